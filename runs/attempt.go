@@ -70,11 +70,11 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	return info.Status == saver.StatusWaiting, err
 }
 
-// withRun is the metadata of a run with its id, so that events tell it as well.
+// withRun is the metadata of a run with its id and attempt, so that events tell them as well.
 func withRun(c Claim) map[string]any {
-	out := map[string]any{"run_id": c.ID}
+	out := map[string]any{"run_id": c.ID, "run_attempt": c.Attempt}
 	for k, v := range c.Metadata {
-		if k != "run_id" {
+		if k != "run_id" && k != "run_attempt" {
 			out[k] = v
 		}
 	}

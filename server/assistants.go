@@ -263,7 +263,9 @@ func assistantVersions(c *call) error {
 			shown = append(shown, v.shown(a.ID))
 		}
 	}
-	return c.json(cut(c, shown, 10))
+	shown = cut(c, shown, 10)
+	c.w.Header().Del("X-Pagination-Total")
+	return c.json(shown)
 }
 
 func latestAssistant(c *call) error {

@@ -64,7 +64,7 @@ func putItem(c *call) error {
 
 func getItem(c *call) error {
 	if !c.r.URL.Query().Has("key") {
-		return fail(400, "Key is required")
+		return writeJSON(c.w, 400, map[string]string{"error": "Key is required"})
 	}
 	ns, err := c.inside(strings.Split(c.query("namespace"), "."))
 	if err != nil {

@@ -127,7 +127,8 @@ func TestMultitask(t *testing.T) {
 	}
 	h.ok("DELETE", runsOf+"/"+first, nil)
 	h.refused(404, "GET", runsOf+"/"+first, nil)
-	if n := len(h.ok("GET", runsOf, nil).json.([]any)); n != 3 {
+	h.refused(404, "GET", runsOf+"/"+third, nil) // it was rolled back
+	if n := len(h.ok("GET", runsOf, nil).json.([]any)); n != 2 {
 		t.Errorf("%d runs", n)
 	}
 }
@@ -143,7 +144,8 @@ func TestCancel(t *testing.T) {
 		return run
 	}
 	run := start()
-	h.equal(h.ok("POST", runsOf+"/"+run+"/cancel?wait=true", nil), `{"log":[],"text":"x"}`)
+	h.equal(h.ok("POST", runsOf+"/"+run+"/cancel?wait=true", nil), `{}`)
+	h.equal(h.ok("GET", runsOf+"/"+run+"/join", nil), `{"log":[],"text":"x"}`)
 	if th := h.ok("GET", "/threads/"+id, nil); th.text1("status") != "interrupted" || !strings.Contains(th.text, "UserInterrupt") {
 		t.Errorf("%s", th.text)
 	}
@@ -153,6 +155,7 @@ func TestCancel(t *testing.T) {
 	h.ok("POST", "/threads", object{"thread_id": id})
 	run = start()
 	h.ok("POST", runsOf+"/"+run+"/cancel?wait=true&action=rollback", nil)
+	h.refused(404, "GET", runsOf+"/"+run, nil)
 	h.equal(h.ok("GET", "/threads/"+id+"/history", nil), `[]`)
 	run = start()
 	h.ok("POST", "/runs/cancel", object{"thread_id": id, "run_ids": []string{run}})

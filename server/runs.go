@@ -55,11 +55,15 @@ func (c *call) run() (runs.Run, error) {
 		return runs.Run{}, err
 	}
 	r, err := c.cfg.Queue.Get(c.ctx, c.path("run_id"))
-	if err == nil && r.ThreadID != c.path("thread_id") {
+	if err == nil && (r.ThreadID != c.path("thread_id") || isGone(r)) {
 		err = runs.ErrNotFound
 	}
 	return r, err
 }
+
+// isGone reports whether a run was rolled back: to clients it was never there. It is removed
+// with its thread.
+func isGone(r runs.Run) bool { return r.Status == runs.Interrupted && r.Cancel == runs.Rollback }
 
 // kwarg is a field of what a client asked for when it made a run.
 func kwarg(r runs.Run, name string) any {
@@ -133,7 +137,7 @@ func waitRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.wait(r, c.body.text("on_disconnect") == "cancel")
+	return c.wait(r, c.body.text("on_disconnect") == "cancel", c.result)
 }
 
 func waitStatelessRun(c *call) error {
@@ -141,7 +145,7 @@ func waitStatelessRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.wait(r, c.body.text("on_disconnect") == "cancel")
+	return c.wait(r, c.body.text("on_disconnect") == "cancel", c.result)
 }
 
 // numeric is a number of the request's address.
@@ -176,7 +180,9 @@ func listRuns(c *call) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, r)
+		if !isGone(r) {
+			all = append(all, r)
+		}
 	}
 	slices.Reverse(all)
 	all = all[min(offset, len(all)):]
@@ -270,7 +276,7 @@ func cancelRun(c *call) error {
 		return err
 	}
 	if c.query("wait") == "true" || c.query("wait") == "1" {
-		return c.wait(r, false)
+		return c.wait(r, false, func(runs.Run) (any, error) { return struct{}{}, nil })
 	}
 	c.w.WriteHeader(202)
 	return nil
@@ -331,5 +337,5 @@ func joinRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.wait(r, c.query("cancel_on_disconnect") == "true" || c.query("cancel_on_disconnect") == "1")
+	return c.wait(r, c.query("cancel_on_disconnect") == "true" || c.query("cancel_on_disconnect") == "1", c.result)
 }

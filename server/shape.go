@@ -19,6 +19,7 @@ type shape struct {
 	enum     []string
 	min, max int // of an integer, if max > 0
 	items    *shape
+	least    int // of the elements of a list
 	fields   []field
 	anyOf    []*shape
 	id       string // "thread": a UUID, and what it names
@@ -92,6 +93,9 @@ func (s *shape) at(v any, schema, path string) error {
 			return refuse("maximum", "%d is greater than the maximum of %d", x, s.max)
 		}
 	case []any:
+		if len(x) < s.least {
+			return refuse("minItems", "%s has less than 1 item", shown(v))
+		}
 		if s.items != nil {
 			for i, e := range x {
 				if err := s.items.at(e, schema+`["items"]`, path+"["+strconv.Itoa(i)+"]"); err != nil {

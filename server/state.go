@@ -53,8 +53,8 @@ func (c *call) stateAt(at pregel.Address, subgraphs bool) error {
 	return c.json(st)
 }
 
-// shownState is a state as clients see it. The metadata of a run's checkpoint names the
-// thread as well, which a saver does not store with it.
+// shownState is a state as clients see it. Its metadata names the thread as well, which a
+// saver does not store with it.
 func shownState(snapshot *pregel.StateSnapshot) (*pregeljson.ThreadState, error) {
 	st, err := pregeljson.State(snapshot)
 	if err != nil {
@@ -63,7 +63,7 @@ func shownState(snapshot *pregel.StateSnapshot) (*pregeljson.ThreadState, error)
 	for at := []*pregeljson.ThreadState{st}; len(at) > 0; {
 		s := at[0]
 		at = at[1:]
-		if s.Metadata["run_id"] != nil && s.Checkpoint != nil {
+		if s.Metadata != nil && s.Checkpoint != nil {
 			s.Metadata["thread_id"] = s.Checkpoint.ThreadID
 		}
 		for _, t := range s.Tasks {

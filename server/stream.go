@@ -248,7 +248,7 @@ func lastEventID(r *http.Request) (after int64, live bool) {
 
 // wait answers with what came of a run when it has ended. The head of the answer goes out at
 // once, and line breaks after it keep the connection: JSON allows them.
-func (c *call) wait(r runs.Run, cancel bool) error {
+func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error)) error {
 	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
 	if err != nil {
 		return err
@@ -272,17 +272,20 @@ func (c *call) wait(r runs.Run, cancel bool) error {
 		}
 		return nil
 	}
-	result, err := c.outcome(c.ctx, end)
+	came, err := result(end)
 	if err != nil {
 		c.cfg.Logger.Error("read what came of a run", "run", r.ID, "error", err)
-		result = map[string]any{pregelError: pregeljson.Failure{Error: "InternalServerError", Message: "Internal Server Error"}}
+		came = map[string]any{pregelError: pregeljson.Failure{Error: "InternalServerError", Message: "Internal Server Error"}}
 	}
-	text, err := encode(result)
+	text, err := encode(came)
 	if err == nil {
 		_ = out.write(text) // the client may be gone
 	}
 	return nil
 }
+
+// result is what came of a run that has ended, for wait.
+func (c *call) result(r runs.Run) (any, error) { return c.outcome(c.ctx, r) }
 
 // pregelError is where an answer has the error of a run.
 const pregelError = "__error__"

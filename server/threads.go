@@ -565,6 +565,9 @@ func searchThreads(c *call) error {
 				return err
 			}
 		}
+		if c.body["select"] != nil && m["extracted"] != nil {
+			c.body["select"] = append(slices.Clone(c.body["select"].([]any)), "extracted")
+		}
 		s, err := selected(c, m)
 		if err != nil {
 			return err
