@@ -233,7 +233,8 @@ func TestGuard(t *testing.T) {
 		h.refused(415, "POST", "/threads", "{}", "Content-Type", kind)
 	}
 	h.refused(413, "POST", "/threads", object{"metadata": object{"a": strings.Repeat("x", 1000)}})
-	h.refused(422, "POST", "/threads", strings.Repeat("[", 129)+strings.Repeat("]", 129))
+	h.ok("POST", "/threads", `{"metadata":`+strings.Repeat(`{"a":`, 126)+"1"+strings.Repeat("}", 127))
+	h.refused(422, "POST", "/threads", `{"metadata":`+strings.Repeat(`{"a":`, 128)+"1"+strings.Repeat("}", 129))
 	h.refused(422, "POST", "/threads", "{")
 	h.refused(422, "POST", "/threads", "{} {}")
 	h.refused(422, "POST", "/threads", "")
