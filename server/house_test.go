@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -325,3 +326,5 @@ func (h *house) ended(thread, run string) answer {
 	})
 	return a
 }
+
+func listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }

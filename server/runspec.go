@@ -106,7 +106,7 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 		Metadata: metadata, Configurable: configurable, Context: context, Tags: body(config).texts("tags"),
 		RecursionLimit: body(config).whole("recursion_limit", 0), Durability: pregel.Durability(durability),
 		InterruptBefore: in.texts("interrupt_before"), InterruptAfter: in.texts("interrupt_after"),
-		Subgraphs: in.flag("stream_subgraphs"), Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
+		Attempts: c.cfg.Attempts, Subgraphs: in.flag("stream_subgraphs"), Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
 	}, Input: in["input"]}
 	if req.Modes, err = modesOf(names); err != nil {
 		return req, err

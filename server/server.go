@@ -41,6 +41,9 @@ type Config struct {
 	// Workers is how many runs this server executes at a time; 0 is 16, and a negative
 	// number none: then other processes execute them.
 	Workers int
+	// Attempts bounds how often a run is begun, if servers are killed under it; 0 is 3. Then it
+	// ends with an error, so that a node that kills its server does not do so for ever.
+	Attempts int
 	// DrainTimeout is how long Close waits for supersteps to end; 0 is 10 seconds. See
 	// runs.Worker.
 	DrainTimeout time.Duration
