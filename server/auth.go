@@ -158,6 +158,9 @@ func (s *Server) grant(ctx context.Context, u *User, a Access) (Grant, error) {
 			}
 		}
 	}
+	if reserved(g.Namespace) {
+		return g, fmt.Errorf("auth: the namespace %q is reserved", g.Namespace[0])
+	}
 	for _, l := range g.Namespace {
 		if l == "" || strings.Contains(l, ".") {
 			return g, fmt.Errorf("auth: %q is no label of a namespace", l)

@@ -10,9 +10,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server"
-	"github.com/stele-go/stele/store"
 )
 
 // users is a house of two users, who have the keys "ann" and "bob".
@@ -151,7 +149,7 @@ func TestUsersApart(t *testing.T) {
 	bob.refused(404, "POST", "/threads/"+someID+"/runs", object{"assistant_id": "simple", "input": object{}, "if_not_exists": "create"})
 
 	// The server's own items, and those of the queue, are out of reach.
-	for _, ns := range [][]string{{"stele.server"}, {"stele.runs", "runs"}, {"..", "ann"}} {
+	for _, ns := range [][]string{{"stele.runs", "runs"}, {"..", "ann"}} {
 		bob.refused(422, "POST", "/store/items/search", object{"namespace_prefix": ns})
 		bob.refused(422, "PUT", "/store/items", object{"namespace": ns, "key": "k", "value": object{}})
 	}
@@ -356,10 +354,11 @@ func TestItems(t *testing.T) {
 	h.equal(h.ok("GET", "/store/items?namespace=d&key=k", nil), `null`)
 	h.refused(400, "PUT", "/store/items", object{"namespace": []string{}, "key": "k", "value": object{}})
 	h.refused(400, "GET", "/store/items?namespace=d", nil)
-	if _, err := h.items.Get(t.Context(), store.Namespace{"stele.server", "assistants"}, "none"); !errors.Is(err, store.ErrNotFound) {
-		t.Error(err)
+	for _, ns := range [][]string{{"__stele_server__"}, {"__stele_server__", "threads"}, {"stele.runs"}} {
+		h.refused(422, "POST", "/store/items/search", object{"namespace_prefix": ns})
+		h.refused(422, "PUT", "/store/items", object{"namespace": ns, "key": "k", "value": object{}})
+		h.refused(422, "DELETE", "/store/items", object{"namespace": ns, "key": "k"})
+		h.refused(422, "POST", "/store/namespaces", object{"prefix": ns})
 	}
-	if _, err := h.queue.Get(t.Context(), "none"); !errors.Is(err, runs.ErrNotFound) {
-		t.Error(err)
-	}
+	h.refused(422, "GET", "/store/items?namespace=__stele_server__.assistants&key=k", nil)
 }

@@ -81,7 +81,7 @@ func open(t *testing.T, dir string, change func(*server.Config)) *house {
 }
 
 // pending is what the server has still to do.
-var pending = store.Query{Prefix: store.Namespace{"stele.server", "after"}}
+var pending = store.Query{Prefix: store.Namespace{"__stele_server__", "after"}}
 
 func newHouse(t *testing.T) *house {
 	t.Helper()

@@ -23,14 +23,18 @@ func (c *call) item(it *store.Item) shownItem {
 }
 
 // inside is the namespace of the store that a client's namespace stands for. A label with a
-// dot is refused: such are those of the server and of the queue.
+// dot is refused, and what is reserved.
 func (c *call) inside(labels []string) (store.Namespace, error) {
 	for _, l := range labels {
 		if l == "" || strings.Contains(l, ".") {
 			return nil, fail(422, "Namespace label '%s' must be a non-empty string without periods", l)
 		}
 	}
-	return slices.Concat(c.grant.Namespace, store.Namespace(labels)), nil
+	ns := slices.Concat(c.grant.Namespace, store.Namespace(labels))
+	if reserved(ns) {
+		return nil, fail(422, "Namespace label '%s' is reserved", space)
+	}
+	return ns, nil
 }
 
 // outside is a namespace as a client sees it.
@@ -104,7 +108,7 @@ func (c *call) roots(prefix store.Namespace) ([]store.Namespace, error) {
 		return []store.Namespace{prefix}, nil
 	}
 	all, err := c.cfg.Store.ListNamespaces(c.ctx, store.NamespaceQuery{MaxDepth: 1, Limit: store.NoLimit})
-	return slices.DeleteFunc(all, func(ns store.Namespace) bool { return strings.Contains(ns[0], ".") }), err
+	return slices.DeleteFunc(all, reserved), err
 }
 
 func searchItems(c *call) error {
@@ -176,7 +180,7 @@ func listNamespaces(c *call) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(ns store.Namespace) bool {
-		return len(ns) <= len(c.grant.Namespace) || len(prefix) == 0 && strings.Contains(ns[0], ".")
+		return len(ns) <= len(c.grant.Namespace) || reserved(ns)
 	})
 	limit, offset := c.body.whole("limit", 100), c.body.whole("offset", 0)
 	all = all[min(offset, len(all)):]

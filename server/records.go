@@ -16,9 +16,14 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// space is the namespace of the server's own items. Its label has a dot, so that no client
-// can name it.
-const space = "stele.server"
+// space is the namespace of the server's own items. No client can name it; see reserved.
+const space = "__stele_server__"
+
+// reserved reports whether a namespace is not for clients: that of the server, and, as their
+// labels have dots, those of a queue in the same store.
+func reserved(ns store.Namespace) bool {
+	return len(ns) > 0 && (ns[0] == space || strings.Contains(ns[0], "."))
+}
 
 // records are items of one type, as JSON, by key.
 type records[T any] struct {

@@ -28,7 +28,7 @@ type Config struct {
 	// Saver has the threads. It must be a saver.ThreadManager, as those of stele are.
 	// Required.
 	Saver saver.Saver
-	// Store has the items that clients see, and below the namespace "stele.server" the
+	// Store has the items that clients see, and below the namespace "__stele_server__" the
 	// server's own: assistants, threads, crons, webhooks. Required.
 	Store store.Store
 	// Queue has the runs. Required. Servers that share a Queue share Saver and Store.
