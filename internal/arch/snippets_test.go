@@ -88,7 +88,7 @@ type compiler struct {
 }
 
 // snippetStd are packages of the standard library that a snippet uses without saying so.
-var snippetStd = []string{"slices", "context", "errors", "fmt", "log", "log/slog", "net/http", "os", "testing", "time"}
+var snippetStd = []string{"context", "errors", "fmt", "log", "log/slog", "net/http", "os", "slices", "testing", "time"}
 
 // newCompiler lists the packages that snippets may use: those that programs import, and
 // a few of the standard library.
