@@ -311,7 +311,7 @@ func TestReadOnly(t *testing.T) {
 		if len(history) != 3 || history[0].(object)["values"] != nil {
 			t.Errorf("graphs %v: %v", graphs, history)
 		}
-		if history := h.ok("GET", "/threads/"+id+"/history", nil).json.([]any); len(history) != 3 || history[0].(object)["values"] == nil {
+		if history := h.ok("GET", "/threads/"+id+"/history?limit=10", nil).json.([]any); len(history) != 3 || history[0].(object)["values"] == nil {
 			t.Errorf("graphs %v: %v", graphs, history)
 		}
 		for _, r := range h.api.Routes() {

@@ -169,7 +169,7 @@ func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) er
 }
 
 func getHistory(c *call) error {
-	q := pregel.HistoryQuery{Limit: 10, Before: c.query("before")}
+	q := pregel.HistoryQuery{Limit: 1, Before: c.query("before")}
 	if l := c.query("limit"); l != "" {
 		n, err := strconv.Atoi(l)
 		if err != nil || n < 1 || n > 1000 {

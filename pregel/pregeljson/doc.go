@@ -26,7 +26,8 @@
 // The data of a stream event, by mode:
 //
 //	values       the state; __interrupt__ has the questions if there are any
-//	updates      {NODE: what it wrote}, or {"__interrupt__": [question, …]}
+//	updates      {NODE: what it wrote}, with "__metadata__": {"cached": true} if it did not run
+//	             again, or {"__interrupt__": [question, …]}
 //	custom       what was emitted
 //	messages     [message or chunk, metadata]
 //	tasks        {id, name, input, triggers, metadata}; at its end {id, name, error, result, interrupts}

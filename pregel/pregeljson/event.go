@@ -28,7 +28,11 @@ func isStop(ev pregel.Event) bool {
 func eventData(data any) any {
 	switch x := data.(type) {
 	case pregel.Update:
-		return map[string]any{x.Node: x.Value}
+		m := map[string]any{x.Node: x.Value}
+		if x.Cached {
+			m["__metadata__"] = map[string]any{"cached": true}
+		}
+		return m
 	case pregel.MessageEvent:
 		return []any{x.Message, x.Metadata}
 	case pregel.TaskEvent:

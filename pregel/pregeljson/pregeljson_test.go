@@ -74,6 +74,14 @@ func stored(m message.Message) any {
 	return must(serde.Default().Decode(must(serde.Default().Encode(m))))
 }
 
+// An update of a task that had ended before says so.
+func TestCachedUpdate(t *testing.T) {
+	got := must(pregeljson.Event(pregel.Event{Mode: pregel.ModeUpdates, Data: pregel.Update{Node: "n", Value: 1, Cached: true}}))
+	if want := `{"__metadata__":{"cached":true},"n":1}`; string(got) != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestFailures(t *testing.T) {
 	task := &pregel.TaskError{Node: "n", Err: errors.New("boom")}
 	for _, c := range []struct {
