@@ -37,7 +37,8 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	}
 	o := pregel.RunOptions{
 		RunID: c.ID, Metadata: withRun(c), Configurable: c.Configurable, Tags: c.Tags, RecursionLimit: c.RecursionLimit,
-		Durability: c.Durability, InterruptBefore: c.InterruptBefore, InterruptAfter: c.InterruptAfter,
+		MaxConcurrency: c.MaxConcurrency,
+		Durability:     c.Durability, InterruptBefore: c.InterruptBefore, InterruptAfter: c.InterruptAfter,
 		Modes: c.Modes, Subgraphs: c.Subgraphs, Control: &j.control,
 	}
 	if c.Discard || b.other != "" && b.other != g.Name() {

@@ -62,6 +62,7 @@ type Spec struct {
 	Context         map[string]any    `json:"context,omitempty"`
 	Tags            []string          `json:"tags,omitempty"`
 	RecursionLimit  int               `json:"recursion_limit,omitempty"`
+	MaxConcurrency  int               `json:"max_concurrency,omitempty"`
 	Durability      pregel.Durability `json:"durability,omitempty"`
 	InterruptBefore []string          `json:"interrupt_before,omitempty"`
 	InterruptAfter  []string          `json:"interrupt_after,omitempty"`

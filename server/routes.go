@@ -127,6 +127,7 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/store/namespaces", resource: "store", action: "list_namespaces", handle: listNamespaces,
 			in: record(may("prefix", orNull(texts)), may("suffix", orNull(texts)), may("max_depth", orNull(upTo(1, 64))), may("limit", upTo(1, 1000)), may("offset", offset))},
 	}
+	s.routes = append(s.routes, protocolRoutes()...)
 	s.mux = http.NewServeMux()
 	for i := range s.routes {
 		rt := &s.routes[i]

@@ -236,6 +236,9 @@ func deleteRun(c *call) error {
 
 // removeRun removes a run that has ended, with its events.
 func (s *Server) removeRun(ctx context.Context, r runs.Run) error {
+	if err := s.forgetEvents(ctx, r.ID); err != nil {
+		return err
+	}
 	if err := s.cfg.Queue.Delete(ctx, r.ID); err != nil && !errors.Is(err, runs.ErrNotFound) {
 		return err
 	}

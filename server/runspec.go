@@ -104,7 +104,7 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 	req = runs.Request{Spec: runs.Spec{
 		ThreadID: t.ID, Graph: a.GraphID, CheckpointID: at.CheckpointID,
 		Metadata: metadata, Configurable: configurable, Context: context, Tags: body(config).texts("tags"),
-		RecursionLimit: body(config).whole("recursion_limit", 0), Durability: pregel.Durability(durability),
+		RecursionLimit: body(config).whole("recursion_limit", 0), MaxConcurrency: max(body(config).whole("max_concurrency", 0), 0), Durability: pregel.Durability(durability),
 		InterruptBefore: in.texts("interrupt_before"), InterruptAfter: in.texts("interrupt_after"),
 		Attempts: c.cfg.Attempts, Subgraphs: in.flag("stream_subgraphs"), Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
 	}, Input: in["input"]}
@@ -180,6 +180,7 @@ func (c *call) submit(in body, t thread, a assistant, temporary bool, key string
 	if err != nil {
 		return r, err
 	}
+	c.protocol.begun.Changed(t.ID)
 	t.Run, t.Updated = r.ID, now()
 	t.Config, _ = r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
 	t.Config = merged(t.Config, nil)

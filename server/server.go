@@ -86,6 +86,7 @@ type Server struct {
 	streams     streamCount
 	hooks       *http.Client
 	metrics     metrics
+	protocol    protocolState
 	credentials bool
 
 	pending  sync.Map      // of after, by key: those that this server knows
@@ -126,6 +127,7 @@ func New(cfg Config) (*Server, error) {
 		assistants: newRecords[assistant](cfg.Store, "assistants"), threads: newRecords[thread](cfg.Store, "threads"),
 		crons: newRecords[cron](cfg.Store, "crons"), after: newRecords[after](cfg.Store, "after"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16)}
+	s.protocol.forgotten = newRecords[forgottenRuns](cfg.Store, "protocol")
 	if err := s.addRoutes(); err != nil {
 		return nil, err
 	}

@@ -359,6 +359,9 @@ func (s *Server) removeThread(ctx context.Context, id string) error {
 			return err
 		}
 	}
+	if err := s.protocol.forgotten.delete(ctx, id); err != nil {
+		return err
+	}
 	return s.threads.delete(ctx, id)
 }
 

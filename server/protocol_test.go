@@ -1,0 +1,224 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/runs"
+)
+
+// told are the events of protocol v2 that a run's stored events make: "method ns data".
+func told(t *testing.T, end runs.Run, events ...runs.Event) (out []string) {
+	t.Helper()
+	tr := newTranslator(runs.Run{ID: "r", Spec: runs.Spec{Graph: "g"}})
+	for i, ev := range events {
+		ev.Seq, ev.Time = int64(i+1), time.UnixMilli(1)
+		text := string(ev.Data.Data)
+		ev.Data.Data = nil
+		made, err := tr.translate(ev, []byte(text), func() (runs.Run, error) { return end, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range made {
+			data, err := json.Marshal(e.data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, fmt.Sprintf("%s %s %s", e.method, strings.Join(e.namespace, "|"), data))
+		}
+	}
+	return out
+}
+
+func stored(kind runs.Kind, text string, ns ...string) runs.Event {
+	ev := runs.Event{Kind: kind, Attempt: 1, Namespace: ns}
+	ev.Data.Data = []byte(text)
+	return ev
+}
+
+func toldAs(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestProtocolRun(t *testing.T) {
+	got := told(t, runs.Run{Status: runs.Success},
+		stored(runs.KindAttempt, `"w"`),
+		stored("values", `{"n":1}`),
+		stored("updates", `{"b":{"n":2},"a":null}`),
+		stored("custom", `5`),
+		stored("custom", `{"name":"x","payload":1}`),
+		stored("checkpoints", `{"config":{"configurable":{"checkpoint_id":"c2"}},"parent_config":{"configurable":{"checkpoint_id":"c1"}},"metadata":{"step":1,"source":"loop"}}`),
+		stored(runs.KindEnd, `"success"`))
+	toldAs(t, got,
+		`lifecycle  {"event":"running","graph_name":"g"}`,
+		`values  {"n":1}`,
+		`updates  {"node":"a","values":{}}`,
+		`updates  {"node":"b","values":{"n":2}}`,
+		`custom  {"payload":5}`,
+		`custom  {"name":"x","payload":1}`,
+		`checkpoints  {"id":"c2","parent_id":"c1","source":"loop","step":1}`,
+		`lifecycle  {"event":"completed","graph_name":"g"}`)
+}
+
+// How a run ended is told by its status, and what waits or was cancelled is interrupted.
+func TestProtocolEndings(t *testing.T) {
+	for _, c := range []struct {
+		run  runs.Run
+		want string
+	}{
+		{runs.Run{Status: runs.Success}, `{"event":"completed","graph_name":"g"}`},
+		{runs.Run{Status: runs.Success, Waiting: true}, `{"event":"interrupted","graph_name":"g"}`},
+		{runs.Run{Status: runs.Interrupted}, `{"event":"interrupted","graph_name":"g"}`},
+		{runs.Run{Status: runs.Error, Error: "task a: boom"}, `{"error":"boom","event":"failed","graph_name":"g"}`},
+	} {
+		got := told(t, c.run, stored(runs.KindAttempt, `"w"`), stored(runs.KindError, `{"error":"E","message":"boom"}`), stored(runs.KindEnd, `"x"`))
+		toldAs(t, got[1:], "lifecycle  "+c.want)
+	}
+}
+
+func TestProtocolInside(t *testing.T) {
+	ask := `{"path":[1],"__interrupt__":[{"id":"i","value":"deep?","response_schema":null}]}`
+	got := told(t, runs.Run{Status: runs.Success, Waiting: true},
+		stored(runs.KindAttempt, `"w"`),
+		stored("values", `{}`, "a:1", "b:2"),
+		stored("tasks", `{"id":"3","name":"c","error":null,"result":{},"interrupts":[]}`, "a:1"),
+		stored("values", ask, "a:1", "b:2"),
+		stored("updates", `{"__interrupt__":[{"id":"i","value":"deep?"}]}`, "a:1"),
+		stored("tasks", `{"id":"2","name":"b","error":null,"result":{},"interrupts":[{"id":"i"}]}`, "a:1"),
+		stored("values", `{"path":[]}`),
+		stored(runs.KindEnd, `"success"`))
+	toldAs(t, got,
+		`lifecycle  {"event":"running","graph_name":"g"}`,
+		`lifecycle a:1 {"event":"started","graph_name":"a","namespace":["a:1"],"trigger_call_id":"1"}`,
+		`lifecycle a:1|b:2 {"event":"started","graph_name":"b","namespace":["a:1","b:2"],"trigger_call_id":"2"}`,
+		`values a:1|b:2 {}`,
+		`tasks a:1 {"error":null,"id":"3","interrupts":[],"name":"c","result":{}}`,
+		`values a:1|b:2 {"path":[1]}`,
+		`input.requested a:1|b:2 {"interrupt_id":"i","payload":"deep?"}`,
+		`tasks a:1 {"error":null,"id":"2","interrupts":[{"id":"i"}],"name":"b","result":{}}`,
+		`lifecycle a:1|b:2 {"event":"interrupted","graph_name":"b"}`,
+		`values  {"path":[]}`,
+		`lifecycle a:1 {"event":"interrupted","graph_name":"a"}`,
+		`lifecycle  {"event":"interrupted","graph_name":"g"}`)
+}
+
+func TestProtocolMessages(t *testing.T) {
+	part := func(text string) runs.Event { return stored("messages", text) }
+	got := told(t, runs.Run{Status: runs.Success},
+		part(`[{"type":"AIMessageChunk","id":"m","content":[{"type":"thinking","thinking":"hm"}],"tool_call_chunks":[]},{}]`),
+		part(`[{"type":"AIMessageChunk","id":"m","content":"he","tool_call_chunks":[]},{}]`),
+		part(`[{"type":"AIMessageChunk","id":"m","content":"llo","tool_call_chunks":[]},{}]`),
+		part(`[{"type":"AIMessageChunk","id":"m","content":"","tool_call_chunks":[{"id":"c","name":"f","args":"{\"a\"","index":0}]},{}]`),
+		part(`[{"type":"AIMessageChunk","id":"m","content":"","tool_call_chunks":[{"id":null,"name":null,"args":":1}","index":0}]},{}]`),
+		part(`[{"type":"AIMessageChunk","id":"m","content":"","tool_call_chunks":[{"id":"d","name":"g","args":"[","index":1}]},{}]`),
+		part(`[{"type":"AIMessageChunk","id":"m","content":"","tool_call_chunks":[],"chunk_position":"last","usage_metadata":{"input_tokens":1}},{}]`),
+		part(`[{"type":"tool","id":"n","content":"x"},{}]`),
+		part(`[{"type":"ai","id":"o","content":"whole","tool_calls":[{"name":"f","args":{"a":1},"id":"e"}]},{}]`),
+		part(`[{"type":"AIMessageChunk","id":"p","content":"cut","tool_call_chunks":[]},{}]`),
+		stored("values", `{"messages":[{"type":"ai","content":"x","additional_kwargs":{},"name":null,"tool_calls":[]}]}`))
+	toldAs(t, got,
+		`messages  {"event":"message-start","id":"m","role":"ai"}`,
+		`messages  {"content":{"reasoning":"","type":"reasoning"},"event":"content-block-start","index":0}`,
+		`messages  {"delta":{"reasoning":"hm","type":"reasoning-delta"},"event":"content-block-delta","index":0}`,
+		`messages  {"content":{"reasoning":"hm","type":"reasoning"},"event":"content-block-finish","index":0}`,
+		`messages  {"content":{"text":"","type":"text"},"event":"content-block-start","index":1}`,
+		`messages  {"delta":{"text":"he","type":"text-delta"},"event":"content-block-delta","index":1}`,
+		`messages  {"delta":{"text":"llo","type":"text-delta"},"event":"content-block-delta","index":1}`,
+		`messages  {"content":{"text":"hello","type":"text"},"event":"content-block-finish","index":1}`,
+		`messages  {"content":{"args":"","id":"c","index":0,"name":"f","type":"tool_call_chunk"},"event":"content-block-start","index":2}`,
+		`messages  {"delta":{"args":"{\"a\"","type":"tool-call-delta"},"event":"content-block-delta","index":2}`,
+		`messages  {"delta":{"args":":1}","type":"tool-call-delta"},"event":"content-block-delta","index":2}`,
+		`messages  {"content":{"args":{"a":1},"id":"c","name":"f","type":"tool_call"},"event":"content-block-finish","index":2}`,
+		`messages  {"content":{"args":"","id":"d","index":1,"name":"g","type":"tool_call_chunk"},"event":"content-block-start","index":3}`,
+		`messages  {"delta":{"args":"[","type":"tool-call-delta"},"event":"content-block-delta","index":3}`,
+		`messages  {"content":{"args":"[","error":"the arguments are no JSON object","id":"d","name":"g","type":"invalid_tool_call"},"event":"content-block-finish","index":3}`,
+		`messages  {"event":"message-finish","usage":{"input_tokens":1}}`,
+		`messages  {"event":"message-start","id":"o","role":"ai"}`,
+		`messages  {"content":{"text":"","type":"text"},"event":"content-block-start","index":0}`,
+		`messages  {"delta":{"text":"whole","type":"text-delta"},"event":"content-block-delta","index":0}`,
+		`messages  {"content":{"text":"whole","type":"text"},"event":"content-block-finish","index":0}`,
+		`messages  {"content":{"args":"","id":"e","name":"f","type":"tool_call_chunk"},"event":"content-block-start","index":1}`,
+		`messages  {"delta":{"args":"{\"a\":1}","type":"tool-call-delta"},"event":"content-block-delta","index":1}`,
+		`messages  {"content":{"args":{"a":1},"id":"e","name":"f","type":"tool_call"},"event":"content-block-finish","index":1}`,
+		`messages  {"event":"message-finish"}`,
+		`messages  {"event":"message-start","id":"p","role":"ai"}`,
+		`messages  {"content":{"text":"","type":"text"},"event":"content-block-start","index":0}`,
+		`messages  {"delta":{"text":"cut","type":"text-delta"},"event":"content-block-delta","index":0}`,
+		`messages  {"content":{"text":"cut","type":"text"},"event":"content-block-finish","index":0}`,
+		`messages  {"event":"message-finish"}`,
+		`values  {"messages":[{"content":"x","type":"ai"}]}`)
+}
+
+func TestProtocolSubscription(t *testing.T) {
+	e := func(method string, ns ...string) protocolEvent { return protocolEvent{method: method, namespace: ns} }
+	named := e("custom")
+	named.data = map[string]any{"name": "x"}
+	for _, c := range []struct {
+		sub  subscription
+		e    protocolEvent
+		want bool
+	}{
+		{subscription{channels: []string{"values"}, depth: -1}, e("values", "a:1", "b:2"), true},
+		{subscription{channels: []string{"values"}, depth: -1}, e("updates"), false},
+		{subscription{channels: []string{"input"}, depth: -1}, e(methodInput), true},
+		{subscription{channels: []string{"custom"}, depth: -1}, named, true},
+		{subscription{channels: []string{"custom:x"}, depth: -1}, named, true},
+		{subscription{channels: []string{"custom:y"}, depth: -1}, named, false},
+		{subscription{channels: []string{"values"}, namespaces: [][]string{{}}, depth: 0}, e("values"), true},
+		{subscription{channels: []string{"values"}, namespaces: [][]string{{}}, depth: 0}, e("values", "a:1"), false},
+		{subscription{channels: []string{"values"}, namespaces: [][]string{{"a:1"}}, depth: -1}, e("values", "a:1", "b:2"), true},
+		{subscription{channels: []string{"values"}, namespaces: [][]string{{"a"}}, depth: -1}, e("values", "a:1"), true},
+		{subscription{channels: []string{"values"}, namespaces: [][]string{{"a:2"}}, depth: -1}, e("values", "a:1"), false},
+		{subscription{channels: []string{"values"}, namespaces: [][]string{{"a:1"}}, depth: 0}, e("values", "a:1", "b:2"), false},
+	} {
+		if got := c.sub.wants(c.e); got != c.want {
+			t.Errorf("%+v wants %s %v: %v", c.sub, c.e.method, c.e.namespace, got)
+		}
+	}
+}
+
+// A second attempt says so, and an event that is no JSON is an error.
+func TestProtocolAttempt(t *testing.T) {
+	again := stored(runs.KindAttempt, `"w"`)
+	again.Attempt = 2
+	toldAs(t, told(t, runs.Run{}, again), `lifecycle  {"attempt":2,"event":"running","graph_name":"g"}`)
+	gone := errors.New("gone")
+	tr := newTranslator(runs.Run{})
+	if _, err := tr.translate(runs.Event{Kind: runs.KindEnd}, []byte(`"x"`), func() (runs.Run, error) { return runs.Run{}, gone }); !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := tr.translate(runs.Event{Kind: "values"}, []byte(`{`), nil); err == nil {
+		t.Error("an event that is no JSON was translated")
+	}
+}
+
+// FuzzProtocolEvents: whatever is stored is told or refused.
+func FuzzProtocolEvents(f *testing.F) {
+	f.Add("values", `{"a":[{"__interrupt__":[{"id":"x"}]}]}`)
+	f.Add("messages", `[{"type":"ai","id":"m","content":[{"type":"text","text":"x"}],"tool_calls":[{}]},{}]`)
+	f.Add("tasks", `{"id":1,"name":2,"result":null,"interrupts":[1]}`)
+	f.Add("checkpoints", `{"config":1}`)
+	f.Add("updates", `{"a":1}`)
+	f.Fuzz(func(t *testing.T, kind, text string) {
+		tr := newTranslator(runs.Run{ID: "r"})
+		for seq := range int64(2) {
+			made, err := tr.translate(runs.Event{Seq: seq, Kind: runs.Kind(kind), Namespace: []string{"a:1"}}, []byte(text), func() (runs.Run, error) { return runs.Run{}, nil })
+			if err != nil {
+				return
+			}
+			for _, e := range made {
+				if _, err := json.Marshal(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,449 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/pregeljson"
+	"github.com/stele-go/stele/runs"
+)
+
+// protocolError is an error of a command as clients see it. The codes are the protocol's.
+type protocolError struct{ code, message string }
+
+// Error is the message.
+func (e *protocolError) Error() string { return e.message }
+
+func refused(code, format string, args ...any) error {
+	return &protocolError{code, fmt.Sprintf(format, args...)}
+}
+
+// Codes of protocolErrors.
+const (
+	codeArgument     = "invalid_argument"
+	codeCommand      = "unknown_command"
+	codeUnknown      = "unknown_error"
+	codeRun          = "no_such_run"
+	codeSubscription = "no_such_subscription"
+	codeInterrupt    = "no_such_interrupt"
+	codeCheckpoint   = "no_such_checkpoint"
+	codeNamespace    = "no_such_namespace"
+	codePermission   = "permission_denied"
+	codeNotSupported = "not_supported"
+)
+
+// session is what commands act on: a request of its own, or a WebSocket.
+type session interface {
+	// through is the number of the last event that the client was sent.
+	through() int64
+	subscribe(ctx context.Context, id string, s subscription) (replayed int, err error)
+	unsubscribe(id string) bool
+	// bound is the run whose tree a client can ask for, and whose events it can go on with.
+	bound(ctx context.Context) (*translator, error)
+	bind(r runs.Run)
+}
+
+// protocolCommand answers a command of a client. ok is false if it is none.
+func (c *call) protocolCommand(in any, s session) (answer map[string]any, ok bool) {
+	m, _ := in.(map[string]any)
+	id, whole := m["id"].(int64)
+	method, named := m["method"].(string)
+	if !whole || !named {
+		return protocolFailure(m["id"], refused(codeArgument, "Protocol commands must include an integer id and string method.")), false
+	}
+	params, _ := m["params"].(map[string]any)
+	result, err := c.protocolResult(method, body(params), s)
+	if err != nil {
+		answer = protocolFailure(id, c.refusedBy(err))
+	} else {
+		answer = map[string]any{"type": "success", "id": id, "result": result}
+	}
+	if _, unbound := s.bound(c.ctx); err == nil || unbound == nil {
+		answer["meta"] = map[string]any{"applied_through_seq": s.through()}
+	}
+	return answer, true
+}
+
+func protocolFailure(id any, err error) map[string]any {
+	var p *protocolError
+	if !errors.As(err, &p) {
+		p = &protocolError{codeUnknown, err.Error()}
+	}
+	return map[string]any{"type": "error", "id": id, "error": p.code, "message": p.message}
+}
+
+// refusedBy is an error of a handler as an error of the protocol.
+func (c *call) refusedBy(err error) error {
+	var p *protocolError
+	if errors.As(err, &p) {
+		return p
+	}
+	f, logged := failureOf(err)
+	if logged {
+		c.cfg.Logger.Error("a command failed", "path", c.r.URL.Path, "error", err)
+	}
+	if f.status == http.StatusForbidden {
+		return &protocolError{codePermission, f.detail}
+	}
+	return refused(codeUnknown, "%d: %s", f.status, f.detail)
+}
+
+// protocolResult does what a command says.
+func (c *call) protocolResult(method string, params body, s session) (any, error) {
+	switch method {
+	case "run.start":
+		return c.startRun(params, s)
+	case "subscription.subscribe":
+		return c.subscribe(method, params, s)
+	case "subscription.unsubscribe":
+		id := params.text("subscription_id")
+		if !s.unsubscribe(id) {
+			return nil, refused(codeSubscription, "Unknown subscription: %s", id)
+		}
+		return map[string]any{}, nil
+	case "subscription.reconnect":
+		return c.reconnect(method, params, s)
+	case "agent.getTree":
+		t, err := s.bound(c.ctx)
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"tree": t.tree()}, nil
+	case "input.respond":
+		return c.respond(params, s)
+	case "input.inject":
+		return nil, refused(codeNotSupported, "input.inject is not supported: a run takes input when it begins, and when it asks.")
+	case "state.get":
+		return c.stateGet(params)
+	case "state.listCheckpoints":
+		return c.listCheckpoints(params)
+	case "state.fork":
+		return c.fork(params, s)
+	}
+	return nil, refused(codeCommand, "Unknown protocol command: %s", method)
+}
+
+var noBoundRun = refused(codeRun, "No active run is bound to this thread.")
+
+// protocolModes are the stream modes of runs that the protocol starts: they keep what its
+// channels need.
+var protocolModes = []any{"values", "updates", "messages-tuple", "custom", "tasks", "checkpoints"}
+
+// submitProtocol makes a run. in is what a client of version 1 would send.
+func (c *call) submitProtocol(params, in body, s session) (runs.Run, error) {
+	in["stream_mode"], in["stream_subgraphs"], in["stream_resumable"], in["if_not_exists"] = protocolModes, true, true, "create"
+	for _, k := range []string{"config", "metadata", "multitask_strategy"} {
+		if v, ok := params[k]; ok {
+			in[k] = v
+		}
+	}
+	if err := runShape.check(map[string]any(in)); err != nil {
+		return runs.Run{}, err
+	}
+	r, err := c.runOn(c.path("thread_id"), in)
+	if err != nil {
+		return r, err
+	}
+	s.bind(r)
+	return r, nil
+}
+
+// startRun starts a run with input. As in LangGraph's server, on a thread that waits for an
+// answer the input is the answer.
+func (c *call) startRun(params body, s session) (any, error) {
+	name := params.text("assistant_id")
+	if name == "" {
+		return nil, refused(codeArgument, "run.start requires an assistant_id.")
+	}
+	in := body{"assistant_id": name, "input": params["input"]}
+	t, ok, err := c.threads.get(c.ctx, c.path("thread_id"))
+	if err != nil {
+		return nil, err
+	}
+	if ok && c.grant.admits(t.Metadata) && params["input"] != nil {
+		a, err := c.named(name)
+		if err != nil {
+			return nil, err
+		}
+		asks, err := c.asks(t)
+		if err != nil {
+			return nil, err
+		}
+		if len(asks) > 0 && t.graph() == a.GraphID {
+			delete(in, "input")
+			in["command"] = map[string]any{"resume": params["input"]}
+		}
+	}
+	r, err := c.submitProtocol(params, in, s)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"run_id": r.ID}, nil
+}
+
+// asks are the ids of the questions that a thread waits with.
+func (c *call) asks(t thread) ([]string, error) {
+	g, ok := c.cfg.Graphs[t.graph()]
+	if !ok {
+		return nil, nil
+	}
+	busy, err := c.isBusy(c.ctx, t.ID)
+	if err != nil || busy {
+		return nil, err
+	}
+	at, err := g.GetState(c.ctx, pregel.Thread(t.ID))
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, i := range at.Interrupts {
+		ids = append(ids, i.ID)
+	}
+	return ids, nil
+}
+
+// respond answers questions. All of them are answered by one run.
+func (c *call) respond(params body, s session) (any, error) {
+	answers := []any{map[string]any(params)}
+	if given, many := params["responses"].([]any); many {
+		answers = given
+		if len(answers) == 0 {
+			return nil, refused(codeArgument, "input.respond requires at least one response.")
+		}
+	}
+	t, ok, err := c.threads.get(c.ctx, c.path("thread_id"))
+	if err != nil {
+		return nil, err
+	}
+	var asked []string
+	if ok && c.grant.admits(t.Metadata) {
+		if asked, err = c.asks(t); err != nil {
+			return nil, err
+		}
+	}
+	resume := map[string]any{}
+	for _, a := range answers {
+		m, _ := a.(map[string]any)
+		id, _ := m["interrupt_id"].(string)
+		if id == "" {
+			return nil, refused(codeArgument, "input.respond requires an interrupt_id.")
+		}
+		if !slices.Contains(asked, id) {
+			return nil, refused(codeInterrupt, "Unknown or already-consumed interrupt: %s", id)
+		}
+		resume[id] = m["response"]
+	}
+	command := map[string]any{"resume": resume}
+	for _, k := range []string{"update", "goto"} {
+		if v, ok := params[k]; ok {
+			command[k] = v
+		}
+	}
+	if _, err := c.submitProtocol(params, body{"assistant_id": t.Metadata["assistant_id"], "command": command}, s); err != nil {
+		return nil, err
+	}
+	return map[string]any{}, nil
+}
+
+// selection is the subscription that a command or a request describes. The error has the code
+// invalid_argument.
+func selection(method string, params body) (subscription, error) {
+	channels := params.texts("channels")
+	list, _ := params["channels"].([]any)
+	if len(channels) == 0 || len(channels) != len(list) {
+		return subscription{}, refused(codeArgument, "%s requires a non-empty channels array.", method)
+	}
+	for _, name := range channels {
+		if !isProtocolChannel(name) {
+			return subscription{}, refused(codeArgument, "%s received an unsupported channel.", method)
+		}
+	}
+	s := subscription{channels: channels, depth: params.whole("depth", -1)}
+	spaces, _ := params["namespaces"].([]any)
+	for _, ns := range spaces {
+		s.namespaces = append(s.namespaces, body{"ns": ns}.texts("ns"))
+	}
+	return s, nil
+}
+
+func (c *call) subscribe(method string, params body, s session) (any, error) {
+	sub, err := selection(method, params)
+	if err != nil {
+		return nil, err
+	}
+	id := uuid.NewString()
+	replayed, err := s.subscribe(c.ctx, id, sub)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"subscription_id": id, "replayed_events": replayed}, nil
+}
+
+// reconnect subscribes a client that was cut off.
+func (c *call) reconnect(method string, params body, s session) (any, error) {
+	if _, err := s.bound(c.ctx); err != nil {
+		return nil, err
+	}
+	sub, err := selection(method, params)
+	if err != nil {
+		return nil, err
+	}
+	missed, err := s.subscribe(c.ctx, uuid.NewString(), sub)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"restored": true, "missed_events": missed}, nil
+}
+
+// stateIn is the address of a namespace of the thread, and its graph: nil if it has none yet.
+func (c *call) stateIn(params body) (*pregel.Graph, pregel.Address, error) {
+	t, err := c.thread(c.grant)
+	if err != nil || t.graph() == "" {
+		return nil, pregel.Address{}, err
+	}
+	g, err := c.graphOf(t)
+	at := pregel.Thread(t.ID)
+	at.Namespace = strings.Join(params.texts("namespace"), "|")
+	return g, at, err
+}
+
+func (c *call) stateGet(params body) (any, error) {
+	g, at, err := c.stateIn(params)
+	if err != nil || g == nil {
+		return map[string]any{"values": map[string]any{}}, err
+	}
+	snapshot, err := g.GetState(c.ctx, at)
+	if errors.Is(err, pregel.ErrInvalidArgument) {
+		err = refused(codeNamespace, "There is no graph at namespace %q.", at.Namespace)
+	}
+	if err != nil {
+		return nil, err
+	}
+	state, err := pregeljson.State(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(state.Values)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := plainJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{"values": values(shown)}
+	if all, ok := shown.(map[string]any); ok && len(params.texts("keys")) > 0 {
+		some := map[string]any{}
+		for _, k := range params.texts("keys") {
+			if v, ok := all[k]; ok {
+				some[k] = v
+			}
+		}
+		out["values"] = some
+	}
+	if state.CheckpointID != nil {
+		out["checkpoint"] = map[string]any{"id": *state.CheckpointID, "ns": at.Namespace}
+	}
+	return out, nil
+}
+
+// checkpointsPage is how many checkpoints are listed if the client does not say.
+const checkpointsPage = 10
+
+func (c *call) listCheckpoints(params body) (any, error) {
+	g, at, err := c.stateIn(params)
+	if err != nil {
+		return nil, err
+	}
+	limit := params.whole("limit", checkpointsPage)
+	if limit < 1 || limit > 1000 {
+		return nil, refused(codeArgument, "limit must be from 1 to 1000.")
+	}
+	list := []any{}
+	if g == nil {
+		return map[string]any{"checkpoints": list}, nil
+	}
+	for snapshot, err := range g.GetStateHistory(c.ctx, at, pregel.HistoryQuery{Before: params.text("before"), Limit: limit}) {
+		if err != nil {
+			return nil, err
+		}
+		state, err := pregeljson.State(snapshot)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, map[string]any{"id": state.CheckpointID, "timestamp": state.CreatedAt, "step": state.Metadata["step"], "metadata": state.Metadata})
+	}
+	return map[string]any{"checkpoints": list}, nil
+}
+
+// fork runs the graph from an older checkpoint.
+func (c *call) fork(params body, s session) (any, error) {
+	t, err := c.thread(c.grant)
+	if err != nil {
+		return nil, err
+	}
+	at := pregel.Thread(t.ID)
+	at.CheckpointID = params.text("checkpoint_id")
+	if at.CheckpointID == "" {
+		return nil, refused(codeArgument, "state.fork requires a checkpoint_id.")
+	}
+	if t.graph() == "" {
+		return nil, refused(codeCheckpoint, "Unknown checkpoint: %s", at.CheckpointID)
+	}
+	g, err := c.graphOf(t)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := g.GetState(c.ctx, at); err != nil {
+		return nil, refused(codeCheckpoint, "Unknown checkpoint: %s", at.CheckpointID)
+	}
+	r, err := c.submitProtocol(params, body{"assistant_id": t.Metadata["assistant_id"], "input": params["input"], "checkpoint": map[string]any{"checkpoint_id": at.CheckpointID}}, s)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"run_id": r.ID, "thread_id": t.ID}, nil
+}
+
+// requestSession is the session of a command that comes as a request of its own: nothing is
+// kept of it.
+type requestSession struct{}
+
+func (requestSession) through() int64 { return 0 }
+func (requestSession) subscribe(context.Context, string, subscription) (int, error) {
+	return 0, nil
+}
+func (requestSession) unsubscribe(string) bool                    { return false }
+func (requestSession) bound(context.Context) (*translator, error) { return nil, noBoundRun }
+func (requestSession) bind(runs.Run)                              {}
+
+// commandThread handles POST /threads/{thread_id}/commands.
+func commandThread(c *call) error {
+	in, err := c.protocolBody()
+	if err != nil {
+		return err
+	}
+	answer, ok := c.protocolCommand(in, requestSession{})
+	if !ok {
+		return writeJSON(c.w, http.StatusBadRequest, answer)
+	}
+	return c.json(answer)
+}
+
+// protocolBody is the JSON of a request.
+func (c *call) protocolBody() (any, error) {
+	c.route = &route{resource: c.route.resource, action: c.route.action, in: anything}
+	err := c.read()
+	var f *failure
+	if errors.As(err, &f) && f.status == http.StatusUnprocessableEntity {
+		err = fail(http.StatusBadRequest, "Invalid JSON body")
+	}
+	return c.in, err
+}

@@ -1,0 +1,311 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/runs"
+)
+
+// translator makes events of protocol v2 of the stored events of one run, in their order.
+// What it makes depends on them alone.
+type translator struct {
+	run     runs.Run
+	out     []protocolEvent
+	event   runs.Event
+	made    int                       // of event
+	status  string                    // of the run, as lifecycle says it
+	graphs  []*protocolGraph          // inside, in the order in which they began
+	started map[string]*protocolGraph // graphs inside that have begun and not ended, by namespace
+	asked   map[string]bool           // questions that were told, by id
+	texts   []*protocolMessage        // messages that are being written
+	whole   map[string]bool           // messages that were written, by id
+	failed  string                    // the last error
+}
+
+func newTranslator(r runs.Run) *translator {
+	return &translator{run: r, status: "started", started: map[string]*protocolGraph{}, asked: map[string]bool{}, whole: map[string]bool{}}
+}
+
+// protocolGraph is a graph inside, as a run has it.
+type protocolGraph struct {
+	namespace []string
+	status    string
+}
+
+func joined(ns []string) string { return strings.Join(ns, "|") }
+
+// add adds an event about ns.
+func (t *translator) add(method string, ns []string, data any) {
+	t.made++
+	t.out = append(t.out, protocolEvent{id: fmt.Sprintf("%s-%d.%d", t.run.ID, t.event.Seq, t.made), method: method,
+		namespace: slices.Clone(ns), at: t.event.Time, data: data})
+}
+
+// translate returns what clients see of an event. text is its JSON. of says how the run is
+// now; it is asked when the event says that the run has ended. An event that cannot be read
+// is an error, and so is one of of.
+func (t *translator) translate(ev runs.Event, text []byte, of func() (runs.Run, error)) ([]protocolEvent, error) {
+	t.event, t.out, t.made = ev, nil, 0
+	data, err := plainJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("event %d of run %s: %w", ev.Seq, t.run.ID, err)
+	}
+	if len(ev.Namespace) > 0 {
+		t.begin(ev.Namespace)
+	}
+	switch ev.Kind {
+	case runs.KindAttempt:
+		running := map[string]any{"event": "running", "graph_name": t.run.Graph}
+		if ev.Attempt > 1 {
+			running["attempt"] = ev.Attempt
+			t.texts, t.graphs, t.started = nil, nil, map[string]*protocolGraph{}
+		}
+		t.status = "running"
+		t.add(methodLifecycle, nil, running)
+	case runs.KindError:
+		m, _ := data.(map[string]any)
+		t.failed, _ = m["message"].(string)
+	case runs.KindEnd:
+		return t.out, t.end(of)
+	case runs.Kind(pregel.ModeValues):
+		t.finish(ev.Namespace)
+		asks := t.questions(data)
+		t.add(methodValues, ev.Namespace, values(data))
+		t.ask(ev.Namespace, asks)
+	case runs.Kind(pregel.ModeUpdates):
+		t.update(data)
+	case runs.Kind(pregel.ModeMessages):
+		t.message(data)
+	case runs.Kind(pregel.ModeTasks):
+		t.add(methodTasks, ev.Namespace, values(data))
+		t.task(data)
+	case runs.Kind(pregel.ModeCheckpoints):
+		t.checkpoint(data)
+	case runs.Kind(pregel.ModeCustom):
+		m, ok := data.(map[string]any)
+		if name, named := m["name"].(string); ok && named && len(m) == 2 && m["payload"] != nil {
+			t.add(methodCustom, ev.Namespace, map[string]any{"name": name, "payload": m["payload"]})
+		} else {
+			t.add(methodCustom, ev.Namespace, map[string]any{"payload": data})
+		}
+	}
+	return t.out, nil
+}
+
+// plainJSON is JSON with its numbers as they are written.
+func plainJSON(text []byte) (v any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	err = dec.Decode(&v)
+	return v, err
+}
+
+// begin tells that the graphs at ns and around it have started, unless it was told.
+func (t *translator) begin(ns []string) {
+	for n := 1; n <= len(ns); n++ {
+		at := ns[:n]
+		if _, ok := t.started[joined(at)]; ok {
+			continue
+		}
+		g := &protocolGraph{slices.Clone(at), "started"}
+		t.started[joined(at)] = g
+		t.graphs = append(t.graphs, g)
+		node, task, _ := strings.Cut(at[n-1], ":")
+		t.add(methodLifecycle, at, map[string]any{"event": "started", "namespace": slices.Clone(at), "graph_name": node, "trigger_call_id": task})
+	}
+}
+
+// close tells how a graph inside has ended.
+func (t *translator) close(ns []string, how, failure string) {
+	g, ok := t.started[joined(ns)]
+	if !ok {
+		return
+	}
+	g.status = how
+	delete(t.started, joined(ns))
+	node, _, _ := strings.Cut(ns[len(ns)-1], ":")
+	data := map[string]any{"event": how, "graph_name": node}
+	if failure != "" {
+		data["error"] = failure
+	}
+	t.add(methodLifecycle, ns, data)
+}
+
+// task ends the graph that a task has run.
+func (t *translator) task(data any) {
+	m, _ := data.(map[string]any)
+	if _, ended := m["result"]; !ended {
+		return
+	}
+	ns := append(slices.Clone(t.event.Namespace), fmt.Sprintf("%v:%v", m["name"], m["id"]))
+	how, failure := "completed", ""
+	if asks, _ := m["interrupts"].([]any); len(asks) > 0 {
+		how = "interrupted"
+	} else if m["error"] != nil {
+		how, failure = "failed", fmt.Sprint(m["error"])
+	}
+	t.close(ns, how, failure)
+}
+
+// end tells how the run has ended.
+func (t *translator) end(of func() (runs.Run, error)) error {
+	r, err := of()
+	if err != nil {
+		return err
+	}
+	how, failure := "completed", ""
+	switch {
+	case r.Status == runs.Error:
+		how, failure = "failed", t.failed
+		if failure == "" {
+			failure = r.Error
+		}
+	case r.Status == runs.Interrupted || r.Waiting:
+		how = "interrupted"
+	}
+	t.finish(nil)
+	open := make([][]string, 0, len(t.started))
+	for _, g := range t.started {
+		open = append(open, g.namespace)
+	}
+	slices.SortFunc(open, func(a, b []string) int { // the innermost first
+		if d := len(b) - len(a); d != 0 {
+			return d
+		}
+		return slices.Compare(a, b)
+	})
+	for _, ns := range open {
+		t.close(ns, how, failure)
+	}
+	t.status = how
+	data := map[string]any{"event": how, "graph_name": t.run.Graph}
+	if failure != "" {
+		data["error"] = failure
+	}
+	t.add(methodLifecycle, nil, data)
+	t.out[len(t.out)-1].terminal = true
+	return nil
+}
+
+// update tells what a node wrote, or what it asks.
+func (t *translator) update(data any) {
+	m, _ := data.(map[string]any)
+	if _, ok := m[pregel.KeyInterrupt]; ok {
+		t.ask(t.event.Namespace, t.questions(data))
+		return
+	}
+	for _, node := range sortedKeys(m) {
+		written := values(m[node])
+		if written == nil {
+			written = map[string]any{}
+		}
+		t.add(methodUpdates, t.event.Namespace, map[string]any{"node": node, "values": written})
+	}
+}
+
+// questions are those that values or an update report.
+func (t *translator) questions(data any) []any {
+	m, _ := data.(map[string]any)
+	asks, _ := m[pregel.KeyInterrupt].([]any)
+	return asks
+}
+
+// ask tells the questions that were not told. The innermost graph reports a question first.
+func (t *translator) ask(ns []string, asks []any) {
+	for _, a := range asks {
+		m, _ := a.(map[string]any)
+		id, _ := m["id"].(string)
+		if id == "" || t.asked[id] {
+			continue
+		}
+		t.asked[id] = true
+		data := map[string]any{"interrupt_id": id, "payload": m["value"]}
+		if m["response_schema"] != nil {
+			data["response_schema"] = m["response_schema"]
+		}
+		t.add(methodInput, ns, data)
+	}
+}
+
+// checkpoint tells where a checkpoint is in the thread's history.
+func (t *translator) checkpoint(data any) {
+	m, _ := data.(map[string]any)
+	id := func(key string) any {
+		config, _ := m[key].(map[string]any)
+		configurable, _ := config["configurable"].(map[string]any)
+		return configurable["checkpoint_id"]
+	}
+	metadata, _ := m["metadata"].(map[string]any)
+	out := map[string]any{"id": id("config"), "step": metadata["step"], "source": metadata["source"]}
+	if parent := id("parent_config"); parent != nil {
+		out["parent_id"] = parent
+	}
+	t.add(methodCheckpoints, t.event.Namespace, out)
+}
+
+// values are values without the questions, and with messages as the protocol has them:
+// without what is empty.
+func values(v any) any {
+	switch x := v.(type) {
+	case []any:
+		for i, e := range x {
+			x[i] = values(e)
+		}
+	case map[string]any:
+		delete(x, pregel.KeyInterrupt)
+		_, kwargs := x["additional_kwargs"].(map[string]any)
+		_, kind := x["type"].(string)
+		if kwargs && kind {
+			for _, k := range []string{"additional_kwargs", "response_metadata", "name", "tool_calls", "invalid_tool_calls", "usage_metadata"} {
+				if isEmpty(x[k]) {
+					delete(x, k)
+				}
+			}
+		}
+		for k, e := range x {
+			x[k] = values(e)
+		}
+	}
+	return v
+}
+
+func isEmpty(v any) bool {
+	switch x := v.(type) {
+	case nil:
+		return true
+	case []any:
+		return len(x) == 0
+	case map[string]any:
+		return len(x) == 0
+	}
+	return false
+}
+
+func sortedKeys(m map[string]any) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// tree is the run with the graphs inside.
+func (t *translator) tree() map[string]any {
+	root := map[string]any{"namespace": []string{}, "status": t.status, "graph_name": t.run.Graph}
+	nodes := map[string]map[string]any{"": root}
+	for _, g := range t.graphs { // the outer ones began first
+		name, _, _ := strings.Cut(g.namespace[len(g.namespace)-1], ":")
+		node := map[string]any{"namespace": g.namespace, "status": g.status, "graph_name": name}
+		nodes[joined(g.namespace)] = node
+		around := nodes[joined(g.namespace[:len(g.namespace)-1])]
+		children, _ := around["children"].([]any)
+		around["children"] = append(children, node)
+	}
+	return root
+}

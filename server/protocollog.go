@@ -1,0 +1,294 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stele-go/stele/runs"
+)
+
+// protocolLog reads the events of a thread, one after the other, and numbers them. Not safe
+// for concurrent use.
+type protocolLog struct {
+	s      *Server
+	thread string
+	// since is the number of the last event that is not wanted.
+	since int64
+	// seq is the number of the last event that was read, or passed over.
+	seq  int64
+	run  *translator // of the run that it is at; nil between runs
+	last *translator // of the last run that it was at; nil before the first
+	base int64       // seq before run
+	read int64       // the last stored event of run that was read
+	done map[string]bool
+
+	begun, changed         <-chan struct{} // a run of the thread was submitted; something about run has changed
+	stopBegun, stopChanged func()
+}
+
+func (s *Server) protocolLog(thread string, since int64) *protocolLog {
+	return &protocolLog{s: s, thread: thread, since: since, done: map[string]bool{}}
+}
+
+// page of stored events.
+const protocolPage = 256
+
+// next returns the next events that are there; none if there are none yet.
+func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
+	for {
+		if l.run == nil {
+			ok, err := l.nextRun(ctx)
+			if !ok || err != nil {
+				return nil, err
+			}
+		}
+		id := l.run.run.ID
+		// The run before its events: what ended has no more of them.
+		r, err := l.s.cfg.Queue.Get(ctx, id)
+		if errors.Is(err, runs.ErrNotFound) { // it was removed: its record says how many events it had
+			l.seq = l.base
+			l.at(nil)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		stored, err := l.s.cfg.Queue.Events(ctx, id, l.read, protocolPage)
+		if err != nil {
+			return nil, err
+		}
+		if len(stored) == 0 {
+			if !r.Status.Ended() {
+				return nil, nil
+			}
+			l.s.protocol.counts.put(id, l.seq-l.base)
+			l.done[id] = true
+			l.at(nil)
+			continue
+		}
+		out, err := l.translate(ctx, stored)
+		if len(out) > 0 || err != nil {
+			return out, err
+		}
+	}
+}
+
+// translate numbers what stored events of the run say, and returns what is wanted.
+func (l *protocolLog) translate(ctx context.Context, stored []runs.Event) (out []protocolEvent, err error) {
+	queue := l.s.cfg.Queue
+	for _, ev := range stored {
+		text, err := ev.JSON(queue.Serializer())
+		if err != nil {
+			return out, err
+		}
+		made, err := l.run.translate(ev, text, func() (runs.Run, error) { return queue.Get(ctx, l.run.run.ID) })
+		if err != nil {
+			return out, err
+		}
+		l.read = ev.Seq
+		for _, e := range made {
+			l.seq++
+			if e.seq = l.seq; e.seq > l.since {
+				out = append(out, e)
+			}
+		}
+	}
+	return out, nil
+}
+
+// nextRun goes to the next run of the thread that was begun, and past those of which no event is
+// wanted. It reports whether there is one.
+func (l *protocolLog) nextRun(ctx context.Context) (bool, error) {
+	forgotten, _, err := l.s.protocol.forgotten.get(ctx, l.thread)
+	if err != nil {
+		return false, err
+	}
+	type begun struct {
+		runs.Run
+		gone   bool
+		events int64
+	}
+	var all []begun
+	for id, f := range forgotten.Runs {
+		all = append(all, begun{Run: runs.Run{ID: id, Started: f.Started}, gone: true, events: f.Events})
+	}
+	for r, err := range l.s.cfg.Queue.List(ctx, runs.Query{ThreadID: l.thread}) {
+		if err != nil {
+			return false, err
+		}
+		if _, gone := forgotten.Runs[r.ID]; !gone && !r.Started.IsZero() {
+			all = append(all, begun{Run: r})
+		}
+	}
+	slices.SortFunc(all, func(a, b begun) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
+	})
+	for _, r := range all {
+		if l.done[r.ID] {
+			continue
+		}
+		if r.gone {
+			l.seq += r.events
+			l.done[r.ID] = true
+			continue
+		}
+		if n, ok := l.s.protocol.counts.get(r.ID); ok && r.Status.Ended() && l.seq+n <= l.since {
+			l.seq += n
+			l.done[r.ID] = true
+			continue
+		}
+		l.at(&r.Run)
+		return true, nil
+	}
+	return false, nil
+}
+
+// wait waits until there may be more to read, something comes from also, or most has passed.
+// It ends with an error when ctx ends or the server closes.
+func (l *protocolLog) wait(ctx context.Context, most time.Duration, also <-chan struct{}) error {
+	lost := lostHint
+	if l.run == nil {
+		lost = pollEvery(l.s.protocol.readers.Load())
+	}
+	t := time.NewTimer(min(most, lost))
+	defer t.Stop()
+	select {
+	case <-l.begun:
+	case <-l.changed:
+	case <-also:
+	case <-t.C:
+	case <-l.s.done:
+		return http.ErrServerClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// follow begins to watch the thread for wait. The caller calls close.
+func (l *protocolLog) follow() {
+	l.s.protocol.readers.Add(1)
+	l.begun, l.stopBegun = l.s.protocol.begun.Watch(l.thread)
+}
+
+// at makes a run the one that the log is at, or none, and watches it if the log follows.
+func (l *protocolLog) at(r *runs.Run) {
+	if l.stopChanged != nil {
+		l.stopChanged()
+	}
+	l.run, l.changed, l.stopChanged = nil, nil, nil
+	if r == nil {
+		return
+	}
+	l.run, l.base, l.read = newTranslator(*r), l.seq, 0
+	l.last = l.run
+	if l.begun != nil {
+		l.changed, l.stopChanged = l.s.cfg.Queue.Watch(r.ID)
+	}
+}
+
+func (l *protocolLog) close() {
+	l.at(nil)
+	l.stopBegun()
+	l.s.protocol.readers.Add(-1)
+}
+
+// lostHint is how long a hint that a run has new events can go unnoticed.
+const lostHint = 500 * time.Millisecond
+
+// protocolState is what a server knows about protocol v2.
+type protocolState struct {
+	// begun tells those who wait for a thread that a run was submitted, by thread.
+	begun runs.Topics
+	// readers counts those who wait.
+	readers atomic.Int64
+	counts  eventCounts
+	// forgotten are the runs that were removed, by thread.
+	forgotten records[forgottenRuns]
+}
+
+// forgottenRuns are runs of a thread that were removed.
+type forgottenRuns struct {
+	Runs map[string]forgottenRun `json:"runs"`
+}
+
+// forgottenRun is how many events a run had that was removed, so that the numbers of others
+// stay what they are.
+type forgottenRun struct {
+	Started time.Time `json:"started"`
+	Events  int64     `json:"events"`
+}
+
+// forgetEvents keeps the number of a run's events in mind. It must be called before the run,
+// which has ended, is removed from the queue.
+func (s *Server) forgetEvents(ctx context.Context, id string) error {
+	r, err := s.cfg.Queue.Get(ctx, id)
+	if errors.Is(err, runs.ErrNotFound) || err == nil && r.Started.IsZero() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l := s.protocolLog(r.ThreadID, 0)
+	l.at(&r)
+	for {
+		stored, err := s.cfg.Queue.Events(ctx, r.ID, l.read, protocolPage)
+		if err != nil {
+			return err
+		}
+		if len(stored) == 0 {
+			break
+		}
+		if _, err := l.translate(ctx, stored); err != nil {
+			return err
+		}
+	}
+	defer s.locks.lock("protocol/" + r.ThreadID)()
+	known, _, err := s.protocol.forgotten.get(ctx, r.ThreadID)
+	if err != nil {
+		return err
+	}
+	if known.Runs == nil {
+		known.Runs = map[string]forgottenRun{}
+	}
+	known.Runs[r.ID] = forgottenRun{r.Started, l.seq}
+	return s.protocol.forgotten.put(ctx, r.ThreadID, known)
+}
+
+// eventCounts are how many events runs have that have ended.
+type eventCounts struct {
+	mu sync.Mutex
+	by map[string]int64
+}
+
+// maxCounts bounds the memory of eventCounts: what is dropped is counted again.
+const maxCounts = 1 << 16
+
+func (c *eventCounts) get(run string) (int64, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, ok := c.by[run]
+	return n, ok
+}
+
+func (c *eventCounts) put(run string, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil || len(c.by) >= maxCounts {
+		c.by = map[string]int64{}
+	}
+	c.by[run] = n
+}
+
+// pollEvery is how often one of so many readers looks whether another server has begun a run.
+func pollEvery(readers int64) time.Duration {
+	most := time.Duration(max(1, readers/1000)) * time.Second
+	return most/2 + rand.N(most/2)
+}

@@ -1,0 +1,204 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// protocolMessage is a message that is being written, as the protocol tells it: a list of
+// blocks, one after the other.
+type protocolMessage struct {
+	ns    []string
+	id    string
+	usage any
+	block map[string]any // the one that is being written; nil if there is none
+	index int            // of block
+	count int            // of blocks
+	call  any            // the index that the model gave the tool call in block
+}
+
+// message tells a part of a message, or a whole one. Of messages only those of models are
+// told; the others are in the values.
+func (t *translator) message(data any) {
+	pair, _ := data.([]any)
+	if len(pair) == 0 {
+		return
+	}
+	m, _ := pair[0].(map[string]any)
+	id, _ := m["id"].(string)
+	kind, _ := m["type"].(string)
+	if id == "" || kind != "ai" && kind != "AIMessageChunk" || t.whole[id] {
+		return
+	}
+	ns := t.event.Namespace
+	var msg *protocolMessage
+	for _, open := range t.texts {
+		if open.id == id && slices.Equal(open.ns, ns) {
+			msg = open
+		}
+	}
+	if msg == nil {
+		msg = &protocolMessage{ns: slices.Clone(ns), id: id}
+		t.texts = append(t.texts, msg)
+		t.add(methodMessages, ns, map[string]any{"event": "message-start", "role": "ai", "id": id})
+	}
+	if m["usage_metadata"] != nil {
+		msg.usage = m["usage_metadata"]
+	}
+	switch content := m["content"].(type) {
+	case string:
+		t.text(msg, "text", "text", content)
+	case []any:
+		for _, b := range content {
+			t.block(msg, b)
+		}
+	}
+	if kind == "ai" {
+		calls, _ := m["tool_calls"].([]any)
+		for _, c := range calls {
+			call, _ := c.(map[string]any)
+			args, err := json.Marshal(call["args"])
+			if err == nil {
+				t.toolCall(msg, map[string]any{"id": call["id"], "name": call["name"], "args": string(args)})
+			}
+		}
+		t.closeMessage(msg)
+		return
+	}
+	calls, _ := m["tool_call_chunks"].([]any)
+	for _, c := range calls {
+		if call, ok := c.(map[string]any); ok {
+			t.toolCall(msg, call)
+		}
+	}
+	if m["chunk_position"] == "last" {
+		t.closeMessage(msg)
+	}
+}
+
+// tell tells about the message.
+func (t *translator) tell(msg *protocolMessage, event string, fields map[string]any) {
+	data := map[string]any{"event": event}
+	maps.Copy(data, fields)
+	t.add(methodMessages, msg.ns, data)
+}
+
+// open begins a block. content is what it is when it begins.
+func (t *translator) open(msg *protocolMessage, block, content map[string]any) {
+	t.closeBlock(msg)
+	msg.block, msg.index = block, msg.count
+	msg.count++
+	t.tell(msg, "content-block-start", map[string]any{"index": msg.index, "content": content})
+}
+
+// text tells a part of a block of text.
+func (t *translator) text(msg *protocolMessage, kind, field, part string) {
+	if part == "" {
+		return
+	}
+	if msg.block["type"] != kind {
+		t.open(msg, map[string]any{"type": kind, field: ""}, map[string]any{"type": kind, field: ""})
+	}
+	before, _ := msg.block[field].(string)
+	msg.block[field] = before + part
+	t.tell(msg, "content-block-delta", map[string]any{"index": msg.index, "delta": map[string]any{"type": kind + "-delta", field: part}})
+}
+
+// block tells a block of a message's content, or a part of one.
+func (t *translator) block(msg *protocolMessage, v any) {
+	if s, ok := v.(string); ok {
+		t.text(msg, "text", "text", s)
+		return
+	}
+	b, _ := v.(map[string]any)
+	switch b["type"] {
+	case "text":
+		part, _ := b["text"].(string)
+		t.text(msg, "text", "text", part)
+	case "reasoning", "thinking":
+		part, ok := b["reasoning"].(string)
+		if !ok {
+			part, _ = b["thinking"].(string)
+		}
+		t.text(msg, "reasoning", "reasoning", part)
+	case "tool_use", "tool_call", "tool_call_chunk", "input_json_delta": // they are in the tool calls too
+	case nil:
+	default:
+		t.open(msg, b, b)
+	}
+}
+
+// toolCall tells a part of a tool call.
+func (t *translator) toolCall(msg *protocolMessage, part map[string]any) {
+	args, _ := part["args"].(string)
+	id, _ := part["id"].(string)
+	name, _ := part["name"].(string)
+	same := msg.block["type"] == "tool_call_chunk" && msg.call == part["index"] && (id == "" || id == msg.block["id"])
+	if !same {
+		block := map[string]any{"type": "tool_call_chunk", "id": nil, "name": nil, "args": ""}
+		if id != "" {
+			block["id"] = id
+		}
+		if name != "" {
+			block["name"] = name
+		}
+		msg.call = part["index"]
+		content := maps.Clone(block)
+		if msg.call != nil {
+			content["index"] = msg.call
+		}
+		t.open(msg, block, content)
+	} else if name != "" {
+		before, _ := msg.block["name"].(string)
+		msg.block["name"] = before + name
+	}
+	if args != "" {
+		msg.block["args"] = fmt.Sprint(msg.block["args"], args)
+		t.tell(msg, "content-block-delta", map[string]any{"index": msg.index, "delta": map[string]any{"type": "tool-call-delta", "args": args}})
+	}
+}
+
+// closeBlock ends the block that is being written.
+func (t *translator) closeBlock(msg *protocolMessage) {
+	if msg.block == nil {
+		return
+	}
+	whole := msg.block
+	if whole["type"] == "tool_call_chunk" {
+		text, _ := whole["args"].(string)
+		if text == "" {
+			text = "{}"
+		}
+		args, err := plainJSON([]byte(text))
+		if object, ok := args.(map[string]any); err == nil && ok {
+			whole = map[string]any{"type": "tool_call", "id": whole["id"], "name": whole["name"], "args": object}
+		} else {
+			whole = map[string]any{"type": "invalid_tool_call", "id": whole["id"], "name": whole["name"], "args": whole["args"], "error": "the arguments are no JSON object"}
+		}
+	}
+	t.tell(msg, "content-block-finish", map[string]any{"index": msg.index, "content": whole})
+	msg.block = nil
+}
+
+// closeMessage ends a message.
+func (t *translator) closeMessage(msg *protocolMessage) {
+	t.closeBlock(msg)
+	end := map[string]any{}
+	if msg.usage != nil {
+		end["usage"] = msg.usage
+	}
+	t.tell(msg, "message-finish", end)
+	t.whole[msg.id] = true
+	t.texts = slices.DeleteFunc(t.texts, func(o *protocolMessage) bool { return o == msg })
+}
+
+// finish ends the messages of graphs at ns and inside: their superstep is over.
+func (t *translator) finish(ns []string) {
+	for _, msg := range slices.Clone(t.texts) {
+		if len(msg.ns) >= len(ns) && slices.Equal(msg.ns[:len(ns)], ns) {
+			t.closeMessage(msg)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"github.com/stele-go/stele/runs"
+)
+
+// socketSession is the session of a WebSocket: a client that sends commands and gets the
+// events that it has subscribed to on one connection. All but the reading of the connection
+// is done by one goroutine.
+type socketSession struct {
+	c    *call
+	conn *websocket.Conn
+	log  *protocolLog
+	subs map[string]subscription
+	last int64     // the number of the last event that was sent
+	run  *runs.Run // the last run that was started here
+}
+
+// maxSubscriptions bounds those of a session.
+const maxSubscriptions = 256
+
+// maxCommands is how many commands of a session may wait.
+const maxCommands = 16
+
+// socketEvents handles GET /threads/{thread_id}/stream/events, which must ask for a WebSocket.
+func socketEvents(c *call) error {
+	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
+		c.w.Header().Set("Allow", http.MethodPost)
+		return fail(http.StatusMethodNotAllowed, "Method Not Allowed")
+	}
+	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	// The guard has checked the origin.
+	conn, err := websocket.Accept(c.w, c.r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	if err != nil {
+		return nil // it has answered
+	}
+	defer func() { _ = conn.CloseNow() }()
+	conn.SetReadLimit(c.cfg.MaxBody)
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	c.ctx = ctx
+	s := &socketSession{c: c, conn: conn, subs: map[string]subscription{}}
+	commands, wake := make(chan []byte, maxCommands), make(chan struct{}, 1)
+	go func() {
+		defer cancel()
+		for {
+			_, text, err := conn.Read(ctx)
+			if err != nil {
+				return
+			}
+			select {
+			case commands <- text:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case wake <- struct{}{}:
+			default: // one is waiting already
+			}
+		}
+	}()
+	turn := func(l *protocolLog) error {
+		s.log = l
+		for {
+			select {
+			case text := <-commands:
+				if err := s.command(text); err != nil {
+					return err
+				}
+			default:
+				return nil
+			}
+		}
+	}
+	err = c.eachEventOfThread(0, wake, s.events, turn, func() error {
+		ctx, cancel := context.WithTimeout(ctx, c.cfg.WriteTimeout)
+		defer cancel()
+		return conn.Ping(ctx)
+	})
+	switch {
+	case errors.Is(err, http.ErrServerClosed):
+		_ = conn.Close(websocket.StatusGoingAway, "the server closes")
+	case err == nil:
+		_ = conn.Close(websocket.StatusNormalClosure, "the thread is not there any more")
+	case ctx.Err() == nil:
+		c.cfg.Logger.Warn("a socket was cut off", "thread", c.path("thread_id"), "error", err)
+	}
+	return nil
+}
+
+func (s *socketSession) send(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(s.c.ctx, s.c.cfg.WriteTimeout)
+	defer cancel()
+	return s.conn.Write(ctx, websocket.MessageText, text)
+}
+
+// events sends the events that the client has subscribed to.
+func (s *socketSession) events(list []protocolEvent) error {
+	for _, e := range list {
+		if known(s.subs, e) {
+			if err := s.send(e); err != nil {
+				return err
+			}
+			s.last = e.seq
+		}
+	}
+	return nil
+}
+
+func (s *socketSession) command(text []byte) error {
+	in, err := decode(text)
+	if err != nil {
+		return s.send(protocolFailure(nil, refused(codeArgument, "Protocol commands must be valid JSON.")))
+	}
+	answer, _ := s.c.protocolCommand(in, s)
+	return s.send(answer)
+}
+
+func (s *socketSession) through() int64 { return s.last }
+
+// subscribe sends the events of the past that the client has not got, too.
+func (s *socketSession) subscribe(ctx context.Context, id string, sub subscription) (replayed int, err error) {
+	if len(s.subs) >= maxSubscriptions {
+		return 0, refused(codeArgument, "A session has %d subscriptions at most.", maxSubscriptions)
+	}
+	t, ok, err := s.c.threads.get(ctx, s.c.path("thread_id"))
+	if err != nil {
+		return 0, err
+	}
+	if ok && s.c.grant.admits(t.Metadata) {
+		for past := s.c.protocolLog(s.log.thread, 0); past.seq < s.log.seq; {
+			events, err := past.next(ctx)
+			if err != nil {
+				return replayed, err
+			}
+			if len(events) == 0 {
+				break
+			}
+			for _, e := range events {
+				if e.seq > s.log.seq || !sub.wants(e) || known(s.subs, e) {
+					continue
+				}
+				if err := s.send(e); err != nil {
+					return replayed, err
+				}
+				s.last = max(s.last, e.seq)
+				replayed++
+			}
+		}
+	}
+	s.subs[id] = sub
+	return replayed, nil
+}
+
+func (s *socketSession) unsubscribe(id string) bool {
+	_, ok := s.subs[id]
+	delete(s.subs, id)
+	return ok
+}
+
+func (s *socketSession) bind(r runs.Run) { s.run = &r }
+
+// bound is the run that was started here, or else the last of the thread.
+func (s *socketSession) bound(context.Context) (*translator, error) {
+	switch {
+	case s.run != nil && (s.log.last == nil || s.log.last.run.ID < s.run.ID):
+		return newTranslator(*s.run), nil
+	case s.log.last != nil:
+		return s.log.last, nil
+	}
+	return nil, noBoundRun
+}

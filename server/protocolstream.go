@@ -1,0 +1,151 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// protocolRoutes are the operations of protocol v2. They read their bodies themselves:
+// refusals are those of the protocol.
+func protocolRoutes() []route {
+	return []route{
+		{method: "POST", path: "/threads/{thread_id}/commands", resource: "threads", action: "create_run", handle: commandThread},
+		{method: "POST", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "read", handle: streamEvents},
+		{method: "GET", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "create_run", handle: socketEvents},
+	}
+}
+
+// eventsAsked is the subscription that a request for events describes, and the number behind
+// which they are wanted.
+func eventsAsked(in any) (sub subscription, since int64, err error) {
+	m, _ := in.(map[string]any)
+	asked := body(m)
+	list, _ := asked["channels"].([]any)
+	if len(list) == 0 {
+		return sub, 0, fail(http.StatusBadRequest, "channels is required and must be a non-empty array")
+	}
+	var wrong []string
+	for _, name := range list {
+		if s, ok := name.(string); !ok || !isProtocolChannel(s) {
+			wrong = append(wrong, strings.Trim(shown(name), `"`))
+		}
+	}
+	if len(wrong) > 0 {
+		return sub, 0, fail(http.StatusBadRequest, "channels contains unsupported entries: %s. Allowed: values, updates, messages, tools, custom, lifecycle, input, tasks, checkpoints, or any `custom:<name>`.", strings.Join(wrong, ", "))
+	}
+	if sub, err = selection("", asked); err != nil {
+		return sub, 0, err
+	}
+	return sub, int64(asked.whole("since", 0)), nil
+}
+
+// streamEvents handles POST /threads/{thread_id}/stream/events: it answers with the events of
+// a thread, those that are stored and those to come, until the client leaves. The thread need
+// not exist yet; one that the user may not see looks the same.
+func streamEvents(c *call) error {
+	in, err := c.protocolBody()
+	if err != nil {
+		return err
+	}
+	sub, since, err := eventsAsked(in)
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.ParseInt(c.r.Header.Get("Last-Event-ID"), 10, 64); err == nil && n > since { // a browser that connects again
+		since = n
+	}
+	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	c.streamHeaders()
+	c.w.WriteHeader(http.StatusOK)
+	out := c.output()
+	if err := out.write(nil); err != nil {
+		return nil
+	}
+	err = c.eachEventOfThread(since, nil, func(events []protocolEvent) error {
+		var b []byte
+		for _, e := range events {
+			if !sub.wants(e) {
+				continue
+			}
+			text, err := json.Marshal(e)
+			if err != nil {
+				return err
+			}
+			b = appendFrame(b, frame{e.method, text}, strconv.FormatInt(e.seq, 10))
+		}
+		if len(b) == 0 {
+			return nil
+		}
+		return out.write(b)
+	}, func(*protocolLog) error { return nil }, func() error { return out.write(heartbeat) })
+	if err != nil && c.ctx.Err() == nil && err != http.ErrServerClosed {
+		c.cfg.Logger.Warn("a stream of events was cut off", "thread", c.path("thread_id"), "error", err)
+	}
+	return nil // the answer has begun
+}
+
+// eachEventOfThread calls each with the events of the thread behind since, turn before it
+// waits, when also has something too, and beat from time to time, until one of them fails, the client leaves, or the thread
+// is not there any more.
+func (c *call) eachEventOfThread(since int64, also <-chan struct{}, each func([]protocolEvent) error, turn func(*protocolLog) error, beat func() error) error {
+	l := c.protocolLog(c.path("thread_id"), since)
+	l.follow()
+	defer l.close()
+	seen := false
+	heart := time.Now().Add(c.cfg.Heartbeat)
+	for {
+		t, ok, err := c.threads.get(c.ctx, l.thread)
+		if err != nil {
+			return err
+		}
+		ok = ok && c.grant.admits(t.Metadata)
+		if seen && !ok { // it was deleted
+			return nil
+		}
+		seen = ok
+		if seen {
+			events, err := l.next(c.ctx)
+			if err == nil {
+				err = each(events)
+			}
+			if err != nil {
+				return err
+			}
+			if len(events) > 0 {
+				heart = time.Now().Add(c.cfg.Heartbeat)
+				continue
+			}
+		}
+		if err := turn(l); err != nil {
+			return err
+		}
+		left := time.Until(heart)
+		if left <= 0 {
+			if err := beat(); err != nil {
+				return err
+			}
+			left = c.cfg.Heartbeat
+			heart = time.Now().Add(left)
+		}
+		if err := l.wait(c.ctx, left, also); err != nil {
+			return err
+		}
+	}
+}
+
+// known reports whether one of the subscriptions wants an event.
+func known(subs map[string]subscription, e protocolEvent) bool {
+	for _, s := range subs {
+		if s.wants(e) {
+			return true
+		}
+	}
+	return false
+}
