@@ -430,6 +430,9 @@ func commandThread(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.notAnothers(); err != nil {
+		return err
+	}
 	answer, ok := c.protocolCommand(in, requestSession{})
 	if !ok {
 		return writeJSON(c.w, http.StatusBadRequest, answer)
@@ -446,4 +449,14 @@ func (c *call) protocolBody() (any, error) {
 		err = fail(http.StatusBadRequest, "Invalid JSON body")
 	}
 	return c.in, err
+}
+
+// notAnothers refuses a thread that the user may not see. One that is not there yet is none:
+// a client may listen to it before its first run makes it.
+func (c *call) notAnothers() error {
+	t, ok, err := c.threads.get(c.ctx, c.path("thread_id"))
+	if err == nil && ok && !c.grant.admits(t.Metadata) {
+		err = missingThread(t.ID)
+	}
+	return err
 }

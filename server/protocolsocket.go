@@ -36,6 +36,9 @@ func socketEvents(c *call) error {
 		c.w.Header().Set("Allow", http.MethodPost)
 		return fail(http.StatusMethodNotAllowed, "Method Not Allowed")
 	}
+	if err := c.notAnothers(); err != nil {
+		return err
+	}
 	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
 	if err != nil {
 		return err

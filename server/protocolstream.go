@@ -44,7 +44,7 @@ func eventsAsked(in any) (sub subscription, since int64, err error) {
 
 // streamEvents handles POST /threads/{thread_id}/stream/events: it answers with the events of
 // a thread, those that are stored and those to come, until the client leaves. The thread need
-// not exist yet; one that the user may not see looks the same.
+// not exist yet.
 func streamEvents(c *call) error {
 	in, err := c.protocolBody()
 	if err != nil {
@@ -52,6 +52,9 @@ func streamEvents(c *call) error {
 	}
 	sub, since, err := eventsAsked(in)
 	if err != nil {
+		return err
+	}
+	if err := c.notAnothers(); err != nil {
 		return err
 	}
 	if n, err := strconv.ParseInt(c.r.Header.Get("Last-Event-ID"), 10, 64); err == nil && n > since { // a browser that connects again

@@ -41,7 +41,6 @@ def main(base, wanted):
         about = {
             "about": "Answers of the reference server, recorded by reference/record.sh.",
             "packages": {p: version(p) for p in PACKAGES},
-            "exchanges": total,
             "dropped": recorder.DROPPED,
             "headers": recorder.HEADERS,
         }

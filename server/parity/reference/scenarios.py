@@ -1,5 +1,7 @@
 """What is recorded: each function is a scenario, and plays on a server that others have used."""
 
+import uuid
+
 
 def _id(n):
     """An id that the scenario chooses."""
@@ -7,21 +9,30 @@ def _id(n):
 
 
 NOBODY = _id(999)
-SYSTEM = {
-    "agent": "fe096781-5601-53d2-b2f6-0d3403f7e9ca",
-    "counter": "09d6caf4-2ef3-5a8b-b1a7-114690ed5d45",
-}
+# SYSTEM are the ids of the assistants that the server makes.
+SPACE = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+SYSTEM = {name: str(uuid.uuid5(SPACE, name)) for name in ("agent", "ask", "counter", "nested")}
 
 
 def _thread(p, name="create the thread", **body):
     return p.post(name, "/threads", body)["thread_id"]
 
 
+# INORDER makes graphs whose nodes run side by side run them one by one, so that events have one order.
+INORDER = {"max_concurrency": 1}
+
+
+def _orderly(graph, more):
+    return {"config": INORDER, **more} if graph in ("ask", "fanout") else more
+
+
 def _run(p, name, thread, graph, input=None, **more):
+    more = _orderly(graph, more)
     return p.post(name, f"/threads/{thread}/runs/wait", {"assistant_id": graph, "input": input, **more})
 
 
 def _stream(p, name, thread, graph, input=None, **more):
+    more = _orderly(graph, more)
     return p.post(name, f"/threads/{thread}/runs/stream", {"assistant_id": graph, "input": input, **more})
 
 
@@ -94,14 +105,17 @@ def drawings(p):
     p.get("nested, with what is inside", "/assistants/nested/graph?xray=true")
     p.get("nested, one level", "/assistants/nested/graph?xray=1")
     p.get("a wrong xray", "/assistants/nested/graph?xray=maybe")
-    p.get("graphs inside", "/assistants/nested/subgraphs")
-    p.get("graphs inside, all levels", "/assistants/nested/subgraphs?recurse=true")
-    p.get("one of them", "/assistants/nested/subgraphs/middle")
-    p.get("one that is not there", "/assistants/nested/subgraphs/nobody")
-    p.get("none inside", "/assistants/counter/subgraphs")
-    p.get("schemas of counter", "/assistants/counter/schemas")
-    p.get("schemas of ask", "/assistants/ask/schemas")
-    p.get("schemas of agent", "/assistants/agent/schemas")
+    nested = f"/assistants/{SYSTEM['nested']}"
+    p.get("graphs inside", nested + "/subgraphs")
+    p.get("graphs inside, all levels", nested + "/subgraphs?recurse=true")
+    p.get("one of them", nested + "/subgraphs/middle")
+    p.get("one that is not there", nested + "/subgraphs/nobody")
+    p.get("none inside", f"/assistants/{SYSTEM['counter']}/subgraphs")
+    p.get("graphs inside, by name", "/assistants/nested/subgraphs")
+    p.get("schemas of counter", f"/assistants/{SYSTEM['counter']}/schemas")
+    p.get("schemas of ask", f"/assistants/{SYSTEM['ask']}/schemas")
+    p.get("schemas of agent", f"/assistants/{SYSTEM['agent']}/schemas")
+    p.get("schemas, by name", "/assistants/counter/schemas")
     p.get("schemas of nobody", f"/assistants/{NOBODY}/schemas")
 
 
@@ -245,7 +259,7 @@ def waits(p):
     _run(p, "go on after it", f, "error", None)
     p.get("it is well again", f"/threads/{f}")
     p.post("a stateless one that fails", "/runs/wait", {"assistant_id": "error", "input": {"fail": True}})
-    p.post("Send", "/runs/wait", {"assistant_id": "fanout", "input": {"items": ["x", "y", "z"]}})
+    p.post("Send", "/runs/wait", {"assistant_id": "fanout", "input": {"items": ["x", "y", "z"]}, "config": INORDER})
     p.post("Command", "/runs/wait", {"assistant_id": "jump", "input": {"text": "far"}})
     p.post("exit durability", "/runs/wait", {"assistant_id": "counter", "input": {"n": 1}, "durability": "exit"})
 
@@ -343,7 +357,7 @@ def streams(p):
     t = _thread(p)
     _stream(p, "on a thread", t, "counter", {"n": 1}, stream_mode=["values"])
     _stream(p, "on it again", t, "counter", {"n": 1}, stream_mode=["updates"])
-    p.post("Send", "/runs/stream", {"assistant_id": "fanout", "input": {"items": ["x", "y"]}, "stream_mode": ["updates", "tasks"]})
+    p.post("Send", "/runs/stream", {"assistant_id": "fanout", "input": {"items": ["x", "y"]}, "config": INORDER, "stream_mode": ["updates", "tasks"]})
     p.post("Command", "/runs/stream", {"assistant_id": "jump", "input": {"text": "far"}, "stream_mode": ["updates", "values"]})
     p.post("a failure", "/runs/stream", {"assistant_id": "error", "input": {"fail": True}, "stream_mode": ["values", "updates"]})
     p.post("a recursion limit", "/runs/stream", {"assistant_id": "counter", "input": {"n": 1}, "stream_mode": "updates", "config": {"recursion_limit": 2}})
@@ -547,6 +561,7 @@ def v2_commands(p):
 
 def _play(p, graph, input, channels=None, thread=None, **params):
     t = thread or _thread(p)
+    params = _orderly(graph, params)
     p.open("listen", "e", "POST", f"/threads/{t}/stream/events", {"channels": channels or ALL})
     _command(p, "start", t, 1, "run.start", {"assistant_id": graph, "input": input, **params})
     p.run_over("events", "e")
@@ -594,7 +609,7 @@ def v2_many(p):
     t = _play(p, "ask", {"name": "n"})
     s = p.get("the state", f"/threads/{t}/state")
     answers = [{"namespace": [], "interrupt_id": i["id"], "response": i["value"]["who"].upper()} for task in s["tasks"] for i in task["interrupts"]]
-    _command(p, "respond to both", t, 2, "input.respond", {"responses": answers})
+    _command(p, "respond to both", t, 2, "input.respond", {"responses": answers, "config": INORDER})
     p.run_over("events of the answers", "e")
 
 
@@ -602,8 +617,9 @@ def v2_update(p):
     t = _play(p, "ask", {"name": "n"}, channels=["lifecycle", "input"])
     s = p.get("the state", f"/threads/{t}/state")
     answers = [{"namespace": [], "interrupt_id": i["id"], "response": i["value"]["who"]} for task in s["tasks"] for i in task["interrupts"]]
-    _command(p, "respond with an update", t, 2, "input.respond", {"responses": answers, "update": {"name": "updated"}})
+    _command(p, "respond with an update", t, 2, "input.respond", {"responses": answers, "config": INORDER, "update": {"name": "updated"}})
     p.run_over("events of the answers", "e")
+    p.until("it asks again", f"/threads/{t}", "status", "interrupted")
     p.get("the state after it", f"/threads/{t}/state")
 
 
@@ -642,9 +658,10 @@ def v2_new_thread(p):
     t = _id(30)
     _command(p, "start on a thread that is not there", t, 1, "run.start", {"assistant_id": "counter", "input": {"n": 1}})
     p.until("it was made", f"/threads/{t}", "status", "idle")
-    _command(p, "start another graph", t, 2, "run.start", {"assistant_id": "custom", "input": {}})
     p.open("listen", "e", "POST", f"/threads/{t}/stream/events", {"channels": ["lifecycle"], "since": 0})
     p.run_over("the first run", "e")
+    _command(p, "start another graph", t, 2, "run.start", {"assistant_id": "custom", "input": {}})
+    p.run_over("the second run", "e")
 
 
 def v2_enqueue(p):

@@ -1,0 +1,296 @@
+package parity
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+)
+
+type state = map[string]any
+
+// builders are the graphs of reference/graphs.py, node by node.
+var builders = map[string]func(graph.Options) (*pregel.Graph, error){
+	"agent":      agentGraph,
+	"ask":        askGraph,
+	"configured": configuredGraph,
+	"counter":    counterGraph,
+	"custom":     customGraph,
+	"error":      errorGraph,
+	"fanout":     fanoutGraph,
+	"jump":       jumpGraph,
+	"nested":     nestedGraph,
+	"notes":      notesGraph,
+	"slow":       slowGraph,
+	"spare":      counterGraph,
+}
+
+func graphs(s saver.Saver, items store.Store) (map[string]*pregel.Graph, error) {
+	out := map[string]*pregel.Graph{}
+	for _, name := range slices.Sorted(maps.Keys(builders)) {
+		g, err := builders[name](graph.Options{Name: name, Saver: s, Store: items})
+		if err != nil {
+			return nil, fmt.Errorf("graph %s: %w", name, err)
+		}
+		out[name] = g
+	}
+	return out, nil
+}
+
+// says is a node that writes the same whatever it reads.
+func says(update state) pregel.Func {
+	return func(context.Context, any) (any, error) { return update, nil }
+}
+
+func texts(name string) graph.Field { return graph.Key(name, channel.Reduce(channel.Append[string])) }
+
+func counterGraph(o graph.Options) (*pregel.Graph, error) {
+	saw := func(name string, n int) pregel.Func {
+		return func(_ context.Context, s any) (any, error) {
+			return state{"n": n, "log": []string{fmt.Sprintf("%s saw %v", name, s.(state)["n"])}}, nil
+		}
+	}
+	b := graph.New(graph.Key("n", channel.Reduce(channel.Add[int])), texts("log"))
+	b.Node("one", says(state{"n": 1, "log": []string{"one"}})).Node("two", saw("two", 10)).Node("three", saw("three", 100))
+	b.Sequence(graph.Start, "one", "two", "three", graph.End)
+	return b.Compile(o)
+}
+
+// parrot calls the tool that the last message names, or repeats the message.
+func parrot(_ context.Context, r model.Request) (model.Answer, error) {
+	last := r.Messages[len(r.Messages)-1]
+	text, id := last.Text(), "lc_run--"+uuid.NewString()
+	ai := func(text string) message.Message {
+		m := message.AI(text)
+		m.ID = id // as LangChain's models name their answers
+		return m
+	}
+	if city, ok := strings.CutPrefix(text, "weather in "); ok && last.Type == message.TypeHuman {
+		call := message.ToolCallChunk{Name: "weather", Args: fmt.Sprintf(`{"city": %q}`, city), ID: "call-" + city, Index: new(int)}
+		return model.Answer{Chunks: []message.Chunk{{Message: ai(""), ToolCallChunks: []message.ToolCallChunk{call}}, {Message: ai(""), Last: true}}}, nil
+	}
+	var chunks []message.Chunk
+	for _, word := range []string{"You ", "said: ", text} {
+		chunks = append(chunks, message.Chunk{Message: ai(word)})
+	}
+	return model.Answer{Chunks: append(chunks, message.Chunk{Message: ai(""), Last: true})}, nil
+}
+
+func agentGraph(o graph.Options) (*pregel.Graph, error) {
+	m := model.NewScriptedFunc(parrot)
+	conversation := func(s any) ([]message.Message, error) { return message.FromList(s.(state)["messages"]) }
+	b := graph.New(graph.Key("messages", message.Channel(nil)))
+	b.Node("model", func(ctx context.Context, s any) (any, error) {
+		list, err := conversation(s)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := model.Call(ctx, m, model.Request{Messages: list})
+		return state{"messages": message.List{answer}}, err
+	})
+	b.Node("tools", func(ctx context.Context, s any) (any, error) {
+		list, err := conversation(s)
+		if err != nil {
+			return nil, err
+		}
+		var answers message.List
+		for _, call := range list[len(list)-1].ToolCalls {
+			city := call.Args["city"].(string)
+			text := "It rains in " + city
+			if city == "Rome" {
+				answer, err := pregel.Ask(ctx, map[string]any{"question": "The weather of Rome?", "city": city})
+				if err != nil {
+					return nil, err
+				}
+				text = fmt.Sprint(answer)
+			}
+			answers = append(answers, message.ToolResult(call, text))
+		}
+		return state{"messages": answers}, nil
+	})
+	b.Edge(graph.Start, "model").Edge("tools", "model")
+	b.Conditional("model", "route", func(_ context.Context, s any) (any, error) {
+		list, err := conversation(s)
+		if err == nil && len(list[len(list)-1].ToolCalls) > 0 {
+			return "tools", nil
+		}
+		return graph.End, err
+	}, "tools", graph.End)
+	return b.Compile(o)
+}
+
+func nestedGraph(o graph.Options) (*pregel.Graph, error) {
+	leaf := graph.New(texts("path"))
+	leaf.Node("leaf", says(state{"path": []string{"leaf"}}))
+	leaf.Node("ask", func(ctx context.Context, _ any) (any, error) {
+		answer, err := pregel.Ask(ctx, "deep?")
+		return state{"path": []string{fmt.Sprintf("ask:%v", answer)}}, err
+	})
+	leaf.Sequence(graph.Start, "leaf", "ask")
+	inner, err := leaf.Compile(graph.Options{Name: "inner"})
+	if err != nil {
+		return nil, err
+	}
+	mid := graph.New(texts("path"))
+	mid.Node("before", says(state{"path": []string{"before"}})).Subgraph("inner", inner).Sequence(graph.Start, "before", "inner")
+	middle, err := mid.Compile(graph.Options{Name: "middle"})
+	if err != nil {
+		return nil, err
+	}
+	b := graph.New(texts("path"))
+	b.Node("top", says(state{"path": []string{"top"}})).Subgraph("middle", middle).Sequence(graph.Start, "top", "middle")
+	return b.Compile(o)
+}
+
+func fanoutGraph(o graph.Options) (*pregel.Graph, error) {
+	b := graph.New(graph.Key("items", channel.LastValue[[]string]()), graph.Key("item", channel.LastValue[string]()), texts("done"))
+	b.Node("plan", says(state{"done": []string{"plan"}}))
+	b.Node("work", func(_ context.Context, s any) (any, error) {
+		return state{"done": []string{fmt.Sprintf("did %v", s.(state)["item"])}}, nil
+	})
+	b.Edge(graph.Start, "plan")
+	b.Conditional("plan", "send", func(_ context.Context, s any) (any, error) {
+		var sends []any
+		items, _ := s.(state)["items"].([]string)
+		for _, item := range items {
+			sends = append(sends, pregel.Send{Node: "work", Arg: state{"item": item}})
+		}
+		return sends, nil
+	}, "work")
+	return b.Compile(o)
+}
+
+// ValueError has the name of the error that the graph in Python fails with: clients see it.
+type ValueError struct{ text string }
+
+func (e *ValueError) Error() string { return e.text }
+
+func errorGraph(o graph.Options) (*pregel.Graph, error) {
+	b := graph.New(texts("steps"), graph.Key("fail", channel.LastValue[bool]()))
+	b.Node("first", says(state{"steps": []string{"first"}}))
+	b.Node("second", func(_ context.Context, s any) (any, error) {
+		if fail, given := s.(state)["fail"].(bool); fail || !given {
+			return nil, &ValueError{"boom"}
+		}
+		return state{"steps": []string{"second"}}, nil
+	})
+	b.Sequence(graph.Start, "first", "second")
+	return b.Compile(o)
+}
+
+func slowGraph(o graph.Options) (*pregel.Graph, error) {
+	b := graph.New(texts("steps"), graph.Key("delay", channel.LastValue[float64]()))
+	for _, name := range []string{"a", "b", "c", "d"} {
+		b.Node(name, func(ctx context.Context, s any) (any, error) {
+			delay, _ := s.(state)["delay"].(float64)
+			select {
+			case <-time.After(time.Duration(delay * float64(time.Second))):
+				return state{"steps": []string{name}}, nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		})
+	}
+	b.Sequence(graph.Start, "a", "b", "c", "d")
+	return b.Compile(o)
+}
+
+func told() *graph.Builder { return graph.New(graph.Key("text", channel.LastValue[string]())) }
+
+func customGraph(o graph.Options) (*pregel.Graph, error) {
+	b := told()
+	b.Node("tell", func(ctx context.Context, _ any) (any, error) {
+		for _, v := range []any{map[string]any{"progress": 1}, "half way", []any{1, nil, map[string]any{"x": 2.5}}} {
+			if err := pregel.Emit(ctx, v); err != nil {
+				return nil, err
+			}
+		}
+		return state{"text": "told"}, nil
+	})
+	b.Edge(graph.Start, "tell")
+	return b.Compile(o)
+}
+
+func askGraph(o graph.Options) (*pregel.Graph, error) {
+	side := func(who string) pregel.Func {
+		return func(ctx context.Context, _ any) (any, error) {
+			answer, err := pregel.Ask(ctx, map[string]any{"who": who})
+			return state{"answers": []string{fmt.Sprintf("%s:%v", who, answer)}}, err
+		}
+	}
+	b := graph.New(graph.Key("name", channel.LastValue[string]()), texts("answers"))
+	b.Node("left", side("left")).Node("right", side("right"))
+	b.Node("twice", func(ctx context.Context, _ any) (any, error) {
+		one, err := pregel.Ask(ctx, "first")
+		if err != nil {
+			return nil, err
+		}
+		two, err := pregel.Ask(ctx, "second")
+		return state{"answers": []string{fmt.Sprintf("twice:%v:%v", one, two)}}, err
+	})
+	b.Edge(graph.Start, "left").Edge(graph.Start, "right").Join([]string{"left", "right"}, "twice")
+	return b.Compile(o)
+}
+
+func configuredGraph(o graph.Options) (*pregel.Graph, error) {
+	b := told()
+	b.Node("show", func(ctx context.Context, _ any) (any, error) {
+		info, _ := pregel.Task(ctx)
+		style, ok := info.Configurable["style"]
+		if !ok {
+			style = "none"
+		}
+		return state{"text": fmt.Sprintf("style %v", style)}, nil
+	})
+	b.Edge(graph.Start, "show")
+	return b.Compile(o)
+}
+
+func notesGraph(o graph.Options) (*pregel.Graph, error) {
+	b := graph.New(graph.Key("note", channel.LastValue[string]()), graph.Key("seen", channel.Reduce(channel.Append[any])))
+	b.Node("keep", func(ctx context.Context, s any) (any, error) {
+		info, _ := pregel.Task(ctx)
+		note, ns := s.(state)["note"].(string), store.Namespace{"notes", "all"}
+		if err := info.Store.Put(ctx, ns, note, map[string]any{"text": note}); err != nil {
+			return nil, err
+		}
+		found, err := info.Store.Search(ctx, store.Query{Prefix: ns})
+		if err != nil {
+			return nil, err
+		}
+		var keys []any
+		for _, item := range found {
+			keys = append(keys, item.Key)
+		}
+		slices.SortFunc(keys, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		return state{"seen": []any{keys}}, nil
+	})
+	b.Edge(graph.Start, "keep")
+	return b.Compile(o)
+}
+
+func jumpGraph(o graph.Options) (*pregel.Graph, error) {
+	b := told()
+	b.Node("choose", func(_ context.Context, s any) (any, error) {
+		to := "near"
+		if s.(state)["text"] == "far" {
+			to = "far"
+		}
+		return pregel.Command{Update: state{"text": "chosen"}, Goto: to}, nil
+	}, graph.NodeOptions{Targets: []string{"near", "far"}})
+	b.Node("near", says(state{"text": "near"})).Node("far", says(state{"text": "far"}))
+	b.Edge(graph.Start, "choose")
+	return b.Compile(o)
+}
