@@ -213,7 +213,8 @@ func joinStream(c *call) error {
 		return err
 	}
 	modes := modesOfRun(r)
-	if asked := c.r.URL.Query()["stream_mode"]; len(asked) > 0 {
+	// The SDK for Python sends an empty one if it is asked for none.
+	if asked := slices.DeleteFunc(c.r.URL.Query()["stream_mode"], func(m string) bool { return m == "" }); len(asked) > 0 {
 		var only []string
 		for _, list := range asked {
 			only = append(only, strings.Split(strings.Trim(list, "[]"), ",")...)
