@@ -17,11 +17,11 @@ import (
 //
 // The events of a thread are those of its runs, one run after the other, in the order in
 // which the runs were begun: also of runs that were submitted by version 1, as far as their
-// stream modes kept events. They are numbered from 1 on without gaps. Nothing of this is stored: runs.Queue has
-// the events of each run, a translator makes from them what clients see, always the same,
-// and so the numbers are the same in every process and after every restart. Only when a
-// run's events are removed, a record says how many they were, so that the numbers of others
-// stay; see Server.forgetEvents.
+// stream modes kept events. They are numbered from 1 on, without gaps until a run is removed.
+// Nothing of this is stored: runs.Queue has the events of each run, a translator makes from
+// them what clients see, always the same, and so the numbers are the same in every process
+// and after every restart. Only when a run is removed, a record says how many events it had,
+// so that the numbers of others stay; see Server.forgetEvents.
 //
 // An event is stored before anybody sees it. A client that was cut off asks for the events
 // since the last number that it saw, from any server of the fleet, and misses none.

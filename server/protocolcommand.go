@@ -402,7 +402,7 @@ func (c *call) fork(params body, s session) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := g.GetState(c.ctx, at); err != nil {
+	if from, err := g.GetState(c.ctx, at); err != nil || from.CreatedAt == "" {
 		return nil, refused(codeCheckpoint, "Unknown checkpoint: %s", at.CheckpointID)
 	}
 	r, err := c.submitProtocol(params, body{"assistant_id": t.Metadata["assistant_id"], "input": params["input"], "checkpoint": map[string]any{"checkpoint_id": at.CheckpointID}}, s)

@@ -37,7 +37,7 @@ func (s *Server) protocolLog(thread string, since int64) *protocolLog {
 	return &protocolLog{s: s, thread: thread, since: since, done: map[string]bool{}}
 }
 
-// page of stored events.
+// protocolPage is how many stored events are read at a time.
 const protocolPage = 256
 
 // next returns the next events that are there; none if there are none yet.
@@ -287,7 +287,8 @@ func (c *eventCounts) put(run string, n int64) {
 	c.by[run] = n
 }
 
-// pollEvery is how often one of so many readers looks whether another server has begun a run.
+// pollEvery is how long one of so many readers waits before it looks whether another server
+// has begun a run.
 func pollEvery(readers int64) time.Duration {
 	most := time.Duration(max(1, readers/1000)) * time.Second
 	return most/2 + rand.N(most/2)

@@ -94,9 +94,9 @@ func streamEvents(c *call) error {
 	return nil // the answer has begun
 }
 
-// eachEventOfThread calls each with the events of the thread behind since, turn before it
-// waits, when also has something too, and beat from time to time, until one of them fails, the client leaves, or the thread
-// is not there any more.
+// eachEventOfThread calls each with the events of the thread behind since, and beat from time
+// to time. Before it waits, it calls turn; also wakes it. It ends when one of these fails, the
+// client leaves, the server closes, or the thread is not there any more.
 func (c *call) eachEventOfThread(since int64, also <-chan struct{}, each func([]protocolEvent) error, turn func(*protocolLog) error, beat func() error) error {
 	l := c.protocolLog(c.path("thread_id"), since)
 	l.follow()

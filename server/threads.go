@@ -355,7 +355,7 @@ func (s *Server) removeThread(ctx context.Context, id string) error {
 		return err
 	}
 	for _, r := range all {
-		if err := s.removeRun(ctx, r); err != nil {
+		if err := s.cfg.Queue.Delete(ctx, r.ID); err != nil && !errors.Is(err, runs.ErrNotFound) {
 			return err
 		}
 	}
