@@ -167,3 +167,11 @@ func TestProtocolState(t *testing.T) {
 		}
 	}
 }
+
+// Commands to another's thread are refused, whatever they are.
+func TestProtocolApart(t *testing.T) {
+	h, bob := users(t, nil)
+	thread := h.thread()
+	h.ok("POST", "/threads/"+thread+"/commands", object{"id": 1, "method": "agent.getTree", "params": object{}})
+	bob.refused(404, "POST", "/threads/"+thread+"/commands", object{"id": 1, "method": "agent.getTree", "params": object{}})
+}
