@@ -2,6 +2,7 @@ package studio
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -196,7 +197,7 @@ func TestHostile(t *testing.T) {
 			keys[strings.Repeat("k", i%20)+"<b>"+string(rune('a'+i%26))+strings.Repeat("x", i/26)] = i
 		}
 		deep := any("bottom")
-		for range 100 {
+		for range 50 {
 			deep = map[string]any{"down": []any{deep}}
 		}
 		var made struct {
@@ -227,6 +228,23 @@ func TestHostile(t *testing.T) {
 		p.eval(`[...document.querySelectorAll("#app script, #app img, #app iframe, #app a[href^='javascript'], .markdown a, .markdown [onclick], #app [onerror]")].map(e => e.outerHTML.slice(0, 200))`, &bad)
 		if len(bad) > 0 {
 			t.Errorf("markup of the thread is in the page: %q", bad)
+		}
+		// The exports hold the thread, and no markup of it.
+		p.do(js(`URL.createObjectURL = (b) => (window.exported = b, "blob:none")`))
+		p.click("Export")
+		p.click("A page to hand on")
+		p.see("the page", `window.exported?.type === "text/html"`)
+		var exported string
+		p.eval(`exported.text()`, &exported)
+		if strings.Contains(exported, "<script") || strings.Contains(exported, "<img") || strings.Contains(exported, "<svg") || !strings.Contains(exported, "&lt;script&gt;") {
+			t.Error("markup of the thread is in the exported page")
+		}
+		p.click("Export")
+		p.click("NDJSON")
+		p.see("the lines", `window.exported?.type === "application/x-ndjson"`)
+		p.eval(`exported.text()`, &exported)
+		if lines := strings.Split(strings.TrimSuffix(exported, "\n"), "\n"); len(lines) != 1 || !json.Valid([]byte(lines[0])) {
+			t.Errorf("the export has %d lines", len(lines))
 		}
 		var nodes int
 		p.eval(`document.querySelectorAll("*").length`, &nodes)

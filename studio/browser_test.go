@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -269,7 +270,7 @@ var langgraphDev = sync.OnceValues(func() (backend, error) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	_ = l.Close()
-	dir, err := os.MkdirTemp("", "studio-langgraph-")
+	dir, err := tempDir()
 	if err != nil {
 		return backend{}, err
 	}
@@ -287,7 +288,6 @@ var langgraphDev = sync.OnceValues(func() (backend, error) {
 	stops = append(stops, func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		_ = os.RemoveAll(dir)
 	})
 	b := backend{fmt.Sprintf("http://127.0.0.1:%d", port)}
 	for range 600 {
@@ -306,7 +306,7 @@ var stops []func()
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	for _, stop := range stops {
+	for _, stop := range slices.Backward(stops) {
 		stop()
 	}
 	os.Exit(code)
@@ -320,14 +320,28 @@ func onEach(t *testing.T, fn func(t *testing.T, b backend, base string)) {
 		if err != nil {
 			missing(t, "NOT TESTED: the page against LangGraph's own server: "+err.Error())
 		}
-		u, err := url.Parse(b.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := httptest.NewServer(New(Remote(u, nil), Options{}))
-		t.Cleanup(s.Close)
-		fn(t, b, s.URL)
+		fn(t, b, serve(t, b))
 	})
+	onStele(t, fn)
+}
+
+// serve serves the page for a server.
+func serve(t *testing.T, b backend) string {
+	t.Helper()
+	u, err := url.Parse(b.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(New(Remote(u, nil), Options{}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// tempDir is a directory that lives as long as the tests.
+func tempDir() (string, error) {
+	dir, err := os.MkdirTemp("", "studio-")
+	stops = append(stops, func() { _ = os.RemoveAll(dir) })
+	return dir, err
 }
 
 func emulate(scheme string) chromedp.Action[chromedp.Void] {

@@ -3,8 +3,31 @@ module github.com/stele-go/stele/studio
 go 1.25.0
 
 require (
+	github.com/stele-go/stele v0.1.0
+	github.com/stele-go/stele/runs v0.1.0
+	github.com/stele-go/stele/server v0.1.0
+)
+
+replace (
+	github.com/stele-go/stele => ..
+	github.com/stele-go/stele/runs => ../runs
+	github.com/stele-go/stele/server => ../server
+)
+
+require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 )
 
-require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	github.com/google/btree v1.1.3 // indirect
+	github.com/google/jsonschema-go v0.4.3 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/zeebo/xxh3 v1.1.0 // indirect
+	golang.org/x/sys v0.46.0 // indirect
+)

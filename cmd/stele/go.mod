@@ -10,6 +10,8 @@ require (
 	github.com/stele-go/stele v0.1.0
 	github.com/stele-go/stele/metrics/prometheus v0.1.0
 	github.com/stele-go/stele/postgres v0.1.0
+	github.com/stele-go/stele/runs v0.1.0
+	github.com/stele-go/stele/server v0.1.0
 	github.com/stele-go/stele/studio v0.1.0
 	github.com/stele-go/stele/transfer v0.1.0
 	github.com/stele-go/stele/wire v0.1.0
@@ -21,6 +23,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/btree v1.1.3 // indirect
+	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
@@ -40,7 +43,6 @@ require (
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
-	github.com/stele-go/stele/runs v0.1.0 // indirect
 	github.com/tinylib/msgp v1.6.5 // indirect
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.2 // indirect
@@ -61,6 +63,8 @@ replace github.com/stele-go/stele/metrics/prometheus => ../../metrics/prometheus
 replace github.com/stele-go/stele/postgres => ../../postgres
 
 replace github.com/stele-go/stele/runs => ../../runs
+
+replace github.com/stele-go/stele/server => ../../server
 
 replace github.com/stele-go/stele/studio => ../../studio
 

@@ -69,7 +69,7 @@ Exit codes: 0 done, 1 damage found, something lost or not copied, 2 could not do
 	}
 	a.flags.register(root)
 	root.AddCommand(a.infoCmd(), a.statsCmd(), a.threadsCmd(), a.logCmd(), a.showCmd(), a.diffCmd(),
-		a.verifyCmd(), a.dumpCmd(), writing(a.serveCmd()), writing(a.compactCmd()), writing(a.eraseCmd()), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), writing(a.studioCmd()), a.versionCmd())
+		a.verifyCmd(), a.dumpCmd(), writing(a.serveCmd()), writing(a.compactCmd()), writing(a.eraseCmd()), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), writing(a.studioCmd()), writing(a.devCmd()), a.versionCmd())
 	return root
 }
 

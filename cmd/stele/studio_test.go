@@ -1,48 +1,171 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
-func TestStudio(t *testing.T) {
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, r.URL.Path+" "+r.Header.Get("X-Api-Key"))
-	}))
-	defer api.Close()
+// startStudio runs stele studio until the test ends, and returns the address that it says.
+func startStudio(t *testing.T, args ...string) (at string, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	out, in := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, []string{"studio", api.URL, "--listen", "127.0.0.1:0", "--api-key", "k"}, in, io.Discard)
+		var errs bytes.Buffer
+		c := run(ctx, append([]string{"studio", "--listen", "127.0.0.1:0"}, args...), in, &errs)
+		_ = in.CloseWithError(io.ErrUnexpectedEOF)
+		if c != exitDone {
+			t.Errorf("stele studio %v ended with code %d: %s", args, c, errs.String())
+		}
+		code <- c
 	}()
 	line := make([]byte, 100)
 	n, err := out.Read(line)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := strings.TrimSpace(strings.TrimPrefix(string(line[:n]), "studio at "))
+	stopped := false
+	stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			<-code
+		}
+	}
+	t.Cleanup(stop)
+	return strings.TrimSpace(strings.TrimPrefix(string(line[:n]), "studio at ")), stop
+}
+
+// ask is a request of the page.
+func ask(t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// threadIDs are those that the page lists.
+func threadIDs(t *testing.T, at string) map[string]string {
+	t.Helper()
+	code, text := ask(t, "POST", at+"/api/threads/search", `{"limit":100}`)
+	var list []struct {
+		ID     string `json:"thread_id"`
+		Status string
+	}
+	if err := json.Unmarshal([]byte(text), &list); code != http.StatusOK || err != nil {
+		t.Fatalf("status %d, %v: %s", code, err, text)
+	}
+	ids := map[string]string{}
+	for _, th := range list {
+		ids[th.ID] = th.Status
+	}
+	return ids
+}
+
+func TestStudioRemote(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.URL.Path+" "+r.Header.Get("X-Api-Key"))
+	}))
+	defer api.Close()
+	at, _ := startStudio(t, api.URL, "--api-key", "k")
 	for path, want := range map[string]string{"/": "<title>stele studio</title>", "/api/info": "/info k"} {
-		resp, err := http.Get(at + path)
+		if _, text := ask(t, "GET", at+path, ""); !strings.Contains(text, want) {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	for _, args := range [][]string{{"studio"}, {"studio", "ftp://x"}, {"studio", "--demo", "x"}, {"studio", t.TempDir() + "/none"}, {"studio", "--write", t.TempDir() + "/none"}} {
+		if c := run(context.Background(), args, io.Discard, io.Discard); c != exitFailed {
+			t.Errorf("stele %v: code %d", args, c)
+		}
+	}
+}
+
+// A store is shown beside its writer, follows it, and is not changed.
+func TestStudioBesideWriter(t *testing.T) {
+	dir := t.TempDir()
+	d, err := disk.Open(dir, disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(thread string) {
+		t.Helper()
+		one := map[string]saver.Version{"a": saver.IntVersion(1)}
+		_, err := d.Put(context.Background(), saver.Config{ThreadID: thread}, saver.Checkpoint{V: 4, ID: "1f0a0000-0000-6000-8000-000000000000", TS: "2026-01-01T00:00:00+00:00",
+			Values: map[string]saver.Value{"a": saver.ValueOf("hello " + thread)}, Versions: one}, saver.Metadata{"step": 0, "source": "loop"}, one)
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || !strings.Contains(string(body), want) {
-			t.Errorf("%s: %v, %s", path, err, body)
+	}
+	put("first")
+	at, stop := startStudio(t, dir)
+	if ids := threadIDs(t, at); len(ids) != 1 {
+		t.Fatalf("the threads are %v", ids)
+	}
+	if _, text := ask(t, "GET", at+"/api/threads/first/state", ""); !strings.Contains(text, "hello first") {
+		t.Errorf("the state is %s", text)
+	}
+	put("second")
+	for i := 0; len(threadIDs(t, at)) != 2; i++ {
+		if i == 100 {
+			t.Fatal("what the writer stored since is not shown")
 		}
+		time.Sleep(100 * time.Millisecond)
 	}
-	cancel()
-	if c := <-code; c != exitDone {
-		t.Errorf("ended with code %d", c)
+	if code, text := ask(t, "DELETE", at+"/api/threads/first", ""); code != http.StatusForbidden {
+		t.Errorf("a deletion: status %d, %s", code, text)
 	}
-	if c := run(context.Background(), []string{"studio", "localhost:2024"}, io.Discard, io.Discard); c != exitFailed {
-		t.Errorf("something that is no URL: code %d", c)
+	if c := run(context.Background(), []string{"studio", "--write", dir}, io.Discard, io.Discard); c != exitLocked {
+		t.Errorf("for writing, beside a writer: code %d", c)
+	}
+	stop()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	at, _ = startStudio(t, "--write", dir)
+	if code, text := ask(t, "DELETE", at+"/api/threads/first", ""); code >= 300 {
+		t.Errorf("a deletion: status %d, %s", code, text)
+	}
+	if ids := threadIDs(t, at); len(ids) != 1 {
+		t.Errorf("the threads are %v", ids)
+	}
+}
+
+func TestStudioDemo(t *testing.T) {
+	at, _ := startStudio(t, "--demo")
+	ids := threadIDs(t, at)
+	if len(ids) != 3 || ids["waits for approval"] != "interrupted" || ids["a fork"] != "idle" {
+		t.Fatalf("the threads are %v", ids)
+	}
+	code, text := ask(t, "POST", at+"/api/threads/waits%20for%20approval/runs/wait", `{"assistant_id":"agent","command":{"resume":{"decisions":[{"type":"approve"}]}}}`)
+	if code != http.StatusOK || !strings.Contains(text, "Here is the plan") {
+		t.Errorf("the answer: status %d, %s", code, text)
+	}
+	code, text = ask(t, "POST", at+"/api/threads/a%20process%20that%20died/runs/wait", `{"assistant_id":"agent","input":null}`)
+	if code != http.StatusOK || !strings.Contains(text, "Rain until noon") {
+		t.Errorf("going on after the crash: status %d, %s", code, text)
 	}
 }

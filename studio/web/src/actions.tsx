@@ -55,7 +55,7 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           }}
         >
           <AssistantField chosen={assistant?.assistant_id} />
-          <JsonField name="input" label="Input, as JSON" value={exampleInput(head)} />
+          <JsonField name="input" label="Input, as JSON" value={exampleInput(thread)} />
           <label>
             <input type="checkbox" name="pause" /> pause before each node
           </label>
@@ -166,9 +166,9 @@ function AssistantField({ chosen }: { chosen: string | undefined }) {
 }
 
 // exampleInput is a text to begin with: a chat gets a message, anything else an empty object.
-function exampleInput(head: State | undefined): string {
-  const values = head?.values;
-  const chat = values === undefined || (values !== null && typeof values === "object" && !Array.isArray(values) && ("messages" in values || Object.keys(values).length === 0));
+function exampleInput(thread: Thread | undefined): string {
+  const values = thread?.values;
+  const chat = !values || "messages" in values || Object.keys(values).length === 0;
   return JSON.stringify(chat ? { messages: [{ role: "user", content: "" }] } : {}, null, 2);
 }
 

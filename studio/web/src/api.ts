@@ -86,8 +86,14 @@ export const api = {
     ),
   stateAt: (id: string, checkpoint: CheckpointRef) =>
     json<State>("POST", `/threads/${at(id)}/state/checkpoint`, { checkpoint: checkpoint as unknown as Json }),
-  history: (id: string, limit: number, before?: CheckpointRef, signal?: AbortSignal) =>
-    json<State[]>("POST", `/threads/${at(id)}/history`, before ? ({ limit, before } as unknown as Json) : { limit }, signal),
+  // history is a page of checkpoints, newest first. Without values, a server of stele's leaves
+  // out the values and the tasks; others send them all the same.
+  history: (id: string, limit: number, before: CheckpointRef | undefined, values: boolean) =>
+    json<State[]>("POST", `/threads/${at(id)}/history`, {
+      limit,
+      ...(before ? { before: before as unknown as Json } : {}),
+      ...(values ? {} : { values: false }),
+    }),
   update: (id: string, values: Json, asNode: string | undefined, checkpoint?: CheckpointRef) =>
     json<{ checkpoint: CheckpointRef }>("POST", `/threads/${at(id)}/state`, {
       values,

@@ -22,8 +22,8 @@ async function begin() {
     const told = await api.info();
     info.value = told;
     readonly.value = told.stele?.readonly ?? false;
-    graphs.value = await api.assistants();
     trouble.value = undefined;
+    graphs.value = await api.assistants();
   } catch (error) {
     trouble.value = say(error);
   }
@@ -79,7 +79,7 @@ export function App() {
           </button>
         </p>
       )}
-      {screen === "threads" && path[1] !== undefined ? <ThreadScreen key={path[1]} id={path[1]} /> : screen === "store" ? <Store /> : screen === "threads" ? <Threads /> : <Nowhere />}
+      {!info.value ? null : screen === "threads" && path[1] !== undefined ? <ThreadScreen key={path[1]} id={path[1]} /> : screen === "store" ? <Store /> : screen === "threads" ? <Threads /> : <Nowhere />}
     </>
   );
 }

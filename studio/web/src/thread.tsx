@@ -4,7 +4,7 @@ import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Actions, Answer } from "./actions";
 import { api } from "./api";
-import { graphs, readonly } from "./app";
+import { graphs, info, readonly } from "./app";
 import { Compare } from "./compare";
 import { exportHTML, exportLines, save } from "./export";
 import { Graph, type Mark } from "./graph";
@@ -21,6 +21,9 @@ import { useVirtual } from "./virtual";
 
 const pageSize = 100;
 
+// lazy: the history comes without values, which are fetched for the checkpoint that is shown.
+const lazy = () => info.value?.stele?.lazy_history ?? false;
+
 // useHistory is the history of a thread, newest first, loaded page by page, and read again at
 // its top when the thread has changed.
 function useHistory(id: string) {
@@ -35,7 +38,7 @@ function useHistory(id: string) {
     const mine = ++turn.current;
     busy.current = true;
     try {
-      const page = await api.history(id, pageSize);
+      const page = await api.history(id, pageSize, undefined, !lazy());
       if (mine !== turn.current) return;
       // What is older than this page stays, if the two touch.
       const ids = new Set(page.map(idOf));
@@ -57,7 +60,7 @@ function useHistory(id: string) {
     const mine = turn.current;
     setStatus((s) => ({ ...s, busy: true }));
     try {
-      const page = await api.history(id, pageSize, last.checkpoint);
+      const page = await api.history(id, pageSize, last.checkpoint, !lazy());
       if (mine !== turn.current) return;
       set((all) => [...all, ...page]);
       setStatus({ more: page.length === pageSize, busy: false });
@@ -81,20 +84,23 @@ export function ThreadScreen({ id }: { id: string }) {
   const thread = useLoad(() => api.thread(id), [id]);
   const history = useHistory(id);
   const rows = useMemo(() => rowsOf(history.states), [history.states]);
+  // The history is read again when the thread has changed, by this page or by another.
+  const mark = thread.value ? thread.value.updated_at + thread.value.status : "";
   const chosen = rows.find((r) => r.id === query.at) ?? (query.at ? undefined : rows[0]);
   // A link may lead to a checkpoint that is not loaded yet.
   const other = useLoad(async () => (query.at && !chosen && !history.busy ? await api.state(id, query.at) : undefined), [id, query.at, !!chosen, history.busy]);
   const state = chosen?.state ?? (other.value && idOf(other.value) === query.at ? other.value : undefined);
   const withState = useLoad(
-    async () => (query.with ? (rows.find((r) => r.id === query.with)?.state ?? (await api.state(id, query.with))) : undefined),
+    async () => (query.with ? ((!lazy() && rows.find((r) => r.id === query.with)?.state) || (await api.state(id, query.with))) : undefined),
     [id, query.with, history.states.length],
   );
+  // What is shown of the chosen checkpoint has its values.
+  const fetched = useLoad(async () => (lazy() && state ? await api.state(id, idOf(state)) : undefined), [id, state && idOf(state), mark]);
+  const whole = !lazy() ? state : fetched.value && state && idOf(fetched.value) === idOf(state) ? fetched.value : undefined;
   const seen = useRef("");
   useEvery(2500, () => {
     thread.again();
   });
-  // The history is read again when the thread has changed, by this page or by another.
-  const mark = thread.value ? thread.value.updated_at + thread.value.status : "";
   useEffect(() => {
     if (seen.current && mark && seen.current !== mark) history.first();
     if (mark) seen.current = mark;
@@ -123,18 +129,18 @@ export function ThreadScreen({ id }: { id: string }) {
           <Id id={id} />
         </h1>
         {thread.value && <Status status={thread.value.status} />}
-        <Actions id={id} thread={thread.value} state={state} head={rows[0]?.state} refresh={refresh} />
-        <Exports id={id} rows={rows} all={!history.more} />
+        <Actions id={id} thread={thread.value} state={whole ?? state} head={rows[0]?.state} refresh={refresh} />
+        {rows.length > 0 && <Exports id={id} />}
       </div>
       <div class="columns">
         <History rows={rows} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={history.next} />
         <section class="middle" aria-label="Graph">
-          <GraphOf thread={thread.value} state={state} rows={rows} />
+          <GraphOf thread={thread.value} state={whole ?? state} rows={rows} />
           <Runs id={id} mark={mark} refresh={refresh} />
         </section>
         <section class="detail" aria-label="Checkpoint">
           {live.value && live.value.thread === id && <Live />}
-          {state && query.with && withState.value ? (
+          {whole && query.with && withState.value ? (
             <>
               <h2>
                 Compared with <Id id={query.with} short />{" "}
@@ -142,14 +148,14 @@ export function ThreadScreen({ id }: { id: string }) {
                   end
                 </button>
               </h2>
-              <Compare before={withState.value.values} after={state.values} />
+              <Compare before={withState.value.values} after={whole.values} />
             </>
-          ) : state ? (
-            <Checkpoint id={id} state={state} before={rows.find((r) => r.id === parentOf(state))?.state} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
-          ) : history.busy || other.loading ? (
+          ) : whole && state ? (
+            <Checkpoint id={id} state={whole} before={rows.find((r) => r.id === parentOf(state))?.state} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
+          ) : history.busy || other.loading || fetched.loading ? (
             <p class="note">Loading…</p>
           ) : (
-            <p class="empty">{query.at ? (other.error ?? "This checkpoint is not there.") : "This thread has no checkpoint yet."}</p>
+            <p class="empty">{query.at ? (other.error ?? fetched.error ?? "This checkpoint is not there.") : "This thread has no checkpoint yet."}</p>
           )}
         </section>
       </div>
@@ -307,7 +313,7 @@ export function marksOf(state: State | undefined, rows: Row[]): Map<string, Mark
   const marks = new Map<string, Mark>();
   if (!state) return marks;
   const parent = rows.find((r) => r.id === parentOf(state))?.state;
-  for (const t of parent?.tasks ?? []) marks.set(t.name, "ran");
+  for (const name of parent?.tasks.length ? parent.tasks.map((t) => t.name) : (parent?.next ?? [])) marks.set(name, "ran");
   for (const n of state.next) marks.set(n, "next");
   for (const t of state.tasks) {
     if (t.interrupts.length > 0) marks.set(t.name, "waiting");
@@ -456,21 +462,43 @@ function Live() {
   );
 }
 
-function Exports({ id, rows, all }: { id: string; rows: Row[]; all: boolean }) {
+// Exports reads the whole history, with its values, when it is asked to.
+function Exports({ id }: { id: string }) {
   const [open, set] = useState(false);
-  const ref = useRef<HTMLDivElement>(null);
-  if (rows.length === 0) return null;
-  const states = rows.map((r) => r.state);
+  const [read, setRead] = useState<number>();
+  const [error, setError] = useState<string>();
+  const give = async (make: (states: State[]) => void) => {
+    setError(undefined);
+    const states: State[] = [];
+    try {
+      for (;;) {
+        setRead(states.length);
+        const page = await api.history(id, pageSize, states.at(-1)?.checkpoint, true);
+        states.push(...page);
+        if (page.length < pageSize) break;
+      }
+      make(states);
+      set(false);
+    } catch (e) {
+      setError(say(e));
+    }
+    setRead(undefined);
+  };
   return (
-    <div class="menu" ref={ref}>
+    <div class="menu">
       <button aria-expanded={open} onClick={() => set(!open)}>
         Export
       </button>
       {open && (
         <div class="items">
-          <button onClick={() => (save(`${id}.ndjson`, "application/x-ndjson", exportLines(states)), set(false))}>NDJSON</button>
-          <button onClick={() => (save(`${id}.html`, "text/html", exportHTML(id, states)), set(false))}>A page to hand on</button>
-          {!all && <p class="note">of the {count(rows.length)} checkpoints that are loaded</p>}
+          <button disabled={read !== undefined} onClick={() => give((states) => save(`${id}.ndjson`, "application/x-ndjson", exportLines(states)))}>
+            NDJSON
+          </button>
+          <button disabled={read !== undefined} onClick={() => give((states) => save(`${id}.html`, "text/html", exportHTML(id, states)))}>
+            A page to hand on
+          </button>
+          {read !== undefined && <p class="note">{count(read)} checkpoints read</p>}
+          {error && <p class="error">{error}</p>}
         </div>
       )}
     </div>

@@ -85,5 +85,5 @@ export interface Item {
 // Studio may show beyond LangGraph's API.
 export interface Info {
   version?: string;
-  stele?: { readonly?: boolean; graphs?: boolean; health?: boolean };
+  stele?: { readonly?: boolean; lazy_history?: boolean };
 }
