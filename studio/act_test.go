@@ -328,6 +328,15 @@ func TestAccessible(t *testing.T) {
 				}
 				p.check(string(axe), scheme+" "+hash)
 			}
+			var own bool
+			if p.eval(`[...document.querySelectorAll(".top nav a")].some(a => a.innerText === "Health")`, &own); own {
+				p.show("#/runs")
+				p.see("the runs", `document.querySelector("tbody tr")`)
+				p.check(string(axe), scheme+" runs")
+				p.show("#/health")
+				p.says("Free on the device")
+				p.check(string(axe), scheme+" health")
+			}
 			p.show("#/threads/" + thread)
 			p.says("A question waits")
 			p.click("Send input")
@@ -383,5 +392,36 @@ func TestTwoPeople(t *testing.T) {
 			t.Errorf("after both edits the note is %q", s.Values.Note)
 		}
 		ann.see("the edit", `document.querySelectorAll(".history .row").length === 6`)
+	})
+}
+
+// The queue: a run that failed is tried again, and goes on where it was; the health of the store.
+func TestQueue(t *testing.T) {
+	chromium(t)
+	onStele(t, func(t *testing.T, b backend, base string) {
+		var made struct {
+			ID string `json:"thread_id"`
+		}
+		b.call(t, "POST", "/threads", map[string]any{}, &made)
+		b.call(t, "POST", "/threads/"+made.ID+"/runs/wait", map[string]any{"assistant_id": "mail", "input": map[string]any{"messages": []any{map[string]any{"role": "user", "content": "fail once"}}}}, nil)
+		p := open(t, base)
+		p.do(chromedp.Click(`//nav//a[normalize-space()="Runs"]`))
+		p.says("the model is not there")
+		p.show("#/runs?status=error")
+		p.see("failed runs alone", `[...document.querySelectorAll("tbody .status")].every(s => s.innerText === "error")`)
+		row := `[...document.querySelectorAll("tbody tr")].find(r => r.querySelector("a").href.endsWith(` + quote(made.ID) + `))`
+		p.see("the run", row)
+		modelWorks.Store(true)
+		defer modelWorks.Store(false)
+		p.do(js(row + `.querySelector("button").click()`))
+		p.submit("Try again")
+		p.see("no such failed run", `!(`+row+`)`)
+		p.show("#/threads/" + made.ID)
+		p.says("A question waits")
+		if s := b.state(t, made.ID); len(s.Next) != 1 || s.Next[0] != "send" {
+			t.Errorf("after the second try the thread has %+v", s)
+		}
+		p.show("#/health")
+		p.says("Nothing is wrong.")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stele-go/stele/message"
@@ -26,6 +27,9 @@ type mail struct {
 	Note string   `json:"note"`
 }
 
+// modelWorks mends the model of those who ask it to fail.
+var modelWorks atomic.Bool
+
 func talk(_ context.Context, s *mail) (graph.Update, error) {
 	last := s.Messages[len(s.Messages)-1]
 	if last.Type == message.TypeTool {
@@ -33,7 +37,7 @@ func talk(_ context.Context, s *mail) (graph.Update, error) {
 		done.Usage = &message.Usage{InputTokens: 10, OutputTokens: 12, TotalTokens: 22}
 		return graph.Write(&s.Messages, message.List{done}), nil
 	}
-	if strings.Contains(last.Text(), "fail") {
+	if strings.Contains(last.Text(), "fail") && !modelWorks.Load() {
 		return nil, errors.New("the model is not there")
 	}
 	call := message.ToolCall{ID: "call-1", Name: "send_mail", Args: map[string]any{"to": "ann", "text": last.Text()}}

@@ -1,7 +1,7 @@
 // The client of LangGraph's server API. Every call is one request to the origin that served
 // the page: Studio's own server passes them on where the API is elsewhere.
 
-import type { Assistant, CheckpointRef, Drawing, Fields, Info, Item, Json, Run, State, Thread } from "./types";
+import type { Assistant, CheckpointRef, Drawing, Fields, Info, Item, Json, QueuedRun, Run, Schedule, State, StoreHealth, Thread } from "./types";
 
 // Problem is an answer that is no success. `detail` is the server's own text.
 export class Problem extends Error {
@@ -114,6 +114,11 @@ export const api = {
   cancel: (id: string, run: string) =>
     ask("POST", `/threads/${at(id)}/runs/${at(run)}/cancel?wait=false&action=interrupt`, {}).then(() => undefined),
   stream: (id: string, body: Fields, signal: AbortSignal) => events(`/threads/${at(id)}/runs/stream`, body, signal),
+
+  queue: (status: string) => json<{ runs: QueuedRun[]; total: number }>("GET", `/stele/runs${status ? "?status=" + at(status) : ""}`),
+  retry: (run: string) => json<unknown>("POST", `/stele/runs/${at(run)}/retry`, {}),
+  schedules: () => json<{ schedules: Schedule[] }>("GET", "/stele/schedules"),
+  health: () => json<StoreHealth>("GET", "/stele/health"),
 
   namespaces: (limit: number) => json<{ namespaces: string[][] }>("POST", "/store/namespaces", { limit }),
   items: (prefix: string[], query: string, limit: number, offset: number) =>

@@ -3,8 +3,10 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api } from "./api";
+import { Health } from "./health";
 import { say } from "./load";
 import { link, route } from "./route";
+import { Runs } from "./runs";
 import { Store } from "./store";
 import { ThreadScreen } from "./thread";
 import { Threads } from "./threads";
@@ -63,6 +65,16 @@ export function App() {
           <a href={link(["store"])} aria-current={screen === "store" ? "page" : undefined}>
             Store
           </a>
+          {info.value?.stele?.runs && (
+            <a href={link(["runs"])} aria-current={screen === "runs" ? "page" : undefined}>
+              Runs
+            </a>
+          )}
+          {info.value?.stele?.health && (
+            <a href={link(["health"])} aria-current={screen === "health" ? "page" : undefined}>
+              Health
+            </a>
+          )}
         </nav>
         {readonly.value && <span class="status readonly">read-only</span>}
       </header>
@@ -79,7 +91,7 @@ export function App() {
           </button>
         </p>
       )}
-      {!info.value ? null : screen === "threads" && path[1] !== undefined ? <ThreadScreen key={path[1]} id={path[1]} /> : screen === "store" ? <Store /> : screen === "threads" ? <Threads /> : <Nowhere />}
+      {!info.value ? null : screen === "threads" && path[1] !== undefined ? <ThreadScreen key={path[1]} id={path[1]} /> : screen === "store" ? <Store /> : screen === "threads" ? <Threads /> : screen === "runs" ? <Runs /> : screen === "health" ? <Health /> : <Nowhere />}
     </>
   );
 }

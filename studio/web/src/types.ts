@@ -85,5 +85,42 @@ export interface Item {
 // Studio may show beyond LangGraph's API.
 export interface Info {
   version?: string;
-  stele?: { readonly?: boolean; lazy_history?: boolean };
+  stele?: { readonly?: boolean; lazy_history?: boolean; runs?: boolean; health?: boolean };
+}
+
+// QueuedRun is a run of a server of stele's, as operators see it.
+export interface QueuedRun {
+  run_id: string;
+  thread_id: string;
+  graph: string;
+  status: string;
+  waiting: boolean;
+  error?: string;
+  attempt: number;
+  created_at: string;
+  started_at?: string;
+  ended_at?: string;
+}
+
+export interface Schedule {
+  id: string;
+  cron: string;
+  graph: string;
+  next: string;
+}
+
+export interface StoreHealth {
+  health: { problems: { kind: string; detail: string }[]; space: { free: number; total: number } };
+  stats: {
+    threads: number;
+    log_files: number;
+    log_bytes: number;
+    segments: number;
+    segment_bytes: number;
+    raw_bytes: number;
+    dead_bytes: number;
+    images: number;
+    compaction_debt: number;
+    resident: number;
+  };
 }

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"errors"
+
+	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/runs"
+)
+
+// What operators see beyond LangGraph's API, below /stele: all runs, schedules, and the health
+// of an embedded store. Authorize is asked about the resource "system", whatever the runs are of.
+func operatorRoutes() []route {
+	return []route{
+		{method: "GET", path: "/stele/runs", resource: "system", action: "read", handle: allRuns},
+		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", handle: retryRun},
+		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", handle: allSchedules},
+		{method: "GET", path: "/stele/health", resource: "system", action: "read", handle: health},
+	}
+}
+
+// mostRuns bounds the runs of one answer.
+const mostRuns = 200
+
+// operatorRun is a run for operators, without its input.
+type operatorRun struct {
+	RunID    string      `json:"run_id"`
+	ThreadID string      `json:"thread_id"`
+	Graph    string      `json:"graph"`
+	Status   runs.Status `json:"status"`
+	Waiting  bool        `json:"waiting"`
+	Error    string      `json:"error,omitempty"`
+	Attempt  int         `json:"attempt"`
+	Worker   string      `json:"worker,omitempty"`
+	After    string      `json:"after"`
+	Created  string      `json:"created_at"`
+	Started  string      `json:"started_at,omitempty"`
+	Ended    string      `json:"ended_at,omitempty"`
+}
+
+// allRuns answers with the newest runs of a status, newest first.
+func allRuns(c *call) error {
+	q := runs.Query{Status: runs.Status(c.query("status"))}
+	newest := make([]runs.Run, 0, mostRuns)
+	total := 0
+	for r, err := range c.cfg.Queue.List(c.ctx, q) {
+		if errors.Is(err, runs.ErrInvalid) {
+			return fail(422, "Invalid status %s", q.Status)
+		}
+		if err != nil {
+			return err
+		}
+		if len(newest) < mostRuns {
+			newest = append(newest, r)
+		} else {
+			newest[total%mostRuns] = r
+		}
+		total++
+	}
+	list := []operatorRun{}
+	for i := total - 1; i >= 0 && i >= total-mostRuns; i-- {
+		r := newest[i%mostRuns]
+		o := operatorRun{RunID: r.ID, ThreadID: r.ThreadID, Graph: r.Graph, Status: r.Status, Waiting: r.Waiting, Error: r.Error,
+			Attempt: r.Attempt, Worker: r.Worker, After: stamped(r.After), Created: stamped(r.Created)}
+		if !r.Started.IsZero() {
+			o.Started = stamped(r.Started)
+		}
+		if !r.Ended.IsZero() {
+			o.Ended = stamped(r.Ended)
+		}
+		list = append(list, o)
+	}
+	return c.json(map[string]any{"runs": list, "total": total})
+}
+
+// retryRun makes a run that failed, or was interrupted, pending again.
+func retryRun(c *call) error {
+	r, err := c.cfg.Queue.Retry(c.ctx, c.path("run_id"))
+	if errors.Is(err, runs.ErrNotFound) {
+		return errNotFound
+	}
+	if errors.Is(err, runs.ErrInvalid) {
+		return fail(409, "%s", err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	return c.json(map[string]any{"run_id": r.ID, "status": r.Status})
+}
+
+func allSchedules(c *call) error {
+	all, err := c.cfg.Queue.Schedules(c.ctx)
+	if err != nil {
+		return err
+	}
+	list := []any{}
+	for _, s := range all {
+		list = append(list, map[string]any{"id": s.ID, "cron": s.Cron, "graph": s.Spec.Graph, "thread_id": s.Spec.ThreadID, "next": stamped(s.Next)})
+	}
+	return c.json(map[string]any{"schedules": list})
+}
+
+// watched is what an embedded store tells about itself.
+type watched interface {
+	Health() monitor.Health
+	Stats() monitor.Stats
+}
+
+// health answers how an embedded store is. A saver elsewhere has no such answer.
+func health(c *call) error {
+	s, ok := c.cfg.Saver.(watched)
+	if !ok {
+		return errNotFound
+	}
+	st := s.Stats()
+	return c.json(map[string]any{"health": s.Health(), "stats": map[string]any{
+		"threads": st.Threads, "log_files": st.LogFiles, "log_bytes": st.LogBytes, "segments": st.Segments, "segment_bytes": st.SegmentBytes,
+		"raw_bytes": st.RawBytes, "dead_bytes": st.DeadBytes, "images": st.Images, "compaction_debt": st.CompactionDebt, "resident": st.Resident}})
+}
