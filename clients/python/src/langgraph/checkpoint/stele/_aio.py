@@ -1,0 +1,476 @@
+"""The asyncio client: one connection for each event loop, many calls on it.
+
+Calls go out as they come, and each waits for its own answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import os
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Final
+
+from langgraph.checkpoint.stele import _wire
+from langgraph.checkpoint.stele._endpoint import Address, Endpoint
+from langgraph.checkpoint.stele._sync import Lost, closed_error
+from langgraph.checkpoint.stele._wire import Hello, Params
+from langgraph.checkpoint.stele.errors import (
+    ClosingError,
+    ProtocolError,
+    SteleError,
+    SteleTimeoutError,
+    from_answer,
+)
+
+_FIRST_DELAY: Final = 0.002
+_LAST_DELAY: Final = 0.1
+_MAX_SLOTS: Final = 64
+
+
+class Slot:
+    """The numbers of calls that write, of which one is under way at a time."""
+
+    __slots__ = ("index", "left", "number")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.number = 0
+        # The caller was cancelled, or timed out, and the server is not done yet.
+        self.left = False
+
+
+class Stream:
+    """The batches of a listing that have arrived."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._batches: collections.deque[list[Any]] = collections.deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._end: Exception | None = None
+        self._ended = False
+
+    def put(self, batch: list[Any]) -> None:
+        self._batches.append(batch)
+        self._wake()
+
+    def end(self, error: Exception | None) -> None:
+        self._ended, self._end = True, error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def get(self, timeout: float | None) -> list[Any] | None:
+        """The next batch; None at the end."""
+        while not self._batches:
+            if self._end is not None:
+                raise self._end
+            if self._ended:
+                return None
+            self._waiter = self._loop.create_future()
+            try:
+                await asyncio.wait_for(self._waiter, timeout)
+            except (TimeoutError, asyncio.TimeoutError):
+                raise SteleTimeoutError(
+                    f"a listing did not go on within {timeout:g} s"
+                ) from None
+        return self._batches.popleft()
+
+
+class Connection(asyncio.Protocol):
+    """One connection, and the calls under way on it."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, free: Callable[[Slot], None]
+    ) -> None:
+        self._loop = loop
+        self._free = free
+        self._transport: asyncio.Transport | None = None
+        self._data = b""
+        self._body: bytearray | None = None
+        self._filled = 0
+        self._number = 0
+        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._streams: dict[int, Stream] = {}
+        self._left: dict[int, Slot | None] = {}
+        self._writable: asyncio.Future[None] | None = None
+        self.max_frame = _wire.MAX_FRAME
+        self.lost: Exception | None = None
+        self.hello: Hello
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(Lost(str(exc or "the server closed the connection")))
+
+    def pause_writing(self) -> None:
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            if self._body is None and not self._data:
+                n = len(data)
+                if n > 4 and int.from_bytes(data[:4], "big") == n - 4:
+                    self._take(memoryview(data)[4:])
+                    return
+            self._collect(data)
+        except Exception as error:
+            self._fail(
+                error
+                if isinstance(error, ProtocolError)
+                else ProtocolError(f"the server's answer cannot be read: {error}")
+            )
+
+    def _collect(self, data: bytes) -> None:
+        """Put frames together that arrive in pieces, or several at once."""
+        view = memoryview(data)
+        while view:
+            if self._body is None:
+                head = self._data + bytes(view[: 4 - len(self._data)])
+                view = view[4 - len(self._data) :]
+                if len(head) < 4:
+                    self._data = head
+                    return
+                self._data = b""
+                n = _wire.length(head)
+                if len(view) >= n:
+                    self._take(view[:n])
+                    view = view[n:]
+                    continue
+                self._body, self._filled = bytearray(n), 0
+            n = min(len(self._body) - self._filled, len(view))
+            self._body[self._filled : self._filled + n] = view[:n]
+            self._filled += n
+            view = view[n:]
+            if self._filled == len(self._body):
+                body, self._body = self._body, None
+                self._take(body)
+
+    def _take(self, body: bytearray | memoryview) -> None:
+        message = _wire.decode(body)
+        if message[0] == _wire.NOTIFICATION:
+            params = message[2][0]
+            stream = self._streams.get(params.get("call"))
+            items = params.get("items")
+            if stream is not None and message[1] == "items" and isinstance(items, list):
+                stream.put(items)
+            return
+        number = message[1]
+        error = None if message[2] is None else from_answer(message[2])
+        future = self._calls.pop(number, None)
+        if future is not None:
+            if not future.done():
+                if error is None:
+                    future.set_result(message[3])
+                else:
+                    future.set_exception(error)
+        elif (stream := self._streams.pop(number, None)) is not None:
+            stream.end(Lost(str(error)) if isinstance(error, ClosingError) else error)
+        elif number in self._left:
+            self._release(self._left.pop(number))
+        else:
+            raise ProtocolError("the server answered a call that was not made")
+
+    def _fail(self, error: Exception) -> None:
+        if self.lost is None:
+            self.lost = error
+        if self._transport is not None:
+            self._transport.abort()
+        calls, self._calls = self._calls, {}
+        streams, self._streams = self._streams, {}
+        left, self._left = self._left, {}
+        for future in calls.values():
+            if not future.done():
+                future.set_exception(error)
+        for stream in streams.values():
+            stream.end(error)
+        for slot in left.values():
+            self._release(slot)
+        self.resume_writing()
+
+    def _release(self, slot: Slot | None) -> None:
+        if slot is not None:
+            slot.left = False
+            self._free(slot)
+
+    # What the client calls.
+
+    async def call(
+        self, method: str, params: Params, timeout: float | None, slot: Slot | None
+    ) -> Any:
+        """The result of a call."""
+        while self._writable is not None:
+            await asyncio.shield(self._writable)
+        if self.lost is not None:
+            raise self.lost
+        assert self._transport is not None
+        self._number = number = (self._number + 1) & 0xFFFFFFFF
+        frame = _wire.request(number, method, params, self.max_frame)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._calls[number] = future
+        self._transport.write(frame)
+        timer = (
+            None
+            if timeout is None
+            else self._loop.call_later(timeout, _expire, future, method, timeout)
+        )
+        try:
+            return await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if self._calls.pop(number, None) is not None:
+                # The answer is to come, and nobody waits for it any more. The slot
+                # is not free before.
+                self._left[number] = slot
+                if slot is not None:
+                    slot.left = True
+
+    def begin(self, method: str, params: Params) -> tuple[int, Stream]:
+        """Ask for a stream."""
+        if self.lost is not None:
+            raise self.lost
+        assert self._transport is not None
+        self._number = number = (self._number + 1) & 0xFFFFFFFF
+        frame = _wire.request(number, method, params, self.max_frame)
+        stream = self._streams[number] = Stream(self._loop)
+        self._transport.write(frame)
+        return number, stream
+
+    def more(self, number: int) -> None:
+        """Let the server send another batch of a stream."""
+        self._notify("more", {"call": number, "batches": 1})
+
+    def cancel(self, number: int) -> None:
+        """End a stream early."""
+        if self._streams.pop(number, None) is not None:
+            self._left[number] = None
+            self._notify("cancel", {"call": number})
+
+    def _notify(self, method: str, params: Params) -> None:
+        if self.lost is None and self._transport is not None:
+            self._transport.write(_wire.notification(method, params))
+
+    def close(self) -> None:
+        self._fail(Lost("closed"))
+
+
+def _expire(future: asyncio.Future[Any], method: str, timeout: float) -> None:
+    if not future.done():
+        future.set_exception(
+            SteleTimeoutError(f"{method} was not answered within {timeout:g} s")
+        )
+
+
+class AsyncPool:
+    """The connection of one event loop to a server, and the loop's slots."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        endpoint: Endpoint,
+        *,
+        timeout: float | None,
+    ) -> None:
+        self._loop = loop
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._connection: Connection | None = None
+        self._opening: asyncio.Task[Connection] | None = None
+        self._closed = False
+        self._id = os.urandom(16)
+        self._made = 0
+        self._limit = _MAX_SLOTS
+        self._free: list[Slot] = []
+        self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()
+
+    async def call(self, method: str, params: Params, *, write: bool) -> Any:
+        """The result of a call, which is asked again if the server was lost."""
+        if not write:
+            return await self._call(method, params, None)
+        if self._connection is None:
+            await self._connected(None)  # it says how many slots there are
+        slot = self._free.pop() if self._free else await self._take()
+        try:
+            slot.number += 1
+            params["call"] = (self._id, slot.index, slot.number)
+            return await self._call(method, params, slot)
+        finally:
+            if not slot.left:
+                self._give(slot)
+
+    async def _call(self, method: str, params: Params, slot: Slot | None) -> Any:
+        # A server that dies on this very call must not be started for ever.
+        deadline: float | None = None
+        while True:
+            connection = self._connection
+            if connection is None or connection.lost is not None:
+                connection = await self._connected(deadline)
+            try:
+                return await connection.call(method, params, self._timeout, slot)
+            except (Lost, ClosingError) as error:
+                self._drop(connection, error)
+                if deadline is None:
+                    deadline = self._deadline()
+                elif time.monotonic() > deadline:
+                    raise self._endpoint.unreachable(error) from error
+                if slot is not None:
+                    params["again"] = True
+            except ProtocolError as error:
+                self._drop(connection, error)
+                raise
+
+    async def stream(
+        self, method: str, params: Params
+    ) -> AsyncGenerator[list[Any], None]:
+        """The batches of a listing. Raises Lost if the connection breaks."""
+        connection = await self._connected(None)
+        number, stream = connection.begin(method, params)
+        try:
+            while (items := await stream.get(self._timeout)) is not None:
+                yield items
+                connection.more(number)
+        finally:
+            connection.cancel(number)
+
+    async def hello(self) -> Hello:
+        """What the server says of itself."""
+        return (await self._connected(None)).hello
+
+    def retry_deadline(self) -> float:
+        """Until when a listing that was lost is asked again."""
+        return self._deadline()
+
+    def unreachable(self, cause: Exception | None) -> Exception:
+        return self._endpoint.unreachable(cause)
+
+    def close(self) -> None:
+        """Close the connection. Calls under way fail; later ones do, too."""
+        self._closed = True
+        if self._connection is not None and not self._loop.is_closed():
+            self._drop(self._connection, Lost("closed"))
+
+    def _deadline(self) -> float:
+        return time.monotonic() + max(
+            self._timeout or 0.0, self._endpoint.start_timeout
+        )
+
+    async def _take(self) -> Slot:
+        while not self._free:
+            if self._made < self._limit:
+                self._made += 1
+                return Slot(self._made - 1)
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._waiting.append(waiter)
+            try:
+                await waiter
+            except BaseException:
+                # Woken and cancelled at once: the next one may go.
+                if waiter.done() and not waiter.cancelled():
+                    self._wake()
+                raise
+        return self._free.pop()
+
+    def _give(self, slot: Slot) -> None:
+        self._free.append(slot)
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _drop(self, connection: Connection, error: Exception) -> None:
+        if self._connection is connection:
+            self._connection = None
+        if connection.lost is None:
+            connection.lost = error
+            connection.close()
+
+    async def _connected(self, deadline: float | None) -> Connection:
+        connection = self._connection
+        if connection is not None and connection.lost is None:
+            return connection
+        # Calls that find no connection wait for one attempt. It goes on if the one
+        # that began it is cancelled.
+        if self._opening is None or self._opening.done():
+            self._opening = self._loop.create_task(
+                self._open(self._deadline() if deadline is None else deadline)
+            )
+        return await asyncio.shield(self._opening)
+
+    async def _open(self, deadline: float) -> Connection:
+        delay = _FIRST_DELAY
+        cause: Exception | None = None
+        while True:
+            if self._closed:
+                raise closed_error()
+            address = self._endpoint.address()
+            if address is not None:
+                try:
+                    connection = await self._dial(address, deadline)
+                except SteleTimeoutError:
+                    raise
+                except (OSError, Lost, ClosingError) as error:
+                    if isinstance(error, SteleError) and not isinstance(
+                        error, ClosingError
+                    ):
+                        raise
+                    cause = error
+                else:
+                    self._connection = connection
+                    self._limit = min(self._limit, connection.hello.call_slots)
+                    return connection
+            if time.monotonic() > deadline:
+                raise self._endpoint.unreachable(cause) from cause
+            # Starting a process waits for it: not in the loop's own thread.
+            await self._loop.run_in_executor(None, self._endpoint.start, deadline)
+            if address is not None or self._endpoint.address() is None:
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, _LAST_DELAY)
+
+    async def _dial(self, address: Address, deadline: float) -> Connection:
+        remaining = max(deadline - time.monotonic(), 0.05)
+        connection = Connection(self._loop, self._give)
+        try:
+            await asyncio.wait_for(self._transport(address, connection), remaining)
+        except (TimeoutError, asyncio.TimeoutError) as error:
+            raise SteleTimeoutError(
+                f"no connection to {address} within {remaining:.1f} s"
+            ) from error
+        try:
+            connection.hello = Hello(
+                await connection.call(
+                    "hello", _wire.hello(address.token), remaining, None
+                )
+            )
+        except BaseException:
+            connection.close()
+            raise
+        connection.max_frame = connection.hello.max_frame
+        return connection
+
+    async def _transport(self, address: Address, connection: Connection) -> None:
+        if address.kind == "unix":
+            await self._loop.create_unix_connection(lambda: connection, address.path)
+        else:
+            await self._loop.create_connection(
+                lambda: connection,
+                address.host,
+                address.port,
+                ssl=self._endpoint.tls if address.kind == "tls" else None,
+            )

@@ -1,0 +1,264 @@
+"""What savers and stores share: the calls to one server, blocking and asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import threading
+import time
+import weakref
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing, closing
+from typing import Any, Final
+
+from langgraph.checkpoint.stele._aio import AsyncPool
+from langgraph.checkpoint.stele._endpoint import Directory, Endpoint, Remote
+from langgraph.checkpoint.stele._sync import Lost, Pool
+from langgraph.checkpoint.stele._wire import Hello, Params
+from langgraph.checkpoint.stele.errors import (
+    InvalidArgumentError,
+    SteleConnectionError,
+)
+
+DEFAULT_TIMEOUT: Final = 60.0
+DEFAULT_CONNECTIONS: Final = 16
+DEFAULT_START_TIMEOUT: Final = 15.0
+DEFAULT_IDLE_EXIT: Final = 60.0
+
+Key = Callable[[Any], Any]
+
+
+class Client:
+    """The calls of this process to one server.
+
+    Threads share a bounded pool of connections, one call at a time on each. Each
+    event loop has one connection, many calls at a time. All connect when first used.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, *, timeout: float | None, max_connections: int
+    ) -> None:
+        if timeout is not None and not timeout > 0:
+            raise InvalidArgumentError(f"timeout is {timeout}; it is seconds, or None")
+        if max_connections < 1:
+            raise InvalidArgumentError(f"max_connections is {max_connections}")
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._pool = Pool(endpoint, timeout=timeout, max_connections=max_connections)
+        self._begin()
+        _clients.add(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncPool]
+        self._loops = weakref.WeakKeyDictionary()
+        self._closed = False
+
+    @classmethod
+    def from_dir(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        create: bool,
+        timeout: float | None,
+        start_timeout: float,
+        max_connections: int,
+        idle_exit: float,
+        serve_args: Sequence[str],
+        binary: str | os.PathLike[str] | None,
+    ) -> Client:
+        endpoint = Directory(
+            path,
+            create=create,
+            idle_exit=idle_exit,
+            start_timeout=start_timeout,
+            serve_args=serve_args,
+            binary=binary,
+        )
+        return cls(endpoint, timeout=timeout, max_connections=max_connections)
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        token: str | None,
+        tls: ssl.SSLContext | None,
+        timeout: float | None,
+        connect_timeout: float,
+        max_connections: int,
+    ) -> Client:
+        endpoint = Remote(url, token=token, tls=tls, connect_timeout=connect_timeout)
+        return cls(endpoint, timeout=timeout, max_connections=max_connections)
+
+    # Blocking.
+
+    def call(self, method: str, params: Params) -> Any:
+        """The answer to a call that reads."""
+        return self._pool.call(method, params, write=False)
+
+    def write(self, method: str, params: Params) -> Any:
+        """The answer to a call that writes, which has its effect once."""
+        return self._pool.call(method, params, write=True)
+
+    def hello(self) -> Hello:
+        """What the server says of itself; a server is there afterwards."""
+        return self._pool.hello()
+
+    def stream(
+        self, method: str, params: Params, key: Key
+    ) -> Generator[Any, None, None]:
+        """The items of a listing.
+
+        If the server is lost in the middle the listing is asked again, and goes on
+        after the last item: key tells items apart.
+        """
+        place = _Place(params, key)
+        while True:
+            try:
+                with closing(self._pool.stream(method, params)) as batches:
+                    for batch in batches:
+                        for item in place.fresh(batch):
+                            yield item
+                            if place.full():
+                                return
+                place.end()
+                return
+            except Lost as error:
+                if place.give_up(self._pool.retry_deadline):
+                    raise self._pool.unreachable(error) from error
+
+    def close(self) -> None:
+        """Close all connections. What waits on them fails."""
+        self._closed = True
+        self._pool.close()
+        with self._lock:
+            pools = list(self._loops.items())
+        for loop, pool in pools:
+            if loop.is_closed():
+                continue
+            try:
+                loop.call_soon_threadsafe(pool.close)
+            except RuntimeError:  # closed between the question and the call
+                pass
+
+    # asyncio.
+
+    def _async(self) -> AsyncPool:
+        loop = asyncio.get_running_loop()
+        pool = self._loops.get(loop)
+        if pool is None:
+            with self._lock:
+                pool = AsyncPool(loop, self._endpoint, timeout=self._timeout)
+                self._loops[loop] = pool
+                if self._closed:
+                    pool.close()
+        return pool
+
+    async def acall(self, method: str, params: Params) -> Any:
+        """The answer to a call that reads."""
+        return await self._async().call(method, params, write=False)
+
+    async def awrite(self, method: str, params: Params) -> Any:
+        """The answer to a call that writes, which has its effect once."""
+        return await self._async().call(method, params, write=True)
+
+    async def ahello(self) -> Hello:
+        """What the server says of itself; a server is there afterwards."""
+        return await self._async().hello()
+
+    async def astream(
+        self, method: str, params: Params, key: Key
+    ) -> AsyncGenerator[Any, None]:
+        """The items of a listing, as stream."""
+        pool = self._async()
+        place = _Place(params, key)
+        while True:
+            try:
+                async with aclosing(pool.stream(method, params)) as batches:
+                    async for batch in batches:
+                        for item in place.fresh(batch):
+                            yield item
+                            if place.full():
+                                return
+                place.end()
+                return
+            except Lost as error:
+                if place.give_up(pool.retry_deadline):
+                    raise pool.unreachable(error) from error
+
+    async def aclose(self) -> None:
+        """Close all connections. What waits on them fails."""
+        self._async().close()
+        self.close()
+
+    def _after_fork(self) -> None:
+        closed = self._closed
+        self._begin()
+        self._closed = closed
+        self._pool.after_fork()
+        if isinstance(self._endpoint, Directory):
+            self._endpoint.after_fork()
+
+    def __del__(self) -> None:
+        pool = getattr(self, "_pool", None)
+        if pool is not None:
+            pool.discard()
+
+
+class _Place:
+    """How far a listing has come, so that it can go on after its server was lost."""
+
+    def __init__(self, params: Params, key: Key) -> None:
+        self._params = params
+        self._key = key
+        self._limit = params.get("limit")
+        self._last: Any = None
+        self._count = 0
+        self._looking = False
+        self._deadline: float | None = None
+
+    def fresh(self, batch: list[Any]) -> Iterator[Any]:
+        """The items of a batch that have not been yielded yet."""
+        for item in batch:
+            if self._looking:
+                self._looking = self._key(item) != self._last
+                continue
+            self._last = self._key(item)
+            self._count += 1
+            self._deadline = None
+            yield item
+
+    def full(self) -> bool:
+        return self._limit is not None and self._count >= self._limit
+
+    def end(self) -> None:
+        if self._looking:
+            raise SteleConnectionError(
+                "the server was lost during a listing, and the place where it stopped "
+                "has been deleted since; list again"
+            )
+
+    def give_up(self, deadline: Callable[[], float]) -> bool:
+        """Is it too late to ask again? If not, the next listing goes on from here."""
+        if self._count:
+            # The items from before have no share in the limit of the next listing.
+            self._looking = True
+            self._params.pop("limit", None)
+        if self._deadline is None:
+            self._deadline = deadline()
+            return False
+        return time.monotonic() > self._deadline
+
+
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for client in list(_clients):
+        client._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

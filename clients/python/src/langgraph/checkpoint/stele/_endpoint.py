@@ -1,0 +1,316 @@
+"""Where a server is, and how one is started.
+
+The life of the server of a directory, as from_dir has it: whoever finds no server
+starts one, and the lock of the directory lets one of them live. Clients never talk
+to each other. A server is a process of its own, in a session of its own: it
+survives who started it, and ends when nobody was connected for `idle_exit` seconds.
+A client that loses its server looks for one again, and starts one again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final, Literal, NamedTuple, Protocol
+
+from langgraph.checkpoint.stele.errors import (
+    BinaryNotFoundError,
+    DirectoryError,
+    DirectoryLockedError,
+    InvalidArgumentError,
+    ServerStartError,
+    SteleConnectionError,
+)
+
+_LOCKED: Final = 3  # exit code of `stele serve` if the directory is open elsewhere
+_POLL: Final = 0.002
+
+
+class Address(NamedTuple):
+    """Where to connect, and with what."""
+
+    kind: Literal["unix", "tcp", "tls"]
+    path: str  # of a unix socket
+    host: str
+    port: int
+    token: str | None
+
+    def __str__(self) -> str:
+        if self.kind == "unix":
+            return f"unix:{self.path}"
+        return f"{self.kind}:{self.host}:{self.port}"
+
+
+class Endpoint(Protocol):
+    """Where a client finds its server."""
+
+    tls: ssl.SSLContext | None
+    start_timeout: float
+
+    def address(self) -> Address | None:
+        """Where the server is, as far as one can tell; None if there is none."""
+
+    def start(self, deadline: float) -> None:
+        """Have a server, if that is for this client to do.
+
+        Returns when there is one, or when somebody else starts one.
+        """
+
+    def unreachable(self, cause: Exception | None) -> Exception:
+        """The exception when the server could not be reached in time."""
+
+
+def parse_url(url: str, token: str | None) -> Address:
+    """The address in a URL: unix:PATH, tcp:HOST:PORT or tls:HOST:PORT.
+
+    Two slashes after the first colon are allowed.
+    """
+    kind, colon, rest = url.partition(":")
+    rest = rest.removeprefix("//")
+    if colon and kind == "unix" and rest:
+        return Address("unix", rest, "", 0, token)
+    if colon and kind in ("tcp", "tls"):
+        host, _, port = rest.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if host and port.isascii() and port.isdigit() and 0 < int(port) < 65536:
+            return Address(
+                "tcp" if kind == "tcp" else "tls", "", host, int(port), token
+            )
+    raise InvalidArgumentError(
+        f"{url!r} is no address of a server; write unix:PATH, tcp:HOST:PORT or "
+        "tls:HOST:PORT"
+    )
+
+
+class Remote:
+    """A server that somebody else runs."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None,
+        tls: ssl.SSLContext | None,
+        connect_timeout: float,
+    ) -> None:
+        if token is None:
+            token = os.environ.get("STELE_TOKEN") or None
+        self._address = parse_url(url, token)
+        self.tls = tls
+        if tls is None and self._address.kind == "tls":
+            self.tls = ssl.create_default_context()
+        self.start_timeout = connect_timeout
+
+    def address(self) -> Address:
+        return self._address
+
+    def start(self, deadline: float) -> None:
+        pass
+
+    def unreachable(self, cause: Exception | None) -> Exception:
+        return SteleConnectionError(f"no server answers at {self._address}: {cause}")
+
+
+class Directory:
+    """The server of a directory, which is started when there is none."""
+
+    tls: ssl.SSLContext | None = None
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool,
+        idle_exit: float,
+        start_timeout: float,
+        serve_args: Sequence[str],
+        binary: str | os.PathLike[str] | None,
+    ) -> None:
+        # The working directory may change between calls.
+        self.path = Path(os.path.abspath(path))
+        self.start_timeout = start_timeout
+        self._create = create
+        self._idle_exit = idle_exit
+        self._serve_args = tuple(serve_args)
+        self._binary = binary
+        self._starting = threading.Lock()
+        self._locked = False
+        self._check()
+
+    def after_fork(self) -> None:
+        """Forget what another thread of the parent was doing."""
+        self._starting = threading.Lock()
+
+    def _check(self) -> None:
+        """Refuse what no server could be started on, in words about paths."""
+        if self.path.is_dir():
+            return
+        if self.path.exists():
+            raise DirectoryError(
+                f"{self.path} is a file; name a directory for the store"
+            )
+        if not self._create:
+            raise DirectoryError(
+                f"{self.path} does not exist; create it, or leave out create=False"
+            )
+        if not self.path.parent.is_dir():
+            raise DirectoryError(
+                f"{self.path.parent} does not exist; create it, or check the path "
+                f"{self.path}"
+            )
+
+    def address(self) -> Address | None:
+        said = self._said()
+        if said is None:
+            return None
+        address, token_file = said.get("address"), said.get("token_file")
+        if not isinstance(address, str):
+            return None
+        token = None
+        if token_file:
+            try:
+                token = (self.path / str(token_file)).read_text("ascii").strip()
+            except (OSError, ValueError):
+                return None  # written before, or removed after, what we have read
+        try:
+            found = parse_url(address, token)
+        except InvalidArgumentError:
+            return None
+        if found.kind == "unix":
+            return found._replace(path=str(self.path / found.path))
+        return found
+
+    def _said(self) -> Mapping[str, Any] | None:
+        """What serve.json says; None if it is not there, or not whole yet."""
+        try:
+            said = json.loads((self.path / "serve.json").read_bytes())
+        except (OSError, ValueError):
+            return None
+        return said if isinstance(said, dict) else None
+
+    def start(self, deadline: float) -> None:
+        # Threads of one process start one server. Processes leave it to the lock.
+        if not self._starting.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            return
+        try:
+            self._locked = False
+            self._check()
+            self._run(deadline)
+        finally:
+            self._starting.release()
+
+    def _run(self, deadline: float) -> None:
+        with tempfile.TemporaryFile() as log:
+            process = self._spawn(log)
+            while True:
+                said = self._said()
+                if said is not None and said.get("pid") == process.pid:
+                    break
+                code = process.poll()
+                if code == _LOCKED:
+                    self._locked = True  # a server that starts, or something else
+                    return
+                if code is not None:
+                    raise self._failed(code, log)
+                if time.monotonic() > deadline:
+                    process.terminate()
+                    process.wait()
+                    raise self._failed(None, log)
+                time.sleep(_POLL)
+        _children.append(process)
+
+    def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        _children[:] = [child for child in _children if child.poll() is None]
+        binary = find_binary(self._binary)
+        command = [
+            binary,
+            "serve",
+            str(self.path),
+            f"--idle-exit={self._idle_exit:g}s",
+            *self._serve_args,
+        ]
+        try:
+            return _Detached(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd=self.path.parent,
+                close_fds=True,
+                start_new_session=True,
+                creationflags=_FLAGS,
+            )
+        except OSError as error:
+            raise ServerStartError(f"{binary} cannot be started: {error}") from error
+
+    def _failed(self, code: int | None, log: IO[bytes]) -> ServerStartError:
+        log.seek(0)
+        text = log.read(1 << 20).decode("utf-8", "replace").strip()
+        said = text[-2000:] or "it said nothing"
+        if code is None:
+            return ServerStartError(
+                f"stele serve {self.path} was not ready within "
+                f"{self.start_timeout:g} s; raise start_timeout=: {said}"
+            )
+        return DirectoryError(f"stele serve {self.path} ended with code {code}: {said}")
+
+    def unreachable(self, cause: Exception | None) -> Exception:
+        if self._locked:
+            return DirectoryLockedError(
+                f"another program has {self.path} open, and no server answers there"
+            )
+        return SteleConnectionError(
+            f"the server of {self.path} does not answer: {cause}"
+        )
+
+
+class _Detached(subprocess.Popen[bytes]):
+    """A process that is meant to outlive its parent, and no leak when it does."""
+
+    def __del__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+
+# Servers that this process has started. They are asked for their end only so that a
+# dead one does not stay a zombie.
+_children: list[_Detached | subprocess.Popen[bytes]] = []
+
+_FLAGS: Final = (
+    0x00000008 | 0x00000200  # DETACHED_PROCESS, CREATE_NEW_PROCESS_GROUP
+    if sys.platform == "win32"
+    else 0
+)
+
+
+def find_binary(given: str | os.PathLike[str] | None = None) -> str:
+    """The path of `stele`.
+
+    That is the one given, $STELE_BINARY, the wheel's, or the one on PATH.
+    """
+    if given is None:
+        given = os.environ.get("STELE_BINARY") or None
+    if given is not None:
+        found = shutil.which(os.fspath(given))
+        if found is None:
+            raise BinaryNotFoundError(f"{os.fspath(given)} is no program")
+        return found
+    name = "stele.exe" if sys.platform == "win32" else "stele"
+    own = Path(__file__).with_name("_bin") / name
+    if own.exists():
+        return str(own)
+    found = shutil.which("stele")
+    if found is None:
+        raise BinaryNotFoundError(
+            "this install of langgraph-checkpoint-stele has no binary of stele, and "
+            "PATH has none"
+        )
+    return found

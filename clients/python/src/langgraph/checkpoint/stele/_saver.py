@@ -1,0 +1,738 @@
+"""The savers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
+from types import TracebackType
+from typing import Any, Final, TypedDict, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from typing_extensions import Self
+
+from langgraph.checkpoint.stele._client import (
+    DEFAULT_CONNECTIONS,
+    DEFAULT_IDLE_EXIT,
+    DEFAULT_START_TIMEOUT,
+    DEFAULT_TIMEOUT,
+    Client,
+)
+from langgraph.checkpoint.stele._wire import Params
+from langgraph.checkpoint.stele.errors import InvalidArgumentError
+
+_STRATEGIES: Final = {
+    "keep_latest": "keep_latest",
+    "delete": "delete",
+    "delete_all": "delete",  # as the server of `langgraph dev` says it
+}
+
+
+class ThreadInfo(TypedDict):
+    """What a store knows of a thread: an element of threads()."""
+
+    thread: str
+    head: str
+    updated_at: int
+    status: str
+    graph: str
+    next: list[str]
+
+
+class SteleSaver(BaseCheckpointSaver[str]):
+    """A LangGraph checkpointer on a stele store.
+
+    The blocking methods and those of asyncio each do their own I/O, so a graph may be
+    run either way. All are safe for use by many threads and event loops at once, and
+    after a fork. Parameters that the constructors share:
+
+    Args:
+        serde: The serializer of values; LangGraph's own by default. Metadata is not
+            encrypted by an encrypting one: the store reads it to filter.
+        timeout: Seconds after which a call fails with SteleTimeoutError; None waits
+            for ever.
+        max_connections: The most connections of this process's threads. An event loop
+            has one of its own.
+    """
+
+    def __init__(
+        self, client: Client, *, serde: SerializerProtocol | None = None
+    ) -> None:
+        super().__init__(serde=serde)
+        self._client = client
+
+    @classmethod
+    def from_dir(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        serde: SerializerProtocol | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        start_timeout: float = DEFAULT_START_TIMEOUT,
+        max_connections: int = DEFAULT_CONNECTIONS,
+        idle_exit: float = DEFAULT_IDLE_EXIT,
+        serve_args: Sequence[str] = (),
+        binary: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """A saver on the store in a directory.
+
+        The first call starts `stele serve` for the directory, unless a server is
+        there; every process that names the directory shares it. It survives this
+        process, and is started again when it is killed.
+
+        Args:
+            path: The directory. It is made if its parent exists.
+            create: False to refuse a directory that does not exist.
+            start_timeout: Seconds to wait for a server that starts.
+            idle_exit: Seconds without any connection after which the server ends. What
+                holds is what the process says that starts the server.
+            serve_args: More arguments of `stele serve`.
+            binary: The program to start; the wheel's own by default.
+
+        Raises:
+            DirectoryError: The path cannot be a store.
+        """
+        client = Client.from_dir(
+            path,
+            create=create,
+            timeout=timeout,
+            start_timeout=start_timeout,
+            max_connections=max_connections,
+            idle_exit=idle_exit,
+            serve_args=serve_args,
+            binary=binary,
+        )
+        return cls(client, serde=serde)
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        serde: SerializerProtocol | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        connect_timeout: float = DEFAULT_START_TIMEOUT,
+        max_connections: int = DEFAULT_CONNECTIONS,
+    ) -> Self:
+        """A saver on a server that runs elsewhere.
+
+        Args:
+            url: unix:PATH, tcp:HOST:PORT or tls:HOST:PORT.
+            token: The server's token; $STELE_TOKEN by default.
+            tls: For tls:, the system's certificates by default.
+            connect_timeout: Seconds to try to connect, and to wait for a server that
+                is being restarted.
+        """
+        client = Client.from_url(
+            url,
+            token=token,
+            tls=tls,
+            timeout=timeout,
+            connect_timeout=connect_timeout,
+            max_connections=max_connections,
+        )
+        return cls(client, serde=serde)
+
+    def setup(self) -> None:
+        """Start or reach the server now rather than with the first call."""
+        self._client.hello()
+
+    async def asetup(self) -> None:
+        """Start or reach the server now rather than with the first call."""
+        await self._client.ahello()
+
+    def close(self) -> None:
+        """Close the connections. The server ends when nobody uses it."""
+        self._client.close()
+
+    async def aclose(self) -> None:
+        """Close the connections. The server ends when nobody uses it."""
+        await self._client.aclose()
+
+    def __enter__(self) -> Self:
+        self.setup()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        await self.asetup()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    # LangGraph's contract.
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that config names, or the newest; None if there is none."""
+        return self._one(self._client.call("get", _target(config)))
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """As get_tuple."""
+        return self._one(await self._client.acall("get", _target(config)))
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """The checkpoints that are asked for, newest first.
+
+        They come in batches, so a listing of any length takes little memory. The
+        iterator has a connection until it ends or is closed.
+        """
+        params = self._query(config, filter, before, limit)
+        with closing(self._client.stream("list", params, _tuple_key)) as items:
+            for item in items:
+                yield self._tuple(item)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """As list."""
+        params = self._query(config, filter, before, limit)
+        async with aclosing(self._client.astream("list", params, _tuple_key)) as items:
+            async for item in items:
+                yield self._tuple(item)
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint; it is durable when this returns."""
+        params = self._put(config, checkpoint, metadata, new_versions)
+        self._client.write("put", params)
+        return _config(params["thread"], params["ns"], checkpoint["id"])
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """As put."""
+        params = self._put(config, checkpoint, metadata, new_versions)
+        await self._client.awrite("put", params)
+        return _config(params["thread"], params["ns"], checkpoint["id"])
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Store the writes of a task, all or none; durable when this returns."""
+        self._client.write(
+            "put_writes", self._put_writes(config, writes, task_id, task_path)
+        )
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """As put_writes."""
+        await self._client.awrite(
+            "put_writes", self._put_writes(config, writes, task_id, task_path)
+        )
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete all checkpoints and writes of a thread."""
+        self._client.write("delete_thread", {"thread": str(thread_id)})
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """As delete_thread."""
+        await self._client.awrite("delete_thread", {"thread": str(thread_id)})
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of runs, in all threads.
+
+        What a checkpoint that stays needs for its delta channels stays, too.
+        """
+        self._client.write("delete_for_runs", {"runs": [str(run) for run in run_ids]})
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """As delete_for_runs."""
+        await self._client.awrite(
+            "delete_for_runs", {"runs": [str(run) for run in run_ids]}
+        )
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread with its history. It takes little room: values are shared.
+
+        Raises:
+            ThreadExistsError: The target has checkpoints.
+        """
+        self._client.write("copy_thread", _copy(source_thread_id, target_thread_id))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """As copy_thread."""
+        await self._client.awrite(
+            "copy_thread", _copy(source_thread_id, target_thread_id)
+        )
+
+    def prune(
+        self, thread_ids: Sequence[str], *, strategy: str = "keep_latest"
+    ) -> None:
+        """Delete all but the newest checkpoint of each namespace, or all of them.
+
+        What the newest one needs for its delta channels stays.
+
+        Args:
+            strategy: "keep_latest", or "delete".
+        """
+        self._client.write("prune", _prune(thread_ids, strategy))
+
+    async def aprune(
+        self, thread_ids: Sequence[str], *, strategy: str = "keep_latest"
+    ) -> None:
+        """As prune."""
+        await self._client.awrite("prune", _prune(thread_ids, strategy))
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """The writes of delta channels since the nearest stored value, and it."""
+        if not channels:
+            return {}
+        params = _target(config)
+        params["channels"] = list_of(channels)
+        return self._history(self._client.call("delta_history", params))
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """As get_delta_channel_history."""
+        if not channels:
+            return {}
+        params = _target(config)
+        params["channels"] = list_of(channels)
+        return self._history(await self._client.acall("delta_history", params))
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        """The version after current, in the form of LangGraph's savers.
+
+        The part after the point is random, so that two forks of a checkpoint have
+        different versions.
+        """
+        if current is None:
+            n = 0
+        elif isinstance(current, int):  # written by a saver that counts
+            n = current
+        else:
+            n = int(current.partition(".")[0])
+        return f"{n + 1:032}.{random.random():016}"
+
+    # What stele has beyond the contract.
+
+    def flush(self) -> None:
+        """Return when all calls that were answered are durable."""
+        self._client.call("sync", {})
+
+    async def aflush(self) -> None:
+        """As flush."""
+        await self._client.acall("sync", {})
+
+    def threads(
+        self,
+        *,
+        prefix: str | None = None,
+        status: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        limit: int | None = None,
+    ) -> Iterator[ThreadInfo]:
+        """The threads of the store, without their checkpoints.
+
+        Args:
+            prefix: Only threads whose id begins with it.
+            status: Only "waiting", "done", "unfinished" or "failed" ones.
+            metadata: Only those whose newest checkpoint has these entries.
+        """
+        params = self._threads(prefix, status, metadata, limit)
+        with closing(self._client.stream("threads", params, _thread_key)) as items:
+            for item in items:
+                yield cast(ThreadInfo, item)
+
+    async def athreads(
+        self,
+        *,
+        prefix: str | None = None,
+        status: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[ThreadInfo]:
+        """As threads."""
+        params = self._threads(prefix, status, metadata, limit)
+        async with aclosing(
+            self._client.astream("threads", params, _thread_key)
+        ) as items:
+            async for item in items:
+                yield cast(ThreadInfo, item)
+
+    def set_ttl(self, thread_id: str, ttl: float | None) -> None:
+        """Let a thread expire ttl seconds after its last write; None: never."""
+        self._client.write("set_ttl", _ttl(thread_id, ttl))
+
+    async def aset_ttl(self, thread_id: str, ttl: float | None) -> None:
+        """As set_ttl."""
+        await self._client.awrite("set_ttl", _ttl(thread_id, ttl))
+
+    def erase(self, thread_ids: Sequence[str]) -> None:
+        """Delete threads and overwrite or drop every byte that held them."""
+        self._client.write("erase", {"threads": [str(thread) for thread in thread_ids]})
+
+    async def aerase(self, thread_ids: Sequence[str]) -> None:
+        """As erase."""
+        await self._client.awrite(
+            "erase", {"threads": [str(thread) for thread in thread_ids]}
+        )
+
+    def stats(self) -> dict[str, Any]:
+        """The store's figures."""
+        return cast(dict[str, Any], self._client.call("stats", {}))
+
+    async def astats(self) -> dict[str, Any]:
+        """As stats."""
+        return cast(dict[str, Any], await self._client.acall("stats", {}))
+
+    # To and from the wire.
+
+    def _plain(self) -> SerializerProtocol:
+        """The serializer of what the store itself reads: metadata and filters."""
+        serde = self.serde
+        if isinstance(serde, JsonPlusSerializer):
+            return serde
+        if isinstance(serde, EncryptedSerializer) and isinstance(
+            serde.serde, JsonPlusSerializer
+        ):
+            return serde.serde
+        return _PLAIN
+
+    def _put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> Params:
+        configurable = config["configurable"]
+        values = checkpoint["channel_values"]
+        dumps = self.serde.dumps_typed
+        versions = checkpoint["channel_versions"]
+        seen = checkpoint["versions_seen"]
+        return {
+            "thread": str(configurable["thread_id"]),
+            "ns": configurable.get("checkpoint_ns") or "",
+            "parent": configurable.get("checkpoint_id"),
+            "checkpoint": {
+                "v": checkpoint["v"],
+                "id": checkpoint["id"],
+                "ts": checkpoint["ts"],
+                "values": {
+                    channel: dumps(values[channel])
+                    for channel in new_versions
+                    if channel in values
+                },
+                "versions": versions,
+                "seen": seen,
+                "updated": checkpoint.get("updated_channels"),
+            },
+            "metadata": self._plain().dumps_typed(
+                get_checkpoint_metadata(config, metadata)
+            ),
+            "new_versions": new_versions,
+        }
+
+    def _put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str,
+    ) -> Params:
+        configurable = config["configurable"]
+        dumps = self.serde.dumps_typed
+        return {
+            "thread": str(configurable["thread_id"]),
+            "ns": configurable.get("checkpoint_ns") or "",
+            "id": configurable["checkpoint_id"],
+            "task": task_id,
+            "path": task_path,
+            "writes": [(channel, dumps(value)) for channel, value in writes],
+        }
+
+    def _query(
+        self,
+        config: RunnableConfig | None,
+        filter: dict[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Params:
+        params: Params = {}
+        if config is not None:
+            configurable = config["configurable"]
+            params["thread"] = str(configurable["thread_id"])
+            if (ns := configurable.get("checkpoint_ns")) is not None:
+                params["ns"] = ns
+            if id := configurable.get("checkpoint_id"):
+                params["id"] = id
+        if before is not None and (
+            id := before.get("configurable", {}).get("checkpoint_id")
+        ):
+            params["before"] = id
+        if filter:
+            params["filter"] = self._plain().dumps_typed(filter)
+        if limit is not None:
+            params["limit"] = max(limit, 0)
+        return params
+
+    def _threads(
+        self,
+        prefix: str | None,
+        status: str | None,
+        metadata: dict[str, Any] | None,
+        limit: int | None,
+    ) -> Params:
+        params: Params = {}
+        if prefix is not None:
+            params["prefix"] = prefix
+        if status is not None:
+            params["status"] = status
+        if metadata:
+            params["metadata"] = self._plain().dumps_typed(metadata)
+        if limit is not None:
+            params["limit"] = max(limit, 0)
+        return params
+
+    def _one(self, answer: Any) -> CheckpointTuple | None:
+        found = answer["tuple"]
+        return None if found is None else self._tuple(found)
+
+    def _tuple(self, found: dict[str, Any]) -> CheckpointTuple:
+        loads = self.serde.loads_typed
+        thread, ns, parent = found["thread"], found["ns"], found["parent"]
+        return CheckpointTuple(
+            config=_config(thread, ns, found["id"]),
+            checkpoint={
+                "v": found["v"],
+                "id": found["id"],
+                "ts": found["ts"],
+                "channel_values": {
+                    channel: loads((type_, data))
+                    for channel, (type_, data) in found["values"].items()
+                },
+                "channel_versions": found["versions"],
+                "versions_seen": found["seen"],
+                "updated_channels": found["updated"],
+            },
+            metadata=self._plain().loads_typed(tuple(found["metadata"])),
+            parent_config=None if parent is None else _config(thread, ns, parent),
+            pending_writes=[
+                (task, channel, loads((type_, data)))
+                for task, channel, (type_, data), _, _ in found["writes"]
+            ],
+        )
+
+    def _history(self, answer: dict[str, Any]) -> dict[str, DeltaChannelHistory]:
+        loads = self.serde.loads_typed
+        histories: dict[str, DeltaChannelHistory] = {}
+        for channel, found in answer.items():
+            history: DeltaChannelHistory = {
+                "writes": [
+                    (write[0], write[1], loads(tuple(write[2])))
+                    for write in found["writes"]
+                ]
+            }
+            if found["seed"] is not None:
+                history["seed"] = loads(tuple(found["seed"]))
+            histories[channel] = history
+        return histories
+
+
+class AsyncSteleSaver(SteleSaver):
+    """A LangGraph checkpointer for programs that run in an event loop.
+
+    It is a SteleSaver whose blocking methods refuse to be called where an event loop
+    runs, since they would stop the loop. From other threads they work.
+
+    Example:
+        async with AsyncSteleSaver.from_dir("stele-data") as saver:
+            graph = builder.compile(checkpointer=saver)
+            await graph.ainvoke(inputs, config)
+    """
+
+    def __init__(
+        self, client: Client, *, serde: SerializerProtocol | None = None
+    ) -> None:
+        super().__init__(client, serde=serde)
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        refuse_in_loop("get_tuple")
+        return super().get_tuple(config)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        refuse_in_loop("list")
+        return super().list(config, filter=filter, before=before, limit=limit)
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        refuse_in_loop("put")
+        return super().put(config, checkpoint, metadata, new_versions)
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        refuse_in_loop("put_writes")
+        super().put_writes(config, writes, task_id, task_path)
+
+    def delete_thread(self, thread_id: str) -> None:
+        refuse_in_loop("delete_thread")
+        super().delete_thread(thread_id)
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        refuse_in_loop("delete_for_runs")
+        super().delete_for_runs(run_ids)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        refuse_in_loop("copy_thread")
+        super().copy_thread(source_thread_id, target_thread_id)
+
+    def prune(
+        self, thread_ids: Sequence[str], *, strategy: str = "keep_latest"
+    ) -> None:
+        refuse_in_loop("prune")
+        super().prune(thread_ids, strategy=strategy)
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        refuse_in_loop("get_delta_channel_history")
+        return super().get_delta_channel_history(config=config, channels=channels)
+
+
+def refuse_in_loop(method: str) -> None:
+    """Raise if this thread runs an event loop, which a blocking call would stop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise asyncio.InvalidStateError(
+        f"{method}() would stop the event loop that calls it. Write "
+        f"`await saver.a{method}(...)`, or call it from another thread"
+    )
+
+
+_PLAIN: Final = JsonPlusSerializer()
+
+
+def list_of(names: Sequence[str]) -> list[str]:
+    return [str(name) for name in names]
+
+
+def _config(thread: str, ns: str, id: str) -> RunnableConfig:
+    return {
+        "configurable": {
+            "thread_id": thread,
+            "checkpoint_ns": ns,
+            "checkpoint_id": id,
+        }
+    }
+
+
+def _target(config: RunnableConfig) -> Params:
+    configurable = config["configurable"]
+    params: Params = {
+        "thread": str(configurable["thread_id"]),
+        "ns": configurable.get("checkpoint_ns") or "",
+    }
+    if id := configurable.get("checkpoint_id"):
+        params["id"] = id
+    return params
+
+
+def _copy(source: str, target: str) -> Params:
+    return {"thread": str(source), "to": str(target)}
+
+
+def _prune(threads: Sequence[str], strategy: str) -> Params:
+    known = _STRATEGIES.get(strategy)
+    if known is None:
+        raise InvalidArgumentError(
+            f"{strategy!r} is no strategy of prune; there are keep_latest and delete"
+        )
+    return {"threads": [str(thread) for thread in threads], "strategy": known}
+
+
+def _ttl(thread: str, ttl: float | None) -> Params:
+    if ttl is not None and not ttl > 0:
+        raise InvalidArgumentError(f"ttl is {ttl}; it is seconds, or None for ever")
+    return {"thread": str(thread), "ttl": -1 if ttl is None else ttl}
+
+
+def _tuple_key(item: dict[str, Any]) -> tuple[Any, Any, Any]:
+    return item["thread"], item["ns"], item["id"]
+
+
+def _thread_key(item: dict[str, Any]) -> Any:
+    return item["thread"]

@@ -1,0 +1,455 @@
+"""The blocking client: a bounded pool of connections, one call at a time on each.
+
+A thread that calls takes a connection, writes the request, and reads the answer. No
+other thread takes part, so a call costs two system calls and no switch.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from typing import Any, Final
+
+from langgraph.checkpoint.stele import _wire
+from langgraph.checkpoint.stele._endpoint import Address, Endpoint
+from langgraph.checkpoint.stele._wire import Hello, Params
+from langgraph.checkpoint.stele.errors import (
+    ClosingError,
+    PoolTimeoutError,
+    ProtocolError,
+    SteleError,
+    SteleTimeoutError,
+    from_answer,
+)
+
+_RECV: Final = 64 << 10
+_FIRST_DELAY: Final = 0.002
+_LAST_DELAY: Final = 0.1
+
+
+class Lost(Exception):
+    """The connection broke, or the server ends: the call is asked again."""
+
+
+class Connection:
+    """One connection, used by one thread at a time."""
+
+    def __init__(self, sock: socket.socket, timeout: float | None) -> None:
+        self._sock = sock
+        self._timeout = timeout
+        self._number = 0
+        self._rest = b""
+        self.max_frame = _wire.MAX_FRAME
+        self.hello: Hello
+
+    @classmethod
+    def open(
+        cls,
+        address: Address,
+        endpoint: Endpoint,
+        timeout: float | None,
+        deadline: float,
+    ) -> Connection:
+        """Connect and say hello. An OSError or Lost means: not there, or no more."""
+        remaining = max(deadline - time.monotonic(), 0.05)
+        if address.kind == "unix":
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                sock.settimeout(remaining)
+                sock.connect(address.path)
+            except BaseException:
+                sock.close()
+                raise
+        else:
+            sock = socket.create_connection((address.host, address.port), remaining)
+            try:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if address.kind == "tls" and endpoint.tls is not None:
+                    sock = endpoint.tls.wrap_socket(sock, server_hostname=address.host)
+            except BaseException:
+                sock.close()
+                raise
+        self = cls(sock, remaining)
+        try:
+            self.hello = Hello(self.call("hello", _wire.hello(address.token)))
+            self.max_frame = self.hello.max_frame
+            self._timeout = timeout
+            self._limit_waiting(address.kind)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _limit_waiting(self, kind: str) -> None:
+        # A time limit of the socket itself costs no poll before each read.
+        if self._timeout is None:
+            self._sock.settimeout(None)
+        elif kind == "tls" or sys.platform == "win32":
+            self._sock.settimeout(self._timeout)
+        else:
+            seconds = max(self._timeout, 0.001)
+            limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+            self._sock.settimeout(None)
+
+    def call(self, method: str, params: Params) -> Any:
+        """The result of a call.
+
+        After Lost, a timeout or a ProtocolError the connection is of no more use.
+        """
+        self._number = number = (self._number + 1) & 0xFFFFFFFF
+        frame = _wire.request(number, method, params, self.max_frame)
+        try:
+            self._sock.sendall(frame)
+            message = self._receive()
+            while message[0] == _wire.NOTIFICATION:  # one that is not for us
+                message = self._receive()
+        except (TimeoutError, BlockingIOError):
+            raise SteleTimeoutError(
+                f"{method} was not answered within {self._timeout:g} s"
+            ) from None
+        except OSError as error:
+            raise Lost(str(error)) from error
+        if message[1] != number:
+            raise ProtocolError("the server answered a call that was not made")
+        if message[2] is not None:
+            raise from_answer(message[2])
+        return message[3]
+
+    def begin(self, method: str, params: Params) -> int:
+        """Ask for a stream. Its number is what next_batch and cancel are about."""
+        self._number = number = (self._number + 1) & 0xFFFFFFFF
+        self._send(_wire.request(number, method, params, self.max_frame))
+        return number
+
+    def next_batch(self, number: int) -> list[Any] | None:
+        """The next batch of a stream; None at its end."""
+        while True:
+            try:
+                message = self._receive()
+            except (TimeoutError, BlockingIOError):
+                raise SteleTimeoutError(
+                    f"a listing did not go on within {self._timeout:g} s"
+                ) from None
+            except OSError as error:
+                raise Lost(str(error)) from error
+            if message[0] == _wire.RESPONSE:
+                break
+            params = message[2][0]
+            if message[1] == "items" and params.get("call") == number:
+                items = params.get("items")
+                if not isinstance(items, list):
+                    raise ProtocolError("the server sent a batch of another form")
+                return items
+        if message[1] != number:
+            raise ProtocolError("the server answered a call that was not made")
+        if message[2] is not None:
+            raise from_answer(message[2])
+        return None
+
+    def more(self, number: int) -> None:
+        """Let the server send another batch."""
+        self._send(_wire.notification("more", {"call": number, "batches": 1}))
+
+    def _send(self, frame: bytes) -> None:
+        try:
+            self._sock.sendall(frame)
+        except (TimeoutError, BlockingIOError):
+            raise SteleTimeoutError(
+                f"the server took nothing for {self._timeout:g} s"
+            ) from None
+        except OSError as error:
+            raise Lost(str(error)) from error
+
+    def _receive(self) -> _wire.Message:
+        data = self._rest or self._sock.recv(_RECV)
+        while len(data) < 4:
+            if not data:
+                raise ConnectionResetError("the server closed the connection")
+            more = self._sock.recv(_RECV)
+            if not more:
+                raise ConnectionResetError("the server closed the connection")
+            data += more
+        end = 4 + _wire.length(data[:4])
+        have = len(data)
+        if have == end:
+            self._rest = b""
+            return _wire.decode(memoryview(data)[4:])
+        if have > end:
+            self._rest = data[end:]
+            return _wire.decode(memoryview(data)[4:end])
+        self._rest = b""
+        body = bytearray(end - 4)
+        view = memoryview(body)
+        view[: have - 4] = data[4:]
+        filled = have - 4
+        while filled < len(body):
+            n = self._sock.recv_into(view[filled:])
+            if n == 0:
+                raise ConnectionResetError("the server closed the connection")
+            filled += n
+        return _wire.decode(body)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._sock.close()
+
+
+class Slot:
+    """A place of the pool: a connection, and the numbers of the calls that write.
+
+    The server remembers the last call of each slot, so the slot outlives its
+    connections.
+    """
+
+    __slots__ = ("connection", "generation", "index", "number")
+
+    def __init__(self, index: int, generation: bytes) -> None:
+        self.index = index
+        self.generation = generation
+        self.number = 0
+        self.connection: Connection | None = None
+
+
+class Pool:
+    """The connections of a process to one server."""
+
+    def __init__(
+        self, endpoint: Endpoint, *, timeout: float | None, max_connections: int
+    ) -> None:
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._max = max_connections
+        self._begin()
+
+    def _begin(self) -> None:
+        self.id = os.urandom(16)
+        self._free: collections.deque[Slot] = collections.deque()
+        self._made = 0
+        self._limit = self._max
+        self._waiting = 0
+        self._changed = threading.Condition()
+        self._slots: list[Slot] = []
+        self._closed = False
+
+    def after_fork(self) -> None:
+        """Begin anew in the child: the connections are the parent's."""
+        slots, closed = self._slots, self._closed
+        self._begin()
+        self._closed = closed
+        for slot in slots:
+            if slot.connection is not None:
+                slot.connection.close()  # of this process's descriptor alone
+                slot.connection = None
+
+    def close(self) -> None:
+        """Close all connections. Calls under way fail; later ones do, too."""
+        with self._changed:
+            self._closed = True
+            for slot in self._slots:
+                if slot.connection is not None:
+                    slot.connection.close()
+            self._changed.notify_all()
+
+    def discard(self) -> None:
+        """Close what is open; nobody can use the pool any more."""
+        for slot in self._slots:
+            self._drop(slot)
+
+    def call(self, method: str, params: Params, *, write: bool) -> Any:
+        """The result of a call, which is asked again if the server was lost."""
+        slot = self._take()
+        try:
+            if write:
+                slot.number += 1
+                params["call"] = (self.id, slot.index, slot.number)
+            connection = slot.connection
+            if connection is not None:
+                # At most one of these two ends the connection: the usual case is
+                # neither, and costs nothing.
+                try:
+                    return connection.call(method, params)
+                except (Lost, ClosingError) as error:
+                    self._drop(slot)
+                    lost: Exception = error
+                except SteleError as error:
+                    if isinstance(error, (SteleTimeoutError, ProtocolError)):
+                        self._drop(slot)
+                    raise
+                except BaseException:
+                    self._drop(slot)
+                    raise
+                if write:
+                    params["again"] = True
+                return self._call_again(slot, method, params, write, lost)
+            return self._call_again(slot, method, params, write, None)
+        finally:
+            self._give(slot)
+
+    def _call_again(
+        self,
+        slot: Slot,
+        method: str,
+        params: Params,
+        write: bool,
+        lost: Exception | None,
+    ) -> Any:
+        # A server that dies on this very call must not be started for ever.
+        deadline = self._deadline()
+        while True:
+            try:
+                return self._connected(slot, deadline).call(method, params)
+            except (Lost, ClosingError) as error:
+                self._drop(slot)
+                if time.monotonic() > deadline:
+                    raise self._endpoint.unreachable(error) from error
+                if write:
+                    params["again"] = True
+            except SteleError as error:
+                if isinstance(error, (SteleTimeoutError, ProtocolError)):
+                    self._drop(slot)
+                raise
+            except BaseException:
+                self._drop(slot)
+                raise
+
+    def stream(self, method: str, params: Params) -> Generator[list[Any], None, None]:
+        """The batches of a listing. Raises Lost if the connection breaks.
+
+        The listing has its connection until it ends or the generator is closed.
+        """
+        slot = self._take()
+        done = False
+        try:
+            connection = self._connected(slot, self._deadline())
+            number = connection.begin(method, params)
+            while True:
+                items = connection.next_batch(number)
+                if items is None:
+                    done = True
+                    return
+                yield items
+                connection.more(number)
+        except ClosingError as error:
+            raise Lost(str(error)) from error
+        except SteleError as error:
+            done = not isinstance(error, (SteleTimeoutError, ProtocolError))
+            raise
+        finally:
+            # Whoever stops early ends the call by ending the connection.
+            if not done:
+                self._drop(slot)
+            self._give(slot)
+
+    def hello(self) -> Hello:
+        """What the server says of itself."""
+        slot = self._take()
+        try:
+            return self._connected(slot, self._deadline()).hello
+        finally:
+            self._give(slot)
+
+    def retry_deadline(self) -> float:
+        """Until when a listing that was lost is asked again."""
+        return self._deadline()
+
+    def unreachable(self, cause: Exception | None) -> Exception:
+        return self._endpoint.unreachable(cause)
+
+    def _deadline(self) -> float:
+        return time.monotonic() + max(
+            self._timeout or 0.0, self._endpoint.start_timeout
+        )
+
+    def _take(self) -> Slot:
+        try:
+            return self._free.pop()  # the last used one: others may go idle
+        except IndexError:
+            pass
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        with self._changed:
+            if self._made < self._limit:
+                self._made += 1
+                slot = Slot(self._made - 1, self.id)
+                self._slots.append(slot)
+                return slot
+            self._waiting += 1
+            try:
+                while True:
+                    try:
+                        return self._free.pop()
+                    except IndexError:
+                        left = None if deadline is None else deadline - time.monotonic()
+                        if left is not None and left <= 0:
+                            raise PoolTimeoutError(
+                                f"all {self._limit} connections were in use for "
+                                f"{self._timeout:g} s"
+                            ) from None
+                        self._changed.wait(left)
+            finally:
+                self._waiting -= 1
+
+    def _give(self, slot: Slot) -> None:
+        if slot.generation is not self.id:  # taken before a fork
+            self._drop(slot)
+            return
+        self._free.append(slot)
+        if self._waiting:
+            with self._changed:
+                self._changed.notify()
+
+    def _drop(self, slot: Slot) -> None:
+        connection, slot.connection = slot.connection, None
+        if connection is not None:
+            connection.close()
+
+    def _connected(self, slot: Slot, deadline: float) -> Connection:
+        if slot.connection is not None:
+            return slot.connection
+        delay = _FIRST_DELAY
+        cause: Exception | None = None
+        while True:
+            if self._closed:
+                raise closed_error()
+            address = self._endpoint.address()
+            if address is not None:
+                try:
+                    connection = Connection.open(
+                        address, self._endpoint, self._timeout, deadline
+                    )
+                except SteleTimeoutError:
+                    raise
+                except (OSError, Lost, ClosingError) as error:
+                    if isinstance(error, SteleError) and not isinstance(
+                        error, ClosingError
+                    ):
+                        raise
+                    cause = error
+                else:
+                    slot.connection = connection
+                    self._bound(connection.hello)
+                    return connection
+            if time.monotonic() > deadline:
+                raise self._endpoint.unreachable(cause) from cause
+            self._endpoint.start(deadline)
+            if address is not None or self._endpoint.address() is None:
+                time.sleep(delay)
+                delay = min(delay * 2, _LAST_DELAY)
+
+    def _bound(self, hello: Hello) -> None:
+        """Use no more slots than the server remembers."""
+        if self._limit > hello.call_slots:
+            with self._changed:
+                self._limit = min(self._limit, hello.call_slots)
+
+
+def closed_error() -> Exception:
+    return SteleError("this saver or store is closed; make a new one")

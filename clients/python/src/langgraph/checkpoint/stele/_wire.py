@@ -1,0 +1,114 @@
+"""Messages and frames, as docs/wire.md of stele specifies them.
+
+Nothing here does I/O: the blocking and the asyncio client share it.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import Any, Final
+
+import ormsgpack
+
+from langgraph.checkpoint.stele.errors import (
+    InvalidArgumentError,
+    ProtocolError,
+    TooLargeError,
+)
+
+PROTOCOL: Final = 1
+VERSION: Final = "0.1.0"
+CLIENT: Final = (
+    f"langgraph-checkpoint-stele/{VERSION} python/{platform.python_version()}"
+)
+
+# A server says its own limit in the answer to hello. No other is believed.
+MAX_FRAME: Final = 128 << 20
+
+REQUEST: Final = 0
+RESPONSE: Final = 1
+NOTIFICATION: Final = 2
+
+# Names that are not UTF-8, which Go programs can store, arrive as bytes, also as keys.
+_UNPACK: Final = ormsgpack.OPT_NON_STR_KEYS
+
+Params = dict[str, Any]
+Message = list[Any]
+
+
+def request(number: int, method: str, params: Params, max_frame: int) -> bytes:
+    """The frame of a request."""
+    try:
+        body = ormsgpack.packb((REQUEST, number, method, (params,)))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"an argument of {method} cannot be sent: {error}"
+        ) from error
+    if len(body) > max_frame:
+        raise TooLargeError(
+            f"a call of {method} has {len(body)} bytes, and the server takes "
+            f"{max_frame}"
+        )
+    return len(body).to_bytes(4, "big") + body
+
+
+def notification(method: str, params: Params) -> bytes:
+    """The frame of a notification."""
+    body = ormsgpack.packb((NOTIFICATION, method, (params,)))
+    return len(body).to_bytes(4, "big") + body
+
+
+def decode(body: bytes | bytearray | memoryview) -> Message:
+    """The message of a frame's body: a response, or a notification."""
+    try:
+        message = ormsgpack.unpackb(body, option=_UNPACK)
+    except ValueError as error:
+        raise ProtocolError(f"the server sent what is no message: {error}") from error
+    if isinstance(message, list):
+        if len(message) == 4 and message[0] == RESPONSE:
+            return message
+        if (
+            len(message) == 3
+            and message[0] == NOTIFICATION
+            and isinstance(message[2], list)
+            and len(message[2]) == 1
+            and isinstance(message[2][0], dict)
+        ):
+            return message
+    raise ProtocolError("the server sent a message of another form")
+
+
+def length(header: bytes | bytearray | memoryview) -> int:
+    """The length of the body that follows a header of four bytes."""
+    n = int.from_bytes(header, "big")
+    if n > MAX_FRAME:
+        raise ProtocolError(f"the server sent a frame of {n} bytes")
+    return n
+
+
+class Hello:
+    """What a server says of itself."""
+
+    __slots__ = ("call_slots", "max_frame", "methods", "server", "store")
+
+    def __init__(self, answer: Any) -> None:
+        if not isinstance(answer, dict) or answer.get("protocol") != PROTOCOL:
+            raise ProtocolError("the server's answer to hello is of another form")
+        self.server = str(answer.get("server", ""))
+        self.store = str(answer.get("store", ""))
+        self.methods = frozenset(answer.get("methods") or ())
+        self.max_frame = min(_positive(answer, "max_frame", MAX_FRAME), MAX_FRAME)
+        self.call_slots = _positive(answer, "call_slots", 1)
+
+
+def _positive(answer: dict[str, Any], field: str, default: int) -> int:
+    n = answer.get(field)
+    return n if isinstance(n, int) and n > 0 else default
+
+
+def hello(token: str | None) -> Params:
+    """The fields of hello."""
+    params: Params = {"protocol": PROTOCOL, "client": CLIENT}
+    if token:
+        params["token"] = token
+    return params

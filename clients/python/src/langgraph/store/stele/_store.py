@@ -1,0 +1,265 @@
+"""The stores."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta, timezone
+from types import TracebackType
+from typing import Any, Final
+
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    validate_op_namespace,
+)
+from typing_extensions import Self
+
+from langgraph.checkpoint.stele._client import (
+    DEFAULT_CONNECTIONS,
+    DEFAULT_IDLE_EXIT,
+    DEFAULT_START_TIMEOUT,
+    DEFAULT_TIMEOUT,
+    Client,
+)
+from langgraph.checkpoint.stele._saver import refuse_in_loop
+from langgraph.checkpoint.stele._wire import Params
+from langgraph.checkpoint.stele.errors import InvalidArgumentError, ProtocolError
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class SteleStore(BaseStore):
+    """A LangGraph store in a stele store, beside its checkpoints.
+
+    A batch is one transaction, and durable when it returns. The blocking methods and
+    those of asyncio each do their own I/O. All are safe for use by many threads and
+    event loops at once, and after a fork.
+
+    The store finds items by namespace, key and filter. It makes no embeddings, so a
+    search with a query returns what one without it returns.
+
+    Args:
+        ttl: LangGraph's configuration of expiry: the default of new items, and
+            whether reading an item renews it. Times are minutes, as in LangGraph.
+    """
+
+    supports_ttl = True
+
+    def __init__(self, client: Client, *, ttl: TTLConfig | None = None) -> None:
+        self._client = client
+        self._serde: SerializerProtocol = JsonPlusSerializer()
+        self.ttl_config = ttl
+
+    @classmethod
+    def from_dir(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        ttl: TTLConfig | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        start_timeout: float = DEFAULT_START_TIMEOUT,
+        max_connections: int = DEFAULT_CONNECTIONS,
+        idle_exit: float = DEFAULT_IDLE_EXIT,
+        serve_args: Sequence[str] = (),
+        binary: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """A store in a directory, as SteleSaver.from_dir; both share the server."""
+        client = Client.from_dir(
+            path,
+            create=create,
+            timeout=timeout,
+            start_timeout=start_timeout,
+            max_connections=max_connections,
+            idle_exit=idle_exit,
+            serve_args=serve_args,
+            binary=binary,
+        )
+        return cls(client, ttl=ttl)
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        ttl: TTLConfig | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        connect_timeout: float = DEFAULT_START_TIMEOUT,
+        max_connections: int = DEFAULT_CONNECTIONS,
+    ) -> Self:
+        """A store on a server that runs elsewhere, as SteleSaver.from_url."""
+        client = Client.from_url(
+            url,
+            token=token,
+            tls=tls,
+            timeout=timeout,
+            connect_timeout=connect_timeout,
+            max_connections=max_connections,
+        )
+        return cls(client, ttl=ttl)
+
+    def setup(self) -> None:
+        """Start or reach the server now rather than with the first call."""
+        self._client.hello()
+
+    async def asetup(self) -> None:
+        """Start or reach the server now rather than with the first call."""
+        await self._client.ahello()
+
+    def close(self) -> None:
+        """Close the connections. The server ends when nobody uses it."""
+        self._client.close()
+
+    async def aclose(self) -> None:
+        """Close the connections. The server ends when nobody uses it."""
+        await self._client.aclose()
+
+    def __enter__(self) -> Self:
+        self.setup()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        await self.asetup()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do operations in order, in one transaction; what they answer."""
+        done = list(ops)
+        if not done:
+            return []
+        return self._results(done, self._client.write("store_batch", self._ops(done)))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """As batch."""
+        done = list(ops)
+        if not done:
+            return []
+        return self._results(
+            done, await self._client.awrite("store_batch", self._ops(done))
+        )
+
+    def _ops(self, ops: list[Op]) -> Params:
+        return {"ops": [self._op(op) for op in ops]}
+
+    def _op(self, op: Op) -> Params:
+        validate_op_namespace(op)
+        params: Params
+        if isinstance(op, GetOp):
+            return {
+                "op": "get",
+                "namespace": op.namespace,
+                "key": op.key,
+                "refresh": op.refresh_ttl,
+            }
+        if isinstance(op, PutOp):
+            params = {"op": "put", "namespace": op.namespace, "key": op.key}
+            if op.value is None:
+                params["value"] = None
+                return params
+            params["value"] = self._serde.dumps_typed(dict(op.value))
+            if op.index is not None:
+                params["index"] = op.index
+            if op.ttl is not None:
+                params["ttl"] = op.ttl * 60.0
+            return params
+        if isinstance(op, SearchOp):
+            params = {
+                "op": "search",
+                "prefix": op.namespace_prefix,
+                "limit": op.limit,
+                "offset": op.offset,
+                "refresh": op.refresh_ttl,
+            }
+            if op.filter:
+                params["filter"] = self._serde.dumps_typed(op.filter)
+            return params
+        if isinstance(op, ListNamespacesOp):
+            params = {"op": "namespaces", "limit": op.limit, "offset": op.offset}
+            if op.match_conditions:
+                params["match"] = [
+                    (match.match_type, match.path) for match in op.match_conditions
+                ]
+            if op.max_depth is not None:
+                params["max_depth"] = op.max_depth
+            return params
+        raise InvalidArgumentError(f"{type(op).__name__} is no operation of a store")
+
+    def _results(self, ops: list[Op], answers: Any) -> list[Result]:
+        if not isinstance(answers, list) or len(answers) != len(ops):
+            raise ProtocolError("the server answered another number of operations")
+        return [
+            self._result(op, answer) for op, answer in zip(ops, answers, strict=True)
+        ]
+
+    def _result(self, op: Op, answer: Any) -> Result:
+        if answer is None:
+            return [] if isinstance(op, (SearchOp, ListNamespacesOp)) else None
+        if isinstance(op, GetOp):
+            return Item(
+                value=self._serde.loads_typed(tuple(answer["value"])),
+                key=answer["key"],
+                namespace=tuple(answer["namespace"]),
+                created_at=_time(answer["created_at"]),
+                updated_at=_time(answer["updated_at"]),
+            )
+        if isinstance(op, SearchOp):
+            return [
+                SearchItem(
+                    tuple(item["namespace"]),
+                    item["key"],
+                    self._serde.loads_typed(tuple(item["value"])),
+                    _time(item["created_at"]),
+                    _time(item["updated_at"]),
+                    item.get("score"),
+                )
+                for item in answer
+            ]
+        if isinstance(op, ListNamespacesOp):
+            return [tuple(namespace) for namespace in answer]
+        return None
+
+
+class AsyncSteleStore(SteleStore):
+    """A LangGraph store for programs that run in an event loop.
+
+    It is a SteleStore whose blocking methods refuse to be called where an event loop
+    runs, since they would stop the loop. From other threads they work.
+    """
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        refuse_in_loop("batch")
+        return super().batch(ops)
+
+
+def _time(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)

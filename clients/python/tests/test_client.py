@@ -1,0 +1,580 @@
+"""The client against a server that misbehaves on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+import pytest
+from fake import HELLO, Peer, Server, frame
+from langgraph.checkpoint.base import empty_checkpoint
+
+from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver, _wire, errors
+from langgraph.store.stele import SteleStore
+
+CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[Any]:
+    made: list[Server] = []
+
+    def make(handle: Any) -> Server:
+        server = Server(tmp_path / f"s{len(made)}", handle)
+        made.append(server)
+        return server
+
+    yield make
+    for server in made:
+        server.stop()
+
+
+def a_tuple(id: str, **more: Any) -> dict[str, Any]:
+    return {
+        "thread": "t",
+        "ns": "",
+        "id": id,
+        "parent": None,
+        "v": 4,
+        "ts": "2026-01-01T00:00:00+00:00",
+        "values": {},
+        "versions": {},
+        "seen": {},
+        "updated": None,
+        "metadata": ["msgpack", ormsgpack.packb({"step": 1})],
+        "writes": [],
+        **more,
+    }
+
+
+def nothing(peer: Peer, number: int, method: str, params: Any) -> None:
+    peer.answer(number, {"tuple": None})
+
+
+def test_a_lost_write_is_asked_again_with_its_number(servers: Any) -> None:
+    seen: list[Any] = []
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        seen.append((params["call"], params.get("again")))
+        if len(seen) in (2, 3):  # after the call, and before its answer
+            peer.close()
+            return
+        peer.answer(number, {})
+
+    with SteleSaver.from_url(servers(handle).url) as saver:
+        for _ in range(3):
+            saver.delete_thread("t")
+    calls, again = [call for call, _ in seen], [again for _, again in seen]
+    assert calls[1] == calls[2] == calls[3], "a repeated call keeps its number"
+    assert again == [None, None, True, True, None]
+    client, slot, number = calls[0]
+    assert len(client) == 16
+    assert [calls[i] for i in (0, 1, 4)] == [
+        [client, slot, number],
+        [client, slot, number + 1],
+        [client, slot, number + 2],
+    ]
+
+
+async def test_a_lost_write_is_asked_again_by_asyncio(servers: Any) -> None:
+    seen: list[Any] = []
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        seen.append((params["call"], params.get("again")))
+        if len(seen) == 2:
+            peer.close()
+        else:
+            peer.answer(number, {})
+
+    async with AsyncSteleSaver.from_url(servers(handle).url) as saver:
+        await saver.adelete_thread("t")
+        await saver.adelete_thread("t")
+    assert seen[1][0] == seen[2][0]
+    assert [again for _, again in seen] == [None, None, True]
+
+
+def test_closing_is_asked_again(servers: Any) -> None:
+    count = 0
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            peer.error(number, "closing")
+        else:
+            peer.answer(number, {"tuple": None})
+
+    server = servers(handle)
+    with SteleSaver.from_url(server.url) as saver:
+        assert saver.get_tuple(CONFIG) is None
+    assert (count, server.connections) == (2, 2)
+
+
+async def test_closing_is_asked_again_by_asyncio(servers: Any) -> None:
+    count = 0
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            peer.error(number, "closing")
+        else:
+            peer.answer(number, {"tuple": None})
+
+    async with AsyncSteleSaver.from_url(servers(handle).url) as saver:
+        assert await saver.aget_tuple(CONFIG) is None
+    assert count == 2
+
+
+@pytest.mark.parametrize("size", [0, 10, 70_000, 700_000])
+async def test_answers_in_pieces(servers: Any, size: int) -> None:
+    data = os.urandom(size)
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        whole = frame([2, "unknown", [{}]]) + frame(
+            [1, number, None, {"tuple": a_tuple("1", values={"a": ["bytes", data]})}]
+        )
+        for cut in (1, 3, 6, 100, 70_000):
+            peer.sock.sendall(whole[:cut])
+            whole = whole[cut:]
+        peer.sock.sendall(whole)
+
+    server = servers(handle)
+    with SteleSaver.from_url(server.url) as saver:
+        for _ in range(2):
+            found = saver.get_tuple(CONFIG)
+            assert found is not None and found.checkpoint["channel_values"]["a"] == data
+    async with AsyncSteleSaver.from_url(server.url) as saver:
+        for found in await asyncio.gather(*(saver.aget_tuple(CONFIG) for _ in "12")):
+            assert found is not None and found.checkpoint["channel_values"]["a"] == data
+
+
+def test_random_answers_are_errors(servers: Any) -> None:
+    seed = int(os.environ.get("STELE_SEED") or random.randrange(1 << 32))
+    rng = random.Random(seed)
+    whole = ormsgpack.packb([1, 1, None, {"tuple": a_tuple("1")}])
+    for _ in range(2000):
+        body = bytearray(whole)
+        for _ in range(rng.randrange(4)):
+            body[rng.randrange(len(body))] = rng.randrange(256)
+        del body[rng.randrange(len(body) + 1) :]
+        try:
+            message = _wire.decode(body)
+        except errors.ProtocolError:
+            continue
+        except Exception as error:
+            pytest.fail(f"{error!r}; STELE_SEED={seed}")
+        assert message[0] in (1, 2), f"STELE_SEED={seed}"
+    with pytest.raises(errors.ProtocolError):
+        _wire.length(b"\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\xff\xff\xff\xff", frame([1, 77, None, {}]), frame([7]), frame("x")]
+)
+async def test_a_wrong_answer_is_a_protocol_error(servers: Any, raw: bytes) -> None:
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        peer.sock.sendall(raw)
+
+    server = servers(handle)
+    with SteleSaver.from_url(server.url) as saver:
+        with pytest.raises(errors.ProtocolError):
+            saver.get_tuple(CONFIG)
+        server.handle = nothing
+        assert saver.get_tuple(CONFIG) is None, "the next call has a new connection"
+    server.handle = handle
+    async with AsyncSteleSaver.from_url(server.url) as saver:
+        with pytest.raises(errors.ProtocolError):
+            await saver.aget_tuple(CONFIG)
+        server.handle = nothing
+        assert await saver.aget_tuple(CONFIG) is None
+
+
+def listing(batches: int) -> Any:
+    """A handler that streams, and gives no more than the client has asked for."""
+    credit = threading.Semaphore(4)
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        def send() -> None:
+            for i in range(batches):
+                assert credit.acquire(timeout=30), "no credit"
+                items = [a_tuple(str(i * 2)), a_tuple(str(i * 2 + 1))]
+                peer.notify("items", {"call": number, "items": items})
+            peer.answer(number, {"count": batches * 2})
+
+        threading.Thread(target=send, daemon=True).start()
+
+    def notified(peer: Peer, method: str, params: Any) -> None:
+        if method == "more":
+            for _ in range(params["batches"]):
+                credit.release()
+
+    return handle, notified
+
+
+async def test_a_listing_asks_for_more(servers: Any) -> None:
+    handle, notified = listing(20)
+    server = servers(handle)
+    server.notified = notified
+    want = [str(i) for i in range(40)]
+    with SteleSaver.from_url(server.url) as saver:
+        assert [t.checkpoint["id"] for t in saver.list(CONFIG)] == want
+    handle, server.notified = listing(20)
+    server.handle = handle
+    async with AsyncSteleSaver.from_url(server.url) as saver:
+        assert [t.checkpoint["id"] async for t in saver.alist(CONFIG)] == want
+
+
+async def test_a_listing_that_is_left_gives_its_connection_back(servers: Any) -> None:
+    handle, notified = listing(20)
+    server = servers(handle)
+    server.notified = notified
+    with SteleSaver.from_url(server.url, max_connections=1, timeout=20) as saver:
+        items = saver.list(CONFIG)
+        assert next(items).checkpoint["id"] == "0"
+        items.close()  # type: ignore[attr-defined]
+        server.handle = nothing
+        assert saver.get_tuple(CONFIG) is None
+    handle, server.notified = listing(20)
+    server.handle = handle
+    async with AsyncSteleSaver.from_url(server.url) as saver:
+        async for found in saver.alist(CONFIG, limit=1):
+            assert found.checkpoint["id"] == "0"
+        server.handle = nothing
+        assert await saver.aget_tuple(CONFIG) is None
+        with server.lock:
+            assert any(m[0] == 2 and m[1] == "cancel" for m in server.messages)
+
+
+async def test_a_listing_goes_on_where_it_was_lost(servers: Any) -> None:
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        again = len(server.requests("list")) % 2 == 0
+        ids = ["9", "8", "7", "6"]
+        if again:  # somebody has put another one, and the limit does not count it
+            ids = ["91", *ids, "5"]
+            assert "limit" not in params
+        else:
+            assert params["limit"] == 5
+            ids = ids[:2]
+        for id in ids:
+            peer.notify("items", {"call": number, "items": [a_tuple(id)]})
+        if again:
+            peer.answer(number, {"count": len(ids)})
+        else:
+            peer.close()
+
+    server = servers(handle)
+    want = ["9", "8", "7", "6", "5"]
+    with SteleSaver.from_url(server.url) as saver:
+        assert [t.checkpoint["id"] for t in saver.list(CONFIG, limit=5)] == want
+    async with AsyncSteleSaver.from_url(server.url) as saver:
+        ids = [t.checkpoint["id"] async for t in saver.alist(CONFIG, limit=5)]
+        assert ids == want
+
+
+def test_a_listing_whose_place_is_gone_is_an_error(servers: Any) -> None:
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        if len(server.requests("list")) == 1:
+            peer.notify("items", {"call": number, "items": [a_tuple("9")]})
+            peer.close()
+            return
+        peer.notify("items", {"call": number, "items": [a_tuple("8")]})
+        peer.answer(number, {"count": 1})
+
+    server = servers(handle)
+    with (
+        SteleSaver.from_url(server.url) as saver,
+        pytest.raises(errors.SteleConnectionError, match="list again"),
+    ):
+        list(saver.list(CONFIG))
+
+
+async def test_timeouts(servers: Any) -> None:
+    server = servers(lambda *_: None)
+    with SteleSaver.from_url(server.url, timeout=0.05) as saver:
+        with pytest.raises(TimeoutError, match="get was not answered"):
+            saver.get_tuple(CONFIG)
+        with pytest.raises(errors.SteleTimeoutError):
+            list(saver.list(CONFIG))
+        server.handle = nothing
+        assert saver.get_tuple(CONFIG) is None
+    server.handle = lambda *_: None
+    async with AsyncSteleSaver.from_url(server.url, timeout=0.05) as saver:
+        with pytest.raises(TimeoutError, match="get was not answered"):
+            await saver.aget_tuple(CONFIG)
+        with pytest.raises(errors.SteleTimeoutError):
+            [t async for t in saver.alist(CONFIG)]
+        server.handle = nothing
+        assert await saver.aget_tuple(CONFIG) is None
+
+
+def test_the_pool_is_bounded(servers: Any) -> None:
+    gate = threading.Event()
+    most = now = 0
+    lock = threading.Lock()
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        nonlocal most, now
+        with lock:
+            now += 1
+            most = max(most, now)
+            if now == 3:
+                gate.set()
+        gate.wait(30)
+        with lock:
+            now -= 1
+        peer.answer(number, {"tuple": None})
+
+    server = servers(handle)
+    with SteleSaver.from_url(server.url, max_connections=3) as saver:
+        threads = [
+            threading.Thread(target=saver.get_tuple, args=(CONFIG,)) for _ in range(12)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert (server.connections, most) == (3, 3)
+
+
+def test_a_full_pool_says_so(servers: Any) -> None:
+    handle, notified = listing(20)
+    server = servers(handle)
+    server.notified = notified
+    with SteleSaver.from_url(server.url, max_connections=1, timeout=0.1) as saver:
+        items = saver.list(CONFIG)
+        next(items)
+        with pytest.raises(errors.PoolTimeoutError, match="max_connections"):
+            saver.get_tuple(CONFIG)
+
+
+async def test_no_more_slots_than_the_server_remembers(servers: Any) -> None:
+    def hello(peer: Peer, number: int, method: str, params: Any = None) -> None:
+        peer.answer(number, {**HELLO, "call_slots": 2})
+
+    busy: set[Any] = set()
+    lock = threading.Lock()
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        call = params["call"]
+        with lock:
+            assert (call[0], call[1]) not in busy, "two calls of one slot at once"
+            busy.add((call[0], call[1]))
+            assert call[1] < 2
+
+        def end() -> None:
+            with lock:
+                busy.discard((call[0], call[1]))
+            peer.answer(number, {})
+
+        threading.Timer(0.001, end).start()
+
+    server = servers(handle)
+    server.hello = hello
+    async with AsyncSteleSaver.from_url(server.url) as saver:
+        await asyncio.gather(*(saver.adelete_thread(str(i)) for i in range(20)))
+    with SteleSaver.from_url(server.url) as saver:
+        threads = [
+            threading.Thread(target=saver.delete_thread, args=("t",)) for _ in range(12)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    slots = {
+        (bytes(p["call"][0]), p["call"][1]) for p in server.requests("delete_thread")
+    }
+    assert len(slots) == 4 and {slot for _, slot in slots} == {0, 1}
+
+
+async def test_a_cancelled_write_keeps_its_slot_until_it_is_answered(
+    servers: Any,
+) -> None:
+    held: list[Any] = []
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        if params["thread"] == "slow":
+            held.append((peer, number))
+        else:
+            peer.answer(number, {})
+
+    server = servers(handle)
+    async with AsyncSteleSaver.from_url(server.url) as saver:
+        slow = asyncio.create_task(saver.adelete_thread("slow"))
+        while not held:
+            await asyncio.sleep(0.001)
+        slow.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slow
+        await saver.adelete_thread("a")
+        peer, number = held[0]
+        peer.answer(number, {})
+        await saver.adelete_thread("a")  # its answer comes after the other one
+        await asyncio.gather(*(saver.adelete_thread("b") for _ in range(3)))
+    slots = [p["call"][1] for p in server.requests("delete_thread")]
+    assert slots[:2] == [0, 1]
+    assert 0 in slots[2:], "the slot is used again"
+
+
+@pytest.mark.parametrize(
+    ("code", "cls", "builtin"),
+    [
+        ("invalid", errors.InvalidArgumentError, ValueError),
+        ("too_large", errors.TooLargeError, ValueError),
+        ("disk_full", errors.DiskFullError, OSError),
+        ("thread_deleted", errors.ThreadDeletedError, Exception),
+        ("unsupported", errors.UnsupportedError, NotImplementedError),
+        ("unknown_outcome", errors.UnknownOutcomeError, Exception),
+        ("what is this", errors.InternalError, Exception),
+    ],
+)
+async def test_errors(servers: Any, code: str, cls: Any, builtin: Any) -> None:
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        peer.error(number, code, thread="t")
+
+    server = servers(handle)
+    with SteleSaver.from_url(server.url) as saver:
+        with pytest.raises(cls) as caught:
+            saver.delete_thread("t")
+        saver2 = saver
+        assert isinstance(caught.value, builtin)
+        assert caught.value.details == {"thread": "t"}
+        assert caught.value.advice in str(caught.value)
+        assert f"it is {code}" in str(caught.value)
+        with pytest.raises(cls):
+            saver2.get_tuple(CONFIG)
+    assert server.connections == 1, "an error leaves the connection as it is"
+    async with AsyncSteleSaver.from_url(server.url) as saver:
+        with pytest.raises(cls):
+            await saver.adelete_thread("t")
+
+
+async def test_what_hello_refuses(servers: Any) -> None:
+    server = servers(nothing)
+    server.hello = lambda peer, number, *_: peer.error(number, "auth")
+    with pytest.raises(errors.AuthError, match="STELE_TOKEN"):
+        SteleSaver.from_url(server.url).setup()
+    with pytest.raises(PermissionError):
+        await AsyncSteleSaver.from_url(server.url).asetup()
+    server.hello = lambda peer, number, *_: peer.error(number, "version", protocol=9)
+    with pytest.raises(errors.VersionError, match="same release"):
+        SteleSaver.from_url(server.url).setup()
+    with pytest.raises(errors.VersionError):
+        await AsyncSteleSaver.from_url(server.url).asetup()
+
+
+async def test_nobody_is_there(tmp_path: Path) -> None:
+    url = f"unix:{tmp_path}/none"
+    with pytest.raises(errors.SteleConnectionError, match="no server answers"):
+        SteleSaver.from_url(url, connect_timeout=0.05, timeout=0.05).setup()
+    with pytest.raises(ConnectionError):
+        saver = AsyncSteleSaver.from_url(url, connect_timeout=0.05, timeout=0.05)
+        await saver.asetup()
+
+
+@pytest.mark.parametrize("url", ["", "http://x", "tcp:host", "tcp:h:99999", "unix:"])
+def test_bad_urls(url: str) -> None:
+    with pytest.raises(ValueError, match="tcp:HOST:PORT"):
+        SteleSaver.from_url(url)
+
+
+async def test_a_closed_saver_says_so(servers: Any) -> None:
+    url = servers(nothing).url
+    saver = SteleSaver.from_url(url)
+    saver.setup()
+    saver.close()
+    with pytest.raises(errors.SteleError, match="closed"):
+        saver.get_tuple(CONFIG)
+    with pytest.raises(errors.SteleError, match="closed"):
+        await saver.aget_tuple(CONFIG)
+
+
+def test_what_cannot_be_sent_is_a_value_error(servers: Any) -> None:
+    server = servers(nothing)
+    with SteleSaver.from_url(server.url) as saver:
+        with pytest.raises(errors.InvalidArgumentError):
+            saver.delete_thread("\ud800")
+        config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": object()}}
+        with pytest.raises(errors.InvalidArgumentError):
+            saver.get_tuple(config)
+        with pytest.raises(errors.TooLargeError, match="1048576"):
+            saver.put_writes(
+                {"configurable": {"thread_id": "t", "checkpoint_id": "1"}},
+                [("a", b"x" * (2 << 20))],
+                "task",
+            )
+        with pytest.raises(errors.InvalidArgumentError, match="keep_latest"):
+            saver.prune(["t"], strategy="some")
+        with pytest.raises(errors.InvalidArgumentError):
+            SteleStore(saver._client).batch([object()])  # type: ignore[list-item]
+        assert saver.get_tuple(CONFIG) is None
+    assert server.connections == 1
+    assert [m[2] for m in server.messages] == ["hello", "get"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_after_a_fork_a_client_has_its_own_connections(servers: Any) -> None:
+    server = servers(lambda peer, number, *_: peer.answer(number, {}))
+    with SteleSaver.from_url(server.url) as saver:
+        saver.delete_thread("parent")
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                saver.delete_thread("child")
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        saver.delete_thread("parent")
+    calls = [p["call"] for p in server.requests("delete_thread")]
+    assert calls[0][0] == calls[2][0] != calls[1][0], "a child is a client of its own"
+    assert calls[2][2] == calls[0][2] + 1
+    assert server.connections == 2
+
+
+def test_one_saver_in_many_event_loops(servers: Any) -> None:
+    server = servers(nothing)
+    saver = SteleSaver.from_url(server.url)
+    for _ in range(3):
+        assert asyncio.run(_aget(saver)) is None
+    assert server.connections == 3
+    saver.close()
+
+
+async def _aget(saver: SteleSaver) -> Any:
+    return await saver.aget_tuple(CONFIG)
+
+
+async def test_async_savers_refuse_to_block_their_loop(servers: Any) -> None:
+    async with AsyncSteleSaver.from_url(servers(nothing).url) as saver:
+        with pytest.raises(asyncio.InvalidStateError, match="aget_tuple"):
+            saver.get_tuple(CONFIG)
+        assert await asyncio.to_thread(saver.get_tuple, CONFIG) is None
+
+
+def test_next_version() -> None:
+    saver = SteleSaver.from_url("unix:none")
+    first = saver.get_next_version(None, None)
+    assert first.startswith(f"{1:032}.") and len(first) >= 49
+    assert saver.get_next_version(first, None).startswith(f"{2:032}.")
+    assert saver.get_next_version(7, None).startswith(f"{8:032}.")  # type: ignore[arg-type]
+    assert saver.get_next_version(None, None) != first
+
+
+def test_only_new_values_are_sent(servers: Any) -> None:
+    server = servers(lambda peer, number, *_: peer.answer(number, {}))
+    with SteleSaver.from_url(server.url) as saver:
+        checkpoint = empty_checkpoint()
+        checkpoint["channel_values"] = {"a": 1, "b": 2}
+        checkpoint["channel_versions"] = {"a": "1", "b": "1", "c": "1"}
+        saver.put(CONFIG, checkpoint, {"step": 1}, {"a": "1", "c": "1"})
+    (put,) = server.requests("put")
+    assert put["checkpoint"]["values"] == {"a": ["msgpack", b"\x01"]}
+    assert put["new_versions"] == {"a": "1", "c": "1"}

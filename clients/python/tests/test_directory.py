@@ -1,0 +1,330 @@
+"""The server's life under from_dir, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import end_server, kill_server, server_pid, stele
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+
+from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver, errors
+from langgraph.store.stele import AsyncSteleStore, SteleStore
+
+
+def config(thread: str = "t", **more: Any) -> Any:
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": "", **more}}
+
+
+def put(saver: SteleSaver, thread: str = "t", value: Any = 1) -> Any:
+    checkpoint = empty_checkpoint()
+    checkpoint["channel_values"] = {"a": value}
+    checkpoint["channel_versions"] = {"a": "1"}
+    return saver.put(config(thread), checkpoint, {"step": 1}, {"a": "1"})
+
+
+def run(source: str, *args: object) -> subprocess.CompletedProcess[str]:
+    """Run a program of Python in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", source, *map(str, args)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+
+def test_the_first_one_starts_a_server_and_others_share_it(directory: Path) -> None:
+    with SteleSaver.from_dir(directory) as first:
+        pid = server_pid(directory)
+        assert pid is not None and os.getsid(pid) != os.getsid(0)
+        put(first, value="shared")
+        with SteleSaver.from_dir(directory) as second, SteleStore.from_dir(directory):
+            assert server_pid(directory) == pid
+            found = second.get_tuple(config())
+            assert found is not None
+            assert found.checkpoint["channel_values"] == {"a": "shared"}
+
+
+def test_many_who_start_at_once_share_one_server(directory: Path) -> None:
+    source = (
+        "import sys; from langgraph.checkpoint.stele import SteleSaver\n"
+        "from threading import Thread\n"
+        "def one():\n"
+        "    with SteleSaver.from_dir(sys.argv[1]) as saver:\n"
+        "        assert saver.get_tuple({'configurable': {'thread_id': 't'}}) is None\n"
+        "        done.append(1)\n"
+        "done = []\n"
+        "threads = [Thread(target=one) for _ in range(4)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+        "print(len(done))\n"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", source, directory], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    assert [p.communicate(timeout=120)[0] for p in processes] == ["4\n"] * 4
+
+
+def test_a_server_survives_who_started_it(directory: Path) -> None:
+    run(
+        "import sys; from langgraph.checkpoint.stele import SteleSaver\n"
+        "SteleSaver.from_dir(sys.argv[1]).setup()",
+        directory,
+    )
+    pid = server_pid(directory)
+    assert pid is not None
+    with SteleSaver.from_dir(directory):
+        assert server_pid(directory) == pid
+
+
+def test_a_server_that_nobody_uses_ends(directory: Path) -> None:
+    with SteleSaver.from_dir(directory, idle_exit=0.2) as saver:
+        put(saver)
+        time.sleep(0.5)
+        assert server_pid(directory) is not None, "it is in use"
+    deadline = time.monotonic() + 30
+    while (directory / "serve.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with SteleSaver.from_dir(directory) as saver:
+        assert saver.get_tuple(config()) is not None
+
+
+async def test_a_killed_server_is_started_again(directory: Path) -> None:
+    with SteleSaver.from_dir(directory) as saver:
+        put(saver)
+        for _ in range(2):
+            assert kill_server(directory)
+            assert saver.get_tuple(config()) is not None
+    async with AsyncSteleSaver.from_dir(directory) as asaver:
+        for _ in range(2):
+            assert kill_server(directory)
+            found = await asyncio.gather(*(asaver.aget_tuple(config()) for _ in "1234"))
+            assert None not in found
+
+
+def test_a_server_that_ends_gently_is_no_matter(directory: Path) -> None:
+    stop = threading.Event()
+    done: list[int] = [0, 0, 0, 0]
+    failed: list[BaseException] = []
+
+    def work(saver: SteleSaver, worker: int) -> None:
+        try:
+            while not stop.is_set():
+                put(saver, f"t{worker}")
+                done[worker] += 1
+        except BaseException as error:
+            failed.append(error)
+
+    with SteleSaver.from_dir(directory) as saver:
+        threads = [threading.Thread(target=work, args=(saver, i)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(5):
+            before = sum(done)
+            while sum(done) < before + 20 and not failed:
+                time.sleep(0.001)
+            pid = server_pid(directory)
+            if pid is not None:
+                os.kill(pid, signal.SIGTERM)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert not failed
+        for worker in range(4):
+            assert len(list(saver.list(config(f"t{worker}")))) == done[worker]
+
+
+def test_traces_of_a_killed_server_keep_nobody_out(directory: Path) -> None:
+    with SteleSaver.from_dir(directory) as saver:
+        put(saver)
+    kill_server(directory)
+    assert (directory / "serve.json").exists()
+    for text in (b"", b"{", b"[]", b'{"address": 7}', b'{"address": "tcp:x"}'):
+        (directory / "serve.json").write_bytes(text)
+        with SteleSaver.from_dir(directory) as saver:
+            assert saver.get_tuple(config()) is not None
+        kill_server(directory)
+
+
+def test_a_directory_with_a_long_path(make_directory: Callable[[], Path]) -> None:
+    root = make_directory()
+    directory = root / ("x" * 100) / "data"
+    directory.parent.mkdir(parents=True)
+    try:
+        with SteleSaver.from_dir(directory) as saver:
+            put(saver)
+            assert saver.get_tuple(config()) is not None
+    finally:
+        end_server(directory)
+
+
+async def test_the_store(directory: Path) -> None:
+    with SteleStore.from_dir(directory) as store:
+        store.put(("users", "1"), "name", {"first": "Ada"})
+        item = store.get(("users", "1"), "name")
+        assert item is not None and item.value == {"first": "Ada"}
+        kill_server(directory)
+        assert [i.key for i in store.search(("users",))] == ["name"]
+    async with AsyncSteleStore.from_dir(directory) as astore:
+        await astore.aput(("users", "1"), "age", {"years": 36})
+        kill_server(directory)
+        found = await astore.asearch(("users",), filter={"years": {"$gt": 30}})
+        assert [i.key for i in found] == ["age"]
+        assert await astore.alist_namespaces() == [("users", "1")]
+        with pytest.raises(asyncio.InvalidStateError):
+            astore.get(("users", "1"), "name")
+
+
+def test_threads_and_the_rest(directory: Path) -> None:
+    with SteleSaver.from_dir(directory) as saver:
+        for i in range(300):
+            put(saver, f"a{i:03}")
+        put(saver, "b")
+        assert len(list(saver.threads(prefix="a"))) == 300
+        assert [t["thread"] for t in saver.threads(prefix="b")] == ["b"]
+        assert len(list(saver.threads(limit=3))) == 3
+        saver.erase(["b"])
+        assert list(saver.threads(prefix="b")) == []
+        saver.set_ttl("a000", 3600)
+        saver.set_ttl("a000", None)
+        saver.flush()
+        assert saver.stats()["threads"] == 300
+        saver.prune(["a001"], strategy="delete_all")
+        assert saver.get_tuple(config("a001")) is None
+        saver.copy_thread("a002", "copy")
+        with pytest.raises(errors.ThreadExistsError, match="new thread id"):
+            saver.copy_thread("a003", "copy")
+
+
+def test_an_encrypting_serializer(directory: Path) -> None:
+    class Cipher:
+        """Reverses bytes: enough to see what is encrypted."""
+
+        def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+            return "backwards", plaintext[::-1]
+
+        def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+            assert ciphername == "backwards"
+            return ciphertext[::-1]
+
+    serde = EncryptedSerializer(Cipher())
+    with SteleSaver.from_dir(directory, serde=serde) as saver:
+        stored = put(saver, value={"secret": 1})
+        saver.put_writes(stored, [("a", "pending")], "task")
+        found = saver.get_tuple(config())
+        assert found is not None and found.pending_writes == [("task", "a", "pending")]
+        assert found.checkpoint["channel_values"] == {"a": {"secret": 1}}
+        assert [t.metadata["step"] for t in saver.list(None, filter={"step": 1})] == [1]
+    with SteleSaver.from_dir(directory) as plain, pytest.raises(NotImplementedError):
+        plain.get_tuple(config())
+
+
+# Bad input.
+
+
+def test_no_such_directory(tmp_path: Path) -> None:
+    with pytest.raises(errors.DirectoryError, match="does not exist; create it"):
+        SteleSaver.from_dir(tmp_path / "none" / "data")
+    with pytest.raises(errors.DirectoryError, match="does not exist; create it"):
+        SteleSaver.from_dir(tmp_path / "data", create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("precious")
+    with pytest.raises(errors.DirectoryError, match=str(tmp_path)):
+        SteleSaver.from_dir(tmp_path).setup()
+    with pytest.raises(OSError, match=str(tmp_path)):
+        asyncio.run(AsyncSteleSaver.from_dir(tmp_path).asetup())
+    assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
+    with pytest.raises(errors.DirectoryError, match="is a file"):
+        SteleSaver.from_dir(tmp_path / "precious.txt")
+
+
+def test_a_directory_that_a_program_has_open(directory: Path) -> None:
+    with SteleSaver.from_dir(directory) as saver:
+        put(saver)
+        # What other programs see that open the store without serving it.
+        said = (directory / "serve.json").read_bytes()
+        (directory / "serve.json").unlink()
+        other = SteleSaver.from_dir(directory, start_timeout=0.3, timeout=0.3)
+        with pytest.raises(errors.DirectoryLockedError, match="another program"):
+            other.setup()
+        (directory / "serve.json").write_bytes(said)
+        other.setup()
+        other.close()
+
+
+def test_no_binary(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(errors.BinaryNotFoundError, match="go install"):
+        SteleSaver.from_dir(directory, binary="no-such-program").setup()
+    monkeypatch.setenv("STELE_BINARY", "no-such-program")
+    with pytest.raises(errors.BinaryNotFoundError):
+        SteleSaver.from_dir(directory).setup()
+
+
+def test_a_program_that_is_no_stele(directory: Path) -> None:
+    false = shutil.which("false")
+    with pytest.raises(errors.ServerStartError, match="code 1"):
+        SteleSaver.from_dir(directory, binary=false).setup()
+
+
+def test_a_value_over_the_limit(directory: Path) -> None:
+    with SteleSaver.from_dir(directory) as saver:
+        limit = saver._client._pool.hello().max_frame
+        put(saver)
+        with pytest.raises(errors.TooLargeError, match="keep its address"):
+            put(saver, value=b"x" * (limit + 1))
+        with pytest.raises(errors.TooLargeError):
+            put(saver, value=b"x" * (limit - (1 << 20)))
+        found = saver.get_tuple(config())
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"a": 1}
+        assert len(list(saver.list(config()))) == 1
+
+
+def test_tokens_and_tcp(directory: Path, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a-token-of-some-length\n")
+    token.chmod(0o600)
+    with SteleSaver.from_dir(
+        directory, serve_args=["--listen=tcp:127.0.0.1:0", f"--token-file={token}"]
+    ):
+        said = json.loads((directory / "serve.json").read_bytes())
+        url = said["address"]
+        assert url.startswith("tcp:127.0.0.1:")
+        with SteleSaver.from_url(url, token="a-token-of-some-length") as saver:
+            put(saver)
+        for wrong in ("a-token-of-some-lengtH", "", "é", "x" * 10_000):
+            with pytest.raises(errors.AuthError, match="token"):
+                SteleSaver.from_url(url, token=wrong).setup()
+            with pytest.raises(PermissionError):
+                asyncio.run(AsyncSteleSaver.from_url(url, token=wrong).asetup())
+
+
+def test_the_binary_is_a_program_too(directory: Path) -> None:
+    with SteleSaver.from_dir(directory) as saver:
+        put(saver)
+        done = subprocess.run(
+            [sys.executable, "-m", "langgraph.checkpoint.stele", "verify", directory],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert stele("verify", directory).returncode == 0
