@@ -47,9 +47,10 @@ def end_server(directory: Path) -> None:
     pid = server_pid(directory)
     if pid is None:
         return
-    os.kill(pid, signal.SIGTERM)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + 30
-    while (directory / "serve.json").exists() and time.monotonic() < deadline:
+    while server_pid(directory) == pid and time.monotonic() < deadline:
         time.sleep(0.005)
 
 

@@ -1,4 +1,4 @@
-"""A server that says what a test tells it to, for what no real server does on demand."""
+"""A server that says what a test tells it: what no real one does on demand."""
 
 from __future__ import annotations
 

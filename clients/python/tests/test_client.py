@@ -578,3 +578,18 @@ def test_only_new_values_are_sent(servers: Any) -> None:
     (put,) = server.requests("put")
     assert put["checkpoint"]["values"] == {"a": ["msgpack", b"\x01"]}
     assert put["new_versions"] == {"a": "1", "c": "1"}
+
+
+def test_what_is_deferred(servers: Any) -> None:
+    server = servers(lambda peer, number, *_: peer.answer(number, {}))
+    config: Any = {"configurable": {"thread_id": "t", "checkpoint_id": "1"}}
+    null = "00000000-0000-0000-0000-000000000000"
+    for defer in (True, False):
+        with SteleSaver.from_url(server.url, defer_writes=defer) as saver:
+            saver.put_writes(config, [("a", 1), ("b", 2)], "task")
+            saver.put_writes(config, [("a", 1), ("__interrupt__", 2)], "task")
+            for channel in ("__error__", "__resume__", "__error_source_node__"):
+                saver.put_writes(config, [(channel, 1)], "task")
+            saver.put_writes(config, [("a", 1)], null)
+    deferred = [p.get("defer_sync") for p in server.requests("put_writes")]
+    assert deferred == [True, *[None] * 11]

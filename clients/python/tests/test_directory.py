@@ -204,7 +204,7 @@ def test_threads_and_the_rest(directory: Path) -> None:
         saver.set_ttl("a000", 3600)
         saver.set_ttl("a000", None)
         saver.flush()
-        assert saver.stats()["threads"] == 300
+        assert saver.stats()["commits"] > 300
         saver.prune(["a001"], strategy="delete_all")
         assert saver.get_tuple(config("a001")) is None
         saver.copy_thread("a002", "copy")
@@ -263,7 +263,7 @@ def test_a_directory_that_a_program_has_open(directory: Path) -> None:
         # What other programs see that open the store without serving it.
         said = (directory / "serve.json").read_bytes()
         (directory / "serve.json").unlink()
-        other = SteleSaver.from_dir(directory, start_timeout=0.3, timeout=0.3)
+        other = SteleSaver.from_dir(directory, start_timeout=3, timeout=3)
         with pytest.raises(errors.DirectoryLockedError, match="another program"):
             other.setup()
         (directory / "serve.json").write_bytes(said)
@@ -299,7 +299,10 @@ def test_a_value_over_the_limit(directory: Path) -> None:
         assert len(list(saver.list(config()))) == 1
 
 
-def test_tokens_and_tcp(directory: Path, tmp_path: Path) -> None:
+def test_tokens_and_tcp(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STELE_TOKEN", "a-token-of-some-length")
     token = tmp_path / "token"
     token.write_text("a-token-of-some-length\n")
     token.chmod(0o600)
@@ -311,6 +314,8 @@ def test_tokens_and_tcp(directory: Path, tmp_path: Path) -> None:
         assert url.startswith("tcp:127.0.0.1:")
         with SteleSaver.from_url(url, token="a-token-of-some-length") as saver:
             put(saver)
+        with SteleSaver.from_url(url) as saver:
+            assert saver.get_tuple(config()) is not None
         for wrong in ("a-token-of-some-lengtH", "", "é", "x" * 10_000):
             with pytest.raises(errors.AuthError, match="token"):
                 SteleSaver.from_url(url, token=wrong).setup()

@@ -5,6 +5,7 @@ STELE_KILLS says how often (50), STELE_SEED repeats a run's choices.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -118,7 +119,7 @@ def check(
     steps = [tup.checkpoint["channel_values"]["n"] for tup in found]
     assert steps == list(range(len(found), 0, -1)), f"{name}: steps are not a chain"
     by_id = {tup.checkpoint["id"]: tup for tup in found}
-    for child, parent in zip(found, found[1:], strict=False):
+    for child, parent in itertools.pairwise(found):
         assert child.parent_config == parent.config
     copies: dict[str, int] = {}
     scratch = None

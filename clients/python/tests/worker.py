@@ -83,9 +83,7 @@ async def work(directory: str, name: str, journal: Journal, stop: Any) -> None:
             scratch = f"{name}-scratch"
             saver.delete_thread(scratch)
             again = next_checkpoint(None, step)
-            saver.put(
-                config(scratch), again, metadata, dict(again["channel_versions"])
-            )
+            saver.put(config(scratch), again, metadata, dict(again["channel_versions"]))
             journal.add(scratch=again["id"])
         store.put((name,), str(step % 10), {"step": step})
         journal.add(item=str(step % 10), step=step)
@@ -107,5 +105,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-

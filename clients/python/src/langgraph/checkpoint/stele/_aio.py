@@ -10,7 +10,7 @@ import collections
 import os
 import time
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from langgraph.checkpoint.stele import _wire
 from langgraph.checkpoint.stele._endpoint import Address, Endpoint
@@ -23,6 +23,8 @@ from langgraph.checkpoint.stele.errors import (
     SteleTimeoutError,
     from_answer,
 )
+
+T = TypeVar("T")
 
 _FIRST_DELAY: Final = 0.002
 _LAST_DELAY: Final = 0.1
@@ -104,8 +106,7 @@ class Connection(asyncio.Protocol):
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no such
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(Lost(str(exc or "the server closed the connection")))
@@ -419,7 +420,8 @@ class AsyncPool:
         while True:
             if self._closed:
                 raise closed_error()
-            address = self._endpoint.address()
+            # Files are read, and processes waited for, outside the loop's thread.
+            address = await self._outside(self._endpoint.address)
             if address is not None:
                 try:
                     connection = await self._dial(address, deadline)
@@ -437,11 +439,16 @@ class AsyncPool:
                     return connection
             if time.monotonic() > deadline:
                 raise self._endpoint.unreachable(cause) from cause
-            # Starting a process waits for it: not in the loop's own thread.
-            await self._loop.run_in_executor(None, self._endpoint.start, deadline)
-            if address is not None or self._endpoint.address() is None:
+            await self._outside(self._endpoint.start, deadline)
+            if (
+                address is not None
+                or await self._outside(self._endpoint.address) is None
+            ):
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _LAST_DELAY)
+
+    async def _outside(self, function: Callable[..., T], *args: Any) -> T:
+        return await self._loop.run_in_executor(None, function, *args)
 
     async def _dial(self, address: Address, deadline: float) -> Connection:
         remaining = max(deadline - time.monotonic(), 0.05)

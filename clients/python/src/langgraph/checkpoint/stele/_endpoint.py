@@ -9,6 +9,7 @@ A client that loses its server looks for one again, and starts one again.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -135,8 +136,7 @@ class Directory:
         serve_args: Sequence[str],
         binary: str | os.PathLike[str] | None,
     ) -> None:
-        # The working directory may change between calls.
-        self.path = Path(os.path.abspath(path))
+        self._path = Path(path)
         self.start_timeout = start_timeout
         self._create = create
         self._idle_exit = idle_exit
@@ -144,7 +144,22 @@ class Directory:
         self._binary = binary
         self._starting = threading.Lock()
         self._locked = False
-        self._check()
+        self._resolved = False
+        # To look at a path stops the loop. There it is done when the path is used.
+        if not _in_event_loop():
+            self._resolve()
+            self._check()
+
+    @property
+    def path(self) -> Path:
+        """The absolute path: the working directory may change between calls."""
+        self._resolve()
+        return self._path
+
+    def _resolve(self) -> None:
+        if not self._resolved:
+            self._path = Path(os.path.abspath(self._path))
+            self._resolved = True
 
     def after_fork(self) -> None:
         """Forget what another thread of the parent was doing."""
@@ -187,6 +202,8 @@ class Directory:
             return None
         if found.kind == "unix":
             return found._replace(path=str(self.path / found.path))
+        if token is None:  # the operator's, who said where the server listens
+            return found._replace(token=os.environ.get("STELE_TOKEN") or None)
         return found
 
     def _said(self) -> Mapping[str, Any] | None:
@@ -271,6 +288,14 @@ class Directory:
         return SteleConnectionError(
             f"the server of {self.path} does not answer: {cause}"
         )
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class _Detached(subprocess.Popen[bytes]):

@@ -13,6 +13,7 @@ from typing import Any, Final, TypedDict, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
     BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
@@ -43,6 +44,12 @@ _STRATEGIES: Final = {
 }
 
 
+# The owner of writes that belong to no task, such as the input of a run.
+_NULL_TASK: Final = "00000000-0000-0000-0000-000000000000"
+
+_NEVER_DEFERRED: Final = frozenset((*WRITES_IDX_MAP, "__error_source_node__"))
+
+
 class ThreadInfo(TypedDict):
     """What a store knows of a thread: an element of threads()."""
 
@@ -68,13 +75,24 @@ class SteleSaver(BaseCheckpointSaver[str]):
             for ever.
         max_connections: The most connections of this process's threads. An event loop
             has one of its own.
+        defer_writes: True if the writes of a task that ended well need not be on disk
+            when put_writes returns. They survive the death of every process at once,
+            and a loss of power with the next call that is durable, or some 10 ms
+            later. So the writes of a superstep share the sync of its checkpoint, as in
+            stele's own engine. Questions, answers, errors and inputs are never
+            deferred.
     """
 
     def __init__(
-        self, client: Client, *, serde: SerializerProtocol | None = None
+        self,
+        client: Client,
+        *,
+        serde: SerializerProtocol | None = None,
+        defer_writes: bool = True,
     ) -> None:
         super().__init__(serde=serde)
         self._client = client
+        self._defer_writes = defer_writes
 
     @classmethod
     def from_dir(
@@ -83,6 +101,7 @@ class SteleSaver(BaseCheckpointSaver[str]):
         *,
         create: bool = True,
         serde: SerializerProtocol | None = None,
+        defer_writes: bool = True,
         timeout: float | None = DEFAULT_TIMEOUT,
         start_timeout: float = DEFAULT_START_TIMEOUT,
         max_connections: int = DEFAULT_CONNECTIONS,
@@ -118,7 +137,7 @@ class SteleSaver(BaseCheckpointSaver[str]):
             serve_args=serve_args,
             binary=binary,
         )
-        return cls(client, serde=serde)
+        return cls(client, serde=serde, defer_writes=defer_writes)
 
     @classmethod
     def from_url(
@@ -128,6 +147,7 @@ class SteleSaver(BaseCheckpointSaver[str]):
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
         serde: SerializerProtocol | None = None,
+        defer_writes: bool = True,
         timeout: float | None = DEFAULT_TIMEOUT,
         connect_timeout: float = DEFAULT_START_TIMEOUT,
         max_connections: int = DEFAULT_CONNECTIONS,
@@ -149,7 +169,7 @@ class SteleSaver(BaseCheckpointSaver[str]):
             connect_timeout=connect_timeout,
             max_connections=max_connections,
         )
-        return cls(client, serde=serde)
+        return cls(client, serde=serde, defer_writes=defer_writes)
 
     def setup(self) -> None:
         """Start or reach the server now rather than with the first call."""
@@ -264,7 +284,10 @@ class SteleSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store the writes of a task, all or none; durable when this returns."""
+        """Store the writes of a task, all or none.
+
+        They are durable when this returns, unless they are deferred; see the class.
+        """
         self._client.write(
             "put_writes", self._put_writes(config, writes, task_id, task_path)
         )
@@ -497,7 +520,7 @@ class SteleSaver(BaseCheckpointSaver[str]):
     ) -> Params:
         configurable = config["configurable"]
         dumps = self.serde.dumps_typed
-        return {
+        params = {
             "thread": str(configurable["thread_id"]),
             "ns": configurable.get("checkpoint_ns") or "",
             "id": configurable["checkpoint_id"],
@@ -505,6 +528,13 @@ class SteleSaver(BaseCheckpointSaver[str]):
             "path": task_path,
             "writes": [(channel, dumps(value)) for channel, value in writes],
         }
+        if (
+            self._defer_writes
+            and task_id != _NULL_TASK
+            and _NEVER_DEFERRED.isdisjoint([channel for channel, _ in writes])
+        ):
+            params["defer_sync"] = True
+        return params
 
     def _query(
         self,
@@ -605,11 +635,6 @@ class AsyncSteleSaver(SteleSaver):
             graph = builder.compile(checkpointer=saver)
             await graph.ainvoke(inputs, config)
     """
-
-    def __init__(
-        self, client: Client, *, serde: SerializerProtocol | None = None
-    ) -> None:
-        super().__init__(client, serde=serde)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         refuse_in_loop("get_tuple")

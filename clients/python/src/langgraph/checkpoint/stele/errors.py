@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 __all__ = [
+    "AncestorCycleError",
     "AuthError",
     "BinaryNotFoundError",
     "BudgetError",
@@ -159,6 +160,13 @@ class CorruptError(SteleError):
     advice = "Run `stele verify` on the directory, and restore it from a backup"
 
 
+class AncestorCycleError(SteleError):
+    """A checkpoint is its own ancestor, so its delta channels have no history."""
+
+    code = "ancestor_cycle"
+    advice = "Put the checkpoint again with another parent, or delete the thread"
+
+
 class UnavailableError(SteleError):
     """The store takes no more writes until its server has been started again."""
 
@@ -295,6 +303,7 @@ _BY_CODE: dict[str, type[SteleError]] = {
         ReadOnlyError,
         UnknownOutcomeError,
         CorruptError,
+        AncestorCycleError,
         UnavailableError,
         ClosingError,
         EraseUnfinishedError,

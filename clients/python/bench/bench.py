@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""What a saver costs real LangGraph, with stele, SQLite and memory in turn.
+
+    python bench.py [--rounds 5] [--durability async] [--only chat,loop,processes,wire]
+
+It needs langgraph, langgraph-checkpoint-sqlite and langgraph-checkpoint-stele. Every
+cell is a process of its own. SQLite has WAL and synchronous=FULL, so that a commit is
+on disk when it returns, as with stele. Printed are medians of the rounds.
+
+  chat       MessagesState, 100 turns of a question and an answer of 1,200 characters
+  loop       1,000 supersteps that count
+  processes  4 processes with 8 threads, each a thread of 20 turns of the chat
+  wire       the time of one call, and of the first from_dir
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+# "undeferred" is stele with defer_writes=False: the writes of each task are synced.
+SAVERS = ("memory", "sqlite", "stele", "undeferred")
+
+
+# One cell: a process of its own.
+
+
+def words(rng: random.Random, length: int = 1200) -> str:
+    """Text that compresses about as prose does."""
+    known = [
+        "".join(rng.choices("etaoinshrdlucmfwyp", k=rng.randint(2, 9)))
+        for _ in range(500)
+    ]
+    text = " ".join(rng.choices(known, k=length // 4))
+    return text[:length]
+
+
+def chat_graph() -> Any:
+    from langchain_core.messages import AIMessage
+    from langgraph.graph import START, MessagesState, StateGraph
+
+    rng = random.Random(7)
+    answers = [words(rng) for _ in range(100)]
+
+    def model(state: MessagesState) -> Any:
+        return {"messages": [AIMessage(answers[len(state["messages"]) // 2 % 100])]}
+
+    return StateGraph(MessagesState).add_node(model).add_edge(START, "model")
+
+
+def loop_graph() -> Any:
+    from langgraph.graph import START, StateGraph
+    from langgraph.types import Command
+    from typing_extensions import TypedDict
+
+    class Counted(TypedDict):
+        n: int
+
+    def count(state: Counted) -> Any:
+        after = state["n"] + 1
+        if after == 1000:
+            return {"n": after}
+        return Command(update={"n": after}, goto="count")
+
+    return StateGraph(Counted).add_node(count).add_edge(START, "count")
+
+
+def open_saver(kind: str, directory: str) -> tuple[Any, Any]:
+    if kind == "memory":
+        from langgraph.checkpoint.memory import InMemorySaver
+
+        return InMemorySaver(), lambda: None
+    if kind == "sqlite":
+        from langgraph.checkpoint.sqlite import SqliteSaver
+
+        path = os.path.join(directory, "checkpoints.sqlite")
+        connection = sqlite3.connect(path, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        sqlite = SqliteSaver(connection)
+        sqlite.setup()
+        return sqlite, connection.close
+    from langgraph.checkpoint.stele import SteleSaver
+
+    saver = SteleSaver.from_dir(
+        os.path.join(directory, "stele"), defer_writes=kind == "stele"
+    )
+    saver.setup()
+    return saver, saver.close
+
+
+def chat(app: Any, thread: str, turns: int, durability: str) -> None:
+    from langchain_core.messages import HumanMessage
+
+    rng = random.Random(8)
+    for _ in range(turns):
+        app.invoke(
+            {"messages": [HumanMessage(words(rng))]},
+            {"configurable": {"thread_id": thread}},
+            durability=durability,
+        )
+
+
+def run_chat(app: Any, durability: str) -> None:
+    chat(app, "t", 100, durability)
+
+
+def run_loop(app: Any, durability: str) -> None:
+    config = {"configurable": {"thread_id": "t"}, "recursion_limit": 2000}
+    app.invoke({"n": 0}, config, durability=durability)
+
+
+def run_threads(app: Any, durability: str, name: str) -> None:
+    failed: list[BaseException] = []
+
+    def one(i: int) -> None:
+        try:
+            chat(app, f"{name}-{i}", 20, durability)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def cell(kind: str, saver_kind: str, directory: str, durability: str) -> None:
+    """Measures, and prints what it found as JSON."""
+    graph = loop_graph() if kind == "loop" else chat_graph()
+    # A first small run loads what Python loads late.
+    chat_app = chat_graph().compile(checkpointer=open_saver("memory", directory)[0])
+    chat(chat_app, "warm", 2, durability)
+    saver, close = open_saver(saver_kind, directory)
+    app = graph.compile(checkpointer=saver)
+    print("ready", flush=True)
+    name = sys.stdin.readline().strip()
+    begin, used = time.perf_counter(), cpu()
+    error = ""
+    try:
+        if kind == "chat":
+            run_chat(app, durability)
+        elif kind == "loop":
+            run_loop(app, durability)
+        else:
+            run_threads(app, durability, name)
+    except Exception as failure:
+        error = f"{type(failure).__name__}: {failure}"
+    seconds, used = time.perf_counter() - begin, cpu() - used
+    close()
+    print(json.dumps({"seconds": seconds, "cpu": used, "error": error}), flush=True)
+
+
+def cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+# What runs the cells.
+
+STEPS = {"chat": 300, "loop": 1001, "processes": 4 * 8 * 20 * 3}
+
+
+def server_of(directory: Path) -> int | None:
+    try:
+        return int(json.loads((directory / "stele/serve.json").read_bytes())["pid"])
+    except (OSError, ValueError):
+        return None
+
+
+def cpu_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def end_server(directory: Path) -> None:
+    pid = server_of(directory)
+    if pid is None:
+        return
+    os.kill(pid, signal.SIGTERM)
+    while (directory / "stele/serve.json").exists():
+        time.sleep(0.005)
+
+
+def measure(kind: str, saver: str, durability: str) -> dict[str, Any]:
+    directory = Path(tempfile.mkdtemp(prefix="bench"))
+    try:
+        command = [sys.executable, __file__, "cell", kind, saver, directory, durability]
+        n = 4 if kind == "processes" else 1
+        processes = [
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(n)
+        ]
+        for process in processes:
+            assert process.stdout and process.stdout.readline() == "ready\n"
+        pid = server_of(directory)
+        used = cpu_of(pid) if pid else 0.0
+        begin = time.perf_counter()
+        for i, process in enumerate(processes):
+            assert process.stdin
+            process.stdin.write(f"p{i}\n")
+            process.stdin.flush()
+        found = [json.loads(process.communicate()[0]) for process in processes]
+        seconds = time.perf_counter() - begin if n > 1 else found[0]["seconds"]
+        used = cpu_of(pid) - used if pid else 0.0
+        end_server(directory)
+        size = sum(
+            p.stat().st_blocks * 512 for p in directory.rglob("*") if p.is_file()
+        )
+        return {
+            "seconds": seconds,
+            "cpu": used + sum(f["cpu"] for f in found),
+            "server": used,
+            "bytes": size,
+            "errors": [f["error"] for f in found if f["error"]],
+        }
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def tell(kind: str, runs: dict[str, list[dict[str, Any]]]) -> None:
+    def median(saver: str, field: str) -> float:
+        return statistics.median(run[field] for run in runs[saver])
+
+    steps = STEPS[kind]
+    n = len(runs["stele"])
+    print(f"\n{kind}: {steps} checkpoints, median of {n} rounds")
+    print(
+        "saver      checkpoints/s  added µs each  CPU s  of the server  KB each  errors"
+    )
+    floor = median("memory", "seconds")
+    for saver in SAVERS:
+        seconds = median(saver, "seconds")
+        errors = sum(len(run["errors"]) for run in runs[saver])
+        added = (seconds - floor) / steps * 1e6
+        print(
+            f"{saver:10} {steps / seconds:13.0f} {added:14.0f}"
+            f" {median(saver, 'cpu'):6.2f} {median(saver, 'server'):14.2f}"
+            f" {median(saver, 'bytes') / steps / 1024:8.1f} {errors:7}"
+        )
+    sqlite, stele = median("sqlite", "seconds"), median("stele", "seconds")
+    print(
+        f"stele beside SQLite: {sqlite / stele:.2f} times the checkpoints/s, "
+        f"{(stele - floor) / max(sqlite - floor, 1e-9):.2f} of what is added, "
+        f"{median('stele', 'cpu') / median('sqlite', 'cpu'):.2f} of the CPU, "
+        f"{median('sqlite', 'bytes') / max(median('stele', 'bytes'), 1):.1f} times "
+        f"less disk; the interpreter alone is {floor / stele:.0%} of the time"
+    )
+    for saver in SAVERS:
+        for error in {e for run in runs[saver] for e in run["errors"]}:
+            print(f"{saver}: {error}")
+
+
+def wire_round(add: Any) -> None:
+    from langgraph.checkpoint.base import empty_checkpoint
+
+    from langgraph.checkpoint.stele import SteleSaver
+
+    def each(what: str, call: Any, n: int = 2000) -> None:
+        took = []
+        for _ in range(n):
+            begin = time.perf_counter()
+            call()
+            took.append(time.perf_counter() - begin)
+        add(what, statistics.median(took))
+
+    async def aeach(what: str, call: Any, n: int = 2000) -> None:
+        took = []
+        for _ in range(n):
+            begin = time.perf_counter()
+            await call()
+            took.append(time.perf_counter() - begin)
+        add(what, statistics.median(took))
+
+    directory = Path(tempfile.mkdtemp(prefix="bench"))
+    begin = time.perf_counter()
+    saver = SteleSaver.from_dir(directory / "stele")
+    saver.setup()
+    add("first from_dir", time.perf_counter() - begin)
+    checkpoint = empty_checkpoint()
+    checkpoint["channel_values"] = {"a": os.urandom(4096)}
+    checkpoint["channel_versions"] = {"a": "1"}
+    first: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    config = saver.put(first, checkpoint, {"step": 0}, {"a": "1"})
+    other: Any = {"configurable": {"thread_id": "w", "checkpoint_ns": ""}}
+    other = saver.put(other, checkpoint, {"step": 0}, {"a": "1"})
+    params = saver._put_writes(other, [("a", os.urandom(4096))], "t", "")
+    params["defer_sync"] = True
+    client = saver._client
+
+    async def asyncio_calls() -> None:
+        await aeach("ping, asyncio", lambda: client.acall("ping", {}))
+        await aeach("get, 4 KB, asyncio", lambda: saver.aget_tuple(config))
+        await aeach(
+            "put_writes, 4 KB, nothing synced, asyncio",
+            lambda: client.awrite("put_writes", {**params}),
+        )
+
+    each("ping", lambda: client.call("ping", {}))
+    each("get, 4 KB", lambda: saver.get_tuple(config))
+    each(
+        "put_writes, 4 KB, nothing synced",
+        lambda: client.write("put_writes", {**params}),
+    )
+    asyncio.run(asyncio_calls())
+    saver.close()
+    end_server(directory)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def wire(rounds: int) -> None:
+    times: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        wire_round(lambda what, seconds: times.setdefault(what, []).append(seconds))
+    print(f"\nwire: medians of {rounds} rounds")
+    for what, found in times.items():
+        print(f"{what:42} {statistics.median(found) * 1e6:9.0f} µs")
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["cell"]:
+        cell(*sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--durability", choices=("async", "sync", "exit"), default="async"
+    )
+    parser.add_argument("--only", default="wire,chat,loop,processes")
+    args = parser.parse_args()
+    kinds = args.only.split(",")
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+    if "wire" in kinds:
+        wire(args.rounds)
+    for kind in (k for k in kinds if k in STEPS):
+        runs: dict[str, list[dict[str, Any]]] = {saver: [] for saver in SAVERS}
+        for _ in range(args.rounds):
+            for saver in SAVERS:
+                runs[saver].append(measure(kind, saver, args.durability))
+        tell(kind, runs)
+
+
+if __name__ == "__main__":
+    main()
