@@ -1,7 +1,7 @@
 """A pytest plugin that gives LangGraph's own tests stele where they ask for SQLite.
 
-`pytest -p stele_in_place` replaces `SqliteSaver.from_conn_string`, its asyncio twin,
-and `InMemoryStore` without an index. Each gets a directory, and a server, of its own.
+`pytest -p stele_in_place` replaces LangGraph's savers and stores on SQLite, and
+`InMemoryStore` without an index. Each gets a directory, and a server, of its own.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from typing import Any
 import langgraph.checkpoint.sqlite
 import langgraph.checkpoint.sqlite.aio
 import langgraph.store.memory
+import langgraph.store.sqlite
+import langgraph.store.sqlite.aio
+import pytest
 
 from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver
-from langgraph.store.stele import SteleStore
+from langgraph.store.stele import AsyncSteleStore, SteleStore
 
 made = {"savers": 0, "stores": 0}
 
@@ -33,19 +36,30 @@ def fresh_directory() -> Iterator[Path]:
         yield root / "d"
     finally:
         with suppress(OSError, ValueError):
-            pid = json.loads((root / "d" / "serve.json").read_bytes())["pid"]
+            pid = json.loads((root / "d/serve.json").read_bytes())["pid"]
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         shutil.rmtree(root, ignore_errors=True)
+
+
+@contextmanager
+def directory_for(conn_string: str) -> Iterator[Path]:
+    if conn_string == ":memory:":
+        with fresh_directory() as directory:
+            yield directory
+    else:  # a file that another part of the test opens again
+        yield Path(f"{conn_string}.stele")
 
 
 class InPlaceOfSqlite(SteleSaver):
     @classmethod
     @contextmanager
     def from_conn_string(cls, conn_string: str) -> Iterator[SteleSaver]:
-        assert conn_string == ":memory:"
         made["savers"] += 1
-        with fresh_directory() as directory, cls.from_dir(directory) as saver:
+        with (
+            directory_for(conn_string) as directory,
+            cls.from_dir(directory) as saver,
+        ):
             yield saver
 
 
@@ -53,11 +67,43 @@ class InPlaceOfAsyncSqlite(AsyncSteleSaver):
     @classmethod
     @asynccontextmanager
     async def from_conn_string(cls, conn_string: str) -> AsyncIterator[SteleSaver]:
-        assert conn_string == ":memory:"
         made["savers"] += 1
-        with fresh_directory() as directory:
+        with directory_for(conn_string) as directory:
             async with cls.from_dir(directory) as saver:
                 yield saver
+
+
+def no_embeddings(index: Any) -> None:
+    if index:
+        pytest.skip("the store makes no embeddings")
+
+
+class InPlaceOfSqliteStore(SteleStore):
+    @classmethod
+    @contextmanager
+    def from_conn_string(
+        cls, conn_string: str, *, index: Any = None, ttl: Any = None
+    ) -> Iterator[SteleStore]:
+        no_embeddings(index)
+        made["stores"] += 1
+        with (
+            directory_for(conn_string) as directory,
+            cls.from_dir(directory, ttl=ttl) as store,
+        ):
+            yield store
+
+
+class InPlaceOfAsyncSqliteStore(AsyncSteleStore):
+    @classmethod
+    @asynccontextmanager
+    async def from_conn_string(
+        cls, conn_string: str, *, index: Any = None, ttl: Any = None
+    ) -> AsyncIterator[SteleStore]:
+        no_embeddings(index)
+        made["stores"] += 1
+        with directory_for(conn_string) as directory:
+            async with cls.from_dir(directory, ttl=ttl) as store:
+                yield store
 
 
 _InMemoryStore: Any = langgraph.store.memory.InMemoryStore
@@ -85,8 +131,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.write_line(f"stele in place of: {made}")
 
 
-langgraph.checkpoint.sqlite.SqliteSaver = InPlaceOfSqlite  # type: ignore[misc,assignment]
-langgraph.checkpoint.sqlite.aio.AsyncSqliteSaver = (  # type: ignore[misc]
-    InPlaceOfAsyncSqlite  # type: ignore[assignment]
-)
-langgraph.store.memory.InMemoryStore = in_place_of_memory  # type: ignore[misc,assignment]
+def replace(module: Any, name: str, by: Any) -> None:
+    setattr(module, name, by)
+
+
+replace(langgraph.checkpoint.sqlite, "SqliteSaver", InPlaceOfSqlite)
+replace(langgraph.checkpoint.sqlite.aio, "AsyncSqliteSaver", InPlaceOfAsyncSqlite)
+replace(langgraph.store.sqlite, "SqliteStore", InPlaceOfSqliteStore)
+replace(langgraph.store.sqlite, "AsyncSqliteStore", InPlaceOfAsyncSqliteStore)
+replace(langgraph.store.sqlite.aio, "AsyncSqliteStore", InPlaceOfAsyncSqliteStore)
+replace(langgraph.store.memory, "InMemoryStore", in_place_of_memory)

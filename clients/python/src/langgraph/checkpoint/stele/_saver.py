@@ -188,7 +188,7 @@ class SteleSaver(BaseCheckpointSaver[str]):
         await self._client.aclose()
 
     def __enter__(self) -> Self:
-        self.setup()
+        self._client.hello()
         return self
 
     def __exit__(
@@ -635,6 +635,10 @@ class AsyncSteleSaver(SteleSaver):
             graph = builder.compile(checkpointer=saver)
             await graph.ainvoke(inputs, config)
     """
+
+    async def setup(self) -> None:  # type: ignore[override]
+        """Start or reach the server now rather than with the first call."""
+        await self.asetup()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         refuse_in_loop("get_tuple")

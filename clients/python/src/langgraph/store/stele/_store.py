@@ -129,7 +129,7 @@ class SteleStore(BaseStore):
         await self._client.aclose()
 
     def __enter__(self) -> Self:
-        self.setup()
+        self._client.hello()
         return self
 
     def __exit__(
@@ -255,6 +255,10 @@ class AsyncSteleStore(SteleStore):
     It is a SteleStore whose blocking methods refuse to be called where an event loop
     runs, since they would stop the loop. From other threads they work.
     """
+
+    async def setup(self) -> None:  # type: ignore[override]
+        """Start or reach the server now rather than with the first call."""
+        await self.asetup()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         refuse_in_loop("batch")
