@@ -1,0 +1,45 @@
+#!/bin/sh
+# Builds the wheel of this machine, installs it into an environment, and runs the tests on
+# it: the client's own, LangGraph's conformance suite, LangGraph's own tests. It needs Go,
+# Python 3.11 and a package index, and writes nothing into the tree.
+#
+#   STELE_CLIENT_PYTHON  interpreter for the environment (default: python3.11)
+#   STELE_CLIENT_VENV    environment to use and keep; made there if absent
+#                        (default: a temporary one)
+#   STELE_KILLS          how often processes are killed under load (default: 50)
+#   STELE_UPSTREAM       arguments of tests/upstream/run.py (default: -n 2)
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+python=${STELE_CLIENT_PYTHON:-python3.11}
+
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT INT TERM
+export PYTHONDONTWRITEBYTECODE=1 MYPY_CACHE_DIR="$work/mypy" RUFF_CACHE_DIR="$work/ruff"
+unset STELE_BINARY STELE_TOKEN
+
+"$python" -m venv "$work/fresh"
+"$python" "$here/build.py" --out "$work/wheels" host
+
+# A fresh environment with the wheel and LangGraph alone runs the README's program.
+"$work/fresh/bin/python" -m pip install --quiet --disable-pip-version-check "$work"/wheels/*.whl langgraph
+sed -n '/^```python$/,/^```$/p' "$here/README.md" | sed '/^```/d' >"$work/ask.py"
+(cd -- "$work" && fresh/bin/python ask.py && fresh/bin/python ask.py yes) >"$work/answers"
+grep -q 'May I?' "$work/answers"
+tail -n 1 "$work/answers" | grep -qx "{'answer': 'yes'}"
+
+venv=${STELE_CLIENT_VENV:-$work/venv}
+[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$here/tests/requirements.txt"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$work"/wheels/*.whl
+
+"$venv/bin/ruff" format --check --quiet "$here"
+"$venv/bin/ruff" check --quiet "$here"
+(cd -- "$work" && "$venv/bin/mypy" --strict -p langgraph.checkpoint.stele -p langgraph.store.stele)
+
+cd -- "$here"
+# pytest's last line, and the lines that tests print for the record.
+"$venv/bin/python" -m pytest -p no:cacheprovider -q -rP --durations=5
+cd -- "$work"
+# shellcheck disable=SC2086 # several arguments
+"$venv/bin/python" "$here/tests/upstream/run.py" ${STELE_UPSTREAM:--n 2}
