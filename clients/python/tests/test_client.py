@@ -15,7 +15,7 @@ import pytest
 from fake import HELLO, Peer, Server, frame
 from langgraph.checkpoint.base import empty_checkpoint
 
-from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver, _wire, errors
+from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver, _sync, _wire, errors
 from langgraph.store.stele import SteleStore
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -205,7 +205,10 @@ def listing(batches: int) -> Any:
             for i in range(batches):
                 assert credit.acquire(timeout=30), "no credit"
                 items = [a_tuple(str(i * 2)), a_tuple(str(i * 2 + 1))]
-                peer.notify("items", {"call": number, "items": items})
+                try:
+                    peer.notify("items", {"call": number, "items": items})
+                except OSError:
+                    return  # nobody listens any more
             peer.answer(number, {"count": batches * 2})
 
         threading.Thread(target=send, daemon=True).start()
@@ -469,12 +472,50 @@ async def test_what_hello_refuses(servers: Any) -> None:
         await AsyncSteleSaver.from_url(server.url).asetup()
 
 
+async def test_a_call_that_ends_its_server_is_given_up(
+    servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_sync, "_FIRST_DELAY", 0.0)
+    server = servers(lambda peer, *_: peer.close())
+    with SteleSaver.from_url(server.url) as saver:
+        with pytest.raises(errors.SteleConnectionError):
+            saver.delete_thread("t")
+        with pytest.raises(errors.SteleConnectionError):
+            list(saver.list(CONFIG))
+    async with AsyncSteleSaver.from_url(server.url) as saver:
+        with pytest.raises(errors.SteleConnectionError):
+            await saver.adelete_thread("t")
+        with pytest.raises(errors.SteleConnectionError):
+            [t async for t in saver.alist(CONFIG)]
+    assert server.connections < 50
+
+
+def test_close_wakes_a_call_that_waits(servers: Any) -> None:
+    server = servers(lambda *_: asked.set())
+    asked = threading.Event()
+    saver = SteleSaver.from_url(server.url)
+    failed: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            saver.get_tuple(CONFIG)
+        except errors.SteleError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    assert asked.wait(30)
+    saver.close()
+    thread.join(30)
+    assert "closed" in str(failed[0])
+
+
 async def test_nobody_is_there(tmp_path: Path) -> None:
     url = f"unix:{tmp_path}/none"
     with pytest.raises(errors.SteleConnectionError, match="no server answers"):
-        SteleSaver.from_url(url, connect_timeout=0.05, timeout=0.05).setup()
+        SteleSaver.from_url(url, connect_timeout=0.05).setup()
     with pytest.raises(ConnectionError):
-        saver = AsyncSteleSaver.from_url(url, connect_timeout=0.05, timeout=0.05)
+        saver = AsyncSteleSaver.from_url(url, connect_timeout=0.05)
         await saver.asetup()
 
 

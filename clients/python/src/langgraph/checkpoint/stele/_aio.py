@@ -8,13 +8,20 @@ from __future__ import annotations
 import asyncio
 import collections
 import os
+import ssl
 import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, TypeVar, cast
 
 from langgraph.checkpoint.stele import _wire
 from langgraph.checkpoint.stele._endpoint import Address, Endpoint
-from langgraph.checkpoint.stele._sync import Lost, closed_error
+from langgraph.checkpoint.stele._sync import (
+    MAX_LOSSES,
+    Lost,
+    closed_error,
+    delay_after,
+    tls_failed,
+)
 from langgraph.checkpoint.stele._wire import Hello, Params
 from langgraph.checkpoint.stele.errors import (
     ClosingError,
@@ -302,7 +309,7 @@ class AsyncPool:
         if not write:
             return await self._call(method, params, None)
         if self._connection is None:
-            await self._connected(None)  # it says how many slots there are
+            await self._connected()  # it says how many slots there are
         slot = self._free.pop() if self._free else await self._take()
         try:
             slot.number += 1
@@ -313,20 +320,20 @@ class AsyncPool:
                 self._give(slot)
 
     async def _call(self, method: str, params: Params, slot: Slot | None) -> Any:
-        # A server that dies on this very call must not be started for ever.
-        deadline: float | None = None
+        losses = 0
         while True:
             connection = self._connection
             if connection is None or connection.lost is not None:
-                connection = await self._connected(deadline)
+                connection = await self._connected()
             try:
                 return await connection.call(method, params, self._timeout, slot)
             except (Lost, ClosingError) as error:
                 self._drop(connection, error)
-                if deadline is None:
-                    deadline = self._deadline()
-                elif time.monotonic() > deadline:
+                losses += 1
+                if losses > MAX_LOSSES:
                     raise self._endpoint.unreachable(error) from error
+                if losses > 1:
+                    await asyncio.sleep(delay_after(losses))
                 if slot is not None:
                     params["again"] = True
             except ProtocolError as error:
@@ -337,7 +344,7 @@ class AsyncPool:
         self, method: str, params: Params
     ) -> AsyncGenerator[list[Any], None]:
         """The batches of a listing. Raises Lost if the connection breaks."""
-        connection = await self._connected(None)
+        connection = await self._connected()
         number, stream = connection.begin(method, params)
         try:
             while (items := await stream.get(self._timeout)) is not None:
@@ -348,11 +355,7 @@ class AsyncPool:
 
     async def hello(self) -> Hello:
         """What the server says of itself."""
-        return (await self._connected(None)).hello
-
-    def retry_deadline(self) -> float:
-        """Until when a listing that was lost is asked again."""
-        return self._deadline()
+        return (await self._connected()).hello
 
     def unreachable(self, cause: Exception | None) -> Exception:
         return self._endpoint.unreachable(cause)
@@ -362,11 +365,6 @@ class AsyncPool:
         self._closed = True
         if self._connection is not None and not self._loop.is_closed():
             self._drop(self._connection, Lost("closed"))
-
-    def _deadline(self) -> float:
-        return time.monotonic() + max(
-            self._timeout or 0.0, self._endpoint.start_timeout
-        )
 
     async def _take(self) -> Slot:
         while not self._free:
@@ -402,19 +400,18 @@ class AsyncPool:
             connection.lost = error
             connection.close()
 
-    async def _connected(self, deadline: float | None) -> Connection:
+    async def _connected(self) -> Connection:
         connection = self._connection
         if connection is not None and connection.lost is None:
             return connection
         # Calls that find no connection wait for one attempt. It goes on if the one
         # that began it is cancelled.
         if self._opening is None or self._opening.done():
-            self._opening = self._loop.create_task(
-                self._open(self._deadline() if deadline is None else deadline)
-            )
+            self._opening = self._loop.create_task(self._open())
         return await asyncio.shield(self._opening)
 
-    async def _open(self, deadline: float) -> Connection:
+    async def _open(self) -> Connection:
+        deadline = time.monotonic() + self._endpoint.start_timeout
         delay = _FIRST_DELAY
         cause: Exception | None = None
         while True:
@@ -425,8 +422,8 @@ class AsyncPool:
             if address is not None:
                 try:
                     connection = await self._dial(address, deadline)
-                except SteleTimeoutError:
-                    raise
+                except ssl.SSLError as error:
+                    raise tls_failed(address, error) from error
                 except (OSError, Lost, ClosingError) as error:
                     if isinstance(error, SteleError) and not isinstance(
                         error, ClosingError

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from langgraph.checkpoint.stele._aio import AsyncPool
 from langgraph.checkpoint.stele._endpoint import Directory, Endpoint, Remote
-from langgraph.checkpoint.stele._sync import Lost, Pool
+from langgraph.checkpoint.stele._sync import MAX_LOSSES, Lost, Pool, delay_after
 from langgraph.checkpoint.stele._wire import Hello, Params
 from langgraph.checkpoint.stele.errors import (
     InvalidArgumentError,
@@ -126,8 +126,9 @@ class Client:
                 place.end()
                 return
             except Lost as error:
-                if place.give_up(self._pool.retry_deadline):
+                if place.give_up():
                     raise self._pool.unreachable(error) from error
+                time.sleep(delay_after(place.losses))
 
     def close(self) -> None:
         """Close all connections. What waits on them fails."""
@@ -185,8 +186,9 @@ class Client:
                 place.end()
                 return
             except Lost as error:
-                if place.give_up(pool.retry_deadline):
+                if place.give_up():
                     raise pool.unreachable(error) from error
+                await asyncio.sleep(delay_after(place.losses))
 
     async def aclose(self) -> None:
         """Close all connections. What waits on them fails."""
@@ -217,7 +219,7 @@ class _Place:
         self._last: Any = None
         self._count = 0
         self._looking = False
-        self._deadline: float | None = None
+        self.losses = 0
 
     def fresh(self, batch: list[Any]) -> Iterator[Any]:
         """The items of a batch that have not been yielded yet."""
@@ -227,7 +229,7 @@ class _Place:
                 continue
             self._last = self._key(item)
             self._count += 1
-            self._deadline = None
+            self.losses = 0
             yield item
 
     def full(self) -> bool:
@@ -240,16 +242,14 @@ class _Place:
                 "has been deleted since; list again"
             )
 
-    def give_up(self, deadline: Callable[[], float]) -> bool:
-        """Is it too late to ask again? If not, the next listing goes on from here."""
+    def give_up(self) -> bool:
+        """Was it lost too often? If not, the next listing goes on from here."""
         if self._count:
             # The items from before have no share in the limit of the next listing.
             self._looking = True
             self._params.pop("limit", None)
-        if self._deadline is None:
-            self._deadline = deadline()
-            return False
-        return time.monotonic() > self._deadline
+        self.losses += 1
+        return self.losses > MAX_LOSSES
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()

@@ -252,7 +252,7 @@ class Directory:
             binary,
             "serve",
             str(self.path),
-            f"--idle-exit={self._idle_exit:g}s",
+            f"--idle-exit={self._idle_exit:.3f}s",
             *self._serve_args,
         ]
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import os
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -24,6 +25,7 @@ from langgraph.checkpoint.stele.errors import (
     ClosingError,
     PoolTimeoutError,
     ProtocolError,
+    SteleConnectionError,
     SteleError,
     SteleTimeoutError,
     from_answer,
@@ -32,6 +34,15 @@ from langgraph.checkpoint.stele.errors import (
 _RECV: Final = 64 << 10
 _FIRST_DELAY: Final = 0.002
 _LAST_DELAY: Final = 0.1
+
+# So often a call is asked again. A call that ends its server each time must not have
+# servers started for ever.
+MAX_LOSSES: Final = 10
+
+
+def delay_after(losses: int) -> float:
+    """Seconds to wait before a call that was lost so often is asked again."""
+    return min(_FIRST_DELAY * 2.0**losses, 1.0)
 
 
 class Lost(Exception):
@@ -198,7 +209,14 @@ class Connection:
             filled += n
         return _wire.decode(body)
 
+    def shut(self) -> None:
+        """Close the connection under a thread that may be waiting on it."""
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self.close()
+
     def close(self) -> None:
+        """Give up this process's end. After a fork the other one's stays as it is."""
         with suppress(OSError):
             self._sock.close()
 
@@ -256,7 +274,7 @@ class Pool:
             self._closed = True
             for slot in self._slots:
                 if slot.connection is not None:
-                    slot.connection.close()
+                    slot.connection.shut()
             self._changed.notify_all()
 
     def discard(self) -> None:
@@ -302,15 +320,16 @@ class Pool:
         write: bool,
         lost: Exception | None,
     ) -> Any:
-        # A server that dies on this very call must not be started for ever.
-        deadline = self._deadline()
+        losses = 0 if lost is None else 1
         while True:
             try:
-                return self._connected(slot, deadline).call(method, params)
+                return self._connected(slot).call(method, params)
             except (Lost, ClosingError) as error:
                 self._drop(slot)
-                if time.monotonic() > deadline:
+                losses += 1
+                if losses > MAX_LOSSES:
                     raise self._endpoint.unreachable(error) from error
+                time.sleep(delay_after(losses))
                 if write:
                     params["again"] = True
             except SteleError as error:
@@ -329,7 +348,7 @@ class Pool:
         slot = self._take()
         done = False
         try:
-            connection = self._connected(slot, self._deadline())
+            connection = self._connected(slot)
             number = connection.begin(method, params)
             while True:
                 items = connection.next_batch(number)
@@ -353,21 +372,12 @@ class Pool:
         """What the server says of itself."""
         slot = self._take()
         try:
-            return self._connected(slot, self._deadline()).hello
+            return self._connected(slot).hello
         finally:
             self._give(slot)
 
-    def retry_deadline(self) -> float:
-        """Until when a listing that was lost is asked again."""
-        return self._deadline()
-
     def unreachable(self, cause: Exception | None) -> Exception:
         return self._endpoint.unreachable(cause)
-
-    def _deadline(self) -> float:
-        return time.monotonic() + max(
-            self._timeout or 0.0, self._endpoint.start_timeout
-        )
 
     def _take(self) -> Slot:
         try:
@@ -411,9 +421,10 @@ class Pool:
         if connection is not None:
             connection.close()
 
-    def _connected(self, slot: Slot, deadline: float) -> Connection:
+    def _connected(self, slot: Slot) -> Connection:
         if slot.connection is not None:
             return slot.connection
+        deadline = time.monotonic() + self._endpoint.start_timeout
         delay = _FIRST_DELAY
         cause: Exception | None = None
         while True:
@@ -425,8 +436,8 @@ class Pool:
                     connection = Connection.open(
                         address, self._endpoint, self._timeout, deadline
                     )
-                except SteleTimeoutError:
-                    raise
+                except ssl.SSLError as error:
+                    raise tls_failed(address, error) from error
                 except (OSError, Lost, ClosingError) as error:
                     if isinstance(error, SteleError) and not isinstance(
                         error, ClosingError
@@ -449,6 +460,13 @@ class Pool:
         if self._limit > hello.call_slots:
             with self._changed:
                 self._limit = min(self._limit, hello.call_slots)
+
+
+def tls_failed(address: Address, error: ssl.SSLError) -> Exception:
+    return SteleConnectionError(
+        f"TLS with {address} failed ({error}); pass tls= a context that trusts the "
+        "server's certificate"
+    )
 
 
 def closed_error() -> Exception:
