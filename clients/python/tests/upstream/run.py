@@ -88,8 +88,8 @@ def source(distribution: str, into: Path) -> Path:
     return into / archive.name.removesuffix(".tar.gz")
 
 
-def pytest(where: Path, workers: int, *args: str) -> str:
-    """Runs a suite; its last line."""
+def run(where: Path, workers: int, *args: str) -> tuple[int, str]:
+    """Runs tests; the exit code and what they print."""
     command = [
         sys.executable, "-m", "pytest", "-p", "no:cacheprovider",
         "-p", "stele_in_place", "-o", "addopts=", "-o", "asyncio_mode=auto", "-q",
@@ -104,10 +104,24 @@ def pytest(where: Path, workers: int, *args: str) -> str:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    last = done.stdout.strip().splitlines()[-1]
-    if done.returncode != 0:
-        print(done.stdout[-20_000:])
-        sys.exit(f"{where.name}: {last}")
+    return done.returncode, done.stdout
+
+
+def pytest(where: Path, workers: int, *args: str) -> str:
+    """Runs a suite; its last line.
+
+    Some of LangGraph's tests compare times to tenths of a second, and fail on a busy
+    machine. What fails is run once more, alone.
+    """
+    code, said = run(where, workers, *args)
+    last = said.strip().splitlines()[-1]
+    if code != 0:
+        failed = re.findall(r"^FAILED (\S+)", said, re.M)
+        again, second = run(where, 1, *failed) if failed else (code, "")
+        if again != 0:
+            print(said[-20_000:], second[-20_000:], sep="\n")
+            sys.exit(f"{where.name}: {last}")
+        last += f"; run once more alone, those pass: {', '.join(failed)}"
     return re.sub(r"^=+ | =+$", "", last)
 
 
