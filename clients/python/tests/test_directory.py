@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -297,6 +297,50 @@ def test_a_value_over_the_limit(directory: Path) -> None:
         assert found is not None
         assert found.checkpoint["channel_values"] == {"a": 1}
         assert len(list(saver.list(config()))) == 1
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 48 MB."""
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+    if mount is None or umount is None:
+        pytest.skip("no mount")
+    command = [mount, "-t", "tmpfs", "-o", "size=48m", "stele", str(tmp_path)]
+    if subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("may not mount")
+    try:
+        yield tmp_path
+    finally:
+        end_server(tmp_path / "d")
+        subprocess.run([umount, "-l", str(tmp_path)], check=True)
+
+
+async def test_a_full_disk(small_disk: Path) -> None:
+    directory = small_disk / "d"
+    with SteleSaver.from_dir(directory) as saver, SteleStore.from_dir(directory) as st:
+        put(saver, value="before")
+        with (
+            (small_disk / "ballast").open("wb") as ballast,
+            pytest.raises(OSError, match="space"),
+        ):
+            while True:
+                ballast.write(b"x" * (1 << 20))
+                ballast.flush()
+        done = 1
+        with pytest.raises(errors.DiskFullError, match="Make room"):
+            while True:
+                put(saver, value=os.urandom(1 << 20))
+                done += 1
+        with pytest.raises(errors.DiskFullError):
+            await saver.aput_writes(
+                config(checkpoint_id="1"), [("a", os.urandom(1 << 20))], "task"
+            )
+        with pytest.raises(errors.DiskFullError):
+            st.put(("a",), "k", {"a": os.urandom(1 << 20)})
+        assert len(list(saver.list(config()))) == done
+        (small_disk / "ballast").unlink()
+        put(saver, value="after")
+        assert len(list(saver.list(config()))) == done + 1
 
 
 def test_tokens_and_tcp(
