@@ -82,7 +82,7 @@ class Stream:
             self._waiter = self._loop.create_future()
             try:
                 await asyncio.wait_for(self._waiter, timeout)
-            except (TimeoutError, asyncio.TimeoutError):
+            except TimeoutError:
                 raise SteleTimeoutError(
                     f"a listing did not go on within {timeout:g} s"
                 ) from None
@@ -452,7 +452,7 @@ class AsyncPool:
         connection = Connection(self._loop, self._give)
         try:
             await asyncio.wait_for(self._transport(address, connection), remaining)
-        except (TimeoutError, asyncio.TimeoutError) as error:
+        except TimeoutError as error:
             raise SteleTimeoutError(
                 f"no connection to {address} within {remaining:.1f} s"
             ) from error

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -24,7 +24,6 @@ from langgraph.store.base import (
     TTLConfig,
     validate_op_namespace,
 )
-from typing_extensions import Self
 
 from langgraph.checkpoint.stele._client import (
     DEFAULT_CONNECTIONS,
@@ -37,7 +36,7 @@ from langgraph.checkpoint.stele._saver import refuse_in_loop
 from langgraph.checkpoint.stele._wire import Params
 from langgraph.checkpoint.stele.errors import InvalidArgumentError, ProtocolError
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SteleStore(BaseStore):
