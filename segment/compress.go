@@ -43,8 +43,9 @@ func worthwhile(raw, stored int) bool { return stored <= raw-raw/20 }
 // compressor compresses payloads. It belongs to one builder and keeps its buffers from
 // frame to frame.
 type compressor struct {
-	enc  *zstd.Encoder
-	home *sync.Pool // where enc goes back to
+	enc   *zstd.Encoder
+	home  *sync.Pool // where enc goes back to
+	quick bool       // as BuilderOptions has it
 	// whole: one part up to this size, that of a block, is compressed without samples.
 	whole int
 	join  []byte // parts of a small payload, joined
@@ -98,7 +99,7 @@ func (c *compressor) pack(k kind, parts [][]byte, n int) (codec, [][]byte, error
 	if n < minCompress {
 		return codecRaw, parts, nil
 	}
-	if k.quick(n) {
+	if k.quick(n) || c.quick && n <= maxQuickRaw {
 		c.dst = s2.Encode(slices.Grow(c.dst[:0], s2.MaxEncodedLen(n))[:0], c.joined(parts))
 		if !worthwhile(n, len(c.dst)) {
 			return codecRaw, parts, nil

@@ -222,8 +222,8 @@ func randomSegment(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	f, or := &memFile{}, newOracle()
 	b, err := NewBuilder(f, BuilderOptions{
-		FileNum: 12, Salt: r.Uint64(), BlockSize: 1 << (6 + r.IntN(12)), HeadBlockSize: 1 << (4 + r.IntN(12)),
-		Level: 1 + r.IntN(2), SyncEvery: int64(1 + r.IntN(100_000)),
+		FileNum: 12, Salt: r.Uint64(), BlockSize: 1 << (6 + r.IntN(11)), HeadBlockSize: 1 << (4 + r.IntN(12)),
+		Level: 1 + r.IntN(2), SyncEvery: int64(1 + r.IntN(100_000)), Quick: seed%3 == 0,
 	})
 	must(t, err)
 	id := uint64(0)

@@ -103,6 +103,7 @@ func (f *Flusher) FlushLocked(ctx context.Context) error {
 	edit := snapshot.Edit{RemoveLogs: logs, SetFloor: &floor}
 	y := f.Throttle.Yielder()
 	out := rewrite.NewOutputs(f.Store, files, func(int) { y.Yield() })
+	out.Quick = f.writtenAgain()
 	if err := f.buildFlush(ctx, v, st, files, tombs, out); err != nil {
 		return fmt.Errorf("flush: %w", out.Abandon(err))
 	}
@@ -203,6 +204,10 @@ func (f *Flusher) WorkIfDue(ctx context.Context) error {
 	}
 	return nil
 }
+
+// writtenAgain reports whether a compaction will write again what a flush writes. One that
+// flushes so much at once that compaction leaves its segments alone compresses them well.
+func (f *Flusher) writtenAgain() bool { return f.Opts.FlushBytes < f.Opts.SegmentSize }
 
 func (f *Flusher) due() bool { return f.Throttle.LogBytes() >= f.Opts.FlushBytes }
 

@@ -47,7 +47,7 @@ func (o *Outputs) startSegment() (*output, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", segment.FileName(num), err)
 	}
-	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: o.Opts.Rand(), Limiter: o.limit, Syncs: o.LogSyncs, Keys: o.Files.Keys})
+	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: o.Opts.Rand(), Limiter: o.limit, Syncs: o.LogSyncs, Keys: o.Files.Keys, Quick: o.Quick})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
