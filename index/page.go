@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
@@ -48,13 +49,18 @@ const wholeKeys = 16
 
 // EncodePage returns the bytes of p. Items must be in the order of keys.
 func EncodePage(p *Page) []byte {
-	e := pageEncoder{ids: map[string]uint64{}}
+	e := pageEncoders.Get().(*pageEncoder)
+	defer e.release()
 	e.uvarint(uint64(len(p.Partitions)))
 	for i := range p.Partitions {
 		e.partition(&p.Partitions[i])
 	}
 	e.values(p.Values)
-	out := make([]byte, 0, len(e.buf)+32*len(e.strings))
+	size := 1 + binary.MaxVarintLen64 + len(e.buf)
+	for _, s := range e.strings {
+		size += binary.MaxVarintLen32 + len(s)
+	}
+	out := make([]byte, 0, size)
 	out = append(out, pageFormat)
 	out = binary.AppendUvarint(out, uint64(len(e.strings)))
 	for _, s := range e.strings {
@@ -68,24 +74,63 @@ type pageEncoder struct {
 	buf     []byte
 	strings []string
 	ids     map[string]uint64
+	// The slots of the item before, and the numbers of their names and tags: most of them
+	// are the same in the next item, and to compare costs less than to look up.
+	before  []Slot
+	numbers []slotNumbers
+}
+
+type slotNumbers struct{ name, tag uint64 }
+
+// pageEncoders are encoders that nobody is using: flush and image write a page for each family.
+var pageEncoders = sync.Pool{New: func() any { return &pageEncoder{ids: map[string]uint64{}} }}
+
+// keptPage is how large a page may be whose encoder is kept.
+const keptPage = 64 << 10
+
+// release gives the encoder back, without what it holds of the page.
+func (e *pageEncoder) release() {
+	if cap(e.buf) > keptPage || len(e.strings) > keptPage/32 {
+		return
+	}
+	clear(e.strings)
+	clear(e.ids)
+	*e = pageEncoder{buf: e.buf[:0], strings: e.strings[:0], ids: e.ids, numbers: e.numbers[:0]}
+	pageEncoders.Put(e)
 }
 
 func (e *pageEncoder) uvarint(n uint64) { e.buf = binary.AppendUvarint(e.buf, n) }
 
-// str writes the number of s in the page's table of strings: names and tags
-// repeat from item to item.
-func (e *pageEncoder) str(s string) {
+// number is that of s in the page's table of strings: names and tags repeat from item to
+// item.
+func (e *pageEncoder) number(s string) uint64 {
 	id, ok := e.ids[s]
 	if !ok {
 		id = uint64(len(e.strings))
 		e.ids[s] = id
 		e.strings = append(e.strings, s)
 	}
-	e.uvarint(id)
+	return id
+}
+
+// slotNumbers are the numbers of the i-th slot of an item.
+func (e *pageEncoder) slotNumbers(i int, s *Slot) slotNumbers {
+	var n slotNumbers
+	if i < len(e.before) && e.before[i].Name == s.Name {
+		n.name = e.numbers[i].name
+	} else {
+		n.name = e.number(s.Name)
+	}
+	if i < len(e.before) && e.before[i].Tag == s.Tag {
+		n.tag = e.numbers[i].tag
+	} else {
+		n.tag = e.number(s.Tag)
+	}
+	return n
 }
 
 func (e *pageEncoder) partition(t *PagePartition) {
-	e.str(t.ID)
+	e.uvarint(e.number(t.ID))
 	e.uvarint(uint64(t.Birth))
 	e.uvarint(uint64(t.Updated))
 	e.buf = append(e.buf, t.Flags)
@@ -104,16 +149,22 @@ func (e *pageEncoder) partition(t *PagePartition) {
 		e.buf = append(e.buf, it.Flags)
 		e.uvarint(uint64(len(it.Slots)))
 		for i := range it.Slots {
-			e.slot(it.LSN, &it.Slots[i])
+			n := e.slotNumbers(i, &it.Slots[i])
+			if i == len(e.numbers) {
+				e.numbers = append(e.numbers, n)
+			}
+			e.numbers[i] = n
+			e.slot(it.LSN, &it.Slots[i], n)
 		}
+		e.before = it.Slots
 	}
 }
 
 // slot writes a ref as its distance from the item's own record, plus one, so
 // that zero means an empty slot. A value is never newer than the item.
-func (e *pageEncoder) slot(lsn base.LSN, s *Slot) {
-	e.str(s.Name)
-	e.str(s.Tag)
+func (e *pageEncoder) slot(lsn base.LSN, s *Slot, n slotNumbers) {
+	e.uvarint(n.name)
+	e.uvarint(n.tag)
 	if s.Ref == (Ref{}) {
 		e.uvarint(0)
 		return

@@ -164,10 +164,14 @@ func (g *Estimate) InSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int6
 func (g *Estimate) CountDead(w *storage.Family) {
 	live := map[index.Ref]bool{}
 	for _, t := range w.Partitions {
+		var before []index.Slot
 		t.Ascend("", func(it *index.Item) bool {
-			for _, s := range it.Slots {
-				live[s.Ref] = true
+			for i, s := range it.Slots {
+				if i >= len(before) || before[i].Ref != s.Ref { // else it is known
+					live[s.Ref] = true
+				}
 			}
+			before = it.Slots
 			return true
 		})
 	}

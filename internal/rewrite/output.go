@@ -85,9 +85,9 @@ func (j *output) add(ctx context.Context, w storage.Family, p Plan, page *index.
 	return nil
 }
 
-// read is a value that is about to be written.
+// read is a value that is about to be written. Others may hold its bytes.
 func (j *output) read(ctx context.Context, fam *index.Family, r index.Ref) ([]byte, error) {
-	b, err := j.reader.ReadWithin(ctx, fam, r, true)
+	b, err := j.reader.ReadWithin(ctx, fam, r, false)
 	if err == nil && j.limit != nil {
 		j.limit(len(b))
 	}

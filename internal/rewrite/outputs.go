@@ -30,7 +30,7 @@ type Outputs struct {
 // NewOutputs returns outputs that take the values of the files from. limit may be nil; else
 // it is called for the bytes that are read and written, and between them with 0.
 func NewOutputs(s *storage.Store, from map[base.FileNum]bool, limit func(int)) *Outputs {
-	return &Outputs{Store: s, From: from, limit: limit, reads: s.Reader()}
+	return &Outputs{Store: s, From: from, limit: limit, reads: s.OnceReader()}
 }
 
 // Empty reports whether nothing was written.

@@ -56,6 +56,11 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool) 
 		loc, ok := w.Fam.Loc(r)
 		return ok && from[loc.File]
 	}
+	// Most slots of an item refer to what the item before does.
+	var before []index.Slot
+	takeSlot := func(it *index.Item, n int) bool {
+		return (n >= len(before) || before[n].Ref != it.Slots[n].Ref) && take(it.Slots[n].Ref)
+	}
 	type old struct {
 		oldValue
 		name string
@@ -71,21 +76,24 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool) 
 				continue
 			}
 			for n, s := range items[i].Slots {
-				if take(s.Ref) {
+				if takeSlot(items[i], n) {
 					p.Hot = append(p.Hot, s.Ref)
 					if series := o.Series(items[i], n); series != "" && p.newest[series].Compare(s.Ref) < 0 {
 						p.newest[series] = s.Ref
 					}
 				}
 			}
+			before = items[i].Slots
 		}
 	}
+	before = nil
 	for _, it := range cold {
 		for n, s := range it.Slots {
-			if take(s.Ref) {
+			if takeSlot(it, n) {
 				rest = append(rest, old{oldValue{o.Series(it, n), s.Ref, o.Listed(it, n)}, s.Name})
 			}
 		}
+		before = it.Slots
 	}
 	slices.SortFunc(rest, func(a, b old) int {
 		if a.listed != b.listed {

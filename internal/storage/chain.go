@@ -75,7 +75,7 @@ func (s *Store) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 	case err != nil:
 		return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "patch", Offset: int64(loc.Off), Len: int64(loc.Len), Err: err}
 	}
-	if loc.InLog() {
+	if loc.InLog() && !r.readsOnce() {
 		s.cache.addPatch(keyOf(loc), p)
 	}
 	return p, nil

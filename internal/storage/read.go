@@ -116,8 +116,8 @@ func (s *Store) readInBlock(r *Reader, h *files.Handle, loc index.Loc) (v []byte
 
 // keptInLog is a value of the log that the call or the store keeps. r may be nil.
 func (s *Store) keptInLog(r *Reader, loc index.Loc) ([]byte, bool) {
-	if b, ok := r.kept(loc); ok {
-		return b, true
+	if b, ok := r.kept(loc); ok || r.readsOnce() {
+		return b, ok
 	}
 	return s.cache.get(keyOf(loc))
 }
@@ -128,7 +128,9 @@ func (s *Store) keepOfLog(r *Reader, loc index.Loc, b []byte) {
 	if len(b) == 0 {
 		return
 	}
-	s.cache.add(keyOf(loc), b)
+	if !r.readsOnce() {
+		s.cache.add(keyOf(loc), b)
+	}
 	r.keep(loc, b)
 }
 

@@ -23,6 +23,7 @@ import (
 type Reader struct {
 	s         *Store
 	revisions bool // it is asked for several versions of a series
+	once      bool // it is asked for each value once
 
 	mu    sync.Mutex
 	held  *recent              // until End
@@ -32,6 +33,17 @@ type Reader struct {
 // Reader returns one for a call that reads many values, several of the same series. The
 // call ends it.
 func (s *Store) Reader() *Reader { return &Reader{s: s, revisions: true, held: new(recent)} }
+
+// OnceReader returns a Reader for a call that reads each value once, to write it elsewhere.
+// Of the log it keeps what patches lead to, and nothing for others.
+func (s *Store) OnceReader() *Reader {
+	r := s.Reader()
+	r.once = true
+	return r
+}
+
+// readsOnce reports whether r is a OnceReader. r may be nil.
+func (r *Reader) readsOnce() bool { return r != nil && r.once }
 
 // LateReader returns a Reader that is ended already, for single values that callers ask
 // for when they like.
@@ -113,7 +125,7 @@ func (r *Reader) small(loc index.Loc) ([]byte, error) {
 		return b, nil
 	}
 	b, err := r.s.readAt(r, loc, false)
-	if err == nil {
+	if err == nil && !r.once {
 		r.s.keepOfLog(r, loc, b)
 	}
 	return b, err
