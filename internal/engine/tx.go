@@ -95,7 +95,7 @@ type txValue struct {
 	fam  *index.Family
 	ref  index.Ref
 	key  string // of the item
-	val  Value
+	val  *Value
 	size int64     // of the bytes stored
 	loc  index.Loc // but for file and offset
 }
@@ -223,23 +223,23 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 
 // expect makes room for the values of slots.
 func (tx *Tx) expect(slots []SlotIn) {
-	n := 0
+	values, parts := 0, 0
 	for i := range slots {
-		if slots[i].Value != nil {
-			n += max(1, len(slots[i].Value.parts))
+		if v := slots[i].Value; v != nil {
+			values, parts = values+1, parts+max(1, len(v.parts))
 		}
 	}
 	if tx.vals == nil {
-		tx.vals = make([][]byte, 1, 1+n)
+		tx.vals = make([][]byte, 1, 1+parts)
 	}
-	tx.values, tx.vals = slices.Grow(tx.values, n), slices.Grow(tx.vals, n)
+	tx.values, tx.vals = slices.Grow(tx.values, values), slices.Grow(tx.vals, parts)
 }
 
 // store takes a value into the record: as the patch that was made of it, if its
 // base still may be one, else whole.
 func (tx *Tx) store(t *index.Partition, key string, v *Value, o *record.Slot) index.Ref {
 	ref := index.Ref{LSN: tx.lsn, Ord: uint16(len(tx.values))}
-	s := txValue{fam: t.Family, ref: ref, key: key, val: *v}
+	s := txValue{fam: t.Family, ref: ref, key: key, val: v}
 	o.Encoding, o.Len, o.Sum = record.SlotInline, uint32(v.size), v.sum
 	parts := v.parts
 	if d := v.candidate; d != nil && d.patch != nil && tx.e.liveBase(t, d.base) {

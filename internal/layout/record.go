@@ -35,7 +35,7 @@ type CheckpointRecord struct {
 
 // EncodeCheckpointRecord gives equal bytes for equal records.
 func EncodeCheckpointRecord(r *CheckpointRecord) []byte {
-	b := make([]byte, 0, 256+len(r.Metadata.Data))
+	b := make([]byte, 0, r.room())
 	if r.Note == nil {
 		b = append(b, plainFormat)
 	} else {
@@ -63,6 +63,20 @@ func EncodeCheckpointRecord(r *CheckpointRecord) []byte {
 	}
 	b = packStr(b, r.Metadata.Kind)
 	return append(b, r.Metadata.Data...)
+}
+
+// room is about how many bytes the record takes, rather more than fewer: to grow means to
+// copy, and the saver keeps what it gets.
+func (r *CheckpointRecord) room() int {
+	const name, node, version, note = 16, 16, 28, 64
+	n := 32 + len(r.Ts) + name*len(r.Updated) + len(r.Metadata.Data)
+	for _, channels := range r.Seen {
+		n += node + version*len(channels)
+	}
+	if r.Note != nil {
+		n += note
+	}
+	return n
 }
 
 func appendSeen(b []byte, seen map[string]map[string]saver.Version) []byte {
@@ -270,10 +284,16 @@ const packedMost = 2 + 2*binary.MaxVarintLen64
 // mints it, 32 digits, a dot and a fraction, takes about ten.
 func PackVersion(v saver.Version) string {
 	var room [packedMost]byte
-	if p, ok := appendPacked(room[:0], v); ok {
-		return string(p)
+	return string(AppendVersion(room[:0], v))
+}
+
+// AppendVersion is PackVersion behind b.
+func AppendVersion(b []byte, v saver.Version) []byte {
+	p, ok := appendPacked(b, v)
+	if !ok {
+		p = append(append(b, packText), v.String()...)
 	}
-	return "\x01" + v.String()
+	return p
 }
 
 // appendPacked appends a packed version; false if it is packed as text.

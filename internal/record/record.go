@@ -75,7 +75,7 @@ type Record struct {
 // EncodeHead returns the part of a record before its values. The caller appends the values
 // in the order of the slots that name them.
 func EncodeHead(r *Record) []byte {
-	b := make([]byte, prefix, 256)
+	b := make([]byte, prefix, headRoom(r))
 	b[0] = Format
 	b = binary.AppendUvarint(b, uint64(r.Time))
 	b = binary.AppendUvarint(b, uint64(len(r.Ops)))
@@ -88,6 +88,20 @@ func EncodeHead(r *Record) []byte {
 	}
 	binary.LittleEndian.PutUint32(b[1:], uint32(len(b)-prefix))
 	return b
+}
+
+// headRoom is about how many bytes the head takes, rather more than fewer.
+func headRoom(r *Record) int {
+	const operation, slot = 24, 20
+	n := prefix + 2*binary.MaxVarintLen64
+	for i := range r.Ops {
+		o := &r.Ops[i]
+		n += operation + len(o.ID) + len(o.Key) + len(o.Tombstone)
+		for j := range o.Slots {
+			n += slot + len(o.Slots[j].Name) + len(o.Slots[j].Tag)
+		}
+	}
+	return n
 }
 
 func appendStr(b []byte, s string) []byte {

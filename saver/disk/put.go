@@ -164,14 +164,38 @@ func (p *diskPut) makeSlots() {
 			p.flags |= layout.FlagDeltas
 		}
 	}
-	for _, channel := range names {
-		slot := engine.SlotIn{Name: channel, Tag: layout.PackVersion(r.Checkpoint.Versions[channel])}
+	// A step gives all channels that it changes one version, as a rule: one string is enough
+	// for them. Those of the others are of no use once inherit has found the parent's, so they
+	// share one, too.
+	var last saver.Version
+	var tag string
+	var room [256]byte
+	others := room[:0]
+	first := len(p.slots)
+	ends := make([]int, len(names)) // of the version in others; 0 for a channel that changed
+	for n, channel := range names {
+		slot, v := engine.SlotIn{Name: channel}, r.Checkpoint.Versions[channel]
 		if i, given := slices.BinarySearch(r.Stored, channel); given {
 			slot.Value = &p.values[i]
 		} else {
 			_, slot.Empty = slices.BinarySearch(r.Emptied, channel)
 		}
+		if slot.Value == nil && !slot.Empty {
+			others = layout.AppendVersion(others, v)
+			ends[n] = len(others)
+		} else {
+			if tag == "" || v != last {
+				last, tag = v, layout.PackVersion(v)
+			}
+			slot.Tag = tag
+		}
 		p.slots = append(p.slots, slot)
+	}
+	all, from := string(others), 0
+	for n, end := range ends {
+		if end > 0 {
+			p.slots[first+n].Tag, from = all[from:end], end
+		}
 	}
 }
 
@@ -323,12 +347,28 @@ func (p *diskPut) source(t *index.Partition) *index.Item {
 	return t.Get(layout.CheckpointKey(p.plan.Target.Namespace, id))
 }
 
-// inherit says what the unchanged channels refer to.
+// inherit says what the unchanged channels refer to: the source's value, if the versions
+// agree; else the newest stored in the namespace under this channel and version.
 func (p *diskPut) inherit(t *index.Partition, ns string) {
 	source := channelSlots(p.source(t))
-	for i := firstChannel(p.flags); i < len(p.slots); i++ {
-		if slot := &p.slots[i]; slot.Value == nil && !slot.Empty {
-			slot.Ref = inherit(t, ns, slot.Name, slot.Tag, source)
+	first := firstChannel(p.flags)
+	for i := first; i < len(p.slots); i++ {
+		slot := &p.slots[i]
+		if slot.Value != nil || slot.Empty {
+			continue
+		}
+		var s *index.Slot
+		if n := i - first; n < len(source) && source[n].Name == slot.Name { // as a rule the channels are the same
+			s = &source[n]
+		} else {
+			s = findSlot(source, slot.Name)
+		}
+		slot.Ref = index.Ref{}
+		if s != nil && s.Tag == slot.Tag {
+			slot.Name, slot.Tag, slot.Ref = s.Name, s.Tag, s.Ref // strings that are kept anyway
+		}
+		if slot.Ref == (index.Ref{}) && t != nil {
+			slot.Ref = newestStored(t, ns, slot.Name, slot.Tag)
 		}
 	}
 }
@@ -355,18 +395,6 @@ func findSlot(slots []index.Slot, channel string) *index.Slot {
 		return nil
 	}
 	return &slots[i]
-}
-
-// inherit is what an unchanged channel reads: the source's value, if the versions
-// agree; else the newest stored in the namespace under this channel and version.
-func inherit(t *index.Partition, ns, channel, version string, source []index.Slot) index.Ref {
-	if s := findSlot(source, channel); s != nil && s.Tag == version && s.Ref != (index.Ref{}) {
-		return s.Ref
-	}
-	if t == nil {
-		return index.Ref{}
-	}
-	return newestStored(t, ns, channel, version)
 }
 
 // newestStored looks through the whole namespace. It is rare: a checkpoint
