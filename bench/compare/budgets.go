@@ -91,6 +91,9 @@ func budgets() []budget {
 				budget{"W3 " + form + ", " + cache + ", raw, get/s ÷ SQLite", 2.3, false, over(w3, base, cache+" raw get/s")})
 		}
 		all = append(all,
+			budget{"W3 " + form + ", warm, decoded, get/s ÷ bbolt", 1, false, over(w3, "bbolt", "warm decoded get/s")},
+			budget{"W3 " + form + ", 8 readers, decoded, get/s ÷ bbolt", 1, false, over(w3, "bbolt", "8 at once decoded get/s")},
+			budget{"W3 " + form + ", 8 readers, decoded p99, ms", 2, true, plain(w3, "8 at once decoded p99 ms")},
 			budget{"W3 " + form + ", heap MB", 30, true, plain(w3, "heap MB")},
 			budget{"W4 " + form + ", SQLite's list ÷ stele's", 4, false, under(w4, base, "list p50 ms")},
 			budget{"W4 " + form + ", by id p50, ms", 0.06, true, plain(w4, "by id p50 ms")},

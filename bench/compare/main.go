@@ -55,7 +55,7 @@ func command() error {
 	o := options{}
 	flag.BoolVar(&o.quick, "quick", false, "five engines and small sizes")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds; the budgets ask for 5 or more")
-	flag.DurationVar(&o.limit, "limit", 0, "begin no further round after so long, such as 10m; 0 is no limit")
+	flag.DurationVar(&o.limit, "limit", 0, "begin no further measurement after so long, such as 10m; 0 is no limit, and 3m30s with -quick")
 	flag.StringVar(&o.dir, "dir", "", "where to make the stores; a temporary directory by default")
 	flag.StringVar(&o.save, "save", "", "also keep what was measured in this `file`")
 	flag.StringVar(&o.into, "into", "", "also put the medians into this `document`, in the place of the last ones")

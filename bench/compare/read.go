@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/stele-go/stele/bench"
@@ -71,12 +74,43 @@ func (c cell) latest() (figures, error) {
 			out[name+" cpu µs"] = float64((cpuTime(s) - cpu).Microseconds()) / float64(c.Size.Reads)
 			gets.report(out, name)
 		}
+		if err := c.latestAtOnce(s, order, form, out); err != nil {
+			return nil, err
+		}
 		out["heap MB"], out["rss MB"] = max(out["heap MB"], heap()-before), peakMB(s)
 		if err := s.Close(); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// readers is how many goroutines read at once.
+const readers = 8
+
+// latestAtOnce is the warm part of W3 by several goroutines at once.
+func (c cell) latestAtOnce(s peer.Store, order []int, form string, out figures) error {
+	took, errs := make([]latencies, readers), make([]error, readers)
+	start := time.Now()
+	var wg sync.WaitGroup
+	for w := range readers {
+		wg.Go(func() {
+			for i := w; i < c.Size.Reads && errs[w] == nil; i += readers {
+				began := time.Now()
+				t, err := s.Get(wideThread(order[i%len(order)]), "")
+				if err == nil {
+					err = use(t, form)
+				}
+				took[w].since(began)
+				errs[w] = err
+			}
+		})
+	}
+	wg.Wait()
+	name := fmt.Sprintf("%d at once %s", readers, form)
+	out[name+" get/s"] = float64(c.Size.Reads) / time.Since(start).Seconds()
+	slices.Concat(took...).report(out, name)
+	return errors.Join(errs...)
 }
 
 func use(t *peer.Tuple, form string) error {

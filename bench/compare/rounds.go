@@ -21,7 +21,7 @@ import (
 type options struct {
 	quick  bool
 	rounds int
-	limit  time.Duration // begin no further round after; 0: no limit
+	limit  time.Duration // begin no further measurement after; 0: no limit
 	dir    string
 	only   []string
 	peers  []string // names of engines; none: all
@@ -47,7 +47,12 @@ type run struct {
 	plan    []planned
 	results map[key][]figures // one for each round
 	log     io.Writer         // progress
+	begun   time.Time
+	left    []string // workloads of the last round that were left out, as it was late
 }
+
+// quickLimit bounds a quick run: what is begun then ends within four minutes.
+const quickLimit = 210 * time.Second
 
 // planned is a cell of every round.
 type planned struct {
@@ -68,9 +73,12 @@ func compare(o options, w io.Writer) error {
 		return err
 	}
 	o.dir = dir
-	r := &run{options: o, size: fullSizes, results: map[key][]figures{}, log: os.Stderr}
+	r := &run{options: o, size: fullSizes, results: map[key][]figures{}, log: os.Stderr, begun: time.Now()}
 	if o.quick {
 		r.size = quickSizes
+		if r.limit == 0 {
+			r.limit = quickLimit
+		}
 	}
 	if err = r.choose(); err == nil {
 		err = r.prepare()
@@ -214,15 +222,31 @@ func (r *run) prepareItems(e peer.Engine) error {
 
 func (r *run) path(parts ...string) string { return filepath.Join(r.dir, strings.Join(parts, "-")) }
 
+// late reports whether the run has taken as long as it may.
+func (r *run) late() bool { return r.limit > 0 && time.Since(r.begun) > r.limit }
+
+// leaveOut ends the run in a round, before the measurements of a plan.
+func (r *run) leaveOut(round int, plan []planned) {
+	if round > 0 && len(plan) == len(r.plan) {
+		r.rounds = round
+		return
+	}
+	r.rounds = round + 1
+	for _, p := range plan {
+		if n := len(r.left); n == 0 || r.left[n-1] != p.Work {
+			r.left = append(r.left, p.Work)
+		}
+	}
+}
+
 // measure makes the rounds. Within one, a workload goes to all engines in turn,
-// beginning with another one each time.
+// beginning with another one each time. When the run is late, it ends between two workloads.
 func (r *run) measure() error {
-	begun := time.Now()
 	for round := range r.rounds {
 		start := time.Now()
-		if r.limit > 0 && start.Sub(begun) > r.limit {
-			r.rounds = round
-			break
+		if r.late() {
+			r.leaveOut(round, r.plan)
+			return nil
 		}
 		for _, work := range []string{"floors", "copies"} {
 			if err := r.one(planned{key: key{Work: work}}); err != nil {
@@ -230,6 +254,10 @@ func (r *run) measure() error {
 			}
 		}
 		for i := 0; i < len(r.plan); {
+			if r.late() {
+				r.leaveOut(round, r.plan[i:])
+				return nil
+			}
 			n := 1
 			for i+n < len(r.plan) && r.plan[i+n].Work == r.plan[i].Work {
 				n++

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/bench/compare/peer"
 )
@@ -62,7 +63,7 @@ func TestCells(t *testing.T) {
 		work, dir, figure string
 	}{
 		{"W1", t.TempDir(), "steps/s"}, {"W1raw", t.TempDir(), "compacted B/step"}, {"W1engine", t.TempDir(), "steps/s"}, {"W2", t.TempDir(), "commits/s"},
-		{"fillW3", wide, "disk MB"}, {"compact", wide, "disk B"}, {"W3", wide, "warm decoded get/s"},
+		{"fillW3", wide, "disk MB"}, {"compact", wide, "disk B"}, {"W3", wide, "8 at once decoded get/s"},
 		{"fillW4", history, "disk MB"}, {"W4", history, "by id p50 ms"},
 		{"fillW5", closed, "disk MB"}, {"W5close", closed, "ready ms"}, {"lost", closed, "lost"}, {"scale", closed, "list 10 p50 ms"},
 		{"W2/realistic", t.TempDir(), "compacted B/step"}, {"fill/realistic", t.TempDir(), "cpu µs/step"},
@@ -106,5 +107,27 @@ func TestServerCells(t *testing.T) {
 		if out[step.figure] <= 0 || step.work == "W1" && out["cpu µs/step"] <= 0 {
 			t.Errorf("%s: %v", step.work, out)
 		}
+	}
+}
+
+// TestLimit: a run that is late measures nothing more, and says what it left out. A round
+// that was not begun does not count.
+func TestLimit(t *testing.T) {
+	plan := []planned{{key: key{Work: "W1", Engine: "stele"}}, {key: key{Work: "W1", Engine: "bbolt"}}, {key: key{Work: "W2", Engine: "stele"}}}
+	r := &run{options: options{rounds: 5, limit: time.Minute}, begun: time.Now().Add(-time.Hour), plan: plan, results: map[key][]figures{}}
+	if err := r.measure(); err != nil { // which would fail if it began a cell: there is no directory
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	r.print(&out)
+	if want := "After 1m0s the rest of round 1 was left out: W1, W2."; !strings.Contains(out.String(), want) {
+		t.Errorf("nothing says %q:\n%s", want, out.String())
+	}
+	r = &run{plan: plan}
+	if r.leaveOut(3, plan); r.rounds != 3 || len(r.left) != 0 {
+		t.Errorf("late before round 4: %d rounds, left out %v", r.rounds, r.left)
+	}
+	if r.leaveOut(3, plan[2:]); r.rounds != 4 || len(r.left) != 1 {
+		t.Errorf("late in round 4: %d rounds, left out %v", r.rounds, r.left)
 	}
 }

@@ -23,7 +23,7 @@ var tables = []table{
 	{"W2", "W2: many writers", []string{"commits/s", "put p50 ms", "put p99 ms", "cpu µs/step", "syncs/step", "flushes/step", "device KB/step", "disk B/step", "compacted B/step", "rss MB"}},
 	{"W2/realistic", "W2 on realistic data; cpu includes Close, Open and Flush", []string{"commits/s", "put p50 ms", "put p99 ms", "cpu µs/step", "puts cpu µs/step", "close ms", "open ms", "syncs/step", "flushes/step", "device KB/step", "disk B/step", "compacted B/step", "rss MB"}},
 	{"fill/realistic", "Filling many threads of realistic data, one caller; cpu includes Close, Open and Flush", []string{"commits/s", "put p50 ms", "put p99 ms", "cpu µs/step", "puts cpu µs/step", "close ms", "open ms", "syncs/step", "flushes/step", "device KB/step", "disk B/step", "rss MB"}},
-	{"W3", "W3: the newest tuple of random threads", []string{"cold raw get/s", "cold decoded get/s", "warm raw get/s", "warm decoded get/s", "warm raw cpu µs", "warm decoded cpu µs", "heap MB", "rss MB"}},
+	{"W3", "W3: the newest tuple of random threads", []string{"cold raw get/s", "cold decoded get/s", "warm raw get/s", "warm decoded get/s", "8 at once decoded get/s", "8 at once decoded p99 ms", "warm raw cpu µs", "warm decoded cpu µs", "heap MB", "rss MB"}},
 	{"W4", "W4: the history of a chat, raw", []string{"list p50 ms", "list metadata p50 ms", "by id p50 ms", "rss MB"}},
 	{"copies", "W4: no list is quicker than its values copied once into fresh memory", []string{"27 MB copied p50 ms"}},
 	{"W5close", "W5: open after a clean close", []string{"ready ms", "heap MB", "rss MB"}},
@@ -42,6 +42,9 @@ var tables = []table{
 func (r *run) print(w io.Writer) {
 	fmt.Fprintf(w, "%d rounds, engines in turn, each measurement in a process of its own; medians, and quartiles in parentheses. Device figures count the whole disk.\n", r.rounds)
 	fmt.Fprintf(w, "Sizes: %+v\n", r.size)
+	if len(r.left) > 0 {
+		fmt.Fprintf(w, "After %s the rest of round %d was left out: %s.\n", r.limit, r.rounds, strings.Join(r.left, ", "))
+	}
 	for _, t := range tables {
 		r.printTable(w, t)
 	}
