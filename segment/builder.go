@@ -33,7 +33,7 @@ type BuilderOptions struct {
 	HeadBlockSize int
 	// Level is the effort of zstd: 1 fastest, 2 default, 3 better, 4 best.
 	Level int
-	// Quick compresses with S2 whatever a frame of S2 may hold, older values too. It takes a
+	// Quick compresses with S2 whatever a frame of S2 may hold, of any kind. It takes a
 	// tenth of the time and leaves a third more bytes. It is for a segment that a compaction
 	// will write again. BlockSize is then 64 KiB by default, and at most.
 	Quick bool

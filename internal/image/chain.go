@@ -21,7 +21,10 @@ import (
 // come near its own: then Open reads at most about twice what there is.
 const (
 	minImages = 6 // a shorter chain grows
-	maxImages = 64
+	// closeImages is the same for an image that a Close waits for: a full one takes long,
+	// and the next life of the store can write it as well.
+	closeImages = 2 * minImages
+	maxImages   = 64
 )
 
 // chainSize is the size of the tables of a chain of images, as they are in memory.
@@ -70,12 +73,13 @@ func (c *Chain) SetBad() { c.bad = true }
 // Loaded says that Open read an image of the chain.
 func (c *Chain) Loaded(t *index.Table, full bool) { c.size.add(t, full) }
 
-// fullDue reports whether the next image is to be a full one.
-func (c *Chain) fullDue(chain []snapshot.ImageInfo) bool {
+// fullDue reports whether the next image is to be a full one. A chain of fewer than grows
+// images grows.
+func (c *Chain) fullDue(chain []snapshot.ImageInfo, grows int) bool {
 	if len(chain) == 0 || c.bad || len(chain) >= maxImages {
 		return true
 	}
-	return len(chain) >= minImages && c.size.deltas >= c.size.full
+	return len(chain) >= grows && c.size.deltas >= c.size.full
 }
 
 // Replaced is what a flush or a compaction changes in where pages lie.
@@ -88,19 +92,24 @@ type Replaced struct {
 // Write writes what changed since the last image, so that the next Open
 // replays less of the log; with all, or where there is nothing it could be a delta
 // to, a full one. Mu is held. A failure loses nothing: the log still has it all.
-func (c *Chain) Write(all bool) error {
+func (c *Chain) Write(all bool) error { return c.write(all, minImages) }
+
+// WriteLast is Write for a store that is about to be closed.
+func (c *Chain) WriteLast() error { return c.write(false, closeImages) }
+
+func (c *Chain) write(all bool, grows int) error {
 	if err := c.CheckPages(); err != nil {
 		return err
 	}
 	st := c.Manifest.State()
-	full := all || c.fullDue(st.Images)
+	full := all || c.fullDue(st.Images, grows)
 	imaged, place := c.bytes.Load(), c.logPlace()
 	v, dirty := c.ViewDirty()
 	defer v.Release()
 	if dirty.Empty() && !full {
 		return nil
 	}
-	old, err := c.putImage(task{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full})
+	old, err := c.putImage(task{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full}, st)
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
@@ -117,7 +126,9 @@ func (c *Chain) Publish(edit snapshot.Edit, r Replaced, floor base.LSN) ([]base.
 	imaged, place := c.bytes.Load(), c.logPlace()
 	v, dirty := c.ViewDirty()
 	defer v.Release()
-	old, err := c.putImage(task{v: v, dirty: dirty, floor: floor, place: place, edit: edit, Replaced: r})
+	st := c.Manifest.State()
+	full := c.fullDue(st.Images, minImages)
+	old, err := c.putImage(task{v: v, dirty: dirty, floor: floor, place: place, edit: edit, full: full, Replaced: r}, st)
 	if err == nil {
 		c.OnPublish()
 		c.bytes.Add(-imaged) // what was committed since is for the next image
@@ -125,11 +136,9 @@ func (c *Chain) Publish(edit snapshot.Edit, r Replaced, floor base.LSN) ([]base.
 	return old, err
 }
 
-// putImage writes an image and makes it part of the store. It returns the images it
-// replaces.
-func (c *Chain) putImage(t task) (old []base.FileNum, err error) {
-	st := c.Manifest.State()
-	t.full = t.full || c.fullDue(st.Images)
+// putImage writes an image and makes it part of the store, whose files are those of st. It
+// returns the images it replaces.
+func (c *Chain) putImage(t task, st snapshot.State) (old []base.FileNum, err error) {
 	j := writer{Chain: c, task: t, st: c.usableImages(st), parts: map[uint64][]index.Part{}}
 	for _, pl := range t.Placed {
 		j.parts[pl.Fam] = append(j.parts[pl.Fam], pl.Part)

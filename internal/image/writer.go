@@ -22,7 +22,7 @@ type task struct {
 	floor base.LSN    // records below it are in segments once this is published
 	place snapshot.LogPlace
 	edit  snapshot.Edit
-	full  bool // even if none is due
+	full  bool // of all partitions
 	Replaced
 }
 
