@@ -7,8 +7,8 @@ import (
 	"github.com/stele-go/stele/runs"
 )
 
-// What operators see beyond LangGraph's API, below /stele: all runs, schedules, and the health
-// of an embedded store. Authorize is asked about the resource "system", whatever the runs are of.
+// operatorRoutes are what operators see beyond LangGraph's API, below /stele: all runs,
+// schedules, and the health of an embedded store. Authorize is asked about the resource "system", whatever the runs are of.
 func operatorRoutes() []route {
 	return []route{
 		{method: "GET", path: "/stele/runs", resource: "system", action: "read", handle: allRuns},
