@@ -171,7 +171,7 @@ func listRuns(c *call) error {
 	if err != nil {
 		return err
 	}
-	offset, err := c.numeric("offset", 0, 0, 1<<40)
+	offset, err := c.numeric("offset", 0, 0, maxOffset)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,8 +40,11 @@ var (
 	whole    = &shape{types: []string{"integer"}}
 	object   = &shape{types: []string{"object"}}
 	texts    = list(text)
-	offset   = &shape{types: []string{"integer"}, min: 0, max: 1 << 40}
+	offset   = &shape{types: []string{"integer"}, min: 0, max: maxOffset}
 )
+
+// maxOffset bounds how many results a search skips: an int of 32 bits holds it.
+const maxOffset = math.MaxInt32
 
 func list(of *shape) *shape            { return &shape{types: []string{"array"}, items: of} }
 func oneOf(words ...string) *shape     { return &shape{enum: words} }
