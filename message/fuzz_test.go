@@ -29,7 +29,8 @@ func FuzzStored(f *testing.F) {
 		}
 		var c message.Chunk
 		if err := codec.DecodeInto(typed, &c); err == nil {
-			if _, err := codec.Encode(c); err != nil && !errors.Is(err, serde.ErrDecodeLimit) && !errors.Is(err, serde.ErrDepth) {
+			nothing := c.Type == "" // nil is the zero value, which is no message to write
+			if _, err := codec.Encode(c); err != nil && !(nothing && errors.Is(err, message.ErrNotMessage)) && !errors.Is(err, serde.ErrDecodeLimit) && !errors.Is(err, serde.ErrDepth) {
 				t.Errorf("chunk %s: %v", show(c), err)
 			}
 			_, _ = c.Add(c)

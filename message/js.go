@@ -1,8 +1,8 @@
 package message
 
 import (
+	"bytes"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/stele-go/stele/serde"
@@ -117,7 +117,7 @@ func readOrigin(text string) (*jsOrigin, error) {
 	if err != nil {
 		return nil, err
 	}
-	js := &jsOrigin{}
+	js := &jsOrigin{fields: []jsField{}} // without fields is not without an origin
 	for _, p := range parts {
 		switch p.name {
 		case "id":
@@ -166,7 +166,7 @@ func membersOf(text string) ([]jsField, error) {
 		return nil, &syntaxError{p.off}
 	}
 	p.off++
-	var out []jsField
+	out := []jsField{}
 	at := map[string]int{}
 	if p.next() == '}' {
 		return out, nil
@@ -319,7 +319,8 @@ func (c *Chunk) jsText(s jsField) (text string, ok bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	if after, err := parseJSON(string(b), false); err == nil && reflect.DeepEqual(after, before) {
+	// The same is what JavaScript would write with the same bytes: 0.0 and 0 are one number there.
+	if old, err := javaScriptJSON.value(nil, before, 0); err == nil && bytes.Equal(old, b) {
 		return s.text, true, nil
 	}
 	return string(b), true, nil
