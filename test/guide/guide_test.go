@@ -28,33 +28,45 @@ import (
 	"github.com/stele-go/stele/tool"
 )
 
-// pages are those whose code is here.
-var pages = []string{"testing", "memory", "concurrency", "langgraph", "production", "crash"}
-
 // flat is code without the indentation that its place gives it.
 func flat(code string) string {
 	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(code, "")
 }
 
-// TestSnippetsAreHere: each block of Go in a page stands in this file, so that it runs.
+// TestSnippetsAreHere: each block of Go in a page stands in a test of this directory or of agents,
+// so that it runs.
 func TestSnippetsAreHere(t *testing.T) {
-	own, err := os.ReadFile("guide_test.go")
-	if err != nil {
+	var code strings.Builder
+	for _, pattern := range []string{"*_test.go", "agents/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code.WriteString(flat(string(text)))
+		}
+	}
+	pages, err := filepath.Glob("../../docs/guide/*.md")
+	if err != nil || len(pages) == 0 {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```")
 	for _, page := range pages {
-		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide", page+".md"))
+		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		found := blocks.FindAllSubmatch(text, -1)
 		if len(found) == 0 {
-			t.Errorf("%s.md has no code", page)
+			t.Errorf("%s has no code", page)
 		}
 		for _, m := range found {
-			if !strings.Contains(flat(string(own)), flat(string(m[1]))) {
-				t.Errorf("%s.md has code that does not run here:\n%s", page, m[1])
+			if !strings.Contains(code.String(), flat(string(m[1]))) {
+				t.Errorf("%s has code that does not run here:\n%s", page, m[1])
 			}
 		}
 	}

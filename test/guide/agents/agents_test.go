@@ -1,0 +1,362 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/model/anthropic"
+	"github.com/stele-go/stele/model/genai"
+	"github.com/stele-go/stele/model/openai"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/tool"
+	"github.com/stele-go/stele/tool/mcp"
+	"github.com/stele-go/stele/tool/schema"
+)
+
+// mails are the mails that the tool of that name has sent.
+var mails []string
+
+var weather = tool.Must(schema.Tool("weather", "", func(context.Context, struct {
+	City string `json:"city"`
+}) (string, error) {
+	return "rain", nil
+}))
+
+var mail = tool.Must(schema.Tool("mail", "", func(_ context.Context, in struct {
+	To string `json:"to"`
+}) (string, error) {
+	mails = append(mails, in.To)
+	return "sent", nil
+}))
+
+// TestMain lets this program be the MCP server of the page, under its name.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "mcp-files" {
+		os.Exit(m.Run())
+	}
+	s := sdk.NewServer(&sdk.Implementation{Name: "files", Version: "1"}, nil)
+	sdk.AddTool(s, &sdk.Tool{Name: "read"}, func(context.Context, *sdk.CallToolRequest, struct{ Name string }) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: os.Args[1] + ": be kind"}}}, nil, nil
+	})
+	if err := s.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func travel(ctx context.Context, m model.Model, s saver.Saver) error {
+	g, err := agent.New(m, agent.Options{
+		System: "You are a travel agent.",
+		Tools:  []tool.Tool{weather, mail},
+		Graph:  graph.Options{Saver: s},
+	})
+	if err != nil {
+		return err
+	}
+	res, err := g.Invoke(ctx, pregel.Thread("ada"), agent.Say("Will I need a coat in Oslo?"))
+	if err != nil {
+		return err
+	}
+	log.Print(res.Map()["messages"])
+	return words(ctx, g)
+}
+
+func words(ctx context.Context, g *pregel.Graph) error {
+	words := pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages}}
+	for e, err := range g.Stream(ctx, pregel.Thread("ada"), agent.Say("And on Sunday?"), words) {
+		if err != nil {
+			return err
+		}
+		if part, ok := e.Data.(pregel.MessageEvent).Message.(message.Chunk); ok {
+			fmt.Print(part.Text())
+		}
+	}
+	return nil
+}
+
+// TestAgent: the agent of the page calls its tool, remembers, and is heard word by word.
+func TestAgent(t *testing.T) {
+	m := model.NewScripted(
+		model.Calls(message.ToolCall{Name: "weather", ID: "1", Args: map[string]any{"city": "Oslo"}}),
+		model.Text("It rains."),
+		model.Text("On Sunday too."),
+	)
+	if err := travel(t.Context(), m, memory.New(memory.Options{})); err != nil {
+		t.Fatal(err)
+	}
+	requests := m.Requests()
+	if n := len(requests); n != 3 {
+		t.Fatalf("%d requests", n)
+	}
+	var said []string
+	for _, x := range requests[2].Messages {
+		said = append(said, x.Text())
+	}
+	if want := []string{"You are a travel agent.", "Will I need a coat in Oslo?", "", "rain", "It rains.", "And on Sunday?"}; !slices.Equal(said, want) {
+		t.Errorf("the model saw %q, want %q", said, want)
+	}
+}
+
+func providers(ctx context.Context) error {
+	var m model.Model
+	claude, err := anthropic.New(anthropic.Options{Model: "claude-sonnet-4-5", MaxTokens: 8000})
+	if err != nil {
+		return err
+	}
+	local, err := openai.New(openai.Options{
+		Model: "qwen3", BaseURL: "http://localhost:11434/v1",
+		Settings: map[string]any{"temperature": 0.2},
+	})
+	if err != nil {
+		return err
+	}
+	gemini, err := genai.New(ctx, genai.Options{Model: "gemini-2.5-flash", Retry: model.Retry{Retries: 5}})
+	if err != nil {
+		return err
+	}
+	for _, m = range []model.Model{claude, local, gemini} {
+		answer, err := model.Call(ctx, m, model.Request{Messages: []message.Message{message.Human("Hi")}})
+		var refused *model.ProviderError
+		if errors.As(err, &refused) {
+			log.Print(refused.Status, refused.Temporary, refused.RetryAfter())
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		log.Print(answer.Text(), answer.Usage, answer.ResponseMetadata)
+	}
+	return nil
+}
+
+// redirect sends every request to one server, and says to which host it was to go.
+type redirect struct {
+	to http.RoundTripper
+	at string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r redirect) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("Meant-For", req.URL.Host)
+	req.URL.Scheme, req.URL.Host = "http", r.at
+	return r.to.RoundTrip(req)
+}
+
+// TestProviders: three providers are asked in their own languages. One of them refuses, which does
+// not keep the next from being asked.
+func TestProviders(t *testing.T) {
+	answers := map[string]string{
+		"localhost:11434": `data: {"id":"1","model":"qwen3","choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":null}]}` + "\n\n" +
+			`data: {"id":"1","model":"qwen3","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n",
+		"generativelanguage.googleapis.com": `data: {"candidates":[{"content":{"parts":[{"text":"Hello"}],"role":"model"},"index":0,"finishReason":"STOP"}],"modelVersion":"gemini-2.5-flash","responseId":"r1"}` + "\n\n",
+	}
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Header.Get("Meant-For")
+		asked = append(asked, host)
+		if answers[host] == "" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, answers[host])
+	}))
+	defer s.Close()
+	transport := http.DefaultTransport
+	http.DefaultTransport = redirect{transport, strings.TrimPrefix(s.URL, "http://")}
+	defer func() { http.DefaultTransport = transport }()
+	for name, value := range map[string]string{"ANTHROPIC_API_KEY": "wrong", "ANTHROPIC_BASE_URL": "", "OPENAI_API_KEY": "", "OPENAI_BASE_URL": "", "GEMINI_API_KEY": "key", "GOOGLE_API_KEY": "", "GOOGLE_GEMINI_BASE_URL": ""} {
+		if t.Setenv(name, value); value == "" {
+			os.Unsetenv(name) // and is set again behind the test
+		}
+	}
+	if err := providers(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if want := []string{"api.anthropic.com", "localhost:11434", "generativelanguage.googleapis.com"}; !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+}
+
+func withoutProvider(ctx context.Context) error {
+	m := model.NewScripted(
+		model.Calls(message.ToolCall{Name: "weather", ID: "1", Args: map[string]any{"city": "Oslo"}}),
+		model.Text("It rains."),
+	)
+	answer, err := model.Collect(ctx, m, model.Request{Messages: []message.Message{message.Human("Hi")}})
+	if err != nil {
+		return err
+	}
+	log.Print(answer.ToolCalls, len(m.Requests()))
+	if len(answer.ToolCalls) != 1 || len(m.Requests()) != 1 {
+		return fmt.Errorf("%v after %d requests", answer.ToolCalls, len(m.Requests()))
+	}
+	return nil
+}
+
+func TestWithoutProvider(t *testing.T) {
+	if err := withoutProvider(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func handbook(ctx context.Context, m model.Model) error {
+	files, err := mcp.Connect(ctx, mcp.Command("mcp-files", "/srv/docs"), mcp.Options{Prefix: "files_"})
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	tools, err := files.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	g, err := agent.New(m, agent.Options{Tools: tools})
+	if err != nil {
+		return err
+	}
+	log.Print(g.Invoke(ctx, pregel.Address{}, agent.Say("What is in the handbook?")))
+	return nil
+}
+
+// TestMCP: the page's server is this program, which finds it under its name.
+func TestMCP(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(dir, "mcp-files")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	m := model.NewScripted(
+		model.Calls(message.ToolCall{Name: "files_read", ID: "1", Args: map[string]any{"Name": "handbook"}}),
+		model.Text("Be kind."),
+	)
+	if err := handbook(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	requests := m.Requests()
+	if n := len(requests); n != 2 {
+		t.Fatalf("%d requests", n)
+	}
+	if last := requests[1].Messages[len(requests[1].Messages)-1]; !strings.Contains(last.Text(), "/srv/docs: be kind") {
+		t.Errorf("the server said %q", last.Text())
+	}
+}
+
+func person(ctx context.Context, m model.Model, s saver.Saver) error {
+	g, err := agent.New(m, agent.Options{
+		Tools: []tool.Tool{weather, mail},
+		Middleware: []agent.Middleware{
+			agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"mail": {}}}),
+			agent.LimitModelCalls(agent.Limit{Run: 20}),
+			agent.RetryModel(agent.Retry{Stop: true}),
+		},
+		Graph: graph.Options{Saver: s},
+	})
+	if err != nil {
+		return err
+	}
+	res, err := g.Invoke(ctx, pregel.Thread("ada"), agent.Say("Mail the forecast to Bob."))
+	if err != nil {
+		return err
+	}
+	for _, q := range res.Interrupts {
+		var review agent.ReviewRequest
+		if err := channel.ConvertInto(&review, q.Value); err != nil {
+			return err
+		}
+		answer := agent.ReviewAnswer{}
+		for range review.Actions { // one decision for each call
+			answer.Decisions = append(answer.Decisions, agent.Decision{Type: agent.Approve})
+		}
+		if _, err := g.Invoke(ctx, pregel.Thread("ada"), pregel.Command{Resume: answer}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestPerson: the mail goes out after it was approved, once.
+func TestPerson(t *testing.T) {
+	m := model.NewScripted(
+		model.Calls(message.ToolCall{Name: "mail", ID: "1", Args: map[string]any{"to": "Bob"}}),
+		model.Text("Done."),
+	)
+	if err := person(t.Context(), m, memory.New(memory.Options{})); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(mails, []string{"Bob"}) {
+		t.Errorf("mails to %q", mails)
+	}
+}
+
+// short is an agent with the middleware of the page.
+func short(ctx context.Context, m model.Model, input map[string]any) ([]message.Message, error) {
+	brief := agent.Middleware{
+		Name: "brief",
+		WrapModel: func(ctx context.Context, r agent.ModelRequest, next agent.ModelHandler) (agent.ModelResponse, error) {
+			r.System = message.System("Answer in one sentence.")
+			return next(ctx, r)
+		},
+		Jumps: []agent.Jump{agent.JumpEnd},
+		BeforeModel: func(_ context.Context, state map[string]any) (any, error) {
+			list, err := agent.Messages(state)
+			if err != nil || len(list) < 100 {
+				return nil, err
+			}
+			return map[string]any{"jump_to": agent.JumpEnd, "messages": message.AI("Let us begin anew.")}, nil
+		},
+	}
+	log.Print(brief.Name)
+	g, err := agent.New(m, agent.Options{Middleware: []agent.Middleware{brief}})
+	if err != nil {
+		return nil, err
+	}
+	res, err := g.Invoke(ctx, pregel.Address{}, input)
+	if err != nil {
+		return nil, err
+	}
+	return agent.Messages(res.Map())
+}
+
+// TestMiddleware: the model is told to be brief, and a conversation of a hundred messages ends.
+func TestMiddleware(t *testing.T) {
+	m := model.NewScripted(model.Text("Yes."))
+	list, err := short(t.Context(), m, agent.Say("Is it late?"))
+	if err != nil || list[len(list)-1].Text() != "Yes." {
+		t.Fatal(list, err)
+	}
+	if first := m.Requests()[0].Messages[0]; first.Text() != "Answer in one sentence." {
+		t.Errorf("the model was told %q", first.Text())
+	}
+	var long []message.Message
+	for range 100 {
+		long = append(long, message.Human("Why?"))
+	}
+	list, err = short(t.Context(), m, map[string]any{"messages": long})
+	if err != nil || list[len(list)-1].Text() != "Let us begin anew." || len(m.Requests()) != 1 {
+		t.Errorf("%v after %d requests, %v", list[len(list)-1], len(m.Requests()), err)
+	}
+}

@@ -1,0 +1,179 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/tool"
+	"github.com/stele-go/stele/tool/schema"
+)
+
+// TestConversation: the node of the page sees what fits, and its answer is kept.
+func TestConversation(t *testing.T) {
+	type State struct {
+		message.State
+		Topic string `json:"topic"`
+	}
+	var seen []string
+	call := func(_ context.Context, list []message.Message) (message.Message, error) {
+		for _, m := range list {
+			seen = append(seen, m.Text())
+		}
+		return message.AI("Fine."), nil
+	}
+	model := graph.Typed(func(ctx context.Context, s State) (any, error) {
+		seen, err := message.Trim(s.Messages, message.TrimOptions{
+			MaxTokens: 4000, Count: message.CountApproximately,
+			IncludeSystem: true, StartOn: []message.Type{message.TypeHuman},
+		})
+		if err != nil {
+			return nil, err
+		}
+		answer, err := call(ctx, seen)
+		return map[string]any{"messages": answer}, err
+	})
+	b := graph.Of[State]().Node("model", model).Edge(graph.Start, "model")
+	g, err := b.Compile(graph.Options{Saver: memory.New(memory.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []message.Message{message.System("Be brief."), message.Human(strings.Repeat("long ", 4000)), message.AI("Oh."), message.Human("How are you?")}
+	res, err := g.Invoke(t.Context(), pregel.Thread("t"), map[string]any{"messages": list, "topic": "health"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"Be brief.", "How are you?"}; !slices.Equal(seen, want) {
+		t.Errorf("the model saw %.80q, want %q", seen, want)
+	}
+	if n := len(res.Map()["messages"].(message.List)); n != 5 {
+		t.Errorf("%d messages", n)
+	}
+}
+
+func add(ctx context.Context, parts []message.Chunk) error {
+	sum := parts[0]
+	for i, part := range parts {
+		if err := pregel.EmitMessage(ctx, part); err != nil {
+			return err
+		}
+		if i > 0 {
+			var err error
+			if sum, err = sum.Add(part); err != nil {
+				return err
+			}
+		}
+	}
+	m, err := sum.Whole()
+	if err != nil {
+		return err
+	}
+	log.Print(m.Text(), m.ToolCalls, m.Usage)
+	if m.Text() != "Hello Ada" {
+		return fmt.Errorf("the sum is %q", m.Text())
+	}
+	return nil
+}
+
+// TestStreams: who streams in mode messages hears each part.
+func TestStreams(t *testing.T) {
+	parts := []message.Chunk{{Message: message.AI("Hello")}, {Message: message.AI(" Ada")}}
+	for i := range parts {
+		parts[i].ID = "1"
+	}
+	g, err := graph.Of[message.State]().Node("model", func(ctx context.Context, _ any) (any, error) {
+		return nil, add(ctx, parts)
+	}).Edge(graph.Start, "model").Compile(graph.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var heard []string
+	for e, err := range g.Stream(t.Context(), pregel.Address{}, map[string]any{"messages": "Hi"}, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if part, ok := e.Data.(pregel.MessageEvent).Message.(message.Chunk); ok {
+			heard = append(heard, part.Text())
+		}
+	}
+	if want := []string{"Hello", " Ada"}; !slices.Equal(heard, want) {
+		t.Errorf("heard %q, want %q", heard, want)
+	}
+}
+
+type order struct {
+	Item  string `json:"item" jsonschema:"what to buy"`
+	Count int    `json:"count"`
+}
+
+func buying(b *graph.Builder, buy func(ctx context.Context, key string, o order) error) error {
+	shop, err := schema.Tool("buy", "Buys something.", func(ctx context.Context, in order) (string, error) {
+		if ok, err := pregel.AskFor[bool](ctx, fmt.Sprintf("buy %d %s?", in.Count, in.Item)); err != nil || !ok {
+			return "not allowed", err
+		}
+		call, _ := tool.CallOf(ctx)
+		key, err := pregel.IdempotencyKey(ctx, call.ID)
+		if err != nil {
+			return "", err
+		}
+		return "bought", buy(ctx, key, in)
+	})
+	if err != nil {
+		return err
+	}
+	tools, err := tool.NewNode(tool.Options{}, shop)
+	if err != nil {
+		return err
+	}
+	b.Node("tools", tools.Run).
+		Edge("tools", "model").
+		Conditional("model", "tools", tool.Condition, "tools", graph.End)
+	return nil
+}
+
+// TestTools: the tool of the page asks, and buys once, under its key.
+func TestTools(t *testing.T) {
+	bought := map[string]order{}
+	answers := 0
+	b := graph.Of[message.State]().Node("model", graph.Typed(func(_ context.Context, s message.State) (any, error) {
+		answers++
+		if answers > 1 {
+			return map[string]any{"messages": message.AI("Done.")}, nil
+		}
+		m := message.AI("")
+		m.ToolCalls = []message.ToolCall{{Name: "buy", ID: "c1", Args: map[string]any{"item": "tea", "count": 2}}}
+		return map[string]any{"messages": m}, nil
+	})).Edge(graph.Start, "model")
+	err := buying(b, func(_ context.Context, key string, o order) error {
+		if _, twice := bought[key]; twice || key == "" {
+			return errors.New("bought twice")
+		}
+		bought[key] = o
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := b.Compile(graph.Options{Saver: memory.New(memory.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := g.Invoke(t.Context(), pregel.Thread("t"), map[string]any{"messages": "Buy tea."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Interrupts) != 1 || res.Interrupts[0].Value != "buy 2 tea?" || len(bought) != 0 {
+		t.Fatalf("%v before it was allowed; bought %v", res.Interrupts, bought)
+	}
+	if _, err := g.Invoke(t.Context(), pregel.Thread("t"), pregel.Command{Resume: true}); err != nil || len(bought) != 1 {
+		t.Errorf("bought %v, %v", bought, err)
+	}
+}
