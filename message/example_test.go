@@ -38,12 +38,12 @@ func ExampleTrim() {
 		panic(err)
 	}
 	for _, m := range kept {
-		fmt.Println(m.Type, m.Text())
+		fmt.Println(m)
 	}
 	// Output:
-	// system be nice
-	// human how are you?
-	// ai fine
+	// system: be nice
+	// human: how are you?
+	// ai: fine
 }
 
 // A message in a value of any type stays what was stored, until From reads it.
@@ -60,4 +60,16 @@ func ExampleFrom() {
 	m, err := message.From(note)
 	fmt.Printf("%T: %s from a %s, %v\n", note, m.Text(), m.Type, err)
 	// Output: *serde.Ext: remember the milk from a human, <nil>
+}
+
+// A message prints as a line.
+func ExampleMessage_String() {
+	call := message.ToolCall{Name: "weather", ID: "call_1", Args: map[string]any{"city": "Rome"}}
+	for _, m := range []message.Message{message.Human("A coat?"), message.AI("", call), message.ToolResult(call, "sunny")} {
+		fmt.Println(m)
+	}
+	// Output:
+	// human: A coat?
+	// ai: weather({"city":"Rome"})
+	// tool: sunny
 }

@@ -133,6 +133,24 @@ func (m Message) Text() string {
 	return b.String()
 }
 
+// String is the message as a line for a person: its type, its text, and the tools that it calls.
+// It says nothing of the other fields.
+func (m Message) String() string {
+	var b strings.Builder
+	b.WriteString(string(m.Type) + ":")
+	if text := m.Text(); text != "" {
+		b.WriteString(" " + text)
+	}
+	for _, c := range m.ToolCalls {
+		args, err := c.ArgsJSON()
+		if err != nil {
+			args = fmt.Sprint(c.Args)
+		}
+		b.WriteString(" " + c.Name + "(" + args + ")")
+	}
+	return b.String()
+}
+
 // IsZero reports whether m is the zero Message.
 func (m Message) IsZero() bool { return m.Type == "" && reflect.ValueOf(m).IsZero() }
 

@@ -68,7 +68,7 @@ part_fleet() { (cd postgres && run . TestFleet STELE_TORTURE_RUNS="${FLEET_RUNS:
 # What .ci/run does not race: the adapters of providers.
 part_adapters() {
 	local dir
-	for dir in model/openai model/anthropic model/genai; do
+	for dir in model/openai model/anthropic model/genai examples/chat test/guide/agents; do
 		(cd -- "$dir" && go test -race -count=1 ./...) || return 1
 	done
 }
