@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/wire"
+	"github.com/stele-go/stele/internal/modeltest"
 )
 
 // said is an answer of OpenAI's chat completions.
-func said(delta, finish string) wire.Reply {
-	return wire.Reply{Events: []string{
+func said(delta, finish string) modeltest.Reply {
+	return modeltest.Reply{Events: []string{
 		`data: {"id":"1","model":"m","choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]}` + "\n\n",
 		`data: {"id":"1","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"` + finish + `"}]}` + "\n\n",
 		"data: [DONE]\n\n",
@@ -29,7 +29,7 @@ func TestChat(t *testing.T) {
 	if err := run(t.Context(), dir, "", "", strings.NewReader(""), &out); err == nil {
 		t.Error("a chat without a model")
 	}
-	s := wire.Serve(
+	s := modeltest.Serve(
 		said(`{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"mail","arguments":"{\"to\":\"Ada\",\"text\":\"Hi\"}"}}]}`, "tool_calls"),
 		said(`{"content":"It is out."}`, "stop"),
 		said(`{"content":"To Ada."}`, "stop"),

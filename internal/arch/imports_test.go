@@ -115,7 +115,7 @@ var rules = []rule{
 	{"model", []string{"message", "tool", "pregel/..."}, []string{}},
 	{"agent", []string{"internal/pyrepr", "message", "model", "tool", "pregel/...", "serde"}, []string{}},
 	{"internal/pyrepr", nil, []string{}},
-	{"internal/wire", []string{"message", "model", "tool"}, []string{}},
+	{"internal/modeltest", []string{"message", "model", "tool"}, []string{}},
 	{"internal/arch", nil, []string{}},
 	{"internal/golden", nil, []string{}},
 	{"test/...", []string{anything}, append(slices.Clone(allowedModules), testModules...)},
@@ -243,7 +243,7 @@ func checkPackage(p *listed) []string {
 // users link.
 func checkFaults(p *listed) []string {
 	mayFail := matches("test/...", p.name()) || matches("internal/vfs/...", p.name())
-	mayTest := mayFail || p.name() == "internal/golden" || p.name() == "internal/wire" || p.name() == "saver/savertest" || p.name() == "store/storetest" || matches("bench/...", p.name())
+	mayTest := mayFail || p.name() == "internal/golden" || p.name() == "internal/modeltest" || p.name() == "saver/savertest" || p.name() == "store/storetest" || matches("bench/...", p.name())
 	var bad []string
 	for _, dep := range p.Deps {
 		pkg := strings.TrimPrefix(dep, module+"/")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go/option"
 
-	"github.com/stele-go/stele/internal/wire"
+	"github.com/stele-go/stele/internal/modeltest"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/model/anthropic"
@@ -58,7 +58,7 @@ func TestWire(t *testing.T) {
 	said := message.AI("Hello")
 	said.Usage = &message.Usage{InputTokens: 15, OutputTokens: 5, TotalTokens: 20, InputDetails: map[string]int64{"cache_read": 4, "cache_creation": 1}, OutputDetails: map[string]int64{"reasoning": 2}}
 	said.ResponseMetadata = map[string]any{"id": "msg_1", "model_name": "claude-x", "model_provider": "anthropic", "stop_reason": "end_turn", "stop_sequence": nil}
-	wire.Test(t, wire.Vendor{
+	modeltest.Test(t, modeltest.Vendor{
 		New: func(t *testing.T, url string, retry model.Retry, whole bool) model.Model {
 			return newModel(t, anthropic.Options{BaseURL: url, Retry: retry, Whole: whole})
 		},
@@ -92,12 +92,12 @@ func TestWire(t *testing.T) {
 
 // TestAnswers: answers are those of langchain-anthropic.
 func TestAnswers(t *testing.T) {
-	wire.Answers(t, "../testdata/answers.json", "anthropic", nil, func(t *testing.T, url string) model.Model { return newModel(t, anthropic.Options{BaseURL: url}) })
+	modeltest.Answers(t, "../testdata/answers.json", "anthropic", nil, func(t *testing.T, url string) model.Model { return newModel(t, anthropic.Options{BaseURL: url}) })
 }
 
 // TestRecorded: requests are those of langchain-anthropic.
 func TestRecorded(t *testing.T) {
-	wire.Recorded(t, "../testdata/requests.json", "anthropic", []string{"system", "messages", "tools", "tool_choice", "output_config", "max_tokens"}, map[string]string{
+	modeltest.Recorded(t, "../testdata/requests.json", "anthropic", []string{"system", "messages", "tools", "tool_choice", "output_config", "max_tokens"}, map[string]string{
 		"thoughts of Gemini": "LangChain sends a signature that Anthropic refuses",
 	}, func(t *testing.T, url string) model.Model { return newModel(t, anthropic.Options{BaseURL: url}) })
 }
@@ -105,7 +105,7 @@ func TestRecorded(t *testing.T) {
 // TestBlocks: with thoughts, citations and tools of Anthropic's own, an answer is a list of blocks,
 // which goes back as it came.
 func TestBlocks(t *testing.T) {
-	s := wire.Serve(wire.Reply{Events: []string{
+	s := modeltest.Serve(modeltest.Reply{Events: []string{
 		start,
 		begin(0, `{"type":"thinking","thinking":"","signature":""}`), delta(0, `{"type":"thinking_delta","thinking":"H"}`), delta(0, `{"type":"thinking_delta","thinking":"m."}`), delta(0, `{"type":"signature_delta","signature":"c2ln"}`), end(0),
 		begin(1, `{"type":"redacted_thinking","data":"xyz"}`), end(1),
@@ -116,7 +116,7 @@ func TestBlocks(t *testing.T) {
 	}})
 	defer s.Close()
 	m := newModel(t, anthropic.Options{BaseURL: s.URL, Settings: map[string]any{"thinking": map[string]any{"type": "adaptive"}}})
-	r := wire.Ask()
+	r := modeltest.Ask()
 	r.Tools = nil
 	got, err := model.Call(t.Context(), m, r)
 	if err != nil {
@@ -139,9 +139,9 @@ func TestBlocks(t *testing.T) {
 
 // TestCacheUsage: tokens that went into a cache are counted once, by how long it keeps them.
 func TestCacheUsage(t *testing.T) {
-	s := wire.Serve(wire.Reply{Body: `{` + head + `,"content":[],"stop_reason":"stop_sequence","stop_sequence":"END","usage":{"input_tokens":1,"cache_creation_input_tokens":10,"cache_creation":{"ephemeral_5m_input_tokens":4,"ephemeral_1h_input_tokens":6},"output_tokens":2}}`})
+	s := modeltest.Serve(modeltest.Reply{Body: `{` + head + `,"content":[],"stop_reason":"stop_sequence","stop_sequence":"END","usage":{"input_tokens":1,"cache_creation_input_tokens":10,"cache_creation":{"ephemeral_5m_input_tokens":4,"ephemeral_1h_input_tokens":6},"output_tokens":2}}`})
 	defer s.Close()
-	got, err := model.Call(t.Context(), newModel(t, anthropic.Options{BaseURL: s.URL, Whole: true}), wire.Ask())
+	got, err := model.Call(t.Context(), newModel(t, anthropic.Options{BaseURL: s.URL, Whole: true}), modeltest.Ask())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestOptions(t *testing.T) {
 
 // FuzzStream: an answer of any bytes is an answer or a typed error.
 func FuzzStream(f *testing.F) {
-	wire.Fuzz(f, func(t *testing.T, client *http.Client, whole bool) model.Model {
+	modeltest.Fuzz(f, func(t *testing.T, client *http.Client, whole bool) model.Model {
 		never := model.Retry{Retries: -1}
 		return newModel(t, anthropic.Options{BaseURL: "http://localhost", Whole: whole, Retry: never, Client: []option.RequestOption{option.WithHTTPClient(client)}})
 	}, start+begin(0, `{"type":"text","text":""}`)+delta(0, `{"type":"text_delta","text":"Hel"}`)+end(0)+stop("end_turn")+done, start+begin(1, `{"type":"tool_use","id":"t","name":"f","input":{}}`)+delta(1, `{"type":"input_json_delta","partial_json":"{}"}`)+stop("tool_use"), `{`+head+`,"content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn",`+count+`}`)

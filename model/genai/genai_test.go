@@ -10,7 +10,7 @@ import (
 
 	vendor "google.golang.org/genai"
 
-	"github.com/stele-go/stele/internal/wire"
+	"github.com/stele-go/stele/internal/modeltest"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/model/genai"
@@ -54,7 +54,7 @@ func TestWire(t *testing.T) {
 	said.Usage = &message.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15, InputDetails: map[string]int64{"cache_read": 4}, OutputDetails: map[string]int64{"reasoning": 2}}
 	said.ResponseMetadata = map[string]any{"id": "r1", "model_name": "gemini-2.5-x", "model_provider": "google_genai", "finish_reason": "STOP", "safety_ratings": []any{}}
 	calls := `{"functionCall":{"id":"f1","name":"weather","args":{"city":"Oslo","days":2}}},{"functionCall":{"id":"f2","name":"now"}}`
-	wire.Test(t, wire.Vendor{
+	modeltest.Test(t, modeltest.Vendor{
 		New: func(t *testing.T, url string, retry model.Retry, whole bool) model.Model {
 			return newModel(t, genai.Options{BaseURL: url, Retry: retry, Whole: whole})
 		},
@@ -75,18 +75,18 @@ func TestWire(t *testing.T) {
 
 // TestAnswers: answers are those of langchain-google-genai.
 func TestAnswers(t *testing.T) {
-	wire.Answers(t, "../testdata/answers.json", "google_genai", nil, func(t *testing.T, url string) model.Model { return newModel(t, genai.Options{BaseURL: url}) })
+	modeltest.Answers(t, "../testdata/answers.json", "google_genai", nil, func(t *testing.T, url string) model.Model { return newModel(t, genai.Options{BaseURL: url}) })
 }
 
 // TestRecorded: requests are those of langchain-google-genai.
 func TestRecorded(t *testing.T) {
-	wire.Recorded(t, "../testdata/requests.json", "google_genai", []string{"systemInstruction.parts", "contents", "toolConfig"}, map[string]string{
+	modeltest.Recorded(t, "../testdata/requests.json", "google_genai", []string{"systemInstruction.parts", "contents", "toolConfig"}, map[string]string{
 		"an invalid call": "LangChain leaves it out, with its result, so that the model does not learn of its mistake",
 	}, func(t *testing.T, url string) model.Model { return newModel(t, genai.Options{BaseURL: url}) })
 }
 
 // asked is a field of the nth request to s, as JSON.
-func asked(t *testing.T, s *wire.Server, n int, field string) string {
+func asked(t *testing.T, s *modeltest.Server, n int, field string) string {
 	t.Helper()
 	text, err := json.Marshal(s.Asked()[n].Body[field])
 	if err != nil {
@@ -98,7 +98,7 @@ func asked(t *testing.T, s *wire.Server, n int, field string) string {
 // TestBlocks: thoughts, signatures, code, images and what has no block of its own come back as they
 // were said.
 func TestBlocks(t *testing.T) {
-	s := wire.Serve(wire.Reply{Events: []string{
+	s := modeltest.Serve(modeltest.Reply{Events: []string{
 		event(`{"text":"H","thought":true}`, ""), event(`{"text":"m.","thought":true,"thoughtSignature":"c2ln"}`, ""),
 		event(`{"executableCode":{"code":"1+1","language":"PYTHON"}},{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"2"}}`, ""),
 		event(`{"inlineData":{"data":"AAAA","mimeType":"image/png"}},{"fileData":{"fileUri":"https://a/b","mimeType":"text/plain"}}`, ""),
@@ -106,7 +106,7 @@ func TestBlocks(t *testing.T) {
 	}})
 	defer s.Close()
 	m := newModel(t, genai.Options{BaseURL: s.URL})
-	r := wire.Ask()
+	r := modeltest.Ask()
 	got, err := model.Call(t.Context(), m, r)
 	if err != nil {
 		t.Fatal(err)
@@ -130,10 +130,10 @@ func TestBlocks(t *testing.T) {
 
 // TestGemini3: the text is in blocks, and the first call of a turn that nobody has signed says so.
 func TestGemini3(t *testing.T) {
-	s := wire.Serve(wire.Reply{Events: []string{unnamed(event(`{"text":"Hel"}`, "")), unnamed(event(`{"text":"lo"}`, "STOP"))}})
+	s := modeltest.Serve(modeltest.Reply{Events: []string{unnamed(event(`{"text":"Hel"}`, "")), unnamed(event(`{"text":"lo"}`, "STOP"))}})
 	defer s.Close()
 	m := newModel(t, genai.Options{BaseURL: s.URL, Model: "gemini-3-pro"})
-	got, err := model.Call(t.Context(), m, wire.Ask())
+	got, err := model.Call(t.Context(), m, modeltest.Ask())
 	if err != nil || len(got.Blocks) != 1 || got.Text() != "Hello" {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -157,10 +157,10 @@ func TestGemini3(t *testing.T) {
 
 // TestRequest: settings, tools and the form of the answer are in the request.
 func TestRequest(t *testing.T) {
-	s := wire.Serve()
+	s := modeltest.Serve()
 	defer s.Close()
 	m := newModel(t, genai.Options{BaseURL: s.URL, Settings: map[string]any{"temperature": 0.5, "maxOutputTokens": 7, "unknown": 1}})
-	r := wire.Ask()
+	r := modeltest.Ask()
 	r.Settings = map[string]any{"temperature": 0.25}
 	r.ToolChoice = model.ToolAny
 	r.Format = &model.Format{Name: "form", Schema: []byte(`{"type":"object"}`)}
@@ -184,9 +184,9 @@ func TestRequest(t *testing.T) {
 
 // TestRetryInfo: when to try again is in the error's details.
 func TestRetryInfo(t *testing.T) {
-	s := wire.Serve(wire.Reply{Status: 429, Body: `{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"3600s"}]}}`})
+	s := modeltest.Serve(modeltest.Reply{Status: 429, Body: `{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"3600s"}]}}`})
 	defer s.Close()
-	_, err := model.Call(t.Context(), newModel(t, genai.Options{BaseURL: s.URL}), wire.Ask())
+	_, err := model.Call(t.Context(), newModel(t, genai.Options{BaseURL: s.URL}), modeltest.Ask())
 	var e *model.ProviderError
 	if !errors.As(err, &e) || e.RetryAfter() != time.Hour || e.Kind != "RESOURCE_EXHAUSTED" || len(s.Asked()) != 1 {
 		t.Errorf("%v", err)
@@ -195,9 +195,9 @@ func TestRetryInfo(t *testing.T) {
 
 // TestBlocked: a prompt that is blocked has an empty answer.
 func TestBlocked(t *testing.T) {
-	s := wire.Serve(wire.Reply{Events: []string{`data: {"promptFeedback":{"blockReason":"SAFETY"},` + about + "}\n\n"}})
+	s := modeltest.Serve(modeltest.Reply{Events: []string{`data: {"promptFeedback":{"blockReason":"SAFETY"},` + about + "}\n\n"}})
 	defer s.Close()
-	got, err := model.Call(t.Context(), newModel(t, genai.Options{BaseURL: s.URL}), wire.Ask())
+	got, err := model.Call(t.Context(), newModel(t, genai.Options{BaseURL: s.URL}), modeltest.Ask())
 	feedback, _ := got.ResponseMetadata["prompt_feedback"].(map[string]any)
 	if err != nil || got.Text() != "" || feedback["blockReason"] != "SAFETY" {
 		t.Errorf("%+v %v", got, err)
@@ -214,7 +214,7 @@ func TestOptions(t *testing.T) {
 	if model.ProfileOf(m).MaxInputTokens != 7 {
 		t.Error("no profile")
 	}
-	if _, err := model.Call(t.Context(), m, wire.Ask()); !errors.Is(err, model.ErrRequest) {
+	if _, err := model.Call(t.Context(), m, modeltest.Ask()); !errors.Is(err, model.ErrRequest) {
 		t.Errorf("a setting of the wrong type: %v", err)
 	}
 	lost := model.Request{Messages: []message.Message{message.Human("a"), message.ToolResult(message.ToolCall{Name: "f", ID: "1"}, "b")}}
@@ -225,7 +225,7 @@ func TestOptions(t *testing.T) {
 
 // FuzzStream: an answer of any bytes is an answer or a typed error.
 func FuzzStream(f *testing.F) {
-	wire.Fuzz(f, func(t *testing.T, client *http.Client, whole bool) model.Model {
+	modeltest.Fuzz(f, func(t *testing.T, client *http.Client, whole bool) model.Model {
 		never := model.Retry{Retries: -1}
 		return newModel(t, genai.Options{BaseURL: "http://localhost", Whole: whole, Retry: never, Client: vendor.ClientConfig{HTTPClient: client}})
 	}, event(`{"text":"Hel"}`, "")+event(`{"text":"lo","thought":true,"thoughtSignature":"c2ln"}`, "STOP"), event(`{"functionCall":{"id":"f1","name":"weather","args":{"city":"Oslo"}}}`, "STOP"), body(`{"text":"Hello"}`, "STOP"))

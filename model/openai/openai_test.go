@@ -8,7 +8,7 @@ import (
 
 	"github.com/openai/openai-go/v3/option"
 
-	"github.com/stele-go/stele/internal/wire"
+	"github.com/stele-go/stele/internal/modeltest"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/model/openai"
@@ -51,7 +51,7 @@ func TestWire(t *testing.T) {
 	said := message.AI("Hello")
 	said.Usage = &message.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15, InputDetails: map[string]int64{"cache_read": 4}, OutputDetails: map[string]int64{"reasoning": 2}}
 	said.ResponseMetadata = map[string]any{"id": "chatcmpl-1", "model_name": "gpt-x", "model_provider": "openai", "system_fingerprint": "fp_1", "finish_reason": "stop"}
-	wire.Test(t, wire.Vendor{
+	modeltest.Test(t, modeltest.Vendor{
 		New: func(t *testing.T, url string, retry model.Retry, whole bool) model.Model {
 			return newModel(t, openai.Options{BaseURL: url, Retry: retry, Whole: whole})
 		},
@@ -84,14 +84,14 @@ func TestWire(t *testing.T) {
 
 // TestAnswers: answers are those of langchain-openai.
 func TestAnswers(t *testing.T) {
-	wire.Answers(t, "../testdata/answers.json", "openai", map[string]string{
+	modeltest.Answers(t, "../testdata/answers.json", "openai", map[string]string{
 		"text and a broken call": "LangChain makes a call without arguments of what it cannot read",
 	}, func(t *testing.T, url string) model.Model { return newModel(t, openai.Options{BaseURL: url}) })
 }
 
 // TestRecorded: requests are those of langchain-openai.
 func TestRecorded(t *testing.T) {
-	wire.Recorded(t, "../testdata/requests.json", "openai", []string{"messages", "tools", "tool_choice", "response_format"}, map[string]string{
+	modeltest.Recorded(t, "../testdata/requests.json", "openai", []string{"messages", "tools", "tool_choice", "response_format"}, map[string]string{
 		"thoughts of Anthropic": "LangChain sends the blocks that it does not know, which OpenAI refuses",
 	}, func(t *testing.T, url string) model.Model { return newModel(t, openai.Options{BaseURL: url}) })
 }
@@ -99,10 +99,10 @@ func TestRecorded(t *testing.T) {
 // TestRequest: settings, and what the request says of the answer, are in the body; nil leaves a
 // field out, and the key is sent.
 func TestRequest(t *testing.T) {
-	s := wire.Serve()
+	s := modeltest.Serve()
 	defer s.Close()
 	m := newModel(t, openai.Options{BaseURL: s.URL + "/v1", Settings: map[string]any{"temperature": 0.5, "seed": 1, "stream_options": nil}})
-	r := wire.Ask()
+	r := modeltest.Ask()
 	r.Settings = map[string]any{"temperature": 0.25}
 	r.Format = &model.Format{Name: "form", Schema: []byte(`{"type":"object"}`), Strict: true}
 	if _, err := model.Call(t.Context(), m, r); err == nil {
@@ -125,13 +125,13 @@ func TestRequest(t *testing.T) {
 // TestKwargs: a refusal, and the reasoning of other servers, are kept; usage that is told again and
 // again counts once.
 func TestKwargs(t *testing.T) {
-	s := wire.Serve(wire.Reply{Events: []string{
+	s := modeltest.Serve(modeltest.Reply{Events: []string{
 		delta(`{"refusal":"No"}`), delta(`{"refusal":"."}`), delta(`{"reasoning_content":"Hm"}`), delta(`{"reasoning_content":"m"}`),
 		event(`{"index":0,"delta":{},"finish_reason":"stop"}`, `,"usage":{"prompt_tokens":1,"completion_tokens":1}`),
 		event("", `,"usage":{"prompt_tokens":1,"completion_tokens":2}`), done,
 	}})
 	defer s.Close()
-	got, err := model.Call(t.Context(), newModel(t, openai.Options{BaseURL: s.URL}), wire.Ask())
+	got, err := model.Call(t.Context(), newModel(t, openai.Options{BaseURL: s.URL}), modeltest.Ask())
 	if err != nil || got.AdditionalKwargs["refusal"] != "No." || got.AdditionalKwargs["reasoning_content"] != "Hmm" || got.Usage.TotalTokens != 3 {
 		t.Errorf("%+v %+v %v", got, got.Usage, err)
 	}
@@ -151,7 +151,7 @@ func TestOptions(t *testing.T) {
 
 // FuzzStream: an answer of any bytes is an answer or a typed error.
 func FuzzStream(f *testing.F) {
-	wire.Fuzz(f, func(t *testing.T, client *http.Client, whole bool) model.Model {
+	modeltest.Fuzz(f, func(t *testing.T, client *http.Client, whole bool) model.Model {
 		never := model.Retry{Retries: -1}
 		return newModel(t, openai.Options{BaseURL: "http://localhost", Whole: whole, Retry: never, Client: []option.RequestOption{option.WithHTTPClient(client)}})
 	}, delta(`{"content":"Hel"}`)+finish("stop")+event("", `,"usage":`+tokens)+done, delta(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}`)+finish("stop"), whole+`"message":{"content":"Hello"},"finish_reason":"stop"}]}`)

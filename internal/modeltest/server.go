@@ -1,6 +1,6 @@
-// Package wire tests models that speak with a provider: a local server that answers what it was
+// Package modeltest tests models that speak with a provider: a local server that answers what it was
 // told to, and the tests that all of them share.
-package wire
+package modeltest
 
 import (
 	"encoding/json"
