@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -133,4 +134,40 @@ func (s *expiring) Own(ctx context.Context, threadID string, wait bool) (*saver.
 		return nil, err
 	}
 	return saver.NewLease(threadID, lease.Epoch(), nil, func() bool { return !s.expired.Load() }, lease.Release), nil
+}
+
+// TestLeaseOfCaller: a run under its caller's lease stores with its epoch, leaves it to the caller,
+// and keeps others away meanwhile. A lease that is over, and one of another thread, are refused.
+func TestLeaseOfCaller(t *testing.T) {
+	s := memory.New(memory.Options{})
+	g := must(graph.New(graph.Key("log", channel.Reduce(channel.Append[string]))).
+		Node("first", func(context.Context, any) (any, error) {
+			return map[string]any{"log": []string{"first"}}, nil
+		}).Edge(graph.Start, "first").Compile(graph.Options{Name: "g", Saver: s}))
+	at, in := pregel.Thread("t"), map[string]any{"log": []string{"in"}}
+	lease := must(s.Own(t.Context(), "t", false))
+	under := pregel.RunOptions{Lease: lease}
+	var control pregel.Control
+	control.RequestDrain("deploy")
+	if _, err := g.Invoke(t.Context(), at, in, pregel.RunOptions{Lease: lease, Control: &control}); !errors.Is(err, pregel.ErrDrained) {
+		t.Fatalf("the first run: %v", err)
+	}
+	if _, err := g.Invoke(t.Context(), at, in, under); err != nil { // finishes the first before
+		t.Fatal(err)
+	}
+	if _, err := g.Invoke(t.Context(), at, in); !errors.Is(err, pregel.ErrConflict) || !lease.Held() {
+		t.Errorf("a run of another: %v; the lease is held: %t", err, lease.Held())
+	}
+	var wrong *pregel.ArgumentError
+	if _, err := g.Invoke(t.Context(), pregel.Thread("u"), in, under); !errors.As(err, &wrong) || wrong.Field != "Lease" {
+		t.Errorf("a lease of another thread: %v", err)
+	}
+	lease.Release()
+	if _, err := g.Invoke(t.Context(), at, in, under); !errors.Is(err, saver.ErrFenced) {
+		t.Errorf("a lease that is over: %v", err)
+	}
+	st := must(g.GetState(t.Context(), at))
+	if log := st.Map()["log"]; !reflect.DeepEqual(log, []string{"in", "first", "in", "first"}) {
+		t.Errorf("log %v", log)
+	}
 }

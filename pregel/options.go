@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/stele-go/stele/saver"
 )
 
 // DefaultRecursionLimit is the number of supersteps a run may take unless its
@@ -55,6 +57,10 @@ type RunOptions struct {
 	// the last checkpoint wins. Without it one run at a time owns the thread, and others
 	// fail with ErrConflict; see the package.
 	Shared bool
+	// Lease is that of a caller who owns the thread already. The run stores under it, and
+	// leaves it to the caller to release it. Nil: the run owns the thread by itself. A caller
+	// who decides by what the thread has, whether and how to run, owns it before it looks.
+	Lease *saver.Lease
 	// AnyAnswer accepts a Command with Resume although no question waits, as in LangGraph.
 	// The next to ask gets the answer.
 	AnyAnswer bool

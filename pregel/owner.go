@@ -21,8 +21,9 @@ type ownership struct {
 	// again: the run lost the thread before and starts over. It waits for the thread.
 	again bool
 	lease *saver.Lease // nil: nothing to release
-	// under is the lease of this run, or of the graph around, and epoch that of it: every
-	// save has it. nil and 0 are for forks, shared runs, and savers that know of none.
+	// under is the lease of this run, of its caller, or of the graph around, and epoch that
+	// of it: every save has it. nil and 0 are for forks, shared runs, and savers that know
+	// of none.
 	under *saver.Lease
 	epoch int64
 	// taken is why the thread is not this run's; only a fork goes on with it.
@@ -36,10 +37,16 @@ type ownership struct {
 // own acquires the thread for this run. A run at a named checkpoint may be a fork, which
 // only loading it can tell. Then ownHead decides whether a thread that is taken matters.
 func (l *loop) own(ctx context.Context) (err error) {
-	if l.nested() || l.saver == nil || l.ways.shared {
+	o := &l.owned
+	switch lease := l.opts.Lease; {
+	case l.nested() || l.saver == nil:
+		return nil
+	case lease != nil:
+		o.under, o.epoch, o.checked = lease, lease.Epoch(), !l.ways.shared
+		return nil
+	case l.ways.shared:
 		return nil
 	}
-	o := &l.owned
 	o.checked = true
 	// A node that waits for the thread of its own run would wait for ever.
 	_, outside := runFrom(ctx)
@@ -92,10 +99,10 @@ func (l *loop) expected() *string {
 // untilLost is ctx until stop is called or the run's lease is lost. Then somebody else may
 // be running the thread: what this run stores is refused, and its tasks should not go on.
 func (l *loop) untilLost(ctx context.Context) (_ context.Context, stop func()) {
-	if l.owned.lease == nil || l.owned.lease.Lost() == nil {
+	lease := l.owned.under
+	if l.nested() || lease == nil || lease.Lost() == nil {
 		return ctx, func() {}
 	}
-	lease := l.owned.lease
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {

@@ -226,6 +226,9 @@ func (g *Graph) newLoop(ctx context.Context, at Address, input any, o RunOptions
 	if l.thread == "" {
 		return nil, &ArgumentError{Field: "ThreadID", Reason: "is missing: a graph with a saver requires a thread_id"}
 	}
+	if o.Lease != nil && o.Lease.ThreadID() != l.thread && !l.nested() {
+		return nil, &ArgumentError{Field: "Lease", Reason: fmt.Sprintf("is of thread %q", o.Lease.ThreadID())}
+	}
 	return l, checkMetadata(l.place, l.saver)
 }
 

@@ -12,11 +12,35 @@ import (
 )
 
 // invoke runs the graph of a run, from where the thread is.
+//
+// First it owns the thread, then it asks the queue whether its claim holds, and only then it
+// believes what it reads of the thread. A worker that was stopped behind its claim may wake up
+// when others have executed this run and the next ones. Its claim is void then, and it stores
+// nothing. If the claim holds after the thread was owned, nobody else has gone on with the run
+// before, and who claims it later cannot own the thread until this worker's lease is over,
+// which fences it.
 func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	c := j.claim
 	g := w.Graphs[c.Graph]
 	if g == nil {
 		return false, fmt.Errorf("%w: this worker has no graph %q", pregel.ErrInvalidGraph, c.Graph)
+	}
+	var lease *saver.Lease
+	if s, ok := w.Saver.(saver.Coordinator); ok {
+		if lease, err = s.Own(ctx, c.ThreadID, false); err != nil {
+			return false, err
+		}
+		defer lease.Release()
+	}
+	begun := make(chan error, 1)
+	go func() {
+		_, err := w.Queue.Append(ctx, c, []Event{{Kind: KindAttempt, Data: text(w.Queue.Serializer(), c.Worker)}})
+		begun <- err
+	}()
+	b, err := w.beginning(ctx, c)
+	if unbegun := <-begun; unbegun != nil {
+		j.cancel(unbegun)
+		return false, fmt.Errorf("begin the attempt: %w", unbegun)
 	}
 	events := newRecorder(ctx, w.Queue, c, j.cancel)
 	defer func() {
@@ -27,8 +51,6 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 			err = closed
 		}
 	}()
-	events.add(Event{Kind: KindAttempt, Data: text(w.Queue.Serializer(), c.Worker)})
-	b, err := w.beginning(ctx, c)
 	if err != nil {
 		return false, err
 	}
@@ -39,7 +61,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		RunID: c.ID, Metadata: withRun(c), Configurable: c.Configurable, Tags: c.Tags, RecursionLimit: c.RecursionLimit,
 		MaxConcurrency: c.MaxConcurrency,
 		Durability:     c.Durability, InterruptBefore: c.InterruptBefore, InterruptAfter: c.InterruptAfter,
-		Modes: c.Modes, Subgraphs: c.Subgraphs, Control: &j.control,
+		Modes: c.Modes, Subgraphs: c.Subgraphs, Control: &j.control, Lease: lease,
 	}
 	if c.Discard || b.other != "" && b.other != g.Name() {
 		o.Unfinished = pregel.DiscardUnfinished

@@ -29,13 +29,17 @@
 //
 // # How a run is executed
 //
-// A worker claims the run and renews the claim while the graph runs. The run's ID is the
-// graph's RunOptions.RunID, so that the thread's checkpoints say which run made them. When
-// an attempt begins, either the thread's newest checkpoint is of this run: then the graph
-// resumes from there. Or it is not: then the run has stored no checkpoint, and the graph is
-// given the input. A Command may have been stored without a checkpoint. So before the first
-// attempt the worker notes, by Queue.Mark, what was pending on the thread: if that has
-// changed at a later attempt, the command was taken, and the graph resumes.
+// A worker claims the run and renews the claim while the graph runs. It owns the thread,
+// and then asks the queue whether the claim still holds, before it looks at the thread: so
+// what it sees is what the run begins with, and who slept behind the claim does nothing.
+//
+// The run's ID is the graph's RunOptions.RunID, so that the thread's checkpoints say which
+// run made them. When an attempt begins, either the thread's newest checkpoint is of this
+// run: then the graph resumes from there. Or it is not: then the run has stored no
+// checkpoint, and the graph is given the input. A Command may have been stored without a
+// checkpoint. So before the first attempt the worker notes, by Queue.Mark, what was pending
+// on the thread: if that has changed at a later attempt, the command was taken, and the
+// graph resumes.
 //
 // When a worker is told to stop, it asks its graphs to stop between supersteps, and gives
 // the runs back. Another worker goes on with them.

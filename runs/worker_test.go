@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/store"
 )
@@ -397,6 +399,68 @@ func (q *deaf) Renew(ctx context.Context, claims []runs.Claim) ([]runs.Run, erro
 		return nil, nil
 	}
 	return q.Queue.Renew(ctx, claims)
+}
+
+// lateClaim is a queue whose claim turns out to be void when the attempt begins, because the
+// worker was stopped behind Claim. It tells in which order the queue and the saver are called.
+type lateClaim struct {
+	runs.Queue
+	began <-chan struct{} // gets a value if the graph ran before the claim was known to hold
+	asked chan struct{}   // closed when the queue was asked
+	once  sync.Once
+	mu    sync.Mutex
+	calls []string
+}
+
+func (q *lateClaim) note(call string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !slices.Contains(q.calls, call) {
+		q.calls = append(q.calls, call)
+	}
+}
+
+// Append waits a moment, in which a worker that does not wait for the answer begins.
+func (q *lateClaim) Append(ctx context.Context, c runs.Claim, events []runs.Event) (int64, error) {
+	q.note("Append")
+	q.once.Do(func() { close(q.asked) })
+	select {
+	case <-q.began:
+	case <-time.After(50 * time.Millisecond):
+	}
+	return 0, fmt.Errorf("run %s: %w", c.ID, runs.ErrFenced)
+}
+
+// TestLateClaim: a worker that was stopped behind its claim owns the thread, learns that the claim
+// is void, and has run and stored nothing. Others may have executed the run and those behind it.
+func TestLateClaim(t *testing.T) {
+	h := newHouse(t)
+	began := make(chan struct{}, 1)
+	h.add("g", func(context.Context, []string) (string, error) {
+		began <- struct{}{}
+		return "again", nil
+	})
+	q := &lateClaim{Queue: h.queue, began: began, asked: make(chan struct{})}
+	w := h.worker()
+	w.Queue, w.Saver = q, saver.Intercept(h.saver, func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
+		q.note(call.Method)
+		return next(ctx)
+	})
+	h.start(w)
+	h.submit(runs.Request{Input: in("x")})
+	<-q.asked
+	must(h.saver.Own(t.Context(), "t", true)).Release() // the attempt is over
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.calls) < 2 || q.calls[0] != "Own" {
+		t.Errorf("calls in the order %q: the thread is owned first", q.calls)
+	}
+	if slices.ContainsFunc(q.calls, func(call string) bool { return strings.HasPrefix(call, "Put") }) {
+		t.Errorf("calls %q: something was stored under a claim that is void", q.calls)
+	}
+	if _, err := h.saver.GetTuple(t.Context(), saver.Config{ThreadID: "t"}); !errors.Is(err, saver.ErrNotFound) {
+		t.Errorf("the thread was written: %v", err)
+	}
 }
 
 // Two workers make one run of each time of a schedule.
