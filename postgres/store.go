@@ -22,7 +22,7 @@ import (
 )
 
 // Store is a store.Store on PostgreSQL, in the tables of LangGraph's store for Python. It
-// implements store.Scanner and store.Sweeper too. Its methods are safe for concurrent use,
+// implements store.Scanner, store.Restorer and store.Sweeper too. Its methods are safe for concurrent use,
 // by any number of Stores and processes on one database.
 //
 // Every call that writes is one transaction, durable when it returns nil, as far as the
@@ -57,7 +57,10 @@ var (
 	_ store.Store   = (*Store)(nil)
 	_ store.Scanner = (*Store)(nil)
 	_ store.Sweeper = (*Store)(nil)
-	_ io.Closer     = (*Store)(nil)
+
+	_ store.Restorer = (*Store)(nil)
+
+	_ io.Closer = (*Store)(nil)
 )
 
 // OpenStore opens a store in the database that connString names, with a pool of connections

@@ -27,6 +27,7 @@ type itemChange struct {
 	ttl         int64 // µs; 0: for ever
 	fields      []string
 	vectors     [][]float32 // of the fields
+	restored    *store.Item // whose times it keeps; nil: it is put now
 }
 
 // prepare checks, serializes and embeds puts, so that every refusal comes before anything is
@@ -146,6 +147,7 @@ type itemRows struct {
 	putPrefixes, putKeys, values []string
 	expires                      []*time.Time
 	minutes                      []*int32
+	created, updated             []time.Time // nil: now. Items are put or restored by a call, not both
 
 	// Of the puts with a row of stele's beside them.
 	besidePrefixes, besideKeys []string
@@ -202,10 +204,20 @@ func changeLocks(schema string, changes []itemChange) (keys []int64) {
 func (r *itemRows) put(c *itemChange, now time.Time) {
 	var expires *time.Time
 	var minutes *int32
-	if at := storehook.Expiry(now.UnixMicro(), c.ttl); at != 0 {
+	at := storehook.Expiry(now.UnixMicro(), c.ttl)
+	if it := c.restored; it != nil {
+		r.created, r.updated = append(r.created, it.CreatedAt), append(r.updated, it.UpdatedAt)
+		if at = 0; !it.ExpiresAt.IsZero() {
+			at = it.ExpiresAt.UnixMicro()
+		}
+	}
+	if at != 0 {
 		t := time.UnixMicro(at).UTC()
+		expires = &t
+	}
+	if c.ttl > 0 {
 		whole := int32(min((c.ttl+minute-1)/minute, math.MaxInt32))
-		expires, minutes = &t, &whole
+		minutes = &whole
 	}
 	r.putPrefixes, r.putKeys, r.values = append(r.putPrefixes, c.prefix), append(r.putKeys, c.key), append(r.values, c.value.json)
 	r.expires, r.minutes = append(r.expires, expires), append(r.minutes, minutes)
@@ -299,6 +311,32 @@ func (s *Store) send(ctx context.Context, queue func(b *pgx.Batch)) error {
 	}
 	queue(b)
 	return committed(conn.Conn(), conn.SendBatch(ctx, b).Close())
+}
+
+// Restore implements store.Restorer.
+func (s *Store) Restore(ctx context.Context, items ...store.Item) error {
+	if err := ctx.Err(); err != nil || len(items) == 0 {
+		return err
+	}
+	checked, err := storehook.Restored(items)
+	if err != nil {
+		return err
+	}
+	changes, err := s.prepare(ctx, checked.([]store.PutOp))
+	if err != nil {
+		return err
+	}
+	type address struct{ prefix, key string }
+	at := make(map[address]*store.Item, len(items))
+	for i := range items {
+		at[address{prefixOf(items[i].Namespace), items[i].Key}] = &items[i]
+	}
+	for i := range changes {
+		c := &changes[i]
+		c.restored = at[address{c.prefix, c.key}]
+		c.ttl = c.restored.TTL.Microseconds()
+	}
+	return s.commit(ctx, changes)
 }
 
 func (s *Store) remember(c call) {

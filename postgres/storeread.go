@@ -181,7 +181,11 @@ func (r *itemRow) item() *store.Item {
 		}
 		return t.UTC()
 	}
-	return &store.Item{Namespace: namespaceOf(r.prefix), Key: r.key, Value: r.value, CreatedAt: utc(r.created), UpdatedAt: utc(r.updated), ExpiresAt: utc(r.expires)}
+	it := &store.Item{Namespace: namespaceOf(r.prefix), Key: r.key, Value: r.value, CreatedAt: utc(r.created), UpdatedAt: utc(r.updated), ExpiresAt: utc(r.expires)}
+	if r.expires != nil {
+		it.TTL = time.Duration(r.life()) * time.Microsecond
+	}
+	return it
 }
 
 // renew stores the expiry that rows have now. A failure is not an error of the read, because

@@ -18,7 +18,7 @@ type storeStatements struct {
 	extension string       // the schema of pgvector, quoted
 
 	call, settle, sweep, forget string
-	lock, remove, put           string
+	lock, remove, put, restore  string
 	unbeside, beside            string
 	unvector, vectors           string
 	renew                       string
@@ -59,24 +59,36 @@ ORDER BY u.n
 ON CONFLICT (prefix, key) DO UPDATE SET value = EXCLUDED.value, updated_at = EXCLUDED.updated_at,
 	created_at = CASE WHEN s.expires_at <= EXCLUDED.updated_at THEN EXCLUDED.created_at ELSE coalesce(s.created_at, EXCLUDED.created_at) END,
 	expires_at = EXCLUDED.expires_at, ttl_minutes = EXCLUDED.ttl_minutes`)
+	// What st.put does, with the times that each item has.
+	st.restore = q(`
+INSERT INTO @.store AS s (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes)
+SELECT u.prefix, u.key, u.value::jsonb, u.created, u.updated, u.expires, u.minutes
+FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::int[], $6::timestamptz[], $7::timestamptz[])
+	WITH ORDINALITY u(prefix, key, value, expires, minutes, created, updated, n)
+ORDER BY u.n
+ON CONFLICT (prefix, key) DO UPDATE SET value = EXCLUDED.value, created_at = EXCLUDED.created_at, updated_at = EXCLUDED.updated_at,
+	expires_at = EXCLUDED.expires_at, ttl_minutes = EXCLUDED.ttl_minutes`)
 	st.unbeside = q(`
 DELETE FROM @.stele_items s USING unnest($1::text[], $2::text[]) u(prefix, key) WHERE s.prefix = u.prefix AND s.key = u.key`)
 	st.beside = q(`
 INSERT INTO @.stele_items (prefix, key, updated_at, ttl, kind, value)
-SELECT u.prefix, u.key, $6::timestamptz, u.ttl, u.kind, u.value
-FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[]) u(prefix, key, ttl, kind, value)`)
+SELECT s.prefix, s.key, s.updated_at, u.ttl, u.kind, u.value
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[]) u(prefix, key, ttl, kind, value)
+JOIN @.store s ON s.prefix = u.prefix AND s.key = u.key`)
 	st.unvector = q(`
 DELETE FROM ` + st.vectorTable() + ` s USING unnest($1::text[], $2::text[]) u(prefix, key) WHERE s.prefix = u.prefix AND s.key = u.key`)
 	if st.column.dims > 0 {
 		st.vectors = q(`
 INSERT INTO @.store_vectors (prefix, key, field_name, embedding, created_at, updated_at)
-SELECT u.prefix, u.key, u.field, u.embedding::` + st.vectorType() + `, $5::timestamptz, $5::timestamptz
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) u(prefix, key, field, embedding)`)
+SELECT s.prefix, s.key, u.field, u.embedding::` + st.vectorType() + `, s.updated_at, s.updated_at
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) u(prefix, key, field, embedding)
+JOIN @.store s ON s.prefix = u.prefix AND s.key = u.key`)
 	} else {
 		st.vectors = q(`
 INSERT INTO @.stele_vectors (prefix, key, field_name, embedding, updated_at)
-SELECT u.prefix, u.key, u.field, u.embedding, $5::timestamptz
-FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) u(prefix, key, field, embedding)`)
+SELECT s.prefix, s.key, u.field, u.embedding, s.updated_at
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) u(prefix, key, field, embedding)
+JOIN @.store s ON s.prefix = u.prefix AND s.key = u.key`)
 	}
 
 	// An item that was replaced since it was read is left alone, and so is one that somebody
@@ -145,16 +157,20 @@ func (st *storeStatements) queueCommit(b *pgx.Batch, c call, now time.Time, r *i
 	if len(r.putKeys) == 0 {
 		return
 	}
-	b.Queue(st.put, r.putPrefixes, r.putKeys, r.values, r.expires, r.minutes, now)
+	if r.created == nil {
+		b.Queue(st.put, r.putPrefixes, r.putKeys, r.values, r.expires, r.minutes, now)
+	} else {
+		b.Queue(st.restore, r.putPrefixes, r.putKeys, r.values, r.expires, r.minutes, r.created, r.updated)
+	}
 	b.Queue(st.unbeside, r.putPrefixes, r.putKeys)
 	if len(r.besideKeys) > 0 {
-		b.Queue(st.beside, r.besidePrefixes, r.besideKeys, r.ttls, r.kinds, r.exact, now)
+		b.Queue(st.beside, r.besidePrefixes, r.besideKeys, r.ttls, r.kinds, r.exact)
 	}
 	b.Queue(st.unvector, r.putPrefixes, r.putKeys)
 	if len(r.texts) > 0 {
-		b.Queue(st.vectors, r.vectorPrefixes, r.vectorKeys, r.fields, r.texts, now)
+		b.Queue(st.vectors, r.vectorPrefixes, r.vectorKeys, r.fields, r.texts)
 	}
 	if len(r.bytes) > 0 {
-		b.Queue(st.vectors, r.vectorPrefixes, r.vectorKeys, r.fields, r.bytes, now)
+		b.Queue(st.vectors, r.vectorPrefixes, r.vectorKeys, r.fields, r.bytes)
 	}
 }

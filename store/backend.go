@@ -71,6 +71,19 @@ type change struct {
 	summary []byte
 	vectors [][]float32
 	ttl     int64 // µs; 0: for ever
+	times   *meta // of an item that is restored; nil: those of a put
+}
+
+// timesOf are the times of an item that c puts at now, in place of old if that is not nil.
+func (c *change) timesOf(now int64, old *meta) meta {
+	if c.times != nil {
+		return *c.times
+	}
+	m := meta{created: now, updated: now, expires: expiry(now, c.ttl), ttl: c.ttl}
+	if old != nil && old.live(now) {
+		m.created = old.created
+	}
+	return m
 }
 
 // hit is what a search found.

@@ -204,13 +204,13 @@ func (p *diskPut) do(tx *engine.Tx) error {
 		}
 		return tx.Delete(p.id, key)
 	}
-	now := tx.Now()
-	m := meta{created: now, updated: now, expires: expiry(now, p.ttl), ttl: p.ttl}
+	var before *meta
 	if old != nil && len(old.Slots) > 0 {
-		if before, err := decodeMeta(old.Slots[0].Name); err == nil && before.live(now) {
-			m.created = before.created
+		if m, err := decodeMeta(old.Slots[0].Name); err == nil {
+			before = &m
 		}
 	}
+	m := p.timesOf(tx.Now(), before)
 	slots := make([]engine.SlotIn, 1, 2)
 	slots[0] = engine.SlotIn{Name: encodeMeta(m), Tag: string(p.summary), Value: &p.value}
 	if p.vectors.Size() > 0 {

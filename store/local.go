@@ -49,7 +49,7 @@ type Options struct {
 const defaultVectorBytes = 512 << 20
 
 // Local is a Store of this process, in memory or on a durable saver. It
-// implements Store, Scanner and Sweeper.
+// implements Store, Scanner, Restorer and Sweeper.
 type Local struct {
 	opts  Options
 	codec serde.Serializer
@@ -66,6 +66,8 @@ var (
 	_ Store   = (*Local)(nil)
 	_ Scanner = (*Local)(nil)
 	_ Sweeper = (*Local)(nil)
+
+	_ Restorer = (*Local)(nil)
 )
 
 // On is the store in the directory of d. Several may be on one, with options of
@@ -349,5 +351,5 @@ func (s *Local) renew(ctx context.Context, off bool, entries ...*entry) {
 func itemOf(en entry, value map[string]any) *Item {
 	ns, _ := namespaceOf(en.ns)
 	return &Item{Namespace: ns, Key: en.key, Value: value, CreatedAt: timeOf(en.meta.created), UpdatedAt: timeOf(en.meta.updated),
-		ExpiresAt: timeOf(en.meta.expires)}
+		ExpiresAt: timeOf(en.meta.expires), TTL: time.Duration(en.meta.ttl) * time.Microsecond}
 }

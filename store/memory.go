@@ -89,10 +89,11 @@ func (m *memory) apply(changes []change) {
 			continue
 		}
 		it := &memoryItem{entry: entry{ns: c.ns, key: c.key, summary: string(c.summary)}, value: cloneTyped(c.value)}
-		it.meta = meta{created: now, updated: now, expires: expiry(now, c.ttl), ttl: c.ttl}
-		if old, ok := m.tree.Get(it); ok && old.meta.live(now) {
-			it.meta.created = old.meta.created
+		var before *meta
+		if old, ok := m.tree.Get(it); ok {
+			before = &old.meta
 		}
+		it.meta = c.timesOf(now, before)
 		for _, v := range c.vectors {
 			it.vectors = append(it.vectors, v...)
 		}

@@ -55,6 +55,16 @@ type Scanner interface {
 	Scan(ctx context.Context, q Query) iter.Seq2[Found, error]
 }
 
+// Restorer takes items as another store had them: to move a store, or to bring one back.
+type Restorer interface {
+	// Restore puts items with the times and the TTL that they have, in place of those under
+	// their keys. It is one commit, all or nothing. With Options.Index they get the vectors
+	// that Put would give them. Errors are those of Put, except that a namespace may be any;
+	// an item without a value or without times, or one that is given twice, is an
+	// InvalidError.
+	Restore(ctx context.Context, items ...Item) error
+}
+
 // Sweeper removes expired items.
 type Sweeper interface {
 	// Sweep removes the items that have expired, in commits of up to a thousand,
@@ -72,6 +82,9 @@ type Item struct {
 	CreatedAt, UpdatedAt time.Time
 	// ExpiresAt is when the item expires; zero: never.
 	ExpiresAt time.Time
+	// TTL is for how long a read renews the item. 0: it renews nothing, or a store that is
+	// reached over the wire does not tell.
+	TTL time.Duration
 }
 
 // Found is an item a search found.

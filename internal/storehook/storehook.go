@@ -29,6 +29,9 @@ var (
 	CheckQuery func(q, index any) error
 	// CheckNamespaceQuery refuses what ListNamespaces refuses.
 	CheckNamespaceQuery func(q any) error
+	// Restored checks items that are to be restored, a []store.Item, and makes the puts of
+	// them, a []store.PutOp: one for each, in their order.
+	Restored func(items any) (puts any, err error)
 	// CompileFilter checks a filter, and returns a function that reports whether a value
 	// passes it.
 	CompileFilter func(filter map[string]any) (match func(value map[string]any) bool, err error)

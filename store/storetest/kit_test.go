@@ -53,6 +53,24 @@ type mutant struct {
 	list   func(m *mutant, q store.NamespaceQuery) ([]store.Namespace, error)
 	batch  func(m *mutant, ops []store.Op) ([]store.Result, error)
 	sweep  func(n int) int
+
+	restore func(m *mutant, it store.Item) error
+}
+
+func (m *mutant) put1(it store.Item) error {
+	return m.Local.Put(ctx, it.Namespace, it.Key, it.Value, store.TTL(it.TTL))
+}
+
+func (m *mutant) Restore(ctx context.Context, items ...store.Item) error {
+	if m.restore == nil {
+		return m.Local.Restore(ctx, items...)
+	}
+	for _, it := range items {
+		if err := m.restore(m, it); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (m *mutant) Put(ctx context.Context, ns store.Namespace, key string, v map[string]any, opts ...store.PutOption) error {
@@ -187,6 +205,7 @@ var bugs = []struct {
 			return m.Local.Search(ctx, q)
 		}
 	}},
+	{"restore", "times are those of a put", func(m *mutant) { m.restore = (*mutant).put1 }},
 	{"items", "created is updated", func(m *mutant) {
 		m.get = func(it *store.Item) *store.Item { it.CreatedAt = it.UpdatedAt; return it }
 	}},
