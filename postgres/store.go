@@ -111,6 +111,25 @@ func (s *Saver) Store(ctx context.Context, so store.Options) (*Store, error) {
 	return newStore(ctx, s, so)
 }
 
+// HasStore reports whether the saver's schema has the table of LangGraph's store for Python,
+// whether or not SetupStore has made stele's beside it. Where a store for JavaScript has the
+// table, the error is ErrForeign.
+func (s *Saver) HasStore(ctx context.Context) (bool, error) {
+	if err := s.ready(ctx); err != nil {
+		return false, err
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Release()
+	found, err := inspectStore(ctx, conn.Conn(), s.schema)
+	if err != nil {
+		return false, err
+	}
+	return found.version >= 0, nil
+}
+
 func newStore(ctx context.Context, db *Saver, so store.Options) (*Store, error) {
 	if err := storehook.CheckOptions(&so); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/store"
 )
 
 // Target is what Copy writes to: a saver that stores a checkpoint and its writes in one
@@ -34,8 +35,12 @@ type Options struct {
 	// Reject is called for everything that is not copied. If it fails, the copy ends with
 	// its error. Nil ends the copy with the first Rejected.
 	Reject func(*Rejected) error
+	// Items are items that Write and WriteFile write as well, those below the namespace
+	// Below. Nil: none. Copy leaves them to CopyItems.
+	Items ItemSource
+	Below store.Namespace
 	// Progress is called after each checkpoint, with the step, "copy" or "verify", and how
-	// many checkpoints it has done. Nil is not called.
+	// many checkpoints it has done; and with "items" and how many items. Nil is not called.
 	Progress func(step string, done int)
 }
 
@@ -49,6 +54,7 @@ type Report struct {
 	Replaced    int   `json:"replaced"`    // checkpoints that were there with other content
 	Rejected    int   `json:"rejected"`    // things that were not copied; see Rejected
 	Verified    int   `json:"verified"`    // checkpoints that were read back and are equal
+	Items       int   `json:"items"`       // that Write wrote
 }
 
 // ErrDiffers matches every DiffersError.

@@ -1,7 +1,9 @@
-// Package transfer copies checkpoints from one saver to another, and to and from files of
-// NDJSON. Package transfer/sqlite reads the files of LangGraph's SQLite savers.
+// Package transfer copies checkpoints from one saver to another, items from one long-term
+// store to another, and both to and from files of NDJSON. Package transfer/sqlite reads the
+// files of LangGraph's SQLite savers and stores.
 //
 //	report, err := transfer.Copy(ctx, transfer.FromSaver(src), dst, transfer.Options{})
+//	items, err := transfer.CopyItems(ctx, transfer.FromStore(from), to, nil, transfer.Options{})
 //
 // # What is copied
 //
@@ -9,7 +11,11 @@
 // bytes of values, parents, metadata, pending writes with their task paths and indexes, and
 // notes. It does not show the TTL of a thread, when it was written last, its counted
 // recoveries, and writes on a checkpoint that does not exist; these are not copied. Neither
-// are items of package store, nor what package cache keeps.
+// is what package cache keeps.
+//
+// Of items everything is copied that package store shows: values, times, and for how long
+// reads renew them. Those that have expired are left out. Vectors are not copied: a store with
+// an index makes them anew when it gets an item. CopyItems reads each batch back.
 //
 // # The protocol
 //

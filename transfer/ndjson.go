@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/store"
 )
 
 // The lines of a file; docs/format/ndjson.md describes them. What a name is made of is any
@@ -24,6 +27,7 @@ const format = 1
 const (
 	kindHeader     = "stele"
 	kindCheckpoint = "checkpoint"
+	kindItem       = "item"
 	kindRejected   = "rejected"
 	kindEnd        = "end"
 )
@@ -36,6 +40,7 @@ type headerLine struct {
 type endLine struct {
 	Kind        string `json:"kind"`
 	Checkpoints int    `json:"checkpoints"`
+	Items       int    `json:"items,omitempty"`
 }
 
 type checkpointLine struct {
@@ -53,6 +58,18 @@ type checkpointLine struct {
 	MetadataValue *valueLine      `json:"metadata_value,omitempty"`
 	Writes        []writeLine     `json:"writes"`
 	Note          *noteLine       `json:"note,omitempty"`
+}
+
+type itemLine struct {
+	Kind       string          `json:"kind"`
+	Namespace  []text          `json:"namespace"`
+	Key        text            `json:"key"`
+	Value      json.RawMessage `json:"value,omitempty"`
+	TypedValue *valueLine      `json:"typed_value,omitempty"`
+	Created    *time.Time      `json:"created"`
+	Updated    *time.Time      `json:"updated"`
+	Expires    *time.Time      `json:"expires,omitempty"`
+	TTL        int64           `json:"ttl_us,omitempty"`
 }
 
 type channelLine struct {
@@ -363,4 +380,61 @@ func (l *checkpointLine) metadata() (saver.Metadata, error) {
 		return nil, errors.New("metadata is no object")
 	}
 	return md, nil
+}
+
+// newItemLine is it as a line.
+func newItemLine(it *store.Item) (*itemLine, error) {
+	l := &itemLine{Kind: kindItem, Namespace: texts(it.Namespace), Key: text(it.Key), Created: &it.CreatedAt, Updated: &it.UpdatedAt, TTL: it.TTL.Microseconds()}
+	if l.Namespace == nil {
+		l.Namespace = []text{}
+	}
+	if !it.ExpiresAt.IsZero() {
+		l.Expires = &it.ExpiresAt
+	}
+	if data, ok := appendPlain(nil, it.Value, 0); ok {
+		l.Value = data
+		return l, nil
+	}
+	typed, err := PassEncrypted(serde.Default()).Encode(it.Value)
+	if err != nil {
+		return nil, err
+	}
+	v := newValueLine(typed)
+	l.TypedValue = &v
+	return l, nil
+}
+
+// item is the item that l describes.
+func (l *itemLine) item() (*store.Item, error) {
+	if l.Namespace == nil || l.Created == nil || l.Updated == nil {
+		return nil, errors.New("an item has no namespace or no times")
+	}
+	if l.TTL < 0 || l.TTL > math.MaxInt64/int64(time.Microsecond) {
+		return nil, fmt.Errorf("ttl_us is %d", l.TTL)
+	}
+	it := &store.Item{Namespace: strs(l.Namespace), Key: string(l.Key), CreatedAt: l.Created.UTC(), UpdatedAt: l.Updated.UTC(), TTL: time.Duration(l.TTL) * time.Microsecond}
+	if l.Expires != nil {
+		it.ExpiresAt = l.Expires.UTC()
+	}
+	var v any
+	var err error
+	switch {
+	case l.Value != nil && l.TypedValue != nil:
+		return nil, errors.New("there is both value and typed_value")
+	case l.TypedValue != nil:
+		var typed serde.Typed
+		if typed, err = l.TypedValue.typed(); err == nil {
+			v, err = PassEncrypted(serde.Default()).Decode(typed)
+		}
+	default:
+		v, err = readPlain(l.Value)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	var ok bool
+	if it.Value, ok = v.(map[string]any); !ok {
+		return nil, errors.New("value is no object")
+	}
+	return it, nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/store"
 )
 
 // Errors of a file of NDJSON as a whole. Match with errors.Is.
@@ -35,22 +36,27 @@ const MaxLine = 384 << 20
 // bounds the memory that decoding takes beside that of the strings.
 const maxParts = 4 << 20
 
-// FromNDJSON is a file of NDJSON as a source. open opens it; it is called once for each
-// iteration, and twice if the Selection has Metadata, because a thread is selected by any of
-// its checkpoints.
-//
-// A line that cannot be read is a Rejected with its bytes. Checkpoints that share values with
-// the one on it are then rejected by Copy. After the last line the iteration ends with
-// ErrTruncated if the file is not whole.
-func FromNDJSON(open func() (io.ReadCloser, error)) Source { return &ndjsonSource{open, MaxLine} }
-
-type ndjsonSource struct {
+// NDJSON is a file of NDJSON as a source of checkpoints and of items.
+type NDJSON struct {
 	open    func() (io.ReadCloser, error)
 	maxLine int
 }
 
+var (
+	_ Source     = (*NDJSON)(nil)
+	_ ItemSource = (*NDJSON)(nil)
+)
+
+// FromNDJSON is a file of NDJSON. open opens it; it is called once for each iteration, and
+// twice if the Selection has Metadata, because a thread is selected by any of its checkpoints.
+//
+// A line that cannot be read is a Rejected with its bytes. Checkpoints that share values with
+// the one on it are then rejected by Copy. After the last line the iteration ends with
+// ErrTruncated if the file is not whole.
+func FromNDJSON(open func() (io.ReadCloser, error)) *NDJSON { return &NDJSON{open, MaxLine} }
+
 // Tuples implements Source.
-func (s *ndjsonSource) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tuple, error] {
+func (s *NDJSON) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tuple, error] {
 	return func(yield func(*Tuple, error) bool) {
 		var matching map[string]bool
 		if len(sel.Metadata) > 0 {
@@ -59,9 +65,9 @@ func (s *ndjsonSource) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tup
 				return
 			}
 			matching = map[string]bool{}
-			err := s.each(ctx, func(tup *Tuple, err error) bool {
-				if err == nil && rules.MatchFilter(tup.Metadata, sel.Metadata) {
-					matching[tup.Config.ThreadID] = true
+			err := s.each(ctx, func(l decoded, err error) bool {
+				if err == nil && l.tuple != nil && rules.MatchFilter(l.tuple.Metadata, sel.Metadata) {
+					matching[l.tuple.Config.ThreadID] = true
 				}
 				return true
 			})
@@ -70,11 +76,31 @@ func (s *ndjsonSource) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tup
 				return
 			}
 		}
-		err := s.each(ctx, func(tup *Tuple, err error) bool {
-			if err == nil && !(sel.has(tup.Config.ThreadID) && (matching == nil || matching[tup.Config.ThreadID])) {
+		err := s.each(ctx, func(l decoded, err error) bool {
+			switch tup := l.tuple; {
+			case err != nil:
+				return yield(nil, err)
+			case tup == nil || !sel.has(tup.Config.ThreadID) || matching != nil && !matching[tup.Config.ThreadID]:
+				return true
+			default:
+				return yield(tup, nil)
+			}
+		})
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(nil, err)
+		}
+	}
+}
+
+// Items implements ItemSource. Lines that cannot be read are told by Tuples, and not again.
+func (s *NDJSON) Items(ctx context.Context, below store.Namespace) iter.Seq2[*store.Item, error] {
+	return func(yield func(*store.Item, error) bool) {
+		err := s.each(ctx, func(l decoded, err error) bool {
+			it := l.item
+			if err != nil || it == nil || len(it.Namespace) < len(below) || !slices.Equal(it.Namespace[:len(below)], below) {
 				return true
 			}
-			return yield(tup, err)
+			return yield(it, nil)
 		})
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
@@ -90,8 +116,8 @@ func (s *Selection) has(threadID string) bool {
 // errStopped: who takes the tuples wants no more.
 var errStopped = errors.New("stopped")
 
-// each calls do for every checkpoint of the file, or with a Rejected.
-func (s *ndjsonSource) each(ctx context.Context, do func(*Tuple, error) bool) error {
+// each calls do for every checkpoint and item of the file, or with a Rejected.
+func (s *NDJSON) each(ctx context.Context, do func(decoded, error) bool) error {
 	f, err := s.open()
 	if err != nil {
 		return err
@@ -108,7 +134,7 @@ func (s *ndjsonSource) each(ctx context.Context, do func(*Tuple, error) bool) er
 	if err := readHeader(line); err != nil {
 		return err
 	}
-	checkpoints := 0
+	lines := 0
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -120,21 +146,21 @@ func (s *ndjsonSource) each(ctx context.Context, do func(*Tuple, error) bool) er
 		case err != nil && !errors.Is(err, errLongLine):
 			return err
 		}
-		end, tup, lerr := decodeLine(line)
-		if err = errors.Join(err, lerr); err == nil && end != nil {
-			if end.Checkpoints != checkpoints {
-				return fmt.Errorf("%w: it had %d checkpoints, and has %d", ErrTruncated, end.Checkpoints, checkpoints)
+		l, lerr := decodeLine(line)
+		if err = errors.Join(err, lerr); err == nil && l.end != nil {
+			if had := l.end.Checkpoints + l.end.Items; had != lines {
+				return fmt.Errorf("%w: it had %d checkpoints and items, and has %d", ErrTruncated, had, lines)
 			}
 			if _, err := r.next(); !errors.Is(err, io.EOF) {
 				return fmt.Errorf("%w: something follows the last line", ErrFormat)
 			}
 			return nil
 		}
-		checkpoints++
+		lines++
 		if err != nil {
-			tup, err = nil, &Rejected{What: "line", Name: fmt.Sprint(r.n), Raw: bytes.Clone(line), Reason: fmt.Errorf("%w: %w", ErrLine, err)}
+			l, err = decoded{}, &Rejected{What: "line", Name: fmt.Sprint(r.n), Raw: bytes.Clone(line), Reason: fmt.Errorf("%w: %w", ErrLine, err)}
 		}
-		if !do(tup, err) {
+		if !do(l, err) {
 			return errStopped
 		}
 	}
@@ -151,30 +177,44 @@ func readHeader(line []byte) error {
 	return nil
 }
 
-// decodeLine reads a line after the header: the last one, or a checkpoint.
-func decodeLine(line []byte) (*endLine, *Tuple, error) {
+// decoded is a line after the header: one of these.
+type decoded struct {
+	end   *endLine
+	tuple *Tuple
+	item  *store.Item
+}
+
+// decodeLine reads a line after the header.
+func decodeLine(line []byte) (d decoded, err error) {
 	if err := checkParts(line); err != nil {
-		return nil, nil, err
+		return d, err
 	}
 	var kind struct {
 		Kind string `json:"kind"`
 	}
 	if err := json.Unmarshal(line, &kind); err != nil {
-		return nil, nil, err
+		return d, err
 	}
 	switch kind.Kind {
 	case kindEnd:
-		var end endLine
-		return &end, nil, strict(line, &end)
+		d.end = &endLine{}
+		return d, strict(line, d.end)
 	case kindCheckpoint:
 		var l checkpointLine
 		if err := strict(line, &l); err != nil {
-			return nil, nil, err
+			return d, err
 		}
-		tup, err := l.tuple()
-		return nil, tup, err
+		d.tuple, err = l.tuple()
+		return d, err
+	case kindItem:
+		var l itemLine
+		if err := strict(line, &l); err != nil {
+			return d, err
+		}
+		d.item, err = l.item()
+		return d, err
 	}
-	return nil, nil, fmt.Errorf("kind %q is unknown", kind.Kind)
+	return d, fmt.Errorf("kind %q is unknown", kind.Kind)
 }
 
 // checkParts refuses a line of too many parts.

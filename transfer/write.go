@@ -3,6 +3,7 @@ package transfer
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +12,11 @@ import (
 	"path/filepath"
 
 	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/store"
 )
 
-// Write writes what o selects of src as NDJSON. It verifies nothing; WriteFile does.
+// Write writes what o selects of src as NDJSON, and the items of o.Items behind it. It verifies
+// nothing; WriteFile does.
 func Write(ctx context.Context, src Source, w io.Writer, o Options) (Report, error) {
 	x := &writer{w: bufio.NewWriterSize(w, 1<<20), o: o}
 	err := x.write(ctx, src)
@@ -56,6 +59,8 @@ type writer struct {
 	rep   Report
 	track tracker
 	sums  []check
+
+	itemSums [][sha256.Size]byte
 }
 
 func (x *writer) write(ctx context.Context, src Source) error {
@@ -65,7 +70,12 @@ func (x *writer) write(ctx context.Context, src Source) error {
 	if err := each(ctx, src, &x.o, &x.rep, x.tuple); err != nil {
 		return err
 	}
-	if err := x.line(endLine{kindEnd, x.rep.Checkpoints}); err != nil {
+	if x.o.Items != nil {
+		if err := x.items(ctx); err != nil {
+			return err
+		}
+	}
+	if err := x.line(endLine{kindEnd, x.rep.Checkpoints, len(x.itemSums)}); err != nil {
 		return err
 	}
 	return x.w.Flush()
@@ -118,10 +128,58 @@ func (x *writer) tuple(_ context.Context, tup *Tuple) error {
 	return nil
 }
 
+// items writes the items.
+func (x *writer) items(ctx context.Context) error {
+	for it, err := range x.o.Items.Items(ctx, x.o.Below) {
+		var sum [sha256.Size]byte
+		if err == nil {
+			sum, err = x.item(it)
+		}
+		var r *Rejected
+		switch {
+		case errors.As(err, &r):
+			if err := x.o.reject(&x.rep, r); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		x.rep.Items++
+		if x.itemSums = append(x.itemSums, sum); x.o.Progress != nil {
+			x.o.Progress("items", len(x.itemSums))
+		}
+	}
+	return ctx.Err()
+}
+
+// item writes an item, and returns the sum of its line.
+func (x *writer) item(it *store.Item) (sum [sha256.Size]byte, err error) {
+	l, err := newItemLine(it)
+	if err != nil {
+		return sum, rejectedItem(it, err)
+	}
+	if err := x.line(l); errors.Is(err, errLongLine) {
+		return sum, rejectedItem(it, err)
+	} else if err != nil {
+		return sum, err
+	}
+	return sumOfItem(l)
+}
+
+func sumOfItem(l *itemLine) (sum [sha256.Size]byte, err error) {
+	data, err := plainJSON(l)
+	return sha256.Sum256(data), err
+}
+
 // verify reads the file back.
 func (x *writer) verify(ctx context.Context, path string) error {
+	file := FromNDJSON(func() (io.ReadCloser, error) { return os.Open(path) })
+	if err := x.verifyItems(ctx, file, path); err != nil {
+		return err
+	}
 	var t tracker
-	for tup, err := range FromNDJSON(func() (io.ReadCloser, error) { return os.Open(path) }).Tuples(ctx, Selection{}) {
+	for tup, err := range file.Tuples(ctx, Selection{}) {
 		if err != nil {
 			return fmt.Errorf("%s: %w: %w", path, ErrNotEqual, err)
 		}
@@ -141,6 +199,32 @@ func (x *writer) verify(ctx context.Context, path string) error {
 	}
 	if x.rep.Verified != len(x.sums) {
 		return fmt.Errorf("%s: %w: it has %d checkpoints of %d", path, ErrNotEqual, x.rep.Verified, len(x.sums))
+	}
+	return nil
+}
+
+// verifyItems reads the items back.
+func (x *writer) verifyItems(ctx context.Context, file *NDJSON, path string) error {
+	n := 0
+	for it, err := range file.Items(ctx, nil) {
+		var l *itemLine
+		var got [sha256.Size]byte
+		if err == nil {
+			l, err = newItemLine(it)
+		}
+		if err == nil {
+			got, err = sumOfItem(l)
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w: %w", path, ErrNotEqual, err)
+		case n >= len(x.itemSums) || got != x.itemSums[n]:
+			return fmt.Errorf("%s: key %q in namespace %q: %w", path, it.Key, []string(it.Namespace), ErrNotEqual)
+		}
+		n++
+	}
+	if n != len(x.itemSums) {
+		return fmt.Errorf("%s: %w: it has %d items of %d", path, ErrNotEqual, n, len(x.itemSums))
 	}
 	return nil
 }

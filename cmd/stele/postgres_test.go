@@ -221,8 +221,19 @@ func TestThereAndBack(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
 
+	// Items go with the checkpoints, and need their tables only where there are some.
+	if _, errOut, code := stele(t, "export", "postgres", in("one"), url, "--schema", "bare", "--setup"); code != exitDone {
+		t.Fatal(errOut)
+	}
+	if out, errOut, code := stele(t, "import", "sqlite", recorded+"items.sqlite", in("bare")); code != exitDone {
+		t.Fatal(out, errOut)
+	}
+	if _, errOut, code := stele(t, "export", "postgres", in("bare"), url, "--schema", "bare"); code != exitFailed || !strings.Contains(errOut, "--setup") {
+		t.Errorf("items without tables: exit code %d, %s", code, errOut)
+	}
+
 	// The files of other releases, each in a schema of its own.
-	for _, name := range []string{"v1", "v2", "js"} {
+	for _, name := range []string{"v1", "v2", "js", "items"} {
 		for _, args := range [][]string{
 			{"import", "sqlite", recorded + name + ".sqlite", in(name)}, {"export", "postgres", in(name), url, "--schema", name, "--setup"},
 			{"import", "postgres", url, in(name + ".back"), "--schema", name},

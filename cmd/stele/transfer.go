@@ -15,6 +15,7 @@ import (
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/transfer"
 	"github.com/stele-go/stele/transfer/sqlite"
 )
@@ -23,8 +24,8 @@ import (
 type transferFlags struct {
 	threads, filters        []string
 	prefix, rejects, schema string
+	below                   string
 	replace, setup          bool
-	items                   int // of a long-term store beside the checkpoints, which are not copied
 }
 
 func (f *transferFlags) register(cmd *cobra.Command) *cobra.Command {
@@ -32,6 +33,7 @@ func (f *transferFlags) register(cmd *cobra.Command) *cobra.Command {
 	p.StringArrayVar(&f.threads, "thread", nil, "id of a thread to copy; may be given again")
 	p.StringVar(&f.prefix, "prefix", "", "only threads whose id begins with it")
 	p.StringArrayVar(&f.filters, "filter", nil, "only threads of which a checkpoint matches: "+filterUsage+"; may be given again, and all must match")
+	p.StringVar(&f.below, "items", "", "namespace, its labels joined with dots: only items of the long-term store below it (default: all, and none if threads are chosen)")
 	p.StringVar(&f.rejects, "rejects", "", "file for what cannot be copied (default: beside the directory or the file that is written, .rejects.ndjson)")
 	return cmd
 }
@@ -55,28 +57,40 @@ func (f *transferFlags) selection() (sel transfer.Selection, err error) {
 	return sel, err
 }
 
+// selectsItems reports whether items are to be copied, and below which namespace.
+func (f *transferFlags) selectsItems() (below store.Namespace, ok bool) {
+	if f.below != "" {
+		return strings.Split(f.below, "."), true
+	}
+	return nil, len(f.threads) == 0 && f.prefix == "" && len(f.filters) == 0
+}
+
 // transferReport is what import and export say at their end.
 type transferReport struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	transfer.Report
-	RejectsFile string        `json:"rejects_file,omitempty"`
-	ItemsLeft   int           `json:"items_left"` // of a long-term store, not copied
-	Took        time.Duration `json:"took_ns"`
+	Items       transfer.ItemReport `json:"items"`
+	RejectsFile string              `json:"rejects_file,omitempty"`
+	Took        time.Duration       `json:"took_ns"`
 }
 
 const resumes = `
 If it is killed, the same command again continues: what is there and equal is left alone. A
-checkpoint that is there with other content ends it, and nothing is overwritten unless
---replace is given. At the end every checkpoint is read back and compared.
+checkpoint or an item that is there with other content ends it, and nothing is overwritten
+unless --replace is given. Every checkpoint and every item is read back and compared.
+
+Items of the long-term store are copied with their times and their lives, but without
+vectors: put them again, or copy them in a program whose store has an index, to find them by
+meaning. Which items, --items says.
 
 What cannot be copied is kept apart with its bytes, a line of NDJSON for each, in the file
 of --rejects; the exit code is then 1.`
 
 func (a *app) importCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "import", Short: "Copy checkpoints into a store: from LangGraph's SQLite or PostgreSQL, or from NDJSON",
-		Long: `Copy checkpoints, whole stores or chosen threads, into the store in DIR, which is made if it
+		Use: "import", Short: "Copy checkpoints and items into a store: from LangGraph's SQLite or PostgreSQL, or from NDJSON",
+		Long: `Copy checkpoints and items, whole stores or chosen threads, into the store in DIR, which is made if it
 is missing. It opens the store for writing: no other process may have it open.
 ` + resumes,
 	}
@@ -86,8 +100,8 @@ is missing. It opens the store for writing: no other process may have it open.
 
 func (a *app) exportCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "export", Short: "Copy checkpoints out of a store: to PostgreSQL, or to NDJSON",
-		Long: `Copy checkpoints, whole stores or chosen threads, out of the store in DIR. The store is only
+		Use: "export", Short: "Copy checkpoints and items out of a store: to PostgreSQL, or to NDJSON",
+		Long: `Copy checkpoints and items, whole stores or chosen threads, out of the store in DIR. The store is only
 read, and may be in use; of threads that are written to meanwhile an older part may be
 copied.`,
 	}
@@ -98,11 +112,11 @@ copied.`,
 func (a *app) importSQLiteCmd() *cobra.Command {
 	var f transferFlags
 	return f.registerReplace(f.register(&cobra.Command{
-		Use: "sqlite FILE DIR", Short: "Copy a file of LangGraph's SQLite saver, Python or JavaScript, into a store",
-		Long: `Copy a file of LangGraph's SQLite saver into the store in DIR, which is made if it is
-missing. Files of Python up to langgraph-checkpoint-sqlite 3.1 are read, those of older
-releases too, and files of JavaScript. The file is only read, as it is at one moment. Items
-of LangGraph's SQLite store are not copied.
+		Use: "sqlite FILE DIR", Short: "Copy a file of LangGraph's SQLite saver or store, Python or JavaScript, into a store",
+		Long: `Copy a file of LangGraph's SQLite saver, or of its SQLite store, into the store in DIR, which
+is made if it is missing. Files of Python up to langgraph-checkpoint-sqlite 3.1 are read,
+those of older releases too, and files of JavaScript. The file is only read, as it is at one
+moment.
 ` + resumes,
 		Example: `  stele import sqlite checkpoints.sqlite store
   stele import sqlite checkpoints.sqlite store --filter user=ada`,
@@ -114,10 +128,7 @@ of LangGraph's SQLite store are not copied.
 			}
 			total, err := src.Count(cmd.Context())
 			if err == nil {
-				f.items, err = src.Items(cmd.Context())
-			}
-			if err == nil {
-				err = a.importFrom(cmd.Context(), args[0], src, total, args[1], &f)
+				err = a.importFrom(cmd.Context(), args[0], src, src, total, args[1], &f)
 			}
 			return errors.Join(err, src.Close())
 		},
@@ -143,7 +154,10 @@ database.
 			if err != nil {
 				return err
 			}
-			err = a.importFrom(cmd.Context(), "PostgreSQL", transfer.FromSaver(s), 0, args[1], &f)
+			items, err := a.databaseItems(cmd.Context(), &f, args[0], s)
+			if err == nil {
+				err = a.importFrom(cmd.Context(), "PostgreSQL", transfer.FromSaver(s), items, 0, args[1], &f)
+			}
 			return errors.Join(err, s.Close())
 		},
 	}), replacesCheckpoints), "make the tables of stele that are missing in the database")
@@ -154,36 +168,113 @@ func (a *app) importNDJSONCmd() *cobra.Command {
 	return f.registerReplace(f.register(&cobra.Command{
 		Use: "ndjson FILE DIR", Short: "Copy a file that export ndjson wrote into a store",
 		Long: `Copy a file of NDJSON, as export ndjson writes it, into the store in DIR, which is made if it
-is missing. FILE may be - for standard input; --filter then does not work, because it reads
-the file twice.
+is missing. FILE may be - for standard input, which is kept in a temporary file.
 ` + resumes,
 		Example: `  stele import ndjson threads.ndjson store`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			open := func() (io.ReadCloser, error) { return os.Open(args[0]) }
-			if args[0] == "-" {
-				if len(f.filters) > 0 {
-					return errors.New("--filter reads the file twice; it does not go with standard input")
+			path := args[0]
+			if path == "-" { // it is read more than once
+				kept, err := keep(os.Stdin)
+				if err != nil {
+					return err
 				}
-				open = func() (io.ReadCloser, error) { return io.NopCloser(os.Stdin), nil }
+				defer os.Remove(kept)
+				path = kept
 			}
-			return a.importFrom(cmd.Context(), args[0], transfer.FromNDJSON(open), 0, args[1], &f)
+			src := transfer.FromNDJSON(func() (io.ReadCloser, error) { return os.Open(path) })
+			return a.importFrom(cmd.Context(), args[0], src, src, 0, args[1], &f)
 		},
 	}), replacesCheckpoints)
 }
 
-// importFrom copies into the store in dir.
-func (a *app) importFrom(ctx context.Context, from string, src transfer.Source, total int, dir string, f *transferFlags) error {
-	return a.transfer(f, a.out, from, dir, dir, total, func(access admin.Access, o transfer.Options) (transfer.Report, error) {
+// keep copies what is read from r to a temporary file, and returns its name.
+func keep(r io.Reader) (path string, err error) {
+	f, err := os.CreateTemp("", "stele-*.ndjson")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(f, r)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+// importFrom copies into the store in dir. items is nil if there are none.
+func (a *app) importFrom(ctx context.Context, from string, src transfer.Source, items transfer.ItemSource, total int, dir string, f *transferFlags) error {
+	return a.transfer(f, a.out, from, dir, dir, total, func(access admin.Access, o transfer.Options) (rep copied, err error) {
 		opts := access.Options
 		opts.Sync = disk.SyncInterval // what a crash takes is copied again; the copy ends with a sync
 		d, err := disk.Open(dir, opts)
 		if err != nil {
-			return transfer.Report{}, err
+			return rep, err
 		}
-		rep, err := transfer.Copy(ctx, src, d, o)
-		return rep, errors.Join(err, d.Close())
+		to, err := itemsOf(d)
+		if err != nil {
+			return rep, errors.Join(err, d.Close())
+		}
+		rep, err = copyAll(ctx, f, src, d, items, to, o)
+		return rep, errors.Join(err, to.Close(), d.Close())
 	})
+}
+
+// copied is what a command copied.
+type copied struct {
+	checkpoints transfer.Report
+	items       transfer.ItemReport
+}
+
+// copyAll copies items, and then checkpoints, so that what a copied thread has learned is there.
+func copyAll(ctx context.Context, f *transferFlags, src transfer.Source, dst transfer.Target, items transfer.ItemSource, to transfer.ItemTarget, o transfer.Options) (rep copied, err error) {
+	if below, ok := f.selectsItems(); ok && items != nil && to != nil {
+		if rep.items, err = transfer.CopyItems(ctx, items, to, below, o); err != nil {
+			return rep, err
+		}
+	}
+	rep.checkpoints, err = transfer.Copy(ctx, src, dst, o)
+	return rep, err
+}
+
+// itemsOf is the long-term store in the directory of a saver. Values that are encrypted stay so.
+func itemsOf(d *disk.Saver) (*store.Local, error) {
+	return store.On(d, store.Options{KeepLife: true, Serializer: transfer.PassEncrypted(d.Serializer())})
+}
+
+// databaseItems is the long-term store beside a saver; nil if there are no tables of one that
+// stele reads.
+func (a *app) databaseItems(ctx context.Context, f *transferFlags, url string, s *postgres.Saver) (transfer.ItemSource, error) {
+	if _, ok := f.selectsItems(); !ok {
+		return nil, nil
+	}
+	there, err := s.HasStore(ctx)
+	switch {
+	case errors.Is(err, postgres.ErrForeign):
+		fmt.Fprintf(a.err, "items are not copied: %v\n", err)
+		return nil, nil
+	case err != nil || !there:
+		return nil, err
+	}
+	items, err := f.databaseStore(ctx, url, s)
+	if err != nil {
+		return nil, err
+	}
+	return transfer.FromStore(items), nil
+}
+
+// databaseStore opens the long-term store beside a saver, and sets it up before if the flags say
+// so.
+func (f *transferFlags) databaseStore(ctx context.Context, url string, s *postgres.Saver) (*postgres.Store, error) {
+	if f.setup {
+		if err := postgres.SetupStore(ctx, url, postgres.Options{Schema: f.schema}, nil); err != nil {
+			return nil, err
+		}
+	}
+	items, err := s.Store(ctx, store.Options{KeepLife: true, Serializer: transfer.PassEncrypted(s.Serializer())})
+	if errors.Is(err, postgres.ErrNotSetUp) {
+		err = fmt.Errorf("%w; --setup makes them", err)
+	}
+	return items, err
 }
 
 func (a *app) exportPostgresCmd() *cobra.Command {
@@ -200,22 +291,47 @@ channel and a version of it. A checkpoint that it refuses is kept apart.
 		Example: `  stele export postgres store 'host=db dbname=agents user=app' --setup`,
 		Args:    cobra.ExactArgs(2), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.transfer(&f, a.out, args[0], "PostgreSQL", args[0], 0, func(access admin.Access, o transfer.Options) (transfer.Report, error) {
+			return a.transfer(&f, a.out, args[0], "PostgreSQL", args[0], 0, func(access admin.Access, o transfer.Options) (rep copied, err error) {
 				d, err := access.Open(args[0], true)
 				if err != nil {
-					return transfer.Report{}, err
+					return rep, err
 				}
 				defer func() { _ = d.Close() }() // read-only
 				s, err := f.database(cmd.Context(), args[1])
 				if err != nil {
-					return transfer.Report{}, err
+					return rep, err
 				}
 				o.Refused = func(err error) bool { return errors.Is(err, postgres.ErrVersionTaken) }
-				rep, err := transfer.Copy(cmd.Context(), transfer.FromSaver(d), s, o)
+				rep, err = exportTo(cmd.Context(), &f, d, args[1], s, o)
 				return rep, errors.Join(err, s.Close())
 			})
 		},
 	}), replacesCheckpoints), "make the tables that are missing")
+}
+
+// exportTo copies a store into a database. The tables of items are needed if there are some.
+func exportTo(ctx context.Context, f *transferFlags, d *disk.Saver, url string, s *postgres.Saver, o transfer.Options) (rep copied, err error) {
+	from, err := itemsOf(d)
+	if err != nil {
+		return rep, err
+	}
+	defer func() { _ = from.Close() }() // only read from
+	var to transfer.ItemTarget
+	if below, ok := f.selectsItems(); ok {
+		some, err := from.Search(ctx, store.Query{Prefix: below, Limit: 1, NoRefresh: true})
+		if err != nil {
+			return rep, err
+		}
+		if len(some) > 0 {
+			items, err := f.databaseStore(ctx, url, s)
+			if err != nil {
+				return rep, err
+			}
+			defer func() { _ = items.Close() }() // the saver's connections
+			to = items
+		}
+	}
+	return copyAll(ctx, f, transfer.FromSaver(d), s, transfer.FromStore(from), to, o)
 }
 
 // database opens a database, and sets it up before if the flags say so.
@@ -252,16 +368,28 @@ What cannot be read is kept apart with its bytes, a line of NDJSON for each, in 
 			if file == "-" {
 				beside, says = dir, a.err
 			}
-			return a.transfer(&f, says, dir, file, beside, 0, func(access admin.Access, o transfer.Options) (transfer.Report, error) {
+			return a.transfer(&f, says, dir, file, beside, 0, func(access admin.Access, o transfer.Options) (rep copied, err error) {
 				d, err := access.Open(dir, true)
 				if err != nil {
-					return transfer.Report{}, err
+					return rep, err
 				}
 				defer func() { _ = d.Close() }() // read-only
-				if file == "-" {
-					return transfer.Write(cmd.Context(), transfer.FromSaver(d), a.out, o)
+				items, err := itemsOf(d)
+				if err != nil {
+					return rep, err
 				}
-				return transfer.WriteFile(cmd.Context(), transfer.FromSaver(d), file, o)
+				defer func() { _ = items.Close() }() // only read from
+				if below, ok := f.selectsItems(); ok {
+					o.Items, o.Below = transfer.FromStore(items), below
+				}
+				if file == "-" {
+					rep.checkpoints, err = transfer.Write(cmd.Context(), transfer.FromSaver(d), a.out, o)
+				} else {
+					rep.checkpoints, err = transfer.WriteFile(cmd.Context(), transfer.FromSaver(d), file, o)
+					rep.items.Verified = rep.checkpoints.Items
+				}
+				rep.items.Items, rep.items.Copied = rep.checkpoints.Items, rep.checkpoints.Items
+				return rep, err
 			})
 		},
 	}), "write over a file that exists")
@@ -269,7 +397,7 @@ What cannot be read is kept apart with its bytes, a line of NDJSON for each, in 
 
 // transfer runs a copy and says to w what it did. What is rejected goes to a file, by default
 // to one beside the path beside. total is the number of checkpoints, 0 if it is not known.
-func (a *app) transfer(f *transferFlags, w io.Writer, from, to, beside string, total int, run func(admin.Access, transfer.Options) (transfer.Report, error)) error {
+func (a *app) transfer(f *transferFlags, w io.Writer, from, to, beside string, total int, run func(admin.Access, transfer.Options) (copied, error)) error {
 	access, err := a.flags.access()
 	if err != nil {
 		return err
@@ -292,17 +420,18 @@ func (a *app) transfer(f *transferFlags, w io.Writer, from, to, beside string, t
 		o.Progress = transferProgress(tell, total)
 	}
 	begin := time.Now()
-	rep := transferReport{From: from, To: to, ItemsLeft: f.items}
-	rep.Report, err = run(access, o)
+	rep := transferReport{From: from, To: to}
+	done, err := run(access, o)
+	rep.Report, rep.Items = done.checkpoints, done.items
 	stop()
 	rep.Took, rep.RejectsFile = time.Since(begin), rejects.Path()
 	if err = errors.Join(err, rejects.Close()); err != nil {
 		if rep.RejectsFile != "" {
-			err = fmt.Errorf("%w; %d kept apart in %s so far", err, rep.Rejected, rep.RejectsFile)
+			err = fmt.Errorf("%w; %d kept apart in %s so far", err, rep.Rejected+rep.Items.Rejected, rep.RejectsFile)
 		}
 		return err
 	}
-	if rep.Rejected > 0 {
+	if rep.Rejected+rep.Items.Rejected > 0 {
 		a.code = exitFound
 	}
 	p := &printer{w: w, json: a.flags.json}
@@ -319,9 +448,12 @@ func transferProgress(tell func(admin.Progress), total int) func(step string, do
 	copied := 0
 	return func(step string, done int) {
 		p := admin.Progress{Step: step, Done: int64(done), Total: int64(max(total, done+1))}
-		if step == "verify" {
+		switch step {
+		case "verify":
 			p.Total = int64(copied)
-		} else {
+		case "items":
+			p.Total = int64(done + 1)
+		default:
 			copied = done
 		}
 		tell(p)
@@ -329,10 +461,8 @@ func transferProgress(tell func(admin.Progress), total int) func(step string, do
 }
 
 func printTransfer(p *printer, rep *transferReport, hint string) {
-	if rep.ItemsLeft > 0 {
-		p.line("NOTE    %s of LangGraph's store in the file: import copies checkpoints, and no items", plural(rep.ItemsLeft, "item"))
-	}
-	if rep.Checkpoints == 0 && rep.Rejected == 0 {
+	rejected := rep.Rejected + rep.Items.Rejected
+	if rep.Checkpoints == 0 && rep.Items.Items == 0 && rejected == 0 {
 		p.line("nothing to copy")
 		p.hint(hint)
 		return
@@ -344,12 +474,21 @@ func printTransfer(p *printer, rep *transferReport, hint string) {
 	if rep.Replaced > 0 {
 		parts = append(parts, fmt.Sprintf("%d replaced", rep.Replaced))
 	}
+	if it := rep.Items; it.Items > 0 {
+		parts = append(parts, plural(it.Items, "item"))
+		if there := it.Items - it.Copied - it.Replaced; there > 0 {
+			parts = append(parts, fmt.Sprintf("%d of them there before", there))
+		}
+		if it.Replaced > 0 {
+			parts = append(parts, fmt.Sprintf("%d replaced", it.Replaced))
+		}
+	}
 	verified := "not read back"
-	if rep.Verified == rep.Checkpoints {
+	if rep.Verified == rep.Checkpoints && rep.Items.Verified == rep.Items.Items {
 		verified = "verified"
 	}
 	p.line("copied %s to %s: %s; %s written, %s (%s)", rep.From, rep.To, strings.Join(parts, ", "), size(rep.Bytes), verified, rep.Took.Round(time.Millisecond))
-	if rep.Rejected > 0 {
-		p.line("kept apart %d in %s", rep.Rejected, rep.RejectsFile)
+	if rejected > 0 {
+		p.line("kept apart %d in %s", rejected, rep.RejectsFile)
 	}
 }

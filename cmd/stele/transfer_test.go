@@ -117,7 +117,7 @@ func TestTransferOutput(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := db.Exec("UPDATE checkpoints SET checkpoint = substr(checkpoint, 1, 100) WHERE thread_id = 'done' AND parent_checkpoint_id IS NULL; CREATE TABLE store (prefix text, key text, value text); INSERT INTO store VALUES ('a', 'b', '{}')"); err != nil {
+			if _, err := db.Exec("UPDATE checkpoints SET checkpoint = substr(checkpoint, 1, 100) WHERE thread_id = 'done' AND parent_checkpoint_id IS NULL; CREATE TABLE store (prefix text, key text, value text, created_at TIMESTAMP, updated_at TIMESTAMP); INSERT INTO store VALUES ('a', 'b', '{}', '2026-01-02 03:04:05', '2026-01-02 03:04:05'), ('a', 'c', '{', '2026-01-02 03:04:05', '2026-01-02 03:04:05')"); err != nil {
 				t.Fatal(err)
 			}
 			if err := db.Close(); err != nil {
@@ -131,6 +131,9 @@ func TestTransferOutput(t *testing.T) {
 				{"import", "sqlite", in("damaged.sqlite"), in("three")},
 				{"import", "sqlite", in("one.ndjson"), in("two")}, {"import", "ndjson", in("graphs.sqlite"), in("two")}, {"import", "sqlite", in("missing"), in("two")},
 				{"import", "ndjson", "-", in("two"), "--filter", "a=b"},
+				{"import", "sqlite", recorded + "items.sqlite", in("items"), "--items", "users.ada"}, {"import", "sqlite", recorded + "items.sqlite", in("items")},
+				{"export", "ndjson", in("items"), in("items.ndjson")}, {"import", "ndjson", in("items.ndjson"), in("again")},
+				{"export", "ndjson", in("items"), in("none.ndjson"), "--prefix", "t"}, {"import", "sqlite", recorded + "items.sqlite", in("none"), "--thread", "t"},
 			} {
 				if form != "" {
 					args = append([]string{form}, args...)

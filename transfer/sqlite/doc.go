@@ -30,8 +30,8 @@
 //
 // A write on a special channel has the index of that channel, whatever the row says.
 //
-// Items of LangGraph's long-term store, which may be in the same file, are not read; see
-// Source.Items.
+// Items of LangGraph's long-term store, which may be in the same file or in one of their own, are
+// read by Source.Items: the rows of table store, without the vectors beside them.
 //
 // # What cannot be read
 //

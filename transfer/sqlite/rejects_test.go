@@ -12,12 +12,15 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/transfer"
 	"github.com/stele-go/stele/transfer/sqlite"
 )
 
 // Rows that do not decode are kept apart with their bytes; everything else is copied.
 func TestRejectsRows(t *testing.T) {
-	f := newFile(t, layout+"CREATE TABLE store (prefix text, key text, value text); INSERT INTO store VALUES ('users', 'ada', '{}'), ('users', 'bob', '{}');")
+	f := newFile(t, layout+"CREATE TABLE store (prefix text, key text, value text, created_at TIMESTAMP, updated_at TIMESTAMP);"+
+		"INSERT INTO store VALUES ('users', 'ada', '{}', '2026-01-02 03:04:05', '2026-01-02 03:04:05'), ('users', 'bob', '{', '2026-01-02 03:04:05', '2026-01-02 03:04:05'),"+
+		" ('users', 'eve', '[]', '2026-01-02 03:04:05', '2026-01-02 03:04:05'), ('users', 'max', '{}', 'today', '2026-01-02 03:04:05');")
 	steps := chat(6)
 	for i, s := range steps {
 		f.checkpoint("t", "", s.id, s.parent, "msgpack", s.object(), `{"step":`+string(rune('0'+i))+`}`)
@@ -42,8 +45,23 @@ func TestRejectsRows(t *testing.T) {
 
 	dst := memory.New(memory.Options{})
 	src := open(t, f.path)
-	if n, err := src.Items(t.Context()); err != nil || n != 2 {
+	if n, err := src.CountItems(t.Context()); err != nil || n != 4 {
 		t.Errorf("%d items, %v", n, err)
+	}
+	var items []string
+	for it, err := range src.Items(t.Context(), nil) {
+		var r *transfer.Rejected
+		switch {
+		case err == nil:
+			items = append(items, it.Key)
+		case errors.As(err, &r) && r.What == "item" && r.Raw != nil:
+			items = append(items, r.Name)
+		default:
+			t.Error(err)
+		}
+	}
+	if want := []string{"ada", `"users" "bob"`, `"users" "eve"`, `"users" "max"`}; !slices.Equal(items, want) {
+		t.Errorf("items %q, want %q", items, want)
 	}
 	rep, rejected := copyTo(t, src, dst)
 	var got []string
@@ -149,7 +167,7 @@ func TestWAL(t *testing.T) {
 	src := open(t, f.path)
 	s := chat(4)[3]
 	f.checkpoint("t", "", s.id, s.parent, "msgpack", s.object(), "{}")
-	if n, err := src.Items(t.Context()); err != nil || n != 0 {
+	if n, err := src.CountItems(t.Context()); err != nil || n != 0 {
 		t.Errorf("%d items, %v", n, err)
 	}
 	if n, err := src.Count(t.Context()); err != nil || n != 3 {

@@ -24,9 +24,11 @@ import (
 
 // Source is an open file. It is a transfer.Source.
 type Source struct {
-	db       *sql.DB
-	tx       *sql.Tx
-	taskPath string // the column, or what stands for it
+	db          *sql.DB
+	tx          *sql.Tx
+	taskPath    string // the column, or what stands for it
+	checkpoints bool   // there are their tables
+	items       string // selects the items; "" if there is no table of them
 }
 
 // ErrForeign: the file has no tables of LangGraph's SQLite savers, or is no SQLite file.
@@ -90,19 +92,29 @@ func (s *Source) begin(ctx context.Context) error {
 		return err
 	}
 	columns := map[string]bool{}
-	for _, table := range []string{"checkpoints", "writes"} {
+	tables := map[string]bool{}
+	for _, table := range []string{"checkpoints", "writes", "store"} {
 		err := s.rows(ctx, func(scan func(...any) error) error {
 			var name string
 			if err := scan(&name); err != nil {
 				return err
 			}
-			columns[table+"."+name] = true
+			columns[table+"."+name], tables[table] = true, true
 			return nil
 		}, "SELECT name FROM pragma_table_info(?)", table)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrForeign, err)
 		}
 	}
+	if tables["store"] {
+		if err := s.beginItems(columns); err != nil {
+			return err
+		}
+		if !tables["checkpoints"] && !tables["writes"] {
+			return nil // a long-term store in a file of its own
+		}
+	}
+	s.checkpoints = true
 	for _, need := range []string{"checkpoints.thread_id", "checkpoints.checkpoint_ns", "checkpoints.checkpoint_id", "checkpoints.parent_checkpoint_id",
 		"checkpoints.type", "checkpoints.checkpoint", "checkpoints.metadata", "writes.thread_id", "writes.checkpoint_ns", "writes.checkpoint_id",
 		"writes.task_id", "writes.idx", "writes.channel", "writes.type", "writes.value"} {
@@ -143,24 +155,19 @@ func (s *Source) rows(ctx context.Context, each func(scan func(...any) error) er
 
 // Count is the number of checkpoints in the file.
 func (s *Source) Count(ctx context.Context) (n int, err error) {
-	err = s.tx.QueryRowContext(ctx, "SELECT count(*) FROM checkpoints").Scan(&n)
-	return n, err
-}
-
-// Items is the number of items of LangGraph's long-term store that the file also has. They are
-// not read.
-func (s *Source) Items(ctx context.Context) (n int, err error) {
-	err = s.tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'store'").Scan(&n)
-	if err != nil || n == 0 {
-		return 0, err
+	if !s.checkpoints {
+		return 0, nil
 	}
-	err = s.tx.QueryRowContext(ctx, "SELECT count(*) FROM store").Scan(&n)
+	err = s.tx.QueryRowContext(ctx, "SELECT count(*) FROM checkpoints").Scan(&n)
 	return n, err
 }
 
 // Tuples implements transfer.Source.
 func (s *Source) Tuples(ctx context.Context, sel transfer.Selection) iter.Seq2[*transfer.Tuple, error] {
 	return func(yield func(*transfer.Tuple, error) bool) {
+		if !s.checkpoints {
+			return
+		}
 		ids, err := s.threads(ctx, sel)
 		for _, id := range ids {
 			if err != nil {

@@ -28,6 +28,7 @@ rm -f "$here"/*.sqlite "$here"/*.sqlite-*
 "$work/v1/bin/python" "$here/record.py" old "$here/v1.sqlite"
 "$work/v2/bin/python" "$here/record.py" old "$here/v2.sqlite"
 for name in graphs v1 v2; do show "$name"; done
+"$work/new/bin/python" "$here/record_items.py" "$here/items.sqlite" >"$here/items.json"
 cp "$here/graphs.sqlite" "$work/graphs.sqlite"
 "$work/new/bin/python" "$here/record.py" resume "$work/graphs.sqlite" >"$here/graphs.resumed"
 cp "$here/record.mjs" "$work/js/"
