@@ -97,6 +97,16 @@ func Test(t *testing.T, v Vendor) {
 		}
 		same(t, got)
 	})
+	t.Run("no answer at once", func(t *testing.T) {
+		for _, none := range []Reply{{Body: "null"}, {Status: http.StatusNoContent}} {
+			s := Serve(none)
+			t.Cleanup(s.Close)
+			var e *model.ProviderError
+			if got, err := model.Call(t.Context(), v.New(t, s.URL, model.Retry{Retries: -1}, true), plain); !errors.As(err, &e) {
+				t.Errorf("status %d, body %q: %+v, error %v", none.Status, none.Body, got, err)
+			}
+		}
+	})
 	called := func(t *testing.T, m model.Model) {
 		t.Helper()
 		got, err := model.Call(t.Context(), m, Ask())

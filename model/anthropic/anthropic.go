@@ -161,6 +161,9 @@ func (m *Model) whole(ctx context.Context, body anthropic.MessageNewParams) (mes
 	if err != nil {
 		return message.Chunk{}, failure(err)
 	}
+	if res == nil { // the body is null, or there is none
+		return message.Chunk{}, model.Broken(provider, io.ErrUnexpectedEOF)
+	}
 	c := message.Chunk{Message: message.Message{Type: message.TypeAI, Blocks: []any{}}}
 	for i, part := range res.Content {
 		b, err := read(part.RawJSON())

@@ -143,7 +143,7 @@ func (m *Model) whole(ctx context.Context, body openai.ChatCompletionNewParams) 
 	if err != nil {
 		return message.Chunk{}, failure(err)
 	}
-	if len(res.Choices) == 0 {
+	if res == nil || len(res.Choices) == 0 { // nil if the body is null, or there is none
 		return message.Chunk{}, model.Broken(provider, io.ErrUnexpectedEOF)
 	}
 	said := res.Choices[0].Message
