@@ -53,7 +53,7 @@ func runConcurrently(graphs []*pregel.Graph, input any, at pregel.Address, cfg p
 		}
 	})
 	// If two have the thread, both wait: let them fail the test.
-	defer time.AfterFunc(5*time.Second, open).Stop()
+	defer time.AfterFunc(time.Minute, open).Stop()
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
@@ -260,7 +260,7 @@ func TestRunInsideOwnThread(t *testing.T) {
 	var own, other error
 	g = fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", func(ctx context.Context, v any) (any, error) {
 		if v == "outer" {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // it must not wait at all
+			ctx, cancel := context.WithTimeout(ctx, time.Minute) // it must not wait at all
 			defer cancel()
 			_, own = g.Invoke(ctx, pregel.Thread("t"), "inner", pregel.RunOptions{ConflictRetries: 3})
 			_, other = g.Invoke(ctx, pregel.Thread("u"), "inner")

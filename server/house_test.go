@@ -305,12 +305,16 @@ func (h *house) sees(got []frame, want ...string) {
 	}
 }
 
+// patience bounds every wait. It decides nothing but how long a failure takes: a busy machine takes
+// many seconds over what is quick.
+const patience = 2 * time.Minute
+
 // until waits for something that happens soon.
 func (h *house) until(what string, done func() bool) {
 	h.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			h.Fatalf("not in 20 s: %s", what)
+			h.Fatalf("not in %v: %s", patience, what)
 		}
 	}
 }

@@ -121,9 +121,9 @@ func TestKill(t *testing.T) {
 
 // streamThroughKills runs the graph on a thread several times, and resumes its streams.
 func streamThroughKills(t *testing.T, i int, where func() string) {
-	client := &http.Client{Timeout: 30 * time.Second}
+	client := &http.Client{Timeout: patience}
 	ctx := t.Context()
-	end := time.Now().Add(60 * time.Second)
+	end := time.Now().Add(2 * patience)
 	// try makes a request until a server answers it.
 	try := func(method, path, body string, header ...string) *http.Response {
 		for time.Now().Before(end) {

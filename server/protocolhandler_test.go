@@ -7,14 +7,13 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 )
 
 // heard are the events of protocol v2 of a thread behind since, as "number id method data", up
 // to the n-th that says that a run is over. Less is a failure.
 func (h *house) heard(thread string, since, n int) (out []string) {
 	h.Helper()
-	ctx, cancel := context.WithTimeout(h.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(h.Context(), patience)
 	defer cancel()
 	res, err := h.request(ctx, "POST", "/threads/"+thread+"/stream/events", object{"channels": []string{"values", "lifecycle", "input"}, "since": since})
 	if err != nil {
@@ -102,7 +101,7 @@ func TestProtocolStreamEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			res, err := h.request(ctx, "POST", "/threads/"+someID+"/stream/events", object{"channels": []string{"lifecycle"}})
 			if err != nil {

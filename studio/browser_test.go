@@ -70,7 +70,7 @@ func open(t testing.TB, base string) *tab {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("the browser does not start: %v", err)
 	}
-	ctx, cancelTime := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancelTime := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancelTime)
 	p := &tab{t: t, ctx: ctx, url: base}
 	err := chromedp.Listen(ctx, func(ev any) {
@@ -167,7 +167,7 @@ func (p *tab) fill(selector, text string) {
 // see waits until a condition, an expression of the page, is true.
 func (p *tab) see(what, condition string) {
 	p.t.Helper()
-	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+condition+")", chromedp.WithPollingTimeout(20*time.Second)))
+	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+condition+")", chromedp.WithPollingTimeout(time.Minute)))
 	if err != nil {
 		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.body.innerText`))
 		p.save()

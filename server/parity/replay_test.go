@@ -92,7 +92,7 @@ func readScenario(t *testing.T, file string) (out []line) {
 }
 
 // patience bounds every wait of a replay. It decides nothing but how long a failure takes.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // player plays a scenario against stele.
 type player struct {

@@ -125,7 +125,7 @@ func (b *blockFS) again() error {
 
 // unmount waits until whatever used the file system a moment ago has let go.
 func (b *blockFS) unmount() error {
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		err := unix.Unmount(b.dir, 0)
 		if err == nil {
 			return nil
