@@ -292,7 +292,10 @@ func TestRollback(t *testing.T) {
 // after it took the answer does not answer the next question with it.
 func TestAnswers(t *testing.T) {
 	h := newHouse(t)
-	h.queue = must(runs.NewLocal(t.Context(), must(store.NewMemory(store.Options{})), runs.LocalOptions{LeaseTime: 300 * time.Millisecond}))
+	var ahead atomic.Int64 // of the clock
+	const lease = time.Minute
+	clock := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	h.queue = must(runs.NewLocal(t.Context(), must(store.NewMemory(store.Options{})), runs.LocalOptions{LeaseTime: lease, Clock: clock}))
 	h.add("g", func(ctx context.Context, _ []string) (string, error) {
 		one, err := pregel.AskFor[string](ctx, "one?")
 		if err != nil {
@@ -301,7 +304,7 @@ func TestAnswers(t *testing.T) {
 		two, err := pregel.AskFor[string](ctx, "two?")
 		return one + two, err
 	})
-	q := &silent{Queue: h.queue}
+	q := &silent{Queue: h.queue, died: func() { ahead.Add(int64(lease)) }}
 	w := h.worker()
 	w.Queue = q
 	h.start(w)
@@ -326,10 +329,12 @@ func TestAnswers(t *testing.T) {
 type silent struct {
 	runs.Queue
 	lost atomic.Bool
+	died func() // waits until the claim is void
 }
 
 func (q *silent) Finish(ctx context.Context, c runs.Claim, o runs.Outcome) error {
 	if q.lost.Swap(false) {
+		q.died()
 		return runs.ErrFenced
 	}
 	return q.Queue.Finish(ctx, c, o)
