@@ -74,7 +74,8 @@ func (d *dumper) mark() error {
 		return err
 	}
 	for _, s := range slots {
-		e := DumpEntry{Offset: s.Offset, Size: max(0, min(wal.MarkSlotSize, d.size-s.Offset)), Kind: "slot"}
+		begin := min(s.Offset, d.size) // the file may have been cut before it
+		e := DumpEntry{Offset: begin, Size: min(wal.MarkSlotSize, d.size-begin), Kind: "slot"}
 		switch {
 		case s.Valid:
 			e.field("seq", s.Seq)
