@@ -179,19 +179,37 @@ test("a server elsewhere, and its token", async () => {
 test("a server elsewhere with TLS", async () => {
   const dir = directory();
   fs.mkdirSync(dir);
-  const [key, cert, token] = ["key.pem", "cert.pem", "token"].map((name) => path.join(dir, name)) as [string, string, string];
-  const names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"];
-  execFileSync("openssl", ["req", "-x509", "-newkey", "rsa:2048", "-nodes", ...names, "-keyout", key, "-out", cert], { stdio: "ignore" });
+  const certificate = (name: string): [key: string, file: string] => {
+    const [key, file] = [path.join(dir, `${name}-key.pem`), path.join(dir, `${name}.pem`)];
+    const names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"];
+    execFileSync("openssl", ["req", "-x509", "-newkey", "rsa:2048", "-nodes", ...names, "-keyout", key, "-out", file], { stdio: "ignore" });
+    return [key, file];
+  };
+  const [[key, cert], [, stranger], token] = [certificate("server"), certificate("stranger"), path.join(dir, "token")];
   fs.writeFileSync(token, "right");
   const args = ["serve", path.join(dir, "store"), "--listen", "tls:127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--token-file", token];
   const server = spawn(binary(), args, { stdio: ["ignore", "pipe", "ignore"] });
   const line = await new Promise<string>((resolve) => server.stdout.once("data", (data) => resolve(String(data))));
   const url = line.replace(/^ready tls:127\.0\.0\.1/, "tls:localhost").trim();
-  await using stranger = SteleSaver.fromUrl(url, { token: "right" });
-  await expect(stranger.setup()).rejects.toThrow(/no TLS with tls:localhost/);
-  await using saver = SteleSaver.fromUrl(url, { token: "right", tls: { ca: fs.readFileSync(cert) } });
+  const tls = { ca: fs.readFileSync(cert) };
+  const numbered = url.replace("localhost", "127.0.0.1"); // a name that is not in the certificate
+  for (const [at, options] of [[url, {}], [url, { tls: { ca: fs.readFileSync(stranger) } }], [numbered, { tls }]] as const) {
+    // Nothing is asked again: a minute would be over before it failed.
+    await using refused = SteleSaver.fromUrl(at, { token: "right", connectTimeout: 60_000, ...options });
+    await expect(refused.setup()).rejects.toThrow(/no TLS with tls:/);
+  }
+  for (const wrong of [{}, { token: "wrong" }]) {
+    await using refused = SteleSaver.fromUrl(url, { tls, ...wrong });
+    await expect(refused.setup()).rejects.toThrow(AuthError);
+  }
+  await using plain = SteleSaver.fromUrl(url.replace("tls:", "tcp:"), { token: "right", connectTimeout: 50 });
+  await expect(plain.setup()).rejects.toThrow(SteleConnectionError);
+  await using saver = SteleSaver.fromUrl(url, { token: "right", tls });
   await saver.put(at("t"), checkpoint("c", { x: "x".repeat(1 << 20) }), meta, { x: 1 });
   expect(await saver.getTuple(at("t"))).toBeDefined();
+  await using store = SteleStore.fromUrl(url, { token: "right", tls });
+  await store.put(["a"], "k", { v: 1 });
+  expect((await store.get(["a"], "k"))?.value).toEqual({ v: 1 });
   server.kill("SIGKILL");
 });
 
