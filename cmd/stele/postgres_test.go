@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -18,7 +19,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/savertest"
 	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/wire"
 )
@@ -245,6 +249,45 @@ func TestThereAndBack(t *testing.T) {
 		if there, back := exported(t, in(name)), exported(t, in(name+".back")); there != back {
 			t.Errorf("%s: the store\n%s\nwhat came back\n%s", name, there, back)
 		}
+	}
+}
+
+// withoutErase is a client of a store that has no Erase; see TestServePostgres.
+type withoutErase struct {
+	saver.Saver
+	saver.Coordinator
+	saver.ThreadManager
+	saver.Retainer
+	io.Closer
+}
+
+// TestServePostgresKit: a database at the other end of a wire has every behaviour of savers
+// that package postgres has. The cases share a server, and each finds its tables empty.
+func TestServePostgresKit(t *testing.T) {
+	url, _ := postgresServer(t)
+	s := serve(t, "--postgres", url, "--setup", "--listen", "unix:"+filepath.Join(t.TempDir(), "sock"))
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	rows, _ := conn.Query(t.Context(), `SELECT format('DELETE FROM %I', tablename) FROM pg_tables WHERE schemaname = 'public' AND tablename NOT LIKE '%migrations'`)
+	empty, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(empty) < 10 {
+		t.Fatalf("tables: %q, %v", empty, err)
+	}
+	savertest.RunWith(t, func(t *testing.T) saver.Saver {
+		if _, err := conn.Exec(t.Context(), strings.Join(empty, "; ")); err != nil {
+			t.Fatal(err)
+		}
+		c := dial(t, s.address, "")
+		return withoutErase{c, c, c, c, c}
+	}, savertest.Options{
+		Without: []savertest.Power{savertest.PowerEraser},
+		Except:  map[string]string{"values/names of every kind": "text columns hold UTF-8 without U+0000; other names are refused"},
+	})
+	if errs, code := s.end(); code != 0 {
+		t.Errorf("exit code %d, %s", code, errs)
 	}
 }
 
