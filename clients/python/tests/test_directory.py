@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import operator
 import os
 import shutil
 import signal
@@ -13,12 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from conftest import end_server, kill_server, server_pid, stele
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
 
 from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver, errors
 from langgraph.store.stele import AsyncSteleStore, SteleStore
@@ -315,17 +318,22 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run([umount, "-l", str(tmp_path)], check=True)
 
 
+def fill(disk: Path, leave: int = 0) -> Path:
+    """Fills a file system until so many bytes are free. Returns the file to remove."""
+    ballast = disk / "ballast"
+    with ballast.open("wb") as file, pytest.raises(OSError, match="space"):
+        while True:
+            file.write(b"x" * (1 << 20))
+            file.flush()
+    os.truncate(ballast, ballast.stat().st_size - leave)
+    return ballast
+
+
 async def test_a_full_disk(small_disk: Path) -> None:
     directory = small_disk / "d"
     with SteleSaver.from_dir(directory) as saver, SteleStore.from_dir(directory) as st:
         put(saver, value="before")
-        with (
-            (small_disk / "ballast").open("wb") as ballast,
-            pytest.raises(OSError, match="space"),
-        ):
-            while True:
-                ballast.write(b"x" * (1 << 20))
-                ballast.flush()
+        ballast = fill(small_disk)
         done = 1
         with pytest.raises(errors.DiskFullError, match="Make room"):
             while True:
@@ -338,9 +346,69 @@ async def test_a_full_disk(small_disk: Path) -> None:
         with pytest.raises(errors.DiskFullError):
             st.put(("a",), "k", {"a": os.urandom(1 << 20)})
         assert len(list(saver.list(config()))) == done
-        (small_disk / "ballast").unlink()
+        ballast.unlink()
         put(saver, value="after")
         assert len(list(saver.list(config()))) == done + 1
+    assert stele("verify", directory).returncode == 0
+
+
+async def test_a_disk_that_is_full_in_the_middle_of_a_write(small_disk: Path) -> None:
+    """The server has room to begin with, and the system has none to end with."""
+    directory = small_disk / "d"
+    async with AsyncSteleSaver.from_dir(directory) as asaver:
+        with SteleSaver.from_dir(directory) as saver:
+            put(saver, value="before")
+            ballast = fill(small_disk, leave=12 << 20)
+            large = os.urandom(20 << 20)
+            for _ in range(3):
+                with pytest.raises(errors.DiskFullError, match="Make room"):
+                    put(saver, value=large)
+                with pytest.raises(errors.DiskFullError, match="Make room"):
+                    await asaver.aput_writes(
+                        config(checkpoint_id="1"), [("a", large)], "task"
+                    )
+            pid = server_pid(directory)
+            put(saver, value="between")
+            ballast.unlink()
+            put(saver, value=large)
+            values = [t.checkpoint["channel_values"]["a"] for t in saver.list(config())]
+            assert values == [large, "between", "before"]
+            assert server_pid(directory) == pid, "no server died of it"
+    assert stele("verify", directory).returncode == 0
+
+
+def test_a_graph_on_a_full_disk(small_disk: Path) -> None:
+    """It stops with what to do, and goes on where it was when there is room."""
+
+    class State(TypedDict):
+        log: Annotated[list[str], operator.add]
+
+    large = os.urandom(1 << 20).hex()
+    ballast: list[Path] = []
+
+    def first(state: State) -> State:
+        if not ballast:
+            ballast.append(fill(small_disk))
+        return {"log": [large]}
+
+    def second(state: State) -> State:
+        return {"log": ["second"]}
+
+    directory = small_disk / "d"
+    with SteleSaver.from_dir(directory) as saver:
+        graph = (
+            StateGraph(State)
+            .add_sequence([first, second])
+            .add_edge(START, "first")
+            .compile(checkpointer=saver)
+        )
+        thread: Any = config()
+        with pytest.raises(errors.DiskFullError, match="Make room"):
+            graph.invoke({"log": ["input"]}, thread, durability="sync")
+        state = graph.get_state(thread)
+        assert (state.values, state.next) == ({"log": ["input"]}, ("first",))
+        ballast[0].unlink()
+        assert graph.invoke(None, thread) == {"log": ["input", large, "second"]}
 
 
 def test_tokens_and_tcp(

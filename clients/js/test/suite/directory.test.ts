@@ -1,6 +1,7 @@
 /** The life of a directory's server, and input that is wrong. */
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import * as path from "node:path";
 import {
@@ -8,6 +9,7 @@ import {
   BinaryNotFoundError,
   DirectoryError,
   DirectoryLockedError,
+  DiskFullError,
   InvalidArgumentError,
   SteleConnectionError,
   SteleSaver,
@@ -152,6 +154,65 @@ test("a program that is missing, or is another one", async () => {
   await expect(missing.setup()).rejects.toThrow(BinaryNotFoundError);
   await using other = SteleSaver.fromDir(directory(), { binary: process.execPath });
   await expect(other.setup()).rejects.toThrow(DirectoryError);
+});
+
+/** small is a file system of 48 MB that a test may fill; undefined where nobody may mount one. */
+function small(): string | undefined {
+  const dir = directory();
+  fs.mkdirSync(dir);
+  const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=48m", "stele", dir]).status === 0;
+  return mounted ? dir : undefined;
+}
+
+/** fill fills a file system until so many bytes are free. It returns the file to remove. */
+function fill(disk: string, leave = 0): string {
+  const ballast = path.join(disk, "ballast");
+  const fd = fs.openSync(ballast, "w");
+  expect(() => {
+    for (const block = new Uint8Array(1 << 20); ; ) fs.writeSync(fd, block);
+  }).toThrow(/space/);
+  fs.ftruncateSync(fd, fs.fstatSync(fd).size - leave);
+  fs.closeSync(fd);
+  return ballast;
+}
+
+test("a full disk", async (context) => {
+  const disk = small();
+  if (disk === undefined) return context.skip("may not mount");
+  const dir = path.join(disk, "store");
+  try {
+    await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });
+    await using store = SteleStore.fromDir(dir, { idleExit: 500 });
+    const put = (id: number, bytes: number): Promise<unknown> =>
+      saver.put(at("t"), checkpoint(`c${id}`, { x: randomBytes(bytes) }), meta, { x: 1 });
+    await put(0, 1);
+    // The server has room to begin with, and the system has none to end with.
+    const ballast = fill(disk, 12 << 20);
+    for (let n = 0; n < 3; n++) {
+      await expect(put(1, 20 << 20)).rejects.toThrow(DiskFullError);
+      await expect(put(1, 20 << 20)).rejects.toThrow(/Make room/);
+    }
+    await put(1, 1);
+    fs.rmSync(ballast);
+    const all = fill(disk);
+    let done = 2;
+    const more = async (): Promise<void> => {
+      for (;; done++) await put(done, 1 << 20);
+    };
+    await expect(more()).rejects.toThrow(DiskFullError);
+    await expect(saver.putWrites(at("t", { checkpoint_id: "c0" }), [["x", randomBytes(1 << 20)]], "task")).rejects.toThrow(DiskFullError);
+    await expect(store.put(["a"], "k", { x: randomBytes(1 << 20).toString("hex") })).rejects.toThrow(DiskFullError);
+    fs.rmSync(all);
+    await put(done++, 1 << 20);
+    const found = [];
+    for await (const tuple of saver.list(at("t"))) found.push(tuple.checkpoint.id);
+    expect(found).toHaveLength(done);
+    expect(await store.get(["a"], "k")).toBeNull();
+    expect(spawnSync(binary(), ["verify", dir]).status).toBe(0);
+  } finally {
+    kill(dir);
+    spawnSync("umount", ["-l", disk]);
+  }
 });
 
 test("a server elsewhere, and its token", async () => {
