@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the wheel of this machine, installs it into an environment, and runs the tests on
 # it: the client's own, LangGraph's conformance suite, LangGraph's own tests. It needs Go,
-# Python 3.11 and a package index, and writes nothing into the tree.
+# Python 3.11, a package index, and Node with npm for one test, and writes nothing into the tree.
 #
 #   STELE_CLIENT_PYTHON  interpreter for the environment (default: python3.11)
 #   STELE_CLIENT_VENV    environment to use and keep; made there if absent
@@ -32,6 +32,15 @@ venv=${STELE_CLIENT_VENV:-$work/venv}
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$here/tests/requirements.txt"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$work"/wheels/*.whl
+
+# The client for JavaScript, for the graph that goes through all languages.
+if command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
+	cp -r "$here/../js" "$work/js"
+	(cd -- "$work/js" && npm install --no-audit --no-fund --loglevel=error && node build.mjs --no-binaries)
+	export STELE_CLIENT_JS="$work/js"
+else
+	echo "NOT RUN: the hand-over to JavaScript, which needs Node 20 and npm"
+fi
 
 "$venv/bin/ruff" format --check --quiet "$here"
 "$venv/bin/ruff" check --quiet "$here"

@@ -1,15 +1,17 @@
-"""A graph that is started in Python, continued in Go, and ended in Python.
+"""A graph that goes from Python to Go, to JavaScript, and back.
 
-Its names are those of wire/internal/handover. `stele verify` and `stele backup` look at
-the store while it is served.
+Its names are those of wire/internal/handover and of clients/js/test/suite/handover.mjs.
+`stele verify` and `stele backup` look at the store while it is served.
 """
 
 from __future__ import annotations
 
 import json
 import operator
+import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,3 +118,80 @@ def test_python_go_python(handover: Path, directory: Path, tmp_path: Path) -> No
         assert g.get_state(config).next == ()
         steps = [s.metadata["step"] for s in g.get_state_history(config)]
         assert steps == list(range(len(steps) - 2, -2, -1))
+
+
+@pytest.fixture(scope="session")
+def javascript() -> Path:
+    """The program in JavaScript, in a built client: `npm install && npm run build`."""
+    root = Path(os.environ.get("STELE_CLIENT_JS") or WIRE.parent / "clients" / "js")
+    if shutil.which("node") is None or not (root / "dist").exists():
+        pytest.skip("needs Node and the built client for JavaScript")
+    return root / "test" / "suite" / "handover.mjs"
+
+
+def test_python_go_javascript_python(
+    handover: Path, javascript: Path, directory: Path, tmp_path: Path
+) -> None:
+    config: Any = {"configurable": {"thread_id": "t"}}
+    url = f"unix:{directory}/serve.sock"
+
+    def run(*command: object) -> list[Any]:
+        done = subprocess.run(
+            [*map(str, command)], capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def in_javascript(*calls: Any) -> list[Any]:
+        return run("node", javascript, url, "t", json.dumps(calls))
+
+    def state(log: list[str], answer: str, confirmed: str) -> Any:
+        return {"log": log, "answer": answer, "confirmed": confirmed}
+
+    with SteleSaver.from_dir(directory) as saver, ThreadPoolExecutor(2) as beside:
+        g = graph(saver)
+        first = g.invoke({"log": ["start"]}, config)
+        (second,) = run(handover, url, "t", "yes")
+        assert second["questions"] == ["Is it right?"]
+        log = [*first["log"], "go 0", "go 1", "go 2"]
+
+        # The question that Go asked is answered in JavaScript, which ends the run, and
+        # has one of its own with Sends, a subgraph and both questions.
+        looks = [
+            beside.submit(stele, "verify", directory),
+            beside.submit(stele, "backup", directory, tmp_path / "backup"),
+        ]
+        calls = in_javascript(
+            {"resume": "it is"},
+            {"input": {"log": ["again"]}},
+            {"resume": "yes again"},
+            {"resume": "still"},
+        )
+        assert [look.result().returncode for look in looks] == [0, 0]
+        worked = ["javascript 0", "javascript 1", "javascript 2"]
+        half, whole = [*log, "again", *worked], [*log, "again", *worked, *worked]
+        assert calls == [
+            {"state": state(log, "yes", "it is"), "questions": []},
+            {"state": state(half, "yes", "it is"), "questions": ["May I?"]},
+            {
+                "state": state(whole, "yes again", "it is"),
+                "questions": ["Is it right?"],
+            },
+            {"state": state(whole, "yes again", "still"), "questions": []},
+        ]
+
+        # Python goes on with what JavaScript left, and JavaScript ends Python's run.
+        assert g.get_state(config).values == state(whole, "yes again", "still")
+        third = g.invoke({"log": ["python"]}, config)
+        worked = ["python 0", "python 1", "python 2"]
+        assert third["log"] == [*whole, "python", *worked]
+        g.invoke(Command(resume="sure"), config)
+        (last,) = in_javascript({"resume": "right"})
+        log = [*whole, "python", *worked, *worked]
+        assert last == {"state": state(log, "sure", "right"), "questions": []}
+        found = g.get_state(config)
+        assert (found.values, found.next) == (state(log, "sure", "right"), ())
+        steps = [s.metadata["step"] for s in g.get_state_history(config)]
+        assert steps == list(range(len(steps) - 2, -2, -1))
+    assert stele("verify", tmp_path / "backup").returncode == 0
+    assert stele("verify", directory).returncode == 0
