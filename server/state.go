@@ -125,6 +125,13 @@ func (c *call) touch(id string) error {
 	return c.threads.put(c.ctx, id, t)
 }
 
+// listedState is a state of a history without values. It has no tasks, so it says by itself
+// how far the thread was at the checkpoint.
+type listedState struct {
+	*pregeljson.ThreadState
+	Status saver.Status `json:"stele_status,omitempty"`
+}
+
 // history answers with states of a thread, newest first. If values is false, they are as
 // they are stored, and have none: a long history is listed without reading its values.
 func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) error {
@@ -132,7 +139,7 @@ func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) er
 	if err != nil {
 		return err
 	}
-	states := []*pregeljson.ThreadState{}
+	states := []any{}
 	g, ok := c.cfg.Graphs[t.graph()]
 	if !ok || !values {
 		query := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(at.Namespace), CheckpointID: at.CheckpointID, Before: q.Before, Filter: q.Filter, Limit: q.Limit}
@@ -148,10 +155,12 @@ func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) er
 			if err != nil {
 				return err
 			}
-			if !values {
-				st.Values = nil
+			if values {
+				states = append(states, st)
+				continue
 			}
-			states = append(states, st)
+			st.Values = nil
+			states = append(states, listedState{st, statusAt(tuple)})
 		}
 	} else {
 		for snapshot, err := range g.GetStateHistory(c.ctx, at, q) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
@@ -147,6 +148,21 @@ func rawState(tuple *saver.Tuple, status saver.Status, values bool) (*pregel.Sta
 	}
 	st.Values = all
 	return st, nil
+}
+
+// statusAt is how far a thread was at a checkpoint: its status while this was the newest one.
+// What a task wrote counts as one call, so a question stays one when it is answered.
+func statusAt(tuple *saver.Tuple) saver.Status {
+	var calls []rules.WriteCall
+	for all := tuple.PendingWrites; len(all) > 0; { // they are ordered by task
+		task, n := all[0].TaskID, 0
+		var channels []string
+		for ; n < len(all) && all[n].TaskID == task; n++ {
+			channels = append(channels, all[n].Channel)
+		}
+		calls, all = append(calls, rules.NewWriteCall(task, channels)), all[n:]
+	}
+	return rules.StatusOf(tuple.Note, calls)
 }
 
 func addressOf(cfg saver.Config) pregel.Address {

@@ -58,6 +58,16 @@ const (
 
 var threadStatus = oneOf(idle, busy, interrupted, failed)
 
+// steleStatuses are what the extension stele_status tells of a thread, and selects by. They are
+// the statuses of savers, which tell a thread that waits from one whose run was cut off:
+// LangGraph calls both interrupted. Any selects every thread.
+var steleStatuses = []string{anyStatus, string(saver.StatusDone), string(saver.StatusWaiting), string(saver.StatusFailed), string(saver.StatusUnfinished), runningStatus}
+
+const (
+	anyStatus     = "any"
+	runningStatus = "running"
+)
+
 // standing is how far a thread is.
 type standing struct {
 	status string
@@ -131,6 +141,20 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 	return at, nil
 }
 
+// stele is how far the thread is, one of steleStatuses; "" if nothing says so: nothing has run,
+// or a program that leaves no notes has.
+func (at standing) stele() string {
+	switch {
+	case at.status == busy:
+		return runningStatus
+	case at.status == failed:
+		return string(saver.StatusFailed)
+	case at.state == nil:
+		return ""
+	}
+	return string(at.state.Status)
+}
+
 // cancelled is what a run that was cancelled ends with.
 var cancelled = pregeljson.Failure{Error: "UserInterrupt", Message: "interrupt requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
 
@@ -171,6 +195,9 @@ func (c *call) show(t thread) error {
 	m, err := c.Server.shown(t, at)
 	if err != nil {
 		return err
+	}
+	if strings.Contains(c.query("include"), "stele_status") {
+		m["stele_status"] = at.stele()
 	}
 	if t.TTL != nil && strings.Contains(c.query("include"), "ttl") {
 		m["ttl"] = map[string]any{"strategy": t.TTL.Strategy, "ttl_minutes": t.TTL.Minutes, "expires_at": stamped(at.at.Add(t.TTL.duration()))}
@@ -477,7 +504,11 @@ var threadOrder = sorting[foundThread]{
 // depends on it.
 func (c *call) findThreads() (found []foundThread, complete bool, err error) {
 	ids, metadata, values, status := c.body.texts("ids"), c.body.object("metadata"), c.body.object("values"), c.body.text("status")
-	complete = values != nil || status != "" || slices.Contains([]string{"status", "updated_at", "state_updated_at"}, c.body.text("sort_by"))
+	stele := c.body.text("stele_status")
+	if stele == anyStatus {
+		stele = ""
+	}
+	complete = values != nil || status != "" || stele != "" || slices.Contains([]string{"status", "updated_at", "state_updated_at"}, c.body.text("sort_by"))
 	consider := func(t thread) error {
 		if t.Temporary || !c.grant.admits(t.Metadata) || metadata != nil && !contains(t.Metadata, metadata) {
 			return nil
@@ -490,7 +521,7 @@ func (c *call) findThreads() (found []foundThread, complete bool, err error) {
 			if f.at, err = c.standing(c.ctx, t); err != nil {
 				return err
 			}
-			if status != "" && f.at.status != status {
+			if status != "" && f.at.status != status || stele != "" && f.at.stele() != stele {
 				return nil
 			}
 			if values != nil {
@@ -567,6 +598,9 @@ func searchThreads(c *call) error {
 			if m["extracted"], err = extracted(m, paths); err != nil {
 				return err
 			}
+		}
+		if c.body["stele_status"] != nil {
+			m["stele_status"] = f.at.stele()
 		}
 		if c.body["select"] != nil && m["extracted"] != nil {
 			c.body["select"] = append(slices.Clone(c.body["select"].([]any)), "extracted")

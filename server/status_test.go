@@ -1,0 +1,78 @@
+package server_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+)
+
+// TestSteleStatus: stele_status tells how far a thread is, and was at each checkpoint, in the
+// words of savers: a thread whose run was cut off is not one that waits.
+func TestSteleStatus(t *testing.T) {
+	h := newHouse(t)
+	run := func(graph string) string {
+		id := h.thread()
+		h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": graph, "input": object{"text": "x"}})
+		return id
+	}
+	want := map[string]string{run("simple"): "done", run("asker"): "waiting", run("error"): "failed", h.thread(): ""}
+	ctx, cancel := context.WithCancel(t.Context())
+	h.gate <- struct{}{} // x ends, and y is cut off
+	go func() {
+		for len(h.gate) > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	if _, err := h.graphs(h.disk)["slow"].Invoke(ctx, pregel.Thread("cut"), object{"text": "x"}); err == nil {
+		t.Fatal("the run was not cut off")
+	}
+	want["cut"] = "unfinished"
+	busy := h.thread()
+	h.ok("POST", "/threads/"+busy+"/runs", object{"assistant_id": "slow", "input": object{"text": "x"}})
+	want[busy] = "running"
+
+	if info := h.ok("GET", "/info", nil).sub("stele"); info.object()["thread_status"] != true {
+		t.Errorf("%s", info.text)
+	}
+	all := h.ok("POST", "/threads/search", object{"stele_status": "any", "limit": 100}).json.([]any)
+	if len(all) != len(want) {
+		t.Errorf("%d of %d threads", len(all), len(want))
+	}
+	for _, th := range all {
+		if id, got := th.(object)["thread_id"].(string), th.(object)["stele_status"]; got != want[id] {
+			t.Errorf("thread %s: %v, want %q", id, got, want[id])
+		}
+	}
+	for id, status := range want {
+		if got := h.ok("GET", "/threads/"+id+"?include=stele_status", nil).text1("stele_status"); got != status {
+			t.Errorf("thread %s: %q, want %q", id, got, status)
+		}
+		if _, ok := h.ok("GET", "/threads/"+id, nil).object()["stele_status"]; ok {
+			t.Error("the status was not asked for")
+		}
+		if status == "" {
+			continue
+		}
+		found := h.ok("POST", "/threads/search", object{"stele_status": status}).json.([]any)
+		if len(found) != 1 || found[0].(object)["thread_id"] != id {
+			t.Errorf("%s: %v, want %s", status, found, id)
+		}
+		h.equal(h.ok("POST", "/threads/count", object{"stele_status": status}), "1")
+	}
+	h.refused(422, "POST", "/threads/search", object{"stele_status": "interrupted"})
+
+	for id, status := range want {
+		for i, st := range h.ok("POST", "/threads/"+id+"/history", object{"limit": 100, "values": false}).json.([]any) {
+			want := "unfinished"
+			if i == 0 && status != "running" {
+				want = status
+			}
+			if got := st.(object)["stele_status"]; got != want {
+				t.Errorf("thread %s, checkpoint %d: %v, want %q", id, i, got, want)
+			}
+		}
+	}
+}
