@@ -110,6 +110,7 @@ func TestFailure(t *testing.T) {
 		p.says("The run failed")
 		p.says("the model is not there")
 		p.see("the failed task", `document.querySelector(".task.failed[open]")?.innerText.includes("the model is not there")`)
+		p.see("its dot", `document.querySelector(".history .row .stand.failed")`)
 		p.show("#/threads?status=error")
 		p.see("the thread among those that failed", `document.querySelector(".threads .row")?.href.endsWith(`+quote(made.ID)+`)`)
 	})
@@ -311,11 +312,58 @@ func TestOtherSite(t *testing.T) {
 }
 
 // axe finds nothing on any screen, in light and in dark.
-func TestAccessible(t *testing.T) {
-	axe, err := os.ReadFile(cmp.Or(os.Getenv("STELE_AXE"), "web/node_modules/axe-core/axe.min.js"))
+// A thread whose run was cut off is not one that waits for an answer, though LangGraph calls
+// both interrupted.
+func TestStatuses(t *testing.T) {
+	chromium(t)
+	axe := axe(t)
+	onStele(t, func(t *testing.T, b backend, base string) {
+		waiting := b.thread(t, "statuses")
+		var cut struct {
+			ID string `json:"thread_id"`
+		}
+		b.call(t, "POST", "/threads", map[string]any{}, &cut)
+		var run struct {
+			ID string `json:"run_id"`
+		}
+		b.call(t, "POST", "/threads/"+cut.ID+"/runs", map[string]any{"assistant_id": "mail", "input": map[string]any{"messages": []any{map[string]any{"role": "user", "content": "think for ever"}}}}, &run)
+		p := open(t, base)
+		among := func(status, thread, not string) {
+			t.Helper()
+			p.do(js(`{ const e = document.querySelector(".bar select"); e.value = ` + quote(status) + `; e.dispatchEvent(new Event("change", {bubbles: true})) }`))
+			p.see(status+" threads alone", `document.querySelector(".threads .row") && [...document.querySelectorAll(".threads .row .status")].every(s => s.innerText === `+quote(status)+`)`)
+			p.see("the thread among them", `((all) => all.some(a => a.href.endsWith(`+quote(thread)+`)) && !all.some(a => a.href.endsWith(`+quote(not)+`)))([...document.querySelectorAll(".threads .row")])`)
+		}
+		p.see("the filter", `document.querySelector(".bar select")`)
+		among("running", cut.ID, waiting)
+		b.call(t, "POST", "/threads/"+cut.ID+"/runs/"+run.ID+"/cancel?wait=true&action=interrupt", map[string]any{}, nil)
+		among("unfinished", cut.ID, waiting)
+		for _, scheme := range []string{"light", "dark"} {
+			p.do(emulate(scheme), chromedp.Reload())
+			p.see("the list", `document.querySelector(".threads .row .status.unfinished")`)
+			p.check(axe, scheme+" unfinished threads")
+		}
+		among("waiting", waiting, cut.ID)
+		p.show("#/threads?status=interrupted") // a link from before
+		p.see("the same", `document.querySelector(".bar select").value === "waiting" && document.querySelector(".threads .row")`)
+		p.show("#/threads/" + cut.ID)
+		p.see("its status", `document.querySelector(".thread .bar .status")?.innerText === "unfinished"`)
+		p.see("its history", `document.querySelector(".history .row .stand.unfinished")`)
+	})
+}
+
+// axe is the script that finds what people with disabilities cannot use.
+func axe(t *testing.T) string {
+	t.Helper()
+	script, err := os.ReadFile(cmp.Or(os.Getenv("STELE_AXE"), "web/node_modules/axe-core/axe.min.js"))
 	if err != nil {
 		missing(t, "NOT TESTED: accessibility. Run npm ci in studio/web for axe-core")
 	}
+	return string(script)
+}
+
+func TestAccessible(t *testing.T) {
+	axe := axe(t)
 	onEach(t, func(t *testing.T, b backend, base string) {
 		thread := b.thread(t, "# a title\n\n- a list")
 		b.call(t, "PUT", "/store/items", map[string]any{"namespace": []string{"a"}, "key": "k", "value": map[string]any{"v": 1}}, nil)
@@ -328,22 +376,22 @@ func TestAccessible(t *testing.T) {
 				if strings.Contains(hash, thread) {
 					p.says("A question waits")
 				}
-				p.check(string(axe), scheme+" "+hash)
+				p.check(axe, scheme+" "+hash)
 			}
 			var own bool
 			if p.eval(`[...document.querySelectorAll(".top nav a")].some(a => a.innerText === "Health")`, &own); own {
 				p.show("#/runs")
 				p.see("the runs", `document.querySelector("tbody tr")`)
-				p.check(string(axe), scheme+" runs")
+				p.check(axe, scheme+" runs")
 				p.show("#/health")
 				p.says("Free on the device")
-				p.check(string(axe), scheme+" health")
+				p.check(axe, scheme+" health")
 			}
 			p.show("#/threads/" + thread)
 			p.says("A question waits")
 			p.click("Send input")
 			p.see("the dialog", `document.querySelector("dialog[open]")`)
-			p.check(string(axe), scheme+" dialog")
+			p.check(axe, scheme+" dialog")
 			p.do(chromedp.KeyEvent(kb.Escape))
 			p.see("no dialog", `!document.querySelector("dialog")`)
 		}

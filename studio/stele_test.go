@@ -30,8 +30,12 @@ type mail struct {
 // modelWorks mends the model of those who ask it to fail.
 var modelWorks atomic.Bool
 
-func talk(_ context.Context, s *mail) (graph.Update, error) {
+func talk(ctx context.Context, s *mail) (graph.Update, error) {
 	last := s.Messages[len(s.Messages)-1]
+	if strings.Contains(last.Text(), "think for ever") {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
 	if last.Type == message.TypeTool {
 		done := message.AI("**Done.** The mail is on its way.")
 		done.Usage = &message.Usage{InputTokens: 10, OutputTokens: 12, TotalTokens: 22}

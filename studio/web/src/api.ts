@@ -58,6 +58,7 @@ export interface ThreadSearch {
   limit: number;
   offset: number;
   status?: string;
+  stele_status?: string;
   metadata?: Fields;
   ids?: string[];
   sort_by?: string;
@@ -74,7 +75,8 @@ export const api = {
 
   threads: (q: ThreadSearch, signal?: AbortSignal) =>
     json<Thread[]>("POST", "/threads/search", q as unknown as Json, signal),
-  thread: (id: string) => json<Thread>("GET", `/threads/${at(id)}`),
+  // thread is a thread; with how far it is in stele's words, if the server tells that.
+  thread: (id: string, stele = false) => json<Thread>("GET", `/threads/${at(id)}${stele ? "?include=stele_status" : ""}`),
   createThread: (metadata: Fields) => json<Thread>("POST", "/threads", { metadata }),
   deleteThread: (id: string) => ask("DELETE", `/threads/${at(id)}`).then(() => undefined),
   copyThread: (id: string) => json<Thread>("POST", `/threads/${at(id)}/copy`, {}),

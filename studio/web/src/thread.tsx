@@ -81,11 +81,11 @@ function useHistory(id: string) {
 
 export function ThreadScreen({ id }: { id: string }) {
   const query = route.value.query;
-  const thread = useLoad(() => api.thread(id), [id]);
+  const thread = useLoad(() => api.thread(id, info.value?.stele?.thread_status), [id]);
   const history = useHistory(id);
   const rows = useMemo(() => rowsOf(history.states), [history.states]);
   // The history is read again when the thread has changed, by this page or by another.
-  const mark = thread.value ? thread.value.updated_at + thread.value.status : "";
+  const mark = thread.value ? thread.value.updated_at + thread.value.status + (thread.value.stele_status ?? "") : "";
   const chosen = rows.find((r) => r.id === query.at) ?? (query.at ? undefined : rows[0]);
   // A link may lead to a checkpoint that is not loaded yet.
   const other = useLoad(async () => (query.at && !chosen && !history.busy ? await api.state(id, query.at) : undefined), [id, query.at, !!chosen, history.busy]);
@@ -128,7 +128,7 @@ export function ThreadScreen({ id }: { id: string }) {
         <h1>
           <Id id={id} />
         </h1>
-        {thread.value && <Status status={thread.value.status} />}
+        {thread.value && <Status thread={thread.value} />}
         <Actions id={id} thread={thread.value} state={whole ?? state} head={rows[0]?.state} refresh={refresh} />
         {rows.length > 0 && <Exports id={id} />}
       </div>

@@ -9,11 +9,13 @@ import { Id, Text, Time } from "./text";
 import type { Fields, Thread } from "./types";
 import { useVirtual } from "./virtual";
 import { asMessages } from "./messages";
-import { readonly } from "./app";
+import { info, readonly } from "./app";
 
 const pageSize = 100;
 const rowHeight = 44;
 
+// LangGraph's statuses, and the words of stele's for the same. Links may have either.
+const words: Record<string, string> = { interrupted: "waiting", error: "failed", busy: "running", idle: "done" };
 const statuses = [
   ["", "all"],
   ["interrupted", "waiting"],
@@ -21,10 +23,21 @@ const statuses = [
   ["busy", "running"],
   ["idle", "idle"],
 ] as const;
+const steleStatuses = ["", "done", "waiting", "failed", "unfinished", "running"].map((word) => [word, word || "all"] as const);
+
+// told: the server tells how far a thread is in stele's words.
+const told = () => info.value?.stele?.thread_status ?? false;
+
+function statusOf(query: Record<string, string>): string {
+  const status = query.status ?? "";
+  if (told()) return words[status] ?? status;
+  return status === "unfinished" ? "interrupted" : (Object.keys(words).find((name) => words[name] === status) ?? status);
+}
 
 // searchOf reads what was typed: `key=value` pairs select by metadata, anything else is a
 // thread's id.
 export function searchOf(query: Record<string, string>): Omit<ThreadSearch, "limit" | "offset"> {
+  const status = statusOf(query);
   const metadata: Fields = {};
   const ids: string[] = [];
   for (const word of (query.q ?? "").split(/\s+/).filter(Boolean)) {
@@ -39,7 +52,7 @@ export function searchOf(query: Record<string, string>): Omit<ThreadSearch, "lim
     } else ids.push(word);
   }
   return {
-    ...(query.status ? { status: query.status } : {}),
+    ...(told() ? { stele_status: status || "any" } : status ? { status } : {}),
     ...(Object.keys(metadata).length ? { metadata } : {}),
     ...(ids.length ? { ids } : {}),
     sort_by: query.sort || "updated_at",
@@ -118,8 +131,8 @@ export function Threads() {
         />
         <label>
           Status{" "}
-          <select value={query.status ?? ""} onChange={(e) => change({ status: e.currentTarget.value })}>
-            {statuses.map(([value, name]) => (
+          <select value={statusOf(query)} onChange={(e) => change({ status: e.currentTarget.value })}>
+            {(told() ? steleStatuses : statuses).map(([value, name]) => (
               <option key={value} value={value}>
                 {name}
               </option>
@@ -169,7 +182,7 @@ export function Threads() {
                 style={{ transform: `translateY(${item.start}px)`, height: `${rowHeight}px` }}
                 href={link(["threads", t.thread_id])}
               >
-                <Status status={t.status} />
+                <Status thread={t} />
                 <Id id={t.thread_id} />
                 <span class="about">
                   <About thread={t} />
@@ -202,8 +215,13 @@ export function Threads() {
 
 const statusNames: Record<string, string> = { idle: "idle", busy: "running", interrupted: "waiting", error: "failed" };
 
-export function Status({ status }: { status: string }) {
-  return <span class={"status " + status}>{statusNames[status] ?? status}</span>;
+export function Status({ thread }: { thread: Thread }) {
+  const unfinished = thread.stele_status === "unfinished";
+  return (
+    <span class={"status " + (unfinished ? "unfinished" : thread.status)}>
+      {thread.stele_status || statusNames[thread.status] || thread.status}
+    </span>
+  );
 }
 
 // About is one line that tells a thread from others: what was said last, or its first texts.

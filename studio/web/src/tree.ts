@@ -64,6 +64,8 @@ export type Stand = "done" | "waiting" | "failed" | "unfinished";
 
 // standOf says how far the thread was at a checkpoint.
 export function standOf(state: State): Stand {
+  const told = state.stele_status;
+  if (told && told !== "running") return told;
   if (state.tasks.some((t) => t.error)) return "failed";
   if (state.tasks.some((t) => t.interrupts.length > 0) || (state.interrupts?.length ?? 0) > 0) return "waiting";
   return state.next.length > 0 ? "unfinished" : "done";

@@ -6,12 +6,17 @@ export type Fields = { [key: string]: Json };
 
 export type ThreadStatus = "idle" | "busy" | "interrupted" | "error";
 
+// SteleStatus is how far a thread is, or was at a checkpoint, as a server of stele's tells it:
+// LangGraph calls a thread that waits and one whose run was cut off both interrupted.
+export type SteleStatus = "done" | "waiting" | "failed" | "unfinished" | "running" | "";
+
 export interface Thread {
   thread_id: string;
   created_at: string;
   updated_at: string;
   metadata: Fields;
   status: ThreadStatus;
+  stele_status?: SteleStatus;
   values?: Fields | null;
   interrupts?: { [task: string]: Interrupt[] };
 }
@@ -48,6 +53,7 @@ export interface State {
   checkpoint: CheckpointRef;
   parent_checkpoint?: CheckpointRef | null;
   interrupts?: Interrupt[];
+  stele_status?: SteleStatus;
 }
 
 export interface Assistant {
@@ -85,7 +91,7 @@ export interface Item {
 // Studio may show beyond LangGraph's API.
 export interface Info {
   version?: string;
-  stele?: { readonly?: boolean; lazy_history?: boolean; runs?: boolean; health?: boolean };
+  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; runs?: boolean; health?: boolean };
 }
 
 // QueuedRun is a run of a server of stele's, as operators see it.
