@@ -23,8 +23,11 @@ func getOK(c *call) error {
 
 // getInfo answers with what the server can do. Clients look at the flags.
 func getInfo(c *call) error {
-	_, embedded := c.cfg.Saver.(watched)
-	return c.json(map[string]any{"version": Version, "stele": map[string]any{"readonly": c.cfg.ReadOnly, "lazy_history": true, "thread_status": true, "runs": true, "health": embedded}, "langgraph_py_version": "1.2.22",
+	_, watched := c.cfg.Saver.(watched)
+	embedded, change := c.embedded() != nil, !c.cfg.ReadOnly
+	stele := map[string]any{"readonly": c.cfg.ReadOnly, "lazy_history": true, "thread_status": true, "runs": true, "health": watched,
+		"room": embedded, "verify": embedded && change, "backup": embedded && change && c.cfg.BackupDir != ""}
+	return c.json(map[string]any{"version": Version, "stele": stele, "langgraph_py_version": "1.2.22",
 		"flags": map[string]any{"assistants": true, "crons": true, "langsmith": false, "langsmith_tracing_replicas": false, "langsmith_tracing_session_on_runs": false},
 		"host":  map[string]any{"kind": "self-hosted", "project_id": nil, "host_revision_id": nil, "revision_id": nil, "tenant_id": nil}})
 }

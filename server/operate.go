@@ -3,18 +3,25 @@ package server
 import (
 	"errors"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // operatorRoutes are what operators see beyond LangGraph's API, below /stele: all runs,
-// schedules, and the health of an embedded store. Authorize is asked about the resource "system", whatever the runs are of.
+// schedules, and the health and upkeep of an embedded store. Authorize is asked about the resource
+// "system", whatever the runs are of.
 func operatorRoutes() []route {
 	return []route{
 		{method: "GET", path: "/stele/runs", resource: "system", action: "read", handle: allRuns},
 		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", handle: retryRun},
 		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", handle: allSchedules},
 		{method: "GET", path: "/stele/health", resource: "system", action: "read", handle: health},
+		{method: "GET", path: "/stele/room", resource: "system", action: "read", handle: room},
+		{method: "POST", path: "/stele/verify", resource: "system", action: "update", handle: verify},
+		{method: "POST", path: "/stele/backup", resource: "system", action: "update", handle: backUp},
 	}
 }
 
@@ -115,4 +122,63 @@ func health(c *call) error {
 	return c.json(map[string]any{"health": s.Health(), "stats": map[string]any{
 		"threads": st.Threads, "log_files": st.LogFiles, "log_bytes": st.LogBytes, "segments": st.Segments, "segment_bytes": st.SegmentBytes,
 		"raw_bytes": st.RawBytes, "dead_bytes": st.DeadBytes, "images": st.Images, "compaction_debt": st.CompactionDebt, "resident": st.Resident}})
+}
+
+// embedded is the store in a directory that this process has open; nil if it is another one.
+func (s *Server) embedded() *disk.Saver {
+	d, _ := s.cfg.Saver.(*disk.Saver)
+	return d
+}
+
+// room answers what takes the room in an embedded store, by channel. It reads the whole index.
+func room(c *call) error {
+	d := c.embedded()
+	if d == nil {
+		return errNotFound
+	}
+	r, err := admin.RoomOf(c.ctx, d)
+	if err != nil {
+		return err
+	}
+	return c.json(r)
+}
+
+// errUpkeep: one check or backup at a time is enough for a disk.
+var errUpkeep = fail(409, "A check or a backup is under way. Try again later.")
+
+// verify checks every byte of an embedded store, which goes on meanwhile.
+func verify(c *call) error {
+	d := c.embedded()
+	if d == nil {
+		return errNotFound
+	}
+	if !c.upkeep.TryLock() {
+		return errUpkeep
+	}
+	defer c.upkeep.Unlock()
+	rep, err := admin.VerifyOpen(c.ctx, d, admin.VerifyOptions{})
+	if err != nil {
+		return err
+	}
+	return c.json(rep)
+}
+
+// backUp copies an embedded store to Config.BackupDir, or what is new since the last backup.
+func backUp(c *call) error {
+	d := c.embedded()
+	if d == nil || c.cfg.BackupDir == "" {
+		return errNotFound
+	}
+	if !c.upkeep.TryLock() {
+		return errUpkeep
+	}
+	defer c.upkeep.Unlock()
+	rep, err := admin.BackupOpen(c.ctx, d, c.cfg.BackupDir, admin.BackupOptions{})
+	if errors.Is(err, fault.ErrNotEmpty) {
+		return fail(409, "%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	return c.json(rep)
 }

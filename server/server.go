@@ -60,6 +60,10 @@ type Config struct {
 	AllowPrivateWebhooks bool
 	// MaxBody bounds the body of a request in bytes; 0 is 16 MiB.
 	MaxBody int64
+	// BackupDir is where operators make backups of an embedded store, by POST /stele/backup:
+	// a directory that is empty or missing, or has an earlier backup of the store. Empty means
+	// that they make none.
+	BackupDir string
 	// MaxStreams bounds the streams, and waits, that a user has open at a time; 0 is 1000.
 	MaxStreams int
 	// Heartbeat is how often a stream without events says that it lives; 0 is 5 seconds.
@@ -88,6 +92,7 @@ type Server struct {
 	metrics     metrics
 	protocol    protocolState
 	credentials bool
+	upkeep      sync.Mutex // one check or backup at a time
 
 	pending  sync.Map      // of after, by key: those that this server knows
 	wake     chan struct{} // wakes settle

@@ -24,9 +24,9 @@ import (
 
 // studioFlags are the flags of stele studio.
 type studioFlags struct {
-	listen, key string
-	hosts       []string
-	write, demo bool
+	listen, key, backup string
+	hosts               []string
+	write, demo         bool
 }
 
 // studioCmd serves Studio: for a store, for a server of LangGraph's API, or for an agent to try it with.
@@ -37,11 +37,14 @@ func (a *app) studioCmd() *cobra.Command {
 		Long: `Show threads in a browser, until a signal ends it: those of the store in DIR, or of the LangGraph server at URL.
 
 A store is read, also beside its writer, and followed as it changes; with --write nobody else may have it open,
-and threads and items can be deleted, copied and edited. To run graphs, a program that has them must serve them:
+and threads and items can be deleted, copied and edited, and with --backup the store backed up. To run graphs, a program that has them must serve them:
 see package server. With --demo it begins with an agent and threads of its own, which end with it.
 The page loads nothing from elsewhere. It has no login: it answers on loopback, under the names of this machine
 and those of --host.`,
 		Args: func(_ *cobra.Command, args []string) error {
+			if f.backup != "" && !f.write {
+				return errors.New("--backup: a store is backed up from the page with --write; beside its writer use stele backup")
+			}
 			if want := 1; f.demo {
 				want = 0
 				if len(args) != want {
@@ -67,6 +70,7 @@ and those of --host.`,
 	p.StringSliceVar(&f.hosts, "host", nil, "further names under which the page may be asked for")
 	p.StringVar(&f.key, "api-key", "", "key that the server at URL asks for, sent as X-Api-Key")
 	p.BoolVar(&f.write, "write", false, "open the store for writing")
+	p.StringVar(&f.backup, "backup", "", "directory to which the page may back up the store; with --write")
 	p.BoolVar(&f.demo, "demo", false, "begin with an agent to try")
 	return cmd
 }
@@ -99,7 +103,7 @@ func (a *app) studioAPI(ctx context.Context, f studioFlags, args []string) (http
 		if err != nil {
 			return nil, nil, err
 		}
-		return serveStore(ctx, d, nil)
+		return serveStore(ctx, d, func(c *server.Config) { c.BackupDir = f.backup })
 	}
 	v := &view{dir: args[0], open: func() (http.Handler, func() error, error) {
 		d, err := a.flags.open(args[0])

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -96,7 +97,7 @@ func TestStudioRemote(t *testing.T) {
 			t.Errorf("%s: %s", path, text)
 		}
 	}
-	for _, args := range [][]string{{"studio"}, {"studio", "ftp://x"}, {"studio", "--demo", "x"}, {"studio", t.TempDir() + "/none"}, {"studio", "--write", t.TempDir() + "/none"}} {
+	for _, args := range [][]string{{"studio"}, {"studio", "ftp://x"}, {"studio", "--demo", "x"}, {"studio", t.TempDir() + "/none"}, {"studio", "--write", t.TempDir() + "/none"}, {"studio", "--backup", "x", t.TempDir()}} {
 		if c := run(context.Background(), args, io.Discard, io.Discard); c != exitFailed {
 			t.Errorf("stele %v: code %d", args, c)
 		}
@@ -145,7 +146,14 @@ func TestStudioBesideWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	at, _ = startStudio(t, "--write", dir)
+	backup := filepath.Join(t.TempDir(), "backup")
+	at, _ = startStudio(t, "--write", "--backup", backup, dir)
+	if code, text := ask(t, "POST", at+"/api/stele/backup", ""); code != http.StatusOK {
+		t.Errorf("a backup: status %d, %s", code, text)
+	}
+	if out, errs, code := stele(t, "verify", backup); code != exitDone {
+		t.Errorf("verify of the backup: code %d, %s%s", code, out, errs)
+	}
 	if code, text := ask(t, "DELETE", at+"/api/threads/first", ""); code >= 300 {
 		t.Errorf("a deletion: status %d, %s", code, text)
 	}

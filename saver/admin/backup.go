@@ -68,7 +68,7 @@ func makeBackup(ctx context.Context, dir, dest string, o backup.Options) (*Backu
 }
 
 // BackupOpen is Backup for a store that this process has open. It first makes everything
-// durable that was acknowledged. So, in every mode, the backup has no commit that the store
+// durable that was acknowledged, and uses the keys of the store unless o has some. So, in every mode, the backup has no commit that the store
 // could lose in a crash of the machine.
 func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions) (*BackupReport, error) {
 	if err := s.Sync(ctx); err != nil {
@@ -81,6 +81,9 @@ func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions
 		opts.Dest = diskhook.Engine(s).Around()
 	}
 	opts.Engine.FS = diskhook.Engine(s).Held
+	if opts.Engine.Keys == nil {
+		opts.Engine.Keys = diskhook.Engine(s).Opts.Keys
+	}
 	return makeBackup(ctx, diskhook.Engine(s).Dir, dest, opts)
 }
 

@@ -40,6 +40,13 @@ func TestSealedStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// A store that is open lends its keys.
+	if rep, err := VerifyOpen(ctx, s, VerifyOptions{}); err != nil || !rep.Clean() || rep.Checkpoints != 2 {
+		t.Errorf("verify: %+v, %v", rep, err)
+	}
+	if rep, err := BackupOpen(ctx, s, filepath.Join(t.TempDir(), "backup"), BackupOptions{}); err != nil || rep.Files == 0 {
+		t.Errorf("backup: %+v, %v", rep, err)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

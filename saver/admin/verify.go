@@ -9,8 +9,10 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/backup"
+	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/verify"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // VerifyOptions configure Verify.
@@ -81,6 +83,17 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, er
 	}
 	out.Took = time.Since(start)
 	return out, nil
+}
+
+// VerifyOpen is Verify for a store that this process has open. It reads the directory that is
+// open, because its path may lead to another by now, with the keys of the store.
+func VerifyOpen(ctx context.Context, s *disk.Saver, o VerifyOptions) (*VerifyReport, error) {
+	e := diskhook.Engine(s)
+	o.Access.sim().FS = e.Held
+	if o.Access.Options.Keys == nil {
+		o.Access.Options.Keys = e.Opts.Keys
+	}
+	return Verify(ctx, e.Dir, o)
 }
 
 func engineProgress(fn func(Progress)) func(verify.Progress) {
