@@ -13,6 +13,12 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/store"
 )
 
 // What a person can do, from a new thread to its end: each step's effect is looked up in the
@@ -471,7 +477,74 @@ func TestQueue(t *testing.T) {
 		if s := b.state(t, made.ID); len(s.Next) != 1 || s.Next[0] != "send" {
 			t.Errorf("after the second try the thread has %+v", s)
 		}
+	})
+}
+
+// The store is looked after from the page: what takes the room, a check, a backup, each after a
+// question where it takes long or writes.
+func TestHealth(t *testing.T) {
+	chromium(t)
+	axe := axe(t)
+	onStele(t, func(t *testing.T, b backend, base string) {
+		b.thread(t, strings.Repeat("a long mail ", 500))
+		p := open(t, base)
 		p.show("#/health")
 		p.says("Nothing is wrong.")
+		p.click("look")
+		p.see("the channels", `[...document.querySelectorAll(".room tbody th")].some(e => e.innerText === "messages")`)
+		p.click("Verify")
+		p.see("a question", `document.querySelector("dialog[open]")`)
+		p.do(chromedp.KeyEvent(kb.Escape))
+		p.see("no dialog", `!document.querySelector("dialog")`)
+		p.click("Verify")
+		p.submit("Verify")
+		p.says("Nothing is damaged:")
+		p.click("Back up")
+		p.submit("Back up")
+		p.says("Backed up")
+		var to string
+		p.eval(`document.querySelector("[aria-live]").innerText.match(/to (\S+):/)[1]`, &to)
+		rep, err := admin.Verify(t.Context(), to, admin.VerifyOptions{})
+		if err != nil || !rep.Clean() || !rep.Backup {
+			t.Errorf("the backup in %s: %+v, %v", to, rep, err)
+		}
+		for _, scheme := range []string{"light", "dark"} {
+			p.do(emulate(scheme), chromedp.Reload())
+			p.says("Nothing is wrong.")
+			p.click("look")
+			p.see("the channels", `document.querySelector(".room")`)
+			p.check(axe, scheme+" health")
+		}
 	})
+}
+
+// A server that lets the page change nothing has no buttons for it.
+func TestHealthReadOnly(t *testing.T) {
+	chromium(t)
+	d, err := disk.Open(t.TempDir(), disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	items, err := store.On(d, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer items.Close()
+	queue, err := runs.NewLocal(t.Context(), items, runs.LocalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := server.New(server.Config{Saver: d, Store: items, Queue: queue, Auth: server.NoAuth(), ReadOnly: true, BackupDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	s := httptest.NewServer(New(api, Options{}))
+	defer s.Close()
+	p := open(t, s.URL)
+	p.show("#/health")
+	p.says("stele backup DIR TO")
+	p.says("stele verify DIR")
+	p.see("no buttons but to look", `[...document.querySelectorAll("main button")].map(e => e.innerText).join() === "look"`)
 }

@@ -96,7 +96,11 @@ var steleServer = sync.OnceValues(func() (backend, error) {
 	if err != nil {
 		return backend{}, err
 	}
-	api, err := server.New(server.Config{Graphs: map[string]*pregel.Graph{"mail": g}, Saver: d, Store: items, Queue: queue,
+	backups, err := tempDir()
+	if err != nil {
+		return backend{}, err
+	}
+	api, err := server.New(server.Config{Graphs: map[string]*pregel.Graph{"mail": g}, Saver: d, Store: items, Queue: queue, BackupDir: backups,
 		Auth: server.NoAuth(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return backend{}, err

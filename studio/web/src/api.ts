@@ -1,7 +1,7 @@
 // The client of LangGraph's server API. Every call is one request to the origin that served
 // the page: Studio's own server passes them on where the API is elsewhere.
 
-import type { Assistant, CheckpointRef, Drawing, Fields, Info, Item, Json, QueuedRun, Run, Schedule, State, StoreHealth, Thread } from "./types";
+import type { Assistant, BackedUp, CheckpointRef, Drawing, Fields, Info, Item, Json, QueuedRun, Room, Run, Schedule, State, StoreHealth, Thread, Verified } from "./types";
 
 // Problem is an answer that is no success. `detail` is the server's own text.
 export class Problem extends Error {
@@ -121,6 +121,9 @@ export const api = {
   retry: (run: string) => json<unknown>("POST", `/stele/runs/${at(run)}/retry`, {}),
   schedules: () => json<{ schedules: Schedule[] }>("GET", "/stele/schedules"),
   health: () => json<StoreHealth>("GET", "/stele/health"),
+  room: () => json<Room>("GET", "/stele/room"),
+  verify: () => json<Verified>("POST", "/stele/verify"),
+  backup: () => json<BackedUp>("POST", "/stele/backup"),
 
   namespaces: (limit: number) => json<{ namespaces: string[][] }>("POST", "/store/namespaces", { limit }),
   items: (prefix: string[], query: string, limit: number, offset: number) =>

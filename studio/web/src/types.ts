@@ -91,7 +91,7 @@ export interface Item {
 // Studio may show beyond LangGraph's API.
 export interface Info {
   version?: string;
-  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; runs?: boolean; health?: boolean };
+  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; runs?: boolean; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
 }
 
 // QueuedRun is a run of a server of stele's, as operators see it.
@@ -129,4 +129,36 @@ export interface StoreHealth {
     compaction_debt: number;
     resident: number;
   };
+}
+
+// ValueRoom is the room that values take, in bytes before compression.
+export interface ValueRoom {
+  values: number;
+  bytes: number;
+}
+
+export interface Room {
+  channels: (ValueRoom & { channel: string })[];
+  records: ValueRoom;
+  writes: ValueRoom;
+  items: ValueRoom;
+  other: ValueRoom;
+  bytes: number;
+}
+
+export interface Verified {
+  files: number;
+  bytes: number;
+  checkpoints: number;
+  damage: { file: string; offset: number; kind: string; detail: string }[];
+  took_ns: number;
+}
+
+export interface BackedUp {
+  dest: string;
+  files: number;
+  bytes: number;
+  copied_files: number;
+  copied_bytes: number;
+  took_ns: number;
 }
