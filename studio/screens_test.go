@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -21,12 +22,17 @@ import (
 
 var update = flag.Bool("update", false, "write the screenshots of testdata/screens anew; look at each before you commit it")
 
+// look asks a page what takes the room, until it says so.
+const look = `document.querySelector(".room") || (document.querySelector("main button")?.click(), false)`
+
 // Screens are what they were. The page has its own fonts, the answers are fixed, and so is the
 // time; what differs between machines is the edges of letters.
 func TestScreens(t *testing.T) {
 	chromium(t)
 	s := httptest.NewServer(New(fixture(), Options{}))
 	defer s.Close()
+	own := httptest.NewServer(New(steleFixture(), Options{}))
+	defer own.Close()
 	const thread = "#/threads/0192f7c0-1111-7000-8000-000000000003"
 	for _, c := range []struct {
 		name, scheme, hash, ready string
@@ -37,19 +43,30 @@ func TestScreens(t *testing.T) {
 		{"compare", "light", thread + "?at=1f0a0000-0000-6000-8006-000000000000&with=1f0a0000-0000-6000-8004-000000000000", `document.querySelector(".difference") && document.querySelector(".node")`, 1280},
 		{"store", "light", "#/store", `document.querySelector(".item")`, 1280},
 		{"thread-dark", "dark", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 1280},
+		{"runs", "light", "#/runs", `document.querySelectorAll("tbody tr").length === 5 && document.querySelector(".inset li")`, 1280},
+		{"health", "light", "#/health", look, 1280},
+		{"health-dark", "dark", "#/health", look, 1280},
+		{"health-phone", "light", "#/health", look, 390},
 		{"thread-phone", "light", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 390},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := open(t, s.URL)
+			base, height := s.URL, int64(800)
+			if c.name == "runs" || strings.HasPrefix(c.name, "health") {
+				base, height = own.URL, 960
+			}
+			p := open(t, base)
 			p.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 				_, err := cdp.Call(ctx, t, cdpage.AddScriptToEvaluateOnNewDocument, cdpage.AddScriptToEvaluateOnNewDocumentParams{
 					Source: `Date.now = () => Date.parse("2026-03-01T12:00:00Z")`})
 				if err == nil {
 					_, err = cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-						Width: c.width, Height: 800, DeviceScaleFactor: 1})
+						Width: c.width, Height: height, DeviceScaleFactor: 1})
+				}
+				if err == nil {
+					_, err = cdp.Call(ctx, t, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"})
 				}
 				return chromedp.Void{}, err
-			}, emulate(c.scheme), chromedp.Navigate(s.URL+"/"+c.hash), chromedp.Reload())
+			}, emulate(c.scheme), chromedp.Navigate(base+"/"+c.hash), chromedp.Reload())
 			p.see("the screen", c.ready)
 			p.see("its fonts", `document.fonts.status === "loaded"`)
 			got, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
@@ -183,6 +200,43 @@ func fixture() http.Handler {
 		"POST /store/namespaces":              m{"namespaces": []any{[]string{"users", "ann"}, []string{"users", "bob", "facts"}}},
 		"POST /store/items/search":            m{"items": []any{m{"namespace": []string{"users", "ann"}, "key": "food", "value": m{"likes": "soup", "since": 2019}, "updated_at": "2026-03-01T08:00:00Z"}}},
 	}
+	return answering(answers)
+}
+
+// steleFixture is a server of stele's whose answers are always the same.
+func steleFixture() http.Handler {
+	type m = map[string]any
+	run := func(i int, status, err string, more m) m {
+		out := m{"run_id": fmt.Sprintf("0192f7c0-3333-7000-8000-%012d", i), "thread_id": fmt.Sprintf("0192f7c0-1111-7000-8000-%012d", i), "graph": "mail", "status": status,
+			"error": err, "attempt": 1, "created_at": fmt.Sprintf("2026-03-01T11:5%d:00Z", 9-i), "started_at": fmt.Sprintf("2026-03-01T11:5%d:00.100Z", 9-i), "ended_at": fmt.Sprintf("2026-03-01T11:5%d:04.350Z", 9-i)}
+		for k, v := range more {
+			out[k] = v
+		}
+		return out
+	}
+	return answering(map[string]any{
+		"GET /info":               m{"version": "test", "stele": m{"lazy_history": true, "thread_status": true, "runs": true, "health": true, "room": true, "verify": true, "backup": true}},
+		"POST /assistants/search": []any{},
+		"GET /stele/runs": m{"total": 5, "runs": []any{
+			run(1, "pending", "", m{"started_at": nil, "ended_at": nil, "attempt": 0}),
+			run(2, "success", "", m{"waiting": true}),
+			run(3, "error", "the model is not there: dial tcp 10.0.0.7:443: connect: connection refused", m{"attempt": 3}),
+			run(4, "interrupted", "", nil),
+			run(5, "success", "", nil),
+		}},
+		"GET /stele/schedules": m{"schedules": []any{m{"id": "s1", "cron": "0 7 * * 1-5", "graph": "mail", "next": "2026-03-02T07:00:00Z"}}},
+		"GET /stele/health": m{
+			"health": m{"problems": []any{m{"kind": "low_space", "detail": "3 GB are free, 10 GB are asked for"}}, "space": m{"free": 3_100_000_000, "total": 64_000_000_000}},
+			"stats": m{"threads": 1284, "log_files": 2, "log_bytes": 1_200_000, "segments": 7, "segment_bytes": 84_000_000, "raw_bytes": 612_000_000, "dead_bytes": 9_400_000,
+				"images": 2, "compaction_debt": 0, "resident": 96}},
+		"GET /stele/room": m{"bytes": 640_000_000, "channels": []any{m{"channel": "messages", "values": 18_211, "bytes": 431_000_000}, m{"channel": "documents", "values": 902, "bytes": 122_000_000},
+			m{"channel": "plan", "values": 4_410, "bytes": 21_000_000}, m{"channel": "budget", "values": 4_410, "bytes": 39_000}},
+			"records": m{"values": 20_120, "bytes": 31_000_000}, "writes": m{"values": 11_004, "bytes": 27_000_000}, "items": m{"values": 377, "bytes": 7_900_000}, "other": m{"values": 12, "bytes": 61_000}},
+	})
+}
+
+// answering is a server that has one answer for each request.
+func answering(answers map[string]any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, ok := answers[r.Method+" "+r.URL.Path]
 		if !ok {
