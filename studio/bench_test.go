@@ -146,11 +146,13 @@ func BenchmarkPage(b *testing.B) {
 	})
 }
 
+// metrics are the browser's figures. Durations are processor time of the page's thread, so
+// that what else the machine does is not in them.
 func metrics(t testing.TB, p *tab) map[string]float64 {
 	t.Helper()
 	out := map[string]float64{}
 	p.do(func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
-		if _, err := cdp.Call(ctx, target, performance.Enable, performance.EnableParams{}); err != nil {
+		if _, err := cdp.Call(ctx, target, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}); err != nil {
 			return chromedp.Void{}, err
 		}
 		res, err := cdp.Call(ctx, target, performance.GetMetrics, cdp.Empty{})
