@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -14,7 +15,7 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// Auth says who may do what. Make one with Bearer, APIKeys or NoAuth, or fill one in.
+// Auth says who may do what. Make one with Bearer, JWT, APIKeys or NoAuth, or fill one in.
 //
 // Each request is authenticated first: Authenticate says who sends it. Then Authorize is
 // asked about what it is about to do, once for each thing that it touches, and answers with
@@ -24,7 +25,7 @@ import (
 // the filter hides is not found: a client cannot tell it from what does not exist.
 type Auth struct {
 	// Authenticate says who sends a request. Any error refuses it with 401, and with the
-	// error's text if it is an AuthError. Required.
+	// error's text if it is an AuthError; ErrAuthUnavailable refuses it with 503. Required.
 	Authenticate func(r *http.Request) (*User, error)
 	// Authorize says what a user may do. Any error refuses the request with 403, and with
 	// the error's text if it is an AuthError. Nil is OwnThings.
@@ -132,6 +133,9 @@ func (s *Server) authenticate(r *http.Request) (*User, error) {
 	u, err := s.cfg.Auth.Authenticate(r)
 	if err == nil && u != nil && u.Identity != "" {
 		return u, nil
+	}
+	if errors.Is(err, ErrAuthUnavailable) {
+		return nil, err
 	}
 	return nil, refusal(http.StatusUnauthorized, "Invalid credentials", err)
 }

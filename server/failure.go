@@ -49,6 +49,8 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored."}, true
 	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
 		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
+	case is(ErrAuthUnavailable):
+		return &failure{http.StatusServiceUnavailable, "Nobody can be authenticated at the moment."}, true
 	case is(pregel.ErrConflict):
 		return &failure{http.StatusConflict, "The thread is in use by a run. Try again when it has ended."}, false
 	case is(saver.ErrTooLarge):

@@ -44,3 +44,23 @@ func FuzzRequest(f *testing.F) {
 		_ = k.plan(in)
 	})
 }
+
+// FuzzParseKeys: whatever an issuer publishes, there are keys for checking signatures in it,
+// or it is refused.
+func FuzzParseKeys(f *testing.F) {
+	f.Add([]byte(`{"keys":[{"kty":"EC","kid":"a","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"},{"kty":"oct","kid":"b","k":"AAAA"}]}`))
+	f.Add([]byte(`{"keys":[{"kty":"RSA","kid":"a","n":"AQAB","e":"AQAB"},1,null]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		keys, err := parseKeys(text)
+		if (len(keys) == 0) != (err != nil) {
+			t.Fatalf("%d keys, %v", len(keys), err)
+		}
+		for _, list := range keys {
+			for _, k := range list {
+				if !k.IsPublic() || !k.Valid() {
+					t.Fatalf("%T", k.Key)
+				}
+			}
+		}
+	})
+}

@@ -60,7 +60,7 @@ func open(t *testing.T, dir string, change func(*server.Config)) *house {
 	h.items = must(store.On(h.disk, store.Options{}))
 	h.queue = must(runs.NewLocal(t.Context(), h.items, runs.LocalOptions{}))
 	cfg := server.Config{Graphs: h.graphs(h.disk), Saver: h.disk, Store: h.items, Queue: h.queue, Auth: server.NoAuth(), AllowPrivateWebhooks: true, DrainTimeout: time.Millisecond,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		Logger: logTo(io.Discard)}
 	if change != nil {
 		change(&cfg)
 	}
@@ -332,3 +332,6 @@ func (h *house) ended(thread, run string) answer {
 }
 
 func listen() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+
+// logTo is a Logger of a test.
+func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
