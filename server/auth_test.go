@@ -6,10 +6,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/coder/websocket"
+	"github.com/coder/websocket/wsjson"
+
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server"
 )
 
@@ -264,7 +269,20 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	h.refused(429, "POST", "/runs/wait", object{"assistant_id": "simple", "input": object{}})
+	for _, path := range []string{"/runs/wait", "/runs/stream"} {
+		if a := h.refused(429, "POST", path, object{"assistant_id": "simple", "input": object{}}); a.header.Get("Retry-After") != "1" {
+			t.Errorf("%s: %v", path, a.header)
+		}
+	}
+	n := 0
+	for _, err := range h.queue.List(t.Context(), runs.Query{}) {
+		if n++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d runs: one that was refused was made", n)
+	}
 	h.gate <- struct{}{}
 	h.gate <- struct{}{}
 	if err := frames(res.Body, func(frame) bool { return true }); err != nil {
@@ -273,6 +291,47 @@ func TestLimits(t *testing.T) {
 	h.until("a stream is free", func() bool {
 		return h.do("POST", "/runs/wait", object{"assistant_id": "simple", "input": object{}}).status == 200
 	})
+}
+
+// TestRate: each user has so many requests, whatever they are for, and commands on a socket
+// are requests.
+func TestRate(t *testing.T) {
+	h, bob := users(t, func(c *server.Config) { c.Rate, c.Burst = 1e-6, 3 })
+	id := h.thread()
+	h.refused(404, "GET", "/threads/"+someID, nil)
+	h.refused(422, "POST", "/threads", object{"thread_id": 1})
+	a := h.refused(429, "GET", "/threads/"+id, nil)
+	if s, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || s < 1 || s > 1e6 {
+		t.Errorf("%v", a.header)
+	}
+	h.refused(429, "POST", "/threads", object{})
+	h.ok("GET", "/ok", nil)
+	h.ok("GET", "/info", nil)
+
+	thread := bob.thread()
+	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(h.http.URL, "http")+"/threads/"+thread+"/stream/events", &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {"key-bob"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.CloseNow() }()
+	for n, want := range []string{"success", "error"} {
+		var answer object
+		if err := errors.Join(wsjson.Write(t.Context(), conn, object{"id": n, "method": "subscription.subscribe", "params": object{"channels": []string{"values"}}}), wsjson.Read(t.Context(), conn, &answer)); err != nil {
+			t.Fatal(err)
+		}
+		if answer["type"] != want || answer["id"] != float64(n) || n == 1 && !strings.HasPrefix(answer["message"].(string), "429: ") {
+			t.Errorf("%v", answer)
+		}
+	}
+
+	h, _ = users(t, func(c *server.Config) { c.Rate, c.Burst = -1, 1 })
+	for range 5 {
+		h.thread()
+	}
+	h = open(t, t.TempDir(), func(c *server.Config) { c.Rate, c.Burst = 1e-6, 1 }) // nobody is told from others
+	for range 5 {
+		h.thread()
+	}
 }
 
 // A server that is read-only shows everything and changes nothing; without graphs it shows

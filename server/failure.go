@@ -84,7 +84,11 @@ func writeFailure(w http.ResponseWriter, f *failure) {
 	if err != nil { // a text can always be written
 		text = []byte(`{"detail":"Internal Server Error"}`)
 	}
-	w.Header().Set("Content-Type", "application/json")
+	h := w.Header()
+	if f.status == http.StatusTooManyRequests && h.Get("Retry-After") == "" { // nobody knows when a stream ends
+		h.Set("Retry-After", "1")
+	}
+	h.Set("Content-Type", "application/json")
 	w.WriteHeader(f.status)
 	_, _ = w.Write(text)
 }

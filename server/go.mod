@@ -9,6 +9,7 @@ require (
 	github.com/google/uuid v1.6.0
 	github.com/stele-go/stele v0.1.0
 	github.com/stele-go/stele/runs v0.1.0
+	golang.org/x/time v0.15.0
 )
 
 require (

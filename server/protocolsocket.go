@@ -39,11 +39,6 @@ func socketEvents(c *call) error {
 	if err := c.notAnothers(); err != nil {
 		return err
 	}
-	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	// The guard has checked the origin.
 	conn, err := websocket.Accept(c.w, c.r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
@@ -130,6 +125,10 @@ func (s *socketSession) command(text []byte) error {
 	in, err := decode(text)
 	if err != nil {
 		return s.send(protocolFailure(nil, refused(codeArgument, "Protocol commands must be valid JSON.")))
+	}
+	if err := s.c.limit(); err != nil {
+		m, _ := in.(map[string]any)
+		return s.send(protocolFailure(m["id"], s.c.refusedBy(err)))
 	}
 	answer, _ := s.c.protocolCommand(in, s)
 	return s.send(answer)

@@ -13,8 +13,8 @@ import (
 func protocolRoutes() []route {
 	return []route{
 		{method: "POST", path: "/threads/{thread_id}/commands", resource: "threads", action: "create_run", handle: commandThread},
-		{method: "POST", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "read", handle: streamEvents},
-		{method: "GET", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "create_run", handle: socketEvents},
+		{method: "POST", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "read", stream: true, handle: streamEvents},
+		{method: "GET", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "create_run", stream: true, handle: socketEvents},
 	}
 }
 
@@ -60,11 +60,6 @@ func streamEvents(c *call) error {
 	if n, err := strconv.ParseInt(c.r.Header.Get("Last-Event-ID"), 10, 64); err == nil && n > since { // a browser that connects again
 		since = n
 	}
-	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	c.streamHeaders()
 	c.w.WriteHeader(http.StatusOK)
 	out := c.output()

@@ -18,6 +18,8 @@ type route struct {
 	optional bool
 	// byName: the path may name an assistant by its graph.
 	byName bool
+	// stream: the answer stays open, and counts as a stream of its user.
+	stream bool
 	handle func(*call) error
 }
 
@@ -93,19 +95,19 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: postHistory,
 			in: record(may("limit", upTo(1, 10000)), may("before", aCheckpoint), may("metadata", object), may("checkpoint", aCheckpoint), may("values", flag))},
 
-		{method: "GET", path: "/threads/{thread_id}/stream", resource: "threads", action: "read", handle: joinThread},
+		{method: "GET", path: "/threads/{thread_id}/stream", resource: "threads", action: "read", stream: true, handle: joinThread},
 		{method: "GET", path: "/threads/{thread_id}/runs", resource: "threads", action: "read", handle: listRuns},
 		{method: "POST", path: "/threads/{thread_id}/runs", resource: "threads", action: "create_run", in: runShape, handle: createRun},
-		{method: "POST", path: "/threads/{thread_id}/runs/stream", resource: "threads", action: "create_run", in: runShape, handle: streamRun},
-		{method: "POST", path: "/threads/{thread_id}/runs/wait", resource: "threads", action: "create_run", in: runShape, handle: waitRun},
+		{method: "POST", path: "/threads/{thread_id}/runs/stream", resource: "threads", action: "create_run", in: runShape, stream: true, handle: streamRun},
+		{method: "POST", path: "/threads/{thread_id}/runs/wait", resource: "threads", action: "create_run", in: runShape, stream: true, handle: waitRun},
 		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}", resource: "threads", action: "read", handle: getRun},
 		{method: "DELETE", path: "/threads/{thread_id}/runs/{run_id}", resource: "threads", action: "delete", handle: deleteRun},
-		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/join", resource: "threads", action: "read", handle: joinRun},
-		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/stream", resource: "threads", action: "read", handle: joinStream},
+		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/join", resource: "threads", action: "read", stream: true, handle: joinRun},
+		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/stream", resource: "threads", action: "read", stream: true, handle: joinStream},
 		{method: "POST", path: "/threads/{thread_id}/runs/{run_id}/cancel", resource: "threads", action: "update", in: anything, optional: true, handle: cancelRun},
 		{method: "POST", path: "/runs", resource: "threads", action: "create_run", in: runShape, handle: createStatelessRun},
-		{method: "POST", path: "/runs/stream", resource: "threads", action: "create_run", in: runShape, handle: streamStatelessRun},
-		{method: "POST", path: "/runs/wait", resource: "threads", action: "create_run", in: runShape, handle: waitStatelessRun},
+		{method: "POST", path: "/runs/stream", resource: "threads", action: "create_run", in: runShape, stream: true, handle: streamStatelessRun},
+		{method: "POST", path: "/runs/wait", resource: "threads", action: "create_run", in: runShape, stream: true, handle: waitStatelessRun},
 		{method: "POST", path: "/runs/batch", resource: "threads", action: "create_run", in: &shape{types: []string{"array"}, items: runShape, least: 1}, handle: batchRuns},
 		{method: "POST", path: "/runs/cancel", resource: "threads", action: "update", handle: cancelRuns,
 			in: record(may("status", oneOf("pending", "running", "all")), may("thread_id", identifier("thread")), may("run_ids", list(identifier("run"))))},

@@ -275,10 +275,18 @@ func cancelRun(c *call) error {
 	if r.Status.Ended() {
 		return noMatch
 	}
+	wait := c.query("wait") == "true" || c.query("wait") == "1"
+	if wait {
+		leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	if r, err = c.cfg.Queue.Cancel(c.ctx, r.ID, how); err != nil {
 		return err
 	}
-	if c.query("wait") == "true" || c.query("wait") == "1" {
+	if wait {
 		return c.wait(r, false, func(runs.Run) (any, error) { return struct{}{}, nil })
 	}
 	c.w.WriteHeader(202)

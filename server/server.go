@@ -8,10 +8,13 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
@@ -66,6 +69,13 @@ type Config struct {
 	BackupDir string
 	// MaxStreams bounds the streams, and waits, that a user has open at a time; 0 is 1000.
 	MaxStreams int
+	// Rate is how many requests a user may make in a second, on average; 0 is 100, and a
+	// negative number is no limit. More are refused with 429 and Retry-After. A command on a
+	// WebSocket counts as a request. Each server counts for itself, for the 10,000 users that
+	// came last. Under NoAuth there is no limit.
+	Rate float64
+	// Burst is how many requests a user may make at once; 0 is twice the Rate.
+	Burst int
 	// Heartbeat is how often a stream without events says that it lives; 0 is 5 seconds.
 	Heartbeat time.Duration
 	// WriteTimeout is how long a client may take to read what was sent, before it is cut
@@ -88,6 +98,7 @@ type Server struct {
 	after       records[after]
 	locks       locks
 	streams     streamCount
+	rates       rates
 	hooks       *http.Client
 	metrics     metrics
 	protocol    protocolState
@@ -123,6 +134,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, 16<<20)
 	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 1000)
+	cfg.Rate = cmp.Or(cfg.Rate, 100)
+	cfg.Burst = cmp.Or(cfg.Burst, int(math.Ceil(2*cfg.Rate)))
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 5*time.Second)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 30*time.Second)
 	if cfg.Logger == nil {
@@ -132,6 +145,7 @@ func New(cfg Config) (*Server, error) {
 		assistants: newRecords[assistant](cfg.Store, "assistants"), threads: newRecords[thread](cfg.Store, "threads"),
 		crons: newRecords[cron](cfg.Store, "crons"), after: newRecords[after](cfg.Store, "after"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16)}
+	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
 	s.protocol.forgotten = newRecords[forgottenRuns](cfg.Store, "protocol")
 	if err := s.addRoutes(); err != nil {
 		return nil, err
@@ -256,7 +270,7 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 		c := &call{Server: s, w: w, r: r, ctx: r.Context(), route: rt}
 		err := c.prepare()
 		if err == nil {
-			err = rt.handle(c)
+			err = c.handle()
 		}
 		if err == nil {
 			return
@@ -269,12 +283,28 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 	}
 }
 
+// handle does what is asked. A stream is counted before anything is done, so that one that
+// is refused has made no run.
+func (c *call) handle() error {
+	if c.route.stream {
+		leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	return c.route.handle(c)
+}
+
 // prepare authenticates a request, reads it and authorizes it, in this order.
 func (c *call) prepare() (err error) {
 	if c.route.open {
 		return nil
 	}
 	if c.user, err = c.authenticate(c.r); err != nil {
+		return err
+	}
+	if err := c.limit(); err != nil {
 		return err
 	}
 	if c.cfg.ReadOnly && c.route.changes() {

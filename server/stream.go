@@ -116,11 +116,6 @@ func (c *call) streamHeaders() {
 // for. If live is true, it begins with what comes now. If the run is resumable, each frame
 // has the number of its event; of several frames of one event the last has it.
 func (c *call) stream(r runs.Run, modes []string, after int64, live bool) (runs.Run, error) {
-	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
-	if err != nil {
-		return r, err
-	}
-	defer leave()
 	c.streamHeaders()
 	c.w.WriteHeader(http.StatusOK)
 	out := c.output()
@@ -134,8 +129,8 @@ func (c *call) stream(r runs.Run, modes []string, after int64, live bool) (runs.
 	first := true
 	seen := int64(0)
 	if live {
-		seen, err = c.lastEvent(r.ID)
-		if err != nil {
+		var err error
+		if seen, err = c.lastEvent(r.ID); err != nil {
 			return r, err
 		}
 		after = seen
@@ -164,7 +159,7 @@ func (c *call) stream(r runs.Run, modes []string, after int64, live bool) (runs.
 		first = false
 		return out.write(b)
 	}
-	r, err = c.follow(r.ID, 0, each, func() error { return out.write(heartbeat) })
+	r, err := c.follow(r.ID, 0, each, func() error { return out.write(heartbeat) })
 	if err != nil && c.ctx.Err() == nil && err != http.ErrServerClosed {
 		c.cfg.Logger.Warn("a stream was cut off", "run", r.ID, "error", err)
 	}
@@ -250,11 +245,6 @@ func lastEventID(r *http.Request) (after int64, live bool) {
 // wait answers with what came of a run when it has ended. The head of the answer goes out at
 // once, and line breaks after it keep the connection: JSON allows them.
 func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error)) error {
-	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	h := c.w.Header()
 	h.Set("Location", place(r, false)+"/join")
 	h.Set("Content-Location", place(r, false))

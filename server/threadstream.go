@@ -21,11 +21,6 @@ func joinThread(c *call) error {
 	if err != nil {
 		return err
 	}
-	leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	at, seq, resumed := strings.Cut(strings.TrimSpace(c.r.Header.Get("Last-Event-ID")), "/")
 	behind, _ := strconv.ParseInt(seq, 10, 64)
 	if !resumed || !isUUID(at) { // from now on: behind the last run that has ended
