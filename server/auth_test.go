@@ -381,7 +381,7 @@ func TestReadOnly(t *testing.T) {
 				continue
 			}
 			if method != "GET" {
-				path = strings.NewReplacer("{thread_id}", id, "{run_id}", someID, "{assistant_id}", someID, "{cron_id}", someID).Replace(path)
+				path = strings.NewReplacer("{$}", "", "{thread_id}", id, "{run_id}", someID, "{assistant_id}", someID, "{cron_id}", someID).Replace(path)
 				h.refused(403, method, path, object{})
 			}
 		}

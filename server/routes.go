@@ -130,6 +130,7 @@ func (s *Server) addRoutes() error {
 			in: record(may("prefix", orNull(texts)), may("suffix", orNull(texts)), may("max_depth", orNull(upTo(1, 64))), may("limit", upTo(1, 1000)), may("offset", offset))},
 	}
 	s.routes = append(s.routes, protocolRoutes()...)
+	s.routes = append(s.routes, mcpRoutes()...)
 	s.routes = append(s.routes, operatorRoutes()...)
 	s.mux = http.NewServeMux()
 	for i := range s.routes {

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/stele-go/stele/pregel/pregeljson"
+	"github.com/stele-go/stele/runs"
+)
+
+// The server is also one of the Model Context Protocol: each assistant is a tool, which a
+// request to /mcp lists or calls. There are no sessions, so any server of a fleet answers any
+// request. A call is a run on a thread of its own, as POST /runs/wait makes it: it is durable,
+// goes on if the client leaves, and is removed with its thread afterwards.
+
+// mcpRoutes are the operations of MCP. A client that only lists tools must be allowed to make
+// runs as well: the tools are there for nothing else.
+func mcpRoutes() []route {
+	one := route{method: "POST", path: "/mcp", resource: "threads", action: "create_run", in: object, stream: true, handle: serveMCP}
+	slash := one
+	slash.path = "/mcp/{$}"
+	return []route{one, slash}
+}
+
+// serveMCP answers a request of MCP.
+func serveMCP(c *call) error {
+	tools := mcp.NewServer(&mcp.Implementation{Name: "stele", Version: Version}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, Logger: c.cfg.Logger})
+	if strings.HasPrefix(c.body.text("method"), "tools/") {
+		if err := c.addTools(tools); err != nil {
+			return err
+		}
+	}
+	text, err := encode(c.in) // it was read, bounded and checked already
+	if err != nil {
+		return err
+	}
+	r := c.r.Clone(c.ctx)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	// The guard has looked at Host and Origin.
+	mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, Logger: c.cfg.Logger}).ServeHTTP(c.w, r)
+	return nil
+}
+
+// addTools makes tools of the assistants that the user sees. Of those with one name the newest
+// is the tool.
+func (c *call) addTools(to *mcp.Server) error {
+	g, err := c.access("assistants", "search")
+	if err != nil {
+		return err
+	}
+	var found []assistant
+	for a, err := range c.assistants.all(c.ctx) {
+		if err != nil {
+			return err
+		}
+		if a.reads(g) && c.cfg.Graphs[a.GraphID] != nil {
+			found = append(found, a)
+		}
+	}
+	assistantOrder.sort(body{}, found)
+	taken := map[string]bool{}
+	for _, a := range found {
+		name := toolName(a.Name)
+		input, ok := c.schemasOf(a.GraphID, c.cfg.Graphs[a.GraphID]).Input.(map[string]any)
+		if !ok || input["type"] != "object" || name == "" || taken[name] { // what takes no object cannot be a tool
+			continue
+		}
+		taken[name] = true
+		t := &mcp.Tool{Name: name, InputSchema: input}
+		if name != a.Name {
+			t.Title = a.Name
+		}
+		if a.Description != nil {
+			t.Description = *a.Description
+		}
+		to.AddTool(t, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return c.callTool(a, r) })
+	}
+	return nil
+}
+
+// toolName is the name of an assistant as MCP and models take names: of letters, digits and
+// "_-.", at most 128.
+func toolName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), 128)]
+}
+
+// callTool runs an assistant and answers with the values of its thread, as JSON. An error of
+// the graph, or a run that is refused, is an answer that a model can read.
+func (c *call) callTool(a assistant, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	answer := func(text string, failed bool) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: failed}, nil
+	}
+	internal := func(err error) (*mcp.CallToolResult, error) {
+		f, logged := failureOf(err)
+		if logged {
+			c.cfg.Logger.Error("a tool failed", "assistant", a.ID, "error", err)
+		}
+		return answer(f.detail, true)
+	}
+	var input any = map[string]any{}
+	if len(r.Params.Arguments) > 0 {
+		given, err := decode(r.Params.Arguments)
+		if _, ok := given.(map[string]any); err != nil || !ok {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments must be an object"}
+		}
+		input = given
+	}
+	run, err := c.statelessRun(body{"assistant_id": a.ID, "input": input})
+	if err != nil {
+		return internal(err)
+	}
+	end, err := c.follow(run.ID, 1<<62, func([]runs.Event) error { return nil }, func() error { return nil })
+	if err != nil {
+		return internal(err)
+	}
+	came, err := c.outcome(c.ctx, end)
+	if err != nil {
+		return internal(err)
+	}
+	if m, ok := came.(map[string]any); ok {
+		if f, ok := m[pregelError].(pregeljson.Failure); ok {
+			return answer(f.Message, true)
+		}
+	}
+	text, err := encode(came)
+	if err != nil {
+		return internal(err)
+	}
+	result, _ := answer(string(text), false)
+	if len(text) > 0 && text[0] == '{' {
+		result.StructuredContent = json.RawMessage(text)
+	}
+	return result, nil
+}
