@@ -28,6 +28,7 @@ const (
 	afterTemporary = "temporary"
 	afterTTL       = "ttl"
 	afterCron      = "cron" // Run is the cron
+	afterUndo      = "undo" // of a run that was submitted in vain; never stored
 )
 
 // key names an after: there is one of a kind for a thread and run.
@@ -38,6 +39,8 @@ const (
 	rescanEvery = 30 * time.Second
 	// runPoll is how often it looks whether a run has ended.
 	runPoll = 500 * time.Millisecond
+	// undoPause is the time between two tries to take a run back.
+	undoPause = time.Second
 	// grace is how long a temporary thread stays after its run, for clients that were cut off.
 	grace = time.Minute
 )
@@ -143,10 +146,21 @@ func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
 	}
 	r, err := s.cfg.Queue.Get(ctx, a.Run)
 	switch {
+	case errors.Is(err, runs.ErrNotFound) && a.Kind == afterUndo:
+		return time.Time{}, nil
 	case errors.Is(err, runs.ErrNotFound): // removed with its thread
 		return time.Time{}, s.after.delete(ctx, a.key())
 	case err != nil:
 		return time.Time{}, err
+	case a.Kind == afterUndo:
+		if err = s.endRun(ctx, r, runs.Rollback); err == nil {
+			err = s.removeRun(ctx, r)
+		}
+		if err != nil {
+			s.logLater(ctx, "take a run back", err)
+			return now().Add(undoPause), nil
+		}
+		return time.Time{}, nil
 	case !r.Status.Ended():
 		return now().Add(runPoll), nil
 	case a.Kind == afterWebhook:

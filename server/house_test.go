@@ -55,8 +55,14 @@ type house struct {
 // open opens a house in a directory, with a Config that change may change.
 func open(t *testing.T, dir string, change func(*server.Config)) *house {
 	t.Helper()
+	return openOn(t, dir, disk.Options{}, change)
+}
+
+// openOn opens a house whose saver has options.
+func openOn(t *testing.T, dir string, o disk.Options, change func(*server.Config)) *house {
+	t.Helper()
 	h := &house{T: t, dir: dir, gate: make(chan struct{}, 100)}
-	h.disk = must(disk.Open(dir, disk.Options{}))
+	h.disk = must(disk.Open(dir, o))
 	h.items = must(store.On(h.disk, store.Options{}))
 	h.queue = must(runs.NewLocal(t.Context(), h.items, runs.LocalOptions{}))
 	cfg := server.Config{Graphs: h.graphs(h.disk), Saver: h.disk, Store: h.items, Queue: h.queue, Auth: server.NoAuth(), AllowPrivateWebhooks: true, DrainTimeout: time.Millisecond,

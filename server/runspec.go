@@ -180,25 +180,43 @@ func (c *call) submit(in body, t thread, a assistant, temporary bool, key string
 	if err != nil {
 		return r, err
 	}
+	if err := c.submitted(in, t, r, temporary); err != nil {
+		c.undo(r)
+		return r, err
+	}
 	c.protocol.begun.Changed(t.ID)
+	return r, nil
+}
+
+// submitted stores what follows from a run that was submitted.
+func (c *call) submitted(in body, t thread, r runs.Run, temporary bool) error {
 	t.Run, t.Updated = r.ID, now()
 	t.Config, _ = r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
 	t.Config = merged(t.Config, nil)
 	delete(t.Config, "metadata")
 	given, _ := in.object("config")["configurable"].(map[string]any)
 	t.Config["configurable"] = merged(given, nil)
-	if err := c.threads.put(c.ctx, t.ID, t); err != nil {
-		return r, err
-	}
+	// The thread is last: until then nothing shows that there is a run.
 	if hook := in.text("webhook"); hook != "" {
 		if err := c.later(c.ctx, after{Kind: afterWebhook, Thread: t.ID, Run: r.ID, URL: hook, Due: now()}); err != nil {
-			return r, err
+			return err
 		}
 	}
 	if temporary {
-		err = c.later(c.ctx, after{Kind: afterTemporary, Thread: t.ID, Run: r.ID, Due: now()})
+		if err := c.later(c.ctx, after{Kind: afterTemporary, Thread: t.ID, Run: r.ID, Due: now()}); err != nil {
+			return err
+		}
 	}
-	return r, err
+	return c.threads.put(c.ctx, t.ID, t)
+}
+
+// undo takes back a run whose request is refused, as soon as the store takes writes: on a full
+// disk also that must wait. Nothing is stored of it, so a server that is killed before leaves
+// the run.
+func (s *Server) undo(r runs.Run) {
+	a := after{Kind: afterUndo, Thread: r.ThreadID, Run: r.ID, Due: now()}
+	s.pending.Store(a.key(), a)
+	s.awake()
 }
 
 // runOn makes the run that a request asks for on a thread.
