@@ -46,6 +46,7 @@ type house struct {
 	queue *runs.Local
 	api   *server.Server
 	http  *httptest.Server
+	base  string // of addresses
 	key   string // X-Api-Key of requests
 	// gate holds the nodes "slow" until a value comes.
 	gate chan struct{}
@@ -72,6 +73,7 @@ func openOn(t *testing.T, dir string, o disk.Options, change func(*server.Config
 	}
 	h.api = must(server.New(cfg))
 	h.http = httptest.NewServer(h.api)
+	h.base = h.http.URL
 	h.shut = sync.OnceFunc(func() {
 		h.http.CloseClientConnections()
 		if err := h.api.Close(); err != nil {
@@ -171,7 +173,7 @@ func (h *house) request(ctx context.Context, method, path string, body any, head
 	default:
 		r = bytes.NewReader(must(json.Marshal(x)))
 	}
-	req := must(http.NewRequestWithContext(ctx, method, h.http.URL+path, r))
+	req := must(http.NewRequestWithContext(ctx, method, h.base+path, r))
 	if r != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

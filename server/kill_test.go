@@ -55,7 +55,7 @@ func child(dir string) {
 		from = name
 	}
 	g := must(b.Compile(graph.Options{Name: "long", Saver: d, Store: items}))
-	api := must(server.New(server.Config{Graphs: map[string]*pregel.Graph{"long": g}, Saver: d, Store: items, Queue: queue, Auth: server.NoAuth(), Attempts: 1 << 20}))
+	api := must(server.New(server.Config{Graphs: map[string]*pregel.Graph{"long": g}, Saver: d, Store: items, Queue: queue, Auth: server.NoAuth(), Attempts: 1 << 20, MaxStreams: 1 << 20}))
 	l := must(listen())
 	fmt.Println(l.Addr())
 	panic(http.Serve(l, api))

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	venv := flags.String("venv", "", "a Python environment with langgraph-cli[inmem]")
+	span := flags.Duration("span", 5*time.Second, "how long each number of clients works")
+	streams := flags.Int("streams", 200, "how many streams are begun")
+	threads := flags.Int("threads", 1000, "how many threads the server has at last")
+	serving := flags.String("serve", "", "serve the graph from this directory; the benchmark starts itself with it")
+	addr := flags.String("addr", "", "where to serve")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *serving != "" {
+		return serve(ctx, *serving, *addr)
+	}
+	starts := []func(context.Context, string) (*target, error){startStele}
+	if *venv != "" {
+		starts = append(starts, func(ctx context.Context, addr string) (*target, error) { return startDev(ctx, *venv, addr) })
+	}
+	var found []figures
+	for _, start := range starts {
+		f, err := measure(ctx, start, *span, *streams, *threads)
+		if err != nil {
+			return err
+		}
+		found = append(found, f)
+	}
+	return table(out, found)
+}
+
+var clients = []int{1, 16, 64}
+
+// figures are those of one server.
+type figures struct {
+	name             string
+	rate, cpu        []float64 // by clients: runs in a second, CPU seconds of a run
+	first50, first99 time.Duration
+	rest, full       int64 // bytes
+}
+
+// measure starts a server and measures it.
+func measure(ctx context.Context, start func(context.Context, string) (*target, error), span time.Duration, streams, threads int) (f figures, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return f, err
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil { // the server listens there
+		return f, err
+	}
+	t, err := start(ctx, addr)
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, t.stop()) }()
+	f.name = t.name
+	if f.rest, err = t.memory(); err != nil {
+		return f, err
+	}
+	made, err := t.work(ctx, 1, time.Second) // so that nothing is done for the first time
+	if err != nil {
+		return f, err
+	}
+	for _, n := range clients {
+		before, err := t.cpu()
+		if err != nil {
+			return f, err
+		}
+		begin := time.Now()
+		done, err := t.work(ctx, n, span)
+		if err != nil {
+			return f, err
+		}
+		took := time.Since(begin)
+		after, err := t.cpu()
+		if err != nil {
+			return f, err
+		}
+		f.rate = append(f.rate, float64(done)/took.Seconds())
+		f.cpu = append(f.cpu, (after-before).Seconds()/float64(done))
+		made += n
+	}
+	var waits []time.Duration
+	for range streams {
+		d, err := t.firstEvent(ctx)
+		if err != nil {
+			return f, err
+		}
+		waits = append(waits, d)
+	}
+	made += streams
+	slices.Sort(waits)
+	f.first50, f.first99 = waits[len(waits)/2], waits[len(waits)*99/100]
+	for range threads - made {
+		id, err := t.thread(ctx)
+		if err == nil {
+			err = t.wait(ctx, id)
+		}
+		if err != nil {
+			return f, err
+		}
+	}
+	f.full, err = t.memory()
+	return f, err
+}
+
+// work lets clients run the graph for a time, and says how many runs they had.
+func (t *target) work(ctx context.Context, clients int, span time.Duration) (int, error) {
+	var mu sync.Mutex
+	var done int
+	var failed error
+	var working sync.WaitGroup
+	end := time.Now().Add(span)
+	for range clients {
+		working.Go(func() {
+			id, err := t.thread(ctx)
+			n := 0
+			for ; err == nil && time.Now().Before(end); n++ {
+				err = t.wait(ctx, id)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done += n
+			failed = errors.Join(failed, err)
+		})
+	}
+	working.Wait()
+	return done, failed
+}
+
+func (t *target) post(ctx context.Context, path string, body any) (*http.Response, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	res, err := t.client.Do(r)
+	if err == nil && res.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(res.Body)
+		err = errors.Join(fmt.Errorf("POST %s: %s %s", path, res.Status, why), res.Body.Close())
+	}
+	return res, err
+}
+
+// thread makes a thread.
+func (t *target) thread(ctx context.Context) (string, error) {
+	res, err := t.post(ctx, "/threads", map[string]any{})
+	if err != nil {
+		return "", err
+	}
+	var made struct {
+		ID string `json:"thread_id"`
+	}
+	err = json.NewDecoder(res.Body).Decode(&made)
+	return made.ID, errors.Join(err, res.Body.Close())
+}
+
+var input = map[string]any{"assistant_id": "graph", "input": map[string]any{"text": "x", "log": []string{}}}
+
+// wait runs the graph and looks at what came of it.
+func (t *target) wait(ctx context.Context, thread string) error {
+	res, err := t.post(ctx, "/threads/"+thread+"/runs/wait", input)
+	if err != nil {
+		return err
+	}
+	var values struct {
+		Log []string `json:"log"`
+	}
+	err = errors.Join(json.NewDecoder(res.Body).Decode(&values), res.Body.Close())
+	if err == nil && (len(values.Log) < 3 || len(values.Log)%3 != 0) {
+		err = fmt.Errorf("a run ended with %v", values.Log)
+	}
+	return err
+}
+
+// firstEvent is how long a stream takes to its first event, on a new thread.
+func (t *target) firstEvent(ctx context.Context) (time.Duration, error) {
+	id, err := t.thread(ctx)
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	res, err := t.post(ctx, "/threads/"+id+"/runs/stream", input)
+	if err != nil {
+		return 0, err
+	}
+	var one [1]byte
+	_, err = io.ReadFull(res.Body, one[:])
+	took := time.Since(begin)
+	_, rest := io.Copy(io.Discard, res.Body)
+	return took, errors.Join(err, rest, res.Body.Close())
+}
+
+func table(out io.Writer, found []figures) error {
+	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	line := func(what string, of func(f figures) string) {
+		fmt.Fprintf(w, "| %s\t|", what)
+		for _, f := range found {
+			fmt.Fprintf(w, " %s\t|", of(f))
+		}
+		fmt.Fprintln(w)
+	}
+	line("", func(f figures) string { return f.name })
+	line("---", func(figures) string { return "---:" })
+	for i, n := range clients {
+		line(fmt.Sprintf("runs in a second, clients: %d", n), func(f figures) string { return fmt.Sprintf("%.0f", f.rate[i]) })
+	}
+	for i, n := range clients {
+		line(fmt.Sprintf("CPU of a run, clients: %d", n), func(f figures) string { return fmt.Sprintf("%.2f ms", f.cpu[i]*1e3) })
+	}
+	line("first event, p50", func(f figures) string { return fmt.Sprintf("%.1f ms", f.first50.Seconds()*1e3) })
+	line("first event, p99", func(f figures) string { return fmt.Sprintf("%.1f ms", f.first99.Seconds()*1e3) })
+	line("memory at rest", func(f figures) string { return fmt.Sprintf("%d MiB", f.rest>>20) })
+	line("memory with the threads", func(f figures) string { return fmt.Sprintf("%d MiB", f.full>>20) })
+	return w.Flush()
+}
