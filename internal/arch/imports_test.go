@@ -114,6 +114,7 @@ var rules = []rule{
 	{"tool", []string{"internal/pyrepr", "message", "pregel/..."}, []string{}},
 	{"model", []string{"message", "tool", "pregel/..."}, []string{}},
 	{"agent", []string{"internal/pyrepr", "message", "model", "tool", "pregel/...", "serde"}, []string{}},
+	{"client", nil, []string{}},
 	{"internal/pyrepr", nil, []string{}},
 	{"internal/modeltest", []string{"message", "model", "tool"}, []string{}},
 	{"internal/arch", nil, []string{}},
