@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -116,9 +117,9 @@ func TestIDs(t *testing.T) {
 
 // What only reads is sent again. What may change something is not.
 func TestRetries(t *testing.T) {
-	n := 0
+	var n atomic.Int32
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		switch n++; n {
+		switch n.Add(1) {
 		case 1:
 			w.WriteHeader(503)
 		case 2:
@@ -131,21 +132,21 @@ func TestRetries(t *testing.T) {
 			fmt.Fprint(w, "[]")
 		}
 	})
-	if _, err := c.Threads.Search(t.Context(), ThreadQuery{}); err != nil || n != 4 {
-		t.Errorf("%v after %d", err, n)
+	if _, err := c.Threads.Search(t.Context(), ThreadQuery{}); err != nil || n.Load() != 4 {
+		t.Errorf("%v after %d", err, n.Load())
 	}
-	n = 0
-	if _, err := c.Threads.Create(t.Context(), ThreadCreate{}); err == nil || n != 1 {
-		t.Errorf("%v after %d", err, n)
+	n.Store(0)
+	if _, err := c.Threads.Create(t.Context(), ThreadCreate{}); err == nil || n.Load() != 1 {
+		t.Errorf("%v after %d", err, n.Load())
 	}
-	n = 1
-	if err := c.Threads.Delete(t.Context(), "t"); err == nil || n != 2 {
-		t.Errorf("%v after %d", err, n)
+	n.Store(1)
+	if err := c.Threads.Delete(t.Context(), "t"); err == nil || n.Load() != 2 {
+		t.Errorf("%v after %d", err, n.Load())
 	}
-	c = serve(t, func(w http.ResponseWriter, _ *http.Request) { n++; w.WriteHeader(500) })
-	n = 0
-	if _, err := c.Info(t.Context()); err == nil || n != 1 {
-		t.Errorf("%v after %d", err, n)
+	c = serve(t, func(w http.ResponseWriter, _ *http.Request) { n.Add(1); w.WriteHeader(500) })
+	n.Store(0)
+	if _, err := c.Info(t.Context()); err == nil || n.Load() != 1 {
+		t.Errorf("%v after %d", err, n.Load())
 	}
 }
 
@@ -290,9 +291,9 @@ func TestNotResumable(t *testing.T) {
 
 // A server that stays away ends a stream; the events that came count.
 func TestGivenUp(t *testing.T) {
-	n := 0
+	var n atomic.Int32
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if n++; n > 1 {
+		if n.Add(1) > 1 {
 			abort()
 		}
 		w.Header().Set("Location", "/threads/t/runs/r/stream")
@@ -308,8 +309,8 @@ func TestGivenUp(t *testing.T) {
 			events++
 		}
 	}
-	if events != 1 || errs != 1 || n != 3 {
-		t.Errorf("%d events, %d errors, %d requests", events, errs, n)
+	if events != 1 || errs != 1 || n.Load() != 3 {
+		t.Errorf("%d events, %d errors, %d requests", events, errs, n.Load())
 	}
 }
 

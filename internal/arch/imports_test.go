@@ -60,6 +60,7 @@ var below = []string{"internal/base", "internal/record", "internal/metric", "int
 //	saver/disk ← internal/calls
 //	{serde, pregel/channel} ← message    {message, pregel} ← tool ← model ← agent
 //	{message, pregel} ← pregel/pregeljson
+//	{client, message, pregel, pregel/pregeljson} ← client/remote
 //
 // Packages fault and monitor, plain types, import nothing and may be imported by all.
 //
@@ -115,6 +116,7 @@ var rules = []rule{
 	{"model", []string{"message", "tool", "pregel/..."}, []string{}},
 	{"agent", []string{"internal/pyrepr", "message", "model", "tool", "pregel/...", "serde"}, []string{}},
 	{"client", nil, []string{}},
+	{"client/remote", []string{"client", "message", "pregel/...", "saver"}, []string{}},
 	{"internal/pyrepr", nil, []string{}},
 	{"internal/modeltest", []string{"message", "model", "tool"}, []string{}},
 	{"internal/arch", nil, []string{}},
