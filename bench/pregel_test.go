@@ -3,6 +3,7 @@ package bench_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -94,3 +95,32 @@ func BenchmarkPregelChat(b *testing.B) { runGraph(b, graphs.Chat(100)) }
 // BenchmarkPregelNodesOf1ms is a line of 20 nodes that take a millisecond each:
 // what storing costs where there is work to hide it behind.
 func BenchmarkPregelNodesOf1ms(b *testing.B) { runGraph(b, graphs.Line(20, time.Millisecond)) }
+
+// BenchmarkPregelMemory says what a thread of ten nodes, one after another, takes in the saver
+// in memory.
+func BenchmarkPregelMemory(b *testing.B) {
+	const threads = 2000
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	w := graphs.Line(10, 0)
+	for b.Loop() {
+		s := memory.New(memory.Options{})
+		var ran atomic.Int64
+		g, err := w.Build(s, &ran)
+		if err != nil {
+			b.Fatal(err)
+		}
+		before := heap()
+		for i := range threads {
+			if _, err := w.Run(context.Background(), g, fmt.Sprint("thread-", i), pregel.Sync); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(heap()-before)/threads, "B/thread")
+		runtime.KeepAlive(s)
+	}
+}

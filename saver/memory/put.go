@@ -85,52 +85,60 @@ func (s *Saver) checkPut(plan *rules.PutPlan) error {
 // resolve makes the checkpoint of a plan. For every channel with a version it finds the value
 // that the checkpoint reads. Later commits at the same version do not change it.
 func (n *namespace) resolve(plan *rules.PutPlan, commit uint64) *checkpoint {
-	versions := plan.Record.Checkpoint.Versions
-	cp := &checkpoint{record: plan.Record, slots: make([]slot, 0, len(versions))}
-	for i, channel := range plan.Record.Stored {
-		cp.slots = append(cp.slots, slot{channel: channel, value: plan.Values[i], commit: commit})
+	r := &plan.Record
+	versions, source := r.Checkpoint.Versions, n.checkpoints[r.Source()]
+	cp := &checkpoint{v: r.Checkpoint.V, ts: r.Checkpoint.TS, updated: r.Checkpoint.Updated, parent: r.Parent, metadata: r.Metadata, note: r.Note,
+		slots: make([]*slot, 0, len(versions))}
+	add := func(channel string, sl slot) {
+		v := source.share(version{channel, versions[channel]})
+		sl.channel, sl.version = v.channel, v.version
+		cp.slots = append(cp.slots, &sl)
 	}
-	for _, channel := range plan.Record.Emptied {
-		cp.slots = append(cp.slots, slot{channel: channel, empty: true, commit: commit})
+	for i, channel := range r.Stored {
+		add(channel, slot{value: plan.Values[i], commit: commit})
 	}
-	source := n.checkpoints[plan.Record.Source()]
-	var open []string
-	for channel, version := range versions {
-		_, isStored := slices.BinarySearch(plan.Record.Stored, channel)
-		_, isEmptied := slices.BinarySearch(plan.Record.Emptied, channel)
-		if isStored || isEmptied {
-			continue
-		}
-		if source != nil && source.record.Checkpoint.Versions[channel] == version {
-			if sl, ok := source.slot(channel); ok {
+	for _, channel := range r.Emptied {
+		add(channel, slot{empty: true, commit: commit})
+	}
+	isChanged := func(channel string) bool {
+		_, isStored := slices.BinarySearch(r.Stored, channel)
+		_, isEmptied := slices.BinarySearch(r.Emptied, channel)
+		return isStored || isEmptied
+	}
+	if source != nil {
+		for _, sl := range source.slots {
+			if v, ok := versions[sl.channel]; ok && v == sl.version && sl.commit > 0 && !isChanged(sl.channel) {
 				cp.slots = append(cp.slots, sl)
-				continue
 			}
 		}
-		open = append(open, channel)
 	}
-	slices.SortFunc(cp.slots, func(a, b slot) int { return byChannel(a, b.channel) })
-	if len(open) > 0 {
-		n.resolveNewest(cp, open)
+	slices.SortFunc(cp.slots, compareSlots)
+	if found := cp.slots; len(found) < len(versions) {
+		for channel, v := range versions {
+			if _, ok := slices.BinarySearchFunc(found, channel, (*slot).compare); ok {
+				continue
+			}
+			if sl := n.newestSlot(channel, v); sl != nil {
+				cp.slots = append(cp.slots, sl)
+			} else {
+				add(channel, slot{})
+			}
+		}
+		slices.SortFunc(cp.slots, compareSlots)
 	}
+	cp.look(r.Checkpoint.Seen, source)
 	return cp
 }
 
-// resolveNewest fills the slots of channels with the values that were stored last at their
-// versions.
-func (n *namespace) resolveNewest(cp *checkpoint, channels []string) {
+// newestSlot returns what was stored last for a channel at a version; nil if nothing was.
+func (n *namespace) newestSlot(channel string, v saver.Version) *slot {
+	var newest *slot
 	for _, other := range n.checkpoints {
-		for _, channel := range channels {
-			version, ok := other.record.Checkpoint.Versions[channel]
-			if !ok || version != cp.record.Checkpoint.Versions[channel] {
-				continue
-			}
-			have, _ := cp.slot(channel)
-			if sl, ok := other.slot(channel); ok && sl.commit > have.commit {
-				cp.set(sl)
-			}
+		if sl := other.slot(channel); sl != nil && sl.version == v && sl.commit > 0 && (newest == nil || sl.commit > newest.commit) {
+			newest = sl
 		}
 	}
+	return newest
 }
 
 // PutWrites implements saver.Saver.

@@ -23,7 +23,7 @@ type found struct {
 // find gathers what a tuple of checkpoint id needs. The caller holds mu.
 func (n *namespace) find(at saver.Config, cp *checkpoint) found {
 	f := found{at: at, cp: cp, calls: n.calls[at.CheckpointID]}
-	if parent := cp.record.Parent; parent != "" {
+	if parent := cp.parent; parent != "" {
 		f.parentCalls = n.calls[parent]
 	}
 	return f
@@ -38,7 +38,7 @@ func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 	if err != nil {
 		return nil, err
 	}
-	md, err := rules.DecodeMetadata(f.cp.record.Metadata, s.opts.Serializer)
+	md, err := rules.DecodeMetadata(f.cp.metadata, s.opts.Serializer)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +69,13 @@ func notFound(cfg saver.Config) error {
 func (s *Saver) tuple(f found, md saver.Metadata) (*saver.Tuple, error) {
 	t := &saver.Tuple{
 		Config:        f.at,
-		Checkpoint:    f.cp.record.Checkpoint.Clone(),
+		Checkpoint:    f.cp.checkpoint(f.at.CheckpointID),
 		Metadata:      md,
 		PendingWrites: s.pendingWrites(f.calls),
-		Note:          f.cp.record.Note.Clone(),
+		Note:          f.cp.note.Clone(),
 	}
 	t.Checkpoint.Values = s.values(f.cp)
-	if parent := f.cp.record.Parent; parent != "" {
+	if parent := f.cp.parent; parent != "" {
 		cfg := f.at.At(parent)
 		t.Parent = &cfg
 	}
@@ -91,7 +91,7 @@ func (s *Saver) tuple(f found, md saver.Metadata) (*saver.Tuple, error) {
 func (s *Saver) values(cp *checkpoint) map[string]saver.Value {
 	values := make(map[string]saver.Value, len(cp.slots))
 	for _, sl := range cp.slots {
-		if !sl.empty {
+		if sl.isFilled() {
 			values[sl.channel] = saver.ValueShared(sl.value, s.opts.Serializer)
 		}
 	}
@@ -182,7 +182,7 @@ func (s *Saver) match(ctx context.Context, f found, filter map[string]any) (*sav
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	md, err := rules.DecodeMetadata(f.cp.record.Metadata, s.opts.Serializer)
+	md, err := rules.DecodeMetadata(f.cp.metadata, s.opts.Serializer)
 	if err != nil {
 		return nil, err
 	}
@@ -206,8 +206,8 @@ func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, chann
 	id := cmp.Or(cfg.CheckpointID, n.newest)
 	walk, seen := rules.NewDeltaWalk(channels), map[string]bool{id: true}
 	cp := n.checkpoints[id]
-	for cp != nil && cp.record.Parent != "" && !walk.Done() {
-		id = cp.record.Parent
+	for cp != nil && cp.parent != "" && !walk.Done() {
+		id = cp.parent
 		if seen[id] {
 			return nil, fmt.Errorf("checkpoint %q: %w", id, saver.ErrAncestorCycle)
 		}

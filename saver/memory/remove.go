@@ -87,7 +87,7 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Remov
 	for threadID, t := range s.threads {
 		for ns, n := range t.namespaces {
 			for id, cp := range n.checkpoints {
-				md, err := rules.DecodeMetadata(cp.record.Metadata, s.opts.Serializer)
+				md, err := rules.DecodeMetadata(cp.metadata, s.opts.Serializer)
 				if err != nil {
 					return done, err
 				}
@@ -237,25 +237,25 @@ func (v pruneView) Parent(id string) (string, bool) {
 	if cp == nil {
 		return "", false
 	}
-	return cp.record.Parent, true
+	return cp.parent, true
 }
 
 // Valueless implements rules.PruneView.
 func (v pruneView) Valueless(id string) (channels []string, told bool) {
-	record := &v.n.checkpoints[id].record
-	for channel := range record.Checkpoint.Versions {
-		if !v.HasValue(id, channel) && (record.Note == nil || slices.Contains(record.Note.Deltas, channel)) {
-			channels = append(channels, channel)
+	cp := v.n.checkpoints[id]
+	note := cp.note
+	for _, sl := range cp.slots { // ascending: a report names the first of them
+		if !sl.isFilled() && (note == nil || slices.Contains(note.Deltas, sl.channel)) {
+			channels = append(channels, sl.channel)
 		}
 	}
-	slices.Sort(channels) // a report names the first of them
-	return channels, record.Note != nil
+	return channels, note != nil
 }
 
 // HasValue implements rules.PruneView.
 func (v pruneView) HasValue(id, channel string) bool {
-	sl, ok := v.n.checkpoints[id].slot(channel)
-	return ok && !sl.empty
+	sl := v.n.checkpoints[id].slot(channel)
+	return sl != nil && sl.isFilled()
 }
 
 // HasWrite implements rules.PruneView.
@@ -270,4 +270,4 @@ func (v pruneView) HasWrite(id, channel string) bool {
 }
 
 // Format implements rules.PruneView.
-func (v pruneView) Format(id string) int { return v.n.checkpoints[id].record.Checkpoint.V }
+func (v pruneView) Format(id string) int { return v.n.checkpoints[id].v }

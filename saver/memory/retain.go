@@ -103,7 +103,7 @@ func (v retainView) Namespace(ns string) rules.PruneView { return pruneView{v.t.
 
 // Created implements rules.RetainView.
 func (v retainView) Created(ns, id string) (string, error) {
-	return v.t.namespaces[ns].checkpoints[id].record.Checkpoint.TS, nil
+	return v.t.namespaces[ns].checkpoints[id].ts, nil
 }
 
 // Values implements rules.RetainView. A value is identified by the commit and the channel that
@@ -119,9 +119,9 @@ func (v retainView) Values(ns, id string, fn func(value any, bytes int64)) {
 	}
 	n := v.t.namespaces[ns]
 	cp := n.checkpoints[id]
-	fn(held{ns, id, -1, 0}, int64(len(cp.record.Metadata.Data)))
+	fn(held{ns, id, -1, 0}, int64(len(cp.metadata.Data)))
 	for _, sl := range cp.slots {
-		if !sl.empty {
+		if sl.isFilled() {
 			fn(stored{ns, sl.channel, sl.commit}, int64(len(sl.value.Data)))
 		}
 	}

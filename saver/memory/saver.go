@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -69,41 +67,6 @@ type namespace struct {
 	newest      string            // the greatest id of checkpoints, "" if there is none
 	calls       map[string][]call // in commit order; append-only
 	attempts    map[string]int    // of recovery, by checkpoint
-}
-
-// checkpoint is immutable once it is in its namespace.
-type checkpoint struct {
-	record rules.Record
-	slots  []slot // in the order of channels; none for a channel nobody stored
-}
-
-func byChannel(sl slot, channel string) int { return strings.Compare(sl.channel, channel) }
-
-// slot finds what cp reads for a channel.
-func (cp *checkpoint) slot(channel string) (slot, bool) {
-	i, ok := slices.BinarySearchFunc(cp.slots, channel, byChannel)
-	if !ok {
-		return slot{}, false
-	}
-	return cp.slots[i], true
-}
-
-// set replaces or adds a slot, while cp is being made.
-func (cp *checkpoint) set(sl slot) {
-	i, ok := slices.BinarySearchFunc(cp.slots, sl.channel, byChannel)
-	if ok {
-		cp.slots[i] = sl
-		return
-	}
-	cp.slots = slices.Insert(cp.slots, i, sl)
-}
-
-// slot is what a checkpoint reads for one channel.
-type slot struct {
-	channel string
-	value   serde.Typed
-	empty   bool   // the channel got its version without a value
-	commit  uint64 // the commit that stored it
 }
 
 // call is one call of PutWrites. Repeated writes are resolved on reading. It is immutable.

@@ -77,7 +77,7 @@ func (s *Saver) matches(ctx context.Context, t *thread, filter map[string]any) (
 			if err := ctx.Err(); err != nil {
 				return false, err
 			}
-			md, err := rules.DecodeMetadata(cp.record.Metadata, s.opts.Serializer)
+			md, err := rules.DecodeMetadata(cp.metadata, s.opts.Serializer)
 			if err != nil {
 				return false, err
 			}
@@ -99,6 +99,6 @@ func (n *namespace) describe(info *saver.ThreadInfo) {
 	for i, c := range n.calls[info.Head] {
 		calls[i] = rules.NewWriteCall(c.TaskID, c.Channels)
 	}
-	info.Status = rules.StatusOf(cp.record.Note, calls)
-	info.Describe(cp.record.Note)
+	info.Status = rules.StatusOf(cp.note, calls)
+	info.Describe(cp.note)
 }
