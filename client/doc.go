@@ -18,8 +18,8 @@
 //
 // A request that is refused is an *Error with the status and the server's words. It matches
 // ErrNotFound, ErrConflict, ErrUnauthorized or ErrInvalid. A run that failed is a *RunError. An
-// answer, or an event, that is larger than WithLimit allows is a *LimitError, and at most that
-// much of it is held in memory.
+// answer, or an event, that is larger than WithLimit allows is a *LimitError; the rest of it is
+// not read.
 //
 // # What is sent again
 //

@@ -62,7 +62,8 @@ type RunRequest struct {
 
 	StreamMode      []string `json:"stream_mode,omitempty"` // nil is ModeValues
 	StreamSubgraphs bool     `json:"stream_subgraphs,omitempty"`
-	// StreamResumable keeps the events, so that a stream that broke off is resumed.
+	// StreamResumable keeps the events, so that a stream that broke off is resumed. LangGraph's
+	// own server resumes runs on threads alone.
 	StreamResumable bool `json:"stream_resumable,omitempty"`
 	// OnDisconnect is "continue", the default, or "cancel": what becomes of the run if the
 	// client leaves the stream. With "cancel" a stream that breaks off cannot be resumed.

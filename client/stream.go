@@ -180,8 +180,12 @@ func (f *following) run(ctx context.Context, resp *http.Response, yield func(Eve
 		var err error
 		if resp == nil {
 			resp, err = f.rejoin(ctx)
-			if err != nil && first && !f.resumable {
+			var refused *Error
+			switch {
+			case err != nil && first && !f.resumable:
 				f.address = "" // what was not begun is not resumed
+			case !first && errors.As(err, &refused):
+				err = fmt.Errorf("client: a stream broke off, and is not resumed: %w", err)
 			}
 		}
 		first = false

@@ -179,6 +179,31 @@ func TestClientsGoInside(t *testing.T) {
 		must(t, err)
 		is(t, res.Map()["steps"], []string{"a", "b", "c", "d"})
 
+		// Messages are messages here and there: what both have is one.
+		b := graph.New(graph.Key("messages", message.Channel(nil)))
+		b.Node("agent", remote.New(c, "agent").Node(remote.CallOptions{})).Edge(graph.Start, "agent")
+		chat, err := b.Compile(graph.Options{Saver: s})
+		must(t, err)
+		var said []string
+		parts := 0
+		for ev, err := range chat.Stream(ctx, pregel.Thread("chat"), state{"messages": message.List{message.Human("hello")}}, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages, pregel.ModeValues}}) {
+			must(t, err)
+			if ev.Mode == pregel.ModeMessages {
+				parts++
+				continue
+			}
+			list, err := message.FromList(ev.Data.(state)["messages"])
+			must(t, err)
+			said = nil
+			for _, m := range list {
+				said = append(said, m.Text())
+			}
+		}
+		is(t, said, []string{"hello", "You said: hello"})
+		if parts < 3 {
+			t.Errorf("%d parts of messages", parts)
+		}
+
 		// What it emits is emitted here, and what is configured here is configured there.
 		var told []any
 		for ev, err := range around(t, s, remote.New(c, "custom"), remote.CallOptions{}).Stream(ctx, pregel.Thread("three"), state{"name": "x"}, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeCustom}}) {
