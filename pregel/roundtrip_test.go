@@ -2,6 +2,7 @@ package pregel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -267,5 +268,41 @@ func TestRoundTripRefuses(t *testing.T) {
 	g := fan(t, pregel.Options{RoundTrip: true}, node("a", returns(func() {})))
 	if _, err := g.Invoke(ctx, pregel.Address{}, 1); err == nil {
 		t.Error("a func went through a round trip")
+	}
+}
+
+// A caller reads the question of a function that it called while the run stores it: the
+// caller's stays as it was asked. The race detector sees to it as well.
+func TestRoundTripQuestionsOfCalls(t *testing.T) {
+	question := pregel.NewTask("question", func(ctx context.Context, n int) (any, error) {
+		return pregel.Ask(ctx, tripInvoice{n})
+	})
+	g, err := graph.New(graph.Key("n", nil)).Node("ask", func(ctx context.Context, _ any) (any, error) {
+		all := &pregel.InterruptError{}
+		for _, f := range []pregel.Future[any]{question.Start(ctx, 1), question.Start(ctx, 2)} {
+			var waits *pregel.InterruptError
+			if _, err := f.Get(ctx); !errors.As(err, &waits) {
+				return nil, err
+			}
+			for _, q := range waits.Interrupts {
+				if _, ok := q.Value.(tripInvoice); !ok {
+					t.Errorf("the caller reads %T", q.Value)
+				}
+				all.Interrupts = append(all.Interrupts, q)
+			}
+		}
+		return nil, all
+	}).Edge(graph.Start, "ask").Compile(graph.Options{Saver: memory.New(memory.Options{}), RoundTrip: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := g.Invoke(t.Context(), pregel.Thread("t"), map[string]any{"n": 1})
+	if err != nil || len(res.Interrupts) != 2 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	for _, q := range res.Interrupts {
+		if got := shape(q.Value); got != "map{Cents: int64}" {
+			t.Errorf("the run shows %s", got)
+		}
 	}
 }

@@ -372,17 +372,18 @@ func storedError(v any) error {
 // interrupted records the questions of t. They are shown once they are stored.
 func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) error {
 	l := s.l
+	list := slices.Clone(in.Interrupts) // RoundTrip changes it, while callers of t read theirs
 	t.done.resolve(nil, in)
 	if !t.path.callerReports() {
 		if s.waiting == nil {
 			s.waiting = map[string][]Interrupt{}
 		}
-		s.waiting[t.id] = in.Interrupts
+		s.waiting[t.id] = list
 	}
-	if len(in.Interrupts) == 0 {
+	if len(list) == 0 {
 		return nil
 	}
-	record := append([]write{{chInterrupt, in.Interrupts}}, answersOf(writes)...)
+	record := append([]write{{chInterrupt, list}}, answersOf(writes)...)
 	if err := l.putWrites(t, t.id, record); err != nil {
 		return err
 	}
