@@ -147,3 +147,57 @@ func TestReadsTogetherDamaged(t *testing.T) {
 		t.Error("a damaged block was read")
 	}
 }
+
+// TestReadsTogetherInLog: values of one commit come from the log at once, as ReadValue gives
+// them, each owned by the caller.
+func TestReadsTogetherInLog(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	e, err := Open(dir, cachedOptions(vfs.OS{}))
+	mustAll(t, err)
+	defer func() { _ = e.Close() }()
+	sizes := []int{300, 0, 700, storage.TogetherLen, 5}
+	mustAll(t, putSlots(e, "t", "k", sizes...), putSlots(e, "t", "l", 40, 50))
+	th, err := e.Partition("t")
+	mustAll(t, err)
+	var refs []index.Ref
+	for _, s := range th.Get("k").Slots {
+		refs = append(refs, s.Ref)
+	}
+	read := func() [][]byte { return e.ReadTogether(ctx, th.Family, refs, false) }
+	got := read()
+	if len(got) != len(refs) {
+		t.Fatalf("%d of %d values", len(got), len(refs))
+	}
+	for i, b := range got {
+		switch far := i > 2; {
+		case far && b != nil:
+			t.Errorf("value %d was read, which is far from the first", i)
+		case !far && string(b) != noise(i, sizes[i]):
+			t.Errorf("value %d: %d bytes, not those that were put", i, len(b))
+		}
+		clear(append(b, "beyond"...))
+	}
+	for i, b := range read() {
+		if i <= 2 && string(b) != noise(i, sizes[i]) {
+			t.Errorf("value %d was changed by who got it first", i)
+		}
+	}
+	other := th.Get("l").Slots[1].Ref
+	if got := e.ReadTogether(ctx, th.Family, []index.Ref{refs[4], other, refs[0], {LSN: 1 << 40}}, false); len(got) != 4 || len(got[0]) != 5 || len(got[1]) != 50 || got[2] != nil || got[3] != nil {
+		t.Errorf("of the log, a later commit, an earlier value and nowhere: %d values", len(got))
+	}
+	if e.ReadTogether(ctx, th.Family, []index.Ref{refs[2], refs[3]}, false) != nil {
+		t.Error("a single value of the log was read")
+	}
+
+	loc, _ := th.Family.Loc(refs[2])
+	name := e.Files.Path(files.Log, loc.File)
+	b, err := os.ReadFile(name)
+	mustAll(t, err)
+	b[loc.Off+100] ^= 1
+	mustAll(t, os.WriteFile(name, b, 0o600))
+	if got := read(); len(got) != len(refs) || got[0] == nil || got[2] != nil {
+		t.Error("a damaged value was read, or an intact one was not")
+	}
+}

@@ -26,19 +26,27 @@ func (s *Store) PartitionFirst(id string) (t *index.Partition, first bool, err e
 }
 
 // Together reports whether ReadTogether is worth a call for values that begin with this
-// one: it lies in a block that is not in memory.
+// one: it lies in the log, or in a block that is not in memory.
 func (s *Store) Together(fam *index.Family, first index.Ref) bool {
 	loc, ok := fam.Loc(first)
-	return ok && !loc.InLog() && !loc.Patched() && loc.Stored <= togetherStored && !s.cache.has(keyOf(loc))
+	switch {
+	case !ok || loc.Patched():
+		return false
+	case loc.InLog():
+		return loc.Inner == 0 && loc.Len <= TogetherLen
+	default:
+		return loc.Stored <= togetherStored && !s.cache.has(keyOf(loc))
+	}
 }
 
 // ReadTogether returns the bytes of values that lie together, in a fresh piece of memory of
 // which each has a slice of its own, and nil for one that does not lie whole in the block
-// of the first. So a block is looked for
-// once, and not once for each value. Without keep it is decompressed into memory that is
-// used again, and does not enter the cache: for values that nobody is expected to ask for
-// soon after. It returns nil if Together says no, if the values are more than 16 KiB, or if
-// the block cannot be read: ReadValue tells why.
+// of the first, or within TogetherLen bytes of the log from there on. So a block is looked for
+// once, and the log is read once, and not once for each value. Without keep a block is
+// decompressed into memory that is used again, and does not enter the cache: for values that
+// nobody is expected to ask for soon after. It returns nil if Together says no, if the values
+// are more than 16 KiB, if those of the log are but one, or if the block or the log cannot be
+// read: ReadValue tells why.
 func (s *Store) ReadTogether(ctx context.Context, fam *index.Family, refs []index.Ref, keep bool) [][]byte {
 	if len(refs) == 0 || ctx.Err() != nil || !s.Together(fam, refs[0]) || s.Enter() != nil {
 		return nil
@@ -47,7 +55,7 @@ func (s *Store) ReadTogether(ctx context.Context, fam *index.Family, refs []inde
 	var buf [16]index.Loc
 	locs := fam.Locs(refs, buf[:0])
 	first := locs[0]
-	if first.InLog() || first.Patched() {
+	if first.Patched() {
 		return nil // it moved
 	}
 	h, err := s.Files.Acquire(first.File)
@@ -55,10 +63,13 @@ func (s *Store) ReadTogether(ctx context.Context, fam *index.Family, refs []inde
 		return nil
 	}
 	defer s.Files.Release(h)
+	t := together{h: h, locs: locs, out: make([][]byte, len(refs))}
+	if first.InLog() {
+		return t.readLog()
+	}
 	if h.Segment == nil {
 		return nil
 	}
-	t := together{h: h, locs: locs, out: make([][]byte, len(refs))}
 	if t.measure(); t.room > TogetherLen {
 		return nil
 	}
@@ -77,11 +88,11 @@ func (s *Store) ReadTogether(ctx context.Context, fam *index.Family, refs []inde
 	return t.out
 }
 
-// together copies values out of a block.
+// together copies values out of a block, or cuts a piece of the log into values.
 type together struct {
 	h    *files.Handle
-	locs []index.Loc // the first says which block
-	out  [][]byte    // as locs; nil for what is not in the block
+	locs []index.Loc // the first says which block, or where the piece begins
+	out  [][]byte    // as locs; nil for what is not there
 	room int         // bytes of the values
 }
 
@@ -112,4 +123,42 @@ func (t *together) cut(block []byte) {
 		all = append(all, v...)
 		t.out[i] = all[n:len(all):len(all)]
 	}
+}
+
+// inPiece is where value i ends in the piece of the log that begins with the first; 0 if it does
+// not lie there.
+func (t *together) inPiece(i int) uint64 {
+	l, from := &t.locs[i], t.locs[0].Off
+	if l.File != t.locs[0].File || !l.InLog() || l.Inner != 0 || l.Patched() || l.Off < from || l.Off-from+uint64(l.Len) > TogetherLen {
+		return 0
+	}
+	return l.Off - from + uint64(l.Len)
+}
+
+// readLog reads the piece of the log with one call, and returns the values in it. The values
+// of a commit lie one behind the other; a value of a later commit costs what lies between.
+func (t *together) readLog() [][]byte {
+	end, n := uint64(0), 0
+	for i := range t.locs {
+		if to := t.inPiece(i); to > 0 {
+			end, n = max(end, to), n+1
+		}
+	}
+	if n < 2 {
+		return nil
+	}
+	piece, from := make([]byte, end), t.locs[0].Off
+	if got, _ := t.h.File.ReadAt(piece, int64(from)); got < len(piece) {
+		return nil
+	}
+	for i := range t.locs {
+		to := t.inPiece(i)
+		if to == 0 {
+			continue
+		}
+		if v := piece[t.locs[i].Off-from : to : to]; ValueSum(v) == t.locs[i].Sum {
+			t.out[i] = v
+		}
+	}
+	return t.out
 }
