@@ -323,10 +323,23 @@ func (r *run) cell(work, engine string, mode peer.Mode, dir string) (figures, er
 	return out, nil
 }
 
-// copyDir copies the files of a directory.
+// copyDir copies the files of a directory, and makes the copies durable: else the first sync of
+// the store in them would wait for all of what was copied.
 func copyDir(from, to string) error {
 	if err := os.RemoveAll(to); err != nil {
 		return err
 	}
-	return os.CopyFS(to, os.DirFS(from))
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return err
+	}
+	return filepath.WalkDir(to, func(name string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
 }
