@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""What a saver costs real LangGraph, with stele, SQLite and memory in turn.
+"""What a saver costs real LangGraph, with stele, SQLite, PostgreSQL and memory in turn.
 
     python bench.py [--rounds 5] [--durability async] [--only chat,loop,processes,wire]
 
 It needs langgraph, langgraph-checkpoint-sqlite and langgraph-checkpoint-stele. Every
 cell is a process of its own. SQLite has WAL and synchronous=FULL, so that a commit is
 on disk when it returns, as with stele. Printed are medians of the rounds.
+
+PostgreSQL takes part where Debian's package postgresql is installed, and in Python
+langgraph-checkpoint-postgres and psycopg-pool: a server of the bench's own, on a unix
+socket, with the settings it comes with. Its disk is that of the tables, without the
+write-ahead log.
 
   chat       MessagesState, 100 turns of a question and an answer of 1,200 characters
   loop       1,000 supersteps that count
@@ -17,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib.util
 import json
 import os
 import random
@@ -34,7 +40,8 @@ from pathlib import Path
 from typing import Any
 
 # "undeferred" is stele with defer_writes=False: the writes of each task are synced.
-SAVERS = ("memory", "sqlite", "stele", "undeferred")
+# "postgres" joins them where it is there.
+SAVERS = ["memory", "sqlite", "stele", "undeferred"]
 
 
 # One cell: a process of its own.
@@ -95,6 +102,22 @@ def open_saver(kind: str, directory: str) -> tuple[Any, Any]:
         sqlite = SqliteSaver(connection)
         sqlite.setup()
         return sqlite, connection.close
+    if kind == "postgres":
+        from langgraph.checkpoint.postgres import PostgresSaver
+        from psycopg.rows import dict_row
+        from psycopg_pool import ConnectionPool
+
+        pool: Any = ConnectionPool(
+            (Path(directory) / "postgres").read_text(),
+            max_size=8,
+            kwargs={
+                "autocommit": True,
+                "prepare_threshold": 0,
+                "row_factory": dict_row,
+            },
+        )
+        pool.wait()
+        return PostgresSaver(pool), pool.close
     from langgraph.checkpoint.stele import SteleSaver
 
     saver = SteleSaver.from_dir(
@@ -200,9 +223,91 @@ def end_server(directory: Path) -> None:
         time.sleep(0.005)
 
 
+class Postgres:
+    """A server of PostgreSQL's, with a database for each cell."""
+
+    def __init__(self, initdb: Path) -> None:
+        self.programs = initdb.parent
+        self.root = Path(tempfile.mkdtemp(prefix="bench-pg"))
+        self.root.chmod(0o755)
+        # The programs refuse to run as root.
+        self.user = "nobody" if os.getuid() == 0 else None
+        if self.user is not None:
+            shutil.chown(self.root, self.user)
+        self.made = 0
+        self.run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8")
+        options = f"-c listen_addresses= -c unix_socket_directories={self.root}"
+        self.run("pg_ctl", "-w", "-l", str(self.root / "log"), "-o", options, "start")
+        self.pid = int((self.root / "data/postmaster.pid").read_text().split()[0])
+
+    def run(self, name: str, *args: str) -> None:
+        with (self.root / "out").open("ab") as out:
+            subprocess.run(
+                [self.programs / name, "-D", self.root / "data", *args],
+                cwd=self.root, user=self.user, check=True, stdout=out, stderr=out,
+            )  # fmt: skip
+
+    def url(self, database: str) -> str:
+        return f"host={self.root} user=postgres dbname={database}"
+
+    def prepare(self, directory: Path) -> None:
+        """Makes a database with the saver's tables, and says in the directory where."""
+        import psycopg
+        from langgraph.checkpoint.postgres import PostgresSaver
+
+        self.made += 1
+        self.database = f"cell{self.made}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {self.database}")  # type: ignore[arg-type]
+        with PostgresSaver.from_conn_string(self.url(self.database)) as saver:
+            saver.setup()
+        (directory / "postgres").write_text(self.url(self.database))
+        self.empty = self.size()
+
+    def size(self) -> int:
+        import psycopg
+
+        with psycopg.connect(self.url(self.database)) as connection:
+            row = connection.execute("SELECT pg_database_size(current_database())")
+            return int(row.fetchone()[0])  # type: ignore[index]
+
+    def cpu(self) -> float:
+        """Seconds of processors that its processes have taken, those that ended too."""
+        used = 0.0
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = status.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended
+            if int(status.parent.name) == self.pid:
+                used += sum(map(int, fields[11:15]))  # with children that ended
+            elif int(fields[1]) == self.pid:
+                used += int(fields[11]) + int(fields[12])
+        return used / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> None:
+        self.run("pg_ctl", "-w", "-m", "immediate", "stop")
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+postgres: Postgres | None = None
+
+
+def start_postgres() -> None:
+    global postgres
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    wanted = ("psycopg_pool", "langgraph.checkpoint.postgres")
+    if programs and all(importlib.util.find_spec(name) for name in wanted):
+        postgres = Postgres(programs[-1])
+        SAVERS.append("postgres")
+
+
 def measure(kind: str, saver: str, durability: str) -> dict[str, Any]:
     directory = Path(tempfile.mkdtemp(prefix="bench"))
+    server = postgres if saver == "postgres" else None
     try:
+        if server:
+            server.prepare(directory)
         command = [sys.executable, __file__, "cell", kind, saver, directory, durability]
         n = 4 if kind == "processes" else 1
         processes = [
@@ -214,7 +319,11 @@ def measure(kind: str, saver: str, durability: str) -> dict[str, Any]:
         for process in processes:
             assert process.stdout and process.stdout.readline() == "ready\n"
         pid = server_of(directory)
-        used = cpu_of(pid) if pid else 0.0
+
+        def of_server() -> float:
+            return server.cpu() if server else cpu_of(pid) if pid else 0.0
+
+        used = of_server()
         begin = time.perf_counter()
         for i, process in enumerate(processes):
             assert process.stdin
@@ -222,11 +331,13 @@ def measure(kind: str, saver: str, durability: str) -> dict[str, Any]:
             process.stdin.flush()
         found = [json.loads(process.communicate()[0]) for process in processes]
         seconds = time.perf_counter() - begin if n > 1 else found[0]["seconds"]
-        used = cpu_of(pid) - used if pid else 0.0
+        used = of_server() - used
         end_server(directory)
         size = sum(
             p.stat().st_blocks * 512 for p in directory.rglob("*") if p.is_file()
         )
+        if server:
+            size = server.size() - server.empty
         return {
             "seconds": seconds,
             "cpu": used + sum(f["cpu"] for f in found),
@@ -352,12 +463,17 @@ def main() -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     if "wire" in kinds:
         wire(args.rounds)
-    for kind in (k for k in kinds if k in STEPS):
-        runs: dict[str, list[dict[str, Any]]] = {saver: [] for saver in SAVERS}
-        for _ in range(args.rounds):
-            for saver in SAVERS:
-                runs[saver].append(measure(kind, saver, args.durability))
-        tell(kind, runs)
+    start_postgres()
+    try:
+        for kind in (k for k in kinds if k in STEPS):
+            runs: dict[str, list[dict[str, Any]]] = {saver: [] for saver in SAVERS}
+            for _ in range(args.rounds):
+                for saver in SAVERS:
+                    runs[saver].append(measure(kind, saver, args.durability))
+            tell(kind, runs)
+    finally:
+        if postgres:
+            postgres.stop()
 
 
 if __name__ == "__main__":
