@@ -133,9 +133,6 @@ class DiskFullError(SteleError, OSError):
     code = "disk_full"
     advice = "Make room; the store takes writes again by itself"
 
-    def __str__(self) -> str:
-        return SteleError.__str__(self)
-
 
 class ReadOnlyError(SteleError):
     """The store was opened for reading."""
@@ -202,9 +199,6 @@ class AuthError(SteleError, PermissionError):
     code = "auth"
     advice = "Pass the server's token: from_url(url, token=...), or set STELE_TOKEN"
 
-    def __str__(self) -> str:
-        return SteleError.__str__(self)
-
 
 class VersionError(SteleError):
     """Server and client speak different versions of the protocol."""
@@ -238,9 +232,6 @@ class SteleConnectionError(SteleError, ConnectionError):
 
     advice = "Check that it runs and that the address is right"
 
-    def __str__(self) -> str:
-        return SteleError.__str__(self)
-
 
 class SteleTimeoutError(SteleError, TimeoutError):
     """The server did not answer in time.
@@ -251,9 +242,6 @@ class SteleTimeoutError(SteleError, TimeoutError):
 
     advice = "Raise timeout=, or look at what keeps the server busy"
 
-    def __str__(self) -> str:
-        return SteleError.__str__(self)
-
 
 class PoolTimeoutError(SteleTimeoutError):
     """All connections were in use for too long."""
@@ -263,9 +251,6 @@ class PoolTimeoutError(SteleTimeoutError):
 
 class ServerStartError(SteleError, OSError):
     """`stele serve` could not be started."""
-
-    def __str__(self) -> str:
-        return SteleError.__str__(self)
 
 
 class DirectoryError(ServerStartError):
@@ -288,32 +273,7 @@ class BinaryNotFoundError(ServerStartError):
 
 
 _BY_CODE: dict[str, type[SteleError]] = {
-    cls.code: cls
-    for cls in (
-        InvalidArgumentError,
-        NotFoundError,
-        ConflictError,
-        ThreadOwnedError,
-        LeaseLostError,
-        ThreadDeletedError,
-        ThreadExistsError,
-        TooLargeError,
-        BudgetError,
-        DiskFullError,
-        ReadOnlyError,
-        UnknownOutcomeError,
-        CorruptError,
-        AncestorCycleError,
-        UnavailableError,
-        ClosingError,
-        EraseUnfinishedError,
-        UnsupportedError,
-        AuthError,
-        VersionError,
-        CancelledError,
-        InternalError,
-        ProtocolError,
-    )
+    cls.code: cls for cls in SteleError.__subclasses__() if cls.code
 }
 _BY_CODE["unknown_method"] = UnsupportedError
 
