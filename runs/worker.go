@@ -36,7 +36,8 @@ type Worker struct {
 	// Context makes what nodes get as their context of Spec.Context; nil hands them the map.
 	Context func(Run) (any, error)
 	// Final reports whether an error cannot pass, so that the run ends with it at once. Nil
-	// is Final, the function. Other errors are tried again, after Backoff, as often as
+	// is Final, the function. It is not asked about saver.ErrFenced: a worker that was too slow
+	// to keep the lease of a thread ends no run. Other errors are tried again, after Backoff, as often as
 	// Spec.Attempts allows.
 	Final func(error) bool
 	// Backoff is how long a failed run waits before its next attempt. Nil is a second,
@@ -296,7 +297,10 @@ func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
 	if w.Final != nil {
 		final = w.Final
 	}
-	if final(err) || c.Attempt >= c.Attempts {
+	// Who was too slow to keep the thread's lease knows nothing about the run: it is as if the
+	// worker had been killed.
+	slow := errors.Is(err, saver.ErrFenced)
+	if !slow && final(err) || c.Attempt >= c.Attempts {
 		o.Status = Error
 		return o, true
 	}

@@ -365,6 +365,29 @@ func TestThreadOfAnother(t *testing.T) {
 	}
 }
 
+// A worker that was too slow to keep the lease of the thread does not end the run, whatever
+// counts as final, but as often as it may be tried.
+func TestLostLease(t *testing.T) {
+	h := newHouse(t)
+	var lost atomic.Int32
+	h.add("g", says("a"), func(context.Context, []string) (string, error) {
+		if lost.Add(-1) >= 0 {
+			return "", &saver.FencedError{ThreadID: "t", Epoch: 1}
+		}
+		return "b", nil
+	})
+	w := h.worker()
+	w.Final = func(error) bool { return true }
+	h.start(w)
+	lost.Store(2)
+	if got := h.wait(h.submit(runs.Request{Input: in("x")}), runs.Success); got.Attempt != 3 {
+		t.Errorf("%+v", got)
+	}
+	h.log("x", "a", "b")
+	lost.Store(1 << 20)
+	h.wait(h.submit(runs.Request{Input: in("y")}), runs.Error)
+}
+
 // A worker whose claim is void stops the graph, and reports nothing of the run.
 func TestVoidClaim(t *testing.T) {
 	h := newHouse(t)
