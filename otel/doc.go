@@ -17,6 +17,14 @@
 //		Graph: graph.Options{Hooks: tracer.Hooks(pregel.Hooks{})},
 //	})
 //
+// A server of graphs has one trace from a request to the nodes that run because of it, also
+// when a worker elsewhere runs them, or begins again after a kill. Tracer.Handler makes the
+// spans of requests, Tracer.Trace is what a run remembers of one, and Tracer.Attempt continues
+// it:
+//
+//	api, err := server.New(server.Config{…, Trace: tracer.Trace, Begin: tracer.Attempt})
+//	http.ListenAndServe(addr, tracer.Handler(api))
+//
 // An error is recorded on the span that it ended. An interrupt, a command for the parent
 // graph and a drained run are not errors; the attribute "stele.outcome" records them. Ids of
 // threads, runs and checkpoints are attributes; values never are.

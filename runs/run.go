@@ -76,6 +76,9 @@ type Spec struct {
 	Priority int `json:"priority,omitempty"`
 	// Attempts bounds how often the run is begun; 0 is 3. See Worker.
 	Attempts int `json:"attempts,omitempty"`
+	// Trace says which trace the run belongs to, as the headers of a request would: W3C's
+	// traceparent and tracestate. Queues keep it, and Worker.Begin reads it.
+	Trace map[string]string `json:"trace,omitempty"`
 	// Labels are for whoever submits and lists runs. Queues keep them, and workers do not
 	// look at them.
 	Labels map[string]any `json:"labels,omitempty"`

@@ -35,6 +35,10 @@ type Worker struct {
 	Name string
 	// Context makes what nodes get as their context of Spec.Context; nil hands them the map.
 	Context func(Run) (any, error)
+	// Begin, if not nil, is called when an attempt at a run begins. It returns a context
+	// derived from the one it gets, which the graph runs with, and a function that is called
+	// when the attempt has ended. It is for tracing.
+	Begin func(ctx context.Context, r Run) (context.Context, func(error))
 	// Final reports whether an error cannot pass, so that the run ends with it at once. Nil
 	// is Final, the function. It is not asked about saver.ErrFenced: a worker that was too slow
 	// to keep the lease of a thread ends no run. Other errors are tried again, after Backoff, as often as
@@ -272,7 +276,12 @@ func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
 	c := j.claim
 	err := error(nil)
 	if c.Cancel == "" {
-		o.Waiting, err = w.invoke(ctx, j)
+		inside, end := ctx, func(error) {}
+		if w.Begin != nil {
+			inside, end = w.Begin(ctx, c.Run)
+		}
+		o.Waiting, err = w.invoke(inside, j)
+		end(err)
 	} else { // it was asked for while no worker had the run
 		err = errCancelled
 	}

@@ -108,6 +108,9 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 		InterruptBefore: in.texts("interrupt_before"), InterruptAfter: in.texts("interrupt_after"),
 		Attempts: c.cfg.Attempts, Subgraphs: in.flag("stream_subgraphs"), Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
 	}, Input: in["input"]}
+	if c.cfg.Trace != nil {
+		req.Trace = c.cfg.Trace(c.ctx)
+	}
 	if req.Modes, err = modesOf(names); err != nil {
 		return req, err
 	}

@@ -81,6 +81,11 @@ type Config struct {
 	// WriteTimeout is how long a client may take to read what was sent, before it is cut
 	// off; 0 is 30 seconds. A stream that was resumable goes on from where it was.
 	WriteTimeout time.Duration
+	// Trace says which trace a request belongs to, as W3C's headers do. A run that the request
+	// makes remembers it. Nil remembers nothing.
+	Trace func(ctx context.Context) map[string]string
+	// Begin is called when this server begins an attempt at a run; see runs.Worker.
+	Begin func(ctx context.Context, r runs.Run) (context.Context, func(error))
 	// Logger reports what went wrong. Nil is slog.Default().
 	Logger *slog.Logger
 }
@@ -167,7 +172,7 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) begin(ctx context.Context) {
 	if s.cfg.Workers >= 0 && len(s.cfg.Graphs) > 0 {
 		w := &runs.Worker{Queue: s.cfg.Queue, Saver: s.cfg.Saver, Graphs: s.cfg.Graphs, Concurrency: s.cfg.Workers, Context: s.cfg.Context,
-			Final: final, DrainTimeout: s.cfg.DrainTimeout, Logger: s.cfg.Logger}
+			Begin: s.cfg.Begin, Final: final, DrainTimeout: s.cfg.DrainTimeout, Logger: s.cfg.Logger}
 		s.stopped.Go(func() {
 			if err := w.Run(ctx); err != nil {
 				s.cfg.Logger.Error("the worker ended", "error", err)
