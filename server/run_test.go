@@ -389,3 +389,16 @@ func TestSlowClient(t *testing.T) {
 		t.Error("the whole stream came")
 	}
 }
+
+// A run is deleted with its checkpoints, and those of other runs stay.
+func TestDeleteRun(t *testing.T) {
+	h := newHouse(t)
+	id := h.thread()
+	h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}})
+	run := h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "simple", "input": object{"text": "y"}}).text1("run_id")
+	h.ended(id, run)
+	h.equal(h.ok("GET", "/threads/"+id+"/state", nil).sub("values"), `{"log":["a","b","a","b"],"text":"y"}`)
+	h.ok("DELETE", "/threads/"+id+"/runs/"+run, nil)
+	h.equal(h.ok("GET", "/threads/"+id+"/state", nil).sub("values"), `{"log":["a","b"],"text":"x"}`)
+	h.refused(404, "GET", "/threads/"+id+"/runs/"+run, nil)
+}

@@ -217,6 +217,7 @@ func getRun(c *call) error {
 	return c.showRun(r)
 }
 
+// deleteRun removes a run, with the checkpoints that it made.
 func deleteRun(c *call) error {
 	r, err := c.run()
 	if errors.Is(err, runs.ErrNotFound) {
@@ -226,6 +227,9 @@ func deleteRun(c *call) error {
 		return err
 	}
 	if err := c.endRun(c.ctx, r, runs.Interrupt); err != nil {
+		return err
+	}
+	if _, err := c.manager.DeleteForRuns(c.ctx, []string{r.ID}); err != nil {
 		return err
 	}
 	if err := c.removeRun(c.ctx, r); err != nil {

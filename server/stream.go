@@ -281,8 +281,8 @@ func (c *call) result(r runs.Run) (any, error) { return c.outcome(c.ctx, r) }
 // pregelError is where an answer has the error of a run.
 const pregelError = "__error__"
 
-// outcome is what came of a run that has ended: the values that it streamed last, or else
-// those of its thread; or its error.
+// outcome is what came of a run that has ended: the values that it streamed last, of a run that
+// waits those with its last question; or else those of its thread; or its error.
 func (s *Server) outcome(ctx context.Context, r runs.Run) (any, error) {
 	if r.Status == runs.Error {
 		f, err := s.failureOfRun(ctx, r)
@@ -290,11 +290,22 @@ func (s *Server) outcome(ctx context.Context, r runs.Run) (any, error) {
 	}
 	var last json.RawMessage
 	if r.Status == runs.Success && slices.Contains(r.Modes, pregel.ModeValues) {
+		asks := false
 		err := s.eachEvent(ctx, r.ID, func(ev runs.Event) error {
-			if ev.Kind == runs.Kind(pregel.ModeValues) && len(ev.Namespace) == 0 {
-				data, err := ev.JSON(s.cfg.Queue.Serializer())
-				last = data
+			if ev.Kind != runs.Kind(pregel.ModeValues) || len(ev.Namespace) > 0 {
+				return nil
+			}
+			data, err := ev.JSON(s.cfg.Queue.Serializer())
+			if err != nil {
 				return err
+			}
+			question := false
+			if r.Waiting {
+				var values map[string]json.RawMessage
+				question = json.Unmarshal(data, &values) == nil && values[pregel.KeyInterrupt] != nil
+			}
+			if question || !asks {
+				last, asks = data, question
 			}
 			return nil
 		})

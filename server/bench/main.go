@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 )
@@ -116,14 +117,8 @@ func measure(ctx context.Context, start func(context.Context, string) (*target, 
 	made += streams
 	slices.Sort(waits)
 	f.first50, f.first99 = waits[len(waits)/2], waits[len(waits)*99/100]
-	for range threads - made {
-		id, err := t.thread(ctx)
-		if err == nil {
-			err = t.wait(ctx, id)
-		}
-		if err != nil {
-			return f, err
-		}
+	if err := t.fill(ctx, threads-made); err != nil {
+		return f, err
 	}
 	f.full, err = t.memory()
 	return f, err
@@ -151,6 +146,30 @@ func (t *target) work(ctx context.Context, clients int, span time.Duration) (int
 	}
 	working.Wait()
 	return done, failed
+}
+
+// fill makes threads of one run.
+func (t *target) fill(ctx context.Context, threads int) error {
+	var left atomic.Int64
+	left.Store(int64(threads))
+	ended := make(chan error)
+	for range clients[1] {
+		go func() {
+			var err error
+			for err == nil && left.Add(-1) >= 0 {
+				var id string
+				if id, err = t.thread(ctx); err == nil {
+					err = t.wait(ctx, id)
+				}
+			}
+			ended <- err
+		}()
+	}
+	var failed error
+	for range clients[1] {
+		failed = errors.Join(failed, <-ended)
+	}
+	return failed
 }
 
 func (t *target) post(ctx context.Context, path string, body any) (*http.Response, error) {
