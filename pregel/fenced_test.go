@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -139,13 +140,20 @@ func (s *expiring) Own(ctx context.Context, threadID string, wait bool) (*saver.
 // TestLeaseOfCaller: a run under its caller's lease stores with its epoch, leaves it to the caller,
 // and keeps others away meanwhile. A lease that is over, and one of another thread, are refused.
 func TestLeaseOfCaller(t *testing.T) {
-	s := memory.New(memory.Options{})
+	mem := memory.New(memory.Options{})
+	var epochs []int64 // of what was stored
+	s := saver.Intercept(mem, func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
+		if strings.HasPrefix(call.Method, "Put") {
+			epochs = append(epochs, call.Config.Epoch)
+		}
+		return next(ctx)
+	})
 	g := must(graph.New(graph.Key("log", channel.Reduce(channel.Append[string]))).
 		Node("first", func(context.Context, any) (any, error) {
 			return map[string]any{"log": []string{"first"}}, nil
 		}).Edge(graph.Start, "first").Compile(graph.Options{Name: "g", Saver: s}))
 	at, in := pregel.Thread("t"), map[string]any{"log": []string{"in"}}
-	lease := must(s.Own(t.Context(), "t", false))
+	lease := must(mem.Own(t.Context(), "t", false))
 	under := pregel.RunOptions{Lease: lease}
 	var control pregel.Control
 	control.RequestDrain("deploy")
@@ -154,6 +162,9 @@ func TestLeaseOfCaller(t *testing.T) {
 	}
 	if _, err := g.Invoke(t.Context(), at, in, under); err != nil { // finishes the first before
 		t.Fatal(err)
+	}
+	if len(epochs) == 0 || slices.ContainsFunc(epochs, func(e int64) bool { return e != lease.Epoch() }) {
+		t.Errorf("stored with the epochs %d, the lease has %d", epochs, lease.Epoch())
 	}
 	if _, err := g.Invoke(t.Context(), at, in); !errors.Is(err, pregel.ErrConflict) || !lease.Held() {
 		t.Errorf("a run of another: %v; the lease is held: %t", err, lease.Held())
