@@ -49,7 +49,8 @@ type RunRequest struct {
 	// AssistantID is an assistant, or the name of a graph.
 	AssistantID string `json:"assistant_id,omitempty"`
 	// Input is anything that encoding/json can write. With nil, and without a Command, the run
-	// goes on with what is left.
+	// goes on with what is left. All fields of a struct are sent, zero ones too, and are
+	// written to the state: graph.InputOf leaves those out.
 	Input   any      `json:"input,omitempty"`
 	Command *Command `json:"command,omitempty"`
 	Config  *Config  `json:"config,omitempty"`

@@ -68,7 +68,10 @@ func (f facts) judge(resumes bool) (answerUse, error) {
 	case a.byID && !a.empty && len(a.unknown) == 0, a.given, a.atBreakpoint:
 		return answerSpent, nil
 	}
-	return answerNone, fmt.Errorf("thread %q: %w; nil input goes on with what is left to run", f.thread, ErrNoInterrupt)
+	if !a.left {
+		return answerNone, fmt.Errorf("thread %q: %w", f.thread, ErrNoInterrupt)
+	}
+	return answerNone, fmt.Errorf("thread %q: %w; without an answer the run goes on with what is left", f.thread, ErrNoInterrupt)
 }
 
 // answerFacts looks up what decides about the answer the run was given.

@@ -234,7 +234,7 @@ func TestEntryErrors(t *testing.T) {
 	for want, got := range map[string]entry{
 		`thread "t7": the thread is unfinished: nodes ["a"] of an earlier run are left; the input was not taken: that was a run of graph "post"`: f.entry(),
 		`thread "t7": an earlier run left nodes ["gone"]`:                                    facts{thread: "t7", missing: []string{"gone"}}.entry(),
-		`thread "t7": nothing is waiting to be resumed; nil input goes on`:                   facts{thread: "t7", given: givenAnswer}.entry(),
+		`thread "t7": nothing is waiting to be resumed; without an answer the run goes on`:   facts{thread: "t7", given: givenAnswer, answer: answerFacts{left: true}}.entry(),
 		`thread "t7": nothing is waiting to be resumed`:                                      facts{thread: "t7", given: givenAnswer, empty: true}.entry(),
 		`When there are multiple pending interrupts, you must specify the interrupt id when`: facts{given: givenAnswer, answer: answerFacts{waiting: []string{"p", "q"}}}.entry(),
 	} {

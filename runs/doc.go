@@ -2,21 +2,22 @@
 // it, in this process or in others, now or later. A run that was submitted is executed to
 // its end as long as one worker lives.
 //
-//	queue, err := runs.NewLocal(ctx, mem, runs.LocalOptions{}) // mem: store.On(disk, …)
-//	worker := &runs.Worker{Queue: queue, Saver: disk, Graphs: map[string]*pregel.Graph{"chat": g}}
+//	queue, err := runs.NewLocal(ctx, items, runs.LocalOptions{}) // items: store.On(s, …), s: disk.Open(…)
+//	worker := &runs.Worker{Queue: queue, Saver: s, Graphs: map[string]*pregel.Graph{"chat": g}}
 //	go worker.Run(ctx)
 //
 //	run, err := queue.Submit(ctx, runs.Request{Spec: runs.Spec{ThreadID: "t", Graph: "chat"}, Input: in})
 //	run, err = runs.Wait(ctx, queue, run.ID)
 //
-// NewLocal is the queue of one process, beside the checkpoints in the saver's directory.
+// A graph of graph.For is given as g.Untyped(). NewLocal is the queue of one process, beside the checkpoints in the saver's directory.
 // OpenQueue of module postgres is one for a fleet.
 //
 // # What is guaranteed
 //
-//   - A run is executed to its end, also if workers are killed on the way, up to
-//     Spec.Attempts times. Then it ends with Error and stays to be looked at, until Retry
-//     submits it again.
+//   - A run is executed to its end, also if workers are killed on the way, or it fails for a
+//     reason that may pass (Worker.Final), up to Spec.Attempts times, 3 by default. Then it
+//     ends with Error and stays to be looked at, until Retry submits it again. LangGraph's
+//     server, and package server, fail a run at its first error.
 //   - A new attempt goes on where the last one was. Tasks whose writes were stored do not
 //     run again. A task that was under way does; an effect outside counts once if it carries
 //     pregel.IdempotencyKey.
@@ -40,6 +41,10 @@
 // checkpoint. So before the first attempt the worker notes, by Queue.Mark, what was pending
 // on the thread: if that has changed at a later attempt, the command was taken, and the
 // graph resumes.
+//
+// A program with a queue does not call pregel's Recover: that would finish a run behind the
+// queue's back, and its events would be missing. Runs that have ended stay, with their events,
+// until Queue.Sweep.
 //
 // When a worker is told to stop, it asks its graphs to stop between supersteps, and gives
 // the runs back. Another worker goes on with them.

@@ -15,6 +15,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -38,7 +39,7 @@ func NewRun(req Request, codec serde.Serializer, now time.Time) (Run, error) {
 		return Run{}, err
 	}
 	if req.Input != nil || r.Input.Kind == "" {
-		typed, err := codec.Encode(req.Input)
+		typed, err := codec.Encode(graph.InputOf(req.Input))
 		if err != nil {
 			return Run{}, fmt.Errorf("input: %w", err)
 		}

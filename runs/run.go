@@ -87,10 +87,12 @@ type Spec struct {
 // Request is a run to submit.
 type Request struct {
 	Spec
-	// Input is encoded into Spec.Input, unless it is nil.
+	// Input is encoded into Spec.Input, unless it is nil. Of a struct, the fields that are not
+	// zero are the input, as for graph.Graph.Run.
 	Input any
 	// Key makes the submission idempotent: a second one with the same key is the first
-	// run, whatever has become of it, as long as the queue keeps it.
+	// run, whatever has become of it and whatever input the second has, as long as the queue
+	// keeps it.
 	Key string
 	// After is when the run may begin, earliest; zero is now.
 	After time.Time

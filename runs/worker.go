@@ -96,6 +96,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.Queue == nil || w.Saver == nil || len(w.Graphs) == 0 {
 		return &InvalidError{"worker", "needs a Queue, a Saver and Graphs"}
 	}
+	for _, name := range slices.Sorted(maps.Keys(w.Graphs)) {
+		if g := w.Graphs[name]; g == nil || g.Saver() == nil {
+			return &InvalidError{"worker", fmt.Sprintf("graph %q stores nothing: compile it with the Saver of the worker", name)}
+		}
+	}
 	name := w.Name
 	if name == "" {
 		host, _ := os.Hostname()

@@ -388,6 +388,37 @@ func TestLostLease(t *testing.T) {
 	h.wait(h.submit(runs.Request{Input: in("y")}), runs.Error)
 }
 
+// TestStructInput: a struct as input writes the fields that are set, as Run of a typed graph does,
+// and leaves the others as the thread has them.
+func TestStructInput(t *testing.T) {
+	type job struct {
+		Name  string `json:"name"`
+		Count int    `json:"count"`
+	}
+	h := newHouse(t)
+	g := must(graph.For[job]().Node("count", func(_ context.Context, j *job) (graph.Update, error) {
+		return graph.Write(&j.Count, j.Count+1), nil
+	}).Sequence(graph.Start, "count", graph.End).Compile(graph.Options{Name: "g", Saver: h.saver}))
+	h.graphs["g"] = g.Untyped()
+	h.start(h.worker())
+	for _, in := range []any{job{Name: "x", Count: 10}, job{Name: "y"}, &job{}} {
+		h.wait(h.submit(runs.Request{Input: in}), runs.Success)
+	}
+	if st, err := g.State(t.Context(), pregel.Thread("t")); err != nil || st.State != (job{"y", 13}) {
+		t.Errorf("%+v, %v", st.State, err)
+	}
+}
+
+// TestGraphWithoutSaver: a worker refuses a graph whose runs nobody could find again.
+func TestGraphWithoutSaver(t *testing.T) {
+	h := newHouse(t)
+	h.graphs["bare"] = must(graph.New(graph.Key("n", channel.LastValue[int]())).Node("n", func(context.Context, any) (any, error) { return nil, nil }).
+		Edge(graph.Start, "n").Compile(graph.Options{Name: "bare"}))
+	if err := h.worker().Run(t.Context()); !errors.Is(err, runs.ErrInvalid) || !strings.Contains(err.Error(), `"bare"`) {
+		t.Errorf("%v", err)
+	}
+}
+
 // A worker whose claim is void stops the graph, and reports nothing of the run.
 func TestVoidClaim(t *testing.T) {
 	h := newHouse(t)

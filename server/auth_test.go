@@ -14,6 +14,8 @@ import (
 	"github.com/coder/websocket/wsjson"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server"
 )
@@ -200,6 +202,10 @@ func TestAuthorize(t *testing.T) {
 		if !slices.Contains(asked, want) {
 			t.Errorf("nobody asked about %s: %v", want, asked)
 		}
+	}
+	bare := must(graph.New(graph.Key("n", channel.LastValue[int]())).Node("n", func(context.Context, any) (any, error) { return nil, nil }).Edge(graph.Start, "n").Compile(graph.Options{}))
+	if _, err := server.New(server.Config{Graphs: map[string]*pregel.Graph{"bare": bare}, Saver: h.disk, Store: h.items, Queue: h.queue, Auth: server.NoAuth()}); err == nil || !strings.Contains(err.Error(), `"bare" stores nothing`) {
+		t.Errorf("a graph without a saver: %v", err)
 	}
 	if _, err := server.New(server.Config{Saver: h.disk, Store: h.items, Queue: h.queue}); err == nil {
 		t.Error("a server without Auth was made")

@@ -128,6 +128,11 @@ func New(cfg Config) (*Server, error) {
 	case cfg.Auth == nil || cfg.Auth.Authenticate == nil && !cfg.Auth.open:
 		return nil, errors.New("server: no Auth; use NoAuth to serve everybody on this machine")
 	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Graphs)) {
+		if g := cfg.Graphs[name]; g == nil || g.Saver() == nil {
+			return nil, fmt.Errorf("server: graph %q stores nothing: compile it with Config.Saver", name)
+		}
+	}
 	manager, ok := cfg.Saver.(saver.ThreadManager)
 	if !ok {
 		return nil, fmt.Errorf("server: a %T is no saver.ThreadManager", cfg.Saver)

@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/client"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/pregel/pregeljson"
 )
 
@@ -210,7 +211,7 @@ func (g *Graph) request(at pregel.Address, input any, o pregel.RunOptions) (clie
 		cmd, ok = *p, true
 	}
 	if !ok {
-		req.Input, err = sent(input)
+		req.Input, err = sent(graph.InputOf(input))
 		return req, err
 	}
 	if cmd.Graph != "" {
@@ -220,7 +221,7 @@ func (g *Graph) request(at pregel.Address, input any, o pregel.RunOptions) (clie
 	if req.Command.Resume, err = sent(cmd.Resume); err != nil {
 		return req, err
 	}
-	if req.Command.Update, err = sent(cmd.Update); err != nil {
+	if req.Command.Update, err = sent(graph.InputOf(cmd.Update)); err != nil {
 		return req, err
 	}
 	req.Command.Goto, err = sent(cmd.Goto)

@@ -62,7 +62,8 @@ func (a *app) root() *cobra.Command {
 		Short: "Look into stele stores, check them, copy them, save what can be saved",
 		Long: `Look into stele stores, check them, copy them, save what can be saved.
 
-Every command but serve, compact, erase --yes and import works beside a running writer and changes nothing.
+Every command but serve, compact, erase --yes, import and studio --write works beside a running
+writer and changes nothing.
 Exit codes: 0 done, 1 damage found, something lost or not copied, 2 could not do it, 3 locked.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,

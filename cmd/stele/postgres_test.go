@@ -200,7 +200,7 @@ func TestThereAndBack(t *testing.T) {
 			want = exitFound
 		}
 		out, errOut, code := stele(t, args...)
-		if code != want || i == 2 && !strings.Contains(out, "3 of them there before") {
+		if code != want || i == 2 && !strings.Contains(out, "3 there before") {
 			t.Errorf("%v: exit code %d, %s%s", args, code, out, errOut)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ func (f *transferFlags) register(cmd *cobra.Command) *cobra.Command {
 	p.StringArrayVar(&f.threads, "thread", nil, "id of a thread to copy; may be given again")
 	p.StringVar(&f.prefix, "prefix", "", "only threads whose id begins with it")
 	p.StringArrayVar(&f.filters, "filter", nil, "only threads of which a checkpoint matches: "+filterUsage+"; may be given again, and all must match")
-	p.StringVar(&f.below, "items", "", "namespace, its labels joined with dots: only items of the long-term store below it (default: all, and none if threads are chosen)")
+	p.StringVar(&f.below, "items", "", "namespace, its labels joined with dots: only items of the long-term store below it, and no threads unless some are chosen (default: all, and none if threads are chosen)")
 	p.StringVar(&f.rejects, "rejects", "", "file for what cannot be copied (default: beside the directory or the file that is written, .rejects.ndjson)")
 	return cmd
 }
@@ -53,8 +54,21 @@ func (f *transferFlags) registerDatabase(cmd *cobra.Command, setup string) *cobr
 
 func (f *transferFlags) selection() (sel transfer.Selection, err error) {
 	sel = transfer.Selection{Threads: f.threads, Prefix: f.prefix}
+	if f.below != "" {
+		if slices.Contains(strings.Split(f.below, "."), "") {
+			return sel, fmt.Errorf("--items %s: a label is empty", f.below)
+		}
+		if !f.choosesThreads() {
+			sel.Threads = []string{} // none
+		}
+	}
 	sel.Metadata, err = parseFilter(f.filters)
 	return sel, err
+}
+
+// choosesThreads reports whether some threads were chosen.
+func (f *transferFlags) choosesThreads() bool {
+	return len(f.threads) > 0 || f.prefix != "" || len(f.filters) > 0
 }
 
 // selectsItems reports whether items are to be copied, and below which namespace.
@@ -62,7 +76,7 @@ func (f *transferFlags) selectsItems() (below store.Namespace, ok bool) {
 	if f.below != "" {
 		return strings.Split(f.below, "."), true
 	}
-	return nil, len(f.threads) == 0 && f.prefix == "" && len(f.filters) == 0
+	return nil, !f.choosesThreads()
 }
 
 // transferReport is what import and export say at their end.
@@ -467,21 +481,10 @@ func printTransfer(p *printer, rep *transferReport, hint string) {
 		p.hint(hint)
 		return
 	}
-	parts := []string{plural(rep.Threads, "thread"), plural(rep.Checkpoints, "checkpoint"), plural(rep.Writes, "pending write")}
-	if there := rep.Checkpoints - rep.Copied - rep.Replaced; there > 0 {
-		parts = append(parts, fmt.Sprintf("%d of them there before", there))
-	}
-	if rep.Replaced > 0 {
-		parts = append(parts, fmt.Sprintf("%d replaced", rep.Replaced))
-	}
+	parts := []string{plural(rep.Threads, "thread"),
+		plural(rep.Checkpoints, "checkpoint") + before(rep.Checkpoints-rep.Copied-rep.Replaced, rep.Replaced), plural(rep.Writes, "pending write")}
 	if it := rep.Items; it.Items > 0 {
-		parts = append(parts, plural(it.Items, "item"))
-		if there := it.Items - it.Copied - it.Replaced; there > 0 {
-			parts = append(parts, fmt.Sprintf("%d of them there before", there))
-		}
-		if it.Replaced > 0 {
-			parts = append(parts, fmt.Sprintf("%d replaced", it.Replaced))
-		}
+		parts = append(parts, plural(it.Items, "item")+before(it.Items-it.Copied-it.Replaced, it.Replaced))
 	}
 	verified := "not read back"
 	if rep.Verified == rep.Checkpoints && rep.Items.Verified == rep.Items.Items {
@@ -491,4 +494,17 @@ func printTransfer(p *printer, rep *transferReport, hint string) {
 	if rejected > 0 {
 		p.line("kept apart %d in %s", rejected, rep.RejectsFile)
 	}
+}
+
+// before says how many things were there before, and how many of these were replaced.
+func before(there, replaced int) string {
+	switch {
+	case there > 0 && replaced > 0:
+		return fmt.Sprintf(" (%d there before, %d replaced)", there, replaced)
+	case there > 0:
+		return fmt.Sprintf(" (%d there before)", there)
+	case replaced > 0:
+		return fmt.Sprintf(" (%d replaced)", replaced)
+	}
+	return ""
 }

@@ -133,7 +133,7 @@ func TestTransferOutput(t *testing.T) {
 				{"import", "ndjson", "-", in("two"), "--filter", "a=b"},
 				{"import", "sqlite", recorded + "items.sqlite", in("items"), "--items", "users.ada"}, {"import", "sqlite", recorded + "items.sqlite", in("items")},
 				{"export", "ndjson", in("items"), in("items.ndjson")}, {"import", "ndjson", in("items.ndjson"), in("again")},
-				{"export", "ndjson", in("items"), in("none.ndjson"), "--prefix", "t"}, {"import", "sqlite", recorded + "items.sqlite", in("none"), "--thread", "t"},
+				{"export", "ndjson", in("items"), in("none.ndjson"), "--prefix", "t"}, {"import", "ndjson", in("one.ndjson"), in("four"), "--items", "users"}, {"import", "ndjson", in("one.ndjson"), in("four"), "--items", "users..ada"}, {"import", "sqlite", recorded + "items.sqlite", in("none"), "--thread", "t"},
 			} {
 				if form != "" {
 					args = append([]string{form}, args...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/serde"
 )
 
 // Field declares one key of the state. Managed computes it. If Managed is nil, it is kept in
@@ -246,6 +247,41 @@ func setField(field reflect.Value, v any) error {
 		return nil
 	}
 	return channel.ConvertInto(field.Addr().Interface(), v)
+}
+
+// InputOf is what a graph reads of input, as plain values: of a struct, or of a pointer to one,
+// and of such an Update of a pregel.Command, a map of the fields that are not zero, by their
+// keys. Anything else stays as it is, also what says itself how it is stored. It is for those
+// who hand input to something that stores or sends it, and that does not know the graph.
+func InputOf(input any) any {
+	switch c := input.(type) {
+	case pregel.Command:
+		c.Update = InputOf(c.Update)
+		return c
+	case *pregel.Command:
+		if c != nil {
+			return InputOf(*c)
+		}
+		return input
+	case nil, serde.ValueEncoder:
+		return input
+	}
+	t := reflect.TypeOf(input)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || len(stateFields(t)) == 0 { // such as a time
+		return input
+	}
+	pairs, ok := structPairs(input)
+	if !ok { // a nil pointer
+		return input
+	}
+	values := make(map[string]any, len(pairs))
+	for _, p := range pairs {
+		values[p.Key] = p.Value
+	}
+	return values
 }
 
 // structPairs reads a struct as an update: its fields that are not zero.
