@@ -51,7 +51,7 @@ func TestOutside(t *testing.T) {
 	proxy, program := t.TempDir(), t.TempDir()
 	dirs := moduleDirs(t)
 	require := ""
-	for _, dir := range []string{".", "metrics/prometheus", "otel"} {
+	for _, dir := range []string{".", "metrics/prometheus", "otel", "runs"} {
 		publish(t, proxy, dir, version, dirs)
 		require += fmt.Sprintf("require %s %s\n", path.Join(self, dir), version)
 	}
