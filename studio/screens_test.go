@@ -226,7 +226,7 @@ func steleFixture() http.Handler {
 		}},
 		"GET /stele/schedules": m{"schedules": []any{m{"id": "s1", "cron": "0 7 * * 1-5", "graph": "mail", "next": "2026-03-02T07:00:00Z"}}},
 		"GET /stele/health": m{
-			"health": m{"problems": []any{m{"kind": "low_space", "detail": "3 GB are free, 10 GB are asked for"}}, "space": m{"free": 3_100_000_000, "total": 64_000_000_000}},
+			"health": m{"problems": []any{m{"kind": "low_space", "detail": "3 GB are free, 10 GB are asked for"}}, "space": m{"free": int64(3_100_000_000), "total": int64(64_000_000_000)}},
 			"stats": m{"threads": 1284, "log_files": 2, "log_bytes": 1_200_000, "segments": 7, "segment_bytes": 84_000_000, "raw_bytes": 612_000_000, "dead_bytes": 9_400_000,
 				"images": 2, "compaction_debt": 0, "resident": 96}},
 		"GET /stele/room": m{"bytes": 640_000_000, "channels": []any{m{"channel": "messages", "values": 18_211, "bytes": 431_000_000}, m{"channel": "documents", "values": 902, "bytes": 122_000_000},
