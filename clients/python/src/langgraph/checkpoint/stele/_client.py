@@ -10,7 +10,8 @@ import time
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, closing
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from langgraph.checkpoint.stele._aio import AsyncPool
 from langgraph.checkpoint.stele._endpoint import Directory, Endpoint, Remote
@@ -250,6 +251,52 @@ class _Place:
             self._params.pop("limit", None)
         self.losses += 1
         return self.losses > MAX_LOSSES
+
+
+class Connected:
+    """The life of what makes its calls through a client: a saver or a store."""
+
+    _client: Client
+
+    def setup(self) -> None:
+        """Start or reach the server now rather than with the first call."""
+        self._client.hello()
+
+    async def asetup(self) -> None:
+        """Start or reach the server now rather than with the first call."""
+        await self._client.ahello()
+
+    def close(self) -> None:
+        """Close the connections. The server ends when nobody uses it."""
+        self._client.close()
+
+    async def aclose(self) -> None:
+        """Close the connections. The server ends when nobody uses it."""
+        await self._client.aclose()
+
+    def __enter__(self) -> Self:
+        self._client.hello()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        await self.asetup()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()

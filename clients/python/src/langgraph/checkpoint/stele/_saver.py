@@ -8,7 +8,6 @@ import random
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
-from types import TracebackType
 from typing import Any, Final, Self, TypedDict, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -32,6 +31,7 @@ from langgraph.checkpoint.stele._client import (
     DEFAULT_START_TIMEOUT,
     DEFAULT_TIMEOUT,
     Client,
+    Connected,
 )
 from langgraph.checkpoint.stele._wire import Params
 from langgraph.checkpoint.stele.errors import InvalidArgumentError
@@ -60,7 +60,7 @@ class ThreadInfo(TypedDict):
     next: list[str]
 
 
-class SteleSaver(BaseCheckpointSaver[str]):
+class SteleSaver(Connected, BaseCheckpointSaver[str]):
     """A LangGraph checkpointer on a stele store.
 
     The blocking methods and those of asyncio each do their own I/O, so a graph may be
@@ -169,46 +169,6 @@ class SteleSaver(BaseCheckpointSaver[str]):
             max_connections=max_connections,
         )
         return cls(client, serde=serde, defer_writes=defer_writes)
-
-    def setup(self) -> None:
-        """Start or reach the server now rather than with the first call."""
-        self._client.hello()
-
-    async def asetup(self) -> None:
-        """Start or reach the server now rather than with the first call."""
-        await self._client.ahello()
-
-    def close(self) -> None:
-        """Close the connections. The server ends when nobody uses it."""
-        self._client.close()
-
-    async def aclose(self) -> None:
-        """Close the connections. The server ends when nobody uses it."""
-        await self._client.aclose()
-
-    def __enter__(self) -> Self:
-        self._client.hello()
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        await self.asetup()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     # LangGraph's contract.
 

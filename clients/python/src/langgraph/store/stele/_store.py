@@ -6,7 +6,6 @@ import os
 import ssl
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Any, Final, Self
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -31,6 +30,7 @@ from langgraph.checkpoint.stele._client import (
     DEFAULT_START_TIMEOUT,
     DEFAULT_TIMEOUT,
     Client,
+    Connected,
 )
 from langgraph.checkpoint.stele._saver import refuse_in_loop
 from langgraph.checkpoint.stele._wire import Params
@@ -39,7 +39,7 @@ from langgraph.checkpoint.stele.errors import InvalidArgumentError, ProtocolErro
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class SteleStore(BaseStore):
+class SteleStore(Connected, BaseStore):
     """A LangGraph store in a stele store, beside its checkpoints.
 
     A batch is one transaction, and durable when it returns. The blocking methods and
@@ -110,46 +110,6 @@ class SteleStore(BaseStore):
             max_connections=max_connections,
         )
         return cls(client, ttl=ttl)
-
-    def setup(self) -> None:
-        """Start or reach the server now rather than with the first call."""
-        self._client.hello()
-
-    async def asetup(self) -> None:
-        """Start or reach the server now rather than with the first call."""
-        await self._client.ahello()
-
-    def close(self) -> None:
-        """Close the connections. The server ends when nobody uses it."""
-        self._client.close()
-
-    async def aclose(self) -> None:
-        """Close the connections. The server ends when nobody uses it."""
-        await self._client.aclose()
-
-    def __enter__(self) -> Self:
-        self._client.hello()
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        await self.asetup()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do operations in order, in one transaction; what they answer."""
