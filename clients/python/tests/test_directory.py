@@ -266,7 +266,7 @@ def test_a_directory_that_a_program_has_open(directory: Path) -> None:
         # What other programs see that open the store without serving it.
         said = (directory / "serve.json").read_bytes()
         (directory / "serve.json").unlink()
-        other = SteleSaver.from_dir(directory, start_timeout=3, timeout=3)
+        other = SteleSaver.from_dir(directory, start_timeout=8, timeout=8)
         with pytest.raises(errors.DirectoryLockedError, match="another program"):
             other.setup()
         (directory / "serve.json").write_bytes(said)
