@@ -63,7 +63,8 @@ type job struct {
 	control pregel.Control
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	renewed time.Time // when the last renewal that was answered had been sent
+	renewed time.Time // when the last renewal that was answered had been sent; guarded by Worker.mu
+	how     Strategy  // of the cancellation that was asked for, "" for none; guarded by Worker.mu
 }
 
 // Why a run's context ends.
@@ -228,7 +229,7 @@ func (w *Worker) renewAll(ctx context.Context) {
 		r, ok := runs[id]
 		switch {
 		case ok && r.Cancel != "":
-			j.claim.Cancel, j.renewed = r.Cancel, sent
+			j.how, j.renewed = r.Cancel, sent
 			j.cancel(errCancelled)
 		case ok:
 			j.renewed = sent
@@ -240,7 +241,7 @@ func (w *Worker) renewAll(ctx context.Context) {
 
 // begin makes a claim a job of the worker's.
 func (w *Worker) begin(ctx context.Context, c Claim) *job {
-	j := &job{claim: c, renewed: time.Now()}
+	j := &job{claim: c, renewed: time.Now(), how: c.Cancel}
 	j.ctx, j.cancel = context.WithCancelCause(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -336,7 +337,7 @@ func backoff(attempt int) time.Duration {
 // cancelled is the outcome of a run that was cancelled, when it is over.
 func (w *Worker) cancelled(ctx context.Context, j *job) Outcome {
 	w.mu.Lock()
-	how := j.claim.Cancel
+	how := j.how
 	w.mu.Unlock()
 	if how == Rollback {
 		m, ok := w.Saver.(saver.ThreadManager)

@@ -101,7 +101,7 @@ func run(ctx context.Context, sources int, out io.Writer) error {
 	w := &web{}
 	first, cancel := context.WithCancel(ctx)
 	g, err := build(w, shorten, func(n int64) {
-		if n == int64(sources)/2 {
+		if n >= int64(sources)/2 {
 			cancel()
 		}
 	})

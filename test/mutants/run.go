@@ -11,6 +11,8 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -34,8 +36,9 @@ type outcome struct {
 // bench runs mutants of the repository at root. Its files lie in dir.
 type bench struct {
 	root, dir string
-	overlay   string        // the file that tells the go command of the woven sources
-	timeout   time.Duration // of one test binary
+	overlay   string            // the file that tells the go command of the woven sources
+	timeout   time.Duration     // of one test binary
+	bins      map[string]string // the test binary of each package
 }
 
 // tries is how often a test may fail to notice a mutant. Some draw what they look at, or
@@ -118,23 +121,49 @@ func (b *bench) weave(mutants []*mutant) error {
 // build builds the tests that mutants name. One command builds them all, since
 // several would compile what they share several times.
 func (b *bench) build(ctx context.Context, mutants []*mutant) error {
-	args := []string{"test", "-c", "-overlay", b.overlay, "-ldflags=-s -w", "-o", b.dir + string(filepath.Separator)}
-	named := map[string]bool{}
-	for _, m := range mutants {
-		if !named[m.pkg] {
-			named[m.pkg], args = true, append(args, "./"+m.pkg)
+	// One go command builds many packages side by side, but no two with one name.
+	var rounds [][]string
+	for _, pkg := range packages(mutants) {
+		i := slices.IndexFunc(rounds, func(round []string) bool {
+			return !slices.ContainsFunc(round, func(other string) bool { return path.Base(other) == path.Base(pkg) })
+		})
+		if i < 0 {
+			i, rounds = len(rounds), append(rounds, nil)
 		}
+		rounds[i] = append(rounds[i], pkg)
 	}
-	if out, err := b.run(exec.CommandContext(ctx, "go", args...), b.root); err != nil {
-		return fmt.Errorf("build the tests: %w\n%s", err, out)
+	b.bins = map[string]string{}
+	for i, round := range rounds {
+		dir := filepath.Join(b.dir, strconv.Itoa(i))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		args := []string{"test", "-c", "-overlay", b.overlay, "-ldflags=-s -w", "-o", dir + string(filepath.Separator)}
+		for _, pkg := range round {
+			args = append(args, "./"+pkg)
+			b.bins[pkg] = filepath.Join(dir, path.Base(pkg)+".test")
+		}
+		if out, err := b.run(exec.CommandContext(ctx, "go", args...), b.root); err != nil {
+			return fmt.Errorf("build the tests: %w\n%s", err, out)
+		}
 	}
 	return nil
 }
 
+// packages are those whose tests the mutants name, each once.
+func packages(mutants []*mutant) []string {
+	var all []string
+	for _, m := range mutants {
+		if !slices.Contains(all, m.pkg) {
+			all = append(all, m.pkg)
+		}
+	}
+	return all
+}
+
 // test runs the test that a mutant names, with the mutant that is chosen.
 func (b *bench) test(ctx context.Context, m *mutant, choice string) (string, error) {
-	bin := filepath.Join(b.dir, path.Base(m.pkg)+".test")
-	cmd := exec.CommandContext(ctx, bin, "-test.run=^("+m.test+")$", "-test.failfast", "-test.timeout="+b.timeout.String())
+	cmd := exec.CommandContext(ctx, b.bins[m.pkg], "-test.run=^("+m.test+")$", "-test.failfast", "-test.timeout="+b.timeout.String())
 	cmd.Env = append(append(os.Environ(), m.env...), chosen+"="+choice)
 	return b.run(cmd, filepath.Join(b.root, filepath.FromSlash(m.pkg)))
 }
