@@ -26,7 +26,7 @@ func (m *machine) retain(t *rapid.T) {
 	m.change(t, fmt.Sprintf("retain %+v, dry run %v", p, dry), func(s saver.Saver) error {
 		rep, err := s.(saver.Retainer).Retain(m.ctx, p, dry)
 		reports = append(reports, fmt.Sprintf("%d %d %d %+v", rep.Threads, rep.Checkpoints, rep.Writes, rep.KeptList))
-		if s == m.subject.Saver && (fmt.Sprint(rep) != fmt.Sprint(said) || outcome(err) != outcome(refused)) {
+		if s == m.subject.Saver && (decided(rep) != decided(said) || outcome(err) != outcome(refused)) {
 			return fmt.Errorf("a dry run said %+v, %w; it is %+v, %w", said, refused, rep, err)
 		}
 		return err
@@ -36,6 +36,13 @@ func (m *machine) retain(t *rapid.T) {
 			t.Fatalf("retention reports differ (threads, checkpoints, writes, kept): %q", reports)
 		}
 	}
+}
+
+// decided is what a report says without bytes. A flush beside the calls may store a value as a
+// patch of another, so that it is freed or not: the figures of a dry run are those of its moment.
+func decided(r saver.RetentionReport) string {
+	r.Bytes, r.Left = 0, 0
+	return fmt.Sprint(r)
 }
 
 func (m *machine) setTTL(t *rapid.T) {
