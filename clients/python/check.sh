@@ -48,7 +48,7 @@ fi
 
 cd -- "$here"
 # pytest's last line, and the lines that tests print for the record.
-"$venv/bin/python" -m pytest -p no:cacheprovider -q -rP --durations=5
+"$venv/bin/python" -m pytest -p no:cacheprovider -q -rPs --durations=5
 cd -- "$work"
 # shellcheck disable=SC2086 # several arguments
 "$venv/bin/python" "$here/tests/upstream/run.py" ${STELE_UPSTREAM:--n 2}
