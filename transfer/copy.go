@@ -125,7 +125,7 @@ func each(ctx context.Context, src Source, o *Options, rep *Report, do func(cont
 		var r *Rejected
 		switch {
 		case errors.As(err, &r):
-			if err := o.reject(rep, r); err != nil {
+			if err := o.reject(&rep.Rejected, r); err != nil {
 				return err
 			}
 		case err != nil:
@@ -141,8 +141,8 @@ func each(ctx context.Context, src Source, o *Options, rep *Report, do func(cont
 	return ctx.Err()
 }
 
-func (o *Options) reject(rep *Report, r *Rejected) error {
-	rep.Rejected++
+func (o *Options) reject(count *int, r *Rejected) error {
+	*count++
 	if o.Reject == nil {
 		return r
 	}
@@ -165,7 +165,7 @@ func (o *Options) withoutNUL(rep *Report, tup *Tuple) (*Tuple, error) {
 		}
 		clean.Metadata[name] = strings.ReplaceAll(text, "\x00", "")
 		r := &Rejected{Config: tup.Config, What: "field", Name: "metadata." + name, Kind: "text", Raw: []byte(text), Reason: errNUL}
-		if err := o.reject(rep, r); err != nil {
+		if err := o.reject(&rep.Rejected, r); err != nil {
 			return nil, err
 		}
 	}
@@ -218,7 +218,7 @@ func (c *copier) copy(ctx context.Context, tup *Tuple) error {
 	if !equal {
 		small := c.track.shrink(tup, have)
 		if err := c.put(ctx, small); err != nil {
-			if c.refused(err) {
+			if c.o.refused(err) {
 				return &Rejected{Config: tup.Config, What: "checkpoint", Name: tup.Config.CheckpointID, Tuple: tup, Reason: err}
 			}
 			return err
@@ -279,14 +279,15 @@ func digestIn(ctx context.Context, s saver.Saver, cfg saver.Config) (sum, error)
 	return tup.digest(have)
 }
 
-func (c *copier) refused(err error) bool {
+// refused reports whether an error refuses one thing and nothing else.
+func (o *Options) refused(err error) bool {
 	var encode *serde.EncodeError
 	for _, refusal := range []error{saver.ErrInvalid, saver.ErrTooLarge, saver.ErrThreadDeleted, serde.ErrDecodeLimit} {
 		if errors.Is(err, refusal) {
 			return true
 		}
 	}
-	return errors.As(err, &encode) || c.o.Refused != nil && c.o.Refused(err)
+	return errors.As(err, &encode) || o.Refused != nil && o.Refused(err)
 }
 
 // verify reads all that was copied back.

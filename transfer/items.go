@@ -65,8 +65,11 @@ func (f storeSource) Items(ctx context.Context, below store.Namespace) iter.Seq2
 // ErrItemDiffers: an item is in the target with other content, and Options.Replace is not set.
 var ErrItemDiffers = errors.New("the item is in the target with other content")
 
-// itemBatch is how many items are read and written at a time.
-const itemBatch = 200
+// A batch is read and written at once: as many items as this, or fewer that have so many bytes.
+const (
+	itemBatch      = 200
+	itemBatchBytes = 8 << 20
+)
 
 // CopyItems copies the items of src below a namespace, nil for all, to dst, with their times and
 // their lives, and reads them back. Of o it takes Replace, Refused, Reject and Progress.
@@ -81,14 +84,22 @@ func CopyItems(ctx context.Context, src ItemSource, dst ItemTarget, below store.
 		var r *Rejected
 		switch {
 		case errors.As(err, &r):
-			if err := c.reject(r); err != nil {
+			if err := c.o.reject(&c.rep.Rejected, r); err != nil {
 				return c.rep, err
 			}
 			continue
 		case err != nil:
 			return c.rep, err
 		}
-		if c.batch = append(c.batch, *it); len(c.batch) >= itemBatch {
+		value, err := valueOf(it)
+		if err != nil {
+			if err := c.o.reject(&c.rep.Rejected, rejectedItem(it, err)); err != nil {
+				return c.rep, err
+			}
+			continue
+		}
+		c.batch, c.values, c.size = append(c.batch, *it), append(c.values, value), c.size+len(value.Data)
+		if len(c.batch) >= itemBatch || c.size >= itemBatchBytes {
 			if err := c.flush(ctx); err != nil {
 				return c.rep, err
 			}
@@ -103,20 +114,21 @@ type itemCopier struct {
 	dst   ItemTarget
 	rep   ItemReport
 	batch []store.Item
+	// values are the encoded values of the batch, and size is their bytes.
+	values []serde.Typed
+	size   int
 }
 
-func (c *itemCopier) reject(r *Rejected) error {
-	c.rep.Rejected++
-	if c.o.Reject == nil {
-		return r
-	}
-	return c.o.Reject(r)
+// valueOf is the value of an item as bytes, by which items are compared: a NaN is not equal to
+// itself, and its bytes are.
+func valueOf(it *store.Item) (serde.Typed, error) {
+	return PassEncrypted(serde.Default()).Encode(it.Value)
 }
 
-// flush brings the batch to the target.
+// flush brings the batch to the target, reads it back and counts it.
 func (c *itemCopier) flush(ctx context.Context) error {
-	batch := c.batch
-	c.batch = nil
+	batch, values := c.batch, c.values
+	c.batch, c.values, c.size = nil, nil, 0
 	if len(batch) == 0 {
 		return ctx.Err()
 	}
@@ -125,11 +137,13 @@ func (c *itemCopier) flush(ctx context.Context) error {
 		return err
 	}
 	var puts []store.Item
+	equal := make([]bool, len(batch)) // to what was there
 	for i := range batch {
+		equal[i] = sameItem(there[i], &batch[i], values[i])
 		switch {
 		case there[i] == nil:
 			puts = append(puts, batch[i])
-		case sameItem(there[i], &batch[i]):
+		case equal[i]:
 		case !c.o.Replace:
 			return fmt.Errorf("key %q in namespace %q: %w", batch[i].Key, []string(batch[i].Namespace), ErrItemDiffers)
 		default:
@@ -140,7 +154,32 @@ func (c *itemCopier) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.verify(ctx, batch, there, refused)
+	now, err := c.read(ctx, batch)
+	if err != nil {
+		return err
+	}
+	for i := range batch {
+		it := &batch[i]
+		expired := !it.ExpiresAt.IsZero() && !time.Now().Before(it.ExpiresAt)
+		switch {
+		case refused[address(it)], now[i] == nil && expired: // which is gone by right
+			continue
+		case !sameItem(now[i], it, values[i]):
+			return fmt.Errorf("key %q in namespace %q: %w", it.Key, []string(it.Namespace), ErrNotEqual)
+		}
+		c.rep.Verified++
+		c.rep.Items++
+		switch {
+		case there[i] == nil:
+			c.rep.Copied++
+		case !equal[i]:
+			c.rep.Replaced++
+		}
+	}
+	if c.o.Progress != nil {
+		c.o.Progress("items", c.rep.Items)
+	}
+	return nil
 }
 
 // address is where an item is.
@@ -150,7 +189,7 @@ func address(it *store.Item) string { return fmt.Sprintf("%q %q", []string(it.Na
 // others back.
 func (c *itemCopier) put(ctx context.Context, items []store.Item) (refused map[string]bool, err error) {
 	err = c.dst.Restore(ctx, items...)
-	if err == nil || !c.refusal(err) {
+	if err == nil || !c.o.refused(err) {
 		return nil, err
 	}
 	refused = map[string]bool{}
@@ -159,11 +198,11 @@ func (c *itemCopier) put(ctx context.Context, items []store.Item) (refused map[s
 		if err == nil {
 			continue
 		}
-		if !c.refusal(err) {
+		if !c.o.refused(err) {
 			return nil, err
 		}
 		refused[address(&items[i])] = true
-		if err := c.reject(rejectedItem(&items[i], err)); err != nil {
+		if err := c.o.reject(&c.rep.Rejected, rejectedItem(&items[i], err)); err != nil {
 			return nil, err
 		}
 	}
@@ -172,14 +211,10 @@ func (c *itemCopier) put(ctx context.Context, items []store.Item) (refused map[s
 
 func rejectedItem(it *store.Item, why error) *Rejected {
 	r := &Rejected{What: "item", Name: address(it), Reason: why}
-	if typed, err := PassEncrypted(serde.Default()).Encode(it.Value); err == nil {
+	if typed, err := valueOf(it); err == nil {
 		r.Kind, r.Raw = typed.Kind, typed.Data
 	}
 	return r
-}
-
-func (c *itemCopier) refusal(err error) bool {
-	return (&copier{o: c.o}).refused(err)
 }
 
 // read is what the target has under the keys of items; nil where it has nothing.
@@ -196,61 +231,27 @@ func (c *itemCopier) read(ctx context.Context, items []store.Item) ([]*store.Ite
 		}
 		return found, nil
 	}
-	if !c.refusal(err) { // a name that the target cannot hold is refused by the put
+	if !c.o.refused(err) { // a name that the target cannot hold is refused by the put
 		return nil, err
 	}
 	for i := range ops {
 		result, err := c.dst.Batch(ctx, ops[i])
 		if err == nil {
 			found[i] = result[0].Item
-		} else if !c.refusal(err) {
+		} else if !c.o.refused(err) {
 			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// verify reads a batch back and counts it. An item that has expired meanwhile is gone by right.
-func (c *itemCopier) verify(ctx context.Context, items []store.Item, before []*store.Item, refused map[string]bool) error {
-	now, err := c.read(ctx, items)
-	if err != nil {
-		return err
-	}
-	for i := range items {
-		it := &items[i]
-		if refused[address(it)] {
-			continue
-		}
-		expired := !it.ExpiresAt.IsZero() && !time.Now().Before(it.ExpiresAt)
-		if now[i] == nil && expired {
-			continue
-		}
-		if now[i] == nil || !sameItem(now[i], it) {
-			return fmt.Errorf("key %q in namespace %q: %w", it.Key, []string(it.Namespace), ErrNotEqual)
-		}
-		c.rep.Verified++
-		c.rep.Items++
-		switch {
-		case before[i] == nil:
-			c.rep.Copied++
-		case !sameItem(before[i], it):
-			c.rep.Replaced++
-		}
-	}
-	if c.o.Progress != nil {
-		c.o.Progress("items", c.rep.Items)
-	}
-	return nil
-}
-
-// sameItem reports whether two items are equal, but for when they expire.
-func sameItem(a, b *store.Item) bool {
-	if a.Key != b.Key || !slices.Equal(a.Namespace, b.Namespace) || a.TTL != b.TTL || a.ExpiresAt.IsZero() != b.ExpiresAt.IsZero() ||
+// sameItem reports whether a is there and equal to b, whose value is value, but for when they
+// expire.
+func sameItem(a, b *store.Item, value serde.Typed) bool {
+	if a == nil || a.Key != b.Key || !slices.Equal(a.Namespace, b.Namespace) || a.TTL != b.TTL || a.ExpiresAt.IsZero() != b.ExpiresAt.IsZero() ||
 		!a.CreatedAt.Equal(b.CreatedAt) || !a.UpdatedAt.Equal(b.UpdatedAt) {
 		return false
 	}
-	codec := PassEncrypted(serde.Default())
-	x, errX := codec.Encode(a.Value)
-	y, errY := codec.Encode(b.Value)
-	return errX == nil && errY == nil && x.Kind == y.Kind && bytes.Equal(x.Data, y.Data)
+	x, err := valueOf(a)
+	return err == nil && x.Kind == value.Kind && bytes.Equal(x.Data, value.Data)
 }

@@ -138,7 +138,7 @@ func (x *writer) items(ctx context.Context) error {
 		var r *Rejected
 		switch {
 		case errors.As(err, &r):
-			if err := x.o.reject(&x.rep, r); err != nil {
+			if err := x.o.reject(&x.rep.Rejected, r); err != nil {
 				return err
 			}
 			continue

@@ -96,7 +96,7 @@ func (o *Options) placed(rep *Report, tup *Tuple) (*Tuple, error) {
 		}
 		if reason == nil {
 			small.Writes = append(small.Writes, w)
-		} else if err := o.reject(rep, RejectedWrite(tup.Config, w, reason)); err != nil {
+		} else if err := o.reject(&rep.Rejected, RejectedWrite(tup.Config, w, reason)); err != nil {
 			return nil, err
 		}
 	}
