@@ -60,18 +60,23 @@ func restored(items []Item) ([]PutOp, error) {
 			return nil, refuse("it has a TTL, and no time at which it expires")
 		}
 		given[at] = true
-		for name, t := range map[string]time.Time{"creation": it.CreatedAt, "update": it.UpdatedAt, "expiry": it.ExpiresAt} {
-			if name == "expiry" && t.IsZero() {
-				continue
-			}
-			// 0 stands for no time.
-			if micros := t.UnixMicro(); t.IsZero() || micros == 0 || micros > maxMicros || t.Year() < 1 {
-				return nil, refuse("its time of %s is %v", name, t)
-			}
+		switch {
+		case !storable(it.CreatedAt):
+			return nil, refuse("its time of creation is %v", it.CreatedAt)
+		case !storable(it.UpdatedAt):
+			return nil, refuse("its time of update is %v", it.UpdatedAt)
+		case !it.ExpiresAt.IsZero() && !storable(it.ExpiresAt):
+			return nil, refuse("its time of expiry is %v", it.ExpiresAt)
 		}
 		puts[i] = PutOp{Namespace: it.Namespace, Key: it.Key, Value: it.Value}
 	}
 	return puts, nil
+}
+
+// storable reports whether an item can have a time. 0 stands for none.
+func storable(t time.Time) bool {
+	micros := t.UnixMicro()
+	return !t.IsZero() && t.Year() >= 1 && micros != 0 && micros <= maxMicros
 }
 
 func init() {
