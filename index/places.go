@@ -39,6 +39,9 @@ func (p places) get(r Ref) (Loc, bool) {
 // says so. Of equal refs in from the first counts, and then whichever may replace it.
 // from is not changed, nor kept.
 func (p places) update(from []ValueLoc, replace func(old, now Loc) bool) places {
+	if p.ends(from) {
+		return append(p, from...)
+	}
 	if !slices.IsSortedFunc(from, byRef) {
 		from = slices.Clone(from)
 		slices.SortStableFunc(from, byRef)
@@ -59,6 +62,22 @@ func (p places) update(from []ValueLoc, replace func(old, now Loc) bool) places 
 		}
 	}
 	return p.merge(fresh)
+}
+
+// ends reports whether all of from are greater than those of p, ascending: the values of a
+// commit.
+func (p places) ends(from []ValueLoc) bool {
+	last := Ref{}
+	if len(p) > 0 {
+		last = p[len(p)-1].Ref
+	}
+	for i := range from {
+		if !last.before(from[i].Ref) {
+			return false
+		}
+		last = from[i].Ref
+	}
+	return true
 }
 
 // merge adds values that p does not have, in the order of refs. It may keep them.

@@ -108,6 +108,7 @@ type committer struct {
 	syncDone  chan error // capacity 1: the result of the sync of syncing
 	syncBegan time.Time  // when that began
 	free      []*batch   // empty, to be used again
+	owing     time.Time  // when the first record was written that no sync covers; else zero
 	gather    bool       // the next batch waits for callers of the last; see pace
 	lone      bool       // the last batch was a single record, or there was none
 
@@ -401,7 +402,8 @@ func (l *Log) commitBatch(leading bool) bool {
 	if err == nil {
 		err = l.writeBatch(f, b)
 	}
-	if err == nil && l.opts.Mode == SyncAlways && !b.deferred() {
+	if err == nil && l.syncs(b) {
+		c.owing = time.Time{}
 		if !leading && !l.opts.Inline && (len(b.reqs) > 1 || c.synced != nil || l.q.waiting()) {
 			c.batch, c.syncing, c.syncBegan = c.newBatch(), b, time.Now()
 			return true
@@ -423,6 +425,22 @@ func (l *Log) commitBatch(leading bool) bool {
 	}
 	l.failBatch(b, err)
 	return false
+}
+
+// syncs reports whether a batch that was written is to be synced before it is published. Deferred
+// records are not, unless the first of them has waited for Options.IdleMark: who defers without a
+// pause, as a run that streams does, would else never be safe from a power failure.
+func (l *Log) syncs(b *batch) bool {
+	if l.opts.Mode != SyncAlways || !b.deferred() {
+		return l.opts.Mode == SyncAlways
+	}
+	if l.opts.IdleMark < 0 || l.opts.Inline {
+		return false
+	}
+	if l.c.owing.IsZero() {
+		l.c.owing = time.Now()
+	}
+	return time.Since(l.c.owing) > l.opts.IdleMark
 }
 
 // syncBatch makes a written batch durable.

@@ -99,3 +99,25 @@ func TestDeferredOnAnIdleLog(t *testing.T) {
 		mustClose(t, l)
 	})
 }
+
+// Deferred records that come without a pause do not wait for one.
+func TestDeferredWithoutAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := hooked(t)
+		l := w.open(t, func(o *Options) { o.Inline, o.IdleMark = false, 0 })
+		mustCommit(t, l, 1, 10)
+		before := l.Metrics().Syncs
+		for n := range 100 {
+			commitDeferred(t, l, n+2)
+			synctest.Wait()
+			if late := l.LastLSN() - l.DurableLSN(); late > 12 {
+				t.Fatalf("after %d ms %d records are not durable", n, late)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if n := l.Metrics().Syncs - before; n < 5 || n > 10 {
+			t.Fatalf("%d syncs in 100 ms", n)
+		}
+		mustClose(t, l)
+	})
+}

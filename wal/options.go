@@ -95,7 +95,8 @@ type Record struct {
 	Urgent bool
 	// Deferred records do not wait for a sync in SyncAlways: Commit returns when they
 	// are written. The next sync makes them durable: that of a later record, of
-	// Log.Sync, or of the log itself after it was idle for Options.IdleMark.
+	// Log.Sync, or of the log itself after it was idle for Options.IdleMark. If the first of
+	// them has waited for that long without a sync, the next record is synced all the same.
 	Deferred bool
 	// User belongs to the caller.
 	User any

@@ -177,6 +177,32 @@ func TestNoPatch(t *testing.T) {
 	}
 }
 
+// However much is new before it, a run of 1 KB is found, wherever in the base it lies; and it is
+// copied from where it begins, though the search came upon it later.
+func TestSearchFindsLongRuns(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	random := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		return b
+	}
+	const run = 1 << 10
+	for i := range 400 {
+		was := random(3 * run)
+		at, before := r.IntN(2*run), r.IntN(1+i*20)
+		to := append(append(random(before), was[at:at+run]...), random(5)...)
+		p := Make(was, to, base.Checksum(0, to), len(to))
+		if p == nil || !bytes.Equal(apply(t, was, p), to) {
+			t.Fatalf("%d new bytes, then %d from %d: no patch, or of another target", before, run, at)
+		}
+		if len(p) > before+50 {
+			t.Errorf("%d new bytes, then %d from %d: a patch of %d bytes", before, run, at, len(p))
+		}
+	}
+}
+
 // Compressed literals come back, and only where they pay.
 func TestLiterals(t *testing.T) {
 	text := bytes.Repeat([]byte("all work and no play "), 400)

@@ -12,6 +12,8 @@ const (
 	window   = 8       // bytes compared to find a place to go on
 	stride   = 16      // every so many bytes of the base can be found
 	minCopy  = 24      // shorter runs found elsewhere cost about what they save
+	hurry    = 128     // the search goes faster after so many bytes that were not found
+	maxStep  = 7       // at most so fast, in bytes: odd
 	resync   = 16      // how far a change of equal length is skipped in place
 	maxIndex = 1 << 16 // entries of the index; a larger base is indexed in larger strides
 	chunk    = 512     // bytes compared at once as long as they are equal
@@ -106,7 +108,7 @@ func (d *differ) search(i, j, iEnd, jEnd int) (src, at, n int) {
 	}
 	base, target := d.flatBase, d.flatTarget
 	budget := d.limit - d.lits
-	for at = j; at+window <= jEnd && at-j <= budget; at++ {
+	for at = j; at+window <= jEnd && at-j <= budget; at += step(at - j) {
 		e := d.index[load(target[at:])*hashMul>>d.shift]
 		if e == 0 {
 			continue
@@ -124,13 +126,19 @@ func (d *differ) search(i, j, iEnd, jEnd int) (src, at, n int) {
 	return i, jEnd, 0
 }
 
+// step is how far the search goes on after so many bytes that were not found: the longer
+// nothing is, the less there will be. A step is odd, so that sixteen of them come upon each
+// place modulo stride. So runs of a few hundred bytes are found as with single steps, and
+// followed back to where they begin.
+func step(missed int) int { return min(1+2*(missed/hurry), maxStep) }
+
 // build indexes the base.
 func (d *differ) build() {
 	d.indexed = true
 	d.flatten()
 	base := d.flatBase
-	step := max(stride, len(base)/maxIndex)
-	size := max(64, 2*(len(base)/step+1))
+	every := max(stride, len(base)/maxIndex)
+	size := max(64, 2*(len(base)/every+1))
 	log := bits.Len(uint(size - 1))
 	if cap(d.index) < 1<<log {
 		d.index = make([]uint32, 1<<log)
@@ -139,7 +147,7 @@ func (d *differ) build() {
 		clear(d.index)
 	}
 	d.shift = uint(64 - log)
-	for i := 0; i+window <= len(base); i += step {
+	for i := 0; i+window <= len(base); i += every {
 		d.index[load(base[i:])*hashMul>>d.shift] = uint32(i + 1)
 	}
 }

@@ -67,3 +67,42 @@ func codecs(t *testing.T, e *Engine) string {
 	}
 	return names
 }
+
+// A flush that compresses quickly tries no patch of a small value where the log has none. A
+// compaction tries, and so does a flush that no compaction follows.
+func TestFlushTriesWhatTheLogPatched(t *testing.T) {
+	ctx := context.Background()
+	const n, small, large = 20, 1 << 10, 8 << 10
+	value := func(size, i int) string { return fmt.Sprintf("%06d", i) + strings.Repeat("the same. ", size/10) }
+	for _, c := range []struct {
+		name            string
+		size            int
+		flushBytes      int64
+		versions        int64 // Options.VersionBytes: negative logs all values whole
+		flushed, merged int64 // patches
+	}{
+		{"patched", small, 0, 0, n - 1, n - 1},
+		{"whole", small, 0, -1, 0, n - 1},
+		{"whole and large", large, 0, -1, n - 1, n - 1},
+		{"whole, no compaction", small, 512 << 20, -1, n - 1, n - 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, Hot: lastHot, FlushBytes: c.flushBytes, VersionBytes: c.versions, PatchRun: 15})
+			for i := range n {
+				putVersion(t, e, "t", versionKey(i), value(c.size, i))
+			}
+			must(t, e.Flush(ctx))
+			flushed := e.Metrics().SegmentPatches
+			must(t, e.Compact(ctx))
+			if merged := e.Metrics().SegmentPatches - flushed; flushed != c.flushed || merged != c.merged {
+				t.Errorf("a flush made %d patches and a compaction %d, wanted %d and %d", flushed, merged, c.flushed, c.merged)
+			}
+			for i := range n {
+				if got, err := read(e, "t", versionKey(i)); err != nil || got != value(c.size, i) {
+					t.Errorf("version %d: %d bytes, %v", i, len(got), err)
+				}
+			}
+			must(t, e.Close())
+		})
+	}
+}

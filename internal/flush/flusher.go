@@ -158,8 +158,8 @@ func (f *Flusher) buildFlush(ctx context.Context, v *storage.View, st snapshot.S
 			return err
 		}
 		out.Yield()
-		f.garbage.CountDead(&w)
-		page, plan := w.Page(keep, isNew), rewrite.NewPlan(&w, &f.Opts, files)
+		f.garbage.CountDead(&w, first)
+		page, plan := w.Page(keep, isNew), rewrite.NewPlan(&w, &f.Opts, files, first)
 		if len(page.Partitions) == 0 && len(plan.Hot)+len(plan.History) == 0 {
 			continue
 		}

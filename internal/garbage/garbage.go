@@ -160,14 +160,15 @@ func (g *Estimate) InSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int6
 	return out
 }
 
-// CountDead counts what segments hold of a loaded family for nobody.
-func (g *Estimate) CountDead(w *storage.Family) {
+// CountDead counts what segments hold of a loaded family for nobody. floor is that of the
+// store: the values of records from there on are in the log.
+func (g *Estimate) CountDead(w *storage.Family, floor base.LSN) {
 	live := map[index.Ref]bool{}
 	for _, t := range w.Partitions {
 		var before []index.Slot
 		t.Ascend("", func(it *index.Item) bool {
 			for i, s := range it.Slots {
-				if i >= len(before) || before[i].Ref != s.Ref { // else it is known
+				if s.Ref.LSN < floor && (i >= len(before) || before[i].Ref != s.Ref) { // else it is known, or no matter
 					live[s.Ref] = true
 				}
 			}

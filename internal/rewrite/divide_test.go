@@ -22,7 +22,7 @@ func TestDivide(t *testing.T) {
 			plan.Hot = append(plan.Hot, ref)
 			plan.newest["v"] = ref
 		} else {
-			plan.History = append(plan.History, oldValue{"v", ref, false})
+			plan.History = append(plan.History, oldValue{series: "v", ref: ref})
 		}
 	}
 	extra := index.Ref{LSN: 1}

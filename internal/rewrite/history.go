@@ -13,9 +13,10 @@ import (
 // oldValue is a value that is not read often, and the sequence it belongs to; ""
 // for none.
 type oldValue struct {
-	series string
-	ref    index.Ref
-	listed bool // see Options.Listed
+	series  string
+	ref     index.Ref
+	listed  bool // see Options.Listed
+	patched bool // it was stored as a patch
 }
 
 // How the older versions of a series are patches in a segment. The n-th, counted from
@@ -30,6 +31,11 @@ const (
 	// historyTries is how many versions in a row that made no patch end the trying,
 	// but for every historyFan-th.
 	historyTries = 4
+	// quickTry is the size from which a quick output tries every version. Of smaller ones,
+	// it tries those that the log has as patches, and those they are against: what a commit
+	// found of little use is of little use here, finding it out costs more than a patch that
+	// is made, and a compaction tries once more.
+	quickTry = 4 << 10
 )
 
 // MaxPatches is how many patches at most lead from a version in a segment to one that is
@@ -46,8 +52,9 @@ type historySeries struct {
 
 // stored is a version that later ones may be patches against.
 type stored struct {
-	ref  index.Ref
-	data []byte // nil: none
+	ref     index.Ref
+	data    []byte // nil: none
+	patched bool   // as oldValue has it
 }
 
 // level is how many zeros end n in base historyFan. Beyond the highest level a
@@ -107,7 +114,8 @@ func (j *output) history(ctx context.Context, fam *index.Family, p Plan) error {
 					return err
 				}
 				if len(data) >= j.Opts.PatchMin && len(data) <= storage.MaxRevision {
-					h.wrote(stored{head, data}, false, false)
+					loc, _ := fam.Loc(head)
+					h.wrote(stored{head, data, loc.Patched()}, false, false)
 				}
 			}
 		}
@@ -129,8 +137,11 @@ func (j *output) old(ctx context.Context, fam *index.Family, o oldValue, h *hist
 	if o.series == "" || j.Opts.NoPatches || len(data) < j.Opts.PatchMin || len(data) > storage.MaxRevision {
 		return j.b.AddHistory(id, data)
 	}
-	v := stored{o.ref, data}
+	v := stored{o.ref, data, o.patched}
 	b := h.base(len(data))
+	if b != nil && j.quick && len(data) < quickTry && !v.patched && !b.patched {
+		b = nil
+	}
 	if b != nil {
 		if _, ok := (index.Loc{}).Against(o.ref, b.ref); ok {
 			if patch := delta.MakeRaw(b.data, data, base.Checksum(0, data), len(data)-len(data)/4); patch != nil {

@@ -31,6 +31,7 @@ type output struct {
 	done []Placed
 	from map[base.FileNum]bool // files whose values are taken
 
+	quick  bool            // see Outputs.Quick
 	reader *storage.Reader // of the values
 	values int64           // bytes of them that were written, whole
 
@@ -51,7 +52,7 @@ func (o *Outputs) startSegment() (*output, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &output{Store: o.Store, num: num, f: f, b: b, from: o.From, reader: o.reads, limit: o.limit}, nil
+	return &output{Store: o.Store, num: num, f: f, b: b, from: o.From, quick: o.Quick, reader: o.reads, limit: o.limit}, nil
 }
 
 // add writes one family: the values plan names, and the page.
@@ -59,6 +60,7 @@ func (j *output) add(ctx context.Context, w storage.Family, p Plan, page *index.
 	if err := j.b.BeginFamily(w.Fam.ID); err != nil {
 		return err
 	}
+	j.reader.Ahead(w.Fam, p.refs())
 	for _, r := range p.Hot {
 		b, err := j.read(ctx, w.Fam, r)
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 type Outputs struct {
 	*storage.Store
 	From  map[base.FileNum]bool // files whose values are taken
-	Quick bool                  // compress quickly, as segment.BuilderOptions has it
+	Quick bool                  // a compaction will write it again: compress quickly, as segment.BuilderOptions has it, and try fewer patches
 	limit func(int)
 	reads *storage.Reader // of all values that are moved
 

@@ -17,6 +17,15 @@ type Plan struct {
 	History []oldValue
 }
 
+// refs are the values that move.
+func (p *Plan) refs() []index.Ref {
+	refs := slices.Clone(p.Hot)
+	for i := range p.History {
+		refs = append(refs, p.History[i].ref)
+	}
+	return refs
+}
+
 // Add selects the values that the items of a page refer to as well.
 func (p *Plan) Add(fam *index.Family, page *index.Page, from map[base.FileNum]bool) {
 	taken := map[index.Ref]bool{}
@@ -45,21 +54,24 @@ func (p *Plan) Add(fam *index.Family, page *index.Page, from map[base.FileNum]bo
 // files from. Values of hot items come first, item by item; the others are
 // ordered by series, newest first, so that versions of one channel lie
 // together, what listings read before the rest.
-func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool) Plan {
+func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, first base.LSN) Plan {
 	p := Plan{newest: map[string]index.Ref{}}
 	taken := map[index.Ref]bool{}
-	take := func(r index.Ref) bool {
+	take := func(r index.Ref) (loc index.Loc, ok bool) {
 		if r.Empty() || taken[r] {
-			return false
+			return loc, false
 		}
 		taken[r] = true
-		loc, ok := w.Fam.Loc(r)
-		return ok && from[loc.File]
+		loc, ok = w.Fam.Loc(r)
+		return loc, ok && from[loc.File]
 	}
 	// Most slots of an item refer to what the item before does.
 	var before []index.Slot
-	takeSlot := func(it *index.Item, n int) bool {
-		return (n >= len(before) || before[n].Ref != it.Slots[n].Ref) && take(it.Slots[n].Ref)
+	takeSlot := func(it *index.Item, n int) (loc index.Loc, ok bool) {
+		if n < len(before) && before[n].Ref == it.Slots[n].Ref {
+			return loc, false
+		}
+		return take(it.Slots[n].Ref)
 	}
 	type old struct {
 		oldValue
@@ -71,12 +83,15 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool) 
 		var items []*index.Item
 		t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
 		for i, isHot := range o.Hot(items) {
+			if items[i].LSN < first {
+				continue
+			}
 			if !isHot {
 				cold = append(cold, items[i])
 				continue
 			}
 			for n, s := range items[i].Slots {
-				if takeSlot(items[i], n) {
+				if _, ok := takeSlot(items[i], n); ok {
 					p.Hot = append(p.Hot, s.Ref)
 					if series := o.Series(items[i], n); series != "" && p.newest[series].Compare(s.Ref) < 0 {
 						p.newest[series] = s.Ref
@@ -89,8 +104,8 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool) 
 	before = nil
 	for _, it := range cold {
 		for n, s := range it.Slots {
-			if takeSlot(it, n) {
-				rest = append(rest, old{oldValue{o.Series(it, n), s.Ref, o.Listed(it, n)}, s.Name})
+			if loc, ok := takeSlot(it, n); ok {
+				rest = append(rest, old{oldValue{o.Series(it, n), s.Ref, o.Listed(it, n), loc.Patched()}, s.Name})
 			}
 		}
 		before = it.Slots

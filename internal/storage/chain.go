@@ -53,6 +53,11 @@ func (s *Store) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 		if p, ok := s.cache.getPatch(keyOf(loc)); ok {
 			return p, nil
 		}
+		if b, ok := r.inLog(loc); ok {
+			if p, err := delta.Decode(b); err == nil {
+				return p, nil
+			}
+		}
 	}
 	h, err := s.Files.Acquire(loc.File)
 	if err != nil {
@@ -87,6 +92,9 @@ func (s *Store) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 // loc's own checksum: what is made of them is checked.
 func (s *Store) readRoot(r *Reader, loc index.Loc, kept bool) ([]byte, error) {
 	if loc.InLog() {
+		if b, ok := r.inLog(loc); ok {
+			return b, nil
+		}
 		if b, ok := s.keptInLog(r, loc); ok {
 			return b, nil
 		}

@@ -24,6 +24,7 @@ type Reader struct {
 	s         *Store
 	revisions bool // it is asked for several versions of a series
 	once      bool // it is asked for each value once
+	ahead     ahead
 
 	mu    sync.Mutex
 	held  *recent              // until End
@@ -95,11 +96,17 @@ func (r *Reader) ReadWithin(ctx context.Context, fam *index.Family, ref index.Re
 			}
 			r.keeping().forget()
 		}
-	case loc.InLog() && loc.Len <= smallLogValue:
-		if b, err := r.small(loc); err == nil {
-			if own {
-				b = append([]byte{}, b...)
-			}
+	case loc.InLog():
+		b, ok := r.inLog(loc)
+		if !ok && loc.Len <= smallLogValue {
+			var err error
+			b, err = r.small(loc)
+			ok = err == nil
+		}
+		if ok && own {
+			b = append([]byte{}, b...)
+		}
+		if ok {
 			return b, nil
 		}
 	}
