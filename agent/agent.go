@@ -256,7 +256,7 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 func stateOf(input any) (map[string]any, error) {
 	state, ok := input.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("the state of an agent is a %T", input)
+		return nil, fmt.Errorf("the state of an agent: want a map, got %T", input)
 	}
 	return state, nil
 }

@@ -368,20 +368,27 @@ func (s *scenario) play(t *testing.T) trace {
 			}
 			input = state
 		}
-		res, err := g.Invoke(ctx, pregel.Thread("1"), input, pregel.RunOptions{Durability: pregel.Sync})
+		heard := supersteps{all: [][]any{nil}}
+		var err error
+		for ev, failed := range g.Stream(ctx, pregel.Thread("1"), input, pregel.RunOptions{Durability: pregel.Sync, Modes: everyMode}) {
+			if err = failed; err == nil {
+				heard.add(ev)
+			}
+		}
 		if err != nil {
-			out.Outcomes = append(out.Outcomes, map[string]any{"error": errorName(err)})
+			heard.failed()
+			out.Outcomes = append(out.Outcomes, map[string]any{"error": errorName(err), "events": heard.shown()})
 			continue
 		}
 		keys, texts := []any{}, []any{}
-		for k := range res.Map() {
+		for k := range heard.values {
 			keys = append(keys, k)
 		}
 		slices.SortFunc(keys, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
-		for _, m := range must(agent.Messages(res.Map())) {
+		for _, m := range must(agent.Messages(heard.values)) {
 			texts = append(texts, m.Text())
 		}
-		out.Outcomes = append(out.Outcomes, map[string]any{"keys": keys, "texts": texts})
+		out.Outcomes = append(out.Outcomes, map[string]any{"keys": keys, "texts": texts, "events": heard.shown()})
 	}
 	out.Asked = append(out.Asked, q.all...)
 	shown := shower{ids: map[string]string{}}
@@ -436,6 +443,105 @@ func (s *scenario) play(t *testing.T) trace {
 		out.Checkpoints[i]["writes"] = list
 	}
 	return out
+}
+
+var everyMode = []pregel.Mode{pregel.ModeValues, pregel.ModeUpdates, pregel.ModeMessages, pregel.ModeTasks}
+
+// supersteps are the events of a run, as the recording's class of that name shows them.
+type supersteps struct {
+	all    [][]any
+	values map[string]any
+	heard  map[string][]any // messages, by id
+}
+
+func (s *supersteps) add(ev pregel.Event) {
+	last := &s.all[len(s.all)-1]
+	show := shower{}.show
+	asked := func(list []pregel.Interrupt) []any {
+		out := []any{}
+		for _, i := range list {
+			out = append(out, show(i.Value))
+		}
+		return out
+	}
+	switch d := ev.Data.(type) {
+	case pregel.MessageEvent:
+		id, text := messageOf(d.Message)
+		if at, ok := s.heard[id]; ok {
+			at[2] = at[2].(string) + text
+			return
+		}
+		if s.heard == nil {
+			s.heard = map[string][]any{}
+		}
+		s.heard[id] = []any{"messages", []any{d.Metadata["langgraph_node"], d.Metadata["langgraph_step"], d.Metadata["langgraph_path"]}, text}
+		*last = append(*last, s.heard[id])
+	case pregel.TaskEvent:
+		*last = append(*last, []any{"task", d.Name, show(d.Input), d.Triggers})
+	case pregel.TaskResult:
+		*last = append(*last, []any{"ended", d.Name, d.Err != nil, show(d.Result), asked(d.Interrupts)})
+	case pregel.Update:
+		if ev.Interrupts != nil {
+			*last = append(*last, []any{"updates", d.Node, asked(ev.Interrupts)})
+			return
+		}
+		*last = append(*last, []any{"updates", d.Node, show(d.Value)})
+		if d.Cached {
+			*last = append(*last, []any{"updates", "__metadata__", map[string]any{"cached": true}})
+		}
+	default:
+		values, _ := ev.Data.(map[string]any)
+		if len(values) > 0 {
+			s.values = values
+		}
+		shown := []any{"values", show(values), asked(ev.Interrupts)}
+		if len(ev.Interrupts) > 0 { // other tasks may still be at work
+			*last = append(*last, shown)
+			return
+		}
+		s.all = append(s.all, []any{shown}, nil)
+	}
+}
+
+// messageOf is the id and the text of a message or a chunk.
+func messageOf(v any) (id, text string) {
+	switch m := v.(type) {
+	case message.Message:
+		return m.ID, m.Text()
+	case message.Chunk:
+		return m.ID, m.Text()
+	}
+	panic(fmt.Sprintf("%T is no message", v))
+}
+
+// failed leaves out what is chance: which other tasks of the superstep were heard of.
+func (s *supersteps) failed() {
+	last := &s.all[len(s.all)-1]
+	*last = slices.DeleteFunc(*last, func(e any) bool {
+		l := e.([]any)
+		return l[0] != "task" && (l[0] != "ended" || l[2] != true)
+	})
+}
+
+func (s *supersteps) shown() []any {
+	out := []any{}
+	for _, some := range s.all {
+		if len(some) > 0 {
+			out = append(out, some)
+		}
+	}
+	return out
+}
+
+// sortEvents puts the events of each superstep of a trace in one order: that of its JSON.
+func sortEvents(trace any) {
+	for _, o := range trace.(map[string]any)["outcomes"].([]any) {
+		for _, some := range o.(map[string]any)["events"].([]any) {
+			slices.SortFunc(some.([]any), func(a, b any) int {
+				return bytes.Compare(must(json.Marshal(a)), must(json.Marshal(b)))
+			})
+		}
+	}
 }
 
 // errorName is the name that Python's error has.
@@ -565,7 +671,10 @@ func TestParity(t *testing.T) {
 	must(0, json.Unmarshal(must(io.ReadAll(z)), &all))
 	different := 0
 	for _, r := range all {
-		if d := difference("", plain(r.Scenario.play(t)), r.Trace); d != "" {
+		got := plain(r.Scenario.play(t))
+		sortEvents(got)
+		sortEvents(r.Trace)
+		if d := difference("", got, r.Trace); d != "" {
 			different++
 			t.Errorf("%s%s", r.Scenario.Name, d)
 		}

@@ -182,7 +182,7 @@ func object(text string) (map[string]any, error) {
 	}
 	o, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("expected a JSON object, not a %T", v)
+		return nil, fmt.Errorf("want a JSON object, got %T", v)
 	}
 	return o, nil
 }

@@ -260,6 +260,12 @@ func (c ToolCall) ArgsJSON() (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
+// MarshalJSON writes LangChain's tool call: with its type, arguments that are an object, and null
+// where there is no id.
+func (c ToolCall) MarshalJSON() ([]byte, error) {
+	return pythonJSON.value(nil, toolCallValue(c, nil), 0)
+}
+
 // EncodeValue implements serde.ValueEncoder: what is stored is LangChain's tool call.
 func (c ToolCall) EncodeValue() (v any, extra int64, err error) {
 	return toolCallValue(c, nil), 0, nil

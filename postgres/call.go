@@ -117,9 +117,7 @@ func (s *Saver) sendBatch(ctx context.Context, queue func(b *pgx.Batch)) error {
 	}
 	defer conn.Release()
 	b := &pgx.Batch{}
-	if d := s.opts.StatementTimeout; d > 0 {
-		b.Queue("SELECT set_config('statement_timeout', $1, true)", timeoutText(d))
-	}
+	s.queueTimeout(b, conn.Conn())
 	queue(b)
 	return committed(conn.Conn(), conn.SendBatch(ctx, b).Close())
 }
@@ -254,8 +252,8 @@ func (s *Saver) inTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) 
 }
 
 func (s *Saver) lockAll(ctx context.Context, tx pgx.Tx, keys []int64) error {
-	if d := s.opts.StatementTimeout; d > 0 {
-		if _, err := tx.Exec(ctx, "SELECT set_config('statement_timeout', $1, true)", timeoutText(d)); err != nil {
+	if text, ok := s.unbounded(tx.Conn()); ok {
+		if _, err := tx.Exec(ctx, setTimeout, text); err != nil {
 			return err
 		}
 	}

@@ -35,12 +35,12 @@ func python(t *testing.T) string {
 		dir = filepath.Join(t.TempDir(), "venv")
 	}
 	bin := filepath.Join(dir, "bin", "python")
-	if exec.Command(bin, "-c", "import langgraph.checkpoint.postgres, psycopg").Run() == nil {
+	if exec.Command(bin, "-c", "import langgraph.graph, langgraph.checkpoint.postgres, psycopg").Run() == nil {
 		return bin
 	}
 	for _, args := range [][]string{
 		{"python3", "-m", "venv", dir},
-		{bin, "-m", "pip", "install", "-q", "langgraph-checkpoint-postgres==3.2.0", "langgraph-checkpoint==4.3.2", "psycopg[binary]==3.3.9"},
+		{bin, "-m", "pip", "install", "-q", "langgraph==1.2.22", "langgraph-checkpoint-postgres==3.2.0", "langgraph-checkpoint==4.3.2", "psycopg[binary]==3.3.9"},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			pgtest.Need(t, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out))

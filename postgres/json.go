@@ -50,7 +50,7 @@ func appendJSON(dst []byte, field string, v any) ([]byte, error) {
 	case map[string]any:
 		return appendObject(dst, field, x, func(dst []byte, field string, v any) ([]byte, error) { return appendJSON(dst, field, v) })
 	}
-	return nil, rules.Invalidf(field, "a %T cannot be stored as JSON; use nil, bools, numbers, strings, lists and maps of these", v)
+	return nil, rules.Invalidf(field, "%T cannot be stored as JSON; use nil, bools, numbers, strings, lists and maps of these", v)
 }
 
 // appendObject appends m with its keys in order.
@@ -90,7 +90,12 @@ func appendString(dst []byte, field, s string) ([]byte, error) {
 	}
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	for i := range len(s) {
+	plain := 0 // bytes that stand for themselves
+	for plain < len(s) && s[plain] >= 0x20 && s[plain] != '"' && s[plain] != '\\' {
+		plain++
+	}
+	dst = append(dst, s[:plain]...)
+	for i := plain; i < len(s); i++ {
 		switch b := s[i]; {
 		case b == '"' || b == '\\':
 			dst = append(dst, '\\', b)
@@ -108,6 +113,32 @@ func appendVersion(dst []byte, field string, v saver.Version) ([]byte, error) {
 	return appendJSON(dst, field, v.Any())
 }
 
+// appendVersions appends versions in no order: jsonb has one of its own. Every checkpoint repeats
+// those of all channels and nodes.
+func appendVersions(dst []byte, field string, m map[string]saver.Version) (_ []byte, err error) {
+	dst = append(dst, '{')
+	first := true
+	for channel, v := range m {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		if dst, err = appendString(dst, field, channel); err != nil {
+			return nil, err
+		}
+		dst = append(dst, ':')
+		if v.Kind() == saver.VersionString {
+			dst, err = appendString(dst, field, v.String())
+		} else {
+			dst, err = appendVersion(dst, field, v)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
 // versionText is v as jsonb_each_text shows what appendVersion wrote: the key of its blob.
 func versionText(v saver.Version) string {
 	if v.Kind() == saver.VersionString {
@@ -123,6 +154,11 @@ func versionText(v saver.Version) string {
 // appendCheckpoint appends the column checkpoint, whose keys are LangGraph's, with values
 // as JSON texts.
 func appendCheckpoint(dst []byte, cp *saver.Checkpoint, values map[string]string) (_ []byte, err error) {
+	versions := len(cp.Versions)
+	for _, seen := range cp.Seen {
+		versions += 1 + len(seen)
+	}
+	dst = slices.Grow(dst, 256+96*versions) // a name, and a version of LangGraph's
 	dst = append(dst, `{"v":`...)
 	dst = strconv.AppendInt(dst, int64(cp.V), 10)
 	dst = append(dst, `,"id":`...)
@@ -138,17 +174,25 @@ func appendCheckpoint(dst []byte, cp *saver.Checkpoint, values map[string]string
 		return nil, err
 	}
 	dst = append(dst, `,"channel_versions":`...)
-	if dst, err = appendObject(dst, "channel_versions", cp.Versions, appendVersion); err != nil {
+	if dst, err = appendVersions(dst, "channel_versions", cp.Versions); err != nil {
 		return nil, err
 	}
-	dst = append(dst, `,"versions_seen":`...)
-	dst, err = appendObject(dst, "versions_seen", cp.Seen, func(dst []byte, field string, seen map[string]saver.Version) ([]byte, error) {
-		return appendObject(dst, field, seen, appendVersion)
-	})
-	if err != nil {
-		return nil, err
+	dst = append(dst, `,"versions_seen":{`...)
+	first := true
+	for node, seen := range cp.Seen {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		if dst, err = appendString(dst, "versions_seen", node); err != nil {
+			return nil, err
+		}
+		dst = append(dst, ':')
+		if dst, err = appendVersions(dst, "versions_seen", seen); err != nil {
+			return nil, err
+		}
 	}
-	dst = append(dst, `,"updated_channels":`...)
+	dst = append(dst, `},"updated_channels":`...)
 	if cp.Updated == nil {
 		return append(dst, "null}"...), nil
 	}
@@ -290,8 +334,13 @@ func inlineText(t serde.Typed) (string, bool) {
 		return "", false
 	}
 	var read any
-	if decodeJSON(text, &read) != nil {
-		return "", false
+	switch v.(type) {
+	case nil, bool, int64, string:
+		read = v // as JSON gives them back
+	default:
+		if decodeJSON(text, &read) != nil {
+			return "", false
+		}
 	}
 	same, err := serde.Default().Encode(plain(read))
 	if err != nil || same.Kind != t.Kind || !bytes.Equal(same.Data, t.Data) {

@@ -172,7 +172,7 @@ func (m *model) step() {
 	case n < 92:
 		run := pick(m.r, []string{"r1", "r2"})
 		m.both("delete run "+run, func(s subject) (any, error) {
-			done, err := s.DeleteForRuns(ctx, []string{run})
+			done, err := s.DeleteForRuns(ctx, []string{run}, nil)
 			done.Writes = 0 // the twin counts those that were replaced
 			return done, err
 		})

@@ -2,9 +2,7 @@ package postgres
 
 import (
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/stele-go/stele/internal/rules"
@@ -87,11 +85,6 @@ func lockKeys(schema string, threadIDs []string) []int64 {
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
-}
-
-// timeoutText is d as the setting statement_timeout takes it, in milliseconds.
-func timeoutText(d time.Duration) string {
-	return strconv.FormatInt(max(d.Milliseconds(), 1), 10)
 }
 
 // numbered puts parameter n in the place of each question mark.

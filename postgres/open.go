@@ -78,11 +78,7 @@ func ParseConfig(connString string) (*pgxpool.Config, error) {
 // The schema must have been set up; see Setup. Errors besides those of connecting are
 // SchemaErrors. Close the Saver after use.
 func Open(ctx context.Context, connString string, opts Options) (*Saver, error) {
-	cfg, err := ParseConfig(connString)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	pool, err := newPool(ctx, connString, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -225,19 +225,27 @@ func (s *Saver) releaseAll() {
 	s.release(held...)
 }
 
+// fenced returns a FencedError if the thread, whose lock tx has, is not owned with the epoch;
+// 0 is not fenced.
+func (s *Saver) fenced(ctx context.Context, tx pgx.Tx, cfg saver.Config) error {
+	if cfg.Epoch == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, s.sql.fence, cfg.ThreadID, cfg.Epoch)
+	if code, detail, ok := refusal(err); ok {
+		return writeRefused(cfg, code, detail)
+	}
+	return err
+}
+
 // CountAttempt implements saver.Coordinator.
 func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (n int, err error) {
 	if err := checkConfig(cfg); err != nil {
 		return 0, err
 	}
 	err = s.inTx(ctx, []string{cfg.ThreadID}, func(tx pgx.Tx) error {
-		if cfg.Epoch != 0 {
-			if _, err := tx.Exec(ctx, s.sql.fence, cfg.ThreadID, cfg.Epoch); err != nil {
-				if code, detail, ok := refusal(err); ok {
-					return writeRefused(cfg, code, detail)
-				}
-				return err
-			}
+		if err := s.fenced(ctx, tx, cfg); err != nil {
+			return err
 		}
 		err := tx.QueryRow(ctx, s.sql.attempt, cfg.ThreadID, cfg.Namespace, cfg.CheckpointID).Scan(&n)
 		if errors.Is(err, pgx.ErrNoRows) {

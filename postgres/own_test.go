@@ -101,6 +101,9 @@ func TestOwnerThatSlept(t *testing.T) {
 	if _, err := a.PutRequest(t.Context(), again); !errors.Is(err, saver.ErrFenced) {
 		t.Errorf("put of who slept: %v, want ErrFenced", err)
 	}
+	if _, err := a.DeleteForRuns(t.Context(), []string{"run"}, lease); !errors.Is(err, saver.ErrFenced) {
+		t.Errorf("removal of who slept: %v, want ErrFenced", err)
+	}
 	select {
 	case <-lease.Lost():
 		if lease.Held() {

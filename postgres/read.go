@@ -58,9 +58,7 @@ func (s *Saver) read(ctx context.Context, queue func(b *pgx.Batch)) error {
 		defer conn.Release()
 		b := &pgx.Batch{}
 		b.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-		if d := s.opts.StatementTimeout; d > 0 {
-			b.Queue("SELECT set_config('statement_timeout', $1, true)", timeoutText(d))
-		}
+		s.queueTimeout(b, conn.Conn())
 		queue(b)
 		b.Queue("COMMIT")
 		err = conn.SendBatch(ctx, b).Close()

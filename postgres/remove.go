@@ -138,7 +138,7 @@ func (n *spaceView) unneeded(threadID, ns string, ids []string, done *saver.Remo
 }
 
 // DeleteForRuns implements saver.ThreadManager: all threads in one transaction.
-func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Removal, error) {
+func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
 	runs := slices.DeleteFunc(slices.Clone(runIDs), func(id string) bool { return id == "" || checkText("run_id", id) != nil })
 	if err := s.ready(ctx); err != nil || len(runs) == 0 {
 		return saver.Removal{}, err
@@ -153,9 +153,18 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Remov
 	if err != nil {
 		return saver.Removal{}, s.readError(ctx, s.translate(err))
 	}
+	locked := threads
+	if owned != nil {
+		locked = append(slices.Clone(threads), owned.ThreadID())
+	}
 	var done saver.Removal
-	err = s.inTx(ctx, threads, func(tx pgx.Tx) error {
+	err = s.inTx(ctx, locked, func(tx pgx.Tx) error {
 		done = saver.Removal{}
+		if owned != nil {
+			if err := s.fenced(ctx, tx, saver.Config{ThreadID: owned.ThreadID(), Epoch: owned.Epoch()}); err != nil {
+				return err
+			}
+		}
 		doomed := map[checkpointKey][]string{} // by thread and namespace
 		rows, err := tx.Query(ctx, qualify(s.schema, find+` AND thread_id = ANY($2)`), runs, threads)
 		if err != nil {

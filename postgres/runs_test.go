@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -15,8 +16,12 @@ import (
 
 	"github.com/stele-go/stele/internal/race"
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/runs/runstest"
+	"github.com/stele-go/stele/saver"
 )
 
 func openQueue(t testing.TB, s *postgres.Saver, opts postgres.QueueOptions) *postgres.Queue {
@@ -329,6 +334,70 @@ func TestWorkers(t *testing.T) {
 		}
 	}
 	if err := x.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRollbackOfWhoSlept: a worker sleeps past its lease while it rolls a run back, and another
+// has the thread when it wakes up. It removes nothing.
+func TestRollbackOfWhoSlept(t *testing.T) {
+	url := server(t).Database(t)
+	a := open(t, url, postgres.Options{LeaseTime: 300 * time.Millisecond})
+	b := open(t, url, postgres.Options{})
+	conn := connect(t, url)
+	entered, removed := make(chan bool, 1), make(chan error, 1)
+	slow := saver.Intercept(a, func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
+		if call.Method != "DeleteForRuns" {
+			return next(ctx)
+		}
+		for { // the renewal of a may come between
+			sleepPast(t, conn)
+			if _, err := b.Own(ctx, "t", false); err == nil {
+				break
+			} else if !errors.Is(err, saver.ErrConflict) {
+				t.Error(err)
+			}
+		}
+		err := next(ctx)
+		removed <- err
+		return err
+	})
+	g, err := graph.New(graph.Key("n", channel.LastValue[int]())).
+		Node("one", func(context.Context, any) (any, error) { return map[string]any{"n": 1}, nil }).
+		Node("two", func(ctx context.Context, _ any) (any, error) {
+			entered <- true
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}).
+		Sequence(graph.Start, "one", "two").
+		Compile(graph.Options{Name: "g", Saver: slow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := openQueue(t, a, postgres.QueueOptions{})
+	working, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		w := runs.Worker{Queue: q, Saver: slow, Graphs: map[string]*pregel.Graph{"g": g}, Logger: slog.New(slog.DiscardHandler)}
+		ended <- w.Run(working)
+	}()
+	r, err := q.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: "t", Graph: "g"}, Input: map[string]any{"n": 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	if _, err := q.Cancel(t.Context(), r.ID, runs.Rollback); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-removed; !errors.Is(err, saver.ErrFenced) {
+		t.Errorf("the removal of who slept: %v, want ErrFenced", err)
+	}
+	if head := get(t, b, saver.Config{ThreadID: "t"}); head.Metadata.RunID() != r.ID {
+		t.Errorf("the head is of %+v", head.Metadata)
+	}
+	stop()
+	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 }

@@ -312,42 +312,64 @@ func TestOneWriterWins(t *testing.T) {
 	}
 }
 
-// A lock that is held too long ends in a typed error, and nothing is written.
+// A lock that is held too long ends in a typed error, and nothing is written. Behind a pooler
+// the setting stays with the transaction: who has the server's connection next is not bounded.
 func TestStatementTimeout(t *testing.T) {
-	url := server(t).Database(t)
-	open(t, url, postgres.Options{})
-	s, err := postgres.Open(t.Context(), url, postgres.Options{StatementTimeout: 500 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	put(t, s, "warm", "", nil) // a connection describes its statements once
-	get(t, s, saver.Config{ThreadID: "warm"})
-	conn := connect(t, url)
-	tx, err := conn.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), "LOCK TABLE checkpoints"); err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.PutRequest(t.Context(), request(t, s, "t", "", nil))
-	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, saver.ErrOutcomeUnknown) {
-		t.Errorf("put: %v", err)
-	}
-	if _, err = s.GetTuple(t.Context(), saver.Config{ThreadID: "t"}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("get: %v", err)
-	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.GetTuple(t.Context(), saver.Config{ThreadID: "t"}); !errors.Is(err, saver.ErrNotFound) {
-		t.Errorf("get afterwards: %v", err)
+	srv := server(t)
+	for name, pooled := range map[string]bool{"directly": false, "through PgBouncer": true} {
+		t.Run(name, func(t *testing.T) {
+			direct := srv.Database(t)
+			url := direct
+			if pooled {
+				url = srv.Bouncer(t, direct)
+			}
+			open(t, direct, postgres.Options{})
+			s, err := postgres.Open(t.Context(), url, postgres.Options{StatementTimeout: 500 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			put(t, s, "warm", "", nil) // a connection describes its statements once
+			get(t, s, saver.Config{ThreadID: "warm"})
+			conn := connect(t, direct)
+			tx, err := conn.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), "LOCK TABLE checkpoints"); err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.PutRequest(t.Context(), request(t, s, "t", "", nil))
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, saver.ErrOutcomeUnknown) {
+				t.Errorf("put: %v", err)
+			}
+			if _, err = s.GetTuple(t.Context(), saver.Config{ThreadID: "t"}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("get: %v", err)
+			}
+			if err := s.CopyThread(t.Context(), "warm", "copy"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("copy: %v", err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.GetTuple(t.Context(), saver.Config{ThreadID: "t"}); !errors.Is(err, saver.ErrNotFound) {
+				t.Errorf("get afterwards: %v", err)
+			}
+			if !pooled {
+				return
+			}
+			var shown string
+			if err := connect(t, url).QueryRow(t.Context(), "SHOW statement_timeout", pgx.QueryExecModeExec).Scan(&shown); err != nil || shown != "0" {
+				t.Errorf("statement_timeout of the pooler's connection: %s, %v", shown, err)
+			}
+		})
 	}
 }
 
-// relay is a proxy on a unix socket that loses answers on demand.
+// relay is a proxy on a unix socket that loses answers on demand, and breaks, pauses and
+// half-closes connections. No proxy of others loses the answer to one statement.
 type relay struct {
+	flow     sync.RWMutex // held for writing while nothing gets through
 	listener net.Listener
 	server   string
 	mu       sync.Mutex
@@ -365,6 +387,32 @@ func (r *relay) breakAll() {
 		c.Close()
 	}
 	r.conns = nil
+}
+
+// pause lets nothing through for a while. Neither side can tell it from a slow peer.
+func (r *relay) pause(d time.Duration) {
+	r.flow.Lock()
+	time.AfterFunc(d, r.flow.Unlock)
+}
+
+// halfClose ends one direction of each connection, which one picks chooses.
+func (r *relay) halfClose(pick func() bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := 0; i < len(r.conns); i += 2 {
+		c := r.conns[i]
+		if pick() {
+			c = r.conns[i+1]
+		}
+		_ = c.(*net.UnixConn).CloseWrite()
+	}
+}
+
+// pass writes what the other side has sent.
+func (r *relay) pass(to net.Conn, b []byte) {
+	r.flow.RLock()
+	defer r.flow.RUnlock()
+	_, _ = to.Write(b)
 }
 
 func newRelay(t testing.TB, url string) (*relay, string) {
@@ -419,7 +467,7 @@ func (r *relay) serve(client net.Conn) {
 				}
 				continue
 			}
-			client.Write(b[:n])
+			r.pass(client, b[:n])
 		}
 	}()
 	b := make([]byte, 1<<20)
@@ -439,7 +487,7 @@ func (r *relay) serve(client net.Conn) {
 					<-hold
 				}
 			}
-			server.Write(b[:n])
+			r.pass(server, b[:n])
 			if cut {
 				time.AfterFunc(time.Second, func() { server.Close() }) // it has done its work long before
 				return

@@ -70,11 +70,7 @@ var (
 //
 // Errors: InvalidError, SchemaError, and those of connecting.
 func OpenStore(ctx context.Context, connString string, opts Options, so store.Options) (*Store, error) {
-	cfg, err := ParseConfig(connString)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	pool, err := newPool(ctx, connString, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +311,7 @@ func (s *Store) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, err
 		case store.NamespaceQuery:
 			q, err = s.newListing(op, &results[i])
 		default:
-			err = rules.Invalidf("ops", "operation %d is a %T", i, op)
+			err = rules.Invalidf("ops", "operation %d has type %T", i, op)
 		}
 		if err != nil {
 			return nil, err

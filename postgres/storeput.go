@@ -306,9 +306,7 @@ func (s *Store) send(ctx context.Context, queue func(b *pgx.Batch)) error {
 	}
 	defer conn.Release()
 	b := &pgx.Batch{}
-	if d := s.db.opts.StatementTimeout; d > 0 {
-		b.Queue("SELECT set_config('statement_timeout', $1, true)", timeoutText(d))
-	}
+	s.db.queueTimeout(b, conn.Conn())
 	queue(b)
 	return committed(conn.Conn(), conn.SendBatch(ctx, b).Close())
 }

@@ -40,9 +40,7 @@ func (s *Store) answer(ctx context.Context, asked []question) error {
 		err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
 			return askAll(asked, func(queue func(*pgx.Batch)) error {
 				b := &pgx.Batch{}
-				if d := s.db.opts.StatementTimeout; d > 0 {
-					b.Queue("SELECT set_config('statement_timeout', $1, true)", timeoutText(d))
-				}
+				s.db.queueTimeout(b, tx.Conn())
 				queue(b)
 				return tx.SendBatch(ctx, b).Close()
 			})

@@ -58,7 +58,7 @@ func decodeExact(codec serde.Serializer, typed serde.Typed) (map[string]any, err
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("store item is a %T, not a map of strings: %w", v, saver.ErrCorrupt)
+		return nil, fmt.Errorf("store item: want a map of strings, got %T: %w", v, saver.ErrCorrupt)
 	}
 	return m, nil
 }

@@ -120,7 +120,7 @@ func seeded(t *testing.T) *rand.Rand {
 // TestFleet lets worker processes execute runs on one database, while they are killed,
 // stopped for longer than their leases, and cut off, and while the server is stopped at once
 // and started again. Half of the workers reach it through PgBouncer, the others through a
-// relay that breaks connections. At the end every run has succeeded, the states are those of
+// relay that breaks, pauses and half-closes connections. At the end every run has succeeded, the states are those of
 // an undisturbed run, every effect counts once, and no task has begun again after its writes
 // were acknowledged. STELE_SEED repeats the disturbances, STELE_TORTURE_RUNS makes it longer.
 func TestFleet(t *testing.T) {
@@ -146,7 +146,7 @@ func TestFleet(t *testing.T) {
 	counts := map[string]int{}
 	for done := false; !done; {
 		i := r.IntN(len(f.workers))
-		what := []string{"kill", "kill", "stop", "cut", "cut"}[r.IntN(5)]
+		what := []string{"kill", "kill", "stop", "cut", "pause", "half-close"}[r.IntN(6)]
 		if counts["all"]%12 == 11 {
 			what = "restart"
 		}
@@ -160,6 +160,10 @@ func TestFleet(t *testing.T) {
 			time.AfterFunc(time.Duration(1100+r.IntN(900))*time.Millisecond, func() { f.signal(i, syscall.SIGCONT) })
 		case "cut":
 			cut.breakAll()
+		case "pause": // for longer than the leases, at times
+			cut.pause(time.Duration(200+r.IntN(1800)) * time.Millisecond)
+		case "half-close":
+			cut.halfClose(func() bool { return r.IntN(2) == 0 })
 		case "restart":
 			if err := srv.Stop("immediate"); err != nil {
 				t.Fatal(err)

@@ -222,10 +222,10 @@ func (l *loop) voidAnswer() error {
 // answeredSince reports whether this graph got answers to all the questions that its parent
 // task has stored. Then a crash came before the graph around could store the outcome of that
 // task. An answer without an id is meant for those questions and must not go to the next
-// one. LangGraph gives it to the next one.
+// one. LangGraph gives it to the next one. An update of this graph answers nothing.
 func (l *loop) answeredSince() bool {
 	shown := l.parent.task.pad.shown
-	return len(shown) > 0 && !slices.ContainsFunc(l.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
+	return len(shown) > 0 && l.md.Source() != "update" && !slices.ContainsFunc(l.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
 }
 
 // guardAnswers keeps the answers that an earlier run stored from being given twice. A graph

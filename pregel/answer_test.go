@@ -271,6 +271,54 @@ func TestAnswerToAQuestionInside(t *testing.T) {
 	}
 }
 
+// After an update of a graph inside its question is another one: it is asked before it is
+// answered. LangGraph gives it the answer of the question that waited.
+func TestAnswerAfterAnUpdateInside(t *testing.T) {
+	for _, way := range []string{"", "AnyAnswer"} {
+		t.Run(way, func(t *testing.T) {
+			said := func() *graph.Builder { return graph.New(graph.Key("said", channel.LastValue[string]())) }
+			in := said()
+			in.Node("ask", func(ctx context.Context, s any) (any, error) {
+				answer, err := pregel.Ask(ctx, fmt.Sprintf("send %q?", s.(map[string]any)["said"]))
+				return map[string]any{"said": answer}, err
+			}).Edge(graph.Start, "ask")
+			inside, err := in.Compile(graph.Options{Name: "inside"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := said()
+			out.Subgraph("inside", inside).Edge(graph.Start, "inside")
+			g, err := out.Compile(graph.Options{Saver: memory.New(memory.Options{})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, cfg := pregel.Thread("t"), pregel.RunOptions{AnyAnswer: way != ""}
+			res, err := g.Invoke(ctx, at, map[string]any{"said": "one"}, cfg)
+			first := wantAsked(t, res, err, `send "one"?`)
+			state, err := g.GetState(ctx, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			below := at
+			below.Namespace = "inside:" + state.Tasks[0].ID
+			changed, err := g.UpdateState(ctx, below, pregel.StateUpdate{Values: map[string]any{"said": "two"}, AsNode: graph.Start})
+			if err != nil || changed.CheckpointMap[""] != state.Address.CheckpointID || changed.CheckpointMap[below.Namespace] != changed.CheckpointID {
+				t.Fatalf("%+v, %v", changed, err)
+			}
+			res, err = g.Invoke(ctx, at, pregel.Command{Resume: "sent"}, cfg)
+			if way == "" {
+				if again := wantAsked(t, res, err, `send "two"?`); again == first {
+					t.Error("the other question has the id of the first")
+				}
+				res, err = g.Invoke(ctx, at, pregel.Command{Resume: "sent"}, cfg)
+			}
+			if err != nil || len(res.Interrupts) != 0 || res.Map()["said"] != "sent" {
+				t.Fatalf("%+v, %v", res, err)
+			}
+		})
+	}
+}
+
 // An Address that names a checkpoint that is not there is an error, before anything
 // is stored or run, for every kind of input and for state updates.
 func TestUnknownCheckpoint(t *testing.T) {

@@ -2,6 +2,7 @@ package pregel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -55,5 +56,104 @@ func TestAskForAnswersAgain(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A refused answer is told with its question. A check that changes its mind, also in a called
+// function, has the question answered again, although the answer was recorded.
+func TestCheckedAnswer(t *testing.T) {
+	for _, called := range []bool{false, true} {
+		for _, byID := range []bool{false, true} {
+			t.Run(fmt.Sprint("called ", called, "/by id ", byID), func(t *testing.T) {
+				broken, refused := errors.New("broken"), errors.New("not that one")
+				breaks, takes := true, "one"
+				asks := func(ctx context.Context, _ int) (any, error) {
+					answer, err := pregel.Ask(ctx, "which?", pregel.AskOptions{Check: func(answer any) error {
+						if answer != takes {
+							return refused
+						}
+						return nil
+					}})
+					if err == nil && breaks {
+						err = broken
+					}
+					return answer, err
+				}
+				g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", func(ctx context.Context, _ any) (any, error) {
+					if called {
+						return pregel.NewTask("asks", asks).Call(ctx, 0)
+					}
+					return asks(ctx, 0)
+				}))
+				at := pregel.Thread("t")
+				res, err := g.Invoke(ctx, at, "in")
+				if err != nil || len(res.Interrupts) != 1 {
+					t.Fatal(res, err)
+				}
+				id := res.Interrupts[0].ID
+				answer := func(v any) any {
+					if byID {
+						v = map[string]any{id: v}
+					}
+					return pregel.Command{Resume: v}
+				}
+				var wrong *pregel.AnswerError
+				if _, err := g.Invoke(ctx, at, answer("two")); !errors.As(err, &wrong) || !errors.Is(err, refused) || wrong.Interrupt != id {
+					t.Fatalf("%v", err)
+				}
+				if _, err := g.Invoke(ctx, at, answer("one")); !errors.Is(err, broken) {
+					t.Fatalf("%v", err)
+				}
+				if st, err := g.GetState(ctx, at); !called && (err != nil || len(st.Interrupts) != 0) {
+					t.Errorf("a task that was answered and failed shows its question: %+v, %v", st, err)
+				}
+				breaks, takes = false, "two"
+				if _, err := g.Invoke(ctx, at, nil); !errors.Is(err, refused) {
+					t.Fatalf("%v", err)
+				}
+				res, err = g.Invoke(ctx, at, answer("two"))
+				if err != nil || len(res.Interrupts) != 0 || fmt.Sprint(res.Value) != "[two]" {
+					t.Fatalf("%v, %v", res, err)
+				}
+			})
+		}
+	}
+}
+
+// Of two functions that ask one is given an answer of the wrong type. Its question
+// alone waits then, and a plain answer is for it.
+func TestOneWrongAnswer(t *testing.T) {
+	asks := pregel.NewTask("asks", func(ctx context.Context, q string) (int, error) { return pregel.AskFor[int](ctx, q) })
+	g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", func(ctx context.Context, _ any) (any, error) {
+		one, errOne := asks.Call(ctx, "first?")
+		two, errTwo := asks.Call(ctx, "second?")
+		both := &pregel.InterruptError{}
+		for _, err := range []error{errOne, errTwo} {
+			var waits *pregel.InterruptError
+			if errors.As(err, &waits) {
+				both.Interrupts = append(both.Interrupts, waits.Interrupts...)
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		if len(both.Interrupts) > 0 {
+			return nil, both
+		}
+		return fmt.Sprint(one, two), nil
+	}))
+	at := pregel.Thread("t")
+	res, err := g.Invoke(ctx, at, "in")
+	if err != nil || len(res.Interrupts) != 2 {
+		t.Fatal(res, err)
+	}
+	wrong := res.Interrupts[1].ID
+	if _, err := g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{res.Interrupts[0].ID: 1, wrong: "two"}}); err == nil {
+		t.Fatal("taken")
+	}
+	if st, err := g.GetState(ctx, at); err != nil || len(st.Interrupts) != 1 || st.Interrupts[0].ID != wrong {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if res, err = g.Invoke(ctx, at, pregel.Command{Resume: 2}); err != nil || len(res.Interrupts) != 0 || fmt.Sprint(res.Value) != "[1 2]" {
+		t.Errorf("%v, %v", res, err)
 	}
 }

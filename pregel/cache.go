@@ -174,7 +174,7 @@ func (e *encoder) decodeKept(typed serde.Typed) ([]write, error) {
 	}
 	pairs, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no list of writes", v)
+		return nil, fmt.Errorf("want a list of writes, got %T", v)
 	}
 	writes := make([]write, len(pairs))
 	for i, p := range pairs {
@@ -183,7 +183,7 @@ func (e *encoder) decodeKept(typed serde.Typed) ([]write, error) {
 			return nil, fmt.Errorf("write %d is no pair", i)
 		}
 		if writes[i].channel, ok = pair[0].(string); !ok {
-			return nil, fmt.Errorf("channel %d is a %T", i, pair[0])
+			return nil, fmt.Errorf("channel %d: want string, got %T", i, pair[0])
 		}
 		writes[i].value = pair[1]
 	}

@@ -31,6 +31,9 @@ func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err e
 		cmd.Resume = nil
 	}
 	writes, err := commandWrites(cmd)
+	if err == nil && !l.nested() {
+		err = l.g.refuseKeys(cmd.Update)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -148,8 +148,9 @@
 //   - An answer reaches the question that waits and no other. It is refused with
 //     ErrNoInterrupt if nothing waits, and with ErrUnknownInterrupt if nobody asked
 //     the ids it names. At a breakpoint it only resumes the run. An answer that nobody
-//     took is void once all tasks wait again. LangGraph refuses an answer only if
-//     nothing is left to run, and gives it to whoever asks first. RunOptions.AnyAnswer.
+//     took is void once all tasks wait again: so is one that follows an update of a
+//     graph inside, whose question is then another one. LangGraph refuses an answer only
+//     if nothing is left to run, and gives it to whoever asks first. RunOptions.AnyAnswer.
 //   - Runs and UpdateState refuse a CheckpointID that does not exist. LangGraph takes
 //     the thread for empty. RunOptions.AnyCheckpoint. GetState returns an empty
 //     snapshot and no error in both.

@@ -411,3 +411,44 @@ func TestRunMetadataIsStored(t *testing.T) {
 		}
 	}
 }
+
+// TestRunDefersSync: a run whose caller makes it durable defers all it stores and does not sync,
+// unless each superstep is to be durable before the next.
+func TestRunDefersSync(t *testing.T) {
+	for _, d := range allDurabilities {
+		for _, defers := range []bool{false, true} {
+			var mu sync.Mutex
+			puts, deferred, syncs := 0, 0, 0
+			s := saver.Intercept(memory.New(memory.Options{}), func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case call.Method == "Sync":
+					syncs++
+				case strings.HasPrefix(call.Method, "Put"):
+					puts++
+					if saver.SyncDeferred(ctx) {
+						deferred++
+					}
+				}
+				return next(ctx)
+			})
+			g := line(t, pregel.Options{Saver: s}, func(ctx context.Context, _ string) error {
+				if saver.SyncDeferred(ctx) {
+					t.Error("what a node stores by itself is deferred")
+				}
+				return nil
+			}, "a", "b")
+			if _, err := g.Invoke(t.Context(), pregel.Thread("t"), 1, pregel.RunOptions{Durability: d, DeferSync: defers}); err != nil {
+				t.Fatal(err)
+			}
+			want := 0
+			if defers && d != pregel.Sync {
+				want = puts
+			}
+			if puts == 0 || deferred != want || syncs != 0 {
+				t.Errorf("%s, DeferSync %t: %d of %d saves were deferred, %d syncs", d, defers, deferred, puts, syncs)
+			}
+		}
+	}
+}

@@ -268,7 +268,7 @@ func (l *loop) facts() facts {
 		f.answered = l.answeredSince()
 	}
 	if f.fits = true; f.looksBack() && f.given != givenRecovery {
-		writes, err := l.g.inputWrites(l.set, l.input)
+		writes, err := l.inputWrites()
 		f.fits = err == nil && len(writes) > 0
 	}
 	return f

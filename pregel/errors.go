@@ -205,6 +205,20 @@ func (e *UnknownInterruptError) Error() string {
 // Is makes every UnknownInterruptError match ErrUnknownInterrupt.
 func (e *UnknownInterruptError) Is(target error) bool { return target == ErrUnknownInterrupt }
 
+// AnswerError: an answer is not what its question takes. It is not recorded as given, so the
+// question still waits. Err is a *channel.TypeError if AskFor refused the answer, or what
+// AskOptions.Check returned.
+type AnswerError struct {
+	Interrupt string // the id of the question
+	Err       error
+}
+
+// Error is what is wrong with the answer.
+func (e *AnswerError) Error() string { return "the answer to a question is refused: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *AnswerError) Unwrap() error { return e.Err }
+
 // RecursionError: the graph did not end within the limit of supersteps. The last checkpoint
 // is stored, and a run with nil goes on from there. It matches ErrRecursionLimit.
 type RecursionError struct{ Limit int }

@@ -78,6 +78,10 @@ type Spec struct {
 	// that does not fit is refused before anything is stored or run. If it is nil, Input
 	// alone says what is written.
 	CheckInput func(input any) (Pairs, error)
+	// CheckKeys, if not nil, refuses input and updates from outside with keys that are none of
+	// the state, before anything is stored or run. It is not asked about what a graph around
+	// gives, whose state has other keys, nor with Options.LangGraph.
+	CheckKeys func(values any) error
 
 	// Retry and CachePolicy are for nodes that have none of their own, and Retry for the
 	// functions that they call.

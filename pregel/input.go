@@ -13,7 +13,7 @@ import (
 // takeInput begins with new input. It discards what was pending, and stores the input as a
 // checkpoint.
 func (l *loop) takeInput(ctx context.Context) error {
-	writes, err := l.g.inputWrites(l.set, l.input)
+	writes, err := l.inputWrites()
 	if err != nil {
 		return err
 	}
@@ -41,6 +41,24 @@ func (l *loop) takeInput(ctx context.Context) error {
 	}
 	l.updated = updated
 	return l.putCheckpoint(ctx, "input")
+}
+
+// inputWrites are the writes that the run's input stands for.
+func (l *loop) inputWrites() ([]write, error) {
+	if !l.nested() {
+		if err := l.g.refuseKeys(l.input); err != nil {
+			return nil, err
+		}
+	}
+	return l.g.inputWrites(l.set, l.input)
+}
+
+// refuseKeys refuses values from outside with keys that the graph does not know.
+func (g *Graph) refuseKeys(values any) error {
+	if g.spec.CheckKeys == nil || g.opts.LangGraph || values == nil {
+		return nil
+	}
+	return g.spec.CheckKeys(values)
 }
 
 // inputWrites maps an input to writes to channels. It refuses what the channels cannot take.
@@ -94,7 +112,7 @@ func (g *Graph) inputByChannel(input any) ([]write, error) {
 	}
 	pairs, ok := PairsOf(input)
 	if !ok {
-		return nil, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("the input has the channels %v, so it must be a map, not a %T", g.input.Names, input)}
+		return nil, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("the input has the channels %v: want a map, got %T", g.input.Names, input)}
 	}
 	var out []write
 	for _, p := range pairs {

@@ -152,13 +152,13 @@ func recordOf(op store.PutOp) map[string]any {
 func opsOf(v any) ([]store.PutOp, error) {
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no list of items", v)
+		return nil, fmt.Errorf("want a list of items, got %T", v)
 	}
 	ops := make([]store.PutOp, len(list))
 	for i, e := range list {
 		r, ok := e.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("item %d is a %T", i, e)
+			return nil, fmt.Errorf("item %d: want a map, got %T", i, e)
 		}
 		if err := opOf(r, &ops[i]); err != nil {
 			return nil, fmt.Errorf("item %d: %w", i, err)
@@ -181,7 +181,7 @@ func opOf(r map[string]any, op *store.PutOp) (err error) {
 	op.NoIndex, ok[3] = r["no_index"].(bool)
 	for i, name := range []string{"key", "value", "ttl", "no_index"} {
 		if _, there := r[name]; !ok[i] && (there || i == 0) {
-			return fmt.Errorf("%s is a %T", name, r[name])
+			return fmt.Errorf("%s: got %T", name, r[name])
 		}
 	}
 	if fields, there := r["fields"]; there {
@@ -195,12 +195,12 @@ func opOf(r map[string]any, op *store.PutOp) (err error) {
 func stringsOf(v any) ([]string, error) {
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no list", v)
+		return nil, fmt.Errorf("want a list, got %T", v)
 	}
 	out := make([]string, len(list))
 	for i, e := range list {
 		if out[i], ok = e.(string); !ok {
-			return nil, fmt.Errorf("element %d is a %T", i, e)
+			return nil, fmt.Errorf("element %d: want a text, got %T", i, e)
 		}
 	}
 	return out, nil

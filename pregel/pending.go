@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -56,6 +57,9 @@ type taskStatus struct {
 	interrupts []Interrupt
 	err        any // the recorded error; nil if none
 	failed     bool
+	// answered are the ids of questions of called functions that have ended. The task that
+	// calls them repeats their questions. It is set if the task failed.
+	answered map[string]bool
 }
 
 func (s taskStatus) finished() bool { return len(s.output) > 0 }
@@ -74,7 +78,10 @@ func (s taskStatus) waiting(ns string, answers []any) []Interrupt {
 	if !s.failed {
 		return s.pending()
 	}
-	answered := map[string]bool{}
+	answered := maps.Clone(s.answered)
+	if answered == nil {
+		answered = map[string]bool{}
+	}
 	for n := range answers {
 		answered[interruptID(ns, n)] = true
 	}
@@ -106,7 +113,25 @@ func readStatuses(pending []pendingWrite) (statuses map[string]*taskStatus, orde
 			s.output = append(s.output, write{w.channel, w.value})
 		}
 	}
+	for _, s := range statuses {
+		if s.failed && len(s.pending()) > 0 {
+			s.answered = answeredIn(statuses)
+		}
+	}
 	return statuses, order
+}
+
+// answeredIn are the ids of the questions of tasks that have ended.
+func answeredIn(statuses map[string]*taskStatus) map[string]bool {
+	ids := map[string]bool{}
+	for _, s := range statuses {
+		for _, in := range s.interrupts {
+			if s.finished() {
+				ids[in.ID] = true
+			}
+		}
+	}
+	return ids
 }
 
 // interruptsOf reads the value of a write on the interrupt channel: a list, one

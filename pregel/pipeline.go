@@ -77,7 +77,9 @@ type pipeline struct {
 	observe func(name string, took time.Duration, err error) // nil if nobody does
 	// sync makes deferred saves durable. It is nil if the saver cannot do that; then
 	// nothing is deferred.
-	sync   func(ctx context.Context) error
+	sync func(ctx context.Context) error
+	// defers: all saves are deferred, and the caller of the run makes them durable.
+	defers bool
 	failed chan struct{} // closed at the first failure
 
 	// mu guards the fields below. moved is signalled when a save ends, if
@@ -308,7 +310,7 @@ func (p *pipeline) fail(err error) {
 // call runs op. A saver that panics has failed.
 func (p *pipeline) call(op *saveOp) error {
 	ctx := p.ctx
-	if op.deferred {
+	if op.deferred || p.defers {
 		ctx = p.later
 	}
 	return guard(func() error { return op.run.save(ctx) })
@@ -336,7 +338,7 @@ func (p *pipeline) flush() error {
 // refused after its context was cancelled. It returns the first failure.
 func (p *pipeline) close() error {
 	err := p.flush()
-	if err == nil && p.owed {
+	if err == nil && p.owed && !p.defers {
 		err = p.store(&saveOp{what: "sync", barrier: true, run: saveFunc(p.sync)})
 	}
 	p.mu.Lock()

@@ -47,7 +47,7 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 // It retries lost and refused connections, timeouts of a node or a request, HTTP statuses
 // that blame the server (an error with StatusCode or HTTPStatusCode of 500 to 599, or of 0
 // for no response), and any error that it does not know to be permanent. It does not retry
-// other HTTP statuses, bad input (values of the wrong type, numbers and JSON that cannot be
+// other HTTP statuses, bad input (refused answers, values of the wrong type, numbers and JSON that cannot be
 // parsed), errors of the operating system, panics, the end of a context, and errors that
 // say they are not Temporary.
 func RetryTransient(err error) bool {
@@ -104,6 +104,7 @@ func isLasting(err error) bool {
 	}
 	var (
 		panicked *PanicError
+		answer   *AnswerError
 		value    *channel.TypeError
 		number   *strconv.NumError
 		syntax   *json.SyntaxError
@@ -113,7 +114,7 @@ func isLasting(err error) bool {
 		call     *os.SyscallError
 		errno    syscall.Errno
 	)
-	return errors.As(err, &panicked) || errors.As(err, &value) || errors.As(err, &number) || errors.As(err, &syntax) || errors.As(err, &field) ||
+	return errors.As(err, &panicked) || errors.As(err, &answer) || errors.As(err, &value) || errors.As(err, &number) || errors.As(err, &syntax) || errors.As(err, &field) ||
 		errors.As(err, &path) || errors.As(err, &link) || errors.As(err, &call) || errors.As(err, &errno)
 }
 

@@ -168,12 +168,17 @@ type AskOptions struct {
 	// question (Interrupt.ResponseSchema), so that a form can be made for whoever answers.
 	// Answers are not checked against it; AskFor checks the type of an answer.
 	ResponseSchema map[string]any
+	// Check, if not nil, refuses an answer by returning an error. It may be called again with an
+	// answer that it took before.
+	Check func(answer any) error
 }
 
 // Ask interrupts the run with a question for whoever runs it. As long as there is no answer
 // it returns an *InterruptError, which the node must return. When there is one, the node
 // runs again from its start, and its questions get their answers in the order in which they
-// are asked. The question must be a value that can be stored. The last of opts counts.
+// are asked. The question must be a value that can be stored. For an answer that
+// AskOptions.Check refuses the error is an *AnswerError. If the node returns that, the run
+// fails, and a Command with another answer answers the question. The last of opts counts.
 func Ask(ctx context.Context, question any, opts ...AskOptions) (answer any, err error) {
 	return ask(ctx, question, func(any) error { return nil }, opts)
 }
@@ -210,8 +215,19 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 	n := int(pad.asked.Add(1) - 1)
 	pad.mu.Lock()
 	defer pad.mu.Unlock()
+	check := func(n int, answer any) error {
+		err := accept(answer)
+		if f := lastOf(opts).Check; f != nil && err == nil {
+			err = f(answer)
+		}
+		if err != nil {
+			return &AnswerError{Interrupt: interruptID(r.task.ns, n), Err: err}
+		}
+		return nil
+	}
 	if n < len(pad.resume) {
-		if err := accept(pad.resume[n]); err != nil {
+		if err := check(n, pad.resume[n]); err != nil {
+			r.att.write(chResume, slices.Clone(pad.resume[:n])) // an earlier run may have recorded it
 			return nil, err
 		}
 		r.att.write(chResume, slices.Clone(pad.resume[:n+1]))
@@ -219,7 +235,7 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 	}
 	id := interruptID(r.task.ns, len(pad.resume))
 	if v, ok := pad.nullResume(r.task.ns, id); ok {
-		if err := accept(v); err != nil {
+		if err := check(n, v); err != nil {
 			return nil, err
 		}
 		pad.resume = append(pad.resume, v)
@@ -233,9 +249,8 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 	return nil, &InterruptError{Interrupts: []Interrupt{in}}
 }
 
-// AskFor is Ask for an answer of type T. For an answer of another type it returns an error.
-// If the node returns that, the run fails, and a Command with another answer answers the
-// question.
+// AskFor is Ask for an answer of type T. It refuses an answer of another type as
+// AskOptions.Check does: the error is an *AnswerError.
 func AskFor[T any](ctx context.Context, question any, opts ...AskOptions) (T, error) {
 	var converted T
 	_, err := ask(ctx, question, func(answer any) (err error) {

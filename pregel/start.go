@@ -50,6 +50,7 @@ func (l *loop) enter(ctx context.Context) error {
 		l.pipe = newPipeline(ctx, l.env().DrainTimeout, l.storedAround(), observe)
 		if s, ok := l.saver.(saver.Coordinator); ok {
 			l.pipe.sync, l.codec = s.Sync, s.Serializer()
+			l.pipe.defers = l.opts.DeferSync && l.opts.Durability != Sync
 		}
 	}
 	l.step = stepOf(l.md) + 1

@@ -305,13 +305,17 @@ func (g *Graph) insideStates(ctx context.Context, s saver.Saver, at saver.Config
 // taskStates describes tasks by the writes recorded for them.
 func (g *Graph) taskStates(tasks *taskSet, pending []pendingWrite, states map[string]insideState, live bool) []TaskState {
 	statuses, _ := readStatuses(pending)
+	resume := indexPending(pending).resume
 	out := make([]TaskState, len(tasks.order))
 	for i, t := range tasks.order {
 		ts := TaskState{ID: t.id, Name: t.name, Path: t.where()}
 		if s := statuses[t.id]; s != nil {
 			ts.Err, ts.Interrupts, ts.Finished = s.err, s.interrupts, s.finished()
-			if live {
+			switch {
+			case live && g.opts.LangGraph:
 				ts.Interrupts = s.pending()
+			case live:
+				ts.Interrupts = s.waiting(t.ns, resume[t.id])
 			}
 			if ts.Finished {
 				ts.Result = g.resultOf(s.output)

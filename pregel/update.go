@@ -57,6 +57,16 @@ func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]S
 			return Address{}, &InvalidUpdateError{Reason: "No updates provided"}
 		}
 	}
+	for _, updates := range supersteps {
+		for _, u := range updates {
+			if u.AsNode == Copy { // its values are updates of the copy
+				continue
+			}
+			if err := target.refuseKeys(u.Values); err != nil {
+				return Address{}, err
+			}
+		}
+	}
 	var out Address
 	for i, updates := range supersteps {
 		u := &updater{encoder: encoder{g: target, codec: codecOf(s)}, s: s, at: at, first: i == 0, anyCheckpoint: g.opts.LangGraph || o.AnyCheckpoint, forced: map[string]bool{}}

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
@@ -34,7 +36,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	}
 	begun := make(chan error, 1)
 	go func() {
-		_, err := w.Queue.Append(ctx, c, []Event{{Kind: KindAttempt, Data: text(w.Queue.Serializer(), c.Worker)}})
+		_, err := w.Queue.Append(ctx, c, nil)
 		begun <- err
 	}()
 	b, err := w.beginning(ctx, c)
@@ -43,11 +45,12 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		return false, fmt.Errorf("begin the attempt: %w", unbegun)
 	}
 	events := newRecorder(ctx, w.Queue, c, j.cancel)
+	events.add(Event{Kind: KindAttempt, Data: text(w.Queue.Serializer(), c.Worker)})
 	defer func() {
 		if err != nil {
 			events.add(Event{Kind: KindError, Data: failureData(w.Queue.Serializer(), err)})
 		}
-		if closed := events.close(); err == nil {
+		if closed := events.close(); closed != nil { // it may be why the graph was ended
 			err = closed
 		}
 	}()
@@ -62,6 +65,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		MaxConcurrency: c.MaxConcurrency,
 		Durability:     c.Durability, InterruptBefore: c.InterruptBefore, InterruptAfter: c.InterruptAfter,
 		Modes: c.Modes, Subgraphs: c.Subgraphs, Control: &j.control, Lease: lease,
+		DeferSync: w.sharesLog(),
 	}
 	if c.Discard || b.other != "" && b.other != g.Name() {
 		o.Unfinished = pregel.DiscardUnfinished
@@ -89,8 +93,14 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		}
 		events.add(Event{Kind: Kind(ev.Mode), Namespace: ev.NS, Data: data})
 	}
-	_, info, err := w.thread(ctx, c.ThreadID)
+	info, err := w.info(ctx, c.ThreadID)
 	return info.Status == saver.StatusWaiting, err
+}
+
+// sharesLog reports whether the end of a run makes durable what its graph has stored.
+func (w *Worker) sharesLog() bool {
+	q, ok := w.Queue.(interface{ SharesLog(x any) bool })
+	return ok && q.SharesLog(w.Saver)
 }
 
 // withRun is the metadata of a run with its id and attempt, so that events tell them as well.
@@ -123,6 +133,11 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 	if b.input, err = w.Queue.Serializer().Decode(c.Input); err != nil {
 		return b, fmt.Errorf("%w: input: %w", pregel.ErrInvalidUpdate, err)
 	}
+	if c.Epoch == 1 && !isCommand(b.input) { // nobody can have begun it
+		info, err := w.info(ctx, c.ThreadID)
+		b.other = info.Graph
+		return b, err
+	}
 	head, info, err := w.thread(ctx, c.ThreadID)
 	if err != nil {
 		return b, err
@@ -152,20 +167,26 @@ func (w *Worker) thread(ctx context.Context, threadID string) (*saver.Tuple, sav
 	if errors.Is(err, saver.ErrNotFound) {
 		return nil, saver.ThreadInfo{}, nil
 	}
-	m, ok := w.Saver.(saver.ThreadManager)
-	if err != nil || !ok {
+	if err != nil {
 		return head, saver.ThreadInfo{}, err
+	}
+	info, err := w.info(ctx, threadID)
+	return head, info, err
+}
+
+// info is how far a thread is, as far as the saver knows.
+func (w *Worker) info(ctx context.Context, threadID string) (saver.ThreadInfo, error) {
+	m, ok := w.Saver.(saver.ThreadManager)
+	if !ok {
+		return saver.ThreadInfo{}, nil
 	}
 	// Of the ids that begin with the thread's its own is the first.
 	for info, err := range m.Threads(ctx, saver.ThreadQuery{Prefix: threadID, Limit: 1}) {
-		if err != nil {
-			return head, info, err
-		}
-		if info.ThreadID == threadID {
-			return head, info, nil
+		if err != nil || info.ThreadID == threadID {
+			return info, err
 		}
 	}
-	return head, saver.ThreadInfo{}, nil
+	return saver.ThreadInfo{}, nil
 }
 
 func isCommand(input any) bool {
@@ -197,48 +218,106 @@ func pendingMark(head *saver.Tuple) (string, error) {
 	return id + "/" + hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }
 
-// recorder stores events in order, those that came while a batch was being stored as the
-// next one.
+// recorder stores events in order: the first at once, and those that come within a millisecond
+// after it, or while it is being stored, together.
 type recorder struct {
-	events chan Event
-	ended  chan error
+	mu      sync.Mutex
+	room    *sync.Cond // there is room for an event, or none is taken any more
+	batch   []Event
+	failed  error
+	come    chan struct{} // capacity 1: there are events
+	closing chan struct{}
+	ended   chan struct{}
 }
 
+const (
+	// recorderMost is how many events wait before the graph does.
+	recorderMost = 1000
+	// recorderPause is the time between two batches.
+	recorderPause = time.Millisecond
+	// recorderRetry is the time between two tries to store a batch.
+	recorderRetry = 200 * time.Millisecond
+)
+
 func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCauseFunc) *recorder {
-	r := &recorder{events: make(chan Event, 256), ended: make(chan error, 1)}
+	r := &recorder{come: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{})}
+	r.room = sync.NewCond(&r.mu)
 	go func() {
-		var failed error
-		for ev := range r.events {
-			batch := []Event{ev}
-			for more := true; more && len(batch) < 1000; {
-				select {
-				case ev, ok := <-r.events:
-					if more = ok; ok {
-						batch = append(batch, ev)
-					}
-				default:
-					more = false
-				}
+		defer close(r.ended)
+		for open := true; open; {
+			select {
+			case <-r.come:
+			case <-r.closing:
+				open = false
 			}
-			if failed != nil {
+			batch := r.take()
+			if len(batch) == 0 {
 				continue
 			}
-			// What ended is stored also when the run was cancelled.
-			if _, failed = q.Append(context.WithoutCancel(ctx), c, batch); failed != nil {
-				cancel(failed)
+			if err := r.store(ctx, q, c, batch); err != nil {
+				r.fail(err)
+				cancel(err)
+				return
+			}
+			if open {
+				_ = pause(context.Background(), r.closing, recorderPause)
 			}
 		}
-		r.ended <- failed
 	}()
 	return r
 }
 
-func (r *recorder) add(ev Event) { r.events <- ev }
+// store stores a batch, and tries again for a while: a disk that is full may get room.
+func (r *recorder) store(ctx context.Context, q Queue, c Claim, batch []Event) error {
+	for begin := time.Now(); ; {
+		// What ended is stored also when the run was cancelled.
+		_, err := q.Append(context.WithoutCancel(ctx), c, batch)
+		if err == nil || errors.Is(err, ErrFenced) || ctx.Err() != nil || time.Since(begin) > q.LeaseTime() {
+			return err
+		}
+		_ = pause(ctx, nil, recorderRetry)
+	}
+}
+
+// take are the events that wait.
+func (r *recorder) take() []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	batch := r.batch
+	r.batch = nil
+	r.room.Broadcast()
+	return batch
+}
+
+// fail makes add and close return.
+func (r *recorder) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed, r.batch = err, nil
+	r.room.Broadcast()
+}
+
+// add records an event. It waits while there are too many.
+func (r *recorder) add(ev Event) {
+	r.mu.Lock()
+	for len(r.batch) >= recorderMost && r.failed == nil {
+		r.room.Wait()
+	}
+	if r.failed == nil {
+		r.batch = append(r.batch, ev)
+	}
+	r.mu.Unlock()
+	select {
+	case r.come <- struct{}{}:
+	default: // it is known
+	}
+}
 
 func (r *recorder) close() error {
-	close(r.events)
-	if err := <-r.ended; err != nil {
-		return fmt.Errorf("store events: %w", err)
+	close(r.closing)
+	<-r.ended
+	if r.failed != nil {
+		return &pregel.PersistError{Op: "store events", Err: r.failed}
 	}
 	return nil
 }

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/store"
 )
@@ -27,18 +29,36 @@ type LocalOptions struct {
 // namespaces that begin with "stele.runs": with a store on disk they survive what the
 // checkpoints survive. There must be one Local for a store at a time.
 //
-// Runs that have not ended are in memory as well, so that claiming reads nothing.
+// Runs that have not ended are in memory as well, and so are those that somebody watches, each
+// with its latest events, up to 1 MiB: claiming and following read nothing.
+//
+// # When it is durable
+//
+// Changes are written in one order under one lock, and synced outside of it: calls that come
+// together share a sync. What was written survives the death of the process. Submit, Cancel,
+// Retry, Mark and Finish return when what they did is synced, and so do Get, List and Events if
+// what they show is not yet. A claim is durable with the next sync, and so are events that nobody
+// has seen. So a run under way does not wait for the disk, and what anybody has seen of it no
+// power failure takes back. With a context of saver.DeferSync, Submit leaves it to the caller to
+// call Sync.
 type Local struct {
 	Topics
 	items *store.Local
 	opts  LocalOptions
 
+	// writes counts what was written, and durable how much of that is synced. One sync at a time
+	// goes on under syncing: whoever waits for it finds out whether it was enough.
+	writes, durable atomic.Int64
+	syncing         sync.Mutex
+
 	// mu orders all changes. An item is written under it, before the change is seen.
 	mu        sync.Mutex
 	open      map[string]*localRun            // by id: those that have not ended
+	watched   map[string]*localRun            // by id: those that have ended and are not synced, or that somebody watches
 	threads   map[string]map[string]*localRun // the same by thread and id
 	ended     map[string]Run                  // by thread: of the runs that were begun, the last that ended
 	byThread  map[string][]string             // ids of all runs by thread, oldest first
+	unsettled []string                        // those of watched that may not be synced
 	keys      map[string]string               // key to id
 	schedules map[string]Schedule
 }
@@ -48,10 +68,16 @@ type localRun struct {
 	// appending orders those who store events of the run; it is locked before Local.mu.
 	appending sync.Mutex
 	storedRun
-	until time.Time // while a worker has it: when the claim is void
+	until  time.Time // while a worker has it: when the claim is void
+	saved  int64     // Local.writes when the run was last written, but for its claim
+	added  int64     // the same of its last event
+	synced int64     // the last event that is durable
+	latest []Event   // the last events, up to Seq; see keep
+	bytes  int       // of the data of latest
 }
 
-// storedRun is the item of a run. Seq is a number that its events reach at least.
+// storedRun is the item of a run, written with each change of it. Its Spec, which never changes, has
+// an item of its own. Seq is a number that its events reach at least.
 type storedRun struct {
 	Run
 	Seq int64 `json:"seq,omitempty"`
@@ -60,6 +86,7 @@ type storedRun struct {
 // Namespaces of the items. Events of a run have one of their own below.
 var (
 	runsSpace      = store.Namespace{"stele.runs", "runs"}
+	specsSpace     = store.Namespace{"stele.runs", "specs"}
 	eventsSpace    = store.Namespace{"stele.runs", "events"}
 	schedulesSpace = store.Namespace{"stele.runs", "schedules"}
 )
@@ -77,8 +104,8 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	if opts.LeaseTime == 0 {
 		opts.LeaseTime = 15 * time.Second
 	}
-	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, byThread: map[string][]string{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
-	for r, err := range scan[storedRun](ctx, items, runsSpace) {
+	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, byThread: map[string][]string{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
+	for r, err := range q.scanRuns(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +117,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 			if r.Seq, err = q.lastSeq(ctx, r); err != nil {
 				return nil, err
 			}
-			q.add(&localRun{storedRun: r}) // a claim of an earlier process is void
+			q.add(&localRun{storedRun: r, synced: r.Seq}) // a claim of an earlier process is void
 		} else {
 			q.noteEnd(r.Run)
 		}
@@ -113,9 +140,11 @@ func (q *Local) add(r *localRun) {
 	q.threads[r.ThreadID][r.ID] = r
 }
 
-// drop removes a run that has ended. The caller holds mu.
-func (q *Local) drop(r Run) {
+// drop removes a run that has ended, and keeps it for those who watch it. The caller holds mu.
+func (q *Local) drop(l *localRun) {
+	r := l.Run
 	delete(q.open, r.ID)
+	q.watched[r.ID], q.unsettled = l, append(q.unsettled, r.ID)
 	if delete(q.threads[r.ThreadID], r.ID); len(q.threads[r.ThreadID]) == 0 {
 		delete(q.threads, r.ThreadID)
 	}
@@ -147,6 +176,10 @@ func (q *Local) forgetEnd(ctx context.Context, r Run) error {
 	return nil
 }
 
+// SharesLog reports whether x, a saver or a store, is stored in one log with the queue. Then what
+// x has stored is durable when a later call of the queue is, and the other way round.
+func (q *Local) SharesLog(x any) bool { return q.items.SharesLog(x) }
+
 // Serializer implements Queue.
 func (q *Local) Serializer() serde.Serializer { return q.opts.Serializer }
 
@@ -157,6 +190,18 @@ func (q *Local) now() time.Time { return q.opts.Clock().UTC().Truncate(time.Micr
 
 // Submit implements Queue.
 func (q *Local) Submit(ctx context.Context, req Request) (Run, error) {
+	r, err := q.submit(ctx, req)
+	if !saver.SyncDeferred(ctx) {
+		err = q.synced(ctx, err)
+	}
+	if err != nil {
+		return Run{}, err
+	}
+	return r, nil
+}
+
+// submit is Submit without a sync.
+func (q *Local) submit(ctx context.Context, req Request) (Run, error) {
 	r, err := NewRun(req, q.opts.Serializer, q.now())
 	if err != nil {
 		return Run{}, err
@@ -229,17 +274,17 @@ func (q *Local) lockAll(threadID string) (unlock func()) {
 	}
 }
 
-// lock locks the queue, and the events of a run; nil if it has ended.
-func (q *Local) lock(id string) (r *localRun, unlock func()) {
+// lock locks the queue, and the events of a run; the run is nil if it has ended.
+func (q *Local) lock(id string) (*localRun, func()) {
 	q.mu.Lock()
-	r = q.open[id]
+	r := q.open[id]
 	if r == nil {
 		return nil, q.mu.Unlock
 	}
 	q.mu.Unlock()
 	r.appending.Lock()
 	q.mu.Lock()
-	unlock = func() {
+	unlock := func() {
 		q.mu.Unlock()
 		r.appending.Unlock()
 	}
@@ -254,56 +299,134 @@ func (q *Local) lock(id string) (r *localRun, unlock func()) {
 func (q *Local) save(ctx context.Context, r *localRun, to Run) error {
 	stored := storedRun{Run: to, Seq: r.Seq}
 	var ops []store.Op
+	var end []Event
 	if to.Status.Ended() {
 		status, err := q.opts.Serializer.Encode(string(to.Status))
 		if err != nil {
 			return err
 		}
-		if ops, err = q.eventOps(stored, []Event{{Kind: KindEnd, Data: status}}); err != nil {
+		end = q.numbered(stored, []Event{{Kind: KindEnd, Data: status}})
+		if ops, err = eventOps(to.ID, end); err != nil {
 			return err
 		}
 		stored.Seq++
 	}
-	op, err := putOp(runsSpace, to.ID, stored)
+	if r.ID == "" {
+		op, err := putOp(specsSpace, to.ID, to.Spec)
+		if err != nil {
+			return err
+		}
+		ops = append(ops, op)
+	}
+	item := stored
+	item.Spec = Spec{}
+	op, err := putOp(runsSpace, to.ID, item)
 	if err != nil {
 		return err
 	}
 	if err := q.write(ctx, append(ops, op)...); err != nil {
 		return err
 	}
+	if stored.Epoch == r.Epoch {
+		r.saved = q.writes.Load()
+	}
 	r.storedRun = stored
+	r.keep(end)
+	r.added = q.writes.Load()
 	if to.Status.Ended() {
-		q.drop(to)
+		q.drop(r)
 		q.noteEnd(to)
 	}
 	q.Changed(to.ID)
-	q.Changed("")
+	if to.Status != Running || to.Cancel != "" {
+		q.Changed("")
+	}
 	return nil
 }
 
-// write stores items. It is not given up half way: what is in memory would no longer be
-// what is stored.
+// write writes items, and leaves it to sync to make them durable. It is not given up half way:
+// what is in memory would no longer be what is stored.
 func (q *Local) write(ctx context.Context, ops ...store.Op) error {
 	if err := ctx.Err(); err != nil || len(ops) == 0 {
 		return err
 	}
-	_, err := q.items.Batch(context.WithoutCancel(ctx), ops...)
+	_, err := q.items.Batch(saver.DeferSync(context.WithoutCancel(ctx)), ops...)
+	if err == nil {
+		q.writes.Add(1)
+	}
 	return err
+}
+
+// sync makes durable what was written when Local.writes was want. The caller does not hold mu.
+func (q *Local) sync(ctx context.Context, want int64) error {
+	if q.durable.Load() >= want {
+		return nil
+	}
+	q.syncing.Lock()
+	defer q.syncing.Unlock()
+	if q.durable.Load() >= want {
+		return nil
+	}
+	now := q.writes.Load()
+	if err := q.items.Sync(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	q.durable.Store(now)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.unsettled = slices.DeleteFunc(q.unsettled, func(id string) bool { q.forget(id); return q.watched[id] == nil || q.watched[id].saved <= now })
+	return nil
+}
+
+// synced makes durable what a call has written, if it has.
+func (q *Local) synced(ctx context.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return q.sync(ctx, q.writes.Load())
+}
+
+// Sync returns when everything that was stored before in the log of the queue is durable. Calls
+// that come together share a sync.
+func (q *Local) Sync(ctx context.Context) error { return q.sync(ctx, q.writes.Add(1)) }
+
+// forget drops a run that has ended from memory, unless it is not synced or somebody watches it.
+// The caller holds mu.
+func (q *Local) forget(id string) {
+	if r := q.watched[id]; r != nil && r.saved <= q.durable.Load() && !q.isWatched(id) {
+		delete(q.watched, id)
+	}
 }
 
 // Get implements Queue.
 func (q *Local) Get(ctx context.Context, id string) (Run, error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.get(ctx, id)
+	r := q.inMemory(id)
+	if r == nil {
+		defer q.mu.Unlock()
+		stored, err := q.stored(ctx, id)
+		return stored.Run, err
+	}
+	run, saved := r.Run, r.saved
+	q.mu.Unlock()
+	return run, q.sync(ctx, saved)
 }
 
 func (q *Local) get(ctx context.Context, id string) (Run, error) {
-	if r := q.open[id]; r != nil {
+	if r := q.inMemory(id); r != nil {
 		return r.Run, nil
 	}
 	r, err := q.stored(ctx, id)
 	return r.Run, err
+}
+
+// inMemory is a run that has not ended, or that somebody watches; nil for others. The caller
+// holds mu.
+func (q *Local) inMemory(id string) *localRun {
+	if r := q.open[id]; r != nil {
+		return r
+	}
+	return q.watched[id]
 }
 
 // stored is a run that may have ended.
@@ -313,13 +436,51 @@ func (q *Local) stored(ctx context.Context, id string) (storedRun, error) {
 		return r, ErrNotFound
 	}
 	err := get(ctx, q.items, runsSpace, id, &r)
+	if err == nil {
+		err = q.readSpec(ctx, &r)
+	}
 	return r, err
+}
+
+// readSpec reads what never changes of a run. Before 0.1.0 the item of a run had it: then it gets
+// an item of its own, before the run changes.
+func (q *Local) readSpec(ctx context.Context, r *storedRun) error {
+	err := get(ctx, q.items, specsSpace, r.ID, &r.Spec)
+	if !errors.Is(err, ErrNotFound) || r.Graph == "" {
+		return err
+	}
+	op, err := putOp(specsSpace, r.ID, r.Spec)
+	if err != nil {
+		return err
+	}
+	return q.write(ctx, op)
+}
+
+// scanRuns yields the stored runs by their ids.
+func (q *Local) scanRuns(ctx context.Context) iter.Seq2[storedRun, error] {
+	return func(yield func(storedRun, error) bool) {
+		for r, err := range scan[storedRun](ctx, q.items, runsSpace) {
+			if err == nil {
+				err = q.readSpec(ctx, &r)
+			}
+			if errors.Is(err, ErrNotFound) { // removed meanwhile
+				continue
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // List implements Queue.
 func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		n := 0
+		if err := q.Sync(ctx); err != nil { // what is read from the store may be new
+			yield(Run{}, err)
+			return
+		}
 		for r, err := range q.candidates(ctx, sel) {
 			if err != nil {
 				yield(Run{}, err)
@@ -337,10 +498,15 @@ func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 
 // candidates are the runs of a thread, or all. Those of a thread are read one by one.
 func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error] {
-	if sel.ThreadID == "" {
-		return scan[Run](ctx, q.items, runsSpace)
-	}
 	return func(yield func(Run, error) bool) {
+		if sel.ThreadID == "" {
+			for r, err := range q.scanRuns(ctx) {
+				if !yield(r.Run, err) {
+					return
+				}
+			}
+			return
+		}
 		q.mu.Lock()
 		ids := slices.Clone(q.byThread[sel.ThreadID])
 		q.mu.Unlock()
@@ -362,11 +528,13 @@ func (q *Local) Cancel(ctx context.Context, id string, how Strategy) (Run, error
 		return Run{}, err
 	}
 	r, unlock := q.lock(id)
-	defer unlock()
-	if r != nil {
-		return q.cancel(ctx, r, how)
+	if r == nil {
+		unlock()
+		return q.Get(ctx, id)
 	}
-	return q.get(ctx, id)
+	run, err := q.cancel(ctx, r, how)
+	unlock()
+	return run, q.synced(ctx, err)
 }
 
 func (q *Local) cancel(ctx context.Context, r *localRun, how Strategy) (Run, error) {
@@ -385,6 +553,11 @@ func (q *Local) cancel(ctx context.Context, r *localRun, how Strategy) (Run, err
 
 // Retry implements Queue.
 func (q *Local) Retry(ctx context.Context, id string) (Run, error) {
+	r, err := q.retry(ctx, id)
+	return r, q.synced(ctx, err)
+}
+
+func (q *Local) retry(ctx context.Context, id string) (Run, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	stored, err := q.stored(ctx, id)
@@ -397,13 +570,14 @@ func (q *Local) Retry(ctx context.Context, id string) (Run, error) {
 	}
 	r.Status, r.Attempt, r.Cancel, r.Error, r.Waiting, r.After = Pending, 0, "", "", false, q.now()
 	r.Started, r.Ended = time.Time{}, time.Time{}
-	l := &localRun{storedRun: stored}
+	l := &localRun{storedRun: stored, synced: stored.Seq}
 	if err := q.save(ctx, l, r); err != nil {
 		return Run{}, err
 	}
 	if err := q.forgetEnd(ctx, r); err != nil {
 		return Run{}, err
 	}
+	delete(q.watched, r.ID)
 	q.add(l)
 	return r, nil
 }
@@ -426,14 +600,16 @@ func (q *Local) Sweep(ctx context.Context, before time.Time) (int, error) {
 			n++
 		}
 	}
-	return n, nil
+	return n, q.synced(ctx, nil)
 }
 
 // removed bounds what one write of remove deletes.
 const removed = 1000
 
 // Delete implements Queue.
-func (q *Local) Delete(ctx context.Context, id string) error {
+func (q *Local) Delete(ctx context.Context, id string) error { return q.synced(ctx, q.delete(ctx, id)) }
+
+func (q *Local) delete(ctx context.Context, id string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	r, err := q.stored(ctx, id)
@@ -468,8 +644,9 @@ func (q *Local) remove(ctx context.Context, id string, before time.Time) (bool, 
 // is found again. The caller holds mu.
 func (q *Local) erase(ctx context.Context, r storedRun) error {
 	id := r.ID
+	delete(q.watched, id)
 	var ops []store.Op
-	for seq := r.Seq; seq > 0; seq-- {
+	for seq := r.Seq; seq > 0; seq-- { // what no item begins with is removed in vain
 		if ops = append(ops, store.PutOp{Namespace: eventsOf(id), Key: seqKey(seq)}); len(ops) == removed {
 			if err := q.write(ctx, ops...); err != nil {
 				return err
@@ -477,7 +654,7 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 			ops = nil
 		}
 	}
-	if err := q.write(ctx, append(ops, store.PutOp{Namespace: runsSpace, Key: id})...); err != nil {
+	if err := q.write(ctx, append(ops, store.PutOp{Namespace: runsSpace, Key: id}, store.PutOp{Namespace: specsSpace, Key: id})...); err != nil {
 		return err
 	}
 	if q.keys[r.Key] == r.ID {

@@ -71,8 +71,8 @@ func (q *Local) claim(ctx context.Context, r *localRun, worker string) (*Claim, 
 // giveUp ends a run that was claimed as often as it may be.
 func (q *Local) giveUp(ctx context.Context, id string) error {
 	r, unlock := q.lock(id)
-	defer unlock()
 	if r == nil || r.Attempt < r.Attempts || r.Cancel != "" || r.Status == Running && r.until.After(q.now()) {
+		unlock()
 		return nil
 	}
 	to := r.Run
@@ -80,7 +80,9 @@ func (q *Local) giveUp(ctx context.Context, id string) error {
 	if to.Error == "" {
 		to.Error = GivenUp(to)
 	}
-	return q.save(ctx, r, to)
+	err := q.save(ctx, r, to)
+	unlock()
+	return q.synced(ctx, err)
 }
 
 // blocked reports whether a run must wait for another one of its thread: one that was
@@ -142,14 +144,14 @@ func (q *Local) Mark(ctx context.Context, c Claim, mark string) error {
 		return err
 	}
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	r, err := q.held(c)
-	if err != nil {
-		return err
+	if err == nil {
+		to := r.Run
+		to.Mark = mark
+		err = q.save(ctx, r, to)
 	}
-	to := r.Run
-	to.Mark = mark
-	return q.save(ctx, r, to)
+	q.mu.Unlock()
+	return q.synced(ctx, err)
 }
 
 // Finish implements Queue.
@@ -157,6 +159,10 @@ func (q *Local) Finish(ctx context.Context, c Claim, o Outcome) error {
 	if err := CheckOutcome(o); err != nil {
 		return err
 	}
+	return q.synced(ctx, q.finish(ctx, c, o))
+}
+
+func (q *Local) finish(ctx context.Context, c Claim, o Outcome) error {
 	_, unlock := q.lock(c.ID)
 	defer unlock()
 	r, err := q.held(c)

@@ -10,29 +10,32 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// The items are values as JSON: Run, Event and Schedule say how.
+// An item has one field, the JSON of a value: Run, Event and Schedule say how. Nothing searches
+// for fields of their own, and to store them as such would convert each value twice.
 
-func toMap(v any) (map[string]any, error) {
+// jsonField is the field of an item.
+const jsonField = "json"
+
+// putOp stores an item for ever, whatever the default of the store is.
+func putOp(ns store.Namespace, key string, v any) (store.PutOp, error) {
 	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	var m map[string]any
-	return m, json.Unmarshal(text, &m)
+	return textOp(ns, key, text), err
 }
 
-func fromMap(m map[string]any, v any) error {
-	text, err := json.Marshal(m)
+func textOp(ns store.Namespace, key string, text []byte) store.PutOp {
+	return store.PutOp{Namespace: ns, Key: key, Value: map[string]any{jsonField: string(text)}, TTL: -1, NoIndex: true}
+}
+
+func valueOf(item *store.Item, v any) error {
+	if text, ok := item.Value[jsonField].(string); ok {
+		return json.Unmarshal([]byte(text), v)
+	}
+	// Queues before 0.1.0 stored the fields themselves.
+	text, err := json.Marshal(item.Value)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(text, v)
-}
-
-// putOp stores an item for ever, whatever the default of the store is.
-func putOp(ns store.Namespace, key string, v any) (store.PutOp, error) {
-	m, err := toMap(v)
-	return store.PutOp{Namespace: ns, Key: key, Value: m, TTL: -1, NoIndex: true}, err
 }
 
 func get(ctx context.Context, items *store.Local, ns store.Namespace, key string, v any) error {
@@ -43,7 +46,7 @@ func get(ctx context.Context, items *store.Local, ns store.Namespace, key string
 	if err != nil {
 		return err
 	}
-	return fromMap(item.Value, v)
+	return valueOf(item, v)
 }
 
 // scan yields the items of a namespace by key, as they were when it began.
@@ -53,7 +56,7 @@ func scan[T any](ctx context.Context, items *store.Local, ns store.Namespace) it
 		for found, err := range items.Scan(ctx, store.Query{Prefix: ns, ByKey: true, NoRefresh: true}) {
 			var v T
 			if err == nil {
-				err = fromMap(found.Value, &v)
+				err = valueOf(&found.Item, &v)
 			}
 			if err != nil {
 				yield(none, fmt.Errorf("%v %s: %w", ns, found.Key, err))

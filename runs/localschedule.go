@@ -17,8 +17,9 @@ func (q *Local) PutSchedule(ctx context.Context, s Schedule) (Schedule, error) {
 		return s, err
 	}
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	return s, q.saveSchedule(ctx, s)
+	err = q.saveSchedule(ctx, s)
+	q.mu.Unlock()
+	return s, q.synced(ctx, err)
 }
 
 func (q *Local) saveSchedule(ctx context.Context, s Schedule) error {
@@ -43,6 +44,10 @@ func (q *Local) Schedules(context.Context) ([]Schedule, error) {
 
 // Advance implements Queue.
 func (q *Local) Advance(ctx context.Context, id string, from, to time.Time) error {
+	return q.synced(ctx, q.advance(ctx, id, from, to))
+}
+
+func (q *Local) advance(ctx context.Context, id string, from, to time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s, ok := q.schedules[id]
@@ -55,6 +60,10 @@ func (q *Local) Advance(ctx context.Context, id string, from, to time.Time) erro
 
 // DeleteSchedule implements Queue.
 func (q *Local) DeleteSchedule(ctx context.Context, id string) error {
+	return q.synced(ctx, q.deleteSchedule(ctx, id))
+}
+
+func (q *Local) deleteSchedule(ctx context.Context, id string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if _, ok := q.schedules[id]; !ok {

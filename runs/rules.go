@@ -82,11 +82,32 @@ func checkSpec(s *Spec) error {
 		return &InvalidError{"durability", fmt.Sprintf("%q is none; there are sync, async, exit", s.Durability)}
 	}
 	for field, m := range map[string]map[string]any{"metadata": s.Metadata, "configurable": s.Configurable, "context": s.Context, "labels": s.Labels} {
+		if isPlain(m) {
+			continue
+		}
 		if _, err := json.Marshal(m); err != nil {
 			return &InvalidError{field, "is not plain JSON: " + err.Error()}
 		}
 	}
 	return nil
+}
+
+// isPlain reports whether v is sure to be writable as JSON, by its types alone.
+func isPlain(v any) bool {
+	switch x := v.(type) {
+	case nil, bool, string, int, int64, []string:
+		return true
+	case map[string]any:
+		for _, e := range x {
+			if !isPlain(e) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		return !slices.ContainsFunc(x, func(e any) bool { return !isPlain(e) })
+	}
+	return false
 }
 
 func checkName(field, name string) error {

@@ -30,6 +30,13 @@ func (t *Topics) Watch(id string) (changed <-chan struct{}, stop func()) {
 	}
 }
 
+// isWatched reports whether somebody watches id.
+func (t *Topics) isWatched(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.by[id]) > 0
+}
+
 // Changed tells those who watch id.
 func (t *Topics) Changed(id string) {
 	t.mu.Lock()

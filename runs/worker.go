@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -74,9 +75,14 @@ var (
 )
 
 // Final reports whether an attempt failed for a reason that the next one would meet as well:
-// the graph, the input or the options are wrong, another program has moved the thread's
-// head, or the thread was given up.
+// the graph, the input, an answer or the options are wrong, another program has moved the
+// thread's head, or the thread was given up. A question whose answer was wrong still waits.
 func Final(err error) bool {
+	var answer *pregel.AnswerError
+	var mistyped *channel.TypeError
+	if errors.As(err, &answer) || errors.As(err, &mistyped) {
+		return true
+	}
 	for _, final := range []error{
 		pregel.ErrInvalidGraph, pregel.ErrInvalidArgument, pregel.ErrInvalidUpdate, pregel.ErrEmptyInput, pregel.ErrNoInterrupt,
 		pregel.ErrUnknownInterrupt, pregel.ErrAmbiguousResume, pregel.ErrRecursionLimit, pregel.ErrConflict, pregel.ErrGivenUp,
@@ -115,9 +121,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	renewing := make(chan struct{})
+	asked, unwatch := w.Queue.Watch("")
+	defer unwatch()
 	go func() {
 		defer close(renewing)
-		w.renew(work)
+		w.renew(work, asked)
 	}()
 	free := make(chan struct{}, cmp.Or(max(w.Concurrency, 0), 16))
 	var running sync.WaitGroup
@@ -150,19 +158,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		if err == nil && !next.IsZero() {
 			idle = min(max(time.Until(next), time.Millisecond), idle)
 		}
-		w.idle(ctx, changed, idle)
+		_ = pause(ctx, changed, idle)
 	}
 	w.drain(end, &running)
 	end(nil)
 	<-renewing
 	return nil
-}
-
-// idle waits until there may be something to do. A change may also be a cancellation of a
-// run that is being executed.
-func (w *Worker) idle(ctx context.Context, changed <-chan struct{}, most time.Duration) {
-	_ = pause(ctx, changed, most)
-	w.renewAll(ctx)
 }
 
 // drain waits for the runs to stop.
@@ -191,11 +192,17 @@ func (w *Worker) drain(end context.CancelCauseFunc, running *sync.WaitGroup) {
 	}
 }
 
-// renew keeps the claims until ctx ends.
-func (w *Worker) renew(ctx context.Context) {
+// renewPause is how soon claims are renewed again at the earliest. Most hints of the queue are
+// about other runs.
+const renewPause = 10 * time.Millisecond
+
+// renew keeps the claims until ctx ends, and looks for cancellations when changed says that
+// there may be one.
+func (w *Worker) renew(ctx context.Context, changed <-chan struct{}) {
 	third := w.Queue.LeaseTime() / 3
-	for pause(ctx, nil, third/2+mathrand.N(third/2+1)) == nil {
+	for pause(ctx, changed, third/2+mathrand.N(third/2+1)) == nil {
 		w.renewAll(ctx)
+		_ = pause(ctx, nil, renewPause)
 	}
 }
 
@@ -300,7 +307,7 @@ func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
 		o.Status = Success
 		return o, true
 	case errors.Is(cause, errCancelled) || errors.Is(err, errCancelled):
-		return w.cancelled(context.WithoutCancel(ctx), j), true
+		return w.cancelled(context.WithoutCancel(ctx), j)
 	case errors.Is(cause, errStopping) || errors.As(err, &drained):
 		return Outcome{Status: Pending, Uncounted: true}, true
 	case errors.As(err, &owned): // somebody runs the thread without the queue
@@ -334,22 +341,47 @@ func backoff(attempt int) time.Duration {
 	return d/2 + mathrand.N(d/2)
 }
 
-// cancelled is the outcome of a run that was cancelled, when it is over.
-func (w *Worker) cancelled(ctx context.Context, j *job) Outcome {
+// cancelled is the outcome of a run that was cancelled, when it is over; report is false if the
+// claim is void.
+func (w *Worker) cancelled(ctx context.Context, j *job) (o Outcome, report bool) {
 	w.mu.Lock()
 	how := j.how
 	w.mu.Unlock()
 	if how == Rollback {
-		m, ok := w.Saver.(saver.ThreadManager)
-		if !ok {
-			return Outcome{Status: Interrupted, Error: fmt.Sprintf("not rolled back: a %T cannot delete runs", w.Saver)}
+		if _, ok := w.Saver.(saver.ThreadManager); !ok {
+			return Outcome{Status: Interrupted, Error: fmt.Sprintf("not rolled back: a %T cannot delete runs", w.Saver)}, true
 		}
-		if _, err := m.DeleteForRuns(ctx, []string{j.claim.ID}); err != nil {
+		switch err := w.rollBack(ctx, j.claim); {
+		case errors.Is(err, ErrFenced):
+			return Outcome{}, false
+		case err != nil:
 			w.logger().Error("roll a run back", "run", j.claim.ID, "error", err)
-			return Outcome{Status: Pending, Uncounted: true, After: time.Now().Add(backoff(1))}
+			return Outcome{Status: Pending, Uncounted: true, After: time.Now().Add(backoff(1))}, true
 		}
 	}
-	return Outcome{Status: Interrupted}
+	return Outcome{Status: Interrupted}, true
+}
+
+// rollBack removes what a run has stored. As an attempt does, it owns the thread before it asks
+// whether its claim holds. So a worker that was stopped behind its claim removes nothing of a
+// thread that somebody else has.
+func (w *Worker) rollBack(ctx context.Context, c Claim) error {
+	var lease *saver.Lease
+	if s, ok := w.Saver.(saver.Coordinator); ok {
+		l, err := s.Own(ctx, c.ThreadID, false)
+		if err != nil {
+			return err
+		}
+		defer l.Release()
+		lease = l
+	}
+	if held, err := w.Queue.Renew(ctx, []Claim{c}); err != nil {
+		return err
+	} else if len(held) == 0 {
+		return ErrFenced
+	}
+	_, err := w.Saver.(saver.ThreadManager).DeleteForRuns(ctx, []string{c.ID}, lease)
+	return err
 }
 
 // fire submits the runs of schedules that are due. The key makes one run of what several

@@ -288,6 +288,33 @@ func TestRollback(t *testing.T) {
 	h.log("w", "before", "y", "a", "b")
 }
 
+// TestLateRollback: a worker that was stopped behind its claim asks before it rolls a run back, and
+// removes nothing. Others may have executed the runs behind it.
+func TestLateRollback(t *testing.T) {
+	h := newHouse(t)
+	q := &deaf{Queue: h.queue}
+	entered, left := make(chan bool, 1), make(chan bool, 1)
+	h.add("g", says("a"), func(ctx context.Context, _ []string) (string, error) {
+		entered <- true
+		<-ctx.Done()
+		q.void.Store(true)
+		left <- true
+		return "", context.Cause(ctx)
+	})
+	w := h.worker()
+	w.Queue = q
+	stop := h.start(w)
+	r := h.submit(runs.Request{Input: in("x")})
+	<-entered
+	must(h.queue.Cancel(t.Context(), r.ID, runs.Rollback))
+	<-left
+	stop()
+	if got := must(h.queue.Get(t.Context(), r.ID)); got.Status != runs.Running {
+		t.Errorf("%+v: who lost the claim has reported", got)
+	}
+	h.log("x", "a")
+}
+
 // A question ends its run; the answer is a run of its own. An attempt that was not reported
 // after it took the answer does not answer the next question with it.
 func TestAnswers(t *testing.T) {
@@ -322,6 +349,40 @@ func TestAnswers(t *testing.T) {
 	h.log("x", "12")
 	if r := h.wait(h.submit(runs.Request{Input: pregel.Command{Resume: "3"}}), runs.Error); r.Attempt != 1 {
 		t.Errorf("%+v: nothing was asked", r)
+	}
+}
+
+// An answer of the wrong type, and an input, fail their run at the first attempt. The question still
+// waits, and a right answer is taken.
+func TestWrongAnswer(t *testing.T) {
+	for name, wrong := range map[string]func(id string) any{
+		"plain": func(string) any { return "five" },
+		"by id": func(id string) any { return map[string]any{id: "five"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.add("g", func(ctx context.Context, _ []string) (string, error) {
+				n, err := pregel.AskFor[int](ctx, "how many?")
+				return fmt.Sprint(n), err
+			})
+			h.start(h.worker())
+			h.wait(h.submit(runs.Request{Input: in("x")}), runs.Success)
+			for range 2 {
+				st := must(h.graphs["g"].GetState(t.Context(), pregel.Thread("t")))
+				if len(st.Interrupts) != 1 {
+					t.Fatalf("%d questions wait", len(st.Interrupts))
+				}
+				r := h.wait(h.submit(runs.Request{Input: pregel.Command{Resume: wrong(st.Interrupts[0].ID)}}), runs.Error)
+				if r.Attempt != 1 || !strings.Contains(r.Error, "want int, got string") {
+					t.Errorf("attempt %d: %s", r.Attempt, r.Error)
+				}
+			}
+			h.wait(h.submit(runs.Request{Input: pregel.Command{Resume: 5}}), runs.Success)
+			h.log("x", "5")
+			if r := h.wait(h.submit(runs.Request{Input: map[string]any{"log": 7}}), runs.Error); r.Attempt != 1 {
+				t.Errorf("an input of the wrong type: attempt %d: %s", r.Attempt, r.Error)
+			}
+		})
 	}
 }
 

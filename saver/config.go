@@ -78,7 +78,7 @@ func threadIDString(v any) (string, error) {
 	case x.CanUint():
 		return strconv.FormatUint(x.Uint(), 10), nil
 	}
-	return "", invalidf("thread_id", "is a %T; use a string, an integer or a UUID", v)
+	return "", invalidf("thread_id", "want a string, an integer or a UUID, got %T", v)
 }
 
 func optionalString(key string, v any) (string, error) {
@@ -88,7 +88,7 @@ func optionalString(key string, v any) (string, error) {
 	case string:
 		return x, nil
 	}
-	return "", invalidf(key, "is a %T; use a string", v)
+	return "", invalidf(key, "want a string, got %T", v)
 }
 
 // At is the Config that names checkpoint id in cfg's thread and namespace. It has nothing

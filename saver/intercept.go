@@ -310,9 +310,9 @@ func (s *interceptedManager) CopyThread(ctx context.Context, src, dst string) er
 }
 
 // DeleteForRuns implements ThreadManager.
-func (s *interceptedManager) DeleteForRuns(ctx context.Context, runIDs []string) (Removal, error) {
+func (s *interceptedManager) DeleteForRuns(ctx context.Context, runIDs []string, owned *Lease) (Removal, error) {
 	return answer(ctx, s.around, Call{Method: "DeleteForRuns"}, func(ctx context.Context) (Removal, error) {
-		return s.s.DeleteForRuns(ctx, runIDs)
+		return s.s.DeleteForRuns(ctx, runIDs, owned)
 	})
 }
 

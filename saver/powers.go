@@ -90,7 +90,11 @@ type ThreadManager interface {
 	// checkpoint of another run cannot be read without one of them, that one stays as it
 	// is. The Removal says which and why; check it if you delete for privacy. No ids, or
 	// unknown ids, are no error. After an error nothing was removed.
-	DeleteForRuns(ctx context.Context, runIDs []string) (Removal, error)
+	//
+	// owned, if not nil, is the lease of a thread that the caller goes by: the call fails
+	// with a FencedError if the lease no longer holds the thread. The saver looks in the
+	// transaction that removes, as for Config.Epoch.
+	DeleteForRuns(ctx context.Context, runIDs []string, owned *Lease) (Removal, error)
 
 	// Prune applies strategy to each thread: LangGraph's prune. Unknown threads are no
 	// error. The Removal says which checkpoints KeepLatest kept in addition to the newest

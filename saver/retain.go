@@ -39,7 +39,10 @@ type RetentionPolicy struct {
 	CutAnyway bool
 }
 
-// RetentionReport says what Retain removed, or would remove.
+// RetentionReport says what Retain removed, or would remove. Bytes and Left are of the sizes that
+// values have at the moment. A durable saver stores values anew beside the calls, as patches or
+// whole, so a dry run and the run after it may differ in these; and under ThreadBytes and
+// StoreBytes in what goes.
 type RetentionReport struct {
 	Threads     int   // that lose something
 	Checkpoints int   // removed

@@ -20,6 +20,8 @@ type after struct {
 	URL    string    `json:"url,omitempty"`
 	Due    time.Time `json:"due"`
 	Tries  int       `json:"tries,omitempty"`
+	// fresh, of an undo: the thread was made for the run, and goes with it.
+	fresh bool
 }
 
 // Kinds of after.
@@ -143,24 +145,19 @@ func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
 		return s.expire(ctx, a)
 	case afterCron:
 		return s.fire(ctx, a)
-	}
-	r, err := s.cfg.Queue.Get(ctx, a.Run)
-	switch {
-	case errors.Is(err, runs.ErrNotFound) && a.Kind == afterUndo:
-		return time.Time{}, nil
-	case errors.Is(err, runs.ErrNotFound): // removed with its thread
-		return time.Time{}, s.after.delete(ctx, a.key())
-	case err != nil:
-		return time.Time{}, err
-	case a.Kind == afterUndo:
-		if err = s.endRun(ctx, r, runs.Rollback); err == nil {
-			err = s.removeRun(ctx, r)
-		}
-		if err != nil {
+	case afterUndo:
+		if err := s.takeBack(ctx, a); err != nil {
 			s.logLater(ctx, "take a run back", err)
 			return now().Add(undoPause), nil
 		}
 		return time.Time{}, nil
+	}
+	r, err := s.cfg.Queue.Get(ctx, a.Run)
+	switch {
+	case errors.Is(err, runs.ErrNotFound): // removed with its thread
+		return time.Time{}, s.after.delete(ctx, a.key())
+	case err != nil:
+		return time.Time{}, err
 	case !r.Status.Ended():
 		return now().Add(runPoll), nil
 	case a.Kind == afterWebhook:
@@ -172,6 +169,25 @@ func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
 		return time.Time{}, err
 	}
 	return time.Time{}, s.after.delete(ctx, a.key())
+}
+
+// takeBack removes a run whose request was refused, and the thread that was made for it.
+func (s *Server) takeBack(ctx context.Context, a after) error {
+	if a.Run != "" {
+		r, err := s.cfg.Queue.Get(ctx, a.Run)
+		if err == nil {
+			if err = s.endRun(ctx, r, runs.Rollback); err == nil {
+				err = s.removeRun(ctx, r)
+			}
+		}
+		if err != nil && !errors.Is(err, runs.ErrNotFound) {
+			return err
+		}
+	}
+	if a.fresh {
+		return s.removeThread(ctx, a.Thread)
+	}
+	return nil
 }
 
 // expire removes a thread, or its history, when it has not been changed for its time to live.

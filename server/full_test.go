@@ -15,6 +15,7 @@ import (
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/store"
 )
 
 // stored is all that clients can see, without what a request to look at it changes.
@@ -124,5 +125,35 @@ func TestFullDiskAnywhere(t *testing.T) {
 		default:
 			t.Fatalf("write %d of %s: %d %s", n, path, a.status, a.text)
 		}
+	}
+}
+
+// TestRefusedStatelessRun: wherever in a stateless run's request the disk becomes full, the
+// thread that was made for it goes, also one that no search shows.
+func TestRefusedStatelessRun(t *testing.T) {
+	inj := faultfs.NewInjector()
+	h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}), func(c *server.Config) { c.Workers = -1 })
+	records := func() int {
+		return len(must(h.items.Search(t.Context(), store.Query{Prefix: store.Namespace{"__stele_server__", "threads"}, Limit: 1000})))
+	}
+	refused, kept := 0, 0
+	for n := range 8 {
+		for _, completion := range []string{"delete", "keep"} {
+			inj.Set(faultfs.Rule{Op: faultfs.OpWriteAt, N: 1 + n, Sticky: true, Err: syscall.ENOSPC})
+			a := h.do("POST", "/runs", object{"assistant_id": "simple", "input": object{"text": "x"}, "webhook": "http://127.0.0.1:1/", "on_completion": completion})
+			inj.Set()
+			if a.status == 200 {
+				kept++
+				continue
+			}
+			refused++
+			if a.status != 507 {
+				t.Fatalf("write %d: %d %s", n, a.status, a.text)
+			}
+			h.until("the thread of a run that was refused is gone", func() bool { return records() == kept })
+		}
+	}
+	if refused < 2 {
+		t.Errorf("%d requests were refused", refused)
 	}
 }

@@ -126,6 +126,10 @@ func (h *house) graphs(s saver.Saver) map[string]*pregel.Graph {
 	return map[string]*pregel.Graph{
 		"simple": must(builder().Node("a", says("a")).Node("b", says("b")).Sequence(graph.Start, "a", "b").Compile(options("simple"))),
 		"asker":  must(builder().Node("a", says("a")).Node("ask", ask).Sequence(graph.Start, "a", "ask").Compile(options("asker"))),
+		"typed": must(builder().Node("ask", func(ctx context.Context, _ any) (any, error) {
+			n, err := pregel.AskFor[int](ctx, "how many?")
+			return object{"log": []string{fmt.Sprint(n)}}, err
+		}).Sequence(graph.Start, "ask").Compile(options("typed"))),
 		"nested": must(builder().Subgraph("inner", must(builder().Node("a", says("a")).Node("ask", ask).Sequence(graph.Start, "a", "ask").Compile(graph.Options{Name: "inner"}))).
 			Node("b", says("b")).Sequence(graph.Start, "inner", "b").Compile(options("nested"))),
 		"error": must(builder().Node("a", says("a")).Node("boom", func(context.Context, any) (any, error) { return nil, errors.New("boom") }).

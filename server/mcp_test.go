@@ -62,12 +62,12 @@ func TestMCP(t *testing.T) {
 	for _, path := range []string{"/mcp", "/mcp/"} {
 		s := h.mcpClient(path)
 		tools := h.tools(s)
-		for _, name := range []string{"simple", "asker", "nested", "error", "slow", "chat", "my_tool"} {
+		for _, name := range []string{"simple", "asker", "typed", "nested", "error", "slow", "chat", "my_tool"} {
 			if tools[name] == nil {
 				t.Fatalf("no tool %s: %v", name, tools)
 			}
 		}
-		if len(tools) != 7 || tools["my_tool"].Description != "says a and b" || tools["my_tool"].Title != "my tool" {
+		if len(tools) != 8 || tools["my_tool"].Description != "says a and b" || tools["my_tool"].Title != "my tool" {
 			t.Errorf("%+v", tools["my_tool"])
 		}
 		schema, _ := tools["simple"].InputSchema.(object)

@@ -36,7 +36,7 @@ import (
 //	             started, …} and how it ended of a graph inside
 //	input        input.requested {interrupt_id, payload}: a question
 //	tasks        the beginning and the end of each task
-//	checkpoints  {id, parent_id, step, source}
+//	checkpoints  {id, parent_id, source}, before the values that the checkpoint has
 //	custom       {payload}: what a node emitted. An emitted object {"name": …, "payload": …}
 //	             has a name, and is also in the channel custom:NAME
 //	tools        nothing yet

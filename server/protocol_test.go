@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 )
 
 // told are the events of protocol v2 that a run's stored events make: "method ns data".
 func told(t *testing.T, end runs.Run, events ...runs.Event) (out []string) {
 	t.Helper()
-	tr := newTranslator(runs.Run{ID: "r", Spec: runs.Spec{Graph: "g"}})
+	tr := newTranslator(runs.Run{ID: "r", Spec: runs.Spec{Graph: "g", Modes: end.Modes}})
 	for i, ev := range events {
 		ev.Seq, ev.Time = int64(i+1), time.UnixMilli(1)
 		text := string(ev.Data.Data)
@@ -64,8 +65,40 @@ func TestProtocolRun(t *testing.T) {
 		`updates  {"node":"b","values":{"n":2}}`,
 		`custom  {"payload":5}`,
 		`custom  {"name":"x","payload":1}`,
-		`checkpoints  {"id":"c2","parent_id":"c1","source":"loop","step":1}`,
+		`checkpoints  {"id":"c2","parent_id":"c1","source":"loop"}`,
 		`lifecycle  {"event":"completed","graph_name":"g"}`)
+}
+
+// Values come behind the checkpoint that has them, and never wait for one that does not come.
+func TestProtocolValuesBehindTheirCheckpoint(t *testing.T) {
+	checkpoint := func(id string, ns ...string) runs.Event {
+		return stored("checkpoints", `{"config":{"configurable":{"checkpoint_id":"`+id+`"}},"metadata":{"step":1,"source":"loop"}}`, ns...)
+	}
+	ask := stored("values", `{"n":2,"__interrupt__":[{"id":"i","value":"?"}]}`)
+	got := told(t, runs.Run{Status: runs.Success, Waiting: true, Spec: runs.Spec{Modes: []pregel.Mode{pregel.ModeValues, pregel.ModeCheckpoints}}},
+		checkpoint("c0"),
+		stored("values", `{"n":0}`), checkpoint("c1"),
+		stored("values", `{"n":1}`), stored("tasks", `{"id":"1","name":"a"}`), checkpoint("c2"),
+		stored("values", `{"m":1}`, "a:1"), checkpoint("c3"), checkpoint("c4", "a:1"),
+		ask,
+		stored(runs.KindEnd, `"success"`))
+	toldAs(t, got,
+		`checkpoints  {"id":"c0","source":"loop"}`,
+		`checkpoints  {"id":"c1","source":"loop"}`,
+		`values  {"n":0}`,
+		`values  {"n":1}`,
+		`tasks  {"id":"1","name":"a"}`,
+		`checkpoints  {"id":"c2","source":"loop"}`,
+		`lifecycle a:1 {"event":"started","graph_name":"a","namespace":["a:1"],"trigger_call_id":"1"}`,
+		`values a:1 {"m":1}`,
+		`checkpoints  {"id":"c3","source":"loop"}`,
+		`checkpoints a:1 {"id":"c4","source":"loop"}`,
+		`values  {"n":2}`,
+		`input.requested  {"interrupt_id":"i","payload":"?"}`,
+		`lifecycle a:1 {"event":"interrupted","graph_name":"a"}`,
+		`lifecycle  {"event":"interrupted","graph_name":"g"}`)
+	// A run of version 1 may tell nothing else for a long time.
+	toldAs(t, told(t, runs.Run{}, stored("values", `{"n":0}`)), `values  {"n":0}`)
 }
 
 // How a run ended is told by its status, and what waits or was cancelled is interrupted.

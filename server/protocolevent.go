@@ -25,6 +25,15 @@ type translator struct {
 	texts   []*protocolMessage        // messages that are being written
 	whole   map[string]bool           // messages that were written, by id
 	failed  string                    // the last error
+	held    *heldValues               // values whose checkpoint comes next; nil if there are none
+}
+
+// heldValues are values that are told behind the checkpoint that has them, as clients of LangChain
+// expect it. The graph tells the values first.
+type heldValues struct {
+	namespace []string
+	data      any
+	asks      []any
 }
 
 func newTranslator(r runs.Run) *translator {
@@ -55,6 +64,14 @@ func (t *translator) translate(ev runs.Event, text []byte, of func() (runs.Run, 
 	if err != nil {
 		return nil, fmt.Errorf("event %d of run %s: %w", ev.Seq, t.run.ID, err)
 	}
+	if h := t.held; h != nil {
+		if ev.Kind == runs.Kind(pregel.ModeCheckpoints) && slices.Equal(ev.Namespace, h.namespace) {
+			t.checkpoint(data)
+			t.release()
+			return t.out, nil
+		}
+		t.release()
+	}
 	if len(ev.Namespace) > 0 {
 		t.begin(ev.Namespace)
 	}
@@ -74,9 +91,11 @@ func (t *translator) translate(ev runs.Event, text []byte, of func() (runs.Run, 
 		return t.out, t.end(of)
 	case runs.Kind(pregel.ModeValues):
 		t.finish(ev.Namespace)
-		asks := t.questions(data)
-		t.add(methodValues, ev.Namespace, values(data))
-		t.ask(ev.Namespace, asks)
+		t.held = &heldValues{namespace: slices.Clone(ev.Namespace), asks: t.questions(data)}
+		t.held.data = values(data)
+		if !slices.Contains(t.run.Modes, pregel.ModeCheckpoints) { // nothing may come for a long time
+			t.release()
+		}
 	case runs.Kind(pregel.ModeUpdates):
 		t.update(data)
 	case runs.Kind(pregel.ModeMessages):
@@ -95,6 +114,14 @@ func (t *translator) translate(ev runs.Event, text []byte, of func() (runs.Run, 
 		}
 	}
 	return t.out, nil
+}
+
+// release tells the values that were held, and what they ask.
+func (t *translator) release() {
+	h := t.held
+	t.held = nil
+	t.add(methodValues, h.namespace, h.data)
+	t.ask(h.namespace, h.asks)
 }
 
 // plainJSON is JSON with its numbers as they are written.
@@ -232,7 +259,9 @@ func (t *translator) ask(ns []string, asks []any) {
 	}
 }
 
-// checkpoint tells where a checkpoint is in the thread's history.
+// checkpoint tells where a checkpoint is in the thread's history. It leaves out the step, which
+// state.listCheckpoints has: clients of LangChain take values of a lower step for older ones, and
+// show them beside those of the branch that a fork leaves.
 func (t *translator) checkpoint(data any) {
 	m, _ := data.(map[string]any)
 	id := func(key string) any {
@@ -241,7 +270,7 @@ func (t *translator) checkpoint(data any) {
 		return configurable["checkpoint_id"]
 	}
 	metadata, _ := m["metadata"].(map[string]any)
-	out := map[string]any{"id": id("config"), "step": metadata["step"], "source": metadata["source"]}
+	out := map[string]any{"id": id("config"), "source": metadata["source"]}
 	if parent := id("parent_config"); parent != nil {
 		out["parent_id"] = parent
 	}

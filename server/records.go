@@ -25,6 +25,10 @@ func reserved(ns store.Namespace) bool {
 	return len(ns) > 0 && (ns[0] == space || strings.Contains(ns[0], "."))
 }
 
+// jsonField is the only field of a record's item: its JSON. No search goes by other fields, and
+// to store them as such would convert each record twice.
+const jsonField = "json"
+
 // records are items of one type, as JSON, by key.
 type records[T any] struct {
 	items store.Store
@@ -49,16 +53,20 @@ func (r records[T]) get(ctx context.Context, key string) (v T, ok bool, err erro
 }
 
 func (r records[T]) of(item *store.Item) (v T, err error) {
-	text, err := json.Marshal(item.Value)
-	if err == nil {
-		dec := json.NewDecoder(strings.NewReader(string(text)))
-		dec.UseNumber()
-		err = dec.Decode(&v)
+	text, ok := item.Value[jsonField].(string)
+	if !ok { // servers before 0.1.0 stored the fields themselves
+		fields, err := json.Marshal(item.Value)
+		if err != nil {
+			return v, fmt.Errorf("%v %s: %w", r.ns, item.Key, err)
+		}
+		text = string(fields)
 	}
-	if err != nil {
-		err = fmt.Errorf("%v %s: %w", r.ns, item.Key, err)
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&v); err != nil {
+		return v, fmt.Errorf("%v %s: %w", r.ns, item.Key, err)
 	}
-	return v, err
+	return v, nil
 }
 
 // put stores a record for ever.
@@ -67,11 +75,7 @@ func (r records[T]) put(ctx context.Context, key string, v T) error {
 	if err != nil {
 		return err
 	}
-	m, err := decode(text)
-	if err != nil {
-		return err
-	}
-	_, err = r.items.Batch(ctx, store.PutOp{Namespace: r.ns, Key: key, Value: m.(map[string]any), TTL: -1, NoIndex: true})
+	_, err = r.items.Batch(ctx, store.PutOp{Namespace: r.ns, Key: key, Value: map[string]any{jsonField: string(text)}, TTL: -1, NoIndex: true})
 	return err
 }
 

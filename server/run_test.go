@@ -87,6 +87,24 @@ func TestWaitAndResume(t *testing.T) {
 	h.equal(h.ok("POST", "/threads/11111111-1111-4111-8111-111111111111/runs/wait", object{"assistant_id": "simple", "input": object{}, "if_not_exists": "create"}), `{"log":["a","b"]}`)
 }
 
+// An answer of the wrong type fails its run at once. The question still waits, and takes another.
+func TestWrongAnswer(t *testing.T) {
+	h := newHouse(t)
+	id := h.thread()
+	h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "typed", "input": object{"text": "hi"}})
+	for range 2 {
+		a := h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "typed", "command": object{"resume": "five"}})
+		if !strings.Contains(a.text, "want int, got string") {
+			t.Errorf("%s", a.text)
+		}
+		th := h.ok("GET", "/threads/"+id, nil)
+		if waiting, _ := th.object()["interrupts"].(object); th.text1("status") != "error" || len(waiting) != 1 {
+			t.Errorf("%s", th.text)
+		}
+	}
+	h.equal(h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "typed", "command": object{"resume": 5}}), `{"log":["5"],"text":"hi"}`)
+}
+
 func TestMultitask(t *testing.T) {
 	h := newHouse(t)
 	id := h.thread()

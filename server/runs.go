@@ -229,7 +229,7 @@ func deleteRun(c *call) error {
 	if err := c.endRun(c.ctx, r, runs.Interrupt); err != nil {
 		return err
 	}
-	if _, err := c.manager.DeleteForRuns(c.ctx, []string{r.ID}); err != nil {
+	if _, err := c.manager.DeleteForRuns(c.ctx, []string{r.ID}, nil); err != nil {
 		return err
 	}
 	if err := c.removeRun(c.ctx, r); err != nil {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/url"
 	"slices"
@@ -170,21 +171,26 @@ func (c *call) submit(in body, t thread, a assistant, temporary bool, key string
 		return runs.Run{}, err
 	}
 	req.Key = key
-	if t.graph() != a.GraphID || t.Metadata["assistant_id"] != a.ID {
-		t.Metadata = merged(t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID})
-		if err := c.keep(t); err != nil {
-			return runs.Run{}, err
+	var r runs.Run
+	err = c.together(c.ctx, func(ctx context.Context) (err error) {
+		if t.graph() != a.GraphID || t.Metadata["assistant_id"] != a.ID {
+			t.Metadata = merged(t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID})
+			if err := c.keep(ctx, t); err != nil {
+				return err
+			}
 		}
-	}
-	r, err := c.cfg.Queue.Submit(c.ctx, req)
+		if r, err = c.cfg.Queue.Submit(ctx, req); err != nil {
+			return err
+		}
+		return c.submitted(ctx, in, t, r, temporary)
+	})
 	if errors.Is(err, runs.ErrBusy) {
 		return r, fail(409, "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.")
 	}
 	if err != nil {
-		return r, err
-	}
-	if err := c.submitted(in, t, r, temporary); err != nil {
-		c.undo(r)
+		if r.ID != "" || t.fresh {
+			c.undo(t, r)
+		}
 		return r, err
 	}
 	c.protocol.begun.Changed(t.ID)
@@ -192,7 +198,7 @@ func (c *call) submit(in body, t thread, a assistant, temporary bool, key string
 }
 
 // submitted stores what follows from a run that was submitted.
-func (c *call) submitted(in body, t thread, r runs.Run, temporary bool) error {
+func (c *call) submitted(ctx context.Context, in body, t thread, r runs.Run, temporary bool) error {
 	t.Run, t.Updated = r.ID, now()
 	t.Config, _ = r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
 	t.Config = merged(t.Config, nil)
@@ -201,23 +207,23 @@ func (c *call) submitted(in body, t thread, r runs.Run, temporary bool) error {
 	t.Config["configurable"] = merged(given, nil)
 	// The thread is last: until then nothing shows that there is a run.
 	if hook := in.text("webhook"); hook != "" {
-		if err := c.later(c.ctx, after{Kind: afterWebhook, Thread: t.ID, Run: r.ID, URL: hook, Due: now()}); err != nil {
+		if err := c.later(ctx, after{Kind: afterWebhook, Thread: t.ID, Run: r.ID, URL: hook, Due: now()}); err != nil {
 			return err
 		}
 	}
 	if temporary {
-		if err := c.later(c.ctx, after{Kind: afterTemporary, Thread: t.ID, Run: r.ID, Due: now()}); err != nil {
+		if err := c.later(ctx, after{Kind: afterTemporary, Thread: t.ID, Run: r.ID, Due: now()}); err != nil {
 			return err
 		}
 	}
-	return c.threads.put(c.ctx, t.ID, t)
+	return c.threads.put(ctx, t.ID, t)
 }
 
-// undo takes back a run whose request is refused, as soon as the store takes writes: on a full
-// disk also that must wait. Nothing is stored of it, so a server that is killed before leaves
-// the run.
-func (s *Server) undo(r runs.Run) {
-	a := after{Kind: afterUndo, Thread: r.ThreadID, Run: r.ID, Due: now()}
+// undo takes back a run whose request is refused, if it was submitted, and the thread that was
+// made for it, as soon as the store takes writes: on a full disk also that must wait. Nothing is
+// stored of it, so a server that is killed before leaves them.
+func (s *Server) undo(t thread, r runs.Run) {
+	a := after{Kind: afterUndo, Thread: t.ID, Run: r.ID, Due: now(), fresh: t.fresh}
 	s.pending.Store(a.key(), a)
 	s.awake()
 }
@@ -264,6 +270,6 @@ func (c *call) statelessRun(in body) (runs.Run, error) {
 	}
 	keep := in.text("on_completion") == "keep"
 	t := newThread("", c.grant.stamp(nil))
-	t.Temporary = !keep
+	t.Temporary, t.fresh = !keep, true
 	return c.submit(in, t, a, !keep, "")
 }

@@ -109,6 +109,7 @@ type Server struct {
 	protocol    protocolState
 	credentials bool
 	upkeep      sync.Mutex // one check or backup at a time
+	log         sharedLog  // nil if Queue and Store do not share one
 
 	pending  sync.Map      // of after, by key: those that this server knows
 	wake     chan struct{} // wakes settle
@@ -157,6 +158,9 @@ func New(cfg Config) (*Server, error) {
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16)}
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
 	s.protocol.forgotten = newRecords[forgottenRuns](cfg.Store, "protocol")
+	if log, ok := cfg.Queue.(sharedLog); ok && log.SharesLog(cfg.Store) {
+		s.log = log
+	}
 	if err := s.addRoutes(); err != nil {
 		return nil, err
 	}
@@ -171,6 +175,24 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.begin(ctx)
 	return s, nil
+}
+
+// sharedLog is a queue that is stored in one log with the Store. What a request writes in several
+// steps with a context of saver.DeferSync is then made durable by one sync.
+type sharedLog interface {
+	SharesLog(x any) bool
+	Sync(ctx context.Context) error
+}
+
+// together calls write, and makes durable what it has stored in queue and store.
+func (s *Server) together(ctx context.Context, write func(ctx context.Context) error) error {
+	if s.log == nil {
+		return write(ctx)
+	}
+	if err := write(saver.DeferSync(ctx)); err != nil {
+		return err
+	}
+	return s.log.Sync(ctx)
 }
 
 // begin starts what goes on beside requests.

@@ -111,6 +111,9 @@ func updateState(c *call) error {
 		return err
 	}
 	configurable := map[string]any{"thread_id": at.ThreadID, "checkpoint_ns": at.Namespace, "checkpoint_id": at.CheckpointID}
+	if len(at.CheckpointMap) > 0 {
+		configurable["checkpoint_map"] = at.CheckpointMap
+	}
 	return c.json(map[string]any{"checkpoint": configurable, "configurable": configurable, "checkpoint_id": at.CheckpointID})
 }
 

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -75,4 +77,38 @@ func TestSteleStatus(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestThreadPrefix: stele_prefix selects threads by how their ids begin, those that a server
+// made and those that only the store has, each once, and for a user no others' threads.
+func TestThreadPrefix(t *testing.T) {
+	h := newHouse(t)
+	made := h.thread()
+	for _, id := range []string{"order-1", "order-2", "other"} {
+		if _, err := h.graphs(h.disk)["simple"].Invoke(t.Context(), pregel.Thread(id), object{"text": "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		prefix []any
+		want   []string
+	}{
+		{[]any{"order-"}, []string{"order-1", "order-2"}},
+		{[]any{"order-1", "ord", made[:8]}, []string{made, "order-1", "order-2"}},
+		{[]any{made}, []string{made}},
+		{[]any{"", "o"}, []string{made, "order-1", "order-2", "other"}},
+		{[]any{"rder"}, nil},
+	} {
+		body := object{"stele_prefix": test.prefix, "sort_by": "thread_id", "sort_order": "asc"}
+		var got []string
+		for _, th := range h.ok("POST", "/threads/search", body).json.([]any) {
+			got = append(got, th.(object)["thread_id"].(string))
+		}
+		slices.Sort(test.want)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%v: %v, want %v", test.prefix, got, test.want)
+		}
+		h.equal(h.ok("POST", "/threads/count", body), strconv.Itoa(len(test.want)))
+	}
+	h.refused(422, "POST", "/threads/search", object{"stele_prefix": "order"})
 }

@@ -34,14 +34,18 @@ func (s *Server) storedThread(info saver.ThreadInfo) thread {
 	return t
 }
 
-// withGraph is a thread with the name of the graph that made its newest checkpoint.
+// withGraph is a thread with the name of the graph that made its newest checkpoint, if that can
+// be read.
 func (s *Server) withGraph(ctx context.Context, t thread) (thread, error) {
 	if !t.Stored || t.graph() != "" {
 		return t, nil
 	}
 	head, err := s.head(ctx, t.ID)
-	if err != nil || head == nil {
+	if err != nil && !isOfThread(err) {
 		return t, err
+	}
+	if err != nil || head == nil {
+		return t, nil
 	}
 	name, _ := head.Metadata["graph_id"].(string)
 	if name == "" && head.Note != nil {

@@ -242,8 +242,44 @@ func lastEventID(r *http.Request) (after int64, live bool) {
 	return n, false
 }
 
-// wait answers with what came of a run when it has ended. The head of the answer goes out at
-// once, and line breaks after it keep the connection: JSON allows them.
+// headWait is how long the head of an answer waits for the rest, so that a quick run is answered
+// with one write.
+const headWait = 5 * time.Millisecond
+
+// ended waits until a run has ended. It calls head if that takes longer than headWait, and then
+// beat from time to time. Its errors are those of follow.
+func (c *call) ended(id string, changed <-chan struct{}, head, beat func() error) (runs.Run, error) {
+	first := time.NewTimer(headWait)
+	defer first.Stop()
+	heart := time.NewTicker(c.cfg.Heartbeat)
+	defer heart.Stop()
+	poll := time.NewTicker(watchPoll)
+	defer poll.Stop()
+	for {
+		r, err := c.cfg.Queue.Get(c.ctx, id)
+		if err != nil || r.Status.Ended() {
+			return r, err
+		}
+		select {
+		case <-changed:
+		case <-poll.C:
+		case <-first.C:
+			err = head()
+		case <-heart.C:
+			err = beat()
+		case <-c.ctx.Done():
+			err = context.Cause(c.ctx)
+		case <-c.done:
+			err = http.ErrServerClosed
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+}
+
+// wait answers with what came of a run when it has ended. The head of the answer goes out soon, and
+// line breaks after it keep the connection: JSON allows them.
 func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error)) error {
 	h := c.w.Header()
 	h.Set("Location", place(r, false)+"/join")
@@ -251,10 +287,11 @@ func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error))
 	h.Set("Content-Type", "application/json")
 	c.w.WriteHeader(http.StatusOK)
 	out := c.output()
-	if err := out.write(nil); err != nil {
-		return nil
-	}
-	end, err := c.follow(r.ID, 1<<62, func([]runs.Event) error { return nil }, func() error { return out.write([]byte("\n")) })
+	// As long as somebody watches a run, a queue may have its events in memory: they are asked for
+	// what came of it.
+	changed, stop := c.cfg.Queue.Watch(r.ID)
+	defer stop()
+	end, err := c.ended(r.ID, changed, func() error { return out.write(nil) }, func() error { return out.write([]byte("\n")) })
 	if err != nil {
 		if cancel && !end.Status.Ended() && c.ctx.Err() != nil {
 			if _, err := c.cfg.Queue.Cancel(context.WithoutCancel(c.ctx), r.ID, runs.Interrupt); err != nil {
@@ -268,7 +305,10 @@ func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error))
 		c.cfg.Logger.Error("read what came of a run", "run", r.ID, "error", err)
 		came = map[string]any{pregelError: pregeljson.Failure{Error: "InternalServerError", Message: "Internal Server Error"}}
 	}
-	text, err := encode(came)
+	text, compact := came.(json.RawMessage)
+	if !compact {
+		text, err = encode(came)
+	}
 	if err == nil {
 		_ = out.write(text) // the client may be gone
 	}
@@ -288,27 +328,8 @@ func (s *Server) outcome(ctx context.Context, r runs.Run) (any, error) {
 		f, err := s.failureOfRun(ctx, r)
 		return map[string]any{pregelError: f}, err
 	}
-	var last json.RawMessage
 	if r.Status == runs.Success && slices.Contains(r.Modes, pregel.ModeValues) {
-		asks := false
-		err := s.eachEvent(ctx, r.ID, func(ev runs.Event) error {
-			if ev.Kind != runs.Kind(pregel.ModeValues) || len(ev.Namespace) > 0 {
-				return nil
-			}
-			data, err := ev.JSON(s.cfg.Queue.Serializer())
-			if err != nil {
-				return err
-			}
-			question := false
-			if r.Waiting {
-				var values map[string]json.RawMessage
-				question = json.Unmarshal(data, &values) == nil && values[pregel.KeyInterrupt] != nil
-			}
-			if question || !asks {
-				last, asks = data, question
-			}
-			return nil
-		})
+		last, err := s.lastValues(ctx, r)
 		if err != nil || last != nil {
 			return last, err
 		}
@@ -333,6 +354,41 @@ func (s *Server) outcome(ctx context.Context, r runs.Run) (any, error) {
 		values[pregel.KeyInterrupt] = shown.Interrupts
 	}
 	return values, nil
+}
+
+// lastValues are the values that a run has streamed last, of one that waits those with its last
+// question; nil if there are none.
+func (s *Server) lastValues(ctx context.Context, r runs.Run) (last json.RawMessage, err error) {
+	var values []runs.Event
+	err = s.eachEvent(ctx, r.ID, func(ev runs.Event) error {
+		if ev.Kind == runs.Kind(pregel.ModeValues) && len(ev.Namespace) == 0 {
+			if !r.Waiting {
+				values = values[:0]
+			}
+			values = append(values, ev)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, ev := range slices.Backward(values) {
+		data, err := ev.JSON(s.cfg.Queue.Serializer())
+		if err != nil {
+			return nil, err
+		}
+		if last == nil {
+			last = data
+		}
+		var question map[string]json.RawMessage
+		if !r.Waiting {
+			break
+		}
+		if json.Unmarshal(data, &question) == nil && question[pregel.KeyInterrupt] != nil {
+			return data, nil
+		}
+	}
+	return last, nil
 }
 
 // eachEvent calls f with the stored events of a run.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,8 @@ type thread struct {
 	Temporary bool `json:"temporary,omitempty"`
 	// Stored: the server has no record of it; a program beside it made it.
 	Stored bool `json:"-"`
+	// fresh: the request at hand makes it for its run, and nobody else knows its id.
+	fresh bool
 }
 
 // ttl is how long a thread lives after its last change.
@@ -72,7 +75,7 @@ const (
 type standing struct {
 	status string
 	error  any
-	state  *pregel.StateSnapshot // nil if there is no graph
+	state  *pregel.StateSnapshot // nil if there is no graph, or if it cannot be read
 	at     time.Time             // of the last change
 	saved  time.Time             // of the newest checkpoint; that of the thread if there is none
 	ran    bool                  // there is a checkpoint, or a run has ended
@@ -88,7 +91,22 @@ func (s *Server) isBusy(ctx context.Context, id string) (bool, error) {
 	return false, nil
 }
 
-// standing computes how far a thread is.
+// unreadable tells the operator that the state of a thread cannot be read, and returns what its
+// clients are told. It is an error of that thread alone, or of a server without its graph: lists
+// show the thread with it.
+func (s *Server) unreadable(id string, err error) pregeljson.Failure {
+	s.cfg.Logger.Error("the state of a thread cannot be read", "thread", id, "error", err)
+	return pregeljson.Failure{Error: "UnreadableState", Message: "The state of the thread cannot be read: " + err.Error()}
+}
+
+// isOfThread reports whether an error of reading a thread's state is about what is stored of it,
+// and not about the store or the request.
+func isOfThread(err error) bool {
+	f, _ := failureOf(err)
+	return f.status != http.StatusServiceUnavailable && f.status != http.StatusInsufficientStorage
+}
+
+// standing computes how far a thread is. If its state cannot be read, its status is error.
 func (s *Server) standing(ctx context.Context, t thread) (at standing, err error) {
 	at = standing{status: idle, at: t.Updated, saved: t.Created}
 	isBusy, err := s.isBusy(ctx, t.ID)
@@ -96,9 +114,14 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 		return at, err
 	}
 	if t.graph() != "" || t.Stored {
-		if at.state, err = s.snapshot(ctx, t, pregel.Thread(t.ID), false); err != nil {
+		if at.state, err = s.snapshot(ctx, t, pregel.Thread(t.ID), false); err != nil && !isOfThread(err) {
 			return at, err
 		}
+	}
+	switch {
+	case err != nil:
+		at.state, at.status, at.error, at.ran = nil, failed, s.unreadable(t.ID, err), true
+	case at.state != nil:
 		if made, err := time.Parse(time.RFC3339Nano, at.state.CreatedAt); err == nil {
 			at.saved, at.ran = made, true
 		}
@@ -162,19 +185,20 @@ var cancelled = pregeljson.Failure{Error: "UserInterrupt", Message: "interrupt r
 var rolledBack = pregeljson.Failure{Error: "UserRollback", Message: "rollback requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
 
 // shown is a thread as clients see it.
-func (s *Server) shown(t thread, at standing) (map[string]any, error) {
+func (s *Server) shown(t thread, at standing) map[string]any {
 	m := map[string]any{"thread_id": t.ID, "created_at": stamped(t.Created), "updated_at": stamped(at.at), "state_updated_at": stamped(at.saved),
 		"metadata": merged(t.Metadata, nil), "status": at.status, "config": merged(t.Config, nil), "values": nil}
 	if !at.ran {
-		return m, nil
+		return m
 	}
 	m["error"] = at.error
 	if at.state == nil || at.state.CreatedAt == "" {
-		return m, nil
+		return m
 	}
 	st, err := pregeljson.State(at.state)
 	if err != nil {
-		return nil, err
+		m["error"] = s.unreadable(t.ID, err)
+		return m
 	}
 	asked := map[string][]any{}
 	for _, task := range st.Tasks {
@@ -183,7 +207,7 @@ func (s *Server) shown(t thread, at standing) (map[string]any, error) {
 		}
 	}
 	m["values"], m["interrupts"] = st.Values, asked
-	return m, nil
+	return m
 }
 
 // show answers with a thread.
@@ -192,10 +216,7 @@ func (c *call) show(t thread) error {
 	if err != nil {
 		return err
 	}
-	m, err := c.Server.shown(t, at)
-	if err != nil {
-		return err
-	}
+	m := c.Server.shown(t, at)
 	if strings.Contains(c.query("include"), "stele_status") {
 		m["stele_status"] = at.stele()
 	}
@@ -265,7 +286,7 @@ func createThread(c *call) error {
 		return cmp.Or(err, fail(409, "Thread with ID %s already exists", t.ID))
 	}
 	t.TTL = ttlOf(c.body["ttl"])
-	if err := c.keep(t); err != nil {
+	if err := c.keep(c.ctx, t); err != nil {
 		return err
 	}
 	if steps, _ := c.in.(map[string]any)["supersteps"].([]any); len(steps) > 0 {
@@ -277,11 +298,11 @@ func createThread(c *call) error {
 }
 
 // keep stores a thread, and when it expires.
-func (c *call) keep(t thread) error {
-	if err := c.threads.put(c.ctx, t.ID, t); err != nil || t.TTL == nil {
+func (c *call) keep(ctx context.Context, t thread) error {
+	if err := c.threads.put(ctx, t.ID, t); err != nil || t.TTL == nil {
 		return err
 	}
-	return c.later(c.ctx, after{Kind: afterTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())})
+	return c.later(ctx, after{Kind: afterTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())})
 }
 
 // fill gives a new thread the state that supersteps of updates make.
@@ -339,7 +360,7 @@ func patchThread(c *call) error {
 		t.TTL = ttlOf(given)
 	}
 	t.Updated = now()
-	if err := c.keep(t); err != nil {
+	if err := c.keep(c.ctx, t); err != nil {
 		return err
 	}
 	if c.r.Header.Get("Prefer") == "return=minimal" {
@@ -504,13 +525,16 @@ var threadOrder = sorting[foundThread]{
 // depends on it.
 func (c *call) findThreads() (found []foundThread, complete bool, err error) {
 	ids, metadata, values, status := c.body.texts("ids"), c.body.object("metadata"), c.body.object("values"), c.body.text("status")
-	stele := c.body.text("stele_status")
+	stele, prefixes := c.body.text("stele_status"), c.body.texts("stele_prefix")
 	if stele == anyStatus {
 		stele = ""
 	}
 	complete = values != nil || status != "" || stele != "" || slices.Contains([]string{"status", "updated_at", "state_updated_at"}, c.body.text("sort_by"))
+	begins := func(id string) bool {
+		return len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(id, p) })
+	}
 	consider := func(t thread) error {
-		if t.Temporary || !c.grant.admits(t.Metadata) || metadata != nil && !contains(t.Metadata, metadata) {
+		if t.Temporary || !begins(t.ID) || !c.grant.admits(t.Metadata) || metadata != nil && !contains(t.Metadata, metadata) {
 			return nil
 		}
 		if t, err = c.withGraph(c.ctx, t); err != nil {
@@ -525,9 +549,8 @@ func (c *call) findThreads() (found []foundThread, complete bool, err error) {
 				return nil
 			}
 			if values != nil {
-				have, err := valuesOf(f.at.state)
-				if err != nil || !contains(have, values) {
-					return err
+				if have, err := valuesOf(f.at.state); err != nil || !contains(have, values) { // also if they cannot be shown
+					return nil
 				}
 			}
 		}
@@ -555,9 +578,16 @@ func (c *call) findThreads() (found []foundThread, complete bool, err error) {
 				return nil, false, err
 			}
 		}
-		if c.grant.Filter == nil {
-			for info, err := range c.manager.Threads(c.ctx, saver.ThreadQuery{}) {
+		if len(prefixes) == 0 {
+			prefixes = []string{""}
+		}
+		for _, p := range prefixes {
+			if c.grant.Filter != nil {
+				break
+			}
+			for info, err := range c.manager.Threads(c.ctx, saver.ThreadQuery{Prefix: p}) {
 				if err == nil && !known[info.ThreadID] {
+					known[info.ThreadID] = true
 					err = consider(c.storedThread(info))
 				}
 				if err != nil {
@@ -590,13 +620,10 @@ func searchThreads(c *call) error {
 				return err
 			}
 		}
-		m, err := c.Server.shown(f.thread, f.at)
-		if err != nil {
-			return err
-		}
+		m := c.Server.shown(f.thread, f.at)
 		if paths := c.body.object("extract"); len(paths) > 0 {
-			if m["extracted"], err = extracted(m, paths); err != nil {
-				return err
+			if m["extracted"], err = extracted(m, paths); err != nil { // too deep with the thread around it
+				m["error"] = c.unreadable(f.ID, err)
 			}
 		}
 		if c.body["stele_status"] != nil {

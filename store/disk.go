@@ -120,7 +120,7 @@ func decodeValue(codec serde.Serializer, typed serde.Typed) (map[string]any, err
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("store item is a %T, not a map of strings: %w", v, saver.ErrCorrupt)
+		return nil, fmt.Errorf("store item: want a map of strings, got %T: %w", v, saver.ErrCorrupt)
 	}
 	return m, nil
 }
@@ -130,8 +130,10 @@ func (d *durable) commit(ctx context.Context, changes []change) error {
 	if err != nil {
 		return err
 	}
-	return d.e.CommitWith(ctx, engine.CommitOptions{Size: part.Size, Urgent: part.Urgent}, part.Partitions, part.Do)
+	return d.e.CommitWith(ctx, engine.CommitOptions{Size: part.Size, Urgent: part.Urgent, Deferred: saver.SyncDeferred(ctx)}, part.Partitions, part.Do)
 }
+
+func (d *durable) sync(ctx context.Context) error { return d.e.Sync(ctx) }
 
 // part makes changes ready to be committed, alone or with others.
 func (d *durable) part(changes []change) (engine.Change, error) {

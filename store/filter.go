@@ -125,7 +125,7 @@ func compileOps(at string, m map[string]any, depth int) (test, error) {
 				return test{}, err
 			}
 			if x.scalar.kind == scalarNone || x.scalar.kind == scalarNil {
-				return test{}, invalidf(at+"."+op, "a %T has no order; use a number, a string, a bool or a time", m[op])
+				return test{}, invalidf(at+"."+op, "%T has no order; use a number, a string, a bool or a time", m[op])
 			}
 		default:
 			return test{}, invalidf(at, "operator %q is unknown; use %s", op, strings.Join([]string{opEq, opNe, opGt, opGte, opLt, opLte}, ", "))
@@ -142,7 +142,7 @@ func checkOperand(at string, v any) error {
 	}
 	switch reflect.ValueOf(v).Kind() {
 	case reflect.Func, reflect.Chan, reflect.UnsafePointer, reflect.Complex64, reflect.Complex128:
-		return invalidf(at, "a %T cannot be compared; use plain data", v)
+		return invalidf(at, "%T cannot be compared; use plain data", v)
 	}
 	return nil
 }

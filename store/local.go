@@ -144,6 +144,22 @@ func (s *Local) Close() error {
 	return nil
 }
 
+// Sync makes durable what was stored with a context of saver.DeferSync: such calls return when
+// what they store survives the death of the process, but not yet a power failure.
+func (s *Local) Sync(ctx context.Context) error { return s.back.sync(ctx) }
+
+// SharesLog reports whether x, a *disk.Saver or a *Local, stores in the same log. Then what one of
+// them has stored is durable when a later call of the other one is.
+func (s *Local) SharesLog(x any) bool {
+	switch x := x.(type) {
+	case *disk.Saver:
+		return s.disk != nil && s.disk.e == diskhook.Engine(x)
+	case *Local:
+		return s.disk != nil && x.disk != nil && s.disk.e == x.disk.e
+	}
+	return false
+}
+
 // Sweep implements Sweeper.
 func (s *Local) Sweep(ctx context.Context) (int, error) {
 	if err := ctx.Err(); err != nil {
@@ -267,7 +283,7 @@ func (b *batch) check(ctx context.Context) error {
 				return err
 			}
 		default:
-			return invalidf("ops", "operation %d is a %T", i, op)
+			return invalidf("ops", "operation %d has type %T", i, op)
 		}
 		b.reads++
 	}

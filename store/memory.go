@@ -69,6 +69,8 @@ func (m *memory) unshare() {
 	}
 }
 
+func (m *memory) sync(ctx context.Context) error { return ctx.Err() }
+
 func (m *memory) commit(ctx context.Context, changes []change) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -310,7 +310,7 @@ func messagesOf(state any, key string) (list []message.Message, isList bool, err
 	default:
 		var ok bool
 		if v, ok = fieldOf(reflect.ValueOf(state), key); !ok {
-			return nil, false, fmt.Errorf("%w: a %T has no %q", ErrNoMessage, state, key)
+			return nil, false, fmt.Errorf("%w: %T has no %q", ErrNoMessage, state, key)
 		}
 	}
 	list, err = message.FromList(v)

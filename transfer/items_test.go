@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +148,42 @@ func TestItemsRefused(t *testing.T) {
 	}
 	if _, err := transfer.CopyItems(t.Context(), transfer.FromStore(src), &narrow{newItems(t), "8"}, nil, o); !errors.Is(err, transfer.ErrNotEqual) {
 		t.Errorf("a store that loses an item: %v", err)
+	}
+}
+
+// weighed notes how many bytes of values it is given and asked for in one call.
+type weighed struct {
+	*store.Local
+	given, asked []int
+	size         int // of a value
+}
+
+func (w *weighed) Restore(ctx context.Context, items ...store.Item) error {
+	w.given = append(w.given, len(items)*w.size)
+	return w.Local.Restore(ctx, items...)
+}
+
+func (w *weighed) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, error) {
+	w.asked = append(w.asked, len(ops)*w.size)
+	return w.Local.Batch(ctx, ops...)
+}
+
+// TestItemsBounded: no batch holds many more bytes than 8 MiB, however large items are.
+func TestItemsBounded(t *testing.T) {
+	src, dst := newItems(t), &weighed{Local: newItems(t), size: 1 << 20}
+	big := strings.Repeat("x", dst.size)
+	const count = 30
+	for i := range count {
+		if err := src.Put(t.Context(), below("big"), fmt.Sprint("k", i), map[string]any{"text": big}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rep, err := transfer.CopyItems(t.Context(), transfer.FromStore(src), dst, nil, transfer.Options{})
+	if err != nil || rep.Items != count || rep.Verified != count {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	if most := slices.Max(slices.Concat(dst.given, dst.asked)); most > 9<<20 {
+		t.Errorf("%d bytes at once; given %d, asked for %d", most, dst.given, dst.asked)
 	}
 }
 

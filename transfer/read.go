@@ -55,6 +55,18 @@ var (
 // ErrTruncated if the file is not whole.
 func FromNDJSON(open func() (io.ReadCloser, error)) *NDJSON { return &NDJSON{open, MaxLine} }
 
+// Check reads the beginning of the file. It returns ErrFormat if that is no NDJSON that this
+// release reads.
+func (s *NDJSON) Check() error {
+	f, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer f.Close() // only read from
+	_, err = s.begin(f)
+	return err
+}
+
 // Tuples implements Source.
 func (s *NDJSON) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tuple, error] {
 	return func(yield func(*Tuple, error) bool) {
@@ -116,6 +128,19 @@ func (s *Selection) has(threadID string) bool {
 // errStopped: who takes the tuples wants no more.
 var errStopped = errors.New("stopped")
 
+// begin reads the header, and returns what reads the lines behind it.
+func (s *NDJSON) begin(f io.Reader) (*lineReader, error) {
+	r := &lineReader{r: bufio.NewReaderSize(f, 64<<10), max: s.maxLine}
+	line, err := r.next()
+	if err != nil && !errors.Is(err, errLongLine) {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("it is empty")
+		}
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return r, readHeader(line)
+}
+
 // each calls do for every checkpoint and item of the file, or with a Rejected.
 func (s *NDJSON) each(ctx context.Context, do func(decoded, error) bool) error {
 	f, err := s.open()
@@ -123,15 +148,8 @@ func (s *NDJSON) each(ctx context.Context, do func(decoded, error) bool) error {
 		return err
 	}
 	defer f.Close() // only read from
-	r := &lineReader{r: bufio.NewReaderSize(f, 64<<10), max: s.maxLine}
-	line, err := r.next()
-	if err != nil && !errors.Is(err, errLongLine) {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("it is empty")
-		}
-		return fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	if err := readHeader(line); err != nil {
+	r, err := s.begin(f)
+	if err != nil {
 		return err
 	}
 	lines := 0

@@ -25,7 +25,8 @@ func Write(ctx context.Context, src Source, w io.Writer, o Options) (Report, err
 
 // WriteFile is Write to a file that must not exist, unless o.Replace is set. It writes
 // path.part, reads it back, makes it durable and then gives it its name: a file of that name
-// is whole. A call that was killed leaves path.part, which the next call begins anew.
+// is whole. A call that was killed leaves path.part, which the next call begins anew; so does one
+// that reads back something else than it wrote.
 func WriteFile(ctx context.Context, src Source, path string, o Options) (Report, error) {
 	if _, err := os.Lstat(path); !o.Replace && !errors.Is(err, fs.ErrNotExist) {
 		return Report{}, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
@@ -41,7 +42,7 @@ func WriteFile(ctx context.Context, src Source, path string, o Options) (Report,
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return x.rep, err
+		return x.rep, errors.Join(err, os.Remove(part))
 	}
 	if err := x.verify(ctx, part); err != nil {
 		return x.rep, err

@@ -160,7 +160,7 @@ func DecodeWelcome(b []byte) (w Welcome, err error) {
 }
 
 // Threads are the parameters of methods about threads, runs or one of them: delete_thread
-// (Thread), copy_thread (Thread, To), delete_for_runs (Runs), prune (Threads, Strategy),
+// (Thread), copy_thread (Thread, To), delete_for_runs (Runs, Thread, Epoch), prune (Threads, Strategy),
 // set_ttl (Thread, TTL), sweep (none), erase (Threads), own (Thread, Wait), release (Lease),
 // and of those without any.
 type Threads struct {
@@ -171,6 +171,7 @@ type Threads struct {
 	TTL           time.Duration
 	Wait          bool
 	Lease         int64
+	Epoch         int64
 }
 
 // AppendTo appends the parameters.
@@ -184,13 +185,14 @@ func (t *Threads) AppendTo(b []byte) []byte {
 	f.seconds("ttl", t.TTL)
 	f.boolean("wait", t.Wait)
 	f.number("lease", t.Lease)
+	f.number("epoch", t.Epoch)
 	t.named.appendTo(&f)
 	return f.end()
 }
 
 // threadFields are the fields that each of the methods of Threads has.
 var threadFields = map[string][]string{
-	"delete_thread": {"thread"}, "copy_thread": {"thread", "to"}, "delete_for_runs": {"runs"}, "prune": {"threads", "strategy"},
+	"delete_thread": {"thread"}, "copy_thread": {"thread", "to"}, "delete_for_runs": {"runs", "thread", "epoch"}, "prune": {"threads", "strategy"},
 	"set_ttl": {"thread", "ttl"}, "sweep": {}, "erase": {"threads"}, "own": {"thread", "wait"}, "release": {"lease"}, "sync": {}, "stats": {}, "ping": {},
 }
 
@@ -226,6 +228,8 @@ func DecodeThreads(method string, b []byte) (t Threads, err error) {
 			t.Wait = r.boolean()
 		case "lease":
 			t.Lease = r.integer()
+		case "epoch":
+			t.Epoch = r.integer()
 		}
 		return true
 	})

@@ -286,7 +286,7 @@ func (r *reader) plain() map[string]any {
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		r.fail(malformed("plain data is a %T, not a map of texts", v))
+		r.fail(malformed("plain data: want a map of texts, got %T", v))
 	}
 	return m
 }

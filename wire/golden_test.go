@@ -174,12 +174,12 @@ func messages(t testing.TB) map[string][]byte {
 		}
 		out["request "+method] = p.AppendTo(nil)
 	}
-	whole := Threads{Thread: "t", To: "u", Threads: []string{"t"}, Runs: []string{"r"}, Strategy: saver.KeepLatest, TTL: time.Minute, Wait: true, Lease: 3}
+	whole := Threads{Thread: "t", To: "u", Threads: []string{"t"}, Runs: []string{"r"}, Strategy: saver.KeepLatest, TTL: time.Minute, Wait: true, Lease: 3, Epoch: 9}
 	for method, fields := range threadFields {
 		p := Threads{}
 		for field, set := range map[string]func(){
 			"thread": func() { p.Thread = whole.Thread }, "to": func() { p.To = whole.To }, "threads": func() { p.Threads = whole.Threads }, "runs": func() { p.Runs = whole.Runs },
-			"strategy": func() { p.Strategy = whole.Strategy }, "ttl": func() { p.TTL = whole.TTL }, "wait": func() { p.Wait = true }, "lease": func() { p.Lease = whole.Lease },
+			"strategy": func() { p.Strategy = whole.Strategy }, "ttl": func() { p.TTL = whole.TTL }, "wait": func() { p.Wait = true }, "lease": func() { p.Lease = whole.Lease }, "epoch": func() { p.Epoch = whole.Epoch },
 		} {
 			if slices.Contains(fields, field) {
 				set()

@@ -242,6 +242,50 @@ class Trace:
         return v
 
 
+class Supersteps:
+    """The events of a run. Tasks of one superstep run side by side, so their events have no order: between
+    two events of mode values that ask nothing they are sorted. A message is shown once, whether it comes whole or in chunks."""
+
+    def __init__(self, trace):
+        self.trace, self.all, self.values, self.heard = trace, [[]], {}, {}
+
+    def add(self, mode, event):
+        show = lambda v: self.trace.show(v, ids=False)
+        if mode == "values":
+            out = dict(event)
+            asked = out.pop("__interrupt__", ())
+            if out:
+                self.values = out
+            values = ["values", show(out), [show(i.value) for i in asked]]
+            if asked:  # other tasks may still be at work
+                self.all[-1].append(values)
+            else:
+                self.all += [[values], []]
+        elif mode == "updates":
+            for node, update in event.items():
+                asked = node == "__interrupt__"
+                self.all[-1].append(["updates", node, [show(i.value) for i in update] if asked else show(update)])
+        elif mode == "messages":
+            message, where = event
+            at = [where["langgraph_node"], where["langgraph_step"], list(where["langgraph_path"])]
+            if message.id in self.heard:
+                self.heard[message.id][2] += message.text
+                return
+            self.heard[message.id] = ["messages", at, message.text]
+            self.all[-1].append(self.heard[message.id])
+        elif "triggers" in event:
+            self.all[-1].append(["task", event["name"], show(event["input"]), list(event["triggers"])])
+        else:
+            self.all[-1].append(["ended", event["name"], bool(event["error"]), show(event["result"]), [show(i["value"]) for i in event["interrupts"]]])
+
+    def failed(self):
+        # Which other tasks of the superstep were heard of before the failure is chance.
+        self.all[-1] = [e for e in self.all[-1] if e[0] == "task" or e[0] == "ended" and e[2]]
+
+    def shown(self):
+        return [sorted(some, key=json.dumps) for some in self.all if some]
+
+
 class Extra(mw.AgentState):
     topic: str
 
@@ -264,12 +308,16 @@ def run(s):
             what = None
         else:
             what = {"messages": [HumanMessage(r["say"], id=r["id"])], **r.get("state", {})}
+        supersteps = Supersteps(trace)
         try:
-            out = g.invoke(what, config, durability="sync")
-            out.pop("__interrupt__", None)
+            for mode, event in g.stream(what, config, durability="sync", stream_mode=["values", "updates", "messages", "tasks"]):
+                supersteps.add(mode, event)
+            out = supersteps.values
             outcomes.append({"keys": sorted(out), "texts": [m.text for m in out["messages"]]})
         except Exception as e:
+            supersteps.failed()
             outcomes.append({"error": type(e).__name__})
+        outcomes[-1]["events"] = supersteps.shown()
     # Messages are numbered as they come into the state. Whether one that is written has an id
     # already depends, in LangGraph, on which of two threads is first.
     history = [(h, saver.get_tuple(h.config)) for h in reversed(list(g.get_state_history(config)))]

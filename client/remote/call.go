@@ -1,20 +1,26 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/stele-go/stele/client"
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 )
 
 // CallOptions say how a task runs a remote graph. The zero value is a good default.
 type CallOptions struct {
 	// Thread names the thread of the server that a task works on, by a UUID. With nil each task
 	// has a thread of its own, so that each call begins with an empty state. Tasks that share a
-	// thread find what earlier ones left there; no two of them should run at a time.
+	// thread find what earlier ones left there; no two of them should run at a time. Threads stay
+	// on the server until somebody deletes them, or its retention does. Python's RemoteGraph
+	// leaves one for each thread here, with the same id: that is TaskInfo.ThreadID.
 	Thread func(task pregel.TaskInfo) string
 	// Run are options of the remote runs, as Invoke takes them. Configurable is merged over
 	// that of the task, which is passed on.
@@ -22,9 +28,48 @@ type CallOptions struct {
 }
 
 // Node is Call as the body of a node: the node's input is the remote graph's, and the values
-// that it ends with are the node's update.
+// that it ends with are the node's update. Those are all values of its state, also what it was
+// given. So a list that is appended to, here and there, comes twice, as with Python's
+// RemoteGraph. The function Call is for a node that says what it sends and what it writes.
 func (g *Graph) Node(o CallOptions) pregel.Func {
 	return func(ctx context.Context, input any) (any, error) { return g.Call(ctx, input, o) }
+}
+
+// Call runs a remote graph as a part of the running task, and returns its values as an Out:
+// a struct, or what else channel.Convert makes of a map. It is the method Graph.Call for a node
+// that is a function of its own.
+//
+//	b.Node("research", func(ctx context.Context, s *State) (graph.Update, error) {
+//		found, err := remote.Call[State](ctx, g, State{Notes: s.Notes}, remote.CallOptions{})
+//		if err != nil {
+//			return nil, err
+//		}
+//		return graph.Write(&s.Notes, found.Notes[len(s.Notes):]), nil // what is new
+//	})
+//
+// If the remote graph gives a command to the graph around it, the error is a *CommandError.
+func Call[Out, In any](ctx context.Context, g *Graph, input In, o CallOptions) (out Out, err error) {
+	v, err := g.Call(ctx, input, o)
+	if err != nil {
+		return out, err
+	}
+	if cmd, ok := v.(pregel.Command); ok {
+		return out, &CommandError{Command: cmd}
+	}
+	out, err = channel.Convert[Out](v)
+	if err != nil {
+		return out, fmt.Errorf("remote: the values of %q: %w", g.assistant, err)
+	}
+	return out, nil
+}
+
+// CommandError: a remote graph ended with a Command for the graph around it instead of values. A
+// node of an untyped graph may return the Command.
+type CommandError struct{ Command pregel.Command }
+
+// Error says what came instead of values.
+func (e *CommandError) Error() string {
+	return "remote: the graph gave a command to the graph around it"
 }
 
 // Call runs the remote graph as a part of the running task, and returns the values that it ends
@@ -32,10 +77,12 @@ func (g *Graph) Node(o CallOptions) pregel.Func {
 // the task: it may be a question, which is asked here as it was asked there.
 //
 // What a remote run came to is stored as the result of a called function (pregel.TaskFunc). So
-// a task that runs again passes answers on to where they are waited for. Each remote run has
-// the task's idempotency key: a task that runs again without a result finds the run that it
-// made, waits for it, and resumes it if it failed or was cancelled. Without a saver here there
-// is no key, nothing is found again, and questions cannot be answered.
+// a task that runs again passes answers on to where they are waited for, each by a run of its
+// own. An answer that the remote graph refuses is a *pregel.AnswerError here too, and the
+// question waits for another. Each remote run has the task's idempotency key: a task that runs
+// again without a result finds the run that it made, waits for it, and resumes it if it failed or
+// was cancelled. Without a saver here there is no key, nothing is found again, and questions
+// cannot be answered.
 //
 // What the remote graph emits in modes custom and messages is emitted by the task.
 func (g *Graph) Call(ctx context.Context, input any, o CallOptions) (any, error) {
@@ -59,16 +106,12 @@ func (g *Graph) Call(ctx context.Context, input any, o CallOptions) (any, error)
 	maps.Copy(run.Configurable, o.Run.Configurable)
 	run.Modes, run.Subgraphs = []pregel.Mode{pregel.ModeValues, pregel.ModeCustom, pregel.ModeMessages}, false
 
-	next := input
-	for n := 0; ; n++ {
-		mark := ""
-		if key != "" {
-			mark = key + "/" + strconv.Itoa(n)
-		}
-		round := pregel.NewTask(g.assistant, func(inner context.Context, _ int) (map[string]any, error) {
-			return g.round(inner, ctx, at, next, run, mark)
-		})
-		out, err := round.Call(ctx, n)
+	c := &calling{g: g, at: at, run: run, key: key, caller: ctx}
+	first := pregel.NewTask(g.assistant, func(inner context.Context, _ int) (map[string]any, error) {
+		return c.round(inner, input, "0")
+	})
+	out, err := first.Call(ctx, 0)
+	for n := 1; ; n++ {
 		if err != nil {
 			return nil, err
 		}
@@ -79,55 +122,110 @@ func (g *Graph) Call(ctx context.Context, input any, o CallOptions) (any, error)
 		if len(waiting) == 0 {
 			return out["values"], nil
 		}
-		answers, err := askAll(ctx, waiting)
-		if err != nil {
-			return nil, err
-		}
-		next = pregel.Command{Resume: answers}
+		out, err = c.askAll(n, waiting)
 	}
 }
 
-// askAll asks the questions of a remote graph, all at once, and returns the answers by their
-// ids there.
-func askAll(ctx context.Context, waiting []any) (map[string]any, error) {
-	asking := pregel.NewTask("question", func(ctx context.Context, q map[string]any) (any, error) {
-		var o pregel.AskOptions
-		o.ResponseSchema, _ = q["response_schema"].(map[string]any)
-		return pregel.Ask(ctx, q["value"], o)
-	})
-	asked := make([]pregel.Future[any], len(waiting))
+// calling is a call under way. Its remote runs are rounds: the first brings the input, and each
+// answer is one of its own.
+//
+// An answer is recorded here when the remote graph has taken it. So the task that asks passes it
+// on while it is checked (pregel.AskOptions.Check). If the run fails, and the question still
+// waits there, the answer is refused here as well, and the question waits for another.
+type calling struct {
+	g      *Graph
+	at     pregel.Address
+	run    pregel.RunOptions
+	key    string
+	caller context.Context // of the task that calls
+	last   map[string]any  // what the last round came to; nil if none was made since the task began
+}
+
+// askAll asks the n-th questions of a remote graph, all at once, and passes each answer on. It
+// returns what the remote graph came to when it has them all.
+func (c *calling) askAll(n int, waiting []any) (out map[string]any, err error) {
+	open := &pregel.InterruptError{}
+	var refused error
 	for i, q := range waiting {
 		m, _ := q.(map[string]any)
-		asked[i] = asking.Start(ctx, m)
-	}
-	answers, open := map[string]any{}, &pregel.InterruptError{}
-	for i, q := range waiting {
-		m, _ := q.(map[string]any)
-		id, _ := m["id"].(string)
-		answer, err := asked[i].Get(ctx)
+		mark := strconv.Itoa(n) + "." + strconv.Itoa(i)
+		// One after the other: two runs on a thread would be in each other's way.
+		said, err := pregel.NewTask("question", func(ctx context.Context, q map[string]any) (map[string]any, error) {
+			return c.ask(ctx, q, mark)
+		}).Call(c.caller, m)
 		var waits *pregel.InterruptError
+		var wrong *pregel.AnswerError
 		switch {
 		case errors.As(err, &waits):
 			open.Interrupts = append(open.Interrupts, waits.Interrupts...)
+		case errors.As(err, &wrong): // the other answers are passed on all the same
+			refused = cmp.Or(refused, err)
 		case err != nil:
 			return nil, err
+		case said["command"] != nil || len(waiting) == 1:
+			out = said
 		}
-		answers[id] = answer
 	}
-	if len(open.Interrupts) > 0 {
+	switch {
+	case refused != nil:
+		return nil, refused
+	case len(open.Interrupts) > 0:
 		return nil, open
+	case out != nil:
+		return out, nil
 	}
-	return answers, nil
+	// The last answer may not be that of the last question. When the task runs again, that is not
+	// known, so it is stored.
+	return pregel.NewTask(c.g.assistant, func(ctx context.Context, _ int) (map[string]any, error) {
+		if c.last != nil {
+			return c.last, nil
+		}
+		s, err := c.g.GetState(ctx, c.at)
+		if err != nil {
+			return nil, err
+		}
+		return outcome(&pregel.Result{Value: s.Values, Interrupts: s.Interrupts}), nil
+	}).Call(c.caller, n)
+}
+
+// ask asks a question of a remote graph, and returns what its run with the answer came to.
+func (c *calling) ask(ctx context.Context, q map[string]any, mark string) (out map[string]any, failed error) {
+	var o pregel.AskOptions
+	o.ResponseSchema, _ = q["response_schema"].(map[string]any)
+	id, _ := q["id"].(string)
+	o.Check = func(answer any) error {
+		out, failed = c.round(ctx, pregel.Command{Resume: map[string]any{id: answer}}, mark)
+		c.last = out
+		if failed != nil && c.at.ThreadID != "" && errors.Is(failed, client.ErrRunFailed) {
+			if s, err := c.g.GetState(ctx, c.at); err == nil && asks(s, id) {
+				return failed
+			}
+		}
+		return nil
+	}
+	if _, err := pregel.Ask(ctx, q["value"], o); err != nil {
+		return nil, err
+	}
+	return out, failed
+}
+
+// asks reports whether a question waits at a state.
+func asks(s *pregel.StateSnapshot, id string) bool {
+	return slices.ContainsFunc(s.Interrupts, func(in pregel.Interrupt) bool { return in.ID == id })
 }
 
 // labelCall names the task's key in the metadata of a remote run.
 const labelCall = "stele_call"
 
 // round is one remote run of a call: its values, questions or command, as plain data that can be
-// stored. caller is the context of the task that calls.
-func (g *Graph) round(ctx, caller context.Context, at pregel.Address, input any, o pregel.RunOptions, mark string) (map[string]any, error) {
+// stored. name tells it from the others of the call.
+func (c *calling) round(ctx context.Context, input any, name string) (map[string]any, error) {
+	g, at, o, mark := c.g, c.at, c.run, ""
+	if c.key != "" {
+		mark = c.key + "/" + name
+	}
 	if mark != "" && at.ThreadID != "" {
-		done, made, err := g.made(ctx, at, mark)
+		done, made, err := g.made(ctx, at, mark, input)
 		if err != nil {
 			return nil, err
 		}
@@ -152,13 +250,13 @@ func (g *Graph) round(ctx, caller context.Context, at pregel.Address, input any,
 			if err := decode(ev.Data, &v); err != nil {
 				return err
 			}
-			return pregel.Emit(caller, v)
+			return pregel.Emit(c.caller, v)
 		case pregel.ModeMessages:
 			m, err := messageOf(ev.Data)
 			if err != nil {
 				return err
 			}
-			return pregel.EmitMessage(caller, m.Message)
+			return pregel.EmitMessage(c.caller, m.Message)
 		}
 		return nil
 	})
@@ -181,8 +279,9 @@ func outcome(res *pregel.Result) map[string]any {
 }
 
 // made looks for a run that an earlier attempt at a call has made, and waits for it. done is
-// what it came to; made is true if there is one whose thread has something left to run.
-func (g *Graph) made(ctx context.Context, at pregel.Address, mark string) (done *pregel.Result, made bool, err error) {
+// what it came to; made is true if there is one whose thread has something left to run. If it
+// failed without taking the answer that is its input, it counts as not made.
+func (g *Graph) made(ctx context.Context, at pregel.Address, mark string, input any) (done *pregel.Result, made bool, err error) {
 	var found *client.Run
 	for r, err := range g.c.Runs.All(ctx, at.ThreadID, client.RunQuery{}) { // newest first
 		if errors.Is(err, client.ErrNotFound) {
@@ -213,6 +312,14 @@ func (g *Graph) made(ctx context.Context, at pregel.Address, mark string) (done 
 		return nil, true, err
 	}
 	failed := found.Status == client.Failed || found.Status == client.TimedOut
+	if cmd, ok := input.(pregel.Command); ok && failed {
+		answers, _ := cmd.Resume.(map[string]any)
+		for id := range answers {
+			if asks(s, id) {
+				return nil, false, nil
+			}
+		}
+	}
 	if s.Address.CheckpointID == "" { // it took nothing
 		return nil, false, nil
 	}

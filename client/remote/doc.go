@@ -21,7 +21,8 @@
 // # As a node
 //
 // Call runs a remote graph as a part of the task that calls it. Its questions become questions
-// of the task, all of them at once, and their answers are passed on. Each run is made once: a
+// of the task, all of them at once, and their answers are passed on. The question of an answer
+// that the remote graph refuses still waits. Each run is made once: a
 // task that runs again, after a crash or an interrupt, finds the run that it made, and one that
 // failed is resumed where it failed. See Graph.Call.
 package remote

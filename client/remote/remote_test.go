@@ -96,6 +96,24 @@ func TestParentCommand(t *testing.T) {
 	}
 }
 
+// A call of a function gets a command as an error.
+func TestCommandError(t *testing.T) {
+	s := &scripted{frames: frameOf("values", `{"x":"inside"}`) + frameOf("command", `{"graph":"__parent__","update":{"x":"up"},"goto":"c"}`)}
+	there := serve(t, s)
+	b := graph.New(graph.Key("x", nil))
+	b.Node("a", func(ctx context.Context, _ any) (any, error) {
+		return Call[map[string]any](ctx, there, map[string]any{"x": "in"}, CallOptions{})
+	}).Edge(graph.Start, "a")
+	g, err := b.Compile(graph.Options{Saver: memory.New(memory.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gave *CommandError
+	if _, err := g.Invoke(t.Context(), pregel.Thread("t"), map[string]any{"x": "in"}); !errors.As(err, &gave) || gave.Command.Update.(map[string]any)["x"] != "up" {
+		t.Error(err)
+	}
+}
+
 // A caller who stops, or whose context ends, cancels the run.
 func TestCancel(t *testing.T) {
 	s := &scripted{frames: frameOf("updates", `{"a":{}}`) + frameOf("updates", `{"b":{}}`), last: true}

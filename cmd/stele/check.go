@@ -49,7 +49,7 @@ func printVerify(p *printer, rep *admin.VerifyReport) {
 		p.line("notice  %s", f)
 	}
 	what := fmt.Sprintf("%s, %s, %s of the log, %s, %s, %s", plural(rep.Files, "file"), size(rep.Bytes), plural(rep.Records, "record"),
-		plural(rep.Checkpoints, "checkpoint"), plural(rep.Items, "item"), plural(rep.Values, "value"))
+		plural(rep.Checkpoints, "checkpoint"), plural(rep.Entries, "index entry"), plural(rep.Values, "value"))
 	if rep.Backup {
 		what = fmt.Sprintf("backup of store %s: %s, %s", rep.StoreID, plural(rep.Files, "file"), size(rep.Bytes))
 	}
@@ -66,7 +66,7 @@ func printVerify(p *printer, rep *admin.VerifyReport) {
 	p.line("%s: %s (%s)", verdict, what, rep.Took.Round(time.Millisecond))
 }
 
-// some joins the first items of a list, and says how many more there are.
+// some joins the first of a list, and says how many more there are.
 func some(list []string) string {
 	const most = 5
 	var out []string

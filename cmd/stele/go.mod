@@ -63,19 +63,3 @@ require (
 	modernc.org/memory v1.11.0 // indirect
 	modernc.org/sqlite v1.55.0 // indirect
 )
-
-replace github.com/stele-go/stele => ../..
-
-replace github.com/stele-go/stele/metrics/prometheus => ../../metrics/prometheus
-
-replace github.com/stele-go/stele/postgres => ../../postgres
-
-replace github.com/stele-go/stele/runs => ../../runs
-
-replace github.com/stele-go/stele/server => ../../server
-
-replace github.com/stele-go/stele/studio => ../../studio
-
-replace github.com/stele-go/stele/transfer => ../../transfer
-
-replace github.com/stele-go/stele/wire => ../../wire

@@ -275,6 +275,6 @@ func printLogEntry(p *printer, e *admin.LogEntry, ops bool) {
 		if o.Stored > 0 {
 			stored = fmt.Sprintf("  %s, %s", plural(o.Stored, "value"), size(o.Bytes))
 		}
-		p.line("%10s%s %s %s %s%s", "", o.Op, o.Kind, printable(o.Thread), o.Item, stored)
+		p.line("%10s%s %s %s %s%s", "", o.Op, o.Kind, printable(o.Thread), o.Entry, stored)
 	}
 }

@@ -149,5 +149,8 @@ func plural[N int | int64 | uint64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
+	if stem, ok := strings.CutSuffix(what, "ry"); ok { // entry
+		return fmt.Sprint(n, " ", stem, "ries")
+	}
 	return fmt.Sprint(n, " ", what, "s")
 }

@@ -64,7 +64,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// counted are the steps whose progress is a number of items. Others count bytes.
+// counted are the steps whose progress is a count. Others count bytes.
 var counted = map[string]bool{"index": true, "checkpoints": true, "families": true, "old files": true, "copy": true, "verify": true}
 
 func (b *bar) tell(p admin.Progress) {

@@ -37,8 +37,8 @@ func (a *app) studioCmd() *cobra.Command {
 		Long: `Show threads in a browser, until a signal ends it: those of the store in DIR, or of the LangGraph server at URL.
 
 A store is read, also beside its writer, and followed as it changes; with --write nobody else may have it open,
-and threads and items can be deleted, copied and edited, and with --backup the store backed up. To run graphs, a program that has them must serve them:
-see package server. With --demo it begins with an agent and threads of its own, which end with it.
+and threads and items can be deleted, copied and edited, and with --backup the store backed up. To run graphs, and to answer their questions, a
+program that has them must serve them: see package server. With --demo it begins with an agent and threads of its own, which end with it.
 The page loads nothing from elsewhere. It has no login: it answers on loopback, under the names of this machine
 and those of --host.`,
 		Args: func(_ *cobra.Command, args []string) error {

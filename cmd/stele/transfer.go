@@ -95,11 +95,12 @@ checkpoint or an item that is there with other content ends it, and nothing is o
 unless --replace is given. Every checkpoint and every item is read back and compared.
 
 Items of the long-term store are copied with their times and their lives, but without
-vectors: put them again, or copy them in a program whose store has an index, to find them by
-meaning. Which items, --items says.
+vectors, since no store knows which model has made them: put them again, or copy them in a
+program whose store has an index, to find them by meaning. Which items, --items says.
 
 What cannot be copied is kept apart with its bytes, a line of NDJSON for each, in the file
-of --rejects; the exit code is then 1.`
+of --rejects; the exit code is then 1. A thread of --thread, or a namespace of --items, that is
+not there is an error.`
 
 func (a *app) importCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -197,6 +198,9 @@ is missing. FILE may be - for standard input, which is kept in a temporary file.
 				path = kept
 			}
 			src := transfer.FromNDJSON(func() (io.ReadCloser, error) { return os.Open(path) })
+			if err := src.Check(); err != nil { // before a store is made
+				return err
+			}
 			return a.importFrom(cmd.Context(), args[0], src, src, 0, args[1], &f)
 		},
 	}), replacesCheckpoints)
@@ -242,11 +246,13 @@ type copied struct {
 // copyAll copies items, and then checkpoints, so that what a copied thread has learned is there.
 func copyAll(ctx context.Context, f *transferFlags, src transfer.Source, dst transfer.Target, items transfer.ItemSource, to transfer.ItemTarget, o transfer.Options) (rep copied, err error) {
 	if below, ok := f.selectsItems(); ok && items != nil && to != nil {
-		if rep.items, err = transfer.CopyItems(ctx, items, to, below, o); err != nil {
+		if rep.items, err = transfer.CopyItems(ctx, namedItems{items, f}, to, below, o); err != nil {
 			return rep, err
 		}
+	} else if f.below != "" {
+		return rep, f.noItems()
 	}
-	rep.checkpoints, err = transfer.Copy(ctx, src, dst, o)
+	rep.checkpoints, err = transfer.Copy(ctx, namedThreads{src, f}, dst, o)
 	return rep, err
 }
 
@@ -373,7 +379,8 @@ killed, the same command again begins anew. FILE may be - for standard output, w
 read back.
 
 What cannot be read is kept apart with its bytes, a line of NDJSON for each, in the file of
---rejects; the exit code is then 1.`,
+--rejects; the exit code is then 1. A thread of --thread, or a namespace of --items, that is
+not there is an error, and no file is made.`,
 		Example: `  stele export ndjson store threads.ndjson --prefix customer-`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -394,12 +401,13 @@ What cannot be read is kept apart with its bytes, a line of NDJSON for each, in 
 				}
 				defer func() { _ = items.Close() }() // only read from
 				if below, ok := f.selectsItems(); ok {
-					o.Items, o.Below = transfer.FromStore(items), below
+					o.Items, o.Below = namedItems{transfer.FromStore(items), &f}, below
 				}
+				src := namedThreads{transfer.FromSaver(d), &f}
 				if file == "-" {
-					rep.checkpoints, err = transfer.Write(cmd.Context(), transfer.FromSaver(d), a.out, o)
+					rep.checkpoints, err = transfer.Write(cmd.Context(), src, a.out, o)
 				} else {
-					rep.checkpoints, err = transfer.WriteFile(cmd.Context(), transfer.FromSaver(d), file, o)
+					rep.checkpoints, err = transfer.WriteFile(cmd.Context(), src, file, o)
 					rep.items.Verified = rep.checkpoints.Items
 				}
 				rep.items.Items, rep.items.Copied = rep.checkpoints.Items, rep.checkpoints.Items
@@ -491,6 +499,9 @@ func printTransfer(p *printer, rep *transferReport, hint string) {
 		verified = "verified"
 	}
 	p.line("copied %s to %s: %s; %s written, %s (%s)", rep.From, rep.To, strings.Join(parts, ", "), size(rep.Bytes), verified, rep.Took.Round(time.Millisecond))
+	if it := rep.Items; it.Copied+it.Replaced > 0 {
+		p.line("vectors are not copied: to find these items by meaning, put them again where the store has an index")
+	}
 	if rejected > 0 {
 		p.line("kept apart %d in %s", rejected, rep.RejectsFile)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -147,6 +148,88 @@ func TestTransferOutput(t *testing.T) {
 			}
 			golden(t, name, stable(all+string(kept), root))
 		})
+	}
+}
+
+// TestNamedOnes: a thread or a namespace that is named and not there is an error that says which.
+// No file is made, and one that is there stays. Other threads are copied into a store.
+func TestNamedOnes(t *testing.T) {
+	root := t.TempDir()
+	in := func(name string) string { return filepath.Join(root, name) }
+	src := recorded + "graphs.sqlite"
+	if _, errOut, code := stele(t, "import", "sqlite", src, in("store"), "--thread", "chat", "--thread", "nobody", "--thread", "none"); code != exitFailed || !strings.Contains(errOut, `not found: threads "nobody", "none"`) {
+		t.Errorf("exit code %d: %s", code, errOut)
+	}
+	if out, _, code := stele(t, "threads", in("store")); code != exitDone || !strings.Contains(out, "chat") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if err := os.WriteFile(in("kept"), []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errOut, code := stele(t, "export", "ndjson", in("store"), in("all")); code != exitDone {
+		t.Fatal(errOut)
+	}
+	for _, args := range [][]string{
+		{"--thread", "nobody"}, {"--thread", "chat", "--thread", "nobody"}, {"--thread", "chat", "--filter", "step:=100"}, {"--items", "users"},
+		{"--items", "users", "--thread", "chat"},
+	} {
+		want := `thread "nobody"`
+		switch {
+		case args[0] == "--items":
+			want = `items below the namespace "users"`
+		case len(args) == 4 && args[2] == "--filter":
+			want = `thread "chat", with the prefix and the filters given`
+		}
+		for _, call := range [][]string{
+			{"export", "ndjson", in("store"), in("made")}, {"export", "ndjson", in("store"), in("kept"), "--replace"}, {"export", "ndjson", in("store"), "-"},
+			{"import", "ndjson", in("all"), in("copy")}, {"import", "sqlite", src, in("copy")},
+		} {
+			_, errOut, code := stele(t, append(call, args...)...)
+			if code != exitFailed || !strings.Contains(errOut, "not found: "+want) {
+				t.Errorf("%v %v: exit code %d: %s", call, args, code, errOut)
+			}
+		}
+		if _, errOut, _ := stele(t, append([]string{"--json", "export", "ndjson", in("store"), in("made")}, args...)...); !strings.Contains(errOut, `"kind":"not_found"`) {
+			t.Errorf("%v: %s", args, errOut)
+		}
+	}
+	for _, name := range []string{"made", "made.part", "kept.part"} {
+		if _, err := os.Lstat(in(name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if kept, err := os.ReadFile(in("kept")); err != nil || string(kept) != "kept" {
+		t.Errorf("%s, %v", kept, err)
+	}
+}
+
+// TestImportOfSomethingElse: a file or a database that is none of what the command reads makes no
+// store.
+func TestImportOfSomethingElse(t *testing.T) {
+	root := t.TempDir()
+	in := func(name string) string { return filepath.Join(root, name) }
+	db, err := sql.Open("sqlite", in("other.sqlite"))
+	if err == nil {
+		_, err = db.Exec("CREATE TABLE users (name TEXT); CREATE TABLE store (id INTEGER)")
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"empty": "", "other.ndjson": `{"kind":"other"}` + "\n", "newer.ndjson": `{"kind":"stele","format":99}` + "\n", "text": "hello\n"} {
+		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range []string{"ndjson", "sqlite"} {
+		for _, name := range []string{"empty", "other.ndjson", "newer.ndjson", "text", "other.sqlite", "missing"} {
+			out, errOut, code := stele(t, "import", kind, in(name), in("store"))
+			if code != exitFailed {
+				t.Errorf("%s %s: exit code %d: %s%s", kind, name, code, out, errOut)
+			}
+			if made, err := filepath.Glob(in("store*")); err != nil || len(made) > 0 {
+				t.Fatalf("%s %s made %q", kind, name, made)
+			}
+		}
 	}
 }
 

@@ -80,7 +80,7 @@ func printSalvage(p *printer, rep *admin.SalvageReport) {
 	case !rep.Complete():
 		verdict = "everything that was found was saved"
 	}
-	p.line("%s: %s, %s, %s in %s, verified (%s)", verdict, plural(rep.Threads, "thread"), plural(rep.Items, "item"), plural(rep.Values, "value"),
+	p.line("%s: %s, %s, %s in %s, verified (%s)", verdict, plural(rep.Threads, "thread"), plural(rep.Entries, "index entry"), plural(rep.Values, "value"),
 		rep.Output, rep.Took.Round(time.Millisecond))
 }
 

@@ -59,7 +59,7 @@ func checkComparable(v any, depth int) error {
 		return nil
 	case reflect.Map:
 		if rv.Type().Key().Kind() != reflect.String {
-			return fmt.Errorf("a %T cannot be compared with metadata; use string keys", v)
+			return fmt.Errorf("%T cannot be compared with metadata; use string keys", v)
 		}
 		for it := rv.MapRange(); it.Next(); {
 			if err := checkComparable(it.Value().Interface(), depth+1); err != nil {
@@ -68,7 +68,7 @@ func checkComparable(v any, depth int) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("a %T cannot be compared with metadata; use plain data", v)
+	return fmt.Errorf("%T cannot be compared with metadata; use plain data", v)
 }
 
 // MatchFilter reports whether every key of filter equals the metadata's value.

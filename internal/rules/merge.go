@@ -110,7 +110,7 @@ func AsMetadata(v any, err error) (saver.Metadata, error) {
 	}
 	md, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("metadata is a %T, not a map of strings: %w", v, saver.ErrCorrupt)
+		return nil, fmt.Errorf("metadata: want a map of strings, got %T: %w", v, saver.ErrCorrupt)
 	}
 	return md, nil
 }

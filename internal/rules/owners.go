@@ -63,6 +63,14 @@ func (o *Owners) Check(threadID string, epoch int64) error {
 	return nil
 }
 
+// CheckLease is Check of a lease; nil is not fenced.
+func (o *Owners) CheckLease(l *saver.Lease) error {
+	if l == nil {
+		return nil
+	}
+	return o.Check(l.ThreadID(), l.Epoch())
+}
+
 // take takes the thread if it is free; else taken is true, and by has it.
 func (o *Owners) take(threadID string) (by *owner, taken bool) {
 	o.mu.Lock()

@@ -17,7 +17,7 @@ type TypeError struct {
 
 // Error names both types.
 func (e *TypeError) Error() string {
-	s := fmt.Sprintf("cannot use a %T as %v", e.Got, e.Want)
+	s := fmt.Sprintf("want %v, got %T", e.Want, e.Got)
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

@@ -77,6 +77,7 @@ type Builder struct {
 	output   []string
 	defaults NodeOptions
 	aliases  map[string]string // former names of keys
+	strict   bool              // unknown keys from outside are refused
 	err      error
 }
 
@@ -87,9 +88,10 @@ func New(fields ...Field) *Builder {
 }
 
 // Of begins a graph whose state is the struct T. Its exported fields, and those of structs that
-// it embeds, are the keys. Each is a LastValue, unless its type is a channel.Declared, or a
-// Field of that name says otherwise. Nodes get a T. They return a T, whose fields are written
-// unless they are zero, or any other update. For makes a graph over a struct whose updates,
+// it embeds, are the keys. Each is a LastValue, unless its tag state names a reducer (see the
+// package: tags are those of For), its type is a channel.Declared, or a Field of that name says
+// otherwise. Nodes get a T. They return a T, whose fields are written unless they are zero, or
+// any other update: with a reducer, what is new. For makes a graph over a struct whose updates,
 // runs and results are typed as well.
 //
 // A field keeps its type after a restart. What is in a field of type any, or in a map of
@@ -105,7 +107,11 @@ func Of[T any](fields ...Field) *Builder {
 			err = s.override(f)
 		}
 	}
-	return &Builder{schema: s, err: err}
+	b := &Builder{schema: s, err: err}
+	if err == nil {
+		b.aliases = s.aliases
+	}
+	return b
 }
 
 // Typed is a node body over a struct state.

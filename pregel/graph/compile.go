@@ -48,6 +48,9 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	for _, n := range c.names {
 		spec.Nodes = append(spec.Nodes, c.nodes[n])
 	}
+	if b.strict {
+		spec.CheckKeys = b.checkKeys
+	}
 	if len(o.Modes) == 0 {
 		o.Modes = []pregel.Mode{pregel.ModeUpdates}
 	}

@@ -4,7 +4,7 @@
 // There are two builders. For builds a typed graph: its state is a struct, and the compiler
 // checks what nodes write. New builds a graph whose keys are known at run time only; its
 // state is a map. Both make a pregel.Graph. Of stands between them: nodes of an untyped
-// graph get a struct.
+// graph get a struct, whose tags mean what they mean to For.
 //
 // # Typed graphs
 //
@@ -77,6 +77,11 @@
 // argument, and pregel.RunOptions another. The defaults are the safe ones of package pregel:
 // what a crash left is finished before new input is taken, one run has a thread, and an
 // answer goes only to a question that waits.
+//
+// Input and updates may also come as maps of keys: from a queue, over HTTP, or by the methods of
+// Untyped. A key that the state does not have is a *pregel.InvalidUpdateError then, and nothing is
+// stored or run. A typed graph inside another takes the keys that it has, and
+// pregel.Options.LangGraph ignores the others everywhere, as LangGraph does.
 //
 // A graph inside may have a state of its own: a node calls its Run at pregel.Inside.
 //

@@ -287,7 +287,7 @@ func ContextOf[C any](ctx context.Context) (C, error) {
 	case !ok:
 		return c, pregel.ErrOutsideTask
 	case !is:
-		return c, &pregel.ArgumentError{Field: "Context", Reason: fmt.Sprintf("is a %T, and node %q needs a %T", info.Context, info.Node, c)}
+		return c, &pregel.ArgumentError{Field: "Context", Reason: fmt.Sprintf("has type %T, and node %q needs %T", info.Context, info.Node, c)}
 	}
 	return c, nil
 }

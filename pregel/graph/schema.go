@@ -46,6 +46,10 @@ type schema struct {
 	// declared are the keys whose channel comes from the type of their field. A Field
 	// replaces it.
 	declared map[string]bool
+	// tagged are the keys whose channel comes from a tag; the values are the fields in Go.
+	tagged map[string]string
+	// aliases are former names of keys.
+	aliases map[string]string
 }
 
 func newSchema(fields []Field) (*schema, error) {
@@ -114,27 +118,46 @@ func (s *schema) shown(keys []string) pregel.Keys {
 // structSchema makes the keys of a struct's exported fields. A field's key is the name in its
 // stele or json tag, or its own; "-" leaves it out. The fields of an embedded struct without a
 // tag are keys too, unless a field around it has the same key. A field is kept in the channel
-// that its type declares, or else in a LastValue.
+// that its state tag names, or its type declares, or else in a LastValue.
 func structSchema(t reflect.Type) (*schema, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, &pregel.GraphError{Reason: fmt.Sprintf("a state is a struct, not %v", t)}
 	}
-	s := &schema{channels: map[string]channel.Channel{}, managed: map[string]channel.Managed{}, typ: t, fields: map[string][]int{}, declared: map[string]bool{}}
-	for _, f := range stateFields(t) {
+	s := &schema{channels: map[string]channel.Channel{}, managed: map[string]channel.Managed{}, typ: t, fields: map[string][]int{}, declared: map[string]bool{},
+		tagged: map[string]string{}}
+	own := &stateType{typ: t, byKey: map[string]int{}}
+	for i, f := range stateFields(t) {
+		tag, err := readStateTag(f.tag)
+		if err != nil {
+			return nil, own.fail(f.name, "%v", err)
+		}
 		ch := channel.LastValueOf(f.typ)
-		if d, ok := reflect.Zero(f.typ).Interface().(channel.Declared); ok {
+		if d, ok := reflect.Zero(f.typ).Interface().(channel.Declared); tag.reducer != "" {
+			if ch, err = tag.channel(f.typ); err != nil {
+				return nil, own.fail(f.name, "%v", err)
+			}
+			s.tagged[f.key] = f.name
+		} else if ok {
 			ch, s.declared[f.key] = d.Channel(), true
 		}
 		if err := s.add(Key(f.key, ch)); err != nil {
 			return nil, err
 		}
 		s.fields[f.key] = f.index
+		own.fields, own.byKey[f.key] = append(own.fields, typedField{key: f.key, name: f.name, aliases: tag.aliases}), i
 	}
+	if err := own.checkAliases(); err != nil {
+		return nil, err
+	}
+	s.aliases = own.aliases()
 	return s, nil
 }
 
 // override is add for a Field that is given beside the struct.
 func (s *schema) override(f Field) error {
+	if name, ok := s.tagged[f.Name]; ok {
+		return &pregel.GraphError{Channel: f.Name, Field: fmt.Sprintf("%v.%s", s.typ, name), Reason: "has a reducer in its tag, and one in the call of Of"}
+	}
 	if s.declared[f.Name] && f.Channel != nil {
 		s.channels[f.Name] = f.Channel
 		delete(s.declared, f.Name)
@@ -146,6 +169,8 @@ func (s *schema) override(f Field) error {
 // stateField is a field of a struct that is a key of the state.
 type stateField struct {
 	key   string
+	name  string // in Go, with those of the structs that embed it
+	tag   reflect.StructTag
 	index []int
 	typ   reflect.Type
 }
@@ -174,14 +199,14 @@ func listFields(t reflect.Type) (out []stateField) {
 		f := t.Field(i)
 		if !isEmbedded(f) {
 			if key, ok := fieldKey(f); ok {
-				out = append(out, stateField{key, f.Index, f.Type})
+				out = append(out, stateField{key, f.Name, f.Tag, f.Index, f.Type})
 			}
 			continue
 		}
 		for _, in := range stateFields(f.Type) {
 			if !own[in.key] {
 				own[in.key] = true
-				out = append(out, stateField{in.key, append([]int{i}, in.index...), in.typ})
+				out = append(out, stateField{in.key, f.Name + "." + in.name, in.tag, append([]int{i}, in.index...), in.typ})
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -52,19 +53,27 @@ func newStateType(t reflect.Type, declared []Field) (*stateType, error) {
 			return nil, &pregel.GraphError{Channel: d.Name, Reason: "is declared twice"}
 		}
 	}
+	if err := s.checkAliases(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// checkAliases refuses an alias that is the name of something else.
+func (s *stateType) checkAliases() error {
 	for _, f := range s.fields {
 		for _, alias := range f.aliases {
 			if _, ok := s.byKey[alias]; ok {
-				return nil, s.fail(f.name, "has the alias %q, which is a field", alias)
+				return s.fail(f.name, "has the alias %q, which is a field", alias)
 			}
 			for _, g := range s.fields {
 				if g.key != f.key && slices.Contains(g.aliases, alias) {
-					return nil, s.fail(f.name, "has the alias %q, and so has field %s", alias, g.name)
+					return s.fail(f.name, "has the alias %q, and so has field %s", alias, g.name)
 				}
 			}
 		}
 	}
-	return s, nil
+	return nil
 }
 
 func (s *stateType) fail(field, format string, args ...any) error {
@@ -142,20 +151,12 @@ func (s *stateType) field(f reflect.StructField, key, name string, declared []Fi
 		return out, s.fail(name, "%v", err)
 	}
 	out.loses = loses
-	var reducer string
-	if tag, ok := f.Tag.Lookup("state"); ok {
-		for opt := range strings.SplitSeq(tag, ",") {
-			alias, isAlias := strings.CutPrefix(opt, "alias=")
-			switch {
-			case isAlias && alias != "":
-				out.aliases = append(out.aliases, alias)
-			case reducer == "" && !isAlias:
-				reducer = opt
-			default:
-				return out, s.fail(name, "has the tag `state:%q`, which is not understood", tag)
-			}
-		}
+	tag, err := readStateTag(f.Tag)
+	if err != nil {
+		return out, s.fail(name, "%v", err)
 	}
+	reducer := tag.reducer
+	out.aliases = tag.aliases
 	i := slices.IndexFunc(declared, func(d Field) bool { return d.Name == key })
 	declares, brings := reflect.Zero(f.Type).Interface().(channel.Declared)
 	switch {
@@ -167,8 +168,8 @@ func (s *stateType) field(f reflect.StructField, key, name string, declared []Fi
 	case i >= 0 && declared[i].Channel != nil:
 		out.channel = declared[i].Channel
 	case reducer != "":
-		if out.channel, err = tagChannel(reducer, f.Type); err != nil {
-			return out, s.fail(name, "has the tag `state:%q`: %v", reducer, err)
+		if out.channel, err = tag.channel(f.Type); err != nil {
+			return out, s.fail(name, "%v", err)
 		}
 	case brings && f.Type.Kind() != reflect.Pointer:
 		out.channel = declares.Channel()
@@ -176,7 +177,7 @@ func (s *stateType) field(f reflect.StructField, key, name string, declared []Fi
 	plain := out.channel == nil || channel.IsLastValue(out.channel)
 	if typed, ok := out.channel.(channel.Typed); ok {
 		if holds := typed.ValueType(); !holds.AssignableTo(f.Type) && !(plain && holds == reflect.TypeFor[any]()) {
-			return out, s.fail(name, "is a %v, but its channel holds a %v", f.Type, holds)
+			return out, s.fail(name, "has type %v, but its channel holds %v", f.Type, holds)
 		}
 	}
 	if plain {
@@ -188,19 +189,52 @@ func (s *stateType) field(f reflect.StructField, key, name string, declared []Fi
 	return out, nil
 }
 
-// tagChannel is the channel that a struct tag asks for.
-func tagChannel(reducer string, t reflect.Type) (channel.Channel, error) {
-	switch reducer {
-	case "append":
-		return channel.AppendOf(t)
-	case "add":
-		return channel.AddOf(t)
-	case "merge":
-		return channel.MergeOf(t)
-	case "messages":
-		return channel.Messages(nil), nil // of another type than the field, it is refused
+// stateTag is what the tag state of a field says.
+type stateTag struct {
+	reducer string // "" for none
+	aliases []string
+}
+
+func readStateTag(tags reflect.StructTag) (out stateTag, err error) {
+	tag, ok := tags.Lookup("state")
+	if !ok {
+		return out, nil
 	}
-	return nil, fmt.Errorf("there is no such reducer; there are append, add, merge and messages")
+	for opt := range strings.SplitSeq(tag, ",") {
+		alias, isAlias := strings.CutPrefix(opt, "alias=")
+		switch {
+		case isAlias && alias != "":
+			out.aliases = append(out.aliases, alias)
+		case out.reducer == "" && !isAlias:
+			out.reducer = opt
+		default:
+			return out, fmt.Errorf("has the tag `state:%q`, which is not understood", tag)
+		}
+	}
+	return out, nil
+}
+
+// channel is the channel that the tag asks for, for a field of type t.
+func (tag stateTag) channel(t reflect.Type) (ch channel.Channel, err error) {
+	switch tag.reducer {
+	case "append":
+		ch, err = channel.AppendOf(t)
+	case "add":
+		ch, err = channel.AddOf(t)
+	case "merge":
+		ch, err = channel.MergeOf(t)
+	case "messages":
+		ch = channel.Messages(nil)
+	default:
+		err = errors.New("there is no such reducer; there are append, add, merge and messages")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("has the tag `state:%q`: %w", tag.reducer, err)
+	}
+	if typed, ok := ch.(channel.Typed); ok && !typed.ValueType().AssignableTo(t) {
+		return nil, fmt.Errorf("has type %v, but its channel holds %v", t, typed.ValueType())
+	}
+	return ch, nil
 }
 
 // declarations are the keys of the state for the untyped builder.

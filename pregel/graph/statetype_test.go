@@ -98,9 +98,9 @@ func TestStatesThatAreRefused(t *testing.T) {
 		}](), "merge needs a map"},
 		{"messages of another type", compiles[struct {
 			M []string `state:"messages"`
-		}](), "M: is a []string, but its channel holds a []channel.Message"},
-		{"reducer of another type", compiles[struct{ N int }](graph.Key("N", channel.Reduce(channel.Append[string]))), "N: is a int, but its channel holds a []string"},
-		{"last value of another type", compiles[struct{ N int }](graph.Key("N", channel.LastValue[string]())), "N: is a int, but its channel holds a string"},
+		}](), "M: has type []string, but its channel holds []channel.Message"},
+		{"reducer of another type", compiles[struct{ N int }](graph.Key("N", channel.Reduce(channel.Append[string]))), "N: has type int, but its channel holds []string"},
+		{"last value of another type", compiles[struct{ N int }](graph.Key("N", channel.LastValue[string]())), "N: has type int, but its channel holds string"},
 		{"no such field", compiles[struct{ N int }](graph.Key("n", nil)), `"n": is no field of`},
 		{"declared twice", compiles[struct{ N int }](graph.Key("N", nil), graph.Key("N", nil)), "is declared twice"},
 		{"reducer twice", compiles[struct {

@@ -233,7 +233,7 @@ func (b *StateBuilder[S]) Compile(o Options) (*Graph[S], error) {
 		t.codec = s.Serializer()
 	}
 	u := New(b.state.declarations()...)
-	u.aliases = b.state.aliases()
+	u.aliases, u.strict = b.state.aliases(), true
 	for _, step := range b.steps {
 		step(u, t)
 	}
@@ -404,7 +404,7 @@ func (t *binding[S]) path(from string, f NodeFunc[S], ends []string) Path {
 func (t *binding[S]) read(ctx context.Context, input any) (*given[S], error) {
 	m, ok := input.(map[string]any)
 	if !ok {
-		return nil, stateError(ctx, "", fmt.Errorf("a %T is no state", input))
+		return nil, stateError(ctx, "", fmt.Errorf("want a state, got %T", input))
 	}
 	s := new(given[S])
 	err := t.fill(ctx, &s.now, m)

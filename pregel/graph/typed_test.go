@@ -114,7 +114,7 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 		"to no node":           {func(*purchase) graph.Update { return graph.Goto("b") }, `goes to "b", which is no node`},
 		"packet to no node":    {func(*purchase) graph.Update { return graph.Send("b", 1) }, `sends to "b", which is no node`},
 		"packet of a wrong type": {func(*purchase) graph.Update { return graph.Send("a", 1) },
-			`sends a int to "a", which takes a graph_test.purchase`},
+			`sends int to "a", which takes graph_test.purchase`},
 		"packet with no field": {func(*purchase) graph.Update { return graph.Send("a", map[string]any{"staus": 1}) }, `"staus" to "a", which is no field`},
 		"parent with no field": {func(*purchase) graph.Update {
 			return graph.Parent(func(*Head) graph.Update { return graph.Write(new(string), "x") })
@@ -603,7 +603,7 @@ func TestTypeThatSaysHowItIsKept(t *testing.T) {
 	if err != nil || !slices.Equal(res.State.Kept, keptWords{"a", "b"}) || !slices.Equal(res.State.Words, []string{"b"}) {
 		t.Errorf("%+v, %v", res, err)
 	}
-	if err := compiles[struct{ W numbers }](); err == nil || !strings.Contains(err.Error(), "W: is a graph_test.numbers, but its channel holds a []int") {
+	if err := compiles[struct{ W numbers }](); err == nil || !strings.Contains(err.Error(), "W: has type graph_test.numbers, but its channel holds []int") {
 		t.Errorf("a channel of another type: %v", err)
 	}
 }

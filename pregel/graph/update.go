@@ -273,7 +273,7 @@ func (b *binding[S]) packet(p pregel.Send) (pregel.Send, error) {
 	case want == nil:
 		return p, nil
 	case have == nil || !have.AssignableTo(want):
-		return p, fmt.Errorf("it sends a %T to %q, which takes a %v", p.Arg, p.Node, want)
+		return p, fmt.Errorf("it sends %T to %q, which takes %v", p.Arg, p.Node, want)
 	}
 	if s, ok := p.Arg.(S); ok && !b.workers[p.Node] {
 		values, err := b.values(&s, false)

@@ -48,6 +48,20 @@ func (b *Builder) checkInput() func(input any) (pregel.Pairs, error) {
 	}
 }
 
+// checkKeys refuses values with a key that the state does not have.
+func (b *Builder) checkKeys(values any) error {
+	pairs, err := updates(Start, values, false)
+	if err != nil {
+		return nil //nolint:nilerr // what is no update is refused by who takes it
+	}
+	for _, p := range pairs {
+		if !b.schema.has(p.Key) {
+			return &pregel.InvalidUpdateError{Reason: fmt.Sprintf("the state has no key %q; it has %q", p.Key, b.schema.keys)}
+		}
+	}
+	return nil
+}
+
 // deref is the Send or Command that v points to, or else v itself.
 func deref(v any) any {
 	switch x := v.(type) {
@@ -186,7 +200,7 @@ func goTo(w *pregel.Writing, v any) error {
 				return err
 			}
 		default:
-			return &pregel.InvalidUpdateError{Node: w.Node(), Reason: fmt.Sprintf("Command.Goto holds a %T; use names and Sends", d)}
+			return &pregel.InvalidUpdateError{Node: w.Node(), Reason: fmt.Sprintf("Command.Goto: want names and Sends, got %T", d)}
 		}
 	}
 	return nil

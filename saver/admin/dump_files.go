@@ -108,7 +108,7 @@ func (e *DumpEntry) record(p wal.Piece) {
 	e.field("time", time.UnixMicro(rec.Time).UTC())
 	for _, o := range rec.Ops {
 		op := logOp(o)
-		e.line(0, "%s %s %s", op.Op, threadLabel(o.Partition), op.Item)
+		e.line(0, "%s %s %s", op.Op, threadLabel(o.Partition), op.Entry)
 		for i, s := range o.Slots {
 			where := s.Value
 			switch s.Value {
@@ -242,7 +242,7 @@ func (e *DumpEntry) page(p *index.Page) {
 	for i := range p.Partitions {
 		t := &p.Partitions[i]
 		_, kind := SplitThread(t.ID)
-		e.line(0, "%s born %d, updated %s, flags %#x, %d items", threadLabel(t.ID), t.Birth, time.UnixMicro(t.Updated).UTC().Format(time.RFC3339), t.Flags, len(t.Items))
+		e.line(0, "%s born %d, updated %s, flags %#x, %d entries", threadLabel(t.ID), t.Birth, time.UnixMicro(t.Updated).UTC().Format(time.RFC3339), t.Flags, len(t.Items))
 		for _, it := range t.Items {
 			what := ""
 			if it.Deleted() {

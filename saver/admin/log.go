@@ -41,8 +41,8 @@ type LogEntry struct {
 type LogOp struct {
 	Op     string `json:"op"` // "put", "delete", "drop", "copy", "flags"
 	Thread string `json:"thread"`
-	Kind   string `json:"kind"`           // of the thread: "thread", "run", "other"
-	Item   string `json:"item,omitempty"` // "checkpoint ID", "writes ID", or the quoted key
+	Kind   string `json:"kind"`            // of the thread: "thread", "run", "other"
+	Entry  string `json:"entry,omitempty"` // "checkpoint ID", "writes ID", or the quoted key
 	Slots  int    `json:"slots,omitempty"`
 	Stored int    `json:"stored,omitempty"` // values in this record
 	Bytes  int64  `json:"bytes,omitempty"`  // of them
@@ -148,9 +148,9 @@ func logOp(o record.OpInfo) LogOp {
 	op.Thread, op.Kind = SplitThread(o.Partition)
 	switch {
 	case o.Op == "copy":
-		op.Item = "to " + threadName(o.Key)
+		op.Entry = "to " + threadName(o.Key)
 	case o.Key != "":
-		op.Item = itemName(op.Kind, o.Key)
+		op.Entry = itemName(op.Kind, o.Key)
 	}
 	for _, s := range o.Slots {
 		if s.Value == "here" || s.Value == "patch" {

@@ -27,7 +27,7 @@ type SalvageReport struct {
 	Source  string `json:"source"`
 	Output  string `json:"output"`
 	Threads int    `json:"threads"` // saved: threads and runs
-	Items   int    `json:"items"`   // checkpoints, writes, …
+	Entries int    `json:"entries"` // of the index: checkpoints, writes, items, …
 	Values  int    `json:"values"`
 	LastLSN uint64 `json:"last_lsn"` // the last commit found
 
@@ -113,7 +113,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	if err != nil {
 		return nil, fmt.Errorf("salvage: %w", err)
 	}
-	rep := &SalvageReport{Source: dir, Output: out, Threads: exp.Partitions, Items: exp.Items, Values: exp.Values, LastLSN: uint64(exp.LastLSN),
+	rep := &SalvageReport{Source: dir, Output: out, Threads: exp.Partitions, Entries: exp.Items, Values: exp.Values, LastLSN: uint64(exp.LastLSN),
 		Damage: []Finding{}, LostCheckpoints: []LostCheckpoint{}, LostValues: []LostValue{}, LostParts: []LostPart{}, ManifestLost: e.Report().Guessed}
 	rep.fill(e, exp)
 	if r := e.Report(); r.DroppedBytes > 0 {

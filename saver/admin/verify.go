@@ -33,7 +33,7 @@ type VerifyReport struct {
 	Bytes         int64  `json:"bytes"`
 	Records       int64  `json:"records"` // of the log
 	Threads       int    `json:"threads"` // of the engine: threads, runs
-	Items         int    `json:"items"`
+	Entries       int    `json:"entries"` // of the index: checkpoints, writes, items, …
 	Values        int    `json:"values"`
 	Checkpoints   int    `json:"checkpoints"`
 	// LostCheckpoints and LostValues are what cannot be read because of the damage: values
@@ -105,7 +105,7 @@ func engineProgress(fn func(Progress)) func(verify.Progress) {
 
 func verifyReport(dir string, rep *verify.Report) *VerifyReport {
 	out := &VerifyReport{Dir: dir, Manifest: rep.Manifest, StoreID: hexID(rep.State.StoreID), FormatVersion: rep.State.FormatVersion,
-		Files: rep.Files, Bytes: rep.Bytes, Records: rep.Records, Threads: rep.Partitions, Items: rep.Items, Values: rep.Values,
+		Files: rep.Files, Bytes: rep.Bytes, Records: rep.Records, Threads: rep.Partitions, Entries: rep.Items, Values: rep.Values,
 		LastLSN: uint64(rep.LastLSN), Compared: rep.Compared, Took: rep.Took, Damage: []Finding{}, Notices: []Finding{}}
 	out.LostCheckpoints, out.LostValues = losses(rep.Lost)
 	out.LostMore = rep.LostAll - len(rep.Lost)

@@ -54,6 +54,16 @@ func TestDeferSync(t *testing.T) {
 	if err := s.Sync(ctx); err != nil || !durable() {
 		t.Errorf("after Sync: %v, %+v", err, s.Stats())
 	}
+	at, err = s.Put(saver.DeferSync(ctx), at, saver.Checkpoint{V: 4, ID: "c3"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tup, err := s.GetTuple(ctx, at); err != nil || tup.Config.CheckpointID != "c3" {
+		t.Errorf("a deferred checkpoint: %+v, %v", tup, err)
+	}
+	if err := s.Sync(ctx); err != nil || !durable() {
+		t.Errorf("after Sync: %v, %+v", err, s.Stats())
+	}
 	if err := deferred(saver.Config{ThreadID: "t"}, "e"); !errors.Is(err, saver.ErrInvalid) {
 		t.Errorf("deferred writes without a checkpoint: %v", err)
 	}

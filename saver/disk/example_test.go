@@ -233,7 +233,7 @@ func ExampleSaver_DeleteForRuns() {
 	_, err := s.Put(ctx, saver.Config{ThreadID: "t"}, cp, saver.Metadata{"run_id": "run-7"}, versions)
 	ok(err)
 
-	removed, err := s.DeleteForRuns(ctx, []string{"run-7", "unknown"})
+	removed, err := s.DeleteForRuns(ctx, []string{"run-7", "unknown"}, nil)
 	ok(err)
 	fmt.Println(ids(s, saver.Query{ThreadID: "t"}))
 	for _, k := range removed.Kept {

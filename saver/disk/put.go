@@ -68,7 +68,7 @@ func (p *diskPut) put(ctx context.Context, req saver.PutRequest, begin metric.Ti
 	for _, c := range p.changes {
 		ids = append(ids, c.Partitions...)
 	}
-	if err := s.e.CommitWith(ctx, engine.CommitOptions{Size: p.size(), Began: encoded}, ids, p.commit); err != nil {
+	if err := s.e.CommitWith(ctx, engine.CommitOptions{Size: p.size(), Deferred: saver.SyncDeferred(ctx), Began: encoded}, ids, p.commit); err != nil {
 		return saver.Config{}, err
 	}
 	return plan.Target, nil

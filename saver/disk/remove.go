@@ -315,7 +315,7 @@ func removeItems(tx *engine.Tx, threadID string, keys []string, done *saver.Remo
 }
 
 // DeleteForRuns implements saver.ThreadManager, in one commit.
-func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Removal, error) {
+func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
 	if err := ctx.Err(); err != nil {
 		return saver.Removal{}, err
 	}
@@ -330,6 +330,9 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Remov
 		return done, nil
 	}
 	err := s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
+		if err := s.owned.CheckLease(owned); err != nil {
+			return err
+		}
 		done = saver.Removal{}
 		threads, ok := map[string]bool{}, true
 		for run := range runs {

@@ -146,7 +146,7 @@ func TestEncrypted(t *testing.T) {
 			t.Errorf("decoded %q, %v", got, err)
 		}
 	}
-	if _, err := s.DeleteForRuns(ctx, []string{"r1", "r2"}); err != nil {
+	if _, err := s.DeleteForRuns(ctx, []string{"r1", "r2"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.GetTuple(context.Background(), saver.Config{ThreadID: "t"}); !errors.Is(err, saver.ErrNotFound) {

@@ -35,7 +35,7 @@ func TestNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ gone, left string }{{"c1", "c5"}, {"c5", "c4"}, {"c4", "c2"}} {
-		if _, err := s.DeleteForRuns(t.Context(), []string{"run of " + c.gone}); err != nil {
+		if _, err := s.DeleteForRuns(t.Context(), []string{"run of " + c.gone}, nil); err != nil {
 			t.Fatal(err)
 		}
 		newest("t", c.left)
@@ -48,7 +48,7 @@ func TestNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	newest("t", "c3")
-	if _, err := s.DeleteForRuns(t.Context(), []string{"run of c2"}); err != nil {
+	if _, err := s.DeleteForRuns(t.Context(), []string{"run of c2"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	newest("copy", "")

@@ -72,7 +72,7 @@ func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
 }
 
 // DeleteForRuns implements saver.ThreadManager.
-func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Removal, error) {
+func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
 	done, runs := saver.Removal{}, map[string]bool{}
 	for _, id := range runIDs {
 		runs[id] = id != ""
@@ -80,6 +80,9 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Remov
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ready(ctx); err != nil {
+		return done, err
+	}
+	if err := s.owned.CheckLease(owned); err != nil {
 		return done, err
 	}
 	type place struct{ threadID, ns string }

@@ -35,6 +35,7 @@ var ownerBugs = []bug{
 	{"put writes ignores epochs", "owner", func(m *mutant) {
 		m.onWrites = func(cfg *saver.Config, _ *[]saver.Write, _ *string) { cfg.Epoch = 0 }
 	}},
+	{"delete for runs ignores leases", "owner", func(m *mutant) { m.onOwned = func(owned **saver.Lease) { *owned = nil } }},
 	{"every lease has the same epoch", "owner", func(m *mutant) {
 		m.onOwn = func(ctx context.Context, thread string, wait bool) (*saver.Lease, error) {
 			lease, err := m.Saver.Own(ctx, thread, wait)
@@ -45,6 +46,7 @@ var ownerBugs = []bug{
 		}
 		m.onPut = func(req *saver.PutRequest) { req.Config.Epoch = 0 }
 		m.onWrites = func(cfg *saver.Config, _ *[]saver.Write, _ *string) { cfg.Epoch = 0 }
+		m.onOwned = func(owned **saver.Lease) { *owned = nil }
 	}},
 	{"nobody waits", "owner", func(m *mutant) {
 		m.onOwn = func(ctx context.Context, thread string, _ bool) (*saver.Lease, error) {

@@ -234,7 +234,7 @@ func (e *env) everyCall(ctx context.Context) map[string]error {
 		_, errs["put request"] = p.PutRequest(ctx, req)
 	}
 	if d, ok := e.s.(saver.ThreadManager); ok {
-		_, errs["delete for runs"] = d.DeleteForRuns(ctx, []string{"r"})
+		_, errs["delete for runs"] = d.DeleteForRuns(ctx, []string{"r"}, nil)
 	}
 	if c, ok := e.s.(saver.ThreadManager); ok {
 		errs["copy"] = c.CopyThread(ctx, "t", "u")

@@ -48,6 +48,10 @@ func (e *env) fenced(head saver.Config, epoch int64) {
 		refused("put no writes", e.s.PutWrites(e.ctx, at, nil, "late", ""))
 		_, err = e.s.(saver.Coordinator).CountAttempt(e.ctx, at)
 		refused("count an attempt", err)
+		if m, ok := e.s.(saver.ThreadManager); ok {
+			_, err = m.DeleteForRuns(e.ctx, []string{"run"}, saver.NewLease(head.ThreadID, epoch, nil, nil, func() {}))
+			refused("delete for runs", err)
+		}
 	})
 }
 
@@ -154,6 +158,10 @@ var ownerCases = []testCase{
 		e.ok("reads ignore epochs", err)
 		e.equal("where", tup.Config, saver.Config{ThreadID: "t", CheckpointID: id(1)})
 		e.pending(tup, "task", "ch", 1)
+		if m, ok := e.s.(saver.ThreadManager); ok {
+			_, err = m.DeleteForRuns(e.ctx, []string{"run"}, lease)
+			e.ok("delete for runs", err)
+		}
 	}},
 	{id: "owner", name: "an epoch that is gone writes nothing", needs: PowerCoordinator, fn: func(e *env) {
 		e.chain(1, 2)

@@ -11,7 +11,7 @@ func (e *env) deleteThread(thread string) {
 
 func (e *env) deleteRuns(runs ...string) saver.Removal {
 	e.Helper()
-	done, err := e.s.(saver.ThreadManager).DeleteForRuns(e.ctx, runs)
+	done, err := e.s.(saver.ThreadManager).DeleteForRuns(e.ctx, runs, nil)
 	e.ok("delete for runs", err)
 	return done
 }

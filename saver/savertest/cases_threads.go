@@ -156,7 +156,7 @@ var threadCases = []testCase{
 			e.ok("prune", err)
 		}
 		if d, ok := e.s.(saver.ThreadManager); ok {
-			_, err := d.DeleteForRuns(e.ctx, []string{"r"})
+			_, err := d.DeleteForRuns(e.ctx, []string{"r"}, nil)
 			e.ok("delete for runs", err)
 		}
 		e.ok("delete another", e.s.DeleteThread(e.ctx, "u"))

@@ -34,6 +34,7 @@ type mutant struct {
 	onRemoved     func(done *saver.Removal) // by DeleteForRuns
 	onCopied      func(src, dst string)
 	deleteRuns    func(runs []string) bool
+	onOwned       func(owned **saver.Lease)
 	onOwn         func(ctx context.Context, thread string, wait bool) (*saver.Lease, error)
 	unwaited      bool // ignore contexts
 
@@ -217,11 +218,14 @@ func (m *mutant) CopyThread(ctx context.Context, src, dst string) error {
 	return err
 }
 
-func (m *mutant) DeleteForRuns(ctx context.Context, runs []string) (saver.Removal, error) {
+func (m *mutant) DeleteForRuns(ctx context.Context, runs []string, owned *saver.Lease) (saver.Removal, error) {
 	if m.deleteRuns != nil && ctx.Err() == nil && m.deleteRuns(runs) {
 		return saver.Removal{}, nil
 	}
-	done, err := m.Saver.DeleteForRuns(m.ctx(ctx), runs)
+	if m.onOwned != nil {
+		m.onOwned(&owned)
+	}
+	done, err := m.Saver.DeleteForRuns(m.ctx(ctx), runs, owned)
 	if m.onRemoved != nil {
 		m.onRemoved(&done)
 	}

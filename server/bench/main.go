@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"text/tabwriter"
@@ -31,30 +33,60 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	span := flags.Duration("span", 5*time.Second, "how long each number of clients works")
 	streams := flags.Int("streams", 200, "how many streams are begun")
 	threads := flags.Int("threads", 1000, "how many threads the server has at last")
+	given := flags.String("clients", "1,16,64", "numbers of clients")
+	each := flags.Int("runs", 10, "how many runs a client makes on a thread before it takes a new one")
+	profile := flags.String("cpuprofile", "", "where stele's server writes a profile of its CPU under load")
 	serving := flags.String("serve", "", "serve the graph from this directory; the benchmark starts itself with it")
 	addr := flags.String("addr", "", "where to serve")
+	direct := flags.Bool("alone", false, "measure net/http and the graph too, without package server")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *serving != "" {
-		return serve(ctx, *serving, *addr)
+	var clients []int
+	for n := range strings.SplitSeq(*given, ",") {
+		c, err := strconv.Atoi(n)
+		if err != nil || c < 1 {
+			return fmt.Errorf("-clients: %q is no number of clients", n)
+		}
+		clients = append(clients, c)
 	}
-	starts := []func(context.Context, string) (*target, error){startStele}
+	if *serving != "" {
+		return serve(ctx, *serving, *addr, *profile, *direct)
+	}
+	starts := []func(context.Context, string) (*target, error){
+		func(ctx context.Context, addr string) (*target, error) { return startStele(ctx, addr, *profile) },
+	}
+	if *direct {
+		starts = append(starts, startAlone)
+	}
 	if *venv != "" {
 		starts = append(starts, func(ctx context.Context, addr string) (*target, error) { return startDev(ctx, *venv, addr) })
 	}
 	var found []figures
 	for _, start := range starts {
-		f, err := measure(ctx, start, *span, *streams, *threads)
-		if err != nil {
-			return err
+		var f figures
+		// Memory first, of a server that has made no other runs: how many it makes under load
+		// depends on how fast it is.
+		for _, measure := range []func(t *target) error{
+			func(t *target) error { return f.hold(ctx, t, *threads) },
+			func(t *target) error { return f.load(ctx, t, clients, *span, *each, *streams) },
+		} {
+			t, err := begin(ctx, start)
+			if err != nil {
+				return err
+			}
+			f.name = t.name
+			if err := errors.Join(measure(t), t.stop()); err != nil {
+				return err
+			}
 		}
 		found = append(found, f)
 	}
-	return table(out, found)
+	return table(out, clients, found)
 }
 
-var clients = []int{1, 16, 64}
+// fillers is how many clients make the threads of hold.
+const fillers = 16
 
 // figures are those of one server.
 type figures struct {
@@ -64,68 +96,70 @@ type figures struct {
 	rest, full       int64 // bytes
 }
 
-// measure starts a server and measures it.
-func measure(ctx context.Context, start func(context.Context, string) (*target, error), span time.Duration, streams, threads int) (f figures, err error) {
+// begin starts a server at an address of its own.
+func begin(ctx context.Context, start func(context.Context, string) (*target, error)) (*target, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return f, err
+		return nil, err
 	}
 	addr := l.Addr().String()
 	if err := l.Close(); err != nil { // the server listens there
-		return f, err
+		return nil, err
 	}
-	t, err := start(ctx, addr)
-	if err != nil {
-		return f, err
-	}
-	defer func() { err = errors.Join(err, t.stop()) }()
-	f.name = t.name
-	if f.rest, err = t.memory(); err != nil {
-		return f, err
-	}
-	made, err := t.work(ctx, 1, time.Second) // so that nothing is done for the first time
-	if err != nil {
-		return f, err
+	return start(ctx, addr)
+}
+
+// load measures the runs and the streams of a server.
+func (f *figures) load(ctx context.Context, t *target, clients []int, span time.Duration, each, streams int) error {
+	if _, err := t.work(ctx, 1, each, time.Second); err != nil { // so that nothing is done for the first time
+		return err
 	}
 	for _, n := range clients {
 		before, err := t.cpu()
 		if err != nil {
-			return f, err
+			return err
 		}
 		begin := time.Now()
-		done, err := t.work(ctx, n, span)
+		done, err := t.work(ctx, n, each, span)
 		if err != nil {
-			return f, err
+			return err
 		}
 		took := time.Since(begin)
 		after, err := t.cpu()
 		if err != nil {
-			return f, err
+			return err
 		}
 		f.rate = append(f.rate, float64(done)/took.Seconds())
 		f.cpu = append(f.cpu, (after-before).Seconds()/float64(done))
-		made += n
 	}
 	var waits []time.Duration
 	for range streams {
 		d, err := t.firstEvent(ctx)
 		if err != nil {
-			return f, err
+			return err
 		}
 		waits = append(waits, d)
 	}
-	made += streams
 	slices.Sort(waits)
 	f.first50, f.first99 = waits[len(waits)/2], waits[len(waits)*99/100]
-	if err := t.fill(ctx, threads-made); err != nil {
-		return f, err
-	}
-	f.full, err = t.memory()
-	return f, err
+	return nil
 }
 
-// work lets clients run the graph for a time, and says how many runs they had.
-func (t *target) work(ctx context.Context, clients int, span time.Duration) (int, error) {
+// hold measures the memory of a server, at rest and when it has threads.
+func (f *figures) hold(ctx context.Context, t *target, threads int) (err error) {
+	if f.rest, err = t.memory(); err != nil {
+		return err
+	}
+	if err := t.fill(ctx, threads); err != nil {
+		return err
+	}
+	f.full, err = t.memory()
+	return err
+}
+
+// work lets clients run the graph for a time, each so many times on a thread, and says how many
+// runs they had.
+func (t *target) work(ctx context.Context, clients, each int, span time.Duration) (int, error) {
 	var mu sync.Mutex
 	var done int
 	var failed error
@@ -133,10 +167,18 @@ func (t *target) work(ctx context.Context, clients int, span time.Duration) (int
 	end := time.Now().Add(span)
 	for range clients {
 		working.Go(func() {
-			id, err := t.thread(ctx)
+			var id string
+			var err error
 			n := 0
-			for ; err == nil && time.Now().Before(end); n++ {
-				err = t.wait(ctx, id)
+			for ; time.Now().Before(end); n++ {
+				if n%each == 0 {
+					if id, err = t.thread(ctx); err != nil {
+						break
+					}
+				}
+				if err = t.wait(ctx, id); err != nil {
+					break
+				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -153,7 +195,7 @@ func (t *target) fill(ctx context.Context, threads int) error {
 	var left atomic.Int64
 	left.Store(int64(threads))
 	ended := make(chan error)
-	for range clients[1] {
+	for range fillers {
 		go func() {
 			var err error
 			for err == nil && left.Add(-1) >= 0 {
@@ -166,7 +208,7 @@ func (t *target) fill(ctx context.Context, threads int) error {
 		}()
 	}
 	var failed error
-	for range clients[1] {
+	for range fillers {
 		failed = errors.Join(failed, <-ended)
 	}
 	return failed
@@ -239,7 +281,7 @@ func (t *target) firstEvent(ctx context.Context) (time.Duration, error) {
 	return took, errors.Join(err, rest, res.Body.Close())
 }
 
-func table(out io.Writer, found []figures) error {
+func table(out io.Writer, clients []int, found []figures) error {
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
 	line := func(what string, of func(f figures) string) {
 		fmt.Fprintf(w, "| %s\t|", what)

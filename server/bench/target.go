@@ -4,16 +4,22 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime/debug"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -37,8 +43,26 @@ func build(o graph.Options) (*pregel.Graph, error) {
 		Node("a", node("a")).Node("b", node("b")).Node("c", node("c")).Sequence(graph.Start, "a", "b", "c").Compile(o)
 }
 
-// serve serves the graph until the process is killed.
-func serve(ctx context.Context, dir, addr string) error {
+// serve serves the graph until the process is killed, or interrupted if it writes a profile. It
+// collects garbage as docs/server.md advises.
+func serve(ctx context.Context, dir, addr, profile string, direct bool) error {
+	debug.SetGCPercent(400)
+	if profile != "" {
+		f, err := os.Create(profile)
+		if err != nil {
+			return err
+		}
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		stop := make(chan os.Signal, 1)
+		signal.Notify(stop, os.Interrupt)
+		go func() {
+			<-stop
+			pprof.StopCPUProfile()
+			os.Exit(0)
+		}()
+	}
 	s, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		return err
@@ -55,11 +79,58 @@ func serve(ctx context.Context, dir, addr string) error {
 	if err != nil {
 		return err
 	}
+	if direct {
+		return http.ListenAndServe(addr, alone(g, s))
+	}
 	api, err := server.New(server.Config{Graphs: map[string]*pregel.Graph{"graph": g}, Saver: s, Store: items, Queue: queue, Auth: server.NoAuth()})
 	if err != nil {
 		return err
 	}
 	return http.ListenAndServe(addr, api)
+}
+
+// alone serves what the benchmark asks for with net/http and the graph alone, as a program would
+// that has no queue: its runs are stored, but nobody goes on with one when it is killed, and there
+// are no events of it that a client could come back to.
+func alone(g *pregel.Graph, s *disk.Saver) http.Handler {
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, v any, err error) {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v) // the client may be gone
+	}
+	mux.HandleFunc("GET /ok", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("POST /threads", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, map[string]any{"thread_id": uuid.NewString()}, nil)
+	})
+	run := func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Input struct {
+				Text string   `json:"text"`
+				Log  []string `json:"log"`
+			} `json:"input"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		res, err := g.Invoke(r.Context(), pregel.Thread(r.PathValue("id")), map[string]any{"text": in.Input.Text, "log": in.Input.Log},
+			pregel.RunOptions{DeferSync: true})
+		if err == nil {
+			err = s.Sync(r.Context())
+		}
+		if err != nil {
+			answer(w, nil, err)
+			return
+		}
+		answer(w, res.Value, nil)
+	}
+	mux.HandleFunc("POST /threads/{id}/runs/wait", run)
+	mux.HandleFunc("POST /threads/{id}/runs/stream", run)
+	return mux
 }
 
 // target is a server that is measured, a process of its own.
@@ -71,12 +142,25 @@ type target struct {
 }
 
 // startStele starts this program as a server.
-func startStele(ctx context.Context, addr string) (*target, error) {
+func startStele(ctx context.Context, addr, profile string) (*target, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, "stele", addr, func(dir string) *exec.Cmd { return exec.Command(self, "-serve", dir, "-addr", addr) })
+	return start(ctx, "stele", addr, func(dir string) *exec.Cmd {
+		return exec.Command(self, "-serve", dir, "-addr", addr, "-cpuprofile", profile)
+	})
+}
+
+// startAlone starts this program as a server without package server.
+func startAlone(ctx context.Context, addr string) (*target, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, "net/http and the graph", addr, func(dir string) *exec.Cmd {
+		return exec.Command(self, "-serve", dir, "-addr", addr, "-alone")
+	})
 }
 
 // startDev starts langgraph dev.
@@ -119,8 +203,10 @@ func start(ctx context.Context, name, addr string, command func(dir string) *exe
 }
 
 func (t *target) stop() error {
-	err := t.cmd.Process.Kill()
-	_ = t.cmd.Wait() // it was killed
+	err := t.cmd.Process.Signal(os.Interrupt) // a profile is written
+	ended := time.AfterFunc(5*time.Second, func() { _ = t.cmd.Process.Kill() })
+	_ = t.cmd.Wait() // it was stopped
+	ended.Stop()
 	return errors.Join(err, os.RemoveAll(t.dir))
 }
 

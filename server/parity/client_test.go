@@ -42,8 +42,11 @@ var langgraphDev = sync.OnceValues(func() (address string, err error) {
 		return "", err
 	}
 	stops = append(stops, func() { _ = os.RemoveAll(dir) })
-	for _, name := range []string{"graphs.py", "langgraph.json"} {
+	for _, name := range []string{"graphs.py", "story.py", "langgraph.json"} {
 		text, err := os.ReadFile(filepath.Join("reference", name))
+		if name == "langgraph.json" { // the recordings do without it
+			text = bytes.Replace(text, []byte(`"graphs": {`), []byte(`"graphs": {"story": "./story.py:story",`), 1)
+		}
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
 		}
@@ -94,10 +97,7 @@ func onEach(t *testing.T, fn func(t *testing.T, address string)) {
 	t.Run("langgraph", func(t *testing.T) {
 		address, err := langgraphDev()
 		if err != nil {
-			if os.Getenv("STELE_CLIENTS_REQUIRED") != "" {
-				t.Fatal(err)
-			}
-			t.Skip("NOT TESTED: the client in Go against LangGraph's own server: " + err.Error())
+			missing(t, "NOT TESTED: the client in Go against LangGraph's own server: "+err.Error())
 		}
 		fn(t, address)
 	})

@@ -12,6 +12,15 @@ import (
 // clientTime bounds one client. It decides nothing but how long a failure takes.
 const clientTime = 3 * time.Minute
 
+// missing skips a test of a client that is not there; with STELE_CLIENTS_REQUIRED it fails.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("STELE_CLIENTS_REQUIRED") != "" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
 // TestClients lets LangGraph's own clients use stele: the SDK for Python, asynchronous and
 // not, by SSE and WebSocket; RemoteGraph in Python; and SDK and RemoteGraph for JavaScript. It
 // needs STELE_CLIENTS_PYTHON, a Python with clients/requirements.txt, and STELE_CLIENTS_NODE, a
@@ -25,10 +34,7 @@ func TestClients(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.needs == "" {
-				if os.Getenv("STELE_CLIENTS_REQUIRED") != "" {
-					t.Fatal("the client is not there")
-				}
-				t.Skip("NOT TESTED: the client is not there; see TestClients, or run `.ci/run clients`")
+				missing(t, "NOT TESTED: the client is not there; see TestClients, or run `.ci/run clients`")
 			}
 			script, err := filepath.Abs(filepath.Join("clients", c.script))
 			if err != nil {

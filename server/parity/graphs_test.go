@@ -21,8 +21,10 @@ import (
 
 type state = map[string]any
 
+type builder = func(graph.Options) (*pregel.Graph, error)
+
 // builders are the graphs of reference/graphs.py, node by node.
-var builders = map[string]func(graph.Options) (*pregel.Graph, error){
+var builders = map[string]builder{
 	"agent":      agentGraph,
 	"ask":        askGraph,
 	"configured": configuredGraph,
@@ -37,10 +39,12 @@ var builders = map[string]func(graph.Options) (*pregel.Graph, error){
 	"spare":      counterGraph,
 }
 
-func graphs(s saver.Saver, items store.Store) (map[string]*pregel.Graph, error) {
-	out := map[string]*pregel.Graph{}
-	for _, name := range slices.Sorted(maps.Keys(builders)) {
-		g, err := builders[name](graph.Options{Name: name, Saver: s, Store: items})
+// graphs are those of builders, and more.
+func graphs(s saver.Saver, items store.Store, more map[string]builder) (map[string]*pregel.Graph, error) {
+	out, all := map[string]*pregel.Graph{}, maps.Clone(builders)
+	maps.Copy(all, more)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		g, err := all[name](graph.Options{Name: name, Saver: s, Store: items})
 		if err != nil {
 			return nil, fmt.Errorf("graph %s: %w", name, err)
 		}

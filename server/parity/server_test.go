@@ -13,7 +13,10 @@ import (
 )
 
 // newServer serves the graphs on an embedded store, and returns its address.
-func newServer(t *testing.T) string {
+func newServer(t *testing.T) string { return newServerFor(t, nil, "http://localhost:3000") }
+
+// newServerFor serves more graphs than those of the recordings, to pages of an origin.
+func newServerFor(t *testing.T, more map[string]builder, origin string) string {
 	t.Helper()
 	ctx := context.Background()
 	fail := func(err error) {
@@ -30,10 +33,10 @@ func newServer(t *testing.T) string {
 	t.Cleanup(func() { fail(items.Close()) })
 	queue, err := runs.NewLocal(ctx, items, runs.LocalOptions{})
 	fail(err)
-	all, err := graphs(s, items)
+	all, err := graphs(s, items, more)
 	fail(err)
 	h, err := server.New(server.Config{Graphs: all, Saver: s, Store: items, Queue: queue, Auth: server.NoAuth(),
-		Origins: []string{"http://localhost:3000"}, Logger: slog.New(slog.DiscardHandler)})
+		Origins: []string{origin}, Logger: slog.New(slog.DiscardHandler)})
 	fail(err)
 	t.Cleanup(func() { fail(h.Close()) })
 	web := httptest.NewServer(h)

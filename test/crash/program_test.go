@@ -238,7 +238,10 @@ func (g *generator) deletion() step {
 	case 0:
 		run := fmt.Sprint(g.runs, g.rng.IntN(3))
 		return step{what: "delete " + run, kind: kindDelete,
-			call: func(ctx context.Context, s full) error { _, err := s.DeleteForRuns(ctx, []string{run}); return err }}
+			call: func(ctx context.Context, s full) error {
+				_, err := s.DeleteForRuns(ctx, []string{run}, nil)
+				return err
+			}}
 	case 1:
 		policy := saver.RetentionPolicy{ThreadIDs: []string{thread}, KeepLast: 1 + g.rng.IntN(3)}
 		return step{what: fmt.Sprintf("retain %d of %s", policy.KeepLast, thread), kind: kindDelete,

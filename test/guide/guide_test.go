@@ -33,11 +33,11 @@ func flat(code string) string {
 	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(code, "")
 }
 
-// TestSnippetsAreHere: each block of Go in a page stands in a test of this directory or of agents,
+// TestSnippetsAreHere: each block of Go in a page stands in a test of this directory, of agents or of runs,
 // so that it runs.
 func TestSnippetsAreHere(t *testing.T) {
 	var code strings.Builder
-	for _, pattern := range []string{"*_test.go", "agents/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "agents/*_test.go", "../../runs/guide_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatal(pattern, err)

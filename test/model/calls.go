@@ -134,7 +134,9 @@ func (m *machine) removal(t *rapid.T, what string, call func(s saver.Saver) (sav
 
 func (m *machine) deleteForRuns(t *rapid.T) {
 	runs := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"r1", "r2", "r9", ""}), 0, 2, rapid.ID).Draw(t, "runs")
-	m.removal(t, fmt.Sprintf("delete for runs %q", runs), func(s saver.Saver) (saver.Removal, error) { return s.(saver.ThreadManager).DeleteForRuns(m.ctx, runs) })
+	m.removal(t, fmt.Sprintf("delete for runs %q", runs), func(s saver.Saver) (saver.Removal, error) {
+		return s.(saver.ThreadManager).DeleteForRuns(m.ctx, runs, nil)
+	})
 }
 
 func (m *machine) copyThread(t *rapid.T) {

@@ -62,18 +62,60 @@ func TestOutside(t *testing.T) {
 	write(t, filepath.Join(program, "main.go"), main)
 	write(t, filepath.Join(program, "go.mod"), []byte("module example.com/outside\n\ngo 1.25.0\n\n"+require))
 
-	// What is on this machine already is taken from there. The cache of modules is the
-	// test's own: the version is not tagged, and must not stay behind.
-	known := strings.TrimSpace(output(t, "go", "env", "GOMODCACHE"))
-	upstream := strings.TrimSpace(output(t, "go", "env", "GOPROXY"))
 	cmd := exec.Command("go", "run", ".")
 	cmd.Dir = program
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOSUMDB=off", "GOFLAGS=-mod=mod -modcacherw -trimpath", "GOMODCACHE="+t.TempDir(),
-		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(filepath.Join(known, "cache", "download"))+","+upstream)
+	cmd.Env = append(outside(t, proxy), "GOFLAGS=-mod=mod -modcacherw -trimpath")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.HasSuffix(out, []byte("outside: stored, traced and measured\n")) {
 		t.Fatalf("%v\n%s", err, out)
 	}
+}
+
+// TestInstall: go install takes the command by its version, from outside. It refuses a command
+// whose go.mod replaces a module, so the replacements of cmd/stele are in go.work. Without
+// STELE_INSTALL it says what it would build, and does not: that is half a minute of work.
+func TestInstall(t *testing.T) {
+	version := tagged(t)
+	proxy, bin := t.TempDir(), t.TempDir()
+	dirs := moduleDirs(t)
+	gomod, err := os.ReadFile(filepath.Join(root, "cmd", "stele", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, proxy, "cmd/stele", version, dirs)
+	for _, m := range ours.FindAllSubmatch(gomod, -1) {
+		publish(t, proxy, path.Clean("./"+strings.TrimPrefix(string(m[1]), self)), version, dirs)
+	}
+	cmd := exec.Command("go", "install", "-n", self+"/cmd/stele@"+version)
+	if os.Getenv("STELE_INSTALL") != "" {
+		cmd.Args = slices.Delete(cmd.Args, 2, 3)
+	}
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(outside(t, proxy), "GOFLAGS=-modcacherw -trimpath", "GOBIN="+bin)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if os.Getenv("STELE_INSTALL") == "" {
+		if link := regexp.MustCompile(`(?m)^mv .*a\.out ` + regexp.QuoteMeta(filepath.Join(bin, "stele")) + `$`); !link.Match(out) {
+			t.Errorf("it does not make the command:\n%.2000s", out)
+		}
+		return
+	}
+	if out := output(t, filepath.Join(bin, "stele"), "version"); !strings.HasPrefix(out, "stele "+version+" ") {
+		t.Errorf("it says:\n%s", out)
+	}
+}
+
+// outside is the environment of a command outside of this tree, with a module proxy. What is on
+// this machine already is taken from there. The cache of modules is the test's own: the version
+// is not tagged, and must not stay behind.
+func outside(t *testing.T, proxy string) []string {
+	t.Helper()
+	known := strings.TrimSpace(output(t, "go", "env", "GOMODCACHE"))
+	upstream := strings.TrimSpace(output(t, "go", "env", "GOPROXY"))
+	return append(os.Environ(), "GOWORK=off", "GOSUMDB=off", "GOMODCACHE="+t.TempDir(),
+		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(filepath.Join(known, "cache", "download"))+","+upstream)
 }
 
 // publish lays a module of the tree into a proxy: https://go.dev/ref/mod#goproxy-protocol.

@@ -166,7 +166,7 @@ func block(c mcp.Content) (message.Block, error) {
 			return message.TextBlock(x.Resource.Text), nil
 		}
 	}
-	return nil, fmt.Errorf("%w: the MCP server answers with a %T", tool.ErrAnswer, c)
+	return nil, fmt.Errorf("%w: the MCP server answers with %T", tool.ErrAnswer, c)
 }
 
 // kindOf is the type of the block for data of a MIME type.

@@ -43,7 +43,7 @@ func Tool[In, Out any](name, description string, f func(ctx context.Context, in 
 func For[In any]() (tool.Schema, error) {
 	t := reflect.TypeFor[In]()
 	if t.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("%w: the arguments are a %v, not a struct", tool.ErrDefinition, t)
+		return nil, fmt.Errorf("%w: the arguments: want a struct, got %v", tool.ErrDefinition, t)
 	}
 	s, err := jsonschema.For[In](nil)
 	if err != nil {

@@ -40,7 +40,7 @@ func (s *Items) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, err
 			}
 		case store.GetOp, store.NamespaceQuery:
 		default:
-			return nil, rules.Invalidf("ops", "operation %d is a %T", i, op)
+			return nil, rules.Invalidf("ops", "operation %d has type %T", i, op)
 		}
 	}
 	p := wire.Batch{Ops: ops}

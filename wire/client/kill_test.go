@@ -231,7 +231,7 @@ func (w *worker) round() error {
 		func() error { return w.c.CopyThread(ctx, old, copied) },
 		func() error { return w.is(copied, id(w.n*10+1), id(w.n*10)) },
 		func() error {
-			rem, err := w.c.DeleteForRuns(ctx, []string{run}) // of both threads
+			rem, err := w.c.DeleteForRuns(ctx, []string{run}, nil) // of both threads
 			if err == nil && rem.Checkpoints != 2 {
 				err = fmt.Errorf("removed %+v", rem)
 			}

@@ -175,8 +175,12 @@ func (c *Client) CopyThread(ctx context.Context, src, dst string) error {
 
 // DeleteForRuns implements saver.ThreadManager. If the call had to be asked again, the
 // Removal may have no list of what was kept.
-func (c *Client) DeleteForRuns(ctx context.Context, runIDs []string) (saver.Removal, error) {
-	body, err := c.write(ctx, "delete_for_runs", wire.Threads{Runs: runIDs})
+func (c *Client) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
+	p := wire.Threads{Runs: runIDs}
+	if owned != nil {
+		p.Thread, p.Epoch = owned.ThreadID(), owned.Epoch()
+	}
+	body, err := c.write(ctx, "delete_for_runs", p)
 	if err != nil {
 		return saver.Removal{}, err
 	}

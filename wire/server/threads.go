@@ -49,7 +49,11 @@ func deleteForRuns(c *call) ([]byte, error) {
 		return nil, err
 	}
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
-		return c.c.s.powers.manager.DeleteForRuns(ctx, p.Runs)
+		var owned *saver.Lease
+		if p.Epoch != 0 {
+			owned = saver.NewLease(p.Thread, p.Epoch, nil, nil, func() {}) // as its owner says
+		}
+		return c.c.s.powers.manager.DeleteForRuns(ctx, p.Runs, owned)
 	}, answer: removal, keep: keepRemoval})
 }
 

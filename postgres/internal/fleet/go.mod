@@ -4,14 +4,18 @@ go 1.25.0
 
 require (
 	github.com/stele-go/stele v0.1.0
+	github.com/stele-go/stele/otel v0.1.0
 	github.com/stele-go/stele/postgres v0.1.0
 	github.com/stele-go/stele/server v0.1.0
+	go.opentelemetry.io/otel/sdk v1.38.0
 )
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coder/websocket v1.8.15 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.9 // indirect
+	github.com/go-logr/logr v1.4.3 // indirect
+	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/google/btree v1.1.3 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/google/uuid v1.6.0 // indirect
@@ -28,6 +32,10 @@ require (
 	github.com/stele-go/stele/runs v0.1.0 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	github.com/zeebo/xxh3 v1.1.0 // indirect
+	go.opentelemetry.io/auto/sdk v1.1.0 // indirect
+	go.opentelemetry.io/otel v1.38.0 // indirect
+	go.opentelemetry.io/otel/metric v1.38.0 // indirect
+	go.opentelemetry.io/otel/trace v1.38.0 // indirect
 	golang.org/x/oauth2 v0.35.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
@@ -37,6 +45,7 @@ require (
 
 replace (
 	github.com/stele-go/stele => ../../..
+	github.com/stele-go/stele/otel => ../../../otel
 	github.com/stele-go/stele/postgres => ../..
 	github.com/stele-go/stele/runs => ../../../runs
 	github.com/stele-go/stele/server => ../../../server

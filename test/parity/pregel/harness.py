@@ -207,7 +207,25 @@ class Trace:
         self.flat = False  # graphs inside are not shown
         self.metadata = False  # of tasks is shown
         self.lines: list[str] = []
-        self.saver = InMemorySaver()
+        self.deeds: list[tuple[str, Any]] = []
+        self.saver: Any = InMemorySaver()
+
+    def call(self, kind: str, f: Any) -> Any:
+        """Makes one call of a scenario. See handover.py."""
+        return f()
+
+    def does(self, name: str, value: Any = None) -> int:
+        """Is called by a node that has an effect outside the store. It returns how
+        often that effect was seen."""
+        self.deeds.append((name, value))
+        return len(self.did(name))
+
+    def did(self, name: str) -> list:
+        return [v for n, v in self.deeds if n == name]
+
+    def show(self, key: str, value: Any) -> None:
+        """Writes a line about the world outside."""
+        self.call("show", lambda: self.put(**{key: value()}))
 
     def put(self, **line: Any) -> None:
         self.lines.append(json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
@@ -217,6 +235,9 @@ class Trace:
 
     def run(self, graph: Any, input: Any, config: dict | None = None, *, modes: list[str] | None = None, **kw: Any) -> None:
         """Streams a run in every mode."""
+        self.call("run", lambda: self.stream(graph, input, config, modes, **kw))
+
+    def stream(self, graph: Any, input: Any, config: dict | None, modes: list[str] | None, **kw: Any) -> None:
         config = dict(config or self.config())
         modes = modes or ["values", "updates", "custom", "checkpoints", "tasks"]
         self.put(call="run")
@@ -293,15 +314,31 @@ class Trace:
         self.put(error=type(e).__name__, text=str(e) if isinstance(e, Boom) else "")
 
     def state(self, graph: Any, config: dict | None = None, subgraphs: bool = False) -> Any:
-        snap = graph.get_state(config or self.config(), subgraphs=subgraphs)
-        self.put(state=self.snapshot(snap))
-        return snap
+        def state() -> Any:
+            snap = graph.get_state(config or self.config(), subgraphs=subgraphs)
+            self.put(state=self.snapshot(snap))
+            return snap
+
+        return self.call("state", state)
 
     def history(self, graph: Any, config: dict | None = None) -> list:
-        snaps = list(graph.get_state_history(config or self.config()))
-        for s in snaps:
-            self.put(history=self.snapshot(s))
-        return snaps
+        def history() -> list:
+            snaps = list(graph.get_state_history(config or self.config()))
+            for s in snaps:
+                self.put(history=self.snapshot(s))
+            return snaps
+
+        return self.call("history", history)
+
+    def queried(self, graph: Any, **query: Any) -> None:
+        """Shows a part of the history."""
+
+        def history() -> None:
+            self.put(call="history")
+            for s in graph.get_state_history(self.config(), **query):
+                self.put(history=self.snapshot(s))
+
+        self.call("history", history)
 
     def snapshot(self, s: Any) -> dict:
         return {
@@ -330,13 +367,27 @@ class Trace:
         }
 
     def update(self, graph: Any, config: dict, values: Any, **kw: Any) -> dict:
-        try:
-            out = graph.update_state(config, values, **kw)
-        except Exception as e:  # noqa: BLE001
-            self.error(e)
-            return config
-        self.put(updated=place(out))
-        return out
+        def update() -> dict:
+            try:
+                out = graph.update_state(config, values, **kw)
+            except Exception as e:  # noqa: BLE001
+                self.error(e)
+                return config
+            self.put(updated=place(out))
+            return out
+
+        return self.call("update", update)
+
+    def bulk(self, graph: Any, steps: list, shown: Any = lambda out: None) -> None:
+        """Updates the state several times at once."""
+
+        def update() -> None:
+            try:
+                shown(graph.bulk_update_state(self.config(), steps))
+            except Exception as e:  # noqa: BLE001
+                self.error(e)
+
+        self.call("update", update)
 
     def dump(self) -> None:
         """Everything the saver holds."""

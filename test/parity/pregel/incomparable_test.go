@@ -1,4 +1,4 @@
-package pregel_test
+package traces
 
 import (
 	"slices"
@@ -94,18 +94,4 @@ func (p *past) callsMissing(c *callRecord, all []ack) bool {
 // breaks reports whether a run ended at a breakpoint.
 func breaks(lines []string) bool {
 	return slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, `"interrupts":[],"mode":"updates"`) })
-}
-
-// steps is how many steps of its limit the call has used.
-func (p *past) steps() int {
-	first, last, found := 0, 0, false
-	for _, a := range p.saved {
-		if a.put && a.ns == "" && a.step > -2 {
-			if !found {
-				first, found = a.step, true
-			}
-			last = a.step
-		}
-	}
-	return last - first + b2i(found)
 }

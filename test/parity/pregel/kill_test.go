@@ -1,4 +1,4 @@
-package pregel_test
+package traces
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-"""The scenarios, as LangGraph programs. scenarios_test.go has the same in Go."""
+"""The scenarios, as LangGraph programs. scenarios.go has the same in Go."""
 
 from __future__ import annotations
 
@@ -224,11 +224,8 @@ def breakpoints(t: Trace) -> None:
 
 @scenario()
 def failure_and_resume(t: Trace) -> None:
-    calls = {"n": 0}
-
     def flaky(_: Any) -> Any:
-        calls["n"] += 1
-        if calls["n"] < 2:
+        if t.does("flaky") < 2:
             raise Boom("not yet")
         return {"steps": ["flaky"]}
 
@@ -463,11 +460,9 @@ def raw_topic(t: Trace) -> None:
 
 @scenario()
 def functional(t: Trace) -> None:
-    ran: list[int] = []
-
     @task
     def double(n: int) -> int:
-        ran.append(n)
+        t.does("double", n)
         return n * 2
 
     @task
@@ -487,4 +482,4 @@ def functional(t: Trace) -> None:
     t.run(flow, 5)
     t.run(flow, Command(resume="?"))
     t.history(flow)
-    t.put(ran=ran)
+    t.show("ran", lambda: t.did("double"))

@@ -107,15 +107,12 @@ def error_handler(t: Trace) -> None:
 
 @scenario()
 def error_handler_crash(t: Trace) -> None:
-    calls = {"f": 0, "h": 0}
-
     def fail(_: Any) -> Any:
-        calls["f"] += 1
+        t.does("f")
         raise Boom("broken")
 
     def handle(_: Any, error: NodeError) -> Any:
-        calls["h"] += 1
-        if calls["h"] == 1:
+        if t.does("h") == 1:
             raise Boom("handler broken")
         return {"steps": [f"handled {error.node}: {error.error}"]}
 
@@ -126,15 +123,13 @@ def error_handler_crash(t: Trace) -> None:
     t.run(g, {"steps": []})
     t.state(g)
     t.run(g, None)
-    t.put(calls=calls)
+    t.show("calls", lambda: {n: len(t.did(n)) for n in ("f", "h")})
 
 
 @scenario()
 def node_cache(t: Trace) -> None:
-    runs = {"n": 0}
-
     def work(s: Any) -> Any:
-        runs["n"] += 1
+        t.does("work")
         return {"steps": ["w"]}
 
     class In(TypedDict):
@@ -154,7 +149,7 @@ def node_cache(t: Trace) -> None:
     t.run(g, {"key": 1, "steps": []})
     g.clear_cache()
     t.run(g, {"key": 1, "steps": []})
-    t.put(runs=runs["n"])
+    t.show("runs", lambda: len(t.did("work")))
 
 
 @scenario()
@@ -217,13 +212,11 @@ def managed_values(t: Trace) -> None:
 
 @scenario()
 def retries(t: Trace) -> None:
-    calls = {"n": 0}
-
     def flaky(_: Any) -> Any:
-        calls["n"] += 1
-        if calls["n"] < 3:
-            raise Boom(f"try {calls['n']}")
-        return {"steps": [f"ok {calls['n']}"]}
+        calls = t.does("f")
+        if calls < 3:
+            raise Boom(f"try {calls}")
+        return {"steps": [f"ok {calls}"]}
 
     b = StateGraph(Steps)
     b.add_node("f", flaky, retry_policy=RetryPolicy(initial_interval=0.001, jitter=False, retry_on=Boom))
@@ -311,15 +304,15 @@ def three_levels(t: Trace) -> None:
 @scenario("sync")
 def bulk_updates(t: Trace) -> None:
     g = line(t, ["a", "b"])
-    out = g.bulk_update_state(
-        t.config(),
+    t.bulk(
+        g,
         [
             [StateUpdate({"steps": ["in"]}, "__input__")],
             [StateUpdate({"steps": ["in"]}, "__start__")],
             [StateUpdate({"steps": ["x"]}, "a"), StateUpdate({"steps": ["y"]}, "a")],
         ],
+        lambda out: t.put(updated=out["configurable"]),
     )
-    t.put(updated=out["configurable"])
     t.state(g)
     t.run(g, None)
     h = t.history(g)

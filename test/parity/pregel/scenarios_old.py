@@ -58,14 +58,18 @@ def store(t: Trace, thread: str, cp: dict) -> None:
         t.saver.put_writes(at, [(ch, revive(v)) for id, ch, v in cp["writes"] if id == task], task)
 
 
+def threads(t: Trace, thread: list[dict]) -> None:
+    for cp in thread:
+        store(t, "t", cp)
+    for cp in [*thread[:2], {**thread[2], "writes": []}]:
+        store(t, "middle", cp)
+
+
 def old(v: int) -> Any:
     def run(t: Trace) -> None:
         with open(os.path.join(os.path.dirname(__file__), "old", f"v{v}.json"), encoding="utf-8") as f:
             thread = json.load(f)
-        for cp in thread:
-            store(t, "t", cp)
-        for cp in [*thread[:2], {**thread[2], "writes": []}]:
-            store(t, "middle", cp)
+        t.call("update", lambda: threads(t, thread))
         g = graph(t)
         t.state(g)
         t.history(g)

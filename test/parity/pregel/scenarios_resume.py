@@ -96,10 +96,9 @@ def ask_until_valid(t: Trace) -> None:
 
 @scenario()
 def answers_of_any_type(t: Trace) -> None:
-    got: list[Any] = []
-
     def node(_: Any) -> Any:
-        got[:] = [interrupt(i) for i in range(5)]
+        got = [interrupt(i) for i in range(5)]
+        t.does("got", got)
         return {"steps": [str(len(got))]}
 
     b = StateGraph(Steps)
@@ -109,7 +108,7 @@ def answers_of_any_type(t: Trace) -> None:
     t.run(g, {"steps": []})
     for v in (True, "", 0, [], {"a": {"b": None}}):
         t.run(g, Command(resume=v))
-    t.put(got=got)
+    t.show("got", lambda: t.did("got")[0])
 
 
 @scenario()
@@ -133,11 +132,8 @@ def handler_beside_question(t: Trace) -> None:
 
 @scenario()
 def question_beside_failure(t: Trace) -> None:
-    calls = {"n": 0}
-
     def flaky(_: Any) -> Any:
-        calls["n"] += 1
-        if calls["n"] == 1:
+        if t.does("flaky") == 1:
             raise Boom("once")
         return {"steps": ["flaky"]}
 
@@ -275,11 +271,8 @@ def totals(t: Trace) -> None:
 
 @scenario()
 def failure_then_new_input(t: Trace) -> None:
-    calls = {"n": 0}
-
     def flaky(_: Any) -> Any:
-        calls["n"] += 1
-        if calls["n"] == 1:
+        if t.does("one") == 1:
             raise Boom("Simulated failure")
         return {"steps": ["one"]}
 
@@ -293,5 +286,5 @@ def failure_then_new_input(t: Trace) -> None:
     t.run(g, {"steps": ["start"]})
     t.run(g, {"steps": ["again"]})
     t.history(g)
-    t.saver.delete_thread("t")
+    t.call("delete", lambda: t.saver.delete_thread("t"))
     t.state(g)

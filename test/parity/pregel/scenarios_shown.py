@@ -84,6 +84,4 @@ def history_queries(t: Trace) -> None:
         {"filter": {"source": "input"}}, {"filter": {"step": 1}}, {"limit": 2}, {"before": third}, {"before": third, "limit": 1},
         {"filter": {"source": "loop"}, "limit": 1}, {"filter": {"source": "nothing"}}, {"filter": {"source": "loop", "step": 2}},
     ]:
-        t.put(call="history")
-        for s in g.get_state_history(t.config(), **query):
-            t.put(history=t.snapshot(s))
+        t.queried(g, **query)

@@ -156,8 +156,8 @@ def updates_like_a_run(t: Trace) -> None:
     t.run(g, {"steps": ["in"]}, c)
     t.run(g, {"steps": ["more"]}, c)
     for w in ("in", "more"):
-        g.bulk_update_state(
-            t.config(),
+        t.bulk(
+            g,
             [
                 [StateUpdate({"steps": [w]}, "__input__")],
                 [StateUpdate({"steps": [w]}, "__start__")],
@@ -180,8 +180,8 @@ def fanned(t: Trace) -> Any:
 @scenario("sync")
 def updates_with_sends(t: Trace) -> None:
     g = fanned(t)
-    g.bulk_update_state(
-        t.config(),
+    t.bulk(
+        g,
         [
             [StateUpdate({"steps": []}, "__input__")],
             [StateUpdate({"steps": []}, "__start__")],
@@ -211,10 +211,7 @@ def updates_refused(t: Trace) -> None:
         [[StateUpdate(None, END), StateUpdate(None, "__copy__")]],
         [[StateUpdate({"steps": ["x"]}, "a"), StateUpdate({"steps": ["y"]}, "nobody")]],
     ):
-        try:
-            g.bulk_update_state(t.config(), steps)
-        except Exception as e:  # noqa: BLE001
-            t.error(e)
+        t.bulk(g, steps)
     t.history(g)
 
 
@@ -243,11 +240,9 @@ def update_below(t: Trace) -> None:
 
 @scenario()
 def functional_map(t: Trace) -> None:
-    calls: list[int] = []
-
     @task
     def mapper(n: int) -> str:
-        calls.append(n)
+        t.does("mapper", n)
         return str(n) * 2
 
     @entrypoint(checkpointer=t.saver)
@@ -260,16 +255,14 @@ def functional_map(t: Trace) -> None:
     t.state(flow)
     t.run(flow, Command(resume="answer"))
     t.history(flow)
-    t.put(calls=calls)
+    t.show("calls", lambda: t.did("mapper"))
 
 
 @scenario()
 def functional_questions(t: Trace) -> None:
-    runs: list[int] = []
-
     @task
     def double(n: int) -> int:
-        runs.append(n)
+        t.does("double", n)
         return n * 2
 
     @entrypoint(checkpointer=t.saver)
@@ -284,7 +277,7 @@ def functional_questions(t: Trace) -> None:
     for w in "abc":
         t.run(flow, Command(resume=w))
     t.history(flow)
-    t.put(runs=runs)
+    t.show("runs", lambda: t.did("double"))
 
 
 @scenario()
@@ -335,17 +328,14 @@ def functional_with_graph(t: Trace) -> None:
 
 @scenario()
 def functional_failing_task(t: Trace) -> None:
-    calls: list[str] = []
-
     @task
     def good(w: str) -> str:
-        calls.append(w)
+        t.does("calls", w)
         return w
 
     @task
     def flaky(w: str) -> str:
-        calls.append(w)
-        if len(calls) < 3:
+        if t.does("calls", w) < 3:
             raise Boom("not yet")
         return w
 
@@ -357,7 +347,7 @@ def functional_failing_task(t: Trace) -> None:
     t.state(flow)
     t.run(flow, None)
     t.history(flow)
-    t.put(calls=calls)
+    t.show("calls", lambda: t.did("calls"))
 
 
 @scenario()
@@ -375,7 +365,7 @@ def delta_fresh_updates(t: Trace) -> None:
     for w in "uvwx":
         t.update(g, t.config(), {"items": [w]}, as_node="a")
         t.state(g)
-    g.bulk_update_state(t.config(), [[StateUpdate({"items": ["y"]}, "a", "00000000-0000-0000-0000-000000000001"), StateUpdate({"items": ["z"]}, "a", "00000000-0000-0000-0000-000000000002")]])
+    t.bulk(g, [[StateUpdate({"items": ["y"]}, "a", "00000000-0000-0000-0000-000000000001"), StateUpdate({"items": ["z"]}, "a", "00000000-0000-0000-0000-000000000002")]])
     t.history(g)
 
 
@@ -411,11 +401,8 @@ def delta_overwritten(t: Trace) -> None:
 
 @scenario()
 def delta_failing(t: Trace) -> None:
-    calls = {"n": 0}
-
     def flaky(s: Any) -> Any:
-        calls["n"] += 1
-        if calls["n"] == 1:
+        if t.does("f") == 1:
             raise Boom("once")
         return {"items": ["flaky"]}
 

@@ -34,4 +34,5 @@ def main() -> None:
     print(f"{len(SCENARIOS)} scenarios, {lines} lines")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-package pregel_test
+package traces
 
 import (
 	"encoding/json"
@@ -7,16 +7,46 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/memory"
 )
+
+func TestMain(m *testing.M) {
+	killedChild() // does not return if this process is one
+	// Thousands of small stores are opened and thrown away.
+	debug.SetGCPercent(800)
+	debug.SetMemoryLimit(1 << 30)
+	goleak.VerifyTestMain(m)
+}
+
+func inMemory(random func() float64) saver.Saver { return memory.New(memory.Options{Random: random}) }
+
+// onDisk is a saver in a directory. Power loss is not at stake, so nothing waits
+// for the device.
+func onDisk(t *testing.T) func(random func() float64) saver.Saver {
+	return func(random func() float64) saver.Saver {
+		d, err := disk.Open(t.TempDir(), disk.Options{Sync: disk.SyncNever, Random: random})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return d
+	}
+}
 
 // TestTraces compares every scenario with LangGraph's own trace, line by line.
 // Async must store and show what Sync does.
@@ -90,13 +120,4 @@ func compare(t *testing.T, got, want []string) bool {
 		return false
 	}
 	return true
-}
-
-// sameJSON compares values: 1 and 1.0, and the order of keys, do not matter.
-func sameJSON(a, b string) bool {
-	var x, y any
-	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
-		return false
-	}
-	return reflect.DeepEqual(x, y)
 }

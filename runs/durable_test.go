@@ -1,0 +1,186 @@
+package runs_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stele-go/stele/internal/diskhook"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/store"
+)
+
+// ground is a queue on disk, whose log syncs only when it is told to.
+type ground struct {
+	*testing.T
+	saver *disk.Saver
+	items *store.Local
+	queue *runs.Local
+}
+
+func newGround(t *testing.T) *ground {
+	t.Helper()
+	g := &ground{T: t}
+	g.saver = must(disk.Open("store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})))
+	g.items = must(store.On(g.saver, store.Options{}))
+	g.queue = must(runs.NewLocal(t.Context(), g.items, runs.LocalOptions{}))
+	t.Cleanup(func() {
+		g.items.Close()
+		if err := g.saver.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// durable checks whether all that was written is synced.
+func (g *ground) durable(what string, want bool) {
+	g.Helper()
+	if st := g.saver.Stats(); (st.DurableLSN == st.LastLSN) != want {
+		g.Errorf("%s: durable up to %d of %d", what, st.DurableLSN, st.LastLSN)
+	}
+}
+
+func (g *ground) claim() runs.Claim {
+	g.Helper()
+	c, _, err := g.queue.Claim(g.Context(), "w", []string{"g"})
+	if err != nil || c == nil {
+		g.Fatalf("claimed %v, %v", c, err)
+	}
+	return *c
+}
+
+// TestDurable: what a call has done, and what anybody has seen of a run, is durable.
+func TestDurable(t *testing.T) {
+	g := newGround(t)
+	ctx, q := t.Context(), g.queue
+	spec := runs.Spec{ThreadID: "t", Graph: "g"}
+	event := runs.Event{Kind: "custom", Data: must(q.Serializer().Encode("x"))}
+
+	r := must(q.Submit(ctx, runs.Request{Spec: spec}))
+	g.durable("Submit", true)
+	c := g.claim()
+	must(q.Append(ctx, c, []runs.Event{event, event}))
+	g.durable("a claim and events that nobody has seen", false)
+	if found := must(q.Events(ctx, r.ID, 2, 0)); len(found) != 0 {
+		t.Errorf("%v", found)
+	}
+	g.durable("events behind those that are there", false)
+	if found := must(q.Events(ctx, r.ID, 1, 0)); len(found) != 1 || found[0].Seq != 2 {
+		t.Errorf("%v", found)
+	}
+	g.durable("Events", true)
+	must(q.Append(ctx, c, []runs.Event{event}))
+	for range q.List(ctx, runs.Query{}) {
+	}
+	g.durable("List", true)
+	must(q.Append(ctx, c, []runs.Event{event}))
+	if err := q.Mark(ctx, c, "m"); err != nil {
+		t.Fatal(err)
+	}
+	g.durable("Mark", true)
+	must(q.Append(ctx, c, []runs.Event{event}))
+	must(q.Cancel(ctx, r.ID, runs.Interrupt))
+	g.durable("Cancel", true)
+	must(q.Append(ctx, c, []runs.Event{event}))
+	if err := q.Finish(ctx, c, runs.Outcome{Status: runs.Interrupted}); err != nil {
+		t.Fatal(err)
+	}
+	g.durable("Finish", true)
+	must(q.Retry(ctx, r.ID))
+	g.durable("Retry", true)
+	must(q.Cancel(ctx, r.ID, runs.Interrupt))
+	if err := q.Delete(ctx, r.ID); err != nil {
+		t.Fatal(err)
+	}
+	g.durable("Delete", true)
+	must(q.PutSchedule(ctx, runs.Schedule{ID: "s", Cron: "@daily", Spec: spec}))
+	g.durable("PutSchedule", true)
+
+	r = must(q.Submit(saver.DeferSync(ctx), runs.Request{Spec: spec}))
+	g.durable("Submit that defers", false)
+	if got := must(q.Get(ctx, r.ID)); got.ID != r.ID {
+		t.Errorf("%+v", got)
+	}
+	g.durable("Get", true)
+	must(q.Submit(saver.DeferSync(ctx), runs.Request{Spec: spec}))
+	if err := g.items.Put(saver.DeferSync(ctx), store.Namespace{"a"}, "k", map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	g.durable("Sync", true)
+}
+
+// TestEndIsDurable: when a run has ended, its checkpoints are durable, though none of them was
+// synced by itself.
+func TestEndIsDurable(t *testing.T) {
+	g := newGround(t)
+	if !g.queue.SharesLog(g.saver) || !g.queue.SharesLog(g.items) {
+		t.Error("the queue does not know that it shares its log")
+	}
+	if other := newGround(t); g.queue.SharesLog(other.saver) || g.queue.SharesLog(other.items) || g.queue.SharesLog(other) {
+		t.Error("the queue shares the log of another store")
+	}
+	node := func(context.Context, any) (any, error) { return map[string]any{"log": []string{"a"}}, nil }
+	graphs := map[string]*pregel.Graph{"g": must(graph.New(graph.Key("log", channel.Reduce(channel.Append[string]))).
+		Node("a", node).Node("b", node).Sequence(graph.Start, "a", "b").Compile(graph.Options{Saver: g.saver}))}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- (&runs.Worker{Queue: g.queue, Saver: g.saver, Graphs: graphs}).Run(ctx) }()
+	r := must(g.queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: "t", Graph: "g"}, Input: map[string]any{"log": []string{}}}))
+	if r = must(runs.Wait(t.Context(), g.queue, r.ID)); r.Status != runs.Success {
+		t.Fatalf("%+v", r)
+	}
+	g.durable("the end of a run", true)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWatchedRun: who watches a run reads from memory what came of it, and nothing stays there.
+func TestWatchedRun(t *testing.T) {
+	g := newGround(t)
+	ctx, q := t.Context(), g.queue
+	event := runs.Event{Kind: "custom", Data: must(q.Serializer().Encode("x"))}
+	for _, limit := range []int{0, 3} {
+		r := must(q.Submit(ctx, runs.Request{Spec: runs.Spec{ThreadID: "t", Graph: "g"}}))
+		_, stop := q.Watch(r.ID)
+		c := g.claim()
+		for range 100 {
+			must(q.Append(ctx, c, []runs.Event{event, event}))
+		}
+		check := func(when string) {
+			t.Helper()
+			for _, after := range []int64{0, 1, 63, 64, 65, 199, 200, 201, 500} {
+				found := must(q.Events(ctx, r.ID, after, limit))
+				want := max(201-after, 0)
+				if limit > 0 {
+					want = min(want, int64(limit))
+				}
+				if int64(len(found)) != want || want > 0 && found[0].Seq != after+1 || want > 1 && found[want-1].Seq != after+want {
+					t.Errorf("%s: %d events behind %d with limit %d, want %d", when, len(found), after, limit, want)
+				}
+			}
+		}
+		if err := q.Finish(ctx, c, runs.Outcome{Status: runs.Success}); err != nil {
+			t.Fatal(err)
+		}
+		if n := runs.InMemory(q); n != 1 {
+			t.Errorf("%d runs in memory", n)
+		}
+		check("watched")
+		stop()
+		if n := runs.InMemory(q); n != 0 {
+			t.Errorf("%d runs in memory when nobody watches", n)
+		}
+		check("stored")
+	}
+}

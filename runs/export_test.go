@@ -1,0 +1,8 @@
+package runs
+
+// InMemory is how many runs a queue has in memory.
+func InMemory(q *Local) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.open) + len(q.watched)
+}

@@ -1,0 +1,186 @@
+package runs_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/store"
+)
+
+type Order struct {
+	Item string `json:"item"`
+	Sent bool   `json:"sent"`
+}
+
+// ordersGraph asks before it sends.
+func ordersGraph(s *disk.Saver) (*graph.Graph[Order], error) {
+	return graph.For[Order]().Node("send", func(ctx context.Context, o *Order) (graph.Update, error) {
+		ok, err := pregel.AskFor[bool](ctx, "send "+o.Item+"?")
+		if err != nil {
+			return nil, err
+		}
+		return graph.Write(&o.Sent, ok), nil
+	}).Sequence(graph.Start, "send", graph.End).Compile(graph.Options{Saver: s})
+}
+
+// workOn is the program of the guide's page until its end is asked for by ctx.
+func workOn(ctx context.Context, s *disk.Saver, g *graph.Graph[Order], use func(runs.Queue) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	items, err := store.On(s, store.Options{})
+	if err != nil {
+		return err
+	}
+	queue, err := runs.NewLocal(ctx, items, runs.LocalOptions{})
+	if err != nil {
+		return err
+	}
+	worker := &runs.Worker{
+		Queue:  queue,
+		Saver:  s,
+		Graphs: map[string]*pregel.Graph{"orders": g.Untyped()},
+	}
+	done := make(chan error, 1)
+	go func() { done <- worker.Run(ctx) }()
+	if err := use(queue); err != nil {
+		return err
+	}
+	stop()
+	return <-done
+}
+
+func placeOrder(ctx context.Context, queue runs.Queue) (runs.Run, error) {
+	wait := func() error {
+		run, err := queue.Submit(ctx, runs.Request{
+			Spec:  runs.Spec{Graph: "orders", ThreadID: "order-7"},
+			Input: Order{Item: "tea"},
+			Key:   "order-7 placed", // submitted twice, it is one run
+		})
+		if err != nil {
+			return err
+		}
+		if run, err = runs.Wait(ctx, queue, run.ID); err != nil {
+			return err
+		}
+		fmt.Println(run.Status, run.Waiting, run.Error)
+		return nil
+	}
+	for range 2 {
+		if err := wait(); err != nil {
+			return runs.Run{}, err
+		}
+	}
+	stored := 0
+	for run, err := range queue.List(ctx, runs.Query{ThreadID: "order-7"}) {
+		if err != nil {
+			return run, err
+		}
+		if stored++; stored > 1 || run.Status != runs.Success || !run.Waiting {
+			return run, fmt.Errorf("run %d of the thread is %+v", stored, run)
+		}
+	}
+	answer, err := queue.Submit(ctx, runs.Request{
+		Spec:  runs.Spec{Graph: "orders", ThreadID: "order-7"},
+		Input: pregel.Command{Resume: true},
+	})
+	if err != nil {
+		return answer, err
+	}
+	return runs.Wait(ctx, queue, answer.ID)
+}
+
+func followRun(ctx context.Context, queue runs.Queue, run runs.Run) (kinds []runs.Kind, err error) {
+	var last int64
+	err = func() error {
+		for ev, err := range runs.Follow(ctx, queue, run.ID, last) {
+			if err != nil {
+				return err
+			}
+			text, err := ev.JSON(queue.Serializer())
+			if err != nil {
+				return err
+			}
+			fmt.Println(ev.Attempt, ev.Kind, string(text))
+			last = ev.Seq
+		}
+		return nil
+	}()
+	if err != nil {
+		return nil, err
+	}
+	stored, err := queue.Events(ctx, run.ID, 0, 0)
+	if err == nil && (len(stored) == 0 || last != stored[len(stored)-1].Seq) {
+		err = fmt.Errorf("the last of %d events that was followed is %d", len(stored), last)
+	}
+	for _, ev := range stored {
+		kinds = append(kinds, ev.Kind)
+	}
+	return kinds, err
+}
+
+func scheduleAndSweep(ctx context.Context, queue runs.Queue) (int, error) {
+	_, err := queue.PutSchedule(ctx, runs.Schedule{
+		ID:   "report",
+		Cron: "CRON_TZ=Europe/Berlin 0 7 * * 1-5",
+		Spec: runs.Spec{Graph: "orders"}, // each run has a new thread
+	})
+	if err != nil {
+		return 0, err
+	}
+	removed, err := queue.Sweep(ctx, time.Now().AddDate(0, 0, -30))
+	return removed, err
+}
+
+// TestGuide runs the guide's page about runs, whose snippets stand above.
+func TestGuide(t *testing.T) {
+	s, err := disk.Open(t.TempDir(), disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	g, err := ordersGraph(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = workOn(t.Context(), s, g, func(queue runs.Queue) error {
+		run, err := placeOrder(t.Context(), queue)
+		if err != nil {
+			return err
+		}
+		if run.Status != runs.Success || run.Waiting {
+			t.Errorf("the answer's run: %+v", run)
+		}
+		state, err := g.State(t.Context(), pregel.Thread("order-7"))
+		if err != nil {
+			return err
+		}
+		if !state.State.Sent {
+			t.Errorf("%+v was not sent", state.State)
+		}
+		kinds, err := followRun(t.Context(), queue, run)
+		if err != nil {
+			return err
+		}
+		if want := []runs.Kind{runs.KindAttempt, runs.KindEnd}; !slices.Equal(kinds, want) {
+			t.Errorf("events %v, want %v", kinds, want)
+		}
+		removed, err := scheduleAndSweep(t.Context(), queue)
+		if err != nil {
+			return err
+		}
+		if removed != 0 {
+			t.Errorf("%d runs of today were removed as older than a month", removed)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

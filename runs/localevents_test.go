@@ -1,0 +1,155 @@
+package runs
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/store"
+)
+
+// TestAppendEvent: package json reads an event as it was.
+func TestAppendEvent(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	for _, ev := range []Event{
+		{Seq: 1, Attempt: 2, Kind: "values", Data: serde.Typed{Kind: "msgpack", Data: []byte{0, 1, 0xff}}, Time: at},
+		{Seq: 1 << 60, Kind: "a\"\\\n<ü\u2028", Namespace: []string{"a|b", "\"", ""}, Data: serde.Typed{Kind: "ms+\x7f\x01", Data: []byte{}}, Time: at.Add(time.Hour)},
+		{Data: serde.Typed{Data: []byte("x")}, Time: at},
+	} {
+		text, err := appendEvent(nil, ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Event
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if !reflect.DeepEqual(got, ev) {
+			t.Errorf("got %#v, want %#v", got, ev)
+		}
+	}
+}
+
+// TestOlderItems: a queue reads the items of before 0.1.0, whose fields were those of the value: a
+// run with its Spec, and an event an item. What it writes afterwards is whole.
+func TestOlderItems(t *testing.T) {
+	ctx := t.Context()
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := func(ns store.Namespace, key string, v any) {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(text, &fields); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := items.Batch(ctx, store.PutOp{Namespace: ns, Key: key, Value: fields}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run, err := NewRun(Request{Spec: Spec{ThreadID: "t", Graph: "g", Metadata: map[string]any{"a": "b"}}, Input: "in"}, serde.Default(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	older(runsSpace, run.ID, storedRun{Run: run})
+	for seq := range int64(3) {
+		older(eventsOf(run.ID), seqKey(seq+1), Event{Seq: seq + 1, Attempt: 1, Kind: KindAttempt, Data: serde.Typed{Kind: "msgpack", Data: []byte{byte(seq)}}, Time: run.Created})
+	}
+	for _, status := range []Status{Pending, Interrupted, Interrupted} {
+		q, err := NewLocal(ctx, items, LocalOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := q.Get(ctx, run.ID)
+		if err != nil || got.Status != status || !reflect.DeepEqual(got.Spec, run.Spec) {
+			t.Fatalf("%v: %+v, want %s and %+v", err, got, status, run.Spec)
+		}
+		events, err := q.Events(ctx, run.ID, 0, 0)
+		if want := 3 + map[Status]int{Interrupted: 1}[status]; err != nil || len(events) != want || events[2].Data.Data[0] != 2 {
+			t.Fatalf("%v: %+v, want %d", err, events, want)
+		}
+		if _, err := q.Cancel(ctx, run.ID, Interrupt); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestEndedMeanwhile: who waits to append while the run ends is fenced, and leaves no lock behind.
+func TestEndedMeanwhile(t *testing.T) {
+	ctx := t.Context()
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := NewLocal(ctx, items, LocalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	submitted, err := q.Submit(ctx, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := q.Claim(ctx, "w", []string{"g"})
+	if err != nil || c == nil {
+		t.Fatal(c, err)
+	}
+	q.mu.Lock()
+	r := q.open[submitted.ID]
+	q.mu.Unlock()
+	r.appending.Lock() // as an Append has it that is under way
+	calls := map[string]func() error{
+		"append": func() error { _, err := q.Append(ctx, *c, []Event{{Kind: "a"}}); return err },
+		"finish": func() error { return q.Finish(ctx, *c, Outcome{Status: Success}) },
+		"cancel": func() error { _, err := q.Cancel(ctx, c.ID, Interrupt); return err },
+	}
+	results := map[string]chan error{}
+	for name, call := range calls {
+		done := make(chan error, 1)
+		results[name] = done
+		go func() { done <- call() }()
+	}
+	waiting(t, "(*Local).lock", len(calls))
+	q.mu.Lock()
+	err = q.save(ctx, r, func() Run { to := r.Run; to.Status = Success; return to }())
+	q.mu.Unlock()
+	r.appending.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]error{"append": ErrFenced, "finish": ErrFenced, "cancel": nil} {
+		if err := <-results[name]; !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+	if !q.mu.TryLock() || !r.appending.TryLock() {
+		t.Error("a lock was left behind")
+	}
+}
+
+// waiting returns when n goroutines wait for a mutex in a function.
+func waiting(t *testing.T, function string, n int) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		stacks := make([]byte, 1<<20)
+		found := 0
+		for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+			if strings.Contains(stack, function) && strings.Contains(stack, "sync.(*Mutex).Lock") {
+				found++
+			}
+		}
+		if found == n {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("they do not wait")
+}

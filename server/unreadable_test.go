@@ -1,0 +1,90 @@
+package server_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+)
+
+// TestUnreadableThreads: a thread whose state its graph cannot read, or that cannot be shown, is
+// listed with the error, and so are all others. It can be seen alone, and deleted.
+func TestUnreadableThreads(t *testing.T) {
+	h := newHouse(t)
+	good := h.thread()
+	h.ok("POST", "/threads/"+good+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}})
+	// deep nests: 512 levels can be stored, and are one more than can be shown.
+	deep := func(levels int) (v any) {
+		for range levels {
+			v = []any{v}
+		}
+		return v
+	}
+	// The graph of these threads has the name of a graph of the server, and not its types.
+	other := func(name string, value any) *pregel.Graph {
+		b := graph.New(graph.Key("text", channel.LastValue[any]())).Node("a", func(context.Context, any) (any, error) { return object{"text": value}, nil })
+		return must(b.Edge(graph.Start, "a").Compile(graph.Options{Name: name, Saver: h.disk}))
+	}
+	bad := map[string]string{h.thread(): "simple", "of another program": "simple", "not to be shown": "elsewhere"}
+	for id, name := range bad {
+		value := any(object{"is": []any{"no text"}})
+		if name == "elsewhere" {
+			value = deep(512)
+		}
+		if _, err := other(name, value).Invoke(t.Context(), pregel.Thread(id), object{"text": "x"}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(id, " ") {
+			continue
+		}
+		h.ok("PATCH", "/threads/"+id, object{"metadata": object{"graph_id": name}})
+	}
+	strange := h.thread() // a name that is none
+	h.ok("PATCH", "/threads/"+strange, object{"metadata": object{"graph_id": 5}})
+
+	for _, search := range []object{{"limit": 10}, {"limit": 10, "sort_by": "status"}, {"limit": 10, "sort_by": "updated_at", "extract": object{"text": "values.text"}}} {
+		list := h.ok("POST", "/threads/search", search).json.([]any)
+		if len(list) != len(bad)+2 {
+			t.Errorf("%v: %d threads", search, len(list))
+		}
+		for _, x := range list {
+			th := x.(object)
+			id := th["thread_id"].(string)
+			e, _ := th["error"].(object)
+			switch {
+			case bad[id] == "" && (e != nil || th["status"] != "idle"):
+				t.Errorf("%v: %v", search, th)
+			case bad[id] == "":
+			case e["error"] != "UnreadableState" || !strings.HasPrefix(e["message"].(string), "The state of the thread cannot be read: ") || th["values"] != nil:
+				t.Errorf("%v: %v", search, th)
+			}
+		}
+	}
+	for search, want := range map[string]int{`{"status":"idle"}`: 3, `{"status":"error"}`: 2, `{"values":{"text":"x"}}`: 1, `{}`: 5} {
+		if got := h.ok("POST", "/threads/count", search).text; got != string(rune('0'+want)) {
+			t.Errorf("%s: %s, want %d", search, got, want)
+		}
+	}
+	for id := range bad {
+		path := "/threads/" + strings.ReplaceAll(id, " ", "%20")
+		if a := h.ok("GET", path, nil); !strings.Contains(a.text, `"UnreadableState"`) {
+			t.Error(a.text)
+		}
+		h.ok("DELETE", path, nil)
+	}
+	if list := h.ok("POST", "/threads/search", object{}).json.([]any); len(list) != 2 {
+		t.Errorf("%v", list)
+	}
+	// What can be shown may be too deep to be extracted from.
+	const nested = "33333333-3333-4333-8333-333333333333"
+	if _, err := other("elsewhere", deep(511)).Invoke(t.Context(), pregel.Thread(nested), object{"text": "x"}); err != nil {
+		t.Fatal(err)
+	}
+	list := h.ok("POST", "/threads/search", object{"ids": []string{nested}, "extract": object{"text": "values.text"}}).json.([]any)
+	if len(list) != 1 || list[0].(object)["error"] == nil || list[0].(object)["values"] == nil {
+		t.Errorf("%v", list)
+	}
+}
