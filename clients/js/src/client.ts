@@ -7,12 +7,12 @@ import { Connection, LostError } from "./connection.js";
 import type { Call, Hello } from "./connection.js";
 import { Directory } from "./directory.js";
 import type { DirectoryOptions } from "./directory.js";
-import { ClosedError, ClosingError, ProtocolError, SteleConnectionError, SteleError, SteleTimeoutError } from "./errors.js";
+import { ClosedError, ClosingError, InvalidArgumentError, ProtocolError, SteleConnectionError, SteleError, SteleTimeoutError } from "./errors.js";
 import type { Fields } from "./wire.js";
 
 /** ClientOptions bound how long calls take. */
 export interface ClientOptions {
-  /** timeout is how long a call may take in all, in milliseconds. Default: 60,000. */
+  /** timeout is how long a call may take in all, in milliseconds; Infinity is 24 days. Default: 60,000. */
   timeout?: number;
   /** connectTimeout is how long to look for a server, and to start one, in milliseconds. Default: 15,000. */
   connectTimeout?: number;
@@ -59,8 +59,8 @@ export class Client {
     private readonly endpoint: Endpoint,
     options: ClientOptions,
   ) {
-    this.timeout = options.timeout ?? 60_000;
-    this.connectTimeout = options.connectTimeout ?? 15_000;
+    this.timeout = milliseconds("timeout", options.timeout, 60_000);
+    this.connectTimeout = milliseconds("connectTimeout", options.connectTimeout, 15_000);
   }
 
   /** hello connects, unless that has been done, and returns what the server says of itself. */
@@ -156,7 +156,11 @@ export class Client {
           return;
         } else {
           const next = new Promise<void>((resolve) => (wake = resolve));
-          if (!(await within(next, this.deadline()))) throw this.late(method);
+          const deadline = this.deadline();
+          if (!(await within(next, deadline))) {
+            connection.expire(deadline - this.timeout);
+            throw this.late(method);
+          }
         }
       }
     } finally {
@@ -175,7 +179,7 @@ export class Client {
       const call = connection.request(method, asked > 0 && "call" in params ? { ...params, again: true } : params);
       began(call.answer);
       try {
-        return await this.answer(method, call, deadline);
+        return await this.answer(method, call, deadline, connection);
       } catch (error) {
         await this.again(error, asked, deadline);
       }
@@ -194,13 +198,14 @@ export class Client {
     await sleep(pause);
   }
 
-  private async answer(method: string, call: Call, deadline: number): Promise<unknown> {
+  private async answer(method: string, call: Call, deadline: number, connection: Connection): Promise<unknown> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(
         () => {
           call.cancel();
           reject(this.late(method));
+          connection.expire(deadline - this.timeout);
         },
         Math.max(0, deadline - performance.now()),
       );
@@ -267,6 +272,13 @@ async function within(promise: Promise<unknown>, deadline: number): Promise<bool
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** milliseconds is the value of an option. Node has no timers of more than 24 days. */
+function milliseconds(name: string, given: number | undefined, otherwise: number): number {
+  const value = given ?? otherwise;
+  if (typeof value === "number" && value > 0) return Math.min(value, 2 ** 31 - 1);
+  throw new InvalidArgumentError(`${name} is ${value}; it is milliseconds, more than 0`);
 }
 
 /** Slot is one of the places in which a server remembers a client's last call. */

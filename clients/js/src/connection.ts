@@ -51,6 +51,7 @@ export class Connection {
   private lost: Error | undefined;
   private closing = false; // the server said so, and takes no further calls
   private corked = false;
+  private heard = performance.now();
   private said: Hello = { server: "", store: "", methods: new Set(), maxFrame: MAX_FRAME, maxCalls: 1, callSlots: 1 };
 
   private constructor(private readonly socket: net.Socket) {
@@ -135,8 +136,19 @@ export class Connection {
     this.socket.write(bytes);
   }
 
+  /**
+   * expire ends the connection if nothing was heard since then. A server that is frozen, or
+   * a network that is gone, ends none itself.
+   */
+  expire(since: number): void {
+    if (this.heard > since) return;
+    this.end(new Error("the server says nothing"));
+    this.socket.destroy();
+  }
+
   private received(chunk: Buffer): void {
     if (this.lost) return;
+    this.heard = performance.now();
     try {
       for (const body of this.frames.push(chunk)) this.dispatch(body);
     } catch (error) {

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseURL, reason } from "./address.js";
 import type { Address, Endpoint } from "./address.js";
 import { findBinary } from "./binary.js";
-import { DirectoryError, DirectoryLockedError, ServerStartError, SteleConnectionError } from "./errors.js";
+import { DirectoryError, DirectoryLockedError, InvalidArgumentError, ServerStartError, SteleConnectionError } from "./errors.js";
 
 /** LOCKED is the exit code of `stele serve` if somebody else has the directory open. */
 const LOCKED = 3;
@@ -46,6 +46,13 @@ export class Directory implements Endpoint {
     directory: string,
     private readonly options: DirectoryOptions,
   ) {
+    if (directory === "") {
+      throw new InvalidArgumentError("the path of the store is empty; name its directory, or . for this one");
+    }
+    const idle = options.idleExit ?? 0;
+    if (!(idle >= 0 && idle < Infinity)) {
+      throw new InvalidArgumentError(`idleExit is ${idle}; it is milliseconds, or 0 for a server that stays`);
+    }
     this.path = path.resolve(directory); // the working directory may change between calls
     this.check();
   }
@@ -69,8 +76,14 @@ export class Directory implements Endpoint {
 
   async start(deadline: number): Promise<void> {
     this.check();
-    const log = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "stele-start-")), "log");
-    const fd = fs.openSync(log, "w+");
+    let log: string, fd: number;
+    try {
+      log = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "stele-start-")), "log");
+      fd = fs.openSync(log, "w+");
+    } catch (cause) {
+      const what = `no file can be made in the directory for temporary files: ${reason(cause)}`;
+      throw new ServerStartError(`${what}; set TMPDIR to one that is there and has room`, { cause });
+    }
     try {
       await this.ready(this.spawn(fd), fd, deadline);
     } finally {
@@ -112,6 +125,7 @@ export class Directory implements Endpoint {
   private said(): Record<string, unknown> | undefined {
     try {
       const said: unknown = JSON.parse(fs.readFileSync(path.join(this.path, "serve.json"), "utf8"));
+      this.seen = true;
       return typeof said === "object" && said !== null ? (said as Record<string, unknown>) : undefined;
     } catch {
       return undefined;

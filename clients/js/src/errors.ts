@@ -143,7 +143,8 @@ export class VersionError extends SteleError {
 /** A message could not be understood, or is not one that was asked for. */
 export class ProtocolError extends SteleError {
   static override readonly code = "bad_request";
-  static override readonly advice = "Client and server do not fit; install the same release of both";
+  static override readonly advice =
+    "Check the types of the arguments; if they are right, client and server do not fit: install the same release of both";
 }
 
 /** The call was cancelled and had no effect. */

@@ -30,12 +30,18 @@ import { InvalidArgumentError, ProtocolError, UnreadableValueError } from "./err
  * an enum its value. Other objects become plain objects of their fields, or arrays of
  * the arguments that make them. A NumPy array, a pickled value and a map with the key
  * `__proto__` are an UnreadableValueError.
+ *
+ * A function or a symbol is stored as undefined. A bigint is an InvalidArgumentError.
  */
 export class SteleSerializer implements SerializerProtocol {
   private readonly json = new JsonPlusSerializer();
 
-  dumpsTyped(value: unknown): Promise<[string, Uint8Array]> {
-    return this.json.dumpsTyped(value);
+  async dumpsTyped(value: unknown): Promise<[string, Uint8Array]> {
+    const [type, data] = await this.json.dumpsTyped(value);
+    if (LOST.equals(data)) {
+      throw new InvalidArgumentError("a value is no JSON, such as a bigint; store a number or a string");
+    }
+    return [type, data];
   }
 
   async loadsTyped(type: string, data: Uint8Array | string): Promise<unknown> {
@@ -47,6 +53,9 @@ export class SteleSerializer implements SerializerProtocol {
       case "msgpack":
         return unpack(typeof data === "string" ? new TextEncoder().encode(data) : data);
       case "json":
+        // What JSON leaves out: undefined, a function, a symbol.
+        if (data.length === 0) return undefined;
+        return this.json.loadsTyped(type, data);
       case "bytes":
         return this.json.loadsTyped(type, data);
       default:
@@ -59,6 +68,9 @@ export class SteleSerializer implements SerializerProtocol {
 export type Typed = [type: string, data: Uint8Array];
 
 const plain = new SteleSerializer();
+
+/** LOST is what LangGraph's serializer writes for a value that JSON cannot hold, a bigint say. */
+const LOST = Buffer.from('"[unable to serialize, circular reference is too complex to analyze]"');
 const text = new TextEncoder();
 
 /**

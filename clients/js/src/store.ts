@@ -42,7 +42,7 @@ export class SteleStore extends BaseStore {
       throw new ProtocolError("the server answered a batch with another number of answers");
     }
     return (await Promise.all(
-      asked.map(({ op }, i) => answerOf(op, answer[i])),
+      asked.map(({ op, limit }, i) => answerOf(op, limit === 0 ? [] : answer[i])),
     )) as unknown as OperationResults<Op>;
   }
 

@@ -149,6 +149,20 @@ test("a directory that somebody has open who does not serve it", async () => {
   kill(dir);
 });
 
+test("a directory for temporary files that is not there", async () => {
+  const saver = SteleSaver.fromDir(directory());
+  const before = process.env["TMPDIR"];
+  process.env["TMPDIR"] = "/nonexistent";
+  try {
+    await expect(saver.setup()).rejects.toThrow(/set TMPDIR/);
+  } finally {
+    if (before === undefined) delete process.env["TMPDIR"];
+    else process.env["TMPDIR"] = before;
+  }
+  await saver.setup();
+  await saver.close();
+});
+
 test("a program that is missing, or is another one", async () => {
   await using missing = SteleSaver.fromDir(directory(), { binary: "no-such-stele" });
   await expect(missing.setup()).rejects.toThrow(BinaryNotFoundError);
@@ -274,7 +288,22 @@ test("a server elsewhere with TLS", async () => {
   server.kill("SIGKILL");
 });
 
+test("values that JSON leaves out are undefined, and one that it cannot hold is refused", async () => {
+  const saver = SteleSaver.fromDir(directory());
+  const config = await saver.put(at("t"), checkpoint("c", { f: () => 1, s: Symbol("s"), n: 1 }), meta, { f: 1, s: 1, n: 1 });
+  await saver.putWrites(config, [["f", () => 1]], "task");
+  const found = await saver.getTuple(at("t"));
+  expect(found?.checkpoint.channel_values).toEqual({ f: undefined, s: undefined, n: 1 });
+  expect(found?.pendingWrites).toEqual([["task", "f", undefined]]);
+  await expect(saver.put(at("t"), checkpoint("d", { b: { n: 1n } }), meta, { b: 1 })).rejects.toThrow(InvalidArgumentError);
+  expect((await saver.getTuple(at("t")))?.checkpoint.id).toBe("c");
+  await saver.close();
+});
+
 test("arguments that are wrong, and values that are too large", async () => {
+  for (const wrong of [() => SteleSaver.fromDir(""), () => SteleSaver.fromDir(directory(), { idleExit: NaN })]) {
+    expect(wrong).toThrow(InvalidArgumentError);
+  }
   await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
   await expect(saver.put({ configurable: {} }, checkpoint("c"), meta, {})).rejects.toThrow(InvalidArgumentError);
   await expect(saver.putWrites(at("t"), [["x", 1]], "task")).rejects.toThrow(/checkpoint_id/);

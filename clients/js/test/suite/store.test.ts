@@ -77,6 +77,7 @@ test("a batch is answered in order, from one state", async () => {
   expect((await store.get(["a"], "k"))?.value).toEqual({ v: 2 });
   expect((await store.get(["b"], "k"))?.value).toEqual({ v: 3 });
   expect(await store.batch([])).toEqual([]);
+  expect([await store.search([], { limit: 0 }), await store.listNamespaces({ limit: 0 })]).toEqual([[], []]);
 });
 
 test("what a store cannot do is an error that says so", async () => {

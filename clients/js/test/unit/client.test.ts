@@ -111,7 +111,11 @@ test("the slot of a call that was given up is not used while the call may run", 
       if (asked.params["late"] === undefined) asked.answer({});
     },
     async (client, fake) => {
-      await expect(client.write("put", { late: 1 })).rejects.toThrow(SteleTimeoutError);
+      await client.hello();
+      const late = client.write("put", { late: 1 });
+      await until(() => fake.asked.length === 1);
+      fake.asked[0]?.items([]); // the server is alive
+      await expect(late).rejects.toThrow(SteleTimeoutError);
       await until(() => fake.told.length === 1);
       expect(fake.told).toEqual([{ method: "cancel", params: { call: fake.asked[0]?.id } }]);
       const slot = (i: number): unknown => (fake.asked[i]?.params["call"] as unknown[])[1];
@@ -122,7 +126,7 @@ test("the slot of a call that was given up is not used while the call may run", 
       await client.write("put", {});
       expect(slot(3)).toBe(0);
     },
-    { timeout: 1000 },
+    { timeout: 2000 },
   ));
 
 test("when slots are gone with calls that may run for ever, the client takes a new name", () =>
@@ -332,3 +336,31 @@ test("listings that nobody reads leave room for calls", () =>
     },
     { hello: { max_calls: 4 }, timeout: 1000 },
   ));
+
+test("a connection on which a server says nothing at all is left", () =>
+  using(
+    (asked) => {
+      if (asked.params["n"] === 3) asked.answer(3);
+    },
+    async (client, fake) => {
+      await client.hello();
+      const silent = [client.write("put", { n: 1 }), client.write("put", { n: 2 })];
+      await expect(Promise.race(silent)).rejects.toThrow(SteleTimeoutError);
+      await expect(silent[1]).rejects.toThrow(SteleError);
+      expect(await client.read("get", { n: 3 })).toBe(3);
+      expect(fake.hellos.length).toBeGreaterThan(1);
+      expect(fake.connections).toBe(1);
+    },
+    { timeout: 1000 },
+  ));
+
+test("times that are no times are refused, and for ever is long", async () => {
+  for (const options of [{ timeout: 0 }, { timeout: -1 }, { timeout: NaN }, { connectTimeout: 0 }]) {
+    expect(() => clientOfURL("unix:none", options)).toThrow(InvalidArgumentError);
+  }
+  await using(
+    (asked) => void setTimeout(() => asked.answer("late"), 20),
+    async (client) => expect(await client.read("get", {})).toBe("late"),
+    { timeout: Infinity, connectTimeout: Infinity },
+  );
+});
