@@ -7,6 +7,8 @@
 #   STELE_CLIENT_VENV    environment to use and keep; made there if absent
 #                        (default: a temporary one)
 #   STELE_KILLS          how often processes are killed under load (default: 50)
+#   STELE_CLIENTS_REQUIRED  set: a test fails that lacks Go, Node, openssl, PostgreSQL or
+#                        `langgraph dev`; it is skipped otherwise
 #   STELE_UPSTREAM       arguments of tests/upstream/run.py (default: -n 2)
 set -eu
 
@@ -38,6 +40,9 @@ if command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.
 	cp -r "$here/../js" "$work/js"
 	(cd -- "$work/js" && npm install --no-audit --no-fund --loglevel=error && node build.mjs --no-binaries)
 	export STELE_CLIENT_JS="$work/js"
+elif [ -n "${STELE_CLIENTS_REQUIRED:-}" ]; then
+	echo "Node 20 and npm are missing, and STELE_CLIENTS_REQUIRED is set"
+	exit 1
 else
 	echo "NOT RUN: the hand-over to JavaScript, which needs Node 20 and npm"
 fi

@@ -18,6 +18,15 @@ import pytest
 from langgraph.checkpoint.stele._endpoint import find_binary
 
 
+def need(there: object, what: str) -> None:
+    """Skip a test that lacks its means, or fail where STELE_CLIENTS_REQUIRED is set."""
+    if there:
+        return
+    if os.environ.get("STELE_CLIENTS_REQUIRED"):
+        pytest.fail(f"{what}: missing, and STELE_CLIENTS_REQUIRED is set")
+    pytest.skip(f"needs {what}", allow_module_level=True)
+
+
 def server_pid(directory: Path) -> int | None:
     """The process that serves a directory; None if there is none."""
     try:

@@ -54,11 +54,16 @@ class Peer:
             self._run()
         except OSError:
             pass  # the other side has gone
+        finally:
+            self.server.ended += 1
 
     def _run(self) -> None:
         with self.sock, self.sock.makefile("rb") as stream:
             while len(header := stream.read(4)) == 4:
-                message = ormsgpack.unpackb(stream.read(int.from_bytes(header, "big")))
+                length = int.from_bytes(header, "big")
+                if len(body := stream.read(length)) < length:
+                    return
+                message = ormsgpack.unpackb(body)
                 with self.server.lock:
                     self.server.messages.append(message)
                 if message[0] == 2:
@@ -80,10 +85,11 @@ class Server:
         self.lock = threading.Lock()
         self.messages: list[Any] = []
         self.connections = 0
+        self.ended = 0
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.path)
         self._listener.listen(128)
-        self._peers: list[Peer] = []
+        self.peers: list[Peer] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -103,13 +109,13 @@ class Server:
                 return
             self.connections += 1
             peer = Peer(self, sock)
-            self._peers.append(peer)
+            self.peers.append(peer)
             threading.Thread(target=peer.run, daemon=True).start()
 
     def stop(self) -> None:
         self._listener.close()
         os.unlink(self.path)
-        for peer in self._peers:
+        for peer in self.peers:
             try:
                 peer.close()
             except OSError:

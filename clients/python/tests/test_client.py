@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import ormsgpack
 import pytest
+import uvloop
 from fake import HELLO, Peer, Server, frame
 from langgraph.checkpoint.base import empty_checkpoint
 
@@ -114,6 +116,17 @@ def test_closing_is_asked_again(servers: Any) -> None:
     with SteleSaver.from_url(server.url) as saver:
         assert saver.get_tuple(CONFIG) is None
     assert (count, server.connections) == (2, 2)
+
+
+async def test_a_connection_that_breaks_under_many_calls_is_no_noise(
+    servers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = servers(lambda peer, number, *_: peer.answer(number, {}))
+    async with AsyncSteleSaver.from_url(server.url) as saver:
+        await saver.adelete_thread("t")
+        server.peers[0].close()
+        await asyncio.gather(*(saver.adelete_thread("t") for _ in range(30)))
+    assert caplog.messages == []
 
 
 async def test_closing_is_asked_again_by_asyncio(servers: Any) -> None:
@@ -318,6 +331,66 @@ async def test_timeouts(servers: Any) -> None:
         assert await saver.aget_tuple(CONFIG) is None
 
 
+async def test_a_server_that_takes_nothing_is_no_reason_to_hang(servers: Any) -> None:
+    """A server that is frozen, in the middle of calls that fill what it may read."""
+    frozen = threading.Event()
+    server = servers(lambda *_: frozen.wait(60))
+    server.hello = lambda peer, number, *_: peer.answer(
+        number, {**HELLO, "max_frame": 64 << 20}
+    )
+    large = "x" * (32 << 20)
+    async with AsyncSteleSaver.from_url(server.url, timeout=0.2) as saver:
+        calls = [saver.adelete_thread(name) for name in ("a", large, "b", "c")]
+        async with asyncio.timeout(60):
+            failed = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(error) for error in failed] == [errors.SteleTimeoutError] * 4
+        server.handle = lambda peer, number, *_: peer.answer(number, {})
+        await saver.adelete_thread("d")  # on another connection
+    frozen.set()
+
+
+async def test_a_silent_connection_is_left(servers: Any) -> None:
+    server = servers(lambda *_: None)
+    async with AsyncSteleSaver.from_url(server.url, timeout=0.05) as saver:
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                await saver.adelete_thread("t")
+            with pytest.raises(TimeoutError):
+                [t async for t in saver.alist(CONFIG)]
+        await until(lambda: server.connections - server.ended <= 1)
+        server.handle = nothing
+        assert await saver.aget_tuple(CONFIG) is None
+        assert server.connections == 7
+
+    def alive(peer: Peer, number: int, method: str, params: Any) -> None:
+        peer.notify("items", {"call": number, "items": []})
+
+    server.handle = alive
+    async with AsyncSteleSaver.from_url(server.url, timeout=2) as saver:
+        with pytest.raises(TimeoutError):
+            await saver.adelete_thread("t")
+        server.handle = nothing
+        assert await saver.aget_tuple(CONFIG) is None
+        assert server.connections == 8, "it says something, so it is left alone"
+
+
+async def test_slots_that_are_not_answered_are_waited_for_in_time(servers: Any) -> None:
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        peer.notify("items", {"call": number, "items": []})
+
+    server = servers(handle)
+    server.hello = lambda peer, number, *_: peer.answer(
+        number, {**HELLO, "call_slots": 2}
+    )
+    async with AsyncSteleSaver.from_url(server.url, timeout=0.1) as saver:
+        calls = [saver.adelete_thread("t") for _ in range(5)]
+        async with asyncio.timeout(60):
+            failed = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(error) for error in failed] == [errors.SteleTimeoutError] * 5
+            with pytest.raises(TimeoutError, match="2 calls that write"):
+                await saver.adelete_thread("t")
+
+
 def test_the_pool_is_bounded(servers: Any) -> None:
     gate = threading.Event()
     most = now = 0
@@ -520,6 +593,18 @@ async def test_nobody_is_there(tmp_path: Path) -> None:
         await saver.asetup()
 
 
+def test_times_that_are_no_times() -> None:
+    infinite, nan = float("inf"), float("nan")
+    for wrong in (0, -1, infinite, nan):
+        with pytest.raises(errors.InvalidArgumentError, match="seconds, or None"):
+            SteleSaver.from_url("unix:x", timeout=wrong)
+    for wrong in (-1, infinite, nan):
+        with pytest.raises(errors.InvalidArgumentError, match="seconds"):
+            SteleSaver.from_url("unix:x", connect_timeout=wrong)
+    with pytest.raises(errors.InvalidArgumentError, match="1 or more"):
+        SteleSaver.from_url("unix:x", max_connections=0)
+
+
 @pytest.mark.parametrize("url", ["", "http://x", "tcp:host", "tcp:h:99999", "unix:"])
 def test_bad_urls(url: str) -> None:
     with pytest.raises(ValueError, match="tcp:HOST:PORT"):
@@ -545,6 +630,9 @@ def test_what_cannot_be_sent_is_a_value_error(servers: Any) -> None:
         config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": object()}}
         with pytest.raises(errors.InvalidArgumentError):
             saver.get_tuple(config)
+        nobody: Any = {"configurable": {"thread_id": None, "checkpoint_ns": ""}}
+        with pytest.raises(errors.InvalidArgumentError, match="name a thread"):
+            saver.put(nobody, empty_checkpoint(), {}, {})
         with pytest.raises(errors.TooLargeError, match="1048576"):
             saver.put_writes(
                 {"configurable": {"thread_id": "t", "checkpoint_id": "1"}},
@@ -581,13 +669,34 @@ def test_after_a_fork_a_client_has_its_own_connections(servers: Any) -> None:
     assert server.connections == 2
 
 
-def test_one_saver_in_many_event_loops(servers: Any) -> None:
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_one_saver_in_many_event_loops(servers: Any, run: Any) -> None:
     server = servers(nothing)
     saver = SteleSaver.from_url(server.url)
     for _ in range(3):
-        assert asyncio.run(_aget(saver)) is None
+        assert run(_aget(saver)) is None
     assert server.connections == 3
+    gc.collect()
+    asyncio.run(until(lambda: server.ended >= 2))  # uvloop ends all with its loops
     saver.close()
+    asyncio.run(until(lambda: server.ended == 3))
+
+
+async def test_a_saver_that_is_dropped_ends_its_connections(servers: Any) -> None:
+    server = servers(nothing)
+    for _ in range(3):
+        saver = SteleSaver.from_url(server.url)
+        assert await saver.aget_tuple(CONFIG) is None
+        assert await asyncio.to_thread(saver.get_tuple, CONFIG) is None
+    del saver
+    gc.collect()
+    await until(lambda: server.ended == 6)
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not happened():
+            await asyncio.sleep(0.001)
 
 
 async def _aget(saver: SteleSaver) -> Any:
@@ -598,6 +707,9 @@ async def test_async_savers_refuse_to_block_their_loop(servers: Any) -> None:
     async with AsyncSteleSaver.from_url(servers(nothing).url) as saver:
         with pytest.raises(asyncio.InvalidStateError, match="aget_tuple"):
             saver.get_tuple(CONFIG)
+        for refused in (lambda: list(saver.list(CONFIG)), saver.flush, saver.stats):
+            with pytest.raises(asyncio.InvalidStateError, match="another thread"):
+                refused()
         assert await asyncio.to_thread(saver.get_tuple, CONFIG) is None
 
 

@@ -11,17 +11,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pytest
-from conftest import kill_server, stele
+from conftest import kill_server, need, stele
 
 from langgraph.checkpoint.stele import SteleSaver
 from langgraph.store.stele import SteleStore
 
-pytest.importorskip("langgraph_api", reason="langgraph-cli[inmem] is not installed")
-from langgraph_sdk import get_client
+need(find_spec("langgraph_api"), "langgraph-cli[inmem]")
+from langgraph_sdk import get_client  # noqa: E402
 
 GRAPH = """
 from typing import Annotated, TypedDict

@@ -24,6 +24,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver, errors
+from langgraph.checkpoint.stele._endpoint import find_binary
 from langgraph.store.stele import AsyncSteleStore, SteleStore
 
 
@@ -165,6 +166,42 @@ def test_traces_of_a_killed_server_keep_nobody_out(directory: Path) -> None:
         kill_server(directory)
 
 
+def test_a_server_that_is_killed_as_it_starts(directory: Path, tmp_path: Path) -> None:
+    program, starts = tmp_path / "stele", tmp_path / "starts"
+    program.write_text(
+        f'''#!/bin/sh
+echo >>"{starts}"
+case $(wc -l <"{starts}") in
+*1) kill -9 $$ ;;
+*2) kill $$ ;;
+*3) exit 0 ;;
+esac
+exec "{find_binary()}" "$@"
+'''
+    )
+    program.chmod(0o755)
+    with SteleSaver.from_dir(directory, binary=program) as saver:
+        put(saver)
+    assert len(starts.read_bytes()) == 4
+
+
+def test_a_store_that_was_moved_away_is_not_replaced(
+    make_directory: Callable[[], Path],
+) -> None:
+    directory, moved = make_directory(), make_directory()
+    with SteleSaver.from_dir(directory) as saver, SteleStore.from_dir(directory) as st:
+        put(saver)
+        directory.rename(moved)
+        put(saver)  # the server has it as before
+        end_server(moved)
+        for call in (saver.flush, lambda: st.get(("a",), "k")):
+            with pytest.raises(errors.DirectoryError, match="is gone; put it back"):
+                call()
+        assert not directory.exists()
+        moved.rename(directory)
+        assert len(list(saver.list(config()))) == 2
+
+
 def test_a_directory_with_a_long_path(make_directory: Callable[[], Path]) -> None:
     root = make_directory()
     directory = root / ("x" * 100) / "data"
@@ -206,6 +243,8 @@ def test_threads_and_the_rest(directory: Path) -> None:
         assert list(saver.threads(prefix="b")) == []
         saver.set_ttl("a000", 3600)
         saver.set_ttl("a000", None)
+        with pytest.raises(errors.InvalidArgumentError, match="seconds"):
+            saver.set_ttl("a000", float("inf"))
         saver.flush()
         assert saver.stats()["commits"] > 300
         saver.prune(["a001"], strategy="delete_all")
@@ -246,6 +285,11 @@ def test_no_such_directory(tmp_path: Path) -> None:
         SteleSaver.from_dir(tmp_path / "none" / "data")
     with pytest.raises(errors.DirectoryError, match="does not exist; create it"):
         SteleSaver.from_dir(tmp_path / "data", create=False)
+    with pytest.raises(errors.InvalidArgumentError, match="path of the store is empty"):
+        SteleSaver.from_dir("")
+    for wrong in (-1, float("inf"), float("nan")):
+        with pytest.raises(errors.InvalidArgumentError, match="idle_exit"):
+            SteleSaver.from_dir(tmp_path / "data", idle_exit=wrong)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -272,6 +316,19 @@ def test_a_directory_that_a_program_has_open(directory: Path) -> None:
         (directory / "serve.json").write_bytes(said)
         other.setup()
         other.close()
+
+
+def test_a_locked_directory_says_so_when_time_is_up(
+    directory: Path, tmp_path: Path
+) -> None:
+    program, started = tmp_path / "stele", tmp_path / "started"
+    program.write_text(
+        f'#!/bin/sh\n[ -e "{started}" ] && exec sleep 60\ntouch "{started}"\nexit 3\n'
+    )
+    program.chmod(0o755)
+    saver = SteleSaver.from_dir(directory, binary=program, start_timeout=3)
+    with pytest.raises(errors.DirectoryLockedError, match="another program"):
+        saver.setup()
 
 
 def test_no_binary(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from conftest import stele
+from conftest import need, stele
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
@@ -77,8 +77,7 @@ def graph(saver: SteleSaver) -> Any:
 @pytest.fixture(scope="session")
 def handover(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program in Go."""
-    if not (WIRE / "go.mod").exists() or shutil.which("go") is None:
-        pytest.skip("needs Go and the tree of stele")
+    need((WIRE / "go.mod").exists() and shutil.which("go"), "Go and the tree of stele")
     program = tmp_path_factory.mktemp("go") / "handover"
     subprocess.run(
         ["go", "build", "-o", program, "./internal/handover"], cwd=WIRE, check=True
@@ -124,8 +123,8 @@ def test_python_go_python(handover: Path, directory: Path, tmp_path: Path) -> No
 def javascript() -> Path:
     """The program in JavaScript, in a built client: `npm install && npm run build`."""
     root = Path(os.environ.get("STELE_CLIENT_JS") or WIRE.parent / "clients" / "js")
-    if shutil.which("node") is None or not (root / "dist").exists():
-        pytest.skip("needs Node and the built client for JavaScript")
+    built = shutil.which("node") and (root / "dist").exists()
+    need(built, "Node and the built client for JavaScript")
     return root / "test" / "suite" / "handover.mjs"
 
 

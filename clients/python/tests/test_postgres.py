@@ -1,7 +1,7 @@
 """LangGraph's conformance suite on a server that serves a PostgreSQL database.
 
 It needs the server's programs, as Debian's package postgresql has them. Where they are
-missing it is skipped.
+missing it is skipped, or fails if STELE_CLIENTS_REQUIRED is set.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from bridges import Blocking
+from conftest import need
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
@@ -30,8 +31,7 @@ PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 @pytest.fixture(scope="module")
 def database() -> Iterator[str]:
     """The URL of a fresh PostgreSQL."""
-    if not PROGRAMS:
-        pytest.skip("no PostgreSQL here")
+    need(PROGRAMS, "PostgreSQL")
     root = Path(tempfile.mkdtemp(prefix="stele-pg"))
     root.chmod(0o755)
     # The programs refuse to run as root.

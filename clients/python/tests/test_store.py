@@ -21,6 +21,7 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
+from langgraph.checkpoint.stele import errors
 from langgraph.store.stele import SteleStore
 
 LABELS = ("a", "b", "é", "long label", "*x")
@@ -108,6 +109,10 @@ def test_a_batch_is_in_order(directory: Path) -> None:
         with pytest.raises(InvalidNamespaceError):
             store.batch([GetOp(("a.b",), "k")])
         assert [i.key for i in store.search(("a",), query="what?")] == ["k"]
+        assert store.search(("a",), limit=0) == store.list_namespaces(limit=0) == []
+        for wrong in (0, -1, float("inf"), float("nan"), 1e300):
+            with pytest.raises(errors.InvalidArgumentError, match="minutes"):
+                store.put(("a",), "k", {}, ttl=wrong)
 
 
 async def test_expiry(directory: Path) -> None:

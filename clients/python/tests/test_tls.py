@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from conftest import need
 from langgraph.checkpoint.base import empty_checkpoint
 
 from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver, errors
@@ -46,8 +47,8 @@ class Server(NamedTuple):
 
 def make_certificate(into: Path, name: str) -> Certificate:
     openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl")
+    need(openssl, "openssl")
+    assert openssl is not None
     made = Certificate(into / f"{name}.pem", into / f"{name}-key.pem")
     subprocess.run(
         [

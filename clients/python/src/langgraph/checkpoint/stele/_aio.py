@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import collections
 import os
+import socket
 import ssl
 import time
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
 from langgraph.checkpoint.stele import _wire
@@ -106,8 +108,13 @@ class Connection(asyncio.Protocol):
         self._streams: dict[int, Stream] = {}
         self._left: dict[int, Slot | None] = {}
         self._writable: asyncio.Future[None] | None = None
+        self._heard = loop.time()
         self.max_frame = _wire.MAX_FRAME
         self.lost: Exception | None = None
+        # Nothing was heard for as long as a call may take. A server that is frozen, or
+        # a network that is gone, ends no connection: calls to come use another one,
+        # and this one ends when nobody waits on it.
+        self.silent = False
         self.hello: Hello
 
     # What the transport calls.
@@ -127,6 +134,7 @@ class Connection(asyncio.Protocol):
             writable.set_result(None)
 
     def data_received(self, data: bytes) -> None:
+        self._heard = self._loop.time()
         try:
             if self._body is None and not self._data:
                 n = len(data)
@@ -219,20 +227,20 @@ class Connection(asyncio.Protocol):
         self, method: str, params: Params, timeout: float | None, slot: Slot | None
     ) -> Any:
         """The result of a call."""
-        while self._writable is not None:
-            await asyncio.shield(self._writable)
-        if self.lost is not None:
-            raise self.lost
-        assert self._transport is not None
+        if self._writable is not None:
+            await self._drained(timeout)
+        transport = self._open()
         self._number = number = (self._number + 1) & 0xFFFFFFFF
         frame = _wire.request(number, method, params, self.max_frame)
         future: asyncio.Future[Any] = self._loop.create_future()
         self._calls[number] = future
-        self._transport.write(frame)
+        transport.write(frame)
         timer = (
             None
             if timeout is None
-            else self._loop.call_later(timeout, _expire, future, method, timeout)
+            else self._loop.call_later(
+                timeout, self._expire, future, method, timeout, self._loop.time()
+            )
         )
         try:
             return await future
@@ -245,16 +253,66 @@ class Connection(asyncio.Protocol):
                 self._left[number] = slot
                 if slot is not None:
                     slot.left = True
+            if self.silent:
+                self._loop.call_soon(self._retire)
 
-    def begin(self, method: str, params: Params) -> tuple[int, Stream]:
-        """Ask for a stream."""
+    def _open(self) -> asyncio.Transport:
         if self.lost is not None:
             raise self.lost
         assert self._transport is not None
+        if self._transport.is_closing():  # it has failed, and will say so
+            raise Lost("the connection broke")
+        return self._transport
+
+    async def _drained(self, timeout: float | None) -> None:
+        """Wait until the server takes what was sent before."""
+        sent = self._loop.time()
+        try:
+            async with asyncio.timeout(timeout):
+                while self._writable is not None:
+                    await asyncio.shield(self._writable)
+        except TimeoutError:
+            self._listen(sent)
+            self._loop.call_soon(self._retire)
+            raise SteleTimeoutError(
+                f"the server took nothing for {timeout:g} s"
+            ) from None
+
+    def _expire(
+        self, future: asyncio.Future[Any], method: str, timeout: float, sent: float
+    ) -> None:
+        if not future.done():
+            self._listen(sent)
+            future.set_exception(
+                SteleTimeoutError(f"{method} was not answered within {timeout:g} s")
+            )
+
+    def _listen(self, since: float) -> None:
+        self.silent = self.silent or self._heard <= since
+
+    def _retire(self) -> None:
+        """End a silent connection when the last one has given up waiting on it."""
+        if self.silent and not self._calls and not self._streams:
+            self._fail(Lost("the server says nothing"))
+
+    async def next_batch(
+        self, stream: Stream, timeout: float | None
+    ) -> list[Any] | None:
+        """The next batch of a stream; None at its end."""
+        asked = self._loop.time()
+        try:
+            return await stream.get(timeout)
+        except SteleTimeoutError:
+            self._listen(asked)
+            raise
+
+    def begin(self, method: str, params: Params) -> tuple[int, Stream]:
+        """Ask for a stream."""
+        transport = self._open()
         self._number = number = (self._number + 1) & 0xFFFFFFFF
         frame = _wire.request(number, method, params, self.max_frame)
         stream = self._streams[number] = Stream(self._loop)
-        self._transport.write(frame)
+        transport.write(frame)
         return number, stream
 
     def more(self, number: int) -> None:
@@ -266,20 +324,28 @@ class Connection(asyncio.Protocol):
         if self._streams.pop(number, None) is not None:
             self._left[number] = None
             self._notify("cancel", {"call": number})
+            if self.silent:
+                self._loop.call_soon(self._retire)
 
     def _notify(self, method: str, params: Params) -> None:
         if self.lost is None and self._transport is not None:
             self._transport.write(_wire.notification(method, params))
 
+    @property
+    def usable(self) -> bool:
+        return self.lost is None and not self.silent
+
     def close(self) -> None:
         self._fail(Lost("closed"))
 
-
-def _expire(future: asyncio.Future[Any], method: str, timeout: float) -> None:
-    if not future.done():
-        future.set_exception(
-            SteleTimeoutError(f"{method} was not answered within {timeout:g} s")
-        )
+    def discard(self) -> None:
+        """End the connection of a loop that was closed, which can end none itself."""
+        if self._transport is not None:
+            sock = self._transport.get_extra_info("socket")
+            if sock is not None:  # uvloop has closed it with the loop
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+            self._transport = None
 
 
 class AsyncPool:
@@ -323,7 +389,7 @@ class AsyncPool:
         losses = 0
         while True:
             connection = self._connection
-            if connection is None or connection.lost is not None:
+            if connection is None or not connection.usable:
                 connection = await self._connected()
             try:
                 return await connection.call(method, params, self._timeout, slot)
@@ -347,7 +413,10 @@ class AsyncPool:
         connection = await self._connected()
         number, stream = connection.begin(method, params)
         try:
-            while (items := await stream.get(self._timeout)) is not None:
+            while True:
+                items = await connection.next_batch(stream, self._timeout)
+                if items is None:
+                    return
                 yield items
                 connection.more(number)
         finally:
@@ -363,8 +432,13 @@ class AsyncPool:
     def close(self) -> None:
         """Close the connection. Calls under way fail; later ones do, too."""
         self._closed = True
-        if self._connection is not None and not self._loop.is_closed():
-            self._drop(self._connection, Lost("closed"))
+        connection = self._connection
+        if connection is None:
+            return
+        if self._loop.is_closed():
+            connection.discard()
+        else:
+            self._drop(connection, Lost("closed"))
 
     async def _take(self) -> Slot:
         while not self._free:
@@ -374,11 +448,17 @@ class AsyncPool:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._waiting.append(waiter)
             try:
-                await waiter
-            except BaseException:
+                async with asyncio.timeout(self._timeout):
+                    await waiter
+            except BaseException as error:
                 # Woken and cancelled at once: the next one may go.
                 if waiter.done() and not waiter.cancelled():
                     self._wake()
+                if isinstance(error, TimeoutError):
+                    raise SteleTimeoutError(
+                        f"{self._limit} calls that write were not answered within "
+                        f"{self._timeout:g} s"
+                    ) from None
                 raise
         return self._free.pop()
 
@@ -402,7 +482,7 @@ class AsyncPool:
 
     async def _connected(self) -> Connection:
         connection = self._connection
-        if connection is not None and connection.lost is None:
+        if connection is not None and connection.usable:
             return connection
         # Calls that find no connection wait for one attempt. It goes on if the one
         # that began it is cancelled.
@@ -448,13 +528,13 @@ class AsyncPool:
         return await self._loop.run_in_executor(None, function, *args)
 
     async def _dial(self, address: Address, deadline: float) -> Connection:
-        remaining = max(deadline - time.monotonic(), 0.05)
+        remaining = max(round(deadline - time.monotonic(), 2), 0.05)
         connection = Connection(self._loop, self._give)
         try:
             await asyncio.wait_for(self._transport(address, connection), remaining)
         except TimeoutError as error:
             raise SteleTimeoutError(
-                f"no connection to {address} within {remaining:.1f} s"
+                f"no connection to {address} within {remaining:g} s"
             ) from error
         try:
             connection.hello = Hello(

@@ -27,6 +27,8 @@ DEFAULT_CONNECTIONS: Final = 16
 DEFAULT_START_TIMEOUT: Final = 15.0
 DEFAULT_IDLE_EXIT: Final = 60.0
 
+_MAX_SECONDS: Final = 9e9  # what a server can count
+
 Key = Callable[[Any], Any]
 
 
@@ -40,10 +42,19 @@ class Client:
     def __init__(
         self, endpoint: Endpoint, *, timeout: float | None, max_connections: int
     ) -> None:
-        if timeout is not None and not timeout > 0:
-            raise InvalidArgumentError(f"timeout is {timeout}; it is seconds, or None")
+        if timeout is not None and not 0 < timeout <= threading.TIMEOUT_MAX:
+            raise InvalidArgumentError(
+                f"timeout is {timeout}; it is seconds, or None to wait for ever"
+            )
+        if not 0 <= endpoint.start_timeout <= threading.TIMEOUT_MAX:
+            raise InvalidArgumentError(
+                f"the time to connect or to start is {endpoint.start_timeout}; it is "
+                "seconds"
+            )
         if max_connections < 1:
-            raise InvalidArgumentError(f"max_connections is {max_connections}")
+            raise InvalidArgumentError(
+                f"max_connections is {max_connections}; it is 1 or more"
+            )
         self._endpoint = endpoint
         self._timeout = timeout
         self._pool = Pool(endpoint, timeout=timeout, max_connections=max_connections)
@@ -52,8 +63,7 @@ class Client:
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncPool]
-        self._loops = weakref.WeakKeyDictionary()
+        self._loops: dict[asyncio.AbstractEventLoop, AsyncPool] = {}
         self._closed = False
 
     @classmethod
@@ -135,15 +145,16 @@ class Client:
         """Close all connections. What waits on them fails."""
         self._closed = True
         self._pool.close()
+        self._close_loops()
+
+    def _close_loops(self) -> None:
         with self._lock:
             pools = list(self._loops.items())
         for loop, pool in pools:
-            if loop.is_closed():
-                continue
             try:
                 loop.call_soon_threadsafe(pool.close)
-            except RuntimeError:  # closed between the question and the call
-                pass
+            except RuntimeError:  # the loop is closed
+                pool.close()
 
     # asyncio.
 
@@ -152,6 +163,9 @@ class Client:
         pool = self._loops.get(loop)
         if pool is None:
             with self._lock:
+                # Whoever calls asyncio.run again and again has a loop each time.
+                for other in [other for other in self._loops if other.is_closed()]:
+                    self._loops.pop(other).close()
                 pool = AsyncPool(loop, self._endpoint, timeout=self._timeout)
                 self._loops[loop] = pool
                 if self._closed:
@@ -205,9 +219,9 @@ class Client:
             self._endpoint.after_fork()
 
     def __del__(self) -> None:
-        pool = getattr(self, "_pool", None)
-        if pool is not None:
-            pool.discard()
+        if hasattr(self, "_loops"):
+            self._pool.discard()
+            self._close_loops()
 
 
 class _Place:
@@ -253,10 +267,25 @@ class _Place:
         return self.losses > MAX_LOSSES
 
 
+def expiry(ttl: float, unit: float) -> float:
+    """The seconds after which something expires."""
+    if not 0 < ttl * unit < _MAX_SECONDS:
+        what = "seconds" if unit == 1 else "minutes"
+        raise InvalidArgumentError(
+            f"ttl is {ttl}; it is {what}, more than 0, or None for ever"
+        )
+    return ttl * unit
+
+
 class Connected:
     """The life of what makes its calls through a client: a saver or a store."""
 
     _client: Client
+
+    @property
+    def _blocking(self) -> Client:
+        """The client, for a call that blocks its thread."""
+        return self._client
 
     def setup(self) -> None:
         """Start or reach the server now rather than with the first call."""
@@ -297,6 +326,26 @@ class Connected:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+class InLoop(Connected):
+    """What is used in event loops, and refuses to stop one."""
+
+    @property
+    def _blocking(self) -> Client:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._client
+        raise asyncio.InvalidStateError(
+            "a blocking call would stop the event loop that makes it. Await the method "
+            "whose name begins with an a, as aget_tuple or aput, or make the call from "
+            "another thread"
+        )
+
+    async def setup(self) -> None:  # type: ignore[override]
+        """Start or reach the server now rather than with the first call."""
+        await self.asetup()
 
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()

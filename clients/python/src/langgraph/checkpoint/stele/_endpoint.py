@@ -137,6 +137,14 @@ class Directory:
         binary: str | os.PathLike[str] | None,
     ) -> None:
         self._path = Path(path)
+        if not os.fspath(path):
+            raise InvalidArgumentError(
+                "the path of the store is empty; name its directory, or . for this one"
+            )
+        if not 0 <= idle_exit <= threading.TIMEOUT_MAX:
+            raise InvalidArgumentError(
+                f"idle_exit is {idle_exit}; it is seconds, or 0 for a server that stays"
+            )
         self.start_timeout = start_timeout
         self._create = create
         self._idle_exit = idle_exit
@@ -144,6 +152,8 @@ class Directory:
         self._binary = binary
         self._starting = threading.Lock()
         self._locked = False
+        self._ended = ""  # how the last server ended that was started here
+        self._seen = False  # there has been a store
         self._resolved = False
         # To look at a path stops the loop. There it is done when the path is used.
         if not _in_event_loop():
@@ -168,10 +178,15 @@ class Directory:
     def _check(self) -> None:
         """Refuse what no server could be started on, in words about paths."""
         if self.path.is_dir():
+            self._seen = True
             return
         if self.path.exists():
             raise DirectoryError(
                 f"{self.path} is a file; name a directory for the store"
+            )
+        if self._seen:  # what was moved away is not replaced by an empty store
+            raise DirectoryError(
+                f"{self.path} is gone; put it back, or make a new saver or store"
             )
         if not self._create:
             raise DirectoryError(
@@ -212,6 +227,7 @@ class Directory:
             said = json.loads((self.path / "serve.json").read_bytes())
         except (OSError, ValueError):
             return None
+        self._seen = True
         return said if isinstance(said, dict) else None
 
     def start(self, deadline: float) -> None:
@@ -219,28 +235,37 @@ class Directory:
         if not self._starting.acquire(timeout=max(0.0, deadline - time.monotonic())):
             return
         try:
-            self._locked = False
             self._check()
             self._run(deadline)
         finally:
             self._starting.release()
 
     def _run(self, deadline: float) -> None:
+        locked, self._locked = self._locked, False
         with tempfile.TemporaryFile() as log:
             process = self._spawn(log)
             while True:
                 said = self._said()
                 if said is not None and said.get("pid") == process.pid:
+                    self._ended = ""
                     break
                 code = process.poll()
                 if code == _LOCKED:
                     self._locked = True  # a server that starts, or something else
+                    return
+                if code is not None and code <= 0:
+                    # One that was killed, or told to end, says nothing about the
+                    # directory: another one is started.
+                    self._ended = f"stele serve ended with code {code}"
                     return
                 if code is not None:
                     raise self._failed(code, log)
                 if time.monotonic() > deadline:
                     process.terminate()
                     process.wait()
+                    self._locked = locked
+                    if locked:
+                        return  # the attempts before this one have said why
                     raise self._failed(None, log)
                 time.sleep(_POLL)
         _children.append(process)
@@ -286,7 +311,7 @@ class Directory:
                 f"another program has {self.path} open, and no server answers there"
             )
         return SteleConnectionError(
-            f"the server of {self.path} does not answer: {cause}"
+            f"the server of {self.path} does not answer: {self._ended or cause}"
         )
 
 

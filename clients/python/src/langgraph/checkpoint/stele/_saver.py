@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import ssl
@@ -32,6 +31,8 @@ from langgraph.checkpoint.stele._client import (
     DEFAULT_TIMEOUT,
     Client,
     Connected,
+    InLoop,
+    expiry,
 )
 from langgraph.checkpoint.stele._wire import Params
 from langgraph.checkpoint.stele.errors import InvalidArgumentError
@@ -174,7 +175,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that config names, or the newest; None if there is none."""
-        return self._one(self._client.call("get", _target(config)))
+        return self._one(self._blocking.call("get", _target(config)))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As get_tuple."""
@@ -194,7 +195,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         iterator has a connection until it ends or is closed.
         """
         params = self._query(config, filter, before, limit)
-        with closing(self._client.stream("list", params, _tuple_key)) as items:
+        with closing(self._blocking.stream("list", params, _tuple_key)) as items:
             for item in items:
                 yield self._tuple(item)
 
@@ -221,7 +222,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Store a checkpoint; it is durable when this returns."""
         params = self._put(config, checkpoint, metadata, new_versions)
-        self._client.write("put", params)
+        self._blocking.write("put", params)
         return _config(params["thread"], params["ns"], checkpoint["id"])
 
     async def aput(
@@ -247,7 +248,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
         They are durable when this returns, unless they are deferred; see the class.
         """
-        self._client.write(
+        self._blocking.write(
             "put_writes", self._put_writes(config, writes, task_id, task_path)
         )
 
@@ -265,7 +266,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete all checkpoints and writes of a thread."""
-        self._client.write("delete_thread", {"thread": str(thread_id)})
+        self._blocking.write("delete_thread", {"thread": str(thread_id)})
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As delete_thread."""
@@ -276,7 +277,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
         What a checkpoint that stays needs for its delta channels stays, too.
         """
-        self._client.write("delete_for_runs", {"runs": [str(run) for run in run_ids]})
+        self._blocking.write("delete_for_runs", {"runs": [str(run) for run in run_ids]})
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """As delete_for_runs."""
@@ -290,7 +291,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         Raises:
             ThreadExistsError: The target has checkpoints.
         """
-        self._client.write("copy_thread", _copy(source_thread_id, target_thread_id))
+        self._blocking.write("copy_thread", _copy(source_thread_id, target_thread_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """As copy_thread."""
@@ -308,7 +309,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         Args:
             strategy: "keep_latest", or "delete".
         """
-        self._client.write("prune", _prune(thread_ids, strategy))
+        self._blocking.write("prune", _prune(thread_ids, strategy))
 
     async def aprune(
         self, thread_ids: Sequence[str], *, strategy: str = "keep_latest"
@@ -324,7 +325,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             return {}
         params = _target(config)
         params["channels"] = list_of(channels)
-        return self._history(self._client.call("delta_history", params))
+        return self._history(self._blocking.call("delta_history", params))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -354,7 +355,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
     def flush(self) -> None:
         """Return when all calls that were answered are durable."""
-        self._client.call("sync", {})
+        self._blocking.call("sync", {})
 
     async def aflush(self) -> None:
         """As flush."""
@@ -376,7 +377,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             metadata: Only those whose newest checkpoint has these entries.
         """
         params = self._threads(prefix, status, metadata, limit)
-        with closing(self._client.stream("threads", params, _thread_key)) as items:
+        with closing(self._blocking.stream("threads", params, _thread_key)) as items:
             for item in items:
                 yield cast(ThreadInfo, item)
 
@@ -398,7 +399,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
     def set_ttl(self, thread_id: str, ttl: float | None) -> None:
         """Let a thread expire ttl seconds after its last write; None: never."""
-        self._client.write("set_ttl", _ttl(thread_id, ttl))
+        self._blocking.write("set_ttl", _ttl(thread_id, ttl))
 
     async def aset_ttl(self, thread_id: str, ttl: float | None) -> None:
         """As set_ttl."""
@@ -406,7 +407,9 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
     def erase(self, thread_ids: Sequence[str]) -> None:
         """Delete threads and overwrite or drop every byte that held them."""
-        self._client.write("erase", {"threads": [str(thread) for thread in thread_ids]})
+        self._blocking.write(
+            "erase", {"threads": [str(thread) for thread in thread_ids]}
+        )
 
     async def aerase(self, thread_ids: Sequence[str]) -> None:
         """As erase."""
@@ -416,7 +419,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
     def stats(self) -> dict[str, Any]:
         """The store's figures."""
-        return cast(dict[str, Any], self._client.call("stats", {}))
+        return cast(dict[str, Any], self._blocking.call("stats", {}))
 
     async def astats(self) -> dict[str, Any]:
         """As stats."""
@@ -448,7 +451,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         versions = checkpoint["channel_versions"]
         seen = checkpoint["versions_seen"]
         return {
-            "thread": str(configurable["thread_id"]),
+            "thread": _thread(configurable),
             "ns": configurable.get("checkpoint_ns") or "",
             "parent": configurable.get("checkpoint_id"),
             "checkpoint": {
@@ -480,7 +483,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         configurable = config["configurable"]
         dumps = self.serde.dumps_typed
         params = {
-            "thread": str(configurable["thread_id"]),
+            "thread": _thread(configurable),
             "ns": configurable.get("checkpoint_ns") or "",
             "id": configurable["checkpoint_id"],
             "task": task_id,
@@ -505,7 +508,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         params: Params = {}
         if config is not None:
             configurable = config["configurable"]
-            params["thread"] = str(configurable["thread_id"])
+            params["thread"] = _thread(configurable)
             if (ns := configurable.get("checkpoint_ns")) is not None:
                 params["ns"] = ns
             if id := configurable.get("checkpoint_id"):
@@ -583,7 +586,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         return histories
 
 
-class AsyncSteleSaver(SteleSaver):
+class AsyncSteleSaver(InLoop, SteleSaver):
     """A LangGraph checkpointer for programs that run in an event loop.
 
     It is a SteleSaver whose blocking methods refuse to be called where an event loop
@@ -594,81 +597,6 @@ class AsyncSteleSaver(SteleSaver):
             graph = builder.compile(checkpointer=saver)
             await graph.ainvoke(inputs, config)
     """
-
-    async def setup(self) -> None:  # type: ignore[override]
-        """Start or reach the server now rather than with the first call."""
-        await self.asetup()
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        refuse_in_loop("get_tuple")
-        return super().get_tuple(config)
-
-    def list(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> Iterator[CheckpointTuple]:
-        refuse_in_loop("list")
-        return super().list(config, filter=filter, before=before, limit=limit)
-
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        refuse_in_loop("put")
-        return super().put(config, checkpoint, metadata, new_versions)
-
-    def put_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        refuse_in_loop("put_writes")
-        super().put_writes(config, writes, task_id, task_path)
-
-    def delete_thread(self, thread_id: str) -> None:
-        refuse_in_loop("delete_thread")
-        super().delete_thread(thread_id)
-
-    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        refuse_in_loop("delete_for_runs")
-        super().delete_for_runs(run_ids)
-
-    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        refuse_in_loop("copy_thread")
-        super().copy_thread(source_thread_id, target_thread_id)
-
-    def prune(
-        self, thread_ids: Sequence[str], *, strategy: str = "keep_latest"
-    ) -> None:
-        refuse_in_loop("prune")
-        super().prune(thread_ids, strategy=strategy)
-
-    def get_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        refuse_in_loop("get_delta_channel_history")
-        return super().get_delta_channel_history(config=config, channels=channels)
-
-
-def refuse_in_loop(method: str) -> None:
-    """Raise if this thread runs an event loop, which a blocking call would stop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise asyncio.InvalidStateError(
-        f"{method}() would stop the event loop that calls it. Write "
-        f"`await saver.a{method}(...)`, or call it from another thread"
-    )
 
 
 _PLAIN: Final = JsonPlusSerializer()
@@ -688,10 +616,17 @@ def _config(thread: str, ns: str, id: str) -> RunnableConfig:
     }
 
 
+def _thread(configurable: dict[str, Any]) -> str:
+    thread = configurable["thread_id"]
+    if thread is None:  # all who forgot theirs would share the thread "None"
+        raise InvalidArgumentError("the config's thread_id is None; name a thread")
+    return str(thread)
+
+
 def _target(config: RunnableConfig) -> Params:
     configurable = config["configurable"]
     params: Params = {
-        "thread": str(configurable["thread_id"]),
+        "thread": _thread(configurable),
         "ns": configurable.get("checkpoint_ns") or "",
     }
     if id := configurable.get("checkpoint_id"):
@@ -713,9 +648,7 @@ def _prune(threads: Sequence[str], strategy: str) -> Params:
 
 
 def _ttl(thread: str, ttl: float | None) -> Params:
-    if ttl is not None and not ttl > 0:
-        raise InvalidArgumentError(f"ttl is {ttl}; it is seconds, or None for ever")
-    return {"thread": str(thread), "ttl": -1 if ttl is None else ttl}
+    return {"thread": str(thread), "ttl": -1 if ttl is None else expiry(ttl, 1)}
 
 
 def _tuple_key(item: dict[str, Any]) -> tuple[Any, Any, Any]:

@@ -69,7 +69,7 @@ class Connection:
         deadline: float,
     ) -> Connection:
         """Connect and say hello. An OSError or Lost means: not there, or no more."""
-        remaining = max(deadline - time.monotonic(), 0.05)
+        remaining = max(round(deadline - time.monotonic(), 2), 0.05)
         if address.kind == "unix":
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:

@@ -224,7 +224,10 @@ class ProtocolError(SteleError):
     """A message could not be understood, or is not one that was asked for."""
 
     code = "bad_request"
-    advice = "Client and server do not fit; install the same release of both"
+    advice = (
+        "Check the types of the arguments; if they are right, client and server do not "
+        "fit: install the same release of both"
+    )
 
 
 class SteleConnectionError(SteleError, ConnectionError):
@@ -240,7 +243,10 @@ class SteleTimeoutError(SteleError, TimeoutError):
     and writes: the same checkpoint id stores the same thing once.
     """
 
-    advice = "Raise timeout=, or look at what keeps the server busy"
+    advice = (
+        "Raise timeout=, for hello start_timeout= or connect_timeout=, or look at what "
+        "keeps the server busy"
+    )
 
 
 class PoolTimeoutError(SteleTimeoutError):

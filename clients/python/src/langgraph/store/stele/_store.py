@@ -31,8 +31,9 @@ from langgraph.checkpoint.stele._client import (
     DEFAULT_TIMEOUT,
     Client,
     Connected,
+    InLoop,
+    expiry,
 )
-from langgraph.checkpoint.stele._saver import refuse_in_loop
 from langgraph.checkpoint.stele._wire import Params
 from langgraph.checkpoint.stele.errors import InvalidArgumentError, ProtocolError
 
@@ -116,7 +117,7 @@ class SteleStore(Connected, BaseStore):
         done = list(ops)
         if not done:
             return []
-        return self._results(done, self._client.write("store_batch", self._ops(done)))
+        return self._results(done, self._blocking.write("store_batch", self._ops(done)))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """As batch."""
@@ -149,7 +150,7 @@ class SteleStore(Connected, BaseStore):
             if op.index is not None:
                 params["index"] = op.index
             if op.ttl is not None:
-                params["ttl"] = op.ttl * 60.0
+                params["ttl"] = expiry(op.ttl, 60)
             return params
         if isinstance(op, SearchOp):
             params = {
@@ -181,8 +182,11 @@ class SteleStore(Connected, BaseStore):
         ]
 
     def _result(self, op: Op, answer: Any) -> Result:
-        if answer is None:
-            return [] if isinstance(op, (SearchOp, ListNamespacesOp)) else None
+        if isinstance(op, (SearchOp, ListNamespacesOp)):
+            # A limit of 0 is the server's default, and in LangGraph it is none.
+            answer = [] if answer is None else answer[: op.limit]
+        elif answer is None:
+            return None
         if isinstance(op, GetOp):
             return Item(
                 value=self._serde.loads_typed(tuple(answer["value"])),
@@ -208,20 +212,12 @@ class SteleStore(Connected, BaseStore):
         return None
 
 
-class AsyncSteleStore(SteleStore):
+class AsyncSteleStore(InLoop, SteleStore):
     """A LangGraph store for programs that run in an event loop.
 
     It is a SteleStore whose blocking methods refuse to be called where an event loop
     runs, since they would stop the loop. From other threads they work.
     """
-
-    async def setup(self) -> None:  # type: ignore[override]
-        """Start or reach the server now rather than with the first call."""
-        await self.asetup()
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        refuse_in_loop("batch")
-        return super().batch(ops)
 
 
 def _time(microseconds: int) -> datetime:
