@@ -153,6 +153,19 @@ func TestSearch(t *testing.T) {
 	})
 }
 
+// TestSearchByPrefix: the beginning of an id finds its thread, where the server can.
+func TestSearchByPrefix(t *testing.T) {
+	onStele(t, func(t *testing.T, b backend, base string) {
+		waiting, other := b.thread(t, "search me"), b.thread(t, "and me")
+		p := open(t, base)
+		p.see("both", `document.querySelectorAll(".threads .row").length >= 2`)
+		p.fill(`input[type=search]`, waiting[:13])
+		p.see("one thread", `document.querySelectorAll(".threads .row").length === 1 && document.querySelector(".threads .row").href.endsWith(`+quote(waiting)+`)`)
+		p.fill(`input[type=search]`, waiting[:13]+" "+other[:13])
+		p.see("both of two", `document.querySelectorAll(".threads .row").length === 2`)
+	})
+}
+
 func TestStore(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend, base string) {
 		p := open(t, base)

@@ -215,7 +215,7 @@ func steleFixture() http.Handler {
 		return out
 	}
 	return answering(map[string]any{
-		"GET /info":               m{"version": "test", "stele": m{"lazy_history": true, "thread_status": true, "runs": true, "health": true, "room": true, "verify": true, "backup": true}},
+		"GET /info":               m{"version": "test", "stele": m{"lazy_history": true, "thread_status": true, "thread_prefix": true, "runs": true, "health": true, "room": true, "verify": true, "backup": true}},
 		"POST /assistants/search": []any{},
 		"GET /stele/runs": m{"total": 5, "runs": []any{
 			run(1, "pending", "", m{"started_at": nil, "ended_at": nil, "attempt": 0}),

@@ -1,6 +1,7 @@
 // Package studio is a web page on which people see, compare, fork and answer the threads of
 // agents. It speaks LangGraph's server API, to a server in this process or elsewhere, and
-// needs nothing but this package: all that the page loads is compiled in.
+// needs nothing but this package: all that the page loads is compiled in. Threads are run, and
+// questions answered, where the server has graphs; one over a store alone has none.
 //
 //	api, err := server.New(server.Config{…})
 //	http.ListenAndServe("localhost:2025", studio.New(api, studio.Options{}))

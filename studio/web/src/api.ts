@@ -61,6 +61,7 @@ export interface ThreadSearch {
   stele_status?: string;
   metadata?: Fields;
   ids?: string[];
+  stele_prefix?: string[];
   sort_by?: string;
   sort_order?: "asc" | "desc";
   select?: string[];

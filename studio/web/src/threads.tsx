@@ -35,7 +35,7 @@ function statusOf(query: Record<string, string>): string {
 }
 
 // searchOf reads what was typed: `key=value` pairs select by metadata, anything else is a
-// thread's id.
+// thread's id, or how it begins where the server can search by that.
 export function searchOf(query: Record<string, string>): Omit<ThreadSearch, "limit" | "offset"> {
   const status = statusOf(query);
   const metadata: Fields = {};
@@ -54,7 +54,7 @@ export function searchOf(query: Record<string, string>): Omit<ThreadSearch, "lim
   return {
     ...(told() ? { stele_status: status || "any" } : status ? { status } : {}),
     ...(Object.keys(metadata).length ? { metadata } : {}),
-    ...(ids.length ? { ids } : {}),
+    ...(ids.length ? (info.value?.stele?.thread_prefix ? { stele_prefix: ids } : { ids }) : {}),
     sort_by: query.sort || "updated_at",
     sort_order: query.order === "asc" ? "asc" : "desc",
   };

@@ -91,7 +91,7 @@ export interface Item {
 // Studio may show beyond LangGraph's API.
 export interface Info {
   version?: string;
-  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; runs?: boolean; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
+  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; runs?: boolean; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
 }
 
 // QueuedRun is a run of a server of stele's, as operators see it.
