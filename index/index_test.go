@@ -412,7 +412,7 @@ func commitAll(ix *Index, lsn base.LSN) {
 func load(ix *Index, id string) {
 	old, _ := ix.Partition(id)
 	var items []*Item
-	old.Items(func(it *Item) { items = append(items, it) })
+	old.Items(0, func(it *Item) { items = append(items, it) })
 	fresh := ColdPartition(id, old.Family, old.Birth)
 	fresh.Head, fresh.LSN, fresh.Updated = old.Head, old.LSN, old.Updated
 	ix.Swap(old, fresh.Loaded(items, 0)) // or a commit came between

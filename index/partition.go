@@ -36,6 +36,7 @@ type Partition struct {
 
 	tree    *btree.BTreeG[*Item] // nil while cold
 	recent  []*Item              // newer than tree; while cold, newer than what is on disk
+	folded  base.LSN             // nothing in tree is of a later record
 	deleted int                  // deletions in tree
 	cleared base.LSN             // deletions up to here were dropped from it
 
@@ -103,7 +104,7 @@ func (t *Partition) Loaded(items []*Item, floor base.LSN) *Partition {
 	for _, it := range t.recent {
 		n.insert(it)
 	}
-	n.recent = nil
+	n.recent, n.folded = nil, n.LSN
 	n.dropDeletions(floor)
 	n.tree.Ascend(func(it *Item) bool { n.size += sizeOf(it); return true })
 	n.Head = n.greatestHead()
@@ -203,7 +204,7 @@ func (t *Partition) fold() {
 	for _, it := range t.recent {
 		t.replace(it)
 	}
-	t.recent = nil
+	t.recent, t.folded = nil, t.LSN
 }
 
 // Forked is t under another id, in the same family: the copy of a partition. t must
@@ -417,22 +418,24 @@ func (t *Partition) greatestHead() string {
 	return head
 }
 
-// Items calls fn for every item the partition has, deletions included, in no
+// Items calls fn for every item of the records from first on, deletions included, in no
 // particular order.
-func (t *Partition) Items(fn func(*Item)) {
+func (t *Partition) Items(first base.LSN, fn func(*Item)) {
 	hidden := map[string]*Item{}
 	for _, it := range t.recent {
 		hidden[it.Key] = it
 	}
-	if t.tree != nil {
+	if t.tree != nil && t.folded >= first {
 		t.tree.Ascend(func(it *Item) bool {
-			if hidden[it.Key] == nil {
+			if it.LSN >= first && hidden[it.Key] == nil {
 				fn(it)
 			}
 			return true
 		})
 	}
 	for _, it := range hidden {
-		fn(it)
+		if it.LSN >= first {
+			fn(it)
+		}
 	}
 }

@@ -121,7 +121,7 @@ func check(t *rapid.T, what string, th *Partition, m model) {
 		t.Fatalf("%s: head %q, want %q", what, th.Head, m.head())
 	}
 	live := map[string]*Item{}
-	th.Items(func(it *Item) {
+	th.Items(0, func(it *Item) {
 		if !it.Deleted() {
 			live[it.Key] = it
 		}
@@ -187,7 +187,7 @@ func (l *life) evict(t *rapid.T, c *moment) {
 	if c.th.Cold() || !before.Cold() {
 		t.Fatal("loading must make a new, resident thread")
 	}
-	c.th.Items(func(it *Item) {
+	c.th.Items(0, func(it *Item) {
 		if it.Deleted() && it.LSN <= floor {
 			t.Fatalf("deletion of %q at %d is kept below the floor %d", it.Key, it.LSN, floor)
 		}
@@ -236,7 +236,7 @@ func TestLoadedFloor(t *testing.T) {
 		{Key: "c", LSN: 4, Flags: FlagHead},
 	}, 2)
 	var left []string
-	th.Items(func(it *Item) { left = append(left, fmt.Sprintf("%s%d", it.Key, it.LSN)) })
+	th.Items(0, func(it *Item) { left = append(left, fmt.Sprintf("%s%d", it.Key, it.LSN)) })
 	if want := []string{"b3", "c4"}; !slices.Equal(left, want) {
 		t.Errorf("items %v, want %v", left, want)
 	}

@@ -106,6 +106,10 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 // KeyID is the id of the key that the image is encrypted with; "" if it is not.
 func (w *ImageWriter) KeyID() string { return w.fr.seal.KeyID() }
 
+// smallPage is below what size a page is stored as it is. Most pages of an image that saves what
+// was new are of one or two items, in which compression finds little, and they are soon replaced.
+const smallPage = 2 << 10
+
 // AddPage stores one page of a directory and returns its place, for a Part. A page larger than
 // MaxPage is refused with fault.ErrTooLarge.
 func (w *ImageWriter) AddPage(data []byte) (off uint64, n uint32, err error) {
@@ -115,7 +119,11 @@ func (w *ImageWriter) AddPage(data []byte) (off uint64, n uint32, err error) {
 	if len(data) > MaxPage {
 		return 0, 0, w.fail(fmt.Errorf("page of %d bytes: %w", len(data), fault.ErrTooLarge))
 	}
-	off, n, err = w.frame(imagePage, 0, data, w.enc)
+	enc := w.enc
+	if len(data) < smallPage {
+		enc = nil
+	}
+	off, n, err = w.frame(imagePage, 0, data, enc)
 	w.counts.Pages++
 	w.counts.PageBytes += uint64(n)
 	return off, n, err

@@ -89,7 +89,7 @@ func TestSealedBackup(t *testing.T) {
 		t.Fatalf("%v, %v", th, err)
 	}
 	n := 0
-	th.Items(func(it *index.Item) {
+	th.Items(0, func(it *index.Item) {
 		n++
 		if b, err := e.ReadValue(t.Context(), th.Family, it.Slots[0].Ref); err != nil || len(b) != 210 {
 			t.Errorf("%s: %d bytes, %v", it.Key, len(b), err)

@@ -194,7 +194,7 @@ func (c *Compactor) inputPage(family uint64, num base.FileNum) (index.Part, *ind
 func (m *merge) section(s *rewrite.Section, t *index.Partition) index.PagePartition {
 	now := map[string]base.LSN{}
 	if t != nil {
-		t.Items(func(it *index.Item) { now[it.Key] = it.LSN })
+		t.Items(0, func(it *index.Item) { now[it.Key] = it.LSN })
 	}
 	pt := s.PagePartition
 	pt.Items = nil

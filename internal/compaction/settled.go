@@ -88,7 +88,7 @@ func wants(w *storage.Family, page *index.Page) bool {
 			return false
 		}
 		now := map[string]base.LSN{}
-		t.Items(func(it *index.Item) { now[it.Key] = it.LSN })
+		t.Items(0, func(it *index.Item) { now[it.Key] = it.LSN })
 		for _, it := range page.Partitions[i].Items {
 			if it.Deleted() || now[it.Key] != it.LSN {
 				return false

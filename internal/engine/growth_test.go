@@ -45,7 +45,7 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 		must(t, err)
 		live, all := 0, 0
 		th.Ascend("", func(*index.Item) bool { live++; return true })
-		th.Items(func(*index.Item) { all++ })
+		th.Items(0, func(*index.Item) { all++ })
 		if live != rounds {
 			t.Errorf("%s: %d items, want %d", what, live, rounds)
 		}

@@ -53,6 +53,7 @@ type world struct {
 	last           map[string]string // by partition and slot: the value put last
 	patches, older int64             // in the log, in segments
 	besides        int               // flushes and images beside a compaction
+	imaged         uint64            // images beside a flush
 	compacting     func()            // called for each family
 	resumed        int               // compactions that went on with an interrupted one
 }
@@ -279,7 +280,9 @@ func (w *world) step() {
 		w.copy()
 	case n < 77:
 		w.note("flush")
+		before := w.e.ImagesWritten.Load()
 		w.must(w.e.Flush(ctx))
+		w.imaged += w.e.ImagesWritten.Load() - before
 	case n < 83:
 		w.note("image")
 		w.must(w.e.WriteImage(ctx))
@@ -353,6 +356,7 @@ func (w *world) check() {
 	w.must(err)
 	defer v.Release()
 	w.checkView(v, w.m)
+	w.must(checkPages(w.e, v))
 	for _, h := range w.views {
 		w.checkView(h.v, h.m)
 	}
@@ -422,7 +426,7 @@ func TestModel(t *testing.T) {
 		seed, runs = n, 1
 	}
 	var patches, older int64
-	besides, resumed := 0, 0
+	besides, resumed, imaged := 0, 0, uint64(0)
 	for i := range runs {
 		seed := seed + uint64(i)
 		ok := t.Run(fmt.Sprint("run", i), func(t *testing.T) {
@@ -435,7 +439,7 @@ func TestModel(t *testing.T) {
 			mem := vfs.NewMem(vfs.MemOptions{WindowsRules: rng.IntN(2) == 0})
 			w := &world{t: t, rng: rng, m: model{}, last: map[string]string{}, divided: rng.IntN(4) == 0, now: time.Unix(1e9, 0)}
 			w.fs = &besideFS{FS: mem, beside: w.beside}
-			w.opts = storage.Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchMin: 64, PatchRun: []int{0, 2, 7}[rng.IntN(3)], Hot: lastHot,
+			w.opts = storage.Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchMin: 64, PatchRun: []int{0, 2, 7}[rng.IntN(3)], Hot: lastHot, ImageBytes: []int64{0, 1, 2 << 10}[rng.IntN(3)],
 				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], MemoryBudget: []int64{-1, 0, 3 << 20}[rng.IntN(3)], VersionBytes: 1 << 20, SegmentSize: []int64{0, 1, 8 << 10, 64 << 10}[rng.IntN(4)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}
 			w.opts.Events.Compacting = func(monitor.CompactProgress) {
 				if w.compacting != nil {
@@ -456,15 +460,15 @@ func TestModel(t *testing.T) {
 			w.reopen(false)
 			w.check()
 			w.must(w.e.Close())
-			patches, older, besides, resumed = patches+w.patches, older+w.older, besides+w.besides, resumed+w.resumed
+			patches, older, besides, resumed, imaged = patches+w.patches, older+w.older, besides+w.besides, resumed+w.resumed, imaged+w.imaged
 		})
 		if !ok {
 			return
 		}
 	}
-	t.Logf("%d values were patches in the log, %d in segments; %d flushes and images beside compactions, %d of which went on with an interrupted one",
-		patches, older, besides, resumed)
-	if (patches == 0 || older == 0 || besides == 0 || resumed == 0) && runs > 1 {
+	t.Logf("%d values were patches in the log, %d in segments; %d flushes and images beside compactions, %d of which went on with an interrupted one; %d images beside flushes",
+		patches, older, besides, resumed, imaged)
+	if (patches == 0 || older == 0 || besides == 0 || resumed == 0 || imaged == 0) && runs > 1 {
 		t.Error("something of this never happened")
 	}
 }

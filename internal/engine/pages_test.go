@@ -39,7 +39,7 @@ func TestManyCopiesBetweenImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := &index.Page{Partitions: []index.PagePartition{{ID: th.ID, Birth: th.Birth}}}
-	th.Items(func(it *index.Item) { page.Partitions[0].Items = append(page.Partitions[0].Items, it) })
+	th.Items(0, func(it *index.Item) { page.Partitions[0].Items = append(page.Partitions[0].Items, it) })
 	index.SortItems(page.Partitions[0].Items)
 	if size := copies * len(index.EncodePage(page)); size <= snapshot.MaxPage {
 		t.Fatalf("the copies take %d bytes of index, not enough to test with", size)

@@ -3,7 +3,7 @@
 // A flush takes the log up to the end of one of its files: the seal. It writes what is live
 // there into segments, and publishes them with one edit of the manifest. Commits go on
 // meanwhile, in the next log file. Who flushes holds image.Chain.Mu, so that no other flush,
-// no image and no end of a compaction comes between.
+// no other image and no end of a compaction comes between.
 //
 // # The steps
 //
@@ -25,7 +25,8 @@
 //  6. Write the segments, family by family: what is left of the items that records from the
 //     floor to the seal put, their deletions and tombstones, and the values that live items
 //     refer to and that lie in the sealed files. Where nothing of that has to be kept, no
-//     segment is written, and the log goes all the same.
+//     segment is written, and the log goes all the same. Commits go on, so images come due
+//     meanwhile, and are written between families (image.Chain.WriteBeside).
 //  7. Publish, with image.Chain.Publish. It syncs the log, writes an image of the index as
 //     it is by now, and makes one edit of the manifest: the segments and the image are
 //     named, the sealed log files are not any more, and the floor is the first record

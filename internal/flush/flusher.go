@@ -147,8 +147,6 @@ func (f *Flusher) buildFlush(ctx context.Context, v *storage.View, st snapshot.S
 	}
 	first, sealed := st.FloorLSN, v.LSN()
 	f.garbage.CountDropped(dropped)
-	isNew := func(t *index.Partition) bool { return t.Birth >= first }
-	keep := func(t *index.Partition, it *index.Item) bool { return it.LSN >= first || isNew(t) }
 	for _, names := range work {
 		w, err := names.Open(v)
 		if err == nil {
@@ -159,11 +157,14 @@ func (f *Flusher) buildFlush(ctx context.Context, v *storage.View, st snapshot.S
 		}
 		out.Yield()
 		f.garbage.CountDead(&w, first)
-		page, plan := w.Page(keep, isNew), rewrite.NewPlan(&w, &f.Opts, files, first)
+		page, plan := w.Page(first), rewrite.NewPlan(&w, &f.Opts, files, first)
 		if len(page.Partitions) == 0 && len(plan.Hot)+len(plan.History) == 0 {
 			continue
 		}
 		if err := out.Add(ctx, w, plan, page, first, sealed); err != nil {
+			return err
+		}
+		if err := f.images.WriteBeside(sealed); err != nil {
 			return err
 		}
 	}

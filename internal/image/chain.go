@@ -97,19 +97,33 @@ func (c *Chain) Write(all bool) error { return c.write(all, minImages) }
 // WriteLast is Write for a store that is about to be closed.
 func (c *Chain) WriteLast() error { return c.write(false, closeImages) }
 
+// WriteBeside writes an image beside a flush of the records up to seal, if one is due. Commits
+// go on while a flush works, and neither Close nor the next Open should find all of them
+// unsaved. An image that would be a full one is left to the flush. Mu is held.
+func (c *Chain) WriteBeside(seal base.LSN) error {
+	if !c.Due() || c.fullDue(c.Manifest.State().Images, minImages) {
+		return nil
+	}
+	return c.put(false, seal)
+}
+
 func (c *Chain) write(all bool, grows int) error {
 	if err := c.CheckPages(); err != nil {
 		return err
 	}
+	return c.put(all || c.fullDue(c.Manifest.State().Images, grows), 0)
+}
+
+// put writes an image of what is new, or a full one; see task.seal.
+func (c *Chain) put(full bool, seal base.LSN) error {
 	st := c.Manifest.State()
-	full := all || c.fullDue(st.Images, grows)
 	imaged, place := c.bytes.Load(), c.logPlace()
 	v, dirty := c.ViewDirty()
 	defer v.Release()
 	if dirty.Empty() && !full {
 		return nil
 	}
-	old, err := c.putImage(task{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full}, st)
+	old, err := c.putImage(task{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full, seal: seal}, st)
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
 	}

@@ -21,35 +21,37 @@ const (
 // newPages hold the items of records after the last image, and the places of
 // their values in the log. Partitions need not be loaded for it: what a cold partition
 // has not on disk is in memory.
-func (j *writer) newPages(w storage.Family) ([]*index.Page, error) {
+func (j *writer) newPages(w storage.Family) (*pagePacker, error) {
 	last := j.last()
-	isNew := func(t *index.Partition) bool { return t.Birth > last }
-	if slices.ContainsFunc(w.Partitions, func(t *index.Partition) bool { return t.Cold() && isNew(t) }) {
+	if slices.ContainsFunc(w.Partitions, func(t *index.Partition) bool { return t.Cold() && t.Birth > last }) {
 		if err := w.Load(j.v); err != nil { // a copy of a cold partition takes it all along
 			return nil, err
 		}
 	}
-	all := w.Page(func(t *index.Partition, it *index.Item) bool { return it.LSN > last || isNew(t) }, isNew)
-	pk := pagePacker{fam: w.Fam, last: last, seen: map[index.Ref]bool{}}
+	all := w.Page(last + 1)
+	pk := &pagePacker{fam: w.Fam, last: last, seal: j.seal, seen: map[index.Ref]bool{}}
 	for i := range all.Partitions {
-		pt := &all.Partitions[i]
-		pk.partition(pt)
-		for _, it := range pt.Items {
-			pk.item(pt, it)
-		}
+		pk.partition(&all.Partitions[i])
 	}
-	for chunk := range slices.Chunk(pk.bases, pageTarget/rewrite.PlaceSize) {
-		pk.pages = append(pk.pages, &index.Page{Values: chunk})
-	}
-	return pk.pages, nil
+	pk.sealed.addBases()
+	pk.behind.addBases()
+	return pk, nil
 }
 
-// pagePacker divides the new items of a family into pages. Which page has an item
-// does not matter: loading merges all of them.
+// pagePacker divides the new items of a family into pages. Which page has an item does not
+// matter to who reads it: loading merges all of them. But beside a flush the pages of what the
+// flush moves are apart from the others: see task.seal.
 type pagePacker struct {
-	fam   *index.Family
-	last  base.LSN // values up to here have their places in older pages
-	seen  map[index.Ref]bool
+	fam    *index.Family
+	last   base.LSN // values up to here have their places in older pages
+	seal   base.LSN
+	seen   map[index.Ref]bool
+	sealed pageList // of records up to the seal
+	behind pageList // of those behind it
+}
+
+// pageList is pages that are filled one after the other.
+type pageList struct {
 	pages []*index.Page
 	size  int // an upper bound of the encoded size of the last page
 	// bases are what values are patches against, wherever their places are told of
@@ -57,45 +59,82 @@ type pagePacker struct {
 	bases []index.ValueLoc
 }
 
-// partition begins the section of a partition, in a new page if need be.
+// partition adds a partition. One that was born behind the seal may be a copy, with items from
+// before it: all of them are behind it.
 func (pk *pagePacker) partition(pt *index.PagePartition) {
-	n := len(pt.ID) + 48
-	if len(pk.pages) == 0 || pk.size+n > pageTarget {
-		pk.pages, pk.size = append(pk.pages, &index.Page{}), 0
+	sealed, behind := *pt, *pt
+	if sealed.Items = nil; pt.Birth <= pk.seal {
+		behind.Items = nil
+		for _, it := range pt.Items {
+			if it.LSN <= pk.seal {
+				sealed.Items = append(sealed.Items, it)
+			} else {
+				behind.Items = append(behind.Items, it)
+			}
+		}
 	}
-	pk.size += n
-	p := pk.pages[len(pk.pages)-1]
+	// Without items, it is news that the partition is there.
+	if len(sealed.Items) > 0 || len(pt.Items) == 0 && pt.Birth <= pk.seal {
+		pk.items(&pk.sealed, &sealed)
+	}
+	if len(behind.Items) > 0 || len(pt.Items) == 0 && pt.Birth > pk.seal {
+		pk.items(&pk.behind, &behind)
+	}
+}
+
+// items adds the items of a partition to pages, and the places of their values that are not
+// there yet.
+func (pk *pagePacker) items(l *pageList, pt *index.PagePartition) {
+	l.section(pt)
+	for _, it := range pt.Items {
+		p := l.item(pt, it)
+		for _, s := range it.Slots {
+			if !s.Ref.Empty() && s.Ref.LSN > pk.last {
+				pk.places(p, l, s.Ref)
+			}
+		}
+	}
+}
+
+// section begins the section of a partition, in a new page if need be.
+func (l *pageList) section(pt *index.PagePartition) {
+	n := len(pt.ID) + 48
+	if len(l.pages) == 0 || l.size+n > pageTarget {
+		l.pages, l.size = append(l.pages, &index.Page{}), 0
+	}
+	l.size += n
+	p := l.pages[len(l.pages)-1]
 	head := *pt
 	head.Items = nil
 	p.Partitions = append(p.Partitions, head)
 }
 
 // item adds an item to the section begun, or to one for the rest of the partition in
-// a new page, and the places of its values that are not there yet.
-func (pk *pagePacker) item(pt *index.PagePartition, it *index.Item) {
+// a new page, and returns the page.
+func (l *pageList) item(pt *index.PagePartition, it *index.Item) *index.Page {
 	n := len(it.Key) + 32
 	for i := range it.Slots {
 		n += len(it.Slots[i].Name) + len(it.Slots[i].Tag) + 64
 	}
-	if pk.size+n > pageTarget && pk.size > 0 {
-		pk.size = pageTarget
-		pk.partition(pt)
+	if l.size+n > pageTarget && l.size > 0 {
+		l.size = pageTarget
+		l.section(pt)
 	}
-	pk.size += n
-	p := pk.pages[len(pk.pages)-1]
+	l.size += n
+	p := l.pages[len(l.pages)-1]
 	section := &p.Partitions[len(p.Partitions)-1]
 	section.Items = append(section.Items, it)
-	for _, s := range it.Slots {
-		if !s.Ref.Empty() && s.Ref.LSN > pk.last {
-			pk.places(p, s.Ref)
-		}
-	}
+	return p
 }
 
-// places adds the place of a value to a page, and those of what it is a patch
-// against to the bases.
-func (pk *pagePacker) places(p *index.Page, r index.Ref) {
+// places adds the place of a value to a page of l, and those of what it is a patch against to
+// the bases. The place of a value from before the seal goes with that side: the flush moves it.
+func (pk *pagePacker) places(p *index.Page, l *pageList, r index.Ref) {
 	to := &p.Values
+	if l == &pk.behind && r.LSN <= pk.seal {
+		l = &pk.sealed
+		to = &l.bases
+	}
 	for !pk.seen[r] {
 		pk.seen[r] = true
 		loc, ok := pk.fam.Loc(r)
@@ -106,7 +145,14 @@ func (pk *pagePacker) places(p *index.Page, r index.Ref) {
 		if !loc.Patched() {
 			return
 		}
-		r, to = loc.Base(r), &pk.bases
+		r, to = loc.Base(r), &l.bases
+	}
+}
+
+// addBases ends the pages with those of the bases.
+func (l *pageList) addBases() {
+	for chunk := range slices.Chunk(l.bases, pageTarget/rewrite.PlaceSize) {
+		l.pages = append(l.pages, &index.Page{Values: chunk})
 	}
 }
 

@@ -23,6 +23,10 @@ type task struct {
 	place snapshot.LogPlace
 	edit  snapshot.Edit
 	full  bool // of all partitions
+	// seal is, beside a flush, the last record that the flush moves into segments; else 0. Its
+	// pages are of records either up to the seal or behind it. So when the flush is published,
+	// the first can go: they tell places in log files that go as well.
+	seal base.LSN
 	Replaced
 }
 
@@ -193,12 +197,18 @@ func (j *writer) family(id uint64, w storage.Family) error {
 	if err != nil {
 		return err
 	}
-	for _, page := range pages {
-		off, n, err := j.w.AddPage(index.EncodePage(page))
-		if err != nil {
-			return err
+	behind := max(j.last(), j.seal) + 1
+	for _, side := range []struct {
+		pages  []*index.Page
+		lo, hi base.LSN
+	}{{pages.sealed.pages, j.last() + 1, j.seal}, {pages.behind.pages, behind, j.v.LSN()}} {
+		for _, page := range side.pages {
+			off, n, err := j.w.AddPage(index.EncodePage(page))
+			if err != nil {
+				return err
+			}
+			parts = append(parts, index.Part{File: j.num, Off: off, Len: n, MinLSN: side.lo, MaxLSN: side.hi})
 		}
-		parts = append(parts, index.Part{File: j.num, Off: off, Len: n, MinLSN: j.last() + 1, MaxLSN: j.v.LSN()})
 	}
 	return j.w.AddFamily(snapshot.ImageFamily{ID: id, Parts: parts})
 }

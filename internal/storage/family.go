@@ -62,18 +62,19 @@ func (n FamilyNames) Open(v *View) (Family, error) {
 // Load makes every partition of the family readable.
 func (w *Family) Load(v *View) error { return v.LoadFamily(w.Partitions) }
 
-// Page is the directory page of the family with the items keep selects. A partition
-// without such items is left out, unless it is new: its existence is news too.
-func (w *Family) Page(keep func(t *index.Partition, it *index.Item) bool, isNew func(t *index.Partition) bool) *index.Page {
+// Page is the directory page of the family with what is new since record first: the items put
+// from there on, and partitions born since as a whole, though they have no items. A copy has
+// older ones.
+func (w *Family) Page(first base.LSN) *index.Page {
 	p := &index.Page{}
 	for _, t := range w.Partitions {
 		pt := index.PagePartition{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}
-		t.Items(func(it *index.Item) {
-			if keep(t, it) {
-				pt.Items = append(pt.Items, it)
-			}
-		})
-		if len(pt.Items) == 0 && !isNew(t) {
+		isNew, since := t.Birth >= first, first
+		if isNew {
+			since = 0
+		}
+		t.Items(since, func(it *index.Item) { pt.Items = append(pt.Items, it) })
+		if len(pt.Items) == 0 && !isNew {
 			continue
 		}
 		index.SortItems(pt.Items)
