@@ -14,6 +14,7 @@ from langgraph.checkpoint.stele.errors import (
     InvalidArgumentError,
     ProtocolError,
     TooLargeError,
+    VersionError,
 )
 
 PROTOCOL: Final = 1
@@ -92,8 +93,13 @@ class Hello:
     __slots__ = ("call_slots", "max_frame", "methods", "server", "store")
 
     def __init__(self, answer: Any) -> None:
-        if not isinstance(answer, dict) or answer.get("protocol") != PROTOCOL:
+        protocol = answer.get("protocol") if isinstance(answer, dict) else None
+        if not isinstance(protocol, int):
             raise ProtocolError("the server's answer to hello is of another form")
+        if protocol != PROTOCOL:
+            raise VersionError(
+                f"the server speaks protocol {protocol}, this client {PROTOCOL}"
+            )
         self.server = str(answer.get("server", ""))
         self.store = str(answer.get("store", ""))
         self.methods = frozenset(answer.get("methods") or ())
