@@ -112,9 +112,11 @@ def _positive(answer: dict[str, Any], field: str, default: int) -> int:
     return n if isinstance(n, int) and n > 0 else default
 
 
-def hello(token: str | None) -> Params:
-    """The fields of hello."""
+def hello(token: str | None, *, in_turn: bool) -> Params:
+    """The fields of hello. in_turn: the connection has one call at a time."""
     params: Params = {"protocol": PROTOCOL, "client": CLIENT}
     if token:
         params["token"] = token
+    if in_turn:
+        params["in_turn"] = True
     return params
