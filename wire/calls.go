@@ -73,6 +73,7 @@ type Hello struct {
 	Protocol int
 	Client   string // who calls, for logs
 	Token    string
+	InTurn   bool // a call is sent when the one before it was answered
 }
 
 // AppendTo appends the parameters.
@@ -81,6 +82,7 @@ func (h *Hello) AppendTo(b []byte) []byte {
 	f.number("protocol", int64(h.Protocol))
 	f.name("client", h.Client)
 	f.name("token", h.Token)
+	f.boolean("in_turn", h.InTurn)
 	return f.end()
 }
 
@@ -96,6 +98,8 @@ func DecodeHello(b []byte) (h Hello, err error) {
 			h.Client = r.name()
 		case "token":
 			h.Token = r.name()
+		case "in_turn":
+			h.InTurn = r.boolean()
 		default:
 			return false
 		}

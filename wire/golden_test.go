@@ -147,7 +147,7 @@ func messages(t testing.TB) map[string][]byte {
 	info := saver.ThreadInfo{ThreadID: "t", Head: "1", UpdatedAt: time.UnixMicro(1).UTC(), Status: saver.StatusWaiting, Graph: "g", Next: []string{"n"}}
 	item := store.Item{Namespace: store.Namespace{"a"}, Key: "k", Value: map[string]any{"x": int64(1)}, CreatedAt: time.UnixMicro(1).UTC(), UpdatedAt: time.UnixMicro(2).UTC()}
 	results := []store.Result{{Item: &item}, {}, {}, {}, {Found: []store.Found{{Item: item, Score: 0.5, Scored: true}}}, {}, {Namespaces: []store.Namespace{{"a", "b"}}}}
-	hello := Hello{Protocol: 1, Client: "test/1", Token: "secret"}
+	hello := Hello{Protocol: 1, Client: "test/1", Token: "secret", InTurn: true}
 	welcome := Welcome{Protocol: 1, Server: "v1", Store: "disk", Methods: []string{"get", "put"}, MaxFrame: 1 << 27, MaxCalls: 256, MaxValue: 1 << 26, CallSlots: 256}
 	owned := Owned{Lease: 1, Epoch: 1 << 50}
 	out := map[string][]byte{

@@ -20,12 +20,14 @@ import (
 const greetingSize = 64 << 10
 
 // conn is one connection. A goroutine reads its frames, and each call has one while it runs.
-// A few of these stay for the next calls, since their stacks have grown.
+// A few of these stay for the next calls, since their stacks have grown. Where calls come in
+// turn the goroutine that reads does them: to wake another one costs more than a small call.
 type conn struct {
 	s        *Server
 	nc       net.Conn
 	peer     string
 	askToken bool
+	inTurn   bool          // as hello said; it does not change afterwards
 	slots    chan struct{} // calls at once
 	next     chan *call    // for a goroutine that stays
 	idle     atomic.Int32  // goroutines that stay, or are about to
@@ -187,6 +189,7 @@ func (c *conn) hello(m wire.Message) error {
 		_ = c.answer(m.ID, nil, refusal) // the connection ends anyway
 		return refusal
 	}
+	c.inTurn = h.InTurn
 	c.s.log.Info("connection", "peer", c.peer, "client", h.Client)
 	o := &c.s.opts
 	w := wire.Welcome{Protocol: wire.Protocol, Server: o.Version, Store: o.Store, Methods: c.s.names, MaxFrame: o.MaxFrame, MaxCalls: o.MaxCalls, MaxValue: maxValue, CallSlots: callSlots}
@@ -308,6 +311,10 @@ func (c *conn) request(m wire.Message) error {
 		err := errors.New("two calls under way have the same id")
 		c.complain(m.ID, wire.CodeBadRequest, err)
 		return err
+	}
+	if c.inTurn && !method.waits {
+		cl.run()
+		return nil
 	}
 	select {
 	case c.next <- cl:

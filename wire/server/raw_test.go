@@ -89,10 +89,11 @@ func (n *node) connect() *raw {
 }
 
 // greeted connects and says hello.
-func (n *node) greeted() *raw {
+func (n *node) greeted() *raw { return n.said(wire.Hello{Protocol: wire.Protocol}) }
+
+func (n *node) said(h wire.Hello) *raw {
 	n.t.Helper()
 	c := n.connect()
-	h := wire.Hello{Protocol: wire.Protocol}
 	if m := c.ask("hello", h.AppendTo(nil)); m.Err != nil {
 		n.t.Fatal(m.Err)
 	}

@@ -183,14 +183,21 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestStream: a listing sends what it was asked for and no more, and a cancel ends it.
+// TestStream: a listing sends what it was asked for and no more, and a cancel ends it, also
+// where calls come in turn.
 func TestStream(t *testing.T) {
+	for _, inTurn := range []bool{false, true} {
+		t.Run(fmt.Sprintf("in turn %t", inTurn), func(t *testing.T) { testStream(t, inTurn) })
+	}
+}
+
+func testStream(t *testing.T, inTurn bool) {
 	n := start(t, t.TempDir(), nil)
 	const total = 1000 // checkpoints, of which a batch has at most 64
 	for i := range total {
 		put(t, n.d, "t", fmt.Sprintf("%04d", i))
 	}
-	c := n.greeted()
+	c := n.said(wire.Hello{Protocol: wire.Protocol, InTurn: inTurn})
 	params := threads(wire.Threads{Thread: "t"}, nil)
 	id := c.send("list", params)
 	got := 0
@@ -233,6 +240,26 @@ func TestStream(t *testing.T) {
 	control("cancel", wire.Control{Call: id})
 	if m := c.receive(); m.ID != id || m.Err == nil || m.Err.Code != wire.CodeCancelled {
 		t.Errorf("got %+v", m)
+	}
+}
+
+// TestInTurn: a client that said its calls come in turn, and sends many at once, has an
+// answer to each, in their order.
+func TestInTurn(t *testing.T) {
+	n := start(t, t.TempDir(), nil)
+	c := n.said(wire.Hello{Protocol: wire.Protocol, InTurn: true})
+	var ids []uint32
+	for i := range 20 {
+		ids = append(ids, c.send("put", checkpoint(t, "t", fmt.Sprintf("%02d", i), "", call(1, uint64(i+1)))), c.send("get", threads(wire.Threads{Thread: "t"}, nil)))
+	}
+	for i, id := range ids {
+		m := c.receive()
+		if m.ID != id || m.Err != nil {
+			t.Fatalf("answer %d: got %+v, want one to %d", i, m, id)
+		}
+		if got, err := wire.DecodeGot(m.Body); i%2 == 1 && (err != nil || got == nil || got.Config.CheckpointID != fmt.Sprintf("%02d", i/2)) {
+			t.Errorf("answer %d: got %+v, %v", i, got, err)
+		}
 	}
 }
 

@@ -103,22 +103,33 @@ export class Directory implements Endpoint {
     return new SteleConnectionError(`the server of ${this.path} does not answer: ${reason(cause)}`, { cause });
   }
 
+  /** check refuses what no server could be started on, in words about paths. */
   private check(): void {
+    let wrong: string | undefined;
+    try {
+      wrong = this.wrong();
+    } catch (error) {
+      throw new DirectoryError(`${this.path} cannot be looked at (${reason(error)}); check the path`, { cause: error });
+    }
+    if (wrong !== undefined) throw new DirectoryError(wrong);
+  }
+
+  private wrong(): string | undefined {
     const found = fs.statSync(this.path, { throwIfNoEntry: false });
     if (found?.isDirectory()) {
       this.seen = true;
-      return;
+      return undefined;
     }
-    if (found) throw new DirectoryError(`${this.path} is a file; name a directory for the store`);
+    if (found) return `${this.path} is a file; name a directory for the store`;
+    if (fs.lstatSync(this.path, { throwIfNoEntry: false })) {
+      return `${this.path} is a link that leads to nothing; mend it, or remove it`;
+    }
     // A store that was moved away is not replaced by an empty one.
-    if (this.seen) throw new DirectoryError(`${this.path} is gone; put it back, or make a new saver or store`);
-    if (this.options.create === false) {
-      throw new DirectoryError(`${this.path} does not exist; create it, or leave out create: false`);
-    }
+    if (this.seen) return `${this.path} is gone; put it back, or make a new saver or store`;
+    if (this.options.create === false) return `${this.path} does not exist; create it, or leave out create: false`;
     const parent = path.dirname(this.path);
-    if (!fs.statSync(parent, { throwIfNoEntry: false })?.isDirectory()) {
-      throw new DirectoryError(`${parent} does not exist; create it, or check the path ${this.path}`);
-    }
+    if (fs.statSync(parent, { throwIfNoEntry: false })?.isDirectory()) return undefined;
+    return `${parent} does not exist; create it, or check the path ${this.path}`;
   }
 
   /** said is what serve.json says; undefined if it is not there, or not whole yet. */

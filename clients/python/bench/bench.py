@@ -15,7 +15,8 @@ write-ahead log.
   chat       MessagesState, 100 turns of a question and an answer of 1,200 characters
   loop       1,000 supersteps that count
   processes  4 processes with 8 threads, each a thread of 20 turns of the chat
-  wire       the time of one call, and of the first from_dir
+  wire       the time of one call, and what of it is not the server's own; the first
+             from_dir
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -382,32 +384,48 @@ def tell(kind: str, runs: dict[str, list[dict[str, Any]]]) -> None:
             print(f"{saver}: {error}")
 
 
-def wire_round(add: Any) -> None:
+def took_itself(directory: Path) -> dict[str, float]:
+    """The seconds that each method takes within the server, from its access log."""
+    log = Path(f"/proc/{server_of(directory)}/fd/2").read_text("utf-8")
+    took: dict[str, list[float]] = {}
+    for method, n, unit in re.findall(
+        r"method=(\w+) .*took=([\d.]+)([mµn]?s)$", log, re.M
+    ):
+        took.setdefault(method, []).append(float(n) * UNITS[unit])
+    return {method: statistics.median(found) for method, found in took.items()}
+
+
+UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def wire_round(add: Any, *serve_args: str) -> dict[str, float]:
+    """Tells add what calls take, and returns what they take within the server if its
+    arguments have it log that."""
     from langgraph.checkpoint.base import empty_checkpoint
 
     from langgraph.checkpoint.stele import SteleSaver
 
-    def each(what: str, call: Any, n: int = 2000) -> None:
+    def each(method: str, what: str, call: Any, n: int = 2000) -> None:
         took = []
         for _ in range(n):
             begin = time.perf_counter()
             call()
             took.append(time.perf_counter() - begin)
-        add(what, statistics.median(took))
+        add(method, what, statistics.median(took))
 
-    async def aeach(what: str, call: Any, n: int = 2000) -> None:
+    async def aeach(method: str, what: str, call: Any, n: int = 2000) -> None:
         took = []
         for _ in range(n):
             begin = time.perf_counter()
             await call()
             took.append(time.perf_counter() - begin)
-        add(what, statistics.median(took))
+        add(method, what, statistics.median(took))
 
     directory = Path(tempfile.mkdtemp(prefix="bench"))
     begin = time.perf_counter()
-    saver = SteleSaver.from_dir(directory / "stele")
+    saver = SteleSaver.from_dir(directory / "stele", serve_args=serve_args)
     saver.setup()
-    add("first from_dir", time.perf_counter() - begin)
+    add("", "first from_dir", time.perf_counter() - begin)
     checkpoint = empty_checkpoint()
     checkpoint["channel_values"] = {"a": os.urandom(4096)}
     checkpoint["channel_versions"] = {"a": "1"}
@@ -415,37 +433,60 @@ def wire_round(add: Any) -> None:
     config = saver.put(first, checkpoint, {"step": 0}, {"a": "1"})
     other: Any = {"configurable": {"thread_id": "w", "checkpoint_ns": ""}}
     other = saver.put(other, checkpoint, {"step": 0}, {"a": "1"})
-    params = saver._put_writes(other, [("a", os.urandom(4096))], "t", "")
-    params["defer_sync"] = True
+    get = {"thread": "t", "ns": "", "id": config["configurable"]["checkpoint_id"]}
+    put = saver._put_writes(other, [("a", os.urandom(4096))], "t", "")
+    put["defer_sync"] = True
     client = saver._client
 
     async def asyncio_calls() -> None:
-        await aeach("ping, asyncio", lambda: client.acall("ping", {}))
-        await aeach("get, 4 KB, asyncio", lambda: saver.aget_tuple(config))
+        await aeach("ping", "ping, asyncio", lambda: client.acall("ping", {}))
+        await aeach("get", "get, asyncio", lambda: client.acall("get", {**get}))
         await aeach(
-            "put_writes, 4 KB, nothing synced, asyncio",
-            lambda: client.awrite("put_writes", {**params}),
+            "put_writes",
+            "put_writes, nothing synced, asyncio",
+            lambda: client.awrite("put_writes", {**put}),
         )
+        await aeach("", "aget_tuple", lambda: saver.aget_tuple(config))
 
-    each("ping", lambda: client.call("ping", {}))
-    each("get, 4 KB", lambda: saver.get_tuple(config))
+    each("ping", "ping", lambda: client.call("ping", {}))
+    each("get", "get", lambda: client.call("get", {**get}))
     each(
-        "put_writes, 4 KB, nothing synced",
-        lambda: client.write("put_writes", {**params}),
+        "put_writes",
+        "put_writes, nothing synced",
+        lambda: client.write("put_writes", {**put}),
     )
+    each("", "get_tuple", lambda: saver.get_tuple(config))
     asyncio.run(asyncio_calls())
     saver.close()
+    itself = took_itself(directory) if serve_args else {}
     end_server(directory)
     shutil.rmtree(directory, ignore_errors=True)
+    return itself
 
 
 def wire(rounds: int) -> None:
-    times: dict[str, list[float]] = {}
+    calls: dict[tuple[str, str], list[float]] = {}
+    within: dict[str, list[float]] = {}
     for _ in range(rounds):
-        wire_round(lambda what, seconds: times.setdefault(what, []).append(seconds))
-    print(f"\nwire: medians of {rounds} rounds")
-    for what, found in times.items():
-        print(f"{what:42} {statistics.median(found) * 1e6:9.0f} µs")
+        wire_round(
+            lambda method, what, seconds: calls.setdefault((method, what), []).append(
+                seconds
+            )
+        )
+        # What the server itself takes for the same calls is what they take in process.
+        # Another server says it, since one that writes a line for each is not timed.
+        itself = wire_round(lambda *_: None, "--log=access")
+        for method, seconds in itself.items():
+            within.setdefault(method, []).append(seconds)
+    print(f"\nwire: medians of {rounds} rounds, µs; values have 4 KB")
+    print("                                         a call  in process  the wire's own")
+    for (method, what), found in calls.items():
+        microseconds = statistics.median(found) * 1e6
+        line = f"{what:38} {microseconds:9.0f}"
+        if method:
+            inside = statistics.median(within[method]) * 1e6
+            line += f" {inside:11.0f} {microseconds - inside:15.0f}"
+        print(line)
 
 
 def main() -> None:

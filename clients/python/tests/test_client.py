@@ -544,6 +544,12 @@ async def test_what_hello_refuses(servers: Any) -> None:
         SteleSaver.from_url(server.url).setup()
     with pytest.raises(errors.VersionError):
         await AsyncSteleSaver.from_url(server.url).asetup()
+    server.hello = lambda peer, number, *_: peer.answer(number, HELLO | {"protocol": 2})
+    with pytest.raises(errors.VersionError, match="protocol 2, this client 1"):
+        SteleSaver.from_url(server.url).setup()
+    server.hello = lambda peer, number, *_: peer.answer(number, {"protocol": None})
+    with pytest.raises(errors.ProtocolError):
+        SteleSaver.from_url(server.url).setup()
 
 
 async def test_a_call_that_ends_its_server_is_given_up(

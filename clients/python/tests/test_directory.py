@@ -6,6 +6,7 @@ import asyncio
 import json
 import operator
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -281,12 +282,16 @@ def test_an_encrypting_serializer(directory: Path) -> None:
 
 
 def test_no_such_directory(tmp_path: Path) -> None:
-    with pytest.raises(errors.DirectoryError, match="does not exist; create it"):
+    with pytest.raises(errors.DirectoryError, match="does not exist; create the dir"):
         SteleSaver.from_dir(tmp_path / "none" / "data")
     with pytest.raises(errors.DirectoryError, match="does not exist; create it"):
         SteleSaver.from_dir(tmp_path / "data", create=False)
     with pytest.raises(errors.InvalidArgumentError, match="path of the store is empty"):
         SteleSaver.from_dir("")
+    with pytest.raises(errors.InvalidArgumentError, match="zero byte"):
+        SteleSaver.from_dir("da\0ta")
+    with pytest.raises(errors.DirectoryError, match=r"too long.*; check"):
+        SteleSaver.from_dir(tmp_path / ("d" * 300))
     for wrong in (-1, float("inf"), float("nan")):
         with pytest.raises(errors.InvalidArgumentError, match="idle_exit"):
             SteleSaver.from_dir(tmp_path / "data", idle_exit=wrong)
@@ -302,6 +307,36 @@ def test_a_directory_of_something_else(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
     with pytest.raises(errors.DirectoryError, match="is a file"):
         SteleSaver.from_dir(tmp_path / "precious.txt")
+    with pytest.raises(errors.DirectoryError, match=r"precious.txt is a file; create"):
+        SteleSaver.from_dir(tmp_path / "precious.txt" / "data")
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(errors.DirectoryError, match="leads to nothing"):
+        SteleSaver.from_dir(tmp_path / "link")
+
+
+def test_one_name_is_no_list_of_names(directory: Path) -> None:
+    # A text is a sequence of its letters: erase("12") would erase threads 1 and 2.
+    with SteleSaver.from_dir(directory) as saver:
+        for thread in ("1", "2", "12"):
+            put(saver, thread)
+        calls: list[Callable[[], object]] = [
+            lambda: saver.erase("12"),
+            lambda: saver.prune("12", strategy="delete"),
+            lambda: saver.delete_for_runs("12"),
+            lambda: asyncio.run(saver.aerase("12")),
+            lambda: asyncio.run(saver.aprune("12", strategy="delete")),
+            lambda: asyncio.run(saver.adelete_for_runs("12")),
+        ]
+        for call in calls:
+            with pytest.raises(errors.InvalidArgumentError, match="pass a list"):
+                call()
+        assert [t["thread"] for t in saver.threads()] == ["1", "12", "2"]
+
+
+def test_what_is_connected_is_not_pickled(directory: Path) -> None:
+    for connected in (SteleSaver.from_dir(directory), SteleStore.from_dir(directory)):
+        with pytest.raises(TypeError, match="each process makes its own"):
+            pickle.dumps(connected)
 
 
 def test_a_directory_that_a_program_has_open(directory: Path) -> None:

@@ -120,6 +120,12 @@ test("a directory that cannot be one is refused, and nothing in it is changed", 
   await expect(saver.setup()).rejects.toThrow(DirectoryError);
   await expect(saver.getTuple(at("t"))).rejects.toThrow(/letter\.txt/);
   expect(fs.readdirSync(dir)).toEqual(["letter.txt"]);
+  for (const wrong of ["letter.txt/store", "x".repeat(300), "a\0b"]) {
+    expect(() => SteleSaver.fromDir(path.join(dir, wrong))).toThrow(DirectoryError);
+    expect(() => SteleSaver.fromDir(path.join(dir, wrong))).toThrow(/cannot be looked at .*; check the path/);
+  }
+  fs.symlinkSync("nowhere", path.join(dir, "link"));
+  expect(() => SteleSaver.fromDir(path.join(dir, "link"))).toThrow(/is a link that leads to nothing/);
 });
 
 test("a store that was moved away is not replaced by an empty one", async () => {

@@ -536,11 +536,10 @@ class AsyncPool:
             raise SteleTimeoutError(
                 f"no connection to {address} within {remaining:g} s"
             ) from error
+        hello = _wire.hello(address.token, in_turn=False)
         try:
             connection.hello = Hello(
-                await connection.call(
-                    "hello", _wire.hello(address.token), remaining, None
-                )
+                await connection.call("hello", hello, remaining, None)
             )
         except BaseException:
             connection.close()

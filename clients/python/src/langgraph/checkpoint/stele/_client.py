@@ -11,7 +11,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, closing
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 from langgraph.checkpoint.stele._aio import AsyncPool
 from langgraph.checkpoint.stele._endpoint import Directory, Endpoint, Remote
@@ -217,6 +217,12 @@ class Client:
         self._pool.after_fork()
         if isinstance(self._endpoint, Directory):
             self._endpoint.after_fork()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "what is connected to a server cannot be pickled or copied deeply; each "
+            "process makes its own, with from_dir or from_url"
+        )
 
     def __del__(self) -> None:
         if hasattr(self, "_loops"):

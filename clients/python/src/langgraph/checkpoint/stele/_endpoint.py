@@ -141,6 +141,8 @@ class Directory:
             raise InvalidArgumentError(
                 "the path of the store is empty; name its directory, or . for this one"
             )
+        if "\0" in os.fsdecode(path):
+            raise InvalidArgumentError(f"{path!r} has a zero byte, and no path has one")
         if not 0 <= idle_exit <= threading.TIMEOUT_MAX:
             raise InvalidArgumentError(
                 f"idle_exit is {idle_exit}; it is seconds, or 0 for a server that stays"
@@ -177,26 +179,32 @@ class Directory:
 
     def _check(self) -> None:
         """Refuse what no server could be started on, in words about paths."""
-        if self.path.is_dir():
+        try:
+            wrong = self._wrong()
+        except OSError as error:
+            wrong = (
+                f"{self.path} cannot be looked at ({error.strerror}); check the path"
+            )
+        if wrong is not None:
+            raise DirectoryError(wrong)
+
+    def _wrong(self) -> str | None:
+        path = self.path
+        if path.is_dir():
             self._seen = True
-            return
-        if self.path.exists():
-            raise DirectoryError(
-                f"{self.path} is a file; name a directory for the store"
-            )
+            return None
+        if path.exists():
+            return f"{path} is a file; name a directory for the store"
+        if path.is_symlink():
+            return f"{path} is a link that leads to nothing; mend it, or remove it"
         if self._seen:  # what was moved away is not replaced by an empty store
-            raise DirectoryError(
-                f"{self.path} is gone; put it back, or make a new saver or store"
-            )
+            return f"{path} is gone; put it back, or make a new saver or store"
         if not self._create:
-            raise DirectoryError(
-                f"{self.path} does not exist; create it, or leave out create=False"
-            )
-        if not self.path.parent.is_dir():
-            raise DirectoryError(
-                f"{self.path.parent} does not exist; create it, or check the path "
-                f"{self.path}"
-            )
+            return f"{path} does not exist; create it, or leave out create=False"
+        if path.parent.is_dir():
+            return None
+        what = "is a file" if path.parent.exists() else "does not exist"
+        return f"{path.parent} {what}; create the directory, or check the path {path}"
 
     def address(self) -> Address | None:
         said = self._said()

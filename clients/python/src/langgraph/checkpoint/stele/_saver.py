@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from typing import Any, Final, Self, TypedDict, cast
 
@@ -90,8 +90,8 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         serde: SerializerProtocol | None = None,
         defer_writes: bool = True,
     ) -> None:
+        self._client = client  # the first, as it says best why this cannot be pickled
         super().__init__(serde=serde)
-        self._client = client
         self._defer_writes = defer_writes
 
     @classmethod
@@ -277,13 +277,11 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
         What a checkpoint that stays needs for its delta channels stays, too.
         """
-        self._blocking.write("delete_for_runs", {"runs": [str(run) for run in run_ids]})
+        self._blocking.write("delete_for_runs", {"runs": _names(run_ids)})
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """As delete_for_runs."""
-        await self._client.awrite(
-            "delete_for_runs", {"runs": [str(run) for run in run_ids]}
-        )
+        await self._client.awrite("delete_for_runs", {"runs": _names(run_ids)})
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with its history. It takes little room: values are shared.
@@ -324,7 +322,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         if not channels:
             return {}
         params = _target(config)
-        params["channels"] = list_of(channels)
+        params["channels"] = _names(channels)
         return self._history(self._blocking.call("delta_history", params))
 
     async def aget_delta_channel_history(
@@ -334,7 +332,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         if not channels:
             return {}
         params = _target(config)
-        params["channels"] = list_of(channels)
+        params["channels"] = _names(channels)
         return self._history(await self._client.acall("delta_history", params))
 
     def get_next_version(self, current: str | None, channel: None) -> str:
@@ -407,15 +405,11 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
     def erase(self, thread_ids: Sequence[str]) -> None:
         """Delete threads and overwrite or drop every byte that held them."""
-        self._blocking.write(
-            "erase", {"threads": [str(thread) for thread in thread_ids]}
-        )
+        self._blocking.write("erase", {"threads": _names(thread_ids)})
 
     async def aerase(self, thread_ids: Sequence[str]) -> None:
         """As erase."""
-        await self._client.awrite(
-            "erase", {"threads": [str(thread) for thread in thread_ids]}
-        )
+        await self._client.awrite("erase", {"threads": _names(thread_ids)})
 
     def stats(self) -> dict[str, Any]:
         """The store's figures."""
@@ -602,7 +596,10 @@ class AsyncSteleSaver(InLoop, SteleSaver):
 _PLAIN: Final = JsonPlusSerializer()
 
 
-def list_of(names: Sequence[str]) -> list[str]:
+def _names(names: Iterable[str]) -> list[str]:
+    """The elements, as text. A text is a sequence of texts, too: of its letters."""
+    if isinstance(names, (str, bytes)):
+        raise InvalidArgumentError(f"{names!r} is one name; pass a list of them")
     return [str(name) for name in names]
 
 
@@ -644,7 +641,7 @@ def _prune(threads: Sequence[str], strategy: str) -> Params:
         raise InvalidArgumentError(
             f"{strategy!r} is no strategy of prune; there are keep_latest and delete"
         )
-    return {"threads": [str(thread) for thread in threads], "strategy": known}
+    return {"threads": _names(threads), "strategy": known}
 
 
 def _ttl(thread: str, ttl: float | None) -> Params:

@@ -89,7 +89,8 @@ class Connection:
                 raise
         self = cls(sock, remaining)
         try:
-            self.hello = Hello(self.call("hello", _wire.hello(address.token)))
+            hello = _wire.hello(address.token, in_turn=True)
+            self.hello = Hello(self.call("hello", hello))
             self.max_frame = self.hello.max_frame
             self._timeout = timeout
             self._limit_waiting(address.kind)

@@ -14,6 +14,7 @@ from langgraph.checkpoint.stele.errors import (
     InvalidArgumentError,
     ProtocolError,
     TooLargeError,
+    VersionError,
 )
 
 PROTOCOL: Final = 1
@@ -92,8 +93,13 @@ class Hello:
     __slots__ = ("call_slots", "max_frame", "methods", "server", "store")
 
     def __init__(self, answer: Any) -> None:
-        if not isinstance(answer, dict) or answer.get("protocol") != PROTOCOL:
+        protocol = answer.get("protocol") if isinstance(answer, dict) else None
+        if not isinstance(protocol, int):
             raise ProtocolError("the server's answer to hello is of another form")
+        if protocol != PROTOCOL:
+            raise VersionError(
+                f"the server speaks protocol {protocol}, this client {PROTOCOL}"
+            )
         self.server = str(answer.get("server", ""))
         self.store = str(answer.get("store", ""))
         self.methods = frozenset(answer.get("methods") or ())
@@ -106,9 +112,11 @@ def _positive(answer: dict[str, Any], field: str, default: int) -> int:
     return n if isinstance(n, int) and n > 0 else default
 
 
-def hello(token: str | None) -> Params:
-    """The fields of hello."""
+def hello(token: str | None, *, in_turn: bool) -> Params:
+    """The fields of hello. in_turn: the connection has one call at a time."""
     params: Params = {"protocol": PROTOCOL, "client": CLIENT}
     if token:
         params["token"] = token
+    if in_turn:
+        params["in_turn"] = True
     return params
