@@ -316,7 +316,7 @@ func (t *binding[S]) checkUnchanged(name string, written pregel.Pairs, s *given[
 	now, old := reflect.ValueOf(&s.now).Elem(), reflect.ValueOf(&s.before).Elem()
 	for i := range t.state.fields {
 		f := &t.state.fields[i]
-		if same(fieldOf(now, f.index), fieldOf(old, f.index)) {
+		if same(now.FieldByIndex(f.index), old.FieldByIndex(f.index)) {
 			continue
 		}
 		if !slices.ContainsFunc(written, func(p pregel.Pair) bool { return p.Key == f.key }) {
@@ -324,13 +324,6 @@ func (t *binding[S]) checkUnchanged(name string, written pregel.Pairs, s *given[
 		}
 	}
 	return nil
-}
-
-func fieldOf(v reflect.Value, index []int) reflect.Value {
-	if len(index) == 1 {
-		return v.Field(index[0])
-	}
-	return v.FieldByIndex(index)
 }
 
 // same reports whether nobody assigned to a. It does not follow pointers, slices and maps.
@@ -341,7 +334,7 @@ func same(a, b reflect.Value) bool {
 	case reflect.Int:
 		return a.Int() == b.Int()
 	case reflect.Slice:
-		return a.Pointer() == b.Pointer() && a.Len() == b.Len() && a.IsNil() == b.IsNil()
+		return a.Pointer() == b.Pointer() && a.Len() == b.Len() // of a nil slice the pointer is nil
 	case reflect.Map, reflect.Pointer:
 		return a.Pointer() == b.Pointer()
 	case reflect.Interface:
@@ -399,15 +392,22 @@ func (t *binding[S]) path(from string, f NodeFunc[S], ends []string) Path {
 	}
 }
 
-// read makes the state of what the engine gives a node: the values of channels, or the
+// read makes the state of what the engine gives a function: the values of channels, or the
 // argument of a packet.
 func (t *binding[S]) read(ctx context.Context, input any) (*given[S], error) {
-	m, ok := input.(map[string]any)
-	if !ok {
-		return nil, stateError(ctx, "", fmt.Errorf("want a state, got %T", input))
-	}
 	s := new(given[S])
-	err := t.fill(ctx, &s.now, m)
+	var err error
+	switch values := input.(type) {
+	case map[string]any:
+		err = t.fill(ctx, &s.now, values)
+	case pregel.Pairs:
+		rv := reflect.ValueOf(&s.now).Elem()
+		for i := 0; i < len(values) && err == nil; i++ {
+			err = t.state.fields[t.state.byKey[values[i].Key]].set(ctx, t.state, rv, values[i].Value)
+		}
+	default:
+		err = stateError(ctx, "", fmt.Errorf("want a state, got %T", input))
+	}
 	s.before = s.now
 	return s, err
 }
@@ -417,17 +417,25 @@ func (t *binding[S]) fill(ctx context.Context, s *S, m map[string]any) error {
 	rv := reflect.ValueOf(s).Elem()
 	for i := range t.state.fields {
 		f := &t.state.fields[i]
-		v, ok := m[f.key]
-		if !ok || v == nil {
-			continue
+		if err := f.set(ctx, t.state, rv, m[f.key]); err != nil {
+			return err
 		}
-		if reflect.TypeOf(v) == f.typ {
-			fieldOf(rv, f.index).Set(reflect.ValueOf(v))
-			continue
-		}
-		if err := setField(fieldOf(rv, f.index), v); err != nil {
-			return stateError(ctx, f.key, err).of(t.state)
-		}
+	}
+	return nil
+}
+
+// set sets the field of state, which is a t. Nil is nothing.
+func (f *typedField) set(ctx context.Context, t *stateType, state reflect.Value, v any) error {
+	if v == nil {
+		return nil
+	}
+	field := state.FieldByIndex(f.index)
+	if reflect.TypeOf(v) == f.typ {
+		field.Set(reflect.ValueOf(v))
+		return nil
+	}
+	if err := setField(field, v); err != nil {
+		return stateError(ctx, f.key, err).of(t)
 	}
 	return nil
 }

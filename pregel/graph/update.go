@@ -219,13 +219,15 @@ func (b *binding[S]) resolve(node string, u Update, s *S) (r resolved, err error
 func (b *binding[S]) fieldAt(p any, s *S) (*typedField, error) {
 	v := reflect.ValueOf(p)
 	offset := v.Pointer() - reflect.ValueOf(s).Pointer()
-	if i, ok := b.state.byOffset[offset]; ok && !v.IsNil() {
-		if f := &b.state.fields[i]; f.typ == v.Type().Elem() {
-			if f.channel == nil {
-				return nil, fmt.Errorf("field %s is computed and cannot be written", f.name)
-			}
-			return f, nil
+	for i := range b.state.fields {
+		f := &b.state.fields[i]
+		if f.offset != offset || f.pointer != v.Type() || v.IsNil() {
+			continue
 		}
+		if f.channel == nil {
+			return nil, fmt.Errorf("field %s is computed and cannot be written", f.name)
+		}
+		return f, nil
 	}
 	return nil, fmt.Errorf("a %v was written that points to no field of the %v that the function was given", v.Type(), b.state.typ)
 }
