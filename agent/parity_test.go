@@ -685,16 +685,23 @@ func keysOf(maps ...map[string]any) func(yield func(string) bool) {
 	}
 }
 
+type recorded struct {
+	Scenario scenario
+	Trace    any
+}
+
+// recording is what LangChain did.
+func recording(t *testing.T) (all []recorded) {
+	t.Helper()
+	z := must(gzip.NewReader(bytes.NewReader(must(os.ReadFile("testdata/agent.json.gz")))))
+	must(0, json.Unmarshal(must(io.ReadAll(z)), &all))
+	return all
+}
+
 // TestParity: what an agent stores, asks its models and answers is what LangChain's create_agent
 // does.
 func TestParity(t *testing.T) {
-	z := must(gzip.NewReader(bytes.NewReader(must(os.ReadFile("testdata/agent.json.gz")))))
-	var all []struct {
-		Scenario scenario
-		Trace    any
-	}
-	must(0, json.Unmarshal(must(io.ReadAll(z)), &all))
-	different := 0
+	all, different := recording(t), 0
 	for _, r := range all {
 		got := plain(r.Scenario.play(t))
 		sortEvents(got)
