@@ -74,6 +74,21 @@ func (b *StateBuilder[S]) node(name string, takes reflect.Type, isNil bool, opts
 	})
 }
 
+// Func adds a node that was not written for S, such as Run of a tool.Node. It gets the state as a
+// map of its keys, or the input of a packet, and returns what a node of a Builder returns. A key
+// that S does not have fails the node.
+func (b *StateBuilder[S]) Func(name string, f pregel.Func, opts ...NodeOptions) *StateBuilder[S] {
+	return b.node(name, nil, f == nil, opts, func(t *binding[S]) pregel.Func {
+		return func(ctx context.Context, input any) (any, error) {
+			out, err := f(ctx, input)
+			if err != nil {
+				return nil, err
+			}
+			return t.untyped(name, out)
+		}
+	})
+}
+
 // Worker adds a node that runs on packets, each with an input of type A instead of the
 // state, and returns what they are sent with. f also gets an S without values, whose
 // addresses say what is written. No edge may lead to a Worker.

@@ -215,6 +215,50 @@ func (b *binding[S]) resolve(node string, u Update, s *S) (r resolved, err error
 	return r, nil
 }
 
+// untyped is what an untyped node returned, with its updates as resolve makes them.
+func (b *binding[S]) untyped(node string, output any) (any, error) {
+	switch x := deref(output).(type) {
+	case nil, pregel.Send:
+		return x, nil
+	case pregel.Command:
+		if x.Graph == pregel.Parent {
+			return x, nil
+		}
+		update, err := b.untyped(node, x.Update)
+		x.Update = update
+		return x, err
+	}
+	if list, ok := commandList(output); ok {
+		out := make([]any, len(list))
+		for i, e := range list {
+			var err error
+			if out[i], err = b.untyped(node, e); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	pairs, err := updates(node, output, false)
+	if err != nil {
+		return nil, err
+	}
+	out := make(pregel.Pairs, len(pairs))
+	for i, p := range pairs {
+		at, ok := b.state.byKey[p.Key]
+		if !ok || b.state.fields[at].channel == nil {
+			return nil, &pregel.InvalidUpdateError{Node: node, Reason: fmt.Sprintf("it writes %q, which is no field of a %v that can be written", p.Key, b.state.typ)}
+		}
+		f := &b.state.fields[at]
+		if _, whole := serde.AsOverwrite(p.Value); !whole {
+			if p.Value, err = b.value(f, &change{value: p.Value}); err != nil {
+				return nil, &pregel.InvalidUpdateError{Node: node, Reason: "field " + f.name, Err: err}
+			}
+		}
+		out[i] = p
+	}
+	return out, nil
+}
+
 // fieldAt finds the field of s that p points to.
 func (b *binding[S]) fieldAt(p any, s *S) (*typedField, error) {
 	v := reflect.ValueOf(p)
