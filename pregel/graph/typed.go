@@ -177,7 +177,7 @@ func (b *StateBuilder[S]) Conditional(from string, path func(ctx context.Context
 	}
 	return b.branch(from, ends, func(t *binding[S]) Path {
 		return func(ctx context.Context, input any) (any, error) {
-			s, err := t.read(ctx, input)
+			s, err := t.readAtEdge(ctx, input)
 			if err != nil {
 				return nil, err
 			}
@@ -380,7 +380,7 @@ func same(a, b reflect.Value) bool {
 // path is the function of a conditional edge for the engine.
 func (t *binding[S]) path(from string, f NodeFunc[S], ends []string) Path {
 	return func(ctx context.Context, state any) (any, error) {
-		s, err := t.read(ctx, state)
+		s, err := t.readAtEdge(ctx, state)
 		if err != nil {
 			return nil, err
 		}
@@ -407,24 +407,30 @@ func (t *binding[S]) path(from string, f NodeFunc[S], ends []string) Path {
 	}
 }
 
-// read makes the state of what the engine gives a function: the values of channels, or the
+// read makes the state of what the engine gives a node: the values of channels, or the
 // argument of a packet.
 func (t *binding[S]) read(ctx context.Context, input any) (*given[S], error) {
-	s := new(given[S])
-	var err error
-	switch values := input.(type) {
-	case map[string]any:
-		err = t.fill(ctx, &s.now, values)
-	case pregel.Pairs:
-		rv := reflect.ValueOf(&s.now).Elem()
-		for i := 0; i < len(values) && err == nil; i++ {
-			err = t.state.fields[t.state.byKey[values[i].Key]].set(ctx, t.state, rv, values[i].Value)
-		}
-	default:
-		err = stateError(ctx, "", fmt.Errorf("want a state, got %T", input))
+	m, ok := input.(map[string]any)
+	if !ok {
+		return nil, stateError(ctx, "", fmt.Errorf("want a state, got %T", input))
 	}
+	s := new(given[S])
+	err := t.fill(ctx, &s.now, m)
 	s.before = s.now
 	return s, err
+}
+
+// readAtEdge makes the state of what branchWriter gives a conditional edge of a typed graph.
+func (t *binding[S]) readAtEdge(ctx context.Context, input any) (*given[S], error) {
+	s := new(given[S])
+	rv := reflect.ValueOf(&s.now).Elem()
+	for _, p := range input.(pregel.Pairs) { //nolint:errcheck // as branchWriter made it
+		if err := t.state.fields[t.state.byKey[p.Key]].set(ctx, t.state, rv, p.Value); err != nil {
+			return nil, err
+		}
+	}
+	s.before = s.now
+	return s, nil
 }
 
 // fill sets the fields of s that m has.

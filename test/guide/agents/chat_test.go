@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/tool"
 	"github.com/stele-go/stele/tool/schema"
 )
@@ -145,6 +146,80 @@ func buying(b *graph.StateBuilder[State], buy func(ctx context.Context, key stri
 		Edge("tools", "model").
 		Conditional("model", next, "tools", graph.End)
 	return nil
+}
+
+type Shop struct {
+	message.State
+	Looked []string `json:"looked"`
+}
+
+type User struct{ Name string }
+
+func lookUp(ctx context.Context, in order) (any, error) {
+	state, err := tool.State[Shop](ctx) // as it was when the model asked
+	if err != nil {
+		return nil, err
+	}
+	user, err := graph.ContextOf[User](ctx) // RunOptions.Context
+	if err != nil {
+		return nil, err
+	}
+	task, _ := pregel.Task(ctx)
+	known, err := task.Store.Get(ctx, store.Namespace{"prices"}, in.Item) // Options.Store
+	if err != nil {
+		return nil, err
+	}
+	if err := pregel.Emit(ctx, "asked for "+in.Item); err != nil { // an event of mode custom
+		return nil, err
+	}
+	call, _ := tool.CallOf(ctx)
+	answer := fmt.Sprintf("%s: %v, %s", in.Item, known.Value["price"], user.Name)
+	return pregel.Command{Update: map[string]any{
+		"messages": message.ToolResult(call.ToolCall, answer),
+		"looked":   append(slices.Clone(state.Looked), in.Item),
+	}}, nil
+}
+
+// TestReach: the tool of the page reads what is around it, tells where it is, and changes the state.
+func TestReach(t *testing.T) {
+	prices, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prices.Close()
+	if err := prices.Put(t.Context(), store.Namespace{"prices"}, "tea", map[string]any{"price": 3}); err != nil {
+		t.Fatal(err)
+	}
+	look, err := schema.Tool("look_up", "Looks up a price.", lookUp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := tool.NewNode(tool.Options{}, look)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := graph.For[Shop]().Func("tools", tools.Run).Edge(graph.Start, "tools").Compile(graph.Options{Store: prices})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := message.ToolCall{Name: "look_up", ID: "c1", Args: map[string]any{"item": "tea", "count": 1}}
+	in := Shop{State: message.State{Messages: message.List{message.AI("", call)}}, Looked: []string{"milk"}}
+	var told []any
+	var last Shop
+	modes := pregel.RunOptions{Context: User{"Ada"}, Modes: []pregel.Mode{pregel.ModeCustom, pregel.ModeValues}}
+	for e, err := range g.Stream(t.Context(), pregel.Address{}, in, modes) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.State != nil {
+			last = *e.State
+		} else {
+			told = append(told, e.Data)
+		}
+	}
+	if !slices.Equal(last.Looked, []string{"milk", "tea"}) || last.Messages[1].Text() != "tea: 3, Ada" || !slices.Equal(told, []any{"asked for tea"}) {
+		t.Errorf("%+v, told %v", last, told)
+	}
 }
 
 // TestTools: the tool of the page asks, and buys once, under its key.
