@@ -16,7 +16,9 @@ import (
 
 // Options are options of an agent. The zero value is an agent without tools.
 type Options struct {
-	// Name is the name of the agent: that of its graph, and of the messages of its model.
+	// Name is the name of the agent: that of its graph, and of the messages of its model. Events
+	// of messages have it in their metadata, as "lc_agent_name", which tells whose words they are
+	// where agents run inside one another.
 	Name string
 	// System is the system prompt. The model gets it before the messages; it is not stored.
 	System string
@@ -140,9 +142,9 @@ func New(m model.Model, o Options) (*pregel.Graph, error) {
 	}
 	b := graph.New(a.fields()...).Defaults(o.Defaults)
 	b.Input(a.shown(false)...).Output(a.shown(true)...)
-	b.Node(NodeModel, a.ask)
+	b.Node(NodeModel, a.ask, a.named())
 	if a.hasTools() {
-		b.Node(NodeTools, node.Run)
+		b.Node(NodeTools, node.Run, a.named())
 	}
 	a.connect(b)
 	if o.Name != "" {
@@ -181,6 +183,14 @@ func (a *agent) check() error {
 		}
 	}
 	return nil
+}
+
+// named are the options that tell the name of the agent in the metadata of its events.
+func (a *agent) named() graph.NodeOptions {
+	if a.opts.Name == "" {
+		return graph.NodeOptions{}
+	}
+	return graph.NodeOptions{Metadata: map[string]any{"lc_agent_name": a.opts.Name}}
 }
 
 // hasTools reports whether there is a node of tools. A middleware that wraps them may run some

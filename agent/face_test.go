@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -149,5 +150,35 @@ func TestDecide(t *testing.T) {
 	}
 	if agent.Words(pregel.Event{}) != "" {
 		t.Error("an event of another mode has words")
+	}
+}
+
+// TestName: words have the name of the agent that says them; one without a name has, as in
+// LangChain, that of the agent around.
+func TestName(t *testing.T) {
+	for inner, want := range map[string]string{"": "outer", "inner": "inner"} {
+		helper := must(agent.New(model.NewScripted(model.Text("inside")), agent.Options{Name: inner}))
+		help := must(tool.New("help", "Helps.", object, func(ctx context.Context, _ struct{}) (string, error) {
+			res, err := helper.Invoke(ctx, pregel.Inside(), agent.Say("help"))
+			if err != nil {
+				return "", err
+			}
+			list, err := agent.Messages(res.Map())
+			return list[len(list)-1].Text(), err
+		}))
+		m := model.NewScripted(model.Calls(message.ToolCall{Name: "help", ID: "1"}), model.Text("outside"))
+		g := must(agent.New(m, agent.Options{Name: "outer", Tools: []tool.Tool{help}}))
+		names := map[string]any{}
+		for e, err := range g.Stream(ctx, pregel.Address{}, agent.Say("hi"), pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages}, Subgraphs: true}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if words := agent.Words(e); words != "" {
+				names[words] = e.Data.(pregel.MessageEvent).Metadata["lc_agent_name"]
+			}
+		}
+		if names["inside"] != want || names["outside"] != "outer" {
+			t.Errorf("inner %q: %v", inner, names)
+		}
 	}
 }

@@ -380,11 +380,14 @@ func (p *preparer) fillPad(t *task) {
 
 // readLocal is the state as a conditional edge of t sees it: the channels with
 // the task's own writes applied, on copies.
-func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write) (any, error) {
-	local := &channelSet{}
+func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write) (Pairs, error) {
+	out := make(Pairs, 0, len(sel.Names))
 	for _, name := range sel.Names {
 		ch, ok := set.get(name)
 		if !ok {
+			if managed, isManaged := g.spec.Managed[name]; isManaged && !sel.Single {
+				out = append(out, Pair{name, managed(pad.step, pad.stop)})
+			}
 			continue
 		}
 		var values []any
@@ -397,17 +400,27 @@ func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write
 		if _, err := cp.Update(values); err != nil {
 			return nil, err
 		}
-		local.add(name, cp)
-	}
-	v := local.read(sel)
-	if m, ok := v.(map[string]any); ok && !sel.Single {
-		for _, name := range sel.Names {
-			if managed, isManaged := g.spec.Managed[name]; isManaged {
-				m[name] = managed(pad.step, pad.stop)
-			}
+		if v, ok := cp.Get(); ok {
+			out = append(out, Pair{name, v})
 		}
 	}
-	return v, nil
+	return out, nil
+}
+
+// selected is what sel shows of values: of a single channel its value or nil, of several a
+// map of those that have one.
+func selected(sel Keys, values Pairs) any {
+	if sel.Single {
+		if len(values) == 0 {
+			return nil
+		}
+		return values[0].Value
+	}
+	out := make(map[string]any, len(values))
+	for _, p := range values {
+		out[p.Key] = p.Value
+	}
+	return out
 }
 
 // futureState lets callers wait for the end of a called task.

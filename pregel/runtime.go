@@ -88,12 +88,12 @@ func (r *taskRun) output(out any) error {
 
 func (r *taskRun) writeTo(ch string, v any) { r.att.write(ch, v) }
 
-func (r *taskRun) readOwn(sel Keys) (v any, err error) {
+func (r *taskRun) readOwn(sel Keys) (values Pairs, err error) {
 	err = r.att.whileOpen(func(own []write) error {
-		v, err = readLocal(r.step.l.g, r.step.l.set, r.task.pad, sel, own)
+		values, err = readLocal(r.step.l.g, r.step.l.set, r.task.pad, sel, own)
 		return err
 	})
-	return v, err
+	return values, err
 }
 
 // ReadState returns the state of the graph whose task this is, as it is where the superstep began:
@@ -104,7 +104,12 @@ func ReadState(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
-	return r.readOwn(r.step.l.g.stream)
+	sel := r.step.l.g.stream
+	values, err := r.readOwn(sel)
+	if err != nil {
+		return nil, err
+	}
+	return selected(sel, values), nil
 }
 
 // TaskInfo is what a running task may know about itself.

@@ -348,7 +348,7 @@ type updateWrites struct {
 
 func (o *updateWrites) writeTo(ch string, v any) { o.writes = append(o.writes, write{ch, v}) }
 
-func (o *updateWrites) readOwn(sel Keys) (any, error) {
+func (o *updateWrites) readOwn(sel Keys) (Pairs, error) {
 	return readLocal(o.u.g, o.u.set, o.pad, sel, o.writes)
 }
 

@@ -12,6 +12,8 @@
 //	b.Conditional("model", "tools", tool.Condition, "tools", graph.End)
 //	b.Edge("tools", "model")
 //
+// StateBuilder.Func of package graph adds it to a typed graph.
+//
 // # What a tool can do
 //
 // The context of a tool is that of its node. [State] reads the state, and [CallOf] the call.

@@ -199,7 +199,10 @@ def make_hooks(spec):
 def make_middleware(spec):
     kind, o = spec["kind"], spec.get("options", {})
     if kind == "human":
-        return mw.HumanInTheLoopMiddleware({k: (True if not v else {"allowed_decisions": v}) for k, v in o["tools"].items()})
+        gates = {k: (True if not v else {"allowed_decisions": v}) for k, v in o["tools"].items()}
+        for k, texts in o.get("when", {}).items():
+            gates[k] = {"allowed_decisions": ["approve", "edit", "reject", "respond"], "when": lambda r, texts=texts: r.tool_call["args"]["text"] in texts}
+        return mw.HumanInTheLoopMiddleware(gates, **({"edit_notice": o["notice"] or None} if "notice" in o else {}))
     if kind == "model limit":
         return mw.ModelCallLimitMiddleware(**o)
     if kind == "tool limit":
@@ -211,7 +214,7 @@ def make_middleware(spec):
     if kind == "fallback":
         return mw.ModelFallbackMiddleware(*[Script(answers=list(a), label=f"other {i}") for i, a in enumerate(o["models"])])
     if kind == "summary":
-        return mw.SummarizationMiddleware(Script(answers=list(o["answers"]), label="summary"), trigger=[tuple(t) for t in o["trigger"]],
+        return mw.SummarizationMiddleware(Script(answers=list(o["answers"]), label="summary"), trigger=[t if isinstance(t, dict) else tuple(t) for t in o["trigger"]],
                                           keep=tuple(o["keep"]), token_counter=lambda ms: sum(len(m.text) for m in ms))
     if kind == "hooks":
         return make_hooks(o)

@@ -110,6 +110,19 @@ scenario("decision not allowed", MAIL, runs=[*HI, decide({"type": "reject"})], t
 scenario("too few decisions", MAIL, runs=[*HI, decide()], tools=["echo"], middleware=human(echo=[]))
 scenario("edit, then a call that is not gated", [calls(echo(0)), calls(call("add", "c1", a=1, b=2)), text("done")], tools=["echo", "add"], middleware=human(echo=[]),
          runs=[*HI, decide({"type": "edit", "edited_action": {"name": "echo", "args": {"text": "mine"}}})])
+GATED = [{"kind": "human", "options": {"tools": {"echo": []}, "when": {"echo": ["e1"]}}}]
+scenario("decide some calls of a tool", [calls(echo(0), echo(1), echo(2)), text("done")], tools=["echo"], middleware=GATED, runs=[*HI, decide({"type": "reject"})])
+scenario("decide no call of a tool", MAIL, tools=["echo"], middleware=GATED)
+EDIT = {"type": "edit", "edited_action": {"name": "echo", "args": {"text": "mine"}}}
+scenario("edit with a notice of one's own", MAIL, runs=[*HI, decide(EDIT)], tools=["echo"], middleware=[{"kind": "human", "options": {"tools": {"echo": []}, "notice": "It was me."}}])
+scenario("edit without a notice", MAIL, runs=[*HI, decide(EDIT)], tools=["echo"], middleware=[{"kind": "human", "options": {"tools": {"echo": []}, "notice": ""}}])
+scenario("edit, and the id is used again", [calls(echo(0)), text("done"), calls(echo(0)), text("done")], tools=["echo"], middleware=human(echo=[]),
+         runs=[*HI, decide(EDIT), {"say": "more", "id": "h2"}, decide(APPROVE)])
+scenario("reject all", [calls(echo(0), echo(1)), text("done")], tools=["echo"], middleware=human(echo=[]), runs=[*HI, decide({"type": "reject"}, {"type": "reject", "message": "no"})])
+scenario("unknown decision", MAIL, runs=[*HI, decide({"type": "dance"})], tools=["echo"], middleware=human(echo=[]))
+scenario("decide, then the tool asks", [calls(call("ask", text="sure?")), text("done")], tools=["ask"], middleware=human(ask=[]), runs=[*HI, decide(APPROVE), {"resume": "yes"}])
+scenario("return direct after approval", [calls(call("final", text="end"))], tools=["final"], middleware=human(final=[]), runs=[*HI, decide(APPROVE)])
+scenario("return direct is rejected", [calls(call("final", text="end")), text("done")], tools=["final"], middleware=human(final=[]), runs=[*HI, decide({"type": "reject"})])
 
 # Limits.
 LOOP = [calls(echo(0)), calls(echo(1)), calls(echo(2)), text("done")]
@@ -127,6 +140,15 @@ scenario("tool limit of a thread", [calls(echo(0)), text("a"), calls(echo(1)), t
 scenario("tool limit, end", [calls(echo(0), ADD | {"id": "c1"}, echo(2))], tools=["echo", "add"], middleware=limit("tool limit", run_limit=1, tool_name="echo", exit_behavior="end"))
 scenario("tool limit, error", [calls(echo(0), echo(1))], tools=["echo"], middleware=limit("tool limit", run_limit=1, thread_limit=1, exit_behavior="error"))
 scenario("tool limit of one tool", [calls(echo(0), echo(1), ADD | {"id": "c2"}), text("done")], tools=["echo", "add"], middleware=limit("tool limit", run_limit=1, tool_name="echo"))
+scenario("model limit of each run", [text("a"), text("b")], middleware=limit("model limit", run_limit=1), runs=[*HI, {"say": "more", "id": "h2"}])
+scenario("model limit of a thread, error", [text("a")], middleware=limit("model limit", thread_limit=1, exit_behavior="error"), runs=[*HI, {"say": "more", "id": "h2"}])
+scenario("tool limits of two tools", [calls(echo(0), ADD | {"id": "c1"}, echo(2), ADD | {"id": "c3"}), text("done")], tools=["echo", "add"],
+         middleware=limit("tool limit", run_limit=1, tool_name="echo") + limit("tool limit", run_limit=2, tool_name="add"))
+scenario("tool limit of a thread counts what ran", [calls(echo(0), echo(1)), text("a"), calls(echo(2), echo(3)), text("b"), calls(echo(4)), text("c")], tools=["echo"],
+         middleware=limit("tool limit", run_limit=1, thread_limit=2), runs=[*HI, {"say": "more", "id": "h2"}, {"say": "end", "id": "h3"}])
+scenario("tool limit reached exactly", [calls(echo(0), echo(1)), text("done")], tools=["echo"], middleware=limit("tool limit", run_limit=2))
+scenario("tool limit of a thread, error", [calls(echo(0)), text("a"), calls(echo(1))], tools=["echo"], middleware=limit("tool limit", thread_limit=1, exit_behavior="error"),
+         runs=[*HI, {"say": "more", "id": "h2"}])
 
 # Retry and fallback.
 NO = {"error": "no"}
@@ -139,6 +161,12 @@ scenario("tool retry of another", [calls(call("fail", text="f"))], tools=["fail"
 scenario("tool retry, error", [calls(call("fail", text="f"))], tools=["fail"], middleware=limit("tool retry", max_retries=1, on_failure="error"))
 scenario("fallback", [NO], middleware=limit("fallback", models=[[NO], [text("hello")]]))
 scenario("fallback in vain", [NO], middleware=limit("fallback", models=[[NO]]))
+scenario("model retry, none", [NO], middleware=limit("model retry", max_retries=0))
+scenario("tool retry, none", [calls(call("fail", text="f")), text("done")], tools=["fail"], middleware=limit("tool retry", max_retries=0))
+scenario("tool retry around a question", [calls(echo(0), call("ask", "c1", text="sure?")), text("done")], tools=["echo", "ask"], middleware=limit("tool retry", max_retries=1),
+         runs=[*HI, {"resume": "yes"}])
+scenario("retry around a fallback", [NO, text("late")], middleware=limit("model retry", max_retries=1) + limit("fallback", models=[[NO, NO]]))
+scenario("fallback after a tool", [calls(echo(0)), NO], tools=["echo"], middleware=limit("fallback", models=[[text("hello")]]))
 
 # Summaries.
 scenario("summary", [text("a"), text("b"), text("c")], runs=[*HI, {"say": "more", "id": "h2"}, {"say": "end", "id": "h3"}],
@@ -147,6 +175,15 @@ scenario("summary keeps calls whole", [calls(echo(0), echo(1)), text("b")], tool
          middleware=[{"kind": "summary", "options": {"answers": [text("SUM")], "trigger": [["messages", 4]], "keep": ["messages", 1]}}])
 scenario("summary by tokens", [text("aaaa"), text("bb")], runs=[*HI, {"say": "more", "id": "h2"}],
          middleware=[{"kind": "summary", "options": {"answers": [text("SUM")], "trigger": [["tokens", 9]], "keep": ["tokens", 5]}}])
+EITHER = [["messages", 9], ["tokens", 9]]
+BOTH = [{"messages": 4, "tokens": 12}]
+for name, trigger in {"either": EITHER, "both": BOTH, "one of two pairs": [{"messages": 9, "tokens": 1}, {"messages": 3, "tokens": 9}]}.items():
+    scenario("summary by " + name, [text("aaaa"), text("bbbb"), text("cccc")], runs=[*HI, {"say": "more", "id": "h2"}, {"say": "last", "id": "h3"}],
+             middleware=[{"kind": "summary", "options": {"answers": [text("SUM"), text("SUM2")], "trigger": trigger, "keep": ["messages", 1]}}])
+scenario("summary of a summary", [text("a"), text("b"), text("c")], runs=[*HI, {"say": "more", "id": "h2"}, {"say": "end", "id": "h3"}],
+         middleware=[{"kind": "summary", "options": {"answers": [text("SUM"), text("SUM2")], "trigger": [["messages", 3]], "keep": ["messages", 1]}}])
+scenario("summary with nothing to leave out", [text("a"), text("b")], runs=[*HI, {"say": "more", "id": "h2"}],
+         middleware=[{"kind": "summary", "options": {"answers": [], "trigger": [["messages", 1]], "keep": ["messages", 10]}}])
 
 # Middleware of one's own.
 ALL = ("before_agent", "before_model", "after_model", "after_agent")
@@ -165,3 +202,22 @@ scenario("wrap model, two calls", [text("a"), text("b")], middleware=[hooks("A",
 scenario("wrap tool", MAIL, tools=["echo"], middleware=[hooks("A", wrap_tool={"prefix": "A:"}), hooks("B", wrap_tool={"prefix": "B:"})])
 scenario("wrap tool, no call", MAIL, tools=["echo"], middleware=[hooks("A", wrap_tool={"prefix": "A:"}), hooks("B", wrap_tool={"answer": "canned"})])
 scenario("limits and a person", LOOP, tools=["echo"], middleware=[*limit("tool limit", run_limit=1), *human(echo=[])], runs=[*HI, decide(APPROVE), decide(APPROVE), decide(APPROVE)])
+scenario("wrap model, three", [text("hello")], tools=["echo", "add", "final"], system="Be kind.",
+         middleware=[hooks("A", wrap_model={"system": "Be brief."}), hooks("B", wrap_model={"tools": ["add", "echo"]}), hooks("C", wrap_model={"tools": ["add"]})])
+scenario("wrap tool, three", [calls(echo(0), ADD | {"id": "c1"}), text("done")], tools=["echo", "add"], middleware=[hooks(n, wrap_tool={"prefix": n + ":"}) for n in "ABC"])
+scenario("wrap tool, the outer answers", MAIL, tools=["echo"], middleware=[hooks("A", wrap_tool={"answer": "canned"}), hooks("B", wrap_tool={"prefix": "B:"})])
+scenario("a jump is forgotten", [text("hello")], runs=[{"say": "stop", "id": "h1"}, {"say": "go", "id": "h2"}],
+         middleware=[hooks("A", ["end"], before_model={"when": "stop", "say": "no", "jump": "end"})])
+scenario("before agent ends, in the second run", [text("hello")], runs=[*HI, {"say": "stop", "id": "h2"}],
+         middleware=[hooks("A", ["end"], before_agent={"when": "stop", "jump": "end"}, after_agent={})])
+scenario("agent hooks run once", [calls(echo(0)), calls(echo(1)), text("done")], tools=["echo"], middleware=[hooks("A", before_agent={"say": "in", "as": "human"}, after_agent={"say": "out"})])
+scenario("after model goes to the tools", [calls(echo(0)), text("done")], tools=["echo"], middleware=[hooks("A", ["tools"], after_model={"jump": "tools", "when": "never"})])
+scenario("two invalid calls, answered once", [{"invalid": [{"name": "echo", "args": "nope", "id": "c8"}, {"name": "echo", "args": "nope", "id": "c9"}]}, text("sorry"), text("again")],
+         tools=["echo"], runs=[*HI, {"say": "more", "id": "h2"}, {"say": "end", "id": "h3"}])
+scenario("invalid call without an id", [{"text": "", "invalid": [{"name": "echo", "args": "nope", "id": None}]}, text("sorry")], tools=["echo"], runs=[*HI, {"say": "more", "id": "h2"}])
+scenario("response, then a turn without", [calls(call("City", name="Oslo")), text("no city")], tools=["echo"], response=CITY, runs=[*HI, {"say": "more", "id": "h2"}])
+scenario("response and a question", [calls(call("ask", text="where?")), calls(call("City", "c1", name="Oslo"))], tools=["ask"], response=CITY, runs=[*HI, {"resume": "Oslo"}])
+scenario("response after approval", [calls(echo(0)), calls(call("City", "c1", name="Oslo"))], tools=["echo"], response=CITY, middleware=human(echo=[]), runs=[*HI, decide(APPROVE)])
+scenario("response and a model limit", [calls(echo(0)), calls(call("City", "c1", name="Oslo"))], tools=["echo"], response=CITY, middleware=limit("model limit", run_limit=1))
+scenario("response and a tool limit", [calls(echo(0), echo(1)), calls(call("City", "c2", name="Oslo"))], tools=["echo"], response=CITY, middleware=limit("tool limit", run_limit=1))
+scenario("fallback gives the response", [NO], response=CITY, middleware=limit("fallback", models=[[calls(call("City", name="Oslo"))]]))

@@ -20,9 +20,6 @@ type exact struct {
 	typ reflect.Type
 }
 
-// Get hides spare capacity, so that nodes that append to their input do not share it.
-func (c *exact) Get() (any, bool) { return c.getClipped() }
-
 // Named implements Channel.
 func (c *exact) Named(key string) Channel { return &exact{base: base{key}, typ: c.typ} }
 
@@ -39,11 +36,12 @@ func (c *exact) Restore(v Stored) (Channel, error) {
 	if err != nil {
 		return nil, restoreError(c.key, err)
 	}
-	d.put(x)
+	d.put(clip(x))
 	return d, nil
 }
 
-// Update implements Channel.
+// Update hides spare capacity of what is written, so that nodes that append to their input
+// do not share it.
 func (c *exact) Update(values []any) (bool, error) {
 	switch len(values) {
 	case 0:
@@ -56,7 +54,7 @@ func (c *exact) Update(values []any) (bool, error) {
 	if err != nil {
 		return false, c.typeError(err)
 	}
-	c.put(v)
+	c.put(clip(v))
 	return true, nil
 }
 
@@ -74,7 +72,12 @@ func AppendOf(t reflect.Type) (Channel, error) {
 	if t.Kind() != reflect.Slice {
 		return nil, fmt.Errorf("append needs a slice, not %v", t)
 	}
-	return newExactFold(t, func(v, w reflect.Value) reflect.Value { return reflect.AppendSlice(v, w) }), nil
+	return newExactFold(t, func(v, w reflect.Value) reflect.Value {
+		if w.Len() == 1 { // as most are, and without a slice of v's end
+			return reflect.Append(v, w.Index(0))
+		}
+		return reflect.AppendSlice(v, w)
+	}), nil
 }
 
 // AddOf is Reduce with Add for a type of numbers or strings that is not known at compile
@@ -148,7 +151,11 @@ func (c *exactFold) wrap(ch Channel) *exactFold {
 func (c *exactFold) Named(key string) Channel { return c.wrap(c.fold.Named(key)) }
 
 // Copy implements Channel.
-func (c *exactFold) Copy() Channel { return c.wrap(c.fold.Copy()) }
+func (c *exactFold) Copy() Channel {
+	d := *c
+	d.value = clip(c.value)
+	return &d
+}
 
 // Restore also reads what the channel stored while it was a delta channel.
 func (c *exactFold) Restore(v Stored) (Channel, error) {

@@ -231,3 +231,26 @@ func FuzzExact(f *testing.F) {
 		}
 	})
 }
+
+// Two nodes that append to what they are given do not write to one another's memory, nor to
+// that of the node that wrote it.
+func TestExactHidesSpareCapacity(t *testing.T) {
+	list := reflect.TypeFor[[]string]()
+	appends, err := channel.AppendOf(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]channel.Channel{"exact": channel.ExactOf(list), "append": appends} {
+		written := append(make([]string, 0, 8), "written")
+		if _, err := c.Update([]any{written}); err != nil {
+			t.Fatal(err)
+		}
+		first, _ := c.Get()
+		second, _ := c.Get()
+		third := append(written, "writer")
+		a, b := append(first.([]string), "a"), append(second.([]string), "b")
+		if a[1] != "a" || b[1] != "b" || third[1] != "writer" {
+			t.Errorf("%s: appended %v, %v and %v", name, a, b, third)
+		}
+	}
+}

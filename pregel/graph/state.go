@@ -21,6 +21,7 @@ type typedField struct {
 	index   []int
 	offset  uintptr
 	typ     reflect.Type
+	pointer reflect.Type    // to typ
 	channel channel.Channel // nil: the field is computed
 	managed channel.Managed
 	folds   bool // an Overwrite differs from a write
@@ -30,10 +31,9 @@ type typedField struct {
 
 // stateType is what the builder knows of a struct state.
 type stateType struct {
-	typ      reflect.Type
-	fields   []typedField
-	byOffset map[uintptr]int
-	byKey    map[string]int
+	typ    reflect.Type
+	fields []typedField
+	byKey  map[string]int
 }
 
 // newStateType reads the fields of t. declared are the channels of some of them.
@@ -41,7 +41,7 @@ func newStateType(t reflect.Type, declared []Field) (*stateType, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, &pregel.GraphError{Reason: fmt.Sprintf("a state is a struct, not %v", t)}
 	}
-	s := &stateType{typ: t, byOffset: map[uintptr]int{}, byKey: map[string]int{}}
+	s := &stateType{typ: t, byKey: map[string]int{}}
 	if err := s.scan(t, nil, 0, "", declared); err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *stateType) scan(t reflect.Type, index []int, offset uintptr, prefix str
 		if other, dup := s.byKey[key]; dup {
 			return s.fail(name, "has the key %q, and so has field %s", key, s.fields[other].name)
 		}
-		s.byKey[key], s.byOffset[field.offset] = len(s.fields), len(s.fields)
+		s.byKey[key] = len(s.fields)
 		s.fields = append(s.fields, field)
 	}
 	return nil
@@ -145,7 +145,7 @@ func flat(f reflect.StructField) bool {
 
 // field reads type and tags of a field.
 func (s *stateType) field(f reflect.StructField, key, name string, declared []Field) (typedField, error) {
-	out := typedField{key: key, name: name, typ: f.Type}
+	out := typedField{key: key, name: name, typ: f.Type, pointer: reflect.PointerTo(f.Type)}
 	loses, err := storable(f.Type, "", map[reflect.Type]bool{})
 	if err != nil {
 		return out, s.fail(name, "%v", err)

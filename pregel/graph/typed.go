@@ -74,6 +74,21 @@ func (b *StateBuilder[S]) node(name string, takes reflect.Type, isNil bool, opts
 	})
 }
 
+// Func adds a node that was not written for S, such as Run of a tool.Node. It gets the state as a
+// map of its keys, or the input of a packet, and returns what a node of a Builder returns. A key
+// that S does not have fails the node.
+func (b *StateBuilder[S]) Func(name string, f pregel.Func, opts ...NodeOptions) *StateBuilder[S] {
+	return b.node(name, nil, f == nil, opts, func(t *binding[S]) pregel.Func {
+		return func(ctx context.Context, input any) (any, error) {
+			out, err := f(ctx, input)
+			if err != nil {
+				return nil, err
+			}
+			return t.untyped(name, out)
+		}
+	})
+}
+
 // Worker adds a node that runs on packets, each with an input of type A instead of the
 // state, and returns what they are sent with. f also gets an S without values, whose
 // addresses say what is written. No edge may lead to a Worker.
@@ -162,7 +177,7 @@ func (b *StateBuilder[S]) Conditional(from string, path func(ctx context.Context
 	}
 	return b.branch(from, ends, func(t *binding[S]) Path {
 		return func(ctx context.Context, input any) (any, error) {
-			s, err := t.read(ctx, input)
+			s, err := t.readAtEdge(ctx, input)
 			if err != nil {
 				return nil, err
 			}
@@ -316,7 +331,7 @@ func (t *binding[S]) checkUnchanged(name string, written pregel.Pairs, s *given[
 	now, old := reflect.ValueOf(&s.now).Elem(), reflect.ValueOf(&s.before).Elem()
 	for i := range t.state.fields {
 		f := &t.state.fields[i]
-		if same(fieldOf(now, f.index), fieldOf(old, f.index)) {
+		if same(now.FieldByIndex(f.index), old.FieldByIndex(f.index)) {
 			continue
 		}
 		if !slices.ContainsFunc(written, func(p pregel.Pair) bool { return p.Key == f.key }) {
@@ -324,13 +339,6 @@ func (t *binding[S]) checkUnchanged(name string, written pregel.Pairs, s *given[
 		}
 	}
 	return nil
-}
-
-func fieldOf(v reflect.Value, index []int) reflect.Value {
-	if len(index) == 1 {
-		return v.Field(index[0])
-	}
-	return v.FieldByIndex(index)
 }
 
 // same reports whether nobody assigned to a. It does not follow pointers, slices and maps.
@@ -341,7 +349,7 @@ func same(a, b reflect.Value) bool {
 	case reflect.Int:
 		return a.Int() == b.Int()
 	case reflect.Slice:
-		return a.Pointer() == b.Pointer() && a.Len() == b.Len() && a.IsNil() == b.IsNil()
+		return a.Pointer() == b.Pointer() && a.Len() == b.Len() // of a nil slice the pointer is nil
 	case reflect.Map, reflect.Pointer:
 		return a.Pointer() == b.Pointer()
 	case reflect.Interface:
@@ -372,7 +380,7 @@ func same(a, b reflect.Value) bool {
 // path is the function of a conditional edge for the engine.
 func (t *binding[S]) path(from string, f NodeFunc[S], ends []string) Path {
 	return func(ctx context.Context, state any) (any, error) {
-		s, err := t.read(ctx, state)
+		s, err := t.readAtEdge(ctx, state)
 		if err != nil {
 			return nil, err
 		}
@@ -412,22 +420,43 @@ func (t *binding[S]) read(ctx context.Context, input any) (*given[S], error) {
 	return s, err
 }
 
+// readAtEdge makes the state of what branchWriter gives a conditional edge of a typed graph.
+func (t *binding[S]) readAtEdge(ctx context.Context, input any) (*given[S], error) {
+	s := new(given[S])
+	rv := reflect.ValueOf(&s.now).Elem()
+	for _, p := range input.(pregel.Pairs) { //nolint:errcheck // as branchWriter made it
+		if err := t.state.fields[t.state.byKey[p.Key]].set(ctx, t.state, rv, p.Value); err != nil {
+			return nil, err
+		}
+	}
+	s.before = s.now
+	return s, nil
+}
+
 // fill sets the fields of s that m has.
 func (t *binding[S]) fill(ctx context.Context, s *S, m map[string]any) error {
 	rv := reflect.ValueOf(s).Elem()
 	for i := range t.state.fields {
 		f := &t.state.fields[i]
-		v, ok := m[f.key]
-		if !ok || v == nil {
-			continue
+		if err := f.set(ctx, t.state, rv, m[f.key]); err != nil {
+			return err
 		}
-		if reflect.TypeOf(v) == f.typ {
-			fieldOf(rv, f.index).Set(reflect.ValueOf(v))
-			continue
-		}
-		if err := setField(fieldOf(rv, f.index), v); err != nil {
-			return stateError(ctx, f.key, err).of(t.state)
-		}
+	}
+	return nil
+}
+
+// set sets the field of state, which is a t. Nil is nothing.
+func (f *typedField) set(ctx context.Context, t *stateType, state reflect.Value, v any) error {
+	if v == nil {
+		return nil
+	}
+	field := state.FieldByIndex(f.index)
+	if reflect.TypeOf(v) == f.typ {
+		field.Set(reflect.ValueOf(v))
+		return nil
+	}
+	if err := setField(field, v); err != nil {
+		return stateError(ctx, f.key, err).of(t)
 	}
 	return nil
 }

@@ -215,17 +215,63 @@ func (b *binding[S]) resolve(node string, u Update, s *S) (r resolved, err error
 	return r, nil
 }
 
+// untyped is what an untyped node returned, with its updates as resolve makes them.
+func (b *binding[S]) untyped(node string, output any) (any, error) {
+	switch x := deref(output).(type) {
+	case nil, pregel.Send:
+		return x, nil
+	case pregel.Command:
+		if x.Graph == pregel.Parent {
+			return x, nil
+		}
+		update, err := b.untyped(node, x.Update)
+		x.Update = update
+		return x, err
+	}
+	if list, ok := commandList(output); ok {
+		out := make([]any, len(list))
+		for i, e := range list {
+			var err error
+			if out[i], err = b.untyped(node, e); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	pairs, err := updates(node, output, false)
+	if err != nil {
+		return nil, err
+	}
+	out := make(pregel.Pairs, len(pairs))
+	for i, p := range pairs {
+		at, ok := b.state.byKey[p.Key]
+		if !ok || b.state.fields[at].channel == nil {
+			return nil, &pregel.InvalidUpdateError{Node: node, Reason: fmt.Sprintf("it writes %q, which is no field of a %v that can be written", p.Key, b.state.typ)}
+		}
+		f := &b.state.fields[at]
+		if _, whole := serde.AsOverwrite(p.Value); !whole {
+			if p.Value, err = b.value(f, &change{value: p.Value}); err != nil {
+				return nil, &pregel.InvalidUpdateError{Node: node, Reason: "field " + f.name, Err: err}
+			}
+		}
+		out[i] = p
+	}
+	return out, nil
+}
+
 // fieldAt finds the field of s that p points to.
 func (b *binding[S]) fieldAt(p any, s *S) (*typedField, error) {
 	v := reflect.ValueOf(p)
 	offset := v.Pointer() - reflect.ValueOf(s).Pointer()
-	if i, ok := b.state.byOffset[offset]; ok && !v.IsNil() {
-		if f := &b.state.fields[i]; f.typ == v.Type().Elem() {
-			if f.channel == nil {
-				return nil, fmt.Errorf("field %s is computed and cannot be written", f.name)
-			}
-			return f, nil
+	for i := range b.state.fields {
+		f := &b.state.fields[i]
+		if f.offset != offset || f.pointer != v.Type() || v.IsNil() {
+			continue
 		}
+		if f.channel == nil {
+			return nil, fmt.Errorf("field %s is computed and cannot be written", f.name)
+		}
+		return f, nil
 	}
 	return nil, fmt.Errorf("a %v was written that points to no field of the %v that the function was given", v.Type(), b.state.typ)
 }

@@ -225,7 +225,13 @@ func (b *Builder) branchWriter(br branch) pregel.Writer {
 	}
 	reads := b.schema.shown(keys)
 	return func(w *pregel.Writing, output any) error {
-		state, err := w.Read(reads)
+		var state any
+		var err error
+		if b.strict { // a typed path, which needs no map
+			state, err = w.ReadPairs(keys...)
+		} else {
+			state, err = w.Read(reads)
+		}
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/tool"
 	"github.com/stele-go/stele/tool/schema"
 )
@@ -30,7 +31,7 @@ func TestConversation(t *testing.T) {
 		}
 		return message.AI("Fine."), nil
 	}
-	model := graph.Typed(func(ctx context.Context, s State) (any, error) {
+	model := func(ctx context.Context, s *State) (graph.Update, error) {
 		seen, err := message.Trim(s.Messages, message.TrimOptions{
 			MaxTokens: 4000, Count: message.CountApproximately,
 			IncludeSystem: true, StartOn: []message.Type{message.TypeHuman},
@@ -39,22 +40,22 @@ func TestConversation(t *testing.T) {
 			return nil, err
 		}
 		answer, err := call(ctx, seen)
-		return map[string]any{"messages": answer}, err
-	})
-	b := graph.Of[State]().Node("model", model).Edge(graph.Start, "model")
+		return graph.Write(&s.Messages, message.List{answer}), err
+	}
+	b := graph.For[State]().Node("model", model).Edge(graph.Start, "model")
 	g, err := b.Compile(graph.Options{Saver: memory.New(memory.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	list := []message.Message{message.System("Be brief."), message.Human(strings.Repeat("long ", 4000)), message.AI("Oh."), message.Human("How are you?")}
-	res, err := g.Invoke(t.Context(), pregel.Thread("t"), map[string]any{"messages": list, "topic": "health"})
+	res, err := g.Run(t.Context(), pregel.Thread("t"), State{State: message.State{Messages: list}, Topic: "health"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"Be brief.", "How are you?"}; !slices.Equal(seen, want) {
 		t.Errorf("the model saw %.80q, want %q", seen, want)
 	}
-	if n := len(res.Map()["messages"].(message.List)); n != 5 {
+	if n := len(res.State.Messages); n != 5 {
 		t.Errorf("%d messages", n)
 	}
 }
@@ -109,12 +110,14 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+type State struct{ message.State }
+
 type order struct {
 	Item  string `json:"item" jsonschema:"what to buy"`
 	Count int    `json:"count"`
 }
 
-func buying(b *graph.Builder, buy func(ctx context.Context, key string, o order) error) error {
+func buying(b *graph.StateBuilder[State], buy func(ctx context.Context, key string, o order) error) error {
 	shop, err := schema.Tool("buy", "Buys something.", func(ctx context.Context, in order) (string, error) {
 		if ok, err := pregel.AskFor[bool](ctx, fmt.Sprintf("buy %d %s?", in.Count, in.Item)); err != nil || !ok {
 			return "not allowed", err
@@ -133,25 +136,104 @@ func buying(b *graph.Builder, buy func(ctx context.Context, key string, o order)
 	if err != nil {
 		return err
 	}
-	b.Node("tools", tools.Run).
+	next := func(_ context.Context, s *State) (string, error) {
+		if len(s.Messages[len(s.Messages)-1].ToolCalls) > 0 {
+			return "tools", nil
+		}
+		return graph.End, nil
+	}
+	b.Func("tools", tools.Run).
 		Edge("tools", "model").
-		Conditional("model", "tools", tool.Condition, "tools", graph.End)
+		Conditional("model", next, "tools", graph.End)
 	return nil
+}
+
+type Shop struct {
+	message.State
+	Looked []string `json:"looked"`
+}
+
+type User struct{ Name string }
+
+func lookUp(ctx context.Context, in order) (any, error) {
+	state, err := tool.State[Shop](ctx) // as it was when the model asked
+	if err != nil {
+		return nil, err
+	}
+	user, err := graph.ContextOf[User](ctx) // RunOptions.Context
+	if err != nil {
+		return nil, err
+	}
+	task, _ := pregel.Task(ctx)
+	known, err := task.Store.Get(ctx, store.Namespace{"prices"}, in.Item) // Options.Store
+	if err != nil {
+		return nil, err
+	}
+	if err := pregel.Emit(ctx, "asked for "+in.Item); err != nil { // an event of mode custom
+		return nil, err
+	}
+	call, _ := tool.CallOf(ctx)
+	answer := fmt.Sprintf("%s: %v, %s", in.Item, known.Value["price"], user.Name)
+	return pregel.Command{Update: map[string]any{
+		"messages": message.ToolResult(call.ToolCall, answer),
+		"looked":   append(slices.Clone(state.Looked), in.Item),
+	}}, nil
+}
+
+// TestReach: the tool of the page reads what is around it, tells where it is, and changes the state.
+func TestReach(t *testing.T) {
+	prices, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prices.Close()
+	if err := prices.Put(t.Context(), store.Namespace{"prices"}, "tea", map[string]any{"price": 3}); err != nil {
+		t.Fatal(err)
+	}
+	look, err := schema.Tool("look_up", "Looks up a price.", lookUp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := tool.NewNode(tool.Options{}, look)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := graph.For[Shop]().Func("tools", tools.Run).Edge(graph.Start, "tools").Compile(graph.Options{Store: prices})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := message.ToolCall{Name: "look_up", ID: "c1", Args: map[string]any{"item": "tea", "count": 1}}
+	in := Shop{State: message.State{Messages: message.List{message.AI("", call)}}, Looked: []string{"milk"}}
+	var told []any
+	var last Shop
+	modes := pregel.RunOptions{Context: User{"Ada"}, Modes: []pregel.Mode{pregel.ModeCustom, pregel.ModeValues}}
+	for e, err := range g.Stream(t.Context(), pregel.Address{}, in, modes) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.State != nil {
+			last = *e.State
+		} else {
+			told = append(told, e.Data)
+		}
+	}
+	if !slices.Equal(last.Looked, []string{"milk", "tea"}) || last.Messages[1].Text() != "tea: 3, Ada" || !slices.Equal(told, []any{"asked for tea"}) {
+		t.Errorf("%+v, told %v", last, told)
+	}
 }
 
 // TestTools: the tool of the page asks, and buys once, under its key.
 func TestTools(t *testing.T) {
 	bought := map[string]order{}
 	answers := 0
-	b := graph.Of[message.State]().Node("model", graph.Typed(func(_ context.Context, s message.State) (any, error) {
+	b := graph.For[State]().Node("model", func(_ context.Context, s *State) (graph.Update, error) {
 		answers++
 		if answers > 1 {
-			return map[string]any{"messages": message.AI("Done.")}, nil
+			return graph.Write(&s.Messages, message.List{message.AI("Done.")}), nil
 		}
-		m := message.AI("")
-		m.ToolCalls = []message.ToolCall{{Name: "buy", ID: "c1", Args: map[string]any{"item": "tea", "count": 2}}}
-		return map[string]any{"messages": m}, nil
-	})).Edge(graph.Start, "model")
+		call := message.ToolCall{Name: "buy", ID: "c1", Args: map[string]any{"item": "tea", "count": 2}}
+		return graph.Write(&s.Messages, message.List{message.AI("", call)}), nil
+	}).Edge(graph.Start, "model")
 	err := buying(b, func(_ context.Context, key string, o order) error {
 		if _, twice := bought[key]; twice || key == "" {
 			return errors.New("bought twice")
@@ -166,14 +248,14 @@ func TestTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := g.Invoke(t.Context(), pregel.Thread("t"), map[string]any{"messages": "Buy tea."})
+	res, err := g.Run(t.Context(), pregel.Thread("t"), State{message.State{Messages: message.List{message.Human("Buy tea.")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Interrupts) != 1 || res.Interrupts[0].Value != "buy 2 tea?" || len(bought) != 0 {
-		t.Fatalf("%v before it was allowed; bought %v", res.Interrupts, bought)
+	if len(res.Waiting) != 1 || res.Waiting[0].Value != "buy 2 tea?" || len(bought) != 0 {
+		t.Fatalf("%v before it was allowed; bought %v", res.Waiting, bought)
 	}
-	if _, err := g.Invoke(t.Context(), pregel.Thread("t"), pregel.Command{Resume: true}); err != nil || len(bought) != 1 {
-		t.Errorf("bought %v, %v", bought, err)
+	if res, err = g.Resume(t.Context(), pregel.Thread("t"), true); err != nil || len(bought) != 1 || res.State.Messages[2].Text() != "bought" {
+		t.Errorf("bought %v, %v, %v", bought, res, err)
 	}
 }
