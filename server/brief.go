@@ -3,6 +3,8 @@ package server
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/stele-go/stele/message"
@@ -103,4 +105,43 @@ func shownBriefly(snapshot *pregel.StateSnapshot, how string) (*pregeljson.Threa
 		}
 	}
 	return st, nil
+}
+
+// aboutValues is how requests for threads ask for a line about each in place of its values.
+const aboutValues = "about"
+
+// aboutLength is how long such a line is at most, in characters.
+const aboutLength = 160
+
+// aboutThread tells a thread from others by a line of its state: what was said last, or else its
+// texts.
+func aboutThread(values any) string {
+	all, _ := values.(map[string]any)
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if list, _ := all[name].([]any); len(list) > 0 {
+			if said, ok := list[len(list)-1].(message.Message); ok && said.Text() != "" {
+				return cutText(said.Text())
+			}
+		}
+		if text, ok := all[name].(string); ok && text != "" {
+			texts = append(texts, name+": "+text)
+		}
+	}
+	return cutText(strings.Join(texts, " · "))
+}
+
+func cutText(text string) string {
+	n := 0
+	for i := range text {
+		if n++; n > aboutLength {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// withAbout puts a line about a thread in place of its values.
+func withAbout(m map[string]any) {
+	m["stele_about"], m["values"] = aboutThread(m["values"]), nil
 }

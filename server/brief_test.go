@@ -47,6 +47,26 @@ func TestBriefValues(t *testing.T) {
 	h.refused(422, "GET", path+"?stele_values=all", nil)
 }
 
+// TestAboutThreads: a list of threads has a line about each in place of its values.
+func TestAboutThreads(t *testing.T) {
+	h := newHouse(t)
+	chat, plain, empty := h.thread(), h.thread(), h.thread()
+	h.ok("POST", "/threads/"+chat+"/runs/wait", object{"assistant_id": "chat", "input": object{"messages": []any{object{"role": "user", "content": "hi"}}}})
+	h.ok("POST", "/threads/"+plain+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": strings.Repeat("ä", 300)}})
+	want := map[string]string{chat: "hello", plain: "text: " + strings.Repeat("ä", 154), empty: ""}
+	for _, th := range h.ok("POST", "/threads/search", object{"stele_values": "about"}).json.([]any) {
+		th := th.(object)
+		id := th["thread_id"].(string)
+		if th["stele_about"] != want[id] || th["values"] != nil {
+			t.Errorf("%v, want %q", th, want[id])
+		}
+		if got := h.ok("GET", "/threads/"+id+"?stele_values=about", nil).object(); got["stele_about"] != want[id] || got["values"] != nil {
+			t.Errorf("alone: %v, want %q", got, want[id])
+		}
+	}
+	h.refused(422, "POST", "/threads/search", object{"stele_values": "brief"})
+}
+
 // TestSearchReadsFewStates: a list of threads by their last change, or of one status, reads the
 // states of the threads that it shows, however many there are.
 func TestSearchReadsFewStates(t *testing.T) {

@@ -229,6 +229,9 @@ func (c *call) show(t thread) error {
 	if strings.Contains(c.query("include"), "stele_status") {
 		m["stele_status"] = at.told
 	}
+	if c.query("stele_values") == aboutValues {
+		withAbout(m)
+	}
 	if t.TTL != nil && strings.Contains(c.query("include"), "ttl") {
 		m["ttl"] = map[string]any{"strategy": t.TTL.Strategy, "ttl_minutes": t.TTL.Minutes, "expires_at": stamped(at.at.Add(t.TTL.duration()))}
 	}
@@ -667,6 +670,9 @@ func searchThreads(c *call) error {
 			if m["extracted"], err = extracted(m, paths); err != nil { // too deep with the thread around it
 				m["error"] = c.unreadable(f.ID, err)
 			}
+		}
+		if c.body.text("stele_values") == aboutValues {
+			withAbout(m)
 		}
 		if c.body["stele_status"] != nil {
 			m["stele_status"] = f.at.told
