@@ -81,6 +81,7 @@ func TestSearchReadsFewStates(t *testing.T) {
 			}
 			return next(ctx)
 		})
+		c.Graphs = (&house{T: t}).graphs(c.Saver)
 	})
 	var all []string
 	for i := range 60 {
