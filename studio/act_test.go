@@ -35,6 +35,7 @@ func TestAct(t *testing.T) {
 		thread := strings.TrimPrefix(hash, "#/threads/")
 
 		p.click("Send input")
+		p.choose("dialog select", "mail")
 		p.fill("textarea[name=input]", `{"messages": [{"role": "user", "content": "hello ann"}]}`)
 		p.submit("Run")
 		p.says("A question waits")
@@ -109,6 +110,7 @@ func TestFailure(t *testing.T) {
 		p.show("#/threads/" + made.ID)
 		p.says("no checkpoint yet")
 		p.click("Send input")
+		p.choose("dialog select", "mail")
 		p.fill("textarea[name=input]", `{"messages": [`)
 		p.submit("Run")
 		p.says("This is not JSON")

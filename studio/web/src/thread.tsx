@@ -208,7 +208,7 @@ function History(props: { rows: Row[]; chosen: string | undefined; more: boolean
       </div>
       <p class="note foot">
         {count(rows.length)}
-        {props.more ? " loaded" : ""} checkpoints. With Shift, a click or an arrow key compares two.
+        {props.more ? " loaded" : ""} checkpoints. Shift and click compares two.
       </p>
     </section>
   );
