@@ -563,6 +563,22 @@ func TestQueue(t *testing.T) {
 		if s := b.state(t, made.ID); len(s.Next) != 1 || s.Next[0] != "send" {
 			t.Errorf("after the second try the thread has %+v", s)
 		}
+
+		b.call(t, "POST", "/threads", map[string]any{}, &made)
+		var run struct {
+			ID     string `json:"run_id"`
+			Status string
+		}
+		b.call(t, "POST", "/threads/"+made.ID+"/runs", map[string]any{"assistant_id": "party", "input": map[string]any{"task": "wait"}}, &run)
+		p.show("#/runs?status=running")
+		row = `[...document.querySelectorAll("tbody tr")].find(r => r.querySelector("a").href.endsWith(` + quote(made.ID) + `))`
+		p.see("the run that is under way", row)
+		p.do(js(row + `.querySelector("button").click()`))
+		p.submit("Cancel it")
+		p.see("no such run", `!(`+row+`)`)
+		if b.call(t, "GET", "/threads/"+made.ID+"/runs/"+run.ID, nil, &run); run.Status != "interrupted" {
+			t.Errorf("the cancelled run is %s", run.Status)
+		}
 	})
 }
 
@@ -605,7 +621,7 @@ func TestHealth(t *testing.T) {
 }
 
 // A server that lets the page change nothing has no buttons for it.
-func TestHealthReadOnly(t *testing.T) {
+func TestReadOnly(t *testing.T) {
 	chromium(t)
 	d, err := disk.Open(t.TempDir(), disk.Options{})
 	if err != nil {
@@ -621,6 +637,13 @@ func TestHealthReadOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g, err := mailGraph(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Invoke(t.Context(), pregel.Thread("of a program"), map[string]any{"messages": []any{map[string]any{"role": "user", "content": "look only"}}}); err != nil {
+		t.Fatal(err)
+	}
 	api, err := server.New(server.Config{Saver: d, Store: items, Queue: queue, Auth: server.NoAuth(), ReadOnly: true, BackupDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -633,4 +656,12 @@ func TestHealthReadOnly(t *testing.T) {
 	p.says("stele backup DIR TO")
 	p.says("stele verify DIR")
 	p.see("no buttons but to look", `[...document.querySelectorAll("main button")].map(e => e.innerText).join() === "look"`)
+	p.show("#/threads")
+	p.see("the thread, and no buttons", `document.querySelector(".threads .row") && !document.querySelector("main button")`)
+	p.show("#/threads/of a program")
+	p.says("A question waits")
+	p.says("Send this mail?")
+	p.see("no buttons but to look closer", `document.querySelector(".conversation") && [...document.querySelectorAll("main button")].every(e => e.innerText === "Export" || e.classList.contains("toggle") || e.innerText === "as Markdown") && !document.querySelector("main textarea, main input")`)
+	p.show("#/store")
+	p.see("no items, and no buttons", `document.querySelector(".empty") && !document.querySelector("main button")`)
 }
