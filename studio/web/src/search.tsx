@@ -11,10 +11,13 @@ const pause = 200;
 export function SearchField({ label, placeholder, forget }: { label: string; placeholder: string; forget: string }) {
   const field = useRef<HTMLInputElement>(null);
   const timer = useRef(0);
+  // sent is what the field has written into the address: what is typed since is not lost.
+  const sent = useRef<string | undefined>(undefined);
   const q = route.value.query.q ?? "";
   useEffect(() => {
     // A link, or the browser's way back, says what is searched for.
-    if (field.current && field.current.value.trim() !== q) field.current.value = q;
+    if (field.current && q !== sent.current) field.current.value = q;
+    sent.current = q;
   }, [q]);
   useEffect(() => () => clearTimeout(timer.current), []);
   return (
@@ -25,7 +28,10 @@ export function SearchField({ label, placeholder, forget }: { label: string; pla
       ref={field}
       onInput={() => {
         clearTimeout(timer.current);
-        timer.current = window.setTimeout(() => change({ q: field.current?.value.trim(), [forget]: undefined }, true), pause);
+        timer.current = window.setTimeout(() => {
+          sent.current = field.current?.value.trim() ?? "";
+          change({ q: sent.current, [forget]: undefined }, true);
+        }, pause);
       }}
     />
   );

@@ -93,7 +93,7 @@ export function Threads() {
         const ids = new Set(upper.map((t) => t.thread_id));
         return [...upper, ...lower.filter((t) => !ids.has(t.thread_id))];
       });
-      if (!again) setState({ more: page.length === limit, busy: false });
+      setState((s) => ({ more: again ? s.more : page.length === limit, busy: false }));
     } catch (error) {
       if (current.current === key) setState({ more: false, busy: false, error: say(error) });
     } finally {
