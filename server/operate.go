@@ -44,9 +44,9 @@ type operatorRun struct {
 	Ended    string      `json:"ended_at,omitempty"`
 }
 
-// allRuns answers with the newest runs of a status, newest first.
+// allRuns answers with the newest runs of a status, or of a thread, newest first.
 func allRuns(c *call) error {
-	q := runs.Query{Status: runs.Status(c.query("status"))}
+	q := runs.Query{Status: runs.Status(c.query("status")), ThreadID: c.query("thread_id")}
 	newest := make([]runs.Run, 0, mostRuns)
 	total := 0
 	for r, err := range c.cfg.Queue.List(c.ctx, q) {

@@ -43,7 +43,7 @@ var (
 
 	assistantSearch = searchPage(1000, may("metadata", object), may("graph_id", text), may("name", text), may("select", list(assistantFields)),
 		may("sort_by", oneOf("assistant_id", "created_at", "updated_at", "name", "graph_id")))
-	threadSearch = searchPage(1000, may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatus), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", list(text)),
+	threadSearch = searchPage(1000, may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatus), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", list(text)), may("stele_values", oneOf(aboutValues)),
 		may("select", list(threadFields)), may("extract", object), may("sort_by", oneOf("thread_id", "status", "created_at", "updated_at", "state_updated_at")))
 	aTTL = either(object, number)
 )

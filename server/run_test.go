@@ -5,12 +5,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/server"
 )
 
@@ -419,4 +421,17 @@ func TestDeleteRun(t *testing.T) {
 	h.ok("DELETE", "/threads/"+id+"/runs/"+run, nil)
 	h.equal(h.ok("GET", "/threads/"+id+"/state", nil).sub("values"), `{"log":["a","b"],"text":"x"}`)
 	h.refused(404, "GET", "/threads/"+id+"/runs/"+run, nil)
+}
+
+// TestLocationOfAnyID: the address of a run is a header, whatever the id of its thread holds.
+func TestLocationOfAnyID(t *testing.T) {
+	h := newHouse(t)
+	const id = "of\na program\x07/ä"
+	if _, err := h.graphs(h.disk)["simple"].Invoke(t.Context(), pregel.Thread(id), object{"text": "x"}); err != nil {
+		t.Fatal(err)
+	}
+	a := h.ok("POST", "/threads/"+url.PathEscape(id)+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "y"}})
+	if at := a.header.Get("Content-Location"); !strings.HasPrefix(at, "/threads/of%0Aa%20program%07%2F%C3%A4/runs/") {
+		t.Errorf("%q", at)
+	}
 }

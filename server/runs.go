@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -71,12 +72,13 @@ func kwarg(r runs.Run, name string) any {
 	return kwargs[name]
 }
 
-// place is the address of a run, for headers.
+// place is the address of a run, for headers. The id of a thread that a program made may hold
+// what no header can.
 func place(r runs.Run, stateless bool) string {
 	if stateless {
 		return "/runs/" + r.ID
 	}
-	return "/threads/" + r.ThreadID + "/runs/" + r.ID
+	return "/threads/" + url.PathEscape(r.ThreadID) + "/runs/" + r.ID
 }
 
 // createRun makes a run that a worker executes.

@@ -46,7 +46,12 @@ func (c *call) stateAt(at pregel.Address, subgraphs bool) error {
 			return err
 		}
 	}
-	st, err := shownState(snapshot)
+	var st *pregeljson.ThreadState
+	if how := c.query("stele_values"); how != "" {
+		st, err = shownBriefly(snapshot, how)
+	} else {
+		st, err = shownState(snapshot)
+	}
 	if err != nil {
 		return err
 	}

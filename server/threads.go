@@ -73,6 +73,7 @@ const (
 
 // standing is how far a thread is.
 type standing struct {
+	told   string // the status that the store and the runs tell, one of steleStatuses, or ""
 	status string
 	error  any
 	state  *pregel.StateSnapshot // nil if there is no graph, or if it cannot be read
@@ -108,8 +109,15 @@ func isOfThread(err error) bool {
 
 // standing computes how far a thread is. If its state cannot be read, its status is error.
 func (s *Server) standing(ctx context.Context, t thread) (at standing, err error) {
-	at = standing{status: idle, at: t.Updated, saved: t.Created}
 	isBusy, err := s.isBusy(ctx, t.ID)
+	if err != nil {
+		return at, err
+	}
+	info, _, err := s.infoOf(ctx, t.ID)
+	if err != nil {
+		return at, err
+	}
+	at, run, err := s.outline(ctx, t, info, isBusy)
 	if err != nil {
 		return at, err
 	}
@@ -118,6 +126,7 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 			return at, err
 		}
 	}
+	at.status = idle
 	switch {
 	case err != nil:
 		at.state, at.status, at.error, at.ran = nil, failed, s.unreadable(t.ID, err), true
@@ -132,31 +141,19 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 			at.status = failed
 		}
 	}
-	if t.Run != "" {
-		r, err := s.cfg.Queue.Get(ctx, t.Run)
-		if err != nil && !errors.Is(err, runs.ErrNotFound) {
-			return at, err
-		}
-		if err == nil && r.Status.Ended() {
-			at.ran = true
-			if r.Ended.After(at.at) {
-				at.at = r.Ended
+	if run.Status.Ended() {
+		at.ran = true
+		switch current := !at.saved.After(run.Ended); {
+		case current && run.Status == runs.Error:
+			at.status = failed
+			if at.error, err = s.failureOfRun(ctx, run); err != nil {
+				return at, err
 			}
-			switch current := !at.saved.After(r.Ended); {
-			case current && r.Status == runs.Error:
-				at.status = failed
-				if at.error, err = s.failureOfRun(ctx, r); err != nil {
-					return at, err
-				}
-			case r.Cancel == runs.Rollback && r.Status == runs.Interrupted:
-				at.error = rolledBack
-			case current && r.Status == runs.Interrupted && at.status == interrupted:
-				at.error = cancelled
-			}
+		case run.Cancel == runs.Rollback && run.Status == runs.Interrupted:
+			at.error = rolledBack
+		case current && run.Status == runs.Interrupted && at.status == interrupted:
+			at.error = cancelled
 		}
-	}
-	if at.saved.After(at.at) {
-		at.at = at.saved
 	}
 	if isBusy {
 		at.status = busy
@@ -164,18 +161,30 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 	return at, nil
 }
 
-// stele is how far the thread is, one of steleStatuses; "" if nothing says so: nothing has run,
-// or a program that leaves no notes has.
-func (at standing) stele() string {
-	switch {
-	case at.status == busy:
-		return runningStatus
-	case at.status == failed:
-		return string(saver.StatusFailed)
-	case at.state == nil:
-		return ""
+// outline is what the store and the runs tell of a thread without its state being read, and its
+// last run, if there is one. A search through all threads goes by it.
+func (s *Server) outline(ctx context.Context, t thread, info saver.ThreadInfo, isBusy bool) (at standing, run runs.Run, err error) {
+	at = standing{told: string(info.Status), at: t.Updated, saved: t.Created}
+	if info.UpdatedAt.After(at.at) {
+		at.at = info.UpdatedAt
 	}
-	return string(at.state.Status)
+	if t.Run != "" {
+		if run, err = s.cfg.Queue.Get(ctx, t.Run); err != nil && !errors.Is(err, runs.ErrNotFound) {
+			return at, run, err
+		}
+	}
+	if run.Status.Ended() {
+		if run.Status == runs.Error && !info.UpdatedAt.After(run.Ended) {
+			at.told = string(saver.StatusFailed)
+		}
+		if run.Ended.After(at.at) {
+			at.at = run.Ended
+		}
+	}
+	if isBusy {
+		at.told = runningStatus
+	}
+	return at, run, nil
 }
 
 // cancelled is what a run that was cancelled ends with.
@@ -218,7 +227,10 @@ func (c *call) show(t thread) error {
 	}
 	m := c.Server.shown(t, at)
 	if strings.Contains(c.query("include"), "stele_status") {
-		m["stele_status"] = at.stele()
+		m["stele_status"] = at.told
+	}
+	if c.query("stele_values") == aboutValues {
+		withAbout(m)
 	}
 	if t.TTL != nil && strings.Contains(c.query("include"), "ttl") {
 		m["ttl"] = map[string]any{"strategy": t.TTL.Strategy, "ttl_minutes": t.TTL.Minutes, "expires_at": stamped(at.at.Add(t.TTL.duration()))}
@@ -509,57 +521,79 @@ type foundThread struct {
 	at standing
 }
 
-var threadOrder = sorting[foundThread]{
-	by: map[string]func(a, b foundThread) int{
-		"thread_id":        func(a, b foundThread) int { return strings.Compare(a.ID, b.ID) },
-		"status":           func(a, b foundThread) int { return strings.Compare(a.at.status, b.at.status) },
-		"created_at":       func(a, b foundThread) int { return a.Created.Compare(b.Created) },
-		"updated_at":       func(a, b foundThread) int { return a.at.at.Compare(b.at.at) },
-		"state_updated_at": func(a, b foundThread) int { return a.at.saved.Compare(b.at.saved) },
+var threadOrder = sorting[*foundThread]{
+	by: map[string]func(a, b *foundThread) int{
+		"thread_id":        func(a, b *foundThread) int { return strings.Compare(a.ID, b.ID) },
+		"status":           func(a, b *foundThread) int { return strings.Compare(a.at.status, b.at.status) },
+		"created_at":       func(a, b *foundThread) int { return a.Created.Compare(b.Created) },
+		"updated_at":       func(a, b *foundThread) int { return a.at.at.Compare(b.at.at) },
+		"state_updated_at": func(a, b *foundThread) int { return a.at.saved.Compare(b.at.saved) },
 	},
-	then: func(a, b foundThread) int { return b.Created.Compare(a.Created) },
+	then: func(a, b *foundThread) int { return b.Created.Compare(a.Created) },
 }
 
 // findThreads are the threads that a search asks for, in its order. If complete is true
 // their standing is known; it is computed before the page is cut only where the search
-// depends on it.
-func (c *call) findThreads() (found []foundThread, complete bool, err error) {
+// depends on it, as that reads the state of every thread.
+func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 	ids, metadata, values, status := c.body.texts("ids"), c.body.object("metadata"), c.body.object("values"), c.body.text("status")
 	stele, prefixes := c.body.text("stele_status"), c.body.texts("stele_prefix")
 	if stele == anyStatus {
 		stele = ""
 	}
-	complete = values != nil || status != "" || stele != "" || slices.Contains([]string{"status", "updated_at", "state_updated_at"}, c.body.text("sort_by"))
+	complete = values != nil || status != "" || slices.Contains([]string{"status", "state_updated_at"}, c.body.text("sort_by"))
+	outlined := stele != "" || c.body.text("sort_by") == "updated_at"
 	begins := func(id string) bool {
 		return len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(id, p) })
 	}
-	consider := func(t thread) error {
-		if t.Temporary || !begins(t.ID) || !c.grant.admits(t.Metadata) || metadata != nil && !contains(t.Metadata, metadata) {
+	infos := map[string]saver.ThreadInfo{}
+	busyThreads := map[string]bool{}
+	consider := func(t thread) (err error) {
+		if t.Temporary || !begins(t.ID) || !c.grant.admits(t.Metadata) {
 			return nil
 		}
-		if t, err = c.withGraph(c.ctx, t); err != nil {
-			return err
-		}
-		f := foundThread{thread: t}
-		if complete {
-			if f.at, err = c.standing(c.ctx, t); err != nil {
+		if complete || metadata["graph_id"] != nil {
+			if t, err = c.withGraph(c.ctx, t); err != nil {
 				return err
 			}
-			if status != "" && f.at.status != status || stele != "" && f.at.stele() != stele {
+		}
+		if metadata != nil && !contains(t.Metadata, metadata) {
+			return nil
+		}
+		f := &foundThread{thread: t}
+		switch {
+		case complete:
+			f.at, err = c.standing(c.ctx, t)
+		case outlined:
+			f.at, _, err = c.outline(c.ctx, t, infos[t.ID], busyThreads[t.ID])
+		}
+		if err != nil || status != "" && f.at.status != status || stele != "" && f.at.told != stele {
+			return err
+		}
+		if values != nil {
+			if have, err := valuesOf(f.at.state); err != nil || !contains(have, values) { // also if they cannot be shown
 				return nil
-			}
-			if values != nil {
-				if have, err := valuesOf(f.at.state); err != nil || !contains(have, values) { // also if they cannot be shown
-					return nil
-				}
 			}
 		}
 		found = append(found, f)
 		return nil
 	}
+	if outlined && !complete {
+		for _, s := range []runs.Status{runs.Running, runs.Pending} {
+			for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{Status: s}) {
+				if err != nil {
+					return nil, false, err
+				}
+				busyThreads[r.ThreadID] = true
+			}
+		}
+	}
 	if _, named := c.body["ids"]; named {
 		for _, id := range ids {
 			t, ok, err := c.record(c.ctx, id, c.grant)
+			if err == nil && ok && outlined {
+				infos[id], _, err = c.infoOf(c.ctx, id)
+			}
 			if err == nil && ok {
 				err = consider(t)
 			}
@@ -568,6 +602,23 @@ func (c *call) findThreads() (found []foundThread, complete bool, err error) {
 			}
 		}
 	} else {
+		if len(prefixes) == 0 {
+			prefixes = []string{""}
+		}
+		var stored []saver.ThreadInfo
+		for _, p := range prefixes {
+			if c.grant.Filter != nil && !outlined {
+				break
+			}
+			for info, err := range c.manager.Threads(c.ctx, saver.ThreadQuery{Prefix: p}) {
+				if err != nil {
+					return nil, false, err
+				}
+				if _, twice := infos[info.ThreadID]; !twice {
+					infos[info.ThreadID], stored = info, append(stored, info)
+				}
+			}
+		}
 		known := map[string]bool{}
 		for t, err := range c.threads.all(c.ctx) {
 			if err == nil {
@@ -578,21 +629,12 @@ func (c *call) findThreads() (found []foundThread, complete bool, err error) {
 				return nil, false, err
 			}
 		}
-		if len(prefixes) == 0 {
-			prefixes = []string{""}
-		}
-		for _, p := range prefixes {
-			if c.grant.Filter != nil {
-				break
+		for _, info := range stored {
+			if known[info.ThreadID] || c.grant.Filter != nil {
+				continue
 			}
-			for info, err := range c.manager.Threads(c.ctx, saver.ThreadQuery{Prefix: p}) {
-				if err == nil && !known[info.ThreadID] {
-					known[info.ThreadID] = true
-					err = consider(c.storedThread(info))
-				}
-				if err != nil {
-					return nil, false, err
-				}
+			if err := consider(c.storedThread(info)); err != nil {
+				return nil, false, err
 			}
 		}
 	}
@@ -616,6 +658,9 @@ func searchThreads(c *call) error {
 	shown := []any{}
 	for _, f := range cut(c, found, 10) {
 		if !complete {
+			if f.thread, err = c.withGraph(c.ctx, f.thread); err != nil {
+				return err
+			}
 			if f.at, err = c.standing(c.ctx, f.thread); err != nil {
 				return err
 			}
@@ -626,8 +671,11 @@ func searchThreads(c *call) error {
 				m["error"] = c.unreadable(f.ID, err)
 			}
 		}
+		if c.body.text("stele_values") == aboutValues {
+			withAbout(m)
+		}
 		if c.body["stele_status"] != nil {
-			m["stele_status"] = f.at.stele()
+			m["stele_status"] = f.at.told
 		}
 		if c.body["select"] != nil && m["extracted"] != nil {
 			c.body["select"] = append(slices.Clone(c.body["select"].([]any)), "extracted")

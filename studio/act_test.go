@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -34,6 +35,7 @@ func TestAct(t *testing.T) {
 		thread := strings.TrimPrefix(hash, "#/threads/")
 
 		p.click("Send input")
+		p.choose("dialog select", "mail")
 		p.fill("textarea[name=input]", `{"messages": [{"role": "user", "content": "hello ann"}]}`)
 		p.submit("Run")
 		p.says("A question waits")
@@ -108,6 +110,7 @@ func TestFailure(t *testing.T) {
 		p.show("#/threads/" + made.ID)
 		p.says("no checkpoint yet")
 		p.click("Send input")
+		p.choose("dialog select", "mail")
 		p.fill("textarea[name=input]", `{"messages": [`)
 		p.submit("Run")
 		p.says("This is not JSON")
@@ -205,7 +208,7 @@ var hostile = []string{
 	`javascript:window.harmed=true`,
 	"\u202egnp.exe\u202c \u0000 \u0007 \u200b",
 	`[a link](javascript:window.harmed=true) ![](http://127.0.0.1:1/x.png) <b onclick="window.harmed=true">bold</b> **strong**`,
-	strings.Repeat("🙂 long ", 200_000),
+	strings.Repeat("🙂 long ", 500_000), // 5 MB
 }
 
 func TestHostile(t *testing.T) {
@@ -236,6 +239,8 @@ func TestHostile(t *testing.T) {
 		p := open(t, base)
 		p.see("the list", `document.querySelectorAll(".threads .row").length > 0`)
 		p.show("#/threads/" + made.ID)
+		// On stele's server it is large, and fetched when it is asked for.
+		p.see("its messages", `document.querySelector(".bubble") || [...document.querySelectorAll(".leaf button")].some(e => e.innerText.startsWith("show ") && (e.click(), true))`)
 		p.see("the conversation", `document.querySelectorAll(".bubble").length === 9`)
 		// Everything that can be opened is opened.
 		p.do(js(`document.querySelectorAll("details").forEach(d => d.open = true)`))
@@ -277,6 +282,69 @@ func TestHostile(t *testing.T) {
 		if harmed {
 			t.Error("a script of the thread ran")
 		}
+	})
+}
+
+// A thread whose id is hostile, on a server that takes any, is shown, linked, copied and deleted.
+func TestHostileID(t *testing.T) {
+	onStele(t, func(t *testing.T, b backend, base string) {
+		const id = "a/../b?c#d%2e \u202egnp\u0007<img src=x onerror=\"window.harmed = true\">'"
+		g := theMail
+		if _, err := g.Invoke(t.Context(), pregel.Thread(id), map[string]any{"messages": []any{map[string]any{"role": "user", "content": "mine"}}}); err != nil {
+			t.Fatal(err)
+		}
+		p := open(t, base)
+		row := `[...document.querySelectorAll(".threads .row")].find(e => e.innerText.includes("a/../b"))`
+		p.see("the thread", row)
+		p.see("its id with all that cannot be seen", row+`.innerText.includes("\\u202egnp\\u0007<img")`)
+		p.do(js(row + `.click()`))
+		p.says("A question waits")
+		p.see("a title that turns nothing", `document.title.includes("\\u202e")`)
+		p.fill("textarea[name=a0]", "yes")
+		p.click("Answer")
+		p.see("the end of the run", ended)
+		if s := b.state(t, id); len(s.Next) != 0 || len(s.Values.Sent) != 1 {
+			t.Errorf("after the answer the thread has %+v", s)
+		}
+		p.click("Delete")
+		p.submit("Delete")
+		p.see("the list", `location.hash === "#/threads"`)
+		p.see("no such thread", `document.querySelector(".threads .row") && !`+row)
+		if _, err := g.GetState(t.Context(), pregel.Thread(id)); err != nil {
+			t.Fatal(err)
+		}
+		var harmed bool
+		if p.eval(`!!window.harmed`, &harmed); harmed {
+			t.Error("a script of the id ran")
+		}
+	})
+}
+
+// Large values are fetched when they are opened; bytes and types that no program here knows are
+// shown for what they are.
+func TestValues(t *testing.T) {
+	onStele(t, func(t *testing.T, b backend, base string) {
+		note := strings.Repeat("a long note. ", 40_000)
+		thread := b.thread(t, "values")
+		b.call(t, "POST", "/threads/"+thread+"/state", map[string]any{"values": map[string]any{"note": note}, "as_node": "model"}, nil)
+		p := open(t, base)
+		p.do(js(`{ const before = window.fetch; window.lengths = []; window.fetch = async (...a) => { const r = await before(...a); const c = r.clone(); c.text().then(t => lengths.push(t.length)); return r } }`))
+		p.show("#/threads/" + thread)
+		p.see("the size of the note", `[...document.querySelectorAll(".leaf button")].some(e => e.innerText === "show 520 kB")`)
+		var most float64
+		if p.eval(`Math.max(...lengths)`, &most); most > 100_000 {
+			t.Errorf("an answer of %.0f characters was fetched before the note was opened", most)
+		}
+		p.do(js(`[...document.querySelectorAll(".leaf button")].find(e => e.innerText === "show 520 kB").click()`))
+		p.says("more characters")
+		// It can be compared too.
+		p.do(js(`[...document.querySelectorAll("a")].find(e => e.innerText === "what changed").click()`))
+		p.says("Compared with")
+		p.see("the difference", `document.querySelector(".difference")?.innerText.includes("a long note.")`)
+		// A store alone, with what Python and a program have left.
+		p.show("#/threads/" + kindsThread)
+		p.says("3 B of binary data 00 01 02")
+		p.says("decimal.Decimal")
 	})
 }
 
@@ -408,6 +476,11 @@ func TestAccessible(t *testing.T) {
 			}
 			p.show("#/threads/" + thread)
 			p.says("A question waits")
+			p.see("what is compared", `document.querySelector("a.quiet")?.innerText === "what changed" && (document.querySelector("a.quiet").click(), true)`)
+			p.says("Compared with")
+			p.check(axe, scheme+" compared")
+			p.show("#/threads/" + thread)
+			p.says("A question waits")
 			p.click("Send input")
 			p.see("the dialog", `document.querySelector("dialog[open]")`)
 			p.check(axe, scheme+" dialog")
@@ -490,6 +563,22 @@ func TestQueue(t *testing.T) {
 		if s := b.state(t, made.ID); len(s.Next) != 1 || s.Next[0] != "send" {
 			t.Errorf("after the second try the thread has %+v", s)
 		}
+
+		b.call(t, "POST", "/threads", map[string]any{}, &made)
+		var run struct {
+			ID     string `json:"run_id"`
+			Status string
+		}
+		b.call(t, "POST", "/threads/"+made.ID+"/runs", map[string]any{"assistant_id": "party", "input": map[string]any{"task": "wait"}}, &run)
+		p.show("#/runs?status=running")
+		row = `[...document.querySelectorAll("tbody tr")].find(r => r.querySelector("a").href.endsWith(` + quote(made.ID) + `))`
+		p.see("the run that is under way", row)
+		p.do(js(row + `.querySelector("button").click()`))
+		p.submit("Cancel it")
+		p.see("no such run", `!(`+row+`)`)
+		if b.call(t, "GET", "/threads/"+made.ID+"/runs/"+run.ID, nil, &run); run.Status != "interrupted" {
+			t.Errorf("the cancelled run is %s", run.Status)
+		}
 	})
 }
 
@@ -532,7 +621,7 @@ func TestHealth(t *testing.T) {
 }
 
 // A server that lets the page change nothing has no buttons for it.
-func TestHealthReadOnly(t *testing.T) {
+func TestReadOnly(t *testing.T) {
 	chromium(t)
 	d, err := disk.Open(t.TempDir(), disk.Options{})
 	if err != nil {
@@ -548,6 +637,13 @@ func TestHealthReadOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g, err := mailGraph(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Invoke(t.Context(), pregel.Thread("of a program"), map[string]any{"messages": []any{map[string]any{"role": "user", "content": "look only"}}}); err != nil {
+		t.Fatal(err)
+	}
 	api, err := server.New(server.Config{Saver: d, Store: items, Queue: queue, Auth: server.NoAuth(), ReadOnly: true, BackupDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -560,4 +656,12 @@ func TestHealthReadOnly(t *testing.T) {
 	p.says("stele backup DIR TO")
 	p.says("stele verify DIR")
 	p.see("no buttons but to look", `[...document.querySelectorAll("main button")].map(e => e.innerText).join() === "look"`)
+	p.show("#/threads")
+	p.see("the thread, and no buttons", `document.querySelector(".threads .row") && !document.querySelector("main button")`)
+	p.show("#/threads/of a program")
+	p.says("A question waits")
+	p.says("Send this mail?")
+	p.see("no buttons but to look closer", `document.querySelector(".conversation") && [...document.querySelectorAll("main button")].every(e => e.innerText === "Export" || e.classList.contains("toggle") || e.innerText === "as Markdown") && !document.querySelector("main textarea, main input")`)
+	p.show("#/store")
+	p.see("no items, and no buttons", `document.querySelector(".empty") && !document.querySelector("main button")`)
 }

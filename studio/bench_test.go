@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +16,66 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/store"
 )
+
+// store10k is a server of stele's on a store of 10,000 threads that wait, and one of 10,000
+// checkpoints.
+func store10k(b *testing.B) http.Handler {
+	b.Helper()
+	d, err := disk.Open(b.TempDir(), disk.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	items, err := store.On(d, store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	queue, err := runs.NewLocal(context.Background(), items, runs.LocalOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	g, err := mailGraph(d)
+	if err != nil {
+		b.Fatal(err)
+	}
+	run := func(thread string) {
+		if _, err := g.Invoke(context.Background(), pregel.Thread(thread), map[string]any{"messages": []any{map[string]any{"role": "user", "content": "hello ann"}}}); err != nil {
+			b.Error(err)
+		}
+	}
+	var all sync.WaitGroup
+	for k := range 100 {
+		all.Go(func() {
+			for i := range 100 {
+				run(fmt.Sprintf("thread-%d", 100*k+i))
+			}
+		})
+	}
+	all.Wait()
+	run("long")
+	at := pregel.Thread("long")
+	for i := range 10_000 {
+		if at, err = g.UpdateState(context.Background(), at, pregel.StateUpdate{Values: map[string]any{"note": fmt.Sprintf("note %d", i)}, AsNode: "model"}, pregel.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	api, err := server.New(server.Config{Graphs: map[string]*pregel.Graph{"mail": g}, Saver: d, Store: items, Queue: queue, Auth: server.NoAuth(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = api.Close()
+		_ = items.Close()
+		_ = d.Close()
+	})
+	return api
+}
 
 // large is a server of 10,000 threads, each of which has 10,000 checkpoints. It answers at once,
 // so that what is measured is the page.
@@ -97,7 +158,12 @@ var sent atomic.Value
 // Run with: go test -run '^$' -bench . -benchtime 1x
 func BenchmarkPage(b *testing.B) {
 	chromium(b)
-	s := httptest.NewServer(New(large(), Options{}))
+	b.Run("Store", func(b *testing.B) { benchmarkPage(b, store10k(b), "long") })
+	b.Run("AtOnce", func(b *testing.B) { benchmarkPage(b, large(), "t") })
+}
+
+func benchmarkPage(b *testing.B, api http.Handler, thread string) {
+	s := httptest.NewServer(New(api, Options{}))
 	defer s.Close()
 
 	b.Run("FirstScreen", func(b *testing.B) {
@@ -112,7 +178,7 @@ func BenchmarkPage(b *testing.B) {
 	})
 	b.Run("Scroll", func(b *testing.B) {
 		p := open(b, s.URL)
-		p.show("#/threads/t")
+		p.show("#/threads/" + thread)
 		p.see("the history", `document.querySelectorAll(".history .row").length > 5`)
 		p.see("all of it", `((e) => (e.scrollTop = 1e9, e.scrollHeight >= 10000 * 40))(document.querySelector(".history .scroll"))`)
 		for b.Loop() {
@@ -133,11 +199,26 @@ func BenchmarkPage(b *testing.B) {
 			b.ReportMetric(after["JSHeapUsedSize"]/1e6, "MB/heap")
 		}
 	})
+	if thread == "long" {
+		b.Run("Search", func(b *testing.B) {
+			p := open(b, s.URL)
+			p.see("the threads", `document.querySelectorAll(".row").length > 5`)
+			for b.Loop() {
+				p.show("#/threads")
+				p.see("all", `document.querySelectorAll(".row").length > 5`)
+				var ms float64
+				p.eval(`(async () => { const at = performance.now(); location.hash = "#/threads?q=thread-777"; while (document.querySelectorAll(".threads .row").length !== 11) await new Promise(requestAnimationFrame); return performance.now() - at })()`, &ms)
+				b.ReportMetric(ms, "ms/search")
+			}
+		})
+		return
+	}
 	b.Run("Stream", func(b *testing.B) {
 		p := open(b, s.URL)
 		p.show("#/threads/t")
 		p.see("the history", `document.querySelectorAll(".history .row").length > 5`)
 		for b.Loop() {
+			p.see("no run of before", `!document.querySelector("dialog") && (document.querySelector(".live button")?.click(), !document.querySelector(".live"))`)
 			p.click("Go on")
 			p.submit("Run")
 			p.see("the last token", `document.querySelector(".live .bubble")?.innerText.endsWith("LAST")`)

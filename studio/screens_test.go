@@ -98,6 +98,40 @@ func TestScreens(t *testing.T) {
 	}
 }
 
+// At 200 % zoom, and at a phone's width, no screen is wider than the window: nobody has to scroll
+// to the side to read.
+func TestNarrow(t *testing.T) {
+	chromium(t)
+	s := httptest.NewServer(New(fixture(), Options{}))
+	defer s.Close()
+	own := httptest.NewServer(New(steleFixture(), Options{}))
+	defer own.Close()
+	const thread = "/#/threads/0192f7c0-1111-7000-8000-000000000003"
+	p := open(t, s.URL)
+	for _, width := range []int64{640, 390} { // 640 is 1280 at 200 %
+		p.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+			_, err := cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 600, DeviceScaleFactor: 2})
+			return chromedp.Void{}, err
+		})
+		for _, c := range []struct{ at, ready string }{
+			{s.URL + "/#/threads", `document.querySelector(".row")`},
+			{s.URL + thread, `document.querySelector(".questions") && document.querySelector(".node")`},
+			{s.URL + thread + "?at=1f0a0000-0000-6000-8006-000000000000&with=1f0a0000-0000-6000-8004-000000000000", `document.querySelector(".difference")`},
+			{s.URL + "/#/store", `document.querySelector(".item")`},
+			{own.URL + "/#/runs", `document.querySelector("tbody tr")`},
+			{own.URL + "/#/health", `document.querySelector("table")`},
+		} {
+			p.do(chromedp.Navigate(c.at))
+			p.see(c.at, c.ready)
+			var wide []string
+			p.eval(`document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("#app *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.className).slice(0, 5)`, &wide)
+			if len(wide) > 0 {
+				t.Errorf("%d pixels, %s: wider than the window: %v", width, c.at, wide)
+			}
+		}
+	}
+}
+
 // different is the part of the pixels that clearly differ.
 func different(t *testing.T, a, b []byte) float64 {
 	t.Helper()

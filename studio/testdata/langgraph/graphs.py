@@ -1,8 +1,10 @@
-"""The graph of the browser's tests: an agent that asks before it sends a mail."""
+"""The graphs of the browser's tests: an agent that asks before it sends a mail, and a party."""
 
+import asyncio
 import operator
 from typing import Annotated, TypedDict
 
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.graph import END, START, StateGraph, add_messages
 from langgraph.types import interrupt
@@ -41,3 +43,56 @@ builder.add_edge(START, "model")
 builder.add_conditional_edges("model", lambda s: "send" if s["messages"][-1].tool_calls else END, ["send", END])
 builder.add_edge("send", "model")
 mail = builder.compile()
+
+
+class Party(TypedDict, total=False):
+    task: str
+    messages: Annotated[list[AnyMessage], add_messages]
+    guests: Annotated[list[str], operator.add]
+    dish: str
+
+
+async def talk(state: Party):
+    writer = GenericFakeChatModel(messages=iter([AIMessage("one two three four five")]))
+    return {"messages": [await writer.ainvoke("talk")]}
+
+
+async def wait(state: Party):
+    await asyncio.sleep(3600)
+
+
+COMES = {
+    "type": "object",
+    "properties": {"comes": {"type": "boolean", "title": "Comes"}, "with": {"type": "integer", "title": "How many"}},
+}
+
+
+def invite(state: Party):
+    return {"dish": "not known"}
+
+
+def ann(state: Party):
+    answer = interrupt({"question": "Does Ann come?"}, response_schema=COMES)
+    return {"guests": [f"ann {str(answer['comes']).lower()} {answer['with']}"]}
+
+
+def bob(state: Party):
+    return {"guests": [f"bob {interrupt({'question': 'Does Bob come?'})}"]}
+
+
+def soup(state: Party):
+    return {"dish": f"soup for {len(state['guests'])}"}
+
+
+kitchen = StateGraph(Party).add_node("soup", soup).add_edge(START, "soup").compile()
+
+builder = StateGraph(Party)
+for node in (talk, wait, invite, ann, bob):
+    builder.add_node(node.__name__, node)
+builder.add_node("kitchen", kitchen)
+builder.add_conditional_edges(START, lambda s: s["task"], ["talk", "wait", "invite"])
+builder.add_edge("invite", "ann")
+builder.add_edge("invite", "bob")
+builder.add_edge("ann", "kitchen")
+builder.add_edge("bob", "kitchen")
+party = builder.compile()

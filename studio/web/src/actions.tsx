@@ -1,11 +1,12 @@
 // What a person can do to a thread. Each action asks first where something is lost; none is
 // there when the server only reads.
 
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { api, Problem } from "./api";
 import { graphs, notice, readonly } from "./app";
 import { Form, JsonField, jsonOf } from "./dialog";
-import { say } from "./load";
+import { say, useLoad } from "./load";
 import { change, go } from "./route";
 import { run } from "./running";
 import { Text, visible } from "./text";
@@ -45,20 +46,17 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           submit={async (form) => {
             const input = jsonOf(form, "input");
             if (!past) await api.unmoved(id, head && idOf(head));
-            const pause = form.get("pause");
             begin({
               assistant_id: String(form.get("assistant")),
               input,
               ...(past ? { checkpoint: ref(state) } : {}),
-              ...(pause ? { interrupt_before: "*" } : {}),
+              ...pauses(form),
             });
           }}
         >
-          <AssistantField chosen={assistant?.assistant_id} />
-          <JsonField name="input" label="Input, as JSON" value={exampleInput(thread)} />
-          <label>
-            <input type="checkbox" name="pause" /> pause before each node
-          </label>
+          <RunFields chosen={assistant?.assistant_id}>
+            <JsonField name="input" label="Input, as JSON" value={exampleInput(state)} />
+          </RunFields>
           {past && <p class="note">The run begins at the chosen checkpoint. The newer ones stay, as a branch of their own.</p>}
         </Form>
       )}
@@ -69,10 +67,10 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           close={close}
           submit={async (form) => {
             if (!past) await api.unmoved(id, head && idOf(head));
-            begin({ assistant_id: String(form.get("assistant")), input: null, ...(past ? { checkpoint: ref(state) } : {}), ...(form.get("pause") ? { interrupt_before: "*" } : {}) });
+            begin({ assistant_id: String(form.get("assistant")), input: null, ...(past ? { checkpoint: ref(state) } : {}), ...pauses(form) });
           }}
         >
-          <AssistantField chosen={assistant?.assistant_id} />
+          <RunFields chosen={assistant?.assistant_id} />
           <p>
             {state.next.length ? (
               <>
@@ -83,9 +81,6 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
             )}{" "}
             What the nodes did outside the first time, such as sending a mail, they may do again.
           </p>
-          <label>
-            <input type="checkbox" name="pause" /> pause before each node
-          </label>
         </Form>
       )}
       {which === "edit" && state && (
@@ -150,11 +145,11 @@ function ref(state: State): Fields {
   return { checkpoint_id: idOf(state), checkpoint_ns: state.checkpoint.checkpoint_ns ?? "" };
 }
 
-function AssistantField({ chosen }: { chosen: string | undefined }) {
+function AssistantField({ chosen, choose }: { chosen: string | undefined; choose?: (id: string) => void }) {
   return (
     <label class="field">
       Assistant
-      <select name="assistant" value={chosen}>
+      <select name="assistant" onChange={(e) => choose?.(e.currentTarget.value)}>
         {(graphs.value ?? []).map((a) => (
           <option key={a.assistant_id} value={a.assistant_id} selected={a.assistant_id === chosen}>
             {visible(a.name || a.graph_id)}
@@ -165,10 +160,37 @@ function AssistantField({ chosen }: { chosen: string | undefined }) {
   );
 }
 
+// RunFields ask what runs, and before which of its nodes it stops.
+function RunFields({ chosen: first, children }: { chosen: string | undefined; children?: ComponentChildren }) {
+  const [chosen, choose] = useState(first);
+  const drawing = useLoad(async () => (chosen ? await api.drawing(chosen, false) : undefined), [chosen]);
+  const nodes = drawing.value?.nodes.map((n) => String(n.id)).filter((n) => n !== "__start__" && n !== "__end__") ?? [];
+  return (
+    <>
+      <AssistantField chosen={chosen} choose={choose} />
+      {children}
+      <fieldset class="pauses">
+        <legend>Pause before</legend>
+        {["*", ...nodes].map((n) => (
+          <label key={n}>
+            <input type="checkbox" name="pause" value={n} /> {n === "*" ? "each node" : visible(n)}
+          </label>
+        ))}
+      </fieldset>
+    </>
+  );
+}
+
+function pauses(form: FormData): Fields {
+  const nodes = form.getAll("pause").map(String);
+  if (nodes.length === 0) return {};
+  return { interrupt_before: nodes.includes("*") ? "*" : nodes };
+}
+
 // exampleInput is a text to begin with: a chat gets a message, anything else an empty object.
-function exampleInput(thread: Thread | undefined): string {
-  const values = thread?.values;
-  const chat = !values || "messages" in values || Object.keys(values).length === 0;
+function exampleInput(state: State | undefined): string {
+  const values = state?.values;
+  const chat = !values || typeof values !== "object" || "messages" in values || Object.keys(values).length === 0;
   return JSON.stringify(chat ? { messages: [{ role: "user", content: "" }] } : {}, null, 2);
 }
 
@@ -176,14 +198,16 @@ function exampleInput(thread: Thread | undefined): string {
 function editable(state: State): string {
   const values = state.values;
   if (values === null || typeof values !== "object" || Array.isArray(values)) return "{}";
-  const short = Object.fromEntries(Object.entries(values).filter(([k, v]) => !k.startsWith("__") && !Array.isArray(v) && JSON.stringify(v).length < 2000));
+  const short = Object.fromEntries(Object.entries(values).filter(([k, v]) => !k.startsWith("__") && !Array.isArray(v) && JSON.stringify(v).length < 2000 && !JSON.stringify(v).includes('"$stele":')));
   return JSON.stringify(short, null, 2);
 }
 
 // Answer shows the questions that wait at the newest checkpoint, and answers them: each by its
 // id, several at once.
-export function Answer({ id, state, refresh }: { id: string; state: State; refresh: () => void }) {
-  const questions = state.tasks.flatMap((t) => t.interrupts.map((i) => ({ task: t.name, interrupt: i })));
+export function Answer({ id, thread, state, refresh }: { id: string; thread: Thread | undefined; state: State; refresh: () => void }) {
+  const asked = state.tasks.flatMap((t) => t.interrupts.map((i) => ({ task: t.name, interrupt: i })));
+  // A store without its program knows the questions, and not which nodes ask them.
+  const questions = asked.length ? asked : (state.interrupts ?? []).map((i) => ({ task: "the program", interrupt: i }));
   const [error, setError] = useState<string>();
   if (questions.length === 0) return null;
   const submit = async (e: Event) => {
@@ -222,7 +246,7 @@ export function Answer({ id, state, refresh }: { id: string; state: State; refre
         )}
         {!readonly.value && graphs.value?.length ? (
           <div class="buttons">
-            <AssistantField chosen={graphs.value[0]!.assistant_id} />
+            <AssistantField chosen={(assistantOf(graphs.value, thread) ?? graphs.value[0]!).assistant_id} />
             <button type="submit" class="primary">
               Answer
             </button>

@@ -62,6 +62,7 @@ export interface ThreadSearch {
   metadata?: Fields;
   ids?: string[];
   stele_prefix?: string[];
+  stele_values?: "about";
   sort_by?: string;
   sort_order?: "asc" | "desc";
   select?: string[];
@@ -76,24 +77,23 @@ export const api = {
 
   threads: (q: ThreadSearch, signal?: AbortSignal) =>
     json<Thread[]>("POST", "/threads/search", q as unknown as Json, signal),
-  // thread is a thread; with how far it is in stele's words, if the server tells that.
-  thread: (id: string, stele = false) => json<Thread>("GET", `/threads/${at(id)}${stele ? "?include=stele_status" : ""}`),
+  // thread is a thread; of a server of stele's, with how far it is in stele's words, and without
+  // its values.
+  thread: (id: string, stele = false) => json<Thread>("GET", `/threads/${at(id)}${stele ? "?include=stele_status&stele_values=about" : ""}`),
   createThread: (metadata: Fields) => json<Thread>("POST", "/threads", { metadata }),
   deleteThread: (id: string) => ask("DELETE", `/threads/${at(id)}`).then(() => undefined),
   copyThread: (id: string) => json<Thread>("POST", `/threads/${at(id)}/copy`, {}),
 
-  state: (id: string, checkpoint?: string, subgraphs = false) =>
-    json<State>(
-      "GET",
-      `/threads/${at(id)}/state${checkpoint ? "/" + at(checkpoint) : ""}${subgraphs ? "?subgraphs=true" : ""}`,
-    ),
-  stateAt: (id: string, checkpoint: CheckpointRef) =>
-    json<State>("POST", `/threads/${at(id)}/state/checkpoint`, { checkpoint: checkpoint as unknown as Json }),
-  // history is a page of checkpoints, newest first. Without values, a server of stele's leaves
+  // state is a checkpoint. A server of stele's leaves out large values if shown is "brief", and all
+  // channels but one if it is "channel:" and the channel's name.
+  state: (id: string, checkpoint?: string, shown?: string) =>
+    json<State>("GET", `/threads/${at(id)}/state${checkpoint ? "/" + at(checkpoint) : ""}${shown ? "?stele_values=" + at(shown) : ""}`),
+  // history is a page of checkpoints, newest first; with of, those of a subgraph. Without values, a server of stele's leaves
   // out the values and the tasks; others send them all the same.
-  history: (id: string, limit: number, before: CheckpointRef | undefined, values: boolean) =>
+  history: (id: string, limit: number, before: CheckpointRef | undefined, values: boolean, of?: CheckpointRef) =>
     json<State[]>("POST", `/threads/${at(id)}/history`, {
       limit,
+      ...(of ? { checkpoint: of as unknown as Json } : {}),
       ...(before ? { before: before as unknown as Json } : {}),
       ...(values ? {} : { values: false }),
     }),
@@ -119,6 +119,7 @@ export const api = {
   stream: (id: string, body: Fields, signal: AbortSignal) => events(`/threads/${at(id)}/runs/stream`, body, signal),
 
   queue: (status: string) => json<{ runs: QueuedRun[]; total: number }>("GET", `/stele/runs${status ? "?status=" + at(status) : ""}`),
+  queueOf: (id: string) => json<{ runs: QueuedRun[] }>("GET", `/stele/runs?thread_id=${at(id)}`),
   retry: (run: string) => json<unknown>("POST", `/stele/runs/${at(run)}/retry`, {}),
   schedules: () => json<{ schedules: Schedule[] }>("GET", "/stele/schedules"),
   health: () => json<StoreHealth>("GET", "/stele/health"),

@@ -8,6 +8,7 @@ import { say } from "./load";
 import { link, route } from "./route";
 import { Runs } from "./runs";
 import { Store } from "./store";
+import { visible } from "./text";
 import { ThreadScreen } from "./thread";
 import { Threads } from "./threads";
 import type { Assistant, Info } from "./types";
@@ -36,7 +37,7 @@ export function App() {
   const { path } = route.value;
   const screen = path[0];
   useEffect(() => {
-    document.title = (screen === "threads" && path[1] ? path[1].slice(0, 40) + " · " : "") + "stele studio";
+    document.title = (screen === "threads" && path[1] ? visible(path[1]).slice(0, 40) + " · " : "") + "stele studio";
   }, [screen, path[1]]);
   useEffect(() => {
     // The slash goes to the search, as it does on many pages.

@@ -2,6 +2,7 @@
 
 import { diffArrays, diffWordsWithSpace } from "diff";
 import { useState } from "preact/hooks";
+import { asMessages, Conversation } from "./messages";
 import { count, Text, visible } from "./text";
 import type { Fields, Json } from "./types";
 import { Value } from "./value";
@@ -140,5 +141,7 @@ function ListChange({ before, after }: { before: Json[]; after: Json[] }) {
 }
 
 function Side({ value }: { value: Json }) {
+  const messages = asMessages([value]);
+  if (messages) return <Conversation messages={messages} />;
   return typeof value === "string" ? <Text text={value} /> : <Value value={value} open />;
 }

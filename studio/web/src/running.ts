@@ -17,8 +17,7 @@ export interface Live {
 export const live = signal<Live | undefined>();
 
 // run begins a run and follows it to its end. While another run is on the thread, the server
-// refuses it. The page is drawn at most once a frame, however
-// many tokens arrive.
+// refuses it. The page is drawn at most once a frame, however many tokens arrive.
 export async function run(thread: string, body: Fields): Promise<void> {
   const abort = new AbortController();
   const texts = new Map<string, string>();

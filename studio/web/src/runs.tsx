@@ -6,7 +6,7 @@ import { readonly } from "./app";
 import { Form } from "./dialog";
 import { useEvery, useLoad } from "./load";
 import { change, link, route } from "./route";
-import { count, Id, Text, Time, visible } from "./text";
+import { count, Id, spent, Text, Time, visible } from "./text";
 import type { QueuedRun } from "./types";
 
 const statuses = ["", "pending", "running", "error", "interrupted", "success"] as const;
@@ -121,8 +121,8 @@ export function Runs() {
   );
 }
 
-function tookOf(r: QueuedRun): string {
+export function tookOf(r: QueuedRun): string {
   if (!r.started_at) return "";
   const ms = (r.ended_at ? new Date(r.ended_at).getTime() : Date.now()) - new Date(r.started_at).getTime();
-  return ms < 1000 ? `${Math.max(0, ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+  return spent(Math.max(0, ms));
 }

@@ -6,6 +6,7 @@ import { readonly } from "./app";
 import { Form, JsonField, jsonOf } from "./dialog";
 import { useLoad } from "./load";
 import { change, link, route } from "./route";
+import { SearchField } from "./search";
 import { Time, visible } from "./text";
 import type { Item } from "./types";
 import { Value } from "./value";
@@ -26,7 +27,7 @@ export function Store() {
     <main class="store">
       <h1 class="unseen">Store</h1>
       <div class="bar">
-        <input type="search" aria-label="Search by meaning" placeholder="search by meaning, where the store has an index" value={query.q ?? ""} onChange={(e) => change({ q: e.currentTarget.value.trim(), page: undefined })} />
+        <SearchField label="Search by meaning" placeholder="search by meaning, where the store has an index" forget="page" />
         {!readonly.value && (
           <button class="primary" onClick={() => setEdit("new")}>
             New item
@@ -93,7 +94,7 @@ export function Store() {
             <>
               <label class="field">
                 Namespace, labels apart by /
-                <input name="namespace" required value={prefix.join("/")} />
+                <input name="namespace" required defaultValue={prefix.join("/")} />
               </label>
               <label class="field">
                 Key

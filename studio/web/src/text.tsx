@@ -72,6 +72,11 @@ export function Time({ at }: { at: string | null | undefined }) {
   );
 }
 
+// spent is how long something took.
+export function spent(ms: number): string {
+  return ms < 1000 ? `${Math.round(ms)} ms` : ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`;
+}
+
 export function ago(ms: number): string {
   const s = Math.round(ms / 1000);
   if (s < 5) return "now";

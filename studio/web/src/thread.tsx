@@ -12,11 +12,12 @@ import { say, useEvery, useLoad } from "./load";
 import { asMessages, Conversation } from "./messages";
 import { change, link, route } from "./route";
 import { live } from "./running";
-import { count, Id, Text, Time, visible } from "./text";
+import { tookOf as tookOfRun } from "./runs";
+import { bytes, count, Id, spent, Text, Time, visible } from "./text";
 import { Status } from "./threads";
 import { ancestryOf, idOf, madeBy, parentOf, type Row, rowsOf, standOf, stepOf } from "./tree";
-import type { Assistant, CheckpointRef, Json, State, Thread } from "./types";
-import { Value } from "./value";
+import type { Assistant, CheckpointRef, Fields, Json, QueuedRun, State, Thread } from "./types";
+import { marked, Value } from "./value";
 import { useVirtual } from "./virtual";
 
 const pageSize = 100;
@@ -95,7 +96,9 @@ export function ThreadScreen({ id }: { id: string }) {
     [id, query.with, history.states.length],
   );
   // What is shown of the chosen checkpoint has its values.
-  const fetched = useLoad(async () => (lazy() && state ? await api.state(id, idOf(state)) : undefined), [id, state && idOf(state), mark]);
+  // Large ones are left out until they are opened, except where checkpoints are compared.
+  const brief = info.value?.stele?.brief_values && !query.with ? "brief" : undefined;
+  const fetched = useLoad(async () => (lazy() && state ? await api.state(id, idOf(state), brief) : undefined), [id, state && idOf(state), mark, brief]);
   const whole = !lazy() ? state : fetched.value && state && idOf(fetched.value) === idOf(state) ? fetched.value : undefined;
   const seen = useRef("");
   useEvery(2500, () => {
@@ -151,7 +154,7 @@ export function ThreadScreen({ id }: { id: string }) {
               <Compare before={withState.value.values} after={whole.values} />
             </>
           ) : whole && state ? (
-            <Checkpoint id={id} state={whole} before={rows.find((r) => r.id === parentOf(state))?.state} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
+            <Checkpoint id={id} thread={thread.value} state={whole} before={rows.find((r) => r.id === parentOf(state))?.state} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
           ) : history.busy || other.loading || fetched.loading ? (
             <p class="note">Loading…</p>
           ) : (
@@ -182,12 +185,15 @@ function History(props: { rows: Row[]; chosen: string | undefined; more: boolean
     const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: 10, PageUp: -10 }[e.key];
     if (step === undefined || rows.length === 0) return;
     e.preventDefault();
-    const from = Math.max(0, rows.findIndex((r) => r.id === chosen));
+    // With Shift the other end of a comparison moves, as with the mouse.
+    const { with: other } = route.peek().query;
+    const from = Math.max(0, rows.findIndex((r) => r.id === (e.shiftKey ? (other ?? chosen) : chosen)));
     const to = Math.min(rows.length - 1, Math.max(0, from + step));
-    change({ at: rows[to]!.id }, true);
+    change(e.shiftKey ? { at: chosen, with: rows[to]!.id } : { at: rows[to]!.id }, true);
     virtual.scrollToIndex(to);
   };
   const index = rows.findIndex((r) => r.id === chosen);
+  const compared = route.value.query.with;
   return (
     <section class="history" aria-label="History">
       <div class="scroll" ref={scroller} tabIndex={0} role="listbox" aria-label="Checkpoints, newest first" aria-activedescendant={index >= 0 ? "cp-" + index : undefined} onKeyDown={onKey}>
@@ -195,7 +201,7 @@ function History(props: { rows: Row[]; chosen: string | undefined; more: boolean
           {items.map((item) => {
             const row = rows[item.index];
             if (!row) return null;
-            return <HistoryRow key={row.id} row={row} index={item.index} top={item.start} width={width} down={item.index + 1 < rows.length} chosen={row.id === chosen} line={line.has(row.id)} />;
+            return <HistoryRow key={row.id} row={row} index={item.index} top={item.start} width={width} down={item.index + 1 < rows.length} chosen={row.id === chosen} other={row.id === compared} line={line.has(row.id)} />;
           })}
         </div>
         {props.error && <p class="error">{props.error}</p>}
@@ -210,7 +216,7 @@ function History(props: { rows: Row[]; chosen: string | undefined; more: boolean
 
 // HistoryRow is drawn again only when something about it changes: a frame of scrolling draws the
 // rows that come in, and no others.
-const HistoryRow = memo(function HistoryRow(props: { row: Row; index: number; top: number; width: number; down: boolean; chosen: boolean; line: boolean }) {
+const HistoryRow = memo(function HistoryRow(props: { row: Row; index: number; top: number; width: number; down: boolean; chosen: boolean; other: boolean; line: boolean }) {
   const { row } = props;
   const stand = standOf(row.state);
   return (
@@ -219,7 +225,7 @@ const HistoryRow = memo(function HistoryRow(props: { row: Row; index: number; to
       role="option"
       tabIndex={-1}
       aria-selected={props.chosen}
-      class={props.line ? "row line" : "row"}
+      class={(props.line ? "row line" : "row") + (props.other ? " other" : "")}
       style={`transform: translateY(${props.top}px); height: ${rowHeight}px`}
       href={link(route.peek().path, { ...route.peek().query, at: row.id })}
       onClick={(e) => {
@@ -282,15 +288,18 @@ function GraphOf({ thread, state, rows }: { thread: Thread | undefined; state: S
 // Runs are those that the server knows of the thread, newest first.
 function Runs({ id, mark, refresh }: { id: string; mark: string; refresh: () => void }) {
   const runs = useLoad(() => api.runs(id), [id, mark, live.value?.ended]);
+  // A server of stele's also tells how often a run was tried, how long it took, and why it failed.
+  const queued = useLoad(async () => (info.value?.stele?.runs ? (await api.queueOf(id)).runs : []), [id, mark, live.value?.ended]);
   const [error, setError] = useState<string>();
   if (!runs.value?.length) return null;
+  const more = new Map(queued.value?.map((q) => [q.run_id, q]));
   return (
     <section aria-label="Runs">
       <h2>Runs</h2>
       <ul class="runs">
         {runs.value.map((r) => (
           <li key={r.run_id}>
-            <span class={"status " + ({ error: "error", timeout: "error", interrupted: "interrupted", running: "busy", pending: "busy" }[r.status as string] ?? "idle")}>{r.status}</span> <Id id={r.run_id} short /> <Time at={r.created_at} />
+            <span class={"status " + ({ error: "error", timeout: "error", interrupted: "interrupted", running: "busy", pending: "busy" }[r.status as string] ?? "idle")}>{r.status}</span> <Id id={r.run_id} short /> <Time at={r.created_at} /> <More run={more.get(r.run_id)} />
             {!readonly.value && (r.status === "running" || r.status === "pending") && (
               <button class="quiet" onClick={() => api.cancel(id, r.run_id).then(() => (runs.again(), refresh()), (e) => setError(say(e)))}>
                 cancel
@@ -305,6 +314,18 @@ function Runs({ id, mark, refresh }: { id: string; mark: string; refresh: () => 
         </p>
       )}
     </section>
+  );
+}
+
+function More({ run }: { run: QueuedRun | undefined }) {
+  if (!run) return null;
+  const took = tookOfRun(run);
+  return (
+    <span class="note">
+      {run.attempt > 1 && `${run.attempt} attempts `}
+      {took && `took ${took} `}
+      {run.error && <Text class="cause" text={run.error} first={200} />}
+    </span>
   );
 }
 
@@ -326,12 +347,11 @@ export function marksOf(state: State | undefined, rows: Row[]): Map<string, Mark
 function tookOf(state: State, before: State | undefined): string | undefined {
   if (!state.created_at || !before?.created_at) return undefined;
   const ms = new Date(state.created_at).getTime() - new Date(before.created_at).getTime();
-  if (!(ms >= 0)) return undefined;
-  return ms < 1000 ? `${ms} ms` : ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`;
+  return ms >= 0 ? spent(ms) : undefined;
 }
 
-function Checkpoint(props: { id: string; state: State; before: State | undefined; head: boolean; refresh: () => void }) {
-  const { id, state, before, head, refresh } = props;
+function Checkpoint(props: { id: string; thread: Thread | undefined; state: State; before: State | undefined; head: boolean; refresh: () => void }) {
+  const { id, thread, state, before, head, refresh } = props;
   const parent = parentOf(state);
   const took = tookOf(state, before);
   const entries = state.values !== null && typeof state.values === "object" && !Array.isArray(state.values) ? Object.entries(state.values) : undefined;
@@ -345,7 +365,7 @@ function Checkpoint(props: { id: string; state: State; before: State | undefined
           </a>
         )}
       </h2>
-      {head && <Answer id={id} state={state} refresh={refresh} />}
+      {head && <Answer id={id} thread={thread} state={state} refresh={refresh} />}
       {state.tasks.length > 0 && (
         <section aria-label="Tasks">
           <h3>Tasks</h3>
@@ -374,6 +394,7 @@ function Checkpoint(props: { id: string; state: State; before: State | undefined
           entries.length ? (
             entries.map(([name, value]) => {
               const messages = asMessages(value);
+              if (marked(value) === "large") return <Large key={name} id={id} at={idOf(state)} name={name} size={Number((value as Fields).bytes)} />;
               return messages ? (
                 <div key={name}>
                   <h4>{visible(name)}</h4>
@@ -401,10 +422,39 @@ function Checkpoint(props: { id: string; state: State; before: State | undefined
   );
 }
 
-// Subgraph is the state of the graph that a task runs, read when it is opened.
+// Large is the value of a channel that is fetched when a person opens it.
+function Large({ id, at, name, size }: { id: string; at: string; name: string; size: number }) {
+  const [open, set] = useState(false);
+  const state = useLoad(async () => (open ? await api.state(id, at, "channel:" + name) : undefined), [open, id, at, name]);
+  const value = (state.value?.values as Fields | undefined)?.[name];
+  const messages = asMessages(value);
+  if (messages) {
+    return (
+      <div>
+        <h4>{visible(name)}</h4>
+        <Conversation messages={messages} />
+      </div>
+    );
+  }
+  if (value !== undefined) return <Value name={name} value={value} open />;
+  return (
+    <div class="leaf">
+      <span class="key">{visible(name)}</span>
+      <button class="quiet" disabled={open && !state.error} onClick={() => (open ? state.again() : set(true))}>
+        {open && !state.error ? "loading" : "show"} {bytes(size)}
+      </button>
+      {state.error && <p class="error">{state.error}</p>}
+    </div>
+  );
+}
+
+// mostInside is how many checkpoints of a subgraph are shown.
+const mostInside = 50;
+
+// Subgraph is the history of the graph that a task runs, read when it is opened.
 function Subgraph({ id, at }: { id: string; at: CheckpointRef }) {
   const [open, set] = useState(false);
-  const state = useLoad(async () => (open ? await api.stateAt(id, at) : undefined), [open, id, JSON.stringify(at)]);
+  const states = useLoad(async () => (open ? await api.history(id, mostInside, undefined, true, at) : undefined), [open, id, JSON.stringify(at)]);
   return (
     <div>
       <button class="toggle" aria-expanded={open} onClick={() => set(!open)}>
@@ -412,14 +462,23 @@ function Subgraph({ id, at }: { id: string; at: CheckpointRef }) {
       </button>
       {open && (
         <div class="inner">
-          {state.error && <p class="error">{state.error}</p>}
-          {state.value && (
-            <>
-              <p class="note">next: {state.value.next.map(visible).join(", ") || "end"}</p>
-              <Value name="values" value={state.value.values} open />
-              <Value name="tasks" value={state.value.tasks as unknown as Json} />
-            </>
-          )}
+          {states.error && <p class="error">{states.error}</p>}
+          {states.value?.map((s, i) => (
+            <details key={idOf(s)} class="task" open={i === 0}>
+              <summary>
+                {madeBy(s)} {stepOf(s)} · next: {s.next.map(visible).join(", ") || "end"}
+              </summary>
+              <Value name="values" value={s.values} open />
+              {s.tasks.map((t) => (
+                <div key={t.id}>
+                  <Value name={t.name} value={t as unknown as Json} />
+                  {t.checkpoint && <Subgraph id={id} at={t.checkpoint} />}
+                </div>
+              ))}
+            </details>
+          ))}
+          {states.value?.length === 0 && <p class="empty">It has no checkpoint yet.</p>}
+          {states.value?.length === mostInside && <p class="note">Older ones are not shown.</p>}
         </div>
       )}
     </div>

@@ -5,13 +5,16 @@ import { api, type ThreadSearch } from "./api";
 import { Form } from "./dialog";
 import { say, useEvery } from "./load";
 import { change, go, link, route } from "./route";
-import { Id, Text, Time } from "./text";
+import { SearchField } from "./search";
+import { Id, Text, Time, visible } from "./text";
 import type { Fields, Thread } from "./types";
 import { useVirtual } from "./virtual";
 import { asMessages } from "./messages";
-import { info, readonly } from "./app";
+import { graphs, info, readonly } from "./app";
 
 const pageSize = 100;
+// mostAgain is how many rows are read again: what a server gives at a time.
+const mostAgain = 1000;
 const rowHeight = 44;
 
 // LangGraph's statuses, and the words of stele's for the same. Links may have either.
@@ -51,10 +54,16 @@ export function searchOf(query: Record<string, string>): Omit<ThreadSearch, "lim
       }
     } else ids.push(word);
   }
+  // The assistant that a server makes for a graph stands for all threads of the graph, also for
+  // those that a program beside the server has made.
+  const assistant = query.assistant && graphs.value?.find((a) => a.assistant_id === query.assistant);
+  if (assistant && assistant.metadata?.created_by === "system") metadata.graph_id = assistant.graph_id;
+  else if (query.assistant) metadata.assistant_id = query.assistant;
   return {
     ...(told() ? { stele_status: status || "any" } : status ? { status } : {}),
     ...(Object.keys(metadata).length ? { metadata } : {}),
     ...(ids.length ? (info.value?.stele?.thread_prefix ? { stele_prefix: ids } : { ids }) : {}),
+    ...(info.value?.stele?.brief_values ? { stele_values: "about" as const } : {}),
     sort_by: query.sort || "updated_at",
     sort_order: query.order === "asc" ? "asc" : "desc",
   };
@@ -71,15 +80,20 @@ export function Threads() {
   current.current = key;
   const busy = useRef(false);
 
-  const load = async (offset: number, limit: number) => {
+  const load = async (offset: number, limit: number, again = false) => {
     if (busy.current && offset > 0) return;
     busy.current = true;
     setState((s) => ({ ...s, busy: true }));
     try {
       const page = await api.threads({ ...search, limit, offset });
       if (current.current !== key) return;
-      set((all) => (offset === 0 ? page : [...all, ...page.filter((t) => !all.some((o) => o.thread_id === t.thread_id))]));
-      setState({ more: page.length === limit, busy: false });
+      set((all) => {
+        // Of a list that is read again, what lies below stays.
+        const [upper, lower] = offset > 0 ? [all, page] : [page, again ? all.slice(limit) : []];
+        const ids = new Set(upper.map((t) => t.thread_id));
+        return [...upper, ...lower.filter((t) => !ids.has(t.thread_id))];
+      });
+      setState((s) => ({ more: again ? s.more : page.length === limit, busy: false }));
     } catch (error) {
       if (current.current === key) setState({ more: false, busy: false, error: say(error) });
     } finally {
@@ -92,7 +106,7 @@ export function Threads() {
   }, [key]);
   // What is on the screen is read again every few seconds: others work on the same store.
   useEvery(4000, () => {
-    if (!busy.current && !state.error && threads.length <= 3 * pageSize) load(0, Math.max(pageSize, threads.length));
+    if (!busy.current && !state.error) load(0, Math.min(mostAgain, Math.max(pageSize, threads.length)), threads.length > mostAgain);
   });
 
   const scroller = useRef<HTMLDivElement>(null);
@@ -122,13 +136,7 @@ export function Threads() {
     <main class="threads">
       <h1 class="unseen">Threads</h1>
       <div class="bar">
-        <input
-          type="search"
-          aria-label="Search by id or metadata"
-          placeholder="id, or key=value of metadata"
-          value={query.q ?? ""}
-          onChange={(e) => change({ q: e.currentTarget.value.trim(), row: undefined })}
-        />
+        <SearchField label="Search by id or metadata" placeholder="id, or key=value of metadata" forget="row" />
         <label>
           Status{" "}
           <select value={statusOf(query)} onChange={(e) => change({ status: e.currentTarget.value })}>
@@ -139,6 +147,19 @@ export function Threads() {
             ))}
           </select>
         </label>
+        {(graphs.value?.length ?? 0) > 1 && (
+          <label>
+            Assistant{" "}
+            <select value={query.assistant ?? ""} onChange={(e) => change({ assistant: e.currentTarget.value, row: undefined })}>
+              <option value="">all</option>
+              {graphs.value!.map((a) => (
+                <option key={a.assistant_id} value={a.assistant_id}>
+                  {visible(a.name || a.graph_id)}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
         <label>
           Sort{" "}
           <select
@@ -226,6 +247,7 @@ export function Status({ thread }: { thread: Thread }) {
 
 // About is one line that tells a thread from others: what was said last, or its first texts.
 function About({ thread }: { thread: Thread }) {
+  if (thread.stele_about) return <Text text={thread.stele_about} />;
   const values = thread.values ?? {};
   for (const value of Object.values(values)) {
     const last = asMessages(value)?.at(-1);

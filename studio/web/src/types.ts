@@ -17,6 +17,8 @@ export interface Thread {
   metadata: Fields;
   status: ThreadStatus;
   stele_status?: SteleStatus;
+  // stele_about is a line about the thread, in place of its values.
+  stele_about?: string;
   values?: Fields | null;
   interrupts?: { [task: string]: Interrupt[] };
 }
@@ -91,7 +93,7 @@ export interface Item {
 // Studio may show beyond LangGraph's API.
 export interface Info {
   version?: string;
-  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; runs?: boolean; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
+  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; brief_values?: boolean; runs?: boolean; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
 }
 
 // QueuedRun is a run of a server of stele's, as operators see it.

@@ -1,8 +1,8 @@
 // A value as a tree: maps and lists open when asked, with a hundred entries at a time.
 
 import { useState } from "preact/hooks";
-import { count, Text, visible } from "./text";
-import type { Json } from "./types";
+import { bytes, count, Text, visible } from "./text";
+import type { Fields, Json } from "./types";
 
 const page = 100;
 
@@ -16,6 +16,18 @@ export function Value({ value, name, open = false }: { value: Json | undefined; 
         {label} <em>not there</em>
       </div>
     );
+  }
+  if (marked(value) === "bytes") {
+    const { bytes: size, start } = value as Fields;
+    return (
+      <div class="leaf">
+        {label} <span class="note">{bytes(Number(size))} of binary data</span> <span class="scalar">{hex(String(start), Number(size))}</span>
+      </div>
+    );
+  }
+  if (marked(value) === "type") {
+    const { type, code, value: inner } = value as Fields;
+    return <Value name={`${name ?? ""} ${type || `extension ${code}`}`.trim()} value={inner} open={open} />;
   }
   if (value === null || typeof value !== "object") {
     return (
@@ -54,6 +66,23 @@ export function Value({ value, name, open = false }: { value: Json | undefined; 
       )}
     </div>
   );
+}
+
+// marked is what a server of stele's puts in place of a value that JSON has no form for: "bytes",
+// "type" or "large".
+export function marked(value: Json | undefined): string | undefined {
+  return value !== null && typeof value === "object" && !Array.isArray(value) && typeof value.$stele === "string" ? value.$stele : undefined;
+}
+
+// hex is how binary data begins.
+function hex(start: string, size: number): string {
+  let binary: string;
+  try {
+    binary = atob(start).slice(0, 32);
+  } catch {
+    return start;
+  }
+  return Array.from(binary, (c) => c.charCodeAt(0).toString(16).padStart(2, "0")).join(" ") + (size > binary.length ? " …" : "");
 }
 
 function Scalar({ value }: { value: null | boolean | number | string }) {

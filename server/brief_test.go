@@ -1,0 +1,131 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/server"
+)
+
+// TestBriefValues: a page reads a state without its large values, reads each of those when it
+// is asked for, and is told what JSON has no form for. Who does not ask sees LangGraph's answer.
+func TestBriefValues(t *testing.T) {
+	h := newHouse(t)
+	id := h.thread()
+	decimal := serde.NewExt(serde.ExtPositional, "decimal", "Decimal", []any{"1.5"}, "")
+	values := object{"text": "small", "large": strings.Repeat("x", 300_000), "blob": []byte("\x00\x01\x02"), "deep": []any{object{"price": decimal}}}
+	anything := channel.LastValue[any]()
+	b := graph.New(graph.Key("text", anything), graph.Key("large", anything), graph.Key("blob", anything), graph.Key("deep", anything)).Node("a", func(context.Context, any) (any, error) { return values, nil })
+	g := must(b.Edge(graph.Start, "a").Compile(graph.Options{Name: "elsewhere", Saver: h.disk}))
+	if _, err := g.Invoke(t.Context(), pregel.Thread(id), object{"text": "x"}); err != nil {
+		t.Fatal(err)
+	}
+	h.ok("PATCH", "/threads/"+id, object{"metadata": object{"graph_id": "elsewhere"}})
+	path := "/threads/" + id + "/state"
+
+	whole := h.ok("GET", path, nil).object()["values"].(object)
+	if len(whole["large"].(string)) != 300_000 || whole["blob"] != "AAEC" {
+		t.Errorf("without asking: %v", whole["blob"])
+	}
+	got := h.ok("GET", path+"?stele_values=brief", nil)
+	h.equal(got.sub("values"), `{"blob":{"$stele":"bytes","bytes":3,"start":"AAEC"},"deep":[{"price":{"$stele":"type","code":1,"type":"decimal.Decimal","value":["1.5"]}}],"large":{"$stele":"large","bytes":300002},"text":"small"}`)
+	checkpoint := got.text1("checkpoint_id")
+	one := h.ok("GET", path+"/"+checkpoint+"?stele_values=channel:large", nil).object()["values"].(object)
+	if len(one) != 1 || one["large"] != whole["large"] {
+		t.Errorf("one channel: %d", len(one))
+	}
+	h.equal(h.ok("GET", path+"?stele_values=channel:nothing", nil).sub("values"), `{}`)
+	h.refused(422, "GET", path+"?stele_values=all", nil)
+}
+
+// TestAboutThreads: a list of threads has a line about each in place of its values.
+func TestAboutThreads(t *testing.T) {
+	h := newHouse(t)
+	chat, plain, empty := h.thread(), h.thread(), h.thread()
+	h.ok("POST", "/threads/"+chat+"/runs/wait", object{"assistant_id": "chat", "input": object{"messages": []any{object{"role": "user", "content": "hi"}}}})
+	h.ok("POST", "/threads/"+plain+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": strings.Repeat("ä", 300)}})
+	want := map[string]string{chat: "hello", plain: "text: " + strings.Repeat("ä", 154), empty: ""}
+	for _, th := range h.ok("POST", "/threads/search", object{"stele_values": "about"}).json.([]any) {
+		th := th.(object)
+		id := th["thread_id"].(string)
+		if th["stele_about"] != want[id] || th["values"] != nil {
+			t.Errorf("%v, want %q", th, want[id])
+		}
+		if got := h.ok("GET", "/threads/"+id+"?stele_values=about", nil).object(); got["stele_about"] != want[id] || got["values"] != nil {
+			t.Errorf("alone: %v, want %q", got, want[id])
+		}
+	}
+	h.refused(422, "POST", "/threads/search", object{"stele_values": "brief"})
+}
+
+// TestSearchReadsFewStates: a list of threads by their last change, or of one status, reads the
+// states of the threads that it shows, however many there are.
+func TestSearchReadsFewStates(t *testing.T) {
+	var mu sync.Mutex
+	reads := map[string]bool{}
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Saver = saver.Intercept(c.Saver, func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
+			if call.Method == "GetTuple" {
+				mu.Lock()
+				defer mu.Unlock()
+				reads[call.Config.ThreadID] = true
+			}
+			return next(ctx)
+		})
+		c.Graphs = (&house{T: t}).graphs(c.Saver)
+	})
+	var all []string
+	for i := range 60 {
+		name := "simple"
+		if i%2 == 1 {
+			name = "asker"
+		}
+		id := fmt.Sprintf("of a program %d", i)
+		if i%3 != 0 {
+			id = h.thread()
+		}
+		if _, err := h.graphs(h.disk)[name].Invoke(t.Context(), pregel.Thread(id), object{"text": "x"}); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, id)
+	}
+	slices.Reverse(all)
+	for _, test := range []struct {
+		search object
+		want   func(i int) bool
+	}{
+		{object{"stele_status": "any", "sort_by": "updated_at", "sort_order": "desc"}, func(int) bool { return true }},
+		{object{"stele_status": "waiting", "sort_by": "updated_at", "sort_order": "desc"}, func(i int) bool { return i%2 == 0 }},
+	} {
+		mu.Lock()
+		clear(reads)
+		mu.Unlock()
+		test.search["limit"] = 10
+		var got, want []string
+		for _, th := range h.ok("POST", "/threads/search", test.search).json.([]any) {
+			got = append(got, th.(object)["thread_id"].(string))
+		}
+		for i, id := range all {
+			if test.want(i) && len(want) < 10 {
+				want = append(want, id)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v: %v, want %v", test.search, got, want)
+		}
+		mu.Lock()
+		if len(reads) > 10 {
+			t.Errorf("%v: the states of %d threads were read", test.search, len(reads))
+		}
+		mu.Unlock()
+	}
+}
