@@ -21,8 +21,8 @@ const guardOfAll = `
 
 // storeWrites stores pending writes. At an index the first write stays; below zero, on
 // LangGraph's special channels, the last. A call is noted from the first special one on; that
-// nothing is to be noted, as nearly always, is found without the statement, which costs more
-// than the writes.
+// nothing is to be noted, as nearly always, is found without the statement, which costs as much
+// as the writes.
 const storeWrites = `
 	IF cardinality(p_tasks) > 0 THEN
 		INSERT INTO @.checkpoint_writes AS w (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
