@@ -119,7 +119,12 @@ func (s *Saver) sendBatch(ctx context.Context, queue func(b *pgx.Batch)) error {
 	b := &pgx.Batch{}
 	s.queueTimeout(b, conn.Conn())
 	queue(b)
-	return committed(conn.Conn(), conn.SendBatch(ctx, b).Close())
+	if q := b.QueuedQueries; len(q) == 1 && q[0].Fn == nil { // is the same, and costs this program less
+		_, err = conn.Exec(ctx, q[0].SQL, q[0].Arguments...)
+	} else {
+		err = conn.SendBatch(ctx, b).Close()
+	}
+	return committed(conn.Conn(), err)
 }
 
 // queueLock takes the lock of a thread, for the statements that follow.

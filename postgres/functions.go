@@ -20,7 +20,9 @@ const guardOfAll = `
 	SELECT d.greatest_id INTO v_deleted FROM @.stele_deleted d WHERE d.thread_id = p_thread AND d.at >= p_since;`
 
 // storeWrites stores pending writes. At an index the first write stays; below zero, on
-// LangGraph's special channels, the last. A call is noted from the first special one on.
+// LangGraph's special channels, the last. A call is noted from the first special one on; that
+// nothing is to be noted, as nearly always, is found without the statement, which costs as much
+// as the writes.
 const storeWrites = `
 	IF cardinality(p_tasks) > 0 THEN
 		INSERT INTO @.checkpoint_writes AS w (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
@@ -28,12 +30,16 @@ const storeWrites = `
 		ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO UPDATE SET
 			channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob, task_path = EXCLUDED.task_path
 		WHERE w.idx < 0;
-		INSERT INTO @.stele_calls (thread_id, checkpoint_ns, checkpoint_id, task_id, channels)
-		SELECT p_thread, p_ns, u.id, u.task, u.channels
-		FROM unnest(p_call_checkpoints, p_call_tasks, p_call_channels, p_call_special) WITH ORDINALITY u(id, task, channels, special, n)
-		WHERE u.special OR EXISTS (
-			SELECT FROM @.stele_calls c WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns AND c.checkpoint_id = u.id)
-		ORDER BY u.n;
+		IF true = ANY(p_call_special) OR EXISTS (
+			SELECT FROM @.stele_calls c WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns AND c.checkpoint_id = ANY(p_call_checkpoints))
+		THEN
+			INSERT INTO @.stele_calls (thread_id, checkpoint_ns, checkpoint_id, task_id, channels)
+			SELECT p_thread, p_ns, u.id, u.task, u.channels
+			FROM unnest(p_call_checkpoints, p_call_tasks, p_call_channels, p_call_special) WITH ORDINALITY u(id, task, channels, special, n)
+			WHERE u.special OR EXISTS (
+				SELECT FROM @.stele_calls c WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns AND c.checkpoint_id = u.id)
+			ORDER BY u.n;
+		END IF;
 	END IF;`
 
 // writesParameters are those of storeWrites, as newWriteRows makes them.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 )
 
@@ -27,7 +28,7 @@ type subject interface {
 	saver.ThreadManager
 }
 
-// model runs one random program on a saver on PostgreSQL and on its twin in memory.
+// model runs one random program on a saver on PostgreSQL and on its twin, in memory or on disk.
 type model struct {
 	*testing.T
 	r      *rand.Rand
@@ -63,7 +64,7 @@ func (m *model) both(what string, call func(s subject) (any, error)) {
 			}
 			got, want = g[i:min(i+1, len(g))], w[i:min(i+1, len(w))]
 		}
-		m.Fatalf("call %d, %s:\nPostgreSQL %+v, %v\n    memory %+v, %v", m.number, what, got, gotErr, want, wantErr)
+		m.Fatalf("call %d, %s:\nPostgreSQL %+v, %v\n%10T %+v, %v", m.number, what, got, gotErr, m.twin, want, wantErr)
 	}
 }
 
@@ -234,7 +235,8 @@ var found = []uint64{
 	1795459035333182042, // a value is inherited where checkpoints are ancestors of each other
 }
 
-// TestModel runs random programs on PostgreSQL and in memory: every answer is the same.
+// TestModel runs random programs on PostgreSQL and, in turns, in memory and on disk: every answer
+// is the same.
 // STELE_SEED repeats one, STELE_MODEL_PROGRAMS runs more.
 func TestModel(t *testing.T) {
 	programs := 4
@@ -255,9 +257,18 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint("STELE_SEED=", seed), func(t *testing.T) {
 			tick := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			clock := func() time.Time { return tick }
+			var twin subject = memory.New(memory.Options{Clock: clock, Random: half})
+			if seed%2 == 0 {
+				d, err := disk.Open(t.TempDir(), disk.Options{Clock: clock, Random: half})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = d.Close() })
+				twin = d
+			}
 			m := &model{T: t, r: rand.New(rand.NewPCG(seed, 0)),
 				real: open(t, url, postgres.Options{Schema: newSchema(), Clock: clock, Random: half}),
-				twin: memory.New(memory.Options{Clock: clock, Random: half}),
+				twin: twin,
 			}
 			for m.number < 250 {
 				tick = tick.Add(time.Second)

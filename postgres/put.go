@@ -51,7 +51,7 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 
 // putRows are the rows of a plan, column by column, as the statements take them.
 type putRows struct {
-	checkpoint, metadata string
+	checkpoint, metadata []byte // JSON
 	note                 []byte
 
 	// The channels that got a version. What has no kind gets no blob: it stands in the
@@ -105,19 +105,17 @@ func (s *Saver) newPutRows(plan *rules.PutPlan) (*putRows, error) {
 	for _, channel := range plan.Record.Emptied {
 		r.fresh(channel, cp.Versions[channel], nil)
 	}
-	text, err := appendCheckpoint(nil, cp, inline)
-	if err != nil {
+	var err error
+	if r.checkpoint, err = appendCheckpoint(nil, cp, inline); err != nil {
 		return nil, err
 	}
-	r.checkpoint = string(text)
 	md, err := rules.DecodeMetadata(plan.Record.Metadata, s.opts.Serializer)
 	if err != nil {
 		return nil, err
 	}
-	if text, err = appendJSON(nil, "metadata", map[string]any(md)); err != nil {
+	if r.metadata, err = appendJSON(nil, "metadata", map[string]any(md)); err != nil {
 		return nil, err
 	}
-	r.metadata = string(text)
 	if r.note, err = encodeNote(plan.Record.Note); err != nil {
 		return nil, err
 	}

@@ -165,17 +165,16 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 		return err
 	}
 	return s.inTx(ctx, []string{threadID}, func(tx pgx.Tx) error {
-		states, err := s.threadStates(ctx, tx, threadID)
+		t, err := s.threadState(ctx, tx, threadID)
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(states, func(t threadState) bool { return t.ThreadID == threadID })
-		if i < 0 {
+		if t == nil {
 			return fmt.Errorf("set the TTL of thread %q: %w", threadID, saver.ErrNotFound)
 		}
 		_, err = tx.Exec(ctx, qualify(s.schema, `
 INSERT INTO @.stele_threads (thread_id, updated_at, ttl) VALUES ($1, $2, $3)
-ON CONFLICT (thread_id) DO UPDATE SET ttl = EXCLUDED.ttl`), threadID, states[i].UpdatedAt, toMicroseconds(ttl))
+ON CONFLICT (thread_id) DO UPDATE SET ttl = EXCLUDED.ttl`), threadID, t.UpdatedAt, toMicroseconds(ttl))
 		return err
 	})
 }
@@ -206,7 +205,7 @@ func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	var expired []string
 	err := s.snapshot(ctx, func(tx pgx.Tx) error {
 		expired = nil
-		states, err := s.threadStates(ctx, tx, "")
+		states, err := s.threadStates(ctx, tx, s.sql.threadIDs, "")
 		for _, t := range states {
 			if s.expired(&t) {
 				expired = append(expired, t.ThreadID)
@@ -221,9 +220,8 @@ func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 		gone := false
 		err := s.inTx(ctx, []string{id}, func(tx pgx.Tx) error {
 			gone = false
-			states, err := s.threadStates(ctx, tx, id)
-			i := slices.IndexFunc(states, func(t threadState) bool { return t.ThreadID == id })
-			if err != nil || i < 0 || !s.expired(&states[i]) {
+			t, err := s.threadState(ctx, tx, id)
+			if err != nil || t == nil || !s.expired(t) {
 				return err
 			}
 			b := &pgx.Batch{}

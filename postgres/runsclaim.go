@@ -168,7 +168,7 @@ func (q *Queue) Renew(ctx context.Context, claims []runs.Claim) (held []runs.Run
 
 // held performs a write that a claim allows. A statement of it refuses one that is void.
 func (q *Queue) held(ctx context.Context, c runs.Claim, queue func(b *pgx.Batch, c call), trace func(b *pgx.Batch, c call, applied *bool)) error {
-	fenced := fmt.Errorf("run %q, epoch %d: %w", c.ID, c.Epoch, runs.ErrFenced)
+	fenced := fencedClaim(c)
 	if checkText("run", c.ID) != nil {
 		return fenced
 	}
@@ -225,11 +225,19 @@ func (q *Queue) Finish(ctx context.Context, c runs.Claim, o runs.Outcome) error 
 	return err
 }
 
-// Append implements runs.Queue: one round trip. The row of the run counts its events, and is
+func fencedClaim(c runs.Claim) error {
+	return fmt.Errorf("run %q, epoch %d: %w", c.ID, c.Epoch, runs.ErrFenced)
+}
+
+// Append implements runs.Queue: one round trip. No events are a question, whether the claim holds,
+// which writes nothing: no disk is waited for. The row of the run counts its events, and is
 // locked by each transaction that stores some, so that their order is that of the commits.
 func (q *Queue) Append(ctx context.Context, c runs.Claim, events []runs.Event) (last int64, err error) {
 	if err := runs.CheckEvents(events); err != nil {
 		return 0, err
+	}
+	if len(events) == 0 {
+		return q.lastOf(ctx, c)
 	}
 	kinds, dataKinds := make([]string, len(events)), make([]string, len(events))
 	spaces, data := make([]*string, len(events)), make([][]byte, len(events))
@@ -264,6 +272,26 @@ func (q *Queue) Append(ctx context.Context, c runs.Claim, events []runs.Event) (
 	}
 	q.tell(c.ID)
 	return last, nil
+}
+
+// lastOf is the number of a run's last event, if the claim holds.
+func (q *Queue) lastOf(ctx context.Context, c runs.Claim) (last int64, err error) {
+	holds := false
+	if checkText("run", c.ID) == nil {
+		err = q.s.read(ctx, func(b *pgx.Batch) {
+			b.Queue(q.sql.holds, c.ID, c.Epoch).QueryRow(func(row pgx.Row) error {
+				err := row.Scan(&last)
+				if holds = err == nil; errors.Is(err, pgx.ErrNoRows) {
+					return nil
+				}
+				return err
+			})
+		})
+	}
+	if err == nil && !holds {
+		err = fencedClaim(c)
+	}
+	return last, err
 }
 
 // Events implements runs.Queue.

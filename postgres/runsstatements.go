@@ -8,6 +8,7 @@ type runStatements struct {
 	busy, submit, submitted                    string
 	cancel, cancelOthers, retry                string
 	claim, giveUp, renew, mark, finish, append string
+	holds                                      string
 	events, sweep, remove, notify              string
 	putSchedule, schedules, advance            string
 	deleteSchedule                             string
@@ -189,6 +190,9 @@ WITH ` + clockOf("$7") + `, r AS (
 	FROM r, t, unnest($3::text[], $4::text[], $5::text[], $6::bytea[]) WITH ORDINALITY e(kind, namespace, data_kind, data, n)
 )
 SELECT ` + numbered(fenced, "$9") + `, r.events FROM (SELECT 1) one LEFT JOIN r ON true`)
+
+	// $1 id, $2 epoch.
+	st.holds = q(`SELECT events FROM @.stele_runs WHERE id = $1 AND epoch = $2 AND status = 'running'`)
 
 	st.events = q(`
 SELECT seq, attempt, kind, namespace, data_kind, data, at FROM @.stele_run_events

@@ -4,16 +4,17 @@ package postgres
 // write follow the lock of the thread in their transaction, so that each sees what all
 // earlier calls of stele left.
 type statements struct {
-	void, touch                                       string
-	put, putWrites, putTrace                          string
-	named, newest                                     tupleStatements
-	attempt                                           string
-	voidGuard, deleteRemember                         string
-	deleteTables                                      []string
-	lease, renew, release, fence                      string
-	chain, chainWrites                                string
-	threadIDs, threadHeads, threadWrites, threadCalls string
-	schema                                            string
+	void, touch                            string
+	put, putWrites, putTrace               string
+	named, newest                          tupleStatements
+	attempt                                string
+	voidGuard, deleteRemember              string
+	deleteTables                           []string
+	lease, renew, release, fence           string
+	chain, chainWrites                     string
+	threadIDs, threadID                    string
+	threadHeads, threadWrites, threadCalls string
+	schema                                 string
 }
 
 func newStatements(schema string) *statements {

@@ -25,6 +25,8 @@ UNION ALL
 	FROM ids WHERE ids.id IS NOT NULL
 )
 SELECT id FROM ids WHERE id IS NOT NULL AND starts_with(id, $1)`)
+	st.threadID = q(`
+SELECT $1::text WHERE EXISTS (SELECT FROM @.checkpoints WHERE thread_id = $1) OR EXISTS (SELECT FROM @.checkpoint_writes WHERE thread_id = $1)`)
 
 	// $1 threads. The newest time of a checkpoint is read only where the head is not
 	// stele's.
@@ -86,7 +88,17 @@ func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.T
 	var infos []saver.ThreadInfo
 	err := s.snapshot(ctx, func(tx pgx.Tx) error {
 		infos = nil
-		states, err := s.threadStates(ctx, tx, q.Prefix)
+		// Of the ids that begin with a prefix the prefix itself is the first: one that is there
+		// needs no walk over all threads.
+		if q.Limit == 1 && q.UpdatedSince.IsZero() && q.Status == "" && len(q.Metadata) == 0 {
+			if t, err := s.threadState(ctx, tx, q.Prefix); err != nil {
+				return err
+			} else if t != nil {
+				infos = append(infos, t.ThreadInfo)
+				return nil
+			}
+		}
+		states, err := s.threadStates(ctx, tx, s.sql.threadIDs, q.Prefix)
 		if err != nil {
 			return err
 		}
@@ -107,9 +119,35 @@ func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.T
 	return infos, err
 }
 
-// threadStates are the threads whose ids begin with prefix, in order.
-func (s *Saver) threadStates(ctx context.Context, tx pgx.Tx, prefix string) ([]threadState, error) {
-	rows, err := tx.Query(ctx, s.sql.threadIDs, prefix)
+// Thread describes one thread as Threads does; found is false if it is not there. It never looks at
+// other threads: Threads walks over all of them, unless it is asked for one by its whole name, and
+// that is there.
+func (s *Saver) Thread(ctx context.Context, threadID string) (info saver.ThreadInfo, found bool, err error) {
+	if err := checkThread(threadID); err != nil {
+		return info, false, err
+	}
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		t, err := s.threadState(ctx, tx, threadID)
+		if found = t != nil; found {
+			info = t.ThreadInfo
+		}
+		return err
+	})
+	return info, found, err
+}
+
+// threadState is one thread; nil if it is not there.
+func (s *Saver) threadState(ctx context.Context, tx pgx.Tx, threadID string) (*threadState, error) {
+	states, err := s.threadStates(ctx, tx, s.sql.threadID, threadID)
+	if err != nil || len(states) == 0 {
+		return nil, err
+	}
+	return &states[0], nil
+}
+
+// threadStates are the threads that a statement, threadIDs or threadID, selects by text, in order.
+func (s *Saver) threadStates(ctx context.Context, tx pgx.Tx, statement, text string) ([]threadState, error) {
+	rows, err := tx.Query(ctx, statement, text)
 	if err != nil {
 		return nil, err
 	}

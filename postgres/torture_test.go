@@ -188,11 +188,13 @@ func TestFleet(t *testing.T) {
 	fmt.Printf("fleet: %d runs of %d threads, disturbed by %v\n", 2*x.Threads*x.Runs, x.Threads, counts)
 }
 
-// TestFailover loses the primary under a fleet: it is killed, or it stops and comes back when
-// the standby has been promoted. What was acknowledged was on the standby. A worker that still
-// talks to the old primary gets no commit through, since that waits for a standby it has lost.
+// TestFailover loses the primary under a fleet: it is killed; it stops and comes back when the
+// standby has been promoted; or it is cut off from the standby and never stops, so that for a
+// while there are two that take writes. What was acknowledged was on the standby. A worker that
+// still talks to the old primary gets no commit through, since that waits for a standby it has
+// lost.
 func TestFailover(t *testing.T) {
-	for _, how := range []string{"killed", "stopped"} {
+	for _, how := range []string{"killed", "stopped", "cut off"} {
 		t.Run(how, func(t *testing.T) {
 			primary, err := newServer()
 			if err != nil {
@@ -220,20 +222,25 @@ func TestFailover(t *testing.T) {
 			driving, stop := context.WithCancel(t.Context())
 			go func() { driven <- x.Drive(driving) }()
 			time.Sleep(time.Duration(500+r.IntN(1500)) * time.Millisecond)
-			if how == "killed" {
+			switch how {
+			case "killed":
 				if err := primary.Stop("immediate"); err != nil {
 					t.Fatal(err)
 				}
-			} else if err := primary.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
+			case "stopped":
+				if err := primary.Signal(syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err := standby.Promote(); err != nil {
+			if err := standby.Promote(); err != nil { // which ends the replication
 				t.Fatal(err)
 			}
 			if how == "stopped" {
 				if err := primary.Signal(syscall.SIGCONT); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if how != "killed" {
 				time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond) // some still talk to it
 				if err := primary.Stop("immediate"); err != nil {
 					t.Fatal(err)

@@ -176,6 +176,13 @@ func (w *Worker) thread(ctx context.Context, threadID string) (*saver.Tuple, sav
 
 // info is how far a thread is, as far as the saver knows.
 func (w *Worker) info(ctx context.Context, threadID string) (saver.ThreadInfo, error) {
+	// Where a database cannot list by prefix without a walk over all threads, it looks at one.
+	if s, ok := w.Saver.(interface {
+		Thread(ctx context.Context, threadID string) (info saver.ThreadInfo, found bool, err error)
+	}); ok {
+		info, _, err := s.Thread(ctx, threadID)
+		return info, err
+	}
 	m, ok := w.Saver.(saver.ThreadManager)
 	if !ok {
 		return saver.ThreadInfo{}, nil

@@ -3,10 +3,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"time"
@@ -26,7 +30,8 @@ type worker struct {
 	stop  func()
 }
 
-// startWorker starts a worker of a graph of three nodes. begun is told of each first node.
+// startWorker starts a worker of a graph of three nodes. begun is told of each first node; a lease
+// of 0 is the default.
 func startWorker(ctx context.Context, url string, lease time.Duration, begun func(thread string)) (*worker, error) {
 	s, err := postgres.Open(ctx, url+" default_query_exec_mode=cache_statement", postgres.Options{LeaseTime: lease})
 	if err != nil {
@@ -119,6 +124,20 @@ func fleet() error {
 		}
 	}
 
+	for _, load := range []struct {
+		name    string
+		clients int
+	}{{"idle", 1}, {"eight clients", 8}} {
+		if err := firstNodes(ctx, url, q, load.name, load.clients, submit); err != nil {
+			return err
+		}
+	}
+	return afterDeath(ctx, url, submit)
+}
+
+// firstNodes prints how long it takes from Submit to the first node, while clients each submit a
+// run when their last one has ended.
+func firstNodes(ctx context.Context, url string, q runs.Queue, name string, clients int, submit func(thread string) (runs.Run, error)) error {
 	var mu sync.Mutex
 	begun := map[string]time.Time{}
 	w, err := startWorker(ctx, url, time.Second, func(thread string) {
@@ -131,21 +150,87 @@ func fleet() error {
 	}
 	defer w.stop()
 	var took []time.Duration
-	for i := range 300 {
-		thread := fmt.Sprint("idle-", i)
-		at := time.Now()
-		r, err := submit(thread)
-		if err == nil {
-			_, err = runs.Wait(ctx, q, r.ID)
-		}
+	var all sync.WaitGroup
+	errs := make([]error, clients)
+	for k := range clients {
+		all.Go(func() {
+			for i := range 300 / clients {
+				if clients == 1 {
+					time.Sleep(20 * time.Millisecond) // what ended the last run is over
+				}
+				thread := fmt.Sprint(name, "-", k, "-", i)
+				at := time.Now()
+				r, err := submit(thread)
+				if err == nil {
+					_, err = runs.Wait(ctx, q, r.ID)
+				}
+				if err != nil {
+					errs[k] = err
+					return
+				}
+				mu.Lock()
+				took = append(took, begun[thread].Sub(at))
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	slices.Sort(took)
+	fmt.Printf("\nfrom Submit to the first node, %s: p50 %v, p99 %v\n", name, took[len(took)/2].Round(10*time.Microsecond), took[len(took)*99/100].Round(10*time.Microsecond))
+	return nil
+}
+
+// hang is a worker that never leaves its first node.
+func hang(url string) error {
+	_, err := startWorker(context.Background(), url, 0, func(string) {
+		fmt.Println("begun")
+		select {}
+	})
+	if err != nil {
+		return err
+	}
+	select {}
+}
+
+// afterDeath prints how long it takes from the death of a worker until another goes on with its
+// run, with leases of the default length.
+func afterDeath(ctx context.Context, url string, submit func(thread string) (runs.Run, error)) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	begun := make(chan time.Time, 1)
+	for i := range 3 {
+		victim := exec.Command(self, "-victim", url)
+		victim.Stderr = os.Stderr
+		out, err := victim.StdoutPipe()
 		if err != nil {
 			return err
 		}
-		mu.Lock()
-		took = append(took, begun[thread].Sub(at))
-		mu.Unlock()
+		if err := victim.Start(); err != nil {
+			return err
+		}
+		if _, err := submit(fmt.Sprint("orphan-", i)); err != nil {
+			return err
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			return fmt.Errorf("the worker that is to be killed: %w", err)
+		}
+		w, err := startWorker(ctx, url, 0, func(string) { begun <- time.Now() })
+		if err != nil {
+			return err
+		}
+		time.Sleep(time.Duration(i) * 3 * time.Second) // at another time after a renewal
+		at := time.Now()
+		if err := victim.Process.Kill(); err != nil {
+			return err
+		}
+		_ = victim.Wait()
+		fmt.Printf("from the death of a worker until its run goes on: %.1f s\n", (<-begun).Sub(at).Seconds())
+		w.stop()
 	}
-	slices.Sort(took)
-	fmt.Printf("\nfrom Submit to the first node, idle: p50 %v, p99 %v\n", took[len(took)/2].Round(10*time.Microsecond), took[len(took)*99/100].Round(10*time.Microsecond))
 	return nil
 }

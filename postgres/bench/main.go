@@ -6,7 +6,8 @@
 //	go run ./bench -python P   # in the directory of module postgres; P has langgraph,
 //	                           # langgraph-checkpoint-postgres and psycopg[binary,pool]
 //
-//	go run ./bench -fleet      # runs of 1, 2, 4, 8 workers; from Submit to the first node
+//	go run ./bench -fleet      # runs of 1, 2, 4, 8 workers; from Submit to the first node; from
+//	                           # the death of a worker until its run goes on
 //
 // It starts a cluster of its own, whose commits reach the disk. Of each figure the median
 // over the rounds is shown.
@@ -37,6 +38,7 @@ func main() {
 	seconds := flag.Float64("seconds", 3, "length of one measurement")
 	onlyFleet := flag.Bool("fleet", false, "measure workers and their runs instead, without LangGraph")
 	child := flag.Bool("child", false, "be stele's side: answer requests on standard input")
+	victim := flag.String("victim", "", "be a worker on the database of this connection string that hangs in its first node")
 	flag.Parse()
 	run := func() error { return compare(*python, *program, *rounds, *seconds) }
 	if *onlyFleet {
@@ -44,6 +46,9 @@ func main() {
 	}
 	if *child {
 		run = func() error { return serve(os.Stdin, os.Stdout) }
+	}
+	if *victim != "" {
+		run = func() error { return hang(*victim) }
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -128,6 +133,11 @@ func compare(python, program string, rounds int, seconds float64) error {
 	fmt.Println("threads  side        supersteps/s  client µs  server µs  per client CPU second")
 	for _, threads := range []int{1, 8, 64} {
 		found := map[*side][]figures{}
+		for _, s := range sides { // connections are opened and statements planned before
+			if _, err := s.ask(request{Threads: threads, Seconds: min(seconds, 1), Nodes: 20}); err != nil {
+				return err
+			}
+		}
 		for range rounds {
 			for _, s := range sides {
 				before := serverCPU(server)
@@ -146,29 +156,41 @@ func compare(python, program string, rounds int, seconds float64) error {
 	}
 	fmt.Println("\nchat of 200 steps, 400 bytes each: bytes in tables and indexes")
 	for _, s := range sides {
-		conn, err := pgx.Connect(ctx, s.url)
-		if err != nil {
+		if err := chatSize(ctx, s); err != nil {
 			return err
 		}
-		before, err := size(ctx, conn)
-		if err != nil {
-			return err
-		}
-		if _, err := s.ask(request{Chat: 200}); err != nil {
-			return err
-		}
-		after, err := size(ctx, conn)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%-10s %d (%d a step)\n", s.name, after-before, (after-before)/200)
-		conn.Close(ctx)
 	}
 	for _, s := range sides {
 		if err := s.stop(); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// chatSize prints what a chat takes, and what of it is left behind a prune.
+func chatSize(ctx context.Context, s *side) error {
+	conn, err := pgx.Connect(ctx, s.url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	before, err := size(ctx, conn)
+	if err != nil {
+		return err
+	}
+	var took []int64
+	for _, r := range []request{{Chat: 200}, {Prune: true}} {
+		if _, err := s.ask(r); err != nil {
+			return err
+		}
+		after, err := size(ctx, conn)
+		if err != nil {
+			return err
+		}
+		took = append(took, after-before)
+	}
+	fmt.Printf("%-10s %d (%d a step), %d when pruned\n", s.name, took[0], took[0]/200, took[1])
 	return nil
 }
 

@@ -22,13 +22,16 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// request asks a side for one measurement, or, with Chat, for one chat of so many steps.
+// request asks a side for one measurement, or, with Chat, for one chat of so many steps, or,
+// with Prune, to keep the newest checkpoint of the chat alone. A side opens its connections with
+// the first request, and keeps them.
 type request struct {
 	URL     string  `json:"url"`
 	Threads int     `json:"threads,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
 	Nodes   int     `json:"nodes,omitempty"`
 	Chat    int     `json:"chat,omitempty"`
+	Prune   bool    `json:"prune,omitempty"`
 }
 
 // answer is what a side did.
@@ -41,12 +44,21 @@ type answer struct {
 // serve is stele's side: it answers requests, one a line, until in ends.
 func serve(in io.Reader, out io.Writer) error {
 	lines, answers := bufio.NewScanner(in), json.NewEncoder(out)
+	ctx := context.Background()
+	var s *postgres.Saver
 	for lines.Scan() {
 		var r request
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			return err
 		}
-		a, err := r.measure(context.Background())
+		if s == nil {
+			var err error
+			if s, err = openSaver(ctx, r.URL); err != nil {
+				return err
+			}
+			defer s.Close()
+		}
+		a, err := r.measure(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -57,18 +69,21 @@ func serve(in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-func (r request) measure(ctx context.Context) (a answer, err error) {
-	url := r.URL + " pool_max_conns=16 default_query_exec_mode=cache_statement"
+func openSaver(ctx context.Context, url string) (*postgres.Saver, error) {
+	url += " pool_max_conns=16 default_query_exec_mode=cache_statement"
 	if err := postgres.Setup(ctx, url, postgres.Options{}); err != nil {
-		return a, err
+		return nil, err
 	}
-	s, err := postgres.Open(ctx, url, postgres.Options{})
-	if err != nil {
-		return a, err
-	}
-	defer s.Close()
+	return postgres.Open(ctx, url, postgres.Options{})
+}
+
+func (r request) measure(ctx context.Context, s *postgres.Saver) (a answer, err error) {
 	if r.Chat > 0 {
 		return answer{Supersteps: int64(r.Chat)}, chat(ctx, s, r.Chat)
+	}
+	if r.Prune {
+		_, err := s.Prune(ctx, []string{"chat"}, saver.KeepLatest)
+		return answer{}, err
 	}
 	g, err := line(s, r.Nodes)
 	if err != nil {
