@@ -71,12 +71,18 @@ func (r records[T]) of(item *store.Item) (v T, err error) {
 
 // put stores a record for ever.
 func (r records[T]) put(ctx context.Context, key string, v T) error {
-	text, err := json.Marshal(v)
+	op, err := r.op(key, v)
 	if err != nil {
 		return err
 	}
-	_, err = r.items.Batch(ctx, store.PutOp{Namespace: r.ns, Key: key, Value: map[string]any{jsonField: string(text)}, TTL: -1, NoIndex: true})
+	_, err = r.items.Batch(ctx, op)
 	return err
+}
+
+// op is what put does, for a batch.
+func (r records[T]) op(key string, v T) (store.Op, error) {
+	text, err := json.Marshal(v)
+	return store.PutOp{Namespace: r.ns, Key: key, Value: map[string]any{jsonField: string(text)}, TTL: -1, NoIndex: true}, err
 }
 
 func (r records[T]) delete(ctx context.Context, key string) error {

@@ -117,6 +117,7 @@ func batchRuns(c *call) error {
 }
 
 func streamRun(c *call) error {
+	c.untold = true
 	r, err := c.runOn(c.path("thread_id"), c.body)
 	if err != nil {
 		return err
@@ -125,6 +126,7 @@ func streamRun(c *call) error {
 }
 
 func streamStatelessRun(c *call) error {
+	c.untold = true
 	r, err := c.statelessRun(c.body)
 	if err != nil {
 		return err
@@ -133,6 +135,7 @@ func streamStatelessRun(c *call) error {
 }
 
 func waitRun(c *call) error {
+	c.untold = true
 	r, err := c.runOn(c.path("thread_id"), c.body)
 	if err != nil {
 		return err
@@ -141,6 +144,7 @@ func waitRun(c *call) error {
 }
 
 func waitStatelessRun(c *call) error {
+	c.untold = true
 	r, err := c.statelessRun(c.body)
 	if err != nil {
 		return err
