@@ -122,15 +122,20 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 	if s, ok := asNumber(in["after_seconds"]); ok && s > 0 {
 		req.After = time.Now().Add(time.Duration(min(s, 1e9) * float64(time.Second)))
 	}
-	config["configurable"], config["metadata"] = configurable, metadata
-	req.Labels = map[string]any{labelAssistant: a.ID, labelKwargs: map[string]any{
-		"command": in["command"], "config": config, "context": context, "stream_mode": names,
-		"interrupt_before": in["interrupt_before"], "interrupt_after": in["interrupt_after"], "webhook": in["webhook"],
-		"feedback_keys": in["feedback_keys"], "temporary": temporary, "subgraphs": req.Subgraphs, "resumable": in.flag("stream_resumable"),
-		"checkpoint_during": durability != "exit", "durability": durability,
-	}}
+	delete(config, "configurable") // the run has both
+	delete(config, "metadata")
+	kwargs := map[string]any{"config": config, "context": context, "stream_mode": names, "temporary": temporary, "resumable": in.flag("stream_resumable")}
+	for _, name := range kwargsGiven {
+		if v := in[name]; v != nil {
+			kwargs[name] = v
+		}
+	}
+	req.Labels = map[string]any{labelAssistant: a.ID, labelKwargs: kwargs}
 	return req, nil
 }
+
+// kwargsGiven are the kwargs of a run that are as the client gave them, or null.
+var kwargsGiven = []string{"command", "interrupt_before", "interrupt_after", "webhook", "feedback_keys"}
 
 func orEmpty(list []string) []string {
 	if list == nil {
@@ -214,7 +219,6 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 		config, _ := r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
 		given, _ := in.object("config")["configurable"].(map[string]any)
 		t.Config = merged(config, map[string]any{"configurable": merged(given, nil)})
-		delete(t.Config, "metadata")
 		op, err := c.threads.op(t.ID, t)
 		return append(ops, op), err
 	}

@@ -156,6 +156,7 @@ func New(cfg Config) (*Server, error) {
 		assistants: newRecords[assistant](cfg.Store, "assistants"), threads: newRecords[thread](cfg.Store, "threads"),
 		crons: newRecords[cron](cfg.Store, "crons"), after: newRecords[after](cfg.Store, "after"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16)}
+	s.assistants.kept = &decoded[assistant]{} // each run names one
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
 	s.protocol.forgotten = newRecords[forgottenRuns](cfg.Store, "protocol")
 	if q, ok := cfg.Queue.(together); ok && store.Store(q.Items()) == cfg.Store {
