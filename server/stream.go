@@ -33,7 +33,7 @@ func (c *call) peek(id string) (runs.Run, error) {
 
 // headWait is how long the head of an answer waits for the rest, so that a quick run is durable by
 // one sync, and answered with one write.
-const headWait = 5 * time.Millisecond
+const headWait = 200 * time.Millisecond
 
 // follow calls each, unless it is nil, with the events of a run behind after, those that are stored
 // and those to come, until the run has ended or each fails. Where that takes longer, it sends the
@@ -42,12 +42,12 @@ const headWait = 5 * time.Millisecond
 func (c *call) follow(id string, after int64, each func([]runs.Event) error, out *output, beat []byte) (runs.Run, error) {
 	changed, stop := c.cfg.Queue.Watch(id)
 	defer stop()
-	first := time.NewTimer(headWait)
-	defer first.Stop()
-	heart := time.NewTicker(c.cfg.Heartbeat)
-	defer heart.Stop()
-	poll := time.NewTicker(watchPoll)
-	defer poll.Stop()
+	next := time.Now().Add(c.cfg.Heartbeat) // when to send something
+	if out != nil && !out.begun {
+		next = time.Now().Add(min(headWait, c.cfg.Heartbeat))
+	}
+	t := time.NewTimer(watchPoll)
+	defer t.Stop()
 	for {
 		r, err := c.peek(id) // before its events: what has ended has no more of them
 		if err != nil {
@@ -71,35 +71,31 @@ func (c *call) follow(id string, after int64, each func([]runs.Event) error, out
 			return r, nil
 		}
 		if n > 0 {
-			heart.Reset(c.cfg.Heartbeat)
+			next = time.Now().Add(c.cfg.Heartbeat)
 			continue
 		}
-		var send []byte
+		t.Reset(min(time.Until(next), watchPoll))
 		select {
 		case <-changed:
-			continue
-		case <-poll.C:
-			continue
-		case <-first.C:
-			if out == nil || out.begun {
-				continue
-			}
-		case <-heart.C:
-			if out == nil {
-				continue
-			}
-			send = beat
+		case <-t.C:
 		case <-c.ctx.Done():
 			return r, context.Cause(c.ctx)
 		case <-c.done:
 			return r, errClosing
 		}
-		if !out.begun {
-			if _, err := c.cfg.Queue.Get(c.ctx, id); err != nil {
-				return r, err
-			}
+		if time.Now().Before(next) {
+			continue
 		}
-		if err := out.write(send); err != nil {
+		next = time.Now().Add(c.cfg.Heartbeat)
+		if out == nil {
+			continue
+		}
+		if out.begun {
+			err = out.write(beat)
+		} else if _, err = c.cfg.Queue.Get(c.ctx, id); err == nil {
+			err = out.write(nil)
+		}
+		if err != nil {
 			return r, err
 		}
 	}
