@@ -167,7 +167,7 @@ func TestLostAnswersOfQueues(t *testing.T) {
 			t.Fatalf("cancelled %+v", got)
 		}
 		lose("finish")
-		check(q.Finish(ctx, *c, runs.Outcome{Status: runs.Interrupted}))
+		check(q.Finish(ctx, *c, runs.Outcome{Status: runs.Interrupted, Events: []runs.Event{{Kind: "c"}}}))
 		lose("retry")
 		got, err = q.Retry(ctx, run.ID)
 		check(err)
@@ -182,7 +182,7 @@ func TestLostAnswersOfQueues(t *testing.T) {
 		for _, ev := range events {
 			kinds = append(kinds, ev.Kind)
 		}
-		if want := []runs.Kind{"a", "b", runs.KindEnd, runs.KindEnd}; !slices.Equal(kinds, want) {
+		if want := []runs.Kind{"a", "b", "c", runs.KindEnd, runs.KindEnd}; !slices.Equal(kinds, want) {
 			t.Fatalf("events %v, want %v", kinds, want)
 		}
 	}

@@ -213,7 +213,14 @@ func (q *Queue) Finish(ctx context.Context, c runs.Claim, o runs.Outcome) error 
 	if err != nil {
 		return err
 	}
+	add, err := q.adding(c, o.Events)
+	if err != nil {
+		return err
+	}
 	err = q.held(ctx, c, func(b *pgx.Batch, name call) {
+		if len(o.Events) > 0 {
+			add(b, name)
+		}
 		b.Queue(q.sql.finish, c.ID, c.Epoch, string(o.Status), o.Waiting, runs.Text(o.Error), stamp(o.After), o.Uncounted,
 			end.Kind, end.Data, interrupted.Kind, interrupted.Data, q.clock(), [16]byte(name), q.channel)
 	}, func(b *pgx.Batch, name call, applied *bool) {
@@ -239,21 +246,12 @@ func (q *Queue) Append(ctx context.Context, c runs.Claim, events []runs.Event) (
 	if len(events) == 0 {
 		return q.lastOf(ctx, c)
 	}
-	kinds, dataKinds := make([]string, len(events)), make([]string, len(events))
-	spaces, data := make([]*string, len(events)), make([][]byte, len(events))
-	for i, ev := range events {
-		kinds[i], dataKinds[i], data[i] = string(ev.Kind), ev.Data.Kind, notNull(ev.Data.Data)
-		if len(ev.Namespace) > 0 {
-			text, err := json.Marshal(ev.Namespace)
-			if err != nil {
-				return 0, err
-			}
-			space := string(text)
-			spaces[i] = &space
-		}
+	add, err := q.adding(c, events)
+	if err != nil {
+		return 0, err
 	}
 	err = q.held(ctx, c, func(b *pgx.Batch, name call) {
-		b.Queue(q.sql.append, c.ID, c.Epoch, kinds, spaces, dataKinds, data, q.clock(), [16]byte(name), q.channel).QueryRow(func(row pgx.Row) error {
+		add(b, name).QueryRow(func(row pgx.Row) error {
 			var notified any
 			return row.Scan(&notified, &last)
 		})
@@ -292,6 +290,26 @@ func (q *Queue) lastOf(ctx context.Context, c runs.Claim) (last int64, err error
 		err = fencedClaim(c)
 	}
 	return last, err
+}
+
+// adding makes the statement that stores events of a run.
+func (q *Queue) adding(c runs.Claim, events []runs.Event) (func(b *pgx.Batch, name call) *pgx.QueuedQuery, error) {
+	kinds, dataKinds := make([]string, len(events)), make([]string, len(events))
+	spaces, data := make([]*string, len(events)), make([][]byte, len(events))
+	for i, ev := range events {
+		kinds[i], dataKinds[i], data[i] = string(ev.Kind), ev.Data.Kind, notNull(ev.Data.Data)
+		if len(ev.Namespace) > 0 {
+			text, err := json.Marshal(ev.Namespace)
+			if err != nil {
+				return nil, err
+			}
+			space := string(text)
+			spaces[i] = &space
+		}
+	}
+	return func(b *pgx.Batch, name call) *pgx.QueuedQuery {
+		return b.Queue(q.sql.append, c.ID, c.Epoch, kinds, spaces, dataKinds, data, q.clock(), [16]byte(name), q.channel)
+	}, nil
 }
 
 // Events implements runs.Queue.

@@ -44,13 +44,13 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		j.cancel(unbegun)
 		return false, fmt.Errorf("begin the attempt: %w", unbegun)
 	}
-	events := newRecorder(ctx, w.Queue, c, j.cancel)
-	events.add(Event{Kind: KindAttempt, Data: text(w.Queue.Serializer(), c.Worker)})
+	events := newRecorder(ctx, w.Queue, c, j.cancel, Event{Kind: KindAttempt, Data: text(w.Queue.Serializer(), c.Worker)})
 	defer func() {
 		if err != nil {
 			events.add(Event{Kind: KindError, Data: failureData(w.Queue.Serializer(), err)})
 		}
-		if closed := events.close(); closed != nil { // it may be why the graph was ended
+		var closed error
+		if j.last, closed = events.close(); closed != nil { // it may be why the graph was ended
 			err = closed
 		}
 	}()
@@ -225,8 +225,9 @@ func pendingMark(head *saver.Tuple) (string, error) {
 	return id + "/" + hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }
 
-// recorder stores events in order: the first at once, and those that come within a millisecond
-// after it, or while it is being stored, together.
+// recorder stores events in order: the first that the graph emits at once, and those that come
+// within a millisecond after it, or while it is being stored, together. The last are not stored,
+// but left to who ends the attempt.
 type recorder struct {
 	mu      sync.Mutex
 	room    *sync.Cond // there is room for an event, or none is taken any more
@@ -246,16 +247,20 @@ const (
 	recorderRetry = 200 * time.Millisecond
 )
 
-func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCauseFunc) *recorder {
-	r := &recorder{come: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{})}
+// newRecorder begins with an event that waits for the first of the graph, for recorderPause.
+func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCauseFunc, begin Event) *recorder {
+	r := &recorder{batch: []Event{begin}, come: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{})}
 	r.room = sync.NewCond(&r.mu)
 	go func() {
 		defer close(r.ended)
-		for open := true; open; {
+		alone := time.NewTimer(recorderPause)
+		defer alone.Stop()
+		for {
 			select {
 			case <-r.come:
+			case <-alone.C:
 			case <-r.closing:
-				open = false
+				return
 			}
 			batch := r.take()
 			if len(batch) == 0 {
@@ -266,9 +271,7 @@ func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCau
 				cancel(err)
 				return
 			}
-			if open {
-				_ = pause(context.Background(), r.closing, recorderPause)
-			}
+			_ = pause(context.Background(), r.closing, recorderPause)
 		}
 	}()
 	return r
@@ -320,11 +323,12 @@ func (r *recorder) add(ev Event) {
 	}
 }
 
-func (r *recorder) close() error {
+// close returns the events that are not stored.
+func (r *recorder) close() ([]Event, error) {
 	close(r.closing)
 	<-r.ended
 	if r.failed != nil {
-		return &pregel.PersistError{Op: "store events", Err: r.failed}
+		return nil, &pregel.PersistError{Op: "store events", Err: r.failed}
 	}
-	return nil
+	return r.batch, nil
 }

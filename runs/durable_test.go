@@ -2,6 +2,7 @@ package runs_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stele-go/stele/internal/diskhook"
@@ -104,6 +105,8 @@ func TestDurable(t *testing.T) {
 
 	r = must(q.Submit(saver.DeferSync(ctx), runs.Request{Spec: spec}))
 	g.durable("Submit that defers", false)
+	must(q.Get(saver.DeferSync(ctx), r.ID))
+	g.durable("Get that defers", false)
 	if got := must(q.Get(ctx, r.ID)); got.ID != r.ID {
 		t.Errorf("%+v", got)
 	}
@@ -116,6 +119,58 @@ func TestDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.durable("Sync", true)
+}
+
+// TestSubmitWith: a run and what is stored beside it are in one write, and in none if the run is
+// refused or there already.
+func TestSubmitWith(t *testing.T) {
+	g := newGround(t)
+	ctx, q := t.Context(), g.queue
+	ns := store.Namespace{"a"}
+	beside := func(key string) func(runs.Run) ([]store.Op, error) {
+		return func(r runs.Run) ([]store.Op, error) {
+			return []store.Op{store.PutOp{Namespace: ns, Key: key, Value: map[string]any{"run": r.ID}}}, nil
+		}
+	}
+	has := func(key, run string) {
+		t.Helper()
+		item, err := q.Items().Get(ctx, ns, key)
+		if run == "" && errors.Is(err, store.ErrNotFound) {
+			return
+		}
+		if err != nil || item.Value["run"] != run {
+			t.Errorf("item %s is %+v, %v, want run %q", key, item, err, run)
+		}
+	}
+	spec := runs.Spec{ThreadID: "t", Graph: "g", Multitask: runs.Reject}
+	before := g.saver.Stats().LastLSN
+	r := must(q.SubmitWith(ctx, runs.Request{Spec: spec, Key: "k"}, beside("first")))
+	if n := g.saver.Stats().LastLSN - before; n != 1 {
+		t.Errorf("%d writes", n)
+	}
+	g.durable("SubmitWith", true)
+	has("first", r.ID)
+	if again := must(q.SubmitWith(ctx, runs.Request{Spec: spec, Key: "k"}, beside("again"))); again.ID != r.ID {
+		t.Errorf("%s, want %s", again.ID, r.ID)
+	}
+	has("again", "")
+	if _, err := q.SubmitWith(ctx, runs.Request{Spec: spec}, beside("busy")); !errors.Is(err, runs.ErrBusy) {
+		t.Errorf("a busy thread: %v", err)
+	}
+	has("busy", "")
+	boom := errors.New("boom")
+	spec.ThreadID = "other"
+	if _, err := q.SubmitWith(ctx, runs.Request{Spec: spec}, func(runs.Run) ([]store.Op, error) { return nil, boom }); !errors.Is(err, boom) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := q.SubmitWith(ctx, runs.Request{Spec: spec}, func(runs.Run) ([]store.Op, error) {
+		return []store.Op{store.PutOp{Namespace: ns, Key: "k", Value: map[string]any{"f": func() {}}}}, nil
+	}); err == nil {
+		t.Error("an item that cannot be stored is")
+	}
+	for r := range q.List(ctx, runs.Query{ThreadID: "other"}) {
+		t.Errorf("there is run %s", r.ID)
+	}
 }
 
 // TestEndIsDurable: when a run has ended, its checkpoints are durable, though none of them was

@@ -39,8 +39,8 @@ type LocalOptions struct {
 // Retry, Mark and Finish return when what they did is synced, and so do Get, List and Events if
 // what they show is not yet. A claim is durable with the next sync, and so are events that nobody
 // has seen. So a run under way does not wait for the disk, and what anybody has seen of it no
-// power failure takes back. With a context of saver.DeferSync, Submit leaves it to the caller to
-// call Sync.
+// power failure takes back. With a context of saver.DeferSync, Submit, SubmitWith and Get do not
+// sync: whoever tells somebody of the run calls Sync before, or Get with another context.
 type Local struct {
 	Topics
 	items *store.Local
@@ -188,9 +188,18 @@ func (q *Local) LeaseTime() time.Duration { return q.opts.LeaseTime }
 
 func (q *Local) now() time.Time { return q.opts.Clock().UTC().Truncate(time.Microsecond) }
 
+// Items is the store that has the runs.
+func (q *Local) Items() *store.Local { return q.items }
+
 // Submit implements Queue.
 func (q *Local) Submit(ctx context.Context, req Request) (Run, error) {
-	r, err := q.submit(ctx, req)
+	return q.SubmitWith(ctx, req, nil)
+}
+
+// SubmitWith is Submit, and stores what beside makes of the run together with it, in Items: both or
+// neither. If a run has the key of the request already, it stores nothing.
+func (q *Local) SubmitWith(ctx context.Context, req Request, beside func(Run) ([]store.Op, error)) (Run, error) {
+	r, err := q.submit(ctx, req, beside)
 	if !saver.SyncDeferred(ctx) {
 		err = q.synced(ctx, err)
 	}
@@ -201,10 +210,16 @@ func (q *Local) Submit(ctx context.Context, req Request) (Run, error) {
 }
 
 // submit is Submit without a sync.
-func (q *Local) submit(ctx context.Context, req Request) (Run, error) {
+func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]store.Op, error)) (Run, error) {
 	r, err := NewRun(req, q.opts.Serializer, q.now())
 	if err != nil {
 		return Run{}, err
+	}
+	var others []store.Op
+	if beside != nil {
+		if others, err = beside(r); err != nil {
+			return Run{}, err
+		}
 	}
 	unlock := q.lockAll(r.ThreadID)
 	defer unlock()
@@ -230,7 +245,7 @@ func (q *Local) submit(ctx context.Context, req Request) (Run, error) {
 		}
 	}
 	l := &localRun{}
-	if err := q.save(ctx, l, r); err != nil {
+	if err := q.save(ctx, l, r, nil, others...); err != nil {
 		return Run{}, err
 	}
 	q.add(l)
@@ -294,22 +309,21 @@ func (q *Local) lock(id string) (*localRun, func()) {
 	return r, unlock
 }
 
-// save stores a run as it is to be, its last event with it if it ends, and then makes it
-// so. The caller holds mu, and the events of a run that ends.
-func (q *Local) save(ctx context.Context, r *localRun, to Run) error {
-	stored := storedRun{Run: to, Seq: r.Seq}
-	var ops []store.Op
-	var end []Event
+// save stores a run as it is to be, with numbered events, the last one if it ends, and other items,
+// and then makes it so. The caller holds mu, and if there are events the lock of the run's.
+func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, others ...store.Op) error {
+	stored := storedRun{Run: to, Seq: r.Seq + int64(len(events))}
 	if to.Status.Ended() {
 		status, err := q.opts.Serializer.Encode(string(to.Status))
 		if err != nil {
 			return err
 		}
-		end = q.numbered(stored, []Event{{Kind: KindEnd, Data: status}})
-		if ops, err = eventOps(to.ID, end); err != nil {
-			return err
-		}
+		events = append(events, q.numbered(stored, []Event{{Kind: KindEnd, Data: status}})...)
 		stored.Seq++
+	}
+	ops, err := eventOps(to.ID, events)
+	if err != nil {
+		return err
 	}
 	if r.ID == "" {
 		op, err := putOp(specsSpace, to.ID, to.Spec)
@@ -324,14 +338,14 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run) error {
 	if err != nil {
 		return err
 	}
-	if err := q.write(ctx, append(ops, op)...); err != nil {
+	if err := q.write(ctx, append(append(ops, op), others...)...); err != nil {
 		return err
 	}
 	if stored.Epoch == r.Epoch {
 		r.saved = q.writes.Load()
 	}
 	r.storedRun = stored
-	r.keep(end)
+	r.keep(events)
 	r.added = q.writes.Load()
 	if to.Status.Ended() {
 		q.drop(r)
@@ -409,6 +423,9 @@ func (q *Local) Get(ctx context.Context, id string) (Run, error) {
 	}
 	run, saved := r.Run, r.saved
 	q.mu.Unlock()
+	if saver.SyncDeferred(ctx) {
+		return run, nil
+	}
 	return run, q.sync(ctx, saved)
 }
 
@@ -548,7 +565,7 @@ func (q *Local) cancel(ctx context.Context, r *localRun, how Strategy) (Run, err
 	if now := q.now(); to.After.After(now) { // a rollback need not wait
 		to.After = now
 	}
-	return to, q.save(ctx, r, to)
+	return to, q.save(ctx, r, to, nil)
 }
 
 // Retry implements Queue.
@@ -571,7 +588,7 @@ func (q *Local) retry(ctx context.Context, id string) (Run, error) {
 	r.Status, r.Attempt, r.Cancel, r.Error, r.Waiting, r.After = Pending, 0, "", "", false, q.now()
 	r.Started, r.Ended = time.Time{}, time.Time{}
 	l := &localRun{storedRun: stored, synced: stored.Seq}
-	if err := q.save(ctx, l, r); err != nil {
+	if err := q.save(ctx, l, r, nil); err != nil {
 		return Run{}, err
 	}
 	if err := q.forgetEnd(ctx, r); err != nil {

@@ -61,7 +61,7 @@ func (q *Local) claim(ctx context.Context, r *localRun, worker string) (*Claim, 
 	if to.Started.IsZero() {
 		to.Started = now
 	}
-	if err := q.save(ctx, r, to); err != nil {
+	if err := q.save(ctx, r, to, nil); err != nil {
 		return nil, time.Time{}, err
 	}
 	r.until = now.Add(q.opts.LeaseTime)
@@ -80,7 +80,7 @@ func (q *Local) giveUp(ctx context.Context, id string) error {
 	if to.Error == "" {
 		to.Error = GivenUp(to)
 	}
-	err := q.save(ctx, r, to)
+	err := q.save(ctx, r, to, nil)
 	unlock()
 	return q.synced(ctx, err)
 }
@@ -148,7 +148,7 @@ func (q *Local) Mark(ctx context.Context, c Claim, mark string) error {
 	if err == nil {
 		to := r.Run
 		to.Mark = mark
-		err = q.save(ctx, r, to)
+		err = q.save(ctx, r, to, nil)
 	}
 	q.mu.Unlock()
 	return q.synced(ctx, err)
@@ -169,6 +169,7 @@ func (q *Local) finish(ctx context.Context, c Claim, o Outcome) error {
 	if err != nil {
 		return err
 	}
+	last := q.numbered(r.storedRun, o.Events)
 	to := r.Run
 	to.Status, to.Waiting, to.Error = o.Status, o.Waiting, Text(o.Error)
 	if o.Uncounted && to.Attempt > 0 {
@@ -185,5 +186,5 @@ func (q *Local) finish(ctx context.Context, c Claim, o Outcome) error {
 	if to.Status.Ended() {
 		to.Ended = q.now()
 	}
-	return q.save(ctx, r, to)
+	return q.save(ctx, r, to, last)
 }

@@ -119,7 +119,7 @@ func TestEndedMeanwhile(t *testing.T) {
 	}
 	waiting(t, "(*Local).lock", len(calls))
 	q.mu.Lock()
-	err = q.save(ctx, r, func() Run { to := r.Run; to.Status = Success; return to }())
+	err = q.save(ctx, r, func() Run { to := r.Run; to.Status = Success; return to }(), nil)
 	q.mu.Unlock()
 	r.appending.Unlock()
 	if err != nil {

@@ -67,7 +67,8 @@ type Queue interface {
 	// last. The numbers of a run's events begin with 1 and have no gaps.
 	Append(ctx context.Context, c Claim, events []Event) (last int64, err error)
 
-	// Finish ends the claim. A run that is given back, and is to be interrupted, has ended.
+	// Finish stores Outcome.Events as Append does, and ends the claim, both or neither. A run that
+	// is given back, and is to be interrupted, has ended.
 	Finish(ctx context.Context, c Claim, o Outcome) error
 
 	// Events returns stored events of a run, from the one behind after, and no more than
@@ -131,6 +132,8 @@ type Outcome struct {
 	After time.Time
 	// Uncounted takes the attempt back: it was not the run's fault.
 	Uncounted bool
+	// Events are the last of the attempt. They are stored before the run ends.
+	Events []Event
 }
 
 // Schedule submits a run again and again.

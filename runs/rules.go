@@ -130,7 +130,7 @@ func CheckOutcome(o Outcome) error {
 	if o.Status != Pending && !o.Status.Ended() {
 		return &InvalidError{"status", fmt.Sprintf("%q is no outcome", o.Status)}
 	}
-	return nil
+	return CheckEvents(o.Events)
 }
 
 // CheckRetry refuses a run that cannot be tried again.

@@ -64,6 +64,7 @@ type job struct {
 	control pregel.Control
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+	last    []Event   // those of the attempt that are not stored yet
 	renewed time.Time // when the last renewal that was answered had been sent; guarded by Worker.mu
 	how     Strategy  // of the cancellation that was asked for, "" for none; guarded by Worker.mu
 }
@@ -269,6 +270,7 @@ func (w *Worker) execute(j *job) {
 	if !report {
 		return
 	}
+	o.Events = j.last
 	end := context.WithoutCancel(ctx)
 	for begin := time.Now(); ; {
 		err := w.Queue.Finish(end, c, o)

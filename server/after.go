@@ -52,9 +52,14 @@ func (s *Server) later(ctx context.Context, a after) error {
 	if err := s.after.put(ctx, a.key(), a); err != nil {
 		return err
 	}
+	s.expect(a)
+	return nil
+}
+
+// expect notes what is to be done, and is stored.
+func (s *Server) expect(a after) {
 	s.pending.Store(a.key(), a)
 	s.awake()
-	return nil
 }
 
 // settle does what is due until ctx ends.

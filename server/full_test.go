@@ -104,8 +104,35 @@ func TestFullDiskAnywhere(t *testing.T) {
 	}
 	t.Logf("go test ./server -run TestFullDiskAnywhere: SERVER_SEED=%d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	inj := faultfs.NewInjector()
-	h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}), func(c *server.Config) { c.Workers = -1 })
+	bothQueues(t, func(t *testing.T, h *house, inj *faultfs.Injector) { fullAnywhere(h, inj, rnd) })
+}
+
+// bothQueues runs a test with the queue in the store of the server, whose disk has faults, and with
+// one elsewhere.
+func bothQueues(t *testing.T, test func(t *testing.T, h *house, inj *faultfs.Injector)) {
+	for _, where := range []string{"together", "apart"} {
+		t.Run(where, func(t *testing.T) {
+			inj := faultfs.NewInjector()
+			var other *runs.Local
+			h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}), func(c *server.Config) {
+				c.Workers = -1
+				if where == "apart" {
+					items := must(store.NewMemory(store.Options{}))
+					t.Cleanup(func() { _ = items.Close() })
+					other = must(runs.NewLocal(t.Context(), items, runs.LocalOptions{}))
+					c.Queue = other
+				}
+			})
+			if other != nil {
+				h.queue = other
+			}
+			test(t, h, inj)
+		})
+	}
+}
+
+func fullAnywhere(h *house, inj *faultfs.Injector, rnd *rand.Rand) {
+	t := h.T
 	thread := h.thread()
 	h.ok("PATCH", "/threads/"+thread, object{"metadata": object{"graph_id": "simple"}})
 	for n := 1; n <= 8; n++ {
@@ -130,9 +157,9 @@ func TestFullDiskAnywhere(t *testing.T) {
 
 // TestRefusedStatelessRun: wherever in a stateless run's request the disk becomes full, the
 // thread that was made for it goes, also one that no search shows.
-func TestRefusedStatelessRun(t *testing.T) {
-	inj := faultfs.NewInjector()
-	h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}), func(c *server.Config) { c.Workers = -1 })
+func TestRefusedStatelessRun(t *testing.T) { bothQueues(t, refusedStatelessRun) }
+
+func refusedStatelessRun(t *testing.T, h *house, inj *faultfs.Injector) {
 	records := func() int {
 		return len(must(h.items.Search(t.Context(), store.Query{Prefix: store.Namespace{"__stele_server__", "threads"}, Limit: 1000})))
 	}

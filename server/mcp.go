@@ -12,7 +12,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/stele-go/stele/pregel/pregeljson"
-	"github.com/stele-go/stele/runs"
 )
 
 // The server is also one of the Model Context Protocol: each assistant is a tool, which a
@@ -122,7 +121,7 @@ func (c *call) callTool(a assistant, r *mcp.CallToolRequest) (*mcp.CallToolResul
 	if err != nil {
 		return internal(err)
 	}
-	end, err := c.follow(run.ID, 1<<62, func([]runs.Event) error { return nil }, func() error { return nil })
+	end, err := c.follow(run.ID, 0, nil, nil, nil)
 	if err != nil {
 		return internal(err)
 	}

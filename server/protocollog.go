@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -165,7 +164,7 @@ func (l *protocolLog) wait(ctx context.Context, most time.Duration, also <-chan 
 	case <-also:
 	case <-t.C:
 	case <-l.s.done:
-		return http.ErrServerClosed
+		return errClosing
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -88,7 +88,7 @@ func socketEvents(c *call) error {
 		return conn.Ping(ctx)
 	})
 	switch {
-	case errors.Is(err, http.ErrServerClosed):
+	case errors.Is(err, errClosing):
 		_ = conn.Close(websocket.StatusGoingAway, "the server closes")
 	case err == nil:
 		_ = conn.Close(websocket.StatusNormalClosure, "the thread is not there any more")

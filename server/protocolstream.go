@@ -60,9 +60,7 @@ func streamEvents(c *call) error {
 	if n, err := strconv.ParseInt(c.r.Header.Get("Last-Event-ID"), 10, 64); err == nil && n > since { // a browser that connects again
 		since = n
 	}
-	c.streamHeaders()
-	c.w.WriteHeader(http.StatusOK)
-	out := c.output()
+	out := c.output(streamHeaders)
 	if err := out.write(nil); err != nil {
 		return nil
 	}
@@ -83,7 +81,7 @@ func streamEvents(c *call) error {
 		}
 		return out.write(b)
 	}, func(*protocolLog) error { return nil }, func() error { return out.write(heartbeat) })
-	if err != nil && c.ctx.Err() == nil && err != http.ErrServerClosed {
+	if err != nil && c.ctx.Err() == nil && err != errClosing {
 		c.cfg.Logger.Warn("a stream of events was cut off", "thread", c.path("thread_id"), "error", err)
 	}
 	return nil // the answer has begun

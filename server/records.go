@@ -33,10 +33,42 @@ const jsonField = "json"
 type records[T any] struct {
 	items store.Store
 	ns    store.Namespace
+	kept  *decoded[T] // nil if each is decoded whenever it is read
 }
 
 func newRecords[T any](items store.Store, kind string) records[T] {
-	return records[T]{items, store.Namespace{space, kind}}
+	return records[T]{items: items, ns: store.Namespace{space, kind}}
+}
+
+// decoded are records by their JSON. Nobody may change what is in one.
+type decoded[T any] struct {
+	mu sync.Mutex
+	by map[string]T
+}
+
+// decodedMost bounds how many there are, and decodedBytes how long the JSON of one is.
+const (
+	decodedMost  = 1000
+	decodedBytes = 16 << 10
+)
+
+func (k *decoded[T]) get(text string) (T, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v, ok := k.by[text]
+	return v, ok
+}
+
+func (k *decoded[T]) put(text string, v T) {
+	if len(text) > decodedBytes {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.by == nil || len(k.by) == decodedMost {
+		k.by = map[string]T{}
+	}
+	k.by[text] = v
 }
 
 // get returns a record; ok is false if there is none.
@@ -61,22 +93,36 @@ func (r records[T]) of(item *store.Item) (v T, err error) {
 		}
 		text = string(fields)
 	}
+	if r.kept != nil {
+		if v, ok := r.kept.get(text); ok {
+			return v, nil
+		}
+	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&v); err != nil {
 		return v, fmt.Errorf("%v %s: %w", r.ns, item.Key, err)
+	}
+	if r.kept != nil {
+		r.kept.put(text, v)
 	}
 	return v, nil
 }
 
 // put stores a record for ever.
 func (r records[T]) put(ctx context.Context, key string, v T) error {
-	text, err := json.Marshal(v)
+	op, err := r.op(key, v)
 	if err != nil {
 		return err
 	}
-	_, err = r.items.Batch(ctx, store.PutOp{Namespace: r.ns, Key: key, Value: map[string]any{jsonField: string(text)}, TTL: -1, NoIndex: true})
+	_, err = r.items.Batch(ctx, op)
 	return err
+}
+
+// op is what put does, for a batch.
+func (r records[T]) op(key string, v T) (store.Op, error) {
+	text, err := json.Marshal(v)
+	return store.PutOp{Namespace: r.ns, Key: key, Value: map[string]any{jsonField: string(text)}, TTL: -1, NoIndex: true}, err
 }
 
 func (r records[T]) delete(ctx context.Context, key string) error {

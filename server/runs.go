@@ -15,12 +15,14 @@ import (
 
 // shownRun is a run as clients see it.
 func (s *Server) shownRun(r runs.Run) (map[string]any, error) {
-	kwargs, _ := r.Labels[labelKwargs].(map[string]any)
-	kwargs = merged(kwargs, nil)
-	config, _ := kwargs["config"].(map[string]any)
-	configurable, _ := config["configurable"].(map[string]any)
-	kwargs["config"] = merged(config, map[string]any{"configurable": merged(configurable, map[string]any{"run_id": r.ID})})
-	kwargs["input"] = nil
+	stored, _ := r.Labels[labelKwargs].(map[string]any)
+	config, _ := stored["config"].(map[string]any)
+	kwargs := map[string]any{"input": nil, "subgraphs": r.Subgraphs, "checkpoint_during": r.Durability != pregel.Exit, "durability": r.Durability}
+	for _, name := range kwargsGiven {
+		kwargs[name] = nil
+	}
+	kwargs = merged(kwargs, stored)
+	kwargs["config"] = merged(config, map[string]any{"configurable": merged(r.Configurable, map[string]any{"run_id": r.ID}), "metadata": r.Metadata})
 	input, err := s.cfg.Queue.Serializer().Decode(r.Input)
 	if err != nil {
 		return nil, err
@@ -119,6 +121,7 @@ func batchRuns(c *call) error {
 }
 
 func streamRun(c *call) error {
+	c.untold = true
 	r, err := c.runOn(c.path("thread_id"), c.body)
 	if err != nil {
 		return err
@@ -127,6 +130,7 @@ func streamRun(c *call) error {
 }
 
 func streamStatelessRun(c *call) error {
+	c.untold = true
 	r, err := c.statelessRun(c.body)
 	if err != nil {
 		return err
@@ -135,6 +139,7 @@ func streamStatelessRun(c *call) error {
 }
 
 func waitRun(c *call) error {
+	c.untold = true
 	r, err := c.runOn(c.path("thread_id"), c.body)
 	if err != nil {
 		return err
@@ -143,6 +148,7 @@ func waitRun(c *call) error {
 }
 
 func waitStatelessRun(c *call) error {
+	c.untold = true
 	r, err := c.statelessRun(c.body)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/url"
 	"slices"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // Stream modes of clients. messages and messages-tuple show the messages of one mode of the
@@ -121,15 +122,20 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 	if s, ok := asNumber(in["after_seconds"]); ok && s > 0 {
 		req.After = time.Now().Add(time.Duration(min(s, 1e9) * float64(time.Second)))
 	}
-	config["configurable"], config["metadata"] = configurable, metadata
-	req.Labels = map[string]any{labelAssistant: a.ID, labelKwargs: map[string]any{
-		"command": in["command"], "config": config, "context": context, "stream_mode": names,
-		"interrupt_before": in["interrupt_before"], "interrupt_after": in["interrupt_after"], "webhook": in["webhook"],
-		"feedback_keys": in["feedback_keys"], "temporary": temporary, "subgraphs": req.Subgraphs, "resumable": in.flag("stream_resumable"),
-		"checkpoint_during": durability != "exit", "durability": durability,
-	}}
+	delete(config, "configurable") // the run has both
+	delete(config, "metadata")
+	kwargs := map[string]any{"config": config, "context": context, "stream_mode": names, "temporary": temporary, "resumable": in.flag("stream_resumable")}
+	for _, name := range kwargsGiven {
+		if v := in[name]; v != nil {
+			kwargs[name] = v
+		}
+	}
+	req.Labels = map[string]any{labelAssistant: a.ID, labelKwargs: kwargs}
 	return req, nil
 }
+
+// kwargsGiven are the kwargs of a run that are as the client gave them, or null.
+var kwargsGiven = []string{"command", "interrupt_before", "interrupt_after", "webhook", "feedback_keys"}
 
 func orEmpty(list []string) []string {
 	if list == nil {
@@ -171,24 +177,16 @@ func (c *call) submit(in body, t thread, a assistant, temporary bool, key string
 		return runs.Run{}, err
 	}
 	req.Key = key
-	var r runs.Run
-	err = c.together(c.ctx, func(ctx context.Context) (err error) {
-		if t.graph() != a.GraphID || t.Metadata["assistant_id"] != a.ID {
-			t.Metadata = merged(t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID})
-			if err := c.keep(ctx, t); err != nil {
-				return err
-			}
-		}
-		if r, err = c.cfg.Queue.Submit(ctx, req); err != nil {
-			return err
-		}
-		return c.submitted(ctx, in, t, r, temporary)
-	})
+	other := t.graph() != a.GraphID || t.Metadata["assistant_id"] != a.ID
+	if other {
+		t.Metadata = merged(t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID})
+	}
+	r, err := c.submitBeside(req, in, t, other, temporary)
 	if errors.Is(err, runs.ErrBusy) {
 		return r, fail(409, "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.")
 	}
 	if err != nil {
-		if r.ID != "" || t.fresh {
+		if c.together == nil && (r.ID != "" || t.fresh) {
 			c.undo(t, r)
 		}
 		return r, err
@@ -197,26 +195,61 @@ func (c *call) submit(in body, t thread, a assistant, temporary bool, key string
 	return r, nil
 }
 
-// submitted stores what follows from a run that was submitted.
-func (c *call) submitted(ctx context.Context, in body, t thread, r runs.Run, temporary bool) error {
-	t.Run, t.Updated = r.ID, now()
-	t.Config, _ = r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
-	t.Config = merged(t.Config, nil)
-	delete(t.Config, "metadata")
-	given, _ := in.object("config")["configurable"].(map[string]any)
-	t.Config["configurable"] = merged(given, nil)
-	// The thread is last: until then nothing shows that there is a run.
-	if hook := in.text("webhook"); hook != "" {
-		if err := c.later(ctx, after{Kind: afterWebhook, Thread: t.ID, Run: r.ID, URL: hook, Due: now()}); err != nil {
-			return err
+// submitBeside submits a run of a thread, and stores beside it the thread as it is then, and what
+// is to be done after the run. In a queue that is not in the store this takes several steps: then
+// the thread is stored before as well, if it changes its graph, and nothing shows the run until the
+// last step.
+func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporary bool) (r runs.Run, err error) {
+	var next []after
+	beside := func(r runs.Run) (ops []store.Op, err error) {
+		if hook := in.text("webhook"); hook != "" {
+			next = append(next, after{Kind: afterWebhook, Thread: t.ID, Run: r.ID, URL: hook, Due: now()})
+		}
+		if temporary {
+			next = append(next, after{Kind: afterTemporary, Thread: t.ID, Run: r.ID, Due: now()})
+		}
+		for _, a := range next {
+			op, err := c.after.op(a.key(), a)
+			if err != nil {
+				return nil, err
+			}
+			ops = append(ops, op)
+		}
+		t.Run, t.Updated = r.ID, now()
+		config, _ := r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
+		given, _ := in.object("config")["configurable"].(map[string]any)
+		t.Config = merged(config, map[string]any{"configurable": merged(given, nil)})
+		op, err := c.threads.op(t.ID, t)
+		return append(ops, op), err
+	}
+	switch {
+	case c.together != nil && c.untold:
+		r, err = c.together.SubmitWith(saver.DeferSync(c.ctx), req, beside)
+	case c.together != nil:
+		r, err = c.together.SubmitWith(c.ctx, req, beside)
+	default:
+		if other {
+			if err := c.keep(c.ctx, t); err != nil {
+				return r, err
+			}
+		}
+		if r, err = c.cfg.Queue.Submit(c.ctx, req); err != nil {
+			return r, err
+		}
+		var ops []store.Op
+		if ops, err = beside(r); err == nil {
+			_, err = c.cfg.Store.Batch(c.ctx, ops...)
 		}
 	}
-	if temporary {
-		if err := c.later(ctx, after{Kind: afterTemporary, Thread: t.ID, Run: r.ID, Due: now()}); err != nil {
-			return err
+	if err != nil {
+		return r, err
+	}
+	for _, a := range next {
+		if a.Run == r.ID { // it is not of a run that was there already
+			c.expect(a)
 		}
 	}
-	return c.threads.put(ctx, t.ID, t)
+	return r, nil
 }
 
 // undo takes back a run whose request is refused, if it was submitted, and the thread that was

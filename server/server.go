@@ -109,7 +109,7 @@ type Server struct {
 	protocol    protocolState
 	credentials bool
 	upkeep      sync.Mutex // one check or backup at a time
-	log         sharedLog  // nil if Queue and Store do not share one
+	together    together   // nil if Queue is not in Store
 
 	pending  sync.Map      // of after, by key: those that this server knows
 	wake     chan struct{} // wakes settle
@@ -156,10 +156,11 @@ func New(cfg Config) (*Server, error) {
 		assistants: newRecords[assistant](cfg.Store, "assistants"), threads: newRecords[thread](cfg.Store, "threads"),
 		crons: newRecords[cron](cfg.Store, "crons"), after: newRecords[after](cfg.Store, "after"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16)}
+	s.assistants.kept = &decoded[assistant]{} // each run names one
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
 	s.protocol.forgotten = newRecords[forgottenRuns](cfg.Store, "protocol")
-	if log, ok := cfg.Queue.(sharedLog); ok && log.SharesLog(cfg.Store) {
-		s.log = log
+	if q, ok := cfg.Queue.(together); ok && store.Store(q.Items()) == cfg.Store {
+		s.together = q
 	}
 	if err := s.addRoutes(); err != nil {
 		return nil, err
@@ -177,22 +178,11 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// sharedLog is a queue that is stored in one log with the Store. What a request writes in several
-// steps with a context of saver.DeferSync is then made durable by one sync.
-type sharedLog interface {
-	SharesLog(x any) bool
-	Sync(ctx context.Context) error
-}
-
-// together calls write, and makes durable what it has stored in queue and store.
-func (s *Server) together(ctx context.Context, write func(ctx context.Context) error) error {
-	if s.log == nil {
-		return write(ctx)
-	}
-	if err := write(saver.DeferSync(ctx)); err != nil {
-		return err
-	}
-	return s.log.Sync(ctx)
+// together is a queue in the Store: a run and what the server keeps of it are one write. With a
+// context of saver.DeferSync a run is durable only when it was asked for with another one.
+type together interface {
+	Items() *store.Local
+	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error)) (runs.Run, error)
 }
 
 // begin starts what goes on beside requests.
@@ -232,6 +222,9 @@ type call struct {
 	grant Grant
 	in    any  // the JSON of the request
 	body  body // the same, if it is an object
+	// untold: the run that the request makes may not be durable when it was submitted. Whoever
+	// tells the client of it asks the queue for it before.
+	untold bool
 }
 
 // path is a part of the request's path.

@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 )
 
 // watchPoll is how long a lost hint of Queue.Watch can go unnoticed.
@@ -21,23 +22,39 @@ const watchPoll = 500 * time.Millisecond
 // eventsAtOnce is how many events are read at a time.
 const eventsAtOnce = 256
 
-// follow calls each with the events of a run behind after, those that are stored and those
-// to come, until the run has ended or each fails. In between it calls beat. It ends early,
-// with an error, when the client is gone or the server closes.
-func (c *call) follow(id string, after int64, each func([]runs.Event) error, beat func() error) (runs.Run, error) {
+// peek is a run as it is. If it has ended that is durable, and else it may not be.
+func (c *call) peek(id string) (runs.Run, error) {
+	r, err := c.cfg.Queue.Get(saver.DeferSync(c.ctx), id)
+	if err == nil && c.together != nil && r.Status.Ended() {
+		return c.cfg.Queue.Get(c.ctx, id)
+	}
+	return r, err
+}
+
+// headWait is how long the head of an answer waits for the rest, so that a quick run is durable by
+// one sync, and answered with one write.
+const headWait = 200 * time.Millisecond
+
+// follow calls each, unless it is nil, with the events of a run behind after, those that are stored
+// and those to come, until the run has ended or each fails. Where that takes longer, it sends the
+// head of an answer, and then beat from time to time; out may be nil. It ends early, with an error,
+// when the client is gone or the server closes. What it sends, and the run at its end, is durable.
+func (c *call) follow(id string, after int64, each func([]runs.Event) error, out *output, beat []byte) (runs.Run, error) {
 	changed, stop := c.cfg.Queue.Watch(id)
 	defer stop()
-	heart := time.NewTicker(c.cfg.Heartbeat)
-	defer heart.Stop()
-	poll := time.NewTicker(watchPoll)
-	defer poll.Stop()
+	next := time.Now().Add(c.cfg.Heartbeat) // when to send something
+	if out != nil && !out.begun {
+		next = time.Now().Add(min(headWait, c.cfg.Heartbeat))
+	}
+	t := time.NewTimer(watchPoll)
+	defer t.Stop()
 	for {
-		r, err := c.cfg.Queue.Get(c.ctx, id) // before its events: what has ended has no more of them
+		r, err := c.peek(id) // before its events: what has ended has no more of them
 		if err != nil {
 			return r, err
 		}
 		n := 0
-		for {
+		for each != nil {
 			events, err := c.cfg.Queue.Events(c.ctx, id, after, eventsAtOnce)
 			if err == nil && len(events) > 0 {
 				after = events[len(events)-1].Seq
@@ -54,41 +71,71 @@ func (c *call) follow(id string, after int64, each func([]runs.Event) error, bea
 			return r, nil
 		}
 		if n > 0 {
-			heart.Reset(c.cfg.Heartbeat)
+			next = time.Now().Add(c.cfg.Heartbeat)
 			continue
 		}
+		t.Reset(min(time.Until(next), watchPoll))
 		select {
 		case <-changed:
-		case <-poll.C:
-		case <-heart.C:
-			if err := beat(); err != nil {
-				return r, err
-			}
+		case <-t.C:
 		case <-c.ctx.Done():
 			return r, context.Cause(c.ctx)
 		case <-c.done:
-			return r, http.ErrServerClosed
+			return r, errClosing
+		}
+		if time.Now().Before(next) {
+			continue
+		}
+		next = time.Now().Add(c.cfg.Heartbeat)
+		if out == nil {
+			continue
+		}
+		if out.begun {
+			err = out.write(beat)
+		} else if _, err = c.cfg.Queue.Get(c.ctx, id); err == nil {
+			err = out.write(nil)
+		}
+		if err != nil {
+			return r, err
 		}
 	}
 }
+
+// errClosing ends what is under way when the server closes.
+var errClosing = fail(http.StatusServiceUnavailable, "The server closes.")
 
 // output writes an answer in pieces, each within a time, so that a client that does not
 // read is cut off instead of kept.
 type output struct {
-	c  *call
-	rc *http.ResponseController
+	c     *call
+	rc    *http.ResponseController
+	head  func(h http.Header) // what the answer begins with
+	begun bool
 }
 
-func (c *call) output() *output { return &output{c, http.NewResponseController(c.w)} }
+func (c *call) output(head func(h http.Header)) *output {
+	return &output{c: c, rc: http.NewResponseController(c.w), head: head}
+}
 
 func (o *output) write(b []byte) error {
-	// A ResponseWriter of a test, or of a wrapper, may know neither deadlines nor flushes.
-	_ = o.rc.SetWriteDeadline(time.Now().Add(o.c.cfg.WriteTimeout))
-	if _, err := o.c.w.Write(b); err != nil {
+	if err := o.last(b); err != nil {
 		return err
 	}
 	_ = o.rc.Flush()
 	return nil
+}
+
+// last writes what is sent when the handler returns.
+func (o *output) last(b []byte) error {
+	// A ResponseWriter of a test, or of a wrapper, may know neither deadlines nor flushes.
+	_ = o.rc.SetWriteDeadline(time.Now().Add(o.c.cfg.WriteTimeout))
+	if !o.begun {
+		o.begun = true
+		o.head(o.c.w.Header())
+		o.c.w.WriteHeader(http.StatusOK)
+	}
+	_, err := o.c.w.Write(b)
+	return err
 }
 
 // appendFrame writes a frame as server-sent events have it. Data is JSON in one line.
@@ -105,8 +152,7 @@ func appendFrame(b []byte, f frame, id string) []byte {
 var heartbeat = []byte(": heartbeat\r\n\r\n")
 
 // streamHeaders begin an answer of server-sent events.
-func (c *call) streamHeaders() {
-	h := c.w.Header()
+func streamHeaders(h http.Header) {
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
@@ -115,25 +161,16 @@ func (c *call) streamHeaders() {
 // stream answers with the events of a run behind after, in the modes that the client asks
 // for. If live is true, it begins with what comes now. If the run is resumable, each frame
 // has the number of its event; of several frames of one event the last has it.
-func (c *call) stream(r runs.Run, modes []string, after int64, live bool) (runs.Run, error) {
-	c.streamHeaders()
-	c.w.WriteHeader(http.StatusOK)
-	out := c.output()
-	if err := out.write(nil); err != nil {
-		return r, err
-	}
+func (c *call) stream(out *output, r runs.Run, modes []string, after int64, live bool) (runs.Run, error) {
 	resumable := kwarg(r, "resumable") == true
 	f := newRenderer(c.cfg.Queue.Serializer(), r, modes)
 	// Frames depend on earlier events, so all are read, and those that the client has are
 	// not sent.
-	first := true
-	seen := int64(0)
 	if live {
 		var err error
-		if seen, err = c.lastEvent(r.ID); err != nil {
+		if after, err = c.lastEvent(r.ID); err != nil {
 			return r, err
 		}
-		after = seen
 	}
 	each := func(events []runs.Event) error {
 		var b []byte
@@ -153,14 +190,13 @@ func (c *call) stream(r runs.Run, modes []string, after int64, live bool) (runs.
 				b = appendFrame(b, fr, id)
 			}
 		}
-		if len(b) == 0 && !first {
+		if len(b) == 0 && out.begun {
 			return nil
 		}
-		first = false
 		return out.write(b)
 	}
-	r, err := c.follow(r.ID, 0, each, func() error { return out.write(heartbeat) })
-	if err != nil && c.ctx.Err() == nil && err != http.ErrServerClosed {
+	r, err := c.follow(r.ID, 0, each, out, heartbeat)
+	if err != nil && c.ctx.Err() == nil && err != errClosing {
 		c.cfg.Logger.Warn("a stream was cut off", "run", r.ID, "error", err)
 	}
 	return r, err
@@ -180,24 +216,32 @@ func (c *call) lastEvent(id string) (int64, error) {
 
 // streamNew streams a run that this request made.
 func (c *call) streamNew(r runs.Run, stateless bool) error {
-	h := c.w.Header()
-	h.Set("Location", place(r, false)+"/stream")
-	h.Set("Content-Location", place(r, stateless))
-	return c.streamed(r, modesOfRun(r), 0, false, c.body.text("on_disconnect") == "cancel")
+	return c.streamed(r, stateless, modesOfRun(r), 0, false, c.body.text("on_disconnect") == "cancel")
 }
 
 // streamed streams a run, and cancels it if the client leaves and asked for that.
-func (c *call) streamed(r runs.Run, modes []string, after int64, live, cancel bool) error {
-	end, err := c.stream(r, modes, after, live)
-	if err != nil && cancel && !end.Status.Ended() && c.ctx.Err() != nil {
+func (c *call) streamed(r runs.Run, stateless bool, modes []string, after int64, live, cancel bool) error {
+	out := c.output(func(h http.Header) {
+		streamHeaders(h)
+		h.Set("Location", place(r, false)+"/stream")
+		h.Set("Content-Location", place(r, stateless))
+	})
+	end, err := c.stream(out, r, modes, after, live)
+	return c.left(out, end, cancel, err)
+}
+
+// left is the error of a request that followed a run, if the answer has not begun. It cancels
+// the run if its client has left and asked for that.
+func (c *call) left(out *output, r runs.Run, cancel bool, err error) error {
+	if err != nil && cancel && !r.Status.Ended() && c.ctx.Err() != nil {
 		if _, err := c.cfg.Queue.Cancel(context.WithoutCancel(c.ctx), r.ID, runs.Interrupt); err != nil {
 			c.cfg.Logger.Error("cancel the run of a client that left", "run", r.ID, "error", err)
 		}
 	}
-	if f, ok := err.(*failure); ok && c.w.Header().Get("Content-Type") == "" { // nothing was sent
-		return f
+	if out.begun {
+		return nil
 	}
-	return nil // the answer has begun
+	return err
 }
 
 // joinStream streams a run that another request made: from the event behind Last-Event-ID,
@@ -223,10 +267,7 @@ func joinStream(c *call) error {
 		}
 	}
 	after, live := lastEventID(c.r)
-	h := c.w.Header()
-	h.Set("Location", place(r, false)+"/stream")
-	h.Set("Content-Location", place(r, false))
-	return c.streamed(r, modes, after, live, c.query("cancel_on_disconnect") == "true" || c.query("cancel_on_disconnect") == "1")
+	return c.streamed(r, false, modes, after, live, c.query("cancel_on_disconnect") == "true" || c.query("cancel_on_disconnect") == "1")
 }
 
 // lastEventID is the number of the last event that a client has; live is true if it names none.
@@ -242,63 +283,21 @@ func lastEventID(r *http.Request) (after int64, live bool) {
 	return n, false
 }
 
-// headWait is how long the head of an answer waits for the rest, so that a quick run is answered
-// with one write.
-const headWait = 5 * time.Millisecond
-
-// ended waits until a run has ended. It calls head if that takes longer than headWait, and then
-// beat from time to time. Its errors are those of follow.
-func (c *call) ended(id string, changed <-chan struct{}, head, beat func() error) (runs.Run, error) {
-	first := time.NewTimer(headWait)
-	defer first.Stop()
-	heart := time.NewTicker(c.cfg.Heartbeat)
-	defer heart.Stop()
-	poll := time.NewTicker(watchPoll)
-	defer poll.Stop()
-	for {
-		r, err := c.cfg.Queue.Get(c.ctx, id)
-		if err != nil || r.Status.Ended() {
-			return r, err
-		}
-		select {
-		case <-changed:
-		case <-poll.C:
-		case <-first.C:
-			err = head()
-		case <-heart.C:
-			err = beat()
-		case <-c.ctx.Done():
-			err = context.Cause(c.ctx)
-		case <-c.done:
-			err = http.ErrServerClosed
-		}
-		if err != nil {
-			return r, err
-		}
-	}
-}
-
 // wait answers with what came of a run when it has ended. The head of the answer goes out soon, and
 // line breaks after it keep the connection: JSON allows them.
 func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error)) error {
-	h := c.w.Header()
-	h.Set("Location", place(r, false)+"/join")
-	h.Set("Content-Location", place(r, false))
-	h.Set("Content-Type", "application/json")
-	c.w.WriteHeader(http.StatusOK)
-	out := c.output()
+	out := c.output(func(h http.Header) {
+		h.Set("Location", place(r, false)+"/join")
+		h.Set("Content-Location", place(r, false))
+		h.Set("Content-Type", "application/json")
+	})
 	// As long as somebody watches a run, a queue may have its events in memory: they are asked for
 	// what came of it.
-	changed, stop := c.cfg.Queue.Watch(r.ID)
+	_, stop := c.cfg.Queue.Watch(r.ID)
 	defer stop()
-	end, err := c.ended(r.ID, changed, func() error { return out.write(nil) }, func() error { return out.write([]byte("\n")) })
+	end, err := c.follow(r.ID, 0, nil, out, []byte("\n"))
 	if err != nil {
-		if cancel && !end.Status.Ended() && c.ctx.Err() != nil {
-			if _, err := c.cfg.Queue.Cancel(context.WithoutCancel(c.ctx), r.ID, runs.Interrupt); err != nil {
-				c.cfg.Logger.Error("cancel the run of a client that left", "run", r.ID, "error", err)
-			}
-		}
-		return nil
+		return c.left(out, end, cancel, err)
 	}
 	came, err := result(end)
 	if err != nil {
@@ -310,7 +309,7 @@ func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error))
 		text, err = encode(came)
 	}
 	if err == nil {
-		_ = out.write(text) // the client may be gone
+		_ = out.last(text) // the client may be gone
 	}
 	return nil
 }

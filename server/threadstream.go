@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,9 +33,7 @@ func joinThread(c *call) error {
 			}
 		}
 	}
-	c.streamHeaders()
-	c.w.WriteHeader(http.StatusOK)
-	out := c.output()
+	out := c.output(streamHeaders)
 	if err := out.write(nil); err != nil {
 		return nil
 	}
@@ -119,6 +116,6 @@ func (c *call) streamOne(out *output, id string, behind int64) error {
 			return nil
 		}
 		return out.write(b)
-	}, func() error { return out.write(heartbeat) })
+	}, out, heartbeat)
 	return err
 }

@@ -194,6 +194,23 @@ var finishCases = []testCase{
 		e.finish(c, runs.Outcome{Status: runs.Pending})
 		e.claim(r) // at once
 	}},
+	{"finish", "with the last events", func(e *env) {
+		r := e.submit(on("t"))
+		c := e.claim(r)
+		e.emit(c, "a")
+		last := []runs.Event{{Kind: "b"}, {Kind: "c", Namespace: []string{"x"}}}
+		e.finish(c, runs.Outcome{Status: runs.Pending, Uncounted: true, Events: last})
+		c = e.claim(r)
+		e.finish(c, runs.Outcome{Status: runs.Success, Events: []runs.Event{{Kind: "d"}}})
+		e.kinds(r.ID, "a", "b", "c", "d", runs.KindEnd)
+		got := e.events(r.ID, 0, 0)
+		e.equal("namespace", got[2].Namespace, []string{"x"})
+		for i, attempt := range []int{1, 1, 1, 1, 1} { // the first one was not counted
+			e.equal("attempt", got[i].Attempt, attempt)
+		}
+		e.refused("finish", e.q.Finish(e.ctx, c, runs.Outcome{Status: runs.Success, Events: last}), runs.ErrFenced)
+		e.kinds(r.ID, "a", "b", "c", "d", runs.KindEnd)
+	}},
 	{"finish", "any text of an error", func(e *env) {
 		r := e.submit(on("t"))
 		e.finish(e.claim(r), runs.Outcome{Status: runs.Error, Error: "a\x00b\xff ü"})
@@ -426,8 +443,10 @@ var badCases = []testCase{
 		for _, s := range []runs.Status{"", runs.Running, "done"} {
 			e.refused("finish", e.q.Finish(e.ctx, c, runs.Outcome{Status: s}), runs.ErrInvalid)
 		}
-		_, err = e.q.Append(e.ctx, c, []runs.Event{{Kind: "ok"}, {Kind: "a\x00"}})
+		wrong := []runs.Event{{Kind: "ok"}, {Kind: "a\x00"}}
+		_, err = e.q.Append(e.ctx, c, wrong)
 		e.refused("append", err, runs.ErrInvalid)
+		e.refused("finish", e.q.Finish(e.ctx, c, runs.Outcome{Status: runs.Success, Events: wrong}), runs.ErrInvalid)
 		for _, how := range []runs.Strategy{"", runs.Enqueue, runs.Reject, "stop"} {
 			_, err := e.q.Cancel(e.ctx, r.ID, how)
 			e.refused("cancel", err, runs.ErrInvalid)

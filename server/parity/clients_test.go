@@ -27,10 +27,14 @@ func missing(t *testing.T, what string) {
 // directory where clients/package.json is installed; `.ci/run clients` makes both.
 func TestClients(t *testing.T) {
 	python, node := os.Getenv("STELE_CLIENTS_PYTHON"), os.Getenv("STELE_CLIENTS_NODE")
-	for _, c := range []struct{ name, needs, program, dir, script string }{
-		{"python", python, python, "", "client.py"},
-		{"remote", python, python, "", "remote.py"},
-		{"node", node, "node", node, "client.mjs"},
+	for _, c := range []struct {
+		name, needs, program, dir, script string
+		args                              []string
+	}{
+		{"python", python, python, "", "client.py", nil},
+		{"remote", python, python, "", "remote.py", nil},
+		{"node", node, "node", node, "client.mjs", nil},
+		{"node with the SDK of agent-chat-ui", node, "node", node, "client.mjs", []string{"langgraph-sdk-1"}}, // ^1.8.10
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.needs == "" {
@@ -42,7 +46,7 @@ func TestClients(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), clientTime)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, c.program, script, newServer(t))
+			cmd := exec.CommandContext(ctx, c.program, append([]string{script, newServer(t)}, c.args...)...)
 			cmd.Dir = c.dir
 			out, err := cmd.CombinedOutput()
 			if err != nil {

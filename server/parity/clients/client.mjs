@@ -1,6 +1,6 @@
 // LangGraph's SDK for JavaScript, and its RemoteGraph, against a server: every method that the SDK has.
 //
-// Usage: node client.mjs BASE, where @langchain/langgraph-sdk and @langchain/langgraph are installed.
+// Usage: node client.mjs BASE [SDK], where @langchain/langgraph-sdk and @langchain/langgraph are installed.
 // The graphs are those of ../graphs_test.go. A method that was not called is a failure.
 
 import assert from "node:assert/strict";
@@ -11,7 +11,8 @@ import { pathToFileURL } from "node:url";
 // The packages are looked for where the script is run.
 const require = createRequire(pathToFileURL(process.cwd() + "/"));
 const load = (name) => import(pathToFileURL(require.resolve(name)).href);
-const { Client } = (await load("@langchain/langgraph-sdk")).default ?? (await load("@langchain/langgraph-sdk"));
+const sdk = await load(process.argv[3] ?? "@langchain/langgraph-sdk");
+const { Client } = sdk.default ?? sdk;
 const { RemoteGraph } = await load("@langchain/langgraph/remote");
 const { Command } = await load("@langchain/langgraph");
 
@@ -157,7 +158,19 @@ async function remote() {
   assert.equal(end.messages.at(-1).content, "You said: sunny");
 }
 
-for (const play of [assistants, threads, runs, threadStream, store, crons, remote]) {
+// newest are methods that not every version has.
+async function newest() {
+  if (!plain.threads.prune) return;
+  const t = (await c.threads.create({ graphId: "counter" })).thread_id;
+  assert.equal((await c.threads.prune([t])).pruned_count, 1);
+  await assert.rejects(c.threads.get(t), /404/);
+  const busy = (await c.threads.create({ graphId: "counter" })).thread_id;
+  const run = (await c.runs.create(busy, "counter", { input: { n: 1 }, afterSeconds: 3600 })).run_id;
+  await c.runs.cancelMany({ threadId: busy, runIds: [run] });
+  assert.equal((await c.runs.get(busy, run)).status, "interrupted");
+}
+
+for (const play of [assistants, threads, runs, threadStream, store, crons, remote, newest]) {
   await play();
   console.log(play.name);
 }
