@@ -108,7 +108,8 @@ type committer struct {
 	syncDone  chan error // capacity 1: the result of the sync of syncing
 	syncBegan time.Time  // when that began
 	free      []*batch   // empty, to be used again
-	owing     time.Time  // when the first record was written that no sync covers; else zero
+	owing     time.Time  // when the first batch was written that no sync began for; else zero
+	owed      base.LSN   // the last record of that batch
 	gather    bool       // the next batch waits for callers of the last; see pace
 	lone      bool       // the last batch was a single record, or there was none
 
@@ -437,10 +438,11 @@ func (l *Log) syncs(b *batch) bool {
 	if l.opts.IdleMark < 0 || l.opts.Inline {
 		return false
 	}
-	if l.c.owing.IsZero() {
-		l.c.owing = time.Now()
+	c := &l.c
+	if c.owing.IsZero() || l.DurableLSN() >= c.owed { // or the idle log, or a barrier, has synced it
+		c.owing, c.owed = time.Now(), b.end.NextLSN-1
 	}
-	return time.Since(l.c.owing) > l.opts.IdleMark
+	return time.Since(c.owing) > l.opts.IdleMark
 }
 
 // syncBatch makes a written batch durable.

@@ -121,3 +121,32 @@ func TestDeferredWithoutAPause(t *testing.T) {
 		mustClose(t, l)
 	})
 }
+
+// A deferred record that comes late waits for no sync: the one before it was made durable by the
+// idle log or by a barrier.
+func TestDeferredOwesNothing(t *testing.T) {
+	for name, barrier := range map[string]bool{"idle": false, "barrier": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := hooked(t)
+				l := w.open(t, func(o *Options) { o.Inline, o.IdleMark = false, 0 })
+				mustCommit(t, l, 1, 10)
+				for n := range 5 {
+					time.Sleep(time.Second)
+					synctest.Wait()
+					before := l.Metrics().Syncs
+					commitDeferred(t, l, n+2)
+					if l.Metrics().Syncs != before {
+						t.Errorf("record %d was synced within its commit", n+2)
+					}
+					if barrier {
+						if err := l.Sync(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				mustClose(t, l)
+			})
+		})
+	}
+}

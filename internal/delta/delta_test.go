@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -199,6 +200,17 @@ func TestSearchFindsLongRuns(t *testing.T) {
 		}
 		if len(p) > before+50 {
 			t.Errorf("%d new bytes, then %d from %d: a patch of %d bytes", before, run, at, len(p))
+		}
+	}
+	// The index of a large base has larger strides.
+	for _, strides := range []int{17, 21, 28, 35} {
+		was := random(strides<<16 + 100)
+		for shift := range 8 {
+			at, to := len(was)/10+shift, len(was)-len(was)/10
+			now := slices.Concat(was[:at], random(1000), was[at:to], random(1000), was[to:])
+			if p := MakeRaw(was, now, 0, len(now)); len(p) > 5000 {
+				t.Errorf("2 KB are new in %d, from %d: a patch of %d bytes", len(was), at, len(p))
+			}
 		}
 	}
 }

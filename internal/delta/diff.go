@@ -15,7 +15,7 @@ const (
 	hurry    = 128     // the search goes faster after so many bytes that were not found
 	maxStep  = 7       // at most so fast, in bytes: odd
 	resync   = 16      // how far a change of equal length is skipped in place
-	maxIndex = 1 << 16 // entries of the index; a larger base is indexed in larger strides
+	maxIndex = 1 << 16 // entries of the index at most; a larger base is indexed in larger strides
 	chunk    = 512     // bytes compared at once as long as they are equal
 	maxRoom  = 1 << 20 // bytes that a differ keeps to flatten values in
 	hashMul  = 0x9e3779b97f4a7c15
@@ -127,9 +127,9 @@ func (d *differ) search(i, j, iEnd, jEnd int) (src, at, n int) {
 }
 
 // step is how far the search goes on after so many bytes that were not found: the longer
-// nothing is, the less there will be. A step is odd, so that sixteen of them come upon each
-// place modulo stride. So runs of a few hundred bytes are found as with single steps, and
-// followed back to where they begin.
+// nothing is, the less there will be. A step is odd and the stride of the index a power of two,
+// so that as many steps as a stride has bytes come upon each place modulo the stride. So runs
+// of a few hundred bytes are found as with single steps, and followed back to where they begin.
 func step(missed int) int { return min(1+2*(missed/hurry), maxStep) }
 
 // build indexes the base.
@@ -137,7 +137,7 @@ func (d *differ) build() {
 	d.indexed = true
 	d.flatten()
 	base := d.flatBase
-	every := max(stride, len(base)/maxIndex)
+	every := max(stride, 1<<bits.Len(uint(len(base)/maxIndex))) // see step
 	size := max(64, 2*(len(base)/every+1))
 	log := bits.Len(uint(size - 1))
 	if cap(d.index) < 1<<log {
