@@ -157,3 +157,88 @@ func TestOneWrongAnswer(t *testing.T) {
 		t.Errorf("%v, %v", res, err)
 	}
 }
+
+// A recorded answer that a later run refuses: its question waits again, and not the one that was
+// asked behind it, whose answer is void.
+func TestRefusedLater(t *testing.T) {
+	for _, called := range []bool{false, true} {
+		for _, byID := range []bool{false, true} {
+			t.Run(fmt.Sprint("called ", called, "/by id ", byID), func(t *testing.T) {
+				takes, broken := "one", errors.New("broken")
+				asks := func(ctx context.Context, _ int) (any, error) {
+					first, err := pregel.Ask(ctx, "first?", pregel.AskOptions{ResponseSchema: map[string]any{"type": "string"}, Check: func(answer any) error {
+						if answer != takes {
+							return errors.New("not that one")
+						}
+						return nil
+					}})
+					if err != nil {
+						return nil, err
+					}
+					second, err := pregel.Ask(ctx, "second?")
+					if err != nil {
+						return nil, err
+					}
+					return fmt.Sprint(first, second), broken
+				}
+				g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", func(ctx context.Context, _ any) (any, error) {
+					if called {
+						return pregel.NewTask("asks", asks).Call(ctx, 0)
+					}
+					return asks(ctx, 0)
+				}))
+				at := pregel.Thread("t")
+				waits := func(want any) string {
+					t.Helper()
+					st, err := g.GetState(ctx, at)
+					if err != nil || len(st.Interrupts) != 1 || st.Interrupts[0].Value != want {
+						t.Fatalf("%v waits, want %v; %v", st.Interrupts, want, err)
+					}
+					return st.Interrupts[0].ID
+				}
+				answer := func(v any) error {
+					t.Helper()
+					cmd := pregel.Command{Resume: v}
+					if byID {
+						st, err := g.GetState(ctx, at)
+						if err != nil || len(st.Interrupts) != 1 {
+							t.Fatalf("%+v, %v", st, err)
+						}
+						cmd.Resume = map[string]any{st.Interrupts[0].ID: v}
+					}
+					_, err := g.Invoke(ctx, at, cmd)
+					return err
+				}
+				if _, err := g.Invoke(ctx, at, "in"); err != nil {
+					t.Fatal(err)
+				}
+				if err := answer("one"); err != nil {
+					t.Fatal(err)
+				}
+				waits("second?")
+				if err := answer("B"); !errors.Is(err, broken) {
+					t.Fatal(err)
+				}
+				takes = "two"
+				var wrong *pregel.AnswerError
+				if _, err := g.Invoke(ctx, at, nil); !errors.As(err, &wrong) {
+					t.Fatal(err)
+				}
+				if id := waits("first?"); id != wrong.Interrupt {
+					t.Errorf("%s waits, and the error names %s", id, wrong.Interrupt)
+				}
+				if err := answer("two"); err != nil {
+					t.Fatal(err)
+				}
+				waits("second?")
+				broken = nil
+				if err := answer("C"); err != nil {
+					t.Fatal(err)
+				}
+				if st, err := g.GetState(ctx, at); err != nil || len(st.Next) != 0 {
+					t.Errorf("%+v, %v", st, err)
+				}
+			})
+		}
+	}
+}

@@ -211,6 +211,9 @@ func (e *UnknownInterruptError) Is(target error) bool { return target == ErrUnkn
 type AnswerError struct {
 	Interrupt string // the id of the question
 	Err       error
+	// again is the question, if an earlier run had recorded the answer: then the questions behind
+	// it are stored, and it no longer is.
+	again *Interrupt
 }
 
 // Error is what is wrong with the answer.

@@ -418,6 +418,9 @@ func answersOf(writes []write) (answers []write) {
 func (s *superstep) failed(t *task, writes []write, err error) {
 	l := s.l
 	record := answersOf(writes)
+	if refused := (*AnswerError)(nil); errors.As(err, &refused) && refused.again != nil {
+		record = append([]write{{chInterrupt, []Interrupt{*refused.again}}}, record...)
+	}
 	cause := len(record)
 	record = append(record, write{chError, ownError(err)})
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)

@@ -183,7 +183,9 @@ type AskOptions struct {
 // runs again from its start, and its questions get their answers in the order in which they
 // are asked. The question must be a value that can be stored. For an answer that
 // AskOptions.Check refuses the error is an *AnswerError. If the node returns that, the run
-// fails, and a Command with another answer answers the question. The last of opts counts.
+// fails, and a Command with another answer answers the question. Answers to later questions are
+// void then. A node that goes on all the same must not ask something else: that would get the
+// answer of this question. The last of opts counts.
 func Ask(ctx context.Context, question any, opts ...AskOptions) (answer any, err error) {
 	return ask(ctx, question, func(any) error { return nil }, opts)
 }
@@ -220,38 +222,39 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 	n := int(pad.asked.Add(1) - 1)
 	pad.mu.Lock()
 	defer pad.mu.Unlock()
-	check := func(n int, answer any) error {
+	check := func(answer any) error {
 		err := accept(answer)
 		if f := lastOf(opts).Check; f != nil && err == nil {
 			err = f(answer)
 		}
-		if err != nil {
-			return &AnswerError{Interrupt: interruptID(r.task.ns, n), Err: err}
+		return err
+	}
+	asked := func(n int) *Interrupt {
+		in := &Interrupt{Value: question, ID: interruptID(r.task.ns, n)}
+		if schema := lastOf(opts).ResponseSchema; schema != nil {
+			in.ResponseSchema = schema
 		}
-		return nil
+		return in
 	}
 	if n < len(pad.resume) {
-		if err := check(n, pad.resume[n]); err != nil {
+		if err := check(pad.resume[n]); err != nil {
 			r.att.write(chResume, slices.Clone(pad.resume[:n])) // an earlier run may have recorded it
-			return nil, err
+			in := asked(n)
+			return nil, &AnswerError{Interrupt: in.ID, Err: err, again: in}
 		}
 		r.att.write(chResume, slices.Clone(pad.resume[:n+1]))
 		return pad.resume[n], nil
 	}
 	id := interruptID(r.task.ns, len(pad.resume))
 	if v, ok := pad.nullResume(r.task.ns, id); ok {
-		if err := check(n, v); err != nil {
-			return nil, err
+		if err := check(v); err != nil {
+			return nil, &AnswerError{Interrupt: interruptID(r.task.ns, n), Err: err}
 		}
 		pad.resume = append(pad.resume, v)
 		r.att.write(chResume, slices.Clone(pad.resume))
 		return v, nil
 	}
-	in := Interrupt{Value: question, ID: id}
-	if schema := lastOf(opts).ResponseSchema; schema != nil {
-		in.ResponseSchema = schema
-	}
-	return nil, &InterruptError{Interrupts: []Interrupt{in}}
+	return nil, &InterruptError{Interrupts: []Interrupt{*asked(len(pad.resume))}}
 }
 
 // AskFor is Ask for an answer of type T. It refuses an answer of another type as

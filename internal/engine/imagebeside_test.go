@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -94,5 +95,60 @@ func TestImageBesideAFlush(t *testing.T) {
 		must(t, e.Close())
 		e = mustOpen(t, o)
 	}
+	mustPut(t, e, "m", "m", "with nothing behind it")
+	before = e.ImagesWritten.Load()
+	must(t, e.Flush(t.Context()))
+	if n := e.ImagesWritten.Load() - before; n != 0 {
+		t.Errorf("%d images beside a flush with no commits", n)
+	}
 	must(t, e.Close())
+}
+
+// A flush goes on without the image that cannot be written beside it.
+func TestImageBesideFails(t *testing.T) {
+	b := &besideFS{FS: vfs.NewMem(vfs.MemOptions{})}
+	fails := errors.New("no image can be written")
+	full := &noImageFS{FS: b}
+	o := storage.Options{FS: full, ManualWork: true, ImageBytes: 1, Hot: lastHot}
+	e := mustOpen(t, o)
+	mustPut(t, e, "z", "first", "of the chain of images")
+	must(t, e.WriteImage(t.Context()))
+	mustPut(t, e, "m", "k", "before the seal")
+	mustPut(t, e, "n", "k", "another family")
+	b.beside = func() {
+		b.beside = nil
+		mustPut(t, e, "m", "l", "behind the seal")
+		full.err = fails
+	}
+	must(t, e.Flush(t.Context()))
+	if full.tries != 1 {
+		t.Errorf("%d images were tried, want 1", full.tries)
+	}
+	for range 2 {
+		for at, value := range map[string]string{"z/first": "of the chain of images", "m/k": "before the seal", "n/k": "another family", "m/l": "behind the seal"} {
+			id, key, _ := strings.Cut(at, "/")
+			if got, err := read(e, id, key); err != nil || got != value {
+				t.Errorf("%s: %q, %v", at, got, err)
+			}
+		}
+		must(t, e.Close())
+		e = mustOpen(t, o)
+	}
+	must(t, e.Close())
+}
+
+// noImageFS fails to create one image after err is set.
+type noImageFS struct {
+	vfs.FS
+	err   error
+	tries int
+}
+
+func (f *noImageFS) Create(name string) (vfs.File, error) {
+	if err := f.err; err != nil && strings.HasSuffix(name, ".img") {
+		f.err = nil
+		f.tries++
+		return nil, err
+	}
+	return f.FS.Create(name)
 }

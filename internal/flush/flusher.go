@@ -147,6 +147,7 @@ func (f *Flusher) buildFlush(ctx context.Context, v *storage.View, st snapshot.S
 	}
 	first, sealed := st.FloorLSN, v.LSN()
 	f.garbage.CountDropped(dropped)
+	imaging := true
 	for _, names := range work {
 		w, err := names.Open(v)
 		if err == nil {
@@ -164,8 +165,12 @@ func (f *Flusher) buildFlush(ctx context.Context, v *storage.View, st snapshot.S
 		if err := out.Add(ctx, w, plan, page, first, sealed); err != nil {
 			return err
 		}
-		if err := f.images.WriteBeside(sealed); err != nil {
-			return err
+		if !imaging {
+			continue
+		}
+		if err := f.images.WriteBeside(sealed); err != nil { // nothing is lost: the log has it
+			f.Opts.Logger.Warn("image beside a flush", "error", err)
+			imaging = false
 		}
 	}
 	if out.Empty() && len(st.Segments) == 0 {

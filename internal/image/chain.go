@@ -97,11 +97,12 @@ func (c *Chain) Write(all bool) error { return c.write(all, minImages) }
 // WriteLast is Write for a store that is about to be closed.
 func (c *Chain) WriteLast() error { return c.write(false, closeImages) }
 
-// WriteBeside writes an image beside a flush of the records up to seal, if one is due. Commits
-// go on while a flush works, and neither Close nor the next Open should find all of them
-// unsaved. An image that would be a full one is left to the flush. Mu is held.
+// WriteBeside writes an image beside a flush of the records up to seal, if one is due and there
+// are records behind it. Commits go on while a flush works, and neither Close nor the next Open
+// should find all of them unsaved. An image that would be a full one is left to the flush. Mu
+// is held. A failure loses nothing.
 func (c *Chain) WriteBeside(seal base.LSN) error {
-	if !c.Due() || c.fullDue(c.Manifest.State().Images, minImages) {
+	if !c.Due() || c.Index.LSN() <= seal || c.fullDue(c.Manifest.State().Images, minImages) {
 		return nil
 	}
 	return c.put(false, seal)

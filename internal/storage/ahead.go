@@ -62,12 +62,12 @@ func (r *Reader) Ahead(fam *index.Family, refs []index.Ref) {
 			end = to
 		}
 		i += n
+		if n == 1 {
+			continue
+		}
 		size := int(end - first.Off)
 		if len(room)+size > aheadBytes {
 			break
-		}
-		if n == 1 {
-			continue
 		}
 		room = r.readAhead(first, size, room)
 	}

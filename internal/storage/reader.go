@@ -19,7 +19,7 @@ import (
 // but for that of the Reader used last, which the store holds: so whoever keeps
 // values that were not read keeps no bytes of others.
 //
-// All methods are safe for concurrent use.
+// All methods but Ahead are safe for concurrent use.
 type Reader struct {
 	s         *Store
 	revisions bool // it is asked for several versions of a series
