@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/tool"
 )
@@ -154,7 +155,7 @@ func TestDecide(t *testing.T) {
 }
 
 // TestName: words have the name of the agent that says them; one without a name has, as in
-// LangChain, that of the agent around.
+// LangChain, that of the agent around. No checkpoint has a name, also none of the agent inside.
 func TestName(t *testing.T) {
 	for inner, want := range map[string]string{"": "outer", "inner": "inner"} {
 		helper := must(agent.New(model.NewScripted(model.Text("inside")), agent.Options{Name: inner}))
@@ -167,9 +168,11 @@ func TestName(t *testing.T) {
 			return list[len(list)-1].Text(), err
 		}))
 		m := model.NewScripted(model.Calls(message.ToolCall{Name: "help", ID: "1"}), model.Text("outside"))
-		g := must(agent.New(m, agent.Options{Name: "outer", Tools: []tool.Tool{help}}))
+		s := memory.New(memory.Options{})
+		g := must(agent.New(m, agent.Options{Name: "outer", Tools: []tool.Tool{help}, Graph: graph.Options{Saver: s}}))
 		names := map[string]any{}
-		for e, err := range g.Stream(ctx, pregel.Address{}, agent.Say("hi"), pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages}, Subgraphs: true}) {
+		run := pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages}, Subgraphs: true, Metadata: map[string]any{"who": "me"}}
+		for e, err := range g.Stream(start, at, agent.Say("hi"), run) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,6 +182,21 @@ func TestName(t *testing.T) {
 		}
 		if names["inside"] != want || names["outside"] != "outer" {
 			t.Errorf("inner %q: %v", inner, names)
+		}
+		inside := 0
+		for tup, err := range s.List(start, saver.Query{ThreadID: at.ThreadID}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tup.Config.Namespace != "" {
+				inside++
+			}
+			if _, has := tup.Metadata["lc_agent_name"]; has || tup.Metadata["who"] != "me" {
+				t.Errorf("inner %q: a checkpoint of %q has %v", inner, tup.Config.Namespace, tup.Metadata)
+			}
+		}
+		if inside == 0 {
+			t.Errorf("inner %q: no checkpoint", inner)
 		}
 	}
 }

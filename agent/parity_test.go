@@ -21,6 +21,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/serde"
@@ -612,6 +613,10 @@ func (s shower) show(v any) any {
 				fields["id"] = s.ids[x.ID]
 			}
 		}
+		return fields
+	case message.ToolCall:
+		var fields any
+		must(0, json.Unmarshal(must(pregeljson.Marshal(x)), &fields))
 		return fields
 	case *serde.Ext:
 		return s.show(must(message.From(x)))

@@ -237,7 +237,9 @@ func (m Message) MessageID() string { return m.ID }
 // WithMessageID returns a copy of m with another id.
 func (m Message) WithMessageID(id string) any { m.ID = id; return m }
 
-// ToolCall is a request of a model to run a tool.
+// ToolCall is a request of a model to run a tool. Message.MarshalJSON and package pregeljson write
+// it as LangChain does. It has no MarshalJSON, which a struct that embeds it would have too, so that
+// its other fields were lost.
 type ToolCall struct {
 	Name string         `json:"name"`
 	Args map[string]any `json:"args"`
@@ -260,12 +262,6 @@ func (c ToolCall) ArgsJSON() (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// MarshalJSON writes LangChain's tool call: with its type, arguments that are an object, and null
-// where there is no id.
-func (c ToolCall) MarshalJSON() ([]byte, error) {
-	return pythonJSON.value(nil, toolCallValue(c, nil), 0)
-}
-
 // EncodeValue implements serde.ValueEncoder: what is stored is LangChain's tool call.
 func (c ToolCall) EncodeValue() (v any, extra int64, err error) {
 	return toolCallValue(c, nil), 0, nil
@@ -274,6 +270,10 @@ func (c ToolCall) EncodeValue() (v any, extra int64, err error) {
 // DecodeValue implements serde.ValueDecoder.
 func (c *ToolCall) DecodeValue(v any, _ func(bytes int64) error) error {
 	m, _ := v.(map[string]any)
+	if args, has := m["args"]; has && args == nil { // as encoding/json writes a call without arguments
+		m = maps.Clone(m)
+		m["args"] = map[string]any{}
+	}
 	read, ok := loadToolCall(m)
 	if !ok {
 		return fmt.Errorf("no tool call: %s", typeOf(v))

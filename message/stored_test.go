@@ -320,6 +320,23 @@ func TestToolCallBytes(t *testing.T) {
 	}
 }
 
+// TestToolCallJSON: a struct that embeds a call is marshalled with its own fields, and a call without
+// arguments is read again.
+func TestToolCallJSON(t *testing.T) {
+	type reviewed struct {
+		message.ToolCall
+		Approved bool `json:"approved"`
+	}
+	data, err := json.Marshal(reviewed{message.ToolCall{Name: "f", ID: "c"}, true})
+	if want := `{"name":"f","args":null,"id":"c","approved":true}`; err != nil || string(data) != want {
+		t.Errorf("%s, want %s, %v", data, want, err)
+	}
+	var back message.ToolCall
+	if err := serde.Default().DecodeInto(serde.Typed{Kind: serde.KindJSON, Data: data}, &back); err != nil || back.Name != "f" || back.ID != "c" {
+		t.Errorf("%+v, %v", back, err)
+	}
+}
+
 // TestBlocks: the blocks that this package makes are LangChain's.
 func TestBlocks(t *testing.T) {
 	m := message.Message{Type: message.TypeHuman, Blocks: []any{message.TextBlock("a"), "b", message.ImageURL("u"), message.Block{"type": "odd", "text": "x"}}}

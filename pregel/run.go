@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -196,7 +197,7 @@ func (g *Graph) newLoop(ctx context.Context, at Address, input any, o RunOptions
 		}
 		o = l.inherit(o, r)
 	} else {
-		l.saver = g.opts.Saver
+		l.saver, l.place.Metadata = g.opts.Saver, o.Metadata
 		l.ways = g.ways(o)
 		if at.Namespace != "" {
 			if _, err := g.inside(at.Namespace); err != nil {
@@ -216,9 +217,9 @@ func (g *Graph) newLoop(ctx context.Context, at Address, input any, o RunOptions
 	}
 	l.opts, l.output = o, *o.OutputKeys
 	l.place.ThreadID, l.place.Namespace = l.thread, l.ns
-	l.place.Configurable, l.place.Metadata = o.Configurable, o.Metadata
+	l.place.Configurable = o.Configurable
 	if o.RunID != "" {
-		l.place.Metadata = merged(o.Metadata, map[string]any{"run_id": o.RunID})
+		l.place.Metadata = merged(l.place.Metadata, map[string]any{"run_id": o.RunID})
 	}
 	if l.saver == nil {
 		return l, nil
@@ -256,6 +257,9 @@ func (l *loop) inherit(o RunOptions, r *taskRun) RunOptions {
 	o.RecursionLimit = cmp.Or(o.RecursionLimit, outer.opts.RecursionLimit)
 	o.MaxConcurrency = cmp.Or(o.MaxConcurrency, outer.opts.MaxConcurrency)
 	o.Durability = cmp.Or(o.Durability, outer.opts.Durability)
+	around := maps.Clone(r.task.metadata)
+	delete(around, "lc_agent_name") // for events; checkpoints inside would be found under it
+	l.place.Metadata = merged(around, o.Metadata)
 	o.Metadata = merged(r.task.metadata, o.Metadata)
 	o.Configurable = merged(outer.opts.Configurable, o.Configurable)
 	o.Tags = append(slices.Clone(outer.opts.Tags), o.Tags...)

@@ -58,13 +58,8 @@ func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]S
 		}
 	}
 	for _, updates := range supersteps {
-		for _, u := range updates {
-			if u.AsNode == Copy { // its values are updates of the copy
-				continue
-			}
-			if err := target.refuseKeys(u.Values); err != nil {
-				return Address{}, err
-			}
+		if err := target.refuseUpdates(updates); err != nil {
+			return Address{}, err
 		}
 	}
 	var out Address
@@ -76,6 +71,23 @@ func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]S
 		at.CheckpointID = out.CheckpointID
 	}
 	return out, nil
+}
+
+// refuseUpdates is refuseKeys for updates, and for those of a copy.
+func (g *Graph) refuseUpdates(updates []StateUpdate) error {
+	for _, u := range updates {
+		var err error
+		if u.AsNode == Copy {
+			further, _ := u.Values.([]StateUpdate) // of another type: refused by copyUpdates
+			err = g.refuseUpdates(further)
+		} else {
+			err = g.refuseKeys(u.Values)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // updater applies one superstep of updates.

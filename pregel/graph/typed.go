@@ -76,7 +76,7 @@ func (b *StateBuilder[S]) node(name string, takes reflect.Type, isNil bool, opts
 
 // Func adds a node that was not written for S, such as Run of a tool.Node. It gets the state as a
 // map of its keys, or the input of a packet, and returns what a node of a Builder returns. A key
-// that S does not have fails the node.
+// that S does not have fails the node, and so does a packet that Send would refuse.
 func (b *StateBuilder[S]) Func(name string, f pregel.Func, opts ...NodeOptions) *StateBuilder[S] {
 	return b.node(name, nil, f == nil, opts, func(t *binding[S]) pregel.Func {
 		return func(ctx context.Context, input any) (any, error) {

@@ -72,6 +72,27 @@ func TestUnknownKeys(t *testing.T) {
 			}
 		}
 	}
+	// The updates of a copy are no values, and each of them is checked.
+	g := compile(false)
+	if _, err := g.Invoke(ctx, at, map[string]any{"text": "x"}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := g.GetState(ctx, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := pregel.StateUpdate{Values: map[string]any{"txt": "y"}, AsNode: "n"}
+	var refused *pregel.InvalidUpdateError
+	if _, err := g.UpdateState(ctx, at, pregel.StateUpdate{Values: []pregel.StateUpdate{bad}, AsNode: pregel.Copy}); !errors.As(err, &refused) || !strings.Contains(err.Error(), `no key "txt"`) {
+		t.Errorf("copy: %v", err)
+	}
+	if st, err := g.GetState(ctx, at); err != nil || st.Address.CheckpointID != before.Address.CheckpointID {
+		t.Errorf("copy: something is stored: %v, %v", st, err)
+	}
+	bad.Values = map[string]any{"text": "y"}
+	if _, err := g.UpdateState(ctx, at, pregel.StateUpdate{Values: []pregel.StateUpdate{bad}, AsNode: pregel.Copy}); err != nil {
+		t.Errorf("copy: %v", err)
+	}
 	// A graph around has other keys.
 	type wider struct {
 		Text  string `json:"text"`

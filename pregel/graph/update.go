@@ -3,9 +3,11 @@ package graph
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -215,17 +217,25 @@ func (b *binding[S]) resolve(node string, u Update, s *S) (r resolved, err error
 	return r, nil
 }
 
-// untyped is what an untyped node returned, with its updates as resolve makes them.
+// untyped is what an untyped node returned, with its updates and packets as resolve makes them.
 func (b *binding[S]) untyped(node string, output any) (any, error) {
 	switch x := deref(output).(type) {
-	case nil, pregel.Send:
-		return x, nil
+	case nil:
+		return nil, nil
+	case pregel.Send:
+		return b.untypedSend(node, x)
 	case pregel.Command:
 		if x.Graph == pregel.Parent {
 			return x, nil
 		}
-		update, err := b.untyped(node, x.Update)
-		x.Update = update
+		var err error
+		if x.Goto, err = b.untypedGoto(node, x.Goto); err != nil || x.Update == nil {
+			return x, err
+		}
+		pairs, err := commandUpdates(x, false)
+		if err == nil {
+			x.Update, err = b.untypedPairs(node, pairs)
+		}
 		return x, err
 	}
 	if list, ok := commandList(output); ok {
@@ -242,6 +252,10 @@ func (b *binding[S]) untyped(node string, output any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.untypedPairs(node, pairs)
+}
+
+func (b *binding[S]) untypedPairs(node string, pairs pregel.Pairs) (pregel.Pairs, error) {
 	out := make(pregel.Pairs, len(pairs))
 	for i, p := range pairs {
 		at, ok := b.state.byKey[p.Key]
@@ -250,6 +264,7 @@ func (b *binding[S]) untyped(node string, output any) (any, error) {
 		}
 		f := &b.state.fields[at]
 		if _, whole := serde.AsOverwrite(p.Value); !whole {
+			var err error
 			if p.Value, err = b.value(f, &change{value: p.Value}); err != nil {
 				return nil, &pregel.InvalidUpdateError{Node: node, Reason: "field " + f.name, Err: err}
 			}
@@ -257,6 +272,37 @@ func (b *binding[S]) untyped(node string, output any) (any, error) {
 		out[i] = p
 	}
 	return out, nil
+}
+
+func (b *binding[S]) untypedGoto(node string, to any) (any, error) {
+	if to == nil {
+		return nil, nil
+	}
+	out := slices.Clone(destinations(to))
+	for i, d := range out {
+		if p, ok := deref(d).(pregel.Send); ok {
+			var err error
+			if out[i], err = b.untypedSend(node, p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// untypedSend is packet. An input that is plain data is made what a Worker takes.
+func (b *binding[S]) untypedSend(node string, p pregel.Send) (pregel.Send, error) {
+	if want := b.nodes[p.Node]; b.workers[p.Node] && p.Arg != nil && !reflect.TypeOf(p.Arg).AssignableTo(want) {
+		in := reflect.New(want)
+		if channel.ConvertInto(in.Interface(), p.Arg) == nil {
+			p.Arg = in.Elem().Interface()
+		}
+	}
+	p, err := b.packet(p)
+	if err != nil {
+		return p, &pregel.InvalidUpdateError{Node: node, Reason: err.Error()}
+	}
+	return p, nil
 }
 
 // fieldAt finds the field of s that p points to.

@@ -18,6 +18,7 @@ import (
 	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/tool"
 )
 
 var update = flag.Bool("update", false, "write the golden file")
@@ -54,6 +55,10 @@ func TestValues(t *testing.T) {
 		{pregel.Pairs{{Key: "a", Value: 1}}, `{"a":1}`},
 		{channel.Message{ID: "1", Role: "human", Content: "hi"}, `{"content":"hi","additional_kwargs":{},"response_metadata":{},"type":"human","name":null,"id":"1"}`},
 		{message.List{message.Human("hi")}, `[{"content":"hi","additional_kwargs":{},"response_metadata":{},"type":"human","name":null,"id":null}]`},
+		{message.ToolCall{Name: "f", Args: map[string]any{"x": 1}, ID: "c"}, `{"args":{"x":1},"id":"c","name":"f","type":"tool_call"}`},
+		{[]message.ToolCall{{Name: "f"}}, `[{"args":{},"id":null,"name":"f","type":"tool_call"}]`},
+		{[]any{&message.ToolCall{Name: "f"}}, `[{"args":{},"id":null,"name":"f","type":"tool_call"}]`},
+		{tool.Call{ToolCall: message.ToolCall{Name: "f", ID: "c"}, State: 1}, `{"name":"f","args":null,"id":"c","State":1}`},
 		{stored(message.Human("hi")), `{"content":"hi","additional_kwargs":{},"response_metadata":{},"type":"human","name":null,"id":null}`},
 		{serde.NewExt(serde.ExtKeyword, "m", "C", map[string]any{"a": 1}, ""), `{"a":1}`},
 	} {

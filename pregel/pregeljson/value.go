@@ -87,6 +87,8 @@ func plain(v any, depth int) (any, error) {
 		return out, nil
 	case message.Message, *message.Message, message.Chunk, *message.Chunk:
 		return x, nil
+	case message.ToolCall: // has no MarshalJSON, which types that embed it would have too
+		return toolCall(x, depth)
 	case channel.Message:
 		return message.From(x)
 	case *serde.Ext:
@@ -113,6 +115,19 @@ func plain(v any, depth int) (any, error) {
 		return x.Error(), nil
 	}
 	return reflected(reflect.ValueOf(v), depth)
+}
+
+// toolCall is LangChain's tool call: with its type, arguments that are an object, and null where
+// there is no id.
+func toolCall(c message.ToolCall, depth int) (any, error) {
+	out := map[string]any{"name": c.Name, "args": c.Args, "id": c.ID, "type": "tool_call"}
+	if c.Args == nil {
+		out["args"] = map[string]any{}
+	}
+	if c.ID == "" {
+		out["id"] = nil
+	}
+	return plain(out, depth+1)
 }
 
 // finite is f, or nil where JSON has no number for it.
