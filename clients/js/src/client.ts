@@ -40,7 +40,8 @@ export function clientOfURL(url: string, options: RemoteOptions): Client {
 }
 
 /**
- * Client makes calls to one store, over one connection at a time.
+ * Client makes calls to one store, over one connection. A connection that takes no further
+ * calls is replaced, and stays while some are under way on it.
  *
  * If the connection is lost, it connects again, and asks again what was under way. A
  * call that writes has an id for that, so it has the effect of one however often it is
@@ -49,7 +50,7 @@ export function clientOfURL(url: string, options: RemoteOptions): Client {
 export class Client {
   private readonly timeout: number;
   private readonly connectTimeout: number;
-  private current: Connection | undefined;
+  private connections: Connection[] = []; // the first is the one in use
   private connecting: Promise<Connection> | undefined;
   private readonly slots = new Slots();
   private readonly streams = new Semaphore(1);
@@ -124,7 +125,7 @@ export class Client {
   /** close ends the connection. Calls that are under way reject with a ClosedError. */
   close(): void {
     this.closed = true;
-    this.current?.close();
+    for (const connection of this.connections) connection.close();
   }
 
   private async *batches(connection: Connection, method: string, params: Fields): AsyncGenerator<unknown, void, undefined> {
@@ -228,7 +229,8 @@ export class Client {
   /** connection is the one in use, or a new one. All who need one wait for the same. */
   private async connection(deadline: number): Promise<Connection> {
     if (this.closed) throw new ClosedError("the client was closed");
-    if (this.current && !this.current.ended) return this.current;
+    const current = this.connections[0];
+    if (current && !current.ended) return current;
     const connecting = (this.connecting ??= this.connect().finally(() => (this.connecting = undefined)));
     if (!(await within(connecting, deadline))) throw this.late("the request for a connection");
     return connecting;
@@ -244,7 +246,10 @@ export class Client {
           const timeout = Math.max(1, deadline - performance.now());
           const options = this.endpoint.tls ? { tls: this.endpoint.tls, timeout } : { timeout };
           const connection = await Connection.open(address, options);
-          if (!this.closed) return (this.current = connection);
+          if (!this.closed) {
+            this.connections = [connection, ...this.connections.filter(({ gone }) => !gone)];
+            return connection;
+          }
           connection.close();
           break;
         } catch (error) {

@@ -38,6 +38,7 @@ interface Pending {
   resolve(result: unknown): void;
   reject(error: Error): void;
   items?: ((items: unknown[]) => void) | undefined;
+  givenUp: boolean; // nobody waits for the answer any more
 }
 
 /**
@@ -50,6 +51,7 @@ export class Connection {
   private nextID = 0;
   private lost: Error | undefined;
   private closing = false; // the server said so, and takes no further calls
+  private silent = false; // nothing was heard for as long as a call may take
   private corked = false;
   private heard = performance.now();
   private said: Hello = { server: "", store: "", methods: new Set(), maxFrame: MAX_FRAME, maxCalls: 1, callSlots: 1 };
@@ -91,7 +93,12 @@ export class Connection {
 
   /** ended reports whether no further call can be made. */
   get ended(): boolean {
-    return this.lost !== undefined || this.closing;
+    return this.gone || this.closing || this.silent;
+  }
+
+  /** gone reports whether the connection has ended, and with it all its calls. */
+  get gone(): boolean {
+    return this.lost !== undefined;
   }
 
   /** request sends a request. Items of a stream are given to the function items. */
@@ -102,13 +109,18 @@ export class Connection {
     const answer = new Promise<unknown>((resolve, reject) => {
       if (this.lost) throw new LostError(this.lost.message);
       const bytes = request(id, method, params, this.said.maxFrame);
-      this.pending.set(id, { resolve, reject, items });
+      this.pending.set(id, { resolve, reject, items, givenUp: false });
       if (this.pending.size === 1) this.socket.ref();
       this.send(bytes);
     });
     return {
       answer,
-      cancel: () => this.tell(id, "cancel", { call: id }),
+      cancel: () => {
+        this.tell(id, "cancel", { call: id });
+        const pending = this.pending.get(id);
+        if (pending) pending.givenUp = true;
+        this.retire();
+      },
       more: () => this.tell(id, "more", { call: id, batches: 1 }),
     };
   }
@@ -137,11 +149,19 @@ export class Connection {
   }
 
   /**
-   * expire ends the connection if nothing was heard since then. A server that is frozen, or
-   * a network that is gone, ends none itself.
+   * expire leaves the connection if nothing was heard since then. A server that is frozen, or
+   * a network that is gone, ends none itself. The server may also be slow, or its answers not
+   * be read yet: calls to come use another connection, and those under way go on.
    */
   expire(since: number): void {
     if (this.heard > since) return;
+    this.silent = true;
+    this.retire();
+  }
+
+  /** retire ends a silent connection when the last one has given up waiting on it. */
+  private retire(): void {
+    if (!this.silent || ![...this.pending.values()].every(({ givenUp }) => givenUp)) return;
     this.end(new Error("the server says nothing"));
     this.socket.destroy();
   }
@@ -172,6 +192,7 @@ export class Connection {
     if (!pending) throw new ProtocolError(`the server answered request ${message.id}, which was not asked`);
     this.pending.delete(message.id);
     if (this.pending.size === 0) this.socket.unref();
+    this.retire();
     if (message.error === null || message.error === undefined) return pending.resolve(message.result);
     const error = errorOf(message.error);
     if (error instanceof ClosingError) this.closing = true;

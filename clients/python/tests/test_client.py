@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import ormsgpack
 import pytest
@@ -17,7 +18,14 @@ import uvloop
 from fake import HELLO, Peer, Server, frame
 from langgraph.checkpoint.base import empty_checkpoint
 
-from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver, _sync, _wire, errors
+from langgraph.checkpoint.stele import (
+    AsyncSteleSaver,
+    SteleSaver,
+    _aio,
+    _sync,
+    _wire,
+    errors,
+)
 from langgraph.store.stele import SteleStore
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -349,6 +357,39 @@ async def test_a_server_that_takes_nothing_is_no_reason_to_hang(servers: Any) ->
     frozen.set()
 
 
+def test_the_wait_to_send_is_part_of_a_calls_time() -> None:
+    class Loop(asyncio.SelectorEventLoop):
+        passed = 0.0
+
+        def time(self) -> float:
+            return super().time() + self.passed
+
+    async def calls() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, Loop)
+        transport = Mock(asyncio.Transport)
+        transport.is_closing.return_value = False
+        connection = _aio.Connection(loop, lambda slot: None)
+        connection.connection_made(transport)
+        connection.pause_writing()
+        call = asyncio.create_task(connection.call("get", {}, 3600, None))
+        await asyncio.sleep(0)
+        loop.passed = 2000
+        connection.resume_writing()
+        async with asyncio.timeout(60):
+            while not transport.write.called:
+                await asyncio.sleep(0)
+        assert not call.done()
+        loop.passed = 4000
+        await asyncio.wait([call], timeout=60)
+        assert call.done(), "more than its time has passed"
+        with pytest.raises(errors.SteleTimeoutError, match="within 3600 s"):
+            call.result()
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(calls())
+
+
 async def test_a_silent_connection_is_left(servers: Any) -> None:
     server = servers(lambda *_: None)
     async with AsyncSteleSaver.from_url(server.url, timeout=0.05) as saver:
@@ -588,6 +629,27 @@ def test_close_wakes_a_call_that_waits(servers: Any) -> None:
     saver.close()
     thread.join(30)
     assert "closed" in str(failed[0])
+
+
+async def test_close_while_connecting_leaves_no_connection(servers: Any) -> None:
+    server = servers(nothing)
+    asked, closed = threading.Event(), threading.Event()
+
+    def hello(peer: Peer, number: int, *_: Any) -> None:
+        asked.set()
+        assert closed.wait(60)
+        peer.answer(number, HELLO)
+
+    server.hello = hello
+    saver = AsyncSteleSaver.from_url(server.url)
+    setup = asyncio.create_task(saver.asetup())
+    await until(asked.is_set)
+    await saver.aclose()
+    closed.set()
+    with pytest.raises(errors.SteleError, match="closed"):
+        await setup
+    await until(lambda: server.ended == 1)
+    assert server.connections == 1
 
 
 async def test_nobody_is_there(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 // Exports of a thread: lines of JSON, and a page that shows them without any server.
 
-import { asMessages } from "./messages";
+import { argsOf, asMessages, toolOf } from "./messages";
 import { visible } from "./text";
 import { idOf, madeBy, standOf, stepOf } from "./tree";
 import type { Json, State } from "./types";
@@ -22,7 +22,7 @@ function talk(state: State | undefined): string {
       const messages = asMessages(value);
       if (!messages) return [];
       const all = messages.map((m) => {
-        const calls = (m.tool_calls ?? []).map((c) => `<pre>calls ${esc(c.name)} ${esc(JSON.stringify(c.args, null, 2))}</pre>`);
+        const calls = (m.tool_calls ?? []).map((c) => `<pre>calls ${esc(toolOf(c))} ${esc(text(argsOf(c) ?? ""))}</pre>`);
         return `<section><b>${esc(m.type)}${m.name ? " · " + esc(m.name) : ""}</b>${text(m.content) ? `<pre>${esc(text(m.content))}</pre>` : ""}${calls.join("")}</section>`;
       });
       return [`<h2>${esc(channel)}</h2>`, ...all];

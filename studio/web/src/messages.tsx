@@ -5,12 +5,23 @@ import { count, Text, visible } from "./text";
 import type { Fields, Json } from "./types";
 import { Value } from "./value";
 
+// Call is a call of a tool. Some programs store OpenAI's form of it, which has a function.
+export interface Call {
+  id?: string | null;
+  name?: string;
+  args?: Json;
+  function?: { name?: string; arguments?: Json };
+}
+
+export const toolOf = (call: Call) => call.name ?? call.function?.name ?? "";
+export const argsOf = (call: Call) => call.args ?? call.function?.arguments;
+
 export interface Message {
   type: string;
   id?: string | null;
   name?: string | null;
   content: Json;
-  tool_calls?: { id?: string | null; name: string; args: Json }[];
+  tool_calls?: Call[];
   invalid_tool_calls?: { id?: string | null; name?: string | null; args?: Json; error?: string | null }[];
   tool_call_id?: string;
   status?: string;
@@ -68,10 +79,10 @@ function Bubble({ message: m, results }: { message: Message; results: Map<string
       {(m.tool_calls ?? []).map((call, i) => (
         <details class="call" key={call.id ?? i}>
           <summary>
-            calls <b>{visible(call.name)}</b>
+            calls <b>{visible(toolOf(call))}</b>
             {results.has(call.id ?? "") ? (results.get(call.id!)!.status === "error" ? " · failed" : " · answered") : " · no answer yet"}
           </summary>
-          <Value value={call.args} name="arguments" open />
+          <Value value={argsOf(call)} name="arguments" open />
           {results.has(call.id ?? "") && (
             <div class="result">
               <Content content={results.get(call.id!)!.content} />

@@ -13,8 +13,6 @@ import { asMessages } from "./messages";
 import { graphs, info, readonly } from "./app";
 
 const pageSize = 100;
-// mostAgain is how many rows are read again: what a server gives at a time.
-const mostAgain = 1000;
 const rowHeight = 44;
 
 // LangGraph's statuses, and the words of stele's for the same. Links may have either.
@@ -30,6 +28,8 @@ const steleStatuses = ["", "done", "waiting", "failed", "unfinished", "running"]
 
 // told: the server tells how far a thread is in stele's words.
 const told = () => info.value?.stele?.thread_status ?? false;
+// brief: the server can leave out the values of threads.
+const brief = () => info.value?.stele?.brief_values ?? false;
 
 function statusOf(query: Record<string, string>): string {
   const status = query.status ?? "";
@@ -63,11 +63,27 @@ export function searchOf(query: Record<string, string>): Omit<ThreadSearch, "lim
     ...(told() ? { stele_status: status || "any" } : status ? { status } : {}),
     ...(Object.keys(metadata).length ? { metadata } : {}),
     ...(ids.length ? (info.value?.stele?.thread_prefix ? { stele_prefix: ids } : { ids }) : {}),
-    ...(info.value?.stele?.brief_values ? { stele_values: "about" as const } : {}),
+    ...(brief() ? { stele_values: "about" as const } : {}),
     sort_by: query.sort || "updated_at",
     sort_order: query.order === "asc" ? "asc" : "desc",
   };
 }
+
+// renewed is a list whose first rows were read again. What lies below them stays, and so do rows
+// that moved there from among the first, because others came to the top.
+function renewed(all: Thread[], page: Thread[], limit: number): Thread[] {
+  const before = idsOf(all.slice(0, limit));
+  const fresh = page.filter((t) => !before.has(t.thread_id)).length;
+  return joined(page, all.slice(limit - fresh));
+}
+
+// joined is a list and what follows it. A thread is in it once.
+function joined(upper: Thread[], lower: Thread[]): Thread[] {
+  const ids = idsOf(upper);
+  return [...upper, ...lower.filter((t) => !ids.has(t.thread_id))];
+}
+
+const idsOf = (threads: Thread[]) => new Set(threads.map((t) => t.thread_id));
 
 export function Threads() {
   const query = route.value.query;
@@ -87,12 +103,7 @@ export function Threads() {
     try {
       const page = await api.threads({ ...search, limit, offset });
       if (current.current !== key) return;
-      set((all) => {
-        // Of a list that is read again, what lies below stays.
-        const [upper, lower] = offset > 0 ? [all, page] : [page, again ? all.slice(limit) : []];
-        const ids = new Set(upper.map((t) => t.thread_id));
-        return [...upper, ...lower.filter((t) => !ids.has(t.thread_id))];
-      });
+      set((all) => (offset > 0 ? joined(all, page) : again ? renewed(all, page, limit) : page));
       setState((s) => ({ more: again ? s.more : page.length === limit, busy: false }));
     } catch (error) {
       if (current.current === key) setState({ more: false, busy: false, error: say(error) });
@@ -104,7 +115,9 @@ export function Threads() {
     set([]);
     load(0, pageSize);
   }, [key]);
-  // What is on the screen is read again every few seconds: others work on the same store.
+  // What is on the screen is read again every few seconds: others work on the same store. It is
+  // at most what a server gives at a time, and less where each thread comes with all its values.
+  const mostAgain = brief() ? 1000 : 300;
   useEvery(4000, () => {
     if (!busy.current && !state.error) load(0, Math.min(mostAgain, Math.max(pageSize, threads.length)), threads.length > mostAgain);
   });

@@ -354,6 +354,36 @@ test("a connection on which a server says nothing at all is left", () =>
     { timeout: 1000 },
   ));
 
+for (const end of ["answered", "closed"]) {
+  test(`what is under way when another call times out is not lost, and can be ${end}`, () =>
+    using(
+      (asked) => {
+        if (asked.method === "list") asked.items([0]);
+        if (asked.params["n"] === 2) asked.answer(2);
+      },
+      async (client, fake) => {
+        const listing = client.stream("list", () => ({}));
+        expect(await listing.next()).toEqual({ done: false, value: 0 });
+        await expect(client.read("get", { n: 1 })).rejects.toThrow(SteleTimeoutError);
+        expect(await client.read("get", { n: 2 })).toBe(2);
+        expect(fake.hellos.length).toBe(2);
+        const next = listing.next();
+        if (end === "closed") {
+          client.close();
+          await expect(next).rejects.toThrow(ClosedError);
+        } else {
+          fake.asked[0]?.items([1]);
+          expect(await next).toEqual({ done: false, value: 1 });
+          fake.asked[0]?.answer({});
+          expect(await listing.next()).toEqual({ done: true, value: undefined });
+        }
+        expect(fake.asked.filter(({ method }) => method === "list").length).toBe(1);
+        await until(() => fake.connections === (end === "closed" ? 0 : 1));
+      },
+      { timeout: 1000 },
+    ));
+}
+
 test("times that are no times are refused, and for ever is long", async () => {
   for (const options of [{ timeout: 0 }, { timeout: -1 }, { timeout: NaN }, { connectTimeout: 0 }]) {
     expect(() => clientOfURL("unix:none", options)).toThrow(InvalidArgumentError);

@@ -227,6 +227,7 @@ class Connection(asyncio.Protocol):
         self, method: str, params: Params, timeout: float | None, slot: Slot | None
     ) -> Any:
         """The result of a call."""
+        began = self._loop.time()
         if self._writable is not None:
             await self._drained(timeout)
         transport = self._open()
@@ -238,8 +239,8 @@ class Connection(asyncio.Protocol):
         timer = (
             None
             if timeout is None
-            else self._loop.call_later(
-                timeout, self._expire, future, method, timeout, self._loop.time()
+            else self._loop.call_at(
+                began + timeout, self._expire, future, method, timeout, began
             )
         )
         try:
@@ -279,10 +280,10 @@ class Connection(asyncio.Protocol):
             ) from None
 
     def _expire(
-        self, future: asyncio.Future[Any], method: str, timeout: float, sent: float
+        self, future: asyncio.Future[Any], method: str, timeout: float, began: float
     ) -> None:
         if not future.done():
-            self._listen(sent)
+            self._listen(began)
             future.set_exception(
                 SteleTimeoutError(f"{method} was not answered within {timeout:g} s")
             )
@@ -511,6 +512,9 @@ class AsyncPool:
                         raise
                     cause = error
                 else:
+                    if self._closed:
+                        connection.close()
+                        raise closed_error()
                     self._connection = connection
                     self._limit = min(self._limit, connection.hello.call_slots)
                     return connection
