@@ -151,7 +151,10 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 	if b.input, err = w.Queue.Serializer().Decode(c.Input); err != nil {
 		return b, fmt.Errorf("%w: input: %w", pregel.ErrInvalidUpdate, err)
 	}
-	if c.Epoch == 1 && !isCommand(b.input) { // nobody can have begun it
+	// Nobody can have begun it before the first claim. Yet a queue that does not share its log with
+	// the saver may lose that claim with the power, and keep what the claim had led to. The graph
+	// itself knows input that its thread took from this run, but not behind a checkpoint that is named.
+	if c.Epoch == 1 && !isCommand(b.input) && (c.CheckpointID == "" || w.sharesLog()) {
 		info, err := w.info(ctx, c.ThreadID)
 		b.other = info.Graph
 		return b, err
