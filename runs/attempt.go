@@ -98,7 +98,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	return info.Status == saver.StatusWaiting, err
 }
 
-// again shows the values that an earlier attempt came to: it may have ended before they were stored.
+// again shows the values that an earlier attempt came to. Its worker may have died before it stored them.
 func (w *Worker) again(ctx context.Context, g *pregel.Graph, c Claim, events *recorder) error {
 	if !slices.Contains(c.Modes, pregel.ModeValues) {
 		return nil
@@ -151,9 +151,9 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 	if b.input, err = w.Queue.Serializer().Decode(c.Input); err != nil {
 		return b, fmt.Errorf("%w: input: %w", pregel.ErrInvalidUpdate, err)
 	}
-	// Nobody can have begun it before the first claim. Yet a queue that does not share its log with
-	// the saver may lose that claim with the power, and keep what the claim had led to. The graph
-	// itself knows input that its thread took from this run, but not behind a checkpoint that is named.
+	// Nobody can have begun it before the first claim. But a queue that does not share its log with
+	// the saver may lose that claim with the power, while the saver keeps what came of it. The graph
+	// itself notices input that its thread has taken from this run, unless a checkpoint is named.
 	if c.Epoch == 1 && !isCommand(b.input) && (c.CheckpointID == "" || w.sharesLog()) {
 		info, err := w.info(ctx, c.ThreadID)
 		b.other = info.Graph

@@ -28,9 +28,9 @@ func (f *finisher) Finish(ctx context.Context, c runs.Claim, o runs.Outcome) err
 }
 
 // failing starts a worker whose calls of Finish may fail.
-func (h *house) failing(fail func(o runs.Outcome) error) {
+func (h *house) failing(lease time.Duration, fail func(o runs.Outcome) error) {
 	h.Helper()
-	h.queue = must(runs.NewLocal(h.Context(), must(store.NewMemory(store.Options{})), runs.LocalOptions{LeaseTime: 300 * time.Millisecond}))
+	h.queue = must(runs.NewLocal(h.Context(), must(store.NewMemory(store.Options{})), runs.LocalOptions{LeaseTime: lease}))
 	w := h.worker()
 	w.Queue = &finisher{h.queue, fail}
 	h.start(w)
@@ -41,8 +41,8 @@ func TestRefusedLastEvents(t *testing.T) {
 	h := newHouse(t)
 	h.add("g", says("a"))
 	refused := 0
-	h.failing(func(o runs.Outcome) error {
-		if len(o.Events) > 0 {
+	h.failing(time.Hour, func(o runs.Outcome) error {
+		if len(o.Events) > 0 && refused < 2 {
 			refused++
 			return saver.ErrTooLarge
 		}
@@ -78,10 +78,11 @@ func TestLastValues(t *testing.T) {
 		{"other modes", says("b"), []pregel.Mode{pregel.ModeUpdates}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			h := newHouse(t)
 			h.add("g", says("a"), c.last)
 			var died atomic.Bool
-			h.failing(func(runs.Outcome) error {
+			h.failing(time.Second, func(runs.Outcome) error {
 				if !died.Swap(true) {
 					return runs.ErrFenced // as the next attempt would see it
 				}
