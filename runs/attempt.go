@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,7 +59,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		return false, err
 	}
 	if b.over {
-		return b.waiting, nil
+		return b.waiting, w.again(ctx, g, c, events)
 	}
 	o := pregel.RunOptions{
 		RunID: c.ID, Metadata: withRun(c), Configurable: c.Configurable, Tags: c.Tags, RecursionLimit: c.RecursionLimit,
@@ -97,6 +98,23 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	return info.Status == saver.StatusWaiting, err
 }
 
+// again shows the values that an earlier attempt came to. Its worker may have died before it stored them.
+func (w *Worker) again(ctx context.Context, g *pregel.Graph, c Claim, events *recorder) error {
+	if !slices.Contains(c.Modes, pregel.ModeValues) {
+		return nil
+	}
+	st, err := g.GetState(ctx, pregel.Thread(c.ThreadID))
+	if err != nil {
+		return err
+	}
+	data, err := eventData(w.Queue.Serializer(), pregel.Event{Mode: pregel.ModeValues, Data: st.Values, Interrupts: st.Interrupts})
+	if err != nil {
+		return fmt.Errorf("event of mode %s: %w", pregel.ModeValues, err)
+	}
+	events.add(Event{Kind: Kind(pregel.ModeValues), Data: data})
+	return nil
+}
+
 // sharesLog reports whether the end of a run makes durable what its graph has stored.
 func (w *Worker) sharesLog() bool {
 	q, ok := w.Queue.(interface{ SharesLog(x any) bool })
@@ -133,7 +151,10 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 	if b.input, err = w.Queue.Serializer().Decode(c.Input); err != nil {
 		return b, fmt.Errorf("%w: input: %w", pregel.ErrInvalidUpdate, err)
 	}
-	if c.Epoch == 1 && !isCommand(b.input) { // nobody can have begun it
+	// Nobody can have begun it before the first claim. But a queue that does not share its log with
+	// the saver may lose that claim with the power, while the saver keeps what came of it. The graph
+	// itself notices input that its thread has taken from this run, unless a checkpoint is named.
+	if c.Epoch == 1 && !isCommand(b.input) && (c.CheckpointID == "" || w.sharesLog()) {
 		info, err := w.info(ctx, c.ThreadID)
 		b.other = info.Graph
 		return b, err
@@ -232,6 +253,7 @@ type recorder struct {
 	mu      sync.Mutex
 	room    *sync.Cond // there is room for an event, or none is taken any more
 	batch   []Event
+	bytes   int // of the data of batch
 	failed  error
 	come    chan struct{} // capacity 1: there are events
 	closing chan struct{}
@@ -239,8 +261,10 @@ type recorder struct {
 }
 
 const (
-	// recorderMost is how many events wait before the graph does.
-	recorderMost = 1000
+	// recorderMost and recorderBytes are how many events, and bytes of them, wait before the graph
+	// does. They also bound what one call stores.
+	recorderMost  = 1000
+	recorderBytes = 16 << 20
 	// recorderPause is the time between two batches.
 	recorderPause = time.Millisecond
 	// recorderRetry is the time between two tries to store a batch.
@@ -277,16 +301,22 @@ func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCau
 	return r
 }
 
-// store stores a batch, and tries again for a while: a disk that is full may get room.
+// store stores a batch, and tries again for a while: a disk that is full may get room. A batch that
+// may be stored already is not stored again, as its events would be there twice.
 func (r *recorder) store(ctx context.Context, q Queue, c Claim, batch []Event) error {
 	for begin := time.Now(); ; {
 		// What ended is stored also when the run was cancelled.
 		_, err := q.Append(context.WithoutCancel(ctx), c, batch)
-		if err == nil || errors.Is(err, ErrFenced) || ctx.Err() != nil || time.Since(begin) > q.LeaseTime() {
+		if err == nil || errors.Is(err, ErrFenced) || errors.Is(err, saver.ErrOutcomeUnknown) || refused(err) || ctx.Err() != nil || time.Since(begin) > q.LeaseTime() {
 			return err
 		}
 		_ = pause(ctx, nil, recorderRetry)
 	}
+}
+
+// refused reports whether a queue will never store what it was given.
+func refused(err error) bool {
+	return errors.Is(err, saver.ErrTooLarge) || errors.Is(err, saver.ErrInvalid) || errors.Is(err, ErrInvalid)
 }
 
 // take are the events that wait.
@@ -294,7 +324,7 @@ func (r *recorder) take() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	batch := r.batch
-	r.batch = nil
+	r.batch, r.bytes = nil, 0
 	r.room.Broadcast()
 	return batch
 }
@@ -310,11 +340,12 @@ func (r *recorder) fail(err error) {
 // add records an event. It waits while there are too many.
 func (r *recorder) add(ev Event) {
 	r.mu.Lock()
-	for len(r.batch) >= recorderMost && r.failed == nil {
+	for (len(r.batch) >= recorderMost || r.bytes >= recorderBytes) && r.failed == nil {
 		r.room.Wait()
 	}
 	if r.failed == nil {
 		r.batch = append(r.batch, ev)
+		r.bytes += len(ev.Data.Data)
 	}
 	r.mu.Unlock()
 	select {

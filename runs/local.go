@@ -588,6 +588,9 @@ func (q *Local) retry(ctx context.Context, id string) (Run, error) {
 	r.Status, r.Attempt, r.Cancel, r.Error, r.Waiting, r.After = Pending, 0, "", "", false, q.now()
 	r.Started, r.Ended = time.Time{}, time.Time{}
 	l := &localRun{storedRun: stored, synced: stored.Seq}
+	if before := q.watched[id]; before != nil { // its last events may not be durable yet
+		l.synced = before.synced
+	}
 	if err := q.save(ctx, l, r, nil); err != nil {
 		return Run{}, err
 	}

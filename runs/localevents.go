@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// eventsInItem bounds how many events an item has. Its key is the number of the first.
+	// eventsInItem and itemBytes bound an item: how many events it has, and the length of its text
+	// when another is added. Its key is the number of the first.
 	eventsInItem = 64
+	itemBytes    = 1 << 20
 	// latestEvents and latestBytes bound what is kept of a run's events in memory.
 	latestEvents = 1024
 	latestBytes  = 1 << 20
@@ -90,17 +92,17 @@ func (q *Local) numbered(r storedRun, events []Event) []Event {
 
 // eventOps store numbered events.
 func eventOps(id string, events []Event) (ops []store.Op, err error) {
-	for item := range slices.Chunk(events, eventsInItem) {
+	for n := 0; len(events) > 0; events = events[n:] {
 		text := []byte{'['}
-		for i, ev := range item {
-			if i > 0 {
+		for n = 0; n < min(len(events), eventsInItem) && len(text) < itemBytes; n++ {
+			if n > 0 {
 				text = append(text, ',')
 			}
-			if text, err = appendEvent(text, ev); err != nil {
+			if text, err = appendEvent(text, events[n]); err != nil {
 				return nil, err
 			}
 		}
-		ops = append(ops, textOp(eventsOf(id), seqKey(item[0].Seq), append(text, ']')))
+		ops = append(ops, textOp(eventsOf(id), seqKey(events[0].Seq), append(text, ']')))
 	}
 	return ops, nil
 }

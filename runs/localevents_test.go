@@ -135,6 +135,42 @@ func TestEndedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestRetryDurable: a run that is tried again shows no event that is not durable.
+func TestRetryDurable(t *testing.T) {
+	ctx := t.Context()
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := NewLocal(ctx, items, LocalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := q.Submit(ctx, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := q.Claim(ctx, "w", []string{"g"})
+	if err != nil || c == nil {
+		t.Fatal(c, err)
+	}
+	// Finish and Retry before they sync, as others see them.
+	if err := q.finish(ctx, *c, Outcome{Status: Interrupted}); err != nil {
+		t.Fatal(err)
+	}
+	ended := q.writes.Load()
+	if _, err := q.retry(ctx, r.ID); err != nil {
+		t.Fatal(err)
+	}
+	if q.durable.Load() >= ended {
+		t.Fatal("the end is durable already")
+	}
+	found, err := q.Events(ctx, r.ID, 0, 0)
+	if err != nil || len(found) != 1 || q.durable.Load() < ended {
+		t.Errorf("%d events, %v; durable up to %d, the end is %d", len(found), err, q.durable.Load(), ended)
+	}
+}
+
 // waiting returns when n goroutines wait for a mutex in a function.
 func waiting(t *testing.T, function string, n int) {
 	t.Helper()

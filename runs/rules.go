@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -82,30 +83,41 @@ func checkSpec(s *Spec) error {
 		return &InvalidError{"durability", fmt.Sprintf("%q is none; there are sync, async, exit", s.Durability)}
 	}
 	for field, m := range map[string]map[string]any{"metadata": s.Metadata, "configurable": s.Configurable, "context": s.Context, "labels": s.Labels} {
-		if isPlain(m) {
+		if isPlain(m, plainDepth) {
 			continue
 		}
-		if _, err := json.Marshal(m); err != nil {
+		text, err := json.Marshal(m)
+		if err != nil {
 			return &InvalidError{field, "is not plain JSON: " + err.Error()}
+		}
+		// What is stored has the text inside of other objects. Package json writes deeper than it reads.
+		if !json.Valid(slices.Concat(bytes.Repeat([]byte{'['}, plainDepth), text, bytes.Repeat([]byte{']'}, plainDepth))) {
+			return &InvalidError{field, "is nested too deeply to be read again"}
 		}
 	}
 	return nil
 }
 
-// isPlain reports whether v is sure to be writable as JSON, by its types alone.
-func isPlain(v any) bool {
+// plainDepth is how deep isPlain looks: package json also judges what contains itself.
+const plainDepth = 100
+
+// isPlain reports whether v is sure to be writable and readable as JSON, by its types alone.
+func isPlain(v any, depth int) bool {
+	if depth == 0 {
+		return false
+	}
 	switch x := v.(type) {
 	case nil, bool, string, int, int64, []string:
 		return true
 	case map[string]any:
 		for _, e := range x {
-			if !isPlain(e) {
+			if !isPlain(e, depth-1) {
 				return false
 			}
 		}
 		return true
 	case []any:
-		return !slices.ContainsFunc(x, func(e any) bool { return !isPlain(e) })
+		return !slices.ContainsFunc(x, func(e any) bool { return !isPlain(e, depth-1) })
 	}
 	return false
 }

@@ -2,8 +2,11 @@ package runs
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/stele-go/stele/store"
 )
 
 // A cron expression names a time to come, or is refused.
@@ -18,4 +21,48 @@ func FuzzCron(f *testing.F) {
 			t.Errorf("%q: %v, %v", cron, next, err)
 		}
 	})
+}
+
+// TestDeepSpec: values that contain themselves, or that could not be read again, are refused. What is
+// taken can be read.
+func TestDeepSpec(t *testing.T) {
+	ctx := t.Context()
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := NewLocal(ctx, items, LocalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cycle, list := map[string]any{}, make([]any, 1)
+	cycle["list"], list[0] = list, cycle
+	deep := func(n int) map[string]any {
+		m := map[string]any{}
+		for range n - 1 {
+			m = map[string]any{"a": m}
+		}
+		return m
+	}
+	for _, c := range []struct {
+		name string
+		m    map[string]any
+		ok   bool
+	}{{"cycle", cycle, false}, {"5", deep(5), true}, {"1000", deep(1000), true}, {"10000", deep(10000), false}} {
+		for field, spec := range map[string]Spec{
+			"metadata": {Metadata: c.m}, "configurable": {Configurable: c.m}, "context": {Context: c.m}, "labels": {Labels: c.m},
+		} {
+			spec.Graph = "g"
+			_, err := q.Submit(ctx, Request{Spec: spec})
+			_, scheduled := q.PutSchedule(ctx, Schedule{ID: fmt.Sprint(c.name, field), Cron: "@daily", Spec: spec})
+			for _, err := range []error{err, scheduled} {
+				if c.ok && err != nil || !c.ok && !errors.Is(err, ErrInvalid) {
+					t.Errorf("%s of %s: %v", field, c.name, err)
+				}
+			}
+		}
+	}
+	if _, err := NewLocal(ctx, items, LocalOptions{}); err != nil {
+		t.Error(err)
+	}
 }

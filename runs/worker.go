@@ -282,6 +282,12 @@ func (w *Worker) execute(j *job) {
 			return
 		}
 		w.logger().Error("finish a run", "run", c.ID, "error", err)
+		if refused(err) && len(o.Events) > 0 { // the run ends without them, as if they had been refused before
+			if o.Events = nil; o.Status != Interrupted {
+				o = Outcome{Status: Error, Error: (&pregel.PersistError{Op: "store events", Err: err}).Error()}
+			}
+			continue
+		}
 		_ = pause(end, nil, time.Second)
 	}
 }
