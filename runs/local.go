@@ -38,8 +38,9 @@ type LocalOptions struct {
 // together share a sync. What was written survives the death of the process. Submit, Cancel,
 // Retry, Mark and Finish return when what they did is synced, and so do Get, List and Events if
 // what they show is not yet. A claim is durable with the next sync, and so are events that nobody
-// has seen. So a run under way does not wait for the disk, and what anybody has seen of it no
-// power failure takes back. With a context of saver.DeferSync, Submit, SubmitWith and Get do not
+// has seen. So a run under way does not wait for the disk, and no power failure takes back the
+// events and the end that anybody has seen. It may take back a claim, and what the state of the
+// thread showed of the last 10 ms. With a context of saver.DeferSync, Submit, SubmitWith and Get do not
 // sync: whoever tells somebody of the run calls Sync before, or Get with another context.
 type Local struct {
 	Topics
