@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/runs"
@@ -13,7 +14,13 @@ import (
 // database.
 type distant struct {
 	runs.Queue
-	asked chan struct{}
+	asked     chan struct{}
+	cancelled chan string // the id of the run that is to be cancelled
+}
+
+func (q distant) Cancel(ctx context.Context, id string, how runs.Strategy) (runs.Run, error) {
+	q.cancelled <- id
+	return q.Queue.Cancel(ctx, id, how)
 }
 
 func (q distant) Get(ctx context.Context, id string) (runs.Run, error) {
@@ -30,8 +37,8 @@ func (q distant) Get(ctx context.Context, id string) (runs.Run, error) {
 
 // TestLeftWhileAsked: a client that leaves while the queue is asked for its run cancels it as well.
 func TestLeftWhileAsked(t *testing.T) {
-	asked := make(chan struct{})
-	h := open(t, t.TempDir(), func(c *server.Config) { c.Queue = distant{c.Queue, asked} })
+	asked, cancelled := make(chan struct{}), make(chan string, 1)
+	h := open(t, t.TempDir(), func(c *server.Config) { c.Queue = distant{c.Queue, asked, cancelled} })
 	for _, how := range []string{"stream", "wait", "/stream", "/join"} {
 		runsOf := "/threads/" + h.thread() + "/runs"
 		body := object{"assistant_id": "slow", "input": object{"text": "x"}, "on_disconnect": "cancel"}
@@ -55,11 +62,12 @@ func TestLeftWhileAsked(t *testing.T) {
 		<-asked
 		leave()
 		<-answered
-		h.until(how+": the run is cancelled", func() bool {
-			for _, r := range h.ok("GET", runsOf, nil).json.([]any) {
-				return r.(object)["status"] == "interrupted"
-			}
-			return false
-		})
+		run := h.ok("GET", runsOf, nil).json.([]any)[0].(object)["run_id"].(string)
+		if got := <-cancelled; got != run {
+			t.Fatalf("%s: run %q is cancelled, want %q", how, got, run)
+		}
+		if s := h.ended(strings.Split(runsOf, "/")[2], run).text1("status"); s != "interrupted" {
+			t.Errorf("%s: %s", how, s)
+		}
 	}
 }
