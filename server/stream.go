@@ -25,7 +25,7 @@ const eventsAtOnce = 256
 // peek is a run as it is. If it has ended that is durable, and else it may not be.
 func (c *call) peek(id string) (runs.Run, error) {
 	r, err := c.cfg.Queue.Get(saver.DeferSync(c.ctx), id)
-	if err == nil && c.together != nil && r.Status.Ended() {
+	if err == nil && r.Status.Ended() {
 		return c.cfg.Queue.Get(c.ctx, id)
 	}
 	return r, err
