@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/server"
 )
 
 // TestSteleStatus: stele_status tells how far a thread is, and was at each checkpoint, in the
@@ -111,4 +114,44 @@ func TestThreadPrefix(t *testing.T) {
 		h.equal(h.ok("POST", "/threads/count", body), strconv.Itoa(len(test.want)))
 	}
 	h.refused(422, "POST", "/threads/search", object{"stele_prefix": "order"})
+}
+
+// TestStatusOfOwnThread: a thread without a checkpoint does not take the status and the time of
+// another whose id begins with its own.
+func TestStatusOfOwnThread(t *testing.T) {
+	h := newHouse(t)
+	id := h.thread()
+	before := h.ok("GET", "/threads/"+id, nil).text
+	if _, err := h.graphs(h.disk)["asker"].Invoke(t.Context(), pregel.Thread(id+"/secret"), object{"text": "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if after := h.ok("GET", "/threads/"+id, nil).text; after != before {
+		t.Errorf("%s, want %s", after, before)
+	}
+	if got := h.ok("GET", "/threads/"+id+"?include=stele_status", nil).text1("stele_status"); got != "" {
+		t.Errorf("status %q", got)
+	}
+	h.equal(h.ok("POST", "/threads/search", object{"ids": []string{id}, "stele_status": "waiting"}), "[]")
+}
+
+// looked is a saver that describes one thread without a list of all.
+type looked struct {
+	*disk.Saver
+	ids *[]string
+}
+
+func (s looked) Thread(_ context.Context, id string) (info saver.ThreadInfo, found bool, err error) {
+	*s.ids = append(*s.ids, id)
+	return saver.ThreadInfo{ThreadID: id, Status: saver.StatusWaiting}, true, nil
+}
+
+// TestOneThreadLooked: a saver that can describe one thread is asked for that.
+func TestOneThreadLooked(t *testing.T) {
+	var ids []string
+	h := open(t, t.TempDir(), func(c *server.Config) { c.Saver = looked{c.Saver.(*disk.Saver), &ids} })
+	id := h.thread()
+	ids = nil
+	if got := h.ok("GET", "/threads/"+id+"?include=stele_status", nil).text1("stele_status"); got != "waiting" || !slices.Equal(ids, []string{id}) {
+		t.Errorf("status %q, asked for %v", got, ids)
+	}
 }

@@ -25,7 +25,7 @@ const eventsAtOnce = 256
 // peek is a run as it is. If it has ended that is durable, and else it may not be.
 func (c *call) peek(id string) (runs.Run, error) {
 	r, err := c.cfg.Queue.Get(saver.DeferSync(c.ctx), id)
-	if err == nil && c.together != nil && r.Status.Ended() {
+	if err == nil && r.Status.Ended() {
 		return c.cfg.Queue.Get(c.ctx, id)
 	}
 	return r, err
@@ -227,15 +227,15 @@ func (c *call) streamed(r runs.Run, stateless bool, modes []string, after int64,
 		h.Set("Content-Location", place(r, stateless))
 	})
 	end, err := c.stream(out, r, modes, after, live)
-	return c.left(out, end, cancel, err)
+	return c.left(out, r.ID, end.Status, cancel, err)
 }
 
 // left is the error of a request that followed a run, if the answer has not begun. It cancels
-// the run if its client has left and asked for that.
-func (c *call) left(out *output, r runs.Run, cancel bool, err error) error {
-	if err != nil && cancel && !r.Status.Ended() && c.ctx.Err() != nil {
-		if _, err := c.cfg.Queue.Cancel(context.WithoutCancel(c.ctx), r.ID, runs.Interrupt); err != nil {
-			c.cfg.Logger.Error("cancel the run of a client that left", "run", r.ID, "error", err)
+// the run if its client has left and asked for that. The status is the last one that is known.
+func (c *call) left(out *output, id string, status runs.Status, cancel bool, err error) error {
+	if err != nil && cancel && !status.Ended() && c.ctx.Err() != nil {
+		if _, err := c.cfg.Queue.Cancel(context.WithoutCancel(c.ctx), id, runs.Interrupt); err != nil {
+			c.cfg.Logger.Error("cancel the run of a client that left", "run", id, "error", err)
 		}
 	}
 	if out.begun {
@@ -297,7 +297,7 @@ func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error))
 	defer stop()
 	end, err := c.follow(r.ID, 0, nil, out, []byte("\n"))
 	if err != nil {
-		return c.left(out, end, cancel, err)
+		return c.left(out, r.ID, end.Status, cancel, err)
 	}
 	came, err := result(end)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -12,9 +11,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
 )
 
 // thread is what the server keeps of a thread. What its graph stores is in the saver, and
@@ -94,17 +95,29 @@ func (s *Server) isBusy(ctx context.Context, id string) (bool, error) {
 
 // unreadable tells the operator that the state of a thread cannot be read, and returns what its
 // clients are told. It is an error of that thread alone, or of a server without its graph: lists
-// show the thread with it.
+// show the thread with it. Clients get its text only if it names no files or hosts.
 func (s *Server) unreadable(id string, err error) pregeljson.Failure {
 	s.cfg.Logger.Error("the state of a thread cannot be read", "thread", id, "error", err)
-	return pregeljson.Failure{Error: "UnreadableState", Message: "The state of the thread cannot be read: " + err.Error()}
+	why := "the log of the server says why"
+	var changed *pregel.StoredTypeError
+	if errors.As(err, &changed) && !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrNotFound) {
+		why = err.Error()
+	}
+	return pregeljson.Failure{Error: "UnreadableState", Message: "The state of the thread cannot be read: " + why}
 }
 
 // isOfThread reports whether an error of reading a thread's state is about what is stored of it,
-// and not about the store or the request.
+// and not about the store or the request. A value may be gone since the thread was found.
 func isOfThread(err error) bool {
-	f, _ := failureOf(err)
-	return f.status != http.StatusServiceUnavailable && f.status != http.StatusInsufficientStorage
+	for _, of := range []error{saver.ErrCorrupt, saver.ErrNotFound, saver.ErrAncestorCycle, pregel.ErrInvalidUpdate, pregel.ErrUnknownNode,
+		serde.ErrMalformed, serde.ErrDecodeLimit, serde.ErrUnknownKind, serde.ErrDecrypt, serde.ErrPlaintext} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	var data *serde.TypeError
+	var value *channel.TypeError
+	return errors.As(err, &data) || errors.As(err, &value)
 }
 
 // standing computes how far a thread is. If its state cannot be read, its status is error.

@@ -3,14 +3,17 @@ package server_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
@@ -66,5 +69,29 @@ func TestUntoldRun(t *testing.T) {
 			_ = h.api.Close()
 			_ = h.disk.Close() // it is poisoned
 		}
+	}
+}
+
+// apart is a queue whose runs cannot be made durable once they have ended.
+type apart struct{ *runs.Local }
+
+func (q apart) Get(ctx context.Context, id string) (runs.Run, error) {
+	r, err := q.Local.Get(ctx, id)
+	if err == nil && r.Status.Ended() && !saver.SyncDeferred(ctx) {
+		err = fault.ErrPoisoned
+	}
+	return r, err
+}
+
+// TestToldIsDurableApart: the end of a run is durable before it is told, also where the queue is
+// not in the server's Store.
+func TestToldIsDurableApart(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Queue = apart{c.Queue.(*runs.Local)}
+		c.Store = struct{ store.Store }{c.Store}
+	})
+	a := h.do("POST", "/threads/"+h.thread()+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}})
+	if strings.Contains(a.text, "log") {
+		t.Errorf("told of an end that is not durable: %d %s", a.status, a.text)
 	}
 }

@@ -2,12 +2,16 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/server"
 )
 
 // TestUnreadableThreads: a thread whose state its graph cannot read, or that cannot be shown, is
@@ -58,6 +62,8 @@ func TestUnreadableThreads(t *testing.T) {
 			case bad[id] == "" && (e != nil || th["status"] != "idle"):
 				t.Errorf("%v: %v", search, th)
 			case bad[id] == "":
+			case bad[id] == "simple" && !strings.Contains(e["message"].(string), `channel "text"`):
+				t.Errorf("%v: the channel is not named: %v", search, th)
 			case e["error"] != "UnreadableState" || !strings.HasPrefix(e["message"].(string), "The state of the thread cannot be read: ") || th["values"] != nil:
 				t.Errorf("%v: %v", search, th)
 			}
@@ -87,4 +93,49 @@ func TestUnreadableThreads(t *testing.T) {
 	if len(list) != 1 || list[0].(object)["error"] == nil || list[0].(object)["values"] == nil {
 		t.Errorf("%v", list)
 	}
+}
+
+// TestUnreadableStore: a store that cannot be read is an error of the request, and not a state of
+// the thread. No client is told of hosts and files; the log has them.
+func TestUnreadableStore(t *testing.T) {
+	var broken error
+	var log strings.Builder
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Saver = saver.Intercept(c.Saver, func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
+			if call.Method == "GetTuple" && broken != nil {
+				return broken
+			}
+			return next(ctx)
+		})
+		c.Graphs = (&house{T: t}).graphs(c.Saver)
+		c.Workers, c.Logger = -1, logTo(&log)
+	})
+	for _, id := range []string{"11111111-1111-4111-8111-111111111111", "of a program"} {
+		if _, err := h.graphs(h.disk)["simple"].Invoke(t.Context(), pregel.Thread(id), object{"text": "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := "/threads/11111111-1111-4111-8111-111111111111"
+	for _, c := range []struct {
+		err    error
+		status int
+	}{
+		{errors.New("dial tcp: lookup secret.example: no such host"), 500},
+		{context.DeadlineExceeded, 503},
+		{fault.ErrPoisoned, 503},
+		{&fault.CorruptionError{File: "/srv/secret/log", Kind: "record"}, 200},
+	} {
+		broken = c.err
+		log.Reset()
+		for _, a := range []answer{h.do("GET", one, nil), h.do("POST", "/threads/search", object{}), h.do("POST", "/threads/search", object{"status": "error"})} {
+			if a.status != c.status || strings.Contains(a.text, "secret") || (a.status == 200) != strings.Contains(a.text, `"UnreadableState"`) {
+				t.Errorf("%v: %d %s, want %d", c.err, a.status, a.text, c.status)
+			}
+		}
+		if !strings.Contains(log.String(), "secret") && strings.Contains(c.err.Error(), "secret") {
+			t.Errorf("%v is not in the log: %s", c.err, &log)
+		}
+	}
+	broken = nil
+	h.ok("GET", one, nil)
 }
