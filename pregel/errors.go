@@ -211,9 +211,10 @@ func (e *UnknownInterruptError) Is(target error) bool { return target == ErrUnkn
 type AnswerError struct {
 	Interrupt string // the id of the question
 	Err       error
-	// again is the question, if an earlier run had recorded the answer: then the questions behind
-	// it are stored, and it no longer is.
+	// again is the question, if an earlier run had recorded the answer: then it is no longer
+	// stored, but the one behind it, that of stale.
 	again *Interrupt
+	stale []string
 }
 
 // Error is what is wrong with the answer.

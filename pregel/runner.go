@@ -412,6 +412,28 @@ func answersOf(writes []write) (answers []write) {
 	return answers
 }
 
+// askedAgain are the questions that t waits with when one of them is asked again: of itself, of a
+// function that it calls, or of a graph inside.
+func (l *loop) askedAgain(t *task, refused *AnswerError) []Interrupt {
+	list, there := []Interrupt{}, false
+	for _, w := range l.pending {
+		if w.taskID != t.id || w.channel != chInterrupt {
+			continue
+		}
+		for _, in := range interruptsOf(w.value) {
+			if in.ID != refused.again.ID && !slices.Contains(refused.stale, in.ID) {
+				list = append(list, in)
+			} else if !there {
+				list, there = append(list, *refused.again), true
+			}
+		}
+	}
+	if !there {
+		list = append(list, *refused.again)
+	}
+	return list
+}
+
 // failed records the failure of t. What t wrote before is dropped, so that the next run
 // does not take it for finished. The answers it was given are kept, so that it need not ask
 // again.
@@ -419,7 +441,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	l := s.l
 	record := answersOf(writes)
 	if refused := (*AnswerError)(nil); errors.As(err, &refused) && refused.again != nil {
-		record = append([]write{{chInterrupt, []Interrupt{*refused.again}}}, record...)
+		record = append([]write{{chInterrupt, l.askedAgain(t, refused)}}, record...)
 	}
 	cause := len(record)
 	record = append(record, write{chError, ownError(err)})

@@ -240,7 +240,7 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 		if err := check(pad.resume[n]); err != nil {
 			r.att.write(chResume, slices.Clone(pad.resume[:n])) // an earlier run may have recorded it
 			in := asked(n)
-			return nil, &AnswerError{Interrupt: in.ID, Err: err, again: in}
+			return nil, &AnswerError{Interrupt: in.ID, Err: err, again: in, stale: pad.shown}
 		}
 		r.att.write(chResume, slices.Clone(pad.resume[:n+1]))
 		return pad.resume[n], nil

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +52,8 @@ type house struct {
 	// gate holds the nodes "slow" until a value comes.
 	gate chan struct{}
 	shut func()
+	// answering is how many requests are being answered.
+	answering *atomic.Int64
 }
 
 // open opens a house in a directory, with a Config that change may change.
@@ -62,7 +65,7 @@ func open(t *testing.T, dir string, change func(*server.Config)) *house {
 // openOn opens a house whose saver has options.
 func openOn(t *testing.T, dir string, o disk.Options, change func(*server.Config)) *house {
 	t.Helper()
-	h := &house{T: t, dir: dir, gate: make(chan struct{}, 100)}
+	h := &house{T: t, dir: dir, gate: make(chan struct{}, 100), answering: new(atomic.Int64)}
 	h.disk = must(disk.Open(dir, o))
 	h.items = must(store.On(h.disk, store.Options{}))
 	h.queue = must(runs.NewLocal(t.Context(), h.items, runs.LocalOptions{}))
@@ -72,7 +75,11 @@ func openOn(t *testing.T, dir string, o disk.Options, change func(*server.Config
 		change(&cfg)
 	}
 	h.api = must(server.New(cfg))
-	h.http = httptest.NewServer(h.api)
+	h.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.answering.Add(1)
+		defer h.answering.Add(-1)
+		h.api.ServeHTTP(w, r)
+	}))
 	h.base = h.http.URL
 	h.shut = sync.OnceFunc(func() {
 		h.http.CloseClientConnections()

@@ -205,6 +205,9 @@ func TestDisconnect(t *testing.T) {
 		leave()
 		_ = res.Body.Close()
 		if c.want == "success" {
+			for h.answering.Load() > 0 { // until the server has seen that the client left
+				time.Sleep(time.Millisecond)
+			}
 			h.gate <- struct{}{}
 			h.gate <- struct{}{}
 		}
