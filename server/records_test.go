@@ -11,7 +11,7 @@ import (
 // item, and not one text.
 func TestOlderRecords(t *testing.T) {
 	h := newHouse(t)
-	id := h.ok("POST", "/threads", object{"metadata": object{"user": "ann", "n": 1 << 60}}).text1("thread_id")
+	id := h.ok("POST", "/threads", object{"metadata": object{"user": "ann", "n": int64(1 << 60)}}).text1("thread_id")
 	before := h.ok("GET", "/threads/"+id, nil).text
 	ns := store.Namespace{"__stele_server__", "threads"}
 	item := must(h.items.Get(t.Context(), ns, id))
