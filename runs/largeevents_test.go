@@ -9,29 +9,13 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
-	"github.com/stele-go/stele/store"
 )
 
 // TestLargeEvents: events that are too large for one item together are stored, by Append and by
 // Finish, and read again one by one.
 func TestLargeEvents(t *testing.T) {
 	ctx := t.Context()
-	items, err := store.NewMemory(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := NewLocal(ctx, items, LocalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := q.Submit(ctx, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, _, err := q.Claim(ctx, "w", []string{"g"})
-	if err != nil || c == nil {
-		t.Fatal(c, err)
-	}
+	q, c := claimed(t)
 	large, small := serde.Typed{Kind: "json", Data: make([]byte, 7<<20)}, serde.Typed{Kind: "json", Data: []byte("1")}
 	var events []Event
 	for range 8 { // 75 MiB as text
@@ -44,15 +28,15 @@ func TestLargeEvents(t *testing.T) {
 		t.Fatalf("finish: %v", err)
 	}
 	for _, after := range []int{0, 1, 2, 3, 22, 23, 24, 25, 47} {
-		found, err := q.Events(ctx, r.ID, int64(after), 1)
+		found, err := q.Events(ctx, c.ID, int64(after), 1)
 		if err != nil || len(found) != 1 || found[0].Seq != int64(after)+1 || len(found[0].Data.Data) != len(events[after%len(events)].Data.Data) {
 			t.Fatalf("behind %d: %d events, %v", after, len(found), err)
 		}
 	}
-	if err := q.Delete(ctx, r.ID); err != nil {
+	if err := q.Delete(ctx, c.ID); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := q.itemAt(ctx, r.ID, int64(len(events))); err != nil || len(found) != 0 {
+	if found, err := q.itemAt(ctx, c.ID, int64(len(events))); err != nil || len(found) != 0 {
 		t.Errorf("%d events are left, %v", len(found), err)
 	}
 }

@@ -83,27 +83,33 @@ func TestOlderItems(t *testing.T) {
 	}
 }
 
-// TestEndedMeanwhile: who waits to append while the run ends is fenced, and leaves no lock behind.
-func TestEndedMeanwhile(t *testing.T) {
-	ctx := t.Context()
+// claimed is a queue in memory, with one run that a worker has.
+func claimed(t *testing.T) (*Local, *Claim) {
+	t.Helper()
 	items, err := store.NewMemory(store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := NewLocal(ctx, items, LocalOptions{})
+	q, err := NewLocal(t.Context(), items, LocalOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	submitted, err := q.Submit(ctx, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
-	if err != nil {
+	if _, err := q.Submit(t.Context(), Request{Spec: Spec{ThreadID: "t", Graph: "g"}}); err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := q.Claim(ctx, "w", []string{"g"})
+	c, _, err := q.Claim(t.Context(), "w", []string{"g"})
 	if err != nil || c == nil {
 		t.Fatal(c, err)
 	}
+	return q, c
+}
+
+// TestEndedMeanwhile: who waits to append while the run ends is fenced, and leaves no lock behind.
+func TestEndedMeanwhile(t *testing.T) {
+	ctx := t.Context()
+	q, c := claimed(t)
 	q.mu.Lock()
-	r := q.open[submitted.ID]
+	r := q.open[c.ID]
 	q.mu.Unlock()
 	r.appending.Lock() // as an Append has it that is under way
 	calls := map[string]func() error{
@@ -119,7 +125,7 @@ func TestEndedMeanwhile(t *testing.T) {
 	}
 	waiting(t, "(*Local).lock", len(calls))
 	q.mu.Lock()
-	err = q.save(ctx, r, func() Run { to := r.Run; to.Status = Success; return to }(), nil)
+	err := q.save(ctx, r, func() Run { to := r.Run; to.Status = Success; return to }(), nil)
 	q.mu.Unlock()
 	r.appending.Unlock()
 	if err != nil {
@@ -138,34 +144,19 @@ func TestEndedMeanwhile(t *testing.T) {
 // TestRetryDurable: a run that is tried again shows no event that is not durable.
 func TestRetryDurable(t *testing.T) {
 	ctx := t.Context()
-	items, err := store.NewMemory(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := NewLocal(ctx, items, LocalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := q.Submit(ctx, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, _, err := q.Claim(ctx, "w", []string{"g"})
-	if err != nil || c == nil {
-		t.Fatal(c, err)
-	}
+	q, c := claimed(t)
 	// Finish and Retry before they sync, as others see them.
 	if err := q.finish(ctx, *c, Outcome{Status: Interrupted}); err != nil {
 		t.Fatal(err)
 	}
 	ended := q.writes.Load()
-	if _, err := q.retry(ctx, r.ID); err != nil {
+	if _, err := q.retry(ctx, c.ID); err != nil {
 		t.Fatal(err)
 	}
 	if q.durable.Load() >= ended {
 		t.Fatal("the end is durable already")
 	}
-	found, err := q.Events(ctx, r.ID, 0, 0)
+	found, err := q.Events(ctx, c.ID, 0, 0)
 	if err != nil || len(found) != 1 || q.durable.Load() < ended {
 		t.Errorf("%d events, %v; durable up to %d, the end is %d", len(found), err, q.durable.Load(), ended)
 	}
