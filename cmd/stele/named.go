@@ -15,6 +15,7 @@ import (
 // notFoundError: the source does not have what a command names.
 type notFoundError struct{ what string }
 
+// Error names what is not there.
 func (e *notFoundError) Error() string { return "not found: " + e.what }
 
 // Is gives the error the kind of saver.ErrNotFound.

@@ -38,6 +38,7 @@ func mintedUpTo(id string) int {
 // boom is an error whose stored form is its text.
 type boom struct{ text string }
 
+// Error is the text.
 func (b boom) Error() string { return b.text }
 
 // trace runs graphs and writes what they do as the canonical lines harness.py

@@ -76,6 +76,7 @@ func (l *ledger) noteLocked(a ack) {
 	}
 }
 
+// Put notes the checkpoint when it is acknowledged.
 func (l *ledger) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, v map[string]saver.Version) (saver.Config, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,6 +88,7 @@ func (l *ledger) Put(c context.Context, cfg saver.Config, cp saver.Checkpoint, m
 	return at, err
 }
 
+// PutRequest stores checkpoint and writes one after the other, so that a cut may come between.
 func (l *ledger) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
 	return savertest.Apart(c, req, l.PutWrites, l.putRequest)
 }
@@ -103,6 +105,7 @@ func (l *ledger) putRequest(c context.Context, req saver.PutRequest) (saver.Conf
 	return at, err
 }
 
+// PutWrites makes writes durable and notes them.
 func (l *ledger) PutWrites(c context.Context, cfg saver.Config, ws []saver.Write, id, path string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,6 +121,7 @@ func (l *ledger) PutWrites(c context.Context, cfg saver.Config, ws []saver.Write
 	return err
 }
 
+// DeleteThread notes that the thread is gone.
 func (l *ledger) DeleteThread(c context.Context, thread string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -31,24 +31,29 @@ func (p *program) step(f func(f face)) *program {
 	return p
 }
 
+// Node adds a node.
 func (p *program) Node(name string, f pregel.Func, opts ...graph.NodeOptions) *program {
 	p.nodes = append(p.nodes, name)
 	return p.step(func(to face) { to.node(name, f, opts) })
 }
 
+// Subgraph adds a graph as a node.
 func (p *program) Subgraph(name string, g *pregel.Graph, opts ...graph.NodeOptions) *program {
 	p.nodes = append(p.nodes, name)
 	return p.step(func(to face) { to.subgraph(name, g, opts) })
 }
 
+// Edge leads from one node to another.
 func (p *program) Edge(from, to string) *program {
 	return p.step(func(f face) { f.edge(from, to) })
 }
 
+// Join leads from several nodes, when all have run.
 func (p *program) Join(from []string, to string) *program {
 	return p.step(func(f face) { f.join(from, to) })
 }
 
+// Conditional leads where path says: to one of ends, which have their own names.
 func (p *program) Conditional(from, name string, path graph.Path, ends ...string) *program {
 	var labels map[string]string
 	for _, e := range ends {
@@ -60,18 +65,22 @@ func (p *program) Conditional(from, name string, path graph.Path, ends ...string
 	return p.ConditionalMap(from, name, path, labels)
 }
 
+// ConditionalMap is Conditional with names for the ends.
 func (p *program) ConditionalMap(from, name string, path graph.Path, ends map[string]string) *program {
 	return p.Branch(from, name, path, graph.BranchOptions{Ends: ends})
 }
 
+// Branch is Conditional with options.
 func (p *program) Branch(from, name string, path graph.Path, o graph.BranchOptions) *program {
 	return p.step(func(f face) { f.branch(from, name, path, o) })
 }
 
+// Sequence is an edge from each node to the next.
 func (p *program) Sequence(names ...string) *program {
 	return p.step(func(f face) { f.sequence(names) })
 }
 
+// Defaults are the options of nodes that have none of their own.
 func (p *program) Defaults(o graph.NodeOptions) *program {
 	return p.step(func(f face) { f.defaults(o) })
 }

@@ -182,6 +182,7 @@ type counting struct {
 	puts *[]string
 }
 
+// PutWrites notes task and channels.
 func (c counting) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, path string) error {
 	put := taskID
 	for _, w := range writes {
