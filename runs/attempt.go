@@ -197,24 +197,8 @@ func (w *Worker) thread(ctx context.Context, threadID string) (*saver.Tuple, sav
 
 // info is how far a thread is, as far as the saver knows.
 func (w *Worker) info(ctx context.Context, threadID string) (saver.ThreadInfo, error) {
-	// Where a database cannot list by prefix without a walk over all threads, it looks at one.
-	if s, ok := w.Saver.(interface {
-		Thread(ctx context.Context, threadID string) (info saver.ThreadInfo, found bool, err error)
-	}); ok {
-		info, _, err := s.Thread(ctx, threadID)
-		return info, err
-	}
-	m, ok := w.Saver.(saver.ThreadManager)
-	if !ok {
-		return saver.ThreadInfo{}, nil
-	}
-	// Of the ids that begin with the thread's its own is the first.
-	for info, err := range m.Threads(ctx, saver.ThreadQuery{Prefix: threadID, Limit: 1}) {
-		if err != nil || info.ThreadID == threadID {
-			return info, err
-		}
-	}
-	return saver.ThreadInfo{}, nil
+	info, _, err := saver.ThreadOf(ctx, w.Saver, threadID)
+	return info, err
 }
 
 func isCommand(input any) bool {

@@ -158,3 +158,25 @@ type Eraser interface {
 	// either is unchanged, or is deleted with its erasure remembered as unfinished.
 	Erase(ctx context.Context, threadIDs ...string) error
 }
+
+// ThreadOf describes one thread; found is false if there is none, or if s is no ThreadManager. It
+// asks the saver's own method Thread where there is one: a database that cannot list by prefix
+// without a walk over all threads looks at one thread with it.
+func ThreadOf(ctx context.Context, s Saver, threadID string) (info ThreadInfo, found bool, err error) {
+	if one, ok := s.(interface {
+		Thread(ctx context.Context, threadID string) (ThreadInfo, bool, error)
+	}); ok {
+		return one.Thread(ctx, threadID)
+	}
+	m, ok := s.(ThreadManager)
+	if !ok {
+		return ThreadInfo{}, false, nil
+	}
+	// Of the ids that begin with the thread's its own is the first.
+	for info, err := range m.Threads(ctx, ThreadQuery{Prefix: threadID, Limit: 1}) {
+		if err != nil || info.ThreadID == threadID {
+			return info, err == nil, err
+		}
+	}
+	return ThreadInfo{}, false, nil
+}

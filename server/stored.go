@@ -18,19 +18,7 @@ import (
 
 // infoOf is what the saver knows of a thread; ok is false if it has none.
 func (s *Server) infoOf(ctx context.Context, id string) (info saver.ThreadInfo, ok bool, err error) {
-	// Where a database cannot list by prefix without a walk over all threads, it looks at one.
-	if one, can := s.cfg.Saver.(interface {
-		Thread(ctx context.Context, threadID string) (info saver.ThreadInfo, found bool, err error)
-	}); can {
-		return one.Thread(ctx, id)
-	}
-	// Of the ids that begin with the thread's its own is the first.
-	for info, err := range s.manager.Threads(ctx, saver.ThreadQuery{Prefix: id, Limit: 1}) {
-		if err != nil || info.ThreadID == id {
-			return info, err == nil, err
-		}
-	}
-	return saver.ThreadInfo{}, false, nil
+	return saver.ThreadOf(ctx, s.cfg.Saver, id)
 }
 
 // storedThread is a thread that has no record, as the saver knows it.
