@@ -112,4 +112,11 @@ func TestSides(t *testing.T) {
 		t.Errorf("%d equal rows are there twice", twice)
 	}
 	p.check(axe, "sides on a phone")
+	// Two are chosen by a finger alone.
+	p.click("end")
+	p.see("one checkpoint", `!document.querySelector("table.sides")`)
+	p.click("compare two")
+	p.says("Choose the other one.")
+	p.do(js(`document.querySelectorAll(".history .row")[2].click()`))
+	p.see("both", `location.hash.includes("at=1f0a0000-0000-6000-8001") && location.hash.includes("with=1f0a0000-0000-6000-8000") && document.querySelector("table.sides")`)
 }

@@ -67,18 +67,17 @@ export class Guarded extends Component<{ children: ComponentChildren }, { error?
   }
 }
 
-// What shows a thread is fetched once the first screen is drawn.
-function warm() {
-  const idle = globalThis.requestIdleCallback ?? setTimeout;
-  idle(() => void screens.thread().catch(() => undefined));
+// warm fetches what shows a thread, once the list of threads is drawn.
+let warmed = false;
+export function warm() {
+  if (warmed) return;
+  warmed = true;
+  setTimeout(() => void screens.thread().catch(() => undefined), 500);
 }
 
 begin();
 
 export function App() {
-  useEffect(() => {
-    if (info.value) warm();
-  }, [info.value]);
   const { path } = route.value;
   const screen = path[0];
   useEffect(() => {

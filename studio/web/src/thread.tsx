@@ -208,7 +208,21 @@ function History(props: { rows: Row[]; chosen: string | undefined; more: boolean
       </div>
       <p class="note foot">
         {count(rows.length)}
-        {props.more ? " loaded" : ""} checkpoints. Shift and click compares two.
+        {props.more ? " loaded" : ""} checkpoints.{" "}
+        {route.value.query.pick ? (
+          <>
+            Choose the other one.{" "}
+            <button class="quiet" onClick={() => change({ pick: undefined })}>
+              never mind
+            </button>
+          </>
+        ) : (
+          rows.length > 1 && (
+            <button class="quiet" title="Shift and click, or Shift and the arrow keys, do the same" onClick={() => change({ at: chosen, pick: "1" })}>
+              compare two
+            </button>
+          )
+        )}
       </p>
     </section>
   );
@@ -231,7 +245,7 @@ const HistoryRow = memo(function HistoryRow(props: { row: Row; index: number; to
       onClick={(e) => {
         if (e.ctrlKey || e.metaKey) return; // a new tab
         e.preventDefault();
-        change(e.shiftKey ? { with: row.id } : { at: row.id });
+        change(e.shiftKey || route.peek().query.pick ? { with: row.id, pick: undefined } : { at: row.id });
       }}
     >
       <Lanes row={row} down={props.down} width={props.width} />

@@ -1,6 +1,6 @@
 // The list of threads: searched, filtered, sorted, loaded page by page while it is scrolled.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, type ThreadSearch } from "./api";
 import { Form } from "./dialog";
 import { say, useEvery } from "./load";
@@ -11,7 +11,7 @@ import { Id, Text, Time, visible } from "./text";
 import type { Fields, Thread } from "./types";
 import { useVirtual } from "./virtual";
 import { asMessages } from "./messages";
-import { graphs, info, readonly } from "./app";
+import { graphs, info, readonly, warm } from "./app";
 
 // What can be seen comes first: a screen of rows, and pages behind it.
 const firstPage = 40;
@@ -117,13 +117,15 @@ export function Threads() {
       if (current.current !== key) return;
       set((all) => (offset > 0 ? joined(all, page) : again ? renewed(all, page, limit) : page));
       setState((s) => ({ more: again ? s.more : page.length === limit, busy: false }));
+      warm();
     } catch (error) {
       if (current.current === key) setState({ more: false, busy: false, error: say(error) });
     } finally {
       busy.current = false;
     }
   };
-  useEffect(() => {
+  // Before the frame is drawn: what is asked for is on its way meanwhile.
+  useLayoutEffect(() => {
     set([]);
     load(0, firstPage);
   }, [key]);
