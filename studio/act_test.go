@@ -492,6 +492,7 @@ func TestAccessible(t *testing.T) {
 
 func (p *tab) check(axe, where string) {
 	p.t.Helper()
+	p.see("the colours that stay", `document.getAnimations().length === 0`)
 	p.do(js(axe))
 	var found []string
 	p.eval(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.target + " " + n.failureSummary).join("; ")))`, &found)
@@ -723,7 +724,7 @@ func TestReadOnly(t *testing.T) {
 	p.show("#/threads/of a program")
 	p.says("A question waits")
 	p.says("Send this mail?")
-	p.see("no buttons but to look closer", `document.querySelector(".conversation") && [...document.querySelectorAll("main button")].every(e => e.innerText === "Export" || e.classList.contains("toggle") || e.innerText === "as Markdown") && !document.querySelector("main textarea, main input")`)
+	p.see("no buttons but to look closer", `document.querySelector(".conversation") && [...document.querySelectorAll("main button")].every(e => ["Export", "as Markdown", "compare two", "show"].includes(e.textContent) || e.classList.contains("toggle")) && !document.querySelector("main textarea, main input")`)
 	p.show("#/store")
 	p.see("no items, and no buttons", `document.querySelector(".empty") && !document.querySelector("main button")`)
 }
