@@ -100,6 +100,7 @@ func (a *attempt) note() {
 // execute runs a task with its retries and returns what it wrote.
 func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 	for n := 1; ; n++ {
+		t.tries = n
 		t.pad.reset()
 		end := s.spanAttempt(t, n, begin)
 		run := s.newRun(t, n, begin)

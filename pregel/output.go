@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
@@ -25,6 +26,10 @@ type TaskResult struct {
 	Err        any            // nil, an error, or a stored error's text
 	Result     map[string]any // what it wrote to the channels shown
 	Interrupts []Interrupt
+	// Attempts is how often the node was called: more than once if its RetryPolicy tried again.
+	Attempts int
+	// Took is the time from the first call to the end of the last.
+	Took time.Duration
 }
 
 // CheckpointEvent is the checkpoint a superstep starts from, in mode
@@ -174,7 +179,7 @@ func (l *loop) emitInterrupts(list []Interrupt) {
 }
 
 func (l *loop) taskResult(t *task, writes []write) TaskResult {
-	r := TaskResult{ID: t.id, Name: t.name}
+	r := TaskResult{ID: t.id, Name: t.name, Attempts: t.tries, Took: t.took}
 	shown := make([]write, 0, len(writes))
 	for _, w := range writes {
 		switch {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 // task is one unit of work of a superstep. Its identity does not change; writes
@@ -33,6 +34,8 @@ type task struct {
 	// writes are set once the task ended or was found to have ended before.
 	writes []write
 	cached bool
+	tries  int           // how often its body was called
+	took   time.Duration // from the first call to the end of the last
 	// returned is the output of the body while messages are streamed.
 	returned any
 

@@ -269,6 +269,7 @@ func (s *superstep) work(t *task) {
 		t.ctx, end = s.spanTask(s.ctx, s.taskInfo(t, 1, begin))
 	}
 	r.writes, r.err = s.execute(t, begin)
+	t.took = time.Since(begin)
 	if h := s.l.g.opts.Hooks.TaskEnd; h != nil {
 		s.l.g.guardHook("TaskEnd", func() { h(s.taskInfo(t, 1, begin), time.Since(begin), r.err) })
 	}

@@ -54,6 +54,7 @@ type TaskState struct {
 	ID         string
 	Name       string
 	Path       Path
+	Input      any // what the node is called with, or was
 	Err        any // nil, or the error of its last failure: an error or a text
 	Interrupts []Interrupt
 	// Finished reports whether the task has ended. Result is what it wrote to the channels
@@ -308,7 +309,7 @@ func (g *Graph) taskStates(tasks *taskSet, pending []pendingWrite, states map[st
 	resume := indexPending(pending).resume
 	out := make([]TaskState, len(tasks.order))
 	for i, t := range tasks.order {
-		ts := TaskState{ID: t.id, Name: t.name, Path: t.where()}
+		ts := TaskState{ID: t.id, Name: t.name, Path: t.where(), Input: t.input}
 		if s := statuses[t.id]; s != nil {
 			ts.Err, ts.Interrupts, ts.Finished = s.err, s.interrupts, s.finished()
 			switch {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -71,6 +72,9 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	if c.Discard || b.other != "" && b.other != g.Name() {
 		o.Unfinished = pregel.DiscardUnfinished
 	}
+	if c.Tasks && !slices.Contains(o.Modes, pregel.ModeTasks) {
+		o.Modes = append(slices.Clone(o.Modes), pregel.ModeTasks)
+	}
 	if len(o.Modes) == 0 {
 		o.Modes = []pregel.Mode{pregel.ModeUpdates}
 	}
@@ -85,7 +89,14 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if len(c.Modes) == 0 {
+		if n, ok := noteOf(ev); ok && c.Tasks {
+			note, err := pregeljson.Marshal(n)
+			if err != nil {
+				return false, err
+			}
+			events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(note))})
+		}
+		if len(c.Modes) == 0 || ev.Mode == pregel.ModeTasks && !slices.Contains(c.Modes, pregel.ModeTasks) {
 			continue
 		}
 		data, err := eventData(w.Queue.Serializer(), ev)

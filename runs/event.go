@@ -3,6 +3,7 @@ package runs
 import (
 	"time"
 
+	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/serde"
 )
 
@@ -35,4 +36,34 @@ const (
 	KindError Kind = "error"
 	// KindEnd: the run has ended; Data is its status. It is the last event.
 	KindEnd Kind = "end"
+	// KindTask: a task began or ended. Data is the JSON of a TaskNote. Only runs with Spec.Tasks
+	// have such events.
+	KindTask Kind = "task"
 )
+
+// TaskNote is what an event of KindTask says. A task that began and did not end was cut off, or is
+// under way.
+type TaskNote struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	Ended bool   `json:"ended,omitempty"`
+	// Attempts is how often the node was called, once the task has ended: more than once if its
+	// pregel.RetryPolicy tried again.
+	Attempts int `json:"attempts,omitempty"`
+	// Took is the time from the first of these calls to the end of the last.
+	Took time.Duration `json:"took_ns,omitempty"`
+	// Failed and Waiting say how the task ended: with an error, or with a question.
+	Failed  bool `json:"failed,omitempty"`
+	Waiting bool `json:"waiting,omitempty"`
+}
+
+// noteOf is what an event of a graph tells of a task; ok is false if it tells something else.
+func noteOf(ev pregel.Event) (n TaskNote, ok bool) {
+	switch x := ev.Data.(type) {
+	case pregel.TaskEvent:
+		return TaskNote{ID: x.ID, Name: x.Name}, true
+	case pregel.TaskResult:
+		return TaskNote{ID: x.ID, Name: x.Name, Ended: true, Attempts: x.Attempts, Took: x.Took, Failed: x.Err != nil, Waiting: len(x.Interrupts) > 0}, true
+	}
+	return n, false
+}

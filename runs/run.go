@@ -70,6 +70,9 @@ type Spec struct {
 	// goes, but none of the graph.
 	Modes     []pregel.Mode `json:"modes,omitempty"`
 	Subgraphs bool          `json:"subgraphs,omitempty"`
+	// Tasks keeps, beside the events of Modes, when each task began and ended, and how often its
+	// node was called; see KindTask.
+	Tasks bool `json:"tasks,omitempty"`
 	// Multitask is what the run does on a busy thread; "" is Enqueue.
 	Multitask Strategy `json:"multitask,omitempty"`
 	// Priority: of runs on different threads, those with a greater one are begun first.

@@ -54,6 +54,10 @@ type ThreadQuery struct {
 	// select, the saver reads the metadata of its checkpoints, up to the first match.
 	// Without Metadata it reads none.
 	Metadata map[string]any
+
+	// WithoutNotes allows the saver to leave out Graph and Next of the threads, and so to
+	// read nothing for each.
+	WithoutNotes bool
 }
 
 // ThreadInfo describes a thread without reading the values of its checkpoints.

@@ -15,12 +15,14 @@ import (
 
 // A person who looks at a state opens few of its values. So that a page need not load all of
 // them, and can say what a value is that JSON has no form for, state requests may ask for
-// stele_values: "brief" leaves out the values of channels that are large, and "channel:NAME"
-// asks for the value of one channel alone. What stands for a value is an object with markField.
+// stele_values: "brief" leaves out the values of channels that are large, "channel:NAME" asks
+// for the value of one channel alone, and "task:ID" for what one task is called with, or was.
+// What stands for a value is an object with markField.
 const (
 	markField     = "$stele"
 	briefValues   = "brief"
 	channelValues = "channel:"
+	taskValues    = "task:"
 )
 
 // largeValue is the size, as JSON, above which a channel's value is left out.
@@ -71,7 +73,10 @@ func marked(v any, depth int) any {
 }
 
 // shownBriefly is a state as clients see it who ask for stele_values.
-func shownBriefly(snapshot *pregel.StateSnapshot, how string) (*pregeljson.ThreadState, error) {
+func shownBriefly(snapshot *pregel.StateSnapshot, how string) (any, error) {
+	if id, one := strings.CutPrefix(how, taskValues); one {
+		return shownTask(snapshot, id)
+	}
 	channel, one := strings.CutPrefix(how, channelValues)
 	if !one && how != briefValues {
 		return nil, fail(422, "Invalid stele_values %s", how)
@@ -87,16 +92,19 @@ func shownBriefly(snapshot *pregel.StateSnapshot, how string) (*pregeljson.Threa
 		return st, nil
 	}
 	st.Values = values
+	if one {
+		maps.DeleteFunc(values, func(name string, _ any) bool { return name != channel })
+		return st, nil
+	}
+	return st, withoutLarge(values)
+}
+
+// withoutLarge puts marks in place of the large ones of values.
+func withoutLarge(values map[string]any) error {
 	for name, v := range values {
-		if one {
-			if name != channel {
-				delete(values, name)
-			}
-			continue
-		}
 		text, err := encode(v)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if len(text) > largeValue {
 			values[name] = map[string]any{markField: "large", "bytes": len(text)}
@@ -104,7 +112,48 @@ func shownBriefly(snapshot *pregel.StateSnapshot, how string) (*pregeljson.Threa
 			values[name] = json.RawMessage(text)
 		}
 	}
-	return st, nil
+	return nil
+}
+
+// taskInput is what a task is called with.
+type taskInput struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	Input any    `json:"stele_input"`
+}
+
+// taskState is a state of which one task was asked for.
+type taskState struct {
+	*pregeljson.ThreadState
+	Tasks []taskInput `json:"tasks"`
+}
+
+// shownTask is a state with the input of one of its tasks, and without anything else that is large.
+func shownTask(snapshot *pregel.StateSnapshot, id string) (any, error) {
+	of := *snapshot
+	of.Values, of.Tasks = map[string]any{}, nil
+	st, err := shownState(&of)
+	if err != nil {
+		return nil, err
+	}
+	out := taskState{st, []taskInput{}}
+	for _, t := range snapshot.Tasks {
+		if t.ID != id {
+			continue
+		}
+		input, err := pregeljson.Value(marked(t.Input, 0))
+		if err != nil {
+			return nil, err
+		}
+		input = marked(input, 0)
+		if values, ok := input.(map[string]any); ok {
+			if err := withoutLarge(values); err != nil {
+				return nil, err
+			}
+		}
+		out.Tasks = append(out.Tasks, taskInput{t.ID, t.Name, input})
+	}
+	return out, nil
 }
 
 // aboutValues is how requests for threads ask for a line about each in place of its values.

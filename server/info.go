@@ -25,7 +25,7 @@ func getOK(c *call) error {
 func getInfo(c *call) error {
 	_, watched := c.cfg.Saver.(watched)
 	embedded, change := c.embedded() != nil, !c.cfg.ReadOnly
-	stele := map[string]any{"readonly": c.cfg.ReadOnly, "lazy_history": true, "thread_status": true, "thread_prefix": true, "brief_values": true, "runs": true, "health": watched,
+	stele := map[string]any{"readonly": c.cfg.ReadOnly, "lazy_history": true, "thread_status": true, "thread_prefix": true, "brief_values": true, "task_inputs": true, "runs": true, "tasks": true, "health": watched,
 		"room": embedded, "verify": embedded && change, "backup": embedded && change && c.cfg.BackupDir != ""}
 	return c.json(map[string]any{"version": Version, "stele": stele, "langgraph_py_version": "1.2.22",
 		"flags": map[string]any{"assistants": true, "crons": true, "langsmith": false, "langsmith_tracing_replicas": false, "langsmith_tracing_session_on_runs": false},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 
 	"github.com/stele-go/stele/fault"
@@ -12,10 +13,11 @@ import (
 
 // operatorRoutes are what operators see beyond LangGraph's API, below /stele: all runs,
 // schedules, and the health and upkeep of an embedded store. Authorize is asked about the resource
-// "system", whatever the runs are of.
+// "system", whatever the runs are of; about the tasks of a run, as about the run.
 func operatorRoutes() []route {
 	return []route{
 		{method: "GET", path: "/stele/runs", resource: "system", action: "read", handle: allRuns},
+		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: tasksOfRun},
 		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", handle: retryRun},
 		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", handle: allSchedules},
 		{method: "GET", path: "/stele/health", resource: "system", action: "read", handle: health},
@@ -77,6 +79,76 @@ func allRuns(c *call) error {
 		list = append(list, o)
 	}
 	return c.json(map[string]any{"runs": list, "total": total})
+}
+
+// ranTask is a task of a run.
+type ranTask struct {
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	Namespace []string `json:"namespace"`
+	Starts    int      `json:"starts"`   // in all attempts of the run
+	Attempts  int      `json:"attempts"` // calls of the node by the last of them; 0 until it ends
+	Status    string   `json:"status"`
+	Began     string   `json:"began_at"` // when the last of its starts was stored
+	Took      int64    `json:"took_ns"`
+}
+
+// tasksOfRun answers with the tasks that a run began: when, how often, and how long each took.
+func tasksOfRun(c *call) error {
+	r, err := c.run()
+	if errors.Is(err, runs.ErrNotFound) {
+		return errNotFound
+	}
+	if err != nil {
+		return err
+	}
+	list, at := []*ranTask{}, map[string]*ranTask{}
+	for after := int64(0); ; {
+		events, err := c.cfg.Queue.Events(c.ctx, r.ID, after, eventsAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, ev := range events {
+			after = ev.Seq
+			if ev.Kind != runs.KindTask {
+				continue
+			}
+			data, err := ev.JSON(c.cfg.Queue.Serializer())
+			if err != nil {
+				return err
+			}
+			var n runs.TaskNote
+			if err := json.Unmarshal(data, &n); err != nil {
+				return err
+			}
+			t := at[n.ID]
+			if t == nil {
+				t = &ranTask{ID: n.ID, Name: n.Name, Namespace: append([]string{}, ev.Namespace...)}
+				at[n.ID], list = t, append(list, t)
+			}
+			t.note(n, stamped(ev.Time))
+		}
+		if len(events) < eventsAtOnce {
+			break
+		}
+	}
+	return c.json(map[string]any{"tasks": list, "recorded": r.Tasks})
+}
+
+// note adds what an event tells of the task.
+func (t *ranTask) note(n runs.TaskNote, at string) {
+	if !n.Ended {
+		t.Starts++
+		t.Attempts, t.Status, t.Began, t.Took = 0, "begun", at, 0
+		return
+	}
+	t.Attempts, t.Took, t.Status = n.Attempts, int64(n.Took), "ended"
+	switch {
+	case n.Failed:
+		t.Status = failed
+	case n.Waiting:
+		t.Status = "waiting"
+	}
 }
 
 // retryRun makes a run that failed, or was interrupted, pending again.

@@ -60,6 +60,9 @@ func (t *translator) add(method string, ns []string, data any) {
 // is an error, and so is one of of.
 func (t *translator) translate(ev runs.Event, text []byte, of func() (runs.Run, error)) ([]protocolEvent, error) {
 	t.event, t.out, t.made = ev, nil, 0
+	if ev.Kind == runs.KindTask { // for operators
+		return nil, nil
+	}
 	data, err := plainJSON(text)
 	if err != nil {
 		return nil, fmt.Errorf("event %d of run %s: %w", ev.Seq, t.run.ID, err)

@@ -108,7 +108,7 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 		Metadata: metadata, Configurable: configurable, Context: context, Tags: body(config).texts("tags"),
 		RecursionLimit: body(config).whole("recursion_limit", 0), MaxConcurrency: max(body(config).whole("max_concurrency", 0), 0), Durability: pregel.Durability(durability),
 		InterruptBefore: in.texts("interrupt_before"), InterruptAfter: in.texts("interrupt_after"),
-		Attempts: c.cfg.Attempts, Subgraphs: in.flag("stream_subgraphs"), Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
+		Attempts: c.cfg.Attempts, Subgraphs: in.flag("stream_subgraphs"), Tasks: true, Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
 	}, Input: in["input"]}
 	if c.cfg.Trace != nil {
 		req.Trace = c.cfg.Trace(c.ctx)

@@ -46,7 +46,7 @@ func (c *call) stateAt(at pregel.Address, subgraphs bool) error {
 			return err
 		}
 	}
-	var st *pregeljson.ThreadState
+	var st any
 	if how := c.query("stele_values"); how != "" {
 		st, err = shownBriefly(snapshot, how)
 	} else {

@@ -623,7 +623,7 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 			if c.grant.Filter != nil && !outlined {
 				break
 			}
-			for info, err := range c.manager.Threads(c.ctx, saver.ThreadQuery{Prefix: p}) {
+			for info, err := range c.manager.Threads(c.ctx, saver.ThreadQuery{Prefix: p, WithoutNotes: !complete && metadata["graph_id"] == nil}) {
 				if err != nil {
 					return nil, false, err
 				}
@@ -671,7 +671,7 @@ func searchThreads(c *call) error {
 	shown := []any{}
 	for _, f := range cut(c, found, 10) {
 		if !complete {
-			if f.thread, err = c.withGraph(c.ctx, f.thread); err != nil {
+			if f.thread, err = c.described(c.ctx, f.thread); err != nil {
 				return err
 			}
 			if f.at, err = c.standing(c.ctx, f.thread); err != nil {

@@ -492,6 +492,7 @@ func TestAccessible(t *testing.T) {
 
 func (p *tab) check(axe, where string) {
 	p.t.Helper()
+	p.see("the colours that stay", `document.getAnimations().length === 0`)
 	p.do(js(axe))
 	var found []string
 	p.eval(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.target + " " + n.failureSummary).join("; ")))`, &found)
@@ -582,6 +583,68 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// A schedule is made in the page, seen, paused and deleted: the server keeps it until then.
+func TestSchedules(t *testing.T) {
+	chromium(t)
+	axe := axe(t)
+	onStele(t, func(t *testing.T, b backend, base string) {
+		thread := b.thread(t, "every year")
+		type cron struct {
+			ID       string `json:"cron_id"`
+			Schedule string
+			Thread   string `json:"thread_id"`
+			Enabled  bool
+			Payload  struct{ Input struct{ Note string } }
+		}
+		kept := func() (all []cron) {
+			t.Helper()
+			b.call(t, "POST", "/runs/crons/search", map[string]any{"thread_id": thread}, &all)
+			return all
+		}
+		p := open(t, base)
+		p.show("#/runs")
+		p.says("Nothing is scheduled.")
+		p.click("new schedule")
+		p.choose("dialog select", "mail")
+		p.fill("dialog input[name=schedule]", "not a time")
+		p.fill("dialog input[name=thread]", thread)
+		p.fill("dialog textarea[name=input]", `{"note": "from the schedule"}`)
+		p.check(axe, "a new schedule")
+		p.submit("Make")
+		p.says("Invalid cron schedule")
+		if got := kept(); len(got) != 0 {
+			t.Errorf("the server keeps %+v", got)
+		}
+		p.fill("dialog input[name=schedule]", "0 0 29 2 *")
+		p.submit("Make")
+		p.see("the schedule", `!document.querySelector("dialog") && document.querySelector(".schedules li")?.innerText.startsWith("0 0 29 2 * runs mail on")`)
+		p.see("its thread", `document.querySelector(".schedules li a").href.endsWith(`+quote(thread)+`)`)
+		got := kept()
+		if len(got) != 1 || got[0].Schedule != "0 0 29 2 *" || got[0].Thread != thread || !got[0].Enabled || got[0].Payload.Input.Note != "from the schedule" {
+			t.Fatalf("the server keeps %+v", got)
+		}
+		p.check(axe, "schedules")
+		p.click("pause")
+		p.see("that it pauses", `document.querySelector(".schedules li").innerText.includes(", paused")`)
+		if got := kept(); len(got) != 1 || got[0].Enabled {
+			t.Errorf("the server keeps %+v", got)
+		}
+		p.do(js(`document.querySelector(".schedules li button:last-child").click()`))
+		p.see("a question", `document.querySelector("dialog[open]")`)
+		p.do(chromedp.KeyEvent(kb.Escape))
+		p.see("no dialog", `!document.querySelector("dialog")`)
+		if got := kept(); len(got) != 1 {
+			t.Errorf("after no the server keeps %+v", got)
+		}
+		p.do(js(`document.querySelector(".schedules li button:last-child").click()`))
+		p.submit("Delete")
+		p.says("Nothing is scheduled.")
+		if got := kept(); len(got) != 0 {
+			t.Errorf("the server keeps %+v", got)
+		}
+	})
+}
+
 // The store is looked after from the page: what takes the room, a check, a backup, each after a
 // question where it takes long or writes.
 func TestHealth(t *testing.T) {
@@ -661,7 +724,7 @@ func TestReadOnly(t *testing.T) {
 	p.show("#/threads/of a program")
 	p.says("A question waits")
 	p.says("Send this mail?")
-	p.see("no buttons but to look closer", `document.querySelector(".conversation") && [...document.querySelectorAll("main button")].every(e => e.innerText === "Export" || e.classList.contains("toggle") || e.innerText === "as Markdown") && !document.querySelector("main textarea, main input")`)
+	p.see("no buttons but to look closer", `document.querySelector(".conversation") && [...document.querySelectorAll("main button")].every(e => ["Export", "as Markdown", "compare two", "show"].includes(e.textContent) || e.classList.contains("toggle")) && !document.querySelector("main textarea, main input")`)
 	p.show("#/store")
 	p.see("no items, and no buttons", `document.querySelector(".empty") && !document.querySelector("main button")`)
 }

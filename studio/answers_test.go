@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +24,10 @@ func (s *manyThreads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.Handler.ServeHTTP(w, r)
 		return
 	}
-	var q struct{ Limit, Offset int }
+	var q struct {
+		Limit, Offset int
+		IDs           []string
+	}
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -31,9 +35,13 @@ func (s *manyThreads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.most = max(s.most, q.Limit)
-	from := min(q.Offset, len(s.ids))
+	ids := s.ids
+	if q.IDs != nil {
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !slices.Contains(q.IDs, id) })
+	}
+	from := min(q.Offset, len(ids))
 	page := []any{}
-	for _, id := range s.ids[from:min(from+q.Limit, len(s.ids))] {
+	for _, id := range ids[from:min(from+q.Limit, len(ids))] {
 		page = append(page, map[string]any{"thread_id": id, "status": "idle", "metadata": map[string]any{}, "values": map[string]any{}})
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -73,7 +81,14 @@ func TestLongList(t *testing.T) {
 			s.ids = append([]string{"new", moved}, append(s.ids[:c.rows-10:c.rows-10], s.ids[c.rows-9:]...)...)
 			s.mu.Unlock()
 			p.see("one more row", long(c.rows+1))
-			// Every row is there, once, in its place.
+			// One that is below what is read again is deleted by somebody else, while it is seen.
+			s.mu.Lock()
+			gone := s.ids[len(s.ids)-5]
+			s.ids = slices.Delete(s.ids, len(s.ids)-5, len(s.ids)-4)
+			s.mu.Unlock()
+			p.do(js(`document.querySelector(".threads .scroll").scrollTop = 1e6`))
+			p.see("that it is gone", long(c.rows)+` && ![...document.querySelectorAll(".threads .row")].some(a => a.href.endsWith(`+quote(gone)+`))`)
+			// Every other row is there, once, in its place.
 			var shown []string
 			p.eval(`(async () => {
 				const scroll = document.querySelector(".threads .scroll"), ids = []
@@ -126,5 +141,71 @@ func TestOtherCalls(t *testing.T) {
 	p.eval(`exported.text()`, &exported)
 	if want := `<pre>calls send_mail {&quot;to&quot;: &quot;ann&quot;}</pre><pre>calls  </pre></section>`; !strings.Contains(exported, want) {
 		t.Errorf("the exported page lacks %s:\n%s", want, exported)
+	}
+}
+
+// odd is whatever a program may have stored in place of a name.
+var odd = []any{nil, 7, true, "", []any{"a", nil}, map[string]any{"toString": 1, "length": -1}, map[string]any{"$stele": "bytes", "bytes": "many", "start": 5},
+	map[string]any{"$stele": "type", "type": map[string]any{"toString": 1}}, map[string]any{"$stele": "large", "bytes": nil}}
+
+// Whatever stands where a name, a text or a list is expected, the page shows the thread.
+func TestOdd(t *testing.T) {
+	chromium(t)
+	type m = map[string]any
+	for i, x := range odd {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			at := func(i int) m {
+				return m{"thread_id": "t", "checkpoint_ns": x, "checkpoint_id": fmt.Sprintf("1f0a0000-0000-6000-800%d-000000000000", i)}
+			}
+			messages := []any{
+				m{"type": "human", "id": x, "name": x, "content": x},
+				m{"type": "ai", "id": x, "content": []any{x, m{"type": x, "text": x}, m{"type": "text", "text": x}}, "usage_metadata": x, "tool_calls": x, "invalid_tool_calls": x},
+				m{"type": "ai", "content": x, "usage_metadata": m{"total_tokens": x}, "invalid_tool_calls": []any{x, m{"name": x}},
+					"tool_calls": []any{x, m{"id": x, "name": x, "args": x}, m{"id": "c", "function": x}, m{"function": m{"name": x, "arguments": x}}}},
+				m{"type": "tool", "tool_call_id": x, "content": x, "status": x}, m{"type": "tool", "tool_call_id": "c", "content": x, "status": x},
+				m{"type": "ai", "content": "the last words"},
+			}
+			task := m{"id": x, "name": x, "path": x, "error": x, "result": x, "checkpoint": x, "interrupts": []any{x, m{"id": x, "value": x, "response_schema": x},
+				m{"id": "q", "value": x, "response_schema": m{"properties": m{"a": x}}}, m{"id": x, "value": x, "response_schema": m{"properties": m{"a": m{"type": "string", "title": x, "enum": []any{x, "b"}}}}}}}
+			states := []any{
+				m{"checkpoint": at(1), "parent_checkpoint": at(0), "metadata": m{"source": x, "step": x, "run_id": x}, "created_at": x, "next": []any{x, "n"}, "tasks": []any{x, task, m{"name": x, "interrupts": x}},
+					"interrupts": x, "values": m{"messages": messages, "odd": x, "": x, "__proto__": x}},
+				m{"checkpoint": at(0), "parent_checkpoint": x, "metadata": x, "created_at": x, "next": x, "tasks": x, "values": m{"messages": messages[1:], "odd": "even"}},
+			}
+			thread := m{"thread_id": "t", "status": x, "stele_status": x, "created_at": x, "updated_at": x, "metadata": x, "values": x, "stele_about": x}
+			s := httptest.NewServer(New(answering(m{
+				"GET /info":                m{"version": x, "flags": x},
+				"POST /assistants/search":  []any{m{"assistant_id": "a", "graph_id": x, "name": x, "metadata": x}, m{"assistant_id": "b", "graph_id": "g", "name": x}},
+				"GET /assistants/a/graph":  m{"nodes": []any{x, m{"id": x}, m{"id": "n"}}, "edges": []any{x, m{"source": x, "target": "n", "data": x}, m{"source": "n", "target": "n", "data": x}}},
+				"POST /threads/search":     []any{thread},
+				"GET /threads/t":           thread,
+				"GET /threads/t/runs":      []any{m{"run_id": x, "status": x, "created_at": x}},
+				"POST /threads/t/history":  states,
+				"GET /threads/t/state":     states[0],
+				"POST /store/namespaces":   m{"namespaces": []any{[]any{x, "b"}}},
+				"POST /store/items/search": m{"items": []any{m{"namespace": []any{x}, "key": x, "value": x, "updated_at": x}}},
+			}), Options{}))
+			defer s.Close()
+			p := open(t, s.URL)
+			p.see("the list", `document.querySelectorAll(".threads .row").length === 1`)
+			p.show("#/threads/t")
+			p.see("the whole conversation", `document.querySelectorAll(".bubble").length > 3 && document.querySelector(".conversation").innerText.includes("the last words")`)
+			p.do(js(`document.querySelectorAll("details").forEach(d => d.open = true)`))
+			for range 3 {
+				p.do(js(`document.querySelectorAll('.toggle[aria-expanded="false"]').forEach(b => b.click())`))
+			}
+			p.show("#/threads/t?at=1f0a0000-0000-6000-8001-000000000000&with=1f0a0000-0000-6000-8000-000000000000")
+			p.see("the differences", `document.querySelectorAll(".difference").length >= 2`)
+			p.do(js(`URL.createObjectURL = (b) => (window.exported = b, "blob:none")`))
+			p.click("Export")
+			p.click("A page to hand on")
+			p.see("the page", `window.exported?.type === "text/html"`)
+			p.show("#/store?ns=%7Bnot")
+			p.see("the items", `document.querySelector(".item")`)
+			var broken []string
+			if p.eval(`[...document.querySelectorAll("[role=alert]")].map(e => e.innerText)`, &broken); len(broken) > 0 {
+				t.Errorf("the page says %q", broken)
+			}
+		})
 	}
 }

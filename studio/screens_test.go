@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"image"
+	"image/color"
 	"image/png"
 	"net/http"
 	"net/http/httptest"
@@ -34,20 +35,23 @@ func TestScreens(t *testing.T) {
 	own := httptest.NewServer(New(steleFixture(), Options{}))
 	defer own.Close()
 	const thread = "#/threads/0192f7c0-1111-7000-8000-000000000003"
+	const compared = thread + "?at=1f0a0000-0000-6000-8006-000000000000&with=1f0a0000-0000-6000-8004-000000000000"
 	for _, c := range []struct {
 		name, scheme, hash, ready string
 		width                     int64
+		other                     string // what changes a word
 	}{
-		{"threads", "light", "#/threads", `document.querySelectorAll(".row").length === 6`, 1280},
-		{"thread", "light", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 1280},
-		{"compare", "light", thread + "?at=1f0a0000-0000-6000-8006-000000000000&with=1f0a0000-0000-6000-8004-000000000000", `document.querySelector(".difference") && document.querySelector(".node")`, 1280},
-		{"store", "light", "#/store", `document.querySelector(".item")`, 1280},
-		{"thread-dark", "dark", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 1280},
-		{"runs", "light", "#/runs", `document.querySelectorAll("tbody tr").length === 5 && document.querySelector(".inset li")`, 1280},
-		{"health", "light", "#/health", look, 1280},
-		{"health-dark", "dark", "#/health", look, 1280},
-		{"health-phone", "light", "#/health", look, 390},
-		{"thread-phone", "light", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 390},
+		{"threads", "light", "#/threads", `document.querySelectorAll(".row").length === 6`, 1280, `document.querySelectorAll(".row .status")[1].innerText = "waiting"`},
+		{"thread", "light", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 1280, `document.querySelector(".actions button").innerText = "Send output"`},
+		{"compare", "light", compared, `document.querySelector(".difference") && document.querySelector(".node")`, 1280, `document.querySelector(".difference td + td .scalar").innerText = "7"`},
+		{"store", "light", "#/store", `document.querySelector(".item")`, 1280, `document.querySelector(".item b").innerText = "foot"`},
+		{"thread-dark", "dark", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 1280, `document.querySelector(".node text").textContent = "stare"`},
+		{"runs", "light", "#/runs", `document.querySelectorAll("tbody tr").length === 5 && document.querySelectorAll(".schedules li").length === 3`, 1280, `document.querySelector("tbody td:nth-child(5)").innerText = "8"`},
+		{"health", "light", "#/health", look, 1280, `document.querySelector("main h1, main h2").innerText += "s"`},
+		{"health-dark", "dark", "#/health", look, 1280, `document.querySelector("main h1, main h2").innerText += "s"`},
+		{"health-phone", "light", "#/health", look, 390, `document.querySelector("main h1, main h2").innerText += "s"`},
+		{"thread-phone", "light", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 390, `document.querySelector(".actions button").innerText = "Send output"`},
+		{"compare-phone", "light", compared, `document.querySelector(".difference")`, 390, `document.querySelector(".end b").innerText = "step 8"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base, height := s.URL, int64(800)
@@ -84,7 +88,7 @@ func TestScreens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if part := different(t, want, got); part > 0.004 {
+			if n := different(decode(t, want), decode(t, got)); n > mostDifferent {
 				out := filepath.Join(t.TempDir(), c.name+".png")
 				if dir := os.Getenv("STELE_SCREENSHOTS"); dir != "" {
 					out = filepath.Join(dir, c.name+".png")
@@ -92,7 +96,16 @@ func TestScreens(t *testing.T) {
 				if err := os.WriteFile(out, got, 0o644); err != nil {
 					t.Error(err)
 				}
-				t.Errorf("%.2f %% of the screen differs from %s; what was seen is in %s (set STELE_SCREENSHOTS to keep it)", 100*part, file, out)
+				t.Errorf("%d pixels differ from %s; what was seen is in %s (set STELE_SCREENSHOTS to keep it)", n, file, out)
+			}
+			// One word that is another must be seen.
+			p.do(js(c.other))
+			got, err = chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := different(decode(t, want), decode(t, got)); n <= 2*mostDifferent {
+				t.Errorf("after %s %d pixels differ, and that would pass", c.other, n)
 			}
 		})
 	}
@@ -132,32 +145,49 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// different is the part of the pixels that clearly differ.
-func different(t *testing.T, a, b []byte) float64 {
-	t.Helper()
-	x, y := decode(t, a), decode(t, b)
+// mostDifferent is how many pixels of a screen may differ.
+const mostDifferent = 12
+
+// different counts the pixels of one image that have nothing like them in the other, there or
+// beside it. So the edges of letters may be drawn another way, and letters may not.
+func different(x, y image.Image) int {
 	if x.Bounds() != y.Bounds() {
-		return 1
+		return 1 << 30
 	}
 	count := 0
 	for j := range x.Bounds().Dy() {
 		for i := range x.Bounds().Dx() {
-			r1, g1, b1, _ := x.At(i, j).RGBA()
-			r2, g2, b2, _ := y.At(i, j).RGBA()
-			if far(r1, r2) || far(g1, g2) || far(b1, b2) {
+			if !near(x, y, i, j) || !near(y, x, i, j) {
 				count++
 			}
 		}
 	}
-	return float64(count) / float64(x.Bounds().Dx()*x.Bounds().Dy())
+	return count
 }
 
-func far(a, b uint32) bool {
-	if a < b {
-		a, b = b, a
+// near reports whether a pixel of x is like one of y, there or beside it.
+func near(x, y image.Image, i, j int) bool {
+	if alike(x.At(i, j), y.At(i, j)) {
+		return true
 	}
-	return a-b > 0x3000
+	for dj := -1; dj <= 1; dj++ {
+		for di := -1; di <= 1; di++ {
+			if image.Pt(i+di, j+dj).In(y.Bounds()) && alike(x.At(i, j), y.At(i+di, j+dj)) {
+				return true
+			}
+		}
+	}
+	return false
 }
+
+// alike colours are apart by at most 6 % in each channel.
+func alike(a, b color.Color) bool {
+	r1, g1, b1, _ := a.RGBA()
+	r2, g2, b2, _ := b.RGBA()
+	return !far(r1, r2) && !far(g1, g2) && !far(b1, b2)
+}
+
+func far(a, b uint32) bool { return max(a, b)-min(a, b) > 0x1000 }
 
 func decode(t *testing.T, data []byte) image.Image {
 	t.Helper()
@@ -249,8 +279,10 @@ func steleFixture() http.Handler {
 		return out
 	}
 	return answering(map[string]any{
-		"GET /info":               m{"version": "test", "stele": m{"lazy_history": true, "thread_status": true, "thread_prefix": true, "runs": true, "health": true, "room": true, "verify": true, "backup": true}},
-		"POST /assistants/search": []any{},
+		"GET /info":               m{"version": "test", "flags": m{"crons": true}, "stele": m{"lazy_history": true, "thread_status": true, "thread_prefix": true, "runs": true, "health": true, "room": true, "verify": true, "backup": true}},
+		"POST /assistants/search": []any{m{"assistant_id": "a1", "graph_id": "mail", "name": "mail", "metadata": m{}}},
+		"POST /runs/crons/search": []any{m{"cron_id": "c1", "assistant_id": "a1", "schedule": "30 6 1 * *", "timezone": "Europe/Berlin", "enabled": true, "next_run_date": "2026-04-01T04:30:00Z"},
+			m{"cron_id": "c2", "assistant_id": "a1", "thread_id": "0192f7c0-1111-7000-8000-000000000002", "schedule": "0 * * * *", "enabled": false}},
 		"GET /stele/runs": m{"total": 5, "runs": []any{
 			run(1, "pending", "", m{"started_at": nil, "ended_at": nil, "attempt": 0}),
 			run(2, "success", "", m{"waiting": true}),

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
@@ -142,9 +143,15 @@ func partyGraph(s saver.Saver) (*pregel.Graph, error) {
 			}
 			return graph.Write(&s.Guests, []string{"bob " + a}), nil
 		}).
+		Node("unsure", func(ctx context.Context, s *party) (graph.Update, error) {
+			if task, _ := pregel.Task(ctx); task.Attempt < 3 {
+				return nil, errors.New("not sure")
+			}
+			return graph.Write(&s.Dish, "soup after all"), nil
+		}, graph.NodeOptions{Retry: []pregel.RetryPolicy{{InitialInterval: time.Millisecond, NoJitter: true, RetryOn: func(error) bool { return true }}}}).
 		Subgraph("kitchen", kitchen.Untyped()).
 		Node("invite", func(_ context.Context, s *party) (graph.Update, error) { return graph.Write(&s.Dish, "not known"), nil }).
-		Conditional(graph.Start, func(_ context.Context, s *party) (string, error) { return s.Task, nil }, "talk", "wait", "invite").
+		Conditional(graph.Start, func(_ context.Context, s *party) (string, error) { return s.Task, nil }, "talk", "wait", "invite", "unsure").
 		Edge("invite", "ann").Edge("invite", "bob").
 		Edge("ann", "kitchen").Edge("bob", "kitchen").
 		Compile(graph.Options{Name: "party", Saver: s})

@@ -32,7 +32,7 @@ var submitCases = []testCase{
 		want := runs.Spec{
 			ThreadID: "t ü \\ '", Graph: "g/h", CheckpointID: "c", Metadata: map[string]any{"m": "a\x00b"}, Configurable: map[string]any{"n": 1.5}, Context: map[string]any{"list": []any{"x", nil, true}},
 			Tags: []string{"a", "b"}, RecursionLimit: 7, Durability: pregel.Exit, InterruptBefore: []string{"x"}, InterruptAfter: []string{"*"},
-			Modes: []pregel.Mode{pregel.ModeUpdates}, Subgraphs: true, Multitask: runs.Reject, Priority: -3, Attempts: 9,
+			Modes: []pregel.Mode{pregel.ModeUpdates}, Subgraphs: true, Tasks: true, Multitask: runs.Reject, Priority: -3, Attempts: 9,
 		}
 		r := e.submit(runs.Request{Spec: want, Input: map[string]any{"v": []byte{0, 255}}})
 		want.Input = r.Input

@@ -20,8 +20,8 @@ import (
 // iteration begins. Which threads it has, and how far they have come, is in memory,
 // however many there are. Graph and Next are read from one small record for each
 // thread yielded that waits, failed or is unfinished; they are empty if that record
-// is damaged, so that one thread does not hide the others. With ThreadQuery.Metadata
-// it reads the records of checkpoints as well.
+// is damaged, so that one thread does not hide the others. With ThreadQuery.WithoutNotes
+// they are not read. With ThreadQuery.Metadata the records of checkpoints are read as well.
 func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
 	return func(yield func(saver.ThreadInfo, error) bool) {
 		if err := s.threads(ctx, q, yield); err != nil {
@@ -57,8 +57,10 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 		if ok, err = matches(ctx, t); err != nil || !ok {
 			return err == nil
 		}
-		if err = s.describeThread(ctx, v, t, &info); err != nil {
-			return false
+		if !q.WithoutNotes {
+			if err = s.describeThread(ctx, v, t, &info); err != nil {
+				return false
+			}
 		}
 		found++
 		return yield(info, nil) && (q.Limit == 0 || found < q.Limit)

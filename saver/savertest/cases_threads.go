@@ -44,6 +44,7 @@ var threadCases = []testCase{
 		e.threadIDs(saver.ThreadQuery{Prefix: "a/"}, "a/1", "a/2")
 		e.threadIDs(saver.ThreadQuery{Limit: 2}, "a", "a/1")
 		e.threadIDs(saver.ThreadQuery{Prefix: "a", Limit: 2}, "a", "a/1")
+		e.threadIDs(saver.ThreadQuery{Prefix: "a", Limit: 2, WithoutNotes: true}, "a", "a/1")
 		e.threadIDs(saver.ThreadQuery{Prefix: "d"})
 		e.deleteThread("a")
 		e.threadIDs(saver.ThreadQuery{Prefix: "a"}, "a/1", "a/2")

@@ -5,13 +5,13 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { api, Problem } from "./api";
 import { graphs, notice, readonly } from "./app";
+import { AssistantField, assistantOf } from "./assistants";
 import { Form, JsonField, jsonOf } from "./dialog";
 import { say, useLoad } from "./load";
 import { change, go } from "./route";
 import { run } from "./running";
-import { Text, visible } from "./text";
-import { assistantOf } from "./thread";
-import { idOf } from "./tree";
+import { list, Text, visible, word } from "./text";
+import { asksOf, idOf, nextOf, tasksOf } from "./tree";
 import type { Fields, Interrupt, Json, State, Thread } from "./types";
 import { Value } from "./value";
 
@@ -72,9 +72,9 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
         >
           <RunFields chosen={assistant?.assistant_id} />
           <p>
-            {state.next.length ? (
+            {nextOf(state).length ? (
               <>
-                Next: <b>{state.next.map(visible).join(", ")}</b>.
+                Next: <b>{nextOf(state).map(visible).join(", ")}</b>.
               </>
             ) : (
               "Nothing is left to run here."
@@ -142,29 +142,14 @@ function choose(body: Fields, otherwise: string | undefined): Json {
 }
 
 function ref(state: State): Fields {
-  return { checkpoint_id: idOf(state), checkpoint_ns: state.checkpoint.checkpoint_ns ?? "" };
-}
-
-function AssistantField({ chosen, choose }: { chosen: string | undefined; choose?: (id: string) => void }) {
-  return (
-    <label class="field">
-      Assistant
-      <select name="assistant" onChange={(e) => choose?.(e.currentTarget.value)}>
-        {(graphs.value ?? []).map((a) => (
-          <option key={a.assistant_id} value={a.assistant_id} selected={a.assistant_id === chosen}>
-            {visible(a.name || a.graph_id)}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
+  return { checkpoint_id: idOf(state), checkpoint_ns: state.checkpoint?.checkpoint_ns ?? "" };
 }
 
 // RunFields ask what runs, and before which of its nodes it stops.
 function RunFields({ chosen: first, children }: { chosen: string | undefined; children?: ComponentChildren }) {
   const [chosen, choose] = useState(first);
   const drawing = useLoad(async () => (chosen ? await api.drawing(chosen, false) : undefined), [chosen]);
-  const nodes = drawing.value?.nodes.map((n) => String(n.id)).filter((n) => n !== "__start__" && n !== "__end__") ?? [];
+  const nodes = list(drawing.value?.nodes).map((n) => word(n.id)).filter((n) => n !== "__start__" && n !== "__end__");
   return (
     <>
       <AssistantField chosen={chosen} choose={choose} />
@@ -205,9 +190,9 @@ function editable(state: State): string {
 // Answer shows the questions that wait at the newest checkpoint, and answers them: each by its
 // id, several at once.
 export function Answer({ id, thread, state, refresh }: { id: string; thread: Thread | undefined; state: State; refresh: () => void }) {
-  const asked = state.tasks.flatMap((t) => t.interrupts.map((i) => ({ task: t.name, interrupt: i })));
+  const asked = tasksOf(state).flatMap((t) => asksOf(t).map((i) => ({ task: t.name, interrupt: i })));
   // A store without its program knows the questions, and not which nodes ask them.
-  const questions = asked.length ? asked : (state.interrupts ?? []).map((i) => ({ task: "the program", interrupt: i }));
+  const questions = asked.length ? asked : asksOf(state).map((i) => ({ task: "the program", interrupt: i }));
   const [error, setError] = useState<string>();
   if (questions.length === 0) return null;
   const submit = async (e: Event) => {
@@ -216,7 +201,7 @@ export function Answer({ id, thread, state, refresh }: { id: string; thread: Thr
     const form = new FormData(e.target as HTMLFormElement);
     try {
       const answers = questions.map(({ interrupt }, i) => [interrupt.id, answerOf(form, interrupt, i)] as const);
-      const resume: Json = answers.every(([key]) => key) ? Object.fromEntries(answers as [string, Json][]) : answers[0]![1];
+      const resume: Json = answers.every(([key]) => typeof key === "string" && key) ? Object.fromEntries(answers as [string, Json][]) : answers[0]![1];
       const assistant = String(form.get("assistant"));
       await api.unmoved(id, idOf(state));
       void run(id, { assistant_id: assistant, command: { resume } }).then(refresh);
@@ -233,7 +218,7 @@ export function Answer({ id, thread, state, refresh }: { id: string; thread: Thr
       <h3>{questions.length === 1 ? "A question waits" : `${questions.length} questions wait`}</h3>
       <form onSubmit={submit}>
         {questions.map(({ task, interrupt }, i) => (
-          <fieldset key={interrupt.id ?? i}>
+          <fieldset key={word(interrupt.id) || i}>
             <legend>{visible(task)} asks</legend>
             <Value value={interrupt.value} open />
             {!readonly.value && graphs.value?.length ? <AnswerField interrupt={interrupt} index={i} /> : null}
@@ -262,9 +247,9 @@ export function Answer({ id, thread, state, refresh }: { id: string; thread: Thr
 // properties are the fields of a response schema that a form can show: scalars of an object.
 function properties(schema: Fields | undefined): [string, Fields][] | undefined {
   const props = schema?.properties;
-  if (props === null || typeof props !== "object" || Array.isArray(props)) return undefined;
+  if (props === undefined || props === null || typeof props !== "object" || Array.isArray(props)) return undefined;
   const list = Object.entries(props as { [k: string]: Json });
-  const simple = list.every(([, p]) => p !== null && typeof p === "object" && !Array.isArray(p) && ["string", "number", "integer", "boolean"].includes(String(p.type)));
+  const simple = list.every(([, p]) => p !== null && typeof p === "object" && !Array.isArray(p) && ["string", "number", "integer", "boolean"].includes(word(p.type)));
   return simple && list.length > 0 ? (list as [string, Fields][]) : undefined;
 }
 
@@ -275,11 +260,11 @@ function AnswerField({ interrupt, index }: { interrupt: Interrupt; index: number
       <>
         {fields.map(([name, p]) => (
           <label class="field" key={name}>
-            {visible(String(p.title ?? name))}
+            {visible(p.title ?? name)}
             {Array.isArray(p.enum) ? (
               <select name={`a${index}.${name}`}>
                 {p.enum.map((v) => (
-                  <option key={String(v)}>{String(v)}</option>
+                  <option key={word(v)}>{word(v)}</option>
                 ))}
               </select>
             ) : p.type === "string" ? (

@@ -1,7 +1,7 @@
 // The client of LangGraph's server API. Every call is one request to the origin that served
 // the page: Studio's own server passes them on where the API is elsewhere.
 
-import type { Assistant, BackedUp, CheckpointRef, Drawing, Fields, Info, Item, Json, QueuedRun, Room, Run, Schedule, State, StoreHealth, Thread, Verified } from "./types";
+import type { Assistant, BackedUp, CheckpointRef, Cron, Drawing, Fields, Info, Item, Json, QueuedRun, RanTask, Room, Run, Schedule, State, StoreHealth, Thread, Verified } from "./types";
 
 // Problem is an answer that is no success. `detail` is the server's own text.
 export class Problem extends Error {
@@ -85,7 +85,7 @@ export const api = {
   copyThread: (id: string) => json<Thread>("POST", `/threads/${at(id)}/copy`, {}),
 
   // state is a checkpoint. A server of stele's leaves out large values if shown is "brief", and all
-  // channels but one if it is "channel:" and the channel's name.
+  // channels but one if it is "channel:" and the channel's name; "task:" and an id tells what a task is called with.
   state: (id: string, checkpoint?: string, shown?: string) =>
     json<State>("GET", `/threads/${at(id)}/state${checkpoint ? "/" + at(checkpoint) : ""}${shown ? "?stele_values=" + at(shown) : ""}`),
   // history is a page of checkpoints, newest first; with of, those of a subgraph. Without values, a server of stele's leaves
@@ -120,8 +120,15 @@ export const api = {
 
   queue: (status: string) => json<{ runs: QueuedRun[]; total: number }>("GET", `/stele/runs${status ? "?status=" + at(status) : ""}`),
   queueOf: (id: string) => json<{ runs: QueuedRun[] }>("GET", `/stele/runs?thread_id=${at(id)}`),
+  tasksOf: (id: string, run: string) => json<{ tasks: RanTask[]; recorded: boolean }>("GET", `/stele/threads/${at(id)}/runs/${at(run)}/tasks`),
   retry: (run: string) => json<unknown>("POST", `/stele/runs/${at(run)}/retry`, {}),
   schedules: () => json<{ schedules: Schedule[] }>("GET", "/stele/schedules"),
+
+  crons: () => json<Cron[]>("POST", "/runs/crons/search", { limit: 100 }),
+  createCron: (thread: string, body: Fields) => json<Cron>("POST", (thread ? `/threads/${at(thread)}` : "") + "/runs/crons", body),
+  enableCron: (id: string, enabled: boolean) => json<Cron>("PATCH", `/runs/crons/${at(id)}`, { enabled }),
+  deleteCron: (id: string) => ask("DELETE", `/runs/crons/${at(id)}`).then(() => undefined),
+
   health: () => json<StoreHealth>("GET", "/stele/health"),
   room: () => json<Room>("GET", "/stele/room"),
   verify: () => json<Verified>("POST", "/stele/verify"),

@@ -1,15 +1,12 @@
 // The frame of every screen.
 
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { Component, type ComponentChildren, type ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import { api } from "./api";
-import { Health } from "./health";
 import { say } from "./load";
 import { link, route } from "./route";
-import { Runs } from "./runs";
-import { Store } from "./store";
 import { visible } from "./text";
-import { ThreadScreen } from "./thread";
 import { Threads } from "./threads";
 import type { Assistant, Info } from "./types";
 
@@ -22,18 +19,65 @@ const trouble = signal<string | undefined>();
 
 async function begin() {
   try {
+    const assistants = api.assistants();
+    assistants.catch(() => undefined); // it is told below
     const told = await api.info();
     info.value = told;
     readonly.value = told.stele?.readonly ?? false;
     trouble.value = undefined;
-    graphs.value = await api.assistants();
+    graphs.value = await assistants;
   } catch (error) {
     trouble.value = say(error);
   }
 }
 
+// The screen of a thread, with its graph and comparisons, is most of the script. The list of
+// threads does not wait for it, and it is there when a thread is opened.
+const screens = {
+  thread: () => import("./thread").then((m) => m.ThreadScreen),
+  store: () => import("./store").then((m) => m.Store),
+  runs: () => import("./runs").then((m) => m.Runs),
+  health: () => import("./health").then((m) => m.Health),
+};
+
+// Later shows a screen when its script is there.
+function Later<P extends object>({ from, props }: { from: () => Promise<ComponentType<P>>; props: P }) {
+  const [Screen, set] = useState<ComponentType<P>>();
+  useEffect(() => {
+    let left = false;
+    from().then((s) => left || set(() => s), (error) => (trouble.value = say(error)));
+    return () => void (left = true);
+  }, [from]);
+  return Screen ? <Screen {...props} /> : null;
+}
+
+// Guarded shows what it is given, or why that cannot be drawn: what programs store may be
+// anything, and the rest of the page stays.
+export class Guarded extends Component<{ children: ComponentChildren }, { error?: unknown }> {
+  override componentDidCatch(error: unknown) {
+    this.setState({ error });
+  }
+  override render() {
+    if (this.state.error === undefined) return this.props.children;
+    return (
+      <p class="error" role="alert">
+        This cannot be drawn: {say(this.state.error)}
+      </p>
+    );
+  }
+}
+
+// warm fetches what shows a thread, once the list of threads is drawn.
+let warmed = false;
+export function warm() {
+  if (warmed) return;
+  warmed = true;
+  setTimeout(() => void screens.thread().catch(() => undefined), 500);
+}
+
+begin();
+
 export function App() {
-  useEffect(() => void begin(), []);
   const { path } = route.value;
   const screen = path[0];
   useEffect(() => {
@@ -92,8 +136,27 @@ export function App() {
           </button>
         </p>
       )}
-      {!info.value ? null : screen === "threads" && path[1] !== undefined ? <ThreadScreen key={path[1]} id={path[1]} /> : screen === "store" ? <Store /> : screen === "threads" ? <Threads /> : screen === "runs" ? <Runs /> : screen === "health" ? <Health /> : <Nowhere />}
+      <Guarded key={path.slice(0, 2).join("/")}>{info.value && <Screen path={path} />}</Guarded>
     </>
+  );
+}
+
+function Screen({ path: [screen, id] }: { path: string[] }) {
+  if (screen === "threads" && id === undefined) return <Threads />;
+  if (screen === "threads") return <Later from={screens.thread} props={{ id: id! }} />;
+  if (screen === "store") return <Later from={screens.store} props={{}} />;
+  const has = info.value?.stele;
+  if ((screen === "runs" && !has?.runs) || (screen === "health" && !has?.health)) return <Absent what={screen} />;
+  if (screen === "runs") return <Later from={screens.runs} props={{}} />;
+  if (screen === "health") return <Later from={screens.health} props={{}} />;
+  return <Nowhere />;
+}
+
+function Absent({ what }: { what: string }) {
+  return (
+    <main>
+      <p class="empty">{what === "runs" ? "This server does not tell of its queue: only servers of stele's do." : "This server does not tell how its store is: only servers of stele's with a store in a directory do."}</p>
+    </main>
   );
 }
 

@@ -1,10 +1,13 @@
 // Two checkpoints side by side, by channel: what was added, removed and changed.
 
 import { diffArrays, diffWordsWithSpace } from "diff";
-import { useState } from "preact/hooks";
+import { Fragment } from "preact";
+import { useMemo, useState } from "preact/hooks";
 import { asMessages, Conversation } from "./messages";
-import { count, Text, visible } from "./text";
-import type { Fields, Json } from "./types";
+import { change } from "./route";
+import { count, Id, Text, Time, visible } from "./text";
+import { ancestryOf, idOf, madeBy, type Row, stepOf } from "./tree";
+import type { Fields, Json, State } from "./types";
 import { Value } from "./value";
 
 export type Difference = "same" | "added" | "removed" | "changed";
@@ -24,37 +27,167 @@ export function equal(a: Json | undefined, b: Json | undefined): boolean {
     return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((v, i) => equal(v, b[i]));
   }
   const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((k) => k in b && equal(a[k], b[k]));
+  return keys.length === Object.keys(b).length && keys.every((k) => Object.hasOwn(b, k) && equal(a[k], b[k]));
 }
 
+const isMap = (v: Json | undefined): v is Fields => v !== null && typeof v === "object" && !Array.isArray(v);
+
 export function compareValues(before: Json, after: Json): ChannelDifference[] {
-  const fields = (v: Json): Fields => (v !== null && typeof v === "object" && !Array.isArray(v) ? v : { value: v });
+  const fields = (v: Json): Fields => (isMap(v) ? v : { value: v });
   const a = fields(before);
   const b = fields(after);
   const channels = [...new Set([...Object.keys(a), ...Object.keys(b)])].sort();
   return channels.map((channel) => {
-    const kind: Difference = !(channel in a) ? "added" : !(channel in b) ? "removed" : equal(a[channel], b[channel]) ? "same" : "changed";
+    const kind: Difference = !Object.hasOwn(a, channel) ? "added" : !Object.hasOwn(b, channel) ? "removed" : equal(a[channel], b[channel]) ? "same" : "changed";
     return { channel, kind, before: a[channel], after: b[channel] };
   });
 }
 
-export function Compare({ before, after }: { before: Json; after: Json }) {
-  const all = compareValues(before, after);
+// Part is a piece of a text; the marked ones are what the other side does not have.
+interface Part {
+  text: string;
+  marked: boolean;
+}
+
+// Cell is one side of a line: a text in parts, or a value.
+type Cell = { parts: Part[] } | { value: Json };
+
+// Line is a row of both sides. A side that is missing has nothing there.
+export interface Line {
+  path: string;
+  same?: boolean;
+  left?: Cell;
+  right?: Cell;
+}
+
+// Of texts longer than longestWords, the words are not compared; of lists and texts that differ
+// in more than mostEdits places, nothing is: it would take too long.
+const longestWords = 10_000;
+const mostEdits = 2000;
+
+const whole = (value: Json | undefined): Cell | undefined =>
+  value === undefined ? undefined : typeof value === "string" ? { parts: [{ text: value, marked: true }] } : { value };
+
+// linesOf aligns two values: texts by their lines and words, lists by their elements, maps by
+// their keys.
+export function linesOf(before: Json | undefined, after: Json | undefined, path = ""): Line[] {
+  const into = (key: string | number) => (path ? path + " › " : "") + key;
+  if (typeof before === "string" && typeof after === "string") {
+    return aligned(before.split("\n"), after.split("\n"), (a, b) => a === b, (a, b) => [words(a, b, path)], () => path, (text) => ({ parts: [{ text, marked: false }] }));
+  }
+  if (Array.isArray(before) && Array.isArray(after)) {
+    return aligned(before, after, equal, (a, b, i) => (alike(a, b) ? linesOf(a, b, into(i)) : [{ path: into(i), left: whole(a), right: whole(b) }]), into, (value) => ({ value }));
+  }
+  if (isMap(before) && isMap(after)) {
+    return compareValues(before, after).flatMap((d) => (d.kind === "same" ? [] : linesOf(d.before, d.after, into(d.channel))));
+  }
+  return [{ path, left: whole(before), right: whole(after) }];
+}
+
+// alike: what stands in place of the other is the other, changed.
+function alike(a: Json, b: Json): boolean {
+  if (typeof a === "string" && typeof b === "string") return true;
+  if (!isMap(a) || !isMap(b)) return false;
+  if (a.id !== b.id && "id" in a && "id" in b) return false;
+  return equal(a.type, b.type) && Object.keys(a).filter((k) => k in b).length * 2 >= Object.keys(a).length;
+}
+
+// aligned pairs what is equal, and what was put in place of something.
+function aligned<T extends Json>(before: T[], after: T[], same: (a: T, b: T) => boolean, pair: (a: T, b: T, at: number) => Line[], pathOf: (at: number) => string, plain: (v: T) => Cell): Line[] {
+  const parts = diffArrays(before, after, { comparator: same, maxEditLength: mostEdits });
+  if (!parts) return [{ path: pathOf(0), left: { value: before }, right: { value: after } }];
+  const lines: Line[] = [];
+  let at = 0; // in after; of what was removed, where it would be
+  let gone: T[] = [];
+  const lose = () => {
+    gone.forEach((v, i) => lines.push({ path: pathOf(at + i), left: whole(v) }));
+    gone = [];
+  };
+  for (const part of parts) {
+    if (part.removed) {
+      gone = part.value;
+      continue;
+    }
+    if (part.added) {
+      for (const v of part.value) {
+        const old = gone.shift();
+        lines.push(...(old === undefined ? [{ path: pathOf(at), right: whole(v) }] : pair(old, v, at)));
+        at++;
+      }
+      lose();
+      continue;
+    }
+    lose();
+    for (const v of part.value) lines.push({ path: pathOf(at++), same: true, left: plain(v), right: plain(v) });
+  }
+  lose();
+  return lines;
+}
+
+// words is a line of a text whose words are compared.
+function words(a: string, b: string, path: string): Line {
+  if (a.length + b.length > longestWords) return { path, left: whole(a), right: whole(b) };
+  const all = diffWordsWithSpace(a, b);
+  const side = (mine: "added" | "removed", other: "added" | "removed"): Cell => ({ parts: all.filter((p) => !p[other]).map((p) => ({ text: p.value, marked: p[mine] ?? false })) });
+  return { path, left: side("removed", "added"), right: side("added", "removed") };
+}
+
+// context is how many equal lines are shown beside a difference.
+const context = 2;
+
+// Shown is a line, or a number of equal ones that are folded.
+type Shown = Line | { folded: Line[] };
+
+// fold hides equal lines that are far from a difference.
+export function fold(lines: Line[]): Shown[] {
+  const near = lines.map(() => false);
+  lines.forEach((l, i) => {
+    if (!l.same) near.fill(true, Math.max(0, i - context), i + context + 1);
+  });
+  const out: Shown[] = [];
+  for (let i = 0; i < lines.length; ) {
+    let end = i;
+    while (end < lines.length && !near[end]) end++;
+    if (end - i > 1) out.push({ folded: lines.slice(i, end) });
+    else if (end > i) out.push(lines[i]!);
+    if (end < lines.length) out.push(lines[end]!);
+    i = end + 1;
+  }
+  return out;
+}
+
+export function Compare({ before, after, rows }: { before: State; after: State; rows: Row[] }) {
+  const all = useMemo(() => compareValues(before.values, after.values), [before, after]);
   const different = all.filter((d) => d.kind !== "same");
   const [same, showSame] = useState(false);
+  const parted = useMemo(() => partedAt(rows, idOf(before), idOf(after)), [rows, before, after]);
   return (
     <div class="compare">
+      <div class="ends">
+        <End state={before} side="left" />
+        <End state={after} side="right" />
+      </div>
+      <p class="note">
+        {parted && parted !== idOf(before) && parted !== idOf(after) && (
+          <>
+            Two branches, which part at <Id id={parted} short />.{" "}
+          </>
+        )}
+        <button class="quiet" onClick={() => change({ at: idOf(before), with: idOf(after) })}>
+          swap the sides
+        </button>
+      </p>
       {different.length === 0 && <p>Both have the same values.</p>}
       {different.map((d) => (
         <section key={d.channel} class={"difference " + d.kind}>
           <h3>
             {visible(d.channel)} <span class="note">{d.kind}</span>
           </h3>
-          <Change before={d.before} after={d.after} />
+          <Sides difference={d} left={nameOf(before)} right={nameOf(after)} />
         </section>
       ))}
       {all.length > different.length && (
-        <button class="quiet" onClick={() => showSame(!same)}>
+        <button class="quiet" aria-expanded={same} onClick={() => showSame(!same)}>
           {all.length - different.length === 1 ? "one channel is" : `${count(all.length - different.length)} channels are`} the same
         </button>
       )}
@@ -63,85 +196,109 @@ export function Compare({ before, after }: { before: Json; after: Json }) {
   );
 }
 
-// Texts longer than this are shown whole beside each other: a diff would take too long.
-const longest = 20_000;
-const mostElements = 2000;
+const nameOf = (s: State) => `${madeBy(s)} ${stepOf(s)}`.trim() + " " + visible(idOf(s));
 
-function Change({ before, after }: { before: Json | undefined; after: Json | undefined }) {
-  if (typeof before === "string" && typeof after === "string" && before.length + after.length < longest) {
-    return (
-      <p class="words" dir="auto">
-        {diffWordsWithSpace(before, after).map((part, i) =>
-          part.added ? <ins key={i}>{visible(part.value)}</ins> : part.removed ? <del key={i}>{visible(part.value)}</del> : <span key={i}>{visible(part.value)}</span>,
+function End({ state, side }: { state: State; side: string }) {
+  return (
+    <p class={"end " + side}>
+      <b>
+        {madeBy(state)} {stepOf(state)}
+      </b>{" "}
+      <Id id={idOf(state)} short /> <Time at={state.created_at} />
+    </p>
+  );
+}
+
+// partedAt is the newest checkpoint that two have both come from, among those that are loaded.
+export function partedAt(rows: Row[], a: string, b: string): string | undefined {
+  const line = ancestryOf(rows, a);
+  for (const id of ancestryOf(rows, b)) if (line.has(id)) return rows.some((r) => r.id === id) ? id : undefined;
+  return undefined;
+}
+
+const atFirst = 200;
+
+// Sides is a table: a screen reader tells which side a cell is on, and both are one below the
+// other where the window is narrow.
+function Sides({ difference: d, left, right }: { difference: ChannelDifference; left: string; right: string }) {
+  const lines = useMemo(() => fold(linesOf(d.before, d.after)), [d.before, d.after]);
+  const [opened, open] = useState<ReadonlySet<number>>(new Set());
+  const [shown, show] = useState(atFirst);
+  const listed: [string, Line | number][] = [];
+  let path = "";
+  lines.slice(0, shown).forEach((l, i) => {
+    if (!("folded" in l)) listed.push([`${i}`, l]);
+    else if (opened.has(i)) l.folded.forEach((f, j) => listed.push([`${i}.${j}`, f]));
+    else listed.push([`${i}`, l.folded.length]);
+  });
+  const unit = typeof d.after === "string" ? ["line", "lines"] : ["element", "elements"];
+  return (
+    <table class="sides">
+      <caption class="unseen">{visible(d.channel)}</caption>
+      <thead class="unseen">
+        <tr>
+          <th scope="col">{left}</th>
+          <th scope="col">{right}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {listed.map(([key, line]) => {
+          if (typeof line === "number") {
+            return (
+              <tr key={key} class="fold">
+                <td colSpan={2}>
+                  <button class="quiet" onClick={() => open(new Set([...opened, Number(key)]))}>
+                    {count(line)} {unit[line === 1 ? 0 : 1]} the same
+                  </button>
+                </td>
+              </tr>
+            );
+          }
+          const head = line.path !== path && line.path !== "";
+          path = line.path;
+          return (
+            <Fragment key={key}>
+              {head && (
+                <tr class="path">
+                  <td colSpan={2}>
+                    <span class="key">{visible(line.path)}</span>
+                  </td>
+                </tr>
+              )}
+              <tr class={line.same ? "same" : undefined}>
+                <td class={line.left && !line.same ? "removed" : undefined}>{line.left && <Side cell={line.left} removed same={line.same} />}</td>
+                <td class={line.right && !line.same ? "added" : undefined}>{line.right && <Side cell={line.right} same={line.same} />}</td>
+              </tr>
+            </Fragment>
+          );
+        })}
+        {lines.length > shown && (
+          <tr class="fold">
+            <td colSpan={2}>
+              <button class="quiet" onClick={() => show(shown * 5)}>
+                {count(lines.length - shown)} more
+              </button>
+            </td>
+          </tr>
         )}
-      </p>
-    );
-  }
-  if (Array.isArray(before) && Array.isArray(after) && before.length + after.length < mostElements) {
-    return <ListChange before={before} after={after} />;
-  }
-  const maps = [before, after].every((v) => v !== null && typeof v === "object" && !Array.isArray(v));
-  if (maps) {
+      </tbody>
+    </table>
+  );
+}
+
+function Side({ cell, removed, same }: { cell: Cell; removed?: boolean; same?: boolean }) {
+  const Mark = removed ? "del" : "ins";
+  if ("parts" in cell) {
     return (
-      <div class="inner">
-        {compareValues(before as Fields, after as Fields)
-          .filter((d) => d.kind !== "same")
-          .slice(0, 200)
-          .map((d) => (
-            <div key={d.channel} class={"difference " + d.kind}>
-              <span class="key">{visible(d.channel)}</span>
-              <Change before={d.before} after={d.after} />
-            </div>
-          ))}
-      </div>
+      <span class="words" dir="auto">
+        {cell.parts.map((p, i) => {
+          const text = <Text text={p.text} />;
+          return p.marked && p.text ? <Mark key={i}>{text}</Mark> : <span key={i}>{text}</span>;
+        })}
+      </span>
     );
   }
-  return (
-    <>
-      {before !== undefined && (
-        <del>
-          <Side value={before} />
-        </del>
-      )}
-      {after !== undefined && (
-        <ins>
-          <Side value={after} />
-        </ins>
-      )}
-    </>
-  );
-}
-
-// ListChange compares element by element; elements that stay are counted and not repeated.
-function ListChange({ before, after }: { before: Json[]; after: Json[] }) {
-  const parts = diffArrays(before, after, { comparator: (a, b) => equal(a, b) });
-  return (
-    <div class="inner">
-      {parts.map((part, i) =>
-        part.added || part.removed ? (
-          part.value.slice(0, 100).map((v, j) =>
-            part.added ? (
-              <ins key={i + "." + j}>
-                <Side value={v} />
-              </ins>
-            ) : (
-              <del key={i + "." + j}>
-                <Side value={v} />
-              </del>
-            ),
-          )
-        ) : (
-          <p key={i} class="note">
-            {count(part.value.length)} the same
-          </p>
-        ),
-      )}
-    </div>
-  );
-}
-
-function Side({ value }: { value: Json }) {
-  const messages = asMessages([value]);
-  if (messages) return <Conversation messages={messages} />;
-  return typeof value === "string" ? <Text text={value} /> : <Value value={value} open />;
+  const messages = asMessages([cell.value]);
+  const shown = messages ? <Conversation messages={messages} /> : <Value value={cell.value} open={!same} />;
+  return same ? shown : <Mark class="whole">{shown}</Mark>;
 }

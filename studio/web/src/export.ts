@@ -1,8 +1,8 @@
 // Exports of a thread: lines of JSON, and a page that shows them without any server.
 
-import { argsOf, asMessages, toolOf } from "./messages";
+import { argsOf, asMessages, callsOf, toolOf } from "./messages";
 import { visible } from "./text";
-import { idOf, madeBy, standOf, stepOf } from "./tree";
+import { idOf, madeBy, nextOf, standOf, stepOf } from "./tree";
 import type { Json, State } from "./types";
 
 export function exportLines(states: State[]): string {
@@ -10,7 +10,7 @@ export function exportLines(states: State[]): string {
 }
 
 const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
-const esc = (text: string) => visible(text).replace(/[&<>"']/g, (c) => escapes[c]!);
+const esc = (text: unknown) => visible(text).replace(/[&<>"']/g, (c) => escapes[c]!);
 
 // talk is the conversation of a checkpoint, if it has one.
 function talk(state: State | undefined): string {
@@ -22,7 +22,7 @@ function talk(state: State | undefined): string {
       const messages = asMessages(value);
       if (!messages) return [];
       const all = messages.map((m) => {
-        const calls = (m.tool_calls ?? []).map((c) => `<pre>calls ${esc(toolOf(c))} ${esc(text(argsOf(c) ?? ""))}</pre>`);
+        const calls = callsOf(m).map((c) => `<pre>calls ${esc(toolOf(c))} ${esc(text(argsOf(c) ?? ""))}</pre>`);
         return `<section><b>${esc(m.type)}${m.name ? " · " + esc(m.name) : ""}</b>${text(m.content) ? `<pre>${esc(text(m.content))}</pre>` : ""}${calls.join("")}</section>`;
       });
       return [`<h2>${esc(channel)}</h2>`, ...all];
@@ -34,7 +34,7 @@ function talk(state: State | undefined): string {
 export function exportHTML(id: string, states: State[]): string {
   const parts = states.map(
     (s) =>
-      `<details><summary><b>${esc(madeBy(s))} ${esc(stepOf(s))}</b> ${esc(standOf(s))} · next: ${esc(s.next.join(", ") || "end")} · <code>${esc(idOf(s))}</code> · ${esc(s.created_at ?? "")}</summary><pre>${esc(JSON.stringify(s, null, 2))}</pre></details>`,
+      `<details><summary><b>${esc(madeBy(s))} ${esc(stepOf(s))}</b> ${esc(standOf(s))} · next: ${esc(nextOf(s).join(", ") || "end")} · <code>${esc(idOf(s))}</code> · ${esc(s.created_at ?? "")}</summary><pre>${esc(JSON.stringify(s, null, 2))}</pre></details>`,
   );
   return `<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"><meta name="viewport" content="width=device-width"><title>${esc(id)}</title><style>body{font:15px/1.5 system-ui;max-width:70em;margin:2em auto;padding:0 1em;color-scheme:light dark}pre{white-space:pre-wrap;overflow-wrap:anywhere}summary{cursor:pointer;padding:.3em 0}section{border-left:3px solid #9994;padding-left:.8em;margin:.8em 0}section pre{margin:.2em 0}</style><h1>Thread <code>${esc(id)}</code></h1><p>${states.length} checkpoints, newest first.</p>${talk(states[0])}<h2>History</h2>${parts.join("\n")}</html>`;
 }

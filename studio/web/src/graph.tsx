@@ -2,8 +2,8 @@
 
 import dagre from "@dagrejs/dagre";
 import { useMemo } from "preact/hooks";
-import { visible } from "./text";
-import type { Drawing } from "./types";
+import { list, visible, word } from "./text";
+import type { Drawing, Json } from "./types";
 
 export type Mark = "ran" | "next" | "waiting" | "failed";
 
@@ -19,20 +19,20 @@ interface Box {
 interface Line {
   path: string;
   conditional: boolean;
-  label?: string;
+  label?: Json;
 }
 
 export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[]; width: number; height: number } {
   const graph = new dagre.graphlib.Graph({ multigraph: true });
   graph.setGraph({ rankdir: "TB", nodesep: 24, ranksep: 34, marginx: 8, marginy: 8 });
   graph.setDefaultEdgeLabel(() => ({}));
-  for (const node of drawing.nodes) {
-    const label = labelOf(String(node.id));
-    graph.setNode(String(node.id), { label, width: Math.min(220, 24 + 7.4 * label.length), height: 30 });
+  for (const node of list(drawing.nodes)) {
+    const label = labelOf(word(node.id));
+    graph.setNode(word(node.id), { label, width: Math.min(220, 24 + 7.4 * label.length), height: 30 });
   }
-  drawing.edges.forEach((edge, i) => {
-    if (!graph.hasNode(String(edge.source)) || !graph.hasNode(String(edge.target))) return;
-    graph.setEdge(String(edge.source), String(edge.target), { conditional: !!edge.conditional, text: edge.data }, String(i));
+  list(drawing.edges).forEach((edge, i) => {
+    if (!graph.hasNode(word(edge.source)) || !graph.hasNode(word(edge.target))) return;
+    graph.setEdge(word(edge.source), word(edge.target), { conditional: !!edge.conditional, text: edge.data }, String(i));
   });
   dagre.layout(graph);
   const boxes = graph.nodes().map((id) => {
@@ -40,7 +40,7 @@ export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[]; width: 
     return { id, label: n.label, x: n.x, y: n.y, width: n.width, height: n.height };
   });
   const lines = graph.edges().map((e) => {
-    const edge = graph.edge(e) as { points: { x: number; y: number }[]; conditional: boolean; text?: string };
+    const edge = graph.edge(e) as { points: { x: number; y: number }[]; conditional: boolean; text?: Json };
     return { path: curve(edge.points), conditional: edge.conditional, label: edge.text };
   });
   const size = graph.graph() as { width?: number; height?: number };

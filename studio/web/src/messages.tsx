@@ -1,32 +1,36 @@
 // Messages read as a conversation. They are LangChain's, as LangGraph's server writes them.
 
 import { useState } from "preact/hooks";
-import { count, Text, visible } from "./text";
+import { count, list, Text, visible, word } from "./text";
 import type { Fields, Json } from "./types";
 import { Value } from "./value";
 
 // Call is a call of a tool. Some programs store OpenAI's form of it, which has a function.
 export interface Call {
-  id?: string | null;
-  name?: string;
+  id?: Json;
+  name?: Json;
   args?: Json;
-  function?: { name?: string; arguments?: Json };
+  function?: { name?: Json; arguments?: Json } | null;
 }
 
-export const toolOf = (call: Call) => call.name ?? call.function?.name ?? "";
+export const callsOf = (m: Message) => list(m.tool_calls);
+export const toolOf = (call: Call) => word(call.name ?? call.function?.name);
 export const argsOf = (call: Call) => call.args ?? call.function?.arguments;
 
+// Message is a message as programs store it: whatever its fields should be, they may be anything.
 export interface Message {
   type: string;
-  id?: string | null;
-  name?: string | null;
+  id?: Json;
+  name?: Json;
   content: Json;
-  tool_calls?: Call[];
-  invalid_tool_calls?: { id?: string | null; name?: string | null; args?: Json; error?: string | null }[];
-  tool_call_id?: string;
-  status?: string;
-  usage_metadata?: { input_tokens?: number; output_tokens?: number; total_tokens?: number } | null;
+  tool_calls?: Call[] | null;
+  invalid_tool_calls?: { name?: Json }[] | null;
+  tool_call_id?: Json;
+  status?: Json;
+  usage_metadata?: { total_tokens?: Json } | null;
 }
+
+const tokensOf = (m: Message) => (typeof m.usage_metadata?.total_tokens === "number" ? m.usage_metadata.total_tokens : 0);
 
 const kinds = new Set(["human", "ai", "system", "tool", "function", "remove", "chat", "developer"]);
 
@@ -45,11 +49,11 @@ export function Conversation({ messages }: { messages: Message[] }) {
   const [shown, show] = useState(50);
   const results = new Map<string, Message>();
   const called = new Set<string>();
-  for (const m of messages) if (m.type === "tool" && m.tool_call_id) results.set(m.tool_call_id, m);
-  for (const m of messages) for (const c of m.tool_calls ?? []) if (c.id) called.add(c.id);
-  const tokens = messages.reduce((sum, m) => sum + (m.usage_metadata?.total_tokens ?? 0), 0);
+  for (const m of messages) if (m.type === "tool" && m.tool_call_id) results.set(word(m.tool_call_id), m);
+  for (const m of messages) for (const c of callsOf(m)) if (c.id) called.add(word(c.id));
+  const tokens = messages.reduce((sum, m) => sum + tokensOf(m), 0);
   // A result is shown inside the call that it answers.
-  const rows = messages.filter((m) => !(m.type === "tool" && m.tool_call_id && called.has(m.tool_call_id)));
+  const rows = messages.filter((m) => !(m.type === "tool" && m.tool_call_id && called.has(word(m.tool_call_id))));
   const from = Math.max(0, rows.length - shown);
   return (
     <div class="conversation">
@@ -59,9 +63,9 @@ export function Conversation({ messages }: { messages: Message[] }) {
         </button>
       )}
       {rows.slice(from).map((m, i) => (
-        <Bubble key={m.id ?? from + i} message={m} results={results} />
+        <Bubble key={word(m.id) + " " + (from + i)} message={m} results={results} />
       ))}
-      {tokens > 0 && <p class="note">{count(tokens)} tokens in all</p>}
+      {tokens > 0 && messages.length > 1 && <p class="note">{count(tokens)} tokens in all</p>}
     </div>
   );
 }
@@ -69,28 +73,31 @@ export function Conversation({ messages }: { messages: Message[] }) {
 function Bubble({ message: m, results }: { message: Message; results: Map<string, Message> }) {
   const kind = m.type.replace("MessageChunk", "").toLowerCase();
   return (
-    <article class={"bubble " + (kind in names ? kind : "other")} aria-label={names[kind] ?? m.type}>
+    <article class={"bubble " + (kind in names ? kind : "other")} aria-label={names[kind] ?? visible(m.type)}>
       <header>
         {names[kind] ?? visible(m.type)}
         {m.name ? <> · {visible(m.name)}</> : null}
-        {m.usage_metadata?.total_tokens ? <span class="note"> {count(m.usage_metadata.total_tokens)} tokens</span> : null}
+        {tokensOf(m) ? <span class="note"> {count(tokensOf(m))} tokens</span> : null}
       </header>
       <Content content={m.content} />
-      {(m.tool_calls ?? []).map((call, i) => (
-        <details class="call" key={call.id ?? i}>
-          <summary>
-            calls <b>{visible(toolOf(call))}</b>
-            {results.has(call.id ?? "") ? (results.get(call.id!)!.status === "error" ? " · failed" : " · answered") : " · no answer yet"}
-          </summary>
-          <Value value={argsOf(call)} name="arguments" open />
-          {results.has(call.id ?? "") && (
-            <div class="result">
-              <Content content={results.get(call.id!)!.content} />
-            </div>
-          )}
-        </details>
-      ))}
-      {(m.invalid_tool_calls ?? []).map((call, i) => (
+      {callsOf(m).map((call, i) => {
+        const result = results.get(word(call.id));
+        return (
+          <details class="call" key={i}>
+            <summary>
+              calls <b>{visible(toolOf(call))}</b>
+              {result ? (result.status === "error" ? " · failed" : " · answered") : " · no answer yet"}
+            </summary>
+            <Value value={argsOf(call)} name="arguments" open />
+            {result && (
+              <div class="result">
+                <Content content={result.content} />
+              </div>
+            )}
+          </details>
+        );
+      })}
+      {list(m.invalid_tool_calls).map((call, i) => (
         <details class="call bad" key={i}>
           <summary>a call that cannot be read{call.name ? <>: {visible(call.name)}</> : null}</summary>
           <Value value={call as unknown as Fields} open />

@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import { api } from "./api";
 import { say } from "./load";
+import { word } from "./text";
 import type { Fields, Json } from "./types";
 
 export interface Live {
@@ -46,7 +47,7 @@ export async function run(thread: string, body: Fields): Promise<void> {
   show({});
   try {
     for await (const e of api.stream(thread, { ...body, stream_mode: ["updates", "messages-tuple"], on_disconnect: "continue", multitask_strategy: "reject" }, abort.signal)) {
-      if (e.event === "metadata" && fields(e.data)) runID = String((e.data as Fields).run_id ?? "");
+      if (e.event === "metadata" && fields(e.data)) runID = word((e.data as Fields).run_id);
       else if (e.event === "error") show({ error: errorOf(e.data) });
       else if (e.event === "updates" && fields(e.data)) nodes.push(...Object.keys(e.data as Fields).filter((k) => k !== "__interrupt__"));
       else if (e.event === "messages" && Array.isArray(e.data)) add(texts, e.data[0]);
@@ -64,15 +65,15 @@ function fields(v: Json): v is Fields {
 
 function errorOf(data: Json): string {
   if (fields(data)) return [data.error, data.message].filter((x) => typeof x === "string").join(": ");
-  return String(data);
+  return word(data);
 }
 
 // add appends the text of a chunk to its message.
 function add(texts: Map<string, string>, chunk: Json | undefined) {
   if (chunk === undefined || !fields(chunk)) return;
-  const type = String(chunk.type);
+  const type = word(chunk.type);
   if (!type.toLowerCase().startsWith("ai")) return;
-  const id = String(chunk.id ?? "");
+  const id = word(chunk.id);
   const text = textOf(chunk.content ?? "");
   const before = texts.get(id) ?? "";
   // A message that is whole replaces its chunks.

@@ -2,12 +2,14 @@
 
 import { useState } from "preact/hooks";
 import { api } from "./api";
-import { readonly } from "./app";
-import { Form } from "./dialog";
-import { useEvery, useLoad } from "./load";
+import { graphs, info, readonly } from "./app";
+import { AssistantField } from "./assistants";
+import { Form, JsonField, jsonOf } from "./dialog";
+import { say, useEvery, useLoad } from "./load";
 import { change, link, route } from "./route";
-import { count, Id, spent, Text, Time, visible } from "./text";
-import type { QueuedRun } from "./types";
+import { tookOf } from "./status";
+import { count, Id, list, Text, Time, visible, word } from "./text";
+import type { Cron, QueuedRun } from "./types";
 
 const statuses = ["", "pending", "running", "error", "interrupted", "success"] as const;
 const looks: Record<string, string> = { error: "error", interrupted: "interrupted", running: "busy", pending: "busy" };
@@ -15,11 +17,10 @@ const looks: Record<string, string> = { error: "error", interrupted: "interrupte
 export function Runs() {
   const status = route.value.query.status ?? "";
   const runs = useLoad(() => api.queue(status), [status]);
-  const schedules = useLoad(() => api.schedules(), []);
   const [retry, setRetry] = useState<QueuedRun>();
   const [cancel, setCancel] = useState<QueuedRun>();
   useEvery(3000, runs.again);
-  const list = runs.value?.runs ?? [];
+  const rows = list(runs.value?.runs);
   return (
     <main class="page">
       <div class="bar">
@@ -34,14 +35,14 @@ export function Runs() {
             ))}
           </select>
         </label>
-        {runs.value && runs.value.total > list.length && <span class="note">the newest {count(list.length)} of {count(runs.value.total)}</span>}
+        {runs.value && runs.value.total > rows.length && <span class="note">the newest {count(rows.length)} of {count(runs.value.total)}</span>}
       </div>
       {runs.error && (
         <p class="error" role="alert">
           {runs.error}
         </p>
       )}
-      {list.length > 0 && (
+      {rows.length > 0 && (
         <div class="wide" tabIndex={0} role="region" aria-label="Runs">
           <table>
             <thead>
@@ -57,7 +58,7 @@ export function Runs() {
               </tr>
             </thead>
             <tbody>
-              {list.map((r) => (
+              {rows.map((r) => (
                 <tr key={r.run_id}>
                   <td>
                     <span class={"status " + (looks[r.status] ?? "idle")}>{r.waiting && r.status === "success" ? "waiting" : r.status}</span>
@@ -94,19 +95,8 @@ export function Runs() {
           </table>
         </div>
       )}
-      {runs.value && list.length === 0 && <p class="empty">There are no such runs.</p>}
-      {schedules.value && schedules.value.schedules.length > 0 && (
-        <section class="inset" aria-label="Schedules">
-          <h2>Schedules</h2>
-          <ul>
-            {schedules.value.schedules.map((s) => (
-              <li key={s.id}>
-                <code>{visible(s.cron)}</code> runs {visible(s.graph)}, next at {new Date(s.next).toLocaleString()}
-              </li>
-            ))}
-          </ul>
-        </section>
-      )}
+      {runs.value && rows.length === 0 && <p class="empty">There are no such runs.</p>}
+      <Schedules />
       {retry && (
         <Form title="Try this run again?" act="Try again" close={() => setRetry(undefined)} submit={async () => void (await api.retry(retry.run_id), runs.again())}>
           <p>It goes on where it was. What its node did outside before it failed, it may do again.</p>
@@ -121,8 +111,110 @@ export function Runs() {
   );
 }
 
-export function tookOf(r: QueuedRun): string {
-  if (!r.started_at) return "";
-  const ms = (r.ended_at ? new Date(r.ended_at).getTime() : Date.now()) - new Date(r.started_at).getTime();
-  return spent(Math.max(0, ms));
+// Schedules are those that clients made, which can be changed here, and those of the program.
+function Schedules() {
+  const has = info.value?.flags?.crons ?? false;
+  const crons = useLoad(async () => (has ? await api.crons() : []), [has]);
+  const own = useLoad(() => api.schedules(), []);
+  const [making, make] = useState(false);
+  const [remove, setRemove] = useState<Cron>();
+  const [error, setError] = useState<string>();
+  useEvery(10_000, () => (crons.again(), own.again()));
+  const pause = (c: Cron) => api.enableCron(c.cron_id, c.enabled === false).then(() => (setError(undefined), crons.again()), (e) => setError(say(e)));
+  const nameOf = (id: string) => {
+    const a = graphs.value?.find((x) => x.assistant_id === id);
+    return visible(a ? a.name || a.graph_id : id);
+  };
+  const all = list(crons.value);
+  const programs = list(own.value?.schedules);
+  const problem = error ?? crons.error ?? own.error;
+  return (
+    <section class="inset" aria-label="Schedules">
+      <h2>
+        Schedules{" "}
+        {has && !readonly.value && !!graphs.value?.length && (
+          <button class="quiet" onClick={() => make(true)}>
+            new schedule
+          </button>
+        )}
+      </h2>
+      {problem && (
+        <p class="error" role="alert">
+          {problem}
+        </p>
+      )}
+      {all.length + programs.length === 0 && crons.value && own.value && <p class="note">Nothing is scheduled.</p>}
+      <ul class="schedules">
+        {all.map((c) => (
+          <li key={c.cron_id}>
+            <code>{visible(c.schedule)}</code> {c.timezone && <>({visible(c.timezone)}) </>}runs {nameOf(c.assistant_id)} on{" "}
+            {c.thread_id ? (
+              <a href={link(["threads", c.thread_id])}>
+                <Id id={c.thread_id} short />
+              </a>
+            ) : (
+              "a thread of its own"
+            )}
+            , {c.enabled === false ? "paused" : <>next at {when(c.next_run_date)}</>}
+            {!readonly.value && (
+              <>
+                {" "}
+                <button class="quiet" onClick={() => pause(c)}>
+                  {c.enabled === false ? "go on" : "pause"}
+                </button>
+                <button class="quiet" onClick={() => setRemove(c)}>
+                  delete
+                </button>
+              </>
+            )}
+          </li>
+        ))}
+        {programs.map((s) => (
+          <li key={s.id}>
+            <code>{visible(s.cron)}</code> runs {visible(s.graph)}, next at {when(s.next)} <span class="note">of the program</span>
+          </li>
+        ))}
+      </ul>
+      {making && (
+        <Form
+          title="New schedule"
+          act="Make"
+          close={() => make(false)}
+          submit={async (form) => {
+            await api.createCron(word(form.get("thread")).trim(), {
+              assistant_id: word(form.get("assistant")),
+              schedule: word(form.get("schedule")).trim(),
+              input: jsonOf(form, "input"),
+              ...(form.get("timezone") ? { timezone: word(form.get("timezone")) } : {}),
+            });
+            crons.again();
+          }}
+        >
+          <AssistantField chosen={graphs.value?.[0]?.assistant_id} />
+          <label class="field">
+            When: minute, hour, day of the month, month, day of the week
+            <input name="schedule" required placeholder="0 7 * * 1-5" />
+          </label>
+          <label class="field">
+            Time zone (empty: UTC)
+            <input name="timezone" placeholder="Europe/Berlin" />
+          </label>
+          <label class="field">
+            Thread (empty: a new one each time, removed after the run)
+            <input name="thread" />
+          </label>
+          <JsonField name="input" label="Input, as JSON" value={JSON.stringify({ messages: [{ role: "user", content: "" }] }, null, 2)} />
+        </Form>
+      )}
+      {remove && (
+        <Form title="Delete this schedule?" act="Delete" danger close={() => setRemove(undefined)} submit={async () => void (await api.deleteCron(remove.cron_id), crons.again())}>
+          <p>
+            <code>{visible(remove.schedule)}</code> will not run {nameOf(remove.assistant_id)} any more. What it ran stays.
+          </p>
+        </Form>
+      )}
+    </section>
+  );
 }
+
+const when = (at: string | null | undefined) => (at ? new Date(word(at)).toLocaleString() : "no time");

@@ -7,15 +7,25 @@ import { Form, JsonField, jsonOf } from "./dialog";
 import { useLoad } from "./load";
 import { change, link, route } from "./route";
 import { SearchField } from "./search";
-import { Time, visible } from "./text";
+import { Time, visible, word } from "./text";
 import type { Item } from "./types";
 import { Value } from "./value";
 
 const pageSize = 50;
 
+// namespaceOf reads a namespace from the address, which a person may have typed.
+function namespaceOf(text: string | undefined): string[] {
+  try {
+    const ns: unknown = JSON.parse(text ?? "[]");
+    return Array.isArray(ns) ? ns.map(word) : [];
+  } catch {
+    return [];
+  }
+}
+
 export function Store() {
   const query = route.value.query;
-  const prefix = query.ns ? (JSON.parse(query.ns) as string[]) : [];
+  const prefix = namespaceOf(query.ns);
   const page = Number(query.page ?? 0) || 0;
   const namespaces = useLoad(() => api.namespaces(500), []);
   const items = useLoad(() => api.items(prefix, query.q ?? "", pageSize + 1, page * pageSize), [query.ns, query.q, page]);

@@ -3,19 +3,32 @@
 // direction of writing, which could make one id look like another.
 
 import { useState } from "preact/hooks";
+import type { Json } from "./types";
 
 const hidden = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-export function visible(text: string): string {
-  return text.replace(hidden, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+// word is whatever a program has put where a name or a text is expected.
+export function word(it: unknown): string {
+  if (typeof it === "string") return it;
+  return it === undefined || it === null ? "" : (JSON.stringify(it) ?? "");
+}
+
+// list is what a program has put where a list of objects is expected: others are left out.
+export function list<T extends object>(it: readonly T[] | null | undefined): T[] {
+  return Array.isArray(it) ? it.filter((e) => e !== null && typeof e === "object") : [];
+}
+
+export function visible(text: unknown): string {
+  return word(text).replace(hidden, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
 const few = 2000;
 
 // Text shows a text up to a bound, and more of it when asked: a value of megabytes would stop
 // the page.
-export function Text({ text, class: name, first = few }: { text: string; class?: string; first?: number }) {
+export function Text({ text: it, class: name, first = few }: { text: unknown; class?: string; first?: number }) {
   const [shown, show] = useState(first);
+  const text = word(it);
   const cut = text.length > shown;
   return (
     <span class={name} dir="auto">
@@ -32,7 +45,7 @@ export function Text({ text, class: name, first = few }: { text: string; class?:
   );
 }
 
-export function Id({ id, short }: { id: string; short?: boolean }) {
+export function Id({ id, short }: { id: unknown; short?: boolean }) {
   const text = visible(id);
   const cut = short && text.length > 13 ? text.slice(0, 8) + "…" + text.slice(-4) : text;
   return (
@@ -61,8 +74,8 @@ export function bytes(n: number): string {
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
 // Time shows how long ago something was, and when, on hover.
-export function Time({ at }: { at: string | null | undefined }) {
-  if (!at) return null;
+export function Time({ at }: { at: Json | undefined }) {
+  if (typeof at !== "string") return at ? <span>{visible(at)}</span> : null;
   const then = new Date(at);
   if (Number.isNaN(then.getTime())) return <span>{visible(at)}</span>;
   return (

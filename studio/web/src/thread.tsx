@@ -4,20 +4,20 @@ import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Actions, Answer } from "./actions";
 import { api } from "./api";
-import { graphs, info, readonly } from "./app";
+import { graphs, Guarded, info, readonly } from "./app";
+import { assistantOf } from "./assistants";
 import { Compare } from "./compare";
 import { exportHTML, exportLines, save } from "./export";
 import { Graph, type Mark } from "./graph";
-import { say, useEvery, useLoad } from "./load";
+import { type Loaded, say, useEvery, useLoad } from "./load";
 import { asMessages, Conversation } from "./messages";
 import { change, link, route } from "./route";
 import { live } from "./running";
-import { tookOf as tookOfRun } from "./runs";
-import { bytes, count, Id, spent, Text, Time, visible } from "./text";
-import { Status } from "./threads";
-import { ancestryOf, idOf, madeBy, parentOf, type Row, rowsOf, standOf, stepOf } from "./tree";
-import type { Assistant, CheckpointRef, Fields, Json, QueuedRun, State, Thread } from "./types";
-import { marked, Value } from "./value";
+import { bytes, count, Id, list, spent, Text, Time, visible, word } from "./text";
+import { Status, tookOf as tookOfRun } from "./status";
+import { ancestryOf, asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, standOf, stepOf, tasksOf } from "./tree";
+import type { CheckpointRef, Fields, Json, QueuedRun, RanTask, State, Task, Thread } from "./types";
+import { marked, numberOf, Value } from "./value";
 import { useVirtual } from "./virtual";
 
 const pageSize = 100;
@@ -86,7 +86,7 @@ export function ThreadScreen({ id }: { id: string }) {
   const history = useHistory(id);
   const rows = useMemo(() => rowsOf(history.states), [history.states]);
   // The history is read again when the thread has changed, by this page or by another.
-  const mark = thread.value ? thread.value.updated_at + thread.value.status + (thread.value.stele_status ?? "") : "";
+  const mark = thread.value ? [thread.value.updated_at, thread.value.status, thread.value.stele_status].map(word).join(" ") : "";
   const chosen = rows.find((r) => r.id === query.at) ?? (query.at ? undefined : rows[0]);
   // A link may lead to a checkpoint that is not loaded yet.
   const other = useLoad(async () => (query.at && !chosen && !history.busy ? await api.state(id, query.at) : undefined), [id, query.at, !!chosen, history.busy]);
@@ -135,7 +135,7 @@ export function ThreadScreen({ id }: { id: string }) {
         <Actions id={id} thread={thread.value} state={whole ?? state} head={rows[0]?.state} refresh={refresh} />
         {rows.length > 0 && <Exports id={id} />}
       </div>
-      <div class="columns">
+      <div class={query.with ? "columns comparing" : "columns"}>
         <History rows={rows} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={history.next} />
         <section class="middle" aria-label="Graph">
           <GraphOf thread={thread.value} state={whole ?? state} rows={rows} />
@@ -151,10 +151,10 @@ export function ThreadScreen({ id }: { id: string }) {
                   end
                 </button>
               </h2>
-              <Compare before={withState.value.values} after={whole.values} />
+              <Compare before={withState.value} after={whole} rows={rows} />
             </>
           ) : whole && state ? (
-            <Checkpoint id={id} thread={thread.value} state={whole} before={rows.find((r) => r.id === parentOf(state))?.state} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
+            <Checkpoint id={id} thread={thread.value} state={whole} rows={rows} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
           ) : history.busy || other.loading || fetched.loading ? (
             <p class="note">Loading…</p>
           ) : (
@@ -208,7 +208,21 @@ function History(props: { rows: Row[]; chosen: string | undefined; more: boolean
       </div>
       <p class="note foot">
         {count(rows.length)}
-        {props.more ? " loaded" : ""} checkpoints. Shift and click compares two.
+        {props.more ? " loaded" : ""} checkpoints.{" "}
+        {route.value.query.pick ? (
+          <>
+            Choose the other one.{" "}
+            <button class="quiet" onClick={() => change({ pick: undefined })}>
+              never mind
+            </button>
+          </>
+        ) : (
+          rows.length > 1 && (
+            <button class="quiet" title="Shift and click, or Shift and the arrow keys, do the same" onClick={() => change({ at: chosen, pick: "1" })}>
+              compare two
+            </button>
+          )
+        )}
       </p>
     </section>
   );
@@ -231,7 +245,7 @@ const HistoryRow = memo(function HistoryRow(props: { row: Row; index: number; to
       onClick={(e) => {
         if (e.ctrlKey || e.metaKey) return; // a new tab
         e.preventDefault();
-        change(e.shiftKey ? { with: row.id } : { at: row.id });
+        change(e.shiftKey || route.peek().query.pick ? { with: row.id, pick: undefined } : { at: row.id });
       }}
     >
       <Lanes row={row} down={props.down} width={props.width} />
@@ -245,7 +259,7 @@ const HistoryRow = memo(function HistoryRow(props: { row: Row; index: number; to
 // whatOf says in a few words what a checkpoint is: who made it, and what ran.
 function whatOf(row: Row): string {
   const made = madeBy(row.state);
-  const next = row.state.next.map((n) => (n === "__start__" ? "start" : visible(n)));
+  const next = nextOf(row.state).map((n) => (n === "__start__" ? "start" : visible(n)));
   const then = next.length ? "next: " + [...new Set(next)].slice(0, 3).join(", ") + (next.length > 3 ? "…" : "") : "end";
   const step = stepOf(row.state);
   return `${made}${step !== "" ? " " + step : ""} · ${then}`;
@@ -267,13 +281,6 @@ function Lanes({ row, down, width }: { row: Row; down: boolean; width: number })
       <circle cx={x(row.lane)} cy={mid} r={4} />
     </svg>
   );
-}
-
-// assistantOf finds the assistant whose graph the thread was run by.
-export function assistantOf(list: Assistant[] | undefined, thread: Thread | undefined): Assistant | undefined {
-  if (!list || !thread) return undefined;
-  const { assistant_id, graph_id } = thread.metadata ?? {};
-  return list.find((a) => a.assistant_id === assistant_id) ?? list.find((a) => a.graph_id === graph_id) ?? (list.length === 1 ? list[0] : undefined);
 }
 
 function GraphOf({ thread, state, rows }: { thread: Thread | undefined; state: State | undefined; rows: Row[] }) {
@@ -299,7 +306,7 @@ function Runs({ id, mark, refresh }: { id: string; mark: string; refresh: () => 
       <ul class="runs">
         {runs.value.map((r) => (
           <li key={r.run_id}>
-            <span class={"status " + ({ error: "error", timeout: "error", interrupted: "interrupted", running: "busy", pending: "busy" }[r.status as string] ?? "idle")}>{r.status}</span> <Id id={r.run_id} short /> <Time at={r.created_at} /> <More run={more.get(r.run_id)} />
+            <span class={"status " + ({ error: "error", timeout: "error", interrupted: "interrupted", running: "busy", pending: "busy" }[word(r.status)] ?? "idle")}>{visible(r.status)}</span> <Id id={r.run_id} short /> <Time at={r.created_at} /> <More run={more.get(r.run_id)} />
             {!readonly.value && (r.status === "running" || r.status === "pending") && (
               <button class="quiet" onClick={() => api.cancel(id, r.run_id).then(() => (runs.again(), refresh()), (e) => setError(say(e)))}>
                 cancel
@@ -334,25 +341,27 @@ export function marksOf(state: State | undefined, rows: Row[]): Map<string, Mark
   const marks = new Map<string, Mark>();
   if (!state) return marks;
   const parent = rows.find((r) => r.id === parentOf(state))?.state;
-  for (const name of parent?.tasks.length ? parent.tasks.map((t) => t.name) : (parent?.next ?? [])) marks.set(name, "ran");
-  for (const n of state.next) marks.set(n, "next");
-  for (const t of state.tasks) {
-    if (t.interrupts.length > 0) marks.set(t.name, "waiting");
-    if (t.error) marks.set(t.name, "failed");
+  const ran = parent ? tasksOf(parent).map((t) => word(t.name)) : [];
+  for (const name of ran.length || !parent ? ran : nextOf(parent)) marks.set(name, "ran");
+  for (const n of nextOf(state)) marks.set(n, "next");
+  for (const t of tasksOf(state)) {
+    if (asksOf(t).length > 0) marks.set(word(t.name), "waiting");
+    if (t.error) marks.set(word(t.name), "failed");
   }
   return marks;
 }
 
 // tookOf is the time between two checkpoints, for people.
 function tookOf(state: State, before: State | undefined): string | undefined {
-  if (!state.created_at || !before?.created_at) return undefined;
+  if (typeof state.created_at !== "string" || typeof before?.created_at !== "string") return undefined;
   const ms = new Date(state.created_at).getTime() - new Date(before.created_at).getTime();
   return ms >= 0 ? spent(ms) : undefined;
 }
 
-function Checkpoint(props: { id: string; thread: Thread | undefined; state: State; before: State | undefined; head: boolean; refresh: () => void }) {
-  const { id, thread, state, before, head, refresh } = props;
+function Checkpoint(props: { id: string; thread: Thread | undefined; state: State; rows: Row[]; head: boolean; refresh: () => void }) {
+  const { id, thread, state, head, refresh } = props;
   const parent = parentOf(state);
+  const before = props.rows.find((r) => r.id === parent)?.state;
   const took = tookOf(state, before);
   const entries = state.values !== null && typeof state.values === "object" && !Array.isArray(state.values) ? Object.entries(state.values) : undefined;
   return (
@@ -366,44 +375,16 @@ function Checkpoint(props: { id: string; thread: Thread | undefined; state: Stat
         )}
       </h2>
       {head && <Answer id={id} thread={thread} state={state} refresh={refresh} />}
-      {state.tasks.length > 0 && (
-        <section aria-label="Tasks">
-          <h3>Tasks</h3>
-          {state.tasks.map((t) => (
-            <details key={t.id} class={"task" + (t.error ? " failed" : "")} open={!!t.error}>
-              <summary>
-                <b>{visible(t.name)}</b> {t.error ? "failed" : t.interrupts.length ? "waits for an answer" : t.result !== undefined && t.result !== null ? "ended" : "is to run"}
-              </summary>
-              {t.error && (
-                <pre class="error">
-                  <Text text={t.error} />
-                </pre>
-              )}
-              <Value name="id" value={t.id} />
-              {t.path !== undefined && <Value name="path" value={t.path} />}
-              {t.interrupts.length > 0 && <Value name="interrupts" value={t.interrupts as unknown as Json} />}
-              {t.result !== undefined && t.result !== null && <Value name="writes" value={t.result} open />}
-              {t.checkpoint && <Subgraph id={id} at={t.checkpoint} />}
-            </details>
-          ))}
-        </section>
-      )}
+      <Tasks id={id} state={state} rows={props.rows} />
       <section aria-label="Values">
         <h3>Values</h3>
         {entries ? (
           entries.length ? (
-            entries.map(([name, value]) => {
-              const messages = asMessages(value);
-              if (marked(value) === "large") return <Large key={name} id={id} at={idOf(state)} name={name} size={Number((value as Fields).bytes)} />;
-              return messages ? (
-                <div key={name}>
-                  <h4>{visible(name)}</h4>
-                  <Conversation messages={messages} />
-                </div>
-              ) : (
-                <Value key={name} name={name} value={value} open={small(value)} />
-              );
-            })
+            entries.map(([name, value]) => (
+              <Guarded key={name}>
+                <Channel id={id} at={idOf(state)} name={name} value={value} />
+              </Guarded>
+            ))
           ) : (
             <p class="empty">No channel has a value.</p>
           )
@@ -419,6 +400,18 @@ function Checkpoint(props: { id: string; thread: Thread | undefined; state: Stat
         {took && <p class="note">Made {took} after its parent.</p>}
       </section>
     </>
+  );
+}
+
+function Channel({ id, at, name, value }: { id: string; at: string; name: string; value: Json }) {
+  if (marked(value) === "large") return <Large id={id} at={at} name={name} size={numberOf((value as Fields).bytes)} />;
+  const messages = asMessages(value);
+  if (!messages) return <Value name={name} value={value} open={small(value)} />;
+  return (
+    <div>
+      <h4>{visible(name)}</h4>
+      <Conversation messages={messages} />
+    </div>
   );
 }
 
@@ -458,7 +451,7 @@ function Subgraph({ id, at }: { id: string; at: CheckpointRef }) {
   return (
     <div>
       <button class="toggle" aria-expanded={open} onClick={() => set(!open)}>
-        subgraph <span class="preview">{visible(at.checkpoint_ns ?? "")}</span>
+        subgraph <span class="preview">{visible(at.checkpoint_ns)}</span>
       </button>
       {open && (
         <div class="inner">
@@ -466,13 +459,13 @@ function Subgraph({ id, at }: { id: string; at: CheckpointRef }) {
           {states.value?.map((s, i) => (
             <details key={idOf(s)} class="task" open={i === 0}>
               <summary>
-                {madeBy(s)} {stepOf(s)} · next: {s.next.map(visible).join(", ") || "end"}
+                {madeBy(s)} {stepOf(s)} · next: {nextOf(s).map(visible).join(", ") || "end"}
               </summary>
               <Value name="values" value={s.values} open />
-              {s.tasks.map((t) => (
-                <div key={t.id}>
+              {tasksOf(s).map((t) => (
+                <div key={word(t.id)}>
                   <Value name={t.name} value={t as unknown as Json} />
-                  {t.checkpoint && <Subgraph id={id} at={t.checkpoint} />}
+                  {!!t.checkpoint && <Subgraph id={id} at={t.checkpoint} />}
                 </div>
               ))}
             </details>
@@ -481,6 +474,97 @@ function Subgraph({ id, at }: { id: string; at: CheckpointRef }) {
           {states.value?.length === mostInside && <p class="note">Older ones are not shown.</p>}
         </div>
       )}
+    </div>
+  );
+}
+
+// useTasks is what the server noted of tasks of a checkpoint: by the run that made a checkpoint
+// from it, or, at a checkpoint that has none behind it, by the runs of the thread.
+function useTasks(id: string, state: State, rows: Row[]): Loaded<Map<string, RanTask>> {
+  const children = rows.filter((r) => r.parent === idOf(state)).map((r) => word(r.state.metadata?.run_id));
+  const runs = [...new Set(children.filter(Boolean))].join();
+  const ids = tasksOf(state).map((t) => word(t.id)).join();
+  return useLoad(async () => {
+    const found = new Map<string, RanTask>();
+    if (!info.value?.stele?.tasks || !ids) return found;
+    const asked = runs ? runs.split(",") : (await api.runs(id)).slice(0, 5).map((r) => r.run_id);
+    for (const run of asked.reverse()) {
+      const told = await api.tasksOf(id, run).catch(() => undefined); // a run that the queue does not keep
+      for (const t of list(told?.tasks)) {
+        const before = found.get(t.id);
+        found.set(t.id, before ? { ...t, starts: t.starts + before.starts } : t);
+      }
+    }
+    return found;
+  }, [id, idOf(state), ids, runs, live.value?.ended]);
+}
+
+function Tasks({ id, state, rows }: { id: string; state: State; rows: Row[] }) {
+  const ran = useTasks(id, state, rows);
+  const tasks = tasksOf(state);
+  if (tasks.length === 0) return null;
+  return (
+    <section aria-label="Tasks">
+      <h3>Tasks</h3>
+      {tasks.map((t, i) => (
+        <TaskOf key={word(t.id) + i} id={id} at={idOf(state)} task={t} ran={ran.value?.get(word(t.id))} asked={!!info.value?.stele?.tasks && !!ran.value} />
+      ))}
+    </section>
+  );
+}
+
+function TaskOf({ id, at, task: t, ran, asked }: { id: string; at: string; task: Task; ran: RanTask | undefined; asked: boolean }) {
+  const asks = asksOf(t);
+  const ended = t.result !== undefined && t.result !== null;
+  return (
+    <details class={"task" + (t.error ? " failed" : "")} open={!!t.error}>
+      <summary>
+        <b>{visible(t.name)}</b> {t.error ? "failed" : asks.length ? "waits for an answer" : ended ? "ended" : ran?.status === "begun" ? "has begun" : "is to run"}
+        {ran && <span class="note took"> {tookBy(ran)}</span>}
+      </summary>
+      {!!t.error && (
+        <pre class="error">
+          <Text text={t.error} />
+        </pre>
+      )}
+      {info.value?.stele?.task_inputs && <Input id={id} at={at} task={word(t.id)} />}
+      {ended && <Value name="writes" value={t.result} open />}
+      {asks.length > 0 && <Value name="interrupts" value={asks as unknown as Json} />}
+      {!!t.checkpoint && <Subgraph id={id} at={t.checkpoint} />}
+      <Value name="id" value={t.id} />
+      {t.path !== undefined && <Value name="path" value={t.path} />}
+      {ran ? (
+        <p class="note">
+          Begun <Time at={ran.began_at} />
+          {ran.starts > 1 && `, for the ${ran.starts}th time`}
+          {ran.attempts > 0 && `; its node was called ${ran.attempts === 1 ? "once" : ran.attempts + " times"}, in ${spent(ran.took_ns / 1e6)}`}.
+        </p>
+      ) : (
+        <p class="note">{asked ? "No run of the server's queue noted when this task ran." : !info.value?.stele?.tasks && "This server does not tell what the task was called with, its duration or its retries."}</p>
+      )}
+    </details>
+  );
+}
+
+// tookBy says in short how long a task took, and how often it was tried.
+function tookBy(ran: RanTask): string {
+  const tries = Math.max(ran.starts, 1) - 1 + Math.max(ran.attempts, 1);
+  return [ran.status === "begun" ? "" : spent(ran.took_ns / 1e6), tries > 1 ? `${tries} tries` : ""].filter(Boolean).join(", ");
+}
+
+// Input is what a task is called with, fetched when a person opens it.
+function Input({ id, at, task }: { id: string; at: string; task: string }) {
+  const [open, set] = useState(false);
+  const state = useLoad(async () => (open ? await api.state(id, at, "task:" + task) : undefined), [open, id, at, task]);
+  const told = state.value && tasksOf(state.value)[0];
+  if (told) return <Value name="input" value={told.stele_input} open />;
+  return (
+    <div class="leaf">
+      <span class="key">input</span>
+      <button class="quiet" disabled={open && state.loading} onClick={() => (open ? state.again() : set(true))}>
+        {state.value ? "is not told" : open && state.loading ? "loading" : "show"}
+      </button>
+      {state.error && <p class="error">{state.error}</p>}
     </div>
   );
 }

@@ -1,17 +1,20 @@
 // The list of threads: searched, filtered, sorted, loaded page by page while it is scrolled.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, type ThreadSearch } from "./api";
 import { Form } from "./dialog";
 import { say, useEvery } from "./load";
 import { change, go, link, route } from "./route";
 import { SearchField } from "./search";
+import { Status } from "./status";
 import { Id, Text, Time, visible } from "./text";
 import type { Fields, Thread } from "./types";
 import { useVirtual } from "./virtual";
 import { asMessages } from "./messages";
-import { graphs, info, readonly } from "./app";
+import { graphs, info, readonly, warm } from "./app";
 
+// What can be seen comes first: a screen of rows, and pages behind it.
+const firstPage = 40;
 const pageSize = 100;
 const rowHeight = 44;
 
@@ -72,9 +75,18 @@ export function searchOf(query: Record<string, string>): Omit<ThreadSearch, "lim
 // renewed is a list whose first rows were read again. What lies below them stays, and so do rows
 // that moved there from among the first, because others came to the top.
 function renewed(all: Thread[], page: Thread[], limit: number): Thread[] {
+  if (page.length < limit) return page; // there is nothing below
   const before = idsOf(all.slice(0, limit));
   const fresh = page.filter((t) => !before.has(t.thread_id)).length;
   return joined(page, all.slice(limit - fresh));
+}
+
+// without is a list without those of some rows, read again, that are not there any more, or are not
+// what is searched for.
+function without(all: Thread[], rows: Thread[], still: Thread[]): Thread[] {
+  const asked = idsOf(rows);
+  const there = new Map(still.map((t) => [t.thread_id, t]));
+  return all.flatMap((t) => (asked.has(t.thread_id) ? (there.get(t.thread_id) ?? []) : [t]));
 }
 
 // joined is a list and what follows it. A thread is in it once.
@@ -105,27 +117,41 @@ export function Threads() {
       if (current.current !== key) return;
       set((all) => (offset > 0 ? joined(all, page) : again ? renewed(all, page, limit) : page));
       setState((s) => ({ more: again ? s.more : page.length === limit, busy: false }));
+      warm();
     } catch (error) {
       if (current.current === key) setState({ more: false, busy: false, error: say(error) });
     } finally {
       busy.current = false;
     }
   };
-  useEffect(() => {
+  // Before the frame is drawn: what is asked for is on its way meanwhile.
+  useLayoutEffect(() => {
     set([]);
-    load(0, pageSize);
+    load(0, firstPage);
   }, [key]);
   // What is on the screen is read again every few seconds: others work on the same store. It is
   // at most what a server gives at a time, and less where each thread comes with all its values.
   const mostAgain = brief() ? 1000 : 300;
   useEvery(4000, () => {
-    if (!busy.current && !state.error) load(0, Math.min(mostAgain, Math.max(pageSize, threads.length)), threads.length > mostAgain);
+    if (busy.current || state.error) return;
+    load(0, Math.min(mostAgain, Math.max(firstPage, threads.length)), threads.length > mostAgain).then(seeAgain);
   });
+  // Of rows below what is read again, those on the screen are asked for by their ids.
+  const seen = useRef<Thread[]>([]);
+  const seeAgain = async () => {
+    const rows = seen.current;
+    if (rows.length === 0 || current.current !== key) return;
+    const ids = rows.map((t) => t.thread_id);
+    const asked = { ...search, stele_prefix: undefined, ids: search.ids?.length ? ids.filter((id) => search.ids!.includes(id)) : ids, limit: ids.length, offset: 0 };
+    const still = await api.threads(asked).catch(() => undefined); // the next look says what is wrong
+    if (still && current.current === key) set((all) => without(all, rows, still));
+  };
 
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtual(threads.length, rowHeight, () => scroller.current);
   const items = virtual.getVirtualItems();
   const last = items[items.length - 1]?.index ?? 0;
+  seen.current = items.flatMap((item) => (item.index >= mostAgain && threads[item.index]) || []);
   useEffect(() => {
     if (state.more && !state.busy && threads.length > 0 && last >= threads.length - 20) load(threads.length, pageSize);
   }, [last, threads.length, state.more, state.busy]);
@@ -197,7 +223,7 @@ export function Threads() {
       </div>
       {state.error && (
         <p class="error" role="alert">
-          {state.error} <button onClick={() => load(0, pageSize)}>Try again</button>
+          {state.error} <button onClick={() => load(0, firstPage)}>Try again</button>
         </p>
       )}
       <div class="scroll" ref={scroller} tabIndex={0} role="listbox" aria-label="Threads" aria-activedescendant={query.row ? "row-" + chosen : undefined} onKeyDown={onKey}>
@@ -247,20 +273,9 @@ export function Threads() {
   );
 }
 
-const statusNames: Record<string, string> = { idle: "idle", busy: "running", interrupted: "waiting", error: "failed" };
-
-export function Status({ thread }: { thread: Thread }) {
-  const unfinished = thread.stele_status === "unfinished";
-  return (
-    <span class={"status " + (unfinished ? "unfinished" : thread.status)}>
-      {thread.stele_status || statusNames[thread.status] || thread.status}
-    </span>
-  );
-}
-
 // About is one line that tells a thread from others: what was said last, or its first texts.
 function About({ thread }: { thread: Thread }) {
-  if (thread.stele_about) return <Text text={thread.stele_about} />;
+  if (typeof thread.stele_about === "string" && thread.stele_about) return <Text text={thread.stele_about} />;
   const values = thread.values ?? {};
   for (const value of Object.values(values)) {
     const last = asMessages(value)?.at(-1);

@@ -1,7 +1,8 @@
 // The history of a thread as rows of a tree: one row for a checkpoint, newest first, and one
 // lane for a branch.
 
-import type { State } from "./types";
+import { list, word } from "./text";
+import type { Interrupt, State } from "./types";
 
 export interface Row {
   state: State;
@@ -16,8 +17,11 @@ export interface Row {
   joins: number[];
 }
 
-export const idOf = (s: State) => s.checkpoint.checkpoint_id ?? "";
-export const parentOf = (s: State) => s.parent_checkpoint?.checkpoint_id ?? undefined;
+export const idOf = (s: State) => word(s.checkpoint?.checkpoint_id);
+export const parentOf = (s: State) => word(s.parent_checkpoint?.checkpoint_id) || undefined;
+export const tasksOf = (s: State) => list(s.tasks);
+export const asksOf = (t: { interrupts?: Interrupt[] | null }) => list(t.interrupts);
+export const nextOf = (s: State) => (Array.isArray(s.next) ? s.next.map(word) : []);
 
 // rowsOf lays out checkpoints that are ordered newest first, so that a child is always above
 // its parent. A branch keeps its lane from its newest checkpoint down to the fork. The lane of
@@ -66,9 +70,9 @@ export type Stand = "done" | "waiting" | "failed" | "unfinished";
 export function standOf(state: State): Stand {
   const told = state.stele_status;
   if (told && told !== "running") return told;
-  if (state.tasks.some((t) => t.error)) return "failed";
-  if (state.tasks.some((t) => t.interrupts.length > 0) || (state.interrupts?.length ?? 0) > 0) return "waiting";
-  return state.next.length > 0 ? "unfinished" : "done";
+  if (tasksOf(state).some((t) => t.error)) return "failed";
+  if (tasksOf(state).some((t) => asksOf(t).length > 0) || asksOf(state).length > 0) return "waiting";
+  return nextOf(state).length > 0 ? "unfinished" : "done";
 }
 
 // ancestryOf lists the ids on the way from a checkpoint down to the first, the checkpoint

@@ -44,6 +44,32 @@ export interface Task {
   checkpoint?: CheckpointRef | null;
   state?: State | null;
   result?: Json;
+  // stele_input is what the node is called with, or was, where it is asked for.
+  stele_input?: Json;
+}
+
+// RanTask is what a server of stele's noted of a task of a run.
+export interface RanTask {
+  id: string;
+  name: string;
+  starts: number;
+  // attempts are the calls of the node by the last start, 0 until it ends.
+  attempts: number;
+  status: "begun" | "ended" | "waiting" | "error";
+  began_at: string;
+  took_ns: number;
+}
+
+// Cron is a schedule that clients made: a run is submitted each time that it is due.
+export interface Cron {
+  cron_id: string;
+  assistant_id: string;
+  thread_id?: string | null;
+  schedule: string;
+  timezone?: string | null;
+  enabled?: boolean;
+  next_run_date?: string | null;
+  end_time?: string | null;
 }
 
 export interface State {
@@ -93,7 +119,8 @@ export interface Item {
 // Studio may show beyond LangGraph's API.
 export interface Info {
   version?: string;
-  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; brief_values?: boolean; runs?: boolean; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
+  flags?: { crons?: boolean };
+  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; brief_values?: boolean; task_inputs?: boolean; runs?: boolean; tasks?: boolean; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
 }
 
 // QueuedRun is a run of a server of stele's, as operators see it.

@@ -1,12 +1,12 @@
 // A value as a tree: maps and lists open when asked, with a hundred entries at a time.
 
 import { useState } from "preact/hooks";
-import { bytes, count, Text, visible } from "./text";
+import { bytes, count, Text, visible, word } from "./text";
 import type { Fields, Json } from "./types";
 
 const page = 100;
 
-export function Value({ value, name, open = false }: { value: Json | undefined; name?: string; open?: boolean }) {
+export function Value({ value, name, open = false }: { value: Json | undefined; name?: Json; open?: boolean }) {
   const [opened, setOpened] = useState(open);
   const [shown, show] = useState(page);
   const label = name !== undefined && <span class="key">{visible(name)}</span>;
@@ -21,13 +21,20 @@ export function Value({ value, name, open = false }: { value: Json | undefined; 
     const { bytes: size, start } = value as Fields;
     return (
       <div class="leaf">
-        {label} <span class="note">{bytes(Number(size))} of binary data</span> <span class="scalar">{hex(String(start), Number(size))}</span>
+        {label} <span class="note">{bytes(numberOf(size))} of binary data</span> <span class="scalar">{hex(word(start), numberOf(size))}</span>
       </div>
     );
   }
   if (marked(value) === "type") {
     const { type, code, value: inner } = value as Fields;
-    return <Value name={`${name ?? ""} ${type || `extension ${code}`}`.trim()} value={inner} open={open} />;
+    return <Value name={`${word(name)} ${word(type) || `extension ${word(code)}`}`.trim()} value={inner} open={open} />;
+  }
+  if (marked(value) === "large") {
+    return (
+      <div class="leaf">
+        {label} <span class="note">{bytes(numberOf((value as Fields).bytes))}, not shown here</span>
+      </div>
+    );
   }
   if (value === null || typeof value !== "object") {
     return (
@@ -73,6 +80,9 @@ export function Value({ value, name, open = false }: { value: Json | undefined; 
 export function marked(value: Json | undefined): string | undefined {
   return value !== null && typeof value === "object" && !Array.isArray(value) && typeof value.$stele === "string" ? value.$stele : undefined;
 }
+
+// numberOf is a size; NaN of what is none.
+export const numberOf = (v: Json | undefined): number => (typeof v === "number" ? v : NaN);
 
 // hex is how binary data begins.
 function hex(start: string, size: number): string {

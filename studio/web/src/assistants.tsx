@@ -1,0 +1,27 @@
+// The assistants of the server: which one a thread is of, and a field to choose one.
+
+import { graphs } from "./app";
+import { visible } from "./text";
+import type { Assistant, Thread } from "./types";
+
+// assistantOf finds the assistant whose graph the thread was run by.
+export function assistantOf(all: Assistant[] | undefined, thread: Thread | undefined): Assistant | undefined {
+  if (!all || !thread) return undefined;
+  const { assistant_id, graph_id } = thread.metadata ?? {};
+  return all.find((a) => a.assistant_id === assistant_id) ?? all.find((a) => a.graph_id === graph_id) ?? (all.length === 1 ? all[0] : undefined);
+}
+
+export function AssistantField({ chosen, choose }: { chosen: string | undefined; choose?: (id: string) => void }) {
+  return (
+    <label class="field">
+      Assistant
+      <select name="assistant" onChange={(e) => choose?.(e.currentTarget.value)}>
+        {(graphs.value ?? []).map((a) => (
+          <option key={a.assistant_id} value={a.assistant_id} selected={a.assistant_id === chosen}>
+            {visible(a.name || a.graph_id)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
