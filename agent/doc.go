@@ -47,7 +47,8 @@
 //   - Answers in a form are checked against a schema that is JSON, too.
 //   - A call that a person edits into one of a tool that is not there is answered like any call of
 //     such a tool. LangChain fails the run.
-//   - The metadata of checkpoints do not have LangChain's "ls_integration" and "lc_agent_name".
+//   - The "ls_integration" of an event of a model's words is that of the agent. LangChain's is
+//     that of its chat models.
 //   - AskPerson asks one question about all calls of a message. LangChain's interrupt_mode
 //     "per_call" has no counterpart: a tool that asks by itself does that.
 //   - Summaries without a trigger are refused. Triggers are no fractions of a model's window.

@@ -440,7 +440,7 @@ func (s *scenario) play(t *testing.T) trace {
 			values[k] = shown.show(must(v.Any()))
 		}
 		out.Checkpoints = append(out.Checkpoints, map[string]any{
-			"step": tuple.Metadata["step"], "source": tuple.Metadata["source"], "next": append([]string{}, snapshots[i].Next...), "values": values,
+			"metadata": tuple.Metadata, "next": append([]string{}, snapshots[i].Next...), "values": values,
 		})
 	}
 	for i, tuple := range tuples {

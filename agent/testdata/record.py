@@ -325,7 +325,7 @@ def run(s):
     # already depends, in LangGraph, on which of two threads is first.
     history = [(h, saver.get_tuple(h.config)) for h in reversed(list(g.get_state_history(config)))]
     checkpoints = [{
-        "step": t.metadata["step"], "source": t.metadata["source"], "next": list(h.next),
+        "metadata": t.metadata, "next": list(h.next),
         "values": {k: trace.show(v) for k, v in sorted(t.checkpoint["channel_values"].items())},
     } for h, t in history]
     for c, (h, t) in zip(checkpoints, history):
