@@ -96,6 +96,9 @@ func ReturnDirect(t tool.Tool) tool.Tool { return direct{t} }
 
 type direct struct{ tool.Tool }
 
+// Unwrap is the tool that is marked.
+func (d direct) Unwrap() tool.Tool { return d.Tool }
+
 // isDirect reports whether ReturnDirect marks a tool, or one that it wraps.
 func isDirect(t tool.Tool) bool {
 	for {

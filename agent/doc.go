@@ -49,8 +49,7 @@
 //     such a tool. LangChain fails the run.
 //   - The "ls_integration" of an event of a model's words is that of the agent. LangChain's is
 //     that of its chat models.
-//   - AskPerson asks one question about all calls of a message. LangChain's interrupt_mode
-//     "per_call" has no counterpart: a tool that asks by itself does that.
+//   - The descriptions in the schema of a question about one call are those of the tool alone.
 //   - Summaries without a trigger are refused. Triggers are no fractions of a model's window.
 //   - The prompt of summaries is stele's own. Tokens that a provider reports do not trigger one.
 //   - Auto gives several forms to the model as tools, also if it could keep to one by itself.

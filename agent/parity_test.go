@@ -118,6 +118,22 @@ func (a *asked) script(label string, answers []answer) *model.Scripted {
 
 var object = tool.Unchecked(`{"type":"object"}`)
 
+var number = tool.Unchecked(`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"]}`)
+
+// worded is the schema of an object with a text.
+type worded struct{}
+
+func (worded) MarshalJSON() ([]byte, error) {
+	return []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`), nil
+}
+
+func (worded) Validate(args map[string]any) error {
+	if _, ok := args["text"].(string); !ok {
+		return errors.New("text: Field required")
+	}
+	return nil
+}
+
 type text struct {
 	Text string `json:"text"`
 }
@@ -126,21 +142,21 @@ type text struct {
 func tools(names []string) (out []tool.Tool) {
 	failures := 0
 	have := map[string]tool.Tool{
-		"add": must(tool.New("add", "Adds.", object, func(_ context.Context, in struct{ A, B int }) (int, error) { return in.A + in.B, nil })),
-		"flaky": must(tool.New("flaky", "Fails twice.", object, func(_ context.Context, in text) (string, error) {
+		"add": must(tool.New("add", "Adds.", number, func(_ context.Context, in struct{ A, B int }) (int, error) { return in.A + in.B, nil })),
+		"flaky": must(tool.New("flaky", "Fails twice.", worded{}, func(_ context.Context, in text) (string, error) {
 			if failures++; failures < 3 {
 				return "", &Boom{in.Text}
 			}
 			return in.Text, nil
 		})),
-		"echo":  must(tool.New("echo", "Echoes.", object, func(_ context.Context, in text) (string, error) { return in.Text, nil })),
-		"final": agent.ReturnDirect(must(tool.New("final", "Ends.", object, func(_ context.Context, in text) (string, error) { return in.Text, nil }))),
-		"fail":  must(tool.New("fail", "Fails.", object, func(_ context.Context, in text) (string, error) { return "", &Boom{in.Text} })),
-		"ask": must(tool.New("ask", "Asks.", object, func(ctx context.Context, in text) (string, error) {
+		"echo":  must(tool.New("echo", "Echoes.", worded{}, func(_ context.Context, in text) (string, error) { return in.Text, nil })),
+		"final": agent.ReturnDirect(must(tool.New("final", "Ends.", worded{}, func(_ context.Context, in text) (string, error) { return in.Text, nil }))),
+		"fail":  must(tool.New("fail", "Fails.", worded{}, func(_ context.Context, in text) (string, error) { return "", &Boom{in.Text} })),
+		"ask": must(tool.New("ask", "Asks.", worded{}, func(ctx context.Context, in text) (string, error) {
 			answer, err := pregel.AskFor[string](ctx, in.Text)
 			return "said " + answer, err
 		})),
-		"topic": must(tool.New("topic", "Sets the topic.", object, func(ctx context.Context, in text) (any, error) {
+		"topic": must(tool.New("topic", "Sets the topic.", worded{}, func(ctx context.Context, in text) (any, error) {
 			m := message.Message{Type: message.TypeTool, Name: "topic", Content: "set", ToolCallID: "c0"}
 			return pregel.Command{Update: pregel.Pairs{{Key: "topic", Value: in.Text}, {Key: "messages", Value: []any{m}}}}, nil
 		})),
@@ -198,6 +214,7 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 		Answers   []answer
 		When      map[string][]string
 		Notice    *string
+		PerCall   bool `json:"per call"`
 		Trigger   []any
 		Keep      [2]any
 		Run       int            `json:"run_limit"`
@@ -226,7 +243,7 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 	case "human":
 		var gates map[string][]agent.DecisionType
 		must(0, json.Unmarshal(o.Tools, &gates))
-		r := agent.Review{Tools: map[string]agent.Gate{}}
+		r := agent.Review{Tools: map[string]agent.Gate{}, PerCall: o.PerCall}
 		for name, decisions := range gates {
 			if len(decisions) == 0 {
 				decisions = nil
@@ -382,7 +399,16 @@ func (s *scenario) play(t *testing.T) trace {
 	out := trace{Asked: []map[string]any{}}
 	for _, r := range s.Runs {
 		var input any
-		if answer, ok := r["resume"]; ok {
+		if decisions, ok := r["resume each"].([]any); ok {
+			waiting := must(g.GetState(ctx, pregel.Thread("1"))).Interrupts
+			answers := map[string]any{}
+			for i, d := range decisions {
+				if d != nil {
+					answers[waiting[i].ID] = d
+				}
+			}
+			input = pregel.Command{Resume: answers}
+		} else if answer, ok := r["resume"]; ok {
 			input = pregel.Command{Resume: answer}
 		} else if r["again"] == nil {
 			said := message.Human(r["say"].(string))
@@ -402,7 +428,7 @@ func (s *scenario) play(t *testing.T) trace {
 			}
 		}
 		if err != nil {
-			heard.failed()
+			heard.failed(err)
 			out.Outcomes = append(out.Outcomes, map[string]any{"error": errorName(err), "events": heard.shown()})
 			continue
 		}
@@ -486,7 +512,7 @@ func (s *supersteps) add(ev pregel.Event) {
 	asked := func(list []pregel.Interrupt) []any {
 		out := []any{}
 		for _, i := range list {
-			out = append(out, show(i.Value))
+			out = append(out, shower{}.asked(i))
 		}
 		return out
 	}
@@ -540,13 +566,21 @@ func messageOf(v any) (id, text string) {
 	panic(fmt.Sprintf("%T is no message", v))
 }
 
-// failed leaves out what is chance: which other tasks of the superstep were heard of.
-func (s *supersteps) failed() {
+// failed leaves out what is chance: which other tasks of the superstep were heard of. It also
+// leaves out the question whose answer was refused, which stele shows again.
+func (s *supersteps) failed(err error) {
 	last := &s.all[len(s.all)-1]
 	*last = slices.DeleteFunc(*last, func(e any) bool {
 		l := e.([]any)
 		return l[0] != "task" && (l[0] != "ended" || l[2] != true)
 	})
+	if refused := new(pregel.AnswerError); errors.As(err, &refused) {
+		for _, e := range *last {
+			if l := e.([]any); l[0] == "ended" {
+				l[4] = []any{}
+			}
+		}
+	}
 }
 
 func (s *supersteps) shown() []any {
@@ -574,6 +608,7 @@ func sortEvents(trace any) {
 func errorName(err error) string {
 	var boom *Boom
 	var limit *agent.LimitError
+	var refused *pregel.AnswerError
 	var response *agent.ResponseError
 	switch {
 	case errors.As(err, &boom):
@@ -584,6 +619,8 @@ func errorName(err error) string {
 		return "ToolCallLimitExceededError"
 	case errors.As(err, &response):
 		return "StructuredOutputValidationError"
+	case errors.As(err, &refused):
+		return "ValidationError"
 	case errors.Is(err, agent.ErrDecision):
 		return "ValueError"
 	}
@@ -593,6 +630,37 @@ func errorName(err error) string {
 // shower shows values as the recording does: ids of messages in the order in which they come, or
 // none.
 type shower struct{ ids map[string]string }
+
+// asked is a question, with its schema if it has one.
+
+func (s shower) asked(i pregel.Interrupt) any {
+	value := s.show(i.Value)
+	if i.ResponseSchema == nil {
+		return value
+	}
+	return map[string]any{"question": value, "schema": shape(i.ResponseSchema)}
+}
+
+// shape is a schema without its words.
+func shape(schema any) any {
+	switch x := schema.(type) {
+	case []any:
+		out := []any{}
+		for _, e := range x {
+			out = append(out, shape(e))
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for k, v := range x {
+			if k != "title" && k != "description" {
+				out[k] = shape(v)
+			}
+		}
+		return out
+	}
+	return schema
+}
 
 func (s shower) show(v any) any {
 	switch x := v.(type) {
@@ -623,7 +691,7 @@ func (s shower) show(v any) any {
 	case pregel.Send:
 		return map[string]any{"send": x.Node, "arg": s.show(x.Arg)}
 	case pregel.Interrupt:
-		return map[string]any{"interrupt": s.show(x.Value)}
+		return map[string]any{"interrupt": s.asked(x)}
 	}
 	switch rv := reflect.ValueOf(v); rv.Kind() {
 	case reflect.Map:

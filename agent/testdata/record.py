@@ -202,6 +202,8 @@ def make_middleware(spec):
         gates = {k: (True if not v else {"allowed_decisions": v}) for k, v in o["tools"].items()}
         for k, texts in o.get("when", {}).items():
             gates[k] = {"allowed_decisions": ["approve", "edit", "reject", "respond"], "when": lambda r, texts=texts: r.tool_call["args"]["text"] in texts}
+        if o.get("per call"):
+            return mw.HumanInTheLoopMiddleware(gates, interrupt_mode="per_call")
         return mw.HumanInTheLoopMiddleware(gates, **({"edit_notice": o["notice"] or None} if "notice" in o else {}))
     if kind == "model limit":
         return mw.ModelCallLimitMiddleware(**o)
@@ -221,9 +223,30 @@ def make_middleware(spec):
     raise KeyError(kind)
 
 
+def shape(schema, defs=None):
+    """A schema without its words, and with references to those of tools, which pydantic makes, replaced."""
+    if isinstance(schema, list):
+        return [shape(s, defs) for s in schema]
+    if not isinstance(schema, dict):
+        return schema
+    defs = defs or schema.get("$defs", {})
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    if name in defs and not name.endswith(("Decision", "Action")):
+        return shape(defs[name], defs)
+    out = {k: shape(s, defs) for k, s in schema.items() if k not in ("title", "description")}
+    if "$defs" in out:
+        out["$defs"] = {k: s for k, s in out["$defs"].items() if k.endswith(("Decision", "Action"))}
+    return out
+
+
 class Trace:
     def __init__(self):
         self.ids = {}
+
+    def asked(self, value, schema, ids=False):
+        """A question, with its schema if it has one."""
+        value = self.show(value, ids)
+        return {"question": value, "schema": shape(schema)} if schema else value
 
     def show(self, v, ids=True):
         if isinstance(v, BaseMessage):
@@ -237,7 +260,7 @@ class Trace:
         if isinstance(v, Send):
             return {"send": v.node, "arg": self.show(v.arg, ids)}
         if isinstance(v, Interrupt):
-            return {"interrupt": self.show(v.value, ids)}
+            return {"interrupt": self.asked(v.value, v.response_schema, ids)}
         if isinstance(v, dict):
             return {k: self.show(x, ids) for k, x in v.items()}
         if isinstance(v, (list, tuple)):
@@ -259,7 +282,7 @@ class Supersteps:
             asked = out.pop("__interrupt__", ())
             if out:
                 self.values = out
-            values = ["values", show(out), [show(i.value) for i in asked]]
+            values = ["values", show(out), [self.trace.asked(i.value, i.response_schema) for i in asked]]
             if asked:  # other tasks may still be at work
                 self.all[-1].append(values)
             else:
@@ -267,7 +290,7 @@ class Supersteps:
         elif mode == "updates":
             for node, update in event.items():
                 asked = node == "__interrupt__"
-                self.all[-1].append(["updates", node, [show(i.value) for i in update] if asked else show(update)])
+                self.all[-1].append(["updates", node, [self.trace.asked(i.value, i.response_schema) for i in update] if asked else show(update)])
         elif mode == "messages":
             message, where = event
             at = [where["langgraph_node"], where["langgraph_step"], list(where["langgraph_path"])]
@@ -279,7 +302,7 @@ class Supersteps:
         elif "triggers" in event:
             self.all[-1].append(["task", event["name"], show(event["input"]), list(event["triggers"])])
         else:
-            self.all[-1].append(["ended", event["name"], bool(event["error"]), show(event["result"]), [show(i["value"]) for i in event["interrupts"]]])
+            self.all[-1].append(["ended", event["name"], bool(event["error"]), show(event["result"]), [self.trace.asked(i["value"], i.get("response_schema")) for i in event["interrupts"]]])
 
     def failed(self):
         # Which other tasks of the superstep were heard of before the failure is chance.
@@ -305,7 +328,10 @@ def run(s):
     trace = Trace()
     outcomes = []
     for r in s["runs"]:
-        if "resume" in r:
+        if "resume each" in r:  # a decision for each question that waits, or None
+            waiting = g.get_state(config).interrupts
+            what = Command(resume={i.id: d for i, d in zip(waiting, r["resume each"], strict=True) if d})
+        elif "resume" in r:
             what = Command(resume=r["resume"])
         elif "again" in r:
             what = None

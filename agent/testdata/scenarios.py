@@ -124,6 +124,38 @@ scenario("decide, then the tool asks", [calls(call("ask", text="sure?")), text("
 scenario("return direct after approval", [calls(call("final", text="end"))], tools=["final"], middleware=human(final=[]), runs=[*HI, decide(APPROVE)])
 scenario("return direct is rejected", [calls(call("final", text="end")), text("done")], tools=["final"], middleware=human(final=[]), runs=[*HI, decide({"type": "reject"})])
 
+# One question for each call.
+def per_call(when=None, **tools):
+    return [{"kind": "human", "options": {"tools": tools, "per call": True, **({"when": when} if when else {})}}]
+
+
+def each(*d):
+    return {"resume each": list(d)}
+
+
+REJECT, RESPOND = {"type": "reject"}, {"type": "respond", "message": "I am the echo"}
+THREE = [calls(echo(0), ADD | {"id": "c1"}, echo(2)), text("done")]
+for name, d in {"approve": APPROVE, "edit": EDIT, "reject": REJECT, "reject with a reason": REJECT | {"message": "too loud"}, "respond": RESPOND, "respond nothing": RESPOND | {"message": ""}}.items():
+    scenario(name + " per call", MAIL, tools=["echo"], middleware=per_call(echo=[]), runs=[*HI, each(d)])
+scenario("per call, all at once", THREE, tools=["echo", "add"], middleware=per_call(echo=[], add=["approve", "reject"]), runs=[*HI, each(EDIT, REJECT, APPROVE)])
+scenario("per call, one after the other", THREE, tools=["echo", "add"], middleware=per_call(echo=[], add=["approve"]), runs=[*HI, each(None, None, APPROVE), each(RESPOND, None), each(APPROVE)])
+scenario("per call, one is not gated", THREE, tools=["echo", "add"], middleware=per_call(echo=["approve", "edit"]), runs=[*HI, each(EDIT, APPROVE)])
+scenario("per call, some calls of a tool", [calls(echo(0), echo(1)), text("done")], tools=["echo"], middleware=per_call({"echo": ["e1"]}), runs=[*HI, each(REJECT)])
+scenario("per call, no call", MAIL, tools=["echo", "add"], middleware=per_call(add=[]))
+for name, d in {
+    "another tool": {"type": "edit", "edited_action": {"name": "add", "args": {"a": 1, "b": 2}}}, "bad arguments": {"type": "edit", "edited_action": {"name": "echo", "args": {"text": 7}}},
+    "a missing argument": {"type": "edit", "edited_action": {"name": "echo", "args": {}}}, "no edited action": {"type": "edit"}, "an unknown decision": {"type": "dance"},
+    "no message": {"type": "respond"}, "no decision": {"message": "x"}, "decisions": {"decisions": [APPROVE]},
+}.items():
+    scenario("per call, " + name, MAIL, tools=["echo", "add"], middleware=per_call(echo=[]), runs=[*HI, each(d), each(APPROVE)])
+scenario("per call, a decision that is not allowed", MAIL, tools=["echo"], middleware=per_call(echo=["reject"]), runs=[*HI, each(APPROVE), each(REJECT)])
+scenario("per call, a tool that is not there", [calls(call("nope", text="a")), text("done")], tools=["echo"], middleware=per_call(nope=["approve"]), runs=[*HI, each(APPROVE)])
+scenario("per call, then the tool asks", [calls(call("ask", text="sure?")), text("done")], tools=["ask"], middleware=per_call(ask=["approve"]), runs=[*HI, each(APPROVE), {"resume": "yes"}])
+scenario("per call, return direct", [calls(call("final", text="end"))], tools=["final"], middleware=per_call(final=[]), runs=[*HI, each(APPROVE)])
+scenario("per call, return direct is rejected", [calls(call("final", text="end")), text("done")], tools=["final"], middleware=per_call(final=[]), runs=[*HI, each(REJECT)])
+scenario("per call, around a retry", [calls(call("flaky", text="f")), text("done")], tools=["flaky"], middleware=per_call(flaky=[]) + [{"kind": "tool retry", "options": {}}], runs=[*HI, each(APPROVE)])
+scenario("per call, in the second turn", [calls(echo(0)), text("a"), calls(echo(1)), text("b")], tools=["echo"], middleware=per_call(echo=[]), runs=[*HI, each(EDIT), {"say": "more", "id": "h2"}, each(APPROVE)])
+
 # Limits.
 LOOP = [calls(echo(0)), calls(echo(1)), calls(echo(2)), text("done")]
 
