@@ -50,7 +50,8 @@
 //   - The "ls_integration" of an event of a model's words is that of the agent. LangChain's is
 //     that of its chat models.
 //   - The descriptions in the schema of a question about one call are those of the tool alone.
-//   - Summaries without a trigger are refused. Triggers are no fractions of a model's window.
-//   - The prompt of summaries is stele's own. Tokens that a provider reports do not trigger one.
+//   - Summaries without a trigger are refused. Their prompt is stele's own. One that is too long for
+//     the model fails the run; LangChain tries once more without its middle. A token is four
+//     characters with models of Anthropic too.
 //   - Auto gives several forms to the model as tools, also if it could keep to one by itself.
 package agent

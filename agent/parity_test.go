@@ -69,6 +69,9 @@ type answer struct {
 	Calls   []message.ToolCall
 	Invalid []message.InvalidToolCall
 	Error   string
+	// Usage and Provider are what the message says of itself.
+	Usage    int64
+	Provider string
 }
 
 // trace is what came of a scenario.
@@ -107,10 +110,20 @@ func (a *asked) script(label string, answers []answer) *model.Scripted {
 		}
 		s := answers[next]
 		next++
-		if s.Error != "" {
+		switch s.Error {
+		case "":
+		case "denied", "busy":
+			return model.Fail(&model.ProviderError{Provider: s.Error, Temporary: s.Error == "busy"}), nil
+		default:
 			return model.Fail(&Boom{s.Error}), nil
 		}
 		m := message.AI(s.Text, s.Calls...)
+		if s.Usage > 0 {
+			m.Usage = &message.Usage{InputTokens: s.Usage, TotalTokens: s.Usage}
+		}
+		if s.Provider != "" {
+			m.ResponseMetadata = map[string]any{"model_provider": s.Provider}
+		}
 		m.InvalidToolCalls = s.Invalid
 		return model.Answer{Message: m}, nil
 	})
@@ -213,6 +226,8 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 		Models    [][]answer
 		Answers   []answer
 		When      map[string][]string
+		Window    int
+		Approx    bool `json:"approximately"`
 		Notice    *string
 		PerCall   bool `json:"per call"`
 		Trigger   []any
@@ -234,10 +249,14 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 		}
 	}
 	size := func(v [2]any) agent.Trigger {
-		if n := int(v[1].(float64)); v[0] == "messages" {
-			return agent.Trigger{Messages: n}
+		n := v[1].(float64)
+		switch v[0] {
+		case "messages":
+			return agent.Trigger{Messages: int(n)}
+		case "fraction":
+			return agent.Trigger{Fraction: n}
 		}
-		return agent.Trigger{Tokens: int(v[1].(float64))}
+		return agent.Trigger{Tokens: int(n)}
 	}
 	switch kind {
 	case "human":
@@ -278,7 +297,8 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 		}
 		return agent.Fallback(models...)
 	case "summary":
-		s := agent.Summary{Model: q.script("summary", o.Answers), Keep: size(o.Keep), Count: func(list []message.Message) (n int) {
+		summarizer := q.script("summary", o.Answers).WithProfile(model.Profile{MaxInputTokens: o.Window, Provider: "script"})
+		s := agent.Summary{Model: summarizer, Retry: agent.Retry{Delay: -1}, Keep: size(o.Keep), Count: func(list []message.Message) (n int) {
 			for _, m := range list {
 				n += len(m.Text())
 			}
@@ -292,10 +312,13 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 				both := agent.Trigger{}
 				for name, n := range t {
 					one := size([2]any{name, n})
-					both.Messages, both.Tokens = both.Messages+one.Messages, both.Tokens+one.Tokens
+					both.Messages, both.Tokens, both.Fraction = both.Messages+one.Messages, both.Tokens+one.Tokens, both.Fraction+one.Fraction
 				}
 				s.Triggers = append(s.Triggers, both)
 			}
+		}
+		if o.Approx {
+			s.Count = nil
 		}
 		return agent.Summarize(s)
 	}
@@ -609,6 +632,7 @@ func errorName(err error) string {
 	var boom *Boom
 	var limit *agent.LimitError
 	var refused *pregel.AnswerError
+	var provider *model.ProviderError
 	var response *agent.ResponseError
 	switch {
 	case errors.As(err, &boom):
@@ -619,6 +643,8 @@ func errorName(err error) string {
 		return "ToolCallLimitExceededError"
 	case errors.As(err, &response):
 		return "StructuredOutputValidationError"
+	case errors.As(err, &provider):
+		return map[string]string{"denied": "Denied", "busy": "Busy"}[provider.Provider]
 	case errors.As(err, &refused):
 		return "ValidationError"
 	case errors.Is(err, agent.ErrDecision):

@@ -17,6 +17,7 @@ from typing import Any
 from langchain.agents import create_agent
 from langchain.agents import middleware as mw
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain_core.exceptions import ModelAPIError, ModelAuthenticationError
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -34,6 +35,14 @@ ASKED = []
 
 
 class Boom(Exception):
+    pass
+
+
+class Denied(ModelAuthenticationError):
+    pass
+
+
+class Busy(ModelAPIError):
     pass
 
 
@@ -58,9 +67,13 @@ class Script(BaseChatModel):
         ASKED.append(entry)
         a = self.answers.pop(0)
         if "error" in a:
-            raise Boom(a["error"])
+            raise {"denied": Denied, "busy": Busy}.get(a["error"], Boom)(a["error"])
         m = AIMessage(content=a.get("text", ""), tool_calls=[{**c, "type": "tool_call"} for c in a.get("calls", [])],
                       invalid_tool_calls=[{**c, "type": "invalid_tool_call", "error": None} for c in a.get("invalid", [])])
+        if "usage" in a:
+            m.usage_metadata = {"input_tokens": a["usage"], "output_tokens": 0, "total_tokens": a["usage"]}
+        if "provider" in a:
+            m.response_metadata["model_provider"] = a["provider"]
         return ChatResult(generations=[ChatGeneration(message=m)])
 
 
@@ -216,8 +229,10 @@ def make_middleware(spec):
     if kind == "fallback":
         return mw.ModelFallbackMiddleware(*[Script(answers=list(a), label=f"other {i}") for i, a in enumerate(o["models"])])
     if kind == "summary":
-        return mw.SummarizationMiddleware(Script(answers=list(o["answers"]), label="summary"), trigger=[t if isinstance(t, dict) else tuple(t) for t in o["trigger"]],
-                                          keep=tuple(o["keep"]), token_counter=lambda ms: sum(len(m.text) for m in ms))
+        counter = {} if o.get("approximately") else {"token_counter": lambda ms: sum(len(m.text) for m in ms)}
+        profile = {"max_input_tokens": o["window"]} if "window" in o else None
+        return mw.SummarizationMiddleware(Script(answers=list(o["answers"]), label="summary", profile=profile), trigger=[t if isinstance(t, dict) else tuple(t) for t in o["trigger"]],
+                                          keep=tuple(o["keep"]), **counter)
     if kind == "hooks":
         return make_hooks(o)
     raise KeyError(kind)

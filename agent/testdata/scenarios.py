@@ -217,6 +217,35 @@ scenario("summary of a summary", [text("a"), text("b"), text("c")], runs=[*HI, {
 scenario("summary with nothing to leave out", [text("a"), text("b")], runs=[*HI, {"say": "more", "id": "h2"}],
          middleware=[{"kind": "summary", "options": {"answers": [], "trigger": [["messages", 1]], "keep": ["messages", 10]}}])
 
+def summary(trigger, keep=("messages", 1), answers=(text("SUM"),), **o):
+    return [{"kind": "summary", "options": {"answers": list(answers), "trigger": trigger, "keep": list(keep), **o}}]
+
+
+TURNS = [*HI, {"say": "more", "id": "h2"}, {"say": "last", "id": "h3"}]
+SAID = [text("aaaa"), text("bbbb"), text("cccc")]
+scenario("summary by a fraction", SAID, runs=TURNS, middleware=summary([["fraction", 0.5]], window=19, answers=(text("S"), text("S2"))))
+scenario("summary by a fraction, not yet", SAID, runs=TURNS, middleware=summary([["fraction", 0.9]], window=30, answers=()))
+scenario("summary by a tiny fraction", SAID, runs=TURNS, middleware=summary([["fraction", 0.01]], window=3, answers=(text("S"), text("S2"))))
+scenario("summary keeps a fraction", SAID, runs=TURNS, middleware=summary([["messages", 5]], ("fraction", 0.5), window=15))
+scenario("summary by a fraction and messages", SAID, runs=TURNS, middleware=summary([{"fraction": 0.1, "messages": 5}], window=10))
+for name, more in {"": {"provider": "script"}, ", of another provider": {"provider": "other"}, ", of no provider": {}}.items():
+    scenario("summary by reported tokens" + name, [text("aaaa") | {"usage": 900} | more, text("b"), text("c")], runs=TURNS[:2], middleware=summary([["tokens", 800]]))
+    scenario("summary by a reported fraction" + name, [text("aaaa") | {"usage": 900} | more, text("b"), text("c")], runs=TURNS[:2], middleware=summary([["fraction", 0.8]], window=1000))
+scenario("summary by reported tokens, too few", [text("aaaa") | {"usage": 700, "provider": "script"}, text("b")], runs=TURNS[:2], middleware=summary([["tokens", 800]]))
+scenario("summary by reported tokens, of an old message", [text("aaaa") | {"usage": 900, "provider": "script"}, text("b"), text("c")], runs=TURNS,
+         middleware=summary([{"tokens": 800, "messages": 5}]))
+LONG = "some forty characters of a conversation."
+for name, at in {"more": 68, "less": 69}.items():  # it has 54 tokens, and 68 with a quarter more
+    scenario("summary by scaled tokens, " + name, [text(LONG * 2) | {"usage": 400, "provider": "other"}, text("b")], runs=[{"say": LONG, "id": "h1"}, {"say": LONG, "id": "h2"}],
+             middleware=summary([["tokens", at]], approximately=True))
+scenario("summary by scaled tokens of two providers", [text(LONG) | {"usage": 400, "provider": "one"}, text(LONG) | {"usage": 400, "provider": "other"}, text("b")], runs=TURNS,
+         middleware=summary([["tokens", 56]], approximately=True, answers=()))
+scenario("summary is denied", [text("a")], runs=TURNS[:2], middleware=summary([["messages", 3]], answers=({"error": "denied"}, text("SUM"))))
+scenario("summary is tried again", [text("a"), text("b")], runs=TURNS[:2], middleware=summary([["messages", 3]], answers=({"error": "busy"}, text("SUM"))))
+scenario("model retry, denied", [{"error": "denied"}, text("hello")], middleware=limit("model retry"))
+scenario("model retry, busy", [{"error": "busy"}, text("hello")], middleware=limit("model retry"))
+scenario("fallback of a denied model", [{"error": "denied"}], middleware=limit("fallback", models=[[text("hello")]]))
+
 # Middleware of one's own.
 ALL = ("before_agent", "before_model", "after_model", "after_agent")
 say = {w: {"say": w, "as": "human"} for w in ("before_agent", "before_model")}
