@@ -328,8 +328,10 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 type on struct {
 	Say, As, When, Jump    string
 	System, Answer, Prefix string
-	Tools                  []string
+	Suffix                 string
+	Tools, Forms           []string
 	Twice                  bool
+	Update                 map[string]any
 }
 
 // hooks makes the twin of make_hooks.
@@ -377,14 +379,36 @@ func hooks(options json.RawMessage) agent.Middleware {
 			if at.Tools != nil {
 				r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(d tool.Definition) bool { return !slices.Contains(at.Tools, d.Name) })
 			}
+			if at.Forms != nil {
+				r.Response = &agent.Response{Strategy: agent.ByTool}
+				for _, f := range at.Forms {
+					r.Response.Forms = append(r.Response.Forms, agent.Form{Name: f, Schema: named{}})
+				}
+			}
 			if at.Answer != "" {
 				return agent.ModelResponse{Messages: []message.Message{message.AI(at.Answer)}}, nil
 			}
 			res, err := next(ctx, r)
 			if at.Twice {
-				return next(ctx, r)
+				res, err = next(ctx, r)
 			}
-			return res, err
+			if err != nil {
+				return res, err
+			}
+			for i := range res.Messages {
+				res.Messages[i].Content += at.Suffix
+			}
+			update := pregel.Pairs{}
+			for k, v := range at.Update {
+				update = append(update, pregel.Pair{Key: k, Value: v})
+			}
+			if at.Say != "" {
+				update = append(update, pregel.Pair{Key: "messages", Value: []message.Message{message.Human(at.Say)}})
+			}
+			if len(update) > 0 {
+				res.Updates = append(res.Updates, update)
+			}
+			return res, nil
 		}
 	}
 	if at, ok := o.On["wrap_tool"]; ok {
@@ -504,6 +528,9 @@ func (s *scenario) play(t *testing.T) trace {
 				if task.ID == w.TaskID {
 					at.task, at.shown[0] = n, task.Name
 				}
+			}
+			if at.task < 0 && w.Channel == "__error__" {
+				continue // that the superstep failed, which LangGraph does not store
 			}
 			if w.Channel != "__error__" {
 				at.shown[2] = shower{}.show(must(w.Value.Any()))
@@ -645,6 +672,8 @@ func errorName(err error) string {
 		return "StructuredOutputValidationError"
 	case errors.As(err, &provider):
 		return map[string]string{"denied": "Denied", "busy": "Busy"}[provider.Provider]
+	case errors.Is(err, channel.ErrInvalidUpdate):
+		return "InvalidUpdateError"
 	case errors.As(err, &refused):
 		return "ValidationError"
 	case errors.Is(err, agent.ErrDecision):
@@ -714,6 +743,8 @@ func (s shower) show(v any) any {
 		return fields
 	case *serde.Ext:
 		return s.show(must(message.From(x)))
+	case pregel.RepeatedWrites:
+		return map[string]any{"$writes": s.show(x.Writes)}
 	case pregel.Send:
 		return map[string]any{"send": x.Node, "arg": s.show(x.Arg)}
 	case pregel.Interrupt:

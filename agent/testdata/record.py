@@ -16,6 +16,7 @@ from typing import Any
 
 from langchain.agents import create_agent
 from langchain.agents import middleware as mw
+from langchain.agents.middleware.types import ExtendedModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.exceptions import ModelAPIError, ModelAuthenticationError
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -191,11 +192,20 @@ def make_hooks(spec):
                 request = request.override(system_message=SystemMessage(on["system"]))
             if "tools" in on:
                 request = request.override(tools=[t for t in request.tools if t.name in on["tools"]])
+            if "forms" in on:
+                request = request.override(response_format=make_response({"strategy": "tool", "forms": on["forms"]}))
             if "answer" in on:
                 return AIMessage(on["answer"])
             res = handler(request)
             if on.get("twice"):
                 res = handler(request)
+            if "suffix" in on:
+                res.result = [m.model_copy(update={"content": m.content + on["suffix"]}) for m in res.result]
+            if "update" in on or "say" in on:
+                update = dict(on.get("update", {}))
+                if "say" in on:
+                    update["messages"] = [HumanMessage(on["say"])]
+                return ExtendedModelResponse(model_response=res, command=Command(update=update))
             return res
         members["wrap_model_call"] = wrap_model_call
     if "wrap_tool" in spec["on"]:
