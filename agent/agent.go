@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stele-go/stele/message"
@@ -17,8 +18,8 @@ import (
 // Options are options of an agent. The zero value is an agent without tools.
 type Options struct {
 	// Name is the name of the agent: that of its graph, and of the messages of its model. Events
-	// of messages have it in their metadata, as "lc_agent_name", which tells whose words they are
-	// where agents run inside one another.
+	// and checkpoints have it in their metadata, as "lc_agent_name", which tells whose words they
+	// are where agents run inside one another.
 	Name string
 	// System is the system prompt. The model gets it before the messages; it is not stored.
 	System string
@@ -95,6 +96,9 @@ func ReturnDirect(t tool.Tool) tool.Tool { return direct{t} }
 
 type direct struct{ tool.Tool }
 
+// Unwrap is the tool that is marked.
+func (d direct) Unwrap() tool.Tool { return d.Tool }
+
 // isDirect reports whether ReturnDirect marks a tool, or one that it wraps.
 func isDirect(t tool.Tool) bool {
 	for {
@@ -142,14 +146,18 @@ func New(m model.Model, o Options) (*pregel.Graph, error) {
 	}
 	b := graph.New(a.fields()...).Defaults(o.Defaults)
 	b.Input(a.shown(false)...).Output(a.shown(true)...)
-	b.Node(NodeModel, a.ask, a.named())
+	b.Node(NodeModel, a.ask)
 	if a.hasTools() {
-		b.Node(NodeTools, node.Run, a.named())
+		b.Node(NodeTools, node.Run)
 	}
 	a.connect(b)
+	metadata := map[string]any{"ls_integration": "langchain_create_agent"}
 	if o.Name != "" {
 		o.Graph.Name = o.Name
+		metadata["lc_agent_name"] = o.Name
 	}
+	maps.Copy(metadata, o.Graph.Metadata)
+	o.Graph.Metadata = metadata
 	return b.Compile(o.Graph)
 }
 
@@ -183,14 +191,6 @@ func (a *agent) check() error {
 		}
 	}
 	return nil
-}
-
-// named are the options that tell the name of the agent in the metadata of its events.
-func (a *agent) named() graph.NodeOptions {
-	if a.opts.Name == "" {
-		return graph.NodeOptions{}
-	}
-	return graph.NodeOptions{Metadata: map[string]any{"lc_agent_name": a.opts.Name}}
 }
 
 // hasTools reports whether there is a node of tools. A middleware that wraps them may run some

@@ -47,10 +47,11 @@
 //   - Answers in a form are checked against a schema that is JSON, too.
 //   - A call that a person edits into one of a tool that is not there is answered like any call of
 //     such a tool. LangChain fails the run.
-//   - The metadata of checkpoints do not have LangChain's "ls_integration" and "lc_agent_name".
-//   - AskPerson asks one question about all calls of a message. LangChain's interrupt_mode
-//     "per_call" has no counterpart: a tool that asks by itself does that.
-//   - Summaries without a trigger are refused. Triggers are no fractions of a model's window.
-//   - The prompt of summaries is stele's own. Tokens that a provider reports do not trigger one.
+//   - The "ls_integration" of an event of a model's words is that of the agent. LangChain's is
+//     that of its chat models.
+//   - The descriptions in the schema of a question about one call are those of the tool alone.
+//   - Summaries without a trigger are refused. Their prompt is stele's own. One that is too long for
+//     the model fails the run; LangChain tries once more without its middle. A token is four
+//     characters with models of Anthropic too.
 //   - Auto gives several forms to the model as tools, also if it could keep to one by itself.
 package agent

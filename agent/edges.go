@@ -83,7 +83,7 @@ func (a *agent) hooks(b *graph.Builder, name string, reverse bool, of func(Middl
 			continue
 		}
 		n := node{m.Name + "." + name, m.Jumps}
-		b.Node(n.name, a.hookNode(n, hook), a.named())
+		b.Node(n.name, a.hookNode(n, hook))
 		out = append(out, n)
 	}
 	if reverse {

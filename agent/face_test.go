@@ -191,8 +191,12 @@ func TestName(t *testing.T) {
 			if tup.Config.Namespace != "" {
 				inside++
 			}
-			if _, has := tup.Metadata["lc_agent_name"]; has || tup.Metadata["who"] != "me" {
-				t.Errorf("inner %q: a checkpoint of %q has %v", inner, tup.Config.Namespace, tup.Metadata)
+			stored := "outer"
+			if tup.Config.Namespace != "" {
+				stored = want
+			}
+			if m := tup.Metadata; m["lc_agent_name"] != stored || m["who"] != "me" || m["ls_integration"] != "langchain_create_agent" {
+				t.Errorf("inner %q: a checkpoint of %q has %v", inner, tup.Config.Namespace, m)
 			}
 		}
 		if inside == 0 {

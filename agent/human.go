@@ -30,6 +30,11 @@ type Review struct {
 	Notice string
 	// NoNotice leaves the answer as it is.
 	NoNotice bool
+	// PerCall asks one question about each call, when it starts, in place of one about all calls
+	// of a message: LangChain's interrupt_mode "per_call". See Approval. List AskPerson before
+	// middleware that tries tools again or answers their errors. What is listed before it runs
+	// again with the answer, up to the question.
+	PerCall bool
 }
 
 // Gate says how a person decides calls of a tool. The zero Gate allows every decision.
@@ -139,6 +144,10 @@ func AskPerson(o Review) Middleware {
 		AfterModel: h.afterModel,
 		WrapTool:   h.wrapTool,
 	}
+	if h.PerCall {
+		m.AfterModel = func(context.Context, map[string]any) (any, error) { return nil, nil }
+		m.WrapTool = h.wrapEach
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.Tools)) {
 		for _, d := range o.Tools[name].Decisions {
 			if !slices.Contains(allDecisions, d) {
@@ -164,21 +173,27 @@ func (h *human) gated(ctx context.Context, calls []message.ToolCall, state map[s
 		if !ok {
 			continue
 		}
-		args := c.Args
-		if args == nil {
-			args = map[string]any{}
-		}
-		text := fmt.Sprintf("%s\n\nTool: %s\nArgs: %s", h.Prefix, c.Name, pyrepr.String(args))
-		if gate.Describe != nil {
-			if text, err = gate.Describe(ctx, c, state); err != nil {
-				return nil, q, err
-			}
+		args, text, err := h.describe(ctx, gate, c, state)
+		if err != nil {
+			return nil, q, err
 		}
 		places = append(places, i)
 		q.Actions = append(q.Actions, ActionRequest{c.Name, args, text})
 		q.Configs = append(q.Configs, ReviewConfig{c.Name, gate.decisions()})
 	}
 	return places, q, nil
+}
+
+// describe is what a person is shown of a call.
+func (h *human) describe(ctx context.Context, gate Gate, c message.ToolCall, state map[string]any) (args map[string]any, text string, err error) {
+	if args = c.Args; args == nil {
+		args = map[string]any{}
+	}
+	if gate.Describe != nil {
+		text, err = gate.Describe(ctx, c, state)
+		return args, text, err
+	}
+	return args, fmt.Sprintf("%s\n\nTool: %s\nArgs: %s", h.Prefix, c.Name, pyrepr.String(args)), nil
 }
 
 func (g Gate) decisions() []DecisionType {
@@ -218,14 +233,8 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 			return nil, fmt.Errorf("%w: %q is not among %v for a call of %q", ErrDecision, d.Type, q.Configs[i].Decisions, call.Name)
 		}
 		switch d.Type {
-		case Reject:
-			text := fmt.Sprintf("User rejected the tool call for `%s` with reason: %s", call.Name, d.Message)
-			if d.Message == "" {
-				text = fmt.Sprintf("User rejected the tool call for `%s` with id %s. The tool was not executed. Do not retry this tool call unless the user explicitly requests it.", call.Name, call.ID)
-			}
-			messages = append(messages, failed(call, text))
-		case Respond:
-			messages = append(messages, message.ToolResult(call, d.Message))
+		case Reject, Respond:
+			messages = append(messages, d.answer(call))
 		case Edit:
 			if d.Edited == nil || d.Edited.Name == "" {
 				return nil, fmt.Errorf("%w: an edit of a call of %q without the edited call", ErrDecision, call.Name)
@@ -243,6 +252,17 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 	return pregel.Pairs{{Key: KeyMessages, Value: messages}, {Key: keyEdited, Value: edited}}, nil
 }
 
+// answer is what the model gets in place of the tool's answer.
+func (d Decision) answer(call message.ToolCall) message.Message {
+	switch {
+	case d.Type == Respond:
+		return message.ToolResult(call, d.Message)
+	case d.Message == "":
+		return failed(call, fmt.Sprintf("User rejected the tool call for `%s` with id %s. The tool was not executed. Do not retry this tool call unless the user explicitly requests it.", call.Name, call.ID))
+	}
+	return failed(call, fmt.Sprintf("User rejected the tool call for `%s` with reason: %s", call.Name, d.Message))
+}
+
 func (h *human) wrapTool(ctx context.Context, r tool.Request, next tool.Runner) (any, error) {
 	state, _ := r.State.(map[string]any)
 	edited, _ := state[keyEdited].(map[string]any)
@@ -253,6 +273,11 @@ func (h *human) wrapTool(ctx context.Context, r tool.Request, next tool.Runner) 
 	if err != nil {
 		return nil, fmt.Errorf("edited call: %w", err)
 	}
+	return h.instead(ctx, r, next, action)
+}
+
+// instead runs the call that a person made of one, and tells the model so.
+func (h *human) instead(ctx context.Context, r tool.Request, next tool.Runner, action Action) (any, error) {
 	r.Name, r.Args = action.Name, action.Args
 	out, err := next(ctx, r)
 	if err != nil || h.NoNotice {
@@ -292,6 +317,9 @@ func notice(answer any, id, text string) (any, error) {
 	switch x := answer.(type) {
 	case message.Message:
 		if x.Type != message.TypeTool || x.ToolCallID != id {
+			return x, nil
+		}
+		if strings.Contains(x.Text(), text) {
 			return x, nil
 		}
 		if x.Blocks != nil {

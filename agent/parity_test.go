@@ -69,6 +69,9 @@ type answer struct {
 	Calls   []message.ToolCall
 	Invalid []message.InvalidToolCall
 	Error   string
+	// Usage and Provider are what the message says of itself.
+	Usage    int64
+	Provider string
 }
 
 // trace is what came of a scenario.
@@ -107,16 +110,42 @@ func (a *asked) script(label string, answers []answer) *model.Scripted {
 		}
 		s := answers[next]
 		next++
-		if s.Error != "" {
+		switch s.Error {
+		case "":
+		case "denied", "busy":
+			return model.Fail(&model.ProviderError{Provider: s.Error, Temporary: s.Error == "busy"}), nil
+		default:
 			return model.Fail(&Boom{s.Error}), nil
 		}
 		m := message.AI(s.Text, s.Calls...)
+		if s.Usage > 0 {
+			m.Usage = &message.Usage{InputTokens: s.Usage, TotalTokens: s.Usage}
+		}
+		if s.Provider != "" {
+			m.ResponseMetadata = map[string]any{"model_provider": s.Provider}
+		}
 		m.InvalidToolCalls = s.Invalid
 		return model.Answer{Message: m}, nil
 	})
 }
 
 var object = tool.Unchecked(`{"type":"object"}`)
+
+var number = tool.Unchecked(`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"]}`)
+
+// worded is the schema of an object with a text.
+type worded struct{}
+
+func (worded) MarshalJSON() ([]byte, error) {
+	return []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`), nil
+}
+
+func (worded) Validate(args map[string]any) error {
+	if _, ok := args["text"].(string); !ok {
+		return errors.New("text: Field required")
+	}
+	return nil
+}
 
 type text struct {
 	Text string `json:"text"`
@@ -126,21 +155,21 @@ type text struct {
 func tools(names []string) (out []tool.Tool) {
 	failures := 0
 	have := map[string]tool.Tool{
-		"add": must(tool.New("add", "Adds.", object, func(_ context.Context, in struct{ A, B int }) (int, error) { return in.A + in.B, nil })),
-		"flaky": must(tool.New("flaky", "Fails twice.", object, func(_ context.Context, in text) (string, error) {
+		"add": must(tool.New("add", "Adds.", number, func(_ context.Context, in struct{ A, B int }) (int, error) { return in.A + in.B, nil })),
+		"flaky": must(tool.New("flaky", "Fails twice.", worded{}, func(_ context.Context, in text) (string, error) {
 			if failures++; failures < 3 {
 				return "", &Boom{in.Text}
 			}
 			return in.Text, nil
 		})),
-		"echo":  must(tool.New("echo", "Echoes.", object, func(_ context.Context, in text) (string, error) { return in.Text, nil })),
-		"final": agent.ReturnDirect(must(tool.New("final", "Ends.", object, func(_ context.Context, in text) (string, error) { return in.Text, nil }))),
-		"fail":  must(tool.New("fail", "Fails.", object, func(_ context.Context, in text) (string, error) { return "", &Boom{in.Text} })),
-		"ask": must(tool.New("ask", "Asks.", object, func(ctx context.Context, in text) (string, error) {
+		"echo":  must(tool.New("echo", "Echoes.", worded{}, func(_ context.Context, in text) (string, error) { return in.Text, nil })),
+		"final": agent.ReturnDirect(must(tool.New("final", "Ends.", worded{}, func(_ context.Context, in text) (string, error) { return in.Text, nil }))),
+		"fail":  must(tool.New("fail", "Fails.", worded{}, func(_ context.Context, in text) (string, error) { return "", &Boom{in.Text} })),
+		"ask": must(tool.New("ask", "Asks.", worded{}, func(ctx context.Context, in text) (string, error) {
 			answer, err := pregel.AskFor[string](ctx, in.Text)
 			return "said " + answer, err
 		})),
-		"topic": must(tool.New("topic", "Sets the topic.", object, func(ctx context.Context, in text) (any, error) {
+		"topic": must(tool.New("topic", "Sets the topic.", worded{}, func(ctx context.Context, in text) (any, error) {
 			m := message.Message{Type: message.TypeTool, Name: "topic", Content: "set", ToolCallID: "c0"}
 			return pregel.Command{Update: pregel.Pairs{{Key: "topic", Value: in.Text}, {Key: "messages", Value: []any{m}}}}, nil
 		})),
@@ -197,7 +226,10 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 		Models    [][]answer
 		Answers   []answer
 		When      map[string][]string
+		Window    int
+		Approx    bool `json:"approximately"`
 		Notice    *string
+		PerCall   bool `json:"per call"`
 		Trigger   []any
 		Keep      [2]any
 		Run       int            `json:"run_limit"`
@@ -217,16 +249,20 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 		}
 	}
 	size := func(v [2]any) agent.Trigger {
-		if n := int(v[1].(float64)); v[0] == "messages" {
-			return agent.Trigger{Messages: n}
+		n := v[1].(float64)
+		switch v[0] {
+		case "messages":
+			return agent.Trigger{Messages: int(n)}
+		case "fraction":
+			return agent.Trigger{Fraction: n}
 		}
-		return agent.Trigger{Tokens: int(v[1].(float64))}
+		return agent.Trigger{Tokens: int(n)}
 	}
 	switch kind {
 	case "human":
 		var gates map[string][]agent.DecisionType
 		must(0, json.Unmarshal(o.Tools, &gates))
-		r := agent.Review{Tools: map[string]agent.Gate{}}
+		r := agent.Review{Tools: map[string]agent.Gate{}, PerCall: o.PerCall}
 		for name, decisions := range gates {
 			if len(decisions) == 0 {
 				decisions = nil
@@ -261,7 +297,8 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 		}
 		return agent.Fallback(models...)
 	case "summary":
-		s := agent.Summary{Model: q.script("summary", o.Answers), Keep: size(o.Keep), Count: func(list []message.Message) (n int) {
+		summarizer := q.script("summary", o.Answers).WithProfile(model.Profile{MaxInputTokens: o.Window, Provider: "script"})
+		s := agent.Summary{Model: summarizer, Retry: agent.Retry{Delay: -1}, Keep: size(o.Keep), Count: func(list []message.Message) (n int) {
 			for _, m := range list {
 				n += len(m.Text())
 			}
@@ -275,10 +312,13 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 				both := agent.Trigger{}
 				for name, n := range t {
 					one := size([2]any{name, n})
-					both.Messages, both.Tokens = both.Messages+one.Messages, both.Tokens+one.Tokens
+					both.Messages, both.Tokens, both.Fraction = both.Messages+one.Messages, both.Tokens+one.Tokens, both.Fraction+one.Fraction
 				}
 				s.Triggers = append(s.Triggers, both)
 			}
+		}
+		if o.Approx {
+			s.Count = nil
 		}
 		return agent.Summarize(s)
 	}
@@ -288,8 +328,10 @@ func middleware(kind string, options json.RawMessage, q *asked) agent.Middleware
 type on struct {
 	Say, As, When, Jump    string
 	System, Answer, Prefix string
-	Tools                  []string
+	Suffix                 string
+	Tools, Forms           []string
 	Twice                  bool
+	Update                 map[string]any
 }
 
 // hooks makes the twin of make_hooks.
@@ -337,14 +379,36 @@ func hooks(options json.RawMessage) agent.Middleware {
 			if at.Tools != nil {
 				r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(d tool.Definition) bool { return !slices.Contains(at.Tools, d.Name) })
 			}
+			if at.Forms != nil {
+				r.Response = &agent.Response{Strategy: agent.ByTool}
+				for _, f := range at.Forms {
+					r.Response.Forms = append(r.Response.Forms, agent.Form{Name: f, Schema: named{}})
+				}
+			}
 			if at.Answer != "" {
 				return agent.ModelResponse{Messages: []message.Message{message.AI(at.Answer)}}, nil
 			}
 			res, err := next(ctx, r)
 			if at.Twice {
-				return next(ctx, r)
+				res, err = next(ctx, r)
 			}
-			return res, err
+			if err != nil {
+				return res, err
+			}
+			for i := range res.Messages {
+				res.Messages[i].Content += at.Suffix
+			}
+			update := pregel.Pairs{}
+			for k, v := range at.Update {
+				update = append(update, pregel.Pair{Key: k, Value: v})
+			}
+			if at.Say != "" {
+				update = append(update, pregel.Pair{Key: "messages", Value: []message.Message{message.Human(at.Say)}})
+			}
+			if len(update) > 0 {
+				res.Updates = append(res.Updates, update)
+			}
+			return res, nil
 		}
 	}
 	if at, ok := o.On["wrap_tool"]; ok {
@@ -382,7 +446,16 @@ func (s *scenario) play(t *testing.T) trace {
 	out := trace{Asked: []map[string]any{}}
 	for _, r := range s.Runs {
 		var input any
-		if answer, ok := r["resume"]; ok {
+		if decisions, ok := r["resume each"].([]any); ok {
+			waiting := must(g.GetState(ctx, pregel.Thread("1"))).Interrupts
+			answers := map[string]any{}
+			for i, d := range decisions {
+				if d != nil {
+					answers[waiting[i].ID] = d
+				}
+			}
+			input = pregel.Command{Resume: answers}
+		} else if answer, ok := r["resume"]; ok {
 			input = pregel.Command{Resume: answer}
 		} else if r["again"] == nil {
 			said := message.Human(r["say"].(string))
@@ -402,7 +475,7 @@ func (s *scenario) play(t *testing.T) trace {
 			}
 		}
 		if err != nil {
-			heard.failed()
+			heard.failed(err)
 			out.Outcomes = append(out.Outcomes, map[string]any{"error": errorName(err), "events": heard.shown()})
 			continue
 		}
@@ -440,7 +513,7 @@ func (s *scenario) play(t *testing.T) trace {
 			values[k] = shown.show(must(v.Any()))
 		}
 		out.Checkpoints = append(out.Checkpoints, map[string]any{
-			"step": tuple.Metadata["step"], "source": tuple.Metadata["source"], "next": append([]string{}, snapshots[i].Next...), "values": values,
+			"metadata": tuple.Metadata, "next": append([]string{}, snapshots[i].Next...), "values": values,
 		})
 	}
 	for i, tuple := range tuples {
@@ -455,6 +528,9 @@ func (s *scenario) play(t *testing.T) trace {
 				if task.ID == w.TaskID {
 					at.task, at.shown[0] = n, task.Name
 				}
+			}
+			if at.task < 0 && w.Channel == "__error__" {
+				continue // that the superstep failed, which LangGraph does not store
 			}
 			if w.Channel != "__error__" {
 				at.shown[2] = shower{}.show(must(w.Value.Any()))
@@ -486,7 +562,7 @@ func (s *supersteps) add(ev pregel.Event) {
 	asked := func(list []pregel.Interrupt) []any {
 		out := []any{}
 		for _, i := range list {
-			out = append(out, show(i.Value))
+			out = append(out, shower{}.asked(i))
 		}
 		return out
 	}
@@ -540,13 +616,21 @@ func messageOf(v any) (id, text string) {
 	panic(fmt.Sprintf("%T is no message", v))
 }
 
-// failed leaves out what is chance: which other tasks of the superstep were heard of.
-func (s *supersteps) failed() {
+// failed leaves out what is chance: which other tasks of the superstep were heard of. It also
+// leaves out the question whose answer was refused, which stele shows again.
+func (s *supersteps) failed(err error) {
 	last := &s.all[len(s.all)-1]
 	*last = slices.DeleteFunc(*last, func(e any) bool {
 		l := e.([]any)
 		return l[0] != "task" && (l[0] != "ended" || l[2] != true)
 	})
+	if refused := new(pregel.AnswerError); errors.As(err, &refused) {
+		for _, e := range *last {
+			if l := e.([]any); l[0] == "ended" {
+				l[4] = []any{}
+			}
+		}
+	}
 }
 
 func (s *supersteps) shown() []any {
@@ -574,6 +658,8 @@ func sortEvents(trace any) {
 func errorName(err error) string {
 	var boom *Boom
 	var limit *agent.LimitError
+	var refused *pregel.AnswerError
+	var provider *model.ProviderError
 	var response *agent.ResponseError
 	switch {
 	case errors.As(err, &boom):
@@ -584,6 +670,12 @@ func errorName(err error) string {
 		return "ToolCallLimitExceededError"
 	case errors.As(err, &response):
 		return "StructuredOutputValidationError"
+	case errors.As(err, &provider):
+		return map[string]string{"denied": "Denied", "busy": "Busy"}[provider.Provider]
+	case errors.Is(err, channel.ErrInvalidUpdate):
+		return "InvalidUpdateError"
+	case errors.As(err, &refused):
+		return "ValidationError"
 	case errors.Is(err, agent.ErrDecision):
 		return "ValueError"
 	}
@@ -593,6 +685,37 @@ func errorName(err error) string {
 // shower shows values as the recording does: ids of messages in the order in which they come, or
 // none.
 type shower struct{ ids map[string]string }
+
+// asked is a question, with its schema if it has one.
+
+func (s shower) asked(i pregel.Interrupt) any {
+	value := s.show(i.Value)
+	if i.ResponseSchema == nil {
+		return value
+	}
+	return map[string]any{"question": value, "schema": shape(i.ResponseSchema)}
+}
+
+// shape is a schema without its words.
+func shape(schema any) any {
+	switch x := schema.(type) {
+	case []any:
+		out := []any{}
+		for _, e := range x {
+			out = append(out, shape(e))
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for k, v := range x {
+			if k != "title" && k != "description" {
+				out[k] = shape(v)
+			}
+		}
+		return out
+	}
+	return schema
+}
 
 func (s shower) show(v any) any {
 	switch x := v.(type) {
@@ -620,10 +743,12 @@ func (s shower) show(v any) any {
 		return fields
 	case *serde.Ext:
 		return s.show(must(message.From(x)))
+	case pregel.RepeatedWrites:
+		return map[string]any{"$writes": s.show(x.Writes)}
 	case pregel.Send:
 		return map[string]any{"send": x.Node, "arg": s.show(x.Arg)}
 	case pregel.Interrupt:
-		return map[string]any{"interrupt": s.show(x.Value)}
+		return map[string]any{"interrupt": s.asked(x)}
 	}
 	switch rv := reflect.ValueOf(v); rv.Kind() {
 	case reflect.Map:

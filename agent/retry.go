@@ -23,7 +23,9 @@ type Retry struct {
 	// Retries is how often a call is tried after the first time. 0 is 2, and a negative number
 	// is none.
 	Retries int
-	// On says which errors are tried again; nil is all. Others are returned at once.
+	// On says which errors are tried again; nil is all but those of a model that would come again:
+	// a *model.ProviderError that is not temporary, and model.ErrRequest. Others are returned at
+	// once.
 	On func(error) bool
 	// Failed makes a text of the last error, in place of an answer: of the model, or of the tool.
 	// Nil makes one that tells the error.
@@ -88,7 +90,7 @@ func (o Retry) delay(n int, err error) time.Duration {
 func (o Retry) try(ctx context.Context, f func() error) (made int, err error) {
 	for n := 0; ; n++ {
 		err := f()
-		if err == nil || bubbles(ctx, err) || o.On != nil && !o.On(err) {
+		if err == nil || bubbles(ctx, err) || !o.on(err) {
 			return 0, err
 		}
 		if n == o.retries() {
@@ -102,6 +104,15 @@ func (o Retry) try(ctx context.Context, f func() error) (made int, err error) {
 			return 0, ctx.Err()
 		}
 	}
+}
+
+// on reports whether an error is tried again.
+func (o Retry) on(err error) bool {
+	if o.On != nil {
+		return o.On(err)
+	}
+	var refused *model.ProviderError
+	return !errors.Is(err, model.ErrRequest) && (!errors.As(err, &refused) || refused.Temporary)
 }
 
 // bubbles reports whether an error is none of the call, but one that must reach the engine: a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -18,10 +19,14 @@ type Summary struct {
 	// Triggers say when: if one of them is met.
 	Triggers []Trigger
 	// Keep is how much of the end of the conversation stays as it is: a number of Messages, or
-	// as many as have so many Tokens. The zero value is 20 messages. A tool call and its answer
-	// are not taken apart.
+	// as many as have so many Tokens, or such a Fraction of the window. The zero value is 20
+	// messages. A tool call and its answer are not taken apart.
 	Keep Trigger
-	// Count counts tokens; nil is message.CountApproximately.
+	// Window is how many tokens the agent's model reads, for a Fraction. 0 is the MaxInputTokens
+	// of Model's profile.
+	Window int
+	// Count counts tokens; nil is message.CountApproximately. To that up to a quarter is added if
+	// the newest message that tells its usage had more.
 	Count func([]message.Message) int
 	// Prompt is what the model is told. {messages} in it stands for the conversation. Empty is a
 	// prompt that asks for what matters, in sections.
@@ -31,11 +36,16 @@ type Summary struct {
 	MaxTokens int
 	// Retry says how a failed call of the model is tried again. The last error ends the run.
 	Retry Retry
+
+	count func([]message.Message) int // of a part of the conversation
 }
 
-// Trigger is a size of a conversation. All of its fields that are not 0 must be reached.
+// Trigger is a size of a conversation. All of its fields that are not 0 must be reached. Tokens,
+// and a Fraction of the window, are also reached if the newest message of a model says that it
+// used so many, and is of the provider of Summary.Model, as model.Profile tells it.
 type Trigger struct {
 	Messages, Tokens int
+	Fraction         float64 // above 0, and at most 1
 }
 
 const summaryPrompt = `Write a summary of the conversation below. It will take the place of the conversation, which nobody will see again, so keep what is needed to go on. Answer with the summary alone, in four sections. Write "None" in a section that is empty.
@@ -66,8 +76,9 @@ func Summarize(o Summary) Middleware {
 	if o.Keep == (Trigger{}) {
 		o.Keep.Messages = 20
 	}
+	o.count = o.Count
 	if o.Count == nil {
-		o.Count = message.CountApproximately
+		o.Count, o.count = scaled, message.CountApproximately
 	}
 	if o.Prompt == "" {
 		o.Prompt = summaryPrompt
@@ -76,12 +87,22 @@ func Summarize(o Summary) Middleware {
 		o.MaxTokens = 4000
 	}
 	o.Retry.Stop = true
-	negative := func(t Trigger) bool { return t.Messages < 0 || t.Tokens < 0 || t == (Trigger{}) }
+	if o.Model != nil && o.Window == 0 {
+		o.Window = model.ProfileOf(o.Model).MaxInputTokens
+	}
+	bad := func(t Trigger) bool {
+		return t.Messages < 0 || t.Tokens < 0 || !(t.Fraction >= 0 && t.Fraction <= 1) || t == (Trigger{})
+	}
+	blind := func(t Trigger) bool { return t.Fraction > 0 && o.Window <= 0 }
+	kept := o.Keep
 	switch {
 	case o.Model == nil:
 		m.err = fmt.Errorf("%w: summaries without a model", ErrOptions)
-	case negative(o.Keep) || o.Keep.Messages > 0 && o.Keep.Tokens > 0 || slices.ContainsFunc(o.Triggers, negative):
+	case bad(kept) || slices.ContainsFunc(o.Triggers, bad),
+		kept != (Trigger{Messages: kept.Messages}) && kept != (Trigger{Tokens: kept.Tokens}) && kept != (Trigger{Fraction: kept.Fraction}):
 		m.err = fmt.Errorf("%w: summaries: a size that is none", ErrOptions)
+	case blind(kept) || slices.ContainsFunc(o.Triggers, blind):
+		m.err = fmt.Errorf("%w: summaries: a fraction of a window that is not known", ErrOptions)
 	case len(o.Triggers) == 0:
 		m.err = fmt.Errorf("%w: summaries without a trigger", ErrOptions)
 	}
@@ -108,8 +129,50 @@ func Summarize(o Summary) Middleware {
 // due reports whether a conversation is long enough.
 func (o *Summary) due(list []message.Message) bool {
 	return slices.ContainsFunc(o.Triggers, func(t Trigger) bool {
-		return len(list) >= t.Messages && (t.Tokens == 0 || o.Count(list) >= t.Tokens)
+		return len(list) >= t.Messages && (t.Tokens == 0 || o.full(list, t.Tokens)) && (t.Fraction == 0 || o.full(list, o.part(t.Fraction)))
 	})
+}
+
+// part is a fraction of the window, in tokens.
+func (o *Summary) part(fraction float64) int { return max(int(float64(o.Window)*fraction), 1) }
+
+// full reports whether a conversation has so many tokens, by the counter or as the provider says.
+func (o *Summary) full(list []message.Message, tokens int) bool {
+	if o.Count(list) >= tokens {
+		return true
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		if m := list[i]; m.Type == message.TypeAI {
+			provider, _ := m.ResponseMetadata["model_provider"].(string)
+			return m.Usage != nil && m.Usage.TotalTokens >= int64(tokens) && provider != "" && provider == model.ProfileOf(o.Model).Provider
+		}
+	}
+	return false
+}
+
+// scaled is message.CountApproximately, and up to a quarter more, as far as the newest message that
+// tells its usage had more up to there. That counts if all messages of models are of one provider.
+func scaled(list []message.Message) int {
+	total, last := message.CountApproximately(list), -1
+	var provider any
+	for i, m := range list {
+		if m.Type != message.TypeAI {
+			continue
+		}
+		if p := m.ResponseMetadata["model_provider"]; provider == nil {
+			provider = p
+		} else if p != provider {
+			return total
+		}
+		if m.Usage != nil {
+			last = i
+		}
+	}
+	if provider == nil || last < 0 || len(list) < 2 {
+		return total
+	}
+	factor := float64(list[last].Usage.TotalTokens) / float64(message.CountApproximately(list[:last+1]))
+	return int(math.Ceil(float64(total) * min(1.25, max(1, factor))))
 }
 
 // cut is where the part that is kept begins.
@@ -120,11 +183,15 @@ func (o *Summary) cut(list []message.Message) int {
 		}
 		return whole(list, len(list)-o.Keep.Messages)
 	}
-	if o.Count(list) <= o.Keep.Tokens {
+	keep := o.Keep.Tokens
+	if o.Keep.Fraction > 0 {
+		keep = o.part(o.Keep.Fraction)
+	}
+	if o.Count(list) <= keep {
 		return 0
 	}
 	at := 0
-	for at < len(list)-1 && o.Count(list[at:]) > o.Keep.Tokens {
+	for at < len(list)-1 && o.count(list[at:]) > keep {
 		at++
 	}
 	return whole(list, at)

@@ -420,3 +420,40 @@ func TestMemoryOfMessages(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestEmbedded: what a program makes of a message or a call by embedding it is not stored as the
+// message alone.
+func TestEmbedded(t *testing.T) {
+	type noted struct {
+		message.Message
+		Note string
+	}
+	type called struct {
+		message.ToolCall
+		Note string
+	}
+	type streamed struct {
+		*message.Chunk
+		Note string
+	}
+	type with struct {
+		Said message.Message
+		Call *message.ToolCall
+		Note string
+	}
+	m, c := message.Human("hi"), message.ToolCall{Name: "add", ID: "c0"}
+	for _, v := range []any{noted{m, "n"}, &noted{m, "n"}, called{c, "n"}, []*called{{c, "n"}}, streamed{&message.Chunk{Message: m}, "n"}} {
+		var e *serde.EncodeError
+		if _, err := serde.Default().Encode(v); !errors.As(err, &e) || !errors.Is(err, serde.ErrUnsupported) {
+			t.Errorf("%T: %v", v, err)
+		}
+	}
+	typed, err := serde.Default().Encode(with{m, &c, "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back with
+	if err := serde.Default().DecodeInto(typed, &back); err != nil || back.Note != "n" || back.Said.Content != "hi" || back.Call.Name != "add" {
+		t.Errorf("%+v %v", back, err)
+	}
+}

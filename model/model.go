@@ -57,6 +57,9 @@ type Profile struct {
 	StructuredOutput bool
 	// MaxInputTokens is how much it reads; 0 is unknown.
 	MaxInputTokens int
+	// Provider is who answers, as "model_provider" in the response metadata of its messages says;
+	// empty is unknown.
+	Provider string
 }
 
 // Profiled is a Model that knows its Profile.

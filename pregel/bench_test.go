@@ -2,6 +2,7 @@ package pregel_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
@@ -83,4 +84,26 @@ func BenchmarkChat(b *testing.B) {
 		}, "bot", graph.End)
 		return g.Compile(graph.Options{Saver: s})
 	}, map[string]any{"messages": channel.Message{Role: "human", Content: "hello"}})
+}
+
+// BenchmarkBranch is BenchmarkLoop with a state of 16 keys, which its conditional edge reads.
+func BenchmarkBranch(b *testing.B) {
+	benchmark(b, 1000, func(s saver.Saver) (*pregel.Graph, error) {
+		fields := []graph.Field{graph.Key("n", channel.LastValue[int]())}
+		for i := range 15 {
+			fields = append(fields, graph.Key(fmt.Sprint("k", i), channel.Reduce(channel.Append[int])))
+		}
+		g := graph.New(fields...)
+		g.Node("inc", func(_ context.Context, s any) (any, error) {
+			return map[string]any{"n": s.(map[string]any)["n"].(int) + 1}, nil
+		})
+		g.Edge(graph.Start, "inc")
+		g.Conditional("inc", "again", func(_ context.Context, s any) (any, error) {
+			if s.(map[string]any)["n"].(int) < 1000 {
+				return "inc", nil
+			}
+			return graph.End, nil
+		}, "inc", graph.End)
+		return g.Compile(graph.Options{Saver: s})
+	}, map[string]any{"n": 0})
 }

@@ -54,6 +54,11 @@ type Options struct {
 	// give up most of them for one run. The outermost graph decides for all graphs inside.
 	LangGraph bool
 
+	// Metadata is that of every run and update, as RunOptions.Metadata and
+	// UpdateOptions.Metadata, which count before it. Inside another graph it counts before
+	// what is inherited.
+	Metadata map[string]any
+
 	StepTimeout time.Duration
 	// Modes are what Stream shows if it is not told. Nil is ModeUpdates for a graph made by
 	// package graph or by Entrypoint, and else ModeValues.

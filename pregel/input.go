@@ -97,7 +97,7 @@ func (g *Graph) inputWrites(set *channelSet, input any) ([]write, error) {
 }
 
 func (g *Graph) inputByChannel(input any) ([]write, error) {
-	if input == nil {
+	if c, ok := input.(*Command); input == nil || ok && c == nil {
 		return nil, nil
 	}
 	if g.input.Single {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/stele-go/stele/pregel/channel"
 )
 
 // task is one unit of work of a superstep. Its identity does not change; writes
@@ -382,7 +384,8 @@ func (p *preparer) fillPad(t *task) {
 }
 
 // readLocal is the state as a conditional edge of t sees it: the channels with
-// the task's own writes applied, on copies.
+// the task's own writes applied, on copies. A channel that nobody wrote to is no copy, if that
+// comes to the same.
 func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write) (Pairs, error) {
 	out := make(Pairs, 0, len(sel.Names))
 	for _, name := range sel.Names {
@@ -399,11 +402,13 @@ func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write
 				values = append(values, w.value)
 			}
 		}
-		cp := ch.Copy()
-		if _, err := cp.Update(values); err != nil {
-			return nil, err
+		if len(values) > 0 || !channel.IsSteady(ch) {
+			ch = ch.Copy()
+			if _, err := ch.Update(values); err != nil {
+				return nil, err
+			}
 		}
-		if v, ok := cp.Get(); ok {
+		if v, ok := ch.Get(); ok {
 			out = append(out, Pair{name, v})
 		}
 	}

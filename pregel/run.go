@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -197,6 +196,7 @@ func (g *Graph) newLoop(ctx context.Context, at Address, input any, o RunOptions
 		}
 		o = l.inherit(o, r)
 	} else {
+		o.Metadata = merged(g.opts.Metadata, o.Metadata)
 		l.saver, l.place.Metadata = g.opts.Saver, o.Metadata
 		l.ways = g.ways(o)
 		if at.Namespace != "" {
@@ -257,10 +257,8 @@ func (l *loop) inherit(o RunOptions, r *taskRun) RunOptions {
 	o.RecursionLimit = cmp.Or(o.RecursionLimit, outer.opts.RecursionLimit)
 	o.MaxConcurrency = cmp.Or(o.MaxConcurrency, outer.opts.MaxConcurrency)
 	o.Durability = cmp.Or(o.Durability, outer.opts.Durability)
-	around := maps.Clone(r.task.metadata)
-	delete(around, "lc_agent_name") // for events; checkpoints inside would be found under it
-	l.place.Metadata = merged(around, o.Metadata)
-	o.Metadata = merged(r.task.metadata, o.Metadata)
+	o.Metadata = merged(merged(r.task.metadata, l.g.opts.Metadata), o.Metadata)
+	l.place.Metadata = o.Metadata
 	o.Configurable = merged(outer.opts.Configurable, o.Configurable)
 	o.Tags = append(slices.Clone(outer.opts.Tags), o.Tags...)
 

@@ -45,7 +45,7 @@ func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]S
 		return Address{}, err
 	}
 	o := lastOf(opts)
-	at.Metadata, at.Configurable = o.Metadata, o.Configurable
+	at.Metadata, at.Configurable = merged(g.opts.Metadata, o.Metadata), o.Configurable
 	if err := checkMetadata(at, s); err != nil {
 		return Address{}, err
 	}

@@ -3,7 +3,8 @@ package serde
 import "reflect"
 
 // ValueEncoder is a type that says what is stored in its place. Registered types, and those
-// of this package, do not need it.
+// of this package, do not need it. A struct that embeds one, and has other fields, is refused; see
+// CheckType.
 type ValueEncoder interface {
 	// EncodeValue returns what is stored: a value of another type, often an *Ext. extra is
 	// the memory, in bytes, that DecodeValue takes from its meter for that value. An error
@@ -53,6 +54,9 @@ func encodesItself(t reflect.Type) bool {
 // itself writes what a ValueEncoder stores. Values that stand for one another without end are
 // refused like others that are nested too deep.
 func (e *encoder) itself(v reflect.Value) error {
+	if err := CheckType(v.Type()); err != nil {
+		return e.fail(v.Interface(), err)
+	}
 	x, extra, err := v.Interface().(ValueEncoder).EncodeValue()
 	if err != nil {
 		return e.fail(v.Interface(), err)
@@ -71,6 +75,9 @@ func (f *filler) decodeItself(dst reflect.Value, v any) (ok bool, err error) {
 	t := dst.Type()
 	if t.PkgPath() == "" || !dst.CanAddr() || !reflect.PointerTo(t).Implements(valueDecoderType) {
 		return false, nil
+	}
+	if err := CheckType(t); err != nil {
+		return true, misfit(dst, v, err)
 	}
 	var spent error
 	err = dst.Addr().Interface().(ValueDecoder).DecodeValue(v, func(bytes int64) error {

@@ -82,6 +82,9 @@ func (e *encoder) element(v reflect.Value) error {
 }
 
 func (e *encoder) text(v reflect.Value) error {
+	if err := CheckType(v.Type()); err != nil {
+		return e.fail(v.Interface(), err)
+	}
 	b, err := v.Interface().(encoding.TextMarshaler).MarshalText()
 	if err != nil {
 		return e.fail(v.Interface(), err)
@@ -173,7 +176,11 @@ func (e *encoder) reflectMap(v reflect.Value) error {
 // kind.
 func (e *encoder) reflectKey(k any) (mapKey, error) {
 	if tm, ok := k.(encoding.TextMarshaler); ok {
-		b, err := tm.MarshalText()
+		err := CheckType(reflect.TypeOf(k))
+		var b []byte
+		if err == nil {
+			b, err = tm.MarshalText()
+		}
 		if err != nil {
 			return mapKey{}, e.fail(k, fmt.Errorf("map key: %w", err))
 		}

@@ -111,22 +111,57 @@ func (t *function[In, Out]) Definition() Definition { return t.def }
 
 // Call implements Tool.
 func (t *function[In, Out]) Call(ctx context.Context, call Call) (any, error) {
-	args := call.Args
+	in, err := t.read(call.Args)
+	if err != nil {
+		return nil, err
+	}
+	return t.run(ctx, in)
+}
+
+// read reads arguments into an In.
+func (t *function[In, Out]) read(args map[string]any) (in In, err error) {
 	if args == nil {
 		args = map[string]any{}
 	}
 	if err := t.schema.Validate(args); err != nil {
-		return nil, &InvocationError{Tool: t.def.Name, Args: args, Err: err}
+		return in, &InvocationError{Tool: t.def.Name, Args: args, Err: err}
 	}
-	var in In
 	text, err := json.Marshal(args)
 	if err == nil {
 		err = json.Unmarshal(text, &in)
 	}
 	if err != nil {
-		return nil, &InvocationError{Tool: t.def.Name, Args: args, Err: err}
+		return in, &InvocationError{Tool: t.def.Name, Args: args, Err: err}
 	}
-	return t.run(ctx, in)
+	return in, nil
+}
+
+// Check implements checker.
+func (t *function[In, Out]) Check(args map[string]any) error {
+	_, err := t.read(args)
+	return err
+}
+
+// checker is a Tool that can tell whether it takes arguments, without being run.
+type checker interface {
+	Check(args map[string]any) error
+}
+
+// Check returns the error with which a tool that New made would refuse arguments, an
+// *InvocationError. A tool that has a method Unwrap, as one that is wrapped for tracing, is looked
+// into. Of other tools it knows nothing, and returns nil.
+func Check(t Tool, args map[string]any) error {
+	for t != nil {
+		if c, ok := t.(checker); ok {
+			return c.Check(args)
+		}
+		wrapper, ok := t.(interface{ Unwrap() Tool })
+		if !ok {
+			break
+		}
+		t = wrapper.Unwrap()
+	}
+	return nil
 }
 
 // Result is the answer of a tool that also has a part for programs alone.

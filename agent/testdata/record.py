@@ -16,7 +16,9 @@ from typing import Any
 
 from langchain.agents import create_agent
 from langchain.agents import middleware as mw
+from langchain.agents.middleware.types import ExtendedModelResponse
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain_core.exceptions import ModelAPIError, ModelAuthenticationError
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -34,6 +36,14 @@ ASKED = []
 
 
 class Boom(Exception):
+    pass
+
+
+class Denied(ModelAuthenticationError):
+    pass
+
+
+class Busy(ModelAPIError):
     pass
 
 
@@ -58,9 +68,13 @@ class Script(BaseChatModel):
         ASKED.append(entry)
         a = self.answers.pop(0)
         if "error" in a:
-            raise Boom(a["error"])
+            raise {"denied": Denied, "busy": Busy}.get(a["error"], Boom)(a["error"])
         m = AIMessage(content=a.get("text", ""), tool_calls=[{**c, "type": "tool_call"} for c in a.get("calls", [])],
                       invalid_tool_calls=[{**c, "type": "invalid_tool_call", "error": None} for c in a.get("invalid", [])])
+        if "usage" in a:
+            m.usage_metadata = {"input_tokens": a["usage"], "output_tokens": 0, "total_tokens": a["usage"]}
+        if "provider" in a:
+            m.response_metadata["model_provider"] = a["provider"]
         return ChatResult(generations=[ChatGeneration(message=m)])
 
 
@@ -178,11 +192,20 @@ def make_hooks(spec):
                 request = request.override(system_message=SystemMessage(on["system"]))
             if "tools" in on:
                 request = request.override(tools=[t for t in request.tools if t.name in on["tools"]])
+            if "forms" in on:
+                request = request.override(response_format=make_response({"strategy": "tool", "forms": on["forms"]}))
             if "answer" in on:
                 return AIMessage(on["answer"])
             res = handler(request)
             if on.get("twice"):
                 res = handler(request)
+            if "suffix" in on:
+                res.result = [m.model_copy(update={"content": m.content + on["suffix"]}) for m in res.result]
+            if "update" in on or "say" in on:
+                update = dict(on.get("update", {}))
+                if "say" in on:
+                    update["messages"] = [HumanMessage(on["say"])]
+                return ExtendedModelResponse(model_response=res, command=Command(update=update))
             return res
         members["wrap_model_call"] = wrap_model_call
     if "wrap_tool" in spec["on"]:
@@ -202,6 +225,8 @@ def make_middleware(spec):
         gates = {k: (True if not v else {"allowed_decisions": v}) for k, v in o["tools"].items()}
         for k, texts in o.get("when", {}).items():
             gates[k] = {"allowed_decisions": ["approve", "edit", "reject", "respond"], "when": lambda r, texts=texts: r.tool_call["args"]["text"] in texts}
+        if o.get("per call"):
+            return mw.HumanInTheLoopMiddleware(gates, interrupt_mode="per_call")
         return mw.HumanInTheLoopMiddleware(gates, **({"edit_notice": o["notice"] or None} if "notice" in o else {}))
     if kind == "model limit":
         return mw.ModelCallLimitMiddleware(**o)
@@ -214,16 +239,39 @@ def make_middleware(spec):
     if kind == "fallback":
         return mw.ModelFallbackMiddleware(*[Script(answers=list(a), label=f"other {i}") for i, a in enumerate(o["models"])])
     if kind == "summary":
-        return mw.SummarizationMiddleware(Script(answers=list(o["answers"]), label="summary"), trigger=[t if isinstance(t, dict) else tuple(t) for t in o["trigger"]],
-                                          keep=tuple(o["keep"]), token_counter=lambda ms: sum(len(m.text) for m in ms))
+        counter = {} if o.get("approximately") else {"token_counter": lambda ms: sum(len(m.text) for m in ms)}
+        profile = {"max_input_tokens": o["window"]} if "window" in o else None
+        return mw.SummarizationMiddleware(Script(answers=list(o["answers"]), label="summary", profile=profile), trigger=[t if isinstance(t, dict) else tuple(t) for t in o["trigger"]],
+                                          keep=tuple(o["keep"]), **counter)
     if kind == "hooks":
         return make_hooks(o)
     raise KeyError(kind)
 
 
+def shape(schema, defs=None):
+    """A schema without its words, and with references to those of tools, which pydantic makes, replaced."""
+    if isinstance(schema, list):
+        return [shape(s, defs) for s in schema]
+    if not isinstance(schema, dict):
+        return schema
+    defs = defs or schema.get("$defs", {})
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    if name in defs and not name.endswith(("Decision", "Action")):
+        return shape(defs[name], defs)
+    out = {k: shape(s, defs) for k, s in schema.items() if k not in ("title", "description")}
+    if "$defs" in out:
+        out["$defs"] = {k: s for k, s in out["$defs"].items() if k.endswith(("Decision", "Action"))}
+    return out
+
+
 class Trace:
     def __init__(self):
         self.ids = {}
+
+    def asked(self, value, schema, ids=False):
+        """A question, with its schema if it has one."""
+        value = self.show(value, ids)
+        return {"question": value, "schema": shape(schema)} if schema else value
 
     def show(self, v, ids=True):
         if isinstance(v, BaseMessage):
@@ -237,7 +285,7 @@ class Trace:
         if isinstance(v, Send):
             return {"send": v.node, "arg": self.show(v.arg, ids)}
         if isinstance(v, Interrupt):
-            return {"interrupt": self.show(v.value, ids)}
+            return {"interrupt": self.asked(v.value, v.response_schema, ids)}
         if isinstance(v, dict):
             return {k: self.show(x, ids) for k, x in v.items()}
         if isinstance(v, (list, tuple)):
@@ -259,7 +307,7 @@ class Supersteps:
             asked = out.pop("__interrupt__", ())
             if out:
                 self.values = out
-            values = ["values", show(out), [show(i.value) for i in asked]]
+            values = ["values", show(out), [self.trace.asked(i.value, i.response_schema) for i in asked]]
             if asked:  # other tasks may still be at work
                 self.all[-1].append(values)
             else:
@@ -267,7 +315,7 @@ class Supersteps:
         elif mode == "updates":
             for node, update in event.items():
                 asked = node == "__interrupt__"
-                self.all[-1].append(["updates", node, [show(i.value) for i in update] if asked else show(update)])
+                self.all[-1].append(["updates", node, [self.trace.asked(i.value, i.response_schema) for i in update] if asked else show(update)])
         elif mode == "messages":
             message, where = event
             at = [where["langgraph_node"], where["langgraph_step"], list(where["langgraph_path"])]
@@ -279,7 +327,7 @@ class Supersteps:
         elif "triggers" in event:
             self.all[-1].append(["task", event["name"], show(event["input"]), list(event["triggers"])])
         else:
-            self.all[-1].append(["ended", event["name"], bool(event["error"]), show(event["result"]), [show(i["value"]) for i in event["interrupts"]]])
+            self.all[-1].append(["ended", event["name"], bool(event["error"]), show(event["result"]), [self.trace.asked(i["value"], i.get("response_schema")) for i in event["interrupts"]]])
 
     def failed(self):
         # Which other tasks of the superstep were heard of before the failure is chance.
@@ -305,7 +353,10 @@ def run(s):
     trace = Trace()
     outcomes = []
     for r in s["runs"]:
-        if "resume" in r:
+        if "resume each" in r:  # a decision for each question that waits, or None
+            waiting = g.get_state(config).interrupts
+            what = Command(resume={i.id: d for i, d in zip(waiting, r["resume each"], strict=True) if d})
+        elif "resume" in r:
             what = Command(resume=r["resume"])
         elif "again" in r:
             what = None
@@ -325,7 +376,7 @@ def run(s):
     # already depends, in LangGraph, on which of two threads is first.
     history = [(h, saver.get_tuple(h.config)) for h in reversed(list(g.get_state_history(config)))]
     checkpoints = [{
-        "step": t.metadata["step"], "source": t.metadata["source"], "next": list(h.next),
+        "metadata": t.metadata, "next": list(h.next),
         "values": {k: trace.show(v) for k, v in sorted(t.checkpoint["channel_values"].items())},
     } for h, t in history]
     for c, (h, t) in zip(checkpoints, history):

@@ -124,6 +124,38 @@ scenario("decide, then the tool asks", [calls(call("ask", text="sure?")), text("
 scenario("return direct after approval", [calls(call("final", text="end"))], tools=["final"], middleware=human(final=[]), runs=[*HI, decide(APPROVE)])
 scenario("return direct is rejected", [calls(call("final", text="end")), text("done")], tools=["final"], middleware=human(final=[]), runs=[*HI, decide({"type": "reject"})])
 
+# One question for each call.
+def per_call(when=None, **tools):
+    return [{"kind": "human", "options": {"tools": tools, "per call": True, **({"when": when} if when else {})}}]
+
+
+def each(*d):
+    return {"resume each": list(d)}
+
+
+REJECT, RESPOND = {"type": "reject"}, {"type": "respond", "message": "I am the echo"}
+THREE = [calls(echo(0), ADD | {"id": "c1"}, echo(2)), text("done")]
+for name, d in {"approve": APPROVE, "edit": EDIT, "reject": REJECT, "reject with a reason": REJECT | {"message": "too loud"}, "respond": RESPOND, "respond nothing": RESPOND | {"message": ""}}.items():
+    scenario(name + " per call", MAIL, tools=["echo"], middleware=per_call(echo=[]), runs=[*HI, each(d)])
+scenario("per call, all at once", THREE, tools=["echo", "add"], middleware=per_call(echo=[], add=["approve", "reject"]), runs=[*HI, each(EDIT, REJECT, APPROVE)])
+scenario("per call, one after the other", THREE, tools=["echo", "add"], middleware=per_call(echo=[], add=["approve"]), runs=[*HI, each(None, None, APPROVE), each(RESPOND, None), each(APPROVE)])
+scenario("per call, one is not gated", THREE, tools=["echo", "add"], middleware=per_call(echo=["approve", "edit"]), runs=[*HI, each(EDIT, APPROVE)])
+scenario("per call, some calls of a tool", [calls(echo(0), echo(1)), text("done")], tools=["echo"], middleware=per_call({"echo": ["e1"]}), runs=[*HI, each(REJECT)])
+scenario("per call, no call", MAIL, tools=["echo", "add"], middleware=per_call(add=[]))
+for name, d in {
+    "another tool": {"type": "edit", "edited_action": {"name": "add", "args": {"a": 1, "b": 2}}}, "bad arguments": {"type": "edit", "edited_action": {"name": "echo", "args": {"text": 7}}},
+    "a missing argument": {"type": "edit", "edited_action": {"name": "echo", "args": {}}}, "no edited action": {"type": "edit"}, "an unknown decision": {"type": "dance"},
+    "no message": {"type": "respond"}, "no decision": {"message": "x"}, "decisions": {"decisions": [APPROVE]},
+}.items():
+    scenario("per call, " + name, MAIL, tools=["echo", "add"], middleware=per_call(echo=[]), runs=[*HI, each(d), each(APPROVE)])
+scenario("per call, a decision that is not allowed", MAIL, tools=["echo"], middleware=per_call(echo=["reject"]), runs=[*HI, each(APPROVE), each(REJECT)])
+scenario("per call, a tool that is not there", [calls(call("nope", text="a")), text("done")], tools=["echo"], middleware=per_call(nope=["approve"]), runs=[*HI, each(APPROVE)])
+scenario("per call, then the tool asks", [calls(call("ask", text="sure?")), text("done")], tools=["ask"], middleware=per_call(ask=["approve"]), runs=[*HI, each(APPROVE), {"resume": "yes"}])
+scenario("per call, return direct", [calls(call("final", text="end"))], tools=["final"], middleware=per_call(final=[]), runs=[*HI, each(APPROVE)])
+scenario("per call, return direct is rejected", [calls(call("final", text="end")), text("done")], tools=["final"], middleware=per_call(final=[]), runs=[*HI, each(REJECT)])
+scenario("per call, around a retry", [calls(call("flaky", text="f")), text("done")], tools=["flaky"], middleware=per_call(flaky=[]) + [{"kind": "tool retry", "options": {}}], runs=[*HI, each(APPROVE)])
+scenario("per call, in the second turn", [calls(echo(0)), text("a"), calls(echo(1)), text("b")], tools=["echo"], middleware=per_call(echo=[]), runs=[*HI, each(EDIT), {"say": "more", "id": "h2"}, each(APPROVE)])
+
 # Limits.
 LOOP = [calls(echo(0)), calls(echo(1)), calls(echo(2)), text("done")]
 
@@ -185,6 +217,35 @@ scenario("summary of a summary", [text("a"), text("b"), text("c")], runs=[*HI, {
 scenario("summary with nothing to leave out", [text("a"), text("b")], runs=[*HI, {"say": "more", "id": "h2"}],
          middleware=[{"kind": "summary", "options": {"answers": [], "trigger": [["messages", 1]], "keep": ["messages", 10]}}])
 
+def summary(trigger, keep=("messages", 1), answers=(text("SUM"),), **o):
+    return [{"kind": "summary", "options": {"answers": list(answers), "trigger": trigger, "keep": list(keep), **o}}]
+
+
+TURNS = [*HI, {"say": "more", "id": "h2"}, {"say": "last", "id": "h3"}]
+SAID = [text("aaaa"), text("bbbb"), text("cccc")]
+scenario("summary by a fraction", SAID, runs=TURNS, middleware=summary([["fraction", 0.5]], window=19, answers=(text("S"), text("S2"))))
+scenario("summary by a fraction, not yet", SAID, runs=TURNS, middleware=summary([["fraction", 0.9]], window=30, answers=()))
+scenario("summary by a tiny fraction", SAID, runs=TURNS, middleware=summary([["fraction", 0.01]], window=3, answers=(text("S"), text("S2"))))
+scenario("summary keeps a fraction", SAID, runs=TURNS, middleware=summary([["messages", 5]], ("fraction", 0.5), window=15))
+scenario("summary by a fraction and messages", SAID, runs=TURNS, middleware=summary([{"fraction": 0.1, "messages": 5}], window=10))
+for name, more in {"": {"provider": "script"}, ", of another provider": {"provider": "other"}, ", of no provider": {}}.items():
+    scenario("summary by reported tokens" + name, [text("aaaa") | {"usage": 900} | more, text("b"), text("c")], runs=TURNS[:2], middleware=summary([["tokens", 800]]))
+    scenario("summary by a reported fraction" + name, [text("aaaa") | {"usage": 900} | more, text("b"), text("c")], runs=TURNS[:2], middleware=summary([["fraction", 0.8]], window=1000))
+scenario("summary by reported tokens, too few", [text("aaaa") | {"usage": 700, "provider": "script"}, text("b")], runs=TURNS[:2], middleware=summary([["tokens", 800]]))
+scenario("summary by reported tokens, of an old message", [text("aaaa") | {"usage": 900, "provider": "script"}, text("b"), text("c")], runs=TURNS,
+         middleware=summary([{"tokens": 800, "messages": 5}]))
+LONG = "some forty characters of a conversation."
+for name, at in {"more": 68, "less": 69}.items():  # it has 54 tokens, and 68 with a quarter more
+    scenario("summary by scaled tokens, " + name, [text(LONG * 2) | {"usage": 400, "provider": "other"}, text("b")], runs=[{"say": LONG, "id": "h1"}, {"say": LONG, "id": "h2"}],
+             middleware=summary([["tokens", at]], approximately=True))
+scenario("summary by scaled tokens of two providers", [text(LONG) | {"usage": 400, "provider": "one"}, text(LONG) | {"usage": 400, "provider": "other"}, text("b")], runs=TURNS,
+         middleware=summary([["tokens", 56]], approximately=True, answers=()))
+scenario("summary is denied", [text("a")], runs=TURNS[:2], middleware=summary([["messages", 3]], answers=({"error": "denied"}, text("SUM"))))
+scenario("summary is tried again", [text("a"), text("b")], runs=TURNS[:2], middleware=summary([["messages", 3]], answers=({"error": "busy"}, text("SUM"))))
+scenario("model retry, denied", [{"error": "denied"}, text("hello")], middleware=limit("model retry"))
+scenario("model retry, busy", [{"error": "busy"}, text("hello")], middleware=limit("model retry"))
+scenario("fallback of a denied model", [{"error": "denied"}], middleware=limit("fallback", models=[[text("hello")]]))
+
 # Middleware of one's own.
 ALL = ("before_agent", "before_model", "after_model", "after_agent")
 say = {w: {"say": w, "as": "human"} for w in ("before_agent", "before_model")}
@@ -199,6 +260,15 @@ scenario("wrap model", [text("hello")], middleware=[hooks("A", wrap_model={"syst
 scenario("wrap model, fewer tools", [text("hello")], tools=["echo", "add"], middleware=[hooks("A", wrap_model={"tools": ["add"]})])
 scenario("wrap model, no call", [], middleware=[hooks("A", wrap_model={"answer": "canned"}), hooks("B", wrap_model={"system": "x"})])
 scenario("wrap model, two calls", [text("a"), text("b")], middleware=[hooks("A", wrap_model={"twice": True})])
+scenario("wrap model, rewritten", [text("hello")], middleware=[hooks("A", wrap_model={"suffix": " A"}), hooks("B", wrap_model={"suffix": " B"})])
+scenario("wrap model, an update", [text("hello")], state=True, middleware=[hooks("A", wrap_model={"update": {"topic": "x"}, "say": "aside"})])
+scenario("wrap model, two updates", [text("hello")], state=True, middleware=[hooks("A", wrap_model={"say": "outer"}), hooks("B", wrap_model={"update": {"topic": "x"}, "say": "inner"})])
+scenario("wrap model, two updates of a key", [text("hello")], state=True, middleware=[hooks(n, wrap_model={"update": {"topic": n}}) for n in "AB"])
+scenario("wrap model, an update, after a call", [calls(echo(0)), text("done")], tools=["echo"], state=True, middleware=[hooks("A", wrap_model={"update": {"topic": "x"}})])
+scenario("wrap model, an update beside a response", [calls(call("City", name="Oslo"))], tools=["echo"], state=True, response=CITY, middleware=[hooks("A", wrap_model={"update": {"topic": "x"}})])
+scenario("wrap model, an update of a call that is tried again", [{"error": "no"}, text("hello")], state=True,
+         middleware=limit("model retry") + [hooks("A", wrap_model={"update": {"topic": "x"}, "say": "aside"})])
+scenario("wrap model, one form", [calls(call("City", name="Oslo"))], response=CITY | {"forms": ["City", "Land"]}, middleware=[hooks("A", wrap_model={"forms": ["City"]})])
 scenario("wrap tool", MAIL, tools=["echo"], middleware=[hooks("A", wrap_tool={"prefix": "A:"}), hooks("B", wrap_tool={"prefix": "B:"})])
 scenario("wrap tool, no call", MAIL, tools=["echo"], middleware=[hooks("A", wrap_tool={"prefix": "A:"}), hooks("B", wrap_tool={"answer": "canned"})])
 scenario("limits and a person", LOOP, tools=["echo"], middleware=[*limit("tool limit", run_limit=1), *human(echo=[])], runs=[*HI, decide(APPROVE), decide(APPROVE), decide(APPROVE)])

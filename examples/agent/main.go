@@ -4,6 +4,9 @@
 // is lost, and each mail goes out once. The agent is in agent.go, its world in world.go.
 //
 //	go run ./examples/agent
+//
+// Its model is scripted. An agent that talks to a real one, with a key in the environment, is
+// examples/chat: the adapters of providers are in modules of their own.
 package main
 
 import (

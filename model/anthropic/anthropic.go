@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,7 +77,11 @@ func New(o Options) (*Model, error) {
 }
 
 // Profile implements model.Profiled.
-func (m *Model) Profile() model.Profile { return m.opts.Profile }
+func (m *Model) Profile() model.Profile {
+	p := m.opts.Profile
+	p.Provider = cmp.Or(p.Provider, provider)
+	return p
+}
 
 // Stream implements model.Model. The errors are model.ErrRequest and *model.ProviderError.
 func (m *Model) Stream(ctx context.Context, r model.Request) iter.Seq2[message.Chunk, error] {

@@ -68,6 +68,11 @@ func Check(ch Channel, values []any) error {
 	return err
 }
 
+// IsSteady reports whether an Update without values leaves ch as it is, so that who reads a channel
+// to which nobody wrote needs no copy of it. It is false for a kind of channel that it does not
+// know.
+func IsSteady(ch Channel) bool { _, ok := ch.(interface{ isSteady() }); return ok }
+
 // Untracked is implemented by channels whose values are never stored, neither
 // in checkpoints nor as pending writes.
 type Untracked interface {

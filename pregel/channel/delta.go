@@ -163,6 +163,9 @@ func (c *delta[T, W]) Replay(writes []any) error {
 	return nil
 }
 
+// isSteady marks the channel for IsSteady.
+func (c *delta[T, W]) isSteady() {}
+
 // Update folds the writes of a superstep. If one of them is an Overwrite, the others are
 // discarded.
 func (c *delta[T, W]) Update(values []any) (bool, error) {

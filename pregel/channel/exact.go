@@ -26,6 +26,9 @@ func (c *exact) Named(key string) Channel { return &exact{base: base{key}, typ: 
 // Copy implements Channel.
 func (c *exact) Copy() Channel { d := *c; return &d }
 
+// isSteady marks the channel for IsSteady.
+func (c *exact) isSteady() {}
+
 // Restore implements Channel.
 func (c *exact) Restore(v Stored) (Channel, error) {
 	d := &exact{base: c.base, typ: c.typ}

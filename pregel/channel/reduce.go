@@ -107,6 +107,9 @@ func (c *fold[T, U]) Restore(v Stored) (Channel, error) {
 // a delta channel, the engine rebuilds it from its history.
 func (c *fold[T, U]) IsFold() {}
 
+// isSteady marks the channel for IsSteady.
+func (c *fold[T, U]) isSteady() {}
+
 // Update implements Channel.
 func (c *fold[T, U]) Update(values []any) (bool, error) {
 	if len(values) == 0 {

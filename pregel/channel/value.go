@@ -95,6 +95,9 @@ func (c *lastValue[T]) Update(values []any) (bool, error) {
 // Equal implements Channel.
 func (c *lastValue[T]) Equal(other Channel) bool { _, ok := other.(*lastValue[T]); return ok }
 
+// isSteady marks the channel for IsSteady.
+func (c *lastValue[T]) isSteady() {}
+
 // isLastValue lets a schema recognise a plain declaration of any type.
 func (c *lastValue[T]) isLastValue() {}
 

@@ -41,6 +41,9 @@ func newStateType(t reflect.Type, declared []Field) (*stateType, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, &pregel.GraphError{Reason: fmt.Sprintf("a state is a struct, not %v", t)}
 	}
+	if err := serde.CheckType(t); err != nil { // one that is sent, or is part of another, is stored as a value
+		return nil, &pregel.GraphError{Reason: err.Error()}
+	}
 	s := &stateType{typ: t, byKey: map[string]int{}}
 	if err := s.scan(t, nil, 0, "", declared); err != nil {
 		return nil, err
@@ -283,6 +286,9 @@ func storable(t reflect.Type, path string, seen map[reflect.Type]bool) (loses bo
 	seen[t] = true
 	if t == reflect.TypeFor[time.Time]() {
 		return true, nil
+	}
+	if err := serde.CheckType(t); err != nil {
+		return bad("is a struct that loses fields: %v", err)
 	}
 	if encodes := t.Implements(valueOut); encodes || t.Implements(valueIn) || reflect.PointerTo(t).Implements(valueIn) {
 		if !encodes || !t.Implements(valueIn) && !reflect.PointerTo(t).Implements(valueIn) {

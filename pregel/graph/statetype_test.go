@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -30,6 +31,14 @@ type (
 		Kids []tree
 	}
 	halfText struct{}
+	noted    struct {
+		message.ToolCall
+		Note string
+	}
+	dated struct {
+		time.Time
+		Note string
+	}
 )
 
 var _ = secret{}.key // it is there to be refused
@@ -58,6 +67,9 @@ func TestStatesThatAreRefused(t *testing.T) {
 		{"mutex", compiles[struct{ Mu sync.Mutex }](), "Mu: holds ."},
 		{"text one way", compiles[struct{ H []halfText }](), "H: holds [], which is a graph_test.halfText, which is stored as text and cannot be read back"},
 		{"text through a pointer", compiles[struct{ N big.Int }](), "N: is a big.Int, which is stored as text through a pointer; use *big.Int"},
+		{"embedded in a field", compiles[struct{ C []noted }](), "C: holds [], which is a struct that loses fields: EncodeValue of graph_test.noted is that of the embedded ToolCall, so field Note would be lost"},
+		{"embedded in the state", compiles[noted](), "field Note would be lost"},
+		{"a text embedded", compiles[struct{ At dated }](), "At: is a struct that loses fields: MarshalText of graph_test.dated"},
 		{"map keys", compiles[struct{ M map[base]int }](), "M: is a map with keys of type graph_test.base"},
 		{"no size", compiles[struct{ E struct{} }](), "E: has no size"},
 		{"embedded under a name", compiles[struct {

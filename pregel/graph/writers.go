@@ -62,12 +62,19 @@ func (b *Builder) checkKeys(values any) error {
 	return nil
 }
 
-// deref is the Send or Command that v points to, or else v itself.
+// deref is the Send or Command that v points to, or else v itself. A nil pointer is nil: a node
+// that returns one has nothing to say.
 func deref(v any) any {
 	switch x := v.(type) {
 	case *pregel.Send:
+		if x == nil {
+			return nil
+		}
 		return *x
 	case *pregel.Command:
+		if x == nil {
+			return nil
+		}
 		return *x
 	}
 	return v
@@ -264,9 +271,7 @@ func (b *Builder) branchWriter(br branch) pregel.Writer {
 
 // take writes one destination of a conditional edge.
 func (br branch) take(w *pregel.Writing, d any) error {
-	if s, ok := d.(*pregel.Send); ok && s != nil {
-		d = *s
-	}
+	d = deref(d)
 	if s, ok := d.(pregel.Send); ok {
 		if s.Node == End {
 			return &pregel.InvalidUpdateError{Node: w.Node(), Reason: "Cannot send a packet to the END node"}
