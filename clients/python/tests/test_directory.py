@@ -366,6 +366,31 @@ def test_a_locked_directory_says_so_when_time_is_up(
         saver.setup()
 
 
+def test_a_server_that_starts_for_longer_than_a_call_takes(
+    directory: Path, tmp_path: Path
+) -> None:
+    program, starts, go = tmp_path / "stele", tmp_path / "starts", tmp_path / "go"
+    program.write_text(
+        f'''#!/bin/sh
+echo >>"{starts}"
+while ! [ -e "{go}" ]; do sleep 0.01; done
+exec "{find_binary()}" "$@"
+'''
+    )
+    program.chmod(0o755)
+    with_time = SteleSaver.from_dir(directory, binary=program)
+    saver = SteleSaver.from_dir(directory, binary=program, timeout=0.3)
+    with pytest.raises(errors.SteleTimeoutError, match="no server was reached"):
+        put(saver)
+    go.touch()
+    while not (directory / "serve.json").exists():
+        time.sleep(0.01)
+    put(with_time)
+    assert len(starts.read_bytes()) == 1, "the first call left it to start"
+    saver.close()
+    with_time.close()
+
+
 def test_no_binary(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(errors.BinaryNotFoundError, match="go install"):
         SteleSaver.from_dir(directory, binary="no-such-program").setup()
