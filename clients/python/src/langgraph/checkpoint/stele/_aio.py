@@ -478,7 +478,8 @@ class AsyncPool:
                     self._wake()
                 if isinstance(error, TimeoutError):
                     raise limit.passed(
-                        f"{self._limit} calls that write were not answered within {{}} s"
+                        f"{self._limit} calls that write were not answered within "
+                        "{} s"
                     ) from None
                 raise
         return self._free.pop()
