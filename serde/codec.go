@@ -179,7 +179,7 @@ func (c *Codec) Encode(v any) (Typed, error) {
 			return Typed{}, errors.Join(err, fmt.Errorf("encode as JSON instead: %w", jerr))
 		}
 		if len(text) > base.MaxValue {
-			return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: ErrTooLarge}
+			return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: tooLarge(len(text))}
 		}
 		t := Typed{Kind: KindJSON, Data: text}
 		if _, derr := c.Decode(t); errors.Is(derr, ErrDecodeLimit) {
@@ -193,7 +193,7 @@ func (c *Codec) Encode(v any) (Typed, error) {
 // encodeBytes encodes v as a value of a kind that is just bytes.
 func (c *Codec) encodeBytes(kind string, v []byte) (Typed, error) {
 	if len(v) > base.MaxValue {
-		return Typed{}, &EncodeError{Path: "$", Type: "[]uint8", Err: ErrTooLarge}
+		return Typed{}, &EncodeError{Path: "$", Type: "[]uint8", Err: tooLarge(len(v))}
 	}
 	if err := c.bytesFit(v); err != nil {
 		return Typed{}, &EncodeError{Path: "$", Type: "[]uint8", Err: err}

@@ -65,8 +65,8 @@ func (c *Codec) encodeMsgpack(v any, room int) ([]byte, error) {
 // readable refuses a value that is too large to be stored, or whose decoding would exceed the
 // limit. Its bytes begin at room.
 func (e *encoder) readable(v any, room int) error {
-	if len(e.buf)-room > base.MaxValue {
-		return e.fail(v, ErrTooLarge)
+	if n := len(e.buf) - room; n > base.MaxValue {
+		return e.fail(v, tooLarge(n))
 	}
 	b := e.c.budget(e.buf[room:])
 	if err := b.spend(e.fill); err != nil {
@@ -88,6 +88,11 @@ func (e *encoder) release() {
 	encoders.Put(e)
 }
 
+// tooLarge is the error for a value of so many bytes, or more.
+func tooLarge(n int) error {
+	return fmt.Errorf("%d bytes, the limit is %d: %w", n, base.MaxValue, ErrTooLarge)
+}
+
 func (e *encoder) fail(v any, err error) error {
 	return &EncodeError{Type: fmt.Sprintf("%T", v), Err: err}
 }
@@ -99,7 +104,7 @@ func (e *encoder) enter() error {
 		return ErrDepth
 	}
 	if len(e.buf) > base.MaxValue {
-		return ErrTooLarge
+		return tooLarge(len(e.buf))
 	}
 	e.depth++
 	return nil

@@ -72,7 +72,7 @@ export class AncestorCycleError extends SteleError {
 /** A value, or a call, is over a limit. Nothing was written. */
 export class TooLargeError extends SteleError {
   static override readonly code = "too_large";
-  static override readonly advice = "Store large data elsewhere and keep its address in the state";
+  static override readonly advice = "Keep large data elsewhere and its address here; divide a large batch, and shorten a long name";
 }
 
 /** A budget cannot be kept. */

@@ -31,7 +31,11 @@ import { InvalidArgumentError, ProtocolError, UnreadableValueError } from "./err
  * the arguments that make them. A NumPy array, a pickled value and a map with the key
  * `__proto__` are an UnreadableValueError.
  *
- * A function or a symbol is stored as undefined. A bigint is an InvalidArgumentError.
+ * What JSON does not have is stored as LangGraph's savers store it: a Set, a Map, a RegExp, an
+ * Error, bytes and undefined come back, a Date as its text, NaN and the infinities as null, an
+ * object of another class as its fields; functions and symbols inside an object are left out,
+ * and are null in a list. A value that is a function or a symbol itself, and one that has a
+ * bigint anywhere, is an InvalidArgumentError: LangGraph's savers lose the whole value.
  */
 export class SteleSerializer implements SerializerProtocol {
   private readonly json = new JsonPlusSerializer();
@@ -40,6 +44,9 @@ export class SteleSerializer implements SerializerProtocol {
     const [type, data] = await this.json.dumpsTyped(value);
     if (LOST.equals(data)) {
       throw new InvalidArgumentError("a value is no JSON, such as a bigint; store a number or a string");
+    }
+    if (type === "json" && data.length === 0) {
+      throw new InvalidArgumentError(`a ${typeof value} has no JSON; store what it is made from, or use an UntrackedValue`);
     }
     return [type, data];
   }
@@ -75,14 +82,30 @@ const text = new TextEncoder();
 
 /**
  * dumpPlain serializes data that the server has to read: a filter, or the value of an
- * item. What is undefined is left out.
+ * item. What is undefined is left out. What JSON would lose is an InvalidArgumentError.
  */
 export function dumpPlain(value: unknown): Typed {
   try {
-    return ["json", text.encode(JSON.stringify(value))];
+    return ["json", text.encode(JSON.stringify(value, refuseLoss))];
   } catch (cause) {
+    if (cause instanceof InvalidArgumentError) throw cause;
     throw new InvalidArgumentError(`a value is no JSON: ${reason(cause)}`, { cause });
   }
+}
+
+/** refuseLoss is a replacer that refuses what JSON leaves out, or writes as null or as {}. */
+function refuseLoss(key: string, value: unknown): unknown {
+  if (typeof value === "function" || typeof value === "symbol" || (typeof value === "number" && !Number.isFinite(value))) {
+    throw new InvalidArgumentError(`${key} is ${String(value)}, which JSON does not have; leave it out, or store a string`);
+  }
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+    const prototype: unknown = Object.getPrototypeOf(value);
+    const bare = prototype !== Object.prototype && prototype !== null && Object.keys(value).length === 0;
+    if (bare || value instanceof Error) {
+      throw new InvalidArgumentError(`${key} is a ${value.constructor.name}, of which JSON keeps nothing; store its content`);
+    }
+  }
+  return value;
 }
 
 /** dumpMetadata serializes metadata of a checkpoint, as LangGraph's savers do. */

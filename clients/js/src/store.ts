@@ -13,7 +13,8 @@ import type { Fields } from "./wire.js";
  *
  * A batch is one transaction: its reads see one state of the store, and its writes are
  * all there or none. A batch that writes returns when that is on disk. Values are what
- * JSON can hold. The server has no embeddings, so a search with a query is an
+ * JSON can hold: what it would lose, such as a function, a Map, a bigint or NaN, is an
+ * InvalidArgumentError, and what is undefined is left out. The server has no embeddings, so a search with a query is an
  * InvalidArgumentError.
  */
 export class SteleStore extends BaseStore {

@@ -42,8 +42,9 @@ from pathlib import Path
 from typing import Any
 
 # "undeferred" is stele with defer_writes=False: the writes of each task are synced.
+# "client" is stele's client alone: it makes the same requests, and drops them.
 # "postgres" joins them where it is there.
-SAVERS = ["memory", "sqlite", "stele", "undeferred"]
+SAVERS = ["memory", "sqlite", "stele", "undeferred", "client"]
 
 
 # One cell: a process of its own.
@@ -89,6 +90,41 @@ def loop_graph() -> Any:
     return StateGraph(Counted).add_node(count).add_edge(START, "count")
 
 
+class Nowhere:
+    """In the place of a connection: requests are made and dropped.
+
+    What of a thread was put last is kept, since the next run begins with it.
+    """
+
+    def __init__(self) -> None:
+        self.tuples: dict[tuple[str, str], dict[str, Any]] = {}
+        self.number = 0
+
+    def _request(self, method: str, params: dict[str, Any]) -> None:
+        from langgraph.checkpoint.stele import _wire
+
+        self.number += 1
+        _wire.request(self.number, method, params, _wire.MAX_FRAME)
+
+    def write(self, method: str, params: dict[str, Any]) -> None:
+        self._request(method, {**params, "call": (bytes(16), 0, self.number)})
+        if method != "put":
+            return
+        place = params["thread"], params["ns"]
+        before = self.tuples.get(place, {"values": {}})
+        checkpoint = params["checkpoint"]
+        self.tuples[place] = {
+            **params,
+            **checkpoint,
+            "values": {**before["values"], **checkpoint["values"]},
+            "writes": [],
+        }
+
+    def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self._request(method, params)
+        return {"tuple": self.tuples.get((params["thread"], params["ns"]))}
+
+
 def open_saver(kind: str, directory: str) -> tuple[Any, Any]:
     if kind == "memory":
         from langgraph.checkpoint.memory import InMemorySaver
@@ -122,6 +158,8 @@ def open_saver(kind: str, directory: str) -> tuple[Any, Any]:
         return PostgresSaver(pool), pool.close
     from langgraph.checkpoint.stele import SteleSaver
 
+    if kind == "client":
+        return SteleSaver(Nowhere()), lambda: None  # type: ignore[arg-type]
     saver = SteleSaver.from_dir(
         os.path.join(directory, "stele"), defer_writes=kind == "stele"
     )
@@ -378,6 +416,12 @@ def tell(kind: str, runs: dict[str, list[dict[str, Any]]]) -> None:
         f"{median('stele', 'cpu') / median('sqlite', 'cpu'):.2f} of the CPU, "
         f"{median('sqlite', 'bytes') / max(median('stele', 'bytes'), 1):.1f} times "
         f"less disk; the interpreter alone is {floor / stele:.0%} of the time"
+    )
+    client = median("client", "seconds")
+    print(
+        f"its client alone, without a server, adds "
+        f"{(client - floor) / max(sqlite - floor, 1e-9):.2f} of what SQLite adds, and "
+        f"would make {sqlite / client:.2f} times the checkpoints/s"
     )
     for saver in SAVERS:
         for error in {e for run in runs[saver] for e in run["errors"]}:

@@ -7,7 +7,8 @@ import gc
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -322,7 +323,7 @@ def test_a_listing_whose_place_is_gone_is_an_error(servers: Any) -> None:
 
 async def test_timeouts(servers: Any) -> None:
     server = servers(lambda *_: None)
-    with SteleSaver.from_url(server.url, timeout=0.05) as saver:
+    with SteleSaver.from_url(server.url, timeout=0.3) as saver:
         with pytest.raises(TimeoutError, match="get was not answered"):
             saver.get_tuple(CONFIG)
         with pytest.raises(errors.SteleTimeoutError):
@@ -330,7 +331,7 @@ async def test_timeouts(servers: Any) -> None:
         server.handle = nothing
         assert saver.get_tuple(CONFIG) is None
     server.handle = lambda *_: None
-    async with AsyncSteleSaver.from_url(server.url, timeout=0.05) as saver:
+    async with AsyncSteleSaver.from_url(server.url, timeout=0.3) as saver:
         with pytest.raises(TimeoutError, match="get was not answered"):
             await saver.aget_tuple(CONFIG)
         with pytest.raises(errors.SteleTimeoutError):
@@ -357,22 +358,34 @@ async def test_a_server_that_takes_nothing_is_no_reason_to_hang(servers: Any) ->
     frozen.set()
 
 
-def test_the_wait_to_send_is_part_of_a_calls_time() -> None:
-    class Loop(asyncio.SelectorEventLoop):
-        passed = 0.0
+class Clock(asyncio.SelectorEventLoop):
+    """A loop whose time a test lets pass."""
 
-        def time(self) -> float:
-            return super().time() + self.passed
+    passed = 0.0
 
-    async def calls() -> None:
+    def time(self) -> float:
+        return super().time() + self.passed
+
+
+def run_with_clock(test: Callable[[Clock], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, Loop)
+        assert isinstance(loop, Clock)
+        await test(loop)
+
+    with asyncio.Runner(loop_factory=Clock) as runner:
+        runner.run(run())
+
+
+def test_the_wait_to_send_is_part_of_a_calls_time() -> None:
+    async def calls(loop: Clock) -> None:
         transport = Mock(asyncio.Transport)
         transport.is_closing.return_value = False
         connection = _aio.Connection(loop, lambda slot: None)
         connection.connection_made(transport)
         connection.pause_writing()
-        call = asyncio.create_task(connection.call("get", {}, 3600, None))
+        limit = _aio.Limit(loop.time(), 3600)
+        call = asyncio.create_task(connection.call("get", {}, limit, None))
         await asyncio.sleep(0)
         loop.passed = 2000
         connection.resume_writing()
@@ -386,13 +399,120 @@ def test_the_wait_to_send_is_part_of_a_calls_time() -> None:
         with pytest.raises(errors.SteleTimeoutError, match="within 3600 s"):
             call.result()
 
-    with asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(calls())
+    run_with_clock(calls)
+
+
+def test_the_wait_for_a_slot_is_part_of_a_calls_time(servers: Any) -> None:
+    held: list[tuple[Peer, int]] = []
+    server = servers(lambda peer, number, *_: held.append((peer, number)))
+    server.hello = lambda peer, number, *_: peer.answer(
+        number, {**HELLO, "call_slots": 1}
+    )
+
+    async def calls(loop: Clock) -> None:
+        saver = AsyncSteleSaver.from_url(server.url, timeout=3600)
+        async with saver:
+            first = asyncio.create_task(saver.adelete_thread("a"))
+            second = asyncio.create_task(saver.adelete_thread("b"))
+            await until(lambda: bool(held))
+            loop.passed = 2000
+            held[0][0].answer(held[0][1], {})
+            await first
+            await until(lambda: len(held) == 2)
+            assert not second.done()
+            loop.passed = 4000
+            await asyncio.wait([second], timeout=60)
+            assert second.done(), "more than its time has passed"
+            with pytest.raises(errors.SteleTimeoutError, match="within 3600 s"):
+                second.result()
+
+    run_with_clock(calls)
+
+
+def test_the_wait_for_a_connection_is_part_of_a_calls_time(servers: Any) -> None:
+    answer = threading.Event()
+    server = servers(nothing)
+
+    def hello(peer: Peer, number: int, *_: Any) -> None:
+        assert answer.wait(60)
+        peer.answer(number, HELLO)
+
+    server.hello = hello
+
+    async def calls(loop: Clock) -> None:
+        saver = AsyncSteleSaver.from_url(server.url, timeout=3600, connect_timeout=7200)
+        call = asyncio.create_task(saver.aget_tuple(CONFIG))
+        await until(lambda: server.connections == 1)
+        loop.passed = 4000
+        await asyncio.wait([call], timeout=60)
+        assert call.done(), "more than its time has passed"
+        with pytest.raises(errors.SteleTimeoutError, match="within 3600 s"):
+            call.result()
+        answer.set()
+        assert await saver.aget_tuple(CONFIG) is None
+        await saver.aclose()
+
+    run_with_clock(calls)
+    assert server.connections == 1, "the attempt goes on for later calls"
+
+
+def test_a_thread_that_waited_has_less_time(
+    servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[tuple[Peer, int]] = []
+    server = servers(lambda peer, number, *_: held.append((peer, number)))
+    passed, limits = 0.0, []
+
+    class Time:
+        sleep = staticmethod(time.sleep)
+
+        @staticmethod
+        def monotonic() -> float:
+            return passed
+
+    monkeypatch.setattr(_sync, "time", Time)
+    limit = _sync.Connection._wait_at_most
+
+    def note(connection: _sync.Connection, timeout: float | None) -> None:
+        limits.append(timeout)
+        limit(connection, timeout)
+
+    monkeypatch.setattr(_sync.Connection, "_wait_at_most", note)
+    failed: list[BaseException] = []
+
+    def delete(saver: SteleSaver) -> None:
+        try:
+            saver.delete_thread("t")
+        except errors.SteleError as error:
+            failed.append(error)
+
+    def start(saver: SteleSaver) -> threading.Thread:
+        thread = threading.Thread(target=delete, args=(saver,))
+        thread.start()
+        return thread
+
+    with SteleSaver.from_url(server.url, timeout=3600, max_connections=1) as saver:
+        pool = saver._client._pool
+        first = start(saver)
+        asyncio.run(until(lambda: len(held) == 1))
+        second, third = start(saver), start(saver)
+        asyncio.run(until(lambda: pool._waiting == 2))
+        passed = 2000
+        held[0][0].answer(held[0][1], {})
+        first.join()
+        asyncio.run(until(lambda: len(held) == 2))
+        passed = 4000
+        held[1][0].answer(held[1][1], {})
+        second.join()
+        third.join()
+    assert [type(error) for error in failed] == [errors.SteleTimeoutError]
+    assert len(held) == 2, "a call whose time has passed is not sent"
+    assert limits == [3600, 1600, 3600]
 
 
 async def test_a_silent_connection_is_left(servers: Any) -> None:
     server = servers(lambda *_: None)
-    async with AsyncSteleSaver.from_url(server.url, timeout=0.05) as saver:
+    async with AsyncSteleSaver.from_url(server.url, timeout=0.3) as saver:
         for _ in range(3):
             with pytest.raises(TimeoutError):
                 await saver.adelete_thread("t")
@@ -650,6 +770,34 @@ async def test_close_while_connecting_leaves_no_connection(servers: Any) -> None
         await setup
     await until(lambda: server.ended == 1)
     assert server.connections == 1
+
+
+def test_close_ends_connections_that_are_left(servers: Any) -> None:
+    """One that was silent stays while calls wait on it, beside the one in use."""
+    server = servers(lambda *_: None)
+
+    async def calls(loop: Clock) -> None:
+        saver = AsyncSteleSaver.from_url(server.url, timeout=3600)
+        first = asyncio.create_task(saver.aget_tuple(CONFIG))
+        await until(lambda: len(server.requests("get")) == 1)
+        loop.passed = 1800
+        second = asyncio.create_task(saver.aget_tuple(CONFIG))
+        await until(lambda: len(server.requests("get")) == 2)
+        loop.passed = 3700
+        with pytest.raises(errors.SteleTimeoutError):
+            await first
+        third = asyncio.create_task(saver.aget_tuple(CONFIG))
+        await until(lambda: len(server.requests("get")) == 3)
+        assert (server.connections, server.ended) == (2, 0)
+        await saver.aclose()
+        for call in (second, third):
+            await asyncio.wait([call], timeout=60)
+            assert call.done(), "its connection has ended"
+            with pytest.raises(errors.SteleError, match="closed"):
+                call.result()
+        await until(lambda: server.ended == 2)
+
+    run_with_clock(calls)
 
 
 async def test_nobody_is_there(tmp_path: Path) -> None:

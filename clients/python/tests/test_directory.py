@@ -33,11 +33,12 @@ def config(thread: str = "t", **more: Any) -> Any:
     return {"configurable": {"thread_id": thread, "checkpoint_ns": "", **more}}
 
 
-def put(saver: SteleSaver, thread: str = "t", value: Any = 1) -> Any:
+def put(saver: SteleSaver, thread: str = "t", value: Any = 1, **metadata: Any) -> Any:
     checkpoint = empty_checkpoint()
     checkpoint["channel_values"] = {"a": value}
     checkpoint["channel_versions"] = {"a": "1"}
-    return saver.put(config(thread), checkpoint, {"step": 1}, {"a": "1"})
+    meta: Any = {"step": 1, **metadata}
+    return saver.put(config(thread), checkpoint, meta, {"a": "1"})
 
 
 def run(source: str, *args: object) -> subprocess.CompletedProcess[str]:
@@ -366,6 +367,31 @@ def test_a_locked_directory_says_so_when_time_is_up(
         saver.setup()
 
 
+def test_a_server_that_starts_for_longer_than_a_call_takes(
+    directory: Path, tmp_path: Path
+) -> None:
+    program, starts, go = tmp_path / "stele", tmp_path / "starts", tmp_path / "go"
+    program.write_text(
+        f'''#!/bin/sh
+echo >>"{starts}"
+while ! [ -e "{go}" ]; do sleep 0.01; done
+exec "{find_binary()}" "$@"
+'''
+    )
+    program.chmod(0o755)
+    with_time = SteleSaver.from_dir(directory, binary=program)
+    saver = SteleSaver.from_dir(directory, binary=program, timeout=0.3)
+    with pytest.raises(errors.SteleTimeoutError, match="no server was reached"):
+        put(saver)
+    go.touch()
+    while not (directory / "serve.json").exists():
+        time.sleep(0.01)
+    put(with_time)
+    assert len(starts.read_bytes()) == 1, "the first call left it to start"
+    saver.close()
+    with_time.close()
+
+
 def test_no_binary(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(errors.BinaryNotFoundError, match="go install"):
         SteleSaver.from_dir(directory, binary="no-such-program").setup()
@@ -384,10 +410,19 @@ def test_a_value_over_the_limit(directory: Path) -> None:
     with SteleSaver.from_dir(directory) as saver:
         limit = saver._client._pool.hello().max_frame
         put(saver)
-        with pytest.raises(errors.TooLargeError, match="keep its address"):
-            put(saver, value=b"x" * (limit + 1))
-        with pytest.raises(errors.TooLargeError):
-            put(saver, value=b"x" * (limit - (1 << 20)))
+        advice = "Keep large data elsewhere"
+        for size, said in (
+            (limit + 1, f"the server takes {limit}"),
+            (limit - (1 << 20), "the limit is 67108864"),
+        ):
+            with pytest.raises(errors.TooLargeError, match=f"{said}.*{advice}"):
+                put(saver, value=b"x" * size)
+            with pytest.raises(errors.TooLargeError, match=f"{said}.*{advice}"):
+                put(saver, user="x" * size)
+            with SteleStore.from_dir(directory) as store:
+                with pytest.raises(errors.TooLargeError, match=f"{said}.*{advice}"):
+                    store.put(("a",), "k", {"x": "x" * size})
+                assert store.get(("a",), "k") is None
         found = saver.get_tuple(config())
         assert found is not None
         assert found.checkpoint["channel_values"] == {"a": 1}

@@ -294,30 +294,56 @@ test("a server elsewhere with TLS", async () => {
   server.kill("SIGKILL");
 });
 
-test("values that JSON leaves out are undefined, and one that it cannot hold is refused", async () => {
+test("values that LangGraph's savers lose are refused before a byte is written", async () => {
   const saver = SteleSaver.fromDir(directory());
-  const config = await saver.put(at("t"), checkpoint("c", { f: () => 1, s: Symbol("s"), n: 1 }), meta, { f: 1, s: 1, n: 1 });
-  await saver.putWrites(config, [["f", () => 1]], "task");
+  const config = await saver.put(at("t"), checkpoint("c", { n: 1 }), meta, { n: 1 });
+  const lost = [() => 1, class A {}, Symbol("s"), 1n, { deep: [{ n: 1n }] }, new Map([["n", 1n]])];
+  for (const value of lost) {
+    await expect(saver.put(at("t"), checkpoint("d", { n: 2, lost: value }), meta, { n: 2, lost: 1 })).rejects.toThrow(InvalidArgumentError);
+    await expect(saver.putWrites(config, [["n", 2], ["lost", value]], "task")).rejects.toThrow(InvalidArgumentError);
+  }
   const found = await saver.getTuple(at("t"));
-  expect(found?.checkpoint.channel_values).toEqual({ f: undefined, s: undefined, n: 1 });
-  expect(found?.pendingWrites).toEqual([["task", "f", undefined]]);
-  await expect(saver.put(at("t"), checkpoint("d", { b: { n: 1n } }), meta, { b: 1 })).rejects.toThrow(InvalidArgumentError);
-  expect((await saver.getTuple(at("t")))?.checkpoint.id).toBe("c");
+  expect([found?.checkpoint.channel_values, found?.pendingWrites]).toEqual([{ n: 1 }, []]);
   await saver.close();
+});
+
+test("items that JSON would lose are refused", async () => {
+  await using store = SteleStore.fromDir(directory(), { idleExit: 500 });
+  const lost = [() => 1, Symbol("s"), 1n, NaN, -Infinity, new Map([[1, 2]]), new Set([1]), /a/, new Error("e"), Object.assign(new Error("e"), { code: 1 }), new ArrayBuffer(1), Promise.resolve(1), new (class A {
+    #secret = 1;
+    get secret() { return this.#secret; }
+  })()];
+  for (const value of lost) {
+    await expect(store.put(["a"], "k", { value }), String(value)).rejects.toThrow(InvalidArgumentError);
+    await expect(store.put(["a"], "k", { deep: [{ value }] }), String(value)).rejects.toThrow(InvalidArgumentError);
+  }
+  expect(await store.get(["a"], "k")).toBeNull();
+  const kept = { date: new Date(0), none: undefined, list: [null, ""], empty: {}, bare: Object.create(null) as object, zero: 0, made: new (class B { a = 1 })() };
+  await store.put(["a"], "k", kept);
+  expect((await store.get(["a"], "k"))?.value).toEqual(JSON.parse(JSON.stringify(kept)));
 });
 
 test("arguments that are wrong, and values that are too large", async () => {
   for (const wrong of [() => SteleSaver.fromDir(""), () => SteleSaver.fromDir(directory(), { idleExit: NaN })]) {
     expect(wrong).toThrow(InvalidArgumentError);
   }
-  await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
+  const dir = directory();
+  await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });
   await expect(saver.put({ configurable: {} }, checkpoint("c"), meta, {})).rejects.toThrow(InvalidArgumentError);
   await expect(saver.putWrites(at("t"), [["x", 1]], "task")).rejects.toThrow(/checkpoint_id/);
   await expect(saver.put(at("t"), checkpoint(""), meta, {})).rejects.toMatchObject({ details: { field: expect.anything() as string } });
   const large = checkpoint("c", { x: new Uint8Array(65 << 20) });
   await expect(saver.put(at("t"), large, meta, { x: 1 })).rejects.toThrow(TooLargeError);
+  await expect(saver.put(at("t"), large, meta, { x: 1 })).rejects.toThrow(/68157440 bytes, the limit is 67108864.*Keep large data elsewhere/);
   const larger = checkpoint("c", { x: new Uint8Array(130 << 20) });
   await expect(saver.put(at("t"), larger, meta, { x: 1 })).rejects.toThrow(TooLargeError);
+  await using items = SteleStore.fromDir(dir, { idleExit: 500 });
+  for (const mib of [65, 130]) {
+    const put = items.put(["a"], "k", { x: "x".repeat(mib << 20) });
+    await expect(put).rejects.toThrow(TooLargeError);
+    await expect(put).rejects.toThrow(/(the limit is 67108864|the server takes 134217728).*Keep large data elsewhere/);
+  }
+  expect(await items.get(["a"], "k")).toBeNull();
   expect(await saver.getTuple(at("t"))).toBeUndefined();
   await saver.put(at("t"), checkpoint("c", { x: new Uint8Array(1 << 20) }), meta, { x: 1 });
   const { x } = (await saver.getTuple(at("t")))?.checkpoint.channel_values as { x: Uint8Array };

@@ -18,6 +18,8 @@ async function all(saver: BaseCheckpointSaver, config: object, options: object):
 test("values, metadata and filters are those of the saver in memory", async () => {
   await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
   const model = new MemorySaver();
+  const circular: Record<string, unknown> = { a: 1 };
+  circular["self"] = circular;
   const values = {
     nothing: null,
     undef: undefined,
@@ -28,6 +30,13 @@ test("values, metadata and filters are those of the saver in memory", async () =
     message: new AIMessage({ content: "hi", id: "1" }),
     snapshot: new DeltaSnapshot([1]),
     date: new Date(0),
+    numbers: [NaN, Infinity, -0, 0.1],
+    holes: [undefined, , null],
+    left: { f: () => 1, s: Symbol("s"), list: [() => 1, Symbol("s")], [Symbol("key")]: 1 },
+    sets: new Map<unknown, unknown>([[new Set([undefined]), new Date(1)]]),
+    object: new (class A { a = 1; b = () => 1; #c = 1; get c() { return this.#c; } })(),
+    boxed: [Object(1), Object("a"), new Float64Array([0.5]), new URL("http://a/")],
+    circular,
   };
   const versions = Object.fromEntries(Object.keys(values).map((name) => [name, 3]));
   const seen = { "": { text: 1 }, "node é": { list: 2 } };

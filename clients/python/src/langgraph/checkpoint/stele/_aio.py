@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import math
 import os
 import socket
 import ssl
@@ -38,6 +39,21 @@ T = TypeVar("T")
 _FIRST_DELAY: Final = 0.002
 _LAST_DELAY: Final = 0.1
 _MAX_SLOTS: Final = 64
+
+
+class Limit:
+    """When a call has to be done: everything that it waits for has one deadline."""
+
+    __slots__ = ("began", "deadline", "timeout")
+
+    def __init__(self, now: float, timeout: float | None) -> None:
+        self.began = now
+        self.timeout = timeout
+        self.deadline = None if timeout is None else now + timeout
+
+    def passed(self, what: str) -> SteleTimeoutError:
+        """The exception when it has passed; what has {} for the seconds."""
+        return SteleTimeoutError(what.format(f"{self.timeout:g}"))
 
 
 class Slot:
@@ -224,12 +240,11 @@ class Connection(asyncio.Protocol):
     # What the client calls.
 
     async def call(
-        self, method: str, params: Params, timeout: float | None, slot: Slot | None
+        self, method: str, params: Params, limit: Limit, slot: Slot | None
     ) -> Any:
         """The result of a call."""
-        began = self._loop.time()
         if self._writable is not None:
-            await self._drained(timeout)
+            await self._drained(limit)
         transport = self._open()
         self._number = number = (self._number + 1) & 0xFFFFFFFF
         frame = _wire.request(number, method, params, self.max_frame)
@@ -238,10 +253,8 @@ class Connection(asyncio.Protocol):
         transport.write(frame)
         timer = (
             None
-            if timeout is None
-            else self._loop.call_at(
-                began + timeout, self._expire, future, method, timeout, began
-            )
+            if limit.deadline is None
+            else self._loop.call_at(limit.deadline, self._expire, future, method, limit)
         )
         try:
             return await future
@@ -265,31 +278,32 @@ class Connection(asyncio.Protocol):
             raise Lost("the connection broke")
         return self._transport
 
-    async def _drained(self, timeout: float | None) -> None:
+    async def _drained(self, limit: Limit) -> None:
         """Wait until the server takes what was sent before."""
-        sent = self._loop.time()
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout_at(limit.deadline):
                 while self._writable is not None:
                     await asyncio.shield(self._writable)
         except TimeoutError:
-            self._listen(sent)
+            self._listen(limit.began)
             self._loop.call_soon(self._retire)
-            raise SteleTimeoutError(
-                f"the server took nothing for {timeout:g} s"
-            ) from None
+            raise limit.passed("the server took nothing for {} s") from None
 
-    def _expire(
-        self, future: asyncio.Future[Any], method: str, timeout: float, began: float
-    ) -> None:
+    def _expire(self, future: asyncio.Future[Any], method: str, limit: Limit) -> None:
         if not future.done():
-            self._listen(began)
+            self._listen(limit.began)
             future.set_exception(
-                SteleTimeoutError(f"{method} was not answered within {timeout:g} s")
+                limit.passed(f"{method} was not answered within {{}} s")
             )
 
     def _listen(self, since: float) -> None:
         self.silent = self.silent or self._heard <= since
+
+    def greeted(self, hello: Hello) -> None:
+        """Take what the server says of itself."""
+        self.hello = hello
+        self.max_frame = hello.max_frame
+        self._heard = -math.inf  # a server that freezes after hello is silent
 
     def _retire(self) -> None:
         """End a silent connection when the last one has given up waiting on it."""
@@ -362,7 +376,9 @@ class AsyncPool:
         self._loop = loop
         self._endpoint = endpoint
         self._timeout = timeout
-        self._connection: Connection | None = None
+        self._connection: Connection | None = None  # for calls to come
+        # Also those that are being made, and those that calls still wait on.
+        self._connections: list[Connection] = []
         self._opening: asyncio.Task[Connection] | None = None
         self._closed = False
         self._id = os.urandom(16)
@@ -373,27 +389,30 @@ class AsyncPool:
 
     async def call(self, method: str, params: Params, *, write: bool) -> Any:
         """The result of a call, which is asked again if the server was lost."""
+        limit = Limit(self._loop.time(), self._timeout)
         if not write:
-            return await self._call(method, params, None)
+            return await self._call(method, params, limit, None)
         if self._connection is None:
-            await self._connected()  # it says how many slots there are
-        slot = self._free.pop() if self._free else await self._take()
+            await self._connected(limit)  # it says how many slots there are
+        slot = self._free.pop() if self._free else await self._take(limit)
         try:
             slot.number += 1
             params["call"] = (self._id, slot.index, slot.number)
-            return await self._call(method, params, slot)
+            return await self._call(method, params, limit, slot)
         finally:
             if not slot.left:
                 self._give(slot)
 
-    async def _call(self, method: str, params: Params, slot: Slot | None) -> Any:
+    async def _call(
+        self, method: str, params: Params, limit: Limit, slot: Slot | None
+    ) -> Any:
         losses = 0
         while True:
             connection = self._connection
             if connection is None or not connection.usable:
-                connection = await self._connected()
+                connection = await self._connected(limit)
             try:
-                return await connection.call(method, params, self._timeout, slot)
+                return await connection.call(method, params, limit, slot)
             except (Lost, ClosingError) as error:
                 self._drop(connection, error)
                 losses += 1
@@ -411,7 +430,8 @@ class AsyncPool:
         self, method: str, params: Params
     ) -> AsyncGenerator[list[Any], None]:
         """The batches of a listing. Raises Lost if the connection breaks."""
-        connection = await self._connected()
+        limit = Limit(self._loop.time(), self._timeout)
+        connection = await self._connected(limit)
         number, stream = connection.begin(method, params)
         try:
             while True:
@@ -425,7 +445,8 @@ class AsyncPool:
 
     async def hello(self) -> Hello:
         """What the server says of itself."""
-        return (await self._connected()).hello
+        # To start a server has a limit of its own.
+        return (await self._connected(Limit(self._loop.time(), None))).hello
 
     def unreachable(self, cause: Exception | None) -> Exception:
         return self._endpoint.unreachable(cause)
@@ -433,15 +454,15 @@ class AsyncPool:
     def close(self) -> None:
         """Close the connection. Calls under way fail; later ones do, too."""
         self._closed = True
-        connection = self._connection
-        if connection is None:
-            return
-        if self._loop.is_closed():
-            connection.discard()
-        else:
-            self._drop(connection, Lost("closed"))
+        self._connection = None
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            if self._loop.is_closed():
+                connection.discard()
+            else:
+                connection.close()
 
-    async def _take(self) -> Slot:
+    async def _take(self, limit: Limit) -> Slot:
         while not self._free:
             if self._made < self._limit:
                 self._made += 1
@@ -449,16 +470,16 @@ class AsyncPool:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._waiting.append(waiter)
             try:
-                async with asyncio.timeout(self._timeout):
+                async with asyncio.timeout_at(limit.deadline):
                     await waiter
             except BaseException as error:
                 # Woken and cancelled at once: the next one may go.
                 if waiter.done() and not waiter.cancelled():
                     self._wake()
                 if isinstance(error, TimeoutError):
-                    raise SteleTimeoutError(
+                    raise limit.passed(
                         f"{self._limit} calls that write were not answered within "
-                        f"{self._timeout:g} s"
+                        "{} s"
                     ) from None
                 raise
         return self._free.pop()
@@ -481,7 +502,7 @@ class AsyncPool:
             connection.lost = error
             connection.close()
 
-    async def _connected(self) -> Connection:
+    async def _connected(self, limit: Limit) -> Connection:
         connection = self._connection
         if connection is not None and connection.usable:
             return connection
@@ -489,7 +510,13 @@ class AsyncPool:
         # that began it is cancelled.
         if self._opening is None or self._opening.done():
             self._opening = self._loop.create_task(self._open())
-        return await asyncio.shield(self._opening)
+        try:
+            async with asyncio.timeout_at(limit.deadline):
+                return await asyncio.shield(self._opening)
+        except SteleTimeoutError:
+            raise
+        except TimeoutError:
+            raise limit.passed("no server was reached within {} s") from None
 
     async def _open(self) -> Connection:
         deadline = time.monotonic() + self._endpoint.start_timeout
@@ -520,7 +547,7 @@ class AsyncPool:
                     return connection
             if time.monotonic() > deadline:
                 raise self._endpoint.unreachable(cause) from cause
-            await self._outside(self._endpoint.start, deadline)
+            await self._outside(self._endpoint.start, deadline, deadline)
             if (
                 address is not None
                 or await self._outside(self._endpoint.address) is None
@@ -534,21 +561,23 @@ class AsyncPool:
     async def _dial(self, address: Address, deadline: float) -> Connection:
         remaining = max(round(deadline - time.monotonic(), 2), 0.05)
         connection = Connection(self._loop, self._give)
+        self._connections = [c for c in self._connections if c.lost is None]
+        self._connections.append(connection)
         try:
-            await asyncio.wait_for(self._transport(address, connection), remaining)
-        except TimeoutError as error:
-            raise SteleTimeoutError(
-                f"no connection to {address} within {remaining:g} s"
-            ) from error
-        hello = _wire.hello(address.token, in_turn=False)
-        try:
-            connection.hello = Hello(
-                await connection.call("hello", hello, remaining, None)
+            try:
+                await asyncio.wait_for(self._transport(address, connection), remaining)
+            except TimeoutError as error:
+                raise SteleTimeoutError(
+                    f"no connection to {address} within {remaining:g} s"
+                ) from error
+            hello = _wire.hello(address.token, in_turn=False)
+            limit = Limit(self._loop.time(), remaining)
+            connection.greeted(
+                Hello(await connection.call("hello", hello, limit, None))
             )
         except BaseException:
             connection.close()
             raise
-        connection.max_frame = connection.hello.max_frame
         return connection
 
     async def _transport(self, address: Address, connection: Connection) -> None:

@@ -60,10 +60,11 @@ class Endpoint(Protocol):
     def address(self) -> Address | None:
         """Where the server is, as far as one can tell; None if there is none."""
 
-    def start(self, deadline: float) -> None:
+    def start(self, deadline: float, until: float) -> None:
         """Have a server, if that is for this client to do.
 
-        Returns when there is one, or when somebody else starts one.
+        Returns when there is one, when somebody else starts one, or at the time until.
+        A server that is not ready at the deadline is ended.
         """
 
     def unreachable(self, cause: Exception | None) -> Exception:
@@ -114,7 +115,7 @@ class Remote:
     def address(self) -> Address:
         return self._address
 
-    def start(self, deadline: float) -> None:
+    def start(self, deadline: float, until: float) -> None:
         pass
 
     def unreachable(self, cause: Exception | None) -> Exception:
@@ -238,17 +239,17 @@ class Directory:
         self._seen = True
         return said if isinstance(said, dict) else None
 
-    def start(self, deadline: float) -> None:
+    def start(self, deadline: float, until: float) -> None:
         # Threads of one process start one server. Processes leave it to the lock.
-        if not self._starting.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        if not self._starting.acquire(timeout=max(0.0, until - time.monotonic())):
             return
         try:
             self._check()
-            self._run(deadline)
+            self._run(deadline, until)
         finally:
             self._starting.release()
 
-    def _run(self, deadline: float) -> None:
+    def _run(self, deadline: float, until: float) -> None:
         locked, self._locked = self._locked, False
         with tempfile.TemporaryFile() as log:
             process = self._spawn(log)
@@ -275,6 +276,8 @@ class Directory:
                     if locked:
                         return  # the attempts before this one have said why
                     raise self._failed(None, log)
+                if time.monotonic() > until:
+                    break  # it goes on starting, for the next call
                 time.sleep(_POLL)
         _children.append(process)
 

@@ -71,7 +71,8 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
     Args:
         serde: The serializer of values; LangGraph's own by default. Metadata is not
             encrypted by an encrypting one: the store reads it to filter.
-        timeout: Seconds after which a call fails with SteleTimeoutError; None waits
+        timeout: Seconds after which a call fails with SteleTimeoutError, whatever it
+            waits for; None waits
             for ever.
         max_connections: The most connections of this process's threads. An event loop
             has one of its own.

@@ -56,6 +56,7 @@ class Connection:
         self._sock = sock
         self._timeout = timeout
         self._number = 0
+        self._polled = True
         self._rest = b""
         self.max_frame = _wire.MAX_FRAME
         self.hello: Hello
@@ -93,24 +94,45 @@ class Connection:
             self.hello = Hello(self.call("hello", hello))
             self.max_frame = self.hello.max_frame
             self._timeout = timeout
-            self._limit_waiting(address.kind)
+            self._polled = address.kind == "tls" or sys.platform == "win32"
+            self._wait_at_most(timeout)
         except BaseException:
             self.close()
             raise
         return self
 
-    def _limit_waiting(self, kind: str) -> None:
+    def _wait_at_most(self, timeout: float | None) -> None:
         # A time limit of the socket itself costs no poll before each read.
-        if self._timeout is None:
+        if timeout is None:
             self._sock.settimeout(None)
-        elif kind == "tls" or sys.platform == "win32":
-            self._sock.settimeout(self._timeout)
+        elif self._polled:
+            self._sock.settimeout(max(timeout, 0.001))
         else:
-            seconds = max(self._timeout, 0.001)
+            seconds = max(timeout, 0.001)
             limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
             self._sock.settimeout(None)
+
+    def call_by(self, deadline: float | None, method: str, params: Params) -> Any:
+        """As call, for one that has waited before: it has less than its whole time."""
+        if deadline is None:
+            return self.call(method, params)
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise self._late(method)
+        try:
+            with suppress(OSError):  # another thread has shut it; the call will say so
+                self._wait_at_most(left)
+            return self.call(method, params)
+        finally:
+            with suppress(OSError):
+                self._wait_at_most(self._timeout)
+
+    def _late(self, method: str) -> SteleTimeoutError:
+        return SteleTimeoutError(
+            f"{method} was not answered within {self._timeout:g} s"
+        )
 
     def call(self, method: str, params: Params) -> Any:
         """The result of a call.
@@ -125,9 +147,7 @@ class Connection:
             while message[0] == _wire.NOTIFICATION:  # one that is not for us
                 message = self._receive()
         except (TimeoutError, BlockingIOError):
-            raise SteleTimeoutError(
-                f"{method} was not answered within {self._timeout:g} s"
-            ) from None
+            raise self._late(method) from None
         except OSError as error:
             raise Lost(str(error)) from error
         if message[1] != number:
@@ -285,7 +305,11 @@ class Pool:
 
     def call(self, method: str, params: Params, *, write: bool) -> Any:
         """The result of a call, which is asked again if the server was lost."""
-        slot = self._take()
+        deadline = self._deadline()
+        try:
+            slot, waited = self._free.pop(), False
+        except IndexError:
+            slot, waited = self._take(deadline), True
         try:
             if write:
                 slot.number += 1
@@ -295,6 +319,8 @@ class Pool:
                 # At most one of these two ends the connection: the usual case is
                 # neither, and costs nothing.
                 try:
+                    if waited:
+                        return connection.call_by(deadline, method, params)
                     return connection.call(method, params)
                 except (Lost, ClosingError) as error:
                     self._drop(slot)
@@ -308,14 +334,15 @@ class Pool:
                     raise
                 if write:
                     params["again"] = True
-                return self._call_again(slot, method, params, write, lost)
-            return self._call_again(slot, method, params, write, None)
+                return self._call_again(slot, deadline, method, params, write, lost)
+            return self._call_again(slot, deadline, method, params, write, None)
         finally:
             self._give(slot)
 
     def _call_again(
         self,
         slot: Slot,
+        deadline: float | None,
         method: str,
         params: Params,
         write: bool,
@@ -324,7 +351,8 @@ class Pool:
         losses = 0 if lost is None else 1
         while True:
             try:
-                return self._connected(slot).call(method, params)
+                connection = self._connected(slot, deadline)
+                return connection.call_by(deadline, method, params)
             except (Lost, ClosingError) as error:
                 self._drop(slot)
                 losses += 1
@@ -346,10 +374,11 @@ class Pool:
 
         The listing has its connection until it ends or the generator is closed.
         """
-        slot = self._take()
+        deadline = self._deadline()
+        slot = self._take(deadline)
         done = False
         try:
-            connection = self._connected(slot)
+            connection = self._connected(slot, deadline)
             number = connection.begin(method, params)
             while True:
                 items = connection.next_batch(number)
@@ -371,21 +400,25 @@ class Pool:
 
     def hello(self) -> Hello:
         """What the server says of itself."""
-        slot = self._take()
+        slot = self._take(self._deadline())
         try:
-            return self._connected(slot).hello
+            # To start a server has a limit of its own.
+            return self._connected(slot, None).hello
         finally:
             self._give(slot)
 
     def unreachable(self, cause: Exception | None) -> Exception:
         return self._endpoint.unreachable(cause)
 
-    def _take(self) -> Slot:
+    def _deadline(self) -> float | None:
+        """When a call that begins now has to be done."""
+        return None if self._timeout is None else time.monotonic() + self._timeout
+
+    def _take(self, deadline: float | None) -> Slot:
         try:
             return self._free.pop()  # the last used one: others may go idle
         except IndexError:
             pass
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout
         with self._changed:
             if self._made < self._limit:
                 self._made += 1
@@ -422,10 +455,12 @@ class Pool:
         if connection is not None:
             connection.close()
 
-    def _connected(self, slot: Slot) -> Connection:
+    def _connected(self, slot: Slot, limit: float | None) -> Connection:
+        """The connection of a slot; limit is when the call has to be done."""
         if slot.connection is not None:
             return slot.connection
         deadline = time.monotonic() + self._endpoint.start_timeout
+        until = deadline if limit is None else min(deadline, limit)
         delay = _FIRST_DELAY
         cause: Exception | None = None
         while True:
@@ -435,7 +470,7 @@ class Pool:
             if address is not None:
                 try:
                     connection = Connection.open(
-                        address, self._endpoint, self._timeout, deadline
+                        address, self._endpoint, self._timeout, until
                     )
                 except ssl.SSLError as error:
                     raise tls_failed(address, error) from error
@@ -451,7 +486,11 @@ class Pool:
                     return connection
             if time.monotonic() > deadline:
                 raise self._endpoint.unreachable(cause) from cause
-            self._endpoint.start(deadline)
+            if time.monotonic() > until:
+                raise SteleTimeoutError(
+                    f"no server was reached within {self._timeout:g} s"
+                ) from cause
+            self._endpoint.start(deadline, until)
             if address is not None or self._endpoint.address() is None:
                 time.sleep(delay)
                 delay = min(delay * 2, _LAST_DELAY)

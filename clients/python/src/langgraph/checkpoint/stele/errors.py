@@ -117,7 +117,10 @@ class TooLargeError(SteleError, ValueError):
     """A value, or a call, is over a limit of the server. Nothing was written."""
 
     code = "too_large"
-    advice = "Store large data elsewhere and keep its address in the state"
+    advice = (
+        "Keep large data elsewhere and its address here; divide a large batch, and "
+        "shorten a long name"
+    )
 
 
 class BudgetError(SteleError):
