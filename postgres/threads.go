@@ -82,28 +82,24 @@ func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.T
 	if err := rules.ValidateThreadQuery(q); err != nil {
 		return nil, err
 	}
-	if err := checkText("prefix", q.Prefix); err != nil {
-		return nil, err
+	for name, text := range map[string]string{"thread_id": q.ThreadID, "prefix": q.Prefix} {
+		if err := checkText(name, text); err != nil {
+			return nil, err
+		}
 	}
 	var infos []saver.ThreadInfo
 	err := s.snapshot(ctx, func(tx pgx.Tx) error {
 		infos = nil
-		// Of the ids that begin with a prefix the prefix itself is the first: one that is there
-		// needs no walk over all threads.
-		if q.Limit == 1 && q.UpdatedSince.IsZero() && q.Status == "" && len(q.Metadata) == 0 {
-			if t, err := s.threadState(ctx, tx, q.Prefix); err != nil {
-				return err
-			} else if t != nil {
-				infos = append(infos, t.ThreadInfo)
-				return nil
-			}
+		statement, text := s.sql.threadIDs, q.Prefix
+		if q.ThreadID != "" {
+			statement, text = s.sql.threadID, q.ThreadID
 		}
-		states, err := s.threadStates(ctx, tx, s.sql.threadIDs, q.Prefix)
+		states, err := s.threadStates(ctx, tx, statement, text)
 		if err != nil {
 			return err
 		}
 		states = slices.DeleteFunc(states, func(t threadState) bool {
-			return t.UpdatedAt.Before(q.UpdatedSince) || q.Status != "" && t.Status != q.Status
+			return !strings.HasPrefix(t.ThreadID, q.Prefix) || t.UpdatedAt.Before(q.UpdatedSince) || q.Status != "" && t.Status != q.Status
 		})
 		matches, err := s.threadsMatching(ctx, tx, states, q.Metadata)
 		if err != nil {
@@ -117,23 +113,6 @@ func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.T
 		return nil
 	})
 	return infos, err
-}
-
-// Thread describes one thread as Threads does; found is false if it is not there. It never looks at
-// other threads: Threads walks over all of them, unless it is asked for one by its whole name, and
-// that is there.
-func (s *Saver) Thread(ctx context.Context, threadID string) (info saver.ThreadInfo, found bool, err error) {
-	if err := checkThread(threadID); err != nil {
-		return info, false, err
-	}
-	err = s.snapshot(ctx, func(tx pgx.Tx) error {
-		t, err := s.threadState(ctx, tx, threadID)
-		if found = t != nil; found {
-			info = t.ThreadInfo
-		}
-		return err
-	})
-	return info, found, err
 }
 
 // threadState is one thread; nil if it is not there.
