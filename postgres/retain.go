@@ -61,14 +61,9 @@ func (s *Saver) planRetain(ctx context.Context, policy saver.RetentionPolicy) (p
 		now, cutoff := s.now(), ""
 		ids := slices.Compact(slices.Sorted(slices.Values(policy.ThreadIDs)))
 		if policy.ThreadIDs == nil {
-			rows, err := tx.Query(ctx, s.sql.threadIDs, "")
-			if err != nil {
+			if ids, err = s.allThreads(ctx, tx); err != nil {
 				return err
 			}
-			if ids, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-				return err
-			}
-			slices.Sort(ids)
 		}
 		views := func() iter.Seq2[rules.RetainView, error] { return s.retainViews(ctx, tx, ids) }
 		if policy.StoreBytes > 0 {
@@ -205,13 +200,22 @@ func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	var expired []string
 	err := s.snapshot(ctx, func(tx pgx.Tx) error {
 		expired = nil
-		states, err := s.threadStates(ctx, tx, s.sql.threadIDs, "")
-		for _, t := range states {
-			if s.expired(&t) {
-				expired = append(expired, t.ThreadID)
+		ids, err := s.allThreads(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for page := range slices.Chunk(ids, threadsPage) {
+			states, err := s.threadStates(ctx, tx, page)
+			if err != nil {
+				return err
+			}
+			for _, t := range states {
+				if s.expired(&t) {
+					expired = append(expired, t.ThreadID)
+				}
 			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return rep, err

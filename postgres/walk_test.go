@@ -142,19 +142,12 @@ func TestOneThreadAmongMany(t *testing.T) {
 	}
 }
 
-// TestDeleteForRunsOfALargeDatabase: runs are found in any thread by statements of which each
-// reads few rows, however many checkpoints there are. One that read all would end with the
-// server's timeout, each time it is tried. Here it is rows that the server bounds, not time.
-func TestDeleteForRunsOfALargeDatabase(t *testing.T) {
-	const threads, most = 20_000, 5000
-	srv := server(t)
-	url := srv.Database(t)
-	open(t, url, postgres.Options{})
-	crowd(t, url, threads)
-	srv.Exec(t, url, fmt.Sprintf(`INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, type, checkpoint, metadata)
-		SELECT 'crowd-00010000', '', '2' || lpad(i::text, 8, '0'), 'msgpack', '{}', '{}' FROM generate_series(1, %d) i`, 3*most),
-		`ANALYZE`,
-		fmt.Sprintf(`CREATE FUNCTION few() RETURNS bool LANGUAGE plpgsql AS $$
+// fewRows gives a database a role for which a statement ends that reads more than most
+// checkpoints, as one that takes too long does, and returns how the role connects.
+func fewRows(t *testing.T, url string, most int) string {
+	t.Helper()
+	role := fmt.Sprintf("patient%d", time.Now().UnixNano())
+	server(t).Exec(t, url, fmt.Sprintf(`CREATE FUNCTION few() RETURNS bool LANGUAGE plpgsql AS $$
 		DECLARE n int := 1;
 		BEGIN
 			IF current_setting('few.at', true) = statement_timestamp()::text THEN
@@ -167,17 +160,32 @@ func TestDeleteForRunsOfALargeDatabase(t *testing.T) {
 			RETURN true;
 		END $$`, most),
 		`ALTER TABLE checkpoints ENABLE ROW LEVEL SECURITY`, `CREATE POLICY few ON checkpoints USING (few())`,
-		`CREATE ROLE patient LOGIN`, `GRANT ALL ON ALL TABLES IN SCHEMA public TO patient`, `GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO patient`)
-	bounded := strings.Replace(url, "user=postgres", "user=patient", 1)
+		`CREATE ROLE `+role+` LOGIN`, `GRANT ALL ON ALL TABLES IN SCHEMA public TO `+role, `GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO `+role)
+	bounded := strings.Replace(url, "user=postgres", "user="+role, 1)
 	if _, err := connect(t, bounded).Exec(t.Context(), `SELECT count(*) FROM checkpoints WHERE metadata ->> 'run_id' = 'none'`); err == nil {
 		t.Fatal("a statement read all rows")
 	}
-	s, err := postgres.Open(t.Context(), bounded, postgres.Options{})
+	return bounded
+}
+
+// TestDeleteForRunsOfALargeDatabase: runs are found in any thread by statements of which each
+// reads few rows, however many checkpoints there are. One that read all would end with the
+// server's timeout, each time it is tried. Here it is rows that the server bounds, not time.
+func TestDeleteForRunsOfALargeDatabase(t *testing.T) {
+	const threads, most = 8000, 3000
+	srv := server(t)
+	url := srv.Database(t)
+	open(t, url, postgres.Options{})
+	crowd(t, url, threads)
+	srv.Exec(t, url, fmt.Sprintf(`INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, type, checkpoint, metadata)
+		SELECT 'crowd-00004000', '', '2' || lpad(i::text, 8, '0'), 'msgpack', '{}', '{}' FROM generate_series(1, %d) i`, 3*most),
+		`ANALYZE`)
+	s, err := postgres.Open(t.Context(), fewRows(t, url, most), postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	gone := []string{"run-1", "run-2000", "run-2001", "run-9999", "run-10001", fmt.Sprintf("run-%d", threads), "none"}
+	gone := []string{"run-1", "run-2000", "run-2001", "run-3999", "run-4001", fmt.Sprintf("run-%d", threads), "none"}
 	done, err := s.DeleteForRuns(t.Context(), gone, nil)
 	if err != nil || done.Checkpoints != len(gone)-1 {
 		t.Errorf("removed %+v, %v", done, err)
@@ -185,5 +193,49 @@ func TestDeleteForRunsOfALargeDatabase(t *testing.T) {
 	left := column(t, connect(t, url), `SELECT count(*)::text FROM checkpoints`)[0]
 	if want := fmt.Sprint(threads + 3*most - len(gone) + 1); left != want {
 		t.Errorf("%s checkpoints are left, want %s", left, want)
+	}
+}
+
+// TestThreadsOfALargeDatabase: all threads are found by statements of which each reads few rows.
+func TestThreadsOfALargeDatabase(t *testing.T) {
+	const threads, most = 4000, 2500
+	url := server(t).Database(t)
+	open(t, url, postgres.Options{})
+	crowd(t, url, threads)
+	s, err := postgres.Open(t.Context(), fewRows(t, url, most), postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, test := range []struct {
+		q    saver.ThreadQuery
+		want int
+		last string
+	}{
+		{saver.ThreadQuery{}, threads, "crowd-00004000"},
+		{saver.ThreadQuery{Prefix: "crowd-0000399"}, 10, "crowd-00003999"},
+		{saver.ThreadQuery{Limit: 1001}, 1001, "crowd-00001001"},
+		{saver.ThreadQuery{Metadata: map[string]any{"run_id": "run-3900"}}, 1, "crowd-00003900"},
+		{saver.ThreadQuery{Prefix: "none"}, 0, ""},
+	} {
+		n, last := 0, ""
+		for info, err := range s.Threads(t.Context(), test.q) {
+			if err != nil {
+				t.Fatalf("%+v: %v", test.q, err)
+			}
+			if info.ThreadID <= last {
+				t.Fatalf("%+v: %s after %s", test.q, info.ThreadID, last)
+			}
+			n, last = n+1, info.ThreadID
+		}
+		if n != test.want || last != test.last {
+			t.Errorf("%+v: %d threads, the last %q; want %d, %q", test.q, n, last, test.want, test.last)
+		}
+	}
+	if _, err := s.Retain(t.Context(), saver.RetentionPolicy{KeepLast: 1}, true); err != nil {
+		t.Errorf("retain: %v", err)
+	}
+	if _, err := s.Sweep(t.Context()); err != nil {
+		t.Errorf("sweep: %v", err)
 	}
 }
