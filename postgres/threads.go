@@ -14,20 +14,27 @@ import (
 )
 
 func (st *statements) threadStatements(q func(string) string) {
-	// $1 the last id before, $2 how many. A thread is what has checkpoints or writes. Each step
-	// finds the next id by index, and LIMIT ends the steps.
-	st.threadIDs = q(`
+	// $1 the last id before, $2 how many. Each step finds the next id by index, and LIMIT ends the
+	// steps.
+	walk := func(tables ...string) string {
+		next := func(after string) string {
+			least := make([]string, len(tables))
+			for i, table := range tables {
+				least[i] = `(SELECT min(thread_id) FROM @.` + table + ` WHERE thread_id > ` + after + `)`
+			}
+			return `least(` + strings.Join(least, ", ") + `)`
+		}
+		return q(`
 WITH RECURSIVE ids AS (
-	SELECT least(
-		(SELECT min(thread_id) FROM @.checkpoints WHERE thread_id > $1),
-		(SELECT min(thread_id) FROM @.checkpoint_writes WHERE thread_id > $1)) AS id
+	SELECT ` + next("$1") + ` AS id
 UNION ALL
-	SELECT least(
-		(SELECT min(thread_id) FROM @.checkpoints WHERE thread_id > ids.id),
-		(SELECT min(thread_id) FROM @.checkpoint_writes WHERE thread_id > ids.id))
-	FROM ids WHERE ids.id IS NOT NULL
+	SELECT ` + next("ids.id") + ` FROM ids WHERE ids.id IS NOT NULL
 )
 SELECT id FROM ids WHERE id IS NOT NULL LIMIT $2`)
+	}
+	// A thread is what has checkpoints or writes.
+	st.threadIDs = walk("checkpoints", "checkpoint_writes")
+	st.ownThreadIDs = walk("stele_threads", "stele_checkpoints", "stele_calls")
 	st.threadID = q(`
 SELECT $1::text WHERE EXISTS (SELECT FROM @.checkpoints WHERE thread_id = $1) OR EXISTS (SELECT FROM @.checkpoint_writes WHERE thread_id = $1)`)
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -235,7 +236,25 @@ func TestThreadsOfALargeDatabase(t *testing.T) {
 	if _, err := s.Retain(t.Context(), saver.RetentionPolicy{KeepLast: 1}, true); err != nil {
 		t.Errorf("retain: %v", err)
 	}
+	// Rows of stele's that Python's deletions left are removed, and no others.
+	conn := connect(t, url)
+	for _, sql := range []string{
+		`INSERT INTO stele_threads SELECT thread_id, now() FROM checkpoints`,
+		`INSERT INTO stele_checkpoints (thread_id, checkpoint_ns, checkpoint_id) SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints`,
+		`INSERT INTO stele_calls (thread_id, checkpoint_ns, checkpoint_id, task_id, channels) SELECT thread_id, checkpoint_ns, checkpoint_id, 'task', '' FROM checkpoints`,
+		`DELETE FROM checkpoints WHERE thread_id LIKE '%7'`,
+		`DELETE FROM stele_threads WHERE thread_id LIKE '%17'`,
+		`ANALYZE`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, err := s.Sweep(t.Context()); err != nil {
 		t.Errorf("sweep: %v", err)
+	}
+	left := column(t, conn, `SELECT count(*)::text FROM stele_threads UNION ALL SELECT count(*)::text FROM stele_checkpoints UNION ALL SELECT count(*)::text FROM stele_calls`)
+	if want := []string{fmt.Sprint(threads * 9 / 10), fmt.Sprint(threads * 9 / 10), "0"}; !slices.Equal(left, want) {
+		t.Errorf("after a sweep %v threads, checkpoints and calls of stele's are left, want %v", left, want)
 	}
 }
