@@ -137,60 +137,34 @@ func (n *spaceView) unneeded(threadID, ns string, ids []string, done *saver.Remo
 	return gone
 }
 
-// DeleteForRuns implements saver.ThreadManager: all threads in one transaction.
+// DeleteForRuns implements saver.ThreadManager: all threads in one transaction. Without a
+// lease it looks at every checkpoint of the database, as LangGraph's tables have no index by
+// run, page after page, so that no statement takes long.
 func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
 	runs := slices.DeleteFunc(slices.Clone(runIDs), func(id string) bool { return id == "" || checkText("run_id", id) != nil })
 	if err := s.ready(ctx); err != nil || len(runs) == 0 {
 		return saver.Removal{}, err
 	}
 	// Which threads to lock is found first, what to remove under the locks.
-	const find = `SELECT thread_id, checkpoint_ns, checkpoint_id FROM @.checkpoints WHERE metadata ->> 'run_id' = ANY($1) AND jsonb_typeof(metadata -> 'run_id') = 'string'`
-	rows, err := s.pool.Query(ctx, qualify(s.schema, `SELECT DISTINCT thread_id FROM (`+find+`) found`), runs)
-	if err != nil {
-		return saver.Removal{}, s.readError(ctx, s.translate(err))
-	}
-	threads, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return saver.Removal{}, s.readError(ctx, s.translate(err))
-	}
-	locked := threads
+	threads := []string{}
 	if owned != nil {
-		locked = append(slices.Clone(threads), owned.ThreadID())
+		threads = append(threads, owned.ThreadID())
+	} else {
+		var err error
+		if threads, err = s.threadsOfRuns(ctx, runs); err != nil {
+			return saver.Removal{}, err
+		}
 	}
 	var done saver.Removal
-	err = s.inTx(ctx, locked, func(tx pgx.Tx) error {
+	err := s.inTx(ctx, threads, func(tx pgx.Tx) error {
 		done = saver.Removal{}
 		if owned != nil {
 			if err := s.fenced(ctx, tx, saver.Config{ThreadID: owned.ThreadID(), Epoch: owned.Epoch()}); err != nil {
 				return err
 			}
 		}
-		doomed := map[checkpointKey][]string{} // by thread and namespace
-		rows, err := tx.Query(ctx, qualify(s.schema, find+` AND thread_id = ANY($2)`), runs, threads)
-		if err != nil {
-			return err
-		}
-		var k checkpointKey
-		if _, err := pgx.ForEachRow(rows, []any{&k.thread, &k.ns, &k.id}, func() error {
-			at := checkpointKey{thread: k.thread, ns: k.ns}
-			doomed[at] = append(doomed[at], k.id)
-			return nil
-		}); err != nil {
-			return err
-		}
-		views := map[string]*threadView{}
-		for at, ids := range doomed {
-			v := views[at.thread]
-			if v == nil {
-				if v, err = s.viewThread(ctx, tx, at.thread); err != nil {
-					return err
-				}
-				views[at.thread] = v
-			}
-			n := v.spaces[at.ns]
-			gone := n.unneeded(at.thread, at.ns, ids, &done)
-			n.count(gone, &done)
-			if err := s.removeCheckpoints(ctx, tx, v, at.ns, gone); err != nil {
+		for _, id := range threads {
+			if err := s.deleteRuns(ctx, tx, id, runs, &done); err != nil {
 				return err
 			}
 		}
@@ -200,6 +174,85 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver
 		return saver.Removal{}, err
 	}
 	return done, nil
+}
+
+// ofRuns is true of the checkpoints of the runs $1.
+const ofRuns = `metadata ->> 'run_id' = ANY($1) AND jsonb_typeof(metadata -> 'run_id') = 'string'`
+
+// pageByKey makes the planner walk the primary key from where a page begins: with the index of
+// threads, and a sort, each page would read a long thread again.
+const pageByKey = `SELECT set_config(name, 'off', true) FROM pg_settings WHERE name IN ('enable_sort', 'enable_incremental_sort')`
+
+// runsPage is how many checkpoints one statement looks at.
+const runsPage = 2000
+
+// threadsOfRuns are the threads that have checkpoints of runs.
+func (s *Saver) threadsOfRuns(ctx context.Context, runs []string) ([]string, error) {
+	// $2, $3, $4 the last checkpoint of the page before, $5 how many. The last of a full page is
+	// always told.
+	page := qualify(s.schema, `
+SELECT thread_id, checkpoint_ns, checkpoint_id, n = $5, coalesce(found, false) FROM (
+	SELECT thread_id, checkpoint_ns, checkpoint_id, `+ofRuns+` AS found,
+		row_number() OVER (ORDER BY thread_id, checkpoint_ns, checkpoint_id) AS n
+	FROM (SELECT thread_id, checkpoint_ns, checkpoint_id, metadata FROM @.checkpoints
+		WHERE (thread_id, checkpoint_ns, checkpoint_id) > ($2, $3, $4)
+		ORDER BY thread_id, checkpoint_ns, checkpoint_id LIMIT $5) page) numbered
+WHERE found OR n = $5 ORDER BY n`)
+	threads := []string{}
+	var last checkpointKey
+	for full := true; full; {
+		var next checkpointKey
+		var found []string
+		err := s.read(ctx, func(b *pgx.Batch) {
+			full, found = false, nil
+			b.Queue(pageByKey)
+			b.Queue(page, runs, last.thread, last.ns, last.id, runsPage).Query(func(rows pgx.Rows) error {
+				var hit bool
+				_, err := pgx.ForEachRow(rows, []any{&next.thread, &next.ns, &next.id, &full, &hit}, func() error {
+					if hit {
+						found = append(found, next.thread)
+					}
+					return nil
+				})
+				return err
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+		threads, last = slices.Compact(append(threads, found...)), next
+	}
+	return threads, nil
+}
+
+// deleteRuns removes the checkpoints of runs from one thread, except those that the remaining
+// ones need.
+func (s *Saver) deleteRuns(ctx context.Context, tx pgx.Tx, threadID string, runs []string, done *saver.Removal) error {
+	rows, err := tx.Query(ctx, qualify(s.schema, `SELECT checkpoint_ns, checkpoint_id FROM @.checkpoints WHERE thread_id = $2 AND `+ofRuns), runs, threadID)
+	if err != nil {
+		return err
+	}
+	doomed := map[string][]string{} // by namespace
+	var ns, id string
+	if _, err := pgx.ForEachRow(rows, []any{&ns, &id}, func() error {
+		doomed[ns] = append(doomed[ns], id)
+		return nil
+	}); err != nil || len(doomed) == 0 {
+		return err
+	}
+	v, err := s.viewThread(ctx, tx, threadID)
+	if err != nil {
+		return err
+	}
+	for ns, ids := range doomed {
+		n := v.spaces[ns]
+		gone := n.unneeded(threadID, ns, ids, done)
+		n.count(gone, done)
+		if err := s.removeCheckpoints(ctx, tx, v, ns, gone); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // copyStatements copy a thread, $1, to another, $2. Rows of stele that are left of an

@@ -61,14 +61,9 @@ func (s *Saver) planRetain(ctx context.Context, policy saver.RetentionPolicy) (p
 		now, cutoff := s.now(), ""
 		ids := slices.Compact(slices.Sorted(slices.Values(policy.ThreadIDs)))
 		if policy.ThreadIDs == nil {
-			rows, err := tx.Query(ctx, s.sql.threadIDs, "")
-			if err != nil {
+			if ids, err = s.allThreads(ctx, tx); err != nil {
 				return err
 			}
-			if ids, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-				return err
-			}
-			slices.Sort(ids)
 		}
 		views := func() iter.Seq2[rules.RetainView, error] { return s.retainViews(ctx, tx, ids) }
 		if policy.StoreBytes > 0 {
@@ -205,13 +200,22 @@ func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	var expired []string
 	err := s.snapshot(ctx, func(tx pgx.Tx) error {
 		expired = nil
-		states, err := s.threadStates(ctx, tx, s.sql.threadIDs, "")
-		for _, t := range states {
-			if s.expired(&t) {
-				expired = append(expired, t.ThreadID)
+		ids, err := s.allThreads(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for page := range slices.Chunk(ids, threadsPage) {
+			states, err := s.threadStates(ctx, tx, page)
+			if err != nil {
+				return err
+			}
+			for _, t := range states {
+				if s.expired(&t) {
+					expired = append(expired, t.ThreadID)
+				}
 			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return rep, err
@@ -243,21 +247,56 @@ func (s *Saver) expired(t *threadState) bool {
 	return !t.UpdatedAt.IsZero() && rules.Expired(s.now(), t.UpdatedAt, t.ttl, s.opts.DefaultTTL)
 }
 
-// sweepOwn removes rows of stele's tables that nothing needs.
+// sweepOwn removes rows of stele's tables that nothing needs. It takes some threads in a
+// transaction, so that none takes long.
 func (s *Saver) sweepOwn(ctx context.Context) error {
-	return s.inTx(ctx, nil, func(tx pgx.Tx) error {
-		b := &pgx.Batch{}
+	old := func(b *pgx.Batch, _ []string) {
 		b.Queue(qualify(s.schema, `DELETE FROM @.stele_voided WHERE at < $1`), s.now().Add(-voidedFor))
 		b.Queue(qualify(s.schema, `DELETE FROM @.stele_deleted WHERE at < $1`), s.now().Add(-max(s.opts.DeletedMemory, 0)))
-		b.Queue(qualify(s.schema, `
-DELETE FROM @.stele_checkpoints s WHERE NOT EXISTS (
-	SELECT FROM @.checkpoints c WHERE c.thread_id = s.thread_id AND c.checkpoint_ns = s.checkpoint_ns AND c.checkpoint_id = s.checkpoint_id)`))
-		b.Queue(qualify(s.schema, `
-DELETE FROM @.stele_calls s WHERE NOT EXISTS (
-	SELECT FROM @.checkpoint_writes w WHERE w.thread_id = s.thread_id AND w.checkpoint_ns = s.checkpoint_ns AND w.checkpoint_id = s.checkpoint_id)`))
-		b.Queue(qualify(s.schema, `
-DELETE FROM @.stele_threads t WHERE NOT EXISTS (SELECT FROM @.checkpoints c WHERE c.thread_id = t.thread_id)
-AND NOT EXISTS (SELECT FROM @.checkpoint_writes w WHERE w.thread_id = t.thread_id)`))
-		return tx.SendBatch(ctx, b).Close()
-	})
+	}
+	orphans := func(b *pgx.Batch, ids []string) {
+		b.Queue(byIndex)
+		for _, sql := range orphanStatements {
+			b.Queue(qualify(s.schema, sql), ids)
+		}
+	}
+	send := func(queue func(*pgx.Batch, []string), ids []string) error {
+		return s.inTx(ctx, nil, func(tx pgx.Tx) error {
+			b := &pgx.Batch{}
+			queue(b, ids)
+			return tx.SendBatch(ctx, b).Close()
+		})
+	}
+	if err := send(old, nil); err != nil {
+		return err
+	}
+	for last, full := "", true; full; {
+		var ids []string
+		err := s.snapshot(ctx, func(tx pgx.Tx) (err error) {
+			ids, err = s.collectIDs(ctx, tx, s.sql.ownThreadIDs, last, threadsPage)
+			return err
+		})
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		if err := send(orphans, ids); err != nil {
+			return err
+		}
+		last, full = ids[len(ids)-1], len(ids) == threadsPage
+	}
+	return nil
+}
+
+// byIndex makes the planner look for each row of some threads by the index of the other table,
+// which it might read as a whole.
+const byIndex = `SELECT set_config(name, 'off', true) FROM pg_settings WHERE name IN ('enable_hashjoin', 'enable_mergejoin', 'enable_seqscan')`
+
+// orphanStatements delete what stele has of the threads $1 beside rows that Python has deleted.
+var orphanStatements = []string{
+	`DELETE FROM @.stele_checkpoints s WHERE s.thread_id = ANY($1) AND NOT EXISTS (
+	SELECT FROM @.checkpoints c WHERE c.thread_id = s.thread_id AND c.checkpoint_ns = s.checkpoint_ns AND c.checkpoint_id = s.checkpoint_id)`,
+	`DELETE FROM @.stele_calls s WHERE s.thread_id = ANY($1) AND NOT EXISTS (
+	SELECT FROM @.checkpoint_writes w WHERE w.thread_id = s.thread_id AND w.checkpoint_ns = s.checkpoint_ns AND w.checkpoint_id = s.checkpoint_id)`,
+	`DELETE FROM @.stele_threads t WHERE t.thread_id = ANY($1) AND NOT EXISTS (SELECT FROM @.checkpoints c WHERE c.thread_id = t.thread_id)
+AND NOT EXISTS (SELECT FROM @.checkpoint_writes w WHERE w.thread_id = t.thread_id)`,
 }

@@ -590,50 +590,6 @@ func TestGraph(t *testing.T) {
 }
 
 // Ids of LangGraph are in the same order by bytes and by the collations of languages.
-// A thread is described, with and without others that begin with its name, alike by Thread and by
-// Threads.
-func TestOneThread(t *testing.T) {
-	s := open(t, server(t).Database(t), postgres.Options{})
-	for _, id := range []string{"a", "a-b", "ab", "b"} {
-		put(t, s, id, "", map[string]any{"x": 1})
-	}
-	for _, id := range []string{"a", "ab", "b", "", "none", "a-"} {
-		var want saver.ThreadInfo
-		for info, err := range s.Threads(t.Context(), saver.ThreadQuery{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if info.ThreadID == id {
-				want = info
-			}
-		}
-		if id == "" {
-			if _, _, err := s.Thread(t.Context(), id); !errors.Is(err, saver.ErrInvalid) {
-				t.Errorf("no id: %v", err)
-			}
-			continue
-		}
-		got, found, err := s.Thread(t.Context(), id)
-		if err != nil || found != (want.ThreadID != "") || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %+v, %t, %v; want %+v", id, got, found, err, want)
-		}
-		if !found {
-			continue
-		}
-		for got, err := range s.Threads(t.Context(), saver.ThreadQuery{Prefix: id, Limit: 1}) {
-			if err != nil || !reflect.DeepEqual(got, want) {
-				t.Errorf("first of %q: %+v, %v; want %+v", id, got, err, want)
-			}
-		}
-	}
-	// "a-" is nobody's id, but the prefix of one.
-	for got, err := range s.Threads(t.Context(), saver.ThreadQuery{Prefix: "a-", Limit: 1}) {
-		if err != nil || got.ThreadID != "a-b" {
-			t.Errorf("first of a-: %+v, %v", got, err)
-		}
-	}
-}
-
 func TestOrderOfIDsByACollation(t *testing.T) {
 	s := open(t, server(t).Database(t, "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'"), postgres.Options{})
 	parent, want := "", []string{}

@@ -12,7 +12,7 @@ type statements struct {
 	deleteTables                           []string
 	lease, renew, release, fence           string
 	chain, chainWrites                     string
-	threadIDs, threadID                    string
+	threadIDs, ownThreadIDs, threadID      string
 	threadHeads, threadWrites, threadCalls string
 	schema                                 string
 }

@@ -14,17 +14,27 @@ import (
 )
 
 func (st *statements) threadStatements(q func(string) string) {
-	// A thread is what has checkpoints or writes. Each step finds the next id by index.
-	st.threadIDs = q(`
+	// $1 the last id before, $2 how many. Each step finds the next id by index, and LIMIT ends the
+	// steps.
+	walk := func(tables ...string) string {
+		next := func(after string) string {
+			least := make([]string, len(tables))
+			for i, table := range tables {
+				least[i] = `(SELECT min(thread_id) FROM @.` + table + ` WHERE thread_id > ` + after + `)`
+			}
+			return `least(` + strings.Join(least, ", ") + `)`
+		}
+		return q(`
 WITH RECURSIVE ids AS (
-	SELECT least((SELECT min(thread_id) FROM @.checkpoints), (SELECT min(thread_id) FROM @.checkpoint_writes)) AS id
+	SELECT ` + next("$1") + ` AS id
 UNION ALL
-	SELECT least(
-		(SELECT min(thread_id) FROM @.checkpoints WHERE thread_id > ids.id),
-		(SELECT min(thread_id) FROM @.checkpoint_writes WHERE thread_id > ids.id))
-	FROM ids WHERE ids.id IS NOT NULL
+	SELECT ` + next("ids.id") + ` FROM ids WHERE ids.id IS NOT NULL
 )
-SELECT id FROM ids WHERE id IS NOT NULL AND starts_with(id, $1)`)
+SELECT id FROM ids WHERE id IS NOT NULL LIMIT $2`)
+	}
+	// A thread is what has checkpoints or writes.
+	st.threadIDs = walk("checkpoints", "checkpoint_writes")
+	st.ownThreadIDs = walk("stele_threads", "stele_checkpoints", "stele_calls")
 	st.threadID = q(`
 SELECT $1::text WHERE EXISTS (SELECT FROM @.checkpoints WHERE thread_id = $1) OR EXISTS (SELECT FROM @.checkpoint_writes WHERE thread_id = $1)`)
 
@@ -57,8 +67,8 @@ type threadState struct {
 }
 
 // Threads implements saver.ThreadManager. What q selects is read before the first is
-// yielded. A thread that Python wrote last was updated at the time of its newest
-// checkpoint.
+// yielded, some threads in a statement, so that none takes long. A thread that Python wrote
+// last was updated at the time of its newest checkpoint.
 func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
 	return func(yield func(saver.ThreadInfo, error) bool) {
 		infos, err := s.threadInfos(ctx, q)
@@ -82,36 +92,44 @@ func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.T
 	if err := rules.ValidateThreadQuery(q); err != nil {
 		return nil, err
 	}
-	if err := checkText("prefix", q.Prefix); err != nil {
-		return nil, err
+	for name, text := range map[string]string{"thread_id": q.ThreadID, "prefix": q.Prefix} {
+		if err := checkText(name, text); err != nil {
+			return nil, err
+		}
 	}
 	var infos []saver.ThreadInfo
 	err := s.snapshot(ctx, func(tx pgx.Tx) error {
 		infos = nil
-		// Of the ids that begin with a prefix the prefix itself is the first: one that is there
-		// needs no walk over all threads.
-		if q.Limit == 1 && q.UpdatedSince.IsZero() && q.Status == "" && len(q.Metadata) == 0 {
-			if t, err := s.threadState(ctx, tx, q.Prefix); err != nil {
+		var ids []string
+		var err error
+		if q.ThreadID != "" {
+			ids, err = s.collectIDs(ctx, tx, s.sql.threadID, q.ThreadID)
+		} else {
+			ids, err = s.allThreads(ctx, tx)
+		}
+		if err != nil {
+			return err
+		}
+		ids = slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, q.Prefix) })
+		for page := range slices.Chunk(ids, threadsPage) {
+			states, err := s.threadStates(ctx, tx, page)
+			if err != nil {
 				return err
-			} else if t != nil {
-				infos = append(infos, t.ThreadInfo)
-				return nil
 			}
-		}
-		states, err := s.threadStates(ctx, tx, s.sql.threadIDs, q.Prefix)
-		if err != nil {
-			return err
-		}
-		states = slices.DeleteFunc(states, func(t threadState) bool {
-			return t.UpdatedAt.Before(q.UpdatedSince) || q.Status != "" && t.Status != q.Status
-		})
-		matches, err := s.threadsMatching(ctx, tx, states, q.Metadata)
-		if err != nil {
-			return err
-		}
-		for _, t := range states {
-			if (len(q.Metadata) == 0 || matches[t.ThreadID]) && (q.Limit == 0 || len(infos) < q.Limit) {
-				infos = append(infos, t.ThreadInfo)
+			states = slices.DeleteFunc(states, func(t threadState) bool {
+				return t.UpdatedAt.Before(q.UpdatedSince) || q.Status != "" && t.Status != q.Status
+			})
+			matches, err := s.threadsMatching(ctx, tx, states, q.Metadata)
+			if err != nil {
+				return err
+			}
+			for _, t := range states {
+				if len(q.Metadata) > 0 && !matches[t.ThreadID] {
+					continue
+				}
+				if infos = append(infos, t.ThreadInfo); len(infos) == q.Limit {
+					return nil
+				}
 			}
 		}
 		return nil
@@ -119,44 +137,50 @@ func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.T
 	return infos, err
 }
 
-// Thread describes one thread as Threads does; found is false if it is not there. It never looks at
-// other threads: Threads walks over all of them, unless it is asked for one by its whole name, and
-// that is there.
-func (s *Saver) Thread(ctx context.Context, threadID string) (info saver.ThreadInfo, found bool, err error) {
-	if err := checkThread(threadID); err != nil {
-		return info, false, err
-	}
-	err = s.snapshot(ctx, func(tx pgx.Tx) error {
-		t, err := s.threadState(ctx, tx, threadID)
-		if found = t != nil; found {
-			info = t.ThreadInfo
+// threadsPage is how many threads one statement looks at.
+const threadsPage = 1000
+
+// allThreads are the ids of all threads, in order.
+func (s *Saver) allThreads(ctx context.Context, tx pgx.Tx) ([]string, error) {
+	var ids []string
+	for last := ""; ; last = ids[len(ids)-1] {
+		page, err := s.collectIDs(ctx, tx, s.sql.threadIDs, last, threadsPage)
+		if err != nil {
+			return nil, err
 		}
-		return err
-	})
-	return info, found, err
+		if ids = append(ids, page...); len(page) < threadsPage {
+			slices.Sort(ids) // the database's order may be another
+			return ids, nil
+		}
+	}
+}
+
+// collectIDs are the ids of threads that a statement yields.
+func (s *Saver) collectIDs(ctx context.Context, tx pgx.Tx, statement string, args ...any) ([]string, error) {
+	rows, err := tx.Query(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // threadState is one thread; nil if it is not there.
 func (s *Saver) threadState(ctx context.Context, tx pgx.Tx, threadID string) (*threadState, error) {
-	states, err := s.threadStates(ctx, tx, s.sql.threadID, threadID)
-	if err != nil || len(states) == 0 {
+	ids, err := s.collectIDs(ctx, tx, s.sql.threadID, threadID)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	states, err := s.threadStates(ctx, tx, ids)
+	if err != nil {
 		return nil, err
 	}
 	return &states[0], nil
 }
 
-// threadStates are the threads that a statement, threadIDs or threadID, selects by text, in order.
-func (s *Saver) threadStates(ctx context.Context, tx pgx.Tx, statement, text string) ([]threadState, error) {
-	rows, err := tx.Query(ctx, statement, text)
+// threadStates are the threads of these ids, which are there, in the order of ids.
+func (s *Saver) threadStates(ctx context.Context, tx pgx.Tx, ids []string) ([]threadState, error) {
+	rows, err := tx.Query(ctx, s.sql.threadHeads, ids)
 	if err != nil {
-		return nil, err
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	slices.Sort(ids)
-	if rows, err = tx.Query(ctx, s.sql.threadHeads, ids); err != nil {
 		return nil, err
 	}
 	states := map[string]*threadState{}

@@ -91,9 +91,10 @@ type ThreadManager interface {
 	// is. The Removal says which and why; check it if you delete for privacy. No ids, or
 	// unknown ids, are no error. After an error nothing was removed.
 	//
-	// owned, if not nil, is the lease of a thread that the caller goes by: the call fails
-	// with a FencedError if the lease no longer holds the thread. The saver looks in the
-	// transaction that removes, as for Config.Epoch.
+	// owned, if not nil, is the lease of a thread. The call then removes from that thread
+	// only, and fails with a FencedError if the lease no longer holds the thread. The saver
+	// looks in the transaction that removes, as for Config.Epoch. On a large database it is
+	// also much quicker: no other thread is looked at.
 	DeleteForRuns(ctx context.Context, runIDs []string, owned *Lease) (Removal, error)
 
 	// Prune applies strategy to each thread: LangGraph's prune. Unknown threads are no
@@ -159,24 +160,14 @@ type Eraser interface {
 	Erase(ctx context.Context, threadIDs ...string) error
 }
 
-// ThreadOf describes one thread; found is false if there is none, or if s is no ThreadManager. It
-// asks the saver's own method Thread where there is one: a database that cannot list by prefix
-// without a walk over all threads looks at one thread with it.
+// ThreadOf describes one thread; found is false if there is none, or if s is no ThreadManager.
 func ThreadOf(ctx context.Context, s Saver, threadID string) (info ThreadInfo, found bool, err error) {
-	if one, ok := s.(interface {
-		Thread(ctx context.Context, threadID string) (ThreadInfo, bool, error)
-	}); ok {
-		return one.Thread(ctx, threadID)
-	}
 	m, ok := s.(ThreadManager)
-	if !ok {
+	if !ok || threadID == "" {
 		return ThreadInfo{}, false, nil
 	}
-	// Of the ids that begin with the thread's its own is the first.
-	for info, err := range m.Threads(ctx, ThreadQuery{Prefix: threadID, Limit: 1}) {
-		if err != nil || info.ThreadID == threadID {
-			return info, err == nil, err
-		}
+	for info, err := range m.Threads(ctx, ThreadQuery{ThreadID: threadID}) {
+		return info, err == nil, err
 	}
 	return ThreadInfo{}, false, nil
 }

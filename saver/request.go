@@ -44,6 +44,7 @@ type DeltaHistory struct {
 
 // ThreadQuery selects threads for Threads. The zero ThreadQuery selects all.
 type ThreadQuery struct {
+	ThreadID     string    // this thread alone, found without a look at others; "" does not limit
 	Prefix       string    // thread ids that begin with it
 	UpdatedSince time.Time // threads written at or after it
 	Status       Status    // threads of this status; "" does not limit; an unknown one is an InvalidError

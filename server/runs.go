@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 )
 
 // shownRun is a run as clients see it.
@@ -237,13 +238,30 @@ func deleteRun(c *call) error {
 	if err := c.endRun(c.ctx, r, runs.Interrupt); err != nil {
 		return err
 	}
-	if _, err := c.manager.DeleteForRuns(c.ctx, []string{r.ID}, nil); err != nil {
+	if err := c.deleteCheckpoints(r); err != nil {
 		return err
 	}
 	if err := c.removeRun(c.ctx, r); err != nil {
 		return err
 	}
 	return c.none()
+}
+
+// deleteCheckpoints removes what a run has stored. While another run has its thread, the saver
+// looks for them in all threads.
+func (c *call) deleteCheckpoints(r runs.Run) error {
+	var lease *saver.Lease
+	if s, ok := c.cfg.Saver.(saver.Coordinator); ok {
+		l, err := s.Own(c.ctx, r.ThreadID, false)
+		if err == nil {
+			defer l.Release()
+			lease = l
+		} else if !errors.Is(err, saver.ErrConflict) {
+			return err
+		}
+	}
+	_, err := c.manager.DeleteForRuns(c.ctx, []string{r.ID}, lease)
+	return err
 }
 
 // removeRun removes a run that has ended, with its events.

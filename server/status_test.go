@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strconv"
 	"testing"
@@ -134,24 +135,25 @@ func TestStatusOfOwnThread(t *testing.T) {
 	h.equal(h.ok("POST", "/threads/search", object{"ids": []string{id}, "stele_status": "waiting"}), "[]")
 }
 
-// looked is a saver that describes one thread without a list of all.
+// looked notes what threads it is asked for.
 type looked struct {
 	*disk.Saver
-	ids *[]string
+	asked *[]saver.ThreadQuery
 }
 
-func (s looked) Thread(_ context.Context, id string) (info saver.ThreadInfo, found bool, err error) {
-	*s.ids = append(*s.ids, id)
-	return saver.ThreadInfo{ThreadID: id, Status: saver.StatusWaiting}, true, nil
+func (s looked) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
+	*s.asked = append(*s.asked, q)
+	return s.Saver.Threads(ctx, q)
 }
 
-// TestOneThreadLooked: a saver that can describe one thread is asked for that.
+// TestOneThreadLooked: for the status of one thread no other is looked at.
 func TestOneThreadLooked(t *testing.T) {
-	var ids []string
-	h := open(t, t.TempDir(), func(c *server.Config) { c.Saver = looked{c.Saver.(*disk.Saver), &ids} })
+	var asked []saver.ThreadQuery
+	h := open(t, t.TempDir(), func(c *server.Config) { c.Saver = looked{c.Saver.(*disk.Saver), &asked} })
 	id := h.thread()
-	ids = nil
-	if got := h.ok("GET", "/threads/"+id+"?include=stele_status", nil).text1("stele_status"); got != "waiting" || !slices.Equal(ids, []string{id}) {
-		t.Errorf("status %q, asked for %v", got, ids)
+	asked = nil
+	h.ok("GET", "/threads/"+id+"?include=stele_status", nil)
+	if len(asked) != 1 || asked[0].ThreadID != id {
+		t.Errorf("asked for %+v, want thread %s alone", asked, id)
 	}
 }

@@ -42,14 +42,31 @@ func (s *saverSource) threads(ctx context.Context, sel Selection) ([]string, err
 	if !ok {
 		return nil, errors.New("the source cannot list its threads")
 	}
+	q := saver.ThreadQuery{Prefix: sel.Prefix, Metadata: sel.Metadata}
+	if sel.Threads == nil {
+		return found(m.Threads(ctx, q))
+	}
 	var ids []string
-	for t, err := range m.Threads(ctx, saver.ThreadQuery{Prefix: sel.Prefix, Metadata: sel.Metadata}) {
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(sel.Threads))) {
+		if q.ThreadID = id; id == "" { // it would select all
+			continue
+		}
+		one, err := found(m.Threads(ctx, q))
+		if err != nil && !errors.Is(err, saver.ErrInvalid) { // no thread can have such an id
+			return nil, err
+		}
+		ids = append(ids, one...)
+	}
+	return ids, nil
+}
+
+// found are the ids of threads.
+func found(threads iter.Seq2[saver.ThreadInfo, error]) (ids []string, err error) {
+	for t, err := range threads {
 		if err != nil {
 			return nil, err
 		}
-		if sel.Threads == nil || slices.Contains(sel.Threads, t.ThreadID) {
-			ids = append(ids, t.ThreadID)
-		}
+		ids = append(ids, t.ThreadID)
 	}
 	return ids, nil
 }

@@ -135,7 +135,7 @@ func messages(t testing.TB) map[string][]byte {
 	writes := PutWrites{Config: cfg, Task: "task", Path: "~p", Writes: []saver.Write{{Channel: "c", Value: typed("bytes", "x")}}}
 	writes.Config.Epoch, writes.Call = 9, &again
 	list := List{saver.Query{ThreadID: "t", Namespace: saver.InNamespace(""), CheckpointID: "1", Before: "9", Filter: map[string]any{"step": int64(1)}, Limit: saver.NoResults}}
-	found := FindThreads{saver.ThreadQuery{Prefix: "p", UpdatedSince: time.UnixMicro(1).UTC(), Status: saver.StatusDone, Limit: 3, Metadata: map[string]any{"a": nil}}}
+	found := FindThreads{saver.ThreadQuery{ThreadID: "pt", Prefix: "p", UpdatedSince: time.UnixMicro(1).UTC(), Status: saver.StatusDone, Limit: 3, Metadata: map[string]any{"a": nil}}}
 	retain := Retain{Policy: saver.RetentionPolicy{ThreadIDs: []string{}, KeepLast: 1, MaxAge: 1500 * time.Millisecond, ThreadBytes: 2, StoreBytes: 3, CutAnyway: true}, DryRun: true}
 	batch := Batch{Ops: goldenOps}
 	parent := cfg.At("0")

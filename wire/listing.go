@@ -177,6 +177,7 @@ type FindThreads struct{ saver.ThreadQuery }
 // AppendTo appends the parameters. The error is that of serializing the metadata.
 func (p *FindThreads) AppendTo(b []byte) ([]byte, error) {
 	f := beginFields(b)
+	f.name("thread", p.ThreadID)
 	f.name("prefix", p.Prefix)
 	if !p.UpdatedSince.IsZero() {
 		f.field("updated_since")
@@ -195,6 +196,8 @@ func DecodeFindThreads(b []byte) (p FindThreads, err error) {
 	r := &reader{b: b}
 	r.fields(true, func(name string) bool {
 		switch name {
+		case "thread":
+			p.ThreadID = r.name()
 		case "prefix":
 			p.Prefix = r.name()
 		case "updated_since":

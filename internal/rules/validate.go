@@ -186,6 +186,11 @@ func ValidateThreadQuery(q saver.ThreadQuery) error {
 	if q.Limit < 0 {
 		return Invalidf("limit", "%d is negative; 0 means no limit", q.Limit)
 	}
+	if q.ThreadID != "" {
+		if err := ValidateThreadID(q.ThreadID); err != nil {
+			return err
+		}
+	}
 	return ValidateFilter(q.Metadata)
 }
 

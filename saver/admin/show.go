@@ -66,13 +66,12 @@ func Show(ctx context.Context, d *disk.Saver, cfg saver.Config) (*CheckpointView
 	if n := tup.Note; n != nil {
 		out.Graph, out.Next, out.Stop = n.Graph, n.Next, n.Stop
 	}
-	for t, err := range d.Threads(ctx, saver.ThreadQuery{Prefix: cfg.ThreadID, Limit: 1}) {
-		if err != nil {
-			return nil, err
-		}
-		if t.ThreadID == out.Thread && t.Head == out.Checkpoint && out.Namespace == "" {
-			out.Status = t.Status
-		}
+	t, _, err := saver.ThreadOf(ctx, d, cfg.ThreadID)
+	if err != nil {
+		return nil, err
+	}
+	if t.Head == out.Checkpoint && out.Namespace == "" {
+		out.Status = t.Status
 	}
 	return out, nil
 }

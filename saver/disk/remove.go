@@ -338,6 +338,9 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver
 		for run := range runs {
 			if t := tx.Partition(layout.RunKey(run)); t != nil {
 				t.Ascend("", func(it *index.Item) bool {
+					if owned != nil && it.Key != owned.ThreadID() {
+						return true
+					}
 					threads[it.Key] = true
 					ok = need(layout.ThreadKey(it.Key)) && ok
 					return true

@@ -44,9 +44,9 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 	defer v.Release()
 	matches, end := s.metadataMatcher(v, q.Metadata)
 	defer end()
-	found := 0
-	aerr := v.Ascend(layout.ThreadKey(q.Prefix), func(t *index.Partition) bool {
-		if err = ctx.Err(); err != nil || !strings.HasPrefix(t.ID, layout.ThreadKey(q.Prefix)) {
+	found, from := 0, layout.ThreadKey(cmp.Or(q.ThreadID, q.Prefix))
+	aerr := v.Ascend(from, func(t *index.Partition) bool {
+		if err = ctx.Err(); err != nil || !strings.HasPrefix(t.ID, layout.ThreadKey(q.Prefix)) || q.ThreadID != "" && t.ID != from {
 			return false
 		}
 		info := threadInfo(t)

@@ -88,6 +88,9 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver
 	type place struct{ threadID, ns string }
 	doomed := map[place][]string{}
 	for threadID, t := range s.threads {
+		if owned != nil && threadID != owned.ThreadID() {
+			continue
+		}
 		for ns, n := range t.namespaces {
 			for id, cp := range n.checkpoints {
 				md, err := rules.DecodeMetadata(cp.metadata, s.opts.Serializer)

@@ -44,10 +44,14 @@ func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.T
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
+	ids := []string{q.ThreadID}
+	if q.ThreadID == "" {
+		ids = slices.Sorted(maps.Keys(s.threads))
+	}
 	var infos []saver.ThreadInfo
-	for _, id := range slices.Sorted(maps.Keys(s.threads)) {
+	for _, id := range ids {
 		t := s.threads[id]
-		if !strings.HasPrefix(id, q.Prefix) || t.updated.Before(q.UpdatedSince) {
+		if t == nil || !strings.HasPrefix(id, q.Prefix) || t.updated.Before(q.UpdatedSince) {
 			continue
 		}
 		root := s.namespace(id, "")

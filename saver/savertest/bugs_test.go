@@ -313,12 +313,20 @@ var removeBugs = []bug{
 			return true
 		}
 	}},
+	{"deleting runs under a lease looks at all threads", "DEL-03", func(m *mutant) { m.onOwned = func(owned **saver.Lease) { *owned = nil } }},
 	{"deleting runs does not say what it keeps", "kept", func(m *mutant) {
 		m.onRemoved = func(done *saver.Removal) { done.KeptList = saver.KeptList{} }
 	}},
 	{"delta channels are not told", "kept", func(m *mutant) { m.onPut = func(req *saver.PutRequest) { req.Note = nil } }},
 	{"threads are not sorted", "threads", func(m *mutant) {
 		m.onThreads = func(infos []saver.ThreadInfo) []saver.ThreadInfo { slices.Reverse(infos); return infos }
+	}},
+	{"the one thread is the first", "threads", func(m *mutant) {
+		m.onThreadQuery = func(q *saver.ThreadQuery) {
+			if q.ThreadID != "" {
+				q.ThreadID, q.Prefix, q.Limit = "", q.ThreadID, 1
+			}
+		}
 	}},
 	{"threads are not selected by metadata", "threads", func(m *mutant) {
 		m.onThreadQuery = func(q *saver.ThreadQuery) { q.Metadata = nil }

@@ -93,6 +93,22 @@ var removeCases = []testCase{
 		e.listed(saver.Query{}, 5, 3)
 		e.gone(saver.Config{ThreadID: "u"})
 	}},
+	{id: "DEL-03", name: "delete for runs under a lease, in its thread", needs: PowerThreadManager, fn: func(e *env) {
+		if _, ok := e.s.(saver.Coordinator); !ok {
+			return
+		}
+		e.runs()
+		e.copyThread("t", "u")
+		lease := e.owns("u")
+		defer lease.Release()
+		done, err := e.s.(saver.ThreadManager).DeleteForRuns(e.ctx, []string{"r1"}, lease)
+		e.ok("delete for runs", err)
+		e.equal("checkpoints", done.Checkpoints, 2)
+		e.listed(saver.Query{ThreadID: "u"}, 5, 3, 2)
+		e.listed(saver.Query{ThreadID: "t"}, 5, 4, 3, 2, 1)
+		e.deleteRuns("r1") // the others are still found
+		e.listed(saver.Query{ThreadID: "t"}, 5, 3, 2)
+	}},
 	{id: "DEL-04", name: "no run, unknown runs, no name", needs: PowerThreadManager, fn: func(e *env) {
 		e.runs()
 		e.unchanged("deleting nothing", func() {

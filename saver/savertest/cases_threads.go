@@ -49,6 +49,32 @@ var threadCases = []testCase{
 		e.deleteThread("a")
 		e.threadIDs(saver.ThreadQuery{Prefix: "a"}, "a/1", "a/2")
 	}},
+	{id: "threads", name: "one thread", needs: PowerThreadManager, fn: func(e *env) {
+		for _, thread := range []string{"b", "a/2", "a/1", "a"} {
+			e.put(step{thread: thread, id: id(1), md: saver.Metadata{"of": thread}})
+		}
+		e.threadIDs(saver.ThreadQuery{ThreadID: "a"}, "a")
+		e.threadIDs(saver.ThreadQuery{ThreadID: "a/1", Limit: 1}, "a/1")
+		e.threadIDs(saver.ThreadQuery{ThreadID: "a/"})
+		e.threadIDs(saver.ThreadQuery{ThreadID: "a/1", Prefix: "a"}, "a/1")
+		e.threadIDs(saver.ThreadQuery{ThreadID: "a", Prefix: "b"})
+		e.threadIDs(saver.ThreadQuery{ThreadID: "b", Prefix: "a"})
+		e.threadIDs(saver.ThreadQuery{ThreadID: "a", Metadata: map[string]any{"of": "a"}}, "a")
+		e.threadIDs(saver.ThreadQuery{ThreadID: "a", Metadata: map[string]any{"of": "b"}})
+		e.threadIDs(saver.ThreadQuery{ThreadID: "a", Status: saver.StatusWaiting})
+		for _, info := range e.threads(saver.ThreadQuery{}) {
+			one, found, err := saver.ThreadOf(e.ctx, e.s, info.ThreadID)
+			e.ok("thread", err)
+			e.equal("found", found, true)
+			e.equal("as listed", one, info)
+			e.threadIDs(saver.ThreadQuery{ThreadID: info.ThreadID, UpdatedSince: info.UpdatedAt}, info.ThreadID)
+			e.threadIDs(saver.ThreadQuery{ThreadID: info.ThreadID, UpdatedSince: info.UpdatedAt.Add(time.Microsecond)})
+		}
+		e.deleteThread("a")
+		_, found, err := saver.ThreadOf(e.ctx, e.s, "a")
+		e.ok("a deleted thread", err)
+		e.equal("found", found, false)
+	}},
 	{id: "threads", name: "head is the newest of the root namespace", needs: PowerThreadManager, fn: func(e *env) {
 		e.chain(1, 2)
 		e.put(step{id: id(5), ns: "child"})

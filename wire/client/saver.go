@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/stele-go/stele/internal/rules"
@@ -163,8 +164,35 @@ func (c *Client) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[sav
 	if err := rules.ValidateThreadQuery(q); err != nil {
 		return func(yield func(saver.ThreadInfo, error) bool) { yield(saver.ThreadInfo{}, err) }
 	}
-	p := wire.FindThreads{ThreadQuery: q}
-	return listing(ctx, c, "threads", p.AppendTo, wire.DecodeThread)
+	find := func(q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
+		p := wire.FindThreads{ThreadQuery: q}
+		return listing(ctx, c, "threads", p.AppendTo, wire.DecodeThread)
+	}
+	if q.ThreadID == "" {
+		return find(q)
+	}
+	return func(yield func(saver.ThreadInfo, error) bool) {
+		var asked *wire.Error
+		for info, err := range find(q) {
+			if !errors.As(err, &asked) || asked.Code != wire.CodeBadRequest {
+				yield(info, err)
+				return
+			}
+		}
+		if asked == nil || !strings.HasPrefix(q.ThreadID, q.Prefix) {
+			return
+		}
+		// An older server does not know the field. Of the ids that begin with the thread's, its
+		// own is the first.
+		older := q
+		older.ThreadID, older.Prefix, older.Limit = "", q.ThreadID, 1
+		for info, err := range find(older) {
+			if err != nil || info.ThreadID == q.ThreadID {
+				yield(info, err)
+			}
+			return
+		}
+	}
 }
 
 // CopyThread implements saver.ThreadManager.
