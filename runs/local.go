@@ -42,6 +42,9 @@ type LocalOptions struct {
 // events and the end that anybody has seen. It may take back a claim, and what the state of the
 // thread showed of the last 10 ms. With a context of saver.DeferSync, Submit, SubmitWith and Get do not
 // sync: whoever tells somebody of the run calls Sync before, or Get with another context.
+//
+// Events of a run that nobody has asked for are written after 20 ms, or with the end of the run.
+// What somebody follows is written within a millisecond.
 type Local struct {
 	Topics
 	items *store.Local
@@ -60,6 +63,7 @@ type Local struct {
 	ended     map[string]Run                  // by thread: of the runs that were begun, the last that ended
 	byThread  map[string][]string             // ids of all runs by thread, oldest first
 	unsettled []string                        // those of watched that may not be synced
+	offers    []*offer                        // of workers that wait, the longest first
 	keys      map[string]string               // key to id
 	schedules map[string]Schedule
 }
@@ -69,12 +73,14 @@ type localRun struct {
 	// appending orders those who store events of the run; it is locked before Local.mu.
 	appending sync.Mutex
 	storedRun
-	until  time.Time // while a worker has it: when the claim is void
-	saved  int64     // Local.writes when the run was last written, but for its claim
-	added  int64     // the same of its last event
-	synced int64     // the last event that is durable
-	latest []Event   // the last events, up to Seq; see keep
-	bytes  int       // of the data of latest
+	until  time.Time     // while a worker has it: when the claim is void
+	saved  int64         // Local.writes when the run was last written, but for its claim
+	added  int64         // the same of its last event
+	synced int64         // the last event that is durable
+	latest []Event       // the last events, up to Seq; see keep
+	bytes  int           // of the data of latest
+	asked  chan struct{} // closed when somebody has asked for events; nil before, and if nobody waits for that
+	wanted bool          // somebody has asked for events
 }
 
 // storedRun is the item of a run, written with each change of it. Its Spec, which never changes, has
@@ -245,14 +251,21 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 			}
 		}
 	}
-	l := &localRun{}
-	if err := q.save(ctx, l, r, nil, others...); err != nil {
+	l, to := &localRun{}, r
+	o := q.offered(r)
+	if o != nil {
+		to = q.claimed(r, o.worker)
+	}
+	if err := q.save(ctx, l, to, nil, others...); err != nil {
 		return Run{}, err
 	}
 	q.add(l)
 	q.byThread[r.ThreadID] = append(q.byThread[r.ThreadID], r.ID)
 	if r.Key != "" {
 		q.keys[r.Key] = r.ID
+	}
+	if o != nil {
+		o.give(q.grant(l))
 	}
 	return r, nil
 }
@@ -342,7 +355,7 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 	if err := q.write(ctx, append(append(ops, op), others...)...); err != nil {
 		return err
 	}
-	if stored.Epoch == r.Epoch {
+	if stored.Epoch == r.Epoch || r.ID == "" {
 		r.saved = q.writes.Load()
 	}
 	r.storedRun = stored
@@ -354,6 +367,9 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 	}
 	q.Changed(to.ID)
 	if to.Status != Running || to.Cancel != "" {
+		if to.Status == Pending || len(q.threads[to.ThreadID]) > 0 {
+			q.withdrawAll() // another run may be the next
+		}
 		q.Changed("")
 	}
 	return nil
