@@ -62,6 +62,7 @@ type Local struct {
 	threads   map[string]map[string]*localRun // the same by thread and id
 	ended     map[string]Run                  // by thread: of the runs that were begun, the last that ended
 	byThread  map[string][]string             // ids of all runs by thread, oldest first
+	byStatus  map[Status][]string             // ids of the runs that have ended, oldest first
 	unsettled []string                        // those of watched that may not be synced
 	offers    []*offer                        // of workers that wait, the longest first
 	keys      map[string]string               // key to id
@@ -111,7 +112,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	if opts.LeaseTime == 0 {
 		opts.LeaseTime = 15 * time.Second
 	}
-	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, byThread: map[string][]string{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
+	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, byThread: map[string][]string{}, byStatus: map[Status][]string{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
 	for r, err := range q.scanRuns(ctx) {
 		if err != nil {
 			return nil, err
@@ -127,6 +128,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 			q.add(&localRun{storedRun: r, synced: r.Seq}) // a claim of an earlier process is void
 		} else {
 			q.noteEnd(r.Run)
+			q.noteStatus(r.Run)
 		}
 	}
 	for s, err := range scan[Schedule](ctx, items, schedulesSpace) {
@@ -152,8 +154,25 @@ func (q *Local) drop(l *localRun) {
 	r := l.Run
 	delete(q.open, r.ID)
 	q.watched[r.ID], q.unsettled = l, append(q.unsettled, r.ID)
+	q.noteStatus(r)
 	if delete(q.threads[r.ThreadID], r.ID); len(q.threads[r.ThreadID]) == 0 {
 		delete(q.threads, r.ThreadID)
+	}
+}
+
+// noteStatus notes a run that has ended by its status. The caller holds mu.
+func (q *Local) noteStatus(r Run) {
+	list := q.byStatus[r.Status]
+	if i, there := slices.BinarySearch(list, r.ID); !there {
+		q.byStatus[r.Status] = slices.Insert(list, i, r.ID)
+	}
+}
+
+// forgetStatus undoes noteStatus. The caller holds mu.
+func (q *Local) forgetStatus(r Run) {
+	list := q.byStatus[r.Status]
+	if i, there := slices.BinarySearch(list, r.ID); there {
+		q.byStatus[r.Status] = slices.Delete(list, i, i+1)
 	}
 }
 
@@ -507,14 +526,11 @@ func (q *Local) scanRuns(ctx context.Context) iter.Seq2[storedRun, error] {
 	}
 }
 
-// List implements Queue.
+// List implements Queue. It reads no other runs than those of the thread or the status that are
+// asked for; those that have not ended are in memory.
 func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		n := 0
-		if err := q.Sync(ctx); err != nil { // what is read from the store may be new
-			yield(Run{}, err)
-			return
-		}
 		for r, err := range q.candidates(ctx, sel) {
 			if err != nil {
 				yield(Run{}, err)
@@ -530,10 +546,14 @@ func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	}
 }
 
-// candidates are the runs of a thread, or all. Those of a thread are read one by one.
+// candidates are the runs among which those of a query are, by their ids.
 func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
-		if sel.ThreadID == "" {
+		if sel.ThreadID == "" && sel.Status == "" {
+			if err := q.synced(ctx, nil); err != nil { // what is read from the store may be new
+				yield(Run{}, err)
+				return
+			}
 			for r, err := range q.scanRuns(ctx) {
 				if !yield(r.Run, err) {
 					return
@@ -541,10 +561,7 @@ func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error]
 			}
 			return
 		}
-		q.mu.Lock()
-		ids := slices.Clone(q.byThread[sel.ThreadID])
-		q.mu.Unlock()
-		for _, id := range ids {
+		for _, id := range q.idsOf(sel) {
 			r, err := q.Get(ctx, id)
 			if errors.Is(err, ErrNotFound) { // removed meanwhile
 				continue
@@ -554,6 +571,35 @@ func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error]
 			}
 		}
 	}
+}
+
+// idsOf are ids behind sel.After among which those of a query are that names a thread or a status.
+func (q *Local) idsOf(sel Query) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var ids []string
+	switch {
+	case sel.ThreadID != "" && (sel.Status == "" || sel.Status.Ended()):
+		ids = slices.Clone(q.byThread[sel.ThreadID])
+	case sel.Status.Ended():
+		ids = slices.Clone(q.byStatus[sel.Status])
+	default:
+		open := q.open
+		if sel.ThreadID != "" {
+			open = q.threads[sel.ThreadID]
+		}
+		for id, r := range open {
+			if r.Status == sel.Status {
+				ids = append(ids, id)
+			}
+		}
+		slices.Sort(ids)
+	}
+	i, there := slices.BinarySearch(ids, sel.After)
+	if there {
+		i++
+	}
+	return ids[i:]
 }
 
 // Cancel implements Queue.
@@ -611,6 +657,7 @@ func (q *Local) retry(ctx context.Context, id string) (Run, error) {
 	if err := q.save(ctx, l, r, nil); err != nil {
 		return Run{}, err
 	}
+	q.forgetStatus(stored.Run)
 	if err := q.forgetEnd(ctx, r); err != nil {
 		return Run{}, err
 	}
@@ -694,6 +741,7 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 	if err := q.write(ctx, append(ops, store.PutOp{Namespace: runsSpace, Key: id}, store.PutOp{Namespace: specsSpace, Key: id})...); err != nil {
 		return err
 	}
+	q.forgetStatus(r.Run)
 	if q.keys[r.Key] == r.ID {
 		delete(q.keys, r.Key)
 	}
