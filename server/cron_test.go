@@ -3,6 +3,8 @@ package server_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/stele-go/stele/server"
 )
 
 func TestCrons(t *testing.T) {
@@ -45,7 +47,7 @@ func TestCrons(t *testing.T) {
 // TestCronsApart: the id of a thread or an assistant that is gone may be taken by another user. A
 // cron that was made before does not touch what is there now.
 func TestCronsApart(t *testing.T) {
-	h, bob := users(t, nil)
+	h, bob := users(t, func(c *server.Config) { c.Rate = -1 })
 	const assistant = "22222222-2222-4222-8222-222222222222"
 	h.ok("POST", "/threads", object{"thread_id": someID})
 	h.ok("POST", "/assistants", object{"assistant_id": assistant, "graph_id": "simple"})
