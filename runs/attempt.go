@@ -242,15 +242,17 @@ func pendingMark(head *saver.Tuple) (string, error) {
 }
 
 // recorder stores events in order: the first that the graph emits at once, and those that come
-// within a millisecond after it, or while it is being stored, together. The last are not stored,
-// but left to who ends the attempt.
+// within a millisecond after it, or while it is being stored, together. As long as the queue knows
+// that nobody waits for events of the run, it stores them less often. The last are not stored, but
+// left to who ends the attempt.
 type recorder struct {
 	mu      sync.Mutex
 	room    *sync.Cond // there is room for an event, or none is taken any more
 	batch   []Event
-	bytes   int // of the data of batch
+	bytes   int  // of the data of batch
+	patient bool // nobody waits for events
 	failed  error
-	come    chan struct{} // capacity 1: there are events
+	come    chan struct{} // capacity 1: there are events to store
 	closing chan struct{}
 	ended   chan struct{}
 }
@@ -260,8 +262,11 @@ const (
 	// does. They also bound what one call stores.
 	recorderMost  = 1000
 	recorderBytes = 16 << 20
-	// recorderPause is the time between two batches.
-	recorderPause = time.Millisecond
+	// recorderPause is the time between two batches, and recorderPatience if nobody waits for them.
+	recorderPause    = time.Millisecond
+	recorderPatience = 20 * time.Millisecond
+	// recorderMany is how many events, and how many KiB of them, are stored without patience.
+	recorderMany = eventsInItem
 	// recorderRetry is the time between two tries to store a batch.
 	recorderRetry = 200 * time.Millisecond
 )
@@ -270,30 +275,52 @@ const (
 func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCauseFunc, begin Event) *recorder {
 	r := &recorder{batch: []Event{begin}, come: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{})}
 	r.room = sync.NewCond(&r.mu)
+	wait := recorderPause
+	var asked <-chan struct{}
+	if local, ok := q.(interface {
+		wanted(id string) (asked <-chan struct{})
+	}); ok {
+		asked, r.patient, wait = local.wanted(c.ID), true, recorderPatience
+	}
 	go func() {
 		defer close(r.ended)
-		alone := time.NewTimer(recorderPause)
-		defer alone.Stop()
+		due := time.NewTimer(wait)
+		defer due.Stop()
 		for {
 			select {
 			case <-r.come:
-			case <-alone.C:
+			case <-due.C:
+			case <-asked:
+				asked = nil
+				r.hurry()
+				due.Reset(recorderPause)
+				continue
 			case <-r.closing:
 				return
 			}
-			batch := r.take()
-			if len(batch) == 0 {
-				continue
+			if batch := r.take(); len(batch) > 0 {
+				if err := r.store(ctx, q, c, batch); err != nil {
+					r.fail(err)
+					cancel(err)
+					return
+				}
+				if asked == nil {
+					_ = pause(context.Background(), r.closing, recorderPause)
+				}
 			}
-			if err := r.store(ctx, q, c, batch); err != nil {
-				r.fail(err)
-				cancel(err)
-				return
+			if asked != nil {
+				due.Reset(recorderPatience)
 			}
-			_ = pause(context.Background(), r.closing, recorderPause)
 		}
 	}()
 	return r
+}
+
+// hurry ends the patience.
+func (r *recorder) hurry() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.patient = false
 }
 
 // store stores a batch, and tries again for a while: a disk that is full may get room. A batch that
@@ -342,7 +369,11 @@ func (r *recorder) add(ev Event) {
 		r.batch = append(r.batch, ev)
 		r.bytes += len(ev.Data.Data)
 	}
+	later := r.patient && len(r.batch) < recorderMany && r.bytes < recorderMany<<10
 	r.mu.Unlock()
+	if later {
+		return
+	}
 	select {
 	case r.come <- struct{}{}:
 	default: // it is known

@@ -42,6 +42,9 @@ type LocalOptions struct {
 // events and the end that anybody has seen. It may take back a claim, and what the state of the
 // thread showed of the last 10 ms. With a context of saver.DeferSync, Submit, SubmitWith and Get do not
 // sync: whoever tells somebody of the run calls Sync before, or Get with another context.
+//
+// Events of a run that nobody has asked for are written after 20 ms, or with the end of the run.
+// What somebody follows is written within a millisecond.
 type Local struct {
 	Topics
 	items *store.Local
@@ -59,7 +62,9 @@ type Local struct {
 	threads   map[string]map[string]*localRun // the same by thread and id
 	ended     map[string]Run                  // by thread: of the runs that were begun, the last that ended
 	byThread  map[string][]string             // ids of all runs by thread, oldest first
+	byStatus  map[Status][]string             // ids of the runs that have ended, oldest first
 	unsettled []string                        // those of watched that may not be synced
+	offers    []*offer                        // of workers that wait, the longest first
 	keys      map[string]string               // key to id
 	schedules map[string]Schedule
 }
@@ -69,12 +74,14 @@ type localRun struct {
 	// appending orders those who store events of the run; it is locked before Local.mu.
 	appending sync.Mutex
 	storedRun
-	until  time.Time // while a worker has it: when the claim is void
-	saved  int64     // Local.writes when the run was last written, but for its claim
-	added  int64     // the same of its last event
-	synced int64     // the last event that is durable
-	latest []Event   // the last events, up to Seq; see keep
-	bytes  int       // of the data of latest
+	until  time.Time     // while a worker has it: when the claim is void
+	saved  int64         // Local.writes when the run was last written, but for its claim
+	added  int64         // the same of its last event
+	synced int64         // the last event that is durable
+	latest []Event       // the last events, up to Seq; see keep
+	bytes  int           // of the data of latest
+	asked  chan struct{} // closed when somebody has asked for events; nil before, and if nobody waits for that
+	wanted bool          // somebody has asked for events
 }
 
 // storedRun is the item of a run, written with each change of it. Its Spec, which never changes, has
@@ -105,7 +112,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	if opts.LeaseTime == 0 {
 		opts.LeaseTime = 15 * time.Second
 	}
-	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, byThread: map[string][]string{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
+	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, byThread: map[string][]string{}, byStatus: map[Status][]string{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
 	for r, err := range q.scanRuns(ctx) {
 		if err != nil {
 			return nil, err
@@ -121,6 +128,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 			q.add(&localRun{storedRun: r, synced: r.Seq}) // a claim of an earlier process is void
 		} else {
 			q.noteEnd(r.Run)
+			q.noteStatus(r.Run)
 		}
 	}
 	for s, err := range scan[Schedule](ctx, items, schedulesSpace) {
@@ -146,8 +154,25 @@ func (q *Local) drop(l *localRun) {
 	r := l.Run
 	delete(q.open, r.ID)
 	q.watched[r.ID], q.unsettled = l, append(q.unsettled, r.ID)
+	q.noteStatus(r)
 	if delete(q.threads[r.ThreadID], r.ID); len(q.threads[r.ThreadID]) == 0 {
 		delete(q.threads, r.ThreadID)
+	}
+}
+
+// noteStatus notes a run that has ended by its status. The caller holds mu.
+func (q *Local) noteStatus(r Run) {
+	list := q.byStatus[r.Status]
+	if i, there := slices.BinarySearch(list, r.ID); !there {
+		q.byStatus[r.Status] = slices.Insert(list, i, r.ID)
+	}
+}
+
+// forgetStatus undoes noteStatus. The caller holds mu.
+func (q *Local) forgetStatus(r Run) {
+	list := q.byStatus[r.Status]
+	if i, there := slices.BinarySearch(list, r.ID); there {
+		q.byStatus[r.Status] = slices.Delete(list, i, i+1)
 	}
 }
 
@@ -245,14 +270,21 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 			}
 		}
 	}
-	l := &localRun{}
-	if err := q.save(ctx, l, r, nil, others...); err != nil {
+	l, to := &localRun{}, r
+	o := q.offered(r)
+	if o != nil {
+		to = q.claimed(r, o.worker)
+	}
+	if err := q.save(ctx, l, to, nil, others...); err != nil {
 		return Run{}, err
 	}
 	q.add(l)
 	q.byThread[r.ThreadID] = append(q.byThread[r.ThreadID], r.ID)
 	if r.Key != "" {
 		q.keys[r.Key] = r.ID
+	}
+	if o != nil {
+		o.give(q.grant(l))
 	}
 	return r, nil
 }
@@ -342,7 +374,7 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 	if err := q.write(ctx, append(append(ops, op), others...)...); err != nil {
 		return err
 	}
-	if stored.Epoch == r.Epoch {
+	if stored.Epoch == r.Epoch || r.ID == "" {
 		r.saved = q.writes.Load()
 	}
 	r.storedRun = stored
@@ -354,6 +386,9 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 	}
 	q.Changed(to.ID)
 	if to.Status != Running || to.Cancel != "" {
+		if to.Status == Pending || len(q.threads[to.ThreadID]) > 0 {
+			q.withdrawAll() // another run may be the next
+		}
 		q.Changed("")
 	}
 	return nil
@@ -491,14 +526,11 @@ func (q *Local) scanRuns(ctx context.Context) iter.Seq2[storedRun, error] {
 	}
 }
 
-// List implements Queue.
+// List implements Queue. It reads no other runs than those of the thread or the status that are
+// asked for; those that have not ended are in memory.
 func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		n := 0
-		if err := q.Sync(ctx); err != nil { // what is read from the store may be new
-			yield(Run{}, err)
-			return
-		}
 		for r, err := range q.candidates(ctx, sel) {
 			if err != nil {
 				yield(Run{}, err)
@@ -514,10 +546,14 @@ func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	}
 }
 
-// candidates are the runs of a thread, or all. Those of a thread are read one by one.
+// candidates are the runs among which those of a query are, by their ids.
 func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
-		if sel.ThreadID == "" {
+		if sel.ThreadID == "" && sel.Status == "" {
+			if err := q.synced(ctx, nil); err != nil { // what is read from the store may be new
+				yield(Run{}, err)
+				return
+			}
 			for r, err := range q.scanRuns(ctx) {
 				if !yield(r.Run, err) {
 					return
@@ -525,10 +561,7 @@ func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error]
 			}
 			return
 		}
-		q.mu.Lock()
-		ids := slices.Clone(q.byThread[sel.ThreadID])
-		q.mu.Unlock()
-		for _, id := range ids {
+		for _, id := range q.idsOf(sel) {
 			r, err := q.Get(ctx, id)
 			if errors.Is(err, ErrNotFound) { // removed meanwhile
 				continue
@@ -538,6 +571,35 @@ func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error]
 			}
 		}
 	}
+}
+
+// idsOf are ids behind sel.After among which those of a query are that names a thread or a status.
+func (q *Local) idsOf(sel Query) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var ids []string
+	switch {
+	case sel.ThreadID != "" && (sel.Status == "" || sel.Status.Ended()):
+		ids = slices.Clone(q.byThread[sel.ThreadID])
+	case sel.Status.Ended():
+		ids = slices.Clone(q.byStatus[sel.Status])
+	default:
+		open := q.open
+		if sel.ThreadID != "" {
+			open = q.threads[sel.ThreadID]
+		}
+		for id, r := range open {
+			if r.Status == sel.Status {
+				ids = append(ids, id)
+			}
+		}
+		slices.Sort(ids)
+	}
+	i, there := slices.BinarySearch(ids, sel.After)
+	if there {
+		i++
+	}
+	return ids[i:]
 }
 
 // Cancel implements Queue.
@@ -595,6 +657,7 @@ func (q *Local) retry(ctx context.Context, id string) (Run, error) {
 	if err := q.save(ctx, l, r, nil); err != nil {
 		return Run{}, err
 	}
+	q.forgetStatus(stored.Run)
 	if err := q.forgetEnd(ctx, r); err != nil {
 		return Run{}, err
 	}
@@ -678,6 +741,7 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 	if err := q.write(ctx, append(ops, store.PutOp{Namespace: runsSpace, Key: id}, store.PutOp{Namespace: specsSpace, Key: id})...); err != nil {
 		return err
 	}
+	q.forgetStatus(r.Run)
 	if q.keys[r.Key] == r.ID {
 		delete(q.keys, r.Key)
 	}

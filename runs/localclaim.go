@@ -54,18 +54,28 @@ func (q *Local) next(graphs []string) (best *localRun, next time.Time) {
 }
 
 func (q *Local) claim(ctx context.Context, r *localRun, worker string) (*Claim, time.Time, error) {
-	now, to := q.now(), r.Run
-	to.Status, to.Worker = Running, worker
-	to.Attempt++
-	to.Epoch++
-	if to.Started.IsZero() {
-		to.Started = now
-	}
-	if err := q.save(ctx, r, to, nil); err != nil {
+	if err := q.save(ctx, r, q.claimed(r.Run, worker), nil); err != nil {
 		return nil, time.Time{}, err
 	}
-	r.until = now.Add(q.opts.LeaseTime)
-	return &Claim{Run: to, Discard: q.ended[to.ThreadID].Status == Interrupted}, time.Time{}, nil
+	c := q.grant(r)
+	return &c, time.Time{}, nil
+}
+
+// claimed is a run as it is when a worker has claimed it.
+func (q *Local) claimed(r Run, worker string) Run {
+	r.Status, r.Worker = Running, worker
+	r.Attempt++
+	r.Epoch++
+	if r.Started.IsZero() {
+		r.Started = q.now()
+	}
+	return r
+}
+
+// grant is the claim of a run that was stored as claimed. The caller holds mu.
+func (q *Local) grant(r *localRun) Claim {
+	r.until = q.now().Add(q.opts.LeaseTime)
+	return Claim{Run: r.Run, Discard: q.ended[r.ThreadID].Status == Interrupted}
 }
 
 // giveUp ends a run that was claimed as often as it may be.

@@ -217,6 +217,11 @@ func (q *Local) latest(ctx context.Context, id string, after int64) (events []Ev
 	if r == nil {
 		return nil, math.MaxInt64, nil
 	}
+	if !r.wanted {
+		if r.wanted = true; r.asked != nil {
+			close(r.asked)
+		}
+	}
 	if last, added := r.Seq, r.added; last > r.synced && last > after {
 		q.mu.Unlock()
 		err := q.sync(ctx, added)
@@ -232,6 +237,27 @@ func (q *Local) latest(ctx context.Context, id string, after int64) (events []Ev
 	}
 	return slices.Clone(r.latest[after-kept : r.synced-kept]), r.synced, nil
 }
+
+// wanted returns a channel that is closed when somebody has asked for events of a run.
+func (q *Local) wanted(id string) (asked <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := q.open[id]
+	if r == nil || r.wanted {
+		return closed
+	}
+	if r.asked == nil {
+		r.asked = make(chan struct{})
+	}
+	return r.asked
+}
+
+// closed is a channel that is closed.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // Watch implements Queue.
 func (q *Local) Watch(id string) (changed <-chan struct{}, stop func()) {

@@ -128,8 +128,30 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer close(renewing)
 		w.renew(work, asked)
 	}()
+	graphs := slices.Sorted(maps.Keys(w.Graphs))
 	free := make(chan struct{}, cmp.Or(max(w.Concurrency, 0), 16))
 	var running sync.WaitGroup
+	// A goroutine stays for the next run, as its stack has grown. There are no more than places in free.
+	jobs, executors := make(chan *job), 0
+	begin := func(c Claim) {
+		j := w.begin(work, c)
+		select {
+		case jobs <- j:
+			return
+		default:
+		}
+		if executors == cap(free) { // one is about to wait
+			jobs <- j
+			return
+		}
+		executors++
+		running.Go(func() {
+			for more := true; more; j, more = <-jobs {
+				w.execute(j)
+				<-free
+			}
+		})
+	}
 	schedules := time.Time{} // when to look at them
 	for ctx.Err() == nil {
 		now := time.Now()
@@ -142,16 +164,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			continue
 		}
-		claim, next, err := w.Queue.Claim(ctx, name, slices.Sorted(maps.Keys(w.Graphs)))
+		claim, next, err := w.Queue.Claim(ctx, name, graphs)
 		if err == nil && claim != nil {
-			j := w.begin(work, *claim)
-			running.Go(func() {
-				defer func() { <-free }()
-				w.execute(j)
-			})
+			begin(*claim)
 			continue
 		}
-		<-free
 		if err != nil && ctx.Err() == nil {
 			w.logger().Error("claim a run", "error", err)
 		}
@@ -159,12 +176,44 @@ func (w *Worker) Run(ctx context.Context) error {
 		if err == nil && !next.IsZero() {
 			idle = min(max(time.Until(next), time.Millisecond), idle)
 		}
-		_ = pause(ctx, changed, idle)
+		given := w.wait(ctx, name, graphs, cap(free)-len(free)+1, changed, idle)
+		for range len(given) - 1 {
+			free <- struct{}{} // there is room, as nobody else takes it
+		}
+		if len(given) == 0 {
+			<-free
+		}
+		for _, c := range given {
+			begin(c)
+		}
 	}
+	close(jobs)
 	w.drain(end, &running)
 	end(nil)
 	<-renewing
 	return nil
+}
+
+// wait waits for a hint, or for a while, or until ctx ends, and returns runs that came meanwhile, if
+// the queue has claimed them for the worker. There are no more than room.
+func (w *Worker) wait(ctx context.Context, name string, graphs []string, room int, changed <-chan struct{}, most time.Duration) []Claim {
+	q, ok := w.Queue.(interface {
+		offer(worker string, graphs []string, room int) (come <-chan struct{}, withdraw func() []Claim)
+	})
+	if !ok {
+		_ = pause(ctx, changed, most)
+		return nil
+	}
+	come, withdraw := q.offer(name, graphs, room)
+	t := time.NewTimer(most)
+	defer t.Stop()
+	select {
+	case <-come:
+	case <-changed:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return withdraw()
 }
 
 // drain waits for the runs to stop.

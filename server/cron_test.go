@@ -3,6 +3,8 @@ package server_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/stele-go/stele/server"
 )
 
 func TestCrons(t *testing.T) {
@@ -40,4 +42,43 @@ func TestCrons(t *testing.T) {
 		return strings.Count(found.text, `"log":["a","b"]`) > 1 // that of the first cron, and one of the second
 	})
 	h.ok("DELETE", "/runs/crons/"+kept.text1("cron_id"), nil)
+}
+
+// TestCronsApart: the id of a thread or an assistant that is gone may be taken by another user. A
+// cron that was made before does not touch what is there now.
+func TestCronsApart(t *testing.T) {
+	h, bob := users(t, func(c *server.Config) { c.Rate = -1 })
+	const assistant = "22222222-2222-4222-8222-222222222222"
+	h.ok("POST", "/threads", object{"thread_id": someID})
+	h.ok("POST", "/assistants", object{"assistant_id": assistant, "graph_id": "simple"})
+	own := h.thread()
+	var crons []string
+	for path, assistant := range map[string]string{"/threads/" + someID + "/runs/crons": "simple", "/threads/" + own + "/runs/crons": assistant} {
+		crons = append(crons, h.ok("POST", path, object{"assistant_id": assistant, "schedule": "0 0 1 1 *", "input": object{"text": "ann's"}}).text1("cron_id"))
+	}
+	h.ok("DELETE", "/threads/"+someID, nil)
+	h.ok("DELETE", "/assistants/"+assistant, nil)
+	bob.ok("POST", "/threads", object{"thread_id": someID})
+	bob.ok("POST", "/assistants", object{"assistant_id": assistant, "graph_id": "simple", "config": object{"tags": []string{"bob's"}}})
+	for _, id := range crons {
+		h.ok("PATCH", "/runs/crons/"+id, object{"schedule": "@every 1s"})
+	}
+	made := func() int {
+		return len(bob.ok("GET", "/threads/"+someID+"/runs", nil).json.([]any)) + len(h.ok("GET", "/threads/"+own+"/runs", nil).json.([]any))
+	}
+	for _, id := range crons {
+		h.until("the cron is disabled", func() bool {
+			if made() > 0 {
+				t.Fatal("a cron has touched what is another user's")
+			}
+			return h.ok("GET", "/runs/crons/"+id, nil).object()["enabled"] == false
+		})
+	}
+	if made() > 0 {
+		t.Error("a cron has touched what is another user's")
+	}
+	// One whose thread and assistant are there goes on.
+	id := h.ok("POST", "/threads/"+own+"/runs/crons", object{"assistant_id": "simple", "schedule": "@every 1s", "input": object{"text": "x"}}).text1("cron_id")
+	h.until("the cron has made a run", func() bool { return made() > 0 })
+	h.ok("DELETE", "/runs/crons/"+id, nil)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -311,13 +312,33 @@ func (s *Server) fire(ctx context.Context, a after) (again time.Time, err error)
 	return k.Next, s.crons.put(ctx, k.ID, k)
 }
 
+// cronGrant is what the user of a cron may see now; ok is false if nothing. A thread, or an assistant,
+// may have gone since the cron was made, and another user may have made one of the same id.
+func (s *Server) cronGrant(ctx context.Context, k *cron, resource, action string) (g Grant, ok bool, err error) {
+	value := merged(k.Payload, map[string]any{"cron_id": k.ID})
+	if k.ThreadID != "" {
+		value["thread_id"] = k.ThreadID
+	}
+	g, err = s.grant(ctx, &k.User, Access{resource, action, value})
+	var f *failure
+	if errors.As(err, &f) && f.status == http.StatusForbidden {
+		return g, false, nil
+	}
+	return g, err == nil, err
+}
+
 // submitCron submits the run of a cron for the time that it is due at. A cron whose thread or
-// assistant is gone is disabled.
+// assistant is gone, or not its user's any more, is disabled.
 func (s *Server) submitCron(ctx context.Context, k *cron) error {
 	c := &call{Server: s, ctx: ctx, user: &k.User, body: k.Payload, in: map[string]any(k.Payload)}
 	a, ok, err := s.assistants.get(ctx, k.AssistantID)
 	if err != nil || !ok {
 		k.Enabled = ok
+		return err
+	}
+	g, ok, err := s.cronGrant(ctx, k, "assistants", "read")
+	if ok = ok && a.reads(g); err != nil || !ok {
+		k.Enabled = ok || err != nil
 		return err
 	}
 	due := k.ID + "/" + k.Next.UTC().Format(time.RFC3339)
@@ -329,14 +350,19 @@ func (s *Server) submitCron(ctx context.Context, k *cron) error {
 	}
 	defer s.locks.lock("thread " + id)()
 	t, ok, err := s.threads.get(ctx, id)
+	if k.ThreadID != "" {
+		if g, ok, err = s.cronGrant(ctx, k, "threads", "create_run"); err == nil && ok {
+			t, ok, err = s.record(ctx, id, g)
+		}
+		if err == nil && !ok {
+			k.Enabled = false
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}
 	if !ok {
-		if k.ThreadID != "" {
-			k.Enabled = false
-			return nil
-		}
 		t = newThread(id, k.Stamp)
 		t.Temporary = !k.Keep
 	}

@@ -341,6 +341,9 @@ func TestWebhook(t *testing.T) {
 	dir := t.TempDir()
 	h = open(t, dir, nil)
 	h.ok("POST", "/threads/"+h.thread()+"/runs", object{"assistant_id": "slow", "input": object{"text": "x"}, "webhook": hook.URL})
+	if found := must(h.items.Search(t.Context(), pending)); len(found) != 1 {
+		t.Fatalf("of the webhook %d records are stored", len(found))
+	}
 	h.shut()
 	h = open(t, dir, nil)
 	h.gate <- struct{}{}

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -181,8 +183,14 @@ func addressOf(cfg saver.Config) pregel.Address {
 	return pregel.Address{ThreadID: cfg.ThreadID, Namespace: cfg.Namespace, CheckpointID: cfg.CheckpointID}
 }
 
-// snapshot is the state of a thread at an address, by its graph if the server has it.
-func (s *Server) snapshot(ctx context.Context, t thread, at pregel.Address, subgraphs bool) (*pregel.StateSnapshot, error) {
+// snapshot is the state of a thread at an address, by its graph if the server has it. What panics
+// while it reads, such as a graph's Migrate, fails.
+func (s *Server) snapshot(ctx context.Context, t thread, at pregel.Address, subgraphs bool) (st *pregel.StateSnapshot, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			st, err = nil, fmt.Errorf("the state of thread %s: panic: %v\n%s", t.ID, x, debug.Stack())
+		}
+	}()
 	if g, ok := s.cfg.Graphs[t.graph()]; ok {
 		return g.GetState(ctx, at, pregel.StateOptions{Subgraphs: subgraphs})
 	}

@@ -414,10 +414,14 @@ func (s *Server) failureOfRun(ctx context.Context, r runs.Run) (pregeljson.Failu
 			return nil
 		}
 		data, err := ev.JSON(s.cfg.Queue.Serializer())
-		if err != nil {
-			return err
+		if err == nil {
+			err = json.Unmarshal(data, &f)
 		}
-		return json.Unmarshal(data, &f)
+		if err != nil { // the run itself says why it failed
+			s.cfg.Logger.Error("the error of a run cannot be read", "run", r.ID, "error", err)
+			f = pregeljson.Failure{Error: "RunFailed", Message: r.Error}
+		}
+		return nil
 	})
 	return f, err
 }

@@ -100,7 +100,9 @@ func (s *Server) unreadable(id string, err error) pregeljson.Failure {
 	s.cfg.Logger.Error("the state of a thread cannot be read", "thread", id, "error", err)
 	why := "the log of the server says why"
 	var changed *pregel.StoredTypeError
-	if errors.As(err, &changed) && !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrNotFound) {
+	var data *serde.TypeError
+	var value *channel.TypeError
+	if errors.As(err, &changed) && (errors.As(err, &data) || errors.As(err, &value)) && !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrNotFound) {
 		why = err.Error()
 	}
 	return pregeljson.Failure{Error: "UnreadableState", Message: "The state of the thread cannot be read: " + why}
@@ -120,6 +122,32 @@ func isOfThread(err error) bool {
 	return errors.As(err, &data) || errors.As(err, &value)
 }
 
+// isOfThread is the function, which knows types. What a graph's Migrate or a serializer of one's own
+// fails with may have any: it is about the thread if the store reads all that the thread has.
+func (s *Server) isOfThread(ctx context.Context, id string, err error) bool {
+	if isOfThread(err) {
+		return true
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	head, err := s.head(ctx, id)
+	if head == nil || err != nil {
+		return false
+	}
+	for _, v := range head.Checkpoint.Values {
+		if _, err := v.View(); err != nil {
+			return false
+		}
+	}
+	for _, w := range head.PendingWrites {
+		if _, err := w.Value.View(); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // standing computes how far a thread is. If its state cannot be read, its status is error.
 func (s *Server) standing(ctx context.Context, t thread) (at standing, err error) {
 	isBusy, err := s.isBusy(ctx, t.ID)
@@ -135,7 +163,7 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 		return at, err
 	}
 	if t.graph() != "" || t.Stored {
-		if at.state, err = s.snapshot(ctx, t, pregel.Thread(t.ID), false); err != nil && !isOfThread(err) {
+		if at.state, err = s.snapshot(ctx, t, pregel.Thread(t.ID), false); err != nil && !s.isOfThread(ctx, t.ID, err) {
 			return at, err
 		}
 	}

@@ -1,9 +1,11 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stele-go/stele/fault"
@@ -11,6 +13,8 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/server"
 )
 
@@ -138,4 +142,104 @@ func TestUnreadableStore(t *testing.T) {
 	}
 	broken = nil
 	h.ok("GET", one, nil)
+}
+
+// strict is a serializer that fails as its author likes with values that hold a word.
+type strict struct {
+	serde.Serializer
+	fail *atomic.Bool
+}
+
+func (s strict) Decode(t serde.Typed) (any, error) {
+	if err := s.check(t); err != nil {
+		return nil, err
+	}
+	return s.Serializer.Decode(t)
+}
+
+func (s strict) DecodeInto(t serde.Typed, dst any) error {
+	if err := s.check(t); err != nil {
+		return err
+	}
+	return s.Serializer.DecodeInto(t, dst)
+}
+
+func (s strict) check(t serde.Typed) error {
+	if s.fail.Load() && bytes.Contains(t.Data, []byte("undecodable")) {
+		return errors.New("no key for secret.example")
+	}
+	return nil
+}
+
+// TestUnreadableByAuthors: what a graph's Migrate or a serializer of one's own fails with may have
+// any type, or be a panic. The thread is listed with an error, and all others are as they were.
+func TestUnreadableByAuthors(t *testing.T) {
+	var fail atomic.Bool
+	var log strings.Builder
+	h := openOn(t, t.TempDir(), disk.Options{Serializer: strict{serde.Default(), &fail}}, func(c *server.Config) {
+		c.Logger = logTo(&log)
+		for name, migrate := range map[string]func(*saver.Checkpoint) error{
+			"fails":  func(*saver.Checkpoint) error { return errors.New("no layout of secret.example") },
+			"panics": func(*saver.Checkpoint) error { panic("secret.example") },
+		} {
+			c.Graphs[name] = must(pregel.New(pregel.Spec{
+				Channels: map[string]channel.Channel{"in": channel.LastValue[any](), "out": channel.LastValue[any]()}, Input: pregel.One("in"),
+				Nodes: []*pregel.Node{{Name: "n", Triggers: []string{"in"}, Reads: pregel.One("in"), Writers: []pregel.Writer{pregel.WriteTo("out")}}},
+				Migrate: func(cp *saver.Checkpoint) error {
+					if fail.Load() {
+						return migrate(cp)
+					}
+					return nil
+				},
+			}, pregel.Options{Name: name, Saver: c.Saver}))
+		}
+	})
+	good := h.thread()
+	h.ok("POST", "/threads/"+good+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}})
+	bad := map[string]bool{}
+	for _, assistant := range []string{"fails", "panics", "simple"} {
+		id := h.thread()
+		bad[id] = true
+		input := any("x")
+		if assistant == "simple" {
+			input = object{"text": "undecodable"}
+		}
+		h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": assistant, "input": input})
+	}
+	fail.Store(true)
+	for _, search := range []object{{}, {"sort_by": "status"}, {"values": object{"text": "x"}}, {"status": "error"}, {"sort_by": "updated_at"}} {
+		a := h.ok("POST", "/threads/search", search)
+		if strings.Contains(a.text, "secret") {
+			t.Errorf("%v: a client is told %s", search, a.text)
+		}
+		seen := 0
+		for _, x := range a.json.([]any) {
+			th := x.(object)
+			e, _ := th["error"].(object)
+			if isBad := bad[th["thread_id"].(string)]; isBad != (e["error"] == "UnreadableState") || isBad != (th["status"] == "error") || isBad != (th["values"] == nil) {
+				t.Errorf("%v: %v", search, th)
+			}
+			seen++
+		}
+		want := 4
+		if search["values"] != nil {
+			want = 1
+		} else if search["status"] != nil {
+			want = 3
+		}
+		if seen != want {
+			t.Errorf("%v: %d threads, want %d", search, seen, want)
+		}
+	}
+	if !strings.Contains(log.String(), "no key for secret") || !strings.Contains(log.String(), "no layout of secret") || !strings.Contains(log.String(), "panic: secret") {
+		t.Errorf("the log does not say why: %s", &log)
+	}
+	for id := range bad {
+		h.ok("GET", "/threads/"+id, nil)
+		h.refused(500, "GET", "/threads/"+id+"/state", nil)
+	}
+	fail.Store(false)
+	for id := range bad {
+		h.ok("GET", "/threads/"+id+"/state", nil)
+	}
 }

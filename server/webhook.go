@@ -93,7 +93,7 @@ func hookClient(private bool) *http.Client {
 	if !private {
 		dialer.Control = func(_, address string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(address)
-			if err != nil || !isPublic(at.Addr().Unmap()) {
+			if err != nil || !isPublic(at.Addr()) {
 				return fmt.Errorf("%s: %w", address, errPrivate)
 			}
 			return nil
@@ -109,10 +109,12 @@ func hookClient(private bool) *http.Client {
 var shared = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"),
+	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("::ffff:0:0:0/96"), netip.MustParsePrefix("fec0::/10"),
 }
 
 func isPublic(ip netip.Addr) bool {
+	ip = ip.Unmap().WithZone("") // no network contains an address with a zone
 	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
 		return false
 	}

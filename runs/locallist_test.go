@@ -1,0 +1,110 @@
+package runs
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/store"
+)
+
+// TestListReads: a list by thread or status reads no other runs.
+func TestListReads(t *testing.T) {
+	ctx := t.Context()
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := NewLocal(ctx, items, LocalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[Status][]string{}
+	submit := func(thread string, as Status) string {
+		t.Helper()
+		r, err := q.Submit(ctx, Request{Spec: Spec{ThreadID: thread, Graph: "g"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[as] = append(ids[as], r.ID)
+		if as == Pending {
+			return r.ID
+		}
+		c, _, err := q.Claim(ctx, "w", []string{"g"})
+		if err != nil || c.ID != r.ID {
+			t.Fatalf("%v: claimed %+v", err, c)
+		}
+		if as == Running {
+			return r.ID
+		}
+		if err := q.Finish(ctx, *c, Outcome{Status: as}); err != nil {
+			t.Fatal(err)
+		}
+		return r.ID
+	}
+	for _, as := range []Status{Success, Error, Success, Interrupted, Success, Error, Running} {
+		submit("t"+string(as), as)
+	}
+	submit("t", Running)
+	bad := submit("bad", Error)
+	submit("t", Pending)
+	lists := func(sel Query, want []string) {
+		t.Helper()
+		var got []string
+		for r, err := range q.List(ctx, sel) {
+			if err != nil {
+				t.Fatalf("%+v: %v", sel, err)
+			}
+			got = append(got, r.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v: %q, want %q", sel, got, want)
+		}
+	}
+	all := func() {
+		t.Helper()
+		for _, as := range []Status{Pending, Running, Success, Interrupted, Error} {
+			lists(Query{Status: as}, ids[as])
+			lists(Query{Status: as, Limit: 1}, ids[as][:1])
+			lists(Query{Status: as, After: ids[as][0]}, ids[as][1:])
+			lists(Query{Status: as, After: bad, Graph: "none"}, nil)
+			lists(Query{Status: as, ThreadID: "none"}, nil)
+		}
+	}
+	all()
+	lists(Query{ThreadID: "t"}, []string{ids[Running][1], ids[Pending][0]})
+	lists(Query{ThreadID: "t", Status: Pending}, ids[Pending])
+	lists(Query{ThreadID: "tsuccess", Status: Success, After: ids[Success][0]}, ids[Success][1:])
+
+	// One is tried again, one is removed.
+	if _, err := q.Retry(ctx, ids[Error][0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Delete(ctx, ids[Success][1]); err != nil {
+		t.Fatal(err)
+	}
+	ids[Pending] = []string{ids[Error][0], ids[Pending][0]}
+	ids[Error], ids[Success] = ids[Error][1:], slices.Delete(ids[Success], 1, 2)
+	all()
+	// Another process knows the same; to it no claim holds.
+	if q, err = NewLocal(ctx, items, LocalOptions{Clock: func() time.Time { return time.Now().Add(time.Hour) }}); err != nil {
+		t.Fatal(err)
+	}
+	all()
+
+	// A run that cannot be read is in the way of those alone that ask for it.
+	if _, err := items.Batch(ctx, store.PutOp{Namespace: runsSpace, Key: bad, Value: map[string]any{jsonField: "{"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, as := range []Status{Pending, Running, Success, Interrupted} {
+		lists(Query{Status: as}, ids[as])
+	}
+	lists(Query{ThreadID: "t"}, []string{ids[Running][1], ids[Pending][1]})
+	failed := false
+	for _, err := range q.List(ctx, Query{Status: Error}) {
+		failed = err != nil
+	}
+	if !failed {
+		t.Error("a run that cannot be read is no error")
+	}
+}
