@@ -7,7 +7,7 @@ import { api } from "./api";
 import { say } from "./load";
 import { link, route } from "./route";
 import { visible } from "./text";
-import { Threads } from "./threads";
+import { sendAhead, Threads } from "./threads";
 import type { Assistant, Info } from "./types";
 
 export const info = signal<Info | undefined>();
@@ -17,15 +17,18 @@ export const readonly = signal(false);
 export const notice = signal<string | undefined>();
 const trouble = signal<string | undefined>();
 
+// begin asks what the server is, and ends when that is told, or has failed. Which assistants there
+// are may come later.
 async function begin() {
+  const assistants = api.assistants();
+  assistants.catch(() => undefined); // it is told below
   try {
-    const assistants = api.assistants();
-    assistants.catch(() => undefined); // it is told below
     const told = await api.info();
     info.value = told;
     readonly.value = told.stele?.readonly ?? false;
     trouble.value = undefined;
-    graphs.value = await assistants;
+    sendAhead();
+    assistants.then((all) => (graphs.value = all), (error) => (trouble.value = say(error)));
   } catch (error) {
     trouble.value = say(error);
   }
@@ -75,7 +78,7 @@ export function warm() {
   setTimeout(() => void screens.thread().catch(() => undefined), 500);
 }
 
-begin();
+export const begun = begin();
 
 export function App() {
   const { path } = route.value;

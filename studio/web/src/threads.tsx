@@ -97,6 +97,25 @@ function joined(upper: Thread[], lower: Thread[]): Thread[] {
 
 const idsOf = (threads: Thread[]) => new Set(threads.map((t) => t.thread_id));
 
+// ahead is what the list of the address asks for first, sent before the page is drawn.
+let ahead: { key: string; page: Promise<Thread[]> } | undefined;
+
+// sendAhead asks for the list of threads, if that is the screen, once the server has told what it is.
+export function sendAhead() {
+  const { path, query } = route.value;
+  if (path[0] !== "threads" || path[1] !== undefined) return;
+  const search = searchOf(query);
+  ahead = { key: JSON.stringify(search), page: api.threads({ ...search, limit: firstPage, offset: 0 }) };
+  ahead.page.catch(() => undefined); // the list says it
+}
+
+// sentAhead is the answer to what was sent ahead, once.
+function sentAhead(key: string): Promise<Thread[]> | undefined {
+  const page = ahead?.key === key ? ahead.page : undefined;
+  ahead = undefined;
+  return page;
+}
+
 export function Threads() {
   const query = route.value.query;
   const search = searchOf(query);
@@ -113,7 +132,7 @@ export function Threads() {
     busy.current = true;
     setState((s) => ({ ...s, busy: true }));
     try {
-      const page = await api.threads({ ...search, limit, offset });
+      const page = await (sentAhead(key) ?? api.threads({ ...search, limit, offset }));
       if (current.current !== key) return;
       set((all) => (offset > 0 ? joined(all, page) : again ? renewed(all, page, limit) : page));
       setState((s) => ({ more: again ? s.more : page.length === limit, busy: false }));
@@ -124,7 +143,8 @@ export function Threads() {
       busy.current = false;
     }
   };
-  // Before the frame is drawn: what is asked for is on its way meanwhile.
+  // Before the frame is drawn: what is asked for is on its way meanwhile. The first load of the page
+  // was sent even before.
   useLayoutEffect(() => {
     set([]);
     load(0, firstPage);
