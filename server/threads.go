@@ -83,9 +83,10 @@ type standing struct {
 	ran    bool                  // there is a checkpoint, or a run has ended
 }
 
-// isBusy reports whether a thread has a run that has not ended.
+// isBusy reports whether a thread has a run that has not ended. It asks for those that wait first: one
+// that is begun in between is found as one that is under way.
 func (s *Server) isBusy(ctx context.Context, id string) (bool, error) {
-	for _, status := range []runs.Status{runs.Running, runs.Pending} {
+	for _, status := range []runs.Status{runs.Pending, runs.Running} {
 		for _, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id, Status: status, Limit: 1}) {
 			return err == nil, err
 		}
@@ -620,7 +621,7 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 		return nil
 	}
 	if outlined && !complete {
-		for _, s := range []runs.Status{runs.Running, runs.Pending} {
+		for _, s := range []runs.Status{runs.Pending, runs.Running} { // as isBusy
 			for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{Status: s}) {
 				if err != nil {
 					return nil, false, err
