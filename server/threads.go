@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/pregeljson"
@@ -120,7 +121,8 @@ func isOfThread(err error) bool {
 	}
 	var data *serde.TypeError
 	var value *channel.TypeError
-	return errors.As(err, &data) || errors.As(err, &value)
+	var metadata *rules.MetadataError
+	return errors.As(err, &data) || errors.As(err, &value) || errors.As(err, &metadata)
 }
 
 // isOfThread is the function, which knows types. What a graph's Migrate or a serializer of one's own
