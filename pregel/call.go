@@ -113,13 +113,13 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 		}
 	}
 	l.tasks.add(t)
+	if !s.stopped && !l.reruns() {
+		l.reapply(t)
+	}
 	l.emitTasks(t)
 	if s.stopped {
 		t.done.resolve(nil, context.Cause(s.ctx))
 		return t
-	}
-	if !l.reruns() {
-		l.reapply(t)
 	}
 	if err := l.matchCache(s.ctx, t); err != nil {
 		t.done.resolve(nil, err)

@@ -17,6 +17,9 @@ type TaskEvent struct {
 	Input    any
 	Triggers []string
 	Metadata map[string]any // without the engine's own; nil if empty
+	// Kept: an earlier attempt or run has come to the end of the task. What it wrote is kept, and its
+	// node is not called.
+	Kept bool
 }
 
 // TaskResult is the end of a task, in mode tasks.
@@ -107,7 +110,7 @@ func (l *loop) emitTasks(tasks ...*task) {
 			continue
 		}
 		l.emitDebuggable(ModeTasks, "task", func() any {
-			e := TaskEvent{ID: t.id, Name: t.name, Input: t.input, Triggers: t.triggers}
+			e := TaskEvent{ID: t.id, Name: t.name, Input: t.input, Triggers: t.triggers, Kept: len(t.writes) > 0}
 			e.Metadata = l.userMetadata(t)
 			return e
 		})

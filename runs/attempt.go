@@ -249,8 +249,9 @@ type recorder struct {
 	mu      sync.Mutex
 	room    *sync.Cond // there is room for an event, or none is taken any more
 	batch   []Event
-	bytes   int  // of the data of batch
-	patient bool // nobody waits for events
+	bytes   int         // of the data of batch
+	patient bool        // nobody waits for events
+	due     *time.Timer // when to store those of batch if nobody does; it is not set without any
 	failed  error
 	come    chan struct{} // capacity 1: there are events to store
 	closing chan struct{}
@@ -277,23 +278,20 @@ func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCau
 	r.room = sync.NewCond(&r.mu)
 	wait := recorderPause
 	var asked <-chan struct{}
-	if local, ok := q.(interface {
-		wanted(id string) (asked <-chan struct{})
-	}); ok {
+	if local, ok := q.(*Local); ok { // what embeds one may have readers of its own
 		asked, r.patient, wait = local.wanted(c.ID), true, recorderPatience
 	}
+	r.due = time.NewTimer(wait)
 	go func() {
 		defer close(r.ended)
-		due := time.NewTimer(wait)
-		defer due.Stop()
+		defer r.due.Stop()
 		for {
 			select {
 			case <-r.come:
-			case <-due.C:
+			case <-r.due.C:
 			case <-asked:
 				asked = nil
 				r.hurry()
-				due.Reset(recorderPause)
 				continue
 			case <-r.closing:
 				return
@@ -308,9 +306,6 @@ func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCau
 					_ = pause(context.Background(), r.closing, recorderPause)
 				}
 			}
-			if asked != nil {
-				due.Reset(recorderPatience)
-			}
 		}
 	}()
 	return r
@@ -321,6 +316,7 @@ func (r *recorder) hurry() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.patient = false
+	r.due.Reset(recorderPause)
 }
 
 // store stores a batch, and tries again for a while: a disk that is full may get room. A batch that
@@ -370,6 +366,9 @@ func (r *recorder) add(ev Event) {
 		r.bytes += len(ev.Data.Data)
 	}
 	later := r.patient && len(r.batch) < recorderMany && r.bytes < recorderMany<<10
+	if later && len(r.batch) == 1 {
+		r.due.Reset(recorderPatience)
+	}
 	r.mu.Unlock()
 	if later {
 		return

@@ -41,8 +41,9 @@ const (
 	KindTask Kind = "task"
 )
 
-// TaskNote is what an event of KindTask says. A task that began and did not end was cut off, or is
-// under way.
+// TaskNote is what an event of KindTask says. A task that began and did not end was cut off, is
+// under way, or was found in the graph's cache. One that an earlier attempt or run ended does not
+// begin again.
 type TaskNote struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
@@ -57,11 +58,12 @@ type TaskNote struct {
 	Waiting bool `json:"waiting,omitempty"`
 }
 
-// noteOf is what an event of a graph tells of a task; ok is false if it tells something else.
+// noteOf is what an event of a graph tells of a task that is executed; ok is false if it tells
+// something else.
 func noteOf(ev pregel.Event) (n TaskNote, ok bool) {
 	switch x := ev.Data.(type) {
 	case pregel.TaskEvent:
-		return TaskNote{ID: x.ID, Name: x.Name}, true
+		return TaskNote{ID: x.ID, Name: x.Name}, !x.Kept
 	case pregel.TaskResult:
 		return TaskNote{ID: x.ID, Name: x.Name, Ended: true, Attempts: x.Attempts, Took: x.Took, Failed: x.Err != nil, Waiting: len(x.Interrupts) > 0}, true
 	}

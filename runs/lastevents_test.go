@@ -101,3 +101,39 @@ func TestLastValues(t *testing.T) {
 		})
 	}
 }
+
+// holding is a queue that hands out no run.
+type holding struct {
+	*runs.Local
+	asked chan struct{}
+}
+
+func (q holding) Claim(ctx context.Context, _ string, _ []string) (*runs.Claim, time.Time, error) {
+	select {
+	case q.asked <- struct{}{}:
+	case <-ctx.Done():
+	}
+	return nil, time.Time{}, nil
+}
+
+// TestClaimOfOnesOwn: a worker executes what Claim hands out, and nothing else, where the queue of a
+// program has a Local in it and a Claim of its own.
+func TestClaimOfOnesOwn(t *testing.T) {
+	h := newHouse(t)
+	h.add("g", says("a"))
+	q := holding{h.queue, make(chan struct{})}
+	w := h.worker()
+	w.Queue = q
+	h.start(w)
+	var all []runs.Run
+	for n := range 5 {
+		<-q.asked
+		time.Sleep(time.Millisecond) // so that it waits
+		all = append(all, h.submit(runs.Request{Input: in("x"), Spec: runs.Spec{ThreadID: string(rune('a' + n))}}))
+	}
+	for _, r := range all {
+		if r := must(h.queue.Get(t.Context(), r.ID)); r.Status != runs.Pending || r.Attempt != 0 {
+			t.Errorf("%s after %d attempts", r.Status, r.Attempt)
+		}
+	}
+}

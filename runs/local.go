@@ -162,10 +162,17 @@ func (q *Local) drop(l *localRun) {
 
 // noteStatus notes a run that has ended by its status. The caller holds mu.
 func (q *Local) noteStatus(r Run) {
-	list := q.byStatus[r.Status]
-	if i, there := slices.BinarySearch(list, r.ID); !there {
-		q.byStatus[r.Status] = slices.Insert(list, i, r.ID)
+	q.byStatus[r.Status] = withID(q.byStatus[r.Status], r.ID)
+}
+
+// withID is a list of ids, oldest first, with another. A run gets its id before it is stored, so
+// that an older one may come later.
+func withID(list []string, id string) []string {
+	i, there := slices.BinarySearch(list, id)
+	if there {
+		return list
 	}
+	return slices.Insert(list, i, id)
 }
 
 // forgetStatus undoes noteStatus. The caller holds mu.
@@ -279,7 +286,7 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 		return Run{}, err
 	}
 	q.add(l)
-	q.byThread[r.ThreadID] = append(q.byThread[r.ThreadID], r.ID)
+	q.byThread[r.ThreadID] = withID(q.byThread[r.ThreadID], r.ID)
 	if r.Key != "" {
 		q.keys[r.Key] = r.ID
 	}
@@ -580,9 +587,9 @@ func (q *Local) idsOf(sel Query) []string {
 	var ids []string
 	switch {
 	case sel.ThreadID != "" && (sel.Status == "" || sel.Status.Ended()):
-		ids = slices.Clone(q.byThread[sel.ThreadID])
+		ids = q.byThread[sel.ThreadID]
 	case sel.Status.Ended():
-		ids = slices.Clone(q.byStatus[sel.Status])
+		ids = q.byStatus[sel.Status]
 	default:
 		open := q.open
 		if sel.ThreadID != "" {
@@ -599,7 +606,7 @@ func (q *Local) idsOf(sel Query) []string {
 	if there {
 		i++
 	}
-	return ids[i:]
+	return slices.Clone(ids[i:])
 }
 
 // Cancel implements Queue.

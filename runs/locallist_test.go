@@ -108,3 +108,47 @@ func TestListReads(t *testing.T) {
 		t.Error("a run that cannot be read is no error")
 	}
 }
+
+// TestListOrder: runs are listed by their ids, and page by page, also if one was stored before one
+// that got its id earlier.
+func TestListOrder(t *testing.T) {
+	ctx := t.Context()
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := NewLocal(ctx, items, LocalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := Request{Spec: Spec{ThreadID: "t", Graph: "g"}}
+	var between Run
+	first, err := q.SubmitWith(ctx, req, func(Run) (ops []store.Op, err error) {
+		between, err = q.Submit(ctx, req)
+		return nil, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := q.Submit(ctx, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{first.ID, between.ID, last.ID}
+	var got []string
+	for after := ""; len(got) <= len(want); {
+		n := len(got)
+		for r, err := range q.List(ctx, Query{ThreadID: "t", After: after, Limit: 1}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, after = append(got, r.ID), r.ID
+		}
+		if len(got) == n {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("listed %q, want %q", got, want)
+	}
+}

@@ -61,6 +61,32 @@ func TestOffer(t *testing.T) {
 	}
 }
 
+// TestOfferCancelled: a worker that fetches a run is told that it was cancelled since it was stored.
+func TestOfferCancelled(t *testing.T) {
+	ctx := t.Context()
+	items, err := store.NewMemory(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := NewLocal(ctx, items, LocalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range []Strategy{Interrupt, Rollback} {
+		_, withdraw := q.offer("w", []string{"g"}, 1)
+		r, err := q.Submit(ctx, Request{Spec: Spec{Graph: "g"}})
+		if err == nil {
+			_, err = q.Cancel(ctx, r.ID, how)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if given := withdraw(); len(given) != 1 || given[0].ID != r.ID || given[0].Cancel != how {
+			t.Errorf("given %+v, want a run to cancel by %s", given, how)
+		}
+	}
+}
+
 // TestOfferOrder: only a run that is the next one to begin is given to who waits.
 func TestOfferOrder(t *testing.T) {
 	ctx := t.Context()
@@ -183,6 +209,9 @@ func TestUnreadEvents(t *testing.T) {
 		}
 	}
 	stored(1)
+	if rec.due.Stop() {
+		t.Error("a run without events looks for them")
+	}
 	rec.add(Event{Kind: "custom"})
 	stored(2)
 	for range recorderMany { // as many as do not wait

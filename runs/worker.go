@@ -197,9 +197,7 @@ func (w *Worker) Run(ctx context.Context) error {
 // wait waits for a hint, or for a while, or until ctx ends, and returns runs that came meanwhile, if
 // the queue has claimed them for the worker. There are no more than room.
 func (w *Worker) wait(ctx context.Context, name string, graphs []string, room int, changed <-chan struct{}, most time.Duration) []Claim {
-	q, ok := w.Queue.(interface {
-		offer(worker string, graphs []string, room int) (come <-chan struct{}, withdraw func() []Claim)
-	})
+	q, ok := w.Queue.(*Local) // what embeds one may have a Claim of its own
 	if !ok {
 		_ = pause(ctx, changed, most)
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
@@ -155,5 +156,43 @@ func TestOneThreadLooked(t *testing.T) {
 	h.ok("GET", "/threads/"+id+"?include=stele_status", nil)
 	if len(asked) != 1 || asked[0].ThreadID != id {
 		t.Errorf("asked for %+v, want thread %s alone", asked, id)
+	}
+}
+
+// beginning is a queue of which a run is begun while its runs are listed.
+type beginning struct {
+	*runs.Local
+	graph string
+}
+
+func (q beginning) List(ctx context.Context, sel runs.Query) iter.Seq2[runs.Run, error] {
+	return func(yield func(runs.Run, error) bool) {
+		for r, err := range q.Local.List(ctx, sel) {
+			if !yield(r, err) {
+				return
+			}
+		}
+		if _, _, err := q.Local.Claim(ctx, "w", []string{q.graph}); err != nil {
+			yield(runs.Run{}, err)
+		}
+	}
+}
+
+// TestBusyAsARunBegins: a thread is busy also at the moment at which its run is begun.
+func TestBusyAsARunBegins(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) { c.Queue, c.Workers = beginning{c.Queue.(*runs.Local), "simple"}, -1 })
+	for _, look := range []func(id string){
+		func(id string) {
+			h.refused(409, "POST", "/threads/"+id+"/state", object{"values": object{"text": "y"}})
+		},
+		func(string) {
+			if got := h.ok("POST", "/threads/search", object{"stele_status": "running"}).json.([]any); len(got) != 2 {
+				t.Errorf("%d threads are running, want 2", len(got))
+			}
+		},
+	} {
+		id := h.thread()
+		h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}})
+		look(id)
 	}
 }

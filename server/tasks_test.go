@@ -31,6 +31,15 @@ func TestTasksOfRun(t *testing.T) {
 		}
 		c.Graphs["flaky"] = must(builder().Node("a", flaky, graph.NodeOptions{Retry: retry}).Node("ask", ask).Sequence(graph.Start, "a", "ask").
 			Compile(graph.Options{Name: "flaky", Saver: c.Saver}))
+		length := pregel.NewTask("length", func(_ context.Context, s string) (int, error) { return len(s), nil })
+		count := func(ctx context.Context, in any) (any, error) {
+			if _, err := length.Call(ctx, "x"); err != nil {
+				return nil, err
+			}
+			return ask(ctx, in)
+		}
+		c.Graphs["beside"] = must(builder().Node("a", says("a")).Node("ask", count).Edge(graph.Start, "a").Edge(graph.Start, "ask").
+			Compile(graph.Options{Name: "beside", Saver: c.Saver}))
 		c.Graphs["fails"] = must(builder().Node("boom", func(context.Context, any) (any, error) { return nil, errors.New("boom") }).Sequence(graph.Start, "boom").
 			Compile(graph.Options{Name: "fails", Saver: c.Saver}))
 	})
@@ -73,6 +82,19 @@ func TestTasksOfRun(t *testing.T) {
 		t.Fatalf("%v", answered)
 	}
 	is(answered[0], "ask", "ended", 1, 1)
+
+	// What was executed beside the question is not again when it is answered.
+	id = h.thread()
+	h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "beside", "input": object{"text": "hi"}})
+	if got := tasks(id, 0); len(got) != 3 {
+		t.Errorf("%v", got)
+	}
+	h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "beside", "command": object{"resume": "yes"}})
+	if got := tasks(id, 0); len(got) != 1 {
+		t.Errorf("the answer has executed %v", got)
+	} else {
+		is(got[0], "ask", "ended", 1, 1)
+	}
 
 	id = h.thread()
 	h.request(t.Context(), "POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "fails", "input": object{"text": "hi"}})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/pregeljson"
@@ -83,9 +84,10 @@ type standing struct {
 	ran    bool                  // there is a checkpoint, or a run has ended
 }
 
-// isBusy reports whether a thread has a run that has not ended.
+// isBusy reports whether a thread has a run that has not ended. It asks for those that wait first: one
+// that is begun in between is found as one that is under way.
 func (s *Server) isBusy(ctx context.Context, id string) (bool, error) {
-	for _, status := range []runs.Status{runs.Running, runs.Pending} {
+	for _, status := range []runs.Status{runs.Pending, runs.Running} {
 		for _, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id, Status: status, Limit: 1}) {
 			return err == nil, err
 		}
@@ -119,7 +121,8 @@ func isOfThread(err error) bool {
 	}
 	var data *serde.TypeError
 	var value *channel.TypeError
-	return errors.As(err, &data) || errors.As(err, &value)
+	var metadata *rules.MetadataError
+	return errors.As(err, &data) || errors.As(err, &value) || errors.As(err, &metadata)
 }
 
 // isOfThread is the function, which knows types. What a graph's Migrate or a serializer of one's own
@@ -620,7 +623,7 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 		return nil
 	}
 	if outlined && !complete {
-		for _, s := range []runs.Status{runs.Running, runs.Pending} {
+		for _, s := range []runs.Status{runs.Pending, runs.Running} { // as isBusy
 			for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{Status: s}) {
 				if err != nil {
 					return nil, false, err

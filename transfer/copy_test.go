@@ -270,6 +270,16 @@ func TestSelection(t *testing.T) {
 			}
 		}
 	}
+	long := strings.Repeat("x", 1<<20) // no thread can have such an id
+	if rep, err := transfer.Copy(t.Context(), transfer.FromSaver(store), newMemory(), transfer.Options{Select: transfer.Selection{Threads: []string{"", long, "old"}}}); err != nil || rep.Checkpoints != 3 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	for _, threads := range [][]string{nil, {"old"}} {
+		sel := transfer.Selection{Threads: threads, Metadata: map[string]any{"no key": 1}}
+		if rep, err := transfer.Copy(t.Context(), transfer.FromSaver(store), newMemory(), transfer.Options{Select: sel}); !errors.Is(err, saver.ErrInvalid) {
+			t.Errorf("%+v: %+v, %v; want an InvalidError", sel, rep, err)
+		}
+	}
 }
 
 // Listing a thread in parts loses nothing where one id is in many namespaces.

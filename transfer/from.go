@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -48,11 +49,13 @@ func (s *saverSource) threads(ctx context.Context, sel Selection) ([]string, err
 	}
 	var ids []string
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(sel.Threads))) {
-		if q.ThreadID = id; id == "" { // it would select all
+		if rules.ValidateThreadID(id) != nil { // no thread can have it; "" would select all
 			continue
 		}
+		q.ThreadID = id
 		one, err := found(m.Threads(ctx, q))
-		if err != nil && !errors.Is(err, saver.ErrInvalid) { // no thread can have such an id
+		var invalid *saver.InvalidError
+		if err != nil && !(errors.As(err, &invalid) && invalid.Field == "thread_id") { // no thread of this saver can
 			return nil, err
 		}
 		ids = append(ids, one...)

@@ -103,10 +103,20 @@ func DecodeMetadata(typed serde.Typed, codec serde.Serializer) (saver.Metadata, 
 	return AsMetadata(MetadataCodec(codec).Decode(typed))
 }
 
+// MetadataError says that a serializer cannot read metadata that is stored. It is about a checkpoint,
+// not about the store.
+type MetadataError struct{ Err error }
+
+// Error is "metadata: " and the error of the serializer.
+func (e *MetadataError) Error() string { return "metadata: " + e.Err.Error() }
+
+// Unwrap is the error of the serializer.
+func (e *MetadataError) Unwrap() error { return e.Err }
+
 // AsMetadata is DecodeMetadata after a decoder returned v and err.
 func AsMetadata(v any, err error) (saver.Metadata, error) {
 	if err != nil {
-		return nil, fmt.Errorf("metadata: %w", err)
+		return nil, &MetadataError{err}
 	}
 	md, ok := v.(map[string]any)
 	if !ok {
