@@ -303,6 +303,29 @@ func TestRetryAsksNobodyTwice(t *testing.T) {
 	}
 }
 
+// TestRetryLeavesQuestions: a tool refuses a person's answer. Its question waits for another, and no
+// retry asks it again or answers in its place.
+func TestRetryLeavesQuestions(t *testing.T) {
+	calls := 0
+	age := must(tool.New("age", "", object, func(ctx context.Context, _ text) (int, error) {
+		calls++
+		return pregel.AskFor[int](ctx, "how old?")
+	}))
+	g := must(agent.New(model.NewScripted(model.Calls(message.ToolCall{Name: "age", ID: "1", Args: map[string]any{"text": ""}}), model.Text("done")), agent.Options{
+		Tools: []tool.Tool{age}, Graph: graph.Options{Saver: memory.New(memory.Options{})},
+		Middleware: []agent.Middleware{agent.RetryTools(agent.Retry{Delay: -1})},
+	}))
+	at := pregel.Thread("1")
+	must(g.Invoke(ctx, at, agent.Say("hi")))
+	var refused *pregel.AnswerError
+	if _, err := g.Invoke(ctx, at, pregel.Command{Resume: "old"}); !errors.As(err, &refused) || calls != 2 {
+		t.Errorf("called %d times: %v", calls, err)
+	}
+	if res, err := g.Invoke(ctx, at, pregel.Command{Resume: 7}); err != nil || must(agent.Messages(res.Map()))[2].Text() != "7" {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestFailedText: the text for the last error is the program's own.
 func TestFailedText(t *testing.T) {
 	fail := model.Fail(errors.New("no"))

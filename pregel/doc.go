@@ -172,7 +172,8 @@
 //     LangGraph finds state in any namespace.
 //   - After the first failed save nothing more is stored.
 //   - What a task wrote before it failed is dropped, so that the next run does not take
-//     the task for finished.
+//     the task for finished. LangGraph stores it beside the error if a conditional edge
+//     fails, and the next run then goes on without that edge.
 //   - A superstep whose writes are refused changes nothing, also under Exit.
 //   - An answer that was taken, also by a graph inside, is not given to a later question
 //     when a run resumes without a new answer.
