@@ -366,3 +366,19 @@ func TestSummaryFails(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestSummaryBound: a negative bound gives the model the whole conversation, and none the end of it.
+func TestSummaryBound(t *testing.T) {
+	for bound, whole := range map[int]bool{-1: true, 0: false} {
+		asked := model.NewScripted(model.Text("so"))
+		s := agent.Summary{Model: asked, Triggers: []agent.Trigger{{Messages: 3}}, Keep: agent.Trigger{Messages: 1}, MaxTokens: bound}
+		g := must(agent.New(model.NewScripted(model.Text("a"), model.Text("b")), agent.Options{Middleware: []agent.Middleware{agent.Summarize(s)}, Graph: graph.Options{Saver: memory.New(memory.Options{})}}))
+		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("first"+strings.Repeat(" word", 5000))))
+		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("more")))
+		if got := asked.Requests(); len(got) > 0 && strings.Contains(got[0].Messages[0].Text(), "first") != whole {
+			t.Errorf("bound %d: first is told %t", bound, !whole)
+		} else if whole && len(got) == 0 {
+			t.Error("nothing was asked")
+		}
+	}
+}
