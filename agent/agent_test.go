@@ -303,6 +303,29 @@ func TestRetryAsksNobodyTwice(t *testing.T) {
 	}
 }
 
+// TestRetryLeavesQuestions: a tool refuses a person's answer. Its question waits for another, and no
+// retry asks it again or answers in its place.
+func TestRetryLeavesQuestions(t *testing.T) {
+	calls := 0
+	age := must(tool.New("age", "", object, func(ctx context.Context, _ text) (int, error) {
+		calls++
+		return pregel.AskFor[int](ctx, "how old?")
+	}))
+	g := must(agent.New(model.NewScripted(model.Calls(message.ToolCall{Name: "age", ID: "1", Args: map[string]any{"text": ""}}), model.Text("done")), agent.Options{
+		Tools: []tool.Tool{age}, Graph: graph.Options{Saver: memory.New(memory.Options{})},
+		Middleware: []agent.Middleware{agent.RetryTools(agent.Retry{Delay: -1})},
+	}))
+	at := pregel.Thread("1")
+	must(g.Invoke(ctx, at, agent.Say("hi")))
+	var refused *pregel.AnswerError
+	if _, err := g.Invoke(ctx, at, pregel.Command{Resume: "old"}); !errors.As(err, &refused) || calls != 2 {
+		t.Errorf("called %d times: %v", calls, err)
+	}
+	if res, err := g.Invoke(ctx, at, pregel.Command{Resume: 7}); err != nil || must(agent.Messages(res.Map()))[2].Text() != "7" {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestFailedText: the text for the last error is the program's own.
 func TestFailedText(t *testing.T) {
 	fail := model.Fail(errors.New("no"))
@@ -341,5 +364,21 @@ func TestSummaryFails(t *testing.T) {
 	res = must(g.Invoke(ctx, at, agent.Say("more")))
 	if got := must(agent.Messages(res.Map()))[0].Text(); !strings.Contains(got, "too long to summarize") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestSummaryBound: a negative bound gives the model the whole conversation, and none the end of it.
+func TestSummaryBound(t *testing.T) {
+	for bound, whole := range map[int]bool{-1: true, 0: false} {
+		asked := model.NewScripted(model.Text("so"))
+		s := agent.Summary{Model: asked, Triggers: []agent.Trigger{{Messages: 3}}, Keep: agent.Trigger{Messages: 1}, MaxTokens: bound}
+		g := must(agent.New(model.NewScripted(model.Text("a"), model.Text("b")), agent.Options{Middleware: []agent.Middleware{agent.Summarize(s)}, Graph: graph.Options{Saver: memory.New(memory.Options{})}}))
+		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("first"+strings.Repeat(" word", 5000))))
+		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("more")))
+		if got := asked.Requests(); len(got) > 0 && strings.Contains(got[0].Messages[0].Text(), "first") != whole {
+			t.Errorf("bound %d: first is told %t", bound, !whole)
+		} else if whole && len(got) == 0 {
+			t.Error("nothing was asked")
+		}
 	}
 }

@@ -45,6 +45,8 @@
 //   - A hook that jumps where its Middleware.Jumps does not allow is an error. LangChain ignores
 //     the jump.
 //   - Answers in a form are checked against a schema that is JSON, too.
+//   - A key of the state that is declared twice is refused. In LangChain the last one counts.
+//   - An answer that a question refuses is never tried again by RetryTools: the question waits.
 //   - A call that a person edits into one of a tool that is not there is answered like any call of
 //     such a tool. LangChain fails the run.
 //   - The "ls_integration" of an event of a model's words is that of the agent. LangChain's is

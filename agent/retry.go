@@ -116,13 +116,14 @@ func (o Retry) on(err error) bool {
 }
 
 // bubbles reports whether an error is none of the call, but one that must reach the engine: a
-// question, a Command for the graph around, the end of the run.
+// question, an answer that it refuses, a Command for the graph around, the end of the run.
 func bubbles(ctx context.Context, err error) bool {
 	var interrupt *pregel.InterruptError
+	var refused *pregel.AnswerError
 	var parent *pregel.ParentCommandError
 	var drained *pregel.DrainedError
 	var panicked *pregel.PanicError
-	return ctx.Err() != nil || errors.As(err, &interrupt) || errors.As(err, &parent) || errors.As(err, &drained) || errors.As(err, &panicked)
+	return ctx.Err() != nil || errors.As(err, &interrupt) || errors.As(err, &refused) || errors.As(err, &parent) || errors.As(err, &drained) || errors.As(err, &panicked)
 }
 
 // failure is the text for an error that all tries had.

@@ -242,3 +242,45 @@ func TestRefusedLater(t *testing.T) {
 		}
 	}
 }
+
+// Of two tasks that one Command answers, one refuses its answer. The other is not cut off: it runs
+// to its end, and not again when the first is answered well.
+func TestRefusedAnswerCutsNobodyOff(t *testing.T) {
+	for _, langGraph := range []bool{false, true} {
+		ends := 0
+		asks := func(name string) *pregel.NodeBuilder {
+			return node(name, func(ctx context.Context, _ any) (any, error) {
+				n, err := pregel.AskFor[int](ctx, name)
+				if err == nil && name == "b" {
+					ends++
+				}
+				return n, err
+			})
+		}
+		g := fan(t, pregel.Options{Saver: memory.New(memory.Options{}), LangGraph: langGraph}, asks("a"), asks("b"))
+		at, one := pregel.Thread("t"), pregel.RunOptions{MaxConcurrency: 1} // b begins when a has ended
+		res, err := g.Invoke(ctx, at, "in", one)
+		if err != nil || len(res.Interrupts) != 2 {
+			t.Fatal(res, err)
+		}
+		id := map[any]string{}
+		for _, in := range res.Interrupts {
+			id[in.Value] = in.ID
+		}
+		var wrong *pregel.AnswerError
+		if _, err := g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{id["a"]: "no number", id["b"]: 2}}, one); !errors.As(err, &wrong) || wrong.Interrupt != id["a"] {
+			t.Fatalf("%v", err)
+		}
+		if ends != 1 {
+			t.Errorf("LangGraph %t: b ended %d times", langGraph, ends)
+		}
+		st, err := g.GetState(ctx, at)
+		if err != nil || len(st.Interrupts) != 1 || st.Interrupts[0].ID != id["a"] {
+			t.Errorf("LangGraph %t: %+v %v", langGraph, st.Interrupts, err)
+		}
+		res, err = g.Invoke(ctx, at, pregel.Command{Resume: 1}, one)
+		if err != nil || ends != 1 || fmt.Sprint(res.Value) != "[1 2]" {
+			t.Errorf("LangGraph %t: %v %v, b ended %d times", langGraph, res, err, ends)
+		}
+	}
+}

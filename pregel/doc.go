@@ -172,7 +172,11 @@
 //     LangGraph finds state in any namespace.
 //   - After the first failed save nothing more is stored.
 //   - What a task wrote before it failed is dropped, so that the next run does not take
-//     the task for finished.
+//     the task for finished. LangGraph stores it beside the error if a conditional edge
+//     fails, and the next run then goes on without that edge.
+//   - Of metadata that a graph inside and the graph around it both have, that of the graph
+//     inside counts. In LangGraph it does if a node calls the graph; if the graph is the
+//     node, that of the graph around it counts.
 //   - A superstep whose writes are refused changes nothing, also under Exit.
 //   - An answer that was taken, also by a graph inside, is not given to a later question
 //     when a run resumes without a new answer.

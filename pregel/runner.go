@@ -40,6 +40,7 @@ type superstep struct {
 
 	stopped bool // nothing more is started
 	failure error
+	refused error // of a task whose answer was refused; the others go on
 	bubble  error // a command for a graph further out, or a drain
 	waiting map[string][]Interrupt
 	// cancelled: tasks were cut off, by a failure, a timeout or the caller.
@@ -196,6 +197,8 @@ func (s *superstep) outcome() error {
 		return s.failure
 	case s.cancelled:
 		return context.Cause(s.ctx)
+	case s.refused != nil:
+		return s.refused
 	case s.bubble != nil:
 		return s.bubble
 	case len(s.waiting) > 0:
@@ -441,7 +444,8 @@ func (l *loop) askedAgain(t *task, refused *AnswerError) []Interrupt {
 func (s *superstep) failed(t *task, writes []write, err error) {
 	l := s.l
 	record := answersOf(writes)
-	if refused := (*AnswerError)(nil); errors.As(err, &refused) && refused.again != nil {
+	var refused *AnswerError
+	if errors.As(err, &refused) && refused.again != nil {
 		record = append([]write{{chInterrupt, l.askedAgain(t, refused)}}, record...)
 	}
 	cause := len(record)
@@ -495,6 +499,12 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 		if !s.stopped {
 			s.cancelled = true
 			s.stop(context.Cause(s.ctx))
+		}
+	case refused != nil:
+		// Tasks that the same Command answered go on, as in LangGraph. If they were cut off,
+		// they would have their effects twice.
+		if s.refused == nil {
+			s.refused = &TaskError{Node: t.name, TaskID: t.id, NS: t.ns, Err: err}
 		}
 	default:
 		s.fail(&TaskError{Node: t.name, TaskID: t.id, NS: t.ns, Err: err})

@@ -86,6 +86,9 @@ func (f *filler) assign(dst reflect.Value, v any) error {
 	}
 	if dst.CanAddr() && reflect.PointerTo(dst.Type()).Implements(textUnmarshalerType) {
 		if text, ok := textOf(v); ok {
+			if !present(dst, textUnmarshalerType) {
+				return misfit(dst, v, nil)
+			}
 			if err := dst.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
 				return misfit(dst, v, err)
 			}

@@ -173,7 +173,7 @@ func (c *Codec) Encode(v any) (Typed, error) {
 		return Typed{Kind: KindNull}, nil
 	case err == nil:
 		return Typed{Kind: KindMsgpack, Data: data}, nil
-	case c.opts.JSONFallback:
+	case c.opts.JSONFallback && !errors.As(err, new(*promotedError)): // JSON may lose the same fields
 		text, jerr := json.Marshal(v)
 		if jerr != nil {
 			return Typed{}, errors.Join(err, fmt.Errorf("encode as JSON instead: %w", jerr))

@@ -4,7 +4,7 @@ import "reflect"
 
 // ValueEncoder is a type that says what is stored in its place. Registered types, and those
 // of this package, do not need it. A struct that embeds one, and has other fields, is refused; see
-// CheckType.
+// CheckType. One whose embedded pointer is nil is stored as nil.
 type ValueEncoder interface {
 	// EncodeValue returns what is stored: a value of another type, often an *Ext. extra is
 	// the memory, in bytes, that DecodeValue takes from its meter for that value. An error
@@ -54,8 +54,10 @@ func encodesItself(t reflect.Type) bool {
 // itself writes what a ValueEncoder stores. Values that stand for one another without end are
 // refused like others that are nested too deep.
 func (e *encoder) itself(v reflect.Value) error {
-	if err := CheckType(v.Type()); err != nil {
-		return e.fail(v.Interface(), err)
+	if p := promotionOf(v.Type()); p.err != nil {
+		return e.fail(v.Interface(), p.err)
+	} else if len(p.from) > 0 && absent(v, valueEncoderType) {
+		return e.value(nil)
 	}
 	x, extra, err := v.Interface().(ValueEncoder).EncodeValue()
 	if err != nil {
@@ -78,6 +80,8 @@ func (f *filler) decodeItself(dst reflect.Value, v any) (ok bool, err error) {
 	}
 	if err := CheckType(t); err != nil {
 		return true, misfit(dst, v, err)
+	} else if !present(dst, valueDecoderType) {
+		return true, misfit(dst, v, nil)
 	}
 	var spent error
 	err = dst.Addr().Interface().(ValueDecoder).DecodeValue(v, func(bytes int64) error {

@@ -26,8 +26,7 @@ func (e *encoder) reflected(v reflect.Value) error {
 	case encodesItself(t):
 		return e.itself(v)
 	case t.Implements(errorType):
-		e.buf = appendStr(e.buf, v.Interface().(error).Error())
-		return nil
+		return e.error(v)
 	case t.Implements(textMarshalerType):
 		return e.text(v)
 	case v.CanAddr() && reflect.PointerTo(t).Implements(textMarshalerType):
@@ -47,8 +46,7 @@ func (e *encoder) pointed(v reflect.Value) error {
 	if t.Kind() == reflect.Pointer && !isNative(t.Elem()) && e.c.opts.Registry.byType[t.Elem()] == nil && !encodesItself(t.Elem()) {
 		switch {
 		case t.Implements(errorType):
-			e.buf = appendStr(e.buf, v.Interface().(error).Error())
-			return nil
+			return e.error(v)
 		case t.Implements(textMarshalerType):
 			return e.text(v)
 		}
@@ -81,9 +79,19 @@ func (e *encoder) element(v reflect.Value) error {
 	return e.value(v.Interface())
 }
 
+func (e *encoder) error(v reflect.Value) error {
+	if absent(v, errorType) {
+		return e.value(nil)
+	}
+	e.buf = appendStr(e.buf, v.Interface().(error).Error())
+	return nil
+}
+
 func (e *encoder) text(v reflect.Value) error {
 	if err := CheckType(v.Type()); err != nil {
 		return e.fail(v.Interface(), err)
+	} else if absent(v, textMarshalerType) {
+		return e.value(nil)
 	}
 	b, err := v.Interface().(encoding.TextMarshaler).MarshalText()
 	if err != nil {
@@ -178,7 +186,11 @@ func (e *encoder) reflectKey(k any) (mapKey, error) {
 	if tm, ok := k.(encoding.TextMarshaler); ok {
 		err := CheckType(reflect.TypeOf(k))
 		var b []byte
-		if err == nil {
+		switch {
+		case err != nil:
+		case absent(reflect.ValueOf(k), textMarshalerType):
+			err = fmt.Errorf("nil: %w", ErrUnsupported)
+		default:
 			b, err = tm.MarshalText()
 		}
 		if err != nil {

@@ -12,60 +12,140 @@ import (
 // EncodeValue or MarshalText, is that of the field. The other fields would be lost. Encode refuses
 // such values. A name or a tag does not help while the field is embedded: it needs a name of its
 // own, or the struct its own method. DecodeValue is looked at likewise.
-func CheckType(t reflect.Type) error {
+func CheckType(t reflect.Type) error { return promotionOf(t).err }
+
+// promotion is what is known of the methods that a type has from fields that it embeds.
+type promotion struct {
+	err error // why values of the type are refused
+	// from has, for the methods by their interface, the index of the field whose method it is.
+	from map[reflect.Type]int
+}
+
+var (
+	promoted   sync.Map // reflect.Type → *promotion; types are as many as the program has
+	unpromoted promotion
+)
+
+func promotionOf(t reflect.Type) *promotion {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct || isNative(t) {
-		return nil
+		return &unpromoted
 	}
-	if err, ok := promoted.Load(t); ok {
-		return err.(promotion).err //nolint:errcheck // holds nothing else
+	if p, ok := promoted.Load(t); ok {
+		return p.(*promotion) //nolint:errcheck // holds nothing else
 	}
-	var err error
+	p := &promotion{from: map[reflect.Type]int{}}
 	for _, on := range []reflect.Type{t, reflect.PointerTo(t)} {
 		// Constant names, so that the linker need not keep every method of the program.
-		if m, ok := on.MethodByName("EncodeValue"); ok && err == nil && on == t && on.Implements(valueEncoderType) {
-			err = loss(t, on, m, valueEncoderType)
+		if m, ok := on.MethodByName("EncodeValue"); ok && on == t {
+			p.look(t, on, m, valueEncoderType, true)
 		}
-		if m, ok := on.MethodByName("DecodeValue"); ok && err == nil && on.Implements(valueDecoderType) {
-			err = loss(t, on, m, valueDecoderType)
+		if m, ok := on.MethodByName("DecodeValue"); ok {
+			p.look(t, on, m, valueDecoderType, true)
 		}
-		if m, ok := on.MethodByName("MarshalText"); ok && err == nil && on.Implements(textMarshalerType) && !t.Implements(valueEncoderType) && !on.Implements(errorType) {
-			err = loss(t, on, m, textMarshalerType)
+		if m, ok := on.MethodByName("MarshalText"); ok {
+			p.look(t, on, m, textMarshalerType, !t.Implements(valueEncoderType) && !on.Implements(errorType))
+		}
+		if m, ok := on.MethodByName("UnmarshalText"); ok {
+			p.look(t, on, m, textUnmarshalerType, false)
+		}
+		if m, ok := on.MethodByName("Error"); ok {
+			p.look(t, on, m, errorType, false)
 		}
 	}
-	promoted.Store(t, promotion{err})
-	return err
+	promoted.Store(t, p)
+	return p
 }
 
-// promotion is what was found for a type.
-type promotion struct{ err error }
-
-var promoted sync.Map // reflect.Type → promotion; types are as many as the program has
-
-// loss returns an error if the method m of on, which is t or a pointer to it, is that of a field
-// that t embeds, and there are other fields. iface is the interface that has m.
-func loss(t, on reflect.Type, m reflect.Method, iface reflect.Type) error {
-	if !generated(m) || on != t && t.Implements(iface) {
-		return nil
+// look notes whether the method m of on, which is t or a pointer to it, is that of a field that t
+// embeds. alone says that t is refused if it has other fields. iface is the interface that has m.
+func (p *promotion) look(t, on reflect.Type, m reflect.Method, iface reflect.Type, alone bool) {
+	if !on.Implements(iface) || on != t && t.Implements(iface) || !generated(m) {
+		return
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if !f.Anonymous || !f.Type.Implements(iface) && (f.Type.Kind() == reflect.Pointer || on == t || !reflect.PointerTo(f.Type).Implements(iface)) {
 			continue
 		}
-		for j := range t.NumField() {
-			other := t.Field(j)
-			if name, opts, _ := tagOf(other); j != i && (other.IsExported() || other.Anonymous) && (name != "-" || len(opts) > 0) {
-				return fmt.Errorf("%s of %v is that of the embedded %s, so field %s would be lost: %w", m.Name, t, f.Name, other.Name, ErrUnsupported)
-			}
+		p.from[iface] = i
+		if alone && p.err == nil {
+			p.err = loss(t, i, m)
 		}
-		if f.Type.Kind() == reflect.Pointer || f.Type.Kind() == reflect.Struct {
-			return CheckType(f.Type)
+		return
+	}
+}
+
+// loss returns an error if t, whose method m is that of its field i, has other fields.
+func loss(t reflect.Type, i int, m reflect.Method) error {
+	f := t.Field(i)
+	for j := range t.NumField() {
+		other := t.Field(j)
+		if name, opts, _ := tagOf(other); j != i && (other.IsExported() || other.Anonymous) && (name != "-" || len(opts) > 0) {
+			return &promotedError{m.Name, t, f.Name, other.Name}
 		}
 	}
-	return nil
+	return CheckType(f.Type)
+}
+
+// promotedError tells why a type is refused.
+type promotedError struct {
+	method string
+	typ    reflect.Type
+	field  string
+	lost   string
+}
+
+func (e *promotedError) Error() string {
+	return fmt.Sprintf("%s of %v is that of the embedded %s, so field %s would be lost: %v", e.method, e.typ, e.field, e.lost, ErrUnsupported)
+}
+
+func (e *promotedError) Unwrap() error { return ErrUnsupported }
+
+// absent reports whether there is nobody whose method could be called: v is nil, or its method of
+// iface is that of a field that it embeds, and the field is nil.
+func absent(v reflect.Value, iface reflect.Type) bool {
+	for {
+		switch v.Kind() {
+		case reflect.Pointer, reflect.Interface:
+			if v.IsNil() {
+				return true
+			}
+			v = v.Elem()
+		case reflect.Struct:
+			i, ok := promotionOf(v.Type()).from[iface]
+			if !ok {
+				return false
+			}
+			v = v.Field(i)
+		default:
+			return false
+		}
+	}
+}
+
+// present is absent for a method that fills dst: an embedded pointer that is nil gets what it
+// points to. It reports whether the method can be called.
+func present(dst reflect.Value, iface reflect.Type) bool {
+	for dst.Kind() == reflect.Struct {
+		i, ok := promotionOf(dst.Type()).from[iface]
+		if !ok {
+			return true
+		}
+		dst = dst.Field(i)
+		for dst.Kind() == reflect.Pointer || dst.Kind() == reflect.Interface {
+			if dst.IsNil() {
+				if dst.Kind() == reflect.Interface || !dst.CanSet() {
+					return false
+				}
+				dst.Set(reflect.New(dst.Type().Elem()))
+			}
+			dst = dst.Elem()
+		}
+	}
+	return true
 }
 
 // generated reports whether the compiler wrote the method, as it does for those of embedded

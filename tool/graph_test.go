@@ -417,3 +417,36 @@ func TestCommands(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestRefusedAnswer: an answer that a question refuses is not told to the model, whoever asked: a
+// tool, or what wraps it. The question still waits.
+func TestRefusedAnswer(t *testing.T) {
+	no := errors.New("not that one")
+	ask := func(ctx context.Context) (any, error) {
+		return pregel.Ask(ctx, "which?", pregel.AskOptions{Check: func(answer any) error {
+			if answer != "one" {
+				return no
+			}
+			return nil
+		}})
+	}
+	which := must(tool.New("which", "", object, func(ctx context.Context, _ text) (any, error) { return ask(ctx) }))
+	for name, o := range map[string]tool.Options{
+		"tool": {Errors: tool.AnswerErrors},
+		"wrapper": {Errors: tool.AnswerErrors, Wrap: func(ctx context.Context, _ tool.Request, _ tool.Runner) (any, error) {
+			return ask(ctx)
+		}},
+	} {
+		g := agent(t, must(tool.NewNode(o, which)), graph.Options{Saver: memory.New(memory.Options{})}, calls("which")...)
+		at := pregel.Thread("1")
+		must(g.Invoke(ctx, at, hi))
+		var refused *pregel.AnswerError
+		if _, err := g.Invoke(ctx, at, pregel.Command{Resume: "two"}); !errors.As(err, &refused) || !errors.Is(err, no) {
+			t.Errorf("%s: %v", name, err)
+		}
+		res, err := g.Invoke(ctx, at, pregel.Command{Resume: "one"})
+		if err != nil || texts(res.Map())[2] != "one" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -208,7 +208,8 @@ func (n *Node) failed(ctx context.Context, call message.ToolCall, err error) (an
 	var drained *pregel.DrainedError
 	var panicked *pregel.PanicError
 	var refused *channel.TypeError
-	if ctx.Err() != nil || errors.As(err, &interrupt) || errors.As(err, &parent) || errors.As(err, &drained) || errors.As(err, &panicked) || errors.As(err, &refused) {
+	var again *pregel.AnswerError // the model cannot answer for the person
+	if ctx.Err() != nil || errors.As(err, &interrupt) || errors.As(err, &parent) || errors.As(err, &drained) || errors.As(err, &panicked) || errors.As(err, &refused) || errors.As(err, &again) {
 		return nil, err
 	}
 	text, stop := n.opts.Errors(ctx, call, err)

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -749,6 +750,102 @@ def test_close_wakes_a_call_that_waits(servers: Any) -> None:
     saver.close()
     thread.join(30)
     assert "closed" in str(failed[0])
+
+
+def test_a_server_that_answers_bit_by_bit_has_one_deadline(servers: Any) -> None:
+    """The limit of a socket begins anew with each byte; that of a call does not."""
+
+    def notices(peer: Peer, number: int, method: str, params: Any) -> None:
+        for _ in range(60):
+            peer.notify("items", {"call": 0, "items": []})
+            time.sleep(0.1)
+        peer.answer(number, None)
+
+    def slow(peer: Peer, number: int, method: str, params: Any) -> None:
+        data = frame([1, number, None, {"a": "x" * 100}])
+        for at in range(len(data)):
+            peer.sock.sendall(data[at : at + 1])
+            time.sleep(0.1)
+
+    server = servers(nothing)
+    for handle in (slow, notices):
+        server.handle = handle
+        with SteleSaver.from_url(server.url, timeout=0.5, max_connections=1) as saver:
+            with pytest.raises(errors.SteleTimeoutError):
+                saver.get_tuple(CONFIG)
+            server.handle = nothing
+            assert saver.get_tuple(CONFIG) is None, "a connection of its own"
+
+
+def test_a_server_that_reads_bit_by_bit_has_one_deadline(servers: Any) -> None:
+    server = servers(nothing)
+
+    def hello(peer: Peer, number: int, *_: Any) -> None:
+        peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        peer.answer(number, {**HELLO, "max_frame": 4 << 20})
+        taken = 0
+        while taken < 3 << 20:
+            taken += len(peer.sock.recv(32 << 10))
+            time.sleep(0.05)
+        peer.answer(number + 1, None)
+
+    server.hello = hello
+    saver = SteleSaver.from_url(server.url, timeout=0.5)
+    with saver, pytest.raises(errors.SteleTimeoutError):
+        saver.put_writes(
+            {"configurable": {"thread_id": "t", "checkpoint_id": "1"}},
+            [("a", b"x" * (3 << 20))],
+            "task",
+        )
+
+
+def test_an_answer_in_parts_leaves_the_next_call_its_time(servers: Any) -> None:
+    def parts(peer: Peer, number: int, method: str, params: Any) -> None:
+        data = frame([1, number, None, {"tuple": None}])
+        peer.sock.sendall(data[:2])
+        time.sleep(1.5)
+        peer.sock.sendall(data[2:-1])
+        time.sleep(0.1)
+        peer.sock.sendall(data[-1:])
+
+    def late(peer: Peer, number: int, method: str, params: Any) -> None:
+        time.sleep(1)
+        nothing(peer, number, method, params)
+
+    server = servers(nothing)
+    with SteleSaver.from_url(server.url, timeout=2) as saver:
+        for handle in (nothing, parts, late):
+            server.handle = handle
+            assert saver.get_tuple(CONFIG) is None
+
+
+def test_close_while_a_thread_connects_leaves_no_connection(servers: Any) -> None:
+    server = servers(nothing)
+    asked, closed = threading.Event(), threading.Event()
+
+    def hello(peer: Peer, number: int, *_: Any) -> None:
+        asked.set()
+        assert closed.wait(60)
+        peer.answer(number, HELLO)
+
+    server.hello = hello
+    saver = SteleSaver.from_url(server.url)
+    failed: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            saver.get_tuple(CONFIG)
+        except errors.SteleError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    assert asked.wait(30)
+    saver.close()
+    closed.set()
+    thread.join(60)
+    assert failed and "closed" in str(failed[0])
+    assert server.requests("get") == []
 
 
 async def test_close_while_connecting_leaves_no_connection(servers: Any) -> None:

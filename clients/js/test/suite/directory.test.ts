@@ -1,4 +1,5 @@
 /** The life of a directory's server, and input that is wrong. */
+import { runInNewContext } from "node:vm";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -318,7 +319,7 @@ test("items that JSON would lose are refused", async () => {
     await expect(store.put(["a"], "k", { deep: [{ value }] }), String(value)).rejects.toThrow(InvalidArgumentError);
   }
   expect(await store.get(["a"], "k")).toBeNull();
-  const kept = { date: new Date(0), none: undefined, list: [null, ""], empty: {}, bare: Object.create(null) as object, zero: 0, made: new (class B { a = 1 })() };
+  const kept = { date: new Date(0), none: undefined, list: [null, ""], empty: {}, bare: Object.create(null) as object, realm: runInNewContext("({})") as object, zero: 0, made: new (class B { a = 1 })() };
   await store.put(["a"], "k", kept);
   expect((await store.get(["a"], "k"))?.value).toEqual(JSON.parse(JSON.stringify(kept)));
 });

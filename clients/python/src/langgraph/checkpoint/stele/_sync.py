@@ -32,6 +32,7 @@ from langgraph.checkpoint.stele.errors import (
 )
 
 _RECV: Final = 64 << 10
+_SEND: Final = 256 << 10
 _FIRST_DELAY: Final = 0.002
 _LAST_DELAY: Final = 0.1
 
@@ -57,6 +58,10 @@ class Connection:
         self._timeout = timeout
         self._number = 0
         self._polled = True
+        # When the call under way has to be done, and whether the socket has less than
+        # the whole time of a call.
+        self._deadline: float | None = None
+        self._narrowed = False
         self._rest = b""
         self.max_frame = _wire.MAX_FRAME
         self.hello: Hello
@@ -89,9 +94,10 @@ class Connection:
                 sock.close()
                 raise
         self = cls(sock, remaining)
+        by = time.monotonic() + remaining
         try:
             hello = _wire.hello(address.token, in_turn=True)
-            self.hello = Hello(self.call("hello", hello))
+            self.hello = Hello(self.call("hello", hello, by))
             self.max_frame = self.hello.max_frame
             self._timeout = timeout
             self._polled = address.kind == "tls" or sys.platform == "win32"
@@ -117,14 +123,14 @@ class Connection:
     def call_by(self, deadline: float | None, method: str, params: Params) -> Any:
         """As call, for one that has waited before: it has less than its whole time."""
         if deadline is None:
-            return self.call(method, params)
+            return self.call(method, params, None)
         left = deadline - time.monotonic()
         if left <= 0:
             raise self._late(method)
         try:
             with suppress(OSError):  # another thread has shut it; the call will say so
                 self._wait_at_most(left)
-            return self.call(method, params)
+            return self.call(method, params, deadline)
         finally:
             with suppress(OSError):
                 self._wait_at_most(self._timeout)
@@ -134,18 +140,26 @@ class Connection:
             f"{method} was not answered within {self._timeout:g} s"
         )
 
-    def call(self, method: str, params: Params) -> Any:
+    def call(self, method: str, params: Params, deadline: float | None) -> Any:
         """The result of a call.
 
         After Lost, a timeout or a ProtocolError the connection is of no more use.
         """
         self._number = number = (self._number + 1) & 0xFFFFFFFF
         frame = _wire.request(number, method, params, self.max_frame)
+        self._deadline = deadline
         try:
-            self._sock.sendall(frame)
+            if len(frame) <= _SEND:
+                self._sock.sendall(frame)
+            else:
+                self._send_parts(memoryview(frame))
             message = self._receive()
             while message[0] == _wire.NOTIFICATION:  # one that is not for us
+                self._narrow()
                 message = self._receive()
+            if self._narrowed:
+                self._narrowed = False
+                self._wait_at_most(self._timeout)
         except (TimeoutError, BlockingIOError):
             raise self._late(method) from None
         except OSError as error:
@@ -156,8 +170,27 @@ class Connection:
             raise from_answer(message[2])
         return message[3]
 
+    def _narrow(self) -> None:
+        """Leave the next read or write what is left of the call's time.
+
+        A limit of the socket begins anew with each: a server that sends, or takes, a
+        little now and then would never meet it.
+        """
+        if self._deadline is not None:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._narrowed = True
+            self._wait_at_most(left)
+
+    def _send_parts(self, frame: memoryview) -> None:
+        for at in range(0, len(frame), _SEND):
+            self._narrow()
+            self._sock.sendall(frame[at : at + _SEND])
+
     def begin(self, method: str, params: Params) -> int:
         """Ask for a stream. Its number is what next_batch and cancel are about."""
+        self._deadline = None
         self._number = number = (self._number + 1) & 0xFFFFFFFF
         self._send(_wire.request(number, method, params, self.max_frame))
         return number
@@ -206,6 +239,7 @@ class Connection:
         while len(data) < 4:
             if not data:
                 raise ConnectionResetError("the server closed the connection")
+            self._narrow()
             more = self._sock.recv(_RECV)
             if not more:
                 raise ConnectionResetError("the server closed the connection")
@@ -224,6 +258,7 @@ class Connection:
         view[: have - 4] = data[4:]
         filled = have - 4
         while filled < len(body):
+            self._narrow()
             n = self._sock.recv_into(view[filled:])
             if n == 0:
                 raise ConnectionResetError("the server closed the connection")
@@ -321,7 +356,7 @@ class Pool:
                 try:
                     if waited:
                         return connection.call_by(deadline, method, params)
-                    return connection.call(method, params)
+                    return connection.call(method, params, deadline)
                 except (Lost, ClosingError) as error:
                     self._drop(slot)
                     lost: Exception = error
@@ -483,6 +518,9 @@ class Pool:
                 else:
                     slot.connection = connection
                     self._bound(connection.hello)
+                    if self._closed:  # by now, and close did not see the connection
+                        self._drop(slot)
+                        raise closed_error()
                     return connection
             if time.monotonic() > deadline:
                 raise self._endpoint.unreachable(cause) from cause
