@@ -42,3 +42,37 @@ func TestTasks(t *testing.T) {
 		p.see("the first checkpoint", `document.querySelector(".task summary b")?.innerText === "__start__"`)
 	})
 }
+
+// What a task took is known after it ended in one run and the thread went on in another.
+func TestTasksOfEarlierRuns(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend, base string) {
+		if !strings.HasSuffix(t.Name(), "/stele") {
+			return // it does not tell; see TestTasks
+		}
+		p := open(t, base)
+		thread := p.begin("invite")
+		p.says("2 questions wait")
+		var at struct {
+			Tasks []struct {
+				Name       string
+				Interrupts []struct{ ID string }
+			}
+		}
+		b.call(t, "GET", "/threads/"+thread+"/state", nil, &at)
+		if len(at.Tasks) != 2 {
+			t.Fatalf("the thread has %+v", at)
+		}
+		for _, task := range at.Tasks { // a run for each answer
+			answer := any("no")
+			if task.Name == "ann" {
+				answer = map[string]any{"comes": true, "with": 3}
+			}
+			resume := map[string]any{task.Interrupts[0].ID: answer}
+			b.call(t, "POST", "/threads/"+thread+"/runs/wait", map[string]any{"assistant_id": "party", "command": map[string]any{"resume": resume}}, nil)
+		}
+		p.see("the end", `document.querySelectorAll(".history .row").length === 5 && !document.querySelector(".questions")`)
+		p.do(chromedp.Click(chromedp.CSS(`.history .row:nth-child(3)`)))
+		p.see("both tasks", `document.querySelectorAll(".task").length === 2 && [...document.querySelectorAll(".task summary")].every(e => / ended /.test(e.innerText))`)
+		p.see("what both took", `[...document.querySelectorAll(".task")].every(e => (e.open = true, /its node was called (once|\d times), in \d/.test(e.innerText)))`)
+	})
+}

@@ -479,7 +479,7 @@ function Subgraph({ id, at }: { id: string; at: CheckpointRef }) {
 }
 
 // useTasks is what the server noted of tasks of a checkpoint: by the run that made a checkpoint
-// from it, or, at a checkpoint that has none behind it, by the runs of the thread.
+// from it, and, of tasks that this run did not begin, by the last runs of the thread.
 function useTasks(id: string, state: State, rows: Row[]): Loaded<Map<string, RanTask>> {
   const children = rows.filter((r) => r.parent === idOf(state)).map((r) => word(r.state.metadata?.run_id));
   const runs = [...new Set(children.filter(Boolean))].join();
@@ -487,13 +487,22 @@ function useTasks(id: string, state: State, rows: Row[]): Loaded<Map<string, Ran
   return useLoad(async () => {
     const found = new Map<string, RanTask>();
     if (!info.value?.stele?.tasks || !ids) return found;
-    const asked = runs ? runs.split(",") : (await api.runs(id)).slice(0, 5).map((r) => r.run_id);
-    for (const run of asked.reverse()) {
-      const told = await api.tasksOf(id, run).catch(() => undefined); // a run that the queue does not keep
-      for (const t of list(told?.tasks)) {
-        const before = found.get(t.id);
-        found.set(t.id, before ? { ...t, starts: t.starts + before.starts } : t);
+    const look = async (runs: string[]) => {
+      for (const run of runs) {
+        const told = await api.tasksOf(id, run).catch(() => undefined); // a run that the queue does not keep
+        for (const t of list(told?.tasks)) {
+          const other = found.get(t.id);
+          const newest = other && other.began_at > t.began_at ? other : t;
+          found.set(t.id, { ...newest, starts: t.starts + (other?.starts ?? 0) });
+        }
       }
+    };
+    const made = runs ? runs.split(",") : [];
+    await look(made);
+    // What ended in an earlier run is kept by those that went on, and only that one noted it.
+    if (!ids.split(",").every((task) => found.has(task))) {
+      const recent = (await api.runs(id)).slice(0, 5).map((r) => r.run_id);
+      await look(recent.filter((run) => !made.includes(run)));
     }
     return found;
   }, [id, idOf(state), ids, runs, live.value?.ended]);
@@ -519,7 +528,7 @@ function TaskOf({ id, at, task: t, ran, asked }: { id: string; at: string; task:
   return (
     <details class={"task" + (t.error ? " failed" : "")} open={!!t.error}>
       <summary>
-        <b>{visible(t.name)}</b> {t.error ? "failed" : asks.length ? "waits for an answer" : ended ? "ended" : ran?.status === "begun" ? "has begun" : "is to run"}
+        <b>{visible(t.name)}</b> {t.error ? "failed" : ended ? "ended" : asks.length ? "waits for an answer" : ran?.status === "begun" ? "has begun" : "is to run"}
         {ran && <span class="note took"> {tookBy(ran)}</span>}
       </summary>
       {!!t.error && (
@@ -536,7 +545,7 @@ function TaskOf({ id, at, task: t, ran, asked }: { id: string; at: string; task:
       {ran ? (
         <p class="note">
           Begun <Time at={ran.began_at} />
-          {ran.starts > 1 && `, for the ${ran.starts}th time`}
+          {ran.starts > 1 && ` (${ran.starts} times in all)`}
           {ran.attempts > 0 && `; its node was called ${ran.attempts === 1 ? "once" : ran.attempts + " times"}, in ${spent(ran.took_ns / 1e6)}`}.
         </p>
       ) : (
