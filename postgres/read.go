@@ -91,7 +91,12 @@ func (s *Saver) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 			return ctx.Err() == nil && !s.closed.Load(), err
 		}
 		defer tx.Rollback(context.WithoutCancel(ctx))
-		err = f(tx)
+		if text, ok := s.unbounded(tx.Conn()); ok {
+			_, err = tx.Exec(ctx, setTimeout, text)
+		}
+		if err == nil {
+			err = f(tx)
+		}
 		return ctx.Err() == nil && err != nil && passing(err), s.translate(err)
 	})
 	return s.readError(ctx, err)

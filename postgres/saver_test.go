@@ -347,6 +347,18 @@ func TestStatementTimeout(t *testing.T) {
 			if err := s.CopyThread(t.Context(), "warm", "copy"); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("copy: %v", err)
 			}
+			short, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			for _, err := range s.Threads(short, saver.ThreadQuery{}) {
+				if !errors.Is(err, context.DeadlineExceeded) || short.Err() != nil {
+					t.Errorf("threads: %v", err)
+				}
+			}
+			for _, err := range s.List(short, saver.Query{Filter: map[string]any{"source": "loop"}}) {
+				if !errors.Is(err, context.DeadlineExceeded) || short.Err() != nil {
+					t.Errorf("list: %v", err)
+				}
+			}
 			if err := tx.Rollback(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,9 @@ import (
 // connection is then marked. On others, behind a pooler and in pools of a caller's, each
 // transaction sets it for itself, because who has the server's connection next would have the
 // setting too. A pooler is known by the process number that it gives its clients: it must be
-// one of its own, or a cancellation would reach whoever is there.
+// one of its own, or a cancellation would reach whoever is there. Behind a pooler, what a
+// connection asks about a statement that it has not sent before comes ahead of the transaction,
+// and has no timeout but the context's.
 
 // bounded marks a connection whose session has the timeout: see pgconn.PgConn.CustomData.
 const bounded = "stele: bounded"
