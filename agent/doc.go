@@ -43,8 +43,14 @@
 //
 //   - Why a structured answer does not fit is said by its schema, not by pydantic.
 //   - A hook that jumps where its Middleware.Jumps does not allow is an error. LangChain ignores
-//     the jump.
+//     the jump. Jumps are allowed to all hooks of a middleware; in LangChain each hook has its own.
 //   - Answers in a form are checked against a schema that is JSON, too.
+//   - The keys of a middleware are neither part of the input nor of the result. In LangChain they are
+//     both, unless their annotations say otherwise.
+//   - A request of the model is a value: what a middleware puts into its list of messages goes to the
+//     model. In LangChain it gets into the state.
+//   - An agent with tools is always drawn with a way from the model back to it: the model is asked
+//     again if somebody has answered its calls, also by a change of the state.
 //   - A key of the state that is declared twice is refused. In LangChain the last one counts.
 //   - An answer that a question refuses is never tried again by RetryTools: the question waits.
 //   - A call that a person edits into one of a tool that is not there is answered like any call of

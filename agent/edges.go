@@ -26,10 +26,15 @@ const (
 //	start → BeforeAgent… → BeforeModel… → model → AfterModel… (in reverse) → tools → BeforeModel…
 //	                                                                       → AfterAgent… (in reverse) → end
 func (a *agent) connect(b *graph.Builder) {
-	beforeAgent := a.hooks(b, "before_agent", false, func(m Middleware) Hook { return m.BeforeAgent })
-	beforeModel := a.hooks(b, "before_model", false, func(m Middleware) Hook { return m.BeforeModel })
-	afterModel := a.hooks(b, "after_model", true, func(m Middleware) Hook { return m.AfterModel })
-	afterAgent := a.hooks(b, "after_agent", true, func(m Middleware) Hook { return m.AfterAgent })
+	var beforeAgent, beforeModel, afterModel, afterAgent []node
+	for _, m := range a.opts.Middleware {
+		beforeAgent = a.hook(b, beforeAgent, m, "before_agent", m.BeforeAgent)
+		beforeModel = a.hook(b, beforeModel, m, "before_model", m.BeforeModel)
+		afterModel = a.hook(b, afterModel, m, "after_model", m.AfterModel)
+		afterAgent = a.hook(b, afterAgent, m, "after_agent", m.AfterAgent)
+	}
+	slices.Reverse(afterModel)
+	slices.Reverse(afterAgent)
 	to := destinations{model: first(beforeModel, NodeModel), end: first(afterAgent, graph.End)}
 
 	b.Edge(graph.Start, first(beforeAgent, to.model))
@@ -47,7 +52,7 @@ func (a *agent) connect(b *graph.Builder) {
 	switch {
 	case a.hasTools():
 		b.Conditional(exit.name, "next", a.afterModel(to), to.model, NodeTools, to.end)
-		b.Conditional(NodeTools, "next", a.afterTools(to), to.model, to.end)
+		b.Conditional(NodeTools, "next", a.afterTools(to), a.endsOfTools(to)...)
 	case forms:
 		b.Conditional(exit.name, "next", untilAnswer(to), to.model, to.end)
 	case exit.name == NodeModel:
@@ -74,22 +79,14 @@ func first(nodes []node, after string) string {
 	return after
 }
 
-// hooks adds a node for each middleware that has the hook, and returns them in the order in which
-// they run.
-func (a *agent) hooks(b *graph.Builder, name string, reverse bool, of func(Middleware) Hook) (out []node) {
-	for _, m := range a.opts.Middleware {
-		hook := of(m)
-		if hook == nil {
-			continue
-		}
-		n := node{m.Name + "." + name, m.Jumps}
-		b.Node(n.name, a.hookNode(n, hook))
-		out = append(out, n)
+// hook adds the node of a middleware's hook to nodes, if there is one.
+func (a *agent) hook(b *graph.Builder, nodes []node, m Middleware, name string, h Hook) []node {
+	if h == nil {
+		return nodes
 	}
-	if reverse {
-		slices.Reverse(out)
-	}
-	return out
+	n := node{m.Name + "." + name, m.Jumps}
+	b.Node(n.name, a.hookNode(n, h))
+	return append(nodes, n)
 }
 
 // hookNode is the function of a hook's node. It refuses a jump that is not allowed.
@@ -277,6 +274,15 @@ func (a *agent) afterTools(to destinations) graph.Path {
 		}
 		return to.model, nil
 	}
+}
+
+// endsOfTools are where afterTools leads. It ends the agent only if there are tools or forms that do.
+func (a *agent) endsOfTools(to destinations) []string {
+	ends := []string{to.model}
+	if a.opts.Response.asTools() || slices.ContainsFunc(a.tools, isDirect) {
+		ends = append(ends, to.end)
+	}
+	return ends
 }
 
 // lastCalls are the newest AI message in a state, nil if there is none, and the tool messages

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func TestDirectThroughWrapper(t *testing.T) {
 	}
 }
 
-// TestDynamicPrompt: each call has a prompt of its own; an error ends the run.
+// TestDynamicPrompt: each call has a prompt of its own, of two the inner one's; an error ends the run.
 func TestDynamicPrompt(t *testing.T) {
 	m := model.NewScripted(model.Calls(echo("1", "x")), model.Text("bye"), model.Text("never"))
 	n := 0
@@ -100,6 +101,19 @@ func TestDynamicPrompt(t *testing.T) {
 	}
 	if _, err := g.Invoke(start, pregel.Address{}, agent.Say("hi")); err == nil || len(m.Requests()) != 2 {
 		t.Errorf("%v, %d requests", err, len(m.Requests()))
+	}
+	var list []agent.Middleware
+	for _, text := range []string{"first", "second"} {
+		one := agent.DynamicPrompt(func(_ context.Context, r agent.ModelRequest) (string, error) {
+			return fmt.Sprint(text, " of ", len(r.State[agent.KeyMessages].(message.List))), nil
+		})
+		one.Name = text
+		list = append(list, one)
+	}
+	m = model.NewScripted(model.Text("bye"))
+	must(must(agent.New(m, agent.Options{System: "old", Middleware: list})).Invoke(start, pregel.Address{}, agent.Say("hi")))
+	if got := m.Requests()[0].Messages[0].Text(); got != "second of 1" {
+		t.Errorf("the last of two is %q", got)
 	}
 }
 
