@@ -117,24 +117,6 @@ func TestEditDirect(t *testing.T) {
 	}
 }
 
-// TestDirectUnnamed: a call whose answer names no tool counts as one of the tool that it names.
-func TestDirectUnnamed(t *testing.T) {
-	unnamed := agent.Middleware{Name: "unnamed", WrapTool: func(ctx context.Context, r tool.Request, next tool.Runner) (any, error) {
-		out, err := next(ctx, r)
-		if m, ok := out.(message.Message); ok && r.Name == "echo" {
-			m.Name = ""
-			out = m
-		}
-		return out, err
-	}}
-	m := model.NewScripted(model.Calls(message.ToolCall{Name: "final", ID: "1", Args: map[string]any{"text": "x"}}, echo("2", "y")), model.Text("done"))
-	g := must(agent.New(m, agent.Options{Tools: tools([]string{"echo", "final"}), Middleware: []agent.Middleware{unnamed}}))
-	res := must(g.Invoke(ctx, pregel.Address{}, agent.Say("hi")))
-	if list := must(agent.Messages(res.Map())); len(list) != 5 || list[3].Name != "" || len(m.Requests()) != 2 {
-		t.Errorf("the model was asked %d times: %+v", len(m.Requests()), list)
-	}
-}
-
 // TestEditStays: an edit that was allowed when it was made runs, also if the tool asks again and
 // edits are no longer allowed.
 func TestEditStays(t *testing.T) {
@@ -250,5 +232,16 @@ func TestApprovalWithoutID(t *testing.T) {
 	}))))
 	if got := answersOf(res); len(asked) != 2 || got["1"] != "x" || !strings.HasSuffix(got[""], "no") {
 		t.Errorf("%d questions, answers %q", len(asked), got)
+	}
+}
+
+// TestEditUnknown: a call that is edited into one of a tool that is not there is answered as such a
+// call of the model is.
+func TestEditUnknown(t *testing.T) {
+	g := reviewed(newStore(), agent.Review{NoNotice: true, Tools: map[string]agent.Gate{"echo": {}}}, model.NewScripted(model.Calls(echo("1", "x")), model.Text("done")), tools([]string{"echo"}))
+	must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
+	res := must(g.Invoke(ctx, pregel.Thread("1"), pregel.Command{Resume: agent.ReviewAnswer{Decisions: []agent.Decision{edit("nope", nil)}}}))
+	if got := answersOf(res)["1"]; !strings.HasPrefix(got, "Error: nope is not a valid tool") {
+		t.Errorf("answer %q", got)
 	}
 }
