@@ -50,6 +50,7 @@ func TestOptions(t *testing.T) {
 		"negative delay":    with(agent.RetryModel(agent.Retry{MaxDelay: -1})),
 		"negative factor":   with(agent.RetryTools(agent.Retry{Factor: -1})),
 		"decision":          with(agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"a": {Decisions: []agent.DecisionType{"shrug"}}}})),
+		"no decisions":      with(agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"a": {Decisions: []agent.DecisionType{}}}})),
 		"no model":          with(agent.Summarize(agent.Summary{Triggers: []agent.Trigger{{Messages: 3}}})),
 		"no trigger":        with(agent.Summarize(agent.Summary{Model: m})),
 		"empty trigger":     with(agent.Summarize(agent.Summary{Model: m, Triggers: []agent.Trigger{{}}})),

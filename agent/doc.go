@@ -44,7 +44,8 @@
 //   - Why a structured answer does not fit is said by its schema, not by pydantic.
 //   - A hook that jumps where its Middleware.Jumps does not allow is an error. LangChain ignores
 //     the jump. Jumps are allowed to all hooks of a middleware; in LangChain each hook has its own.
-//   - Answers in a form are checked against a schema that is JSON, too.
+//   - Answers in a form, and the arguments of an edit of one call, are checked against a schema that is
+//     JSON, too.
 //   - The keys of a middleware are neither part of the input nor of the result. In LangChain they are
 //     both, unless their annotations say otherwise.
 //   - A request of the model is a value: what a middleware puts into its list of messages goes to the
@@ -58,8 +59,10 @@
 //   - The "ls_integration" of an event of a model's words is that of the agent. LangChain's is
 //     that of its chat models.
 //   - The descriptions in the schema of a question about one call are those of the tool alone.
-//   - Summaries without a trigger are refused. Their prompt is stele's own. One that is too long for
-//     the model fails the run; LangChain tries once more without its middle. A token is four
-//     characters with models of Anthropic too.
+//   - Summaries without a trigger are refused. Their prompt is stele's own, and tells texts and calls,
+//     no images. One that is too long for the model fails the run; LangChain tries once more without
+//     its middle. A token is four characters with models of Anthropic too.
+//   - Fallback gives the request to the other model as it is. LangChain takes cache settings of
+//     another provider out of it.
 //   - Auto gives several forms to the model as tools, also if it could keep to one by itself.
 package agent

@@ -39,7 +39,7 @@ type Review struct {
 
 // Gate says how a person decides calls of a tool. The zero Gate allows every decision.
 type Gate struct {
-	// Decisions are those that are allowed; nil allows all.
+	// Decisions are those that are allowed; nil allows all, and a list of none is refused.
 	Decisions []DecisionType
 	// Describe describes a call to the person. Nil tells its name and arguments.
 	Describe func(ctx context.Context, call message.ToolCall, state map[string]any) (string, error)
@@ -149,6 +149,9 @@ func AskPerson(o Review) Middleware {
 		m.WrapTool = h.wrapEach
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Tools)) {
+		if list := o.Tools[name].Decisions; list != nil && len(list) == 0 {
+			m.err = fmt.Errorf("%w: tool %q: no decision is allowed", ErrOptions, name)
+		}
 		for _, d := range o.Tools[name].Decisions {
 			if !slices.Contains(allDecisions, d) {
 				m.err = fmt.Errorf("%w: tool %q: there is no decision %q", ErrOptions, name, d)
@@ -323,7 +326,14 @@ func notice(answer any, id, text string) (any, error) {
 			return x, nil
 		}
 		if x.Blocks != nil {
-			x.Blocks = slices.Concat([]any{message.TextBlock(text + "\n\nTool response:")}, x.Blocks)
+			if len(x.Blocks) > 0 {
+				text += "\n\nTool response:"
+			}
+			var first any = message.TextBlock(text)
+			if len(x.Blocks) > 0 && !slices.ContainsFunc(x.Blocks, func(b any) bool { _, ok := b.(string); return !ok }) {
+				first = text // providers refuse lists of both
+			}
+			x.Blocks = slices.Concat([]any{first}, x.Blocks)
 		} else if x.Content != "" {
 			x.Content = text + "\n\nTool response:\n" + x.Content
 		} else {

@@ -1,10 +1,15 @@
 package agent
 
 import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/model"
 )
 
 // TestRetryDelay: delays grow by a factor up to a bound, and chance adds or takes a quarter at most.
@@ -53,5 +58,134 @@ func TestWhole(t *testing.T) {
 	orphan := []message.Message{message.Human("a"), answer("1"), answer("2"), message.Human("b")}
 	if got := whole(orphan, 1); got != 3 {
 		t.Errorf("answers without a call: %d", got)
+	}
+}
+
+// sized are messages of a person, of so many characters.
+func sized(sizes ...int) (list []message.Message) {
+	for _, n := range sizes {
+		list = append(list, message.Human(strings.Repeat("x", n)))
+	}
+	return list
+}
+
+// characters counts the characters of a conversation as its tokens.
+func characters(list []message.Message) (n int) {
+	for _, m := range list {
+		n += len(m.Text())
+	}
+	return n
+}
+
+// TestDue: one trigger must be met, with all that it names.
+func TestDue(t *testing.T) {
+	m := model.NewScripted().WithProfile(model.Profile{Provider: "mock"})
+	reported := func(tokens int64) []message.Message {
+		ai := message.AI("")
+		ai.Usage = &message.Usage{TotalTokens: tokens}
+		ai.ResponseMetadata = map[string]any{"model_provider": "mock"}
+		return []message.Message{message.Human(""), ai}
+	}
+	of := func(n, tokens int) []message.Message { return sized(append(make([]int, n-1), tokens)...) }
+	either := []Trigger{{Messages: 10}, {Tokens: 500}}
+	both := []Trigger{{Messages: 5, Tokens: 1000}}
+	pairs := []Trigger{{Messages: 3, Tokens: 5000}, {Messages: 6, Tokens: 3000}}
+	mixed := []Trigger{{Messages: 10, Tokens: 4000}, {Messages: 50}}
+	three := []Trigger{{Messages: 5, Tokens: 100, Fraction: 0.8}}
+	for name, c := range map[string]struct {
+		triggers []Trigger
+		list     []message.Message
+		want     bool
+	}{
+		"either, none":             {either, of(5, 100), false},
+		"either, messages":         {either, of(10, 100), true},
+		"either, tokens":           {either, of(5, 600), true},
+		"both, tokens":             {both, of(3, 1500), false},
+		"both, messages":           {both, of(6, 500), false},
+		"both":                     {both, of(6, 1500), true},
+		"pairs, first":             {pairs, of(4, 5500), true},
+		"pairs, second":            {pairs, of(7, 3500), true},
+		"pairs, half of each":      {pairs, of(4, 4500), false},
+		"mixed, pair":              {mixed, of(12, 4500), true},
+		"mixed, messages":          {mixed, of(55, 1000), true},
+		"mixed, none":              {mixed, of(8, 1000), false},
+		"three":                    {three, of(5, 800), true},
+		"three, not the fraction":  {three, of(5, 500), false},
+		"three, not the messages":  {three, of(4, 800), false},
+		"fraction and tokens":      {[]Trigger{{Tokens: 300, Fraction: 0.5}}, of(1, 500), true},
+		"tokens, not the fraction": {[]Trigger{{Tokens: 300, Fraction: 0.5}}, of(1, 400), false},
+		"fraction, not the tokens": {[]Trigger{{Tokens: 600, Fraction: 0.5}}, of(1, 500), false},
+		"reported, and messages":   {[]Trigger{{Messages: 2, Tokens: 10_000}}, reported(10_001), true},
+		"reported, too few":        {[]Trigger{{Messages: 2, Tokens: 10_000}}, reported(100), false},
+	} {
+		o := Summary{Model: m, Triggers: c.triggers, Window: 1000, Count: characters}
+		if got := o.due(c.list); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestCut: as much of the end is kept as fits, calls and their answers together; nothing is cut if
+// all fits.
+func TestCut(t *testing.T) {
+	list := sized(300, 200, 50, 180, 160)
+	list[1].Type, list[1].ToolCalls = message.TypeAI, []message.ToolCall{{Name: "t", ID: "1"}}
+	list[2].Type, list[2].ToolCallID = message.TypeTool, "1"
+	for name, c := range map[string]struct {
+		keep Trigger
+		list []message.Message
+		want int
+	}{
+		"among a call and its answer": {Trigger{Fraction: 0.5}, list, 1},
+		"behind them":                 {Trigger{Tokens: 350}, list, 3},
+		"one that is too large":       {Trigger{Tokens: 100}, sized(200), 0},
+		"no messages":                 {Trigger{Tokens: 100}, nil, 0},
+		"all fit":                     {Trigger{Tokens: 100}, sized(10, 10, 10), 0},
+		"as many as there are":        {Trigger{Messages: 5}, sized(1, 1, 1, 1, 1), 0},
+		"more than there are":         {Trigger{Messages: 10}, sized(1, 1, 1, 1, 1), 0},
+		"less than there are":         {Trigger{Messages: 2}, sized(1, 1, 1, 1, 1), 3},
+	} {
+		o := Summary{Keep: c.keep, Window: 1000, Count: characters, count: characters}
+		if got := o.cut(c.list); got != c.want {
+			t.Errorf("%s: cut at %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestCutUnscaled: what is kept is counted without the quarter that a provider's numbers may add.
+func TestCutUnscaled(t *testing.T) {
+	list := sized(400, 400, 400)
+	list[1].Type, list[1].Usage = message.TypeAI, &message.Usage{TotalTokens: 10_000}
+	list[1].ResponseMetadata = map[string]any{"model_provider": "mock"}
+	end := message.CountApproximately(list[1:])
+	if scaled(list[1:]) <= end {
+		t.Fatal("the provider's number adds nothing")
+	}
+	s := Summarize(Summary{Model: model.NewScripted(model.Text("so")), Triggers: []Trigger{{Tokens: 1}}, Keep: Trigger{Tokens: end}})
+	out, err := s.BeforeModel(context.Background(), map[string]any{KeyMessages: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept := out.(map[string]any)[KeyMessages].([]message.Message)[2:]; len(kept) != 2 {
+		t.Errorf("%d messages are kept", len(kept))
+	}
+}
+
+// TestNoticeBlocks: the notice of an edit is like the blocks behind it, and announces no answer if
+// there is none.
+func TestNoticeBlocks(t *testing.T) {
+	for want, blocks := range map[any][]any{"N\n\nTool response:": {"a", "b"}, "N": {}, "mixed": {"a", message.TextBlock("b")}} {
+		m := message.Message{Type: message.TypeTool, ToolCallID: "1", Blocks: blocks}
+		first := []any{want}
+		switch want {
+		case "N":
+			first[0] = message.TextBlock("N")
+		case "mixed":
+			first[0] = message.TextBlock("N\n\nTool response:")
+		}
+		got, err := notice(m, "1", "N")
+		if err != nil || !reflect.DeepEqual(got.(message.Message).Blocks, slices.Concat(first, blocks)) {
+			t.Errorf("%v: %v, %v", blocks, got, err)
+		}
 	}
 }

@@ -1,0 +1,80 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+)
+
+// TestLimitError: the error of a limit has the calls and the limits, and says which was exceeded.
+func TestLimitError(t *testing.T) {
+	adds := message.ToolCall{Name: "add", ID: "a", Args: map[string]any{"a": 1, "b": 2}}
+	for want, c := range map[string]struct {
+		limit       agent.Middleware
+		answers     []model.Answer // of two runs, the second of which fails
+		tool        string
+		thread, run int
+	}{
+		"Model call limits exceeded: thread limit (2/2), run limit (1/1)": {
+			agent.LimitModelCalls(agent.Limit{Thread: 2, Run: 1, Exceeded: agent.Stop}), []model.Answer{model.Text("a"), model.Calls(adds)}, "", 2, 1,
+		},
+		"Model call limits exceeded: thread limit (1/1)": {
+			agent.LimitModelCalls(agent.Limit{Thread: 1, Exceeded: agent.Stop}), []model.Answer{model.Text("a")}, "", 1, 0,
+		},
+		"Tool call limit reached: thread limit exceeded (3/2 calls).": {
+			agent.LimitToolCalls("", agent.Limit{Thread: 2, Exceeded: agent.Stop}), []model.Answer{model.Calls(echo("1", "x")), model.Text("a"), model.Calls(adds), model.Calls(echo("2", "y"))}, "", 3, 2,
+		},
+		"'echo' tool call limit reached: thread limit exceeded (3/1 calls) and run limit exceeded (2/1 calls).": {
+			agent.LimitToolCalls("echo", agent.Limit{Thread: 1, Run: 1, Exceeded: agent.Stop}), []model.Answer{model.Calls(echo("1", "x"), adds), model.Text("a"), model.Calls(echo("2", "y"), echo("3", "z"))}, "echo", 3, 2,
+		},
+	} {
+		g := must(agent.New(model.NewScripted(c.answers...), agent.Options{Tools: tools([]string{"add", "echo"}), Middleware: []agent.Middleware{c.limit}, Graph: graph.Options{Saver: newStore()}}))
+		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
+		var limit *agent.LimitError
+		_, err := g.Invoke(ctx, pregel.Thread("1"), agent.Say("more"))
+		if !errors.As(err, &limit) {
+			t.Errorf("%s: %v", want, err)
+		} else if limit.Error() != want || limit.Tool != c.tool || limit.Thread != c.thread || limit.Run != c.run {
+			t.Errorf("got %s %+v, want %s", limit, limit, want)
+		}
+	}
+}
+
+// TestToolLimitEnds: an agent that ends at the limit of a thread answers every call of the message,
+// runs none, counts none, and says so.
+func TestToolLimitEnds(t *testing.T) {
+	m := model.NewScripted(model.Calls(echo("1", "x")), model.Text("a"), model.Calls(echo("2", "y"), message.ToolCall{Name: "add", ID: "3", Args: map[string]any{"a": 1, "b": 2}}))
+	var counted any
+	g := must(agent.New(m, agent.Options{
+		Tools: tools([]string{"add", "echo"}),
+		Middleware: []agent.Middleware{agent.LimitToolCalls("", agent.Limit{Thread: 2, Exceeded: agent.End}), {
+			Name: "look",
+			AfterAgent: func(_ context.Context, state map[string]any) (any, error) {
+				counted = state["thread_tool_call_count"].(map[string]any)["__all__"]
+				return nil, nil
+			},
+		}},
+		Graph: graph.Options{Saver: newStore()},
+	}))
+	must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
+	list := must(agent.Messages(must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("more"))).Map()))
+	answers := map[string]message.Message{}
+	for _, m := range list {
+		answers[m.ToolCallID] = m
+	}
+	if last := list[len(list)-1].Text(); last != "Tool call limit reached: thread limit exceeded (3/2 calls)." || plain(counted) != 1.0 {
+		t.Errorf("said %q, counted %v", last, counted)
+	}
+	for id, want := range map[string]string{"2": "exceeded the limit", "3": "Do not make additional tool calls"} {
+		if a := answers[id]; a.Status != message.StatusError || !strings.Contains(a.Text(), want) {
+			t.Errorf("call %s: %+v", id, a)
+		}
+	}
+}
