@@ -47,7 +47,11 @@ func (a *agent) connect(b *graph.Builder) {
 	switch {
 	case a.hasTools():
 		b.Conditional(exit.name, "next", a.afterModel(to), to.model, NodeTools, to.end)
-		b.Conditional(NodeTools, "next", a.afterTools(to), to.model, to.end)
+		ends := []string{to.model}
+		if forms || slices.ContainsFunc(a.tools, isDirect) {
+			ends = append(ends, to.end)
+		}
+		b.Conditional(NodeTools, "next", a.afterTools(to), ends...)
 	case forms:
 		b.Conditional(exit.name, "next", untilAnswer(to), to.model, to.end)
 	case exit.name == NodeModel:
