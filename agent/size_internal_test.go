@@ -18,6 +18,7 @@ func TestRetryDelay(t *testing.T) {
 		"constant": {Retry{Delay: 3 * s, Factor: 1}, [3]time.Duration{3 * s, 3 * s, 3 * s}},
 		"bounded":  {Retry{Factor: 10, MaxDelay: 2 * s}, [3]time.Duration{s, 2 * s, 2 * s}},
 		"none":     {Retry{Delay: -1}, [3]time.Duration{}},
+		"a minute": {Retry{Delay: 40 * s}, [3]time.Duration{40 * s, 60 * s, 60 * s}},
 	} {
 		exact := c.o
 		exact.Exact = true
@@ -53,5 +54,33 @@ func TestWhole(t *testing.T) {
 	orphan := []message.Message{message.Human("a"), answer("1"), answer("2"), message.Human("b")}
 	if got := whole(orphan, 1); got != 3 {
 		t.Errorf("answers without a call: %d", got)
+	}
+}
+
+// TestLastCalls: the newest AI message counts, with the tool messages behind it; there may be none.
+func TestLastCalls(t *testing.T) {
+	call := message.ToolCall{Name: "t", ID: "1"}
+	result := message.ToolResult(call, "x")
+	human, words, asks := message.Human("a"), message.AI("b"), message.AI("c", call)
+	for name, c := range map[string]struct {
+		list    []message.Message
+		want    string // the text of the AI message
+		answers int
+	}{
+		"answered":  {[]message.Message{human, asks, result}, "c", 1},
+		"two":       {[]message.Message{human, asks, result, human, words}, "b", 0},
+		"no call":   {[]message.Message{human, words}, "b", 0},
+		"none":      {[]message.Message{human, message.System("s")}, "", 0},
+		"only ours": {[]message.Message{human, human}, "", 0},
+		"empty":     {nil, "", 0},
+	} {
+		asked, answers, err := lastCalls(map[string]any{KeyMessages: message.List(c.list)})
+		text := ""
+		if asked != nil {
+			text = asked.Text()
+		}
+		if err != nil || text != c.want || len(answers) != c.answers || (asked == nil) != (c.want == "") {
+			t.Errorf("%s: %q, %d answers, %v", name, text, len(answers), err)
+		}
 	}
 }
