@@ -45,7 +45,14 @@
 //   - A hook that jumps where its Middleware.Jumps does not allow is an error. LangChain ignores
 //     the jump.
 //   - Answers in a form are checked against a schema that is JSON, too.
-//   - A key of the state that is declared twice is refused. In LangChain the last one counts.
+//   - A key that Options.State has twice is refused. In LangChain the last one counts.
+//   - A key of a middleware is neither input nor result, unless Options.State has it too. In
+//     LangChain it is, unless it is private.
+//   - A text of an AI message's block that is not of type "text" is no part of a structured answer.
+//   - Defaults of a form's schema are not filled in.
+//   - An invalid call whose id is empty is not answered. In LangChain only one without an id is not.
+//   - Options.System is a text. A message with blocks or metadata is made in a WrapModel.
+//   - The drawing has an edge from the model to itself also where LangChain's has none.
 //   - An answer that a question refuses is never tried again by RetryTools: the question waits.
 //   - A call that a person edits into one of a tool that is not there is answered like any call of
 //     such a tool. LangChain fails the run.

@@ -17,7 +17,7 @@ type Middleware struct {
 	// Tools are tools of the middleware, beside those of the agent.
 	Tools []tool.Tool
 	// State are keys of the state for the middleware. They are neither part of the input nor of
-	// the result.
+	// the result. If several middleware have a key, the last one says how it is written.
 	State []graph.Field
 	// BeforeAgent and AfterAgent run once in a run, BeforeModel and AfterModel around each call
 	// of the model.

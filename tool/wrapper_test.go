@@ -192,3 +192,23 @@ func TestRunByHand(t *testing.T) {
 		t.Errorf("seen %v", seen)
 	}
 }
+
+// TestSentWithState: a call that create_react_agent of LangGraph sent, with the state, is run with
+// that state.
+func TestSentWithState(t *testing.T) {
+	topic := must(tool.New("topic", "", object, func(ctx context.Context, _ text) (string, error) {
+		s, err := tool.State[state](ctx)
+		return fmt.Sprint(s.Topic, len(s.Messages)), err
+	}))
+	n := must(tool.NewNode(tool.Options{}, topic))
+	sent := map[string]any{"__type": "tool_call_with_context",
+		"tool_call": map[string]any{"type": "tool_call", "name": "topic", "args": map[string]any{}, "id": "1"},
+		"state":     map[string]any{"messages": message.List{message.Human("hi")}, "topic": "tea"}}
+	if out, err := n.Run(ctx, sent); err != nil || texts(out)[0] != "tea1" {
+		t.Errorf("%v, %v", out, err)
+	}
+	sent["tool_call"] = "none"
+	if _, err := n.Run(ctx, sent); !errors.Is(err, tool.ErrNoMessage) {
+		t.Errorf("error %v", err)
+	}
+}
