@@ -198,7 +198,7 @@ func (a *agent) check() error {
 func (a *agent) hasTools() bool { return len(a.tools) > 0 || a.wraps }
 
 // fields are the keys of the state. Of several with one name, the program's own counts, then the
-// first middleware's.
+// last middleware's.
 func (a *agent) fields() []graph.Field {
 	out := []graph.Field{
 		graph.Key(KeyMessages, message.Channel(nil)),
@@ -206,10 +206,14 @@ func (a *agent) fields() []graph.Field {
 		graph.Key(KeyResponse, channel.LastValue[any]()),
 	}
 	out = append(out, a.opts.State...)
+	own := len(out)
 	for _, m := range a.opts.Middleware {
 		for _, f := range m.State {
-			if !slices.ContainsFunc(out, func(g graph.Field) bool { return g.Name == f.Name }) {
+			switch i := slices.IndexFunc(out, func(g graph.Field) bool { return g.Name == f.Name }); {
+			case i < 0:
 				out = append(out, f)
+			case i >= own:
+				out[i] = f
 			}
 		}
 	}

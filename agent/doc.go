@@ -46,13 +46,17 @@
 //     the jump. Jumps are allowed to all hooks of a middleware; in LangChain each hook has its own.
 //   - Answers in a form, and the arguments of an edit of one call, are checked against a schema that is
 //     JSON, too.
-//   - The keys of a middleware are neither part of the input nor of the result. In LangChain they are
-//     both, unless their annotations say otherwise.
 //   - A request of the model is a value: what a middleware puts into its list of messages goes to the
 //     model. In LangChain it gets into the state.
 //   - An agent with tools is always drawn with a way from the model back to it: the model is asked
 //     again if somebody has answered its calls, also by a change of the state.
-//   - A key of the state that is declared twice is refused. In LangChain the last one counts.
+//   - A key that Options.State has twice is refused. In LangChain the last one counts.
+//   - A key of a middleware is neither input nor result, unless Options.State has it too. In
+//     LangChain it is, unless it is private.
+//   - A text of an AI message's block that is not of type "text" is no part of a structured answer.
+//   - Defaults of a form's schema are not filled in.
+//   - An invalid call whose id is empty is not answered. In LangChain only one without an id is not.
+//   - Options.System is a text. A message with blocks or metadata is made in a WrapModel.
 //   - An answer that a question refuses is never tried again by RetryTools: the question waits.
 //   - A call that a person edits into one of a tool that is not there is answered like any call of
 //     such a tool. LangChain fails the run.

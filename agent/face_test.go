@@ -169,7 +169,8 @@ func TestDecide(t *testing.T) {
 }
 
 // TestName: words have the name of the agent that says them; one without a name has, as in
-// LangChain, that of the agent around. No checkpoint has a name, also none of the agent inside.
+// LangChain, that of the agent around. So have the messages of the model, and the checkpoints, also
+// those of the agent inside.
 func TestName(t *testing.T) {
 	for inner, want := range map[string]string{"": "outer", "inner": "inner"} {
 		helper := must(agent.New(model.NewScripted(model.Text("inside")), agent.Options{Name: inner}))
@@ -181,7 +182,7 @@ func TestName(t *testing.T) {
 			list, err := agent.Messages(res.Map())
 			return list[len(list)-1].Text(), err
 		}))
-		m := model.NewScripted(model.Calls(message.ToolCall{Name: "help", ID: "1"}), model.Text("outside"))
+		m := model.NewScripted(model.Answer{Message: message.AI("asking", message.ToolCall{Name: "help", ID: "1"})}, model.Text("outside"))
 		s := memory.New(memory.Options{})
 		g := must(agent.New(m, agent.Options{Name: "outer", Tools: []tool.Tool{help}, Graph: graph.Options{Saver: s}}))
 		names := map[string]any{}
@@ -194,8 +195,13 @@ func TestName(t *testing.T) {
 				names[words] = e.Data.(pregel.MessageEvent).Metadata["lc_agent_name"]
 			}
 		}
-		if names["inside"] != want || names["outside"] != "outer" {
+		if names["inside"] != want || names["asking"] != "outer" || names["outside"] != "outer" {
 			t.Errorf("inner %q: %v", inner, names)
+		}
+		for _, m := range must(agent.Messages(must(g.GetState(start, at)).Map())) {
+			if m.Type == message.TypeAI && m.Name != "outer" {
+				t.Errorf("inner %q: %q is said by %q", inner, m.Text(), m.Name)
+			}
 		}
 		inside := 0
 		for tup, err := range s.List(start, saver.Query{ThreadID: at.ThreadID}) {
@@ -216,5 +222,23 @@ func TestName(t *testing.T) {
 		if inside == 0 {
 			t.Errorf("inner %q: no checkpoint", inner)
 		}
+	}
+}
+
+// TestNoName: the words of an agent without a name have none.
+func TestNoName(t *testing.T) {
+	g := must(agent.New(model.NewScripted(model.Text("hello")), agent.Options{}))
+	words := 0
+	for e, err := range g.Stream(start, at, agent.Say("hi"), pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeMessages}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		words += len(agent.Words(e))
+		if name, ok := e.Data.(pregel.MessageEvent).Metadata["lc_agent_name"]; ok {
+			t.Errorf("the name is %v", name)
+		}
+	}
+	if words == 0 {
+		t.Error("no words")
 	}
 }

@@ -17,7 +17,7 @@ type Middleware struct {
 	// Tools are tools of the middleware, beside those of the agent.
 	Tools []tool.Tool
 	// State are keys of the state for the middleware. They are neither part of the input nor of
-	// the result.
+	// the result. If several middleware have a key, the last one says how it is written.
 	State []graph.Field
 	// BeforeAgent and AfterAgent run once in a run, BeforeModel and AfterModel around each call
 	// of the model.
@@ -31,7 +31,8 @@ type Middleware struct {
 	// WrapTool is called in place of each call of a tool; next runs it, and
 	// returns a message.Message, a pregel.Command, or a []any of them. So does WrapTool, or it
 	// returns a text. See tool.Options.Wrap. A call with another name goes to the tool with that
-	// name. An error of a tool for which Options.Errors has an answer is an answer to it.
+	// name, and one with a Tool that the agent does not have to that one. An error of a tool for which
+	// Options.Errors has an answer is an answer to it.
 	WrapTool func(ctx context.Context, r tool.Request, next tool.Runner) (any, error)
 
 	err error // what is wrong with it
@@ -124,10 +125,10 @@ func (a *agent) wrapTool() func(context.Context, tool.Request, tool.Runner) (any
 	return all
 }
 
-// runTool runs a call behind all middleware. If one of them gave it to another tool, that is found
-// by its name.
+// runTool runs a call behind all middleware. If one of them gave it another name, it goes to the tool
+// with that name, unless it also brought a tool that the agent does not have.
 func (a *agent) runTool(ctx context.Context, r tool.Request, run tool.Runner) (any, error) {
-	if r.Tool == nil || r.Tool.Definition().Name != r.Name {
+	if r.Tool == nil || r.Tool.Definition().Name != r.Name && a.byName[r.Tool.Definition().Name] != nil {
 		r.Tool = a.byName[r.Name]
 	}
 	return run(ctx, r)

@@ -11,7 +11,135 @@ import (
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver/memory"
 )
+
+func city(id, name string) message.ToolCall {
+	return message.ToolCall{Name: "City", ID: id, Args: map[string]any{"name": name}}
+}
+
+var cities = []agent.Form{{Name: "City", Description: "A city.", Schema: named{}}}
+
+// TestSeveralResponses: a program decides about several answers at once by their error; the model
+// knows what each form is for.
+func TestSeveralResponses(t *testing.T) {
+	land := city("2", "Norway")
+	land.Name = "Land"
+	forms := append(slices.Clone(cities), agent.Form{Name: "Land", Description: "A land.", Schema: named{}})
+	for _, stop := range []bool{true, false} {
+		m := model.NewScripted(model.Calls(city("1", "Oslo"), land), model.Calls(city("3", "Oslo")))
+		g := must(agent.New(m, agent.Options{Response: &agent.Response{Forms: forms, Errors: func(_ context.Context, err error) (string, error) {
+			var several *agent.SeveralResponsesError
+			if !errors.As(err, &several) || !slices.Equal(several.Forms, []string{"City", "Land"}) {
+				t.Errorf("error %v", err)
+			}
+			if stop {
+				return "", err
+			}
+			return "one, please", nil
+		}}}))
+		res, err := g.Invoke(ctx, pregel.Address{}, agent.Say("hi"))
+		if defs := m.Requests()[0].Tools; defs[0].Description != "A city." || defs[1].Description != "A land." {
+			t.Errorf("tools %+v", defs)
+		}
+		if stop {
+			var several *agent.SeveralResponsesError
+			if !errors.As(err, &several) {
+				t.Errorf("error %v", err)
+			}
+			continue
+		}
+		list := must(agent.Messages(res.Map()))
+		if len(list) != 6 || list[2].Text() != "one, please" || list[3].Text() != "one, please" || res.Map()[agent.KeyResponse] == nil {
+			t.Errorf("%v", list)
+		}
+	}
+}
+
+// TestOldResponse: an answer of an earlier run does not end a run whose own answer does not fit.
+func TestOldResponse(t *testing.T) {
+	wrong := message.ToolCall{Name: "City", ID: "2"}
+	m := model.NewScripted(model.Calls(city("1", "Oslo")), model.Calls(wrong), model.Calls(city("3", "Bergen")))
+	g := must(agent.New(m, agent.Options{Response: &agent.Response{Forms: cities}, Graph: graph.Options{Saver: memory.New(memory.Options{})}}))
+	for i, want := range []string{"Oslo", "Bergen"} {
+		res := must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
+		if got := must(agent.ResponseOf[map[string]string](res.Map()))["name"]; got != want || len(m.Requests()) != 1+2*i {
+			t.Errorf("%q after %d requests", got, len(m.Requests()))
+		}
+	}
+}
+
+// TestSwappedModel: how the answer is given depends on the model that is asked, not on the agent's.
+func TestSwappedModel(t *testing.T) {
+	own := model.NewScripted()
+	other := model.NewScripted(model.Text(`{"name": "Oslo"}`)).WithProfile(model.Profile{StructuredOutput: true})
+	swap := agent.Middleware{Name: "swap", WrapModel: func(ctx context.Context, r agent.ModelRequest, next agent.ModelHandler) (agent.ModelResponse, error) {
+		r.Model = other
+		return next(ctx, r)
+	}}
+	res := must(must(agent.New(own, agent.Options{Response: &agent.Response{Forms: cities}, Middleware: []agent.Middleware{swap}})).Invoke(ctx, pregel.Address{}, agent.Say("hi")))
+	if got := must(agent.ResponseOf[map[string]string](res.Map())); got["name"] != "Oslo" || len(must(agent.Messages(res.Map()))) != 2 {
+		t.Errorf("%v", res.Map())
+	}
+	if q := other.Requests()[0]; q.Format == nil || q.Format.Name != "City" || q.Format.Strict || len(q.Tools) > 0 {
+		t.Errorf("asked %+v", q)
+	}
+}
+
+// TestResponseBlocks: an answer in the provider's own way may come in blocks of text.
+func TestResponseBlocks(t *testing.T) {
+	said := message.AI("")
+	said.Blocks = []any{`{"name":`, message.TextBlock(` "Oslo"}`)}
+	m := model.NewScripted(model.Answer{Message: said})
+	res := must(must(agent.New(m, agent.Options{Response: &agent.Response{Strategy: agent.ByProvider, Forms: cities}})).Invoke(ctx, pregel.Address{}, agent.Say("hi")))
+	if got := must(agent.ResponseOf[map[string]string](res.Map())); got["name"] != "Oslo" {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestInvalidForm: an answer in a form that cannot be read, beside a call of a tool, is answered as
+// a failure, and the agent goes on.
+func TestInvalidForm(t *testing.T) {
+	mixed := message.AI("", echo("1", "x"))
+	mixed.InvalidToolCalls = []message.InvalidToolCall{{Name: "City", Args: `{"name":`, ID: "2"}}
+	m := model.NewScripted(model.Answer{Message: mixed}, model.Calls(city("3", "Oslo")))
+	res := must(must(agent.New(m, agent.Options{Tools: tools([]string{"echo"}), Response: &agent.Response{Forms: cities}})).Invoke(ctx, pregel.Address{}, agent.Say("hi")))
+	answered := map[string]message.Status{}
+	for _, a := range m.Requests()[1].Messages {
+		if a.Type == message.TypeTool {
+			answered[a.ToolCallID] = a.Status
+		}
+	}
+	if len(answered) != 2 || answered["1"] != message.StatusSuccess || answered["2"] != message.StatusError || res.Map()[agent.KeyResponse] == nil {
+		t.Errorf("answered %v, %v", answered, res.Map()[agent.KeyResponse])
+	}
+}
+
+// TestDirectEdge: the tools have an edge to the end if one of them, or a form of the answer, ends the
+// agent there; a tool that is ReturnDirect ends it without a structured answer.
+func TestDirectEdge(t *testing.T) {
+	response := &agent.Response{Forms: cities}
+	for name, c := range map[string]struct {
+		tools    []string
+		response *agent.Response
+		want     bool
+	}{
+		"none": {[]string{"echo"}, nil, false}, "direct": {[]string{"final"}, nil, true}, "mixed": {[]string{"echo", "final"}, nil, true}, "form": {[]string{"echo"}, response, true},
+		"by provider": {[]string{"echo"}, &agent.Response{Forms: cities, Strategy: agent.ByProvider}, false},
+	} {
+		g := must(agent.New(model.NewScripted(), agent.Options{Tools: tools(c.tools), Response: c.response}))
+		got := slices.Contains(g.Draw().Edges, pregel.Edge{From: agent.NodeTools, To: graph.End, Conditional: true})
+		if got != c.want || !slices.Contains(g.Draw().Edges, pregel.Edge{From: agent.NodeTools, To: agent.NodeModel, Conditional: true}) {
+			t.Errorf("%s: %v", name, g.Draw().Edges)
+		}
+	}
+	m := model.NewScripted(model.Calls(message.ToolCall{Name: "final", ID: "1", Args: map[string]any{"text": "end"}}))
+	res := must(must(agent.New(m, agent.Options{Tools: tools([]string{"final"}), Response: response})).Invoke(ctx, pregel.Address{}, agent.Say("hi")))
+	if list := must(agent.Messages(res.Map())); list[len(list)-1].Text() != "end" || res.Map()[agent.KeyResponse] != nil {
+		t.Errorf("%v", res.Map())
+	}
+}
 
 // TestResponseRetry: a middleware gets the error of an answer that does not fit, and may ask again
 // with a message that says so.

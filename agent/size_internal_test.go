@@ -189,3 +189,31 @@ func TestNoticeBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestLastCalls: the newest AI message counts, with the tool messages behind it; there may be none.
+func TestLastCalls(t *testing.T) {
+	call := message.ToolCall{Name: "t", ID: "1"}
+	result := message.ToolResult(call, "x")
+	human, words, asks := message.Human("a"), message.AI("b"), message.AI("c", call)
+	for name, c := range map[string]struct {
+		list    []message.Message
+		want    string // the text of the AI message
+		answers int
+	}{
+		"answered":  {[]message.Message{human, asks, result}, "c", 1},
+		"two":       {[]message.Message{human, asks, result, human, words}, "b", 0},
+		"no call":   {[]message.Message{human, words}, "b", 0},
+		"none":      {[]message.Message{human, message.System("s")}, "", 0},
+		"only ours": {[]message.Message{human, human}, "", 0},
+		"empty":     {nil, "", 0},
+	} {
+		asked, answers, err := lastCalls(map[string]any{KeyMessages: message.List(c.list)})
+		text := ""
+		if asked != nil {
+			text = asked.Text()
+		}
+		if err != nil || text != c.want || len(answers) != c.answers || (asked == nil) != (c.want == "") {
+			t.Errorf("%s: %q, %d answers, %v", name, text, len(answers), err)
+		}
+	}
+}

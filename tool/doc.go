@@ -33,4 +33,7 @@
 //   - Questions of calls in one message are asked in the order of the calls, whichever comes
 //     first, so that each gets its own answer.
 //   - Two tools with one name are an error.
+//   - A tool has no error policy of its own. That of the node knows the call.
+//   - A tool does not see the other tools of its node.
+//   - Condition knows no other key of the messages than "messages".
 package tool

@@ -419,7 +419,7 @@ func TestCommands(t *testing.T) {
 }
 
 // TestRefusedAnswer: an answer that a question refuses is not told to the model, whoever asked: a
-// tool, or what wraps it. The question still waits.
+// tool, a graph inside it, or what wraps it. The question still waits.
 func TestRefusedAnswer(t *testing.T) {
 	no := errors.New("not that one")
 	ask := func(ctx context.Context) (any, error) {
@@ -430,14 +430,28 @@ func TestRefusedAnswer(t *testing.T) {
 			return nil
 		}})
 	}
-	which := must(tool.New("which", "", object, func(ctx context.Context, _ text) (any, error) { return ask(ctx) }))
-	for name, o := range map[string]tool.Options{
-		"tool": {Errors: tool.AnswerErrors},
-		"wrapper": {Errors: tool.AnswerErrors, Wrap: func(ctx context.Context, _ tool.Request, _ tool.Runner) (any, error) {
-			return ask(ctx)
-		}},
+	asker := must(graph.New(graph.Key("said", channel.LastValue[any]())).Node("ask", func(ctx context.Context, _ any) (any, error) {
+		said, err := ask(ctx)
+		return map[string]any{"said": said}, err
+	}).Sequence(graph.Start, "ask", graph.End).Compile(graph.Options{}))
+	inside := func(ctx context.Context) (any, error) {
+		res, err := asker.Invoke(ctx, pregel.Inside(), map[string]any{"said": ""})
+		if err != nil {
+			return nil, err
+		}
+		return res.Map()["said"], nil
+	}
+	plain := tool.Options{Errors: tool.AnswerErrors}
+	wraps := tool.Options{Errors: tool.AnswerErrors, Wrap: func(ctx context.Context, _ tool.Request, _ tool.Runner) (any, error) { return ask(ctx) }}
+	passes := tool.Options{Errors: tool.AnswerErrors, Wrap: func(ctx context.Context, r tool.Request, run tool.Runner) (any, error) { return run(ctx, r) }}
+	for name, c := range map[string]struct {
+		o   tool.Options
+		ask func(context.Context) (any, error)
+	}{
+		"tool": {plain, ask}, "wrapper": {wraps, nil}, "wrapped tool": {passes, ask}, "graph": {plain, inside}, "wrapped graph": {passes, inside}, "default": {tool.Options{}, inside},
 	} {
-		g := agent(t, must(tool.NewNode(o, which)), graph.Options{Saver: memory.New(memory.Options{})}, calls("which")...)
+		which := must(tool.New("which", "", object, func(ctx context.Context, _ text) (any, error) { return c.ask(ctx) }))
+		g := agent(t, must(tool.NewNode(c.o, which)), graph.Options{Saver: memory.New(memory.Options{})}, calls("which")...)
 		at := pregel.Thread("1")
 		must(g.Invoke(ctx, at, hi))
 		var refused *pregel.AnswerError

@@ -128,7 +128,7 @@ const (
 )
 
 // Run runs the calls of the newest AI message in a state: a map, a struct, or a list of messages;
-// or the calls that Send sent. It implements pregel.Func.
+// or the calls that Send sent, or that LangGraph stored. It implements pregel.Func.
 func (n *Node) Run(ctx context.Context, input any) (any, error) {
 	calls, kind, err := n.calls(ctx, input)
 	if err != nil {
@@ -238,6 +238,9 @@ func Send(node string, calls []message.ToolCall) []pregel.Send {
 
 // calls finds the calls to run.
 func (n *Node) calls(ctx context.Context, input any) ([]Call, inputKind, error) {
+	if call, ok := sentWithState(input); ok {
+		return []Call{call}, callInput, nil
+	}
 	if sent, ok := sentCalls(input); ok {
 		state, err := pregel.ReadState(ctx)
 		if err != nil && !errors.Is(err, pregel.ErrOutsideTask) { // the node runs without a graph
@@ -296,6 +299,19 @@ func sentCalls(input any) ([]message.ToolCall, bool) {
 		return out, true
 	}
 	return nil, false
+}
+
+// sentWithState is the call that create_react_agent of LangGraph sends, together with the state.
+func sentWithState(input any) (call Call, ok bool) {
+	in, _ := input.(map[string]any)
+	if in["__type"] != "tool_call_with_context" {
+		return call, false
+	}
+	sent, ok := sentCalls([]any{in["tool_call"]})
+	if !ok {
+		return call, false
+	}
+	return Call{ToolCall: sent[0], State: in["state"]}, true
 }
 
 // messagesOf are the messages in a state: a list of them, or a map or struct with a key of them.
