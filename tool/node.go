@@ -11,7 +11,6 @@ import (
 
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/channel"
 )
 
 // Options are options of a Node. The zero value is ready for use.
@@ -207,9 +206,8 @@ func (n *Node) failed(ctx context.Context, call message.ToolCall, err error) (an
 	var parent *pregel.ParentCommandError
 	var drained *pregel.DrainedError
 	var panicked *pregel.PanicError
-	var refused *channel.TypeError
-	var again *pregel.AnswerError // the model cannot answer for the person
-	if ctx.Err() != nil || errors.As(err, &interrupt) || errors.As(err, &parent) || errors.As(err, &drained) || errors.As(err, &panicked) || errors.As(err, &refused) || errors.As(err, &again) {
+	var refused *pregel.AnswerError // the model cannot answer for the person
+	if ctx.Err() != nil || errors.As(err, &interrupt) || errors.As(err, &parent) || errors.As(err, &drained) || errors.As(err, &panicked) || errors.As(err, &refused) {
 		return nil, err
 	}
 	text, stop := n.opts.Errors(ctx, call, err)
