@@ -98,10 +98,12 @@ type promotedError struct {
 	lost   string
 }
 
+// Error names the type, its method, and the field that would be lost.
 func (e *promotedError) Error() string {
 	return fmt.Sprintf("%s of %v is that of the embedded %s, so field %s would be lost: %v", e.method, e.typ, e.field, e.lost, ErrUnsupported)
 }
 
+// Unwrap returns ErrUnsupported.
 func (e *promotedError) Unwrap() error { return ErrUnsupported }
 
 // absent reports whether there is nobody whose method could be called: v is nil, or its method of
