@@ -3,6 +3,7 @@ package traces
 import (
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/stele-go/stele/pregel"
 )
@@ -17,6 +18,7 @@ const (
 	exitAnswers  = "Exit stores what waits in several steps: part of it is there"
 	forkForgets  = "the run that forked knew from where graphs inside begin, its fork does not"
 	callerBefore = "a caller's output was stored before that of its calls, which are not made again"
+	laterBefore  = "a later save was stored before that of an earlier task, which runs again and comes last"
 )
 
 // incomparable says why what follows a cut differs; "" if it must not.
@@ -44,6 +46,8 @@ func (p *past) incomparable() string {
 		return forkForgets
 	case p.callsMissing(c, all):
 		return callerBefore
+	case p.outOfOrder(all) && p.inverted():
+		return laterBefore
 	}
 	return ""
 }
@@ -91,7 +95,57 @@ func (p *past) callsMissing(c *callRecord, all []ack) bool {
 	})
 }
 
+// outOfOrder reports whether a save is stored and one before it is not. A ledger
+// makes its saves in order; those of a process come in any, within a superstep.
+func (p *past) outOfOrder(all []ack) bool {
+	missing := false
+	for _, a := range all {
+		missing = missing || !p.keys[a.key]
+		if missing && p.keys[a.key] {
+			return true
+		}
+	}
+	return false
+}
+
+// inverted reports whether something will be done again that was done before
+// what stays: the world outside then shows them the other way round.
+func (p *past) inverted() bool {
+	again := map[string]bool{}
+	for _, d := range p.life.deeds {
+		switch {
+		case d.call != p.next:
+		case !p.ended(d):
+			again[d.name] = true
+		case again[d.name]:
+			return true
+		}
+	}
+	return false
+}
+
 // breaks reports whether a run ended at a breakpoint.
 func breaks(lines []string) bool {
 	return slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, `"interrupts":[],"mode":"updates"`) })
+}
+
+// TestLaterSaveFirst cuts a run where the outcome of its second call is stored and
+// that of its first is not, which a ledger's cuts never meet.
+func TestLaterSaveFirst(t *testing.T) {
+	l := wholeLife(t, "functional", pregel.Exit).life
+	acks := l.ledger.acks
+	for _, c := range []struct {
+		saved []ack
+		why   string
+	}{
+		{acks[:2], ""},
+		{acks[:3], ""},
+		{slices.Concat(acks[:1], acks[2:3]), laterBefore},
+		{slices.Concat(acks[:1], acks[2:4]), laterBefore},
+		{slices.Concat(acks[:2], acks[3:4]), ""}, // the question is no deed
+	} {
+		if why := l.crashedAfter(c.saved).incomparable(); why != c.why {
+			t.Errorf("cut after %v: %q, want %q", c.saved, why, c.why)
+		}
+	}
 }
