@@ -324,7 +324,7 @@ def test_a_listing_whose_place_is_gone_is_an_error(servers: Any) -> None:
 
 async def test_timeouts(servers: Any) -> None:
     server = servers(lambda *_: None)
-    with SteleSaver.from_url(server.url, timeout=0.3) as saver:
+    with SteleSaver.from_url(server.url, timeout=1) as saver:
         with pytest.raises(TimeoutError, match="get was not answered"):
             saver.get_tuple(CONFIG)
         with pytest.raises(errors.SteleTimeoutError):
@@ -332,7 +332,7 @@ async def test_timeouts(servers: Any) -> None:
         server.handle = nothing
         assert saver.get_tuple(CONFIG) is None
     server.handle = lambda *_: None
-    async with AsyncSteleSaver.from_url(server.url, timeout=0.3) as saver:
+    async with AsyncSteleSaver.from_url(server.url, timeout=1) as saver:
         with pytest.raises(TimeoutError, match="get was not answered"):
             await saver.aget_tuple(CONFIG)
         with pytest.raises(errors.SteleTimeoutError):
@@ -349,7 +349,7 @@ async def test_a_server_that_takes_nothing_is_no_reason_to_hang(servers: Any) ->
         number, {**HELLO, "max_frame": 64 << 20}
     )
     large = "x" * (32 << 20)
-    async with AsyncSteleSaver.from_url(server.url, timeout=0.2) as saver:
+    async with AsyncSteleSaver.from_url(server.url, timeout=1) as saver:
         calls = [saver.adelete_thread(name) for name in ("a", large, "b", "c")]
         async with asyncio.timeout(60):
             failed = await asyncio.gather(*calls, return_exceptions=True)
@@ -513,7 +513,7 @@ def test_a_thread_that_waited_has_less_time(
 
 async def test_a_silent_connection_is_left(servers: Any) -> None:
     server = servers(lambda *_: None)
-    async with AsyncSteleSaver.from_url(server.url, timeout=0.3) as saver:
+    async with AsyncSteleSaver.from_url(server.url, timeout=1) as saver:
         for _ in range(3):
             with pytest.raises(TimeoutError):
                 await saver.adelete_thread("t")
@@ -544,7 +544,7 @@ async def test_slots_that_are_not_answered_are_waited_for_in_time(servers: Any) 
     server.hello = lambda peer, number, *_: peer.answer(
         number, {**HELLO, "call_slots": 2}
     )
-    async with AsyncSteleSaver.from_url(server.url, timeout=0.1) as saver:
+    async with AsyncSteleSaver.from_url(server.url, timeout=1) as saver:
         calls = [saver.adelete_thread("t") for _ in range(5)]
         async with asyncio.timeout(60):
             failed = await asyncio.gather(*calls, return_exceptions=True)
@@ -586,7 +586,7 @@ def test_a_full_pool_says_so(servers: Any) -> None:
     handle, notified = listing(20)
     server = servers(handle)
     server.notified = notified
-    with SteleSaver.from_url(server.url, max_connections=1, timeout=0.1) as saver:
+    with SteleSaver.from_url(server.url, max_connections=1, timeout=1) as saver:
         items = saver.list(CONFIG)
         next(items)
         with pytest.raises(errors.PoolTimeoutError, match="max_connections"):
