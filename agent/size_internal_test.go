@@ -171,6 +171,26 @@ func TestCutUnscaled(t *testing.T) {
 	}
 }
 
+// TestScaledByOthers: what another program has stored as the provider of a message may be anything.
+func TestScaledByOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, second any
+		more          bool
+	}{
+		"the same": {"mock", "mock", true}, "another": {"mock", "other", false}, "one does not say": {"mock", nil, false},
+		"the first does not say": {nil, "mock", true}, "lists": {[]any{"mock"}, []any{"mock"}, false}, "a list behind a name": {"mock", []any{"mock"}, false},
+	} {
+		list := sized(400, 400, 400)
+		for i, provider := range []any{c.first, c.second} {
+			list[i].Type, list[i].Usage = message.TypeAI, &message.Usage{TotalTokens: 10_000}
+			list[i].ResponseMetadata = map[string]any{"model_provider": provider}
+		}
+		if plain := message.CountApproximately(list); (scaled(list) > plain) != c.more {
+			t.Errorf("%s: %d, without the provider %d", name, scaled(list), plain)
+		}
+	}
+}
+
 // TestNoticeBlocks: the notice of an edit is like the blocks behind it, and announces no answer if
 // there is none.
 func TestNoticeBlocks(t *testing.T) {

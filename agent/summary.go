@@ -143,23 +143,28 @@ func (o *Summary) full(list []message.Message, tokens int) bool {
 	}
 	for i := len(list) - 1; i >= 0; i-- {
 		if m := list[i]; m.Type == message.TypeAI {
-			provider, _ := m.ResponseMetadata["model_provider"].(string)
+			provider := providerOf(m)
 			return m.Usage != nil && m.Usage.TotalTokens >= int64(tokens) && provider != "" && provider == model.ProfileOf(o.Model).Provider
 		}
 	}
 	return false
 }
 
+// providerOf is who gave an answer; empty if it does not say, or not by a name.
+func providerOf(m message.Message) string {
+	name, _ := m.ResponseMetadata["model_provider"].(string)
+	return name
+}
+
 // scaled is message.CountApproximately, and up to a quarter more, as far as the newest message that
 // tells its usage had more up to there. That counts if all messages of models are of one provider.
 func scaled(list []message.Message) int {
-	total, last := message.CountApproximately(list), -1
-	var provider any
+	total, last, provider := message.CountApproximately(list), -1, ""
 	for i, m := range list {
 		if m.Type != message.TypeAI {
 			continue
 		}
-		if p := m.ResponseMetadata["model_provider"]; provider == nil {
+		if p := providerOf(m); provider == "" {
 			provider = p
 		} else if p != provider {
 			return total
@@ -168,7 +173,7 @@ func scaled(list []message.Message) int {
 			last = i
 		}
 	}
-	if provider == nil || last < 0 || len(list) < 2 {
+	if provider == "" || last < 0 || len(list) < 2 {
 		return total
 	}
 	factor := float64(list[last].Usage.TotalTokens) / float64(message.CountApproximately(list[:last+1]))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stele-go/stele/pregel"
@@ -170,51 +171,55 @@ func TestRetryFindsItsCalls(t *testing.T) {
 }
 
 func TestNodeTimeouts(t *testing.T) { // RTY-08..10
-	g := fan(t, pregel.Options{}, node("n", waits).Timeout(pregel.Timeout(5*time.Millisecond, time.Hour)))
-	var nt *pregel.NodeTimeoutError
-	if _, err := g.Invoke(ctx, pregel.Address{}, 1); !errors.As(err, &nt) || nt.Kind != "run" || nt.IdleTimeout != time.Hour || !errors.Is(err, pregel.ErrNodeTimeout) {
-		t.Errorf("error %v", err)
-	}
-	g = fan(t, pregel.Options{}, node("n", waits).Timeout(pregel.Timeout(0, 5*time.Millisecond)))
-	if _, err := g.Invoke(ctx, pregel.Address{}, 1); !errors.As(err, &nt) || nt.Kind != "idle" {
-		t.Errorf("error %v", err)
-	}
-	// What a timed-out attempt writes afterwards is ignored.
-	release, wrote := make(chan struct{}), make(chan error, 1)
-	tries := atomic.Int32{}
-	g = fan(t, pregel.Options{Env: pregel.Environment{Sleep: func(time.Duration, <-chan struct{}) {}}}, node("n", func(ctx context.Context, _ any) (any, error) {
-		if tries.Add(1) > 1 {
-			return "second", nil
+	synctest.Test(t, func(t *testing.T) {
+		g := fan(t, pregel.Options{}, node("n", waits).Timeout(pregel.Timeout(5*time.Millisecond, time.Hour)))
+		var nt *pregel.NodeTimeoutError
+		if _, err := g.Invoke(ctx, pregel.Address{}, 1); !errors.As(err, &nt) || nt.Kind != "run" || nt.IdleTimeout != time.Hour || !errors.Is(err, pregel.ErrNodeTimeout) {
+			t.Errorf("error %v", err)
 		}
-		<-release
-		wrote <- pregel.Emit(ctx, "late")
-		return "first", nil
-	}).Timeout(pregel.Timeout(5*time.Millisecond, 0)).Retry(pregel.RetryPolicy{}))
-	res, err := g.Invoke(ctx, pregel.Address{}, 1)
-	wantOut(t, res, err, "second")
-	close(release)
-	if err := <-wrote; !errors.Is(err, pregel.ErrOutsideTask) {
-		t.Errorf("a late event: %v", err)
-	}
+		g = fan(t, pregel.Options{}, node("n", waits).Timeout(pregel.Timeout(0, 5*time.Millisecond)))
+		if _, err := g.Invoke(ctx, pregel.Address{}, 1); !errors.As(err, &nt) || nt.Kind != "idle" {
+			t.Errorf("error %v", err)
+		}
+		// What a timed-out attempt writes afterwards is ignored.
+		release, wrote := make(chan struct{}), make(chan error, 1)
+		tries := atomic.Int32{}
+		g = fan(t, pregel.Options{Env: pregel.Environment{Sleep: func(time.Duration, <-chan struct{}) {}}}, node("n", func(ctx context.Context, _ any) (any, error) {
+			if tries.Add(1) > 1 {
+				return "second", nil
+			}
+			<-release
+			wrote <- pregel.Emit(ctx, "late")
+			return "first", nil
+		}).Timeout(pregel.Timeout(5*time.Millisecond, 0)).Retry(pregel.RetryPolicy{}))
+		res, err := g.Invoke(ctx, pregel.Address{}, 1)
+		wantOut(t, res, err, "second")
+		close(release)
+		if err := <-wrote; !errors.Is(err, pregel.ErrOutsideTask) {
+			t.Errorf("a late event: %v", err)
+		}
+	})
 }
 
 func TestStepTimeout(t *testing.T) { // ERR-13
-	g := fan(t, pregel.Options{StepTimeout: 20 * time.Millisecond, Saver: memory.New(memory.Options{})}, node("fast", returns("fast")), node("slow", waits))
-	at := pregel.Thread("t")
-	var nodes []string
-	var last error
-	for e, err := range g.Stream(ctx, at, 1, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeUpdates}}) {
-		if last = err; err == nil {
-			nodes = append(nodes, e.Data.(pregel.Update).Node)
+	synctest.Test(t, func(t *testing.T) {
+		g := fan(t, pregel.Options{StepTimeout: 20 * time.Millisecond, Saver: memory.New(memory.Options{})}, node("fast", returns("fast")), node("slow", waits))
+		at := pregel.Thread("t")
+		var nodes []string
+		var last error
+		for e, err := range g.Stream(ctx, at, 1, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeUpdates}}) {
+			if last = err; err == nil {
+				nodes = append(nodes, e.Data.(pregel.Update).Node)
+			}
 		}
-	}
-	if !errors.Is(last, pregel.ErrStepTimeout) || !slices.Equal(nodes, []string{"fast"}) {
-		t.Errorf("nodes %v, error %v", nodes, last)
-	}
-	state, err := g.GetState(ctx, at)
-	if err != nil || !slices.Equal(state.Next, []string{"slow"}) {
-		t.Errorf("next %v, %v", state.Next, err)
-	}
+		if !errors.Is(last, pregel.ErrStepTimeout) || !slices.Equal(nodes, []string{"fast"}) {
+			t.Errorf("nodes %v, error %v", nodes, last)
+		}
+		state, err := g.GetState(ctx, at)
+		if err != nil || !slices.Equal(state.Next, []string{"slow"}) {
+			t.Errorf("next %v, %v", state.Next, err)
+		}
+	})
 }
 
 func TestMaxConcurrency(t *testing.T) { // STEP-18

@@ -177,10 +177,22 @@ func withID(list []string, id string) []string {
 
 // forgetStatus undoes noteStatus. The caller holds mu.
 func (q *Local) forgetStatus(r Run) {
-	list := q.byStatus[r.Status]
-	if i, there := slices.BinarySearch(list, r.ID); there {
-		q.byStatus[r.Status] = slices.Delete(list, i, i+1)
+	q.byStatus[r.Status] = withoutID(q.byStatus[r.Status], r.ID)
+}
+
+// withoutID undoes withID. What is on the shorter side of the id moves: of many runs that Sweep
+// removes, the oldest go first.
+func withoutID(list []string, id string) []string {
+	i, there := slices.BinarySearch(list, id)
+	switch {
+	case !there:
+		return list
+	case i < len(list)/2:
+		copy(list[1:], list[:i])
+		list[0] = ""
+		return list[1:]
 	}
+	return slices.Delete(list, i, i+1)
 }
 
 // noteEnd remembers a run that ended, if it left something on its thread.

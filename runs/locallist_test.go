@@ -152,3 +152,29 @@ func TestListOrder(t *testing.T) {
 		t.Errorf("listed %q, want %q", got, want)
 	}
 }
+
+// TestWithoutID: an id is taken out of a list wherever it is. If it is the oldest, no other id moves:
+// who removes all runs would move each of them as often as there are runs.
+func TestWithoutID(t *testing.T) {
+	var all []string
+	for i := range 9 {
+		all = withID(all, string(rune('a'+i)))
+	}
+	for i, id := range all {
+		want := slices.Delete(slices.Clone(all), i, i+1)
+		got := withoutID(slices.Clone(all), id)
+		if !slices.Equal(got, want) {
+			t.Errorf("without %s: %q", id, got)
+		}
+		if got = withID(got, id); !slices.Equal(got, all) {
+			t.Errorf("with %s again: %q", id, got)
+		}
+	}
+	if got := withoutID(slices.Clone(all), "none"); !slices.Equal(got, all) {
+		t.Errorf("without one that is not there: %q", got)
+	}
+	second := &all[1]
+	if left := withoutID(all, "a"); &left[0] != second {
+		t.Error("all ids move when the oldest is taken out")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/stele-go/stele/internal/base"
@@ -173,13 +174,16 @@ func (c *Codec) Encode(v any) (Typed, error) {
 		return Typed{Kind: KindNull}, nil
 	case err == nil:
 		return Typed{Kind: KindMsgpack, Data: data}, nil
-	case c.opts.JSONFallback && !errors.As(err, new(*promotedError)): // JSON may lose the same fields
+	case c.opts.JSONFallback:
 		text, jerr := json.Marshal(v)
 		if jerr != nil {
 			return Typed{}, errors.Join(err, fmt.Errorf("encode as JSON instead: %w", jerr))
 		}
 		if len(text) > base.MaxValue {
 			return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: tooLarge(len(text))}
+		}
+		if err := lossy(reflect.ValueOf(v)); err != nil { // JSON may lose the same fields
+			return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: err}
 		}
 		t := Typed{Kind: KindJSON, Data: text}
 		if _, derr := c.Decode(t); errors.Is(derr, ErrDecodeLimit) {

@@ -1,6 +1,8 @@
 package serde
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -24,6 +26,8 @@ type promotion struct {
 var (
 	promoted   sync.Map // reflect.Type → *promotion; types are as many as the program has
 	unpromoted promotion
+
+	jsonMarshalerType = reflect.TypeFor[json.Marshaler]()
 )
 
 func promotionOf(t reflect.Type) *promotion {
@@ -105,6 +109,46 @@ func (e *promotedError) Error() string {
 
 // Unwrap returns ErrUnsupported.
 func (e *promotedError) Unwrap() error { return ErrUnsupported }
+
+// lossy returns why v, of which encoding/json has made a text, would lose fields: itself, or
+// anything in it that the text is made of.
+func lossy(v reflect.Value) error {
+	if !v.IsValid() {
+		return nil
+	}
+	t := v.Type()
+	switch k := v.Kind(); {
+	case k == reflect.Pointer || k == reflect.Interface:
+		return lossy(v.Elem())
+	case CheckType(t) != nil:
+		return CheckType(t)
+	case t.Implements(jsonMarshalerType):
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if err := lossy(v.Index(i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			if err := errors.Join(lossy(it.Key()), lossy(it.Value())); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" {
+				if err := lossy(v.Field(i)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
 
 // absent reports whether there is nobody whose method could be called: v is nil, or its method of
 // iface is that of a field that it embeds, and the field is nil.

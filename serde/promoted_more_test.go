@@ -125,15 +125,34 @@ func TestPromotedNil(t *testing.T) {
 	}
 }
 
+// unpacked is stored as JSON alone.
+type unpacked func()
+
+func (unpacked) MarshalJSON() ([]byte, error) { return []byte(`"unpacked"`), nil }
+
 // TestPromotedJSON: what would lose fields is not written as JSON instead, which would lose them too.
 func TestPromotedJSON(t *testing.T) {
 	codec, err := serde.New(serde.Options{JSONFallback: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []any{moment{time.Unix(0, 0), "Oslo"}, []any{moment{time.Unix(0, 0), "Oslo"}}} {
+	m := moment{time.Unix(0, 0), "Oslo"}
+	for _, v := range []any{
+		m, []any{m}, []any{unpacked(nil), m}, map[string]any{"a": unpacked(nil), "b": &m}, struct {
+			A unpacked
+			B [1]moment
+		}{B: [1]moment{m}}, []any{unpacked(nil), map[host]int{{netip.IPv6Loopback(), 80}: 1}},
+	} {
 		if typed, err := codec.Encode(v); !errors.Is(err, serde.ErrUnsupported) {
 			t.Errorf("%s %q %v", typed.Kind, typed.Data, err)
+		}
+	}
+	for _, v := range []any{unpacked(nil), []any{unpacked(nil), time.Unix(0, 0), own{celsius{}, "Oslo"}, nil, (*moment)(nil), []int(nil)}, struct {
+		A unpacked
+		B moment `json:"-"`
+	}{}} {
+		if typed, err := codec.Encode(v); err != nil || typed.Kind != serde.KindJSON {
+			t.Errorf("%T: %s %q %v", v, typed.Kind, typed.Data, err)
 		}
 	}
 }

@@ -28,7 +28,9 @@ type Auth struct {
 	// error's text if it is an AuthError; ErrAuthUnavailable refuses it with 503. Required.
 	Authenticate func(r *http.Request) (*User, error)
 	// Authorize says what a user may do. Any error refuses the request with 403, and with
-	// the error's text if it is an AuthError. Nil is OwnThings.
+	// the error's text if it is an AuthError; ErrAuthUnavailable refuses it with 503. A cron
+	// that is refused when it is due is disabled; after ErrAuthUnavailable it is tried again.
+	// Nil is OwnThings.
 	Authorize func(ctx context.Context, u *User, a Access) (Grant, error)
 
 	open bool
@@ -150,6 +152,9 @@ func (s *Server) grant(ctx context.Context, u *User, a Access) (Grant, error) {
 		authorize = OwnThings
 	}
 	g, err := authorize(ctx, u, a)
+	if errors.Is(err, ErrAuthUnavailable) {
+		return g, err
+	}
 	if err != nil {
 		return g, refusal(http.StatusForbidden, "Forbidden", err)
 	}

@@ -1,9 +1,13 @@
 package server_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server"
 )
 
@@ -80,5 +84,61 @@ func TestCronsApart(t *testing.T) {
 	// One whose thread and assistant are there goes on.
 	id := h.ok("POST", "/threads/"+own+"/runs/crons", object{"assistant_id": "simple", "schedule": "@every 1s", "input": object{"text": "x"}}).text1("cron_id")
 	h.until("the cron has made a run", func() bool { return made() > 0 })
+	h.ok("DELETE", "/runs/crons/"+id, nil)
+}
+
+// TestCronsAskAgain: each time that a cron is due its user must still be allowed to run it, also if it
+// makes its threads. One that is refused is disabled; while nobody knows, it waits.
+func TestCronsAskAgain(t *testing.T) {
+	var refusal atomic.Pointer[error]
+	var asked atomic.Int32
+	h, _ := users(t, func(c *server.Config) {
+		c.Rate = -1
+		c.Auth.Authorize = func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
+			if err := refusal.Load(); err != nil && a.Action == "create_run" && a.Value["cron_id"] != nil {
+				asked.Add(1)
+				return server.Grant{}, *err
+			}
+			return server.OwnThings(ctx, u, a)
+		}
+	})
+	enabled := func(id string) bool { return h.ok("GET", "/runs/crons/"+id, nil).object()["enabled"] == true }
+	runsMade := func() (n int) {
+		for r, err := range h.queue.List(t.Context(), runs.Query{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Metadata["cron_id"] != nil {
+				n++
+			}
+		}
+		return n
+	}
+	made := func(path string) string {
+		return h.ok("POST", path, object{"assistant_id": "simple", "schedule": "@every 1s", "input": object{"text": "x"}, "on_run_completed": "keep"}).text1("cron_id")
+	}
+	refused := error(&server.AuthError{Detail: "no more"})
+	refusal.Store(&refused)
+	for _, path := range []string{"/runs/crons", "/threads/" + h.thread() + "/runs/crons"} {
+		id := made(path)
+		h.until("the cron is disabled", func() bool {
+			if runsMade() > 0 {
+				t.Fatalf("%s: a cron whose user may not run it has run", path)
+			}
+			return !enabled(id)
+		})
+	}
+
+	unknown := fmt.Errorf("%w: no connection", server.ErrAuthUnavailable)
+	asked.Store(0)
+	refusal.Store(&unknown)
+	id := made("/runs/crons")
+	h.until("it is asked whether the cron may run", func() bool { return asked.Load() > 0 })
+	refusal.Store(nil)
+	h.ok("PATCH", "/runs/crons/"+id, object{"schedule": "@every 1s"}) // it is not looked at meanwhile
+	if !enabled(id) {
+		t.Fatal("a cron is disabled though nobody has refused it")
+	}
+	h.until("the cron runs when that is known", func() bool { return runsMade() > 0 })
 	h.ok("DELETE", "/runs/crons/"+id, nil)
 }

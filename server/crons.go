@@ -328,7 +328,7 @@ func (s *Server) cronGrant(ctx context.Context, k *cron, resource, action string
 }
 
 // submitCron submits the run of a cron for the time that it is due at. A cron whose thread or
-// assistant is gone, or not its user's any more, is disabled.
+// assistant is gone, or not its user's any more, is disabled, and so is one whose user may not run it.
 func (s *Server) submitCron(ctx context.Context, k *cron) error {
 	c := &call{Server: s, ctx: ctx, user: &k.User, body: k.Payload, in: map[string]any(k.Payload)}
 	a, ok, err := s.assistants.get(ctx, k.AssistantID)
@@ -349,20 +349,21 @@ func (s *Server) submitCron(ctx context.Context, k *cron) error {
 		id = uuid.NewSHA1(namespaceGraph, []byte(due)).String()
 	}
 	defer s.locks.lock("thread " + id)()
-	t, ok, err := s.threads.get(ctx, id)
-	if k.ThreadID != "" {
-		if g, ok, err = s.cronGrant(ctx, k, "threads", "create_run"); err == nil && ok {
-			t, ok, err = s.record(ctx, id, g)
-		}
-		if err == nil && !ok {
-			k.Enabled = false
-			return nil
-		}
+	g, ok, err = s.cronGrant(ctx, k, "threads", "create_run")
+	t, known := thread{}, false
+	switch {
+	case err != nil || !ok:
+	case k.ThreadID == "":
+		t, known, err = s.threads.get(ctx, id)
+	default:
+		t, ok, err = s.record(ctx, id, g)
+		known = ok
 	}
-	if err != nil {
+	if err != nil || !ok {
+		k.Enabled = ok || err != nil
 		return err
 	}
-	if !ok {
+	if !known {
 		t = newThread(id, k.Stamp)
 		t.Temporary = !k.Keep
 	}

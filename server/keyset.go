@@ -16,7 +16,8 @@ import (
 )
 
 // ErrAuthUnavailable is the error of an Authenticate that can tell nobody who he is at the
-// moment. The request is refused with 503, and the reason is logged.
+// moment, and of an Authorize that cannot tell what a user may do. The request is refused with
+// 503, and the reason is logged.
 var ErrAuthUnavailable = errors.New("authentication is not available")
 
 // What JWT promises about keys.

@@ -125,15 +125,23 @@ func isOfThread(err error) bool {
 	return errors.As(err, &data) || errors.As(err, &value) || errors.As(err, &metadata)
 }
 
-// isOfThread is the function, which knows types. What a graph's Migrate or a serializer of one's own
-// fails with may have any: it is about the thread if the store reads all that the thread has.
-func (s *Server) isOfThread(ctx context.Context, id string, err error) bool {
-	if isOfThread(err) {
-		return true
+// stateOf is the state of a thread. ofThread is true if it fails for what is stored of the thread, or
+// for its graph or serializer. What these fail with may have any type: it is about the thread if the
+// store reads all that the thread has, and it fails again.
+func (s *Server) stateOf(ctx context.Context, t thread) (st *pregel.StateSnapshot, ofThread bool, err error) {
+	at := pregel.Thread(t.ID)
+	if st, err = s.snapshot(ctx, t, at, false); err == nil || isOfThread(err) {
+		return st, err != nil, err
 	}
-	if ctx.Err() != nil {
-		return false
+	if ctx.Err() != nil || !s.reads(ctx, t.ID) {
+		return nil, false, err
 	}
+	st, err = s.snapshot(ctx, t, at, false)
+	return st, err != nil && ctx.Err() == nil, err
+}
+
+// reads reports whether the store reads all that the newest checkpoint of a thread has.
+func (s *Server) reads(ctx context.Context, id string) bool {
 	head, err := s.head(ctx, id)
 	if head == nil || err != nil {
 		return false
@@ -166,7 +174,8 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 		return at, err
 	}
 	if t.graph() != "" || t.Stored {
-		if at.state, err = s.snapshot(ctx, t, pregel.Thread(t.ID), false); err != nil && !s.isOfThread(ctx, t.ID, err) {
+		var ofThread bool
+		if at.state, ofThread, err = s.stateOf(ctx, t); err != nil && !ofThread {
 			return at, err
 		}
 	}

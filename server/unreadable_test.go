@@ -102,12 +102,19 @@ func TestUnreadableThreads(t *testing.T) {
 // TestUnreadableStore: a store that cannot be read is an error of the request, and not a state of
 // the thread. No client is told of hosts and files; the log has them.
 func TestUnreadableStore(t *testing.T) {
-	var broken error
+	var broken, once error // once comes after left reads
+	left := 0
 	var log strings.Builder
 	h := open(t, t.TempDir(), func(c *server.Config) {
 		c.Saver = saver.Intercept(c.Saver, func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
 			if call.Method == "GetTuple" && broken != nil {
 				return broken
+			}
+			if err := once; call.Method == "GetTuple" && err != nil {
+				if left--; left < 0 {
+					once = nil
+					return err
+				}
 			}
 			return next(ctx)
 		})
@@ -142,6 +149,14 @@ func TestUnreadableStore(t *testing.T) {
 	}
 	broken = nil
 	h.ok("GET", one, nil)
+	// What fails once is no fault of the thread, though the store reads it a moment later.
+	for skipped := range 3 {
+		left = skipped
+		once = errors.New("dial tcp: connection reset")
+		if a := h.do("GET", one, nil); a.status == 200 && strings.Contains(a.text, `"UnreadableState"`) {
+			t.Errorf("read %d failed once: %s", skipped, a.text)
+		}
+	}
 }
 
 // strict is a serializer that fails as its author likes with values that hold a word.

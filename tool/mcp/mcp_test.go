@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -84,20 +83,23 @@ func newServer() *sdk.Server {
 		return nil, errors.New("no such city")
 	})
 	plain("die", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { os.Exit(3); return nil, nil })
-	stopped := make(chan struct{})
+	begun, stopped := make(chan struct{}), make(chan struct{})
 	plain("wait", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		close(begun)
 		<-ctx.Done()
 		close(stopped)
 		return nil, ctx.Err()
 	})
-	plain("stopped", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		select {
-		case <-stopped:
-			return text("yes"), nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	})
+	for name, happened := range map[string]chan struct{}{"begun": begun, "stopped": stopped} {
+		plain(name, func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			select {
+			case <-happened:
+				return text("yes"), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		})
+	}
 	plain("meta", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return text(fmt.Sprint(r.Params.Meta["key"])), nil
 	})
@@ -214,9 +216,18 @@ func TestAnswers(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	over(t, mcp.Options{}, func(t *testing.T, s *mcp.Server) {
 		all := tools(t, s)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		if _, err := call(ctx, all["wait"], nil); !errors.Is(err, context.DeadlineExceeded) {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := call(ctx, all["wait"], nil)
+			ended <- err
+		}()
+		if got, err := call(t.Context(), all["begun"], nil); err != nil || got.Content != "yes" {
+			t.Errorf("%+v %v", got, err)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
 		if got, err := call(t.Context(), all["stopped"], nil); err != nil || got.Content != "yes" {

@@ -324,7 +324,7 @@ def test_a_listing_whose_place_is_gone_is_an_error(servers: Any) -> None:
 
 async def test_timeouts(servers: Any) -> None:
     server = servers(lambda *_: None)
-    with SteleSaver.from_url(server.url, timeout=0.3) as saver:
+    with SteleSaver.from_url(server.url, timeout=1) as saver:
         with pytest.raises(TimeoutError, match="get was not answered"):
             saver.get_tuple(CONFIG)
         with pytest.raises(errors.SteleTimeoutError):
@@ -332,7 +332,7 @@ async def test_timeouts(servers: Any) -> None:
         server.handle = nothing
         assert saver.get_tuple(CONFIG) is None
     server.handle = lambda *_: None
-    async with AsyncSteleSaver.from_url(server.url, timeout=0.3) as saver:
+    async with AsyncSteleSaver.from_url(server.url, timeout=1) as saver:
         with pytest.raises(TimeoutError, match="get was not answered"):
             await saver.aget_tuple(CONFIG)
         with pytest.raises(errors.SteleTimeoutError):
@@ -349,7 +349,7 @@ async def test_a_server_that_takes_nothing_is_no_reason_to_hang(servers: Any) ->
         number, {**HELLO, "max_frame": 64 << 20}
     )
     large = "x" * (32 << 20)
-    async with AsyncSteleSaver.from_url(server.url, timeout=0.2) as saver:
+    async with AsyncSteleSaver.from_url(server.url, timeout=1) as saver:
         calls = [saver.adelete_thread(name) for name in ("a", large, "b", "c")]
         async with asyncio.timeout(60):
             failed = await asyncio.gather(*calls, return_exceptions=True)
@@ -513,7 +513,7 @@ def test_a_thread_that_waited_has_less_time(
 
 async def test_a_silent_connection_is_left(servers: Any) -> None:
     server = servers(lambda *_: None)
-    async with AsyncSteleSaver.from_url(server.url, timeout=0.3) as saver:
+    async with AsyncSteleSaver.from_url(server.url, timeout=1) as saver:
         for _ in range(3):
             with pytest.raises(TimeoutError):
                 await saver.adelete_thread("t")
@@ -544,7 +544,7 @@ async def test_slots_that_are_not_answered_are_waited_for_in_time(servers: Any) 
     server.hello = lambda peer, number, *_: peer.answer(
         number, {**HELLO, "call_slots": 2}
     )
-    async with AsyncSteleSaver.from_url(server.url, timeout=0.1) as saver:
+    async with AsyncSteleSaver.from_url(server.url, timeout=1) as saver:
         calls = [saver.adelete_thread("t") for _ in range(5)]
         async with asyncio.timeout(60):
             failed = await asyncio.gather(*calls, return_exceptions=True)
@@ -586,7 +586,7 @@ def test_a_full_pool_says_so(servers: Any) -> None:
     handle, notified = listing(20)
     server = servers(handle)
     server.notified = notified
-    with SteleSaver.from_url(server.url, max_connections=1, timeout=0.1) as saver:
+    with SteleSaver.from_url(server.url, max_connections=1, timeout=1) as saver:
         items = saver.list(CONFIG)
         next(items)
         with pytest.raises(errors.PoolTimeoutError, match="max_connections"):
@@ -770,7 +770,8 @@ def test_a_server_that_answers_bit_by_bit_has_one_deadline(servers: Any) -> None
     server = servers(nothing)
     for handle in (slow, notices):
         server.handle = handle
-        with SteleSaver.from_url(server.url, timeout=0.5, max_connections=1) as saver:
+        # Enough that a machine which stalls answers the second call in time.
+        with SteleSaver.from_url(server.url, timeout=2, max_connections=1) as saver:
             with pytest.raises(errors.SteleTimeoutError):
                 saver.get_tuple(CONFIG)
             server.handle = nothing
@@ -784,8 +785,8 @@ def test_a_server_that_reads_bit_by_bit_has_one_deadline(servers: Any) -> None:
         peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         peer.answer(number, {**HELLO, "max_frame": 4 << 20})
         taken = 0
-        while taken < 3 << 20:
-            taken += len(peer.sock.recv(32 << 10))
+        while taken < 3 << 20 and (data := peer.sock.recv(32 << 10)):
+            taken += len(data)
             time.sleep(0.05)
         peer.answer(number + 1, None)
 
@@ -799,21 +800,43 @@ def test_a_server_that_reads_bit_by_bit_has_one_deadline(servers: Any) -> None:
         )
 
 
+def test_a_server_that_takes_and_answers_late_has_one_deadline(servers: Any) -> None:
+    """A request that fits in one write waits for the server's buffer all the same."""
+    server = servers(nothing)
+
+    def hello(peer: Peer, number: int, *_: Any) -> None:
+        peer.answer(number, HELLO)
+        time.sleep(1.6)
+        with peer.sock.makefile("rb") as stream:
+            stream.read(int.from_bytes(stream.read(4), "big"))
+        time.sleep(1.6)
+        peer.answer(number + 1, None)
+
+    server.hello = hello
+    saver = SteleSaver.from_url(server.url, timeout=2)
+    with saver, pytest.raises(errors.SteleTimeoutError):
+        saver.put_writes(
+            {"configurable": {"thread_id": "t", "checkpoint_id": "1"}},
+            [("a", b"x" * 250_000)],
+            "task",
+        )
+
+
 def test_an_answer_in_parts_leaves_the_next_call_its_time(servers: Any) -> None:
     def parts(peer: Peer, number: int, method: str, params: Any) -> None:
         data = frame([1, number, None, {"tuple": None}])
         peer.sock.sendall(data[:2])
-        time.sleep(1.5)
+        time.sleep(2.5)
         peer.sock.sendall(data[2:-1])
         time.sleep(0.1)
         peer.sock.sendall(data[-1:])
 
     def late(peer: Peer, number: int, method: str, params: Any) -> None:
-        time.sleep(1)
+        time.sleep(3)  # more than the answer in parts left, and less than there is
         nothing(peer, number, method, params)
 
     server = servers(nothing)
-    with SteleSaver.from_url(server.url, timeout=2) as saver:
+    with SteleSaver.from_url(server.url, timeout=5) as saver:
         for handle in (nothing, parts, late):
             server.handle = handle
             assert saver.get_tuple(CONFIG) is None

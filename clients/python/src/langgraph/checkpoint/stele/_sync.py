@@ -62,6 +62,8 @@ class Connection:
         # the whole time of a call.
         self._deadline: float | None = None
         self._narrowed = False
+        # What a call that was sent at once has left of the socket's limit, at least.
+        self._least = 0.9 * (timeout or 0)
         self._rest = b""
         self.max_frame = _wire.MAX_FRAME
         self.hello: Hello
@@ -108,6 +110,7 @@ class Connection:
         return self
 
     def _wait_at_most(self, timeout: float | None) -> None:
+        self._least = 0.9 * (timeout or 0)
         # A time limit of the socket itself costs no poll before each read.
         if timeout is None:
             self._sock.settimeout(None)
@@ -153,6 +156,8 @@ class Connection:
                 self._sock.sendall(frame)
             else:
                 self._send_parts(memoryview(frame))
+            if deadline is not None and deadline - time.monotonic() < self._least:
+                self._narrow()  # the request has waited, and the answer has the rest
             message = self._receive()
             while message[0] == _wire.NOTIFICATION:  # one that is not for us
                 self._narrow()
