@@ -2,6 +2,7 @@ package studio
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -119,4 +120,38 @@ func TestSides(t *testing.T) {
 	p.says("Choose the other one.")
 	p.do(js(`document.querySelectorAll(".history .row")[2].click()`))
 	p.see("both", `location.hash.includes("at=1f0a0000-0000-6000-8001") && location.hash.includes("with=1f0a0000-0000-6000-8000") && document.querySelector("table.sides")`)
+}
+
+// Words are compared of so much text, and of lines that have enough in common: the rest is marked
+// whole, so that the page does not stand still.
+func TestSidesOfMuchText(t *testing.T) {
+	chromium(t)
+	thread := branches()
+	states := thread["POST /threads/t/history"].([]any)
+	for i, word := range []string{"old", "new"} {
+		long := strings.Repeat("a word ", 700)
+		var lines []string
+		for range 50 {
+			lines = append(lines, long+word)
+		}
+		unlike := make([]string, 800)
+		for j := range unlike {
+			unlike[j] = fmt.Sprint(word, j)
+		}
+		states[i].(map[string]any)["values"] = map[string]any{"log": strings.Join(lines, "\n"), "unlike": strings.Join(unlike, " ")}
+	}
+	s := httptest.NewServer(New(answering(thread), Options{}))
+	defer s.Close()
+	p := open(t, s.URL)
+	p.show("#/threads/t?at=1f0a0000-0000-6000-8002-000000000000&with=1f0a0000-0000-6000-8001-000000000000")
+	p.says("Two branches")
+	var marks [][]int // how many characters are marked in each row
+	p.eval(`["log", "unlike"].map(name => [...[...document.querySelectorAll("table.sides")].find(t => t.caption.innerText === name).querySelectorAll("tbody tr")].map(r => [...r.querySelectorAll("del")].reduce((n, e) => n + e.textContent.length, 0)))`, &marks)
+	if log := marks[0]; len(log) != 50 || log[0] != 3 || log[19] != 3 || log[49] < 2000 {
+		t.Errorf("of lines with another word are marked %v", log)
+	}
+	var pieces int
+	if p.eval(`[...document.querySelectorAll("table.sides")].find(t => t.caption.innerText === "unlike").querySelectorAll("del").length`, &pieces); pieces != 1 {
+		t.Errorf("a line that has nothing in common with the other is marked in %d pieces", pieces)
+	}
 }

@@ -60,26 +60,29 @@ export interface Line {
   right?: Cell;
 }
 
-// Of texts longer than longestWords, the words are not compared; of lists and texts that differ
-// in more than mostEdits places, nothing is: it would take too long.
+// Of lines longer than longestWords characters, or behind so many that allWords were compared,
+// the words are not compared; nor of lines that differ in more than wordEdits places. Of lists and
+// texts that differ in more than mostEdits places, nothing is: it would take too long.
 const longestWords = 10_000;
+const allWords = 200_000;
+const wordEdits = 400;
 const mostEdits = 2000;
 
 const whole = (value: Json | undefined): Cell | undefined =>
   value === undefined ? undefined : typeof value === "string" ? { parts: [{ text: value, marked: true }] } : { value };
 
 // linesOf aligns two values: texts by their lines and words, lists by their elements, maps by
-// their keys.
-export function linesOf(before: Json | undefined, after: Json | undefined, path = ""): Line[] {
+// their keys. room.words is the number of characters of which the words may still be compared.
+export function linesOf(before: Json | undefined, after: Json | undefined, path = "", room = { words: allWords }): Line[] {
   const into = (key: string | number) => (path ? path + " › " : "") + key;
   if (typeof before === "string" && typeof after === "string") {
-    return aligned(before.split("\n"), after.split("\n"), (a, b) => a === b, (a, b) => [words(a, b, path)], () => path, (text) => ({ parts: [{ text, marked: false }] }));
+    return aligned(before.split("\n"), after.split("\n"), (a, b) => a === b, (a, b) => [words(a, b, path, room)], () => path, (text) => ({ parts: [{ text, marked: false }] }));
   }
   if (Array.isArray(before) && Array.isArray(after)) {
-    return aligned(before, after, equal, (a, b, i) => (alike(a, b) ? linesOf(a, b, into(i)) : [{ path: into(i), left: whole(a), right: whole(b) }]), into, (value) => ({ value }));
+    return aligned(before, after, equal, (a, b, i) => (alike(a, b) ? linesOf(a, b, into(i), room) : [{ path: into(i), left: whole(a), right: whole(b) }]), into, (value) => ({ value }));
   }
   if (isMap(before) && isMap(after)) {
-    return compareValues(before, after).flatMap((d) => (d.kind === "same" ? [] : linesOf(d.before, d.after, into(d.channel))));
+    return compareValues(before, after).flatMap((d) => (d.kind === "same" ? [] : linesOf(d.before, d.after, into(d.channel), room)));
   }
   return [{ path, left: whole(before), right: whole(after) }];
 }
@@ -125,9 +128,11 @@ function aligned<T extends Json>(before: T[], after: T[], same: (a: T, b: T) => 
 }
 
 // words is a line of a text whose words are compared.
-function words(a: string, b: string, path: string): Line {
-  if (a.length + b.length > longestWords) return { path, left: whole(a), right: whole(b) };
-  const all = diffWordsWithSpace(a, b);
+function words(a: string, b: string, path: string, room: { words: number }): Line {
+  const long = a.length + b.length;
+  room.words -= long;
+  const all = long > longestWords || room.words < 0 ? undefined : diffWordsWithSpace(a, b, { maxEditLength: wordEdits });
+  if (!all) return { path, left: whole(a), right: whole(b) };
   const side = (mine: "added" | "removed", other: "added" | "removed"): Cell => ({ parts: all.filter((p) => !p[other]).map((p) => ({ text: p.value, marked: p[mine] ?? false })) });
   return { path, left: side("removed", "added"), right: side("added", "removed") };
 }
