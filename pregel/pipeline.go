@@ -107,7 +107,10 @@ type pipeline struct {
 func newPipeline(ctx context.Context, drain time.Duration, around func() error, observe func(string, time.Duration, error)) *pipeline {
 	p := &pipeline{around: around, failed: make(chan struct{}), observe: observe}
 	p.moved, p.called = sync.NewCond(&p.mu), sync.NewCond(&p.mu)
-	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	p.ctx, p.cancel = context.WithoutCancel(ctx), func() {}
+	if ctx.Done() != nil { // else nobody can end the saves, and the saver may know it
+		p.ctx, p.cancel = context.WithCancel(p.ctx)
+	}
 	p.later = saver.DeferSync(p.ctx)
 	var bound *time.Timer
 	armed := make(chan struct{})
