@@ -43,9 +43,12 @@ type encodedList struct {
 // encodeChannel is encode for a channel of a checkpoint.
 func (e *encoder) encodeChannel(ch string, v any) (saver.Value, error) {
 	list := reflect.ValueOf(v)
-	codec, ok := serde.GrowerOf(e.codec)
-	if !ok || list.Kind() != reflect.Slice {
+	if list.Kind() != reflect.Slice {
 		delete(e.lists, ch)
+		return e.encode("", ch, v)
+	}
+	codec, ok := serde.GrowerOf(e.codec)
+	if !ok {
 		return e.encode("", ch, v)
 	}
 	was, known := e.lists[ch]

@@ -10,8 +10,11 @@ import (
 )
 
 const (
-	// pipelineDepth is how many saves may wait before a run is held back.
-	pipelineDepth = 64
+	// pipelineDepth is how many saves may wait before a run is held back. Those that share a sync
+	// with the one under way come on top.
+	pipelineDepth = 64 - together
+	// together bounds how many checkpoints share the sync of the last of them.
+	together = 16
 	// writersAtOnce is how many writes of tasks are under way at a time: they
 	// share a flush of the store, and their order does not matter.
 	writersAtOnce = 32
@@ -92,7 +95,8 @@ type pipeline struct {
 	running int       // saves under way
 	alone   bool      // the one under way is a barrier
 	slow    bool      // the last save took as long as slowSave
-	owed    bool      // a deferred save ended, and no barrier has followed it
+	owed    bool      // a deferred save ended, and none that is durable has followed it
+	behind  int       // barriers in the queue that are yet to begin of those that share a sync
 	err     error     // the first failure
 	closed  bool
 
@@ -107,7 +111,10 @@ type pipeline struct {
 func newPipeline(ctx context.Context, drain time.Duration, around func() error, observe func(string, time.Duration, error)) *pipeline {
 	p := &pipeline{around: around, failed: make(chan struct{}), observe: observe}
 	p.moved, p.called = sync.NewCond(&p.mu), sync.NewCond(&p.mu)
-	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	p.ctx, p.cancel = context.WithoutCancel(ctx), func() {}
+	if ctx.Done() != nil { // else nobody can end the saves, and the saver may know it
+		p.ctx, p.cancel = context.WithCancel(p.ctx)
+	}
 	p.later = saver.DeferSync(p.ctx)
 	var bound *time.Timer
 	armed := make(chan struct{})
@@ -225,8 +232,29 @@ func (p *pipeline) next() *saveOp {
 		p.queue = nil
 	}
 	p.running++
-	p.alone = op.barrier
+	if p.alone = op.barrier; p.alone {
+		p.share(op)
+	}
 	return op
+}
+
+// share defers a barrier that other barriers wait behind: they are stored in its order, so the
+// sync of the last of them makes all durable. The last that waits is never deferred, so an empty
+// queue owes nothing. The caller holds mu.
+func (p *pipeline) share(op *saveOp) {
+	if p.sync == nil {
+		return
+	}
+	if p.behind > 0 {
+		p.behind--
+	} else {
+		for _, o := range p.queue {
+			if o.barrier && p.behind < together-1 {
+				p.behind++
+			}
+		}
+	}
+	op.deferred = op.deferred || p.behind > 0
 }
 
 // wait waits until a save ended. The caller holds mu.
@@ -248,7 +276,7 @@ func (p *pipeline) work(op *saveOp, stays bool) {
 		p.running--
 		p.alone = false
 		op.ended, op.err = true, err
-		p.owed = (p.owed || op.deferred) && !op.barrier
+		p.owed = op.deferred || p.owed && (!op.barrier || err != nil)
 		if op = p.next(); op != nil {
 			p.begin()
 		}
@@ -338,8 +366,11 @@ func (p *pipeline) flush() error {
 // refused after its context was cancelled. It returns the first failure.
 func (p *pipeline) close() error {
 	err := p.flush()
-	if err == nil && p.owed && !p.defers {
+	switch owes := p.owed && !p.defers; {
+	case owes && err == nil:
 		err = p.store(&saveOp{what: "sync", barrier: true, run: saveFunc(p.sync)})
+	case owes: // what was stored before the failure stays
+		_ = guard(func() error { return p.sync(p.ctx) })
 	}
 	p.mu.Lock()
 	p.closed = true

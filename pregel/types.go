@@ -96,7 +96,7 @@ const (
 	// next superstep begins, and the input before the first.
 	Sync Durability = "sync"
 	// Async stores them in order while the next superstep runs, and all of them before the
-	// run returns.
+	// run returns. Checkpoints that wait for each other share a sync.
 	Async Durability = "async"
 	// Exit stores only the last checkpoint, when the run ends, and what the tasks of an
 	// unfinished superstep wrote.

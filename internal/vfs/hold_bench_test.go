@@ -8,7 +8,7 @@ import (
 )
 
 // BenchmarkAttached is what the log asks of its file and of the lock for each batch: one
-// fstatat(2).
+// statx(2) or fstatat(2).
 func BenchmarkAttached(b *testing.B) {
 	dir := b.TempDir()
 	d, err := vfs.Hold(vfs.OS{}, dir)

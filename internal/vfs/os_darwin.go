@@ -34,3 +34,9 @@ func (d *osDir) blocks(count func(*unix.Statfs_t) uint64) (int64, error) {
 }
 
 func yieldOS() {}
+
+// identityAt is which file has a name.
+func (d *osDir) identityAt(base string) (identity, error) {
+	st, err := d.statAt(base)
+	return identityOf(&st), err
+}

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"math"
 	"os"
 
@@ -52,3 +53,17 @@ func saturate(blocks, unit uint64) int64 {
 // yieldOS is sched_yield(2). Go's scheduler sees a system call, so it may give the processor
 // of this thread to another goroutine if the call takes long.
 func yieldOS() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
+// identityAt is which file has a name. It asks for the number alone, by statx(2). A look at the
+// times, as of stat(2), makes ext4, xfs and others give the next write a time of its own (Linux
+// 6.13), and that makes the sync after the write store the inode too: a second write to the device
+// for each commit.
+func (d *osDir) identityAt(base string) (identity, error) {
+	var st unix.Statx_t
+	err := d.call(func(dir int) error { return unix.Statx(dir, base, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO, &st) })
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // an old kernel, or a filter of calls
+		st, err := d.statAt(base)
+		return identityOf(&st), err
+	}
+	return identity{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}, err
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestFullDevice asks the kernel's own full device.
@@ -208,5 +209,57 @@ func TestLockKeepsOtherTexts(t *testing.T) {
 		if got, err := os.ReadFile(name); err != nil || string(got) != want {
 			t.Errorf("%.20q became %.20q (%v), want %.20q", was, got, err, want)
 		}
+	}
+}
+
+// The question whether a file has its name leaves no trace in the file: no later write gets a time
+// of its own, which would make the sync after it store the inode. Since Linux 6.13 a write gets one
+// after a look at the times.
+func TestAttachedLeavesTimes(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	f, err := OS{}.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func() {
+		t.Helper()
+		if _, err := f.WriteAt([]byte("x"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stat := func() time.Time {
+		t.Helper()
+		fi, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fi.ModTime()
+	}
+	// keeps reports whether a write after between ever has a time from before it.
+	keeps := func(between func()) bool {
+		for range 1000 {
+			stat()
+			write() // takes the mark of that look away
+			now := time.Now()
+			between()
+			write()
+			if stat().Before(now) {
+				return true
+			}
+		}
+		return false
+	}
+	if !keeps(func() {}) {
+		t.Skip("each write has a time of its own here")
+	}
+	if !keeps(func() {
+		if err := f.Attached(); err != nil {
+			t.Fatal(err)
+		}
+	}) {
+		t.Error("Attached looked at the times of the file")
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -140,12 +140,6 @@ func (d *osDir) statAt(base string) (st unix.Stat_t, err error) {
 	return st, err
 }
 
-// identityAt is which file has a name.
-func (d *osDir) identityAt(base string) (identity, error) {
-	st, err := d.statAt(base)
-	return identityOf(&st), err
-}
-
 // renameAt renames a file. The system refuses to put it in the place of a directory.
 func (d *osDir) renameAt(from, to string) error {
 	return d.call(func(dir int) error { return unix.Renameat(dir, from, dir, to) })

@@ -97,6 +97,9 @@ func (l *ledger) putRequest(c context.Context, req saver.PutRequest) (saver.Conf
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at, err := l.Saver.PutRequest(c, req)
+	if err == nil && saver.SyncDeferred(c) {
+		err = l.Saver.Sync(c) // between two saves none is deferred
+	}
 	if err == nil {
 		step, _ := req.Metadata.Step()
 		l.noteLocked(ack{put: true, thread: req.Config.ThreadID, ns: req.Config.Namespace, checkpoint: req.Checkpoint.ID,
