@@ -7,7 +7,7 @@ type statements struct {
 	void, touch                            string
 	put, putWrites, putTrace               string
 	named, newest                          tupleStatements
-	attempt                                string
+	attempt, ttl                           string
 	voidGuard, deleteRemember              string
 	deleteTables                           []string
 	lease, renew, release, fence           string
@@ -46,6 +46,8 @@ SELECT thread_id, checkpoint_ns, checkpoint_id, 1 FROM @.checkpoints
 WHERE thread_id = $1 AND checkpoint_ns = $2 AND ($3 = '' OR checkpoint_id = $3) ORDER BY checkpoint_id DESC LIMIT 1
 ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE SET attempts = s.attempts + 1
 RETURNING attempts`)
+
+	st.ttl = q(`SELECT coalesce((SELECT ttl FROM @.stele_threads WHERE thread_id = $1), 0)`)
 
 	st.voidGuard = q(`
 SELECT @.stele_refuse('` + refusedVoided + `', '') WHERE EXISTS (SELECT FROM @.stele_voided WHERE call = $1)`)
