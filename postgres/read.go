@@ -56,12 +56,7 @@ func (s *Saver) read(ctx context.Context, queue func(b *pgx.Batch)) error {
 			return ctx.Err() == nil && !s.closed.Load(), err
 		}
 		defer conn.Release()
-		b := &pgx.Batch{}
-		b.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-		s.queueTimeout(b, conn.Conn())
-		queue(b)
-		b.Queue("COMMIT")
-		err = conn.SendBatch(ctx, b).Close()
+		err = s.sendTx(ctx, conn.Conn(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", queue)
 		return ctx.Err() == nil && err != nil && (outcomeOf(err) != rolledBack || passing(err)), s.translate(err)
 	})
 	return s.readError(ctx, err)

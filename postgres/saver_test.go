@@ -327,8 +327,6 @@ func TestStatementTimeout(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			put(t, s, "warm", "", nil) // a connection describes its statements once
-			get(t, s, saver.Config{ThreadID: "warm"})
 			conn := connect(t, direct)
 			tx, err := conn.Begin(t.Context())
 			if err != nil {
@@ -337,18 +335,18 @@ func TestStatementTimeout(t *testing.T) {
 			if _, err := tx.Exec(t.Context(), "LOCK TABLE checkpoints"); err != nil {
 				t.Fatal(err)
 			}
-			_, err = s.PutRequest(t.Context(), request(t, s, "t", "", nil))
-			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, saver.ErrOutcomeUnknown) {
-				t.Errorf("put: %v", err)
-			}
-			if _, err = s.GetTuple(t.Context(), saver.Config{ThreadID: "t"}); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("get: %v", err)
-			}
-			if err := s.CopyThread(t.Context(), "warm", "copy"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("copy: %v", err)
-			}
 			short, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
+			_, err = s.PutRequest(short, request(t, s, "t", "", nil)) // the statements are new to the connection
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, saver.ErrOutcomeUnknown) || short.Err() != nil {
+				t.Fatalf("put: %v", err)
+			}
+			if _, err = s.GetTuple(short, saver.Config{ThreadID: "t"}); !errors.Is(err, context.DeadlineExceeded) || short.Err() != nil {
+				t.Fatalf("get: %v", err)
+			}
+			if err := s.CopyThread(short, "t", "copy"); !errors.Is(err, context.DeadlineExceeded) || short.Err() != nil {
+				t.Fatalf("copy: %v", err)
+			}
 			for _, err := range s.Threads(short, saver.ThreadQuery{}) {
 				if !errors.Is(err, context.DeadlineExceeded) || short.Err() != nil {
 					t.Errorf("threads: %v", err)
