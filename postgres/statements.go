@@ -6,7 +6,7 @@ package postgres
 type statements struct {
 	void, touch                            string
 	put, putWrites, putTrace               string
-	named, newest                          tupleStatements
+	named, newest, listed                  tupleStatements
 	attempt, ttl                           string
 	voidGuard, deleteRemember              string
 	deleteTables                           []string
@@ -39,6 +39,8 @@ SELECT EXISTS (SELECT FROM @.stele_checkpoints WHERE thread_id = $1 AND checkpoi
 
 	st.named = st.tuples(`thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3`)
 	st.newest = st.tuples(`thread_id = $1 AND checkpoint_ns = $2 ORDER BY checkpoint_id DESC LIMIT 1`)
+
+	st.listed = st.tuples(`(thread_id, checkpoint_ns, checkpoint_id) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))`)
 
 	st.attempt = q(`
 INSERT INTO @.stele_checkpoints AS s (thread_id, checkpoint_ns, checkpoint_id, attempts)
