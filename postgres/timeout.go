@@ -90,15 +90,16 @@ func (s *Saver) sendTx(ctx context.Context, conn *pgx.Conn, begin string, queue 
 		}
 		return conn.SendBatch(ctx, b).Close()
 	}
-	err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: cmp.Or(begin, "BEGIN")}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, setTimeout, text); err != nil {
-			return err
-		}
-		b := &pgx.Batch{}
-		queue(b)
-		return tx.SendBatch(ctx, b).Close()
-	})
-	if err != nil {
+	first, rest := &pgx.Batch{}, &pgx.Batch{}
+	first.Queue(cmp.Or(begin, "BEGIN"))
+	first.Queue(setTimeout, text)
+	if err := conn.SendBatch(ctx, first).Close(); err != nil {
+		return err
+	}
+	queue(rest)
+	rest.Queue("COMMIT")
+	if err := conn.SendBatch(ctx, rest).Close(); err != nil {
+		conn.Exec(context.WithoutCancel(ctx), "ROLLBACK") // else the pool drops the connection
 		return err
 	}
 	if known == nil || len(known)+b.Len() > maxDescribed {
