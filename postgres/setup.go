@@ -161,8 +161,9 @@ var ownMigrations = []string{
 // functionSettings make the functions cheaper for the server, and have to be set again whenever
 // a migration replaces the functions. Plans are generic: the planner takes an array of unknown
 // length for a long one, and would plan for the true length anew with each call. A checkpoint is
-// compressed by lz4 where the server has it, which takes a third of the time of its default and
-// as much space; every server that was built with lz4 reads it, whatever its settings are.
+// compressed by lz4 where the server has it: inserting one of 3.5 KB then takes less than half of
+// the processor time, and an eighth more space. Every server that was built with lz4 reads it,
+// whatever its settings are.
 const functionSettings = `DO $$ BEGIN
 	ALTER FUNCTION @.stele_put SET plan_cache_mode = force_generic_plan;
 	ALTER FUNCTION @.stele_put_writes SET plan_cache_mode = force_generic_plan;
