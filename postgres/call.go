@@ -109,22 +109,14 @@ func (s *Saver) run(ctx context.Context, w write) error {
 	return err
 }
 
-// sendBatch sends one transaction in one round trip.
+// sendBatch sends one transaction, as sendTx.
 func (s *Saver) sendBatch(ctx context.Context, queue func(b *pgx.Batch)) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return notSent{err}
 	}
 	defer conn.Release()
-	b := &pgx.Batch{}
-	s.queueTimeout(b, conn.Conn())
-	queue(b)
-	if q := b.QueuedQueries; len(q) == 1 && q[0].Fn == nil { // is the same, and costs this program less
-		_, err = conn.Exec(ctx, q[0].SQL, q[0].Arguments...)
-	} else {
-		err = conn.SendBatch(ctx, b).Close()
-	}
-	return committed(conn.Conn(), err)
+	return committed(conn.Conn(), s.sendTx(ctx, conn.Conn(), "", queue))
 }
 
 // queueLock takes the lock of a thread, for the statements that follow.

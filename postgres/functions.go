@@ -115,10 +115,9 @@ BEGIN` + guardOfAll + `
 		WHERE n.id <> p_id AND n.id <= v_deleted COLLATE "C" AND NOT EXISTS (
 			SELECT FROM @.checkpoints c WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns AND c.checkpoint_id = n.id);
 	END IF;
-	IF p_values_from <> '' AND NOT EXISTS (
-		SELECT FROM @.checkpoints c WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns AND c.checkpoint_id = p_values_from)
-	THEN
-		PERFORM @.stele_refuse('` + refusedSource + `', p_values_from);
+	IF p_values_from <> '' THEN -- apart: a condition that reads no table is no statement
+		PERFORM @.stele_refuse('` + refusedSource + `', p_values_from) WHERE NOT EXISTS (
+			SELECT FROM @.checkpoints c WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns AND c.checkpoint_id = p_values_from);
 	END IF;
 	IF p_expect IS NOT NULL THEN
 		SELECT c.checkpoint_id INTO v_text FROM @.checkpoints c WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns
@@ -140,10 +139,9 @@ BEGIN` + guardOfAll + `
 		v_looks := v_rows < p_fresh;
 	END IF;
 	IF NOT v_looks AND p_fresh < cardinality(p_channels) THEN
-		SELECT bool_or((
+		v_looks := EXISTS (SELECT FROM unnest(p_channels, p_versions, p_kinds) f(channel, version, kind) WHERE f.kind IS NULL AND (
 			SELECT true FROM @.checkpoint_blobs b
-			WHERE b.thread_id = p_thread AND b.checkpoint_ns = p_ns AND b.channel = f.channel AND b.version = f.version LIMIT 1))
-		INTO v_looks FROM unnest(p_channels, p_versions, p_kinds) f(channel, version, kind) WHERE f.kind IS NULL;
+			WHERE b.thread_id = p_thread AND b.checkpoint_ns = p_ns AND b.channel = f.channel AND b.version = f.version LIMIT 1));
 	END IF;
 	IF v_looks THEN
 		PERFORM @.stele_refuse('` + refusedTaken + `', f.channel)
@@ -169,8 +167,10 @@ BEGIN` + guardOfAll + `
 	IF v_versions <> '{}' THEN
 		SELECT c.checkpoint -> 'channel_versions', c.checkpoint -> 'channel_values' INTO v_source_versions, v_source_values
 		FROM @.checkpoints c WHERE c.thread_id = p_thread AND c.checkpoint_ns = p_ns AND c.checkpoint_id = p_source;
-		SELECT jsonb_object_agg(s.key, s.value) INTO v_inherited FROM jsonb_each(v_source_values) s
-		WHERE v_source_versions -> s.key = v_versions -> s.key;
+		IF v_source_values - coalesce(p_channels, '{}') <> '{}' THEN
+			SELECT jsonb_object_agg(s.key, s.value) INTO v_inherited FROM jsonb_each(v_source_values) s
+			WHERE v_source_versions -> s.key = v_versions -> s.key;
+		END IF;
 		IF NOT coalesce(v_source_versions, '{}') @> v_versions THEN
 			SELECT jsonb_object_agg(u.key, l.value) INTO v_others
 			FROM jsonb_each(v_versions) u

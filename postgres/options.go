@@ -30,8 +30,7 @@ type Options struct {
 	DefaultTTL time.Duration
 	// StatementTimeout bounds each statement on the server, waiting for a lock included.
 	// Zero is 30 seconds, negative the server's own setting. A call that is over it fails
-	// with context.DeadlineExceeded, and has written nothing. Behind a pooler, what a new
-	// connection asks about its statements once is bounded by the context of the call alone.
+	// with context.DeadlineExceeded, and has written nothing.
 	StatementTimeout time.Duration
 	// RetryTime is how long a call is tried again while the server cannot be reached, or
 	// rolls it back for a reason that passes. The end of its context ends it earlier. Zero

@@ -56,12 +56,7 @@ func (s *Saver) read(ctx context.Context, queue func(b *pgx.Batch)) error {
 			return ctx.Err() == nil && !s.closed.Load(), err
 		}
 		defer conn.Release()
-		b := &pgx.Batch{}
-		b.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-		s.queueTimeout(b, conn.Conn())
-		queue(b)
-		b.Queue("COMMIT")
-		err = conn.SendBatch(ctx, b).Close()
+		err = s.sendTx(ctx, conn.Conn(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", queue)
 		return ctx.Err() == nil && err != nil && (outcomeOf(err) != rolledBack || passing(err)), s.translate(err)
 	})
 	return s.readError(ctx, err)
@@ -216,7 +211,8 @@ func (r *reading) tuple(c *checkpointRow) (*saver.Tuple, error) {
 
 // List implements saver.Saver. What q selects is read into memory before the first is
 // yielded, from one moment, and no connection is held meanwhile: take a large listing in
-// parts with Limit and Before.
+// parts with Limit and Before. One without a thread looks at the keys of all checkpoints, and
+// then reads those that it selects, a bounded number in a statement.
 func (s *Saver) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
 	return func(yield func(*saver.Tuple, error) bool) {
 		tuples, err := s.list(ctx, q)
@@ -248,24 +244,30 @@ func (s *Saver) list(ctx context.Context, q saver.Query) ([]*saver.Tuple, error)
 		return nil, err
 	}
 	r := newReading(s)
-	if len(q.Filter) == 0 {
-		if q.Limit > 0 {
-			sel.where += fmt.Sprintf(" LIMIT %d", q.Limit)
-		}
+	if len(q.Filter) == 0 && q.ThreadID != "" {
+		sel.limit(q.Limit)
 		err = s.read(ctx, func(b *pgx.Batch) {
 			*r = *newReading(s)
 			r.queue(b, s.sql.tuples(sel.where), sel.args)
 		})
 	} else {
+		if len(q.Filter) == 0 {
+			sel.limit(q.Limit)
+		}
 		err = s.snapshot(ctx, func(tx pgx.Tx) error {
 			*r = *newReading(s)
 			keys, err := s.matching(ctx, tx, sel, q)
-			if err != nil || len(keys.ids) == 0 {
+			if err != nil {
 				return err
 			}
-			b := &pgx.Batch{}
-			r.queue(b, s.sql.tuples(`(thread_id, checkpoint_ns, checkpoint_id) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))`), keys.args())
-			return tx.SendBatch(ctx, b).Close()
+			for part := range keys.parts() {
+				b := &pgx.Batch{}
+				r.queue(b, s.sql.listed, part.args())
+				if err := tx.SendBatch(ctx, b).Close(); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	}
 	if err != nil {
@@ -286,6 +288,13 @@ type selection struct {
 func (sel *selection) and(condition string, arg any) {
 	sel.args = append(sel.args, arg)
 	sel.where += " AND " + strings.ReplaceAll(condition, "?", fmt.Sprintf("$%d", len(sel.args)))
+}
+
+// limit ends the selection after n; 0 is no limit.
+func (sel *selection) limit(n int) {
+	if n > 0 {
+		sel.where += fmt.Sprintf(" LIMIT %d", n)
+	}
 }
 
 // newSelection is q without its limit, in the order of a listing.
@@ -352,12 +361,40 @@ func (k *keys) add(thread, ns, id string) {
 	k.threads, k.namespaces, k.ids = append(k.threads, thread), append(k.namespaces, ns), append(k.ids, id)
 }
 
+// listPart is how many checkpoints a statement of a listing over threads reads, so that none
+// meets the timeout.
+const listPart = 500
+
+// parts are the keys in parts of a bounded size.
+func (k *keys) parts() iter.Seq[keys] {
+	return func(yield func(keys) bool) {
+		for from := 0; from < len(k.ids); from += listPart {
+			to := min(from+listPart, len(k.ids))
+			if !yield(keys{k.threads[from:to], k.namespaces[from:to], k.ids[from:to]}) {
+				return
+			}
+		}
+	}
+}
+
 // errEnough ends a scan that has what it wants.
 var errEnough = errors.New("enough")
 
 // matching finds the checkpoints whose metadata matches the filter, up to the limit.
 func (s *Saver) matching(ctx context.Context, tx pgx.Tx, sel *selection, q saver.Query) (keys, error) {
 	var k keys
+	if len(q.Filter) == 0 {
+		rows, err := tx.Query(ctx, qualify(s.schema, "SELECT thread_id, checkpoint_ns, checkpoint_id FROM @.checkpoints WHERE "+sel.where), sel.args...)
+		if err != nil {
+			return k, err
+		}
+		var at checkpointKey
+		_, err = pgx.ForEachRow(rows, []any{&at.thread, &at.ns, &at.id}, func() error {
+			k.add(at.thread, at.ns, at.id)
+			return nil
+		})
+		return k, err
+	}
 	err := s.scanMetadata(ctx, tx, sel, func(key checkpointKey, md saver.Metadata) error {
 		if rules.MatchFilter(md, q.Filter) {
 			k.add(key.thread, key.ns, key.id)

@@ -174,6 +174,19 @@ ON CONFLICT (thread_id) DO UPDATE SET ttl = EXCLUDED.ttl`), threadID, t.UpdatedA
 	})
 }
 
+// TTL is what SetTTL has set for a thread; 0 if the thread has the default, or is not there.
+func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error) {
+	if err := checkThread(threadID); err != nil {
+		return 0, err
+	}
+	var stored int64
+	err := s.read(ctx, func(b *pgx.Batch) {
+		stored = 0
+		b.Queue(s.sql.ttl, threadID).QueryRow(func(row pgx.Row) error { return row.Scan(&stored) })
+	})
+	return fromMicroseconds(stored), err
+}
+
 // toMicroseconds is a TTL as it is stored: in microseconds, rounded down; NoTTL is -1.
 func toMicroseconds(ttl time.Duration) int64 {
 	if ttl < 0 {

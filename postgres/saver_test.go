@@ -3,6 +3,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -327,8 +329,6 @@ func TestStatementTimeout(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			put(t, s, "warm", "", nil) // a connection describes its statements once
-			get(t, s, saver.Config{ThreadID: "warm"})
 			conn := connect(t, direct)
 			tx, err := conn.Begin(t.Context())
 			if err != nil {
@@ -337,18 +337,18 @@ func TestStatementTimeout(t *testing.T) {
 			if _, err := tx.Exec(t.Context(), "LOCK TABLE checkpoints"); err != nil {
 				t.Fatal(err)
 			}
-			_, err = s.PutRequest(t.Context(), request(t, s, "t", "", nil))
-			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, saver.ErrOutcomeUnknown) {
-				t.Errorf("put: %v", err)
-			}
-			if _, err = s.GetTuple(t.Context(), saver.Config{ThreadID: "t"}); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("get: %v", err)
-			}
-			if err := s.CopyThread(t.Context(), "warm", "copy"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("copy: %v", err)
-			}
 			short, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
+			_, err = s.PutRequest(short, request(t, s, "t", "", nil)) // the statements are new to the connection
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, saver.ErrOutcomeUnknown) || short.Err() != nil {
+				t.Fatalf("put: %v", err)
+			}
+			if _, err = s.GetTuple(short, saver.Config{ThreadID: "t"}); !errors.Is(err, context.DeadlineExceeded) || short.Err() != nil {
+				t.Fatalf("get: %v", err)
+			}
+			if err := s.CopyThread(short, "t", "copy"); !errors.Is(err, context.DeadlineExceeded) || short.Err() != nil {
+				t.Fatalf("copy: %v", err)
+			}
 			for _, err := range s.Threads(short, saver.ThreadQuery{}) {
 				if !errors.Is(err, context.DeadlineExceeded) || short.Err() != nil {
 					t.Errorf("threads: %v", err)
@@ -624,5 +624,32 @@ func TestOrderOfIDsByACollation(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("listed %v, want %v", got, want)
+	}
+}
+
+// A listing over all threads is whole and in order, however many statements it takes.
+func TestListOfManyThreads(t *testing.T) {
+	srv := server(t)
+	url := srv.Database(t)
+	s := open(t, url, postgres.Options{})
+	const many = 1203
+	srv.Exec(t, url, `INSERT INTO checkpoints (thread_id, checkpoint_id, checkpoint) SELECT 't' || n % 7, to_char(n, 'FM00000'),
+		jsonb_build_object('v', 4, 'id', to_char(n, 'FM00000'), 'ts', '', 'channel_values', jsonb_build_object('n', n), 'channel_versions', jsonb_build_object('n', 1), 'versions_seen', jsonb_build_object())
+		FROM generate_series(0, `+strconv.Itoa(many-1)+`) n`)
+	for _, limit := range []int{0, 1, 500, 501, many, many + 1} {
+		n := many
+		for tup, err := range s.List(t.Context(), saver.Query{Limit: limit}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n--
+			v, err := tup.Checkpoint.Values["n"].Any()
+			if want := fmt.Sprintf("%05d", n); tup.Config.CheckpointID != want || tup.Config.ThreadID != fmt.Sprint("t", n%7) || err != nil || fmt.Sprint(v) != fmt.Sprint(n) {
+				t.Fatalf("limit %d: %v with %v, %v; want %s", limit, tup.Config, v, err, want)
+			}
+		}
+		if want := min(cmp.Or(limit, many), many); many-n != want {
+			t.Errorf("limit %d: %d checkpoints, want %d", limit, many-n, want)
+		}
 	}
 }

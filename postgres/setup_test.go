@@ -48,7 +48,7 @@ func layout(t testing.TB, conn *pgx.Conn, schema string) []string {
 	all := column(t, conn, `SELECT table_name || ' ' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' || coalesce(column_default, '')
 		FROM information_schema.columns WHERE table_schema = $1 ORDER BY 1`, schema)
 	all = append(all, column(t, conn, `SELECT replace(indexdef, $1 || '.', '') FROM pg_indexes WHERE schemaname = $1 ORDER BY 1`, schema)...)
-	return append(all, column(t, conn, `SELECT proname::text FROM pg_proc WHERE pronamespace = $1::regnamespace ORDER BY 1`, schema)...)
+	return append(all, column(t, conn, `SELECT proname || coalesce(' ' || proconfig::text, '') FROM pg_proc WHERE pronamespace = $1::regnamespace ORDER BY 1`, schema)...)
 }
 
 // steps are LangGraph's migrations, as Python runs them.
@@ -116,6 +116,28 @@ func TestSetupTakesUpEveryOlderMigration(t *testing.T) {
 		if n != 1.0 || fmt.Sprint(list) != "[1]" || len(tup.PendingWrites) != 1 {
 			t.Fatalf("migration %d: read %v, %v, %v", v, n, list, tup.PendingWrites)
 		}
+	}
+}
+
+// The functions plan once, and compress by lz4 where the server has it, also in a database that an older release set up.
+func TestSettingsOfFunctions(t *testing.T) {
+	url := server(t).Database(t)
+	conn := connect(t, url)
+	want := "{plan_cache_mode=force_generic_plan}"
+	if len(column(t, conn, `SELECT name FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals)`)) > 0 {
+		want = "{plan_cache_mode=force_generic_plan,default_toast_compression=lz4}"
+	}
+	for range 2 {
+		if err := postgres.Setup(t.Context(), url, postgres.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, set := range column(t, conn, `SELECT coalesce(proconfig::text, '') FROM pg_proc WHERE proname IN ('stele_put', 'stele_put_writes')`) {
+			if set != want {
+				t.Errorf("settings of a function: %s", set)
+			}
+		}
+		server(t).Exec(t, url, `DELETE FROM stele_migrations WHERE v = (SELECT max(v) FROM stele_migrations)`,
+			`ALTER FUNCTION stele_put RESET ALL`, `ALTER FUNCTION stele_put_writes RESET ALL`)
 	}
 }
 

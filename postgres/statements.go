@@ -6,8 +6,8 @@ package postgres
 type statements struct {
 	void, touch                            string
 	put, putWrites, putTrace               string
-	named, newest                          tupleStatements
-	attempt                                string
+	named, newest, listed                  tupleStatements
+	attempt, ttl                           string
 	voidGuard, deleteRemember              string
 	deleteTables                           []string
 	lease, renew, release, fence           string
@@ -40,12 +40,16 @@ SELECT EXISTS (SELECT FROM @.stele_checkpoints WHERE thread_id = $1 AND checkpoi
 	st.named = st.tuples(`thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $3`)
 	st.newest = st.tuples(`thread_id = $1 AND checkpoint_ns = $2 ORDER BY checkpoint_id DESC LIMIT 1`)
 
+	st.listed = st.tuples(`(thread_id, checkpoint_ns, checkpoint_id) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))`)
+
 	st.attempt = q(`
 INSERT INTO @.stele_checkpoints AS s (thread_id, checkpoint_ns, checkpoint_id, attempts)
 SELECT thread_id, checkpoint_ns, checkpoint_id, 1 FROM @.checkpoints
 WHERE thread_id = $1 AND checkpoint_ns = $2 AND ($3 = '' OR checkpoint_id = $3) ORDER BY checkpoint_id DESC LIMIT 1
 ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE SET attempts = s.attempts + 1
 RETURNING attempts`)
+
+	st.ttl = q(`SELECT coalesce((SELECT ttl FROM @.stele_threads WHERE thread_id = $1), 0)`)
 
 	st.voidGuard = q(`
 SELECT @.stele_refuse('` + refusedVoided + `', '') WHERE EXISTS (SELECT FROM @.stele_voided WHERE call = $1)`)

@@ -263,7 +263,8 @@ func (s *Store) commit(ctx context.Context, changes []itemChange) error {
 	rows := newItemRows(s.db.schema, changes, now, s.sql.column.dims > 0)
 	err := s.db.again(ctx, func() (bool, error) {
 		c := newCall()
-		err := s.send(ctx, func(b *pgx.Batch) { s.sql.queueCommit(b, c, now, rows, s.puts.Add(1)) })
+		n := s.puts.Add(1)
+		err := s.db.sendBatch(ctx, func(b *pgx.Batch) { s.sql.queueCommit(b, c, now, rows, n) })
 		if err == nil {
 			return false, nil
 		}
@@ -296,19 +297,6 @@ func (s *Store) callError(ctx context.Context, err error) error {
 		return err
 	}
 	return s.db.readError(ctx, cmp.Or(s.ready(ctx), err))
-}
-
-// send sends one transaction in one round trip.
-func (s *Store) send(ctx context.Context, queue func(b *pgx.Batch)) error {
-	conn, err := s.db.pool.Acquire(ctx)
-	if err != nil {
-		return notSent{err}
-	}
-	defer conn.Release()
-	b := &pgx.Batch{}
-	s.db.queueTimeout(b, conn.Conn())
-	queue(b)
-	return committed(conn.Conn(), conn.SendBatch(ctx, b).Close())
 }
 
 // Restore implements store.Restorer.
@@ -347,7 +335,7 @@ func (s *Store) remember(c call) {
 func (s *Store) settle(ctx context.Context, c call) (applied bool, err error) {
 	err = s.db.again(ctx, func() (bool, error) {
 		var givenUp bool
-		err := s.send(ctx, func(b *pgx.Batch) {
+		err := s.db.sendBatch(ctx, func(b *pgx.Batch) {
 			b.Queue(s.sql.settle, [16]byte(c), s.db.now()).QueryRow(func(row pgx.Row) error { return row.Scan(&givenUp) })
 		})
 		applied = !givenUp
@@ -401,7 +389,7 @@ func (s *Store) Sweep(ctx context.Context) (int, error) {
 		n := 0
 		err := s.db.again(ctx, func() (bool, error) {
 			now := s.db.now()
-			err := s.send(ctx, func(b *pgx.Batch) {
+			err := s.db.sendBatch(ctx, func(b *pgx.Batch) {
 				b.Queue(s.sql.sweep, now).Exec(func(tag pgconn.CommandTag) error {
 					n = int(tag.RowsAffected())
 					return nil

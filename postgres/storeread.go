@@ -40,7 +40,6 @@ func (s *Store) answer(ctx context.Context, asked []question) error {
 		err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
 			return askAll(asked, func(queue func(*pgx.Batch)) error {
 				b := &pgx.Batch{}
-				s.db.queueTimeout(b, tx.Conn())
 				queue(b)
 				return tx.SendBatch(ctx, b).Close()
 			})
@@ -199,7 +198,7 @@ func (s *Store) renew(ctx context.Context, due []*itemRow) {
 		updated, expires = append(updated, r.updated), append(expires, r.expires)
 	}
 	err := s.db.again(ctx, func() (bool, error) {
-		err := s.send(ctx, func(b *pgx.Batch) { b.Queue(s.sql.renew, prefixes, keys, updated, expires, s.db.now()) })
+		err := s.db.sendBatch(ctx, func(b *pgx.Batch) { b.Queue(s.sql.renew, prefixes, keys, updated, expires, s.db.now()) })
 		return err != nil && passing(err), s.translate(err)
 	})
 	if err != nil {

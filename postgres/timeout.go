@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,8 +17,9 @@ import (
 // transaction sets it for itself, because who has the server's connection next would have the
 // setting too. A pooler is known by the process number that it gives its clients: it must be
 // one of its own, or a cancellation would reach whoever is there. Behind a pooler, what a
-// connection asks about a statement that it has not sent before comes ahead of the transaction,
-// and has no timeout but the context's.
+// connection asks about a statement that it has not sent before would come ahead of the
+// transaction, and wait for a lock without a timeout. So such a transaction is begun, and given
+// its timeout, in round trips of their own.
 
 // bounded marks a connection whose session has the timeout: see pgconn.PgConn.CustomData.
 const bounded = "stele: bounded"
@@ -55,11 +58,58 @@ func (s *Saver) unbounded(conn *pgx.Conn) (text string, ok bool) {
 	return timeoutText(d), true
 }
 
-// queueTimeout adds the statement that bounds those of a transaction, where it is needed.
-func (s *Saver) queueTimeout(b *pgx.Batch, conn *pgx.Conn) {
-	if text, ok := s.unbounded(conn); ok {
+// described are the statements that a connection behind a pooler has sent: see
+// pgconn.PgConn.CustomData.
+const described = "stele: described"
+
+// maxDescribed is how many of them are kept. It is less than pgx keeps descriptions of, so that
+// those of the statements kept are there.
+const maxDescribed = 128
+
+// sendTx sends the statements of queue as one transaction: in one round trip, unless the
+// connection is behind a pooler and has not sent them before. begin is "" for a transaction
+// that needs no statement to begin. queue may be called twice.
+func (s *Saver) sendTx(ctx context.Context, conn *pgx.Conn, begin string, queue func(b *pgx.Batch)) error {
+	b := &pgx.Batch{}
+	if begin != "" {
+		b.Queue(begin)
+	}
+	text, bounds := s.unbounded(conn)
+	if bounds {
 		b.Queue(setTimeout, text)
 	}
+	queue(b)
+	if begin != "" {
+		b.Queue("COMMIT")
+	}
+	known, _ := conn.PgConn().CustomData()[described].(map[string]bool)
+	if !bounds || !slices.ContainsFunc(b.QueuedQueries, func(q *pgx.QueuedQuery) bool { return !known[q.SQL] }) {
+		if q := b.QueuedQueries; len(q) == 1 && q[0].Fn == nil { // is the same, and costs this program less
+			_, err := conn.Exec(ctx, q[0].SQL, q[0].Arguments...)
+			return err
+		}
+		return conn.SendBatch(ctx, b).Close()
+	}
+	first, rest := &pgx.Batch{}, &pgx.Batch{}
+	first.Queue(cmp.Or(begin, "BEGIN"))
+	first.Queue(setTimeout, text)
+	if err := conn.SendBatch(ctx, first).Close(); err != nil {
+		return err
+	}
+	queue(rest)
+	rest.Queue("COMMIT")
+	if err := conn.SendBatch(ctx, rest).Close(); err != nil {
+		conn.Exec(context.WithoutCancel(ctx), "ROLLBACK") // else the pool drops the connection
+		return err
+	}
+	if known == nil || len(known)+b.Len() > maxDescribed {
+		known = map[string]bool{}
+		conn.PgConn().CustomData()[described] = known
+	}
+	for _, q := range b.QueuedQueries {
+		known[q.SQL] = true
+	}
+	return nil
 }
 
 // timeoutText is d as the setting takes it, in milliseconds.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
@@ -182,12 +183,19 @@ type copier struct {
 	track   tracker
 	checks  []check
 	threads string // the last thread that was counted
+	ttls    []ttlCheck
 }
 
 // check is a checkpoint that the target must have.
 type check struct {
 	cfg saver.Config
 	sum sum
+}
+
+// ttlCheck is a TTL that a thread of the target must have.
+type ttlCheck struct {
+	thread string
+	ttl    time.Duration
 }
 
 // copy brings one tuple to the target.
@@ -239,8 +247,20 @@ func (c *copier) copy(ctx context.Context, tup *Tuple) error {
 	if c.rep.Threads == 0 || c.threads != tup.Config.ThreadID {
 		c.threads = tup.Config.ThreadID
 		c.rep.Threads++
+		return c.setTTL(ctx, tup)
 	}
 	return nil
+}
+
+// setTTL gives the thread of tup, which is in the target, its TTL. One that has the default in the
+// source keeps what it has.
+func (c *copier) setTTL(ctx context.Context, tup *Tuple) error {
+	r, ok := c.dst.(saver.Retainer)
+	if !ok || tup.TTL == 0 {
+		return nil
+	}
+	c.ttls = append(c.ttls, ttlCheck{tup.Config.ThreadID, tup.TTL})
+	return r.SetTTL(ctx, tup.Config.ThreadID, tup.TTL)
 }
 
 func (c *copier) put(ctx context.Context, tup *Tuple) error {
@@ -304,6 +324,15 @@ func (c *copier) verify(ctx context.Context) error {
 		}
 		if c.rep.Verified++; c.o.Progress != nil {
 			c.o.Progress("verify", c.rep.Verified)
+		}
+	}
+	for _, k := range c.ttls {
+		got, told, err := ttlOf(ctx, c.dst, k.thread)
+		switch {
+		case err != nil:
+			return err
+		case told && got != k.ttl:
+			return &NotEqualError{saver.Config{ThreadID: k.thread}, fmt.Errorf("the TTL is %v, and not %v", got, k.ttl)}
 		}
 	}
 	return nil

@@ -13,9 +13,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/transfer"
 )
@@ -52,6 +54,63 @@ func TestRoundTrip(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The TTLs of threads come through a saver, a file and a saver again; a thread that has the
+// default in the source keeps what it has in the target.
+func TestTTLs(t *testing.T) {
+	ttls := map[string]time.Duration{"t\xff\x00": saver.NoTTL, "old": time.Hour + 1, "plain": 0}
+	check := func(where string, s interface {
+		TTL(context.Context, string) (time.Duration, error)
+	}, plain time.Duration) {
+		t.Helper()
+		for id, want := range map[string]time.Duration{"t\xff\x00": saver.NoTTL, "old": time.Hour, "plain": plain, "missing": 0} {
+			if got, err := s.TTL(t.Context(), id); err != nil || got != want {
+				t.Errorf("%s, thread %q: the TTL is %v, %v, and not %v", where, id, got, err, want)
+			}
+		}
+	}
+	src := awkward(t)
+	put(t, src, saver.PutRequest{Config: saver.Config{ThreadID: "plain"}, Checkpoint: saver.Checkpoint{V: 4, ID: "1"}})
+	for id, ttl := range ttls {
+		if err := src.SetTTL(t.Context(), id, ttl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := disk.Open(t.TempDir(), disk.Options{Sync: disk.SyncNever})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	mustCopy(t, transfer.FromSaver(src), d)
+	check("on disk", d, 0)
+	path := tempFile(t)
+	if _, err := transfer.WriteFile(t.Context(), transfer.FromSaver(d), path, transfer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	back := newMemory()
+	mustCopy(t, file(path), back)
+	check("from the file", back, 0)
+
+	// What a copy that was killed has left out is set by the next, also where every checkpoint is there.
+	for id := range ttls {
+		if err := back.SetTTL(t.Context(), id, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := mustCopy(t, file(path), back); again.Copied != 0 {
+		t.Errorf("a second copy: %+v", again)
+	}
+	check("copied again", back, time.Minute)
+
+	if _, err := transfer.Copy(t.Context(), file(path), forgetful{newMemory()}, transfer.Options{}); !errors.Is(err, transfer.ErrNotEqual) || !strings.Contains(err.Error(), "TTL") {
+		t.Errorf("a target that forgets TTLs: %v", err)
+	}
+}
+
+// forgetful is a saver that forgets TTLs.
+type forgetful struct{ *memory.Saver }
+
+func (forgetful) SetTTL(context.Context, string, time.Duration) error { return nil }
 
 // The tuples are compared here by what savers answer, and not by what this package writes.
 func TestTuplesAreEqual(t *testing.T) {

@@ -7,12 +7,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
 
-// FromSaver is a saver as a source. The saver must be a saver.ThreadManager.
+// FromSaver is a saver as a source. The saver must be a saver.ThreadManager. The TTLs of its
+// threads are copied if it has a method TTL, as the savers in this process and on PostgreSQL
+// have; a client of a server has none.
 //
 // The threads are those that it has when the iteration begins; the checkpoints of a thread
 // those that it has when its turn comes. A checkpoint that is removed meanwhile is left out.
@@ -83,6 +86,10 @@ func (s *saverSource) thread(ctx context.Context, id string, yield func(*Tuple, 
 	if err != nil {
 		return yield(nil, err) && false
 	}
+	ttl, _, err := ttlOf(ctx, s.s, id)
+	if err != nil {
+		return yield(nil, err) && false
+	}
 	for _, ns := range slices.Sorted(maps.Keys(spaces)) {
 		for _, n := range ParentsFirst(spaces[ns]) {
 			cfg := saver.Config{ThreadID: id, Namespace: ns, CheckpointID: n.ID}
@@ -95,6 +102,8 @@ func (s *saverSource) thread(ctx context.Context, id string, yield func(*Tuple, 
 			case err != nil:
 				err = &Rejected{Config: cfg, What: "checkpoint", Name: n.ID, Reason: err}
 				tup = nil
+			default:
+				tup.TTL = ttl
 			}
 			if !yield(tup, err) {
 				return false
@@ -102,6 +111,20 @@ func (s *saverSource) thread(ctx context.Context, id string, yield func(*Tuple, 
 		}
 	}
 	return true
+}
+
+// ttlOf is the TTL of a thread, if s can tell it, in whole microseconds, which every saver stores.
+func ttlOf(ctx context.Context, s saver.Saver, id string) (ttl time.Duration, told bool, err error) {
+	t, told := s.(interface {
+		TTL(ctx context.Context, threadID string) (time.Duration, error)
+	})
+	if told {
+		ttl, err = t.TTL(ctx, id)
+	}
+	if ttl > 0 {
+		ttl = ttl.Truncate(time.Microsecond)
+	}
+	return ttl, told, err
 }
 
 // readTuple is the checkpoint that cfg names.

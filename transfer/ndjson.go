@@ -58,6 +58,7 @@ type checkpointLine struct {
 	MetadataValue *valueLine      `json:"metadata_value,omitempty"`
 	Writes        []writeLine     `json:"writes"`
 	Note          *noteLine       `json:"note,omitempty"`
+	TTL           int64           `json:"ttl_us,omitempty"` // -1 for ever
 }
 
 type itemLine struct {
@@ -276,6 +277,9 @@ func newCheckpointLine(tup *Tuple) (*checkpointLine, error) {
 	if n := tup.Note; n != nil {
 		l.Note = &noteLine{text(n.Graph), texts(n.Next), text(n.Stop), texts(n.Deltas)}
 	}
+	if l.TTL = tup.TTL.Microseconds(); tup.TTL == saver.NoTTL {
+		l.TTL = -1
+	}
 	md := map[string]any(tup.Metadata)
 	if md == nil {
 		md = map[string]any{}
@@ -330,6 +334,14 @@ func (l *checkpointLine) tuple() (*Tuple, error) {
 	}
 	if n := l.Note; n != nil {
 		tup.Note = &saver.Note{Graph: string(n.Graph), Next: strs(n.Next), Stop: saver.Stop(n.Stop), Deltas: strs(n.Deltas)}
+	}
+	switch {
+	case l.TTL < -1 || l.TTL > math.MaxInt64/int64(time.Microsecond):
+		return nil, fmt.Errorf("ttl_us is %d", l.TTL)
+	case l.TTL == -1:
+		tup.TTL = saver.NoTTL
+	default:
+		tup.TTL = time.Duration(l.TTL) * time.Microsecond
 	}
 	tup.sort()
 	for i := 1; i < len(tup.Channels); i++ {

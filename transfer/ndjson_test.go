@@ -102,6 +102,8 @@ func TestWrongLines(t *testing.T) {
 		`{"kind":"checkpoint","thread":"t","id":"1","metadata_value":{"type":"msgpack","data":"/w=="}}`,
 		`{"kind":"checkpoint","thread":"t","id":"1","metadata":{},"channels":[{"name":"a","version":1},{"name":"a","version":1}]}`,
 		`{"kind":"checkpoint","thread":"t","id":"1","metadata":{},"channels":[{"name":"a","version":true}]}`,
+		`{"kind":"checkpoint","thread":"t","id":"1","metadata":{},"ttl_us":-2}`,
+		`{"kind":"checkpoint","thread":"t","id":"1","metadata":{},"ttl_us":9223372036854776}`,
 		`{"kind":"checkpoint","thread":"t","id":"1","metadata":{},"channels":[{"name":"a","version":1,"same":true,"value":{"type":"null","data":""}}]}`,
 		`{"kind":"checkpoint","thread":"t","id":"1","metadata":{},"channels":[{"name":"a","version":1,"value":{"data":""}}]}`,
 		`{"kind":"checkpoint","thread":"t","id":"1","metadata":{},"channels":[{"name":"a","version":1,"value":{"type":"x","data":"!"}}]}`,

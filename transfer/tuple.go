@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
@@ -27,6 +28,9 @@ type Tuple struct {
 	// Writes are in the order of (task path, task id, index).
 	Writes []PendingWrite
 	Note   *saver.Note
+	// TTL is what saver.Retainer.SetTTL has set for the thread, in every tuple of it; 0 for the
+	// default, or if the source knows none.
+	TTL time.Duration
 }
 
 // Channel is a channel of a checkpoint.

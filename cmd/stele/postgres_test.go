@@ -18,10 +18,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/savertest"
 	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/wire"
@@ -122,6 +124,29 @@ func langgraph(t *testing.T) string {
 	return bin
 }
 
+// setTTLs gives the threads of a store TTLs of their own: an hour, none, the default, in turns.
+func setTTLs(t *testing.T, dir string) {
+	t.Helper()
+	d, err := disk.Open(dir, disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	n := 0
+	for info, err := range d.Threads(t.Context(), saver.ThreadQuery{}) {
+		if err == nil {
+			err = d.SetTTL(t.Context(), info.ThreadID, []time.Duration{time.Hour, saver.NoTTL, 0}[n%3])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n < 3 {
+		t.Fatalf("%d threads", n)
+	}
+}
+
 // TestThereAndBack: what LangGraph's SQLite saver has goes into a store, into NDJSON, into
 // another store and into PostgreSQL, where LangGraph reads the same tuples as in SQLite (and a snapshot that stays); and
 // back into a store, which is equal to the first.
@@ -144,8 +169,11 @@ func TestThereAndBack(t *testing.T) {
 			t.Log(string(kept))
 			t.Fatalf("%v: exit code %d, %s%s", args, code, out, errOut)
 		}
+		if args[1] == "sqlite" {
+			setTTLs(t, in("one"))
+		}
 	}
-	if one, three := exported(t, in("one")), exported(t, in("three")); one != three {
+	if one, three := exported(t, in("one")), exported(t, in("three")); one != three || !strings.Contains(one, `"ttl_us":3600000000`) || !strings.Contains(one, `"ttl_us":-1`) {
 		t.Errorf("the first store\n%s\nwhat came back\n%s", one, three)
 	}
 

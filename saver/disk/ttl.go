@@ -76,6 +76,21 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 	})
 }
 
+// TTL is what SetTTL has set for a thread; 0 if the thread has the default, or is not there.
+func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error) {
+	if err := rules.ValidateThreadID(threadID); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	ttls, err := s.e.Partition(layout.TTLPartition)
+	if err != nil {
+		return 0, err
+	}
+	return ttlOf(ttls, threadID), nil
+}
+
 // sweepBatch is how many expired threads one commit deletes.
 const sweepBatch = 64
 

@@ -27,6 +27,23 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 	return nil
 }
 
+// TTL is what SetTTL has set for a thread; 0 if the thread has the default, or is not there.
+func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error) {
+	if err := rules.ValidateThreadID(threadID); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
+	t := s.threads[threadID]
+	if t == nil {
+		return 0, nil
+	}
+	return t.ttl, nil
+}
+
 // Sweep implements saver.Retainer. No goroutine calls it.
 func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package savertest
 
 import (
+	"context"
 	"time"
 
 	"github.com/stele-go/stele/saver"
@@ -14,9 +15,17 @@ func (e *env) sweep(want int) {
 	e.equal("threads expired", rep.Expired, want)
 }
 
+// setTTL sets the TTL of a thread. A saver that can tell it has to.
 func (e *env) setTTL(thread string, ttl time.Duration) {
 	e.Helper()
 	e.ok("set the TTL of "+thread, e.s.(saver.Retainer).SetTTL(e.ctx, thread, ttl))
+	if s, ok := e.s.(interface {
+		TTL(ctx context.Context, threadID string) (time.Duration, error)
+	}); ok {
+		got, err := s.TTL(e.ctx, thread)
+		e.ok("tell the TTL of "+thread, err)
+		e.equal("TTL of "+thread, got, ttl)
+	}
 }
 
 var ttlCases = []testCase{
