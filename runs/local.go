@@ -89,6 +89,10 @@ type localRun struct {
 type storedRun struct {
 	Run
 	Seq int64 `json:"seq,omitempty"`
+	// Last is the number of the first event that is in the item of the run itself, 0 for none. Those of a
+	// run that has ended may be: a short run has no other items of events.
+	Last int64  `json:"last,omitempty"`
+	text string // of the events in the item, unless the run is in memory
 }
 
 // Namespaces of the items. Events of a run have one of their own below.
@@ -361,9 +365,20 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 		events = append(events, q.numbered(stored, []Event{{Kind: KindEnd, Data: status}})...)
 		stored.Seq++
 	}
-	ops, err := eventOps(to.ID, events)
+	var ops []store.Op
+	var err error
+	var last []byte
+	if to.Status.Ended() && fitsRun(events) {
+		stored.Last = events[0].Seq
+		last, _, err = eventText(events)
+	} else {
+		ops, err = eventOps(to.ID, events)
+	}
 	if err != nil {
 		return err
+	}
+	if r.Last > 0 { // it goes on: its events become an item like those before them
+		ops = append(ops, textOp(eventsOf(to.ID), seqKey(r.Last), r.text))
 	}
 	if r.ID == "" {
 		op, err := putOp(specsSpace, to.ID, to.Spec)
@@ -377,6 +392,9 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 	op, err := putOp(runsSpace, to.ID, item)
 	if err != nil {
 		return err
+	}
+	if stored.Last > 0 {
+		op.Value[eventsField] = string(last)
 	}
 	if err := q.write(ctx, append(append(ops, op), others...)...); err != nil {
 		return err
@@ -491,15 +509,24 @@ func (q *Local) inMemory(id string) *localRun {
 
 // stored is a run that may have ended.
 func (q *Local) stored(ctx context.Context, id string) (storedRun, error) {
-	var r storedRun
-	if checkName("run", id) != nil {
-		return r, ErrNotFound
-	}
-	err := get(ctx, q.items, runsSpace, id, &r)
+	r, err := q.item(ctx, id)
 	if err == nil {
 		err = q.readSpec(ctx, &r)
 	}
 	return r, err
+}
+
+// item is a run as its item has it: without its Spec, and with the events that are in the item.
+func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
+	if checkName("run", id) != nil {
+		return r, ErrNotFound
+	}
+	item, err := getItem(ctx, q.items, runsSpace, id)
+	if err != nil {
+		return r, err
+	}
+	r.text, _ = item.Value[eventsField].(string)
+	return r, valueOf(item, &r)
 }
 
 // readSpec reads what never changes of a run. Before 0.1.0 the item of a run had it: then it gets
@@ -737,7 +764,11 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 	id := r.ID
 	delete(q.watched, id)
 	var ops []store.Op
-	for seq := r.Seq; seq > 0; seq-- { // what no item begins with is removed in vain
+	seq := r.Seq
+	if r.Last > 0 {
+		seq = r.Last - 1
+	}
+	for ; seq > 0; seq-- { // what no item begins with is removed in vain
 		if ops = append(ops, store.PutOp{Namespace: eventsOf(id), Key: seqKey(seq)}); len(ops) == removed {
 			if err := q.write(ctx, ops...); err != nil {
 				return err

@@ -11,21 +11,11 @@ import (
 // TestListReads: a list by thread or status reads no other runs.
 func TestListReads(t *testing.T) {
 	ctx := t.Context()
-	items, err := store.NewMemory(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := NewLocal(ctx, items, LocalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q, items := newQueue(t, LocalOptions{})
 	ids := map[Status][]string{}
 	submit := func(thread string, as Status) string {
 		t.Helper()
-		r, err := q.Submit(ctx, Request{Spec: Spec{ThreadID: thread, Graph: "g"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := submitted(t, q, Request{Spec: Spec{ThreadID: thread, Graph: "g"}})
 		ids[as] = append(ids[as], r.ID)
 		if as == Pending {
 			return r.ID
@@ -87,6 +77,7 @@ func TestListReads(t *testing.T) {
 	ids[Error], ids[Success] = ids[Error][1:], slices.Delete(ids[Success], 1, 2)
 	all()
 	// Another process knows the same; to it no claim holds.
+	var err error
 	if q, err = NewLocal(ctx, items, LocalOptions{Clock: func() time.Time { return time.Now().Add(time.Hour) }}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,14 +104,7 @@ func TestListReads(t *testing.T) {
 // that got its id earlier.
 func TestListOrder(t *testing.T) {
 	ctx := t.Context()
-	items, err := store.NewMemory(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := NewLocal(ctx, items, LocalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q, _ := newQueue(t, LocalOptions{})
 	req := Request{Spec: Spec{ThreadID: "t", Graph: "g"}}
 	var between Run
 	first, err := q.SubmitWith(ctx, req, func(Run) (ops []store.Op, err error) {
