@@ -522,11 +522,12 @@ func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 		return r, ErrNotFound
 	}
 	item, err := getItem(ctx, q.items, runsSpace, id)
-	if err != nil {
-		return r, err
+	if err == nil {
+		r.text, _ = item.Value[eventsField].(string)
+		err = valueOf(item, &r)
 	}
-	r.text, _ = item.Value[eventsField].(string)
-	return r, valueOf(item, &r)
+	r.ID = id
+	return r, unreadable(id, err)
 }
 
 // readSpec reads what never changes of a run. Before 0.1.0 the item of a run had it: then it gets
@@ -534,7 +535,7 @@ func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 func (q *Local) readSpec(ctx context.Context, r *storedRun) error {
 	err := get(ctx, q.items, specsSpace, r.ID, &r.Spec)
 	if !errors.Is(err, ErrNotFound) || r.Graph == "" {
-		return err
+		return unreadable(r.ID, err)
 	}
 	op, err := putOp(specsSpace, r.ID, r.Spec)
 	if err != nil {
@@ -566,6 +567,12 @@ func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		n := 0
 		for r, err := range q.candidates(ctx, sel) {
+			if errors.Is(err, ErrUnreadable) {
+				if n++; !yield(r, err) || n == sel.Limit {
+					return
+				}
+				continue
+			}
 			if err != nil {
 				yield(Run{}, err)
 				return
@@ -583,31 +590,25 @@ func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 // candidates are the runs among which those of a query are, by their ids.
 func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
-		if sel.ThreadID == "" && sel.Status == "" {
-			if err := q.synced(ctx, nil); err != nil { // what is read from the store may be new
+		if sel.ThreadID == "" && sel.Status == "" { // one sync for all
+			if err := q.synced(ctx, nil); err != nil {
 				yield(Run{}, err)
 				return
 			}
-			for r, err := range q.scanRuns(ctx) {
-				if !yield(r.Run, err) {
-					return
-				}
-			}
-			return
 		}
 		for _, id := range q.idsOf(sel) {
 			r, err := q.Get(ctx, id)
 			if errors.Is(err, ErrNotFound) { // removed meanwhile
 				continue
 			}
-			if !yield(r, err) || err != nil {
+			if !yield(r, err) {
 				return
 			}
 		}
 	}
 }
 
-// idsOf are ids behind sel.After among which those of a query are that names a thread or a status.
+// idsOf are ids behind sel.After among which those of a query are.
 func (q *Local) idsOf(sel Query) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -617,6 +618,11 @@ func (q *Local) idsOf(sel Query) []string {
 		ids = q.byThread[sel.ThreadID]
 	case sel.Status.Ended():
 		ids = q.byStatus[sel.Status]
+	case sel.Status == "":
+		for _, of := range q.byThread {
+			ids = append(ids, of...)
+		}
+		slices.Sort(ids)
 	default:
 		open := q.open
 		if sel.ThreadID != "" {

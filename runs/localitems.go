@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/store"
 )
 
@@ -74,4 +76,20 @@ func scan[T any](ctx context.Context, items *store.Local, ns store.Namespace) it
 			}
 		}
 	}
+}
+
+// unreadable is the error of reading a run: an UnreadableError if it is about what is stored of the
+// run, and not about the store.
+func unreadable(id string, err error) error {
+	var syntax *json.SyntaxError
+	var mistyped *json.UnmarshalTypeError
+	if errors.As(err, &syntax) || errors.As(err, &mistyped) {
+		return &UnreadableError{id, err}
+	}
+	for _, of := range []error{saver.ErrCorrupt, serde.ErrMalformed, serde.ErrDecodeLimit, serde.ErrUnknownKind, serde.ErrDecrypt, serde.ErrPlaintext} {
+		if errors.Is(err, of) {
+			return &UnreadableError{id, err}
+		}
+	}
+	return err
 }

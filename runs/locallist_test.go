@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -91,12 +92,26 @@ func TestListReads(t *testing.T) {
 		lists(Query{Status: as}, ids[as])
 	}
 	lists(Query{ThreadID: "t"}, []string{ids[Running][1], ids[Pending][1]})
-	failed := false
-	for _, err := range q.List(ctx, Query{Status: Error}) {
-		failed = err != nil
-	}
-	if !failed {
-		t.Error("a run that cannot be read is no error")
+	// Who asks for it is told so, and sees the others.
+	others := submitted(t, q, Request{Spec: Spec{ThreadID: "bad", Graph: "g"}})
+	for _, c := range []struct {
+		sel  Query
+		want []string
+	}{
+		{Query{Status: Error}, ids[Error]},
+		{Query{Status: Error, Limit: len(ids[Error])}, ids[Error]},
+		{Query{ThreadID: "bad"}, []string{bad, others.ID}},
+		{Query{After: ids[Running][1]}, []string{bad, ids[Pending][1], others.ID}},
+	} {
+		var got []string
+		for r, err := range q.List(ctx, c.sel) {
+			if got = append(got, r.ID); errors.Is(err, ErrUnreadable) != (r.ID == bad) || err != nil && r.ID != bad {
+				t.Errorf("%+v: run %s: %v", c.sel, r.ID, err)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q, want %q", c.sel, got, c.want)
+		}
 	}
 }
 
