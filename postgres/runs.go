@@ -187,7 +187,7 @@ func (r *runRow) run() (runs.Run, error) {
 		After: utc(r.after), Created: utc(r.created), Started: utc(r.started), Ended: utc(r.ended),
 	}
 	if err := json.Unmarshal(r.spec, &run.Spec); err != nil {
-		return runs.Run{}, fmt.Errorf("run %s: spec: %w", run.ID, err)
+		return run, &runs.UnreadableError{RunID: run.ID, Err: fmt.Errorf("spec: %w", err)}
 	}
 	return run, nil
 }
@@ -280,17 +280,15 @@ func (q *Queue) Get(ctx context.Context, id string) (runs.Run, error) {
 	if checkText("run", id) != nil {
 		return runs.Run{}, fmt.Errorf("run %q: %w", id, runs.ErrNotFound)
 	}
-	var r runs.Run
-	var found bool
-	var by [16]byte
-	err := q.s.read(ctx, func(b *pgx.Batch) { b.Queue(q.sql.get, id).QueryRow(reads(&r, &by, &found)) })
-	if err == nil && !found {
+	var found []runRow
+	err := q.s.read(ctx, func(b *pgx.Batch) { b.Queue(q.sql.get, id).Query(into(&found)) })
+	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("run %q: %w", id, runs.ErrNotFound)
 	}
 	if err != nil {
 		return runs.Run{}, err
 	}
-	return r, nil
+	return found[0].run()
 }
 
 // listPage is how many runs a listing reads at a time.
@@ -315,8 +313,9 @@ func (q *Queue) List(ctx context.Context, sel runs.Query) iter.Seq2[runs.Run, er
 				yield(runs.Run{}, err)
 				return
 			}
-			for _, r := range found {
-				if n++; !yield(r, nil) || n == sel.Limit {
+			for _, row := range found {
+				r, err := row.run()
+				if n++; !yield(r, err) || n == sel.Limit {
 					return
 				}
 				sel.After = r.ID
@@ -329,7 +328,7 @@ func (q *Queue) List(ctx context.Context, sel runs.Query) iter.Seq2[runs.Run, er
 }
 
 // page reads some runs behind sel.After.
-func (q *Queue) page(ctx context.Context, sel runs.Query, limit int) (found []runs.Run, err error) {
+func (q *Queue) page(ctx context.Context, sel runs.Query, limit int) (found []runRow, err error) {
 	where, args := []string{"id > $1"}, []any{sel.After}
 	for _, c := range []struct{ column, value string }{{"thread_id", sel.ThreadID}, {"graph", sel.Graph}, {"status", string(sel.Status)}} {
 		if c.value != "" {
@@ -338,29 +337,24 @@ func (q *Queue) page(ctx context.Context, sel runs.Query, limit int) (found []ru
 		}
 	}
 	sql := fmt.Sprintf("%s WHERE %s ORDER BY id LIMIT %d", q.sql.all, strings.Join(where, " AND "), limit)
-	err = q.s.read(ctx, func(b *pgx.Batch) {
-		found = nil
-		b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
-			found, err = collectRuns(rows)
-			return err
-		})
-	})
+	err = q.s.read(ctx, func(b *pgx.Batch) { b.Queue(sql, args...).Query(into(&found)) })
 	return found, err
 }
 
-func collectRuns(rows pgx.Rows) (found []runs.Run, err error) {
-	for rows.Next() {
-		var row runRow
-		if err := rows.Scan(row.targets()...); err != nil {
-			return nil, err
+// into makes a function of a batch that reads rows. What a run is made of is looked at later: a
+// transaction is not given up for it.
+func into(found *[]runRow) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		*found = nil // of an earlier try
+		for rows.Next() {
+			var row runRow
+			if err := rows.Scan(row.targets()...); err != nil {
+				return err
+			}
+			*found = append(*found, row)
 		}
-		r, err := row.run()
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, r)
+		return rows.Err()
 	}
-	return found, rows.Err()
 }
 
 // Cancel implements runs.Queue.

@@ -493,3 +493,33 @@ func BenchmarkClaim(b *testing.B) {
 		})
 	}
 }
+
+// TestQueueUnreadable: a run whose row cannot be decoded is an error of its own, and the others are
+// listed as they are.
+func TestQueueUnreadable(t *testing.T) {
+	url, schema := server(t).Database(t), newSchema()
+	q := openQueue(t, open(t, url, postgres.Options{Schema: schema}), postgres.QueueOptions{})
+	var ids []string
+	for range 3 {
+		r, err := q.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: "t", Graph: "g"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	if _, err := connect(t, url).Exec(t.Context(), strings.ReplaceAll(`UPDATE @.stele_runs SET spec = '{"tags": 5}' WHERE id = $1`, "@", schema), ids[1]); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for r, err := range q.List(t.Context(), runs.Query{ThreadID: "t"}) {
+		if got = append(got, r.ID); errors.Is(err, runs.ErrUnreadable) != (r.ID == ids[1]) || err != nil && r.ID != ids[1] {
+			t.Errorf("run %s: %v", r.ID, err)
+		}
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("listed %q, want %q", got, ids)
+	}
+	if _, err := q.Get(t.Context(), ids[1]); !errors.Is(err, runs.ErrUnreadable) {
+		t.Error(err)
+	}
+}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,13 +157,17 @@ func (q *Queue) Renew(ctx context.Context, claims []runs.Claim) (held []runs.Run
 	if len(ids) == 0 {
 		return nil, q.s.ready(ctx)
 	}
+	var rows []runRow
 	err = q.send(ctx, func(b *pgx.Batch) {
-		held = nil
-		b.Queue(q.sql.renew, ids, epochs, q.opts.LeaseTime.Microseconds(), q.clock()).Query(func(rows pgx.Rows) (err error) {
-			held, err = collectRuns(rows)
-			return err
-		})
+		b.Queue(q.sql.renew, ids, epochs, q.opts.LeaseTime.Microseconds(), q.clock()).Query(into(&rows))
 	})
+	for _, row := range rows {
+		r, unread := row.run()
+		if err = cmp.Or(err, unread); err != nil {
+			return nil, err
+		}
+		held = append(held, r)
+	}
 	return held, err
 }
 

@@ -36,7 +36,7 @@ func TestLargeEvents(t *testing.T) {
 	if err := q.Delete(ctx, c.ID); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := q.itemAt(ctx, c.ID, int64(len(events))); err != nil || len(found) != 0 {
+	if found, err := q.itemAt(ctx, storedRun{Run: c.Run}, int64(len(events))); err != nil || len(found) != 0 {
 		t.Errorf("%d events are left, %v", len(found), err)
 	}
 }

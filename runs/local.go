@@ -89,6 +89,10 @@ type localRun struct {
 type storedRun struct {
 	Run
 	Seq int64 `json:"seq,omitempty"`
+	// Last is the number of the first event that is in the item of the run itself, 0 for none. Those of a
+	// run that has ended may be: a short run has no other items of events.
+	Last int64  `json:"last,omitempty"`
+	text string // of the events in the item, unless the run is in memory
 }
 
 // Namespaces of the items. Events of a run have one of their own below.
@@ -373,9 +377,20 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 		events = append(events, q.numbered(stored, []Event{{Kind: KindEnd, Data: status}})...)
 		stored.Seq++
 	}
-	ops, err := eventOps(to.ID, events)
+	var ops []store.Op
+	var err error
+	var last []byte
+	if to.Status.Ended() && fitsRun(events) {
+		stored.Last = events[0].Seq
+		last, _, err = eventText(events)
+	} else {
+		ops, err = eventOps(to.ID, events)
+	}
 	if err != nil {
 		return err
+	}
+	if r.Last > 0 { // it goes on: its events become an item like those before them
+		ops = append(ops, textOp(eventsOf(to.ID), seqKey(r.Last), r.text))
 	}
 	if r.ID == "" {
 		op, err := putOp(specsSpace, to.ID, to.Spec)
@@ -389,6 +404,9 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 	op, err := putOp(runsSpace, to.ID, item)
 	if err != nil {
 		return err
+	}
+	if stored.Last > 0 {
+		op.Value[eventsField] = string(last)
 	}
 	if err := q.write(ctx, append(append(ops, op), others...)...); err != nil {
 		return err
@@ -503,15 +521,25 @@ func (q *Local) inMemory(id string) *localRun {
 
 // stored is a run that may have ended.
 func (q *Local) stored(ctx context.Context, id string) (storedRun, error) {
-	var r storedRun
-	if checkName("run", id) != nil {
-		return r, ErrNotFound
-	}
-	err := get(ctx, q.items, runsSpace, id, &r)
+	r, err := q.item(ctx, id)
 	if err == nil {
 		err = q.readSpec(ctx, &r)
 	}
 	return r, err
+}
+
+// item is a run as its item has it: without its Spec, and with the events that are in the item.
+func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
+	if checkName("run", id) != nil {
+		return r, ErrNotFound
+	}
+	item, err := getItem(ctx, q.items, runsSpace, id)
+	if err == nil {
+		r.text, _ = item.Value[eventsField].(string)
+		err = valueOf(item, &r)
+	}
+	r.ID = id
+	return r, unreadable(id, err)
 }
 
 // readSpec reads what never changes of a run. Before 0.1.0 the item of a run had it: then it gets
@@ -519,7 +547,7 @@ func (q *Local) stored(ctx context.Context, id string) (storedRun, error) {
 func (q *Local) readSpec(ctx context.Context, r *storedRun) error {
 	err := get(ctx, q.items, specsSpace, r.ID, &r.Spec)
 	if !errors.Is(err, ErrNotFound) || r.Graph == "" {
-		return err
+		return unreadable(r.ID, err)
 	}
 	op, err := putOp(specsSpace, r.ID, r.Spec)
 	if err != nil {
@@ -551,6 +579,12 @@ func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		n := 0
 		for r, err := range q.candidates(ctx, sel) {
+			if errors.Is(err, ErrUnreadable) {
+				if n++; !yield(r, err) || n == sel.Limit {
+					return
+				}
+				continue
+			}
 			if err != nil {
 				yield(Run{}, err)
 				return
@@ -568,31 +602,25 @@ func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 // candidates are the runs among which those of a query are, by their ids.
 func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
-		if sel.ThreadID == "" && sel.Status == "" {
-			if err := q.synced(ctx, nil); err != nil { // what is read from the store may be new
+		if sel.ThreadID == "" && sel.Status == "" { // one sync for all
+			if err := q.synced(ctx, nil); err != nil {
 				yield(Run{}, err)
 				return
 			}
-			for r, err := range q.scanRuns(ctx) {
-				if !yield(r.Run, err) {
-					return
-				}
-			}
-			return
 		}
 		for _, id := range q.idsOf(sel) {
 			r, err := q.Get(ctx, id)
 			if errors.Is(err, ErrNotFound) { // removed meanwhile
 				continue
 			}
-			if !yield(r, err) || err != nil {
+			if !yield(r, err) {
 				return
 			}
 		}
 	}
 }
 
-// idsOf are ids behind sel.After among which those of a query are that names a thread or a status.
+// idsOf are ids behind sel.After among which those of a query are.
 func (q *Local) idsOf(sel Query) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -602,6 +630,11 @@ func (q *Local) idsOf(sel Query) []string {
 		ids = q.byThread[sel.ThreadID]
 	case sel.Status.Ended():
 		ids = q.byStatus[sel.Status]
+	case sel.Status == "":
+		for _, of := range q.byThread {
+			ids = append(ids, of...)
+		}
+		slices.Sort(ids)
 	default:
 		open := q.open
 		if sel.ThreadID != "" {
@@ -749,7 +782,11 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 	id := r.ID
 	delete(q.watched, id)
 	var ops []store.Op
-	for seq := r.Seq; seq > 0; seq-- { // what no item begins with is removed in vain
+	seq := r.Seq
+	if r.Last > 0 {
+		seq = r.Last - 1
+	}
+	for ; seq > 0; seq-- { // what no item begins with is removed in vain
 		if ops = append(ops, store.PutOp{Namespace: eventsOf(id), Key: seqKey(seq)}); len(ops) == removed {
 			if err := q.write(ctx, ops...); err != nil {
 				return err

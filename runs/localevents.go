@@ -21,6 +21,8 @@ const (
 	// when another is added. Its key is the number of the first.
 	eventsInItem = 64
 	itemBytes    = 1 << 20
+	// besideBytes bounds the data of the events that are in the item of their run: who lists runs reads it.
+	besideBytes = 16 << 10
 	// latestEvents and latestBytes bound what is kept of a run's events in memory.
 	latestEvents = 1024
 	latestBytes  = 1 << 20
@@ -90,21 +92,41 @@ func (q *Local) numbered(r storedRun, events []Event) []Event {
 	return events
 }
 
+// fitsRun reports whether the last events of a run may be in its own item.
+func fitsRun(events []Event) bool {
+	n := 0
+	for _, ev := range events {
+		n += len(ev.Data.Data)
+	}
+	return len(events) <= eventsInItem && n <= besideBytes
+}
+
 // eventOps store numbered events.
 func eventOps(id string, events []Event) (ops []store.Op, err error) {
-	for n := 0; len(events) > 0; events = events[n:] {
-		text := []byte{'['}
-		for n = 0; n < min(len(events), eventsInItem) && len(text) < itemBytes; n++ {
-			if n > 0 {
-				text = append(text, ',')
-			}
-			if text, err = appendEvent(text, events[n]); err != nil {
-				return nil, err
-			}
+	for len(events) > 0 {
+		text, n, err := eventText(events)
+		if err != nil {
+			return nil, err
 		}
-		ops = append(ops, textOp(eventsOf(id), seqKey(events[0].Seq), append(text, ']')))
+		ops = append(ops, textOp(eventsOf(id), seqKey(events[0].Seq), string(text)))
+		events = events[n:]
 	}
 	return ops, nil
+}
+
+// eventText is the text of an item, and how many of the events it has.
+func eventText(events []Event) (text []byte, n int, err error) {
+	text = make([]byte, 1, 256*min(len(events), eventsInItem))
+	text[0] = '['
+	for ; n < min(len(events), eventsInItem) && len(text) < itemBytes; n++ {
+		if n > 0 {
+			text = append(text, ',')
+		}
+		if text, err = appendEvent(text, events[n]); err != nil {
+			return nil, 0, err
+		}
+	}
+	return append(text, ']'), n, nil
 }
 
 // appendEvent appends the JSON of an event, which package json reads. It takes a fraction of the
@@ -140,7 +162,7 @@ func appendText(b []byte, s string) []byte {
 // lastSeq is the number of the last event of a run.
 func (q *Local) lastSeq(ctx context.Context, r storedRun) (int64, error) {
 	for seq := r.Seq; ; {
-		item, err := q.itemAt(ctx, r.ID, seq+1)
+		item, err := q.itemAt(ctx, r, seq+1)
 		if err != nil || len(item) == 0 {
 			return seq, err
 		}
@@ -160,11 +182,16 @@ func (e *eventItem) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &(*e)[0])
 }
 
-// itemAt are the stored events from a number on, as far as one item has them.
-func (q *Local) itemAt(ctx context.Context, id string, seq int64) ([]Event, error) {
+// itemAt are the stored events of a run from a number on, as far as one item has them.
+func (q *Local) itemAt(ctx context.Context, r storedRun, seq int64) ([]Event, error) {
+	if r.Last > 0 && seq >= r.Last {
+		var item eventItem
+		err := json.Unmarshal([]byte(r.text), &item)
+		return item[min(int(seq-r.Last), len(item)):], err
+	}
 	for first := seq; first > max(seq-eventsInItem, 0); first-- {
 		var item eventItem
-		err := get(ctx, q.items, eventsOf(id), seqKey(first), &item)
+		err := get(ctx, q.items, eventsOf(r.ID), seqKey(first), &item)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
@@ -178,17 +205,21 @@ func (q *Local) itemAt(ctx context.Context, id string, seq int64) ([]Event, erro
 
 // Events implements Queue.
 func (q *Local) Events(ctx context.Context, id string, after int64, limit int) ([]Event, error) {
-	if checkName("run", id) != nil {
-		return nil, nil
-	}
 	after = max(after, 0)
 	latest, last, err := q.latest(ctx, id, after)
 	if err != nil || latest != nil || after >= last {
 		return first(latest, limit), err
 	}
+	r, err := q.item(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
 	var out []Event
 	for (limit == 0 || len(out) < limit) && after < last {
-		item, err := q.itemAt(ctx, id, after+1)
+		item, err := q.itemAt(ctx, r, after+1)
 		if err != nil {
 			return out, err
 		}

@@ -86,17 +86,8 @@ func TestOlderItems(t *testing.T) {
 // claimed is a queue in memory, with one run that a worker has.
 func claimed(t *testing.T) (*Local, *Claim) {
 	t.Helper()
-	items, err := store.NewMemory(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := NewLocal(t.Context(), items, LocalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := q.Submit(t.Context(), Request{Spec: Spec{ThreadID: "t", Graph: "g"}}); err != nil {
-		t.Fatal(err)
-	}
+	q, _ := newQueue(t, LocalOptions{})
+	submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
 	c, _, err := q.Claim(t.Context(), "w", []string{"g"})
 	if err != nil || c == nil {
 		t.Fatal(c, err)

@@ -7,23 +7,27 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/store"
 )
 
 // An item has one field, the JSON of a value: Run, Event and Schedule say how. Nothing searches
-// for fields of their own, and to store them as such would convert each value twice.
-
-// jsonField is the field of an item.
-const jsonField = "json"
+// for fields of their own, and to store them as such would convert each value twice. That of a run
+// may have a second one, the JSON of its last events.
+const (
+	jsonField   = "json"
+	eventsField = "events"
+)
 
 // putOp stores an item for ever, whatever the default of the store is.
 func putOp(ns store.Namespace, key string, v any) (store.PutOp, error) {
 	text, err := json.Marshal(v)
-	return textOp(ns, key, text), err
+	return textOp(ns, key, string(text)), err
 }
 
-func textOp(ns store.Namespace, key string, text []byte) store.PutOp {
-	return store.PutOp{Namespace: ns, Key: key, Value: map[string]any{jsonField: string(text)}, TTL: -1, NoIndex: true}
+func textOp(ns store.Namespace, key, text string) store.PutOp {
+	return store.PutOp{Namespace: ns, Key: key, Value: map[string]any{jsonField: text}, TTL: -1, NoIndex: true}
 }
 
 func valueOf(item *store.Item, v any) error {
@@ -39,14 +43,19 @@ func valueOf(item *store.Item, v any) error {
 }
 
 func get(ctx context.Context, items *store.Local, ns store.Namespace, key string, v any) error {
-	item, err := items.Get(ctx, ns, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return ErrNotFound
-	}
+	item, err := getItem(ctx, items, ns, key)
 	if err != nil {
 		return err
 	}
 	return valueOf(item, v)
+}
+
+func getItem(ctx context.Context, items *store.Local, ns store.Namespace, key string) (*store.Item, error) {
+	item, err := items.Get(ctx, ns, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, ErrNotFound
+	}
+	return item, err
 }
 
 // scan yields the items of a namespace by key, as they were when it began.
@@ -67,4 +76,20 @@ func scan[T any](ctx context.Context, items *store.Local, ns store.Namespace) it
 			}
 		}
 	}
+}
+
+// unreadable is the error of reading a run: an UnreadableError if it is about what is stored of the
+// run, and not about the store.
+func unreadable(id string, err error) error {
+	var syntax *json.SyntaxError
+	var mistyped *json.UnmarshalTypeError
+	if errors.As(err, &syntax) || errors.As(err, &mistyped) {
+		return &UnreadableError{id, err}
+	}
+	for _, of := range []error{saver.ErrCorrupt, serde.ErrMalformed, serde.ErrDecodeLimit, serde.ErrUnknownKind, serde.ErrDecrypt, serde.ErrPlaintext} {
+		if errors.Is(err, of) {
+			return &UnreadableError{id, err}
+		}
+	}
+	return err
 }

@@ -5,22 +5,13 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/stele-go/stele/store"
 )
 
 // TestOffer: a run that is submitted while a worker waits is stored as claimed by it, in one write.
 // It counts as an attempt, and a process that dies with it leaves it to the next.
 func TestOffer(t *testing.T) {
 	ctx := t.Context()
-	items, err := store.NewMemory(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := NewLocal(ctx, items, LocalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q, items := newQueue(t, LocalOptions{})
 	submit := func(s Spec) Run {
 		t.Helper()
 		s.Graph = "g"
@@ -52,6 +43,7 @@ func TestOffer(t *testing.T) {
 		t.Error(err)
 	}
 	// The process dies.
+	var err error
 	if q, err = NewLocal(ctx, items, LocalOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -64,14 +56,7 @@ func TestOffer(t *testing.T) {
 // TestOfferCancelled: a worker that fetches a run is told that it was cancelled since it was stored.
 func TestOfferCancelled(t *testing.T) {
 	ctx := t.Context()
-	items, err := store.NewMemory(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := NewLocal(ctx, items, LocalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q, _ := newQueue(t, LocalOptions{})
 	for _, how := range []Strategy{Interrupt, Rollback} {
 		_, withdraw := q.offer("w", []string{"g"}, 1)
 		r, err := q.Submit(ctx, Request{Spec: Spec{Graph: "g"}})
@@ -93,11 +78,7 @@ func TestOfferOrder(t *testing.T) {
 	at := time.Now()
 	submit := func(q *Local, thread, graph string, after time.Time) Run {
 		t.Helper()
-		r, err := q.Submit(ctx, Request{Spec: Spec{ThreadID: thread, Graph: graph, Multitask: Enqueue}, After: after})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		return submitted(t, q, Request{Spec: Spec{ThreadID: thread, Graph: graph, Multitask: Enqueue}, After: after})
 	}
 	claim := func(q *Local) Claim {
 		t.Helper()
@@ -135,14 +116,7 @@ func TestOfferOrder(t *testing.T) {
 		"one is given back": {func(q *Local) { submit(q, "a", "g", at) }, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			items, err := store.NewMemory(store.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			q, err := NewLocal(ctx, items, LocalOptions{Clock: func() time.Time { return at }})
-			if err != nil {
-				t.Fatal(err)
-			}
+			q, _ := newQueue(t, LocalOptions{Clock: func() time.Time { return at }})
 			if c.before != nil {
 				c.before(q)
 			}
@@ -178,18 +152,8 @@ func TestUnreadEvents(t *testing.T) {
 	defer stop()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	items, err := store.NewMemory(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := NewLocal(ctx, items, LocalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := q.Submit(ctx, Request{Spec: Spec{Graph: "g"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q, _ := newQueue(t, LocalOptions{})
+	r := submitted(t, q, Request{Spec: Spec{Graph: "g"}})
 	c, _, err := q.Claim(ctx, "w", []string{"g"})
 	if err != nil {
 		t.Fatal(err)

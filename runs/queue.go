@@ -35,10 +35,12 @@ type Queue interface {
 	// Submit stores a run. Errors: InvalidError, BusyError, KeyError.
 	Submit(ctx context.Context, req Request) (Run, error)
 
-	// Get returns a run, or ErrNotFound.
+	// Get returns a run. Errors: ErrNotFound, UnreadableError.
 	Get(ctx context.Context, id string) (Run, error)
 
-	// List yields the runs that q selects, in the order of their ids, oldest first.
+	// List yields the runs that q selects, in the order of their ids, oldest first. With an
+	// UnreadableError comes what is known of its run, its ID at least, and the others follow. Any
+	// other error is the last.
 	List(ctx context.Context, q Query) iter.Seq2[Run, error]
 
 	// Cancel asks for the end of a run, with Interrupt or Rollback. One that no worker has
@@ -162,6 +164,8 @@ var (
 	ErrInvalid = errors.New("invalid argument")
 	// ErrKey matches every KeyError.
 	ErrKey = errors.New("the key is taken by another run")
+	// ErrUnreadable matches every UnreadableError.
+	ErrUnreadable = errors.New("the run cannot be decoded")
 )
 
 // BusyError is returned by Submit with Reject while the thread has a run that has not
@@ -184,6 +188,24 @@ func (e *KeyError) Error() string { return fmt.Sprintf("key %q is that of run %s
 
 // Is makes every KeyError match ErrKey.
 func (e *KeyError) Is(target error) bool { return target == ErrKey }
+
+// UnreadableError is about one run alone: what is stored of it cannot be decoded. It is damaged,
+// or a newer version or another serializer wrote it.
+type UnreadableError struct {
+	RunID string
+	Err   error
+}
+
+// Error names the run and says why.
+func (e *UnreadableError) Error() string {
+	return "run " + e.RunID + " cannot be decoded: " + e.Err.Error()
+}
+
+// Is makes every UnreadableError match ErrUnreadable.
+func (e *UnreadableError) Is(target error) bool { return target == ErrUnreadable }
+
+// Unwrap returns why.
+func (e *UnreadableError) Unwrap() error { return e.Err }
 
 // InvalidError says which argument is wrong and why. Nothing was done.
 type InvalidError struct{ Field, Reason string }

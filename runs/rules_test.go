@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/stele-go/stele/store"
 )
 
 // A cron expression names a time to come, or is refused.
@@ -27,14 +25,7 @@ func FuzzCron(f *testing.F) {
 // taken can be read.
 func TestDeepSpec(t *testing.T) {
 	ctx := t.Context()
-	items, err := store.NewMemory(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := NewLocal(ctx, items, LocalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q, items := newQueue(t, LocalOptions{})
 	cycle, list := map[string]any{}, make([]any, 1)
 	cycle["list"], list[0] = list, cycle
 	deep := func(n int) map[string]any {

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,12 @@ import (
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server"
 )
+
+func merge(a, b object) object {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
 
 func TestCrons(t *testing.T) {
 	dir := t.TempDir()
@@ -30,6 +37,15 @@ func TestCrons(t *testing.T) {
 	h.equal(h.ok("POST", "/runs/crons/search", object{"thread_id": id, "select": []string{"schedule", "timezone"}}), `[{"schedule":"30 2 * * *","timezone":"Europe/Berlin"}]`)
 	h.refused(422, "PATCH", "/runs/crons/"+cron, object{"schedule": "often"})
 	h.refused(422, "PATCH", "/runs/crons/"+cron, object{"timezone": "Mars"})
+	// What POST refuses, as no run could be made of it, PATCH does too.
+	for _, bad := range []object{{"stream_mode": "events"}, {"webhook": "ftp://hooks.example"}} {
+		h.refused(422, "PATCH", "/runs/crons/"+cron, bad)
+		h.refused(422, "POST", "/runs/crons", merge(object{"assistant_id": "simple", "schedule": "0 0 1 1 *"}, bad))
+	}
+	if payload := h.ok("GET", "/runs/crons/"+cron, nil).object()["payload"].(object); payload["stream_mode"] != nil || payload["webhook"] != nil {
+		t.Errorf("%v", payload)
+	}
+	h.ok("PATCH", "/runs/crons/"+cron, object{"stream_mode": "values"})
 	h.refused(422, "POST", "/runs/crons", object{"assistant_id": "simple"})
 	h.refused(422, "POST", "/runs/crons", object{"assistant_id": "simple", "schedule": "TZ=UTC 1 1 1 1 1"})
 	h.refused(404, "POST", "/runs/crons", object{"assistant_id": "nobody", "schedule": "0 0 1 1 *"})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -213,10 +214,28 @@ func patchCron(c *call) error {
 	if err := k.plan(c.body); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(runShape.fields, func(f field) bool { _, given := c.body[f.name]; return given }) {
+		if err := c.checkPayload(k); err != nil {
+			return err
+		}
+	}
 	if err := c.keepCron(c.ctx, k); err != nil {
 		return err
 	}
 	return c.json(k.shown())
+}
+
+// checkPayload refuses a payload that no run could be made of. One whose assistant is gone, or
+// hidden, makes none: it is disabled when it is due.
+func (c *call) checkPayload(k cron) error {
+	a, err := c.named(k.AssistantID)
+	if f, ok := err.(*failure); ok && f.status == http.StatusNotFound {
+		return nil
+	}
+	if err == nil {
+		_, err = c.request(k.Payload, a, newThread(k.ThreadID, nil), true)
+	}
+	return err
 }
 
 func deleteCron(c *call) error {

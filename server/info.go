@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -92,7 +93,7 @@ func getMetrics(c *call) error {
 	for _, status := range []runs.Status{runs.Pending, runs.Running} {
 		n := 0
 		for _, err := range c.cfg.Queue.List(c.ctx, runs.Query{Status: status}) {
-			if err != nil {
+			if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 				return err
 			}
 			n++

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"math"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/monitor"
@@ -55,7 +56,9 @@ func allRuns(c *call) error {
 		if errors.Is(err, runs.ErrInvalid) {
 			return fail(422, "Invalid status %s", q.Status)
 		}
-		if err != nil {
+		if errors.Is(err, runs.ErrUnreadable) {
+			r.Error = c.unreadableRun(r.ID, err).Message
+		} else if err != nil {
 			return err
 		}
 		if len(newest) < mostRuns {
@@ -89,12 +92,23 @@ type ranTask struct {
 	Starts    int      `json:"starts"`   // in all attempts of the run
 	Attempts  int      `json:"attempts"` // calls of the node by the last of them; 0 until it ends
 	Status    string   `json:"status"`
-	Began     string   `json:"began_at"` // when the last of its starts was stored
+	Began     string   `json:"began_at"` // when the last of its starts was stored; "" if that was not read
 	Took      int64    `json:"took_ns"`
 }
 
-// tasksOfRun answers with the tasks that a run began: when, how often, and how long each took.
+// tasksEvents and tasksBytes bound how many events of a run, and bytes of them, are read for one answer.
+const (
+	tasksEvents = 10_000
+	tasksBytes  = 16 << 20
+)
+
+// tasksOfRun answers with the tasks that a run began: when, how often, and how long each took. Of a
+// run with very many events it tells what those behind after say, up to next.
 func tasksOfRun(c *call) error {
+	begin, err := c.numeric("after", 0, 0, math.MaxInt)
+	if err != nil {
+		return err
+	}
 	r, err := c.run()
 	if errors.Is(err, runs.ErrNotFound) {
 		return errNotFound
@@ -103,13 +117,15 @@ func tasksOfRun(c *call) error {
 		return err
 	}
 	list, at := []*ranTask{}, map[string]*ranTask{}
-	for after := int64(0); ; {
+	shown := map[string]any{"recorded": r.Tasks}
+	after, bytes := int64(begin), 0
+	for {
 		events, err := c.cfg.Queue.Events(c.ctx, r.ID, after, eventsAtOnce)
 		if err != nil {
 			return err
 		}
 		for _, ev := range events {
-			after = ev.Seq
+			after, bytes = ev.Seq, bytes+len(ev.Data.Data)
 			if ev.Kind != runs.KindTask {
 				continue
 			}
@@ -131,8 +147,13 @@ func tasksOfRun(c *call) error {
 		if len(events) < eventsAtOnce {
 			break
 		}
+		if after-int64(begin) >= tasksEvents || bytes >= tasksBytes {
+			shown["next"] = after
+			break
+		}
 	}
-	return c.json(map[string]any{"tasks": list, "recorded": r.Tasks})
+	shown["tasks"] = list
+	return c.json(shown)
 }
 
 // note adds what an event tells of the task.

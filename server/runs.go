@@ -15,7 +15,7 @@ import (
 )
 
 // shownRun is a run as clients see it.
-func (s *Server) shownRun(r runs.Run) (map[string]any, error) {
+func (s *Server) shownRun(r runs.Run) map[string]any {
 	stored, _ := r.Labels[labelKwargs].(map[string]any)
 	config, _ := stored["config"].(map[string]any)
 	kwargs := map[string]any{"input": nil, "subgraphs": r.Subgraphs, "checkpoint_during": r.Durability != pregel.Exit, "durability": r.Durability}
@@ -25,13 +25,8 @@ func (s *Server) shownRun(r runs.Run) (map[string]any, error) {
 	kwargs = merged(kwargs, stored)
 	kwargs["config"] = merged(config, map[string]any{"configurable": merged(r.Configurable, map[string]any{"run_id": r.ID}), "metadata": r.Metadata})
 	input, err := s.cfg.Queue.Serializer().Decode(r.Input)
-	if err != nil {
-		return nil, err
-	}
-	if _, ok := input.(pregel.Command); !ok {
-		if kwargs["input"], err = pregeljson.Value(input); err != nil {
-			return nil, err
-		}
+	if _, ok := input.(pregel.Command); err == nil && !ok {
+		kwargs["input"], err = pregeljson.Value(input)
 	}
 	updated := r.Created
 	for _, at := range []time.Time{r.Started, r.Ended} {
@@ -39,19 +34,24 @@ func (s *Server) shownRun(r runs.Run) (map[string]any, error) {
 			updated = at
 		}
 	}
-	return map[string]any{"run_id": r.ID, "thread_id": r.ThreadID, "assistant_id": r.Labels[labelAssistant], "metadata": merged(r.Metadata, nil),
+	shown := map[string]any{"run_id": r.ID, "thread_id": r.ThreadID, "assistant_id": r.Labels[labelAssistant], "metadata": merged(r.Metadata, nil),
 		"status": r.Status, "kwargs": kwargs, "multitask_strategy": r.Multitask, "created_at": stamped(r.Created), "updated_at": stamped(updated),
-		"langsmith_session_name": nil}, nil
+		"langsmith_session_name": nil}
+	if err != nil {
+		shown["error"] = s.unreadableRun(r.ID, err)
+	}
+	return shown
+}
+
+// unreadableRun tells the operator that a run, or its input, cannot be decoded, and returns what its
+// clients are told. Lists show the run with it, and the others as they are.
+func (s *Server) unreadableRun(id string, err error) pregeljson.Failure {
+	s.cfg.Logger.Error("a run cannot be read", "run", id, "error", err)
+	return pregeljson.Failure{Error: "UnreadableRun", Message: "The run cannot be read: the log of the server says why"}
 }
 
 // showRun answers with a run.
-func (c *call) showRun(r runs.Run) error {
-	m, err := c.shownRun(r)
-	if err != nil {
-		return err
-	}
-	return c.json(m)
-}
+func (c *call) showRun(r runs.Run) error { return c.json(c.shownRun(r)) }
 
 // run is the run of a path, if its thread is the user's.
 func (c *call) run() (runs.Run, error) {
@@ -112,11 +112,7 @@ func batchRuns(c *call) error {
 		if err != nil {
 			return err
 		}
-		m, err := c.shownRun(r)
-		if err != nil {
-			return err
-		}
-		shown = append(shown, m)
+		shown = append(shown, c.shownRun(r))
 	}
 	return c.json(shown)
 }
@@ -185,8 +181,11 @@ func listRuns(c *call) error {
 		return err
 	}
 	var all []runs.Run
+	lost := map[string]any{} // what is shown of those that cannot be decoded
 	for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID, Status: runs.Status(c.query("status"))}) {
-		if err != nil {
+		if errors.Is(err, runs.ErrUnreadable) {
+			lost[r.ID] = map[string]any{"run_id": r.ID, "thread_id": t.ID, "status": runs.Error, "error": c.unreadableRun(r.ID, err)}
+		} else if err != nil {
 			return err
 		}
 		if !isGone(r) {
@@ -205,9 +204,9 @@ func listRuns(c *call) error {
 	}
 	shown := []any{}
 	for _, r := range all[:min(limit, len(all))] {
-		m, err := c.shownRun(r)
-		if err != nil {
-			return err
+		m := lost[r.ID]
+		if m == nil {
+			m = c.shownRun(r)
 		}
 		s, err := selected(c, m)
 		if err != nil {
@@ -343,6 +342,10 @@ func cancelRuns(c *call) error {
 	}
 	n, mine := 0, map[string]bool{}
 	for r, err := range c.cfg.Queue.List(c.ctx, q) {
+		if errors.Is(err, runs.ErrUnreadable) { // of no thread that is known
+			c.unreadableRun(r.ID, err)
+			continue
+		}
 		if err != nil {
 			return err
 		}

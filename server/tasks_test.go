@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server"
 )
 
@@ -114,4 +116,42 @@ func TestTasksOfRun(t *testing.T) {
 	h.equal(one.sub("values"), `{}`)
 	h.equal(one.sub("tasks"), `[{"id":"`+task["id"].(string)+`","name":"ask","stele_input":{"log":["a"],"text":{"$stele":"large","bytes":300002}}}]`)
 	h.equal(h.ok("GET", "/threads/"+id+"/state?stele_values=task:none", nil).sub("tasks"), `[]`)
+}
+
+// TestManyTasks: the tasks of a run with very many events are told in several answers.
+func TestManyTasks(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) { c.Workers = -1 })
+	id := h.thread()
+	run := h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}}).text1("run_id")
+	claim, _, err := h.queue.Claim(t.Context(), "w", []string{"simple"})
+	if err != nil || claim == nil || claim.ID != run {
+		t.Fatal(claim, err)
+	}
+	note := func(n runs.TaskNote) runs.Event {
+		return runs.Event{Kind: runs.KindTask, Data: must(h.queue.Serializer().Encode(string(must(json.Marshal(n)))))}
+	}
+	const many = 6000
+	var events []runs.Event
+	for i := range many {
+		events = append(events, note(runs.TaskNote{ID: fmt.Sprint(i), Name: "n"}), note(runs.TaskNote{ID: fmt.Sprint(i), Name: "n", Ended: true, Attempts: 1, Took: 1}))
+	}
+	if _, err := h.queue.Append(t.Context(), *claim, events); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	answers := 0
+	for after := any(0); after != nil; answers++ {
+		got := h.ok("GET", fmt.Sprintf("/stele/threads/%s/runs/%s/tasks?after=%v", id, run, after), nil).object()
+		for _, task := range got["tasks"].([]any) {
+			if m := task.(object); m["status"] != "ended" || m["starts"] != 1.0 {
+				t.Fatalf("%v", m)
+			}
+			told = append(told, task.(object)["id"].(string))
+		}
+		after = got["next"]
+	}
+	if answers != 2 || len(told) != many || told[0] != "0" || told[many-1] != fmt.Sprint(many-1) {
+		t.Errorf("%d tasks in %d answers", len(told), answers)
+	}
+	h.refused(422, "GET", "/stele/threads/"+id+"/runs/"+run+"/tasks?after=x", nil)
 }

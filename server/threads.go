@@ -82,6 +82,7 @@ type standing struct {
 	at     time.Time             // of the last change
 	saved  time.Time             // of the newest checkpoint; that of the thread if there is none
 	ran    bool                  // there is a checkpoint, or a run has ended
+	lost   *pregeljson.Failure   // the last run cannot be decoded
 }
 
 // isBusy reports whether a thread has a run that has not ended. It asks for those that wait first: one
@@ -89,7 +90,10 @@ type standing struct {
 func (s *Server) isBusy(ctx context.Context, id string) (bool, error) {
 	for _, status := range []runs.Status{runs.Pending, runs.Running} {
 		for _, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id, Status: status, Limit: 1}) {
-			return err == nil, err
+			if err == nil || errors.Is(err, runs.ErrUnreadable) { // it has not ended all the same
+				return true, nil
+			}
+			return false, err
 		}
 	}
 	return false, nil
@@ -194,6 +198,9 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 			at.status = failed
 		}
 	}
+	if at.lost != nil {
+		at.status, at.error, at.ran = failed, at.lost, true
+	}
 	if run.Status.Ended() {
 		at.ran = true
 		switch current := !at.saved.After(run.Ended); {
@@ -222,7 +229,11 @@ func (s *Server) outline(ctx context.Context, t thread, info saver.ThreadInfo, i
 		at.at = info.UpdatedAt
 	}
 	if t.Run != "" {
-		if run, err = s.cfg.Queue.Get(ctx, t.Run); err != nil && !errors.Is(err, runs.ErrNotFound) {
+		run, err = s.cfg.Queue.Get(ctx, t.Run)
+		if errors.Is(err, runs.ErrUnreadable) {
+			lost := s.unreadableRun(t.Run, err)
+			at.told, at.lost, run = string(saver.StatusFailed), &lost, runs.Run{}
+		} else if err != nil && !errors.Is(err, runs.ErrNotFound) {
 			return at, run, err
 		}
 	}
@@ -634,7 +645,7 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 	if outlined && !complete {
 		for _, s := range []runs.Status{runs.Pending, runs.Running} { // as isBusy
 			for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{Status: s}) {
-				if err != nil {
+				if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 					return nil, false, err
 				}
 				busyThreads[r.ThreadID] = true

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,10 +13,12 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/store"
 )
 
 // TestUnreadableThreads: a thread whose state its graph cannot read, or that cannot be shown, is
@@ -267,4 +270,68 @@ func TestUnreadableByAuthors(t *testing.T) {
 	for id := range bad {
 		h.ok("GET", "/threads/"+id+"/state", nil)
 	}
+}
+
+// TestUnreadableRuns: a run that cannot be decoded is shown with an error, and so is its thread; the
+// others are as they were. A run whose input alone cannot be decoded is shown without it.
+func TestUnreadableRuns(t *testing.T) {
+	h := newHouse(t)
+	run := func(thread string) string {
+		h.ok("POST", "/threads/"+thread+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}})
+		return h.ok("GET", "/threads/"+thread+"/runs", nil).json.([]any)[0].(object)["run_id"].(string)
+	}
+	good, bad := h.thread(), h.thread()
+	run(good)
+	noInput, lost := run(bad), run(bad)
+	damage := func(kind, id, text string) {
+		t.Helper()
+		if _, err := h.items.Batch(t.Context(), store.PutOp{Namespace: store.Namespace{"stele.runs", kind}, Key: id, Value: object{"json": text}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage("specs", noInput, `{"thread_id":"`+bad+`","graph":"simple","input":{"Kind":"msgpack","Data":"wQ=="}}`)
+	damage("runs", lost, `{"id":`)
+	h.until("nobody has the run in memory", func() bool {
+		_, err := h.queue.Get(t.Context(), lost)
+		return errors.Is(err, runs.ErrUnreadable)
+	})
+	isLost := func(of object) bool {
+		e, _ := of["error"].(object)
+		return e["error"] == "UnreadableRun" && !strings.Contains(fmt.Sprint(e["message"]), "json")
+	}
+	list := h.ok("GET", "/threads/"+bad+"/runs", nil).json.([]any)
+	if len(list) != 2 || list[0].(object)["run_id"] != lost || !isLost(list[0].(object)) || list[1].(object)["run_id"] != noInput || !isLost(list[1].(object)) || list[1].(object)["status"] != "success" {
+		t.Errorf("%v", list)
+	}
+	if one := h.ok("GET", "/threads/"+bad+"/runs/"+noInput, nil).object(); !isLost(one) || one["kwargs"].(object)["input"] != nil {
+		t.Errorf("%v", one)
+	}
+	for _, search := range []object{{}, {"sort_by": "updated_at"}, {"sort_by": "status"}, {"metadata": object{"graph_id": "simple"}}} {
+		list := h.ok("POST", "/threads/search", search).json.([]any)
+		if len(list) != 2 {
+			t.Errorf("%v: %v", search, list)
+		}
+		for _, x := range list {
+			if th := x.(object); isLost(th) != (th["thread_id"] == bad) || (th["status"] == "error") != (th["thread_id"] == bad) || th["values"] == nil {
+				t.Errorf("%v: %v", search, th)
+			}
+		}
+	}
+	if got := h.ok("POST", "/threads/search", object{"status": "error"}).json.([]any); len(got) != 1 || got[0].(object)["thread_id"] != bad {
+		t.Errorf("%v", got)
+	}
+	for _, query := range []string{"", "?status=success", "?thread_id=" + bad} {
+		all := h.ok("GET", "/stele/runs"+query, nil).object()["runs"].([]any)
+		named := 0
+		for _, x := range all {
+			if r := x.(object); r["run_id"] == lost && r["error"] != nil {
+				named++
+			}
+		}
+		if want := map[bool]int{true: 2, false: 3}[strings.Contains(query, "thread")]; len(all) != want || named != 1 {
+			t.Errorf("%q: %v", query, all)
+		}
+	}
+	h.ok("GET", "/metrics", nil)
+	run(bad) // the thread goes on
 }

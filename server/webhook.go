@@ -48,12 +48,12 @@ func (s *Server) callHook(ctx context.Context, a after, r runs.Run) (again time.
 func (s *Server) post(ctx context.Context, url string, r runs.Run) error {
 	ctx, done := context.WithTimeout(ctx, hookTimeout)
 	defer done()
-	m, err := s.shownRun(r)
-	if err != nil {
-		return err
-	}
+	m := s.shownRun(r)
 	m["run_started_at"], m["run_ended_at"], m["webhook_sent_at"] = stamped(r.Started), stamped(r.Ended), stamped(now())
-	m["error"] = nil
+	if _, unreadable := m["error"]; !unreadable {
+		m["error"] = nil
+	}
+	var err error
 	if r.Status == runs.Error {
 		if m["error"], err = s.failureOfRun(ctx, r); err != nil {
 			return err

@@ -1,0 +1,92 @@
+package runs
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/store"
+)
+
+// TestLastEvents: the last events of a run that ended are in its own item, if they are small, and
+// other runs have items of them. Either way they are read as they were, also by the next process,
+// after the run was tried again, and they go with it.
+func TestLastEvents(t *testing.T) {
+	ctx := t.Context()
+	for _, c := range []struct {
+		name     string
+		appended int    // events
+		n, bytes int    // of the events that are left to Finish
+		items    [3]int // of events: when the run has ended, is tried again, and has ended again
+	}{
+		{"few", 0, 3, 10, [3]int{0, 1, 1}},
+		{"behind others", 2, 3, 10, [3]int{1, 2, 3}},
+		{"many", 0, eventsInItem, 10, [3]int{2, 2, 4}},
+		{"large", 0, 1, besideBytes, [3]int{1, 1, 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q, items := newQueue(t, LocalOptions{})
+			r := submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
+			events := func(n, bytes int) (list []Event) {
+				for i := range n {
+					list = append(list, Event{Kind: "a", Data: serde.Typed{Kind: "b", Data: fmt.Appendf(nil, "%*d", bytes, i)}})
+				}
+				return list
+			}
+			total := 0
+			check := func(when string, wantItems int) {
+				t.Helper()
+				for _, known := range []bool{true, false} { // by this process, and by the next
+					if !known {
+						var err error
+						if q, err = NewLocal(ctx, items, LocalOptions{}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					for after := range total + 1 {
+						found, err := q.Events(ctx, r.ID, int64(after), 0)
+						if err != nil || len(found) != total-after || len(found) > 0 && found[0].Seq != int64(after)+1 {
+							t.Fatalf("%s: behind %d of %d: %v, %v", when, after, total, found, err)
+						}
+					}
+				}
+				n := 0
+				for _, err := range items.Scan(ctx, store.Query{Prefix: eventsSpace}) {
+					if n++; err != nil {
+						t.Fatal(err)
+					}
+				}
+				if n != wantItems {
+					t.Errorf("%s: %d items of events, want %d", when, n, wantItems)
+				}
+			}
+			end := func() {
+				t.Helper()
+				held, _, err := q.Claim(ctx, "w", []string{"g"})
+				if err == nil {
+					_, err = q.Append(ctx, *held, events(c.appended, 10))
+				}
+				if err == nil {
+					err = q.Finish(ctx, *held, Outcome{Status: Error, Events: events(c.n, c.bytes)})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				total += c.appended + c.n + 1
+			}
+			end()
+			check("ended", c.items[0])
+			if _, err := q.Retry(ctx, r.ID); err != nil {
+				t.Fatal(err)
+			}
+			check("tried again", c.items[1])
+			end()
+			check("ended again", c.items[2])
+			if err := q.Delete(ctx, r.ID); err != nil {
+				t.Fatal(err)
+			}
+			total = 0
+			check("deleted", 0)
+		})
+	}
+}
