@@ -13,6 +13,7 @@ import {
   RemoveMessage,
   SystemMessage,
   ToolMessage,
+  isBaseMessage,
 } from "@langchain/core/messages";
 import { DeltaSnapshot, JsonPlusSerializer } from "@langchain/langgraph-checkpoint";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
@@ -33,20 +34,18 @@ import { InvalidArgumentError, ProtocolError, UnreadableValueError } from "./err
  *
  * What JSON does not have is stored as LangGraph's savers store it: a Set, a Map, a RegExp, an
  * Error, bytes and undefined come back, a Date as its text, NaN and the infinities as null, an
- * object of another class as its fields; functions and symbols inside an object are left out,
- * and are null in a list. A value that is a function or a symbol itself, and one that has a
- * bigint anywhere, is an InvalidArgumentError: LangGraph's savers lose the whole value.
+ * object of another class as its fields, without its methods. What LangGraph's savers lose is an
+ * InvalidArgumentError: a function, a symbol or a bigint as a value, or anywhere in one; a key
+ * that is a symbol; and properties of an array, a Map or a Set beside its elements.
  */
 export class SteleSerializer implements SerializerProtocol {
   private readonly json = new JsonPlusSerializer();
 
   async dumpsTyped(value: unknown): Promise<[string, Uint8Array]> {
+    refuseLost("a value", value, new Set());
     const [type, data] = await this.json.dumpsTyped(value);
     if (LOST.equals(data)) {
       throw new InvalidArgumentError("a value is no JSON, such as a bigint; store a number or a string");
-    }
-    if (type === "json" && data.length === 0) {
-      throw new InvalidArgumentError(`a ${typeof value} has no JSON; store what it is made from, or use an UntrackedValue`);
     }
     return [type, data];
   }
@@ -99,15 +98,58 @@ function refuseLoss(key: string, value: unknown): unknown {
     throw new InvalidArgumentError(`${key} is ${String(value)}, which JSON does not have; leave it out, or store a string`);
   }
   if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    const prototype: unknown = Object.getPrototypeOf(value);
-    // A plain object of another realm, such as of a test runner's, has another Object.prototype.
-    const plain = prototype === null || Object.getPrototypeOf(prototype) === null;
-    const bare = !plain && Object.keys(value).length === 0;
+    const bare = !isPlain(value) && Object.keys(value).length === 0;
     if (bare || value instanceof Error) {
       throw new InvalidArgumentError(`${key} is a ${value.constructor.name}, of which JSON keeps nothing; store its content`);
     }
   }
   return value;
+}
+
+/**
+ * refuseLost refuses what LangGraph's serializer leaves out, or writes as null in a list. An
+ * object of a class is stored as its fields, and a function is a method of it. seen has the
+ * objects that were looked at.
+ */
+function refuseLost(name: string, value: unknown, seen: Set<object>): void {
+  if (typeof value === "function" || typeof value === "symbol") {
+    throw new InvalidArgumentError(`${name} is a ${typeof value}, which has no JSON; store what it is made from, or use an UntrackedValue`);
+  }
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value) || seen.has(value)) return;
+  seen.add(value);
+  // The fields of a message are what its toJSON returns, which takes longer than all the rest.
+  if ("toJSON" in value && typeof value.toJSON === "function" && !isBaseMessage(value)) {
+    refuseLost(name, value.toJSON(""), seen);
+    return;
+  }
+  const list = Array.isArray(value) || value instanceof Map || value instanceof Set;
+  const plain = isPlain(value);
+  const symbol = Object.getOwnPropertySymbols(value).find((key) => Object.prototype.propertyIsEnumerable.call(value, key));
+  if (symbol !== undefined && (list || plain)) {
+    throw new InvalidArgumentError(`${name} has the key ${String(symbol)}, which has no JSON; use a string`);
+  }
+  const keys = Object.keys(value);
+  if (!list) {
+    for (const key of keys) {
+      const field: unknown = value[key as keyof typeof value];
+      if (plain || typeof field !== "function") refuseLost(key, field, seen);
+    }
+    return;
+  }
+  const last = keys.at(-1); // the indices of an array come before its other keys
+  if (last !== undefined && !(Array.isArray(value) && /^\d+$/.test(last))) {
+    throw new InvalidArgumentError(`${name} has the property ${last} beside its elements, which are all that is stored; store it by itself`);
+  }
+  for (const element of value instanceof Map ? [...value.entries()].flat() : value) refuseLost(`an element of ${name}`, element, seen);
+}
+
+/**
+ * isPlain is true for an object of no class. One of another realm, such as of a test runner's,
+ * has another Object.prototype.
+ */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** dumpMetadata serializes metadata of a checkpoint, as LangGraph's savers do. */

@@ -2,7 +2,7 @@
 import { AIMessage } from "@langchain/core/messages";
 import { DeltaSnapshot, JsonPlusSerializer, MemorySaver, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { BaseCheckpointSaver, CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
-import { SteleSaver } from "langgraph-checkpoint-stele";
+import { InvalidArgumentError, SteleSaver } from "langgraph-checkpoint-stele";
 import { expect, test } from "vitest";
 import { directory } from "./servers.js";
 
@@ -32,7 +32,6 @@ test("values, metadata and filters are those of the saver in memory", async () =
     date: new Date(0),
     numbers: [NaN, Infinity, -0, 0.1],
     holes: [undefined, , null],
-    left: { f: () => 1, s: Symbol("s"), list: [() => 1, Symbol("s")], [Symbol("key")]: 1 },
     sets: new Map<unknown, unknown>([[new Set([undefined]), new Date(1)]]),
     object: new (class A { a = 1; b = () => 1; #c = 1; get c() { return this.#c; } })(),
     boxed: [Object(1), Object("a"), new Float64Array([0.5]), new URL("http://a/")],
@@ -60,6 +59,43 @@ test("values, metadata and filters are those of the saver in memory", async () =
   expect(await saver.getTuple({ configurable: { thread_id: 7 } })).toBeUndefined();
   expect(await saver.getDeltaChannelHistory({ config: at("none"), channels: ["x"] })).toEqual({ x: { writes: [] } });
   expect(await saver.getDeltaChannelHistory({ config: {}, channels: ["x"] })).toEqual({ x: { writes: [] } });
+});
+
+test("what LangGraph's serializer would lose is refused before anything is stored", async () => {
+  await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
+  const kept = await saver.put(at("t"), { ...emptyCheckpoint(), id: "c0" }, meta({}), {});
+  const circular: Record<string, unknown> = { f: () => 1 };
+  circular["self"] = circular;
+  const lost: Record<string, unknown> = {
+    "a function": () => 1,
+    "a symbol": Symbol("s"),
+    "a function of an object": { deep: [{ f: () => 1 }] },
+    "a function beside a circle": { circular },
+    "a symbol of a list": [Symbol("s")],
+    "a symbol of a class": new (class A { s = Symbol("s"); })(),
+    "a function of a field of a class": new (class A { field = { f: () => 1 }; })(),
+    "a function in a map": new Map([["a", () => 1]]),
+    "a function as a key of a map": new Map([[() => 1, 1]]),
+    "a function in a set": new Set([() => 1]),
+    "a function in a message": new AIMessage({ content: "", additional_kwargs: { f: () => 1 } }),
+    "a function in a snapshot": new DeltaSnapshot([() => 1]),
+    "a function that toJSON returns": { toJSON: () => () => 1 },
+    "a symbol as a key": { a: { [Symbol("key")]: 1 } },
+    "a symbol as a key of a list": Object.assign([], { [Symbol("key")]: 1 }),
+    "a symbol as a key of a map": Object.assign(new Map(), { [Symbol("key")]: 1 }),
+    "a property of a list": Object.assign([1], { more: 1 }),
+    "a property of a map": { map: Object.assign(new Map([["a", 1]]), { more: 1 }) },
+    "a property of a set": Object.assign(new Set([1]), { more: 1 }),
+    "an index of a set": Object.assign(new Set([1]), { 0: 1 }),
+    "a bigint": { a: 1n },
+  };
+  for (const [what, value] of Object.entries(lost)) {
+    const checkpoint = { ...emptyCheckpoint(), id: "c1", channel_values: { good: 1, x: value }, channel_versions: { good: 1, x: 1 } };
+    await expect(saver.put(kept, checkpoint, meta({}), { good: 1, x: 1 }), what).rejects.toThrow(InvalidArgumentError);
+    await expect(saver.put(kept, { ...emptyCheckpoint(), id: "c1" }, meta({ value }), {}), what).rejects.toThrow(InvalidArgumentError);
+    await expect(saver.putWrites(kept, [["good", 1], ["x", value]], "task"), what).rejects.toThrow(InvalidArgumentError);
+  }
+  expect((await all(saver, at("t"), {})).map((tuple) => [tuple.checkpoint.id, tuple.pendingWrites])).toEqual([["c0", []]]);
 });
 
 test("a serializer of one's own has all values, and the store reads the metadata", async () => {
