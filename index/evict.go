@@ -51,8 +51,11 @@ func (ix *Index) enter(chain tables, lsn base.LSN, dirty Dirty) {
 	defer ix.mu.Unlock()
 	ix.tables, ix.imaged = chain, max(ix.imaged, lsn)
 	ix.own()
+	key := keys.Get().(*Partition)
+	defer keys.Put(key)
 	for id := range dirty.Partitions {
-		if t, ok := ix.partitions.Get(&Partition{ID: id}); ok && t.Cold() && ix.known(t) {
+		key.ID = id
+		if t, ok := ix.partitions.Get(key); ok && t.Cold() && ix.known(t) {
 			ix.unset(t)
 		}
 	}

@@ -48,7 +48,10 @@ const (
 const wholeKeys = 16
 
 // EncodePage returns the bytes of p. Items must be in the order of keys.
-func EncodePage(p *Page) []byte {
+func EncodePage(p *Page) []byte { return AppendPage(nil, p) }
+
+// AppendPage appends the bytes of p, as EncodePage returns them.
+func AppendPage(out []byte, p *Page) []byte {
 	e := pageEncoders.Get().(*pageEncoder)
 	defer e.release()
 	e.uvarint(uint64(len(p.Partitions)))
@@ -60,8 +63,7 @@ func EncodePage(p *Page) []byte {
 	for _, s := range e.strings {
 		size += binary.MaxVarintLen32 + len(s)
 	}
-	out := make([]byte, 0, size)
-	out = append(out, pageFormat)
+	out = append(slices.Grow(out, size), pageFormat)
 	out = binary.AppendUvarint(out, uint64(len(e.strings)))
 	for _, s := range e.strings {
 		out = binary.AppendUvarint(out, uint64(len(s)))

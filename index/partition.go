@@ -374,12 +374,20 @@ func (t *Partition) newest(prefix, before string) []*Item {
 			out = append(out, it)
 		}
 	}
-	if len(out) < 2 {
-		return out
+	out = oneEach(out)
+	slices.Reverse(out)
+	return out
+}
+
+// oneEach puts items, which come in the order of commits, in the order of keys: of one key the
+// last. It changes the slice.
+func oneEach(items []*Item) []*Item {
+	if len(items) < 2 {
+		return items
 	}
-	slices.SortStableFunc(out, func(a, b *Item) int { return strings.Compare(b.Key, a.Key) })
-	kept := out[:1]
-	for _, it := range out[1:] {
+	slices.SortStableFunc(items, func(a, b *Item) int { return strings.Compare(a.Key, b.Key) })
+	kept := items[:1]
+	for _, it := range items[1:] {
 		if it.Key == kept[len(kept)-1].Key {
 			kept[len(kept)-1] = it // stable: the later commit comes last
 			continue
@@ -418,24 +426,27 @@ func (t *Partition) greatestHead() string {
 	return head
 }
 
-// Items calls fn for every item of the records from first on, deletions included, in no
-// particular order.
+// Items calls fn for every item of the records from first on, deletions included, in the
+// order of keys.
 func (t *Partition) Items(first base.LSN, fn func(*Item)) {
-	hidden := map[string]*Item{}
-	for _, it := range t.recent {
-		hidden[it.Key] = it
+	from := len(t.recent) // which is in the order of records, all later than the tree's
+	for from > 0 && t.recent[from-1].LSN >= first {
+		from--
 	}
+	recent := oneEach(slices.Clone(t.recent[from:]))
 	if t.tree != nil && t.folded >= first {
 		t.tree.Ascend(func(it *Item) bool {
-			if it.LSN >= first && hidden[it.Key] == nil {
+			for len(recent) > 0 && recent[0].Key < it.Key {
+				fn(recent[0])
+				recent = recent[1:]
+			}
+			if it.LSN >= first && (len(recent) == 0 || recent[0].Key != it.Key) {
 				fn(it)
 			}
 			return true
 		})
 	}
-	for _, it := range hidden {
-		if it.LSN >= first {
-			fn(it)
-		}
+	for _, it := range recent {
+		fn(it)
 	}
 }

@@ -227,6 +227,38 @@ func TestThreadModel(t *testing.T) {
 	})
 }
 
+// The items of records from one on come in the order of keys, of one key the last, wherever they
+// lie.
+func TestItemsInOrder(t *testing.T) {
+	th := NewPartition("t", NewFamily(1), 1)
+	want := map[string]base.LSN{}
+	for lsn := base.LSN(1); lsn <= 3*recentMax; lsn++ {
+		key := fmt.Sprintf("k%02d", lsn*7%40)
+		it := &Item{Key: key, LSN: lsn}
+		if lsn%9 == 0 {
+			it.Flags = FlagDeleted
+		}
+		th, want[key] = th.With([]*Item{it}, lsn, 0), lsn
+		for first := range lsn + 1 {
+			last, n := "", 0
+			th.Items(first, func(it *Item) {
+				if it.Key <= last || it.LSN < first || it.LSN != want[it.Key] {
+					t.Fatalf("after record %d, from %d: item %s of record %d behind %s", lsn, first, it.Key, it.LSN, last)
+				}
+				last, n = it.Key, n+1
+			})
+			for _, at := range want {
+				if at >= first {
+					n--
+				}
+			}
+			if n != 0 {
+				t.Fatalf("after record %d, from %d: %d items too many", lsn, first, n)
+			}
+		}
+	}
+}
+
 // TestLoadedFloor pins which deletions survive a load: those above the floor,
 // because an older item may still be read from a page that is not loaded yet.
 func TestLoadedFloor(t *testing.T) {

@@ -2,7 +2,10 @@ package index
 
 // Partition returns the partition as it was, or nil. An error is that of reading its row.
 func (v View) Partition(id string) (*Partition, error) {
-	t, _ := v.partitions.Get(&Partition{ID: id})
+	key := keys.Get().(*Partition)
+	key.ID = id
+	t, _ := v.partitions.Get(key)
+	keys.Put(key)
 	return resolve(t, v.tables, v.fams, id)
 }
 

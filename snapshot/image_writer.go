@@ -108,7 +108,7 @@ func (w *ImageWriter) KeyID() string { return w.fr.seal.KeyID() }
 
 // smallPage is below what size a page is stored as it is. Most pages of an image that saves what
 // was new are of one or two items, in which compression finds little, and they are soon replaced.
-const smallPage = 2 << 10
+const smallPage = 8 << 10
 
 // AddPage stores one page of a directory and returns its place, for a Part. A page larger than
 // MaxPage is refused with fault.ErrTooLarge.

@@ -1,6 +1,7 @@
 package garbage
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/stele-go/stele/index"
@@ -163,19 +164,25 @@ func (g *Estimate) InSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int6
 // CountDead counts what segments hold of a loaded family for nobody. floor is that of the
 // store: the values of records from there on are in the log.
 func (g *Estimate) CountDead(w *storage.Family, floor base.LSN) {
-	live := map[index.Ref]bool{}
+	room := liveRooms.Get().(*[]index.Ref)
+	defer liveRooms.Put(room)
+	live := (*room)[:0]
 	for _, t := range w.Partitions {
 		var before []index.Slot
 		t.Ascend("", func(it *index.Item) bool {
 			for i, s := range it.Slots {
 				if s.Ref.LSN < floor && (i >= len(before) || before[i].Ref != s.Ref) { // else it is known, or no matter
-					live[s.Ref] = true
+					live = append(live, s.Ref)
 				}
 			}
 			before = it.Slots
 			return true
 		})
 	}
+	if *room = live; len(live) > keptLive {
+		*room = nil
+	}
+	slices.SortFunc(live, index.Ref.Compare)
 	files := map[base.FileNum]held{}
 	w.Fam.Values(func(r index.Ref, l index.Loc) {
 		if l.InLog() {
@@ -183,7 +190,10 @@ func (g *Estimate) CountDead(w *storage.Family, floor base.LSN) {
 		}
 		h := files[l.File]
 		h.values, h.bytes = h.values+1, h.bytes+int64(l.Len)
-		if !live[r] {
+		for len(live) > 0 && live[0].Compare(r) < 0 {
+			live = live[1:]
+		}
+		if len(live) == 0 || live[0] != r {
 			h.dead, h.deadBytes = h.dead+1, h.deadBytes+int64(l.Len)
 		}
 		files[l.File] = h
@@ -196,6 +206,11 @@ func (g *Estimate) CountDead(w *storage.Family, floor base.LSN) {
 	}
 	g.set(w.Fam.ID, deadFamily{bytes: dead})
 }
+
+// liveRooms are slices for the values that items of a family refer to, up to keptLive of them.
+var liveRooms = sync.Pool{New: func() any { return new([]index.Ref) }}
+
+const keptLive = 4 << 10
 
 // held is what a segment holds of a family, and how much of that is dead.
 type held struct {

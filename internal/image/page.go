@@ -16,20 +16,21 @@ const (
 	pageTarget = 2 << 20
 	// mergedPages bounds the stored size of the pages that a full image makes one of.
 	mergedPages = 256 << 10
+	// keptPage bounds the memory that is kept to encode the next page in.
+	keptPage = 64 << 10
 )
 
-// newPages hold the items of records after the last image, and the places of
-// their values in the log. Partitions need not be loaded for it: what a cold partition
-// has not on disk is in memory.
-func (j *writer) newPages(w storage.Family) (*pagePacker, error) {
-	last := j.last()
+// newPages hold the items of records behind last, and the places of their values in the log.
+// Partitions need not be loaded for it: what a cold partition has not on disk is in memory.
+func (j *writer) newPages(w storage.Family, last base.LSN) (*pagePacker, error) {
 	if slices.ContainsFunc(w.Partitions, func(t *index.Partition) bool { return t.Cold() && t.Birth > last }) {
 		if err := w.Load(j.v); err != nil { // a copy of a cold partition takes it all along
 			return nil, err
 		}
 	}
 	all := w.Page(last + 1)
-	pk := &pagePacker{fam: w.Fam, last: last, seal: j.seal, seen: map[index.Ref]bool{}}
+	pk := &j.packer
+	pk.begin(w.Fam, last, j.seal)
 	for i := range all.Partitions {
 		pk.partition(&all.Partitions[i])
 	}
@@ -50,10 +51,26 @@ type pagePacker struct {
 	behind pageList // of those behind it
 }
 
+// keptRefs is the number of values up to which what a packer needs for a family is used again
+// for the next: most have few.
+const keptRefs = 256
+
+// begin prepares for the next family: the pages of the last one are not needed any more.
+func (pk *pagePacker) begin(fam *index.Family, last, seal base.LSN) {
+	if pk.seen == nil || len(pk.seen) > keptRefs {
+		pk.seen = map[index.Ref]bool{}
+	}
+	clear(pk.seen)
+	pk.fam, pk.last, pk.seal = fam, last, seal
+	pk.sealed.clear()
+	pk.behind.clear()
+}
+
 // pageList is pages that are filled one after the other.
 type pageList struct {
 	pages []*index.Page
-	size  int // an upper bound of the encoded size of the last page
+	room  []index.ValueLoc // for the values of the first page
+	size  int              // an upper bound of the encoded size of the last page
 	// bases are what values are patches against, wherever their places are told of
 	// already: no item need refer to them any more. They get pages of their own.
 	bases []index.ValueLoc
@@ -96,11 +113,22 @@ func (pk *pagePacker) items(l *pageList, pt *index.PagePartition) {
 	}
 }
 
+// clear drops the pages, but for memory that the next ones can use.
+func (l *pageList) clear() {
+	if len(l.pages) > 0 {
+		if l.room = l.pages[0].Values[:0]; cap(l.room) > keptRefs {
+			l.room = nil
+		}
+	}
+	*l = pageList{pages: l.pages[:0], room: l.room}
+}
+
 // section begins the section of a partition, in a new page if need be.
 func (l *pageList) section(pt *index.PagePartition) {
 	n := len(pt.ID) + 48
 	if len(l.pages) == 0 || l.size+n > pageTarget {
-		l.pages, l.size = append(l.pages, &index.Page{}), 0
+		l.pages, l.size = append(l.pages, &index.Page{Values: l.room}), 0
+		l.room = nil
 	}
 	l.size += n
 	p := l.pages[len(l.pages)-1]
@@ -171,7 +199,7 @@ func (j *writer) mergePages(family uint64, parts []index.Part) ([]index.Part, er
 	}
 	var out []index.Part
 	for _, page := range m.pages() {
-		off, n, err := j.w.AddPage(index.EncodePage(page))
+		off, n, err := j.addPage(page)
 		if err != nil {
 			return nil, err
 		}

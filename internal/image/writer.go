@@ -38,6 +38,9 @@ type writer struct {
 	parts map[uint64][]index.Part // of families: what Replaced.Placed adds
 	num   base.FileNum
 	w     *snapshot.ImageWriter
+
+	packer pagePacker // of the family that is being written
+	page   []byte     // the last page that was encoded, if it was small
 }
 
 // last is the record up to which earlier images and segments hold everything.
@@ -98,13 +101,13 @@ func (j *writer) contents() error {
 			changed[t.Family.ID] = storage.Family{Fam: t.Family, Partitions: append(w.Partitions, t)}
 		}
 	}
-	ids, err := j.familyIDs(changed)
+	ids, inMemory, err := j.familyIDs(changed)
 	if err != nil {
 		return err
 	}
 	y := j.Throttle.Yielder()
 	for _, id := range ids {
-		if err := j.family(id, changed[id]); err != nil {
+		if err := j.family(id, changed[id], inMemory[id]); err != nil {
 			return err
 		}
 		y.Yield()
@@ -116,17 +119,26 @@ func (j *writer) contents() error {
 }
 
 // familyIDs are the families the image tells of, in order: all that have partitions,
-// or those in which anything changed.
-func (j *writer) familyIDs(changed map[uint64]storage.Family) ([]uint64, error) {
-	var ids []uint64
-	var err error
+// or those in which anything changed. Of a full image it says also of which families that
+// changed all items are in memory.
+func (j *writer) familyIDs(changed map[uint64]storage.Family) (ids []uint64, inMemory map[uint64]bool, err error) {
 	if j.full {
-		err = j.v.Index.Rows("", func(r *index.Row, _ *index.Partition) bool { ids = append(ids, r.Family); return true })
+		inMemory = make(map[uint64]bool, len(changed))
+		for id, w := range changed {
+			inMemory[id] = !slices.ContainsFunc(w.Partitions, (*index.Partition).Cold)
+		}
+		err = j.v.Index.Rows("", func(r *index.Row, _ *index.Partition) bool {
+			ids = append(ids, r.Family)
+			if inMemory[r.Family] && !j.dirty.Partitions[r.ID] {
+				inMemory[r.Family] = false
+			}
+			return true
+		})
 	} else {
 		ids = slices.AppendSeq(slices.Collect(maps.Keys(changed)), maps.Keys(j.Families))
 	}
 	slices.Sort(ids)
-	return slices.Compact(ids), err
+	return slices.Compact(ids), inMemory, err
 }
 
 func (j *writer) partitions() error {
@@ -186,24 +198,28 @@ func (j *writer) tombs(dirty index.Dirty) error {
 }
 
 // family writes what the log alone knows of a family since the last image, and
-// the list of all its pages. A full image copies pages of earlier images that are
-// still needed, so that those images can go.
-func (j *writer) family(id uint64, w storage.Family) error {
-	parts, err := j.olderParts(id)
+// the list of all its pages. A full image also has what earlier images have that is still
+// needed, so that those images can go: copied from them, or made anew if all of it is in memory.
+func (j *writer) family(id uint64, w storage.Family, inMemory bool) error {
+	last := j.last()
+	if inMemory {
+		last = j.floor - 1
+	}
+	parts, err := j.olderParts(id, inMemory)
 	if err != nil {
 		return err
 	}
-	pages, err := j.newPages(w)
+	pages, err := j.newPages(w, last)
 	if err != nil {
 		return err
 	}
-	behind := max(j.last(), j.seal) + 1
+	behind := max(last, j.seal) + 1
 	for _, side := range []struct {
 		pages  []*index.Page
 		lo, hi base.LSN
-	}{{pages.sealed.pages, j.last() + 1, j.seal}, {pages.behind.pages, behind, j.v.LSN()}} {
+	}{{pages.sealed.pages, last + 1, j.seal}, {pages.behind.pages, behind, j.v.LSN()}} {
 		for _, page := range side.pages {
-			off, n, err := j.w.AddPage(index.EncodePage(page))
+			off, n, err := j.addPage(page)
 			if err != nil {
 				return err
 			}
@@ -213,9 +229,18 @@ func (j *writer) family(id uint64, w storage.Family) error {
 	return j.w.AddFamily(snapshot.ImageFamily{ID: id, Parts: parts})
 }
 
-// olderParts are the pages of a family in the state to be published, without the
-// new page.
-func (j *writer) olderParts(id uint64) ([]index.Part, error) {
+// addPage encodes a page, and adds it to the image.
+func (j *writer) addPage(p *index.Page) (off uint64, n uint32, err error) {
+	b := index.AppendPage(j.page[:0], p)
+	if len(b) <= keptPage {
+		j.page = b
+	}
+	return j.w.AddPage(b)
+}
+
+// olderParts are the pages of a family in the state to be published, without the new page, or
+// without those of images if they are made anew.
+func (j *writer) olderParts(id uint64, anew bool) ([]index.Part, error) {
 	parts, err := j.v.Index.Parts(id)
 	if err != nil {
 		return nil, err
@@ -233,7 +258,7 @@ func (j *writer) olderParts(id uint64) ([]index.Part, error) {
 		switch {
 		case !j.Files.IsImage(p.File):
 			out = append(out, p)
-		case p.MaxLSN >= j.floor:
+		case !anew && p.MaxLSN >= j.floor:
 			moving, size = append(moving, p), size+int(p.Len)
 		}
 	}

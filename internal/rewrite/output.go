@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
 )
 
 // Placed is where a build put one family: its page, and its values.
@@ -34,6 +35,7 @@ type output struct {
 	quick  bool            // see Outputs.Quick
 	reader *storage.Reader // of the values
 	values int64           // bytes of them that were written, whole
+	page   []byte          // the last page that was encoded, if it was small
 
 	limit func(n int) // called for bytes read, by the builder for those written and between them; may be nil
 }
@@ -48,11 +50,24 @@ func (o *Outputs) startSegment() (*output, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", segment.FileName(num), err)
 	}
-	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: o.Opts.Rand(), Limiter: o.limit, Syncs: o.LogSyncs, Keys: o.Files.Keys, Quick: o.Quick})
+	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: o.Opts.Rand(), Limiter: o.limit, Syncs: o.LogSyncs,
+		SyncEvery: syncEvery(o.Opts.Sync), Keys: o.Files.Keys, Quick: o.Quick})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &output{Store: o.Store, num: num, f: f, b: b, from: o.From, quick: o.Quick, reader: o.reads, limit: o.limit}, nil
+}
+
+// keptPage bounds the memory that is kept to encode the next page in.
+const keptPage = 64 << 10
+
+// syncEvery is how many bytes of a segment may be unsynced. Where no commit waits for the disk,
+// that bounds what Finish has left to sync, and nothing else.
+func syncEvery(mode wal.Mode) int64 {
+	if mode == wal.SyncNever {
+		return 1 << 20
+	}
+	return 0 // the default of the builder
 }
 
 // add writes one family: the values plan names, and the page.
@@ -74,11 +89,16 @@ func (j *output) add(ctx context.Context, w storage.Family, p Plan, page *index.
 	if err := j.history(ctx, w.Fam, p); err != nil {
 		return err
 	}
-	if err := j.b.EndFamily(index.EncodePage(page)); err != nil {
+	dir := index.AppendPage(j.page[:0], page)
+	if len(dir) <= keptPage {
+		j.page = dir
+	}
+	if err := j.b.EndFamily(dir); err != nil {
 		return err
 	}
 	info, values := j.b.Family()
-	pl := Placed{Fam: w.Fam.ID, Part: index.Part{File: j.num, Off: info.DirOff, Len: info.DirStored, MinLSN: minLSN, MaxLSN: maxLSN}}
+	pl := Placed{Fam: w.Fam.ID, Part: index.Part{File: j.num, Off: info.DirOff, Len: info.DirStored, MinLSN: minLSN, MaxLSN: maxLSN},
+		values: make([]index.ValueLoc, 0, len(values))}
 	for _, v := range values {
 		vl, _ := storage.PlaceOf(j.num, v) // the builder was given no other bases
 		pl.values = append(pl.values, vl)

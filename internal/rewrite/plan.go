@@ -3,6 +3,7 @@ package rewrite
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/base"
@@ -56,7 +57,9 @@ func (p *Plan) Add(fam *index.Family, page *index.Page, from map[base.FileNum]bo
 // together, what listings read before the rest.
 func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, first base.LSN) Plan {
 	p := Plan{newest: map[string]index.Ref{}}
-	taken := map[index.Ref]bool{}
+	room := planRooms.Get().(*planRoom)
+	defer room.release()
+	taken, rest, cold := room.taken, room.rest, room.cold
 	take := func(r index.Ref) (loc index.Loc, ok bool) {
 		if r.Empty() || taken[r] {
 			return loc, false
@@ -73,15 +76,10 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, 
 		}
 		return take(it.Slots[n].Ref)
 	}
-	type old struct {
-		oldValue
-		name string
-	}
-	var rest []old
-	var cold []*index.Item
 	for _, t := range w.Partitions {
-		var items []*index.Item
+		items := room.items[:0]
 		t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
+		room.items = items
 		for i, isHot := range o.Hot(items) {
 			if items[i].LSN < first {
 				continue
@@ -105,12 +103,12 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, 
 	for _, it := range cold {
 		for n, s := range it.Slots {
 			if loc, ok := takeSlot(it, n); ok {
-				rest = append(rest, old{oldValue{o.Series(it, n), s.Ref, o.Listed(it, n), loc.Patched()}, s.Name})
+				rest = append(rest, namedValue{oldValue{o.Series(it, n), s.Ref, o.Listed(it, n), loc.Patched()}, s.Name})
 			}
 		}
 		before = it.Slots
 	}
-	slices.SortFunc(rest, func(a, b old) int {
+	slices.SortFunc(rest, func(a, b namedValue) int {
 		if a.listed != b.listed {
 			if a.listed {
 				return -1
@@ -119,8 +117,41 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, 
 		}
 		return cmp.Or(cmp.Compare(a.series, b.series), cmp.Compare(a.name, b.name), b.ref.Compare(a.ref))
 	})
-	for _, o := range rest {
-		p.History = append(p.History, o.oldValue)
+	p.History = make([]oldValue, len(rest))
+	for i := range rest {
+		p.History[i] = rest[i].oldValue
 	}
+	room.rest, room.cold = rest, cold
 	return p
+}
+
+// planRoom is what NewPlan needs for a family and can use again for the next.
+type planRoom struct {
+	taken       map[index.Ref]bool
+	items, cold []*index.Item
+	rest        []namedValue
+}
+
+// namedValue is an oldValue and the name of its slot.
+type namedValue struct {
+	oldValue
+	name string
+}
+
+var planRooms = sync.Pool{New: func() any { return &planRoom{taken: map[index.Ref]bool{}} }}
+
+// keptValues is the number of values up to which the room of a family is kept.
+const keptValues = 4 << 10
+
+// release gives the room back, without what it holds of the family.
+func (r *planRoom) release() {
+	if max(len(r.taken), len(r.items)) > keptValues {
+		return
+	}
+	clear(r.taken)
+	clear(r.items[:cap(r.items)]) // a longer partition may have come before
+	clear(r.cold)
+	clear(r.rest)
+	*r = planRoom{r.taken, r.items[:0], r.cold[:0], r.rest[:0]}
+	planRooms.Put(r)
 }

@@ -77,7 +77,6 @@ func (w *Family) Page(first base.LSN) *index.Page {
 		if len(pt.Items) == 0 && !isNew {
 			continue
 		}
-		index.SortItems(pt.Items)
 		p.Partitions = append(p.Partitions, pt)
 	}
 	return p
