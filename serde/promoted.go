@@ -1,6 +1,7 @@
 package serde
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,6 +56,9 @@ func promotionOf(t reflect.Type) *promotion {
 		if m, ok := on.MethodByName("UnmarshalText"); ok {
 			p.look(t, on, m, textUnmarshalerType, false)
 		}
+		if m, ok := on.MethodByName("MarshalJSON"); ok {
+			p.look(t, on, m, jsonMarshalerType, false)
+		}
 		if m, ok := on.MethodByName("Error"); ok {
 			p.look(t, on, m, errorType, false)
 		}
@@ -76,19 +80,19 @@ func (p *promotion) look(t, on reflect.Type, m reflect.Method, iface reflect.Typ
 		}
 		p.from[iface] = i
 		if alone && p.err == nil {
-			p.err = loss(t, i, m)
+			p.err = loss(t, i, m.Name)
 		}
 		return
 	}
 }
 
-// loss returns an error if t, whose method m is that of its field i, has other fields.
-func loss(t reflect.Type, i int, m reflect.Method) error {
+// loss returns an error if t, whose method is that of its field i, has other fields.
+func loss(t reflect.Type, i int, method string) error {
 	f := t.Field(i)
 	for j := range t.NumField() {
 		other := t.Field(j)
 		if name, opts, _ := tagOf(other); j != i && (other.IsExported() || other.Anonymous) && (name != "-" || len(opts) > 0) {
-			return &promotedError{m.Name, t, f.Name, other.Name}
+			return &promotedError{method, t, f.Name, other.Name}
 		}
 	}
 	return CheckType(f.Type)
@@ -117,13 +121,25 @@ func lossy(v reflect.Value) error {
 		return nil
 	}
 	t := v.Type()
-	switch k := v.Kind(); {
-	case k == reflect.Pointer || k == reflect.Interface:
+	if k := v.Kind(); k == reflect.Pointer || k == reflect.Interface {
 		return lossy(v.Elem())
-	case CheckType(t) != nil:
-		return CheckType(t)
-	case t.Implements(jsonMarshalerType):
-		return nil
+	}
+	if err := CheckType(t); err != nil {
+		return err
+	}
+	// The first that v has says what is stored.
+	for _, m := range []struct {
+		iface reflect.Type
+		name  string
+	}{{jsonMarshalerType, "MarshalJSON"}, {textMarshalerType, "MarshalText"}} {
+		if !t.Implements(m.iface) && !(v.CanAddr() && reflect.PointerTo(t).Implements(m.iface)) {
+			continue
+		}
+		i, ok := promotionOf(t).from[m.iface]
+		if !ok {
+			return nil
+		}
+		return cmp.Or(loss(t, i, m.name), lossy(v.Field(i)))
 	}
 	switch v.Kind() {
 	case reflect.Slice, reflect.Array:

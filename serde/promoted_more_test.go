@@ -2,6 +2,7 @@ package serde_test
 
 import (
 	"encoding"
+	"encoding/json"
 	"errors"
 	"net/netip"
 	"reflect"
@@ -152,6 +153,72 @@ func TestPromotedJSON(t *testing.T) {
 		B moment `json:"-"`
 	}{}} {
 		if typed, err := codec.Encode(v); err != nil || typed.Kind != serde.KindJSON {
+			t.Errorf("%T: %s %q %v", v, typed.Kind, typed.Data, err)
+		}
+	}
+}
+
+// Price has a method of its own for JSON, Weight has it on the pointer.
+type (
+	Price  struct{ Cents int }
+	Weight struct{ Grams int }
+)
+
+func (p Price) MarshalJSON() ([]byte, error) { return json.Marshal(p.Cents) }
+
+func (w *Weight) MarshalJSON() ([]byte, error) { return json.Marshal(w.Grams) }
+
+type (
+	priced struct {
+		Price
+		Name string
+	}
+	pricedAt struct {
+		*Price
+		Name string
+	}
+	weighed struct {
+		Weight
+		Name string
+	}
+	onlyPrice struct{ Price }
+	named     struct {
+		Price
+		Name string
+	}
+	// stamped is whole in MessagePack, and in JSON it is the time alone.
+	stamped struct {
+		time.Time
+		Name string
+	}
+)
+
+func (n named) MarshalJSON() ([]byte, error) { return json.Marshal(n.Name) }
+
+func (s stamped) EncodeValue() (any, int64, error) {
+	return map[string]any{"time": s.Time, "name": s.Name}, 0, nil
+}
+
+// TestPromotedMarshalJSON: the text of a struct that has its MarshalJSON, or for JSON alone its
+// MarshalText, from a field that it embeds would be that of the field.
+func TestPromotedMarshalJSON(t *testing.T) {
+	codec, err := serde.New(serde.Options{JSONFallback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{
+		priced{Name: "bread"}, &priced{Name: "bread"}, pricedAt{&Price{}, "bread"}, &weighed{Name: "bread"}, []weighed{{Name: "bread"}},
+		struct{ priced }{priced{Name: "bread"}}, stamped{Name: "bread"},
+	} {
+		if typed, err := codec.Encode([]any{unpacked(nil), v}); !errors.Is(err, serde.ErrUnsupported) {
+			t.Errorf("%T: %s %q %v", v, typed.Kind, typed.Data, err)
+		}
+		if typed, err := codec.Encode(v); err != nil || typed.Kind != serde.KindMsgpack {
+			t.Errorf("%T alone: %s %q %v", v, typed.Kind, typed.Data, err)
+		}
+	}
+	for _, v := range []any{onlyPrice{}, &onlyPrice{}, named{Name: "bread"}, &Weight{}, map[string]weighed{"a": {Name: "bread"}}, json.RawMessage("1")} {
+		if typed, err := codec.Encode([]any{unpacked(nil), v}); err != nil || typed.Kind != serde.KindJSON {
 			t.Errorf("%T: %s %q %v", v, typed.Kind, typed.Data, err)
 		}
 	}

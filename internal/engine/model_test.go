@@ -39,7 +39,8 @@ func (m model) clone() model {
 type world struct {
 	t     *testing.T
 	rng   *rand.Rand
-	fs    vfs.FS
+	mem   *vfs.Mem
+	fs    vfs.FS // of mem
 	opts  storage.Options
 	e     *Engine
 	m     model
@@ -47,6 +48,8 @@ type world struct {
 	now   time.Time
 	log   []string
 	quiet bool // no commits beside work: the store is being closed
+
+	memOpts vfs.MemOptions
 
 	divided bool // families are divided over segments
 
@@ -239,10 +242,11 @@ func (w *world) beside() {
 	}
 }
 
-func (w *world) reopen(wreck bool) {
+// leave closes the store.
+func (w *world) leave() {
+	w.t.Helper()
 	w.quiet = true
 	defer func() { w.quiet = false }()
-
 	for _, h := range w.views {
 		h.v.Release()
 	}
@@ -250,6 +254,12 @@ func (w *world) reopen(wreck bool) {
 	w.patches += w.e.Metrics().Patches
 	w.older += w.e.Metrics().SegmentPatches
 	w.must(w.e.Close())
+}
+
+func (w *world) reopen(wreck bool) {
+	w.leave()
+	w.quiet = true
+	defer func() { w.quiet = false }()
 	if wreck {
 		names, err := w.fs.List("store")
 		w.must(err)
@@ -265,6 +275,20 @@ func (w *world) reopen(wreck bool) {
 	if r := w.e.Report(); wreck && len(w.e.State().Images) > 0 && !r.IndexRebuilt {
 		w.t.Fatalf("a lost image was not noticed: %+v", r)
 	}
+}
+
+// kill goes on with the files as a process that died now would leave them: the next life replays
+// the log, onto partitions that nobody has read.
+func (w *world) kill() {
+	w.note("kill")
+	left := w.mem.Image()
+	w.leave()
+	w.mem = vfs.NewMemFrom(left, w.memOpts)
+	w.fs = &besideFS{FS: w.mem, beside: w.beside}
+	w.opts.FS = w.fs
+	w.quiet = true
+	w.open()
+	w.quiet = false
 }
 
 func (w *world) step() {
@@ -283,9 +307,15 @@ func (w *world) step() {
 		before := w.e.ImagesWritten.Load()
 		w.must(w.e.Flush(ctx))
 		w.imaged += w.e.ImagesWritten.Load() - before
-	case n < 83:
+	case n < 79:
 		w.note("image")
 		w.must(w.e.WriteImage(ctx))
+	case n < 83:
+		w.note("full image")
+		w.e.images.Mu.Lock()
+		err := w.e.images.Write(true)
+		w.e.images.Mu.Unlock()
+		w.must(err)
 	case n < 86:
 		w.note("compact")
 		w.interruptible(w.e.Compact)
@@ -303,10 +333,12 @@ func (w *world) step() {
 		w.checkView(w.views[i].v, w.views[i].m)
 		w.views[i].v.Release()
 		w.views = slices.Delete(w.views, i, i+1)
-	case n < 98:
+	case n < 97:
 		w.reopen(false)
-	case n < 99:
+	case n < 98:
 		w.reopen(true)
+	default:
+		w.kill()
 	}
 }
 
@@ -406,8 +438,8 @@ func (w *world) checkPartition(t *index.Partition, want map[string][]string) {
 	}
 }
 
-// TestModel runs random programs of commits, flushes, images, compactions, views
-// and reopenings, with the index lost now and then, and compares the store with
+// TestModel runs random programs of commits, flushes, images, compactions, views,
+// kills and reopenings, with the index lost now and then, and compares the store with
 // the model after each.
 func TestModel(t *testing.T) {
 	runs, seed := 25, rand.Uint64()
@@ -436,9 +468,9 @@ func TestModel(t *testing.T) {
 				}
 			}()
 			rng := rand.New(rand.NewPCG(seed, 1))
-			mem := vfs.NewMem(vfs.MemOptions{WindowsRules: rng.IntN(2) == 0})
-			w := &world{t: t, rng: rng, m: model{}, last: map[string]string{}, divided: rng.IntN(4) == 0, now: time.Unix(1e9, 0)}
-			w.fs = &besideFS{FS: mem, beside: w.beside}
+			memOpts := vfs.MemOptions{WindowsRules: rng.IntN(2) == 0}
+			w := &world{t: t, rng: rng, mem: vfs.NewMem(memOpts), memOpts: memOpts, m: model{}, last: map[string]string{}, divided: rng.IntN(4) == 0, now: time.Unix(1e9, 0)}
+			w.fs = &besideFS{FS: w.mem, beside: w.beside}
 			w.opts = storage.Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchMin: 64, PatchRun: []int{0, 2, 7}[rng.IntN(3)], Hot: lastHot, ImageBytes: []int64{0, 1, 2 << 10}[rng.IntN(3)],
 				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], MemoryBudget: []int64{-1, 0, 3 << 20}[rng.IntN(3)], VersionBytes: 1 << 20, SegmentSize: []int64{0, 1, 8 << 10, 64 << 10}[rng.IntN(4)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}
 			w.opts.Events.Compacting = func(monitor.CompactProgress) {

@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"errors"
 	"math"
 	"os"
 
@@ -61,9 +60,11 @@ func yieldOS() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 func (d *osDir) identityAt(base string) (identity, error) {
 	var st unix.Statx_t
 	err := d.call(func(dir int) error { return unix.Statx(dir, base, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO, &st) })
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // an old kernel, or a filter of calls
-		st, err := d.statAt(base)
-		return identityOf(&st), err
+	if err == nil {
+		return identity{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}, nil
 	}
-	return identity{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}, err
+	// No file has the name, or an old kernel or a filter of calls refuses statx, with
+	// whatever error.
+	old, err := d.statAt(base)
+	return identityOf(&old), err
 }
