@@ -6,7 +6,7 @@ type deferredKey struct{}
 
 // DeferSync returns a context with which Put, PutRequest and PutWrites may return before what
 // they store is durable. It then survives the death of the process, but not a power failure. It is
-// durable at the latest when a later Put without it, or a Sync, of the same saver returns. So the
+// durable at the latest when a later such call without it, or a Sync, of the same saver returns. So the
 // writes of a superstep share the sync of the checkpoint that follows them.
 //
 // Use it only with a saver that is a Coordinator. Call Sync, or make a call that is not

@@ -130,8 +130,7 @@ function aligned<T extends Json>(before: T[], after: T[], same: (a: T, b: T) => 
 // words is a line of a text whose words are compared.
 function words(a: string, b: string, path: string, room: { words: number }): Line {
   const long = a.length + b.length;
-  room.words -= long;
-  const all = long > longestWords || room.words < 0 ? undefined : diffWordsWithSpace(a, b, { maxEditLength: wordEdits });
+  const all = long > longestWords || (room.words -= long) < 0 ? undefined : diffWordsWithSpace(a, b, { maxEditLength: wordEdits });
   if (!all) return { path, left: whole(a), right: whole(b) };
   const side = (mine: "added" | "removed", other: "added" | "removed"): Cell => ({ parts: all.filter((p) => !p[other]).map((p) => ({ text: p.value, marked: p[mine] ?? false })) });
   return { path, left: side("removed", "added"), right: side("added", "removed") };
