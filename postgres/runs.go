@@ -192,21 +192,15 @@ func (r *runRow) run() (runs.Run, error) {
 	return run, nil
 }
 
-// reads makes a function of a batch that reads one run, if there is one.
-func reads(into *runs.Run, call *[16]byte, found *bool) func(pgx.Row) error {
+// reads makes a function of a batch that reads one row, if there is one. It is decoded later, as those of into.
+func reads(r *runRow, found *bool) func(pgx.Row) error {
 	return func(row pgx.Row) error {
-		var r runRow
-		*found = false
+		*r, *found = runRow{}, false
 		err := row.Scan(r.targets()...)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
-		*found = true
-		*call = orZero(r.changedBy)
-		*into, err = r.run()
+		*found = err == nil
 		return err
 	}
 }
@@ -229,9 +223,8 @@ func (q *Queue) Submit(ctx context.Context, req runs.Request) (runs.Run, error) 
 	if r.Key != "" {
 		key = &r.Key
 	}
-	var got runs.Run
+	var row runRow
 	var found bool
-	var by [16]byte
 	err = q.s.run(ctx, write{
 		threadID: r.ThreadID,
 		queue: func(b *pgx.Batch, c call) {
@@ -244,10 +237,10 @@ func (q *Queue) Submit(ctx context.Context, req runs.Request) (runs.Run, error) 
 				b.Queue(q.sql.cancelOthers, r.ThreadID, string(r.Multitask), end.Kind, end.Data, q.clock(), [16]byte(c), q.channel, r.ID)
 			}
 			b.Queue(q.sql.notify, q.channel, "")
-			b.Queue(q.sql.submitted, r.ID, key).QueryRow(reads(&got, &by, &found))
+			b.Queue(q.sql.submitted, r.ID, key).QueryRow(reads(&row, &found))
 		},
 		trace: func(b *pgx.Batch, _ call, applied *bool) {
-			b.Queue(q.sql.get, r.ID).QueryRow(reads(&got, &by, applied))
+			b.Queue(q.sql.get, r.ID).QueryRow(reads(&row, applied))
 		},
 		refused: func(code, detail string) error {
 			if code == refusedBusy {
@@ -257,6 +250,10 @@ func (q *Queue) Submit(ctx context.Context, req runs.Request) (runs.Run, error) 
 		},
 	})
 	if err != nil {
+		return runs.Run{}, err
+	}
+	got, err := row.run()
+	if err != nil { // the one that has the key
 		return runs.Run{}, err
 	}
 	if r.Key != "" {
@@ -382,29 +379,31 @@ func (q *Queue) Retry(ctx context.Context, id string) (runs.Run, error) {
 }
 
 // change sends a statement that changes a run and leaves the name of the call in it, and
-// returns the run as it is then, and whether it was changed.
+// returns the run as it is then, and whether it was changed. With an UnreadableError, too, what is
+// known of the run is returned, and it was changed or not.
 func (q *Queue) change(ctx context.Context, id string, queue func(b *pgx.Batch, c call)) (r runs.Run, changed bool, err error) {
 	if checkText("run", id) != nil {
 		return runs.Run{}, false, fmt.Errorf("run %q: %w", id, runs.ErrNotFound)
 	}
+	var row runRow
 	var found bool
 	err = q.s.run(ctx, write{
 		threadID: runLock(id),
 		queue: func(b *pgx.Batch, c call) {
 			b.Queue(q.s.sql.voidGuard, [16]byte(c))
 			queue(b, c)
-			var by [16]byte
-			b.Queue(q.sql.get, id).QueryRow(func(row pgx.Row) error {
-				err := reads(&r, &by, &found)(row)
-				changed = by == c
+			read := reads(&row, &found)
+			b.Queue(q.sql.get, id).QueryRow(func(got pgx.Row) error {
+				err := read(got)
+				changed = orZero(row.changedBy) == c
 				return err
 			})
 		},
 		trace: func(b *pgx.Batch, c call, applied *bool) {
-			var by [16]byte
-			b.Queue(q.sql.get, id).QueryRow(func(row pgx.Row) error {
-				err := reads(&r, &by, &found)(row)
-				changed = by == c
+			read := reads(&row, &found)
+			b.Queue(q.sql.get, id).QueryRow(func(got pgx.Row) error {
+				err := read(got)
+				changed = orZero(row.changedBy) == c
 				*applied = changed
 				return err
 			})
@@ -418,13 +417,14 @@ func (q *Queue) change(ctx context.Context, id string, queue func(b *pgx.Batch, 
 		return runs.Run{}, false, err
 	}
 	q.tell("", id)
-	return r, changed, nil
+	r, err = row.run()
+	return r, changed, err
 }
 
 // Delete implements runs.Queue.
 func (q *Queue) Delete(ctx context.Context, id string) error {
 	r, err := q.Get(ctx, id)
-	if err != nil {
+	if err != nil && !errors.Is(err, runs.ErrUnreadable) { // its status is known all the same
 		return err
 	}
 	if err := runs.CheckDelete(r); err != nil {
@@ -443,7 +443,7 @@ func (q *Queue) Delete(ctx context.Context, id string) error {
 	if errors.Is(err, runs.ErrNotFound) {
 		return nil
 	}
-	if err == nil {
+	if err == nil || errors.Is(err, runs.ErrUnreadable) {
 		err = runs.CheckDelete(r)
 	}
 	return err

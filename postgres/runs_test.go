@@ -523,3 +523,58 @@ func TestQueueUnreadable(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestQueueUnreadableClaim: workers go on behind a run that cannot be decoded. It is given up as one whose
+// workers die, and can be cancelled and deleted.
+func TestQueueUnreadableClaim(t *testing.T) {
+	url, schema := server(t).Database(t), newSchema()
+	now := time.Now()
+	q := openQueue(t, open(t, url, postgres.Options{Schema: schema}), postgres.QueueOptions{Clock: func() time.Time { return now }})
+	submit := func(thread string) string {
+		t.Helper()
+		r, err := q.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: thread, Graph: "g"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.ID
+	}
+	damaged := func(thread string) string {
+		t.Helper()
+		id := submit(thread)
+		if _, err := connect(t, url).Exec(t.Context(), strings.ReplaceAll(`UPDATE @.stele_runs SET spec = '{"tags": 5}' WHERE id = $1`, "@", schema), id); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	bad := damaged("bad")
+	for i := range 5 {
+		good := submit(fmt.Sprint(i))
+		if c := claim(t, q); c == nil || c.ID != good {
+			t.Errorf("claim %d: %+v, want %s", i, c, good)
+		}
+		now = now.Add(time.Minute)
+		for c := claim(t, q); c != nil; c = claim(t, q) { // those of earlier rounds, and the one that is damaged
+			if c.ID == bad {
+				t.Error("claimed a run that cannot be decoded")
+			}
+			if err := q.Finish(t.Context(), *c, runs.Outcome{Status: runs.Success}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if r, err := q.Get(t.Context(), bad); r.Status != runs.Error || !errors.Is(err, runs.ErrUnreadable) {
+		t.Errorf("%s, %v", r.Status, err)
+	}
+	waits := damaged("waits")
+	if r, err := q.Cancel(t.Context(), waits, runs.Interrupt); r.Status != runs.Interrupted || !errors.Is(err, runs.ErrUnreadable) || errors.Is(err, saver.ErrOutcomeUnknown) {
+		t.Errorf("%s, %v", r.Status, err)
+	}
+	for _, id := range []string{bad, waits} {
+		if err := q.Delete(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+		if _, err := q.Get(t.Context(), id); !errors.Is(err, runs.ErrNotFound) {
+			t.Error(err)
+		}
+	}
+}

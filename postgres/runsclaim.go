@@ -37,6 +37,11 @@ func (q *Queue) Claim(ctx context.Context, worker string, graphs []string) (*run
 	for {
 		got, err := q.claim(ctx, graced, worker, known)
 		switch {
+		case errors.Is(err, runs.ErrUnreadable): // it is held, and given up after some attempts: another worker may know it
+			if err := ctx.Err(); err != nil {
+				return nil, time.Time{}, err
+			}
+			continue
 		case err != nil:
 			return nil, time.Time{}, q.s.readError(ctx, err)
 		case !got.gone:
@@ -56,7 +61,8 @@ const inOrder = `SELECT set_config('enable_sort', 'off', true)`
 type claimed struct {
 	id    string // "" if there is no run to claim
 	gone  bool   // it was claimed as often as it may be
-	claim *runs.Claim
+	row   runRow
+	claim *runs.Claim // without its Run until the row is decoded, which is no part of the transaction
 	next  time.Time
 }
 
@@ -95,6 +101,7 @@ func (q *Queue) claim(ctx, graced context.Context, worker string, graphs []strin
 	})
 	if err == nil && got.claim != nil {
 		q.tell(got.id)
+		got.claim.Run, err = got.row.run()
 	}
 	return got, err
 }
@@ -106,8 +113,7 @@ func (c *claimed) scan(row pgx.Row) error {
 	var next *time.Time
 	var discard bool
 	var notified any
-	var r runRow
-	err := row.Scan(append([]any{&id, &gone, &next, &discard, &notified}, r.targets()...)...)
+	err := row.Scan(append([]any{&id, &gone, &next, &discard, &notified}, c.row.targets()...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
@@ -118,9 +124,8 @@ func (c *claimed) scan(row pgx.Row) error {
 	if c.id == "" || c.gone {
 		return nil
 	}
-	run, err := r.run()
-	c.claim = &runs.Claim{Run: run, Discard: discard}
-	return err
+	c.claim = &runs.Claim{Discard: discard}
+	return nil
 }
 
 // giveUp ends a run that was claimed as often as it may be, if it still is as it was found.
@@ -129,7 +134,7 @@ func (q *Queue) giveUp(ctx context.Context, id string) error {
 	if errors.Is(err, runs.ErrNotFound) {
 		return nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, runs.ErrUnreadable) { // what this needs is known all the same
 		return err
 	}
 	end, err := q.endOf(runs.Error)
@@ -139,7 +144,7 @@ func (q *Queue) giveUp(ctx context.Context, id string) error {
 	_, _, err = q.change(ctx, id, func(b *pgx.Batch, c call) {
 		b.Queue(q.sql.giveUp, id, r.Epoch, runs.GivenUp(r), end.Kind, end.Data, q.clock(), [16]byte(c), q.channel)
 	})
-	if errors.Is(err, runs.ErrNotFound) {
+	if errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnreadable) {
 		return nil
 	}
 	return err

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -206,15 +207,18 @@ func (q *Local) noteEnd(r Run) {
 	}
 }
 
-// forgetEnd undoes noteEnd for a run that goes on or is gone: what ended before it counts
-// again. The caller holds mu.
+// forgetEnd undoes noteEnd for a run that goes on or is gone, which is stored: what ended before it
+// counts again, as far as it can be read. The caller holds mu.
 func (q *Local) forgetEnd(ctx context.Context, r Run) error {
 	if q.ended[r.ThreadID].ID != r.ID {
 		return nil
 	}
 	delete(q.ended, r.ThreadID)
 	for _, id := range q.byThread[r.ThreadID] {
-		other, err := q.get(ctx, id)
+		other, err := q.get(context.WithoutCancel(ctx), id)
+		if errors.Is(err, ErrUnreadable) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -599,6 +603,9 @@ func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	}
 }
 
+// listPage is how many runs a listing looks up at a time.
+const listPage = 1000
+
 // candidates are the runs among which those of a query are, by their ids.
 func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
@@ -608,50 +615,58 @@ func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error]
 				return
 			}
 		}
-		for _, id := range q.idsOf(sel) {
-			r, err := q.Get(ctx, id)
-			if errors.Is(err, ErrNotFound) { // removed meanwhile
-				continue
+		for page := min(cmp.Or(max(sel.Limit, 0), listPage), listPage); ; page = listPage {
+			ids := q.idsOf(sel, page)
+			for _, id := range ids {
+				r, err := q.Get(ctx, id)
+				if errors.Is(err, ErrNotFound) { // removed meanwhile
+					continue
+				}
+				if !yield(r, err) {
+					return
+				}
 			}
-			if !yield(r, err) {
+			if len(ids) < page {
 				return
 			}
+			sel.After = ids[page-1]
 		}
 	}
 }
 
-// idsOf are ids behind sel.After among which those of a query are.
-func (q *Local) idsOf(sel Query) []string {
+// idsOf are the first ids behind sel.After among which those of a query are, n at most.
+func (q *Local) idsOf(sel Query, n int) (ids []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var ids []string
-	switch {
-	case sel.ThreadID != "" && (sel.Status == "" || sel.Status.Ended()):
-		ids = q.byThread[sel.ThreadID]
-	case sel.Status.Ended():
-		ids = q.byStatus[sel.Status]
-	case sel.Status == "":
-		for _, of := range q.byThread {
-			ids = append(ids, of...)
+	add := func(sorted []string) {
+		i, there := slices.BinarySearch(sorted, sel.After)
+		if there {
+			i++
 		}
-		slices.Sort(ids)
-	default:
+		ids = append(ids, sorted[i:min(i+n, len(sorted))]...)
+	}
+	if sel.ThreadID != "" && (sel.Status == "" || sel.Status.Ended()) {
+		add(q.byThread[sel.ThreadID])
+		return ids
+	}
+	for status, ended := range q.byStatus {
+		if sel.Status == "" || sel.Status == status {
+			add(ended)
+		}
+	}
+	if !sel.Status.Ended() {
 		open := q.open
 		if sel.ThreadID != "" {
 			open = q.threads[sel.ThreadID]
 		}
 		for id, r := range open {
-			if r.Status == sel.Status {
+			if id > sel.After && (sel.Status == "" || r.Status == sel.Status) {
 				ids = append(ids, id)
 			}
 		}
-		slices.Sort(ids)
 	}
-	i, there := slices.BinarySearch(ids, sel.After)
-	if there {
-		i++
-	}
-	return slices.Clone(ids[i:])
+	slices.Sort(ids)
+	return first(ids, n)
 }
 
 // Cancel implements Queue.
@@ -710,33 +725,35 @@ func (q *Local) retry(ctx context.Context, id string) (Run, error) {
 		return Run{}, err
 	}
 	q.forgetStatus(stored.Run)
-	if err := q.forgetEnd(ctx, r); err != nil {
-		return Run{}, err
-	}
 	delete(q.watched, r.ID)
 	q.add(l)
-	return r, nil
+	return r, q.forgetEnd(ctx, r)
 }
 
-// Sweep implements Queue.
+// Sweep implements Queue. The first run that cannot be decoded is an error when the others were removed.
 func (q *Local) Sweep(ctx context.Context, before time.Time) (int, error) {
 	n := 0
-	for r, err := range scan[storedRun](ctx, q.items, runsSpace) {
+	var lost error
+	for found, err := range q.items.Scan(ctx, store.Query{Prefix: runsSpace, ByKey: true, NoRefresh: true}) {
 		if err != nil {
 			return n, err
 		}
-		if !r.Status.Ended() || !r.Ended.Before(before) {
-			continue
+		var r storedRun
+		removed := false
+		err = unreadable(found.Key, valueOf(&found.Item, &r))
+		if err == nil && r.Status.Ended() && r.Ended.Before(before) {
+			removed, err = q.remove(ctx, found.Key, before)
 		}
-		removed, err := q.remove(ctx, r.ID, before)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrUnreadable):
+			lost = cmp.Or(lost, err)
+		case err != nil:
 			return n, err
-		}
-		if removed {
+		case removed:
 			n++
 		}
 	}
-	return n, q.synced(ctx, nil)
+	return n, q.synced(ctx, lost)
 }
 
 // removed bounds what one write of remove deletes.

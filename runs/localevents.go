@@ -21,7 +21,7 @@ const (
 	// when another is added. Its key is the number of the first.
 	eventsInItem = 64
 	itemBytes    = 1 << 20
-	// besideBytes bounds the data of the events that are in the item of their run: who lists runs reads it.
+	// besideBytes bounds the events that are in the item of their run: who lists runs reads it.
 	besideBytes = 16 << 10
 	// latestEvents and latestBytes bound what is kept of a run's events in memory.
 	latestEvents = 1024
@@ -92,11 +92,14 @@ func (q *Local) numbered(r storedRun, events []Event) []Event {
 	return events
 }
 
-// fitsRun reports whether the last events of a run may be in its own item.
+// fitsRun reports whether the last events of a run may be in its own item: eventText must take them all.
 func fitsRun(events []Event) bool {
 	n := 0
 	for _, ev := range events {
-		n += len(ev.Data.Data)
+		n += len(ev.Data.Data) + len(ev.Kind) + len(ev.Data.Kind)
+		for _, name := range ev.Namespace {
+			n += len(name) + 1
+		}
 	}
 	return len(events) <= eventsInItem && n <= besideBytes
 }
@@ -187,7 +190,7 @@ func (q *Local) itemAt(ctx context.Context, r storedRun, seq int64) ([]Event, er
 	if r.Last > 0 && seq >= r.Last {
 		var item eventItem
 		err := json.Unmarshal([]byte(r.text), &item)
-		return item[min(int(seq-r.Last), len(item)):], err
+		return item[min(seq-r.Last, int64(len(item))):], err
 	}
 	for first := seq; first > max(seq-eventsInItem, 0); first-- {
 		var item eventItem
@@ -232,11 +235,11 @@ func (q *Local) Events(ctx context.Context, id string, after int64, limit int) (
 	return first(out, limit), nil
 }
 
-func first(events []Event, limit int) []Event {
-	if limit > 0 && len(events) > limit {
-		return events[:limit]
+func first[T any](list []T, limit int) []T {
+	if limit > 0 && len(list) > limit {
+		return list[:limit]
 	}
-	return events
+	return list
 }
 
 // latest are the events of a run behind a number, nil if they must be read, and the number of the

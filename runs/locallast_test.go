@@ -1,8 +1,13 @@
 package runs
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/store"
@@ -41,6 +46,11 @@ func TestLastEvents(t *testing.T) {
 						var err error
 						if q, err = NewLocal(ctx, items, LocalOptions{}); err != nil {
 							t.Fatal(err)
+						}
+					}
+					for _, after := range []int64{1 << 31, 1 << 32, math.MaxInt64} { // what a client may ask for
+						if found, err := q.Events(ctx, r.ID, after, 0); err != nil || len(found) != 0 {
+							t.Fatalf("%s: behind %d: %v, %v", when, after, found, err)
 						}
 					}
 					for after := range total + 1 {
@@ -88,5 +98,69 @@ func TestLastEvents(t *testing.T) {
 			total = 0
 			check("deleted", 0)
 		})
+	}
+}
+
+// TestLastEventsNamespaces: long namespaces count, and no event is lost for them.
+func TestLastEventsNamespaces(t *testing.T) {
+	ctx := t.Context()
+	q, items := newQueue(t, LocalOptions{})
+	r := submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
+	c, _, err := q.Claim(ctx, "w", []string{"g"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := slices.Repeat([]Event{{Kind: "a", Namespace: []string{strings.Repeat("n", itemBytes/20)}, Data: serde.Typed{Kind: "b"}}}, 40)
+	if err := q.Finish(ctx, *c, Outcome{Status: Error, Events: events}); err != nil {
+		t.Fatal(err)
+	}
+	if q, err = NewLocal(ctx, items, LocalOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := q.Events(ctx, r.ID, 0, 0)
+	if err != nil || len(found) != len(events)+1 || found[len(events)].Kind != KindEnd {
+		t.Errorf("%d events, %v", len(found), err)
+	}
+}
+
+// TestUnreadableNeighbour: a run that cannot be decoded keeps no other run of its thread from being tried again,
+// deleted, or swept.
+func TestUnreadableNeighbour(t *testing.T) {
+	ctx := t.Context()
+	q, items := newQueue(t, LocalOptions{})
+	end := func() string {
+		t.Helper()
+		c, _, err := q.Claim(ctx, "w", []string{"g"})
+		if err != nil || c == nil {
+			t.Fatal(c, err)
+		}
+		if err := q.Finish(ctx, *c, Outcome{Status: Error}); err != nil {
+			t.Fatal(err)
+		}
+		return c.ID
+	}
+	var ids []string
+	for range 4 {
+		submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
+		ids = append(ids, end())
+	}
+	bad := ids[0]
+	if _, err := items.Batch(ctx, store.PutOp{Namespace: runsSpace, Key: bad, Value: map[string]any{jsonField: `{"id":`}}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := q.Retry(ctx, ids[3]); err != nil || r.Status != Pending {
+		t.Errorf("tried again: %+v, %v", r, err)
+	}
+	if q.ended["t"].ID != ids[2] {
+		t.Errorf("the last that ended is %q, want %s", q.ended["t"].ID, ids[2])
+	}
+	if id := end(); id != ids[3] {
+		t.Errorf("claimed %s, want %s", id, ids[3])
+	}
+	if err := q.Delete(ctx, ids[3]); err != nil {
+		t.Error(err)
+	}
+	if n, err := q.Sweep(ctx, time.Now().Add(time.Hour)); n != 2 || !errors.Is(err, ErrUnreadable) {
+		t.Errorf("swept %d, %v", n, err)
 	}
 }

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -149,6 +150,41 @@ func TestListOrder(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("listed %q, want %q", got, want)
+	}
+}
+
+// TestListPages: a listing of many runs looks up a bounded number at a time, and shows each run once.
+func TestListPages(t *testing.T) {
+	q, _ := newQueue(t, LocalOptions{})
+	var want []string
+	for i := range 2*listPage + 1 {
+		r := Run{ID: fmt.Sprintf("%06d", i), Status: []Status{Success, Error, Pending}[i%3], Spec: Spec{ThreadID: fmt.Sprint("t", i%2)}}
+		l := &localRun{storedRun: storedRun{Run: r}}
+		q.byThread[r.ThreadID] = withID(q.byThread[r.ThreadID], r.ID)
+		if q.add(l); r.Status.Ended() {
+			q.drop(l)
+		}
+		want = append(want, r.ID)
+	}
+	for _, sel := range []Query{{}, {Limit: 1}, {Limit: listPage}, {Limit: listPage + 1}, {After: want[5]}, {Status: Error}, {Status: Pending}, {Status: Success, Limit: 3},
+		{ThreadID: "t1"}, {ThreadID: "t1", Status: Pending}, {ThreadID: "t1", Status: Error, Limit: 1}, {Status: "none"}} {
+		var wanted, got []string
+		for i, id := range want {
+			if id > sel.After && (sel.ThreadID == "" || sel.ThreadID == fmt.Sprint("t", i%2)) && (sel.Status == "" || sel.Status == []Status{Success, Error, Pending}[i%3]) {
+				wanted = append(wanted, id)
+			}
+		}
+		for r, err := range q.List(t.Context(), sel) {
+			if got = append(got, r.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(got, first(wanted, sel.Limit)) {
+			t.Errorf("%+v: %d runs, want %d", sel, len(got), len(first(wanted, sel.Limit)))
+		}
+		if ids := q.idsOf(sel, 7); len(ids) > 7 || sel.ThreadID == "" && !slices.Equal(ids, first(wanted, 7)) { // others of the thread are among them
+			t.Errorf("%+v: a page is %q", sel, ids)
+		}
 	}
 }
 

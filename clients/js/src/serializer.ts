@@ -122,6 +122,8 @@ function refuseLost(name: string, value: unknown, seen: Set<object>): void {
     refuseLost(name, value.toJSON(""), seen);
     return;
   }
+  // Of these the serializer takes what makes them anew, and looks at no field.
+  if (value instanceof Error || value instanceof RegExp) return;
   const list = Array.isArray(value) || value instanceof Map || value instanceof Set;
   const plain = isPlain(value);
   const symbol = Object.getOwnPropertySymbols(value).find((key) => Object.prototype.propertyIsEnumerable.call(value, key));
@@ -140,7 +142,15 @@ function refuseLost(name: string, value: unknown, seen: Set<object>): void {
   if (last !== undefined && !(Array.isArray(value) && /^\d+$/.test(last))) {
     throw new InvalidArgumentError(`${name} has the property ${last} beside its elements, which are all that is stored; store it by itself`);
   }
-  for (const element of value instanceof Map ? [...value.entries()].flat() : value) refuseLost(`an element of ${name}`, element, seen);
+  const one = `an element of ${name}`;
+  for (const element of value) {
+    if (value instanceof Map) {
+      refuseLost(one, element[0], seen);
+      refuseLost(one, element[1], seen);
+    } else {
+      refuseLost(one, element, seen);
+    }
+  }
 }
 
 /**

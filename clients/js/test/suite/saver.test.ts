@@ -34,6 +34,7 @@ test("values, metadata and filters are those of the saver in memory", async () =
     holes: [undefined, , null],
     sets: new Map<unknown, unknown>([[new Set([undefined]), new Date(1)]]),
     object: new (class A { a = 1; b = () => 1; #c = 1; get c() { return this.#c; } })(),
+    errors: [Object.assign(new TypeError("e"), { response: { json: () => 1 } }), Object.assign(/a/g, { f: () => 1, s: [Symbol("s")] })],
     boxed: [Object(1), Object("a"), new Float64Array([0.5]), new URL("http://a/")],
     circular,
   };
