@@ -155,6 +155,7 @@ var ownMigrations = []string{
 		spec JSON NOT NULL,
 		next_at TIMESTAMPTZ NOT NULL
 	)`,
+	putFunction, // once more, as it is quicker now than where it was set up before
 	functionSettings,
 }
 
