@@ -250,7 +250,7 @@ func TestAttachedLeavesTimes(t *testing.T) {
 		return false
 	}
 	if !keeps(func() {}) {
-		t.Skip("each write has a time of its own here")
+		t.Skip("this file system gives each write a time of its own, looked at or not")
 	}
 	if !keeps(func() {
 		if err := f.Attached(); err != nil {

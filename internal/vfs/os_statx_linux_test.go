@@ -38,7 +38,7 @@ func withoutStatx(t *testing.T, errno syscall.Errno) {
 	refuse(t, unix.SYS_STATX, errno)
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, ".", 0, unix.STATX_INO, &st); !errors.Is(err, errno) {
-		t.Skipf("statx is not refused: %v", err)
+		t.Skipf("the filter does not refuse statx, which says %v", err)
 	}
 	name := filepath.Join(t.TempDir(), "f")
 	f, err := OS{}.Create(name)
@@ -76,9 +76,9 @@ func refuse(t *testing.T, call uint32, errno syscall.Errno) {
 	}
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		t.Skipf("no filters: %v", err)
+		t.Skipf("this process may not give itself a filter of system calls: %v", err)
 	}
 	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog))); e != 0 {
-		t.Skipf("no filters: %v", e)
+		t.Skipf("the kernel takes no filter of system calls: %v", e)
 	}
 }
