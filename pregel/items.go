@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/internal/storehook"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
@@ -266,13 +267,16 @@ func (l *loop) passItems(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	batch := make([]store.Op, len(ops))
-	for i, op := range ops {
-		batch[i] = op
-	}
 	l.items = nil
-	if _, err := l.itemStore().Batch(ctx, batch...); err != nil {
-		return &PersistError{Op: "store the items of a superstep", Err: err}
+	// Without a saver there is no commit that could hold all of them.
+	for some := range slices.Chunk(ops, storehook.MaxBatch) {
+		batch := make([]store.Op, len(some))
+		for i, op := range some {
+			batch[i] = op
+		}
+		if _, err := l.itemStore().Batch(ctx, batch...); err != nil {
+			return &PersistError{Op: "store the items of a superstep", Err: err}
+		}
 	}
 	return nil
 }
