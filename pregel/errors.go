@@ -194,6 +194,7 @@ func printable(v reflect.Value, left *int) bool {
 				return false
 			}
 		}
+	default: // holds no others
 	}
 	return true
 }
