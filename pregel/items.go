@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/internal/storehook"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
@@ -250,6 +249,9 @@ func (l *loop) itemOps() ([]store.PutOp, error) {
 	return all, nil
 }
 
+// itemsAtOnce bounds what is stored in one Batch, which takes no more than 10,000.
+const itemsAtOnce = 10_000
+
 // passItems handles the items of a graph that stores no checkpoints. It passes them to the task
 // around, or stores them at once if there is none.
 func (l *loop) passItems(ctx context.Context) error {
@@ -269,7 +271,7 @@ func (l *loop) passItems(ctx context.Context) error {
 	}
 	l.items = nil
 	// Without a saver there is no commit that could hold all of them.
-	for some := range slices.Chunk(ops, storehook.MaxBatch) {
+	for some := range slices.Chunk(ops, itemsAtOnce) {
 		batch := make([]store.Op, len(some))
 		for i, op := range some {
 			batch[i] = op
