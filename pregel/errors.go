@@ -3,6 +3,7 @@ package pregel
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -151,7 +152,52 @@ type PanicError struct {
 }
 
 // Error is the panic with its stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", e.Value, e.Stack) }
+func (e *PanicError) Error() string { return fmt.Sprintf("%s\n\n%s", e.text(), e.Stack) }
+
+// text is the value of the panic as text. Of one that holds itself, or very much, it is the
+// type: to print it would overflow the stack, which no process survives.
+func (e *PanicError) text() string {
+	left := maxPanicValues
+	if v := reflect.ValueOf(e.Value); v.IsValid() && !printable(reflect.Indirect(v), &left) {
+		return fmt.Sprintf("panic: a %T", e.Value)
+	}
+	return fmt.Sprintf("panic: %v", e.Value)
+}
+
+// maxPanicValues is how many values that of a panic may hold to be printed.
+const maxPanicValues = 10_000
+
+// printable reports whether v holds no more than so many values that are left, and counts them.
+// Pointers inside are printed as addresses.
+func printable(v reflect.Value, left *int) bool {
+	if *left--; *left < 0 {
+		return false
+	}
+	switch v.Kind() {
+	case reflect.Interface:
+		return v.IsNil() || printable(v.Elem(), left)
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			if !printable(it.Key(), left) || !printable(it.Value(), left) {
+				return false
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if !printable(v.Index(i), left) {
+				return false
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !printable(v.Field(i), left) {
+				return false
+			}
+		}
+	default: // holds no others
+	}
+	return true
+}
 
 // Unwrap returns the panic's value if it is an error.
 func (e *PanicError) Unwrap() error {

@@ -249,6 +249,9 @@ func (l *loop) itemOps() ([]store.PutOp, error) {
 	return all, nil
 }
 
+// itemsAtOnce bounds what is stored in one Batch, which takes no more than 10,000.
+const itemsAtOnce = 10_000
+
 // passItems handles the items of a graph that stores no checkpoints. It passes them to the task
 // around, or stores them at once if there is none.
 func (l *loop) passItems(ctx context.Context) error {
@@ -266,13 +269,16 @@ func (l *loop) passItems(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	batch := make([]store.Op, len(ops))
-	for i, op := range ops {
-		batch[i] = op
-	}
 	l.items = nil
-	if _, err := l.itemStore().Batch(ctx, batch...); err != nil {
-		return &PersistError{Op: "store the items of a superstep", Err: err}
+	// Without a saver there is no commit that could hold all of them.
+	for some := range slices.Chunk(ops, itemsAtOnce) {
+		batch := make([]store.Op, len(some))
+		for i, op := range some {
+			batch[i] = op
+		}
+		if _, err := l.itemStore().Batch(ctx, batch...); err != nil {
+			return &PersistError{Op: "store the items of a superstep", Err: err}
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stele-go/stele/internal/diskhook"
@@ -200,6 +201,50 @@ func TestItemsOfGraphsInside(t *testing.T) {
 				h.knows(t, "i1", "i2", "out")
 				for _, k := range []string{"i1", "i2", "out"} {
 					if err := h.items.Delete(ctx, facts, k); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestItemsOfManyTasks: the tasks of a superstep, and the supersteps of a run under Exit, may
+// put more items together than a Batch of the store takes. Else the thread could never go on:
+// its tasks have ended, and their puts are refused again at each attempt.
+func TestItemsOfManyTasks(t *testing.T) {
+	const each = 2500
+	many := func(c context.Context, _ any) (any, error) {
+		info, _ := pregel.Task(c)
+		ops := make([]store.Op, each)
+		for i := range ops {
+			ops[i] = store.PutOp{Namespace: facts, Key: fmt.Sprint(info.Node, i), Value: map[string]any{"n": i}}
+		}
+		_, err := info.Store.Batch(c, ops...)
+		return map[string]any{"steps": []string{info.Node}}, err
+	}
+	b := graph.New(steps())
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		b.Node(name, many).Edge(graph.Start, name)
+	}
+	homes(t, store.Options{}, func(t *testing.T, h home) {
+		for _, s := range []saver.Saver{h.saver, nil} {
+			for _, durability := range []pregel.Durability{pregel.Async, pregel.Exit} {
+				g := compiled(t, b, graph.Options{Saver: s, Store: h.items, AtomicStore: true})
+				at := pregel.Thread(fmt.Sprint(durability, s == nil))
+				if _, err := g.Invoke(ctx, at, map[string]any{}, pregel.RunOptions{Durability: durability}); err != nil {
+					t.Fatalf("%s, without a saver: %v: %v", durability, s == nil, err)
+				}
+				found, err := h.items.Search(ctx, store.Query{Prefix: facts, Limit: store.NoLimit})
+				if err != nil || len(found) != 5*each {
+					t.Fatalf("%d items, want %d: %v", len(found), 5*each, err)
+				}
+				for some := range slices.Chunk(found, each) {
+					ops := make([]store.Op, len(some))
+					for i, f := range some {
+						ops[i] = store.PutOp{Namespace: facts, Key: f.Key}
+					}
+					if _, err := h.items.Batch(ctx, ops...); err != nil {
 						t.Fatal(err)
 					}
 				}

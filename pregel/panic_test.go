@@ -37,6 +37,35 @@ func TestHooksThatPanic(t *testing.T) {
 	}
 }
 
+// TestPanicWithCycle: a node that panics with a value that holds itself fails, and the process
+// lives on. Other values are printed.
+func TestPanicWithCycle(t *testing.T) {
+	cycle := map[string]any{}
+	cycle["self"] = []any{cycle}
+	deep := any("x")
+	for range 20_000 {
+		deep = []any{deep}
+	}
+	for want, v := range map[string]any{
+		"panic: a map[string]interface {}": cycle, "panic: a *map[string]interface {}": &cycle, "panic: a []interface {}": deep,
+		"panic: boom": errBoom, "panic: {1 x}": struct {
+			A int
+			B any
+		}{1, "x"}, "panic: map[a:[1 2]]": map[string][]int{"a": {1, 2}},
+	} {
+		s := memory.New(memory.Options{})
+		g := fan(t, pregel.Options{Saver: s}, node("a", func(context.Context, any) (any, error) { panic(v) }))
+		_, err := g.Invoke(ctx, pregel.Thread("t"), 1)
+		if err == nil || !strings.Contains(err.Error(), want+"\n") {
+			t.Errorf("%T: %.200v", v, err)
+		}
+		state, err := g.GetState(ctx, pregel.Thread("t"))
+		if err != nil || len(state.Tasks) != 1 || fmt.Sprint(state.Tasks[0].Err) != want {
+			t.Errorf("%T is stored as %.200v, %v", v, state.Tasks, err)
+		}
+	}
+}
+
 // Whatever panics is an error of the node or channel it belongs to; nothing is
 // left running, and the thread can be resumed.
 func TestPanicsAreNamed(t *testing.T) {

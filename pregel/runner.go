@@ -528,7 +528,7 @@ func errorText(err error) string {
 	err = ownError(err)
 	var p *PanicError
 	if errors.As(err, &p) {
-		return fmt.Sprintf("panic: %v", p.Value)
+		return p.text()
 	}
 	return err.Error()
 }

@@ -212,7 +212,7 @@ type putOp struct {
 	note    *saver.Note
 	// last are the writes of the task that ended last, which go with the checkpoint that they
 	// made: one commit for both. If it is refused they are stored by themselves, so that the
-	// task does not run again. May be nil.
+	// task does not run again; and if it was too large, the checkpoint then as well. May be nil.
 	last *putWritesOp
 }
 
@@ -222,12 +222,23 @@ func (o *putOp) save(ctx context.Context) error {
 	}
 	writes := o.writes
 	if w := o.last; w != nil {
-		writes = append(writes, saver.TaskWrites{CheckpointID: w.at.CheckpointID, TaskID: w.taskID, TaskPath: w.path, Writes: w.writes})
+		writes = append(slices.Clip(writes), saver.TaskWrites{CheckpointID: w.at.CheckpointID, TaskID: w.taskID, TaskPath: w.path, Writes: w.writes})
 	}
+	err := o.put(ctx, writes)
+	switch {
+	case o.last == nil || err == nil || errors.Is(err, saver.ErrOutcomeUnknown):
+		return err
+	case errors.Is(err, saver.ErrTooLarge): // together; by itself each may be within the limits
+		if err = o.last.save(ctx); err == nil {
+			err = o.put(ctx, o.writes)
+		}
+		return err
+	}
+	return alsoFailed(err, o.last.save(ctx))
+}
+
+func (o *putOp) put(ctx context.Context, writes []saver.TaskWrites) error {
 	_, err := putNoted(ctx, o.s, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Writes: writes, Changes: o.changes, Note: o.note})
-	if err != nil && o.last != nil && !errors.Is(err, saver.ErrOutcomeUnknown) {
-		err = alsoFailed(err, o.last.save(ctx))
-	}
 	return err
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/saver/savertest"
@@ -89,5 +91,65 @@ func TestUnserializableIsNamed(t *testing.T) {
 	}
 	if state, err := g.GetState(ctx, at); err != nil || !slices.Equal(state.Next, []string{"bad"}) {
 		t.Errorf("the thread cannot be resumed: %v, %v", state, err)
+	}
+}
+
+// narrow is a saver that takes so many writes and values in a call.
+type narrow struct {
+	*memory.Saver
+	most int
+}
+
+func (s narrow) PutRequest(c context.Context, req saver.PutRequest) (saver.Config, error) {
+	n := len(req.Checkpoint.Values)
+	for _, w := range req.Writes {
+		n += len(w.Writes)
+	}
+	if n > s.most {
+		return saver.Config{}, saver.ErrTooLarge
+	}
+	return s.Saver.PutRequest(c, req)
+}
+
+func (s narrow) PutWrites(c context.Context, cfg saver.Config, w []saver.Write, id, path string) error {
+	if len(w) > s.most {
+		return saver.ErrTooLarge
+	}
+	return s.Saver.PutWrites(c, cfg, w, id, path)
+}
+
+// TestLargeStep: what a saver takes of writes in one call and of a checkpoint in another it gets,
+// also if both together are too large, and also of the last task, whose writes go with the
+// checkpoint. What is too large by itself fails the run.
+func TestLargeStep(t *testing.T) {
+	write := func(context.Context, any) (any, error) {
+		return map[string]any{"a": 1, "b": 1, "c": 1}, nil
+	}
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
+		for most, want := range map[int]error{3: saver.ErrTooLarge, 4: nil, 5: nil, 8: nil} {
+			s := narrow{memory.New(memory.Options{}), most}
+			last := func() channel.Channel { return channel.LastValue[int]() }
+			g := compiled(t, graph.New(graph.Key("a", last()), graph.Key("b", last()), graph.Key("c", last())).
+				Node("n", write).Node("m", write).Sequence(graph.Start, "n", "m"), graph.Options{Saver: s})
+			res, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{"a": 0}, pregel.RunOptions{Durability: d})
+			if !errors.Is(err, want) || err == nil && len(res.Map()) != 3 {
+				t.Errorf("%s, %d in a call: %v, %v", d, most, res, err)
+			}
+			if err != nil {
+				continue
+			}
+			tasks := 0
+			for tup, err := range s.List(ctx, saver.Query{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(tup.PendingWrites) >= 3 {
+					tasks++
+				}
+			}
+			if tasks != 2 {
+				t.Errorf("%s, %d in a call: the writes of %d tasks are stored, want 2", d, most, tasks)
+			}
+		}
 	}
 }

@@ -135,7 +135,7 @@ func (l *loop) find(ctx context.Context) (saved *saver.Tuple, err error) {
 			return nil, err
 		}
 		l.from = originNamed
-		old, err := supersededBy(ctx, l.saver, at, saved)
+		old, err := l.g.supersededBy(ctx, l.saver, at, saved)
 		if old {
 			l.from = originOld
 		}
@@ -148,6 +148,9 @@ func (l *loop) find(ctx context.Context) (saved *saver.Tuple, err error) {
 				return nil, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
 			}
 			break
+		}
+		if _, err := l.g.newest(ctx, l.saver, at); err != nil {
+			return nil, err
 		}
 	default:
 		saved, err = getTuple(ctx, l.saver, at)
@@ -178,13 +181,23 @@ func noCheckpoint(at saver.Config) error {
 	return fmt.Errorf("checkpoint %q of thread %q is not there: %w", at.CheckpointID, at.ThreadID, saver.ErrNotFound)
 }
 
+// newest is the newest checkpoint there; nil if there is none. What is made next has an id
+// behind it, also if the clock was set back, and so is the newest then.
+func (g *Graph) newest(ctx context.Context, s saver.Saver, at saver.Config) (*saver.Tuple, error) {
+	latest, err := getTuple(ctx, s, at.At(""))
+	if latest != nil {
+		g.env.IDs.Observe(latest.Checkpoint.ID)
+	}
+	return latest, err
+}
+
 // supersededBy reports whether the thread has moved past saved, so that it may
 // have children.
-func supersededBy(ctx context.Context, s saver.Saver, at saver.Config, saved *saver.Tuple) (bool, error) {
+func (g *Graph) supersededBy(ctx context.Context, s saver.Saver, at saver.Config, saved *saver.Tuple) (bool, error) {
 	if at.CheckpointID == "" {
 		return false, nil
 	}
-	latest, err := getTuple(ctx, s, at.At(""))
+	latest, err := g.newest(ctx, s, at)
 	return latest != nil && latest.Checkpoint.ID != saved.Checkpoint.ID, err
 }
 

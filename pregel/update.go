@@ -100,10 +100,12 @@ type updater struct {
 	// anyCheckpoint takes a checkpoint that does not exist for an empty thread.
 	anyCheckpoint bool
 
-	saved  *saver.Tuple // nil on a fresh thread
-	stored map[string]saver.Version
-	forced map[string]bool // delta channels to store whole
-	writes []saver.TaskWrites
+	saved *saver.Tuple // nil on a fresh thread
+	// superseded: the thread has moved past saved, which the caller named.
+	superseded bool
+	stored     map[string]saver.Version
+	forced     map[string]bool // delta channels to store whole
+	writes     []saver.TaskWrites
 }
 
 func (u *updater) next(v saver.Version) (saver.Version, error) { return u.s.NextVersion(v, "") }
@@ -132,8 +134,9 @@ func (u *updater) load(ctx context.Context) error {
 		for _, w := range u.pending {
 			u.g.addDelta(u.forced, w.channel)
 		}
+		u.superseded, err = u.g.supersededBy(ctx, u.s, u.at, u.saved)
 	}
-	return nil
+	return err
 }
 
 func (u *updater) superstep(ctx context.Context, updates []StateUpdate) (Address, error) {
@@ -201,7 +204,7 @@ func (u *updater) input(ctx context.Context, values any) (Address, error) {
 	if err != nil {
 		return Address{}, err
 	}
-	if err := u.keepWrites(ctx, []updateTask{{id: id, writes: writes}}); err != nil {
+	if err := u.keepWrites([]updateTask{{id: id, writes: writes}}); err != nil {
 		return Address{}, err
 	}
 	updated, err := u.applier().apply([]taskWrites{inputTask(writes)})
@@ -265,7 +268,7 @@ func (u *updater) nodes(ctx context.Context, updates []StateUpdate) (Address, er
 		u.g.addOverwritten(u.forced, t.writes)
 		applied[i] = taskWrites{path: t.path, node: t.node, triggers: []string{chInterrupt}, writes: t.writes}
 	}
-	if err := u.keepWrites(ctx, tasks); err != nil {
+	if err := u.keepWrites(tasks); err != nil {
 		return Address{}, err
 	}
 	if _, err := u.applier().apply(applied); err != nil {
@@ -367,23 +370,17 @@ func (o *updateWrites) readOwn(sel Keys) (Pairs, error) {
 // keepWrites prepares the updates for being stored on the checkpoint they build on, where
 // history and delta channels find them. If the thread has moved past that checkpoint, its
 // other children would find them too; delta channels are then stored whole instead.
-func (u *updater) keepWrites(ctx context.Context, tasks []updateTask) error {
+func (u *updater) keepWrites(tasks []updateTask) error {
 	if u.saved == nil {
 		return nil
 	}
-	if u.first {
-		superseded, err := supersededBy(ctx, u.s, u.at, u.saved)
-		if err != nil {
-			return err
-		}
-		if superseded {
-			for _, t := range tasks {
-				for _, w := range t.writes {
-					u.g.addDelta(u.forced, w.channel)
-				}
+	if u.superseded {
+		for _, t := range tasks {
+			for _, w := range t.writes {
+				u.g.addDelta(u.forced, w.channel)
 			}
-			return nil
 		}
+		return nil
 	}
 	for _, t := range tasks {
 		encoded, err := u.encodeWrites(t.node, t.writes)

@@ -194,7 +194,7 @@ func TestExactNumbers(t *testing.T) {
 		want int
 	}{
 		{big, float64(1 << 53), 1}, {float64(1 << 53), big, -1}, {int64(math.MaxInt64), float64(1 << 63), -1},
-		{uint64(math.MaxUint64), math.Inf(1), -1}, {int64(math.MinInt64), -float64(1 << 63), 0}, {int64(math.MinInt64), math.Inf(-1), 1},
+		{uint64(math.MaxUint64), math.Inf(1), -1}, {int64(math.MinInt64), -float64(1 << 63), 0}, {int64(math.MinInt64), -float64(1 << 64), 1}, {int64(math.MinInt64), math.Inf(-1), 1},
 		{-1, -1.5, 1}, {-2, -1.5, -1}, {1, 1.5, -1}, {0, math.Copysign(0, -1), 0}, {-1, uint64(math.MaxUint64), -1}, {-3, -2, -1},
 	} {
 		if got, ok := scalarOf(c.a).compare(scalarOf(c.b)); !ok || got != c.want {

@@ -177,12 +177,9 @@ func (s *Local) Check(ops ...PutOp) ([]PutOp, error) {
 //	_, err = disk.PutRequest(ctx, saver.PutRequest{…, Changes: []saver.Change{learned}})
 //
 // Nothing is stored until then. The changes of a store on a durable saver can be committed
-// by that saver only, those of a store in memory by any saver/memory.Saver. Errors are those
-// of Put.
+// by that saver only, those of a store in memory by any saver/memory.Saver. There may be more
+// than in a Batch: the commit has limits of its own. Errors are those of Put.
 func (s *Local) Prepare(ctx context.Context, ops ...PutOp) (saver.Change, error) {
-	if len(ops) > maxBatch {
-		return nil, invalidf("ops", "%d at once, the limit is %d", len(ops), maxBatch)
-	}
 	for i := range ops {
 		if err := CheckNamespace(ops[i].Namespace); err != nil && ops[i].Value != nil {
 			return nil, err

@@ -138,7 +138,7 @@ func compareIntFloat(n scalar, f float64) (int, bool) {
 		return 0, false
 	case f >= 1<<64:
 		return -1, true
-	case f < -(1 << 64):
+	case f <= -(1 << 64):
 		return 1, true
 	}
 	whole := math.Trunc(f)

@@ -1,6 +1,8 @@
 package vfs
 
 import (
+	"errors"
+	"io/fs"
 	"math"
 	"os"
 
@@ -13,11 +15,15 @@ func syncDataOS(f *os.File) error {
 }
 
 // WriteBack implements WriteBacker by sync_file_range(2), which reports failed writes
-// once, as fsync does.
+// once, as fsync does. Where a kernel or a filter of calls refuses that, it is SyncData.
 func (f *osFile) WriteBack(off, n int64) error {
-	return osError(control(f.f, "sync_file_range", func(fd uintptr) error {
+	err := control(f.f, "sync_file_range", func(fd uintptr) error {
 		return unix.SyncFileRange(int(fd), off, n, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
-	}))
+	})
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
+		return f.SyncData()
+	}
+	return osError(err)
 }
 
 func (d *osDir) freeSpace() (int64, error) {
