@@ -157,6 +157,10 @@ func (e *PanicError) Error() string { return fmt.Sprintf("%s\n\n%s", e.text(), e
 // text is the value of the panic as text. Of one that holds itself, or very much, it is the
 // type: to print it would overflow the stack, which no process survives.
 func (e *PanicError) text() string {
+	switch e.Value.(type) {
+	case error, fmt.Stringer: // says itself what it is, however much it holds
+		return fmt.Sprintf("panic: %v", e.Value)
+	}
 	left := maxPanicValues
 	if v := reflect.ValueOf(e.Value); v.IsValid() && !printable(reflect.Indirect(v), &left) {
 		return fmt.Sprintf("panic: a %T", e.Value)

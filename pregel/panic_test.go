@@ -37,6 +37,11 @@ func TestHooksThatPanic(t *testing.T) {
 	}
 }
 
+// laden is an error that holds much, and says little.
+type laden struct{ with any }
+
+func (laden) Error() string { return "laden" }
+
 // TestPanicWithCycle: a node that panics with a value that holds itself fails, and the process
 // lives on. Other values are printed.
 func TestPanicWithCycle(t *testing.T) {
@@ -48,7 +53,7 @@ func TestPanicWithCycle(t *testing.T) {
 	}
 	for want, v := range map[string]any{
 		"panic: a map[string]interface {}": cycle, "panic: a *map[string]interface {}": &cycle, "panic: a []interface {}": deep,
-		"panic: boom": errBoom, "panic: {1 x}": struct {
+		"panic: boom": errBoom, "panic: laden": laden{cycle}, "panic: {1 x}": struct {
 			A int
 			B any
 		}{1, "x"}, "panic: map[a:[1 2]]": map[string][]int{"a": {1, 2}},
