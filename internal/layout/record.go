@@ -331,9 +331,11 @@ func appendMintedPacked(b []byte, s string) ([]byte, bool) {
 // parseDigits is the number that s writes with the ten digits and nothing else; false
 // if it does not, or if the number does not fit.
 func parseDigits(s string) (n uint64, ok bool) {
+	const safe = 19 // so many digits fit always
+	s = strings.TrimLeft(s, "0")
 	for i := range len(s) {
 		d := uint64(s[i] - '0')
-		if d > 9 || n > (math.MaxUint64-d)/10 {
+		if d > 9 || i >= safe && n > (math.MaxUint64-d)/10 {
 			return 0, false
 		}
 		n = 10*n + d
