@@ -280,7 +280,7 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 		if len(w.Channels) == 0 {
 			continue
 		}
-		if err := putWrites(tx, target, w, p.writes[i], i); err != nil {
+		if err := putWrites(tx, p.id, target, w, p.writes[i], i); err != nil {
 			return err
 		}
 	}
@@ -432,15 +432,16 @@ func newestStored(t *index.Partition, ns, channel, version string) index.Ref {
 	return best
 }
 
-// putWrites stores one batch of writes. n tells batches of one commit apart.
-func putWrites(tx *engine.Tx, at saver.Config, w *rules.WritesPlan, vals []engine.Value, n int) error {
+// putWrites stores one batch of writes in the partition of their thread. n tells batches of one
+// commit apart.
+func putWrites(tx *engine.Tx, id string, at saver.Config, w *rules.WritesPlan, vals []engine.Value, n int) error {
 	slots := make([]engine.SlotIn, 1, 1+len(vals))
 	slots[0] = engine.SlotIn{Name: w.TaskID, Tag: w.TaskPath}
 	for i := range vals {
 		slots = append(slots, engine.SlotIn{Name: w.Channels[i], Tag: packIndex(w.Index(i)), Value: &vals[i]})
 	}
 	key := layout.WritesKey(at.Namespace, w.CheckpointID, tx.LSN(), n)
-	return tx.Put(layout.ThreadKey(at.ThreadID), key, 0, slots)
+	return tx.Put(id, key, 0, slots)
 }
 
 // PutWrites implements Saver.
@@ -484,11 +485,11 @@ func (s *Saver) putWrites(ctx context.Context, begin metric.Time, cfg saver.Conf
 		if len(vals) == 0 {
 			return nil
 		}
-		if err := putWrites(tx, cfg, &plan, vals, 0); err != nil {
+		if err := putWrites(tx, id, cfg, &plan, vals, 0); err != nil {
 			return err
 		}
 		if cfg.Namespace == "" {
-			writeChangesStatus(tx, cfg, rules.NewWriteCall(taskID, plan.Channels))
+			writeChangesStatus(tx, id, cfg.CheckpointID, rules.NewWriteCall(taskID, plan.Channels))
 		}
 		return nil
 	})
