@@ -35,6 +35,8 @@ type differ struct {
 	// one piece. Set on the first search.
 	flatBase, flatTarget []byte
 	room                 []byte
+
+	literals []byte // room for those of the patch, until it is encoded
 }
 
 var differs = sync.Pool{New: func() any { return new(differ) }}

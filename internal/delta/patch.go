@@ -3,6 +3,7 @@ package delta
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
@@ -92,7 +93,7 @@ func makePatch(from, target *Held, sum uint64, limit int, compress bool) []byte 
 	}
 	d := differs.Get().(*differ)
 	defer differs.Put(d)
-	*d = differ{base: from, target: target, limit: limit, index: d.index[:0], room: d.room[:0], script: script{runs: d.script.runs[:0]}}
+	*d = differ{base: from, target: target, limit: limit, index: d.index[:0], room: d.room[:0], literals: d.literals, script: script{runs: d.script.runs[:0]}}
 	if compress {
 		d.limit = limit + limit/2 // what compression may make of it
 	}
@@ -101,11 +102,14 @@ func makePatch(from, target *Held, sum uint64, limit int, compress bool) []byte 
 	if !ok {
 		return nil
 	}
-	lits := make([]byte, 0, d.script.lits)
+	lits := slices.Grow(d.literals[:0], d.script.lits)
 	for i, r := range d.script.runs {
 		if r.src&litBit != 0 {
 			lits = target.appendTo(lits, int(r.out), d.script.end(i))
 		}
+	}
+	if cap(lits) <= maxRoom {
+		d.literals = lits
 	}
 	p := Patch{BaseLen: from.size, Sum: sum, script: d.script, lits: lits}
 	if b := p.encode(compress); len(b) <= limit {

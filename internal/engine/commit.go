@@ -54,8 +54,8 @@ func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, 
 		return err
 	}
 	defer e.Leave()
-	tx := &Tx{e: e, fn: fn, log: wal.Record{Size: h.Size, Urgent: h.Urgent, Deferred: h.Deferred}}
-	tx.loaded.list, tx.partitions.list = tx.loadedRoom[:0], tx.partitionsRoom[:0]
+	tx := e.newTx(fn)
+	tx.log.Size, tx.log.Urgent, tx.log.Deferred = h.Size, h.Urgent, h.Deferred
 	for _, id := range ids {
 		t, err := e.LoadPartition(id)
 		if err != nil {
@@ -63,7 +63,6 @@ func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, 
 		}
 		tx.loaded.set(id, t)
 	}
-	tx.log.User, tx.log.Prepare = tx, tx.prepare
 	err := e.Log.Commit(ctx, &tx.log)
 	if errors.Is(err, errNothing) {
 		return nil
@@ -75,6 +74,7 @@ func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, 
 	e.publishRevisions(tx)
 	e.nudge()
 	e.noteCommit(tx, h.Began)
+	tx.release()
 	return nil
 }
 
@@ -102,10 +102,7 @@ func (tx *Tx) prepare(lsn base.LSN) ([][]byte, error) {
 		return nil, err
 	}
 	tx.e.unpublished.add(tx)
-	if tx.vals == nil {
-		return [][]byte{head}, nil
-	}
-	tx.vals[0] = head
+	tx.head, tx.vals[0] = head, head
 	return tx.vals, nil
 }
 
@@ -122,7 +119,7 @@ func (tx *Tx) perform() ([]byte, error) {
 	if len(tx.rec.Ops) == 0 {
 		return nil, errNothing
 	}
-	head := record.EncodeHead(&tx.rec)
+	head := record.AppendHead(tx.head, &tx.rec)
 	if int64(len(head))+tx.size > base.MaxRecord {
 		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, fault.ErrTooLarge)
 	}
@@ -170,7 +167,6 @@ func (tx *Tx) place(r *wal.Record) {
 		}
 		fam.Add(values)
 	}
-	tx.vals = nil
 }
 
 // unpublished is the state of commits that are prepared but not yet visible: those of the

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/index"
@@ -68,6 +69,7 @@ type Tx struct {
 	lsn  base.LSN
 	now  int64
 	rec  record.Record
+	head []byte   // of the record
 	vals [][]byte // behind room for the head, in the order of ordinals; may be several parts each
 	size int64
 
@@ -84,6 +86,43 @@ type Tx struct {
 	log wal.Record
 	// Most commits are about one partition or two.
 	loadedRoom, partitionsRoom [2]withID[*index.Partition]
+}
+
+// txs are commits that are over, whose memory the next ones take.
+var txs = sync.Pool{New: func() any {
+	tx := new(Tx)
+	tx.log.User, tx.log.Prepare = tx, tx.prepare
+	return tx
+}}
+
+func (e *Engine) newTx(fn func(*Tx) error) *Tx {
+	tx := txs.Get().(*Tx)
+	tx.e, tx.fn = e, fn
+	tx.vals = append(tx.vals, nil)
+	tx.loaded.list, tx.partitions.list = tx.loadedRoom[:0], tx.partitionsRoom[:0]
+	return tx
+}
+
+// What of a commit is kept for the next one: most need less.
+const (
+	keptValues = 64
+	keptHead   = 16 << 10
+)
+
+// release ends the use of tx. Only a commit that the log has answered with success may be
+// released: after any other answer the log may still read and prepare it.
+func (tx *Tx) release() {
+	kept := Tx{log: wal.Record{User: tx.log.User, Prepare: tx.log.Prepare}}
+	if cap(tx.vals) <= keptValues && cap(tx.values) <= keptValues {
+		clear(tx.vals)
+		clear(tx.values)
+		kept.vals, kept.values = tx.vals[:0], tx.values[:0]
+	}
+	if cap(tx.head) <= keptHead {
+		kept.head = tx.head[:0]
+	}
+	*tx = kept
+	txs.Put(tx)
 }
 
 // familyID names the n-th family a record begins. Replay of the record gives the
@@ -228,9 +267,6 @@ func (tx *Tx) expect(slots []SlotIn) {
 		if v := slots[i].Value; v != nil {
 			values, parts = values+1, parts+max(1, len(v.parts))
 		}
-	}
-	if tx.vals == nil {
-		tx.vals = make([][]byte, 1, 1+parts)
 	}
 	tx.values, tx.vals = slices.Grow(tx.values, values), slices.Grow(tx.vals, parts)
 }

@@ -127,10 +127,10 @@ const writesSuffix = 8 + 2
 // WritesKey is the key of the n-th batch of writes a commit stores: commit order
 // is key order.
 func WritesKey(ns, id string, lsn base.LSN, n int) string {
-	b := []byte(WritesPrefix(ns, id))
-	b = binary.BigEndian.AppendUint64(b, uint64(lsn))
-	b = binary.BigEndian.AppendUint16(b, uint16(n))
-	return string(b)
+	var suffix [writesSuffix]byte
+	binary.BigEndian.PutUint64(suffix[:], uint64(lsn))
+	binary.BigEndian.PutUint16(suffix[8:], uint16(n))
+	return WritesPrefix(ns, id) + string(suffix[:])
 }
 
 // ParseWritesKey splits the key of a batch of writes.

@@ -80,24 +80,35 @@ func (r *CheckpointRecord) room() int {
 }
 
 func appendSeen(b []byte, seen map[string]map[string]saver.Version) []byte {
-	var nodeRoom, channelRoom [8]string
+	var nodeRoom [8]string
+	var channelRoom [8]seenChannel
 	var room [packedMost]byte
 	b = binary.AppendUvarint(b, uint64(len(seen)))
 	for _, node := range appendSorted(nodeRoom[:0], seen) {
 		channels := seen[node]
 		b = packStr(b, node)
 		b = binary.AppendUvarint(b, uint64(len(channels)))
-		for _, channel := range appendSorted(channelRoom[:0], channels) {
-			b = packStr(b, channel)
-			v := channels[channel]
-			if p, ok := appendPacked(room[:0], v); ok {
+		sorted := channelRoom[:0]
+		for channel, v := range channels {
+			sorted = append(sorted, seenChannel{channel, v})
+		}
+		slices.SortFunc(sorted, func(x, y seenChannel) int { return strings.Compare(x.channel, y.channel) })
+		for i := range sorted {
+			b = packStr(b, sorted[i].channel)
+			if p, ok := appendPacked(room[:0], sorted[i].version); ok {
 				b = append(append(b, byte(len(p))), p...)
 			} else {
-				b = packStr(b, PackVersion(v))
+				b = packStr(b, PackVersion(sorted[i].version))
 			}
 		}
 	}
 	return b
+}
+
+// seenChannel is a channel and the version of it that a node saw.
+type seenChannel struct {
+	channel string
+	version saver.Version
 }
 
 func packStr(b []byte, s string) []byte {
@@ -331,9 +342,13 @@ func appendMintedPacked(b []byte, s string) ([]byte, bool) {
 // parseDigits is the number that s writes with the ten digits and nothing else; false
 // if it does not, or if the number does not fit.
 func parseDigits(s string) (n uint64, ok bool) {
+	const safe = 19 // so many digits fit always
+	for strings.HasPrefix(s, "00000000") {
+		s = s[8:]
+	}
 	for i := range len(s) {
 		d := uint64(s[i] - '0')
-		if d > 9 || n > (math.MaxUint64-d)/10 {
+		if d > 9 || i >= safe && n > (math.MaxUint64-d)/10 {
 			return 0, false
 		}
 		n = 10*n + d

@@ -74,8 +74,11 @@ type Record struct {
 
 // EncodeHead returns the part of a record before its values. The caller appends the values
 // in the order of the slots that name them.
-func EncodeHead(r *Record) []byte {
-	b := make([]byte, prefix, headRoom(r))
+func EncodeHead(r *Record) []byte { return AppendHead(nil, r) }
+
+// AppendHead is EncodeHead in the memory of b, which is empty.
+func AppendHead(b []byte, r *Record) []byte {
+	b = append(slices.Grow(b, headRoom(r)), make([]byte, prefix)...)
 	b[0] = Format
 	b = binary.AppendUvarint(b, uint64(r.Time))
 	b = binary.AppendUvarint(b, uint64(len(r.Ops)))

@@ -1,8 +1,8 @@
 package rewrite
 
 import (
-	"cmp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/stele-go/stele/index"
@@ -115,7 +115,13 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, 
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(a.series, b.series), cmp.Compare(a.name, b.name), b.ref.Compare(a.ref))
+		if c := strings.Compare(a.series, b.series); c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.name, b.name); c != 0 {
+			return c
+		}
+		return b.ref.Compare(a.ref)
 	})
 	p.History = make([]oldValue, len(rest))
 	for i := range rest {

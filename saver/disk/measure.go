@@ -72,11 +72,14 @@ func refused(err error) bool {
 // mean of its save.
 func (m *meters) encoded(begin metric.Time, n int, err error) metric.Time {
 	now := metric.Now()
+	if err == nil {
+		if n > 0 {
+			m.encodes.ObserveEach(time.Duration(now-begin), n)
+		}
+		return now
+	}
 	var encode *serde.EncodeError
-	switch {
-	case err == nil && n > 0:
-		m.encodes.ObserveEach(time.Duration(now-begin), n)
-	case errors.As(err, &encode):
+	if errors.As(err, &encode) {
 		m.encodesFailed.Add(1)
 	}
 	return now

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/engine"
@@ -37,9 +38,13 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 // the log.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	begin := metric.Now()
-	p := &diskPut{s: s}
+	p := diskPuts.Get().(*diskPut)
+	p.s = s
 	target, err := p.put(ctx, req, begin)
 	s.m.saved(begin, err)
+	if err == nil { // else the committer may still have it
+		p.release()
+	}
 	return target, err
 }
 
@@ -57,11 +62,11 @@ func (p *diskPut) put(ctx context.Context, req saver.PutRequest, begin metric.Ti
 	if err := ctx.Err(); err != nil {
 		return saver.Config{}, err
 	}
-	p.plan, p.id, p.run, p.changes = &plan, layout.ThreadKey(plan.Target.ThreadID), runOf(rules.MergeMetadata(req.Config, req.Metadata)), changes
+	p.plan, p.id, p.run, p.changes = plan, layout.ThreadKey(plan.Target.ThreadID), runOf(rules.MergeMetadata(req.Config, req.Metadata)), changes
 	if err := p.encode(); err != nil {
 		return saver.Config{}, err
 	}
-	ids := []string{p.id}
+	ids := append(make([]string, 0, 2), p.id)
 	if p.run != "" {
 		ids = append(ids, layout.RunKey(p.run))
 	}
@@ -71,7 +76,7 @@ func (p *diskPut) put(ctx context.Context, req saver.PutRequest, begin metric.Ti
 	if err := s.e.CommitWith(ctx, engine.CommitOptions{Size: p.size(), Deferred: saver.SyncDeferred(ctx), Began: encoded}, ids, p.commit); err != nil {
 		return saver.Config{}, err
 	}
-	return plan.Target, nil
+	return p.plan.Target, nil
 }
 
 // prepared are changes of other parts of this store; those of another are refused.
@@ -105,7 +110,7 @@ func shortRun(run string) string {
 // borrows from the request.
 type diskPut struct {
 	s       *Saver
-	plan    *rules.PutPlan
+	plan    rules.PutPlan
 	id      string // of the thread, for the engine
 	run     string
 	record  engine.Value
@@ -114,6 +119,24 @@ type diskPut struct {
 	flags   uint8           // of the item, what the note says
 	writes  [][]engine.Value
 	changes []engine.Prepared
+}
+
+// diskPuts are puts that are over, whose memory the next ones take.
+var diskPuts = sync.Pool{New: func() any { return new(diskPut) }}
+
+// keptSlots is how many channels the memory that a put leaves behind is for, at most.
+const keptSlots = 64
+
+// release ends the use of p, whose commit must have succeeded.
+func (p *diskPut) release() {
+	var kept diskPut
+	if cap(p.slots) <= keptSlots && cap(p.values) <= keptSlots {
+		clear(p.slots)
+		clear(p.values)
+		kept.slots, kept.values = p.slots[:0], p.values[:0]
+	}
+	*p = kept
+	diskPuts.Put(p)
 }
 
 // encode builds everything that does not depend on what is stored.
@@ -125,7 +148,7 @@ func (p *diskPut) encode() error {
 	if p.record, err = p.s.e.NewRevision(series, layout.EncodeCheckpointRecord(&rec)); err != nil {
 		return fmt.Errorf("checkpoint record: %w", err)
 	}
-	p.values = make([]engine.Value, len(r.Stored))
+	p.values = slices.Grow(p.values, len(r.Stored))[:len(r.Stored)]
 	for i, channel := range r.Stored {
 		series.Name = channel
 		t := p.plan.Values[i]
@@ -155,8 +178,7 @@ func (p *diskPut) encode() error {
 func (p *diskPut) makeSlots() {
 	r := &p.plan.Record
 	names := layout.SortedNames(r.Checkpoint.Versions)
-	p.slots = make([]engine.SlotIn, 1, 2+len(names))
-	p.slots[0] = engine.SlotIn{Name: r.Parent, Tag: p.run, Value: &p.record}
+	p.slots = append(slices.Grow(p.slots, 2+len(names)), engine.SlotIn{Name: r.Parent, Tag: p.run, Value: &p.record})
 	p.flags = layout.NoteFlags(r.Note)
 	if r.Note != nil {
 		if tag, ok := layout.DeltaSet(names, r.Note.Deltas); ok {
@@ -258,7 +280,7 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 		if len(w.Channels) == 0 {
 			continue
 		}
-		if err := putWrites(tx, target, w, p.writes[i], i); err != nil {
+		if err := putWrites(tx, p.id, target, w, p.writes[i], i); err != nil {
 			return err
 		}
 	}
@@ -410,15 +432,16 @@ func newestStored(t *index.Partition, ns, channel, version string) index.Ref {
 	return best
 }
 
-// putWrites stores one batch of writes. n tells batches of one commit apart.
-func putWrites(tx *engine.Tx, at saver.Config, w *rules.WritesPlan, vals []engine.Value, n int) error {
+// putWrites stores one batch of writes in the partition of their thread. n tells batches of one
+// commit apart.
+func putWrites(tx *engine.Tx, id string, at saver.Config, w *rules.WritesPlan, vals []engine.Value, n int) error {
 	slots := make([]engine.SlotIn, 1, 1+len(vals))
 	slots[0] = engine.SlotIn{Name: w.TaskID, Tag: w.TaskPath}
 	for i := range vals {
 		slots = append(slots, engine.SlotIn{Name: w.Channels[i], Tag: packIndex(w.Index(i)), Value: &vals[i]})
 	}
 	key := layout.WritesKey(at.Namespace, w.CheckpointID, tx.LSN(), n)
-	return tx.Put(layout.ThreadKey(at.ThreadID), key, 0, slots)
+	return tx.Put(id, key, 0, slots)
 }
 
 // PutWrites implements Saver.
@@ -462,11 +485,11 @@ func (s *Saver) putWrites(ctx context.Context, begin metric.Time, cfg saver.Conf
 		if len(vals) == 0 {
 			return nil
 		}
-		if err := putWrites(tx, cfg, &plan, vals, 0); err != nil {
+		if err := putWrites(tx, id, cfg, &plan, vals, 0); err != nil {
 			return err
 		}
 		if cfg.Namespace == "" {
-			writeChangesStatus(tx, cfg, rules.NewWriteCall(taskID, plan.Channels))
+			writeChangesStatus(tx, id, cfg.CheckpointID, rules.NewWriteCall(taskID, plan.Channels))
 		}
 		return nil
 	})

@@ -34,9 +34,9 @@ func updateStatus(tx *engine.Tx, id string) {
 // writeChangesStatus is updateStatus after one call of root writes. A head may have
 // very many calls, and an output of a run under way changes nothing: then they are
 // not looked at.
-func writeChangesStatus(tx *engine.Tx, cfg saver.Config, call rules.WriteCall) {
-	t := tx.Partition(layout.ThreadKey(cfg.ThreadID))
-	if t == nil || headOf(t, "") != cfg.CheckpointID {
+func writeChangesStatus(tx *engine.Tx, id, checkpoint string, call rules.WriteCall) {
+	t := tx.Partition(id)
+	if t == nil || headOf(t, "") != checkpoint {
 		return
 	}
 	switch status := layout.StatusOfFlags(t.Flags); {
