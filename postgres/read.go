@@ -85,7 +85,7 @@ func (s *Saver) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 		if err != nil {
 			return ctx.Err() == nil && !s.closed.Load(), err
 		}
-		defer tx.Rollback(context.WithoutCancel(ctx))
+		defer rollBack(ctx, tx.Rollback)
 		if text, ok := s.unbounded(tx.Conn()); ok {
 			_, err = tx.Exec(ctx, setTimeout, text)
 		}

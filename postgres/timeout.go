@@ -99,7 +99,10 @@ func (s *Saver) sendTx(ctx context.Context, conn *pgx.Conn, begin string, queue 
 	queue(rest)
 	rest.Queue("COMMIT")
 	if err := conn.SendBatch(ctx, rest).Close(); err != nil {
-		conn.Exec(context.WithoutCancel(ctx), "ROLLBACK") // else the pool drops the connection
+		rollBack(ctx, func(ctx context.Context) error { // else the pool drops the connection
+			_, err := conn.Exec(ctx, "ROLLBACK")
+			return err
+		})
 		return err
 	}
 	if known == nil || len(known)+b.Len() > maxDescribed {
