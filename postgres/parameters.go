@@ -28,8 +28,8 @@ var binaryFormats = []int16{pgx.BinaryFormatCode}
 
 var parametersPool = sync.Pool{New: func() any { return &parameters{} }}
 
-// maxKeptParameters is the size up to which a buffer is used again.
-const maxKeptParameters = 1 << 16
+// maxKeptBuffer is the size up to which a buffer is used again.
+const maxKeptBuffer = 1 << 16
 
 // typed reports whether a statement has a cast on each parameter, to the type that append
 // gives the argument: the server need not describe such a statement. A tracer sees none of
@@ -65,7 +65,7 @@ func (s *Saver) execTyped(ctx context.Context, conn *pgx.Conn, sql string, args 
 func (p *parameters) free() {
 	clear(p.values)
 	p.buf, p.ends, p.values = p.buf[:0], p.ends[:0], p.values[:0]
-	if cap(p.buf) <= maxKeptParameters {
+	if cap(p.buf) <= maxKeptBuffer {
 		parametersPool.Put(p)
 	}
 }
