@@ -26,7 +26,7 @@ type parameters struct {
 // Every argument is binary.
 var binaryFormats = []int16{pgx.BinaryFormatCode}
 
-var parametersPool = sync.Pool{New: func() any { return &parameters{} }}
+var parametersPool = sync.Pool{New: func() any { return &parameters{buf: []byte{}} }} // a nil buffer would make "" NULL
 
 // maxKeptBuffer is the size up to which a buffer is used again.
 const maxKeptBuffer = 1 << 16
@@ -166,17 +166,11 @@ func array[T any](p *parameters, v []T, oid int, element func(T)) (null bool) {
 	if v == nil {
 		return true
 	}
-	dimensions := 1
-	if len(v) == 0 {
-		dimensions = 0
-	}
-	p.int32(dimensions)
+	p.int32(1) // dimension
 	p.int32(1) // there may be NULLs
 	p.int32(oid)
-	if len(v) > 0 {
-		p.int32(len(v))
-		p.int32(1) // the first index
-	}
+	p.int32(len(v))
+	p.int32(1) // the first index
 	for _, e := range v {
 		element(e)
 	}

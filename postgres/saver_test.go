@@ -410,6 +410,62 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
+// A server that forgot its prepared statements costs one call, and a tracer of the pool's is
+// told of puts.
+func TestPutOfAPoolWithSettings(t *testing.T) {
+	url := server(t).Database(t)
+	open(t, url, postgres.Options{})
+	cfg, err := postgres.ParseConfig(url + " pool_max_conns=1 default_query_exec_mode=cache_statement")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(tracer pgx.QueryTracer) (*postgres.Saver, *pgxpool.Pool) {
+		cfg := cfg.Copy()
+		cfg.ConnConfig.Tracer = tracer
+		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		s, err := postgres.OpenPool(t.Context(), pool, postgres.Options{StatementTimeout: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, pool
+	}
+	s, pool := with(nil)
+	put(t, s, "t", "", map[string]any{"n": 1})
+	var prepared int
+	err = pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%stele_put(%' AND statement NOT LIKE '%prepared%'`).Scan(&prepared)
+	if err != nil || prepared != 1 {
+		t.Errorf("%d prepared statements of a put, want 1; %v", prepared, err)
+	}
+	if _, err := pool.Exec(t.Context(), "DEALLOCATE ALL"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutRequest(t.Context(), request(t, s, "t", "", nil)); err == nil {
+		t.Error("a put by a statement that the server has forgotten")
+	}
+	put(t, s, "t", "", map[string]any{"n": 2})
+
+	seen := &statementsSeen{}
+	s, _ = with(seen)
+	put(t, s, "t", "", nil)
+	if !strings.Contains(strings.Join(seen.sql, " "), "stele_put(") {
+		t.Errorf("the tracer was told of %v", seen.sql)
+	}
+}
+
+// statementsSeen is a tracer.
+type statementsSeen struct{ sql []string }
+
+func (s *statementsSeen) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	s.sql = append(s.sql, data.SQL)
+	return ctx
+}
+
+func (s *statementsSeen) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
 // A server that hangs while a transaction is rolled back does not hold the caller for ever, and
 // what the call found out counts.
 func TestServerHangsAtRollback(t *testing.T) {
