@@ -222,7 +222,7 @@ func (s *Saver) inTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) 
 		if err != nil {
 			return ctx.Err() == nil && !s.closed.Load(), err
 		}
-		defer tx.Rollback(context.WithoutCancel(ctx))
+		defer rollBack(ctx, tx.Rollback)
 		if err := s.lockAll(ctx, tx, keys); err != nil {
 			return passing(err), s.translate(err)
 		}
@@ -246,6 +246,18 @@ func (s *Saver) inTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) 
 		return saver.ErrClosed
 	}
 	return err
+}
+
+// rollbackTime is how long the answer to a ROLLBACK is waited for.
+const rollbackTime = time.Second
+
+// rollBack ends a transaction that is not to be committed, or ended already, also where ctx
+// has ended. If the server does not answer in time, the connection is closed, which ends the
+// transaction as well.
+func rollBack(ctx context.Context, rollback func(context.Context) error) {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+	defer done()
+	rollback(ctx)
 }
 
 func (s *Saver) lockAll(ctx context.Context, tx pgx.Tx, keys []int64) error {

@@ -68,7 +68,7 @@ func look(ctx context.Context, conn *pgx.Conn, schema string, further func(f *fo
 	if err != nil {
 		return nil, err
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx))
+	defer rollBack(ctx, tx.Rollback)
 	f := &found{schema: schema, version: -1, own: -1}
 	var encoding string
 	err = tx.QueryRow(ctx, `SELECT coalesce(nullif($1, ''), current_schema(), ''), current_setting('server_encoding')`, schema).Scan(&f.schema, &encoding)

@@ -26,6 +26,8 @@ type Saver struct {
 	ours   bool // the pool ends with the Saver
 	schema string
 	sql    *statements
+	named  bool // statements are prepared under names
+	traced bool // every statement goes through pgx, which tells a tracer
 	closed atomic.Bool
 	leases leases
 
@@ -109,7 +111,9 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, opts Options) (*Saver, er
 	if err := found.ready(); err != nil {
 		return nil, err
 	}
+	cfg := conn.Conn().Config()
 	s := &Saver{opts: opts.withDefaults(), pool: pool, schema: found.schema, sql: newStatements(found.schema), pending: map[call]string{}}
+	s.named, s.traced = cfg.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement, cfg.Tracer != nil
 	s.leases.held = map[string]*lease{}
 	return s, nil
 }

@@ -85,7 +85,7 @@ func (s *Saver) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 		if err != nil {
 			return ctx.Err() == nil && !s.closed.Load(), err
 		}
-		defer tx.Rollback(context.WithoutCancel(ctx))
+		defer rollBack(ctx, tx.Rollback)
 		if text, ok := s.unbounded(tx.Conn()); ok {
 			_, err = tx.Exec(ctx, setTimeout, text)
 		}
@@ -290,10 +290,12 @@ func (sel *selection) and(condition string, arg any) {
 	sel.where += " AND " + strings.ReplaceAll(condition, "?", fmt.Sprintf("$%d", len(sel.args)))
 }
 
-// limit ends the selection after n; 0 is no limit.
+// limit ends the selection after n; 0 is no limit. The number is a parameter, so that all
+// limits are one statement.
 func (sel *selection) limit(n int) {
 	if n > 0 {
-		sel.where += fmt.Sprintf(" LIMIT %d", n)
+		sel.args = append(sel.args, n)
+		sel.where += fmt.Sprintf(" LIMIT $%d", len(sel.args))
 	}
 }
 

@@ -149,6 +149,28 @@ func (r *relay) serve(client net.Conn) {
 	}
 }
 
+// hangAt lets nothing through, in any direction, from the next chunk with text on, which is in
+// lower case, until what it returns is called.
+func (r *relay) hangAt(text string) (resume func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hung := false
+	r.cut = func(b []byte) bool {
+		if strings.Contains(strings.ToLower(string(b)), text) && !hung {
+			hung = true
+			r.flow.Lock()
+		}
+		return false
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.cut = nil; hung {
+			r.flow.Unlock()
+		}
+	}
+}
+
 // loseNext makes the next chunk with the text of a statement lose its answer.
 func (r *relay) loseNext(text string, hold chan struct{}) {
 	r.mu.Lock()

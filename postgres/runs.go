@@ -333,7 +333,8 @@ func (q *Queue) page(ctx context.Context, sel runs.Query, limit int) (found []ru
 			where = append(where, fmt.Sprintf("%s = $%d", c.column, len(args)))
 		}
 	}
-	sql := fmt.Sprintf("%s WHERE %s ORDER BY id LIMIT %d", q.sql.all, strings.Join(where, " AND "), limit)
+	args = append(args, limit)
+	sql := fmt.Sprintf("%s WHERE %s ORDER BY id LIMIT $%d", q.sql.all, strings.Join(where, " AND "), len(args))
 	err = q.s.read(ctx, func(b *pgx.Batch) { b.Queue(sql, args...).Query(into(&found)) })
 	return found, err
 }

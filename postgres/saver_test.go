@@ -410,6 +410,129 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
+// A server that forgot its prepared statements costs one call, and a tracer of the pool's is
+// told of puts.
+func TestPutOfAPoolWithSettings(t *testing.T) {
+	url := server(t).Database(t)
+	open(t, url, postgres.Options{})
+	cfg, err := postgres.ParseConfig(url + " pool_max_conns=1 default_query_exec_mode=cache_statement")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(tracer pgx.QueryTracer) (*postgres.Saver, *pgxpool.Pool) {
+		cfg := cfg.Copy()
+		cfg.ConnConfig.Tracer = tracer
+		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		s, err := postgres.OpenPool(t.Context(), pool, postgres.Options{StatementTimeout: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, pool
+	}
+	s, pool := with(nil)
+	put(t, s, "t", "", map[string]any{"n": 1})
+	var prepared int
+	err = pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%stele_put(%' AND statement NOT LIKE '%prepared%'`).Scan(&prepared)
+	if err != nil || prepared != 1 {
+		t.Errorf("%d prepared statements of a put, want 1; %v", prepared, err)
+	}
+	if _, err := pool.Exec(t.Context(), "DEALLOCATE ALL"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutRequest(t.Context(), request(t, s, "t", "", nil)); err == nil {
+		t.Error("a put by a statement that the server has forgotten")
+	}
+	put(t, s, "t", "", map[string]any{"n": 2})
+
+	seen := &statementsSeen{}
+	s, _ = with(seen)
+	put(t, s, "t", "", nil)
+	if !strings.Contains(strings.Join(seen.sql, " "), "stele_put(") {
+		t.Errorf("the tracer was told of %v", seen.sql)
+	}
+}
+
+// statementsSeen is a tracer.
+type statementsSeen struct{ sql []string }
+
+func (s *statementsSeen) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	s.sql = append(s.sql, data.SQL)
+	return ctx
+}
+
+func (s *statementsSeen) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// A server that hangs while a transaction is rolled back does not hold the caller for ever, and
+// what the call found out counts.
+func TestServerHangsAtRollback(t *testing.T) {
+	url := server(t).Database(t)
+	open(t, url, postgres.Options{})
+	for name, call := range map[string]func(t *testing.T, s *postgres.Saver, through string){
+		"a call that fails": func(t *testing.T, s *postgres.Saver, _ string) {
+			if _, err := s.CountAttempt(t.Context(), saver.Config{ThreadID: "t", CheckpointID: "none"}); !errors.Is(err, saver.ErrNotFound) {
+				t.Errorf("an attempt at a checkpoint that is not there: %v", err)
+			}
+		},
+		"a snapshot": func(t *testing.T, s *postgres.Saver, _ string) {
+			n := 0
+			for _, err := range s.List(t.Context(), saver.Query{Filter: map[string]any{"source": "loop"}}) {
+				if n++; err != nil {
+					t.Error(err)
+				}
+			}
+			if n != 1 {
+				t.Errorf("%d checkpoints", n)
+			}
+		},
+		"a put whose statement is new to a connection with a timeout of each transaction": func(t *testing.T, s *postgres.Saver, _ string) {
+			req := request(t, s, "t", "", nil)
+			req.Config.ExpectHead = saver.Head("another")
+			if _, err := s.PutRequest(t.Context(), req); !errors.Is(err, saver.ErrConflict) {
+				t.Errorf("a put upon another head: %v", err)
+			}
+		},
+		"Open": func(t *testing.T, _ *postgres.Saver, through string) {
+			s, err := postgres.Open(t.Context(), through, postgres.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, through := newRelay(t, url)
+			cfg, err := postgres.ParseConfig(through)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			s, err := postgres.OpenPool(t.Context(), pool, postgres.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if _, err := s.GetTuple(t.Context(), saver.Config{ThreadID: "t"}); errors.Is(err, saver.ErrNotFound) {
+				put(t, open(t, url, postgres.Options{}), "t", "", nil)
+			}
+			resume := r.hangAt("rollback")
+			defer resume()
+			call(t, s, through)
+			if r.flow.TryRLock() {
+				t.Error("there was no rollback")
+				r.flow.RUnlock()
+			}
+		})
+	}
+}
+
 // A call that was given up is settled by Sync: what arrives later writes nothing.
 func TestLateArrivalsWriteNothing(t *testing.T) {
 	url := server(t).Database(t)

@@ -85,6 +85,9 @@ func (s *Saver) sendTx(ctx context.Context, conn *pgx.Conn, begin string, queue 
 	known, _ := conn.PgConn().CustomData()[described].(map[string]bool)
 	if !bounds || !slices.ContainsFunc(b.QueuedQueries, func(q *pgx.QueuedQuery) bool { return !known[q.SQL] }) {
 		if q := b.QueuedQueries; len(q) == 1 && q[0].Fn == nil { // is the same, and costs this program less
+			if s.typed(q[0].SQL) {
+				return s.execTyped(ctx, conn, q[0].SQL, q[0].Arguments)
+			}
 			_, err := conn.Exec(ctx, q[0].SQL, q[0].Arguments...)
 			return err
 		}
@@ -99,7 +102,10 @@ func (s *Saver) sendTx(ctx context.Context, conn *pgx.Conn, begin string, queue 
 	queue(rest)
 	rest.Queue("COMMIT")
 	if err := conn.SendBatch(ctx, rest).Close(); err != nil {
-		conn.Exec(context.WithoutCancel(ctx), "ROLLBACK") // else the pool drops the connection
+		rollBack(ctx, func(ctx context.Context) error { // else the pool drops the connection
+			_, err := conn.Exec(ctx, "ROLLBACK")
+			return err
+		})
 		return err
 	}
 	if known == nil || len(known)+b.Len() > maxDescribed {
