@@ -110,7 +110,7 @@ func (ix *Index) evict() {
 			return false
 		}
 		steps++
-		if t.used != nil && t.used.Swap(false) && ix.budget > 0 {
+		if !t.Cold() && t.Family.used.Swap(false) && ix.budget > 0 {
 			return true
 		}
 		if ix.known(t) {

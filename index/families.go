@@ -72,8 +72,16 @@ func (fs *families) put(f *Family) {
 
 func (fs *families) weaken(f *Family) {
 	fs.m[f.ID] = weak.Make(f)
-	runtime.AddCleanup(f, fs.gone, f.ID)
+	runtime.AddCleanup(f, gone, knownFamily{fs, f.ID})
 }
+
+// knownFamily is what is left of a family that nobody holds any more.
+type knownFamily struct {
+	fs *families
+	id uint64
+}
+
+func gone(k knownFamily) { k.fs.gone(k.id) }
 
 // keep holds the families that come from now on, about n of them.
 func (fs *families) keep(n int) {

@@ -25,6 +25,7 @@ type Family struct {
 	ID uint64 // LSN of the record that began it; never used again
 
 	known atomic.Pointer[families] // those that know it
+	used  atomic.Bool              // one of its partitions was read since the evicter last came by
 
 	mu     sync.RWMutex
 	values places
