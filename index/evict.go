@@ -39,14 +39,17 @@ func (ix *Index) Install(t *Table, full bool, lsn base.LSN, dirty Dirty) {
 	} else {
 		chain = chain.with(t)
 	}
-	ix.enter(chain, lsn, dirty)
+	for _, f := range ix.enter(chain, lsn, dirty) {
+		ix.fams.drop(f)
+	}
 	// Much of what changed may have waited for this. Twice round is enough: the
 	// first time forgives what has been read.
 	for n := 2 * (ix.inTree()/evictSteps + 1); n > 0 && ix.evictSome(); n-- {
 	}
 }
 
-func (ix *Index) enter(chain tables, lsn base.LSN, dirty Dirty) {
+// enter returns the families of what went, for the caller to drop.
+func (ix *Index) enter(chain tables, lsn base.LSN, dirty Dirty) (out []*Family) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	ix.tables, ix.imaged = chain, max(ix.imaged, lsn)
@@ -56,9 +59,12 @@ func (ix *Index) enter(chain tables, lsn base.LSN, dirty Dirty) {
 	for id := range dirty.Partitions {
 		key.ID = id
 		if t, ok := ix.partitions.Get(key); ok && t.Cold() && ix.known(t) {
-			ix.unset(t)
+			if f := ix.unset(t); f != nil {
+				out = append(out, f)
+			}
 		}
 	}
+	return out
 }
 
 func (ix *Index) inTree() int {
@@ -110,7 +116,7 @@ func (ix *Index) evict() {
 			return false
 		}
 		steps++
-		if t.used != nil && t.used.Swap(false) && ix.budget > 0 {
+		if !t.Cold() && t.Family.used.Swap(false) && ix.budget > 0 {
 			return true
 		}
 		if ix.known(t) {
@@ -122,7 +128,9 @@ func (ix *Index) evict() {
 		ix.hand = ""
 	}
 	for _, t := range out {
-		ix.unset(t)
+		if f := ix.unset(t); f != nil {
+			ix.fams.drop(f)
+		}
 	}
 	ix.evicted += uint64(len(out))
 }
@@ -134,7 +142,9 @@ func (ix *Index) Evict(t *Partition) {
 	defer ix.mu.Unlock()
 	if cur, ok := ix.partitions.Get(t); ok && cur == t && ix.known(t) {
 		ix.own()
-		ix.unset(t)
+		if f := ix.unset(t); f != nil {
+			ix.fams.drop(f)
+		}
 	}
 }
 

@@ -9,15 +9,32 @@ import (
 // weakFamily is a family that somebody may hold.
 type weakFamily = weak.Pointer[Family]
 
+// freshMax is how many families that were asked for last stay in memory: enough for those
+// who load a partition at the same time, which the index holds when it is loaded.
+const freshMax = 8
+
 // families knows the families in memory. Whoever asks for one gets the one that
 // somebody else holds already, if anybody does: where values lie is told to it, and
 // all who read must hear of it.
+//
+// Those that the index holds are counted. To know the others takes a weak pointer and a
+// cleanup each, which cost the garbage collector more than a family does; only a family that
+// is let go, and may be held elsewhere, has them.
 type families struct {
-	mu sync.Mutex
-	m  map[uint64]weakFamily
+	mu     sync.Mutex
+	held   map[uint64]*Family
+	others map[uint64]weakFamily
 
-	kept    map[uint64]*Family // not in m: nobody needs to hold them
-	keeping bool               // those that come are kept
+	fresh   []*Family // held too: those asked for last, in order
+	keeping bool      // and none of them leaves
+
+	self weak.Pointer[families]
+}
+
+func newFamilies() *families {
+	fs := &families{held: map[uint64]*Family{}, others: map[uint64]weakFamily{}}
+	fs.self = weak.Make(fs)
+	return fs
 }
 
 // get returns the family, a new one if nobody holds it.
@@ -27,93 +44,106 @@ func (fs *families) get(id uint64) *Family {
 	f := fs.find(id)
 	if f == nil {
 		f = NewFamily(id)
-		fs.put(f)
+		fs.holdLocked(f)
+		fs.fresh = append(fs.fresh, f)
+		fs.trim(1)
 	}
 	return f
 }
 
 // find returns a family in memory, or nil. The lock is held.
 func (fs *families) find(id uint64) *Family {
-	if f := fs.kept[id]; f != nil {
+	if f := fs.held[id]; f != nil {
 		return f
 	}
-	return fs.m[id].Value()
+	return fs.others[id].Value()
 }
 
-// held returns the family if somebody holds it, or nil.
-func (fs *families) held(id uint64) *Family {
+// inMemory returns the family if somebody holds it, or nil.
+func (fs *families) inMemory(id uint64) *Family {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return fs.find(id)
 }
 
-// add makes a family known that a record has begun. It comes with every commit, and one
-// that is known is not asked for by its weak pointer: that waits while the collector ends its
-// marking.
-func (fs *families) add(f *Family) {
-	if f.known.Load() == fs {
-		return // and stays so, as it is held
-	}
+// hold makes a family known, and keeps it until drop is called as often.
+func (fs *families) hold(f *Family) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if fs.find(f.ID) == nil {
-		fs.put(f)
+	fs.holdLocked(f)
+}
+
+func (fs *families) holdLocked(f *Family) {
+	f.holds++
+	if f.holds == 1 {
+		fs.held[f.ID] = f
 	}
 }
 
-func (fs *families) put(f *Family) {
-	f.known.Store(fs)
-	if fs.keeping {
-		fs.kept[f.ID] = f
+// drop undoes hold.
+func (fs *families) drop(f *Family) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.dropLocked(f)
+}
+
+func (fs *families) dropLocked(f *Family) {
+	if f.holds--; f.holds > 0 {
 		return
 	}
-	fs.weaken(f)
-}
-
-func (fs *families) weaken(f *Family) {
-	fs.m[f.ID] = weak.Make(f)
-	runtime.AddCleanup(f, fs.gone, f.ID)
-}
-
-// keep holds the families that come from now on, about n of them.
-func (fs *families) keep(n int) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.keeping = true
-	if fs.kept == nil {
-		fs.kept = make(map[uint64]*Family, n)
+	delete(fs.held, f.ID)
+	if !f.weak {
+		f.weak = true
+		fs.others[f.ID] = weak.Make(f)
+		runtime.AddCleanup(f, gone, knownFamily{fs.self, f.ID})
 	}
 }
 
-// release holds no family any more. Others have their turn while it looks at all.
-func (fs *families) release() {
-	for fs.releaseSome(64) {
+// trim drops some of the families that came first, while there are too many. The lock is
+// held.
+func (fs *families) trim(n int) {
+	for ; n > 0 && len(fs.fresh) > freshMax && !fs.keeping; n-- {
+		fs.dropLocked(fs.fresh[0])
+		fs.fresh[0] = nil
+		fs.fresh = fs.fresh[1:]
 	}
 }
 
-// releaseSome lets n families go, and reports whether there are more.
-func (fs *families) releaseSome(n int) bool {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.keeping = false
-	for id, f := range fs.kept {
-		if n == 0 {
-			return true
-		}
-		n--
-		delete(fs.kept, id)
-		fs.weaken(f)
-	}
-	fs.kept = nil
-	return false
+// knownFamily is what a cleanup knows. It must not hold the families: they hold the one it is
+// for, and all of them would outlive the index.
+type knownFamily struct {
+	fs weak.Pointer[families]
+	id uint64
 }
 
 // gone forgets a family that nobody holds any more.
-func (fs *families) gone(id uint64) {
+func gone(k knownFamily) {
+	fs := k.fs.Value()
+	if fs == nil {
+		return
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if p, ok := fs.m[id]; ok && p.Value() == nil {
-		delete(fs.m, id)
+	if p, ok := fs.others[k.id]; ok && p.Value() == nil {
+		delete(fs.others, k.id)
+	}
+}
+
+// keep holds the families that come from now on.
+func (fs *families) keep() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.keeping = true
+}
+
+// release ends keep. Others have their turn while it goes through the families.
+func (fs *families) release() {
+	for more := true; more; {
+		fs.mu.Lock()
+		fs.keeping = false
+		fs.trim(64)
+		more = len(fs.fresh) > freshMax && !fs.keeping
+		fs.mu.Unlock()
 	}
 }
 
@@ -121,11 +151,14 @@ func (fs *families) gone(id uint64) {
 func (fs *families) all() []*Family {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	out := make([]*Family, 0, len(fs.m)+len(fs.kept))
-	for _, f := range fs.kept {
+	out := make([]*Family, 0, len(fs.held)+len(fs.others))
+	for _, f := range fs.held {
 		out = append(out, f)
 	}
-	for _, p := range fs.m {
+	for id, p := range fs.others {
+		if fs.held[id] != nil {
+			continue
+		}
 		if f := p.Value(); f != nil {
 			out = append(out, f)
 		}

@@ -24,7 +24,11 @@ type Part struct {
 type Family struct {
 	ID uint64 // LSN of the record that began it; never used again
 
-	known atomic.Pointer[families] // those that know it
+	used atomic.Bool // one of its partitions was read since the evicter last came by
+
+	// Of families, and guarded by its lock.
+	holds int
+	weak  bool // a weak pointer leads to it
 
 	mu     sync.RWMutex
 	values places

@@ -3,9 +3,11 @@ package index
 import (
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"pgregory.net/rapid"
 
@@ -148,11 +150,44 @@ func TestKeepFamilies(t *testing.T) {
 	if get(7) != held || ix.HeldFamily(7) != held {
 		t.Fatal("a family that is held was made anew")
 	}
-	if n := collect(); n != 2 {
-		t.Fatalf("%d families in memory, want the two that are held", n)
+	for id := range uint64(freshMax) {
+		get(1<<50 + id)
+	}
+	if n := collect(); n != 2+freshMax {
+		t.Fatalf("%d families in memory, want the two that are held and the last %d", n, freshMax)
 	}
 	if _, ok := held.Loc(Ref{LSN: 8}); !ok || ix.HeldFamily(1) != before {
 		t.Fatal("a family that is held forgot its values")
 	}
 	runtime.KeepAlive(before)
+}
+
+// TestFamiliesHeld: a family that the index let go, and holds again, is the same for who
+// asks, is listed once, and goes with the index.
+func TestFamiliesHeld(t *testing.T) {
+	fs := newFamilies()
+	f := NewFamily(1)
+	fs.hold(f)
+	fs.hold(f)
+	fs.drop(f)
+	if !slices.Equal(fs.all(), []*Family{f}) || f.weak {
+		t.Fatalf("%v in memory, one that is held twice and dropped once", fs.all())
+	}
+	fs.drop(f)
+	if fs.get(1) != f {
+		t.Fatal("a family that somebody holds was made anew")
+	}
+	fs.hold(f)
+	if got := fs.all(); !slices.Equal(got, []*Family{f}) || fs.get(1) != f || fs.inMemory(1) != f {
+		t.Fatalf("%v in memory, want the one that is held again", got)
+	}
+	left := weak.Make(fs)
+	fs, f = nil, nil
+	for n := 0; left.Value() != nil; n++ {
+		if n == 100 {
+			t.Fatal("families that nobody knows of stay in memory")
+		}
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
 }

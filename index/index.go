@@ -62,7 +62,7 @@ func New(budget int64) *Index {
 		partitions: btree.NewG(degree, func(a, b *Partition) bool { return a.ID < b.ID }),
 		tombs:      map[string]Tombstone{},
 		dirty:      newDirty(),
-		fams:       &families{m: map[uint64]weakFamily{}},
+		fams:       newFamilies(),
 		budget:     max(budget, 0),
 	}
 }
@@ -146,7 +146,7 @@ func (ix *Index) Held() []*Family { return ix.fams.all() }
 // anybody holds them or not: about n, or more. To be ready to forget them, by a weak
 // pointer and a cleanup each, took a sixth of the time of a replay.
 func (ix *Index) KeepFamilies(n int) {
-	ix.fams.keep(n)
+	ix.fams.keep()
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	if ix.dirty.Empty() {
@@ -158,7 +158,7 @@ func (ix *Index) KeepFamilies(n int) {
 func (ix *Index) ReleaseFamilies() { ix.fams.release() }
 
 // HeldFamily returns a family if somebody holds it, or nil.
-func (ix *Index) HeldFamily(id uint64) *Family { return ix.fams.held(id) }
+func (ix *Index) HeldFamily(id uint64) *Family { return ix.fams.inMemory(id) }
 
 // Tombstone returns what is remembered of a deleted partition.
 func (ix *Index) Tombstone(id string) (Tombstone, bool) {
@@ -208,9 +208,6 @@ type Change struct {
 // Apply makes a change visible in one step. It reads no table: Partition must have been
 // asked, with success, for each partition put or removed.
 func (ix *Index) Apply(c Change) {
-	for _, t := range c.Put {
-		ix.fams.add(t.Family)
-	}
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	ix.own()
@@ -257,18 +254,35 @@ func (ix *Index) row(id string) (Row, bool) {
 func (ix *Index) set(t *Partition) {
 	ix.resident += t.size
 	ix.count(t, 1)
-	if old, ok := ix.partitions.ReplaceOrInsert(t); ok {
+	old, ok := ix.partitions.ReplaceOrInsert(t)
+	if ok {
 		ix.resident -= old.size
 		ix.count(old, -1)
+	}
+	if ok && old.Family == t.Family {
+		return // held already
+	}
+	if !t.removed { // whose family is but a name
+		ix.fams.hold(t.Family)
+	}
+	if ok && !old.removed {
+		ix.fams.drop(old.Family)
 	}
 }
 
-// unset takes a partition out of the tree; the tables know it.
-func (ix *Index) unset(t *Partition) {
-	if old, ok := ix.partitions.Delete(t); ok {
-		ix.resident -= old.size
-		ix.count(old, -1)
+// unset takes a partition out of the tree; the tables know it. The caller drops the family it
+// returns, or nil, with or without the lock.
+func (ix *Index) unset(t *Partition) *Family {
+	old, ok := ix.partitions.Delete(t)
+	if !ok {
+		return nil
 	}
+	ix.resident -= old.size
+	ix.count(old, -1)
+	if old.removed {
+		return nil
+	}
+	return old.Family
 }
 
 // remove marks a partition as gone. The mark hides what the tables know, or will know

@@ -1,10 +1,10 @@
 package index
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/google/btree"
 
@@ -14,7 +14,8 @@ import (
 const (
 	degree = 32
 	// recentMax bounds the items a resident partition keeps beside its tree. Folding
-	// copies one path of the tree; a linear look at this many is cheaper.
+	// copies one path of the tree; a linear look at this many is cheaper. A partition of no
+	// more items has none in its tree.
 	recentMax = 32
 )
 
@@ -34,15 +35,14 @@ type Partition struct {
 	Updated int64    // unix µs of the last record
 	Flags   uint8    // the caller's flags, replaced by the last record that set them
 
-	tree    *btree.BTreeG[*Item] // nil while cold
-	recent  []*Item              // newer than tree; while cold, newer than what is on disk
+	tree    *btree.BTreeG[*Item] // nil while cold; noItems, which all share, while it is empty
+	recent  []*Item              // newer than tree, in the order of records; while cold, newer than what is on disk
 	folded  base.LSN             // nothing in tree is of a later record
 	deleted int                  // deletions in tree
 	cleared base.LSN             // deletions up to here were dropped from it
 
-	size    int64        // about how much memory the partition takes
-	used    *atomic.Bool // since the evicter last came by; nil: it was never loaded
-	removed bool         // the partition is gone, which the tables do not know yet
+	size    int64 // about how much memory the partition takes
+	removed bool  // the partition is gone, which the tables do not know yet
 }
 
 // Sizes of what a partition takes in memory, about.
@@ -64,10 +64,11 @@ func sizeOf(it *Item) int64 {
 	return int64(n)
 }
 
-// touch notes that somebody reads the partition.
+// touch notes that somebody reads the partition, which keeps it from being evicted for a
+// while, and its copies with it. A cold one is not worth that.
 func (t *Partition) touch() {
-	if t.used != nil && !t.used.Load() {
-		t.used.Store(true)
+	if !t.Cold() && !t.Family.used.Load() {
+		t.Family.used.Store(true)
 	}
 }
 
@@ -79,9 +80,14 @@ var freeNodes = btree.NewFreeListG[*Item](btree.DefaultFreeListSize)
 
 func newTree() *btree.BTreeG[*Item] { return btree.NewWithFreeListG(degree, lessItem, freeNodes) }
 
+// noItems is the tree of all partitions with few items: most have a few, and an index of
+// many would be trees for the most part, which the garbage collector goes through. It is
+// never changed, and not cloned, which would change it.
+var noItems = newTree()
+
 // NewPartition is an empty, resident partition.
 func NewPartition(id string, fam *Family, birth base.LSN) *Partition {
-	return &Partition{ID: id, Family: fam, Birth: birth, tree: newTree(), size: partitionSize, used: new(atomic.Bool)}
+	return &Partition{ID: id, Family: fam, Birth: birth, tree: noItems, size: partitionSize}
 }
 
 // ColdPartition is a partition whose items are still on disk.
@@ -97,25 +103,22 @@ func (t *Partition) Cold() bool { return t.tree == nil }
 // are on disk for good and are dropped once they have hidden what they hide.
 func (t *Partition) Loaded(items []*Item, floor base.LSN) *Partition {
 	n := *t
-	n.tree, n.deleted, n.size, n.used = newTree(), 0, partitionSize, new(atomic.Bool)
-	for _, it := range items {
-		n.insert(it)
+	all := oneEach(slices.Concat(items, t.recent))
+	all = slices.DeleteFunc(all, func(it *Item) bool { return it.Deleted() && it.LSN <= floor })
+	n.Head, n.size = "", partitionSize
+	for _, it := range all {
+		n.size += sizeOf(it)
+		if it.Flags&FlagHead != 0 && !it.Deleted() {
+			n.Head = it.Key
+		}
 	}
-	for _, it := range t.recent {
-		n.insert(it)
+	n.tree, n.recent, n.deleted, n.cleared = noItems, all, 0, floor
+	if len(all) > recentMax {
+		n.fold()
+	} else {
+		slices.SortFunc(all, func(a, b *Item) int { return cmp.Compare(a.LSN, b.LSN) })
 	}
-	n.recent, n.folded = nil, n.LSN
-	n.dropDeletions(floor)
-	n.tree.Ascend(func(it *Item) bool { n.size += sizeOf(it); return true })
-	n.Head = n.greatestHead()
 	return &n
-}
-
-func (t *Partition) insert(it *Item) {
-	if old, ok := t.tree.Get(it); ok && old.LSN > it.LSN {
-		return
-	}
-	t.replace(it)
 }
 
 func (t *Partition) replace(it *Item) {
@@ -200,7 +203,11 @@ func (t *Partition) Add(items []*Item, lsn base.LSN, updated int64) {
 // fold moves recent into a copy of the tree. The old tree stays as it is for
 // those who hold it.
 func (t *Partition) fold() {
-	t.tree = t.tree.Clone()
+	if t.tree == noItems {
+		t.tree = newTree()
+	} else {
+		t.tree = t.tree.Clone()
+	}
 	for _, it := range t.recent {
 		t.replace(it)
 	}
@@ -212,8 +219,7 @@ func (t *Partition) fold() {
 func (t *Partition) Forked(id string, birth, lsn base.LSN, updated int64) *Partition {
 	n := *t
 	n.ID, n.Birth, n.LSN, n.Updated = id, birth, lsn, updated
-	n.used = new(atomic.Bool)
-	n.fold() // the copy must not append to the original's recent
+	n.recent = slices.Clip(n.recent) // the copy must not append to the original's
 	return &n
 }
 
@@ -379,13 +385,18 @@ func (t *Partition) newest(prefix, before string) []*Item {
 	return out
 }
 
-// oneEach puts items, which come in the order of commits, in the order of keys: of one key the
-// last. It changes the slice.
+// oneEach puts items, of which those of one record come in order, in the order of keys: of one
+// key the last. It changes the slice.
 func oneEach(items []*Item) []*Item {
 	if len(items) < 2 {
 		return items
 	}
-	slices.SortStableFunc(items, func(a, b *Item) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortStableFunc(items, func(a, b *Item) int {
+		if c := strings.Compare(a.Key, b.Key); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.LSN, b.LSN)
+	})
 	kept := items[:1]
 	for _, it := range items[1:] {
 		if it.Key == kept[len(kept)-1].Key {

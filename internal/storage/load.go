@@ -74,6 +74,7 @@ func (s *Store) loadFamily(partitions []*index.Partition, v *View) error {
 
 func (s *Store) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN) (loaded *index.Partition, installed bool) {
 	var items []*index.Item
+	id := "" // as a page has it, which the items hold anyway
 	for _, p := range pages {
 		for i := range p.Partitions {
 			pt := &p.Partitions[i]
@@ -82,12 +83,16 @@ func (s *Store) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN
 			}
 			for _, it := range pt.Items {
 				if it.LSN <= t.LSN {
+					id = pt.ID
 					items = append(items, it)
 				}
 			}
 		}
 	}
 	loaded = t.Loaded(items, floor)
+	if id != "" {
+		loaded.ID = id
+	}
 	s.Loads.Add(1)
 	return loaded, s.Index.Swap(t, loaded)
 }

@@ -52,8 +52,7 @@ func (s *Store) ReadTogether(ctx context.Context, fam *index.Family, refs []inde
 		return nil
 	}
 	defer s.Leave()
-	var buf [16]index.Loc
-	locs := fam.Locs(refs, buf[:0])
+	locs := fam.Locs(refs, make([]index.Loc, 0, len(refs)))
 	first := locs[0]
 	if first.Patched() {
 		return nil // it moved
