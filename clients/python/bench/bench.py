@@ -43,8 +43,11 @@ from typing import Any
 
 # "undeferred" is stele with defer_writes=False: the writes of each task are synced.
 # "client" is stele's client alone: it makes the same requests, and drops them.
+# "sqlite off" and "stele off" sync nothing: synchronous=OFF, and --sync=never.
 # "postgres" joins them where it is there.
-SAVERS = ["memory", "sqlite", "stele", "undeferred", "client"]
+SAVERS = [
+    "memory", "sqlite", "stele", "undeferred", "client", "sqlite off", "stele off",
+]  # fmt: skip
 
 
 # One cell: a process of its own.
@@ -130,13 +133,14 @@ def open_saver(kind: str, directory: str) -> tuple[Any, Any]:
         from langgraph.checkpoint.memory import InMemorySaver
 
         return InMemorySaver(), lambda: None
-    if kind == "sqlite":
+    if kind.startswith("sqlite"):
         from langgraph.checkpoint.sqlite import SqliteSaver
 
         path = os.path.join(directory, "checkpoints.sqlite")
         connection = sqlite3.connect(path, check_same_thread=False)
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
+        level = "OFF" if kind == "sqlite off" else "FULL"
+        connection.execute(f"PRAGMA synchronous={level}")
         sqlite = SqliteSaver(connection)
         sqlite.setup()
         return sqlite, connection.close
@@ -161,7 +165,9 @@ def open_saver(kind: str, directory: str) -> tuple[Any, Any]:
     if kind == "client":
         return SteleSaver(Nowhere()), lambda: None  # type: ignore[arg-type]
     saver = SteleSaver.from_dir(
-        os.path.join(directory, "stele"), defer_writes=kind == "stele"
+        os.path.join(directory, "stele"),
+        defer_writes=kind != "undeferred",
+        serve_args=["--sync=never"] if kind == "stele off" else [],
     )
     saver.setup()
     return saver, saver.close

@@ -19,6 +19,9 @@ import pytest
 import uvloop
 from fake import HELLO, Peer, Server, frame
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
+from typing_extensions import TypedDict
 
 from langgraph.checkpoint.stele import (
     AsyncSteleSaver,
@@ -1083,3 +1086,135 @@ def test_what_is_deferred(servers: Any) -> None:
             saver.put_writes(config, [("a", 1)], null)
     deferred = [p.get("defer_sync") for p in server.requests("put_writes")]
     assert deferred == [True, *[None] * 11]
+
+
+def a_checkpoint(id: str) -> Any:
+    return {**empty_checkpoint(), "id": id}
+
+
+def of(id: str) -> Any:
+    return {
+        "configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": id}
+    }
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_a_checkpoint_with_writes_is_deferred(
+    servers: Any, blocking: bool
+) -> None:
+    server = servers(lambda peer, number, *_: peer.answer(number, {}))
+
+    async def put(saver: SteleSaver, id: str) -> None:
+        if blocking:
+            saver.put(CONFIG, a_checkpoint(id), {}, {})
+        else:
+            await saver.aput(CONFIG, a_checkpoint(id), {}, {})
+
+    async def write(saver: SteleSaver, id: str, channel: str) -> None:
+        if blocking:
+            saver.put_writes(of(id), [(channel, 1)], f"task {channel}")
+        else:
+            await saver.aput_writes(of(id), [(channel, 1)], f"task {channel}")
+
+    for defer in (True, False):
+        saver = SteleSaver.from_url(server.url, defer_writes=defer)
+        await put(saver, "1")
+        await write(saver, "2", "a")
+        await put(saver, "3")  # another one
+        await put(saver, "2")
+        await put(saver, "2")
+        for channels in ("a", "__interrupt__"), ("__error__", "a"):
+            for channel in channels:
+                await write(saver, "4", channel)
+            await put(saver, "4")
+        await saver.aclose()
+    deferred = [p.get("defer_sync") for p in server.requests("put")]
+    assert deferred == [None, None, True, *[None] * 9]
+    assert not server.requests("sync")
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_a_run_that_ends_during_a_deferred_put_is_synced(
+    servers: Any, blocking: bool
+) -> None:
+    putting, stored = threading.Event(), threading.Event()
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        if method == "put":
+            putting.set()
+            threading.Thread(
+                target=lambda: stored.wait(10) and peer.answer(number, {})
+            ).start()
+        else:
+            peer.answer(number, {})
+
+    server = servers(handle)
+    saver = SteleSaver.from_url(server.url)
+    question = [("__interrupt__", 1)]
+    if blocking:
+        saver.put_writes(of("1"), [("a", 1)], "a")
+        put = asyncio.create_task(
+            asyncio.to_thread(saver.put, CONFIG, a_checkpoint("1"), {}, {})
+        )
+        await asyncio.to_thread(putting.wait, 10)
+        saver.put_writes(of("1"), question, "b")
+    else:
+        await saver.aput_writes(of("1"), [("a", 1)], "a")
+        put = asyncio.create_task(saver.aput(CONFIG, a_checkpoint("1"), {}, {}))
+        await asyncio.to_thread(putting.wait, 10)
+        await saver.aput_writes(of("1"), question, "b")
+    stored.set()
+    await put
+    assert server.requests("put")[0].get("defer_sync")
+    assert len(server.requests("sync")) == 1
+    await saver.aclose()
+
+
+class Counted(TypedDict):
+    n: int
+
+
+@pytest.mark.parametrize("end", ["done", "asks", "fails", "asks beside another"])
+def test_a_run_is_durable_when_it_returns(servers: Any, end: str) -> None:
+    """A run gets ahead of its first put, which is held until its last node runs."""
+    last = threading.Event()
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        if method == "put":
+            last.wait(10)
+        peer.answer(number, {"tuple": None})
+
+    def count(state: Counted) -> Any:
+        n = state["n"] + 1
+        if n < 4:
+            return Command(update={"n": n}, goto="count")
+        after = ["final", "other"] if "beside" in end else "final"
+        return Command(update={"n": n}, goto=after)
+
+    def final(state: Counted) -> Any:
+        last.set()
+        if "asks" in end:
+            interrupt("?")
+        if end == "fails":
+            raise ZeroDivisionError
+        return {"n": 5}
+
+    def other(state: Counted) -> None: ...
+
+    server = servers(handle)
+    builder = StateGraph(Counted).add_node(count).add_node(final).add_node(other)
+    with SteleSaver.from_url(server.url) as saver:
+        app = builder.add_edge(START, "count").compile(checkpointer=saver)
+        config: Any = {"configurable": {"thread_id": "t"}, "max_concurrency": 16}
+        try:
+            app.invoke({"n": 0}, config, durability="async")
+        except ZeroDivisionError:
+            assert end == "fails"
+    calls = [
+        (m[2], "defer_sync" in m[3][0])
+        for m in server.messages
+        if m[0] == 0 and m[2] in ("put", "put_writes", "sync")
+    ]
+    # A call that syncs is behind every deferred put.
+    behind = calls[len(calls) - calls[::-1].index(("put", True)) :]
+    assert any(not deferred for _, deferred in behind)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import random
 import ssl
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from typing import Any, Final, Self, TypedDict, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -49,6 +50,51 @@ _NULL_TASK: Final = "00000000-0000-0000-0000-000000000000"
 
 _NEVER_DEFERRED: Final = frozenset((*WRITES_IDX_MAP, "__error_source_node__"))
 
+_MAX_OVERTAKEN: Final = 1024
+
+
+class _Overtaken:
+    """The checkpoints that a run has gone past before they are put.
+
+    LangGraph puts a checkpoint when the one before is put, and runs on meanwhile. So
+    where the writes of a task are stored first, the next checkpoint follows, and its
+    sync is enough for both. Not where a task asked or failed: there the run ends.
+
+    Each step is one operation of a dictionary. A lock would be held after some forks.
+    """
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[str, str, str], bool] = OrderedDict()
+
+    def wrote(self, params: Params) -> None:
+        """Deferred writes have been stored."""
+        self._found.setdefault((params["thread"], params["ns"], params["id"]), True)
+        self._bound()
+
+    def ends(self, params: Params) -> None:
+        """Writes will be stored that are not deferred."""
+        self._found[params["thread"], params["ns"], params["id"]] = False
+        self._bound()
+
+    def _bound(self) -> None:
+        # Of writes that come after their checkpoint nobody asks. What is forgotten is
+        # synced.
+        if len(self._found) > _MAX_OVERTAKEN:
+            with suppress(KeyError):
+                self._found.popitem(last=False)
+
+    def has(self, params: Params) -> bool:
+        """May the put of this checkpoint be deferred?"""
+        return self._found.get(_place(params), False)
+
+    def done(self, params: Params) -> bool:
+        """A checkpoint has been put. Is it still one that may be deferred?"""
+        return self._found.pop(_place(params), False)
+
+
+def _place(params: Params) -> tuple[str, str, str]:
+    return params["thread"], params["ns"], params["checkpoint"]["id"]
+
 
 class ThreadInfo(TypedDict):
     """What a store knows of a thread: an element of threads()."""
@@ -81,7 +127,9 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             and a loss of power with the next call that is durable, or some 10 ms
             later. So the writes of a superstep share the sync of its checkpoint, as in
             stele's own engine. Questions, answers, errors and inputs are never
-            deferred.
+            deferred. A checkpoint is if such writes of its tasks were stored first:
+            then a run with durability "async" is ahead of it, and the next checkpoint
+            syncs both.
     """
 
     def __init__(
@@ -94,6 +142,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         self._client = client  # the first, as it says best why this cannot be pickled
         super().__init__(serde=serde)
         self._defer_writes = defer_writes
+        self._overtaken = _Overtaken()
 
     @classmethod
     def from_dir(
@@ -221,9 +270,16 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint; it is durable when this returns."""
+        """Store a checkpoint.
+
+        It is durable when this returns, unless it is deferred; see the class.
+        """
         params = self._put(config, checkpoint, metadata, new_versions)
-        self._blocking.write("put", params)
+        client = self._blocking
+        client.write("put", params)
+        # The run may have ended here while the put was under way.
+        if not self._overtaken.done(params) and "defer_sync" in params:
+            client.call("sync", {})
         return _config(params["thread"], params["ns"], checkpoint["id"])
 
     async def aput(
@@ -236,6 +292,8 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         """As put."""
         params = self._put(config, checkpoint, metadata, new_versions)
         await self._client.awrite("put", params)
+        if not self._overtaken.done(params) and "defer_sync" in params:
+            await self._client.acall("sync", {})
         return _config(params["thread"], params["ns"], checkpoint["id"])
 
     def put_writes(
@@ -249,9 +307,10 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
         They are durable when this returns, unless they are deferred; see the class.
         """
-        self._blocking.write(
-            "put_writes", self._put_writes(config, writes, task_id, task_path)
-        )
+        params = self._put_writes(config, writes, task_id, task_path)
+        self._blocking.write("put_writes", params)
+        if "defer_sync" in params:
+            self._overtaken.wrote(params)
 
     async def aput_writes(
         self,
@@ -261,9 +320,10 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         """As put_writes."""
-        await self._client.awrite(
-            "put_writes", self._put_writes(config, writes, task_id, task_path)
-        )
+        params = self._put_writes(config, writes, task_id, task_path)
+        await self._client.awrite("put_writes", params)
+        if "defer_sync" in params:
+            self._overtaken.wrote(params)
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete all checkpoints and writes of a thread."""
@@ -445,7 +505,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         dumps = self.serde.dumps_typed
         versions = checkpoint["channel_versions"]
         seen = checkpoint["versions_seen"]
-        return {
+        params: Params = {
             "thread": _thread(configurable),
             "ns": configurable.get("checkpoint_ns") or "",
             "parent": configurable.get("checkpoint_id"),
@@ -467,6 +527,9 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             ),
             "new_versions": new_versions,
         }
+        if self._overtaken.has(params):
+            params["defer_sync"] = True
+        return params
 
     def _put_writes(
         self,
@@ -491,6 +554,8 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             and _NEVER_DEFERRED.isdisjoint([channel for channel, _ in writes])
         ):
             params["defer_sync"] = True
+        else:
+            self._overtaken.ends(params)
         return params
 
     def _query(
