@@ -274,7 +274,7 @@ const (
 
 // newRecorder begins with an event that waits for the first of the graph, for recorderPause.
 func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCauseFunc, begin Event) *recorder {
-	r := &recorder{batch: []Event{begin}, come: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{})}
+	r := &recorder{batch: append(make([]Event, 0, 16), begin), come: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{})}
 	r.room = sync.NewCond(&r.mu)
 	wait := recorderPause
 	var asked <-chan struct{}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,6 +48,15 @@ type LocalOptions struct {
 //
 // Events of a run that nobody has asked for are written after 20 ms, or with the end of the run.
 // What somebody follows is written within a millisecond.
+//
+// # A run that cannot be decoded
+//
+// NewLocal goes on behind a run that is damaged, or that a newer version stored. What can be decoded
+// of it counts: its key, if that is known, is refused to other runs. If it is not known that the run
+// has ended, no worker gets it, and it holds up no other run of its thread; Get and List tell of it
+// by an UnreadableError, List in its place among all runs and, if the thread is known, among those
+// of the thread. Delete removes it whatever its status was. If its key is not known, a second
+// submission with that key is a new run. What the store itself cannot read is an error of NewLocal.
 type Local struct {
 	Topics
 	items *store.Local
@@ -65,6 +76,7 @@ type Local struct {
 	byThread  map[string][]string             // ids of all runs by thread, oldest first
 	byStatus  map[Status][]string             // ids of the runs that have ended, oldest first
 	unsettled []string                        // those of watched that may not be synced
+	lost      map[string]error                // by id: why those that may not have ended cannot be decoded
 	offers    []*offer                        // of workers that wait, the longest first
 	keys      map[string]string               // key to id
 	schedules map[string]Schedule
@@ -106,7 +118,8 @@ var (
 
 var _ Queue = (*Local)(nil)
 
-// NewLocal is the queue in a store. The runs that an earlier process had are pending again.
+// NewLocal is the queue in a store. The runs that an earlier process had are pending again, but for
+// those that cannot be decoded; see Local.
 func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Local, error) {
 	if opts.Serializer == nil {
 		opts.Serializer = serde.Default()
@@ -117,23 +130,29 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	if opts.LeaseTime == 0 {
 		opts.LeaseTime = 15 * time.Second
 	}
-	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, byThread: map[string][]string{}, byStatus: map[Status][]string{}, keys: map[string]string{}, schedules: map[string]Schedule{}}
+	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, byThread: map[string][]string{}, byStatus: map[Status][]string{}, keys: map[string]string{}, lost: map[string]error{}, schedules: map[string]Schedule{}}
 	for r, err := range q.scanRuns(ctx) {
-		if err != nil {
+		if err == nil && !r.Status.Ended() {
+			r.Seq, err = q.lastSeq(ctx, r)
+			err = unreadable(r.ID, err)
+		}
+		if err != nil && !errors.Is(err, ErrUnreadable) {
 			return nil, err
 		}
 		if r.Key != "" {
 			q.keys[r.Key] = r.ID
 		}
-		q.byThread[r.ThreadID] = append(q.byThread[r.ThreadID], r.ID)
-		if !r.Status.Ended() {
-			if r.Seq, err = q.lastSeq(ctx, r); err != nil {
-				return nil, err
-			}
-			q.add(&localRun{storedRun: r, synced: r.Seq}) // a claim of an earlier process is void
-		} else {
+		if r.ThreadID != "" {
+			q.byThread[r.ThreadID] = append(q.byThread[r.ThreadID], r.ID)
+		}
+		switch {
+		case r.Status.Ended():
 			q.noteEnd(r.Run)
 			q.noteStatus(r.Run)
+		case err != nil: // nobody can execute it
+			q.lost[r.ID] = err
+		default:
+			q.add(&localRun{storedRun: r, synced: r.Seq}) // a claim of an earlier process is void
 		}
 	}
 	for s, err := range scan[Schedule](ctx, items, schedulesSpace) {
@@ -167,7 +186,7 @@ func (q *Local) drop(l *localRun) {
 
 // noteEnd remembers a run that ended, if it left something on its thread.
 func (q *Local) noteEnd(r Run) {
-	if r.Epoch > 0 && !r.Ended.Before(q.ended[r.ThreadID].Ended) {
+	if r.ThreadID != "" && r.Epoch > 0 && !r.Ended.Before(q.ended[r.ThreadID].Ended) {
 		q.ended[r.ThreadID] = Run{ID: r.ID, Status: r.Status, Ended: r.Ended}
 	}
 }
@@ -488,13 +507,14 @@ func (q *Local) inMemory(id string) *localRun {
 	return q.watched[id]
 }
 
-// stored is a run that may have ended.
+// stored is a run that may have ended. With an UnreadableError comes what can be decoded of it. The
+// caller holds mu.
 func (q *Local) stored(ctx context.Context, id string) (storedRun, error) {
 	r, err := q.item(ctx, id)
-	if err == nil {
-		err = q.readSpec(ctx, &r)
+	if err == nil || errors.Is(err, ErrUnreadable) {
+		err = q.readSpec(ctx, &r, err)
 	}
-	return r, err
+	return r, cmp.Or(err, q.lost[id]) // of one whose events cannot be decoded
 }
 
 // item is a run as its item has it: without its Spec, and with the events that are in the item.
@@ -512,9 +532,13 @@ func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 }
 
 // readSpec reads what never changes of a run. Before 0.1.0 the item of a run had it: then it gets
-// an item of its own, before the run changes.
-func (q *Local) readSpec(ctx context.Context, r *storedRun) error {
+// an item of its own, before the run changes. undecoded is the error of the item of the run, which
+// stays.
+func (q *Local) readSpec(ctx context.Context, r *storedRun, undecoded error) error {
 	err := get(ctx, q.items, specsSpace, r.ID, &r.Spec)
+	if undecoded != nil {
+		return undecoded
+	}
 	if !errors.Is(err, ErrNotFound) || r.Graph == "" {
 		return unreadable(r.ID, err)
 	}
@@ -525,17 +549,23 @@ func (q *Local) readSpec(ctx context.Context, r *storedRun) error {
 	return q.write(ctx, op)
 }
 
-// scanRuns yields the stored runs by their ids.
+// scanRuns yields the stored runs by their ids. With an UnreadableError comes what can be decoded of
+// the run, and the others follow.
 func (q *Local) scanRuns(ctx context.Context) iter.Seq2[storedRun, error] {
 	return func(yield func(storedRun, error) bool) {
-		for r, err := range scan[storedRun](ctx, q.items, runsSpace) {
-			if err == nil {
-				err = q.readSpec(ctx, &r)
+		for found, err := range q.items.Scan(ctx, store.Query{Prefix: runsSpace, ByKey: true, NoRefresh: true}) {
+			if err != nil {
+				yield(storedRun{}, fmt.Errorf("%v: %w", runsSpace, err))
+				return
 			}
+			var r storedRun
+			err = unreadable(found.Key, valueOf(&found.Item, &r))
+			r.ID = found.Key
+			err = q.readSpec(ctx, &r, err)
 			if errors.Is(err, ErrNotFound) { // removed meanwhile
 				continue
 			}
-			if !yield(r, err) || err != nil {
+			if !yield(r, err) || err != nil && !errors.Is(err, ErrUnreadable) {
 				return
 			}
 		}
@@ -638,17 +668,52 @@ func (q *Local) Delete(ctx context.Context, id string) error { return q.synced(c
 func (q *Local) delete(ctx context.Context, id string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r, err := q.stored(ctx, id)
-	if err != nil {
-		return err
+	if l := q.open[id]; l != nil {
+		return CheckDelete(l.Run)
 	}
-	if err := CheckDelete(r.Run); err != nil {
+	r, err := q.stored(ctx, id)
+	if errors.Is(err, ErrUnreadable) {
+		r, err = q.remains(ctx, id)
+	} else if err == nil {
+		err = CheckDelete(r.Run)
+	}
+	if err != nil {
 		return err
 	}
 	if err := q.erase(ctx, r); err != nil {
 		return err
 	}
 	return q.forgetEnd(ctx, r.Run)
+}
+
+// remains is a run that cannot be decoded and that no worker has, as far as erase needs to know it:
+// where the queue has it in memory, and which events it has. The caller holds mu.
+func (q *Local) remains(ctx context.Context, id string) (storedRun, error) {
+	r := storedRun{Run: Run{ID: id}}
+	for found, err := range q.items.Scan(ctx, store.Query{Prefix: eventsOf(id), ByKey: true, NoRefresh: true}) {
+		if err != nil {
+			return r, err
+		}
+		if seq, err := strconv.ParseInt(found.Key, 10, 64); err == nil {
+			r.Seq = max(r.Seq, seq)
+		}
+	}
+	for key, of := range q.keys {
+		if of == id {
+			r.Key = key
+		}
+	}
+	for thread, ids := range q.byThread {
+		if hasID(ids, id) {
+			r.ThreadID = thread
+		}
+	}
+	for status, ids := range q.byStatus {
+		if hasID(ids, id) {
+			r.Status = status
+		}
+	}
+	return r, nil
 }
 
 // remove removes a run that Sweep has found. It looks at the run once more, as it may have
@@ -688,6 +753,7 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 		return err
 	}
 	q.forgetStatus(r.Run)
+	delete(q.lost, id)
 	if q.keys[r.Key] == r.ID {
 		delete(q.keys, r.Key)
 	}

@@ -62,12 +62,16 @@ func (q *Local) Append(ctx context.Context, c Claim, events []Event) (int64, err
 	return r.Seq, nil
 }
 
-// keep notes events that were stored behind those that are there.
+// keep notes events that were stored behind those that are there. They do not change any more.
 func (r *localRun) keep(events []Event) {
 	for _, ev := range events {
 		r.bytes += len(ev.Data.Data)
 	}
-	r.latest = append(r.latest, events...)
+	if len(r.latest) == 0 {
+		r.latest = slices.Clip(events) // whoever appends copies them
+	} else {
+		r.latest = append(r.latest, events...)
+	}
 	n := 0
 	for len(r.latest)-n > latestEvents || r.bytes > latestBytes && n < len(r.latest) {
 		r.bytes -= len(r.latest[n].Data.Data)
@@ -83,13 +87,15 @@ func seqKey(seq int64) string { return fmt.Sprintf("%016d", seq) }
 
 func eventsOf(id string) store.Namespace { return append(slices.Clone(eventsSpace), id) }
 
-// numbered are events as those that follow on what a run has.
+// numbered are copies of events as those that follow on what a run has, stored at one time. There is
+// room for one more.
 func (q *Local) numbered(r storedRun, events []Event) []Event {
-	events = slices.Clone(events)
-	for i := range events {
-		events[i].Seq, events[i].Attempt, events[i].Time = r.Seq+int64(i)+1, r.Attempt, q.now()
+	now := q.now()
+	out := append(make([]Event, 0, len(events)+1), events...)
+	for i := range out {
+		out[i].Seq, out[i].Attempt, out[i].Time = r.Seq+int64(i)+1, r.Attempt, now
 	}
-	return events
+	return out
 }
 
 // fitsRun reports whether the last events of a run may be in its own item: eventText must take them all.
@@ -125,19 +131,22 @@ func eventText(events []Event) (text []byte, n int, err error) {
 		if n > 0 {
 			text = append(text, ',')
 		}
-		if text, err = appendEvent(text, events[n]); err != nil {
+		if text, err = appendEvent(text, events[n], n > 0 && follows(events[n-1], events[n])); err != nil {
 			return nil, 0, err
 		}
 	}
 	return append(text, ']'), n, nil
 }
 
-// appendEvent appends the JSON of an event, which package json reads. It takes a fraction of the
-// time that package json takes to write it.
-func appendEvent(b []byte, ev Event) ([]byte, error) {
-	b = strconv.AppendInt(append(b, `{"seq":`...), ev.Seq, 10)
-	b = strconv.AppendInt(append(b, `,"attempt":`...), int64(ev.Attempt), 10)
-	b = appendText(append(b, `,"kind":`...), string(ev.Kind))
+// follows reports whether the number, attempt and time of an event are told by those of the one before.
+func follows(before, ev Event) bool {
+	return ev.Seq == before.Seq+1 && ev.Attempt == before.Attempt && ev.Time.Equal(before.Time)
+}
+
+// appendEvent appends the JSON of an event, which eventItem reads: without its number, attempt and time
+// if it follows. It takes a fraction of the time that package json takes to write it.
+func appendEvent(b []byte, ev Event, follows bool) ([]byte, error) {
+	b = appendText(append(b, `{"kind":`...), string(ev.Kind))
 	if len(ev.Namespace) > 0 {
 		names, err := json.Marshal(ev.Namespace)
 		if err != nil {
@@ -147,8 +156,14 @@ func appendEvent(b []byte, ev Event) ([]byte, error) {
 	}
 	b = appendText(append(b, `,"data":{"Kind":`...), ev.Data.Kind)
 	b = base64.StdEncoding.AppendEncode(append(b, `,"Data":"`...), ev.Data.Data)
-	b = ev.Time.AppendFormat(append(b, `"},"time":"`...), time.RFC3339Nano)
-	return append(b, `"}`...), nil
+	b = append(b, `"}`...)
+	if !follows {
+		b = strconv.AppendInt(append(b, `,"seq":`...), ev.Seq, 10)
+		b = strconv.AppendInt(append(b, `,"attempt":`...), int64(ev.Attempt), 10)
+		b = ev.Time.AppendFormat(append(b, `,"time":"`...), time.RFC3339Nano)
+		b = append(b, '"')
+	}
+	return append(b, '}'), nil
 }
 
 // appendText appends a text that CheckText takes as JSON.
@@ -179,7 +194,13 @@ type eventItem []Event
 // UnmarshalJSON implements json.Unmarshaler.
 func (e *eventItem) UnmarshalJSON(text []byte) error {
 	if !bytes.HasPrefix(text, []byte("{")) {
-		return json.Unmarshal(text, (*[]Event)(e))
+		err := json.Unmarshal(text, (*[]Event)(e))
+		for i := 1; err == nil && i < len(*e); i++ {
+			if before, ev := (*e)[i-1], &(*e)[i]; ev.Seq == 0 { // it follows
+				ev.Seq, ev.Attempt, ev.Time = before.Seq+1, before.Attempt, before.Time
+			}
+		}
+		return err
 	}
 	*e = make(eventItem, 1)
 	return json.Unmarshal(text, &(*e)[0])

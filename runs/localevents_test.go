@@ -21,7 +21,7 @@ func TestAppendEvent(t *testing.T) {
 		{Seq: 1 << 60, Kind: "a\"\\\n<ü\u2028", Namespace: []string{"a|b", "\"", ""}, Data: serde.Typed{Kind: "ms+\x7f\x01", Data: []byte{}}, Time: at.Add(time.Hour)},
 		{Data: serde.Typed{Data: []byte("x")}, Time: at},
 	} {
-		text, err := appendEvent(nil, ev)
+		text, err := appendEvent(nil, ev, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,6 +31,34 @@ func TestAppendEvent(t *testing.T) {
 		}
 		if !reflect.DeepEqual(got, ev) {
 			t.Errorf("got %#v, want %#v", got, ev)
+		}
+	}
+}
+
+// TestEventText: an item tells the number, attempt and time of events that follow on one another once, and
+// is read as they were. One that tells them of each event is read as well.
+func TestEventText(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	var events []Event
+	for i, attempt := range []int{1, 1, 1, 0, 0, 2} {
+		events = append(events, Event{Seq: int64(i) + 7, Attempt: attempt, Kind: "a", Data: serde.Typed{Kind: "b", Data: []byte{1}}, Time: at})
+	}
+	events[2].Time = at.Add(time.Microsecond)
+	short, n, err := eventText(events)
+	if err != nil || n != len(events) {
+		t.Fatal(n, err)
+	}
+	if n := strings.Count(string(short), `"seq"`); n != 4 {
+		t.Errorf("%d events have their number: %s", n, short)
+	}
+	whole, err := json.Marshal(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range [][]byte{short, whole} {
+		var got eventItem
+		if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual([]Event(got), events) {
+			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 }

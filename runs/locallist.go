@@ -96,6 +96,13 @@ func (q *Local) idsOf(sel Query, n int) (ids []string) {
 			}
 		}
 	}
+	if sel.Status == "" && sel.ThreadID == "" {
+		for id := range q.lost {
+			if id > sel.After {
+				ids = append(ids, id)
+			}
+		}
+	}
 	slices.Sort(ids)
 	return first(ids, n)
 }
@@ -103,6 +110,11 @@ func (q *Local) idsOf(sel Query, n int) (ids []string) {
 // noteStatus notes a run that has ended by its status. The caller holds mu.
 func (q *Local) noteStatus(r Run) {
 	q.byStatus[r.Status] = withID(q.byStatus[r.Status], r.ID)
+}
+
+func hasID(list []string, id string) bool {
+	_, there := slices.BinarySearch(list, id)
+	return there
 }
 
 // withID is a list of ids, oldest first, with another. A run gets its id before it is stored, so

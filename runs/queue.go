@@ -92,8 +92,8 @@ type Queue interface {
 	// DeleteSchedule removes a schedule. One that does not exist is no error.
 	DeleteSchedule(ctx context.Context, id string) error
 
-	// Delete removes a run that has ended, with its events. One that has not is an
-	// InvalidError, one that does not exist ErrNotFound.
+	// Delete removes a run that has ended, with its events, also one that cannot be decoded. One
+	// that has not ended is an InvalidError, one that does not exist ErrNotFound.
 	Delete(ctx context.Context, id string) error
 
 	// Sweep removes the runs that ended before a time, with their events, and returns how

@@ -20,6 +20,7 @@ func operatorRoutes() []route {
 		{method: "GET", path: "/stele/runs", resource: "system", action: "read", handle: allRuns},
 		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: tasksOfRun},
 		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", handle: retryRun},
+		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", handle: eraseRun},
 		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", handle: allSchedules},
 		{method: "GET", path: "/stele/health", resource: "system", action: "read", handle: health},
 		{method: "GET", path: "/stele/room", resource: "system", action: "read", handle: room},
@@ -185,6 +186,29 @@ func retryRun(c *call) error {
 		return err
 	}
 	return c.json(map[string]any{"run_id": r.ID, "status": r.Status})
+}
+
+// eraseRun removes a run that cannot be decoded from the queue; its checkpoints stay. Any other goes by
+// its thread, whose user is asked.
+func eraseRun(c *call) error {
+	id := c.path("run_id")
+	_, err := c.cfg.Queue.Get(c.ctx, id)
+	if err == nil {
+		return fail(409, "Run %s can be decoded. Delete it on its thread.", id)
+	}
+	if errors.Is(err, runs.ErrUnreadable) {
+		err = c.cfg.Queue.Delete(c.ctx, id)
+	}
+	if errors.Is(err, runs.ErrNotFound) {
+		return errNotFound
+	}
+	if errors.Is(err, runs.ErrInvalid) {
+		return fail(409, "%s", err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	return c.none()
 }
 
 func allSchedules(c *call) error {

@@ -226,10 +226,11 @@ type forgottenRun struct {
 }
 
 // forgetEvents keeps the number of a run's events in mind. It must be called before the run,
-// which has ended, is removed from the queue.
+// which has ended, is removed from the queue. Those of one that cannot be decoded cannot be counted:
+// the numbers of what follows it on its thread become smaller.
 func (s *Server) forgetEvents(ctx context.Context, id string) error {
 	r, err := s.cfg.Queue.Get(ctx, id)
-	if errors.Is(err, runs.ErrNotFound) || err == nil && r.Started.IsZero() {
+	if errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnreadable) || err == nil && r.Started.IsZero() {
 		return nil
 	}
 	if err != nil {

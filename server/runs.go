@@ -53,13 +53,14 @@ func (s *Server) unreadableRun(id string, err error) pregeljson.Failure {
 // showRun answers with a run.
 func (c *call) showRun(r runs.Run) error { return c.json(c.shownRun(r)) }
 
-// run is the run of a path, if its thread is the user's.
+// run is the run of a path, if its thread is the user's. With an error that it cannot be decoded
+// comes what can be.
 func (c *call) run() (runs.Run, error) {
 	if _, err := c.thread(c.grant); err != nil {
 		return runs.Run{}, err
 	}
 	r, err := c.cfg.Queue.Get(c.ctx, c.path("run_id"))
-	if err == nil && (r.ThreadID != c.path("thread_id") || isGone(r)) {
+	if (err == nil || errors.Is(err, runs.ErrUnreadable)) && (r.ThreadID != c.path("thread_id") || isGone(r)) {
 		err = runs.ErrNotFound
 	}
 	return r, err
@@ -231,7 +232,7 @@ func deleteRun(c *call) error {
 	if errors.Is(err, runs.ErrNotFound) {
 		return fail(404, "Run not found")
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 		return err
 	}
 	if err := c.endRun(c.ctx, r, runs.Interrupt); err != nil {

@@ -465,7 +465,7 @@ func (s *Server) removeThread(ctx context.Context, id string) error {
 	defer s.locks.lock("thread " + id)()
 	var all []runs.Run
 	for r, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id}) {
-		if err != nil {
+		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 			return err
 		}
 		all = append(all, r)
@@ -489,13 +489,14 @@ func (s *Server) removeThread(ctx context.Context, id string) error {
 	return s.threads.delete(ctx, id)
 }
 
-// endRun cancels a run and waits until it has ended.
+// endRun cancels a run and waits until it has ended. One that cannot be decoded is not waited for:
+// the queue lets it be deleted if nobody has it.
 func (s *Server) endRun(ctx context.Context, r runs.Run, how runs.Strategy) error {
 	if r.Status.Ended() {
 		return nil
 	}
 	r, err := s.cfg.Queue.Cancel(ctx, r.ID, how)
-	if errors.Is(err, runs.ErrNotFound) {
+	if errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnreadable) {
 		return nil
 	}
 	if err != nil || r.Status.Ended() {

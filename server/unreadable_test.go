@@ -334,4 +334,37 @@ func TestUnreadableRuns(t *testing.T) {
 	}
 	h.ok("GET", "/metrics", nil)
 	run(bad) // the thread goes on
+
+	// Operators remove it, and nothing else that it is about; one that is under way they cannot remove.
+	if a := h.do("DELETE", "/threads/"+good+"/runs/"+lost, nil); a.status != 404 {
+		t.Errorf("removed from another thread: %d %s", a.status, a.text)
+	}
+	slow := h.ok("POST", "/threads/"+good+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}, "after_seconds": 3600}).object()["run_id"].(string)
+	for _, c := range []struct {
+		id     string
+		status int
+	}{{slow, 409}, {noInput, 409}, {lost, 204}, {lost, 404}} {
+		if a := h.do("DELETE", "/stele/runs/"+c.id, nil); a.status != c.status {
+			t.Errorf("remove %s: %d %s, want %d", c.id, a.status, a.text, c.status)
+		}
+	}
+	if list := h.ok("GET", "/threads/"+bad+"/runs", nil).json.([]any); len(list) != 2 {
+		t.Errorf("%v", list)
+	}
+	// One whose thread is known goes by the address of its run, or with its thread.
+	byRun, withThread := run(bad), run(bad)
+	for _, id := range []string{byRun, withThread} {
+		damage("runs", id, `{"id":`)
+		h.until("nobody has the run in memory", func() bool {
+			_, err := h.queue.Get(t.Context(), id)
+			return errors.Is(err, runs.ErrUnreadable)
+		})
+	}
+	h.ok("DELETE", "/threads/"+bad+"/runs/"+byRun, nil)
+	h.ok("DELETE", "/threads/"+bad, nil)
+	for _, id := range []string{byRun, withThread} {
+		if _, err := h.queue.Get(t.Context(), id); !errors.Is(err, runs.ErrNotFound) {
+			t.Errorf("run %s: %v", id, err)
+		}
+	}
 }

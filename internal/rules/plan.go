@@ -20,6 +20,8 @@ type PutPlan struct {
 	ExpectHead *string
 	// Epoch is the fencing token of the request, or 0.
 	Epoch int64
+	// Run is the run id in the metadata that is stored, "" for none.
+	Run string
 	// Record is the checkpoint without the bytes of its values. It shares no
 	// memory with the request, unless the checkpoint is Immutable.
 	Record Record
@@ -140,11 +142,12 @@ func NewPutPlan(req saver.PutRequest, enc Encoding) (PutPlan, error) {
 	if req.ValuesFrom != nil {
 		plan.Record.ValuesFrom = req.ValuesFrom.CheckpointID
 	}
-	md, err := EncodeMetadata(MergeMetadata(cfg, req.Metadata), codec)
+	merged := MergeMetadata(cfg, req.Metadata)
+	md, err := EncodeMetadata(merged, codec)
 	if err != nil {
 		return PutPlan{}, err
 	}
-	plan.Record.Metadata, plan.Encoded = md, 1
+	plan.Record.Metadata, plan.Run, plan.Encoded = md, merged.RunID(), 1
 	size := len(md.Data)
 	names := slices.AppendSeq(make([]string, 0, len(req.NewVersions)), maps.Keys(req.NewVersions))
 	slices.Sort(names)

@@ -62,7 +62,7 @@ func (p *diskPut) put(ctx context.Context, req saver.PutRequest, begin metric.Ti
 	if err := ctx.Err(); err != nil {
 		return saver.Config{}, err
 	}
-	p.plan, p.id, p.run, p.changes = plan, layout.ThreadKey(plan.Target.ThreadID), runOf(rules.MergeMetadata(req.Config, req.Metadata)), changes
+	p.plan, p.id, p.run, p.changes = plan, layout.ThreadKey(plan.Target.ThreadID), shortRun(plan.Run), changes
 	if err := p.encode(); err != nil {
 		return saver.Config{}, err
 	}
@@ -92,10 +92,8 @@ func (s *Saver) prepared(changes []saver.Change) ([]engine.Prepared, error) {
 	return out, nil
 }
 
-// runOf is what DeleteForRuns finds a checkpoint by: the run id, or, if that is
+// shortRun is what DeleteForRuns finds a checkpoint by: the run id, or, if that is
 // too long for a key, its hash.
-func runOf(md saver.Metadata) string { return shortRun(md.RunID()) }
-
 func shortRun(run string) string {
 	if len(run) <= rules.MaxName {
 		return run

@@ -1,0 +1,142 @@
+package runs
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/stele-go/stele/store"
+)
+
+// TestLostRuns: a queue opens although runs cannot be decoded. What can be decoded of them counts, no
+// worker gets one, they hold nobody up, and each can be deleted with all that is stored of it.
+func TestLostRuns(t *testing.T) {
+	ctx := t.Context()
+	q, items := newQueue(t, LocalOptions{})
+	submit := func(thread, key string) Run {
+		t.Helper()
+		return submitted(t, q, Request{Spec: Spec{ThreadID: thread, Graph: "g"}, Key: key})
+	}
+	claim := func() Claim {
+		t.Helper()
+		c, _, err := q.Claim(ctx, "w", []string{"g"})
+		if err != nil || c == nil {
+			t.Fatal(c, err)
+		}
+		return *c
+	}
+	damage := func(ns store.Namespace, key, text string) {
+		t.Helper()
+		if _, err := items.Batch(ctx, textOp(ns, key, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One that was begun and has an event, one that waits behind it, one whose end is known, one whose
+	// key alone is, and one whose events cannot be decoded.
+	begun := submit("t", "begun")
+	if _, err := q.Append(ctx, claim(), []Event{{Kind: "a"}, {Kind: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	waits := submit("t", "")
+	ended := submit("ended", "")
+	if err := q.Finish(ctx, claim(), Outcome{Status: Error}); err != nil {
+		t.Fatal(err)
+	}
+	noSpec, noEvents := submit("no spec", "no spec"), submit("no events", "")
+	damage(runsSpace, begun.ID, `{"id":`)
+	damage(specsSpace, ended.ID, `{"graph":`)
+	damage(specsSpace, noSpec.ID, `{"graph":`)
+	damage(eventsOf(noEvents.ID), seqKey(1), `[{"seq":`)
+	lost := []string{begun.ID, ended.ID, noSpec.ID, noEvents.ID}
+
+	var err error
+	if q, err = NewLocal(ctx, items, LocalOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	list := func(sel Query, want ...string) {
+		t.Helper()
+		var got []string
+		for r, err := range q.List(ctx, sel) {
+			if slices.Contains(lost, r.ID) != errors.Is(err, ErrUnreadable) {
+				t.Errorf("%+v: run %s: %v", sel, r.ID, err)
+			}
+			got = append(got, r.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v: %q, want %q", sel, got, want)
+		}
+	}
+	list(Query{}, begun.ID, waits.ID, ended.ID, noSpec.ID, noEvents.ID)
+	list(Query{After: begun.ID, Limit: 3}, waits.ID, ended.ID, noSpec.ID)
+	list(Query{Status: Error}, ended.ID)
+	list(Query{Status: Pending}, waits.ID)
+	list(Query{ThreadID: "t"}, begun.ID, waits.ID)
+
+	// The one that can be decoded is executed, and no other.
+	if c := claim(); c.ID != waits.ID {
+		t.Errorf("claimed %s, want %s", c.ID, waits.ID)
+	} else if err := q.Finish(ctx, c, Outcome{Status: Success}); err != nil {
+		t.Error(err)
+	}
+	if c, _, err := q.Claim(ctx, "w", []string{"", "g"}); c != nil || err != nil {
+		t.Errorf("claimed %+v, %v", c, err)
+	}
+	for _, id := range lost {
+		if _, err := q.Cancel(ctx, id, Interrupt); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("cancelled %s: %v", id, err)
+		}
+	}
+	// A key that is known is that of its run still; one that is not begins a new run.
+	if r, err := q.Submit(ctx, Request{Spec: Spec{ThreadID: "no spec", Graph: "g"}, Key: noSpec.Key}); !errors.Is(err, ErrUnreadable) {
+		t.Errorf("submitted again: %+v, %v", r, err)
+	}
+	again := submit("t", "begun")
+	if again.ID == begun.ID {
+		t.Error("a run whose key is unknown has it")
+	}
+
+	for _, id := range lost {
+		if err := q.Delete(ctx, id); err != nil {
+			t.Errorf("delete %s: %v", id, err)
+		}
+		if err := q.Delete(ctx, id); !errors.Is(err, ErrNotFound) {
+			t.Errorf("delete %s again: %v", id, err)
+		}
+	}
+	list(Query{}, waits.ID, again.ID)
+	list(Query{Status: Error})
+	list(Query{ThreadID: "t"}, waits.ID, again.ID)
+	for found, err := range items.Scan(ctx, store.Query{Prefix: eventsSpace[:1]}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(lost, func(id string) bool { return found.Key == id || slices.Contains(found.Namespace, id) }) {
+			t.Errorf("%v %s is left", found.Namespace, found.Key)
+		}
+	}
+	submit("new", "no spec") // its key is free
+	if q, err = NewLocal(ctx, items, LocalOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	list(Query{ThreadID: "ended"})
+}
+
+// TestLostOpenRun: a run that a worker has is not deleted, whatever has become of what is stored of it.
+func TestLostOpenRun(t *testing.T) {
+	ctx := t.Context()
+	q, items := newQueue(t, LocalOptions{})
+	r := submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
+	if _, err := items.Batch(ctx, textOp(runsSpace, r.ID, `{"id":`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Delete(ctx, r.ID); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+	c, _, err := q.Claim(ctx, "w", []string{"g"})
+	if err != nil || c == nil {
+		t.Fatal(c, err)
+	}
+	if err := q.Finish(ctx, *c, Outcome{Status: Success}); err != nil {
+		t.Error(err)
+	}
+}
