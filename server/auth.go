@@ -49,7 +49,8 @@ type User struct {
 // Access is what a user is about to do.
 type Access struct {
 	// Resource is "threads", "runs", "assistants", "crons", "store", or "system" for
-	// metrics and documentation.
+	// metrics, documentation, and what operators see of the things of all users, below
+	// /stele. The last is refused to whom a Grant has a Filter or a Namespace for.
 	Resource string
 	// Action is "create", "read", "update", "delete", "search" or "create_run"; for the
 	// store "put", "get", "search", "list_namespaces" or "delete".
@@ -66,6 +67,9 @@ type Grant struct {
 	// Namespace is put before the namespace of every item of the store, and is not shown.
 	Namespace store.Namespace
 }
+
+// all reports whether the user may see everything.
+func (g Grant) all() bool { return len(g.Filter) == 0 && len(g.Namespace) == 0 }
 
 // AuthError is an error whose text clients may see.
 type AuthError struct{ Detail string }

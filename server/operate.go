@@ -14,18 +14,19 @@ import (
 
 // operatorRoutes are what operators see beyond LangGraph's API, below /stele: all runs,
 // schedules, and the health and upkeep of an embedded store. Authorize is asked about the resource
-// "system", whatever the runs are of; about the tasks of a run, as about the run.
+// "system", whatever the runs are of, and must grant it without a filter; about the tasks of a run,
+// as about the run.
 func operatorRoutes() []route {
 	return []route{
-		{method: "GET", path: "/stele/runs", resource: "system", action: "read", handle: allRuns},
+		{method: "GET", path: "/stele/runs", resource: "system", action: "read", whole: true, handle: allRuns},
 		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: tasksOfRun},
-		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", handle: retryRun},
-		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", handle: eraseRun},
-		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", handle: allSchedules},
-		{method: "GET", path: "/stele/health", resource: "system", action: "read", handle: health},
-		{method: "GET", path: "/stele/room", resource: "system", action: "read", handle: room},
-		{method: "POST", path: "/stele/verify", resource: "system", action: "update", handle: verify},
-		{method: "POST", path: "/stele/backup", resource: "system", action: "update", handle: backUp},
+		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", whole: true, handle: retryRun},
+		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", whole: true, handle: eraseRun},
+		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", whole: true, handle: allSchedules},
+		{method: "GET", path: "/stele/health", resource: "system", action: "read", whole: true, handle: health},
+		{method: "GET", path: "/stele/room", resource: "system", action: "read", whole: true, handle: room},
+		{method: "POST", path: "/stele/verify", resource: "system", action: "update", whole: true, handle: verify},
+		{method: "POST", path: "/stele/backup", resource: "system", action: "update", whole: true, handle: backUp},
 	}
 }
 

@@ -20,6 +20,8 @@ type route struct {
 	byName bool
 	// stream: the answer stays open, and counts as a stream of its user.
 	stream bool
+	// whole: it is about the things of all users, and for those who may see all.
+	whole  bool
 	handle func(*call) error
 }
 

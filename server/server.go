@@ -346,6 +346,9 @@ func (c *call) prepare() (err error) {
 		}
 	}
 	c.grant, err = c.Server.grant(c.ctx, c.user, Access{c.route.resource, c.route.action, c.value()})
+	if err == nil && c.route.whole && !c.grant.all() {
+		return fail(http.StatusForbidden, "This is about the things of all users: Authorize must grant it without a filter.")
+	}
 	return err
 }
 
