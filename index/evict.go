@@ -116,7 +116,7 @@ func (ix *Index) evict() {
 			return false
 		}
 		steps++
-		if !t.Cold() && t.Family.used.Swap(false) && ix.budget > 0 {
+		if !t.Cold() && ix.spares(t.Family) && ix.budget > 0 {
 			return true
 		}
 		if ix.known(t) {
@@ -126,6 +126,7 @@ func (ix *Index) evict() {
 	})
 	if end {
 		ix.hand = ""
+		ix.round++
 	}
 	for _, t := range out {
 		if f := ix.unset(t); f != nil {
@@ -133,6 +134,15 @@ func (ix *Index) evict() {
 		}
 	}
 	ix.evicted += uint64(len(out))
+}
+
+// spares reports whether the partitions of a family stay for this time round: one of them was
+// read since the evicter last came by the first of them. All stay, as it is not known which.
+func (ix *Index) spares(f *Family) bool {
+	if f.spared != ix.round && f.used.Swap(false) {
+		f.spared = ix.round
+	}
+	return f.spared == ix.round
 }
 
 // Evict takes t out of memory if the tables know all of it. Who has loaded a partition

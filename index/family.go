@@ -24,7 +24,8 @@ type Part struct {
 type Family struct {
 	ID uint64 // LSN of the record that began it; never used again
 
-	used atomic.Bool // one of its partitions was read since the evicter last came by
+	used   atomic.Bool // one of its partitions was read since the evicter last came by
+	spared uint32      // the evicter's round in which its partitions stay; guarded by the index's lock
 
 	// Of families, and guarded by its lock.
 	holds int

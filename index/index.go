@@ -36,6 +36,7 @@ type Index struct {
 	budget   int64  // of resident
 	resident int64  // memory of the partitions in the tree, about
 	hand     string // where the evicter goes on
+	round    uint32 // how often it went round, from 1 on
 	evicted  uint64
 	cold     int // of partitions
 }
@@ -64,6 +65,7 @@ func New(budget int64) *Index {
 		dirty:      newDirty(),
 		fams:       newFamilies(),
 		budget:     max(budget, 0),
+		round:      1,
 	}
 }
 

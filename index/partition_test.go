@@ -5,7 +5,9 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -295,4 +297,30 @@ func TestItemSlot(t *testing.T) {
 	if s := it.Slot("c"); s != nil {
 		t.Errorf("slot c is %v", s)
 	}
+}
+
+// TestFoldsBesideEachOther: the tree that all partitions with few items share is not changed
+// when they get more, which the race detector would tell.
+func TestFoldsBesideEachOther(t *testing.T) {
+	var items []*Item
+	for i := range recentMax + 1 {
+		items = append(items, &Item{Key: strconv.Itoa(i), LSN: 1})
+	}
+	var beside sync.WaitGroup
+	for n := range 2 {
+		beside.Go(func() {
+			for range 100 {
+				p := NewPartition("p", NewFamily(1), 1)
+				if n == 0 {
+					p = p.With(items, 1, 0)
+				} else {
+					p = ColdPartition("p", p.Family, 1).Loaded(items, 0)
+				}
+				if p.tree.Len() != len(items) || noItems.Len() != 0 {
+					t.Errorf("%d items in a tree, and %d in that of partitions with few", p.tree.Len(), noItems.Len())
+				}
+			}
+		})
+	}
+	beside.Wait()
 }

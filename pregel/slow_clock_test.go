@@ -79,3 +79,40 @@ func TestForkWithSlowClock(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingCheckpointWithSlowClock: what begins at a checkpoint that is not there, where that is
+// taken for an empty thread, is the newest of its thread too.
+func TestMissingCheckpointWithSlowClock(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for name, begin := range map[string]func(g *pregel.Graph, at pregel.Address) error{
+		"run": func(g *pregel.Graph, at pregel.Address) error {
+			_, err := g.Invoke(ctx, at, 2, pregel.RunOptions{AnyCheckpoint: true})
+			return err
+		},
+		"update": func(g *pregel.Graph, at pregel.Address) error {
+			_, err := g.UpdateState(ctx, at, pregel.StateUpdate{Values: 2, AsNode: pregel.Input}, pregel.UpdateOptions{AnyCheckpoint: true})
+			return err
+		},
+	} {
+		s := memory.New(memory.Options{})
+		at := func(clock time.Time) *pregel.Graph {
+			env := pregel.Environment{IDs: pregel.NewIDSource(func() time.Time { clock = clock.Add(time.Second); return clock }, nil)}
+			return fan(t, pregel.Options{Saver: s, Env: env}, node("a", returns("a")))
+		}
+		thread := pregel.Thread("t")
+		if _, err := at(now).Invoke(ctx, thread, 1); err != nil {
+			t.Fatal(err)
+		}
+		was, err := s.GetTuple(ctx, saver.Config{ThreadID: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := begin(at(now.Add(-time.Hour)), thread.At("missing")); err != nil {
+			t.Fatal(err)
+		}
+		is, err := s.GetTuple(ctx, saver.Config{ThreadID: "t"})
+		if err != nil || is.Checkpoint.ID <= was.Checkpoint.ID {
+			t.Errorf("%s: the newest was %s, is %s, %v", name, was.Checkpoint.ID, is.Checkpoint.ID, err)
+		}
+	}
+}

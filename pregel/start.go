@@ -131,6 +131,9 @@ func (l *loop) find(ctx context.Context) (saved *saver.Tuple, err error) {
 		if err == nil && saved == nil && !l.nested() && !l.ways.anyCheckpoint {
 			err = noCheckpoint(at)
 		}
+		if err == nil && saved == nil {
+			_, err = l.g.newest(ctx, l.saver, at)
+		}
 		if err != nil || saved == nil {
 			return nil, err
 		}

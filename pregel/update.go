@@ -119,8 +119,13 @@ func (u *updater) load(ctx context.Context) error {
 	if u.saved, err = getTuple(ctx, u.s, u.at); err != nil {
 		return err
 	}
-	if u.saved == nil && u.at.CheckpointID != "" && !u.anyCheckpoint {
-		return noCheckpoint(u.at)
+	if u.saved == nil && u.at.CheckpointID != "" {
+		if !u.anyCheckpoint {
+			return noCheckpoint(u.at)
+		}
+		if _, err := u.g.newest(ctx, u.s, u.at); err != nil {
+			return err
+		}
 	}
 	if u.threadState, err = u.g.load(ctx, u.s, u.saved); err != nil || u.saved == nil {
 		return err
