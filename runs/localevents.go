@@ -260,7 +260,7 @@ func (q *Local) Events(ctx context.Context, id string, after int64, limit int) (
 	for (limit == 0 || len(out) < limit) && after < last {
 		item, err := q.itemAt(ctx, r, after+1)
 		if err != nil {
-			return out, err
+			return out, unreadable(id, err)
 		}
 		if len(item) == 0 {
 			break
