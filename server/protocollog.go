@@ -93,7 +93,7 @@ func (l *protocolLog) translate(ctx context.Context, stored []runs.Event) (out [
 	for _, ev := range stored {
 		text, err := ev.JSON(queue.Serializer())
 		if err != nil {
-			return out, err
+			return out, &runs.UnreadableError{RunID: l.run.run.ID, Err: err}
 		}
 		made, err := l.run.translate(ev, text, func() (runs.Run, error) { return queue.Get(ctx, l.run.run.ID) })
 		if err != nil {
@@ -250,16 +250,16 @@ func (s *Server) forgetEvents(ctx context.Context, id string) error {
 	l.at(&r)
 	for {
 		stored, err := s.cfg.Queue.Events(ctx, r.ID, l.read, protocolPage)
+		if err == nil && len(stored) == 0 {
+			break
+		}
+		if err == nil {
+			_, err = l.translate(ctx, stored)
+		}
 		if errors.Is(err, runs.ErrUnreadable) {
 			return nil
 		}
 		if err != nil {
-			return err
-		}
-		if len(stored) == 0 {
-			break
-		}
-		if _, err := l.translate(ctx, stored); err != nil {
 			return err
 		}
 	}

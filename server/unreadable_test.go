@@ -375,25 +375,36 @@ func TestUnreadableRuns(t *testing.T) {
 	if list := h.ok("GET", "/threads/"+bad+"/runs", nil).json.([]any); len(list) != 2 {
 		t.Errorf("%v", list)
 	}
-	// So does one that has ended and whose events cannot be decoded, by the address of its run.
-	noEvents := run(bad)
-	for found, err := range h.items.Scan(t.Context(), store.Query{Prefix: store.Namespace{"stele.runs", "runs"}}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if found.Key == noEvents {
-			found.Value["events"] = `[{"kind":"a"}]`
-			if _, err := h.items.Batch(t.Context(), store.PutOp{Namespace: found.Namespace, Key: found.Key, Value: found.Value}); err != nil {
+	// So does one that has ended and whose events cannot be decoded, or what one of them says.
+	for i, wrong := range []func(string) string{
+		func(string) string { return `[{"kind":"a"}]` },
+		func(events string) string { return strings.Replace(events, `"Data":"`, `"Data":"wQ==","x":"`, 1) },
+	} {
+		id := run(bad)
+		for found, err := range h.items.Scan(t.Context(), store.Query{Prefix: store.Namespace{"stele.runs", "runs"}}) {
+			if err != nil {
 				t.Fatal(err)
 			}
+			if found.Key == id {
+				found.Value["events"] = wrong(found.Value["events"].(string))
+				if _, err := h.items.Batch(t.Context(), store.PutOp{Namespace: found.Namespace, Key: found.Key, Value: found.Value}); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
+		h.until("nobody has its events in memory", func() bool {
+			events, err := h.queue.Events(t.Context(), id, 0, 0)
+			if err == nil {
+				_, err = events[0].JSON(h.queue.Serializer())
+				return err != nil
+			}
+			return errors.Is(err, runs.ErrUnreadable)
+		})
+		if i == 0 {
+			h.heard(bad, 0, 2)
+		}
+		h.ok("DELETE", "/threads/"+bad+"/runs/"+id, nil)
 	}
-	h.until("nobody has its events in memory", func() bool {
-		_, err := h.queue.Events(t.Context(), noEvents, 0, 0)
-		return errors.Is(err, runs.ErrUnreadable)
-	})
-	h.heard(bad, 0, 2)
-	h.ok("DELETE", "/threads/"+bad+"/runs/"+noEvents, nil)
 	// One whose thread is known goes by the address of its run, or with its thread.
 	byRun, withThread := run(bad), run(bad)
 	for _, id := range []string{byRun, withThread} {
