@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/store"
 )
 
@@ -211,7 +212,7 @@ func (q *Local) itemAt(ctx context.Context, r storedRun, seq int64) ([]Event, er
 	if r.Last > 0 && seq >= r.Last {
 		var item eventItem
 		err := json.Unmarshal([]byte(r.text), &item)
-		return item[min(seq-r.Last, int64(len(item))):], err
+		return item.from(r.Last, seq, err)
 	}
 	for first := seq; first > max(seq-eventsInItem, 0); first-- {
 		var item eventItem
@@ -219,12 +220,26 @@ func (q *Local) itemAt(ctx context.Context, r storedRun, seq int64) ([]Event, er
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
-		if err != nil {
-			return nil, err
-		}
-		return item[min(int(seq-first), len(item)):], nil
+		return item.from(first, seq, err)
 	}
 	return nil, nil
+}
+
+// from are the events of an item from a number on. Those who look for more go on behind the last of
+// them, so one without the number that its place tells is an error.
+func (e eventItem) from(first, seq int64, err error) ([]Event, error) {
+	for i := range e {
+		if err == nil && e[i].Seq != first+int64(i) {
+			err = fmt.Errorf("event %d has the number %d: %w", first+int64(i), e[i].Seq, serde.ErrMalformed)
+		}
+	}
+	if err == nil && len(e) == 0 {
+		err = fmt.Errorf("no event %d in its item: %w", first, serde.ErrMalformed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e[min(seq-first, int64(len(e))):], nil
 }
 
 // Events implements Queue.
@@ -245,7 +260,7 @@ func (q *Local) Events(ctx context.Context, id string, after int64, limit int) (
 	for (limit == 0 || len(out) < limit) && after < last {
 		item, err := q.itemAt(ctx, r, after+1)
 		if err != nil {
-			return out, err
+			return out, unreadable(id, err)
 		}
 		if len(item) == 0 {
 			break

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -138,5 +139,58 @@ func TestLostOpenRun(t *testing.T) {
 	}
 	if err := q.Finish(ctx, *c, Outcome{Status: Success}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLostNumbers: an item whose events have not the numbers that its place tells is an error, and is not
+// read again and again. A queue opens beside it.
+func TestLostNumbers(t *testing.T) {
+	ctx := t.Context()
+	const event = `"kind":"a","data":{"Kind":"b","Data":""}`
+	for _, text := range []string{
+		`[{` + event + `}]`, `{` + event + `}`, `{}`, `[]`, `null`, `[{"seq":-1,` + event + `}]`, `[{"seq":2,` + event + `}]`,
+		`[{"seq":1,` + event + `},{"seq":1,` + event + `}]`,
+	} {
+		q, items := newQueue(t, LocalOptions{})
+		var all []Run
+		for _, ends := range []bool{false, true} {
+			r := submitted(t, q, Request{Spec: Spec{ThreadID: fmt.Sprint(ends), Graph: "g"}})
+			c, _, err := q.Claim(ctx, "w", []string{"g"})
+			if err != nil || c == nil {
+				t.Fatal(c, err)
+			}
+			if _, err := q.Append(ctx, *c, []Event{{Kind: "a"}, {Kind: "a"}}); err != nil {
+				t.Fatal(err)
+			}
+			if ends {
+				if err := q.Finish(ctx, *c, Outcome{Status: Success}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := items.Batch(ctx, textOp(eventsOf(r.ID), seqKey(1), text)); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r)
+		}
+		q, err := NewLocal(ctx, items, LocalOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if _, err := q.Get(ctx, all[0].ID); !errors.Is(err, ErrUnreadable) {
+			t.Fatalf("%s: the run: %v", text, err)
+		}
+		for _, r := range all {
+			if events, err := q.Events(ctx, r.ID, 0, 0); !errors.Is(err, ErrUnreadable) || len(events) > 0 {
+				t.Errorf("%s: %d events of a run, %v", text, len(events), err)
+			}
+		}
+		if c, _, err := q.Claim(ctx, "w", []string{"g"}); c != nil || err != nil {
+			t.Errorf("%s: claimed %+v, %v", text, c, err)
+		}
+		for _, r := range all {
+			if err := q.Delete(ctx, r.ID); err != nil {
+				t.Errorf("%s: delete: %v", text, err)
+			}
+		}
 	}
 }

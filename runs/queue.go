@@ -74,7 +74,7 @@ type Queue interface {
 	Finish(ctx context.Context, c Claim, o Outcome) error
 
 	// Events returns stored events of a run, from the one behind after, and no more than
-	// limit; 0 is no limit. Of a run that does not exist there are none.
+	// limit; 0 is no limit. Of a run that does not exist there are none. Errors: UnreadableError.
 	Events(ctx context.Context, id string, after int64, limit int) ([]Event, error)
 
 	// Watch returns a channel that gets a value, soon, when something about the run has

@@ -56,10 +56,18 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 			l.at(nil)
 			continue
 		}
+		if errors.Is(err, runs.ErrUnreadable) { // the thread goes on without it
+			l.done[id] = true
+			l.at(nil)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		stored, err := l.s.cfg.Queue.Events(ctx, id, l.read, protocolPage)
+		if errors.Is(err, runs.ErrUnreadable) {
+			stored, err = nil, nil // as if there were no more
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +93,7 @@ func (l *protocolLog) translate(ctx context.Context, stored []runs.Event) (out [
 	for _, ev := range stored {
 		text, err := ev.JSON(queue.Serializer())
 		if err != nil {
-			return out, err
+			return out, &runs.UnreadableError{RunID: l.run.run.ID, Err: err}
 		}
 		made, err := l.run.translate(ev, text, func() (runs.Run, error) { return queue.Get(ctx, l.run.run.ID) })
 		if err != nil {
@@ -119,6 +127,9 @@ func (l *protocolLog) nextRun(ctx context.Context) (bool, error) {
 		all = append(all, begun{Run: runs.Run{ID: id, Started: f.Started}, gone: true, events: f.Events})
 	}
 	for r, err := range l.s.cfg.Queue.List(ctx, runs.Query{ThreadID: l.thread}) {
+		if errors.Is(err, runs.ErrUnreadable) { // it is not known when it began
+			continue
+		}
 		if err != nil {
 			return false, err
 		}
@@ -226,8 +237,7 @@ type forgottenRun struct {
 }
 
 // forgetEvents keeps the number of a run's events in mind. It must be called before the run,
-// which has ended, is removed from the queue. Those of one that cannot be decoded cannot be counted:
-// the numbers of what follows it on its thread become smaller.
+// which has ended, is removed from the queue. Those of one that cannot be decoded do not count.
 func (s *Server) forgetEvents(ctx context.Context, id string) error {
 	r, err := s.cfg.Queue.Get(ctx, id)
 	if errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnreadable) || err == nil && r.Started.IsZero() {
@@ -240,13 +250,16 @@ func (s *Server) forgetEvents(ctx context.Context, id string) error {
 	l.at(&r)
 	for {
 		stored, err := s.cfg.Queue.Events(ctx, r.ID, l.read, protocolPage)
-		if err != nil {
-			return err
-		}
-		if len(stored) == 0 {
+		if err == nil && len(stored) == 0 {
 			break
 		}
-		if _, err := l.translate(ctx, stored); err != nil {
+		if err == nil {
+			_, err = l.translate(ctx, stored)
+		}
+		if errors.Is(err, runs.ErrUnreadable) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}

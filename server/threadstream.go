@@ -25,7 +25,7 @@ func joinThread(c *call) error {
 	if !resumed || !isUUID(at) { // from now on: behind the last run that has ended
 		at, behind = "", 0
 		for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID}) {
-			if err != nil {
+			if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 				return err
 			}
 			if r.Status.Ended() {
@@ -44,16 +44,16 @@ func joinThread(c *call) error {
 	defer heart.Stop()
 	for {
 		if at != "" && behind < 1<<62 {
-			if err := c.streamOne(out, at, behind); err != nil && !errors.Is(err, runs.ErrNotFound) {
+			if err := c.streamOne(out, at, behind); err != nil && !errors.Is(err, runs.ErrNotFound) && !errors.Is(err, runs.ErrUnreadable) {
 				return nil
 			}
 			behind = 1 << 62
 		}
 		for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID, After: at, Limit: 1}) {
-			if err != nil {
+			if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 				return nil
 			}
-			at, behind = r.ID, 0
+			at, behind = r.ID, 0 // one that cannot be decoded is gone past
 		}
 		if behind == 0 && at != "" {
 			continue

@@ -333,7 +333,31 @@ func TestUnreadableRuns(t *testing.T) {
 		}
 	}
 	h.ok("GET", "/metrics", nil)
+	// A stream of the thread that was left within the run goes on, too.
+	ctx, leave := context.WithTimeout(t.Context(), patience)
+	defer leave()
+	streamed, err := h.request(ctx, "GET", "/threads/"+bad+"/stream", nil, "Last-Event-ID", lost+"/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer streamed.Body.Close()
 	run(bad) // the thread goes on
+	shown := 0
+	if err := frames(streamed.Body, func(frame) bool { shown++; return false }); err != nil || shown == 0 {
+		t.Errorf("the stream of the thread shows %d events, %v", shown, err)
+	}
+	if a := h.do("GET", "/threads/"+lost+"/stream", nil); a.status != 404 {
+		t.Errorf("%d", a.status)
+	}
+	fromNow, err := h.request(ctx, "GET", "/threads/"+bad+"/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = fromNow.Body.Close()
+	if fromNow.StatusCode != 200 {
+		t.Errorf("the stream of the thread: %s", fromNow.Status)
+	}
+	h.heard(bad, 0, 2)
 
 	// Operators remove it, and nothing else that it is about; one that is under way they cannot remove.
 	if a := h.do("DELETE", "/threads/"+good+"/runs/"+lost, nil); a.status != 404 {
@@ -350,6 +374,36 @@ func TestUnreadableRuns(t *testing.T) {
 	}
 	if list := h.ok("GET", "/threads/"+bad+"/runs", nil).json.([]any); len(list) != 2 {
 		t.Errorf("%v", list)
+	}
+	// So does one that has ended and whose events cannot be decoded, or what one of them says.
+	for i, wrong := range []func(string) string{
+		func(string) string { return `[{"kind":"a"}]` },
+		func(events string) string { return strings.Replace(events, `"Data":"`, `"Data":"wQ==","x":"`, 1) },
+	} {
+		id := run(bad)
+		for found, err := range h.items.Scan(t.Context(), store.Query{Prefix: store.Namespace{"stele.runs", "runs"}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found.Key == id {
+				found.Value["events"] = wrong(found.Value["events"].(string))
+				if _, err := h.items.Batch(t.Context(), store.PutOp{Namespace: found.Namespace, Key: found.Key, Value: found.Value}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		h.until("nobody has its events in memory", func() bool {
+			events, err := h.queue.Events(t.Context(), id, 0, 0)
+			if err == nil {
+				_, err = events[0].JSON(h.queue.Serializer())
+				return err != nil
+			}
+			return errors.Is(err, runs.ErrUnreadable)
+		})
+		if i == 0 {
+			h.heard(bad, 0, 2)
+		}
+		h.ok("DELETE", "/threads/"+bad+"/runs/"+id, nil)
 	}
 	// One whose thread is known goes by the address of its run, or with its thread.
 	byRun, withThread := run(bad), run(bad)

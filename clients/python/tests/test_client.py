@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import random
 import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -19,6 +21,7 @@ import pytest
 import uvloop
 from fake import HELLO, Peer, Server, frame
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.errors import InvalidUpdateError
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
@@ -1099,16 +1102,16 @@ def of(id: str) -> Any:
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-async def test_a_checkpoint_with_writes_is_deferred(
+async def test_a_checkpoint_that_another_follows_is_deferred(
     servers: Any, blocking: bool
 ) -> None:
     server = servers(lambda peer, number, *_: peer.answer(number, {}))
 
-    async def put(saver: SteleSaver, id: str) -> None:
+    async def put(saver: SteleSaver, id: str, parent: str = "0") -> None:
         if blocking:
-            saver.put(CONFIG, a_checkpoint(id), {}, {})
+            saver.put(of(parent), a_checkpoint(id), {}, {})
         else:
-            await saver.aput(CONFIG, a_checkpoint(id), {}, {})
+            await saver.aput(of(parent), a_checkpoint(id), {}, {})
 
     async def write(saver: SteleSaver, id: str, channel: str) -> None:
         if blocking:
@@ -1120,101 +1123,112 @@ async def test_a_checkpoint_with_writes_is_deferred(
         saver = SteleSaver.from_url(server.url, defer_writes=defer)
         await put(saver, "1")
         await write(saver, "2", "a")
-        await put(saver, "3")  # another one
-        await put(saver, "2")
-        await put(saver, "2")
-        for channels in ("a", "__interrupt__"), ("__error__", "a"):
-            for channel in channels:
-                await write(saver, "4", channel)
-            await put(saver, "4")
+        await put(saver, "2")  # the run may have ended here
+        await write(saver, "3", "a")
+        await write(saver, "3", "__interrupt__")
+        await write(saver, "4", "__interrupt__")
+        await put(saver, "3")  # nothing says that 4 is put
+        await write(saver, "5", "a")
+        await write(saver, "6", "a")
+        await put(saver, "4")  # has no writes that say that the run went on
+        await put(saver, "5")  # 6 follows
+        await put(saver, "6")
+        await put(saver, "5")  # now nothing does
+        # The other way round: writes of what is there say nothing.
+        for id in ("9", "8", "7"):
+            await put(saver, id)
+            await write(saver, id, "a")
+            await put(saver, id)
+        # A run goes on from a checkpoint of another process, whose clock was ahead.
+        await write(saver, "z", "a")
+        await write(saver, "zz", "a")
+        await write(saver, "y", "a")
+        await put(saver, "y", parent="zz")
         await saver.aclose()
-    deferred = [p.get("defer_sync") for p in server.requests("put")]
-    assert deferred == [None, None, True, *[None] * 9]
-    assert not server.requests("sync")
-
-
-@pytest.mark.parametrize("blocking", [True, False])
-async def test_a_run_that_ends_during_a_deferred_put_is_synced(
-    servers: Any, blocking: bool
-) -> None:
-    putting, stored = threading.Event(), threading.Event()
-
-    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
-        if method == "put":
-            putting.set()
-            threading.Thread(
-                target=lambda: stored.wait(10) and peer.answer(number, {})
-            ).start()
-        else:
-            peer.answer(number, {})
-
-    server = servers(handle)
-    saver = SteleSaver.from_url(server.url)
-    question = [("__interrupt__", 1)]
-    if blocking:
-        saver.put_writes(of("1"), [("a", 1)], "a")
-        put = asyncio.create_task(
-            asyncio.to_thread(saver.put, CONFIG, a_checkpoint("1"), {}, {})
-        )
-        await asyncio.to_thread(putting.wait, 10)
-        saver.put_writes(of("1"), question, "b")
-    else:
-        await saver.aput_writes(of("1"), [("a", 1)], "a")
-        put = asyncio.create_task(saver.aput(CONFIG, a_checkpoint("1"), {}, {}))
-        await asyncio.to_thread(putting.wait, 10)
-        await saver.aput_writes(of("1"), question, "b")
-    stored.set()
-    await put
-    assert server.requests("put")[0].get("defer_sync")
-    assert len(server.requests("sync")) == 1
-    await saver.aclose()
+    puts = [
+        (p["checkpoint"]["id"], p.get("defer_sync")) for p in server.requests("put")
+    ]
+    half = len(puts) // 2
+    assert [id for id, deferred in puts[:half] if deferred] == ["5"]
+    assert not any(deferred for _, deferred in puts[half:])
 
 
 class Counted(TypedDict):
     n: int
 
 
-@pytest.mark.parametrize("end", ["done", "asks", "fails", "asks beside another"])
-def test_a_run_is_durable_when_it_returns(servers: Any, end: str) -> None:
-    """A run gets ahead of its first put, which is held until its last node runs."""
-    last = threading.Event()
+@pytest.mark.parametrize(
+    ("end", "writes"),
+    [
+        ("done", 6),
+        ("asks", 6),
+        ("fails", 6),
+        ("asks beside another", 7),
+        ("clashes with another", 7),
+        ("times out beside another", 6),
+        ("is left beside another", 6),
+    ],
+)
+def test_the_checkpoints_of_a_run_are_durable_when_it_returns(
+    servers: Any, end: str, writes: int
+) -> None:
+    """A run gets ahead of its first put, which is held until all writes are stored."""
+    stored, returned = threading.Event(), threading.Event()
+    numbers = itertools.count(1)
 
     def handle(peer: Peer, number: int, method: str, params: Any) -> None:
         if method == "put":
-            last.wait(10)
+            stored.wait(10)
         peer.answer(number, {"tuple": None})
+        if method == "put_writes" and next(numbers) == writes:
+            # The client has the answer when it asks again.
+            threading.Timer(0.1, stored.set).start()
 
     def count(state: Counted) -> Any:
         n = state["n"] + 1
         if n < 4:
             return Command(update={"n": n}, goto="count")
-        after = ["final", "other"] if "beside" in end else "final"
+        after = ["final", "other"] if "another" in end else "final"
         return Command(update={"n": n}, goto=after)
 
     def final(state: Counted) -> Any:
-        last.set()
         if "asks" in end:
             interrupt("?")
         if end == "fails":
             raise ZeroDivisionError
+        if "times out" in end or "left" in end:
+            returned.wait(2)
         return {"n": 5}
 
-    def other(state: Counted) -> None: ...
+    def other(state: Counted) -> Any:
+        return {"n": 6} if "clashes" in end else {}
 
     server = servers(handle)
     builder = StateGraph(Counted).add_node(count).add_node(final).add_node(other)
     with SteleSaver.from_url(server.url) as saver:
         app = builder.add_edge(START, "count").compile(checkpointer=saver)
         config: Any = {"configurable": {"thread_id": "t"}, "max_concurrency": 16}
+        if "times out" in end:
+            app.step_timeout = 1
         try:
-            app.invoke({"n": 0}, config, durability="async")
-        except ZeroDivisionError:
-            assert end == "fails"
-    calls = [
-        (m[2], "defer_sync" in m[3][0])
-        for m in server.messages
-        if m[0] == 0 and m[2] in ("put", "put_writes", "sync")
-    ]
+            chunks = app.stream(
+                {"n": 0}, config, stream_mode="updates", durability="async"
+            )
+            with closing(chunks):
+                for chunk in chunks:
+                    if "left" in end and "other" in chunk:
+                        break
+        except (ZeroDivisionError, InvalidUpdateError, TimeoutError) as error:
+            assert end.split()[0] in ("fails", "clashes", "times"), error
+        calls = [
+            (m[2], "defer_sync" in m[3][0])
+            for m in server.messages
+            if m[0] == 0 and m[2] in ("put", "put_writes", "sync")
+        ]
+        returned.set()
+    puts = [deferred for method, deferred in calls if method == "put"]
+    assert len(puts) >= 5
+    assert any(puts)
     # A call that syncs is behind every deferred put.
     behind = calls[len(calls) - calls[::-1].index(("put", True)) :]
     assert any(not deferred for _, deferred in behind)

@@ -57,43 +57,54 @@ class _Overtaken:
     """The checkpoints that a run has gone past before they are put.
 
     LangGraph puts a checkpoint when the one before is put, and runs on meanwhile. So
-    where the writes of a task are stored first, the next checkpoint follows, and its
-    sync is enough for both. Not where a task asked or failed: there the run ends.
+    where writes of tasks of a later checkpoint are stored first, the put of that one
+    follows, however the run ends, and its sync is enough for both. Writes of the
+    checkpoint itself do not tell: a run may end between two supersteps.
 
     Each step is one operation of a dictionary. A lock would be held after some forks.
     """
 
     def __init__(self) -> None:
-        self._found: OrderedDict[tuple[str, str, str], bool] = OrderedDict()
+        # Will a put of the checkpoint that has writes follow?
+        self._follows: OrderedDict[tuple[str, str, str], bool] = OrderedDict()
+        # The latest checkpoint of a thread and namespace that has writes.
+        self._latest: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def wrote(self, params: Params) -> None:
         """Deferred writes have been stored."""
-        self._found.setdefault((params["thread"], params["ns"], params["id"]), True)
-        self._bound()
-
-    def ends(self, params: Params) -> None:
-        """Writes will be stored that are not deferred."""
-        self._found[params["thread"], params["ns"], params["id"]] = False
-        self._bound()
-
-    def _bound(self) -> None:
-        # Of writes that come after their checkpoint nobody asks. What is forgotten is
-        # synced.
-        if len(self._found) > _MAX_OVERTAKEN:
-            with suppress(KeyError):
-                self._found.popitem(last=False)
+        thread, ns, id = params["thread"], params["ns"], params["id"]
+        # Not if the checkpoint was there first.
+        if self._follows.setdefault((thread, ns, id), True):
+            if not self._later(thread, ns, id):
+                self._latest[thread, ns] = id
+            _bound(self._latest)
+        _bound(self._follows)
 
     def has(self, params: Params) -> bool:
         """May the put of this checkpoint be deferred?"""
-        return self._found.get(_place(params), False)
+        thread, ns, id = params["thread"], params["ns"], params["checkpoint"]["id"]
+        if parent := params["parent"]:
+            self._follows[thread, ns, parent] = False
+        return self._follows.get((thread, ns, id), False) and self._later(
+            thread, ns, id
+        )
 
-    def done(self, params: Params) -> bool:
-        """A checkpoint has been put. Is it still one that may be deferred?"""
-        return self._found.pop(_place(params), False)
+    def put(self, params: Params) -> None:
+        """A checkpoint has been put."""
+        place = params["thread"], params["ns"], params["checkpoint"]["id"]
+        self._follows[place] = False
+        _bound(self._follows)
+
+    def _later(self, thread: str, ns: str, id: str) -> bool:
+        latest = self._latest.get((thread, ns), "")
+        return latest > id and self._follows.get((thread, ns, latest), False)
 
 
-def _place(params: Params) -> tuple[str, str, str]:
-    return params["thread"], params["ns"], params["checkpoint"]["id"]
+def _bound(found: OrderedDict[Any, Any]) -> None:
+    # What is forgotten is synced.
+    if len(found) > _MAX_OVERTAKEN:
+        with suppress(KeyError):
+            found.popitem(last=False)
 
 
 class ThreadInfo(TypedDict):
@@ -127,9 +138,9 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             and a loss of power with the next call that is durable, or some 10 ms
             later. So the writes of a superstep share the sync of its checkpoint, as in
             stele's own engine. Questions, answers, errors and inputs are never
-            deferred. A checkpoint is if such writes of its tasks were stored first:
-            then a run with durability "async" is ahead of it, and the next checkpoint
-            syncs both.
+            deferred. A checkpoint is if such writes of the next one were stored first:
+            then a run with durability "async" is ahead of it, and the put of the next
+            one follows and syncs both. The last checkpoint of a run is never deferred.
     """
 
     def __init__(
@@ -275,11 +286,8 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         It is durable when this returns, unless it is deferred; see the class.
         """
         params = self._put(config, checkpoint, metadata, new_versions)
-        client = self._blocking
-        client.write("put", params)
-        # The run may have ended here while the put was under way.
-        if not self._overtaken.done(params) and "defer_sync" in params:
-            client.call("sync", {})
+        self._blocking.write("put", params)
+        self._overtaken.put(params)
         return _config(params["thread"], params["ns"], checkpoint["id"])
 
     async def aput(
@@ -292,8 +300,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         """As put."""
         params = self._put(config, checkpoint, metadata, new_versions)
         await self._client.awrite("put", params)
-        if not self._overtaken.done(params) and "defer_sync" in params:
-            await self._client.acall("sync", {})
+        self._overtaken.put(params)
         return _config(params["thread"], params["ns"], checkpoint["id"])
 
     def put_writes(
@@ -554,8 +561,6 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             and _NEVER_DEFERRED.isdisjoint([channel for channel, _ in writes])
         ):
             params["defer_sync"] = True
-        else:
-            self._overtaken.ends(params)
         return params
 
     def _query(
