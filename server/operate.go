@@ -177,16 +177,21 @@ func (t *ranTask) note(n runs.TaskNote, at string) {
 // retryRun makes a run that failed, or was interrupted, pending again.
 func retryRun(c *call) error {
 	r, err := c.cfg.Queue.Retry(c.ctx, c.path("run_id"))
-	if errors.Is(err, runs.ErrNotFound) {
-		return errNotFound
-	}
-	if errors.Is(err, runs.ErrInvalid) {
-		return fail(409, "%s", err.Error())
-	}
 	if err != nil {
-		return err
+		return refusedRun(err)
 	}
 	return c.json(map[string]any{"run_id": r.ID, "status": r.Status})
+}
+
+// refusedRun is the answer to an operator whose run the queue has refused.
+func refusedRun(err error) error {
+	switch {
+	case errors.Is(err, runs.ErrNotFound):
+		return errNotFound
+	case errors.Is(err, runs.ErrInvalid):
+		return fail(409, "%s", err.Error())
+	}
+	return err
 }
 
 // eraseRun removes a run that cannot be decoded from the queue; its checkpoints stay. Any other goes by
@@ -200,14 +205,8 @@ func eraseRun(c *call) error {
 	if errors.Is(err, runs.ErrUnreadable) {
 		err = c.cfg.Queue.Delete(c.ctx, id)
 	}
-	if errors.Is(err, runs.ErrNotFound) {
-		return errNotFound
-	}
-	if errors.Is(err, runs.ErrInvalid) {
-		return fail(409, "%s", err.Error())
-	}
 	if err != nil {
-		return err
+		return refusedRun(err)
 	}
 	return c.none()
 }
