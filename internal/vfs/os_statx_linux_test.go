@@ -3,35 +3,17 @@ package vfs
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// refusing names the error with which statx(2) is refused, in a process of its own.
-const refusing = "STELE_STATX_REFUSED"
-
 // Where statx(2) is refused, by an old kernel or a filter of calls, a file is still known by its
 // name, and one that was replaced or removed is missed.
 func TestStatxRefused(t *testing.T) {
-	if n, err := strconv.Atoi(os.Getenv(refusing)); err == nil {
-		withoutStatx(t, syscall.Errno(n))
-		return
-	}
-	for _, errno := range []syscall.Errno{unix.ENOSYS, unix.EPERM, unix.EACCES, unix.EINVAL} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestStatxRefused$", "-test.v")
-		cmd.Env = append(os.Environ(), refusing+"="+strconv.Itoa(int(errno)))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%v: %v\n%s", errno, err, out)
-		} else {
-			t.Logf("%v: %s", errno, out)
-		}
-	}
+	eachErrno(t, withoutStatx, unix.ENOSYS, unix.EPERM, unix.EACCES, unix.EINVAL)
 }
 
 func withoutStatx(t *testing.T, errno syscall.Errno) {
@@ -62,23 +44,5 @@ func withoutStatx(t *testing.T, errno syscall.Errno) {
 	}
 	if err := f.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// refuse makes a system call fail in this process, if the kernel has filters.
-func refuse(t *testing.T, call uint32, errno syscall.Errno) {
-	t.Helper()
-	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
-	}
-	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		t.Skipf("this process may not give itself a filter of system calls: %v", err)
-	}
-	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog))); e != 0 {
-		t.Skipf("the kernel takes no filter of system calls: %v", e)
 	}
 }

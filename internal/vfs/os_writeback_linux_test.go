@@ -6,36 +6,17 @@ package vfs
 
 import (
 	"errors"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// writeBackRefused names the error with which sync_file_range(2) is refused, in a process of its
-// own.
-const writeBackRefused = "STELE_WRITE_BACK_REFUSED"
-
 // Where sync_file_range(2) is refused, bytes are written back all the same. Else no flush of more
 // than a MiB would succeed, and the log would grow for ever.
 func TestWriteBackRefused(t *testing.T) {
-	if n, err := strconv.Atoi(os.Getenv(writeBackRefused)); err == nil {
-		writeBackWithout(t, syscall.Errno(n))
-		return
-	}
-	for _, errno := range []syscall.Errno{unix.ENOSYS, unix.EPERM, unix.EACCES, unix.EOPNOTSUPP} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestWriteBackRefused$", "-test.v")
-		cmd.Env = append(os.Environ(), writeBackRefused+"="+strconv.Itoa(int(errno)))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%v: %v\n%s", errno, err, out)
-		} else {
-			t.Logf("%v: %s", errno, out)
-		}
-	}
+	eachErrno(t, writeBackWithout, unix.ENOSYS, unix.EPERM, unix.EACCES, unix.EOPNOTSUPP)
 }
 
 func writeBackWithout(t *testing.T, errno syscall.Errno) {
