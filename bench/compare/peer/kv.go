@@ -124,7 +124,7 @@ func (s *kvStore) tuple(r reader, thread, id string, value []byte, values bool) 
 	if err != nil || !values {
 		return t, err
 	}
-	for channel, version := range t.Versions {
+	for channel, version := range t.Record().Versions {
 		b, err := r.get(blobKey(thread, channel, version))
 		if err != nil {
 			return nil, err

@@ -33,10 +33,10 @@ var ErrNotFound = errors.New("not found")
 type Tuple struct {
 	ID, Parent string
 	Metadata   saver.Metadata
-	Versions   map[string]string // by channel
 	Values     map[string]saver.Value
 	Writes     []Write // by task and index
-	// Record is what else the checkpoint holds; nothing is paid for it unless it is called.
+	// Record is what else the checkpoint holds, its versions too; nothing is paid for it unless
+	// it is called.
 	Record func() Record
 }
 
@@ -89,7 +89,7 @@ type Store interface {
 	// Get returns the checkpoint with an id, or the newest if id is "".
 	Get(thread, id string) (*Tuple, error)
 	// List calls each with the newest checkpoints of a thread, newest first; all if
-	// limit is 0. Without values, only id, parent, metadata and versions are there.
+	// limit is 0. Without values, only id, parent, metadata and record are there.
 	List(thread string, limit int, values bool, each func(*Tuple) error) error
 	// Flush writes what is only in the store's log to where it stays.
 	Flush() error

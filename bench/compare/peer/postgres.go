@@ -195,7 +195,7 @@ func scanTuple(row pgx.Rows, values bool) (*Tuple, error) {
 	if err := json.Unmarshal(md, &t.Metadata); err != nil {
 		return nil, fmt.Errorf("metadata of %s: %w", t.ID, err)
 	}
-	t.Versions, t.Record = r.Versions, func() Record { return Record(r) }
+	t.Record = func() Record { return Record(r) }
 	for i := range names {
 		t.Values[names[i]] = valueOf(serde.Typed{Kind: types[i], Data: blobs[i]})
 	}

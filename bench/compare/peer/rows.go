@@ -101,7 +101,7 @@ func decode(id, parent string, rec, metadata []byte) (*Tuple, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tuple{ID: id, Parent: parent, Metadata: md, Versions: r.Versions, Values: map[string]saver.Value{}, Record: func() Record { return r }}, nil
+	return &Tuple{ID: id, Parent: parent, Metadata: md, Values: map[string]saver.Value{}, Record: func() Record { return r }}, nil
 }
 
 // packTyped is the kind, its length before it, and the bytes.

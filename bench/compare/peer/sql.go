@@ -221,7 +221,7 @@ func (s *sqlStore) tuple(thread, id, parent string, rec, md []byte, values bool)
 }
 
 func (s *sqlStore) blobs(t *Tuple, thread string) error {
-	for channel, version := range t.Versions {
+	for channel, version := range t.Record().Versions {
 		var v serde.Typed
 		err := s.stmts["getblob"].QueryRow(thread, channel, version).Scan(&v.Kind, &v.Data)
 		if errors.Is(err, sql.ErrNoRows) {

@@ -91,7 +91,7 @@ func (s *steleStore) List(thread string, limit int, values bool, each func(*Tupl
 
 // steleTuple takes the values as they are: Tuple.Raw and Tuple.Decode load them.
 func steleTuple(t *saver.Tuple, values bool) (*Tuple, error) {
-	out := &Tuple{ID: t.Checkpoint.ID, Metadata: t.Metadata, Versions: texts(t.Checkpoint.Versions), Values: map[string]saver.Value{},
+	out := &Tuple{ID: t.Checkpoint.ID, Metadata: t.Metadata, Values: map[string]saver.Value{},
 		Record: func() Record { return RecordOf(&t.Checkpoint) }}
 	if t.Parent != nil {
 		out.Parent = t.Parent.CheckpointID
