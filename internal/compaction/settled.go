@@ -76,7 +76,7 @@ func wants(w *storage.Family, page *index.Page) bool {
 	live := map[index.Ref]bool{}
 	for _, t := range w.Partitions {
 		t.Ascend("", func(it *index.Item) bool {
-			for _, s := range it.Slots {
+			for _, s := range it.Slots.All() {
 				live[s.Ref] = true
 			}
 			return true

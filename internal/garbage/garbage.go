@@ -168,14 +168,14 @@ func (g *Estimate) CountDead(w *storage.Family, floor base.LSN) {
 	defer liveRooms.Put(room)
 	live := (*room)[:0]
 	for _, t := range w.Partitions {
-		var before []index.Slot
+		var slots, before []index.Slot
 		t.Ascend("", func(it *index.Item) bool {
-			for i, s := range it.Slots {
+			slots, before = it.Slots.Append(before[:0], 0), slots
+			for i, s := range slots {
 				if s.Ref.LSN < floor && (i >= len(before) || before[i].Ref != s.Ref) { // else it is known, or no matter
 					live = append(live, s.Ref)
 				}
 			}
-			before = it.Slots
 			return true
 		})
 	}
