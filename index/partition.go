@@ -55,8 +55,8 @@ const (
 // sizeOf is about how much memory an item takes, and what it stored itself.
 func sizeOf(it *Item) int64 {
 	n := itemSize + len(it.Key) + it.Slots.size()
-	for _, s := range it.Slots.All() {
-		if s.Ref.LSN == it.LSN {
+	for _, r := range it.Slots.Refs() {
+		if r.LSN == it.LSN {
 			n += valueSize
 		}
 	}

@@ -9,20 +9,20 @@ import (
 )
 
 // Slots are the slots of an item, in one piece: an index of many items would be pointers to
-// short strings for the most part, which the garbage collector follows one by one. The zero
-// value is none. What it holds is read slot by slot, from the first: At and Ref are for the
-// first few, All and Append for all of them.
+// short strings for the most part, which the garbage collector follows one by one. They are
+// read from the first on. The zero value is none.
 type Slots struct {
-	packed string    // number of slots, newest record, and each slot; see PackSlots
+	packed string    // see PackSlots
 	long   *[]string // names and tags that are too long to be copied for each item; nil for none
 }
 
-// longName is how long a name or a tag is, at least, that is not copied. An item read from a
-// page has it in common with the others of the page; so what a page decodes to is in
-// proportion to its length.
+// longName is how long a name or a tag is, at least, that is not copied. Items read from a page
+// have it in common, so that what a page decodes to is in proportion to its length.
 const longName = 40
 
-// PackSlots packs slots, of which it keeps only long names and tags.
+// PackSlots packs slots: their number, the newest record they refer to, the length of the
+// refs; the refs, of which each is how many records before the newest, and the ordinal; names
+// and tags. Of slots it keeps only long names and tags.
 func PackSlots(slots []Slot) Slots {
 	if len(slots) == 0 {
 		return Slots{}
@@ -31,10 +31,17 @@ func PackSlots(slots []Slot) Slots {
 	for i := range slots {
 		newest = max(newest, slots[i].Ref.LSN)
 	}
-	var room [1024]byte
-	var long []string
+	var refRoom, room [512]byte
+	refs := refRoom[:0]
+	for i := range slots {
+		refs = binary.AppendUvarint(refs, uint64(newest-slots[i].Ref.LSN))
+		refs = binary.AppendUvarint(refs, uint64(slots[i].Ref.Ord))
+	}
 	b := binary.AppendUvarint(room[:0], uint64(len(slots)))
 	b = binary.AppendUvarint(b, uint64(newest))
+	b = binary.AppendUvarint(b, uint64(len(refs)))
+	b = append(b, refs...)
+	var long []string
 	name := func(s string) {
 		if len(s) < longName {
 			b = binary.AppendUvarint(b, uint64(len(s))<<1)
@@ -45,11 +52,8 @@ func PackSlots(slots []Slot) Slots {
 		long = append(long, s)
 	}
 	for i := range slots {
-		s := &slots[i]
-		name(s.Name)
-		name(s.Tag)
-		b = binary.AppendUvarint(b, uint64(newest-s.Ref.LSN))
-		b = binary.AppendUvarint(b, uint64(s.Ref.Ord))
+		name(slots[i].Name)
+		name(slots[i].Tag)
 	}
 	if long == nil {
 		return Slots{packed: string(b)}
@@ -63,38 +67,49 @@ func (s Slots) Len() int {
 	if s.packed == "" {
 		return 0
 	}
-	r := slotReader{Slots: s}
-	return int(r.uvarint())
+	return int((&packedReader{text: s.packed}).uvarint())
 }
 
-// At returns the i-th slot.
+// At returns the i-th slot. It reads those before it.
 func (s Slots) At(i int) Slot {
-	r := s.reader()
-	for range i {
-		r.next()
+	for _, slot := range s.From(i) {
+		return slot
 	}
-	return r.next()
+	panic("index: no such slot")
 }
 
 // All are the slots and their numbers.
 func (s Slots) All() iter.Seq2[int, Slot] { return s.From(0) }
 
 // From is All without the slots before the i-th.
-func (s Slots) From(first int) iter.Seq2[int, Slot] {
+func (s Slots) From(i int) iter.Seq2[int, Slot] {
 	return func(yield func(int, Slot) bool) {
-		r := s.reader()
-		for i := range s.Len() {
-			if slot := r.next(); i >= first && !yield(i, slot) {
+		n, newest, refs, names := s.open()
+		for at := range n {
+			slot := Slot{Name: names.name(s.long), Tag: names.name(s.long), Ref: refs.ref(newest)}
+			if at >= i && !yield(at, slot) {
 				return
 			}
 		}
 	}
 }
 
-// Contain reports whether a slot refers to what is returns true for.
+// Refs are the refs of the slots and the slots' numbers, for less than All.
+func (s Slots) Refs() iter.Seq2[int, Ref] {
+	return func(yield func(int, Ref) bool) {
+		n, newest, refs, _ := s.open()
+		for at := range n {
+			if !yield(at, refs.ref(newest)) {
+				return
+			}
+		}
+	}
+}
+
+// Contain reports whether a slot refers to a value for which is returns true.
 func (s Slots) Contain(is func(Ref) bool) bool {
-	for _, slot := range s.All() {
-		if is(slot.Ref) {
+	for _, r := range s.Refs() {
+		if is(r) {
 			return true
 		}
 	}
@@ -102,7 +117,17 @@ func (s Slots) Contain(is func(Ref) bool) bool {
 }
 
 // Equal reports whether s and o are the same slots.
-func (s Slots) Equal(o Slots) bool { return slices.Equal(s.Append(nil, 0), o.Append(nil, 0)) }
+func (s Slots) Equal(o Slots) bool {
+	return s.packed == o.packed && slices.Equal(s.longNames(), o.longNames())
+}
+
+// Append appends the slots to out, but for those before the first-th.
+func (s Slots) Append(out []Slot, first int) []Slot {
+	for _, slot := range s.From(first) {
+		out = append(out, slot)
+	}
+	return out
+}
 
 // size is the memory they take, about.
 func (s Slots) size() int {
@@ -120,52 +145,45 @@ func (s Slots) longNames() []string {
 	return *s.long
 }
 
-// Append appends the slots to out, but for those before the first-th.
-func (s Slots) Append(out []Slot, first int) []Slot {
-	for _, slot := range s.From(first) {
-		out = append(out, slot)
+// open returns what PackSlots packed.
+func (s Slots) open() (n int, newest base.LSN, refs, names packedReader) {
+	if s.packed == "" {
+		return
 	}
-	return out
+	r := packedReader{text: s.packed}
+	n, newest = int(r.uvarint()), base.LSN(r.uvarint())
+	size := int(r.uvarint())
+	return n, newest, r, packedReader{s.packed, r.at + size}
 }
 
-// slotReader reads slots one after the other.
-type slotReader struct {
-	Slots
-	newest base.LSN
-	at     int // in packed
+// packedReader reads what PackSlots packed.
+type packedReader struct {
+	text string
+	at   int
 }
 
-func (s Slots) reader() slotReader {
-	r := slotReader{Slots: s}
-	if s.packed != "" {
-		r.uvarint()
-		r.newest = base.LSN(r.uvarint())
-	}
-	return r
+func (r *packedReader) ref(newest base.LSN) Ref {
+	return Ref{LSN: newest - base.LSN(r.uvarint()), Ord: uint16(r.uvarint())}
 }
 
-func (r *slotReader) next() Slot {
-	return Slot{Name: r.name(), Tag: r.name(), Ref: Ref{LSN: r.newest - base.LSN(r.uvarint()), Ord: uint16(r.uvarint())}}
-}
-
-func (r *slotReader) name() string {
+func (r *packedReader) name(long *[]string) string {
 	n := int(r.uvarint())
 	if n&1 != 0 {
-		return (*r.long)[n>>1]
+		return (*long)[n>>1]
 	}
 	r.at += n >> 1
-	return r.packed[r.at-n>>1 : r.at]
+	return r.text[r.at-n>>1 : r.at]
 }
 
-func (r *slotReader) uvarint() uint64 {
-	b := r.packed[r.at]
+func (r *packedReader) uvarint() uint64 {
+	b := r.text[r.at]
 	r.at++
 	if b < 0x80 {
 		return uint64(b)
 	}
 	n := uint64(b & 0x7f)
 	for shift := 7; ; shift += 7 {
-		b = r.packed[r.at]
+		b = r.text[r.at]
 		r.at++
 		n |= uint64(b&0x7f) << shift
 		if b < 0x80 {

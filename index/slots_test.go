@@ -45,6 +45,16 @@ func TestSlots(t *testing.T) {
 		for range s.All() {
 			break // no more is shown
 		}
+		refs := 0
+		for i, r := range s.Refs() {
+			if i != refs || r != want[i].Ref {
+				t.Fatalf("slot %d refers to %+v, want %d: %+v", i, r, refs, want[refs].Ref)
+			}
+			refs++
+		}
+		if refs != len(want) {
+			t.Fatalf("%d refs are shown of %d", refs, len(want))
+		}
 		for _, r := range []Ref{{}, {LSN: 1}} {
 			has := slices.ContainsFunc(want, func(s Slot) bool { return s.Ref == r })
 			if s.Contain(func(o Ref) bool { return o == r }) != has {

@@ -167,13 +167,14 @@ func (g *Estimate) CountDead(w *storage.Family, floor base.LSN) {
 	room := liveRooms.Get().(*[]index.Ref)
 	defer liveRooms.Put(room)
 	live := (*room)[:0]
+	var refs, before []index.Ref // of an item, and of the one before it
 	for _, t := range w.Partitions {
-		var slots, before []index.Slot
 		t.Ascend("", func(it *index.Item) bool {
-			slots, before = it.Slots.Append(before[:0], 0), slots
-			for i, s := range slots {
-				if s.Ref.LSN < floor && (i >= len(before) || before[i].Ref != s.Ref) { // else it is known, or no matter
-					live = append(live, s.Ref)
+			refs, before = before[:0], refs
+			for i, r := range it.Slots.Refs() {
+				refs = append(refs, r)
+				if r.LSN < floor && (i >= len(before) || before[i] != r) { // else it is known, or no matter
+					live = append(live, r)
 				}
 			}
 			return true

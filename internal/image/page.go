@@ -105,9 +105,9 @@ func (pk *pagePacker) items(l *pageList, pt *index.PagePartition) {
 	l.section(pt)
 	for _, it := range pt.Items {
 		p := l.item(pt, it)
-		for _, s := range it.Slots.All() {
-			if !s.Ref.Empty() && s.Ref.LSN > pk.last {
-				pk.places(p, l, s.Ref)
+		for _, r := range it.Slots.Refs() {
+			if !r.Empty() && r.LSN > pk.last {
+				pk.places(p, l, r)
 			}
 		}
 	}

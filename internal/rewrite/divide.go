@@ -25,9 +25,9 @@ func divide(p Plan, page *index.Page, limit int) []familyPart {
 	for n, pg := range d.Pages {
 		for _, pt := range pg.Partitions {
 			for _, it := range pt.Items {
-				for _, s := range it.Slots.All() {
-					if _, ok := of[s.Ref]; !ok {
-						of[s.Ref] = n
+				for _, r := range it.Slots.Refs() {
+					if _, ok := of[r]; !ok {
+						of[r] = n
 					}
 				}
 			}

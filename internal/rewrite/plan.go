@@ -38,13 +38,13 @@ func (p *Plan) Add(fam *index.Family, page *index.Page, from map[base.FileNum]bo
 	}
 	for _, pt := range page.Partitions {
 		for _, it := range pt.Items {
-			for _, s := range it.Slots.All() {
-				if s.Ref.Empty() || taken[s.Ref] {
+			for _, r := range it.Slots.Refs() {
+				if r.Empty() || taken[r] {
 					continue
 				}
-				taken[s.Ref] = true
-				if loc, ok := fam.Loc(s.Ref); ok && from[loc.File] {
-					p.History = append(p.History, oldValue{ref: s.Ref})
+				taken[r] = true
+				if loc, ok := fam.Loc(r); ok && from[loc.File] {
+					p.History = append(p.History, oldValue{ref: r})
 				}
 			}
 		}

@@ -73,8 +73,7 @@ func RoomOf(ctx context.Context, d *disk.Saver) (*Room, error) {
 		seen := map[index.Ref]bool{}
 		for _, t := range f.Partitions {
 			t.Ascend("", func(it *index.Item) bool {
-				for i, s := range it.Slots.All() {
-					ref := s.Ref
+				for i, ref := range it.Slots.Refs() {
 					loc, ok := t.Family.Loc(ref)
 					if !ok || ref.Empty() || seen[ref] {
 						continue

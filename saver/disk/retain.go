@@ -304,9 +304,9 @@ func (v diskRetainView) Created(ns, id string) (string, error) {
 // Values implements RetainView.
 func (v diskRetainView) Values(ns, id string, fn func(value any, bytes int64)) {
 	visit := func(it *index.Item) bool {
-		for _, slot := range it.Slots.All() {
-			if loc, ok := v.t.Family.Loc(slot.Ref); ok && !slot.Ref.Empty() {
-				fn(slot.Ref, int64(loc.Len))
+		for _, r := range it.Slots.Refs() {
+			if loc, ok := v.t.Family.Loc(r); ok && !r.Empty() {
+				fn(r, int64(loc.Len))
 			}
 		}
 		return true

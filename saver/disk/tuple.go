@@ -150,9 +150,9 @@ func (r *tupleReader) readTogether(ctx context.Context, it *index.Item, keep boo
 }
 
 func appendRefs(refs []index.Ref, it *index.Item, first int) []index.Ref {
-	for _, s := range it.Slots.From(first) {
-		if !s.Ref.Empty() {
-			refs = append(refs, s.Ref)
+	for i, r := range it.Slots.Refs() {
+		if i >= first && !r.Empty() {
+			refs = append(refs, r)
 		}
 	}
 	return refs
