@@ -10,9 +10,9 @@ import (
 	"github.com/stele-go/stele/saver/disk"
 )
 
-// BenchmarkIndexMemory says what the index of realistic checkpoints takes in memory where all
-// of it is loaded, and what the garbage collector has to do for it: as the puts left it, and
-// as it is read from disk. Divide by 2 for what an item takes: beside each checkpoint lies a write.
+// BenchmarkIndexMemory says what a realistic checkpoint, and the write beside it, take in the
+// index, and what a collection takes of the processor for them: as puts left them, and as they
+// were read from disk.
 func BenchmarkIndexMemory(b *testing.B) {
 	const threads, steps = 2_000, 50
 	fleet := NewFleet(31, threads, steps)
