@@ -76,8 +76,8 @@ type pageEncoder struct {
 	buf     []byte
 	strings []string
 	ids     map[string]uint64
-	// The slots of the item before, and the numbers of their names and tags: most of them
-	// are the same in the next item, and to compare costs less than to look up.
+	// The slots of an item and of the one before it, and the numbers of names and tags of the
+	// latter: most are the same in both, and to compare costs less than to look up.
 	slots, before []Slot
 	numbers       []slotNumbers
 }

@@ -257,7 +257,9 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 		}
 		packed = append(packed, index.Slot{Name: s.Name, Tag: s.Tag, Ref: ref})
 	}
-	it.Slots, tx.e.scratch.packed = index.PackSlots(packed), packed
+	it.Slots = index.PackSlots(packed)
+	clear(packed)
+	tx.e.scratch.packed = packed
 	tx.rec.Ops = append(tx.rec.Ops, o)
 	tx.set(t.With([]*index.Item{it}, tx.lsn, tx.now))
 	return nil
@@ -431,7 +433,7 @@ func (b *byID[T]) set(id string, v T) {
 type scratch struct {
 	ops    []record.Op
 	slots  []record.Slot // of ops
-	packed []index.Slot  // of an item
+	packed []index.Slot  // room for those of an item
 }
 
 // keptScratch is how many slots, or operations, are kept room for.
@@ -449,12 +451,14 @@ func (s *scratch) room(n int) []record.Slot {
 func (s *scratch) reset(ops []record.Op) {
 	clear(ops)
 	clear(s.slots)
-	clear(s.packed[:cap(s.packed)])
 	s.ops, s.slots = ops[:0], s.slots[:0]
 	if cap(s.ops) > keptScratch {
 		s.ops = nil
 	}
 	if cap(s.slots) > keptScratch {
-		s.slots, s.packed = nil, nil
+		s.slots = nil
+	}
+	if cap(s.packed) > keptScratch {
+		s.packed = nil
 	}
 }

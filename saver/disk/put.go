@@ -129,7 +129,7 @@ const keptSlots = 64
 // release ends the use of p, whose commit must have succeeded.
 func (p *diskPut) release() {
 	var kept diskPut
-	if cap(p.slots) <= keptSlots && cap(p.values) <= keptSlots {
+	if max(cap(p.slots), cap(p.values), cap(p.before)) <= keptSlots {
 		clear(p.slots)
 		clear(p.values)
 		clear(p.before)
@@ -372,8 +372,8 @@ func (p *diskPut) source(t *index.Partition) *index.Item {
 // inherit says what the unchanged channels refer to: the source's value, if the versions
 // agree; else the newest stored in the namespace under this channel and version.
 func (p *diskPut) inherit(t *index.Partition, ns string) {
-	source := channelSlots(p.source(t), p.before)
-	p.before = source
+	p.before = channelSlots(p.source(t), p.before)
+	source := p.before
 	first := firstChannel(p.flags)
 	for i := first; i < len(p.slots); i++ {
 		slot := &p.slots[i]
@@ -388,7 +388,7 @@ func (p *diskPut) inherit(t *index.Partition, ns string) {
 		}
 		slot.Ref = index.Ref{}
 		if s != nil && s.Tag == slot.Tag {
-			slot.Name, slot.Tag, slot.Ref = s.Name, s.Tag, s.Ref // strings that are kept anyway
+			slot.Name, slot.Tag, slot.Ref = s.Name, s.Tag, s.Ref // of which long strings are kept anyway
 		}
 		if slot.Ref == (index.Ref{}) && t != nil {
 			slot.Ref = newestStored(t, ns, slot.Name, slot.Tag)
@@ -396,7 +396,7 @@ func (p *diskPut) inherit(t *index.Partition, ns string) {
 	}
 }
 
-// channelSlots are the channels of a checkpoint, in the order of names.
+// channelSlots are the channels of a checkpoint, in the order of names, in room if they fit.
 func channelSlots(it *index.Item, room []index.Slot) []index.Slot {
 	if it == nil {
 		return nil

@@ -149,6 +149,7 @@ func (r *tupleReader) readTogether(ctx context.Context, it *index.Item, keep boo
 	}
 }
 
+// appendRefs appends what the slots of it refer to, but for those before the first-th.
 func appendRefs(refs []index.Ref, it *index.Item, first int) []index.Ref {
 	for i, r := range it.Slots.Refs() {
 		if i >= first && !r.Empty() {
