@@ -107,14 +107,14 @@ func (d *Disk) read(ctx context.Context, k Key, now int64) (v serde.Typed, ok bo
 		return v, false, err
 	}
 	it := t.Get(prefixEntry + k.Key)
-	if it == nil || len(it.Slots) == 0 {
+	if it == nil || it.Slots.Len() == 0 {
 		return v, false, nil
 	}
-	expires, _, ok := decodeNote(it.Slots[0].Name)
+	expires, _, ok := decodeNote(it.Slots.At(0).Name)
 	if !ok || expires != 0 && now >= expires {
 		return v, false, nil
 	}
-	b, err := d.e.ReadValue(ctx, t.Family, it.Slots[0].Ref)
+	b, err := d.e.ReadValue(ctx, t.Family, it.Slots.At(0).Ref)
 	if err != nil {
 		return v, false, err
 	}
@@ -291,8 +291,8 @@ func (d *Disk) excess() ([]stored, error) {
 		loaded.Ascend("", func(it *index.Item) bool {
 			s := stored{id: t.ID, key: it.Key, lsn: it.LSN}
 			expires, size, ok := int64(0), int64(0), false
-			if len(it.Slots) > 0 {
-				expires, size, ok = decodeNote(it.Slots[0].Name)
+			if it.Slots.Len() > 0 {
+				expires, size, ok = decodeNote(it.Slots.At(0).Name)
 			}
 			if s.size = size; !ok || expires != 0 && now >= expires {
 				gone = append(gone, s)

@@ -110,7 +110,7 @@ func (s *heldStore) change(rng *rand.Rand, lsn base.LSN) {
 	case p == nil:
 		p = NewPartition(id, NewFamily(uint64(lsn)<<16), lsn)
 	}
-	it := &Item{Key: fmt.Sprint(rng.IntN(50)), LSN: lsn, Slots: []Slot{{Ref: Ref{LSN: lsn}}}}
+	it := &Item{Key: fmt.Sprint(rng.IntN(50)), LSN: lsn, Slots: PackSlots([]Slot{{Ref: Ref{LSN: lsn}}})}
 	p = p.With([]*Item{it}, lsn, 0)
 	c.Put = []*Partition{p}
 	s.mu.Lock()

@@ -76,10 +76,10 @@ type pageEncoder struct {
 	buf     []byte
 	strings []string
 	ids     map[string]uint64
-	// The slots of the item before, and the numbers of their names and tags: most of them
-	// are the same in the next item, and to compare costs less than to look up.
-	before  []Slot
-	numbers []slotNumbers
+	// The slots of an item and of the one before it, and the numbers of names and tags of the
+	// latter: most are the same in both, and to compare costs less than to look up.
+	slots, before []Slot
+	numbers       []slotNumbers
 }
 
 type slotNumbers struct{ name, tag uint64 }
@@ -97,7 +97,9 @@ func (e *pageEncoder) release() {
 	}
 	clear(e.strings)
 	clear(e.ids)
-	*e = pageEncoder{buf: e.buf[:0], strings: e.strings[:0], ids: e.ids, numbers: e.numbers[:0]}
+	clear(e.slots[:cap(e.slots)])
+	clear(e.before[:cap(e.before)])
+	*e = pageEncoder{buf: e.buf[:0], strings: e.strings[:0], ids: e.ids, slots: e.slots[:0], before: e.before[:0], numbers: e.numbers[:0]}
 	pageEncoders.Put(e)
 }
 
@@ -149,16 +151,16 @@ func (e *pageEncoder) partition(t *PagePartition) {
 		prev = it.Key
 		e.uvarint(uint64(it.LSN))
 		e.buf = append(e.buf, it.Flags)
-		e.uvarint(uint64(len(it.Slots)))
-		for i := range it.Slots {
-			n := e.slotNumbers(i, &it.Slots[i])
+		e.slots, e.before = it.Slots.Append(e.before[:0], 0), e.slots
+		e.uvarint(uint64(len(e.slots)))
+		for i := range e.slots {
+			n := e.slotNumbers(i, &e.slots[i])
 			if i == len(e.numbers) {
 				e.numbers = append(e.numbers, n)
 			}
 			e.numbers[i] = n
-			e.slot(it.LSN, &it.Slots[i], n)
+			e.slot(it.LSN, &e.slots[i], n)
 		}
-		e.before = it.Slots
 	}
 }
 
@@ -235,6 +237,7 @@ type pageDecoder struct {
 	base.Cursor
 	patches bool // places may be those of patches
 	strings []string
+	slots   []Slot // of an item
 }
 
 func (d *pageDecoder) table() {
@@ -310,10 +313,11 @@ func (d *pageDecoder) item(prev string) *Item {
 		d.Fail("%d slots", n)
 		return nil
 	}
-	it.Slots = make([]Slot, 0, n)
+	d.slots = d.slots[:0]
 	for range n {
-		it.Slots = append(it.Slots, d.slot(it.LSN))
+		d.slots = append(d.slots, d.slot(it.LSN))
 	}
+	it.Slots = PackSlots(d.slots)
 	return it
 }
 

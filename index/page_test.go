@@ -24,9 +24,9 @@ var update = flag.Bool("update", false, "rewrite testdata")
 // deletion, and a run of items long enough for a second whole key.
 func goldenPage() *Page {
 	items := []*Item{
-		{Key: "cab", LSN: 300, Flags: FlagHead, Slots: []Slot{
+		{Key: "cab", LSN: 300, Flags: FlagHead, Slots: PackSlots([]Slot{
 			{Name: "messages", Tag: "v2", Ref: Ref{LSN: 300, Ord: 1}}, {Name: "state", Tag: "v1", Ref: Ref{LSN: 298, Ord: 2}},
-			{Name: "none", Tag: "v1"}, {Name: "emptied", Tag: "v2", Ref: Ref{LSN: 300, Ord: EmptyOrd}}}},
+			{Name: "none", Tag: "v1"}, {Name: "emptied", Tag: "v2", Ref: Ref{LSN: 300, Ord: EmptyOrd}}})},
 		{Key: "cad", LSN: 301, Flags: FlagDeleted},
 	}
 	var run []*Item
@@ -133,6 +133,11 @@ func TestPageGolden(t *testing.T) {
 	}
 }
 
+// genName is a name or a tag: a few, some of them as long as those that are not copied.
+func genName(t *rapid.T, label string) string {
+	return strings.Repeat(rapid.StringN(0, 2, -1).Draw(t, label), rapid.SampledFrom([]int{1, 1, longName - 1, longName}).Draw(t, "times"))
+}
+
 func genPage(t *rapid.T) *Page {
 	p := &Page{}
 	for range rapid.IntRange(0, 3).Draw(t, "threads") {
@@ -141,13 +146,15 @@ func genPage(t *rapid.T) *Page {
 		keys := rapid.SliceOfNDistinct(rapid.StringOf(rapid.SampledFrom([]rune("abc"))), 0, 40, rapid.ID[string]).Draw(t, "keys")
 		for _, key := range keys {
 			it := &Item{Key: key, LSN: base.LSN(rapid.Uint64Min(1).Draw(t, "record")), Flags: rapid.Byte().Draw(t, "flags")}
+			var slots []Slot
 			for range rapid.IntRange(0, 3).Draw(t, "slots") {
-				s := Slot{Name: rapid.StringN(0, 3, -1).Draw(t, "name"), Tag: rapid.StringN(0, 2, -1).Draw(t, "tag")}
+				s := Slot{Name: genName(t, "name"), Tag: genName(t, "tag")}
 				if rapid.Bool().Draw(t, "has a value") {
 					s.Ref = Ref{LSN: base.LSN(rapid.Uint64Range(1, uint64(it.LSN)).Draw(t, "from")), Ord: rapid.Uint16().Draw(t, "ordinal")}
 				}
-				it.Slots = append(it.Slots, s)
+				slots = append(slots, s)
 			}
+			it.Slots = PackSlots(slots)
 			pt.Items = append(pt.Items, it)
 		}
 		SortItems(pt.Items)
@@ -186,7 +193,7 @@ func weight(p *Page) int {
 	for _, t := range p.Partitions {
 		n += len(t.ID)
 		for _, it := range t.Items {
-			n += len(it.Key) + size(it) + size(*it) + len(it.Slots)*size(Slot{})
+			n += len(it.Key) + size(it) + size(*it) + len(it.Slots.packed) + len(it.Slots.longNames())*size("")
 		}
 	}
 	return n

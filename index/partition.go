@@ -49,16 +49,15 @@ type Partition struct {
 const (
 	partitionSize = 400 // with its family and its place in the index
 	itemSize      = 96  // with its place in the tree
-	slotSize      = 48
-	valueSize     = 80 // a place in the family
+	valueSize     = 80  // a place in the family
 )
 
 // sizeOf is about how much memory an item takes, and what it stored itself.
 func sizeOf(it *Item) int64 {
-	n := itemSize + len(it.Key) + slotSize*len(it.Slots)
-	for i := range it.Slots {
-		if s := &it.Slots[i]; s.Ref.LSN == it.LSN {
-			n += valueSize + len(s.Tag)
+	n := itemSize + len(it.Key) + it.Slots.size()
+	for _, r := range it.Slots.Refs() {
+		if r.LSN == it.LSN {
+			n += valueSize
 		}
 	}
 	return int64(n)

@@ -289,16 +289,6 @@ func TestUpperBound(t *testing.T) {
 	}
 }
 
-func TestItemSlot(t *testing.T) {
-	it := &Item{Slots: []Slot{{Name: "a"}, {Name: "b", Tag: "1"}}}
-	if s := it.Slot("b"); s != &it.Slots[1] {
-		t.Errorf("slot b is %v", s)
-	}
-	if s := it.Slot("c"); s != nil {
-		t.Errorf("slot c is %v", s)
-	}
-}
-
 // TestFoldsBesideEachOther: the tree that all partitions with few items share is not changed
 // when they get more, which the race detector would tell.
 func TestFoldsBesideEachOther(t *testing.T) {

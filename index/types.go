@@ -78,7 +78,7 @@ type Item struct {
 	Key   string
 	LSN   base.LSN
 	Flags uint8
-	Slots []Slot
+	Slots Slots
 }
 
 // Same reports whether two items are one and the same version of a key of a partition:
@@ -89,13 +89,3 @@ func (it *Item) Same(o *Item) bool {
 
 // Deleted reports whether the item marks a deletion.
 func (it *Item) Deleted() bool { return it.Flags&FlagDeleted != 0 }
-
-// Slot returns the slot called name, or nil.
-func (it *Item) Slot(name string) *Slot {
-	for i := range it.Slots {
-		if it.Slots[i].Name == name {
-			return &it.Slots[i]
-		}
-	}
-	return nil
-}

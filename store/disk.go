@@ -60,15 +60,16 @@ func itemKey(key string) string { return prefixItem + key }
 
 // entryOf fills en with what the index has of an item.
 func entryOf(t *index.Partition, it *index.Item, en *entry) error {
-	if it.Key == "" || it.Key[:1] != prefixItem || len(it.Slots) == 0 {
+	if it.Key == "" || it.Key[:1] != prefixItem || it.Slots.Len() == 0 {
 		return fmt.Errorf("store item %q: %w", it.Key, saver.ErrCorrupt)
 	}
-	m, err := decodeMeta(it.Slots[0].Name)
+	s := it.Slots.At(0)
+	m, err := decodeMeta(s.Name)
 	if err != nil {
 		return fmt.Errorf("store item %q: %w", it.Key[1:], err)
 	}
 	en.ns, en.key = t.ID[len(layout.SpaceItems):], it.Key[1:]
-	en.meta, en.summary, en.fam, en.item = m, it.Slots[0].Tag, t.Family, it
+	en.meta, en.summary, en.fam, en.item = m, s.Tag, t.Family, it
 	return nil
 }
 
@@ -102,7 +103,7 @@ func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool)
 type reading func(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error)
 
 func (d *durable) readValue(ctx context.Context, read reading, fam *index.Family, it *index.Item) (map[string]any, error) {
-	b, err := read(ctx, fam, it.Slots[0].Ref)
+	b, err := read(ctx, fam, it.Slots.At(0).Ref)
 	if err != nil {
 		return nil, fmt.Errorf("store item %q: %w", it.Key[1:], err)
 	}
@@ -207,8 +208,8 @@ func (p *diskPut) do(tx *engine.Tx) error {
 		return tx.Delete(p.id, key)
 	}
 	var before *meta
-	if old != nil && len(old.Slots) > 0 {
-		if m, err := decodeMeta(old.Slots[0].Name); err == nil {
+	if old != nil && old.Slots.Len() > 0 {
+		if m, err := decodeMeta(old.Slots.At(0).Name); err == nil {
 			before = &m
 		}
 	}
@@ -256,8 +257,8 @@ func (d *durable) renew(ctx context.Context, entries []entry) error {
 			if now := t.Get(it.Key); now == nil || now.LSN != it.LSN {
 				continue
 			}
-			slots := make([]engine.SlotIn, len(it.Slots))
-			for k, s := range it.Slots {
+			slots := make([]engine.SlotIn, it.Slots.Len())
+			for k, s := range it.Slots.All() {
 				slots[k] = engine.SlotIn{Name: s.Name, Tag: s.Tag, Ref: s.Ref}
 			}
 			slots[0].Name = encodeMeta(en.meta)
@@ -323,10 +324,10 @@ func (d *durable) removeExpired(ctx context.Context, items []address) (removed i
 				continue
 			}
 			it := t.Get(a.key)
-			if it == nil || len(it.Slots) == 0 {
+			if it == nil || it.Slots.Len() == 0 {
 				continue
 			}
-			if m, err := decodeMeta(it.Slots[0].Name); err != nil || m.live(tx.Now()) {
+			if m, err := decodeMeta(it.Slots.At(0).Name); err != nil || m.live(tx.Now()) {
 				continue
 			}
 			if err := tx.Delete(a.id, a.key); err != nil {

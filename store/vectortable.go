@@ -38,10 +38,10 @@ type owner struct {
 }
 
 func vectorRef(it *index.Item) index.Ref {
-	if len(it.Slots) < 2 {
+	if it.Slots.Len() < 2 {
 		return index.Ref{}
 	}
-	return it.Slots[1].Ref
+	return it.Slots.At(1).Ref
 }
 
 // vectorsOf returns the table of a partition as a view sees it. It reads only the vectors

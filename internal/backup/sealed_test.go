@@ -91,7 +91,7 @@ func TestSealedBackup(t *testing.T) {
 	n := 0
 	th.Items(0, func(it *index.Item) {
 		n++
-		if b, err := e.ReadValue(t.Context(), th.Family, it.Slots[0].Ref); err != nil || len(b) != 210 {
+		if b, err := e.ReadValue(t.Context(), th.Family, it.Slots.At(0).Ref); err != nil || len(b) != 210 {
 			t.Errorf("%s: %d bytes, %v", it.Key, len(b), err)
 		}
 	})

@@ -58,15 +58,16 @@ func (id ID) check(t *index.Partition) error {
 		return nil
 	}
 	it := t.Get(id.key())
-	if it == nil || len(it.Slots) == 0 {
+	if it == nil || it.Slots.Len() == 0 {
 		return nil
 	}
-	last, n := binary.Uvarint([]byte(it.Slots[0].Tag))
+	tag := it.Slots.At(0).Tag
+	last, n := binary.Uvarint([]byte(tag))
 	switch {
 	case n <= 0:
 		return fmt.Errorf("call of client %x: %w", id.Client, layout.AsCorrupt(layout.ErrRecord))
 	case last == id.Number:
-		return &DoneError{Answer: []byte(it.Slots[0].Tag[n:])}
+		return &DoneError{Answer: []byte(tag[n:])}
 	case last > id.Number:
 		return ErrStale
 	}

@@ -76,8 +76,8 @@ func wants(w *storage.Family, page *index.Page) bool {
 	live := map[index.Ref]bool{}
 	for _, t := range w.Partitions {
 		t.Ascend("", func(it *index.Item) bool {
-			for _, s := range it.Slots {
-				live[s.Ref] = true
+			for _, r := range it.Slots.Refs() {
+				live[r] = true
 			}
 			return true
 		})

@@ -57,7 +57,7 @@ func wantAhead(t *testing.T, e *Engine, id string, i int) {
 	th, err := e.Partition(id)
 	must(t, err)
 	want := []string{fmt.Sprintf("small %d", i), noise(i, 3<<10), fmt.Sprintf("%s of %s %06d", strings.Repeat("much alike, ", 100), id, i)}
-	for n, s := range th.Get(versionKey(i)).Slots {
+	for n, s := range th.Get(versionKey(i)).Slots.All() {
 		if b, err := e.ReadValue(t.Context(), th.Family, s.Ref); err != nil || string(b) != want[n] {
 			t.Errorf("%s, step %d, value %d: %d bytes, %v", id, i, n, len(b), err)
 		}
@@ -123,7 +123,7 @@ func TestFlushReadsDamageAhead(t *testing.T) {
 		}
 		th, err := e.Partition("t")
 		must(t, err)
-		loc, ok := th.Family.Loc(th.Get(versionKey(hit.step)).Slots[hit.slot].Ref)
+		loc, ok := th.Family.Loc(th.Get(versionKey(hit.step)).Slots.At(hit.slot).Ref)
 		if want := hit.slot == 2 && hit.step > 0; !ok || loc.Patched() != want {
 			t.Fatalf("value %d of step %d lies at %+v", hit.slot, hit.step, loc)
 		}

@@ -37,7 +37,7 @@ func TestChainsAreBounded(t *testing.T) {
 			if it == nil {
 				return
 			}
-			chain, _, ok := th.Family.Chain(it.Slots[0].Ref, nil)
+			chain, _, ok := th.Family.Chain(it.Slots.At(0).Ref, nil)
 			if longest = max(longest, len(chain)-1); !ok || len(chain)-1 > index.MaxChain {
 				t.Fatalf("seed %d, %d patches in a row: item %s of %s has a chain of %d", seed, run, key, id, len(chain)-1)
 			}

@@ -111,7 +111,7 @@ func readAll(ctx context.Context, e *Engine, v *storage.View) (string, error) {
 		}
 		t.Ascend("", func(it *index.Item) bool {
 			var b []byte
-			if b, err = e.ReadValue(ctx, t.Family, it.Slots[0].Ref); err != nil {
+			if b, err = e.ReadValue(ctx, t.Family, it.Slots.At(0).Ref); err != nil {
 				err = fmt.Errorf("thread %s item %s record %d: %w", t.ID, it.Key, it.LSN, err)
 				return false
 			}

@@ -54,7 +54,7 @@ func read(e *Engine, id, key string) (string, error) {
 	if it == nil {
 		return "", fmt.Errorf("thread %s has no item %s", id, key)
 	}
-	b, err := e.ReadValue(context.Background(), th.Family, it.Slots[0].Ref)
+	b, err := e.ReadValue(context.Background(), th.Family, it.Slots.At(0).Ref)
 	return string(b), err
 }
 

@@ -69,7 +69,7 @@ func TestLogOfAChatIsLinear(t *testing.T) {
 			for _, n := range []int{1, 33, 513, 1089, to} {
 				th, err := e.Partition("t")
 				must(t, err)
-				b, err := e.ReadValue(t.Context(), th.Family, th.Get(versionKey(n)).Slots[0].Ref)
+				b, err := e.ReadValue(t.Context(), th.Family, th.Get(versionKey(n)).Slots.At(0).Ref)
 				if want := fmt.Sprintf("%06d", n) + string(list[:n*size]); err != nil || string(b) != want {
 					t.Errorf("version %d is not what was put: %v", n, err)
 				}

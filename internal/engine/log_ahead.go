@@ -137,6 +137,7 @@ type recordBatch struct {
 	records []decodedRecord
 	ops     []decodedOp      // of all records
 	values  []index.ValueLoc // of all operations
+	slots   []index.Slot     // of an operation
 	size    int              // memory it takes, about, with the items
 }
 
@@ -191,11 +192,12 @@ func (b *recordBatch) add(dec *record.Decoder, en *wal.Entry) {
 func (b *recordBatch) addOp(o *record.Op, en *wal.Entry) error {
 	d := decodedOp{kind: o.Kind, flags: o.Flags, id: o.ID, key: o.Key, tomb: o.Tombstone}
 	if o.Kind == record.OpPut {
-		d.item = &index.Item{Key: o.Key, LSN: en.LSN, Flags: o.Flags, Slots: make([]index.Slot, len(o.Slots))}
+		d.item = &index.Item{Key: o.Key, LSN: en.LSN, Flags: o.Flags}
 	}
+	b.slots = b.slots[:0]
 	for i := range o.Slots {
-		s, to := &o.Slots[i], &d.item.Slots[i]
-		to.Name, to.Tag = s.Name, s.Tag
+		s := &o.Slots[i]
+		to := index.Slot{Name: s.Name, Tag: s.Tag}
 		switch s.Encoding {
 		case record.SlotEmpty:
 			to.Ref = index.Ref{LSN: en.LSN, Ord: index.EmptyOrd}
@@ -210,6 +212,10 @@ func (b *recordBatch) addOp(o *record.Op, en *wal.Entry) error {
 			b.values = append(b.values, index.ValueLoc{Ref: ref, Loc: loc})
 			d.values++
 		}
+		b.slots = append(b.slots, to)
+	}
+	if d.item != nil {
+		d.item.Slots = index.PackSlots(b.slots)
 	}
 	b.ops = append(b.ops, d)
 	return nil

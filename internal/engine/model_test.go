@@ -173,7 +173,7 @@ func (w *world) put() {
 			if it == nil {
 				return fmt.Errorf("no item %s to share", share)
 			}
-			all = append(slices.Clone(slots), SlotIn{Name: "z", Tag: "shared", Ref: it.Slots[0].Ref})
+			all = append(slices.Clone(slots), SlotIn{Name: "z", Tag: "shared", Ref: it.Slots.At(0).Ref})
 		}
 		return tx.Put(id, key, index.FlagHead, all)
 	})
@@ -419,10 +419,10 @@ func (w *world) checkPartition(t *index.Partition, want map[string][]string) {
 		got++
 		head = it.Key
 		vals, ok := want[it.Key]
-		if !ok || len(vals) != len(it.Slots) {
-			w.must(fmt.Errorf("thread %s has item %s of record %d with %d slots, want %d", t.ID, it.Key, it.LSN, len(it.Slots), len(vals)))
+		if !ok || len(vals) != it.Slots.Len() {
+			w.must(fmt.Errorf("thread %s has item %s of record %d with %d slots, want %d", t.ID, it.Key, it.LSN, it.Slots.Len(), len(vals)))
 		}
-		for i, s := range it.Slots {
+		for i, s := range it.Slots.All() {
 			b, err := w.e.ReadValue(context.Background(), t.Family, s.Ref)
 			if err != nil || string(b) != vals[i] {
 				w.must(fmt.Errorf("thread %s item %s slot %d (%v): wrong value, %w", t.ID, it.Key, i, s.Ref, err))

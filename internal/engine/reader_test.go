@@ -123,7 +123,7 @@ func TestReaderTellsEmptyValuesApart(t *testing.T) {
 		must(t, err)
 		r := e.Reader()
 		for range 2 {
-			for i, s := range th.Get("k").Slots {
+			for i, s := range th.Get("k").Slots.All() {
 				if b, err := r.Read(t.Context(), th.Family, s.Ref); err != nil || string(b) != noise(i, sizes[i]) {
 					t.Errorf("%s: value %d has %d bytes, not %d (%v)", in, i, len(b), sizes[i], err)
 				}

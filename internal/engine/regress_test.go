@@ -52,7 +52,7 @@ func valueOf(e *Engine, id, key string) (string, error) {
 	if it == nil {
 		return "", nil
 	}
-	b, err := e.ReadValue(context.Background(), t.Family, it.Slots[0].Ref)
+	b, err := e.ReadValue(context.Background(), t.Family, it.Slots.At(0).Ref)
 	return string(b), err
 }
 

@@ -49,7 +49,7 @@ func readMany(t *testing.T, e *Engine, n, stride, round int) {
 			t.Fatalf("thread %d: %v, %v", i, th, err)
 		}
 		it := th.Last("")
-		b, err := e.ReadValue(context.Background(), th.Family, it.Slots[0].Ref)
+		b, err := e.ReadValue(context.Background(), th.Family, it.Slots.At(0).Ref)
 		if want := fmt.Sprintf("value %d of %d", round, i); err != nil || string(b) != want {
 			t.Fatalf("thread %d has %q, %v; want %q", i, b, err, want)
 		}
@@ -144,7 +144,7 @@ func TestEviction(t *testing.T) {
 			th, err := v.Partition(residentID(i))
 			must(err)
 			it := th.Last("")
-			b, err := e.ReadValue(t.Context(), th.Family, it.Slots[0].Ref)
+			b, err := e.ReadValue(t.Context(), th.Family, it.Slots.At(0).Ref)
 			if want := fmt.Sprintf("value 1 of %d", i); err != nil || string(b) != want {
 				t.Fatalf("the view shows %q, %v for thread %d; want %q", b, err, i, want)
 			}

@@ -70,7 +70,7 @@ func checkResumed(t *testing.T, e *Engine) {
 		if th == nil || th.Get(versionKey(0)) != nil || th.Get(versionKey(1)) == nil {
 			t.Fatalf("thread %d has not its second item alone", i)
 		}
-		if b, err := e.ReadValue(t.Context(), th.Family, th.Get(versionKey(1)).Slots[0].Ref); err != nil || len(b) != 700 {
+		if b, err := e.ReadValue(t.Context(), th.Family, th.Get(versionKey(1)).Slots.At(0).Ref); err != nil || len(b) != 700 {
 			t.Fatalf("thread %d: %d bytes, %v", i, len(b), err)
 		}
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"container/list"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -244,5 +243,5 @@ func (e *Engine) liveBase(t *index.Partition, b *revision) bool {
 		return false
 	}
 	it := t.Get(b.key)
-	return it != nil && slices.ContainsFunc(it.Slots, func(s index.Slot) bool { return s.Ref == b.ref })
+	return it != nil && it.Slots.Contain(func(r index.Ref) bool { return r == b.ref })
 }

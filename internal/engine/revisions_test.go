@@ -26,7 +26,7 @@ func putVersion(t *testing.T, e *Engine, id, key, value string) index.Ref {
 	}))
 	th, err := e.Partition(id)
 	must(t, err)
-	return th.Get(key).Slots[0].Ref
+	return th.Get(key).Slots.At(0).Ref
 }
 
 // messageWords words of chatWords, 6 bytes each, make a message.
@@ -103,7 +103,7 @@ func TestLongChat(t *testing.T) {
 			th, err := e.Partition("t")
 			must(t, err)
 			th.Ascend("", func(it *index.Item) bool {
-				if chain, _, ok := th.Family.Chain(it.Slots[0].Ref, nil); !ok || len(chain) > rewrite.MaxPatches+1 {
+				if chain, _, ok := th.Family.Chain(it.Slots.At(0).Ref, nil); !ok || len(chain) > rewrite.MaxPatches+1 {
 					t.Errorf("item %s: chain of %d", it.Key, len(chain))
 				}
 				return true
@@ -336,13 +336,13 @@ func TestOldViewReadsThroughBoth(t *testing.T) {
 	must(t, err)
 	longest := 0
 	th.Ascend("", func(it *index.Item) bool {
-		chain, _, _ := th.Family.Chain(it.Slots[0].Ref, nil)
+		chain, _, _ := th.Family.Chain(it.Slots.At(0).Ref, nil)
 		longest = max(longest, len(chain)-1)
 		var n int
 		if _, err := fmt.Sscanf(it.Key, "k%d", &n); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := e.ReadValue(t.Context(), th.Family, it.Slots[0].Ref); err != nil || string(b) != chat(n) {
+		if b, err := e.ReadValue(t.Context(), th.Family, it.Slots.At(0).Ref); err != nil || string(b) != chat(n) {
 			t.Errorf("version %d: %v", n, err)
 		}
 		return true

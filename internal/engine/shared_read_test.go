@@ -48,7 +48,7 @@ func TestMissesShareARead(t *testing.T) {
 	mustAll(t, putOne(e, "t", "k", "the value"), e.Flush(t.Context()))
 	th, err := e.Partition("t")
 	mustAll(t, err)
-	ref := th.Last("").Slots[0].Ref
+	ref := th.Last("").Slots.At(0).Ref
 	h, err := e.Files.Acquire(e.Manifest.State().Segments[0].Num) // open it first
 	mustAll(t, err)
 	e.Files.Release(h)

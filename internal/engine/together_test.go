@@ -48,7 +48,7 @@ func compactedItem(t *testing.T, o storage.Options, sizes ...int) (*Engine, *ind
 		t.Errorf("the second look loaded it again (%v)", err)
 	}
 	var refs []index.Ref
-	for _, s := range th.Last("").Slots {
+	for _, s := range th.Last("").Slots.All() {
 		refs = append(refs, s.Ref)
 	}
 	return e, th, refs
@@ -95,7 +95,7 @@ func TestReadsTogetherOrNot(t *testing.T) {
 		large = mustOpen(t, o)
 		th, _, err := large.PartitionFirst(id)
 		mustAll(t, err)
-		if got := large.ReadTogether(ctx, th.Family, []index.Ref{th.Last("").Slots[0].Ref}, false); (got != nil) != ok {
+		if got := large.ReadTogether(ctx, th.Family, []index.Ref{th.Last("").Slots.At(0).Ref}, false); (got != nil) != ok {
 			t.Errorf("%d bytes that nobody asked for: read %t", storage.TogetherLen+i, !ok)
 		}
 		mustAll(t, large.Close())
@@ -104,7 +104,7 @@ func TestReadsTogetherOrNot(t *testing.T) {
 	mustAll(t, putSlots(e, "t", "l", 50))
 	now, err := e.Partition("t")
 	mustAll(t, err)
-	fresh := now.Get("l").Slots[0].Ref
+	fresh := now.Get("l").Slots.At(0).Ref
 	if e.ReadTogether(ctx, now.Family, []index.Ref{fresh, refs[0]}, false) != nil {
 		t.Error("a value of the log was read with others")
 	}
@@ -131,7 +131,7 @@ func TestReadsTogetherDamaged(t *testing.T) {
 	defer func() { _ = e.Close() }()
 	th, _, err := e.PartitionFirst("t")
 	mustAll(t, err)
-	ref := th.Last("").Slots[0].Ref
+	ref := th.Last("").Slots.At(0).Ref
 	loc, _ := th.Family.Loc(ref)
 	name := e.Files.Path(files.Segment, loc.File)
 	b, err := os.ReadFile(name)
@@ -161,7 +161,7 @@ func TestReadsTogetherInLog(t *testing.T) {
 	th, err := e.Partition("t")
 	mustAll(t, err)
 	var refs []index.Ref
-	for _, s := range th.Get("k").Slots {
+	for _, s := range th.Get("k").Slots.All() {
 		refs = append(refs, s.Ref)
 	}
 	read := func() [][]byte { return e.ReadTogether(ctx, th.Family, refs, false) }
@@ -183,7 +183,7 @@ func TestReadsTogetherInLog(t *testing.T) {
 			t.Errorf("value %d was changed by who got it first", i)
 		}
 	}
-	other := th.Get("l").Slots[1].Ref
+	other := th.Get("l").Slots.At(1).Ref
 	if got := e.ReadTogether(ctx, th.Family, []index.Ref{refs[4], other, refs[0], {LSN: 1 << 40}}, false); len(got) != 4 || len(got[0]) != 5 || len(got[1]) != 50 || got[2] != nil || got[3] != nil {
 		t.Errorf("of the log, a later commit, an earlier value and nowhere: %d values", len(got))
 	}

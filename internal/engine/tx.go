@@ -231,8 +231,9 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 		t = index.NewPartition(id, index.NewFamily(familyID(tx.lsn, tx.begun)), tx.lsn)
 		tx.begun++
 	}
-	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted, Slots: make([]index.Slot, len(slots))}
+	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted}
 	o := record.Op{Kind: record.OpPut, ID: id, Key: key, Flags: it.Flags, Slots: tx.e.scratch.room(len(slots))}
+	packed := tx.e.scratch.packed[:0]
 	names := 0
 	tx.expect(slots)
 	for i := range slots {
@@ -240,21 +241,25 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 		if names += len(s.Name) + len(s.Tag); names > maxItemNames {
 			return fmt.Errorf("item with more than %d bytes of names: %w", maxItemNames, fault.ErrTooLarge)
 		}
-		it.Slots[i] = index.Slot{Name: s.Name, Tag: s.Tag, Ref: s.Ref}
 		o.Slots[i] = record.Slot{Name: s.Name, Tag: s.Tag}
+		ref := s.Ref
 		switch {
 		case s.Value != nil:
 			if len(tx.values) >= int(index.EmptyOrd) {
 				return fmt.Errorf("more than %d values in one commit: %w", base.MaxSlots, fault.ErrTooLarge)
 			}
-			it.Slots[i].Ref = tx.store(t, key, s.Value, &o.Slots[i])
+			ref = tx.store(t, key, s.Value, &o.Slots[i])
 		case s.Empty:
 			o.Slots[i].Encoding = record.SlotEmpty
-			it.Slots[i].Ref = index.Ref{LSN: tx.lsn, Ord: index.EmptyOrd}
+			ref = index.Ref{LSN: tx.lsn, Ord: index.EmptyOrd}
 		case s.Ref != (index.Ref{}):
 			o.Slots[i].Encoding, o.Slots[i].LSN, o.Slots[i].Ord = record.SlotRef, s.Ref.LSN, s.Ref.Ord
 		}
+		packed = append(packed, index.Slot{Name: s.Name, Tag: s.Tag, Ref: ref})
 	}
+	it.Slots = index.PackSlots(packed)
+	clear(packed)
+	tx.e.scratch.packed = packed
 	tx.rec.Ops = append(tx.rec.Ops, o)
 	tx.set(t.With([]*index.Item{it}, tx.lsn, tx.now))
 	return nil
@@ -426,8 +431,9 @@ func (b *byID[T]) set(id string, v T) {
 // scratch is the memory that the operations of a commit are collected in until its
 // record is encoded: of one commit after the other. It is used by the committer only.
 type scratch struct {
-	ops   []record.Op
-	slots []record.Slot // of ops
+	ops    []record.Op
+	slots  []record.Slot // of ops
+	packed []index.Slot  // room for those of an item
 }
 
 // keptScratch is how many slots, or operations, are kept room for.
@@ -451,5 +457,8 @@ func (s *scratch) reset(ops []record.Op) {
 	}
 	if cap(s.slots) > keptScratch {
 		s.slots = nil
+	}
+	if cap(s.packed) > keptScratch {
+		s.packed = nil
 	}
 }

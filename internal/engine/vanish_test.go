@@ -95,7 +95,7 @@ func TestOlderViewGoesFirst(t *testing.T) {
 		th, err := v.Partition("t")
 		must(t, err)
 		held = append(held, th)
-		got, err := e.ReadValue(ctx, th.Family, th.Get("k").Slots[0].Ref)
+		got, err := e.ReadValue(ctx, th.Family, th.Get("k").Slots.At(0).Ref)
 		if err != nil || string(got) != "value" {
 			t.Errorf("the view reads %q, %v", got, err)
 		}

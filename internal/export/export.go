@@ -208,10 +208,10 @@ type slotUse struct {
 	partition *index.Partition
 	item      *index.Item
 	slot      int
+	name      string
+	ref       index.Ref
 	hot       bool
 }
-
-func (u slotUse) ref() index.Ref { return u.item.Slots[u.slot].Ref }
 
 // order are the values of a family, each with its first use: those read often, item
 // by item, then the others, name by name and newest first, so that versions of one
@@ -220,12 +220,12 @@ func (x *exporter) order(w *storage.Family) []slotUse {
 	var hot, rest []slotUse
 	taken := map[index.Ref]bool{}
 	take := func(t *index.Partition, it *index.Item, isHot bool) {
-		for i, s := range it.Slots {
+		for i, s := range it.Slots.All() {
 			if s.Ref.Empty() || taken[s.Ref] {
 				continue
 			}
 			taken[s.Ref] = true
-			u := slotUse{t, it, i, isHot}
+			u := slotUse{t, it, i, s.Name, s.Ref, isHot}
 			if isHot {
 				hot = append(hot, u)
 			} else {
@@ -245,14 +245,14 @@ func (x *exporter) order(w *storage.Family) []slotUse {
 		}
 	}
 	slices.SortStableFunc(rest, func(a, b slotUse) int {
-		return cmp.Or(cmp.Compare(a.item.Slots[a.slot].Name, b.item.Slots[b.slot].Name), b.ref().Compare(a.ref()))
+		return cmp.Or(cmp.Compare(a.name, b.name), b.ref.Compare(a.ref))
 	})
 	return append(hot, rest...)
 }
 
 // value writes one value, or what stands for it.
 func (x *exporter) value(all *lost.Finder, u slotUse, gone map[index.Ref]bool) error {
-	ref := u.ref()
+	ref := u.ref
 	b, err := x.reads.ReadWithin(x.ctx, all.W.Fam, ref, false)
 	switch {
 	case err == nil:
@@ -294,7 +294,7 @@ func (x *exporter) page(w *storage.Family, gone map[index.Ref]bool) *index.Page 
 		had := false
 		t.Ascend("", func(it *index.Item) bool {
 			had = true
-			if slices.ContainsFunc(it.Slots, func(s index.Slot) bool { return gone[s.Ref] }) {
+			if it.Slots.Contain(func(r index.Ref) bool { return gone[r] }) {
 				x.rep.Dropped = append(x.rep.Dropped, LostItem{t.ID, it.Key})
 				return true
 			}

@@ -167,15 +167,16 @@ func (g *Estimate) CountDead(w *storage.Family, floor base.LSN) {
 	room := liveRooms.Get().(*[]index.Ref)
 	defer liveRooms.Put(room)
 	live := (*room)[:0]
+	var refs, before []index.Ref // of an item, and of the one before it
 	for _, t := range w.Partitions {
-		var before []index.Slot
 		t.Ascend("", func(it *index.Item) bool {
-			for i, s := range it.Slots {
-				if s.Ref.LSN < floor && (i >= len(before) || before[i].Ref != s.Ref) { // else it is known, or no matter
-					live = append(live, s.Ref)
+			refs, before = before[:0], refs
+			for i, r := range it.Slots.Refs() {
+				refs = append(refs, r)
+				if r.LSN < floor && (i >= len(before) || before[i] != r) { // else it is known, or no matter
+					live = append(live, r)
 				}
 			}
-			before = it.Slots
 			return true
 		})
 	}

@@ -105,9 +105,9 @@ func (pk *pagePacker) items(l *pageList, pt *index.PagePartition) {
 	l.section(pt)
 	for _, it := range pt.Items {
 		p := l.item(pt, it)
-		for _, s := range it.Slots {
-			if !s.Ref.Empty() && s.Ref.LSN > pk.last {
-				pk.places(p, l, s.Ref)
+		for _, r := range it.Slots.Refs() {
+			if !r.Empty() && r.LSN > pk.last {
+				pk.places(p, l, r)
 			}
 		}
 	}
@@ -141,8 +141,8 @@ func (l *pageList) section(pt *index.PagePartition) {
 // a new page, and returns the page.
 func (l *pageList) item(pt *index.PagePartition, it *index.Item) *index.Page {
 	n := len(it.Key) + 32
-	for i := range it.Slots {
-		n += len(it.Slots[i].Name) + len(it.Slots[i].Tag) + 64
+	for _, s := range it.Slots.All() {
+		n += len(s.Name) + len(s.Tag) + 64
 	}
 	if l.size+n > pageTarget && l.size > 0 {
 		l.size = pageTarget

@@ -94,9 +94,9 @@ func IsDelta(it *index.Item, i int) (is, known bool) {
 	if OutlineOf(it) == nil {
 		return false, false
 	}
-	if it.Flags&FlagDeltas == 0 || len(it.Slots) < 2 {
+	if it.Flags&FlagDeltas == 0 || it.Slots.Len() < 2 {
 		return false, true
 	}
-	set := it.Slots[1].Tag
+	set := it.Slots.At(1).Tag
 	return i/8 < len(set) && set[i/8]>>(i%8)&1 == 1, true
 }

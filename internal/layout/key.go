@@ -192,7 +192,7 @@ func HotItems(items []*index.Item) []bool {
 // SeriesOf is the engine's name for the values that a slot continues: those of a
 // channel in one namespace, or its checkpoint records. A task's write continues
 // nothing.
-func SeriesOf(it *index.Item, slot int) string {
+func SeriesOf(it *index.Item, slot int, name string) string {
 	_, id, ok := ParseCheckpointKey(it.Key)
 	if !ok {
 		return ""
@@ -201,7 +201,7 @@ func SeriesOf(it *index.Item, slot int) string {
 	if slot == 0 {
 		return ns + RecordSeries
 	}
-	return ns + it.Slots[slot].Name
+	return ns + name
 }
 
 // IsRecord reports whether a slot holds a checkpoint's record: all that listing

@@ -50,9 +50,9 @@ func (u *Finder) Of(ref index.Ref) []Value {
 	u.byRef = map[index.Ref][]Value{}
 	for _, t := range u.W.Partitions {
 		t.Ascend("", func(it *index.Item) bool {
-			for i, s := range it.Slots {
+			for i, s := range it.Slots.All() {
 				if !s.Ref.Empty() {
-					u.byRef[s.Ref] = append(u.byRef[s.Ref], Value{Partition: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots[0].Name})
+					u.byRef[s.Ref] = append(u.byRef[s.Ref], Value{Partition: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots.At(0).Name})
 				}
 			}
 			return true

@@ -25,9 +25,9 @@ func divide(p Plan, page *index.Page, limit int) []familyPart {
 	for n, pg := range d.Pages {
 		for _, pt := range pg.Partitions {
 			for _, it := range pt.Items {
-				for _, s := range it.Slots {
-					if _, ok := of[s.Ref]; !ok {
-						of[s.Ref] = n
+				for _, r := range it.Slots.Refs() {
+					if _, ok := of[r]; !ok {
+						of[r] = n
 					}
 				}
 			}
@@ -72,8 +72,8 @@ func (d *Divider) Partition(pt *index.PagePartition) {
 	d.section(pt)
 	for _, it := range pt.Items {
 		n := len(it.Key) + 32
-		for i := range it.Slots {
-			n += len(it.Slots[i].Name)/8 + len(it.Slots[i].Tag) + PlaceSize
+		for _, s := range it.Slots.All() {
+			n += len(s.Name)/8 + len(s.Tag) + PlaceSize
 		}
 		if d.size+n > d.Limit && d.size > 0 {
 			d.size = d.Limit

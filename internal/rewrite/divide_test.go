@@ -15,7 +15,7 @@ func TestDivide(t *testing.T) {
 	want := map[index.Ref]bool{}
 	for i := range 200 {
 		ref := index.Ref{LSN: 7, Ord: uint16(i)}
-		it := &index.Item{Key: fmt.Sprintf("k%06d", i), LSN: 7, Slots: []index.Slot{{Name: "v", Ref: ref}, {Name: "w", Ref: index.Ref{LSN: 7, Ord: uint16(i / 2)}}}}
+		it := &index.Item{Key: fmt.Sprintf("k%06d", i), LSN: 7, Slots: index.PackSlots([]index.Slot{{Name: "v", Ref: ref}, {Name: "w", Ref: index.Ref{LSN: 7, Ord: uint16(i / 2)}}})}
 		page.Partitions[i%2].Items = append(page.Partitions[i%2].Items, it)
 		want[ref] = true
 		if i%10 == 0 {

@@ -38,13 +38,13 @@ func (p *Plan) Add(fam *index.Family, page *index.Page, from map[base.FileNum]bo
 	}
 	for _, pt := range page.Partitions {
 		for _, it := range pt.Items {
-			for _, s := range it.Slots {
-				if s.Ref.Empty() || taken[s.Ref] {
+			for _, r := range it.Slots.Refs() {
+				if r.Empty() || taken[r] {
 					continue
 				}
-				taken[s.Ref] = true
-				if loc, ok := fam.Loc(s.Ref); ok && from[loc.File] {
-					p.History = append(p.History, oldValue{ref: s.Ref})
+				taken[r] = true
+				if loc, ok := fam.Loc(r); ok && from[loc.File] {
+					p.History = append(p.History, oldValue{ref: r})
 				}
 			}
 		}
@@ -69,12 +69,16 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, 
 		return loc, ok && from[loc.File]
 	}
 	// Most slots of an item refer to what the item before does.
-	var before []index.Slot
-	takeSlot := func(it *index.Item, n int) (loc index.Loc, ok bool) {
-		if n < len(before) && before[n].Ref == it.Slots[n].Ref {
+	slots, before := room.slots, room.before
+	next := func(it *index.Item) []index.Slot {
+		slots, before = it.Slots.Append(before[:0], 0), slots
+		return slots
+	}
+	takeSlot := func(n int) (loc index.Loc, ok bool) {
+		if n < len(before) && before[n].Ref == slots[n].Ref {
 			return loc, false
 		}
-		return take(it.Slots[n].Ref)
+		return take(slots[n].Ref)
 	}
 	for _, t := range w.Partitions {
 		items := room.items[:0]
@@ -88,25 +92,23 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, 
 				cold = append(cold, items[i])
 				continue
 			}
-			for n, s := range items[i].Slots {
-				if _, ok := takeSlot(items[i], n); ok {
+			for n, s := range next(items[i]) {
+				if _, ok := takeSlot(n); ok {
 					p.Hot = append(p.Hot, s.Ref)
-					if series := o.Series(items[i], n); series != "" && p.newest[series].Compare(s.Ref) < 0 {
+					if series := o.Series(items[i], n, s.Name); series != "" && p.newest[series].Compare(s.Ref) < 0 {
 						p.newest[series] = s.Ref
 					}
 				}
 			}
-			before = items[i].Slots
 		}
 	}
-	before = nil
+	slots = slots[:0]
 	for _, it := range cold {
-		for n, s := range it.Slots {
-			if loc, ok := takeSlot(it, n); ok {
-				rest = append(rest, namedValue{oldValue{o.Series(it, n), s.Ref, o.Listed(it, n), loc.Patched()}, s.Name})
+		for n, s := range next(it) {
+			if loc, ok := takeSlot(n); ok {
+				rest = append(rest, namedValue{oldValue{o.Series(it, n, s.Name), s.Ref, o.Listed(it, n), loc.Patched()}, s.Name})
 			}
 		}
-		before = it.Slots
 	}
 	slices.SortFunc(rest, func(a, b namedValue) int {
 		if a.listed != b.listed {
@@ -127,7 +129,7 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, 
 	for i := range rest {
 		p.History[i] = rest[i].oldValue
 	}
-	room.rest, room.cold = rest, cold
+	room.rest, room.cold, room.slots, room.before = rest, cold, slots[:0], before[:0]
 	return p
 }
 
@@ -136,6 +138,8 @@ type planRoom struct {
 	taken       map[index.Ref]bool
 	items, cold []*index.Item
 	rest        []namedValue
+	slots       []index.Slot // of an item, and of the one before it
+	before      []index.Slot
 }
 
 // namedValue is an oldValue and the name of its slot.
@@ -158,6 +162,8 @@ func (r *planRoom) release() {
 	clear(r.items[:cap(r.items)]) // a longer partition may have come before
 	clear(r.cold)
 	clear(r.rest)
-	*r = planRoom{r.taken, r.items[:0], r.cold[:0], r.rest[:0]}
+	clear(r.slots[:cap(r.slots)])
+	clear(r.before[:cap(r.before)])
+	*r = planRoom{r.taken, r.items[:0], r.cold[:0], r.rest[:0], r.slots[:0], r.before[:0]}
 	planRooms.Put(r)
 }

@@ -85,7 +85,7 @@ type Options struct {
 	// Series names the series of values that a slot of an item continues, so that a
 	// segment holds the older ones as patches; "" if it continues none. Names need be
 	// unique within a partition and its copies. Nil means that slots of one name do.
-	Series func(it *index.Item, slot int) string
+	Series func(it *index.Item, slot int, name string) string
 
 	// Listed says which values are read by those who look through items and leave
 	// the other values alone. Older ones lie in blocks of their own. Default: none.
@@ -227,7 +227,7 @@ func (o Options) WithDefaults() Options {
 		o.Listed = func(*index.Item, int) bool { return false }
 	}
 	if o.Series == nil {
-		o.Series = func(it *index.Item, slot int) string { return it.Slots[slot].Name }
+		o.Series = func(_ *index.Item, _ int, name string) string { return name }
 	}
 	return o
 }

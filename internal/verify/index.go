@@ -89,7 +89,7 @@ func (v *verifier) values(w *storage.Family) error {
 		v.rep.Partitions++
 		t.Ascend("", func(it *index.Item) bool {
 			v.rep.Items++
-			for _, s := range it.Slots {
+			for _, s := range it.Slots.All() {
 				if !s.Ref.Empty() {
 					loc, _ := w.Fam.Loc(s.Ref)
 					uses[s.Ref] = refUse{s.Ref, loc, t.ID, it.Key, s.Name}
@@ -188,7 +188,7 @@ func samePartition(saved, made *storage.View, s, m *index.Partition, diff func(s
 	m.Ascend("", func(it *index.Item) bool {
 		was := items[it.Key]
 		delete(items, it.Key)
-		if was == nil || was.LSN != it.LSN || was.Flags != it.Flags || !slices.Equal(was.Slots, it.Slots) {
+		if was == nil || was.LSN != it.LSN || was.Flags != it.Flags || !was.Slots.Equal(it.Slots) {
 			diff("item %q is not the one that segments and log have", it.Key)
 		}
 		return true

@@ -249,7 +249,7 @@ func (e *DumpEntry) page(p *index.Page) {
 				what = ", deleted"
 			}
 			e.line(1, "%s, record %d%s", itemName(kind, it.Key), it.LSN, what)
-			for j, s := range it.Slots {
+			for j, s := range it.Slots.All() {
 				e.line(2, "%s: %s", slotText(kind, it.Key, j, s.Name, s.Tag), refText(s.Ref))
 			}
 		}

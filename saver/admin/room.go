@@ -73,8 +73,7 @@ func RoomOf(ctx context.Context, d *disk.Saver) (*Room, error) {
 		seen := map[index.Ref]bool{}
 		for _, t := range f.Partitions {
 			t.Ascend("", func(it *index.Item) bool {
-				for i := range it.Slots {
-					ref := it.Slots[i].Ref
+				for i, ref := range it.Slots.Refs() {
 					loc, ok := t.Family.Loc(ref)
 					if !ok || ref.Empty() || seen[ref] {
 						continue
@@ -113,7 +112,7 @@ func (r *Room) place(t *index.Partition, it *index.Item, slot int, channels map[
 	case layout.IsRecord(it, slot):
 		return &r.Records
 	}
-	name := it.Slots[slot].Name
+	name := it.Slots.At(slot).Name
 	if channels[name] == nil {
 		channels[name] = new(ValueRoom)
 	}

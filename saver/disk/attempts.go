@@ -36,9 +36,10 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error)
 		ns, checkpoint, _ := layout.ParseCheckpointKey(at.Key)
 		key := layout.AttemptsKey(ns, checkpoint)
 		count = 1
-		if it := t.Get(key); it != nil && len(it.Slots) > 0 {
-			n, w := binary.Uvarint([]byte(it.Slots[0].Tag))
-			if w != len(it.Slots[0].Tag) || n >= maxAttempts {
+		if it := t.Get(key); it != nil && it.Slots.Len() > 0 {
+			tag := it.Slots.At(0).Tag
+			n, w := binary.Uvarint([]byte(tag))
+			if w != len(tag) || n >= maxAttempts {
 				return threadError(cfg.ThreadID, "attempts at checkpoint "+checkpoint, layout.AsCorrupt(layout.ErrRecord))
 			}
 			count += int(n)

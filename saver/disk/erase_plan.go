@@ -111,8 +111,7 @@ func planItems(ctx context.Context, v *storage.View, prefix []string) (ErasedIte
 func storedBytes(t *index.Partition) (n int64) {
 	seen := map[index.Ref]bool{}
 	t.Ascend("", func(it *index.Item) bool {
-		for i := range it.Slots {
-			ref := it.Slots[i].Ref
+		for _, ref := range it.Slots.Refs() {
 			if loc, ok := t.Family.Loc(ref); ok && !ref.Empty() && !seen[ref] {
 				seen[ref] = true
 				n += int64(loc.Len)

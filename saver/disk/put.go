@@ -117,6 +117,7 @@ type diskPut struct {
 	flags   uint8           // of the item, what the note says
 	writes  [][]engine.Value
 	changes []engine.Prepared
+	before  []index.Slot // of the source
 }
 
 // diskPuts are puts that are over, whose memory the next ones take.
@@ -128,10 +129,11 @@ const keptSlots = 64
 // release ends the use of p, whose commit must have succeeded.
 func (p *diskPut) release() {
 	var kept diskPut
-	if cap(p.slots) <= keptSlots && cap(p.values) <= keptSlots {
+	if max(cap(p.slots), cap(p.values), cap(p.before)) <= keptSlots {
 		clear(p.slots)
 		clear(p.values)
-		kept.slots, kept.values = p.slots[:0], p.values[:0]
+		clear(p.before)
+		kept.slots, kept.values, kept.before = p.slots[:0], p.values[:0], p.before[:0]
 	}
 	*p = kept
 	diskPuts.Put(p)
@@ -370,7 +372,8 @@ func (p *diskPut) source(t *index.Partition) *index.Item {
 // inherit says what the unchanged channels refer to: the source's value, if the versions
 // agree; else the newest stored in the namespace under this channel and version.
 func (p *diskPut) inherit(t *index.Partition, ns string) {
-	source := channelSlots(p.source(t))
+	p.before = channelSlots(p.source(t), p.before)
+	source := p.before
 	first := firstChannel(p.flags)
 	for i := first; i < len(p.slots); i++ {
 		slot := &p.slots[i]
@@ -385,7 +388,7 @@ func (p *diskPut) inherit(t *index.Partition, ns string) {
 		}
 		slot.Ref = index.Ref{}
 		if s != nil && s.Tag == slot.Tag {
-			slot.Name, slot.Tag, slot.Ref = s.Name, s.Tag, s.Ref // strings that are kept anyway
+			slot.Name, slot.Tag, slot.Ref = s.Name, s.Tag, s.Ref // of which long strings are kept anyway
 		}
 		if slot.Ref == (index.Ref{}) && t != nil {
 			slot.Ref = newestStored(t, ns, slot.Name, slot.Tag)
@@ -393,12 +396,12 @@ func (p *diskPut) inherit(t *index.Partition, ns string) {
 	}
 }
 
-// channelSlots are the channels of a checkpoint, in the order of names.
-func channelSlots(it *index.Item) []index.Slot {
-	if it == nil || len(it.Slots) < firstChannel(it.Flags) {
+// channelSlots are the channels of a checkpoint, in the order of names, in room if they fit.
+func channelSlots(it *index.Item, room []index.Slot) []index.Slot {
+	if it == nil {
 		return nil
 	}
-	return it.Slots[firstChannel(it.Flags):]
+	return it.Slots.Append(room[:0], firstChannel(it.Flags))
 }
 
 // firstChannel is the slot of a checkpoint's first channel.
@@ -421,8 +424,10 @@ func findSlot(slots []index.Slot, channel string) *index.Slot {
 // without a parent, or upon one that is not there.
 func newestStored(t *index.Partition, ns, channel, version string) index.Ref {
 	var best index.Ref
+	var slots []index.Slot
 	t.Ascend(layout.CheckpointPrefix(ns), func(it *index.Item) bool {
-		if s := findSlot(channelSlots(it), channel); s != nil && s.Tag == version && s.Ref.LSN > best.LSN {
+		slots = channelSlots(it, slots)
+		if s := findSlot(slots, channel); s != nil && s.Tag == version && s.Ref.LSN > best.LSN {
 			best = s.Ref
 		}
 		return true

@@ -93,7 +93,7 @@ func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, chann
 	}
 	r := s.one(t)
 	for seen := map[string]bool{it.Key: true}; !walk.Done(); {
-		parent := it.Slots[0].Name
+		parent := it.Slots.At(0).Name
 		if parent == "" {
 			break
 		}

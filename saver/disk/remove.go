@@ -50,7 +50,7 @@ func runsOf(t *index.Partition) map[string]bool {
 		return runs
 	}
 	t.Ascend(string(layout.KeyCheckpoint), func(it *index.Item) bool {
-		if run := it.Slots[0].Tag; run != "" {
+		if run := it.Slots.At(0).Tag; run != "" {
 			runs[run] = true
 		}
 		return true
@@ -154,7 +154,7 @@ func countRemoved(r *saver.Removal, it *index.Item) {
 	case it.Key[0] == layout.KeyCheckpoint:
 		r.Checkpoints++
 	case it.Key[0] == layout.KeyWrites:
-		r.Writes += len(it.Slots) - 1
+		r.Writes += it.Slots.Len() - 1
 	}
 }
 
@@ -375,7 +375,7 @@ func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool, done *save
 	for ns, ids := range checkpointsByNamespace(t) {
 		var kept, doomed []string
 		for _, id := range ids {
-			if runs[t.Get(layout.CheckpointKey(ns, id)).Slots[0].Tag] {
+			if runs[t.Get(layout.CheckpointKey(ns, id)).Slots.At(0).Tag] {
 				doomed = append(doomed, id)
 			} else {
 				kept = append(kept, id)
@@ -435,13 +435,13 @@ func (v diskPrune) Parent(id string) (string, bool) {
 	if it == nil {
 		return "", false
 	}
-	return it.Slots[0].Name, true
+	return it.Slots.At(0).Name, true
 }
 
 // Valueless implements PruneView.
 func (v diskPrune) Valueless(id string) (channels []string, told bool) {
 	it := v.item(id)
-	for i, s := range channelSlots(it) {
+	for i, s := range channelSlots(it, nil) {
 		if is, known := layout.IsDelta(it, i); s.Ref.Empty() && (is || !known) {
 			channels = append(channels, s.Name)
 		}
@@ -451,7 +451,7 @@ func (v diskPrune) Valueless(id string) (channels []string, told bool) {
 
 // HasValue implements PruneView.
 func (v diskPrune) HasValue(id, channel string) bool {
-	s := findSlot(channelSlots(v.item(id)), channel)
+	s := findSlot(channelSlots(v.item(id), nil), channel)
 	return s != nil && !s.Ref.Empty()
 }
 
@@ -459,12 +459,12 @@ func (v diskPrune) HasValue(id, channel string) bool {
 func (v diskPrune) HasWrite(id, channel string) bool {
 	var writes []saver.PendingWrite
 	v.t.Ascend(layout.WritesPrefix(v.ns, id), func(it *index.Item) bool {
-		for _, s := range it.Slots[1:] {
+		for _, s := range it.Slots.From(1) {
 			n, err := unpackIndex(s.Tag)
 			if err != nil {
 				n = math.MaxInt - len(writes) // damage keeps more, never less
 			}
-			writes = append(writes, saver.PendingWrite{TaskID: it.Slots[0].Name, Channel: s.Name, Index: n})
+			writes = append(writes, saver.PendingWrite{TaskID: it.Slots.At(0).Name, Channel: s.Name, Index: n})
 		}
 		return true
 	})

@@ -287,7 +287,7 @@ func (v diskRetainView) Namespace(ns string) rules.PruneView { return diskPrune{
 // Created implements RetainView.
 func (v diskRetainView) Created(ns, id string) (string, error) {
 	it := v.t.Get(layout.CheckpointKey(ns, id))
-	b, err := v.r.records.ReadShared(v.r.ctx, v.t.Family, it.Slots[0].Ref)
+	b, err := v.r.records.ReadShared(v.r.ctx, v.t.Family, it.Slots.At(0).Ref)
 	if errors.Is(err, storage.ErrNoValue) {
 		return "", nil // it was removed meanwhile
 	}
@@ -304,9 +304,9 @@ func (v diskRetainView) Created(ns, id string) (string, error) {
 // Values implements RetainView.
 func (v diskRetainView) Values(ns, id string, fn func(value any, bytes int64)) {
 	visit := func(it *index.Item) bool {
-		for _, slot := range it.Slots {
-			if loc, ok := v.t.Family.Loc(slot.Ref); ok && !slot.Ref.Empty() {
-				fn(slot.Ref, int64(loc.Len))
+		for _, r := range it.Slots.Refs() {
+			if loc, ok := v.t.Family.Loc(r); ok && !r.Empty() {
+				fn(r, int64(loc.Len))
 			}
 		}
 		return true
@@ -319,7 +319,7 @@ func (v diskRetainView) Values(ns, id string, fn func(value any, bytes int64)) {
 func (v diskRetainView) Writes(ns, id string) int {
 	n := 0
 	v.t.Ascend(layout.WritesPrefix(ns, id), func(it *index.Item) bool {
-		n += len(it.Slots) - 1
+		n += it.Slots.Len() - 1
 		return true
 	})
 	return n

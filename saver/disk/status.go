@@ -50,9 +50,9 @@ func writeChangesStatus(tx *engine.Tx, id, checkpoint string, call rules.WriteCa
 }
 
 func writeCallOf(it *index.Item) rules.WriteCall {
-	channels := make([]string, 0, len(it.Slots))
-	for _, s := range it.Slots[1:] {
+	channels := make([]string, 0, it.Slots.Len())
+	for _, s := range it.Slots.From(1) {
 		channels = append(channels, s.Name)
 	}
-	return rules.NewWriteCall(it.Slots[0].Name, channels)
+	return rules.NewWriteCall(it.Slots.At(0).Name, channels)
 }

@@ -130,7 +130,7 @@ func (s *Saver) noteOf(ctx context.Context, v *storage.View, t *index.Partition)
 	if layout.OutlineOf(it) == nil {
 		return nil, nil
 	}
-	b, err := s.e.ReadShared(ctx, t.Family, it.Slots[0].Ref)
+	b, err := s.e.ReadShared(ctx, t.Family, it.Slots.At(0).Ref)
 	if err != nil {
 		return nil, err
 	}

@@ -37,10 +37,10 @@ func ttlOf(ttls *index.Partition, threadID string) time.Duration {
 		return 0
 	}
 	it := ttls.Get(threadID)
-	if it == nil || len(it.Slots) == 0 {
+	if it == nil || it.Slots.Len() == 0 {
 		return 0
 	}
-	return unpackTTL(it.Slots[0].Tag)
+	return unpackTTL(it.Slots.At(0).Tag)
 }
 
 // dropTTL forgets the TTL of a thread that is being deleted.

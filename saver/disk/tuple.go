@@ -133,14 +133,12 @@ func (s *Saver) one(t *index.Partition) *tupleReader {
 // does not read them when it is asked.
 func (r *tupleReader) readTogether(ctx context.Context, it *index.Item, keep bool) {
 	ns, id, ok := layout.ParseCheckpointKey(it.Key)
-	if !ok || len(it.Slots) == 0 || !r.s.e.Together(r.t.Family, it.Slots[0].Ref) {
+	if !ok || it.Slots.Len() == 0 || !r.s.e.Together(r.t.Family, it.Slots.At(0).Ref) {
 		return
 	}
-	refs := appendRefs(make([]index.Ref, 0, len(it.Slots)), it.Slots)
+	refs := appendRefs(make([]index.Ref, 0, it.Slots.Len()), it, 0)
 	for _, w := range r.writeItems(ns, id) {
-		if len(w.Slots) > 0 {
-			refs = appendRefs(refs, w.Slots[1:])
-		}
+		refs = appendRefs(refs, w, 1)
 	}
 	read := &readTogether{r.s.e.ReadTogether(ctx, r.t.Family, refs, keep)}
 	all := weak.Make(read)
@@ -151,10 +149,11 @@ func (r *tupleReader) readTogether(ctx context.Context, it *index.Item, keep boo
 	}
 }
 
-func appendRefs(refs []index.Ref, slots []index.Slot) []index.Ref {
-	for i := range slots {
-		if !slots[i].Ref.Empty() {
-			refs = append(refs, slots[i].Ref)
+// appendRefs appends what the slots of it refer to, but for those before the first-th.
+func appendRefs(refs []index.Ref, it *index.Item, first int) []index.Ref {
+	for i, r := range it.Slots.Refs() {
+		if i >= first && !r.Empty() {
+			refs = append(refs, r)
 		}
 	}
 	return refs
@@ -192,12 +191,12 @@ func (r *tupleReader) lazy(ref index.Ref) saver.Value {
 
 // record is the record of a checkpoint. Its bytes may be shared.
 func (r *tupleReader) record(ctx context.Context, it *index.Item) ([]byte, error) {
-	if o := r.nextOnce(it.Slots[0].Ref); o != nil {
+	if o := r.nextOnce(it.Slots.At(0).Ref); o != nil {
 		if b := o.take(); b != nil {
 			return b, nil
 		}
 	}
-	return r.from.ReadShared(ctx, r.t.Family, it.Slots[0].Ref)
+	return r.from.ReadShared(ctx, r.t.Family, it.Slots.At(0).Ref)
 }
 
 // expect says that n values more are made, so that they share memory.
@@ -219,10 +218,10 @@ type header struct {
 // header reads the record of a checkpoint, and none of its values.
 func (r *tupleReader) header(ctx context.Context, it *index.Item) (h header, err error) {
 	ns, id, ok := layout.ParseCheckpointKey(it.Key)
-	if !ok || len(it.Slots) == 0 {
+	if !ok || it.Slots.Len() == 0 {
 		return h, fmt.Errorf("checkpoint item %q: %w", it.Key, saver.ErrCorrupt)
 	}
-	h = header{cfg: saver.Config{ThreadID: r.threadID(), Namespace: ns, CheckpointID: id}, parent: it.Slots[0].Name}
+	h = header{cfg: saver.Config{ThreadID: r.threadID(), Namespace: ns, CheckpointID: id}, parent: it.Slots.At(0).Name}
 	b, err := r.record(ctx, it)
 	if err != nil {
 		return h, fmt.Errorf("thread %q checkpoint %q: %w", h.cfg.ThreadID, id, err)
@@ -255,7 +254,8 @@ func (r *tupleReader) read(ctx context.Context, it *index.Item) (*saver.Tuple, e
 
 // tuple is the tuple of the checkpoint that h was read of. It reads no value.
 func (r *tupleReader) tuple(h *header, it *index.Item) (*saver.Tuple, error) {
-	slots := channelSlots(it)
+	first := firstChannel(it.Flags)
+	n := max(it.Slots.Len()-first, 0)
 	made := &struct {
 		saver.Tuple
 		parent saver.Config
@@ -263,17 +263,17 @@ func (r *tupleReader) tuple(h *header, it *index.Item) (*saver.Tuple, error) {
 	tup := &made.Tuple
 	*tup = saver.Tuple{Config: h.cfg, Metadata: h.md, Note: h.rec.Note, Checkpoint: saver.Checkpoint{V: h.rec.V, ID: h.cfg.CheckpointID, TS: h.rec.Ts,
 		Seen: h.rec.Seen, Updated: h.rec.Updated,
-		Values: make(map[string]saver.Value, len(slots)), Versions: make(map[string]saver.Version, len(slots))}}
-	r.expect(len(slots))
-	for i := range slots {
-		if v := r.lazy(slots[i].Ref); !v.IsZero() {
-			tup.Checkpoint.Values[slots[i].Name] = v
+		Values: make(map[string]saver.Value, n), Versions: make(map[string]saver.Version, n)}}
+	r.expect(n)
+	for _, s := range it.Slots.From(first) {
+		if v := r.lazy(s.Ref); !v.IsZero() {
+			tup.Checkpoint.Values[s.Name] = v
 		}
-		version, err := r.texts.Unpack(slots[i].Tag)
+		version, err := r.texts.Unpack(s.Tag)
 		if err != nil {
-			return nil, threadError(h.cfg.ThreadID, "version of channel "+slots[i].Name, layout.AsCorrupt(err))
+			return nil, threadError(h.cfg.ThreadID, "version of channel "+s.Name, layout.AsCorrupt(err))
 		}
-		tup.Checkpoint.Versions[slots[i].Name] = version
+		tup.Checkpoint.Versions[s.Name] = version
 	}
 	var err error
 	if tup.PendingWrites, err = r.pendingWrites(h.cfg.Namespace, h.cfg.CheckpointID); err != nil || h.parent == "" {
@@ -299,7 +299,7 @@ func (r *tupleReader) tuple(h *header, it *index.Item) (*saver.Tuple, error) {
 func (r *tupleReader) pendingWrites(ns, id string) ([]saver.PendingWrite, error) {
 	items, n := r.writeItems(ns, id), 0
 	for _, it := range items {
-		n += len(it.Slots)
+		n += it.Slots.Len()
 	}
 	writes := make([]saver.PendingWrite, 0, n-min(n, len(items)))
 	r.expect(cap(writes))
@@ -324,23 +324,23 @@ func (r *tupleReader) writeItems(ns, id string) []*index.Item {
 
 // appendWrites appends the writes of an item.
 func (r *tupleReader) appendWrites(writes []saver.PendingWrite, it *index.Item) ([]saver.PendingWrite, error) {
-	if len(it.Slots) == 0 {
+	if it.Slots.Len() == 0 {
 		return nil, layout.ErrRecord
 	}
-	task, slots := &it.Slots[0], it.Slots[1:]
-	for i := range slots {
-		n, err := unpackIndex(slots[i].Tag)
+	task := it.Slots.At(0)
+	for _, s := range it.Slots.From(1) {
+		n, err := unpackIndex(s.Tag)
 		if err != nil {
 			return nil, err
 		}
-		writes = append(writes, saver.PendingWrite{TaskID: task.Name, TaskPath: task.Tag, Channel: slots[i].Name, Index: n, Value: r.lazy(slots[i].Ref)})
+		writes = append(writes, saver.PendingWrite{TaskID: task.Name, TaskPath: task.Tag, Channel: s.Name, Index: n, Value: r.lazy(s.Ref)})
 	}
 	return writes, nil
 }
 
 // storedValues are the values a checkpoint has of some channels.
 func (r *tupleReader) storedValues(it *index.Item, channels []string) map[string]saver.Value {
-	slots := channelSlots(it)
+	slots := channelSlots(it, nil)
 	out := map[string]saver.Value{}
 	for _, c := range channels {
 		if slot := findSlot(slots, c); slot != nil && !slot.Ref.Empty() {
