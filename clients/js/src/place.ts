@@ -34,14 +34,13 @@ export class Place {
   owed = false;
   private there = ""; // the greatest id of a checkpoint that is known to be put
   private latest = ""; // the greatest of one whose tasks have written
-  private readonly written = new Set<string>(); // those whose tasks wrote before they were put
+  private readonly written = new Set<string>(); // those whose tasks have written, from there on
   private failed = false;
   private running = 0;
   private waiting: (() => void)[] = [];
 
   /** wrote takes note of deferred writes of a checkpoint's task. */
   wrote(id: string): void {
-    if (id <= this.there) return; // it was there first
     this.written.add(id);
     if (id > this.latest) this.latest = id;
   }
