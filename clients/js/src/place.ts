@@ -71,12 +71,14 @@ export class Place {
     this.failed = true;
   }
 
-  /** idle returns when no save is under way, nor asked for when the last one has ended. */
-  async idle(): Promise<void> {
+  /** others returns when no other save is under way, nor asked for when the last one has ended. */
+  async others(): Promise<void> {
+    this.end();
     do {
       if (this.running > 0) await new Promise<void>((resolve) => this.waiting.push(resolve));
       await new Promise((resolve) => setImmediate(resolve));
     } while (this.running > 0);
+    this.begin();
   }
 
   /** reach takes note that a checkpoint is there: those up to it are not waited for. */

@@ -18,7 +18,7 @@ import type {
 } from "@langchain/langgraph-checkpoint";
 import { clientOfDirectory, clientOfURL } from "./client.js";
 import type { Client, LocalOptions, RemoteOptions } from "./client.js";
-import { InvalidArgumentError, NotFoundError, ProtocolError, SteleConnectionError, SteleTimeoutError } from "./errors.js";
+import { InvalidArgumentError, NotFoundError, ProtocolError, SteleConnectionError, SteleTimeoutError, ThreadDeletedError } from "./errors.js";
 import { Places } from "./place.js";
 import type { Place } from "./place.js";
 import { SteleSerializer, asTyped, dumpMetadata, dumpPlain, loadPlain } from "./serializer.js";
@@ -217,7 +217,7 @@ export class SteleSaver extends BaseCheckpointSaver {
     const place = this.places.of(thread, ns);
     if (defer) place.wrote(id);
     await this.saving(place, async () => {
-      await this.client.write("put_writes", {
+      const params = {
         thread,
         ns,
         id,
@@ -225,7 +225,15 @@ export class SteleSaver extends BaseCheckpointSaver {
         path: taskPath,
         writes: await Promise.all(writes.map(async ([channel, value]) => [channel, await this.dump(value)])),
         defer_sync: defer || undefined,
-      });
+      };
+      try {
+        await this.client.write("put_writes", params);
+      } catch (error) {
+        if (!(error instanceof ThreadDeletedError)) throw error;
+        // A thread that was deleted begins anew with its first checkpoint, which may be on its way.
+        await place.others();
+        await this.client.write("put_writes", params);
+      }
     });
   }
 
@@ -341,15 +349,17 @@ export class SteleSaver extends BaseCheckpointSaver {
   private async saving(place: Place, save: () => Promise<void>): Promise<void> {
     place.begin();
     try {
-      await save().finally(() => place.end());
+      await save();
     } catch (error) {
       place.fail();
       // A server that does not answer is not waited for a second time.
       if (!(error instanceof SteleConnectionError || error instanceof SteleTimeoutError)) {
-        await place.idle();
+        await place.others();
         if (place.owed) await this.sync().catch(() => {});
       }
       throw error;
+    } finally {
+      place.end();
     }
   }
 

@@ -1,8 +1,9 @@
 /** What LangGraph's suite does not ask of a saver, beside LangGraph's own in memory. */
 import { AIMessage } from "@langchain/core/messages";
+import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { DeltaSnapshot, JsonPlusSerializer, MemorySaver, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { BaseCheckpointSaver, CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
-import { InvalidArgumentError, SteleSaver, UnreadableValueError } from "langgraph-checkpoint-stele";
+import { InvalidArgumentError, SteleSaver, ThreadDeletedError, UnreadableValueError } from "langgraph-checkpoint-stele";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { directory } from "./servers.js";
@@ -136,6 +137,25 @@ test("a value that LangGraph's serializer cannot read back is an UnreadableValue
   const value = { lc: 1, type: "constructor", id: ["a"], kwargs: {} };
   await saver.put(at("t"), { ...emptyCheckpoint(), id: "c", channel_values: { value }, channel_versions: { value: 1 } }, meta({}), { value: 1 });
   await expect(saver.getTuple(at("t"))).rejects.toThrow(UnreadableValueError);
+});
+
+test.each(["async", "sync", "exit"] as const)("a thread that was deleted begins anew: %s", async (durability) => {
+  await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
+  const sum = { reducer: (a: number[], b: number[]): number[] => a.concat(b), default: (): number[] => [] };
+  const app = new StateGraph(Annotation.Root({ n: Annotation<number[]>(sum) }))
+    .addNode("a", () => ({ n: [1] }))
+    .addNode("b", () => ({ n: [2] }))
+    .addEdge(START, "a")
+    .addEdge("a", "b")
+    .compile({ checkpointer: saver });
+  for (let time = 0; time < 5; time++) {
+    expect(await app.invoke({ n: [0] }, { ...at("t"), durability })).toEqual({ n: [0, 1, 2] });
+    const found = (await all(saver, at("t"), {})).map(({ checkpoint }) => checkpoint.channel_values["n"] ?? []);
+    expect(found).toEqual(durability === "exit" ? [[0, 1, 2]] : [[0, 1, 2], [0, 1], [0], []]);
+    await saver.deleteThread("t");
+    expect(await saver.getTuple(at("t"))).toBeUndefined();
+  }
+  await expect(saver.putWrites({ configurable: { thread_id: "t", checkpoint_id: "c" } }, [["n", [1]]], "task")).rejects.toThrow(ThreadDeletedError);
 });
 
 test("a serializer of one's own has all values, and the store reads the metadata", async () => {
