@@ -21,7 +21,7 @@ import type { Client, LocalOptions, RemoteOptions } from "./client.js";
 import { InvalidArgumentError, NotFoundError, ProtocolError, SteleConnectionError, SteleTimeoutError, ThreadDeletedError } from "./errors.js";
 import { Places } from "./place.js";
 import type { Place } from "./place.js";
-import { SteleSerializer, asTyped, dumpMetadata, dumpPlain, loadPlain } from "./serializer.js";
+import { SteleSerializer, asTyped, dumpMetadata, dumpPlain, loadPlain, withNulls } from "./serializer.js";
 import type { Typed } from "./serializer.js";
 import { isFields } from "./wire.js";
 import type { Fields } from "./wire.js";
@@ -449,11 +449,6 @@ function needThread(config: RunnableConfig, what: string): string {
 
 function namespaceOf(config: RunnableConfig): string {
   return String(config.configurable?.["checkpoint_ns"] ?? "");
-}
-
-/** withNulls asks for what is missing where a filter has undefined. */
-function withNulls(filter: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, value === undefined ? null : value]));
 }
 
 function tupleOf(item: unknown): Fields {

@@ -17,7 +17,7 @@ import {
 } from "@langchain/core/messages";
 import { DeltaSnapshot, JsonPlusSerializer } from "@langchain/langgraph-checkpoint";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
-import { Decoder, ExtensionCodec } from "@msgpack/msgpack";
+import { Decoder, ExtensionCodec, encode } from "@msgpack/msgpack";
 import { reason } from "./address.js";
 import { InvalidArgumentError, ProtocolError, UnreadableValueError } from "./errors.js";
 
@@ -90,6 +90,7 @@ const plain = new SteleSerializer();
 /** LOST is what LangGraph's serializer writes for a value that JSON cannot hold, a bigint say. */
 const LOST = Buffer.from('"[unable to serialize, circular reference is too complex to analyze]"');
 const text = new TextEncoder();
+const LONE = /\p{Surrogate}/u;
 
 /**
  * dumpPlain serializes data that the server has to read: a filter, or the value of an
@@ -97,15 +98,33 @@ const text = new TextEncoder();
  */
 export function dumpPlain(value: unknown): Typed {
   try {
-    return ["json", text.encode(JSON.stringify(value, refuseLoss))];
+    return plainTyped(JSON.stringify(value, refuseLoss));
   } catch (cause) {
     if (cause instanceof InvalidArgumentError) throw cause;
     throw new InvalidArgumentError(`a value is no JSON: ${reason(cause)}`, { cause });
   }
 }
 
-/** refuseLoss is a replacer that refuses what JSON leaves out, or writes as null or as {}. */
+/** withNulls asks for what is missing where a filter has undefined. */
+export function withNulls(filter: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, value === undefined ? null : value]));
+}
+
+/**
+ * plainTyped is JSON that the server reads. It reads an integer beyond 2^53 as one, which would
+ * come back as a bigint, so those go as floats, which they are.
+ */
+function plainTyped(json: string): Typed {
+  if (!/\d{16}/.test(json)) return ["json", text.encode(json)];
+  return ["msgpack", encode(JSON.parse(json))];
+}
+
+/** refuseLoss is a replacer that refuses what JSON or the server would lose. */
 function refuseLoss(key: string, value: unknown): unknown {
+  if (key === "__proto__") throw new InvalidArgumentError("a value has the key __proto__, which is not read back; use another");
+  if (LONE.test(key) || (typeof value === "string" && LONE.test(value))) {
+    throw new InvalidArgumentError(`${JSON.stringify(key)} has half of a character (a lone surrogate), which is no text; mend it with toWellFormed`);
+  }
   if (typeof value === "function" || typeof value === "symbol" || (typeof value === "number" && !Number.isFinite(value))) {
     throw new InvalidArgumentError(`${key} is ${String(value)}, which JSON does not have; leave it out, or store a string`);
   }
@@ -193,8 +212,9 @@ function isMatch(value: unknown[]): boolean {
 }
 
 /** dumpMetadata serializes metadata of a checkpoint, as LangGraph's savers do. */
-export function dumpMetadata(metadata: object): Promise<Typed> {
-  return plain.dumpsTyped(metadata);
+export async function dumpMetadata(metadata: object): Promise<Typed> {
+  const [, data] = await plain.dumpsTyped(metadata);
+  return plainTyped(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
 }
 
 /** loadPlain reads what the server has read and answered: metadata, or an item's value. */
@@ -203,7 +223,8 @@ export async function loadPlain(typed: unknown): Promise<unknown> {
   const value = await plain.loadsTyped(type, data);
   // JavaScript's serializer has objects for what JSON lacks. They went through the
   // server as they were.
-  return type === "msgpack" && marked(value) ? plain.loadsTyped("json", JSON.stringify(value)) : value;
+  if (type !== "msgpack" || !marked(value)) return value;
+  return plain.loadsTyped("json", JSON.stringify(value)).catch(() => value); // it only looks like one
 }
 
 /** asTyped is a typed value of an answer. */
