@@ -39,7 +39,7 @@ export class Place {
   private running = 0;
   private waiting: (() => void)[] = [];
 
-  /** wrote takes note of deferred writes of a checkpoint's task. */
+  /** wrote takes note of writes of a checkpoint's task. */
   wrote(id: string): void {
     this.written.add(id);
     if (id > this.latest) this.latest = id;
@@ -63,7 +63,8 @@ export class Place {
   }
 
   end(): void {
-    if (--this.running === 0) for (const wake of this.waiting.splice(0)) wake();
+    this.running--;
+    for (const wake of this.waiting.splice(0)) wake();
   }
 
   /** fail takes note of a save that failed. */
@@ -75,10 +76,19 @@ export class Place {
   async others(): Promise<void> {
     this.end();
     do {
-      if (this.running > 0) await new Promise<void>((resolve) => this.waiting.push(resolve));
+      while (this.running > 0) await new Promise<void>((resolve) => this.waiting.push(resolve));
       await new Promise((resolve) => setImmediate(resolve));
     } while (this.running > 0);
     this.begin();
+  }
+
+  /** settled returns when the checkpoints are there that runs have gone past, and the one they led to. */
+  async settled(): Promise<void> {
+    const { latest } = this;
+    while (this.running > 0 && this.there <= latest) {
+      await new Promise<void>((resolve) => this.waiting.push(resolve));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
   }
 
   /** reach takes note that a checkpoint is there: those up to it are not waited for. */

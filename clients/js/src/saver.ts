@@ -130,8 +130,11 @@ export class SteleSaver extends BaseCheckpointSaver {
   override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
     const thread = threadOf(config);
     if (thread === undefined) return undefined;
+    const ns = namespaceOf(config);
     const id = getCheckpointId(config);
-    const found = await this.read(thread, namespaceOf(config), id);
+    // LangGraph leaves an aborted run at once, with saves on their way that the next run goes on from.
+    if (!id) await this.places.of(thread, ns).settled();
+    const found = await this.read(thread, ns, id);
     return found && this.load(found);
   }
 
@@ -180,7 +183,7 @@ export class SteleSaver extends BaseCheckpointSaver {
         Promise.all(names.map(async (name) => [name, await this.dump(checkpoint.channel_values[name])] as const)),
         dumpMetadata(metadata),
       ]);
-      const defer = place.defers(id, parent);
+      const defer = place.defers(id, parent) && this.deferWrites;
       await this.client.write("put", {
         thread,
         ns,
@@ -212,10 +215,10 @@ export class SteleSaver extends BaseCheckpointSaver {
     const ns = namespaceOf(config);
     const id = getCheckpointId(config);
     if (!id) throw new InvalidArgumentError("the config has no checkpoint_id; put writes with the config that put returned");
-    const defer = this.deferWrites && taskId !== NO_TASK && !writes.some(([channel]) => NEVER_DEFERRED.has(channel));
+    const done = taskId !== NO_TASK && !writes.some(([channel]) => NEVER_DEFERRED.has(channel));
     // LangGraph has asked for the puts of the checkpoints before this one already.
     const place = this.places.of(thread, ns);
-    if (defer) place.wrote(id);
+    if (done) place.wrote(id);
     await this.saving(place, async () => {
       const params = {
         thread,
@@ -224,7 +227,7 @@ export class SteleSaver extends BaseCheckpointSaver {
         task: taskId,
         path: taskPath,
         writes: await Promise.all(writes.map(async ([channel, value]) => [channel, await this.dump(value)])),
-        defer_sync: defer || undefined,
+        defer_sync: (this.deferWrites && done) || undefined,
       };
       try {
         await this.client.write("put_writes", params);

@@ -103,6 +103,20 @@ const scenarios: Record<string, (saver: BaseCheckpointSaver, config: Config) => 
     const forked = await app.updateState(at?.config ?? {}, { n: 2, log: ["forked"] });
     return app.invoke(null, { ...forked, durability: config.durability });
   },
+  "a run that is aborted, and goes on at once": async (checkpointer, config) => {
+    const abort = new AbortController();
+    const app = loop(async ({ n }) => {
+      if (n === 2 && !abort.signal.aborted) {
+        abort.abort();
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      return { log: ["b"] };
+    }).compile({ checkpointer });
+    const aborted = await app.invoke({ n: 0 }, { ...config, signal: abort.signal }).catch(({ name }: Error) => name);
+    // In exit the run saves when its node has ended.
+    if (config.durability === "exit") while ((await app.getState(config)).values.n !== 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    return [aborted, await app.getState(config), await app.invoke(null, config)];
+  },
   "a run with too many steps": async (checkpointer, config) => {
     const app = loop().compile({ checkpointer });
     return [await app.invoke({ n: -9 }, { ...config, recursionLimit: 3 }).catch(failure), await app.invoke(null, config)];
