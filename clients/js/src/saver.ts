@@ -2,6 +2,7 @@ import type { RunnableConfig } from "@langchain/core/runnables";
 import {
   BaseCheckpointSaver,
   TASKS,
+  WRITES_IDX_MAP,
   getCheckpointId,
   maxChannelVersion,
 } from "@langchain/langgraph-checkpoint";
@@ -17,16 +18,34 @@ import type {
 } from "@langchain/langgraph-checkpoint";
 import { clientOfDirectory, clientOfURL } from "./client.js";
 import type { Client, LocalOptions, RemoteOptions } from "./client.js";
-import { InvalidArgumentError, NotFoundError, ProtocolError } from "./errors.js";
-import { SteleSerializer, asTyped, dumpMetadata, dumpPlain, loadPlain } from "./serializer.js";
+import { InvalidArgumentError, NotFoundError, ProtocolError, SteleConnectionError, SteleTimeoutError, ThreadDeletedError } from "./errors.js";
+import { Places } from "./place.js";
+import type { Place } from "./place.js";
+import { SteleSerializer, asTyped, dumpMetadata, dumpPlain, loadPlain, withNulls } from "./serializer.js";
 import type { Typed } from "./serializer.js";
 import { isFields } from "./wire.js";
 import type { Fields } from "./wire.js";
+
+/** NO_TASK owns the writes that belong to no task, such as the input of a run. */
+const NO_TASK = "00000000-0000-0000-0000-000000000000";
+
+/** NEVER_DEFERRED are the channels of questions, answers and errors. */
+const NEVER_DEFERRED: ReadonlySet<string> = new Set([...Object.keys(WRITES_IDX_MAP), "__error_source_node__"]);
 
 /** SaverOptions are those of any SteleSaver. */
 export interface SaverOptions {
   /** serde serializes the values of channels. Default: a SteleSerializer. */
   serde?: SerializerProtocol;
+  /**
+   * deferWrites is true if the writes of a task that ended well need not be on disk when
+   * putWrites returns. They survive the death of every process at once, and a loss of power
+   * with the next call that is durable, or some 10 ms later. So the writes of a superstep
+   * share the sync of its checkpoint, as in stele's own engine. Questions, answers, errors
+   * and inputs are never deferred. A checkpoint is if tasks of the next one wrote before it
+   * was put: then a run with durability "async" is ahead of it, and the put of the next one
+   * follows and syncs both. The last checkpoint of a run is never deferred. Default: true.
+   */
+  deferWrites?: boolean;
 }
 
 /** Removal says what a call has removed. Of a call that had to be asked again, it may have the numbers alone. */
@@ -63,17 +82,21 @@ export interface ThreadQuery {
  * SteleSaver keeps checkpoints in a stele store.
  *
  * All methods may be called at any time and at the same time. A call that writes returns
- * when what it wrote is on disk. A call whose connection is lost is asked again, and has
+ * when what it wrote is on disk, but for what SaverOptions.deferWrites names. A call whose connection is lost is asked again, and has
  * the effect of one. Errors are SteleErrors.
  *
  * An open saver does not keep the process alive.
  */
 export class SteleSaver extends BaseCheckpointSaver {
+  private readonly deferWrites: boolean;
+  private readonly places = new Places();
+
   private constructor(
     private readonly client: Client,
     options: SaverOptions,
   ) {
     super(options.serde ?? new SteleSerializer());
+    this.deferWrites = options.deferWrites ?? true;
   }
 
   /**
@@ -107,8 +130,11 @@ export class SteleSaver extends BaseCheckpointSaver {
   override async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
     const thread = threadOf(config);
     if (thread === undefined) return undefined;
+    const ns = namespaceOf(config);
     const id = getCheckpointId(config);
-    const found = await this.read(thread, namespaceOf(config), id);
+    // LangGraph leaves an aborted run at once, with saves on their way that the next run goes on from.
+    if (!id) await this.places.of(thread, ns).settled();
+    const found = await this.read(thread, ns, id);
     return found && this.load(found);
   }
 
@@ -148,27 +174,35 @@ export class SteleSaver extends BaseCheckpointSaver {
   ): Promise<RunnableConfig> {
     const thread = needThread(config, "put a checkpoint");
     const ns = namespaceOf(config);
+    const parent = getCheckpointId(config);
+    const { id } = checkpoint;
     const names = Object.keys(newVersions).filter((name) => Object.hasOwn(checkpoint.channel_values, name));
-    const [values, meta] = await Promise.all([
-      Promise.all(names.map(async (name) => [name, await this.dump(checkpoint.channel_values[name])] as const)),
-      dumpMetadata(metadata),
-    ]);
-    await this.client.write("put", {
-      thread,
-      ns,
-      parent: getCheckpointId(config) || undefined,
-      checkpoint: {
-        v: checkpoint.v,
-        id: checkpoint.id,
-        ts: checkpoint.ts,
-        values: Object.fromEntries(values),
-        versions: checkpoint.channel_versions,
-        seen: checkpoint.versions_seen,
-      },
-      metadata: meta,
-      new_versions: newVersions,
+    const place = this.places.of(thread, ns);
+    await this.saving(place, async () => {
+      const [values, meta] = await Promise.all([
+        Promise.all(names.map(async (name) => [name, await this.dump(checkpoint.channel_values[name])] as const)),
+        dumpMetadata(metadata),
+      ]);
+      const defer = place.defers(id, parent) && this.deferWrites;
+      await this.client.write("put", {
+        thread,
+        ns,
+        parent: parent || undefined,
+        checkpoint: {
+          v: checkpoint.v,
+          id,
+          ts: checkpoint.ts,
+          values: Object.fromEntries(values),
+          versions: checkpoint.channel_versions,
+          seen: checkpoint.versions_seen,
+        },
+        metadata: meta,
+        new_versions: newVersions,
+        defer_sync: defer || undefined,
+      });
+      place.put(id, defer);
     });
-    return { configurable: { thread_id: thread, checkpoint_ns: ns, checkpoint_id: checkpoint.id } };
+    return { configurable: { thread_id: thread, checkpoint_ns: ns, checkpoint_id: id } };
   }
 
   override async putWrites(
@@ -178,15 +212,31 @@ export class SteleSaver extends BaseCheckpointSaver {
     taskPath = "",
   ): Promise<void> {
     const thread = needThread(config, "put writes");
+    const ns = namespaceOf(config);
     const id = getCheckpointId(config);
     if (!id) throw new InvalidArgumentError("the config has no checkpoint_id; put writes with the config that put returned");
-    await this.client.write("put_writes", {
-      thread,
-      ns: namespaceOf(config),
-      id,
-      task: taskId,
-      path: taskPath,
-      writes: await Promise.all(writes.map(async ([channel, value]) => [channel, await this.dump(value)])),
+    const done = taskId !== NO_TASK && !writes.some(([channel]) => NEVER_DEFERRED.has(channel));
+    // LangGraph has asked for the puts of the checkpoints before this one already.
+    const place = this.places.of(thread, ns);
+    if (done) place.wrote(id);
+    await this.saving(place, async () => {
+      const params = {
+        thread,
+        ns,
+        id,
+        task: taskId,
+        path: taskPath,
+        writes: await Promise.all(writes.map(async ([channel, value]) => [channel, await this.dump(value)])),
+        defer_sync: (this.deferWrites && done) || undefined,
+      };
+      try {
+        await this.client.write("put_writes", params);
+      } catch (error) {
+        if (!(error instanceof ThreadDeletedError)) throw error;
+        // A thread that was deleted begins anew with its first checkpoint, which may be on its way.
+        await place.others();
+        await this.client.write("put_writes", params);
+      }
     });
   }
 
@@ -294,6 +344,28 @@ export class SteleSaver extends BaseCheckpointSaver {
     }
   }
 
+  /**
+   * saving makes a save. One that fails is reported when the saves beside it have ended, and
+   * when what they deferred is synced: LangGraph ends a run at the first failure, and who runs
+   * the thread again must not meet saves that are late.
+   */
+  private async saving(place: Place, save: () => Promise<void>): Promise<void> {
+    place.begin();
+    try {
+      await save();
+    } catch (error) {
+      place.fail();
+      // A server that does not answer is not waited for a second time.
+      if (!(error instanceof SteleConnectionError || error instanceof SteleTimeoutError)) {
+        await place.others();
+        if (place.owed) await this.sync().catch(() => {});
+      }
+      throw error;
+    } finally {
+      place.end();
+    }
+  }
+
   private async read(thread: string, ns: string, id: string): Promise<Fields | undefined> {
     const answer = await this.client.read("get", { thread, ns, id: id || undefined });
     const tuple = isFields(answer) ? answer["tuple"] : undefined;
@@ -380,11 +452,6 @@ function needThread(config: RunnableConfig, what: string): string {
 
 function namespaceOf(config: RunnableConfig): string {
   return String(config.configurable?.["checkpoint_ns"] ?? "");
-}
-
-/** withNulls asks for what is missing where a filter has undefined. */
-function withNulls(filter: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, value === undefined ? null : value]));
 }
 
 function tupleOf(item: unknown): Fields {

@@ -17,7 +17,7 @@ import {
 } from "@langchain/core/messages";
 import { DeltaSnapshot, JsonPlusSerializer } from "@langchain/langgraph-checkpoint";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
-import { Decoder, ExtensionCodec } from "@msgpack/msgpack";
+import { Decoder, ExtensionCodec, encode } from "@msgpack/msgpack";
 import { reason } from "./address.js";
 import { InvalidArgumentError, ProtocolError, UnreadableValueError } from "./errors.js";
 
@@ -32,22 +32,30 @@ import { InvalidArgumentError, ProtocolError, UnreadableValueError } from "./err
  * the arguments that make them. A NumPy array, a pickled value and a map with the key
  * `__proto__` are an UnreadableValueError.
  *
- * What JSON does not have is stored as LangGraph's savers store it: a Set, a Map, a RegExp, an
- * Error, bytes and undefined come back, a Date as its text, NaN and the infinities as null, an
- * object of another class as its fields, without its methods. What LangGraph's savers lose is an
- * InvalidArgumentError: a function, a symbol or a bigint as a value, or anywhere in one; a key
- * that is a symbol; and properties of an array, a Map or a Set beside its elements.
+ * What JSON does not have is stored as LangGraph's savers store it: a Set, a Map, a RegExp,
+ * bytes and undefined come back, an Error with its message, a Date as its text, NaN and the
+ * infinities as null, -0 as 0, a circle as the text "[Circular]", a Buffer in another value as
+ * what its toJSON returns, an object of another class as its fields, without its methods. What
+ * LangGraph's savers lose is an InvalidArgumentError: a function, a symbol or a bigint as a
+ * value, or anywhere in one; an object of a class that has no fields to keep, such as an
+ * ArrayBuffer, a Promise or a Blob; a key that is a symbol, or `__proto__`; and properties of an
+ * array, a Map or a Set beside its elements. Of the result of a match, its elements are stored;
+ * one with named groups is an InvalidArgumentError, too.
  */
 export class SteleSerializer implements SerializerProtocol {
   private readonly json = new JsonPlusSerializer();
 
   async dumpsTyped(value: unknown): Promise<[string, Uint8Array]> {
-    refuseLost("a value", value, new Set());
-    const [type, data] = await this.json.dumpsTyped(value);
-    if (LOST.equals(data)) {
-      throw new InvalidArgumentError("a value is no JSON, such as a bigint; store a number or a string");
+    try {
+      refuseLost("a value", value, new Set());
+      const [type, data] = await this.json.dumpsTyped(value);
+      if (typeof value === "string" || !LOST.equals(data)) return [type, data];
+    } catch (cause) {
+      if (cause instanceof InvalidArgumentError) throw cause;
+      // Nested too deeply for the stack, frozen around a circle, or its own code has thrown.
+      throw new InvalidArgumentError(`a value cannot be made JSON: ${reason(cause)}; store what it is made from`, { cause });
     }
-    return [type, data];
+    throw new InvalidArgumentError("a value is no JSON: it has a bigint, or a Map or a Set that is inside itself; store numbers, strings or ids");
   }
 
   async loadsTyped(type: string, data: Uint8Array | string): Promise<unknown> {
@@ -61,7 +69,11 @@ export class SteleSerializer implements SerializerProtocol {
       case "json":
         // What JSON leaves out: undefined, a function, a symbol.
         if (data.length === 0) return undefined;
-        return this.json.loadsTyped(type, data);
+        try {
+          return await this.json.loadsTyped(type, data);
+        } catch (cause) {
+          throw new UnreadableValueError(`a stored value cannot be read: ${reason(cause)}`, { cause });
+        }
       case "bytes":
         return this.json.loadsTyped(type, data);
       default:
@@ -78,6 +90,7 @@ const plain = new SteleSerializer();
 /** LOST is what LangGraph's serializer writes for a value that JSON cannot hold, a bigint say. */
 const LOST = Buffer.from('"[unable to serialize, circular reference is too complex to analyze]"');
 const text = new TextEncoder();
+const LONE = /\p{Surrogate}/u;
 
 /**
  * dumpPlain serializes data that the server has to read: a filter, or the value of an
@@ -85,22 +98,39 @@ const text = new TextEncoder();
  */
 export function dumpPlain(value: unknown): Typed {
   try {
-    return ["json", text.encode(JSON.stringify(value, refuseLoss))];
+    return plainTyped(JSON.stringify(value, refuseLoss));
   } catch (cause) {
     if (cause instanceof InvalidArgumentError) throw cause;
     throw new InvalidArgumentError(`a value is no JSON: ${reason(cause)}`, { cause });
   }
 }
 
-/** refuseLoss is a replacer that refuses what JSON leaves out, or writes as null or as {}. */
+/** withNulls asks for what is missing where a filter has undefined. */
+export function withNulls(filter: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, value === undefined ? null : value]));
+}
+
+/**
+ * plainTyped is JSON that the server reads. It reads an integer beyond 2^53 as one, which would
+ * come back as a bigint, so those go as floats, which they are.
+ */
+function plainTyped(json: string): Typed {
+  if (!/\d{16}/.test(json)) return ["json", text.encode(json)];
+  return ["msgpack", encode(JSON.parse(json))];
+}
+
+/** refuseLoss is a replacer that refuses what JSON or the server would lose. */
 function refuseLoss(key: string, value: unknown): unknown {
+  if (key === "__proto__") throw new InvalidArgumentError("a value has the key __proto__, which is not read back; use another");
+  if (LONE.test(key) || (typeof value === "string" && LONE.test(value))) {
+    throw new InvalidArgumentError(`${JSON.stringify(key)} has half of a character (a lone surrogate), which is no text; mend it with toWellFormed`);
+  }
   if (typeof value === "function" || typeof value === "symbol" || (typeof value === "number" && !Number.isFinite(value))) {
     throw new InvalidArgumentError(`${key} is ${String(value)}, which JSON does not have; leave it out, or store a string`);
   }
   if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    const bare = !isPlain(value) && Object.keys(value).length === 0;
-    if (bare || value instanceof Error) {
-      throw new InvalidArgumentError(`${key} is a ${value.constructor.name}, of which JSON keeps nothing; store its content`);
+    if (isBare(value) || value instanceof Error) {
+      throw new InvalidArgumentError(`${key} is a ${classOf(value)}, of which JSON keeps nothing; store its content`);
     }
   }
   return value;
@@ -115,7 +145,8 @@ function refuseLost(name: string, value: unknown, seen: Set<object>): void {
   if (typeof value === "function" || typeof value === "symbol") {
     throw new InvalidArgumentError(`${name} is a ${typeof value}, which has no JSON; store what it is made from, or use an UntrackedValue`);
   }
-  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value) || seen.has(value)) return;
+  if (typeof value !== "object" || value === null || seen.has(value)) return;
+  if (ArrayBuffer.isView(value) && !(value instanceof DataView)) return;
   seen.add(value);
   // The fields of a message are what its toJSON returns, which takes longer than all the rest.
   if ("toJSON" in value && typeof value.toJSON === "function" && !isBaseMessage(value)) {
@@ -131,7 +162,9 @@ function refuseLost(name: string, value: unknown, seen: Set<object>): void {
     throw new InvalidArgumentError(`${name} has the key ${String(symbol)}, which has no JSON; use a string`);
   }
   const keys = Object.keys(value);
+  if (Object.hasOwn(value, "__proto__")) throw new InvalidArgumentError(`${name} has the key __proto__, which is not read back; use another`);
   if (!list) {
+    if (isBare(value)) throw new InvalidArgumentError(`${name} is a ${classOf(value)}, of which JSON keeps nothing; store its content`);
     for (const key of keys) {
       const field: unknown = value[key as keyof typeof value];
       if (plain || typeof field !== "function") refuseLost(key, field, seen);
@@ -139,7 +172,7 @@ function refuseLost(name: string, value: unknown, seen: Set<object>): void {
     return;
   }
   const last = keys.at(-1); // the indices of an array come before its other keys
-  if (last !== undefined && !(Array.isArray(value) && /^\d+$/.test(last))) {
+  if (last !== undefined && !(Array.isArray(value) && (/^\d+$/.test(last) || isMatch(value)))) {
     throw new InvalidArgumentError(`${name} has the property ${last} beside its elements, which are all that is stored; store it by itself`);
   }
   const one = `an element of ${name}`;
@@ -162,9 +195,26 @@ function isPlain(value: object): boolean {
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
+/** isBare is true for an object of a class of which JSON has nothing: {}. */
+function isBare(value: object): boolean {
+  const boxed = value instanceof Number || value instanceof Boolean || value instanceof String;
+  return !boxed && !isPlain(value) && Object.keys(value).length === 0;
+}
+
+function classOf(value: object): string {
+  return value.constructor?.name || "class";
+}
+
+/** isMatch is true for what String.match returns, if it has no named groups. */
+function isMatch(value: unknown[]): boolean {
+  const { index, input, groups } = value as Partial<RegExpMatchArray>;
+  return typeof index === "number" && typeof input === "string" && groups === undefined && "groups" in value;
+}
+
 /** dumpMetadata serializes metadata of a checkpoint, as LangGraph's savers do. */
-export function dumpMetadata(metadata: object): Promise<Typed> {
-  return plain.dumpsTyped(metadata);
+export async function dumpMetadata(metadata: object): Promise<Typed> {
+  const [, data] = await plain.dumpsTyped(metadata);
+  return plainTyped(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
 }
 
 /** loadPlain reads what the server has read and answered: metadata, or an item's value. */
@@ -173,7 +223,8 @@ export async function loadPlain(typed: unknown): Promise<unknown> {
   const value = await plain.loadsTyped(type, data);
   // JavaScript's serializer has objects for what JSON lacks. They went through the
   // server as they were.
-  return type === "msgpack" && marked(value) ? plain.loadsTyped("json", JSON.stringify(value)) : value;
+  if (type !== "msgpack" || !marked(value)) return value;
+  return plain.loadsTyped("json", JSON.stringify(value)).catch(() => value); // it only looks like one
 }
 
 /** asTyped is a typed value of an answer. */

@@ -2,8 +2,8 @@ import { BaseStore, InvalidNamespaceError } from "@langchain/langgraph-checkpoin
 import type { Item, Operation, OperationResults, SearchItem } from "@langchain/langgraph-checkpoint";
 import { clientOfDirectory, clientOfURL } from "./client.js";
 import type { Client, LocalOptions, RemoteOptions } from "./client.js";
-import { ProtocolError } from "./errors.js";
-import { dumpPlain, loadPlain } from "./serializer.js";
+import { InvalidArgumentError, ProtocolError } from "./errors.js";
+import { dumpPlain, loadPlain, withNulls } from "./serializer.js";
 import { isFields } from "./wire.js";
 import type { Fields } from "./wire.js";
 
@@ -14,8 +14,9 @@ import type { Fields } from "./wire.js";
  * A batch is one transaction: its reads see one state of the store, and its writes are
  * all there or none. A batch that writes returns when that is on disk. Values are what
  * JSON can hold: what it would lose, such as a function, a Map, a bigint or NaN, is an
- * InvalidArgumentError, and what is undefined is left out. The server has no embeddings, so a search with a query is an
- * InvalidArgumentError.
+ * InvalidArgumentError, and what is undefined is left out. In a filter, undefined finds what
+ * is missing or null. A search finds the items that were changed last first, and one with a
+ * query is an InvalidArgumentError: the server has no embeddings.
  */
 export class SteleStore extends BaseStore {
   private constructor(private readonly client: Client) {
@@ -78,7 +79,7 @@ function operationOf(operation: Operation): Fields {
     return {
       op: "search",
       prefix: namespacePrefix,
-      filter: filter && Object.keys(filter).length > 0 ? dumpPlain(filter) : undefined,
+      filter: filter && Object.keys(filter).length > 0 ? dumpPlain(withNulls(filter)) : undefined,
       limit: limit ?? 10,
       offset: offset ?? 0,
       query,
@@ -87,6 +88,9 @@ function operationOf(operation: Operation): Fields {
   if ("value" in operation) {
     const { namespace, key, value, index } = operation;
     if (namespace.length === 0) throw new InvalidNamespaceError("Namespace cannot be empty.");
+    if (typeof value !== "object" || Array.isArray(value)) {
+      throw new InvalidArgumentError(`the value of an item is an object, and ${key} is ${Array.isArray(value) ? "a list" : typeof value}; put it into one, such as { value }`);
+    }
     return { op: "put", namespace, key, value: value === null ? null : dumpPlain(value), index };
   }
   if ("key" in operation) return { op: "get", namespace: operation.namespace, key: operation.key };

@@ -1,8 +1,10 @@
 /** What LangGraph's suite does not ask of a saver, beside LangGraph's own in memory. */
 import { AIMessage } from "@langchain/core/messages";
+import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { DeltaSnapshot, JsonPlusSerializer, MemorySaver, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { BaseCheckpointSaver, CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
-import { InvalidArgumentError, SteleSaver } from "langgraph-checkpoint-stele";
+import { InvalidArgumentError, SteleSaver, ThreadDeletedError, UnreadableValueError } from "langgraph-checkpoint-stele";
+import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { directory } from "./servers.js";
 
@@ -37,6 +39,10 @@ test("values, metadata and filters are those of the saver in memory", async () =
     errors: [Object.assign(new TypeError("e"), { response: { json: () => 1 } }), Object.assign(/a/g, { f: () => 1, s: [Symbol("s")] })],
     boxed: [Object(1), Object("a"), new Float64Array([0.5]), new URL("http://a/")],
     circular,
+    matches: ["2026-11".match(/(\d+)-/), /b/.exec("abc"), [..."abab".matchAll(/a/g)], "abab".match(/a/g)],
+    said: "[unable to serialize, circular reference is too complex to analyze]",
+    frozen: Object.freeze({ a: Object.freeze([1]) }),
+    empty: [{}, [], new Map(), new Set(), new Error(""), Object.create(null), new Float64Array(0)],
   };
   const versions = Object.fromEntries(Object.keys(values).map((name) => [name, 3]));
   const seen = { "": { text: 1 }, "node é": { list: 2 } };
@@ -67,6 +73,16 @@ test("what LangGraph's serializer would lose is refused before anything is store
   const kept = await saver.put(at("t"), { ...emptyCheckpoint(), id: "c0" }, meta({}), {});
   const circular: Record<string, unknown> = { f: () => 1 };
   circular["self"] = circular;
+  const looped = new Map<string, unknown>();
+  looped.set("self", looped);
+  const frozen: Record<string, unknown> = { a: 1 };
+  frozen["self"] = frozen;
+  Object.freeze(frozen);
+  const nested = (depth: number, wrap: (inner: unknown) => unknown = (inner) => ({ inner })): unknown => {
+    let value: unknown = 1;
+    for (let n = 0; n < depth; n++) value = wrap(value);
+    return value;
+  };
   const lost: Record<string, unknown> = {
     "a function": () => 1,
     "a symbol": Symbol("s"),
@@ -89,6 +105,23 @@ test("what LangGraph's serializer would lose is refused before anything is store
     "a property of a set": Object.assign(new Set([1]), { more: 1 }),
     "an index of a set": Object.assign(new Set([1]), { 0: 1 }),
     "a bigint": { a: 1n },
+    "a match with named groups": "2026".match(/(?<year>\d+)/),
+    "a list that looks like a match": Object.assign([1], { index: 0, input: "", more: 1 }),
+    "a buffer": new ArrayBuffer(4),
+    "a view of a buffer": new DataView(new ArrayBuffer(4)),
+    "a promise": [Promise.resolve(1)],
+    "an iterator": new Map([["a", [1].values()]]),
+    "a generator": (function* () {})(),
+    "parameters of a URL": new URLSearchParams("a=1"),
+    "private fields": new (class A { #a = 1; get a() { return this.#a; } })(),
+    "a Map of another realm": runInNewContext("new Map([[1, 2]])"),
+    "a key that changes the prototype": { a: JSON.parse('{"__proto__": {"a": 1}}') as object },
+    "a Map inside itself": looped,
+    "what is nested too deeply": nested(100_000),
+    "a list that is nested too deeply": { a: nested(100_000, (inner) => [inner]) },
+    "a Map that is nested too deeply": nested(100_000, (inner) => new Map([["a", inner]])),
+    "a frozen circle": frozen,
+    "a property that throws": { get a(): number { throw new RangeError("bad"); } },
   };
   for (const [what, value] of Object.entries(lost)) {
     const checkpoint = { ...emptyCheckpoint(), id: "c1", channel_values: { good: 1, x: value }, channel_versions: { good: 1, x: 1 } };
@@ -97,6 +130,32 @@ test("what LangGraph's serializer would lose is refused before anything is store
     await expect(saver.putWrites(kept, [["good", 1], ["x", value]], "task"), what).rejects.toThrow(InvalidArgumentError);
   }
   expect((await all(saver, at("t"), {})).map((tuple) => [tuple.checkpoint.id, tuple.pendingWrites])).toEqual([["c0", []]]);
+});
+
+test("a value that LangGraph's serializer cannot read back is an UnreadableValueError", async () => {
+  await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
+  const value = { lc: 1, type: "constructor", id: ["a"], kwargs: {} };
+  await saver.put(at("t"), { ...emptyCheckpoint(), id: "c", channel_values: { value }, channel_versions: { value: 1 } }, meta({}), { value: 1 });
+  await expect(saver.getTuple(at("t"))).rejects.toThrow(UnreadableValueError);
+});
+
+test.each(["async", "sync", "exit"] as const)("a thread that was deleted begins anew: %s", async (durability) => {
+  await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
+  const sum = { reducer: (a: number[], b: number[]): number[] => a.concat(b), default: (): number[] => [] };
+  const app = new StateGraph(Annotation.Root({ n: Annotation<number[]>(sum) }))
+    .addNode("a", () => ({ n: [1] }))
+    .addNode("b", () => ({ n: [2] }))
+    .addEdge(START, "a")
+    .addEdge("a", "b")
+    .compile({ checkpointer: saver });
+  for (let time = 0; time < 5; time++) {
+    expect(await app.invoke({ n: [0] }, { ...at("t"), durability })).toEqual({ n: [0, 1, 2] });
+    const found = (await all(saver, at("t"), {})).map(({ checkpoint }) => checkpoint.channel_values["n"] ?? []);
+    expect(found).toEqual(durability === "exit" ? [[0, 1, 2]] : [[0, 1, 2], [0, 1], [0], []]);
+    await saver.deleteThread("t");
+    expect(await saver.getTuple(at("t"))).toBeUndefined();
+  }
+  await expect(saver.putWrites({ configurable: { thread_id: "t", checkpoint_id: "c" } }, [["n", [1]]], "task")).rejects.toThrow(ThreadDeletedError);
 });
 
 test("a serializer of one's own has all values, and the store reads the metadata", async () => {

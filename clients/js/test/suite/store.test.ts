@@ -1,7 +1,7 @@
 /** The long-term store, beside LangGraph's own in memory. */
-import { InMemoryStore } from "@langchain/langgraph-checkpoint";
+import { InMemoryStore, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { BaseStore } from "@langchain/langgraph-checkpoint";
-import { InvalidArgumentError, SteleStore } from "langgraph-checkpoint-stele";
+import { InvalidArgumentError, SteleSaver, SteleStore } from "langgraph-checkpoint-stele";
 import { expect, test } from "vitest";
 import { random } from "../unit/random.js";
 import { directory, kill } from "./servers.js";
@@ -88,4 +88,42 @@ test("what a store cannot do is an error that says so", async () => {
   cycle["self"] = cycle;
   await expect(store.put(["a"], "k", cycle)).rejects.toThrow(InvalidArgumentError);
   expect(JSON.stringify({ store })).toBe('{"store":"[SteleStore]"}');
+});
+
+test("numbers beyond 2^53 stay numbers, in items, filters and metadata", async () => {
+  const dir = directory();
+  await using store = SteleStore.fromDir(dir, { idleExit: 500 });
+  const numbers = { a: 2 ** 53 + 2, b: 12345678901234567890, c: -(2 ** 60), d: 1e300, e: 5e-324, f: 1234567890123456.5, g: "1234567890123456789", h: [2 ** 63] };
+  await store.put(["n"], "k", numbers);
+  expect((await store.get(["n"], "k"))?.value).toEqual(numbers);
+  expect(await store.search(["n"], { filter: { a: 2 ** 53 + 2 } })).toHaveLength(1);
+  expect(await store.search(["n"], { filter: { a: { $gt: 2 ** 53 + 4 } } })).toHaveLength(0);
+  await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });
+  const metadata = { source: "loop", step: 1, parents: {}, ...numbers } as const;
+  const config = await saver.put({ configurable: { thread_id: "t" } }, emptyCheckpoint(), metadata, {});
+  expect((await saver.getTuple(config))?.metadata).toEqual(metadata);
+  const found = [];
+  for await (const { checkpoint } of saver.list({}, { filter: { b: 12345678901234567890 } })) found.push(checkpoint.id);
+  expect(found).toHaveLength(1);
+});
+
+test("an item that cannot come back is refused, and does not hide others", async () => {
+  await using store = SteleStore.fromDir(directory(), { idleExit: 500 });
+  const lost: unknown[] = [[1], "text", 1, undefined, { a: "\ud800" }, { "\udc00": 1 }, { a: [JSON.parse('{"__proto__": {"a": 1}}')] }];
+  for (const value of lost) {
+    await expect(store.put(["n"], "lost", value as Record<string, unknown>), JSON.stringify(value)).rejects.toThrow(InvalidArgumentError);
+  }
+  const values = { looks: { lc: 1, type: "constructor", id: ["a"], kwargs: {} }, whole: { text: "é😀\u0000" } };
+  for (const [key, value] of Object.entries(values)) await store.put(["n"], key, value);
+  const found = await store.search(["n"]);
+  expect(Object.fromEntries(found.map(({ key, value }) => [key, value]))).toEqual(values);
+});
+
+test("a filter by undefined does not find everything", async () => {
+  await using store = SteleStore.fromDir(directory(), { idleExit: 500 });
+  await store.put(["n"], "hers", { user: "ada" });
+  await store.put(["n"], "nobody's", { user: null });
+  await store.put(["n"], "old", {});
+  const found = await store.search(["n"], { filter: { user: undefined } });
+  expect(found.map(({ key }) => key).toSorted()).toEqual(["nobody's", "old"]);
 });

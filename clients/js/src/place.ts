@@ -1,0 +1,103 @@
+/** MAX_PLACES is how many places a saver remembers. */
+const MAX_PLACES = 1024;
+
+/** Places are the namespaces of threads that a saver saves into. What is forgotten is synced. */
+export class Places {
+  private readonly places = new Map<string, Place>();
+
+  /** of is the place of a namespace of a thread. */
+  of(thread: string, ns: string): Place {
+    const name = JSON.stringify([thread, ns]);
+    let place = this.places.get(name);
+    if (!place) {
+      place = new Place();
+      this.places.set(name, place);
+      const [oldest] = this.places.keys();
+      if (this.places.size > MAX_PLACES && oldest !== undefined) this.places.delete(oldest);
+    }
+    return place;
+  }
+}
+
+/**
+ * Place knows what is saved into a namespace of a thread, and the checkpoints that a run has
+ * gone past before they are put.
+ *
+ * LangGraph puts a checkpoint when the one before is put, and runs on meanwhile. So where
+ * tasks of a later checkpoint have written, the put of that one follows, however the run
+ * ends, and its sync is enough for both. Writes of the checkpoint itself do not tell: a run
+ * may end between two supersteps. After a save that failed, LangGraph may leave out the puts
+ * that should follow, so nothing is deferred any more.
+ */
+export class Place {
+  /** owed reports whether the last put was deferred. */
+  owed = false;
+  private there = ""; // the greatest id of a checkpoint that is known to be put
+  private latest = ""; // the greatest of one whose tasks have written
+  private readonly written = new Set<string>(); // those whose tasks have written, from there on
+  private failed = false;
+  private running = 0;
+  private waiting: (() => void)[] = [];
+
+  /** wrote takes note of writes of a checkpoint's task. */
+  wrote(id: string): void {
+    this.written.add(id);
+    if (id > this.latest) this.latest = id;
+  }
+
+  /** defers reports whether the put of a checkpoint may be deferred. */
+  defers(id: string, parent: string): boolean {
+    this.reach(parent);
+    return !this.failed && id > this.there && id < this.latest && this.written.has(id);
+  }
+
+  /** put takes note of a checkpoint that is there. */
+  put(id: string, deferred: boolean): void {
+    this.reach(id);
+    this.owed = deferred;
+  }
+
+  /** begin counts a save that is under way; end one that is not any more. */
+  begin(): void {
+    this.running++;
+  }
+
+  end(): void {
+    this.running--;
+    for (const wake of this.waiting.splice(0)) wake();
+  }
+
+  /** fail takes note of a save that failed. */
+  fail(): void {
+    this.failed = true;
+  }
+
+  /** others returns when no other save is under way, nor asked for when the last one has ended. */
+  async others(): Promise<void> {
+    this.end();
+    do {
+      while (this.running > 0) await new Promise<void>((resolve) => this.waiting.push(resolve));
+      await new Promise((resolve) => setImmediate(resolve));
+    } while (this.running > 0);
+    this.begin();
+  }
+
+  /** settled returns when the checkpoints are there that runs have gone past, and the one they led to. */
+  async settled(): Promise<void> {
+    const { latest } = this;
+    while (this.running > 0 && this.there <= latest) {
+      await new Promise<void>((resolve) => this.waiting.push(resolve));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  /** reach takes note that a checkpoint is there: those up to it are not waited for. */
+  private reach(id: string): void {
+    if (id <= this.there) return;
+    this.there = id;
+    for (const written of this.written) {
+      if (written > id) break;
+      this.written.delete(written);
+    }
+  }
+}
