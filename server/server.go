@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -258,7 +259,24 @@ func (c *call) value() map[string]any {
 			v[name] = p
 		}
 	}
+	if c.route.resource == "store" && c.route.in == nil { // its address names the item
+		labels := []any{}
+		for _, l := range strings.Split(c.query("namespace"), ".") {
+			labels = append(labels, l)
+		}
+		v["namespace"], v["key"] = labels, c.query("key")
+	}
 	return v
+}
+
+// asked is the call for a run that the request asks for and is not itself: one of a batch, or that of a
+// command or a tool. Authorize is asked about it as if it had come alone.
+func (c *call) asked(in body) (*call, error) {
+	one := *c
+	one.body, one.in = in, map[string]any(in)
+	var err error
+	one.grant, err = c.Server.grant(c.ctx, c.user, Access{"threads", "create_run", one.value()})
+	return &one, err
 }
 
 // ServeHTTP implements http.Handler.
