@@ -156,6 +156,9 @@ func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
 			return now().Add(undoPause), nil
 		}
 		return time.Time{}, nil
+	case afterWebhook, afterTemporary:
+	default: // a newer version stored it, and will do it
+		return now().Add(24 * time.Hour), nil
 	}
 	r, err := s.cfg.Queue.Get(ctx, a.Run)
 	switch {

@@ -154,12 +154,12 @@ func New(cfg Config) (*Server, error) {
 		cfg.Logger = slog.Default()
 	}
 	s := &Server{cfg: cfg, manager: manager, names: slices.Sorted(maps.Keys(cfg.Graphs)),
-		assistants: newRecords[assistant](cfg.Store, "assistants"), threads: newRecords[thread](cfg.Store, "threads"),
-		crons: newRecords[cron](cfg.Store, "crons"), after: newRecords[after](cfg.Store, "after"),
+		assistants: newRecords[assistant](cfg, "assistants"), threads: newRecords[thread](cfg, "threads"),
+		crons: newRecords[cron](cfg, "crons"), after: newRecords[after](cfg, "after"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16)}
 	s.assistants.kept = &decoded[assistant]{} // each run names one
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
-	s.protocol.forgotten = newRecords[forgottenRuns](cfg.Store, "protocol")
+	s.protocol.forgotten = newRecords[forgottenRuns](cfg, "protocol")
 	if q, ok := cfg.Queue.(together); ok && store.Store(q.Items()) == cfg.Store {
 		s.together = q
 	}
