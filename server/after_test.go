@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -60,5 +61,33 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 	}
 	for path, want := range map[string]string{"/threads/count": "1", "/assistants/count": "7", "/runs/crons/count": "0"} {
 		h.equal(h.ok("POST", path, object{}), want)
+	}
+}
+
+// hanging is a transport that answers when it is closed, whatever the request says.
+type hanging struct{ calls, leave chan struct{} }
+
+func (h hanging) RoundTrip(*http.Request) (*http.Response, error) {
+	h.calls <- struct{}{}
+	<-h.leave
+	return nil, errors.New("no answer")
+}
+
+// TestWebhooksThatHang: webhooks that do not answer hold up no crons.
+func TestWebhooksThatHang(t *testing.T) {
+	h := newHouse(t)
+	hooks := hanging{make(chan struct{}, 100), make(chan struct{})}
+	server.SetHooks(h.api, hooks)
+	defer close(hooks.leave)
+	const most = 16
+	thread := h.thread()
+	for range 2 * most {
+		h.ok("POST", "/runs", object{"assistant_id": "simple", "input": object{"text": "x"}, "webhook": "http://hooks.example"})
+	}
+	h.until("as many hang as may", func() bool { return len(hooks.calls) >= most })
+	h.ok("POST", "/threads/"+thread+"/runs/crons", object{"assistant_id": "simple", "schedule": "@every 1s", "input": object{"text": "x"}})
+	h.until("the cron has made a run", func() bool { return h.ok("GET", "/threads/"+thread+"/runs", nil).text != "[]" })
+	if n := len(hooks.calls); n != most {
+		t.Errorf("%d webhooks are called at a time", n)
 	}
 }

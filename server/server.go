@@ -114,7 +114,8 @@ type Server struct {
 
 	pending  sync.Map      // of after, by key: those that this server knows
 	wake     chan struct{} // wakes settle
-	settling chan struct{} // bounds what settle does at a time
+	settling chan struct{} // bounds what settle does at a time, but for webhooks
+	calling  chan struct{} // bounds the webhooks that it calls at a time
 	done     <-chan struct{}
 	stop     context.CancelFunc
 	stopped  sync.WaitGroup
@@ -156,7 +157,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, manager: manager, names: slices.Sorted(maps.Keys(cfg.Graphs)),
 		assistants: newRecords[assistant](cfg, "assistants"), threads: newRecords[thread](cfg, "threads"),
 		crons: newRecords[cron](cfg, "crons"), after: newRecords[after](cfg, "after"),
-		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16)}
+		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
 	s.assistants.kept = &decoded[assistant]{} // each run names one
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
 	s.protocol.forgotten = newRecords[forgottenRuns](cfg, "protocol")
