@@ -189,7 +189,7 @@ func (r *runRow) run() (runs.Run, error) {
 	if err := json.Unmarshal(r.spec, &run.Spec); err != nil {
 		return run, &runs.UnreadableError{RunID: run.ID, Err: fmt.Errorf("spec: %w", err)}
 	}
-	return run, nil
+	return run, runs.CheckStored(run)
 }
 
 // reads makes a function of a batch that reads one row, if there is one. It is decoded later, as those of into.
@@ -428,7 +428,7 @@ func (q *Queue) Delete(ctx context.Context, id string) error {
 	if err != nil && !errors.Is(err, runs.ErrUnreadable) { // its status is known all the same
 		return err
 	}
-	if err := runs.CheckDelete(r); err != nil {
+	if err := runs.CheckDelete(r); err != nil && runs.CheckStored(r) == nil {
 		return err
 	}
 	n := 0

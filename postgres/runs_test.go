@@ -578,3 +578,71 @@ func TestQueueUnreadableClaim(t *testing.T) {
 		}
 	}
 }
+
+// TestQueueNewer: a run whose status or cancellation this version does not know is as one that cannot be
+// decoded. No worker of this version gets it; it holds its thread, and can be deleted
+// unless a worker may have it.
+func TestQueueNewer(t *testing.T) {
+	url, schema := server(t).Database(t), newSchema()
+	q := openQueue(t, open(t, url, postgres.Options{Schema: schema}), postgres.QueueOptions{})
+	conn := connect(t, url)
+	for _, change := range []string{"status = 'paused'", "cancel = 'pause'"} {
+		r, err := q.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: change, Graph: "g"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), fmt.Sprintf(`UPDATE %s.stele_runs SET %s WHERE id = $1`, schema, change), r.ID); err != nil {
+			t.Fatal(err)
+		}
+		behind, err := q.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: change, Graph: "g"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.Get(t.Context(), r.ID); !errors.Is(err, runs.ErrUnreadable) {
+			t.Errorf("%s: %v", change, err)
+		}
+		if c := claim(t, q); c != nil {
+			t.Errorf("%s: claimed %+v", change, c)
+		}
+		if _, err := conn.Exec(t.Context(), fmt.Sprintf(`UPDATE %s.stele_runs SET due_at = clock_timestamp() + interval '1 hour' WHERE id = $1`, schema), r.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Delete(t.Context(), r.ID); !errors.Is(err, runs.ErrInvalid) { // a worker of the newer version may have it
+			t.Errorf("%s: %v", change, err)
+		}
+		if _, err := conn.Exec(t.Context(), fmt.Sprintf(`UPDATE %s.stele_runs SET due_at = clock_timestamp() WHERE id = $1`, schema), r.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Delete(t.Context(), r.ID); err != nil {
+			t.Errorf("%s: %v", change, err)
+		}
+		if c := claim(t, q); c == nil || c.ID != behind.ID {
+			t.Errorf("%s: claimed %+v, want the run behind it", change, c)
+		}
+	}
+}
+
+// TestQueueUnreadableSchedule: a schedule whose row cannot be decoded is listed with the reason, and the
+// others as they are. It can be deleted.
+func TestQueueUnreadableSchedule(t *testing.T) {
+	url, schema := server(t).Database(t), newSchema()
+	q := openQueue(t, open(t, url, postgres.Options{Schema: schema}), postgres.QueueOptions{})
+	for _, id := range []string{"bad", "good"} {
+		if _, err := q.PutSchedule(t.Context(), runs.Schedule{ID: id, Cron: "@daily", Spec: runs.Spec{Graph: "g"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := connect(t, url).Exec(t.Context(), fmt.Sprintf(`UPDATE %s.stele_schedules SET spec = '{"graph": "g", "tags": 5}', next_at = '2020-01-01' WHERE id = 'bad'`, schema)); err != nil {
+		t.Fatal(err)
+	}
+	all, err := q.Schedules(t.Context())
+	if err != nil || len(all) != 2 || all[0].ID != "bad" || all[0].Unreadable == nil || all[0].Spec.Graph != "" || all[1].ID != "good" || all[1].Unreadable != nil {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := q.DeleteSchedule(t.Context(), "bad"); err != nil {
+		t.Error(err)
+	}
+	if all, err := q.Schedules(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}

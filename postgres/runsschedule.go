@@ -52,10 +52,10 @@ func (q *Queue) Schedules(ctx context.Context) (found []runs.Schedule, err error
 				if err := rows.Scan(&s.ID, &s.Cron, &spec, &s.Next); err != nil {
 					return err
 				}
-				if err := json.Unmarshal(spec, &s.Spec); err != nil {
-					return fmt.Errorf("schedule %s: %w", s.ID, err)
-				}
 				s.Next = s.Next.UTC()
+				if err := json.Unmarshal(spec, &s.Spec); err != nil {
+					s = runs.Schedule{ID: s.ID, Unreadable: err}
+				}
 				found = append(found, s)
 			}
 			return rows.Err()

@@ -99,11 +99,14 @@ SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 	const discard = `coalesce((SELECT o.status = 'interrupted' FROM @.stele_runs o
 		WHERE o.thread_id = r.thread_id AND o.ended_at IS NOT NULL AND o.epoch > 0 AND o.id <> r.id
 		ORDER BY o.ended_at DESC, o.seq DESC LIMIT 1), false)`
+	// What a newer version stored so, it executes: see runs.CheckStored.
+	const unknown = `(r.status NOT IN ('pending', 'running', 'success', 'error', 'interrupted') OR r.cancel NOT IN ('', 'interrupt', 'rollback'))`
 	st.claim = q(`
 WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
 	SELECT r.id, r.attempt >= r.attempts AND r.cancel = '' AS gone
 	FROM @.stele_runs r
 	WHERE r.ended_at IS NULL AND r.graph = ANY($2::text[]) AND r.due_at <= (SELECT now FROM t)
+	AND NOT ` + unknown + `
 	AND (r.started_at IS NOT NULL OR r.thread_id NOT IN (
 		SELECT thread_id FROM @.stele_runs WHERE started_at IS NOT NULL AND ended_at IS NULL)
 	AND (SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL
@@ -212,7 +215,7 @@ SELECT count(*) FROM gone`)
 	// $1 id.
 	st.remove = q(`
 WITH gone AS (
-	DELETE FROM @.stele_runs WHERE id = $1 AND ended_at IS NOT NULL RETURNING id
+	DELETE FROM @.stele_runs r WHERE id = $1 AND (ended_at IS NOT NULL OR ` + unknown + ` AND coalesce(due_at <= clock_timestamp(), true)) RETURNING id
 ), events AS (
 	DELETE FROM @.stele_run_events e USING gone WHERE e.run_id = gone.id
 )

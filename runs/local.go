@@ -155,10 +155,15 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 			q.add(&localRun{storedRun: r, synced: r.Seq}) // a claim of an earlier process is void
 		}
 	}
-	for s, err := range scan[Schedule](ctx, items, schedulesSpace) {
+	for found, err := range items.Scan(ctx, store.Query{Prefix: schedulesSpace, ByKey: true, NoRefresh: true}) {
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%v: %w", schedulesSpace, err)
 		}
+		var s Schedule
+		if err := valueOf(&found.Item, &s); err != nil {
+			s = Schedule{Unreadable: err}
+		}
+		s.ID = found.Key
 		q.schedules[s.ID] = s
 	}
 	return q, nil
@@ -525,10 +530,20 @@ func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 	item, err := getItem(ctx, q.items, runsSpace, id)
 	if err == nil {
 		r.text, _ = item.Value[eventsField].(string)
-		err = valueOf(item, &r)
+		err = r.decode(item)
 	}
 	r.ID = id
-	return r, unreadable(id, err)
+	return r, err
+}
+
+// decode reads the item of a run. With an UnreadableError, what can be decoded of it counts.
+func (r *storedRun) decode(item *store.Item) error {
+	err := unreadable(item.Key, valueOf(item, r))
+	r.ID = item.Key
+	if err == nil {
+		err = CheckStored(r.Run)
+	}
+	return err
 }
 
 // readSpec reads what never changes of a run. Before 0.1.0 the item of a run had it: then it gets
@@ -559,9 +574,7 @@ func (q *Local) scanRuns(ctx context.Context) iter.Seq2[storedRun, error] {
 				return
 			}
 			var r storedRun
-			err = unreadable(found.Key, valueOf(&found.Item, &r))
-			r.ID = found.Key
-			err = q.readSpec(ctx, &r, err)
+			err = q.readSpec(ctx, &r, r.decode(&found.Item))
 			if errors.Is(err, ErrNotFound) { // removed meanwhile
 				continue
 			}
@@ -643,7 +656,7 @@ func (q *Local) Sweep(ctx context.Context, before time.Time) (int, error) {
 		}
 		var r storedRun
 		removed := false
-		err = unreadable(found.Key, valueOf(&found.Item, &r))
+		err = r.decode(&found.Item)
 		if err == nil && r.Status.Ended() && r.Ended.Before(before) {
 			removed, err = q.remove(ctx, found.Key, before)
 		}

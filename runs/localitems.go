@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"iter"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
@@ -56,26 +54,6 @@ func getItem(ctx context.Context, items *store.Local, ns store.Namespace, key st
 		return nil, ErrNotFound
 	}
 	return item, err
-}
-
-// scan yields the items of a namespace by key, as they were when it began.
-func scan[T any](ctx context.Context, items *store.Local, ns store.Namespace) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
-		for found, err := range items.Scan(ctx, store.Query{Prefix: ns, ByKey: true, NoRefresh: true}) {
-			var v T
-			if err == nil {
-				err = valueOf(&found.Item, &v)
-			}
-			if err != nil {
-				yield(none, fmt.Errorf("%v %s: %w", ns, found.Key, err))
-				return
-			}
-			if !yield(v, nil) {
-				return
-			}
-		}
-	}
 }
 
 // unreadable is the error of reading a run: an UnreadableError if it is about what is stored of the

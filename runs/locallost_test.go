@@ -3,8 +3,11 @@ package runs
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/store"
 )
@@ -193,4 +196,110 @@ func TestLostNumbers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNewerRuns: a run whose status or cancellation this version does not know is as one that cannot be
+// decoded. No worker gets it.
+func TestNewerRuns(t *testing.T) {
+	ctx := t.Context()
+	q, items := newQueue(t, LocalOptions{})
+	for i, change := range []func(*Run){
+		func(r *Run) { r.Status = "paused" },
+		func(r *Run) { r.Status = "" },
+		func(r *Run) { r.Cancel = "pause" },
+	} {
+		r := submitted(t, q, Request{Spec: Spec{ThreadID: fmt.Sprint(i), Graph: "g"}})
+		change(&r)
+		r.Spec = Spec{}
+		op, err := putOp(runsSpace, r.ID, storedRun{Run: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := items.Batch(ctx, op); err != nil {
+			t.Fatal(err)
+		}
+		if q, err = NewLocal(ctx, items, LocalOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := q.Get(ctx, r.ID); !errors.Is(err, ErrUnreadable) || got.ThreadID != fmt.Sprint(i) {
+			t.Errorf("run %d: %+v, %v", i, got, err)
+		}
+		if c, _, err := q.Claim(ctx, "w", []string{"", "g"}); c != nil || err != nil {
+			t.Errorf("run %d: claimed %+v, %v", i, c, err)
+		}
+		if _, err := q.Sweep(ctx, time.Now().Add(time.Hour)); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("run %d: sweep: %v", i, err)
+		}
+		if err := q.Delete(ctx, r.ID); err != nil {
+			t.Errorf("run %d: %v", i, err)
+		}
+	}
+}
+
+// TestLostSchedules: a queue opens although a schedule cannot be decoded. It is listed with the reason, no
+// worker submits a run of it, and it can be replaced and deleted.
+func TestLostSchedules(t *testing.T) {
+	ctx := t.Context()
+	q, items := newQueue(t, LocalOptions{})
+	for _, id := range []string{"bad", "good", "old"} {
+		if _, err := q.PutSchedule(ctx, Schedule{ID: id, Cron: "@every 1s", Spec: Spec{Graph: id}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, text := range map[string]string{"bad": `{"id":"other","next":"2020-01-01T00:00:00Z","spec":{"graph":"g","tags":5}}`, "old": `{`} {
+		if _, err := items.Batch(ctx, textOp(schedulesSpace, id, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q, err := NewLocal(ctx, items, LocalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Advance(ctx, "bad", time.Time{}, time.Now()); err != nil { // from what Next is
+		t.Error(err)
+	}
+	listed := func(want ...string) {
+		t.Helper()
+		all, err := q.Schedules(ctx)
+		var got []string
+		for _, s := range all {
+			if s.Unreadable == nil {
+				got = append(got, s.ID)
+			} else if got = append(got, "lost "+s.ID); s.Cron != "" || s.Spec.Graph != "" || !s.Next.IsZero() {
+				t.Errorf("%+v", s)
+			}
+		}
+		if !slices.Equal(got, want) || err != nil {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+	listed("lost bad", "good", "lost old")
+	past := q.schedules["good"]
+	past.Next = time.Now().Add(-time.Hour)
+	q.schedules["good"] = past
+	var logged strings.Builder // twice a second is too often to tell of it
+	(&Worker{Queue: q, Logger: slog.New(slog.NewTextHandler(&logged, nil))}).fire(ctx)
+	if logged.Len() > 0 {
+		t.Error(logged.String())
+	}
+	for r, err := range q.List(ctx, Query{}) {
+		if err != nil || r.Graph != "good" {
+			t.Errorf("submitted %+v, %v", r, err)
+		}
+		past.ID = ""
+	}
+	if past.ID != "" {
+		t.Error("the schedule that can be decoded has submitted no run")
+	}
+	if _, err := q.PutSchedule(ctx, Schedule{ID: "old", Cron: "@daily", Spec: Spec{Graph: "g"}}); err != nil {
+		t.Error(err)
+	}
+	if err := q.DeleteSchedule(ctx, "bad"); err != nil {
+		t.Error(err)
+	}
+	listed("good", "old")
+	if q, err = NewLocal(ctx, items, LocalOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	listed("good", "old")
 }

@@ -51,7 +51,7 @@ func (q *Local) advance(ctx context.Context, id string, from, to time.Time) erro
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s, ok := q.schedules[id]
-	if !ok || !s.Next.Equal(from) {
+	if !ok || s.Unreadable != nil || !s.Next.Equal(from) {
 		return nil
 	}
 	s.Next = to.UTC().Truncate(time.Microsecond)

@@ -85,7 +85,7 @@ type Queue interface {
 
 	// PutSchedule stores a schedule, in place of one with its ID. Next is computed.
 	PutSchedule(ctx context.Context, s Schedule) (Schedule, error)
-	// Schedules returns all schedules, by ID.
+	// Schedules returns all schedules, by ID, also those that cannot be decoded.
 	Schedules(ctx context.Context) ([]Schedule, error)
 	// Advance moves Next of a schedule, if it is still from; else it does nothing.
 	Advance(ctx context.Context, id string, from, to time.Time) error
@@ -150,6 +150,9 @@ type Schedule struct {
 	// Next is when the next run is due. Times that passed while no worker lived are made
 	// up for by one run.
 	Next time.Time `json:"next"`
+	// Unreadable is why what is stored of the schedule cannot be decoded: then there is the ID alone, and
+	// no worker submits a run. PutSchedule replaces it, DeleteSchedule removes it.
+	Unreadable error `json:"-"`
 }
 
 // Errors of queues. Match with errors.Is.

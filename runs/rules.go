@@ -161,6 +161,23 @@ func CheckDelete(r Run) error {
 	return nil
 }
 
+// CheckStored refuses a run whose status or cancellation this version does not know, for implementers of
+// Queue: nobody knows what its worker is to do. It is an UnreadableError.
+func CheckStored(r Run) error {
+	for _, c := range []struct {
+		what, is string
+		known    []string
+	}{
+		{"status", string(r.Status), []string{string(Pending), string(Running), string(Success), string(Error), string(Interrupted)}},
+		{"cancellation", string(r.Cancel), []string{"", string(Interrupt), string(Rollback)}},
+	} {
+		if !slices.Contains(c.known, c.is) {
+			return &UnreadableError{r.ID, fmt.Errorf("its %s is %q; a newer version may know it", c.what, c.is)}
+		}
+	}
+	return nil
+}
+
 // CheckText refuses what is not UTF-8 without U+0000.
 func CheckText(field, s string) error {
 	if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {

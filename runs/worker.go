@@ -445,7 +445,7 @@ func (w *Worker) fire(ctx context.Context) {
 	schedules, err := w.Queue.Schedules(ctx)
 	for _, s := range schedules {
 		now := time.Now()
-		if s.Next.After(now) {
+		if s.Unreadable != nil || s.Next.After(now) {
 			continue
 		}
 		next, nextErr := NextTime(s.Cron, now)

@@ -90,9 +90,16 @@ func (s *Server) settle(ctx context.Context) {
 		for key, a := range due {
 			a.Due = at.Add(24 * time.Hour) // until it is done
 			s.pending.Store(key, a)
-			select {
-			case s.settling <- struct{}{}:
-			case <-ctx.Done():
+			if a.Kind == afterWebhook { // it may hang: nothing else waits for it
+				s.stopped.Go(func() {
+					if enter(ctx, s.calling) {
+						defer func() { <-s.calling }()
+						s.settleOne(ctx, key, due[key])
+					}
+				})
+				continue
+			}
+			if !enter(ctx, s.settling) {
 				return
 			}
 			s.stopped.Go(func() {
@@ -107,6 +114,16 @@ func (s *Server) settle(ctx context.Context) {
 		case <-ctx.Done():
 		}
 		t.Stop()
+	}
+}
+
+// enter waits for a place. It reports whether there was one before ctx ended.
+func enter(ctx context.Context, places chan struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -156,6 +173,9 @@ func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
 			return now().Add(undoPause), nil
 		}
 		return time.Time{}, nil
+	case afterWebhook, afterTemporary:
+	default: // a newer version stored it, and will do it
+		return now().Add(24 * time.Hour), nil
 	}
 	r, err := s.cfg.Queue.Get(ctx, a.Run)
 	switch {

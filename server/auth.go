@@ -55,7 +55,9 @@ type Access struct {
 	// Action is "create", "read", "update", "delete", "search" or "create_run"; for the
 	// store "put", "get", "search", "list_namespaces" or "delete".
 	Action string
-	// Value is the request: its JSON, if that is an object, and what its path names.
+	// Value is the request: its JSON, if that is an object, and what its address names: the ids in its
+	// path, and namespace and key of an item. Each run of a batch, and each that a command or a tool
+	// makes, is asked about as if it had come alone.
 	Value map[string]any
 }
 
@@ -84,8 +86,11 @@ func OwnThings(_ context.Context, u *User, _ Access) (Grant, error) {
 	return Grant{Filter: map[string]any{"owner": u.Identity}, Namespace: store.Namespace{label(u.Identity)}}, nil
 }
 
-// label is a name as a label of a namespace, which has no dots.
+// label is a name as a label of a namespace, which has no dots and is not "*".
 func label(name string) string {
+	if name == "*" {
+		return "%2A"
+	}
 	return strings.NewReplacer("%", "%25", ".", "%2E").Replace(name)
 }
 
@@ -175,7 +180,7 @@ func (s *Server) grant(ctx context.Context, u *User, a Access) (Grant, error) {
 		return g, fmt.Errorf("auth: the namespace %q is reserved", g.Namespace[0])
 	}
 	for _, l := range g.Namespace {
-		if l == "" || strings.Contains(l, ".") {
+		if l == "" || l == "*" || strings.Contains(l, ".") { // "*" is any label where namespaces are listed
 			return g, fmt.Errorf("auth: %q is no label of a namespace", l)
 		}
 	}

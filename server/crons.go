@@ -374,6 +374,7 @@ func (s *Server) submitCron(ctx context.Context, k *cron) error {
 	case err != nil || !ok:
 	case k.ThreadID == "":
 		t, known, err = s.threads.get(ctx, id)
+		ok = !known || contains(t.Metadata, k.Stamp) // who knows the cron's id can make a thread of that id
 	default:
 		t, ok, err = s.record(ctx, id, g)
 		known = ok

@@ -1,5 +1,7 @@
 package server
 
+import "net/http"
+
 // Undoing reports whether a server knows of runs that it has to take back.
 func Undoing(s *Server) bool {
 	undoing := false
@@ -9,3 +11,6 @@ func Undoing(s *Server) bool {
 	})
 	return undoing
 }
+
+// SetHooks makes webhooks go through a transport.
+func SetHooks(s *Server, t http.RoundTripper) { s.hooks.Transport = t }

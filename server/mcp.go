@@ -117,7 +117,11 @@ func (c *call) callTool(a assistant, r *mcp.CallToolRequest) (*mcp.CallToolResul
 		}
 		input = given
 	}
-	run, err := c.statelessRun(body{"assistant_id": a.ID, "input": input})
+	one, err := c.asked(body{"assistant_id": a.ID, "input": input})
+	if err != nil {
+		return internal(err)
+	}
+	run, err := one.statelessRun(one.body)
 	if err != nil {
 		return internal(err)
 	}

@@ -218,7 +218,12 @@ func allSchedules(c *call) error {
 	}
 	list := []any{}
 	for _, s := range all {
-		list = append(list, map[string]any{"id": s.ID, "cron": s.Cron, "graph": s.Spec.Graph, "thread_id": s.Spec.ThreadID, "next": stamped(s.Next)})
+		m := map[string]any{"id": s.ID, "cron": s.Cron, "graph": s.Spec.Graph, "thread_id": s.Spec.ThreadID, "next": stamped(s.Next)}
+		if s.Unreadable != nil {
+			c.cfg.Logger.Error("a schedule cannot be read", "schedule", s.ID, "error", s.Unreadable)
+			m["error"] = "The schedule cannot be read: the log of the server says why"
+		}
+		list = append(list, m)
 	}
 	return c.json(map[string]any{"schedules": list})
 }

@@ -148,7 +148,11 @@ func (c *call) submitProtocol(params, in body, s session) (runs.Run, error) {
 	if err := runShape.check(map[string]any(in)); err != nil {
 		return runs.Run{}, err
 	}
-	r, err := c.runOn(c.path("thread_id"), in)
+	one, err := c.asked(in)
+	if err != nil {
+		return runs.Run{}, err
+	}
+	r, err := one.runOn(c.path("thread_id"), in)
 	if err != nil {
 		return r, err
 	}

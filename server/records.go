@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,11 +34,12 @@ const jsonField = "json"
 type records[T any] struct {
 	items store.Store
 	ns    store.Namespace
+	log   *slog.Logger
 	kept  *decoded[T] // nil if each is decoded whenever it is read
 }
 
-func newRecords[T any](items store.Store, kind string) records[T] {
-	return records[T]{items: items, ns: store.Namespace{space, kind}}
+func newRecords[T any](cfg Config, kind string) records[T] {
+	return records[T]{items: cfg.Store, ns: store.Namespace{space, kind}, log: cfg.Logger}
 }
 
 // decoded are records by their JSON. Nobody may change what is in one.
@@ -132,33 +134,48 @@ func (r records[T]) delete(ctx context.Context, key string) error {
 // page is how many records a listing reads at a time where the store cannot iterate.
 const page = 500
 
-// all yields the records, by key.
+// all yields the records, by key. One that cannot be decoded is told to the operator, and hides no others.
 func (r records[T]) all(ctx context.Context) iter.Seq2[T, error] {
-	q := store.Query{Prefix: r.ns, ByKey: true, NoRefresh: true}
-	if s, ok := r.items.(store.Scanner); ok {
-		return func(yield func(T, error) bool) {
-			for found, err := range s.Scan(ctx, q) {
-				var v T
-				if err == nil {
-					v, err = r.of(&found.Item)
+	return func(yield func(T, error) bool) {
+		for item, err := range r.each(ctx) {
+			var v T
+			if err == nil {
+				if v, err = r.of(item); err != nil {
+					r.log.Error("a record cannot be decoded", "error", err)
+					continue
 				}
-				if !yield(v, err) || err != nil {
-					return
-				}
+			}
+			if !yield(v, err) || err != nil {
+				return
 			}
 		}
 	}
-	return func(yield func(T, error) bool) {
-		var none T
+}
+
+// each yields the items of the records, by key.
+func (r records[T]) each(ctx context.Context) iter.Seq2[*store.Item, error] {
+	q := store.Query{Prefix: r.ns, ByKey: true, NoRefresh: true}
+	return func(yield func(*store.Item, error) bool) {
+		if s, ok := r.items.(store.Scanner); ok {
+			for found, err := range s.Scan(ctx, q) {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if !yield(&found.Item, nil) {
+					return
+				}
+			}
+			return
+		}
 		for q.Limit = page; ; q.Offset += page {
 			found, err := r.items.Search(ctx, q)
 			if err != nil {
-				yield(none, err)
+				yield(nil, err)
 				return
 			}
 			for _, f := range found {
-				v, err := r.of(&f.Item)
-				if !yield(v, err) || err != nil {
+				if !yield(&f.Item, nil) {
 					return
 				}
 			}

@@ -109,7 +109,11 @@ func batchRuns(c *call) error {
 	list, _ := c.in.([]any)
 	shown := make([]any, 0, len(list))
 	for _, in := range list {
-		r, err := c.statelessRun(in.(map[string]any))
+		one, err := c.asked(in.(map[string]any))
+		if err != nil {
+			return err
+		}
+		r, err := one.statelessRun(one.body)
 		if err != nil {
 			return err
 		}

@@ -3,8 +3,10 @@ package server
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stele-go/stele/pregel"
@@ -84,7 +86,9 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 	configurable, _ := config["configurable"].(map[string]any)
 	context = merged(a.Context, context)
 	config = merged(a.Config, config)
-	configurable = merged(merged(a.Context, configurable), map[string]any{
+	configurable = merged(a.Context, configurable)
+	maps.DeleteFunc(configurable, func(k string, _ any) bool { return strings.HasPrefix(k, "langgraph_auth_") }) // nobody says who he is
+	configurable = merged(configurable, map[string]any{
 		"thread_id": t.ID, "graph_id": a.GraphID, "assistant_id": a.ID,
 		"langgraph_auth_user_id": c.user.Identity, "langgraph_auth_permissions": orEmpty(c.user.Permissions),
 	})

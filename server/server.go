@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -113,7 +114,8 @@ type Server struct {
 
 	pending  sync.Map      // of after, by key: those that this server knows
 	wake     chan struct{} // wakes settle
-	settling chan struct{} // bounds what settle does at a time
+	settling chan struct{} // bounds what settle does at a time, but for webhooks
+	calling  chan struct{} // bounds the webhooks that it calls at a time
 	done     <-chan struct{}
 	stop     context.CancelFunc
 	stopped  sync.WaitGroup
@@ -153,12 +155,12 @@ func New(cfg Config) (*Server, error) {
 		cfg.Logger = slog.Default()
 	}
 	s := &Server{cfg: cfg, manager: manager, names: slices.Sorted(maps.Keys(cfg.Graphs)),
-		assistants: newRecords[assistant](cfg.Store, "assistants"), threads: newRecords[thread](cfg.Store, "threads"),
-		crons: newRecords[cron](cfg.Store, "crons"), after: newRecords[after](cfg.Store, "after"),
-		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16)}
+		assistants: newRecords[assistant](cfg, "assistants"), threads: newRecords[thread](cfg, "threads"),
+		crons: newRecords[cron](cfg, "crons"), after: newRecords[after](cfg, "after"),
+		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
 	s.assistants.kept = &decoded[assistant]{} // each run names one
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
-	s.protocol.forgotten = newRecords[forgottenRuns](cfg.Store, "protocol")
+	s.protocol.forgotten = newRecords[forgottenRuns](cfg, "protocol")
 	if q, ok := cfg.Queue.(together); ok && store.Store(q.Items()) == cfg.Store {
 		s.together = q
 	}
@@ -258,7 +260,24 @@ func (c *call) value() map[string]any {
 			v[name] = p
 		}
 	}
+	if c.route.resource == "store" && c.route.in == nil { // its address names the item
+		labels := []any{}
+		for _, l := range strings.Split(c.query("namespace"), ".") {
+			labels = append(labels, l)
+		}
+		v["namespace"], v["key"] = labels, c.query("key")
+	}
 	return v
+}
+
+// asked is the call for a run that the request asks for and is not itself: one of a batch, or that of a
+// command or a tool. Authorize is asked about it as if it had come alone.
+func (c *call) asked(in body) (*call, error) {
+	one := *c
+	one.body, one.in = in, map[string]any(in)
+	var err error
+	one.grant, err = c.Server.grant(c.ctx, c.user, Access{"threads", "create_run", one.value()})
+	return &one, err
 }
 
 // ServeHTTP implements http.Handler.

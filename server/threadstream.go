@@ -44,7 +44,7 @@ func joinThread(c *call) error {
 	defer heart.Stop()
 	for {
 		if at != "" && behind < 1<<62 {
-			if err := c.streamOne(out, at, behind); err != nil && !errors.Is(err, runs.ErrNotFound) && !errors.Is(err, runs.ErrUnreadable) {
+			if err := c.streamOne(out, t.ID, at, behind); err != nil && !errors.Is(err, runs.ErrNotFound) && !errors.Is(err, runs.ErrUnreadable) {
 				return nil
 			}
 			behind = 1 << 62
@@ -72,9 +72,12 @@ func joinThread(c *call) error {
 	}
 }
 
-// streamOne streams a run within the stream of its thread.
-func (c *call) streamOne(out *output, id string, behind int64) error {
+// streamOne streams a run within the stream of its thread. A client may have named one of another.
+func (c *call) streamOne(out *output, thread, id string, behind int64) error {
 	r, err := c.cfg.Queue.Get(c.ctx, id)
+	if err == nil && r.ThreadID != thread {
+		err = runs.ErrNotFound
+	}
 	if err != nil {
 		return err
 	}
