@@ -164,6 +164,42 @@ test("a deferred put that was under way when a save failed is synced", () => {
   );
 });
 
+test.each([true, false])("the newest checkpoint is read when those are there that a run has gone past: %s", (deferWrites) => {
+  const held: Asked[] = [];
+  return using(
+    async (saver, fake) => {
+      for (const id of ["1", "2"]) await saver.putWrites(of(id), [["a", 1]], "task");
+      const puts = ["1", "2", "3"].reduce((before, id) => before.then(() => saver.put(of("0"), checkpoint(id), meta, {})), Promise.resolve({}));
+      while (held.length === 0) await new Promise((resolve) => setImmediate(resolve));
+      const read = saver.getTuple({ configurable: { thread_id: "t" } });
+      await saver.getTuple(of("1"));
+      await saver.getTuple({ configurable: { thread_id: "another" } });
+      for (let n = 0; n < 3; n++) {
+        while (held.length === n) await new Promise((resolve) => setImmediate(resolve));
+        await new Promise((resolve) => setTimeout(resolve, 10));
+        expect(fake.asked.filter(({ method }) => method === "get")).toHaveLength(2);
+        held[n]?.answer({});
+      }
+      await Promise.all([puts, read]);
+      expect(fake.asked.slice(2).map(({ method, params }) => `${method} ${String(params["thread"])}`)).toEqual(
+        ["put t", "get t", "get another", "put t", "put t", "get t"],
+      );
+      // A run that goes on is not waited for to its end.
+      for (const id of ["4", "5"]) await saver.putWrites(of(id), [["a", 1]], "task");
+      const later = saver.put(of("3"), checkpoint("7"), meta, {});
+      const other = saver.getTuple({ configurable: { thread_id: "t" } });
+      await saver.putWrites(of("8"), [["a", 1]], "task");
+      held[3]?.answer({});
+      const last = saver.put(of("7"), checkpoint("8"), meta, {});
+      await other;
+      held[4]?.answer({});
+      await Promise.all([later, last]);
+    },
+    { deferWrites },
+    (asked) => asked.method === "put" && held.push(asked) > 0,
+  );
+});
+
 const ends = ["done", "asks", "fails", "asks beside another", "clashes with another", "stops before", "stops after", "runs out of steps", "is left", "cannot be saved"];
 
 test.each(ends.flatMap((end) => [[end, "async"], [end, "sync"], [end, "exit"]] as const))(
