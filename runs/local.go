@@ -263,8 +263,12 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 			return Run{}, err
 		}
 	}
-	unlock := q.lockAll(r.ThreadID)
-	defer unlock()
+	if r.Multitask == Interrupt || r.Multitask == Rollback {
+		defer q.lockAll(r.ThreadID)()
+	} else { // the others stay as they are, and may be many
+		q.mu.Lock()
+		defer q.mu.Unlock()
+	}
 	if id := q.keys[r.Key]; r.Key != "" && id != "" {
 		stored, err := q.get(ctx, id)
 		if err != nil {
@@ -275,12 +279,11 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 		}
 		return stored, nil
 	}
-	switch busy := q.ofThread(r.ThreadID); {
-	case len(busy) == 0 || r.Multitask == Enqueue:
-	case r.Multitask == Reject:
-		return Run{}, &BusyError{ThreadID: r.ThreadID, RunID: busy[0].ID}
-	default:
-		for _, other := range busy {
+	if r.Multitask != Enqueue {
+		for _, other := range q.ofThread(r.ThreadID) {
+			if r.Multitask == Reject {
+				return Run{}, &BusyError{ThreadID: r.ThreadID, RunID: other.ID}
+			}
 			if _, err := q.cancel(ctx, other, r.Multitask); err != nil {
 				return Run{}, err
 			}

@@ -213,3 +213,36 @@ func TestWithoutID(t *testing.T) {
 		t.Error("all ids move when the oldest is taken out")
 	}
 }
+
+// TestSubmitLeavesOthers: a run that waits for its turn is submitted without a look at the others of its
+// thread, which may be many and busy.
+func TestSubmitLeavesOthers(t *testing.T) {
+	q, _ := newQueue(t, LocalOptions{})
+	first := submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
+	busy := &q.open[first.ID].appending
+	busy.Lock()
+	done := make(chan error, 2)
+	for _, how := range []Strategy{Enqueue, Reject} {
+		go func() {
+			_, err := q.Submit(t.Context(), Request{Spec: Spec{ThreadID: "t", Graph: "g", Multitask: how}})
+			done <- err
+		}()
+	}
+	rejected := 0
+	for range 2 {
+		select {
+		case err := <-done:
+			if errors.Is(err, ErrBusy) {
+				rejected++
+			} else if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute): // patience alone
+			t.Fatal("a submission waits for another run of its thread")
+		}
+	}
+	busy.Unlock()
+	if rejected != 1 {
+		t.Errorf("%d submissions were rejected, want 1", rejected)
+	}
+}
