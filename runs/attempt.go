@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -90,11 +89,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 			return false, err
 		}
 		if n, ok := noteOf(ev); ok && c.Tasks {
-			note, err := pregeljson.Marshal(n)
-			if err != nil {
-				return false, err
-			}
-			events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(note))})
+			events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(appendNote(nil, n)))})
 		}
 		if len(c.Modes) == 0 || ev.Mode == pregel.ModeTasks && !slices.Contains(c.Modes, pregel.ModeTasks) {
 			continue
