@@ -58,6 +58,8 @@ type start struct {
 	recovery *recovery
 	// stopped: the run before marked that it stopped.
 	stopped bool
+	// common is what the config of the run adds to the metadata of each checkpoint; nil is nothing.
+	common saver.Metadata
 	// replayed are the reducing channels that were stored without a value, because they
 	// were delta channels then.
 	replayed []string

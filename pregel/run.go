@@ -230,18 +230,24 @@ func (g *Graph) newLoop(ctx context.Context, at Address, input any, o RunOptions
 	if o.Lease != nil && o.Lease.ThreadID() != l.thread && !l.nested() {
 		return nil, &ArgumentError{Field: "Lease", Reason: fmt.Sprintf("is of thread %q", o.Lease.ThreadID())}
 	}
-	return l, checkMetadata(l.place, l.saver)
+	var err error
+	if l.common, err = commonMetadata(l.place, l.saver); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
-// checkMetadata refuses metadata that no checkpoint could be stored with.
-func checkMetadata(at saver.Config, s saver.Saver) error {
+// commonMetadata is what the config of a run adds to the metadata of each checkpoint. It refuses
+// metadata that no checkpoint could be stored with.
+func commonMetadata(at saver.Config, s saver.Saver) (saver.Metadata, error) {
 	if len(at.Metadata) == 0 && len(at.Configurable) == 0 {
-		return nil
+		return nil, nil
 	}
-	if _, err := rules.EncodeMetadata(rules.MergeMetadata(at, nil), codecOf(s)); err != nil {
-		return fmt.Errorf("%w: %w", &ArgumentError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
+	md := rules.MergeMetadata(at, nil)
+	if _, err := rules.EncodeMetadata(md, codecOf(s)); err != nil {
+		return nil, fmt.Errorf("%w: %w", &ArgumentError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
 	}
-	return nil
+	return md, nil
 }
 
 // inherit makes the graph a part of the one whose task r runs.

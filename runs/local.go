@@ -87,14 +87,14 @@ type localRun struct {
 	// appending orders those who store events of the run; it is locked before Local.mu.
 	appending sync.Mutex
 	storedRun
-	until  time.Time     // while a worker has it: when the claim is void
-	saved  int64         // Local.writes when the run was last written, but for its claim
-	added  int64         // the same of its last event
-	synced int64         // the last event that is durable
-	latest []Event       // the last events, up to Seq; see keep
-	bytes  int           // of the data of latest
-	asked  chan struct{} // closed when somebody has asked for events; nil before, and if nobody waits for that
-	wanted bool          // somebody has asked for events
+	until  time.Time // while a worker has it: when the claim is void
+	saved  int64     // Local.writes when the run was last written, but for its claim
+	added  int64     // the same of its last event
+	synced int64     // the last event that is durable
+	latest []Event   // the last events, up to Seq; see keep
+	bytes  int       // of the data of latest
+	asked  func()    // called when somebody asks for events for the first time; may be nil
+	wanted bool      // somebody has asked for events
 }
 
 // storedRun is the item of a run, written with each change of it. Its Spec, which never changes, has
@@ -411,7 +411,8 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 		q.noteEnd(to)
 	}
 	q.Changed(to.ID)
-	if to.Status != Running || to.Cancel != "" {
+	// Else it was begun, or has ended and holds up nobody.
+	if to.Status == Pending || to.Cancel != "" || to.Status != Running && len(q.threads[to.ThreadID]) > 0 {
 		if to.Status == Pending || len(q.threads[to.ThreadID]) > 0 {
 			q.withdrawAll() // another run may be the next
 		}

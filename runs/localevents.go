@@ -278,7 +278,8 @@ func (q *Local) latest(ctx context.Context, id string, after int64) (events []Ev
 	}
 	if !r.wanted {
 		if r.wanted = true; r.asked != nil {
-			close(r.asked)
+			r.asked()
+			r.asked = nil
 		}
 	}
 	if last, added := r.Seq, r.added; last > r.synced && last > after {
@@ -297,26 +298,16 @@ func (q *Local) latest(ctx context.Context, id string, after int64) (events []Ev
 	return slices.Clone(r.latest[after-kept : r.synced-kept]), r.synced, nil
 }
 
-// wanted returns a channel that is closed when somebody has asked for events of a run.
-func (q *Local) wanted(id string) (asked <-chan struct{}) {
+// whenAsked calls f, once, when somebody has asked for events of a run. f must not wait for the queue.
+func (q *Local) whenAsked(id string, f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r := q.open[id]
-	if r == nil || r.wanted {
-		return closed
+	if r := q.open[id]; r == nil || r.wanted {
+		f()
+	} else {
+		r.asked = f
 	}
-	if r.asked == nil {
-		r.asked = make(chan struct{})
-	}
-	return r.asked
 }
-
-// closed is a channel that is closed.
-var closed = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
 
 // Watch implements Queue.
 func (q *Local) Watch(id string) (changed <-chan struct{}, stop func()) {
