@@ -301,6 +301,17 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 	return r, nil
 }
 
+// Newest is the id of the run of a thread that was submitted last; "" if it has none.
+func (q *Local) Newest(threadID string) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ids := q.byThread[threadID]
+	if len(ids) == 0 {
+		return ""
+	}
+	return ids[len(ids)-1]
+}
+
 // ofThread are the runs of a thread that have not ended, in order. The caller holds mu.
 func (q *Local) ofThread(threadID string) []*localRun {
 	var found []*localRun
