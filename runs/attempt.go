@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/internal/streamhook"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
 )
@@ -89,24 +91,37 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	} else if c.Context != nil {
 		o.Context = c.Context
 	}
-	for ev, err := range g.Stream(ctx, b.at, b.input, o) {
-		if err != nil {
-			return false, err
+	inside, stop := context.WithCancel(ctx)
+	defer stop()
+	var unshown error // an event could not be encoded
+	err = streamhook.Run(inside, g, b.at, b.input, o, func(ev pregel.Event) {
+		if unshown == nil {
+			if unshown = w.record(events, c, ev); unshown != nil {
+				stop()
+			}
 		}
-		if n, ok := noteOf(ev); ok && c.Tasks {
-			events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(appendNote(nil, n)))})
-		}
-		if len(c.Modes) == 0 || ev.Mode == pregel.ModeTasks && !slices.Contains(c.Modes, pregel.ModeTasks) {
-			continue
-		}
-		data, err := eventData(w.Queue.Serializer(), ev)
-		if err != nil {
-			return false, fmt.Errorf("event of mode %s: %w", ev.Mode, err)
-		}
-		events.add(Event{Kind: Kind(ev.Mode), Namespace: ev.NS, Data: data})
+	})
+	if err := cmp.Or(unshown, err); err != nil {
+		return false, err
 	}
 	info, err := w.info(ctx, c.ThreadID)
 	return info.Status == saver.StatusWaiting, err
+}
+
+// record records an event of a run's graph, if the run keeps it.
+func (w *Worker) record(events *recorder, c Claim, ev pregel.Event) error {
+	if n, ok := noteOf(ev); ok && c.Tasks {
+		events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(appendNote(nil, n)))})
+	}
+	if len(c.Modes) == 0 || ev.Mode == pregel.ModeTasks && !slices.Contains(c.Modes, pregel.ModeTasks) {
+		return nil
+	}
+	data, err := eventData(w.Queue.Serializer(), ev)
+	if err != nil {
+		return fmt.Errorf("event of mode %s: %w", ev.Mode, err)
+	}
+	events.add(Event{Kind: Kind(ev.Mode), Namespace: ev.NS, Data: data})
+	return nil
 }
 
 // again shows the values that an earlier attempt came to. Its worker may have died before it stored them.
