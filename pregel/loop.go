@@ -58,6 +58,8 @@ type start struct {
 	recovery *recovery
 	// stopped: the run before marked that it stopped.
 	stopped bool
+	// common is what the config of the run adds to the metadata of each checkpoint; nil is nothing.
+	common saver.Metadata
 	// replayed are the reducing channels that were stored without a value, because they
 	// were delta channels then.
 	replayed []string
@@ -121,7 +123,7 @@ type view struct {
 	stream   *stream
 	inner    *stream     // graphs inside report to it; nil if they do not
 	custom   *stream     // takes what tasks emit; nil if nobody wants it
-	queue    *eventQueue // nil if nobody streams
+	queue    *eventQueue // nil if nobody streams, or who does is called with each event
 	messages *messageLog // nil if nobody streams messages
 	held     []func()    // events about interrupts that wait until they are stored
 	// waiting are the interrupts the outermost graph ended with, in the order of

@@ -131,11 +131,19 @@ func newPipeline(ctx context.Context, drain time.Duration, around func() error, 
 	return p
 }
 
-// submit adds a save to the queue. It blocks while the queue is full.
+// submit adds a save to the queue. It blocks while the queue is full. A save that waits for no sync
+// is stored in the goroutine of the caller, if the last one was quick: another goroutine would take
+// longer to wake up, and to grow its stack.
 func (p *pipeline) submit(op *saveOp) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.release()
+	if p.defers && !p.slow && op.barrier && p.running == 0 && len(p.queue) == 0 {
+		p.running, p.alone = 1, true
+		p.mu.Unlock()
+		p.work(op, false)
+		return
+	}
+	defer p.mu.Unlock()
 	for len(p.queue) >= pipelineDepth {
 		p.begin()
 		p.wait()

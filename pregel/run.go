@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/internal/streamhook"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -101,15 +103,10 @@ var errRanTasks = errors.New("after tasks had run")
 func (g *Graph) Stream(ctx context.Context, at Address, input any, opts ...RunOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		o := lastOf(opts)
-		modes := o.Modes
-		if len(modes) == 0 {
-			modes = g.defaultModes(ctx)
-		}
-		for _, m := range modes {
-			if !slices.Contains(allModes, m) {
-				yield(Event{}, &ArgumentError{Field: "modes", Reason: fmt.Sprintf("%q is unknown", m)})
-				return
-			}
+		modes, err := g.modesOf(ctx, o)
+		if err != nil {
+			yield(Event{}, err)
+			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -147,6 +144,45 @@ func (g *Graph) Stream(ctx context.Context, at Address, input any, opts ...RunOp
 			yield(Event{}, err)
 		}
 	}
+}
+
+func init() {
+	streamhook.Run = func(ctx context.Context, g, at, input, o, put any) error {
+		return g.(*Graph).streamHere(ctx, at.(Address), input, o.(RunOptions), put.(func(Event)))
+	}
+}
+
+// streamHere is Stream in the goroutine of the caller; see streamhook.Run.
+func (g *Graph) streamHere(ctx context.Context, at Address, input any, o RunOptions, put func(Event)) error {
+	modes, err := g.modesOf(ctx, o)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	shown := atomic.Bool{}
+	_, err = g.run(ctx, at, input, o, &shown, func(l *loop) {
+		l.setStream(&stream{modes: modes, put: func(e Event) {
+			shown.Store(true)
+			mu.Lock()
+			defer mu.Unlock()
+			put(e)
+		}}, nil)
+	})
+	return err
+}
+
+// modesOf are the modes of a stream.
+func (g *Graph) modesOf(ctx context.Context, o RunOptions) ([]Mode, error) {
+	modes := o.Modes
+	if len(modes) == 0 {
+		modes = g.defaultModes(ctx)
+	}
+	for _, m := range modes {
+		if !slices.Contains(allModes, m) {
+			return nil, &ArgumentError{Field: "modes", Reason: fmt.Sprintf("%q is unknown", m)}
+		}
+	}
+	return modes, nil
 }
 
 func (g *Graph) defaultModes(ctx context.Context) []Mode {
@@ -230,18 +266,24 @@ func (g *Graph) newLoop(ctx context.Context, at Address, input any, o RunOptions
 	if o.Lease != nil && o.Lease.ThreadID() != l.thread && !l.nested() {
 		return nil, &ArgumentError{Field: "Lease", Reason: fmt.Sprintf("is of thread %q", o.Lease.ThreadID())}
 	}
-	return l, checkMetadata(l.place, l.saver)
+	var err error
+	if l.common, err = commonMetadata(l.place, l.saver); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
-// checkMetadata refuses metadata that no checkpoint could be stored with.
-func checkMetadata(at saver.Config, s saver.Saver) error {
+// commonMetadata is what the config of a run adds to the metadata of each checkpoint. It refuses
+// metadata that no checkpoint could be stored with.
+func commonMetadata(at saver.Config, s saver.Saver) (saver.Metadata, error) {
 	if len(at.Metadata) == 0 && len(at.Configurable) == 0 {
-		return nil
+		return nil, nil
 	}
-	if _, err := rules.EncodeMetadata(rules.MergeMetadata(at, nil), codecOf(s)); err != nil {
-		return fmt.Errorf("%w: %w", &ArgumentError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
+	md := rules.MergeMetadata(at, nil)
+	if _, err := rules.EncodeMetadata(md, codecOf(s)); err != nil {
+		return nil, fmt.Errorf("%w: %w", &ArgumentError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
 	}
-	return nil
+	return md, nil
 }
 
 // inherit makes the graph a part of the one whose task r runs.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stele-go/stele/saver"
@@ -242,12 +243,22 @@ func (o *putOp) put(ctx context.Context, writes []saver.TaskWrites) error {
 	return err
 }
 
+// withCommon is the metadata of a checkpoint with what the config of its run adds to it.
+func withCommon(common, md saver.Metadata) saver.Metadata {
+	out := maps.Clone(common)
+	maps.Copy(out, md)
+	return out
+}
+
 func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md saver.Metadata, changed map[string]saver.Version, exiting bool) error {
 	changes, err := l.takeItems(ctx)
 	if err != nil {
 		return err
 	}
 	at := l.place
+	if l.common != nil { // merged once for all checkpoints of the run
+		md, at.Metadata, at.Configurable = withCommon(l.common, md), nil, nil
+	}
 	at.Namespace, at.Epoch = l.ns, l.owned.epoch
 	at.ExpectHead = l.expected()
 	if l.place.CheckpointID != "" {

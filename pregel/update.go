@@ -46,7 +46,7 @@ func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]S
 	}
 	o := lastOf(opts)
 	at.Metadata, at.Configurable = merged(g.opts.Metadata, o.Metadata), o.Configurable
-	if err := checkMetadata(at, s); err != nil {
+	if _, err := commonMetadata(at, s); err != nil {
 		return Address{}, err
 	}
 	if len(supersteps) == 0 {

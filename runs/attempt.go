@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/internal/streamhook"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -37,10 +38,15 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		defer lease.Release()
 	}
 	begun := make(chan error, 1)
-	go func() {
+	ask := func() {
 		_, err := w.Queue.Append(ctx, c, nil)
 		begun <- err
-	}()
+	}
+	if _, near := w.Queue.(*Local); near {
+		ask()
+	} else {
+		go ask()
+	}
 	b, err := w.beginning(ctx, c)
 	if unbegun := <-begun; unbegun != nil {
 		j.cancel(unbegun)
@@ -85,28 +91,37 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	} else if c.Context != nil {
 		o.Context = c.Context
 	}
-	for ev, err := range g.Stream(ctx, b.at, b.input, o) {
-		if err != nil {
-			return false, err
-		}
-		if n, ok := noteOf(ev); ok && c.Tasks {
-			note, err := pregeljson.Marshal(n)
-			if err != nil {
-				return false, err
+	inside, stop := context.WithCancel(ctx)
+	defer stop()
+	var unshown error // an event could not be encoded
+	err = streamhook.Run(inside, g, b.at, b.input, o, func(ev pregel.Event) {
+		if unshown == nil {
+			if unshown = w.record(events, c, ev); unshown != nil {
+				stop()
 			}
-			events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(note))})
 		}
-		if len(c.Modes) == 0 || ev.Mode == pregel.ModeTasks && !slices.Contains(c.Modes, pregel.ModeTasks) {
-			continue
-		}
-		data, err := eventData(w.Queue.Serializer(), ev)
-		if err != nil {
-			return false, fmt.Errorf("event of mode %s: %w", ev.Mode, err)
-		}
-		events.add(Event{Kind: Kind(ev.Mode), Namespace: ev.NS, Data: data})
+	})
+	if err := cmp.Or(unshown, err); err != nil {
+		return false, err
 	}
 	info, err := w.info(ctx, c.ThreadID)
 	return info.Status == saver.StatusWaiting, err
+}
+
+// record records an event of a run's graph, if the run keeps it.
+func (w *Worker) record(events *recorder, c Claim, ev pregel.Event) error {
+	if n, ok := noteOf(ev); ok && c.Tasks {
+		events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(appendNote(nil, n)))})
+	}
+	if len(c.Modes) == 0 || ev.Mode == pregel.ModeTasks && !slices.Contains(c.Modes, pregel.ModeTasks) {
+		return nil
+	}
+	data, err := eventData(w.Queue.Serializer(), ev)
+	if err != nil {
+		return fmt.Errorf("event of mode %s: %w", ev.Mode, err)
+	}
+	events.add(Event{Kind: Kind(ev.Mode), Namespace: ev.NS, Data: data})
+	return nil
 }
 
 // again shows the values that an earlier attempt came to. Its worker may have died before it stored them.
@@ -243,16 +258,24 @@ func pendingMark(head *saver.Tuple) (string, error) {
 
 // recorder stores events in order: the first that the graph emits at once, and those that come
 // within a millisecond after it, or while it is being stored, together. As long as the queue knows
-// that nobody waits for events of the run, it stores them less often. The last are not stored, but
-// left to who ends the attempt.
+// that nobody waits for events of the run, it stores them less often: a short run ends before. The
+// last are not stored, but left to who ends the attempt.
 type recorder struct {
+	ctx    context.Context
+	q      Queue
+	c      Claim
+	cancel context.CancelCauseFunc
+
 	mu      sync.Mutex
 	room    *sync.Cond // there is room for an event, or none is taken any more
 	batch   []Event
 	bytes   int         // of the data of batch
 	patient bool        // nobody waits for events
-	due     *time.Timer // when to store those of batch if nobody does; it is not set without any
+	closed  bool        // nothing is stored any more
+	first   *time.Timer // begins to store
 	failed  error
+	// The rest is nil as long as nothing is to be stored.
+	due     *time.Timer   // when to store those of batch if nobody does; it is not set without any
 	come    chan struct{} // capacity 1: there are events to store
 	closing chan struct{}
 	ended   chan struct{}
@@ -274,41 +297,62 @@ const (
 
 // newRecorder begins with an event that waits for the first of the graph, for recorderPause.
 func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCauseFunc, begin Event) *recorder {
-	r := &recorder{batch: append(make([]Event, 0, 16), begin), come: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{})}
+	r := &recorder{ctx: ctx, q: q, c: c, cancel: cancel, batch: append(make([]Event, 0, 16), begin)}
 	r.room = sync.NewCond(&r.mu)
 	wait := recorderPause
-	var asked <-chan struct{}
-	if local, ok := q.(*Local); ok { // what embeds one may have readers of its own
-		asked, r.patient, wait = local.wanted(c.ID), true, recorderPatience
+	local, near := q.(*Local) // what embeds one may have readers of its own
+	if near {
+		r.patient, wait = true, recorderPatience
 	}
-	r.due = time.NewTimer(wait)
-	go func() {
-		defer close(r.ended)
-		defer r.due.Stop()
-		for {
-			select {
-			case <-r.come:
-			case <-r.due.C:
-			case <-asked:
-				asked = nil
-				r.hurry()
-				continue
-			case <-r.closing:
-				return
-			}
-			if batch := r.take(); len(batch) > 0 {
-				if err := r.store(ctx, q, c, batch); err != nil {
-					r.fail(err)
-					cancel(err)
-					return
-				}
-				if asked == nil {
-					_ = pause(context.Background(), r.closing, recorderPause)
-				}
-			}
-		}
-	}()
+	r.mu.Lock()
+	r.first = time.AfterFunc(wait, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.start()
+	})
+	r.mu.Unlock()
+	if near {
+		local.whenAsked(c.ID, r.hurry)
+	}
 	return r
+}
+
+// start begins to store events. The caller holds mu.
+func (r *recorder) start() {
+	if r.come != nil || r.closed {
+		return
+	}
+	r.first.Stop()
+	r.come, r.closing, r.ended = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	r.come <- struct{}{}
+	r.due = time.NewTimer(recorderPatience)
+	r.due.Stop()
+	go r.run()
+}
+
+func (r *recorder) run() {
+	defer close(r.ended)
+	defer r.due.Stop()
+	for {
+		select {
+		case <-r.come:
+		case <-r.due.C:
+		case <-r.closing:
+			return
+		}
+		batch, patient := r.take()
+		if len(batch) == 0 {
+			continue
+		}
+		if err := r.store(batch); err != nil {
+			r.fail(err)
+			r.cancel(err)
+			return
+		}
+		if !patient {
+			_ = pause(context.Background(), r.closing, recorderPause)
+		}
+	}
 }
 
 // hurry ends the patience.
@@ -316,19 +360,25 @@ func (r *recorder) hurry() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.patient = false
-	r.due.Reset(recorderPause)
+	switch {
+	case r.closed:
+	case r.come == nil:
+		r.first.Reset(recorderPause)
+	default:
+		r.due.Reset(recorderPause)
+	}
 }
 
 // store stores a batch, and tries again for a while: a disk that is full may get room. A batch that
 // may be stored already is not stored again, as its events would be there twice.
-func (r *recorder) store(ctx context.Context, q Queue, c Claim, batch []Event) error {
+func (r *recorder) store(batch []Event) error {
 	for begin := time.Now(); ; {
 		// What ended is stored also when the run was cancelled.
-		_, err := q.Append(context.WithoutCancel(ctx), c, batch)
-		if err == nil || errors.Is(err, ErrFenced) || errors.Is(err, saver.ErrOutcomeUnknown) || refused(err) || ctx.Err() != nil || time.Since(begin) > q.LeaseTime() {
+		_, err := r.q.Append(context.WithoutCancel(r.ctx), r.c, batch)
+		if err == nil || errors.Is(err, ErrFenced) || errors.Is(err, saver.ErrOutcomeUnknown) || refused(err) || r.ctx.Err() != nil || time.Since(begin) > r.q.LeaseTime() {
 			return err
 		}
-		_ = pause(ctx, nil, recorderRetry)
+		_ = pause(r.ctx, nil, recorderRetry)
 	}
 }
 
@@ -337,14 +387,14 @@ func refused(err error) bool {
 	return errors.Is(err, saver.ErrTooLarge) || errors.Is(err, saver.ErrInvalid) || errors.Is(err, ErrInvalid)
 }
 
-// take are the events that wait.
-func (r *recorder) take() []Event {
+// take are the events that wait, and whether nobody else does.
+func (r *recorder) take() (batch []Event, patient bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	batch := r.batch
+	batch = r.batch
 	r.batch, r.bytes = nil, 0
 	r.room.Broadcast()
-	return batch
+	return batch, r.patient
 }
 
 // fail makes add and close return.
@@ -366,23 +416,32 @@ func (r *recorder) add(ev Event) {
 		r.bytes += len(ev.Data.Data)
 	}
 	later := r.patient && len(r.batch) < recorderMany && r.bytes < recorderMany<<10
-	if later && len(r.batch) == 1 {
+	switch {
+	case later && r.come != nil && len(r.batch) == 1:
 		r.due.Reset(recorderPatience)
+	case later:
+	case r.come == nil:
+		r.start()
+	default:
+		select {
+		case r.come <- struct{}{}:
+		default: // it is known
+		}
 	}
 	r.mu.Unlock()
-	if later {
-		return
-	}
-	select {
-	case r.come <- struct{}{}:
-	default: // it is known
-	}
 }
 
 // close returns the events that are not stored.
 func (r *recorder) close() ([]Event, error) {
-	close(r.closing)
-	<-r.ended
+	r.mu.Lock()
+	r.closed = true
+	r.first.Stop()
+	started := r.come != nil
+	r.mu.Unlock()
+	if started {
+		close(r.closing)
+		<-r.ended
+	}
 	if r.failed != nil {
 		return nil, &pregel.PersistError{Op: "store events", Err: r.failed}
 	}

@@ -105,7 +105,7 @@ func TestRefusedEvents(t *testing.T) {
 			}
 			return fmt.Errorf("store: %w", c.err)
 		}}
-		err := new(recorder).store(t.Context(), q, Claim{}, []Event{{Kind: "custom"}})
+		err := (&recorder{ctx: t.Context(), q: q}).store([]Event{{Kind: "custom"}})
 		if calls != c.calls || calls == 1 && !errors.Is(err, c.err) {
 			t.Errorf("%v: %d calls, %v", c.err, calls, err)
 		}

@@ -87,18 +87,19 @@ type localRun struct {
 	// appending orders those who store events of the run; it is locked before Local.mu.
 	appending sync.Mutex
 	storedRun
-	until  time.Time     // while a worker has it: when the claim is void
-	saved  int64         // Local.writes when the run was last written, but for its claim
-	added  int64         // the same of its last event
-	synced int64         // the last event that is durable
-	latest []Event       // the last events, up to Seq; see keep
-	bytes  int           // of the data of latest
-	asked  chan struct{} // closed when somebody has asked for events; nil before, and if nobody waits for that
-	wanted bool          // somebody has asked for events
+	until  time.Time // while a worker has it: when the claim is void
+	saved  int64     // Local.writes when the run was last written, but for its claim
+	added  int64     // the same of its last event
+	synced int64     // the last event that is durable
+	latest []Event   // the last events, up to Seq; see keep
+	bytes  int       // of the data of latest
+	asked  func()    // called when somebody asks for events for the first time; may be nil
+	wanted bool      // somebody has asked for events
 }
 
 // storedRun is the item of a run, written with each change of it. Its Spec, which never changes, has
-// an item of its own. Seq is a number that its events reach at least.
+// an item of its own, which also has the run as it was submitted: until it changes, that is all there
+// is of it. Seq is a number that its events reach at least.
 type storedRun struct {
 	Run
 	Seq int64 `json:"seq,omitempty"`
@@ -308,6 +309,17 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 	return r, nil
 }
 
+// Newest is the id of the run of a thread that was submitted last; "" if it has none.
+func (q *Local) Newest(threadID string) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ids := q.byThread[threadID]
+	if len(ids) == 0 {
+		return ""
+	}
+	return ids[len(ids)-1]
+}
+
 // ofThread are the runs of a thread that have not ended, in order. The caller holds mu.
 func (q *Local) ofThread(threadID string) []*localRun {
 	var found []*localRun
@@ -388,21 +400,21 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 	if r.Last > 0 { // it goes on: its events become an item like those before them
 		ops = append(ops, textOp(eventsOf(to.ID), seqKey(r.Last), r.text))
 	}
-	if r.ID == "" {
-		op, err := putOp(specsSpace, to.ID, to.Spec)
-		if err != nil {
-			return err
-		}
-		ops = append(ops, op)
-	}
-	item := stored
-	item.Spec = Spec{}
-	op, err := putOp(runsSpace, to.ID, item)
+	item, err := appendRun(make([]byte, 0, 512), &stored)
 	if err != nil {
 		return err
 	}
+	op := textOp(runsSpace, to.ID, string(item))
 	if stored.Last > 0 {
 		op.Value[eventsField] = string(last)
+	}
+	if r.ID == "" {
+		spec, err := appendSpec(make([]byte, 0, 1024), &to.Spec)
+		if err != nil {
+			return err
+		}
+		op = textOp(specsSpace, to.ID, string(spec))
+		op.Value[bornField] = string(item)
 	}
 	if err := q.write(ctx, append(append(ops, op), others...)...); err != nil {
 		return err
@@ -418,7 +430,8 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 		q.noteEnd(to)
 	}
 	q.Changed(to.ID)
-	if to.Status != Running || to.Cancel != "" {
+	// Else it was begun, or has ended and holds up nobody.
+	if to.Status == Pending || to.Cancel != "" || to.Status != Running && len(q.threads[to.ThreadID]) > 0 {
 		if to.Status == Pending || len(q.threads[to.ThreadID]) > 0 {
 			q.withdrawAll() // another run may be the next
 		}
@@ -531,6 +544,11 @@ func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 		return r, ErrNotFound
 	}
 	item, err := getItem(ctx, q.items, runsSpace, id)
+	if errors.Is(err, ErrNotFound) {
+		if item, err = getItem(ctx, q.items, specsSpace, id); err == nil {
+			item, err = born(item)
+		}
+	}
 	if err == nil {
 		r.text, _ = item.Value[eventsField].(string)
 		err = r.decode(item)
@@ -553,7 +571,15 @@ func (r *storedRun) decode(item *store.Item) error {
 // an item of its own, before the run changes. undecoded is the error of the item of the run, which
 // stays.
 func (q *Local) readSpec(ctx context.Context, r *storedRun, undecoded error) error {
-	err := get(ctx, q.items, specsSpace, r.ID, &r.Spec)
+	item, err := getItem(ctx, q.items, specsSpace, r.ID)
+	return q.specOf(ctx, item, err, r, undecoded)
+}
+
+// specOf is readSpec with the item, or the error of reading it.
+func (q *Local) specOf(ctx context.Context, item *store.Item, err error, r *storedRun, undecoded error) error {
+	if err == nil {
+		err = valueOf(item, &r.Spec)
+	}
 	if undecoded != nil {
 		return undecoded
 	}
@@ -571,17 +597,62 @@ func (q *Local) readSpec(ctx context.Context, r *storedRun, undecoded error) err
 // the run, and the others follow.
 func (q *Local) scanRuns(ctx context.Context) iter.Seq2[storedRun, error] {
 	return func(yield func(storedRun, error) bool) {
-		for found, err := range q.items.Scan(ctx, store.Query{Prefix: runsSpace, ByKey: true, NoRefresh: true}) {
-			if err != nil {
-				yield(storedRun{}, fmt.Errorf("%v: %w", runsSpace, err))
+		specs, stop := iter.Pull2(q.scanItems(ctx, specsSpace))
+		defer stop()
+		items, end := iter.Pull2(q.scanItems(ctx, runsSpace))
+		defer end()
+		for spec, item := next(specs), next(items); spec.there || item.there; {
+			if err := cmp.Or(spec.err, item.err); err != nil {
+				yield(storedRun{}, err)
 				return
 			}
 			var r storedRun
-			err = q.readSpec(ctx, &r, r.decode(&found.Item))
-			if errors.Is(err, ErrNotFound) { // removed meanwhile
+			var err, missing error
+			at, of := item.item, spec.item
+			switch {
+			case !spec.there || item.there && at.Key < of.Key: // it was stored before 0.1.0
+				r.ID, missing, item = at.Key, ErrNotFound, next(items)
+			case !item.there || of.Key < at.Key: // it has not changed
+				r.ID, spec = of.Key, next(specs)
+				at, err = born(of)
+			default:
+				r.ID, spec, item = at.Key, next(specs), next(items)
+			}
+			if err == nil {
+				err = r.decode(at)
+			}
+			err = q.specOf(ctx, of, missing, &r, unreadable(r.ID, err))
+			if errors.Is(err, ErrNotFound) { // nothing says what it was to do
 				continue
 			}
 			if !yield(r, err) || err != nil && !errors.Is(err, ErrUnreadable) {
+				return
+			}
+		}
+	}
+}
+
+// scanned is an item of a scan; there is false behind the last.
+type scanned struct {
+	item  *store.Item
+	err   error
+	there bool
+}
+
+func next(pull func() (*store.Item, error, bool)) scanned {
+	item, err, there := pull()
+	return scanned{item, err, there}
+}
+
+// scanItems yields the items of a namespace by key.
+func (q *Local) scanItems(ctx context.Context, ns store.Namespace) iter.Seq2[*store.Item, error] {
+	return func(yield func(*store.Item, error) bool) {
+		for found, err := range q.items.Scan(ctx, store.Query{Prefix: ns, ByKey: true, NoRefresh: true}) {
+			if err != nil {
+				yield(nil, fmt.Errorf("%v: %w", ns, err))
+				return
+			}
+			if !yield(&found.Item, nil) {
 				return
 			}
 		}

@@ -45,8 +45,8 @@ func (q *Local) next(graphs []string) (best *localRun, next time.Time) {
 			if next.IsZero() || at.Before(next) {
 				next = at
 			}
-		case q.blocked(r, now):
-		case best == nil || before(r, best):
+		case best != nil && !before(r, best), q.blocked(r, now):
+		default:
 			best = r
 		}
 	}
@@ -99,7 +99,7 @@ func (q *Local) giveUp(ctx context.Context, id string) error {
 // begun, and, of those that are due, one that was submitted earlier. A run that was begun
 // has the thread until it ends, so that there is one at most.
 func (q *Local) blocked(r *localRun, now time.Time) bool {
-	if !r.Started.IsZero() {
+	if !r.Started.IsZero() || len(q.threads[r.ThreadID]) == 1 {
 		return false
 	}
 	for _, other := range q.threads[r.ThreadID] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
@@ -12,11 +13,23 @@ import (
 
 // An item has one field, the JSON of a value: Run, Event and Schedule say how. Nothing searches
 // for fields of their own, and to store them as such would convert each value twice. That of a run
-// may have a second one, the JSON of its last events.
+// may have a second one, the JSON of its last events, and that of a Spec has the JSON of the run as it
+// was submitted.
 const (
 	jsonField   = "json"
 	eventsField = "events"
+	bornField   = "run"
 )
+
+// born is the item of a run that has none of its own: the run as it was submitted, from the item of
+// its Spec.
+func born(spec *store.Item) (*store.Item, error) {
+	text, ok := spec.Value[bornField]
+	if !ok {
+		return nil, fmt.Errorf("no run beside its Spec: %w", serde.ErrMalformed)
+	}
+	return &store.Item{Key: spec.Key, Value: map[string]any{jsonField: text}}, nil
+}
 
 // putOp stores an item for ever, whatever the default of the store is.
 func putOp(ns store.Namespace, key string, v any) (store.PutOp, error) {

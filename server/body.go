@@ -3,6 +3,8 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/stele-go/stele/internal/jsontext"
 )
 
 // body is the JSON of a request that has the shape of its route.
@@ -51,6 +53,9 @@ func (b body) texts(name string) []string {
 
 // encode is v as compact JSON.
 func encode(v any) ([]byte, error) {
+	if text, ok := jsontext.Append(make([]byte, 0, 128), v, false); ok {
+		return text, nil
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -35,7 +35,8 @@ type records[T any] struct {
 	items store.Store
 	ns    store.Namespace
 	log   *slog.Logger
-	kept  *decoded[T] // nil if each is decoded whenever it is read
+	kept  *decoded[T]  // nil if each is decoded whenever it is read
+	keeps func(T) bool // reports whether a record may be kept; nil keeps all
 }
 
 func newRecords[T any](cfg Config, kind string) records[T] {
@@ -105,7 +106,7 @@ func (r records[T]) of(item *store.Item) (v T, err error) {
 	if err := dec.Decode(&v); err != nil {
 		return v, fmt.Errorf("%v %s: %w", r.ns, item.Key, err)
 	}
-	if r.kept != nil {
+	if r.kept != nil && (r.keeps == nil || r.keeps(v)) {
 		r.kept.put(text, v)
 	}
 	return v, nil

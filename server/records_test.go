@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
 )
 
@@ -25,5 +27,22 @@ func TestOlderRecords(t *testing.T) {
 	}
 	if after := h.ok("GET", "/threads/"+id, nil).text; string(after) != string(before) {
 		t.Errorf("it was %s and is %s", before, after)
+	}
+}
+
+// TestRecordsAreNotShared: what a program changes in the metadata of a run stays with the run.
+func TestRecordsAreNotShared(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Context = func(r runs.Run) (any, error) {
+			r.Metadata["deep"].(object)["a"] = "changed"
+			return nil, nil
+		}
+	})
+	id := h.ok("POST", "/threads", object{"metadata": object{"deep": object{"a": "b"}}}).text1("thread_id")
+	for range 3 {
+		h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}})
+		if deep := h.ok("GET", "/threads/"+id, nil).object()["metadata"].(object)["deep"].(object); deep["a"] != "b" {
+			t.Fatal(deep)
+		}
 	}
 }

@@ -49,6 +49,8 @@ var runShape = record(
 const (
 	labelAssistant = "assistant_id"
 	labelKwargs    = "kwargs"
+	// labelGiven is the configurable that the client gave, if it has any.
+	labelGiven = "given"
 )
 
 // modesOf are the modes of the graph that stream modes of clients need.
@@ -135,6 +137,9 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 		}
 	}
 	req.Labels = map[string]any{labelAssistant: a.ID, labelKwargs: kwargs}
+	if given, _ := in.object("config")["configurable"].(map[string]any); len(given) > 0 {
+		req.Labels[labelGiven] = given
+	}
 	return req, nil
 }
 
@@ -219,11 +224,10 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 			}
 			ops = append(ops, op)
 		}
-		t.Run, t.Updated = r.ID, now()
-		config, _ := r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
-		given, _ := in.object("config")["configurable"].(map[string]any)
-		t.Config = merged(config, map[string]any{"configurable": merged(given, nil)})
-		op, err := c.threads.op(t.ID, t)
+		if c.together != nil && t.kept && !other && !temporary {
+			return ops, nil // the queue has what is new
+		}
+		op, err := c.threads.op(t.ID, t.after(r))
 		return append(ops, op), err
 	}
 	switch {

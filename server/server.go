@@ -159,6 +159,7 @@ func New(cfg Config) (*Server, error) {
 		crons: newRecords[cron](cfg, "crons"), after: newRecords[after](cfg, "after"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
 	s.assistants.kept = &decoded[assistant]{} // each run names one
+	s.threads.kept, s.threads.keeps = &decoded[thread]{}, thread.isFlat
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
 	s.protocol.forgotten = newRecords[forgottenRuns](cfg, "protocol")
 	if q, ok := cfg.Queue.(together); ok && store.Store(q.Items()) == cfg.Store {
@@ -181,9 +182,11 @@ func New(cfg Config) (*Server, error) {
 }
 
 // together is a queue in the Store: a run and what the server keeps of it are one write. With a
-// context of saver.DeferSync a run is durable only when it was asked for with another one.
+// context of saver.DeferSync a run is durable only when it was asked for with another one. As the
+// queue knows the newest run of a thread, most runs change nothing of the thread's record.
 type together interface {
 	Items() *store.Local
+	Newest(threadID string) string
 	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error)) (runs.Run, error)
 }
 

@@ -83,7 +83,7 @@ func (s *Server) head(ctx context.Context, id string) (*saver.Tuple, error) {
 // thread, or the grant does not show it.
 func (s *Server) record(ctx context.Context, id string, g Grant) (t thread, ok bool, err error) {
 	t, ok, err = s.threads.get(ctx, id)
-	if err != nil || ok {
+	if t.kept = ok; err != nil || ok {
 		return t, ok && g.admits(t.Metadata), err
 	}
 	if g.Filter != nil {

@@ -27,16 +27,31 @@ type thread struct {
 	Created  time.Time      `json:"created"`
 	Updated  time.Time      `json:"updated"`
 	Metadata map[string]any `json:"metadata"`
-	Config   map[string]any `json:"config"`
-	// Run is the last run that was submitted.
-	Run string `json:"run,omitempty"`
-	TTL *ttl   `json:"ttl,omitempty"`
+	// Config is that of the last run, and Run is that run: the last of which the record was written. The
+	// queue may have newer ones; see lastRun.
+	Config map[string]any `json:"config"`
+	Run    string         `json:"run,omitempty"`
+	TTL    *ttl           `json:"ttl,omitempty"`
 	// Temporary: the thread goes with its only run, and is in no search.
 	Temporary bool `json:"temporary,omitempty"`
 	// Stored: the server has no record of it; a program beside it made it.
 	Stored bool `json:"-"`
+	// kept: this is the record as it is stored.
+	kept bool
 	// fresh: the request at hand makes it for its run, and nobody else knows its id.
 	fresh bool
+}
+
+// isFlat reports whether the metadata of a thread has nothing that a node could change: runs share what
+// is in it.
+func (t thread) isFlat() bool {
+	for _, v := range t.Metadata {
+		switch v.(type) {
+		case map[string]any, []any:
+			return false
+		}
+	}
+	return true
 }
 
 // ttl is how long a thread lives after its last change.
@@ -83,6 +98,7 @@ type standing struct {
 	saved  time.Time             // of the newest checkpoint; that of the thread if there is none
 	ran    bool                  // there is a checkpoint, or a run has ended
 	lost   *pregeljson.Failure   // the last run cannot be decoded
+	config map[string]any        // of the last run
 }
 
 // isBusy reports whether a thread has a run that has not ended. It asks for those that wait first: one
@@ -224,18 +240,16 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 // outline is what the store and the runs tell of a thread without its state being read, and its
 // last run, if there is one. A search through all threads goes by it.
 func (s *Server) outline(ctx context.Context, t thread, info saver.ThreadInfo, isBusy bool) (at standing, run runs.Run, err error) {
-	at = standing{told: string(info.Status), at: t.Updated, saved: t.Created}
+	t, run, err = s.lastRun(ctx, t)
+	at = standing{told: string(info.Status), at: t.Updated, saved: t.Created, config: t.Config}
 	if info.UpdatedAt.After(at.at) {
 		at.at = info.UpdatedAt
 	}
-	if t.Run != "" {
-		run, err = s.cfg.Queue.Get(ctx, t.Run)
-		if errors.Is(err, runs.ErrUnreadable) {
-			lost := s.unreadableRun(t.Run, err)
-			at.told, at.lost, run = string(saver.StatusFailed), &lost, runs.Run{}
-		} else if err != nil && !errors.Is(err, runs.ErrNotFound) {
-			return at, run, err
-		}
+	if errors.Is(err, runs.ErrUnreadable) {
+		lost := s.unreadableRun(t.Run, err)
+		at.told, at.lost, run = string(saver.StatusFailed), &lost, runs.Run{}
+	} else if err != nil && !errors.Is(err, runs.ErrNotFound) {
+		return at, run, err
 	}
 	if run.Status.Ended() {
 		if run.Status == runs.Error && !info.UpdatedAt.After(run.Ended) {
@@ -251,6 +265,39 @@ func (s *Server) outline(ctx context.Context, t thread, info saver.ThreadInfo, i
 	return at, run, nil
 }
 
+// lastRun is the last run that was submitted on a thread, and the thread as that made it. With an
+// error that the run cannot be decoded comes what can be.
+func (s *Server) lastRun(ctx context.Context, t thread) (thread, runs.Run, error) {
+	newer := false
+	if s.together != nil {
+		if id := s.together.Newest(t.ID); id > t.Run {
+			newer, t.Run = true, id
+		}
+	}
+	if t.Run == "" {
+		return t, runs.Run{}, nil
+	}
+	r, err := s.cfg.Queue.Get(ctx, t.Run)
+	if newer {
+		t = t.after(r)
+	}
+	return t, r, err
+}
+
+// after is a thread after a run was submitted on it.
+func (t thread) after(r runs.Run) thread {
+	t.Run = r.ID
+	if r.Created.After(t.Updated) {
+		t.Updated = r.Created
+	}
+	if kwargs, ok := r.Labels[labelKwargs].(map[string]any); ok { // else a program made it
+		config, _ := kwargs["config"].(map[string]any)
+		given, _ := r.Labels[labelGiven].(map[string]any)
+		t.Config = merged(config, map[string]any{"configurable": merged(given, nil)})
+	}
+	return t
+}
+
 // cancelled is what a run that was cancelled ends with.
 var cancelled = pregeljson.Failure{Error: "UserInterrupt", Message: "interrupt requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
 
@@ -260,7 +307,7 @@ var rolledBack = pregeljson.Failure{Error: "UserRollback", Message: "rollback re
 // shown is a thread as clients see it.
 func (s *Server) shown(t thread, at standing) map[string]any {
 	m := map[string]any{"thread_id": t.ID, "created_at": stamped(t.Created), "updated_at": stamped(at.at), "state_updated_at": stamped(at.saved),
-		"metadata": merged(t.Metadata, nil), "status": at.status, "config": merged(t.Config, nil), "values": nil}
+		"metadata": merged(t.Metadata, nil), "status": at.status, "config": merged(at.config, nil), "values": nil}
 	if !at.ran {
 		return m
 	}
@@ -546,7 +593,11 @@ func copyThread(c *call) error {
 		return err
 	}
 	dst := newThread("", created.stamp(t.Metadata))
-	dst.Config = t.Config
+	last, _, err := c.lastRun(c.ctx, t)
+	if err != nil && !errors.Is(err, runs.ErrNotFound) && !errors.Is(err, runs.ErrUnreadable) {
+		return err
+	}
+	dst.Config = last.Config
 	if err := c.manager.CopyThread(c.ctx, t.ID, dst.ID); err != nil {
 		return err
 	}

@@ -37,9 +37,11 @@ func joinThread(c *call) error {
 	if err := out.write(nil); err != nil {
 		return nil
 	}
-	// Watch is about one run, or about all workers: it tells of new runs as well.
+	// The queue tells of runs that another server makes, unless a worker of its has them at once.
 	changed, stop := c.cfg.Queue.Watch("")
 	defer stop()
+	begun, leave := c.protocol.begun.Watch(t.ID)
+	defer leave()
 	heart := time.NewTicker(c.cfg.Heartbeat)
 	defer heart.Stop()
 	for {
@@ -60,6 +62,7 @@ func joinThread(c *call) error {
 		}
 		select {
 		case <-changed:
+		case <-begun:
 		case <-heart.C: // a lost hint is found here as well
 			if err := out.write(heartbeat); err != nil {
 				return nil

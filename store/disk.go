@@ -30,6 +30,7 @@ type durable struct {
 	e     *engine.Engine
 	codec serde.Serializer
 	index *Index
+	last  recent
 
 	mu       sync.Mutex // guards tables and searches; held while vectors are read
 	tables   map[string]*vectorTable
@@ -75,12 +76,13 @@ func entryOf(t *index.Partition, it *index.Item, en *entry) error {
 
 func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool) (en entry, value map[string]any, err error) {
 	var was *index.Item
+	at := address{partitionOf(ns), itemKey(key)}
 	for {
-		t, err := d.e.Partition(partitionOf(ns))
+		t, err := d.e.Partition(at.id)
 		if err != nil || t == nil {
 			return entry{}, nil, err
 		}
-		it := t.Get(itemKey(key))
+		it := t.Get(at.key)
 		if it == nil {
 			return entry{}, nil, nil
 		}
@@ -90,7 +92,13 @@ func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool)
 		if !live(en.meta) {
 			return entry{}, nil, nil
 		}
-		value, err := d.readValue(ctx, d.e.ReadValue, t.Family, it)
+		if value := d.last.get(at, it.LSN); value != nil {
+			return en, value, nil
+		}
+		value, sealed, err := d.readValue(ctx, d.e.ReadValue, t.Family, it)
+		if err == nil && !sealed {
+			d.last.put(at, it.LSN, value)
+		}
 		if !errors.Is(err, storage.ErrNoValue) || it.Same(was) {
 			return en, value, err
 		}
@@ -102,16 +110,18 @@ func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool)
 // one of many.
 type reading func(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error)
 
-func (d *durable) readValue(ctx context.Context, read reading, fam *index.Family, it *index.Item) (map[string]any, error) {
+// readValue reads and decodes a value. sealed: it is stored encrypted.
+func (d *durable) readValue(ctx context.Context, read reading, fam *index.Family, it *index.Item) (value map[string]any, sealed bool, err error) {
 	b, err := read(ctx, fam, it.Slots.At(0).Ref)
 	if err != nil {
-		return nil, fmt.Errorf("store item %q: %w", it.Key[1:], err)
+		return nil, false, fmt.Errorf("store item %q: %w", it.Key[1:], err)
 	}
 	typed, err := layout.UnpackTyped(b)
 	if err != nil {
-		return nil, fmt.Errorf("store item %q: %w", it.Key[1:], err)
+		return nil, false, fmt.Errorf("store item %q: %w", it.Key[1:], err)
 	}
-	return decodeValue(d.codec, typed)
+	value, err = decodeValue(d.codec, typed)
+	return value, isEncrypted(typed.Kind), err
 }
 
 func decodeValue(codec serde.Serializer, typed serde.Typed) (map[string]any, error) {
@@ -375,7 +385,8 @@ func (v *diskView) get(ns, key string) (en entry, ok bool, err error) {
 }
 
 func (v *diskView) read(ctx context.Context, en *entry) (map[string]any, error) {
-	return v.d.readValue(ctx, v.from.Read, en.fam, en.item)
+	value, _, err := v.d.readValue(ctx, v.from.Read, en.fam, en.item)
+	return value, err
 }
 
 func (v *diskView) spaces(prefix string, fn func(space) (bool, error)) (err error) {

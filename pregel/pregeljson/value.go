@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/stele-go/stele/internal/jsontext"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -26,6 +27,9 @@ func Time(t time.Time) string { return t.UTC().Format(timeLayout) }
 // Marshal is v as JSON in one line, as the package documentation says. The error is that of
 // encoding/json, for a value that JSON cannot hold.
 func Marshal(v any) ([]byte, error) {
+	if text, ok := jsontext.Append(make([]byte, 0, 128), v, true); ok {
+		return text, nil
+	}
 	p, err := plain(v, 0)
 	if err != nil {
 		return nil, err

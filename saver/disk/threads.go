@@ -37,6 +37,11 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if q.ThreadID != "" && len(q.Metadata) == 0 {
+		if told, err := s.tellThread(q, yield); told || err != nil {
+			return err
+		}
+	}
 	v, err := s.e.View()
 	if err != nil {
 		return err
@@ -50,7 +55,7 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 			return false
 		}
 		info := threadInfo(t)
-		if info.UpdatedAt.Before(q.UpdatedSince) || q.Status != "" && q.Status != info.Status {
+		if !isAsked(q, info) {
 			return true
 		}
 		var ok bool
@@ -66,6 +71,40 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 		return yield(info, nil) && (q.Limit == 0 || found < q.Limit)
 	})
 	return cmp.Or(err, aerr)
+}
+
+// tellThread is threads for one thread whose record need not be read; told is false if it must. A view
+// would make the next commits copy what they change of the index.
+func (s *Saver) tellThread(q saver.ThreadQuery, yield func(saver.ThreadInfo, error) bool) (told bool, err error) {
+	if !strings.HasPrefix(q.ThreadID, q.Prefix) {
+		return true, nil
+	}
+	if err := s.e.Enter(); err != nil {
+		return false, err
+	}
+	t, err := s.e.Index.Partition(layout.ThreadKey(q.ThreadID))
+	s.e.Leave()
+	if err != nil || t == nil {
+		return err == nil, err
+	}
+	info := threadInfo(t)
+	if isAsked(q, info) {
+		if !q.WithoutNotes && isNoted(info) {
+			return false, nil
+		}
+		yield(info, nil)
+	}
+	return true, nil
+}
+
+// isAsked reports whether a query selects a thread, but for its metadata.
+func isAsked(q saver.ThreadQuery, info saver.ThreadInfo) bool {
+	return !info.UpdatedAt.Before(q.UpdatedSince) && (q.Status == "" || q.Status == info.Status)
+}
+
+// isNoted reports whether the record of a thread may tell more of it.
+func isNoted(info saver.ThreadInfo) bool {
+	return info.Status != saver.StatusDone && info.Status != saver.StatusUnknown && info.Head != ""
 }
 
 // metadataMatcher returns a function that reports whether any checkpoint of a thread in v
@@ -109,7 +148,7 @@ func threadInfo(t *index.Partition) saver.ThreadInfo {
 
 // describeThread fills in Graph and Next of a thread in v, where its record has them.
 func (s *Saver) describeThread(ctx context.Context, v *storage.View, t *index.Partition, info *saver.ThreadInfo) error {
-	if info.Status == saver.StatusDone || info.Status == saver.StatusUnknown || info.Head == "" {
+	if !isNoted(*info) {
 		return nil
 	}
 	note, err := s.noteOf(ctx, v, t)

@@ -1,0 +1,53 @@
+package store
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/stele-go/stele/internal/base"
+)
+
+const (
+	// recentMost and recentBytes bound recent: how many values it has, and how many bytes of one.
+	recentMost  = 1024
+	recentBytes = 4 << 10
+)
+
+// recent are small values that were read, as long as their items stay: who asks for one again need not
+// have it read and decoded. They are texts alone, which nobody can change.
+type recent struct {
+	mu sync.Mutex
+	by map[address]recentValue
+}
+
+type recentValue struct {
+	lsn   base.LSN // of the item
+	value map[string]any
+}
+
+// get is a copy of the value of an item; nil if it is not known.
+func (r *recent) get(at address, lsn base.LSN) map[string]any {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v := r.by[at]; v.lsn == lsn {
+		return maps.Clone(v.value)
+	}
+	return nil
+}
+
+// put remembers the value of an item.
+func (r *recent) put(at address, lsn base.LSN, value map[string]any) {
+	size := 0
+	for name, v := range value {
+		text, ok := v.(string)
+		if size += len(name) + len(text); !ok || size > recentBytes {
+			return
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by == nil || len(r.by) >= recentMost {
+		r.by = map[address]recentValue{}
+	}
+	r.by[at] = recentValue{lsn, maps.Clone(value)}
+}
