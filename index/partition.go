@@ -17,6 +17,9 @@ const (
 	// copies one path of the tree; a linear look at this many is cheaper. A partition of no
 	// more items has none in its tree.
 	recentMax = 32
+	// lateFrom is from how many items on a tree has late beside it, and how many that are at
+	// least; there are at most a quarter as many as in the tree, if that is more.
+	lateFrom = 512
 )
 
 // Partition is one partition at one moment. It is immutable: each commit
@@ -40,6 +43,11 @@ type Partition struct {
 	folded  base.LSN             // nothing in tree is of a later record
 	deleted int                  // deletions in tree
 	cleared base.LSN             // deletions up to here were dropped from it
+	// late are the items of records behind early that were folded into a large tree, in the order
+	// of records: what an image asks for is found without a look at the whole tree. It is shared
+	// as recent is.
+	late  []*Item
+	early base.LSN
 
 	size    int64 // about how much memory the partition takes
 	removed bool  // the partition is gone, which the tables do not know yet
@@ -117,6 +125,7 @@ func (t *Partition) Loaded(items []*Item, floor base.LSN) *Partition {
 	} else {
 		slices.SortFunc(all, func(a, b *Item) int { return cmp.Compare(a.LSN, b.LSN) })
 	}
+	n.late, n.early = nil, n.LSN
 	return &n
 }
 
@@ -210,7 +219,23 @@ func (t *Partition) fold() {
 	for _, it := range t.recent {
 		t.replace(it)
 	}
+	t.noteLate()
 	t.recent, t.folded = nil, t.LSN
+}
+
+// noteLate adds recent, which was folded, to late. If there are too many, the older half goes.
+func (t *Partition) noteLate() {
+	n := t.tree.Len()
+	if n < lateFrom {
+		t.late, t.early = nil, t.LSN
+		return
+	}
+	t.late = append(t.late, t.recent...)
+	if len(t.late) > max(lateFrom, n/4) {
+		half := len(t.late) / 2
+		t.early = t.late[half-1].LSN
+		t.late = slices.Clone(t.late[half:])
+	}
 }
 
 // Forked is t under another id, in the same family: the copy of a partition. t must
@@ -218,7 +243,7 @@ func (t *Partition) fold() {
 func (t *Partition) Forked(id string, birth, lsn base.LSN, updated int64) *Partition {
 	n := *t
 	n.ID, n.Birth, n.LSN, n.Updated = id, birth, lsn, updated
-	n.recent = slices.Clip(n.recent) // the copy must not append to the original's
+	n.recent, n.late = slices.Clip(n.recent), slices.Clip(n.late) // the copy must not append to the original's
 	return &n
 }
 
@@ -443,6 +468,10 @@ func (t *Partition) Items(first base.LSN, fn func(*Item)) {
 	for from > 0 && t.recent[from-1].LSN >= first {
 		from--
 	}
+	if t.tree != nil && t.folded >= first && first > t.early {
+		t.lateItems(first, fn)
+		return
+	}
 	recent := oneEach(slices.Clone(t.recent[from:]))
 	if t.tree != nil && t.folded >= first {
 		t.tree.Ascend(func(it *Item) bool {
@@ -458,5 +487,22 @@ func (t *Partition) Items(first base.LSN, fn func(*Item)) {
 	}
 	for _, it := range recent {
 		fn(it)
+	}
+}
+
+// lateItems is Items for a record behind early: what is not in recent is in late.
+func (t *Partition) lateItems(first base.LSN, fn func(*Item)) {
+	from := len(t.late)
+	for from > 0 && t.late[from-1].LSN >= first {
+		from--
+	}
+	at := len(t.recent)
+	for at > 0 && t.recent[at-1].LSN >= first {
+		at--
+	}
+	for _, it := range oneEach(slices.Concat(t.late[from:], t.recent[at:])) {
+		if !it.Deleted() || it.LSN > t.cleared {
+			fn(it)
+		}
 	}
 }
