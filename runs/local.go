@@ -554,7 +554,7 @@ func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 		err = r.decode(item)
 	}
 	r.ID = id
-	return r, err
+	return r, unreadable(id, err)
 }
 
 // decode reads the item of a run. With an UnreadableError, what can be decoded of it counts.

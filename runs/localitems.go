@@ -72,6 +72,9 @@ func getItem(ctx context.Context, items *store.Local, ns store.Namespace, key st
 // unreadable is the error of reading a run: an UnreadableError if it is about what is stored of the
 // run, and not about the store.
 func unreadable(id string, err error) error {
+	if errors.Is(err, ErrUnreadable) {
+		return err
+	}
 	var syntax *json.SyntaxError
 	var mistyped *json.UnmarshalTypeError
 	if errors.As(err, &syntax) || errors.As(err, &mistyped) {
