@@ -27,7 +27,8 @@ export class Places {
  * tasks of a later checkpoint have written, the put of that one follows, however the run
  * ends, and its sync is enough for both. Writes of the checkpoint itself do not tell: a run
  * may end between two supersteps. After a save that failed, LangGraph may leave out the puts
- * that should follow, so nothing is deferred any more.
+ * that should follow, so nothing is deferred any more. Nor is what belongs to a checkpoint at
+ * which a task has asked or failed: the run ends there when the other tasks have ended.
  */
 export class Place {
   /** owed reports whether the last put was deferred. */
@@ -35,6 +36,7 @@ export class Place {
   private there = ""; // the greatest id of a checkpoint that is known to be put
   private latest = ""; // the greatest of one whose tasks have written
   private readonly written = new Set<string>(); // those whose tasks have written, from there on
+  private readonly stopped = new Set<string>(); // those at which a task has asked or failed
   private failed = false;
   private running = 0;
   private waiting: (() => void)[] = [];
@@ -45,10 +47,20 @@ export class Place {
     if (id > this.latest) this.latest = id;
   }
 
+  /** stop takes note that a task of a checkpoint has asked or failed. */
+  stop(id: string): void {
+    this.stopped.add(id);
+  }
+
+  /** stops reports whether a run may end at a checkpoint, so that nothing durable follows. */
+  stops(id: string): boolean {
+    return this.stopped.has(id);
+  }
+
   /** defers reports whether the put of a checkpoint may be deferred. */
   defers(id: string, parent: string): boolean {
     this.reach(parent);
-    return !this.failed && id > this.there && id < this.latest && this.written.has(id);
+    return !this.failed && !this.stops(id) && id > this.there && id < this.latest && this.written.has(id);
   }
 
   /** put takes note of a checkpoint that is there. */
@@ -95,6 +107,7 @@ export class Place {
   private reach(id: string): void {
     if (id <= this.there) return;
     this.there = id;
+    for (const stopped of this.stopped) if (stopped < id) this.stopped.delete(stopped);
     for (const written of this.written) {
       if (written > id) break;
       this.written.delete(written);

@@ -29,6 +29,9 @@ import type { Fields } from "./wire.js";
 /** NO_TASK owns the writes that belong to no task, such as the input of a run. */
 const NO_TASK = "00000000-0000-0000-0000-000000000000";
 
+/** STOPS are the channels of a task after which a run goes no further. */
+const STOPS: ReadonlySet<string> = new Set(["__interrupt__", "__error__"]);
+
 /** NEVER_DEFERRED are the channels of questions, answers and errors. */
 const NEVER_DEFERRED: ReadonlySet<string> = new Set([...Object.keys(WRITES_IDX_MAP), "__error_source_node__"]);
 
@@ -40,7 +43,8 @@ export interface SaverOptions {
    * deferWrites is true if the writes of a task that ended well need not be on disk when
    * putWrites returns. They survive the death of every process at once, and a loss of power
    * with the next call that is durable, or some 10 ms later. So the writes of a superstep
-   * share the sync of its checkpoint, as in stele's own engine. Questions, answers, errors
+   * share the sync of its checkpoint, as in stele's own engine. Where a task has asked or
+   * failed, the writes of those beside it are durable as well. Questions, answers, errors
    * and inputs are never deferred. A checkpoint is if tasks of the next one wrote before it
    * was put: then a run with durability "async" is ahead of it, and the put of the next one
    * follows and syncs both. The last checkpoint of a run is never deferred. Default: true.
@@ -201,6 +205,7 @@ export class SteleSaver extends BaseCheckpointSaver {
         defer_sync: defer || undefined,
       });
       place.put(id, defer);
+      if (defer && place.stops(id)) await this.sync();
     });
     return { configurable: { thread_id: thread, checkpoint_ns: ns, checkpoint_id: id } };
   }
@@ -219,6 +224,8 @@ export class SteleSaver extends BaseCheckpointSaver {
     // LangGraph has asked for the puts of the checkpoints before this one already.
     const place = this.places.of(thread, ns);
     if (done) place.wrote(id);
+    if (writes.some(([channel]) => STOPS.has(channel))) place.stop(id);
+    const defer = this.deferWrites && done && !place.stops(id);
     await this.saving(place, async () => {
       const params = {
         thread,
@@ -227,7 +234,7 @@ export class SteleSaver extends BaseCheckpointSaver {
         task: taskId,
         path: taskPath,
         writes: await Promise.all(writes.map(async ([channel, value]) => [channel, await this.dump(value)])),
-        defer_sync: (this.deferWrites && done) || undefined,
+        defer_sync: defer || undefined,
       };
       try {
         await this.client.write("put_writes", params);
@@ -237,6 +244,7 @@ export class SteleSaver extends BaseCheckpointSaver {
         await place.others();
         await this.client.write("put_writes", params);
       }
+      if (defer && place.stops(id)) await this.sync(); // a task has asked or failed meanwhile
     });
   }
 

@@ -252,3 +252,50 @@ test.each(ends.flatMap((end) => [[end, "async"], [end, "sync"], [end, "exit"]] a
     );
   },
 );
+
+test.each(["async", "sync", "exit"] as const)("what a task wrote beside one that asks is durable when the run returns: %s", (durability) =>
+  using(async (saver, fake) => {
+    // The other task ends when the question is saved, if it is.
+    const asks = (): boolean => fake.asked.some(({ method, params }) => method === "put_writes" && JSON.stringify(params["writes"]).includes("__interrupt__"));
+    const app = new StateGraph(Annotation.Root({ n: Annotation<number>(), text: Annotation<string>() }))
+      .addNode("first", () => ({ n: interrupt<string, number>("?") }))
+      .addNode("other", async () => {
+        for (let n = 0; durability === "exit" ? n < 100 : !asks(); n++) await new Promise((resolve) => setImmediate(resolve));
+        await new Promise((resolve) => setTimeout(resolve, 20)); // the checkpoints before are there
+        return { text: "kept" };
+      })
+      .addEdge(START, "first")
+      .addEdge(START, "other")
+      .compile({ checkpointer: saver });
+    expect(await app.invoke({ n: 0 }, { configurable: { thread_id: "t" }, durability })).toHaveProperty("__interrupt__");
+    const saved = fake.asked.filter(({ method }) => method !== "get");
+    expect(asks() && JSON.stringify(saved.map(({ params }) => params["writes"]))).toContain("text");
+    const last = saved.findLastIndex(deferred);
+    expect(saved.slice(last + 1).filter((asked) => !deferred(asked))).not.toEqual([]);
+  }),
+);
+
+test("a checkpoint at which a task has asked is not deferred, whatever another run has gone past", () =>
+  using(async (saver, fake) => {
+    for (const id of ["1", "2", "9"]) await saver.putWrites(of(id), [["a", 1]], "task");
+    await saver.putWrites(of("2"), [["__interrupt__", 1]], "another");
+    await saver.put(of("0"), checkpoint("1"), meta, {});
+    await saver.put(of("1"), checkpoint("2"), meta, {});
+    expect(puts(fake)).toEqual(["1*", "2"]);
+  }));
+
+test("a task's writes that are under way when another asks are synced", () => {
+  const held: Asked[] = [];
+  return using(
+    async (saver, fake) => {
+      const writes = saver.putWrites(of("1"), [["a", 1]], "task");
+      while (held.length === 0) await new Promise((resolve) => setImmediate(resolve));
+      await saver.putWrites(of("1"), [["__interrupt__", 1]], "another");
+      held[0]?.answer({});
+      await writes;
+      expect(fake.asked.map((asked) => [asked.method, deferred(asked)])).toEqual([["put_writes", true], ["put_writes", false], ["sync", false]]);
+    },
+    {},
+    (asked) => asked.method === "put_writes" && deferred(asked) && held.push(asked) > 0,
+  );
+});
