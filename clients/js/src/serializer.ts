@@ -116,7 +116,7 @@ export function withNulls(filter: Record<string, unknown>): Record<string, unkno
  */
 function plainTyped(json: string): Typed {
   if (!/\d{16}/.test(json)) return ["json", text.encode(json)];
-  return ["msgpack", encode(JSON.parse(json))];
+  return ["msgpack", encode(JSON.parse(json), { maxDepth: Infinity })];
 }
 
 /** refuseLoss is a replacer that refuses what JSON or the server would lose. */

@@ -97,6 +97,11 @@ test("numbers beyond 2^53 stay numbers, in items, filters and metadata", async (
   await store.put(["n"], "k", numbers);
   expect((await store.get(["n"], "k"))?.value).toEqual(numbers);
   expect(await store.search(["n"], { filter: { a: 2 ** 53 + 2 } })).toHaveLength(1);
+  for (const n of [123, "1234567890123456", 1234567890123456]) {
+    const deep = JSON.parse(`${'{"a":'.repeat(300)}${JSON.stringify(n)}${"}".repeat(300)}`) as Record<string, unknown>;
+    await store.put(["n"], "deep", deep);
+    expect((await store.get(["n"], "deep"))?.value).toEqual(deep);
+  }
   expect(await store.search(["n"], { filter: { a: { $gt: 2 ** 53 + 4 } } })).toHaveLength(0);
   await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });
   const metadata = { source: "loop", step: 1, parents: {}, ...numbers } as const;
