@@ -16,6 +16,7 @@ import type {
   PendingWrite,
   SerializerProtocol,
 } from "@langchain/langgraph-checkpoint";
+import { parseURL } from "./address.js";
 import { clientOfDirectory, clientOfURL } from "./client.js";
 import type { Client, LocalOptions, RemoteOptions } from "./client.js";
 import { InvalidArgumentError, NotFoundError, ProtocolError, SteleConnectionError, SteleTimeoutError, ThreadDeletedError } from "./errors.js";
@@ -47,7 +48,11 @@ export interface SaverOptions {
    * failed, the writes of those beside it are durable as well. Questions, answers, errors
    * and inputs are never deferred. A checkpoint is if tasks of the next one wrote before it
    * was put: then a run with durability "async" is ahead of it, and the put of the next one
-   * follows and syncs both. The last checkpoint of a run is never deferred. Default: true.
+   * follows and syncs both. The last checkpoint of a run is never deferred.
+   *
+   * Default: true, but false for a server behind `tcp:` or `tls:`. When the machine of such a
+   * server loses its power, a run may go on elsewhere: its later checkpoints are stored, and
+   * lack the values that only a deferred one had.
    */
   deferWrites?: boolean;
 }
@@ -98,9 +103,10 @@ export class SteleSaver extends BaseCheckpointSaver {
   private constructor(
     private readonly client: Client,
     options: SaverOptions,
+    deferWrites = true,
   ) {
     super(options.serde ?? new SteleSerializer());
-    this.deferWrites = options.deferWrites ?? true;
+    this.deferWrites = options.deferWrites ?? deferWrites;
   }
 
   /**
@@ -114,7 +120,7 @@ export class SteleSaver extends BaseCheckpointSaver {
 
   /** fromUrl is a saver of a server that runs elsewhere: `unix:PATH`, `tcp:HOST:PORT` or `tls:HOST:PORT`. */
   static fromUrl(url: string, options: SaverOptions & RemoteOptions = {}): SteleSaver {
-    return new SteleSaver(clientOfURL(url, options), options);
+    return new SteleSaver(clientOfURL(url, options), options, parseURL(url).kind === "unix");
   }
 
   /** setup connects now, and starts a server if there is none. Without it, the first call does. */

@@ -2,6 +2,7 @@
 import { Annotation, Command, START, StateGraph, interrupt } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { Checkpoint } from "@langchain/langgraph-checkpoint";
+import * as net from "node:net";
 import { expect, test } from "vitest";
 import { DiskFullError, InvalidArgumentError, SteleTimeoutError } from "../../src/errors.js";
 import { SteleSaver } from "../../src/saver.js";
@@ -299,3 +300,22 @@ test("a task's writes that are under way when another asks are synced", () => {
     (asked) => asked.method === "put_writes" && deferred(asked) && held.push(asked) > 0,
   );
 });
+
+test.each([[undefined, false], [true, true], [false, false]])("a server that may lose its power alone: %s", (deferWrites, defers) =>
+  using(async (_, fake) => {
+    const proxy = net.createServer((socket) => {
+      const to = net.connect(fake.url.slice("unix:".length));
+      for (const end of [socket, to]) end.on("error", () => {});
+      socket.pipe(to).pipe(socket);
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+    try {
+      await using saver = SteleSaver.fromUrl(`tcp:127.0.0.1:${(proxy.address() as net.AddressInfo).port}`, deferWrites === undefined ? {} : { deferWrites });
+      for (const id of ["1", "2"]) await saver.putWrites(of(id), [["a", 1]], "task");
+      await saver.put(of("0"), checkpoint("1"), meta, {});
+      expect(fake.asked.map(deferred)).toEqual(Array<boolean>(3).fill(defers));
+    } finally {
+      proxy.close();
+    }
+  }),
+);
