@@ -73,13 +73,14 @@ func RoomOf(ctx context.Context, d *disk.Saver) (*Room, error) {
 		seen := map[index.Ref]bool{}
 		for _, t := range f.Partitions {
 			t.Ascend("", func(it *index.Item) bool {
-				for i, ref := range it.Slots.Refs() {
+				for i, s := range it.Slots.All() {
+					ref := s.Ref
 					loc, ok := t.Family.Loc(ref)
 					if !ok || ref.Empty() || seen[ref] {
 						continue
 					}
 					seen[ref] = true
-					room.place(t, it, i, channels).add(loc)
+					room.place(t, it, i, s.Name, channels).add(loc)
 					room.Bytes += int64(loc.Len)
 				}
 				return true
@@ -96,7 +97,7 @@ func RoomOf(ctx context.Context, d *disk.Saver) (*Room, error) {
 }
 
 // place is where the value of a slot counts.
-func (r *Room) place(t *index.Partition, it *index.Item, slot int, channels map[string]*ValueRoom) *ValueRoom {
+func (r *Room) place(t *index.Partition, it *index.Item, slot int, name string, channels map[string]*ValueRoom) *ValueRoom {
 	switch t.ID[:min(1, len(t.ID))] {
 	case layout.SpaceItems:
 		return &r.Items
@@ -112,7 +113,6 @@ func (r *Room) place(t *index.Partition, it *index.Item, slot int, channels map[
 	case layout.IsRecord(it, slot):
 		return &r.Records
 	}
-	name := it.Slots.At(slot).Name
 	if channels[name] == nil {
 		channels[name] = new(ValueRoom)
 	}
