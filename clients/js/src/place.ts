@@ -8,13 +8,11 @@ export class Places {
   /** of is the place of a namespace of a thread. */
   of(thread: string, ns: string): Place {
     const name = JSON.stringify([thread, ns]);
-    let place = this.places.get(name);
-    if (!place) {
-      place = new Place();
-      this.places.set(name, place);
-      const [oldest] = this.places.keys();
-      if (this.places.size > MAX_PLACES && oldest !== undefined) this.places.delete(oldest);
-    }
+    const place = this.places.get(name) ?? new Place();
+    this.places.delete(name); // the one used last comes last
+    this.places.set(name, place);
+    const [oldest] = this.places.keys();
+    if (this.places.size > MAX_PLACES && oldest !== undefined) this.places.delete(oldest);
     return place;
   }
 }

@@ -94,6 +94,17 @@ test("a thread that is forgotten is synced", () =>
     expect(puts(fake)).toEqual(["1"]);
   }));
 
+test("a thread whose run goes on beside a thousand others is not forgotten", () =>
+  using(async (saver, fake) => {
+    for (const id of ["1", "2", "3"]) await saver.putWrites(of(id), [["a", 1]], "task");
+    for (let n = 0; n < 1023; n++) await saver.putWrites(of("1", "", `thread ${n}`), [["a", 1]], "task");
+    await saver.put(of("0"), checkpoint("1"), meta, {});
+    await saver.putWrites(of("1", "", "one more"), [["a", 1]], "task");
+    await expect(saver.put(of("1"), checkpoint("2", () => 1), meta, { x: 1 })).rejects.toThrow(InvalidArgumentError);
+    expect(puts(fake)).toEqual(["1*"]);
+    expect(fake.asked.at(-1)?.method).toBe("sync");
+  }));
+
 test.each([
   ["the put that follows is refused", new InvalidArgumentError("no"), true],
   ["the put that follows fails", "disk_full", true],
