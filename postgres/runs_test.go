@@ -622,6 +622,27 @@ func TestQueueNewer(t *testing.T) {
 	}
 }
 
+// TestQueueRenewNewer: a claimed run that a newer version cancels in a way this one does not know is lost to its
+// worker, which keeps the others.
+func TestQueueRenewNewer(t *testing.T) {
+	url, schema := server(t).Database(t), newSchema()
+	q := openQueue(t, open(t, url, postgres.Options{Schema: schema}), postgres.QueueOptions{})
+	var claims []runs.Claim
+	for _, thread := range []string{"one", "two"} {
+		if _, err := q.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: thread, Graph: "g"}}); err != nil {
+			t.Fatal(err)
+		}
+		claims = append(claims, *claim(t, q))
+	}
+	if _, err := connect(t, url).Exec(t.Context(), fmt.Sprintf(`UPDATE %s.stele_runs SET cancel = 'pause' WHERE id = $1`, schema), claims[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	held, err := q.Renew(t.Context(), claims)
+	if err != nil || len(held) != 1 || held[0].ID != claims[1].ID {
+		t.Errorf("%+v, %v", held, err)
+	}
+}
+
 // TestQueueUnreadableSchedule: a schedule whose row cannot be decoded is listed with the reason, and the
 // others as they are. It can be deleted.
 func TestQueueUnreadableSchedule(t *testing.T) {

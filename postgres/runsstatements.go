@@ -147,7 +147,7 @@ SELECT pg_notify($8::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 WITH ` + clockOf("$4") + `
 UPDATE @.stele_runs r SET due_at = t.now + $3 * interval '1 microsecond'
 FROM t, unnest($1::text[], $2::bigint[]) c(id, epoch)
-WHERE r.id = c.id AND r.epoch = c.epoch AND r.status = 'running' RETURNING ` + runColumns)
+WHERE r.id = c.id AND r.epoch = c.epoch AND r.status = 'running' AND NOT ` + unknown + ` RETURNING ` + runColumns)
 
 	// What a claim allows begins with $1 id, $2 epoch, and refuses if it finds no row.
 	const fenced = `CASE WHEN r.id IS NULL THEN @.stele_refuse('` + refusedFenced + `', '')::text ELSE pg_notify(?::text, r.id)::text END`
