@@ -68,7 +68,7 @@ func TestLateItems(t *testing.T) {
 				copied = copied.With([]*Item{{Key: fmt.Sprintf("copy %d", i), LSN: lsn}}, lsn, 0)
 			}
 			held = append(held, p, copied)
-		case r.IntN(900) == 0:
+		case lsn%900 == 0:
 			cold := ColdPartition("p", p.Family, p.Birth)
 			cold.LSN = p.LSN
 			p = cold.Loaded(slices.Collect(maps.Values(itemsByWalk(p, 0))), lsn-min(lsn, 100))
@@ -84,7 +84,7 @@ func TestLateItems(t *testing.T) {
 			checkItems(t, h, base.LSN(r.IntN(3000)))
 		}
 	}
-	if quick < 500 {
+	if quick < 400 {
 		t.Errorf("%d looks went by what is late", quick)
 	}
 	if len(p.late) > max(lateFrom, p.tree.Len()/4) {
