@@ -19,7 +19,7 @@ import type {
 import { parseURL } from "./address.js";
 import { clientOfDirectory, clientOfURL } from "./client.js";
 import type { Client, LocalOptions, RemoteOptions } from "./client.js";
-import { InvalidArgumentError, NotFoundError, ProtocolError, SteleConnectionError, SteleTimeoutError, ThreadDeletedError } from "./errors.js";
+import { InvalidArgumentError, NotFoundError, ProtocolError, SteleConnectionError, SteleTimeoutError, ThreadDeletedError, UnsupportedError } from "./errors.js";
 import { Places } from "./place.js";
 import type { Place } from "./place.js";
 import { SteleSerializer, asTyped, dumpMetadata, dumpPlain, loadPlain, withNulls } from "./serializer.js";
@@ -211,7 +211,7 @@ export class SteleSaver extends BaseCheckpointSaver {
         defer_sync: defer || undefined,
       });
       place.put(id, defer);
-      if (defer && place.stops(id)) await this.sync();
+      if (defer && place.stops(id)) await this.settle();
     });
     return { configurable: { thread_id: thread, checkpoint_ns: ns, checkpoint_id: id } };
   }
@@ -250,7 +250,7 @@ export class SteleSaver extends BaseCheckpointSaver {
         await place.others();
         await this.client.write("put_writes", params);
       }
-      if (defer && place.stops(id)) await this.sync(); // a task has asked or failed meanwhile
+      if (defer && place.stops(id)) await this.settle(); // a task has asked or failed meanwhile
     });
   }
 
@@ -378,6 +378,13 @@ export class SteleSaver extends BaseCheckpointSaver {
     } finally {
       place.end();
     }
+  }
+
+  /** settle makes durable what was deferred. A store that cannot be asked for that defers nothing. */
+  private async settle(): Promise<void> {
+    await this.sync().catch((error: unknown) => {
+      if (!(error instanceof UnsupportedError)) throw error;
+    });
   }
 
   private async read(thread: string, ns: string, id: string): Promise<Fields | undefined> {

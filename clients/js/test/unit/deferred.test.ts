@@ -296,7 +296,7 @@ test("a checkpoint at which a task has asked is not deferred, whatever another r
     expect(puts(fake)).toEqual(["1*", "2"]);
   }));
 
-test("a task's writes that are under way when another asks are synced", () => {
+test.each(["", "unsupported", "disk_full"])("a task's writes that are under way when another asks are synced: %s", (failure) => {
   const held: Asked[] = [];
   return using(
     async (saver, fake) => {
@@ -304,11 +304,15 @@ test("a task's writes that are under way when another asks are synced", () => {
       while (held.length === 0) await new Promise((resolve) => setImmediate(resolve));
       await saver.putWrites(of("1"), [["__interrupt__", 1]], "another");
       held[0]?.answer({});
-      await writes;
+      if (failure === "disk_full") await expect(writes).rejects.toThrow(DiskFullError);
+      else await writes; // a store without sync defers nothing
       expect(fake.asked.map((asked) => [asked.method, deferred(asked)])).toEqual([["put_writes", true], ["put_writes", false], ["sync", false]]);
     },
     {},
-    (asked) => asked.method === "put_writes" && deferred(asked) && held.push(asked) > 0,
+    (asked) => {
+      if (asked.method === "sync" && failure) asked.fail(failure);
+      return (asked.method === "sync" && failure !== "") || (asked.method === "put_writes" && deferred(asked) && held.push(asked) > 0);
+    },
   );
 });
 
