@@ -203,9 +203,10 @@ func eraseRun(c *call) error {
 		return fail(409, "Run %s can be decoded. Delete it on its thread.", id)
 	}
 	if errors.Is(err, runs.ErrUnreadable) {
-		if err = c.keepLast(c.ctx, r); err == nil {
-			err = c.cfg.Queue.Delete(c.ctx, id)
+		if err := c.keepLast(c.ctx, r); err != nil { // the record of its thread may be damaged, too
+			c.cfg.Logger.Error("the thread of a run that is erased keeps nothing of it", "run", id, "thread", r.ThreadID, "error", err)
 		}
+		err = c.cfg.Queue.Delete(c.ctx, id)
 	}
 	if err != nil {
 		return refusedRun(err)
