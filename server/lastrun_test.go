@@ -11,8 +11,9 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// TestLastRun: a thread shows what its last run made of it, although its record is as it was: also on a
-// server that was started again, on a copy, and when that run is removed.
+// TestLastRun: a thread shows the config of its last run, and a run with the config of the one before
+// leaves the record as it is: also on a server that was started again, on a copy, and when that run is
+// removed.
 func TestLastRun(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir, nil)
@@ -124,4 +125,20 @@ func TestEraseBesideDamage(t *testing.T) {
 	h = open(t, dir, nil)
 	h.ok("DELETE", "/stele/runs/"+run, nil)
 	h.refused(404, "DELETE", "/stele/runs/"+run, nil)
+}
+
+// TestLastRunsEnd: a thread shows how its last run ended, although its record names an earlier one.
+func TestLastRunsEnd(t *testing.T) {
+	h := newHouse(t)
+	id := h.thread()
+	run := object{"assistant_id": "slow", "input": object{"text": "x"}}
+	h.gate <- struct{}{}
+	h.gate <- struct{}{}
+	h.ok("POST", "/threads/"+id+"/runs/wait", run)
+	second := "/threads/" + id + "/runs/" + h.ok("POST", "/threads/"+id+"/runs", run).text1("run_id")
+	h.until("the run is under way", func() bool { return h.ok("GET", second, nil).text1("status") == "running" })
+	h.ok("POST", second+"/cancel?wait=true", nil)
+	if th := h.ok("GET", "/threads/"+id, nil).object(); th["error"] == nil {
+		t.Errorf("%v", th)
+	}
 }

@@ -198,14 +198,11 @@ func refusedRun(err error) error {
 // its thread, whose user is asked.
 func eraseRun(c *call) error {
 	id := c.path("run_id")
-	r, err := c.cfg.Queue.Get(c.ctx, id)
+	_, err := c.cfg.Queue.Get(c.ctx, id)
 	if err == nil {
 		return fail(409, "Run %s can be decoded. Delete it on its thread.", id)
 	}
 	if errors.Is(err, runs.ErrUnreadable) {
-		if err := c.keepLast(c.ctx, r); err != nil { // the record of its thread may be damaged, too
-			c.cfg.Logger.Error("the thread of a run that is erased keeps nothing of it", "run", id, "thread", r.ThreadID, "error", err)
-		}
 		err = c.cfg.Queue.Delete(c.ctx, id)
 	}
 	if err != nil {
