@@ -159,13 +159,21 @@ func (g *Graph) streamHere(ctx context.Context, at Address, input any, o RunOpti
 		return err
 	}
 	var mu sync.Mutex
+	over := false
+	defer func() { // a node that was given up may be showing something
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+	}()
 	shown := atomic.Bool{}
 	_, err = g.run(ctx, at, input, o, &shown, func(l *loop) {
 		l.setStream(&stream{modes: modes, put: func(e Event) {
 			shown.Store(true)
 			mu.Lock()
 			defer mu.Unlock()
-			put(e)
+			if !over {
+				put(e)
+			}
 		}}, nil)
 	})
 	return err

@@ -132,7 +132,9 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 		opts.LeaseTime = 15 * time.Second
 	}
 	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, byThread: map[string][]string{}, byStatus: map[Status][]string{}, keys: map[string]string{}, lost: map[string]error{}, schedules: map[string]Schedule{}}
+	newest := ""
 	for r, err := range q.scanRuns(ctx) {
+		newest = r.ID
 		if err == nil && !r.Status.Ended() {
 			r.Seq, err = q.lastSeq(ctx, r)
 			err = unreadable(r.ID, err)
@@ -156,6 +158,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 			q.add(&localRun{storedRun: r, synced: r.Seq}) // a claim of an earlier process is void
 		}
 	}
+	idsFollow(newest)
 	for found, err := range items.Scan(ctx, store.Query{Prefix: schedulesSpace, ByKey: true, NoRefresh: true}) {
 		if err != nil {
 			return nil, fmt.Errorf("%v: %w", schedulesSpace, err)

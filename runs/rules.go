@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -264,6 +265,20 @@ func NextTime(expression string, now time.Time) (time.Time, error) {
 var lastID struct {
 	sync.Mutex
 	at uint64
+}
+
+// idsFollow makes IDs greater than one that is stored: the clock may have been set back since.
+func idsFollow(id string) {
+	if len(id) != 36 || id[14] != '7' {
+		return
+	}
+	at, err := strconv.ParseUint(id[:8]+id[9:13]+id[15:18], 16, 64)
+	if err != nil {
+		return
+	}
+	lastID.Lock()
+	defer lastID.Unlock()
+	lastID.at = max(lastID.at, at)
 }
 
 // newID is a UUID of version 7 (RFC 9562): its first 60 bits grow with each ID of this

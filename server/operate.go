@@ -198,14 +198,12 @@ func refusedRun(err error) error {
 // its thread, whose user is asked.
 func eraseRun(c *call) error {
 	id := c.path("run_id")
-	r, err := c.cfg.Queue.Get(c.ctx, id)
+	_, err := c.cfg.Queue.Get(c.ctx, id)
 	if err == nil {
 		return fail(409, "Run %s can be decoded. Delete it on its thread.", id)
 	}
 	if errors.Is(err, runs.ErrUnreadable) {
-		if err = c.keepLast(c.ctx, r); err == nil {
-			err = c.cfg.Queue.Delete(c.ctx, id)
-		}
+		err = c.cfg.Queue.Delete(c.ctx, id)
 	}
 	if err != nil {
 		return refusedRun(err)

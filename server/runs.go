@@ -268,11 +268,8 @@ func (c *call) deleteCheckpoints(r runs.Run) error {
 	return err
 }
 
-// removeRun removes a run that has ended, with its events. What it made of its thread stays.
+// removeRun removes a run that has ended, with its events.
 func (s *Server) removeRun(ctx context.Context, r runs.Run) error {
-	if err := s.keepLast(ctx, r); err != nil {
-		return err
-	}
 	if err := s.forgetEvents(ctx, r.ID); err != nil {
 		return err
 	}
@@ -280,19 +277,6 @@ func (s *Server) removeRun(ctx context.Context, r runs.Run) error {
 		return err
 	}
 	return nil
-}
-
-// keepLast stores what a run made of its thread, if it is the last one and only the queue has that.
-func (s *Server) keepLast(ctx context.Context, r runs.Run) error {
-	if s.together == nil || r.ThreadID == "" || s.together.Newest(r.ThreadID) != r.ID {
-		return nil
-	}
-	defer s.locks.lock("thread " + r.ThreadID)()
-	t, ok, err := s.threads.get(ctx, r.ThreadID)
-	if err != nil || !ok || r.ID <= t.Run {
-		return err
-	}
-	return s.threads.put(ctx, t.ID, t.after(r))
 }
 
 // noMatch says that there is nothing to cancel.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"maps"
@@ -49,8 +50,6 @@ var runShape = record(
 const (
 	labelAssistant = "assistant_id"
 	labelKwargs    = "kwargs"
-	// labelGiven is the configurable that the client gave, if it has any.
-	labelGiven = "given"
 )
 
 // modesOf are the modes of the graph that stream modes of clients need.
@@ -137,9 +136,6 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 		}
 	}
 	req.Labels = map[string]any{labelAssistant: a.ID, labelKwargs: kwargs}
-	if given, _ := in.object("config")["configurable"].(map[string]any); len(given) > 0 {
-		req.Labels[labelGiven] = given
-	}
 	return req, nil
 }
 
@@ -224,10 +220,15 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 			}
 			ops = append(ops, op)
 		}
-		if c.together != nil && t.kept && !other && !temporary {
+		config, _ := r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
+		given, _ := in.object("config")["configurable"].(map[string]any)
+		config = merged(config, map[string]any{"configurable": merged(given, nil)})
+		if c.together != nil && t.kept && !other && !temporary && isSame(t.Config, config) {
 			return ops, nil // the queue has what is new
 		}
-		op, err := c.threads.op(t.ID, t.after(r))
+		changed := t.after(r)
+		changed.Config = config
+		op, err := c.threads.op(t.ID, changed)
 		return append(ops, op), err
 	}
 	switch {
@@ -258,6 +259,16 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 		}
 	}
 	return r, nil
+}
+
+// isSame reports whether two values have the same JSON.
+func isSame(a, b any) bool {
+	x, err := encode(a)
+	if err != nil {
+		return false
+	}
+	y, err := encode(b)
+	return err == nil && bytes.Equal(x, y)
 }
 
 // undo takes back a run whose request is refused, if it was submitted, and the thread that was

@@ -27,11 +27,11 @@ type thread struct {
 	Created  time.Time      `json:"created"`
 	Updated  time.Time      `json:"updated"`
 	Metadata map[string]any `json:"metadata"`
-	// Config is that of the last run, and Run is that run: the last of which the record was written. The
-	// queue may have newer ones; see lastRun.
+	// Config is that of the last run.
 	Config map[string]any `json:"config"`
-	Run    string         `json:"run,omitempty"`
-	TTL    *ttl           `json:"ttl,omitempty"`
+	// Run is the last run with which the record was written. The queue may have newer ones; see lastRun.
+	Run string `json:"run,omitempty"`
+	TTL *ttl   `json:"ttl,omitempty"`
 	// Temporary: the thread goes with its only run, and is in no search.
 	Temporary bool `json:"temporary,omitempty"`
 	// Stored: the server has no record of it; a program beside it made it.
@@ -98,7 +98,6 @@ type standing struct {
 	saved  time.Time             // of the newest checkpoint; that of the thread if there is none
 	ran    bool                  // there is a checkpoint, or a run has ended
 	lost   *pregeljson.Failure   // the last run cannot be decoded
-	config map[string]any        // of the last run
 }
 
 // isBusy reports whether a thread has a run that has not ended. It asks for those that wait first: one
@@ -241,7 +240,7 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 // last run, if there is one. A search through all threads goes by it.
 func (s *Server) outline(ctx context.Context, t thread, info saver.ThreadInfo, isBusy bool) (at standing, run runs.Run, err error) {
 	t, run, err = s.lastRun(ctx, t)
-	at = standing{told: string(info.Status), at: t.Updated, saved: t.Created, config: t.Config}
+	at = standing{told: string(info.Status), at: t.Updated, saved: t.Created}
 	if info.UpdatedAt.After(at.at) {
 		at.at = info.UpdatedAt
 	}
@@ -290,11 +289,6 @@ func (t thread) after(r runs.Run) thread {
 	if r.Created.After(t.Updated) {
 		t.Updated = r.Created
 	}
-	if kwargs, ok := r.Labels[labelKwargs].(map[string]any); ok { // else a program made it
-		config, _ := kwargs["config"].(map[string]any)
-		given, _ := r.Labels[labelGiven].(map[string]any)
-		t.Config = merged(config, map[string]any{"configurable": merged(given, nil)})
-	}
 	return t
 }
 
@@ -307,7 +301,7 @@ var rolledBack = pregeljson.Failure{Error: "UserRollback", Message: "rollback re
 // shown is a thread as clients see it.
 func (s *Server) shown(t thread, at standing) map[string]any {
 	m := map[string]any{"thread_id": t.ID, "created_at": stamped(t.Created), "updated_at": stamped(at.at), "state_updated_at": stamped(at.saved),
-		"metadata": merged(t.Metadata, nil), "status": at.status, "config": merged(at.config, nil), "values": nil}
+		"metadata": merged(t.Metadata, nil), "status": at.status, "config": merged(t.Config, nil), "values": nil}
 	if !at.ran {
 		return m
 	}
@@ -593,11 +587,7 @@ func copyThread(c *call) error {
 		return err
 	}
 	dst := newThread("", created.stamp(t.Metadata))
-	last, _, err := c.lastRun(c.ctx, t)
-	if err != nil && !errors.Is(err, runs.ErrNotFound) && !errors.Is(err, runs.ErrUnreadable) {
-		return err
-	}
-	dst.Config = last.Config
+	dst.Config = t.Config
 	if err := c.manager.CopyThread(c.ctx, t.ID, dst.ID); err != nil {
 		return err
 	}

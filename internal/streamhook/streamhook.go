@@ -8,5 +8,5 @@ import "context"
 // Run is Stream of the *pregel.Graph g, at a pregel.Address, with pregel.RunOptions o: it runs the
 // graph in the goroutine of the caller, and calls put, a func(pregel.Event), with the events in their
 // order, one after the other, from any goroutine of the run. The run waits for put, which must not
-// wait for the run.
+// wait for the run, and is not called when Run has returned.
 var Run func(ctx context.Context, g, at, input, o, put any) error
