@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -111,7 +112,11 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 // record records an event of a run's graph, if the run keeps it.
 func (w *Worker) record(events *recorder, c Claim, ev pregel.Event) error {
 	if n, ok := noteOf(ev); ok && c.Tasks {
-		events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(appendNote(nil, n)))})
+		note, err := json.Marshal(n)
+		if err != nil {
+			return err
+		}
+		events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(note))})
 	}
 	if len(c.Modes) == 0 || ev.Mode == pregel.ModeTasks && !slices.Contains(c.Modes, pregel.ModeTasks) {
 		return nil

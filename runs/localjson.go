@@ -160,16 +160,3 @@ func appendRun(b []byte, r *storedRun) ([]byte, error) {
 	f.whole("last", r.Last)
 	return append(f.b, '}'), f.err
 }
-
-// appendNote appends the JSON of a TaskNote.
-func appendNote(b []byte, n TaskNote) []byte {
-	f := fields{b: append(b, `{"id":`...)}
-	f.b = jsontext.AppendString(f.b, n.ID)
-	f.b = jsontext.AppendString(append(f.b, `,"name":`...), n.Name)
-	f.flag("ended", n.Ended)
-	f.whole("attempts", int64(n.Attempts))
-	f.whole("took_ns", int64(n.Took))
-	f.flag("failed", n.Failed)
-	f.flag("waiting", n.Waiting)
-	return append(f.b, '}')
-}

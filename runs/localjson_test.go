@@ -54,8 +54,6 @@ func TestItemTexts(t *testing.T) {
 	var run storedRun
 	fill(reflect.ValueOf(&run).Elem())
 	run.Spec = Spec{}
-	var note TaskNote
-	fill(reflect.ValueOf(&note).Elem())
 	marshal := func(v any) []byte {
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -90,12 +88,6 @@ func TestItemTexts(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(text, marshal(r), func() any { return new(storedRun) })
-	}
-	for _, n := range []TaskNote{note, {}} {
-		if got, want := string(appendNote(nil, n)), string(marshal(n)); got != want && n == (TaskNote{}) {
-			t.Errorf("%s, want %s", got, want)
-		}
-		same(appendNote(nil, n), marshal(n), func() any { return new(TaskNote) })
 	}
 	if _, err := appendRun(nil, &storedRun{Run: Run{After: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}); err == nil {
 		t.Error("a time that cannot be read again was written")
