@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/internal/streamhook"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -144,39 +142,6 @@ func (g *Graph) Stream(ctx context.Context, at Address, input any, opts ...RunOp
 			yield(Event{}, err)
 		}
 	}
-}
-
-func init() {
-	streamhook.Run = func(ctx context.Context, g, at, input, o, put any) error {
-		return g.(*Graph).streamHere(ctx, at.(Address), input, o.(RunOptions), put.(func(Event)))
-	}
-}
-
-// streamHere is Stream in the goroutine of the caller; see streamhook.Run.
-func (g *Graph) streamHere(ctx context.Context, at Address, input any, o RunOptions, put func(Event)) error {
-	modes, err := g.modesOf(ctx, o)
-	if err != nil {
-		return err
-	}
-	var mu sync.Mutex
-	over := false
-	defer func() { // a node that was given up may be showing something
-		mu.Lock()
-		defer mu.Unlock()
-		over = true
-	}()
-	shown := atomic.Bool{}
-	_, err = g.run(ctx, at, input, o, &shown, func(l *loop) {
-		l.setStream(&stream{modes: modes, put: func(e Event) {
-			shown.Store(true)
-			mu.Lock()
-			defer mu.Unlock()
-			if !over {
-				put(e)
-			}
-		}}, nil)
-	})
-	return err
 }
 
 // modesOf are the modes of a stream.

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/internal/streamhook"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
 )
@@ -92,18 +90,13 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	} else if c.Context != nil {
 		o.Context = c.Context
 	}
-	inside, stop := context.WithCancel(ctx)
-	defer stop()
-	var unshown error // an event could not be encoded
-	err = streamhook.Run(inside, g, b.at, b.input, o, func(ev pregel.Event) {
-		if unshown == nil {
-			if unshown = w.record(events, c, ev); unshown != nil {
-				stop()
-			}
+	for ev, err := range g.Stream(ctx, b.at, b.input, o) {
+		if err == nil {
+			err = w.record(events, c, ev)
 		}
-	})
-	if err := cmp.Or(unshown, err); err != nil {
-		return false, err
+		if err != nil {
+			return false, err
+		}
 	}
 	info, err := w.info(ctx, c.ThreadID)
 	return info.Status == saver.StatusWaiting, err
