@@ -67,6 +67,8 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	if b.over {
 		return b.waiting, w.again(ctx, g, c, events)
 	}
+	// Whoever reads the run while it is executed has the same maps; a node may change those that it gets.
+	c.Metadata, c.Configurable, c.Context = owned(c.Metadata), owned(c.Configurable), owned(c.Context)
 	o := pregel.RunOptions{
 		RunID: c.ID, Metadata: withRun(c), Configurable: c.Configurable, Tags: c.Tags, RecursionLimit: c.RecursionLimit,
 		MaxConcurrency: c.MaxConcurrency,
@@ -100,6 +102,32 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	}
 	info, err := w.info(ctx, c.ThreadID)
 	return info.Status == saver.StatusWaiting, err
+}
+
+// owned is m with maps and lists of its own.
+func owned(m map[string]any) map[string]any {
+	if m == nil {
+		return nil
+	}
+	return ownedValue(m).(map[string]any)
+}
+
+func ownedValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = ownedValue(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = ownedValue(e)
+		}
+		return out
+	}
+	return v
 }
 
 // record records an event of a run's graph, if the run keeps it.
