@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import ormsgpack
 import pytest
@@ -1089,6 +1089,23 @@ def test_what_is_deferred(servers: Any) -> None:
             saver.put_writes(config, [("a", 1)], null)
     deferred = [p.get("defer_sync") for p in server.requests("put_writes")]
     assert deferred == [True, *[None] * 11]
+
+
+@pytest.mark.parametrize("defer", [None, True, False])
+@pytest.mark.parametrize("url", ["", "unix:s", "tcp:localhost:1", "tls:localhost:1"])
+async def test_nothing_is_deferred_where_power_may_be_lost_alone(
+    tmp_path: Path, url: str, defer: bool | None
+) -> None:
+    given: Any = {} if defer is None else {"defer_writes": defer}
+    for kind in (SteleSaver, AsyncSteleSaver):
+        saver = kind.from_url(url, **given) if url else kind.from_dir(tmp_path, **given)
+        saver._client = Mock(awrite=AsyncMock())
+        for id in ("1", "2"):
+            await saver.aput_writes(of(id), [("a", 1)], "task")
+        await saver.aput(of("0"), a_checkpoint("1"), {}, {})
+        deferred = ["defer_sync" in c.args[1] for c in saver._client.awrite.mock_calls]
+        local = not url.startswith("t")
+        assert deferred == [local if defer is None else defer] * 3
 
 
 def a_checkpoint(id: str) -> Any:

@@ -35,6 +35,7 @@ from langgraph.checkpoint.stele._client import (
     InLoop,
     expiry,
 )
+from langgraph.checkpoint.stele._endpoint import parse_url
 from langgraph.checkpoint.stele._wire import Params
 from langgraph.checkpoint.stele.errors import InvalidArgumentError, UnsupportedError
 
@@ -166,7 +167,10 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             never deferred. A checkpoint is if such writes of the next one were stored
             first: then a run with durability "async" is ahead of it, and the put of the
             next one follows and syncs both. The last checkpoint of a run is never
-            deferred.
+            deferred. By default it is true, but false for a server behind tcp: or tls:.
+            When the machine of such a server loses its power, a run may go on
+            elsewhere: its later checkpoints are stored, and lack the values that only
+            a deferred one had.
     """
 
     def __init__(
@@ -234,7 +238,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
         serde: SerializerProtocol | None = None,
-        defer_writes: bool = True,
+        defer_writes: bool | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
         connect_timeout: float = DEFAULT_START_TIMEOUT,
         max_connections: int = DEFAULT_CONNECTIONS,
@@ -256,6 +260,8 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             connect_timeout=connect_timeout,
             max_connections=max_connections,
         )
+        if defer_writes is None:
+            defer_writes = parse_url(url, token).kind == "unix"
         return cls(client, serde=serde, defer_writes=defer_writes)
 
     # LangGraph's contract.
