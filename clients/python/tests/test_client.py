@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import ormsgpack
 import pytest
@@ -1091,6 +1091,23 @@ def test_what_is_deferred(servers: Any) -> None:
     assert deferred == [True, *[None] * 11]
 
 
+@pytest.mark.parametrize("defer", [None, True, False])
+@pytest.mark.parametrize("url", ["", "unix:s", "tcp:localhost:1", "tls:localhost:1"])
+async def test_nothing_is_deferred_where_power_may_be_lost_alone(
+    tmp_path: Path, url: str, defer: bool | None
+) -> None:
+    given: Any = {} if defer is None else {"defer_writes": defer}
+    for kind in (SteleSaver, AsyncSteleSaver):
+        saver = kind.from_url(url, **given) if url else kind.from_dir(tmp_path, **given)
+        saver._client = Mock(awrite=AsyncMock())
+        for id in ("1", "2"):
+            await saver.aput_writes(of(id), [("a", 1)], "task")
+        await saver.aput(of("0"), a_checkpoint("1"), {}, {})
+        deferred = ["defer_sync" in c.args[1] for c in saver._client.awrite.mock_calls]
+        local = not url.startswith("t")
+        assert deferred == [local if defer is None else defer] * 3
+
+
 def a_checkpoint(id: str) -> Any:
     return {**empty_checkpoint(), "id": id}
 
@@ -1134,6 +1151,11 @@ async def test_a_checkpoint_that_another_follows_is_deferred(
         await put(saver, "5")  # 6 follows
         await put(saver, "6")
         await put(saver, "5")  # now nothing does
+        await write(saver, "61", "a")
+        await write(saver, "62", "a")
+        await write(saver, "61", "__interrupt__")
+        await put(saver, "61")  # a run ends here, though another is ahead
+        await put(saver, "62")
         # The other way round: writes of what is there say nothing.
         for id in ("9", "8", "7"):
             await put(saver, id)
@@ -1232,3 +1254,147 @@ def test_the_checkpoints_of_a_run_are_durable_when_it_returns(
     # A call that syncs is behind every deferred put.
     behind = calls[len(calls) - calls[::-1].index(("put", True)) :]
     assert any(not deferred for _, deferred in behind)
+
+
+@pytest.mark.parametrize("durability", ["async", "sync", "exit"])
+@pytest.mark.parametrize("first", ["the question", "the writes"])
+@pytest.mark.parametrize("end", ["__interrupt__", "__error__"])
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_what_is_written_beside_a_question_is_durable_when_the_run_returns(
+    servers: Any, blocking: bool, end: str, first: str, durability: Any
+) -> None:
+    """What is deferred is stored last: behind the question, or error, and the puts."""
+    puts = itertools.count(1)
+    begun, asked, stored = (threading.Event() for _ in range(3))
+    calls: list[tuple[str, bool]] = []
+    channels: list[str] = []
+
+    def handle(peer: Peer, number: int, method: str, params: Any) -> None:
+        written = [channel for channel, _ in params.get("writes", ())]
+        channels.extend(written)
+        held = "text" in written and "defer_sync" in params
+
+        def answer() -> None:
+            if held:
+                asked.wait(10)
+                stored.wait(10)
+            if method != "get":
+                calls.append((method, held))
+            peer.answer(number, {"tuple": None})
+
+        if "text" in written:
+            begun.set()
+        if held:
+            threading.Thread(target=answer).start()
+            return
+        answer()
+        if end in written:
+            asked.set()
+        if method == "put" and next(puts) == (1 if durability == "exit" else 2):
+            stored.set()
+
+    def asks(state: Any) -> Any:
+        if first == "the writes":
+            begun.wait(0.1 if durability == "exit" else 10)
+        if end == "__error__":
+            raise ZeroDivisionError
+        return {"n": interrupt("?")}
+
+    def writes(state: Any) -> Any:
+        if first == "the question":
+            asked.wait(0.1 if durability == "exit" else 10)
+            stored.wait(0 if durability == "exit" else 10)
+        return {"text": "kept"}
+
+    async def aasks(state: Any) -> Any:
+        return await asyncio.to_thread(asks, state)
+
+    async def awrites(state: Any) -> Any:
+        return await asyncio.to_thread(writes, state)
+
+    server = servers(handle)
+    builder = StateGraph(TypedDict("State", {"n": int, "text": str}))
+    builder.add_node("asks", asks if blocking else aasks)
+    builder.add_node("writes", writes if blocking else awrites)
+    builder.add_edge(START, "asks").add_edge(START, "writes")
+    saver = (SteleSaver if blocking else AsyncSteleSaver).from_url(server.url)
+    app = builder.compile(checkpointer=saver)
+    try:
+        if blocking:
+            app.invoke({"n": 0}, CONFIG, durability=durability)
+        else:
+            await app.ainvoke({"n": 0}, CONFIG, durability=durability)
+    except ZeroDivisionError:
+        assert end == "__error__"
+    finally:
+        await saver.aclose()
+    assert end in channels
+    # asyncio leaves a task that runs where another fails.
+    assert "text" in channels or (not blocking and end == "__error__")
+    assert not calls[-1][1], calls
+
+
+@pytest.mark.parametrize("failure", ["", "unsupported", "disk_full"])
+@pytest.mark.parametrize("method", ["put_writes", "put"])
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_what_is_under_way_when_a_task_asks_is_synced(
+    servers: Any, blocking: bool, method: str, failure: str
+) -> None:
+    held: list[tuple[Peer, int]] = []
+    begun = threading.Event()
+
+    def handle(peer: Peer, number: int, asked: str, params: Any) -> None:
+        id = params.get("id") or params.get("checkpoint", {}).get("id")
+        if (asked, id) == (method, "2") and not begun.is_set():
+            held.append((peer, number))
+            begun.set()
+        elif asked == "sync" and failure:
+            peer.error(number, failure)
+        else:
+            peer.answer(number, {})
+
+    server = servers(handle)
+    async with AsyncSteleSaver.from_url(server.url) as saver:
+
+        async def call(name: str, *args: Any) -> Any:
+            if blocking:
+                return await asyncio.to_thread(getattr(saver, name), *args)
+            return await getattr(saver, f"a{name}")(*args)
+
+        if method == "put":
+            for id in ("2", "3"):
+                await call("put_writes", of(id), [("a", 1)], "task")
+            under_way = call("put", of("1"), a_checkpoint("2"), {}, {})
+        else:
+            under_way = call("put_writes", of("2"), [("a", 1)], "task")
+        waiting = asyncio.create_task(under_way)
+        await asyncio.to_thread(begun.wait, 10)
+        await call("put_writes", of("2"), [("__interrupt__", 1)], "another")
+        peer, number = held.pop()
+        peer.answer(number, {})
+        if failure == "disk_full":
+            with pytest.raises(errors.DiskFullError):
+                await waiting
+        else:
+            await waiting  # a store without sync defers nothing
+        assert len(server.requests("sync")) == 1
+
+        # Now it is known.
+        await call("put_writes", of("2"), [("a", 1)], "third")
+        await call("put", of("1"), a_checkpoint("2"), {}, {})
+        await call("put_writes", of("4"), [("__error__", 1)], "failed")
+        await call("put_writes", of("4"), [("a", 1)], "task")
+    last = [m[3][0].get("defer_sync") for m in server.messages if m[0] == 0][-4:]
+    assert last == [None] * 4
+    assert len(server.requests("sync")) == 1
+
+
+def test_what_is_forgotten_is_synced(servers: Any) -> None:
+    server = servers(lambda peer, number, *_: peer.answer(number, {}))
+    with SteleSaver.from_url(server.url) as saver:
+        for n in range(1025):
+            saver.put_writes(of(f"{n:04}"), [("__interrupt__", 1)], "task")
+        for id in ("0000", "0001", "2000"):
+            saver.put_writes(of(id), [("a", 1)], "another")
+    deferred = [p.get("defer_sync") for p in server.requests("put_writes")]
+    assert deferred == [*[None] * 1027, True]

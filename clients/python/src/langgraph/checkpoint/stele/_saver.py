@@ -35,8 +35,9 @@ from langgraph.checkpoint.stele._client import (
     InLoop,
     expiry,
 )
+from langgraph.checkpoint.stele._endpoint import parse_url
 from langgraph.checkpoint.stele._wire import Params
-from langgraph.checkpoint.stele.errors import InvalidArgumentError
+from langgraph.checkpoint.stele.errors import InvalidArgumentError, UnsupportedError
 
 _STRATEGIES: Final = {
     "keep_latest": "keep_latest",
@@ -47,6 +48,9 @@ _STRATEGIES: Final = {
 
 # The owner of writes that belong to no task, such as the input of a run.
 _NULL_TASK: Final = "00000000-0000-0000-0000-000000000000"
+
+# After a task that writes these a run goes no further, as a rule.
+_STOPS: Final = frozenset(("__interrupt__", "__error__"))
 
 _NEVER_DEFERRED: Final = frozenset((*WRITES_IDX_MAP, "__error_source_node__"))
 
@@ -59,7 +63,9 @@ class _Overtaken:
     LangGraph puts a checkpoint when the one before is put, and runs on meanwhile. So
     where writes of tasks of a later checkpoint are stored first, the put of that one
     follows, however the run ends, and its sync is enough for both. Writes of the
-    checkpoint itself do not tell: a run may end between two supersteps.
+    checkpoint itself do not tell: a run may end between two supersteps. Nor is anything
+    deferred that belongs to a checkpoint at which a task has asked or failed: the run
+    ends there when the other tasks have ended, and nothing durable need follow.
 
     Each step is one operation of a dictionary. A lock would be held after some forks.
     """
@@ -69,6 +75,23 @@ class _Overtaken:
         self._follows: OrderedDict[tuple[str, str, str], bool] = OrderedDict()
         # The latest checkpoint of a thread and namespace that has writes.
         self._latest: OrderedDict[tuple[str, str], str] = OrderedDict()
+        # The checkpoints at which a task has asked or failed.
+        self._stopped: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        # The greatest id of those that are forgotten: they are among those up to it.
+        self._forgotten = ""
+
+    def stop(self, params: Params) -> None:
+        """A task is about to store that it asks or fails."""
+        self._stopped[params["thread"], params["ns"], params["id"]] = None
+        if len(self._stopped) > _MAX_OVERTAKEN:
+            with suppress(KeyError):
+                (_, _, id), _ = self._stopped.popitem(last=False)
+                self._forgotten = max(self._forgotten, id)
+
+    def stops(self, params: Params, id: str) -> bool:
+        """May a run end at this checkpoint, since a task has asked or failed?"""
+        place = params["thread"], params["ns"], id
+        return id <= self._forgotten or place in self._stopped
 
     def wrote(self, params: Params) -> None:
         """Deferred writes have been stored."""
@@ -85,8 +108,10 @@ class _Overtaken:
         thread, ns, id = params["thread"], params["ns"], params["checkpoint"]["id"]
         if parent := params["parent"]:
             self._follows[thread, ns, parent] = False
-        return self._follows.get((thread, ns, id), False) and self._later(
-            thread, ns, id
+        return (
+            self._follows.get((thread, ns, id), False)
+            and self._later(thread, ns, id)
+            and not self.stops(params, id)
         )
 
     def put(self, params: Params) -> None:
@@ -137,10 +162,15 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             when put_writes returns. They survive the death of every process at once,
             and a loss of power with the next call that is durable, or some 10 ms
             later. So the writes of a superstep share the sync of its checkpoint, as in
-            stele's own engine. Questions, answers, errors and inputs are never
-            deferred. A checkpoint is if such writes of the next one were stored first:
-            then a run with durability "async" is ahead of it, and the put of the next
-            one follows and syncs both. The last checkpoint of a run is never deferred.
+            stele's own engine. Where a task has asked or failed, the writes of those
+            beside it are durable as well. Questions, answers, errors and inputs are
+            never deferred. A checkpoint is if such writes of the next one were stored
+            first: then a run with durability "async" is ahead of it, and the put of the
+            next one follows and syncs both. The last checkpoint of a run is never
+            deferred. By default it is true, but false for a server behind tcp: or tls:.
+            When the machine of such a server loses its power, a run may go on
+            elsewhere: its later checkpoints are stored, and lack the values that only
+            a deferred one had.
     """
 
     def __init__(
@@ -208,7 +238,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
         serde: SerializerProtocol | None = None,
-        defer_writes: bool = True,
+        defer_writes: bool | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
         connect_timeout: float = DEFAULT_START_TIMEOUT,
         max_connections: int = DEFAULT_CONNECTIONS,
@@ -230,6 +260,8 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             connect_timeout=connect_timeout,
             max_connections=max_connections,
         )
+        if defer_writes is None:
+            defer_writes = parse_url(url, token).kind == "unix"
         return cls(client, serde=serde, defer_writes=defer_writes)
 
     # LangGraph's contract.
@@ -288,6 +320,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         params = self._put(config, checkpoint, metadata, new_versions)
         self._blocking.write("put", params)
         self._overtaken.put(params)
+        self._settle(params, checkpoint["id"])
         return _config(params["thread"], params["ns"], checkpoint["id"])
 
     async def aput(
@@ -301,6 +334,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         params = self._put(config, checkpoint, metadata, new_versions)
         await self._client.awrite("put", params)
         self._overtaken.put(params)
+        await self._asettle(params, checkpoint["id"])
         return _config(params["thread"], params["ns"], checkpoint["id"])
 
     def put_writes(
@@ -318,6 +352,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         self._blocking.write("put_writes", params)
         if "defer_sync" in params:
             self._overtaken.wrote(params)
+        self._settle(params, params["id"])
 
     async def aput_writes(
         self,
@@ -331,6 +366,7 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         await self._client.awrite("put_writes", params)
         if "defer_sync" in params:
             self._overtaken.wrote(params)
+        await self._asettle(params, params["id"])
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete all checkpoints and writes of a thread."""
@@ -487,6 +523,18 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
         """As stats."""
         return cast(dict[str, Any], await self._client.acall("stats", {}))
 
+    def _settle(self, params: Params, id: str) -> None:
+        """Sync what was deferred, if a task has asked or failed meanwhile."""
+        if "defer_sync" in params and self._overtaken.stops(params, id):
+            with suppress(UnsupportedError):  # then nothing is deferred
+                self.flush()
+
+    async def _asettle(self, params: Params, id: str) -> None:
+        """As _settle."""
+        if "defer_sync" in params and self._overtaken.stops(params, id):
+            with suppress(UnsupportedError):
+                await self.aflush()
+
     # To and from the wire.
 
     def _plain(self) -> SerializerProtocol:
@@ -555,10 +603,14 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
             "path": task_path,
             "writes": [(channel, dumps(value)) for channel, value in writes],
         }
+        channels = [channel for channel, _ in writes]
+        if not _STOPS.isdisjoint(channels):
+            self._overtaken.stop(params)
         if (
             self._defer_writes
             and task_id != _NULL_TASK
-            and _NEVER_DEFERRED.isdisjoint([channel for channel, _ in writes])
+            and _NEVER_DEFERRED.isdisjoint(channels)
+            and not self._overtaken.stops(params, params["id"])
         ):
             params["defer_sync"] = True
         return params
