@@ -4,15 +4,20 @@ const MAX_PLACES = 1024;
 /** Places are the namespaces of threads that a saver saves into. What is forgotten is synced. */
 export class Places {
   private readonly places = new Map<string, Place>();
+  private forgotten = ""; // the greatest checkpoint of a forgotten place at which a task has asked or failed
 
   /** of is the place of a namespace of a thread. */
   of(thread: string, ns: string): Place {
     const name = JSON.stringify([thread, ns]);
-    const place = this.places.get(name) ?? new Place();
+    const place = this.places.get(name) ?? new Place(this.forgotten);
     this.places.delete(name); // the one used last comes last
     this.places.set(name, place);
-    const [oldest] = this.places.keys();
-    if (this.places.size > MAX_PLACES && oldest !== undefined) this.places.delete(oldest);
+    const [oldest] = this.places;
+    if (this.places.size > MAX_PLACES && oldest !== undefined) {
+      this.places.delete(oldest[0]);
+      const greatest = oldest[1].greatestStop();
+      if (greatest > this.forgotten) this.forgotten = greatest;
+    }
     return place;
   }
 }
@@ -39,6 +44,9 @@ export class Place {
   private running = 0;
   private waiting: (() => void)[] = [];
 
+  /** At checkpoints up to forgotten tasks may have asked or failed. */
+  constructor(private readonly forgotten: string) {}
+
   /** wrote takes note of writes of a checkpoint's task. */
   wrote(id: string): void {
     this.written.add(id);
@@ -52,7 +60,14 @@ export class Place {
 
   /** stops reports whether a run may end at a checkpoint, so that nothing durable follows. */
   stops(id: string): boolean {
-    return this.stopped.has(id);
+    return id <= this.forgotten || this.stopped.has(id);
+  }
+
+  /** greatestStop is the greatest checkpoint at which a task has asked or failed; "" for none. */
+  greatestStop(): string {
+    let greatest = "";
+    for (const id of this.stopped) if (id > greatest) greatest = id;
+    return greatest;
   }
 
   /** defers reports whether the put of a checkpoint may be deferred. */

@@ -105,6 +105,14 @@ test("a thread whose run goes on beside a thousand others is not forgotten", () 
     expect(fake.asked.at(-1)?.method).toBe("sync");
   }));
 
+test("that a task has asked is not forgotten with its thread", () =>
+  using(async (saver, fake) => {
+    await saver.putWrites(of("5"), [["__interrupt__", 1]], "asks");
+    for (let n = 0; n < 1024; n++) await saver.putWrites(of("1", "", `thread ${n}`), [["a", 1]], "task");
+    for (const id of ["5", "6"]) await saver.putWrites(of(id), [["a", 1]], "task");
+    expect(fake.asked.slice(-2).map(deferred)).toEqual([false, true]);
+  }));
+
 test.each([
   ["the put that follows is refused", new InvalidArgumentError("no"), true],
   ["the put that follows fails", "disk_full", true],
