@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/stele-go/stele/runs"
-	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
 )
 
@@ -32,15 +30,11 @@ func TestOlderRecords(t *testing.T) {
 
 // TestRecordsAreNotShared: what a program changes in the metadata of a run stays with the run.
 func TestRecordsAreNotShared(t *testing.T) {
-	h := open(t, t.TempDir(), func(c *server.Config) {
-		c.Context = func(r runs.Run) (any, error) {
-			r.Metadata["deep"].(object)["a"] = "changed"
-			return nil, nil
-		}
-	})
+	h := newHouse(t)
 	id := h.ok("POST", "/threads", object{"metadata": object{"deep": object{"a": "b"}}}).text1("thread_id")
 	for range 3 {
-		h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}})
+		run := h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}, "after_seconds": 3600}).text1("run_id")
+		must(h.queue.Get(t.Context(), run)).Metadata["deep"].(object)["a"] = "changed"
 		if deep := h.ok("GET", "/threads/"+id, nil).object()["metadata"].(object)["deep"].(object); deep["a"] != "b" {
 			t.Fatal(deep)
 		}
