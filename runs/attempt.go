@@ -126,6 +126,8 @@ func ownedValue(v any) any {
 			out[i] = ownedValue(e)
 		}
 		return out
+	case []string: // a user's permissions, of which the next request has the same list
+		return slices.Clone(v)
 	}
 	return v
 }

@@ -13,9 +13,12 @@ import (
 // TestNodesOwnTheirMaps: what a node changes in the maps that it gets does not change its run for others.
 func TestNodesOwnTheirMaps(t *testing.T) {
 	deep := func() map[string]any {
-		return map[string]any{"list": []any{map[string]any{"a": "given"}}}
+		return map[string]any{"list": []any{map[string]any{"a": "given"}}, "names": []string{"given"}}
 	}
-	change := func(m any) { m.(map[string]any)["list"].([]any)[0].(map[string]any)["a"] = "changed" }
+	change := func(m any) {
+		m.(map[string]any)["list"].([]any)[0].(map[string]any)["a"] = "changed"
+		m.(map[string]any)["names"].([]string)[0] = "changed"
+	}
 	changed, goOn := make(chan struct{}), make(chan struct{})
 	h := newHouse(t)
 	h.add("g", func(ctx context.Context, _ []string) (string, error) {
