@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -77,11 +78,30 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
+// zerosAhead makes the log long enough that the zeros ahead of it suffice for what the
+// test writes then. Else the preallocator would wait at the gate beside a commit: one of
+// them holds the lock of the file's syncs, the other waits for it, and synctest.Wait
+// never returns while a goroutine waits for a lock.
+func zerosAhead(t *testing.T, d *disk.Saver) {
+	t.Helper()
+	random := rand.NewChaCha8([32]byte{})
+	for n := 1; n <= 64; n++ {
+		noise := make([]byte, 16<<10)
+		_, _ = random.Read(noise)
+		mustPut(t, d, fmt.Sprintf("long%d", n), 1, saver.ValueTyped(serde.Typed{Kind: "bytes", Data: noise}))
+	}
+	synctest.Wait()
+	if m := d.Metrics().Log; m.Preallocated < 1<<20 {
+		t.Fatalf("%d bytes of zeros were written ahead", m.Preallocated)
+	}
+}
+
 // A run that saves in the background is held back when the device stands still: it
 // is so many saves ahead and no more.
 func TestRunsWaitForTheDevice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d, g, _ := open(t, disk.Options{ManualWork: true}, 0)
+		zerosAhead(t, d)
 		const steps = 1000
 		ran := 0
 		app, err := graph.New(graph.Key("n", channel.Reduce(channel.Add[int]))).
