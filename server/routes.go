@@ -48,7 +48,7 @@ var (
 	threadSearch = searchPage(1000, may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatus), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", list(text)), may("stele_values", oneOf(aboutValues)),
 		may("select", list(threadFields)), may("extract", object), may("sort_by", oneOf("thread_id", "status", "created_at", "updated_at", "state_updated_at")))
 	aTTL       = either(record(may("ttl", number), may("strategy", oneOf("delete", "keep_latest"))), number)
-	aSuperstep = record(need("updates", list(record(need("as_node", text), may("command", aCommand)))))
+	aSuperstep = record(need("updates", list(record(need("as_node", text), may("command", orNull(aCommand))))))
 )
 
 // addRoutes makes the table of operations, and the mux of it.
