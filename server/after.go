@@ -238,7 +238,7 @@ func (s *Server) expire(ctx context.Context, a after) (again time.Time, err erro
 		_, err = s.manager.Prune(ctx, []string{t.ID}, saver.KeepLatest)
 		return now().Add(t.TTL.duration()), err
 	}
-	if err := s.removeThread(ctx, t.ID); err != nil {
+	if err := s.removeWithCrons(ctx, t.ID); err != nil {
 		return time.Time{}, err
 	}
 	return time.Time{}, s.after.delete(ctx, a.key())

@@ -114,7 +114,7 @@ func (c *call) named(name string) (assistant, error) {
 	} else if !isUUID(name) {
 		return assistant{}, fail(422, "Invalid assistant: '%s'. Must be either:\n- A valid assistant UUID, or\n- One of the registered graphs: %s", name, strings.Join(c.names, ", "))
 	}
-	a, ok, err := c.assistants.get(c.ctx, id)
+	a, ok, err := c.assistants.get(c.ctx, strings.ToLower(id))
 	if err == nil && (!ok || !a.reads(g)) {
 		err = fail(404, "Assistant '%s' not found", name)
 	}
@@ -157,7 +157,7 @@ func createAssistant(c *call) error {
 	if err := c.checkGraph(c.body.text("graph_id")); err != nil {
 		return err
 	}
-	id := c.body.text("assistant_id")
+	id := strings.ToLower(c.body.text("assistant_id"))
 	if id == "" {
 		id = uuid.NewString()
 	}
@@ -223,8 +223,11 @@ func patchAssistant(c *call) error {
 	if d := description(c.body); d != nil {
 		v.Description = d
 	}
-	if c.body["config"] != nil || c.body["context"] != nil {
-		v.Config, v.Context = config, context
+	if len(c.body.object("config")) > 0 || c.body["context"] != nil {
+		v.Config = config
+	}
+	if config["configurable"] != nil || c.body["context"] != nil {
+		v.Context = context
 	}
 	v.Metadata = c.grant.stamp(merged(v.Metadata, c.body.object("metadata")))
 	a.version, a.Updated, a.Versions = v, v.Created, append(a.Versions, v)
@@ -244,7 +247,7 @@ func deleteAssistant(c *call) error {
 	if err := c.assistants.delete(c.ctx, id); err != nil {
 		return err
 	}
-	if c.query("delete_threads") == "true" {
+	if c.isTrue("delete_threads") {
 		if err := c.deleteThreadsOf(a.ID); err != nil {
 			return err
 		}
@@ -265,6 +268,7 @@ func assistantVersions(c *call) error {
 	}
 	shown = cut(c, shown, 10)
 	c.w.Header().Del("X-Pagination-Total")
+	c.w.Header().Del("X-Pagination-Next")
 	return c.json(shown)
 }
 

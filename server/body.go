@@ -22,8 +22,13 @@ func (b body) flag(name string) bool {
 
 // whole is a number, or what stands for one that is missing.
 func (b body) whole(name string, missing int) int {
-	if n, ok := b[name].(int64); ok {
+	switch n := b[name].(type) {
+	case int64:
 		return int(n)
+	case float64:
+		if isWhole(n) {
+			return int(n)
+		}
 	}
 	return missing
 }

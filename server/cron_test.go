@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/store"
 )
 
 func merge(a, b object) object {
@@ -76,7 +77,10 @@ func TestCronsApart(t *testing.T) {
 	for path, assistant := range map[string]string{"/threads/" + someID + "/runs/crons": "simple", "/threads/" + own + "/runs/crons": assistant} {
 		crons = append(crons, h.ok("POST", path, object{"assistant_id": assistant, "schedule": "0 0 1 1 *", "input": object{"text": "ann's"}}).text1("cron_id"))
 	}
-	h.ok("DELETE", "/threads/"+someID, nil)
+	// A thread takes its crons along, but for one that is made while it is removed.
+	if err := h.items.Delete(t.Context(), store.Namespace{"__stele_server__", "threads"}, someID); err != nil {
+		t.Fatal(err)
+	}
 	h.ok("DELETE", "/assistants/"+assistant, nil)
 	bob.ok("POST", "/threads", object{"thread_id": someID})
 	bob.ok("POST", "/assistants", object{"assistant_id": assistant, "graph_id": "simple", "config": object{"tags": []string{"bob's"}}})
@@ -101,6 +105,37 @@ func TestCronsApart(t *testing.T) {
 	id := h.ok("POST", "/threads/"+own+"/runs/crons", object{"assistant_id": "simple", "schedule": "@every 1s", "input": object{"text": "x"}}).text1("cron_id")
 	h.until("the cron has made a run", func() bool { return made() > 0 })
 	h.ok("DELETE", "/runs/crons/"+id, nil)
+}
+
+// TestCronsOfAThread: a thread takes its crons along, however it is removed, and no others.
+func TestCronsOfAThread(t *testing.T) {
+	h := newHouse(t)
+	other := h.thread()
+	cron := func(thread string) string {
+		return h.ok("POST", "/threads/"+thread+"/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *"}).text1("cron_id")
+	}
+	kept := cron(other)
+	gone := map[string]string{}
+	for how, remove := range map[string]func(id string){
+		"delete": func(id string) { h.ok("DELETE", "/threads/"+id, nil) },
+		"prune": func(id string) {
+			h.ok("POST", "/threads/prune", object{"thread_ids": []string{id}, "strategy": "delete"})
+		},
+		"expire": func(id string) {
+			h.ok("PATCH", "/threads/"+id, object{"ttl": object{"ttl": 1e-6}})
+			h.until("it expires", func() bool { return h.do("GET", "/threads/"+id, nil).status == 404 })
+		},
+	} {
+		id := h.thread()
+		gone[how] = cron(id)
+		remove(id)
+	}
+	for how, id := range gone {
+		if a := h.do("GET", "/runs/crons/"+id, nil); a.status != 404 {
+			t.Errorf("%s: %s", how, a.text)
+		}
+	}
+	h.ok("GET", "/runs/crons/"+kept, nil)
 }
 
 // TestCronsAskAgain: each time that a cron is due its user must still be allowed to run it, also if it

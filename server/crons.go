@@ -89,7 +89,8 @@ var (
 	cronShape  = record(append([]field{need("assistant_id", text), need("schedule", text)}, cronFields[1:]...)...)
 	cronPatch  = record(cronFields...)
 	cronSearch = searchPage(1000, may("assistant_id", identifier("assistant")), may("thread_id", identifier("thread")), may("enabled", flag), may("metadata", object),
-		may("select", texts), may("sort_by", oneOf("cron_id", "assistant_id", "thread_id", "created_at", "updated_at", "next_run_date")))
+		may("select", list(oneOf("cron_id", "assistant_id", "thread_id", "user_id", "end_time", "schedule", "timezone", "payload", "next_run_date", "metadata", "on_run_completed", "enabled", "created_at", "updated_at"))),
+		may("sort_by", oneOf("cron_id", "assistant_id", "thread_id", "created_at", "updated_at", "next_run_date")))
 )
 
 // plan sets what a request says about when a cron is due.
@@ -106,14 +107,24 @@ func (k *cron) plan(in body) error {
 	if end, ok := in["end_time"]; ok {
 		k.Ends = nil
 		if s, ok := end.(string); ok {
-			at, err := time.Parse(time.RFC3339, s)
-			if err != nil {
+			at, ok := timeOf(s)
+			if !ok {
 				return fail(422, "Invalid end_time: %q is no time in ISO 8601", s)
 			}
 			k.Ends = &at
 		}
 	}
 	return k.advance(now())
+}
+
+// timeOf is a time in ISO 8601. Without a zone, as Python writes one that has none, it is UTC.
+func timeOf(s string) (at time.Time, ok bool) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
+		if at, err := time.Parse(layout, s); err == nil {
+			return at, true
+		}
+	}
+	return at, false
 }
 
 // advance sets when the cron is due next.

@@ -119,7 +119,7 @@ func assistantSubgraphs(c *call) error {
 	if err != nil {
 		return err
 	}
-	only, recurse := c.path("namespace"), strings.EqualFold(c.query("recurse"), "true")
+	only, recurse := c.path("namespace"), c.isTrue("recurse")
 	shown := map[string]schemas{}
 	for _, inside := range g.GetSubgraphs() {
 		deep := strings.Contains(inside.Namespace, "|")

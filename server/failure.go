@@ -59,6 +59,8 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusBadRequest, err.Error()}, false
 	case is(saver.ErrInvalid, runs.ErrInvalid):
 		return &failure{http.StatusUnprocessableEntity, err.Error()}, false
+	case errors.As(err, new(*pregel.SubgraphError)):
+		return &failure{http.StatusNotFound, err.Error()}, false
 	case is(runs.ErrNotFound, saver.ErrNotFound):
 		return errNotFound, false
 	case is(context.Canceled, context.DeadlineExceeded):

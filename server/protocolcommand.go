@@ -141,7 +141,7 @@ var protocolModes = []any{"values", "updates", "messages-tuple", "custom", "task
 func (c *call) submitProtocol(params, in body, s session) (runs.Run, error) {
 	in["stream_mode"], in["stream_subgraphs"], in["stream_resumable"], in["if_not_exists"] = protocolModes, true, true, "create"
 	for _, k := range []string{"config", "metadata", "multitask_strategy"} {
-		if v, ok := params[k]; ok {
+		if v := params[k]; v != nil {
 			in[k] = v
 		}
 	}

@@ -47,7 +47,8 @@ var (
 		may("sort_by", oneOf("assistant_id", "created_at", "updated_at", "name", "graph_id")))
 	threadSearch = searchPage(1000, may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatus), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", list(text)), may("stele_values", oneOf(aboutValues)),
 		may("select", list(threadFields)), may("extract", object), may("sort_by", oneOf("thread_id", "status", "created_at", "updated_at", "state_updated_at")))
-	aTTL = either(object, number)
+	aTTL       = either(record(may("ttl", number), may("strategy", oneOf("delete", "keep_latest"))), number)
+	aSuperstep = record(need("updates", list(record(need("as_node", text), may("command", orNull(aCommand))))))
 )
 
 // addRoutes makes the table of operations, and the mux of it.
@@ -61,13 +62,13 @@ func (s *Server) addRoutes() error {
 		{method: "GET", path: "/metrics", resource: "system", action: "read", handle: getMetrics},
 
 		{method: "POST", path: "/assistants", resource: "assistants", action: "create", handle: createAssistant, in: record(need("graph_id", text),
-			may("assistant_id", identifier("assistant")), may("config", object), may("context", object), may("metadata", object),
+			may("assistant_id", identifier("assistant")), may("config", aConfig), may("context", object), may("metadata", object),
 			may("if_exists", oneOf("raise", "do_nothing")), may("name", text), may("description", orNull(text)))},
 		{method: "POST", path: "/assistants/search", resource: "assistants", action: "search", in: assistantSearch, handle: searchAssistants},
 		{method: "POST", path: "/assistants/count", resource: "assistants", action: "search", in: assistantSearch, handle: countAssistants},
 		{method: "GET", path: "/assistants/{assistant_id}", resource: "assistants", action: "read", handle: getAssistant},
 		{method: "PATCH", path: "/assistants/{assistant_id}", resource: "assistants", action: "update", handle: patchAssistant, in: record(may("graph_id", text),
-			may("config", object), may("context", object), may("metadata", object), may("name", text), may("description", orNull(text)))},
+			may("config", aConfig), may("context", object), may("metadata", object), may("name", text), may("description", orNull(text)))},
 		{method: "DELETE", path: "/assistants/{assistant_id}", resource: "assistants", action: "delete", handle: deleteAssistant},
 		{method: "GET", path: "/assistants/{assistant_id}/graph", resource: "assistants", action: "read", byName: true, handle: assistantGraph},
 		{method: "GET", path: "/assistants/{assistant_id}/subgraphs", resource: "assistants", action: "read", handle: assistantSubgraphs},
@@ -77,7 +78,7 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: latestAssistant, in: record(need("version", whole))},
 
 		{method: "POST", path: "/threads", resource: "threads", action: "create", handle: createThread, in: record(may("thread_id", identifier("thread")),
-			may("metadata", object), may("if_exists", oneOf("raise", "do_nothing")), may("ttl", aTTL), may("supersteps", list(object)), may("graph_id", text))},
+			may("metadata", object), may("if_exists", oneOf("raise", "do_nothing")), may("ttl", aTTL), may("supersteps", list(aSuperstep)), may("graph_id", text))},
 		{method: "POST", path: "/threads/search", resource: "threads", action: "search", in: threadSearch, handle: searchThreads},
 		{method: "POST", path: "/threads/count", resource: "threads", action: "search", in: threadSearch, handle: countThreads},
 		{method: "POST", path: "/threads/prune", resource: "threads", action: "delete", handle: pruneThreads,
@@ -89,7 +90,7 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/threads/{thread_id}/copy", resource: "threads", action: "read", handle: copyThread, in: anything, optional: true},
 		{method: "GET", path: "/threads/{thread_id}/state", resource: "threads", action: "read", handle: getState},
 		{method: "POST", path: "/threads/{thread_id}/state", resource: "threads", action: "update", handle: updateState,
-			in: record(may("values", either(list(anything), object, &shape{types: []string{"null"}})), may("checkpoint", aCheckpoint), may("checkpoint_id", text), may("as_node", text))},
+			in: record(may("values", either(list(anything), object, nothing)), may("checkpoint", aCheckpoint), may("checkpoint_id", orNull(text)), may("as_node", text))},
 		{method: "GET", path: "/threads/{thread_id}/state/{checkpoint_id}", resource: "threads", action: "read", handle: getStateAt},
 		{method: "POST", path: "/threads/{thread_id}/state/checkpoint", resource: "threads", action: "read", handle: postStateAt,
 			in: record(need("checkpoint", aCheckpoint), may("subgraphs", flag))},
@@ -123,7 +124,7 @@ func (s *Server) addRoutes() error {
 		{method: "DELETE", path: "/runs/crons/{cron_id}", resource: "crons", action: "delete", handle: deleteCron},
 
 		{method: "PUT", path: "/store/items", resource: "store", action: "put", handle: putItem,
-			in: record(need("namespace", texts), need("key", text), need("value", object), may("index", either(flag, texts, &shape{types: []string{"null"}})), may("ttl", orNull(number)))},
+			in: record(need("namespace", texts), need("key", text), need("value", object), may("index", either(flag, texts, nothing)), may("ttl", orNull(number)))},
 		{method: "GET", path: "/store/items", resource: "store", action: "get", handle: getItem},
 		{method: "DELETE", path: "/store/items", resource: "store", action: "delete", handle: deleteItem, in: record(may("namespace", texts), need("key", text))},
 		{method: "POST", path: "/store/items/search", resource: "store", action: "search", handle: searchItems,

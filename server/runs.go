@@ -309,7 +309,7 @@ func cancelRun(c *call) error {
 	if r.Status.Ended() {
 		return noMatch
 	}
-	wait := c.query("wait") == "true" || c.query("wait") == "1"
+	wait := c.isTrue("wait")
 	if wait {
 		leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
 		if err != nil {
@@ -386,5 +386,5 @@ func joinRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.wait(r, c.query("cancel_on_disconnect") == "true" || c.query("cancel_on_disconnect") == "1", c.result)
+	return c.wait(r, c.isTrue("cancel_on_disconnect"), c.result)
 }

@@ -26,15 +26,18 @@ const (
 var (
 	streamModes = oneOf("values", modeMessages, modeTuple, "tasks", "checkpoints", "updates", "events", "debug", "custom")
 	nodeNames   = either(oneOf(pregel.AllNodes), texts)
+	aConfig     = record(may("configurable", object), may("metadata", orNull(object)), may("tags", texts), may("recursion_limit", whole))
+	aSend       = record(need("node", text), need("input", anything))
+	aCommand    = record(may("update", either(object, list(anything), nothing)), may("goto", either(text, aSend, list(either(text, aSend)), nothing)))
 	aCheckpoint = record(may("thread_id", text), may("checkpoint_ns", text), may("checkpoint_id", text), may("checkpoint_map", object))
 )
 
 // runShape is the JSON of a run to make.
 var runShape = record(
 	need("assistant_id", text),
-	may("checkpoint", aCheckpoint), may("checkpoint_id", text),
-	may("input", anything), may("command", orNull(object)),
-	may("metadata", object), may("config", object), may("context", object),
+	may("checkpoint", aCheckpoint), may("checkpoint_id", orNull(text)),
+	may("input", anything), may("command", orNull(aCommand)),
+	may("metadata", object), may("config", aConfig), may("context", object),
 	may("webhook", text),
 	may("interrupt_before", nodeNames), may("interrupt_after", nodeNames),
 	may("stream_mode", either(list(streamModes), streamModes)),
@@ -94,7 +97,8 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 		"langgraph_auth_user_id": c.user.Identity, "langgraph_auth_permissions": orEmpty(c.user.Permissions),
 	})
 	metadata := merged(merged(a.Metadata, t.Metadata), map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID})
-	metadata = merged(metadata, in.object("metadata"))
+	given, _ := config["metadata"].(map[string]any)
+	metadata = merged(merged(metadata, given), in.object("metadata"))
 	names := in.texts("stream_mode")
 	if len(names) == 0 {
 		names = []string{"values"}

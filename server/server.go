@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -238,6 +239,12 @@ func (c *call) path(name string) string { return c.r.PathValue(name) }
 // query is a parameter of the request's address.
 func (c *call) query(name string) string { return c.r.URL.Query().Get(name) }
 
+// isTrue reports whether a parameter of the request's address is true, as several languages write it.
+func (c *call) isTrue(name string) bool {
+	v := c.query(name)
+	return v == "1" || strings.EqualFold(v, "true")
+}
+
 // json answers with a value.
 func (c *call) json(v any) error { return writeJSON(c.w, http.StatusOK, v) }
 
@@ -293,10 +300,33 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h, pattern := s.mux.Handler(r)
 	if pattern == "" {
-		missing(counted, r, h)
+		if !s.redirected(counted, r) {
+			missing(counted, r, h)
+		}
 		return
 	}
 	s.mux.ServeHTTP(counted, r)
+}
+
+// redirected sends a request whose path has a slash too much at its end to the one without, if that is
+// of a route. The address is relative, as the server may be mounted below another path.
+func (s *Server) redirected(w http.ResponseWriter, r *http.Request) bool {
+	path, ok := strings.CutSuffix(r.URL.EscapedPath(), "/")
+	if !ok {
+		return false
+	}
+	without := r.Clone(r.Context())
+	without.URL.Path, without.URL.RawPath = strings.TrimSuffix(r.URL.Path, "/"), strings.TrimSuffix(r.URL.RawPath, "/")
+	if _, pattern := s.mux.Handler(without); pattern == "" {
+		return false
+	}
+	to := "../" + path[strings.LastIndexByte(path, '/')+1:]
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusTemporaryRedirect)
+	return true
 }
 
 // missing answers a request that no route is for. h is the mux's own answer.
@@ -315,10 +345,7 @@ func missing(w http.ResponseWriter, r *http.Request, h http.Handler) {
 func (s *Server) serve(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := &call{Server: s, w: w, r: r, ctx: r.Context(), route: rt}
-		err := c.prepare()
-		if err == nil {
-			err = c.handle()
-		}
+		err := c.answer()
 		if err == nil {
 			return
 		}
@@ -328,6 +355,25 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 		}
 		writeFailure(w, f)
 	}
+}
+
+// answer does all for a request. A panic, which may be one of a graph's functions, is an error, unless
+// the answer has begun: then the connection is cut off.
+func (c *call) answer() (err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if counted, ok := c.w.(*counter); p == http.ErrAbortHandler || ok && counted.status != 0 {
+			panic(p)
+		}
+		err = &pregel.PanicError{Value: p, Stack: debug.Stack()}
+	}()
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	return c.handle()
 }
 
 // handle does what is asked. A stream is counted before anything is done, so that one that
@@ -361,6 +407,9 @@ func (c *call) prepare() (err error) {
 		if id := c.r.PathValue(name); id != "" && !isUUID(id) && (name != "thread_id" || !c.anyThread()) && (!c.route.byName || c.cfg.Graphs[id] == nil) {
 			return fail(422, "Invalid %s ID: must be a UUID", name[:len(name)-3])
 		}
+		if err := c.lower(name); err != nil {
+			return err
+		}
 	}
 	if c.route.in != nil {
 		if err := c.read(); err != nil {
@@ -372,6 +421,23 @@ func (c *call) prepare() (err error) {
 		return fail(http.StatusForbidden, "This is about the things of all users: Authorize must grant it without a filter.")
 	}
 	return err
+}
+
+// lower makes a UUID of the path one in small letters, as those of the server are. A thread of another
+// program may have capitals in its id.
+func (c *call) lower(name string) error {
+	id := c.r.PathValue(name)
+	small := strings.ToLower(id)
+	if small == id || !isUUID(id) {
+		return nil
+	}
+	if name == "thread_id" {
+		if _, stored, err := c.infoOf(c.ctx, id); stored || err != nil {
+			return err
+		}
+	}
+	c.r.SetPathValue(name, small)
+	return nil
 }
 
 // read reads the body of a request.

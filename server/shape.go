@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -39,6 +40,7 @@ var (
 	number   = &shape{types: []string{"number"}}
 	whole    = &shape{types: []string{"integer"}}
 	object   = &shape{types: []string{"object"}}
+	nothing  = &shape{types: []string{"null"}}
 	texts    = list(text)
 	offset   = &shape{types: []string{"integer"}, min: 0, max: maxOffset}
 )
@@ -86,8 +88,12 @@ func (s *shape) at(v any, schema, path string) error {
 	}
 	switch x := v.(type) {
 	case string:
-		if s.id != "" && !isUUID(x) {
+		if s.id != "" && x != "" && !isUUID(x) { // empty is none
 			return fail(422, "Invalid %s ID: must be a UUID", s.id)
+		}
+	case float64:
+		if isWhole(x) && s.max > 0 {
+			return s.at(int64(x), schema, path)
 		}
 	case int64:
 		if s.max > 0 && x < int64(s.min) {
@@ -140,7 +146,7 @@ func words(list []string) string {
 }
 
 func isType(v any, t string) bool {
-	switch v.(type) {
+	switch x := v.(type) {
 	case nil:
 		return t == "null"
 	case bool:
@@ -150,7 +156,7 @@ func isType(v any, t string) bool {
 	case int64:
 		return t == "integer" || t == "number"
 	case float64:
-		return t == "number"
+		return t == "number" || t == "integer" && isWhole(x)
 	case []any:
 		return t == "array"
 	case map[string]any:
@@ -158,6 +164,9 @@ func isType(v any, t string) bool {
 	}
 	return false
 }
+
+// isWhole reports whether a number such as 2.0 is an integer, which some languages write so.
+func isWhole(x float64) bool { return x == math.Trunc(x) && math.Abs(x) <= math.MaxInt32 }
 
 // isUUID reports whether s is a UUID in its usual form.
 func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
@@ -198,32 +207,36 @@ func decode(body []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
 	var v any
-	if err := dec.Decode(&v); err != nil || dec.More() {
+	err := dec.Decode(&v)
+	if err == nil {
+		v, err = numbers(v)
+	}
+	if err != nil || dec.More() || !utf8.Valid(body) {
 		return nil, fail(422, "Invalid JSON in request body")
 	}
-	return numbers(v), nil
+	return v, nil
 }
 
-// numbers replaces each json.Number by an int64, or else a float64.
-func numbers(v any) any {
+// numbers replaces each json.Number by an int64, or else a float64. One beyond the largest is an error.
+func numbers(v any) (_ any, err error) {
 	switch x := v.(type) {
 	case json.Number:
 		if n, err := strconv.ParseInt(string(x), 10, 64); err == nil {
-			return n
+			return n, nil
 		}
-		f, err := x.Float64()
-		if err != nil { // beyond the largest: as JSON of other languages reads it
-			return nil
-		}
-		return f
+		return x.Float64()
 	case map[string]any:
 		for k, e := range x {
-			x[k] = numbers(e)
+			if x[k], err = numbers(e); err != nil {
+				return nil, err
+			}
 		}
 	case []any:
 		for i, e := range x {
-			x[i] = numbers(e)
+			if x[i], err = numbers(e); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return v
+	return v, nil
 }

@@ -38,10 +38,6 @@ func (c *call) stateAt(at pregel.Address, subgraphs bool) error {
 	snapshot := &pregel.StateSnapshot{}
 	if t.graph() != "" || t.Stored {
 		snapshot, err = c.snapshot(c.ctx, t, at, subgraphs)
-		var missing *pregel.SubgraphError
-		if errors.As(err, &missing) {
-			return fail(404, "%v", err)
-		}
 		if err != nil {
 			return err
 		}
@@ -81,11 +77,11 @@ func shownState(snapshot *pregel.StateSnapshot) (*pregeljson.ThreadState, error)
 }
 
 func getState(c *call) error {
-	return c.stateAt(pregel.Thread(c.path("thread_id")), c.query("subgraphs") == "true")
+	return c.stateAt(pregel.Thread(c.path("thread_id")), c.isTrue("subgraphs"))
 }
 
 func getStateAt(c *call) error {
-	return c.stateAt(pregel.Thread(c.path("thread_id")).At(c.path("checkpoint_id")), c.query("subgraphs") == "true")
+	return c.stateAt(pregel.Thread(c.path("thread_id")).At(c.path("checkpoint_id")), c.isTrue("subgraphs"))
 }
 
 func postStateAt(c *call) error {
@@ -172,6 +168,9 @@ func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) er
 		}
 	} else {
 		for snapshot, err := range g.GetStateHistory(c.ctx, at, q) {
+			if errors.As(err, new(*pregel.SubgraphError)) {
+				break // what is not there has no history
+			}
 			if err != nil {
 				return err
 			}

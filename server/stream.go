@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -267,7 +268,7 @@ func joinStream(c *call) error {
 		}
 	}
 	after, live := lastEventID(c.r)
-	return c.streamed(r, false, modes, after, live, c.query("cancel_on_disconnect") == "true" || c.query("cancel_on_disconnect") == "1")
+	return c.streamed(r, false, modes, after, live, c.isTrue("cancel_on_disconnect"))
 }
 
 // lastEventID is the number of the last event that a client has; live is true if it names none.
@@ -355,8 +356,8 @@ func (s *Server) outcome(ctx context.Context, r runs.Run) (any, error) {
 	return values, nil
 }
 
-// lastValues are the values that a run has streamed last, of one that waits those with its last
-// question; nil if there are none.
+// lastValues are the values that a run has streamed last, of one that waits those with all its
+// questions; nil if there are none. Each question was streamed with the values for itself.
 func (s *Server) lastValues(ctx context.Context, r runs.Run) (last json.RawMessage, err error) {
 	var values []runs.Event
 	err = s.eachEvent(ctx, r.ID, func(ev runs.Event) error {
@@ -371,6 +372,8 @@ func (s *Server) lastValues(ctx context.Context, r runs.Run) (last json.RawMessa
 	if err != nil {
 		return nil, err
 	}
+	var asking map[string]json.RawMessage // the last values with a question
+	var asked []json.RawMessage
 	for _, ev := range slices.Backward(values) {
 		data, err := ev.JSON(s.cfg.Queue.Serializer())
 		if err != nil {
@@ -379,15 +382,31 @@ func (s *Server) lastValues(ctx context.Context, r runs.Run) (last json.RawMessa
 		if last == nil {
 			last = data
 		}
-		var question map[string]json.RawMessage
-		if !r.Waiting {
+		var shown map[string]json.RawMessage
+		var some []json.RawMessage
+		asks := r.Waiting && json.Unmarshal(data, &shown) == nil && json.Unmarshal(shown[pregel.KeyInterrupt], &some) == nil
+		if asks {
+			if asking == nil {
+				asking = shown
+			}
+			some = slices.DeleteFunc(some, func(q json.RawMessage) bool { // an attempt after a crash asks again
+				return slices.ContainsFunc(asked, func(other json.RawMessage) bool { return bytes.Equal(q, other) })
+			})
+			asked = slices.Concat(some, asked)
+		}
+		if !r.Waiting || asking != nil && !asks {
 			break
 		}
-		if json.Unmarshal(data, &question) == nil && question[pregel.KeyInterrupt] != nil {
-			return data, nil
-		}
 	}
-	return last, nil
+	if asking == nil {
+		return last, nil
+	}
+	all, err := encode(asked)
+	if err != nil {
+		return nil, err
+	}
+	asking[pregel.KeyInterrupt] = all
+	return encode(asking)
 }
 
 // eachEvent calls f with the stored events of a run.

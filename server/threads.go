@@ -384,7 +384,7 @@ func ttlOf(v any) *ttl {
 }
 
 func createThread(c *call) error {
-	t := newThread(c.body.text("thread_id"), c.grant.stamp(c.body.object("metadata")))
+	t := newThread(strings.ToLower(c.body.text("thread_id")), c.grant.stamp(c.body.object("metadata")))
 	if g := c.body.text("graph_id"); g != "" && t.graph() == "" {
 		t.Metadata["graph_id"] = g
 	}
@@ -407,8 +407,12 @@ func createThread(c *call) error {
 		return err
 	}
 	if steps, _ := c.in.(map[string]any)["supersteps"].([]any); len(steps) > 0 {
-		if err := c.fill(t, steps); err != nil {
-			return fail(201, "Thread %s was created, but there were problems updating the state: %v", t.ID, err)
+		err := c.fill(t, steps)
+		if f, ok := err.(*failure); ok {
+			return fail(201, "Thread %s was created, but there were problems updating the state: %v", t.ID, f)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return c.show(t)
@@ -491,7 +495,7 @@ func deleteThread(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.removeThread(c.ctx, t.ID); err != nil {
+	if err := c.removeWithCrons(c.ctx, t.ID); err != nil {
 		return err
 	}
 	return c.none()
@@ -499,6 +503,19 @@ func deleteThread(c *call) error {
 
 // endWait bounds how long the removal of a thread waits for its runs to end.
 const endWait = 15 * time.Second
+
+// removeWithCrons removes a thread that clients may have made crons for.
+func (s *Server) removeWithCrons(ctx context.Context, id string) error {
+	for k, err := range s.crons.all(ctx) {
+		if err == nil && k.ThreadID == id {
+			err = s.crons.delete(ctx, k.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.removeThread(ctx, id)
+}
 
 // removeThread ends the runs of a thread and removes it with all that is kept of it. What a
 // crash leaves is removed when it is removed again.
@@ -566,7 +583,7 @@ func (c *call) deleteThreadsOf(assistantID string) error {
 			return err
 		}
 		if t.Metadata["assistant_id"] == assistantID && g.admits(t.Metadata) {
-			if err := c.removeThread(c.ctx, t.ID); err != nil {
+			if err := c.removeWithCrons(c.ctx, t.ID); err != nil {
 				return err
 			}
 		}
@@ -611,7 +628,7 @@ func pruneThreads(c *call) error {
 		if keep {
 			_, err = c.manager.Prune(c.ctx, []string{id}, saver.KeepLatest)
 		} else {
-			err = c.removeThread(c.ctx, id)
+			err = c.removeWithCrons(c.ctx, id)
 		}
 		if err != nil {
 			return err
@@ -646,6 +663,9 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 	stele, prefixes := c.body.text("stele_status"), c.body.texts("stele_prefix")
 	if stele == anyStatus {
 		stele = ""
+	}
+	if len(values) == 0 {
+		values = nil
 	}
 	complete = values != nil || status != "" || slices.Contains([]string{"status", "state_updated_at"}, c.body.text("sort_by"))
 	outlined := stele != "" || c.body.text("sort_by") == "updated_at"
@@ -695,7 +715,8 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 		}
 	}
 	if _, named := c.body["ids"]; named {
-		for _, id := range ids {
+		slices.Sort(ids)
+		for _, id := range slices.Compact(ids) {
 			t, ok, err := c.record(c.ctx, id, c.grant)
 			if err == nil && ok && outlined {
 				infos[id], _, err = c.infoOf(c.ctx, id)
@@ -757,6 +778,11 @@ func valuesOf(st *pregel.StateSnapshot) (any, error) {
 }
 
 func searchThreads(c *call) error {
+	for name, path := range c.body.object("extract") {
+		if p, ok := path.(string); !ok || p == "" {
+			return fail(422, "Extract path for '%s' must be a non-empty string", name)
+		}
+	}
 	found, complete, err := c.findThreads()
 	if err != nil {
 		return err

@@ -42,7 +42,11 @@ func eventData(data any) any {
 		}
 		return m
 	case pregel.TaskResult:
-		return map[string]any{"id": x.ID, "name": x.Name, "error": failed(x.Err), "result": x.Result, "interrupts": asks(x.Interrupts)}
+		why := x.Err
+		if err, ok := why.(error); ok {
+			why = FailureOf(err)
+		}
+		return map[string]any{"id": x.ID, "name": x.Name, "error": why, "result": x.Result, "interrupts": asks(x.Interrupts)}
 	case pregel.CheckpointEvent:
 		m := map[string]any{"config": config(x.Address), "parent_config": nil, "values": x.Values,
 			"metadata": map[string]any(x.Metadata), "next": x.Next, "tasks": eventTasks(x.Tasks)}

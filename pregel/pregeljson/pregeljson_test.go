@@ -87,8 +87,17 @@ func TestCachedUpdate(t *testing.T) {
 	}
 }
 
+// A task that failed says why as a run that failed does.
+func TestFailedTask(t *testing.T) {
+	got := must(pregeljson.Event(pregel.Event{Mode: pregel.ModeTasks, Data: pregel.TaskResult{ID: "i", Name: "n", Err: &os.PathError{Op: "open", Path: "p", Err: os.ErrNotExist}}}))
+	if want := `{"error":{"error":"PathError","message":"open p: file does not exist"},"id":"i","interrupts":[],"name":"n","result":{}}`; string(got) != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestFailures(t *testing.T) {
 	task := &pregel.TaskError{Node: "n", Err: errors.New("boom")}
+	panicked := &pregel.PanicError{Value: "of n", Stack: []byte("goroutine 1")}
 	for _, c := range []struct {
 		err  error
 		want pregeljson.Failure
@@ -97,6 +106,8 @@ func TestFailures(t *testing.T) {
 		{fmt.Errorf("run: %w", task), pregeljson.Failure{Error: "Error", Message: "boom"}},
 		{&os.PathError{Op: "open", Path: "p", Err: os.ErrNotExist}, pregeljson.Failure{Error: "PathError", Message: "open p: file does not exist"}},
 		{pregel.ErrEmptyInput, pregeljson.Failure{Error: "EmptyInputError", Message: "received no input"}},
+		{fmt.Errorf("run: %w", panicked), pregeljson.Failure{Error: "Error", Message: "run: panic: of n"}},
+		{&pregel.TaskError{Node: "n", Err: panicked}, pregeljson.Failure{Error: "PanicError", Message: "panic: of n"}},
 	} {
 		if got := pregeljson.FailureOf(c.err); got != c.want {
 			t.Errorf("%v: %+v, want %+v", c.err, got, c.want)

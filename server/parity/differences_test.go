@@ -87,6 +87,13 @@ var differences = []intended{
 	{"agents", "a tool that asks", `frames\[2\]\[1\]\[0\]\.tool_calls\[0\]`, meant, "a chunk has tool_call_chunks; whole calls are made of them"},
 	{"agents", "a tuple as a message", `body\.messages\[1\]\.id`, meant, "models of LangChain end the id of an answer with -0 if nobody listens"},
 
+	// Corners.
+	{"corners", "two questions", `body\.(answers|name)`, meant, "the values come with all questions; the reference leaves them out if there are several"},
+	{"corners", "a wrong .*|a superstep of no node", `body\.detail`, meant, "a refusal says which field is wrong"},
+	{"corners", "an empty superstep|a superstep of a node that is not there", `body\.detail`, meant, "the text of stele"},
+	{"corners", "run it", `body\.text`, meant, "the context that an assistant keeps is what its nodes are configured with"},
+	{"corners", "a cron that ends at a time without a zone", `body\.end_time`, meant, "times are shown with their zone, which is UTC"},
+
 	// The rest.
 	{"assistants", "set the first version|patch the graph", `body\.context\.style`, meant, "a version has a context too; the reference takes its config, and leaves the context of the version before"},
 	{"drawings", ".* by name", "", meant, "a graph's name names its assistant everywhere"},

@@ -701,3 +701,64 @@ def v2_socket(p):
     p.ws("connect again", "r", f"/threads/{t}/stream/events")
     p.say("reconnect to nothing", "r", value={"id": 7, "method": "subscription.reconnect", "params": {"run_id": NOBODY}})
     p.hang_up("hang up again", "r")
+
+
+def corners(p):
+    """What nobody thought of at first: found by sending the same odd requests to both servers."""
+    t = _thread(p)
+    _run(p, "two questions", t, "ask", {"name": "n"})
+    _stream(p, "two questions, streamed", t, "ask", {"name": "n"}, stream_mode="tasks")
+    given = {"metadata": {"m": 1, "n": 1}, "configurable": {"style": "loud"}}
+    u = _thread(p, "create another")
+    _run(p, "metadata in the config", u, "counter", {"n": 1}, config=given, metadata={"n": 2})
+    p.get("its run", f"/threads/{u}/runs?select=metadata")
+    _run(p, "a checkpoint_id of null", u, "counter", {"n": 1}, checkpoint_id=None)
+    _stream(p, "a task that fails", _thread(p, "create a third"), "error", {"fail": True}, stream_mode=["tasks"])
+    for name, command in {
+        "a text": {"update": "x"},
+        "a packet without input": {"goto": {"node": "three"}},
+        "a number": {"goto": 1},
+    }.items():
+        _run(p, f"a wrong command: {name}", u, "counter", None, command=command)
+    for name, config in {"a limit": {"recursion_limit": "3"}, "tags": {"tags": "x"}, "configurable": {"configurable": []}}.items():
+        _run(p, f"a wrong config: {name}", u, "counter", {"n": 1}, config=config)
+    _run(p, "a limit of 9.0", u, "counter", {"n": 1}, config={"recursion_limit": 9.0})
+    p.post("history inside what is not there", f"/threads/{u}/history", {"checkpoint": {"checkpoint_ns": "nobody"}})
+    one, two = _id(40), _id(41)
+    capital = "00000000-0000-4000-8000-0000000000AB"
+    for i in (one, two):
+        p.post(f"create {i[-2:]}", "/threads", {"thread_id": i, "metadata": {"of": "corners"}})
+    mine = {"metadata": {"of": "corners"}, "sort_by": "thread_id", "sort_order": "asc", "select": ["thread_id"]}
+    p.post("an id twice", "/threads/search", {**mine, "ids": [two, one, two]})
+    p.post("values that ask for nothing", "/threads/search", {**mine, "values": {}})
+    p.post("a limit of 1.0", "/threads/search", {**mine, "limit": 1.0, "offset": 1.0})
+    p.post("a wrong path", "/threads/search", {**mine, "extract": {"x": ""}})
+    p.post("create in capitals", "/threads", {"thread_id": capital})
+    p.get("get in capitals", f"/threads/{capital}")
+    p.get("get in small letters", f"/threads/{capital.lower()}")
+    p.post("no id", "/threads", {"thread_id": ""})
+    p.post("a wrong time to live", "/threads", {"ttl": {"ttl": "x"}})
+    p.post("a wrong strategy of it", "/threads", {"ttl": {"ttl": 5, "strategy": "burn"}})
+    p.post("a number too large", "/threads", raw='{"metadata":{"x":1e400}}')
+    counted = {"metadata": {"graph_id": "counter"}}
+    p.post("a superstep without updates", "/threads", {**counted, "supersteps": [{}]})
+    p.post("a superstep of no node", "/threads", {**counted, "supersteps": [{"updates": [{"values": {"n": 1}}]}]})
+    p.post("an empty superstep", "/threads", {**counted, "supersteps": [{"updates": []}]})
+    p.post("a superstep of a node that is not there", "/threads", {**counted, "supersteps": [{"updates": [{"values": {"n": 1}, "as_node": "nobody"}]}]})
+    a = p.post("an assistant", "/assistants", {"graph_id": "configured", "config": {"configurable": {"style": "plain"}}})["assistant_id"]
+    p.patch("patch its tags", f"/assistants/{a}", {"config": {"tags": ["x"]}})
+    p.patch("patch it with an empty config", f"/assistants/{a}", {"config": {}})
+    p.post("the first of its versions", f"/assistants/{a}/versions", {"limit": 1})
+    p.post("run it", "/runs/wait", {"assistant_id": a, "input": {}})
+    p.post("run one by its id in capitals", "/runs/wait", {"assistant_id": SYSTEM["counter"].upper(), "input": {"n": 1}})
+    c = {"assistant_id": "counter", "schedule": "0 0 1 1 *"}
+    p.post("a cron that ends at a time without a zone", "/runs/crons", {**c, "end_time": "2040-01-01T00:00:00"})
+    p.post("crons with a wrong field", "/runs/crons/search", {"select": ["colour"]})
+    k = p.post("a cron on a thread", f"/threads/{two}/runs/crons", c)["cron_id"]
+    p.delete("delete its thread", f"/threads/{two}")
+    p.get("it is gone", f"/runs/crons/{k}")
+    p.open("a run to cancel", "a", "POST", f"/threads/{one}/runs/stream", {"assistant_id": "slow", "input": {"delay": 0.3}, "stream_mode": "updates"}, take=2)
+    r = p.get("its id", f"/threads/{one}/runs")[0]["run_id"]
+    p.post("cancel and wait, as Python writes it", f"/threads/{one}/runs/{r}/cancel?wait=True")
+    p.rest("the rest of it", "a")
+    _command(p, "start with a config of null", one, 1, "run.start", {"assistant_id": "slow", "input": {}, "config": None, "metadata": None})

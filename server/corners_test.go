@@ -1,0 +1,158 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/server"
+)
+
+// TestPanic: a function of a graph that panics during a request fails that request alone, and its
+// stack is for the operator. So is that of a node that panics.
+func TestPanic(t *testing.T) {
+	var log bytes.Buffer
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		b := builder().Node("a", says("a")).Node("b", func(context.Context, any) (any, error) { panic("of b") })
+		b.Edge(graph.Start, "a").Conditional("a", "rash", func(_ context.Context, s any) (any, error) {
+			if s.(object)["text"] == "rash" {
+				panic("of the route")
+			}
+			return "b", nil
+		}, "b")
+		c.Graphs["rash"] = must(b.Compile(graph.Options{Name: "rash", Saver: c.Saver}))
+		c.Logger = logTo(&log)
+	})
+	id := h.ok("POST", "/threads", object{"metadata": object{"graph_id": "rash"}}).text1("thread_id")
+	h.equal(h.refused(500, "POST", "/threads/"+id+"/state", object{"values": object{"text": "rash"}, "as_node": "a"}), `{"detail":"Internal Server Error"}`)
+	if !strings.Contains(log.String(), "of the route") || !strings.Contains(log.String(), "corners_test.go") {
+		t.Errorf("the log has no panic with its stack: %s", log.String())
+	}
+	h.ok("POST", "/threads/"+id+"/state", object{"values": object{"text": "calm"}, "as_node": "a"})
+	run := object{"assistant_id": "rash", "input": object{"text": "calm"}, "stream_mode": []string{"tasks"}}
+	for _, f := range h.stream("POST", "/threads/"+id+"/runs/stream", run) {
+		if strings.Contains(f.data, "goroutine") {
+			t.Errorf("a client sees a stack: %s %s", f.event, f.data)
+		}
+	}
+	for _, at := range []string{"/threads/" + id, "/threads/" + id + "/state"} {
+		a := h.ok("GET", at, nil)
+		if !strings.Contains(a.text, "panic: of b") || strings.Contains(a.text, "goroutine") {
+			t.Errorf("%s: want the panic without its stack: %s", at, a.text)
+		}
+	}
+}
+
+// TestTextThatIsNone: bytes that are no UTF-8 are refused, and not stored as something else.
+func TestTextThatIsNone(t *testing.T) {
+	h := newHouse(t)
+	h.equal(h.refused(422, "POST", "/threads", "{\"metadata\":{\"a\":\"\xe4\"}}"), `{"detail":"Invalid JSON in request body"}`)
+	h.ok("POST", "/threads", `{"metadata":{"a":"ä"}}`)
+}
+
+// TestSlashTooMuch: a path with a slash at its end leads to the one without, also below another path.
+func TestSlashTooMuch(t *testing.T) {
+	h := newHouse(t)
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for asked, to := range map[string]string{
+		"POST /threads/":          "../threads",
+		"POST /threads/search/?x": "../search?x",
+		"GET /threads/a%2Fb/":     "../a%2Fb",
+		"GET /nothing/":           "",
+		"GET //evil.com/":         "",
+	} {
+		method, from, _ := strings.Cut(asked, " ")
+		res, err := client.Do(must(http.NewRequestWithContext(t.Context(), method, h.base+from, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		got := res.Header.Get("Location")
+		if got != to || (res.StatusCode == 307) != (to != "") {
+			t.Errorf("%s: %d to %q, want %q", asked, res.StatusCode, got, to)
+		}
+	}
+	below := httptest.NewServer(http.StripPrefix("/api", h.api))
+	defer below.Close()
+	res, err := http.Post(below.URL+"/api/threads/count/", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != 200 {
+		t.Error(res.Status)
+	}
+}
+
+// TestCapitals: an id in capitals is that of the same thread, unless another program has made one with
+// just these letters.
+func TestCapitals(t *testing.T) {
+	h := newHouse(t)
+	const id = "0A0B0C0D-0000-4000-8000-00000000ABCD"
+	if a := h.ok("POST", "/threads", object{"thread_id": id}); a.text1("thread_id") != strings.ToLower(id) {
+		t.Error(a.text)
+	}
+	run := h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}})
+	h.ended(id, strings.ToUpper(run.text1("run_id")))
+	if a := h.ok("GET", "/threads/"+strings.ToLower(id), nil); a.text1("thread_id") != strings.ToLower(id) || a.text1("status") != "idle" {
+		t.Error(a.text)
+	}
+	h.refused(409, "POST", "/threads", object{"thread_id": id})
+	const own = "0A0B0C0D-0000-4000-8000-00000000EEEE"
+	if _, err := h.graphs(h.disk)["simple"].Invoke(t.Context(), pregel.Thread(own), object{"text": "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if a := h.ok("GET", "/threads/"+own, nil); a.text1("thread_id") != own {
+		t.Error(a.text)
+	}
+	h.refused(404, "GET", "/threads/"+strings.ToLower(own), nil)
+}
+
+// TestQuestionsOfARun: who waits for a run is told all of its questions, and its values.
+func TestQuestionsOfARun(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		ask := func(q string) pregel.Func {
+			return func(ctx context.Context, _ any) (any, error) {
+				_, err := pregel.Ask(ctx, q)
+				return nil, err
+			}
+		}
+		b := builder().Node("one", ask("one?")).Node("two", ask("two?")).Node("three", ask("three?"))
+		for _, n := range []string{"one", "two", "three"} {
+			b.Edge(graph.Start, n)
+		}
+		c.Graphs["asks"] = must(b.Compile(graph.Options{Name: "asks", Saver: c.Saver}))
+	})
+	a := h.ok("POST", "/runs/wait", object{"assistant_id": "asks", "input": object{"text": "x"}})
+	var asked []string
+	list, _ := a.object()["__interrupt__"].([]any)
+	for _, q := range list {
+		asked = append(asked, q.(object)["value"].(string))
+	}
+	if got := strings.Join(asked, " "); len(asked) != 3 || !strings.Contains(got, "one?") || !strings.Contains(got, "two?") || !strings.Contains(got, "three?") || a.text1("text") != "x" {
+		t.Error(a.text)
+	}
+}
+
+// TestAbortedAnswer: an answer that has begun when its handler panics is cut off.
+func TestAbortedAnswer(t *testing.T) {
+	h := newHouse(t)
+	w := &breaking{ResponseRecorder: httptest.NewRecorder()}
+	defer func() {
+		if p := recover(); p == nil || w.Code != 200 || strings.Contains(w.Body.String(), "Internal") {
+			t.Errorf("%v, %d %s", p, w.Code, w.Body)
+		}
+	}()
+	h.api.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/ok", nil))
+}
+
+// breaking panics when the body of an answer is written.
+type breaking struct{ *httptest.ResponseRecorder }
+
+func (breaking) Write([]byte) (int, error) { panic(errors.New("of the writer")) }
