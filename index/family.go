@@ -22,7 +22,7 @@ type Part struct {
 // knows where each value lies. Values move; refs do not. "The life of a place" in
 // internal/storage says who tells it, and when. All methods are safe for concurrent use.
 type Family struct {
-	ID uint64 // LSN of the record that began it; never used again
+	ID uint64 // FamilyID of the record that began it; never used again
 
 	used   atomic.Bool // one of its partitions was read since the evicter last came by
 	spared uint32      // the evicter's round in which its partitions stay; guarded by the index's lock
@@ -34,6 +34,13 @@ type Family struct {
 	mu     sync.RWMutex
 	values places
 }
+
+// FamilyID names the n-th family that a record begins. Replay of the record gives the same
+// names.
+func FamilyID(lsn base.LSN, n int) uint64 { return uint64(lsn)<<16 | uint64(n&0xffff) }
+
+// BornOf is the record that began the family of an id.
+func BornOf(id uint64) base.LSN { return base.LSN(id >> 16) }
 
 // NewFamily is a family with no values.
 func NewFamily(id uint64) *Family { return &Family{ID: id} }

@@ -62,7 +62,7 @@ const (
 
 // sizeOf is about how much memory an item takes, and what it stored itself.
 func sizeOf(it *Item) int64 {
-	n := itemSize + len(it.Key) + it.Slots.size()
+	n := itemSize + len(it.Key) + it.Slots.Size()
 	for _, r := range it.Slots.Refs() {
 		if r.LSN == it.LSN {
 			n += valueSize

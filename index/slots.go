@@ -129,8 +129,8 @@ func (s Slots) Append(out []Slot, first int) []Slot {
 	return out
 }
 
-// size is the memory they take, about.
-func (s Slots) size() int {
+// Size is the memory they take, about, and no less than their names and tags.
+func (s Slots) Size() int {
 	n := len(s.packed)
 	for _, name := range s.longNames() {
 		n += 16 + len(name)

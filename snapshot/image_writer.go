@@ -106,9 +106,10 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 // KeyID is the id of the key that the image is encrypted with; "" if it is not.
 func (w *ImageWriter) KeyID() string { return w.fr.seal.KeyID() }
 
-// smallPage is below what size a page is stored as it is. Most pages of an image that saves what
-// was new are of one or two items, in which compression finds little, and they are soon replaced.
-const smallPage = 8 << 10
+// smallPage is below what size a page is stored as it is. Those of an image that saves what was
+// new are soon replaced, and to compress them takes more time than all else that is done to save
+// a partition.
+const smallPage = 64 << 10
 
 // AddPage stores one page of a directory and returns its place, for a Part. A page larger than
 // MaxPage is refused with fault.ErrTooLarge.

@@ -172,7 +172,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 func (r *replayer) put(t *index.Partition, own bool, o *decodedOp, values []index.ValueLoc) {
 	lsn := r.rec.lsn
 	if t == nil {
-		t = index.NewPartition(o.id, index.NewFamily(familyID(lsn, r.begun)), lsn)
+		t = index.NewPartition(o.id, index.NewFamily(index.FamilyID(lsn, r.begun)), lsn)
 		r.begun++
 		own = true
 	}

@@ -125,10 +125,6 @@ func (tx *Tx) release() {
 	txs.Put(tx)
 }
 
-// familyID names the n-th family a record begins. Replay of the record gives the
-// same names.
-func familyID(lsn base.LSN, n int) uint64 { return uint64(lsn)<<16 | uint64(n&0xffff) }
-
 // txValue is a value this commit stores, and how.
 type txValue struct {
 	fam  *index.Family
@@ -228,7 +224,7 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	}
 	t := tx.Partition(id)
 	if t == nil {
-		t = index.NewPartition(id, index.NewFamily(familyID(tx.lsn, tx.begun)), tx.lsn)
+		t = index.NewPartition(id, index.NewFamily(index.FamilyID(tx.lsn, tx.begun)), tx.lsn)
 		tx.begun++
 	}
 	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted}

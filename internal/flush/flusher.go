@@ -141,12 +141,10 @@ func (f *Flusher) buildFlush(ctx context.Context, v *storage.View, st snapshot.S
 	if err != nil {
 		return err
 	}
-	dropped, err := storage.Families(v, f.garbage.IsDropped)
-	if err != nil {
+	if err := f.garbage.CountDropped(v); err != nil {
 		return err
 	}
 	first, sealed := st.FloorLSN, v.LSN()
-	f.garbage.CountDropped(dropped)
 	imaging := true
 	for _, names := range work {
 		w, err := names.Open(v)

@@ -110,6 +110,12 @@ func (g *Estimate) IsDropped(family uint64) bool {
 	return g.dropped[family]
 }
 
+func (g *Estimate) anyDropped() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.dropped) > 0
+}
+
 // takeDropped returns the families dropped since it was called last.
 func (g *Estimate) takeDropped() map[uint64]bool {
 	g.mu.Lock()
@@ -164,6 +170,9 @@ func (g *Estimate) InSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int6
 // CountDead counts what segments hold of a loaded family for nobody. floor is that of the
 // store: the values of records from there on are in the log.
 func (g *Estimate) CountDead(w *storage.Family, floor base.LSN) {
+	if index.BornOf(w.Fam.ID) >= floor {
+		return // no segment has anything of it
+	}
 	room := liveRooms.Get().(*[]index.Ref)
 	defer liveRooms.Put(room)
 	live := (*room)[:0]
@@ -255,8 +264,16 @@ func (g *Estimate) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
 	return familyIn{f, p.Size, p.RawBytes}, ok && err == nil
 }
 
-// CountDropped counts what segments hold of families without partitions.
-func (g *Estimate) CountDropped(alive []storage.FamilyNames) {
+// CountDropped counts what segments hold of families that have no partition in the view, but
+// had one at the last flush.
+func (g *Estimate) CountDropped(v *storage.View) error {
+	if !g.anyDropped() {
+		return nil
+	}
+	alive, err := storage.Families(v, g.IsDropped)
+	if err != nil {
+		return err
+	}
 	dropped := g.takeDropped()
 	for i := range alive {
 		delete(dropped, alive[i].ID)
@@ -274,29 +291,25 @@ func (g *Estimate) CountDropped(alive []storage.FamilyNames) {
 		}
 		g.set(id, deadFamily{bytes: dead, dropped: true})
 	}
+	return nil
 }
 
 // RecordDropped counts the families dropped since the last flush, and tells the
 // manifest: the next flush may be another process's, which does not know of them.
 // The lock of the chain of images is held.
 func (g *Estimate) RecordDropped() error {
-	g.mu.Lock()
-	none := len(g.dropped) == 0
-	g.mu.Unlock()
-	if none {
+	if !g.anyDropped() {
 		return nil
 	}
 	v := g.WorkView(g.ViewWithin)
 	defer v.Release()
-	alive, err := storage.Families(v, g.IsDropped)
-	if err != nil {
+	if err := g.CountDropped(v); err != nil {
 		return err
 	}
-	g.CountDropped(alive)
 	dead := g.News(g.Manifest.State().Segments)
 	if len(dead) == 0 {
 		return nil
 	}
-	_, err = g.Manifest.Apply(snapshot.Edit{SetDead: dead})
+	_, err := g.Manifest.Apply(snapshot.Edit{SetDead: dead})
 	return err
 }

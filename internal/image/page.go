@@ -16,6 +16,9 @@ const (
 	pageTarget = 2 << 20
 	// mergedPages bounds the stored size of the pages that a full image makes one of.
 	mergedPages = 256 << 10
+	// fewPages is how many pages of a family a full image copies as they are. More become one,
+	// so that a partition that is read later is read from few places.
+	fewPages = 4
 	// keptPage bounds the memory that is kept to encode the next page in.
 	keptPage = 64 << 10
 )
@@ -49,6 +52,8 @@ type pagePacker struct {
 	seen   map[index.Ref]bool
 	sealed pageList // of records up to the seal
 	behind pageList // of those behind it
+	// The values of an item and of the one before it, which has most of them too.
+	refs, before []index.Ref
 }
 
 // keptRefs is the number of values up to which what a packer needs for a family is used again
@@ -103,14 +108,19 @@ func (pk *pagePacker) partition(pt *index.PagePartition) {
 // there yet.
 func (pk *pagePacker) items(l *pageList, pt *index.PagePartition) {
 	l.section(pt)
+	refs, before := pk.refs, pk.before[:0]
 	for _, it := range pt.Items {
 		p := l.item(pt, it)
-		for _, r := range it.Slots.Refs() {
-			if !r.Empty() && r.LSN > pk.last {
+		refs = refs[:0]
+		for i, r := range it.Slots.Refs() {
+			refs = append(refs, r)
+			if !r.Empty() && r.LSN > pk.last && (i >= len(before) || before[i] != r) {
 				pk.places(p, l, r)
 			}
 		}
+		refs, before = before, refs
 	}
+	pk.refs, pk.before = refs, before
 }
 
 // clear drops the pages, but for memory that the next ones can use.
@@ -140,10 +150,7 @@ func (l *pageList) section(pt *index.PagePartition) {
 // item adds an item to the section begun, or to one for the rest of the partition in
 // a new page, and returns the page.
 func (l *pageList) item(pt *index.PagePartition, it *index.Item) *index.Page {
-	n := len(it.Key) + 32
-	for _, s := range it.Slots.All() {
-		n += len(s.Name) + len(s.Tag) + 64
-	}
+	n := len(it.Key) + 32 + it.Slots.Size() + 64*it.Slots.Len()
 	if l.size+n > pageTarget && l.size > 0 {
 		l.size = pageTarget
 		l.section(pt)
@@ -184,8 +191,7 @@ func (l *pageList) addBases() {
 	}
 }
 
-// mergePages copies pages of a family into the image, as one or as many as their
-// items need: a partition that is read later is read from few places.
+// mergePages copies pages of a family into the image, as one or as many as their items need.
 func (j *writer) mergePages(family uint64, parts []index.Part) ([]index.Part, error) {
 	m := pageMerger{sections: map[rewrite.SectionKey]*rewrite.Section{}, seen: map[index.Ref]bool{}}
 	lo, hi := parts[0].MinLSN, parts[0].MaxLSN

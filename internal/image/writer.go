@@ -241,9 +241,12 @@ func (j *writer) addPage(p *index.Page) (off uint64, n uint32, err error) {
 // olderParts are the pages of a family in the state to be published, without the new page, or
 // without those of images if they are made anew.
 func (j *writer) olderParts(id uint64, anew bool) ([]index.Part, error) {
-	parts, err := j.v.Index.Parts(id)
-	if err != nil {
-		return nil, err
+	var parts []index.Part
+	if j.full || index.BornOf(id) <= j.last() { // else no table can have it
+		var err error
+		if parts, err = j.v.Index.Parts(id); err != nil {
+			return nil, err
+		}
 	}
 	if j.Drop != nil {
 		parts = rewrite.ReplaceParts(parts, j.parts[id], func(p index.Part) bool { return j.Drop(id, p) })
@@ -262,7 +265,7 @@ func (j *writer) olderParts(id uint64, anew bool) ([]index.Part, error) {
 			moving, size = append(moving, p), size+int(p.Len)
 		}
 	}
-	if len(moving) > 1 && size <= mergedPages {
+	if len(moving) > fewPages && size <= mergedPages {
 		moved, err := j.mergePages(id, moving)
 		return append(out, moved...), err
 	}

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -59,7 +60,7 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, 
 	p := Plan{newest: map[string]index.Ref{}}
 	room := planRooms.Get().(*planRoom)
 	defer room.release()
-	taken, rest, cold := room.taken, room.rest, room.cold
+	taken, cold, old := room.taken, room.cold, &room.old
 	take := func(r index.Ref) (loc index.Loc, ok bool) {
 		if r.Empty() || taken[r] {
 			return loc, false
@@ -106,49 +107,118 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, 
 	for _, it := range cold {
 		for n, s := range next(it) {
 			if loc, ok := takeSlot(n); ok {
-				rest = append(rest, namedValue{oldValue{o.Series(it, n, s.Name), s.Ref, o.Listed(it, n), loc.Patched()}, s.Name})
+				old.add(n, groupKey{o.Series(it, n, s.Name), s.Name, o.Listed(it, n)}, s.Ref, loc.Patched())
 			}
 		}
 	}
-	slices.SortFunc(rest, func(a, b namedValue) int {
-		if a.listed != b.listed {
-			if a.listed {
-				return -1
-			}
-			return 1
-		}
-		if c := strings.Compare(a.series, b.series); c != 0 {
-			return c
-		}
-		if c := strings.Compare(a.name, b.name); c != 0 {
-			return c
-		}
-		return b.ref.Compare(a.ref)
-	})
-	p.History = make([]oldValue, len(rest))
-	for i := range rest {
-		p.History[i] = rest[i].oldValue
-	}
-	room.rest, room.cold, room.slots, room.before = rest, cold, slots[:0], before[:0]
+	p.History = old.sorted()
+	room.cold, room.slots, room.before = cold, slots[:0], before[:0]
 	return p
+}
+
+// oldValues puts the values that are not read often in order.
+type oldValues struct {
+	values []groupedValue
+	groups []valueGroup
+	number map[groupKey]int // of groups
+	bySlot []int            // the group that each slot of an item had last: it has it again, as a rule
+	order  []int            // of groups
+}
+
+type groupedValue struct {
+	ref     index.Ref
+	group   int
+	patched bool
+}
+
+// groupKey is what values have in common that lie together.
+type groupKey struct {
+	series, name string
+	listed       bool // see Options.Listed
+}
+
+// valueGroup is n values that have one key, and where they lie among all.
+type valueGroup struct {
+	groupKey
+	from, n int
+}
+
+// add adds a value of the n-th slot of an item.
+func (o *oldValues) add(n int, key groupKey, r index.Ref, patched bool) {
+	for len(o.bySlot) <= n {
+		o.bySlot = append(o.bySlot, 0)
+	}
+	at := o.bySlot[n]
+	if at >= len(o.groups) || o.groups[at].groupKey != key {
+		var ok bool
+		if at, ok = o.number[key]; !ok {
+			at = len(o.groups)
+			o.number[key] = at
+			o.groups = append(o.groups, valueGroup{groupKey: key})
+		}
+		o.bySlot[n] = at
+	}
+	o.groups[at].n++
+	o.values = append(o.values, groupedValue{r, at, patched})
+}
+
+// compare orders groups: what listings read before the rest, then by series and by name.
+func (k groupKey) compare(o groupKey) int {
+	if k.listed != o.listed {
+		if k.listed {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(strings.Compare(k.series, o.series), strings.Compare(k.name, o.name))
+}
+
+// sorted are the values by group, in each the newest first.
+func (o *oldValues) sorted() []oldValue {
+	o.order = o.order[:0]
+	for i := range o.groups {
+		o.order = append(o.order, i)
+	}
+	slices.SortFunc(o.order, func(a, b int) int { return o.groups[a].compare(o.groups[b].groupKey) })
+	end := 0
+	for _, i := range o.order {
+		end += o.groups[i].n
+		o.groups[i].from = end
+	}
+	out := make([]oldValue, len(o.values))
+	for i := range o.values { // they came the oldest first, or nearly
+		v := &o.values[i]
+		g := &o.groups[v.group]
+		g.from--
+		out[g.from] = oldValue{g.series, v.ref, g.listed, v.patched}
+	}
+	newestFirst := func(a, b oldValue) int { return b.ref.Compare(a.ref) }
+	for i := range o.groups {
+		g := &o.groups[i]
+		if part := out[g.from : g.from+g.n]; !slices.IsSortedFunc(part, newestFirst) {
+			slices.SortFunc(part, newestFirst)
+		}
+	}
+	return out
+}
+
+// forget drops what it holds, but for memory.
+func (o *oldValues) forget() {
+	clear(o.groups)
+	clear(o.number)
+	*o = oldValues{o.values[:0], o.groups[:0], o.number, o.bySlot[:0], o.order}
 }
 
 // planRoom is what NewPlan needs for a family and can use again for the next.
 type planRoom struct {
 	taken       map[index.Ref]bool
 	items, cold []*index.Item
-	rest        []namedValue
+	old         oldValues
 	slots       []index.Slot // of an item, and of the one before it
 	before      []index.Slot
 }
 
-// namedValue is an oldValue and the name of its slot.
-type namedValue struct {
-	oldValue
-	name string
-}
-
-var planRooms = sync.Pool{New: func() any { return &planRoom{taken: map[index.Ref]bool{}} }}
+var planRooms = sync.Pool{New: func() any { return &planRoom{taken: map[index.Ref]bool{}, old: oldValues{number: map[groupKey]int{}}} }}
 
 // keptValues is the number of values up to which the room of a family is kept.
 const keptValues = 4 << 10
@@ -161,9 +231,9 @@ func (r *planRoom) release() {
 	clear(r.taken)
 	clear(r.items[:cap(r.items)]) // a longer partition may have come before
 	clear(r.cold)
-	clear(r.rest)
+	r.old.forget()
 	clear(r.slots[:cap(r.slots)])
 	clear(r.before[:cap(r.before)])
-	*r = planRoom{r.taken, r.items[:0], r.cold[:0], r.rest[:0], r.slots[:0], r.before[:0]}
+	*r = planRoom{r.taken, r.items[:0], r.cold[:0], r.old, r.slots[:0], r.before[:0]}
 	planRooms.Put(r)
 }
