@@ -239,3 +239,56 @@ func TestWatchedRun(t *testing.T) {
 		check("stored")
 	}
 }
+
+// TestTurnDurable: the end of a run is durable before anybody sees it, and at once if nobody is about to
+// look. Few runs stay in memory because nobody has.
+func TestTurnDurable(t *testing.T) {
+	event := runs.Event{Kind: "custom"}
+	for name, see := range map[string]func(g *ground, r runs.Run){
+		"Get":    func(g *ground, r runs.Run) { must(g.queue.Get(g.Context(), r.ID)) },
+		"Events": func(g *ground, r runs.Run) { must(g.queue.Events(g.Context(), r.ID, 0, 0)) },
+		"List": func(g *ground, _ runs.Run) {
+			for range g.queue.List(g.Context(), runs.Query{}) {
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, watch := range []func(*runs.Local, string) (<-chan struct{}, func()){(*runs.Local).Watch, (*runs.Local).WatchEnd} {
+				g := newGround(t)
+				r := must(g.queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{Graph: "g"}}))
+				_, stop := watch(g.queue, r.ID)
+				if next := must(g.queue.Turn(t.Context(), g.claim(), runs.Outcome{Status: runs.Success, Events: []runs.Event{event}}, []string{"g"})); next != nil {
+					t.Errorf("%+v", next)
+				}
+				g.durable("the end of a run that somebody watches", false)
+				see(g, r)
+				g.durable(name, true)
+				stop()
+				if n := runs.InMemory(g.queue); n != 0 {
+					t.Errorf("%d runs in memory", n)
+				}
+			}
+		})
+	}
+	g := newGround(t)
+	for range 100 {
+		must(g.queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{Graph: "g"}}))
+	}
+	c := g.claim()
+	for left := 99; left >= 0; left-- {
+		before := g.saver.Stats().LastLSN
+		next := must(g.queue.Turn(t.Context(), c, runs.Outcome{Status: runs.Success}, []string{"g"}))
+		if n := g.saver.Stats().LastLSN - before; n != 1 {
+			t.Fatalf("%d writes", n)
+		}
+		if n := runs.InMemory(g.queue); n > left+33 {
+			t.Fatalf("%d runs in memory, of which %d have not ended", n, left)
+		}
+		if next != nil {
+			c = *next
+		} else if left > 0 {
+			t.Fatalf("no run with %d left", left)
+		}
+	}
+	g.durable("the end of a run that nobody watches", true)
+}

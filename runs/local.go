@@ -43,7 +43,9 @@ type LocalOptions struct {
 // what they show is not yet. A claim is durable with the next sync, and so are events that nobody
 // has seen. So a run under way does not wait for the disk, and no power failure takes back the
 // events and the end that anybody has seen. It may take back a claim, and what the state of the
-// thread showed of the last 10 ms. With a context of saver.DeferSync, Submit, SubmitWith and Get do not
+// thread showed of the last 10 ms. A Worker does not wait for the end of a run to be synced while it goes
+// on with another run, or while somebody watches the first: an end that nobody has asked for is durable
+// after 10 ms. With a context of saver.DeferSync, Submit, SubmitWith and Get do not
 // sync: whoever tells somebody of the run calls Sync before, or Get with another context.
 //
 // Events of a run that nobody has asked for are written after 20 ms, or with the end of the run.
@@ -59,6 +61,7 @@ type LocalOptions struct {
 // submission with that key is a new run. What the store itself cannot read is an error of NewLocal.
 type Local struct {
 	Topics
+	ends  Topics // of runs, when they end; see WatchEnd
 	items *store.Local
 	opts  LocalOptions
 
@@ -376,14 +379,35 @@ func (q *Local) lock(id string) (*localRun, func()) {
 	return r, unlock
 }
 
+// change is a run as it is to be, and what is stored of that.
+type change struct {
+	r      *localRun
+	to     storedRun
+	events []Event
+	ops    []store.Op
+}
+
 // save stores a run as it is to be, with numbered events, the last one if it ends, and other items,
 // and then makes it so. The caller holds mu, and if there are events the lock of the run's.
 func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, others ...store.Op) error {
+	c, err := q.change(r, to, events)
+	if err == nil {
+		err = q.write(ctx, append(c.ops, others...)...)
+	}
+	if err != nil {
+		return err
+	}
+	q.made(c)
+	return nil
+}
+
+// change is what save stores.
+func (q *Local) change(r *localRun, to Run, events []Event) (change, error) {
 	stored := storedRun{Run: to, Seq: r.Seq + int64(len(events))}
 	if to.Status.Ended() {
 		status, err := q.opts.Serializer.Encode(string(to.Status))
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		events = append(events, q.numbered(stored, []Event{{Kind: KindEnd, Data: status}})...)
 		stored.Seq++
@@ -398,14 +422,14 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 		ops, err = eventOps(to.ID, events)
 	}
 	if err != nil {
-		return err
+		return change{}, err
 	}
 	if r.Last > 0 { // it goes on: its events become an item like those before them
 		ops = append(ops, textOp(eventsOf(to.ID), seqKey(r.Last), r.text))
 	}
 	item, err := appendRun(make([]byte, 0, 512), &stored)
 	if err != nil {
-		return err
+		return change{}, err
 	}
 	op := textOp(runsSpace, to.ID, string(item))
 	if stored.Last > 0 {
@@ -414,23 +438,27 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 	if r.ID == "" {
 		spec, err := appendSpec(make([]byte, 0, 1024), &to.Spec)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		op = textOp(specsSpace, to.ID, string(spec))
 		op.Value[bornField] = string(item)
 	}
-	if err := q.write(ctx, append(append(ops, op), others...)...); err != nil {
-		return err
-	}
-	if stored.Epoch == r.Epoch || r.ID == "" {
+	return change{r: r, to: stored, events: events, ops: append(ops, op)}, nil
+}
+
+// made makes a run what was written last. The caller holds what save asks for.
+func (q *Local) made(c change) {
+	r, to := c.r, c.to
+	if to.Epoch == r.Epoch || r.ID == "" {
 		r.saved = q.writes.Load()
 	}
-	r.storedRun = stored
-	r.keep(events)
+	r.storedRun = to
+	r.keep(c.events)
 	r.added = q.writes.Load()
 	if to.Status.Ended() {
 		q.drop(r)
-		q.noteEnd(to)
+		q.noteEnd(to.Run)
+		q.ends.Changed(to.ID)
 	}
 	q.Changed(to.ID)
 	// Else it was begun, or has ended and holds up nobody.
@@ -440,7 +468,6 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 		}
 		q.Changed("")
 	}
-	return nil
 }
 
 // write writes items, and leaves it to sync to make them durable. It is not given up half way:
@@ -492,7 +519,7 @@ func (q *Local) Sync(ctx context.Context) error { return q.sync(ctx, q.writes.Ad
 // forget drops a run that has ended from memory, unless it is not synced or somebody watches it.
 // The caller holds mu.
 func (q *Local) forget(id string) {
-	if r := q.watched[id]; r != nil && r.saved <= q.durable.Load() && !q.isWatched(id) {
+	if r := q.watched[id]; r != nil && r.saved <= q.durable.Load() && !q.isWatched(id) && !q.ends.isWatched(id) {
 		delete(q.watched, id)
 	}
 }

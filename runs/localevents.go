@@ -311,7 +311,16 @@ func (q *Local) whenAsked(id string, f func()) {
 
 // Watch implements Queue.
 func (q *Local) Watch(id string) (changed <-chan struct{}, stop func()) {
-	changed, end := q.Topics.Watch(id)
+	return q.watch(&q.Topics, id)
+}
+
+// WatchEnd is Watch for who waits for the end of a run and is not woken by what comes before it.
+func (q *Local) WatchEnd(id string) (ended <-chan struct{}, stop func()) {
+	return q.watch(&q.ends, id)
+}
+
+func (q *Local) watch(t *Topics, id string) (changed <-chan struct{}, stop func()) {
+	changed, end := t.Watch(id)
 	return changed, func() {
 		end()
 		q.mu.Lock()

@@ -35,7 +35,7 @@ func (q *Local) offer(worker string, graphs []string, room int) (come <-chan str
 	o := &offer{worker: worker, graphs: graphs, room: room, come: make(chan struct{}, 1)}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	best, next := q.next(graphs)
+	best, next := q.next(graphs, nil)
 	if o.until = next; best == nil { // else it came since the worker asked
 		q.offers = append(q.offers, o)
 	}

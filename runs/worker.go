@@ -54,8 +54,10 @@ type Worker struct {
 	// Logger reports what went wrong. Nil is slog.Default().
 	Logger *slog.Logger
 
-	mu   sync.Mutex
-	jobs map[string]*job // by run
+	mu       sync.Mutex
+	jobs     map[string]*job // by run
+	stopping bool            // what begins is asked to stop
+	stopped  bool            // and cancelled
 }
 
 // job is a run that the worker executes.
@@ -115,7 +117,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		name = fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:6])
 	}
 	w.mu.Lock()
-	w.jobs = map[string]*job{}
+	w.jobs, w.stopping, w.stopped = map[string]*job{}, false, false
 	w.mu.Unlock()
 	changed, stop := w.Queue.Watch("")
 	defer stop()
@@ -131,6 +133,15 @@ func (w *Worker) Run(ctx context.Context) error {
 	graphs := slices.Sorted(maps.Keys(w.Graphs))
 	free := make(chan struct{}, cmp.Or(max(w.Concurrency, 0), 16))
 	var running sync.WaitGroup
+	finish := func(end context.Context, c Claim, o Outcome) (*Claim, error) { return nil, w.Queue.Finish(end, c, o) }
+	if q, ok := w.Queue.(*Local); ok { // what embeds one may have methods of its own
+		finish = func(end context.Context, c Claim, o Outcome) (*Claim, error) {
+			if ctx.Err() != nil {
+				return q.turn(end, c, o, name, nil)
+			}
+			return q.turn(end, c, o, name, graphs)
+		}
+	}
 	// A goroutine stays for the next run, as its stack has grown. There are no more than places in free.
 	jobs, executors := make(chan *job), 0
 	begin := func(c Claim) {
@@ -147,7 +158,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		executors++
 		running.Go(func() {
 			for more := true; more; j, more = <-jobs {
-				w.execute(j)
+				for next := w.execute(j, finish); next != nil; next = w.execute(j, finish) {
+					j = w.begin(work, *next)
+				}
 				<-free
 			}
 		})
@@ -159,9 +172,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			w.fire(ctx)
 			schedules = now.Add(pollEvery)
 		}
-		select {
-		case free <- struct{}{}:
-		case <-ctx.Done():
+		if !place(ctx, free, time.Until(schedules)) {
 			continue
 		}
 		claim, next, err := w.Queue.Claim(ctx, name, graphs)
@@ -194,6 +205,25 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
+// place takes a place in free. It returns false if there was none until ctx ended, or for a while: those
+// who have one may go on with one run after the other.
+func place(ctx context.Context, free chan<- struct{}, most time.Duration) bool {
+	select {
+	case free <- struct{}{}:
+		return true
+	default:
+	}
+	t := time.NewTimer(most)
+	defer t.Stop()
+	select {
+	case free <- struct{}{}:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
 // wait waits for a hint, or for a while, or until ctx ends, and returns runs that came meanwhile, if
 // the queue has claimed them for the worker. There are no more than room.
 func (w *Worker) wait(ctx context.Context, name string, graphs []string, room int, changed <-chan struct{}, most time.Duration) []Claim {
@@ -214,11 +244,15 @@ func (w *Worker) wait(ctx context.Context, name string, graphs []string, room in
 	return withdraw()
 }
 
+// stops is why a run is asked to stop when its worker does.
+const stops = "the worker stops"
+
 // drain waits for the runs to stop.
 func (w *Worker) drain(end context.CancelCauseFunc, running *sync.WaitGroup) {
 	w.mu.Lock()
+	w.stopping = true
 	for _, j := range w.jobs {
-		j.control.RequestDrain("the worker stops")
+		j.control.RequestDrain(stops)
 	}
 	w.mu.Unlock()
 	ended := make(chan struct{})
@@ -232,6 +266,7 @@ func (w *Worker) drain(end context.CancelCauseFunc, running *sync.WaitGroup) {
 	case <-ended:
 	case <-t.C:
 		w.mu.Lock()
+		w.stopped = true
 		for _, j := range w.jobs {
 			j.cancel(errStopping)
 		}
@@ -301,11 +336,18 @@ func (w *Worker) begin(ctx context.Context, c Claim) *job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.jobs[c.ID] = j
+	if w.stopping { // it was claimed just before
+		j.control.RequestDrain(stops)
+	}
+	if w.stopped {
+		j.cancel(errStopping)
+	}
 	return j
 }
 
-// execute makes an attempt at a run and reports what became of it.
-func (w *Worker) execute(j *job) {
+// execute makes an attempt at a run and reports what became of it by finish, which may have claimed
+// another run to go on with.
+func (w *Worker) execute(j *job, finish func(context.Context, Claim, Outcome) (*Claim, error)) (next *Claim) {
 	ctx, c := j.ctx, j.claim
 	defer j.cancel(nil)
 	defer func() {
@@ -315,18 +357,18 @@ func (w *Worker) execute(j *job) {
 	}()
 	o, report := w.attempt(ctx, j)
 	if !report {
-		return
+		return nil
 	}
 	o.Events = j.last
 	end := context.WithoutCancel(ctx)
 	for begin := time.Now(); ; {
-		err := w.Queue.Finish(end, c, o)
+		next, err := finish(end, c, o)
 		if err == nil {
-			return
+			return next
 		}
 		if errors.Is(err, ErrFenced) || time.Since(begin) > w.Queue.LeaseTime() { // somebody else goes on with it
 			w.logger().Warn("the claim of a run is void", "run", c.ID, "error", err)
-			return
+			return nil
 		}
 		w.logger().Error("finish a run", "run", c.ID, "error", err)
 		if refused(err) && len(o.Events) > 0 { // the run ends without them, as if they had been refused before

@@ -617,3 +617,68 @@ func TestSchedule(t *testing.T) {
 		keys[r.Key] = true
 	}
 }
+
+// TestNoNextRun: a worker that was told to stop ends its run and begins no other.
+func TestNoNextRun(t *testing.T) {
+	h := newHouse(t)
+	entered, leave := make(chan bool), make(chan bool)
+	h.add("g", func(context.Context, []string) (string, error) {
+		entered <- true
+		<-leave
+		return "a", nil
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	w := h.worker()
+	w.Concurrency = 1
+	go func() { ended <- w.Run(ctx) }()
+	r := h.submit(runs.Request{Input: in("x")})
+	<-entered
+	next := h.submit(runs.Request{Input: in("x"), Spec: runs.Spec{ThreadID: "other"}})
+	stop()
+	leave <- true
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	h.wait(r, runs.Success)
+	if got := must(h.queue.Get(t.Context(), next.ID)); got.Status != runs.Pending || got.Epoch != 0 {
+		t.Errorf("the next run is %s, claimed %d times", got.Status, got.Epoch)
+	}
+}
+
+// TestScheduleOfBusyWorker: a worker that goes on with one run after the other submits those of its
+// schedules all the same.
+func TestScheduleOfBusyWorker(t *testing.T) {
+	h := newHouse(t)
+	done := make(chan struct{})
+	h.add("g", func(context.Context, []string) (string, error) {
+		select {
+		case <-done:
+		default:
+			h.submit(runs.Request{Input: in("x"), Spec: runs.Spec{ThreadID: "busy"}})
+		}
+		return "a", nil
+	})
+	over := sync.OnceFunc(func() { close(done) })
+	h.add("late", func(context.Context, []string) (string, error) {
+		over()
+		return "b", nil
+	})
+	s := runs.Schedule{ID: "s", Cron: "@every 1s", Spec: runs.Spec{Graph: "late", ThreadID: "t", Priority: 1, Input: must(h.queue.Serializer().Encode(in("x")))}}
+	must(h.queue.PutSchedule(t.Context(), s))
+	w := h.worker()
+	w.Concurrency = 1
+	for range 2 { // so that one always waits
+		h.submit(runs.Request{Input: in("x"), Spec: runs.Spec{ThreadID: "busy"}})
+	}
+	h.start(w)
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second): // nothing takes as long, but what never comes
+		t.Error("no run of the schedule")
+		over()
+	}
+	if err := h.queue.DeleteSchedule(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+}

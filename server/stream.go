@@ -32,6 +32,11 @@ func (c *call) peek(id string) (runs.Run, error) {
 	return r, err
 }
 
+// ends is a queue that wakes who waits for the end of a run for that alone.
+type ends interface {
+	WatchEnd(id string) (ended <-chan struct{}, stop func())
+}
+
 // headWait is how long the head of an answer waits for the rest, so that a quick run is durable by
 // one sync, and answered with one write.
 const headWait = 200 * time.Millisecond
@@ -41,7 +46,11 @@ const headWait = 200 * time.Millisecond
 // head of an answer, and then beat from time to time; out may be nil. It ends early, with an error,
 // when the client is gone or the server closes. What it sends, and the run at its end, is durable.
 func (c *call) follow(id string, after int64, each func([]runs.Event) error, out *output, beat []byte) (runs.Run, error) {
-	changed, stop := c.cfg.Queue.Watch(id)
+	watch := c.cfg.Queue.Watch
+	if q, ok := c.cfg.Queue.(ends); ok && each == nil {
+		watch = q.WatchEnd
+	}
+	changed, stop := watch(id)
 	defer stop()
 	next := time.Now().Add(c.cfg.Heartbeat) // when to send something
 	if out != nil && !out.begun {
