@@ -55,7 +55,7 @@ type Worker struct {
 	Logger *slog.Logger
 
 	mu   sync.Mutex
-	jobs map[string]*job // by run
+	jobs map[string]*job // by run: of its newest claim
 }
 
 // job is a run that the worker executes.
@@ -300,6 +300,9 @@ func (w *Worker) begin(ctx context.Context, c Claim) *job {
 	j.ctx, j.cancel = context.WithCancelCause(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if before := w.jobs[c.ID]; before != nil { // its claim was void, as this one could be made
+		before.cancel(ErrFenced)
+	}
 	w.jobs[c.ID] = j
 	return j
 }
@@ -310,8 +313,10 @@ func (w *Worker) execute(j *job) {
 	defer j.cancel(nil)
 	defer func() {
 		w.mu.Lock()
-		delete(w.jobs, c.ID)
-		w.mu.Unlock()
+		defer w.mu.Unlock()
+		if w.jobs[c.ID] == j { // else the worker has claimed the run again
+			delete(w.jobs, c.ID)
+		}
 	}()
 	o, report := w.attempt(ctx, j)
 	if !report {
