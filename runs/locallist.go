@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 )
 
@@ -86,13 +87,13 @@ func (q *Local) idsOf(sel Query, n int) (ids []string) {
 		}
 	}
 	if !sel.Status.Ended() {
-		open := q.open
+		open := maps.Values(q.open)
 		if sel.ThreadID != "" {
-			open = q.threads[sel.ThreadID]
+			open = slices.Values(q.ofThread(sel.ThreadID))
 		}
-		for id, r := range open {
-			if id > sel.After && (sel.Status == "" || r.Status == sel.Status) {
-				ids = append(ids, id)
+		for r := range open {
+			if r.ID > sel.After && (sel.Status == "" || r.Status == sel.Status) {
+				ids = append(ids, r.ID)
 			}
 		}
 	}
@@ -136,12 +137,16 @@ func (q *Local) forgetStatus(r Run) {
 // removes, the oldest go first.
 func withoutID(list []string, id string) []string {
 	i, there := slices.BinarySearch(list, id)
-	switch {
-	case !there:
+	if !there {
 		return list
-	case i < len(list)/2:
+	}
+	return withoutAt(list, i)
+}
+
+func withoutAt[T any](list []T, i int) []T {
+	if i < len(list)/2 {
 		copy(list[1:], list[:i])
-		list[0] = ""
+		clear(list[:1])
 		return list[1:]
 	}
 	return slices.Delete(list, i, i+1)

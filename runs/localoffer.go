@@ -56,7 +56,7 @@ func (q *Local) offer(worker string, graphs []string, room int) (come <-chan str
 // holds mu.
 func (q *Local) offered(r Run) *offer {
 	now := q.now()
-	if r.After.After(now) || len(q.threads[r.ThreadID]) > 0 {
+	if r.After.After(now) || q.threads[r.ThreadID] != nil {
 		return nil
 	}
 	for _, o := range q.offers {
