@@ -148,7 +148,8 @@ type Schedule struct {
 	// Spec is the run. Without a thread each run has a new one.
 	Spec Spec `json:"spec"`
 	// Next is when the next run is due. Times that passed while no worker lived are made
-	// up for by one run.
+	// up for by one run. A time that was put off by a clock that was ahead is corrected within a
+	// minute; see DueAt. Where clocks are changed each time counts once; see NextTime.
 	Next time.Time `json:"next"`
 	// Unreadable is why what is stored of the schedule cannot be decoded: then there is the ID alone, and
 	// no worker submits a run. PutSchedule replaces it, DeleteSchedule removes it.

@@ -152,11 +152,15 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 		})
 	}
-	schedules := time.Time{} // when to look at them
+	schedules, corrected := time.Time{}, time.Time{} // when to look at them, and whether they are right
 	for ctx.Err() == nil {
 		now := time.Now()
 		if !now.Before(schedules) {
-			w.fire(ctx)
+			correct := !now.Before(corrected)
+			if correct {
+				corrected = now.Add(clockTolerance)
+			}
+			w.fire(ctx, correct)
 			schedules = now.Add(pollEvery)
 		}
 		select {
@@ -445,12 +449,20 @@ func (w *Worker) rollBack(ctx context.Context, c Claim) error {
 }
 
 // fire submits the runs of schedules that are due. The key makes one run of what several
-// workers submit.
-func (w *Worker) fire(ctx context.Context) {
+// workers submit. With correct, it also corrects those that a clock which was ahead has put off.
+func (w *Worker) fire(ctx context.Context, correct bool) {
 	schedules, err := w.Queue.Schedules(ctx)
 	for _, s := range schedules {
 		now := time.Now()
-		if s.Unreadable != nil || s.Next.After(now) {
+		if s.Unreadable != nil || s.Next.After(now) && !correct {
+			continue
+		}
+		if s.Next.After(now) {
+			due, dueErr := DueAt(s.Cron, s.Next, now)
+			if dueErr == nil && !due.Equal(s.Next) {
+				dueErr = w.Queue.Advance(ctx, s.ID, s.Next, due)
+			}
+			err = errors.Join(err, dueErr)
 			continue
 		}
 		next, nextErr := NextTime(s.Cron, now)
