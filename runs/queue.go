@@ -38,7 +38,7 @@ type Queue interface {
 	// Get returns a run. Errors: ErrNotFound, UnreadableError.
 	Get(ctx context.Context, id string) (Run, error)
 
-	// List yields the runs that q selects, in the order of their ids, oldest first. With an
+	// List yields the runs that q selects, in the order of their ids, oldest first unless q says otherwise. With an
 	// UnreadableError comes what is known of its run, its ID at least, and the others follow. Any
 	// other error is the last.
 	List(ctx context.Context, q Query) iter.Seq2[Run, error]
@@ -111,7 +111,9 @@ type Query struct {
 	ThreadID string
 	Graph    string
 	Status   Status
-	// After is the id behind which to begin; Limit is how many runs to yield, 0 for all.
+	// Newest yields the newest run first.
+	Newest bool
+	// After is the id behind which to begin, in that order; Limit is how many runs to yield, 0 for all.
 	After string
 	Limit int
 }
