@@ -326,7 +326,10 @@ func (q *Queue) List(ctx context.Context, sel runs.Query) iter.Seq2[runs.Run, er
 
 // page reads some runs behind sel.After.
 func (q *Queue) page(ctx context.Context, sel runs.Query, limit int) (found []runRow, err error) {
-	where, args := []string{"id > $1"}, []any{sel.After}
+	where, args, order := []string{"id > $1"}, []any{sel.After}, "id"
+	if sel.Newest {
+		where[0], order = "($1 = '' OR id < $1)", "id DESC"
+	}
 	for _, c := range []struct{ column, value string }{{"thread_id", sel.ThreadID}, {"graph", sel.Graph}, {"status", string(sel.Status)}} {
 		if c.value != "" {
 			args = append(args, c.value)
@@ -334,7 +337,7 @@ func (q *Queue) page(ctx context.Context, sel runs.Query, limit int) (found []ru
 		}
 	}
 	args = append(args, limit)
-	sql := fmt.Sprintf("%s WHERE %s ORDER BY id LIMIT $%d", q.sql.all, strings.Join(where, " AND "), len(args))
+	sql := fmt.Sprintf("%s WHERE %s ORDER BY %s LIMIT $%d", q.sql.all, strings.Join(where, " AND "), order, len(args))
 	err = q.s.read(ctx, func(b *pgx.Batch) { b.Queue(sql, args...).Query(into(&found)) })
 	return found, err
 }

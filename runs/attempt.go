@@ -340,7 +340,7 @@ func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCau
 	})
 	r.mu.Unlock()
 	if near {
-		local.whenAsked(c.ID, r.hurry)
+		local.whenAsked(c, r.hurry)
 	}
 	return r
 }

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,6 +63,9 @@ type Local struct {
 	ends  Topics // of runs, when they end; see WatchEnd
 	items *store.Local
 	opts  LocalOptions
+	// steady tells the time for claims, whose lease no step of the clock ends: time.Now measures with the
+	// time since the process began.
+	steady func() time.Time
 
 	// writes counts what was written, and durable how much of that is synced. One sync at a time
 	// goes on under syncing: whoever waits for it finds out whether it was enough.
@@ -72,16 +74,17 @@ type Local struct {
 
 	// mu orders all changes. An item is written under it, before the change is seen.
 	mu        sync.Mutex
-	open      map[string]*localRun            // by id: those that have not ended
-	watched   map[string]*localRun            // by id: those that have ended and are not synced, or that somebody watches
-	threads   map[string]map[string]*localRun // the same by thread and id
-	ended     map[string]Run                  // by thread: of the runs that were begun, the last that ended
-	byThread  map[string][]string             // ids of all runs by thread, oldest first
-	byStatus  map[Status][]string             // ids of the runs that have ended, oldest first
-	unsettled []string                        // those of watched that may not be synced
-	lost      map[string]error                // by id: why those that may not have ended cannot be decoded
-	offers    []*offer                        // of workers that wait, the longest first
-	keys      map[string]string               // key to id
+	open      map[string]*localRun    // by id: those that have not ended
+	watched   map[string]*localRun    // by id: those that have ended and are not synced, or that somebody watches
+	threads   map[string]*localThread // the same as open, by thread
+	graphs    map[string]*localGraph  // the same, by graph
+	ended     map[string]Run          // by thread: of the runs that were begun, the last that ended
+	byThread  map[string][]string     // ids of all runs by thread, oldest first
+	byStatus  map[Status][]string     // ids of the runs that have ended, oldest first
+	unsettled []string                // those of watched that may not be synced
+	lost      map[string]error        // by id: why those that may not have ended cannot be decoded
+	offers    []*offer                // of workers that wait, the longest first
+	keys      map[string]string       // key to id
 	schedules map[string]Schedule
 }
 
@@ -90,14 +93,16 @@ type localRun struct {
 	// appending orders those who store events of the run; it is locked before Local.mu.
 	appending sync.Mutex
 	storedRun
-	until  time.Time // while a worker has it: when the claim is void
-	saved  int64     // Local.writes when the run was last written, but for its claim
-	added  int64     // the same of its last event
-	synced int64     // the last event that is durable
-	latest []Event   // the last events, up to Seq; see keep
-	bytes  int       // of the data of latest
-	asked  func()    // called when somebody asks for events for the first time; may be nil
-	wanted bool      // somebody has asked for events
+	until  time.Time // while a worker has it: when the claim is void, as steady tells the time
+	due    bool      // its time has come, or its claim is void; see place
+	places [lineKinds]int32
+	saved  int64   // Local.writes when the run was last written, but for its claim
+	added  int64   // the same of its last event
+	synced int64   // the last event that is durable
+	latest []Event // the last events, up to Seq; see keep
+	bytes  int     // of the data of latest
+	asked  func()  // called when somebody asks for events for the first time; may be nil
+	wanted bool    // somebody has asked for events
 }
 
 // storedRun is the item of a run, written with each change of it. Its Spec, which never changes, has
@@ -128,13 +133,14 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	if opts.Serializer == nil {
 		opts.Serializer = serde.Default()
 	}
+	steady := opts.Clock
 	if opts.Clock == nil {
-		opts.Clock = time.Now
+		opts.Clock, steady = time.Now, time.Now
 	}
 	if opts.LeaseTime == 0 {
 		opts.LeaseTime = 15 * time.Second
 	}
-	q := &Local{items: items, opts: opts, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]map[string]*localRun{}, ended: map[string]Run{}, byThread: map[string][]string{}, byStatus: map[Status][]string{}, keys: map[string]string{}, lost: map[string]error{}, schedules: map[string]Schedule{}}
+	q := &Local{items: items, opts: opts, steady: steady, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]*localThread{}, graphs: map[string]*localGraph{}, ended: map[string]Run{}, byThread: map[string][]string{}, byStatus: map[Status][]string{}, keys: map[string]string{}, lost: map[string]error{}, schedules: map[string]Schedule{}}
 	newest := ""
 	for r, err := range q.scanRuns(ctx) {
 		newest = r.ID
@@ -176,24 +182,12 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	return q, nil
 }
 
-// add adds a run that has not ended. The caller holds mu.
-func (q *Local) add(r *localRun) {
-	q.open[r.ID] = r
-	if q.threads[r.ThreadID] == nil {
-		q.threads[r.ThreadID] = map[string]*localRun{}
-	}
-	q.threads[r.ThreadID][r.ID] = r
-}
-
 // drop removes a run that has ended, and keeps it for those who watch it. The caller holds mu.
 func (q *Local) drop(l *localRun) {
 	r := l.Run
-	delete(q.open, r.ID)
+	q.leave(l)
 	q.watched[r.ID], q.unsettled = l, append(q.unsettled, r.ID)
 	q.noteStatus(r)
-	if delete(q.threads[r.ThreadID], r.ID); len(q.threads[r.ThreadID]) == 0 {
-		delete(q.threads, r.ThreadID)
-	}
 }
 
 // noteEnd remembers a run that ended, if it left something on its thread.
@@ -286,11 +280,11 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 		}
 		return stored, nil
 	}
-	if r.Multitask != Enqueue {
-		for _, other := range q.ofThread(r.ThreadID) {
-			if r.Multitask == Reject {
-				return Run{}, &BusyError{ThreadID: r.ThreadID, RunID: other.ID}
-			}
+	if t := q.threads[r.ThreadID]; t != nil && r.Multitask != Enqueue {
+		if r.Multitask == Reject {
+			return Run{}, &BusyError{ThreadID: r.ThreadID, RunID: t.runs[0].ID}
+		}
+		for _, other := range slices.Clone(t.runs) {
 			if _, err := q.cancel(ctx, other, r.Multitask); err != nil {
 				return Run{}, err
 			}
@@ -299,7 +293,7 @@ func (q *Local) submit(ctx context.Context, req Request, beside func(Run) ([]sto
 	l, to := &localRun{}, r
 	o := q.offered(r)
 	if o != nil {
-		to = q.claimed(r, o.worker)
+		to, l.until = q.claimed(r, o.worker), q.leased()
 	}
 	if err := q.save(ctx, l, to, nil, others...); err != nil {
 		return Run{}, err
@@ -328,12 +322,11 @@ func (q *Local) Newest(threadID string) string {
 
 // ofThread are the runs of a thread that have not ended, in order. The caller holds mu.
 func (q *Local) ofThread(threadID string) []*localRun {
-	var found []*localRun
-	for _, r := range q.threads[threadID] {
-		found = append(found, r)
+	t := q.threads[threadID]
+	if t == nil {
+		return nil
 	}
-	slices.SortFunc(found, func(a, b *localRun) int { return strings.Compare(a.ID, b.ID) })
-	return found
+	return slices.Clone(t.runs)
 }
 
 // lockAll locks the queue, and the events of all runs of a thread that have not ended.
@@ -455,15 +448,18 @@ func (q *Local) made(c change) {
 	r.storedRun = to
 	r.keep(c.events)
 	r.added = q.writes.Load()
-	if to.Status.Ended() {
+	switch {
+	case to.Status.Ended():
 		q.drop(r)
 		q.noteEnd(to.Run)
 		q.ends.Changed(to.ID)
+	case to.Status == Pending && q.open[to.ID] == r:
+		q.place(r)
 	}
 	q.Changed(to.ID)
 	// Else it was begun, or has ended and holds up nobody.
-	if to.Status == Pending || to.Cancel != "" || to.Status != Running && len(q.threads[to.ThreadID]) > 0 {
-		if to.Status == Pending || len(q.threads[to.ThreadID]) > 0 {
+	if to.Status == Pending || to.Cancel != "" || to.Status != Running && q.threads[to.ThreadID] != nil {
+		if to.Status == Pending || q.threads[to.ThreadID] != nil {
 			q.withdrawAll() // another run may be the next
 		}
 		q.Changed("")

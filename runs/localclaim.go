@@ -3,7 +3,6 @@ package runs
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -14,7 +13,7 @@ func (q *Local) Claim(ctx context.Context, worker string, graphs []string) (*Cla
 	}
 	for {
 		q.mu.Lock()
-		best, next := q.next(graphs, nil)
+		best, next := q.next(graphs)
 		if best == nil || best.Attempt < best.Attempts || best.Cancel != "" {
 			defer q.mu.Unlock()
 			if best == nil {
@@ -29,35 +28,12 @@ func (q *Local) Claim(ctx context.Context, worker string, graphs []string) (*Cla
 	}
 }
 
-// next is the run to claim; if there is none, when there may be one. over, if not nil, is a run that
-// counts as ended.
-func (q *Local) next(graphs []string, over *localRun) (best *localRun, next time.Time) {
-	now := q.now()
-	for _, r := range q.open {
-		if r == over || !slices.Contains(graphs, r.Graph) {
-			continue
-		}
-		at := r.After
-		if r.Status == Running {
-			at = r.until
-		}
-		switch {
-		case at.After(now):
-			if next.IsZero() || at.Before(next) {
-				next = at
-			}
-		case best != nil && !before(r, best), q.blocked(r, now, over):
-		default:
-			best = r
-		}
-	}
-	return best, next
-}
-
 func (q *Local) claim(ctx context.Context, r *localRun, worker string) (*Claim, time.Time, error) {
 	if err := q.save(ctx, r, q.claimed(r.Run, worker), nil); err != nil {
 		return nil, time.Time{}, err
 	}
+	r.until = q.leased()
+	q.place(r)
 	c := q.grant(r)
 	return &c, time.Time{}, nil
 }
@@ -73,16 +49,18 @@ func (q *Local) claimed(r Run, worker string) Run {
 	return r
 }
 
+// leased is when a claim that begins, or is renewed, is void.
+func (q *Local) leased() time.Time { return q.steady().Add(q.opts.LeaseTime) }
+
 // grant is the claim of a run that was stored as claimed. The caller holds mu.
 func (q *Local) grant(r *localRun) Claim {
-	r.until = q.now().Add(q.opts.LeaseTime)
 	return Claim{Run: r.Run, Discard: q.ended[r.ThreadID].Status == Interrupted}
 }
 
 // giveUp ends a run that was claimed as often as it may be.
 func (q *Local) giveUp(ctx context.Context, id string) error {
 	r, unlock := q.lock(id)
-	if r == nil || r.Attempt < r.Attempts || r.Cancel != "" || r.Status == Running && r.until.After(q.now()) {
+	if r == nil || r.Attempt < r.Attempts || r.Cancel != "" || !r.due {
 		unlock()
 		return nil
 	}
@@ -94,35 +72,6 @@ func (q *Local) giveUp(ctx context.Context, id string) error {
 	err := q.save(ctx, r, to, nil)
 	unlock()
 	return q.synced(ctx, err)
-}
-
-// blocked reports whether a run must wait for another one of its thread: one that was
-// begun, and, of those that are due, one that was submitted earlier. A run that was begun
-// has the thread until it ends, so that there is one at most.
-func (q *Local) blocked(r *localRun, now time.Time, over *localRun) bool {
-	if !r.Started.IsZero() || len(q.threads[r.ThreadID]) == 1 {
-		return false
-	}
-	for _, other := range q.threads[r.ThreadID] {
-		if other == r || other == over {
-			continue
-		}
-		if !other.Started.IsZero() || other.ID < r.ID && !other.After.After(now) {
-			return true
-		}
-	}
-	return false
-}
-
-// before is the order in which runs of different threads are begun.
-func before(a, b *localRun) bool {
-	switch {
-	case a.Priority != b.Priority:
-		return a.Priority > b.Priority
-	case !a.After.Equal(b.After):
-		return a.After.Before(b.After)
-	}
-	return a.ID < b.ID
 }
 
 // held is the run of a claim that still holds. A void claim that nobody took yet holds
@@ -142,7 +91,8 @@ func (q *Local) Renew(_ context.Context, claims []Claim) ([]Run, error) {
 	var out []Run
 	for _, c := range claims {
 		if r, err := q.held(c); err == nil {
-			r.until = q.now().Add(q.opts.LeaseTime)
+			r.until = q.leased()
+			q.place(r)
 			out = append(out, r.Run)
 		}
 	}
@@ -237,7 +187,7 @@ func (q *Local) finishAndClaim(ctx context.Context, c Claim, o Outcome, worker s
 	ops := ended.ops
 	// A long list of events goes alone, so that what is refused is refused because of it.
 	if ended.to.Status.Ended() && ended.to.Last > 0 {
-		best, _ := q.next(graphs, r)
+		best := q.after(r, graphs)
 		if best != nil && (best.Attempt < best.Attempts || best.Cancel != "") {
 			if begun, err = q.change(best, q.claimed(best.Run, worker), nil); err != nil {
 				return nil, false, err
@@ -251,6 +201,8 @@ func (q *Local) finishAndClaim(ctx context.Context, c Claim, o Outcome, worker s
 	q.made(ended)
 	if begun.r != nil {
 		q.made(begun)
+		begun.r.until = q.leased()
+		q.place(begun.r)
 		granted := q.grant(begun.r)
 		next = &granted
 	}

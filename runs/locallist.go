@@ -6,10 +6,11 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sort"
 )
 
-// List implements Queue. It reads no other runs than those of the thread or the status that are
-// asked for; those that have not ended are in memory.
+// List implements Queue. It reads no other runs than those of the thread and the status that are asked
+// for, as they are yielded; those that have not ended are in memory.
 func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		n := 0
@@ -24,7 +25,7 @@ func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 				yield(Run{}, err)
 				return
 			}
-			if r.ID <= sel.After || sel.ThreadID != "" && r.ThreadID != sel.ThreadID || sel.Graph != "" && r.Graph != sel.Graph || sel.Status != "" && r.Status != sel.Status {
+			if sel.ThreadID != "" && r.ThreadID != sel.ThreadID || sel.Graph != "" && r.Graph != sel.Graph || sel.Status != "" && r.Status != sel.Status {
 				continue
 			}
 			if n++; !yield(r, nil) || n == sel.Limit {
@@ -47,7 +48,7 @@ func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error]
 			}
 		}
 		for page := min(cmp.Or(max(sel.Limit, 0), listPage), listPage); ; page = listPage {
-			ids := q.idsOf(sel, page)
+			ids, behind, more := q.idsOf(sel, page)
 			for _, id := range ids {
 				r, err := q.Get(ctx, id)
 				if errors.Is(err, ErrNotFound) { // removed meanwhile
@@ -57,54 +58,103 @@ func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error]
 					return
 				}
 			}
-			if len(ids) < page {
+			if !more {
 				return
 			}
-			sel.After = ids[page-1]
+			sel.After = behind
 		}
 	}
 }
 
-// idsOf are the first ids behind sel.After among which those of a query are, n at most.
-func (q *Local) idsOf(sel Query, n int) (ids []string) {
+// listLooks is how many ids one look under the lock passes over.
+const listLooks = 10_000
+
+// idsOf are the first ids behind sel.After among which those of a query are, n at most, and, if there may
+// be more, where to go on. Those of a thread with a status that it may have had long ago are looked for
+// among the fewer of both.
+func (q *Local) idsOf(sel Query, n int) (ids []string, behind string, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	add := func(sorted []string) {
-		i, there := slices.BinarySearch(sorted, sel.After)
-		if there {
-			i++
+	// walk adds those of an ordered list.
+	walk := func(length int, at func(i int) string, keep func(id string) bool) {
+		i, step := sort.Search(length, func(i int) bool { return at(i) > sel.After }), 1
+		switch {
+		case sel.Newest && sel.After == "":
+			i, step = length-1, -1
+		case sel.Newest:
+			i, step = sort.Search(length, func(i int) bool { return at(i) >= sel.After })-1, -1
 		}
-		ids = append(ids, sorted[i:min(i+n, len(sorted))]...)
+		found := len(ids) + n
+		for looks := 0; i >= 0 && i < length; i += step {
+			if looks++; len(ids) == found || looks > listLooks {
+				more = true
+				return
+			}
+			if behind = at(i); keep(behind) {
+				ids = append(ids, behind)
+			}
+		}
 	}
-	if sel.ThreadID != "" && (sel.Status == "" || sel.Status.Ended()) {
-		add(q.byThread[sel.ThreadID])
-		return ids
+	in := func(list []string) (int, func(i int) string) { return len(list), func(i int) string { return list[i] } }
+	all := func(string) bool { return true }
+	switch {
+	case sel.ThreadID != "" && sel.Status == "":
+		length, at := in(q.byThread[sel.ThreadID])
+		walk(length, at, all)
+		return ids, behind, more
+	case sel.ThreadID != "" && sel.Status.Ended():
+		few, many := q.byThread[sel.ThreadID], q.byStatus[sel.Status]
+		if len(many) < len(few) {
+			few, many = many, few
+		}
+		length, at := in(few)
+		walk(length, at, func(id string) bool { return hasID(many, id) })
+		return ids, behind, more
+	case sel.ThreadID != "":
+		t := q.threads[sel.ThreadID]
+		if t == nil || sel.Status == Running && t.begun == nil {
+			return nil, "", false
+		}
+		walk(len(t.runs), func(i int) string { return t.runs[i].ID }, func(id string) bool { return q.open[id].Status == sel.Status })
+		return ids, behind, more
 	}
 	for status, ended := range q.byStatus {
 		if sel.Status == "" || sel.Status == status {
-			add(ended)
+			length, at := in(ended)
+			walk(length, at, all)
 		}
 	}
-	if !sel.Status.Ended() {
-		open := q.open
-		if sel.ThreadID != "" {
-			open = q.threads[sel.ThreadID]
+	isBehind := func(id string) bool {
+		if sel.Newest {
+			return sel.After == "" || id < sel.After
 		}
-		for id, r := range open {
-			if id > sel.After && (sel.Status == "" || r.Status == sel.Status) {
+		return id > sel.After
+	}
+	if !sel.Status.Ended() {
+		for id, r := range q.open {
+			if isBehind(id) && (sel.Status == "" || r.Status == sel.Status) {
 				ids = append(ids, id)
 			}
 		}
 	}
-	if sel.Status == "" && sel.ThreadID == "" {
+	if sel.Status == "" {
 		for id := range q.lost {
-			if id > sel.After {
+			if isBehind(id) {
 				ids = append(ids, id)
 			}
 		}
 	}
 	slices.Sort(ids)
-	return first(ids, n)
+	if sel.Newest {
+		slices.Reverse(ids)
+	}
+	if len(ids) > n {
+		ids, more = ids[:n], true
+	}
+	if more {
+		behind = ids[n-1]
+	}
+	return ids, behind, more
 }
 
 // noteStatus notes a run that has ended by its status. The caller holds mu.
@@ -136,12 +186,16 @@ func (q *Local) forgetStatus(r Run) {
 // removes, the oldest go first.
 func withoutID(list []string, id string) []string {
 	i, there := slices.BinarySearch(list, id)
-	switch {
-	case !there:
+	if !there {
 		return list
-	case i < len(list)/2:
+	}
+	return withoutAt(list, i)
+}
+
+func withoutAt[T any](list []T, i int) []T {
+	if i < len(list)/2 {
 		copy(list[1:], list[:i])
-		list[0] = ""
+		clear(list[:1])
 		return list[1:]
 	}
 	return slices.Delete(list, i, i+1)

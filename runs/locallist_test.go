@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -167,10 +168,17 @@ func TestListPages(t *testing.T) {
 		want = append(want, r.ID)
 	}
 	for _, sel := range []Query{{}, {Limit: 1}, {Limit: listPage}, {Limit: listPage + 1}, {After: want[5]}, {Status: Error}, {Status: Pending}, {Status: Success, Limit: 3},
-		{ThreadID: "t1"}, {ThreadID: "t1", Status: Pending}, {ThreadID: "t1", Status: Error, Limit: 1}, {Status: "none"}} {
+		{ThreadID: "t1"}, {ThreadID: "t1", Status: Pending}, {ThreadID: "t1", Status: Error, Limit: 1}, {Status: "none"},
+		{Newest: true}, {Newest: true, Limit: 3}, {Newest: true, After: want[5]}, {Newest: true, After: want[5], ThreadID: "t1"}, {Newest: true, ThreadID: "t0", Limit: 1}, {Newest: true, Status: Error, Limit: listPage + 1},
+		{Newest: true, Status: Pending}, {Newest: true, ThreadID: "t1", Status: Pending, After: want[100]}, {Newest: true, ThreadID: "t0", Status: Success}, {Newest: true, After: want[0]}} {
 		var wanted, got []string
-		for i, id := range want {
-			if id > sel.After && (sel.ThreadID == "" || sel.ThreadID == fmt.Sprint("t", i%2)) && (sel.Status == "" || sel.Status == []Status{Success, Error, Pending}[i%3]) {
+		order := slices.Clone(want)
+		if sel.Newest {
+			slices.Reverse(order)
+		}
+		for _, id := range order {
+			i, _ := strconv.Atoi(id)
+			if (sel.Newest && (sel.After == "" || id < sel.After) || !sel.Newest && id > sel.After) && (sel.ThreadID == "" || sel.ThreadID == fmt.Sprint("t", i%2)) && (sel.Status == "" || sel.Status == []Status{Success, Error, Pending}[i%3]) {
 				wanted = append(wanted, id)
 			}
 		}
@@ -182,7 +190,7 @@ func TestListPages(t *testing.T) {
 		if !slices.Equal(got, first(wanted, sel.Limit)) {
 			t.Errorf("%+v: %d runs, want %d", sel, len(got), len(first(wanted, sel.Limit)))
 		}
-		if ids := q.idsOf(sel, 7); len(ids) > 7 || sel.ThreadID == "" && !slices.Equal(ids, first(wanted, 7)) { // others of the thread are among them
+		if ids, _, more := q.idsOf(sel, 7); !slices.Equal(ids, first(wanted, 7)) || more != (len(wanted) > 7) && sel.Status == "" {
 			t.Errorf("%+v: a page is %q", sel, ids)
 		}
 	}

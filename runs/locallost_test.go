@@ -284,7 +284,7 @@ func TestLostSchedules(t *testing.T) {
 	past.Next = time.Now().Add(-time.Hour)
 	q.schedules["good"] = past
 	var logged strings.Builder // twice a second is too often to tell of it
-	(&Worker{Queue: q, Logger: slog.New(slog.NewTextHandler(&logged, nil))}).fire(ctx)
+	(&Worker{Queue: q, Logger: slog.New(slog.NewTextHandler(&logged, nil))}).fire(ctx, false)
 	if logged.Len() > 0 {
 		t.Error(logged.String())
 	}

@@ -35,7 +35,7 @@ func (q *Local) offer(worker string, graphs []string, room int) (come <-chan str
 	o := &offer{worker: worker, graphs: graphs, room: room, come: make(chan struct{}, 1)}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	best, next := q.next(graphs, nil)
+	best, next := q.next(graphs)
 	if o.until = next; best == nil { // else it came since the worker asked
 		q.offers = append(q.offers, o)
 	}
@@ -56,7 +56,7 @@ func (q *Local) offer(worker string, graphs []string, room int) (come <-chan str
 // holds mu.
 func (q *Local) offered(r Run) *offer {
 	now := q.now()
-	if r.After.After(now) || len(q.threads[r.ThreadID]) > 0 {
+	if r.After.After(now) || q.threads[r.ThreadID] != nil {
 		return nil
 	}
 	for _, o := range q.offers {

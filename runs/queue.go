@@ -38,7 +38,7 @@ type Queue interface {
 	// Get returns a run. Errors: ErrNotFound, UnreadableError.
 	Get(ctx context.Context, id string) (Run, error)
 
-	// List yields the runs that q selects, in the order of their ids, oldest first. With an
+	// List yields the runs that q selects, in the order of their ids, oldest first unless q says otherwise. With an
 	// UnreadableError comes what is known of its run, its ID at least, and the others follow. Any
 	// other error is the last.
 	List(ctx context.Context, q Query) iter.Seq2[Run, error]
@@ -111,7 +111,9 @@ type Query struct {
 	ThreadID string
 	Graph    string
 	Status   Status
-	// After is the id behind which to begin; Limit is how many runs to yield, 0 for all.
+	// Newest yields the newest run first.
+	Newest bool
+	// After is the id behind which to begin, in that order; Limit is how many runs to yield, 0 for all.
 	After string
 	Limit int
 }
@@ -148,7 +150,8 @@ type Schedule struct {
 	// Spec is the run. Without a thread each run has a new one.
 	Spec Spec `json:"spec"`
 	// Next is when the next run is due. Times that passed while no worker lived are made
-	// up for by one run.
+	// up for by one run. A time that was put off by a clock that was ahead is corrected within a
+	// minute; see DueAt. Where clocks are changed each time counts once; see NextTime.
 	Next time.Time `json:"next"`
 	// Unreadable is why what is stored of the schedule cannot be decoded: then there is the ID alone, and
 	// no worker submits a run. PutSchedule replaces it, DeleteSchedule removes it.

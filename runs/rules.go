@@ -244,6 +244,10 @@ func NewSchedule(s Schedule, codec serde.Serializer, now time.Time) (Schedule, e
 
 // NextTime is the first time after now that a cron expression names; see Schedule.Cron. An
 // expression that is none, or that names no time, is an InvalidError.
+//
+// Where the clocks of its time zone are set forward, times between are skipped: an expression that names
+// some of them is due at the moment of the change. Where they are set back, times come twice: it is due
+// the first time. One whose hours begin with * goes by the time that passes, and is due in each hour.
 func NextTime(expression string, now time.Time) (time.Time, error) {
 	if !strings.HasPrefix(expression, "CRON_TZ=") && !strings.HasPrefix(expression, "TZ=") {
 		now = now.UTC()
@@ -255,11 +259,73 @@ func NextTime(expression string, now time.Time) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, &InvalidError{"cron", err.Error()}
 	}
-	next := at.Next(now)
+	next := time.Time{}
+	if spec, ok := at.(*cron.SpecSchedule); ok && !everyHour(expression) {
+		next = nextOnce(spec, now)
+	} else {
+		next = at.Next(now)
+	}
 	if next.IsZero() {
 		return next, &InvalidError{"cron", fmt.Sprintf("%q names no time", expression)}
 	}
 	return next.UTC(), nil
+}
+
+// everyHour reports whether the hours of a cron expression, which is valid, begin with *.
+func everyHour(expression string) bool {
+	fields := strings.Fields(expression)
+	if strings.Contains(fields[0], "TZ=") {
+		fields = fields[1:]
+	}
+	return fields[0] == "@hourly" || len(fields) == 5 && strings.ContainsAny(fields[1][:1], "*?")
+}
+
+// nextOnce is the first time after now of a schedule for certain hours, where each day has each once.
+func nextOnce(spec *cron.SpecSchedule, now time.Time) time.Time {
+	for {
+		next := spec.Next(now)
+		if next.IsZero() {
+			return next
+		}
+		for at := now.In(spec.Location); ; { // the changes of the clocks until then
+			_, change := at.ZoneBounds()
+			if change.IsZero() || change.After(next) {
+				break
+			}
+			_, before := change.Add(-1).Zone()
+			_, after := change.Zone()
+			unchanged := *spec
+			unchanged.Location = time.FixedZone("", before)
+			skipped := change.Add(time.Duration(after-before) * time.Second)
+			if skipped.After(change) && unchanged.Next(change.Add(-time.Second)).Before(skipped) {
+				return change
+			}
+			at = change
+		}
+		since, _ := next.In(spec.Location).ZoneBounds()
+		if since.IsZero() {
+			return next
+		}
+		_, before := since.Add(-1).Zone()
+		_, after := since.Zone()
+		if !next.Before(since.Add(time.Duration(before-after) * time.Second)) {
+			return next
+		}
+		now = next // it has come before
+	}
+}
+
+// clockTolerance is how far the clocks of programs may be apart.
+const clockTolerance = time.Minute
+
+// DueAt is when a schedule is due, whose next time is stored. That is the stored time, unless it was
+// computed while the clock was ahead by more than a minute: then it is the next one by the clock now.
+func DueAt(expression string, stored, now time.Time) (time.Time, error) {
+	latest, err := NextTime(expression, now.Add(clockTolerance))
+	if err != nil || !stored.After(latest) {
+		return stored, err
+	}
+	return NextTime(expression, now)
 }
 
 var lastID struct {

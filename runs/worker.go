@@ -55,7 +55,7 @@ type Worker struct {
 	Logger *slog.Logger
 
 	mu       sync.Mutex
-	jobs     map[string]*job // by run
+	jobs     map[string]*job // by run: of its newest claim
 	stopping bool            // what begins is asked to stop
 	stopped  bool            // and cancelled
 }
@@ -165,11 +165,15 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 		})
 	}
-	schedules := time.Time{} // when to look at them
+	schedules, corrected := time.Time{}, time.Time{} // when to look at them, and whether they are right
 	for ctx.Err() == nil {
 		now := time.Now()
 		if !now.Before(schedules) {
-			w.fire(ctx)
+			correct := !now.Before(corrected)
+			if correct {
+				corrected = now.Add(clockTolerance)
+			}
+			w.fire(ctx, correct)
 			schedules = now.Add(pollEvery)
 		}
 		if !place(ctx, free, time.Until(schedules)) {
@@ -335,6 +339,9 @@ func (w *Worker) begin(ctx context.Context, c Claim) *job {
 	j.ctx, j.cancel = context.WithCancelCause(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if before := w.jobs[c.ID]; before != nil { // its claim was void, as this one could be made
+		before.cancel(ErrFenced)
+	}
 	w.jobs[c.ID] = j
 	if w.stopping { // it was claimed just before
 		j.control.RequestDrain(stops)
@@ -352,8 +359,10 @@ func (w *Worker) execute(j *job, finish func(context.Context, Claim, Outcome) (*
 	defer j.cancel(nil)
 	defer func() {
 		w.mu.Lock()
-		delete(w.jobs, c.ID)
-		w.mu.Unlock()
+		defer w.mu.Unlock()
+		if w.jobs[c.ID] == j { // else the worker has claimed the run again
+			delete(w.jobs, c.ID)
+		}
 	}()
 	o, report := w.attempt(ctx, j)
 	if !report {
@@ -482,12 +491,20 @@ func (w *Worker) rollBack(ctx context.Context, c Claim) error {
 }
 
 // fire submits the runs of schedules that are due. The key makes one run of what several
-// workers submit.
-func (w *Worker) fire(ctx context.Context) {
+// workers submit. With correct, it also corrects those that a clock which was ahead has put off.
+func (w *Worker) fire(ctx context.Context, correct bool) {
 	schedules, err := w.Queue.Schedules(ctx)
 	for _, s := range schedules {
 		now := time.Now()
-		if s.Unreadable != nil || s.Next.After(now) {
+		if s.Unreadable != nil || s.Next.After(now) && !correct {
+			continue
+		}
+		if s.Next.After(now) {
+			due, dueErr := DueAt(s.Cron, s.Next, now)
+			if dueErr == nil && !due.Equal(s.Next) {
+				dueErr = w.Queue.Advance(ctx, s.ID, s.Next, due)
+			}
+			err = errors.Join(err, dueErr)
 			continue
 		}
 		next, nextErr := NextTime(s.Cron, now)

@@ -20,6 +20,8 @@ type after struct {
 	URL    string    `json:"url,omitempty"`
 	Due    time.Time `json:"due"`
 	Tries  int       `json:"tries,omitempty"`
+	// busy: it is being done.
+	busy bool
 	// fresh, of an undo: the thread was made for the run, and goes with it.
 	fresh bool
 }
@@ -64,31 +66,40 @@ func (s *Server) expect(a after) {
 
 // settle does what is due until ctx ends.
 func (s *Server) settle(ctx context.Context) {
+	lives := time.Now()
 	var scanned time.Time
+	var clock clockSteps
 	for ctx.Err() == nil {
+		begun := time.Now()
 		at := now()
-		if at.Sub(scanned) >= rescanEvery {
+		back := clock.back(at, begun.Sub(lives))
+		if scanned.IsZero() || begun.Sub(scanned) >= rescanEvery {
 			for a, err := range s.after.all(ctx) {
 				if err != nil {
 					s.logLater(ctx, "look for what is due", err)
 					break
 				}
+				if a.Kind == afterCron { // it says when it is due
+					a.Due = at
+				}
 				s.pending.LoadOrStore(a.key(), a) // not what is being done
 			}
-			scanned = at
+			scanned = begun
 		}
-		next := scanned.Add(rescanEvery)
+		wait := scanned.Add(rescanEvery).Sub(begun)
 		due := map[string]after{}
 		s.pending.Range(func(k, v any) bool {
-			if a := v.(after); !a.Due.After(at) {
+			switch a := v.(after); {
+			case a.busy:
+			case !a.Due.After(at) || back && a.Kind != afterTTL:
 				due[k.(string)] = a
-			} else if a.Due.Before(next) {
-				next = a.Due
+			default:
+				wait = min(wait, a.Due.Sub(at))
 			}
 			return true
 		})
 		for key, a := range due {
-			a.Due = at.Add(24 * time.Hour) // until it is done
+			a.busy = true
 			s.pending.Store(key, a)
 			if a.Kind == afterWebhook { // it may hang: nothing else waits for it
 				s.stopped.Go(func() {
@@ -107,7 +118,7 @@ func (s *Server) settle(ctx context.Context) {
 				s.settleOne(ctx, key, due[key])
 			})
 		}
-		t := time.NewTimer(max(time.Until(next), time.Millisecond))
+		t := time.NewTimer(max(wait, time.Millisecond))
 		select {
 		case <-t.C:
 		case <-s.wake:
@@ -115,6 +126,20 @@ func (s *Server) settle(ctx context.Context) {
 		}
 		t.Stop()
 	}
+}
+
+// clockSteps notices that the clock was set back. The zero clockSteps begins with any clock.
+type clockSteps struct {
+	shown  time.Time
+	passed time.Duration
+}
+
+// back reports whether the clock was set back by more than a minute since the last call: what is due was
+// put off by as much. It shows a time now, and passed is how long the server lives.
+func (c *clockSteps) back(shown time.Time, passed time.Duration) bool {
+	before := *c
+	*c = clockSteps{shown, passed}
+	return !before.shown.IsZero() && shown.Sub(before.shown)-(passed-before.passed) < -time.Minute
 }
 
 // enter waits for a place. It reports whether there was one before ctx ended.
@@ -141,7 +166,7 @@ func (s *Server) settleOne(ctx context.Context, key string, a after) {
 	if v, ok := s.pending.Load(key); ok { // it counts its tries
 		a = v.(after)
 	}
-	a.Due = again
+	a.Due, a.busy = again, false
 	s.pending.Store(key, a)
 	s.awake()
 }

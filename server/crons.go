@@ -127,16 +127,22 @@ func timeOf(s string) (at time.Time, ok bool) {
 	return at, false
 }
 
+// expression is when the cron is due, as package runs reads it.
+func (k *cron) expression() string {
+	if k.Timezone == "" {
+		return k.Schedule
+	}
+	return "CRON_TZ=" + k.Timezone + " " + k.Schedule
+}
+
 // advance sets when the cron is due next.
 func (k *cron) advance(at time.Time) error {
-	expression := k.Schedule
 	if k.Timezone != "" {
 		if _, err := time.LoadLocation(k.Timezone); err != nil || strings.ContainsAny(k.Timezone, " \t") {
 			return fail(422, "Invalid timezone: %q", k.Timezone)
 		}
-		expression = "CRON_TZ=" + k.Timezone + " " + k.Schedule
 	}
-	next, err := runs.NextTime(expression, at)
+	next, err := runs.NextTime(k.expression(), at)
 	if err != nil || strings.Contains(k.Schedule, "TZ=") {
 		return fail(422, "Invalid cron schedule: '%s'. Reason: Invalid cron schedule. Ensure the schedule uses the standard cron format (minute hour day_of_month month day_of_week). Example: '*/5 * * * *' for every 5 minutes.", k.Schedule)
 	}
@@ -190,14 +196,24 @@ func (s *Server) keepCron(ctx context.Context, k cron) error {
 	return s.later(ctx, after{Kind: afterCron, Run: k.ID, Due: k.Next})
 }
 
-// cron is the cron of a path, if the grant shows it.
+// cron is the cron of a path, if the grant shows it. Whose one is that cannot be decoded is not known: it
+// is shown, with errUndecodedCron, to those alone whom no filter binds.
 func (c *call) cron() (cron, error) {
 	k, ok, err := c.crons.get(c.ctx, c.path("cron_id"))
+	if errors.Is(err, errUndecoded) {
+		c.cfg.Logger.Error("a cron cannot be read", "cron", c.path("cron_id"), "error", err)
+		if err = errNotFound; c.grant.all() {
+			err = errUndecodedCron
+		}
+		return k, err
+	}
 	if err == nil && (!ok || !c.grant.admits(k.Metadata)) {
 		err = errNotFound
 	}
 	return k, err
 }
+
+var errUndecodedCron = fail(http.StatusInternalServerError, "The cron cannot be read: the log of the server says why. It can be deleted.")
 
 func getCron(c *call) error {
 	k, err := c.cron()
@@ -251,11 +267,10 @@ func (c *call) checkPayload(k cron) error {
 
 func deleteCron(c *call) error {
 	defer c.locks.lock("cron " + c.path("cron_id"))()
-	k, err := c.cron()
-	if err != nil {
+	if _, err := c.cron(); err != nil && err != errUndecodedCron {
 		return err
 	}
-	if err := c.crons.delete(c.ctx, k.ID); err != nil {
+	if err := c.crons.delete(c.ctx, c.path("cron_id")); err != nil {
 		return err
 	}
 	return c.none()
@@ -319,14 +334,23 @@ func countCrons(c *call) error {
 func (s *Server) fire(ctx context.Context, a after) (again time.Time, err error) {
 	defer s.locks.lock("cron " + a.Run)()
 	k, ok, err := s.crons.get(ctx, a.Run)
+	if errors.Is(err, errUndecoded) { // a newer version may know it, or somebody deletes it
+		s.logLater(ctx, "a cron cannot be read", err)
+		return now().Add(time.Hour), nil
+	}
 	if err != nil {
 		return time.Time{}, err
 	}
 	if !ok {
 		return time.Time{}, s.after.delete(ctx, a.key())
 	}
-	if k.Next.After(now()) { // it was changed, or another server has fired it
-		return k.Next, nil
+	if k.Next.After(now()) { // it was changed, or another server has fired it, or a clock was ahead
+		due, err := runs.DueAt(k.expression(), k.Next, now())
+		if err != nil || due.Equal(k.Next) {
+			return k.Next, err
+		}
+		k.Next = due
+		return due, s.crons.put(ctx, k.ID, k)
 	}
 	if k.Ends != nil && k.Ends.Before(now()) {
 		k.Enabled = false

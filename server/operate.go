@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/monitor"
@@ -23,6 +24,7 @@ func operatorRoutes() []route {
 		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", whole: true, handle: retryRun},
 		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", whole: true, handle: eraseRun},
 		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", whole: true, handle: allSchedules},
+		{method: "DELETE", path: "/stele/schedules/{schedule_id...}", resource: "system", action: "update", whole: true, handle: deleteSchedule},
 		{method: "GET", path: "/stele/health", resource: "system", action: "read", whole: true, handle: health},
 		{method: "GET", path: "/stele/room", resource: "system", action: "read", whole: true, handle: room},
 		{method: "POST", path: "/stele/verify", resource: "system", action: "update", whole: true, handle: verify},
@@ -226,6 +228,22 @@ func allSchedules(c *call) error {
 		list = append(list, m)
 	}
 	return c.json(map[string]any{"schedules": list})
+}
+
+// deleteSchedule removes a schedule of the queue, also one that cannot be decoded.
+func deleteSchedule(c *call) error {
+	all, err := c.cfg.Queue.Schedules(c.ctx)
+	if err != nil {
+		return err
+	}
+	id := c.path("schedule_id")
+	if !slices.ContainsFunc(all, func(s runs.Schedule) bool { return s.ID == id }) {
+		return errNotFound
+	}
+	if err := c.cfg.Queue.DeleteSchedule(c.ctx, id); err != nil {
+		return err
+	}
+	return c.none()
 }
 
 // watched is what an embedded store tells about itself.

@@ -27,6 +27,11 @@ type protocolLog struct {
 	base int64       // seq before run
 	read int64       // the last stored event of run that was read
 	done map[string]bool
+	// ahead are the runs to go to, in the order in which they were begun. All runs up to the id in listed
+	// are done, or in idle: those that ended and were never begun, but may be tried again.
+	ahead  []begunRun
+	listed string
+	idle   []string
 
 	begun, changed         <-chan struct{} // a run of the thread was submitted; something about run has changed
 	stopBegun, stopChanged func()
@@ -52,7 +57,7 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 		// The run before its events: what ended has no more of them.
 		r, err := l.s.cfg.Queue.Get(ctx, id)
 		if errors.Is(err, runs.ErrNotFound) { // it was removed: its record says how many events it had
-			l.seq = l.base
+			l.seq, l.ahead = l.base, nil
 			l.at(nil)
 			continue
 		}
@@ -110,6 +115,12 @@ func (l *protocolLog) translate(ctx context.Context, stored []runs.Event) (out [
 	return out, nil
 }
 
+// begunRun is a run that was begun.
+type begunRun struct {
+	id      string
+	started time.Time
+}
+
 // nextRun goes to the next run of the thread that was begun, and past those of which no event is
 // wanted. It reports whether there is one.
 func (l *protocolLog) nextRun(ctx context.Context) (bool, error) {
@@ -117,47 +128,91 @@ func (l *protocolLog) nextRun(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	type begun struct {
-		runs.Run
-		gone   bool
-		events int64
+	if len(l.ahead) == 0 {
+		if err := l.look(ctx, forgotten); err != nil {
+			return false, err
+		}
 	}
-	var all []begun
-	for id, f := range forgotten.Runs {
-		all = append(all, begun{Run: runs.Run{ID: id, Started: f.Started}, gone: true, events: f.Events})
-	}
-	for r, err := range l.s.cfg.Queue.List(ctx, runs.Query{ThreadID: l.thread}) {
-		if errors.Is(err, runs.ErrUnreadable) { // it is not known when it began
+	for len(l.ahead) > 0 {
+		id := l.ahead[0].id
+		l.ahead = l.ahead[1:]
+		if f, gone := forgotten.Runs[id]; gone {
+			l.seq += f.Events
+			l.done[id] = true
+			continue
+		}
+		r, err := l.s.cfg.Queue.Get(ctx, id)
+		if errors.Is(err, runs.ErrNotFound) { // it was removed since
+			l.ahead = nil
+			return l.nextRun(ctx)
+		}
+		if errors.Is(err, runs.ErrUnreadable) {
+			l.done[id] = true
 			continue
 		}
 		if err != nil {
 			return false, err
 		}
-		if _, gone := forgotten.Runs[r.ID]; !gone && !r.Started.IsZero() {
-			all = append(all, begun{Run: r})
-		}
-	}
-	slices.SortFunc(all, func(a, b begun) int {
-		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
-	})
-	for _, r := range all {
-		if l.done[r.ID] {
-			continue
-		}
-		if r.gone {
-			l.seq += r.events
-			l.done[r.ID] = true
-			continue
-		}
-		if n, ok := l.s.protocol.counts.get(r.ID); ok && r.Status.Ended() && l.seq+n <= l.since {
+		if n, ok := l.s.protocol.counts.get(id); ok && r.Status.Ended() && l.seq+n <= l.since {
 			l.seq += n
-			l.done[r.ID] = true
+			l.done[id] = true
 			continue
 		}
-		l.at(&r.Run)
+		l.at(&r)
 		return true, nil
 	}
 	return false, nil
+}
+
+// look finds the runs to go to. It does not list those again that are done.
+func (l *protocolLog) look(ctx context.Context, forgotten forgottenRuns) error {
+	var ahead []begunRun
+	add := func(id string, started time.Time) {
+		if !started.IsZero() && !l.done[id] {
+			ahead = append(ahead, begunRun{id, started})
+		}
+	}
+	idle := l.idle
+	l.idle = nil
+	for _, id := range idle {
+		r, err := l.s.cfg.Queue.Get(ctx, id)
+		switch {
+		case errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnreadable):
+			continue
+		case err != nil:
+			l.idle = idle
+			return err
+		}
+		if add(id, r.Started); !l.done[id] {
+			l.idle = append(l.idle, id)
+		}
+	}
+	done := true // all so far
+	for r, err := range l.s.cfg.Queue.List(ctx, runs.Query{ThreadID: l.thread, After: l.listed}) {
+		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
+			return err
+		}
+		_, gone := forgotten.Runs[r.ID]
+		switch {
+		case err != nil || gone || l.done[r.ID]: // of one that cannot be decoded it is not known when it began
+		case r.Started.IsZero() && r.Status.Ended() && done:
+			l.idle = append(l.idle, r.ID)
+		default:
+			done = false
+			add(r.ID, r.Started)
+		}
+		if done {
+			l.listed = r.ID
+		}
+	}
+	for id, f := range forgotten.Runs {
+		add(id, f.Started)
+	}
+	slices.SortFunc(ahead, func(a, b begunRun) int {
+		return cmp.Or(a.started.Compare(b.started), cmp.Compare(a.id, b.id))
+	})
+	l.ahead = ahead
+	return nil
 }
 
 // wait waits until there may be more to read, something comes from also, or most has passed.

@@ -104,13 +104,16 @@ func (r records[T]) of(item *store.Item) (v T, err error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&v); err != nil {
-		return v, fmt.Errorf("%v %s: %w", r.ns, item.Key, err)
+		return v, fmt.Errorf("%v %s: %w: %w", r.ns, item.Key, errUndecoded, err)
 	}
 	if r.kept != nil && (r.keeps == nil || r.keeps(v)) {
 		r.kept.put(text, v)
 	}
 	return v, nil
 }
+
+// errUndecoded: a record cannot be decoded.
+var errUndecoded = errors.New("the record cannot be decoded")
 
 // put stores a record for ever.
 func (r records[T]) put(ctx context.Context, key string, v T) error {

@@ -185,20 +185,6 @@ func listRuns(c *call) error {
 	if err != nil {
 		return err
 	}
-	var all []runs.Run
-	lost := map[string]any{} // what is shown of those that cannot be decoded
-	for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID, Status: runs.Status(c.query("status"))}) {
-		if errors.Is(err, runs.ErrUnreadable) {
-			lost[r.ID] = map[string]any{"run_id": r.ID, "thread_id": t.ID, "status": runs.Error, "error": c.unreadableRun(r.ID, err)}
-		} else if err != nil {
-			return err
-		}
-		if !isGone(r) {
-			all = append(all, r)
-		}
-	}
-	slices.Reverse(all)
-	all = all[min(offset, len(all)):]
 	c.body = body{}
 	if names := c.r.URL.Query()["select"]; len(names) > 0 {
 		asked := make([]any, len(names))
@@ -208,16 +194,29 @@ func listRuns(c *call) error {
 		c.body["select"] = asked
 	}
 	shown := []any{}
-	for _, r := range all[:min(limit, len(all))] {
-		m := lost[r.ID]
-		if m == nil {
+	for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID, Status: runs.Status(c.query("status")), Newest: true}) {
+		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
+			return err
+		}
+		if isGone(r) {
+			continue
+		}
+		if offset--; offset >= 0 {
+			continue
+		}
+		var m any
+		if err != nil {
+			m = map[string]any{"run_id": r.ID, "thread_id": t.ID, "status": runs.Error, "error": c.unreadableRun(r.ID, err)}
+		} else {
 			m = c.shownRun(r)
 		}
 		s, err := selected(c, m)
 		if err != nil {
 			return err
 		}
-		shown = append(shown, s)
+		if shown = append(shown, s); len(shown) == limit {
+			break
+		}
 	}
 	return c.json(shown)
 }

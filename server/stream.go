@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -237,7 +239,42 @@ func (c *call) streamed(r runs.Run, stateless bool, modes []string, after int64,
 		h.Set("Content-Location", place(r, stateless))
 	})
 	end, err := c.stream(out, r, modes, after, live)
+	gone := errors.Is(err, runs.ErrNotFound)
+	if err == nil {
+		gone, err = c.isDeleted(end)
+	}
+	if gone {
+		f := deletedRun(r.ID)
+		if !out.begun {
+			return f
+		}
+		text, err := encode(pregeljson.Failure{Error: "RunDeleted", Message: f.detail})
+		if err != nil {
+			return err
+		}
+		_ = out.write(appendFrame(nil, frame{"error", text}, "")) // the client may be gone
+		return nil
+	}
 	return c.left(out, r.ID, end.Status, cancel, err)
+}
+
+// deletedRun says that a run that was followed is gone.
+func deletedRun(id string) *failure {
+	return &failure{http.StatusNotFound, fmt.Sprintf("Run %s was deleted, or its thread, before it was told what came of it", id)}
+}
+
+// isDeleted reports whether a run that was interrupted is gone. Who deletes a thread interrupts its runs
+// before, and has the lock until all is removed.
+func (c *call) isDeleted(r runs.Run) (bool, error) {
+	if r.Status != runs.Interrupted {
+		return false, nil
+	}
+	defer c.locks.lock("thread " + r.ThreadID)()
+	_, err := c.cfg.Queue.Get(c.ctx, r.ID)
+	if errors.Is(err, runs.ErrNotFound) {
+		return true, nil
+	}
+	return false, err
 }
 
 // left is the error of a request that followed a run, if the answer has not begun. It cancels
@@ -306,11 +343,24 @@ func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error))
 	_, stop := c.cfg.Queue.Watch(r.ID)
 	defer stop()
 	end, err := c.follow(r.ID, 0, nil, out, []byte("\n"))
-	if err != nil {
+	gone := errors.Is(err, runs.ErrNotFound)
+	if err != nil && !gone {
 		return c.left(out, r.ID, end.Status, cancel, err)
 	}
-	came, err := result(end)
-	if err != nil {
+	var came any
+	if !gone {
+		came, err = result(end)
+		var unknown error
+		if gone, unknown = c.isDeleted(end); err == nil {
+			err = unknown
+		}
+	}
+	switch {
+	case gone && !out.begun:
+		return deletedRun(r.ID)
+	case gone:
+		came, err = map[string]any{pregelError: pregeljson.Failure{Error: "RunDeleted", Message: deletedRun(r.ID).detail}}, nil
+	case err != nil:
 		c.cfg.Logger.Error("read what came of a run", "run", r.ID, "error", err)
 		came = map[string]any{pregelError: pregeljson.Failure{Error: "InternalServerError", Message: "Internal Server Error"}}
 	}

@@ -24,12 +24,13 @@ func joinThread(c *call) error {
 	behind, _ := strconv.ParseInt(seq, 10, 64)
 	if !resumed || !isUUID(at) { // from now on: behind the last run that has ended
 		at, behind = "", 0
-		for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID}) {
+		for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID, Newest: true}) {
 			if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 				return err
 			}
 			if r.Status.Ended() {
 				at, behind = r.ID, 1<<62
+				break
 			}
 		}
 	}

@@ -311,6 +311,13 @@ var listCases = []testCase{
 		e.lists(runs.Query{After: a.ID}, b, c)
 		e.lists(runs.Query{After: a.ID, Limit: 1}, b)
 		e.lists(runs.Query{After: c.ID})
+		e.lists(runs.Query{Newest: true}, c, b, a)
+		e.lists(runs.Query{Newest: true, Limit: 2}, c, b)
+		e.lists(runs.Query{Newest: true, After: c.ID}, b, a)
+		e.lists(runs.Query{Newest: true, After: b.ID, Graph: "g"}, a)
+		e.lists(runs.Query{Newest: true, ThreadID: "t"}, b, a)
+		e.lists(runs.Query{Newest: true, ThreadID: "t", Status: runs.Success, Limit: 1}, a)
+		e.lists(runs.Query{Newest: true, After: a.ID})
 		for _, r := range e.list(runs.Query{}) {
 			e.equal("listed", r, e.get(r.ID))
 		}
