@@ -44,7 +44,10 @@ func failureOf(err error) (f *failure, logged bool) {
 		}
 		return false
 	}
+	var missing *pregel.SubgraphError
 	switch {
+	case errors.As(err, &missing):
+		return &failure{http.StatusNotFound, missing.Error()}, false
 	case is(fault.ErrDiskFull):
 		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored."}, true
 	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
@@ -73,6 +76,11 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	if err != nil {
 		return err
 	}
+	return writeText(w, status, text)
+}
+
+// writeText answers with JSON.
+func writeText(w http.ResponseWriter, status int, text []byte) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // the client may be gone

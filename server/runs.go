@@ -207,19 +207,21 @@ func listRuns(c *call) error {
 		}
 		c.body["select"] = asked
 	}
-	shown := []any{}
+	shown := c.listing()
 	for _, r := range all[:min(limit, len(all))] {
 		m := lost[r.ID]
 		if m == nil {
 			m = c.shownRun(r)
 		}
 		s, err := selected(c, m)
+		if err == nil {
+			err = shown.add(s)
+		}
 		if err != nil {
 			return err
 		}
-		shown = append(shown, s)
 	}
-	return c.json(shown)
+	return c.list(shown)
 }
 
 func getRun(c *call) error {

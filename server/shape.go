@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -21,6 +22,7 @@ type shape struct {
 	min, max int // of an integer, if max > 0
 	items    *shape
 	least    int // of the elements of a list
+	most     int // of the elements of a list, if it is > 0
 	fields   []field
 	anyOf    []*shape
 	id       string // "thread": a UUID, and what it names
@@ -43,10 +45,14 @@ var (
 	offset   = &shape{types: []string{"integer"}, min: 0, max: maxOffset}
 )
 
+// maxLabels bounds the labels of a namespace, as the store does.
+const maxLabels = 64
+
 // maxOffset bounds how many results a search skips: an int of 32 bits holds it.
 const maxOffset = math.MaxInt32
 
 func list(of *shape) *shape            { return &shape{types: []string{"array"}, items: of} }
+func few(of *shape, n int) *shape      { return &shape{types: []string{"array"}, items: of, most: n} }
 func oneOf(words ...string) *shape     { return &shape{enum: words} }
 func upTo(low, high int) *shape        { return &shape{types: []string{"integer"}, min: low, max: high} }
 func either(of ...*shape) *shape       { return &shape{anyOf: of} }
@@ -99,6 +105,9 @@ func (s *shape) at(v any, schema, path string) error {
 	case []any:
 		if len(x) < s.least {
 			return refuse("minItems", "%s has less than 1 item", shown(v))
+		}
+		if s.most > 0 && len(x) > s.most {
+			return refuse("maxItems", "%s has more than %d items", shown(v), s.most)
 		}
 		if s.items != nil {
 			for i, e := range x {
@@ -198,7 +207,11 @@ func decode(body []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
 	var v any
-	if err := dec.Decode(&v); err != nil || dec.More() {
+	err := dec.Decode(&v)
+	if err == nil {
+		_, err = dec.Token() // nothing comes behind
+	}
+	if err != io.EOF {
 		return nil, fail(422, "Invalid JSON in request body")
 	}
 	return numbers(v), nil
