@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 
 	"github.com/stele-go/stele/fault"
@@ -45,6 +46,7 @@ func failureOf(err error) (f *failure, logged bool) {
 		return false
 	}
 	var missing *pregel.SubgraphError
+	var network *net.OpError
 	switch {
 	case errors.As(err, &missing):
 		return &failure{http.StatusNotFound, missing.Error()}, false
@@ -52,6 +54,8 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored."}, true
 	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
 		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
+	case errors.As(err, &network):
+		return &failure{http.StatusServiceUnavailable, "The store cannot be reached. Try again."}, true
 	case is(ErrAuthUnavailable):
 		return &failure{http.StatusServiceUnavailable, "Nobody can be authenticated at the moment."}, true
 	case is(pregel.ErrConflict):
