@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +19,10 @@ import (
 	"github.com/coder/websocket/wsjson"
 	"github.com/google/uuid"
 
+	"github.com/stele-go/stele/internal/diskhook"
+	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/internal/vfs/faultfs"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
 )
 
@@ -68,6 +73,37 @@ func TestBehindJSON(t *testing.T) {
 		h.refused(422, "POST", "/threads", text)
 	}
 	h.ok("POST", "/threads", " {} \r\n")
+}
+
+// TestFullDiskFilling: wherever the disk becomes full while a thread is made that has a state, the thread
+// goes, or has it all.
+func TestFullDiskFilling(t *testing.T) {
+	inj := faultfs.NewInjector()
+	h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}), nil)
+	step := func(text string) object {
+		return object{"updates": []object{{"values": object{"text": text}, "as_node": "a"}}}
+	}
+	refused := 0
+	for n := range 5 {
+		id := uuid.NewString()
+		inj.Set(faultfs.Rule{Op: faultfs.OpWriteAt, N: 1 + n, Sticky: true, Err: syscall.ENOSPC})
+		a := h.do("POST", "/threads", object{"thread_id": id, "graph_id": "simple", "supersteps": []object{step("x"), step("y"), step("z")}})
+		inj.Set()
+		switch a.status {
+		case 200:
+			if got := h.ok("GET", "/threads/"+id+"/state", nil); !strings.Contains(got.text, `"text":"z"`) {
+				t.Errorf("write %d: %s", n, got.text)
+			}
+		case 507:
+			refused++
+			h.until("the thread that was refused is gone", func() bool { return h.do("GET", "/threads/"+id, nil).status == 404 })
+		default:
+			t.Errorf("write %d: %d %s", n, a.status, a.text)
+		}
+	}
+	if refused < 2 {
+		t.Errorf("%d requests were refused", refused)
+	}
 }
 
 // TestLongTimes: a time to live that is longer than a time.Duration can be is a long one.

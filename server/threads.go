@@ -416,6 +416,11 @@ func createThread(c *call) error {
 	}
 	if steps, _ := c.in.(map[string]any)["supersteps"].([]any); len(steps) > 0 {
 		if err := c.fill(t, steps); err != nil {
+			if f, _ := failureOf(err); f.status >= 500 { // the store's fault: the client may try again
+				t.fresh = true
+				c.undo(t, runs.Run{})
+				return err
+			}
 			return fail(201, "Thread %s was created, but there were problems updating the state: %v", t.ID, err)
 		}
 	}
