@@ -70,7 +70,9 @@ func TestNamespaceUnknown(t *testing.T) {
 func TestBehindJSON(t *testing.T) {
 	h := newHouse(t)
 	for _, text := range []string{`{}]`, `{}}`, `{} {}`, `{}x`, ``, `{}` + "\x00", `{"metadata":{"a":NaN}}`} {
-		h.refused(422, "POST", "/threads", text)
+		if a := h.refused(422, "POST", "/threads", text); a.text != `{"detail":"Invalid JSON in request body"}` {
+			t.Errorf("%q: %s", text, a.text)
+		}
 	}
 	h.ok("POST", "/threads", " {} \r\n")
 }

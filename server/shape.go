@@ -207,12 +207,12 @@ func decode(body []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
 	var v any
-	err := dec.Decode(&v)
-	if err == nil {
-		_, err = dec.Token() // nothing comes behind
+	invalid := fail(422, "Invalid JSON in request body")
+	if err := dec.Decode(&v); err != nil {
+		return nil, invalid
 	}
-	if err != io.EOF {
-		return nil, fail(422, "Invalid JSON in request body")
+	if _, err := dec.Token(); err != io.EOF { // something comes behind
+		return nil, invalid
 	}
 	return numbers(v), nil
 }
