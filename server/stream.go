@@ -426,7 +426,7 @@ func (s *Server) lastValues(ctx context.Context, r runs.Run) (last json.RawMessa
 
 // eachEvent calls f with the stored events of a run.
 func (s *Server) eachEvent(ctx context.Context, id string, f func(runs.Event) error) error {
-	var at pace
+	at := pace(paceMost / 4) // no client holds them
 	for after := int64(0); ; {
 		events, err := s.cfg.Queue.Events(ctx, id, after, at.limit())
 		if err != nil || len(events) == 0 {
