@@ -17,7 +17,7 @@ type assistant struct {
 	version
 	Updated time.Time `json:"updated"`
 	First   time.Time `json:"first"` // when it was made
-	// System: the server made it. Everybody may use it.
+	// System: it is that of a graph, which the server makes. Everybody may use it.
 	System   bool      `json:"system,omitempty"`
 	Versions []version `json:"versions"`
 }
@@ -69,11 +69,15 @@ func assistantOf(graph string) string { return uuid.NewSHA1(namespaceGraph, []by
 func (s *Server) makeAssistants(ctx context.Context) error {
 	for _, name := range s.names {
 		id := assistantOf(name)
-		if _, ok, err := s.assistants.get(ctx, id); ok || err != nil {
-			if err != nil {
-				return fmt.Errorf("server: %w", err)
-			}
+		old, ok, err := s.assistants.get(ctx, id)
+		if err != nil {
+			return fmt.Errorf("server: %w", err)
+		}
+		if ok && (old.System || s.cfg.Auth.open) {
 			continue
+		}
+		if ok { // the id can be computed: a client has taken it before there was the graph
+			s.cfg.Logger.Warn("an assistant of a client is replaced by that of the graph", "assistant", id, "graph", name, "metadata", old.Metadata)
 		}
 		at := now()
 		v := version{Number: 1, GraphID: name, Name: name, Config: map[string]any{}, Context: map[string]any{}, Metadata: map[string]any{"created_by": "system"}, Created: at}
@@ -87,6 +91,10 @@ func (s *Server) makeAssistants(ctx context.Context) error {
 
 // reads reports whether a grant lets its user see an assistant.
 func (a assistant) reads(g Grant) bool { return a.System || g.admits(a.Metadata) }
+
+// shows reports whether a grant lets its user see a version of an assistant. One that was another's, before the
+// assistant was given to the user, is hidden as the other's assistants are.
+func (a assistant) shows(v version, g Grant) bool { return a.System || g.admits(v.Metadata) }
 
 // assistant is the assistant of a path, if the grant shows it.
 func (c *call) assistant(missing error) (assistant, error) {
@@ -171,10 +179,14 @@ func createAssistant(c *call) error {
 		}
 		return c.json(old.shown())
 	}
+	own := slices.ContainsFunc(c.names, func(graph string) bool { return id == assistantOf(graph) })
+	if own && !c.grant.all() { // an operator has deleted it; whoever names the graph would get this one
+		return fail(409, "Assistant %s already exists", id)
+	}
 	at := now()
 	v := version{Number: 1, GraphID: c.body.text("graph_id"), Name: cmp.Or(c.body.text("name"), "Untitled"), Description: description(c.body),
 		Config: config, Context: context, Metadata: c.grant.stamp(c.body.object("metadata")), Created: at}
-	a := assistant{ID: id, version: v, First: at, Updated: at, Versions: []version{v}}
+	a := assistant{ID: id, version: v, First: at, Updated: at, System: own, Versions: []version{v}}
 	if err := c.assistants.put(c.ctx, id, a); err != nil {
 		return err
 	}
@@ -229,7 +241,7 @@ func patchAssistant(c *call) error {
 	if config["configurable"] != nil || c.body["context"] != nil {
 		v.Context = context
 	}
-	v.Metadata = c.grant.stamp(merged(v.Metadata, c.body.object("metadata")))
+	v.Metadata = c.grant.changed(v.Metadata, c.body.object("metadata"))
 	a.version, a.Updated, a.Versions = v, v.Created, append(a.Versions, v)
 	if err := c.assistants.put(c.ctx, id, a); err != nil {
 		return err
@@ -262,14 +274,19 @@ func assistantVersions(c *call) error {
 	}
 	shown := []shownAssistant{}
 	for _, v := range slices.Backward(a.Versions) {
-		if contains(v.Metadata, c.body.object("metadata")) || c.body.object("metadata") == nil {
+		if a.shows(v, c.grant) && (contains(v.Metadata, c.body.object("metadata")) || c.body.object("metadata") == nil) {
 			shown = append(shown, v.shown(a.ID))
 		}
 	}
-	shown = cut(c, shown, 10)
+	list := c.listing()
+	for _, v := range cut(c, shown, 10) {
+		if err := list.add(v); err != nil {
+			return err
+		}
+	}
 	c.w.Header().Del("X-Pagination-Total")
 	c.w.Header().Del("X-Pagination-Next")
-	return c.json(shown)
+	return c.list(list)
 }
 
 func latestAssistant(c *call) error {
@@ -280,7 +297,7 @@ func latestAssistant(c *call) error {
 		return err
 	}
 	n := c.body.whole("version", 0)
-	i := slices.IndexFunc(a.Versions, func(v version) bool { return v.Number == n })
+	i := slices.IndexFunc(a.Versions, func(v version) bool { return v.Number == n && a.shows(v, c.grant) })
 	if i < 0 {
 		return fail(404, "Version %d not found for assistant %s", n, id)
 	}
@@ -323,15 +340,17 @@ func searchAssistants(c *call) error {
 	if err != nil {
 		return err
 	}
-	shown := []any{}
+	shown := c.listing()
 	for _, a := range cut(c, found, 10) {
 		s, err := selected(c, a.shown())
+		if err == nil {
+			err = shown.add(s)
+		}
 		if err != nil {
 			return err
 		}
-		shown = append(shown, s)
 	}
-	return c.json(shown)
+	return c.list(shown)
 }
 
 func countAssistants(c *call) error {

@@ -254,6 +254,16 @@ func (g Grant) stamp(metadata map[string]any) map[string]any {
 	return out
 }
 
+// changed is metadata that the grant shows with changes, but for the values that its filter asks about:
+// they stay what they are, also a list that others are in.
+func (g Grant) changed(metadata, changes map[string]any) map[string]any {
+	out := merged(metadata, changes)
+	for key := range g.Filter {
+		out[key] = metadata[key]
+	}
+	return out
+}
+
 // same reports whether two values of JSON are equal, numbers by value.
 func same(a, b any) bool {
 	if x, ok := asNumber(a); ok {

@@ -232,7 +232,7 @@ func patchCron(c *call) error {
 	delete(c.body, "assistant_id")
 	k.Payload = merged(k.Payload, c.body)
 	if m := c.body.object("metadata"); m != nil {
-		k.Metadata = c.grant.stamp(merged(k.Metadata, m))
+		k.Metadata = c.grant.changed(k.Metadata, m)
 	}
 	if how := c.body.text("on_run_completed"); how != "" {
 		k.Keep = how == "keep"
@@ -311,15 +311,17 @@ func searchCrons(c *call) error {
 	if err != nil {
 		return err
 	}
-	shown := []any{}
+	shown := c.listing()
 	for _, k := range cut(c, found, 10) {
 		s, err := selected(c, k.shown())
+		if err == nil {
+			err = shown.add(s)
+		}
 		if err != nil {
 			return err
 		}
-		shown = append(shown, s)
 	}
-	return c.json(shown)
+	return c.list(shown)
 }
 
 func countCrons(c *call) error {

@@ -14,3 +14,6 @@ func Undoing(s *Server) bool {
 
 // SetHooks makes webhooks go through a transport.
 func SetHooks(s *Server, t http.RoundTripper) { s.hooks.Transport = t }
+
+// SetListingMost bounds lists.
+func SetListingMost(s *Server, bytes int) { s.listingMost = bytes }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 
 	"github.com/stele-go/stele/fault"
@@ -44,11 +45,17 @@ func failureOf(err error) (f *failure, logged bool) {
 		}
 		return false
 	}
+	var missing *pregel.SubgraphError
+	var network *net.OpError
 	switch {
+	case errors.As(err, &missing):
+		return &failure{http.StatusNotFound, missing.Error()}, false
 	case is(fault.ErrDiskFull):
 		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored."}, true
 	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
 		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
+	case errors.As(err, &network):
+		return &failure{http.StatusServiceUnavailable, "The store cannot be reached. Try again."}, true
 	case is(ErrAuthUnavailable):
 		return &failure{http.StatusServiceUnavailable, "Nobody can be authenticated at the moment."}, true
 	case is(pregel.ErrConflict):
@@ -59,8 +66,6 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusBadRequest, err.Error()}, false
 	case is(saver.ErrInvalid, runs.ErrInvalid):
 		return &failure{http.StatusUnprocessableEntity, err.Error()}, false
-	case errors.As(err, new(*pregel.SubgraphError)):
-		return &failure{http.StatusNotFound, err.Error()}, false
 	case is(runs.ErrNotFound, saver.ErrNotFound):
 		return errNotFound, false
 	case is(context.Canceled, context.DeadlineExceeded):
@@ -75,6 +80,11 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	if err != nil {
 		return err
 	}
+	return writeText(w, status, text)
+}
+
+// writeText answers with JSON.
+func writeText(w http.ResponseWriter, status int, text []byte) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // the client may be gone

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stele-go/stele/store"
 )
@@ -57,8 +56,8 @@ func putItem(c *call) error {
 	case []any:
 		opts = append(opts, store.IndexFields(c.body.texts("index")...))
 	}
-	if minutes, ok := asNumber(c.body["ttl"]); ok && minutes > 0 {
-		opts = append(opts, store.TTL(time.Duration(minutes*float64(time.Minute))))
+	if n, ok := asNumber(c.body["ttl"]); ok && n > 0 {
+		opts = append(opts, store.TTL(minutes(n)))
 	}
 	if err := c.cfg.Store.Put(c.ctx, ns, c.body.text("key"), merged(c.body.object("value"), nil), opts...); err != nil {
 		return err
@@ -148,16 +147,18 @@ func searchItems(c *call) error {
 		shownItem
 		Score *float64 `json:"score"`
 	}
-	items := []scored{}
+	items := c.listing()
 	found = found[min(offset, len(found)):]
 	for _, f := range found[:min(limit, len(found))] {
 		s := scored{shownItem: c.item(&f.Item)}
 		if f.Scored {
 			s.Score = &f.Score
 		}
-		items = append(items, s)
+		if err := items.add(s); err != nil {
+			return err
+		}
 	}
-	return c.json(map[string]any{"items": items})
+	return c.json(map[string]any{"items": items.json()})
 }
 
 func listNamespaces(c *call) error {

@@ -124,7 +124,7 @@ func tasksOfRun(c *call) error {
 	shown := map[string]any{"recorded": r.Tasks}
 	after, bytes := int64(begin), 0
 	for {
-		events, err := c.cfg.Queue.Events(c.ctx, r.ID, after, eventsAtOnce)
+		events, err := c.cfg.Queue.Events(c.ctx, r.ID, after, paceMost)
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func tasksOfRun(c *call) error {
 			}
 			t.note(n, stamped(ev.Time))
 		}
-		if len(events) < eventsAtOnce {
+		if len(events) < paceMost {
 			break
 		}
 		if after-int64(begin) >= tasksEvents || bytes >= tasksBytes {

@@ -86,6 +86,10 @@ func (c *call) refusedBy(err error) error {
 	if errors.As(err, &p) {
 		return p
 	}
+	var missing *pregel.SubgraphError
+	if errors.As(err, &missing) {
+		return refused(codeNamespace, "There is no graph at namespace %q.", missing.Namespace)
+	}
 	f, logged := failureOf(err)
 	if logged {
 		c.cfg.Logger.Error("a command failed", "path", c.r.URL.Path, "error", err)

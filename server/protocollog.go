@@ -26,6 +26,7 @@ type protocolLog struct {
 	last *translator // of the last run that it was at; nil before the first
 	base int64       // seq before run
 	read int64       // the last stored event of run that was read
+	pace pace
 	done map[string]bool
 	// ahead are the runs to go to, in the order in which they were begun. All runs up to the id in listed
 	// are done, or in idle: those that ended and were never begun, but may be tried again.
@@ -40,9 +41,6 @@ type protocolLog struct {
 func (s *Server) protocolLog(thread string, since int64) *protocolLog {
 	return &protocolLog{s: s, thread: thread, since: since, done: map[string]bool{}}
 }
-
-// protocolPage is how many stored events are read at a time.
-const protocolPage = 256
 
 // next returns the next events that are there; none if there are none yet.
 func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
@@ -69,7 +67,7 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 		if err != nil {
 			return nil, err
 		}
-		stored, err := l.s.cfg.Queue.Events(ctx, id, l.read, protocolPage)
+		stored, err := l.s.cfg.Queue.Events(ctx, id, l.read, l.pace.limit())
 		if errors.Is(err, runs.ErrUnreadable) {
 			stored, err = nil, nil // as if there were no more
 		}
@@ -85,6 +83,7 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 			l.at(nil)
 			continue
 		}
+		l.pace.read(stored)
 		out, err := l.translate(ctx, stored)
 		if len(out) > 0 || err != nil {
 			return out, err
@@ -304,10 +303,11 @@ func (s *Server) forgetEvents(ctx context.Context, id string) error {
 	l := s.protocolLog(r.ThreadID, 0)
 	l.at(&r)
 	for {
-		stored, err := s.cfg.Queue.Events(ctx, r.ID, l.read, protocolPage)
+		stored, err := s.cfg.Queue.Events(ctx, r.ID, l.read, l.pace.limit())
 		if err == nil && len(stored) == 0 {
 			break
 		}
+		l.pace.read(stored)
 		if err == nil {
 			_, err = l.translate(ctx, stored)
 		}

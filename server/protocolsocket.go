@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/coder/websocket"
 
@@ -82,10 +83,22 @@ func socketEvents(c *call) error {
 			}
 		}
 	}
+	// Nothing waits for the answer to a ping: it is read behind what the client has sent before.
+	var pinging atomic.Bool
+	ping := func() {
+		defer pinging.Store(false)
+		ctx, stop := context.WithTimeout(ctx, c.cfg.WriteTimeout)
+		defer stop()
+		if err := conn.Ping(ctx); err != nil && ctx.Err() == context.DeadlineExceeded {
+			c.cfg.Logger.Warn("a socket was cut off", "thread", c.path("thread_id"), "error", err)
+			cancel()
+		}
+	}
 	err = c.eachEventOfThread(0, wake, s.events, turn, func() error {
-		ctx, cancel := context.WithTimeout(ctx, c.cfg.WriteTimeout)
-		defer cancel()
-		return conn.Ping(ctx)
+		if !pinging.Swap(true) {
+			go ping()
+		}
+		return nil
 	})
 	switch {
 	case errors.Is(err, errClosing):

@@ -74,7 +74,12 @@ func streamEvents(c *call) error {
 			if err != nil {
 				return err
 			}
-			b = appendFrame(b, frame{e.method, text}, strconv.FormatInt(e.seq, 10))
+			if b = appendFrame(b, frame{e.method, text}, strconv.FormatInt(e.seq, 10)); len(b) > paceBytes {
+				if err := out.write(b); err != nil {
+					return err
+				}
+				b = b[:0]
+			}
 		}
 		if len(b) == 0 {
 			return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -295,3 +296,38 @@ func selected(c *call, shown any) (any, error) {
 	}
 	return out, nil
 }
+
+// listing is the JSON of a list that an answer has, as it grows.
+type listing struct {
+	text []byte
+	most int
+}
+
+// listingMost bounds a listing in bytes, but for its first element: what is stored may be large, and
+// many clients ask at once.
+const listingMost = 64 << 20
+
+// listing is a list that is empty.
+func (c *call) listing() *listing { return &listing{[]byte{'['}, c.listingMost} }
+
+// add appends an element, or refuses what would be too long.
+func (l *listing) add(v any) error {
+	text, err := encode(v)
+	if err != nil {
+		return err
+	}
+	if len(l.text) > 1 {
+		if len(l.text)+len(text) > l.most {
+			return fail(http.StatusUnprocessableEntity, "The answer would have more than %d bytes: ask for fewer at a time", l.most)
+		}
+		l.text = append(l.text, ',')
+	}
+	l.text = append(l.text, text...)
+	return nil
+}
+
+// json is the list when all is added.
+func (l *listing) json() json.RawMessage { return append(l.text, ']') }
+
+// list answers with a list.
+func (c *call) list(l *listing) error { return writeText(c.w, http.StatusOK, l.json()) }

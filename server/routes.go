@@ -45,7 +45,7 @@ var (
 
 	assistantSearch = searchPage(1000, may("metadata", object), may("graph_id", text), may("name", text), may("select", list(assistantFields)),
 		may("sort_by", oneOf("assistant_id", "created_at", "updated_at", "name", "graph_id")))
-	threadSearch = searchPage(1000, may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatus), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", list(text)), may("stele_values", oneOf(aboutValues)),
+	threadSearch = searchPage(1000, may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatus), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", few(text, 100)), may("stele_values", oneOf(aboutValues)),
 		may("select", list(threadFields)), may("extract", object), may("sort_by", oneOf("thread_id", "status", "created_at", "updated_at", "state_updated_at")))
 	aTTL       = either(record(may("ttl", number), may("strategy", oneOf("delete", "keep_latest"))), number)
 	aSuperstep = record(need("updates", list(record(need("as_node", text), may("command", orNull(aCommand))))))
@@ -128,9 +128,9 @@ func (s *Server) addRoutes() error {
 		{method: "GET", path: "/store/items", resource: "store", action: "get", handle: getItem},
 		{method: "DELETE", path: "/store/items", resource: "store", action: "delete", handle: deleteItem, in: record(may("namespace", texts), need("key", text))},
 		{method: "POST", path: "/store/items/search", resource: "store", action: "search", handle: searchItems,
-			in: record(may("namespace_prefix", orNull(texts)), may("filter", orNull(object)), may("limit", upTo(1, 1000)), may("offset", offset), may("query", orNull(text)), may("refresh_ttl", orNull(flag)))},
+			in: record(may("namespace_prefix", orNull(few(text, maxLabels))), may("filter", orNull(object)), may("limit", upTo(1, 1000)), may("offset", offset), may("query", orNull(text)), may("refresh_ttl", orNull(flag)))},
 		{method: "POST", path: "/store/namespaces", resource: "store", action: "list_namespaces", handle: listNamespaces,
-			in: record(may("prefix", orNull(texts)), may("suffix", orNull(texts)), may("max_depth", orNull(upTo(1, 64))), may("limit", upTo(1, 1000)), may("offset", offset))},
+			in: record(may("prefix", orNull(few(text, maxLabels))), may("suffix", orNull(few(text, maxLabels))), may("max_depth", orNull(upTo(1, maxLabels))), may("limit", upTo(1, 1000)), may("offset", offset))},
 	}
 	s.routes = append(s.routes, protocolRoutes()...)
 	s.routes = append(s.routes, mcpRoutes()...)

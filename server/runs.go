@@ -193,7 +193,8 @@ func listRuns(c *call) error {
 		}
 		c.body["select"] = asked
 	}
-	shown := []any{}
+	shown := c.listing()
+	n := 0
 	for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID, Status: runs.Status(c.query("status")), Newest: true}) {
 		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 			return err
@@ -211,14 +212,17 @@ func listRuns(c *call) error {
 			m = c.shownRun(r)
 		}
 		s, err := selected(c, m)
+		if err == nil {
+			err = shown.add(s)
+		}
 		if err != nil {
 			return err
 		}
-		if shown = append(shown, s); len(shown) == limit {
+		if n++; n == limit {
 			break
 		}
 	}
-	return c.json(shown)
+	return c.list(shown)
 }
 
 func getRun(c *call) error {

@@ -91,7 +91,9 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 	context = merged(a.Context, context)
 	config = merged(a.Config, config)
 	configurable = merged(a.Context, configurable)
-	maps.DeleteFunc(configurable, func(k string, _ any) bool { return strings.HasPrefix(k, "langgraph_auth_") }) // nobody says who he is
+	for _, m := range []map[string]any{configurable, context} { // nobody says who he is
+		maps.DeleteFunc(m, func(k string, _ any) bool { return strings.HasPrefix(k, "langgraph_auth_") })
+	}
 	configurable = merged(configurable, map[string]any{
 		"thread_id": t.ID, "graph_id": a.GraphID, "assistant_id": a.ID,
 		"langgraph_auth_user_id": c.user.Identity, "langgraph_auth_permissions": orEmpty(c.user.Permissions),
@@ -129,7 +131,7 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 		req.Input = commandOf(cmd)
 	}
 	if s, ok := asNumber(in["after_seconds"]); ok && s > 0 {
-		req.After = time.Now().Add(time.Duration(min(s, 1e9) * float64(time.Second)))
+		req.After = time.Now().Add(minutes(s / 60))
 	}
 	delete(config, "configurable") // the run has both
 	delete(config, "metadata")

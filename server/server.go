@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -83,6 +84,9 @@ type Config struct {
 	// WriteTimeout is how long a client may take to read what was sent, before it is cut
 	// off; 0 is 30 seconds. A stream that was resumable goes on from where it was.
 	WriteTimeout time.Duration
+	// ReadTimeout is how long a client may take to send the body of a request, before it is
+	// refused with 408; 0 is 30 seconds. A long body has a second more for each 32 KiB.
+	ReadTimeout time.Duration
 	// Trace says which trace a request belongs to, as W3C's headers do. A run that the request
 	// makes remembers it. Nil remembers nothing.
 	Trace func(ctx context.Context) map[string]string
@@ -110,6 +114,7 @@ type Server struct {
 	metrics     metrics
 	protocol    protocolState
 	credentials bool
+	listingMost int
 	upkeep      sync.Mutex // one check or backup at a time
 	together    together   // nil if Queue is not in Store
 
@@ -152,13 +157,14 @@ func New(cfg Config) (*Server, error) {
 	cfg.Burst = cmp.Or(cfg.Burst, int(math.Ceil(2*cfg.Rate)))
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 5*time.Second)
 	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, 30*time.Second)
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, 30*time.Second)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	s := &Server{cfg: cfg, manager: manager, names: slices.Sorted(maps.Keys(cfg.Graphs)),
 		assistants: newRecords[assistant](cfg, "assistants"), threads: newRecords[thread](cfg, "threads"),
 		crons: newRecords[cron](cfg, "crons"), after: newRecords[after](cfg, "after"),
-		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
+		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, listingMost: listingMost, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
 	s.assistants.kept = &decoded[assistant]{} // each run names one
 	s.threads.kept, s.threads.keeps = &decoded[thread]{}, thread.isFlat
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
@@ -292,8 +298,11 @@ func (c *call) asked(in body) (*call, error) {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	counted := &counter{ResponseWriter: w}
+	counted := &counter{ResponseWriter: w, rc: http.NewResponseController(w), timeout: s.cfg.WriteTimeout}
 	begin := time.Now()
+	if hasBody(r) { // also of one that nobody reads: net/http looks for its end
+		_ = counted.rc.SetReadDeadline(begin.Add(s.cfg.ReadTimeout))
+	}
 	defer func() { s.metrics.request(r, counted.status, time.Since(begin)) }()
 	if !s.guard(counted, r) {
 		return
@@ -442,7 +451,12 @@ func (c *call) lower(name string) error {
 
 // read reads the body of a request.
 func (c *call) read() error {
-	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.cfg.MaxBody))
+	rc := http.NewResponseController(c.w)
+	text, err := io.ReadAll(&timed{Reader: http.MaxBytesReader(c.w, c.r.Body, c.cfg.MaxBody), rc: rc, until: time.Now().Add(c.cfg.ReadTimeout)})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fail(http.StatusRequestTimeout, "The body took too long to come")
+	}
+	_ = rc.SetReadDeadline(time.Time{}) // that the client leaves is noticed by a read
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
 		return fail(http.StatusRequestEntityTooLarge, "The body has more than %d bytes", large.Limit)
@@ -465,17 +479,64 @@ func (c *call) read() error {
 	return nil
 }
 
-// counter notes the status of an answer.
+// timed reads a body that has the more time the more of it has come.
+type timed struct {
+	io.Reader
+	rc    *http.ResponseController
+	until time.Time
+	grace int // bytes that came since until was moved
+}
+
+// bodyRate is how many bytes of a body give it a second more.
+const bodyRate = 32 << 10
+
+// Read implements io.Reader.
+func (t *timed) Read(p []byte) (int, error) {
+	if more := t.grace / bodyRate; more > 0 {
+		t.grace -= more * bodyRate
+		t.until = t.until.Add(time.Duration(more) * time.Second)
+		_ = t.rc.SetReadDeadline(t.until)
+	}
+	n, err := t.Reader.Read(p)
+	t.grace += n
+	return n, err
+}
+
+// counter notes the status of an answer. It lets the client take a time over each piece of it.
 type counter struct {
 	http.ResponseWriter
-	status int
+	rc      *http.ResponseController
+	timeout time.Duration
+	status  int
 }
+
+// piece is how much of an answer a client must read in the time.
+const piece = 64 << 10
+
+// Write implements http.ResponseWriter.
+func (c *counter) Write(b []byte) (n int, err error) {
+	if c.status == 0 {
+		c.WriteHeader(http.StatusOK)
+	}
+	for first := true; err == nil && (first || len(b) > 0); first = false {
+		c.more()
+		var m int
+		m, err = c.ResponseWriter.Write(b[:min(len(b), piece)])
+		n, b = n+m, b[m:]
+	}
+	return n, err
+}
+
+// more gives the client its time once more. A ResponseWriter of a test, or of a wrapper, may know no
+// deadlines.
+func (c *counter) more() { _ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout)) }
 
 // WriteHeader implements http.ResponseWriter.
 func (c *counter) WriteHeader(status int) {
 	if c.status == 0 {
 		c.status = status
 	}
+	c.more()
 	c.ResponseWriter.WriteHeader(status)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -22,6 +23,7 @@ type shape struct {
 	min, max int // of an integer, if max > 0
 	items    *shape
 	least    int // of the elements of a list
+	most     int // of the elements of a list, if it is > 0
 	fields   []field
 	anyOf    []*shape
 	id       string // "thread": a UUID, and what it names
@@ -45,10 +47,14 @@ var (
 	offset   = &shape{types: []string{"integer"}, min: 0, max: maxOffset}
 )
 
+// maxLabels bounds the labels of a namespace, as the store does.
+const maxLabels = 64
+
 // maxOffset bounds how many results a search skips: an int of 32 bits holds it.
 const maxOffset = math.MaxInt32
 
 func list(of *shape) *shape            { return &shape{types: []string{"array"}, items: of} }
+func few(of *shape, n int) *shape      { return &shape{types: []string{"array"}, items: of, most: n} }
 func oneOf(words ...string) *shape     { return &shape{enum: words} }
 func upTo(low, high int) *shape        { return &shape{types: []string{"integer"}, min: low, max: high} }
 func either(of ...*shape) *shape       { return &shape{anyOf: of} }
@@ -105,6 +111,9 @@ func (s *shape) at(v any, schema, path string) error {
 	case []any:
 		if len(x) < s.least {
 			return refuse("minItems", "%s has less than 1 item", shown(v))
+		}
+		if s.most > 0 && len(x) > s.most {
+			return refuse("maxItems", "%s has more than %d items", shown(v), s.most)
 		}
 		if s.items != nil {
 			for i, e := range x {
@@ -207,12 +216,16 @@ func decode(body []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
 	var v any
-	err := dec.Decode(&v)
-	if err == nil {
-		v, err = numbers(v)
+	invalid := fail(422, "Invalid JSON in request body")
+	if err := dec.Decode(&v); err != nil || !utf8.Valid(body) {
+		return nil, invalid
 	}
-	if err != nil || dec.More() || !utf8.Valid(body) {
-		return nil, fail(422, "Invalid JSON in request body")
+	if _, err := dec.Token(); err != io.EOF { // something comes behind
+		return nil, invalid
+	}
+	v, err := numbers(v)
+	if err != nil {
+		return nil, invalid
 	}
 	return v, nil
 }

@@ -37,8 +37,7 @@ func (c *call) stateAt(at pregel.Address, subgraphs bool) error {
 	}
 	snapshot := &pregel.StateSnapshot{}
 	if t.graph() != "" || t.Stored {
-		snapshot, err = c.snapshot(c.ctx, t, at, subgraphs)
-		if err != nil {
+		if snapshot, err = c.snapshot(c.ctx, t, at, subgraphs); err != nil {
 			return err
 		}
 	}
@@ -143,7 +142,7 @@ func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) er
 	if err != nil {
 		return err
 	}
-	states := []any{}
+	states := c.listing()
 	g, ok := c.cfg.Graphs[t.graph()]
 	if !ok || !values {
 		query := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(at.Namespace), CheckpointID: at.CheckpointID, Before: q.Before, Filter: q.Filter, Limit: q.Limit}
@@ -160,11 +159,14 @@ func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) er
 				return err
 			}
 			if values {
-				states = append(states, st)
-				continue
+				err = states.add(st)
+			} else {
+				st.Values = nil
+				err = states.add(listedState{st, statusAt(tuple)})
 			}
-			st.Values = nil
-			states = append(states, listedState{st, statusAt(tuple)})
+			if err != nil {
+				return err
+			}
 		}
 	} else {
 		for snapshot, err := range g.GetStateHistory(c.ctx, at, q) {
@@ -175,13 +177,15 @@ func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) er
 				return err
 			}
 			st, err := shownState(snapshot)
+			if err == nil {
+				err = states.add(st)
+			}
 			if err != nil {
 				return err
 			}
-			states = append(states, st)
 		}
 	}
-	return c.json(states)
+	return c.list(states)
 }
 
 func getHistory(c *call) error {

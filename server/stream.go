@@ -22,8 +22,37 @@ import (
 // watchPoll is how long a lost hint of Queue.Watch can go unnoticed.
 const watchPoll = 500 * time.Millisecond
 
-// eventsAtOnce is how many events are read at a time.
-const eventsAtOnce = 256
+// pace is how many events of a run are read at a time: many small ones, or few large ones, as a client
+// that does not read holds those that were read for it. It begins at 0.
+type pace int
+
+const (
+	paceFirst = 8
+	paceMost  = 256
+	paceBytes = 256 << 10 // of what is read at a time, about
+)
+
+// limit is how many events to read.
+func (p *pace) limit() int {
+	if *p == 0 {
+		*p = paceFirst
+	}
+	return int(*p)
+}
+
+// read notes what was read.
+func (p *pace) read(events []runs.Event) {
+	size := 0
+	for _, ev := range events {
+		size += len(ev.Data.Data)
+	}
+	switch {
+	case size > paceBytes:
+		*p = max(*p/4, 1)
+	case len(events) == int(*p):
+		*p = min(*p*4, paceMost)
+	}
+}
 
 // peek is a run as it is. If it has ended that is durable, and else it may not be.
 func (c *call) peek(id string) (runs.Run, error) {
@@ -60,6 +89,7 @@ func (c *call) follow(id string, after int64, each func([]runs.Event) error, out
 	}
 	t := time.NewTimer(watchPoll)
 	defer t.Stop()
+	var at pace
 	for {
 		r, err := c.peek(id) // before its events: what has ended has no more of them
 		if err != nil {
@@ -67,15 +97,17 @@ func (c *call) follow(id string, after int64, each func([]runs.Event) error, out
 		}
 		n := 0
 		for each != nil {
-			events, err := c.cfg.Queue.Events(c.ctx, id, after, eventsAtOnce)
+			asked := at.limit()
+			events, err := c.cfg.Queue.Events(c.ctx, id, after, asked)
 			if err == nil && len(events) > 0 {
+				at.read(events)
 				after = events[len(events)-1].Seq
 				err = each(events)
 			}
 			if err != nil {
 				return r, err
 			}
-			if n += len(events); len(events) < eventsAtOnce {
+			if n += len(events); len(events) < asked {
 				break
 			}
 		}
@@ -133,14 +165,12 @@ func (o *output) write(b []byte) error {
 	if err := o.last(b); err != nil {
 		return err
 	}
-	_ = o.rc.Flush()
+	_ = o.rc.Flush() // a ResponseWriter of a test, or of a wrapper, may not know it
 	return nil
 }
 
 // last writes what is sent when the handler returns.
 func (o *output) last(b []byte) error {
-	// A ResponseWriter of a test, or of a wrapper, may know neither deadlines nor flushes.
-	_ = o.rc.SetWriteDeadline(time.Now().Add(o.c.cfg.WriteTimeout))
 	if !o.begun {
 		o.begun = true
 		o.head(o.c.w.Header())
@@ -201,6 +231,12 @@ func (c *call) stream(out *output, r runs.Run, modes []string, after int64, live
 				}
 				b = appendFrame(b, fr, id)
 			}
+			if len(b) > paceBytes {
+				if err := out.write(b); err != nil {
+					return err
+				}
+				b = b[:0]
+			}
 		}
 		if len(b) == 0 && out.begun {
 			return nil
@@ -217,13 +253,11 @@ func (c *call) stream(out *output, r runs.Run, modes []string, after int64, live
 // lastEvent is the number of the last stored event of a run.
 func (c *call) lastEvent(id string) (int64, error) {
 	last := int64(0)
-	for {
-		events, err := c.cfg.Queue.Events(c.ctx, id, last, eventsAtOnce)
-		if err != nil || len(events) == 0 {
-			return last, err
-		}
-		last = events[len(events)-1].Seq
-	}
+	err := c.eachEvent(c.ctx, id, func(ev runs.Event) error {
+		last = ev.Seq
+		return nil
+	})
+	return last, err
 }
 
 // streamNew streams a run that this request made.
@@ -470,11 +504,13 @@ func (s *Server) lastValues(ctx context.Context, r runs.Run) (last json.RawMessa
 
 // eachEvent calls f with the stored events of a run.
 func (s *Server) eachEvent(ctx context.Context, id string, f func(runs.Event) error) error {
+	at := pace(paceMost / 4) // no client holds them
 	for after := int64(0); ; {
-		events, err := s.cfg.Queue.Events(ctx, id, after, eventsAtOnce)
+		events, err := s.cfg.Queue.Events(ctx, id, after, at.limit())
 		if err != nil || len(events) == 0 {
 			return err
 		}
+		at.read(events)
 		for _, ev := range events {
 			if err := f(ev); err != nil {
 				return err

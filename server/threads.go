@@ -60,7 +60,15 @@ type ttl struct {
 	Strategy string  `json:"strategy"` // "delete" or "keep_latest"
 }
 
-func (t *ttl) duration() time.Duration { return time.Duration(t.Minutes * float64(time.Minute)) }
+func (t *ttl) duration() time.Duration { return minutes(t.Minutes) }
+
+// longest bounds the times that clients give, so that sums with the present do not overflow.
+const longest = 100 * 365 * 24 * time.Hour
+
+// minutes is a time in minutes, at most longest.
+func minutes(n float64) time.Duration {
+	return time.Duration(min(n*float64(time.Minute), float64(longest)))
+}
 
 // graph is the name of the graph that the thread is of; "" if no run was made.
 func (t thread) graph() string {
@@ -412,6 +420,10 @@ func createThread(c *call) error {
 			return fail(201, "Thread %s was created, but there were problems updating the state: %v", t.ID, f)
 		}
 		if err != nil {
+			if f, _ := failureOf(err); f.status >= 500 { // the store's fault: the client may try again
+				t.fresh = true
+				c.undo(t, runs.Run{})
+			}
 			return err
 		}
 	}
@@ -476,7 +488,7 @@ func patchThread(c *call) error {
 	if err != nil {
 		return err
 	}
-	t.Metadata = c.grant.stamp(merged(t.Metadata, c.body.object("metadata")))
+	t.Metadata = c.grant.changed(t.Metadata, c.body.object("metadata"))
 	if given, ok := c.body["ttl"]; ok {
 		t.TTL = ttlOf(given)
 	}
@@ -787,7 +799,7 @@ func searchThreads(c *call) error {
 	if err != nil {
 		return err
 	}
-	shown := []any{}
+	shown := c.listing()
 	for _, f := range cut(c, found, 10) {
 		if !complete {
 			if f.thread, err = c.described(c.ctx, f.thread); err != nil {
@@ -813,12 +825,14 @@ func searchThreads(c *call) error {
 			c.body["select"] = append(slices.Clone(c.body["select"].([]any)), "extracted")
 		}
 		s, err := selected(c, m)
+		if err == nil {
+			err = shown.add(s)
+		}
 		if err != nil {
 			return err
 		}
-		shown = append(shown, s)
 	}
-	return c.json(shown)
+	return c.list(shown)
 }
 
 func countThreads(c *call) error {

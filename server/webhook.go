@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"syscall"
 	"time"
 
@@ -45,7 +46,7 @@ func (s *Server) callHook(ctx context.Context, a after, r runs.Run) (again time.
 }
 
 // post sends the run, what came of it, and when.
-func (s *Server) post(ctx context.Context, url string, r runs.Run) error {
+func (s *Server) post(ctx context.Context, to string, r runs.Run) error {
 	ctx, done := context.WithTimeout(ctx, hookTimeout)
 	defer done()
 	m := s.shownRun(r)
@@ -66,12 +67,16 @@ func (s *Server) post(ctx context.Context, url string, r runs.Run) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	res, err := s.hooks.Do(req)
+	var of *url.Error
+	if errors.As(err, &of) { // it has the whole address, which may hold a secret
+		err = fmt.Errorf("%s: %w", req.URL.Host, of.Err)
+	}
 	if err != nil {
 		return err
 	}
