@@ -63,7 +63,9 @@ func TestPutGroup(t *testing.T) {
 			t.Errorf("%s: %d checkpoints too few", thread, n)
 		}
 	}
-	put := func(ctx context.Context, reqs []saver.PutRequest) (int, error) { return group.Of(s).PutGroup(ctx, reqs) }
+	put := func(ctx context.Context, reqs []saver.PutRequest) (int, error) {
+		return group.Of(s).PutGroup(ctx, reqs)
+	}
 	_, err := put(t.Context(), chain("first", 1)) // makes the log's file
 	must(t, err)
 	for deferred, syncs := range map[bool]int64{false: 1, true: 0} {
