@@ -50,34 +50,36 @@ var allDurabilities = []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit
 // A call to the saver that fails fails the run, whichever call it is; what was
 // stored before is a thread that can be resumed.
 func TestFaultySaver(t *testing.T) {
-	for _, d := range allDurabilities {
-		for _, c := range []struct {
-			op string
-			n  int
-		}{{"get", 1}, {"version", 1}, {"version", 2}, {"put", 1}, {"put", 2}, {"put", 3}, {"writes", 1}, {"writes", 2}} {
-			if d == pregel.Exit && (c.op == "put" && c.n > 1 || c.op == "writes") {
-				continue // an Exit run that ends well stores once
+	for _, as := range bothWays {
+		for _, d := range allDurabilities {
+			for _, c := range []struct {
+				op string
+				n  int
+			}{{"get", 1}, {"version", 1}, {"version", 2}, {"put", 1}, {"put", 2}, {"put", 3}, {"writes", 1}, {"writes", 2}} {
+				if d == pregel.Exit && (c.op == "put" && c.n > 1 || c.op == "writes") {
+					continue // an Exit run that ends well stores once
+				}
+				t.Run(fmt.Sprintf("SAV-06/%s/%s%d", d, c.op, c.n), func(t *testing.T) {
+					s := watch(failing(c.op, c.n))
+					g := line(t, pregel.Options{Saver: as(s)}, nothing, "a", "b", "c")
+					_, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
+					var pe *pregel.PersistError
+					if !errors.As(err, &pe) || !errors.Is(err, pregel.ErrPersist) || !errors.Is(err, errDisk) {
+						t.Fatalf("error %v", err)
+					}
+					s.before = nil
+					puts := s.acked("put")
+					var res *pregel.Result
+					if len(puts) == 0 {
+						res, err = g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
+					} else {
+						res, err = g.Invoke(ctx, pregel.Thread("t"), nil, pregel.RunOptions{Durability: d})
+					}
+					if err != nil || fmt.Sprint(res.Value) != "[a b c]" {
+						t.Errorf("after the failure: %v, %v", res, err)
+					}
+				})
 			}
-			t.Run(fmt.Sprintf("SAV-06/%s/%s%d", d, c.op, c.n), func(t *testing.T) {
-				s := watch(failing(c.op, c.n))
-				g := line(t, pregel.Options{Saver: s}, nothing, "a", "b", "c")
-				_, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
-				var pe *pregel.PersistError
-				if !errors.As(err, &pe) || !errors.Is(err, pregel.ErrPersist) || !errors.Is(err, errDisk) {
-					t.Fatalf("error %v", err)
-				}
-				s.before = nil
-				puts := s.acked("put")
-				var res *pregel.Result
-				if len(puts) == 0 {
-					res, err = g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
-				} else {
-					res, err = g.Invoke(ctx, pregel.Thread("t"), nil, pregel.RunOptions{Durability: d})
-				}
-				if err != nil || fmt.Sprint(res.Value) != "[a b c]" {
-					t.Errorf("after the failure: %v, %v", res, err)
-				}
-			})
 		}
 	}
 }
@@ -129,34 +131,36 @@ func TestSyncStoresBeforeGoingOn(t *testing.T) {
 // No checkpoint is stored before the writes that made it, and checkpoints are
 // stored in their order, each of them, however long single saves take.
 func TestCheckpointsAfterTheirWrites(t *testing.T) {
-	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
-		synctest.Test(t, func(t *testing.T) {
-			n := 0
-			var mu sync.Mutex
-			s := watch(func(_ context.Context, op string) error {
-				mu.Lock()
-				n++
-				wait := time.Duration(n*7919%13) * time.Millisecond
-				mu.Unlock()
-				time.Sleep(wait)
-				return nil
-			})
-			g := line(t, pregel.Options{Saver: s}, nothing, "a", "b", "c", "d", "e")
-			if _, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d}); err != nil {
-				t.Fatal(err)
-			}
-			want := []string{"put -1"}
-			for i, name := range []string{"a", "b", "c", "d", "e"} {
-				op := "writes ~__pregel_pull, " + name + " out"
-				if name != "e" {
-					op += fmt.Sprintf(" go%d", i+1)
+	for _, as := range bothWays {
+		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				var mu sync.Mutex
+				s := watch(func(_ context.Context, op string) error {
+					mu.Lock()
+					n++
+					wait := time.Duration(n*7919%13) * time.Millisecond
+					mu.Unlock()
+					time.Sleep(wait)
+					return nil
+				})
+				g := line(t, pregel.Options{Saver: as(s)}, nothing, "a", "b", "c", "d", "e")
+				if _, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d}); err != nil {
+					t.Fatal(err)
 				}
-				want = append(want, op, fmt.Sprintf("put %d", i))
-			}
-			if got := s.acked(""); !slices.Equal(got, want) {
-				t.Errorf("%s: stored in the order\n%s\nwant\n%s", d, strings.Join(got, "\n"), strings.Join(want, "\n"))
-			}
-		})
+				want := []string{"put -1"}
+				for i, name := range []string{"a", "b", "c", "d", "e"} {
+					op := "writes ~__pregel_pull, " + name + " out"
+					if name != "e" {
+						op += fmt.Sprintf(" go%d", i+1)
+					}
+					want = append(want, op, fmt.Sprintf("put %d", i))
+				}
+				if got := s.acked(""); !slices.Equal(got, want) {
+					t.Errorf("%s: stored in the order\n%s\nwant\n%s", d, strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+			})
+		}
 	}
 }
 
@@ -259,35 +263,37 @@ func loopGraph(t testing.TB, o pregel.Options, n int, each func()) *pregel.Graph
 
 // An interrupt is reported only after it is stored.
 func TestInterruptIsStoredBeforeItIsReported(t *testing.T) {
-	for _, d := range allDurabilities {
-		s := watch(nil)
-		g := fan(t, pregel.Options{Saver: s, Hooks: pregel.Hooks{Interrupt: func(pregel.RunInfo, []pregel.Interrupt) {
-			if len(storedQuestions(s)) != 1 {
-				t.Errorf("%s: the hook was called before the interrupt was stored", d)
+	for _, as := range bothWays {
+		for _, d := range allDurabilities {
+			s := watch(nil)
+			g := fan(t, pregel.Options{Saver: as(s), Hooks: pregel.Hooks{Interrupt: func(pregel.RunInfo, []pregel.Interrupt) {
+				if len(storedQuestions(s)) != 1 {
+					t.Errorf("%s: the hook was called before the interrupt was stored", d)
+				}
+			}}}, node("a", func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "?") }))
+			reported := 0
+			for e, err := range g.Stream(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d, Modes: []pregel.Mode{pregel.ModeUpdates, pregel.ModeTasks}}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tr, ok := e.Data.(pregel.TaskResult); len(e.Interrupts) == 0 && (!ok || len(tr.Interrupts) == 0) {
+					continue
+				}
+				reported++
+				if len(storedQuestions(s)) != 1 {
+					t.Errorf("%s: reported in mode %s before it was stored", d, e.Mode)
+				}
 			}
-		}}}, node("a", func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "?") }))
-		reported := 0
-		for e, err := range g.Stream(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d, Modes: []pregel.Mode{pregel.ModeUpdates, pregel.ModeTasks}}) {
-			if err != nil {
-				t.Fatal(err)
+			if reported != 2 {
+				t.Errorf("%s: reported %d times; want once in each mode", d, reported)
 			}
-			if tr, ok := e.Data.(pregel.TaskResult); len(e.Interrupts) == 0 && (!ok || len(tr.Interrupts) == 0) {
-				continue
+			// An interrupt that cannot be stored did not happen.
+			s = watch(failing("writes", 1))
+			g = fan(t, pregel.Options{Saver: as(s)}, node("a", func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "?") }))
+			res, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
+			if !errors.Is(err, pregel.ErrPersist) || res != nil {
+				t.Errorf("%s: %v, %v; the interrupt was not stored", d, res, err)
 			}
-			reported++
-			if len(storedQuestions(s)) != 1 {
-				t.Errorf("%s: reported in mode %s before it was stored", d, e.Mode)
-			}
-		}
-		if reported != 2 {
-			t.Errorf("%s: reported %d times; want once in each mode", d, reported)
-		}
-		// An interrupt that cannot be stored did not happen.
-		s = watch(failing("writes", 1))
-		g = fan(t, pregel.Options{Saver: s}, node("a", func(ctx context.Context, _ any) (any, error) { return pregel.Ask(ctx, "?") }))
-		res, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
-		if !errors.Is(err, pregel.ErrPersist) || res != nil {
-			t.Errorf("%s: %v, %v; the interrupt was not stored", d, res, err)
 		}
 	}
 }
@@ -298,91 +304,99 @@ func storedQuestions(s *watched) []string {
 
 // ERR-14: a cancelled run lets the save under way end.
 func TestCancelLetsSavesEnd(t *testing.T) {
-	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
-		synctest.Test(t, func(t *testing.T) {
-			s := watch(func(c context.Context, op string) error {
-				if op == "put 0" {
-					time.Sleep(time.Second)
+	for _, as := range bothWays {
+		for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
+			synctest.Test(t, func(t *testing.T) {
+				s := watch(func(c context.Context, op string) error {
+					if op == "put 0" {
+						time.Sleep(time.Second)
+					}
+					return c.Err()
+				})
+				c, cancel := context.WithTimeout(ctx, time.Millisecond)
+				defer cancel()
+				g := line(t, pregel.Options{Saver: as(s)}, func(c context.Context, name string) error {
+					if name == "b" {
+						<-c.Done()
+					}
+					return c.Err()
+				}, "a", "b")
+				_, err := g.Invoke(c, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
+				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, pregel.ErrPersist) {
+					t.Errorf("%s: error %v", d, err)
 				}
-				return c.Err()
+				if got := s.acked("put"); !slices.Equal(got, []string{"put -1", "put 0"}) {
+					t.Errorf("%s: stored %v", d, got)
+				}
 			})
-			c, cancel := context.WithTimeout(ctx, time.Millisecond)
-			defer cancel()
-			g := line(t, pregel.Options{Saver: s}, func(c context.Context, name string) error {
-				if name == "b" {
-					<-c.Done()
-				}
-				return c.Err()
-			}, "a", "b")
-			_, err := g.Invoke(c, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
-			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, pregel.ErrPersist) {
-				t.Errorf("%s: error %v", d, err)
-			}
-			if got := s.acked("put"); !slices.Equal(got, []string{"put -1", "put 0"}) {
-				t.Errorf("%s: stored %v", d, got)
-			}
-		})
+		}
 	}
 }
 
 // A cancelled run does not wait for ever for a saver that is stuck, wherever the
 // run stands; it says that state was not stored.
 func TestCancelledRunLeavesAStuckSaver(t *testing.T) {
-	for _, d := range allDurabilities {
-		for _, stuck := range []string{"put -1", "put 0", "writes"} {
-			if d == pregel.Exit && stuck != "put 0" {
-				continue
-			}
-			synctest.Test(t, func(t *testing.T) {
-				s := watch(func(c context.Context, op string) error {
-					if !strings.HasPrefix(op, stuck) {
-						return nil
-					}
-					<-c.Done()
-					return c.Err()
-				})
-				c, cancel := context.WithTimeout(ctx, time.Second)
-				defer cancel()
-				g := fan(t, pregel.Options{Saver: s, Env: pregel.Environment{DrainTimeout: 5 * time.Second}}, node("a", returns("a")))
-				begin := time.Now()
-				_, err := g.Invoke(c, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
-				if !errors.Is(err, pregel.ErrPersist) || time.Since(begin) != 6*time.Second {
-					t.Errorf("%s, stuck at %s: after %v: %v", d, stuck, time.Since(begin), err)
+	for _, as := range bothWays {
+		for _, d := range allDurabilities {
+			for _, stuck := range []string{"put -1", "put 0", "writes"} {
+				if d == pregel.Exit && stuck != "put 0" {
+					continue
 				}
-			})
+				synctest.Test(t, func(t *testing.T) {
+					s := watch(func(c context.Context, op string) error {
+						if !strings.HasPrefix(op, stuck) {
+							return nil
+						}
+						<-c.Done()
+						return c.Err()
+					})
+					c, cancel := context.WithTimeout(ctx, time.Second)
+					defer cancel()
+					g := fan(t, pregel.Options{Saver: as(s), Env: pregel.Environment{DrainTimeout: 5 * time.Second}}, node("a", returns("a")))
+					begin := time.Now()
+					_, err := g.Invoke(c, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
+					if !errors.Is(err, pregel.ErrPersist) || time.Since(begin) != 6*time.Second {
+						t.Errorf("%s, stuck at %s: after %v: %v", d, stuck, time.Since(begin), err)
+					}
+				})
+			}
 		}
 	}
 }
 
 // What a run failed with does not hide that its record could not be stored.
 func TestFailureAndFailedSave(t *testing.T) {
-	for _, d := range allDurabilities {
-		s := watch(failing("writes", 1))
-		g := fan(t, pregel.Options{Saver: s}, node("a", fails(errBoom)))
-		_, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
-		if !errors.Is(err, errBoom) || !errors.Is(err, pregel.ErrPersist) {
-			t.Errorf("%s: error %v", d, err)
+	for _, as := range bothWays {
+		for _, d := range allDurabilities {
+			s := watch(failing("writes", 1))
+			g := fan(t, pregel.Options{Saver: as(s)}, node("a", fails(errBoom)))
+			_, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d})
+			if !errors.Is(err, errBoom) || !errors.Is(err, pregel.ErrPersist) {
+				t.Errorf("%s: error %v", d, err)
+			}
 		}
 	}
 }
 
 // DUR-01, DUR-02: what a run stores in each mode.
 func TestWhatIsStored(t *testing.T) {
-	for d, want := range map[pregel.Durability]string{
-		pregel.Sync:  "[put -1 put 0 put 1]",
-		pregel.Async: "[put -1 put 0 put 1]",
-		pregel.Exit:  "[put 1]",
-	} {
-		s := watch(nil)
-		g := line(t, pregel.Options{Saver: s}, nothing, "a", "b")
-		if _, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d}); err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprint(s.acked("put")); got != want {
-			t.Errorf("%s: stored %s; want %s", d, got, want)
-		}
-		if n := len(s.acked("writes")); (n == 0) != (d == pregel.Exit) {
-			t.Errorf("%s: %d writes of tasks stored", d, n)
+	for _, as := range bothWays {
+		for d, want := range map[pregel.Durability]string{
+			pregel.Sync:  "[put -1 put 0 put 1]",
+			pregel.Async: "[put -1 put 0 put 1]",
+			pregel.Exit:  "[put 1]",
+		} {
+			s := watch(nil)
+			g := line(t, pregel.Options{Saver: as(s)}, nothing, "a", "b")
+			if _, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d}); err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(s.acked("put")); got != want {
+				t.Errorf("%s: stored %s; want %s", d, got, want)
+			}
+			if n := len(s.acked("writes")); (n == 0) != (d == pregel.Exit) {
+				t.Errorf("%s: %d writes of tasks stored", d, n)
+			}
 		}
 	}
 }

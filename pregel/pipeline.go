@@ -2,10 +2,12 @@ package pregel
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/internal/group"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -13,8 +15,11 @@ const (
 	// pipelineDepth is how many saves may wait before a run is held back. Those that share a sync
 	// with the one under way come on top.
 	pipelineDepth = 64 - together
-	// together bounds how many checkpoints share the sync of the last of them.
+	// together bounds how many checkpoints share the sync of the last of them, or are stored
+	// at once.
 	together = 16
+	// gatherTime is how long a checkpoint waits for others to be stored with.
+	gatherTime = time.Millisecond
 	// writersAtOnce is how many writes of tasks are under way at a time: they
 	// share a flush of the store, and their order does not matter.
 	writersAtOnce = 32
@@ -45,9 +50,16 @@ type saveOp struct {
 	deferred bool
 	run      save
 
-	// Guarded by the pipeline's mu.
+	// Guarded by the pipeline's mu until the save begins, and once it has ended.
+	with  []*saveOp // checkpoints that follow it and are stored with it
 	ended bool
 	err   error
+}
+
+// isPut reports whether the save is that of a checkpoint.
+func (o *saveOp) isPut() bool {
+	_, ok := o.run.(*putOp)
+	return ok
 }
 
 // writesOfNode is saveOp.what for the writes of a node.
@@ -83,6 +95,8 @@ type pipeline struct {
 	sync func(ctx context.Context) error
 	// defers: all saves are deferred, and the caller of the run makes them durable.
 	defers bool
+	// group stores checkpoints at once. If it is nil the saver cannot do that.
+	group  group.Putter
 	failed chan struct{} // closed at the first failure
 
 	// mu guards the fields below. moved is signalled when a save ends, if
@@ -99,6 +113,7 @@ type pipeline struct {
 	behind  int       // barriers in the queue that are yet to begin of those that share a sync
 	err     error     // the first failure
 	closed  bool
+	due     *time.Timer // begins to store the checkpoints that wait for others; may be nil
 
 	// One goroutine stays when there is nothing left to do. idle: it waits. given is its
 	// next save, and called wakes it.
@@ -136,20 +151,51 @@ func newPipeline(ctx context.Context, drain time.Duration, around func() error, 
 // longer to wake up, and to grow its stack.
 func (p *pipeline) submit(op *saveOp) {
 	p.mu.Lock()
-	p.release()
-	if p.defers && !p.slow && op.barrier && p.running == 0 && len(p.queue) == 0 {
-		p.running, p.alone = 1, true
-		p.mu.Unlock()
-		p.work(op, false)
-		return
-	}
 	defer p.mu.Unlock()
+	p.release()
 	for len(p.queue) >= pipelineDepth {
 		p.begin()
 		p.wait()
 	}
 	p.queue = append(p.queue, op)
-	p.begin()
+	switch {
+	case p.gathers():
+		if len(p.queue) == 1 {
+			p.beginSoon()
+		}
+	case p.defers && !p.slow && op.barrier:
+		p.lead()
+	default:
+		p.begin()
+	}
+}
+
+// gathers reports whether what is queued are checkpoints that wait for more to be stored with. They
+// do until there are enough, or something else is to be stored, or somebody waits for them, or
+// gatherTime is over. One with items does not wait: the next superstep may look for them. The caller
+// holds mu.
+func (p *pipeline) gathers() bool {
+	return p.group != nil && p.running == 0 && len(p.queue) < together && !slices.ContainsFunc(p.queue, func(o *saveOp) bool {
+		put, ok := o.run.(*putOp)
+		return !ok || len(put.changes) > 0
+	})
+}
+
+// beginSoon begins what is queued after gatherTime. The caller holds mu.
+func (p *pipeline) beginSoon() {
+	if p.due != nil {
+		p.due.Reset(gatherTime)
+		return
+	}
+	p.due = time.AfterFunc(gatherTime, func() {
+		p.mu.Lock()
+		var op *saveOp
+		if p.running == 0 { // else who runs goes on with it
+			op = p.next()
+		}
+		p.mu.Unlock()
+		p.work(op, true)
+	})
 }
 
 // hold adds a save without starting it. It starts with the next save, or unheld takes it
@@ -193,24 +239,28 @@ func (p *pipeline) begin() {
 	}
 }
 
+// lead starts the saves that may begin. If none is under way, the first and what can follow it run
+// in the goroutine of the caller, who holds mu.
+func (p *pipeline) lead() {
+	var op *saveOp
+	if p.running == 0 {
+		op = p.next()
+	}
+	p.begin()
+	if op != nil {
+		p.mu.Unlock()
+		p.work(op, false)
+		p.mu.Lock()
+	}
+}
+
 // store adds a save to the queue and waits for it.
 func (p *pipeline) store(op *saveOp) error {
 	p.mu.Lock()
-	p.release()
-	if p.running == 0 && len(p.queue) == 0 {
-		p.running, p.alone = 1, true
-		p.mu.Unlock()
-		p.work(op, false)
-		return op.err
-	}
-	p.mu.Unlock()
-	p.submit(op)
-	p.mu.Lock()
 	defer p.mu.Unlock()
-	for !op.ended {
-		p.wait()
-	}
-	return op.err
+	p.release()
+	p.queue = append(p.queue, op)
+	return p.awaitQueued(op)
 }
 
 // await waits for a submitted save and returns its error.
@@ -218,15 +268,19 @@ func (p *pipeline) await(op *saveOp) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.release()
-	p.begin()
+	return p.awaitQueued(op)
+}
+
+func (p *pipeline) awaitQueued(op *saveOp) error {
+	p.lead()
 	for !op.ended {
 		p.wait()
 	}
 	return op.err
 }
 
-// next removes the next save from the queue, if it may begin now; else it returns nil. The
-// caller holds mu and must run the save.
+// next removes the next save from the queue, if it may begin now, with those that are stored with
+// it; else it returns nil. The caller holds mu and must run the save.
 func (p *pipeline) next() *saveOp {
 	if len(p.queue) == 0 || p.alone || p.running >= writersAtOnce {
 		return nil
@@ -235,8 +289,16 @@ func (p *pipeline) next() *saveOp {
 	if op.barrier && p.running > 0 {
 		return nil
 	}
+	n := 1
+	for p.group != nil && op.isPut() && n < min(len(p.queue), together) && p.queue[n].isPut() {
+		n++
+	}
+	if p.due != nil {
+		p.due.Stop()
+	}
+	op.with = p.queue[1:n:n]
 	p.queue[0] = nil
-	if p.queue = p.queue[1:]; len(p.queue) == 0 {
+	if p.queue = p.queue[n:]; len(p.queue) == 0 {
 		p.queue = nil
 	}
 	p.running++
@@ -253,11 +315,12 @@ func (p *pipeline) share(op *saveOp) {
 	if p.sync == nil {
 		return
 	}
+	n := 1 + len(op.with)
 	if p.behind > 0 {
-		p.behind--
+		p.behind = max(0, p.behind-n)
 	} else {
 		for _, o := range p.queue {
-			if o.barrier && p.behind < together-1 {
+			if o.barrier && n+p.behind < together {
 				p.behind++
 			}
 		}
@@ -280,10 +343,14 @@ func (p *pipeline) work(op *saveOp, stays bool) {
 		err := p.do(op, start)
 		took := time.Since(start)
 		p.mu.Lock()
+		for _, o := range op.with {
+			o.ended = true
+		}
+		op.with = nil
 		p.slow = took >= slowSave
 		p.running--
 		p.alone = false
-		op.ended, op.err = true, err
+		op.ended = true
 		p.owed = op.deferred || p.owed && (!op.barrier || err != nil)
 		if op = p.next(); op != nil {
 			p.begin()
@@ -310,6 +377,7 @@ func (p *pipeline) idleUntilCalled() *saveOp {
 	return op
 }
 
+// do runs op and those with it, and returns the first failure.
 func (p *pipeline) do(op *saveOp, start time.Time) error {
 	if p.around != nil {
 		p.waited.Do(func() {
@@ -318,19 +386,66 @@ func (p *pipeline) do(op *saveOp, start time.Time) error {
 			}
 		})
 	}
-	if err := p.firstError(); err != nil {
-		return err
+	ctx := p.ctx
+	if op.deferred || p.defers {
+		ctx = p.later
 	}
-	err := p.call(op)
+	err := p.firstError()
+	switch {
+	case err != nil:
+		for _, o := range op.with {
+			o.err = err
+		}
+		op.err = err
+	case len(op.with) == 0:
+		err = p.outcome(op, start, guard(func() error { return op.run.save(ctx) })) // a saver that panics has failed
+	default:
+		return p.doGroup(ctx, append([]*saveOp{op}, op.with...), start)
+	}
+	return err
+}
+
+// doGroup stores the checkpoints of ops, each as if it was stored by itself.
+func (p *pipeline) doGroup(ctx context.Context, ops []*saveOp, start time.Time) error {
+	for len(ops) > 0 {
+		reqs := make([]saver.PutRequest, len(ops))
+		for i, o := range ops {
+			put := o.run.(*putOp)
+			reqs[i] = put.request(put.withLast())
+		}
+		n := 0
+		refused := guard(func() (err error) {
+			n, err = p.group.PutGroup(ctx, reqs)
+			return err
+		})
+		for _, o := range ops[:n] {
+			_ = p.outcome(o, start, nil)
+		}
+		if ops = ops[n:]; refused == nil {
+			break
+		}
+		first := ops[0]
+		err := p.outcome(first, start, guard(func() error { return first.run.(*putOp).afterPut(ctx, refused) }))
+		if ops = ops[1:]; err != nil {
+			for _, o := range ops {
+				o.err = err
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// outcome keeps how op ended, and returns its error.
+func (p *pipeline) outcome(op *saveOp, start time.Time, err error) error {
 	if p.observe != nil {
 		p.observe(op.name(), time.Since(start), err)
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		op.err = &PersistError{Op: "store " + op.name(), Err: err}
+		p.fail(op.err)
 	}
-	err = &PersistError{Op: "store " + op.name(), Err: err}
-	p.fail(err)
-	return err
+	return op.err
 }
 
 // fail keeps the first failure.
@@ -341,15 +456,6 @@ func (p *pipeline) fail(err error) {
 		p.err = err
 		close(p.failed)
 	}
-}
-
-// call runs op. A saver that panics has failed.
-func (p *pipeline) call(op *saveOp) error {
-	ctx := p.ctx
-	if op.deferred || p.defers {
-		ctx = p.later
-	}
-	return guard(func() error { return op.run.save(ctx) })
 }
 
 func (p *pipeline) firstError() error {
@@ -363,7 +469,7 @@ func (p *pipeline) flush() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.release()
-	p.begin()
+	p.lead()
 	for p.running > 0 || len(p.queue) > 0 {
 		p.wait()
 	}
@@ -382,6 +488,9 @@ func (p *pipeline) close() error {
 	}
 	p.mu.Lock()
 	p.closed = true
+	if p.due != nil {
+		p.due.Stop()
+	}
 	p.called.Signal()
 	p.mu.Unlock()
 	p.unwatch()

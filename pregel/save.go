@@ -221,11 +221,20 @@ func (o *putOp) save(ctx context.Context) error {
 	if _, ok := o.s.(saver.Coordinator); len(o.changes) > 0 && !ok {
 		return &saver.InvalidError{Field: "changes", Reason: fmt.Sprintf("a %T stores no items with a checkpoint", o.s)}
 	}
-	writes := o.writes
-	if w := o.last; w != nil {
-		writes = append(slices.Clip(writes), saver.TaskWrites{CheckpointID: w.at.CheckpointID, TaskID: w.taskID, TaskPath: w.path, Writes: w.writes})
+	return o.afterPut(ctx, o.put(ctx, o.withLast()))
+}
+
+// withLast are all writes that go with the checkpoint.
+func (o *putOp) withLast() []saver.TaskWrites {
+	w := o.last
+	if w == nil {
+		return o.writes
 	}
-	err := o.put(ctx, writes)
+	return append(slices.Clip(o.writes), saver.TaskWrites{CheckpointID: w.at.CheckpointID, TaskID: w.taskID, TaskPath: w.path, Writes: w.writes})
+}
+
+// afterPut is the outcome of a save whose checkpoint was put with all writes and err.
+func (o *putOp) afterPut(ctx context.Context, err error) error {
 	switch {
 	case o.last == nil || err == nil || errors.Is(err, saver.ErrOutcomeUnknown):
 		return err
@@ -239,8 +248,12 @@ func (o *putOp) save(ctx context.Context) error {
 }
 
 func (o *putOp) put(ctx context.Context, writes []saver.TaskWrites) error {
-	_, err := putNoted(ctx, o.s, saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Writes: writes, Changes: o.changes, Note: o.note})
+	_, err := putNoted(ctx, o.s, o.request(writes))
 	return err
+}
+
+func (o *putOp) request(writes []saver.TaskWrites) saver.PutRequest {
+	return saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Writes: writes, Changes: o.changes, Note: o.note}
 }
 
 // withCommon is the metadata of a checkpoint with what the config of its run adds to it.

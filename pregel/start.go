@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/internal/group"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -51,6 +52,7 @@ func (l *loop) enter(ctx context.Context) error {
 		if s, ok := l.saver.(saver.Coordinator); ok {
 			l.pipe.sync, l.codec = s.Sync, s.Serializer()
 			l.pipe.defers = l.opts.DeferSync && l.opts.Durability != Sync
+			l.pipe.group = group.Of(l.saver)
 		}
 	}
 	l.step = stepOf(l.md) + 1

@@ -124,3 +124,23 @@ func failing(prefix string, n int) func(context.Context, string) error {
 		return nil
 	}
 }
+
+// grouped is a watched saver that is given several checkpoints at once.
+type grouped struct{ *watched }
+
+func (g grouped) PutGroup(c context.Context, reqs []saver.PutRequest) (int, error) {
+	g.note(fmt.Sprint("group of ", len(reqs)))
+	for i, req := range reqs {
+		if _, err := g.PutRequest(c, req); err != nil {
+			return i, err
+		}
+	}
+	return len(reqs), nil
+}
+
+// bothWays are a watched saver that is given one checkpoint after the other, and one that is given
+// several at once.
+var bothWays = []func(*watched) saver.Saver{
+	func(w *watched) saver.Saver { return w },
+	func(w *watched) saver.Saver { return grouped{w} },
+}

@@ -137,6 +137,7 @@ type batch struct {
 	reqs    []*request
 	records []*Record // of reqs
 	refused []refusal // held back until the fate of the batch is known
+	callers int       // who wait for reqs
 	bytes   int64     // of the frames
 	framed  frames    // those built so far
 
@@ -275,7 +276,9 @@ func (l *Log) collect(first *request) {
 				return
 			}
 		}
-		switch err := l.prepare(r); {
+		err := l.prepare(r)
+		r.failed = err != nil
+		switch {
 		case err == nil:
 		case len(b.reqs) == 0 && c.syncing == nil && c.synced == nil:
 			r.finish(err)
@@ -288,6 +291,9 @@ func (l *Log) collect(first *request) {
 // prepare asks r for its bytes and adds it to the batch.
 func (l *Log) prepare(r *request) error {
 	b := l.c.batch
+	if r.before != nil && r.before.failed {
+		return errBefore
+	}
 	if err := l.admit(r.rec); err != nil {
 		return err
 	}
@@ -307,8 +313,14 @@ func (l *Log) prepare(r *request) error {
 	b.reqs = append(b.reqs, r)
 	b.records = append(b.records, r.rec)
 	b.bytes += l.frameSize(n)
+	if r.before == nil {
+		b.callers++
+	}
 	return nil
 }
+
+// errBefore refuses a record of CommitAll behind one that is not committed.
+var errBefore = errors.New("the record before it was not committed")
 
 // frameSize is what a payload of n bytes occupies in a file of this log.
 func (l *Log) frameSize(n int64) int64 {
@@ -350,7 +362,7 @@ func (l *Log) finishSync(err error, grew time.Time) {
 	c.syncing = nil
 	if err == nil {
 		c.synced = b
-		l.pace(len(b.reqs), grew)
+		l.pace(b.callers, grew)
 		return
 	}
 	l.failBatch(b, err)
@@ -380,7 +392,7 @@ func (l *Log) pace(n int, grew time.Time) {
 	now := time.Now()
 	took := now.Sub(c.syncBegan)
 	if !c.gather {
-		came := len(c.batch.reqs)
+		came := c.batch.callers
 		c.gather = came > 0 && grew.Sub(c.syncBegan)*time.Duration(max(n, came))/time.Duration(came) < took/2
 		return
 	}
@@ -405,7 +417,7 @@ func (l *Log) commitBatch(leading bool) bool {
 	}
 	if err == nil && l.syncs(b) {
 		c.owing = time.Time{}
-		if !leading && !l.opts.Inline && (len(b.reqs) > 1 || c.synced != nil || l.q.waiting()) {
+		if !leading && !l.opts.Inline && (b.callers > 1 || c.synced != nil || l.q.waiting()) {
 			c.batch, c.syncing, c.syncBegan = c.newBatch(), b, time.Now()
 			return true
 		}
@@ -458,7 +470,7 @@ func (l *Log) publishSynced() {
 		return
 	}
 	c.synced = nil
-	n := len(b.reqs)
+	n := b.callers
 	l.publish(b)
 	if n > 1 && c.syncing == nil && (c.gather || l.opts.Mode != SyncAlways) {
 		// Let the callers just woken queue their next records before the next batch
@@ -474,7 +486,7 @@ func (l *Log) publish(b *batch) {
 		l.prealloc.afterBatch(b.file, b.bytes)
 	}
 	n := len(b.reqs)
-	l.c.lone = n == 1
+	l.c.lone = b.callers <= 1
 	l.mu.Lock()
 	l.mu.pos = b.end
 	last := uint64(b.end.NextLSN - 1)
@@ -513,6 +525,7 @@ func (l *Log) failBatch(b *batch, err error) {
 		l.opts.Abort(b.records)
 	}
 	for _, r := range b.reqs {
+		r.failed = true // read before it is answered only
 		r.finish(err)
 	}
 	b.answerRefused(err)

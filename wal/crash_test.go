@@ -313,6 +313,9 @@ var scenarios = []struct {
 		return errors.Join(err, v.commit(2), v.commit(1))
 	}},
 	{"deferred", SyncAlways, 4, small, deferredScenario},
+	{"at once", SyncAlways, 1, small, func(v *life) error {
+		return errors.Join(v.commitAll(3, false), v.commitAll(1, true), v.commitAll(5, true), v.commit(1), v.commitAll(4, false), v.commit(1), v.commitAll(2, false))
+	}},
 	{"rotation", SyncAlways, 20, func(lsn base.LSN) int { return 5000 + int(lsn)*300 }, func(v *life) error {
 		for range 16 {
 			if err := v.commit(1); err != nil {

@@ -90,6 +90,8 @@ func New(opts Options) (*Log, error) {
 
 func randomSalt() uint64 { return rand.Uint64() }
 
+var errNoPrepare = errors.New("commit: a record needs Prepare")
+
 // Commit appends r and returns when it is committed: applied, and durable if the mode
 // says so.
 //
@@ -106,9 +108,87 @@ func randomSalt() uint64 { return rand.Uint64() }
 // included.
 func (l *Log) Commit(ctx context.Context, r *Record) error {
 	if r == nil || r.Prepare == nil {
-		return errors.New("commit: a record needs Prepare")
+		return errNoPrepare
 	}
 	return l.submit(ctx, l.reqs.get(r, controlNone))
+}
+
+// CommitAll is Commit of several records at once. They are committed in order and, as far as
+// they fit into a batch, with one write. When one of them is not committed, none behind it is.
+// It returns how many are committed, and why the next one is not. If that error matches
+// fault.ErrOutcomeUnknown, the outcome of those behind it is unknown as well.
+func (l *Log) CommitAll(ctx context.Context, rs []*Record) (int, error) {
+	for _, r := range rs {
+		if r == nil || r.Prepare == nil {
+			return 0, errNoPrepare
+		}
+	}
+	if len(rs) == 0 {
+		return 0, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := l.poisoned(); err != nil {
+		return 0, err
+	}
+	reqs := make([]*request, len(rs))
+	for i, r := range rs {
+		if reqs[i] = l.reqs.get(r, controlNone); i > 0 {
+			reqs[i].before = reqs[i-1]
+		}
+	}
+	err := l.q.push(ctx, reqs...)
+	n := 0
+	if err == nil {
+		last := reqs[len(reqs)-1]
+		select {
+		case err := <-last.done: // all others were answered before
+			last.done <- err
+		case <-ctx.Done():
+			return l.leave(ctx, reqs)
+		}
+		n, _, err = answers(reqs)
+	}
+	for _, r := range reqs {
+		l.reqs.put(r)
+	}
+	return n, err
+}
+
+// leave gives up a CommitAll. What the committer has of reqs is left to it.
+func (l *Log) leave(ctx context.Context, reqs []*request) (int, error) {
+	taken := len(reqs)
+	for taken > 0 && l.q.withdraw(reqs[taken-1]) { // the last first, so that no gap comes to be
+		taken--
+	}
+	n, all, err := answers(reqs[:taken])
+	switch {
+	case err != nil || n == len(reqs):
+		return n, err
+	case !all:
+		l.left.Add(1)
+		return n, fmt.Errorf("commit: %w: %w", fault.ErrOutcomeUnknown, ctx.Err())
+	}
+	return n, fmt.Errorf("withdrawn from the log queue: %w", ctx.Err())
+}
+
+// answers takes the answers that reqs have: how many were committed, whether all are
+// answered, and the first error.
+func answers(reqs []*request) (n int, all bool, first error) {
+	for _, r := range reqs {
+		select {
+		case err := <-r.done:
+			if err != nil && first == nil {
+				first = err
+			} else if err == nil {
+				n++
+			}
+		default:
+			return n, false, first
+		}
+	}
+	return n, true, first
 }
 
 // Rotate seals the current file: it is synced, marked as complete and closed. The next

@@ -29,13 +29,13 @@ func TestPace(t *testing.T) {
 				l := w.open(t, func(o *Options) { o.Inline = false })
 				synctest.Wait()
 				l.c.syncBegan = time.Now()
-				l.c.batch.reqs = make([]*request, tc.prepared)
+				l.c.batch.callers = tc.prepared
 				time.Sleep(sync)
 				l.pace(tc.landed, l.c.syncBegan.Add(tc.last))
 				if l.c.gather != tc.want {
 					t.Errorf("gather is %v", l.c.gather)
 				}
-				l.c.batch.reqs = nil
+				l.c.batch.callers = 0
 				mustClose(t, l)
 			})
 		})

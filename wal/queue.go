@@ -32,8 +32,10 @@ type request struct {
 	rec     *Record
 	control controlKind
 	state   requestState // guarded by queue.mu
+	before  *request     // if its record is not committed, this one's is not either; see CommitAll
 	parts   [][]byte     // committer: what Prepare returned
 	size    int64        // committer: payload bytes
+	failed  bool         // committer: the record will not be committed
 	done    chan error   // the answer; capacity 1, so that the committer never waits for a caller
 }
 
@@ -53,7 +55,7 @@ func (p *requests) get(rec *Record, control controlKind) *request {
 }
 
 func (p *requests) put(r *request) {
-	r.rec, r.parts = nil, nil
+	r.rec, r.before, r.parts, r.failed = nil, nil, nil, false
 	p.pool.Put(r)
 }
 
@@ -101,20 +103,23 @@ func newQueue(maxBytes int64, maxRecords int) *queue {
 	return &queue{maxBytes: maxBytes, maxRecords: maxRecords, wake: make(chan struct{}, 1)}
 }
 
-// push appends r, waiting for room if the queue is full. An error means that r
-// was not queued.
-func (q *queue) push(ctx context.Context, r *request) error {
-	size := r.queuedSize()
+// push appends rs at once, waiting for room if the queue is full. An error means that
+// none of them was queued.
+func (q *queue) push(ctx context.Context, rs ...*request) error {
+	size := int64(0)
+	for _, r := range rs {
+		size += r.queuedSize()
+	}
 	for {
 		q.mu.Lock()
 		if q.mu.closed {
 			q.mu.Unlock()
 			return fault.ErrClosed
 		}
-		// A request larger than the whole bound enters an empty queue.
-		if q.mu.depth == 0 || q.mu.depth < q.maxRecords && q.mu.bytes+size <= q.maxBytes {
-			q.mu.ring = append(q.mu.ring, r)
-			q.mu.depth++
+		// What is larger than the whole bound enters an empty queue.
+		if q.mu.depth == 0 || q.mu.depth+len(rs) <= q.maxRecords && q.mu.bytes+size <= q.maxBytes {
+			q.mu.ring = append(q.mu.ring, rs...)
+			q.mu.depth += len(rs)
 			q.mu.bytes += size
 			q.mu.Unlock()
 			q.signal()

@@ -57,6 +57,7 @@ var below = []string{"internal/base", "internal/record", "internal/metric", "int
 //	serde ← saver ← internal/rules ← {saver/memory, saver/disk}
 //	{saver, index} ← internal/layout    {saver, internal/engine} ← internal/diskhook
 //	{internal/engine, internal/rules, internal/layout, internal/diskhook} ← saver/disk ← {saver/admin, store, cache} ← pregel
+//	saver ← internal/group ← {saver/disk, pregel}
 //	saver/disk ← internal/calls
 //	{serde, pregel/channel} ← message    {message, pregel} ← tool ← model ← agent
 //	{message, pregel} ← pregel/pregeljson
@@ -99,8 +100,9 @@ var rules = []rule{
 	{"internal/rules", []string{"saver", "serde", "internal/base"}, []string{}},
 	{"internal/layout", []string{"saver", "serde", "index", "internal/base"}, []string{}},
 	{"internal/diskhook", append([]string{"saver", "internal/engine", "internal/storage"}, below...), []string{}},
+	{"internal/group", []string{"saver"}, []string{}},
 	{"internal/calls", []string{"saver/disk", "index", "internal/layout", "internal/diskhook", "internal/engine", "internal/base"}, []string{}},
-	{"saver/disk", append([]string{"saver", "serde", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/storage"}, below...), []string{}},
+	{"saver/disk", append([]string{"saver", "serde", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/group", "internal/storage"}, below...), []string{}},
 	{"internal/backup", append([]string{"internal/export", "internal/verify", "internal/pin", "internal/storage"}, below...), []string{"github.com/cespare/xxhash/v2"}},
 	{"saver/admin", append([]string{"saver", "saver/disk", "serde", "internal/rules", "internal/layout", "internal/backup", "internal/diskhook", "internal/engine", "internal/export", "internal/verify", "internal/pin", "internal/lost", "internal/storage"}, below...), []string{}},
 	{"saver/memory", []string{"saver", "serde", "internal/rules", "internal/base"}, []string{}},
@@ -111,7 +113,7 @@ var rules = []rule{
 	{"store/storetest", []string{"store", "saver"}, []string{}},
 	{"cache", []string{"saver", "saver/disk", "serde", "index", "internal/rules", "internal/layout", "internal/diskhook", "internal/engine", "internal/storage", "internal/metric", "internal/base"}, []string{}},
 	{"pregel/pregeljson", []string{"internal/jsontext", "message", "pregel/...", "serde"}, []string{}},
-	{"pregel/...", []string{"pregel/...", "saver/...", "store", "cache", "serde/...", "internal/rules", "internal/base"}, nil},
+	{"pregel/...", []string{"pregel/...", "saver/...", "store", "cache", "serde/...", "internal/group", "internal/rules", "internal/base"}, nil},
 	{"message", []string{"internal/pyrepr", "pregel/channel", "serde"}, []string{}},
 	{"tool", []string{"internal/pyrepr", "message", "pregel/..."}, []string{}},
 	{"model", []string{"message", "tool", "pregel/..."}, []string{}},

@@ -54,16 +54,11 @@ func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, 
 		return err
 	}
 	defer e.Leave()
-	tx := e.newTx(fn)
-	tx.log.Size, tx.log.Urgent, tx.log.Deferred = h.Size, h.Urgent, h.Deferred
-	for _, id := range ids {
-		t, err := e.LoadPartition(id)
-		if err != nil {
-			return err
-		}
-		tx.loaded.set(id, t)
+	tx, err := e.begin(h, ids, fn)
+	if err != nil {
+		return err
 	}
-	err := e.Log.Commit(ctx, &tx.log)
+	err = e.Log.Commit(ctx, &tx.log)
 	if errors.Is(err, errNothing) {
 		return nil
 	}
@@ -71,11 +66,77 @@ func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, 
 		e.noteWriteError(err)
 		return err
 	}
-	e.publishRevisions(tx)
 	e.nudge()
-	e.noteCommit(tx, h.Began)
-	tx.release()
+	e.committed(tx, h.Began)
 	return nil
+}
+
+// begin makes a commit ready for the log.
+func (e *Engine) begin(h CommitOptions, ids []string, fn func(*Tx) error) (*Tx, error) {
+	tx := e.newTx(fn)
+	tx.log.Size, tx.log.Urgent, tx.log.Deferred = h.Size, h.Urgent, h.Deferred
+	for _, id := range ids {
+		t, err := e.LoadPartition(id)
+		if err != nil {
+			return nil, err
+		}
+		tx.loaded.set(id, t)
+	}
+	return tx, nil
+}
+
+// committed ends a commit that the log has answered with success.
+func (e *Engine) committed(tx *Tx, began metric.Time) {
+	e.publishRevisions(tx)
+	e.noteCommit(tx, began)
+	tx.release()
+}
+
+// Step is one of the commits of CommitAll. Each must do something.
+type Step struct {
+	CommitOptions
+	IDs []string
+	Do  func(*Tx) error
+}
+
+// CommitAll makes several commits in order, each a record of its own, which the log is handed at
+// once. When one of them is refused, none behind it is made. It returns how many are made, and
+// why the next one is not. It stores no Rider.
+func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
+	if e.Opts.ReadOnly {
+		return 0, fault.ErrReadOnly
+	}
+	var size int64
+	for i := range steps {
+		size += steps[i].Size
+	}
+	if err := e.stall(ctx, size, false); err != nil {
+		return 0, err
+	}
+	if err := e.Enter(); err != nil {
+		return 0, err
+	}
+	defer e.Leave()
+	txs, records := make([]*Tx, len(steps)), make([]*wal.Record, len(steps))
+	for i := range steps {
+		s := &steps[i]
+		tx, err := e.begin(s.CommitOptions, s.IDs, s.Do)
+		if err != nil {
+			return 0, err
+		}
+		txs[i], records[i] = tx, &tx.log
+	}
+	n, err := e.Log.CommitAll(ctx, records)
+	if err != nil {
+		e.noteWriteError(err)
+	}
+	if n > 0 {
+		e.nudge()
+	}
+	for i, tx := range txs[:n] {
+		e.committed(tx, steps[i].Began)
+	}
+	return n, err
 }
 
 // noteCommit counts a commit that began then.

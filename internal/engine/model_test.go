@@ -184,6 +184,33 @@ func (w *world) put() {
 	w.m[id][key] = vals
 }
 
+// putAll stores several items by commits that are made at once; their values follow each other.
+func (w *world) putAll() {
+	var steps []Step
+	var follow Following
+	id := w.id()
+	after := w.m.clone()
+	for range 1 + w.rng.IntN(6) {
+		key, v := w.key(), w.next(id, "s0")
+		ev, err := w.e.NewRevisionAfter(&follow, Series{Partition: id, Name: "s0"}, []byte(v[:len(v)/2]), []byte(v[len(v)/2:]))
+		w.must(err)
+		w.note("put at once %s/%s", id, key)
+		steps = append(steps, Step{IDs: []string{id}, Do: func(tx *Tx) error {
+			return tx.Put(id, key, index.FlagHead, []SlotIn{{Name: "s0", Tag: "x", Value: &ev}})
+		}})
+		if after[id] == nil {
+			after[id] = map[string][]string{}
+		}
+		after[id][key] = []string{v}
+	}
+	n, err := w.e.CommitAll(context.Background(), steps)
+	w.must(err)
+	if n != len(steps) {
+		w.t.Fatalf("%d of %d commits were made", n, len(steps))
+	}
+	w.m = after
+}
+
 func (w *world) delete() {
 	id, a, b := w.id(), w.key(), w.key()
 	w.note("delete %s/%s,%s", id, a, b)
@@ -294,8 +321,10 @@ func (w *world) kill() {
 func (w *world) step() {
 	ctx := context.Background()
 	switch n := w.rng.IntN(100); {
-	case n < 55:
+	case n < 45:
 		w.put()
+	case n < 55:
+		w.putAll()
 	case n < 63:
 		w.delete()
 	case n < 67:

@@ -24,7 +24,8 @@ const (
 	entryCost = 256
 )
 
-// revision is the last published value of a series. It is immutable, except for pause.
+// revision is the last published value of a series. It is immutable, except for pause; before it
+// is published the commit that stores it says where.
 type revision struct {
 	series Series
 	family uint64
@@ -133,12 +134,35 @@ type candidate struct {
 	series Series
 	data   *delta.Held // the value; nil if it is not kept
 	prev   *revision   // the last one; nil if there is none to go by
+	next   *revision   // what it becomes when it is stored
 	base   *revision   // what patch is against
 	level  int         // of patch
 	patch  []byte      // nil: the value is to be stored whole
 	sum    uint64      // of patch
 	tried  bool
 	run    int // Options.PatchRun
+}
+
+// Following has the last values of series among commits that are to be made together: the next
+// one may be a patch against one of them. The zero Following is empty.
+type Following struct{ last map[Series]*revision }
+
+func (f *Following) get(l Series) (last *revision, ok bool) {
+	if f == nil {
+		return nil, false
+	}
+	last, ok = f.last[l]
+	return last, ok
+}
+
+func (f *Following) set(v *revision) {
+	if f == nil {
+		return
+	}
+	if f.last == nil {
+		f.last = map[Series]*revision{}
+	}
+	f.last[v.series] = v
 }
 
 // NewRevision is NewValue for the next value of a series: it will be stored as a patch
@@ -150,11 +174,20 @@ type candidate struct {
 // of what the last one does not have at the same place. A value of one part may be
 // kept as it is: nobody may change it afterwards.
 func (e *Engine) NewRevision(l Series, parts ...[]byte) (Value, error) {
+	return e.NewRevisionAfter(nil, l, parts...)
+}
+
+// NewRevisionAfter is NewRevision for a commit that is made together with others, after those
+// whose values f has. The value is added to f.
+func (e *Engine) NewRevisionAfter(f *Following, l Series, parts ...[]byte) (Value, error) {
 	size := sizeOf(parts)
 	if e.Opts.NoPatches || size < int64(e.Opts.PatchMin) || size > e.revisions.largest() {
 		return NewValue(parts...)
 	}
-	prev := e.revisions.get(l)
+	prev, pending := f.get(l)
+	if !pending {
+		prev = e.revisions.get(l)
+	}
 	if prev != nil && prev.pause != nil && prev.pause.Add(-1) >= 0 {
 		return NewValue(parts...)
 	}
@@ -166,9 +199,11 @@ func (e *Engine) NewRevision(l Series, parts ...[]byte) (Value, error) {
 	v := Value{size: size, candidate: d}
 	d.data, v.sum = delta.Hold(was, parts...)
 	v.parts = d.data.Parts()
-	if was != nil && e.flusher.MayBeBase(prev.ref) {
+	if was != nil && (pending || e.flusher.MayBeBase(prev.ref)) {
 		d.against(prev, v.sum)
 	}
+	d.next = d.version()
+	f.set(d.next)
 	return v, nil
 }
 
@@ -204,11 +239,11 @@ func (d *candidate) longest(level int) int {
 // pauses is how many values of a series are not tried after so many failures.
 var pauses = [...]int32{0, 3, 15, 63}
 
-// published is the version the candidate became when it was stored as s.
-func (d *candidate) published(s *txValue) *revision {
-	v := &revision{series: d.series, family: s.fam.ID, ref: s.ref, key: s.key, data: d.data}
+// version is what the candidate becomes, if it is stored as a patch where there is one.
+func (d *candidate) version() *revision {
+	v := &revision{series: d.series, data: d.data}
 	switch {
-	case s.patched():
+	case d.patch != nil:
 		v.runs = d.base.runs
 		clear(v.runs[:d.level])
 		v.runs[d.level].n++
@@ -218,7 +253,7 @@ func (d *candidate) published(s *txValue) *revision {
 		}
 	case d.prev != nil:
 		v.fails = d.prev.fails
-		if d.tried && d.patch == nil && d.prev.runs[0].n < d.run {
+		if d.tried && d.prev.runs[0].n < d.run {
 			v.fails = min(v.fails+1, uint8(len(pauses)-1))
 			v.data, v.pause = nil, new(atomic.Int32)
 			v.pause.Store(pauses[v.fails])
@@ -227,11 +262,21 @@ func (d *candidate) published(s *txValue) *revision {
 	return v
 }
 
+// stored says where the candidate was stored, and whether as a patch. Those that follow it in
+// commits that are made together took it for one, so they count more patches than there are.
+func (d *candidate) stored(family uint64, ref index.Ref, key string, patched bool) {
+	v := d.next
+	v.family, v.ref, v.key = family, ref, key
+	if d.patch != nil && !patched {
+		v.runs, v.begun, v.fails = [storage.ChainLevels]run{}, [storage.ChainLevels - 1]*revision{}, d.prev.fails
+	}
+}
+
 // publishRevisions makes the values of a commit that is visible the last of their series.
 func (e *Engine) publishRevisions(tx *Tx) {
 	for i := range tx.values {
 		if v := &tx.values[i]; v.val.candidate != nil {
-			e.revisions.put(v.val.candidate.published(v))
+			e.revisions.put(v.val.candidate.next)
 		}
 	}
 }

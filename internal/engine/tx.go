@@ -287,6 +287,9 @@ func (tx *Tx) store(t *index.Partition, key string, v *Value, o *record.Slot) in
 			tx.patches++
 		}
 	}
+	if d := v.candidate; d != nil {
+		d.stored(t.Family.ID, ref, key, s.patched())
+	}
 	s.loc.Len, s.loc.Sum, s.size = o.Len, o.Sum, int64(o.Len)
 	tx.vals = append(tx.vals, parts...)
 	tx.values = append(tx.values, s)

@@ -6,12 +6,19 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/internal/group"
 	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver"
 )
 
 func init() {
+	group.OfDisk = func(s saver.Saver) group.Putter {
+		if s, ok := s.(*Saver); ok {
+			return putter{s}
+		}
+		return nil
+	}
 	diskhook.SimulationOf = func(opts any) *diskhook.Simulation { return &opts.(*Options).sim }
 	diskhook.EngineOptions = func(opts any) storage.Options { return opts.(*Options).engine() }
 	diskhook.Engine = func(s any) *engine.Engine { return s.(*Saver).e }

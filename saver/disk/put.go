@@ -38,33 +38,79 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 // the log.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	begin := metric.Now()
-	p := diskPuts.Get().(*diskPut)
-	p.s = s
-	target, err := p.put(ctx, req, begin)
-	s.m.saved(begin, err)
-	if err == nil { // else the committer may still have it
-		p.release()
+	p := s.newPut(nil)
+	step, err := p.prepare(ctx, req, begin)
+	if err == nil {
+		err = s.e.CommitWith(ctx, step.CommitOptions, step.IDs, step.Do)
 	}
-	return target, err
+	s.m.saved(begin, err)
+	if err != nil { // the committer may still have it
+		return saver.Config{}, err
+	}
+	target := p.plan.Target
+	p.release()
+	return target, nil
 }
 
-func (p *diskPut) put(ctx context.Context, req saver.PutRequest, begin metric.Time) (saver.Config, error) {
+// putter is a Saver that is given several checkpoints at once.
+type putter struct{ s *Saver }
+
+// PutGroup implements group.Putter: each checkpoint is a record of the log, and the log
+// gets them all at once.
+func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, err error) {
+	begin := metric.Now()
+	s := t.s
+	var following engine.Following
+	puts, steps := make([]*diskPut, 0, len(reqs)), make([]engine.Step, 0, len(reqs))
+	for _, req := range reqs {
+		p := s.newPut(&following)
+		var step engine.Step
+		if step, err = p.prepare(ctx, req, metric.Now()); err != nil {
+			break // those before it are stored
+		}
+		puts, steps = append(puts, p), append(steps, step)
+	}
+	if len(steps) > 0 {
+		var refused error
+		if n, refused = s.e.CommitAll(ctx, steps); refused != nil {
+			err = refused
+		}
+	}
+	for _, p := range puts[:n] {
+		s.m.saved(begin, nil)
+		p.release()
+	}
+	if err != nil {
+		s.m.saved(begin, err)
+	}
+	return n, err
+}
+
+// newPut is a put whose values follow those of others that are made together with it.
+func (s *Saver) newPut(f *engine.Following) *diskPut {
+	p := diskPuts.Get().(*diskPut)
+	p.s, p.following = s, f
+	return p
+}
+
+// prepare makes ready everything but what depends on stored data.
+func (p *diskPut) prepare(ctx context.Context, req saver.PutRequest, begin metric.Time) (step engine.Step, err error) {
 	s := p.s
 	plan, err := rules.NewPutPlan(req, rules.Encoding{Codec: s.codec.Serializer, Room: layout.KindRoom, Borrow: true})
 	encoded := s.m.encoded(begin, plan.Encoded, err)
 	if err != nil {
-		return saver.Config{}, err
+		return step, err
 	}
 	changes, err := s.prepared(req.Changes)
 	if err != nil {
-		return saver.Config{}, err
+		return step, err
 	}
 	if err := ctx.Err(); err != nil {
-		return saver.Config{}, err
+		return step, err
 	}
 	p.plan, p.id, p.run, p.changes = plan, layout.ThreadKey(plan.Target.ThreadID), shortRun(plan.Run), changes
 	if err := p.encode(); err != nil {
-		return saver.Config{}, err
+		return step, err
 	}
 	ids := append(make([]string, 0, 2), p.id)
 	if p.run != "" {
@@ -73,10 +119,7 @@ func (p *diskPut) put(ctx context.Context, req saver.PutRequest, begin metric.Ti
 	for _, c := range p.changes {
 		ids = append(ids, c.Partitions...)
 	}
-	if err := s.e.CommitWith(ctx, engine.CommitOptions{Size: p.size(), Deferred: saver.SyncDeferred(ctx), Began: encoded}, ids, p.commit); err != nil {
-		return saver.Config{}, err
-	}
-	return p.plan.Target, nil
+	return engine.Step{CommitOptions: engine.CommitOptions{Size: p.size(), Deferred: saver.SyncDeferred(ctx), Began: encoded}, IDs: ids, Do: p.commit}, nil
 }
 
 // prepared are changes of other parts of this store; those of another are refused.
@@ -118,6 +161,8 @@ type diskPut struct {
 	writes  [][]engine.Value
 	changes []engine.Prepared
 	before  []index.Slot // of the source
+	// following has the values of those made together with it; nil if there are none.
+	following *engine.Following
 }
 
 // diskPuts are puts that are over, whose memory the next ones take.
@@ -145,7 +190,7 @@ func (p *diskPut) encode() error {
 	rec := layout.CheckpointRecord{V: r.Checkpoint.V, Ts: r.Checkpoint.TS, Updated: r.Checkpoint.Updated, Seen: r.Checkpoint.Seen, Note: r.Note, Metadata: r.Metadata}
 	var err error
 	series := engine.Series{Partition: p.id, Group: p.plan.Target.Namespace, Name: layout.RecordSeries}
-	if p.record, err = p.s.e.NewRevision(series, layout.EncodeCheckpointRecord(&rec)); err != nil {
+	if p.record, err = p.s.e.NewRevisionAfter(p.following, series, layout.EncodeCheckpointRecord(&rec)); err != nil {
 		return fmt.Errorf("checkpoint record: %w", err)
 	}
 	p.values = slices.Grow(p.values, len(r.Stored))[:len(r.Stored)]
@@ -154,9 +199,9 @@ func (p *diskPut) encode() error {
 		t := p.plan.Values[i]
 		if prefix, whole := layout.KindPrefix(t.Kind), p.plan.Roomy[i]; whole != nil && len(prefix) == layout.KindRoom {
 			copy(whole, prefix)
-			p.values[i], err = p.s.e.NewRevision(series, whole)
+			p.values[i], err = p.s.e.NewRevisionAfter(p.following, series, whole)
 		} else {
-			p.values[i], err = p.s.e.NewRevision(series, prefix, t.Data)
+			p.values[i], err = p.s.e.NewRevisionAfter(p.following, series, prefix, t.Data)
 		}
 		if err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)

@@ -31,6 +31,7 @@ type hunter struct {
 	total   int
 	rebuilt int   // states also opened without their images
 	patches int64 // values the programs logged as patches
+	grouped int   // checkpoints that they stored at once
 	older   int64 // and wrote to segments as patches
 
 	finished int // states whose unfinished erasures were finished
@@ -82,7 +83,7 @@ func (h *hunter) table() string {
 // turn.
 func (h *hunter) explore(tr *trace, states int) error {
 	h.mu.Lock()
-	h.patches, h.older = h.patches+tr.patches, h.older+tr.older
+	h.patches, h.older, h.grouped = h.patches+tr.patches, h.older+tr.older, h.grouped+tr.grouped
 	h.mu.Unlock()
 	rng := rand.New(rand.NewPCG(tr.seed, 0xe4))
 	cuts := map[kind][]int{}
@@ -479,6 +480,9 @@ func TestCrashStates(t *testing.T) {
 	}
 	if (h.patches == 0 || h.older == 0) && !once && want >= 2000 {
 		t.Error("no value was logged, or written to a segment, as a patch")
+	}
+	if h.grouped == 0 && !once && want >= 2000 {
+		t.Error("no checkpoints were stored at once")
 	}
 	line := fmt.Sprintf("crash states: %s%d distinct, %d violations (%d also without the saved index, %d with erasures to finish); %d values were patches in the log, %d in segments",
 		h.table(), h.total, violations, h.rebuilt, h.finished, h.patches, h.older)

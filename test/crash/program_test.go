@@ -54,6 +54,9 @@ type step struct {
 	kind kind
 	// call is nil for a step that concerns the disk alone.
 	call func(ctx context.Context, s full) error
+	// group are checkpoints that the disk saver is given at once; each is a call of its own.
+	group []step
+	req   saver.PutRequest // of a step of group
 	// life ends and begins the process: "close" or "kill".
 	life string
 	// work is done by the disk saver alone.
@@ -74,6 +77,7 @@ type generator struct {
 	runs  string              // what run ids begin with
 	alone bool                // no items and no cache beside the checkpoints
 	last  map[string][]byte   // by thread, namespace and channel: the value put last
+	group bool                // some checkpoints come at once
 }
 
 func newGenerator(rng *rand.Rand) *generator {
@@ -168,7 +172,7 @@ func (g *generator) put() step {
 	if g.rng.IntN(4) == 0 {
 		req.Writes = []saver.TaskWrites{{TaskID: "with", Writes: g.writes()}}
 	}
-	return step{what: fmt.Sprintf("put %s %s on %q", key, id, parent), kind: kindAppend,
+	return step{what: fmt.Sprintf("put %s %s on %q", key, id, parent), kind: kindAppend, req: req,
 		call: func(ctx context.Context, s full) error { _, err := s.PutRequest(ctx, req); return err }}
 }
 
@@ -370,6 +374,13 @@ func (g *generator) program(n int) []step {
 	var steps []step
 	for range n {
 		switch k := g.rng.IntN(100); {
+		case k < 10 && g.group:
+			s := step{what: "at once", kind: kindAppend}
+			for range 2 + g.rng.IntN(4) {
+				put := g.put()
+				s.what, s.group = s.what+", "+put.what, append(s.group, put)
+			}
+			steps = append(steps, s)
 		case k < 70:
 			steps = append(steps, g.call())
 		case k < 77:

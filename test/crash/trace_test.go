@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/stele-go/stele/internal/group"
 	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -15,6 +17,7 @@ import (
 type call struct {
 	what       string
 	do         func(ctx context.Context, s full) error
+	at         int // what the clock said
 	start, end int // operations recorded when it began, and when it returned
 }
 
@@ -30,6 +33,7 @@ type trace struct {
 	kinds  []kind   // by cut: what a crash there is about
 	looked int      // fresh states looked at, those of recoveries included
 
+	grouped int   // checkpoints that were stored at once
 	patches int64 // values logged as patches
 	older   int64 // values written to segments as patches
 }
@@ -102,6 +106,8 @@ func (r *runner) step(s *step) error {
 	switch {
 	case s.call != nil:
 		return r.call(s)
+	case s.group != nil:
+		return r.group(s.group)
 	case s.work != nil:
 		if err := r.work(s); err != nil {
 			return err
@@ -147,8 +153,8 @@ func (r *runner) work(s *step) error {
 }
 
 func (r *runner) call(s *step) error {
-	c := call{what: s.what, do: s.call, start: r.t.fs.Len()}
-	r.clk.set(len(r.t.calls) + 1)
+	c := call{what: s.what, do: s.call, start: r.t.fs.Len(), at: len(r.t.calls) + 1}
+	r.clk.set(c.at)
 	got := s.call(r.ctx, r.disk)
 	c.end = r.t.fs.Len()
 	r.t.calls = append(r.t.calls, c)
@@ -159,6 +165,31 @@ func (r *runner) call(s *step) error {
 		r.durable()
 	}
 	return r.note()
+}
+
+// group gives the disk saver several checkpoints at once. A crash leaves the first few of them. The
+// first that is refused ends it.
+func (r *runner) group(puts []step) error {
+	var reqs []saver.PutRequest
+	for _, s := range puts {
+		reqs = append(reqs, s.req)
+	}
+	start, at := r.t.fs.Len(), len(r.t.calls)+1
+	r.clk.set(at)
+	n, got := group.Of(r.disk.Saver).PutGroup(r.ctx, reqs)
+	end := r.t.fs.Len()
+	for i, s := range puts {
+		r.t.calls = append(r.t.calls, call{what: s.what, do: s.call, at: at, start: start, end: end})
+		want := s.call(r.ctx, r.model)
+		if i < n && want != nil || i == n && class(got) != class(want) {
+			return fmt.Errorf("disk stores %d and answers %v, model %v to number %d", n, got, want, i)
+		}
+		if err := r.note(); err != nil || i == n {
+			return err
+		}
+	}
+	r.t.grouped += n
+	return nil
 }
 
 func (r *runner) compare() error {
@@ -241,6 +272,7 @@ func traceOf(ctx context.Context, seed uint64) (*trace, error) {
 	rng := rand.New(rand.NewPCG(seed, 0xc4a5))
 	c := config{seed: seed, mode: []disk.SyncMode{disk.SyncAlways, disk.SyncAlways, disk.SyncNever, disk.SyncInterval}[seed%4]}
 	g := newGenerator(rng)
+	g.group = true
 	g.names = append(g.names, g.names[0], g.names[0]) // one thread becomes longer, so that its values are patches
 	steps := g.program(24 + rng.IntN(16))
 	if seed%3 == 0 {

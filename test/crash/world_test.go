@@ -207,7 +207,7 @@ func replayed(ctx context.Context, calls []call, k int) (*model, *clock) {
 	clk := &clock{}
 	m := newModel(clk)
 	for i := range k {
-		clk.set(i + 1)
+		clk.set(calls[i].at)
 		_ = calls[i].do(ctx, m) // its answer was compared when it was recorded
 	}
 	return m, clk
