@@ -629,7 +629,11 @@ func copyThread(c *call) error {
 func pruneThreads(c *call) error {
 	keep := c.body.text("strategy") == "keep_latest"
 	pruned := 0
-	for _, id := range c.body.texts("thread_ids") {
+	for _, given := range c.body.texts("thread_ids") {
+		id, err := c.threadID(given)
+		if err != nil {
+			return err
+		}
 		_, ok, err := c.record(c.ctx, id, c.grant)
 		if err != nil {
 			return err
@@ -727,6 +731,11 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 		}
 	}
 	if _, named := c.body["ids"]; named {
+		for i, id := range ids {
+			if ids[i], err = c.threadID(id); err != nil {
+				return nil, false, err
+			}
+		}
 		slices.Sort(ids)
 		for _, id := range slices.Compact(ids) {
 			t, ok, err := c.record(c.ctx, id, c.grant)
