@@ -520,13 +520,19 @@ const endWait = 15 * time.Second
 func (s *Server) removeWithCrons(ctx context.Context, id string) error {
 	for k, err := range s.crons.all(ctx) {
 		if err == nil && k.ThreadID == id {
-			err = s.crons.delete(ctx, k.ID)
+			err = s.removeCron(ctx, k.ID)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return s.removeThread(ctx, id)
+}
+
+// removeCron removes a cron. One that is being fired would be stored again behind it.
+func (s *Server) removeCron(ctx context.Context, id string) error {
+	defer s.locks.lock("cron " + id)()
+	return s.crons.delete(ctx, id)
 }
 
 // removeThread ends the runs of a thread and removes it with all that is kept of it. What a
