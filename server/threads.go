@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -518,11 +519,21 @@ const endWait = 15 * time.Second
 
 // removeWithCrons removes a thread that clients may have made crons for.
 func (s *Server) removeWithCrons(ctx context.Context, id string) error {
-	for k, err := range s.crons.all(ctx) {
-		if err == nil && k.ThreadID == id {
-			err = s.removeCron(ctx, k.ID)
-		}
+	named, err := json.Marshal(id)
+	if err != nil {
+		return err
+	}
+	var its []string // a list that is read by pages loses some while it is changed
+	for k, err := range s.crons.naming(ctx, string(named)) {
 		if err != nil {
+			return err
+		}
+		if k.ThreadID == id {
+			its = append(its, k.ID)
+		}
+	}
+	for _, cron := range its {
+		if err := s.removeCron(ctx, cron); err != nil {
 			return err
 		}
 	}
