@@ -121,7 +121,9 @@ func TestCronsOfAThread(t *testing.T) {
 	for how, remove := range map[string]func(id string){
 		"delete": func(id string) { h.ok("DELETE", "/threads/"+id, nil) },
 		"prune": func(id string) {
-			h.ok("POST", "/threads/prune", object{"thread_ids": []string{id}, "strategy": "delete"})
+			if a := h.ok("POST", "/threads/prune", object{"thread_ids": []string{id, h.thread(), id}, "strategy": "delete"}); a.text != `{"pruned_count":2}` {
+				t.Error(a.text)
+			}
 		},
 		"expire": func(id string) {
 			h.ok("PATCH", "/threads/"+id, object{"ttl": object{"ttl": 1e-6}})
