@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -112,6 +113,25 @@ func TestCapitals(t *testing.T) {
 		t.Error(a.text)
 	}
 	h.refused(404, "GET", "/threads/"+strings.ToLower(own), nil)
+	// Bodies name them too.
+	found := func(path string, body object, want int) {
+		t.Helper()
+		if a := h.ok("POST", path, body); a.text != fmt.Sprint(want) {
+			t.Errorf("%s %v: %s, want %d", path, body, a.text, want)
+		}
+	}
+	found("/threads/count", object{"ids": []string{id, strings.ToLower(id), own}}, 2)
+	cron := h.ok("POST", "/threads/"+id+"/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *"})
+	found("/runs/crons/count", object{"thread_id": id}, 1)
+	found("/runs/crons/count", object{"assistant_id": strings.ToUpper(cron.text1("assistant_id"))}, 1)
+	found("/runs/crons/count", object{"thread_id": own}, 0)
+	run = h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "slow", "input": object{"text": "x"}})
+	h.ok("POST", "/runs/cancel", object{"thread_id": id, "run_ids": []string{strings.ToUpper(run.text1("run_id"))}})
+	if a := h.ok("POST", "/threads/prune", object{"thread_ids": []string{id, own}}); a.text != `{"pruned_count":2}` {
+		t.Error(a.text)
+	}
+	h.refused(404, "GET", "/threads/"+id, nil)
+	h.refused(404, "GET", "/threads/"+own, nil)
 }
 
 // TestQuestionsOfARun: who waits for a run is told all of its questions, and its values.

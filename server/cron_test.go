@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server"
@@ -119,7 +121,9 @@ func TestCronsOfAThread(t *testing.T) {
 	for how, remove := range map[string]func(id string){
 		"delete": func(id string) { h.ok("DELETE", "/threads/"+id, nil) },
 		"prune": func(id string) {
-			h.ok("POST", "/threads/prune", object{"thread_ids": []string{id}, "strategy": "delete"})
+			if a := h.ok("POST", "/threads/prune", object{"thread_ids": []string{id, h.thread(), id}, "strategy": "delete"}); a.text != `{"pruned_count":2}` {
+				t.Error(a.text)
+			}
 		},
 		"expire": func(id string) {
 			h.ok("PATCH", "/threads/"+id, object{"ttl": object{"ttl": 1e-6}})
@@ -136,6 +140,36 @@ func TestCronsOfAThread(t *testing.T) {
 		}
 	}
 	h.ok("GET", "/runs/crons/"+kept, nil)
+}
+
+// TestCronDueAsItsThreadGoes: a cron that is being fired while its thread is removed goes too.
+func TestCronDueAsItsThreadGoes(t *testing.T) {
+	dir, asked, goOn := t.TempDir(), make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	config := func(c *server.Config) {
+		c.Auth = server.APIKeys(map[string]*server.User{"key": {Identity: "ann"}})
+		c.Auth.Authorize = func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
+			if a.Value["cron_id"] != nil && a.Action == "create_run" {
+				once.Do(func() { close(asked); <-goOn })
+			}
+			return server.OwnThings(ctx, u, a)
+		}
+	}
+	h := open(t, dir, config)
+	h.key = "key"
+	id := h.thread()
+	cron := h.ok("POST", "/threads/"+id+"/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *"}).text1("cron_id")
+	const missed = "2026-01-01T00:00:00Z"
+	h.rewrite("crons", cron, func(r object) { r["next"] = missed })
+	h.rewrite("after", "cron//"+cron, func(r object) { r["due"] = missed })
+	h.shut()
+	h = open(t, dir, config)
+	h.key = "key"
+	<-asked
+	time.AfterFunc(300*time.Millisecond, func() { close(goOn) }) // the removal waits for it
+	h.ok("DELETE", "/threads/"+id, nil)
+	h.refused(404, "PATCH", "/runs/crons/"+cron, object{"enabled": false}) // when it has been fired
+	h.refused(404, "GET", "/threads/"+id, nil)
 }
 
 // TestCronsAskAgain: each time that a cron is due its user must still be allowed to run it, also if it

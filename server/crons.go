@@ -292,13 +292,18 @@ var cronOrder = sorting[cron]{
 func (c *call) findCrons() ([]cron, error) {
 	var found []cron
 	on, only := c.body["enabled"].(bool)
+	assistant := strings.ToLower(c.body.text("assistant_id"))
+	thread, err := c.threadID(c.body.text("thread_id"))
+	if err != nil {
+		return nil, err
+	}
 	for k, err := range c.crons.all(c.ctx) {
 		if err != nil {
 			return nil, err
 		}
 		m := c.body.object("metadata")
-		if c.grant.admits(k.Metadata) && (c.body.text("assistant_id") == "" || k.AssistantID == c.body.text("assistant_id")) &&
-			(c.body.text("thread_id") == "" || k.ThreadID == c.body.text("thread_id")) && (!only || k.Enabled == on) && (m == nil || contains(k.Metadata, m)) {
+		if c.grant.admits(k.Metadata) && (assistant == "" || k.AssistantID == assistant) &&
+			(thread == "" || k.ThreadID == thread) && (!only || k.Enabled == on) && (m == nil || contains(k.Metadata, m)) {
 			found = append(found, k)
 		}
 	}

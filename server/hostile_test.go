@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"syscall"
@@ -315,6 +316,43 @@ func TestLongBody(t *testing.T) {
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || res.StatusCode != 200 {
 		t.Errorf("%v %v", res, err)
+	}
+}
+
+// TestSlowAuthentication: the time for a body begins when it is read, however long it took to find out who
+// sends it.
+func TestSlowAuthentication(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.ReadTimeout = 200 * time.Millisecond
+		c.Auth = &server.Auth{Authenticate: func(*http.Request) (*server.User, error) {
+			time.Sleep(2 * c.ReadTimeout)
+			return &server.User{Identity: "ann"}, nil
+		}}
+	})
+	h.ok("POST", "/threads", object{"metadata": object{"a": strings.Repeat("x", 100<<10)}})
+}
+
+// TestQuietStream: a stream that has nothing to say for longer than a client may take to read is not cut
+// off, whatever its protocol.
+func TestQuietStream(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) { c.WriteTimeout, c.Heartbeat = 100*time.Millisecond, patience })
+	for version, want := range map[bool]int{false: 1, true: 2} {
+		web := httptest.NewUnstartedServer(h.api)
+		web.EnableHTTP2 = version
+		web.StartTLS()
+		defer web.Close()
+		res, err := web.Client().Post(web.URL+"/threads/"+h.thread()+"/runs/stream", "application/json", strings.NewReader(`{"assistant_id":"slow","input":{"text":"x"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		time.Sleep(300 * time.Millisecond)
+		h.gate <- struct{}{}
+		h.gate <- struct{}{}
+		text, err := io.ReadAll(res.Body)
+		if err != nil || res.ProtoMajor != want || !strings.Contains(string(text), `"log":["slow","slow","z"]`) {
+			t.Errorf("%s %s %v", res.Proto, text, err)
+		}
 	}
 }
 

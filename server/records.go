@@ -140,11 +140,17 @@ func (r records[T]) delete(ctx context.Context, key string) error {
 const page = 500
 
 // all yields the records, by key. One that cannot be decoded is told to the operator, and hides no others.
-func (r records[T]) all(ctx context.Context) iter.Seq2[T, error] {
+func (r records[T]) all(ctx context.Context) iter.Seq2[T, error] { return r.naming(ctx, "") }
+
+// naming yields the records whose JSON has a part, as all does. It decodes no others.
+func (r records[T]) naming(ctx context.Context, part string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for item, err := range r.each(ctx) {
 			var v T
 			if err == nil {
+				if text, ok := item.Value[jsonField].(string); ok && !strings.Contains(text, part) {
+					continue
+				}
 				if v, err = r.of(item); err != nil {
 					r.log.Error("a record cannot be decoded", "error", err)
 					continue

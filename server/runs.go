@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stele-go/stele/pregel"
@@ -337,7 +338,11 @@ func cancelRuns(c *call) error {
 		return err
 	}
 	ids, status := c.body.texts("run_ids"), c.body.text("status")
-	q := runs.Query{ThreadID: c.body.text("thread_id")}
+	thread, err := c.threadID(c.body.text("thread_id"))
+	if err != nil {
+		return err
+	}
+	q := runs.Query{ThreadID: thread}
 	switch status {
 	case "pending":
 		q.Status = runs.Pending
@@ -357,7 +362,7 @@ func cancelRuns(c *call) error {
 		if err != nil {
 			return err
 		}
-		if r.Status.Ended() || status == "" && !slices.Contains(ids, r.ID) {
+		if r.Status.Ended() || status == "" && !slices.ContainsFunc(ids, func(id string) bool { return strings.EqualFold(id, r.ID) }) {
 			continue
 		}
 		ok, known := mine[r.ThreadID]

@@ -304,6 +304,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = counted.rc.SetReadDeadline(begin.Add(s.cfg.ReadTimeout))
 	}
 	defer func() { s.metrics.request(r, counted.status, time.Since(begin)) }()
+	defer counted.more() // for what net/http sends behind the last Write
 	if !s.guard(counted, r) {
 		return
 	}
@@ -432,8 +433,7 @@ func (c *call) prepare() (err error) {
 	return err
 }
 
-// lower makes a UUID of the path one in small letters, as those of the server are. A thread of another
-// program may have capitals in its id.
+// lower makes a UUID of the path one in small letters, as those of the server are.
 func (c *call) lower(name string) error {
 	id := c.r.PathValue(name)
 	small := strings.ToLower(id)
@@ -441,7 +441,8 @@ func (c *call) lower(name string) error {
 		return nil
 	}
 	if name == "thread_id" {
-		if _, stored, err := c.infoOf(c.ctx, id); stored || err != nil {
+		var err error
+		if small, err = c.threadID(id); err != nil {
 			return err
 		}
 	}
@@ -449,10 +450,26 @@ func (c *call) lower(name string) error {
 	return nil
 }
 
+// threadID is the id of the thread that a request names by a UUID: the same in small letters, unless
+// another program has made a thread with just these.
+func (c *call) threadID(given string) (string, error) {
+	small := strings.ToLower(given)
+	if small == given {
+		return given, nil
+	}
+	_, stored, err := c.infoOf(c.ctx, given)
+	if stored {
+		return given, err
+	}
+	return small, err
+}
+
 // read reads the body of a request.
 func (c *call) read() error {
 	rc := http.NewResponseController(c.w)
-	text, err := io.ReadAll(&timed{Reader: http.MaxBytesReader(c.w, c.r.Body, c.cfg.MaxBody), rc: rc, until: time.Now().Add(c.cfg.ReadTimeout)})
+	until := time.Now().Add(c.cfg.ReadTimeout)
+	_ = rc.SetReadDeadline(until) // Authenticate may have taken long
+	text, err := io.ReadAll(&timed{Reader: http.MaxBytesReader(c.w, c.r.Body, c.cfg.MaxBody), rc: rc, until: until})
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fail(http.StatusRequestTimeout, "The body took too long to come")
 	}

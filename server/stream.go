@@ -165,7 +165,8 @@ func (o *output) write(b []byte) error {
 	if err := o.last(b); err != nil {
 		return err
 	}
-	_ = o.rc.Flush() // a ResponseWriter of a test, or of a wrapper, may not know it
+	_ = o.rc.Flush()                       // a ResponseWriter of a test, or of a wrapper, may not know it
+	_ = o.rc.SetWriteDeadline(time.Time{}) // with HTTP/2 it would end a stream that is idle
 	return nil
 }
 

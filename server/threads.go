@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -516,17 +517,45 @@ func deleteThread(c *call) error {
 // endWait bounds how long the removal of a thread waits for its runs to end.
 const endWait = 15 * time.Second
 
-// removeWithCrons removes a thread that clients may have made crons for.
-func (s *Server) removeWithCrons(ctx context.Context, id string) error {
-	for k, err := range s.crons.all(ctx) {
-		if err == nil && k.ThreadID == id {
-			err = s.crons.delete(ctx, k.ID)
-		}
+// removeWithCrons removes threads that clients may have made crons for.
+func (s *Server) removeWithCrons(ctx context.Context, threads ...string) error {
+	part, of := "", make(map[string]bool, len(threads))
+	for _, id := range threads {
+		of[id] = true
+	}
+	if len(threads) == 1 {
+		named, err := json.Marshal(threads[0])
 		if err != nil {
 			return err
 		}
+		part = string(named)
 	}
-	return s.removeThread(ctx, id)
+	var crons []string // a list that is read by pages loses some while it is changed
+	for k, err := range s.crons.naming(ctx, part) {
+		if err != nil {
+			return err
+		}
+		if k.ThreadID != "" && of[k.ThreadID] {
+			crons = append(crons, k.ID)
+		}
+	}
+	for _, id := range crons {
+		if err := s.removeCron(ctx, id); err != nil {
+			return err
+		}
+	}
+	for _, id := range threads {
+		if err := s.removeThread(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeCron removes a cron. One that is being fired would be stored again behind it.
+func (s *Server) removeCron(ctx context.Context, id string) error {
+	defer s.locks.lock("cron " + id)()
+	return s.crons.delete(ctx, id)
 }
 
 // removeThread ends the runs of a thread and removes it with all that is kept of it. What a
@@ -590,17 +619,16 @@ func (c *call) deleteThreadsOf(assistantID string) error {
 	if err != nil {
 		return err
 	}
+	var all []string
 	for t, err := range c.threads.all(c.ctx) {
 		if err != nil {
 			return err
 		}
 		if t.Metadata["assistant_id"] == assistantID && g.admits(t.Metadata) {
-			if err := c.removeWithCrons(c.ctx, t.ID); err != nil {
-				return err
-			}
+			all = append(all, t.ID)
 		}
 	}
-	return nil
+	return c.removeWithCrons(c.ctx, all...)
 }
 
 func copyThread(c *call) error {
@@ -627,27 +655,34 @@ func copyThread(c *call) error {
 }
 
 func pruneThreads(c *call) error {
-	keep := c.body.text("strategy") == "keep_latest"
-	pruned := 0
-	for _, id := range c.body.texts("thread_ids") {
+	pruned, seen := []string{}, map[string]bool{}
+	for _, given := range c.body.texts("thread_ids") {
+		id, err := c.threadID(given)
+		if err != nil {
+			return err
+		}
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
 		_, ok, err := c.record(c.ctx, id, c.grant)
 		if err != nil {
 			return err
 		}
-		if !ok {
-			continue
+		if ok {
+			pruned = append(pruned, id)
 		}
-		if keep {
-			_, err = c.manager.Prune(c.ctx, []string{id}, saver.KeepLatest)
-		} else {
-			err = c.removeWithCrons(c.ctx, id)
-		}
-		if err != nil {
-			return err
-		}
-		pruned++
 	}
-	return c.json(map[string]any{"pruned_count": pruned})
+	if c.body.text("strategy") == "keep_latest" {
+		for _, id := range pruned {
+			if _, err := c.manager.Prune(c.ctx, []string{id}, saver.KeepLatest); err != nil {
+				return err
+			}
+		}
+	} else if err := c.removeWithCrons(c.ctx, pruned...); err != nil {
+		return err
+	}
+	return c.json(map[string]any{"pruned_count": len(pruned)})
 }
 
 // foundThread is a thread that a search may select.
@@ -727,6 +762,11 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 		}
 	}
 	if _, named := c.body["ids"]; named {
+		for i, id := range ids {
+			if ids[i], err = c.threadID(id); err != nil {
+				return nil, false, err
+			}
+		}
 		slices.Sort(ids)
 		for _, id := range slices.Compact(ids) {
 			t, ok, err := c.record(c.ctx, id, c.grant)

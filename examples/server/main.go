@@ -114,6 +114,9 @@ func chat(o graph.Options) (*pregel.Graph, error) {
 
 // script is what the model says.
 func script(_ context.Context, r model.Request) (model.Answer, error) {
+	if len(r.Messages) == 0 {
+		return model.Text("Say something."), nil
+	}
 	last := r.Messages[len(r.Messages)-1]
 	said := strings.ToLower(last.Text())
 	call := fmt.Sprint("call-", len(r.Messages))
