@@ -33,3 +33,24 @@ func TestClockSetBack(t *testing.T) {
 		t.Errorf("claimed %+v, %v; %s was submitted first", c, err, first.ID)
 	}
 }
+
+// TestClockSetBackInBetween: a run whose time has come when the queue looks for the next one can be
+// claimed, also when the clock is set back while it looks.
+func TestClockSetBackInBetween(t *testing.T) {
+	at, looks := time.Now(), -1000
+	q, _ := newQueue(t, LocalOptions{Clock: func() time.Time {
+		if looks++; looks == 2 {
+			at = at.Add(-time.Hour)
+		}
+		if looks > 100 {
+			panic("the queue waits for the clock, with its lock")
+		}
+		return at
+	}})
+	r := submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}, After: at.Add(time.Minute)})
+	at = at.Add(2 * time.Minute)
+	looks = 0
+	if c, _, err := q.Claim(t.Context(), "w", []string{"g"}); err != nil || c == nil || c.ID != r.ID {
+		t.Errorf("claimed %+v, %v; %s is due", c, err, r.ID)
+	}
+}

@@ -292,3 +292,39 @@ func TestTurnDurable(t *testing.T) {
 	}
 	g.durable("the end of a run that nobody watches", true)
 }
+
+// TestDurableNotDeleted: the end of a run that could not be deleted, wherever the call was given up, is
+// durable for whoever asks for it.
+func TestDurableNotDeleted(t *testing.T) {
+	for given, kept := 0, true; kept; given++ {
+		g := newGround(t)
+		ctx, q := t.Context(), g.queue
+		r := must(q.Submit(ctx, runs.Request{Spec: runs.Spec{ThreadID: "t", Graph: "g"}}))
+		_, stop := q.WatchEnd(r.ID)
+		if next, err := q.Turn(ctx, g.claim(), runs.Outcome{Status: runs.Success}, nil); err != nil || next != nil {
+			t.Fatalf("%v: %+v", err, next)
+		}
+		g.durable("an end that somebody waits for", false)
+		err := q.Delete(&endsLate{Context: ctx, lives: given}, r.ID)
+		if kept = err != nil; kept {
+			if got := must(q.Get(ctx, r.ID)); !errors.Is(err, context.Canceled) || got.Status != runs.Success {
+				t.Errorf("%v: %+v", err, got)
+			}
+		}
+		g.durable("an end that somebody was told, or a deletion", true)
+		stop()
+	}
+}
+
+// endsLate is a context that has ended when somebody asks for the time behind lives.
+type endsLate struct {
+	context.Context
+	lives int
+}
+
+func (c *endsLate) Err() error {
+	if c.lives--; c.lives < 0 {
+		return context.Canceled
+	}
+	return nil
+}

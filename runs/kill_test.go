@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if dir := os.Getenv(firesDir); dir != "" {
+		fmt.Fprintln(os.Stderr, fired(dir))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 

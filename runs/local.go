@@ -848,7 +848,6 @@ func (q *Local) remove(ctx context.Context, id string, before time.Time) (bool, 
 // is found again. The caller holds mu.
 func (q *Local) erase(ctx context.Context, r storedRun) error {
 	id := r.ID
-	delete(q.watched, id)
 	var ops []store.Op
 	seq := r.Seq
 	if r.Last > 0 {
@@ -865,6 +864,7 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 	if err := q.write(ctx, append(ops, store.PutOp{Namespace: runsSpace, Key: id}, store.PutOp{Namespace: specsSpace, Key: id})...); err != nil {
 		return err
 	}
+	delete(q.watched, id) // not before: the end of one that stays may not be durable yet
 	q.forgetStatus(r.Run)
 	delete(q.lost, id)
 	if q.keys[r.Key] == r.ID {

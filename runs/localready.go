@@ -135,13 +135,16 @@ func (t *localThread) find(id string) (i int, there bool) {
 
 // place puts a run that waits, or whose claim has changed, into the lines where it belongs now. What is
 // due then stays so when the clock is set back. The caller holds mu.
-func (q *Local) place(r *localRun) {
+func (q *Local) place(r *localRun) { q.placeAt(r, q.now(), q.steady()) }
+
+// placeAt is place at a time, as both clocks tell it.
+func (q *Local) placeAt(r *localRun, now, steady time.Time) {
 	t, g := q.threads[r.ThreadID], q.graph(r.Graph)
 	running := r.Status == Running
 	if running {
-		r.due = !r.until.After(q.steady())
+		r.due = !r.until.After(steady)
 	} else {
-		r.due = !r.After.After(q.now())
+		r.due = !r.After.After(now)
 	}
 	g.held.set(r, running && !r.due)
 	g.later.set(r, !running && !r.due)
@@ -172,13 +175,13 @@ func (q *Local) lead(t *localThread) {
 // next is the run to claim; if there is none, when there may be one. It looks at the first of each line.
 // The caller holds mu.
 func (q *Local) next(graphs []string) (best *localRun, next time.Time) {
-	now, steady := q.now(), q.steady()
-	for _, g := range q.graphs { // a run of another graph may hold a thread
+	now, steady := q.now(), q.steady() // once: what is due leaves its line, also if the clock is set back now
+	for _, g := range q.graphs {       // a run of another graph may hold a thread
 		for r := g.held.first(); r != nil && !r.until.After(steady); r = g.held.first() {
-			q.place(r)
+			q.placeAt(r, now, steady)
 		}
 		for r := g.later.first(); r != nil && !r.After.After(now); r = g.later.first() {
-			q.place(r)
+			q.placeAt(r, now, steady)
 		}
 	}
 	for _, name := range graphs {

@@ -292,6 +292,12 @@ func nextOnce(spec *cron.SpecSchedule, now time.Time) time.Time {
 			if change.IsZero() || change.After(next) {
 				break
 			}
+			if !change.After(at) { // package time counts 365 days in a leap year: its last day never ends
+				if at = at.Add(24 * time.Hour); at.After(next) {
+					break
+				}
+				continue
+			}
 			_, before := change.Add(-1).Zone()
 			_, after := change.Zone()
 			unchanged := *spec

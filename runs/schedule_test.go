@@ -28,6 +28,9 @@ func TestClocksAreChanged(t *testing.T) {
 		{"CRON_TZ=Australia/Lord_Howe 15 2 * * *", "2026-10-03T12:00:00Z", "2026-10-03T15:30:00Z 2026-10-04T15:15:00Z"},
 		// There is no midnight on 26 April.
 		{"CRON_TZ=Africa/Cairo @daily", "2024-04-25T12:00:00Z", "2024-04-25T22:00:00Z 2024-04-26T21:00:00Z"},
+		// The last day of a leap year for which time zones have rules, and no table.
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2040-12-30T12:00:00Z", "2040-12-31T01:30:00Z 2041-01-01T01:30:00Z"},
+		{"CRON_TZ=Europe/Berlin 30 2 31 3 *", "2040-12-30T12:00:00Z", "2041-03-31T01:00:00Z 2042-03-31T00:30:00Z"},
 		{"30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-29T02:30:00Z 2026-03-30T02:30:00Z"},
 	} {
 		at, got := must(time.Parse(time.RFC3339, c.from)), ""

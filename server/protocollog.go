@@ -29,7 +29,8 @@ type protocolLog struct {
 	pace pace
 	done map[string]bool
 	// ahead are the runs to go to, in the order in which they were begun. All runs up to the id in listed
-	// are done, or in idle: those that ended and were never begun, but may be tried again.
+	// are done, or in idle: those that ended and were never begun, but may be tried again. No other comes
+	// among them: they were submitted more than lateIDs ago.
 	ahead  []begunRun
 	listed string
 	idle   []string
@@ -163,6 +164,10 @@ func (l *protocolLog) nextRun(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
+// lateIDs is how long after a run another one may come whose id says that it was submitted before: the
+// clocks of servers may be apart, and a run has its id before it is stored.
+const lateIDs = time.Minute
+
 // look finds the runs to go to. It does not list those again that are done.
 func (l *protocolLog) look(ctx context.Context, forgotten forgottenRuns) error {
 	var ahead []begunRun
@@ -186,12 +191,13 @@ func (l *protocolLog) look(ctx context.Context, forgotten forgottenRuns) error {
 			l.idle = append(l.idle, id)
 		}
 	}
-	done := true // all so far
+	done, settled := true, now().Add(-lateIDs) // done: all so far
 	for r, err := range l.s.cfg.Queue.List(ctx, runs.Query{ThreadID: l.thread, After: l.listed}) {
 		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 			return err
 		}
 		_, gone := forgotten.Runs[r.ID]
+		done = done && r.Created.Before(settled)
 		switch {
 		case err != nil || gone || l.done[r.ID]: // of one that cannot be decoded it is not known when it began
 		case r.Started.IsZero() && r.Status.Ended() && done:
