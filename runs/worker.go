@@ -375,6 +375,10 @@ func (w *Worker) execute(j *job, finish func(context.Context, Claim, Outcome) (*
 		if err == nil {
 			return next
 		}
+		if next != nil { // both are stored, and not synced: the store says so to whoever asks
+			w.logger().Error("sync the end of a run", "run", c.ID, "error", err)
+			return next
+		}
 		if errors.Is(err, ErrFenced) || time.Since(begin) > w.Queue.LeaseTime() { // somebody else goes on with it
 			w.logger().Warn("the claim of a run is void", "run", c.ID, "error", err)
 			return nil
