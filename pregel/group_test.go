@@ -268,3 +268,27 @@ func TestRefusedInAGroup(t *testing.T) {
 		})
 	}
 }
+
+// fewAtOnce is a saver that stores no more than two checkpoints of a group.
+type fewAtOnce struct{ grouped }
+
+func (s fewAtOnce) PutGroup(c context.Context, reqs []saver.PutRequest) (int, error) {
+	return s.grouped.PutGroup(c, reqs[:min(2, len(reqs))])
+}
+
+// What a saver leaves of a group is given to it again.
+func TestGroupInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := watch(nil)
+		g := line(t, pregel.Options{Saver: fewAtOnce{grouped{s}}}, nothing, "a", "b", "c", "d")
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.groups(); got != "2 2 1" {
+			t.Errorf("groups of %s", got)
+		}
+		if got, want := s.acked("put"), []string{"put -1", "put 0", "put 1", "put 2", "put 3"}; !slices.Equal(got, want) {
+			t.Errorf("stored: %v", got)
+		}
+	})
+}

@@ -422,7 +422,7 @@ func (p *pipeline) doGroup(ctx context.Context, ops []*saveOp, start time.Time) 
 			_ = p.outcome(o, start, nil)
 		}
 		if ops = ops[n:]; refused == nil {
-			break
+			continue
 		}
 		first := ops[0]
 		err := p.outcome(first, start, guard(func() error { return first.run.(*putOp).afterPut(ctx, refused) }))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/internal/vfs"
 )
@@ -105,4 +106,24 @@ func TestCommitAllRefused(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A commit that cannot be made ready, as its partition cannot be read, takes none before it along.
+func TestCommitAllWithDamage(t *testing.T) {
+	lost := residentID(1500)
+	_, o := damagedStore(t, 3000, lost)
+	e := mustOpen(t, o)
+	put := func(id string) Step {
+		return Step{IDs: []string{id}, Do: func(tx *Tx) error { return tx.Put(id, "k", 0, nil) }}
+	}
+	n, err := e.CommitAll(t.Context(), []Step{put("zzz-1"), put("zzz-2"), put(lost), put("zzz-3")})
+	if n != 2 || !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("%d, %v", n, err)
+	}
+	for id, want := range map[string]bool{"zzz-1": true, "zzz-2": true, "zzz-3": false} {
+		if p, err := e.Partition(id); err != nil || (p != nil) != want {
+			t.Errorf("%s: %v, %v", id, p, err)
+		}
+	}
+	must(t, e.Close())
 }

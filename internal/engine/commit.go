@@ -117,18 +117,21 @@ func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
 		return 0, err
 	}
 	defer e.Leave()
-	txs, records := make([]*Tx, len(steps)), make([]*wal.Record, len(steps))
+	txs, records := make([]*Tx, 0, len(steps)), make([]*wal.Record, 0, len(steps))
+	var refused error
 	for i := range steps {
 		s := &steps[i]
-		tx, err := e.begin(s.CommitOptions, s.IDs, s.Do)
-		if err != nil {
-			return 0, err
+		var tx *Tx
+		if tx, refused = e.begin(s.CommitOptions, s.IDs, s.Do); refused != nil {
+			break // those before it are made
 		}
-		txs[i], records[i] = tx, &tx.log
+		txs, records = append(txs, tx), append(records, &tx.log)
 	}
 	n, err := e.Log.CommitAll(ctx, records)
 	if err != nil {
 		e.noteWriteError(err)
+	} else {
+		err = refused
 	}
 	if n > 0 {
 		e.nudge()

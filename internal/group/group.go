@@ -12,7 +12,8 @@ import (
 type Putter interface {
 	// PutGroup is PutRequest for each of reqs in order, at less cost. When one is refused,
 	// nothing of those behind it is stored. A crash leaves the first few. It returns how many
-	// are stored, and why the next one is not. If that error matches saver.ErrOutcomeUnknown,
+	// are stored, and why the next one is not. Without an error these are one or more: what is
+	// too much for one call is left to the next. If the error matches saver.ErrOutcomeUnknown,
 	// those behind it may be stored as well, in order.
 	PutGroup(ctx context.Context, reqs []saver.PutRequest) (int, error)
 }

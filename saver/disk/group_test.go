@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stele-go/stele/internal/diskhook"
+	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/group"
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
@@ -97,4 +99,52 @@ func TestPutGroup(t *testing.T) {
 	}
 	holds("invalid", "0002", 3)
 	must(t, s.Close())
+}
+
+// What is too much for one group is left to the next. A group that has to wait for an empty queue of
+// the log would wait for as long as others commit.
+func TestLargeGroupIsNotStarved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openFor(t, "store", disk.Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
+		var reqs []saver.PutRequest
+		parent, large := "", make([]byte, 4500<<10)
+		for i := range 16 { // 70 MiB, and the queue takes 64
+			id := fmt.Sprintf("%04d", i)
+			reqs = append(reqs, saver.PutRequest{Config: saver.Config{ThreadID: "t", CheckpointID: parent}, Checkpoint: saver.Checkpoint{V: 4, ID: id},
+				Writes: []saver.TaskWrites{{CheckpointID: id, TaskID: "task", Writes: []saver.Write{{Channel: "x", Value: saver.ValueOf(large)}}}}})
+			parent = id
+		}
+		e, next := diskhook.Engine(s), make(chan bool)
+		other := func() {
+			_ = e.CommitWith(t.Context(), engine.CommitOptions{Size: 2 << 20}, nil, func(tx *engine.Tx) error { <-next; return tx.Put("other", "k", 0, nil) })
+		}
+		go other()
+		synctest.Wait()
+		go other()
+		synctest.Wait()
+		stored := 0
+		go func() {
+			for stored < len(reqs) {
+				n, err := group.Of(s).PutGroup(t.Context(), reqs[stored:])
+				if n == 0 || err != nil {
+					t.Error(n, err)
+					return
+				}
+				stored += n
+			}
+		}()
+		for range 40 { // one is always in the queue
+			synctest.Wait()
+			go other()
+			synctest.Wait()
+			next <- true
+		}
+		synctest.Wait()
+		if stored != len(reqs) {
+			t.Errorf("%d of %d checkpoints are stored", stored, len(reqs))
+		}
+		close(next)
+		synctest.Wait()
+		must(t, s.Close())
+	})
 }

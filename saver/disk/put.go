@@ -52,6 +52,11 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	return target, nil
 }
 
+// groupBytes is how large a group may become before the next checkpoint is left to the next group.
+// It is what the log writes at once: a larger group gains nothing, and would have to wait until there
+// is room for all of it in the queue of the log, past which smaller records go.
+const groupBytes = 1 << 20
+
 // putter is a Saver that is given several checkpoints at once.
 type putter struct{ s *Saver }
 
@@ -62,13 +67,17 @@ func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, e
 	s := t.s
 	var following engine.Following
 	puts, steps := make([]*diskPut, 0, len(reqs)), make([]engine.Step, 0, len(reqs))
+	var size int64
 	for _, req := range reqs {
+		if size >= groupBytes {
+			break
+		}
 		p := s.newPut(&following)
 		var step engine.Step
 		if step, err = p.prepare(ctx, req, metric.Now()); err != nil {
 			break // those before it are stored
 		}
-		puts, steps = append(puts, p), append(steps, step)
+		puts, steps, size = append(puts, p), append(steps, step), size+step.Size
 	}
 	if len(steps) > 0 {
 		var refused error
