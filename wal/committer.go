@@ -280,7 +280,7 @@ func (l *Log) collect(first *request) {
 		r.failed = err != nil
 		switch {
 		case err == nil:
-		case len(b.reqs) == 0 && c.syncing == nil && c.synced == nil:
+		case len(b.reqs)+len(b.refused) == 0 && c.syncing == nil && c.synced == nil: // else answers keep their order
 			r.finish(err)
 		default:
 			b.refused = append(b.refused, refusal{r, err})
