@@ -252,7 +252,7 @@ func (h *house) raw(text string) net.Conn {
 	h.Helper()
 	conn := must(net.Dial("tcp", h.http.Listener.Addr().String()))
 	h.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience / 4)); err != nil {
 		h.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {
