@@ -61,7 +61,10 @@ part_logs() { run ./wal TestCrash WAL_CRASH_SCALE=4 SEED="${RANDOM}"; }
 
 part_devices() { run ./test/crash 'TestPowerLossOnDevice|TestFullDevice' POWER_LOSSES="${POWER_LOSSES:-100}"; }
 
-part_runs() { (cd runs && run . TestKills STELE_TORTURE_RUNS="${RUNS:-300}"); }
+part_runs() {
+	(cd runs && run . 'TestKills|TestKillsAtFire' STELE_TORTURE_RUNS="${RUNS:-300}" STELE_FIRE_KILLS="${RUNS:-300}" &&
+		run . TestStorm STELE_STORM_RUNS="${RUNS:-300}")
+}
 
 part_fleet() { (cd postgres && run . TestFleet STELE_TORTURE_RUNS="${FLEET_RUNS:-125}" STELE_REQUIRE_POSTGRES=1); }
 
