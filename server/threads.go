@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -503,134 +502,6 @@ func patchThread(c *call) error {
 	return c.show(t)
 }
 
-func deleteThread(c *call) error {
-	t, err := c.thread(c.grant)
-	if err != nil {
-		return err
-	}
-	if err := c.removeWithCrons(c.ctx, t.ID); err != nil {
-		return err
-	}
-	return c.none()
-}
-
-// endWait bounds how long the removal of a thread waits for its runs to end.
-const endWait = 15 * time.Second
-
-// removeWithCrons removes threads that clients may have made crons for.
-func (s *Server) removeWithCrons(ctx context.Context, threads ...string) error {
-	part, of := "", make(map[string]bool, len(threads))
-	for _, id := range threads {
-		of[id] = true
-	}
-	if len(threads) == 1 {
-		named, err := json.Marshal(threads[0])
-		if err != nil {
-			return err
-		}
-		part = string(named)
-	}
-	var crons []string // a list that is read by pages loses some while it is changed
-	for k, err := range s.crons.naming(ctx, part) {
-		if err != nil {
-			return err
-		}
-		if k.ThreadID != "" && of[k.ThreadID] {
-			crons = append(crons, k.ID)
-		}
-	}
-	for _, id := range crons {
-		if err := s.removeCron(ctx, id); err != nil {
-			return err
-		}
-	}
-	for _, id := range threads {
-		if err := s.removeThread(ctx, id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeCron removes a cron. One that is being fired would be stored again behind it.
-func (s *Server) removeCron(ctx context.Context, id string) error {
-	defer s.locks.lock("cron " + id)()
-	return s.crons.delete(ctx, id)
-}
-
-// removeThread ends the runs of a thread and removes it with all that is kept of it. What a
-// crash leaves is removed when it is removed again.
-func (s *Server) removeThread(ctx context.Context, id string) error {
-	defer s.locks.lock("thread " + id)()
-	var all []runs.Run
-	for r, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id}) {
-		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
-			return err
-		}
-		all = append(all, r)
-	}
-	for _, r := range all {
-		if err := s.endRun(ctx, r, runs.Interrupt); err != nil {
-			return err
-		}
-	}
-	if err := s.cfg.Saver.DeleteThread(ctx, id); err != nil && !errors.Is(err, saver.ErrNotFound) {
-		return err
-	}
-	for _, r := range all {
-		if err := s.cfg.Queue.Delete(ctx, r.ID); err != nil && !errors.Is(err, runs.ErrNotFound) {
-			return err
-		}
-	}
-	if err := s.protocol.forgotten.delete(ctx, id); err != nil {
-		return err
-	}
-	return s.threads.delete(ctx, id)
-}
-
-// endRun cancels a run and waits until it has ended. One that cannot be decoded is not waited for:
-// the queue lets it be deleted if nobody has it.
-func (s *Server) endRun(ctx context.Context, r runs.Run, how runs.Strategy) error {
-	if r.Status.Ended() {
-		return nil
-	}
-	r, err := s.cfg.Queue.Cancel(ctx, r.ID, how)
-	if errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnreadable) {
-		return nil
-	}
-	if err != nil || r.Status.Ended() {
-		return err
-	}
-	waiting, done := context.WithTimeout(ctx, endWait)
-	defer done()
-	_, err = runs.Wait(waiting, s.cfg.Queue, r.ID)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return fail(409, "Run %s does not end. Try again later.", r.ID)
-	}
-	if errors.Is(err, runs.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// deleteThreadsOf removes the threads that an assistant's runs made, as far as the user sees them.
-func (c *call) deleteThreadsOf(assistantID string) error {
-	g, err := c.access("threads", "delete")
-	if err != nil {
-		return err
-	}
-	var all []string
-	for t, err := range c.threads.all(c.ctx) {
-		if err != nil {
-			return err
-		}
-		if t.Metadata["assistant_id"] == assistantID && g.admits(t.Metadata) {
-			all = append(all, t.ID)
-		}
-	}
-	return c.removeWithCrons(c.ctx, all...)
-}
-
 func copyThread(c *call) error {
 	t, err := c.thread(c.grant)
 	if err != nil {
@@ -652,37 +523,6 @@ func copyThread(c *call) error {
 		return err
 	}
 	return c.show(dst)
-}
-
-func pruneThreads(c *call) error {
-	pruned, seen := []string{}, map[string]bool{}
-	for _, given := range c.body.texts("thread_ids") {
-		id, err := c.threadID(given)
-		if err != nil {
-			return err
-		}
-		if seen[id] {
-			continue
-		}
-		seen[id] = true
-		_, ok, err := c.record(c.ctx, id, c.grant)
-		if err != nil {
-			return err
-		}
-		if ok {
-			pruned = append(pruned, id)
-		}
-	}
-	if c.body.text("strategy") == "keep_latest" {
-		for _, id := range pruned {
-			if _, err := c.manager.Prune(c.ctx, []string{id}, saver.KeepLatest); err != nil {
-				return err
-			}
-		}
-	} else if err := c.removeWithCrons(c.ctx, pruned...); err != nil {
-		return err
-	}
-	return c.json(map[string]any{"pruned_count": len(pruned)})
 }
 
 // foundThread is a thread that a search may select.
