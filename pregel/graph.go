@@ -24,7 +24,8 @@ type Options struct {
 	Store store.Store
 	// AtomicStore commits what the tasks of a superstep put into Store, and delete from
 	// it, in one transaction with the checkpoint that ends the superstep. Until then
-	// nobody sees it, not even the tasks themselves. What a failed attempt put is
+	// nobody sees it, not even the tasks themselves; then everybody does, and the next
+	// superstep finds it. With Exit that is when the run ends. What a failed attempt put is
 	// dropped. What a finished task put is kept with its other writes, so a process that
 	// resumes the run commits it.
 	//

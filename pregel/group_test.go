@@ -97,26 +97,50 @@ func TestQuickNodesAreOneBatch(t *testing.T) {
 	})
 }
 
-// Items do not wait: the next superstep finds them, where the run waits for no sync.
-func TestItemsDoNotWaitForAGroup(t *testing.T) {
-	homes(t, store.Options{}, func(t *testing.T, h home) {
-		if _, ok := h.saver.(*disk.Saver); !ok {
-			return // it stores one by one
-		}
-		second := func(c context.Context, _ any) (any, error) {
-			info, _ := pregel.Task(c)
-			if _, err := info.Store.Get(c, facts, "one"); err != nil {
-				return nil, err
+// Items wait for no other checkpoints, and for no sync: the next superstep finds them, and they are
+// durable when the run has ended.
+func TestItemsDoNotWait(t *testing.T) {
+	for _, o := range []pregel.RunOptions{{}, {DeferSync: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			d, err := disk.Open("store", diskhook.Simulate(disk.Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}))
+			if err != nil {
+				t.Fatal(err)
 			}
-			return learns(nil, "two")(c, nil)
-		}
-		g := compiled(t, graph.New(steps()).Node("quick", returns(map[string]any{})).Node("first", learns(nil, "one")).Node("second", second).
-			Sequence(graph.Start, "quick", "first", "second"), graph.Options{Saver: h.saver, Store: h.items, AtomicStore: true})
-		if _, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{}, pregel.RunOptions{DeferSync: true}); err != nil {
-			t.Fatal(err)
-		}
-		h.knows(t, "one", "two")
-	})
+			defer func() { _ = d.Close() }()
+			items, err := store.On(d, store.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := items.Put(ctx, facts, "zero", map[string]any{}); err != nil { // which makes the log's file
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			syncs := []int64{}
+			look := func(c context.Context, _ any) (any, error) {
+				info, _ := pregel.Task(c)
+				syncs = append(syncs, d.Metrics().Log.Syncs)
+				if len(syncs) == 2 {
+					if _, err := info.Store.Get(c, facts, "one"); err != nil {
+						return nil, err
+					}
+				}
+				return learns(nil, []string{"one", "two"}[len(syncs)-1])(c, nil)
+			}
+			g := compiled(t, graph.New(steps()).Node("quick", returns(map[string]any{})).Node("first", look).Node("second", look).
+				Sequence(graph.Start, "quick", "first", "second"), graph.Options{Saver: d, Store: items, AtomicStore: true})
+			if _, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{}, o); err != nil {
+				t.Fatal(err)
+			}
+			syncs = append(syncs, d.Metrics().Log.Syncs)
+			ends := syncs[1]
+			if !o.DeferSync {
+				ends++
+			}
+			if took := time.Since(begin); took != 0 || syncs[1] != syncs[0] || syncs[2] != ends {
+				t.Errorf("%+v: the run waited for %v, with %d syncs before, between the supersteps, and after", o, took, syncs)
+			}
+		})
+	}
 }
 
 // A checkpoint does not wait for a node that takes long.

@@ -172,13 +172,10 @@ func (p *pipeline) submit(op *saveOp) {
 
 // gathers reports whether what is queued are checkpoints that wait for more to be stored with. They
 // do until there are enough, or something else is to be stored, or somebody waits for them, or
-// gatherTime is over. One with items does not wait: the next superstep may look for them. The caller
-// holds mu.
+// gatherTime is over. The caller holds mu.
 func (p *pipeline) gathers() bool {
-	return p.group != nil && p.running == 0 && len(p.queue) < together && !slices.ContainsFunc(p.queue, func(o *saveOp) bool {
-		put, ok := o.run.(*putOp)
-		return !ok || len(put.changes) > 0
-	})
+	return p.group != nil && p.running == 0 && len(p.queue) < together &&
+		!slices.ContainsFunc(p.queue, func(o *saveOp) bool { return !o.isPut() })
 }
 
 // beginSoon begins what is queued after gatherTime. The caller holds mu.
@@ -309,8 +306,8 @@ func (p *pipeline) next() *saveOp {
 }
 
 // share defers a barrier that other barriers wait behind: they are stored in its order, so the
-// sync of the last of them makes all durable. The last that waits is never deferred, so an empty
-// queue owes nothing. The caller holds mu.
+// sync of the last of them makes all durable. So those that are stored with it are deferred if the
+// last of them is. The caller holds mu.
 func (p *pipeline) share(op *saveOp) {
 	if p.sync == nil {
 		return
@@ -324,6 +321,9 @@ func (p *pipeline) share(op *saveOp) {
 				p.behind++
 			}
 		}
+	}
+	if len(op.with) > 0 {
+		op.deferred = op.with[len(op.with)-1].deferred
 	}
 	op.deferred = op.deferred || p.behind > 0
 }

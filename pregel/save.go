@@ -292,8 +292,10 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	l.lastPut, l.owned.head = op, cp.ID
 	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
 	// Sync waits here, before the next superstep. So does a run without a codec, because the
-	// saver must encode the values before they change.
-	if l.opts.Durability == Sync || l.codec == nil {
+	// saver must encode the values before they change. Items are waited for, so that the next
+	// superstep finds them, but not for their sync, unless it is Sync.
+	op.deferred = len(changes) > 0 && l.opts.Durability != Sync && l.pipe.sync != nil
+	if l.opts.Durability == Sync || l.codec == nil || len(changes) > 0 {
 		return l.pipe.store(op)
 	}
 	l.pipe.submit(op)
