@@ -3,6 +3,7 @@ package pregel_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
@@ -77,6 +78,40 @@ func TestCancelledAttemptsDoNotCount(t *testing.T) {
 	p.sending = nil
 	if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second")); err != nil {
 		t.Error(err)
+	}
+}
+
+// Nor does a caller who goes away while the attempt is counted: a saver that notices in the middle
+// cannot say whether the count is stored. One who goes away right before is not counted at all.
+func TestCancelledCountsDoNotCount(t *testing.T) {
+	p := &post{opts: graph.Options{Name: "post"}}
+	after, calls := func(string, int) {}, map[string]int{}
+	s := saver.Intercept(p.dies(t, "put 1"), func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
+		err := next(ctx)
+		calls[call.Method]++
+		after(call.Method, calls[call.Method])
+		if call.Method == "CountAttempt" && err == nil && ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", saver.ErrOutcomeUnknown, context.Cause(ctx))
+		}
+		return err
+	})
+	g := p.graph(t, s)
+	for i := range 12 {
+		gone, leave := context.WithCancel(ctx)
+		clear(calls)
+		want := i % 2
+		after = func(method string, n int) {
+			if want == 1 && method == "CountAttempt" || want == 0 && method == "List" && n == 2 { // the last before it
+				leave()
+			}
+		}
+		if _, err := g.Invoke(gone, pregel.Thread("t"), letter("second")); !errors.Is(err, context.Canceled) || errors.Is(err, saver.ErrOutcomeUnknown) || calls["CountAttempt"] != want {
+			t.Errorf("input %d: counted %d times, want %d; %v", i, calls["CountAttempt"], want, err)
+		}
+	}
+	after = func(string, int) {}
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second")); err != nil || p.mailed() != "[first second]" {
+		t.Errorf("mailed %s, %v", p.mailed(), err)
 	}
 }
 

@@ -241,14 +241,19 @@ func (g *Graph) recoverOne(ctx context.Context, at Address, o RunOptions, again 
 	return l, found, err
 }
 
-// countRecovery counts a recovery that is about to begin, if the run is one.
+// countRecovery counts a recovery that is about to begin, if the run is one. Like a save it has time
+// to end when the caller goes away: of a count that was broken off nobody knows whether it is stored,
+// so it could not be taken back.
 func (l *loop) countRecovery(ctx context.Context) error {
 	r := l.recovery
 	if r == nil || !l.entry.kind.resumes() {
 		return nil
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // nothing begins
+	}
 	r.at = l.place
-	n, err := l.g.countAttempt(ctx, r.at, l.owned.epoch)
+	n, err := l.g.countAttempt(l.pipe.ctx, r.at, l.owned.epoch)
 	if err != nil {
 		return err
 	}
