@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,11 +19,12 @@ import (
 
 // node is a server of a store, in a directory, that can be stopped and started again.
 type node struct {
-	t    *testing.T
-	dir  string
-	d    *disk.Saver
-	s    *server.Server
-	stop func() // ends the server, then the store
+	t       *testing.T
+	dir     string
+	address string
+	d       *disk.Saver
+	s       *server.Server
+	stop    func() // ends the server, then the store
 }
 
 // start opens the store in dir and serves it.
@@ -56,7 +56,7 @@ func startAt(t *testing.T, dir string, clock func() time.Time, change func(*serv
 	ended := make(chan error, 1)
 	s := server.New(o)
 	go func() { ended <- s.Serve(ctx, at.Listener) }()
-	n := &node{t: t, dir: dir, d: d, s: s}
+	n := &node{t: t, dir: dir, address: at.Address, d: d, s: s}
 	n.stop = func() {
 		t.Helper()
 		n.stop = func() {}
@@ -80,7 +80,7 @@ type raw struct {
 // connect connects without hello.
 func (n *node) connect() *raw {
 	n.t.Helper()
-	nc, err := net.Dial("unix", filepath.Join(n.dir, "serve.sock"))
+	nc, err := net.Dial("unix", strings.TrimPrefix(n.address, "unix:"))
 	if err != nil {
 		n.t.Fatal(err)
 	}
