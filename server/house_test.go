@@ -52,8 +52,8 @@ type house struct {
 	// gate holds the nodes "slow" until a value comes.
 	gate chan struct{}
 	shut func()
-	// answering is how many requests are being answered.
-	answering *atomic.Int64
+	// answering is how many requests are being answered, answered how many were before.
+	answering, answered *atomic.Int64
 }
 
 // open opens a house in a directory, with a Config that change may change.
@@ -65,7 +65,7 @@ func open(t *testing.T, dir string, change func(*server.Config)) *house {
 // openOn opens a house whose saver has options.
 func openOn(t *testing.T, dir string, o disk.Options, change func(*server.Config)) *house {
 	t.Helper()
-	h := &house{T: t, dir: dir, gate: make(chan struct{}, 100), answering: new(atomic.Int64)}
+	h := &house{T: t, dir: dir, gate: make(chan struct{}, 100), answering: new(atomic.Int64), answered: new(atomic.Int64)}
 	h.disk = must(disk.Open(dir, o))
 	h.items = must(store.On(h.disk, store.Options{}))
 	h.queue = must(runs.NewLocal(t.Context(), h.items, runs.LocalOptions{}))
@@ -77,7 +77,10 @@ func openOn(t *testing.T, dir string, o disk.Options, change func(*server.Config
 	h.api = must(server.New(cfg))
 	h.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.answering.Add(1)
-		defer h.answering.Add(-1)
+		defer func() { h.answered.Add(1); h.answering.Add(-1) }()
+		if r.UserAgent() == reader {
+			w = unhurried{w}
+		}
 		h.api.ServeHTTP(w, r)
 	}))
 	h.base = h.http.URL
@@ -94,6 +97,19 @@ func openOn(t *testing.T, dir string, o disk.Options, change func(*server.Config
 	t.Cleanup(h.shut)
 	return h
 }
+
+// reader is the User-Agent of a client that reads answers at once. However busy the machine is, it is not
+// cut off, as others are by a short Config.WriteTimeout.
+const reader = "reader"
+
+// unhurried is a ResponseWriter that lets the client take its time.
+type unhurried struct{ http.ResponseWriter }
+
+// Unwrap is for http.ResponseController.
+func (u unhurried) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// SetWriteDeadline is for http.ResponseController.
+func (unhurried) SetWriteDeadline(time.Time) error { return nil }
 
 // pending is what the server has still to do.
 var pending = store.Query{Prefix: store.Namespace{"__stele_server__", "after"}}
@@ -204,7 +220,7 @@ func (h *house) request(ctx context.Context, method, path string, body any, head
 // do makes a request and reads the answer.
 func (h *house) do(method, path string, body any, header ...string) answer {
 	h.Helper()
-	res, err := h.request(h.Context(), method, path, body, header...)
+	res, err := h.request(h.Context(), method, path, body, append(header, "User-Agent", reader)...)
 	if err != nil {
 		h.Fatalf("%s %s: %v", method, path, err)
 	}

@@ -1,7 +1,10 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -401,17 +404,22 @@ func TestThreadStream(t *testing.T) {
 func TestSlowClient(t *testing.T) {
 	h := open(t, t.TempDir(), func(c *server.Config) { c.WriteTimeout = 50 * time.Millisecond })
 	id := h.thread()
-	res, err := h.request(t.Context(), "POST", "/threads/"+id+"/runs/stream", object{"assistant_id": "simple", "input": object{"text": strings.Repeat("x", 1<<22)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	run := res.Header.Get("Content-Location")
-	if s := h.ended(id, run[strings.LastIndex(run, "/")+1:]).text1("status"); s != "success" {
+	body := must(json.Marshal(object{"assistant_id": "simple", "input": object{"text": strings.Repeat("x", 1<<22)}}))
+	conn := h.raw(fmt.Sprintf("POST /threads/%s/runs/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", id, len(body), body))
+	var made []any
+	h.until("the run is made", func() bool {
+		made, _ = h.ok("GET", "/threads/"+id+"/runs", nil).json.([]any)
+		return len(made) > 0
+	})
+	if s := h.ended(id, made[0].(object)["run_id"].(string)).text1("status"); s != "success" {
 		t.Errorf("status %s", s)
 	}
 	h.until("the stream is closed", func() bool { return strings.Contains(h.ok("GET", "/metrics", nil).text, "\nstele_server_streams 0\n") })
-	if _, err := io.Copy(io.Discard, res.Body); err == nil {
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err == nil {
+		_, err = io.Copy(io.Discard, res.Body)
+	}
+	if err == nil {
 		t.Error("the whole stream came")
 	}
 }
