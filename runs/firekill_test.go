@@ -48,47 +48,68 @@ func fires(ctx context.Context, dir string, f func(q *runs.Local, w *runs.Worker
 	return f(q, &runs.Worker{Queue: q, Saver: s, Graphs: map[string]*pregel.Graph{"g": g}})
 }
 
+// firesWrites in the environment says behind how many writes of schedules a process of TestKillsAtFire
+// kills itself; 0, or nothing, is at random.
+const firesWrites = "STELE_FIRES_WRITES"
+
 // fired works on the schedules until it is killed, or kills itself beside a write of a schedule.
 func fired(dir string) error {
 	ctx := context.Background()
 	return fires(ctx, dir, func(q *runs.Local, w *runs.Worker) error {
-		w.Queue = &dyingQueue{q, rand.New(rand.NewPCG(uint64(environment("STELE_SEED", 1)), 0))}
+		w.Queue = &dyingQueue{Local: q, left: environment(firesWrites, 0), random: rand.New(rand.NewPCG(uint64(environment("STELE_SEED", 1)), 0))}
 		return w.Run(ctx)
 	})
 }
 
-// dyingQueue kills its process, now and then, before or behind what a schedule stores.
+// dyingQueue kills its process before or behind what a schedule stores: now and then, or behind one
+// write.
 type dyingQueue struct {
 	*runs.Local
-	random *rand.Rand // for the goroutine of Worker.Run alone
+	// For the goroutine of Worker.Run alone.
+	left   int // writes up to its death; 0: it dies at random
+	random *rand.Rand
 }
 
-func (q *dyingQueue) dies() {
-	if q.random.IntN(8) == 0 {
-		self, err := os.FindProcess(os.Getpid())
-		if err == nil {
-			_ = self.Kill()
-		}
-		select {}
+func (q *dyingQueue) before() {
+	if q.left == 0 && q.random.IntN(8) == 0 {
+		die()
 	}
+}
+
+func (q *dyingQueue) behind() {
+	if q.left == 0 {
+		q.before()
+		return
+	}
+	if q.left--; q.left == 0 {
+		die()
+	}
+}
+
+func die() {
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		_ = self.Kill()
+	}
+	select {}
 }
 
 // Submit implements runs.Queue.
 func (q *dyingQueue) Submit(ctx context.Context, req runs.Request) (runs.Run, error) {
-	q.dies()
-	defer q.dies()
+	q.before()
+	defer q.behind()
 	return q.Local.Submit(ctx, req)
 }
 
 // Advance implements runs.Queue.
 func (q *dyingQueue) Advance(ctx context.Context, id string, from, to time.Time) error {
-	q.dies()
-	defer q.dies()
+	q.before()
+	defer q.behind()
 	return q.Local.Advance(ctx, id, from, to)
 }
 
-// TestKillsAtFire kills a program at random when its schedules are due, again and again: each time that
-// was stored as the next one of a schedule has one run, and it ends. STELE_SEED repeats the times,
+// TestKillsAtFire kills a program behind each of the first writes of its schedules, and at random when
+// they are due, again and again: each time that was stored as the next one of a schedule has one run, and it ends. STELE_SEED repeats the times,
 // STELE_FIRE_KILLS makes it longer.
 func TestKillsAtFire(t *testing.T) {
 	seed, kills := environment("STELE_SEED", int(time.Now().UnixNano()%1e9)), environment("STELE_FIRE_KILLS", 16)
@@ -121,21 +142,30 @@ func TestKillsAtFire(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for range kills {
+	killed := func(env string, kill func(*os.Process)) {
+		t.Helper()
 		p := exec.Command(os.Args[0])
-		p.Env = append(os.Environ(), firesDir+"="+dir, "STELE_SEED="+strconv.Itoa(random.IntN(1e9)))
+		p.Env = append(os.Environ(), firesDir+"="+dir, env)
 		p.Stderr = os.Stderr
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(10+random.IntN(100)+random.IntN(2)*random.IntN(1200)) * time.Millisecond)
-		_ = p.Process.Kill()
+		kill(p.Process)
 		if err := p.Wait(); err == nil {
 			t.Fatal("the program ended by itself")
 		}
 		if err := fires(ctx, dir, func(q *runs.Local, _ *runs.Worker) error { return look(q) }); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for writes := 1; writes <= 4; writes++ { // behind each of two schedules, whatever the pace of the machine
+		killed(fmt.Sprint(firesWrites, "=", writes), func(*os.Process) {})
+	}
+	for range kills {
+		killed("STELE_SEED="+strconv.Itoa(random.IntN(1e9)), func(p *os.Process) {
+			time.Sleep(time.Duration(10+random.IntN(100)+random.IntN(2)*random.IntN(1200)) * time.Millisecond)
+			_ = p.Kill()
+		})
 	}
 	err := fires(ctx, dir, func(q *runs.Local, w *runs.Worker) error {
 		working, stop := context.WithCancel(ctx)

@@ -148,7 +148,7 @@ func TestOfferOrder(t *testing.T) {
 
 // TestUnreadEvents: events that nobody asks for are stored all the same, while their run goes on.
 func TestUnreadEvents(t *testing.T) {
-	soon, stop := context.WithTimeout(t.Context(), 10*time.Second) // nothing takes as long, but what never comes
+	soon, stop := context.WithTimeout(t.Context(), time.Minute) // nothing takes as long, but what never comes
 	defer stop()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
