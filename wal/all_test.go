@@ -96,37 +96,28 @@ func TestCommitAllRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, _ := hooked(t)
-				l := w.open(t)
-				r, taken, release := blockingRecord()
-				errs := make(chan error, 2)
-				go func() { errs <- l.Commit(t.Context(), r) }()
-				<-taken
+				w, l, release, first := busy(t.Context(), t)
 				rs := records(2, 5, 10)
 				rs[2] = tc.third
 				var n int
+				all := make(chan error)
 				go func() {
 					var err error
 					n, err = l.CommitAll(t.Context(), rs)
-					errs <- err
+					all <- err
 				}()
 				synctest.Wait()
 				other := make(chan error)
 				go func() { other <- commit(l, payload(4, 10)) }()
 				synctest.Wait()
 				close(release)
-				if err := errors.Join(<-errs, <-errs); !errors.Is(err, tc.want) || n != 2 {
+				if err := errors.Join(<-first, <-all); !errors.Is(err, tc.want) || n != 2 {
 					t.Errorf("%d committed, %v", n, err)
 				}
 				if err := <-other; err != nil {
 					t.Error(err)
 				}
-				mustClose(t, l)
-				got, _, err := readLog(w.recoverOptions())
-				if err != nil {
-					t.Fatal(err)
-				}
-				checkPayloads(t, got, 4, 10)
+				w.closesWith(t, l, 4, 10)
 			})
 		})
 	}
@@ -148,12 +139,7 @@ func TestCommitAllAfterFullDisk(t *testing.T) {
 			t.Errorf("%d committed, %v", n, err)
 		}
 		mustCommit(t, l, 2, 10)
-		mustClose(t, l)
-		got, _, err := readLog(w.recoverOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkPayloads(t, got, 2, 10)
+		w.closesWith(t, l, 2, 10)
 	})
 	t.Run("the reserve", func(t *testing.T) {
 		w, _ := hooked(t)
@@ -167,12 +153,7 @@ func TestCommitAllAfterFullDisk(t *testing.T) {
 			t.Errorf("%d committed, %v", n, err)
 		}
 		mustCommit(t, l, 2, 10)
-		mustClose(t, l)
-		got, _, err := readLog(w.recoverOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkPayloads(t, got, 2, 10)
+		w.closesWith(t, l, 2, 10)
 	})
 }
 
@@ -195,12 +176,7 @@ func (r *roomy) FreeSpace(string) (int64, error) {
 // unknown, and known after a Sync.
 func TestCommitAllCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := hooked(t)
-		l := w.open(t)
-		r, taken, release := blockingRecord()
-		first := make(chan error, 1)
-		go func() { first <- l.Commit(t.Context(), r) }()
-		<-taken
+		w, l, release, first := busy(t.Context(), t)
 		ctx, cancel := context.WithCancel(t.Context())
 		given := make(chan error, 1)
 		go func() {
@@ -244,11 +220,6 @@ func TestCommitAllCancelled(t *testing.T) {
 		if err := l.Sync(t.Context()); err != nil || l.LastLSN() != 3 {
 			t.Fatalf("after a Sync %d records, %v", l.LastLSN(), err)
 		}
-		mustClose(t, l)
-		got, _, err := readLog(w.recoverOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkPayloads(t, got, 3, 10) // the third was withdrawn
+		w.closesWith(t, l, 3, 10) // the third was withdrawn
 	})
 }

@@ -74,12 +74,7 @@ func TestDeferredSharesTheNextSync(t *testing.T) {
 	if n := l.Metrics().Syncs - before; n != 2 || l.DurableLSN() != 7 {
 		t.Fatalf("%d syncs, durable up to %d", n, l.DurableLSN())
 	}
-	mustClose(t, l)
-	got, _, err := readLog(w.recoverOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkPayloads(t, got, 7, 10)
+	w.closesWith(t, l, 7, 10)
 }
 
 // An idle log makes deferred records durable by itself, once.

@@ -30,6 +30,17 @@ func failOn(kind string, err error) func(fsOp) error {
 	}
 }
 
+// closesWith closes the log. It holds n records of a size then.
+func (w *world) closesWith(t *testing.T, l *Log, n, size int) {
+	t.Helper()
+	mustClose(t, l)
+	got, _, err := readLog(w.recoverOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPayloads(t, got, n, size)
+}
+
 func TestFailedSyncPoisons(t *testing.T) {
 	for _, mode := range []Mode{SyncAlways, SyncNever} {
 		for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
@@ -199,12 +210,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		h.set(nil)
 		mustCommit(t, l, 2, 100)
-		mustClose(t, l)
-		got, _, err := readLog(w.recoverOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkPayloads(t, got, 2, 100)
+		w.closesWith(t, l, 2, 100)
 	}
 }
 
@@ -302,26 +308,29 @@ func TestOnCreateFails(t *testing.T) {
 	}
 }
 
-// blockingRecord takes the committer until released.
-func blockingRecord() (r *Record, taken, release chan struct{}) {
-	taken, release = make(chan struct{}), make(chan struct{})
-	r = &Record{Prepare: func(base.LSN) ([][]byte, error) {
-		close(taken)
-		<-release
-		return [][]byte{payload(1, 10)}, nil
-	}}
-	return r, taken, release
+// busy is a log whose committer has a record, from a caller with ctx, until release is closed.
+// committed gets what came of it.
+func busy(ctx context.Context, t *testing.T, opts ...func(*Options)) (w *world, l *Log, release chan struct{}, committed chan error) {
+	t.Helper()
+	w, _ = hooked(t)
+	l = w.open(t, opts...)
+	release, committed = make(chan struct{}), make(chan error, 1)
+	taken := make(chan struct{})
+	go func() {
+		committed <- l.Commit(ctx, &Record{Prepare: func(base.LSN) ([][]byte, error) {
+			close(taken)
+			<-release
+			return [][]byte{payload(1, 10)}, nil
+		}})
+	}()
+	<-taken
+	return w, l, release, committed
 }
 
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := hooked(t)
-		l := w.open(t)
-		r, taken, release := blockingRecord()
 		ctx, cancel := context.WithCancel(t.Context())
-		first := make(chan error)
-		go func() { first <- l.Commit(ctx, r) }()
-		<-taken
+		w, l, release, first := busy(ctx, t)
 
 		// Queued, not taken: withdrawn.
 		ctx2, cancel2 := context.WithCancel(t.Context())
@@ -346,23 +355,14 @@ func TestCancel(t *testing.T) {
 		}
 		close(release)
 		mustCommit(t, l, 2, 10)
-		mustClose(t, l)
-		got, _, err := readLog(w.recoverOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkPayloads(t, got, 2, 10)
+		w.closesWith(t, l, 2, 10)
 	})
 }
 
 func TestFullQueueWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := hooked(t)
-		l := w.open(t, func(o *Options) { o.MaxQueueRecords = 1 })
-		r, taken, release := blockingRecord()
-		errs := make(chan error, 4)
-		go func() { errs <- l.Commit(t.Context(), r) }()
-		<-taken
+		w, l, release, first := busy(t.Context(), t, func(o *Options) { o.MaxQueueRecords = 1 })
+		errs := make(chan error, 2)
 		go func() { errs <- commit(l, payload(2, 10)) }()
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -379,16 +379,9 @@ func TestFullQueueWaits(t *testing.T) {
 		go func() { errs <- commit(l, payload(3, 10)) }()
 		synctest.Wait()
 		close(release)
-		for range 3 {
-			if err := <-errs; err != nil {
-				t.Fatal(err)
-			}
-		}
-		mustClose(t, l)
-		got, _, err := readLog(w.recoverOptions())
-		if err != nil {
+		if err := errors.Join(<-first, <-errs, <-errs); err != nil {
 			t.Fatal(err)
 		}
-		checkPayloads(t, got, 3, 10)
+		w.closesWith(t, l, 3, 10)
 	})
 }

@@ -229,12 +229,7 @@ func TestPrepareRefuses(t *testing.T) {
 		t.Fatalf("%d aborts", w.aborted)
 	}
 	mustCommit(t, l, 2, 50)
-	mustClose(t, l)
-	got, _, err := readLog(w.recoverOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkPayloads(t, got, 2, 50)
+	w.closesWith(t, l, 2, 50)
 }
 
 // Files that are open can be neither removed nor renamed on some systems.
@@ -316,10 +311,5 @@ func TestFullDevice(t *testing.T) {
 	for end := n + 50; n <= end; n++ {
 		mustCommit(t, l, n, 3000)
 	}
-	mustClose(t, l)
-	got, _, err := readLog(w.recoverOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkPayloads(t, got, n-1, 3000)
+	w.closesWith(t, l, n-1, 3000)
 }
