@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stele-go/stele/agent"
@@ -27,25 +28,27 @@ var (
 
 // TestDefaults: the model and each tool have a time limit, and are tried again.
 func TestDefaults(t *testing.T) {
-	tries := 0
-	slow := tool.Must(tool.New("slow", "", tool.Unchecked(`{"type":"object"}`), func(ctx context.Context, _ struct{}) (string, error) {
-		if tries++; tries == 1 {
-			<-ctx.Done() // the limit ends it
-			return "", ctx.Err()
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		slow := tool.Must(tool.New("slow", "", tool.Unchecked(`{"type":"object"}`), func(ctx context.Context, _ struct{}) (string, error) {
+			if tries++; tries == 1 {
+				<-ctx.Done() // the limit ends it
+				return "", ctx.Err()
+			}
+			return "done", nil
+		}))
+		m := model.NewScripted(model.Fail(errors.New("busy")), model.Calls(echo("1", "x")), model.Text("bye"))
+		defs := slow.Definition()
+		defs.Name = "echo"
+		g, err := agent.New(m, agent.Options{Tools: []tool.Tool{renamed{slow, defs}}, Defaults: graph.NodeOptions{Timeout: pregel.Timeout(300*time.Millisecond, 0), Retry: brisk}})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return "done", nil
-	}))
-	m := model.NewScripted(model.Fail(errors.New("busy")), model.Calls(echo("1", "x")), model.Text("bye"))
-	defs := slow.Definition()
-	defs.Name = "echo"
-	g, err := agent.New(m, agent.Options{Tools: []tool.Tool{renamed{slow, defs}}, Defaults: graph.NodeOptions{Timeout: pregel.Timeout(300*time.Millisecond, 0), Retry: brisk}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := g.Invoke(start, pregel.Address{}, agent.Say("hi"))
-	if err != nil || tries != 2 || len(m.Requests()) != 3 {
-		t.Errorf("%v, %d tries, %d requests: %v", err, tries, len(m.Requests()), res)
-	}
+		res, err := g.Invoke(start, pregel.Address{}, agent.Say("hi"))
+		if err != nil || tries != 2 || len(m.Requests()) != 3 {
+			t.Errorf("%v, %d tries, %d requests: %v", err, tries, len(m.Requests()), res)
+		}
+	})
 }
 
 type renamed struct {

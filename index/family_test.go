@@ -153,7 +153,11 @@ func TestKeepFamilies(t *testing.T) {
 	for id := range uint64(freshMax) {
 		get(1<<50 + id)
 	}
-	if n := collect(); n != 2+freshMax {
+	n := collect()
+	for tries := 0; n > 2+freshMax && tries < 1000; tries++ { // cleanups come when they come
+		n = collect()
+	}
+	if n != 2+freshMax {
 		t.Fatalf("%d families in memory, want the two that are held and the last %d", n, freshMax)
 	}
 	if _, ok := held.Loc(Ref{LSN: 8}); !ok || ix.HeldFamily(1) != before {
