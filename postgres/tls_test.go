@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/internal/port"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/saver"
 )
@@ -44,13 +45,11 @@ func certificate(t *testing.T) (cert, key []byte) {
 // Setup, the saver and its queue, which listens on a connection of its own, work with a server
 // that takes nothing but TLS. Who is not the server that the program trusts gets no statement.
 func TestTLS(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := port.Free()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := free.Addr().(*net.TCPAddr).Port
-	free.Close()
-	s, err := newServer("listen_addresses='127.0.0.1'", fmt.Sprint("port=", port))
+	s, err := newServer("listen_addresses='127.0.0.1'", fmt.Sprint("port=", free))
 	if err != nil {
 		need(t, err)
 	}
@@ -74,12 +73,12 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	admin := fmt.Sprintf("%s port=%d", s.URL("postgres"), port)
+	admin := fmt.Sprintf("%s port=%d", s.URL("postgres"), free)
 	s.Exec(t, admin, "ALTER SYSTEM SET ssl_cert_file = '"+path("server.crt")+"'", "ALTER SYSTEM SET ssl_key_file = '"+path("server.key")+"'",
 		"ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()")
 
 	url := func(rest string) string {
-		return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres %s", port, rest)
+		return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres %s", free, rest)
 	}
 	trusting := url("sslmode=verify-full sslrootcert=" + path("server.crt"))
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) { // the server reads its settings when it gets to it

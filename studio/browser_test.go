@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -24,6 +23,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/stele-go/stele/internal/port"
 )
 
 // STELE_REQUIRE_BROWSER makes a missing browser, or a missing reference server, a failure.
@@ -264,12 +265,10 @@ var langgraphDev = sync.OnceValues(func() (backend, error) {
 	if venv == "" {
 		return backend{}, fmt.Errorf("STELE_LANGGRAPH_VENV names no Python environment")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := port.Free()
 	if err != nil {
 		return backend{}, err
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
 	dir, err := tempDir()
 	if err != nil {
 		return backend{}, err
@@ -277,7 +276,7 @@ var langgraphDev = sync.OnceValues(func() (backend, error) {
 	if err := os.CopyFS(dir, os.DirFS("testdata/langgraph")); err != nil {
 		return backend{}, err
 	}
-	cmd := exec.Command(filepath.Join(venv, "bin", "langgraph"), "dev", "--no-browser", "--no-reload", "--allow-blocking", "--port", fmt.Sprint(port))
+	cmd := exec.Command(filepath.Join(venv, "bin", "langgraph"), "dev", "--no-browser", "--no-reload", "--allow-blocking", "--port", fmt.Sprint(free))
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LANGSMITH_TRACING=false")
 	var log bytes.Buffer
@@ -289,8 +288,8 @@ var langgraphDev = sync.OnceValues(func() (backend, error) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	b := backend{fmt.Sprintf("http://127.0.0.1:%d", port)}
-	for range 600 {
+	b := backend{fmt.Sprintf("http://127.0.0.1:%d", free)}
+	for range 1800 {
 		resp, err := http.Get(b.url + "/ok")
 		if err == nil {
 			resp.Body.Close()

@@ -3,13 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
-	"net"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stele-go/stele/internal/port"
 )
 
 // shared is an output that several goroutines write.
@@ -33,12 +35,11 @@ func (s *shared) String() string {
 // A program is built again when its source changes, goes on while the source does not build,
 // and its state, in a file here, survives.
 func TestDev(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := port.Free()
 	if err != nil {
 		t.Fatal(err)
 	}
-	serves := l.Addr().String()
-	_ = l.Close()
+	serves := fmt.Sprint("127.0.0.1:", free)
 	dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	write := func(name, text string) {
 		t.Helper()

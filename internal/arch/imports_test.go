@@ -72,6 +72,7 @@ var rules = []rule{
 	{"monitor", nil, []string{}},
 	{"internal/base", nil, []string{"github.com/cespare/xxhash/v2"}},
 	{"internal/race", nil, []string{}},
+	{"internal/port", nil, []string{}},
 	{"internal/metric", nil, []string{}},
 	{"internal/delta", []string{"internal/base"}, []string{"github.com/cespare/xxhash/v2", "github.com/klauspost/compress"}},
 	{"internal/seal", []string{"internal/base"}, []string{}},

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stele-go/stele/client"
+	"github.com/stele-go/stele/internal/port"
 )
 
 // langgraphDev starts LangGraph's own server with the graphs of reference, from the Python
@@ -31,12 +31,10 @@ var langgraphDev = sync.OnceValues(func() (address string, err error) {
 	if venv == "" {
 		return "", errors.New("STELE_LANGGRAPH_VENV names no Python environment")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := port.Free()
 	if err != nil {
 		return "", err
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
 	dir, err := os.MkdirTemp("", "langgraph-")
 	if err != nil {
 		return "", err
@@ -54,7 +52,7 @@ var langgraphDev = sync.OnceValues(func() (address string, err error) {
 			return "", err
 		}
 	}
-	cmd := exec.Command(filepath.Join(venv, "bin", "langgraph"), "dev", "--no-browser", "--no-reload", "--allow-blocking", "--port", fmt.Sprint(port), "--n-jobs-per-worker", "4")
+	cmd := exec.Command(filepath.Join(venv, "bin", "langgraph"), "dev", "--no-browser", "--no-reload", "--allow-blocking", "--port", fmt.Sprint(free), "--n-jobs-per-worker", "4")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LANGSMITH_TRACING=false", "LANGGRAPH_CLI_NO_ANALYTICS=1")
 	var log bytes.Buffer
@@ -66,7 +64,7 @@ var langgraphDev = sync.OnceValues(func() (address string, err error) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	c, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", port), client.WithRetries(60))
+	c, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", free), client.WithRetries(60))
 	if err != nil {
 		return "", err
 	}
@@ -77,7 +75,7 @@ var langgraphDev = sync.OnceValues(func() (address string, err error) {
 		_ = cmd.Wait() // so that log is at rest
 		return "", fmt.Errorf("langgraph dev does not answer: %w: %s", err, log.String())
 	}
-	return fmt.Sprintf("http://127.0.0.1:%d", port), nil
+	return fmt.Sprintf("http://127.0.0.1:%d", free), nil
 })
 
 // stops end what tests share.

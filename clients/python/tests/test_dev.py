@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -57,12 +58,22 @@ store = AsyncSteleStore.from_dir({directory!r})
 """
 
 
+def free_port() -> int:
+    """A port that no system gives to who asks for any, unless it is told to."""
+    while True:
+        port = random.randrange(15000, 30000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
 @contextmanager
 def dev(project: Path) -> Iterator[str]:
     """`langgraph dev` for a project; its URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     log = (project / "log").open("ab")
     process = subprocess.Popen(
         [
@@ -89,7 +100,7 @@ def dev(project: Path) -> Iterator[str]:
 
 async def ready(url: str) -> Any:
     client = get_client(url=url)
-    for _ in range(600):
+    for _ in range(1800):
         try:
             await client.assistants.search()
         except Exception:

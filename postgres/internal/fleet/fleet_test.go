@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/internal/port"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/postgres/internal/pgtest"
 	"github.com/stele-go/stele/pregel"
@@ -192,11 +193,7 @@ func TestFleet(t *testing.T) {
 	}
 	s := &servers{t: t, url: url, addrs: make([]string, 3), cmds: make([]*exec.Cmd, 3)}
 	for i := range s.addrs {
-		l := must(net.Listen("tcp", "127.0.0.1:0"))
-		s.addrs[i] = l.Addr().String()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		s.addrs[i] = fmt.Sprint("127.0.0.1:", must(port.Free()))
 		s.start(i)
 	}
 	defer func() {
