@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stele-go/stele/pregel"
@@ -84,6 +86,39 @@ func TestCallerGoesAway(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A run whose caller goes away before its last task ends is cut off there, always: also if the loop
+// learns of both at once.
+func TestCallerGoesAwayWithTheLastTask(t *testing.T) {
+	for range 20 { // one of two would do
+		synctest.Test(t, func(t *testing.T) {
+			life, leave := context.WithCancel(ctx)
+			storing := make(chan struct{})
+			s := watch(func(_ context.Context, op string) error {
+				if strings.HasPrefix(op, "writes") && strings.Contains(op, " a") {
+					close(storing)
+					synctest.Wait() // until b has ended
+				}
+				return nil
+			})
+			g := fan(t, pregel.Options{Saver: struct{ saver.Saver }{s}}, node("a", returns("a")), node("b", func(context.Context, any) (any, error) {
+				<-storing
+				leave()
+				return "b", nil
+			}))
+			at := pregel.Thread("t")
+			if _, err := g.Invoke(life, at, 1); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			state, err := g.GetState(ctx, at)
+			if err != nil || state.Status != saver.StatusUnfinished || len(state.Next) != 0 {
+				t.Fatalf("%+v, %v", state, err)
+			}
+			res, err := g.Invoke(ctx, at, nil)
+			wantOut(t, res, err, "a", "b")
+		})
 	}
 }
 

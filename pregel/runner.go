@@ -141,6 +141,10 @@ func (s *superstep) run(ctx context.Context) error {
 		}
 		s.start()
 	}
+	if ctx.Err() != nil { // also if the last result came in at the same moment
+		s.cancelled = true
+		s.stop(context.Cause(ctx))
+	}
 	return s.outcome()
 }
 
