@@ -29,7 +29,7 @@ func sleepPast(t *testing.T, conn *pgx.Conn) {
 // run out.
 func TestLeaseOfTheDead(t *testing.T) {
 	url := server(t).Database(t)
-	a := open(t, url, postgres.Options{LeaseTime: 3 * time.Second})
+	a := open(t, url, postgres.Options{LeaseTime: 9 * time.Second})
 	b := open(t, url, postgres.Options{})
 	lease, err := a.Own(t.Context(), "t", false)
 	if err != nil {

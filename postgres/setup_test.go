@@ -146,7 +146,7 @@ func TestSetupBesideItself(t *testing.T) {
 	conn := connect(t, url)
 	older(t, conn, "js", 4)
 	for _, schema := range []string{"bare", "js"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		errs := make([]error, 10)
 		var wg sync.WaitGroup

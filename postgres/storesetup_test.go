@@ -106,7 +106,7 @@ func TestStoreSetupBesideItself(t *testing.T) {
 	conn := connect(t, url)
 	olderStore(t, conn, "python", 1, -1)
 	for _, schema := range []string{"bare", "python"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		errs := make([]error, 10)
 		var wg sync.WaitGroup

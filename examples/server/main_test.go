@@ -66,7 +66,7 @@ func TestChat(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("the server does not end")
 	}
 }
