@@ -326,9 +326,26 @@ func (q *Queue) List(ctx context.Context, sel runs.Query) iter.Seq2[runs.Run, er
 
 // page reads some runs behind sel.After.
 func (q *Queue) page(ctx context.Context, sel runs.Query, limit int) (found []runRow, err error) {
-	where, args, order := []string{"id > $1"}, []any{sel.After}, "id"
+	sql, args := q.listing(sel, limit)
+	err = q.s.read(ctx, func(b *pgx.Batch) { b.Queue(sql, args...).Query(into(&found)) })
+	return found, err
+}
+
+// listing is the statement of page.
+func (q *Queue) listing(sel runs.Query, limit int) (sql string, args []any) {
+	id := "id"
+	if sel.ThreadID != "" {
+		// The order is the same, and no other index has it: the planner would walk all runs, as if
+		// those of a thread were evenly among them.
+		id = `id COLLATE "POSIX"`
+	}
+	where, order := []string{id + " > $1"}, id
+	args = []any{sel.After}
 	if sel.Newest {
-		where[0], order = "($1 = '' OR id < $1)", "id DESC"
+		where[0], order = id+" < $1", id+" DESC"
+		if sel.After == "" {
+			where[0] = "$1 = ''"
+		}
 	}
 	for _, c := range []struct{ column, value string }{{"thread_id", sel.ThreadID}, {"graph", sel.Graph}, {"status", string(sel.Status)}} {
 		if c.value != "" {
@@ -336,10 +353,11 @@ func (q *Queue) page(ctx context.Context, sel runs.Query, limit int) (found []ru
 			where = append(where, fmt.Sprintf("%s = $%d", c.column, len(args)))
 		}
 	}
+	if sel.Status != "" && !sel.Status.Ended() { // they are few, and have an index
+		where = append(where, "ended_at IS NULL")
+	}
 	args = append(args, limit)
-	sql := fmt.Sprintf("%s WHERE %s ORDER BY %s LIMIT $%d", q.sql.all, strings.Join(where, " AND "), order, len(args))
-	err = q.s.read(ctx, func(b *pgx.Batch) { b.Queue(sql, args...).Query(into(&found)) })
-	return found, err
+	return fmt.Sprintf("%s WHERE %s ORDER BY %s LIMIT $%d", q.sql.all, strings.Join(where, " AND "), order, len(args)), args
 }
 
 // into makes a function of a batch that reads rows. What a run is made of is looked at later: a

@@ -101,6 +101,10 @@ SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 		ORDER BY o.ended_at DESC, o.seq DESC LIMIT 1), false)`
 	// What a newer version stored so, it executes: see runs.CheckStored.
 	const unknown = `(r.status NOT IN ('pending', 'running', 'success', 'error', 'interrupted') OR r.cancel NOT IN ('', 'interrupt', 'rollback'))`
+	later := func(started string) string {
+		return `(SELECT min(o.due_at) FROM @.stele_runs o WHERE o.started_at IS ` + started + ` AND o.ended_at IS NULL
+		AND o.graph = ANY($2::text[]) AND o.due_at > t.now)`
+	}
 	st.claim = q(`
 WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
 	SELECT r.id, r.attempt >= r.attempts AND r.cancel = '' AS gone
@@ -119,8 +123,7 @@ WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
 	FROM next, t WHERE r.id = next.id AND NOT next.gone RETURNING r.*
 )
 SELECT next.id, next.gone,
-	CASE WHEN next.id IS NULL THEN (SELECT min(o.due_at) FROM @.stele_runs o
-		WHERE o.ended_at IS NULL AND o.graph = ANY($2::text[]) AND o.due_at > t.now) END,
+	CASE WHEN next.id IS NULL THEN least(` + later("NULL") + `, ` + later("NOT NULL") + `) END,
 	` + discard + `,
 	CASE WHEN r.id IS NOT NULL THEN pg_notify($6::text, r.id)::text END,
 	` + runColumns + `

@@ -157,6 +157,9 @@ var ownMigrations = []string{
 	)`,
 	putFunction, // once more, as it is quicker now than where it was set up before
 	functionSettings,
+	// A Queue lists the runs of a thread by their ids, and asks when the next run that waits is due.
+	`CREATE INDEX CONCURRENTLY IF NOT EXISTS stele_runs_listed ON @.stele_runs (thread_id, id COLLATE "POSIX")`,
+	`CREATE INDEX CONCURRENTLY IF NOT EXISTS stele_runs_later ON @.stele_runs (due_at) WHERE started_at IS NULL AND ended_at IS NULL`,
 }
 
 // functionSettings make the functions cheaper for the server, and have to be set again whenever

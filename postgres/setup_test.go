@@ -136,7 +136,7 @@ func TestSettingsOfFunctions(t *testing.T) {
 				t.Errorf("settings of a function: %s", set)
 			}
 		}
-		server(t).Exec(t, url, `DELETE FROM stele_migrations WHERE v = (SELECT max(v) FROM stele_migrations)`,
+		server(t).Exec(t, url, `DELETE FROM stele_migrations WHERE v >= (SELECT max(v) FROM stele_migrations) - 2`,
 			`ALTER FUNCTION stele_put RESET ALL`, `ALTER FUNCTION stele_put_writes RESET ALL`)
 	}
 }

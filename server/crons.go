@@ -172,7 +172,7 @@ func createCron(c *call) error {
 			return err
 		}
 		if _, ok, err := c.record(c.ctx, k.ThreadID, g); err != nil || !ok {
-			return cmp.Or(err, fail(404, "Thread with ID '%s' not found. Please verify the ID is correct and the thread hasn't been deleted or expired.", k.ThreadID))
+			return cmp.Or(err, noThreadOfCron(k))
 		}
 	}
 	k.Payload = merged(c.body, map[string]any{"assistant_id": a.ID})
@@ -182,18 +182,23 @@ func createCron(c *call) error {
 	if _, err := c.request(k.Payload, a, newThread(k.ThreadID, nil), true); err != nil { // so that a run can be made of it
 		return err
 	}
-	if err := c.keepCron(c.ctx, k); err != nil {
-		return err
+	ok, err := c.keepCron(c.ctx, k)
+	if err != nil || !ok {
+		return cmp.Or(err, noThreadOfCron(k))
 	}
 	return c.json(k.shown())
 }
 
-// keepCron stores a cron, and when it is due.
-func (s *Server) keepCron(ctx context.Context, k cron) error {
-	if err := s.crons.put(ctx, k.ID, k); err != nil {
-		return err
+func noThreadOfCron(k cron) error {
+	return fail(404, "Thread with ID '%s' not found. Please verify the ID is correct and the thread hasn't been deleted or expired.", k.ThreadID)
+}
+
+// keepCron stores a cron, and when it is due, unless its thread is not there.
+func (s *Server) keepCron(ctx context.Context, k cron) (ok bool, err error) {
+	if ok, err = s.putCron(ctx, k); err != nil || !ok {
+		return ok, err
 	}
-	return s.later(ctx, after{Kind: afterCron, Run: k.ID, Due: k.Next})
+	return true, s.later(ctx, after{Kind: afterCron, Run: k.ID, Due: k.Next})
 }
 
 // cron is the cron of a path, if the grant shows it. Whose one is that cannot be decoded is not known: it
@@ -246,8 +251,8 @@ func patchCron(c *call) error {
 			return err
 		}
 	}
-	if err := c.keepCron(c.ctx, k); err != nil {
-		return err
+	if ok, err := c.keepCron(c.ctx, k); err != nil || !ok {
+		return cmp.Or(err, error(errNotFound))
 	}
 	return c.json(k.shown())
 }
@@ -267,10 +272,12 @@ func (c *call) checkPayload(k cron) error {
 
 func deleteCron(c *call) error {
 	defer c.locks.lock("cron " + c.path("cron_id"))()
-	if _, err := c.cron(); err != nil && err != errUndecodedCron {
+	k, err := c.cron()
+	if err != nil && err != errUndecodedCron {
 		return err
 	}
-	if err := c.crons.delete(c.ctx, c.path("cron_id")); err != nil {
+	k.ID = c.path("cron_id")
+	if err := c.deleteCron(c.ctx, k); err != nil {
 		return err
 	}
 	return c.none()
@@ -357,7 +364,8 @@ func (s *Server) fire(ctx context.Context, a after) (again time.Time, err error)
 			return k.Next, err
 		}
 		k.Next = due
-		return due, s.crons.put(ctx, k.ID, k)
+		_, err = s.putCron(ctx, k)
+		return due, err
 	}
 	if k.Ends != nil && k.Ends.Before(now()) {
 		k.Enabled = false
@@ -370,7 +378,8 @@ func (s *Server) fire(ctx context.Context, a after) (again time.Time, err error)
 	if err := k.advance(now()); err != nil {
 		return time.Time{}, err
 	}
-	return k.Next, s.crons.put(ctx, k.ID, k)
+	_, err = s.putCron(ctx, k) // one that was removed is not found when it would be due next
+	return k.Next, err
 }
 
 // cronGrant is what the user of a cron may see now; ok is false if nothing. A thread, or an assistant,

@@ -132,6 +132,9 @@ func (r records[T]) op(key string, v T) (store.Op, error) {
 	return store.PutOp{Namespace: r.ns, Key: key, Value: map[string]any{jsonField: string(text)}, TTL: -1, NoIndex: true}, err
 }
 
+// deletion is what delete does, for a batch.
+func (r records[T]) deletion(key string) store.Op { return store.PutOp{Namespace: r.ns, Key: key} }
+
 func (r records[T]) delete(ctx context.Context, key string) error {
 	return r.items.Delete(ctx, r.ns, key)
 }
@@ -140,17 +143,11 @@ func (r records[T]) delete(ctx context.Context, key string) error {
 const page = 500
 
 // all yields the records, by key. One that cannot be decoded is told to the operator, and hides no others.
-func (r records[T]) all(ctx context.Context) iter.Seq2[T, error] { return r.naming(ctx, "") }
-
-// naming yields the records whose JSON has a part, as all does. It decodes no others.
-func (r records[T]) naming(ctx context.Context, part string) iter.Seq2[T, error] {
+func (r records[T]) all(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for item, err := range r.each(ctx) {
 			var v T
 			if err == nil {
-				if text, ok := item.Value[jsonField].(string); ok && !strings.Contains(text, part) {
-					continue
-				}
 				if v, err = r.of(item); err != nil {
 					r.log.Error("a record cannot be decoded", "error", err)
 					continue

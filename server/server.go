@@ -106,6 +106,7 @@ type Server struct {
 	assistants  records[assistant]
 	threads     records[thread]
 	crons       records[cron]
+	indexed     records[struct{}] // the index of crons; see cronsOf
 	after       records[after]
 	locks       locks
 	streams     streamCount
@@ -163,7 +164,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, manager: manager, names: slices.Sorted(maps.Keys(cfg.Graphs)),
 		assistants: newRecords[assistant](cfg, "assistants"), threads: newRecords[thread](cfg, "threads"),
-		crons: newRecords[cron](cfg, "crons"), after: newRecords[after](cfg, "after"),
+		crons: newRecords[cron](cfg, "crons"), indexed: newRecords[struct{}](cfg, "thread_crons"), after: newRecords[after](cfg, "after"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, listingMost: listingMost, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
 	s.assistants.kept = &decoded[assistant]{} // each run names one
 	s.threads.kept, s.threads.keeps = &decoded[thread]{}, thread.isFlat
@@ -180,7 +181,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.ReadOnly {
 		return s, nil
 	}
-	if err := s.makeAssistants(ctx); err != nil {
+	if err := errors.Join(s.makeAssistants(ctx), s.indexCrons(ctx)); err != nil {
 		stop()
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -24,45 +23,17 @@ func deleteThread(c *call) error {
 // endWait bounds how long the removal of a thread waits for its runs to end.
 const endWait = 15 * time.Second
 
-// removeWithCrons removes threads that clients may have made crons for.
+// removeWithCrons removes threads that clients may have made crons for. The crons go first, so that what
+// a crash leaves goes when the thread is removed again; those that came meanwhile go behind it.
 func (s *Server) removeWithCrons(ctx context.Context, threads ...string) error {
-	part, of := "", make(map[string]bool, len(threads))
 	for _, id := range threads {
-		of[id] = true
-	}
-	if len(threads) == 1 {
-		named, err := json.Marshal(threads[0])
-		if err != nil {
-			return err
-		}
-		part = string(named)
-	}
-	var crons []string // a list that is read by pages loses some while it is changed
-	for k, err := range s.crons.naming(ctx, part) {
-		if err != nil {
-			return err
-		}
-		if k.ThreadID != "" && of[k.ThreadID] {
-			crons = append(crons, k.ID)
-		}
-	}
-	for _, id := range crons {
-		if err := s.removeCron(ctx, id); err != nil {
-			return err
-		}
-	}
-	for _, id := range threads {
-		if err := s.removeThread(ctx, id); err != nil {
-			return err
+		for _, remove := range []func(context.Context, string) error{s.removeCronsOf, s.removeThread, s.removeCronsOf} {
+			if err := remove(ctx, id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// removeCron removes a cron. One that is being fired would be stored again behind it.
-func (s *Server) removeCron(ctx context.Context, id string) error {
-	defer s.locks.lock("cron " + id)()
-	return s.crons.delete(ctx, id)
 }
 
 // removeThread ends the runs of a thread and removes it with all that is kept of it. What a
