@@ -62,6 +62,9 @@ type Local struct {
 	ends  Topics // of runs, when they end; see WatchEnd
 	items *store.Local
 	opts  LocalOptions
+
+	decoded decodedItems
+
 	// steady tells the time for claims, whose lease no step of the clock ends: time.Now measures with the
 	// time since the process began.
 	steady func() time.Time
@@ -698,6 +701,7 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 	if err := q.write(ctx, append(ops, store.PutOp{Namespace: runsSpace, Key: id}, store.PutOp{Namespace: specsSpace, Key: id})...); err != nil {
 		return err
 	}
+	q.decoded.forget(id)
 	delete(q.watched, id) // not before: the end of one that stays may not be durable yet
 	q.forgetStatus(r.Run)
 	delete(q.lost, id)

@@ -203,15 +203,17 @@ func (q *Local) itemAt(ctx context.Context, r storedRun, seq int64) ([]Event, er
 		err := json.Unmarshal([]byte(r.text), &item)
 		return item.from(r.Last, seq, err)
 	}
-	for first := seq; first > max(seq-eventsInItem, 0); first-- {
-		var item eventItem
-		err := get(ctx, q.items, eventsOf(r.ID), seqKey(first), &item)
-		if errors.Is(err, ErrNotFound) {
-			continue
+	return q.decoded.from(r.ID, seq, func() ([]Event, error) {
+		for first := seq; first > max(seq-eventsInItem, 0); first-- {
+			var item eventItem
+			err := get(ctx, q.items, eventsOf(r.ID), seqKey(first), &item)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			return item.from(first, first, err)
 		}
-		return item.from(first, seq, err)
-	}
-	return nil, nil
+		return nil, nil
+	})
 }
 
 // from are the events of an item from a number on. Those who look for more go on behind the last of
