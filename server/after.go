@@ -7,6 +7,7 @@ import (
 
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // after is something to do when a run has ended, or when a thread has lived long enough. It
@@ -33,6 +34,7 @@ const (
 	afterTTL       = "ttl"
 	afterCron      = "cron" // Run is the cron
 	afterUndo      = "undo" // of a run that was submitted in vain; never stored
+	afterHalf      = "half" // of a thread that did not become whole; never stored
 )
 
 // key names an after: there is one of a kind for a thread and run.
@@ -43,15 +45,19 @@ const (
 	rescanEvery = 30 * time.Second
 	// runPoll is how often it looks whether a run has ended.
 	runPoll = 500 * time.Millisecond
-	// undoPause is the time between two tries to take a run back.
+	// undoPause is the time between two tries to take back what was refused.
 	undoPause = time.Second
 	// grace is how long a temporary thread stays after its run, for clients that were cut off.
 	grace = time.Minute
 )
 
-// later stores something to do.
-func (s *Server) later(ctx context.Context, a after) error {
-	if err := s.after.put(ctx, a.key(), a); err != nil {
+// putWith stores records and something to do about them in one write: no crash leaves one without the other.
+func (s *Server) putWith(ctx context.Context, a after, records ...store.Op) error {
+	op, err := s.after.op(a.key(), a)
+	if err != nil {
+		return err
+	}
+	if _, err := s.cfg.Store.Batch(ctx, append(records, op)...); err != nil {
 		return err
 	}
 	s.expect(a)
@@ -83,6 +89,9 @@ func (s *Server) settle(ctx context.Context) {
 					a.Due = at
 				}
 				s.pending.LoadOrStore(a.key(), a) // not what is being done
+			}
+			if err := s.removeHalves(ctx, at.Add(-halfTime)); err != nil {
+				s.logLater(ctx, "remove what is left of threads", err)
 			}
 			scanned = begun
 		}
@@ -192,6 +201,12 @@ func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
 		return s.expire(ctx, a)
 	case afterCron:
 		return s.fire(ctx, a)
+	case afterHalf:
+		if err := s.removeHalf(ctx, a.Thread); err != nil {
+			s.logLater(ctx, "remove what is left of a thread", err)
+			return now().Add(undoPause), nil
+		}
+		return time.Time{}, nil
 	case afterUndo:
 		if err := s.takeBack(ctx, a); err != nil {
 			s.logLater(ctx, "take a run back", err)
@@ -204,7 +219,14 @@ func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
 	}
 	r, err := s.cfg.Queue.Get(ctx, a.Run)
 	switch {
-	case errors.Is(err, runs.ErrNotFound): // removed with its thread
+	case errors.Is(err, runs.ErrNotFound): // removed by itself, or before its thread by a server that was killed
+		if t, _, err := s.threads.get(ctx, a.Thread); err != nil {
+			return time.Time{}, err
+		} else if t.Temporary {
+			if err := s.removeThread(ctx, a.Thread); err != nil {
+				return time.Time{}, err
+			}
+		}
 		return time.Time{}, s.after.delete(ctx, a.key())
 	case err != nil:
 		return time.Time{}, err

@@ -256,13 +256,13 @@ func deleteAssistant(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.assistants.delete(c.ctx, id); err != nil {
-		return err
-	}
-	if c.isTrue("delete_threads") {
+	if c.isTrue("delete_threads") { // before the assistant: while it is there the request can be made again
 		if err := c.deleteThreadsOf(a.ID); err != nil {
 			return err
 		}
+	}
+	if err := c.assistants.delete(c.ctx, id); err != nil {
+		return err
 	}
 	return c.none()
 }
@@ -319,7 +319,12 @@ var assistantOrder = sorting[assistant]{
 	then: func(a, b assistant) int { return b.First.Compare(a.First) },
 }
 
-// findAssistants are the assistants that a search asks for, in its order.
+// brief is what a search keeps of an assistant until its page is cut: what clients give may be large.
+func (a assistant) brief() assistant {
+	return assistant{ID: a.ID, version: version{GraphID: a.GraphID, Name: a.Name}, Updated: a.Updated, First: a.First}
+}
+
+// findAssistants are the assistants that a search asks for, in its order: what brief keeps of them.
 func (c *call) findAssistants() ([]assistant, error) {
 	var found []assistant
 	graph, name, metadata := c.body.text("graph_id"), strings.ToLower(c.body.text("name")), c.body.object("metadata")
@@ -328,7 +333,7 @@ func (c *call) findAssistants() ([]assistant, error) {
 			return nil, err
 		}
 		if a.reads(c.grant) && (graph == "" || a.GraphID == graph) && strings.Contains(strings.ToLower(a.Name), name) && (metadata == nil || contains(a.Metadata, metadata)) {
-			found = append(found, a)
+			found = append(found, a.brief())
 		}
 	}
 	assistantOrder.sort(c.body, found)
@@ -341,7 +346,14 @@ func searchAssistants(c *call) error {
 		return err
 	}
 	shown := c.listing()
-	for _, a := range cut(c, found, 10) {
+	for _, f := range cut(c, found, 10) {
+		a, ok, err := c.assistants.get(c.ctx, f.ID)
+		if err != nil {
+			return err
+		}
+		if !ok || !a.reads(c.grant) {
+			continue
+		}
 		s, err := selected(c, a.shown())
 		if err == nil {
 			err = shown.add(s)

@@ -250,6 +250,7 @@ func TestGuard(t *testing.T) {
 	h.refused(403, "GET", "/ok", nil, "Host", "evil.example:2024")
 	h.refused(403, "GET", "/ok", nil, "Host", "192.168.0.1")
 	h.ok("GET", "/ok", nil, "Host", "localhost:2024")
+	h.ok("GET", "/ok", nil, "Host", "LocalHost:2024") // names have no case
 	h.ok("GET", "/ok", nil, "Host", "[::1]:2024")
 	h.refused(403, "POST", "/threads", object{}, "Origin", "https://evil.example")
 	h.refused(403, "POST", "/threads", object{}, "Origin", "null")

@@ -57,14 +57,19 @@ func TestTextThatIsNone(t *testing.T) {
 	h.ok("POST", "/threads", `{"metadata":{"a":"ä"}}`)
 }
 
-// TestSlashTooMuch: a path with a slash at its end leads to the one without, also below another path.
+// TestSlashTooMuch: a path with slashes too much leads to the one without, also below another path. One
+// with dots is of nothing.
 func TestSlashTooMuch(t *testing.T) {
 	h := newHouse(t)
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for asked, to := range map[string]string{
 		"POST /threads/":          "../threads",
-		"POST /threads/search/?x": "../search?x",
-		"GET /threads/a%2Fb/":     "../a%2Fb",
+		"POST /threads/search/?x": "../../threads/search?x",
+		"GET /threads/a%2Fb/":     "../../threads/a%2Fb",
+		"POST //threads///search": "../../../../threads/search",
+		"GET /%2Fok/":             "",
+		"GET /threads/../ok":      "",
+		"GET /./ok/":              "",
 		"GET /nothing/":           "",
 		"GET //evil.com/":         "",
 	} {
@@ -81,13 +86,15 @@ func TestSlashTooMuch(t *testing.T) {
 	}
 	below := httptest.NewServer(http.StripPrefix("/api", h.api))
 	defer below.Close()
-	res, err := http.Post(below.URL+"/api/threads/count/", "application/json", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close()
-	if res.StatusCode != 200 {
-		t.Error(res.Status)
+	for _, path := range []string{"/threads/count/", "//threads//count"} {
+		res, err := http.Post(below.URL+"/api"+path, "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != 200 {
+			t.Errorf("%s: %s", path, res.Status)
+		}
 	}
 }
 

@@ -193,12 +193,17 @@ func noThreadOfCron(k cron) error {
 	return fail(404, "Thread with ID '%s' not found. Please verify the ID is correct and the thread hasn't been deleted or expired.", k.ThreadID)
 }
 
-// keepCron stores a cron, and when it is due, unless its thread is not there.
+// keepCron stores a cron, with when it is due, unless its thread is not there.
 func (s *Server) keepCron(ctx context.Context, k cron) (ok bool, err error) {
-	if ok, err = s.putCron(ctx, k); err != nil || !ok {
-		return ok, err
+	due := after{Kind: afterCron, Run: k.ID, Due: k.Next}
+	op, err := s.after.op(due.key(), due)
+	if err != nil {
+		return false, err
 	}
-	return true, s.later(ctx, after{Kind: afterCron, Run: k.ID, Due: k.Next})
+	if ok, err = s.putCron(ctx, k, op); ok && err == nil {
+		s.expect(due)
+	}
+	return ok, err
 }
 
 // cron is the cron of a path, if the grant shows it. Whose one is that cannot be decoded is not known: it
@@ -295,7 +300,12 @@ var cronOrder = sorting[cron]{
 	then: func(a, b cron) int { return b.Created.Compare(a.Created) },
 }
 
-// findCrons are the crons that a search asks for, in its order.
+// brief is what a search keeps of a cron until its page is cut: what clients give may be large.
+func (k cron) brief() cron {
+	return cron{ID: k.ID, AssistantID: k.AssistantID, ThreadID: k.ThreadID, Next: k.Next, Created: k.Created, Updated: k.Updated}
+}
+
+// findCrons are the crons that a search asks for, in its order: what brief keeps of them.
 func (c *call) findCrons() ([]cron, error) {
 	var found []cron
 	on, only := c.body["enabled"].(bool)
@@ -311,7 +321,7 @@ func (c *call) findCrons() ([]cron, error) {
 		m := c.body.object("metadata")
 		if c.grant.admits(k.Metadata) && (assistant == "" || k.AssistantID == assistant) &&
 			(thread == "" || k.ThreadID == thread) && (!only || k.Enabled == on) && (m == nil || contains(k.Metadata, m)) {
-			found = append(found, k)
+			found = append(found, k.brief())
 		}
 	}
 	cronOrder.sort(c.body, found)
@@ -324,7 +334,14 @@ func searchCrons(c *call) error {
 		return err
 	}
 	shown := c.listing()
-	for _, k := range cut(c, found, 10) {
+	for _, f := range cut(c, found, 10) {
+		k, ok, err := c.crons.get(c.ctx, f.ID)
+		if err != nil {
+			return err
+		}
+		if !ok || !c.grant.admits(k.Metadata) {
+			continue
+		}
 		s, err := selected(c, k.shown())
 		if err == nil {
 			err = shown.add(s)

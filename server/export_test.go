@@ -1,6 +1,10 @@
 package server
 
-import "net/http"
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+)
 
 // Undoing reports whether a server knows of runs that it has to take back.
 func Undoing(s *Server) bool {
@@ -17,3 +21,27 @@ func SetHooks(s *Server, t http.RoundTripper) { s.hooks.Transport = t }
 
 // SetListingMost bounds lists.
 func SetListingMost(s *Server, bytes int) { s.listingMost = bytes }
+
+// FoundBytes is how long the JSON is of what searches hold before their pages are cut.
+func FoundBytes(s *Server) map[string]int {
+	c := &call{Server: s, ctx: context.Background(), body: body{"status": idle}}
+	size := func(found any, err error) int {
+		text, _ := json.Marshal(found)
+		if err != nil {
+			panic(err)
+		}
+		return len(text)
+	}
+	threads, err := c.findThreads()
+	n := size(threads, err)
+	for _, f := range threads {
+		if f.at.state != nil {
+			n += size(f.at.state.Values, nil)
+		}
+	}
+	c.body = body{}
+	assistants, err := c.findAssistants()
+	m := size(assistants, err)
+	crons, err := c.findCrons()
+	return map[string]int{"threads": n, "assistants": m, "crons": size(crons, err)}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 
@@ -47,6 +48,7 @@ func failureOf(err error) (f *failure, logged bool) {
 	}
 	var missing *pregel.SubgraphError
 	var network *net.OpError
+	var file *fs.PathError
 	switch {
 	case errors.As(err, &missing):
 		return &failure{http.StatusNotFound, missing.Error()}, false
@@ -54,6 +56,8 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored."}, true
 	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
 		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
+	case errors.As(err, &file):
+		return &failure{http.StatusServiceUnavailable, "The files of the store cannot be used."}, true
 	case errors.As(err, &network):
 		return &failure{http.StatusServiceUnavailable, "The store cannot be reached. Try again."}, true
 	case is(ErrAuthUnavailable):

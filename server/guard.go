@@ -90,7 +90,7 @@ func toLoopback(r *http.Request) bool {
 		host = h
 	}
 	host = strings.Trim(host, "[]")
-	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+	if ip, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") && (err != nil || !ip.IsLoopback()) {
 		return false
 	}
 	// The address that the connection was made to. Without one, as in a test, the name counts.

@@ -60,7 +60,9 @@ func (c *call) addTools(to *mcp.Server) error {
 			return err
 		}
 		if a.reads(g) && c.cfg.Graphs[a.GraphID] != nil {
-			found = append(found, a)
+			b := a.brief()
+			b.Description = a.Description
+			found = append(found, b)
 		}
 	}
 	assistantOrder.sort(body{}, found)

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -108,6 +109,7 @@ type Server struct {
 	crons       records[cron]
 	indexed     records[struct{}] // the index of crons; see cronsOf
 	after       records[after]
+	halves      records[half]
 	locks       locks
 	streams     streamCount
 	rates       rates
@@ -164,7 +166,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, manager: manager, names: slices.Sorted(maps.Keys(cfg.Graphs)),
 		assistants: newRecords[assistant](cfg, "assistants"), threads: newRecords[thread](cfg, "threads"),
-		crons: newRecords[cron](cfg, "crons"), indexed: newRecords[struct{}](cfg, "thread_crons"), after: newRecords[after](cfg, "after"),
+		crons: newRecords[cron](cfg, "crons"), indexed: newRecords[struct{}](cfg, "thread_crons"), after: newRecords[after](cfg, "after"), halves: newRecords[half](cfg, "halves"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, listingMost: listingMost, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
 	s.assistants.kept = &decoded[assistant]{} // each run names one
 	s.threads.kept, s.threads.keeps = &decoded[thread]{}, thread.isFlat
@@ -184,6 +186,11 @@ func New(cfg Config) (*Server, error) {
 	if err := errors.Join(s.makeAssistants(ctx), s.indexCrons(ctx)); err != nil {
 		stop()
 		return nil, err
+	}
+	if s.together != nil { // no other server makes any whole
+		if err := s.removeHalves(ctx, now().Add(longest)); err != nil {
+			cfg.Logger.Error("remove what is left of threads", "error", err)
+		}
 	}
 	s.begin(ctx)
 	return s, nil
@@ -310,7 +317,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h, pattern := s.mux.Handler(r)
-	if pattern == "" {
+	if _, ok := h.(http.HandlerFunc); pattern == "" || !ok { // the mux sends other paths to an absolute one
 		if !s.redirected(counted, r) {
 			missing(counted, r, h)
 		}
@@ -319,19 +326,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(counted, r)
 }
 
-// redirected sends a request whose path has a slash too much at its end to the one without, if that is
-// of a route. The address is relative, as the server may be mounted below another path.
+// redirected sends a request whose path has slashes too much to the one without, if that is of a route.
+// The address is relative, as the server may be mounted below another path.
 func (s *Server) redirected(w http.ResponseWriter, r *http.Request) bool {
-	path, ok := strings.CutSuffix(r.URL.EscapedPath(), "/")
-	if !ok {
+	path := r.URL.EscapedPath()
+	parts := strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
+	clean := strings.Join(parts, "/")
+	plain, err := url.PathUnescape(clean)
+	if err != nil || "/"+clean == path || slices.Contains(parts, ".") || slices.Contains(parts, "..") {
 		return false
 	}
 	without := r.Clone(r.Context())
-	without.URL.Path, without.URL.RawPath = strings.TrimSuffix(r.URL.Path, "/"), strings.TrimSuffix(r.URL.RawPath, "/")
+	without.URL.Path, without.URL.RawPath = "/"+plain, "/"+clean
 	if _, pattern := s.mux.Handler(without); pattern == "" {
 		return false
 	}
-	to := "../" + path[strings.LastIndexByte(path, '/')+1:]
+	to := strings.Repeat("../", strings.Count(path, "/")-1) + clean
 	if r.URL.RawQuery != "" {
 		to += "?" + r.URL.RawQuery
 	}
@@ -467,6 +477,9 @@ func (c *call) threadID(given string) (string, error) {
 
 // read reads the body of a request.
 func (c *call) read() error {
+	if c.r.ContentLength > c.cfg.MaxBody { // also for a client that asks first, by Expect
+		return errLargeBody(c.cfg.MaxBody)
+	}
 	rc := http.NewResponseController(c.w)
 	until := time.Now().Add(c.cfg.ReadTimeout)
 	_ = rc.SetReadDeadline(until) // Authenticate may have taken long
@@ -477,7 +490,7 @@ func (c *call) read() error {
 	_ = rc.SetReadDeadline(time.Time{}) // that the client leaves is noticed by a read
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return fail(http.StatusRequestEntityTooLarge, "The body has more than %d bytes", large.Limit)
+		return errLargeBody(large.Limit)
 	}
 	if err != nil {
 		return fail(http.StatusBadRequest, "The body could not be read")
@@ -495,6 +508,10 @@ func (c *call) read() error {
 		c.body = m
 	}
 	return nil
+}
+
+func errLargeBody(most int64) error {
+	return fail(http.StatusRequestEntityTooLarge, "The body has more than %d bytes", most)
 }
 
 // timed reads a body that has the more time the more of it has come.

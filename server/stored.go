@@ -58,18 +58,6 @@ func (s *Server) withGraph(ctx context.Context, t thread) (thread, error) {
 	return t, nil
 }
 
-// described is a thread that a search found without its note, with the name of its graph.
-func (s *Server) described(ctx context.Context, t thread) (thread, error) {
-	if !t.Stored || t.graph() != "" {
-		return t, nil
-	}
-	info, ok, err := s.infoOf(ctx, t.ID)
-	if err != nil || !ok {
-		return t, err
-	}
-	return s.withGraph(ctx, s.storedThread(info))
-}
-
 // head is the newest checkpoint of a thread; nil if there is none.
 func (s *Server) head(ctx context.Context, id string) (*saver.Tuple, error) {
 	head, err := s.cfg.Saver.GetTuple(ctx, saver.Config{ThreadID: id})

@@ -36,22 +36,22 @@ func (s *Server) indexCrons(ctx context.Context) error {
 	return s.indexed.put(ctx, allIndexed, struct{}{})
 }
 
-// putCron stores a cron, unless its thread is not there: then ok is false, and the cron is removed. A
-// server that removes the thread meanwhile looks for crons behind that: one of both sees the other.
-func (s *Server) putCron(ctx context.Context, k cron) (ok bool, err error) {
+// putCron stores a cron with what is beside it, in one write, unless its thread is not there: then ok is
+// false, and the cron is removed. A server that removes the thread meanwhile looks for crons behind that: one of both sees the other.
+func (s *Server) putCron(ctx context.Context, k cron, beside ...store.Op) (ok bool, err error) {
 	op, err := s.crons.op(k.ID, k)
 	if err != nil {
 		return false, err
 	}
 	if k.ThreadID == "" {
-		_, err = s.cfg.Store.Batch(ctx, op)
+		_, err = s.cfg.Store.Batch(ctx, append(beside, op)...)
 		return err == nil, err
 	}
 	named, err := s.cronsOf(k.ThreadID).op(k.ID, struct{}{})
 	if err != nil {
 		return false, err
 	}
-	if _, err = s.cfg.Store.Batch(ctx, op, named); err != nil {
+	if _, err = s.cfg.Store.Batch(ctx, append(beside, op, named)...); err != nil {
 		return false, err
 	}
 	if _, ok, err = s.threads.get(ctx, k.ThreadID); !ok && err == nil {

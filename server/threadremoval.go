@@ -40,6 +40,53 @@ func (s *Server) removeWithCrons(ctx context.Context, threads ...string) error {
 // crash leaves is removed when it is removed again.
 func (s *Server) removeThread(ctx context.Context, id string) error {
 	defer s.locks.lock("thread " + id)()
+	return s.removeLocked(ctx, id)
+}
+
+// half is a thread that is being made with a state. Its record comes last: until then no client was told
+// of it, and a server that is killed, or whose store fails, leaves a half.
+type half struct {
+	Thread string    `json:"thread"`
+	Since  time.Time `json:"since"`
+}
+
+// halfTime is how long another server may take to make a thread whole.
+const halfTime = time.Hour
+
+// removeHalves removes the halves from before a time.
+func (s *Server) removeHalves(ctx context.Context, before time.Time) error {
+	var old []string // a list that is read by pages loses some while it is changed
+	for h, err := range s.halves.all(ctx) {
+		if err != nil {
+			return err
+		}
+		if h.Since.Before(before) {
+			old = append(old, h.Thread)
+		}
+	}
+	for _, id := range old {
+		if err := s.removeHalf(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeHalf removes a thread that got no record.
+func (s *Server) removeHalf(ctx context.Context, id string) error {
+	defer s.locks.lock("thread " + id)()
+	_, whole, err := s.threads.get(ctx, id)
+	if err == nil && !whole {
+		err = s.removeLocked(ctx, id)
+	}
+	if err != nil {
+		return err
+	}
+	return s.halves.delete(ctx, id)
+}
+
+// removeLocked is removeThread. The caller holds the lock of the thread.
+func (s *Server) removeLocked(ctx context.Context, id string) error {
 	var all []runs.Run
 	for r, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id}) {
 		if err != nil && !errors.Is(err, runs.ErrUnreadable) {

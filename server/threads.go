@@ -17,6 +17,7 @@ import (
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/store"
 )
 
 // thread is what the server keeps of a thread. What its graph stores is in the saver, and
@@ -407,35 +408,77 @@ func createThread(c *call) error {
 		}
 		return c.show(old)
 	}
+	if c.body.text("thread_id") != "" {
+		_, left, err := c.halves.get(c.ctx, t.ID)
+		if left && err == nil { // by a request that was cut off
+			err = c.removeLocked(c.ctx, t.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if claimed, err := c.claimed(c.ctx, t.ID, c.grant); claimed || err != nil {
 		return cmp.Or(err, fail(409, "Thread with ID %s already exists", t.ID))
 	}
 	t.TTL = ttlOf(c.body["ttl"])
-	if err := c.keep(c.ctx, t); err != nil {
-		return err
-	}
-	if steps, _ := c.in.(map[string]any)["supersteps"].([]any); len(steps) > 0 {
-		err := c.fill(t, steps)
-		if f, ok := err.(*failure); ok {
-			return fail(201, "Thread %s was created, but there were problems updating the state: %v", t.ID, f)
-		}
-		if err != nil {
-			if f, _ := failureOf(err); f.status >= 500 { // the store's fault: the client may try again
-				t.fresh = true
-				c.undo(t, runs.Run{})
-			}
+	steps, _ := c.in.(map[string]any)["supersteps"].([]any)
+	if len(steps) == 0 {
+		if err := c.keep(c.ctx, t); err != nil {
 			return err
 		}
+		return c.show(t)
+	}
+	var refused error
+	err := c.whole(t, func() error {
+		err := c.fill(t, steps)
+		if err == nil {
+			return nil
+		}
+		if f, _ := failureOf(err); f.status >= 500 {
+			return err
+		}
+		refused = err
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if f, ok := refused.(*failure); ok {
+		return fail(201, "Thread %s was created, but there were problems updating the state: %v", t.ID, f)
+	}
+	if refused != nil {
+		return refused
 	}
 	return c.show(t)
 }
 
-// keep stores a thread, and when it expires.
-func (c *call) keep(ctx context.Context, t thread) error {
-	if err := c.threads.put(ctx, t.ID, t); err != nil || t.TTL == nil {
+// whole makes a thread that has a state from its beginning; see half. The caller holds the lock of the thread.
+func (c *call) whole(t thread, state func() error) error {
+	if err := c.halves.put(c.ctx, t.ID, half{Thread: t.ID, Since: now()}); err != nil {
 		return err
 	}
-	return c.later(ctx, after{Kind: afterTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())})
+	err := state()
+	if err == nil {
+		err = c.keep(c.ctx, t, c.halves.deletion(t.ID))
+	}
+	if err != nil {
+		c.expect(after{Kind: afterHalf, Thread: t.ID, Due: now()})
+	}
+	return err
+}
+
+// keep stores a thread with when it expires, and does what else is given, all in one write.
+func (c *call) keep(ctx context.Context, t thread, beside ...store.Op) error {
+	op, err := c.threads.op(t.ID, t)
+	if err != nil {
+		return err
+	}
+	ops := append(beside, op)
+	if t.TTL == nil {
+		_, err := c.cfg.Store.Batch(ctx, ops...)
+		return err
+	}
+	return c.putWith(ctx, after{Kind: afterTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())}, ops...)
 }
 
 // fill gives a new thread the state that supersteps of updates make.
@@ -516,10 +559,8 @@ func copyThread(c *call) error {
 	}
 	dst := newThread("", created.stamp(t.Metadata))
 	dst.Config = t.Config
-	if err := c.manager.CopyThread(c.ctx, t.ID, dst.ID); err != nil {
-		return err
-	}
-	if err := c.threads.put(c.ctx, dst.ID, dst); err != nil {
+	defer c.locks.lock("thread " + dst.ID)()
+	if err := c.whole(dst, func() error { return c.manager.CopyThread(c.ctx, t.ID, dst.ID) }); err != nil {
 		return err
 	}
 	return c.show(dst)
@@ -542,10 +583,10 @@ var threadOrder = sorting[*foundThread]{
 	then: func(a, b *foundThread) int { return b.Created.Compare(a.Created) },
 }
 
-// findThreads are the threads that a search asks for, in its order. If complete is true
-// their standing is known; it is computed before the page is cut only where the search
-// depends on it, as that reads the state of every thread.
-func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
+// findThreads are the threads that a search asks for, in its order, without their metadata and state:
+// all of these may be more than memory holds. Their standing is computed before the page is cut only
+// where the search depends on it, as that reads the state of every thread.
+func (c *call) findThreads() (found []*foundThread, err error) {
 	ids, metadata, values, status := c.body.texts("ids"), c.body.object("metadata"), c.body.object("values"), c.body.text("status")
 	stele, prefixes := c.body.text("stele_status"), c.body.texts("stele_prefix")
 	if stele == anyStatus {
@@ -554,7 +595,7 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 	if len(values) == 0 {
 		values = nil
 	}
-	complete = values != nil || status != "" || slices.Contains([]string{"status", "state_updated_at"}, c.body.text("sort_by"))
+	complete := values != nil || status != "" || slices.Contains([]string{"status", "state_updated_at"}, c.body.text("sort_by"))
 	outlined := stele != "" || c.body.text("sort_by") == "updated_at"
 	begins := func(id string) bool {
 		return len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(id, p) })
@@ -588,6 +629,7 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 				return nil
 			}
 		}
+		f.Metadata, f.Config, f.at.state = nil, nil, nil
 		found = append(found, f)
 		return nil
 	}
@@ -595,7 +637,7 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 		for _, s := range []runs.Status{runs.Pending, runs.Running} { // as isBusy
 			for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{Status: s}) {
 				if err != nil && !errors.Is(err, runs.ErrUnreadable) {
-					return nil, false, err
+					return nil, err
 				}
 				busyThreads[r.ThreadID] = true
 			}
@@ -604,7 +646,7 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 	if _, named := c.body["ids"]; named {
 		for i, id := range ids {
 			if ids[i], err = c.threadID(id); err != nil {
-				return nil, false, err
+				return nil, err
 			}
 		}
 		slices.Sort(ids)
@@ -617,7 +659,7 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 				err = consider(t)
 			}
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
 		}
 	} else {
@@ -631,7 +673,7 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 			}
 			for info, err := range c.manager.Threads(c.ctx, saver.ThreadQuery{Prefix: p, WithoutNotes: !complete && metadata["graph_id"] == nil}) {
 				if err != nil {
-					return nil, false, err
+					return nil, err
 				}
 				if _, twice := infos[info.ThreadID]; !twice {
 					infos[info.ThreadID], stored = info, append(stored, info)
@@ -645,7 +687,7 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 				err = consider(t)
 			}
 			if err != nil {
-				return nil, false, err
+				return nil, err
 			}
 		}
 		for _, info := range stored {
@@ -653,12 +695,12 @@ func (c *call) findThreads() (found []*foundThread, complete bool, err error) {
 				continue
 			}
 			if err := consider(c.storedThread(info)); err != nil {
-				return nil, false, err
+				return nil, err
 			}
 		}
 	}
 	threadOrder.sort(c.body, found)
-	return found, complete, nil
+	return found, nil
 }
 
 // valuesOf are the values of a state as plain JSON.
@@ -675,21 +717,27 @@ func searchThreads(c *call) error {
 			return fail(422, "Extract path for '%s' must be a non-empty string", name)
 		}
 	}
-	found, complete, err := c.findThreads()
+	found, err := c.findThreads()
 	if err != nil {
 		return err
 	}
 	shown := c.listing()
 	for _, f := range cut(c, found, 10) {
-		if !complete {
-			if f.thread, err = c.described(c.ctx, f.thread); err != nil {
-				return err
-			}
-			if f.at, err = c.standing(c.ctx, f.thread); err != nil {
-				return err
-			}
+		t, ok, err := c.record(c.ctx, f.ID, c.grant)
+		if err != nil {
+			return err
 		}
-		m := c.Server.shown(f.thread, f.at)
+		if !ok { // removed meanwhile
+			continue
+		}
+		at, err := c.standing(c.ctx, t)
+		if err != nil {
+			return err
+		}
+		if status := c.body.text("status"); status != "" && at.status != status { // it has another one by now
+			continue
+		}
+		m := c.Server.shown(t, at)
 		if paths := c.body.object("extract"); len(paths) > 0 {
 			if m["extracted"], err = extracted(m, paths); err != nil { // too deep with the thread around it
 				m["error"] = c.unreadable(f.ID, err)
@@ -699,7 +747,7 @@ func searchThreads(c *call) error {
 			withAbout(m)
 		}
 		if c.body["stele_status"] != nil {
-			m["stele_status"] = f.at.told
+			m["stele_status"] = at.told
 		}
 		if c.body["select"] != nil && m["extracted"] != nil {
 			c.body["select"] = append(slices.Clone(c.body["select"].([]any)), "extracted")
@@ -716,7 +764,7 @@ func searchThreads(c *call) error {
 }
 
 func countThreads(c *call) error {
-	found, _, err := c.findThreads()
+	found, err := c.findThreads()
 	if err != nil {
 		return err
 	}
