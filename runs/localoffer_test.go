@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestOffer: a run that is submitted while a worker waits is stored as claimed by it, in one write.
+// TestOffer: a run that is submitted while a worker waits is stored as claimed by it, in one write, and
+// begins. The worker is woken by the last that it has room for.
 // It counts as an attempt, and a process that dies with it leaves it to the next.
 func TestOffer(t *testing.T) {
 	ctx := t.Context()
@@ -21,12 +22,27 @@ func TestOffer(t *testing.T) {
 		}
 		return r
 	}
-	come, withdraw := q.offer("w", []string{"f", "g"}, 2)
+	var begun []Claim
+	come, withdraw := q.offer("w", []string{"f", "g"}, 2, func(c Claim) {
+		if q.mu.TryLock() {
+			t.Error("somebody may cancel it before it has begun")
+		}
+		begun = append(begun, c)
+	})
 	before := q.writes.Load()
 	r := submit(Spec{ThreadID: "a", Attempts: 2})
 	if n := q.writes.Load() - before; n != 1 {
 		t.Errorf("%d writes", n)
 	}
+	if len(begun) != 1 || begun[0].ID != r.ID {
+		t.Fatalf("begun: %+v", begun)
+	}
+	select {
+	case <-come:
+		t.Fatal("the worker is woken although it has room")
+	default:
+	}
+	last := submit(Spec{ThreadID: "b"})
 	select {
 	case <-come:
 	default:
@@ -36,11 +52,19 @@ func TestOffer(t *testing.T) {
 		t.Fatalf("%v: it can be claimed twice: %+v", err, c)
 	}
 	given := withdraw()
-	if len(given) != 1 || given[0].ID != r.ID || given[0].Status != Running || given[0].Worker != "w" || given[0].Attempt != 1 || given[0].Epoch != 1 {
-		t.Fatalf("%+v", given)
+	if given == nil || given.ID != last.ID || len(begun) != 1 {
+		t.Fatalf("given %+v, begun %+v", given, begun)
 	}
-	if _, err := q.Append(ctx, given[0], nil); err != nil {
-		t.Error(err)
+	for _, c := range []Claim{begun[0], *given} {
+		if c.Status != Running || c.Worker != "w" || c.Attempt != 1 || c.Epoch != 1 {
+			t.Errorf("%+v", c)
+		}
+		if _, err := q.Append(ctx, c, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := q.Finish(ctx, *given, Outcome{Status: Success}); err != nil {
+		t.Fatal(err)
 	}
 	// The process dies.
 	var err error
@@ -58,7 +82,7 @@ func TestOfferCancelled(t *testing.T) {
 	ctx := t.Context()
 	q, _ := newQueue(t, LocalOptions{})
 	for _, how := range []Strategy{Interrupt, Rollback} {
-		_, withdraw := q.offer("w", []string{"g"}, 1)
+		_, withdraw := q.offer("w", []string{"g"}, 1, nil)
 		r, err := q.Submit(ctx, Request{Spec: Spec{Graph: "g"}})
 		if err == nil {
 			_, err = q.Cancel(ctx, r.ID, how)
@@ -66,7 +90,7 @@ func TestOfferCancelled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if given := withdraw(); len(given) != 1 || given[0].ID != r.ID || given[0].Cancel != how {
+		if given := withdraw(); given == nil || given.ID != r.ID || given.Cancel != how {
 			t.Errorf("given %+v, want a run to cancel by %s", given, how)
 		}
 	}
@@ -130,10 +154,10 @@ func TestOfferOrder(t *testing.T) {
 					submit(q, "b", "g", at)
 				}
 			}
-			_, withdraw := q.offer("w", []string{"g"}, 2)
-			during(q)
 			var got []string
-			for _, c := range withdraw() {
+			_, withdraw := q.offer("w", []string{"g"}, 2, func(c Claim) { got = append(got, c.ThreadID) })
+			during(q)
+			if c := withdraw(); c != nil {
 				got = append(got, c.ThreadID)
 			}
 			if !slices.Equal(got, c.given) {
