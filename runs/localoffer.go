@@ -6,49 +6,46 @@ import (
 )
 
 // A worker that found nothing to claim waits, and offers to execute what comes. A run that may
-// begin at once is stored as claimed by it: one write instead of two. Who submits it begins it, and does
-// not wake the worker to do that.
+// begin at once is stored as claimed by it: one write instead of two.
 
 // offer is what a worker offers that waits.
 type offer struct {
 	worker string
 	graphs []string
-	begin  func(Claim)   // begins a run; see Local.offer
 	room   int           // how many more runs it takes
 	until  time.Time     // when another run may be the next to begin; zero for none
-	given  *Claim        // the last, which it has not fetched yet
-	come   chan struct{} // capacity 1: it is there
+	given  []Claim       // those that it has not fetched yet
+	come   chan struct{} // capacity 1: there are some
 }
 
 func (o *offer) give(c Claim) {
-	if o.room--; o.room > 0 {
-		o.begin(c)
-		return
+	o.given = append(o.given, c)
+	o.room--
+	select {
+	case o.come <- struct{}{}:
+	default: // it knows
 	}
-	o.given = &c
-	o.come <- struct{}{}
 }
 
-// offer offers that a worker takes runs of some graphs, as many as there is room for. Until it withdraws
-// the offer, begin is called for each, but for the last: come says that it was given, and withdraw returns
-// it as it is then, as who cancels it in between tells nobody else. begin must not wait for the queue. An
-// offer ends by itself when a run that was stored before may be the next one to begin: the worker learns
-// that as all do, and claims.
-func (q *Local) offer(worker string, graphs []string, room int, begin func(Claim)) (come <-chan struct{}, withdraw func() *Claim) {
-	o := &offer{worker: worker, graphs: graphs, begin: begin, room: room, come: make(chan struct{}, 1)}
+// offer offers that a worker takes runs of some graphs. Until it withdraws the offer, runs may be
+// given to it; come says so. withdraw returns those that were, as they are then: who cancels one in
+// between tells nobody else. An offer ends by itself when a run that was stored before may be the next
+// one to begin: the worker learns that as all do, and claims.
+func (q *Local) offer(worker string, graphs []string, room int) (come <-chan struct{}, withdraw func() []Claim) {
+	o := &offer{worker: worker, graphs: graphs, room: room, come: make(chan struct{}, 1)}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	best, next := q.next(graphs)
 	if o.until = next; best == nil { // else it came since the worker asked
 		q.offers = append(q.offers, o)
 	}
-	return o.come, func() *Claim {
+	return o.come, func() []Claim {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.offers = slices.DeleteFunc(q.offers, func(other *offer) bool { return other == o })
-		if o.given != nil {
-			if r, err := q.held(*o.given); err == nil {
-				o.given.Run = r.Run
+		for i, c := range o.given {
+			if r, err := q.held(c); err == nil {
+				o.given[i].Run = r.Run
 			}
 		}
 		return o.given

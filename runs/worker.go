@@ -143,7 +143,6 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 	}
 	// A goroutine stays for the next run, as its stack has grown. There are no more than places in free.
-	// While the worker waits, who submits a run calls begin, and takes a place for it.
 	jobs, executors := make(chan *job), 0
 	begin := func(c Claim) {
 		j := w.begin(work, c)
@@ -192,15 +191,15 @@ func (w *Worker) Run(ctx context.Context) error {
 		if err == nil && !next.IsZero() {
 			idle = min(max(time.Until(next), time.Millisecond), idle)
 		}
-		// There is a place for each but the last, which gets the one of the worker.
-		room, beside := cap(free)-len(free)+1, func(c Claim) {
-			free <- struct{}{}
-			begin(c)
+		given := w.wait(ctx, name, graphs, cap(free)-len(free)+1, changed, idle)
+		for range len(given) - 1 {
+			free <- struct{}{} // there is room, as nobody else takes it
 		}
-		if given := w.wait(ctx, name, graphs, room, beside, changed, idle); given != nil {
-			begin(*given)
-		} else {
+		if len(given) == 0 {
 			<-free
+		}
+		for _, c := range given {
+			begin(c)
 		}
 	}
 	close(jobs)
@@ -229,15 +228,15 @@ func place(ctx context.Context, free chan<- struct{}, most time.Duration) bool {
 	return false
 }
 
-// wait waits for a hint, or for a while, or until ctx ends. Meanwhile the queue may claim runs for the
-// worker: begin is called for each of them, and the last, if there is no more room, is returned.
-func (w *Worker) wait(ctx context.Context, name string, graphs []string, room int, begin func(Claim), changed <-chan struct{}, most time.Duration) *Claim {
+// wait waits for a hint, or for a while, or until ctx ends, and returns runs that came meanwhile, if
+// the queue has claimed them for the worker. There are no more than room.
+func (w *Worker) wait(ctx context.Context, name string, graphs []string, room int, changed <-chan struct{}, most time.Duration) []Claim {
 	q, ok := w.Queue.(*Local) // what embeds one may have a Claim of its own
 	if !ok {
 		_ = pause(ctx, changed, most)
 		return nil
 	}
-	come, withdraw := q.offer(name, graphs, room, begin)
+	come, withdraw := q.offer(name, graphs, room)
 	t := time.NewTimer(most)
 	defer t.Stop()
 	select {

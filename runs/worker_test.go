@@ -231,8 +231,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestConcurrency: a worker executes as many runs at a time as it may, and all in the end, whoever begins
-// them: who submits them, the worker itself, or the end of another.
+// TestConcurrency: a worker executes as many runs at a time as it may, and all in the end, whether they
+// come while it waits, are claimed by it, or follow another that has ended.
 func TestConcurrency(t *testing.T) {
 	h := newHouse(t)
 	entered, leave := make(chan bool), make(chan bool)
