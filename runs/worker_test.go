@@ -231,6 +231,56 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestConcurrency: a worker executes as many runs at a time as it may, and all in the end, whether they
+// come while it waits, are claimed by it, or follow another that has ended.
+func TestConcurrency(t *testing.T) {
+	h := newHouse(t)
+	entered, leave := make(chan bool), make(chan bool)
+	h.add("g", func(context.Context, []string) (string, error) {
+		entered <- true
+		<-leave
+		return "a", nil
+	})
+	w := h.worker()
+	w.Concurrency = 3
+	h.start(w)
+	for round := range 4 {
+		// Beside one that has to wait, which wakes the worker.
+		h.submit(runs.Request{Spec: runs.Spec{ThreadID: fmt.Sprint("later", round)}, Input: in("x"), After: time.Now().Add(time.Hour)})
+		r := h.submit(runs.Request{Spec: runs.Spec{ThreadID: fmt.Sprint("alone", round)}, Input: in("x")})
+		<-entered
+		leave <- true
+		h.wait(r, runs.Success)
+	}
+	for round := range 3 { // the worker waits again, and those that executed the runs before do
+		var all []runs.Run
+		for i := range 5 {
+			all = append(all, h.submit(runs.Request{Spec: runs.Spec{ThreadID: fmt.Sprint(round, i)}, Input: in("x")}))
+		}
+		for range w.Concurrency {
+			<-entered
+		}
+		waiting := 0
+		for _, r := range all {
+			if must(h.queue.Get(t.Context(), r.ID)).Status == runs.Pending {
+				waiting++
+			}
+		}
+		if waiting != 2 {
+			t.Errorf("round %d: %d wait for a place, want 2", round, waiting)
+		}
+		for i := range all {
+			leave <- true
+			if i < 2 {
+				<-entered
+			}
+		}
+		for _, r := range all {
+			h.wait(r, runs.Success)
+		}
+	}
+}
+
 // blocking blocks its first caller until its context ends.
 func blocking(entered chan<- bool) node {
 	var once atomic.Bool
