@@ -126,7 +126,7 @@ func (p *diskPut) prepare(ctx context.Context, req saver.PutRequest, begin metri
 	if err := ctx.Err(); err != nil {
 		return step, err
 	}
-	p.plan, p.changes, p.immutable = plan, changes, req.Checkpoint.Immutable
+	p.plan, p.changes = plan, changes
 	p.name()
 	if err := p.encode(); err != nil {
 		return step, err
@@ -210,11 +210,9 @@ type diskPut struct {
 	with    *together    // nil: it is made alone
 	// sameRun: the put before it among those made together is of the same thread and run.
 	sameRun bool
-	// prev is the one before it of those made together, until this one is prepared. It has much
-	// in common with it, as a rule: they are checkpoints of one run. immutable: what its plan
-	// borrows does not change as long as it is used.
-	prev      *diskPut
-	immutable bool
+	// prev is the one before it among those made together, until this one is prepared. They are
+	// checkpoints of one run, as a rule, which have much in common.
+	prev *diskPut
 
 	do    func(*engine.Tx) error // commit
 	ids   []string               // that commit reads or changes
@@ -241,7 +239,7 @@ func (p *diskPut) release() {
 		clear(p.before)
 		clear(p.ids)
 		clear(p.parts)
-		clear(p.calls)
+		clear(p.calls[:cap(p.calls)]) // a longer batch may have come before
 		kept.slots, kept.values, kept.before = p.slots[:0], p.values[:0], p.before[:0]
 		kept.ids, kept.parts, kept.calls = p.ids[:0], p.parts[:0], p.calls[:0]
 		kept.seen = p.seen.Cleared()
@@ -268,7 +266,7 @@ func (p *diskPut) encode() error {
 		following = &p.with.following
 	}
 	var was *layout.PackedSeen
-	if p.prev != nil && p.prev.immutable && p.immutable {
+	if p.prev != nil { // nobody changes the maps of a group while it is prepared
 		was = &p.prev.seen
 	}
 	if p.record, err = p.s.e.NewRevisionAfter(following, series, p.own(rec.Encode(was, &p.seen))...); err != nil {
