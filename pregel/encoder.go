@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"maps"
 	"math"
 	"reflect"
 
@@ -201,8 +202,7 @@ func (g *Graph) sanitize(v any) any {
 // encodeCheckpoint makes the checkpoint to store, with the serialized values of the changed
 // channels.
 func (e *encoder) encodeCheckpoint(cp *liveCheckpoint, captured capture, changed map[string]saver.Version) (saver.Checkpoint, error) {
-	own := cp.clone()
-	out := saver.Checkpoint{V: own.v, ID: own.id, TS: own.ts, Versions: own.versions, Seen: own.seen, Updated: own.updated, Immutable: true,
+	out := saver.Checkpoint{V: cp.v, ID: cp.id, TS: cp.ts, Versions: maps.Clone(cp.versions), Seen: maps.Clone(cp.seen), Updated: cp.updated, Immutable: true,
 		Values: make(map[string]saver.Value, len(changed))}
 	for _, c := range captured {
 		name, v := c.channel, c.value

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"strings"
 
 	"github.com/stele-go/stele/pregel/channel"
@@ -347,7 +346,8 @@ func (g *Graph) resultOf(output []write) any {
 	return m
 }
 
-// migrate brings an older checkpoint to the graph's layout.
+// migrate brings an older checkpoint to the graph's layout. It is as a saver returned it, so its maps
+// are not the saver's.
 func (g *Graph) migrate(cp *saver.Checkpoint) error {
 	if cp.Values == nil {
 		cp.Values = map[string]saver.Value{}
@@ -355,15 +355,8 @@ func (g *Graph) migrate(cp *saver.Checkpoint) error {
 	if g.spec.Migrate == nil {
 		return nil
 	}
-	own := *cp // the saver's maps are not changed
-	own.Values, own.Versions = maps.Clone(cp.Values), maps.Clone(cp.Versions)
-	own.Seen = make(map[string]map[string]saver.Version, len(cp.Seen))
-	for n, s := range cp.Seen {
-		own.Seen[n] = maps.Clone(s)
-	}
-	if err := g.spec.Migrate(&own); err != nil {
+	if err := g.spec.Migrate(cp); err != nil {
 		return fmt.Errorf("migrate checkpoint %s: %w", cp.ID, err)
 	}
-	*cp = own
 	return nil
 }

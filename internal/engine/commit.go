@@ -54,7 +54,7 @@ func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, 
 		return err
 	}
 	defer e.Leave()
-	tx, err := e.begin(h, ids, fn)
+	tx, err := e.begin(h, ids, fn, nil)
 	if err != nil {
 		return err
 	}
@@ -71,11 +71,17 @@ func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, 
 	return nil
 }
 
-// begin makes a commit ready for the log.
-func (e *Engine) begin(h CommitOptions, ids []string, fn func(*Tx) error) (*Tx, error) {
+// begin makes a commit ready for the log, maybe one that is to follow another that is ready.
+func (e *Engine) begin(h CommitOptions, ids []string, fn func(*Tx) error, after *Tx) (*Tx, error) {
 	tx := e.newTx(fn)
 	tx.log.Size, tx.log.Urgent, tx.log.Deferred = h.Size, h.Urgent, h.Deferred
 	for _, id := range ids {
+		if after != nil {
+			if t, ok := after.loaded.get(id); ok {
+				tx.loaded.set(id, t)
+				continue
+			}
+		}
 		t, err := e.LoadPartition(id)
 		if err != nil {
 			return nil, err
@@ -121,8 +127,11 @@ func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
 	var refused error
 	for i := range steps {
 		s := &steps[i]
-		var tx *Tx
-		if tx, refused = e.begin(s.CommitOptions, s.IDs, s.Do); refused != nil {
+		var tx, after *Tx
+		if i > 0 {
+			after = txs[i-1]
+		}
+		if tx, refused = e.begin(s.CommitOptions, s.IDs, s.Do, after); refused != nil {
 			break // those before it are made
 		}
 		txs, records = append(txs, tx), append(records, &tx.log)

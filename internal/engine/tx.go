@@ -257,8 +257,19 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	clear(packed)
 	tx.e.scratch.packed = packed
 	tx.rec.Ops = append(tx.rec.Ops, o)
-	tx.set(t.With([]*index.Item{it}, tx.lsn, tx.now))
+	tx.own(t).Add([]*index.Item{it}, tx.lsn, tx.now)
 	return nil
+}
+
+// own is a partition as this commit changes it: t itself, if the commit has put something into it,
+// so that nobody else has it.
+func (tx *Tx) own(t *index.Partition) *index.Partition {
+	if t.LSN == tx.lsn {
+		return t
+	}
+	n := *t
+	tx.set(&n)
+	return &n
 }
 
 // expect makes room for the values of slots.
@@ -354,9 +365,7 @@ func (tx *Tx) SetFlags(id string, flags uint8) {
 		return
 	}
 	tx.rec.Ops = append(tx.rec.Ops, record.Op{Kind: record.OpFlags, ID: id, Flags: flags})
-	n := *t
-	n.Flags = flags
-	tx.set(&n)
+	tx.own(t).Flags = flags
 }
 
 func (tx *Tx) set(t *index.Partition) { tx.partitions.set(t.ID, t) }

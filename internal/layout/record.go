@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -34,7 +35,12 @@ type CheckpointRecord struct {
 }
 
 // EncodeCheckpointRecord gives equal bytes for equal records.
-func EncodeCheckpointRecord(r *CheckpointRecord) []byte {
+func EncodeCheckpointRecord(r *CheckpointRecord) []byte { return r.Encode(nil, new(PackedSeen)) }
+
+// Encode is EncodeCheckpointRecord. Of nodes whose map of versions was the same when was was made it
+// copies that; was may be nil. No map may have changed since then. It says in is, whose memory it
+// uses again, where the nodes are.
+func (r *CheckpointRecord) Encode(was, is *PackedSeen) []byte {
 	b := make([]byte, 0, r.room())
 	if r.Note == nil {
 		b = append(b, plainFormat)
@@ -56,13 +62,37 @@ func EncodeCheckpointRecord(r *CheckpointRecord) []byte {
 		b = append(b, 0)
 	} else {
 		b = append(b, 1)
-		b = appendSeen(b, r.Seen)
+		b = is.pack(b, was, r.Seen)
 	}
 	if r.Note != nil {
 		b = appendNote(b, r.Note)
 	}
 	b = packStr(b, r.Metadata.Kind)
-	return append(b, r.Metadata.Data...)
+	is.record = append(b, r.Metadata.Data...)
+	return is.record
+}
+
+// PackedSeen is where the versions that each node had seen are in an encoded record. A checkpoint
+// changes few of them, so most are copied for the next. The zero value has none.
+type PackedSeen struct {
+	record []byte
+	nodes  []packedNode // by name
+}
+
+// packedNode is a node, the versions that it had seen, and where these are in the record.
+type packedNode struct {
+	name     string
+	versions map[string]saver.Version
+	from, to int
+}
+
+// Cap is how many nodes there is memory for.
+func (p *PackedSeen) Cap() int { return cap(p.nodes) }
+
+// Cleared is the memory of p, without nodes.
+func (p *PackedSeen) Cleared() PackedSeen {
+	clear(p.nodes)
+	return PackedSeen{nodes: p.nodes[:0]}
 }
 
 // room is about how many bytes the record takes, rather more than fewer: to grow means to
@@ -79,27 +109,56 @@ func (r *CheckpointRecord) room() int {
 	return n
 }
 
-func appendSeen(b []byte, seen map[string]map[string]saver.Version) []byte {
-	var nodeRoom [8]string
+// pack appends seen to b, the record that p is of.
+func (p *PackedSeen) pack(b []byte, was *PackedSeen, seen map[string]map[string]saver.Version) []byte {
+	p.nodes = p.nodes[:0]
+	for node, versions := range seen {
+		p.nodes = append(p.nodes, packedNode{name: node, versions: versions})
+	}
+	slices.SortFunc(p.nodes, func(x, y packedNode) int { return strings.Compare(x.name, y.name) })
+	var before []packedNode
+	if was != nil {
+		before = was.nodes
+	}
+	b = binary.AppendUvarint(b, uint64(len(p.nodes)))
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		b = packStr(b, n.name)
+		for len(before) > 0 && before[0].name < n.name {
+			before = before[1:]
+		}
+		n.from = len(b)
+		if len(before) > 0 && before[0].name == n.name && sameMap(before[0].versions, n.versions) {
+			b = append(b, was.record[before[0].from:before[0].to]...)
+		} else {
+			b = appendVersions(b, n.versions)
+		}
+		n.to = len(b)
+	}
+	return b
+}
+
+// sameMap reports whether a and b are one map. Both are in use, so they are not one after the
+// other at one place.
+func sameMap(a, b map[string]saver.Version) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
+func appendVersions(b []byte, versions map[string]saver.Version) []byte {
 	var channelRoom [8]seenChannel
 	var room [packedMost]byte
-	b = binary.AppendUvarint(b, uint64(len(seen)))
-	for _, node := range appendSorted(nodeRoom[:0], seen) {
-		channels := seen[node]
-		b = packStr(b, node)
-		b = binary.AppendUvarint(b, uint64(len(channels)))
-		sorted := channelRoom[:0]
-		for channel, v := range channels {
-			sorted = append(sorted, seenChannel{channel, v})
-		}
-		slices.SortFunc(sorted, func(x, y seenChannel) int { return strings.Compare(x.channel, y.channel) })
-		for i := range sorted {
-			b = packStr(b, sorted[i].channel)
-			if p, ok := appendPacked(room[:0], sorted[i].version); ok {
-				b = append(append(b, byte(len(p))), p...)
-			} else {
-				b = packStr(b, PackVersion(sorted[i].version))
-			}
+	b = binary.AppendUvarint(b, uint64(len(versions)))
+	sorted := channelRoom[:0]
+	for channel, v := range versions {
+		sorted = append(sorted, seenChannel{channel, v})
+	}
+	slices.SortFunc(sorted, func(x, y seenChannel) int { return strings.Compare(x.channel, y.channel) })
+	for i := range sorted {
+		b = packStr(b, sorted[i].channel)
+		if p, ok := appendPacked(room[:0], sorted[i].version); ok {
+			b = append(append(b, byte(len(p))), p...)
+		} else {
+			b = packStr(b, PackVersion(sorted[i].version))
 		}
 	}
 	return b
@@ -118,11 +177,7 @@ func packStr(b []byte, s string) []byte {
 
 // SortedNames are the keys of m, ascending.
 func SortedNames[V any](m map[string]V) []string {
-	return appendSorted(make([]string, 0, len(m)), m)
-}
-
-// appendSorted is SortedNames in the memory of names, which is empty.
-func appendSorted[V any](names []string, m map[string]V) []string {
+	names := make([]string, 0, len(m))
 	for n := range m {
 		names = append(names, n)
 	}

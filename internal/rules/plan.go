@@ -35,10 +35,16 @@ type PutPlan struct {
 	// Encoded is the number of values that were serialized, including metadata.
 	Encoded int
 
-	// Roomy has, for each of Values, a slice with Encoding.Room free bytes before the
-	// data. The saver owns it. It is nil if the serializer left no room. Roomy is empty
-	// if Encoding.Room is 0.
-	Roomy [][]byte
+	roomy [][]byte // see Whole; nil if there are none
+}
+
+// Whole is, for the i-th of Values, a slice with Encoding.Room free bytes before the data. The
+// saver owns it. It is nil if the serializer left no room.
+func (p *PutPlan) Whole(i int) []byte {
+	if p.roomy == nil {
+		return nil
+	}
+	return p.roomy[i]
 }
 
 // Encoding says how a plan is made.
@@ -48,8 +54,8 @@ type Encoding struct {
 	// Room is how many bytes to leave free before each channel's value, if Codec can do
 	// that. A saver that stores the kind before the data then needs no copy.
 	Room int
-	// Borrow uses the maps of the request's checkpoint in the record. The saver must not
-	// use them after its Put returns.
+	// Borrow uses the maps of the request's checkpoint, and the note, in the record. The saver
+	// must not use them after its Put returns.
 	Borrow bool
 }
 
@@ -137,7 +143,10 @@ func NewPutPlan(req saver.PutRequest, enc Encoding) (PutPlan, error) {
 		Target:     cfg.At(cp.ID),
 		ExpectHead: cfg.ExpectHead,
 		Epoch:      cfg.Epoch,
-		Record:     Record{Checkpoint: enc.strip(cp), Parent: cfg.CheckpointID, Note: req.Note.Clone()},
+		Record:     Record{Checkpoint: enc.strip(cp), Parent: cfg.CheckpointID, Note: req.Note},
+	}
+	if !enc.Borrow {
+		plan.Record.Note = req.Note.Clone()
 	}
 	if req.ValuesFrom != nil {
 		plan.Record.ValuesFrom = req.ValuesFrom.CheckpointID
@@ -153,9 +162,6 @@ func NewPutPlan(req saver.PutRequest, enc Encoding) (PutPlan, error) {
 	slices.Sort(names)
 	plan.Record.Stored = names[:0] // in place: it never gets longer than what was read
 	plan.Values = make([]serde.Typed, 0, len(names))
-	if enc.Room > 0 {
-		plan.Roomy = make([][]byte, 0, len(names))
-	}
 	for _, channel := range names {
 		v, ok := cp.Values[channel]
 		if !ok || v.IsZero() {
@@ -171,8 +177,11 @@ func NewPutPlan(req saver.PutRequest, enc Encoding) (PutPlan, error) {
 		}
 		plan.Record.Stored = append(plan.Record.Stored, channel)
 		plan.Values = append(plan.Values, typed)
-		if enc.Room > 0 {
-			plan.Roomy = append(plan.Roomy, whole)
+		if whole != nil && plan.roomy == nil {
+			plan.roomy = make([][]byte, len(names))
+		}
+		if whole != nil {
+			plan.roomy[len(plan.Values)-1] = whole
 		}
 	}
 	for i, tw := range req.Writes {

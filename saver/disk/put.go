@@ -10,12 +10,12 @@ import (
 	"sync"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/internal/engine"
 	"github.com/stele-go/stele/internal/layout"
 	"github.com/stele-go/stele/internal/metric"
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
 )
 
 // How a checkpoint is an item: slot 0 names the parent (Name) and the run (Tag) and holds the
@@ -65,14 +65,17 @@ type putter struct{ s *Saver }
 func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, err error) {
 	begin := metric.Now()
 	s := t.s
-	var following engine.Following
+	with := new(together)
 	puts, steps := make([]*diskPut, 0, len(reqs)), make([]engine.Step, 0, len(reqs))
 	var size int64
 	for _, req := range reqs {
 		if size >= groupBytes {
 			break
 		}
-		p := s.newPut(&following)
+		p := s.newPut(with)
+		if len(puts) > 0 {
+			p.prev = puts[len(puts)-1]
+		}
 		var step engine.Step
 		if step, err = p.prepare(ctx, req, metric.Now()); err != nil {
 			break // those before it are stored
@@ -95,10 +98,16 @@ func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, e
 	return n, err
 }
 
-// newPut is a put whose values follow those of others that are made together with it.
-func (s *Saver) newPut(f *engine.Following) *diskPut {
+// together is what puts that are made together have in common.
+type together struct {
+	following engine.Following // their values
+	last      base.LSN         // of the last one that was committed; the committer's
+}
+
+// newPut is a put, maybe one of those that are made together.
+func (s *Saver) newPut(with *together) *diskPut {
 	p := diskPuts.Get().(*diskPut)
-	p.s, p.following = s, f
+	p.s, p.with = s, with
 	return p
 }
 
@@ -117,18 +126,42 @@ func (p *diskPut) prepare(ctx context.Context, req saver.PutRequest, begin metri
 	if err := ctx.Err(); err != nil {
 		return step, err
 	}
-	p.plan, p.id, p.run, p.changes = plan, layout.ThreadKey(plan.Target.ThreadID), shortRun(plan.Run), changes
+	p.plan, p.changes = plan, changes
+	p.name()
 	if err := p.encode(); err != nil {
 		return step, err
 	}
-	ids := append(make([]string, 0, 2), p.id)
-	if p.run != "" {
-		ids = append(ids, layout.RunKey(p.run))
+	p.prev = nil
+	p.ids = append(p.ids, p.id)
+	if p.run != "" && !p.sameRun {
+		p.ids = append(p.ids, p.runKey)
 	}
 	for _, c := range p.changes {
-		ids = append(ids, c.Partitions...)
+		p.ids = append(p.ids, c.Partitions...)
 	}
-	return engine.Step{CommitOptions: engine.CommitOptions{Size: p.size(), Deferred: saver.SyncDeferred(ctx), Began: encoded}, IDs: ids, Do: p.commit}, nil
+	return engine.Step{CommitOptions: engine.CommitOptions{Size: p.size(), Deferred: saver.SyncDeferred(ctx), Began: encoded}, IDs: p.ids, Do: p.do}, nil
+}
+
+// name makes the names under which the put is stored, or takes those that prev has.
+func (p *diskPut) name() {
+	target, source := &p.plan.Target, p.plan.Record.Source()
+	p.run = shortRun(p.plan.Run)
+	p.key = layout.CheckpointKey(target.Namespace, target.CheckpointID)
+	if b := p.prev; b != nil && b.plan.Target.ThreadID == target.ThreadID && b.run == p.run {
+		p.id, p.run, p.runKey, p.sameRun = b.id, b.run, b.runKey, true
+		if source == b.plan.Target.CheckpointID && target.Namespace == b.plan.Target.Namespace {
+			p.source = b.key
+			return
+		}
+	} else {
+		p.id = layout.ThreadKey(target.ThreadID)
+		if p.run != "" {
+			p.runKey = layout.RunKey(p.run)
+		}
+	}
+	if source != "" {
+		p.source = layout.CheckpointKey(target.Namespace, source)
+	}
 }
 
 // prepared are changes of other parts of this store; those of another are refused.
@@ -163,34 +196,63 @@ type diskPut struct {
 	plan    rules.PutPlan
 	id      string // of the thread, for the engine
 	run     string
+	runKey  string   // of run, for the engine; "" if there is none
+	key     string   // of the item
+	source  string   // the key of plan.Record.Source; "" if there is none
+	names   []string // of the channels, ascending; several puts have them in common
 	record  engine.Value
-	values  []engine.Value  // of the channels plan.Record.Stored
+	values  []engine.Value  // of the channels plan.Record.Stored, and behind them those of the writes
 	slots   []engine.SlotIn // but for what unchanged channels refer to
 	flags   uint8           // of the item, what the note says
-	writes  [][]engine.Value
+	seen    layout.PackedSeen
 	changes []engine.Prepared
 	before  []index.Slot // of the source
-	// following has the values of those made together with it; nil if there are none.
-	following *engine.Following
+	with    *together    // nil: it is made alone
+	// sameRun: the put before it among those made together is of the same thread and run.
+	sameRun bool
+	// prev is the one before it among those made together, until this one is prepared. They are
+	// checkpoints of one run, as a rule, which have much in common.
+	prev *diskPut
+
+	do    func(*engine.Tx) error // commit
+	ids   []string               // that commit reads or changes
+	parts [][]byte               // of values
+	calls []engine.SlotIn        // room for the slots of writes
 }
 
 // diskPuts are puts that are over, whose memory the next ones take.
-var diskPuts = sync.Pool{New: func() any { return new(diskPut) }}
+var diskPuts = sync.Pool{New: func() any {
+	p := new(diskPut)
+	p.do = p.commit
+	return p
+}}
 
 // keptSlots is how many channels the memory that a put leaves behind is for, at most.
 const keptSlots = 64
 
 // release ends the use of p, whose commit must have succeeded.
 func (p *diskPut) release() {
-	var kept diskPut
-	if max(cap(p.slots), cap(p.values), cap(p.before)) <= keptSlots {
+	kept := diskPut{do: p.do}
+	if max(cap(p.slots), cap(p.values), cap(p.before), cap(p.ids), cap(p.parts), cap(p.calls), p.seen.Cap()) <= keptSlots {
 		clear(p.slots)
 		clear(p.values)
 		clear(p.before)
+		clear(p.ids)
+		clear(p.parts)
+		clear(p.calls[:cap(p.calls)]) // a longer batch may have come before
 		kept.slots, kept.values, kept.before = p.slots[:0], p.values[:0], p.before[:0]
+		kept.ids, kept.parts, kept.calls = p.ids[:0], p.parts[:0], p.calls[:0]
+		kept.seen = p.seen.Cleared()
 	}
 	*p = kept
 	diskPuts.Put(p)
+}
+
+// own is parts in memory of p, which a value may keep.
+func (p *diskPut) own(parts ...[]byte) [][]byte {
+	at := len(p.parts)
+	p.parts = append(p.parts, parts...)
+	return p.parts[at:len(p.parts):len(p.parts)]
 }
 
 // encode builds everything that does not depend on what is stored.
@@ -199,18 +261,30 @@ func (p *diskPut) encode() error {
 	rec := layout.CheckpointRecord{V: r.Checkpoint.V, Ts: r.Checkpoint.TS, Updated: r.Checkpoint.Updated, Seen: r.Checkpoint.Seen, Note: r.Note, Metadata: r.Metadata}
 	var err error
 	series := engine.Series{Partition: p.id, Group: p.plan.Target.Namespace, Name: layout.RecordSeries}
-	if p.record, err = p.s.e.NewRevisionAfter(p.following, series, layout.EncodeCheckpointRecord(&rec)); err != nil {
+	var following *engine.Following
+	if p.with != nil {
+		following = &p.with.following
+	}
+	var was *layout.PackedSeen
+	if p.prev != nil { // nobody changes the maps of a group while it is prepared
+		was = &p.prev.seen
+	}
+	if p.record, err = p.s.e.NewRevisionAfter(following, series, p.own(rec.Encode(was, &p.seen))...); err != nil {
 		return fmt.Errorf("checkpoint record: %w", err)
 	}
-	p.values = slices.Grow(p.values, len(r.Stored))[:len(r.Stored)]
+	stored := len(r.Stored)
+	for i := range p.plan.Writes {
+		stored += len(p.plan.Writes[i].Values)
+	}
+	p.values = slices.Grow(p.values, stored)[:len(r.Stored)]
 	for i, channel := range r.Stored {
 		series.Name = channel
 		t := p.plan.Values[i]
-		if prefix, whole := layout.KindPrefix(t.Kind), p.plan.Roomy[i]; whole != nil && len(prefix) == layout.KindRoom {
+		if prefix, whole := layout.KindPrefix(t.Kind), p.plan.Whole(i); whole != nil && len(prefix) == layout.KindRoom {
 			copy(whole, prefix)
-			p.values[i], err = p.s.e.NewRevisionAfter(p.following, series, whole)
+			p.values[i], err = p.s.e.NewRevisionAfter(following, series, p.own(whole)...)
 		} else {
-			p.values[i], err = p.s.e.NewRevisionAfter(p.following, series, prefix, t.Data)
+			p.values[i], err = p.s.e.NewRevisionAfter(following, series, p.own(prefix, t.Data)...)
 		}
 		if err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)
@@ -218,20 +292,41 @@ func (p *diskPut) encode() error {
 	}
 	p.makeSlots()
 	for i := range p.plan.Writes {
-		vals, err := storedValues(&p.plan.Writes[i])
-		if err != nil {
-			return err
+		w := &p.plan.Writes[i]
+		for n, t := range w.Values {
+			v, err := engine.NewValue(p.own(layout.KindPrefix(t.Kind), t.Data)...)
+			if err != nil {
+				return fmt.Errorf("write %d on channel %q: %w", n, w.Channels[n], err)
+			}
+			p.values = append(p.values, v)
 		}
-		p.writes = append(p.writes, vals)
 	}
 	return nil
+}
+
+// haveNames reports whether names are the keys of versions.
+func haveNames(names []string, versions map[string]saver.Version) bool {
+	if len(names) != len(versions) {
+		return false
+	}
+	for _, name := range names {
+		if _, ok := versions[name]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // makeSlots makes the slots of the item: the record, and the channels in the order
 // of names.
 func (p *diskPut) makeSlots() {
 	r := &p.plan.Record
-	names := layout.SortedNames(r.Checkpoint.Versions)
+	if p.prev != nil && haveNames(p.prev.names, r.Checkpoint.Versions) {
+		p.names = p.prev.names
+	} else {
+		p.names = layout.SortedNames(r.Checkpoint.Versions)
+	}
+	names := p.names
 	p.slots = append(slices.Grow(p.slots, 2+len(names)), engine.SlotIn{Name: r.Parent, Tag: p.run, Value: &p.record})
 	p.flags = layout.NoteFlags(r.Note)
 	if r.Note != nil {
@@ -248,13 +343,18 @@ func (p *diskPut) makeSlots() {
 	var room [256]byte
 	others := room[:0]
 	first := len(p.slots)
-	ends := make([]int, len(names)) // of the version in others; 0 for a channel that changed
+	var endRoom [keptSlots]int
+	ends := slices.Grow(endRoom[:0], len(names))[:len(names)] // of the version in others; 0 for a channel that changed
+	stored, emptied := 0, 0                                   // of the lists, whose order is that of names
 	for n, channel := range names {
 		slot, v := engine.SlotIn{Name: channel}, r.Checkpoint.Versions[channel]
-		if i, given := slices.BinarySearch(r.Stored, channel); given {
-			slot.Value = &p.values[i]
-		} else {
-			_, slot.Empty = slices.BinarySearch(r.Emptied, channel)
+		switch {
+		case stored < len(r.Stored) && r.Stored[stored] == channel:
+			slot.Value = &p.values[stored]
+			stored++
+		case emptied < len(r.Emptied) && r.Emptied[emptied] == channel:
+			slot.Empty = true
+			emptied++
 		}
 		if slot.Value == nil && !slot.Empty {
 			others = layout.AppendVersion(others, v)
@@ -278,9 +378,6 @@ func (p *diskPut) makeSlots() {
 // size is about how many bytes the record will have.
 func (p *diskPut) size() int64 {
 	n := p.record.LogSize() + sizeOf(p.values)
-	for _, vals := range p.writes {
-		n += sizeOf(vals)
-	}
 	for _, c := range p.changes {
 		n += c.Size
 	}
@@ -295,15 +392,11 @@ func sizeOf(vals []engine.Value) int64 {
 	return n
 }
 
-func storedValue(t serde.Typed) (engine.Value, error) {
-	return engine.NewValue(layout.KindPrefix(t.Kind), t.Data)
-}
-
 func storedValues(w *rules.WritesPlan) ([]engine.Value, error) {
 	vals := make([]engine.Value, len(w.Values))
 	for i, t := range w.Values {
 		var err error
-		if vals[i], err = storedValue(t); err != nil {
+		if vals[i], err = engine.NewValue(layout.KindPrefix(t.Kind), t.Data); err != nil {
 			return nil, fmt.Errorf("write %d on channel %q: %w", i, w.Channels[i], err)
 		}
 	}
@@ -326,23 +419,27 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 	if rec.Checkpoint.V < rules.FirstVersionWithTasks {
 		flags |= flagLegacy
 	}
-	if err := tx.Put(p.id, layout.CheckpointKey(ns, target.CheckpointID), flags, p.slots); err != nil {
+	if err := tx.Put(p.id, p.key, flags, p.slots); err != nil {
 		return err
 	}
+	vals := p.values[len(rec.Stored):]
 	for i := range p.plan.Writes {
 		w := &p.plan.Writes[i]
 		if len(w.Channels) == 0 {
 			continue
 		}
-		if err := putWrites(tx, p.id, target, w, p.writes[i], i); err != nil {
+		var err error
+		if p.calls, err = putWrites(tx, p.id, target, w, vals[:len(w.Channels)], i, p.calls); err != nil {
 			return err
 		}
+		vals = vals[len(w.Channels):]
 	}
 	updateStatus(tx, p.id) // behind what is of the same thread: it is written shorter
-	if p.run != "" {
-		run := tx.Partition(layout.RunKey(p.run))
+	// What a put right before this one has stored is still there, and need not be looked for.
+	if known := p.sameRun && p.with.last+1 == tx.LSN(); p.run != "" && !known {
+		run := tx.Partition(p.runKey)
 		if run == nil || run.Get(target.ThreadID) == nil {
-			if err := tx.Put(layout.RunKey(p.run), target.ThreadID, 0, nil); err != nil {
+			if err := tx.Put(p.runKey, target.ThreadID, 0, nil); err != nil {
 				return err
 			}
 		}
@@ -351,6 +448,9 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 		if err := c.Do(tx); err != nil {
 			return err
 		}
+	}
+	if p.with != nil {
+		p.with.last = tx.LSN()
 	}
 	return nil
 }
@@ -375,7 +475,7 @@ func (p *diskPut) check(tx *engine.Tx, t *index.Partition) error {
 			return err
 		}
 	}
-	if from := p.plan.Record.ValuesFrom; from != "" && p.source(t) == nil {
+	if from := p.plan.Record.ValuesFrom; from != "" && p.sourceOf(t) == nil {
 		return notFound(target.At(from))
 	}
 	if p.plan.ExpectHead == nil {
@@ -414,19 +514,18 @@ func headOf(t *index.Partition, ns string) string {
 	return ""
 }
 
-// source is the checkpoint that unchanged channels take their values from.
-func (p *diskPut) source(t *index.Partition) *index.Item {
-	id := p.plan.Record.Source()
-	if t == nil || id == "" {
+// sourceOf is the checkpoint that unchanged channels take their values from.
+func (p *diskPut) sourceOf(t *index.Partition) *index.Item {
+	if t == nil || p.source == "" {
 		return nil
 	}
-	return t.Get(layout.CheckpointKey(p.plan.Target.Namespace, id))
+	return t.Get(p.source)
 }
 
 // inherit says what the unchanged channels refer to: the source's value, if the versions
 // agree; else the newest stored in the namespace under this channel and version.
 func (p *diskPut) inherit(t *index.Partition, ns string) {
-	p.before = channelSlots(p.source(t), p.before)
+	p.before = channelSlots(p.sourceOf(t), p.before)
 	source := p.before
 	first := firstChannel(p.flags)
 	for i := first; i < len(p.slots); i++ {
@@ -490,15 +589,14 @@ func newestStored(t *index.Partition, ns, channel, version string) index.Ref {
 }
 
 // putWrites stores one batch of writes in the partition of their thread. n tells batches of one
-// commit apart.
-func putWrites(tx *engine.Tx, id string, at saver.Config, w *rules.WritesPlan, vals []engine.Value, n int) error {
-	slots := make([]engine.SlotIn, 1, 1+len(vals))
-	slots[0] = engine.SlotIn{Name: w.TaskID, Tag: w.TaskPath}
+// commit apart. It makes the slots in room, and returns them.
+func putWrites(tx *engine.Tx, id string, at saver.Config, w *rules.WritesPlan, vals []engine.Value, n int, room []engine.SlotIn) ([]engine.SlotIn, error) {
+	slots := append(slices.Grow(room[:0], 1+len(vals)), engine.SlotIn{Name: w.TaskID, Tag: w.TaskPath})
 	for i := range vals {
 		slots = append(slots, engine.SlotIn{Name: w.Channels[i], Tag: packIndex(w.Index(i)), Value: &vals[i]})
 	}
 	key := layout.WritesKey(at.Namespace, w.CheckpointID, tx.LSN(), n)
-	return tx.Put(id, key, 0, slots)
+	return slots, tx.Put(id, key, 0, slots)
 }
 
 // PutWrites implements Saver.
@@ -542,7 +640,7 @@ func (s *Saver) putWrites(ctx context.Context, begin metric.Time, cfg saver.Conf
 		if len(vals) == 0 {
 			return nil
 		}
-		if err := putWrites(tx, id, cfg, &plan, vals, 0); err != nil {
+		if _, err := putWrites(tx, id, cfg, &plan, vals, 0, nil); err != nil {
 			return err
 		}
 		if cfg.Namespace == "" {

@@ -26,7 +26,7 @@ func updateStatus(tx *engine.Tx, id string) {
 			calls = append(calls, writeCallOf(it))
 			return true
 		})
-		status = rules.StatusOf(layout.OutlineOf(t.Get(layout.CheckpointKey("", head))), calls)
+		status = rules.StatusOf(layout.OutlineOf(t.Get(t.Head)), calls)
 	}
 	tx.SetFlags(id, layout.StatusFlags[status])
 }
