@@ -79,11 +79,11 @@ func TestScheduleCatchesUp(t *testing.T) {
 	put := func(id, cron string) runs.Schedule {
 		return must(h.queue.PutSchedule(t.Context(), runs.Schedule{ID: id, Cron: cron, Spec: runs.Spec{Graph: "g", ThreadID: id}}))
 	}
-	missed, ahead, slept := put("missed", "@every 1h"), put("ahead", "@every 1s"), put("slept", "0 3 * * *")
+	missed, ahead, slept := put("missed", "@every 1h"), put("ahead", "@every 1s"), put("slept", "0 0 1 1 *")
 	for _, s := range []struct {
 		runs.Schedule
 		next time.Time
-	}{{missed, time.Now().Add(-72 * time.Hour)}, {ahead, time.Now().Add(1000 * time.Hour)}, {slept, slept.Next.Add(-10 * 24 * time.Hour)}} {
+	}{{missed, time.Now().Add(-72 * time.Hour)}, {ahead, time.Now().Add(1000 * time.Hour)}, {slept, slept.Next.AddDate(-1, 0, 0)}} {
 		if err := h.queue.Advance(t.Context(), s.ID, s.Next, s.next); err != nil {
 			t.Fatal(err)
 		}
