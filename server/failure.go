@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/pregel"
@@ -46,14 +47,20 @@ func failureOf(err error) (f *failure, logged bool) {
 		return false
 	}
 	var missing *pregel.SubgraphError
+	var panicked *pregel.PanicError
 	var network *net.OpError
+	var asked *url.Error
 	switch {
+	case errors.As(err, &panicked): // whatever the engine makes of it, its text has the stack
+		return &failure{http.StatusInternalServerError, "Internal Server Error"}, true
 	case errors.As(err, &missing):
 		return &failure{http.StatusNotFound, missing.Error()}, false
 	case is(fault.ErrDiskFull):
 		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored."}, true
 	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
 		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
+	case errors.As(err, &network) && errors.As(err, &asked): // no store, but a service that a function of the program asks
+		return &failure{http.StatusServiceUnavailable, "A service that the server needs cannot be reached. Try again."}, true
 	case errors.As(err, &network):
 		return &failure{http.StatusServiceUnavailable, "The store cannot be reached. Try again."}, true
 	case is(ErrAuthUnavailable):

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
 	"io"
 	"net"
 	"net/http"
@@ -108,6 +110,39 @@ func TestFullDiskFilling(t *testing.T) {
 	}
 	if refused < 2 {
 		t.Errorf("%d requests were refused", refused)
+	}
+}
+
+// TestPanicWhileFilling: a thread whose graph panics over one of the supersteps that it is made with goes,
+// whether the engine notices the panic or not.
+func TestPanicWhileFilling(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		sum := channel.Reduce(func(old, new string) string {
+			if new == "reducer" {
+				panic("a reducer")
+			}
+			return old + new
+		})
+		b := graph.New(graph.Key("text", sum)).Node("a", says("a")).Node("b", says("b")).Edge(graph.Start, "a")
+		b.Conditional("a", "rash", func(_ context.Context, s any) (any, error) {
+			if text, _ := s.(object)["text"].(string); strings.HasSuffix(text, "route") {
+				panic("a route")
+			}
+			return "b", nil
+		}, "b")
+		c.Graphs["panics"] = must(b.Compile(graph.Options{Name: "panics", Saver: c.Saver}))
+	})
+	step := func(text string) object {
+		return object{"updates": []object{{"values": object{"text": text}, "as_node": "a"}}}
+	}
+	for _, of := range []string{"reducer", "route"} {
+		id := uuid.NewString()
+		h.equal(h.refused(500, "POST", "/threads", object{"thread_id": id, "graph_id": "panics", "supersteps": []object{step("x"), step(of)}}), `{"detail":"Internal Server Error"}`)
+		h.until("the thread is gone", func() bool { return h.do("GET", "/threads/"+id, nil).status == 404 })
+		h.ok("POST", "/threads", object{"thread_id": id, "graph_id": "panics", "supersteps": []object{step("x"), step("y")}})
+		if a := h.ok("GET", "/threads/"+id+"/state", nil); !strings.Contains(a.text, `"text":"xy"`) {
+			t.Errorf("%s", a.text)
+		}
 	}
 }
 
