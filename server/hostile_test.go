@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -423,6 +424,53 @@ func TestPingBehindCommands(t *testing.T) {
 			<-dialled
 			for id := range commands {
 				if err := wsjson.Write(ctx, conn, object{"id": id, "method": "agent.getTree"}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		return true
+	}}
+	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(h.http.URL, "http")+"/threads/"+h.thread()+"/stream/events", options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.CloseNow() }()
+	close(dialled)
+	for id := range commands {
+		var answer object
+		if err := wsjson.Read(t.Context(), conn, &answer); err != nil {
+			t.Fatal(err)
+		}
+		if answer["id"] != float64(id) {
+			t.Fatalf("%v", answer)
+		}
+	}
+}
+
+// TestPingBehindSlowCommands: nor is a client cut off for an answer behind commands that take longer than it
+// has for it.
+func TestPingBehindSlowCommands(t *testing.T) {
+	const slow = 2 * time.Second
+	var held atomic.Bool
+	h, _ := users(t, func(c *server.Config) {
+		c.Heartbeat, c.WriteTimeout, c.Rate = 20*time.Millisecond, slow, -1
+		c.Auth.Authorize = func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
+			if a.Action == "create_run" && held.CompareAndSwap(false, true) {
+				time.Sleep(slow * 3 / 2) // the one command takes so long
+			}
+			return server.OwnThings(ctx, u, a)
+		}
+	})
+	const commands = 40
+	var once sync.Once
+	var conn *websocket.Conn
+	dialled := make(chan struct{})
+	options := &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {h.key}}, OnPingReceived: func(ctx context.Context, _ []byte) bool {
+		once.Do(func() {
+			<-dialled
+			for id := range commands {
+				if err := wsjson.Write(ctx, conn, object{"id": id, "method": "run.start", "params": object{"assistant_id": "simple", "input": object{"text": "x"}}}); err != nil {
 					t.Error(err)
 					return
 				}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net/url"
 	"slices"
-	"strings"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stele-go/stele/pregel"
