@@ -37,17 +37,14 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		defer lease.Release()
 	}
 	begun := make(chan error, 1)
-	ask := func() {
-		_, err := w.Queue.Append(ctx, c, nil)
-		begun <- err
-	}
+	ask := func() { begun <- w.ask(ctx, j) }
 	if _, near := w.Queue.(*Local); near {
 		ask()
 	} else {
 		go ask()
 	}
 	b, err := w.beginning(ctx, c)
-	if unbegun := <-begun; unbegun != nil {
+	if unbegun := <-begun; unbegun != nil { // it may be errCancelled
 		j.cancel(unbegun)
 		return false, fmt.Errorf("begin the attempt: %w", unbegun)
 	}
@@ -102,6 +99,26 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	}
 	info, err := w.info(ctx, c.ThreadID)
 	return info.Status == saver.StatusWaiting, err
+}
+
+// ask asks the queue whether the claim of a job holds. A cancellation that was asked for before the job was
+// renewed for the first time is noticed here, as the hint of it may have come when there was no job.
+func (w *Worker) ask(ctx context.Context, j *job) error {
+	r, err := w.Queue.Get(saver.DeferSync(ctx), j.claim.ID)
+	switch {
+	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnreadable):
+		return ErrFenced
+	case err != nil:
+		return err
+	case r.Status != Running || r.Epoch != j.claim.Epoch:
+		return ErrFenced
+	case r.Cancel == "":
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j.how = r.Cancel
+	return errCancelled
 }
 
 // owned is m with maps and lists of its own.

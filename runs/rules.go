@@ -260,10 +260,13 @@ func NextTime(expression string, now time.Time) (time.Time, error) {
 		return time.Time{}, &InvalidError{"cron", err.Error()}
 	}
 	next := time.Time{}
-	if spec, ok := at.(*cron.SpecSchedule); ok && !everyHour(expression) {
-		next = nextOnce(spec, now)
-	} else {
+	switch spec, ok := at.(*cron.SpecSchedule); {
+	case !ok:
 		next = at.Next(now)
+	case everyHour(expression):
+		next = nextPassing(spec, now)
+	default:
+		next = nextOnce(spec, now)
 	}
 	if next.IsZero() {
 		return next, &InvalidError{"cron", fmt.Sprintf("%q names no time", expression)}
@@ -280,45 +283,73 @@ func everyHour(expression string) bool {
 	return fields[0] == "@hourly" || len(fields) == 5 && strings.ContainsAny(fields[1][:1], "*?")
 }
 
-// nextOnce is the first time after now of a schedule for certain hours, where each day has each once.
+// nextOnce is the first time after now of a schedule for certain hours, where each day has each once. It goes
+// by what the clocks show, as times of UTC, which knows no changes.
 func nextOnce(spec *cron.SpecSchedule, now time.Time) time.Time {
-	for {
-		next := spec.Next(now)
-		if next.IsZero() {
-			return next
+	zone, shown := zoneOf(spec, now), *spec
+	shown.Location = time.UTC
+	for wall := shown.Next(wallOf(now.In(zone))); !wall.IsZero(); wall = shown.Next(wall) {
+		if at := firstAt(wall, zone); at.After(now) { // else the clocks have shown it before they were set back
+			return at
 		}
-		for at := now.In(spec.Location); ; { // the changes of the clocks until then
-			_, change := at.ZoneBounds()
-			if change.IsZero() || change.After(next) {
-				break
-			}
-			if !change.After(at) { // package time counts 365 days in a leap year: its last day never ends
-				if at = at.Add(24 * time.Hour); at.After(next) {
-					break
-				}
-				continue
-			}
-			_, before := change.Add(-1).Zone()
-			_, after := change.Zone()
-			unchanged := *spec
-			unchanged.Location = time.FixedZone("", before)
-			skipped := change.Add(time.Duration(after-before) * time.Second)
-			if skipped.After(change) && unchanged.Next(change.Add(-time.Second)).Before(skipped) {
-				return change
-			}
-			at = change
-		}
-		since, _ := next.In(spec.Location).ZoneBounds()
-		if since.IsZero() {
-			return next
-		}
-		_, before := since.Add(-1).Zone()
-		_, after := since.Zone()
-		if !next.Before(since.Add(time.Duration(before-after) * time.Second)) {
-			return next
-		}
-		now = next // it has come before
 	}
+	return time.Time{}
+}
+
+// nextPassing is the first time after now of a schedule that goes by the time that passes. It goes from one
+// change of the clocks to the next: in between they are ahead of UTC by the same.
+func nextPassing(spec *cron.SpecSchedule, now time.Time) time.Time {
+	zone, between := zoneOf(spec, now), *spec
+	for {
+		first := now.Add(time.Second).In(zone)
+		_, offset := first.Zone()
+		between.Location = time.FixedZone("", offset)
+		next := between.Next(now)
+		_, end := first.ZoneBounds()
+		if next.IsZero() || end.IsZero() || next.Before(end) {
+			return next
+		}
+		if !end.After(first) { // package time counts 365 days in a leap year: its last day never ends
+			if end = first.Add(24 * time.Hour); next.Before(end) {
+				return next
+			}
+		}
+		now = end.Add(-time.Second)
+	}
+}
+
+// zoneOf is the time zone of a schedule: that of now, if its expression names none.
+func zoneOf(spec *cron.SpecSchedule, now time.Time) *time.Location {
+	if spec.Location == time.Local {
+		return now.Location()
+	}
+	return spec.Location
+}
+
+// wallOf is what the clocks show, as a time of UTC.
+func wallOf(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return t.UTC().Add(time.Duration(offset) * time.Second)
+}
+
+// firstAt is when the clocks of a zone show a time first; of one that they skip, when they are changed.
+func firstAt(wall time.Time, zone *time.Location) time.Time {
+	at := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, zone)
+	if ahead := wall.Sub(wallOf(at)); ahead > 0 { // skipped: to behind the change
+		at = at.Add(ahead)
+	}
+	since, _ := at.ZoneBounds()
+	if since.IsZero() {
+		return at
+	}
+	if wallOf(at).After(wall) {
+		return since
+	}
+	_, offset := since.Add(-1).Zone()
+	if before := wall.Add(-time.Duration(offset) * time.Second); before.Before(since) {
+		return before.In(zone)
+	}
+	return at
 }
 
 // clockTolerance is how far the clocks of programs may be apart.

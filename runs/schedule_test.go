@@ -31,6 +31,7 @@ func TestClocksAreChanged(t *testing.T) {
 		// The last day of a leap year for which time zones have rules, and no table.
 		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2040-12-30T12:00:00Z", "2040-12-31T01:30:00Z 2041-01-01T01:30:00Z"},
 		{"CRON_TZ=Europe/Berlin 30 2 31 3 *", "2040-12-30T12:00:00Z", "2041-03-31T01:00:00Z 2042-03-31T00:30:00Z"},
+		{"CRON_TZ=Europe/Berlin 0 * 31 7 *", "2040-12-31T12:00:00Z", "2041-07-30T22:00:00Z 2041-07-30T23:00:00Z"},
 		{"30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-29T02:30:00Z 2026-03-30T02:30:00Z"},
 	} {
 		at, got := must(time.Parse(time.RFC3339, c.from)), ""

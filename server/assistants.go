@@ -122,7 +122,7 @@ func (c *call) named(name string) (assistant, error) {
 	} else if !isUUID(name) {
 		return assistant{}, fail(422, "Invalid assistant: '%s'. Must be either:\n- A valid assistant UUID, or\n- One of the registered graphs: %s", name, strings.Join(c.names, ", "))
 	}
-	a, ok, err := c.assistants.get(c.ctx, strings.ToLower(id))
+	a, ok, err := c.assistants.get(c.ctx, usual(id))
 	if err == nil && (!ok || !a.reads(g)) {
 		err = fail(404, "Assistant '%s' not found", name)
 	}
@@ -165,7 +165,7 @@ func createAssistant(c *call) error {
 	if err := c.checkGraph(c.body.text("graph_id")); err != nil {
 		return err
 	}
-	id := strings.ToLower(c.body.text("assistant_id"))
+	id := usual(c.body.text("assistant_id"))
 	if id == "" {
 		id = uuid.NewString()
 	}

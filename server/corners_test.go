@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -183,3 +184,70 @@ func TestAbortedAnswer(t *testing.T) {
 type breaking struct{ *httptest.ResponseRecorder }
 
 func (breaking) Write([]byte) (int, error) { panic(errors.New("of the writer")) }
+
+// TestFormsOfUUIDs: ids without dashes, in braces and as URNs are those in their usual form, in paths and
+// bodies, and for Authorize.
+func TestFormsOfUUIDs(t *testing.T) {
+	var asked []any
+	h, _ := users(t, func(c *server.Config) {
+		c.Auth.Authorize = func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
+			if a.Action == "create_run" {
+				asked = append(asked, a.Value["thread_id"], a.Value["assistant_id"])
+			}
+			return server.OwnThings(ctx, u, a)
+		}
+	})
+	const id = "0a0b0c0d-0000-4000-8000-00000000abcd"
+	plain := func(id string) string { return strings.ReplaceAll(id, "-", "") }
+	if a := h.ok("POST", "/threads", object{"thread_id": plain(id)}); a.text1("thread_id") != id {
+		t.Error(a.text)
+	}
+	for _, form := range []string{plain(id), "{" + id + "}", "urn:uuid:" + id, strings.ToUpper(plain(id))} {
+		if a := h.ok("GET", "/threads/"+form, nil); a.text1("thread_id") != id {
+			t.Errorf("%s: %s", form, a.text)
+		}
+		h.refused(409, "POST", "/threads", object{"thread_id": form})
+	}
+	for _, form := range []string{id[1:], "(" + id + ")", plain(id) + "0", "x"} {
+		h.refused(422, "GET", "/threads/"+form, nil)
+	}
+	assistant := h.ok("POST", "/assistants/search", object{"graph_id": "simple"}).json.([]any)[0].(object)["assistant_id"].(string)
+	run := h.ok("POST", "/threads/"+plain(id)+"/runs", object{"assistant_id": plain(assistant), "input": object{"text": "x"}}).text1("run_id")
+	if !slices.Equal(asked, []any{id, assistant}) {
+		t.Errorf("Authorize was asked about %v", asked)
+	}
+	h.ended(id, plain(run))
+	if a := h.ok("POST", "/threads/prune", object{"thread_ids": []string{plain(id), id}}); a.text != `{"pruned_count":1}` {
+		t.Error(a.text)
+	}
+}
+
+// TestSelectOfRuns: a list of runs has the fields that are asked for, and says which there are.
+func TestSelectOfRuns(t *testing.T) {
+	h := newHouse(t)
+	id := h.thread()
+	h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}})
+	h.equal(h.ok("GET", "/threads/"+id+"/runs?select=status&select=thread_id", nil), `[{"status":"success","thread_id":"`+id+`"}]`)
+	for _, q := range []string{"x", "", "status&select=x"} {
+		if a := h.refused(422, "GET", "/threads/"+id+"/runs?select="+q, nil); !strings.Contains(a.text, "Invalid select columns") {
+			t.Errorf("%s: %s", q, a.text)
+		}
+	}
+}
+
+// TestNodeReachesNothing: what a node cannot reach is an error of its run, with the node's own words.
+func TestNodeReachesNothing(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Graphs["calls"] = must(builder().Node("a", func(context.Context, any) (any, error) {
+			_, err := http.Get("http://127.0.0.1:1/model")
+			return nil, err
+		}).Edge(graph.Start, "a").Compile(graph.Options{Name: "calls", Saver: c.Saver}))
+	})
+	id := h.thread()
+	if a := h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "calls", "input": object{"text": "x"}}); !strings.Contains(a.text, "127.0.0.1:1/model") {
+		t.Error(a.text)
+	}
+	if a := h.ok("GET", "/threads/"+id, nil); a.text1("status") != "error" || !strings.Contains(a.text, "127.0.0.1:1/model") {
+		t.Error(a.text)
+	}
+}

@@ -309,7 +309,7 @@ func (k cron) brief() cron {
 func (c *call) findCrons() ([]cron, error) {
 	var found []cron
 	on, only := c.body["enabled"].(bool)
-	assistant := strings.ToLower(c.body.text("assistant_id"))
+	assistant := usual(c.body.text("assistant_id"))
 	thread, err := c.threadID(c.body.text("thread_id"))
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/pregel"
@@ -47,9 +48,13 @@ func failureOf(err error) (f *failure, logged bool) {
 		return false
 	}
 	var missing *pregel.SubgraphError
+	var panicked *pregel.PanicError
 	var network *net.OpError
 	var file *fs.PathError
+	var asked *url.Error
 	switch {
+	case errors.As(err, &panicked): // whatever the engine makes of it, its text has the stack
+		return &failure{http.StatusInternalServerError, "Internal Server Error"}, true
 	case errors.As(err, &missing):
 		return &failure{http.StatusNotFound, missing.Error()}, false
 	case is(fault.ErrDiskFull):
@@ -58,6 +63,8 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
 	case errors.As(err, &file):
 		return &failure{http.StatusServiceUnavailable, "The files of the store cannot be used."}, true
+	case errors.As(err, &network) && errors.As(err, &asked): // no store, but a service that a function of the program asks
+		return &failure{http.StatusServiceUnavailable, "A service that the server needs cannot be reached. Try again."}, true
 	case errors.As(err, &network):
 		return &failure{http.StatusServiceUnavailable, "The store cannot be reached. Try again."}, true
 	case is(ErrAuthUnavailable):

@@ -4,8 +4,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 )
 
 // TestStoreUnreachable: a connection to the store that breaks is no fault of the server: the client may
@@ -21,6 +26,22 @@ func TestStoreUnreachable(t *testing.T) {
 func TestUnusableFiles(t *testing.T) {
 	err := fmt.Errorf("create log 000002: %w", &fs.PathError{Op: "open", Path: "store/000002.log", Err: syscall.EACCES})
 	if f, logged := failureOf(err); f.status != 503 || f.detail != "The files of the store cannot be used." || !logged {
+		t.Errorf("%+v %v", f, logged)
+	}
+}
+
+// TestServiceUnreachable: what a function of the program asks by HTTP, such as an embedder, is not the store.
+func TestServiceUnreachable(t *testing.T) {
+	_, err := http.Get("http://127.0.0.1:1/")
+	if f, logged := failureOf(fmt.Errorf("embed: %w", err)); f.status != 503 || !logged || strings.Contains(f.detail, "store") || strings.Contains(f.detail, "127") {
+		t.Errorf("%+v %v", f, logged)
+	}
+}
+
+// TestPanicAsRefusal: a panic is never the client's fault, and its stack is for the operator.
+func TestPanicAsRefusal(t *testing.T) {
+	err := &channel.UpdateError{Channel: "text", Reason: "the reducer panicked", Err: &pregel.PanicError{Value: "boom", Stack: []byte("stack")}}
+	if f, logged := failureOf(err); f.status != 500 || !logged || strings.Contains(f.detail, "stack") {
 		t.Errorf("%+v %v", f, logged)
 	}
 }

@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -108,6 +111,39 @@ func TestFullDiskFilling(t *testing.T) {
 	}
 	if refused < 2 {
 		t.Errorf("%d requests were refused", refused)
+	}
+}
+
+// TestPanicWhileFilling: a thread whose graph panics over one of the supersteps that it is made with goes,
+// whether the engine notices the panic or not.
+func TestPanicWhileFilling(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		sum := channel.Reduce(func(old, new string) string {
+			if new == "reducer" {
+				panic("a reducer")
+			}
+			return old + new
+		})
+		b := graph.New(graph.Key("text", sum)).Node("a", says("a")).Node("b", says("b")).Edge(graph.Start, "a")
+		b.Conditional("a", "rash", func(_ context.Context, s any) (any, error) {
+			if text, _ := s.(object)["text"].(string); strings.HasSuffix(text, "route") {
+				panic("a route")
+			}
+			return "b", nil
+		}, "b")
+		c.Graphs["panics"] = must(b.Compile(graph.Options{Name: "panics", Saver: c.Saver}))
+	})
+	step := func(text string) object {
+		return object{"updates": []object{{"values": object{"text": text}, "as_node": "a"}}}
+	}
+	for _, of := range []string{"reducer", "route"} {
+		id := uuid.NewString()
+		h.equal(h.refused(500, "POST", "/threads", object{"thread_id": id, "graph_id": "panics", "supersteps": []object{step("x"), step(of)}}), `{"detail":"Internal Server Error"}`)
+		h.until("the thread is gone", func() bool { return h.do("GET", "/threads/"+id, nil).status == 404 })
+		h.ok("POST", "/threads", object{"thread_id": id, "graph_id": "panics", "supersteps": []object{step("x"), step("y")}})
+		if a := h.ok("GET", "/threads/"+id+"/state", nil); !strings.Contains(a.text, `"text":"xy"`) {
+			t.Errorf("%s", a.text)
+		}
 	}
 }
 
@@ -383,6 +419,53 @@ func TestPingBehindCommands(t *testing.T) {
 			<-dialled
 			for id := range commands {
 				if err := wsjson.Write(ctx, conn, object{"id": id, "method": "agent.getTree"}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		return true
+	}}
+	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(h.http.URL, "http")+"/threads/"+h.thread()+"/stream/events", options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.CloseNow() }()
+	close(dialled)
+	for id := range commands {
+		var answer object
+		if err := wsjson.Read(t.Context(), conn, &answer); err != nil {
+			t.Fatal(err)
+		}
+		if answer["id"] != float64(id) {
+			t.Fatalf("%v", answer)
+		}
+	}
+}
+
+// TestPingBehindSlowCommands: nor is a client cut off for an answer behind commands that take longer than it
+// has for it.
+func TestPingBehindSlowCommands(t *testing.T) {
+	const slow = 2 * time.Second
+	var held atomic.Bool
+	h, _ := users(t, func(c *server.Config) {
+		c.Heartbeat, c.WriteTimeout, c.Rate = 20*time.Millisecond, slow, -1
+		c.Auth.Authorize = func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
+			if a.Action == "create_run" && held.CompareAndSwap(false, true) {
+				time.Sleep(slow * 3 / 2) // the one command takes so long
+			}
+			return server.OwnThings(ctx, u, a)
+		}
+	})
+	const commands = 40
+	var once sync.Once
+	var conn *websocket.Conn
+	dialled := make(chan struct{})
+	options := &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {h.key}}, OnPingReceived: func(ctx context.Context, _ []byte) bool {
+		once.Do(func() {
+			<-dialled
+			for id := range commands {
+				if err := wsjson.Write(ctx, conn, object{"id": id, "method": "run.start", "params": object{"assistant_id": "simple", "input": object{"text": "x"}}}); err != nil {
 					t.Error(err)
 					return
 				}

@@ -52,6 +52,8 @@ func socketEvents(c *call) error {
 	c.ctx = ctx
 	s := &socketSession{c: c, conn: conn, subs: map[string]subscription{}}
 	commands, wake := make(chan []byte, maxCommands), make(chan struct{}, 1)
+	var holding atomic.Bool   // a command waits for those before it, and nothing is read
+	var received atomic.Int64 // how many commands were
 	go func() {
 		defer cancel()
 		for {
@@ -59,11 +61,14 @@ func socketEvents(c *call) error {
 			if err != nil {
 				return
 			}
+			holding.Store(true)
 			select {
 			case commands <- text:
 			case <-ctx.Done():
 				return
 			}
+			holding.Store(false)
+			received.Add(1)
 			select {
 			case wake <- struct{}{}:
 			default: // one is waiting already
@@ -83,13 +88,15 @@ func socketEvents(c *call) error {
 			}
 		}
 	}
-	// Nothing waits for the answer to a ping: it is read behind what the client has sent before.
+	// Nothing waits for the answer to a ping: it is read behind what the client has sent before. Only a client
+	// of whom nothing came, though it was listened to all the time, is cut off.
 	var pinging atomic.Bool
 	ping := func() {
 		defer pinging.Store(false)
 		ctx, stop := context.WithTimeout(ctx, c.cfg.WriteTimeout)
 		defer stop()
-		if err := conn.Ping(ctx); err != nil && ctx.Err() == context.DeadlineExceeded {
+		before := received.Load()
+		if err := conn.Ping(ctx); err != nil && ctx.Err() == context.DeadlineExceeded && !holding.Load() && received.Load() == before {
 			c.cfg.Logger.Warn("a socket was cut off", "thread", c.path("thread_id"), "error", err)
 			cancel()
 		}

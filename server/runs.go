@@ -172,6 +172,9 @@ func (c *call) numeric(name string, missing, low, high int) (int, error) {
 	return n, nil
 }
 
+// runColumns are the fields of a run that a list can be asked for.
+var runColumns = []string{"assistant_id", "created_at", "error", "kwargs", "langsmith_session_name", "metadata", "multitask_strategy", "run_id", "status", "thread_id", "updated_at"}
+
 // listRuns answers with runs of a thread, newest first.
 func listRuns(c *call) error {
 	t, err := c.thread(c.grant)
@@ -190,6 +193,9 @@ func listRuns(c *call) error {
 	if names := c.r.URL.Query()["select"]; len(names) > 0 {
 		asked := make([]any, len(names))
 		for i, n := range names {
+			if !slices.Contains(runColumns, n) {
+				return fail(422, "Invalid select columns: ['%s']. Expected: {'%s'}", n, strings.Join(runColumns, "', '"))
+			}
 			asked[i] = n
 		}
 		c.body["select"] = asked
@@ -362,7 +368,7 @@ func cancelRuns(c *call) error {
 		if err != nil {
 			return err
 		}
-		if r.Status.Ended() || status == "" && !slices.ContainsFunc(ids, func(id string) bool { return strings.EqualFold(id, r.ID) }) {
+		if r.Status.Ended() || status == "" && !slices.ContainsFunc(ids, func(id string) bool { return usual(id) == r.ID }) {
 			continue
 		}
 		ok, known := mine[r.ThreadID]

@@ -282,6 +282,8 @@ func (c *call) value() map[string]any {
 	for _, name := range []string{"assistant_id", "thread_id", "run_id", "cron_id"} {
 		if p := c.r.PathValue(name); p != "" {
 			v[name] = p
+		} else if given, ok := v[name].(string); ok {
+			v[name] = usual(given) // so that it is known again, whatever its form
 		}
 	}
 	if c.route.resource == "store" && c.route.in == nil { // its address names the item
@@ -428,7 +430,7 @@ func (c *call) prepare() (err error) {
 		if id := c.r.PathValue(name); id != "" && !isUUID(id) && (name != "thread_id" || !c.anyThread()) && (!c.route.byName || c.cfg.Graphs[id] == nil) {
 			return fail(422, "Invalid %s ID: must be a UUID", name[:len(name)-3])
 		}
-		if err := c.lower(name); err != nil {
+		if err := c.readID(name); err != nil {
 			return err
 		}
 	}
@@ -444,11 +446,11 @@ func (c *call) prepare() (err error) {
 	return err
 }
 
-// lower makes a UUID of the path one in small letters, as those of the server are.
-func (c *call) lower(name string) error {
+// readID makes a UUID of the path one as those of the server are.
+func (c *call) readID(name string) error {
 	id := c.r.PathValue(name)
-	small := strings.ToLower(id)
-	if small == id || !isUUID(id) {
+	small := usual(id)
+	if small == id {
 		return nil
 	}
 	if name == "thread_id" {
@@ -461,10 +463,10 @@ func (c *call) lower(name string) error {
 	return nil
 }
 
-// threadID is the id of the thread that a request names by a UUID: the same in small letters, unless
-// another program has made a thread with just these.
+// threadID is the id of the thread that a request names by a UUID: the same in its usual form, unless
+// another program has made a thread of just this id.
 func (c *call) threadID(given string) (string, error) {
-	small := strings.ToLower(given)
+	small := usual(given)
 	if small == given {
 		return given, nil
 	}

@@ -177,8 +177,18 @@ func isType(v any, t string) bool {
 // isWhole reports whether a number such as 2.0 is an integer, which some languages write so.
 func isWhole(x float64) bool { return x == math.Trunc(x) && math.Abs(x) <= math.MaxInt32 }
 
-// isUUID reports whether s is a UUID in its usual form.
-func isUUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
+// isUUID reports whether s is a UUID, in whatever form LangGraph's server takes it: without dashes, in braces,
+// or as a URN.
+func isUUID(s string) bool { return uuid.Validate(s) == nil }
+
+// usual is a UUID in the form that the server's own have: small letters, with dashes. What is none stays as
+// it is.
+func usual(s string) string {
+	if !isUUID(s) {
+		return s
+	}
+	return uuid.MustParse(s).String()
+}
 
 // shown is a value of a request in a refusal.
 func shown(v any) string {

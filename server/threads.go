@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -393,7 +394,7 @@ func ttlOf(v any) *ttl {
 }
 
 func createThread(c *call) error {
-	t := newThread(strings.ToLower(c.body.text("thread_id")), c.grant.stamp(c.body.object("metadata")))
+	t := newThread(usual(c.body.text("thread_id")), c.grant.stamp(c.body.object("metadata")))
 	if g := c.body.text("graph_id"); g != "" && t.graph() == "" {
 		t.Metadata["graph_id"] = g
 	}
@@ -481,8 +482,14 @@ func (c *call) keep(ctx context.Context, t thread, beside ...store.Op) error {
 	return c.putWith(ctx, after{Kind: afterTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())}, ops...)
 }
 
-// fill gives a new thread the state that supersteps of updates make.
-func (c *call) fill(t thread, steps []any) error {
+// fill gives a new thread the state that supersteps of updates make. A panic, which may be one of the
+// graph's functions, is an error: some supersteps may be stored by then.
+func (c *call) fill(t thread, steps []any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &pregel.PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
 	g, err := c.graphOf(t)
 	if err != nil {
 		return err

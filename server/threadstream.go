@@ -21,6 +21,7 @@ func joinThread(c *call) error {
 		return err
 	}
 	at, seq, resumed := strings.Cut(strings.TrimSpace(c.r.Header.Get("Last-Event-ID")), "/")
+	at = usual(at)
 	behind, _ := strconv.ParseInt(seq, 10, 64)
 	if !resumed || !isUUID(at) { // from now on: behind the last run that has ended
 		at, behind = "", 0
