@@ -104,7 +104,10 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 // ask asks the queue whether the claim of a job holds. A cancellation that was asked for before the job was
 // renewed for the first time is noticed here, as the hint of it may have come when there was no job.
 func (w *Worker) ask(ctx context.Context, j *job) error {
-	r, err := w.Queue.Get(saver.DeferSync(ctx), j.claim.ID)
+	if _, near := w.Queue.(*Local); near { // the claim need not be durable
+		ctx = saver.DeferSync(ctx)
+	}
+	r, err := w.Queue.Get(ctx, j.claim.ID)
 	switch {
 	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnreadable):
 		return ErrFenced
