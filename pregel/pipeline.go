@@ -476,9 +476,8 @@ func (p *pipeline) flush() error {
 	return p.err
 }
 
-// close ends the pipeline when everything submitted is stored and durable, or
-// refused after its context was cancelled. It returns the first failure.
-func (p *pipeline) close() error {
+// settle is flush, and makes durable what is stored.
+func (p *pipeline) settle() error {
 	err := p.flush()
 	switch owes := p.owed && !p.defers; {
 	case owes && err == nil:
@@ -486,6 +485,13 @@ func (p *pipeline) close() error {
 	case owes: // what was stored before the failure stays
 		_ = guard(func() error { return p.sync(p.ctx) })
 	}
+	return err
+}
+
+// close ends the pipeline when everything submitted is stored and durable, or
+// refused after its context was cancelled. It returns the first failure.
+func (p *pipeline) close() error {
+	err := p.settle()
 	p.mu.Lock()
 	p.closed = true
 	if p.due != nil {

@@ -171,7 +171,7 @@ func (l *loop) finish(ctx context.Context, err error) error {
 		err = l.passItems(ctx)
 	}
 	if l.pipe != nil {
-		err = alsoFailed(err, l.flush(ctx))
+		err = alsoFailed(err, l.settle(ctx))
 	}
 	// Questions are reported even if a sibling failed, but not if they may not have been
 	// stored.
@@ -186,12 +186,12 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	return l.closePipe(err)
 }
 
-// flush waits for all saves; a cancelled run does not wait for ever.
-func (l *loop) flush(ctx context.Context) error {
+// settle waits until all saves are durable; a cancelled run does not wait for ever.
+func (l *loop) settle(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil // closePipe waits with a bound
 	}
-	return l.pipe.flush()
+	return l.pipe.settle()
 }
 
 func (l *loop) closePipe(err error) error {
