@@ -1,12 +1,15 @@
 package model
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/stele-go/stele/internal/group"
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 )
@@ -26,6 +29,65 @@ func (m *machine) put(t *rapid.T) {
 		}
 		return err
 	})
+}
+
+// putGroup puts several checkpoints, at once if the saver can do that. As in a run, most follow upon
+// the one before.
+func (m *machine) putGroup(t *rapid.T) {
+	reqs := []saver.PutRequest{m.drawPut(t)}
+	for range rapid.IntRange(1, 4).Draw(t, "more") {
+		req := m.drawPut(t)
+		if rapid.IntRange(0, 4).Draw(t, "follows") > 0 {
+			follow(&req, reqs[len(reqs)-1])
+		}
+		reqs = append(reqs, req)
+	}
+	m.clock.Add(time.Millisecond)
+	m.changed = true
+	m.both(t, fmt.Sprintf("group %+v", reqs), func(s saver.Saver) string {
+		n, err := putAll(m.ctx, s, reqs)
+		return fmt.Sprint(n, " ", outcome(err))
+	})
+}
+
+// follow makes req the next checkpoint of a run: it has the maps of the one before, and its own
+// changes.
+func follow(req *saver.PutRequest, before saver.PutRequest) {
+	at := before.Config.At(before.Checkpoint.ID)
+	req.Config.ThreadID, req.Config.Namespace, req.Config.CheckpointID = at.ThreadID, at.Namespace, at.CheckpointID
+	if req.Config.ExpectHead != nil {
+		req.Config.ExpectHead = &at.CheckpointID
+	}
+	if req.ValuesFrom != nil {
+		from := at.At(req.ValuesFrom.CheckpointID)
+		req.ValuesFrom = &from
+	}
+	if run, ok := before.Metadata["run_id"]; ok {
+		req.Metadata["run_id"] = run
+	}
+	versions := maps.Clone(before.Checkpoint.Versions)
+	maps.Copy(versions, req.Checkpoint.Versions)
+	seen := maps.Clone(before.Checkpoint.Seen)
+	if seen == nil {
+		seen = map[string]map[string]saver.Version{}
+	}
+	maps.Copy(seen, req.Checkpoint.Seen)
+	req.Checkpoint.Versions, req.Checkpoint.Seen = versions, seen
+}
+
+// putAll puts reqs in order up to the first that is refused, and returns how many are stored.
+func putAll(ctx context.Context, s saver.Saver, reqs []saver.PutRequest) (stored int, err error) {
+	p := group.Of(s)
+	for stored < len(reqs) && err == nil {
+		if p != nil {
+			var n int
+			n, err = p.PutGroup(ctx, reqs[stored:])
+			stored += n
+		} else if _, err = s.(saver.Coordinator).PutRequest(ctx, reqs[stored]); err == nil {
+			stored++
+		}
+	}
+	return stored, err
 }
 
 func (m *machine) putWrites(t *rapid.T) {

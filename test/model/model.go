@@ -183,6 +183,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		can    bool
 	}{
 		{"Put", 8, m.put, true},
+		{"PutGroup", 2, m.putGroup, has[saver.Coordinator](m)},
 		{"PutWrites", 4, m.putWrites, true},
 		{"Get", 1, m.get, true},
 		{"List", 2, m.list, true},

@@ -42,6 +42,7 @@ func TestProgramsReachEveryOutcome(t *testing.T) {
 	}))
 	for _, want := range []string{
 		"put: ok", "put: conflict", "put: the thread was deleted", "put: checkpoint not found", "put: invalid argument",
+		"group: 0 conflict", "group: 1 the thread was deleted", "group: 1 invalid argument", "group: 2 ok", "group: 5 ok",
 		"get: answer", "get: checkpoint not found", "list: answer", "list: invalid argument",
 		"history: answer", "history: checkpoint is its own ancestor", "threads: answer", "threads: invalid argument",
 		"delete: ok", "copy: ok", "copy: the thread already exists", "prune: ok", "prune: invalid argument",
