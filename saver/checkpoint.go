@@ -100,7 +100,8 @@ type Write struct {
 	Value   Value
 }
 
-// Tuple is a checkpoint as a saver returns it.
+// Tuple is a checkpoint as a saver returns it. It belongs to the caller, who may change its maps and
+// slices: no other call returns them.
 type Tuple struct {
 	// Config is the fresh triple that names this checkpoint.
 	Config Config
