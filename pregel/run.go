@@ -112,7 +112,6 @@ func (g *Graph) Stream(ctx context.Context, at Address, input any, opts ...RunOp
 		done := make(chan error, 1)
 		go func() {
 			defer q.end()
-			growStack()
 			shown := atomic.Bool{}
 			_, err := g.run(ctx, at, input, o, &shown, func(l *loop) {
 				l.setStream(&stream{modes: modes, put: func(e Event) {
@@ -144,18 +143,6 @@ func (g *Graph) Stream(ctx context.Context, at Address, input any, opts ...RunOp
 		}
 	}
 }
-
-// growStack makes the stack of a new goroutine as large as most runs need it. It is still empty: later
-// what is on it would be copied, each time that it has become too small.
-//
-//go:noinline
-func growStack() {
-	var room [12 << 10]byte
-	use(&room)
-}
-
-//go:noinline
-func use(*[12 << 10]byte) {}
 
 // modesOf are the modes of a stream.
 func (g *Graph) modesOf(ctx context.Context, o RunOptions) ([]Mode, error) {
