@@ -16,6 +16,12 @@ func Undoing(s *Server) bool {
 	return undoing
 }
 
+// LookAtCron does what a server does that finds what is due of a cron.
+func LookAtCron(ctx context.Context, s *Server, id string) error {
+	_, err := s.do(ctx, after{Kind: afterCron, Run: id})
+	return err
+}
+
 // SetHooks makes webhooks go through a transport.
 func SetHooks(s *Server, t http.RoundTripper) { s.hooks.Transport = t }
 

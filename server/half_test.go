@@ -18,6 +18,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs/faultfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
@@ -45,6 +46,9 @@ func TestHalfThreads(t *testing.T) {
 	id, whole := h.half(), h.ok("POST", "/threads/"+h.thread()+"/copy", object{}).text1("thread_id")
 	h.shut()
 	h = open(t, dir, nil)
+	if _, left, err := saver.ThreadOf(t.Context(), h.disk, id); left || err != nil {
+		t.Errorf("the state is left, %v", err)
+	}
 	h.refused(404, "GET", "/threads/"+id, nil)
 	h.ok("GET", "/threads/"+whole, nil)
 	if a := h.ok("POST", "/threads/count", object{}); a.text != "2" {
@@ -62,6 +66,43 @@ func TestHalfThreads(t *testing.T) {
 	if found := must(h.items.Search(t.Context(), store.Query{Prefix: store.Namespace{"__stele_server__", "halves"}})); len(found) > 0 {
 		t.Errorf("%d notes are left", len(found))
 	}
+}
+
+// TestHalfIsHidden: no request reaches a thread before it is whole: what its client were told would go with it.
+// Who may make the thread makes a new one.
+func TestHalfIsHidden(t *testing.T) {
+	h := newHouse(t)
+	id := h.half()
+	h.refused(404, "POST", "/threads/"+id+"/state", object{"values": object{"text": "told"}, "as_node": "a"})
+	h.refused(404, "GET", "/threads/"+id, nil)
+	run := object{"assistant_id": "simple", "input": object{"text": "x"}}
+	h.refused(404, "POST", "/threads/"+id+"/runs", run)
+	h.refused(404, "POST", "/threads/"+id+"/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *"})
+	for path, want := range map[string]string{"/threads/search": "[]", "/threads/count": "0"} {
+		if a := h.ok("POST", path, object{}); a.text != want {
+			t.Errorf("%s: %s", path, a.text)
+		}
+	}
+	run["if_not_exists"] = "create"
+	h.ended(id, h.ok("POST", "/threads/"+id+"/runs", run).text1("run_id"))
+	h.equal(h.ok("GET", "/threads/"+id+"/state", nil).sub("values"), `{"log":["a","b"],"text":"x"}`)
+	h.shut()
+	h = open(t, h.dir, nil)
+	h.ok("GET", "/threads/"+id, nil)
+}
+
+// TestThreadOfAProgramStays: a thread that a program has made takes no supersteps of a new one: it would go with
+// what is left of that.
+func TestThreadOfAProgramStays(t *testing.T) {
+	h := newHouse(t)
+	id := uuid.NewString()
+	if _, err := h.graphs(h.disk)["simple"].Invoke(t.Context(), pregel.Thread(id), object{"text": "of a program"}); err != nil {
+		t.Fatal(err)
+	}
+	before := h.ok("GET", "/threads/"+id+"/state", nil).text
+	update := object{"values": object{"text": "again"}, "as_node": "a"}
+	h.refused(409, "POST", "/threads", object{"thread_id": id, "graph_id": "simple", "supersteps": []object{{"updates": []object{update}}}})
+	h.equal(h.ok("GET", "/threads/"+id+"/state", nil), before)
 }
 
 // TestFullDiskBetween: wherever the disk becomes full in a request that stores several things, it is refused

@@ -85,6 +85,18 @@ func (s *Server) removeHalf(ctx context.Context, id string) error {
 	return s.halves.delete(ctx, id)
 }
 
+// removeLeft removes what a request that was cut off has left of a thread. The caller holds the lock of the thread.
+func (s *Server) removeLeft(ctx context.Context, id string) error {
+	_, left, err := s.halves.get(ctx, id)
+	if err != nil || !left {
+		return err
+	}
+	if err := s.removeLocked(ctx, id); err != nil {
+		return err
+	}
+	return s.halves.delete(ctx, id)
+}
+
 // removeLocked is removeThread. The caller holds the lock of the thread.
 func (s *Server) removeLocked(ctx context.Context, id string) error {
 	var all []runs.Run
