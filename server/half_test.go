@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,8 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -89,6 +92,58 @@ func TestHalfIsHidden(t *testing.T) {
 	h.shut()
 	h = open(t, h.dir, nil)
 	h.ok("GET", "/threads/"+id, nil)
+}
+
+// TestThreadMadeAnew: a client that does not wait and asks another server for the thread gets it from that one. What
+// the first server removes, as it fails, is not what the second makes.
+func TestThreadMadeAnew(t *testing.T) {
+	type stage struct{ reached, goOn chan struct{} }
+	stages := map[string]stage{"first": {make(chan struct{}), make(chan struct{})}, "second": {make(chan struct{}), make(chan struct{})}}
+	var cfg server.Config
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		sum := channel.Reduce(func(old, new string) string {
+			if s, ok := stages[new]; ok {
+				close(s.reached)
+				<-s.goOn
+				if new == "first" {
+					panic(new)
+				}
+			}
+			return old + new
+		})
+		c.Graphs["slow"] = must(graph.New(graph.Key("text", sum)).Node("a", says("a")).Edge(graph.Start, "a").Compile(graph.Options{Name: "slow", Saver: c.Saver}))
+		c.Queue = struct{ runs.Queue }{c.Queue} // as one that servers share
+		cfg = *c
+	})
+	other := must(server.New(cfg))
+	defer func() { _ = other.Close() }()
+	at := httptest.NewServer(other)
+	defer at.Close()
+	second := *h
+	second.base = at.URL
+	id := uuid.NewString()
+	ask := func(texts ...string) object {
+		var steps []object
+		for _, text := range texts {
+			steps = append(steps, object{"updates": []object{{"values": object{"text": text}, "as_node": "a"}}})
+		}
+		return object{"thread_id": id, "graph_id": "slow", "supersteps": steps}
+	}
+	answered := make(chan answer)
+	go func() { answered <- h.do("POST", "/threads", ask("x", "first")) }()
+	<-stages["first"].reached
+	go func() { answered <- second.do("POST", "/threads", ask("x", "second")) }()
+	<-stages["second"].reached
+	close(stages["first"].goOn)
+	if a := <-answered; a.status != 500 {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	h.until("the first server has removed what is left", func() bool { return !server.RemovesHalves(h.api) })
+	close(stages["second"].goOn)
+	if a := <-answered; a.status != 200 {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	h.equal(second.ok("GET", "/threads/"+id+"/state", nil).sub("values"), `{"text":"xsecond"}`)
 }
 
 // TestThreadOfAProgramStays: a thread that a program has made takes no supersteps of a new one: it would go with

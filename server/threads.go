@@ -455,15 +455,16 @@ func createThread(c *call) error {
 
 // whole makes a thread that has a state from its beginning; see half. The caller holds the lock of the thread.
 func (c *call) whole(t thread, state func() error) error {
-	if err := c.halves.put(c.ctx, t.ID, half{Thread: t.ID, Since: now()}); err != nil {
-		return err
+	h := half{Thread: t.ID, Request: uuid.NewString(), Since: now()}
+	err := c.halves.put(c.ctx, t.ID, h)
+	if err == nil {
+		err = state()
 	}
-	err := state()
 	if err == nil {
 		err = c.keep(c.ctx, t, c.halves.deletion(t.ID))
 	}
 	if err != nil {
-		c.expect(after{Kind: afterHalf, Thread: t.ID, Due: now()})
+		c.expect(after{Kind: afterHalf, Thread: t.ID, Run: h.Request, Due: now()})
 	}
 	return err
 }
