@@ -222,6 +222,36 @@ func TestFormsOfUUIDs(t *testing.T) {
 	}
 }
 
+// TestAuthorizeIsAskedAboutTheThread: where a program has made a thread whose id is that of another in an unusual
+// form, Authorize is asked about the one that the request reaches, also if its body names it.
+func TestAuthorizeIsAskedAboutTheThread(t *testing.T) {
+	const id = "0a0b0c0d-0000-4000-8000-00000000abcd"
+	plain := strings.ReplaceAll(id, "-", "")
+	ann, bob := users(t, func(c *server.Config) {
+		c.Auth.Authorize = func(_ context.Context, u *server.User, a server.Access) (server.Grant, error) {
+			if u.Identity == "ann" && a.Value["thread_id"] != id {
+				return server.Grant{}, &server.AuthError{Detail: "not this one"}
+			}
+			return server.Grant{}, nil
+		}
+	})
+	if _, err := ann.graphs(ann.disk)["simple"].Invoke(t.Context(), pregel.Thread(plain), object{"text": "x"}); err != nil {
+		t.Fatal(err)
+	}
+	run := bob.ok("POST", "/threads/"+plain+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}, "after_seconds": 3600})
+	if run.text1("thread_id") != plain {
+		t.Fatal(run.text)
+	}
+	ann.refused(403, "GET", "/threads/"+plain, nil)
+	ann.refused(403, "POST", "/runs/crons/search", object{"thread_id": plain})
+	ann.refused(403, "POST", "/runs/cancel", object{"thread_id": plain, "run_ids": []string{run.text1("run_id")}})
+	ann.ok("POST", "/threads", object{"thread_id": id})
+	ann.refused(404, "POST", "/runs/cancel", object{"thread_id": "{" + id + "}", "run_ids": []string{run.text1("run_id")}})
+	if a := bob.ok("GET", "/threads/"+plain+"/runs/"+run.text1("run_id"), nil); a.text1("status") != "pending" {
+		t.Error(a.text)
+	}
+}
+
 // TestSelectOfRuns: a list of runs has the fields that are asked for, and says which there are.
 func TestSelectOfRuns(t *testing.T) {
 	h := newHouse(t)

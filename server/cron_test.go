@@ -149,7 +149,7 @@ func TestCronDueAsItsThreadGoes(t *testing.T) {
 	config := func(c *server.Config) {
 		c.Auth = server.APIKeys(map[string]*server.User{"key": {Identity: "ann"}})
 		c.Auth.Authorize = func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
-			if a.Value["cron_id"] != nil && a.Action == "create_run" {
+			if a.Value["cron_id"] != nil && a.Resource == "assistants" {
 				once.Do(func() { close(asked); <-goOn })
 			}
 			return server.OwnThings(ctx, u, a)
@@ -168,8 +168,9 @@ func TestCronDueAsItsThreadGoes(t *testing.T) {
 	<-asked
 	time.AfterFunc(300*time.Millisecond, func() { close(goOn) }) // the removal waits for it
 	h.ok("DELETE", "/threads/"+id, nil)
+	h.ok("POST", "/threads", object{"thread_id": id})
 	h.refused(404, "PATCH", "/runs/crons/"+cron, object{"enabled": false}) // when it has been fired
-	h.refused(404, "GET", "/threads/"+id, nil)
+	h.equal(h.ok("GET", "/threads/"+id+"/runs", nil), "[]")
 }
 
 // TestCronsAskAgain: each time that a cron is due its user must still be allowed to run it, also if it

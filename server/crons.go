@@ -310,10 +310,7 @@ func (c *call) findCrons() ([]cron, error) {
 	var found []cron
 	on, only := c.body["enabled"].(bool)
 	assistant := usual(c.body.text("assistant_id"))
-	thread, err := c.threadID(c.body.text("thread_id"))
-	if err != nil {
-		return nil, err
-	}
+	thread := c.body.text("thread_id")
 	for k, err := range c.crons.all(c.ctx) {
 		if err != nil {
 			return nil, err
@@ -377,7 +374,10 @@ func (s *Server) fire(ctx context.Context, a after) (again time.Time, err error)
 	}
 	if k.Next.After(now()) { // it was changed, or another server has fired it, or a clock was ahead
 		due, err := runs.DueAt(k.expression(), k.Next, now())
-		if err != nil || due.Equal(k.Next) {
+		if err == nil && due.Equal(k.Next) {
+			return due, s.indexCron(ctx, k)
+		}
+		if err != nil {
 			return k.Next, err
 		}
 		k.Next = due

@@ -16,6 +16,22 @@ func Undoing(s *Server) bool {
 	return undoing
 }
 
+// RemovesHalves reports whether a server has halves of threads to remove.
+func RemovesHalves(s *Server) bool {
+	removes := false
+	s.pending.Range(func(_, v any) bool {
+		removes = v.(after).Kind == afterHalf
+		return !removes
+	})
+	return removes
+}
+
+// LookAtCron does what a server does that finds what is due of a cron.
+func LookAtCron(ctx context.Context, s *Server, id string) error {
+	_, err := s.do(ctx, after{Kind: afterCron, Run: id})
+	return err
+}
+
 // SetHooks makes webhooks go through a transport.
 func SetHooks(s *Server, t http.RoundTripper) { s.hooks.Transport = t }
 

@@ -61,8 +61,8 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored."}, true
 	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
 		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
-	case errors.As(err, &file):
-		return &failure{http.StatusServiceUnavailable, "The files of the store cannot be used."}, true
+	case errors.As(err, &file): // the store's, or one that a function of the program reads
+		return &failure{http.StatusServiceUnavailable, "A file that the server needs cannot be used."}, true
 	case errors.As(err, &network) && errors.As(err, &asked): // no store, but a service that a function of the program asks
 		return &failure{http.StatusServiceUnavailable, "A service that the server needs cannot be reached. Try again."}, true
 	case errors.As(err, &network):

@@ -25,7 +25,7 @@ func TestStoreUnreachable(t *testing.T) {
 // TestUnusableFiles: a store that may not make a file, as in a directory that was made read-only, says so.
 func TestUnusableFiles(t *testing.T) {
 	err := fmt.Errorf("create log 000002: %w", &fs.PathError{Op: "open", Path: "store/000002.log", Err: syscall.EACCES})
-	if f, logged := failureOf(err); f.status != 503 || f.detail != "The files of the store cannot be used." || !logged {
+	if f, logged := failureOf(err); f.status != 503 || f.detail != "A file that the server needs cannot be used." || !logged {
 		t.Errorf("%+v %v", f, logged)
 	}
 }

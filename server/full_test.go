@@ -13,6 +13,7 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
@@ -24,6 +25,12 @@ func (h *house) stored() string {
 	var b strings.Builder
 	for _, path := range []string{"/threads/search", "/assistants/search", "/runs/crons/search", "/store/items/search"} {
 		fmt.Fprintln(&b, path, h.ok("POST", path, object{"limit": 1000}).text)
+	}
+	for info, err := range h.disk.Threads(h.Context(), saver.ThreadQuery{}) {
+		if err != nil {
+			h.Fatal(err)
+		}
+		fmt.Fprintln(&b, "state", info.ThreadID)
 	}
 	for r, err := range h.queue.List(h.Context(), runs.Query{}) {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +18,10 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/internal/vfs/faultfs"
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
@@ -37,6 +41,16 @@ func (h *house) half() string {
 	return id
 }
 
+// holds reports whether the saver has a state of a thread.
+func (h *house) holds(id string) bool {
+	h.Helper()
+	_, ok, err := saver.ThreadOf(h.Context(), h.disk, id)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return ok
+}
+
 // TestHalfThreads: a thread that was to begin with a state, and whose server was killed before it was whole,
 // is not there when the next one begins. Who asks for it again gets a new one.
 func TestHalfThreads(t *testing.T) {
@@ -45,6 +59,9 @@ func TestHalfThreads(t *testing.T) {
 	id, whole := h.half(), h.ok("POST", "/threads/"+h.thread()+"/copy", object{}).text1("thread_id")
 	h.shut()
 	h = open(t, dir, nil)
+	if h.holds(id) {
+		t.Error("the state is left")
+	}
 	h.refused(404, "GET", "/threads/"+id, nil)
 	h.ok("GET", "/threads/"+whole, nil)
 	if a := h.ok("POST", "/threads/count", object{}); a.text != "2" {
@@ -62,6 +79,95 @@ func TestHalfThreads(t *testing.T) {
 	if found := must(h.items.Search(t.Context(), store.Query{Prefix: store.Namespace{"__stele_server__", "halves"}})); len(found) > 0 {
 		t.Errorf("%d notes are left", len(found))
 	}
+}
+
+// TestHalfIsHidden: no request reaches a thread before it is whole: what its client were told would go with it.
+// Who may make the thread makes a new one.
+func TestHalfIsHidden(t *testing.T) {
+	h := newHouse(t)
+	id := h.half()
+	h.refused(404, "POST", "/threads/"+id+"/state", object{"values": object{"text": "told"}, "as_node": "a"})
+	h.refused(404, "GET", "/threads/"+id, nil)
+	run := object{"assistant_id": "simple", "input": object{"text": "x"}}
+	h.refused(404, "POST", "/threads/"+id+"/runs", run)
+	h.refused(404, "POST", "/threads/"+id+"/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *"})
+	for path, want := range map[string]string{"/threads/search": "[]", "/threads/count": "0"} {
+		if a := h.ok("POST", path, object{}); a.text != want {
+			t.Errorf("%s: %s", path, a.text)
+		}
+	}
+	run["if_not_exists"] = "create"
+	h.ended(id, h.ok("POST", "/threads/"+id+"/runs", run).text1("run_id"))
+	h.equal(h.ok("GET", "/threads/"+id+"/state", nil).sub("values"), `{"log":["a","b"],"text":"x"}`)
+	h.shut()
+	h = open(t, h.dir, nil)
+	h.ok("GET", "/threads/"+id, nil)
+}
+
+// TestThreadMadeAnew: a client that does not wait and asks another server for the thread gets it from that one. What
+// the first server removes, as it fails, is not what the second makes.
+func TestThreadMadeAnew(t *testing.T) {
+	type stage struct{ reached, goOn chan struct{} }
+	stages := map[string]stage{"first": {make(chan struct{}), make(chan struct{})}, "second": {make(chan struct{}), make(chan struct{})}}
+	var cfg server.Config
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		sum := channel.Reduce(func(old, new string) string {
+			if s, ok := stages[new]; ok {
+				close(s.reached)
+				<-s.goOn
+				if new == "first" {
+					panic(new)
+				}
+			}
+			return old + new
+		})
+		c.Graphs["slow"] = must(graph.New(graph.Key("text", sum)).Node("a", says("a")).Edge(graph.Start, "a").Compile(graph.Options{Name: "slow", Saver: c.Saver}))
+		c.Queue = struct{ runs.Queue }{c.Queue} // as one that servers share
+		cfg = *c
+	})
+	other := must(server.New(cfg))
+	defer func() { _ = other.Close() }()
+	at := httptest.NewServer(other)
+	defer at.Close()
+	second := *h
+	second.base = at.URL
+	id := uuid.NewString()
+	ask := func(texts ...string) object {
+		var steps []object
+		for _, text := range texts {
+			steps = append(steps, object{"updates": []object{{"values": object{"text": text}, "as_node": "a"}}})
+		}
+		return object{"thread_id": id, "graph_id": "slow", "supersteps": steps}
+	}
+	answered := make(chan answer)
+	go func() { answered <- h.do("POST", "/threads", ask("x", "first")) }()
+	<-stages["first"].reached
+	go func() { answered <- second.do("POST", "/threads", ask("x", "second")) }()
+	<-stages["second"].reached
+	close(stages["first"].goOn)
+	if a := <-answered; a.status != 500 {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	h.until("the first server has removed what is left", func() bool { return !server.RemovesHalves(h.api) })
+	close(stages["second"].goOn)
+	if a := <-answered; a.status != 200 {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	h.equal(second.ok("GET", "/threads/"+id+"/state", nil).sub("values"), `{"text":"xsecond"}`)
+}
+
+// TestThreadOfAProgramStays: a thread that a program has made takes no supersteps of a new one: it would go with
+// what is left of that.
+func TestThreadOfAProgramStays(t *testing.T) {
+	h := newHouse(t)
+	id := uuid.NewString()
+	if _, err := h.graphs(h.disk)["simple"].Invoke(t.Context(), pregel.Thread(id), object{"text": "of a program"}); err != nil {
+		t.Fatal(err)
+	}
+	before := h.ok("GET", "/threads/"+id+"/state", nil).text
+	update := object{"values": object{"text": "again"}, "as_node": "a"}
+	h.refused(409, "POST", "/threads", object{"thread_id": id, "graph_id": "simple", "supersteps": []object{{"updates": []object{update}}}})
+	h.equal(h.ok("GET", "/threads/"+id+"/state", nil), before)
 }
 
 // TestFullDiskBetween: wherever the disk becomes full in a request that stores several things, it is refused

@@ -104,7 +104,8 @@ func TestFullDiskFilling(t *testing.T) {
 			}
 		case 507:
 			refused++
-			h.until("the thread that was refused is gone", func() bool { return h.do("GET", "/threads/"+id, nil).status == 404 })
+			h.until("the thread that was refused is gone", func() bool { return !h.holds(id) })
+			h.refused(404, "GET", "/threads/"+id, nil)
 		default:
 			t.Errorf("write %d: %d %s", n, a.status, a.text)
 		}
@@ -139,7 +140,8 @@ func TestPanicWhileFilling(t *testing.T) {
 	for _, of := range []string{"reducer", "route"} {
 		id := uuid.NewString()
 		h.equal(h.refused(500, "POST", "/threads", object{"thread_id": id, "graph_id": "panics", "supersteps": []object{step("x"), step(of)}}), `{"detail":"Internal Server Error"}`)
-		h.until("the thread is gone", func() bool { return h.do("GET", "/threads/"+id, nil).status == 404 })
+		h.until("the thread is gone", func() bool { return !h.holds(id) })
+		h.refused(404, "GET", "/threads/"+id, nil)
 		h.ok("POST", "/threads", object{"thread_id": id, "graph_id": "panics", "supersteps": []object{step("x"), step("y")}})
 		if a := h.ok("GET", "/threads/"+id+"/state", nil); !strings.Contains(a.text, `"text":"xy"`) {
 			t.Errorf("%s", a.text)

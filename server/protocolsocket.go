@@ -67,8 +67,8 @@ func socketEvents(c *call) error {
 			case <-ctx.Done():
 				return
 			}
+			received.Add(1) // before holding ends: a ping looks at both
 			holding.Store(false)
-			received.Add(1)
 			select {
 			case wake <- struct{}{}:
 			default: // one is waiting already

@@ -344,11 +344,7 @@ func cancelRuns(c *call) error {
 		return err
 	}
 	ids, status := c.body.texts("run_ids"), c.body.text("status")
-	thread, err := c.threadID(c.body.text("thread_id"))
-	if err != nil {
-		return err
-	}
-	q := runs.Query{ThreadID: thread}
+	q := runs.Query{ThreadID: c.body.text("thread_id")}
 	switch status {
 	case "pending":
 		q.Status = runs.Pending

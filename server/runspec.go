@@ -308,6 +308,9 @@ func (c *call) runOn(id string, in body) (runs.Run, error) {
 		if err != nil {
 			return runs.Run{}, err
 		}
+		if err := c.removeLeft(c.ctx, id); err != nil {
+			return runs.Run{}, err
+		}
 		if claimed, err := c.claimed(c.ctx, id, g); claimed || err != nil {
 			return runs.Run{}, cmp.Or(err, fail(404, "Thread or assistant not found."))
 		}

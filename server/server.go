@@ -282,7 +282,7 @@ func (c *call) value() map[string]any {
 	for _, name := range []string{"assistant_id", "thread_id", "run_id", "cron_id"} {
 		if p := c.r.PathValue(name); p != "" {
 			v[name] = p
-		} else if given, ok := v[name].(string); ok {
+		} else if given, ok := v[name].(string); ok && name != "thread_id" { // which prepare has read
 			v[name] = usual(given) // so that it is known again, whatever its form
 		}
 	}
@@ -437,6 +437,11 @@ func (c *call) prepare() (err error) {
 	if c.route.in != nil {
 		if err := c.read(); err != nil {
 			return err
+		}
+		if given := c.body.text("thread_id"); given != "" {
+			if c.body["thread_id"], err = c.threadID(given); err != nil {
+				return err
+			}
 		}
 	}
 	c.grant, err = c.Server.grant(c.ctx, c.user, Access{c.route.resource, c.route.action, c.value()})

@@ -81,6 +81,9 @@ func (s *Server) record(ctx context.Context, id string, g Grant) (t thread, ok b
 	if err != nil || !ok {
 		return t, false, err
 	}
+	if _, left, err := s.halves.get(ctx, id); left || err != nil { // what a client were told of it would go with it
+		return t, false, err
+	}
 	t, err = s.withGraph(ctx, s.storedThread(info))
 	return t, err == nil, err
 }
@@ -91,6 +94,11 @@ func (s *Server) claimed(ctx context.Context, id string, g Grant) (bool, error) 
 	if g.Filter == nil {
 		return false, nil
 	}
+	return s.begun(ctx, id)
+}
+
+// begun reports whether there is a state or a run of a thread.
+func (s *Server) begun(ctx context.Context, id string) (bool, error) {
 	if _, ok, err := s.infoOf(ctx, id); ok || err != nil {
 		return ok, err
 	}

@@ -99,3 +99,25 @@ func TestCronsOfBefore(t *testing.T) {
 	h.ok("DELETE", "/threads/"+id, nil)
 	h.refused(404, "GET", "/runs/crons/"+cron, nil)
 }
+
+// TestCronOfAnOlderServer: a thread takes along a cron too that a server of an earlier version, which knows no
+// index, has made beside this one.
+func TestCronOfAnOlderServer(t *testing.T) {
+	h := newHouse(t)
+	id := h.thread()
+	cron := h.ok("POST", "/threads/"+id+"/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *"}).text1("cron_id")
+	var index store.Namespace
+	for _, f := range must(h.items.Search(t.Context(), store.Query{Prefix: store.Namespace{"__stele_server__", "thread_crons"}, Limit: 10})) {
+		if f.Key == cron {
+			index = f.Namespace
+		}
+	}
+	if err := h.items.Delete(t.Context(), index, cron); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.LookAtCron(t.Context(), h.api, cron); err != nil {
+		t.Fatal(err)
+	}
+	h.ok("DELETE", "/threads/"+id, nil)
+	h.refused(404, "GET", "/runs/crons/"+cron, nil)
+}

@@ -46,8 +46,9 @@ func (s *Server) removeThread(ctx context.Context, id string) error {
 // half is a thread that is being made with a state. Its record comes last: until then no client was told
 // of it, and a server that is killed, or whose store fails, leaves a half.
 type half struct {
-	Thread string    `json:"thread"`
-	Since  time.Time `json:"since"`
+	Thread  string    `json:"thread"`
+	Request string    `json:"request"` // an id of the request that makes it
+	Since   time.Time `json:"since"`
 }
 
 // halfTime is how long another server may take to make a thread whole.
@@ -55,31 +56,47 @@ const halfTime = time.Hour
 
 // removeHalves removes the halves from before a time.
 func (s *Server) removeHalves(ctx context.Context, before time.Time) error {
-	var old []string // a list that is read by pages loses some while it is changed
+	var old []half // a list that is read by pages loses some while it is changed
 	for h, err := range s.halves.all(ctx) {
 		if err != nil {
 			return err
 		}
 		if h.Since.Before(before) {
-			old = append(old, h.Thread)
+			old = append(old, h)
 		}
 	}
-	for _, id := range old {
-		if err := s.removeHalf(ctx, id); err != nil {
+	for _, h := range old {
+		if err := s.removeHalf(ctx, h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeHalf removes a thread that got no record.
-func (s *Server) removeHalf(ctx context.Context, id string) error {
-	defer s.locks.lock("thread " + id)()
-	_, whole, err := s.threads.get(ctx, id)
+// removeHalf removes a thread that got no record, unless another request makes it anew, on whatever server.
+func (s *Server) removeHalf(ctx context.Context, h half) error {
+	defer s.locks.lock("thread " + h.Thread)()
+	left, ok, err := s.halves.get(ctx, h.Thread)
+	if err != nil || !ok || left.Request != h.Request {
+		return err
+	}
+	_, whole, err := s.threads.get(ctx, h.Thread)
 	if err == nil && !whole {
-		err = s.removeLocked(ctx, id)
+		err = s.removeLocked(ctx, h.Thread)
 	}
 	if err != nil {
+		return err
+	}
+	return s.halves.delete(ctx, h.Thread)
+}
+
+// removeLeft removes what a request that was cut off has left of a thread. The caller holds the lock of the thread.
+func (s *Server) removeLeft(ctx context.Context, id string) error {
+	_, left, err := s.halves.get(ctx, id)
+	if err != nil || !left {
+		return err
+	}
+	if err := s.removeLocked(ctx, id); err != nil {
 		return err
 	}
 	return s.halves.delete(ctx, id)

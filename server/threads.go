@@ -394,7 +394,7 @@ func ttlOf(v any) *ttl {
 }
 
 func createThread(c *call) error {
-	t := newThread(usual(c.body.text("thread_id")), c.grant.stamp(c.body.object("metadata")))
+	t := newThread(c.body.text("thread_id"), c.grant.stamp(c.body.object("metadata")))
 	if g := c.body.text("graph_id"); g != "" && t.graph() == "" {
 		t.Metadata["graph_id"] = g
 	}
@@ -409,20 +409,20 @@ func createThread(c *call) error {
 		}
 		return c.show(old)
 	}
+	steps, _ := c.in.(map[string]any)["supersteps"].([]any)
 	if c.body.text("thread_id") != "" {
-		_, left, err := c.halves.get(c.ctx, t.ID)
-		if left && err == nil { // by a request that was cut off
-			err = c.removeLocked(c.ctx, t.ID)
-		}
-		if err != nil {
+		if err := c.removeLeft(c.ctx, t.ID); err != nil {
 			return err
 		}
-	}
-	if claimed, err := c.claimed(c.ctx, t.ID, c.grant); claimed || err != nil {
-		return cmp.Or(err, fail(409, "Thread with ID %s already exists", t.ID))
+		claimed, err := c.claimed(c.ctx, t.ID, c.grant)
+		if err == nil && !claimed && len(steps) > 0 { // a program's would be lost with a half
+			claimed, err = c.begun(c.ctx, t.ID)
+		}
+		if claimed || err != nil {
+			return cmp.Or(err, fail(409, "Thread with ID %s already exists", t.ID))
+		}
 	}
 	t.TTL = ttlOf(c.body["ttl"])
-	steps, _ := c.in.(map[string]any)["supersteps"].([]any)
 	if len(steps) == 0 {
 		if err := c.keep(c.ctx, t); err != nil {
 			return err
@@ -455,15 +455,16 @@ func createThread(c *call) error {
 
 // whole makes a thread that has a state from its beginning; see half. The caller holds the lock of the thread.
 func (c *call) whole(t thread, state func() error) error {
-	if err := c.halves.put(c.ctx, t.ID, half{Thread: t.ID, Since: now()}); err != nil {
-		return err
+	h := half{Thread: t.ID, Request: uuid.NewString(), Since: now()}
+	err := c.halves.put(c.ctx, t.ID, h)
+	if err == nil {
+		err = state()
 	}
-	err := state()
 	if err == nil {
 		err = c.keep(c.ctx, t, c.halves.deletion(t.ID))
 	}
 	if err != nil {
-		c.expect(after{Kind: afterHalf, Thread: t.ID, Due: now()})
+		c.expect(after{Kind: afterHalf, Thread: t.ID, Run: h.Request, Due: now()})
 	}
 	return err
 }
@@ -688,6 +689,12 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 			}
 		}
 		known := map[string]bool{}
+		for h, err := range c.halves.all(c.ctx) { // before the records: those that become whole meanwhile have one
+			if err != nil {
+				return nil, err
+			}
+			known[h.Thread] = true
+		}
 		for t, err := range c.threads.all(c.ctx) {
 			if err == nil {
 				known[t.ID] = true
