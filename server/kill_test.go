@@ -108,6 +108,9 @@ func TestKill(t *testing.T) {
 			if n >= kills {
 				return
 			}
+			mu.Lock()
+			url = "" // another process may get its port
+			mu.Unlock()
 		}
 	}()
 	var done sync.WaitGroup

@@ -138,6 +138,9 @@ func (m *mixed) live() (end func()) {
 	return func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		m.mu.Lock()
+		m.url = "" // another process may get its port
+		m.mu.Unlock()
 		if strings.Contains(said.String(), "panic") || strings.Contains(said.String(), "DATA RACE") || strings.Contains(said.String(), "cannot be") {
 			m.Errorf("the server says\n%s", said.String())
 		}
