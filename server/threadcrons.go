@@ -36,8 +36,8 @@ func (s *Server) indexCrons(ctx context.Context) error {
 	return s.indexed.put(ctx, allIndexed, struct{}{})
 }
 
-// indexCron puts a cron into the index that is not there, as a server of an earlier version beside this one made
-// it. Its thread may be gone by then; so is the cron when it is due.
+// indexCron puts a cron into the index that is not there, as a server of an earlier version beside this
+// one made it. Its thread may be gone by then; so is the cron when it is due.
 func (s *Server) indexCron(ctx context.Context, k cron) error {
 	if k.ThreadID == "" {
 		return nil
@@ -50,7 +50,8 @@ func (s *Server) indexCron(ctx context.Context, k cron) error {
 }
 
 // putCron stores a cron with what is beside it, in one write, unless its thread is not there: then ok is
-// false, and the cron is removed. A server that removes the thread meanwhile looks for crons behind that: one of both sees the other.
+// false, and the cron is removed. A server that removes the thread meanwhile looks for crons behind that:
+// one of both sees the other.
 func (s *Server) putCron(ctx context.Context, k cron, beside ...store.Op) (ok bool, err error) {
 	op, err := s.crons.op(k.ID, k)
 	if err != nil {

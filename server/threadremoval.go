@@ -90,7 +90,8 @@ func (s *Server) removeHalf(ctx context.Context, h half) error {
 	return s.halves.delete(ctx, h.Thread)
 }
 
-// removeLeft removes what a request that was cut off has left of a thread. The caller holds the lock of the thread.
+// removeLeft removes what a request that was cut off has left of a thread. The caller holds the lock of
+// the thread.
 func (s *Server) removeLeft(ctx context.Context, id string) error {
 	_, left, err := s.halves.get(ctx, id)
 	if err != nil || !left {
