@@ -9,6 +9,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -412,37 +413,7 @@ func TestUnreadAnswer(t *testing.T) {
 // TestPingBehindCommands: the answer to a ping may stand behind more commands than may wait.
 func TestPingBehindCommands(t *testing.T) {
 	h := open(t, t.TempDir(), func(c *server.Config) { c.Heartbeat, c.WriteTimeout = 20*time.Millisecond, 2*time.Second })
-	const commands = 200
-	var once sync.Once
-	var conn *websocket.Conn
-	dialled := make(chan struct{})
-	options := &websocket.DialOptions{OnPingReceived: func(ctx context.Context, _ []byte) bool {
-		once.Do(func() {
-			<-dialled
-			for id := range commands {
-				if err := wsjson.Write(ctx, conn, object{"id": id, "method": "agent.getTree"}); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-		return true
-	}}
-	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(h.http.URL, "http")+"/threads/"+h.thread()+"/stream/events", options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.CloseNow() }()
-	close(dialled)
-	for id := range commands {
-		var answer object
-		if err := wsjson.Read(t.Context(), conn, &answer); err != nil {
-			t.Fatal(err)
-		}
-		if answer["id"] != float64(id) {
-			t.Fatalf("%v", answer)
-		}
-	}
+	h.answersBehind(200, object{"method": "agent.getTree"}, func() {})
 }
 
 // TestPingBehindSlowCommands: nor is a client cut off for an answer behind commands that take longer than it
@@ -459,7 +430,17 @@ func TestPingBehindSlowCommands(t *testing.T) {
 			return server.OwnThings(ctx, u, a)
 		}
 	})
-	const commands = 40
+	run := object{"method": "run.start", "params": object{"assistant_id": "simple", "input": object{"text": "x"}}}
+	h.answersBehind(40, run, func() { connected.Store(true) })
+	if !held.Load() {
+		t.Error("no command took long")
+	}
+}
+
+// answersBehind is a client that gives a command so often before it answers its first ping, and reads
+// all answers. connected is called in between.
+func (h *house) answersBehind(commands int, command object, connected func()) {
+	h.Helper()
 	var once sync.Once
 	var conn *websocket.Conn
 	dialled := make(chan struct{})
@@ -467,28 +448,30 @@ func TestPingBehindSlowCommands(t *testing.T) {
 		once.Do(func() {
 			<-dialled
 			for id := range commands {
-				if err := wsjson.Write(ctx, conn, object{"id": id, "method": "run.start", "params": object{"assistant_id": "simple", "input": object{"text": "x"}}}); err != nil {
-					t.Error(err)
+				in := object{"id": id}
+				maps.Copy(in, command)
+				if err := wsjson.Write(ctx, conn, in); err != nil {
+					h.Error(err)
 					return
 				}
 			}
 		})
 		return true
 	}}
-	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(h.http.URL, "http")+"/threads/"+h.thread()+"/stream/events", options)
+	conn, _, err := websocket.Dial(h.Context(), "ws"+strings.TrimPrefix(h.http.URL, "http")+"/threads/"+h.thread()+"/stream/events", options)
 	if err != nil {
-		t.Fatal(err)
+		h.Fatal(err)
 	}
 	defer func() { _ = conn.CloseNow() }()
-	connected.Store(true)
+	connected()
 	close(dialled)
 	for id := range commands {
 		var answer object
-		if err := wsjson.Read(t.Context(), conn, &answer); err != nil {
-			t.Fatal(err)
+		if err := wsjson.Read(h.Context(), conn, &answer); err != nil {
+			h.Fatal(err)
 		}
 		if answer["id"] != float64(id) {
-			t.Fatalf("%v", answer)
+			h.Fatalf("%v", answer)
 		}
 	}
 }
