@@ -23,8 +23,8 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 // are one transaction and one round trip. Besides the errors of the contract there is
 // VersionTakenError. Changes of other stores are refused.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
-	plan, err := rules.NewPutPlan(req, rules.Encoding{Codec: s.opts.Serializer, Borrow: true})
-	if err != nil {
+	var plan rules.PutPlan
+	if err := plan.Make(&req, rules.Encoding{Codec: s.opts.Serializer, Borrow: true}); err != nil {
 		return saver.Config{}, err
 	}
 	if len(req.Changes) > 0 {

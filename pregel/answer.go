@@ -43,7 +43,7 @@ type answerFacts struct {
 // exceptions that do no harm and are given to nobody: an answer at a breakpoint, and one
 // that the tasks of this superstep already have. The second is what callers send who were
 // not told that their answer arrived.
-func (f facts) judge(resumes bool) (answerUse, error) {
+func (f *facts) judge(resumes bool) (answerUse, error) {
 	a := &f.answer
 	use := answerOne
 	if a.byID {

@@ -33,16 +33,15 @@ type exitWrite struct {
 	value        any
 }
 
-// newDeltaState begins with the writes that are stored on the checkpoint initial.
-func newDeltaState(g *Graph, initial saver.Config, stored []pendingWrite) deltaState {
-	d := deltaState{g: g, initial: initial, forced: map[string]bool{}, written: map[string]bool{}, reapplied: map[string]bool{},
+// init begins with the writes that are stored on the checkpoint initial.
+func (d *deltaState) init(g *Graph, initial *saver.Config, stored []pendingWrite) {
+	*d = deltaState{g: g, initial: *initial, forced: map[string]bool{}, written: map[string]bool{}, reapplied: map[string]bool{},
 		storedWrites: map[[2]string]bool{}}
 	for _, w := range stored {
 		if w.taskID != nullTaskID && g.isDelta(w.channel) {
 			d.storedWrites[[2]string{w.taskID, w.channel}] = true
 		}
 	}
-	return d
 }
 
 // force marks the delta channels that were written to. They are stored whole.

@@ -133,7 +133,7 @@ type facts struct {
 }
 
 // hears is what the graph around tells this graph, if it applies.
-func (f facts) hears() told {
+func (f *facts) hears() told {
 	if f.replays && !f.mapped || f.spent {
 		return toldNothing
 	}
@@ -141,7 +141,7 @@ func (f facts) hears() told {
 }
 
 // kind is how the run begins, if nothing is in its way.
-func (f facts) kind() entryKind {
+func (f *facts) kind() entryKind {
 	hears := f.hears()
 	resumes := !f.empty && (hears == toldResume || hears == toldNothing && (f.given != givenInput || f.sameRun))
 	travels := f.from.named() && (f.mapped || f.given != givenAnswer && hears != toldResume)
@@ -162,7 +162,7 @@ func (f facts) kind() entryKind {
 
 // looksBack reports whether it matters what an earlier run left. For input that will be
 // refused it does not, so that nobody finishes a run for it.
-func (f facts) looksBack() bool {
+func (f *facts) looksBack() bool {
 	switch f.kind() {
 	case entryInput:
 		return f.from == originNewest && !f.nested && f.fits && f.ways.unfinished != DiscardUnfinished
@@ -175,7 +175,7 @@ func (f facts) looksBack() bool {
 
 // entry decides. LangGraph never finishes an earlier run first, refuses an answer only if
 // nothing is left to run, and skips missing nodes.
-func (f facts) entry() entry {
+func (f *facts) entry() entry {
 	e := entry{kind: f.kind(), branch: f.branch, tell: f.hears()}
 	resumes := e.kind.resumes()
 	switch {
@@ -216,7 +216,8 @@ func (f facts) entry() entry {
 
 // decide finds out how the run begins.
 func (l *loop) decide(ctx context.Context) error {
-	f := l.facts()
+	var f facts
+	l.collect(&f)
 	if f.kind().travels() {
 		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chResume })
 	}
@@ -237,11 +238,11 @@ func (l *loop) decide(ctx context.Context) error {
 	return l.entry.err
 }
 
-// facts collects the facts that are cheap to find out.
-func (l *loop) facts() facts {
+// collect collects the facts that are cheap to find out.
+func (l *loop) collect(f *facts) {
 	cmd, isCommand := commandOf(l.input)
 	source := l.md.Source()
-	f := facts{thread: l.thread, ways: l.ways, given: givenInput, from: l.from, nested: l.nested(), told: l.told,
+	*f = facts{thread: l.thread, ways: l.ways, given: givenInput, from: l.from, nested: l.nested(), told: l.told,
 		noSaver: l.saver == nil, empty: len(l.cp.versions) == 0, branch: source == "update" || source == "fork",
 		sameRun: !l.nested() && l.opts.RunID != "" && l.opts.RunID == l.md.RunID(), replays: l.replay != nil && l.saver != nil}
 	switch {
@@ -271,7 +272,6 @@ func (l *loop) facts() facts {
 		writes, err := l.inputWrites()
 		f.fits = err == nil && len(writes) > 0
 	}
-	return f
 }
 
 // spentState reports whether a graph inside found the final state of an earlier call. That

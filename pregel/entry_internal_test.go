@@ -220,7 +220,7 @@ func TestEntryAnswer(t *testing.T) {
 			}
 		}
 	}
-	e := facts{given: givenAnswer, answer: answerFacts{byID: true, waiting: ids, unknown: []string{"x"}}}.entry()
+	e := (&facts{given: givenAnswer, answer: answerFacts{byID: true, waiting: ids, unknown: []string{"x"}}}).entry()
 	var unknown *UnknownInterruptError
 	if !errors.As(e.err, &unknown) || !slices.Equal(unknown.Unknown, []string{"x"}) || !slices.Equal(unknown.Pending, ids) {
 		t.Errorf("%v", e.err)
@@ -233,10 +233,10 @@ func TestEntryErrors(t *testing.T) {
 	f := facts{thread: "t7", given: givenInput, from: originNewest, fits: true, ways: ways{unfinished: RefuseUnfinished}, left: left, leftBy: "post"}
 	for want, got := range map[string]entry{
 		`thread "t7": the thread is unfinished: nodes ["a"] of an earlier run are left; the input was not taken: that was a run of graph "post"`: f.entry(),
-		`thread "t7": an earlier run left nodes ["gone"]`:                                    facts{thread: "t7", missing: []string{"gone"}}.entry(),
-		`thread "t7": nothing is waiting to be resumed; without an answer the run goes on`:   facts{thread: "t7", given: givenAnswer, answer: answerFacts{left: true}}.entry(),
-		`thread "t7": nothing is waiting to be resumed`:                                      facts{thread: "t7", given: givenAnswer, empty: true}.entry(),
-		`When there are multiple pending interrupts, you must specify the interrupt id when`: facts{given: givenAnswer, answer: answerFacts{waiting: []string{"p", "q"}}}.entry(),
+		`thread "t7": an earlier run left nodes ["gone"]`:                                    (&facts{thread: "t7", missing: []string{"gone"}}).entry(),
+		`thread "t7": nothing is waiting to be resumed; without an answer the run goes on`:   (&facts{thread: "t7", given: givenAnswer, answer: answerFacts{left: true}}).entry(),
+		`thread "t7": nothing is waiting to be resumed`:                                      (&facts{thread: "t7", given: givenAnswer, empty: true}).entry(),
+		`When there are multiple pending interrupts, you must specify the interrupt id when`: (&facts{given: givenAnswer, answer: answerFacts{waiting: []string{"p", "q"}}}).entry(),
 	} {
 		if !strings.HasPrefix(fmt.Sprint(got.err), want) {
 			t.Errorf("%v, not %s", got.err, want)

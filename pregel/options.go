@@ -147,7 +147,7 @@ type ways struct {
 
 // ways combines RunOptions with Options.LangGraph. RunOptions can give up more; only
 // Unfinished can also restore a safeguard.
-func (g *Graph) ways(o RunOptions) ways {
+func (g *Graph) ways(o *RunOptions) ways {
 	all := g.opts.LangGraph
 	w := ways{unfinished: o.Unfinished, shared: all || o.Shared, anyAnswer: all || o.AnyAnswer, anyCheckpoint: all || o.AnyCheckpoint, plain: all, roundTrip: g.opts.RoundTrip}
 	if w.unfinished == "" {

@@ -191,7 +191,8 @@ var errSettled = errors.New("the thread is not unfinished")
 // recoverThread runs what is left on a thread. settled reports that there was nothing
 // to recover.
 func (g *Graph) recoverThread(ctx context.Context, o RunOptions, attempts int, r *Recovery) (settled bool) {
-	l, found, err := g.recoverOne(ctx, Thread(r.ThreadID), o, false, attempts)
+	at := Thread(r.ThreadID)
+	l, found, err := g.recoverOne(ctx, &at, &o, false, attempts)
 	if found.status == saver.StatusUnfinished {
 		r.Next, r.Attempt = found.next, found.attempt
 	}
@@ -223,7 +224,7 @@ type recovery struct {
 // recoverOne resumes what is left on a thread, as Invoke with nil does, unless attempts
 // recoveries have already begun from its checkpoint. Nobody sees its events. again: the run
 // lost the thread before, and now waits for it.
-func (g *Graph) recoverOne(ctx context.Context, at Address, o RunOptions, again bool, attempts int) (*loop, recovery, error) {
+func (g *Graph) recoverOne(ctx context.Context, at *Address, o *RunOptions, again bool, attempts int) (*loop, recovery, error) {
 	found := recovery{attempts: attempts}
 	l, err := g.newLoop(ctx, at, nil, o)
 	if err != nil {
@@ -267,13 +268,14 @@ func (l *loop) countRecovery(ctx context.Context) error {
 // finishEarlier resumes the run that left the thread as l found it, under that run's RunID.
 // Nobody sees its events, because the caller asked for a run of the input. It returns why
 // the input is not taken: refused, with what came of the earlier run.
-func (l *loop) finishEarlier(ctx context.Context, at Address, o RunOptions, refused error) error {
+func (l *loop) finishEarlier(ctx context.Context, at *Address, o *RunOptions, refused error) error {
 	var e *UnfinishedError
 	if !errors.As(refused, &e) {
 		return refused
 	}
-	o.RunID = l.md.RunID()
-	switch earlier, _, err := l.g.recoverOne(ctx, at, o, l.owned.again, defaultAttempts); {
+	same := *o
+	same.RunID = l.md.RunID()
+	switch earlier, _, err := l.g.recoverOne(ctx, at, &same, l.owned.again, defaultAttempts); {
 	case errors.Is(err, errSettled): // somebody else finished it in the meantime
 	case err != nil:
 		e.Err = err

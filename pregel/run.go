@@ -38,7 +38,7 @@ func (g *Graph) Invoke(ctx context.Context, at Address, input any, opts ...RunOp
 		o.OutputKeys = &g.output
 	}
 	res := &Result{}
-	l, err := g.run(ctx, at, input, o, new(atomic.Bool), func(l *loop) {
+	l, err := g.run(ctx, &at, input, &o, new(atomic.Bool), func(l *loop) {
 		*res = Result{}
 		l.setStream(&stream{modes: []Mode{ModeUpdates, ModeValues}, interruptsOnly: true, put: func(e Event) {
 			switch {
@@ -65,9 +65,9 @@ func (g *Graph) Invoke(ctx context.Context, at Address, input any, opts ...RunOp
 // run that lost the thread before its first superstep starts over as often as o says,
 // unless somebody was shown a part of it. watch gets the loop of each attempt before it
 // runs.
-func (g *Graph) run(ctx context.Context, at Address, input any, o RunOptions, shown *atomic.Bool, watch func(*loop)) (*loop, error) {
+func (g *Graph) run(ctx context.Context, at *Address, input any, o *RunOptions, shown *atomic.Bool, watch func(*loop)) (*loop, error) {
 	for n := 0; ; n++ {
-		once := func(o RunOptions) (*loop, error) {
+		once := func(o *RunOptions) (*loop, error) {
 			l, err := g.newLoop(ctx, at, input, o)
 			if err != nil {
 				return nil, err
@@ -79,9 +79,9 @@ func (g *Graph) run(ctx context.Context, at Address, input any, o RunOptions, sh
 		l, err := once(o)
 		if l != nil && l.entry.kind == entryFinish {
 			if err = l.finishEarlier(ctx, at, o, err); err == nil {
-				o := o
-				o.Unfinished = RefuseUnfinished // somebody else left something in the meantime
-				l, err = once(o)
+				refusing := *o
+				refusing.Unfinished = RefuseUnfinished // somebody else left something in the meantime
+				l, err = once(&refusing)
 			}
 		}
 		if n >= o.ConflictRetries || !errors.Is(err, ErrConflict) || errors.Is(err, errRanTasks) || shown.Load() || ctx.Err() != nil {
@@ -113,7 +113,7 @@ func (g *Graph) Stream(ctx context.Context, at Address, input any, opts ...RunOp
 		go func() {
 			defer q.end()
 			shown := atomic.Bool{}
-			_, err := g.run(ctx, at, input, o, &shown, func(l *loop) {
+			_, err := g.run(ctx, &at, input, &o, &shown, func(l *loop) {
 				l.setStream(&stream{modes: modes, put: func(e Event) {
 					shown.Store(true)
 					q.push(e)
@@ -195,15 +195,17 @@ func (l *loop) setStream(s *stream, q *eventQueue) {
 
 // newLoop checks where and how a run is to be, and finds out where it stands in the tree
 // of graphs.
-func (g *Graph) newLoop(ctx context.Context, at Address, input any, o RunOptions) (*loop, error) {
-	l := &loop{encoder: encoder{g: g}, input: input, thread: at.ThreadID, tree: tree{cpMap: at.CheckpointMap}}
+func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunOptions) (*loop, error) {
+	l := &loop{encoder: encoder{g: g}, input: input, thread: at.ThreadID, opts: *given}
+	l.cpMap = at.CheckpointMap
+	o := &l.opts
 	l.place.CheckpointID = at.CheckpointID
 	if at.inside {
 		r, err := runFrom(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("run graph %q inside: %w", g.opts.Name, err)
 		}
-		o = l.inherit(o, r)
+		l.inherit(r)
 	} else {
 		o.Metadata = merged(g.opts.Metadata, o.Metadata)
 		l.saver, l.place.Metadata = g.opts.Saver, o.Metadata
@@ -224,7 +226,7 @@ func (g *Graph) newLoop(ctx context.Context, at Address, input any, o RunOptions
 	if err := o.fill(g); err != nil {
 		return nil, err
 	}
-	l.opts, l.output = o, *o.OutputKeys
+	l.output = *o.OutputKeys
 	l.place.ThreadID, l.place.Namespace = l.thread, l.ns
 	l.place.Configurable = o.Configurable
 	if o.RunID != "" {
@@ -260,8 +262,8 @@ func commonMetadata(at saver.Config, s saver.Saver) (saver.Metadata, error) {
 }
 
 // inherit makes the graph a part of the one whose task r runs.
-func (l *loop) inherit(o RunOptions, r *taskRun) RunOptions {
-	outer := r.step.l
+func (l *loop) inherit(r *taskRun) {
+	outer, o := r.step.l, &l.opts
 	l.parent, l.thread, l.ways = r, outer.thread, outer.ways
 	l.owned.under, l.owned.epoch = outer.owned.under, outer.owned.epoch
 	o.Control = outer.opts.Control
@@ -290,7 +292,6 @@ func (l *loop) inherit(o RunOptions, r *taskRun) RunOptions {
 	if l.g.opts.Checkpointing != Off {
 		l.saver = outer.saver
 	}
-	return o
 }
 
 // runAll runs the loop and returns what the run ends with. An interrupt of the outermost
@@ -310,7 +311,9 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 	if h := l.g.opts.Hooks.RunStart; h != nil {
 		l.g.guardHook("RunStart", func() { h(l.info()) })
 	}
-	err = l.enter(ctx)
+	if err = l.enter(ctx); err == nil {
+		err = l.begin(ctx)
+	}
 	ctx, stop := l.untilLost(ctx)
 	defer stop()
 	if err == nil {

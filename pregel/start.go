@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// enter loads the checkpoint and gets everything ready for the first superstep.
+// enter loads the checkpoint with which the run begins.
 func (l *loop) enter(ctx context.Context) error {
 	l.has = map[string]bool{}
 	if err := l.own(ctx); err != nil {
@@ -61,7 +61,7 @@ func (l *loop) enter(ctx context.Context) error {
 	if len(l.cp.updated) > 0 {
 		l.updated = union(l.cp.updated, nil)
 	}
-	return l.begin(ctx)
+	return nil
 }
 
 // load is the state that a stored checkpoint holds, or that of an empty thread if saved is
@@ -208,7 +208,7 @@ func (g *Graph) supersededBy(ctx context.Context, s saver.Saver, at saver.Config
 
 // begin decides how the run begins, and makes the state from which the first superstep starts.
 func (l *loop) begin(ctx context.Context) error {
-	l.delta = newDeltaState(l.g, l.place, l.pending)
+	l.delta.init(l.g, &l.place, l.pending)
 	for name := range l.renamed {
 		l.g.addDelta(l.delta.forced, name)
 	}
@@ -218,7 +218,36 @@ func (l *loop) begin(ctx context.Context) error {
 	if err := l.countRecovery(ctx); err != nil {
 		return err
 	}
-	e := l.entry
+	if err := l.settlePending(ctx); err != nil {
+		return err
+	}
+	e := &l.entry
+	var bound *saver.Config
+	if e.kind == entryFork && e.branch {
+		bound = l.prev
+	}
+	var err error
+	if e.kind.resumes() {
+		err = l.resume(ctx)
+	} else {
+		err = l.takeInput(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if !l.nested() && e.kind.travels() {
+		l.replay = l.replayFrom(bound)
+	}
+	l.status = statusPending
+	if h := l.g.opts.Hooks.Resume; e.kind.resumes() && h != nil {
+		l.g.guardHook("Resume", func() { h(l.info()) })
+	}
+	return nil
+}
+
+// settlePending decides what counts of what is pending, and adds what a Command writes.
+func (l *loop) settlePending(ctx context.Context) error {
+	e := &l.entry
 	if e.answer == answerNone || e.answer == answerSpent {
 		l.pending = dropSpentAnswer(l.pending)
 		l.guardAnswers(ctx)
@@ -241,25 +270,6 @@ func (l *loop) begin(ctx context.Context) error {
 	}
 	if len(given) > 0 {
 		l.submitWrites("", l.place.At(l.cp.id), given, nullTaskID, "")
-	}
-	var bound *saver.Config
-	if e.kind == entryFork && e.branch {
-		bound = l.prev
-	}
-	if e.kind.resumes() {
-		err = l.resume(ctx)
-	} else {
-		err = l.takeInput(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	if !l.nested() && e.kind.travels() {
-		l.replay = l.replayFrom(bound)
-	}
-	l.status = statusPending
-	if h := l.g.opts.Hooks.Resume; e.kind.resumes() && h != nil {
-		l.g.guardHook("Resume", func() { h(l.info()) })
 	}
 	return nil
 }

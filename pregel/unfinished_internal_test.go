@@ -19,14 +19,14 @@ func TestWays(t *testing.T) {
 		{false, RunOptions{AnyAnswer: true}, ways{unfinished: FinishFirst, anyAnswer: true}},
 	} {
 		g := &Graph{opts: Options{LangGraph: c.langGraph}}
-		if got := g.ways(c.opts); got != c.want {
+		if got := g.ways(&c.opts); got != c.want {
 			t.Errorf("LangGraph %v, %+v: %+v, not %+v", c.langGraph, c.opts, got, c.want)
 		}
 	}
 	// A graph inside follows the outermost one, whatever its own options say.
 	r := &taskRun{step: &superstep{l: &loop{tree: tree{ways: langGraph}}}, task: &task{pad: &scratchpad{}, around: &checkpointsAround{}}, att: &attempt{}}
 	r.ctx.outer, r.ctx.run = context.Background(), r
-	inside, err := (&Graph{}).newLoop(&r.ctx, Inside(), nil, RunOptions{})
+	inside, err := (&Graph{}).newLoop(&r.ctx, &Address{inside: true}, nil, &RunOptions{})
 	if err != nil || inside.ways != langGraph {
 		t.Errorf("inside: %+v, not %+v; %v", inside, langGraph, err)
 	}

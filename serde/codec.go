@@ -175,23 +175,28 @@ func (c *Codec) Encode(v any) (Typed, error) {
 	case err == nil:
 		return Typed{Kind: KindMsgpack, Data: data}, nil
 	case c.opts.JSONFallback:
-		text, jerr := json.Marshal(v)
-		if jerr != nil {
-			return Typed{}, errors.Join(err, fmt.Errorf("encode as JSON instead: %w", jerr))
-		}
-		if len(text) > base.MaxValue {
-			return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: tooLarge(len(text))}
-		}
-		if err := lossy(reflect.ValueOf(v)); err != nil { // JSON may lose the same fields
-			return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: err}
-		}
-		t := Typed{Kind: KindJSON, Data: text}
-		if _, derr := c.Decode(t); errors.Is(derr, ErrDecodeLimit) {
-			return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: derr}
-		}
-		return t, nil
+		return c.encodeJSON(v, err)
 	}
 	return Typed{}, err
+}
+
+// encodeJSON encodes v, which err says does not go into MessagePack.
+func (c *Codec) encodeJSON(v any, err error) (Typed, error) {
+	text, jerr := json.Marshal(v)
+	if jerr != nil {
+		return Typed{}, errors.Join(err, fmt.Errorf("encode as JSON instead: %w", jerr))
+	}
+	if len(text) > base.MaxValue {
+		return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: tooLarge(len(text))}
+	}
+	if err := lossy(reflect.ValueOf(v)); err != nil { // JSON may lose the same fields
+		return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: err}
+	}
+	t := Typed{Kind: KindJSON, Data: text}
+	if _, derr := c.Decode(t); errors.Is(derr, ErrDecodeLimit) {
+		return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: derr}
+	}
+	return t, nil
 }
 
 // encodeBytes encodes v as a value of a kind that is just bytes.

@@ -131,57 +131,53 @@ type WritesPlan struct {
 	Encoded      int           // how many of them were serialized
 }
 
-// NewPutPlan validates and serializes req. Its errors are those of Put: InvalidError,
+// Make validates and serializes req. Its errors are those of Put: InvalidError,
 // ErrTooLarge, and the serializer's *EncodeError, wrapped with the channel or metadata
-// it is about.
-func NewPutPlan(req saver.PutRequest, enc Encoding) (PutPlan, error) {
-	cfg, cp, codec := req.Config, req.Checkpoint, enc.Codec
+// it is about. p must be zero, and is of no use after an error.
+func (p *PutPlan) Make(req *saver.PutRequest, enc Encoding) error {
 	if err := ValidateRequest(req); err != nil {
-		return PutPlan{}, err
+		return err
 	}
-	plan := PutPlan{
-		Target:     cfg.At(cp.ID),
-		ExpectHead: cfg.ExpectHead,
-		Epoch:      cfg.Epoch,
-		Record:     Record{Checkpoint: enc.strip(cp), Parent: cfg.CheckpointID, Note: req.Note},
-	}
+	cfg, cp, codec := &req.Config, &req.Checkpoint, enc.Codec
+	p.Target, p.ExpectHead, p.Epoch = cfg.At(cp.ID), cfg.ExpectHead, cfg.Epoch
+	p.Record.Checkpoint, p.Record.Parent, p.Record.Note = enc.strip(*cp), cfg.CheckpointID, req.Note
 	if !enc.Borrow {
-		plan.Record.Note = req.Note.Clone()
+		p.Record.Note = req.Note.Clone()
 	}
 	if req.ValuesFrom != nil {
-		plan.Record.ValuesFrom = req.ValuesFrom.CheckpointID
+		p.Record.ValuesFrom = req.ValuesFrom.CheckpointID
 	}
-	merged := MergeMetadata(cfg, req.Metadata)
+	merged := MergeMetadata(*cfg, req.Metadata)
 	md, err := EncodeMetadata(merged, codec)
 	if err != nil {
-		return PutPlan{}, err
+		return err
 	}
-	plan.Record.Metadata, plan.Run, plan.Encoded = md, merged.RunID(), 1
+	p.Record.Metadata, p.Run, p.Encoded = md, merged.RunID(), 1
 	size := len(md.Data)
 	names := slices.AppendSeq(make([]string, 0, len(req.NewVersions)), maps.Keys(req.NewVersions))
 	slices.Sort(names)
-	plan.Record.Stored = names[:0] // in place: it never gets longer than what was read
-	plan.Values = make([]serde.Typed, 0, len(names))
+	p.Record.Stored = names[:0] // in place: it never gets longer than what was read
+	p.Values = make([]serde.Typed, 0, len(names))
 	for _, channel := range names {
 		v, ok := cp.Values[channel]
 		if !ok || v.IsZero() {
-			plan.Record.Emptied = append(plan.Record.Emptied, channel)
+			p.Record.Emptied = append(p.Record.Emptied, channel)
 			continue
 		}
 		typed, whole, err := enc.value(v, &size)
 		if err != nil {
-			return PutPlan{}, fmt.Errorf("channel %q: %w", channel, err)
+			return fmt.Errorf("channel %q: %w", channel, err)
 		}
 		if v.IsNative() {
-			plan.Encoded++
+			p.Encoded++
 		}
-		plan.Record.Stored = append(plan.Record.Stored, channel)
-		plan.Values = append(plan.Values, typed)
-		if whole != nil && plan.roomy == nil {
-			plan.roomy = make([][]byte, len(names))
+		p.Record.Stored = append(p.Record.Stored, channel)
+		p.Values = append(p.Values, typed)
+		if whole != nil && p.roomy == nil {
+			p.roomy = make([][]byte, len(names))
 		}
 		if whole != nil {
-			plan.roomy[len(plan.Values)-1] = whole
+			p.roomy[len(p.Values)-1] = whole
 		}
 	}
 	for i, tw := range req.Writes {
@@ -190,12 +186,12 @@ func NewPutPlan(req saver.PutRequest, enc Encoding) (PutPlan, error) {
 			wp.CheckpointID = cp.ID
 		}
 		if err := wp.encode(tw.Writes, codec, &size); err != nil {
-			return PutPlan{}, fmt.Errorf("writes of task %d: %w", i, err)
+			return fmt.Errorf("writes of task %d: %w", i, err)
 		}
-		plan.Encoded += wp.Encoded
-		plan.Writes = append(plan.Writes, wp)
+		p.Encoded += wp.Encoded
+		p.Writes = append(p.Writes, wp)
 	}
-	return plan, nil
+	return nil
 }
 
 // NewWritesPlan validates and serializes the arguments of PutWrites.

@@ -45,8 +45,8 @@ func ValidateConfig(cfg saver.Config) error {
 // ValidatePut refuses what Put cannot store: no thread, no checkpoint id, a
 // checkpoint that is its own parent, a new version that is null or not the one
 // in the checkpoint's versions, a version without an order.
-func ValidatePut(cfg saver.Config, cp saver.Checkpoint, newVersions map[string]saver.Version) error {
-	if err := ValidateConfig(cfg); err != nil {
+func ValidatePut(cfg *saver.Config, cp *saver.Checkpoint, newVersions map[string]saver.Version) error {
+	if err := ValidateConfig(*cfg); err != nil {
 		return err
 	}
 	if cp.ID == "" {
@@ -89,8 +89,8 @@ func ValidatePut(cfg saver.Config, cp saver.Checkpoint, newVersions map[string]s
 
 // ValidateRequest is ValidatePut, ValidateWrites and ValidateNote for the parts of a
 // PutRequest. It also refuses a ValuesFrom in another thread or namespace.
-func ValidateRequest(req saver.PutRequest) error {
-	if err := ValidatePut(req.Config, req.Checkpoint, req.NewVersions); err != nil {
+func ValidateRequest(req *saver.PutRequest) error {
+	if err := ValidatePut(&req.Config, &req.Checkpoint, req.NewVersions); err != nil {
 		return err
 	}
 	if err := ValidateNote(req.Note); err != nil {
@@ -230,19 +230,27 @@ func ValidateNote(n *saver.Note) error {
 	if err := checkKeyLen("note.graph", n.Graph); err != nil {
 		return err
 	}
-	for field, names := range map[string][]string{"note.next": n.Next, "note.deltas": n.Deltas} {
-		if len(names) >= base.MaxSlots {
-			return fmt.Errorf("%s has %d names, the limit is %d: %w", field, len(names), base.MaxSlots-1, saver.ErrTooLarge)
-		}
-		for _, name := range names {
-			if err := checkKeyLen(field, name); err != nil {
-				return err
-			}
-		}
+	if err := validateNames("note.next", n.Next); err != nil {
+		return err
+	}
+	if err := validateNames("note.deltas", n.Deltas); err != nil {
+		return err
 	}
 	for i := 1; i < len(n.Deltas); i++ {
 		if n.Deltas[i-1] >= n.Deltas[i] {
 			return Invalidf("note.deltas", "%q comes before %q; names ascend, each once", n.Deltas[i-1], n.Deltas[i])
+		}
+	}
+	return nil
+}
+
+func validateNames(field string, names []string) error {
+	if len(names) >= base.MaxSlots {
+		return fmt.Errorf("%s has %d names, the limit is %d: %w", field, len(names), base.MaxSlots-1, saver.ErrTooLarge)
+	}
+	for _, name := range names {
+		if err := checkKeyLen(field, name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	begin := metric.Now()
 	p := s.newPut(nil)
-	step, err := p.prepare(ctx, req, begin)
+	step, err := p.prepare(ctx, &req, begin)
 	if err == nil {
 		err = s.e.CommitWith(ctx, step.CommitOptions, step.IDs, step.Do)
 	}
@@ -68,7 +68,7 @@ func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, e
 	with := new(together)
 	puts, steps := make([]*diskPut, 0, len(reqs)), make([]engine.Step, 0, len(reqs))
 	var size int64
-	for _, req := range reqs {
+	for i := range reqs {
 		if size >= groupBytes {
 			break
 		}
@@ -77,7 +77,7 @@ func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, e
 			p.prev = puts[len(puts)-1]
 		}
 		var step engine.Step
-		if step, err = p.prepare(ctx, req, metric.Now()); err != nil {
+		if step, err = p.prepare(ctx, &reqs[i], metric.Now()); err != nil {
 			break // those before it are stored
 		}
 		puts, steps, size = append(puts, p), append(steps, step), size+step.Size
@@ -112,10 +112,10 @@ func (s *Saver) newPut(with *together) *diskPut {
 }
 
 // prepare makes ready everything but what depends on stored data.
-func (p *diskPut) prepare(ctx context.Context, req saver.PutRequest, begin metric.Time) (step engine.Step, err error) {
+func (p *diskPut) prepare(ctx context.Context, req *saver.PutRequest, begin metric.Time) (step engine.Step, err error) {
 	s := p.s
-	plan, err := rules.NewPutPlan(req, rules.Encoding{Codec: s.codec.Serializer, Room: layout.KindRoom, Borrow: true})
-	encoded := s.m.encoded(begin, plan.Encoded, err)
+	err = p.plan.Make(req, rules.Encoding{Codec: s.codec.Serializer, Room: layout.KindRoom, Borrow: true})
+	encoded := s.m.encoded(begin, p.plan.Encoded, err)
 	if err != nil {
 		return step, err
 	}
@@ -126,7 +126,7 @@ func (p *diskPut) prepare(ctx context.Context, req saver.PutRequest, begin metri
 	if err := ctx.Err(); err != nil {
 		return step, err
 	}
-	p.plan, p.changes = plan, changes
+	p.changes = changes
 	p.name()
 	if err := p.encode(); err != nil {
 		return step, err

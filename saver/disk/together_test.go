@@ -182,7 +182,7 @@ func TestRunDeletedWithinGroup(t *testing.T) {
 	for i := range 2 {
 		p := s.newPut(with)
 		p.prev = prev
-		step, err := p.prepare(t.Context(), saver.PutRequest{Config: saver.Config{ThreadID: "t"}, Checkpoint: saver.Checkpoint{V: 4, ID: fmt.Sprint(i)},
+		step, err := p.prepare(t.Context(), &saver.PutRequest{Config: saver.Config{ThreadID: "t"}, Checkpoint: saver.Checkpoint{V: 4, ID: fmt.Sprint(i)},
 			Metadata: saver.Metadata{"run_id": "run"}}, 1)
 		if err != nil {
 			t.Fatal(err)

@@ -15,8 +15,8 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 
 // PutRequest implements saver.Coordinator.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
-	plan, err := rules.NewPutPlan(req, rules.Encoding{Codec: s.opts.Serializer})
-	if err != nil {
+	var plan rules.PutPlan
+	if err := plan.Make(&req, rules.Encoding{Codec: s.opts.Serializer}); err != nil {
 		return saver.Config{}, err
 	}
 	changes, err := rules.MemoryChanges(req.Changes)

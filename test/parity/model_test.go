@@ -34,7 +34,7 @@ type modelWrite struct {
 }
 
 func (m *model) Put(_ context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, newVersions map[string]saver.Version) (saver.Config, error) {
-	if err := rules.ValidatePut(cfg, cp, newVersions); err != nil {
+	if err := rules.ValidatePut(&cfg, &cp, newVersions); err != nil {
 		return saver.Config{}, err
 	}
 	m.mu.Lock()

@@ -29,7 +29,7 @@ func (c *Client) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint,
 // PutRequest implements saver.Coordinator. Changes are refused: they belong to a store of
 // this process.
 func (c *Client) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
-	if err := rules.ValidateRequest(req); err != nil {
+	if err := rules.ValidateRequest(&req); err != nil {
 		return saver.Config{}, err
 	}
 	if len(req.Changes) > 0 {
