@@ -156,6 +156,7 @@ func (l *loop) applyNull(carried []pendingWrite) error {
 	if null == nil {
 		return nil
 	}
+	l.fitting = nil
 	updated, err := l.applier().apply(null)
 	if err == nil && l.updated != nil {
 		l.updated = union(l.updated, updated)

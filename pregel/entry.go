@@ -270,7 +270,9 @@ func (l *loop) collect(f *facts) {
 	}
 	if f.fits = true; f.looksBack() && f.given != givenRecovery {
 		writes, err := l.inputWrites()
-		f.fits = err == nil && len(writes) > 0
+		if f.fits = err == nil && len(writes) > 0; f.fits {
+			l.fitting = writes
+		}
 	}
 }
 

@@ -13,7 +13,10 @@ import (
 // takeInput begins with new input. It discards what was pending, and stores the input as a
 // checkpoint.
 func (l *loop) takeInput(ctx context.Context) error {
-	writes, err := l.inputWrites()
+	writes, err := l.fitting, error(nil)
+	if l.fitting = nil; writes == nil {
+		writes, err = l.inputWrites()
+	}
 	if err != nil {
 		return err
 	}

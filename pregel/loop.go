@@ -53,7 +53,8 @@ type start struct {
 	from    origin
 	savedID string // the checkpoint it began with
 	entry   entry
-	stepped bool // the first superstep has ended
+	stepped bool    // the first superstep has ended
+	fitting []write // the input, if the channels as they are can take it; nil if nobody has asked
 	// recovery is what Recover, or new input that finishes a run first, runs; nil else.
 	recovery *recovery
 	// stopped: the run before marked that it stopped.

@@ -255,7 +255,7 @@ func commonMetadata(at saver.Config, s saver.Saver) (saver.Metadata, error) {
 		return nil, nil
 	}
 	md := rules.MergeMetadata(at, nil)
-	if _, err := rules.EncodeMetadata(md, codecOf(s)); err != nil {
+	if err := rules.CheckMetadata(md, codecOf(s)); err != nil {
 		return nil, fmt.Errorf("%w: %w", &ArgumentError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
 	}
 	return md, nil

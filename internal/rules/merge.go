@@ -97,6 +97,44 @@ func EncodeMetadata(md saver.Metadata, codec serde.Serializer) (serde.Typed, err
 	return typed, nil
 }
 
+// CheckMetadata refuses what EncodeMetadata refuses. It serializes nothing of which it is clear
+// that a Codec stores it.
+func CheckMetadata(md saver.Metadata, codec serde.Serializer) error {
+	if isCodec(codec) && isSmall(md) {
+		return nil
+	}
+	_, err := EncodeMetadata(md, codec)
+	return err
+}
+
+// isCodec reports whether codec (nil: the default serializer) serializes as a Codec does.
+func isCodec(codec serde.Serializer) bool {
+	if codec == nil {
+		return true
+	}
+	_, ok := serde.GrowerOf(codec)
+	return ok
+}
+
+// smallMetadata is the size up to which isSmall says yes, far below every limit.
+const smallMetadata = 16 << 10
+
+// isSmall reports whether md is but scalars, which every Codec serializes, of few bytes.
+func isSmall(md saver.Metadata) bool {
+	size := 16 * len(md)
+	for k, v := range md {
+		size += len(k)
+		switch v := v.(type) {
+		case string:
+			size += len(v)
+		case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64:
+		default:
+			return false
+		}
+	}
+	return size <= smallMetadata
+}
+
 // DecodeMetadata is the inverse of EncodeMetadata. The caller owns the result. Bytes that
 // are not metadata are ErrCorrupt.
 func DecodeMetadata(typed serde.Typed, codec serde.Serializer) (saver.Metadata, error) {

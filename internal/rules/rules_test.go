@@ -3,8 +3,10 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +146,42 @@ func TestMergeMetadata(t *testing.T) {
 	}
 	if md["text"] != "a\x00b" || len(md) != 3 {
 		t.Errorf("the argument was changed: %v", md)
+	}
+}
+
+// refusing is a serializer that refuses strings, which a Codec stores.
+type refusing struct{ *serde.Codec }
+
+func (r refusing) Encode(v any) (serde.Typed, error) {
+	for _, x := range v.(map[string]any) {
+		if _, ok := x.(string); ok {
+			return serde.Typed{}, errors.New("a string")
+		}
+	}
+	return r.Codec.Encode(v)
+}
+
+// CheckMetadata says what EncodeMetadata says, also where it serializes nothing.
+func TestCheckMetadata(t *testing.T) {
+	plain, err := serde.New(serde.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scalars := saver.Metadata{"s": "a\xff", "b": true, "i": -1, "i8": int8(-1), "i16": int16(-1), "i32": int32(-1), "i64": int64(math.MinInt64),
+		"u": uint(1), "u8": uint8(1), "u16": uint16(1), "u32": uint32(1), "u64": uint64(math.MaxUint64), "f32": float32(0.5), "f64": math.NaN()}
+	for name, md := range map[string]saver.Metadata{
+		"none": nil, "scalars": scalars, "long": {"s": strings.Repeat("x", 2*smallMetadata)},
+		"nested": {"m": map[string]any{"k": []any{nil}}}, "a channel": {"c": make(chan int)},
+	} {
+		for which, codec := range map[string]serde.Serializer{"default": nil, "codec": plain, "another": refusing{plain}} {
+			_, encode := EncodeMetadata(md, codec)
+			if err := CheckMetadata(md, codec); (err == nil) != (encode == nil) {
+				t.Errorf("%s, %s: checked %v, serialized %v", name, which, err, encode)
+			}
+		}
+	}
+	if CheckMetadata(scalars, refusing{plain}) == nil || CheckMetadata(scalars, nil) != nil {
+		t.Error("strings: a serializer that refuses them does not, or a Codec does")
 	}
 }
 
