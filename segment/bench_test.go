@@ -13,7 +13,7 @@ type discard struct{ memFile }
 func (*discard) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 func (*discard) Sync() error                            { return nil }
 func (*discard) SyncData() error                        { return nil }
-func (*discard) Attached() error                        { return nil }
+func (*discard) Attached() (int64, error)               { return 0, nil }
 
 // thread is the state of a chat: a list that grows, and two small channels.
 func thread(r *rand.Rand, steps int) (versions [][]byte) {

@@ -52,7 +52,7 @@ func (f *faultFile) WriteAt(p []byte, off int64) (int, error) {
 
 func (f *faultFile) SyncData() error { return f.Sync() }
 
-func (f *faultFile) Attached() error { return nil }
+func (f *faultFile) Attached() (int64, error) { return f.Size() }
 
 func (f *faultFile) Sync() error {
 	if f.hit() {
