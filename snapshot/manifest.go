@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
@@ -89,8 +88,8 @@ type manifestFile struct {
 	tail int64 // where the next frame goes
 	// synced is the promise: frames up to here survive power loss.
 	synced int64
-	seq    uint64        // of the last frame
-	sum    xxhash.Digest // of what is below tail
+	seq    uint64 // of the last frame
+	bytes  []byte // what is below tail
 }
 
 // Create makes the first manifest of a store, MANIFEST-000001, from st. If they are zero, it
@@ -327,7 +326,7 @@ func (mf *manifestFile) append(payload []byte) error {
 	}
 	mf.seq++
 	mf.tail += int64(len(b))
-	_, _ = mf.sum.Write(b) // it never fails
+	mf.bytes = append(mf.bytes, b...)
 	return nil
 }
 
@@ -338,14 +337,17 @@ func (mf *manifestFile) changed() (bool, error) {
 	if err == nil && size != mf.size {
 		return true, nil
 	}
-	d := xxhash.New()
+	b := make([]byte, mf.tail)
 	if err == nil {
-		_, err = io.Copy(d, io.NewSectionReader(mf.f, 0, mf.tail))
+		_, err = mf.f.ReadAt(b, 0)
+	}
+	if errors.Is(err, io.EOF) {
+		return true, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("read back %s: %w", ManifestName(mf.num), err)
 	}
-	return d.Sum64() != mf.sum.Sum64(), nil
+	return !bytes.Equal(b, mf.bytes), nil
 }
 
 // setSlot writes the slot for typ. No other bytes of a manifest are ever overwritten. A slot
@@ -464,8 +466,7 @@ func newManifestFile(num, prev base.FileNum, st *State, o Options) (*manifestFil
 	b = mf.framer.append(b, int64(start), frame{typ: frameState, seq: 1, payload: payload})
 	mf.tail = int64(len(b))
 	mf.synced = mf.tail
-	mf.sum.Reset()
-	_, _ = mf.sum.Write(b)
+	mf.bytes = b
 	return mf, b[:size], nil
 }
 
