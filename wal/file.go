@@ -35,12 +35,13 @@ type logFile struct {
 	start int64 // where the first frame lies
 
 	// wmu serializes the writes of committer and preallocator, as vfs.File asks. It
-	// guards zeroed, trace, back, and end. Only the committer changes end, so the committer reads
+	// guards zeroed, the traces, back, and end. Only the committer changes end, so the committer reads
 	// it without the lock.
 	wmu    sync.Mutex
 	end    int64 // behind the last frame
 	zeroed int64 // [end, zeroed) was filled with zeros; < end if nothing was
 	trace  trace // what was written last
+	anchor trace // what was written some batches ago
 	back   [traceSize]byte
 
 	// size is the larger one of end and zeroed: the file is as long as that, or somebody
@@ -56,6 +57,7 @@ type logFile struct {
 
 	chain    uint64 // committer: chain value at end
 	lastMark bool   // committer: the last frame is a sync mark
+	batches  int    // committer
 
 	// busy counts the uses of the file outside the committer, by preallocator and
 	// syncer. Add is called under Log.mu and only while the file is current.

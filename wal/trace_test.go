@@ -124,7 +124,7 @@ func TestChangedInPlace(t *testing.T) {
 			for _, mode := range []Mode{SyncAlways, SyncInterval, SyncNever} {
 				for _, how := range []string{"empty", "cut", "cut a little", "older"} {
 					if how == "older" && strings.Contains(name, "small") {
-						continue // TestOverwrittenWhileBusy
+						continue // TestOverwritten
 					}
 					w, h := hooked(t)
 					l := w.open(t, func(o *Options) { o.Mode, o.FileSize = mode, 256<<10 })
@@ -188,23 +188,43 @@ func TestCutHiddenByZeros(t *testing.T) {
 	w.noticed(t, l, err)
 }
 
-// TestOverwrittenWhileBusy: an older copy of the same size is noticed when the log is idle.
-// What was acknowledged before that lies behind it, and is found.
-func TestOverwrittenWhileBusy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := hooked(t)
-		l := w.open(t, func(o *Options) { o.Inline, o.IdleMark = false, time.Millisecond })
-		mustCommit(t, l, 0, 100)
-		time.Sleep(time.Second)
-		older := readFile(t, w.fs, filepath.Join(w.dir, FileName(1)))
-		for i := range 20 {
-			mustCommit(t, l, 1+i, 100)
-		}
-		w.elsewhere(t, FileName(1), over(older))
-		if err := l.Poison(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		w.noticed(t, l, l.Poison())
-	})
+// TestOverwritten: an older copy of the same size is noticed when the log becomes idle, by the
+// first record after that, and by a log that is never idle after some batches.
+func TestOverwritten(t *testing.T) {
+	for _, when := range []string{"before idle", "idle", "never idle"} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := hooked(t)
+			l := w.open(t, func(o *Options) {
+				if when != "never idle" {
+					o.Inline, o.IdleMark = false, time.Millisecond
+				}
+			})
+			mustCommit(t, l, 0, 100)
+			time.Sleep(time.Second)
+			older := readFile(t, w.fs, filepath.Join(w.dir, FileName(1)))
+			for i := range 2 * anchorBatches {
+				mustCommit(t, l, 1+i, 100)
+			}
+			if when == "idle" {
+				time.Sleep(time.Second)
+			}
+			w.elsewhere(t, FileName(1), over(older))
+			err := l.Poison()
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch when {
+			case "before idle":
+				time.Sleep(time.Second)
+				err = l.Poison()
+			case "idle":
+				err = commit(l, payload(50, 10))
+			default:
+				for i := 0; err == nil && i < anchorBatches; i++ {
+					err = commit(l, payload(50+i, 10))
+				}
+			}
+			w.noticed(t, l, err)
+		})
+	}
 }

@@ -158,8 +158,11 @@ func (l *Log) writePieces(f *logFile, end int64) error {
 		last.note(b, off)
 		off += int64(n)
 	}
-	if err == nil && end >= f.size.Load() {
+	if err == nil && (end >= f.size.Load() || f.lastMark) {
 		err = f.checkTrace()
+	}
+	if err == nil {
+		err = f.checkAnchor(last)
 	}
 	if err == nil {
 		f.end, f.trace = end, last
