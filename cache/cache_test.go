@@ -295,6 +295,7 @@ func TestDamageIsAMiss(t *testing.T) {
 	}
 	const text = "what took an hour to compute"
 	w.set("a", "k", text, 0)
+	w.set("a", "later", text, 0) // the log looks for what it wrote last
 	names, err := fs.List("store")
 	if err != nil {
 		t.Fatal(err)

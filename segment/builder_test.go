@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stele-go/stele/fault"
 	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/internal/vfs"
 )
 
 // faultFile fails the n-th operation of a builder, a write or a sync.
@@ -52,7 +54,7 @@ func (f *faultFile) WriteAt(p []byte, off int64) (int, error) {
 
 func (f *faultFile) SyncData() error { return f.Sync() }
 
-func (f *faultFile) Attached() error { return nil }
+func (f *faultFile) Attached() (int64, error) { return f.Size() }
 
 func (f *faultFile) Sync() error {
 	if f.hit() {
@@ -129,6 +131,47 @@ func TestShortWriteWithoutError(t *testing.T) {
 	must(t, err)
 	if _, err = b.Finish(); !errors.Is(err, io.ErrShortWrite) {
 		t.Fatal(err)
+	}
+}
+
+// TestCutWhileWritten: a segment that somebody cuts or extends in place while it is written is
+// not finished, whenever that is.
+func TestCutWhileWritten(t *testing.T) {
+	big := noise(rand.New(rand.NewPCG(3, 3)), 300<<10)
+	for _, size := range []int64{0, 100, 1 << 20} {
+		for at := range 4 {
+			fsys := vfs.NewMem(vfs.MemOptions{})
+			f, err := fsys.Create("000012.seg")
+			must(t, err)
+			b, err := NewBuilder(f, BuilderOptions{FileNum: 12, Salt: 3, BlockSize: 64 << 10})
+			must(t, err)
+			for id := range 3 {
+				must(t, b.BeginFamily(uint64(id)))
+				if err == nil {
+					err = b.AddHistory(ValueID{base.LSN(id + 1), 0}, big)
+				}
+				if err == nil {
+					err = b.EndFamily(nil)
+				}
+				if id == at {
+					other, oerr := fsys.OpenReadWrite("000012.seg")
+					must(t, oerr)
+					must(t, other.Truncate(size))
+					must(t, other.Close())
+				}
+				if err != nil {
+					break
+				}
+			}
+			if err == nil {
+				_, err = b.Finish()
+			}
+			b.Abort()
+			if whole := at == 3; whole != (err == nil) || !whole && !strings.Contains(err.Error(), "in place") {
+				t.Errorf("cut to %d behind family %d: %v", size, at, err)
+			}
+			must(t, f.Close())
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ func (f *memFile) Sync() error {
 }
 
 func (f *memFile) SyncData() error           { return f.Sync() }
-func (f *memFile) Attached() error           { return nil }
+func (f *memFile) Attached() (int64, error)  { return f.Size() }
 func (f *memFile) Truncate(size int64) error { f.b = f.b[:size]; return nil }
 func (f *memFile) Size() (int64, error)      { return int64(len(f.b)), nil }
 func (f *memFile) Close() error              { f.closed = true; return nil }

@@ -60,7 +60,11 @@ func (o *output) device(p []byte) {
 		if o.limiter != nil {
 			o.limiter(n)
 		}
-		m, err := o.f.WriteAt(p[:n], o.written)
+		err := o.whole() // or the write would leave a hole where the file was cut
+		m := 0
+		if err == nil {
+			m, err = o.f.WriteAt(p[:n], o.written)
+		}
 		if err == nil && m != n {
 			err = io.ErrShortWrite
 		}
@@ -114,6 +118,18 @@ func (o *output) finish() error {
 	}
 	if err := o.f.Sync(); err != nil {
 		o.err = fmt.Errorf("sync segment %s: %w", o.name, err)
+	} else if err := o.whole(); err != nil {
+		o.err = fmt.Errorf("segment %s: %w", o.name, err)
 	}
 	return o.err
+}
+
+// whole returns an error if the file is not as long as what was written. Somebody changed it in
+// place, and what a segment replaces must not be removed for it.
+func (o *output) whole() error {
+	size, err := o.f.Size()
+	if err == nil && size != o.written {
+		err = fmt.Errorf("the file has %d bytes, %d were written: it was changed in place", size, o.written)
+	}
+	return err
 }

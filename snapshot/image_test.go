@@ -47,11 +47,11 @@ func (f *bytesFile) WriteAt(p []byte, off int64) (int, error) {
 	return copy(f.b[off:], p), nil
 }
 
-func (f *bytesFile) Sync() error          { f.syncs++; return f.err }
-func (f *bytesFile) SyncData() error      { return f.Sync() }
-func (f *bytesFile) Attached() error      { return nil }
-func (f *bytesFile) Size() (int64, error) { return int64(len(f.b)), nil }
-func (f *bytesFile) Close() error         { return nil }
+func (f *bytesFile) Sync() error              { f.syncs++; return f.err }
+func (f *bytesFile) SyncData() error          { return f.Sync() }
+func (f *bytesFile) Attached() (int64, error) { return f.Size() }
+func (f *bytesFile) Size() (int64, error)     { return int64(len(f.b)), nil }
+func (f *bytesFile) Close() error             { return nil }
 func (f *bytesFile) Truncate(n int64) error {
 	f.b = f.b[:n]
 	return nil

@@ -1,8 +1,10 @@
 package snapshot
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
@@ -87,6 +89,7 @@ type manifestFile struct {
 	// synced is the promise: frames up to here survive power loss.
 	synced int64
 	seq    uint64 // of the last frame
+	bytes  []byte // what is below tail
 }
 
 // Create makes the first manifest of a store, MANIFEST-000001, from st. If they are zero, it
@@ -213,7 +216,9 @@ func (m *Manifest) usableLocked() error {
 }
 
 // logLocked makes e durable and publishes next. If there is no room for the edit, it becomes
-// part of the complete state of a new file. Either of the two files is a valid manifest.
+// part of the complete state of a new file. Either of the two files is a valid manifest. It
+// also goes on in a new file if somebody changed the old one in place: the state is in memory,
+// and nothing depends on what became of the file.
 func (m *Manifest) logLocked(e *Edit, next *State) error {
 	if m.file == nil {
 		return m.rotateLocked(next)
@@ -223,6 +228,11 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 	if mf.tail+int64(frameSize(mf.stored(len(payload)))) > mf.size-slotsSize {
 		return m.rotateLocked(next)
 	}
+	if changed, err := mf.changed(); err != nil {
+		return err
+	} else if changed {
+		return m.rotateLocked(next)
+	}
 	if err := mf.append(payload); err != nil {
 		return err
 	}
@@ -230,8 +240,12 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 		return fmt.Errorf("sync %s: %w", ManifestName(mf.num), err)
 	}
 	// What is in a file that nobody can find any more was not stored.
-	if err := mf.f.Attached(); err != nil {
+	size, err := mf.f.Attached()
+	if err != nil {
 		return fmt.Errorf("after an edit of %s: %w", ManifestName(mf.num), err)
+	}
+	if size != mf.size {
+		return m.rotateLocked(next)
 	}
 	mf.synced = mf.tail
 	m.cur.Store(next)
@@ -312,7 +326,28 @@ func (mf *manifestFile) append(payload []byte) error {
 	}
 	mf.seq++
 	mf.tail += int64(len(b))
+	mf.bytes = append(mf.bytes, b...)
 	return nil
+}
+
+// changed reports whether the file does not read back as it was written. Errors are those of the
+// device.
+func (mf *manifestFile) changed() (bool, error) {
+	size, err := mf.f.Size()
+	if err == nil && size != mf.size {
+		return true, nil
+	}
+	b := make([]byte, mf.tail)
+	if err == nil {
+		_, err = mf.f.ReadAt(b, 0)
+	}
+	if errors.Is(err, io.EOF) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read back %s: %w", ManifestName(mf.num), err)
+	}
+	return !bytes.Equal(b, mf.bytes), nil
 }
 
 // setSlot writes the slot for typ. No other bytes of a manifest are ever overwritten. A slot
@@ -349,7 +384,13 @@ func (m *Manifest) Close() error {
 		_ = m.file.f.Close() // its content is unknown already
 		return fmt.Errorf("close %s: %w: %w", ManifestName(m.file.num), fault.ErrPoisoned, m.cause)
 	}
-	m.cause = m.file.finish()
+	var changed bool
+	if changed, m.cause = m.file.changed(); changed {
+		m.cause = m.rotateLocked(m.cur.Load())
+	}
+	if m.cause == nil {
+		m.cause = m.file.finish()
+	}
 	if err := m.file.f.Close(); m.cause == nil {
 		m.cause = err
 	}
@@ -425,6 +466,7 @@ func newManifestFile(num, prev base.FileNum, st *State, o Options) (*manifestFil
 	b = mf.framer.append(b, int64(start), frame{typ: frameState, seq: 1, payload: payload})
 	mf.tail = int64(len(b))
 	mf.synced = mf.tail
+	mf.bytes = b
 	return mf, b[:size], nil
 }
 

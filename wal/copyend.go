@@ -195,7 +195,11 @@ func (w *endCopier) copy(old *frameReader, last base.LSN, keys *seal.Keyring) (P
 	if err := w.f.Sync(); err != nil {
 		return Position{}, err
 	}
-	return end, nil
+	size, err := w.f.Size()
+	if err == nil && size != w.off {
+		err = fmt.Errorf("the file has %d bytes, %d were written: it was changed in place", size, w.off)
+	}
+	return end, err
 }
 
 func (w *endCopier) record(fr frame) error {

@@ -35,11 +35,18 @@ type logFile struct {
 	start int64 // where the first frame lies
 
 	// wmu serializes the writes of committer and preallocator, as vfs.File asks. It
-	// guards zeroed, and end. Only the committer changes end, so the committer reads
+	// guards zeroed, the traces, back, and end. Only the committer changes end, so the committer reads
 	// it without the lock.
 	wmu    sync.Mutex
 	end    int64 // behind the last frame
 	zeroed int64 // [end, zeroed) was filled with zeros; < end if nothing was
+	trace  trace // what was written last
+	anchor trace // what was written some batches ago
+	back   [traceSize]byte
+
+	// size is the larger one of end and zeroed: the file is as long as that, or somebody
+	// cut it. It is written under wmu.
+	size atomic.Int64
 
 	// smu serializes syncs. The kernel reports a failed write-back once per open
 	// file. If two syncs ran at once, one could collect the error of the other, which
@@ -50,6 +57,7 @@ type logFile struct {
 
 	chain    uint64 // committer: chain value at end
 	lastMark bool   // committer: the last frame is a sync mark
+	batches  int    // committer
 
 	// busy counts the uses of the file outside the committer, by preallocator and
 	// syncer. Add is called under Log.mu and only while the file is current.
@@ -96,9 +104,9 @@ func (l *Log) syncWith(f *logFile, call func() error, upTo int64, lsn base.LSN) 
 }
 
 // checkReachable checks that whoever opens the store next will find the first upTo bytes
-// of f: the guard agrees, and the file still has its name. It comes after the write, so
-// that what is acknowledged was written while this was so. What happens between the
-// check and the acknowledgement goes unseen.
+// of f: the guard agrees, and the file still has its name and all of its bytes. It comes
+// after the write, so that what is acknowledged was written while this was so. What happens
+// between the check and the acknowledgement goes unseen until the next one.
 func (l *Log) checkReachable(f *logFile, upTo int64) error {
 	if upTo == 0 { // no records
 		return nil
@@ -111,8 +119,33 @@ func (l *Log) checkReachable(f *logFile, upTo int64) error {
 	if upTo <= f.synced.Load() {
 		return nil
 	}
-	return f.f.Attached()
+	return f.checkPlace()
 }
+
+// checkPlace checks that f has its name and its size.
+func (f *logFile) checkPlace() error {
+	want := f.size.Load()
+	size, err := f.f.Attached()
+	if err == nil && size < want {
+		f.wmu.Lock()
+		defer f.wmu.Unlock()
+		return f.checkSize()
+	}
+	return err
+}
+
+// checkWhole is checkPlace, and looks for what was written last too.
+func (f *logFile) checkWhole() error {
+	if err := f.checkPlace(); err != nil {
+		return err
+	}
+	f.wmu.Lock()
+	defer f.wmu.Unlock()
+	return f.checkTrace()
+}
+
+// grownLocked notes that end or zeroed changed. The caller holds wmu, or nobody else has f.
+func (f *logFile) grownLocked() { f.size.Store(max(f.end, f.zeroed)) }
 
 // noteDurable writes the durable mark. It comes after the sync and before anybody is
 // told, so that the mark of a process that is killed covers all it acknowledged.
@@ -172,6 +205,9 @@ func (l *Log) openNext() (*logFile, error) {
 				if err := l.syncFile(old, old.end, c.lsn-1); err != nil {
 					return nil, err
 				}
+			}
+			if err := old.checkWhole(); err != nil { // nobody looks at it again
+				return nil, l.fail("before the end of log "+old.info.Num.String(), err)
 			}
 			prev = Position{File: old.info.Num, Offset: old.end, Chain: old.chain}
 		}
@@ -276,6 +312,7 @@ func (l *Log) blankFile(zeros int64) (*logFile, error) {
 		return nil, l.fail("write zeros to log "+num.String(), err)
 	}
 	f.zeroed = int64(n)
+	f.grownLocked()
 	if err := h.Sync(); err != nil {
 		_ = h.Close() // poisoned
 		return nil, l.fail("sync log "+num.String(), err)
@@ -337,6 +374,8 @@ func (l *Log) writeHeader(f *logFile, prev Position) error {
 		return l.fail("write header of log "+f.info.Num.String(), err)
 	}
 	f.end, f.chain = f.start, chain
+	f.grownLocked()
+	f.trace.note(head, 0)
 	return l.syncFile(f, f.start, prev.NextLSN-1)
 }
 

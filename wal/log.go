@@ -234,10 +234,32 @@ func (l *Log) checkGuard() error {
 	if err := l.poisoned(); err != nil {
 		return err
 	}
-	if err := l.opts.Guard(); err != nil {
+	err := l.opts.Guard()
+	if err == nil {
+		err = l.checkCurrent()
+	}
+	if err != nil {
 		return l.fail("sync", err)
 	}
 	return nil
+}
+
+// checkCurrent checks that the current file is still there, and whole.
+func (l *Log) checkCurrent() error {
+	f, _ := l.hold()
+	if f == nil {
+		return nil
+	}
+	defer f.busy.Done()
+	err := f.checkWhole()
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.mu.cur != f {
+			return nil // it was sealed meanwhile, and may be flushed and removed
+		}
+	}
+	return err
 }
 
 // noteSettled records that the first n calls that gave up have been answered since.
@@ -387,6 +409,9 @@ func (l *Log) fail(op string, cause error) error {
 }
 
 func (l *Log) announcePoison(err error, first bool) {
+	if first && errors.Is(err, fault.ErrCorrupt) {
+		l.markLost()
+	}
 	if first && l.opts.Events.Poisoned != nil {
 		l.opts.Events.Poisoned(err)
 	}

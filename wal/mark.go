@@ -31,7 +31,8 @@ const (
 
 // Mark says how far a log was durable. The log writes it after each sync that made
 // records durable, before their callers are told, and does not sync it. So it is exact
-// after the death of the process, and a lower bound after a power loss. The zero Mark
+// after the death of the process, and a lower bound after a power loss. A log whose file was
+// changed in place writes it once more, for all committed records. The zero Mark
 // says nothing.
 type Mark struct {
 	Origin uint64       // Options.Origin of the log

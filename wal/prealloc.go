@@ -158,9 +158,17 @@ func (p *preallocator) step(f *logFile) bool {
 		return false
 	}
 	to := (from + min(want, stepSize-pageSize) + pageSize - 1) &^ (pageSize - 1)
-	_, err := f.f.WriteAt(zeroes[:to-from], from)
+	// The zeros make the file longer, and so would hide that somebody cut it.
+	err := f.checkSize()
+	if err == nil {
+		_, err = f.f.WriteAt(zeroes[:to-from], from)
+	}
+	if err == nil {
+		err = f.checkTrace()
+	}
 	if err == nil {
 		f.zeroed = to
+		f.grownLocked()
 	}
 	f.wmu.Unlock()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -268,6 +269,33 @@ func TestCopyEndMoves(t *testing.T) {
 	_ = w.created(*fi)
 	if got, r, err := readLog(w.recoverOptions()); err != nil || len(got) != len(sizes) || !r.Clean {
 		t.Fatalf("%d records, %+v, %v", len(got), r, err)
+	}
+}
+
+// A copy that somebody cuts in place while it is made is not published.
+func TestCopyEndCut(t *testing.T) {
+	w, h := hooked(t)
+	l := w.open(t)
+	mustCommit(t, l, 1, 1000)
+	halfClose(l)
+	o := w.recoverOptions()
+	o.Mark = Mark{}
+	_, r, err := readLog(o)
+	if err != nil || r.Unpromised.Records == 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	h.set(func(op fsOp) error {
+		if op.kind == "sync" {
+			w.elsewhere(t, filepath.Base(op.name), cut(500))
+		}
+		return nil
+	})
+	if _, _, err := copyEnd(CopyOptions{FS: w.fs, Dir: w.dir, NewFileNum: w.newNum}, r); err == nil || !strings.Contains(err.Error(), "in place") {
+		t.Errorf("the copy: %v", err)
+	}
+	h.set(nil)
+	if names, err := w.fs.List(w.dir); err != nil || len(names) != 2 {
+		t.Errorf("left are %v, %v", names, err)
 	}
 }
 

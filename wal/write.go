@@ -141,6 +141,7 @@ func (l *Log) writePieces(f *logFile, end int64) error {
 	f.wmu.Lock()
 	off := f.end
 	var err error
+	last := f.trace
 	for _, p := range l.c.pieces {
 		b := p.ext
 		if b == nil {
@@ -154,10 +155,18 @@ func (l *Log) writePieces(f *logFile, end int64) error {
 		if err != nil {
 			break
 		}
+		last.note(b, off)
 		off += int64(n)
 	}
+	if err == nil && (end >= f.size.Load() || f.lastMark) {
+		err = f.checkTrace()
+	}
 	if err == nil {
-		f.end = end
+		err = f.checkAnchor(last)
+	}
+	if err == nil {
+		f.end, f.trace = end, last
+		f.grownLocked()
 	}
 	f.wmu.Unlock()
 	if err == nil {
@@ -176,6 +185,10 @@ func (l *Log) undo(f *logFile, cause error) error {
 	f.wmu.Lock()
 	err := f.f.Truncate(f.end)
 	f.zeroed = f.end
+	f.grownLocked()
+	if err == nil {
+		err = f.checkTrace()
+	}
 	f.wmu.Unlock()
 	if err != nil {
 		return l.fail("cut log "+f.info.Num.String()+" after a full disk", err)
@@ -197,7 +210,12 @@ func (l *Log) writeMarkFrame(f *logFile, typ frameType) error {
 	f.wmu.Lock()
 	_, err := f.f.WriteAt(b, f.end)
 	if err == nil {
+		err = f.checkTrace()
+	}
+	if err == nil {
+		f.trace.note(b, f.end)
 		f.end += int64(len(b))
+		f.grownLocked()
 	}
 	f.wmu.Unlock()
 	switch {

@@ -130,8 +130,11 @@ func TestFlushReadsDamageAhead(t *testing.T) {
 		name := e.Files.Path(files.Log, loc.File)
 		b, err := os.ReadFile(name)
 		must(t, err)
-		b[loc.Off+uint64(loc.Len)-1] ^= 1
-		must(t, os.WriteFile(name, b, 0o600))
+		at := loc.Off + uint64(loc.Len) - 1
+		f, err := os.OpenFile(name, os.O_RDWR, 0) // not os.WriteFile, which cuts it first
+		must(t, err)
+		_, err = f.WriteAt([]byte{b[at] ^ 1}, int64(at))
+		must(t, errors.Join(err, f.Close()))
 		err = e.Flush(t.Context())
 		var damage *fault.CorruptionError
 		if !errors.As(err, &damage) || damage.File != files.Log.Name(loc.File) || damage.Offset != int64(loc.Off) {

@@ -385,7 +385,7 @@ func (v *memView) Lock(name, text string) (Lock, error) {
 	f.lock = true
 	_ = f.Truncate(0)
 	_, _ = f.WriteAt([]byte(text), 0) // a courtesy: a full disk does not fail the lock
-	return f, nil
+	return memLock{f}, nil
 }
 
 // FreeSpace is what is left of the capacity, math.MaxInt64 without one.

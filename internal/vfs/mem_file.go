@@ -125,8 +125,15 @@ func (f *memFile) NextData(off int64) (int64, error) {
 	return f.n.data.NextData(off), nil
 }
 
-// Attached implements File and Lock.
-func (f *memFile) Attached() error {
+// Attached implements File.
+func (f *memFile) Attached() (int64, error) {
+	if err := f.attached(); err != nil {
+		return 0, err
+	}
+	return f.Size()
+}
+
+func (f *memFile) attached() error {
 	if err := f.check("look for", 0); err != nil {
 		return err
 	}
@@ -141,6 +148,15 @@ func (f *memFile) Attached() error {
 	}
 	return nil
 }
+
+// memLock is a lock file that is held.
+type memLock struct{ f *memFile }
+
+// Attached implements Lock.
+func (l memLock) Attached() error { return l.f.attached() }
+
+// Close implements Lock.
+func (l memLock) Close() error { return l.f.Close() }
 
 // Close implements File.
 func (f *memFile) Close() error {

@@ -35,8 +35,8 @@ func (d *osDir) blocks(count func(*unix.Statfs_t) uint64) (int64, error) {
 
 func yieldOS() {}
 
-// identityAt is which file has a name.
-func (d *osDir) identityAt(base string) (identity, error) {
+// identityAt is which file has a name, and its size.
+func (d *osDir) identityAt(base string) (identity, int64, error) {
 	st, err := d.statAt(base)
-	return identityOf(&st), err
+	return identityOf(&st), st.Size, err
 }

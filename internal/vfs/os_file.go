@@ -42,6 +42,9 @@ func (f *osFile) Size() (int64, error) {
 	return fi.Size(), nil
 }
 
+// Attached implements File.
+func (f *osFile) Attached() (int64, error) { return f.look() }
+
 // Close implements File.
 func (f *osFile) Close() error {
 	f.release()
@@ -56,9 +59,9 @@ type osEntry struct {
 	own  *osDir   // dir, if release is to close it
 }
 
-// Attached implements File and Lock.
-func (e *osEntry) Attached() error {
-	there, err := e.dir.identityAt(e.base)
+// look returns the size of the file while the name leads to it.
+func (e *osEntry) look() (int64, error) {
+	there, size, err := e.dir.identityAt(e.base)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%w: it was removed", ErrDetached)
@@ -66,9 +69,9 @@ func (e *osEntry) Attached() error {
 		err = fmt.Errorf("%w: it was replaced", ErrDetached)
 	}
 	if err != nil {
-		return pathError("look for", filepath.Join(e.dir.path, e.base), err)
+		return 0, pathError("look for", filepath.Join(e.dir.path, e.base), err)
 	}
-	return nil
+	return size, nil
 }
 
 // release closes the directory if nobody else does.

@@ -59,18 +59,20 @@ func saturate(blocks, unit uint64) int64 {
 // of this thread to another goroutine if the call takes long.
 func yieldOS() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// identityAt is which file has a name. It asks for the number alone, by statx(2). A look at the
-// times, as of stat(2), makes ext4, xfs and others give the next write a time of its own (Linux
+// identityAt is which file has a name, and its size. It asks for these alone, by statx(2). A look at
+// the times, as of stat(2), makes ext4, xfs and others give the next write a time of its own (Linux
 // 6.13), and that makes the sync after the write store the inode too: a second write to the device
 // for each commit.
-func (d *osDir) identityAt(base string) (identity, error) {
+func (d *osDir) identityAt(base string) (identity, int64, error) {
 	var st unix.Statx_t
-	err := d.call(func(dir int) error { return unix.Statx(dir, base, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO, &st) })
+	err := d.call(func(dir int) error {
+		return unix.Statx(dir, base, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_SIZE, &st)
+	})
 	if err == nil {
-		return identity{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}, nil
+		return identity{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}, int64(st.Size), nil
 	}
 	// No file has the name, or an old kernel or a filter of calls refuses statx, with
 	// whatever error.
 	old, err := d.statAt(base)
-	return identityOf(&old), err
+	return identityOf(&old), old.Size, err
 }

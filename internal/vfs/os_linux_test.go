@@ -131,7 +131,7 @@ func TestRegisterAnswersFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := d.identityAt(filepath.Base(name))
+	id, _, err := d.identityAt(filepath.Base(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestAttachedLeavesTimes(t *testing.T) {
 		t.Skip("this file system gives each write a time of its own, looked at or not")
 	}
 	if !keeps(func() {
-		if err := f.Attached(); err != nil {
+		if _, err := f.Attached(); err != nil {
 			t.Fatal(err)
 		}
 	}) {

@@ -41,7 +41,7 @@ func (d *osDir) lock(name, text string) (*osLock, error) {
 	locks.Lock()
 	defer locks.Unlock()
 	// Before the file is opened, because closing it again would drop an emulated lock.
-	if id, err := d.identityAt(base); err == nil && heldLocked(id) {
+	if id, _, err := d.identityAt(base); err == nil && heldLocked(id) {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLockHeld}
 	}
 	f, id, err := d.openAt(name, base, os.O_RDWR|os.O_CREATE)
@@ -82,6 +82,12 @@ func (l *osLock) say(text string) {
 	}
 	_ = l.f.Truncate(0)
 	_, _ = l.f.WriteAt([]byte(text), 0)
+}
+
+// Attached implements Lock.
+func (l *osLock) Attached() error {
+	_, err := l.look()
+	return err
 }
 
 func heldLocked(id identity) bool {

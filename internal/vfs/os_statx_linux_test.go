@@ -27,19 +27,19 @@ func withoutStatx(t *testing.T, errno syscall.Errno) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Attached(); err != nil {
+	if _, err := f.Attached(); err != nil {
 		t.Errorf("the file has its name: %v", err)
 	}
 	if err := os.Rename(name, name+" away"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Attached(); !errors.Is(err, ErrDetached) {
+	if _, err := f.Attached(); !errors.Is(err, ErrDetached) {
 		t.Errorf("removed: %v", err)
 	}
 	if err := os.WriteFile(name, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Attached(); !errors.Is(err, ErrDetached) {
+	if _, err := f.Attached(); !errors.Is(err, ErrDetached) {
 		t.Errorf("replaced: %v", err)
 	}
 	if err := f.Close(); err != nil {

@@ -95,10 +95,13 @@ func refuseKind(name string, fi os.FileInfo) error {
 	return &fault.NotRegularError{File: name, Kind: kind}
 }
 
-// identityAt is which file has a name.
-func (d *osDir) identityAt(base string) (identity, error) {
+// identityAt is which file has a name, and its size.
+func (d *osDir) identityAt(base string) (identity, int64, error) {
 	fi, err := os.Lstat(d.at(base))
-	return identity{fi}, err
+	if err != nil {
+		return identity{}, 0, err
+	}
+	return identity{fi}, fi.Size(), nil
 }
 
 func (d *osDir) removeAt(base string) error {

@@ -182,8 +182,8 @@ func (f bytesFile) Sync() error { return errPinned }
 // SyncData implements File.
 func (f bytesFile) SyncData() error { return errPinned }
 
-// Attached is nil: the file has no name but in the view.
-func (f bytesFile) Attached() error { return nil }
+// Attached implements File: the file has no name but in the view.
+func (f bytesFile) Attached() (int64, error) { return f.Size() }
 
 // Close implements File.
 func (f bytesFile) Close() error { return nil }

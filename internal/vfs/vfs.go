@@ -68,7 +68,8 @@ type FS interface {
 
 // Lock is a lock file that is held.
 type Lock interface {
-	// Attached is as in File. It may be called concurrently.
+	// Attached returns nil while the name leads to the lock file, as File.Attached does. It
+	// may be called concurrently.
 	Attached() error
 	// Close releases the lock. A second Close returns fs.ErrClosed.
 	Close() error
@@ -131,10 +132,12 @@ type File interface {
 	Truncate(size int64) error
 	// Size is the current size in bytes.
 	Size() (int64, error)
-	// Attached returns nil while the name that the file was opened by still leads to it,
-	// in the directory it was opened in, wherever that is now. Otherwise the error
-	// matches ErrDetached. A Dir that the file was opened through must still be open.
-	Attached() error
+	// Attached returns the size of the file while the name that it was opened by still
+	// leads to it, in the directory it was opened in, wherever that is now. Otherwise the
+	// error matches ErrDetached. A Dir that the file was opened through must still be
+	// open. The size is what the directory says: where a file system may be late with
+	// that, Size is right.
+	Attached() (size int64, err error)
 	// Close closes the file. Data that was not synced stays with the kernel.
 	Close() error
 }

@@ -179,6 +179,57 @@ func TestLogTakenAway(t *testing.T) {
 	})
 }
 
+// TestLogCutInPlace: the log that is written to is emptied and keeps its name, as by copytruncate.
+// The next call is not acknowledged, Health says why, and the next Open names the file. What
+// was in segments is saved.
+func TestLogCutInPlace(t *testing.T) {
+	rounds(t, func(t *testing.T, w world, _ bool, round int) {
+		wr := open(t, w, true, round)
+		fatal(t, wr.d.Flush(ctx))
+		fatal(t, putOne(wr.d, "other", 1, "value"))
+		cut := ""
+		for n := range contents(t, w, "store") {
+			if filepath.Ext(n) == ".log" {
+				emptyFile(t, w, "store/"+n)
+				cut = max(cut, n)
+			}
+		}
+		err := wr.put(1)
+		var c *fault.CorruptionError
+		if !errors.Is(err, fault.ErrPoisoned) || !errors.As(err, &c) || c.File != cut {
+			t.Errorf("a call with %s emptied: %v", cut, err)
+		}
+		if h := wr.d.Health(); h.Status != monitor.StatusFailed || len(h.Problems) == 0 || !errors.Is(h.Problems[0].Err, fault.ErrCorrupt) {
+			t.Errorf("health: %+v", h)
+		}
+		if err := wr.d.Close(); !errors.Is(err, fault.ErrPoisoned) {
+			t.Errorf("close: %v", err)
+		}
+		o := diskhook.Simulate(disk.Options{}, w.sim())
+		if _, err := disk.Open(w.path("store"), o); !errors.As(err, &c) || c.File != cut {
+			t.Errorf("open: %v", err)
+		}
+		rep, err := admin.Salvage(ctx, w.path("store"), w.path("saved"), admin.SalvageOptions{Access: admin.Access{Options: o}})
+		fatal(t, err)
+		if len(rep.Damage) == 0 {
+			t.Error("salvage finds nothing")
+		}
+		wr.check(t, w.path("saved"), w.sim())
+	})
+}
+
+// emptyFile cuts a file of a live store to nothing.
+func emptyFile(t *testing.T, w world, name string) {
+	t.Helper()
+	if m, ok := w.(inMemory); ok {
+		f, err := m.mem.OpenReadWrite(name)
+		fatal(t, err)
+		fatal(t, errors.Join(f.Truncate(0), f.Close()))
+		return
+	}
+	fatal(t, os.Truncate(w.path(name), 0))
+}
+
 // TestManifestTakenAway: the manifest is looked at when it is written to. A writer that
 // goes on without it learns that at the latest when the log goes on in a new file, and
 // Close and Health say so.

@@ -299,7 +299,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) { return f.inner.ReadAt(
 func (f *file) Size() (int64, error) { return f.inner.Size() }
 
 // Attached implements vfs.File.
-func (f *file) Attached() error { return f.inner.Attached() }
+func (f *file) Attached() (int64, error) { return f.inner.Attached() }
 
 // NextData implements vfs.DataSeeker.
 func (f *file) NextData(off int64) (int64, error) {

@@ -243,7 +243,13 @@ type file struct {
 func (f *file) do(op Op, call func() error) error { return f.fs.do(op, call, f.name) }
 
 // Attached implements vfs.File.
-func (f *file) Attached() error { return f.do(OpAttached, f.inner.Attached) }
+func (f *file) Attached() (size int64, err error) {
+	err = f.do(OpAttached, func() error {
+		size, err = f.inner.Attached()
+		return err
+	})
+	return size, err
+}
 
 // NextData implements vfs.DataSeeker. It is part of a read, and has no kind of its own.
 func (f *file) NextData(off int64) (int64, error) {

@@ -60,12 +60,29 @@ func testHold(e *env) {
 	e.wantRead("c", "B")
 	f, err := again.Open(e.path("c")) // it holds on its own
 	e.must(err)
-	e.must(f.Attached())
+	e.attached(f, nil)
 	e.must(again.Close())
 	e.must(f.Close())
 }
 
-// testAttached: a file knows whether it still has its name.
+// attached checks that f has its name, and what the directory says of its size, or that the
+// error is want.
+func (e *env) attached(f vfs.File, want error) {
+	e.Helper()
+	size, err := f.Attached()
+	e.wantErr(err, want)
+	if want != nil {
+		return
+	}
+	is, err := f.Size()
+	e.must(err)
+	if size != is {
+		e.Fatalf("the directory says %d bytes, the file has %d", size, is)
+	}
+}
+
+// testAttached: a file knows whether it still has its name, and its size though another
+// handle changes it.
 func testAttached(e *env) {
 	d, err := vfs.Hold(e.fs, e.dir)
 	e.must(err)
@@ -74,8 +91,15 @@ func testAttached(e *env) {
 		e.must(err)
 		l, err := fsys.Lock(e.path("LOCK"), "")
 		e.must(err)
-		e.must(f.Attached())
+		e.attached(f, nil)
 		e.must(l.Attached())
+		other, err := fsys.OpenReadWrite(e.path("f"))
+		e.must(err)
+		for _, size := range []int64{5000, 3} {
+			e.must(other.Truncate(size))
+			e.attached(f, nil)
+		}
+		e.must(other.Close())
 		if e.windows { // what is open keeps its name
 			e.must(f.Close())
 			e.must(l.Close())
@@ -83,11 +107,11 @@ func testAttached(e *env) {
 			continue
 		}
 		e.must(e.fs.Rename(e.path("f"), e.path("g")))
-		e.wantErr(f.Attached(), vfs.ErrDetached)
+		e.attached(f, vfs.ErrDetached)
 		e.write("f", "")
-		e.wantErr(f.Attached(), vfs.ErrDetached)
+		e.attached(f, vfs.ErrDetached)
 		e.must(e.fs.Rename(e.path("g"), e.path("f")))
-		e.must(f.Attached())
+		e.attached(f, nil)
 		e.must(e.fs.Remove(e.path("LOCK")))
 		e.wantErr(l.Attached(), vfs.ErrDetached)
 		e.must(l.Close())
