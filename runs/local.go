@@ -115,8 +115,8 @@ type storedRun struct {
 	Seq int64 `json:"seq,omitempty"`
 	// Last is the number of the first event that is in the item of the run itself, 0 for none. Those of a
 	// run that has ended may be: a short run has no other items of events.
-	Last int64  `json:"last,omitempty"`
-	text string // of the events in the item, unless the run is in memory
+	Last   int64 `json:"last,omitempty"`
+	events any   // those in the item, as eventsIn reads them, unless the run is in memory
 }
 
 // Namespaces of the items. Events of a run have one of their own below.
@@ -408,19 +408,15 @@ func (q *Local) change(r *localRun, to Run, events []Event) (change, error) {
 		stored.Seq++
 	}
 	var ops []store.Op
-	var err error
 	var last []byte
 	if to.Status.Ended() && fitsRun(events) {
 		stored.Last = events[0].Seq
-		last, _, err = eventText(events)
+		last, _ = packEvents(events)
 	} else {
-		ops, err = eventOps(to.ID, events)
-	}
-	if err != nil {
-		return change{}, err
+		ops = eventOps(to.ID, events)
 	}
 	if r.Last > 0 { // it goes on: its events become an item like those before them
-		ops = append(ops, textOp(eventsOf(to.ID), seqKey(r.Last), r.text))
+		ops = append(ops, eventsOp(to.ID, r.Last, r.events))
 	}
 	item, err := appendRun(make([]byte, 0, 512), &stored)
 	if err != nil {
@@ -428,7 +424,7 @@ func (q *Local) change(r *localRun, to Run, events []Event) (change, error) {
 	}
 	op := textOp(runsSpace, to.ID, string(item))
 	if stored.Last > 0 {
-		op.Value[eventsField] = string(last)
+		op.Value[eventsField] = last
 	}
 	if r.ID == "" {
 		spec, err := appendSpec(make([]byte, 0, 1024), &to.Spec)

@@ -67,7 +67,7 @@ func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 		}
 	}
 	if err == nil {
-		r.text, _ = item.Value[eventsField].(string)
+		r.events = item.Value[eventsField]
 		err = r.decode(item)
 	}
 	r.ID = id
