@@ -151,8 +151,8 @@ func TestUnreadableNeighbour(t *testing.T) {
 	if r, err := q.Retry(ctx, ids[3]); err != nil || r.Status != Pending {
 		t.Errorf("tried again: %+v, %v", r, err)
 	}
-	if q.ended["t"].ID != ids[2] {
-		t.Errorf("the last that ended is %q, want %s", q.ended["t"].ID, ids[2])
+	if q.ended["t"].id != ids[2] {
+		t.Errorf("the last that ended is %q, want %s", q.ended["t"].id, ids[2])
 	}
 	if id := end(); id != ids[3] {
 		t.Errorf("claimed %s, want %s", id, ids[3])
