@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -155,11 +154,7 @@ func ownedValue(v any) any {
 // record records an event of a run's graph, if the run keeps it.
 func (w *Worker) record(events *recorder, c Claim, ev pregel.Event) error {
 	if n, ok := noteOf(ev); ok && c.Tasks {
-		note, err := json.Marshal(n)
-		if err != nil {
-			return err
-		}
-		events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(note))})
+		events.add(Event{Kind: KindTask, Namespace: ev.NS, Data: text(w.Queue.Serializer(), string(appendNote(make([]byte, 0, 128), n)))})
 	}
 	if len(c.Modes) == 0 || ev.Mode == pregel.ModeTasks && !slices.Contains(c.Modes, pregel.ModeTasks) {
 		return nil

@@ -18,7 +18,7 @@ func TestLargeEvents(t *testing.T) {
 	q, c := claimed(t)
 	large, small := serde.Typed{Kind: "json", Data: make([]byte, 7<<20)}, serde.Typed{Kind: "json", Data: []byte("1")}
 	var events []Event
-	for range 8 { // 75 MiB as text
+	for range 10 { // 70 MiB
 		events = append(events, Event{Kind: "custom", Data: small}, Event{Kind: "custom", Data: large}, Event{Kind: "custom", Data: small})
 	}
 	if last, err := q.Append(ctx, *c, events); err != nil || last != int64(len(events)) {

@@ -80,7 +80,7 @@ type Local struct {
 	watched   map[string]*localRun    // by id: those that have ended and are not synced, or that somebody watches
 	threads   map[string]*localThread // the same as open, by thread
 	graphs    map[string]*localGraph  // the same, by graph
-	ended     map[string]Run          // by thread: of the runs that were begun, the last that ended
+	ended     map[string]endedRun     // by thread: of the runs that were begun, the last that ended
 	byThread  map[string][]string     // ids of all runs by thread, oldest first
 	byStatus  map[Status][]string     // ids of the runs that have ended, oldest first
 	unsettled []string                // those of watched that may not be synced
@@ -88,6 +88,13 @@ type Local struct {
 	offers    []*offer                // of workers that wait, the longest first
 	keys      map[string]string       // key to id
 	schedules map[string]Schedule
+}
+
+// endedRun is what is in memory of the last run of a thread.
+type endedRun struct {
+	id     string
+	status Status
+	at     time.Time
 }
 
 // localRun is a run that has not ended.
@@ -115,8 +122,8 @@ type storedRun struct {
 	Seq int64 `json:"seq,omitempty"`
 	// Last is the number of the first event that is in the item of the run itself, 0 for none. Those of a
 	// run that has ended may be: a short run has no other items of events.
-	Last int64  `json:"last,omitempty"`
-	text string // of the events in the item, unless the run is in memory
+	Last   int64 `json:"last,omitempty"`
+	events any   // those in the item, as eventsIn reads them, unless the run is in memory
 }
 
 // Namespaces of the items. Events of a run have one of their own below.
@@ -142,7 +149,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 	if opts.LeaseTime == 0 {
 		opts.LeaseTime = 15 * time.Second
 	}
-	q := &Local{items: items, opts: opts, steady: steady, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]*localThread{}, graphs: map[string]*localGraph{}, ended: map[string]Run{}, byThread: map[string][]string{}, byStatus: map[Status][]string{}, keys: map[string]string{}, lost: map[string]error{}, schedules: map[string]Schedule{}}
+	q := &Local{items: items, opts: opts, steady: steady, open: map[string]*localRun{}, watched: map[string]*localRun{}, threads: map[string]*localThread{}, graphs: map[string]*localGraph{}, ended: map[string]endedRun{}, byThread: map[string][]string{}, byStatus: map[Status][]string{}, keys: map[string]string{}, lost: map[string]error{}, schedules: map[string]Schedule{}}
 	newest := ""
 	for r, err := range q.scanRuns(ctx) {
 		newest = r.ID
@@ -194,15 +201,15 @@ func (q *Local) drop(l *localRun) {
 
 // noteEnd remembers a run that ended, if it left something on its thread.
 func (q *Local) noteEnd(r Run) {
-	if r.ThreadID != "" && r.Epoch > 0 && !r.Ended.Before(q.ended[r.ThreadID].Ended) {
-		q.ended[r.ThreadID] = Run{ID: r.ID, Status: r.Status, Ended: r.Ended}
+	if r.ThreadID != "" && r.Epoch > 0 && !r.Ended.Before(q.ended[r.ThreadID].at) {
+		q.ended[r.ThreadID] = endedRun{r.ID, r.Status, r.Ended}
 	}
 }
 
 // forgetEnd undoes noteEnd for a run that goes on or is gone, which is stored: what ended before it
 // counts again, as far as it can be read. The caller holds mu.
 func (q *Local) forgetEnd(ctx context.Context, r Run) error {
-	if q.ended[r.ThreadID].ID != r.ID {
+	if q.ended[r.ThreadID].id != r.ID {
 		return nil
 	}
 	delete(q.ended, r.ThreadID)
@@ -404,23 +411,23 @@ func (q *Local) change(r *localRun, to Run, events []Event) (change, error) {
 		if err != nil {
 			return change{}, err
 		}
-		events = append(events, q.numbered(stored, []Event{{Kind: KindEnd, Data: status}})...)
+		at := to.Ended
+		if n := len(events); n > 0 { // it is stored with them
+			at = events[n-1].Time
+		}
 		stored.Seq++
+		events = append(events, Event{Seq: stored.Seq, Attempt: to.Attempt, Kind: KindEnd, Data: status, Time: at})
 	}
 	var ops []store.Op
-	var err error
 	var last []byte
 	if to.Status.Ended() && fitsRun(events) {
 		stored.Last = events[0].Seq
-		last, _, err = eventText(events)
+		last, _ = packEvents(events)
 	} else {
-		ops, err = eventOps(to.ID, events)
-	}
-	if err != nil {
-		return change{}, err
+		ops = eventOps(to.ID, events)
 	}
 	if r.Last > 0 { // it goes on: its events become an item like those before them
-		ops = append(ops, textOp(eventsOf(to.ID), seqKey(r.Last), r.text))
+		ops = append(ops, eventsOp(to.ID, r.Last, r.events))
 	}
 	item, err := appendRun(make([]byte, 0, 512), &stored)
 	if err != nil {
@@ -428,7 +435,7 @@ func (q *Local) change(r *localRun, to Run, events []Event) (change, error) {
 	}
 	op := textOp(runsSpace, to.ID, string(item))
 	if stored.Last > 0 {
-		op.Value[eventsField] = string(last)
+		op.Value[eventsField] = last
 	}
 	if r.ID == "" {
 		spec, err := appendSpec(make([]byte, 0, 1024), &to.Spec)

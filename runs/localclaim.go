@@ -54,7 +54,7 @@ func (q *Local) leased() time.Time { return q.steady().Add(q.opts.LeaseTime) }
 
 // grant is the claim of a run that was stored as claimed. The caller holds mu.
 func (q *Local) grant(r *localRun) Claim {
-	return Claim{Run: r.Run, Discard: q.ended[r.ThreadID].Status == Interrupted}
+	return Claim{Run: r.Run, Discard: q.ended[r.ThreadID].status == Interrupted}
 }
 
 // giveUp ends a run that was claimed as often as it may be.

@@ -3,16 +3,12 @@ package runs
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"time"
 
-	"github.com/stele-go/stele/internal/jsontext"
 	"github.com/stele-go/stele/serde"
 	"github.com/stele-go/stele/store"
 )
@@ -47,10 +43,7 @@ func (q *Local) Append(ctx context.Context, c Claim, events []Event) (int64, err
 	events = q.numbered(r.storedRun, events)
 	q.mu.Unlock()
 	defer r.appending.Unlock()
-	ops, err := eventOps(c.ID, events)
-	if err == nil {
-		err = q.write(ctx, ops...)
-	}
+	err = q.write(ctx, eventOps(c.ID, events)...)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err != nil {
@@ -99,7 +92,7 @@ func (q *Local) numbered(r storedRun, events []Event) []Event {
 	return out
 }
 
-// fitsRun reports whether the last events of a run may be in its own item: eventText must take them all.
+// fitsRun reports whether the last events of a run may be in its own item: packEvents must take them all.
 func fitsRun(events []Event) bool {
 	n := 0
 	for _, ev := range events {
@@ -112,59 +105,18 @@ func fitsRun(events []Event) bool {
 }
 
 // eventOps store numbered events.
-func eventOps(id string, events []Event) (ops []store.Op, err error) {
+func eventOps(id string, events []Event) (ops []store.Op) {
 	for len(events) > 0 {
-		text, n, err := eventText(events)
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, textOp(eventsOf(id), seqKey(events[0].Seq), string(text)))
+		packed, n := packEvents(events)
+		ops = append(ops, eventsOp(id, events[0].Seq, packed))
 		events = events[n:]
 	}
-	return ops, nil
+	return ops
 }
 
-// eventText is the text of an item, and how many of the events it has.
-func eventText(events []Event) (text []byte, n int, err error) {
-	text = make([]byte, 1, 256*min(len(events), eventsInItem))
-	text[0] = '['
-	for ; n < min(len(events), eventsInItem) && len(text) < itemBytes; n++ {
-		if n > 0 {
-			text = append(text, ',')
-		}
-		if text, err = appendEvent(text, events[n], n > 0 && follows(events[n-1], events[n])); err != nil {
-			return nil, 0, err
-		}
-	}
-	return append(text, ']'), n, nil
-}
-
-// follows reports whether the number, attempt and time of an event are told by those of the one before.
-func follows(before, ev Event) bool {
-	return ev.Seq == before.Seq+1 && ev.Attempt == before.Attempt && ev.Time.Equal(before.Time)
-}
-
-// appendEvent appends the JSON of an event, which eventItem reads: without its number, attempt and time
-// if it follows. It takes a fraction of the time that package json takes to write it.
-func appendEvent(b []byte, ev Event, follows bool) ([]byte, error) {
-	b = jsontext.AppendString(append(b, `{"kind":`...), string(ev.Kind))
-	if len(ev.Namespace) > 0 {
-		names, err := json.Marshal(ev.Namespace)
-		if err != nil {
-			return nil, err
-		}
-		b = append(append(b, `,"namespace":`...), names...)
-	}
-	b = jsontext.AppendString(append(b, `,"data":{"Kind":`...), ev.Data.Kind)
-	b = base64.StdEncoding.AppendEncode(append(b, `,"Data":"`...), ev.Data.Data)
-	b = append(b, `"}`...)
-	if !follows {
-		b = strconv.AppendInt(append(b, `,"seq":`...), ev.Seq, 10)
-		b = strconv.AppendInt(append(b, `,"attempt":`...), int64(ev.Attempt), 10)
-		b = ev.Time.AppendFormat(append(b, `,"time":"`...), time.RFC3339Nano)
-		b = append(b, '"')
-	}
-	return append(b, '}'), nil
+// eventsOp stores an item of events, of which the first has a number. What it stores is what eventsIn reads.
+func eventsOp(id string, first int64, events any) store.PutOp {
+	return store.PutOp{Namespace: eventsOf(id), Key: seqKey(first), Value: map[string]any{eventsField: events}, TTL: -1, NoIndex: true}
 }
 
 // lastSeq is the number of the last event of a run.
@@ -178,8 +130,19 @@ func (q *Local) lastSeq(ctx context.Context, r storedRun) (int64, error) {
 	}
 }
 
-// eventItem is what an item has: a list of events, or one, as before 0.1.0.
+// eventItem is what an item has: a list of events. As JSON it may be one, as before 0.1.0.
 type eventItem []Event
+
+// eventsIn are the events of an item, or those in the item of a run: packed, or as JSON, as before 0.1.0.
+func eventsIn(value any) (item eventItem, err error) {
+	switch v := value.(type) {
+	case []byte:
+		return unpackEvents(v)
+	case string:
+		return item, json.Unmarshal([]byte(v), &item)
+	}
+	return nil, fmt.Errorf("events as %T: %w", value, serde.ErrMalformed)
+}
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (e *eventItem) UnmarshalJSON(text []byte) error {
@@ -199,16 +162,22 @@ func (e *eventItem) UnmarshalJSON(text []byte) error {
 // itemAt are the stored events of a run from a number on, as far as one item has them.
 func (q *Local) itemAt(ctx context.Context, r storedRun, seq int64) ([]Event, error) {
 	if r.Last > 0 && seq >= r.Last {
-		var item eventItem
-		err := json.Unmarshal([]byte(r.text), &item)
+		item, err := eventsIn(r.events)
 		return item.from(r.Last, seq, err)
 	}
 	return q.decoded.from(r.ID, seq, func() ([]Event, error) {
 		for first := seq; first > max(seq-eventsInItem, 0); first-- {
-			var item eventItem
-			err := get(ctx, q.items, eventsOf(r.ID), seqKey(first), &item)
+			stored, err := getItem(ctx, q.items, eventsOf(r.ID), seqKey(first))
 			if errors.Is(err, ErrNotFound) {
 				continue
+			}
+			var item eventItem
+			if err == nil {
+				if events, ok := stored.Value[eventsField]; ok {
+					item, err = eventsIn(events)
+				} else { // it was stored before 0.1.0
+					err = valueOf(stored, &item)
+				}
 			}
 			return item.from(first, first, err)
 		}

@@ -1,10 +1,12 @@
 package runs
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,54 +15,83 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// TestAppendEvent: package json reads an event as it was.
-func TestAppendEvent(t *testing.T) {
+// TestPackEvents: packed events are read as they were, whatever they say. An item tells the kind of their
+// data, and of events that follow on one another the number, attempt and time, once.
+func TestPackEvents(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	for _, ev := range []Event{
-		{Seq: 1, Attempt: 2, Kind: "values", Data: serde.Typed{Kind: "msgpack", Data: []byte{0, 1, 0xff}}, Time: at},
-		{Seq: 1 << 60, Kind: "a\"\\\n<ü\u2028", Namespace: []string{"a|b", "\"", ""}, Data: serde.Typed{Kind: "ms+\x7f\x01", Data: []byte{}}, Time: at.Add(time.Hour)},
-		{Data: serde.Typed{Data: []byte("x")}, Time: at},
-	} {
-		text, err := appendEvent(nil, ev, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got Event
-		if err := json.Unmarshal(text, &got); err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-		if !reflect.DeepEqual(got, ev) {
-			t.Errorf("got %#v, want %#v", got, ev)
-		}
+	events := []Event{
+		{Seq: 7, Attempt: 2, Kind: "values", Data: serde.Typed{Kind: "msgpack", Data: []byte{0, 1, 0xff}}, Time: at},
+		{Seq: 1 << 60, Kind: "a\"\\\n<ü\u2028", Namespace: []string{"a|b", "\"", ""}, Data: serde.Typed{Kind: "ms+\x7f\x01", Data: []byte{}}, Time: at.Add(-time.Hour * 24 * 365 * 100)},
+		{Seq: -1, Attempt: -1, Data: serde.Typed{Data: bytes.Repeat([]byte("x"), 300)}, Time: at},
 	}
-}
-
-// TestEventText: an item tells the number, attempt and time of events that follow on one another once, and
-// is read as they were. One that tells them of each event is read as well.
-func TestEventText(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	var events []Event
 	for i, attempt := range []int{1, 1, 1, 0, 0, 2} {
 		events = append(events, Event{Seq: int64(i) + 7, Attempt: attempt, Kind: "a", Data: serde.Typed{Kind: "b", Data: []byte{1}}, Time: at})
 	}
-	events[2].Time = at.Add(time.Microsecond)
-	short, n, err := eventText(events)
-	if err != nil || n != len(events) {
-		t.Fatal(n, err)
-	}
-	if n := strings.Count(string(short), `"seq"`); n != 4 {
-		t.Errorf("%d events have their number: %s", n, short)
+	events[5].Time = at.Add(time.Microsecond)
+	packed, n := packEvents(events)
+	if n != len(events) {
+		t.Fatal(n)
 	}
 	whole, err := json.Marshal(events)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range [][]byte{short, whole} {
-		var got eventItem
-		if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual([]Event(got), events) {
-			t.Errorf("%s: %+v, %v", text, got, err)
+	for _, stored := range []any{packed, string(whole)} {
+		if got, err := eventsIn(stored); err != nil || !reflect.DeepEqual([]Event(got), events) {
+			t.Errorf("%s: %+v, %v", stored, got, err)
 		}
 	}
+	follows := slices.Repeat(events[3:4], 3)
+	for i := range follows {
+		follows[i].Seq += int64(i)
+	}
+	one, _ := packEvents(follows[:1])
+	three, _ := packEvents(follows)
+	if more := len(three) - len(one); more != 2*len("\x00\x01a\x01\x01") {
+		t.Errorf("two events that follow have %d bytes: %x", more, three)
+	}
+}
+
+// TestJSONEvents: queues before 0.1.0 stored events as JSON, of which those that follow had no number,
+// attempt and time.
+func TestJSONEvents(t *testing.T) {
+	got, err := eventsIn(`[{"kind":"attempt","data":{"Kind":"msgpack","Data":"oWE="},"seq":3,"attempt":1,"time":"2026-01-02T03:04:05.000006Z"},{"kind":"end","namespace":["a"],"data":{"Kind":"msgpack","Data":"p3N1Y2Nlc3M="}}]`)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	want := []Event{
+		{Seq: 3, Attempt: 1, Kind: KindAttempt, Data: serde.Typed{Kind: "msgpack", Data: []byte("\xa1a")}, Time: at},
+		{Seq: 4, Attempt: 1, Kind: KindEnd, Namespace: []string{"a"}, Data: serde.Typed{Kind: "msgpack", Data: []byte("\xa7success")}, Time: at},
+	}
+	if err != nil || !reflect.DeepEqual([]Event(got), want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := eventsIn(nil); !errors.Is(err, serde.ErrMalformed) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// FuzzUnpackEvents: what is no packed event is an error, and what is one can be packed again.
+func FuzzUnpackEvents(f *testing.F) {
+	packed, _ := packEvents([]Event{{Seq: 1, Kind: "a", Namespace: []string{"n"}, Data: serde.Typed{Kind: "b", Data: []byte{1}}, Time: time.UnixMicro(1)}, {Seq: 2, Kind: "a", Time: time.UnixMicro(1)}})
+	for n := range len(packed) + 1 {
+		f.Add(packed[:n])
+	}
+	f.Add([]byte{packedForm, packedPlace << 1})
+	f.Add([]byte{packedForm + 1})
+	f.Add(append([]byte{packedForm, packedNames}, 1, 'a', 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		events, err := unpackEvents(b)
+		if (err != nil) != errors.Is(err, serde.ErrMalformed) {
+			t.Fatal(err)
+		}
+		if len(events) > eventsInItem || len(b) >= itemBytes {
+			return
+		}
+		again, n := packEvents(events)
+		got, err := unpackEvents(again)
+		if n != len(events) || err != nil || !reflect.DeepEqual(got, events) {
+			t.Fatalf("%+v, %v, want %+v", got, err, events)
+		}
+	})
 }
 
 // TestOlderItems: a queue reads the items of before 0.1.0, whose fields were those of the value: a

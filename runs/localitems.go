@@ -11,10 +11,10 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// An item has one field, the JSON of a value: Run, Event and Schedule say how. Nothing searches
+// An item has one field, the JSON of a value: Run and Schedule say how. Nothing searches
 // for fields of their own, and to store them as such would convert each value twice. That of a run
-// may have a second one, the JSON of its last events, and that of a Spec has the JSON of the run as it
-// was submitted.
+// may have a second one, its last events, and that of a Spec has the JSON of the run as it
+// was submitted. An item of events has only these; packEvents says how.
 const (
 	jsonField   = "json"
 	eventsField = "events"
@@ -51,14 +51,6 @@ func valueOf(item *store.Item, v any) error {
 		return err
 	}
 	return json.Unmarshal(text, v)
-}
-
-func get(ctx context.Context, items *store.Local, ns store.Namespace, key string, v any) error {
-	item, err := getItem(ctx, items, ns, key)
-	if err != nil {
-		return err
-	}
-	return valueOf(item, v)
 }
 
 func getItem(ctx context.Context, items *store.Local, ns store.Namespace, key string) (*store.Item, error) {

@@ -105,6 +105,19 @@ func texts[T ~string](f *fields, name string, list []T) {
 	f.b = append(f.b, ']')
 }
 
+// appendNote appends the JSON of a TaskNote.
+func appendNote(b []byte, n TaskNote) []byte {
+	f := fields{b: append(b, '{')}
+	f.text("id", n.ID)
+	f.text("name", n.Name)
+	f.flag("ended", n.Ended)
+	f.whole("attempts", int64(n.Attempts))
+	f.whole("took_ns", int64(n.Took))
+	f.flag("failed", n.Failed)
+	f.flag("waiting", n.Waiting)
+	return append(f.b, '}')
+}
+
 // appendSpec appends the JSON of a Spec.
 func appendSpec(b []byte, s *Spec) ([]byte, error) {
 	f := fields{b: append(b, '{')}
@@ -139,10 +152,10 @@ func (f *fields) spec(s *Spec) {
 	f.object("labels", s.Labels)
 }
 
-// appendRun appends the JSON of a run without its Spec.
+// appendRun appends the JSON of a run without its Spec and its ID, which is the key. What says no time
+// before which it may not begin may begin when it was created.
 func appendRun(b []byte, r *storedRun) ([]byte, error) {
 	f := fields{b: append(b, '{')}
-	f.text("id", r.ID)
 	f.text("key", r.Key)
 	f.text("status", string(r.Status))
 	f.whole("attempt", int64(r.Attempt))
@@ -152,7 +165,9 @@ func appendRun(b []byte, r *storedRun) ([]byte, error) {
 	f.text("worker", r.Worker)
 	f.whole("epoch", r.Epoch)
 	f.text("mark", r.Mark)
-	f.time("after", r.After)
+	if !r.After.Equal(r.Created) {
+		f.time("after", r.After)
+	}
 	f.time("created", r.Created)
 	f.time("started", r.Started)
 	f.time("ended", r.Ended)

@@ -1,12 +1,14 @@
 package runs
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/store"
 )
 
 // fill sets all fields of a struct to something, those of structs inside as well.
@@ -53,7 +55,9 @@ func TestItemTexts(t *testing.T) {
 	fill(reflect.ValueOf(&spec).Elem())
 	var run storedRun
 	fill(reflect.ValueOf(&run).Elem())
-	run.Spec = Spec{}
+	run.Spec, run.ID = Spec{}, "" // its key
+	var note TaskNote
+	fill(reflect.ValueOf(&note).Elem())
 	marshal := func(v any) []byte {
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -89,10 +93,39 @@ func TestItemTexts(t *testing.T) {
 		}
 		same(text, marshal(r), func() any { return new(storedRun) })
 	}
+	for _, n := range []TaskNote{note, {}} {
+		same(appendNote(nil, n), marshal(n), func() any { return new(TaskNote) })
+	}
 	if _, err := appendRun(nil, &storedRun{Run: Run{After: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}); err == nil {
 		t.Error("a time that cannot be read again was written")
 	}
 	if _, err := appendSpec(nil, &Spec{Labels: map[string]any{"f": func() {}}}); err == nil {
 		t.Error("what is no JSON was written")
+	}
+}
+
+// TestStoredAfter: a run that may begin when it was created does not store that, and one that was put off,
+// as well as one of before 0.1.0, which stored both, is read as it was.
+func TestStoredAfter(t *testing.T) {
+	created := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	for _, after := range []time.Time{created, created.Add(time.Microsecond), created.Add(-time.Hour)} {
+		r := storedRun{Run: Run{ID: "r", Status: Pending, Created: created, After: after}}
+		short, err := appendRun(nil, &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(short, []byte(`"after"`)) != (after != created) {
+			t.Errorf("%s", short)
+		}
+		for _, text := range [][]byte{short, whole} {
+			var got storedRun
+			if err := got.decode(&store.Item{Key: "r", Value: map[string]any{jsonField: string(text)}}); err != nil || !reflect.DeepEqual(got, r) {
+				t.Errorf("%s: %+v, %v", text, got, err)
+			}
+		}
 	}
 }

@@ -1,9 +1,11 @@
 package runs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -151,8 +153,8 @@ func TestUnreadableNeighbour(t *testing.T) {
 	if r, err := q.Retry(ctx, ids[3]); err != nil || r.Status != Pending {
 		t.Errorf("tried again: %+v, %v", r, err)
 	}
-	if q.ended["t"].ID != ids[2] {
-		t.Errorf("the last that ended is %q, want %s", q.ended["t"].ID, ids[2])
+	if q.ended["t"].id != ids[2] {
+		t.Errorf("the last that ended is %q, want %s", q.ended["t"].id, ids[2])
 	}
 	if id := end(); id != ids[3] {
 		t.Errorf("claimed %s, want %s", id, ids[3])
@@ -162,5 +164,47 @@ func TestUnreadableNeighbour(t *testing.T) {
 	}
 	if n, err := q.Sweep(ctx, time.Now().Add(time.Hour)); n != 2 || !errors.Is(err, ErrUnreadable) {
 		t.Errorf("swept %d, %v", n, err)
+	}
+}
+
+// TestJSONLast: the last events of a run that are in its item as JSON, as before 0.1.0, are read, also when
+// the run was tried again and they became an item of their own.
+func TestJSONLast(t *testing.T) {
+	ctx := t.Context()
+	q, items := newQueue(t, LocalOptions{})
+	r := submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
+	c, _, err := q.Claim(ctx, "w", []string{"g"})
+	if err != nil || c == nil {
+		t.Fatal(c, err)
+	}
+	if err := q.Finish(ctx, *c, Outcome{Status: Error, Events: []Event{{Kind: "a", Data: serde.Typed{Kind: "b", Data: []byte{1}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	want, err := q.Events(ctx, r.ID, 0, 0)
+	if err != nil || len(want) != 2 {
+		t.Fatal(want, err)
+	}
+	item, err := items.Get(ctx, runsSpace, r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	item.Value[eventsField] = string(text)
+	if _, err := items.Batch(ctx, store.PutOp{Namespace: runsSpace, Key: r.ID, Value: item.Value}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if q, err = NewLocal(ctx, items, LocalOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := q.Events(ctx, r.ID, 0, 0); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+		if _, err := q.Retry(ctx, r.ID); err != nil && !errors.Is(err, ErrInvalid) { // the second time it is pending
+			t.Fatal(err)
+		}
 	}
 }

@@ -56,7 +56,9 @@ func TestLostRuns(t *testing.T) {
 	damage(runsSpace, begun.ID, `{"id":`)
 	damage(specsSpace, ended.ID, `{"graph":`)
 	damage(specsSpace, noSpec.ID, `{"graph":`)
-	damage(eventsOf(noEvents.ID), seqKey(1), `[{"seq":`)
+	if _, err := items.Batch(ctx, eventsOp(noEvents.ID, 1, []byte{packedForm, packedPlace})); err != nil {
+		t.Fatal(err)
+	}
 	lost := []string{begun.ID, ended.ID, noSpec.ID, noEvents.ID}
 
 	var err error

@@ -67,7 +67,7 @@ func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 		}
 	}
 	if err == nil {
-		r.text, _ = item.Value[eventsField].(string)
+		r.events = item.Value[eventsField]
 		err = r.decode(item)
 	}
 	r.ID = id
@@ -77,7 +77,9 @@ func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 // decode reads the item of a run. With an UnreadableError, what can be decoded of it counts.
 func (r *storedRun) decode(item *store.Item) error {
 	err := unreadable(item.Key, valueOf(item, r))
-	r.ID = item.Key
+	if r.ID = item.Key; r.After.IsZero() {
+		r.After = r.Created
+	}
 	if err == nil {
 		err = CheckStored(r.Run)
 	}

@@ -55,7 +55,7 @@ func (a assistant) shown() shownAssistant {
 }
 
 func (v version) shown(id string) shownAssistant {
-	return shownAssistant{AssistantID: id, GraphID: v.GraphID, Config: merged(v.Config, nil), Context: merged(v.Context, nil), Metadata: merged(v.Metadata, nil),
+	return shownAssistant{AssistantID: id, GraphID: v.GraphID, Config: merged(v.Config), Context: merged(v.Context), Metadata: merged(v.Metadata),
 		Name: v.Name, CreatedAt: stamped(v.Created), Version: v.Number, Description: v.Description}
 }
 
@@ -144,15 +144,15 @@ func (s *Server) checkGraph(name string) error {
 // configured are config and context of a request: LangGraph's configurable and context are
 // one thing under two names.
 func configured(in body) (config, context map[string]any, err error) {
-	config, context = merged(in.object("config"), nil), merged(in.object("context"), nil)
+	config, context = merged(in.object("config")), merged(in.object("context"))
 	configurable, _ := config["configurable"].(map[string]any)
 	switch {
 	case len(configurable) > 0 && len(context) > 0 && !same(configurable, context):
 		return nil, nil, fail(400, "Cannot specify both configurable and context. Prefer setting context alone. Context was introduced in LangGraph 0.6.0 and is the long term planned replacement for configurable.")
 	case len(configurable) > 0:
-		context = merged(configurable, nil)
+		context = merged(configurable)
 	case len(context) > 0:
-		config["configurable"] = merged(context, nil)
+		config["configurable"] = merged(context)
 	}
 	return config, context, nil
 }

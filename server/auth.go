@@ -236,7 +236,7 @@ func fits(have, want any) bool {
 
 // stamp is metadata with the values that a filter asks for.
 func (g Grant) stamp(metadata map[string]any) map[string]any {
-	out := merged(metadata, nil)
+	out := merged(metadata)
 	for key, want := range g.Filter {
 		if m, ok := want.(map[string]any); ok {
 			if v, ok := m["$eq"]; ok {

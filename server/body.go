@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 
 	"github.com/stele-go/stele/internal/jsontext"
 )
@@ -70,14 +71,16 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// merged is a with the entries of b over it.
-func merged(a, b map[string]any) map[string]any {
-	out := make(map[string]any, len(a)+len(b))
-	for k, v := range a {
-		out[k] = v
+// merged is a with the entries of the others over it, one after the other.
+func merged(a map[string]any, others ...map[string]any) map[string]any {
+	n := len(a)
+	for _, m := range others {
+		n += len(m)
 	}
-	for k, v := range b {
-		out[k] = v
+	out := make(map[string]any, n)
+	maps.Copy(out, a)
+	for _, m := range others {
+		maps.Copy(out, m)
 	}
 	return out
 }

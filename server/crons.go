@@ -57,7 +57,7 @@ type shownCron struct {
 
 func (k cron) shown() shownCron {
 	v := shownCron{CronID: k.ID, AssistantID: k.AssistantID, UserID: k.User.Identity, Schedule: k.Schedule, NextRunDate: k.Next.UTC().Format("2006-01-02T15:04:05-07:00"),
-		Metadata: merged(k.Metadata, nil), Enabled: k.Enabled, CreatedAt: stamped(k.Created), UpdatedAt: stamped(k.Updated)}
+		Metadata: merged(k.Metadata), Enabled: k.Enabled, CreatedAt: stamped(k.Created), UpdatedAt: stamped(k.Updated)}
 	v.Payload = merged(k.Payload, map[string]any{"config": map[string]any{"configurable": map[string]any{"cron_id": k.ID}}})
 	if given, ok := k.Payload["config"].(map[string]any); ok {
 		configurable, _ := given["configurable"].(map[string]any)
@@ -429,7 +429,7 @@ func (s *Server) submitCron(ctx context.Context, k *cron) error {
 		return err
 	}
 	due := k.ID + "/" + k.Next.UTC().Format(time.RFC3339)
-	in := body(merged(k.shown().Payload, nil))
+	in := body(merged(k.shown().Payload))
 	in["metadata"] = merged(in.object("metadata"), map[string]any{"cron_id": k.ID})
 	id := k.ThreadID
 	if id == "" {

@@ -59,7 +59,7 @@ func putItem(c *call) error {
 	if n, ok := asNumber(c.body["ttl"]); ok && n > 0 {
 		opts = append(opts, store.TTL(minutes(n)))
 	}
-	if err := c.cfg.Store.Put(c.ctx, ns, c.body.text("key"), merged(c.body.object("value"), nil), opts...); err != nil {
+	if err := c.cfg.Store.Put(c.ctx, ns, c.body.text("key"), merged(c.body.object("value")), opts...); err != nil {
 		return err
 	}
 	return c.none()

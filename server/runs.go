@@ -35,7 +35,7 @@ func (s *Server) shownRun(r runs.Run) map[string]any {
 			updated = at
 		}
 	}
-	shown := map[string]any{"run_id": r.ID, "thread_id": r.ThreadID, "assistant_id": r.Labels[labelAssistant], "metadata": merged(r.Metadata, nil),
+	shown := map[string]any{"run_id": r.ID, "thread_id": r.ThreadID, "assistant_id": r.Labels[labelAssistant], "metadata": merged(r.Metadata),
 		"status": r.Status, "kwargs": kwargs, "multitask_strategy": r.Multitask, "created_at": stamped(r.Created), "updated_at": stamped(updated),
 		"langsmith_session_name": nil}
 	if err != nil {

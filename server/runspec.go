@@ -94,13 +94,10 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 	for _, m := range []map[string]any{configurable, context} { // nobody says who he is
 		maps.DeleteFunc(m, func(k string, _ any) bool { return strings.HasPrefix(k, "langgraph_auth_") })
 	}
-	configurable = merged(configurable, map[string]any{
-		"thread_id": t.ID, "graph_id": a.GraphID, "assistant_id": a.ID,
-		"langgraph_auth_user_id": c.user.Identity, "langgraph_auth_permissions": orEmpty(c.user.Permissions),
-	})
-	metadata := merged(merged(a.Metadata, t.Metadata), map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID})
+	configurable["thread_id"], configurable["graph_id"], configurable["assistant_id"] = t.ID, a.GraphID, a.ID
+	configurable["langgraph_auth_user_id"], configurable["langgraph_auth_permissions"] = c.user.Identity, orEmpty(c.user.Permissions)
 	given, _ := config["metadata"].(map[string]any)
-	metadata = merged(merged(metadata, given), in.object("metadata"))
+	metadata := merged(a.Metadata, t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID}, given, in.object("metadata"))
 	names := in.texts("stream_mode")
 	if len(names) == 0 {
 		names = []string{"values"}
@@ -228,7 +225,7 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 		}
 		config, _ := r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
 		given, _ := in.object("config")["configurable"].(map[string]any)
-		config = merged(config, map[string]any{"configurable": merged(given, nil)})
+		config = merged(config, map[string]any{"configurable": merged(given)})
 		if c.together != nil && t.kept && !other && !temporary && isSame(t.Config, config) {
 			return ops, nil // the queue has what is new
 		}

@@ -278,7 +278,7 @@ func (c *call) access(resource, action string) (Grant, error) {
 
 // value is the request as Authorize sees it.
 func (c *call) value() map[string]any {
-	v := merged(c.body, nil)
+	v := merged(c.body)
 	for _, name := range []string{"assistant_id", "thread_id", "run_id", "cron_id"} {
 		if p := c.r.PathValue(name); p != "" {
 			v[name] = p

@@ -506,11 +506,13 @@ func (s *Server) lastValues(ctx context.Context, r runs.Run) (last json.RawMessa
 // eachEvent calls f with the stored events of a run.
 func (s *Server) eachEvent(ctx context.Context, id string, f func(runs.Event) error) error {
 	at := pace(paceMost / 4) // no client holds them
-	for after := int64(0); ; {
-		events, err := s.cfg.Queue.Events(ctx, id, after, at.limit())
-		if err != nil || len(events) == 0 {
+	for after, more := int64(0), true; more; {
+		asked := at.limit()
+		events, err := s.cfg.Queue.Events(ctx, id, after, asked)
+		if err != nil {
 			return err
 		}
+		more = len(events) == asked
 		at.read(events)
 		for _, ev := range events {
 			if err := f(ev); err != nil {
@@ -519,6 +521,7 @@ func (s *Server) eachEvent(ctx context.Context, id string, f func(runs.Event) er
 			after = ev.Seq
 		}
 	}
+	return nil
 }
 
 // failureOfRun is the error of a run that ended with one.

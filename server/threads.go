@@ -311,7 +311,7 @@ var rolledBack = pregeljson.Failure{Error: "UserRollback", Message: "rollback re
 // shown is a thread as clients see it.
 func (s *Server) shown(t thread, at standing) map[string]any {
 	m := map[string]any{"thread_id": t.ID, "created_at": stamped(t.Created), "updated_at": stamped(at.at), "state_updated_at": stamped(at.saved),
-		"metadata": merged(t.Metadata, nil), "status": at.status, "config": merged(t.Config, nil), "values": nil}
+		"metadata": merged(t.Metadata), "status": at.status, "config": merged(t.Config), "values": nil}
 	if !at.ran {
 		return m
 	}
@@ -372,7 +372,7 @@ func newThread(id string, metadata map[string]any) thread {
 		id = uuid.Must(uuid.NewV7()).String()
 	}
 	at := now()
-	return thread{ID: id, Created: at, Updated: at, Metadata: merged(metadata, nil), Config: map[string]any{}}
+	return thread{ID: id, Created: at, Updated: at, Metadata: merged(metadata), Config: map[string]any{}}
 }
 
 // ttlOf is the time to live that a request asks for: minutes, or an object.

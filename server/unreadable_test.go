@@ -184,7 +184,8 @@ func (s strict) DecodeInto(t serde.Typed, dst any) error {
 }
 
 func (s strict) check(t serde.Typed) error {
-	if s.fail.Load() && bytes.Contains(t.Data, []byte("undecodable")) {
+	isItem := bytes.Contains(t.Data, []byte("json")) // of the queue: the run has the text in its events
+	if s.fail.Load() && !isItem && bytes.Contains(t.Data, []byte("undecodable")) {
 		return errors.New("no key for secret.example")
 	}
 	return nil
@@ -377,9 +378,11 @@ func TestUnreadableRuns(t *testing.T) {
 		t.Errorf("%v", list)
 	}
 	// So does one that has ended and whose events cannot be decoded, or what one of them says.
-	for i, wrong := range []func(string) string{
-		func(string) string { return `[{"kind":"a"}]` },
-		func(events string) string { return strings.Replace(events, `"Data":"`, `"Data":"wQ==","x":"`, 1) },
+	for i, wrong := range []func([]byte) []byte{
+		func([]byte) []byte { return []byte("no events") },
+		func(events []byte) []byte {
+			return bytes.Replace(events, []byte("\xa7success"), []byte("\xc1success"), 1)
+		},
 	} {
 		id := run(bad)
 		for found, err := range h.items.Scan(t.Context(), store.Query{Prefix: store.Namespace{"stele.runs", "runs"}}) {
@@ -387,7 +390,7 @@ func TestUnreadableRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			if found.Key == id {
-				found.Value["events"] = wrong(found.Value["events"].(string))
+				found.Value["events"] = wrong(found.Value["events"].([]byte))
 				if _, err := h.items.Batch(t.Context(), store.PutOp{Namespace: found.Namespace, Key: found.Key, Value: found.Value}); err != nil {
 					t.Fatal(err)
 				}

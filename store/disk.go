@@ -150,11 +150,13 @@ func (d *durable) sync(ctx context.Context) error { return d.e.Sync(ctx) }
 func (d *durable) part(changes []change) (engine.Change, error) {
 	p := engine.Change{Urgent: true}
 	puts := make([]diskPut, len(changes))
+	var emptied []string // partitions that may be empty behind the changes
 	for i := range changes {
 		c := &changes[i]
 		puts[i] = diskPut{change: c, id: partitionOf(c.ns)}
 		p.Partitions = append(p.Partitions, puts[i].id)
 		if c.remove {
+			emptied = append(emptied, puts[i].id)
 			continue
 		}
 		p.Urgent = false
@@ -163,14 +165,14 @@ func (d *durable) part(changes []change) (engine.Change, error) {
 		}
 		p.Size += puts[i].value.Size() + puts[i].vectors.Size() + int64(len(c.summary)+len(c.key)+64)
 	}
-	p.Partitions = sortedSet(p.Partitions)
+	p.Partitions, emptied = sortedSet(p.Partitions), sortedSet(emptied)
 	p.Do = func(tx *engine.Tx) error {
 		for i := range puts {
 			if err := puts[i].do(tx); err != nil {
 				return err
 			}
 		}
-		return dropEmpty(tx, p.Partitions)
+		return dropEmpty(tx, emptied)
 	}
 	return p, nil
 }

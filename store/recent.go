@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"maps"
 	"sync"
 
@@ -14,7 +15,7 @@ const (
 )
 
 // recent are small values that were read, as long as their items stay: who asks for one again need not
-// have it read and decoded. They are texts alone, which nobody can change.
+// have it read and decoded. They are texts and bytes alone, and nobody else has the same ones.
 type recent struct {
 	mu sync.Mutex
 	by map[address]recentValue
@@ -30,7 +31,7 @@ func (r *recent) get(at address, lsn base.LSN) map[string]any {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if v := r.by[at]; v.lsn == lsn {
-		return maps.Clone(v.value)
+		return cloneFlat(v.value)
 	}
 	return nil
 }
@@ -39,8 +40,15 @@ func (r *recent) get(at address, lsn base.LSN) map[string]any {
 func (r *recent) put(at address, lsn base.LSN, value map[string]any) {
 	size := 0
 	for name, v := range value {
-		text, ok := v.(string)
-		if size += len(name) + len(text); !ok || size > recentBytes {
+		switch x := v.(type) {
+		case string:
+			size += len(x)
+		case []byte:
+			size += len(x)
+		default:
+			return
+		}
+		if size += len(name); size > recentBytes {
 			return
 		}
 	}
@@ -49,5 +57,16 @@ func (r *recent) put(at address, lsn base.LSN, value map[string]any) {
 	if r.by == nil || len(r.by) >= recentMost {
 		r.by = map[address]recentValue{}
 	}
-	r.by[at] = recentValue{lsn, maps.Clone(value)}
+	r.by[at] = recentValue{lsn, cloneFlat(value)}
+}
+
+// cloneFlat is a copy of a value of texts and bytes.
+func cloneFlat(value map[string]any) map[string]any {
+	out := maps.Clone(value)
+	for name, v := range out {
+		if b, ok := v.([]byte); ok {
+			out[name] = bytes.Clone(b)
+		}
+	}
+	return out
 }

@@ -47,6 +47,9 @@ func TestReadAgain(t *testing.T) {
 				if list, ok := it.Value["list"].([]any); ok {
 					list[0] = "changed"
 				}
+				if b, ok := it.Value["bytes"].([]byte); ok {
+					b[0]++
+				}
 			}
 		}
 	}
@@ -62,6 +65,7 @@ func TestReadAgain(t *testing.T) {
 	put(b, map[string]any{"x": "2", "y": ""})
 	put(a, map[string]any{"x": "1", "list": []any{"a"}})
 	put(b, map[string]any{})
+	put(a, map[string]any{"x": "1", "bytes": []byte{1}})
 	put(a, map[string]any{"long": string(bytes.Repeat([]byte{'x'}, 5000))})
 	if err := b.Delete(ctx, ns, "k"); err != nil {
 		t.Fatal(err)
