@@ -9,3 +9,6 @@ func Listing(q *Queue, sel runs.Query, limit int) (sql string, args []any) {
 
 // ClaimSQL is the statement that claims a run.
 func ClaimSQL(q *Queue) string { return q.sql.claim }
+
+// SubmitSQL is the statement that stores a run.
+func SubmitSQL(q *Queue) string { return q.sql.submit }

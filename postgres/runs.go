@@ -46,6 +46,15 @@ type QueueOptions struct {
 // the unique index stele_runs_begun, which has the run that was begun of each thread, and is
 // tried again.
 //
+// A claim does not look at runs that are marked in stele_runs.behind: so it takes no longer
+// when thousands wait. A mark says that something of the thread is ahead, and is never all
+// that keeps a run back: one that is missing costs time alone. What must hold is that in a
+// thread with marked runs there is one without a mark that has not ended, and that was begun
+// or is due and before the marked ones. So a submission locks such a run, against its end,
+// until it is committed, and leaves the mark out where it cannot; and the end of a run that
+// may be such a one takes the mark off the first that has one: a trigger, stele_next_behind,
+// as programs of an older version end runs too.
+//
 // # Calls of unknown outcome
 //
 // All other calls that write are transactions under an advisory lock, that of the thread

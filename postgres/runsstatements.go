@@ -51,9 +51,14 @@ SELECT @.stele_refuse('` + refusedBusy + `', o.id) FROM (
 	// NULL, $9 clock, $10 call. Who has the key already stays. seq is the order of submission
 	// in a thread: its lock is held.
 	st.submit = q(`
-WITH ` + clockOf("$9") + `
-INSERT INTO @.stele_runs (id, thread_id, graph, key, status, priority, attempts, spec, due_at, after_at, created_at, changed_by)
-SELECT $1, $2, $3, $4, 'pending', $5, $6, $7::json, greatest($8, t.now), greatest($8, t.now), t.now, $10 FROM t
+WITH ` + clockOf("$9") + `, ahead AS MATERIALIZED (
+	SELECT FROM @.stele_runs WHERE thread_id = $2 AND ended_at IS NULL AND NOT behind
+	AND (started_at IS NOT NULL OR after_at <= (SELECT now FROM t)) LIMIT 1
+	FOR SHARE SKIP LOCKED
+)
+INSERT INTO @.stele_runs (id, thread_id, graph, key, status, priority, attempts, spec, due_at, after_at, created_at, changed_by, behind)
+SELECT $1, $2, $3, $4, 'pending', $5, $6, $7::json, greatest($8, t.now), greatest($8, t.now), t.now, $10,
+	coalesce($8 <= t.now, true) AND EXISTS (SELECT FROM ahead) FROM t
 ON CONFLICT DO NOTHING`)
 
 	// $1 id, $2 key or NULL.
@@ -93,9 +98,7 @@ WITH ` + clockOf("$2") + `, r AS (
 SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 
 	// $1 worker, $2 graphs, $3 lease time in microseconds, $4 clock, $5 call, $6 channel. The
-	// threads that have a run that was begun are few, and the server keeps them in a hash
-	// table: most runs behind a busy thread are done with by that. The scalar sub-select keeps
-	// the planner from joining all runs that wait with one another.
+	// scalar sub-selects keep the planner from joining all runs that wait with one another.
 	const discard = `coalesce((SELECT o.status = 'interrupted' FROM @.stele_runs o
 		WHERE o.thread_id = r.thread_id AND o.ended_at IS NOT NULL AND o.epoch > 0 AND o.id <> r.id
 		ORDER BY o.ended_at DESC, o.seq DESC LIMIT 1), false)`
@@ -109,10 +112,10 @@ SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
 	SELECT r.id, r.attempt >= r.attempts AND r.cancel = '' AS gone
 	FROM @.stele_runs r
-	WHERE r.ended_at IS NULL AND r.graph = ANY($2::text[]) AND r.due_at <= (SELECT now FROM t)
+	WHERE r.ended_at IS NULL AND NOT r.behind AND r.graph = ANY($2::text[]) AND r.due_at <= (SELECT now FROM t)
 	AND NOT ` + unknown + `
-	AND (r.started_at IS NOT NULL OR r.thread_id NOT IN (
-		SELECT thread_id FROM @.stele_runs WHERE started_at IS NOT NULL AND ended_at IS NULL)
+	AND (r.started_at IS NOT NULL
+	OR (SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.started_at IS NOT NULL AND o.ended_at IS NULL LIMIT 1) IS NULL
 	AND (SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL
 		AND o.seq < r.seq AND o.after_at <= (SELECT now FROM t) LIMIT 1) IS NULL)
 	ORDER BY r.priority DESC, r.after_at, r.seq LIMIT 1

@@ -160,7 +160,44 @@ var ownMigrations = []string{
 	// A Queue lists the runs of a thread by their ids, and asks when the next run that waits is due.
 	`CREATE INDEX CONCURRENTLY IF NOT EXISTS stele_runs_listed ON @.stele_runs (thread_id, id COLLATE "POSIX")`,
 	`CREATE INDEX CONCURRENTLY IF NOT EXISTS stele_runs_later ON @.stele_runs (due_at) WHERE started_at IS NULL AND ended_at IS NULL`,
+	`ALTER TABLE @.stele_runs ADD COLUMN IF NOT EXISTS behind BOOLEAN NOT NULL DEFAULT false`,
+	nextBehind,
+	// Instead of stele_runs_next. That a claim holds is read in the index.
+	`CREATE INDEX CONCURRENTLY IF NOT EXISTS stele_runs_first ON @.stele_runs (priority DESC, after_at, seq, due_at) WHERE ended_at IS NULL AND NOT behind`,
+	`DROP INDEX CONCURRENTLY IF EXISTS @.stele_runs_next`,
+	// What is behind already is marked as Submit would: behind the run that is locked, one of each thread.
+	`WITH ahead AS MATERIALIZED (
+		SELECT thread_id, seq, started_at FROM @.stele_runs o
+		WHERE ended_at IS NULL AND NOT behind AND (started_at IS NOT NULL OR after_at <= now() AND NOT EXISTS (
+			SELECT FROM @.stele_runs f WHERE f.thread_id = o.thread_id AND f.ended_at IS NULL
+			AND (f.started_at IS NOT NULL OR f.seq < o.seq AND f.after_at <= now())))
+		FOR SHARE SKIP LOCKED
+	)
+	UPDATE @.stele_runs r SET behind = true FROM ahead
+	WHERE r.thread_id = ahead.thread_id AND r.started_at IS NULL AND r.ended_at IS NULL AND NOT r.behind AND r.after_at <= now()
+	AND (ahead.started_at IS NOT NULL OR r.seq > ahead.seq)`,
 }
+
+// nextBehind keeps what Queue says of stele_runs.behind, whichever program ends a run, also one of a
+// version that knows no marks. Each query of the function has a snapshot of its own: it sees the marks of
+// submissions that the end has waited for. The lock waits for who ends the run that is found, and takes the
+// next one in its place.
+const nextBehind = `
+	CREATE OR REPLACE FUNCTION @.stele_next_behind() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+	BEGIN
+		UPDATE @.stele_runs SET behind = false WHERE id = (
+			SELECT id FROM @.stele_runs WHERE thread_id = OLD.thread_id AND ended_at IS NULL AND behind
+			ORDER BY seq LIMIT 1 FOR UPDATE);
+		RETURN NULL;
+	END $$;
+	DROP TRIGGER IF EXISTS stele_runs_ended ON @.stele_runs;
+	CREATE TRIGGER stele_runs_ended AFTER UPDATE OF ended_at ON @.stele_runs FOR EACH ROW
+		WHEN ((OLD.ended_at IS NULL) <> (NEW.ended_at IS NULL) AND NOT (OLD.behind AND OLD.ended_at IS NULL AND OLD.started_at IS NULL))
+		EXECUTE FUNCTION @.stele_next_behind();
+	DROP TRIGGER IF EXISTS stele_runs_removed ON @.stele_runs;
+	CREATE TRIGGER stele_runs_removed AFTER DELETE ON @.stele_runs FOR EACH ROW
+		WHEN (OLD.ended_at IS NULL)
+		EXECUTE FUNCTION @.stele_next_behind()`
 
 // functionSettings make the functions cheaper for the server, and have to be set again whenever
 // a migration replaces the functions. Plans are generic: the planner takes an array of unknown

@@ -48,6 +48,8 @@ func layout(t testing.TB, conn *pgx.Conn, schema string) []string {
 	all := column(t, conn, `SELECT table_name || ' ' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' || coalesce(column_default, '')
 		FROM information_schema.columns WHERE table_schema = $1 ORDER BY 1`, schema)
 	all = append(all, column(t, conn, `SELECT replace(indexdef, $1 || '.', '') FROM pg_indexes WHERE schemaname = $1 ORDER BY 1`, schema)...)
+	all = append(all, column(t, conn, `SELECT replace(pg_get_triggerdef(t.oid), $1 || '.', '') FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+		WHERE c.relnamespace = $1::regnamespace ORDER BY 1`, schema)...)
 	return append(all, column(t, conn, `SELECT proname || coalesce(' ' || proconfig::text, '') FROM pg_proc WHERE pronamespace = $1::regnamespace ORDER BY 1`, schema)...)
 }
 
@@ -136,7 +138,7 @@ func TestSettingsOfFunctions(t *testing.T) {
 				t.Errorf("settings of a function: %s", set)
 			}
 		}
-		server(t).Exec(t, url, `DELETE FROM stele_migrations WHERE v >= (SELECT max(v) FROM stele_migrations) - 2`,
+		server(t).Exec(t, url, `DELETE FROM stele_migrations WHERE v >= (SELECT max(v) FROM stele_migrations) - 7`,
 			`ALTER FUNCTION stele_put RESET ALL`, `ALTER FUNCTION stele_put_writes RESET ALL`)
 	}
 }

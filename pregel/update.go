@@ -28,6 +28,8 @@ type UpdateOptions struct {
 	Configurable map[string]any
 	// AnyCheckpoint is that of RunOptions.
 	AnyCheckpoint bool
+	// Lease, if set, is one that the caller has of the thread: what is stored is refused once it is lost.
+	Lease *saver.Lease
 }
 
 // UpdateState changes the state of a thread and returns the address of the new checkpoint.
@@ -46,6 +48,9 @@ func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]S
 	}
 	o := lastOf(opts)
 	at.Metadata, at.Configurable = merged(g.opts.Metadata, o.Metadata), o.Configurable
+	if o.Lease != nil {
+		at.Epoch = o.Lease.Epoch()
+	}
 	if _, err := commonMetadata(at, s); err != nil {
 		return Address{}, err
 	}

@@ -104,8 +104,9 @@ func TestHalfIsHidden(t *testing.T) {
 	h.ok("GET", "/threads/"+id, nil)
 }
 
-// TestThreadMadeAnew: a client that does not wait and asks another server for the thread gets it from that one. What
-// the first server removes, as it fails, is not what the second makes.
+// TestThreadMadeAnew: a client that does not wait and asks another server for the thread gets it from that one, once the
+// first has failed. What the first server removes then is not what the second makes. Who asks while the second makes it
+// gets its thread, and changes nothing.
 func TestThreadMadeAnew(t *testing.T) {
 	type stage struct{ reached, goOn chan struct{} }
 	stages := map[string]stage{"first": {make(chan struct{}), make(chan struct{})}, "second": {make(chan struct{}), make(chan struct{})}}
@@ -143,16 +144,21 @@ func TestThreadMadeAnew(t *testing.T) {
 	go func() { answered <- h.do("POST", "/threads", ask("x", "first")) }()
 	<-stages["first"].reached
 	go func() { answered <- second.do("POST", "/threads", ask("x", "second")) }()
-	<-stages["second"].reached
 	close(stages["first"].goOn)
 	if a := <-answered; a.status != 500 {
 		t.Errorf("%d %s", a.status, a.text)
 	}
-	h.until("the first server has removed what is left", func() bool { return !server.RemovesHalves(h.api) })
+	<-stages["second"].reached
+	third := ask("third")
+	third["if_exists"] = "do_nothing"
+	go func() { answered <- h.do("POST", "/threads", third) }()
 	close(stages["second"].goOn)
-	if a := <-answered; a.status != 200 {
-		t.Errorf("%d %s", a.status, a.text)
+	for range 2 {
+		if a := <-answered; a.status != 200 {
+			t.Errorf("%d %s", a.status, a.text)
+		}
 	}
+	h.until("the first server has removed what is left", func() bool { return !server.RemovesHalves(h.api) })
 	h.equal(second.ok("GET", "/threads/"+id+"/state", nil).sub("values"), `{"text":"xsecond"}`)
 }
 

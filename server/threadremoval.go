@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -66,16 +67,39 @@ func (s *Server) removeHalves(ctx context.Context, before time.Time) error {
 		}
 	}
 	for _, h := range old {
-		if err := s.removeHalf(ctx, h); err != nil {
+		if err := s.removeHalf(ctx, h); err != nil && !errors.Is(err, saver.ErrConflict) {
 			return err
 		}
 	}
 	return nil
 }
 
+// ownHalf takes a half for a request, among all servers: no other makes it, or removes it, until the lease is
+// released. A saver that knows no leases is one process's.
+func (s *Server) ownHalf(ctx context.Context, id string, wait bool) (*saver.Lease, error) {
+	o, ok := s.cfg.Saver.(saver.Coordinator)
+	if !ok {
+		return saver.NewLease(id, 0, nil, nil, func() {}), nil
+	}
+	waiting, done := context.WithTimeout(ctx, endWait)
+	defer done()
+	l, err := o.Own(waiting, id, wait)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = errExists(id)
+	}
+	return l, err
+}
+
+func errExists(id string) error { return fail(409, "Thread with ID %s already exists", id) }
+
 // removeHalf removes a thread that got no record, unless another request makes it anew, on whatever server.
 func (s *Server) removeHalf(ctx context.Context, h half) error {
 	defer s.locks.lock("thread " + h.Thread)()
+	lease, err := s.ownHalf(ctx, h.Thread, false)
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
 	left, ok, err := s.halves.get(ctx, h.Thread)
 	if err != nil || !ok || left.Request != h.Request {
 		return err
@@ -90,9 +114,31 @@ func (s *Server) removeHalf(ctx context.Context, h half) error {
 	return s.halves.delete(ctx, h.Thread)
 }
 
+// ownLeft is ownHalf if there is one, or in any case, and nil else. It waits while another request makes it.
+func (s *Server) ownLeft(ctx context.Context, id string, always bool) (*saver.Lease, error) {
+	_, left, err := s.halves.get(ctx, id)
+	if err != nil || !left && !always {
+		return nil, err
+	}
+	return s.ownHalf(ctx, id, true)
+}
+
 // removeLeft removes what a request that was cut off has left of a thread. The caller holds the lock of
 // the thread.
 func (s *Server) removeLeft(ctx context.Context, id string) error {
+	lease, err := s.ownLeft(ctx, id, false)
+	if err != nil || lease == nil {
+		return err
+	}
+	defer lease.Release()
+	if _, whole, err := s.threads.get(ctx, id); whole || err != nil { // another server made it meanwhile
+		return cmp.Or(err, errExists(id))
+	}
+	return s.removeOwned(ctx, id)
+}
+
+// removeOwned is removeLeft for who owns the half.
+func (s *Server) removeOwned(ctx context.Context, id string) error {
 	_, left, err := s.halves.get(ctx, id)
 	if err != nil || !left {
 		return err

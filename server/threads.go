@@ -400,26 +400,41 @@ func createThread(c *call) error {
 	}
 	unlock := c.locks.lock("thread " + t.ID)
 	defer unlock()
-	if old, ok, err := c.threads.get(c.ctx, t.ID); ok || err != nil {
-		if err == nil && (c.body.text("if_exists") != "do_nothing" || !c.grant.admits(old.Metadata)) {
-			err = fail(409, "Thread with ID %s already exists", t.ID)
+	exists := func() (bool, error) {
+		old, ok, err := c.threads.get(c.ctx, t.ID)
+		if err != nil || !ok {
+			return false, err
 		}
-		if err != nil {
-			return err
+		if c.body.text("if_exists") != "do_nothing" || !c.grant.admits(old.Metadata) {
+			return true, errExists(t.ID)
 		}
-		return c.show(old)
+		return true, c.show(old)
+	}
+	if done, err := exists(); done || err != nil {
+		return err
 	}
 	steps, _ := c.in.(map[string]any)["supersteps"].([]any)
+	var lease *saver.Lease
 	if c.body.text("thread_id") != "" {
-		if err := c.removeLeft(c.ctx, t.ID); err != nil {
+		var err error
+		if lease, err = c.ownLeft(c.ctx, t.ID, len(steps) > 0); err != nil {
 			return err
+		}
+		if lease != nil {
+			defer lease.Release()
+			if done, err := exists(); done || err != nil { // another server made it meanwhile
+				return err
+			}
+			if err := c.removeOwned(c.ctx, t.ID); err != nil {
+				return err
+			}
 		}
 		claimed, err := c.claimed(c.ctx, t.ID, c.grant)
 		if err == nil && !claimed && len(steps) > 0 { // a program's would be lost with a half
 			claimed, err = c.begun(c.ctx, t.ID)
 		}
 		if claimed || err != nil {
-			return cmp.Or(err, fail(409, "Thread with ID %s already exists", t.ID))
+			return cmp.Or(err, errExists(t.ID))
 		}
 	}
 	t.TTL = ttlOf(c.body["ttl"])
@@ -431,7 +446,10 @@ func createThread(c *call) error {
 	}
 	var refused error
 	err := c.whole(t, func() error {
-		err := c.fill(t, steps)
+		err := c.fill(t, steps, lease)
+		if lease != nil && !lease.Held() { // another server may make it by now
+			return errExists(t.ID)
+		}
 		if err == nil {
 			return nil
 		}
@@ -441,6 +459,9 @@ func createThread(c *call) error {
 		refused = err
 		return nil
 	})
+	if lease != nil {
+		lease.Release() // before the client knows, who may run it at once
+	}
 	if err != nil {
 		return err
 	}
@@ -485,7 +506,7 @@ func (c *call) keep(ctx context.Context, t thread, beside ...store.Op) error {
 
 // fill gives a new thread the state that supersteps of updates make. A panic, which may be one of the
 // graph's functions, is an error: some supersteps may be stored by then.
-func (c *call) fill(t thread, steps []any) (err error) {
+func (c *call) fill(t thread, steps []any, lease *saver.Lease) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &pregel.PanicError{Value: p, Stack: debug.Stack()}
@@ -510,7 +531,7 @@ func (c *call) fill(t thread, steps []any) (err error) {
 		}
 		all = append(all, superstep)
 	}
-	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all, pregel.UpdateOptions{Metadata: map[string]any{"graph_id": t.graph()}})
+	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all, pregel.UpdateOptions{Metadata: map[string]any{"graph_id": t.graph()}, Lease: lease})
 	return err
 }
 
