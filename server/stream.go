@@ -197,7 +197,13 @@ var heartbeat = []byte(": heartbeat\r\n\r\n")
 // streamHeaders begin an answer of server-sent events.
 func streamHeaders(h http.Header) {
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
+	inPieces(h)
+}
+
+// inPieces asks proxies to pass on each piece of an answer as it comes: nginx not to buffer it, and others not
+// to compress it, as HAProxy would hold back the last event.
+func inPieces(h http.Header) {
+	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 }
 
@@ -372,6 +378,7 @@ func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error))
 		h.Set("Location", place(r, false)+"/join")
 		h.Set("Content-Location", place(r, false))
 		h.Set("Content-Type", "application/json")
+		inPieces(h)
 	})
 	// As long as somebody watches a run, a queue may have its events in memory: they are asked for
 	// what came of it.
