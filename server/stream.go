@@ -178,8 +178,14 @@ func (o *output) last(b []byte) error {
 		o.c.w.WriteHeader(http.StatusOK)
 	}
 	_, err := o.c.w.Write(b)
+	if err == nil && o.c.r.Method == http.MethodHead {
+		err = errHead
+	}
 	return err
 }
+
+// errHead ends an answer whose head is all that was asked for.
+var errHead = errors.New("the request is for the head alone")
 
 // appendFrame writes a frame as server-sent events have it. Data is JSON in one line.
 func appendFrame(b []byte, f frame, id string) []byte {
@@ -251,7 +257,7 @@ func (c *call) stream(out *output, r runs.Run, modes []string, after int64, live
 		return out.write(b)
 	}
 	r, err := c.follow(r.ID, 0, each, out, heartbeat)
-	if err != nil && c.ctx.Err() == nil && err != errClosing {
+	if err != nil && c.ctx.Err() == nil && err != errClosing && err != errHead {
 		c.cfg.Logger.Warn("a stream was cut off", "run", r.ID, "error", err)
 	}
 	return r, err
