@@ -54,3 +54,63 @@ func TestClockSetBackInBetween(t *testing.T) {
 		t.Errorf("claimed %+v, %v; %s is due", c, err, r.ID)
 	}
 }
+
+// TestClockSetBackBeforeOpen: a run that was submitted before the clock was set back waits no longer than it
+// was to, also where another process has it now.
+func TestClockSetBackBeforeOpen(t *testing.T) {
+	at := time.Now()
+	o := LocalOptions{Clock: func() time.Time { return at }}
+	q, items := newQueue(t, o)
+	now := submitted(t, q, Request{Spec: Spec{ThreadID: "now", Graph: "g"}})
+	later := submitted(t, q, Request{Spec: Spec{ThreadID: "later", Graph: "g"}, After: at.Add(time.Minute)})
+	at = at.Add(-24 * time.Hour)
+	q, err := NewLocal(t.Context(), items, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := func(want string) {
+		t.Helper()
+		c, _, err := q.Claim(t.Context(), "w", []string{"g"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c == nil && want != "" || c != nil && c.ID != want {
+			t.Fatalf("claimed %+v, want %q", c, want)
+		}
+		if c != nil {
+			if err := q.Finish(t.Context(), *c, Outcome{Status: Success}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	claims(now.ID)
+	at = at.Add(59 * time.Second)
+	claims("")
+	at = at.Add(time.Second)
+	claims(later.ID)
+}
+
+// TestClockSetBackBetweenEnds: of a thread's runs the one counts that ended last, whatever the clock showed:
+// what one that was cancelled left unfinished stays so.
+func TestClockSetBackBetweenEnds(t *testing.T) {
+	at := time.Now()
+	q, _ := newQueue(t, LocalOptions{Clock: func() time.Time { return at }})
+	claim := func() *Claim {
+		t.Helper()
+		submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
+		c, _, err := q.Claim(t.Context(), "w", []string{"g"})
+		if err != nil || c == nil {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		return c
+	}
+	for _, status := range []Status{Success, Interrupted} {
+		if err := q.Finish(t.Context(), *claim(), Outcome{Status: status}); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(-time.Hour)
+	}
+	if c := claim(); !c.Discard {
+		t.Error("what a cancelled run left is finished by the next one")
+	}
+}

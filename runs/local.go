@@ -65,8 +65,8 @@ type Local struct {
 
 	decoded decodedItems
 
-	// steady tells the time for claims, whose lease no step of the clock ends: time.Now measures with the
-	// time since the process began.
+	// steady tells the time for claims, whose lease no step of the clock ends, and for runs that wait, which
+	// none holds up: time.Now measures with the time since the process began.
 	steady func() time.Time
 
 	// writes counts what was written, and durable how much of that is synced. One sync at a time
@@ -102,7 +102,7 @@ type localRun struct {
 	// appending orders those who store events of the run; it is locked before Local.mu.
 	appending sync.Mutex
 	storedRun
-	until  time.Time // while a worker has it: when the claim is void, as steady tells the time
+	until  time.Time // when the claim of a worker is void, or Run.After has come, as steady tells the time
 	due    bool      // its time has come, or its claim is void; see place
 	places [lineKinds]int32
 	saved  int64   // Local.writes when the run was last written, but for its claim
@@ -173,6 +173,9 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 		case err != nil: // nobody can execute it
 			q.lost[r.ID] = err
 		default:
+			if ahead := r.Created.Sub(q.now()); ahead > clockTolerance { // the clock was set back since: it waits as long as it was to
+				r.After = r.After.Add(-ahead)
+			}
 			q.add(&localRun{storedRun: r, synced: r.Seq}) // a claim of an earlier process is void
 		}
 	}
@@ -199,9 +202,16 @@ func (q *Local) drop(l *localRun) {
 	q.noteStatus(r)
 }
 
-// noteEnd remembers a run that ended, if it left something on its thread.
+// noteEnd remembers a run that ended, if it left something on its thread, and none that is known ended later.
 func (q *Local) noteEnd(r Run) {
-	if r.ThreadID != "" && r.Epoch > 0 && !r.Ended.Before(q.ended[r.ThreadID].at) {
+	if !r.Ended.Before(q.ended[r.ThreadID].at) {
+		q.noteLast(r)
+	}
+}
+
+// noteLast is noteEnd for a run that ended just now, whatever the clock shows.
+func (q *Local) noteLast(r Run) {
+	if r.ThreadID != "" && r.Epoch > 0 {
 		q.ended[r.ThreadID] = endedRun{r.ID, r.Status, r.Ended}
 	}
 }
@@ -460,7 +470,7 @@ func (q *Local) made(c change) {
 	switch {
 	case to.Status.Ended():
 		q.drop(r)
-		q.noteEnd(to.Run)
+		q.noteLast(to.Run)
 		q.ends.Changed(to.ID)
 	case to.Status == Pending && q.open[to.ID] == r:
 		q.place(r)

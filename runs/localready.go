@@ -19,6 +19,7 @@ type lineKind int
 const (
 	heldLine  lineKind = iota // of a graph: the runs whose claims hold, by the time when these are void
 	laterLine                 // of a graph: those that wait for their time, by that
+	waitLine                  // of a graph: the same, by when they have waited as long as they were to
 	readyLine                 // of a graph: those that may begin
 	dueLine                   // of a thread: those that were not begun and whose time has come, by id
 	lineKinds
@@ -74,7 +75,7 @@ func (l *line) set(r *localRun, in bool) {
 }
 
 // localGraph are the runs of a graph that have not ended, but for those that their threads hold up.
-type localGraph struct{ held, later, ready line }
+type localGraph struct{ held, later, waiting, ready line }
 
 // localThread are the runs of a thread that have not ended.
 type localThread struct {
@@ -88,9 +89,10 @@ func (q *Local) graph(name string) *localGraph {
 	g := q.graphs[name]
 	if g == nil {
 		g = &localGraph{
-			held:  line{kind: heldLine, before: func(a, b *localRun) bool { return a.until.Before(b.until) }},
-			later: line{kind: laterLine, before: func(a, b *localRun) bool { return a.After.Before(b.After) }},
-			ready: line{kind: readyLine, before: before},
+			held:    line{kind: heldLine, before: func(a, b *localRun) bool { return a.until.Before(b.until) }},
+			later:   line{kind: laterLine, before: func(a, b *localRun) bool { return a.After.Before(b.After) }},
+			waiting: line{kind: waitLine, before: func(a, b *localRun) bool { return a.until.Before(b.until) }},
+			ready:   line{kind: readyLine, before: before},
 		}
 		q.graphs[name] = g
 	}
@@ -118,6 +120,7 @@ func (q *Local) leave(r *localRun) {
 	t.runs = withoutAt(t.runs, i)
 	g.held.set(r, false)
 	g.later.set(r, false)
+	g.waiting.set(r, false)
 	t.due.set(r, false)
 	if t.begun == r {
 		t.begun = nil
@@ -134,20 +137,20 @@ func (t *localThread) find(id string) (i int, there bool) {
 }
 
 // place puts a run that waits, or whose claim has changed, into the lines where it belongs now. What is
-// due then stays so when the clock is set back. The caller holds mu.
+// due then stays so when the clock is set back, and what is not waits no longer for that. The caller holds mu.
 func (q *Local) place(r *localRun) { q.placeAt(r, q.now(), q.steady()) }
 
 // placeAt is place at a time, as both clocks tell it.
 func (q *Local) placeAt(r *localRun, now, steady time.Time) {
 	t, g := q.threads[r.ThreadID], q.graph(r.Graph)
 	running := r.Status == Running
-	if running {
-		r.due = !r.until.After(steady)
-	} else {
-		r.due = !r.After.After(now)
+	if !running && r.places[laterLine] == 0 { // it begins to wait
+		r.until = steady.Add(r.After.Sub(now))
 	}
+	r.due = !r.until.After(steady) || !running && !r.After.After(now)
 	g.held.set(r, running && !r.due)
 	g.later.set(r, !running && !r.due)
+	g.waiting.set(r, !running && !r.due)
 	if !r.Started.IsZero() {
 		t.begun = r
 	}
@@ -183,6 +186,9 @@ func (q *Local) next(graphs []string) (best *localRun, next time.Time) {
 		for r := g.later.first(); r != nil && !r.After.After(now); r = g.later.first() {
 			q.placeAt(r, now, steady)
 		}
+		for r := g.waiting.first(); r != nil && !r.until.After(steady); r = g.waiting.first() {
+			q.placeAt(r, now, steady)
+		}
 	}
 	for _, name := range graphs {
 		g := q.graphs[name]
@@ -192,8 +198,10 @@ func (q *Local) next(graphs []string) (best *localRun, next time.Time) {
 		if r := g.ready.first(); r != nil && (best == nil || before(r, best)) {
 			best = r
 		}
-		if r := g.held.first(); r != nil && (next.IsZero() || r.until.Before(next)) {
-			next = r.until.UTC()
+		for _, r := range []*localRun{g.held.first(), g.waiting.first()} {
+			if r != nil && (next.IsZero() || r.until.Before(next)) {
+				next = r.until.UTC()
+			}
 		}
 		if r := g.later.first(); r != nil && (next.IsZero() || r.After.Before(next)) {
 			next = r.After

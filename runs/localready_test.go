@@ -182,7 +182,7 @@ func TestNext(t *testing.T) {
 		}
 	}
 	for name, g := range q.graphs {
-		if n := len(q.open) + len(q.threads) + g.held.Len() + g.later.Len() + g.ready.Len(); n != 0 {
+		if n := len(q.open) + len(q.threads) + g.held.Len() + g.later.Len() + g.waiting.Len() + g.ready.Len(); n != 0 {
 			t.Errorf("graph %s: %d are left", name, n)
 		}
 	}
@@ -220,5 +220,17 @@ func TestClockSteps(t *testing.T) {
 	at = at.Add(-time.Hour)
 	if c := claim(); c == nil || c.ThreadID != "b" {
 		t.Errorf("claimed %+v when the clock was set back", c)
+	}
+	submitted(t, q, Request{Spec: Spec{ThreadID: "c", Graph: "g"}, After: at.Add(5 * time.Second)})
+	at = at.Add(-time.Hour)
+	if steady = steady.Add(4 * time.Second); claim() != nil {
+		t.Error("a run did not wait for its time")
+	}
+	if steady = steady.Add(time.Second); claim() == nil {
+		t.Error("a run waits for longer than it was to when the clock was set back")
+	}
+	submitted(t, q, Request{Spec: Spec{ThreadID: "d", Graph: "g"}, After: at.Add(time.Hour)})
+	if at = at.Add(time.Hour); claim() == nil {
+		t.Error("a run waits for longer than until its time when the clock was set forward")
 	}
 }

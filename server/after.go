@@ -85,7 +85,9 @@ func (s *Server) settle(ctx context.Context) {
 					s.logLater(ctx, "look for what is due", err)
 					break
 				}
-				if a.Kind == afterCron { // it says when it is due
+				// A cron says when it is due, and the clock was set back since a webhook was put off for longer
+				// than any is.
+				if a.Kind == afterCron || a.Kind == afterWebhook && a.Due.After(at.Add(hookPause(hookTries))) {
 					a.Due = at
 				}
 				s.pending.LoadOrStore(a.key(), a) // not what is being done

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -62,6 +63,31 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 	})
 	for path, want := range map[string]string{"/threads/count": "1", "/assistants/count": "7", "/runs/crons/count": "0"} {
 		h.equal(h.ok("POST", path, object{}), want)
+	}
+}
+
+// TestWebhookPutOffByAClock: a webhook that failed while the clock was ahead is not put off for as long as
+// that when the clock was set back before the next process.
+func TestWebhookPutOffByAClock(t *testing.T) {
+	called := make(chan struct{}, 1)
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called <- struct{}{} }))
+	defer hook.Close()
+	dir := t.TempDir()
+	h := open(t, dir, nil)
+	thread := h.thread()
+	run := h.ok("POST", "/threads/"+thread+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}}).text1("run_id")
+	h.ended(thread, run)
+	due := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339Nano)
+	text := fmt.Sprintf(`{"kind":"webhook","thread":%q,"run":%q,"url":%q,"due":%q,"tries":1}`, thread, run, hook.URL, due)
+	if err := h.items.Put(t.Context(), store.Namespace{"__stele_server__", "after"}, "webhook/"+thread+"/"+run, object{"json": text}); err != nil {
+		t.Fatal(err)
+	}
+	h.shut()
+	open(t, dir, nil)
+	select {
+	case <-called:
+	case <-time.After(patience):
+		t.Error("the webhook is not called")
 	}
 }
 

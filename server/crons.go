@@ -183,6 +183,11 @@ func createCron(c *call) error {
 		return err
 	}
 	ok, err := c.keepCron(c.ctx, k)
+	if err != nil { // it may be stored, and nobody is told its id
+		if err := c.deleteCron(context.WithoutCancel(c.ctx), k); err != nil {
+			c.cfg.Logger.Error("take a cron back", "cron", k.ID, "error", err)
+		}
+	}
 	if err != nil || !ok {
 		return cmp.Or(err, noThreadOfCron(k))
 	}

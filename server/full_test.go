@@ -41,6 +41,22 @@ func (h *house) stored() string {
 	return b.String()
 }
 
+// TestHealthy: who asks for the store too is told that it takes no writes, and else that the process answers.
+func TestHealthy(t *testing.T) {
+	inj := faultfs.NewInjector()
+	h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj), Inline: true}), func(c *server.Config) { c.Workers = -1 })
+	h.equal(h.ok("GET", "/ok", nil), `{"ok":true,"services":{}}`)
+	h.equal(h.ok("GET", "/ok?check_db=1", nil), `{"ok":true,"services":{"database":"healthy"}}`)
+	inj.Set(faultfs.Rule{Op: faultfs.OpSync, Sticky: true, Err: syscall.EIO}, faultfs.Rule{Op: faultfs.OpSyncData, Sticky: true, Err: syscall.EIO})
+	h.refused(503, "POST", "/threads", object{})
+	inj.Set()
+	h.equal(h.ok("GET", "/ok", nil), `{"ok":true,"services":{}}`)
+	h.equal(h.refused(500, "GET", "/ok?check_db=1", nil), `{"ok":false,"services":{"database":"unhealthy"}}`)
+	h.http.CloseClientConnections()
+	_ = h.api.Close()
+	_ = h.disk.Close() // it is poisoned
+}
+
 // TestFullDisk: on a full disk each change is refused with 507 and leaves nothing, reading goes
 // on, and with room again the server goes on, also with the run that
 // was under way.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,17 +10,44 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/runs"
 )
 
 // Version is the version of LangGraph's server whose API this server speaks.
 const Version = "0.16.7"
 
+// getOK says that the process answers and, if it is asked, whether its store is healthy.
 func getOK(c *call) error {
-	return c.json(struct {
-		OK       bool     `json:"ok"`
-		Services struct{} `json:"services"`
-	}{OK: true})
+	status, services := http.StatusOK, map[string]string{}
+	if c.isTrue("check_db") {
+		services["database"] = "healthy"
+		if err := c.checkStore(); err != nil {
+			c.cfg.Logger.Error("the store is not healthy", "error", err)
+			status, services["database"] = http.StatusInternalServerError, "unhealthy"
+		}
+	}
+	return writeJSON(c.w, status, map[string]any{"ok": status == http.StatusOK, "services": services})
+}
+
+// storeTimeout bounds how long a check waits for the store.
+const storeTimeout = 5 * time.Second
+
+// checkStore is an error if the store cannot be read, or takes no writes though the server changes things.
+func (c *call) checkStore() error {
+	ctx, stop := context.WithTimeout(c.ctx, storeTimeout)
+	defer stop()
+	if _, _, err := c.indexed.get(ctx, allIndexed); err != nil {
+		return err
+	}
+	if s, ok := c.cfg.Saver.(watched); ok && !c.cfg.ReadOnly {
+		for _, p := range s.Health().Problems {
+			if p.Status == monitor.StatusFailed {
+				return fmt.Errorf("%s: %s", p.Kind, p.Detail)
+			}
+		}
+	}
+	return nil
 }
 
 // getInfo answers with what the server can do. Clients look at the flags.

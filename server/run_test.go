@@ -315,6 +315,44 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
+// TestPassedOn: proxies are asked to pass on each piece of an answer that takes its time.
+func TestPassedOn(t *testing.T) {
+	h := newHouse(t)
+	id := h.thread()
+	run := object{"assistant_id": "simple", "input": object{"text": "x"}}
+	last := h.ok("POST", "/threads/"+id+"/runs/wait", run).header
+	list := h.ok("GET", "/threads/"+id+"/runs", nil).json.([]any)
+	of := "/threads/" + id + "/runs/" + list[0].(object)["run_id"].(string)
+	heads := map[string]http.Header{"wait": last, "stream": h.ok("POST", "/threads/"+id+"/runs/stream", run).header,
+		"join": h.ok("GET", of+"/join", nil).header, "stateless wait": h.ok("POST", "/runs/wait", run).header, "join stream": h.ok("GET", of+"/stream", nil).header,
+		"thread": h.ok("HEAD", "/threads/"+id+"/stream", nil).header}
+	for name, head := range heads {
+		if head.Get("X-Accel-Buffering") != "no" || head.Get("Cache-Control") != "no-store, no-transform" {
+			t.Errorf("%s: %v", name, head)
+		}
+	}
+}
+
+// TestHeadOfAStream: who asks for the head of a stream alone gets it, and no stream stays open for that.
+func TestHeadOfAStream(t *testing.T) {
+	h := newHouse(t)
+	id := h.thread()
+	of := "/threads/" + id + "/runs/" + h.ok("POST", "/threads/"+id+"/runs", object{"assistant_id": "slow", "input": object{"text": "x"}}).text1("run_id")
+	for _, path := range []string{"/threads/" + id + "/stream", of + "/stream?cancel_on_disconnect=true", of + "/join?cancel_on_disconnect=true"} {
+		if a := h.ok("HEAD", path, nil); a.text != "" || a.header.Get("X-Accel-Buffering") != "no" {
+			t.Errorf("%s: %v %q", path, a.header, a.text)
+		}
+	}
+	h.until("all is answered", func() bool { return h.answering.Load() == 0 })
+	if got := h.ok("GET", of, nil).text1("status"); got == "interrupted" {
+		t.Error("the run was cancelled")
+	}
+	h.refused(404, "HEAD", "/threads/"+"00000000-0000-4000-8000-000000000000"+"/stream", nil)
+	h.gate <- struct{}{}
+	h.gate <- struct{}{}
+	h.ended(id, of[len(of)-36:])
+}
+
 func TestWebhook(t *testing.T) {
 	var mu sync.Mutex
 	var got []string

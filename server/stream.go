@@ -178,8 +178,14 @@ func (o *output) last(b []byte) error {
 		o.c.w.WriteHeader(http.StatusOK)
 	}
 	_, err := o.c.w.Write(b)
+	if err == nil && o.c.r.Method == http.MethodHead {
+		err = errHead
+	}
 	return err
 }
+
+// errHead ends an answer whose head is all that was asked for.
+var errHead = errors.New("the request is for the head alone")
 
 // appendFrame writes a frame as server-sent events have it. Data is JSON in one line.
 func appendFrame(b []byte, f frame, id string) []byte {
@@ -197,7 +203,13 @@ var heartbeat = []byte(": heartbeat\r\n\r\n")
 // streamHeaders begin an answer of server-sent events.
 func streamHeaders(h http.Header) {
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
+	inPieces(h)
+}
+
+// inPieces asks proxies to pass on each piece of an answer as it comes: nginx not to buffer it, and others not
+// to compress it, as HAProxy would hold back the last event.
+func inPieces(h http.Header) {
+	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 }
 
@@ -245,7 +257,7 @@ func (c *call) stream(out *output, r runs.Run, modes []string, after int64, live
 		return out.write(b)
 	}
 	r, err := c.follow(r.ID, 0, each, out, heartbeat)
-	if err != nil && c.ctx.Err() == nil && err != errClosing {
+	if err != nil && c.ctx.Err() == nil && err != errClosing && err != errHead {
 		c.cfg.Logger.Warn("a stream was cut off", "run", r.ID, "error", err)
 	}
 	return r, err
@@ -372,6 +384,7 @@ func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error))
 		h.Set("Location", place(r, false)+"/join")
 		h.Set("Content-Location", place(r, false))
 		h.Set("Content-Type", "application/json")
+		inPieces(h)
 	})
 	// As long as somebody watches a run, a queue may have its events in memory: they are asked for
 	// what came of it.

@@ -25,15 +25,30 @@ func (s *Server) indexCrons(ctx context.Context) error {
 	if done || err != nil {
 		return err
 	}
+	var ops []store.Op
 	for k, err := range s.crons.all(ctx) {
-		if err == nil && k.ThreadID != "" {
-			err = s.cronsOf(k.ThreadID).put(ctx, k.ID, struct{}{})
-		}
 		if err != nil {
 			return err
 		}
+		if k.ThreadID == "" {
+			continue
+		}
+		op, err := s.cronsOf(k.ThreadID).op(k.ID, struct{}{})
+		if err != nil {
+			return err
+		}
+		if ops = append(ops, op); len(ops) == page {
+			if _, err := s.cfg.Store.Batch(ctx, ops...); err != nil {
+				return err
+			}
+			ops = ops[:0]
+		}
 	}
-	return s.indexed.put(ctx, allIndexed, struct{}{})
+	op, err := s.indexed.op(allIndexed, struct{}{})
+	if err == nil {
+		_, err = s.cfg.Store.Batch(ctx, append(ops, op)...)
+	}
+	return err
 }
 
 // indexCron puts a cron into the index that is not there, as a server of an earlier version beside this

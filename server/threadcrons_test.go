@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -15,6 +16,16 @@ type watchedStore struct {
 	store.Store
 	before   func(ns store.Namespace, key string)
 	searched func(prefix store.Namespace)
+	failing  func(ns store.Namespace) error // of each item that is read; may be nil
+}
+
+func (s *watchedStore) Get(ctx context.Context, ns store.Namespace, key string, opts ...store.GetOption) (*store.Item, error) {
+	if s.failing != nil {
+		if err := s.failing(ns); err != nil {
+			return nil, err
+		}
+	}
+	return s.Store.Get(ctx, ns, key, opts...)
 }
 
 func (s *watchedStore) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, error) {
@@ -77,6 +88,29 @@ func TestCronMadeAsItsThreadGoes(t *testing.T) {
 	}
 	if n := crons(); n != "0" {
 		t.Errorf("%s crons are left that were made while their thread was removed", n)
+	}
+}
+
+// TestCronThatIsRefused: a cron whose thread cannot be looked for behind it is not left, as no client knows it.
+func TestCronThatIsRefused(t *testing.T) {
+	stored := false
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Store = &watchedStore{Store: c.Store, before: func(ns store.Namespace, _ string) {
+			stored = stored || slices.Equal(ns, store.Namespace{"__stele_server__", "crons"})
+		}, searched: func(store.Namespace) {}, failing: func(ns store.Namespace) error {
+			if stored && slices.Equal(ns, store.Namespace{"__stele_server__", "threads"}) {
+				return errors.New("away")
+			}
+			return nil
+		}}
+	})
+	id := h.thread()
+	h.refused(500, "POST", "/threads/"+id+"/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *"})
+	if !stored {
+		t.Error("the cron was never stored")
+	}
+	if n := h.ok("POST", "/runs/crons/count", object{}).text; n != "0" {
+		t.Errorf("%s crons are left", n)
 	}
 }
 

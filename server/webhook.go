@@ -23,6 +23,9 @@ const (
 	hookTimeout = 10 * time.Second
 )
 
+// hookPause is how long a webhook waits that has failed so often.
+func hookPause(tries int) time.Duration { return time.Second << tries }
+
 // callHook tells the address that a client gave that its run has ended.
 func (s *Server) callHook(ctx context.Context, a after, r runs.Run) (again time.Time, err error) {
 	err = s.post(ctx, a.URL, r)
@@ -37,7 +40,7 @@ func (s *Server) callHook(ctx context.Context, a after, r runs.Run) (again time.
 	if a.Tries >= hookTries || errors.Is(err, errPrivate) {
 		return time.Time{}, s.after.delete(ctx, a.key())
 	}
-	a.Due = now().Add(time.Second << a.Tries)
+	a.Due = now().Add(hookPause(a.Tries))
 	if err := s.after.put(ctx, a.key(), a); err != nil {
 		return time.Time{}, err
 	}

@@ -58,6 +58,9 @@ var differences = []intended{
 	{"drawings", "a wrong xray", `body\.detail`, meant, "it says which value"},
 	{"background", "join one that is not there|cancel in a wrong way", "", meant, "what is not there is 404, and what is wrong 422"},
 
+	// Proxies.
+	{"", "", `header (cache-control|x-accel-buffering)`, meant, "proxies are asked to compress no stream either, and to pass on what keeps a wait alive"},
+
 	// Guards.
 	{"system", "metrics", "header content-type", meant, "Prometheus's text format has version 0.0.4"},
 	{"system", "a body of another type", "", meant, "changes need a JSON content type, so that no form of another page can make them"},
