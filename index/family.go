@@ -63,6 +63,23 @@ func (f *Family) Locs(refs []Ref, at []Loc) []Loc {
 	return at
 }
 
+// In appends to at the values that lie in one of the files, in the order of refs.
+func (f *Family) In(files map[base.FileNum]bool, at []ValueLoc) []ValueLoc {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	var last base.FileNum // most lie in the file that the one before lies in
+	in := files[last]
+	for i := range f.values {
+		if v := &f.values[i]; v.Loc.File != last {
+			last, in = v.Loc.File, files[v.Loc.File]
+		}
+		if in {
+			at = append(at, f.values[i])
+		}
+	}
+	return at
+}
+
 const (
 	// MaxChain is how many patches, of one log or of one segment, may lead from a
 	// value to one that is stored whole.

@@ -10,6 +10,14 @@ import (
 // refs, so that they are appended; others come many at a time, and are merged in.
 type places []ValueLoc
 
+// FindValue is the index of r in values, which are in the order of refs; hint is where it may be.
+func FindValue(values []ValueLoc, r Ref, hint int) (i int, ok bool) {
+	if hint < len(values) && values[hint].Ref == r {
+		return hint, true
+	}
+	return places(values).find(r)
+}
+
 // find is the index of r, or where it would be.
 func (p places) find(r Ref) (i int, ok bool) {
 	lo, hi := 0, len(p)

@@ -41,6 +41,9 @@ func Checksum(seed uint64, b []byte) uint64 {
 // ChecksumParts is Checksum over the concatenation of parts, without joining
 // them.
 func ChecksumParts(seed uint64, parts ...[]byte) uint64 {
+	if len(parts) == 1 {
+		return Checksum(seed, parts[0])
+	}
 	var d xxhash.Digest
 	d.ResetWithSeed(seed)
 	for _, p := range parts {

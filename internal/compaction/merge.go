@@ -168,8 +168,7 @@ func (c *Compactor) mergeFamily(w storage.Family, m *merge) (*mergedFamily, erro
 		pt := m.section(sections[key], w.Life(key.ID, key.Birth))
 		mf.page.Partitions = append(mf.page.Partitions, pt)
 	}
-	mf.plan = rewrite.NewPlan(&w, &c.Opts, m.from, 0)
-	mf.plan.Add(w.Fam, mf.page, m.from)
+	mf.plan = rewrite.NewPlan(&w, &c.Opts, m.from, 0, mf.page)
 	return mf, nil
 }
 

@@ -156,7 +156,7 @@ func (f *Flusher) buildFlush(ctx context.Context, v *storage.View, st snapshot.S
 		}
 		out.Yield()
 		f.garbage.CountDead(&w, first)
-		page, plan := w.Page(first), rewrite.NewPlan(&w, &f.Opts, files, first)
+		page, plan := w.Page(first), rewrite.NewPlan(&w, &f.Opts, files, first, nil)
 		if len(page.Partitions) == 0 && len(plan.Hot)+len(plan.History) == 0 {
 			continue
 		}

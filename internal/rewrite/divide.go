@@ -35,23 +35,23 @@ func divide(p Plan, page *index.Page, limit int) []familyPart {
 	}
 	parts := make([]familyPart, len(d.Pages))
 	for i, pg := range d.Pages {
-		parts[i] = familyPart{Plan{newest: map[string]index.Ref{}}, pg}
+		parts[i] = familyPart{Plan{values: p.values, newest: map[string]int{}}, pg}
 	}
-	part := func(r index.Ref) *Plan {
-		if n, ok := of[r]; ok {
+	part := func(at int) *Plan {
+		if n, ok := of[p.values[at].Ref]; ok {
 			return &parts[n].plan
 		}
 		return &parts[len(parts)-1].plan
 	}
-	for _, r := range p.Hot {
-		to := part(r)
-		to.Hot = append(to.Hot, r)
+	for _, at := range p.Hot {
+		to := part(at)
+		to.Hot = append(to.Hot, at)
 	}
-	for series, r := range p.newest {
-		part(r).newest[series] = r
+	for series, at := range p.newest {
+		part(at).newest[series] = at
 	}
 	for _, o := range p.History {
-		to := part(o.ref)
+		to := part(o.at)
 		to.History = append(to.History, o)
 	}
 	return parts

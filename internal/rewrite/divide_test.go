@@ -11,29 +11,32 @@ import (
 // Every item, and every value of the plan once, is in one of the parts.
 func TestDivide(t *testing.T) {
 	page := &index.Page{Partitions: []index.PagePartition{{ID: "a"}, {ID: "b"}}}
-	plan := Plan{newest: map[string]index.Ref{}}
+	plan := Plan{newest: map[string]int{}}
 	want := map[index.Ref]bool{}
 	for i := range 200 {
 		ref := index.Ref{LSN: 7, Ord: uint16(i)}
 		it := &index.Item{Key: fmt.Sprintf("k%06d", i), LSN: 7, Slots: index.PackSlots([]index.Slot{{Name: "v", Ref: ref}, {Name: "w", Ref: index.Ref{LSN: 7, Ord: uint16(i / 2)}}})}
 		page.Partitions[i%2].Items = append(page.Partitions[i%2].Items, it)
 		want[ref] = true
+		plan.values = append(plan.values, index.ValueLoc{Ref: ref})
 		if i%10 == 0 {
-			plan.Hot = append(plan.Hot, ref)
-			plan.newest["v"] = ref
+			plan.Hot = append(plan.Hot, i)
+			plan.newest["v"] = i
 		} else {
-			plan.History = append(plan.History, oldValue{series: "v", ref: ref})
+			plan.History = append(plan.History, oldValue{series: "v", at: i})
 		}
 	}
-	extra := index.Ref{LSN: 1}
-	plan.History, want[extra] = append(plan.History, oldValue{ref: extra}), true
+	extra := index.Ref{LSN: 8}
+	plan.values = append(plan.values, index.ValueLoc{Ref: extra})
+	plan.History, want[extra] = append(plan.History, oldValue{at: 200}), true
 	parts := divide(plan, page, 3000)
 	items := 0
 	for _, p := range parts {
 		for _, pt := range p.page.Partitions {
 			items += len(pt.Items)
 		}
-		for _, r := range slices.Concat(p.plan.Hot, refsOf(p.plan.History)) {
+		for _, at := range slices.Concat(p.plan.Hot, numbersOf(p.plan.History)) {
+			r := p.plan.values[at].Ref
 			if !want[r] {
 				t.Errorf("value %v is in two parts, or in none before", r)
 			}
@@ -53,10 +56,10 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-func refsOf(old []oldValue) []index.Ref {
-	var out []index.Ref
+func numbersOf(old []oldValue) []int {
+	var out []int
 	for _, o := range old {
-		out = append(out, o.ref)
+		out = append(out, o.at)
 	}
 	return out
 }

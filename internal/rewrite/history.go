@@ -13,10 +13,9 @@ import (
 // oldValue is a value that is not read often, and the sequence it belongs to; ""
 // for none.
 type oldValue struct {
-	series  string
-	ref     index.Ref
-	listed  bool // see Options.Listed
-	patched bool // it was stored as a patch
+	series string
+	at     int  // of the plan's values
+	listed bool // see Options.Listed
 }
 
 // How the older versions of a series are patches in a segment. The n-th, counted from
@@ -54,7 +53,7 @@ type historySeries struct {
 type stored struct {
 	ref     index.Ref
 	data    []byte // nil: none
-	patched bool   // as oldValue has it
+	patched bool   // it was stored as a patch
 }
 
 // level is how many zeros end n in base historyFan. Beyond the highest level a
@@ -109,41 +108,41 @@ func (j *output) history(ctx context.Context, fam *index.Family, p Plan) error {
 		if i == 0 || o.series != h.series {
 			h = historySeries{series: o.series}
 			if head, ok := p.newest[o.series]; ok && o.series != "" && !j.Opts.NoPatches {
+				head := p.values[head]
 				data, err := j.read(ctx, fam, head)
 				if err != nil {
 					return err
 				}
 				if len(data) >= j.Opts.PatchMin && len(data) <= storage.MaxRevision {
-					loc, _ := fam.Loc(head)
-					h.wrote(stored{head, data, loc.Patched()}, false, false)
+					h.wrote(stored{head.Ref, data, head.Loc.Patched()}, false, false)
 				}
 			}
 		}
-		if err := j.old(ctx, fam, o, &h); err != nil {
+		if err := j.old(ctx, fam, o.series, p.values[o.at], &h); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// old writes one older value.
-func (j *output) old(ctx context.Context, fam *index.Family, o oldValue, h *historySeries) error {
-	data, err := j.read(ctx, fam, o.ref)
+// old writes one older value of a series.
+func (j *output) old(ctx context.Context, fam *index.Family, series string, o index.ValueLoc, h *historySeries) error {
+	data, err := j.read(ctx, fam, o)
 	if err != nil {
 		return err
 	}
 	j.values += int64(len(data))
-	id := segment.ValueID{LSN: o.ref.LSN, Ord: o.ref.Ord}
-	if o.series == "" || j.Opts.NoPatches || len(data) < j.Opts.PatchMin || len(data) > storage.MaxRevision {
+	id := segment.ValueID{LSN: o.Ref.LSN, Ord: o.Ref.Ord}
+	if series == "" || j.Opts.NoPatches || len(data) < j.Opts.PatchMin || len(data) > storage.MaxRevision {
 		return j.b.AddHistory(id, data)
 	}
-	v := stored{o.ref, data, o.patched}
+	v := stored{o.Ref, data, o.Loc.Patched()}
 	b := h.base(len(data))
 	if b != nil && j.quick && len(data) < quickTry && !v.patched && !b.patched {
 		b = nil
 	}
 	if b != nil {
-		if _, ok := (index.Loc{}).Against(o.ref, b.ref); ok {
+		if _, ok := (index.Loc{}).Against(o.Ref, b.ref); ok {
 			if patch := delta.MakeRaw(b.data, data, base.Checksum(0, data), len(data)-len(data)/4); patch != nil {
 				against := segment.ValueID{LSN: b.ref.LSN, Ord: b.ref.Ord}
 				h.wrote(v, true, true)

@@ -75,9 +75,12 @@ func (j *output) add(ctx context.Context, w storage.Family, p Plan, page *index.
 	if err := j.b.BeginFamily(w.Fam.ID); err != nil {
 		return err
 	}
-	j.reader.Ahead(w.Fam, p.refs())
-	for _, r := range p.Hot {
-		b, err := j.read(ctx, w.Fam, r)
+	if len(p.Hot)+len(p.History) == len(p.values) { // a part of a large family is read value by value
+		j.reader.Ahead(p.values)
+	}
+	for _, at := range p.Hot {
+		r := p.values[at].Ref
+		b, err := j.read(ctx, w.Fam, p.values[at])
 		if err != nil {
 			return err
 		}
@@ -108,8 +111,8 @@ func (j *output) add(ctx context.Context, w storage.Family, p Plan, page *index.
 }
 
 // read is a value that is about to be written. Others may hold its bytes.
-func (j *output) read(ctx context.Context, fam *index.Family, r index.Ref) ([]byte, error) {
-	b, err := j.reader.ReadWithin(ctx, fam, r, false)
+func (j *output) read(ctx context.Context, fam *index.Family, v index.ValueLoc) ([]byte, error) {
+	b, err := j.reader.ReadPlaced(ctx, fam, v)
 	if err == nil && j.limit != nil {
 		j.limit(len(b))
 	}

@@ -14,72 +14,38 @@ import (
 // Plan is what a flush or compaction does with the values of one family:
 // which move, in which order, and which of them are read often.
 type Plan struct {
-	Hot     []index.Ref
-	newest  map[string]index.Ref // of the heads: the last of each series
+	values  []index.ValueLoc // those that move, and where they lie, in the order of refs
+	Hot     []int            // of values
+	newest  map[string]int   // of the heads: the last of each series, in values
 	History []oldValue
 }
 
-// refs are the values that move.
-func (p *Plan) refs() []index.Ref {
-	refs := slices.Clone(p.Hot)
-	for i := range p.History {
-		refs = append(refs, p.History[i].ref)
-	}
-	return refs
-}
-
-// Add selects the values that the items of a page refer to as well.
-func (p *Plan) Add(fam *index.Family, page *index.Page, from map[base.FileNum]bool) {
-	taken := map[index.Ref]bool{}
-	for _, r := range p.Hot {
-		taken[r] = true
-	}
-	for _, o := range p.History {
-		taken[o.ref] = true
-	}
-	for _, pt := range page.Partitions {
-		for _, it := range pt.Items {
-			for _, r := range it.Slots.Refs() {
-				if r.Empty() || taken[r] {
-					continue
-				}
-				taken[r] = true
-				if loc, ok := fam.Loc(r); ok && from[loc.File] {
-					p.History = append(p.History, oldValue{ref: r})
-				}
-			}
-		}
-	}
-}
-
-// NewPlan selects the values that live items refer to and that lie in one of the
-// files from. Values of hot items come first, item by item; the others are
+// NewPlan selects the values that live items refer to, and those of also, which may be nil, and
+// that lie in one of the files from. Values of hot items come first, item by item; the others are
 // ordered by series, newest first, so that versions of one channel lie
 // together, what listings read before the rest.
-func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, first base.LSN) Plan {
-	p := Plan{newest: map[string]index.Ref{}}
+func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, first base.LSN, also *index.Page) Plan {
 	room := planRooms.Get().(*planRoom)
-	defer room.release()
-	taken, cold, old := room.taken, room.cold, &room.old
-	take := func(r index.Ref) (loc index.Loc, ok bool) {
-		if r.Empty() || taken[r] {
-			return loc, false
-		}
-		taken[r] = true
-		loc, ok = w.Fam.Loc(r)
-		return loc, ok && from[loc.File]
+	room.places = w.Fam.In(from, room.places)
+	if len(room.places) == 0 { // as in most partitions of one item
+		planRooms.Put(room)
+		return Plan{}
 	}
+	defer room.release()
+	room.taken, room.next = slices.Grow(room.taken, len(room.places))[:len(room.places)], 0
+	p := Plan{newest: map[string]int{}}
+	cold, old := room.cold, &room.old
 	// Most slots of an item refer to what the item before does.
 	slots, before := room.slots, room.before
 	next := func(it *index.Item) []index.Slot {
 		slots, before = it.Slots.Append(before[:0], 0), slots
 		return slots
 	}
-	takeSlot := func(n int) (loc index.Loc, ok bool) {
+	takeSlot := func(n int) (at int, ok bool) {
 		if n < len(before) && before[n].Ref == slots[n].Ref {
-			return loc, false
+			return 0, false
 		}
-		return take(slots[n].Ref)
+		return room.take(slots[n].Ref)
 	}
 	for _, t := range w.Partitions {
 		items := room.items[:0]
@@ -94,10 +60,10 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, 
 				continue
 			}
 			for n, s := range next(items[i]) {
-				if _, ok := takeSlot(n); ok {
-					p.Hot = append(p.Hot, s.Ref)
-					if series := o.Series(items[i], n, s.Name); series != "" && p.newest[series].Compare(s.Ref) < 0 {
-						p.newest[series] = s.Ref
+				if at, ok := takeSlot(n); ok {
+					p.Hot = append(p.Hot, at)
+					if series := o.Series(items[i], n, s.Name); series != "" {
+						p.newest[series] = max(at, p.newest[series])
 					}
 				}
 			}
@@ -106,14 +72,66 @@ func NewPlan(w *storage.Family, o *storage.Options, from map[base.FileNum]bool, 
 	slots = slots[:0]
 	for _, it := range cold {
 		for n, s := range next(it) {
-			if loc, ok := takeSlot(n); ok {
-				old.add(n, groupKey{o.Series(it, n, s.Name), s.Name, o.Listed(it, n)}, s.Ref, loc.Patched())
+			if at, ok := takeSlot(n); ok {
+				old.add(n, groupKey{o.Series(it, n, s.Name), s.Name, o.Listed(it, n)}, at)
 			}
 		}
 	}
 	p.History = old.sorted()
+	if also != nil {
+		room.takeAll(also, &p)
+	}
+	p.number(room)
 	room.cold, room.slots, room.before = cold, slots[:0], before[:0]
 	return p
+}
+
+// take selects a value, if it is in one of the files and was not selected before.
+func (r *planRoom) take(ref index.Ref) (at int, ok bool) {
+	if ref.Empty() {
+		return 0, false
+	}
+	at, ok = index.FindValue(r.places, ref, r.next) // an item's own values follow each other
+	if !ok || r.taken[at] {
+		return 0, false
+	}
+	r.taken[at], r.next = true, at+1
+	return at, true
+}
+
+// takeAll selects what the items of a page refer to as well.
+func (r *planRoom) takeAll(page *index.Page, p *Plan) {
+	for _, pt := range page.Partitions {
+		for _, it := range pt.Items {
+			for _, ref := range it.Slots.Refs() {
+				if at, ok := r.take(ref); ok {
+					p.History = append(p.History, oldValue{at: at})
+				}
+			}
+		}
+	}
+}
+
+// number gives the plan the values that were taken, and renumbers them.
+func (p *Plan) number(r *planRoom) {
+	p.values = make([]index.ValueLoc, 0, len(p.Hot)+len(p.History))
+	numbers := slices.Grow(r.numbers, len(r.places))[:len(r.places)]
+	r.numbers = numbers
+	for i, taken := range r.taken {
+		if taken {
+			numbers[i] = len(p.values)
+			p.values = append(p.values, r.places[i])
+		}
+	}
+	for i, at := range p.Hot {
+		p.Hot[i] = numbers[at]
+	}
+	for i := range p.History {
+		p.History[i].at = numbers[p.History[i].at]
+	}
+	for series, at := range p.newest {
+		p.newest[series] = numbers[at]
+	}
 }
 
 // oldValues puts the values that are not read often in order.
@@ -126,9 +144,8 @@ type oldValues struct {
 }
 
 type groupedValue struct {
-	ref     index.Ref
-	group   int
-	patched bool
+	at    int // as oldValue has it
+	group int
 }
 
 // groupKey is what values have in common that lie together.
@@ -144,7 +161,7 @@ type valueGroup struct {
 }
 
 // add adds a value of the n-th slot of an item.
-func (o *oldValues) add(n int, key groupKey, r index.Ref, patched bool) {
+func (o *oldValues) add(n int, key groupKey, value int) {
 	for len(o.bySlot) <= n {
 		o.bySlot = append(o.bySlot, 0)
 	}
@@ -159,7 +176,7 @@ func (o *oldValues) add(n int, key groupKey, r index.Ref, patched bool) {
 		o.bySlot[n] = at
 	}
 	o.groups[at].n++
-	o.values = append(o.values, groupedValue{r, at, patched})
+	o.values = append(o.values, groupedValue{value, at})
 }
 
 // compare orders groups: what listings read before the rest, then by series and by name.
@@ -190,9 +207,9 @@ func (o *oldValues) sorted() []oldValue {
 		v := &o.values[i]
 		g := &o.groups[v.group]
 		g.from--
-		out[g.from] = oldValue{g.series, v.ref, g.listed, v.patched}
+		out[g.from] = oldValue{g.series, v.at, g.listed}
 	}
-	newestFirst := func(a, b oldValue) int { return b.ref.Compare(a.ref) }
+	newestFirst := func(a, b oldValue) int { return b.at - a.at }
 	for i := range o.groups {
 		g := &o.groups[i]
 		if part := out[g.from : g.from+g.n]; !slices.IsSortedFunc(part, newestFirst) {
@@ -211,21 +228,24 @@ func (o *oldValues) forget() {
 
 // planRoom is what NewPlan needs for a family and can use again for the next.
 type planRoom struct {
-	taken       map[index.Ref]bool
+	places      []index.ValueLoc // of the values that may move, in the order of refs
+	taken       []bool           // of places: it moves
+	next        int              // of places: behind what was taken last
+	numbers     []int            // of places
 	items, cold []*index.Item
 	old         oldValues
 	slots       []index.Slot // of an item, and of the one before it
 	before      []index.Slot
 }
 
-var planRooms = sync.Pool{New: func() any { return &planRoom{taken: map[index.Ref]bool{}, old: oldValues{number: map[groupKey]int{}}} }}
+var planRooms = sync.Pool{New: func() any { return &planRoom{old: oldValues{number: map[groupKey]int{}}} }}
 
 // keptValues is the number of values up to which the room of a family is kept.
 const keptValues = 4 << 10
 
 // release gives the room back, without what it holds of the family.
 func (r *planRoom) release() {
-	if max(len(r.taken), len(r.items)) > keptValues {
+	if max(len(r.places), len(r.items)) > keptValues {
 		return
 	}
 	clear(r.taken)
@@ -234,6 +254,6 @@ func (r *planRoom) release() {
 	r.old.forget()
 	clear(r.slots[:cap(r.slots)])
 	clear(r.before[:cap(r.before)])
-	*r = planRoom{r.taken, r.items[:0], r.cold[:0], r.old, r.slots[:0], r.before[:0]}
+	*r = planRoom{places: r.places[:0], taken: r.taken[:0], numbers: r.numbers[:0], items: r.items[:0], cold: r.cold[:0], old: r.old, slots: r.slots[:0], before: r.before[:0]}
 	planRooms.Put(r)
 }

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 )
 
 // Older values lie by group, what listings read first, then by series and name; in each group
@@ -23,12 +20,12 @@ func TestOldValues(t *testing.T) {
 		}
 		var want []named
 		for i := range rnd.IntN(200) {
-			v := named{oldValue{[]string{"", "s", "t"}[rnd.IntN(3)], index.Ref{LSN: base.LSN(1 + i/3), Ord: uint16(i)}, rnd.IntN(2) == 0, rnd.IntN(2) == 0}, []string{"a", "b"}[rnd.IntN(2)]}
+			v := named{oldValue{[]string{"", "s", "t"}[rnd.IntN(3)], i, rnd.IntN(2) == 0}, []string{"a", "b"}[rnd.IntN(2)]}
 			if rnd.IntN(10) == 0 {
-				v.ref.LSN = base.LSN(1000 - i) // as in a branch that began at an older item
+				v.at = 1000 - i // as in a branch that began at an older item
 			}
 			want = append(want, v)
-			o.add(rnd.IntN(4), groupKey{v.series, v.name, v.listed}, v.ref, v.patched)
+			o.add(rnd.IntN(4), groupKey{v.series, v.name, v.listed}, v.at)
 		}
 		slices.SortFunc(want, func(a, b named) int {
 			if a.listed != b.listed {
@@ -37,7 +34,7 @@ func TestOldValues(t *testing.T) {
 				}
 				return 1
 			}
-			return cmp.Or(strings.Compare(a.series, b.series), strings.Compare(a.name, b.name), b.ref.Compare(a.ref))
+			return cmp.Or(strings.Compare(a.series, b.series), strings.Compare(a.name, b.name), cmp.Compare(b.at, a.at))
 		})
 		got := o.sorted()
 		if len(got) != len(want) {

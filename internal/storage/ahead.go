@@ -37,17 +37,22 @@ func (p piece) compare(loc index.Loc) int {
 	return cmp.Or(cmp.Compare(p.file, loc.File), cmp.Compare(p.off, loc.Off))
 }
 
-// Ahead is for a OnceReader that is asked for these values of a family next. It reads those
+// Ahead is for a OnceReader that is asked for these values next. It reads those
 // that lie close to each other in the log together, as the values of a commit do, up to 1 MiB.
 // What was handed out before may be overwritten, and what was kept is forgotten. Nothing is
 // checked here: a value that is not found whole in what was read ahead is read by itself.
-func (r *Reader) Ahead(fam *index.Family, refs []index.Ref) {
+func (r *Reader) Ahead(values []index.ValueLoc) {
 	a := &r.ahead
 	if len(a.pieces) > 0 {
 		a.pieces = a.pieces[:0]
 		r.keeping().forget() // it may refer to a.room
 	}
-	a.locs = slices.DeleteFunc(fam.Locs(refs, a.locs[:0]), func(l index.Loc) bool { return !l.InLog() || l.Inner != 0 || l.Len == 0 })
+	a.locs = a.locs[:0]
+	for i := range values {
+		if l := &values[i].Loc; l.InLog() && l.Inner == 0 && l.Len > 0 {
+			a.locs = append(a.locs, *l)
+		}
+	}
 	slices.SortFunc(a.locs, func(x, y index.Loc) int { return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Off, y.Off)) })
 	room := a.room[:0]
 	for i := 0; i < len(a.locs); {

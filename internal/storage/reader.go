@@ -114,6 +114,17 @@ func (r *Reader) ReadWithin(ctx context.Context, fam *index.Family, ref index.Re
 	return r.s.read(ctx, r, fam, ref, own)
 }
 
+// ReadPlaced is ReadWithin for a value whose place the caller has just asked for, as it lies in
+// memory.
+func (r *Reader) ReadPlaced(ctx context.Context, fam *index.Family, v index.ValueLoc) ([]byte, error) {
+	if !v.Loc.Patched() {
+		if b, ok := r.inLog(v.Loc); ok {
+			return b, ctx.Err()
+		}
+	}
+	return r.ReadWithin(ctx, fam, v.Ref, false)
+}
+
 // bytesOf is the value, in a fresh slice if it is to be the caller's own.
 func bytesOf(v *delta.View, own bool) []byte {
 	if b, ok := v.Single(); ok && !own {
