@@ -234,7 +234,7 @@ func (f *Flusher) SaveAtClose() error {
 	if f.BadPages.Load() {
 		return f.images.Forget()
 	}
-	write := func() error { return errors.Join(f.images.WriteLast(), f.garbage.RecordDropped()) }
+	write := func() error { return errors.Join(f.images.Write(false), f.garbage.RecordDropped()) }
 	if len(f.Manifest.State().Logs) > maxIdleLogs {
 		write = func() error { return f.FlushLocked(ctx) }
 	}

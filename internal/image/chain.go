@@ -21,10 +21,11 @@ import (
 // come near its own: then Open reads at most about twice what there is.
 const (
 	minImages = 6 // a shorter chain grows
-	// closeImages is the same for an image that a Close waits for: a full one takes long,
-	// and the next life of the store can write it as well.
-	closeImages = 2 * minImages
-	maxImages   = 64
+	// loneImages is the same for an image that comes without a flush or a compaction: a full one
+	// then has the pages of all that only the log holds besides, for which the next flush has no
+	// use. Nor does a Close wait for it.
+	loneImages = 4 * minImages
+	maxImages  = 64
 )
 
 // chainSize is the size of the tables of a chain of images, as they are in memory.
@@ -92,27 +93,22 @@ type Replaced struct {
 // Write writes what changed since the last image, so that the next Open
 // replays less of the log; with all, or where there is nothing it could be a delta
 // to, a full one. Mu is held. A failure loses nothing: the log still has it all.
-func (c *Chain) Write(all bool) error { return c.write(all, minImages) }
-
-// WriteLast is Write for a store that is about to be closed.
-func (c *Chain) WriteLast() error { return c.write(false, closeImages) }
+func (c *Chain) Write(all bool) error {
+	if err := c.CheckPages(); err != nil {
+		return err
+	}
+	return c.put(all || c.fullDue(c.Manifest.State().Images, loneImages), 0)
+}
 
 // WriteBeside writes an image beside a flush of the records up to seal, if one is due and there
 // are records behind it. Commits go on while a flush works, and neither Close nor the next Open
 // should find all of them unsaved. An image that would be a full one is left to the flush. Mu
 // is held. A failure loses nothing.
 func (c *Chain) WriteBeside(seal base.LSN) error {
-	if !c.Due() || c.Index.LSN() <= seal || c.fullDue(c.Manifest.State().Images, minImages) {
+	if !c.Due() || c.Index.LSN() <= seal || c.fullDue(c.Manifest.State().Images, loneImages) {
 		return nil
 	}
 	return c.put(false, seal)
-}
-
-func (c *Chain) write(all bool, grows int) error {
-	if err := c.CheckPages(); err != nil {
-		return err
-	}
-	return c.put(all || c.fullDue(c.Manifest.State().Images, grows), 0)
 }
 
 // put writes an image of what is new, or a full one; see task.seal.

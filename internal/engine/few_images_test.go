@@ -9,9 +9,9 @@ import (
 	"github.com/stele-go/stele/internal/vfs"
 )
 
-// A Close leaves a full image to the next life of the store, while the chain of images is
-// short. It does not let the chain grow without bound.
-func TestCloseWritesNoFullImage(t *testing.T) {
+// Images that come without a flush, those of a Close among them, are full ones only where the
+// chain has become long. With a flush they are so earlier.
+func TestFewFullImages(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{})
 	o := storage.Options{FS: mem, ManualWork: true}
@@ -28,11 +28,11 @@ func TestCloseWritesNoFullImage(t *testing.T) {
 		chain := e.Manifest.State().Images
 		return len(chain), chain[len(chain)-1].Full
 	}
-	for n := 0; n < 6; n, _ = images() {
+	for n := 0; n < 22; n, _ = images() {
 		put()
 		must(t, e.WriteImage(ctx))
 	}
-	for want := 7; want <= 12; want++ { // each is a life of its own
+	for want := 23; want <= 24; want++ { // each is a life of its own
 		put()
 		must(t, e.Close())
 		e = mustOpen(t, o)
@@ -46,13 +46,17 @@ func TestCloseWritesNoFullImage(t *testing.T) {
 	if n, full := images(); n != 1 || !full {
 		t.Errorf("a chain of %d images after one more Close, its last full: %t", n, full)
 	}
-	put()
-	for range 6 { // what a worker writes does not wait so long
+	for want := 2; want <= 6; want++ {
 		put()
 		must(t, e.WriteImage(ctx))
+		if n, full := images(); n != want || full {
+			t.Errorf("a chain of %d images without a flush, its last full: %t; want %d, and no full one", n, full, want)
+		}
 	}
+	put()
+	must(t, e.Flush(ctx))
 	if n, full := images(); n != 1 || !full {
-		t.Errorf("a chain of %d images in one life, its last full: %t", n, full)
+		t.Errorf("a chain of %d images after a flush, its last full: %t", n, full)
 	}
 	must(t, e.Close())
 }
