@@ -143,12 +143,14 @@ func AskPerson(o Review) Middleware {
 		State:      []graph.Field{graph.Key(keyEdited, channel.LastValue[map[string]any]())},
 		AfterModel: h.afterModel,
 		WrapTool:   h.wrapTool,
+		about:      slices.Sorted(maps.Keys(o.Tools)),
+		ours:       true,
 	}
 	if h.PerCall {
 		m.AfterModel = func(context.Context, map[string]any) (any, error) { return nil, nil }
 		m.WrapTool = h.wrapEach
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.Tools)) {
+	for _, name := range m.about {
 		if list := o.Tools[name].Decisions; list != nil && len(list) == 0 {
 			m.err = fmt.Errorf("%w: tool %q: no decision is allowed", ErrOptions, name)
 		}

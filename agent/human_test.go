@@ -202,7 +202,7 @@ func TestApprovalEdit(t *testing.T) {
 		"nope":  {map[string]any{"to": int64(5)}, "try one of [echo, loose]."},
 	} {
 		g := reviewed(newStore(), agent.Review{PerCall: true, Tools: map[string]agent.Gate{name: {Decisions: []agent.DecisionType{agent.Edit}}}},
-			model.NewScripted(model.Calls(message.ToolCall{Name: name, ID: "1", Args: map[string]any{"text": "a"}}), model.Text("done")), list)
+			model.NewScripted(model.Calls(message.ToolCall{Name: name, ID: "1", Args: map[string]any{"text": "a"}}), model.Text("done")), list, passing)
 		asked := must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi"))).Interrupts
 		args := asked[0].ResponseSchema.(map[string]any)["$defs"].(map[string]any)["EditedAction"].(map[string]any)["properties"].(map[string]any)["args"].(map[string]any)
 		if args["type"] != "object" || name == "echo" && args["description"] != "Echoes." {
