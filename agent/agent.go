@@ -144,6 +144,9 @@ func New(m model.Model, o Options) (*pregel.Graph, error) {
 		}
 		a.byName[a.defs[i].Name] = t
 	}
+	if err := a.checkNames(); err != nil {
+		return nil, err
+	}
 	b := graph.New(a.fields()...).Defaults(o.Defaults)
 	b.Input(a.shown(false)...).Output(a.shown(true)...)
 	b.Node(NodeModel, a.ask)
@@ -188,6 +191,22 @@ func (a *agent) check() error {
 		}
 		if slices.ContainsFunc(a.opts.State[:i], func(g graph.Field) bool { return g.Name == f.Name }) {
 			return fmt.Errorf("%w: the state has the key %q twice", ErrOptions, f.Name)
+		}
+	}
+	return nil
+}
+
+// checkNames finds middleware for a tool that is not there: a gate with a mistyped name would let
+// all calls pass. A middleware of the program's own may run tools that only it knows.
+func (a *agent) checkNames() error {
+	if slices.ContainsFunc(a.opts.Middleware, func(m Middleware) bool { return m.WrapTool != nil && !m.ours }) {
+		return nil
+	}
+	for _, m := range a.opts.Middleware {
+		for _, name := range m.about {
+			if a.byName[name] == nil {
+				return fmt.Errorf("%w: %s is for a tool %q; the agent has %q", ErrOptions, m.Name, name, slices.Sorted(maps.Keys(a.byName)))
+			}
 		}
 	}
 	return nil

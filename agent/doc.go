@@ -57,6 +57,11 @@
 //   - Defaults of a form's schema are not filled in.
 //   - An invalid call whose id is empty is not answered. In LangChain only one without an id is not.
 //   - Options.System is a text. A message with blocks or metadata is made in a WrapModel.
+//   - AskPerson, LimitToolCalls and RetryTools refuse names of tools that the agent does not have,
+//     unless a middleware of the program's own wraps tools: it may run others. LangChain ignores
+//     them, and the calls that were to be asked about are not.
+//   - An answer that does not decide the calls of a question is refused, and the question waits for
+//     another. In LangChain the thread is given that answer in every later run, and never goes on.
 //   - An answer that a question refuses is never tried again by RetryTools: the question waits.
 //   - A call that a person edits into one of a tool that is not there is answered like any call of
 //     such a tool. LangChain fails the run.

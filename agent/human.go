@@ -116,8 +116,8 @@ type Action struct {
 	Args map[string]any `json:"args"`
 }
 
-// ErrDecision: the answer to a ReviewRequest does not decide its calls. The run fails and nothing
-// runs; a run with another answer is possible.
+// ErrDecision: an answer does not decide the calls that AskPerson asked about. It is within a
+// *pregel.AnswerError: the run fails, nothing runs, and the question waits for another answer.
 var ErrDecision = errors.New("unusable decision")
 
 const editNotice = "Note: a human reviewer replaced this tool call before it ran. The call recorded in " +
@@ -143,12 +143,14 @@ func AskPerson(o Review) Middleware {
 		State:      []graph.Field{graph.Key(keyEdited, channel.LastValue[map[string]any]())},
 		AfterModel: h.afterModel,
 		WrapTool:   h.wrapTool,
+		about:      slices.Sorted(maps.Keys(o.Tools)),
+		ours:       true,
 	}
 	if h.PerCall {
 		m.AfterModel = func(context.Context, map[string]any) (any, error) { return nil, nil }
 		m.WrapTool = h.wrapEach
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.Tools)) {
+	for _, name := range m.about {
 		if list := o.Tools[name].Decisions; list != nil && len(list) == 0 {
 			m.err = fmt.Errorf("%w: tool %q: no decision is allowed", ErrOptions, name)
 		}
@@ -221,38 +223,51 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 		}
 		return nil, nil
 	}
-	answer, err := pregel.AskFor[ReviewAnswer](ctx, q)
+	calls := make([]message.ToolCall, len(places))
+	for i, place := range places {
+		calls[i] = asked.ToolCalls[place]
+	}
+	answer, err := pregel.AskFor[ReviewAnswer](ctx, q, pregel.AskOptions{
+		Check: func(answer any) error { return q.check(calls, answer) },
+	})
 	if err != nil {
 		return nil, err
-	}
-	if len(answer.Decisions) != len(places) {
-		return nil, fmt.Errorf("%w: %d decisions for %d calls", ErrDecision, len(answer.Decisions), len(places))
 	}
 	messages := []message.Message{*asked}
 	edited := map[string]any{}
 	for i, d := range answer.Decisions {
-		call := asked.ToolCalls[places[i]]
-		if !slices.Contains(q.Configs[i].Decisions, d.Type) {
-			return nil, fmt.Errorf("%w: %q is not among %v for a call of %q", ErrDecision, d.Type, q.Configs[i].Decisions, call.Name)
-		}
 		switch d.Type {
 		case Reject, Respond:
-			messages = append(messages, d.answer(call))
+			messages = append(messages, d.answer(calls[i]))
 		case Edit:
-			if d.Edited == nil || d.Edited.Name == "" {
-				return nil, fmt.Errorf("%w: an edit of a call of %q without the edited call", ErrDecision, call.Name)
-			}
-			if call.ID == "" {
-				return nil, fmt.Errorf("%w: an edit of a call of %q that has no id", ErrDecision, call.Name)
-			}
-			args := d.Edited.Args
-			if args == nil {
-				args = map[string]any{}
-			}
-			edited[call.ID] = map[string]any{"name": d.Edited.Name, "args": args}
+			action := d.Edited.filled()
+			edited[calls[i].ID] = map[string]any{"name": action.Name, "args": action.Args}
 		}
 	}
 	return pregel.Pairs{{Key: KeyMessages, Value: messages}, {Key: keyEdited, Value: edited}}, nil
+}
+
+// check returns what is wrong with an answer to the question about calls.
+func (q ReviewRequest) check(calls []message.ToolCall, answer any) error {
+	a, err := channel.Convert[ReviewAnswer](answer)
+	if err != nil {
+		return err
+	}
+	if len(a.Decisions) != len(calls) {
+		return fmt.Errorf("%w: %d decisions for %d calls", ErrDecision, len(a.Decisions), len(calls))
+	}
+	for i, d := range a.Decisions {
+		call, allowed := calls[i], q.Configs[i].Decisions
+		switch {
+		case !slices.Contains(allowed, d.Type):
+			return fmt.Errorf("%w: %q is not among %q for a call of %q", ErrDecision, d.Type, allowed, call.Name)
+		case d.Type == Edit && (d.Edited == nil || d.Edited.Name == ""):
+			return fmt.Errorf("%w: an edit of a call of %q without the edited call", ErrDecision, call.Name)
+		case d.Type == Edit && call.ID == "":
+			return fmt.Errorf("%w: an edit of a call of %q that has no id", ErrDecision, call.Name)
+		}
+	}
+	return nil
 }
 
 // answer is what the model gets in place of the tool's answer.

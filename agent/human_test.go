@@ -141,14 +141,26 @@ func TestEditStays(t *testing.T) {
 	}
 }
 
-// TestDecisionCount: there is a decision for each call, and none more.
+// TestDecisionCount: there is a decision for each call, and none more. Where that is not so, or a
+// decision is none, the question waits for another answer.
 func TestDecisionCount(t *testing.T) {
-	for n := range 3 {
+	for name, decisions := range map[string][]agent.Decision{
+		"none": {}, "two": {{Type: agent.Approve}, {Type: agent.Approve}}, "unknown": {{Type: "dance"}}, "no edited call": {{Type: agent.Edit}},
+	} {
 		g := reviewed(newStore(), agent.Review{Tools: map[string]agent.Gate{"echo": {}}}, model.NewScripted(model.Calls(echo("1", "x")), model.Text("done")), tools([]string{"echo"}))
-		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
-		answer := agent.ReviewAnswer{Decisions: slices.Repeat([]agent.Decision{{Type: agent.Approve}}, n)}
-		if _, err := g.Invoke(ctx, pregel.Thread("1"), pregel.Command{Resume: answer}); errors.Is(err, agent.ErrDecision) != (n != 1) {
-			t.Errorf("%d decisions: %v", n, err)
+		at := pregel.Thread("1")
+		must(g.Invoke(ctx, at, agent.Say("hi")))
+		var refused *pregel.AnswerError
+		if _, err := g.Invoke(ctx, at, pregel.Command{Resume: agent.ReviewAnswer{Decisions: decisions}}); !errors.Is(err, agent.ErrDecision) || !errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+		asked := must(g.GetState(ctx, at)).Interrupts
+		if len(asked) != 1 {
+			t.Fatalf("%s: %d questions wait", name, len(asked))
+		}
+		approve := must(agent.Decide(asked[0], func(agent.ActionRequest) agent.Decision { return agent.Decision{Type: agent.Approve} }))
+		if got := answersOf(must(g.Invoke(ctx, at, approve)))["1"]; got != "x" {
+			t.Errorf("%s: then the tool said %q", name, got)
 		}
 	}
 }
@@ -190,7 +202,7 @@ func TestApprovalEdit(t *testing.T) {
 		"nope":  {map[string]any{"to": int64(5)}, "try one of [echo, loose]."},
 	} {
 		g := reviewed(newStore(), agent.Review{PerCall: true, Tools: map[string]agent.Gate{name: {Decisions: []agent.DecisionType{agent.Edit}}}},
-			model.NewScripted(model.Calls(message.ToolCall{Name: name, ID: "1", Args: map[string]any{"text": "a"}}), model.Text("done")), list)
+			model.NewScripted(model.Calls(message.ToolCall{Name: name, ID: "1", Args: map[string]any{"text": "a"}}), model.Text("done")), list, passing)
 		asked := must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi"))).Interrupts
 		args := asked[0].ResponseSchema.(map[string]any)["$defs"].(map[string]any)["EditedAction"].(map[string]any)["properties"].(map[string]any)["args"].(map[string]any)
 		if args["type"] != "object" || name == "echo" && args["description"] != "Echoes." {

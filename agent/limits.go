@@ -115,6 +115,7 @@ func LimitToolCalls(name string, l Limit) Middleware {
 	key, whose, told := "__all__", "Tool", "Tool call limit exceeded. Do not make additional tool calls."
 	if name != "" {
 		m.Name += "[" + name + "]"
+		m.about = []string{name}
 		key, whose, told = name, "'"+name+"' tool", "Tool call limit exceeded. Do not call '"+name+"' again."
 	}
 	if m.err == nil && l.Thread > 0 && l.Run > l.Thread {

@@ -35,7 +35,9 @@ type Middleware struct {
 	// Options.Errors has an answer is an answer to it.
 	WrapTool func(ctx context.Context, r tool.Request, next tool.Runner) (any, error)
 
-	err error // what is wrong with it
+	err   error    // what is wrong with it
+	about []string // the tools that it is for
+	ours  bool     // made by this package: WrapTool runs no tools that the agent does not have
 }
 
 // Hook is a node of a middleware. It gets the state, which it must not change, and returns an

@@ -184,7 +184,9 @@ func RetryTools(o Retry, names ...string) Middleware {
 			}
 			return failed(r.ToolCall, o.failure(err, made, "Tool '"+r.Name+"'", ". Please try again.")), nil
 		},
-		err: o.check(),
+		err:   o.check(),
+		about: names,
+		ours:  true,
 	}
 }
 

@@ -183,7 +183,7 @@ func (p KeyProblem) String() string {
 	case KeyWrong:
 		return "the key of this id is not the one the file was encrypted with"
 	case NotEncrypted:
-		return "the file is not encrypted, but the store was opened with keys"
+		return "the file is not encrypted, but the store was opened with keys; open it without, or encrypt it first, by EncryptExisting or by stele export and import"
 	}
 	return fmt.Sprintf("KeyProblem(%d)", int(p))
 }

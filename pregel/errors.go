@@ -20,7 +20,7 @@ var (
 	// ErrInvalidUpdate matches every InvalidUpdateError and channel.UpdateError.
 	ErrInvalidUpdate = channel.ErrInvalidUpdate
 	// ErrNoSaver: the call needs a saver and the graph has none.
-	ErrNoSaver = errors.New("no saver set")
+	ErrNoSaver = errors.New("the graph has no saver; set Options.Saver")
 	// ErrNoCache: the call needs a cache and the graph has none.
 	ErrNoCache = errors.New("no cache is set for this graph")
 	// ErrEmptyInput: there is nothing to do. There is no input for the graph's channels,

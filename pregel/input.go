@@ -24,6 +24,9 @@ func (l *loop) takeInput(ctx context.Context) error {
 		if l.nested() && l.entry.tell != toldNothing {
 			return nil
 		}
+		if l.input == nil && l.thread != "" {
+			return fmt.Errorf("thread %q has no checkpoint to go on from: %w", l.thread, ErrEmptyInput)
+		}
 		return fmt.Errorf("%w for %v", ErrEmptyInput, l.g.input)
 	}
 	l.g.nameWrites(writes)

@@ -94,7 +94,10 @@ func (d *developed) run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-time.After(look):
 		case err := <-running.over():
-			fmt.Fprintf(d.err, "stele: the program ended: %v\n", err)
+			if err == nil {
+				err = errors.New("exit status 0")
+			}
+			fmt.Fprintf(d.err, "stele: the program ended: %v; it is started again when its source changes\n", err)
 			running = nil // until the source changes
 		}
 	}

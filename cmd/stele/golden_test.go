@@ -44,6 +44,8 @@ func TestOutput(t *testing.T) {
 		{"dump-stranger", []string{"dump", os.Args[0]}, 2},
 		{"not-a-store", []string{"info", root}, 2},
 		{"usage", []string{"show", w.dir}, 2},
+		{"export-nothing", []string{"export", w.dir}, 2},
+		{"import-nothing", []string{"import", w.dir}, 2},
 	} {
 		for _, form := range []string{"", "--json"} {
 			name, args := c.name, c.args

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -42,11 +43,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return a.code
 	}
-	a.report(err)
+	a.report(hint(err, args))
 	if errors.Is(err, fault.ErrLocked) {
 		return exitLocked
 	}
 	return exitFailed
+}
+
+// hint says of a directory that is no store that it is a backup of one.
+func hint(err error, args []string) error {
+	if errors.Is(err, fault.ErrNotStore) {
+		for _, dir := range args {
+			if _, serr := os.Stat(filepath.Join(dir, "BACKUP")); serr == nil {
+				return fmt.Errorf("%w: %s is a backup; make a store of it with stele restore", err, dir)
+			}
+		}
+	}
+	return err
 }
 
 // app is one run of the command.
@@ -71,7 +84,25 @@ Exit codes: 0 done, 1 damage found, something lost or not copied, 2 could not do
 	a.flags.register(root)
 	root.AddCommand(a.infoCmd(), a.statsCmd(), a.threadsCmd(), a.logCmd(), a.showCmd(), a.diffCmd(),
 		a.verifyCmd(), a.dumpCmd(), writing(a.serveCmd()), writing(a.compactCmd()), writing(a.eraseCmd()), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), writing(a.studioCmd()), writing(a.devCmd()), a.versionCmd())
+	sayUsage(root)
 	return root
+}
+
+// sayUsage makes the error of a wrong number of arguments say which are wanted.
+func sayUsage(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		sayUsage(c)
+	}
+	check := cmd.Args
+	if check == nil {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return fmt.Errorf("%w; usage: %s", err, cmd.UseLine())
+		}
+		return nil
+	}
 }
 
 // problem is an error as --json writes it.

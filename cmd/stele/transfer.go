@@ -102,12 +102,26 @@ What cannot be copied is kept apart with its bytes, a line of NDJSON for each, i
 of --rejects; the exit code is then 1. A thread of --thread, or a namespace of --items, that is
 not there is an error.`
 
+// unknown runs a command that has only others below it: a script that names none of them, such as
+// "stele export DIR > FILE", must not succeed.
+func unknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	names := []string{}
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return fmt.Errorf("%s what? %q is not one of %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
+}
+
 func (a *app) importCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import", Short: "Copy checkpoints and items into a store: from LangGraph's SQLite or PostgreSQL, or from NDJSON",
 		Long: `Copy checkpoints and items, whole stores or chosen threads, into the store in DIR, which is made if it
 is missing. It opens the store for writing: no other process may have it open.
 ` + resumes,
+		DisableFlagsInUseLine: true, RunE: unknown,
 	}
 	cmd.AddCommand(writing(a.importSQLiteCmd()), writing(a.importPostgresCmd()), writing(a.importNDJSONCmd()))
 	return cmd
@@ -119,6 +133,7 @@ func (a *app) exportCmd() *cobra.Command {
 		Long: `Copy checkpoints and items, whole stores or chosen threads, out of the store in DIR. The store is only
 read, and may be in use; of threads that are written to meanwhile an older part may be
 copied.`,
+		DisableFlagsInUseLine: true, RunE: unknown,
 	}
 	cmd.AddCommand(writing(a.exportPostgresCmd()), writing(a.exportNDJSONCmd()))
 	return cmd

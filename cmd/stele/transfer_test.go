@@ -372,3 +372,15 @@ func TestImportKilled(t *testing.T) {
 		t.Errorf("seed %d: the store differs from one that was imported at once", seed)
 	}
 }
+
+// TestBackupIsNoStore: who takes a backup for a store is told what it is, and how to make a store of it.
+func TestBackupIsNoStore(t *testing.T) {
+	w, dest := newWorld(t), filepath.Join(t.TempDir(), "backup")
+	w.fixture()
+	if out, errOut, code := stele(t, "backup", w.dir, dest); code != 0 {
+		t.Fatal(out, errOut)
+	}
+	if _, errOut, code := stele(t, "threads", dest); code != 2 || !strings.Contains(errOut, "is a backup; make a store of it with stele restore") {
+		t.Errorf("exit code %d, said %q", code, errOut)
+	}
+}

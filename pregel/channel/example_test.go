@@ -32,7 +32,7 @@ func ExampleLastValue() {
 	// Output:
 	// 1 true true <nil>
 	// 1 true false <nil>
-	// true At key 'n': Can receive only one value per step. Use an Annotated key to handle multiple values.
+	// true At key 'n': Can receive only one value per step. Give it a reducer, such as the tag `state:"append"`, to take several.
 }
 
 func ExampleReduce() {

@@ -47,7 +47,7 @@ func (s *slot[T]) restore(key string, v Stored) error {
 	return nil
 }
 
-const oneValue = "Can receive only one value per step. Use an Annotated key to handle multiple values."
+const oneValue = "Can receive only one value per step. Give it a reducer, such as the tag `state:\"append\"`, to take several."
 
 type lastValue[T any] struct {
 	base

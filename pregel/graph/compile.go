@@ -48,8 +48,11 @@ func (b *Builder) Compile(o Options) (*pregel.Graph, error) {
 	for _, n := range c.names {
 		spec.Nodes = append(spec.Nodes, c.nodes[n])
 	}
-	if b.strict {
+	switch {
+	case b.strict:
 		spec.CheckKeys = b.checkKeys
+	case !b.schema.isRoot():
+		spec.CheckKeys = b.checkStruct
 	}
 	if len(o.Modes) == 0 {
 		o.Modes = []pregel.Mode{pregel.ModeUpdates}

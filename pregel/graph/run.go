@@ -278,14 +278,22 @@ func (g *Graph[S]) Recover(ctx context.Context, o pregel.RecoverOptions) (pregel
 // QuestionOf reads the value of a question that waits.
 func QuestionOf[Q any](waiting pregel.Interrupt) (Q, error) { return channel.Convert[Q](waiting.Value) }
 
-// ContextOf is the Context of the RunOptions of the run that a node belongs to. If that is
-// no C, the error matches pregel.ErrInvalidArgument.
+// ContextOf is the Context of the RunOptions of the run that a node belongs to. One that is a map,
+// as that of a run of a server is, is converted to a C. If it is no C, the error matches
+// pregel.ErrInvalidArgument.
 func ContextOf[C any](ctx context.Context) (C, error) {
 	info, ok := pregel.Task(ctx)
 	c, is := info.Context.(C)
+	plain, isMap := info.Context.(map[string]any)
 	switch {
 	case !ok:
 		return c, pregel.ErrOutsideTask
+	case !is && isMap:
+		c, err := channel.Convert[C](plain)
+		if err != nil {
+			err = &pregel.ArgumentError{Field: "Context", Reason: fmt.Sprintf("does not fit node %q: %v", info.Node, err)}
+		}
+		return c, err
 	case !is:
 		return c, &pregel.ArgumentError{Field: "Context", Reason: fmt.Sprintf("has type %T, and node %q needs %T", info.Context, info.Node, c)}
 	}

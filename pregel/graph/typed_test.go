@@ -563,6 +563,28 @@ func TestContextOfARun(t *testing.T) {
 	}
 }
 
+// TestContextFromOutside: a context that is a map, as clients of a server send it, is read as the
+// type that a node needs.
+func TestContextFromOutside(t *testing.T) {
+	type deps struct {
+		User string `json:"user"`
+		N    int    `json:"n"`
+	}
+	g := made(t, orders().Node("a", func(ctx context.Context, o *purchase) (graph.Update, error) {
+		d, err := graph.ContextOf[deps](ctx)
+		return graph.Write(&o.Status, fmt.Sprint(d.User, d.N)), err
+	}).Edge(graph.Start, "a"), nil)
+	for want, given := range map[string]map[string]any{"ada7": {"user": "ada", "n": int64(7), "other": true}, "0": {}} {
+		res, err := g.Run(t.Context(), pregel.Address{}, purchase{}, pregel.RunOptions{Context: given})
+		if err != nil || res.State.Status != want {
+			t.Errorf("%v: %+v, %v", given, res, err)
+		}
+	}
+	if _, err := g.Run(t.Context(), pregel.Address{}, purchase{}, pregel.RunOptions{Context: map[string]any{"user": 7}}); !errors.Is(err, pregel.ErrInvalidArgument) {
+		t.Errorf("a number for a text: %v", err)
+	}
+}
+
 // A compiled graph does not change with its builder, nor with one compiled after it.
 func TestBuilderAfterCompile(t *testing.T) {
 	b := orders().Node("a", does(func(*purchase) graph.Update { return graph.Goto("b") })).Edge(graph.Start, "a")

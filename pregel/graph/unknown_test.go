@@ -106,3 +106,33 @@ func TestUnknownKeys(t *testing.T) {
 		t.Errorf("%v, %v", res, err)
 	}
 }
+
+// TestUnknownStruct: a struct of which nothing would be taken is no input and no update of an untyped
+// graph. One that sets a key, or nothing, and a map are.
+func TestUnknownStruct(t *testing.T) {
+	type state struct {
+		Text string `stele:"text"`
+		More int
+	}
+	type other struct{ Text string }
+	for _, langGraph := range []bool{false, true} {
+		b := graph.New(graph.Key("text", channel.LastValue[string]()))
+		b.Node("n", func(context.Context, any) (any, error) { return nil, nil }).Edge(graph.Start, "n")
+		g, err := b.Compile(graph.Options{Saver: memory.New(memory.Options{}), LangGraph: langGraph})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := pregel.Thread("t")
+		for _, c := range []struct {
+			input   any
+			refused bool
+		}{{state{Text: "x", More: 1}, false}, {&other{"x"}, true}, {other{"x"}, true}, {other{}, false}, {map[string]any{"Text": "x"}, false}} {
+			if _, err := g.Invoke(t.Context(), at, c.input); errors.Is(err, pregel.ErrInvalidUpdate) != (c.refused && !langGraph) {
+				t.Errorf("LangGraph %v: input %T: %v", langGraph, c.input, err)
+			}
+			if _, err := g.UpdateState(t.Context(), at, pregel.StateUpdate{Values: c.input, AsNode: "n"}); errors.Is(err, pregel.ErrInvalidUpdate) != (c.refused && !langGraph) {
+				t.Errorf("LangGraph %v: update %T: %v", langGraph, c.input, err)
+			}
+		}
+	}
+}
