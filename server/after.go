@@ -34,7 +34,7 @@ const (
 	afterTTL       = "ttl"
 	afterCron      = "cron" // Run is the cron
 	afterUndo      = "undo" // of a run that was submitted in vain; never stored
-	afterHalf      = "half" // of a thread that did not become whole, Run is its request; never stored
+	afterHalf      = "half" // of a thread that did not become whole, Run tells those of its requests apart; never stored
 )
 
 // key names an after: there is one of a kind for a thread and run.
@@ -204,8 +204,10 @@ func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
 	case afterCron:
 		return s.fire(ctx, a)
 	case afterHalf:
-		if err := s.removeHalf(ctx, half{Thread: a.Thread, Request: a.Run}); err != nil {
-			s.logLater(ctx, "remove what is left of a thread", err)
+		if err := s.removeHalf(ctx, a.Thread); err != nil {
+			if !errors.Is(err, saver.ErrConflict) { // else another request makes it
+				s.logLater(ctx, "remove what is left of a thread", err)
+			}
 			return now().Add(undoPause), nil
 		}
 		return time.Time{}, nil

@@ -16,6 +16,9 @@ func Undoing(s *Server) bool {
 	return undoing
 }
 
+// RemoveHalf removes what is left of a thread that did not become whole.
+func RemoveHalf(ctx context.Context, s *Server, id string) error { return s.removeHalf(ctx, id) }
+
 // RemovesHalves reports whether a server has halves of threads to remove.
 func RemovesHalves(s *Server) bool {
 	removes := false

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -149,6 +150,9 @@ func TestThreadMadeAnew(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.text)
 	}
 	<-stages["second"].reached
+	if err := server.RemoveHalf(t.Context(), h.api, id); !errors.Is(err, saver.ErrConflict) {
+		t.Errorf("the first server removes what the second one makes: %v", err)
+	}
 	third := ask("third")
 	third["if_exists"] = "do_nothing"
 	go func() { answered <- h.do("POST", "/threads", third) }()

@@ -47,9 +47,8 @@ func (s *Server) removeThread(ctx context.Context, id string) error {
 // half is a thread that is being made with a state. Its record comes last: until then no client was told
 // of it, and a server that is killed, or whose store fails, leaves a half.
 type half struct {
-	Thread  string    `json:"thread"`
-	Request string    `json:"request"` // an id of the request that makes it
-	Since   time.Time `json:"since"`
+	Thread string    `json:"thread"`
+	Since  time.Time `json:"since"`
 }
 
 // halfTime is how long another server may take to make a thread whole.
@@ -67,7 +66,7 @@ func (s *Server) removeHalves(ctx context.Context, before time.Time) error {
 		}
 	}
 	for _, h := range old {
-		if err := s.removeHalf(ctx, h); err != nil && !errors.Is(err, saver.ErrConflict) {
+		if err := s.removeHalf(ctx, h.Thread); err != nil && !errors.Is(err, saver.ErrConflict) {
 			return err
 		}
 	}
@@ -92,26 +91,26 @@ func (s *Server) ownHalf(ctx context.Context, id string, wait bool) (*saver.Leas
 
 func errExists(id string) error { return fail(409, "Thread with ID %s already exists", id) }
 
-// removeHalf removes a thread that got no record, unless another request makes it anew, on whatever server.
-func (s *Server) removeHalf(ctx context.Context, h half) error {
-	defer s.locks.lock("thread " + h.Thread)()
-	lease, err := s.ownHalf(ctx, h.Thread, false)
+// removeHalf removes a thread that got no record. While another request makes it anew, on whatever server,
+// the error matches saver.ErrConflict.
+func (s *Server) removeHalf(ctx context.Context, id string) error {
+	defer s.locks.lock("thread " + id)()
+	lease, err := s.ownHalf(ctx, id, false)
 	if err != nil {
 		return err
 	}
 	defer lease.Release()
-	left, ok, err := s.halves.get(ctx, h.Thread)
-	if err != nil || !ok || left.Request != h.Request {
+	if _, ok, err := s.halves.get(ctx, id); err != nil || !ok {
 		return err
 	}
-	_, whole, err := s.threads.get(ctx, h.Thread)
+	_, whole, err := s.threads.get(ctx, id)
 	if err == nil && !whole {
-		err = s.removeLocked(ctx, h.Thread)
+		err = s.removeLocked(ctx, id)
 	}
 	if err != nil {
 		return err
 	}
-	return s.halves.delete(ctx, h.Thread)
+	return s.halves.delete(ctx, id)
 }
 
 // ownLeft is ownHalf if there is one, or in any case, and nil else. It waits while another request makes it.

@@ -476,8 +476,7 @@ func createThread(c *call) error {
 
 // whole makes a thread that has a state from its beginning; see half. The caller holds the lock of the thread.
 func (c *call) whole(t thread, state func() error) error {
-	h := half{Thread: t.ID, Request: uuid.NewString(), Since: now()}
-	err := c.halves.put(c.ctx, t.ID, h)
+	err := c.halves.put(c.ctx, t.ID, half{Thread: t.ID, Since: now()})
 	if err == nil {
 		err = state()
 	}
@@ -485,7 +484,7 @@ func (c *call) whole(t thread, state func() error) error {
 		err = c.keep(c.ctx, t, c.halves.deletion(t.ID))
 	}
 	if err != nil {
-		c.expect(after{Kind: afterHalf, Thread: t.ID, Run: h.Request, Due: now()})
+		c.expect(after{Kind: afterHalf, Thread: t.ID, Run: uuid.NewString(), Due: now()})
 	}
 	return err
 }
