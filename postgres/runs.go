@@ -53,7 +53,8 @@ type QueueOptions struct {
 // or is due and before the marked ones. So a submission locks such a run, against its end,
 // until it is committed, and leaves the mark out where it cannot; and the end of a run that
 // may be such a one takes the mark off the first that has one: a trigger, stele_next_behind,
-// as programs of an older version end runs too.
+// as programs of an older version end runs too. The end sees the marks that it has waited for
+// at the level read committed alone; where the server has another default, nothing is marked.
 //
 // # Calls of unknown outcome
 //

@@ -205,6 +205,32 @@ func TestBehindTwoThatEnd(t *testing.T) {
 	claims(t, q, third)
 }
 
+// TestBehindAtAnotherLevel: where transactions see what was there when they began, no run is forgotten that was submitted
+// while the one ahead was ending.
+func TestBehindAtAnotherLevel(t *testing.T) {
+	url := server(t).Database(t)
+	level := url + " default_transaction_isolation='repeatable read'"
+	q := openQueue(t, open(t, level, postgres.Options{}), postgres.QueueOptions{})
+	first := submit(t, q, "t")
+	claims(t, q, first)
+	tx, err := connect(t, level).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), `SELECT FROM stele_runs`); err != nil {
+		t.Fatal(err)
+	}
+	second := submit(t, q, "t")
+	if _, err := tx.Exec(t.Context(), `UPDATE stele_runs SET status = 'success', ended_at = now(), due_at = NULL WHERE id = $1`, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	claims(t, q, second)
+}
+
 // TestBehindStorm: whatever is done at once, no run waits for ever.
 func TestBehindStorm(t *testing.T) {
 	url := server(t).Database(t)

@@ -31,6 +31,10 @@ func lastEvent(kind, data string) string {
 )`
 }
 
+// seesMarks holds where the end of a run sees the marks of submissions that it has waited for: at another level,
+// which a server may have as its default, a transaction sees what was there when it began.
+const seesMarks = `current_setting('transaction_isolation') = 'read committed'`
+
 func newRunStatements(schema string) *runStatements {
 	q := func(sql string) string { return qualify(schema, sql) }
 	st := &runStatements{}
@@ -58,7 +62,7 @@ WITH ` + clockOf("$9") + `, ahead AS MATERIALIZED (
 )
 INSERT INTO @.stele_runs (id, thread_id, graph, key, status, priority, attempts, spec, due_at, after_at, created_at, changed_by, behind)
 SELECT $1, $2, $3, $4, 'pending', $5, $6, $7::json, greatest($8, t.now), greatest($8, t.now), t.now, $10,
-	coalesce($8 <= t.now, true) AND EXISTS (SELECT FROM ahead) FROM t
+	coalesce($8 <= t.now, true) AND ` + seesMarks + ` AND EXISTS (SELECT FROM ahead) FROM t
 ON CONFLICT DO NOTHING`)
 
 	// $1 id, $2 key or NULL.

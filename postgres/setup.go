@@ -168,7 +168,7 @@ var ownMigrations = []string{
 	// What is behind already is marked as Submit would: behind the run that is locked, one of each thread.
 	`WITH ahead AS MATERIALIZED (
 		SELECT thread_id, seq, started_at FROM @.stele_runs o
-		WHERE ended_at IS NULL AND NOT behind AND (started_at IS NOT NULL OR after_at <= now() AND NOT EXISTS (
+		WHERE ` + seesMarks + ` AND ended_at IS NULL AND NOT behind AND (started_at IS NOT NULL OR after_at <= now() AND NOT EXISTS (
 			SELECT FROM @.stele_runs f WHERE f.thread_id = o.thread_id AND f.ended_at IS NULL
 			AND (f.started_at IS NOT NULL OR f.seq < o.seq AND f.after_at <= now())))
 		FOR SHARE SKIP LOCKED
@@ -260,7 +260,8 @@ func setup(ctx context.Context, cfg *pgx.ConnConfig, opts Options) error {
 // on a connection of its own, as a pooler may give the next statement to another session.
 // Who waits asks again and again: a statement that waited for the lock would hold a
 // snapshot, for which CREATE INDEX CONCURRENTLY waits in turn. So would the portal that
-// the extended protocol leaves open, hence the simple one.
+// the extended protocol leaves open, hence the simple one, and the lock's transaction at
+// another level than read committed.
 func lockSetup(ctx context.Context, cfg *pgx.ConnConfig, schema string) (unlock func(), err error) {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
@@ -268,7 +269,7 @@ func lockSetup(ctx context.Context, cfg *pgx.ConnConfig, schema string) (unlock 
 	}
 	unlock = func() { conn.Close(context.WithoutCancel(ctx)) }
 	for {
-		tx, err := conn.Begin(ctx)
+		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 		if err != nil {
 			unlock()
 			return nil, err

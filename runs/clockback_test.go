@@ -114,3 +114,39 @@ func TestClockSetBackBetweenEnds(t *testing.T) {
 		t.Error("what a cancelled run left is finished by the next one")
 	}
 }
+
+// TestClockSetBackBeforeRetry: a run that was given back after the clock was set back waits for its next attempt, also
+// where another process has it then.
+func TestClockSetBackBeforeRetry(t *testing.T) {
+	at := time.Now()
+	o := LocalOptions{Clock: func() time.Time { return at }}
+	q, items := newQueue(t, o)
+	r := submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
+	at = at.Add(-24 * time.Hour)
+	claim := func() *Claim {
+		t.Helper()
+		c, _, err := q.Claim(t.Context(), "w", []string{"g"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := claim()
+	if c == nil {
+		t.Fatal("nothing was claimed")
+	}
+	if err := q.Finish(t.Context(), *c, Outcome{Status: Pending, After: at.Add(time.Minute)}); err != nil {
+		t.Fatal(err)
+	}
+	q, err := NewLocal(t.Context(), items, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := claim(); c != nil {
+		t.Errorf("claimed %+v before its time", c)
+	}
+	at = at.Add(time.Minute)
+	if c := claim(); c == nil || c.ID != r.ID {
+		t.Errorf("claimed %+v, want %s", c, r.ID)
+	}
+}

@@ -173,7 +173,8 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 		case err != nil: // nobody can execute it
 			q.lost[r.ID] = err
 		default:
-			if ahead := r.Created.Sub(q.now()); ahead > clockTolerance { // the clock was set back since: it waits as long as it was to
+			// The clock was set back since: it waits as long as it was to. A time before Created was set behind that.
+			if ahead := r.Created.Sub(q.now()); ahead > clockTolerance && !r.After.Before(r.Created) {
 				r.After = r.After.Add(-ahead)
 			}
 			q.add(&localRun{storedRun: r, synced: r.Seq}) // a claim of an earlier process is void
