@@ -100,3 +100,36 @@ func TestManifestChangedInPlace(t *testing.T) {
 		}
 	}
 }
+
+// TestManifestChangedAndFull: an edit that is in a file which somebody extends meanwhile, and for
+// which there is no room in a new one, may survive. It is not refused as one that was not
+// written: its caller would remove what it names.
+func TestManifestChangedAndFull(t *testing.T) {
+	mem := newMem(t, vfs.MemOptions{})
+	h := &syncHook{FS: mem}
+	m := mustCreate(t, h)
+	st := applyScript(t, m, 0, 2)
+	resize := func(by int64) {
+		f, err := mem.OpenReadWrite(filepath.Join(testDir, ManifestName(fileOf(m))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := f.Size()
+		if err := errors.Join(err, f.Truncate(size+by), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.hook = func() { resize(1); mem.SetCapacity(1) }
+	_, err := m.Apply(scriptEdit(2, &st))
+	if !errors.Is(err, fault.ErrPoisoned) {
+		t.Errorf("the edit: %v", err)
+	}
+	mem.SetCapacity(0)
+	resize(-1)
+	if got, _, err := Load(h, testDir); err != nil || same(got, st) {
+		t.Errorf("the edit did not survive: %v", err)
+	}
+	if err := m.Close(); !errors.Is(err, fault.ErrPoisoned) {
+		t.Errorf("close: %v", err)
+	}
+}

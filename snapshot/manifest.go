@@ -245,7 +245,11 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 		return fmt.Errorf("after an edit of %s: %w", ManifestName(mf.num), err)
 	}
 	if size != mf.size {
-		return m.rotateLocked(next)
+		if err := m.rotateLocked(next); err != nil {
+			// Whatever err matches: the edit is in the old file, and may survive.
+			return errors.New("go on after " + ManifestName(mf.num) + " was changed in place: " + err.Error())
+		}
+		return nil
 	}
 	mf.synced = mf.tail
 	m.cur.Store(next)

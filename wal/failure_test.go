@@ -3,6 +3,7 @@ package wal
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -292,6 +293,54 @@ func TestReserve(t *testing.T) {
 	mem.SetCapacity(8 << 20)
 	mustCommit(t, l, n+1, 9000)
 	mustClose(t, l)
+}
+
+// TestRotateBeforeFull: a log whose next file the manifest has no space for is sealed by Rotate all
+// the same. Its owner may flush the file and remove it, and nothing takes that for a loss.
+func TestRotateBeforeFull(t *testing.T) {
+	for _, mode := range []Mode{SyncAlways, SyncInterval, SyncNever} {
+		w, _ := hooked(t)
+		full := false
+		l := w.open(t, func(o *Options) {
+			o.Mode = mode
+			o.OnCreate = func(fi FileInfo) error {
+				if full {
+					return syscall.ENOSPC
+				}
+				return w.created(fi)
+			}
+		})
+		mustCommit(t, l, 1, 9000)
+		full = true
+		for n := 2; ; n++ {
+			if err := commit(l, payload(n, 9000)); errors.Is(err, fault.ErrDiskFull) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		full = false
+		if err := l.Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.fs.Remove(filepath.Join(w.dir, FileName(1))); err != nil {
+			t.Fatal(err)
+		}
+		w.files = nil
+		first := l.LastLSN() + 1
+		if err := l.Sync(t.Context()); err != nil {
+			t.Fatalf("mode %v: sync: %v", mode, err)
+		}
+		mustCommit(t, l, 1, 10)
+		mustClose(t, l)
+		o := w.recoverOptions()
+		o.FromLSN = first
+		got, _, err := readLog(o)
+		if err != nil {
+			t.Fatalf("mode %v: %v", mode, err)
+		}
+		checkPayloads(t, got, 1, 10)
+	}
 }
 
 func TestOnCreateFails(t *testing.T) {

@@ -261,7 +261,12 @@ func (l *Log) setCurrent(f *logFile) {
 // for the mark, the file ends without it.
 func (l *Log) seal() error {
 	f := l.mu.cur
-	if f == nil || l.c.next != nil || f.end == f.start {
+	if f == nil || f.end == f.start {
+		return nil
+	}
+	if l.c.next != nil { // openNext has synced f; it ends where the header of next says
+		l.setCurrent(nil) // its owner may remove it from now on
+		l.prealloc.retire(f)
 		return nil
 	}
 	if f.synced.Load() < f.end {
