@@ -49,7 +49,7 @@ func layout(t testing.TB, conn *pgx.Conn, schema string) []string {
 		FROM information_schema.columns WHERE table_schema = $1 ORDER BY 1`, schema)
 	all = append(all, column(t, conn, `SELECT replace(indexdef, $1 || '.', '') FROM pg_indexes WHERE schemaname = $1 ORDER BY 1`, schema)...)
 	all = append(all, column(t, conn, `SELECT replace(pg_get_triggerdef(t.oid), $1 || '.', '') FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-		WHERE c.relnamespace = $1::regnamespace ORDER BY 1`, schema)...)
+		WHERE c.relnamespace = $1::regnamespace AND NOT t.tgisinternal ORDER BY 1`, schema)...)
 	return append(all, column(t, conn, `SELECT proname || coalesce(' ' || proconfig::text, '') FROM pg_proc WHERE pronamespace = $1::regnamespace ORDER BY 1`, schema)...)
 }
 
