@@ -205,7 +205,7 @@ func (s *Saver) Sync(ctx context.Context) error {
 }
 
 // inTx runs f in a transaction that holds the locks of threads, and tries again what was
-// rolled back for reasons that pass. f must not keep what it finds from one try to the
+// rolled back for reasons that pass, or as the connection was lost. f must not keep what it finds from one try to the
 // next.
 func (s *Saver) inTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) error) error {
 	if err := s.ready(ctx); err != nil {
@@ -224,10 +224,10 @@ func (s *Saver) inTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) 
 		}
 		defer rollBack(ctx, tx.Rollback)
 		if err := s.lockAll(ctx, tx, keys); err != nil {
-			return passing(err), s.translate(err)
+			return s.goesOn(ctx, conn.Conn(), err), s.translate(err)
 		}
 		if err := f(tx); err != nil {
-			return passing(err), s.translate(err)
+			return s.goesOn(ctx, conn.Conn(), err), s.translate(err)
 		}
 		if err := committed(conn.Conn(), tx.Commit(ctx)); err != nil {
 			if outcomeOf(err) == unknown {

@@ -75,7 +75,8 @@ func (s *Saver) readError(ctx context.Context, err error) error {
 	return err
 }
 
-// snapshot runs f in a transaction that sees one moment, and writes nothing.
+// snapshot runs f in a transaction that sees one moment, and writes nothing. It tries again where the
+// connection was lost, so f must begin anew with what it gathers.
 func (s *Saver) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -92,9 +93,15 @@ func (s *Saver) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 		if err == nil {
 			err = f(tx)
 		}
-		return ctx.Err() == nil && err != nil && passing(err), s.translate(err)
+		return err != nil && s.goesOn(ctx, tx.Conn(), err), s.translate(err)
 	})
 	return s.readError(ctx, err)
+}
+
+// goesOn reports whether a transaction that was not asked to commit, and met an error, is to be tried again: for a
+// reason that passes, or as its connection was lost, which rolls it back.
+func (s *Saver) goesOn(ctx context.Context, conn *pgx.Conn, err error) bool {
+	return ctx.Err() == nil && !s.closed.Load() && (passing(err) || conn.IsClosed())
 }
 
 // checkpointKey names a checkpoint.

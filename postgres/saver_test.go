@@ -410,6 +410,67 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
+// TestLostTransactions: a connection that is lost inside a transaction of several round trips costs no call: nothing
+// of it was committed.
+func TestLostTransactions(t *testing.T) {
+	url := server(t).Database(t)
+	open(t, url, postgres.Options{})
+	r, through := newRelay(t, url)
+	s, err := postgres.Open(t.Context(), through, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	at := put(t, s, "t", "", map[string]any{"n": 1})
+	for name, call := range map[string]func() error{
+		"Threads": func() error {
+			_, found, err := saver.ThreadOf(t.Context(), s, "t")
+			if err == nil && !found {
+				err = saver.ErrNotFound
+			}
+			return err
+		},
+		"List": func() error {
+			for tup, err := range s.List(t.Context(), saver.Query{Filter: map[string]any{"no": "such"}}) {
+				return fmt.Errorf("%v %w", tup, err)
+			}
+			return nil
+		},
+		"DeltaChannelHistory": func() error {
+			_, err := s.DeltaChannelHistory(t.Context(), at, []string{"n"})
+			return err
+		},
+		"CountAttempt": func() error {
+			n, err := s.CountAttempt(t.Context(), at)
+			if err == nil && n != 1 {
+				err = fmt.Errorf("%d attempts", n)
+			}
+			return err
+		},
+		"CopyThread": func() error { return s.CopyThread(t.Context(), "t", "copy") },
+		"SetTTL":     func() error { return s.SetTTL(t.Context(), "t", time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			begun, cut := false, false
+			r.mu.Lock()
+			r.cut = func(b []byte) bool { // what comes first in a transaction
+				cut = begun
+				begun = begun || strings.Contains(string(b), "begin")
+				return cut
+			}
+			r.mu.Unlock()
+			if err := call(); err != nil {
+				t.Error(err)
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.cut = nil; !cut {
+				t.Error("no connection was lost")
+			}
+		})
+	}
+}
+
 // A server that forgot its prepared statements costs one call, and a tracer of the pool's is
 // told of puts.
 func TestPutOfAPoolWithSettings(t *testing.T) {

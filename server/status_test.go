@@ -3,12 +3,16 @@ package server_test
 import (
 	"context"
 	"iter"
+	"net"
 	"slices"
 	"strconv"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -156,6 +160,43 @@ func TestOneThreadLooked(t *testing.T) {
 	h.ok("GET", "/threads/"+id+"?include=stele_status", nil)
 	if len(asked) != 1 || asked[0].ThreadID != id {
 		t.Errorf("asked for %+v, want thread %s alone", asked, id)
+	}
+}
+
+// unreachable cannot be asked about threads for some calls.
+type unreachable struct {
+	*disk.Saver
+	calls *atomic.Int32
+}
+
+func (s unreachable) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
+	if s.calls.Add(-1) >= 0 {
+		return func(yield func(saver.ThreadInfo, error) bool) {
+			yield(saver.ThreadInfo{}, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET})
+		}
+	}
+	return s.Saver.Threads(ctx, q)
+}
+
+// TestStoreUnreachableAroundARun: a store that cannot be reached when the graph has ended, nor when the next attempt
+// begins, does not end the run with an error.
+func TestStoreUnreachableAroundARun(t *testing.T) {
+	var calls atomic.Int32
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Saver = unreachable{c.Saver.(*disk.Saver), &calls}
+		c.Graphs["simple"] = must(builder().Node("a", func(context.Context, any) (any, error) {
+			calls.Store(2)
+			return object{"log": []string{"a"}}, nil
+		}).Sequence(graph.Start, "a").Compile(graph.Options{Name: "simple", Saver: c.Saver}))
+	})
+	path := "/threads/" + h.thread() + "/runs"
+	id := h.ok("POST", path, object{"assistant_id": "simple", "input": object{"text": "x"}}).text1("run_id")
+	h.equal(h.ok("GET", path+"/"+id+"/join", nil).sub("log"), `["a"]`)
+	if got := h.ok("GET", path+"/"+id, nil).text1("status"); got != "success" {
+		t.Errorf("status %q", got)
+	}
+	if calls.Load() >= 0 {
+		t.Error("the store was not asked three times")
 	}
 }
 
