@@ -24,7 +24,7 @@ import (
 // begun or is due and before the marked ones.
 const stuck = `SELECT DISTINCT m.thread_id FROM stele_runs m WHERE m.ended_at IS NULL AND m.behind AND NOT EXISTS (
 	SELECT FROM stele_runs o WHERE o.thread_id = m.thread_id AND o.ended_at IS NULL AND NOT o.behind
-	AND (o.started_at IS NOT NULL OR o.after_at <= now() AND o.seq < m.seq))`
+	AND (o.started_at IS NOT NULL OR o.after_at <= clock_timestamp() AND o.seq < m.seq))`
 
 // marked are the runs that have a mark, in the order of submission.
 func marked(t testing.TB, conn *pgx.Conn) []string {
