@@ -204,9 +204,15 @@ func (s *Saver) Sync(ctx context.Context) error {
 	return nil
 }
 
+// goesOn reports whether a transaction that was not asked to commit, and met an error, is to be tried again: for a
+// reason that passes, or as its connection was lost, which rolls it back.
+func (s *Saver) goesOn(ctx context.Context, conn *pgx.Conn, err error) bool {
+	return ctx.Err() == nil && !s.closed.Load() && (passing(err) || conn.IsClosed())
+}
+
 // inTx runs f in a transaction that holds the locks of threads, and tries again what was
-// rolled back for reasons that pass, or as the connection was lost. f must not keep what it finds from one try to the
-// next.
+// rolled back for reasons that pass, or as the connection was lost. f must not keep what it
+// finds from one try to the next.
 func (s *Saver) inTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) error) error {
 	if err := s.ready(ctx); err != nil {
 		return err

@@ -98,12 +98,6 @@ func (s *Saver) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 	return s.readError(ctx, err)
 }
 
-// goesOn reports whether a transaction that was not asked to commit, and met an error, is to be tried again: for a
-// reason that passes, or as its connection was lost, which rolls it back.
-func (s *Saver) goesOn(ctx context.Context, conn *pgx.Conn, err error) bool {
-	return ctx.Err() == nil && !s.closed.Load() && (passing(err) || conn.IsClosed())
-}
-
 // checkpointKey names a checkpoint.
 type checkpointKey struct{ thread, ns, id string }
 

@@ -31,7 +31,7 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	var lease *saver.Lease
 	if s, ok := w.Saver.(saver.Coordinator); ok {
 		if lease, err = s.Own(ctx, c.ThreadID, false); err != nil {
-			return false, notAsked("own thread "+c.ThreadID, err)
+			return false, persistError("own thread "+c.ThreadID, err)
 		}
 		defer lease.Release()
 	}
@@ -111,7 +111,7 @@ func (w *Worker) ask(ctx context.Context, j *job) error {
 	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnreadable):
 		return ErrFenced
 	case err != nil:
-		return notAsked("read run "+j.claim.ID, err)
+		return persistError("read run "+j.claim.ID, err)
 	case r.Status != Running || r.Epoch != j.claim.Epoch:
 		return ErrFenced
 	case r.Cancel == "":
@@ -239,7 +239,7 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 			return b, err
 		}
 		if c.Mark == "" {
-			return b, notAsked("mark run "+c.ID, w.Queue.Mark(ctx, c, now))
+			return b, persistError("mark run "+c.ID, w.Queue.Mark(ctx, c, now))
 		}
 		took = c.Mark != now
 	}
@@ -258,7 +258,7 @@ func (w *Worker) thread(ctx context.Context, threadID string) (*saver.Tuple, sav
 		return nil, saver.ThreadInfo{}, nil
 	}
 	if err != nil {
-		return head, saver.ThreadInfo{}, notAsked("load thread "+threadID, err)
+		return head, saver.ThreadInfo{}, persistError("load thread "+threadID, err)
 	}
 	info, err := w.info(ctx, threadID)
 	return head, info, err
@@ -267,12 +267,12 @@ func (w *Worker) thread(ctx context.Context, threadID string) (*saver.Tuple, sav
 // info is how far a thread is, as far as the saver knows.
 func (w *Worker) info(ctx context.Context, threadID string) (saver.ThreadInfo, error) {
 	info, _, err := saver.ThreadOf(ctx, w.Saver, threadID)
-	return info, notAsked("describe thread "+threadID, err)
+	return info, persistError("describe thread "+threadID, err)
 }
 
-// notAsked is an error of what the worker itself asks of the queue or the saver, as those of the graph are: no
-// failure of the run.
-func notAsked(op string, err error) error {
+// persistError is an error of a call of the worker's own to the queue or the saver: like those of the graph's calls,
+// it is no failure of the run.
+func persistError(op string, err error) error {
 	if err == nil {
 		return nil
 	}

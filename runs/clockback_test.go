@@ -70,10 +70,7 @@ func TestClockSetBackBeforeOpen(t *testing.T) {
 	}
 	claims := func(want string) {
 		t.Helper()
-		c, _, err := q.Claim(t.Context(), "w", []string{"g"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := claimNext(t, q)
 		if c == nil && want != "" || c != nil && c.ID != want {
 			t.Fatalf("claimed %+v, want %q", c, want)
 		}
@@ -98,9 +95,9 @@ func TestClockSetBackBetweenEnds(t *testing.T) {
 	claim := func() *Claim {
 		t.Helper()
 		submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
-		c, _, err := q.Claim(t.Context(), "w", []string{"g"})
-		if err != nil || c == nil {
-			t.Fatalf("%+v, %v", c, err)
+		c := claimNext(t, q)
+		if c == nil {
+			t.Fatal("nothing was claimed")
 		}
 		return c
 	}
@@ -123,14 +120,7 @@ func TestClockSetBackBeforeRetry(t *testing.T) {
 	q, items := newQueue(t, o)
 	r := submitted(t, q, Request{Spec: Spec{ThreadID: "t", Graph: "g"}})
 	at = at.Add(-24 * time.Hour)
-	claim := func() *Claim {
-		t.Helper()
-		c, _, err := q.Claim(t.Context(), "w", []string{"g"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
+	claim := func() *Claim { return claimNext(t, q) }
 	c := claim()
 	if c == nil {
 		t.Fatal("nothing was claimed")

@@ -142,6 +142,16 @@ func TestOlderItems(t *testing.T) {
 	}
 }
 
+// claimNext claims the next run of the graph g; nil if there is none.
+func claimNext(t *testing.T, q *Local) *Claim {
+	t.Helper()
+	c, _, err := q.Claim(t.Context(), "w", []string{"g"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // claimed is a queue in memory, with one run that a worker has.
 func claimed(t *testing.T) (*Local, *Claim) {
 	t.Helper()

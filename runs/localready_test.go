@@ -196,14 +196,7 @@ func TestClockSteps(t *testing.T) {
 	steady := at
 	q.steady = func() time.Time { return steady }
 	submitted(t, q, Request{Spec: Spec{ThreadID: "a", Graph: "g"}})
-	claim := func() *Claim {
-		t.Helper()
-		c, _, err := q.Claim(t.Context(), "w", []string{"g"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
+	claim := func() *Claim { return claimNext(t, q) }
 	first := claim()
 	at = at.Add(time.Hour)
 	if c := claim(); c != nil {

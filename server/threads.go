@@ -1,15 +1,11 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/pregel"
@@ -18,7 +14,6 @@ import (
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/serde"
-	"github.com/stele-go/stele/store"
 )
 
 // thread is what the server keeps of a thread. What its graph stores is in the saver, and
@@ -364,174 +359,6 @@ func (c *call) thread(g Grant) (thread, error) {
 		err = missingThread(id)
 	}
 	return t, err
-}
-
-// newThread is a thread as it begins.
-func newThread(id string, metadata map[string]any) thread {
-	if id == "" {
-		id = uuid.Must(uuid.NewV7()).String()
-	}
-	at := now()
-	return thread{ID: id, Created: at, Updated: at, Metadata: merged(metadata), Config: map[string]any{}}
-}
-
-// ttlOf is the time to live that a request asks for: minutes, or an object.
-func ttlOf(v any) *ttl {
-	t := &ttl{Strategy: "delete"}
-	switch x := v.(type) {
-	case map[string]any:
-		t.Minutes, _ = asNumber(x["ttl"])
-		if s, ok := x["strategy"].(string); ok {
-			t.Strategy = s
-		}
-	default:
-		t.Minutes, _ = asNumber(v)
-	}
-	if t.Minutes <= 0 {
-		return nil
-	}
-	return t
-}
-
-func createThread(c *call) error {
-	t := newThread(c.body.text("thread_id"), c.grant.stamp(c.body.object("metadata")))
-	if g := c.body.text("graph_id"); g != "" && t.graph() == "" {
-		t.Metadata["graph_id"] = g
-	}
-	unlock := c.locks.lock("thread " + t.ID)
-	defer unlock()
-	exists := func() (bool, error) {
-		old, ok, err := c.threads.get(c.ctx, t.ID)
-		if err != nil || !ok {
-			return false, err
-		}
-		if c.body.text("if_exists") != "do_nothing" || !c.grant.admits(old.Metadata) {
-			return true, errExists(t.ID)
-		}
-		return true, c.show(old)
-	}
-	if done, err := exists(); done || err != nil {
-		return err
-	}
-	steps, _ := c.in.(map[string]any)["supersteps"].([]any)
-	var lease *saver.Lease
-	if c.body.text("thread_id") != "" {
-		var err error
-		if lease, err = c.ownLeft(c.ctx, t.ID, len(steps) > 0); err != nil {
-			return err
-		}
-		if lease != nil {
-			defer lease.Release()
-			if done, err := exists(); done || err != nil { // another server made it meanwhile
-				return err
-			}
-			if err := c.removeOwned(c.ctx, t.ID); err != nil {
-				return err
-			}
-		}
-		claimed, err := c.claimed(c.ctx, t.ID, c.grant)
-		if err == nil && !claimed && len(steps) > 0 { // a program's would be lost with a half
-			claimed, err = c.begun(c.ctx, t.ID)
-		}
-		if claimed || err != nil {
-			return cmp.Or(err, errExists(t.ID))
-		}
-	}
-	t.TTL = ttlOf(c.body["ttl"])
-	if len(steps) == 0 {
-		if err := c.keep(c.ctx, t); err != nil {
-			return err
-		}
-		return c.show(t)
-	}
-	var refused error
-	err := c.whole(t, func() error {
-		err := c.fill(t, steps, lease)
-		if lease != nil && !lease.Held() { // another server may make it by now
-			return errExists(t.ID)
-		}
-		if err == nil {
-			return nil
-		}
-		if f, _ := failureOf(err); f.status >= 500 {
-			return err
-		}
-		refused = err
-		return nil
-	})
-	if lease != nil {
-		lease.Release() // before the client knows, who may run it at once
-	}
-	if err != nil {
-		return err
-	}
-	if f, ok := refused.(*failure); ok {
-		return fail(201, "Thread %s was created, but there were problems updating the state: %v", t.ID, f)
-	}
-	if refused != nil {
-		return refused
-	}
-	return c.show(t)
-}
-
-// whole makes a thread that has a state from its beginning; see half. The caller holds the lock of the thread.
-func (c *call) whole(t thread, state func() error) error {
-	err := c.halves.put(c.ctx, t.ID, half{Thread: t.ID, Since: now()})
-	if err == nil {
-		err = state()
-	}
-	if err == nil {
-		err = c.keep(c.ctx, t, c.halves.deletion(t.ID))
-	}
-	if err != nil {
-		c.expect(after{Kind: afterHalf, Thread: t.ID, Run: uuid.NewString(), Due: now()})
-	}
-	return err
-}
-
-// keep stores a thread with when it expires, and does what else is given, all in one write.
-func (c *call) keep(ctx context.Context, t thread, beside ...store.Op) error {
-	op, err := c.threads.op(t.ID, t)
-	if err != nil {
-		return err
-	}
-	ops := append(beside, op)
-	if t.TTL == nil {
-		_, err := c.cfg.Store.Batch(ctx, ops...)
-		return err
-	}
-	return c.putWith(ctx, after{Kind: afterTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())}, ops...)
-}
-
-// fill gives a new thread the state that supersteps of updates make. A panic, which may be one of the
-// graph's functions, is an error: some supersteps may be stored by then.
-func (c *call) fill(t thread, steps []any, lease *saver.Lease) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &pregel.PanicError{Value: p, Stack: debug.Stack()}
-		}
-	}()
-	g, err := c.graphOf(t)
-	if err != nil {
-		return err
-	}
-	var all [][]pregel.StateUpdate
-	for _, step := range steps {
-		m, _ := step.(map[string]any)
-		var superstep []pregel.StateUpdate
-		updates, _ := m["updates"].([]any)
-		for _, u := range updates {
-			in, _ := u.(map[string]any)
-			update := pregel.StateUpdate{Values: in["values"], AsNode: body(in).text("as_node")}
-			if cmd, ok := in["command"].(map[string]any); ok {
-				update.Values = commandOf(cmd)
-			}
-			superstep = append(superstep, update)
-		}
-		all = append(all, superstep)
-	}
-	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all, pregel.UpdateOptions{Metadata: map[string]any{"graph_id": t.graph()}, Lease: lease})
-	return err
 }
 
 // graphOf is the graph of a thread.
