@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stele-go/stele/internal/base"
 	"github.com/stele-go/stele/saver"
@@ -123,7 +124,9 @@ const smallMetadata = 16 << 10
 func isSmall(md saver.Metadata) bool {
 	size := 16 * len(md)
 	for k, v := range md {
-		size += len(k)
+		if size += len(k); !utf8.ValidString(k) {
+			return false
+		}
 		switch v := v.(type) {
 		case string:
 			size += len(v)

@@ -171,7 +171,7 @@ func TestCheckMetadata(t *testing.T) {
 		"u": uint(1), "u8": uint8(1), "u16": uint16(1), "u32": uint32(1), "u64": uint64(math.MaxUint64), "f32": float32(0.5), "f64": math.NaN()}
 	for name, md := range map[string]saver.Metadata{
 		"none": nil, "scalars": scalars, "long": {"s": strings.Repeat("x", 2*smallMetadata)},
-		"nested": {"m": map[string]any{"k": []any{nil}}}, "a channel": {"c": make(chan int)},
+		"nested": {"m": map[string]any{"k": []any{nil}}}, "a channel": {"c": make(chan int)}, "a key": {"\xff": 1},
 	} {
 		for which, codec := range map[string]serde.Serializer{"default": nil, "codec": plain, "another": refusing{plain}} {
 			_, encode := EncodeMetadata(md, codec)
