@@ -39,25 +39,32 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return a.code
 	}
-	a.report(hint(err, args))
+	a.report(hint(err, cmd.Flags().Args()))
 	if errors.Is(err, fault.ErrLocked) {
 		return exitLocked
 	}
 	return exitFailed
 }
 
-// hint says of a directory that is no store that it is a backup of one.
+// hint says of a directory that is no store that it is a backup of one. A command names
+// the directory it is about before the one it writes to, so the first that is there is
+// the one the error means.
 func hint(err error, args []string) error {
-	if errors.Is(err, fault.ErrNotStore) {
-		for _, dir := range args {
-			if _, serr := os.Stat(filepath.Join(dir, "BACKUP")); serr == nil {
-				return fmt.Errorf("%w: %s is a backup; make a store of it with stele restore", err, dir)
-			}
+	if !errors.Is(err, fault.ErrNotStore) {
+		return err
+	}
+	for _, dir := range args {
+		if st, serr := os.Stat(dir); serr != nil || !st.IsDir() {
+			continue
 		}
+		if _, serr := os.Stat(filepath.Join(dir, "BACKUP")); serr == nil {
+			return fmt.Errorf("%w: %s is a backup; make a store of it with stele restore", err, dir)
+		}
+		break
 	}
 	return err
 }
