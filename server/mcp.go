@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -43,9 +45,64 @@ func serveMCP(c *call) error {
 	r := c.r.Clone(c.ctx)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	// The guard has looked at Host and Origin.
-	mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, Logger: c.cfg.Logger}).ServeHTTP(c.w, r)
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, Logger: c.cfg.Logger})
+	if c.body.text("method") == "tools/call" {
+		c.answerLate(func(w http.ResponseWriter) { handler.ServeHTTP(w, r) })
+	} else {
+		handler.ServeHTTP(c.w, r)
+	}
 	return nil
 }
+
+// answerLate answers with the JSON that serve writes, when serve returns. Until then line breaks
+// keep the connection, as in wait: an agent can take longer than a proxy waits for a byte.
+func (c *call) answerLate(serve func(http.ResponseWriter)) {
+	out := c.output(func(h http.Header) {
+		h.Set("Content-Type", "application/json")
+		inPieces(h)
+	})
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		t := time.NewTicker(c.cfg.Heartbeat)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+			case <-quit:
+				return
+			}
+			if out.write([]byte("\n")) != nil {
+				return // the client is gone, which serve learns too
+			}
+		}
+	}()
+	a := answer{header: http.Header{}, status: http.StatusOK}
+	func() {
+		defer func() {
+			close(quit)
+			<-done
+		}()
+		serve(&a)
+	}()
+	if !out.begun {
+		maps.Copy(c.w.Header(), a.header)
+		c.w.WriteHeader(a.status)
+		out.begun = true
+	}
+	_ = out.last(a.text.Bytes()) // the client may be gone
+}
+
+// answer is a response that is kept until it is whole.
+type answer struct {
+	header http.Header
+	status int
+	text   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(b []byte) (int, error) { return a.text.Write(b) }
 
 // addTools makes tools of the assistants that the user sees. Of those with one name the newest
 // is the tool.

@@ -1,11 +1,15 @@
 package server_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -151,4 +155,60 @@ func TestMCPUsers(t *testing.T) {
 	// Who may not make runs gets no tools, and one who may has so many streams.
 	h, _ = users(t, func(c *server.Config) { c.MaxStreams = -1 })
 	h.refused(429, "POST", "/mcp", object{"jsonrpc": "2.0", "id": 1, "method": "ping"})
+}
+
+// TestMCPHeartbeats: a call that takes its time keeps its connection, and its answer is JSON all
+// the same. The run of a client that has left goes on.
+func TestMCPHeartbeats(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) { c.Heartbeat = 10 * time.Millisecond })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a server that sends nothing fails the test
+	defer cancel()
+	call := func(ctx context.Context, name string) *http.Response {
+		res, err := h.request(ctx, "POST", "/mcp", object{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+			"params": object{"name": name, "arguments": object{"text": "x"}}}, "Accept", "application/json, text/event-stream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = res.Body.Close() })
+		return res
+	}
+	beats := func(res *http.Response) {
+		b := make([]byte, 1)
+		for range 3 {
+			if n, err := res.Body.Read(b); n != 1 || b[0] != '\n' {
+				t.Fatalf("%q, %v before the answer", b[:n], err)
+			}
+		}
+		if res.Header.Get("X-Accel-Buffering") != "no" {
+			t.Errorf("%v", res.Header)
+		}
+	}
+	end := func() {
+		for range 2 {
+			select {
+			case h.gate <- struct{}{}:
+			case <-ctx.Done():
+				t.Fatal("the run does not go on")
+			}
+		}
+	}
+	for name, want := range map[string]string{"slow": `"structuredContent":{"log":["slow","slow","z"],"text":"x"}`, "error": "boom", "nothing": `"code":-32602`} {
+		res := call(ctx, name)
+		if name == "slow" {
+			beats(res)
+			end()
+		}
+		text, err := io.ReadAll(res.Body)
+		var said object
+		if err != nil || json.Unmarshal(text, &said) != nil || said["id"] != 1.0 || res.StatusCode != 200 || res.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d %q, %v", name, res.StatusCode, text, err)
+		}
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+	leaving, leave := context.WithCancel(ctx)
+	beats(call(leaving, "slow"))
+	leave()
+	end()
 }
