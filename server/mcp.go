@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -55,15 +56,17 @@ func serveMCP(c *call) error {
 }
 
 // answerLate answers with the JSON that serve writes, when serve returns. Until then line breaks
-// keep the connection, as in wait: an agent can take longer than a proxy waits for a byte.
+// keep the connection, as in wait: an agent can take longer than a proxy waits for a byte. They are
+// not sent by what follows the run, since the library calls a tool on a goroutine of its own, which
+// may outlive the request.
 func (c *call) answerLate(serve func(http.ResponseWriter)) {
 	out := c.output(func(h http.Header) {
 		h.Set("Content-Type", "application/json")
 		inPieces(h)
 	})
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
+	var beats sync.WaitGroup
+	quit := make(chan struct{})
+	beats.Go(func() {
 		t := time.NewTicker(c.cfg.Heartbeat)
 		defer t.Stop()
 		for {
@@ -76,33 +79,29 @@ func (c *call) answerLate(serve func(http.ResponseWriter)) {
 				return // the client is gone, which serve learns too
 			}
 		}
-	}()
-	a := answer{header: http.Header{}, status: http.StatusOK}
+	})
+	own := kept{discarded: discarded{header: http.Header{}, status: http.StatusOK}}
 	func() {
-		defer func() {
-			close(quit)
-			<-done
-		}()
-		serve(&a)
+		defer beats.Wait()
+		defer close(quit)
+		serve(&own)
 	}()
 	if !out.begun {
-		maps.Copy(c.w.Header(), a.header)
-		c.w.WriteHeader(a.status)
+		maps.Copy(c.w.Header(), own.header)
+		c.w.WriteHeader(own.status)
 		out.begun = true
 	}
-	_ = out.last(a.text.Bytes()) // the client may be gone
+	_ = out.last(own.text.Bytes()) // the client may be gone
 }
 
-// answer is a response that is kept until it is whole.
-type answer struct {
-	header http.Header
-	status int
-	text   bytes.Buffer
+// kept takes an answer and keeps it whole.
+type kept struct {
+	discarded
+	text bytes.Buffer
 }
 
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) WriteHeader(status int)      { a.status = status }
-func (a *answer) Write(b []byte) (int, error) { return a.text.Write(b) }
+// Write implements http.ResponseWriter.
+func (k *kept) Write(b []byte) (int, error) { return k.text.Write(b) }
 
 // addTools makes tools of the assistants that the user sees. Of those with one name the newest
 // is the tool.
