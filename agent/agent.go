@@ -7,12 +7,12 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/tool"
 )
 
 // Options are options of an agent. The zero value is an agent without tools.

@@ -16,11 +16,11 @@ func shown(t *testing.T) map[string]bool {
 		names[r.Scenario.Name] = true
 	}
 	var node struct{ Cases []struct{ Name string } }
-	must(0, json.Unmarshal(must(os.ReadFile("../tool/testdata/node.json")), &node))
+	must(0, json.Unmarshal(must(os.ReadFile("tool/testdata/node.json")), &node))
 	for _, c := range node.Cases {
 		names[c.Name] = true
 	}
-	for _, dir := range []string{".", "../tool"} {
+	for _, dir := range []string{".", "tool"} {
 		for _, file := range must(filepath.Glob(filepath.Join(dir, "*_test.go"))) {
 			for _, f := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(must(os.ReadFile(file))), -1) {
 				names[f[1]] = true

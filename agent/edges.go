@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/tool"
 )
 
 // Jump says where an agent goes on.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/tool"
 )
 
 // TestDirectUnnamed: a call whose answer names no tool counts as one of the tool that it names.

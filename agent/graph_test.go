@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/agent"
-	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/agent/model"
 )
 
 // TestGraph: the drawing of an agent is LangChain's, as the snapshots of its tests have it. But here an

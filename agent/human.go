@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stele-go/stele/internal/pyrepr"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/message/pyrepr"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/tool"
 )
 
 // Review is the options of AskPerson.

@@ -3,10 +3,10 @@ package agent
 import (
 	"context"
 
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/tool"
 )
 
 // Middleware is a set of functions around the parts of an agent. All but the Name are optional.

@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/tool"
 )
 
 // TestSummaryOptions: sizes that are none are refused, and a fraction needs a window.

@@ -16,16 +16,16 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/serde"
-	"github.com/stele-go/stele/tool"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 var ctx = context.Background()

@@ -8,9 +8,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/tool"
 )
 
 // Approval is the question about one call that AskPerson asks with Review.PerCall, in LangChain's

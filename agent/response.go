@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stele-go/stele/internal/pyrepr"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/message/pyrepr"
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/serde"
-	"github.com/stele-go/stele/tool"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Response is the form of an agent's answer: a JSON object that fits one of the Forms. It is in the

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/memory"

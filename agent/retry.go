@@ -11,10 +11,10 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/tool"
 )
 
 // Retry says how a call is tried again. The zero Retry tries two more times, after one and two

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 )
 
 // TestRetryDelay: delays grow by a factor up to a bound, and chance adds or takes a quarter at most.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 )
 
 // Summary is the options of Summarize.

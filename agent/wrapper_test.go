@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/tool"
 )
 
 // system is a middleware that changes the system message.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 var (

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/bench/graphs"
-	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver/disk"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // commitBytes is what a commit of W2 takes in the log: a step, which is two of them,

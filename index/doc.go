@@ -25,4 +25,6 @@
 // Partitions are immutable and replaced as a whole; a View holds the root of the
 // tree of partitions as it was, and with it everything below. Deletions and later
 // commits do not reach it.
+//
+// It is for this repository, and makes no promise to others.
 package index

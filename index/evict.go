@@ -1,6 +1,6 @@
 package index
 
-import "github.com/stele-go/stele/internal/base"
+import "github.com/stele-go/stele/base"
 
 // Restore fills an empty index with what images say: tables, oldest first, each with
 // what changed since the one before, up to record lsn. The number of partitions is

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 // heldStore is an index whose values all lie in one file, which moves: who moves it tells all

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/btree"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 // Tombstone says that a partition was deleted. It is kept until a segment holds it; with

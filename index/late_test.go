@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 // itemsByWalk is Items by a look at all there is.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // Page is a piece of a family's directory as it lies on disk: items of its

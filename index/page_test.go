@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/golden"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")

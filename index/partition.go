@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/btree"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 const (

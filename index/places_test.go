@@ -3,7 +3,7 @@ package index
 import (
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 // A family says of which of its values the places are in some files, in the order of refs. They

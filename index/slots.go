@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 // Slots are the slots of an item, in one piece: an index of many items would be pointers to

@@ -6,7 +6,7 @@ import (
 	"sort"
 	"sync/atomic"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // Stored says of a chunk that lies on disk, or of a list of such, what a look must know

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // shelf is what a disk has of one table: chunks, and lists of them in as many levels as

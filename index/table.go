@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 // Row is what a table knows of a partition.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 // rowsOf are many partitions and families, in the order of ids: enough for chunks.

@@ -1,6 +1,6 @@
 package index
 
-import "github.com/stele-go/stele/internal/base"
+import "github.com/stele-go/stele/base"
 
 // Ref names a value logically: the record that first stored it, and which of the
 // record's values it was. The zero Ref is no value.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // talk is a conversation of n messages.

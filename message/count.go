@@ -4,7 +4,7 @@ import (
 	"math"
 	"unicode/utf8"
 
-	"github.com/stele-go/stele/internal/pyrepr"
+	"github.com/stele-go/stele/message/pyrepr"
 )
 
 // CountApproximately estimates the tokens of messages: a token is four characters of text, of the

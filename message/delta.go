@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // DeltaChannel is Channel as a channel.Delta: checkpoints store the messages that were written, not

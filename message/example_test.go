@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // A model streams a tool call in pieces; they add up to a message.

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // field is a field of LangChain's message classes.

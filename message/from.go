@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // unmetered allows any amount of memory.

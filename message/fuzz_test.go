@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // FuzzStored: any bytes are messages, or an error that says why not. What is read is written

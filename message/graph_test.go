@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 var ctx = context.Background()

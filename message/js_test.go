@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 type jsMessage struct {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/stele-go/stele/internal/pyrepr"
+	"github.com/stele-go/stele/message/pyrepr"
 )
 
 // Models send the arguments of tool calls as JSON, in pieces. What LangChain makes of them

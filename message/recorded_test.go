@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // The recordings are made by testdata/record.py and testdata/record.mjs.

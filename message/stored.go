@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // origin is what a message was read from. It is shared by copies of the message. Its maps are

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // tree is what LangGraph would read: the fields of a stored message.

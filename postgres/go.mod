@@ -5,7 +5,6 @@ go 1.25.0
 require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/stele-go/stele v0.1.0
-	github.com/stele-go/stele/runs v0.1.0
 )
 
 require (
@@ -24,5 +23,3 @@ require (
 )
 
 replace github.com/stele-go/stele => ..
-
-replace github.com/stele-go/stele/runs => ../runs

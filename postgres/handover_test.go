@@ -9,45 +9,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/postgres"
-	"github.com/stele-go/stele/postgres/internal/pgtest"
+	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
-
-// python is an interpreter that has LangGraph's saver: that of the environment which
-// STELE_POSTGRES_VENV names, made there if it is missing, or in a fresh one.
-func python(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("STELE_POSTGRES_VENV")
-	if dir == "" {
-		dir = filepath.Join(t.TempDir(), "venv")
-	}
-	bin := filepath.Join(dir, "bin", "python")
-	if exec.Command(bin, "-c", "import langgraph.graph, langgraph.checkpoint.postgres, psycopg").Run() == nil {
-		return bin
-	}
-	for _, args := range [][]string{
-		{"python3", "-m", "venv", dir},
-		{bin, "-m", "pip", "install", "-q", "langgraph==1.2.22", "langgraph-checkpoint-postgres==3.2.0", "langgraph-checkpoint==4.3.2", "psycopg[binary]==3.3.9"},
-	} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			pgtest.Need(t, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out))
-		}
-	}
-	return bin
-}
 
 // script runs a command of handover.py and returns what it prints, line by line.
 func script(t *testing.T, python, command, url, stdin string) []string {
@@ -174,7 +149,7 @@ func same(t *testing.T, lines []string, s saver.Saver) {
 // run then stops with ErrConflict at its next checkpoint, and what Python put stays.
 func TestPythonMovesTheHead(t *testing.T) {
 	url := server(t).Database(t)
-	python := python(t)
+	python := pgtest.LangGraph(t)
 	s := open(t, url, postgres.Options{})
 	late := false
 	g, err := graph.New(graph.Key("n", channel.LastValue[int]())).
@@ -203,7 +178,7 @@ func TestPythonMovesTheHead(t *testing.T) {
 // Python and Go write one database, and read each other's threads alike.
 func TestHandOver(t *testing.T) {
 	url := server(t).Database(t)
-	python := python(t)
+	python := pgtest.LangGraph(t)
 	lines := script(t, python, "write", url, "")
 	if len(lines) != 5 {
 		t.Fatalf("Python wrote %d checkpoints", len(lines))

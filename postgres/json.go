@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // The JSON columns are written and read here. jsonb keeps numbers as decimals with their

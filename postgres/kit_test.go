@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stele-go/stele/internal/race"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/postgres"
-	"github.com/stele-go/stele/postgres/internal/pgtest"
+	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/savertest"
 )

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Saver is a saver.Saver on PostgreSQL. Its methods are safe for concurrent use, by any

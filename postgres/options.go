@@ -3,8 +3,8 @@ package postgres
 import (
 	"time"
 
-	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Options configure a Saver. The zero value is ready for use.

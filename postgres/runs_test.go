@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stele-go/stele/internal/race"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"

@@ -14,10 +14,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/internal/storehook"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
 
@@ -127,7 +126,7 @@ func (s *Saver) HasStore(ctx context.Context) (bool, error) {
 }
 
 func newStore(ctx context.Context, db *Saver, so store.Options) (*Store, error) {
-	if err := storehook.CheckOptions(&so); err != nil {
+	if err := so.Validate(); err != nil {
 		return nil, err
 	}
 	if so.Serializer == nil {
@@ -288,8 +287,8 @@ func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Found, 
 // Batch implements store.Store: the reads are one round trip with one snapshot, the puts one
 // transaction and one round trip after it.
 func (s *Store) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, error) {
-	if len(ops) > storehook.MaxBatch {
-		return nil, rules.Invalidf("ops", "%d in one batch, the limit is %d", len(ops), storehook.MaxBatch)
+	if len(ops) > store.MaxBatch {
+		return nil, rules.Invalidf("ops", "%d in one batch, the limit is %d", len(ops), store.MaxBatch)
 	}
 	if err := s.ready(ctx); err != nil {
 		return nil, err

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/internal/race"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/postgres"
-	"github.com/stele-go/stele/postgres/internal/pgtest"
+	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/store/storetest"
 )

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/postgres"
-	"github.com/stele-go/stele/postgres/internal/pgtest"
+	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/store"
 )
 
@@ -151,7 +151,7 @@ func plainNumbers(v any) any {
 
 // Python and Go write one store, and read each other's items alike.
 func TestStoreHandOver(t *testing.T) {
-	python := python(t)
+	python := pgtest.LangGraph(t)
 	for _, c := range []struct {
 		kind   string
 		server func(testing.TB) *pgtest.Server
@@ -246,7 +246,7 @@ func storeHandOver(t *testing.T, python, url, kind string) {
 // Go and Python set up the same tables.
 func TestStoreSetupIsThatOfPython(t *testing.T) {
 	srv := vectorServer(t)
-	python := python(t)
+	python := pgtest.LangGraph(t)
 	for _, kind := range []postgres.VectorIndex{postgres.Flat, postgres.HNSW} {
 		t.Run(string(kind), func(t *testing.T) {
 			vectors := &postgres.Vectors{Dims: 3, Index: kind}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stele-go/stele/internal/storehook"
 	"github.com/stele-go/stele/store"
 )
 
@@ -20,7 +19,7 @@ type listing struct {
 }
 
 func (s *Store) newListing(q store.NamespaceQuery, out *store.Result) (question, error) {
-	if err := storehook.CheckNamespaceQuery(&q); err != nil {
+	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	return &listing{s, q, out}, nil

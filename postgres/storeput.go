@@ -13,8 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/storehook"
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
@@ -38,7 +37,7 @@ func (s *Store) prepare(ctx context.Context, puts []store.PutOp) ([]itemChange, 
 	last := make(map[address]*store.PutOp, len(puts))
 	for i := range puts {
 		op := &puts[i]
-		if err := storehook.CheckAddress(op.Namespace, op.Key); err != nil {
+		if err := store.CheckAddress(op.Namespace, op.Key); err != nil {
 			return nil, err
 		}
 		if op.Value == nil && (!findable(op.Namespace) || !storable(op.Key)) {
@@ -75,7 +74,7 @@ func (s *Store) prepare(ctx context.Context, puts []store.PutOp) ([]itemChange, 
 		changes, texts = append(changes, c), append(texts, found...)
 	}
 	if len(texts) > 0 {
-		vectors, err := storehook.Embed(ctx, s.opts.Index, texts)
+		vectors, err := s.opts.Index.Vectors(ctx, texts)
 		if err != nil {
 			return nil, err
 		}
@@ -134,8 +133,8 @@ func (s *Store) change(op *store.PutOp) (c itemChange, texts []string, err error
 			c.fields, texts = append(c.fields, name), append(texts, text)
 		}
 	}
-	if len(texts) > storehook.MaxVectors {
-		return c, nil, fmt.Errorf("key %q: %d texts to index, the limit is %d: %w", op.Key, len(texts), storehook.MaxVectors, saver.ErrTooLarge)
+	if len(texts) > store.MaxVectors {
+		return c, nil, fmt.Errorf("key %q: %d texts to index, the limit is %d: %w", op.Key, len(texts), store.MaxVectors, saver.ErrTooLarge)
 	}
 	return c, texts, nil
 }
@@ -204,7 +203,7 @@ func changeLocks(schema string, changes []itemChange) (keys []int64) {
 func (r *itemRows) put(c *itemChange, now time.Time) {
 	var expires *time.Time
 	var minutes *int32
-	at := storehook.Expiry(now.UnixMicro(), c.ttl)
+	at := store.Expiry(now.UnixMicro(), c.ttl)
 	if it := c.restored; it != nil {
 		r.created, r.updated = append(r.created, it.CreatedAt), append(r.updated, it.UpdatedAt)
 		if at = 0; !it.ExpiresAt.IsZero() {
@@ -304,11 +303,11 @@ func (s *Store) Restore(ctx context.Context, items ...store.Item) error {
 	if err := ctx.Err(); err != nil || len(items) == 0 {
 		return err
 	}
-	checked, err := storehook.Restored(items)
+	puts, err := store.RestorePuts(items)
 	if err != nil {
 		return err
 	}
-	changes, err := s.prepare(ctx, checked.([]store.PutOp))
+	changes, err := s.prepare(ctx, puts)
 	if err != nil {
 		return err
 	}

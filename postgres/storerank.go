@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/stele-go/stele/internal/storehook"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -62,7 +61,7 @@ func (r *ranking) queueVectors(b *pgx.Batch) {
 	sql := fmt.Sprintf(`SELECT s.prefix, s.key, coalesce(s.updated_at, '-infinity'), v.embedding FROM @.store s%s
 LEFT JOIN @.stele_vectors v ON v.prefix = s.prefix AND v.key = s.key AND v.updated_at = s.updated_at AND octet_length(v.embedding) = %s::int WHERE %s`,
 		itemBeside, a.add(4*len(r.vector)), r.conditions(&a))
-	scorer := storehook.NewScorer(r.s.opts.Index, r.vector)
+	score := r.s.opts.Index.Scorer(r.vector)
 	b.Queue(qualify(r.s.sql.schema, sql), a...).Query(func(rows pgx.Rows) error {
 		type address struct{ prefix, key string }
 		at := map[address]int{}
@@ -85,7 +84,7 @@ LEFT JOIN @.stele_vectors v ON v.prefix = s.prefix AND v.key = s.key AND v.updat
 				r.items = append(r.items, it)
 			}
 			if len(vector) > 0 {
-				r.items[i].score, r.items[i].scored = max(r.items[i].score, scorer.Score(vector)), true
+				r.items[i].score, r.items[i].scored = max(r.items[i].score, score(vector)), true
 			}
 		}
 		return rows.Err()

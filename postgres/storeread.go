@@ -8,8 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stele-go/stele/internal/storehook"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
 
@@ -163,7 +162,7 @@ func (r *itemRow) renew(now int64) bool {
 	if r.expires == nil {
 		return false
 	}
-	next, due := storehook.Renewal(now, r.expires.UnixMicro(), r.life())
+	next, due := store.Renewal(now, r.expires.UnixMicro(), r.life())
 	if due {
 		at := time.UnixMicro(next)
 		r.expires = &at
@@ -229,7 +228,7 @@ type getting struct {
 }
 
 func (s *Store) newGet(op store.GetOp, out *store.Result) (question, error) {
-	if err := storehook.CheckAddress(op.Namespace, op.Key); err != nil {
+	if err := store.CheckAddress(op.Namespace, op.Key); err != nil {
 		return nil, err
 	}
 	return &getting{s: s, op: op, out: out, none: !findable(op.Namespace) || !storable(op.Key)}, nil

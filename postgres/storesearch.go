@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stele-go/stele/internal/storehook"
 	"github.com/stele-go/stele/store"
 )
 
@@ -31,13 +30,13 @@ type searching struct {
 }
 
 func (s *Store) newSearch(ctx context.Context, q store.Query, out *store.Result) (question, error) {
-	if err := storehook.CheckQuery(&q, s.opts.Index); err != nil {
+	if err := q.Validate(s.opts.Index); err != nil {
 		return nil, err
 	}
-	if err := storehook.CheckAddress(q.Prefix, ""); err != nil {
+	if err := store.CheckAddress(q.Prefix, ""); err != nil {
 		return nil, err
 	}
-	match, err := storehook.CompileFilter(q.Filter)
+	match, err := store.CompileFilter(q.Filter)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +45,7 @@ func (s *Store) newSearch(ctx context.Context, q store.Query, out *store.Result)
 		x.match = match
 	}
 	if q.Text != "" {
-		vectors, err := storehook.Embed(ctx, s.opts.Index, []string{q.Text})
+		vectors, err := s.opts.Index.Vectors(ctx, []string{q.Text})
 		if err != nil {
 			return nil, err
 		}

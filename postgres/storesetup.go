@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/store"
 )
 

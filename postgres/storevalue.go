@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // storedValue is a value as it is stored. The JSON is what LangGraph reads. A value that JSON

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Whatever a row holds, it is a value or an error. A value that was read is stored so that

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/port"
+	"github.com/stele-go/stele/base/port"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/saver"
 )

@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // threadView is a thread without the bytes of its values: what removals decide by. It

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stele-go/stele/cache"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
+	"github.com/stele-go/stele/store/cache"
 )
 
 type cacheKey struct {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/store/cache"
 )
 
 // callSpec is a function called as a task of its own.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store/cache"
 )
 
 // holding is a cache that holds the loop at the end of a task.

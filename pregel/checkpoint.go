@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // formatVersion is the format of the checkpoints the engine makes: LangGraph's

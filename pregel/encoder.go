@@ -7,7 +7,7 @@ import (
 
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // encoder serializes what is stored, when its superstep ends. If a superstep appended to a

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store/cache"
 )
 
 // adder adds by to n whenever it is started.

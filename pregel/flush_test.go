@@ -5,8 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -31,7 +30,7 @@ func openDisk(t *testing.T) *disk.Saver {
 // run flushes once for each checkpoint, however many tasks wrote.
 func TestWritesShareTheFlushOfTheirCheckpoint(t *testing.T) {
 	// Inline, so that no idle moment of the log adds a flush.
-	s, err := disk.Open("store", diskhook.Simulate(disk.Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}))
+	s, err := disk.Open("store", disk.Options{ManualWork: true, Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

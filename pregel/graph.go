@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/store/cache"
 )
 
 // Options are what any graph can be given, however it is made. The zero value keeps

@@ -10,8 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
@@ -65,7 +64,7 @@ func TestQuickNodesAreStoredAtOnce(t *testing.T) {
 // On disk they are one batch of the log.
 func TestQuickNodesAreOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, err := disk.Open("store", diskhook.Simulate(disk.Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}))
+		d, err := disk.Open("store", disk.Options{ManualWork: true, Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +101,7 @@ func TestQuickNodesAreOneBatch(t *testing.T) {
 func TestItemsDoNotWait(t *testing.T) {
 	for _, o := range []pregel.RunOptions{{}, {DeferSync: true}} {
 		synctest.Test(t, func(t *testing.T) {
-			d, err := disk.Open("store", diskhook.Simulate(disk.Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}))
+			d, err := disk.Open("store", disk.Options{ManualWork: true, Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,8 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -36,7 +35,7 @@ func homes(t *testing.T, o store.Options, test func(t *testing.T, h home)) {
 		test(t, home{memory.New(memory.Options{}), m})
 	})
 	t.Run("disk", func(t *testing.T) {
-		d, err := disk.Open("store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
+		d, err := disk.Open("store", disk.Options{Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +309,7 @@ func TestItemsRefused(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	d, err := disk.Open("store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
+	d, err := disk.Open("store", disk.Options{Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
 package pregel
 
 import (
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // The names of LangGraph's protocol, as they stand in stored data.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // TaskEvent is the start of a task, in mode tasks.

@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // ownership is a run's claim to be the only one on its thread. Three things guard it. First,

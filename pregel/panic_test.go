@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store/cache"
 )
 
 // RES-24: a hook that panics is logged, and harms nothing.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // write is a value for a channel.

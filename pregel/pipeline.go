@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/internal/group"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/group"
 )
 
 const (

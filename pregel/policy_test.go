@@ -18,10 +18,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store/cache"
 )
 
 type temporary bool

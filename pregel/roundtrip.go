@@ -5,7 +5,7 @@ import (
 
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // again is v after it was encoded and decoded, as a resumed run would read it.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // Result is the outcome of a run.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/internal/group"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/group"
 )
 
 // enter loads the checkpoint with which the run begins.

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/store/cache"
 )
 
 // remembers is a node that counts its visits, by user for all threads, and by

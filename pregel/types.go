@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // The types of LangGraph's protocol that are stored as such.

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -27,7 +26,7 @@ type ground struct {
 func newGround(t *testing.T) *ground {
 	t.Helper()
 	g := &ground{T: t}
-	g.saver = must(disk.Open("store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})))
+	g.saver = must(disk.Open("store", disk.Options{Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}}))
 	g.items = must(store.On(g.saver, store.Options{}))
 	g.queue = must(runs.NewLocal(t.Context(), g.items, runs.LocalOptions{}))
 	t.Cleanup(func() {

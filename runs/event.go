@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Event is something that happened in a run. It is stored before anybody sees it.

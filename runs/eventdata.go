@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/pregeljson"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // JSON is what the event says as JSON: for a mode of the graph the text that package pregeljson

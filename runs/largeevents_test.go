@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // TestLargeEvents: events that are too large for one item together are stored, by Append and by

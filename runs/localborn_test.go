@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // TestBorn: a run that has not changed since it was submitted has one item, and is what it was when the

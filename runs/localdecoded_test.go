@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // TestReadersShare: who reads the stored events of a run gets what others have read, and not what another run

@@ -9,7 +9,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
 

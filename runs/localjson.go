@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stele-go/stele/internal/jsontext"
+	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // The functions below write what package json reads, in a fraction of the time that it takes to write it.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // The events of an item are packed: a byte for the form, and then one event behind the other. An event

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Queue keeps runs. NewLocal makes one in the long-term store of a program, OpenQueue of

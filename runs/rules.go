@@ -18,7 +18,7 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // The rules that all queues share.

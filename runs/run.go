@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Status says how far a run has come. The words are those of LangGraph's server.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // Errors that any saver may return. Match with errors.Is. Errors of files and devices are in

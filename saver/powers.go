@@ -5,7 +5,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // A saver may implement four optional interfaces: Coordinator, ThreadManager, Retainer and

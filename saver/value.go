@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Value is the value of a channel or of a write. A caller makes one from a Go value

@@ -5,10 +5,8 @@
 //
 //	header | family 1: blocks…, directory | family 2: … | tombstones | meta | family index | footer
 //
-// It stands at the top level of the module because it is a part of the design that is
-// worth reading by itself. Only this module can use it, since its functions take internal
-// types. Packages internal/rewrite and internal/export write segments; internal/storage and
-// what stands on it read them, and so do internal/backup and saver/admin.
+// Packages engine/internal/rewrite and engine/export write segments; engine/storage and
+// what stands on it read them, and so do engine/backup and saver/admin.
 //
 // Between header and footer a segment is a sequence of frames. Each frame begins with a
 // checksum (XXH64) of all that follows in it, padding included, whose seed is made of the
@@ -34,4 +32,6 @@
 // but use a format version, frame kind, codec, flag or value encoding that this build
 // does not know are a *fault.VersionError. Errors of the device are returned as they are,
 // wrapped.
+//
+// It is for this repository, and makes no promise to others.
 package segment

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 const minFamilyBytes = 7 // seven numbers of at least a byte

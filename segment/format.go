@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/seal"
 )
 
 // FormatVersion is the format version of segments that this build writes, and the newest

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/golden"
+	"github.com/stele-go/stele/base/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")

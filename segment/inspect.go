@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // FrameInfo is one frame of a segment, or the damaged bytes between two.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // TestNewerIsNotDamage: intact bytes with a feature of a later version are a

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 const outputBuffer = 64 << 10

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/seal"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/seal"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // Reader reads one segment. All methods but Close may be called concurrently. If a Reader

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // TestFooter: OpenFooter reads the footer alone, and what is damaged there.

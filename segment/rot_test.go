@@ -8,8 +8,8 @@ import (
 	"io"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // tiny builds a segment of about 1.5 KB that has every kind of frame, raw and

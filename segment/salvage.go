@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // scanner walks frames without an index. From bytes that are no valid frame it steps on by

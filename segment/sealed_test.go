@@ -10,9 +10,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/seal"
 )
 
 func testKeys(t testing.TB, store uint64, fill byte) *seal.Keyring {

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 // The value table of a family comes behind its directory bytes, in the same frame. Blocks

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/seal"
 )
 
 // maxFindings bounds what Verify remembers of a file that is damaged all over.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // TestFileSystems writes a segment through each file system, reads it through

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 
-	"github.com/stele-go/stele/internal/jsontext"
+	"github.com/stele-go/stele/base/jsontext"
 )
 
 // body is the JSON of a request that has the shape of its route.

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/pregeljson"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // A person who looks at a state opens few of its values. So that a page need not load all of

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/pregel/pregeljson"
+	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/runs"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // frame is an event as a client of the streaming protocol's first version gets it.

@@ -9,9 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/faultfs"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -44,7 +43,7 @@ func (h *house) stored() string {
 // TestHealthy: who asks for the store too is told that it takes no writes, and else that the process answers.
 func TestHealthy(t *testing.T) {
 	inj := faultfs.NewInjector()
-	h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj), Inline: true}), func(c *server.Config) { c.Workers = -1 })
+	h := openOn(t, "store", disk.Options{Simulation: disk.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj), Inline: true}}, func(c *server.Config) { c.Workers = -1 })
 	h.equal(h.ok("GET", "/ok", nil), `{"ok":true,"services":{}}`)
 	h.equal(h.ok("GET", "/ok?check_db=1", nil), `{"ok":true,"services":{"database":"healthy"}}`)
 	inj.Set(faultfs.Rule{Op: faultfs.OpSync, Sticky: true, Err: syscall.EIO}, faultfs.Rule{Op: faultfs.OpSyncData, Sticky: true, Err: syscall.EIO})
@@ -62,7 +61,7 @@ func TestHealthy(t *testing.T) {
 // was under way.
 func TestFullDisk(t *testing.T) {
 	inj := faultfs.NewInjector()
-	h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}), func(c *server.Config) { c.Workers = 1 })
+	h := openOn(t, "store", disk.Options{Simulation: disk.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}}, func(c *server.Config) { c.Workers = 1 })
 	idle, busy := h.thread(), h.thread()
 	h.ok("POST", "/threads/"+idle+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}})
 	h.ok("PUT", "/store/items", object{"namespace": []string{"a"}, "key": "k", "value": object{"n": 1}})
@@ -137,7 +136,7 @@ func bothQueues(t *testing.T, test func(t *testing.T, h *house, inj *faultfs.Inj
 		t.Run(where, func(t *testing.T) {
 			inj := faultfs.NewInjector()
 			var other *runs.Local
-			h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}), func(c *server.Config) {
+			h := openOn(t, "store", disk.Options{Simulation: disk.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}}, func(c *server.Config) {
 				c.Workers = -1
 				if where == "apart" {
 					items := must(store.NewMemory(store.Options{}))

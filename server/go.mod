@@ -3,15 +3,18 @@ module github.com/stele-go/stele/server
 go 1.25.0
 
 require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
 	github.com/coder/websocket v1.8.15
 	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/google/jsonschema-go v0.4.3
 	github.com/google/uuid v1.6.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/stele-go/stele v0.1.0
-	github.com/stele-go/stele/runs v0.1.0
 	golang.org/x/time v0.15.0
 )
+
+require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -28,7 +31,4 @@ require (
 	golang.org/x/sys v0.47.0 // indirect
 )
 
-replace (
-	github.com/stele-go/stele => ..
-	github.com/stele-go/stele/runs => ../runs
-)
+replace github.com/stele-go/stele => ..

@@ -15,9 +15,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/faultfs"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -184,7 +183,7 @@ func TestThreadOfAProgramStays(t *testing.T) {
 // as a whole.
 func TestFullDiskBetween(t *testing.T) {
 	inj := faultfs.NewInjector()
-	h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}), func(c *server.Config) { c.Workers = -1 })
+	h := openOn(t, "store", disk.Options{Simulation: disk.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}}, func(c *server.Config) { c.Workers = -1 })
 	id := h.ok("POST", "/threads", object{"graph_id": "simple"}).text1("thread_id")
 	h.ok("POST", "/threads/"+id+"/state", object{"values": object{"text": "x"}, "as_node": "a"})
 	cron := h.ok("POST", "/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *"}).text1("cron_id")

@@ -24,9 +24,8 @@ import (
 	"github.com/coder/websocket/wsjson"
 	"github.com/google/uuid"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/faultfs"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
 )
@@ -88,7 +87,7 @@ func TestBehindJSON(t *testing.T) {
 // goes, or has it all.
 func TestFullDiskFilling(t *testing.T) {
 	inj := faultfs.NewInjector()
-	h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}), nil)
+	h := openOn(t, "store", disk.Options{Simulation: disk.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj)}}, nil)
 	step := func(text string) object {
 		return object{"updates": []object{{"values": object{"text": text}, "as_node": "a"}}}
 	}

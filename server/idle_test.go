@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/race"
+	"github.com/stele-go/stele/base/race"
 )
 
 // TestIdleStreams holds many streams of threads where nothing happens. The server takes little

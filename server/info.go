@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/runs"
 )
 
@@ -42,7 +42,7 @@ func (c *call) checkStore() error {
 	}
 	if s, ok := c.cfg.Saver.(watched); ok && !c.cfg.ReadOnly {
 		for _, p := range s.Health().Problems {
-			if p.Status == monitor.StatusFailed {
+			if p.Status == metrics.StatusFailed {
 				return fmt.Errorf("%s: %s", p.Kind, p.Detail)
 			}
 		}
@@ -61,8 +61,8 @@ func getInfo(c *call) error {
 		"host":  map[string]any{"kind": "self-hosted", "project_id": nil, "host_revision_id": nil, "revision_id": nil, "tenant_id": nil}})
 }
 
-// metrics count requests.
-type metrics struct {
+// requestCounts counts requests.
+type requestCounts struct {
 	mu       sync.Mutex
 	requests map[requestKind]*requestCount
 }
@@ -78,7 +78,7 @@ type requestCount struct {
 }
 
 // request counts a request that was answered.
-func (m *metrics) request(r *http.Request, status int, took time.Duration) {
+func (m *requestCounts) request(r *http.Request, status int, took time.Duration) {
 	k := requestKind{r.Method, strings.TrimPrefix(r.Pattern, r.Method+" "), status}
 	if r.Pattern == "" {
 		k.method, k.pattern = "", "" // so that clients cannot make up names

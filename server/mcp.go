@@ -14,7 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/stele-go/stele/pregel/pregeljson"
+	"github.com/stele-go/stele/message/pregeljson"
 )
 
 // The server is also one of the Model Context Protocol: each assistant is a tool, which a

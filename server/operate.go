@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -248,8 +248,8 @@ func deleteSchedule(c *call) error {
 
 // watched is what an embedded store tells about itself.
 type watched interface {
-	Health() monitor.Health
-	Stats() monitor.Stats
+	Health() metrics.Health
+	Stats() metrics.Stats
 }
 
 // health answers how an embedded store is. A saver elsewhere has no such answer.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/runs"
 )
 

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/pregel/pregeljson"
+	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/store"
 )
 

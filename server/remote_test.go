@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/client"
-	"github.com/stele-go/stele/client/remote"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/server/client"
+	"github.com/stele-go/stele/server/client/remote"
 )
 
 // counts asks side by side how many there are of each name, and fails once after the answer to

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 )

@@ -114,7 +114,7 @@ type Server struct {
 	streams     streamCount
 	rates       rates
 	hooks       *http.Client
-	metrics     metrics
+	metrics     requestCounts
 	protocol    protocolState
 	credentials bool
 	listingMost int

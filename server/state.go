@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/saver"
 )
 

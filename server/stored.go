@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // What programs beside the server have stored is shown as well, to those whom no filter

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 )

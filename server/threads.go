@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/pregel/pregeljson"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // thread is what the server keeps of a thread. What its graph stores is in the saver, and

@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/faultfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -23,7 +22,7 @@ import (
 func TestToldIsDurable(t *testing.T) {
 	for _, how := range []string{"wait", "stream"} {
 		for _, workers := range []int{-1, 1} {
-			h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}), func(c *server.Config) { c.Workers = workers })
+			h := openOn(t, "store", disk.Options{Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}}, func(c *server.Config) { c.Workers = workers })
 			thread := h.thread()
 			before := h.disk.Stats().LastLSN
 			ctx, leave := context.WithCancel(t.Context())
@@ -53,7 +52,7 @@ func TestUntoldRun(t *testing.T) {
 	for _, how := range []string{"wait", "stream"} {
 		for _, workers := range []int{-1, 1} {
 			inj := faultfs.NewInjector()
-			h := openOn(t, "store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj), Inline: true}), func(c *server.Config) {
+			h := openOn(t, "store", disk.Options{Simulation: disk.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj), Inline: true}}, func(c *server.Config) {
 				c.Workers = workers
 				// A worker tries to finish a run for as long.
 				c.Queue = must(runs.NewLocal(t.Context(), c.Store.(*store.Local), runs.LocalOptions{LeaseTime: 50 * time.Millisecond}))

@@ -10,14 +10,14 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
 )

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 )
 
 // envInt reads a number that scales a test, or its seed.

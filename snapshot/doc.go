@@ -11,13 +11,13 @@
 // from segments and log, and a store that finds its image damaged does that. See
 // docs/format/image.md.
 //
-// The package stands at the top level of the module because it is a part of the design
-// that is worth reading by itself. Only this module can use it, since its functions take
-// internal types. Package internal/engine opens the manifest of a store, internal/image writes
-// its images. Packages internal/export and internal/backup make the manifest of a new store.
+// Package engine opens the manifest of a store, engine/internal/image writes
+// its images. Packages engine/export and engine/backup make the manifest of a new store.
 // What works on a store, and saver/admin, read both files.
 //
 // Both formats have the same file header (header.go). The codecs (frame.go,
 // state_codec.go, table_codec.go) are functions of bytes and do no I/O, which is in
 // manifest.go, load.go, image_writer.go and image.go.
+//
+// It is for this repository, and makes no promise to others.
 package snapshot

@@ -3,7 +3,7 @@ package snapshot
 import (
 	"encoding/binary"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 // frameHeaderSize is a multiple of 8, as is the length of every frame, so that the search

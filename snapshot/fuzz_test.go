@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // FuzzManifest: any bytes decode to a state that obeys the rules, or to a typed

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/base/golden"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")

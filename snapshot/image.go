@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/vfs"
 )
 
 // maxFooter bounds the footer of an image: about eleven million table frames.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // MaxPage is the largest page of an image, and the largest entry of a table: 16 MiB. A reader

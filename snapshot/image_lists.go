@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/index"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // bytesFile is a file in memory. It counts reads and syncs.

@@ -6,10 +6,10 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/vfs"
 )
 
 // ImageHeader says what an image is.

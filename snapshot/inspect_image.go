@@ -9,7 +9,7 @@ import (
 	"sort"
 	"sync"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/index"
 )
 

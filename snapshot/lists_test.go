@@ -9,9 +9,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/seal"
 )
 
 // buildListed is buildImage with few partitions and families to a frame, so that a small

@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // ErrNoManifest is returned for a directory that has no manifest or does not exist. It matches

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 )
 
 func TestNames(t *testing.T) {

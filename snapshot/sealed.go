@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"strconv"
 
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/seal"
 )
 
 const (

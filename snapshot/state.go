@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 // ErrInvalid is the error for a state or an edit that breaks a rule of the manifest, such as a

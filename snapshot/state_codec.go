@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // The payload of a state frame or an edit frame is a list of fields, in ascending order of

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
 )
 
 // ImagePartition is one partition in the table of an image.

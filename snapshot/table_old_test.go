@@ -3,7 +3,7 @@ package snapshot
 import (
 	"encoding/binary"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 // oldTable encodes partitions and families as format 1 of the image did, for tests of

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // A manifest that was closed is opened without writing: the first edit begins the

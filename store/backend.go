@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // backend stores the items of a Local, in memory or on the engine. Its namespaces are keys
@@ -81,7 +81,7 @@ func (c *change) timesOf(now int64, old *meta) meta {
 	if c.times != nil {
 		return *c.times
 	}
-	m := meta{created: now, updated: now, expires: expiry(now, c.ttl), ttl: c.ttl}
+	m := meta{created: now, updated: now, expires: Expiry(now, c.ttl), ttl: c.ttl}
 	if old != nil && old.live(now) {
 		m.created = old.created
 	}

@@ -11,9 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // TestItemGolden pins the bytes of docs/format/item.md.

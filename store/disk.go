@@ -9,12 +9,12 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // An item of a store is an item of the engine. Its first slot holds the value; the slot's

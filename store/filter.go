@@ -57,6 +57,13 @@ type opTest struct {
 	data   any
 }
 
+// CompileFilter checks a filter, and returns a function that reports whether a value passes it.
+// It is safe for concurrent use.
+func CompileFilter(f map[string]any) (match func(value map[string]any) bool, err error) {
+	compiled, err := compileFilter(f)
+	return compiled.match, err
+}
+
 // compileFilter compiles f. It refuses operands that nothing can be compared with.
 func compileFilter(f map[string]any) (filter, error) { return compileMap("filter", f, 0) }
 

@@ -3,8 +3,7 @@ package store_test
 import (
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/store/storetest"
@@ -28,7 +27,7 @@ func onDisk(t testing.TB, o store.Options, dir string, so disk.Options) *store.L
 	var d *disk.Saver
 	var err error
 	if dir == "" {
-		d, err = disk.Open("store", diskhook.Simulate(so, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
+		d, err = disk.Open("store", so.In(disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
 	} else {
 		d, err = disk.Open(dir, so)
 	}

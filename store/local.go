@@ -7,11 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/metric"
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Options configures On and NewMemory. The zero value is the documented default.
@@ -55,7 +54,7 @@ type Local struct {
 	codec serde.Serializer
 	back  backend
 	disk  *durable // nil in memory
-	m     *metric.Beside
+	m     *metrics.Beside
 
 	stop    context.CancelFunc
 	swept   sync.WaitGroup
@@ -81,19 +80,19 @@ var (
 //
 // Errors: InvalidError.
 func On(d *disk.Saver, opts Options) (*Local, error) {
-	if err := opts.validate(); err != nil {
+	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
 	if opts.Serializer == nil {
 		opts.Serializer = d.Serializer()
 	}
-	b := newDurable(diskhook.Engine(d), &opts)
-	return start(&Local{opts: opts, codec: opts.Serializer, back: b, disk: b, m: diskhook.Counters(d)}), nil
+	b := newDurable(d.Inside().Engine, &opts)
+	return start(&Local{opts: opts, codec: opts.Serializer, back: b, disk: b, m: d.Inside().Counters}), nil
 }
 
 // NewMemory is an empty store in memory. Errors: InvalidError.
 func NewMemory(opts Options) (*Local, error) {
-	if err := opts.validate(); err != nil {
+	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
 	if opts.Serializer == nil {
@@ -153,7 +152,7 @@ func (s *Local) Sync(ctx context.Context) error { return s.back.sync(ctx) }
 func (s *Local) SharesLog(x any) bool {
 	switch x := x.(type) {
 	case *disk.Saver:
-		return s.disk != nil && s.disk.e == diskhook.Engine(x)
+		return s.disk != nil && s.disk.e == x.Inside().Engine
 	case *Local:
 		return s.disk != nil && x.disk != nil && s.disk.e == x.disk.e
 	}
@@ -177,7 +176,7 @@ func (s *Local) Get(ctx context.Context, ns Namespace, key string, opts ...GetOp
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := checkAddress(ns, key); err != nil {
+	if err := CheckAddress(ns, key); err != nil {
 		return nil, err
 	}
 	en, value, err := s.back.get(ctx, idOf(ns), key, s.visible())
@@ -224,8 +223,8 @@ func (s *Local) write(ctx context.Context, puts []PutOp) error {
 
 // Batch implements Store.
 func (s *Local) Batch(ctx context.Context, ops ...Op) ([]Result, error) {
-	if len(ops) > maxBatch {
-		return nil, invalidf("ops", "%d in one batch, the limit is %d", len(ops), maxBatch)
+	if len(ops) > MaxBatch {
+		return nil, invalidf("ops", "%d in one batch, the limit is %d", len(ops), MaxBatch)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -269,7 +268,7 @@ func (b *batch) check(ctx context.Context) error {
 			b.puts = append(b.puts, op)
 			continue
 		case GetOp:
-			if err := checkAddress(op.Namespace, op.Key); err != nil {
+			if err := CheckAddress(op.Namespace, op.Key); err != nil {
 				return err
 			}
 		case Query:
@@ -279,7 +278,7 @@ func (b *batch) check(ctx context.Context) error {
 			}
 			b.queries[i] = q
 		case NamespaceQuery:
-			if err := op.check(); err != nil {
+			if err := op.Validate(); err != nil {
 				return err
 			}
 		default:

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/btree"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // memory is the backend of NewMemory: one tree of immutable items, by namespace

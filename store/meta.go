@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -93,8 +93,9 @@ func (m meta) renewed(now int64) (meta, bool) {
 	return m, true
 }
 
-// expiry is when an item that is put at now expires; 0 for never.
-func expiry(now, ttl int64) int64 {
+// Expiry is when an item that is put at now and lives for ttl expires; 0 for never. Times are in
+// microseconds.
+func Expiry(now, ttl int64) int64 {
 	switch {
 	case ttl <= 0:
 		return 0
@@ -102,6 +103,18 @@ func expiry(now, ttl int64) int64 {
 		return math.MaxInt64
 	}
 	return max(now+ttl, 1)
+}
+
+// Renewal is the expiry of an item that is read at now, where reading renews it. It is not due if
+// too little of the item's life has passed, or if the item has expired. Times are in
+// microseconds.
+func Renewal(now, expires, ttl int64) (next int64, due bool) {
+	m := meta{expires: expires, ttl: ttl}
+	if !m.live(now) {
+		return expires, false
+	}
+	renewed, due := m.renewed(now)
+	return renewed.expires, due
 }
 
 func timeOf(micros int64) time.Time {

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/rules"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
-func checkAddress(ns Namespace, key string) error {
+// CheckAddress refuses, with saver.ErrTooLarge, namespaces and keys that are over the limits.
+func CheckAddress(ns Namespace, key string) error {
 	if err := checkSize(ns); err != nil {
 		return err
 	}
@@ -33,7 +34,7 @@ func (s *Local) prepare(ctx context.Context, puts []PutOp) ([]change, error) {
 	size := 0
 	for i := range puts {
 		op := &puts[i]
-		if err := checkAddress(op.Namespace, op.Key); err != nil {
+		if err := CheckAddress(op.Namespace, op.Key); err != nil {
 			return nil, err
 		}
 		c := change{ns: idOf(op.Namespace), key: op.Key}
@@ -101,8 +102,8 @@ func (s *Local) texts(op *PutOp) ([]string, error) {
 	for _, path := range paths {
 		texts = append(texts, TextAtPath(op.Value, path)...)
 	}
-	if len(texts) > maxVectors {
-		return nil, fmt.Errorf("key %q: %d texts to index, the limit is %d: %w", op.Key, len(texts), maxVectors, saver.ErrTooLarge)
+	if len(texts) > MaxVectors {
+		return nil, fmt.Errorf("key %q: %d texts to index, the limit is %d: %w", op.Key, len(texts), MaxVectors, saver.ErrTooLarge)
 	}
 	return texts, nil
 }
@@ -123,7 +124,7 @@ func (s *Local) embed(ctx context.Context, changes []change, from []*PutOp) erro
 	if len(texts) == 0 {
 		return nil
 	}
-	vecs, err := ix.embed(ctx, texts)
+	vecs, err := ix.Vectors(ctx, texts)
 	if err != nil {
 		return err
 	}
@@ -137,8 +138,8 @@ func (s *Local) embed(ctx context.Context, changes []change, from []*PutOp) erro
 // copy of ops with the values as a read would return them. A deletion may have any
 // namespace.
 func (s *Local) Check(ops ...PutOp) ([]PutOp, error) {
-	if len(ops) > maxBatch {
-		return nil, invalidf("ops", "%d at once, the limit is %d", len(ops), maxBatch)
+	if len(ops) > MaxBatch {
+		return nil, invalidf("ops", "%d at once, the limit is %d", len(ops), MaxBatch)
 	}
 	out := slices.Clone(ops)
 	for i := range out {
@@ -148,7 +149,7 @@ func (s *Local) Check(ops ...PutOp) ([]PutOp, error) {
 				return nil, err
 			}
 		}
-		if err := checkAddress(op.Namespace, op.Key); err != nil {
+		if err := CheckAddress(op.Namespace, op.Key); err != nil {
 			return nil, err
 		}
 		if op.Value == nil {

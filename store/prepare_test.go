@@ -5,8 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
@@ -31,7 +30,7 @@ func putters(t *testing.T) map[string]putter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := disk.Open("store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
+	d, err := disk.Open("store", disk.Options{Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}})
 	if err != nil {
 		t.Fatal(err)
 	}

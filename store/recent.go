@@ -5,7 +5,7 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 )
 
 const (

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/stele-go/stele/internal/storehook"
 )
 
 // maxMicros bounds the times of an item that is restored: the year 9999.
@@ -16,7 +14,7 @@ func (s *Local) Restore(ctx context.Context, items ...Item) error {
 	if err := ctx.Err(); err != nil || len(items) == 0 {
 		return err
 	}
-	puts, err := restored(items)
+	puts, err := RestorePuts(items)
 	if err != nil {
 		return err
 	}
@@ -35,10 +33,11 @@ func (s *Local) Restore(ctx context.Context, items ...Item) error {
 	return s.back.commit(ctx, changes)
 }
 
-// restored checks items that are to be restored, and makes the puts of them.
-func restored(items []Item) ([]PutOp, error) {
-	if len(items) > maxBatch {
-		return nil, invalidf("items", "%d at once, the limit is %d", len(items), maxBatch)
+// RestorePuts checks items that are to be restored, and makes the puts of them: one for each, in
+// their order.
+func RestorePuts(items []Item) ([]PutOp, error) {
+	if len(items) > MaxBatch {
+		return nil, invalidf("items", "%d at once, the limit is %d", len(items), MaxBatch)
 	}
 	type address struct{ ns, key string }
 	given := make(map[address]bool, len(items))
@@ -77,8 +76,4 @@ func restored(items []Item) ([]PutOp, error) {
 func storable(t time.Time) bool {
 	micros := t.UnixMicro()
 	return !t.IsZero() && t.Year() >= 1 && micros != 0 && micros <= maxMicros
-}
-
-func init() {
-	storehook.Restored = func(items any) (any, error) { return restored(items.([]Item)) }
 }

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/stele-go/stele/internal/metric"
+	"github.com/stele-go/stele/base/metrics"
 )
 
 // search is a Query, checked, compiled and embedded.
@@ -20,7 +20,7 @@ type search struct {
 
 // newSearch checks a query, and embeds its text.
 func (s *Local) newSearch(ctx context.Context, q Query) (*search, error) {
-	if err := q.check(s.opts.Index); err != nil {
+	if err := q.Validate(s.opts.Index); err != nil {
 		return nil, err
 	}
 	if err := checkSize(q.Prefix); err != nil {
@@ -35,7 +35,7 @@ func (s *Local) newSearch(ctx context.Context, q Query) (*search, error) {
 		x.limit = DefaultLimit
 	}
 	if q.Text != "" {
-		vecs, err := s.opts.Index.embed(ctx, []string{q.Text})
+		vecs, err := s.opts.Index.Vectors(ctx, []string{q.Text})
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (s *Local) scan(ctx context.Context, q Query, yield func(Found, error) bool
 }
 
 func (s *Local) find(ctx context.Context, v view, x *search) ([]Found, error) {
-	begin := metric.Now()
+	begin := metrics.Now()
 	hits, err := s.hits(ctx, v, x)
 	if err != nil {
 		return nil, err
@@ -249,7 +249,7 @@ func (s *Local) ListNamespaces(ctx context.Context, q NamespaceQuery) ([]Namespa
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := q.check(); err != nil {
+	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	v, err := s.back.view()

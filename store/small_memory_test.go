@@ -7,8 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
@@ -57,7 +56,7 @@ func TestSmallMemoryReadsOnce(t *testing.T) {
 				fsys := &countedFS{FS: vfs.NewMem(vfs.MemOptions{})}
 				open := func(so disk.Options) (*disk.Saver, *store.Local) {
 					so.ManualWork = true
-					d, err := disk.Open("store", diskhook.Simulate(so, diskhook.Simulation{FS: fsys, Inline: true}))
+					d, err := disk.Open("store", so.In(disk.Simulation{FS: fsys, Inline: true}))
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stele-go/stele/internal/storehook"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -15,8 +14,10 @@ const (
 	maxLabels    = 64
 	maxNamespace = 2 << 10 // bytes of all labels
 	maxKey       = 2 << 10
-	maxBatch     = storehook.MaxBatch
-	maxVectors   = storehook.MaxVectors
+	// MaxBatch is the most operations of one Batch.
+	MaxBatch = 10_000
+	// MaxVectors is the most vectors of one item.
+	MaxVectors = 1 << 12
 	// maxComponent keeps the square of a distance within float32.
 	maxComponent = 1e16
 	// MaxDims is the largest dimension of an index.
@@ -98,7 +99,9 @@ func checkKey(key string) error {
 	return nil
 }
 
-func (q *Query) check(ix *Index) error {
+// Validate refuses what Search refuses of a query, except for its prefix and filter. ix is the
+// index of the store, nil if it has none.
+func (q *Query) Validate(ix *Index) error {
 	if q.Limit < 0 {
 		return invalidf("limit", "%d is negative; 0 is the default of %d, NoLimit gives all", q.Limit, DefaultLimit)
 	}
@@ -120,7 +123,8 @@ func (q *Query) check(ix *Index) error {
 	return nil
 }
 
-func (q *NamespaceQuery) check() error {
+// Validate refuses what ListNamespaces refuses.
+func (q *NamespaceQuery) Validate() error {
 	for name, n := range map[string]int{"limit": q.Limit, "offset": q.Offset, "max_depth": q.MaxDepth} {
 		if n < 0 {
 			return invalidf(name, "%d is negative", n)
@@ -150,7 +154,8 @@ func (ix *Index) checkVector(v []float32) error {
 	return nil
 }
 
-func (o *Options) validate() error {
+// Validate refuses what On and NewMemory refuse.
+func (o *Options) Validate() error {
 	if o.TTL < 0 {
 		return invalidf("ttl", "%v is negative", o.TTL)
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -49,8 +49,8 @@ type Index struct {
 
 var errNoEmbedder = invalidf("index.embed", "missing; give Options.Index an Embedder")
 
-// embed returns checked vectors of texts, one after the other.
-func (ix *Index) embed(ctx context.Context, texts []string) ([][]float32, error) {
+// Vectors returns checked vectors of texts, one after the other.
+func (ix *Index) Vectors(ctx context.Context, texts []string) ([][]float32, error) {
 	if ix.Embed == nil {
 		return nil, errNoEmbedder
 	}
@@ -103,7 +103,7 @@ func decodeVectors(dst []float32, b []byte, dims int) ([]float32, int, error) {
 	}
 	b = b[w:]
 	n, w := binary.Uvarint(b)
-	if w <= 0 || n == 0 || n > maxVectors || uint64(len(b)-w) != 4*d*n {
+	if w <= 0 || n == 0 || n > MaxVectors || uint64(len(b)-w) != 4*d*n {
 		return dst, 0, errVectors
 	}
 	b = b[w:]
@@ -128,6 +128,17 @@ type scorer struct {
 	metric Metric
 	dims   int
 	query  []float32 // of length 1 under Cosine, unless it is zero
+}
+
+// Scorer returns a function that scores vectors against a query: with the score of the nearest of
+// them. They follow one another, at least one, each of the index's dimension, and it may change
+// them. It is for one goroutine at a time.
+func (ix *Index) Scorer(query []float32) func(vectors []float32) float64 {
+	s := ix.scorer(query)
+	return func(vectors []float32) float64 {
+		s.prepare(vectors)
+		return s.public(s.best(vectors))
+	}
 }
 
 func (ix *Index) scorer(query []float32) scorer {

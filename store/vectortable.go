@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/saver/layout"
 )
 
 // vectorTable holds the vectors of a namespace as one view sees it, in one contiguous

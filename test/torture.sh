@@ -54,7 +54,7 @@ part_kills() {
 part_programs() {
 	run ./test/model 'TestMetamorphic|TestSimulatedDisk' MODEL_CHECKS="${MODEL_CHECKS:-4000}" &&
 		run ./test/model TestMetamorphicDisk &&
-		run ./internal/engine TestModel ENGINE_RUNS=1000
+		run ./engine TestModel ENGINE_RUNS=1000
 }
 
 part_logs() { run ./wal TestCrash WAL_CRASH_SCALE=4 SEED="${RANDOM}"; }
@@ -71,7 +71,7 @@ part_fleet() { (cd postgres && run . TestFleet STELE_TORTURE_RUNS="${FLEET_RUNS:
 # What .ci/run does not race: the adapters of providers.
 part_adapters() {
 	local dir
-	for dir in model/openai model/anthropic model/genai examples/chat test/guide/agents; do
+	for dir in agent/providers/openai agent/providers/anthropic agent/providers/genai examples/chat test/guide/agents; do
 		(cd -- "$dir" && go test -race -count=1 ./...) || return 1
 	done
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // Appends of 400-byte records on the system's disk (TMPDIR; a tmpfs there

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // air is a log with a batch of two records whose sync waits, and records queued

@@ -1,10 +1,8 @@
 // Package wal is the write-ahead log of a store: a chain of files of checksummed
 // frames, one record to a frame, committed in groups and replayed on open.
 //
-// It stands at the top level of the module because it is a part of the design that is
-// worth reading by itself. Only this module can use it, since its options take internal
-// types. Package internal/engine writes logs; internal/files, internal/pin, internal/verify,
-// internal/backup and saver/admin read them.
+// Package engine writes logs; engine/files, engine/pin, engine/verify,
+// engine/backup and saver/admin read them.
 //
 // # Committing
 //
@@ -45,4 +43,6 @@
 // file.
 //
 // The byte layout is in docs/format/log.md, and testdata has annotated dumps of it.
+//
+// It is for this repository, and makes no promise to others.
 package wal

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // unpromised is a killed log without promises, of records of all sizes.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 func hooked(t *testing.T) (*world, *hookFS) {

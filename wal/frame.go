@@ -6,8 +6,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/seal"
 )
 
 // frameHeaderSize is the length of the header before each payload.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/golden"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/golden"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

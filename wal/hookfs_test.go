@@ -3,7 +3,7 @@ package wal
 import (
 	"sync"
 
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // hookFS asks a hook before each operation that writes.

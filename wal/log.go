@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
 )
 
 // Log is a log that is open for writing. All methods may be called concurrently.
@@ -466,14 +466,14 @@ func (g *lag) synced(all bool, began time.Time, unsynced int64) {
 }
 
 // Lag says how far durability is behind commits now. It never waits for I/O.
-func (l *Log) Lag() monitor.Lag {
+func (l *Log) Lag() metrics.Lag {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last, durable := l.last.Load(), l.durable.Load()
 	if last <= durable {
-		return monitor.Lag{}
+		return metrics.Lag{}
 	}
-	g := monitor.Lag{Records: last - durable, Bytes: l.mu.lag.bytes}
+	g := metrics.Lag{Records: last - durable, Bytes: l.mu.lag.bytes}
 	if !l.mu.lag.since.IsZero() {
 		g.Age = time.Since(l.mu.lag.since)
 	}
@@ -491,27 +491,27 @@ func (l *Log) unsynced() int64 {
 type counters struct {
 	records, batches, bytes, refused   atomic.Int64
 	syncs, syncNanos                   atomic.Int64
-	batchSize                          [monitor.BatchBuckets]atomic.Int64
-	syncTime                           [monitor.SyncBuckets]atomic.Int64
+	batchSize                          [metrics.BatchBuckets]atomic.Int64
+	syncTime                           [metrics.SyncBuckets]atomic.Int64
 	syncMarks, rotations, preallocated atomic.Int64
 }
 
 func (c *counters) batch(records int) {
 	c.batches.Add(1)
-	c.batchSize[min(bits.Len(uint(records-1)), monitor.BatchBuckets-1)].Add(1)
+	c.batchSize[min(bits.Len(uint(records-1)), metrics.BatchBuckets-1)].Add(1)
 }
 
 func (c *counters) sync(took time.Duration) {
 	c.syncs.Add(1)
 	c.syncNanos.Add(int64(took))
 	b := bits.Len64(uint64(took.Microseconds()))
-	c.syncTime[min(b, monitor.SyncBuckets-1)].Add(1)
+	c.syncTime[min(b, metrics.SyncBuckets-1)].Add(1)
 }
 
 // Metrics returns the counters of the log. It never waits for I/O.
-func (l *Log) Metrics() monitor.LogMetrics {
+func (l *Log) Metrics() metrics.LogMetrics {
 	c := &l.count
-	m := monitor.LogMetrics{
+	m := metrics.LogMetrics{
 		Records:      c.records.Load(),
 		Batches:      c.batches.Load(),
 		Bytes:        c.bytes.Load(),

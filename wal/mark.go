@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // MarkName is the name of the file of the durable mark within the store.

@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/faultfs"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 )
 
 func (w *world) mark(t *testing.T) Mark {

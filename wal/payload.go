@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/seal"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/seal"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // PayloadReader reads parts of the records in one log file, given their places. All

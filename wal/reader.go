@@ -10,10 +10,10 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/seal"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/seal"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // windowSize is how much of a file is read at once. A larger frame is read whole.

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // countedFS counts the bytes that are read, refuses more than mostRead, and passes on

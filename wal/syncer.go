@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // syncer syncs in the background, in the modes in which commits do not: when the

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 )
 
 // traceSize is how many bytes a trace has at most.

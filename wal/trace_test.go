@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // elsewhere changes a file of the log through a handle of its own, as another program does.

@@ -14,10 +14,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/race"
-	"github.com/stele-go/stele/internal/seal"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/race"
+	"github.com/stele-go/stele/base/seal"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

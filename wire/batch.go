@@ -6,7 +6,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
 

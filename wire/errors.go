@@ -6,7 +6,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // ErrMalformed matches every error of a decoder.

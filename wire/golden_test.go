@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
 

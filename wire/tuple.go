@@ -4,7 +4,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // At are the parameters of get, delta_history and count_attempt.

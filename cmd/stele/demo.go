@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
-	"github.com/stele-go/stele/tool"
 )
 
 // demo is an agent with a scripted model, and three threads to look at: one whose process died,

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stele-go/stele/studio"
+	"github.com/stele-go/stele/server/studio"
 )
 
 // devCmd builds and runs a program that serves graphs, again whenever its source changes, with

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/port"
+	"github.com/stele-go/stele/base/port"
 )
 
 // shared is an output that several goroutines write.

@@ -64,7 +64,7 @@ func TestDocsNameCommands(t *testing.T) {
 			return err
 		}
 		for _, m := range inCode.FindAllStringSubmatch(string(text), -1) {
-			if strings.HasPrefix(path, "../../clients/") && !strings.HasPrefix(m[1]+m[2], "stele ") {
+			if strings.HasPrefix(path, "../../wire/") && !strings.HasPrefix(m[1]+m[2], "stele ") {
 				continue // a flag of another command
 			}
 			n++

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
 

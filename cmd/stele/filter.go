@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // filterUsage explains the values of --filter, which parseFilter reads.

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -47,7 +46,7 @@ func (w *world) rand() uint64 {
 
 func (w *world) open() *disk.Saver {
 	w.t.Helper()
-	d, err := disk.Open(w.dir, diskhook.Simulate(disk.Options{ManualWork: true, Clock: w.now, LogFileSize: 64 << 10}, diskhook.Simulation{Rand: w.rand, Inline: true}))
+	d, err := disk.Open(w.dir, disk.Options{ManualWork: true, Clock: w.now, LogFileSize: 64 << 10, Simulation: disk.Simulation{Rand: w.rand, Inline: true}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -9,13 +9,9 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/stele-go/stele v0.1.0
-	github.com/stele-go/stele/metrics/prometheus v0.1.0
+	github.com/stele-go/stele/ops v0.1.0
 	github.com/stele-go/stele/postgres v0.1.0
-	github.com/stele-go/stele/runs v0.1.0
 	github.com/stele-go/stele/server v0.1.0
-	github.com/stele-go/stele/studio v0.1.0
-	github.com/stele-go/stele/transfer v0.1.0
-	github.com/stele-go/stele/wire v0.1.0
 	golang.org/x/term v0.43.0
 )
 

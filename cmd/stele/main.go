@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/ops/transfer"
+	"github.com/stele-go/stele/ops/transfer/sqlite"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/transfer"
-	"github.com/stele-go/stele/transfer/sqlite"
 )
 
 // Exit codes; see the package comment.

@@ -7,9 +7,9 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/stele-go/stele/ops/transfer"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
-	"github.com/stele-go/stele/transfer"
 )
 
 // notFoundError: the source does not have what a command names.

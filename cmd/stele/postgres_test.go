@@ -4,24 +4,19 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/savertest"
@@ -29,99 +24,16 @@ import (
 	"github.com/stele-go/stele/wire"
 )
 
-// need skips the test aloud where what it needs is not installed, or fails it where CI or
-// STELE_REQUIRE_POSTGRES is set.
-func need(t *testing.T, err error) {
-	t.Helper()
-	if err == nil {
-		return
-	}
-	if os.Getenv("CI") != "" || os.Getenv("STELE_REQUIRE_POSTGRES") != "" {
-		t.Fatalf("this test needs a server: %v; apt-get install postgresql", err)
-	}
-	fmt.Fprintf(os.Stderr, "NOT RUN: %s: %v; apt-get install postgresql\n", t.Name(), err)
-	t.Skip(err)
-}
-
 // postgresServer starts PostgreSQL for a test: a cluster of its own on a unix socket, as a user
 // without privileges. It returns the connection strings of two empty databases.
 func postgresServer(t *testing.T) (one, two string) {
 	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if len(found) == 0 {
-		path, err := exec.LookPath("initdb")
-		need(t, err)
-		found = []string{path}
+	server, err := pgtest.New()
+	if err != nil {
+		pgtest.Need(t, err)
 	}
-	slices.SortFunc(found, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }) // 15 after 9
-	initdb, err := filepath.EvalSymlinks(found[len(found)-1])
-	need(t, err)
-	dir, err := os.MkdirTemp("/tmp", "stele-pg-") // a socket's path is short
-	need(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	var cred *syscall.Credential
-	if os.Getuid() == 0 { // whom PostgreSQL refuses
-		u, err := user.Lookup("postgres")
-		if err != nil {
-			u, err = user.Lookup("nobody")
-		}
-		need(t, err)
-		uid, _ := strconv.Atoi(u.Uid)
-		gid, _ := strconv.Atoi(u.Gid)
-		cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		need(t, os.Chown(dir, uid, gid))
-	}
-	need(t, os.Chmod(dir, 0o755))
-	data := filepath.Join(dir, "data")
-	command := func(name string, args ...string) error {
-		out, err := os.Create(filepath.Join(t.TempDir(), "out")) // a file: what the program leaves running would hold a pipe open
-		if err != nil {
-			return err
-		}
-		defer out.Close()
-		cmd := exec.Command(filepath.Join(filepath.Dir(initdb), name), args...)
-		cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = dir, out, out, &syscall.SysProcAttr{Credential: cred}
-		if err := cmd.Run(); err != nil {
-			text, _ := os.ReadFile(out.Name())
-			return fmt.Errorf("%s: %w: %s", name, err, bytes.TrimSpace(text))
-		}
-		return nil
-	}
-	need(t, command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"))
-	settings := fmt.Sprintf("-c listen_addresses='' -c unix_socket_directories=%s -c fsync=off -c synchronous_commit=off -c full_page_writes=off", dir)
-	need(t, command("pg_ctl", "-D", data, "-w", "-l", filepath.Join(dir, "log"), "-o", settings, "start"))
-	t.Cleanup(func() {
-		if err := command("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop"); err != nil {
-			t.Error(err)
-		}
-	})
-	need(t, command("createdb", "-h", dir, "-U", "postgres", "two"))
-	one = "host=" + dir + " user=postgres dbname=postgres"
-	return one, strings.Replace(one, "dbname=postgres", "dbname=two", 1)
-}
-
-// langgraph is a Python that has LangGraph and its saver on PostgreSQL: that of the
-// environment which STELE_POSTGRES_VENV names, completed if something is missing, or of a
-// fresh one.
-func langgraph(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("STELE_POSTGRES_VENV")
-	if dir == "" {
-		dir = filepath.Join(t.TempDir(), "venv")
-	}
-	bin := filepath.Join(dir, "bin", "python")
-	if exec.Command(bin, "-c", "import langgraph.types, langgraph.checkpoint.postgres, psycopg").Run() == nil {
-		return bin
-	}
-	for _, args := range [][]string{
-		{"python3", "-m", "venv", dir},
-		{bin, "-m", "pip", "install", "-q", "langgraph==1.2.22", "langgraph-checkpoint-postgres==3.2.0", "langgraph-checkpoint==4.3.2", "psycopg[binary]==3.3.9"},
-	} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			need(t, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out))
-		}
-	}
-	return bin
+	t.Cleanup(server.Close)
+	return server.Database(t), server.Database(t)
 }
 
 // setTTLs gives the threads of a store TTLs of their own: an hour, none, the default, in turns.
@@ -152,7 +64,7 @@ func setTTLs(t *testing.T, dir string) {
 // back into a store, which is equal to the first.
 func TestThereAndBack(t *testing.T) {
 	url, pythons := postgresServer(t)
-	python := langgraph(t)
+	python := pgtest.LangGraph(t)
 	tmp := t.TempDir()
 	in := func(name string) string { return filepath.Join(tmp, name) }
 	for _, args := range [][]string{

@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
 
-	steleprom "github.com/stele-go/stele/metrics/prometheus"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/metrics"
+	steleprom "github.com/stele-go/stele/ops/prometheus"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/store"
 )
@@ -79,7 +79,7 @@ func (f *serveBeyond) observe(st *servedStore, log *slog.Logger) (func(), error)
 	mux.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		h := st.disk.Health()
-		if h.Status == monitor.StatusFailed {
+		if h.Status == metrics.StatusFailed {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		_, _ = fmt.Fprintln(w, h.Status) // whoever asked is gone

@@ -18,8 +18,8 @@ import (
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/server/studio"
 	"github.com/stele-go/stele/store"
-	"github.com/stele-go/stele/studio"
 )
 
 // studioFlags are the flags of stele studio.

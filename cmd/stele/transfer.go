@@ -13,12 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stele-go/stele/ops/transfer"
+	"github.com/stele-go/stele/ops/transfer/sqlite"
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
-	"github.com/stele-go/stele/transfer"
-	"github.com/stele-go/stele/transfer/sqlite"
 )
 
 // transferFlags say what to copy, and how, as they are typed.

@@ -17,11 +17,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // recorded has files of LangGraph's SQLite savers, and what LangGraph reads of them.
-const recorded = "../../transfer/sqlite/testdata/"
+const recorded = "../../ops/transfer/sqlite/testdata/"
 
 // tuples are the lines that LangGraph's reader printed of a recorded file.
 func tuples(t *testing.T, name string) []string {

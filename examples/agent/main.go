@@ -18,7 +18,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/pregel/killtest"

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel/killtest"
-	"github.com/stele-go/stele/tool"
 )
 
 // texts is the schema of an object of texts.

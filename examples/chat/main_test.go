@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/modeltest"
+	"github.com/stele-go/stele/agent/model/modeltest"
 )
 
 // said is an answer of OpenAI's chat completions.

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stele-go/stele/model"
+	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 )

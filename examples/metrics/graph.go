@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/message"
-	steleprom "github.com/stele-go/stele/metrics/prometheus"
-	"github.com/stele-go/stele/model"
+	steleprom "github.com/stele-go/stele/ops/prometheus"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/disk"

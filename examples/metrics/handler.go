@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	steleprom "github.com/stele-go/stele/metrics/prometheus"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/metrics"
+	steleprom "github.com/stele-go/stele/ops/prometheus"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -26,9 +26,9 @@ func handler(d *disk.Saver, graphs *steleprom.GraphCollector) http.Handler {
 
 // healthz answers 503 if writes are refused. Degraded is 200: taking the process out
 // of service would help nobody.
-func healthz(w http.ResponseWriter, h monitor.Health) {
+func healthz(w http.ResponseWriter, h metrics.Health) {
 	w.Header().Set("Content-Type", "application/json")
-	if h.Status == monitor.StatusFailed {
+	if h.Status == metrics.StatusFailed {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	enc := json.NewEncoder(w)

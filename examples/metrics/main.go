@@ -19,7 +19,7 @@ import (
 	"os/signal"
 	"time"
 
-	steleprom "github.com/stele-go/stele/metrics/prometheus"
+	steleprom "github.com/stele-go/stele/ops/prometheus"
 	"github.com/stele-go/stele/saver/disk"
 )
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/fault"
-	steleprom "github.com/stele-go/stele/metrics/prometheus"
+	"github.com/stele-go/stele/base/fault"
+	steleprom "github.com/stele-go/stele/ops/prometheus"
 	"github.com/stele-go/stele/saver/disk"
 )
 

@@ -24,15 +24,15 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
-	"github.com/stele-go/stele/tool"
 )
 
 func main() {

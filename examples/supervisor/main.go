@@ -15,12 +15,12 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/tool"
 )
 
 var nothing = tool.Unchecked(`{"type":"object"}`)

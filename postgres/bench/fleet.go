@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/postgres"
-	"github.com/stele-go/stele/postgres/internal/pgtest"
+	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"

@@ -28,7 +28,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stele-go/stele/postgres/internal/pgtest"
+	"github.com/stele-go/stele/postgres/pgtest"
 )
 
 func main() {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 var (

@@ -5,7 +5,7 @@ import (
 	"math"
 	"reflect"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // TypeError: a value cannot become the type of the channel without loss.

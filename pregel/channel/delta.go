@@ -3,7 +3,7 @@ package channel
 import (
 	"fmt"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // DefaultSnapshotFrequency is how many updates a delta channel takes between

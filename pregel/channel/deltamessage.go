@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Namer is a channel that gives ids to messages before their write is stored. A delta channel

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"reflect"
 
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 const oneOverwrite = "Can receive only one Overwrite value per super-step."

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Field declares one key of the state. Managed computes it. If Managed is nil, it is kept in

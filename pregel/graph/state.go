@@ -11,7 +11,7 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // typedField is a field of a struct state.

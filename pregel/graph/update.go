@@ -8,7 +8,7 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Update is what a node of a typed graph returns: what it writes to fields of the state, and

@@ -6,10 +6,9 @@ import (
 	"io/fs"
 	"strconv"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/storage"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -25,11 +24,11 @@ type Access struct {
 func (a Access) engine() storage.Options {
 	o := a.Options
 	o.ReadOnly, o.AllowDamage, o.ManualWork = false, false, false
-	return diskhook.EngineOptions(&o)
+	return o.EngineOptions()
 }
 
 // sim is the simulated environment of the store, in tests.
-func (a *Access) sim() *diskhook.Simulation { return diskhook.SimulationOf(&a.Options) }
+func (a *Access) sim() *disk.Simulation { return &a.Options.Simulation }
 
 func (a Access) fs() vfs.FS {
 	if f := a.sim().FS; f != nil {

@@ -12,11 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // TestPlain: what serde decodes, JSON can write, and nothing is lost on the way.
@@ -83,7 +82,7 @@ func TestUnknownThreads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"\x00new", "s", "zebra\xff"} {
-		err = errors.Join(err, diskhook.Engine(d).Commit(ctx, []string{id}, func(tx *engine.Tx) error {
+		err = errors.Join(err, d.Inside().Engine.Commit(ctx, []string{id}, func(tx *engine.Tx) error {
 			return tx.Put(id, "c\x00odd key", 0, []engine.SlotIn{{Name: "n", Tag: "t", Value: &v}})
 		}))
 	}

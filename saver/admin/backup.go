@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/stele-go/stele/internal/backup"
-	"github.com/stele-go/stele/internal/diskhook"
+	"github.com/stele-go/stele/engine/backup"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -78,13 +77,13 @@ func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions
 	opts := o.options("copy")
 	opts.Dest = o.Access.sim().FS
 	if opts.Dest == nil {
-		opts.Dest = diskhook.Engine(s).Around()
+		opts.Dest = s.Inside().Engine.Around()
 	}
-	opts.Engine.FS = diskhook.Engine(s).Held
+	opts.Engine.FS = s.Inside().Engine.Held
 	if opts.Engine.Keys == nil {
-		opts.Engine.Keys = diskhook.Engine(s).Opts.Keys
+		opts.Engine.Keys = s.Inside().Engine.Opts.Keys
 	}
-	return makeBackup(ctx, diskhook.Engine(s).Dir, dest, opts)
+	return makeBackup(ctx, s.Inside().Engine.Dir, dest, opts)
 }
 
 // Restore makes a store in dir from the backup in from. dir must be empty or missing. Every

@@ -14,11 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // chatStore is a store of chats whose versions are patches against each other, one a
@@ -26,7 +25,7 @@ import (
 func chatStore(t *testing.T, a Access, compacted bool) (want map[string][]byte) {
 	t.Helper()
 	ctx, rng := t.Context(), rand.New(rand.NewPCG(4, 5))
-	d, err := disk.Open("store", diskhook.Simulate(disk.Options{ManualWork: true, LogFileSize: 64 << 10}, *a.sim()))
+	d, err := disk.Open("store", disk.Options{ManualWork: true, LogFileSize: 64 << 10, Simulation: *a.sim()})
 	fatal(t, err)
 	want = map[string][]byte{}
 	text := func(n int) (b []byte) {
@@ -135,7 +134,7 @@ func TestDamageNamesEveryVersion(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		t.Run(map[bool]string{false: "log", true: "compacted"}[compacted], func(t *testing.T) {
 			mem := vfs.NewMem(vfs.MemOptions{})
-			a := Access{Options: diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: mem, Inline: true, PatchMin: 48, PatchRun: 4})}
+			a := Access{Options: disk.Options{Simulation: disk.Simulation{FS: mem, Inline: true, PatchMin: 48, PatchRun: 4}}}
 			want := chatStore(t, a, compacted)
 			img, rng := mem.Image(), rand.New(rand.NewPCG(seed, 1))
 			files := dataFiles(t, mem)
@@ -176,7 +175,7 @@ func fromEnv(t *testing.T, name string, def uint64) uint64 {
 // TestPatchesAreExplained: dump and log tell of a patch what they tell of any value, and
 // what it is made of.
 func TestPatchesAreExplained(t *testing.T) {
-	a := Access{Options: diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, PatchMin: 48, PatchRun: 4})}
+	a := Access{Options: disk.Options{Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, PatchMin: 48, PatchRun: 4}}}
 	chatStore(t, a, false)
 	patches := 0
 	for e, err := range Dump(t.Context(), "store/"+dataFiles(t, a.sim().FS)[0], a) {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/wal"
 )

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/backup"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine/backup"
 	"github.com/stele-go/stele/wal"
 )
 

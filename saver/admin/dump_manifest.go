@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/stele-go/stele/internal/base"
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"

@@ -8,12 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // EraseOptions say what Erase and EraseOpen erase: the threads that Threads names, those
@@ -99,7 +98,7 @@ func EraseOpen(ctx context.Context, d *disk.Saver, o EraseOptions) (*EraseReport
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	dir, held := diskhook.Engine(d).Dir, diskhook.Engine(d).Held
+	dir, held := d.Inside().Engine.Dir, d.Inside().Engine.Held
 	req, err := o.request(ctx, d)
 	if err != nil {
 		return nil, err
@@ -155,7 +154,7 @@ func (o *EraseOptions) request(ctx context.Context, d *disk.Saver) (disk.EraseRe
 	}
 	req := disk.EraseRequest{Threads: slices.Sorted(maps.Keys(ids)), Items: o.Items}
 	if tell := o.Progress; tell != nil {
-		req.Progress = func(p monitor.EraseProgress) {
+		req.Progress = func(p metrics.EraseProgress) {
 			if p.Files == 0 {
 				tell(Progress{Step: "rewrite", Done: p.BytesOut, Total: p.BytesIn})
 			} else {

@@ -1,7 +1,7 @@
 package admin
 
 import (
-	"github.com/stele-go/stele/internal/backup"
+	"github.com/stele-go/stele/engine/backup"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"

@@ -7,9 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -52,7 +51,7 @@ func FuzzDump(f *testing.F) {
 			t.Fatal(err)
 		}
 		end := int64(0)
-		for e, err := range Dump(context.Background(), name, Access{Options: diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: mem})}) {
+		for e, err := range Dump(context.Background(), name, Access{Options: disk.Options{Simulation: disk.Simulation{FS: mem}}}) {
 			if err != nil {
 				if !errors.Is(err, fault.ErrNotStore) && !errors.Is(err, fault.ErrVersion) && !errors.Is(err, saver.ErrCorrupt) {
 					t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/internal/pin"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine/pin"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"

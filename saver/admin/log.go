@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/pin"
-	"github.com/stele-go/stele/internal/record"
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/engine/pin"
+	"github.com/stele-go/stele/engine/record"
 	"github.com/stele-go/stele/wal"
 )
 

@@ -3,9 +3,9 @@ package admin
 import (
 	"fmt"
 
-	"github.com/stele-go/stele/internal/export"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/lost"
+	"github.com/stele-go/stele/engine/export"
+	"github.com/stele-go/stele/engine/lost"
+	"github.com/stele-go/stele/saver/layout"
 )
 
 // LostCheckpoint is a checkpoint, or the writes of a call, that cannot be read.

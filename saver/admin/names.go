@@ -3,7 +3,7 @@ package admin
 import (
 	"strconv"
 
-	"github.com/stele-go/stele/internal/layout"
+	"github.com/stele-go/stele/saver/layout"
 )
 
 // itemName names an item for people. kind is the kind of its partition.

@@ -5,11 +5,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/layout"
 )
 
 // Room says what takes the room in a store. A value counts once, with the bytes that are
@@ -49,7 +48,7 @@ func (r *ValueRoom) add(loc index.Loc) {
 // RoomOf reads the index of a store, all of it, and no value. It may take seconds for a large
 // one. Writers go on meanwhile; what they store after the call began does not count.
 func RoomOf(ctx context.Context, d *disk.Saver) (*Room, error) {
-	v, err := diskhook.Engine(d).View()
+	v, err := d.Inside().Engine.View()
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
 

@@ -8,12 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/export"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/lost"
+	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/export"
+	"github.com/stele-go/stele/engine/lost"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/layout"
 )
 
 // SalvageOptions configure Salvage.
@@ -104,7 +103,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 		return nil, fmt.Errorf("salvage: %w", err)
 	}
 	defer func() { _ = d.Close() }() // read-only
-	e := diskhook.Engine(d)
+	e := d.Inside().Engine
 	exp, err := export.Run(ctx, e.Store, out, export.Options{FS: e.Around(), Replace: replacement, Progress: func(done, total int) {
 		if o.Progress != nil {
 			o.Progress(Progress{Step: "families", Done: int64(done), Total: int64(total)})
@@ -175,7 +174,7 @@ func finish(ctx context.Context, from *disk.Saver, out string, o SalvageOptions,
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(diskhook.AdoptErasures(ctx, d, from), d.Close()); err != nil {
+	if err := errors.Join(d.Inside().AdoptErasures(ctx, from), d.Close()); err != nil {
 		return err
 	}
 	if rep.Verified, err = Verify(ctx, out, VerifyOptions(o)); err != nil {

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -58,7 +57,7 @@ func TestOpeningIsCalledOff(t *testing.T) {
 		dir := eraseStore(t)
 		ctx, end := context.WithCancel(t.Context())
 		fsys := &firstLog{FS: vfs.OS{}, ctx: ctx, end: end}
-		err := do(ctx, dir, Access{Options: diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: fsys, Inline: true})})
+		err := do(ctx, dir, Access{Options: disk.Options{Simulation: disk.Simulation{FS: fsys, Inline: true}}})
 		if n := fsys.after.Load(); !errors.Is(err, context.Canceled) || errors.Is(err, saver.ErrEraseUnfinished) || n > 0 {
 			t.Errorf("%s: %v, after which %d files were opened", name, err, n)
 		}

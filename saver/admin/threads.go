@@ -8,11 +8,10 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // ThreadQuery selects threads. The zero ThreadQuery selects all that LangGraph knows.
@@ -55,7 +54,7 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 			yield(ThreadRow{}, err)
 			return
 		}
-		v, err := diskhook.Engine(d).View()
+		v, err := d.Inside().Engine.View()
 		if err != nil {
 			yield(ThreadRow{}, err)
 			return
@@ -65,7 +64,7 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 		if !q.All {
 			prefix, from = "t"+q.Prefix, "t"+max(q.Prefix, q.After)
 		}
-		matches, end := diskhook.MetadataMatcher(d, v, q.Metadata)
+		matches, end := d.Inside().MetadataMatcher(v, q.Metadata)
 		defer end()
 		found := 0
 		var failed error
@@ -91,7 +90,7 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 			}
 			if describe && row.Kind == "thread" {
 				info := saver.ThreadInfo{Head: row.Head, Status: row.Status}
-				if failed = diskhook.DescribeThread(ctx, d, v, t, &info); failed != nil {
+				if failed = d.Inside().DescribeThread(ctx, v, t, &info); failed != nil {
 					return false
 				}
 				row.Graph, row.Next = info.Graph, info.Next

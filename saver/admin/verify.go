@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/backup"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/verify"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/engine/backup"
+	"github.com/stele-go/stele/engine/verify"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -88,7 +87,7 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, er
 // VerifyOpen is Verify for a store that this process has open. It reads the directory that is
 // open, because its path may lead to another by now, with the keys of the store.
 func VerifyOpen(ctx context.Context, s *disk.Saver, o VerifyOptions) (*VerifyReport, error) {
-	e := diskhook.Engine(s)
+	e := s.Inside().Engine
 	o.Access.sim().FS = e.Held
 	if o.Access.Options.Keys == nil {
 		o.Access.Options.Keys = e.Opts.Keys

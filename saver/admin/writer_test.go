@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/race"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -166,7 +165,7 @@ func TestIncremental(t *testing.T) {
 	root := t.TempDir()
 	dir, dest := filepath.Join(root, "store"), filepath.Join(root, "backup")
 	// Inline: an idle log would write a sync mark of its own accord.
-	d, err := disk.Open(dir, diskhook.Simulate(disk.Options{ManualWork: true}, diskhook.Simulation{Inline: true}))
+	d, err := disk.Open(dir, disk.Options{ManualWork: true, Simulation: disk.Simulation{Inline: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,7 @@ package disk_test
 import (
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -16,7 +15,7 @@ func TestAttemptsInCrashStates(t *testing.T) {
 	for _, mode := range []disk.SyncMode{disk.SyncAlways, disk.SyncInterval, disk.SyncNever} {
 		fs := crashfs.New()
 		opts := disk.Options{ManualWork: true, Sync: mode}
-		s := openFor(t, "store", opts, diskhook.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true})
+		s := openFor(t, "store", opts, disk.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true})
 		cfg, err := s.Put(t.Context(), saver.Config{ThreadID: "t"}, saver.Checkpoint{V: 4, ID: "c1"}, nil, nil)
 		must(t, err, s.Sync(t.Context()))
 		states := 0
@@ -31,7 +30,7 @@ func TestAttemptsInCrashStates(t *testing.T) {
 			for cut := from; cut <= to; cut++ {
 				for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: 1, MaxSingle: 1}) {
 					states++
-					d, err := disk.Open("store", diskhook.Simulate(opts, diskhook.Simulation{FS: st.FS(), Inline: true}))
+					d, err := disk.Open("store", opts.In(disk.Simulation{FS: st.FS(), Inline: true}))
 					if err != nil {
 						t.Fatalf("cut %d, %s: %v", cut, st, err)
 					}

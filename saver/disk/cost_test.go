@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // TestChatLogsWhatChanged: of a chat whose list grows by two messages a step, with the
@@ -25,10 +24,10 @@ func TestChatLogsWhatChanged(t *testing.T) {
 		message, steps int
 		about          string
 	}{{900, 200, ""}, {2000, 60, ""}, {900, 60, about}} {
-		s := openFor(t, "store", disk.Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})
+		s := openFor(t, "store", disk.Options{ManualWork: true}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})
 		v := &victim{markers: map[string][]byte{}}
 		chat := &chatText{rng: rand.New(rand.NewPCG(3, 4))}
-		before, changed, handed := diskhook.Engine(s).Metrics().Log.Bytes, 0, 0
+		before, changed, handed := s.Inside().Engine.Metrics().Log.Bytes, 0, 0
 		for n := 1; n <= sizes.steps; n++ {
 			had := len(chat.text)
 			list := chat.grow(2 * sizes.message / 6)
@@ -40,7 +39,7 @@ func TestChatLogsWhatChanged(t *testing.T) {
 				changed += len(m)
 			}
 		}
-		logged := int(diskhook.Engine(s).Metrics().Log.Bytes - before)
+		logged := int(s.Inside().Engine.Metrics().Log.Bytes - before)
 		t.Logf("%d steps: %d bytes handed over, %d new, %d logged: %.3f times as many", sizes.steps, handed, changed, logged, float64(logged)/float64(changed))
 		if 10*logged > 13*changed {
 			t.Errorf("%d bytes of log for %d new ones", logged, changed)
@@ -56,7 +55,7 @@ func TestBudgetBelowOneValue(t *testing.T) {
 	for _, budget := range []int64{1, 100, 8 << 10, -1} {
 		mem := vfs.NewMem(vfs.MemOptions{})
 		o := disk.Options{ManualWork: true, MemoryBudget: budget}
-		s := openFor(t, "store", o, diskhook.Simulation{FS: mem, Inline: true})
+		s := openFor(t, "store", o, disk.Simulation{FS: mem, Inline: true})
 		v := &victim{markers: map[string][]byte{}}
 		chat := &chatText{rng: rand.New(rand.NewPCG(3, 4))}
 		want := map[int][]byte{}
@@ -83,7 +82,7 @@ func TestBudgetBelowOneValue(t *testing.T) {
 	}
 	mem := vfs.NewMem(vfs.MemOptions{})
 	for _, o := range []disk.Options{{MemoryBudget: 1000, CacheBytes: 1001}, {MemoryBudget: 1000, CacheBytes: 600, VersionBytes: 600}} {
-		if s, err := disk.Open("store", diskhook.Simulate(o, diskhook.Simulation{FS: mem})); err == nil {
+		if s, err := disk.Open("store", o.In(disk.Simulation{FS: mem})); err == nil {
 			t.Errorf("a budget of %d holds caches of %d", o.MemoryBudget, o.CacheBytes+o.VersionBytes)
 			must(t, s.Close())
 		}
@@ -98,7 +97,7 @@ func TestBudgetBelowOneValue(t *testing.T) {
 func TestListingBesideRetention(t *testing.T) {
 	clk := &testClock{}
 	clk.add(1e6 * 3600e9)
-	s := openFor(t, t.TempDir(), disk.Options{ManualWork: true, CacheBytes: -1, Clock: clk.now}, diskhook.Simulation{PatchMin: 64, PatchRun: 4})
+	s := openFor(t, t.TempDir(), disk.Options{ManualWork: true, CacheBytes: -1, Clock: clk.now}, disk.Simulation{PatchMin: 64, PatchRun: 4})
 	v := &victim{markers: map[string][]byte{}}
 	const n = 40
 	want := map[string][]byte{}

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/monitor"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // eraseBatch is how many threads and namespaces one commit of an erasure deletes.
@@ -28,7 +28,7 @@ type EraseRequest struct {
 	// Progress, unless it is nil, is told how far the work is: before each part of the
 	// store is rewritten, and when old files are gone. It runs on the goroutine of the
 	// call and must not block.
-	Progress func(monitor.EraseProgress)
+	Progress func(metrics.EraseProgress)
 }
 
 // Erase implements Eraser.
@@ -194,7 +194,7 @@ func (s *Saver) pending() ([]string, error) {
 // when it is opened does it by itself, unless Options.ManualWork.
 func (s *Saver) FinishErasures(ctx context.Context) error { return s.finishErasures(ctx, nil) }
 
-func (s *Saver) finishErasures(ctx context.Context, tell func(monitor.EraseProgress)) error {
+func (s *Saver) finishErasures(ctx context.Context, tell func(metrics.EraseProgress)) error {
 	keys, err := s.pending()
 	if err != nil || len(keys) == 0 {
 		return err

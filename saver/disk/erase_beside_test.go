@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -19,7 +18,7 @@ import (
 // values and all; when Erase returns nothing of it is left.
 func TestEraseBesideAListing(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	s := openFor(t, "store", eraseOptions(), diskhook.Simulation{FS: mem, Inline: true})
+	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: mem, Inline: true})
 	v := fill(t, s)
 	next, stop := iter.Pull2(s.List(t.Context(), saver.Query{ThreadID: v.id}))
 	defer stop()
@@ -68,12 +67,12 @@ func TestEraseAfterBrokenCompaction(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		families := 0
-		opts.Events.Compacting = func(monitor.CompactProgress) {
+		opts.Events.Compacting = func(metrics.CompactProgress) {
 			if families++; families == at {
 				cancel()
 			}
 		}
-		s := openFor(t, "store", opts, diskhook.Simulation{FS: mem, Inline: true, SegmentSize: 1})
+		s := openFor(t, "store", opts, disk.Simulation{FS: mem, Inline: true, SegmentSize: 1})
 		v := fill(t, s)
 		err := s.Compact(ctx)
 		if err == nil && families < at {
@@ -87,7 +86,7 @@ func TestEraseAfterBrokenCompaction(t *testing.T) {
 		must(t, s.Close())
 	}
 	fs := crashfs.New()
-	s := openFor(t, "store", eraseOptions(), diskhook.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true, SegmentSize: 1})
+	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true, SegmentSize: 1})
 	v := fill(t, s)
 	from := fs.Len()
 	must(t, s.Compact(t.Context()))
@@ -96,7 +95,7 @@ func TestEraseAfterBrokenCompaction(t *testing.T) {
 		for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: 1, MaxSingle: 1}) {
 			states++
 			sv := st.FS()
-			d, err := disk.Open("store", diskhook.Simulate(eraseOptions(), diskhook.Simulation{FS: sv, Inline: true}))
+			d, err := disk.Open("store", eraseOptions().In(disk.Simulation{FS: sv, Inline: true}))
 			if err != nil {
 				t.Fatalf("cut %d, %s: %v", cut, st, err)
 			}

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -16,7 +15,7 @@ import (
 // finished; after Erase has returned, nothing is left in any crash state.
 func TestEraseCrashStates(t *testing.T) {
 	fs := crashfs.New()
-	sim := diskhook.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true}
+	sim := disk.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true}
 	s := openFor(t, "store", eraseOptions(), sim)
 	v := fill(t, s)
 	from := fs.Len()
@@ -27,7 +26,7 @@ func TestEraseCrashStates(t *testing.T) {
 		for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: 1, MaxSingle: 1}) {
 			states++
 			sv := st.FS()
-			d, err := disk.Open("store", diskhook.Simulate(eraseOptions(), diskhook.Simulation{FS: sv, Inline: true}))
+			d, err := disk.Open("store", eraseOptions().In(disk.Simulation{FS: sv, Inline: true}))
 			if err != nil {
 				t.Fatalf("cut %d, %s: %v", cut, st, err)
 			}
@@ -62,9 +61,9 @@ func TestEraseCrashStates(t *testing.T) {
 // says that it did not finish.
 func TestEraseWaitsForViews(t *testing.T) {
 	dir := t.TempDir()
-	s := openFor(t, dir, eraseOptions(), diskhook.Simulation{})
+	s := openFor(t, dir, eraseOptions(), disk.Simulation{})
 	v := fill(t, s)
-	view, err := diskhook.Engine(s).View()
+	view, err := s.Inside().Engine.View()
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	unfinished := make(chan error)

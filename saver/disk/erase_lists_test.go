@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -19,7 +19,7 @@ import (
 // here nor there.
 func TestEraseLeavesNothingInLists(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	s := openFor(t, "store", eraseOptions(), diskhook.Simulation{FS: mem, Inline: true})
+	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: mem, Inline: true})
 	v := &victim{}
 	marker := func(i int) []byte { return fmt.Appendf(nil, "MARK-%03d-OF-ONE", i) }
 	id := func(i int) string { return string(marker(i)) + strings.Repeat("x", 1000) }
@@ -27,7 +27,7 @@ func TestEraseLeavesNothingInLists(t *testing.T) {
 	for i := range n {
 		v.put(t, s, id(i), 1, nil, []byte("value"))
 	}
-	must(t, s.Flush(t.Context()), diskhook.Engine(s).WriteImage(t.Context()))
+	must(t, s.Flush(t.Context()), s.Inside().Engine.WriteImage(t.Context()))
 	var victims []int
 	lists, footers := 0, 0
 	for i := range n {
@@ -63,14 +63,14 @@ func TestEraseLeavesNothingInLists(t *testing.T) {
 	check()
 	must(t, s.Close())
 	check()
-	s = openFor(t, "store", eraseOptions(), diskhook.Simulation{FS: mem, Inline: true})
+	s = openFor(t, "store", eraseOptions(), disk.Simulation{FS: mem, Inline: true})
 	for i := range n {
 		_, err := s.GetTuple(t.Context(), saver.Config{ThreadID: id(i)})
 		if gone := slices.Contains(victims, i); gone != errors.Is(err, saver.ErrNotFound) || !gone && err != nil {
 			t.Errorf("thread %d, erased %t: %.100v", i, gone, err)
 		}
 	}
-	must(t, s.Flush(t.Context()), diskhook.Engine(s).WriteImage(t.Context()), s.Compact(t.Context()), s.Close())
+	must(t, s.Flush(t.Context()), s.Inside().Engine.WriteImage(t.Context()), s.Compact(t.Context()), s.Close())
 	check()
 }
 

@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
@@ -55,7 +54,7 @@ func fillUser(t *testing.T, s *disk.Saver, n int) *userWorld {
 		w.put(t, s, w.req.Threads[0], 2, nil, []byte("and later, said ADA-LOVELACE"))
 	}
 	w.req.Items = [][]string{{"users", "ADA-LOVELACE"}, {"notes", "ADA-LOVELACE\x00"}, {"nowhere", "ADA-LOVELACE"}}
-	must(t, diskhook.Engine(s).WriteImage(t.Context()))
+	must(t, s.Inside().Engine.WriteImage(t.Context()))
 	return w
 }
 
@@ -111,14 +110,14 @@ func (w *userWorld) wantForgotten(t *testing.T, fsys vfs.FS, s *disk.Saver) {
 // one rewrite of the files, which is told of.
 func TestEraseRequest(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{WindowsRules: true})
-	s := openFor(t, "store", eraseOptions(), diskhook.Simulation{FS: mem, Inline: true})
+	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: mem, Inline: true})
 	w := fillUser(t, s, 150) // more than one commit deletes
 	if len(w.found(t, scanStore(t, mem, "store", nil))) == 0 {
 		t.Fatal("a scan finds nothing of the user before: it proves nothing")
 	}
 	before := s.Metrics().Compactions
-	var told []monitor.EraseProgress
-	w.req.Progress = func(p monitor.EraseProgress) { told = append(told, p) }
+	var told []metrics.EraseProgress
+	w.req.Progress = func(p metrics.EraseProgress) { told = append(told, p) }
 	must(t, s.EraseRequest(t.Context(), w.req))
 	w.wantForgotten(t, mem, s)
 	if n := s.Metrics().Compactions - before; n != 1 {
@@ -140,7 +139,7 @@ func TestEraseRequest(t *testing.T) {
 // TestEraseRequestRefuses: of a request with something invalid in it nothing is done.
 func TestEraseRequestRefuses(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	s := openFor(t, "store", eraseOptions(), diskhook.Simulation{FS: mem, Inline: true})
+	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: mem, Inline: true})
 	w := fillUser(t, s, 2)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -166,7 +165,7 @@ func TestEraseRequestRefuses(t *testing.T) {
 	if now := s.Stats().LastLSN; now != lsn || threads != 2 || spaces != len(w.private) {
 		t.Errorf("record %d became %d, %d threads and %d namespaces are left", lsn, now, threads, spaces)
 	}
-	ro, err := disk.Open("store", diskhook.Simulate(disk.Options{ReadOnly: true}, diskhook.Simulation{FS: mem}))
+	ro, err := disk.Open("store", disk.Options{ReadOnly: true, Simulation: disk.Simulation{FS: mem}})
 	must(t, err)
 	if err := ro.EraseRequest(t.Context(), w.req); !errors.Is(err, saver.ErrReadOnly) || errors.Is(err, saver.ErrEraseUnfinished) {
 		t.Errorf("read-only: %v", err)
@@ -192,7 +191,7 @@ func (c onceErased) Err() error {
 // some of it is deleted; the same request again does the rest.
 func TestEraseRequestCancelled(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	s := openFor(t, "store", eraseOptions(), diskhook.Simulation{FS: mem, Inline: true})
+	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: mem, Inline: true})
 	w := fillUser(t, s, 100)
 	err := s.EraseRequest(onceErased{t.Context(), s}, w.req)
 	if !errors.Is(err, saver.ErrEraseUnfinished) || !errors.Is(err, context.Canceled) {
@@ -214,7 +213,7 @@ func TestEraseRequestCancelled(t *testing.T) {
 func TestEraseRequestCrashStates(t *testing.T) {
 	const threads = 66 // two commits
 	fs := crashfs.New()
-	s := openFor(t, "store", eraseOptions(), diskhook.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true})
+	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: fs, Rand: func() uint64 { return 7 }, Inline: true})
 	w := fillUser(t, s, threads)
 	from := fs.Len()
 	must(t, s.EraseRequest(t.Context(), w.req))
@@ -224,7 +223,7 @@ func TestEraseRequestCrashStates(t *testing.T) {
 		for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: 1, MaxSingle: 1}) {
 			states++
 			sv := st.FS()
-			d, err := disk.Open("store", diskhook.Simulate(eraseOptions(), diskhook.Simulation{FS: sv, Inline: true}))
+			d, err := disk.Open("store", eraseOptions().In(disk.Simulation{FS: sv, Inline: true}))
 			if err != nil {
 				t.Fatalf("cut %d, %s: %v", cut, st, err)
 			}
@@ -262,7 +261,7 @@ func TestEraseRequestCrashStates(t *testing.T) {
 // deleted before one by one.
 func TestEraseItemsAlone(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	s := openFor(t, "store", eraseOptions(), diskhook.Simulation{FS: mem, Inline: true})
+	s := openFor(t, "store", eraseOptions(), disk.Simulation{FS: mem, Inline: true})
 	w := fillUser(t, s, 0 /* threads but the bystander's */)
 	must(t, s.EraseRequest(t.Context(), w.req))
 	w.wantForgotten(t, mem, s)

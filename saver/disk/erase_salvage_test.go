@@ -4,8 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -15,12 +14,12 @@ import (
 // saved of the one it was in, and in the one saved of that, until it is copied to.
 func TestSalvageRemembersErasures(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	sim := diskhook.Simulation{FS: mem, Inline: true}
+	sim := disk.Simulation{FS: mem, Inline: true}
 	s := openFor(t, "store", eraseOptions(), sim)
 	v := fill(t, s)
 	must(t, s.Erase(t.Context(), v.id), s.Close())
 	for _, dir := range [][2]string{{"store", "saved"}, {"saved", "again"}} {
-		rep, err := admin.Salvage(t.Context(), dir[0], dir[1], admin.SalvageOptions{Access: admin.Access{Options: diskhook.Simulate(disk.Options{}, sim)}})
+		rep, err := admin.Salvage(t.Context(), dir[0], dir[1], admin.SalvageOptions{Access: admin.Access{Options: disk.Options{Simulation: sim}}})
 		if err != nil || !rep.Complete() {
 			t.Fatalf("salvage %v: %+v, %v", dir, rep, err)
 		}

@@ -9,12 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/seal"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/seal"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // with names the places that hold a marker.
@@ -121,7 +120,7 @@ func fill(t *testing.T, s *disk.Saver) *victim {
 	cfg := saver.Config{ThreadID: v.id, CheckpointID: "0011"}
 	must(t, s.PutWrites(t.Context(), cfg, []saver.Write{{Channel: "SECRET-CHANNEL", Value: saver.ValueTyped(serde.Typed{Kind: "bytes", Data: v.random("NOISE-IN-WRITE")})}}, "SECRET-TASK", ""))
 	v.markers["channel"], v.markers["task"] = []byte("SECRET-CHANNEL"), []byte("SECRET-TASK")
-	must(t, diskhook.Engine(s).WriteImage(t.Context()))
+	must(t, s.Inside().Engine.WriteImage(t.Context()))
 	return v
 }
 
@@ -169,7 +168,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			mem, erase, opts := vfs.NewMem(vfs.MemOptions{WindowsRules: true}), c.erase, eraseOptions()
 			opts.Keys = c.keys
-			s := openFor(t, "store", opts, diskhook.Simulation{FS: mem, Inline: true}) // no file is cut beside the scan
+			s := openFor(t, "store", opts, disk.Simulation{FS: mem, Inline: true}) // no file is cut beside the scan
 			v := fill(t, s)
 			v.keys = c.keys
 			before := scanStore(t, mem, "store", v.keys)
@@ -192,9 +191,9 @@ func TestEraseLeavesNothing(t *testing.T) {
 			wantErased(t, mem, s, v)
 			must(t, s.Close())
 			wantNothing(t, mem, v)
-			s = openFor(t, "store", opts, diskhook.Simulation{FS: mem, Inline: true})
+			s = openFor(t, "store", opts, disk.Simulation{FS: mem, Inline: true})
 			wantErased(t, mem, s, v)
-			must(t, s.Flush(t.Context()), diskhook.Engine(s).WriteImage(t.Context()), s.Compact(t.Context()))
+			must(t, s.Flush(t.Context()), s.Inside().Engine.WriteImage(t.Context()), s.Compact(t.Context()))
 			wantErased(t, mem, s, v)
 		})
 	}

@@ -5,8 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -52,7 +51,7 @@ func TestStatsSayWhatACompactionFrees(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, reopened %v", c.what, c.reopen), func(t *testing.T) {
 			mem := vfs.NewMem(vfs.MemOptions{})
 			o := disk.Options{ManualWork: true}
-			s := openFor(t, "store", o, diskhook.Simulation{FS: mem, Inline: true})
+			s := openFor(t, "store", o, disk.Simulation{FS: mem, Inline: true})
 			v := &victim{markers: map[string][]byte{}}
 			for i := range 6 {
 				chat := &chatText{rng: rand.New(rand.NewPCG(uint64(i), 1))}
@@ -71,7 +70,7 @@ func TestStatsSayWhatACompactionFrees(t *testing.T) {
 			must(t, s.Flush(t.Context()))
 			if c.reopen {
 				must(t, s.Close())
-				s = openFor(t, "store", o, diskhook.Simulation{FS: mem, Inline: true})
+				s = openFor(t, "store", o, disk.Simulation{FS: mem, Inline: true})
 				v.put(t, s, "other", 1, nil, []byte("x"))
 				must(t, s.Flush(t.Context()))
 			}
@@ -93,7 +92,7 @@ func TestStatsSayWhatACompactionFrees(t *testing.T) {
 // flush stores some as patches that were whole, and the other way round. So the same dry run says
 // other bytes behind it, and the same of all else.
 func TestRetainBytesMove(t *testing.T) {
-	s := openFor(t, "store", disk.Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})
+	s := openFor(t, "store", disk.Options{ManualWork: true}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})
 	v := &victim{markers: map[string][]byte{}}
 	chat := &chatText{rng: rand.New(rand.NewPCG(1, 1))}
 	for n := 1; n <= 60; n++ {

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -32,7 +31,7 @@ func TestFullDiskCanBeDugOut(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{Capacity: 24 << 20})
 	opts := disk.Options{FlushBytes: 8 << 20, NoPatches: true}
-	s, err := disk.Open("store", diskhook.Simulate(opts, diskhook.Simulation{FS: mem}))
+	s, err := disk.Open("store", opts.In(disk.Simulation{FS: mem}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +70,7 @@ func TestFullDiskCanBeDugOut(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = disk.Open("store", diskhook.Simulate(opts, diskhook.Simulation{FS: mem})); err != nil {
+	if s, err = disk.Open("store", opts.In(disk.Simulation{FS: mem})); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(t, s); n != 21 {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/engine"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/saver"
 )
 

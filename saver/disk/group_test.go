@@ -7,12 +7,11 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/group"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/group"
 )
 
 // changed is a saver that does something else with a checkpoint.
@@ -24,7 +23,7 @@ func (c changed) PutRequest(context.Context, saver.PutRequest) (saver.Config, er
 
 // Who embeds a disk saver and changes its PutRequest is asked for each checkpoint.
 func TestNoGroupPastAWrapper(t *testing.T) {
-	s := openFor(t, "store", disk.Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})
+	s := openFor(t, "store", disk.Options{ManualWork: true}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})
 	if group.Of(s) == nil {
 		t.Error("a disk saver takes no group")
 	}
@@ -37,7 +36,7 @@ func TestNoGroupPastAWrapper(t *testing.T) {
 // Checkpoints that are stored at once share a batch and a sync, or with DeferSync none. The first
 // that is refused, by what is stored or before anything is looked at, takes those behind it along.
 func TestPutGroup(t *testing.T) {
-	s := openFor(t, "store", disk.Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})
+	s := openFor(t, "store", disk.Options{ManualWork: true}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})
 	chain := func(thread string, n int) []saver.PutRequest {
 		var reqs []saver.PutRequest
 		parent := ""
@@ -105,7 +104,7 @@ func TestPutGroup(t *testing.T) {
 // the log would wait for as long as others commit.
 func TestLargeGroupIsNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := openFor(t, "store", disk.Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
+		s := openFor(t, "store", disk.Options{ManualWork: true}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})})
 		var reqs []saver.PutRequest
 		parent, large := "", make([]byte, 4500<<10)
 		for i := range 16 { // 70 MiB, and the queue takes 64
@@ -114,7 +113,7 @@ func TestLargeGroupIsNotStarved(t *testing.T) {
 				Writes: []saver.TaskWrites{{CheckpointID: id, TaskID: "task", Writes: []saver.Write{{Channel: "x", Value: saver.ValueOf(large)}}}}})
 			parent = id
 		}
-		e, next := diskhook.Engine(s), make(chan bool)
+		e, next := s.Inside().Engine, make(chan bool)
 		other := func() {
 			_ = e.CommitWith(t.Context(), engine.CommitOptions{Size: 2 << 20}, nil, func(tx *engine.Tx) error { <-next; return tx.Put("other", "k", 0, nil) })
 		}

@@ -1,7 +1,7 @@
 package disk
 
 import (
-	"github.com/stele-go/stele/internal/seal"
+	"github.com/stele-go/stele/base/seal"
 )
 
 // KeyProvider gives the keys of an encrypted store. Its methods may be called

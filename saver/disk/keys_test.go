@@ -10,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/savertest"
@@ -31,7 +30,7 @@ func TestKitOnEncryptedDisk(t *testing.T) {
 	savertest.Run(t, func(t *testing.T) saver.Saver {
 		mem := vfs.NewMem(vfs.MemOptions{WindowsRules: true})
 		opts := disk.Options{LogFileSize: 64 << 10, FlushBytes: 1, ImageBytes: 1, CompactFanout: 2, Keys: testKeys(t, "2026")}
-		return openFor(t, "store", opts, diskhook.Simulation{FS: mem})
+		return openFor(t, "store", opts, disk.Simulation{FS: mem})
 	})
 }
 
@@ -68,7 +67,7 @@ func TestEncryptedAtRest(t *testing.T) {
 			}
 		}
 		put("MARKERa", "MARKER3", "MARKER2")
-		if err := diskhook.Engine(s).WriteImage(ctx); err != nil {
+		if err := s.Inside().Engine.WriteImage(ctx); err != nil {
 			t.Fatal(err)
 		}
 		put("MARKERb", "MARKER1", "")

@@ -7,13 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // lists is a value of many empty lists: a byte each, and 44 when it is decoded.
@@ -38,7 +37,7 @@ func limitRequest(id string, v saver.Value, md saver.Metadata) saver.PutRequest 
 // salvaged, and its decoding refused.
 func TestDecodeLimit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	s := openFor(t, dir, disk.Options{DecodeLimit: 1 << 20}, diskhook.Simulation{})
+	s := openFor(t, dir, disk.Options{DecodeLimit: 1 << 20}, disk.Simulation{})
 	ctx := t.Context()
 	_, err := s.PutRequest(ctx, limitRequest("1", saver.ValueOf(lists(100_000)), nil))
 	if !errors.Is(err, serde.ErrDecodeLimit) || !errors.Is(err, saver.ErrTooLarge) {
@@ -85,7 +84,7 @@ func TestDecodeLimit(t *testing.T) {
 		t.Fatalf("restore: %v", err)
 	}
 	for _, dir := range []string{dir, restored, salvaged} {
-		checkLimited(t, openFor(t, dir, disk.Options{DecodeLimit: 1 << 20}, diskhook.Simulation{}), raw)
+		checkLimited(t, openFor(t, dir, disk.Options{DecodeLimit: 1 << 20}, disk.Simulation{}), raw)
 	}
 }
 
@@ -138,7 +137,7 @@ func TestDecodeLimitOfOthers(t *testing.T) {
 func TestExactLimits(t *testing.T) {
 	const most = 64 << 20
 	dir := filepath.Join(t.TempDir(), "store")
-	sv := openFor(t, dir, disk.Options{Sync: disk.SyncNever}, diskhook.Simulation{})
+	sv := openFor(t, dir, disk.Options{Sync: disk.SyncNever}, disk.Simulation{})
 	big := bytes.Repeat([]byte("0123456789abcdef"), most/16)
 	for name, s := range map[string]saver.Coordinator{"disk": sv, "memory": memory.New(memory.Options{})} {
 		_, err := s.PutRequest(t.Context(), limitRequest("1", saver.ValueOf(append(big[:most:most], 1)), nil))
@@ -170,7 +169,7 @@ func TestExactLimits(t *testing.T) {
 	if err := sv.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := openFor(t, dir, disk.Options{}, diskhook.Simulation{})
+	again := openFor(t, dir, disk.Options{}, disk.Simulation{})
 	for _, id := range []string{"1", "3"} {
 		tup, err := again.GetTuple(t.Context(), saver.Config{ThreadID: "t", CheckpointID: id})
 		if err != nil {

@@ -6,22 +6,21 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stele-go/stele/internal/metric"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // meters are the counters of a Saver and of all that WithSerializer made of it.
 type meters struct {
-	saves, loads, encodes, decodes         metric.Latency
+	saves, loads, encodes, decodes         metrics.Latency
 	savesFailed, savesRefused, loadsFailed atomic.Uint64
 	encodesFailed, decodesFailed           atomic.Uint64
-	beside                                 metric.Beside
+	beside                                 metrics.Beside
 }
 
-func (m *meters) read(e monitor.StoreMetrics) monitor.Metrics {
-	out := monitor.Metrics{
+func (m *meters) read(e metrics.StoreMetrics) metrics.Metrics {
+	out := metrics.Metrics{
 		StoreMetrics: e,
 		Saves:        m.saves.Read(), SavesFailed: m.savesFailed.Load(), SavesRefused: m.savesRefused.Load(),
 		Loads: m.loads.Read(), LoadsFailed: m.loadsFailed.Load(),
@@ -35,7 +34,7 @@ func (m *meters) read(e monitor.StoreMetrics) monitor.Metrics {
 }
 
 // saved counts a save that began then.
-func (m *meters) saved(begin metric.Time, err error) {
+func (m *meters) saved(begin metrics.Time, err error) {
 	switch {
 	case err == nil:
 		m.saves.Since(begin)
@@ -47,7 +46,7 @@ func (m *meters) saved(begin metric.Time, err error) {
 }
 
 // loaded counts a load that began then.
-func (m *meters) loaded(begin metric.Time, err error) {
+func (m *meters) loaded(begin metrics.Time, err error) {
 	switch {
 	case err == nil || errors.Is(err, saver.ErrNotFound):
 		m.loads.Since(begin)
@@ -70,8 +69,8 @@ func refused(err error) bool {
 // encoded counts the serializing of a save's n values, which began then. It returns when it
 // ended. Reading the clock is most of what measuring costs, so each value counts with the
 // mean of its save.
-func (m *meters) encoded(begin metric.Time, n int, err error) metric.Time {
-	now := metric.Now()
+func (m *meters) encoded(begin metrics.Time, n int, err error) metrics.Time {
+	now := metrics.Now()
 	if err == nil {
 		if n > 0 {
 			m.encodes.ObserveEach(time.Duration(now-begin), n)
@@ -112,7 +111,7 @@ func (s *measured) WithDecodeLimit(limit int64) serde.Serializer {
 
 // Encode implements serde.Serializer.
 func (s *measured) Encode(v any) (serde.Typed, error) {
-	begin := metric.Now()
+	begin := metrics.Now()
 	t, err := s.Serializer.Encode(v)
 	if err != nil {
 		s.m.encodesFailed.Add(1)
@@ -136,7 +135,7 @@ type measuredGrower struct {
 
 // EncodeGrown implements serde.Grower.
 func (g measuredGrower) EncodeGrown(was serde.Typed, list any, n int) (serde.Grown, bool) {
-	begin := metric.Now()
+	begin := metrics.Now()
 	out, ok := g.Grower.EncodeGrown(was, list, n)
 	if ok {
 		g.m.encodes.Since(begin)
@@ -146,7 +145,7 @@ func (g measuredGrower) EncodeGrown(was serde.Typed, list any, n int) (serde.Gro
 
 // Decode implements serde.Serializer.
 func (s *measured) Decode(t serde.Typed) (any, error) {
-	begin := metric.Now()
+	begin := metrics.Now()
 	v, err := s.Serializer.Decode(t)
 	s.m.decoded(begin, err)
 	return v, err
@@ -166,7 +165,7 @@ type measuredSimilar struct {
 
 // DecodeSimilar implements serde.SimilarDecoder.
 func (s measuredSimilar) DecodeSimilar(t serde.Typed, m *serde.Similar) (any, error) {
-	begin := metric.Now()
+	begin := metrics.Now()
 	v, err := s.d.DecodeSimilar(t, m)
 	s.m.decoded(begin, err)
 	return v, err
@@ -174,13 +173,13 @@ func (s measuredSimilar) DecodeSimilar(t serde.Typed, m *serde.Similar) (any, er
 
 // DecodeInto implements serde.Serializer.
 func (s *measured) DecodeInto(t serde.Typed, dst any) error {
-	begin := metric.Now()
+	begin := metrics.Now()
 	err := s.Serializer.DecodeInto(t, dst)
 	s.m.decoded(begin, err)
 	return err
 }
 
-func (m *meters) decoded(begin metric.Time, err error) {
+func (m *meters) decoded(begin metrics.Time, err error) {
 	if err != nil {
 		m.decodesFailed.Add(1)
 		return

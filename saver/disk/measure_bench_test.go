@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -14,7 +13,7 @@ import (
 // BenchmarkPutMeasured is a save of one small value without a device, the worst case
 // for what measuring costs.
 func BenchmarkPutMeasured(b *testing.B) {
-	s, err := disk.Open("store", diskhook.Simulate(disk.Options{Sync: disk.SyncNever}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
+	s, err := disk.Open("store", disk.Options{Sync: disk.SyncNever, Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}})
 	if err != nil {
 		b.Fatal(err)
 	}

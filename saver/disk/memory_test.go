@@ -7,14 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/internal/vfs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // TestMemoryOfANewerBuild: what cannot be read of a deleted thread refuses what hangs
@@ -22,7 +21,7 @@ import (
 func TestMemoryOfANewerBuild(t *testing.T) {
 	ctx := context.Background()
 	for first, want := range map[byte]error{memoFormat + 1: fault.ErrVersion, 0: saver.ErrCorrupt} {
-		s, err := Open("store", diskhook.Simulate(Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
+		s, err := Open("store", Options{ManualWork: true, Simulation: Simulation{FS: vfs.NewMem(vfs.MemOptions{})}})
 		if err != nil {
 			t.Fatal(err)
 		}

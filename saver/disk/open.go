@@ -10,14 +10,13 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/internal/storage"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -139,12 +138,13 @@ type Options struct {
 	// Events are called, on the goroutine that notices, when the store flushed,
 	// compacted, or met trouble. They must not block nor call the Saver. All of
 	// them are logged too: docs/operations.md has the messages.
-	Events monitor.Events
+	Events metrics.Events
 	Logger *slog.Logger     // default: none
 	Clock  func() time.Time // default: time.Now
 	Random func() float64   // for NextVersion; default: math/rand
 
-	sim diskhook.Simulation
+	// Simulation is for tests of this repository.
+	Simulation Simulation
 }
 
 // Saver is the durable saver. It implements saver.Saver and every optional power. All
@@ -197,7 +197,7 @@ func Open(dir string, opts Options) (*Saver, error) {
 	if err := validateSweep(opts); err != nil {
 		return nil, err
 	}
-	eo := opts.engine()
+	eo := opts.EngineOptions()
 	if err := eo.Validate(); err != nil {
 		return nil, rules.Invalidf("options", "%v", err)
 	}
@@ -210,15 +210,15 @@ func Open(dir string, opts Options) (*Saver, error) {
 	if err := s.loadOrigins(); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	if !opts.ManualWork && !opts.ReadOnly && !opts.sim.Inline {
+	if !opts.ManualWork && !opts.ReadOnly && !opts.Simulation.Inline {
 		s.sweep.start(s)
 	}
 	return s, nil
 }
 
-// engine are the options of the engine below.
-func (opts *Options) engine() storage.Options {
-	sim := &opts.sim
+// EngineOptions are the options of the engine below. It is for this repository, as Inside is.
+func (opts *Options) EngineOptions() storage.Options {
+	sim := &opts.Simulation
 	return storage.Options{
 		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, Opening: sim.Opening, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun, SegmentSize: sim.SegmentSize,
 		Sync: wal.Mode(opts.Sync), SyncInterval: opts.SyncInterval,
@@ -269,22 +269,22 @@ func (s *Saver) Flush(ctx context.Context) error { return s.e.Flush(ctx) }
 func (s *Saver) Compact(ctx context.Context) error { return s.e.Compact(ctx) }
 
 // OpenReport says what Open found and did.
-func (s *Saver) OpenReport() monitor.OpenReport { return s.e.Report() }
+func (s *Saver) OpenReport() metrics.OpenReport { return s.e.Report() }
 
 // Stats returns what the store holds now. It reads no file.
-func (s *Saver) Stats() monitor.Stats { return s.e.Stats() }
+func (s *Saver) Stats() metrics.Stats { return s.e.Stats() }
 
 // Metrics returns the counters now.
-func (s *Saver) Metrics() monitor.Metrics { return s.m.read(s.e.Metrics()) }
+func (s *Saver) Metrics() metrics.Metrics { return s.m.read(s.e.Metrics()) }
 
 // Health judges the store by what is in memory and the free space of the device. It
 // reads no file, takes microseconds, and may be called from any goroutine. After Close it
-// has monitor.TroubleClosed alone.
-func (s *Saver) Health() monitor.Health { return s.e.Health() }
+// has metrics.TroubleClosed alone.
+func (s *Saver) Health() metrics.Health { return s.e.Health() }
 
 // Space asks the system for the room on the device. With an error, Free and Total
 // are not known. After Close the error matches saver.ErrClosed.
-func (s *Saver) Space() (monitor.Space, error) { return s.e.Space() }
+func (s *Saver) Space() (metrics.Space, error) { return s.e.Space() }
 
 // NextVersion mints the version that follows current; see the function.
 func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, error) {

@@ -7,9 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -19,14 +18,14 @@ import (
 // writes the rest alone.
 func TestCompactTellsHowFarItIs(t *testing.T) {
 	const threads = 16
-	var seen []monitor.CompactProgress
+	var seen []metrics.CompactProgress
 	stopAt, stop := 0, context.CancelFunc(nil)
-	o := disk.Options{ManualWork: true, Events: monitor.Events{Compacting: func(p monitor.CompactProgress) {
+	o := disk.Options{ManualWork: true, Events: metrics.Events{Compacting: func(p metrics.CompactProgress) {
 		if seen = append(seen, p); len(seen) == stopAt {
 			stop()
 		}
 	}}}
-	s := openFor(t, "store", o, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, SegmentSize: 8 << 10})
+	s := openFor(t, "store", o, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, SegmentSize: 8 << 10})
 	v := &victim{markers: map[string][]byte{}, rng: rand.New(rand.NewPCG(8, 9))}
 	for i := range threads {
 		for n := 1; n <= 2; n++ {
@@ -63,7 +62,7 @@ func TestCompactTellsHowFarItIs(t *testing.T) {
 
 // addsUp holds progress against itself, and against the families there are in all,
 // unless that is 0.
-func addsUp(t *testing.T, seen []monitor.CompactProgress, all int) {
+func addsUp(t *testing.T, seen []metrics.CompactProgress, all int) {
 	t.Helper()
 	for i, p := range seen {
 		if all == 0 {

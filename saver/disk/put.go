@@ -9,13 +9,13 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/metric"
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // How a checkpoint is an item: slot 0 names the parent (Name) and the run (Tag) and holds the
@@ -37,7 +37,7 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 // PutRequest implements saver.Coordinator: checkpoint and writes are one record of
 // the log.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
-	begin := metric.Now()
+	begin := metrics.Now()
 	p := s.newPut(nil)
 	step, err := p.prepare(ctx, &req, begin)
 	if err == nil {
@@ -63,7 +63,7 @@ type putter struct{ s *Saver }
 // PutGroup implements group.Putter: each checkpoint is a record of the log, and the log
 // gets them all at once.
 func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, err error) {
-	begin := metric.Now()
+	begin := metrics.Now()
 	s := t.s
 	with := new(together)
 	puts, steps := make([]*diskPut, 0, len(reqs)), make([]engine.Step, 0, len(reqs))
@@ -77,7 +77,7 @@ func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, e
 			p.prev = puts[len(puts)-1]
 		}
 		var step engine.Step
-		if step, err = p.prepare(ctx, &reqs[i], metric.Now()); err != nil {
+		if step, err = p.prepare(ctx, &reqs[i], metrics.Now()); err != nil {
 			break // those before it are stored
 		}
 		puts, steps, size = append(puts, p), append(steps, step), size+step.Size
@@ -112,7 +112,7 @@ func (s *Saver) newPut(with *together) *diskPut {
 }
 
 // prepare makes ready everything but what depends on stored data.
-func (p *diskPut) prepare(ctx context.Context, req *saver.PutRequest, begin metric.Time) (step engine.Step, err error) {
+func (p *diskPut) prepare(ctx context.Context, req *saver.PutRequest, begin metrics.Time) (step engine.Step, err error) {
 	s := p.s
 	err = p.plan.Make(req, rules.Encoding{Codec: s.codec.Serializer, Room: layout.KindRoom, Borrow: true})
 	encoded := s.m.encoded(begin, p.plan.Encoded, err)
@@ -601,13 +601,13 @@ func putWrites(tx *engine.Tx, id string, at saver.Config, w *rules.WritesPlan, v
 
 // PutWrites implements Saver.
 func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
-	begin := metric.Now()
+	begin := metrics.Now()
 	err := s.putWrites(ctx, begin, cfg, writes, taskID, taskPath)
 	s.m.saved(begin, err)
 	return err
 }
 
-func (s *Saver) putWrites(ctx context.Context, begin metric.Time, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
+func (s *Saver) putWrites(ctx context.Context, begin metrics.Time, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
 	plan, err := rules.NewWritesPlan(cfg, writes, taskID, taskPath, s.codec.Serializer)
 	encoded := s.m.encoded(begin, plan.Encoded, err)
 	if err != nil {

@@ -5,17 +5,17 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/metric"
-	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // GetTuple implements Saver.
 func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
-	begin := metric.Now()
+	begin := metrics.Now()
 	tup, err := s.getTuple(ctx, cfg)
 	s.m.loaded(begin, err)
 	return tup, err

@@ -12,11 +12,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // readFS notes every read of a file.
@@ -107,8 +106,8 @@ func putRandom(t *testing.T, s *disk.Saver, thread string, n, size int) {
 func reopened(t *testing.T, compact bool, threads, n, size int) (*readFS, *disk.Saver) {
 	t.Helper()
 	fsys := &readFS{FS: vfs.NewMem(vfs.MemOptions{})}
-	sim := diskhook.Simulation{FS: fsys, Inline: true}
-	s, err := disk.Open("store", diskhook.Simulate(disk.Options{ManualWork: true}, sim))
+	sim := disk.Simulation{FS: fsys, Inline: true}
+	s, err := disk.Open("store", disk.Options{ManualWork: true, Simulation: sim})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/base"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // retainBatch is how many checkpoints one commit of Retain removes.

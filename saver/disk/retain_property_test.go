@@ -12,11 +12,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // retained is a store with random histories, for TestRetainDoesWhatItSays.
@@ -138,7 +137,7 @@ func TestRetainDoesWhatItSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &retained{rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "salt"), 1)), now: time.Unix(1_800_000_000, 0)}
 		var err error
-		r.s, err = disk.Open("store", diskhook.Simulate(disk.Options{ManualWork: true, Clock: func() time.Time { return r.now }}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, PatchMin: 64, PatchRun: 3}))
+		r.s, err = disk.Open("store", disk.Options{ManualWork: true, Clock: func() time.Time { return r.now }, Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true, PatchMin: 64, PatchRun: 3}})
 		fine(t, err)
 		defer func() { fine(t, r.s.Close()) }()
 		r.chat(t, "a")

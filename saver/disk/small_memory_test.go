@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // putAlike stores n checkpoints of channels whose values resemble each other from one
@@ -98,7 +97,7 @@ func TestSmallMemoryReadsOnce(t *testing.T) {
 	for name, call := range calls {
 		cost := func(opts disk.Options) (bytes int, misses uint64) {
 			fsys := &readFS{FS: vfs.NewMem(vfs.MemOptions{})}
-			sim := diskhook.Simulation{FS: fsys, Inline: true}
+			sim := disk.Simulation{FS: fsys, Inline: true}
 			opts.ManualWork, opts.CompactRate = true, -1
 			s := openFor(t, "store", disk.Options{ManualWork: true}, sim)
 			for i := range threads {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 func envOr(name, otherwise string) string {

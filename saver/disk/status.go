@@ -1,11 +1,11 @@
 package disk
 
 import (
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // The disk saver answers Threads from the table of threads, which is in memory, so

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // Threads implements saver.ThreadManager. The listing is the store at the moment the

@@ -7,11 +7,10 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/group"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/group"
 )
 
 // lineage makes requests for one checkpoint after the other, as a run does: each has the maps of the
@@ -90,7 +89,7 @@ func (l *lineage) next() saver.PutRequest {
 
 func openMem(t *testing.T) *Saver {
 	t.Helper()
-	s, err := Open("store", diskhook.Simulate(Options{ManualWork: true}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}))
+	s, err := Open("store", Options{ManualWork: true, Simulation: Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/engine"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 func packTTL(d time.Duration) string {

@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -44,7 +43,7 @@ func TestTTLByTheClock(t *testing.T) {
 	mem, clk := vfs.NewMem(vfs.MemOptions{}), &testClock{}
 	clk.add(1e6 * time.Hour)
 	opts := disk.Options{ManualWork: true, DefaultTTL: 2 * time.Hour, Clock: clk.now}
-	s := openFor(t, "store", opts, diskhook.Simulation{FS: mem})
+	s := openFor(t, "store", opts, disk.Simulation{FS: mem})
 	v := &victim{markers: map[string][]byte{}}
 	for _, id := range []string{"default", "forever", "long", "refreshed"} {
 		v.put(t, s, id, 1, nil, []byte(id))
@@ -53,7 +52,7 @@ func TestTTLByTheClock(t *testing.T) {
 	clk.add(time.Hour)
 	v.put(t, s, "refreshed", 2, nil, []byte("again"))
 	must(t, s.Flush(t.Context()), s.Close())
-	s = openFor(t, "store", opts, diskhook.Simulation{FS: mem})
+	s = openFor(t, "store", opts, disk.Simulation{FS: mem})
 	clk.add(-30 * time.Hour)
 	wantSwept(t, s, 0, "default forever long refreshed")
 	clk.add(31*time.Hour - time.Microsecond)
@@ -73,7 +72,7 @@ func TestTTLByTheClock(t *testing.T) {
 
 // The store expires threads and applies its policy by itself.
 func TestSweeperByItself(t *testing.T) {
-	s := openFor(t, t.TempDir(), disk.Options{SweepInterval: time.Millisecond, Retention: &saver.RetentionPolicy{KeepLast: 2}}, diskhook.Simulation{})
+	s := openFor(t, t.TempDir(), disk.Options{SweepInterval: time.Millisecond, Retention: &saver.RetentionPolicy{KeepLast: 2}}, disk.Simulation{})
 	v := &victim{markers: map[string][]byte{}}
 	for n := 1; n <= 5; n++ {
 		v.put(t, s, "kept", n, nil, []byte("x"))
@@ -90,7 +89,7 @@ func TestSweeperByItself(t *testing.T) {
 // What retention removes goes back to the system: Stats says about how much a
 // compaction frees, and the files are smaller by as much.
 func TestRetentionGivesSpaceBack(t *testing.T) {
-	s := openFor(t, t.TempDir(), disk.Options{ManualWork: true}, diskhook.Simulation{})
+	s := openFor(t, t.TempDir(), disk.Options{ManualWork: true}, disk.Simulation{})
 	rng := rand.New(rand.NewPCG(1, 2))
 	v := &victim{markers: map[string][]byte{}, rng: rng}
 	for n := 1; n <= 200; n++ {
@@ -124,7 +123,7 @@ func TestSoakOfRetention(t *testing.T) {
 	// The caches are bounded, and fill up to their bounds: small ones are full soon.
 	opts := disk.Options{ManualWork: true, Clock: clk.now, CacheBytes: 64 << 10, VersionBytes: 64 << 10, DefaultTTL: 3 * time.Hour, DeletedMemory: 3 * time.Hour, LogFileSize: 256 << 10}
 	// Inline, so that when room for the log is made does not depend on the scheduler.
-	s := openFor(t, "store", opts, diskhook.Simulation{FS: mem, Inline: true})
+	s := openFor(t, "store", opts, disk.Simulation{FS: mem, Inline: true})
 	v := &victim{markers: map[string][]byte{}, rng: rand.New(rand.NewPCG(3, 4))}
 	step := 24 * time.Hour / time.Duration(puts)
 	var sv, heap, routines []int64

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 	"weak"
 
+	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/internal/layout"
-	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/internal/storage"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/layout"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // packIndex writes the index of a write.

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // CountAttempt implements saver.Coordinator.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // checkpoint is immutable once it is in its namespace. What it has in common with the

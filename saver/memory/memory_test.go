@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/savertest"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 func TestConformance(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // The newest checkpoint is the greatest id, in whatever order they come and go.

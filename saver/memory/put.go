@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // Put implements saver.Saver.

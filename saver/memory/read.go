@@ -7,8 +7,8 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // found is a checkpoint and the calls that belong to it. It refers to immutable data only, so

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // remembered returns what is remembered of a deleted thread. The caller holds mu.

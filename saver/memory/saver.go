@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Options configure a Saver. The zero value is ready for use.

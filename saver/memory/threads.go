@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // Threads implements saver.ThreadManager. The listing is taken when the iteration

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // SetTTL implements saver.Retainer.

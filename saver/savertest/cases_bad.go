@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // refusesList checks that a query is an InvalidError, yielded once and last.

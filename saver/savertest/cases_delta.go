@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // deltas puts checkpoints 1 to n of a delta channel "d", each upon the one

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // stored puts v as a channel value and returns what the saver gives back.

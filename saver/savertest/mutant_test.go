@@ -9,7 +9,7 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // mutant is the memory saver with hooks to plant bugs at.

@@ -20,8 +20,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/stele-go/stele/client"
-	"github.com/stele-go/stele/internal/port"
+	"github.com/stele-go/stele/base/port"
+	"github.com/stele-go/stele/server/client"
 )
 
 // langgraphDev starts LangGraph's own server with the graphs of reference, from the Python

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/client"
-	"github.com/stele-go/stele/client/remote"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/server/client"
+	"github.com/stele-go/stele/server/client/remote"
 )
 
 // TestClientsGoRemote uses graphs of a server as graphs.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"

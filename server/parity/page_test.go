@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/store"

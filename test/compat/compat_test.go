@@ -17,7 +17,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/stele-go/stele/fault"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -53,7 +52,7 @@ func TestSealedStore(t *testing.T) {
 		put(s, 2)
 		must(t, s.Flush(ctx))
 		put(s, 3)
-		must(t, diskhook.Engine(s).WriteImage(ctx))
+		must(t, s.Inside().Engine.WriteImage(ctx))
 		put(s, 4)
 		must(t, s.Close())
 		must(t, os.Remove(filepath.Join(sealedDir, "store", "LOCK")))

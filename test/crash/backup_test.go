@@ -9,10 +9,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -74,7 +73,7 @@ func backupOptions(fsys vfs.FS) admin.BackupOptions { return admin.BackupOptions
 
 // storeDump is what a store in a directory answers.
 func storeDump(fsys vfs.FS, dir string) (string, error) {
-	d, err := disk.Open(dir, diskhook.Simulate(disk.Options{ManualWork: true, CacheBytes: -1}, diskhook.Simulation{FS: fsys, Rand: source(5), Inline: true}))
+	d, err := disk.Open(dir, disk.Options{ManualWork: true, CacheBytes: -1, Simulation: disk.Simulation{FS: fsys, Rand: source(5), Inline: true}})
 	if err != nil {
 		return "", err
 	}

@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stele-go/stele/internal/vfs/crashfs"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -207,7 +207,7 @@ func (c *check) opened(d *opened, fsys *crashfs.FS, lo, hi int) ([]int, error) {
 
 // sane checks the report of an Open after a crash: a crash damages nothing, and
 // leaves nothing behind.
-func (c *check) sane(r monitor.OpenReport, fsys *crashfs.FS) error {
+func (c *check) sane(r metrics.OpenReport, fsys *crashfs.FS) error {
 	switch {
 	case r.IndexRebuilt && !c.lost:
 		return fmt.Errorf("the crash cost the index: %s", r.RebuildReason)

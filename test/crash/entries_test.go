@@ -6,8 +6,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/stele-go/stele/cache"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
+	"github.com/stele-go/stele/store/cache"
 )
 
 // cacher is a saver with a cache beside its checkpoints.

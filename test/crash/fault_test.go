@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
-	"github.com/stele-go/stele/internal/vfs/faultfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/saver"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // TestManyWriters lets 64 goroutines put durably at once: every put is there

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stele-go/stele/internal/diskhook"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // full is what both savers can do.
@@ -288,7 +287,7 @@ func flushStep() step {
 }
 
 func imageStep() step {
-	return step{what: "image", kind: kindImage, work: func(ctx context.Context, s *disk.Saver) error { return diskhook.Engine(s).WriteImage(ctx) }}
+	return step{what: "image", kind: kindImage, work: func(ctx context.Context, s *disk.Saver) error { return s.Inside().Engine.WriteImage(ctx) }}
 }
 
 func compactStep() step {
@@ -297,7 +296,7 @@ func compactStep() step {
 
 func partStep() step {
 	return step{what: "compact part", kind: kindCompaction, work: func(ctx context.Context, s *disk.Saver) error {
-		_, err := diskhook.Engine(s).CompactStep(ctx)
+		_, err := s.Inside().Engine.CompactStep(ctx)
 		return err
 	}}
 }

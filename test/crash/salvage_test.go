@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -132,7 +131,7 @@ func TestSalvageRot(t *testing.T) {
 			}
 			t.Fatalf("store %q: %s: %v; left behind %v", sh.name, what, err, names)
 		}
-		d, err := disk.Open(salvageDir, diskhook.Simulate(disk.Options{ManualWork: true, CacheBytes: -1}, diskhook.Simulation{FS: mem, Rand: source(3), Inline: true}))
+		d, err := disk.Open(salvageDir, disk.Options{ManualWork: true, CacheBytes: -1, Simulation: disk.Simulation{FS: mem, Rand: source(3), Inline: true}})
 		if err != nil {
 			t.Fatalf("store %q: %s: open what was saved: %v", sh.name, what, err)
 		}

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/internal/seal"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/faultfs"
+	"github.com/stele-go/stele/base/seal"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/snapshot"
 )

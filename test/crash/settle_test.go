@@ -10,15 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/cache"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
-	"github.com/stele-go/stele/internal/vfs/faultfs"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/store/cache"
 )
 
 // deed is one call that a storm makes, and the question whether it was done. No other
@@ -253,7 +252,7 @@ func (st *storm) look(ds []*deed) error {
 
 // afterPowerCut holds a store that lost what no sync covers to what was settled.
 func (st *storm) afterPowerCut(fsys vfs.FS, opts disk.Options, settled []*deed) {
-	d, err := disk.Open(dir, diskhook.Simulate(opts, diskhook.Simulation{FS: fsys}))
+	d, err := disk.Open(dir, opts.In(disk.Simulation{FS: fsys}))
 	if err != nil {
 		st.t.Error(err)
 		return
@@ -293,7 +292,7 @@ func settleStorm(t *testing.T, mode disk.SyncMode, seed uint64, want int) {
 	opts := disk.Options{Sync: mode, SyncInterval: 5 * time.Millisecond, LogFileSize: 64 << 10, FlushBytes: 256 << 10, ImageBytes: 64 << 10}
 	st := &storm{t: t, latency: latency, tally: map[string]int{}}
 	open := func() *opened {
-		d, err := disk.Open(dir, diskhook.Simulate(opts, diskhook.Simulation{FS: faultfs.New(inner, slow)}))
+		d, err := disk.Open(dir, opts.In(disk.Simulation{FS: faultfs.New(inner, slow)}))
 		if err != nil {
 			t.Fatal(err)
 		}

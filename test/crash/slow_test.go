@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
-	"github.com/stele-go/stele/internal/vfs/faultfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -151,7 +150,7 @@ func TestSlowDevice(t *testing.T) {
 			rule.Sticky, rule.Latency = true, 2*time.Millisecond
 			inner, inj := crashfs.New(), faultfs.NewInjector(rule)
 			opts := disk.Options{ManualWork: true, CacheBytes: -1, MemoryBudget: -1, VersionBytes: 1 << 20, LogFileSize: 64 << 10}
-			d, err := disk.Open(dir, diskhook.Simulate(opts, diskhook.Simulation{FS: faultfs.New(inner, inj)}))
+			d, err := disk.Open(dir, opts.In(disk.Simulation{FS: faultfs.New(inner, inj)}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +177,7 @@ func TestSlowDevice(t *testing.T) {
 			cut := inner.Len()
 			report(d.Close())
 			for s := range inner.States(cut, crashfs.Options{MaxTorn: -1, MaxSingle: 1}) {
-				after, err := disk.Open(dir, diskhook.Simulate(opts, diskhook.Simulation{FS: s.FS()}))
+				after, err := disk.Open(dir, opts.In(disk.Simulation{FS: s.FS()}))
 				if err != nil {
 					t.Fatalf("%v\n%v", err, s)
 				}

@@ -7,10 +7,10 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/stele-go/stele/internal/group"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/group"
 )
 
 // call is a call of a program, as it went on the recording disk.

@@ -11,9 +11,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/snapshot"
@@ -22,7 +21,7 @@ import (
 
 // access reads the stores of these tests.
 func access(fsys vfs.FS) admin.Access {
-	return admin.Access{Options: diskhook.Simulate(disk.Options{CacheBytes: -1}, diskhook.Simulation{FS: fsys, Rand: source(77), Inline: true})}
+	return admin.Access{Options: disk.Options{CacheBytes: -1, Simulation: disk.Simulation{FS: fsys, Rand: source(77), Inline: true}}}
 }
 
 func verifyStore(t *testing.T, fsys vfs.FS) (*admin.VerifyReport, error) {

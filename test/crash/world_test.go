@@ -9,14 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/cache"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/store/cache"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -67,7 +66,7 @@ func (c config) open(fsys vfs.FS, clk *clock) (*opened, error) {
 	if c.seed%2 == 1 { // every thread is evicted as soon as it may be
 		opts.MemoryBudget, opts.VersionBytes = -1, 1<<20
 	}
-	d, err := disk.Open(dir, diskhook.Simulate(opts, diskhook.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3, SegmentSize: c.segmentSize()}))
+	d, err := disk.Open(dir, opts.In(disk.Simulation{FS: fsys, Rand: source(c.seed ^ 0xd15c), Inline: true, Entropy: c.ring.entropy(c.seed), PatchMin: 48, PatchRun: 3, SegmentSize: c.segmentSize()}))
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,9 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -25,7 +26,6 @@ import (
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/store"
-	"github.com/stele-go/stele/tool"
 )
 
 // flat is code without the indentation that its place gives it.

@@ -18,10 +18,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -50,7 +49,7 @@ func TestMain(m *testing.M) {
 func child(job []string) (int, error) {
 	switch job[0] {
 	case "fill": // a store at a path
-		return otherCount, fill(job[1], diskhook.Simulation{})
+		return otherCount, fill(job[1], disk.Simulation{})
 	case "chdir": // begin in one directory, go on in another
 		small := job[3] == "small"
 		if err := os.Chdir(job[1]); err != nil {
@@ -158,15 +157,15 @@ func putOne(d *disk.Saver, thread string, n int, value string) error {
 func id(n int) string { return fmt.Sprintf("%08d", n) }
 
 // check opens the store in dir and compares everything in it with what was acknowledged.
-func (w *writer) check(t *testing.T, dir string, sim diskhook.Simulation) {
+func (w *writer) check(t *testing.T, dir string, sim disk.Simulation) {
 	t.Helper()
-	access := admin.Access{Options: diskhook.Simulate(disk.Options{}, sim)}
+	access := admin.Access{Options: disk.Options{Simulation: sim}}
 	rep, err := admin.Verify(ctx, dir, admin.VerifyOptions{Access: access})
 	fatal(t, err)
 	if !rep.Clean() || rep.Checkpoints != w.n {
 		t.Fatalf("%s: %d of %d checkpoints, damage %v", dir, rep.Checkpoints, w.n, rep.Damage)
 	}
-	d, err := disk.Open(dir, diskhook.Simulate(disk.Options{}, sim))
+	d, err := disk.Open(dir, disk.Options{Simulation: sim})
 	fatal(t, err)
 	for n := 1; n <= w.n; n += max(1, w.n/50) {
 		tup, err := d.GetTuple(ctx, saver.Config{ThreadID: "t", CheckpointID: id(n)})
@@ -181,10 +180,10 @@ func (w *writer) check(t *testing.T, dir string, sim diskhook.Simulation) {
 }
 
 // fill makes the other store.
-func fill(dir string, sim diskhook.Simulation) error {
+func fill(dir string, sim disk.Simulation) error {
 	o := options(true, 0)
 	o.ManualWork = true
-	d, err := disk.Open(dir, diskhook.Simulate(o, sim))
+	d, err := disk.Open(dir, o.In(sim))
 	if err != nil {
 		return err
 	}
@@ -194,7 +193,7 @@ func fill(dir string, sim diskhook.Simulation) error {
 
 // world is a disk and another process.
 type world interface {
-	sim() diskhook.Simulation
+	sim() disk.Simulation
 	path(name string) string
 	rename(from, to string)
 	remove(dir string)
@@ -207,7 +206,7 @@ type onDisk struct {
 	root string
 }
 
-func (onDisk) sim() diskhook.Simulation  { return diskhook.Simulation{} }
+func (onDisk) sim() disk.Simulation      { return disk.Simulation{} }
 func (o onDisk) path(name string) string { return filepath.Join(o.root, name) }
 func (o onDisk) rename(from, to string)  { fatal(o.t, os.Rename(o.path(from), o.path(to))) }
 func (o onDisk) fill(dir string)         { inChild(o.t, "fill", o.path(dir)) }
@@ -226,11 +225,11 @@ type inMemory struct {
 	mem *vfs.Mem
 }
 
-func (m inMemory) sim() diskhook.Simulation { return diskhook.Simulation{FS: m.mem} }
-func (inMemory) path(name string) string    { return name }
-func (m inMemory) rename(from, to string)   { fatal(m.t, m.mem.RenameDir(from, to)) }
-func (m inMemory) remove(dir string)        { fatal(m.t, m.mem.RemoveAll(dir)) }
-func (m inMemory) fill(dir string)          { fatal(m.t, fill(dir, m.sim())) }
+func (m inMemory) sim() disk.Simulation   { return disk.Simulation{FS: m.mem} }
+func (inMemory) path(name string) string  { return name }
+func (m inMemory) rename(from, to string) { fatal(m.t, m.mem.RenameDir(from, to)) }
+func (m inMemory) remove(dir string)      { fatal(m.t, m.mem.RemoveAll(dir)) }
+func (m inMemory) fill(dir string)        { fatal(m.t, fill(dir, m.sim())) }
 
 // contents are the checksums of the files in a directory.
 func contents(t *testing.T, w world, dir string) map[string]uint64 {
@@ -275,13 +274,13 @@ func fatal(t *testing.T, err error) {
 }
 
 // moved reports whether a store says that its path leads elsewhere.
-func moved(h monitor.Health) bool {
-	return slices.ContainsFunc(h.Problems, func(p monitor.Problem) bool { return p.Kind == monitor.TroubleMoved })
+func moved(h metrics.Health) bool {
+	return slices.ContainsFunc(h.Problems, func(p metrics.Problem) bool { return p.Kind == metrics.TroubleMoved })
 }
 
 func open(t *testing.T, w world, small bool, round int) *writer {
 	t.Helper()
-	d, err := disk.Open(w.path("store"), diskhook.Simulate(options(small, round), w.sim()))
+	d, err := disk.Open(w.path("store"), options(small, round).In(w.sim()))
 	fatal(t, err)
 	wr := &writer{d: d, small: small}
 	fatal(t, wr.put(before))
@@ -326,7 +325,7 @@ func TestRenamed(t *testing.T) {
 		other := contents(t, w, "store")
 		fatal(t, wr.put(wr.after()))
 		fatal(t, wr.d.Sync(ctx))
-		if h := wr.d.Health(); !moved(h) || h.Status != monitor.StatusDegraded {
+		if h := wr.d.Health(); !moved(h) || h.Status != metrics.StatusDegraded {
 			t.Fatalf("health: %+v", h)
 		}
 		if small {
@@ -403,7 +402,7 @@ func TestRemoved(t *testing.T) {
 		if err := wr.d.Sync(ctx); !errors.Is(err, fault.ErrPoisoned) {
 			t.Fatalf("sync: %v", err)
 		}
-		if h := wr.d.Health(); h.Status != monitor.StatusFailed {
+		if h := wr.d.Health(); h.Status != metrics.StatusFailed {
 			t.Fatalf("health: %+v", h)
 		}
 		_ = wr.d.Compact(ctx) // fails, and touches nothing

@@ -14,9 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -41,7 +40,7 @@ func newLoad(t *testing.T, w world, rnd *rand.Rand) *load {
 	}
 	o := options(true, rnd.IntN(3))
 	l.mode = o.Sync
-	d, err := disk.Open(w.path("store"), diskhook.Simulate(o, w.sim()))
+	d, err := disk.Open(w.path("store"), o.In(w.sim()))
 	fatal(t, err)
 	l.d = d
 	return l
@@ -323,7 +322,7 @@ func (l *load) total() (n int64) {
 // went.
 func (l *load) check(t *testing.T) string {
 	dir, saved := l.w.path("store"), l.w.path("saved")
-	d, err := disk.Open(dir, diskhook.Simulate(disk.Options{}, l.w.sim()))
+	d, err := disk.Open(dir, disk.Options{Simulation: l.w.sim()})
 	if err == nil {
 		lost := l.missing(d, func(thread, n int, err error) {
 			if !errors.Is(err, saver.ErrCorrupt) {
@@ -341,12 +340,12 @@ func (l *load) check(t *testing.T) string {
 	if err != nil && (!errors.As(err, &c) || c.File == "") {
 		t.Fatalf("open: %v", err)
 	}
-	rep, serr := admin.Salvage(ctx, dir, saved, admin.SalvageOptions{Access: admin.Access{Options: diskhook.Simulate(disk.Options{}, l.w.sim())}})
+	rep, serr := admin.Salvage(ctx, dir, saved, admin.SalvageOptions{Access: admin.Access{Options: disk.Options{Simulation: l.w.sim()}}})
 	fatal(t, serr)
 	if len(rep.Damage) == 0 {
 		t.Errorf("open said %v, salvage found nothing", err)
 	}
-	if d, serr = disk.Open(saved, diskhook.Simulate(disk.Options{}, l.w.sim())); serr != nil {
+	if d, serr = disk.Open(saved, disk.Options{Simulation: l.w.sim()}); serr != nil {
 		t.Fatalf("what was saved: %v", serr)
 	}
 	lost := l.missing(d, func(thread, n int, err error) {

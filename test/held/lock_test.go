@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -32,7 +31,7 @@ func TestLockTakenAway(t *testing.T) {
 	rounds(t, func(t *testing.T, w world, _ bool, round int) {
 		wr := open(t, w, true, round)
 		takeAway(t, w, "store/LOCK")
-		second, err := disk.Open(w.path("store"), diskhook.Simulate(disk.Options{ManualWork: true}, w.sim()))
+		second, err := disk.Open(w.path("store"), disk.Options{ManualWork: true, Simulation: w.sim()})
 		fatal(t, err)
 		fatal(t, putOne(second, "other", 1, "value"))
 		had := contents(t, w, "store")
@@ -50,7 +49,7 @@ func TestLockTakenAway(t *testing.T) {
 			}
 		}
 		fatal(t, second.Close())
-		second, err = disk.Open(w.path("store"), diskhook.Simulate(disk.Options{}, w.sim()))
+		second, err = disk.Open(w.path("store"), disk.Options{Simulation: w.sim()})
 		fatal(t, err)
 		if _, err := second.GetTuple(ctx, saver.Config{ThreadID: "other"}); err != nil {
 			t.Errorf("what the second writer was told is stored: %v", err)
@@ -106,7 +105,7 @@ func TestNothingMadeWithoutLock(t *testing.T) {
 	rounds(t, func(t *testing.T, w world, _ bool, round int) {
 		o := options(true, round)
 		o.ManualWork = true
-		d, err := disk.Open(w.path("store"), diskhook.Simulate(o, w.sim()))
+		d, err := disk.Open(w.path("store"), o.In(w.sim()))
 		fatal(t, err)
 		wr := &writer{d: d, small: true}
 		for range 2 {
@@ -133,7 +132,7 @@ func TestNothingMadeWithoutLock(t *testing.T) {
 		if err := d.Compact(ctx); !errors.Is(err, fault.ErrLockLost) {
 			t.Errorf("compact: %v", err)
 		}
-		if h := d.Health(); h.Status != monitor.StatusFailed {
+		if h := d.Health(); h.Status != metrics.StatusFailed {
 			t.Errorf("health: %+v", h)
 		}
 		if err := d.Sync(ctx); !errors.Is(err, fault.ErrLockLost) {
@@ -199,13 +198,13 @@ func TestLogCutInPlace(t *testing.T) {
 		if !errors.Is(err, fault.ErrPoisoned) || !errors.As(err, &c) || c.File != cut {
 			t.Errorf("a call with %s emptied: %v", cut, err)
 		}
-		if h := wr.d.Health(); h.Status != monitor.StatusFailed || len(h.Problems) == 0 || !errors.Is(h.Problems[0].Err, fault.ErrCorrupt) {
+		if h := wr.d.Health(); h.Status != metrics.StatusFailed || len(h.Problems) == 0 || !errors.Is(h.Problems[0].Err, fault.ErrCorrupt) {
 			t.Errorf("health: %+v", h)
 		}
 		if err := wr.d.Close(); !errors.Is(err, fault.ErrPoisoned) {
 			t.Errorf("close: %v", err)
 		}
-		o := diskhook.Simulate(disk.Options{}, w.sim())
+		o := disk.Options{Simulation: w.sim()}
 		if _, err := disk.Open(w.path("store"), o); !errors.As(err, &c) || c.File != cut {
 			t.Errorf("open: %v", err)
 		}
@@ -252,7 +251,7 @@ func TestManifestTakenAway(t *testing.T) {
 		if !errors.Is(err, fault.ErrPoisoned) {
 			t.Errorf("calls over many log files without a manifest: %v", err)
 		}
-		if h := wr.d.Health(); h.Status != monitor.StatusFailed {
+		if h := wr.d.Health(); h.Status != metrics.StatusFailed {
 			t.Errorf("health is %+v", h)
 		}
 		if err := wr.d.Close(); err == nil {

@@ -14,8 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -59,7 +58,7 @@ func killed(t *testing.T, dir string) {
 	o := options(true, 1)
 	o.ManualWork = true
 	live := filepath.Join(t.TempDir(), "live")
-	d, err := disk.Open(live, diskhook.Simulate(o, diskhook.Simulation{Inline: true})) // nothing changes while it is copied
+	d, err := disk.Open(live, o.In(disk.Simulation{Inline: true})) // nothing changes while it is copied
 	fatal(t, err)
 	w := &writer{d: d, small: true}
 	fatal(t, errors.Join(w.put(killedFlushed), d.Flush(ctx), w.put(killedCount-killedFlushed)))
@@ -209,7 +208,7 @@ func TestSalvagePastSpecialFiles(t *testing.T) {
 				case name[:6] != "000900" && filepath.Ext(name) == ".log":
 					w.n = killedFlushed
 				}
-				w.check(t, out, diskhook.Simulation{})
+				w.check(t, out, disk.Simulation{})
 			})
 		}
 	}
@@ -296,7 +295,7 @@ func TestHardLink(t *testing.T) {
 	for _, n := range names {
 		fatal(t, os.Link(n, filepath.Join(root, filepath.Base(n))))
 	}
-	(&writer{small: true, n: killedCount}).check(t, dir, diskhook.Simulation{})
+	(&writer{small: true, n: killedCount}).check(t, dir, disk.Simulation{})
 }
 
 // TestVeryLongLog: a killed store whose last log file somebody made 100 GiB long opens, and
@@ -321,10 +320,10 @@ func TestVeryLongLog(t *testing.T) {
 	fatal(t, err)
 	_, err = admin.Restore(ctx, filepath.Join(root, "backup"), filepath.Join(root, "restored"), admin.BackupOptions{})
 	fatal(t, err)
-	w.check(t, filepath.Join(root, "restored"), diskhook.Simulation{})
+	w.check(t, filepath.Join(root, "restored"), disk.Simulation{})
 	_, err = admin.Salvage(ctx, dir, filepath.Join(root, "salvaged"), admin.SalvageOptions{})
 	fatal(t, err)
-	w.check(t, filepath.Join(root, "salvaged"), diskhook.Simulation{})
+	w.check(t, filepath.Join(root, "salvaged"), disk.Simulation{})
 	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	fatal(t, err)
 	for _, l := range logs {
@@ -334,7 +333,7 @@ func TestVeryLongLog(t *testing.T) {
 			}
 		}
 	}
-	w.check(t, dir, diskhook.Simulation{})
+	w.check(t, dir, disk.Simulation{})
 }
 
 // TestVeryLongSegment is the same for a segment that was made as long: it is damaged, and
@@ -355,5 +354,5 @@ func TestVeryLongSegment(t *testing.T) {
 	if err != nil || !slices.ContainsFunc(saved.Damage, noFooter) || saved.Lost() {
 		t.Fatalf("salvage: %+v, %v", saved, err)
 	}
-	(&writer{small: true, n: killedCount}).check(t, out, diskhook.Simulation{})
+	(&writer{small: true, n: killedCount}).check(t, out, disk.Simulation{})
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // sentinels are the errors whose meaning is part of the contract.

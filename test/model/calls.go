@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/stele-go/stele/internal/group"
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/group"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 func (m *machine) put(t *rapid.T) {

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -27,7 +26,7 @@ type lives struct {
 
 func (l *lives) open() (saver.Saver, error) {
 	var err error
-	l.s, err = disk.Open(l.dir, diskhook.Simulate(l.opts, diskhook.Simulation{FS: l.fs, Rand: l.rng.Uint64, Inline: true}))
+	l.s, err = disk.Open(l.dir, l.opts.In(disk.Simulation{FS: l.fs, Rand: l.rng.Uint64, Inline: true}))
 	return l.s, err
 }
 

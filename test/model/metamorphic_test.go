@@ -15,9 +15,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -72,7 +71,7 @@ type met struct {
 
 // left counts what a store did until it is left.
 func (m *met) left(s *disk.Saver) {
-	e := diskhook.Engine(s).Metrics()
+	e := s.Inside().Engine.Metrics()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.patches, m.segmentPatches = m.patches+e.Patches, m.segmentPatches+e.SegmentPatches
@@ -145,11 +144,11 @@ func (c *chaos) open(t *rapid.T) error {
 	opts := drawOptions(t, c.env)
 	// The order of operations is the program's alone where a crash is drawn from
 	// it; background work shows its own orders.
-	sim := diskhook.Simulation{FS: c.fs, Rand: c.random(), Inline: opts.ManualWork,
+	sim := disk.Simulation{FS: c.fs, Rand: c.random(), Inline: opts.ManualWork,
 		PatchMin: rapid.SampledFrom([]int{48, 48, 0}).Draw(t, "patch min"), PatchRun: rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "patch run"),
 		SegmentSize: rapid.SampledFrom([]int64{0, 0, 1, 4 << 10}).Draw(t, "segment size")}
 	var err error
-	c.s, err = disk.Open(c.dir, diskhook.Simulate(opts, sim))
+	c.s, err = disk.Open(c.dir, opts.In(sim))
 	return err
 }
 
@@ -176,9 +175,9 @@ func (c *chaos) upset(t *rapid.T) (saver.Saver, string, error) {
 	case "compact":
 		err = c.s.Compact(ctx)
 	case "part":
-		_, err = diskhook.Engine(c.s).CompactStep(ctx)
+		_, err = c.s.Inside().Engine.CompactStep(ctx)
 	case "image":
-		err = diskhook.Engine(c.s).WriteImage(ctx)
+		err = c.s.Inside().Engine.WriteImage(ctx)
 	case "reader beside":
 		err = c.readerBeside(ctx)
 	case "kill", "power failure":
@@ -338,7 +337,7 @@ func (c *chaos) readerBeside(ctx context.Context) error {
 	if err := c.s.Sync(ctx); err != nil {
 		return err
 	}
-	r, err := disk.Open(c.dir, diskhook.Simulate(disk.Options{ReadOnly: true, Clock: c.env.Clock, Random: c.env.Random, DeletedMemory: c.env.DeletedMemory}, diskhook.Simulation{FS: c.fs}))
+	r, err := disk.Open(c.dir, disk.Options{ReadOnly: true, Clock: c.env.Clock, Random: c.env.Random, DeletedMemory: c.env.DeletedMemory, Simulation: disk.Simulation{FS: c.fs}})
 	if err != nil {
 		return err
 	}

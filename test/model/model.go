@@ -19,7 +19,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/stele-go/stele/internal/race"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 )

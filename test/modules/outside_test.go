@@ -44,6 +44,10 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
+// importable are the modules that programs of others import, but for agent/providers: to build
+// the libraries of its vendors takes minutes, so TestProvidersOutside only resolves them.
+var importable = []string{".", "ops", "postgres", "server"}
+
 // TestOutside builds and runs a program that requires stele and the modules beside it
 // by version, from a module proxy made of this tree.
 func TestOutside(t *testing.T) {
@@ -51,7 +55,7 @@ func TestOutside(t *testing.T) {
 	proxy, program := t.TempDir(), t.TempDir()
 	dirs := moduleDirs(t)
 	require := ""
-	for _, dir := range []string{".", "metrics/prometheus", "otel", "runs"} {
+	for _, dir := range importable {
 		publish(t, proxy, dir, version, dirs)
 		require += fmt.Sprintf("require %s %s\n", path.Join(self, dir), version)
 	}
@@ -66,7 +70,24 @@ func TestOutside(t *testing.T) {
 	cmd.Dir = program
 	cmd.Env = append(outside(t, proxy), "GOFLAGS=-mod=mod -modcacherw -trimpath")
 	out, err := cmd.CombinedOutput()
-	if err != nil || !bytes.HasSuffix(out, []byte("outside: stored, traced and measured\n")) {
+	if err != nil || !bytes.HasSuffix(out, []byte("outside: stored, traced, measured, and refused what is wrong\n")) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestProvidersOutside: the packages of agent/providers, and all that they import, are found from
+// outside.
+func TestProvidersOutside(t *testing.T) {
+	version, dirs := tagged(t), moduleDirs(t)
+	proxy, program := t.TempDir(), t.TempDir()
+	publish(t, proxy, ".", version, dirs)
+	publish(t, proxy, "agent/providers", version, dirs)
+	write(t, filepath.Join(program, "go.mod"), []byte("module example.com/outside\n\ngo 1.25.0\n\nrequire "+self+"/agent/providers "+version+"\n"))
+	cmd := exec.Command("go", "list", "-mod=mod", "-deps", self+"/agent/providers/...")
+	cmd.Dir = program
+	cmd.Env = append(outside(t, proxy), "GOFLAGS=-modcacherw")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("\n"+self+"/agent/providers/openai\n")) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
@@ -161,13 +182,13 @@ func publish(t *testing.T, proxy, dir, version string, dirs map[string]bool) {
 // tagged is the version that modules of this repository require of one another.
 func tagged(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "otel", "go.mod"))
+	text, err := os.ReadFile(filepath.Join(root, "ops", "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := ours.FindSubmatch(bytes.TrimPrefix(text, []byte("module "+self)))
 	if m == nil {
-		t.Fatal("otel requires no version of stele")
+		t.Fatal("ops requires no version of stele")
 	}
 	return string(m[2])
 }
@@ -187,7 +208,7 @@ func moduleDirs(t *testing.T) map[string]bool {
 			dirs[path.Dir(name)] = true
 		}
 	}
-	if !dirs["."] || !dirs["otel"] {
+	if !dirs["."] || !dirs["ops"] {
 		t.Fatalf("found the modules %v", slices.Sorted(maps.Keys(dirs)))
 	}
 	return dirs

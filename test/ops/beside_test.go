@@ -4,10 +4,10 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/store/cache"
 )
 
 // What is found in stores and caches on a saver, and what is not, is counted with

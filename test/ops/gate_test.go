@@ -10,8 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -99,7 +98,7 @@ func open(t *testing.T, opts disk.Options, capacity int64) (*disk.Saver, *gate, 
 	t.Helper()
 	mem := vfs.NewMem(vfs.MemOptions{Capacity: capacity})
 	g := &gate{FS: mem}
-	d, err := disk.Open("store", diskhook.Simulate(opts, diskhook.Simulation{FS: g}))
+	d, err := disk.Open("store", opts.In(disk.Simulation{FS: g}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,25 +13,25 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
 
 // kinds are the names of the problems.
-func kinds(h monitor.Health) []monitor.Trouble {
-	out := []monitor.Trouble{}
+func kinds(h metrics.Health) []metrics.Trouble {
+	out := []metrics.Trouble{}
 	for _, p := range h.Problems {
 		out = append(out, p.Kind)
 	}
 	return out
 }
 
-func wantHealth(t *testing.T, d *disk.Saver, status monitor.Status, want ...monitor.Trouble) monitor.Health {
+func wantHealth(t *testing.T, d *disk.Saver, status metrics.Status, want ...metrics.Trouble) metrics.Health {
 	t.Helper()
 	h := d.Health()
-	if h.Status != status || !slices.Equal(kinds(h), append([]monitor.Trouble{}, want...)) {
+	if h.Status != status || !slices.Equal(kinds(h), append([]metrics.Trouble{}, want...)) {
 		t.Errorf("health is %v %v, want %v %v", h.Status, h.Problems, status, want)
 	}
 	return h
@@ -43,11 +43,11 @@ func TestHealthOfASoundStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustPut(t, d, "t", 1, saver.ValueOf("v"))
-	h := wantHealth(t, d, monitor.StatusOK)
+	h := wantHealth(t, d, metrics.StatusOK)
 	if h.Space.Free <= 0 || h.Space.Total < h.Space.Free || h.Space.Reserve != 8<<20 || h.Space.LowSpace != 0 {
 		t.Errorf("space: %+v", h.Space)
 	}
-	if h.Lag != (monitor.Lag{}) || h.LogBytes <= 0 || h.CompactionDebt != 0 {
+	if h.Lag != (metrics.Lag{}) || h.LogBytes <= 0 || h.CompactionDebt != 0 {
 		t.Errorf("%+v", h)
 	}
 	b, err := json.Marshal(h)
@@ -55,7 +55,7 @@ func TestHealthOfASoundStore(t *testing.T) {
 		t.Errorf("%s, %v", b, err)
 	}
 	mustClose(t, d)
-	h = wantHealth(t, d, monitor.StatusFailed, monitor.TroubleClosed)
+	h = wantHealth(t, d, metrics.StatusFailed, metrics.TroubleClosed)
 	if !errors.Is(h.Problems[0].Err, saver.ErrClosed) {
 		t.Errorf("%+v", h)
 	}
@@ -78,10 +78,10 @@ func TestHealthOfAClosedStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantHealth(t, d, monitor.StatusDegraded, monitor.TroubleDiskLow)
+			wantHealth(t, d, metrics.StatusDegraded, metrics.TroubleDiskLow)
 			mustClose(t, d)
 			then(t)
-			h := wantHealth(t, d, monitor.StatusFailed, monitor.TroubleClosed)
+			h := wantHealth(t, d, metrics.StatusFailed, metrics.TroubleClosed)
 			if h.Space.Free != math.MaxInt64 || h.Space.Total != 0 {
 				t.Errorf("a device was asked: %+v", h.Space)
 			}
@@ -98,7 +98,7 @@ func TestLowSpace(t *testing.T) {
 	var low []int64
 	var full []error
 	opts := disk.Options{LowSpace: 48 << 20, DiskReserve: 16 << 20, ManualWork: true, NoPatches: true,
-		Events: monitor.Events{LowSpace: func(free int64) { low = append(low, free) }, DiskFull: func(err error) { full = append(full, err) }}}
+		Events: metrics.Events{LowSpace: func(free int64) { low = append(low, free) }, DiskFull: func(err error) { full = append(full, err) }}}
 	d, _, mem := open(t, opts, 128<<20)
 	defer mustClose(t, d)
 	mb := saver.ValueOf(strings.Repeat("x", 1<<20))
@@ -111,16 +111,16 @@ func TestLowSpace(t *testing.T) {
 		}
 	}
 	write(2)
-	wantHealth(t, d, monitor.StatusOK)
+	wantHealth(t, d, metrics.StatusOK)
 	mem.SetCapacity(100 << 20)
 	write(60)
-	h := wantHealth(t, d, monitor.StatusDegraded, monitor.TroubleDiskLow)
+	h := wantHealth(t, d, metrics.StatusDegraded, metrics.TroubleDiskLow)
 	if len(low) != 1 || low[0] >= 48<<20 || h.Space.Free >= 48<<20 {
 		t.Errorf("low space was reported as %v, health %+v", low, h.Space)
 	}
 	mem.SetCapacity(256 << 20)
 	write(2)
-	wantHealth(t, d, monitor.StatusOK)
+	wantHealth(t, d, metrics.StatusOK)
 	mem.SetCapacity(100 << 20)
 	write(2)
 	if len(low) != 2 {
@@ -134,25 +134,25 @@ func TestLowSpace(t *testing.T) {
 	if !errors.Is(err, fault.ErrDiskFull) || len(full) == 0 {
 		t.Fatalf("%v, events %v", err, full)
 	}
-	h = wantHealth(t, d, monitor.StatusFailed, monitor.TroubleDiskFull)
+	h = wantHealth(t, d, metrics.StatusFailed, metrics.TroubleDiskFull)
 	if !errors.Is(h.Problems[0].Err, fault.ErrDiskFull) {
 		t.Errorf("%+v", h.Problems)
 	}
 	mem.SetCapacity(256 << 20)
 	mustPut(t, d, "v", 1, mb)
-	wantHealth(t, d, monitor.StatusOK)
+	wantHealth(t, d, metrics.StatusOK)
 }
 
 func TestHealthOfAPoisonedStore(t *testing.T) {
 	var poisoned []error
-	d, g, _ := open(t, disk.Options{Events: monitor.Events{Poisoned: func(err error) { poisoned = append(poisoned, err) }}}, 0)
+	d, g, _ := open(t, disk.Options{Events: metrics.Events{Poisoned: func(err error) { poisoned = append(poisoned, err) }}}, 0)
 	mustPut(t, d, "t", 1, saver.ValueOf(1))
 	g.fail(syscall.EIO)
 	if err := put(d, "t", 2, saver.ValueOf(1)); err == nil {
 		t.Fatal("a failed sync went unnoticed")
 	}
 	h := d.Health()
-	if h.Status != monitor.StatusFailed || len(h.Problems) == 0 || h.Problems[0].Kind != monitor.TroublePoisoned ||
+	if h.Status != metrics.StatusFailed || len(h.Problems) == 0 || h.Problems[0].Kind != metrics.TroublePoisoned ||
 		!errors.Is(h.Problems[0].Err, fault.ErrPoisoned) || !errors.Is(h.Problems[0].Err, syscall.EIO) {
 		t.Errorf("%+v", h)
 	}
@@ -171,22 +171,22 @@ func TestLag(t *testing.T) {
 		d, g, _ := open(t, disk.Options{Sync: disk.SyncInterval, SyncInterval: time.Second}, 0)
 		mustPut(t, d, "t", 1, saver.ValueOf("v")) // the file is there now, and synced with its header
 		time.Sleep(3 * time.Second)
-		if h := wantHealth(t, d, monitor.StatusOK); h.Lag != (monitor.Lag{}) {
+		if h := wantHealth(t, d, metrics.StatusOK); h.Lag != (metrics.Lag{}) {
 			t.Errorf("all is durable, and the lag is %+v", h.Lag)
 		}
 		g.close()
 		mustPut(t, d, "t", 2, saver.ValueOf("v"))
-		h := wantHealth(t, d, monitor.StatusOK)
+		h := wantHealth(t, d, metrics.StatusOK)
 		if h.Lag.Records != 1 || h.Lag.Bytes <= 0 || h.Lag.Age != 0 {
 			t.Errorf("lag of one record: %+v", h.Lag)
 		}
 		time.Sleep(4 * time.Second)
 		mustPut(t, d, "t", 3, saver.ValueOf("v"))
-		if h := wantHealth(t, d, monitor.StatusOK); h.Lag.Records != 2 || h.Lag.Age != 4*time.Second {
+		if h := wantHealth(t, d, metrics.StatusOK); h.Lag.Records != 2 || h.Lag.Age != 4*time.Second {
 			t.Errorf("lag after 4 s: %+v", h.Lag)
 		}
 		time.Sleep(3 * time.Second)
-		if h := wantHealth(t, d, monitor.StatusDegraded, monitor.TroubleLag); h.Lag.Age != 7*time.Second {
+		if h := wantHealth(t, d, metrics.StatusDegraded, metrics.TroubleLag); h.Lag.Age != 7*time.Second {
 			t.Errorf("lag after 7 s: %+v", h.Lag)
 		}
 		g.open()
@@ -196,7 +196,7 @@ func TestLag(t *testing.T) {
 			t.Errorf("lag after a sync: %+v", h.Lag)
 		}
 		time.Sleep(3 * time.Second)
-		if h := wantHealth(t, d, monitor.StatusOK); h.Lag != (monitor.Lag{}) {
+		if h := wantHealth(t, d, metrics.StatusOK); h.Lag != (metrics.Lag{}) {
 			t.Errorf("lag in the end: %+v", h.Lag)
 		}
 		mustClose(t, d)
@@ -210,7 +210,7 @@ func TestHealthOfABacklog(t *testing.T) {
 		g.refuse(".seg")
 		mustPut(t, d, "t", 1, saver.ValueOf(strings.Repeat("x", 512<<10)))
 		synctest.Wait()
-		h := wantHealth(t, d, monitor.StatusDegraded, monitor.TroubleBacklog, monitor.TroubleBackground)
+		h := wantHealth(t, d, metrics.StatusDegraded, metrics.TroubleBacklog, metrics.TroubleBackground)
 		if !errors.Is(h.Problems[1].Err, syscall.EACCES) || !errors.Is(d.Stats().WorkError, syscall.EACCES) {
 			t.Errorf("the cause is lost: %+v", h.Problems[1])
 		}
@@ -218,7 +218,7 @@ func TestHealthOfABacklog(t *testing.T) {
 		time.Sleep(2 * time.Second) // the worker rests after a failure
 		mustPut(t, d, "t", 2, saver.ValueOf("x"))
 		synctest.Wait()
-		wantHealth(t, d, monitor.StatusOK)
+		wantHealth(t, d, metrics.StatusOK)
 		mustClose(t, d)
 	})
 }
@@ -238,7 +238,7 @@ func TestHealthOfACompactionDebt(t *testing.T) {
 		mustPut(t, d, "t", 4, saver.ValueOf("x"))
 		synctest.Wait()
 		st := d.Stats()
-		if h := wantHealth(t, d, monitor.StatusDegraded, monitor.TroubleDebt); h.CompactionDebt != st.SegmentBytes || st.CompactionDebt != st.SegmentBytes || st.Segments != 3 {
+		if h := wantHealth(t, d, metrics.StatusDegraded, metrics.TroubleDebt); h.CompactionDebt != st.SegmentBytes || st.CompactionDebt != st.SegmentBytes || st.Segments != 3 {
 			t.Errorf("debt %d, %+v", h.CompactionDebt, st)
 		}
 		time.Sleep(24 * time.Hour)
@@ -246,7 +246,7 @@ func TestHealthOfACompactionDebt(t *testing.T) {
 		if st := d.Stats(); st.Segments != 1 || st.CompactionDebt != 0 {
 			t.Errorf("a day later: %+v", st)
 		}
-		wantHealth(t, d, monitor.StatusOK)
+		wantHealth(t, d, metrics.StatusOK)
 		mustClose(t, d)
 	})
 }

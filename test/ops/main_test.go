@@ -9,8 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -38,7 +37,7 @@ func warm() error {
 	mem := vfs.NewMem(vfs.MemOptions{})
 	long := saver.ValueOf(strings.Repeat("value ", 1000))
 	for n := 1; n <= 3; n++ {
-		d, err := disk.Open("store", diskhook.Simulate(disk.Options{ManualWork: true}, diskhook.Simulation{FS: mem}))
+		d, err := disk.Open("store", disk.Options{ManualWork: true, Simulation: disk.Simulation{FS: mem}})
 		if err != nil {
 			return err
 		}

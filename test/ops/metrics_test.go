@@ -7,12 +7,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/monitor"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Every counter of saves, loads and the serializer tells what the calls were.
@@ -85,8 +84,8 @@ func TestSavesAndLoadsAreCounted(t *testing.T) {
 
 // A flush tells what it moved, whole and as it is stored; threads are resident or not.
 func TestFlushIsMeasured(t *testing.T) {
-	var flushed []monitor.FlushInfo
-	opts := disk.Options{ManualWork: true, Events: monitor.Events{Flushed: func(i monitor.FlushInfo) { flushed = append(flushed, i) }}}
+	var flushed []metrics.FlushInfo
+	opts := disk.Options{ManualWork: true, Events: metrics.Events{Flushed: func(i metrics.FlushInfo) { flushed = append(flushed, i) }}}
 	d, g, _ := open(t, opts, 0)
 	text := strings.Repeat("all the same ", 1000)
 	for n := 1; n <= 10; n++ {
@@ -106,7 +105,7 @@ func TestFlushIsMeasured(t *testing.T) {
 		t.Errorf("%d of %d threads are resident", st.Resident, st.Threads)
 	}
 	mustClose(t, d)
-	d, err := disk.Open("store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: g}))
+	d, err := disk.Open("store", disk.Options{Simulation: disk.Simulation{FS: g}})
 	if err != nil {
 		t.Fatal(err)
 	}

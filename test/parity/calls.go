@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // call is a recorded call with its answer.

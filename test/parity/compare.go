@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Rule names one way in which stele answers otherwise than the recording, on

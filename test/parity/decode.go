@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // rawLine has the fields of all kinds of line; README.md says which op has

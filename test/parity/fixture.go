@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 //go:embed fixtures

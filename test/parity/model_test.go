@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // model is the contract of package saver in its shortest form: lists that are

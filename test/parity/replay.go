@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Difference is an answer that is not the recorded one.

@@ -10,9 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/fault"
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
@@ -24,16 +23,16 @@ import (
 var factories = map[string]func(t *testing.T) saver.Saver{
 	"memory": func(*testing.T) saver.Saver { return memory.New(memory.Options{}) },
 	"model":  func(*testing.T) saver.Saver { return &model{} },
-	"disk":   func(t *testing.T) saver.Saver { return openDisk(t, t.TempDir(), diskhook.Simulation{}) },
+	"disk":   func(t *testing.T) saver.Saver { return openDisk(t, t.TempDir(), disk.Simulation{}) },
 	"simulated disk": func(t *testing.T) saver.Saver {
-		return openDisk(t, "store", diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{WindowsRules: true}), Inline: true})
+		return openDisk(t, "store", disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{WindowsRules: true}), Inline: true})
 	},
 }
 
 // openDisk opens a disk saver that flushes and compacts while it is used.
-func openDisk(t *testing.T, dir string, sim diskhook.Simulation) saver.Saver {
+func openDisk(t *testing.T, dir string, sim disk.Simulation) saver.Saver {
 	t.Helper()
-	s, err := disk.Open(dir, diskhook.Simulate(disk.Options{LogFileSize: 64 << 10, FlushBytes: 128 << 10, ImageBytes: 32 << 10}, sim))
+	s, err := disk.Open(dir, disk.Options{LogFileSize: 64 << 10, FlushBytes: 128 << 10, ImageBytes: 32 << 10, Simulation: sim})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -136,7 +135,7 @@ func (a *acks) stored(cut int) []string {
 func openOn(t *testing.T, fs *crashfs.FS) *acks {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	d, err := disk.Open("store", diskhook.Simulate(disk.Options{LogFileSize: 64 << 10}, diskhook.Simulation{FS: fs, Rand: rng.Uint64, Inline: true}))
+	d, err := disk.Open("store", disk.Options{LogFileSize: 64 << 10, Simulation: disk.Simulation{FS: fs, Rand: rng.Uint64, Inline: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"

@@ -9,8 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -29,7 +28,7 @@ type handed struct {
 func letters(t *testing.T, fs *crashfs.FS, mode disk.SyncMode, d pregel.Durability) []handed {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	sv, err := disk.Open("store", diskhook.Simulate(disk.Options{Sync: mode, LogFileSize: 64 << 10}, diskhook.Simulation{FS: fs, Rand: rng.Uint64, Inline: true}))
+	sv, err := disk.Open("store", disk.Options{Sync: mode, LogFileSize: 64 << 10, Simulation: disk.Simulation{FS: fs, Rand: rng.Uint64, Inline: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

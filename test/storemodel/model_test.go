@@ -14,8 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
@@ -80,7 +79,7 @@ func (m *machine) clock() time.Time { return m.now }
 func (m *machine) open() error {
 	so := disk.Options{Clock: m.clock, ManualWork: true, LogFileSize: 64 << 10, CacheBytes: -1}
 	var err error
-	if m.disk, err = disk.Open("store", diskhook.Simulate(so, diskhook.Simulation{FS: m.fs, Rand: m.rng.Uint64, Inline: true})); err != nil {
+	if m.disk, err = disk.Open("store", so.In(disk.Simulation{FS: m.fs, Rand: m.rng.Uint64, Inline: true})); err != nil {
 		return err
 	}
 	m.stores = nil
@@ -301,7 +300,7 @@ func (m *machine) reopen(t *rapid.T) {
 		case "compact":
 			return m.disk.Compact(m.ctx)
 		case "image":
-			return diskhook.Engine(m.disk).WriteImage(m.ctx)
+			return m.disk.Inside().Engine.WriteImage(m.ctx)
 		}
 		if err := m.disk.Close(); err != nil {
 			return err

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/calls"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/wire/client"
+	"github.com/stele-go/stele/wire/internal/calls"
 	"github.com/stele-go/stele/wire/server"
 )
 

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/stele-go/stele/internal/rules"
-	"github.com/stele-go/stele/internal/storehook"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/wire"
 )
@@ -35,7 +34,7 @@ func (s *Items) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, err
 		case store.PutOp:
 			writes = true
 		case store.Query:
-			if _, err := storehook.CompileFilter(op.Filter); err != nil {
+			if _, err := store.CompileFilter(op.Filter); err != nil {
 				return nil, err
 			}
 		case store.GetOp, store.NamespaceQuery:
@@ -130,7 +129,7 @@ func (s *Items) ListNamespaces(ctx context.Context, q store.NamespaceQuery) ([]s
 // Scan implements store.Scanner.
 func (s *Items) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Found, error] {
 	p := wire.Batch{Ops: []store.Op{q}}
-	if _, err := storehook.CompileFilter(q.Filter); err != nil {
+	if _, err := store.CompileFilter(q.Filter); err != nil {
 		return func(yield func(store.Found, error) bool) { yield(store.Found{}, err) }
 	}
 	return func(yield func(store.Found, error) bool) {

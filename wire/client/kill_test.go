@@ -114,7 +114,7 @@ func TestKilledServer(t *testing.T) {
 	}
 	defer func() {
 		if t.Failed() {
-			t.Logf("STELE_SEED=%d STELE_KILLS=%d go test -run TestKilledServer ./client", seed, rounds)
+			t.Logf("STELE_SEED=%d STELE_KILLS=%d go test -run TestKilledServer ./server/client", seed, rounds)
 		}
 	}()
 	random := rand.New(rand.NewPCG(seed, 0))

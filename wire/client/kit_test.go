@@ -5,8 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
@@ -51,7 +50,7 @@ func served(t *testing.T, o server.Options) *client.Client {
 // inMemory opens a store on disk in a simulated file system.
 func inMemory(t *testing.T, o disk.Options) *disk.Saver {
 	t.Helper()
-	d, err := disk.Open("store", diskhook.Simulate(o, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
+	d, err := disk.Open("store", o.In(disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
 	if err != nil {
 		t.Fatal(err)
 	}

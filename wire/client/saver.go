@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/wire"
 )
 

@@ -14,7 +14,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/stele-go/stele/internal/files"
+	"github.com/stele-go/stele/engine/files"
 	"github.com/stele-go/stele/wire"
 )
 

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/internal/calls"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/wire"
+	"github.com/stele-go/stele/wire/internal/calls"
 )
 
 const (

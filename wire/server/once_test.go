@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stele-go/stele/internal/calls"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/wire"
+	"github.com/stele-go/stele/wire/internal/calls"
 	"github.com/stele-go/stele/wire/server"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // idle calls after when n records were written, and where that matters once the log

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Mode says when a call returns.

@@ -7,9 +7,9 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/stele-go/stele/bench"
-	"github.com/stele-go/stele/internal/rules"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // Record is a checkpoint without its values, as peers store it.

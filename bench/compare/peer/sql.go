@@ -11,7 +11,7 @@ import (
 
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/serde"
+	"github.com/stele-go/stele/saver/serde"
 	"github.com/vmihailenco/msgpack/v5"
 )
 

@@ -16,19 +16,19 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/providers/anthropic"
+	"github.com/stele-go/stele/agent/providers/genai"
+	"github.com/stele-go/stele/agent/providers/mcp"
+	"github.com/stele-go/stele/agent/providers/openai"
+	"github.com/stele-go/stele/agent/providers/schema"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
-	"github.com/stele-go/stele/model"
-	"github.com/stele-go/stele/model/anthropic"
-	"github.com/stele-go/stele/model/genai"
-	"github.com/stele-go/stele/model/openai"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/tool"
-	"github.com/stele-go/stele/tool/mcp"
-	"github.com/stele-go/stele/tool/schema"
 )
 
 // mails are the mails that the tool of that name has sent.

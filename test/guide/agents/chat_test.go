@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/agent/providers/schema"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/memory"
 	"github.com/stele-go/stele/store"
-	"github.com/stele-go/stele/tool"
-	"github.com/stele-go/stele/tool/schema"
 )
 
 // TestConversation: the node of the page sees what fits, and its answer is kept.

@@ -12,9 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/race"
-	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/base/race"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -25,7 +24,7 @@ import (
 func newLife(t failer, scenario string, d pregel.Durability, fs *crashfs.FS, p *past) *trace {
 	rng := rand.New(rand.NewPCG(1, 2))
 	return liveOn(t, scenario, d, p, &ledger{fs: fs}, func(random func() float64) (*disk.Saver, error) {
-		return disk.Open("store", diskhook.Simulate(disk.Options{Random: random, LogFileSize: 64 << 10}, diskhook.Simulation{FS: fs, Rand: rng.Uint64, Inline: true}))
+		return disk.Open("store", disk.Options{Random: random, LogFileSize: 64 << 10, Simulation: disk.Simulation{FS: fs, Rand: rng.Uint64, Inline: true}})
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/stele-go/stele/internal/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/savertest"

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/race"
+	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/pregel"
 )
 

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stele-go/stele/cache"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/store/cache"
 )
 
 func init() {

@@ -15,8 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stele-go/stele/internal/diskhook"
-	"github.com/stele-go/stele/internal/vfs"
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
 )
@@ -214,7 +213,7 @@ func TestStoreParity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := disk.Open("store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
+	d, err := disk.Open("store", disk.Options{Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@
 //	handover ADDRESS THREAD ANSWER
 //
 // It answers the thread's question, runs until the next one, and prints the state and the
-// questions as JSON. The graph is the one of clients/python/tests/test_handover.py, with
+// questions as JSON. The graph is the one of wire/python/tests/test_handover.py, with
 // the names of its nodes and keys: they are in the ids of tasks, by which an engine finds
 // what another one has stored.
 package main

@@ -1,0 +1,158 @@
+package openai_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/model/modeltest"
+	"github.com/stele-go/stele/agent/providers/openai"
+	"github.com/stele-go/stele/message"
+)
+
+// event is a part of an answer: the one choice, or none, and what else is in it.
+func event(choice, rest string) string {
+	choices := "[]"
+	if choice != "" {
+		choices = "[" + choice + "]"
+	}
+	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"gpt-x","system_fingerprint":"fp_1","choices":` + choices + rest + "}\n\n"
+}
+
+func delta(delta string) string {
+	return event(`{"index":0,"delta":`+delta+`,"finish_reason":null}`, "")
+}
+
+func finish(reason string) string {
+	return event(`{"index":0,"delta":{},"finish_reason":"`+reason+`"}`, "")
+}
+
+const (
+	done   = "data: [DONE]\n\n"
+	tokens = `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":2}}`
+	whole  = `{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"gpt-x","system_fingerprint":"fp_1","usage":` + tokens + `,"choices":[{"index":0,`
+)
+
+func newModel(t *testing.T, o openai.Options) *openai.Model {
+	t.Helper()
+	o.Model, o.Key = "gpt-x", "key"
+	m, err := openai.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestWire(t *testing.T) {
+	said := message.AI("Hello")
+	said.Usage = &message.Usage{InputTokens: 10, OutputTokens: 5, TotalTokens: 15, InputDetails: map[string]int64{"cache_read": 4}, OutputDetails: map[string]int64{"reasoning": 2}}
+	said.ResponseMetadata = map[string]any{"id": "chatcmpl-1", "model_name": "gpt-x", "model_provider": "openai", "system_fingerprint": "fp_1", "finish_reason": "stop"}
+	modeltest.Test(t, modeltest.Vendor{
+		New: func(t *testing.T, url string, retry model.Retry, whole bool) model.Model {
+			return newModel(t, openai.Options{BaseURL: url, Retry: retry, Whole: whole})
+		},
+		Hello: []string{
+			delta(`{"role":"assistant","content":""}`), delta(`{"content":"Hel"}`), delta(`{"content":"lo"}`), finish("stop"),
+			event("", `,"usage":`+tokens), done,
+		},
+		HelloBody: whole + `"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}]}`,
+		Said:      said,
+		Calls: []string{
+			delta(`{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"weather","arguments":""}}]}`),
+			delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{\"city\":"}}]}`),
+			delta(`{"tool_calls":[{"index":0,"function":{"arguments":"\"Oslo\",\"days\":2}"}}]}`),
+			delta(`{"tool_calls":[{"index":1,"id":"call_2","type":"function","function":{"name":"now","arguments":""}}]}`),
+			finish("tool_calls"), done,
+		},
+		CallsBody: whole + `"message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Oslo\",\"days\":2}"}},{"id":"call_2","type":"function","function":{"name":"now","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`,
+		Called: []message.ToolCall{
+			{Name: "weather", ID: "call_1", Args: map[string]any{"city": "Oslo", "days": int64(2)}},
+			{Name: "now", ID: "call_2", Args: map[string]any{}},
+		},
+		CutCalls: []string{
+			delta(`{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"weather","arguments":"{\"city\": \"Os"}}]}`), finish("length"), done,
+		},
+		Refused: `{"error":{"message":"too much","type":"requests","param":null,"code":"rate_limit_exceeded"}}`,
+		Failed:  `data: {"error":{"message":"overloaded","type":"server_error"}}` + "\n\n",
+		Garbled: `data: {"id":"chatcmpl-1","choices":[{"delta":nope}]}` + "\n\n",
+	})
+}
+
+// TestAnswers: answers are those of langchain-openai.
+func TestAnswers(t *testing.T) {
+	modeltest.Answers(t, "../testdata/answers.json", "openai", map[string]string{
+		"text and a broken call": "LangChain makes a call without arguments of what it cannot read",
+	}, func(t *testing.T, url string) model.Model { return newModel(t, openai.Options{BaseURL: url}) })
+}
+
+// TestRecorded: requests are those of langchain-openai.
+func TestRecorded(t *testing.T) {
+	modeltest.Recorded(t, "../testdata/requests.json", "openai", []string{"messages", "tools", "tool_choice", "response_format"}, map[string]string{
+		"thoughts of Anthropic": "LangChain sends the blocks that it does not know, which OpenAI refuses",
+	}, func(t *testing.T, url string) model.Model { return newModel(t, openai.Options{BaseURL: url}) })
+}
+
+// TestRequest: settings, and what the request says of the answer, are in the body; nil leaves a
+// field out, and the key is sent.
+func TestRequest(t *testing.T) {
+	s := modeltest.Serve()
+	defer s.Close()
+	m := newModel(t, openai.Options{BaseURL: s.URL + "/v1", Settings: map[string]any{"temperature": 0.5, "seed": 1, "stream_options": nil}})
+	r := modeltest.Ask()
+	r.Settings = map[string]any{"temperature": 0.25}
+	r.Format = &model.Format{Name: "form", Schema: []byte(`{"type":"object"}`), Strict: true}
+	if _, err := model.Call(t.Context(), m, r); err == nil {
+		t.Fatal("no error")
+	}
+	asked := s.Asked()[0]
+	if asked.Path != "/v1/chat/completions" || asked.Header.Get("Authorization") != "Bearer key" {
+		t.Errorf("%s %v", asked.Path, asked.Header)
+	}
+	for k, want := range map[string]string{
+		"temperature": "0.25", "seed": "1", "stream": "true", "stream_options": "null", "model": `"gpt-x"`,
+		"response_format": `{"json_schema":{"name":"form","schema":{"type":"object"},"strict":true},"type":"json_schema"}`,
+	} {
+		if got, err := json.Marshal(asked.Body[k]); err != nil || string(got) != want {
+			t.Errorf("%s: %s %v", k, got, err)
+		}
+	}
+}
+
+// TestKwargs: a refusal, and the reasoning of other servers, are kept; usage that is told again and
+// again counts once.
+func TestKwargs(t *testing.T) {
+	s := modeltest.Serve(modeltest.Reply{Events: []string{
+		delta(`{"refusal":"No"}`), delta(`{"refusal":"."}`), delta(`{"reasoning_content":"Hm"}`), delta(`{"reasoning_content":"m"}`),
+		event(`{"index":0,"delta":{},"finish_reason":"stop"}`, `,"usage":{"prompt_tokens":1,"completion_tokens":1}`),
+		event("", `,"usage":{"prompt_tokens":1,"completion_tokens":2}`), done,
+	}})
+	defer s.Close()
+	got, err := model.Call(t.Context(), newModel(t, openai.Options{BaseURL: s.URL}), modeltest.Ask())
+	if err != nil || got.AdditionalKwargs["refusal"] != "No." || got.AdditionalKwargs["reasoning_content"] != "Hmm" || got.Usage.TotalTokens != 3 {
+		t.Errorf("%+v %+v %v", got, got.Usage, err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, o := range []openai.Options{{}, {Model: "m", Retry: model.Retry{Delay: -1}}} {
+		if _, err := openai.New(o); !errors.Is(err, model.ErrRequest) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	m := newModel(t, openai.Options{Profile: model.Profile{StructuredOutput: true}})
+	if !model.ProfileOf(m).StructuredOutput {
+		t.Error("no profile")
+	}
+}
+
+// FuzzStream: an answer of any bytes is an answer or a typed error.
+func FuzzStream(f *testing.F) {
+	modeltest.Fuzz(f, func(t *testing.T, client *http.Client, whole bool) model.Model {
+		never := model.Retry{Retries: -1}
+		return newModel(t, openai.Options{BaseURL: "http://localhost", Whole: whole, Retry: never, Client: []option.RequestOption{option.WithHTTPClient(client)}})
+	}, delta(`{"content":"Hel"}`)+finish("stop")+event("", `,"usage":`+tokens)+done, delta(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}`)+finish("stop"), whole+`"message":{"content":"Hello"},"finish_reason":"stop"}]}`)
+}

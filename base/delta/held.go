@@ -1,0 +1,224 @@
+package delta
+
+import (
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/stele-go/stele/base"
+)
+
+const (
+	// oneHeld: a value up to this size is held in one piece. Handling pieces would cost
+	// about as much as copying it.
+	oneHeld = 8 << 10
+	// heldShift and largeShift are the sizes of pieces, as powers of two: 4 KiB, and 64 KiB
+	// for values of at least largeHeld bytes, which would otherwise have too many.
+	heldShift, largeShift = 12, 16
+	largeHeld             = 1 << 20
+	// pieceCost is about the memory of a piece in addition to its bytes.
+	pieceCost = 24
+)
+
+// Held is a value in memory with which the next version of it is compared. A large value is
+// divided into pieces. If a piece is equal in two versions, they share it. So for the next
+// version of a list that grew, only the first piece and the last are copied. Where two
+// versions share pieces they are equal, which is known without comparing bytes.
+//
+// It is immutable and safe for concurrent use.
+type Held struct {
+	one    []byte   // the value, if pieces is nil
+	pieces [][]byte // all of 1<<shift bytes but the last, which is not empty
+	shift  uint8
+	size   int
+}
+
+// HoldOne holds b itself, in one piece. b must not be changed afterwards.
+func HoldOne(b []byte) *Held { return &Held{one: b, size: len(b)} }
+
+// Hold holds the concatenation of parts and returns its XXH64, seed 0. It does both in one pass,
+// because reading memory dominates the cost. It shares pieces with was, the previous version,
+// if they are equal at the same place; was may be nil. A single part of at most 8 KiB is held
+// itself and must not be changed afterwards. All other parts are copied.
+func Hold(was *Held, parts ...[]byte) (*Held, uint64) {
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	if size <= oneHeld {
+		var b []byte
+		if len(parts) == 1 {
+			b = parts[0]
+		} else {
+			b = slices.Concat(parts...)
+		}
+		return HoldOne(b), base.Checksum(0, b)
+	}
+	h := &Held{shift: heldShift, size: size}
+	if size >= largeHeld {
+		h.shift = largeShift
+	}
+	step := 1 << h.shift
+	h.pieces = make([][]byte, 0, (size+step-1)/step)
+	if was == nil || was.shift != h.shift {
+		was = &Held{}
+	}
+	var sum xxhash.Digest
+	sum.Reset()
+	rest := reader{parts: parts}
+	for off := 0; off < size; off += step {
+		b, fresh := rest.next(min(step, size-off))
+		_, _ = sum.Write(b) // xxhash never returns an error
+		if k := len(h.pieces); k < len(was.pieces) && string(was.pieces[k]) == string(b) {
+			b = was.pieces[k]
+		} else if !fresh {
+			b = slices.Clone(b)
+		}
+		h.pieces = append(h.pieces, b)
+	}
+	return h, sum.Sum64()
+}
+
+// reader cuts parts into pieces.
+type reader struct {
+	parts [][]byte
+	off   int // in the first
+}
+
+// next returns the next n bytes, which must exist. fresh: they were not contiguous, so b is a
+// copy.
+func (r *reader) next(n int) (b []byte, fresh bool) {
+	for {
+		p := r.parts[0][r.off:]
+		if len(b) == 0 && len(p) >= n {
+			r.off += n
+			return p[:n:n], false
+		}
+		if b == nil {
+			b = make([]byte, 0, n)
+		}
+		take := min(n-len(b), len(p))
+		b, r.off = append(b, p[:take]...), r.off+take
+		if len(b) == n {
+			return b, true
+		}
+		r.parts, r.off = r.parts[1:], 0
+	}
+}
+
+// Len is the length of the value in bytes.
+func (h *Held) Len() int { return h.size }
+
+// Size is about how much memory the value takes, in bytes, without what it shares with other.
+// other may be nil.
+func (h *Held) Size(other *Held) int {
+	if h.pieces == nil {
+		if other != nil && h.size > 0 && other.size > 0 && other.pieces == nil && &h.one[0] == &other.one[0] {
+			return 0
+		}
+		return h.size
+	}
+	n := h.size + pieceCost*len(h.pieces)
+	if other != nil {
+		for k := range min(len(h.pieces), len(other.pieces)) {
+			if &h.pieces[k][0] == &other.pieces[k][0] {
+				n -= len(h.pieces[k])
+			}
+		}
+	}
+	return n
+}
+
+// Parts are the pieces of the value, in order. They must not be changed.
+func (h *Held) Parts() [][]byte {
+	if h.pieces == nil {
+		return [][]byte{h.one}
+	}
+	return h.pieces
+}
+
+// Bytes returns the value, which must not be changed. If it is divided into pieces, the result
+// is a copy.
+func (h *Held) Bytes() []byte {
+	if h.pieces == nil {
+		return h.one
+	}
+	return h.Append(nil, 0)
+}
+
+// Append appends the value from off on to dst.
+func (h *Held) Append(dst []byte, off int) []byte {
+	return h.appendTo(slices.Grow(dst, h.size-off), off, h.size)
+}
+
+// appendTo appends the bytes from off to end to dst.
+func (h *Held) appendTo(dst []byte, off, end int) []byte {
+	for off < end {
+		b := h.at(off)
+		b = b[:min(len(b), end-off)]
+		dst, off = append(dst, b...), off+len(b)
+	}
+	return dst
+}
+
+// at is the contiguous bytes from i on: at least one if i < h.size.
+func (h *Held) at(i int) []byte {
+	if h.pieces == nil {
+		return h.one[i:]
+	}
+	return h.pieces[i>>h.shift][i&(1<<h.shift-1):]
+}
+
+// before is the contiguous bytes up to i: at least one if i > 0.
+func (h *Held) before(i int) []byte {
+	if h.pieces == nil {
+		return h.one[:i]
+	}
+	return h.pieces[(i-1)>>h.shift][:(i-1)&(1<<h.shift-1)+1]
+}
+
+// window is n bytes at i. If they are not contiguous, they are copied to buf.
+func (h *Held) window(i, n int, buf []byte) []byte {
+	if n == 0 {
+		return nil
+	}
+	if b := h.at(i); len(b) >= n {
+		return b[:n]
+	}
+	return h.appendTo(buf[:0], i, i+n)
+}
+
+// prefix is how many bytes a[i:iEnd] and b[j:jEnd] have in common at their beginning.
+func prefix(a *Held, i, iEnd int, b *Held, j, jEnd int) int {
+	most := min(iEnd-i, jEnd-j)
+	n := 0
+	for n < most {
+		x, y := a.at(i+n), b.at(j+n)
+		m := min(len(x), len(y), most-n)
+		if &x[0] != &y[0] {
+			if k := commonPrefix(x[:m], y[:m]); k < m {
+				return n + k
+			}
+		}
+		n += m
+	}
+	return max(n, 0)
+}
+
+// suffix is how many bytes a[i:] and b[j:] have in common at their end.
+func suffix(a *Held, i int, b *Held, j int) int {
+	most := min(a.size-i, b.size-j)
+	n := 0
+	for n < most {
+		x, y := a.before(a.size-n), b.before(b.size-n)
+		m := min(len(x), len(y), most-n)
+		x, y = x[len(x)-m:], y[len(y)-m:]
+		if &x[0] != &y[0] {
+			if k := commonSuffix(x, y); k < m {
+				return n + k
+			}
+		}
+		n += m
+	}
+	return n
+}

@@ -1,0 +1,7 @@
+// Package metrics has the types with which a store reports about itself: what it holds
+// ([Stats]), what it did and how long that took ([Metrics]), whether it needs attention
+// ([Health]), what happens in it ([Events]), and what opening it found ([OpenReport]).
+//
+// These types are plain data. Package saver/disk fills them in. [Latency] and [Beside] are
+// how it counts: they are for this repository, and may change.
+package metrics

@@ -1,0 +1,24 @@
+package engine_test
+
+import (
+	"context"
+
+	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/export"
+	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/engine/verify"
+)
+
+func init() {
+	engine.VerifyStore = func(ctx context.Context, o storage.Options) (damaged bool, records int64, err error) {
+		rep, err := verify.Run(ctx, "store", o, nil)
+		if err != nil {
+			return false, 0, err
+		}
+		return rep.Damaged(), int64(rep.Records), nil
+	}
+	engine.ExportStore = func(ctx context.Context, e *engine.Engine, dir string) error {
+		_, err := export.Run(ctx, e.Store, dir, export.Options{FS: e.Around()})
+		return err
+	}
+}

@@ -1,0 +1,363 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/engine/record"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/wal"
+)
+
+// Commit runs fn and stores what it did as one record: all of it or nothing. The
+// partitions fn reads or changes must be named by ids, so that they are in memory
+// when it runs. fn runs on the log's committer, which may be the caller, and must not
+// block; its error refuses this commit alone and is returned as it is. A commit that
+// does nothing stores nothing.
+//
+// When Commit returns nil, the commit is visible, and durable as Options.Sync
+// says. If ctx ends while the commit is in the log's hands the error wraps
+// ErrOutcomeUnknown.
+func (e *Engine) Commit(ctx context.Context, ids []string, fn func(*Tx) error) error {
+	return e.CommitWith(ctx, CommitOptions{}, ids, fn)
+}
+
+// CommitOptions say what the log is to know of a commit before it asks for the record.
+type CommitOptions struct {
+	Size   int64 // about how many bytes the record will have; 0 if unknown
+	Urgent bool  // it frees space: pass where others are refused for want of it
+	// Deferred: written is enough; durable with the next sync. See wal.Record.
+	Deferred bool
+	// Began is when the caller's work on this commit began; 0 is the call itself. The
+	// commit's time is counted from it.
+	Began metrics.Time
+}
+
+// CommitWith is Commit with options. A Rider that ctx carries is stored with it; see
+// WithRider.
+func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, fn func(*Tx) error) error {
+	if e.Opts.ReadOnly {
+		return fault.ErrReadOnly
+	}
+	if h.Began == 0 {
+		h.Began = metrics.Now()
+	}
+	ids, fn = ride(ctx, &h, ids, fn)
+	if err := e.stall(ctx, h.Size, h.Urgent); err != nil {
+		return err
+	}
+	if err := e.Enter(); err != nil {
+		return err
+	}
+	defer e.Leave()
+	tx, err := e.begin(h, ids, fn, nil)
+	if err != nil {
+		return err
+	}
+	err = e.Log.Commit(ctx, &tx.log)
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	if err != nil {
+		e.noteWriteError(err)
+		return err
+	}
+	e.nudge()
+	e.committed(tx, h.Began)
+	return nil
+}
+
+// begin makes a commit ready for the log, maybe one that is to follow another that is ready.
+func (e *Engine) begin(h CommitOptions, ids []string, fn func(*Tx) error, after *Tx) (*Tx, error) {
+	tx := e.newTx(fn)
+	tx.log.Size, tx.log.Urgent, tx.log.Deferred = h.Size, h.Urgent, h.Deferred
+	for _, id := range ids {
+		if after != nil {
+			if t, ok := after.loaded.get(id); ok {
+				tx.loaded.set(id, t)
+				continue
+			}
+		}
+		t, err := e.LoadPartition(id)
+		if err != nil {
+			return nil, err
+		}
+		tx.loaded.set(id, t)
+	}
+	return tx, nil
+}
+
+// committed ends a commit that the log has answered with success.
+func (e *Engine) committed(tx *Tx, began metrics.Time) {
+	e.publishRevisions(tx)
+	e.noteCommit(tx, began)
+	tx.release()
+}
+
+// Step is one of the commits of CommitAll. Each must do something.
+type Step struct {
+	CommitOptions
+	IDs []string
+	Do  func(*Tx) error
+}
+
+// CommitAll makes several commits in order, each a record of its own, which the log is handed at
+// once. When one of them is refused, none behind it is made. It returns how many are made, and
+// why the next one is not. It stores no Rider.
+func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
+	if e.Opts.ReadOnly {
+		return 0, fault.ErrReadOnly
+	}
+	var size int64
+	for i := range steps {
+		size += steps[i].Size
+	}
+	if err := e.stall(ctx, size, false); err != nil {
+		return 0, err
+	}
+	if err := e.Enter(); err != nil {
+		return 0, err
+	}
+	defer e.Leave()
+	txs, records := make([]*Tx, 0, len(steps)), make([]*wal.Record, 0, len(steps))
+	var refused error
+	for i := range steps {
+		s := &steps[i]
+		var tx, after *Tx
+		if i > 0 {
+			after = txs[i-1]
+		}
+		if tx, refused = e.begin(s.CommitOptions, s.IDs, s.Do, after); refused != nil {
+			break // those before it are made
+		}
+		txs, records = append(txs, tx), append(records, &tx.log)
+	}
+	n, err := e.Log.CommitAll(ctx, records)
+	if err != nil {
+		e.noteWriteError(err)
+	} else {
+		err = refused
+	}
+	if n > 0 {
+		e.nudge()
+	}
+	for i, tx := range txs[:n] {
+		e.committed(tx, steps[i].Began)
+	}
+	return n, err
+}
+
+// noteCommit counts a commit that began then.
+func (e *Engine) noteCommit(tx *Tx, begin metrics.Time) {
+	var n int64
+	for i := range tx.values {
+		n += tx.values[i].val.size
+	}
+	e.valueBytes.Add(n)
+	e.commits.Since(begin)
+}
+
+// errNothing refuses an empty record.
+var errNothing = errors.New("commit did nothing")
+
+// prepare runs on the committer, in commit order.
+func (tx *Tx) prepare(lsn base.LSN) ([][]byte, error) {
+	tx.lsn, tx.now = lsn, tx.e.Opts.Clock().UnixMicro()
+	tx.rec = record.Record{Time: tx.now, Ops: tx.e.scratch.ops}
+	head, err := tx.perform()
+	tx.e.scratch.reset(tx.rec.Ops)
+	tx.rec.Ops = nil
+	if err != nil {
+		return nil, err
+	}
+	tx.e.unpublished.add(tx)
+	tx.head, tx.vals[0] = head, head
+	return tx.vals, nil
+}
+
+// perform runs the caller's function and returns the head of the record of what it
+// did.
+func (tx *Tx) perform() ([]byte, error) {
+	err := tx.fn(tx)
+	if tx.err != nil { // what fn saw was not all there is
+		err = tx.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(tx.rec.Ops) == 0 {
+		return nil, errNothing
+	}
+	head := record.AppendHead(tx.head, &tx.rec)
+	if int64(len(head))+tx.size > base.MaxRecord {
+		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, fault.ErrTooLarge)
+	}
+	return head, nil
+}
+
+// applied makes a durable (or, in a relaxed mode, written) batch visible. It runs
+// on the committer before any caller wakes.
+func (e *Engine) applied(batch []*wal.Record) {
+	var bytes int64
+	for _, r := range batch {
+		r.User.(*Tx).place(r)
+		bytes += r.Len
+	}
+	c := e.unpublished.take(batch)
+	for _, id := range c.Remove {
+		if t, err := e.Index.Partition(id); err == nil { // which the commit has looked for
+			e.garbage.NoteDropped(t)
+		}
+	}
+	e.Index.Apply(c)
+	e.flusher.Committed(c.Put, c.LSN, bytes)
+}
+
+// aborted forgets a batch that was refused. What was prepared upon it is refused
+// next, before anything else is prepared.
+func (e *Engine) aborted([]*wal.Record) { e.unpublished.clear() }
+
+// place tells the families where this commit's values lie in the log.
+func (tx *Tx) place(r *wal.Record) {
+	at := r.Len - tx.size
+	var room [8]index.ValueLoc
+	for i := 0; i < len(tx.values); {
+		fam := tx.values[i].fam
+		values := room[:0]
+		for ; i < len(tx.values) && tx.values[i].fam == fam; i++ {
+			v := &tx.values[i]
+			v.loc.File = r.File
+			v.loc.Off, v.loc.Inner = sealedPlace(r.Sealed, r.Offset, at)
+			if v.patched() {
+				tx.e.notePatch(v)
+			}
+			values = append(values, index.ValueLoc{Ref: v.ref, Loc: v.loc})
+			at += v.size
+		}
+		fam.Add(values)
+	}
+}
+
+// unpublished is the state of commits that are prepared but not yet visible: those of the
+// batch being made, and of the one being synced meanwhile. It is used by the
+// committer only.
+type unpublished struct {
+	partitions changes[*index.Partition] // nil: removed
+	tombs      changes[index.Tombstone]
+	patches    int // values among them that are stored as patches
+}
+
+// changes are what unpublished commits made of things, by id.
+type changes[T any] map[string]queued[T]
+
+// queued is a thing as record lsn left it, the newest unpublished record that changed it.
+type queued[T any] struct {
+	v   T
+	lsn base.LSN
+}
+
+func newUnpublished() unpublished {
+	return unpublished{partitions: changes[*index.Partition]{}, tombs: changes[index.Tombstone]{}}
+}
+
+func (q *unpublished) partition(ix *index.Index, id string) (*index.Partition, error) {
+	if t, ok := q.partitions[id]; ok {
+		return t.v, nil
+	}
+	return ix.Partition(id)
+}
+
+func (q *unpublished) tomb(ix *index.Index, id string) (index.Tombstone, bool) {
+	if m, ok := q.tombs[id]; ok {
+		return m.v, true
+	}
+	return ix.Tombstone(id)
+}
+
+func (q *unpublished) add(tx *Tx) {
+	q.partitions.add(&tx.partitions, tx.lsn)
+	q.tombs.add(&tx.tombs, tx.lsn)
+	q.patches += tx.patches
+}
+
+func (q *unpublished) clear() {
+	clear(q.partitions)
+	clear(q.tombs)
+	q.patches = 0
+}
+
+func (c changes[T]) add(made *byID[T], lsn base.LSN) {
+	for i := range made.list {
+		c[made.list[i].id] = queued[T]{made.list[i].v, lsn}
+	}
+}
+
+// take is what the records of a batch did, in one step. What records behind the
+// batch made of the same things stays.
+func (q *unpublished) take(batch []*wal.Record) index.Change {
+	last := batch[len(batch)-1].LSN
+	out := index.Change{LSN: last, Put: make([]*index.Partition, 0, len(batch))}
+	var partitions, tombs map[string]bool
+	for i := len(batch) - 1; i >= 0; i-- {
+		tx := batch[i].User.(*Tx)
+		q.patches -= tx.patches
+		for _, t := range tx.partitions.list {
+			switch {
+			case !q.partitions.take(t.id, tx.lsn, last, &partitions):
+			case t.v == nil:
+				out.Remove = append(out.Remove, t.id)
+			default:
+				out.Put = append(out.Put, t.v)
+			}
+		}
+		for _, m := range tx.tombs.list {
+			if q.tombs.take(m.id, tx.lsn, last, &tombs) {
+				out.Remember = append(out.Remember, m.v)
+			}
+		}
+	}
+	return out
+}
+
+// take reports whether record lsn is the last of its batch, which ends with record
+// last, to change id, and removes what it made of it. The batch is gone through
+// backwards. In seen are ids that records behind the batch changed once more.
+func (c changes[T]) take(id string, lsn, last base.LSN, seen *map[string]bool) bool {
+	switch newest := c[id].lsn; {
+	case newest == lsn:
+		delete(c, id)
+		return true
+	case newest <= last, (*seen)[id]: // a later record of the batch has been here
+		return false
+	}
+	if *seen == nil {
+		*seen = map[string]bool{}
+	}
+	(*seen)[id] = true
+	return true
+}
+
+// Change is what Commit takes, bundled: a layer above made it ready, and it can be a
+// commit of its own or a part of one.
+type Change struct {
+	Partitions []string        // what Do reads or changes
+	Size       int64           // about how many bytes it adds to the record
+	Urgent     bool            // it only frees space; see CommitOptions
+	Do         func(*Tx) error // runs on the committer and must not block
+}
+
+// Prepared is a Change for the store of Engine, which a saver stores with a checkpoint.
+type Prepared struct {
+	Engine *Engine
+	Change
+}
+
+// StoreChange implements saver.Change.
+func (Prepared) StoreChange() {}
+
+// Now is the clock's time in unix µs, as commits see it.
+func (e *Engine) Now() int64 { return e.Opts.Clock().UnixMicro() }

@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine/files"
+	"github.com/stele-go/stele/engine/internal/compaction"
+	"github.com/stele-go/stele/engine/internal/flush"
+	"github.com/stele-go/stele/engine/internal/garbage"
+	"github.com/stele-go/stele/engine/internal/image"
+	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// Engine is an open store. All methods are safe for concurrent use.
+type Engine struct {
+	*storage.Store
+	garbage   *garbage.Estimate
+	images    *image.Chain
+	flusher   *flush.Flusher
+	compactor *compaction.Compactor
+
+	around      vfs.FS   // where the directory lies; Options.FS is the directory alone
+	lock        vfs.Lock // nil if read-only
+	lockText    string   // what it says of this writer
+	guessed     bool     // the state was put together without a manifest
+	upTo        base.LSN // replay no further; 0: to the end of the log
+	manifestKey string   // of a read-only store's manifest
+	durable     wal.Mark // as Open found it
+	revisions   *revisionCache
+	report      metrics.OpenReport
+
+	unpublished unpublished // committer only
+	scratch     scratch     // committer only
+
+	closeOnce sync.Once
+
+	wake        chan struct{} // the worker: flush or image
+	wakeCompact chan struct{} // the compactor
+	stopWork    context.CancelFunc
+	workers     sync.WaitGroup
+
+	patches, patchedBytes, patchBytes atomic.Int64
+	commits                           metrics.Latency
+	valueBytes                        atomic.Int64
+	poisonNoted                       atomic.Bool
+	lockLost                          atomic.Pointer[error] // see ownsDir
+	isOpen                            atomic.Bool           // see stillWanted
+	workErr, compactErr               atomic.Pointer[error] // of the last turn of worker and compactor; nil if it succeeded
+}
+
+// Report says what Open found.
+func (e *Engine) Report() metrics.OpenReport { return e.report }
+
+// Sync returns nil when every commit that returned before is settled: visible and on
+// stable storage, or never to be either. See saver.Coordinator.
+func (e *Engine) Sync(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := e.Enter(); err != nil {
+		return err
+	}
+	defer e.Leave()
+	if e.Opts.ReadOnly {
+		return nil
+	}
+	if err := e.Log.Sync(ctx); err != nil {
+		e.noteWriteError(err)
+		return err
+	}
+	return nil
+}
+
+// Flush moves the log into segments. The store does it by itself every Options.FlushBytes.
+func (e *Engine) Flush(ctx context.Context) error { return e.flusher.Flush(ctx) }
+
+// Compact flushes and merges all segments: see compaction.Compactor.Compact.
+func (e *Engine) Compact(ctx context.Context) error { return e.compactor.Compact(ctx) }
+
+// CompactStep merges what is due once, and reports whether anything was. The store does it
+// by itself until nothing is due.
+func (e *Engine) CompactStep(ctx context.Context) (bool, error) { return e.compactor.CompactStep(ctx) }
+
+// WriteImage writes what changed since the last image, so that the next Open
+// replays less. The worker does it every Options.ImageBytes.
+func (e *Engine) WriteImage(ctx context.Context) error {
+	if err := e.EnterToWrite(); err != nil {
+		return err
+	}
+	defer e.Leave()
+	e.images.Mu.Lock()
+	defer e.images.Mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return e.images.Write(false)
+}
+
+// Close waits for calls in progress, makes everything durable, and releases the
+// directory. Views must be released before. A second Close waits for the first
+// and returns nil. After an error the store is closed all the same, and the next
+// Open recovers it.
+func (e *Engine) Close() (err error) {
+	e.closeOnce.Do(func() { err = e.close() })
+	return err
+}
+
+func (e *Engine) close() error {
+	e.RefuseCalls()
+	if e.stopWork != nil {
+		e.stopWork()
+		e.workers.Wait()
+	}
+	e.AwaitCalls()
+	err := e.closeWriter()
+	e.Files.Close()
+	if err = errors.Join(err, e.letGo()); err != nil {
+		return fmt.Errorf("close store %s: %w", e.Dir, err)
+	}
+	return nil
+}
+
+// closeWriter leaves a store that opens without replay: image, end of log,
+// manifest, in this order, so that each names only what is durable.
+func (e *Engine) closeWriter() error {
+	if e.Log == nil {
+		return nil
+	}
+	var errs []error
+	if e.Log.Metrics().Records > 0 || e.report.Replayed > 0 || e.report.IndexRebuilt || e.BadPages.Load() {
+		errs = append(errs, e.flusher.SaveAtClose())
+	}
+	errs = append(errs, e.Log.Close())
+	unchanged := e.Manifest.Untouched() && e.Manifest.State().Clean != nil
+	if errors.Join(errs...) == nil && !unchanged {
+		_, err := e.Manifest.Apply(snapshot.Edit{Clean: e.cleanClose()})
+		errs = append(errs, err)
+	}
+	errs = append(errs, e.Manifest.Close())
+	return errors.Join(errs...)
+}
+
+// cleanClose is where the log ended. A flush may have removed its last file.
+func (e *Engine) cleanClose() *snapshot.CleanClose {
+	clean := &snapshot.CleanClose{LSN: e.Log.LastLSN()}
+	end := e.Log.Position()
+	for _, l := range e.Manifest.State().Logs {
+		if l.Num == end.File {
+			clean.LogNum, clean.LogEnd = end.File, end.Offset
+		}
+	}
+	return clean
+}
+
+// logCreated makes a new log file part of the store before its first record.
+func (e *Engine) logCreated(info wal.FileInfo) error {
+	e.flusher.LogBegun(e.unpublished.patches)
+	e.Files.AddKeyed(files.Log, info.Num, info.KeyID)
+	_, err := e.Manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
+	return err
+}

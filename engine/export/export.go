@@ -1,0 +1,313 @@
+package export
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine/lost"
+	"github.com/stele-go/stele/engine/record"
+	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/segment"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// Options say how Run writes a new store.
+type Options struct {
+	FS vfs.FS // of the new store
+	// Replace gives the bytes that stand in the new store for a value that cannot be
+	// read, or nil: then the items that refer to it are left out. Nil as a function
+	// leaves all of them out.
+	Replace func(lost.Value) []byte
+	// Progress, if not nil, is called after each family.
+	Progress func(done, total int)
+}
+
+// LostPart is what could not be read of a family: a page, and with it an unknown
+// number of items of some of these partitions.
+type LostPart struct {
+	Partitions []string
+	Err        error
+}
+
+// Report says what Run wrote and what it could not.
+type Report struct {
+	Partitions int
+	Items      int
+	Values     int
+	Bytes      int64 // of the new segment
+	LastLSN    base.LSN
+	Lost       []lost.Value // each use of each value; the first million
+	LostAll    int          // how many there are
+	Dropped    []LostItem   // items left out because of them
+	Parts      []LostPart
+	Segments   int
+}
+
+// LostItem is an item that is not in the new store.
+type LostItem struct {
+	Partition string
+	Key       string
+}
+
+// Run writes everything that can be read of an open store, as it is now, to a new store in
+// dir, which must be empty or missing. If this store is opened with keys, the new one is
+// encrypted with them. Partitions keep their births, and items and values their numbers.
+// Copies of a partition still share what they shared. The tombstones of deleted partitions
+// are copied. This store is not changed.
+//
+// The manifest is written last: until then dir is no store, and after an error the
+// files that were written are removed.
+func Run(ctx context.Context, s *storage.Store, dir string, o Options) (*Report, error) {
+	if err := s.Enter(); err != nil {
+		return nil, err
+	}
+	defer s.Leave()
+	held, err := vfs.HoldEmpty(o.FS, dir)
+	if err != nil {
+		return nil, fmt.Errorf("export to %s: %w", dir, err)
+	}
+	defer func() { _ = held.Close() }() // nothing is made any more
+	o.FS = held
+	x := &exporter{ctx: ctx, s: s, reads: s.Reader(), o: o, dir: dir, rep: &Report{}}
+	if err := x.run(); err != nil {
+		_ = o.FS.Remove(x.path())
+		return nil, fmt.Errorf("export to %s: %w", dir, err)
+	}
+	x.rep.Lost, x.rep.LostAll = x.lost.Values, x.lost.All
+	return x.rep, nil
+}
+
+// exportNum is the number of the one segment of a new store.
+const exportNum base.FileNum = 1
+
+type exporter struct {
+	ctx   context.Context
+	s     *storage.Store
+	reads *storage.Reader
+	o     Options
+	dir   string
+	b     *segment.Builder
+	id    uint64 // of the new store
+	rep   *Report
+
+	lost lost.List
+}
+
+func (x *exporter) path() string { return filepath.Join(x.dir, segment.FileName(exportNum)) }
+
+func (x *exporter) run() error {
+	v := x.s.ViewTombstones()
+	defer v.Release()
+	f, err := x.o.FS.Create(x.path())
+	if err != nil {
+		return err
+	}
+	for x.id == 0 {
+		x.id = x.s.Opts.Rand()
+	}
+	x.b, err = segment.NewBuilder(f, segment.BuilderOptions{FileNum: exportNum, Salt: x.s.Opts.Rand(), Keys: x.s.Keys.Keyring(x.id, 0)})
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := x.families(v); err != nil {
+		x.b.Abort()
+		return errors.Join(err, f.Close())
+	}
+	x.b.SetTombstones(record.EncodeTombstones(v.Index.Tombstones()))
+	p, err := x.b.Finish()
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = x.o.FS.SyncDir(x.dir)
+	}
+	if err != nil {
+		return err
+	}
+	x.rep.LastLSN, x.rep.Bytes = v.LSN(), p.Size
+	return x.publish(snapshot.SegmentInfo{Num: exportNum, Size: p.Size, Raw: p.RawBytes, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
+		Families: uint64(p.Families), Values: uint64(p.Values)})
+}
+
+// publish writes the manifest: from then on dir is a store.
+func (x *exporter) publish(seg snapshot.SegmentInfo) error {
+	st := snapshot.State{FormatVersion: snapshot.FormatVersion, StoreID: x.id, NextFileNum: exportNum + 1, Created: x.s.Opts.Clock().UnixMicro(),
+		FloorLSN: x.rep.LastLSN + 1, Segments: []snapshot.SegmentInfo{seg}}
+	m, err := snapshot.Create(x.o.FS, x.dir, st, snapshot.Options{Rand: x.s.Opts.Rand, Keys: x.s.Keys})
+	if err != nil {
+		return err
+	}
+	return m.Close()
+}
+
+func (x *exporter) families(v *storage.View) error {
+	work, err := storage.Families(v, func(uint64) bool { return true })
+	if err != nil {
+		return err
+	}
+	for i, names := range work {
+		w, err := names.Open(v)
+		if err != nil {
+			return err
+		}
+		if err := x.family(v, &w); err != nil {
+			return err
+		}
+		if x.o.Progress != nil {
+			x.o.Progress(i+1, len(work))
+		}
+	}
+	return nil
+}
+
+// family writes one family: the values that can be read, and a page of the items
+// that have all they need.
+func (x *exporter) family(v *storage.View, w *storage.Family) error {
+	x.s.RecentlySkipped() // of what came before
+	if err := w.Load(v); err != nil {
+		if !errors.Is(err, fault.ErrCorrupt) {
+			return err
+		}
+		x.rep.Parts = append(x.rep.Parts, LostPart{Partitions: idsOf(w), Err: err})
+		return nil
+	}
+	for _, err := range x.s.RecentlySkipped() {
+		x.rep.Parts = append(x.rep.Parts, LostPart{Partitions: idsOf(w), Err: err})
+	}
+	if err := x.b.BeginFamily(w.Fam.ID); err != nil {
+		return err
+	}
+	gone := map[index.Ref]bool{} // cannot be read, and nothing stands for it
+	all := &lost.Finder{W: w}
+	for _, u := range x.order(w) {
+		if err := x.value(all, u, gone); err != nil {
+			return err
+		}
+	}
+	return x.b.EndFamily(index.EncodePage(x.page(w, gone)))
+}
+
+func idsOf(w *storage.Family) []string {
+	ids := make([]string, len(w.Partitions))
+	for i, t := range w.Partitions {
+		ids[i] = t.ID
+	}
+	return ids
+}
+
+// slotUse is one use of a value.
+type slotUse struct {
+	partition *index.Partition
+	item      *index.Item
+	slot      int
+	name      string
+	ref       index.Ref
+	hot       bool
+}
+
+// order are the values of a family, each with its first use: those read often, item
+// by item, then the others, name by name and newest first, so that versions of one
+// channel lie together.
+func (x *exporter) order(w *storage.Family) []slotUse {
+	var hot, rest []slotUse
+	taken := map[index.Ref]bool{}
+	take := func(t *index.Partition, it *index.Item, isHot bool) {
+		for i, s := range it.Slots.All() {
+			if s.Ref.Empty() || taken[s.Ref] {
+				continue
+			}
+			taken[s.Ref] = true
+			u := slotUse{t, it, i, s.Name, s.Ref, isHot}
+			if isHot {
+				hot = append(hot, u)
+			} else {
+				rest = append(rest, u)
+			}
+		}
+	}
+	for _, wanted := range []bool{true, false} {
+		for _, t := range w.Partitions {
+			var items []*index.Item
+			t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
+			for i, isHot := range x.s.Opts.Hot(items) {
+				if isHot == wanted {
+					take(t, items[i], isHot)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(rest, func(a, b slotUse) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), b.ref.Compare(a.ref))
+	})
+	return append(hot, rest...)
+}
+
+// value writes one value, or what stands for it.
+func (x *exporter) value(all *lost.Finder, u slotUse, gone map[index.Ref]bool) error {
+	ref := u.ref
+	b, err := x.reads.ReadWithin(x.ctx, all.W.Fam, ref, false)
+	switch {
+	case err == nil:
+		x.rep.Values++
+	case errors.Is(err, fault.ErrCorrupt) || errors.Is(err, storage.ErrNoValue):
+		if b = x.lose(all, ref, err); b == nil {
+			gone[ref] = true
+			return nil
+		}
+	default:
+		return err
+	}
+	add := x.b.AddHistory
+	if u.hot {
+		add = x.b.AddHead
+	}
+	return add(segment.ValueID{LSN: ref.LSN, Ord: ref.Ord}, b)
+}
+
+// lose lists every use of a value that cannot be read, and returns what stands for
+// it: what the first use says.
+func (x *exporter) lose(u *lost.Finder, ref index.Ref, err error) (instead []byte) {
+	uses := u.Of(ref)
+	x.lost.Add(uses, err)
+	if x.o.Replace == nil || len(uses) == 0 {
+		return nil
+	}
+	first := uses[0]
+	first.Err = err
+	return x.o.Replace(first)
+}
+
+// page is the directory page of the family in the new store: live items that have
+// all they need.
+func (x *exporter) page(w *storage.Family, gone map[index.Ref]bool) *index.Page {
+	p := &index.Page{}
+	for _, t := range w.Partitions {
+		pt := index.PagePartition{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}
+		had := false
+		t.Ascend("", func(it *index.Item) bool {
+			had = true
+			if it.Slots.Contain(func(r index.Ref) bool { return gone[r] }) {
+				x.rep.Dropped = append(x.rep.Dropped, LostItem{t.ID, it.Key})
+				return true
+			}
+			pt.Items = append(pt.Items, it)
+			return true
+		})
+		if had && len(pt.Items) == 0 {
+			continue // nothing of it is left
+		}
+		x.rep.Partitions++
+		x.rep.Items += len(pt.Items)
+		index.SortItems(pt.Items)
+		p.Partitions = append(p.Partitions, pt)
+	}
+	return p
+}

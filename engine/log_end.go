@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// logEnd is what can be done as soon as it is known where the log ends, while the
+// last of its records are still replayed.
+type logEnd struct {
+	e       *Engine
+	st      snapshot.State
+	left    []string       // leftovers, to be swept
+	tried   bool           // a copy was begun beside the replay, and may have taken room
+	copying sync.WaitGroup // the copy is being made; guards the next two
+	copy    *wal.EndCopy   // of what no promise covers; nil if it is still to be made
+	moves   recordMoves    // what it moves
+
+	relocated sync.WaitGroup
+}
+
+// found is called when the end of the log is known, maybe by a goroutine that reads it
+// ahead.
+func (l *logEnd) found(rec wal.Recovery) error {
+	var err error
+	if l.left, err = l.e.leftovers(l.st, rec); err != nil || l.e.Manifest != nil {
+		return err
+	}
+	// The number is reserved before the copy has a name with it. The temporary name
+	// has that of an older file: a leftover, should it stay.
+	num := l.e.NextNumber()
+	if rec.Unpromised.Records > 0 {
+		l.e.TakeNumber()
+		l.tried = true
+	}
+	copyEnd := func() {
+		err := l.copyEnd(rec, rec.End.File, func() (base.FileNum, error) { return num, nil })
+		if err != nil { // there may be room for it after the sweep
+			l.e.Opts.Logger.Debug("copy the end of the log", "error", err)
+		}
+	}
+	if l.e.Opts.Inline {
+		copyEnd()
+	} else {
+		l.copying.Go(copyEnd) // and the manifest meanwhile
+	}
+	return nil
+}
+
+// copied waits for the copy, which is no leftover.
+func (l *logEnd) copied() {
+	l.copying.Wait()
+	if l.copy != nil {
+		l.left = slices.DeleteFunc(l.left, func(name string) bool { return name == l.copy.TempName() })
+	}
+}
+
+// copyEnd copies what no promise covers to a file that is not yet part of the log:
+// after a crash the page cache may show what the disk does not have. temp is the
+// number in its temporary name, 0 for its own.
+func (l *logEnd) copyEnd(rec wal.Recovery, temp base.FileNum, number func() (base.FileNum, error)) error {
+	n := rec.Unpromised.Records
+	l.moves = recordMoves{from: make([]int64, 0, n), to: make([]int64, 0, n)}
+	var err error
+	l.copy, err = wal.CopyEnd(wal.CopyOptions{FS: l.e.Opts.FS, Dir: l.e.Dir, NewFileNum: number, TempNum: temp, Rand: l.e.Opts.Rand, Keys: l.e.Files.Keys, Moved: l.moves.add}, rec)
+	return err
+}
+
+// relocate tells the families what the copy moves, while files are synced. All records
+// are replayed, and the copy is made.
+func (l *logEnd) relocate(rec wal.Recovery) {
+	if l.copy != nil {
+		l.relocated.Go(func() { l.e.relocate(rec.End.File, &l.moves) })
+	}
+}
+
+// discard removes a copy that did not become part of the log, and reports whether
+// one was tried since it was called last: then there may be more room now.
+func (l *logEnd) discard() bool {
+	l.copying.Wait()
+	l.relocated.Wait()
+	if l.copy != nil && l.copy.TempName() != "" {
+		l.copy.Discard()
+		l.copy = nil
+	}
+	tried := l.tried
+	l.tried = false
+	return tried
+}
+
+// recordMoves says where the payloads of copied records were, and are: those of
+// records from first on, all of one file each.
+type recordMoves struct {
+	first  base.LSN
+	from   []int64
+	to     []int64
+	file   base.FileNum // the new one
+	sealed bool         // the new one is encrypted
+}
+
+// add notes the next record; they come without a gap.
+func (m *recordMoves) add(from int64, to wal.Entry) error {
+	if len(m.from) == 0 {
+		m.first, m.file, m.sealed = to.LSN, to.File, to.Sealed
+	}
+	if to.LSN != m.first+base.LSN(len(m.from)) || to.File != m.file {
+		return fmt.Errorf("record %d of file %s moved behind record %d: %w", to.LSN, to.File, m.first+base.LSN(len(m.from))-1, errMoved)
+	}
+	m.from, m.to = append(m.from, from), append(m.to, to.Offset)
+	return nil
+}
+
+// place is where the bytes of r lie that were at l; false if its record was not
+// copied. In an encrypted file a place is that of the record, and one within it.
+func (m *recordMoves) place(r index.Ref, l index.Loc) (index.Loc, bool) {
+	if r.LSN < m.first || r.LSN-m.first >= base.LSN(len(m.from)) {
+		return l, false
+	}
+	i := r.LSN - m.first
+	within := int64(l.Inner)
+	if within == 0 {
+		within = int64(l.Off) - m.from[i]
+	}
+	l.File = m.file
+	l.Off, l.Inner = sealedPlace(m.sealed, m.to[i], within)
+	return l, true
+}
+
+// relocate tells the families in memory, which those that replay touched are, where the
+// values of the copied records lie now.
+func (e *Engine) relocate(old base.FileNum, moves *recordMoves) {
+	if len(moves.from) == 0 {
+		return
+	}
+	for _, fam := range e.Index.Held() {
+		fam.Relocate(func(r index.Ref, l index.Loc) (index.Loc, bool) {
+			if l.File != old {
+				return l, false
+			}
+			return moves.place(r, l)
+		})
+	}
+}

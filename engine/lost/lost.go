@@ -1,0 +1,62 @@
+package lost
+
+import (
+	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/index"
+)
+
+// Value is a use of a value of an item that cannot be read.
+type Value struct {
+	Partition string
+	Key       string // of the item
+	Slot      int    // which of the item's
+	Name      string // of the slot
+	Tag       string
+	First     string // name of the item's first slot
+	Err       error
+}
+
+// maxLost bounds a list of lost values: enough for what one damaged place costs, in
+// a bounded memory. Beyond it they are counted.
+const maxLost = 1 << 20
+
+// List lists the uses of values that cannot be read.
+type List struct {
+	Values []Value // the first maxLost
+	All    int     // how many there are
+}
+
+// Add adds the uses of one value, which cannot be read because of err.
+func (l *List) Add(uses []Value, err error) {
+	l.All += len(uses)
+	for _, u := range uses[:min(len(uses), maxLost-len(l.Values))] {
+		u.Err = err
+		l.Values = append(l.Values, u)
+	}
+}
+
+// Finder finds the items of one family that refer to a value. It looks through them
+// once, when something is lost.
+type Finder struct {
+	W     *storage.Family
+	byRef map[index.Ref][]Value
+}
+
+// Of are the uses of a value, in the order of partitions and keys.
+func (u *Finder) Of(ref index.Ref) []Value {
+	if u.byRef != nil {
+		return u.byRef[ref]
+	}
+	u.byRef = map[index.Ref][]Value{}
+	for _, t := range u.W.Partitions {
+		t.Ascend("", func(it *index.Item) bool {
+			for i, s := range it.Slots.All() {
+				if !s.Ref.Empty() {
+					u.byRef[s.Ref] = append(u.byRef[s.Ref], Value{Partition: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots.At(0).Name})
+				}
+			}
+			return true
+		})
+	}
+	return u.byRef[ref]
+}

@@ -1,0 +1,286 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/seal"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine/files"
+	"github.com/stele-go/stele/engine/internal/compaction"
+	"github.com/stele-go/stele/engine/internal/flush"
+	"github.com/stele-go/stele/engine/internal/garbage"
+	"github.com/stele-go/stele/engine/internal/image"
+	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// LockName is the file that is locked while a writer has the store.
+const LockName = "LOCK"
+
+// Open opens the store in dir, creating it if dir is empty or missing. What a
+// crash left behind is recovered; Report tells what that was.
+//
+// Errors: LockedError if another writer has the store; ErrNotStore for a
+// directory with other files; VersionError for a store of a newer format;
+// CorruptionError if anything acknowledged is damaged in log or manifest.
+func Open(dir string, opts storage.Options) (*Engine, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	start := time.Now()
+	e := newEngine(storage.New(dir, opts.WithDefaults()))
+	e.Keys = seal.New(opts.Keys, opts.Entropy)
+	err := e.open()
+	e.isOpen.Store(err == nil)
+	if err != nil {
+		e.undoOpen()
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	background := !e.Opts.ReadOnly && !e.Opts.ManualWork
+	if !background {
+		e.Index.ReleaseFamilies()
+	}
+	e.report.Took = time.Since(start)
+	e.Opts.Logger.Info("opened", "threads", e.Index.Len(), "lsn", e.Index.LSN(), "replayed", e.report.Replayed,
+		"dropped_bytes", e.report.DroppedBytes, "took", e.report.Took)
+	if background {
+		var ctx context.Context
+		ctx, e.stopWork = context.WithCancel(context.Background())
+		e.workers.Go(func() {
+			e.Index.ReleaseFamilies() // nobody waits for it
+			e.work(ctx, e.wake, &e.workErr, e.workOnce)
+		})
+		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactor.CompactDue) })
+	}
+	return e, nil
+}
+
+// newEngine puts together the parts of a store that holds nothing yet.
+func newEngine(s *storage.Store) *Engine {
+	e := &Engine{Store: s, garbage: garbage.New(s), images: image.New(s), unpublished: newUnpublished(), revisions: newRevisionCache(s.Opts.VersionBytes),
+		wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
+	e.flusher = flush.New(e.images, e.garbage)
+	e.compactor = compaction.New(e.flusher, e.images, e.garbage)
+	e.images.OnPublish = e.compactor.NoteSegments
+	s.OnBadPage = e.wakeWorker
+	return e
+}
+
+// open recovers the store in two steps. First it only reads, but for a copy of the
+// end of the log under a temporary name, which may replace one that a crash left: a
+// store that is damaged, or of a newer version, is else left as it was found. Then it
+// writes: a new manifest file, which forgets nothing; the copy becomes part of the log;
+// and away with what no longer counts.
+func (e *Engine) open() error {
+	if e.Opts.ReadOnly {
+		return e.openReadOnly()
+	}
+	if err := e.Opts.FS.MkdirAll(e.Dir); err != nil {
+		return err
+	}
+	if err := e.holdDir(); err != nil {
+		return err
+	}
+	if err := e.refuseStrangers(); err != nil {
+		return err
+	}
+	if err := e.takeLock(); err != nil {
+		return err
+	}
+	var err error
+	if e.durable, err = wal.ReadMark(e.Opts.FS, e.Dir); err != nil {
+		return err
+	}
+	st, err := e.loadManifest()
+	if err != nil {
+		return err
+	}
+	e.Found = st
+	e.garbage.Restore(st.Segments)
+	e.addFiles(st)
+	if err := e.checkKeys(); err != nil {
+		return err
+	}
+	end := &logEnd{e: e, st: st}
+	ahead := e.readLogAhead(st, end.found)
+	defer ahead.stop() // else it would wait for images whose reading failed
+	if err := e.loadIndex(st); err != nil {
+		return err
+	}
+	if e.report.IndexRebuilt {
+		ahead.stop()
+		ahead = nil
+	}
+	rec, err := e.recoverLog(st, ahead, end.found)
+	if err == nil {
+		err = e.goOn(rec, end)
+	}
+	if err != nil {
+		end.discard()
+	}
+	return err
+}
+
+// goOn is the second step of open. The copy of the end of the log may still be made.
+func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
+	if e.Manifest == nil {
+		err := e.openManifest(rec)
+		if errors.Is(err, fault.ErrDiskFull) && end.discard() { // which took the room; after the sweep there may be more
+			err = e.openManifest(rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := e.ReserveTaken(); err != nil {
+		return err
+	}
+	end.copied()
+	end.relocate(rec)
+	e.compactor.NoteSegments()
+	e.sweep(end.left)
+	return e.openLog(rec, end)
+}
+
+// openManifest continues the manifest. If the end of the log is to be copied, which
+// needs a file number, the manifest reserves numbers as it goes.
+func (e *Engine) openManifest(rec wal.Recovery) (err error) {
+	o := e.writeManifest()
+	if rec.Unpromised.Records > 0 {
+		o.NextFileNum = e.NumbersToReserve()
+	}
+	e.Manifest, _, err = snapshot.Open(e.Opts.FS, e.Dir, o)
+	return err
+}
+
+// undoOpen gives back what a failed Open took.
+func (e *Engine) undoOpen() {
+	var err error
+	if e.Log != nil {
+		err = e.Log.Close()
+	}
+	if e.Manifest != nil {
+		err = errors.Join(err, e.Manifest.Close())
+	}
+	e.Files.Close()
+	if err = errors.Join(err, e.letGo()); err != nil {
+		e.Opts.Logger.Warn("give up opening", "error", err)
+	}
+}
+
+// refuseStrangers keeps stele from settling in a directory of somebody else: one
+// without a manifest, but with files. A manifest that was being written when its
+// process died is none: beside other files of a store it is what a restore left that
+// did not come to its end.
+func (e *Engine) refuseStrangers() error {
+	names, err := e.Opts.FS.List(e.Dir)
+	if err != nil {
+		return err
+	}
+	var own, foreign string
+	for _, n := range names {
+		_, complete := snapshot.ParseManifestName(n)
+		switch {
+		case complete:
+			return nil
+		case n == LockName, snapshot.IsManifestName(n), files.IsServers(n):
+		case isOwnName(n), n == wal.MarkName:
+			own = n
+		default:
+			foreign = n
+		}
+	}
+	if own != "" {
+		return &fault.CorruptionError{File: own, Kind: "store", Offset: -1, Detail: "the manifest is missing, but this file of a store is there: salvage the directory, or restore a backup; if a restore was interrupted here, remove the directory and restore again"}
+	}
+	if foreign != "" {
+		return fmt.Errorf("directory holds %q and no manifest; choose an empty directory: %w", foreign, fault.ErrNotStore)
+	}
+	return nil
+}
+
+func isOwnName(n string) bool {
+	_, own := files.Number(n)
+	return own
+}
+
+func (e *Engine) takeLock() error {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	e.lockText = fmt.Sprintf("pid %d on %s since %s", os.Getpid(), host, e.Opts.Clock().UTC().Format(time.RFC3339))
+	name := filepath.Join(e.Dir, LockName)
+	lock, err := e.Opts.FS.Lock(name, e.lockText+"\n")
+	if errors.Is(err, vfs.ErrLockHeld) {
+		return &fault.LockedError{Dir: e.Dir, Holder: readHolder(e.Opts.FS, name)}
+	}
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", LockName, err)
+	}
+	e.lock = lock
+	return nil
+}
+
+// readHolder is what the holder wrote about itself; best effort, for people.
+func readHolder(fsys vfs.FS, name string) string {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return ""
+	}
+	b := make([]byte, 256)
+	n, _ := f.ReadAt(b, 0)
+	if f.Close() != nil {
+		return ""
+	}
+	// Only what a store wrote is told: anybody may have put another file there.
+	text, _, _ := strings.Cut(strings.TrimRight(string(b[:n]), "\x00"), "\n")
+	if !strings.HasPrefix(text, "pid ") || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return ""
+	}
+	return text
+}
+
+// loadManifest reads the state of the store, or creates the store.
+func (e *Engine) loadManifest() (snapshot.State, error) {
+	st, rep, err := snapshot.Load(e.Opts.FS, e.Dir, e.readManifest()...)
+	if !errors.Is(err, snapshot.ErrNoManifest) {
+		e.useKeys(st, rep.KeyID == "")
+		return st, err
+	}
+	if err := vfs.SyncParents(e.around, e.Dir); err != nil {
+		return st, err
+	}
+	id := e.Opts.Rand()
+	for id == 0 {
+		id = e.Opts.Rand()
+	}
+	st = snapshot.State{FormatVersion: snapshot.FormatVersion, StoreID: id, NextFileNum: 1, Created: e.Opts.Clock().UnixMicro(), FloorLSN: 1}
+	if e.Manifest, err = snapshot.Create(e.Opts.FS, e.Dir, st, e.writeManifest()); err != nil {
+		return st, err
+	}
+	e.useKeys(st, false)
+	e.report.Created = true
+	return e.Manifest.State(), nil
+}
+
+func (e *Engine) addFiles(st snapshot.State) {
+	for _, l := range st.Logs {
+		e.Files.Add(files.Log, l.Num)
+	}
+	for _, s := range st.Segments {
+		e.Files.Add(files.Segment, s.Num)
+	}
+	for _, im := range st.Images {
+		e.Files.Add(files.Image, im.Num)
+	}
+}

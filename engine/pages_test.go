@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// Copies cost the log a few bytes each, but the index all their items. However
+// many are made between two images, the store can be saved, flushed and closed.
+func TestManyCopiesBetweenImages(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem(vfs.MemOptions{})
+	o := storage.Options{FS: mem, ManualWork: true}
+	e := mustOpen(t, o)
+	const items, slots, copies = 300, 40, 400
+	v, err := NewValue([]byte("value"))
+	must(t, err)
+	all := make([]SlotIn, slots)
+	for i := range all {
+		all[i] = SlotIn{Name: fmt.Sprint("channel", i), Tag: "1", Value: &v}
+	}
+	for i := range items {
+		must(t, e.Commit(ctx, []string{"t"}, func(tx *Tx) error {
+			return tx.Put("t", fmt.Sprintf("k%03d", i), index.FlagHead, all)
+		}))
+	}
+	for i := range copies {
+		id := fmt.Sprintf("copy%03d", i)
+		must(t, e.Commit(ctx, []string{"t", id}, func(tx *Tx) error { return tx.Copy("t", id) }))
+	}
+	th, err := e.Index.Partition("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := &index.Page{Partitions: []index.PagePartition{{ID: th.ID, Birth: th.Birth}}}
+	th.Items(0, func(it *index.Item) { page.Partitions[0].Items = append(page.Partitions[0].Items, it) })
+	index.SortItems(page.Partitions[0].Items)
+	if size := copies * len(index.EncodePage(page)); size <= snapshot.MaxPage {
+		t.Fatalf("the copies take %d bytes of index, not enough to test with", size)
+	}
+	check := func(what string) {
+		t.Helper()
+		for _, id := range []string{fmt.Sprintf("copy%03d", copies-1)} {
+			th, err := e.Partition(id)
+			must(t, err)
+			n := 0
+			th.Ascend("", func(*index.Item) bool { n++; return true })
+			if n != items {
+				t.Errorf("%s: %s has %d items", what, id, n)
+			}
+			if got, err := read(e, id, "k299"); got != "value" {
+				t.Errorf("%s: %s reads %q, %v", what, id, got, err)
+			}
+		}
+	}
+	must(t, e.WriteImage(ctx))
+	must(t, e.Close())
+	e = mustOpen(t, o)
+	check("from the image")
+	must(t, e.Flush(ctx))
+	must(t, e.Close())
+	e = mustOpen(t, o)
+	check("from a segment")
+	must(t, e.Close())
+}
+
+// What is committed while an image is written is not in it, and counts for the
+// next: else replay could grow beyond Options.ImageBytes.
+func TestCommitsBesideAnImageCountForTheNext(t *testing.T) {
+	b := &besideFS{FS: vfs.NewMem(vfs.MemOptions{})}
+	e := mustOpen(t, storage.Options{FS: b, ManualWork: true})
+	mustPut(t, e, "t", "k", "in the image")
+	b.beside = func() {
+		b.beside = nil
+		mustPut(t, e, "t", "l", "beside it")
+	}
+	must(t, e.WriteImage(context.Background()))
+	if b.beside != nil || e.images.Unsaved() == 0 {
+		t.Errorf("%d bytes count for the next image", e.images.Unsaved())
+	}
+	must(t, e.Close())
+}

@@ -1,0 +1,193 @@
+package pin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/seal"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine/files"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// Store is a store at one moment, as somebody without its lock sees it: the bytes of its
+// manifest, and every file that the manifest names, held open. A writer may remove the
+// files meanwhile. Release it.
+type Store struct {
+	// FS shows the files of the store and no others.
+	FS *vfs.Pinned
+	// State is what the manifest says. With ManifestErr it is the zero State, and FS
+	// holds whatever files of a store's naming there are.
+	State    snapshot.State
+	Manifest string // name of the manifest file
+	Raw      []byte // its bytes
+	// ManifestErr is the damage of the manifest, or that there is none though other
+	// files of a store are there.
+	ManifestErr error
+	// Mark says how far the log was durable, read before anything else.
+	Mark wal.Mark
+	// Missing are the files that the manifest names and that are not there.
+	Missing []string
+
+	keys *seal.Keys
+}
+
+// Keys are the keys of the store; nil without encryption.
+func (s *Store) Keys() *seal.Keys { return s.keys }
+
+// Keyring has the keys for the files of the store; nil without encryption.
+func (s *Store) Keyring() *seal.Keyring {
+	return s.keys.Keyring(s.State.StoreID, s.State.PlainBelow())
+}
+
+// newPinned returns one without files.
+func newPinned(dir string, keys seal.KeyProvider) *Store {
+	return &Store{FS: vfs.NewPinned(dir), keys: seal.New(keys, nil)}
+}
+
+// retries is how often Pin looks again when a file that it was told of is gone.
+const retries = 16
+
+// Pin opens what makes up the store in dir, without a lock and without
+// writing. Errors: fault.ErrNotStore for a directory that holds nothing of a store,
+// fault.VersionError for a store of a newer format, and those of the system. Without keys,
+// which may be nil, only a store without encryption can be looked at.
+func Pin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Store, error) {
+	d, err := Hold(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }() // its files are open
+	var last *Store
+	for range retries {
+		s, err := tryPin(d, dir, keys)
+		if err != nil {
+			last.Release()
+			return nil, err
+		}
+		stuck := last != nil && bytes.Equal(last.Raw, s.Raw)
+		last.Release()
+		if len(s.Missing) == 0 || stuck {
+			return s, nil // complete, or nobody moves on: the files are lost
+		}
+		last = s
+	}
+	return last, nil
+}
+
+// Release closes the files. It may be called on nil and twice.
+func (s *Store) Release() {
+	if s != nil {
+		_ = s.FS.Release() // only read from
+	}
+}
+
+// tryPin is one look.
+func tryPin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Store, error) {
+	s := newPinned(dir, keys)
+	var err error
+	if s.Mark, err = wal.ReadMark(fsys, dir); err != nil {
+		return nil, err
+	}
+	st, rep, raw, err := snapshot.LoadRaw(fsys, dir, snapshot.WithKeys(s.keys))
+	s.Manifest, s.Raw = rep.File, raw
+	switch {
+	case err == nil:
+		s.State = st
+		s.FS.KeepBytes(rep.File, raw)
+		return s, s.keep(fsys, files.Names(st))
+	case errors.Is(err, fault.ErrCorrupt) && raw != nil:
+		s.FS.KeepBytes(rep.File, raw)
+	case errors.Is(err, fault.ErrCorrupt):
+	case errors.Is(err, snapshot.ErrNoManifest):
+		err = &fault.CorruptionError{File: "MANIFEST", Kind: "manifest", Offset: -1, Detail: "missing", Err: err}
+	default:
+		return nil, err
+	}
+	s.ManifestErr = err
+	names, lerr := fsys.List(dir)
+	if lerr != nil && !errors.Is(lerr, fs.ErrNotExist) {
+		return nil, lerr
+	}
+	var own []string
+	for _, n := range names {
+		if _, ok := files.Number(n); ok {
+			own = append(own, n)
+		}
+	}
+	if len(own) == 0 && s.Raw == nil {
+		return nil, fmt.Errorf("%s: %w", dir, fault.ErrNotStore)
+	}
+	return s, s.keep(fsys, own)
+}
+
+// keep opens files, and notes those that are not there.
+func (s *Store) keep(fsys vfs.FS, names []string) error {
+	for _, n := range names {
+		err := s.FS.Keep(fsys, n)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			s.Missing = append(s.Missing, n)
+		case err != nil:
+			s.Release()
+			return fmt.Errorf("open %s: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// Assemble puts a store together of files in dir and of the bytes of a manifest that is
+// not there: a store before it is published.
+func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (*Store, error) {
+	s := newPinned(dir, keys)
+	s.Manifest, s.Raw = snapshot.ManifestName(1), manifest
+	s.FS.KeepBytes(s.Manifest, manifest)
+	st, _, err := snapshot.Load(s.FS, dir, snapshot.WithKeys(s.keys))
+	if err != nil {
+		return nil, err
+	}
+	s.State = st
+	if err := s.keep(fsys, files.Names(st)); err != nil {
+		return nil, err
+	}
+	if len(s.Missing) > 0 {
+		s.Release()
+		return nil, &fault.CorruptionError{File: s.Missing[0], Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}
+	}
+	return s, nil
+}
+
+// LogOptions say how to read the whole log, from its first file on.
+func (s *Store) LogOptions(dir string) wal.RecoverOptions {
+	o := wal.RecoverOptions{FS: s.FS, Dir: dir, Files: s.State.LogNums(), ReadOnly: true, Keys: s.Keyring()}
+	if s.ManifestErr != nil {
+		o.Files = nil // it is found by its own links
+		return o      // the mark says nothing of what segments have
+	}
+	o.Origin, o.Mark, o.Salts = s.State.StoreID, s.Mark, s.State.LogSalts()
+	if len(s.State.Logs) == 0 {
+		o.FromLSN = s.State.FloorLSN // a flush took the last file: segments have it all
+		return o
+	}
+	if s.State.Clean != nil {
+		o.DurableLSN = s.State.Clean.LSN
+	}
+	if n := len(s.State.Images); n > 0 {
+		o.DurableLSN = max(o.DurableLSN, s.State.Images[n-1].LSN)
+	}
+	return o
+}
+
+// Hold holds the directory of a store that is only looked at. One that does not
+// exist is no store.
+func Hold(fsys vfs.FS, dir string) (vfs.Dir, error) {
+	d, err := vfs.Hold(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", fault.ErrNotStore, err)
+	}
+	return d, err
+}

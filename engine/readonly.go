@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"errors"
+	"io/fs"
+	"reflect"
+
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/engine/files"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// readerRetries is how often a reader beside a live writer looks again when a
+// file it was told of is gone.
+const readerRetries = 16
+
+// openReadOnly reads a store without a lock: the manifest, then the files it
+// names. A writer in another process may remove some of them meanwhile; then the
+// manifest has moved on, and the reader does too. An image that is missing while the
+// manifest stands still is lost, and the index is rebuilt.
+func (e *Engine) openReadOnly() error {
+	err := e.holdDir()
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fault.ErrNotStore, err)
+	}
+	if err != nil {
+		return err
+	}
+	for range readerRetries {
+		before := e.Found
+		if err = e.tryReadOnly(); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		stuck := before.StoreID != 0 && reflect.DeepEqual(before, e.Found)
+		lost, lostImages := e.Files.Lost, e.Files.LostImages
+		e.Files.Close()
+		e.Files = files.New(e.Opts.FS, e.Dir, e.Files.OnErr)
+		// Nobody moves on: the file is lost for good.
+		e.Files.Lost = lost || stuck && e.Opts.AllowDamage
+		e.Files.LostImages = lostImages || stuck
+		e.Index = index.New(e.Opts.LoadedBytes())
+		e.flusher.Reset()
+		e.report = metrics.OpenReport{}
+		e.guessed = false
+		e.ForgetSkipped()
+		if errors.Is(err, snapshot.ErrNoManifest) {
+			return errors.Join(fault.ErrNotStore, err)
+		}
+	}
+	return err
+}
+
+func (e *Engine) tryReadOnly() error {
+	e.Files.ReadOnly = true
+	var err error
+	// Before anything else: what is read later cannot be older than the mark.
+	if e.durable, err = wal.ReadMark(e.Opts.FS, e.Dir); err != nil {
+		return err
+	}
+	st, err := e.readState()
+	if err != nil {
+		return err
+	}
+	e.Found = st
+	e.useKeys(st, false)
+	e.addFiles(st)
+	// Everything the state names is opened before anything is read, so that the
+	// writer can remove nothing from under the reader.
+	if err := e.Files.OpenAll(); err != nil {
+		return err
+	}
+	if err := e.checkKeys(); err != nil {
+		return err
+	}
+	if err := e.loadIndex(st); err != nil {
+		return err
+	}
+	if _, err = e.recoverLog(st, nil, nil); err == nil {
+		e.report.Damage, _ = e.Skipped()
+	}
+	return err
+}
+
+// readState reads the manifest, or does without.
+func (e *Engine) readState() (snapshot.State, error) {
+	if e.Opts.AllowDamage {
+		e.Files.PastDamage = e.Skip
+		return e.damagedState()
+	}
+	st, rep, err := snapshot.Load(e.Opts.FS, e.Dir, e.readManifest()...)
+	e.manifestKey = rep.KeyID
+	return st, err
+}

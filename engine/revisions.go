@@ -1,0 +1,292 @@
+package engine
+
+import (
+	"container/list"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/delta"
+	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/index"
+)
+
+// Series names a sequence of values, each of which is likely to resemble the one
+// before: a channel of a partition. Group is for callers whose partitions have parts.
+// Names are compared, never stored.
+type Series struct{ Partition, Group, Name string }
+
+const (
+	// chainCost is how many times a value's size the patches of one run may have
+	// together: reading goes through them.
+	chainCost = 2
+	// entryCost is about what an entry of the cache takes besides its bytes.
+	entryCost = 256
+)
+
+// revision is the last published value of a series. It is immutable, except for pause; before it
+// is published the commit that stores it says where.
+type revision struct {
+	series Series
+	family uint64
+	ref    index.Ref
+	key    string      // of the item that holds it
+	data   *delta.Held // nil while nothing is tried
+	// runs are the patches that lead to this version, by level. begun is the version
+	// with which the run of a level below the last one began; nil: this one.
+	runs  [storage.ChainLevels]run
+	begun [storage.ChainLevels - 1]*revision
+	fails uint8 // attempts in a row that saved too little
+	pause *atomic.Int32
+}
+
+// run is a number of patches that follow each other, and the bytes they take.
+type run struct {
+	n     int
+	bytes int64
+}
+
+// size is the memory v takes.
+func (v *revision) size() int64 {
+	n := entryCost + int64(len(v.series.Partition)+len(v.series.Group)+len(v.series.Name))
+	if v.data != nil {
+		n += int64(v.data.Size(nil))
+	}
+	held := v.data
+	for _, b := range v.begun {
+		if b != nil {
+			n += int64(b.data.Size(held)) + entryCost
+			held = b.data
+		}
+	}
+	return n
+}
+
+// start is the version with which v's run of a level began.
+func (v *revision) start(level int) *revision {
+	if b := v.begun[level]; b != nil {
+		return b
+	}
+	return v
+}
+
+// revisionCache keeps the last published value of each series, least recently used
+// out, bounded by bytes. What it forgets is logged whole the next time.
+type revisionCache struct {
+	mu     sync.Mutex
+	max    int64
+	size   int64
+	series map[Series]*list.Element
+	order  list.List
+}
+
+func newRevisionCache(bytes int64) *revisionCache {
+	return &revisionCache{max: max(bytes, 0), series: map[Series]*list.Element{}}
+}
+
+// largest is the size of the largest value kept. As a rule it shares nearly all of its
+// bytes with the values its runs began with, and takes half of the cache.
+func (c *revisionCache) largest() int64 { return min(storage.MaxRevision, c.max/2) }
+
+func (c *revisionCache) get(l Series) *revision {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.series[l]
+	if e == nil {
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*revision)
+}
+
+// put makes v the last of its series, unless a later one is.
+func (c *revisionCache) put(v *revision) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.series[v.series]; e != nil {
+		old := e.Value.(*revision)
+		if old.ref.Compare(v.ref) >= 0 {
+			return
+		}
+		c.size += v.size() - old.size()
+		e.Value = v
+		c.order.MoveToFront(e)
+	} else {
+		c.size += v.size()
+		c.series[v.series] = c.order.PushFront(v)
+	}
+	for c.size > c.max {
+		old := c.order.Remove(c.order.Back()).(*revision)
+		delete(c.series, old.series)
+		c.size -= old.size()
+	}
+}
+
+// bytes is the memory the cache takes.
+func (c *revisionCache) bytes() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.size
+}
+
+// candidate is a value on its way to be the last of its series.
+type candidate struct {
+	series Series
+	data   *delta.Held // the value; nil if it is not kept
+	prev   *revision   // the last one; nil if there is none to go by
+	next   *revision   // what it becomes when it is stored
+	base   *revision   // what patch is against
+	level  int         // of patch
+	patch  []byte      // nil: the value is to be stored whole
+	sum    uint64      // of patch
+	tried  bool
+	run    int // Options.PatchRun
+}
+
+// Following has the last values of series among commits that are to be made together: the next
+// one may be a patch against one of them. The zero Following is empty.
+type Following struct{ last map[Series]*revision }
+
+func (f *Following) get(l Series) (last *revision, ok bool) {
+	if f == nil {
+		return nil, false
+	}
+	last, ok = f.last[l]
+	return last, ok
+}
+
+func (f *Following) set(v *revision) {
+	if f == nil {
+		return
+	}
+	if f.last == nil {
+		f.last = map[Series]*revision{}
+	}
+	f.last[v.series] = v
+}
+
+// NewRevision is NewValue for the next value of a series: it will be stored as a patch
+// against the last one published, if that saves enough. A series whose values have
+// little in common is tried ever more rarely. The work is done here, on the
+// caller's goroutine.
+//
+// What the store keeps for the next version is counted in Stats.VersionBytes: a copy
+// of what the last one does not have at the same place. A value of one part may be
+// kept as it is: nobody may change it afterwards.
+func (e *Engine) NewRevision(l Series, parts ...[]byte) (Value, error) {
+	return e.NewRevisionAfter(nil, l, parts...)
+}
+
+// NewRevisionAfter is NewRevision for a commit that is made together with others, after those
+// whose values f has. The value is added to f.
+func (e *Engine) NewRevisionAfter(f *Following, l Series, parts ...[]byte) (Value, error) {
+	size := sizeOf(parts)
+	if e.Opts.NoPatches || size < int64(e.Opts.PatchMin) || size > e.revisions.largest() {
+		return NewValue(parts...)
+	}
+	prev, pending := f.get(l)
+	if !pending {
+		prev = e.revisions.get(l)
+	}
+	if prev != nil && prev.pause != nil && prev.pause.Add(-1) >= 0 {
+		return NewValue(parts...)
+	}
+	d := &candidate{series: l, prev: prev, run: e.Opts.PatchRun}
+	var was *delta.Held
+	if prev != nil {
+		was = prev.data
+	}
+	v := Value{size: size, candidate: d}
+	d.data, v.sum = delta.Hold(was, parts...)
+	v.parts = d.data.Parts()
+	if was != nil && (pending || e.flusher.MayBeBase(prev.ref)) {
+		d.against(prev, v.sum)
+	}
+	d.next = d.version()
+	f.set(d.next)
+	return v, nil
+}
+
+// against makes the patch: against the last version; or, if the run of these has become
+// too long or too dear, against the version with which it began; and so on.
+func (d *candidate) against(prev *revision, sum uint64) {
+	d.tried = true
+	size := int64(d.data.Len())
+	most := int(size - size/4) // a patch saves a quarter or is not made
+	to := prev
+	for level := range storage.ChainLevels {
+		if to.runs[level].n < d.longest(level) {
+			p := delta.Between(to.data, d.data, sum, most)
+			if p == nil {
+				return
+			}
+			if to.runs[level].bytes+int64(len(p)) <= chainCost*size {
+				d.base, d.level, d.patch, d.sum = to, level, p, base.Checksum(0, p)
+				return
+			}
+		}
+		if level < storage.ChainLevels-1 {
+			to = to.start(level)
+		}
+	}
+}
+
+// longest is how many patches a run of a level has at most.
+func (d *candidate) longest(level int) int {
+	return [storage.ChainLevels]int{d.run, storage.OuterChain, index.MaxChain - storage.OuterChain - d.run}[level]
+}
+
+// pauses is how many values of a series are not tried after so many failures.
+var pauses = [...]int32{0, 3, 15, 63}
+
+// version is what the candidate becomes, if it is stored as a patch where there is one.
+func (d *candidate) version() *revision {
+	v := &revision{series: d.series, data: d.data}
+	switch {
+	case d.patch != nil:
+		v.runs = d.base.runs
+		clear(v.runs[:d.level])
+		v.runs[d.level].n++
+		v.runs[d.level].bytes += int64(len(d.patch))
+		for level := d.level; level < len(v.begun); level++ {
+			v.begun[level] = d.base.start(level)
+		}
+	case d.prev != nil:
+		v.fails = d.prev.fails
+		if d.tried && d.prev.runs[0].n < d.run {
+			v.fails = min(v.fails+1, uint8(len(pauses)-1))
+			v.data, v.pause = nil, new(atomic.Int32)
+			v.pause.Store(pauses[v.fails])
+		}
+	}
+	return v
+}
+
+// stored says where the candidate was stored, and whether as a patch. Those that follow it in
+// commits that are made together took it for one, so they count more patches than there are.
+func (d *candidate) stored(family uint64, ref index.Ref, key string, patched bool) {
+	v := d.next
+	v.family, v.ref, v.key = family, ref, key
+	if d.patch != nil && !patched {
+		v.runs, v.begun, v.fails = [storage.ChainLevels]run{}, [storage.ChainLevels - 1]*revision{}, d.prev.fails
+	}
+}
+
+// publishRevisions makes the values of a commit that is visible the last of their series.
+func (e *Engine) publishRevisions(tx *Tx) {
+	for i := range tx.values {
+		if v := &tx.values[i]; v.val.candidate != nil {
+			e.revisions.put(v.val.candidate.next)
+		}
+	}
+}
+
+// liveBase reports whether b may be the base of a value that is about to be put
+// into t. "Bases" in package storage says why not every value may.
+func (e *Engine) liveBase(t *index.Partition, b *revision) bool {
+	if b.family != t.Family.ID || !e.flusher.MayBeBase(b.ref) {
+		return false
+	}
+	it := t.Get(b.key)
+	return it != nil && it.Slots.Contain(func(r index.Ref) bool { return r == b.ref })
+}

@@ -1,0 +1,231 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/engine/files"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/segment"
+)
+
+// LoadPartition returns the newest partition with this id, its items in memory, or nil.
+func (s *Store) LoadPartition(id string) (*index.Partition, error) {
+	t, _, err := s.loadFirst(id)
+	return t, err
+}
+
+// loadFirst is LoadPartition, and reports whether it was this call that loaded the partition.
+func (s *Store) loadFirst(id string) (t *index.Partition, first bool, err error) {
+	for {
+		t, err := s.Index.Partition(id)
+		if err != nil {
+			return nil, false, fmt.Errorf("look up partition %q: %w", id, err)
+		}
+		if t == nil || !t.Cold() {
+			return t, false, nil
+		}
+		loaded, installed, err := s.Load(t, nil)
+		switch {
+		case err == nil && installed:
+			return loaded, true, nil
+		case err != nil && (!errors.Is(err, files.ErrGone) || s.Index.Current(t)):
+			return nil, false, err
+		}
+		// A commit changed the partition, or deleted it and its pages went.
+	}
+}
+
+// Load reads a cold partition's pages as a view, or else the index, sees them, and
+// installs the result in the index if that still holds t: then nothing touched
+// the partition since.
+func (s *Store) Load(t *index.Partition, v *View) (loaded *index.Partition, installed bool, err error) {
+	floor := s.LastFlushed() // before the parts: see the package comment
+	pages, err := s.readPages(t.Family, v)
+	if err != nil {
+		return nil, false, fmt.Errorf("load partition %q: %w", t.ID, err)
+	}
+	loaded, installed = s.loadFrom(pages, t, floor)
+	return loaded, installed, nil
+}
+
+// loadFamily replaces the cold ones of the partitions of one family by loaded ones,
+// reading the family's pages once.
+func (s *Store) loadFamily(partitions []*index.Partition, v *View) error {
+	first := slices.IndexFunc(partitions, (*index.Partition).Cold)
+	if first < 0 {
+		return nil
+	}
+	floor := s.LastFlushed() // before the parts
+	pages, err := s.readPages(partitions[first].Family, v)
+	if err != nil {
+		return fmt.Errorf("load partition %q: %w", partitions[first].ID, err)
+	}
+	for i, t := range partitions {
+		if t.Cold() {
+			partitions[i], _ = s.loadFrom(pages, t, floor)
+		}
+	}
+	return nil
+}
+
+func (s *Store) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN) (loaded *index.Partition, installed bool) {
+	var items []*index.Item
+	id := "" // as a page has it, which the items hold anyway
+	for _, p := range pages {
+		for i := range p.Partitions {
+			pt := &p.Partitions[i]
+			if pt.ID != t.ID || pt.Birth != t.Birth {
+				continue
+			}
+			for _, it := range pt.Items {
+				if it.LSN <= t.LSN {
+					id = pt.ID
+					items = append(items, it)
+				}
+			}
+		}
+	}
+	loaded = t.Loaded(items, floor)
+	if id != "" {
+		loaded.ID = id
+	}
+	s.Loads.Add(1)
+	return loaded, s.Index.Swap(t, loaded)
+}
+
+// readPages reads all pages of a family as a view has them, or the index if v is
+// nil, and tells the family where its values lie. The package comment explains the order.
+func (s *Store) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
+	for range moveRetries {
+		now, err := s.Index.Parts(fam.ID)
+		if err != nil {
+			return nil, err
+		}
+		if v == nil {
+			pages, err := s.readParts(fam, now, files.Latest)
+			if !errors.Is(err, files.ErrGone) {
+				return pages, err
+			}
+			continue
+		}
+		then, err := v.Index.Parts(fam.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Equal(now, then) {
+			if _, err := s.readParts(fam, now, files.Latest); errors.Is(err, files.ErrGone) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		return s.readParts(fam, then, v.epoch)
+	}
+	return nil, fmt.Errorf("family %d keeps moving: %w", fam.ID, files.ErrGone)
+}
+
+// readParts reads pages, those of segments before those of images. The first place told of a
+// value counts, if its file lasts for a view of the epoch.
+func (s *Store) readParts(fam *index.Family, parts []index.Part, epoch uint64) ([]*index.Page, error) {
+	pages := make([]*index.Page, 0, len(parts))
+	for _, images := range []bool{false, true} {
+		for _, part := range parts {
+			if s.Files.IsImage(part.File) != images {
+				continue
+			}
+			p, err := s.ReadPart(fam.ID, part)
+			if err != nil {
+				if err = s.PastDamage(err); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			pages = append(pages, p)
+			fam.AddMissing(p.Values, s.Files.Lasting(epoch))
+		}
+	}
+	return pages, nil
+}
+
+// ReadPart reads one page.
+func (s *Store) ReadPart(fam uint64, part index.Part) (p *index.Page, err error) {
+	h, err := s.Files.Acquire(part.File)
+	if err != nil {
+		if s.Files.IsImage(part.File) {
+			s.NoteBadPage(err)
+		}
+		return nil, err
+	}
+	defer s.Files.Release(h)
+	if h.Kind == files.Image {
+		p, err = readImagePage(h, part)
+		s.NoteBadPage(err)
+	} else {
+		p, err = ReadSegmentPage(h, fam, part)
+	}
+	s.NoteDamage(err)
+	return p, err
+}
+
+func readImagePage(h *files.Handle, part index.Part) (*index.Page, error) {
+	b, err := h.Image.ReadPage(part.Off, part.Len)
+	if err != nil {
+		return nil, err
+	}
+	return DecodePage(h, part, b)
+}
+
+// ReadSegmentPage reads the page that a segment has of a family.
+func ReadSegmentPage(h *files.Handle, fam uint64, part index.Part) (*index.Page, error) {
+	if h.Segment == nil {
+		return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "page reference", Offset: int64(part.Off), Detail: "names a file that is no segment"}
+	}
+	dir, values, err := h.Segment.DirectoryAt(fam, part.Off, part.Len)
+	if err != nil {
+		return nil, err
+	}
+	p, err := DecodePage(h, part, dir)
+	if err != nil {
+		return nil, err
+	}
+	p.Values = make([]index.ValueLoc, len(values))
+	for i, v := range values {
+		var ok bool
+		if p.Values[i], ok = PlaceOf(h.Num, v); !ok {
+			return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "value table", Offset: int64(part.Off), Len: int64(part.Len),
+				Detail: fmt.Sprintf("value %d.%d is a patch against %d.%d", v.LSN, v.Ord, v.Base.LSN, v.Base.Ord)}
+		}
+	}
+	return p, nil
+}
+
+// PlaceOf is a row of a segment's value table as the index has it; false for a
+// patch against what nothing is patched against.
+func PlaceOf(num base.FileNum, v segment.ValueLoc) (index.ValueLoc, bool) {
+	vl := index.ValueLoc{
+		Ref: index.Ref{LSN: v.LSN, Ord: v.Ord},
+		Loc: index.Loc{File: num, Off: v.Off, Stored: v.Stored, Inner: v.Inner, Len: v.Len, Sum: v.Sum},
+	}
+	if v.Encoding == segment.Whole {
+		return vl, true
+	}
+	var ok bool
+	vl.Loc, ok = vl.Loc.Against(vl.Ref, index.Ref{LSN: v.Base.LSN, Ord: v.Base.Ord})
+	return vl, ok
+}
+
+// DecodePage decodes a page; damage names the file.
+func DecodePage(h *files.Handle, part index.Part, b []byte) (*index.Page, error) {
+	p, err := index.DecodePage(b)
+	if err != nil {
+		if errors.Is(err, fault.ErrVersion) {
+			return nil, err
+		}
+		return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "index page", Offset: int64(part.Off), Len: int64(part.Len), Err: err}
+	}
+	return p, nil
+}

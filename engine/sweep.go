@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/engine/files"
+	"github.com/stele-go/stele/segment"
+	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/wal"
+)
+
+// leftovers lists what a crash left behind: files with numbers the manifest handed
+// out and does not name. Files that are not of this kind are reported, and stay.
+//
+// A log file that the manifest does not name and that goes on after the end of the
+// log is no leftover, whatever its number: a file is named before its first record,
+// so the manifest is an older copy of itself, or that of another store.
+func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error) {
+	named := map[string]bool{LockName: true, wal.MarkName: true}
+	for _, l := range st.Logs {
+		named[wal.FileName(l.Num)] = true
+	}
+	for _, s := range st.Segments {
+		named[segment.FileName(s.Num)] = true
+	}
+	for _, im := range st.Images {
+		named[snapshot.ImageName(im.Num)] = true
+	}
+	names, err := e.Opts.FS.List(e.Dir)
+	if err != nil {
+		return nil, err
+	}
+	e.StartNumbers(st.NextFileNum)
+	var left []string
+	for _, n := range names {
+		if named[n] || snapshot.IsManifestName(n) {
+			continue
+		}
+		num, own := files.Number(n)
+		if err := e.checkLeftover(n, rec.LastLSN); err != nil && (num < st.NextFileNum || !errors.Is(err, fault.ErrVersion)) {
+			return nil, err
+		}
+		if !own || num >= st.NextFileNum {
+			e.report.UnknownFiles = append(e.report.UnknownFiles, n)
+			if own {
+				e.SkipNumber(num)
+			}
+			continue
+		}
+		left = append(left, n)
+	}
+	return left, nil
+}
+
+// checkLeftover refuses to call a log file with records after last a leftover.
+func (e *Engine) checkLeftover(name string, last base.LSN) error {
+	num, isLog := wal.ParseFileName(name)
+	if !isLog {
+		return nil
+	}
+	u, err := wal.Examine(e.Opts.FS, e.Dir, num)
+	if err != nil {
+		return err
+	}
+	if u.Copy || u.LastLSN <= last {
+		return nil
+	}
+	return &fault.CorruptionError{File: name, Kind: "log", Offset: -1, Detail: fmt.Sprintf(
+		"it holds records up to %d, the log that the manifest names ends with %d; the manifest seems to be an older copy, or that of another store", u.LastLSN, last)}
+}
+
+// sweep removes leftovers. It comes after everything the manifest names was found
+// to be there.
+func (e *Engine) sweep(left []string) {
+	for _, n := range left {
+		// A reader may have it open where that forbids removal. Its number is never
+		// used again.
+		if err := e.Files.Unlink(n); err != nil {
+			e.report.LeftFiles = append(e.report.LeftFiles, n)
+			continue
+		}
+		e.report.RemovedFiles = append(e.report.RemovedFiles, n)
+	}
+}

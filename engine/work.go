@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/engine/internal/throttle"
+)
+
+// nudge wakes the worker if the log has grown enough to do something about it.
+func (e *Engine) nudge() {
+	if e.Opts.ManualWork || !e.flusher.Due() {
+		return
+	}
+	e.wakeWorker()
+}
+
+// wakeWorker gives the worker a turn; where there is none, nothing happens.
+func (e *Engine) wakeWorker() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// work takes its turns, when woken, until Close. One goroutine flushes and writes
+// images, another compacts: that may take long, and nothing should wait for it.
+func (e *Engine) work(ctx context.Context, wake <-chan struct{}, last *atomic.Pointer[error], turn func(context.Context) error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		}
+		err := turn(ctx)
+		if err == nil {
+			last.Store(nil)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrClosed) {
+			// The log still has everything. The next nudge tries again, not sooner
+			// than this, so that a full disk is not hammered.
+			e.Opts.Logger.Error("background work", "error", err)
+			last.Store(&err)
+			throttle.Sleep(ctx, time.Second)
+		}
+	}
+}
+
+// stall holds up a commit of about n bytes where the work is behind. An error is
+// ctx's; nothing was done then.
+func (e *Engine) stall(ctx context.Context, n int64, urgent bool) error {
+	if urgent || e.Opts.ManualWork || e.workErr.Load() != nil {
+		return nil // it frees space, or the work is not there to wait for
+	}
+	return e.Throttle.Wait(ctx, n, e.nudge)
+}
+
+// workOnce is a turn of the worker.
+func (e *Engine) workOnce(ctx context.Context) error {
+	if err := e.Enter(); err != nil {
+		return err
+	}
+	defer e.Leave()
+	if err := e.flusher.WorkIfDue(ctx); err != nil {
+		return err
+	}
+	select {
+	case e.wakeCompact <- struct{}{}:
+	default:
+	}
+	return nil
+}

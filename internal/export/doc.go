@@ -1,3 +1,0 @@
-// Package export writes what can be read of a store into a new one. With a store that was
-// opened past damage this is salvage: what is lost is left out, or replaced, and listed.
-package export

@@ -1,6 +1,0 @@
-// Package monitor has the types with which a store reports about itself: what it holds
-// ([Stats]), what it did and how long that took ([Metrics]), whether it needs attention
-// ([Health]), what happens in it ([Events]), and what opening it found ([OpenReport]).
-//
-// The types are plain data. Package saver/disk fills them in.
-package monitor

@@ -1,3 +1,0 @@
-// Package pgtest starts PostgreSQL for tests: a cluster of its own in a temporary
-// directory, on a unix socket, as a user without privileges. It is for Unix.
-package pgtest

@@ -1,0 +1,82 @@
+package disk
+
+import (
+	"context"
+
+	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/group"
+)
+
+// Simulation replaces what is around a store. The zero value replaces nothing. It is for
+// this repository's own tests, and makes no promise to others.
+type Simulation struct {
+	// FS replaces the operating system's file system.
+	FS vfs.FS
+	// Rand makes salts and ids.
+	Rand func() uint64
+	// Entropy replaces crypto/rand in encryption. Set it only in a simulation.
+	Entropy func([]byte)
+	// Inline keeps background goroutines from touching files, so that the order of file
+	// operations depends on the calls alone.
+	Inline bool
+	// PatchMin and PatchRun make patches of small values and of few versions happen; 0
+	// keeps the defaults. See the engine's options of the same names.
+	PatchMin, PatchRun int
+	// Opening, if not nil, ends the opening of the store when it ends.
+	Opening context.Context
+	// SegmentSize makes compaction write several segments; 0 keeps the default.
+	SegmentSize int64
+}
+
+// In is the same options in a simulation.
+func (o Options) In(sim Simulation) Options {
+	o.Simulation = sim
+	return o
+}
+
+// Inside is what lies behind a Saver: packages of this repository store their own things in
+// the same engine, and look after it. It makes no promise to others.
+type Inside struct {
+	// Engine is the store below the saver.
+	Engine *engine.Engine
+	// Counters count what is read of items and of results of nodes.
+	Counters *metrics.Beside
+
+	s *Saver
+}
+
+// Inside is what lies behind the saver.
+func (s *Saver) Inside() Inside { return Inside{s.e, &s.m.beside, s} }
+
+// MetadataMatcher returns a function that reports whether any checkpoint of a thread in v
+// matches filter; an empty filter matches every thread. The function is not safe for
+// concurrent use. Call end when done with it.
+func (in Inside) MetadataMatcher(v *storage.View, filter map[string]any) (matches func(context.Context, *index.Partition) (bool, error), end func()) {
+	return in.s.metadataMatcher(v, filter)
+}
+
+// DescribeThread fills in Graph and Next of a thread in v, where its record has them.
+func (in Inside) DescribeThread(ctx context.Context, v *storage.View, t *index.Partition, info *saver.ThreadInfo) error {
+	return in.s.describeThread(ctx, v, t, info)
+}
+
+// AdoptErasures makes a store that was salvaged from another remember the threads that were
+// erased there. Call it before any other use of the new store. It is durable when it returns
+// nil.
+func (in Inside) AdoptErasures(ctx context.Context, from *Saver) error {
+	return in.s.adoptErasures(ctx, from)
+}
+
+// Grouped implements group.Grouper: whoever embeds a Saver and changes its PutRequest is
+// another saver, and gets none.
+func (s *Saver) Grouped(whole saver.Saver) group.Putter {
+	if whole == saver.Saver(s) {
+		return putter{s}
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package layout
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/saver"
+)
+
+// Keys of the engine. docs/format/key.md has them byte by byte.
+//
+//	partition "t" + thread id     items: checkpoints and task writes of a thread
+//	partition "r" + run id        items: the threads the run stored checkpoints in
+//	partition "s" + labels        items of package store, which owns them; Erase deletes such partitions
+//	partition "n" + group         results of package cache, which owns them
+//	partition "x" + hash          the memory of an erased thread
+//	partition "o"                 items: the stores this one was salvaged from
+//	partition "l"                 items: the TTLs of threads that have their own
+//	partition "e"                 items: erasures that files may still contradict
+//	partition "q" + client        items: the last calls of a client of a server
+//
+//	item "c" + ns + id         a checkpoint
+//	item "w" + ns + id + LSN   what one call wrote against a checkpoint
+//	item "a" + ns + id         how often runs began from a checkpoint
+//
+// A namespace, and an id within a key, is escaped and terminated, so that keys
+// sort as their parts do.
+
+const (
+	SpaceThread  = "t" // a thread
+	spaceRun     = "r" // a run
+	SpaceItems   = "s" // a namespace of package store
+	SpaceResults = "n" // a group of package cache
+	SpaceErased  = "x" // the memory of an erased thread
+	SpaceCalls   = "q" // a client of a server
+	// OriginPartition has an item for each store that this one was salvaged from; the key
+	// is its number. Threads erased there are remembered by hashes with that number.
+	OriginPartition = "o"
+	// TTLPartition has an item for each thread with a TTL of its own: the key is the thread's
+	// id, the TTL the tag of its slot.
+	TTLPartition = "l"
+	// ErasuresPartition has an item for each erasure that files may still contradict; the key
+	// is the hash.
+	ErasuresPartition = "e"
+
+	// The first byte of an item's key says what the item is.
+
+	KeyCheckpoint = 'c' // a checkpoint
+	KeyWrites     = 'w' // what one call wrote against a checkpoint
+	keyAttempts   = 'a' // how often runs began from a checkpoint
+
+	terminator = "\x00\x00"
+)
+
+// Escape doubles no byte but NUL, which becomes NUL FF: above the terminator.
+func Escape(s string) string {
+	if strings.IndexByte(s, 0) < 0 {
+		return s + terminator
+	}
+	return strings.ReplaceAll(s, "\x00", "\x00\xff") + terminator
+}
+
+// unescape takes an escaped string off the front of key. What escape does not
+// write is refused.
+func unescape(key string) (s, rest string, ok bool) {
+	for i := 0; i+1 < len(key); i++ {
+		if key[i] != 0 {
+			continue
+		}
+		switch key[i+1] {
+		case 0:
+			return strings.ReplaceAll(key[:i], "\x00\xff", "\x00"), key[i+2:], true
+		case 0xff:
+			i++
+		default:
+			return "", "", false
+		}
+	}
+	return "", "", false
+}
+
+// ThreadKey is the id of a thread's partition.
+func ThreadKey(threadID string) string { return SpaceThread + threadID }
+
+// ItemsKey begins the keys of a namespace of package store and of all below it.
+func ItemsKey(labels []string) string {
+	key := SpaceItems
+	for _, label := range labels {
+		key += Escape(label)
+	}
+	return key
+}
+
+// RunKey is the id of a run's partition.
+func RunKey(runID string) string { return spaceRun + runID }
+
+// CheckpointPrefix begins the keys of all checkpoints of a namespace.
+func CheckpointPrefix(ns string) string { return string(KeyCheckpoint) + Escape(ns) }
+
+// CheckpointKey is the key of a checkpoint.
+func CheckpointKey(ns, id string) string { return CheckpointPrefix(ns) + id }
+
+// ParseCheckpointKey splits the key of a checkpoint.
+func ParseCheckpointKey(key string) (ns, id string, ok bool) {
+	if key == "" || key[0] != KeyCheckpoint {
+		return "", "", false
+	}
+	return unescape(key[1:])
+}
+
+// WritesPrefix begins the keys of all writes against a checkpoint.
+func WritesPrefix(ns, id string) string {
+	if strings.IndexByte(ns, 0) < 0 && strings.IndexByte(id, 0) < 0 {
+		return string(KeyWrites) + ns + terminator + id + terminator
+	}
+	return string(KeyWrites) + Escape(ns) + Escape(id)
+}
+
+// writesSuffix is the length of what tells the batches of one checkpoint apart:
+// record and number.
+const writesSuffix = 8 + 2
+
+// WritesKey is the key of the n-th batch of writes a commit stores: commit order
+// is key order.
+func WritesKey(ns, id string, lsn base.LSN, n int) string {
+	var suffix [writesSuffix]byte
+	binary.BigEndian.PutUint64(suffix[:], uint64(lsn))
+	binary.BigEndian.PutUint16(suffix[8:], uint16(n))
+	return WritesPrefix(ns, id) + string(suffix[:])
+}
+
+// ParseWritesKey splits the key of a batch of writes.
+func ParseWritesKey(key string) (ns, id string, ok bool) {
+	if key == "" || key[0] != KeyWrites {
+		return "", "", false
+	}
+	if ns, key, ok = unescape(key[1:]); !ok {
+		return "", "", false
+	}
+	id, key, ok = unescape(key)
+	if !ok || len(key) != writesSuffix {
+		return "", "", false
+	}
+	return ns, id, true
+}
+
+// AttemptsKey is the key of the count of attempts at recovery from a checkpoint.
+func AttemptsKey(ns, id string) string { return string(keyAttempts) + Escape(ns) + id }
+
+// parseAttemptsKey splits such a key.
+func parseAttemptsKey(key string) (ns, id string, ok bool) {
+	if key == "" || key[0] != keyAttempts {
+		return "", "", false
+	}
+	return unescape(key[1:])
+}
+
+// HotItems selects what is read often: the newest checkpoint of each namespace
+// and its writes. items are in the order of keys.
+func HotItems(items []*index.Item) []bool {
+	hot := make([]bool, len(items))
+	heads := map[string]string{} // namespace → id of its newest checkpoint
+	for i, it := range items {
+		ns, id, ok := ParseCheckpointKey(it.Key)
+		if !ok {
+			continue
+		}
+		heads[ns] = id
+		last := i+1 == len(items)
+		if !last {
+			next, _, ok := ParseCheckpointKey(items[i+1].Key)
+			last = !ok || next != ns
+		}
+		hot[i] = last
+	}
+	for i, it := range items {
+		switch ns, id, ok := ParseWritesKey(it.Key); {
+		case ok:
+			head, has := heads[ns]
+			hot[i] = !has || id >= head
+		case it.Key != "" && it.Key[0] != KeyCheckpoint:
+			hot[i] = true
+		}
+	}
+	return hot
+}
+
+// SeriesOf is the engine's name for the values that a slot continues: those of a
+// channel in one namespace, or its checkpoint records. A task's write continues
+// nothing.
+func SeriesOf(it *index.Item, slot int, name string) string {
+	_, id, ok := ParseCheckpointKey(it.Key)
+	if !ok {
+		return ""
+	}
+	ns := it.Key[:len(it.Key)-len(id)]
+	if slot == 0 {
+		return ns + RecordSeries
+	}
+	return ns + name
+}
+
+// IsRecord reports whether a slot holds a checkpoint's record: all that listing
+// checkpoints reads.
+func IsRecord(it *index.Item, slot int) bool {
+	return slot == 0 && it.Key != "" && it.Key[0] == KeyCheckpoint
+}
+
+// ItemKey is what the key of an item of a thread says, for tools.
+type ItemKey struct {
+	Kind         string // "checkpoint", "writes" or "attempts"
+	Namespace    string
+	CheckpointID string
+}
+
+// ParseItem splits the key of an item as docs/format/key.md has it; not ok for a key
+// of none of these kinds.
+func ParseItem(key string) (ItemKey, bool) {
+	if ns, id, ok := ParseCheckpointKey(key); ok {
+		return ItemKey{"checkpoint", ns, id}, true
+	}
+	if ns, id, ok := parseAttemptsKey(key); ok {
+		return ItemKey{"attempts", ns, id}, true
+	}
+	ns, id, ok := ParseWritesKey(key)
+	return ItemKey{"writes", ns, id}, ok
+}
+
+// ParseVersion reads the tag of a channel's slot, a packed version, for tools.
+func ParseVersion(tag string) (saver.Version, error) { return unpackVersion(tag) }
+
+// RecordSeries is the series of checkpoint records; no channel's name begins like it.
+const RecordSeries = "\x00checkpoint"
+
+// ErasedHash stands for the id of a thread erased in the store with a number.
+func ErasedHash(store uint64, threadID string) string {
+	b := binary.BigEndian.AppendUint64([]byte("stele erased\x00"), store)
+	sum := sha256.Sum256(append(b, threadID...))
+	return hex.EncodeToString(sum[:])
+}
+
+// ErasedThread is the engine's thread that remembers the erasure of a thread in the
+// store with a number.
+func ErasedThread(store uint64, threadID string) string {
+	return SpaceErased + ErasedHash(store, threadID)
+}
