@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stele-go/stele/store"
 )
@@ -38,7 +39,8 @@ type Auth struct {
 
 // User is who sends a request.
 type User struct {
-	// Identity names the user. Required.
+	// Identity names the user. Required. It is UTF-8 without U+0000, any other is refused with 401; two
+	// that differ in a byte are two users.
 	Identity    string
 	DisplayName string
 	Permissions []string
@@ -66,7 +68,9 @@ type Grant struct {
 	// Filter selects by metadata. A value must be equal, or fulfil {"$eq": v} or
 	// {"$contains": v}, which asks for an element, or elements, of a list. Nil selects all.
 	Filter map[string]any
-	// Namespace is put before the namespace of every item of the store, and is not shown.
+	// Namespace is put before the namespace of every item of the store, and is not shown. Empty shows
+	// what programs have in the store. Those of the server are refused, and the places of users, see
+	// ItemsOf, but for the user's own.
 	Namespace store.Namespace
 }
 
@@ -80,18 +84,9 @@ type AuthError struct{ Detail string }
 func (e *AuthError) Error() string { return e.Detail }
 
 // OwnThings is the Authorize by which all users see their own things alone: those whose
-// metadata has the user's identity as owner, and the items of the store below a namespace
-// that the identity names.
+// metadata has the user's identity as owner, and the items of the store in the user's place, ItemsOf.
 func OwnThings(_ context.Context, u *User, _ Access) (Grant, error) {
-	return Grant{Filter: map[string]any{"owner": u.Identity}, Namespace: store.Namespace{label(u.Identity)}}, nil
-}
-
-// label is a name as a label of a namespace, which has no dots and is not "*".
-func label(name string) string {
-	if name == "*" {
-		return "%2A"
-	}
-	return strings.NewReplacer("%", "%25", ".", "%2E").Replace(name)
+	return Grant{Filter: map[string]any{"owner": u.Identity}, Namespace: ItemsOf(u.Identity)}, nil
 }
 
 // NoAuth lets everybody do everything. The server then answers only requests that came to a
@@ -143,6 +138,9 @@ func (s *Server) authenticate(r *http.Request) (*User, error) {
 	}
 	u, err := s.cfg.Auth.Authenticate(r)
 	if err == nil && u != nil && u.Identity != "" {
+		if !utf8.ValidString(u.Identity) || strings.Contains(u.Identity, "\x00") { // metadata would have that of another
+			return nil, fail(http.StatusUnauthorized, "The identity is not UTF-8 without U+0000")
+		}
 		return u, nil
 	}
 	if errors.Is(err, ErrAuthUnavailable) {
@@ -176,7 +174,7 @@ func (s *Server) grant(ctx context.Context, u *User, a Access) (Grant, error) {
 			}
 		}
 	}
-	if reserved(g.Namespace) {
+	if reserved(g.Namespace) && !ownPlace(g.Namespace, u.Identity) {
 		return g, fmt.Errorf("auth: the namespace %q is reserved", g.Namespace[0])
 	}
 	for _, l := range g.Namespace {

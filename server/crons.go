@@ -460,6 +460,7 @@ func (s *Server) submitCron(ctx context.Context, k *cron) error {
 		t = newThread(id, k.Stamp)
 		t.Temporary = !k.Keep
 	}
+	c.grant = g
 	_, err = c.submit(in, t, a, k.ThreadID == "" && !k.Keep, "cron/"+due)
 	var f *failure
 	if errors.As(err, &f) && f.status == 409 {

@@ -30,8 +30,8 @@ func (c *call) inside(labels []string) (store.Namespace, error) {
 		}
 	}
 	ns := slices.Concat(c.grant.Namespace, store.Namespace(labels))
-	if reserved(ns) {
-		return nil, fail(422, "Namespace label '%s' is reserved", space)
+	if c.hides(ns) {
+		return nil, fail(422, "Namespace label '%s' is reserved", ns[0])
 	}
 	return ns, nil
 }
@@ -107,7 +107,7 @@ func (c *call) roots(prefix store.Namespace) ([]store.Namespace, error) {
 		return []store.Namespace{prefix}, nil
 	}
 	all, err := c.cfg.Store.ListNamespaces(c.ctx, store.NamespaceQuery{MaxDepth: 1, Limit: store.NoLimit})
-	return slices.DeleteFunc(all, reserved), err
+	return slices.DeleteFunc(all, c.hides), err
 }
 
 func searchItems(c *call) error {
@@ -174,14 +174,16 @@ func listNamespaces(c *call) error {
 		q.Match = append(q.Match, store.Match{Kind: store.MatchPrefix, Path: prefix})
 	}
 	if suffix := c.body.texts("suffix"); len(suffix) > 0 {
-		q.Match = append(q.Match, store.Match{Kind: store.MatchSuffix, Path: suffix})
+		// What the grant puts before a namespace is no part of the client's: no label of the suffix is found there.
+		own := slices.Concat(c.grant.Namespace, slices.Repeat(store.Namespace{store.Wildcard}, len(suffix)))
+		q.Match = append(q.Match, store.Match{Kind: store.MatchSuffix, Path: suffix}, store.Match{Kind: store.MatchPrefix, Path: own})
 	}
 	all, err := c.cfg.Store.ListNamespaces(c.ctx, q)
 	if err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(ns store.Namespace) bool {
-		return len(ns) <= len(c.grant.Namespace) || reserved(ns)
+		return len(ns) <= len(c.grant.Namespace) || c.hides(ns)
 	})
 	limit, offset := c.body.whole("limit", 100), c.body.whole("offset", 0)
 	all = all[min(offset, len(all)):]

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -122,7 +123,7 @@ func verified(ctx context.Context, text string, algorithms []jose.SignatureAlgor
 // userOfClaims is the user that the usual claims tell of.
 func userOfClaims(_ context.Context, claims map[string]any) (*User, error) {
 	sub, _ := claims["sub"].(string)
-	if sub == "" {
+	if sub == "" || strings.ContainsRune(sub, utf8.RuneError) { // JSON that is no text becomes this rune, for whatever it was
 		return nil, errToken
 	}
 	u := &User{Identity: sub, Claims: claims}

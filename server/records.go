@@ -21,12 +21,6 @@ import (
 // space is the namespace of the server's own items. No client can name it; see reserved.
 const space = "__stele_server__"
 
-// reserved reports whether a namespace is not for clients: that of the server, and, as their
-// labels have dots, those of a queue in the same store.
-func reserved(ns store.Namespace) bool {
-	return len(ns) > 0 && (ns[0] == space || strings.Contains(ns[0], "."))
-}
-
 // jsonField is the only field of a record's item: its JSON. No search goes by other fields, and
 // to store them as such would convert each record twice.
 const jsonField = "json"

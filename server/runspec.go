@@ -91,13 +91,18 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 	context = merged(a.Context, context)
 	config = merged(a.Config, config)
 	configurable = merged(a.Context, configurable)
-	for _, m := range []map[string]any{configurable, context} { // nobody says who he is
+	given, _ := config["metadata"].(map[string]any)
+	metadata := merged(a.Metadata, t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID}, given, in.object("metadata"))
+	for key := range c.grant.Filter { // whose the run is, says its thread: checkpoints are found by their metadata
+		if v, ok := t.Metadata[key]; ok {
+			metadata[key] = v
+		}
+	}
+	for _, m := range []map[string]any{configurable, context, metadata} { // nobody says who he is
 		maps.DeleteFunc(m, func(k string, _ any) bool { return strings.HasPrefix(k, "langgraph_auth_") })
 	}
 	configurable["thread_id"], configurable["graph_id"], configurable["assistant_id"] = t.ID, a.GraphID, a.ID
 	configurable["langgraph_auth_user_id"], configurable["langgraph_auth_permissions"] = c.user.Identity, orEmpty(c.user.Permissions)
-	given, _ := config["metadata"].(map[string]any)
-	metadata := merged(a.Metadata, t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID}, given, in.object("metadata"))
 	names := in.texts("stream_mode")
 	if len(names) == 0 {
 		names = []string{"values"}

@@ -23,7 +23,8 @@ type Talk struct {
 }
 
 // answer learns from "I like …", and greets with what it knows of the user, who
-// is named by the run's config and not by the thread.
+// is named by the run's config and not by the thread. A program behind a server takes
+// server.ItemsOf in place of "users" and the name: there users see it by the API.
 func answer(ctx context.Context, t *Talk) (graph.Update, error) {
 	task, _ := pregel.Task(ctx)
 	facts := store.Namespace{"users", fmt.Sprint(task.Configurable["user"]), "facts"}

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stele-go/stele/store"
+)
+
+// usersSpace is the first label of the places of users. It keeps what is a user's apart from what
+// programs store, and from the server's own, whatever a user is called.
+const usersSpace = "__stele_users__"
+
+// placeMost bounds the label of a place in bytes: most of the 2 KiB that a namespace may have are left
+// to the labels below it.
+const placeMost = 255
+
+// ItemsOf is the place of a user: the namespace of the store below which the items are that this
+// user, and no other, sees under OwnThings. A client's namespace ("facts") is ItemsOf(identity) with
+// "facts" behind it. So a node that stores something for the user whose run it is stores it there:
+//
+//	me := server.ItemsOf(fmt.Sprint(task.Configurable["langgraph_auth_user_id"]))
+//	err := task.Store.Put(ctx, append(me, "facts"), key, value)
+//
+// Any identity has a place, and no two have one. The place has two labels: "__stele_users__", and the
+// identity, in which "%XX" stands for each byte of "%", ".", "*", U+0000 and what is not UTF-8. In the
+// place of a longer one than 255 bytes it is "%sha256-" and the digest of the identity, and "%" in that
+// of the empty one, which nobody has: under NoAuth clients see places by their whole namespaces.
+func ItemsOf(identity string) store.Namespace {
+	return store.Namespace{usersSpace, placeLabel(identity)}
+}
+
+// placeLabel is an identity as a label that every store takes, injectively: behind each "%" that an
+// escape writes come two upper-case hexadecimal digits, and behind no other.
+func placeLabel(identity string) string {
+	if identity == "" {
+		return "%"
+	}
+	var b strings.Builder
+	for i := 0; i < len(identity); {
+		r, n := utf8.DecodeRuneInString(identity[i:])
+		if r == utf8.RuneError && n == 1 || strings.ContainsRune("%.*\x00", r) {
+			fmt.Fprintf(&b, "%%%02X", identity[i])
+		} else {
+			b.WriteString(identity[i : i+n])
+		}
+		i += n
+	}
+	if b.Len() > placeMost {
+		sum := sha256.Sum256([]byte(identity))
+		return "%sha256-" + hex.EncodeToString(sum[:])
+	}
+	return b.String()
+}
+
+// formerPlace is where OwnThings of earlier versions had the items of an identity: at the root of the store,
+// where programs store as well.
+func formerPlace(identity string) store.Namespace {
+	if identity == "*" {
+		return store.Namespace{"%2A"}
+	}
+	return store.Namespace{strings.NewReplacer("%", "%25", ".", "%2E").Replace(identity)}
+}
+
+// reserved reports whether a namespace is not for clients: that of the server, the places of users, and,
+// as their labels have dots, those of a queue in the same store.
+func reserved(ns store.Namespace) bool {
+	return len(ns) > 0 && (ns[0] == space || ns[0] == usersSpace || strings.Contains(ns[0], "."))
+}
+
+// ownPlace reports whether a namespace is the place of an identity, or below it.
+func ownPlace(ns store.Namespace, identity string) bool {
+	own := ItemsOf(identity)
+	return len(ns) >= len(own) && slices.Equal(ns[:len(own)], own)
+}
+
+// hides reports whether a namespace of the store is none that the client may name. The Namespace of a
+// grant was checked when it was granted. NoAuth has one user, who sees all that users have.
+func (c *call) hides(ns store.Namespace) bool {
+	return len(c.grant.Namespace) == 0 && reserved(ns) && !(c.cfg.Auth.open && ns[0] == usersSpace)
+}
