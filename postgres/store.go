@@ -21,7 +21,7 @@ import (
 )
 
 // Store is a store.Store on PostgreSQL, in the tables of LangGraph's store for Python. It
-// implements store.Scanner, store.Restorer and store.Sweeper too. Its methods are safe for concurrent use,
+// implements store.Scanner, store.Restorer, store.Mover and store.Sweeper too. Its methods are safe for concurrent use,
 // by any number of Stores and processes on one database.
 //
 // Every call that writes is one transaction, durable when it returns nil, as far as the
@@ -58,6 +58,7 @@ var (
 	_ store.Sweeper = (*Store)(nil)
 
 	_ store.Restorer = (*Store)(nil)
+	_ store.Mover    = (*Store)(nil)
 
 	_ io.Closer = (*Store)(nil)
 )

@@ -48,7 +48,7 @@ type Options struct {
 const defaultVectorBytes = 512 << 20
 
 // Local is a Store of this process, in memory or on a durable saver. It
-// implements Store, Scanner, Restorer and Sweeper.
+// implements Store, Scanner, Restorer, Mover and Sweeper.
 type Local struct {
 	opts  Options
 	codec serde.Serializer
@@ -67,6 +67,7 @@ var (
 	_ Sweeper = (*Local)(nil)
 
 	_ Restorer = (*Local)(nil)
+	_ Mover    = (*Local)(nil)
 )
 
 // On is the store in the directory of d. Several may be on one, with options of

@@ -98,5 +98,9 @@ func TestItems(t *testing.T) {
 		"restore/a restored item replaces, and is put again like any": onlyAtTheServer,
 		"restore/an item that has expired is restored as that":        onlyAtTheServer,
 		"restore/all or nothing, and bad items are refused":           onlyAtTheServer,
+		"move/an item moves as it is":                                 onlyAtTheServer,
+		"move/what is in the way stays":                               onlyAtTheServer,
+		"move/what has expired is in nobody's way":                    onlyAtTheServer,
+		"move/many items, and bad namespaces":                         onlyAtTheServer,
 	}})
 }

@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/store/storehook"
+)
+
+// moveItems is how many items one transaction of a move has.
+const moveItems = 500
+
+// Parts of the statements of a move: of $1, the prefix that items are moved from, to $2, at $3. A row of
+// an item comes with those that are stele's, and so does the row in its place.
+const (
+	moving = `@.store s` + itemBeside
+	// inTheWay is an item whose place has another value.
+	inTheWay = `(s.expires_at IS NULL OR s.expires_at > $3::timestamptz) AND EXISTS (
+	SELECT FROM @.store t LEFT JOIN @.stele_items y ON y.prefix = t.prefix AND y.key = t.key AND y.updated_at = t.updated_at
+	WHERE t.prefix = $2 AND t.key = s.key AND (t.expires_at IS NULL OR t.expires_at > $3::timestamptz)
+		AND (t.value::text, y.kind, y.value) IS DISTINCT FROM (s.value::text, x.kind, x.value))`
+)
+
+// move is the statement that moves the items of the keys $4. What it inserts and deletes, it finds as
+// the table was before; the rows beside an item follow its own.
+func (st *storeStatements) move() string {
+	vectors := `prefix, key, field_name, embedding, updated_at`
+	if st.column.dims > 0 {
+		vectors += `, created_at`
+	}
+	selected := vectors[len("prefix"):]
+	return qualify(st.schema, `
+WITH due AS (SELECT s.prefix, s.key FROM `+moving+` WHERE s.prefix = $1 AND s.key = ANY($4::text[]) AND NOT (`+inTheWay+`)),
+moved AS (
+	INSERT INTO @.store (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes)
+	SELECT $2, s.key, s.value, s.created_at, s.updated_at, s.expires_at, s.ttl_minutes
+	FROM @.store s JOIN due USING (prefix, key)
+	ON CONFLICT DO NOTHING RETURNING key
+), beside AS (
+	INSERT INTO @.stele_items (prefix, key, updated_at, ttl, kind, value)
+	SELECT $2, key, updated_at, ttl, kind, value FROM @.stele_items JOIN moved USING (key) WHERE prefix = $1
+), vectors AS (
+	INSERT INTO `+st.vectorTable()+` (`+vectors+`)
+	SELECT $2`+selected+` FROM `+st.vectorTable()+` JOIN moved USING (key) WHERE prefix = $1
+)
+DELETE FROM @.store s USING due WHERE s.prefix = due.prefix AND s.key = due.key`)
+}
+
+// Move implements store.Mover. Values that JSON does not hold are compared byte by byte.
+func (s *Store) Move(ctx context.Context, from, to store.Namespace, dry bool) (rep store.MoveReport, err error) {
+	for _, ns := range []store.Namespace{from, to} {
+		if err := storehook.CheckAddress(ns, ""); err != nil {
+			return rep, err
+		}
+	}
+	if err := store.CheckNamespace(to); err != nil {
+		return rep, err
+	}
+	if err := checkPut(to, ""); err != nil {
+		return rep, err
+	}
+	if slices.Equal(from, to) {
+		return rep, &store.InvalidError{Field: "to", Reason: "it is the namespace itself"}
+	}
+	if !findable(from) {
+		return rep, nil // there can be no item
+	}
+	a, b := prefixOf(from), prefixOf(to)
+	for {
+		var due []string
+		if rep.Left, due, err = s.movable(ctx, a, b, dry); err != nil || len(due) == 0 {
+			return rep, err
+		}
+		rep.Moved += len(due)
+		if dry {
+			return rep, nil
+		}
+		if err := s.moveKeys(ctx, a, b, due); err != nil {
+			return rep, err
+		}
+	}
+}
+
+// movable are the keys that have something in their way, all of them, and those that have not: as many as
+// are moved at once, or all.
+func (s *Store) movable(ctx context.Context, from, to string, all bool) (left, due []string, err error) {
+	most := int64(moveItems)
+	if all {
+		most = 1 << 62
+	}
+	keys := func(b *pgx.Batch, out *[]string, condition string, limit int64) {
+		sql := `SELECT s.key FROM ` + moving + ` WHERE s.prefix = $1 AND ` + condition + ` ORDER BY s.key COLLATE "C" LIMIT $4::bigint`
+		b.Queue(qualify(s.sql.schema, sql), from, to, s.db.now(), limit).Query(func(rows pgx.Rows) (err error) {
+			*out, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+	}
+	err = s.repeatable(ctx, func(b *pgx.Batch) {
+		keys(b, &left, inTheWay, 1<<62)
+		keys(b, &due, `NOT (`+inTheWay+`)`, most)
+	})
+	return left, due, err
+}
+
+// moveKeys moves items in one transaction, which others that write several items wait for.
+func (s *Store) moveKeys(ctx context.Context, from, to string, keys []string) error {
+	var changes []itemChange
+	for _, key := range keys {
+		changes = append(changes, itemChange{prefix: from, key: key}, itemChange{prefix: to, key: key})
+	}
+	return s.repeatable(ctx, func(b *pgx.Batch) {
+		now := s.db.now()
+		b.Queue(s.sql.lock, changeLocks(s.sql.schema, changes))
+		b.Queue(qualify(s.sql.schema, `DELETE FROM @.store WHERE prefix = $1 AND key = ANY($2::text[]) AND expires_at <= $3::timestamptz`), to, keys, now)
+		b.Queue(s.sql.move(), from, to, now, keys)
+	})
+}
+
+// repeatable makes a transaction that may be made twice: one whose outcome is not known is made again.
+func (s *Store) repeatable(ctx context.Context, queue func(*pgx.Batch)) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	err := s.db.again(ctx, func() (bool, error) {
+		err := s.db.sendBatch(ctx, queue)
+		return err != nil && ctx.Err() == nil && (outcomeOf(err) != rolledBack || passing(err)), s.translate(err)
+	})
+	return s.callError(ctx, err)
+}
