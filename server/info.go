@@ -128,6 +128,12 @@ func getMetrics(c *call) error {
 		}
 		fmt.Fprintf(&b, "stele_server_runs{status=%q} %d\n", status, n)
 	}
+	unmoved := 0
+	if c.isUnmoved(c.ctx) {
+		unmoved = 1
+	}
+	b.WriteString("# HELP stele_server_items_unmoved 1 if items of users are where an earlier version kept them.\n# TYPE stele_server_items_unmoved gauge\n")
+	fmt.Fprintf(&b, "stele_server_items_unmoved %d\n", unmoved)
 	c.w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_, err := c.w.Write([]byte(b.String()))
 	return err

@@ -252,14 +252,22 @@ type watched interface {
 	Stats() metrics.Stats
 }
 
+// troubleUnmoved is the problem that items of users are at their former places.
+const troubleUnmoved metrics.Trouble = "items_unmoved"
+
 // health answers how an embedded store is. A saver elsewhere has no such answer.
 func health(c *call) error {
 	s, ok := c.cfg.Saver.(watched)
 	if !ok {
 		return errNotFound
 	}
-	st := s.Stats()
-	return c.json(map[string]any{"health": s.Health(), "stats": map[string]any{
+	st, h := s.Stats(), s.Health()
+	if c.isUnmoved(c.ctx) {
+		h.Status = max(h.Status, metrics.StatusDegraded)
+		h.Problems = append(h.Problems, metrics.Problem{Kind: troubleUnmoved, Status: metrics.StatusDegraded,
+			Detail: "items of users are where an earlier version kept them, and no client sees them there: move them with stele move-items"})
+	}
+	return c.json(map[string]any{"health": h, "stats": map[string]any{
 		"threads": st.Threads, "log_files": st.LogFiles, "log_bytes": st.LogBytes, "segments": st.Segments, "segment_bytes": st.SegmentBytes,
 		"raw_bytes": st.RawBytes, "dead_bytes": st.DeadBytes, "images": st.Images, "compaction_debt": st.CompactionDebt, "resident": st.Resident}})
 }

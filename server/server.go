@@ -120,6 +120,8 @@ type Server struct {
 	listingMost int
 	upkeep      sync.Mutex // one check or backup at a time
 	together    together   // nil if Queue is not in Store
+	settled     records[struct{}]
+	unmoved     bool // see isUnmoved
 
 	pending  sync.Map      // of after, by key: those that this server knows
 	wake     chan struct{} // wakes settle
@@ -172,6 +174,7 @@ func New(cfg Config) (*Server, error) {
 	s.threads.kept, s.threads.keeps = &decoded[thread]{}, thread.isFlat
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
 	s.protocol.forgotten = newRecords[forgottenRuns](cfg, "protocol")
+	s.settled = newRecords[struct{}](cfg, settledKind)
 	if q, ok := cfg.Queue.(together); ok && store.Store(q.Items()) == cfg.Store {
 		s.together = q
 	}
@@ -183,7 +186,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.ReadOnly {
 		return s, nil
 	}
-	if err := errors.Join(s.makeAssistants(ctx), s.indexCrons(ctx)); err != nil {
+	if err := errors.Join(s.makeAssistants(ctx), s.indexCrons(ctx), s.lookForUnmoved(ctx)); err != nil {
 		stop()
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -269,4 +270,35 @@ func TestServePostgres(t *testing.T) {
 	if errs, code := s.end(); code != 0 || errs != "" {
 		t.Errorf("exit code %d, %q", code, errs)
 	}
+}
+
+// TestMoveItemsOnPostgres: move-items does in a database what it does in a directory.
+func TestMoveItemsOnPostgres(t *testing.T) {
+	url, _ := postgresServer(t)
+	o := postgres.Options{}
+	if err := errors.Join(postgres.Setup(t.Context(), url, o), postgres.SetupStore(t.Context(), url, o, nil)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	open := func() (store.Store, func()) {
+		items, err := s.Store(t.Context(), byLetter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return items, func() {
+			if err := items.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	items, end := open()
+	queue := postgres.OpenQueue(s, postgres.QueueOptions{})
+	defer queue.Close()
+	serveUsers(t, s, items, queue)
+	end()
+	moveItemsScript(t, []string{"--postgres", url}, open)
 }

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/store"
+)
+
+// moveFlags say whose items to move, as they are typed.
+type moveFlags struct {
+	identities, except []string
+	postgres, schema   string
+	yes                bool
+}
+
+func (a *app) moveItemsCmd() *cobra.Command {
+	var f moveFlags
+	cmd := &cobra.Command{
+		Use: "move-items [DIR]", Short: "Move items of a server's users to their places, from where an earlier version kept them",
+		Long: `Move the items that users of a server have kept by its API to the places of these users,
+("__stele_users__", identity). Earlier versions of the server kept them below (identity),
+where programs store as well; no client sees them there any more. They keep their values,
+their times and lives, and their vectors.
+
+The users are those who own threads, assistants, crons and runs of the server. What lies
+below the name of a user may be a program's all the same: if somebody is called "users",
+and a program stores below ("users", …), only you know which is which. So without --yes
+nothing is moved: it lists whose items would be, and may run beside a writer. Then choose:
+--identity moves those of this user alone; --except none of this user's, and says that
+what lies there is a program's. A server warns as long as there is something to choose.
+
+With --yes it opens the store for writing: no other process may have it open. With
+--postgres, end the servers of earlier versions first. If it is interrupted, the same
+command goes on. An item that is at its new place already, with another value, is not
+replaced: it is listed, and the exit code is 1.
+
+If the program encrypts values, only the program can read whose they are: call
+server.MoveItems there.`,
+		Example: `  stele move-items store
+  stele move-items store --except users --yes
+  stele move-items --postgres "$URL" --identity ada --identity bob --yes`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: dirArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rep, err := a.moveItems(cmd.Context(), args, &f)
+			if err != nil {
+				return err
+			}
+			return a.print(rep, func(p *printer) { printMoved(p, &rep) })
+		},
+	}
+	p := cmd.Flags()
+	p.StringArrayVar(&f.identities, "identity", nil, "identity of a user whose items to move; may be given again (default: all who are known)")
+	p.StringArrayVar(&f.except, "except", nil, "identity of a user of whom to move nothing, as a program has it; may be given again")
+	p.StringVar(&f.postgres, "postgres", "", "the store of this database, a connection string, instead of a directory")
+	p.StringVar(&f.schema, "schema", "", "schema that has the tables (default: the first of the search path); for --postgres")
+	p.BoolVar(&f.yes, "yes", false, "move, and do not only say what would be")
+	return cmd
+}
+
+func (a *app) moveItems(ctx context.Context, args []string, f *moveFlags) (rep server.MoveReport, err error) {
+	o := server.MoveOptions{Identities: f.identities, Except: f.except, DryRun: !f.yes, Logger: slog.New(slog.NewTextHandler(a.err, nil))}
+	var end func() error
+	switch {
+	case (f.postgres != "") == (len(args) > 0):
+		return rep, errors.New("name the directory of a store, or a database by --postgres")
+	case f.postgres != "":
+		o.Store, o.Queue, end, err = openDatabase(ctx, f)
+	default:
+		o.Store, o.Queue, end, err = a.openItems(ctx, args[0], !f.yes)
+	}
+	if err != nil {
+		return rep, err
+	}
+	rep, err = server.MoveItems(ctx, o)
+	for _, u := range rep.Users {
+		if len(u.Left) > 0 {
+			a.code = exitFound
+		}
+	}
+	return rep, errors.Join(err, end())
+}
+
+func (a *app) openItems(ctx context.Context, dir string, readOnly bool) (store.Store, runs.Queue, func() error, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, nil, nil, err // disk.Open would make a store
+	}
+	access, err := a.flags.access()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	access.Options.ReadOnly = readOnly
+	d, err := disk.Open(dir, access.Options)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	items, err := store.On(d, store.Options{})
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, d.Close())
+	}
+	end := func() error { return errors.Join(items.Close(), d.Close()) }
+	queue, err := runs.NewLocal(ctx, items, runs.LocalOptions{})
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, end())
+	}
+	return items, queue, end, nil
+}
+
+func openDatabase(ctx context.Context, f *moveFlags) (store.Store, runs.Queue, func() error, error) {
+	o := postgres.Options{Schema: f.schema}
+	s, err := postgres.Open(ctx, f.postgres, o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	items, err := s.Store(ctx, store.Options{})
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, s.Close())
+	}
+	queue := postgres.OpenQueue(s, postgres.QueueOptions{})
+	return items, queue, func() error { return errors.Join(queue.Close(), items.Close(), s.Close()) }, nil
+}
+
+func printMoved(p *printer, rep *server.MoveReport) {
+	if len(rep.Users) == 0 {
+		p.line("no known user has items where an earlier version kept them; nothing to move")
+		return
+	}
+	var rows [][]any
+	items := 0
+	for _, u := range rep.Users {
+		note := ""
+		switch {
+		case u.Except:
+			note = "not moved, as --except says"
+		case len(u.Left) > 0:
+			note = fmt.Sprintf("%d left", len(u.Left))
+		}
+		rows = append(rows, []any{printable(u.Identity), prefixText(u.From), prefixText(u.To), u.Namespaces, u.Items, note})
+		items += u.Items
+	}
+	p.table([]string{"identity", "from", "to", "namespaces", "items", ""}, rows)
+	p.line("")
+	for _, u := range rep.Users {
+		for _, l := range u.Left {
+			p.line("LEFT    %s %s: %s", prefixText(l.Namespace), printable(l.Key), l.Reason)
+		}
+	}
+	if rep.DryRun {
+		p.line("would move %s; nothing was moved. Look whether all that is listed is these users', and not a program's: say --yes, and --identity or --except", plural(items, "item"))
+		return
+	}
+	p.line("moved %s", plural(items, "item"))
+	if !rep.Settled {
+		p.line("there is more where an earlier version kept items of users: the same command without --identity lists it")
+	}
+}
