@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stele-go/stele/store"
-	"github.com/stele-go/stele/store/storehook"
 )
 
 // moveItems is how many items one transaction of a move has.
@@ -52,7 +51,7 @@ DELETE FROM @.store s USING due WHERE s.prefix = due.prefix AND s.key = due.key`
 // Move implements store.Mover. Values that JSON does not hold are compared byte by byte.
 func (s *Store) Move(ctx context.Context, from, to store.Namespace, dry bool) (rep store.MoveReport, err error) {
 	for _, ns := range []store.Namespace{from, to} {
-		if err := storehook.CheckAddress(ns, ""); err != nil {
+		if err := store.CheckAddress(ns, ""); err != nil {
 			return rep, err
 		}
 	}

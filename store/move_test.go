@@ -9,7 +9,6 @@ import (
 
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver/disk"
-	"github.com/stele-go/stele/saver/diskhook"
 	"github.com/stele-go/stele/store"
 )
 
@@ -120,7 +119,7 @@ func TestMoveIsCutOff(t *testing.T) {
 // onFiles opens a store in a file system in memory.
 func onFiles(t *testing.T, files *vfs.Mem) *store.Local {
 	t.Helper()
-	d, err := disk.Open("store", diskhook.Simulate(disk.Options{}, diskhook.Simulation{FS: files}))
+	d, err := disk.Open("store", disk.Options{Simulation: disk.Simulation{FS: files}})
 	must(t, err)
 	s, err := store.On(d, store.Options{})
 	must(t, err)
