@@ -34,7 +34,7 @@ func tuples(data []byte, max int) (good []*Tuple, rejected []*Rejected, err erro
 // example is the file that docs/format/ndjson.md shows.
 func example(t testing.TB) string {
 	t.Helper()
-	page, err := os.ReadFile("../docs/format/ndjson.md")
+	page, err := os.ReadFile("../../docs/format/ndjson.md")
 	if err != nil {
 		t.Fatal(err)
 	}

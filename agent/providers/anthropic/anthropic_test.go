@@ -92,12 +92,12 @@ func TestWire(t *testing.T) {
 
 // TestAnswers: answers are those of langchain-anthropic.
 func TestAnswers(t *testing.T) {
-	modeltest.Answers(t, "../testdata/answers.json", "anthropic", nil, func(t *testing.T, url string) model.Model { return newModel(t, anthropic.Options{BaseURL: url}) })
+	modeltest.Answers(t, "../../model/testdata/answers.json", "anthropic", nil, func(t *testing.T, url string) model.Model { return newModel(t, anthropic.Options{BaseURL: url}) })
 }
 
 // TestRecorded: requests are those of langchain-anthropic.
 func TestRecorded(t *testing.T) {
-	modeltest.Recorded(t, "../testdata/requests.json", "anthropic", []string{"system", "messages", "tools", "tool_choice", "output_config", "max_tokens"}, map[string]string{
+	modeltest.Recorded(t, "../../model/testdata/requests.json", "anthropic", []string{"system", "messages", "tools", "tool_choice", "output_config", "max_tokens"}, map[string]string{
 		"thoughts of Gemini": "LangChain sends a signature that Anthropic refuses",
 	}, func(t *testing.T, url string) model.Model { return newModel(t, anthropic.Options{BaseURL: url}) })
 }

@@ -75,12 +75,12 @@ func TestWire(t *testing.T) {
 
 // TestAnswers: answers are those of langchain-google-genai.
 func TestAnswers(t *testing.T) {
-	modeltest.Answers(t, "../testdata/answers.json", "google_genai", nil, func(t *testing.T, url string) model.Model { return newModel(t, genai.Options{BaseURL: url}) })
+	modeltest.Answers(t, "../../model/testdata/answers.json", "google_genai", nil, func(t *testing.T, url string) model.Model { return newModel(t, genai.Options{BaseURL: url}) })
 }
 
 // TestRecorded: requests are those of langchain-google-genai.
 func TestRecorded(t *testing.T) {
-	modeltest.Recorded(t, "../testdata/requests.json", "google_genai", []string{"systemInstruction.parts", "contents", "toolConfig"}, map[string]string{
+	modeltest.Recorded(t, "../../model/testdata/requests.json", "google_genai", []string{"systemInstruction.parts", "contents", "toolConfig"}, map[string]string{
 		"an invalid call": "LangChain leaves it out, with its result, so that the model does not learn of its mistake",
 	}, func(t *testing.T, url string) model.Model { return newModel(t, genai.Options{BaseURL: url}) })
 }

@@ -84,14 +84,14 @@ func TestWire(t *testing.T) {
 
 // TestAnswers: answers are those of langchain-openai.
 func TestAnswers(t *testing.T) {
-	modeltest.Answers(t, "../testdata/answers.json", "openai", map[string]string{
+	modeltest.Answers(t, "../../model/testdata/answers.json", "openai", map[string]string{
 		"text and a broken call": "LangChain makes a call without arguments of what it cannot read",
 	}, func(t *testing.T, url string) model.Model { return newModel(t, openai.Options{BaseURL: url}) })
 }
 
 // TestRecorded: requests are those of langchain-openai.
 func TestRecorded(t *testing.T) {
-	modeltest.Recorded(t, "../testdata/requests.json", "openai", []string{"messages", "tools", "tool_choice", "response_format"}, map[string]string{
+	modeltest.Recorded(t, "../../model/testdata/requests.json", "openai", []string{"messages", "tools", "tool_choice", "response_format"}, map[string]string{
 		"thoughts of Anthropic": "LangChain sends the blocks that it does not know, which OpenAI refuses",
 	}, func(t *testing.T, url string) model.Model { return newModel(t, openai.Options{BaseURL: url}) })
 }
