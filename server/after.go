@@ -110,14 +110,21 @@ func (s *Server) settle(ctx context.Context) {
 			return true
 		})
 		for key, a := range due {
+			hook := a.Kind == afterWebhook
+			if hook { // it may hang: nothing else waits for it, and one without a place stays due
+				select {
+				case s.calling <- struct{}{}:
+				default:
+					continue
+				}
+			}
 			a.busy = true
 			s.pending.Store(key, a)
-			if a.Kind == afterWebhook { // it may hang: nothing else waits for it
+			if hook {
 				s.stopped.Go(func() {
-					if enter(ctx, s.calling) {
-						defer func() { <-s.calling }()
-						s.settleOne(ctx, key, due[key])
-					}
+					defer s.awake() // another may have the place
+					defer func() { <-s.calling }()
+					s.settleOne(ctx, key, a)
 				})
 				continue
 			}
@@ -126,7 +133,7 @@ func (s *Server) settle(ctx context.Context) {
 			}
 			s.stopped.Go(func() {
 				defer func() { <-s.settling }()
-				s.settleOne(ctx, key, due[key])
+				s.settleOne(ctx, key, a)
 			})
 		}
 		t := time.NewTimer(max(wait, time.Millisecond))

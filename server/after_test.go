@@ -91,16 +91,17 @@ func TestWebhookPutOffByAClock(t *testing.T) {
 	}
 }
 
-// hanging is a transport that answers when it is closed, whatever the request says.
+// hanging is a transport that answers when it may leave, whatever the request says.
 type hanging struct{ calls, leave chan struct{} }
 
 func (h hanging) RoundTrip(*http.Request) (*http.Response, error) {
 	h.calls <- struct{}{}
 	<-h.leave
-	return nil, errors.New("no answer")
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// TestWebhooksThatHang: webhooks that do not answer hold up no crons.
+// TestWebhooksThatHang: webhooks that do not answer hold up no crons, those behind them keep no goroutine,
+// and each is called when there is a place.
 func TestWebhooksThatHang(t *testing.T) {
 	h := newHouse(t)
 	hooks := hanging{make(chan struct{}, 100), make(chan struct{})}
@@ -116,5 +117,12 @@ func TestWebhooksThatHang(t *testing.T) {
 	h.until("the cron has made a run", func() bool { return h.ok("GET", "/threads/"+thread+"/runs", nil).text != "[]" })
 	if n := len(hooks.calls); n != most {
 		t.Errorf("%d webhooks are called at a time", n)
+	}
+	if n := server.BusyHooks(h.api); n != most {
+		t.Errorf("%d webhooks are busy", n)
+	}
+	for n := range most {
+		hooks.leave <- struct{}{}
+		h.until("the next is called", func() bool { return len(hooks.calls) == most+n+1 })
 	}
 }

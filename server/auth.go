@@ -186,7 +186,7 @@ func (s *Server) grant(ctx context.Context, u *User, a Access) (Grant, error) {
 }
 
 func refusal(status int, detail string, err error) error {
-	if a, ok := err.(*AuthError); ok {
+	if a := (*AuthError)(nil); errors.As(err, &a) {
 		detail = a.Detail
 	}
 	return &failure{status, detail}

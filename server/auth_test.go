@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -201,7 +202,7 @@ func TestAuthorize(t *testing.T) {
 	var asked []string
 	auth := server.Bearer(func(_ context.Context, token string) (*server.User, error) {
 		if token != "t" {
-			return nil, &server.AuthError{Detail: "who are you?"}
+			return nil, fmt.Errorf("token: %w", &server.AuthError{Detail: "who are you?"})
 		}
 		return &server.User{Identity: "ann", Permissions: []string{"read"}}, nil
 	})

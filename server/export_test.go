@@ -16,6 +16,17 @@ func Undoing(s *Server) bool {
 	return undoing
 }
 
+// BusyHooks is how many webhooks a server has taken up.
+func BusyHooks(s *Server) (n int) {
+	s.pending.Range(func(_, v any) bool {
+		if a := v.(after); a.Kind == afterWebhook && a.busy {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
 // RemoveHalf removes what is left of a thread that did not become whole.
 func RemoveHalf(ctx context.Context, s *Server, id string) error { return s.removeHalf(ctx, id) }
 

@@ -66,6 +66,12 @@ func (s *shape) schema() map[string]any {
 	if s.max > 0 {
 		out["minimum"], out["maximum"] = s.min, s.max
 	}
+	if s.least > 0 {
+		out["minItems"] = s.least
+	}
+	if s.most > 0 {
+		out["maxItems"] = s.most
+	}
 	if s.items != nil {
 		out["items"] = s.items.schema()
 	}

@@ -271,12 +271,14 @@ func cut[T any](c *call, found []T, limit int) []T {
 	return found
 }
 
-// selected is a thing as clients see it, with the fields that select asks for.
-func selected(c *call, shown any) (any, error) {
+// selected is a thing as clients see it, with the fields that select asks for, and those that are always
+// shown.
+func selected(c *call, shown any, always ...string) (any, error) {
 	names := c.body.texts("select")
 	if len(names) == 0 {
 		return shown, nil
 	}
+	names = append(names, always...)
 	text, err := encode(shown)
 	if err != nil {
 		return nil, err

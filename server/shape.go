@@ -58,11 +58,20 @@ func few(of *shape, n int) *shape      { return &shape{types: []string{"array"},
 func oneOf(words ...string) *shape     { return &shape{enum: words} }
 func upTo(low, high int) *shape        { return &shape{types: []string{"integer"}, min: low, max: high} }
 func either(of ...*shape) *shape       { return &shape{anyOf: of} }
-func orNull(s *shape) *shape           { c := *s; c.types = append(slices.Clone(s.types), "null"); return &c }
 func identifier(of string) *shape      { return &shape{types: []string{"string"}, id: of} }
 func need(name string, s *shape) field { return field{name, s, true} }
 func may(name string, s *shape) field  { return field{name, s, false} }
 func record(fields ...field) *shape    { return &shape{types: []string{"object"}, fields: fields} }
+
+// orNull takes null as well. A shape that is not told by its types alone, such as an enum, is one of two.
+func orNull(s *shape) *shape {
+	if len(s.types) == 0 {
+		return either(s, nothing)
+	}
+	c := *s
+	c.types = append(slices.Clone(s.types), "null")
+	return &c
+}
 
 // check refuses what does not have the shape.
 func (s *shape) check(v any) error { return s.at(v, "", "") }

@@ -610,10 +610,7 @@ func searchThreads(c *call) error {
 		if c.body["stele_status"] != nil {
 			m["stele_status"] = at.told
 		}
-		if c.body["select"] != nil && m["extracted"] != nil {
-			c.body["select"] = append(slices.Clone(c.body["select"].([]any)), "extracted")
-		}
-		s, err := selected(c, m)
+		s, err := selected(c, m, "extracted")
 		if err == nil {
 			err = shown.add(s)
 		}
