@@ -15,6 +15,6 @@
 // with a thread of its own, about 2 KB changed a step, one checkpoint and one
 // task write. W3 reads the latest tuple of random threads of 8 KB each. W4 reads
 // the history of one long chat. W5 opens a store of many small threads after a
-// clean close and after a kill. SmallMemory says what calls cost with less memory, in
+// clean close and after a kill. BenchmarkSmallMemory says what calls cost with less memory, in
 // multiples of the default.
 package bench

@@ -32,7 +32,7 @@ import (
 
 const (
 	SpaceThread  = "t" // a thread
-	spaceRun     = "r" // a run
+	SpaceRun     = "r" // a run
 	SpaceItems   = "s" // a namespace of package store
 	SpaceResults = "n" // a group of package cache
 	SpaceErased  = "x" // the memory of an erased thread
@@ -64,7 +64,7 @@ func Escape(s string) string {
 	return strings.ReplaceAll(s, "\x00", "\x00\xff") + terminator
 }
 
-// unescape takes an escaped string off the front of key. What escape does not
+// unescape takes an escaped string off the front of key. What Escape does not
 // write is refused.
 func unescape(key string) (s, rest string, ok bool) {
 	for i := 0; i+1 < len(key); i++ {
@@ -96,7 +96,7 @@ func ItemsKey(labels []string) string {
 }
 
 // RunKey is the id of a run's partition.
-func RunKey(runID string) string { return spaceRun + runID }
+func RunKey(runID string) string { return SpaceRun + runID }
 
 // CheckpointPrefix begins the keys of all checkpoints of a namespace.
 func CheckpointPrefix(ns string) string { return string(KeyCheckpoint) + Escape(ns) }

@@ -202,7 +202,7 @@ func DecodeCheckpointRecord(b []byte) (*CheckpointRecord, error) {
 // of it: none keeps more than that in memory.
 const sharedText = 2 << 10
 
-// Decode is decodeCheckpointRecord into r, with versions as seen knows them.
+// Decode is DecodeCheckpointRecord into r, with versions as seen knows them.
 func (r *CheckpointRecord) Decode(b []byte, seen *VersionTexts) error {
 	d := unpacker{b: b, versions: seen}
 	if len(b) <= sharedText {
@@ -510,7 +510,7 @@ func (t *VersionTexts) Unpack(p string) (saver.Version, error) {
 	return at.v, nil
 }
 
-// unpackVersion reads what packVersion wrote.
+// unpackVersion reads what PackVersion wrote.
 func unpackVersion(p string) (saver.Version, error) {
 	if p == "" {
 		return saver.Version{}, ErrRecord

@@ -120,8 +120,8 @@ func (e *encoder) value(v any) error {
 	return e.plain(v)
 }
 
-// plain writes v by the type switch that needs no reflection, else by
-// encodeNative and encodeReflect.
+// plain writes v by the type switch that needs no reflection, else by native and
+// reflected.
 func (e *encoder) plain(v any) error {
 	switch v := v.(type) {
 	case string:

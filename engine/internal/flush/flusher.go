@@ -215,7 +215,7 @@ func (f *Flusher) writtenAgain() bool { return f.Opts.FlushBytes < f.Opts.Segmen
 
 func (f *Flusher) due() bool { return f.Throttle.LogBytes() >= f.Opts.FlushBytes }
 
-// Due reports whether FlushIfDue has something to do.
+// Due reports whether WorkIfDue has something to do.
 func (f *Flusher) Due() bool { return f.due() || f.images.Due() }
 
 // maxIdleLogs is how many log files a closed store may leave: each life writes
