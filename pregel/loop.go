@@ -19,8 +19,9 @@ const (
 )
 
 // loop is one run of one graph: it owns the checkpoint, the channels and the
-// tasks of the current superstep. Everything in it is touched by the goroutine
-// that runs it alone; tasks reach it through messages.
+// tasks of the current superstep. The goroutine that runs it alone changes
+// anything in it; tasks reach it through messages, and read of it only what does
+// not change while they run.
 type loop struct {
 	encoder
 	saver  saver.Saver // nil: nothing is stored

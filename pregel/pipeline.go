@@ -479,7 +479,10 @@ func (p *pipeline) flush() error {
 // settle is flush, and makes durable what is stored.
 func (p *pipeline) settle() error {
 	err := p.flush()
-	switch owes := p.owed && !p.defers; {
+	p.mu.Lock()
+	owes := p.owed && !p.defers
+	p.mu.Unlock()
+	switch {
 	case owes && err == nil:
 		err = p.store(&saveOp{what: "sync", barrier: true, run: saveFunc(p.sync)})
 	case owes: // what was stored before the failure stays

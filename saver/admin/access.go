@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"strings"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/layout"
 )
 
 // Access says how stores are read and written. The zero value is the file system, no
@@ -140,14 +142,11 @@ func threadNames(ids []string) []string {
 // SplitThread returns the kind of a partition of the engine, "thread", "run" or "other", and
 // its name.
 func SplitThread(id string) (name, kind string) {
-	if id == "" {
-		return id, "other"
+	if name, ok := strings.CutPrefix(id, layout.SpaceThread); ok {
+		return name, "thread"
 	}
-	switch id[0] {
-	case 't':
-		return id[1:], "thread"
-	case 'r':
-		return id[1:], "run"
+	if name, ok := strings.CutPrefix(id, layout.SpaceRun); ok {
+		return name, "run"
 	}
 	return id, "other"
 }
