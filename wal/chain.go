@@ -312,17 +312,3 @@ func Examine(fsys vfs.FS, dir string, num base.FileNum) (Unnamed, error) {
 		}
 	}
 }
-
-// RemoveStrays removes the files that Recover found not to be part of the log, and
-// returns the errors of all that could not be removed. Call it only while the store is
-// locked for writing and after the manifest names what it should. The removal need not
-// be durable: a file that comes back is a stray again.
-func RemoveStrays(fsys vfs.FS, dir string, r Recovery) error {
-	var errs []error
-	for _, name := range r.Strays {
-		if err := fsys.Remove(filepath.Join(dir, name)); err != nil {
-			errs = append(errs, fmt.Errorf("remove stray %s: %w", name, err))
-		}
-	}
-	return errors.Join(errs...)
-}

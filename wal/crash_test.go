@@ -285,7 +285,7 @@ func (w *world) reopenCrashed(listed bool, acked base.LSN, v *life) (*Log, Recov
 		v.files = append(v.files, event{v.fs.Len(), uint64(fi.Num)})
 		_ = w.created(*fi)
 	}
-	if err := RemoveStrays(w.fs, w.dir, r); err != nil {
+	if err := removeStrays(w.fs, w.dir, r); err != nil {
 		return nil, r, got, err
 	}
 	lo := w.options()

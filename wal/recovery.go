@@ -97,7 +97,7 @@ type Recovery struct {
 	Unpromised Unpromised
 
 	// Strays are files that have the name of a log file and are not part of the log,
-	// such as spare files that a crash left. See RemoveStrays.
+	// such as spare files that a crash left. The store sweeps them at its next open.
 	Strays []string
 
 	// Damage is, with AllowDamage, what was skipped, up to 1,000 of it; Damages counts

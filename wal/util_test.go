@@ -145,7 +145,7 @@ func (w *world) reopen(change ...func(*Options)) (*Log, Recovery, [][]byte, erro
 			return nil, r, got, err
 		}
 	}
-	if err := RemoveStrays(w.fs, w.dir, r); err != nil {
+	if err := removeStrays(w.fs, w.dir, r); err != nil {
 		return nil, r, got, err
 	}
 	o := w.options()
@@ -155,6 +155,16 @@ func (w *world) reopen(change ...func(*Options)) (*Log, Recovery, [][]byte, erro
 	}
 	l, err := New(o)
 	return l, r, got, err
+}
+
+// removeStrays removes the files that Recover found not to be part of the log, as the
+// engine's sweep does.
+func removeStrays(fsys vfs.FS, dir string, r Recovery) error {
+	var errs []error
+	for _, name := range r.Strays {
+		errs = append(errs, fsys.Remove(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
 }
 
 // readLog recovers and returns the payloads; it checks that LSNs are dense.
