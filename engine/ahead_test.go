@@ -44,7 +44,7 @@ func (f logReadsFile) ReadAt(b []byte, off int64) (int, error) {
 func aheadStep(e *Engine, id string, i int) error {
 	small, err1 := NewValue(fmt.Appendf(nil, "small %d", i))
 	random, err2 := NewValue([]byte(noise(i, 3<<10)))
-	like, err3 := e.NewRevision(Series{Partition: id, Name: "like"}, fmt.Appendf(nil, "%s of %s %06d", strings.Repeat("much alike, ", 100), id, i))
+	like, err3 := e.NewRevision(nil, Series{Partition: id, Name: "like"}, fmt.Appendf(nil, "%s of %s %06d", strings.Repeat("much alike, ", 100), id, i))
 	err := e.Commit(context.Background(), []string{id}, func(tx *Tx) error {
 		return tx.Put(id, versionKey(i), index.FlagHead, []SlotIn{{Name: "small", Value: &small}, {Name: "random", Value: &random}, {Name: "like", Value: &like}})
 	})

@@ -39,7 +39,7 @@ func TestCommitAllMakesPatches(t *testing.T) {
 	for i := range 6 {
 		long += fmt.Sprint("word ", i, " ")
 		want = append(want, long)
-		v, err := e.NewRevisionAfter(&follow, Series{Partition: "t", Name: "v"}, []byte(long))
+		v, err := e.NewRevision(&follow, Series{Partition: "t", Name: "v"}, []byte(long))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestCommitAllMakesPatches(t *testing.T) {
 		t.Errorf("%d batches", n)
 	}
 	// The next one goes on from the last.
-	v, err := e.NewRevision(Series{Partition: "t", Name: "v"}, []byte(long+"more"))
+	v, err := e.NewRevision(nil, Series{Partition: "t", Name: "v"}, []byte(long+"more"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func TestConcurrentUse(t *testing.T) {
 			for n := range commits {
 				key := fmt.Sprintf("k%03d", rng.IntN(60))
 				text = text[:min(len(text), 900)] + fmt.Sprintf(" and then %d", n)
-				v, err := e.NewRevision(Series{Partition: id, Name: "v"}, fmt.Appendf(nil, "%s/%s/%d", id, key, n), []byte(text))
+				v, err := e.NewRevision(nil, Series{Partition: id, Name: "v"}, fmt.Appendf(nil, "%s/%s/%d", id, key, n), []byte(text))
 				if err != nil {
 					t.Error(err)
 					return

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,7 +102,11 @@ func TestDeadBytesAreKept(t *testing.T) {
 		want := func(dropped, unused int64) {
 			t.Helper()
 			var got snapshot.SegmentDead
-			for _, d := range e.garbage.Sums(e.State().Segments) {
+			segs := slices.Clone(e.State().Segments)
+			for i := range segs {
+				segs[i].Dropped = -1 // so that it is news, whatever the manifest says
+			}
+			for _, d := range e.garbage.News(segs) {
 				got.Dropped, got.Unused = got.Dropped+d.Dropped, got.Unused+d.Unused
 			}
 			// Of a family that lives, its blocks and directory count, not its values.

@@ -23,7 +23,7 @@ func fakeLog(n, key int, err error) func(func(wal.Entry) error, func(wal.Recover
 	return func(add func(wal.Entry) error, ended func(wal.Recovery) error) (wal.Recovery, error) {
 		rec := wal.Recovery{LastLSN: base.LSN(n)}
 		for i := range n {
-			head := record.EncodeHead(&record.Record{Time: int64(i), Ops: []record.Op{{Kind: record.OpPut, ID: fmt.Sprint("thread ", i), Key: strings.Repeat("k", key),
+			head := record.AppendHead(nil, &record.Record{Time: int64(i), Ops: []record.Op{{Kind: record.OpPut, ID: fmt.Sprint("thread ", i), Key: strings.Repeat("k", key),
 				Slots: []record.Slot{{Name: "s", Encoding: record.SlotInline, Len: 5, Sum: uint64(i)}, {Name: "r", Encoding: record.SlotRef, LSN: 1, Ord: 2}}}}})
 			payload := append(head, "value"...)
 			if aerr := add(wal.Entry{LSN: base.LSN(i + 1), File: 7, Offset: int64(100 * i), Payload: payload}); aerr != nil {

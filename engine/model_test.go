@@ -150,7 +150,7 @@ func (w *world) put() {
 	for i := range n {
 		s := SlotIn{Name: fmt.Sprintf("s%d", i), Tag: "x"}
 		v := w.next(id, s.Name)
-		ev, err := w.e.NewRevision(Series{Partition: id, Name: s.Name}, []byte(v[:len(v)/2]), []byte(v[len(v)/2:]))
+		ev, err := w.e.NewRevision(nil, Series{Partition: id, Name: s.Name}, []byte(v[:len(v)/2]), []byte(v[len(v)/2:]))
 		w.must(err)
 		s.Value = &ev
 		slots, vals = append(slots, s), append(vals, v)
@@ -192,7 +192,7 @@ func (w *world) putAll() {
 	after := w.m.clone()
 	for range 1 + w.rng.IntN(6) {
 		key, v := w.key(), w.next(id, "s0")
-		ev, err := w.e.NewRevisionAfter(&follow, Series{Partition: id, Name: "s0"}, []byte(v[:len(v)/2]), []byte(v[len(v)/2:]))
+		ev, err := w.e.NewRevision(&follow, Series{Partition: id, Name: "s0"}, []byte(v[:len(v)/2]), []byte(v[len(v)/2:]))
 		w.must(err)
 		w.note("put at once %s/%s", id, key)
 		steps = append(steps, Step{IDs: []string{id}, Do: func(tx *Tx) error {

@@ -21,7 +21,7 @@ func TestFlushLeavesTheCacheAlone(t *testing.T) {
 		small, err := NewValue(fmt.Appendf(nil, "small %d", i))
 		must(t, err)
 		text += fmt.Sprint("line ", i)
-		long, err := e.NewRevision(Series{Partition: "t", Name: "long"}, []byte(text))
+		long, err := e.NewRevision(nil, Series{Partition: "t", Name: "long"}, []byte(text))
 		must(t, err)
 		must(t, e.Commit(ctx, []string{"t"}, func(tx *Tx) error {
 			return tx.Put("t", fmt.Sprintf("k%03d", i), 0, []SlotIn{{Name: "small", Value: &small}, {Name: "long", Value: &long}})

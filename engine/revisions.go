@@ -173,13 +173,10 @@ func (f *Following) set(v *revision) {
 // What the store keeps for the next version is counted in Stats.VersionBytes: a copy
 // of what the last one does not have at the same place. A value of one part may be
 // kept as it is: nobody may change it afterwards.
-func (e *Engine) NewRevision(l Series, parts ...[]byte) (Value, error) {
-	return e.NewRevisionAfter(nil, l, parts...)
-}
-
-// NewRevisionAfter is NewRevision for a commit that is made together with others, after those
-// whose values f has. The value is added to f.
-func (e *Engine) NewRevisionAfter(f *Following, l Series, parts ...[]byte) (Value, error) {
+//
+// A commit that is made together with others comes after those whose values f has, and the
+// value is added to f. For a commit alone f is nil.
+func (e *Engine) NewRevision(f *Following, l Series, parts ...[]byte) (Value, error) {
 	size := sizeOf(parts)
 	if e.Opts.NoPatches || size < int64(e.Opts.PatchMin) || size > e.revisions.largest() {
 		return NewValue(parts...)

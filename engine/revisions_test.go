@@ -19,7 +19,7 @@ import (
 // putVersion stores the next value of a partition's only series, and returns its ref.
 func putVersion(t *testing.T, e *Engine, id, key, value string) index.Ref {
 	t.Helper()
-	v, err := e.NewRevision(Series{Partition: id, Name: "v"}, []byte(value[:1]), []byte(value[1:]))
+	v, err := e.NewRevision(nil, Series{Partition: id, Name: "v"}, []byte(value[:1]), []byte(value[1:]))
 	must(t, err)
 	must(t, e.Commit(t.Context(), []string{id}, func(tx *Tx) error {
 		return tx.Put(id, key, index.FlagHead, []SlotIn{{Name: "v", Value: &v}})
@@ -166,7 +166,7 @@ func TestHopelessLineIsLeftAlone(t *testing.T) {
 	}
 	copied := 0
 	for i := range 1000 {
-		v, err := e.NewRevision(Series{Partition: "t", Name: "v"}, []byte(random()))
+		v, err := e.NewRevision(nil, Series{Partition: "t", Name: "v"}, []byte(random()))
 		must(t, err)
 		if v.candidate != nil {
 			copied++

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine/storage"
@@ -41,7 +41,9 @@ func (f *slowFile) ReadAt(b []byte, off int64) (int, error) {
 
 // TestMissesShareARead has many readers of one block, which is not in the cache, at
 // once.
-func TestMissesShareARead(t *testing.T) {
+func TestMissesShareARead(t *testing.T) { synctest.Test(t, missesShareARead) }
+
+func missesShareARead(t *testing.T) {
 	fsys := &slowReads{FS: vfs.NewMem(vfs.MemOptions{}), held: make(chan struct{}), let: make(chan struct{})}
 	e := mustOpen(t, storage.Options{FS: fsys, ManualWork: true})
 	defer func() { _ = e.Close() }()
@@ -65,9 +67,7 @@ func TestMissesShareARead(t *testing.T) {
 	for i := 1; i < readers; i++ {
 		read(i)
 	}
-	for e.WaitingReads() < readers-1 {
-		time.Sleep(time.Millisecond)
-	}
+	synctest.Wait()
 	close(fsys.let)
 	wg.Wait()
 	for i := range readers {

@@ -89,7 +89,7 @@ func BenchmarkRead(b *testing.B) {
 	rd := open(b, f)
 	fam, _, err := rd.Find(7)
 	must(b, err)
-	_, values, err := rd.Directory(7)
+	_, values, err := rd.directoryOf(7)
 	must(b, err)
 	oldest, newest := values[0].Loc, values[len(values)-1].Loc
 	b.Run("directory100", func(b *testing.B) {

@@ -91,7 +91,7 @@ func exercise(t *testing.T, b []byte) {
 		}
 		for _, fam := range fams[:min(len(fams), 20)] {
 			var values []ValueLoc
-			call("Directory", func() (err error) { _, values, err = r.Directory(fam.ID); return err })
+			call("Directory", func() (err error) { _, values, err = r.directoryOf(fam.ID); return err })
 			for _, v := range values[:min(len(values), 20)] {
 				call("ReadBlock", func() error {
 					block, err := readBlock(r, v.Loc)

@@ -21,10 +21,11 @@ type Reader struct {
 	f     vfs.File
 	name  string
 	props Props
-	start int64 // frames begin here
-	end   int64 // frames lie before it: the footer's offset, if there is one
+	foot  footer // of Open and OpenFooter
+	start int64  // frames begin here
+	end   int64  // frames lie before it: the footer's offset, if there is one
 	keys  *seal.Keyring
-	key   atomic.Pointer[key] // nil until known
+	key   *seal.File // nil: not encrypted
 	// salvaged: made by Salvage, so the families may not be all there were.
 	salvaged bool
 
@@ -47,11 +48,11 @@ type contents struct {
 // version is a *fault.VersionError. For the *fault.KeyError of an encrypted segment see
 // WithKeys. Close closes f; if Open fails, the caller does.
 func Open(f vfs.File, name string, size int64, opts ...OpenOption) (*Reader, error) {
-	r, ft, err := openFooter(f, name, size, opts)
+	r, err := OpenFooter(f, name, size, opts...)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.loadContents(ft); err != nil {
+	if err := r.loadContents(r.foot); err != nil {
 		return nil, fmt.Errorf("open segment: %w", err)
 	}
 	return r, nil
@@ -61,47 +62,16 @@ func Open(f vfs.File, name string, size int64, opts ...OpenOption) (*Reader, err
 // memory for each family, is read by the first call that needs it. None does if the caller
 // knows the places of blocks and directories.
 func OpenFooter(f vfs.File, name string, size int64, opts ...OpenOption) (*Reader, error) {
-	r, _, err := openFooter(f, name, size, opts)
-	return r, err
-}
-
-func openFooter(f vfs.File, name string, size int64, opts []OpenOption) (*Reader, footer, error) {
 	ft, err := readFooter(f, name, size)
 	if err != nil {
-		return nil, ft, fmt.Errorf("open segment: %w", err)
+		return nil, fmt.Errorf("open segment: %w", err)
 	}
-	r := &Reader{f: f, name: name, props: ft.Props, start: frameStart(ft.sealed()), end: frameEnd(size, ft.sealed())}
+	r := &Reader{f: f, name: name, props: ft.Props, foot: ft, start: frameStart(ft.sealed()), end: frameEnd(size, ft.sealed())}
 	for _, o := range opts {
 		o(r)
 	}
-	if _, err := r.unlock(&ft); err != nil {
-		return nil, ft, fmt.Errorf("open segment: %w", err)
-	}
-	return r, ft, nil
-}
-
-// OpenLazy is Open for a caller that has the properties, from a manifest, and reads nothing.
-// Blocks and directories whose places are known can be read at once. The first call that
-// needs footer or family index reads and checks them, and compares them with props.
-func OpenLazy(f vfs.File, name string, props Props, opts ...OpenOption) (*Reader, error) {
-	p := place{name, "segment properties", -1, 0}
-	switch {
-	case props.FormatVersion > FormatVersion:
-		return nil, &fault.VersionError{File: name, Have: props.FormatVersion, Supported: FormatVersion}
-	case props.FormatVersion == 0 || props.Size < fileHeaderSize+footerSize:
-		return nil, p.corrupt(nil, "format version %d, %d bytes", props.FormatVersion, props.Size)
-	}
-	if err := checkName(p, props.FileNum); err != nil {
-		return nil, err
-	}
-	r := &Reader{f: f, name: name, props: props, start: fileHeaderSize, end: props.Size - footerSize}
-	for _, o := range opts {
-		o(r)
-	}
-	if r.keys == nil {
-		// Without keys there is nothing to unlock; an encrypted file has frames
-		// that say so.
-		r.key.Store(&key{})
+	if r.key, err = ft.unlock(f, name, r.keys); err != nil {
+		return nil, fmt.Errorf("open segment: %w", err)
 	}
 	return r, nil
 }
@@ -187,8 +157,8 @@ func (r *Reader) loadContents(ft footer) error {
 	return nil
 }
 
-// contents returns footer and family index, and reads them on first use. After a failure the
-// next call tries again.
+// contents returns footer and family index, and reads the index on first use. After a failure
+// the next call tries again.
 func (r *Reader) contents() (*contents, error) {
 	if t := r.toc.Load(); t != nil {
 		return t, nil
@@ -198,18 +168,7 @@ func (r *Reader) contents() (*contents, error) {
 	if t := r.toc.Load(); t != nil {
 		return t, nil
 	}
-	ft, err := readFooter(r.f, r.name, r.props.Size)
-	if err != nil {
-		return nil, err
-	}
-	if ft.Props != r.props {
-		p := place{r.name, "segment footer", ft.Size - footerSize, footerSize}
-		return nil, p.corrupt(nil, "it is not the segment its owner knows")
-	}
-	if _, err := r.unlock(&ft); err != nil {
-		return nil, err
-	}
-	if err := r.loadContents(ft); err != nil {
+	if err := r.loadContents(r.foot); err != nil {
 		return nil, err
 	}
 	return r.toc.Load(), nil
@@ -222,7 +181,7 @@ func (r *Reader) Props() Props { return r.props }
 func (r *Reader) Name() string { return r.name }
 
 // Families returns the families by ascending id. The slice is shared and must not be
-// changed. It fails only for a Reader of OpenLazy or OpenFooter.
+// changed. It fails only for a Reader of OpenFooter.
 func (r *Reader) Families() ([]FamilyInfo, error) {
 	t, err := r.contents()
 	if err != nil {
@@ -241,24 +200,9 @@ func (r *Reader) Find(id uint64) (FamilyInfo, bool, error) {
 	return f, ok, nil
 }
 
-// ErrNoFamily is returned by Directory for a family that the segment does not have.
-var ErrNoFamily = errors.New("the segment does not hold the family")
-
-// Directory returns the directory of family id and its value table, by ascending ValueID.
-// The caller may keep and change both.
-func (r *Reader) Directory(id uint64) (dir []byte, values []ValueLoc, err error) {
-	f, ok, err := r.Find(id)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !ok {
-		return nil, nil, fmt.Errorf("segment %s, family %d: %w", r.name, id, ErrNoFamily)
-	}
-	return r.DirectoryAt(id, f.DirOff, f.DirStored)
-}
-
-// DirectoryAt is Directory for a caller that knows where the directory of family id lies
-// (FamilyInfo.DirOff and DirStored). It reads nothing else.
+// DirectoryAt returns the directory of family id, which lies where FamilyInfo.DirOff and
+// DirStored say, and its value table, by ascending ValueID. It reads nothing else. The caller
+// may keep and change both.
 func (r *Reader) DirectoryAt(id, off uint64, stored uint32) (dir []byte, values []ValueLoc, err error) {
 	dir, _, values, err = r.directory(id, off, stored)
 	return dir, values, err
@@ -386,10 +330,6 @@ func (r *Reader) frame(p place, want ...kind) (frameHeader, []byte, error) {
 // payload reads and verifies the frame at p, and returns its payload as it is stored. It
 // lies in s, unless it was encrypted or is too large to be kept there.
 func (r *Reader) payload(p place, s *[]byte, want []kind) (h frameHeader, b []byte, sealed bool, err error) {
-	file, err := r.unlocked()
-	if err != nil {
-		return h, nil, false, err
-	}
 	// The size of the file bounds the buffer, whatever the reference says.
 	if p.off < fileHeaderSize || p.n < frameHeaderSize || p.off > r.end-p.n {
 		return h, nil, false, p.corrupt(nil, "reference to outside of the file's frames")
@@ -403,9 +343,9 @@ func (r *Reader) payload(p place, s *[]byte, want []kind) (h frameHeader, b []by
 	if err := readFull(r.f, p, b); err != nil {
 		return h, nil, false, err
 	}
-	h, b, err = decodeFrame(p, r.props.Salt, file, b)
+	h, b, err = decodeFrame(p, r.props.Salt, r.key, b)
 	if err == nil && !slices.Contains(want, h.kind) {
 		err = p.corrupt(nil, "the frame there is a %s", h.kind)
 	}
-	return h, b, file != nil, err
+	return h, b, r.key != nil, err
 }

@@ -114,7 +114,7 @@ func (or *oracle) read(t *testing.T, n *tally, what string, r *Reader, complete 
 		t.Fatalf("%s: %d families, no error", what, len(fams))
 	}
 	for _, fam := range fams {
-		dir, values, err := r.Directory(fam.ID)
+		dir, values, err := r.directoryOf(fam.ID)
 		if err != nil {
 			mustDamage(err)
 			n.lost += len(or.values[fam.ID]) + 1
@@ -261,7 +261,7 @@ func TestDamageStaysLocal(t *testing.T) {
 		fams, err := r.Families()
 		must(t, err)
 		for _, fam := range fams {
-			_, values, err := r.Directory(fam.ID)
+			_, values, err := r.directoryOf(fam.ID)
 			if hit := x.off == fam.DirOff; hit != (err != nil) {
 				t.Fatalf("frame at %d damaged, directory of %d: %v", x.off, fam.ID, err)
 			}
@@ -301,14 +301,14 @@ func (or *oracle) salvagedEquals(t *testing.T, r *Reader) {
 func TestDeviceErrorIsNotDamage(t *testing.T) {
 	f, _ := tiny(t, 99)
 	r := open(t, f)
-	_, values, err := r.Directory(7)
+	_, values, err := r.directoryOf(7)
 	must(t, err)
 	f.readErr = errors.New("device says no")
 	calls := map[string]func() error{
 		"Open":       func() error { _, err := Open(f, "x", int64(len(f.b))); return err },
 		"Salvage":    func() error { _, _, err := Salvage(context.Background(), f, "x", int64(len(f.b))); return err },
 		"ReadBlock":  func() error { _, err := readBlock(r, values[0].Loc); return err },
-		"Directory":  func() error { _, _, err := r.Directory(7); return err },
+		"Directory":  func() error { _, _, err := r.directoryOf(7); return err },
 		"Tombstones": func() error { _, err := r.Tombstones(); return err },
 		"Meta":       func() error { _, err := r.Meta(); return err },
 		"Verify":     func() error { return r.Verify(context.Background(), nil) },

@@ -201,7 +201,7 @@ func (r *Reader) identify(size int64) (damage []error, err error) {
 	case ferr == nil:
 		r.props.FileNum, r.props.Salt = ft.FileNum, ft.Salt
 		r.start, r.end = frameStart(ft.sealed()), frameEnd(size, ft.sealed())
-		_, err := r.unlock(&ft)
+		r.key, err = ft.unlock(r.f, r.name, r.keys)
 		if !errors.Is(err, fault.ErrCorrupt) || herr != nil {
 			return damage, err
 		}
@@ -222,10 +222,7 @@ func (r *Reader) identify(size int64) (damage []error, err error) {
 }
 
 // unlockStart sets the key from the headers at the beginning of the file.
-func (r *Reader) unlockStart(h fileHeader) error {
-	file, err := unlockHead(r.f, r.name, h, r.keys)
-	if err == nil {
-		r.key.Store(&key{file})
-	}
+func (r *Reader) unlockStart(h fileHeader) (err error) {
+	r.key, err = unlockHead(r.f, r.name, h, r.keys)
 	return err
 }

@@ -129,42 +129,8 @@ type OpenOption func(*Reader)
 // and is not, is a *fault.KeyError.
 func WithKeys(keys *seal.Keyring) OpenOption { return func(r *Reader) { r.keys = keys } }
 
-// KeyID is the id of the key that the segment is encrypted with; "" if it is not, or if the
-// Reader was opened lazily and has read nothing yet.
-func (r *Reader) KeyID() string {
-	if k := r.key.Load(); k != nil {
-		return k.file.KeyID()
-	}
-	return ""
-}
-
-// key is the key of a file, once it is known.
-type key struct {
-	file *seal.File // nil: not encrypted
-}
-
-// unlocked returns the key of the file. If the file was opened lazily, it reads footer and
-// kindSeal frame on first use.
-func (r *Reader) unlocked() (*seal.File, error) {
-	if k := r.key.Load(); k != nil {
-		return k.file, nil
-	}
-	ft, err := readFooter(r.f, r.name, r.props.Size)
-	if err != nil {
-		return nil, err
-	}
-	return r.unlock(&ft)
-}
-
-// unlock sets the key of the file that ft is the footer of.
-func (r *Reader) unlock(ft *footer) (*seal.File, error) {
-	file, err := ft.unlock(r.f, r.name, r.keys)
-	if err != nil {
-		return nil, err
-	}
-	r.key.Store(&key{file})
-	return file, nil
-}
+// KeyID is the id of the key that the segment is encrypted with; "" if it is not.
+func (r *Reader) KeyID() string { return r.key.KeyID() }
 
 // KeyID is the id of the key that the segment is encrypted with; "" if it is not.
 func (b *Builder) KeyID() string { return b.seal.KeyID() }

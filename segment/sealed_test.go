@@ -81,7 +81,7 @@ func readFamilies(t testing.TB, r *Reader) (errs []error) {
 	fams, err := r.Families()
 	errs = append(errs, err)
 	for _, f := range fams {
-		dir, values, err := r.Directory(f.ID)
+		dir, values, err := r.directoryOf(f.ID)
 		errs = append(errs, err)
 		if err == nil && (string(dir) != fmt.Sprintf("MARKER directory of %d", f.ID) || len(values) != 5) {
 			t.Fatalf("directory %q with %d values", dir, len(values))
@@ -113,7 +113,7 @@ func TestSealedSegment(t *testing.T) {
 	if r.KeyID() != "k" {
 		t.Errorf("key %q", r.KeyID())
 	}
-	lazy, err := OpenLazy(f, "000012.seg", r.Props(), WithKeys(keys))
+	lazy, err := OpenFooter(f, "000012.seg", int64(len(f.b)), WithKeys(keys))
 	must(t, err)
 	must(t, readSealed(t, lazy))
 	// Sealing comes after compression: the files differ by what a frame and the

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -142,7 +143,7 @@ func (o *oracle) check(t testing.TB, r *Reader) {
 	}
 	total := 0
 	for _, fam := range fams {
-		dir, values, err := r.Directory(fam.ID)
+		dir, values, err := r.directoryOf(fam.ID)
 		must(t, err)
 		if !bytes.Equal(dir, o.dirs[fam.ID]) {
 			t.Fatalf("directory of %d: %q", fam.ID, dir)
@@ -163,8 +164,8 @@ func (o *oracle) check(t testing.TB, r *Reader) {
 			if patched != (v.Encoding == ReversePatch) || v.Base != pb {
 				t.Fatalf("value %v: encoding %d base %v, want base %v", v.ValueID, v.Encoding, v.Base, pb)
 			}
-			if f, ok := FindValue(values, v.ValueID); !ok || f != v {
-				t.Fatalf("FindValue(%v) = %v, %v", v.ValueID, f, ok)
+			if f, ok := findValue(values, v.ValueID); !ok || f != v {
+				t.Fatalf("findValue(%v) = %v, %v", v.ValueID, f, ok)
 			}
 			total += len(want)
 		}
@@ -195,7 +196,7 @@ func TestRoundTrip(t *testing.T) {
 	if _, ok, err := r.Find(77); ok || err != nil {
 		t.Fatalf("Find(77) = %v, %v", ok, err)
 	}
-	if _, _, err := r.Directory(77); !errors.Is(err, ErrNoFamily) {
+	if _, _, err := r.directoryOf(77); !errors.Is(err, errNoFamily) {
 		t.Fatalf("Directory(77): %v", err)
 	}
 	must(t, r.Close())
@@ -244,4 +245,31 @@ func randomSegment(t *testing.T, seed uint64) {
 	_, err = b.Finish()
 	must(t, err)
 	or.check(t, open(t, f))
+}
+
+// findValue returns the row of id in values, which must be sorted by id.
+func findValue(values []ValueLoc, id ValueID) (ValueLoc, bool) {
+	i, ok := slices.BinarySearchFunc(values, id, func(v ValueLoc, id ValueID) int {
+		return v.ValueID.Compare(id)
+	})
+	if !ok {
+		return ValueLoc{}, false
+	}
+	return values[i], true
+}
+
+// errNoFamily is returned by Directory for a family that the segment does not have.
+var errNoFamily = errors.New("the segment does not hold the family")
+
+// directoryOf returns the directory of family id and its value table, by ascending ValueID.
+// The caller may keep and change both.
+func (r *Reader) directoryOf(id uint64) (dir []byte, values []ValueLoc, err error) {
+	f, ok, err := r.Find(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok {
+		return nil, nil, fmt.Errorf("segment %s, family %d: %w", r.name, id, errNoFamily)
+	}
+	return r.DirectoryAt(id, f.DirOff, f.DirStored)
 }

@@ -2,7 +2,6 @@ package segment
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/stele-go/stele/base"
 )
@@ -53,17 +52,6 @@ type ValueLoc struct {
 	Base     ValueID // of a ReversePatch; zero otherwise
 }
 
-// FindValue returns the row of id in values, which must be sorted by id.
-func FindValue(values []ValueLoc, id ValueID) (ValueLoc, bool) {
-	i, ok := slices.BinarySearchFunc(values, id, func(v ValueLoc, id ValueID) int {
-		return v.ValueID.Compare(id)
-	})
-	if !ok {
-		return ValueLoc{}, false
-	}
-	return values[i], true
-}
-
 // FamilyInfo is what the family index says about one family.
 type FamilyInfo struct {
 	ID        uint64
@@ -76,8 +64,7 @@ type FamilyInfo struct {
 	MaxLSN    base.LSN
 }
 
-// Props describes a whole segment. The footer has them; a manifest may keep a copy for
-// OpenLazy.
+// Props describes a whole segment. The footer has them.
 type Props struct {
 	FormatVersion uint32
 	FileNum       base.FileNum

@@ -37,7 +37,7 @@ func TestFileSystems(t *testing.T) {
 
 			f, err = fs.Open(path)
 			must(t, err)
-			r, err = OpenLazy(f, FileName(12), props)
+			r, err = OpenFooter(f, FileName(12), size)
 			must(t, err)
 			or.check(t, r)
 			must(t, r.Close())

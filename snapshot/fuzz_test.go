@@ -158,7 +158,7 @@ func checkImage(t *testing.T, b []byte) {
 	}
 	c, err := readTable(im)
 	if typed(err) {
-		n := im.Counts()
+		n := im.counts
 		if uint64(len(c.Partitions)) != n.Partitions || uint64(len(c.Families)) != n.Families || uint64(len(c.Tombstones)) != n.Tombstones {
 			t.Fatalf("counts %+v do not fit the table", n)
 		}

@@ -99,9 +99,6 @@ func (im *Image) KeyID() string { return im.fr.seal.KeyID() }
 // Header returns what the image says about itself.
 func (im *Image) Header() ImageHeader { return im.h }
 
-// Counts returns how much the image holds.
-func (im *Image) Counts() ImageCounts { return im.counts }
-
 // Check compares the image with the manifest: with the entry that names it, the store, and
 // the image before it in the chain (0 for the first). A difference, such as files that were
 // swapped or restored leave, is a *fault.CorruptionError.

@@ -157,15 +157,6 @@ func (w *ImageWriter) AddTombstone(m Tombstone) error {
 	return w.add(imageTombstones, len(m.ID), func(b *table) { b.tomb(&m) })
 }
 
-// RemoveFamily removes a family that is in an earlier image of the chain. In a full image it
-// fails with ErrInvalid.
-func (w *ImageWriter) RemoveFamily(id uint64) error {
-	if err := w.orderIDs(imageRemovedFamilies, id); err != nil {
-		return err
-	}
-	return w.add(imageRemovedFamilies, 0, func(b *table) { b.removedFamily(id) })
-}
-
 // RemoveTombstone removes a tombstone that is in an earlier image of the chain. In a full
 // image it fails with ErrInvalid.
 func (w *ImageWriter) RemoveTombstone(id string) error {

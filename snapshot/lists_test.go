@@ -181,7 +181,7 @@ func inspectAll(im *Image, size int) error {
 		rows[fr.Type] += uint64(fr.Count)
 		return fr.Err
 	})
-	if n := im.Counts(); err == nil && (rows["threads"] != n.Partitions || rows["families"] != n.Families || end != int64(size-imageTailSize)) {
+	if n := im.counts; err == nil && (rows["threads"] != n.Partitions || rows["families"] != n.Families || end != int64(size-imageTailSize)) {
 		err = fmt.Errorf("frames %v up to %d of %d", rows, end, size)
 	}
 	return err

@@ -82,12 +82,6 @@ func (t *table) tomb(e *Tombstone) {
 	t.count++
 }
 
-func (t *table) removedFamily(id uint64) {
-	t.buf = binary.AppendUvarint(t.buf, id-t.family)
-	t.family = id
-	t.count++
-}
-
 func (t *table) removedTombstone(id string) {
 	t.buf = appendShared(t.buf, t.id, id)
 	t.id = id

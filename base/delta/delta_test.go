@@ -341,3 +341,8 @@ func BenchmarkMake(b *testing.B) {
 		}
 	})
 }
+
+// Make is Between for values that are not held.
+func Make(base, target []byte, sum uint64, limit int) []byte {
+	return Between(HoldOne(base), HoldOne(target), sum, limit)
+}

@@ -70,19 +70,14 @@ func (p *Patch) Len() int { return p.script.len }
 // Size is about how much memory the patch takes, in bytes.
 func (p *Patch) Size() int { return 96 + 8*len(p.script.runs) + len(p.lits) }
 
-// Make returns the encoded patch that makes target from base. sum is the XXH64 of target. It
-// returns nil if the patch would take more than limit bytes. The result is a new slice. It
+// Between returns the encoded patch that makes target from base. sum is the XXH64 of target.
+// It returns nil if the patch would take more than limit bytes. The result is a new slice. It
 // compresses literals if that is worth it.
-func Make(base, target []byte, sum uint64, limit int) []byte {
-	return makePatch(HoldOne(base), HoldOne(target), sum, limit, true)
-}
-
-// Between is Make for values that are held.
 func Between(base, target *Held, sum uint64, limit int) []byte {
 	return makePatch(base, target, sum, limit, true)
 }
 
-// MakeRaw is Make without compression, for patches in a block that is compressed as a whole.
+// MakeRaw is Between without compression, for patches in a block that is compressed as a whole.
 func MakeRaw(base, target []byte, sum uint64, limit int) []byte {
 	return makePatch(HoldOne(base), HoldOne(target), sum, limit, false)
 }

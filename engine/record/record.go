@@ -63,20 +63,14 @@ type Slot struct {
 	Base      index.Ref // SlotPatch
 }
 
-// here reports whether the slot's bytes are in this record.
-func (s *Slot) here() bool { return s.Encoding == SlotInline || s.Encoding == SlotPatch }
-
 // Record is what one commit asked for: its time, and its operations in order.
 type Record struct {
 	Time int64 // unix µs
 	Ops  []Op
 }
 
-// EncodeHead returns the part of a record before its values. The caller appends the values
-// in the order of the slots that name them.
-func EncodeHead(r *Record) []byte { return AppendHead(nil, r) }
-
-// AppendHead is EncodeHead in the memory of b, which is empty.
+// AppendHead returns the part of a record before its values, in the memory of b, which is
+// empty. The caller appends the values in the order of the slots that name them.
 func AppendHead(b []byte, r *Record) []byte {
 	b = append(slices.Grow(b, headRoom(r)), make([]byte, prefix)...)
 	b[0] = Format

@@ -115,7 +115,7 @@ func goldenPatched() (*Record, []byte) {
 // docs/format/patch.md say.
 func TestPatchedRecordGolden(t *testing.T) {
 	want, values := goldenPatched()
-	b := dumpRecord(t, append(EncodeHead(want), values...)).Check("testdata/patched.golden", *update)
+	b := dumpRecord(t, append(AppendHead(nil, want), values...)).Check("testdata/patched.golden", *update)
 	got, err := Decode(b)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestPatchedRecordGolden(t *testing.T) {
 // TestRecordGolden: the bytes of format 1 do not change.
 func TestRecordGolden(t *testing.T) {
 	want, values := goldenRecord()
-	b := dumpRecord(t, append(EncodeHead(want), values...)).Check("testdata/record.golden", *update)
+	b := dumpRecord(t, append(AppendHead(nil, want), values...)).Check("testdata/record.golden", *update)
 	got, err := Decode(b)
 	if err != nil {
 		t.Fatal(err)
@@ -166,12 +166,12 @@ var exported = cmp.Options{cmp.AllowUnexported(Record{}, Op{}, Slot{}), cmpopts.
 
 // TestNewerRecords: what a later build writes is not called damage.
 func TestNewerRecords(t *testing.T) {
-	format := EncodeHead(&Record{})
+	format := AppendHead(nil, &Record{})
 	format[0]++
 	for name, b := range map[string][]byte{
 		"format":    format,
-		"operation": EncodeHead(&Record{Ops: []Op{{Kind: opFlagsToo + 1, ID: "t"}}}),
-		"encoding":  EncodeHead(&Record{Ops: []Op{{Kind: OpPut, ID: "t", Slots: []Slot{{Encoding: SlotPatch + 1}}}}}),
+		"operation": AppendHead(nil, &Record{Ops: []Op{{Kind: opFlagsToo + 1, ID: "t"}}}),
+		"encoding":  AppendHead(nil, &Record{Ops: []Op{{Kind: OpPut, ID: "t", Slots: []Slot{{Encoding: SlotPatch + 1}}}}}),
 	} {
 		var version *fault.VersionError
 		if _, err := Decode(b); !errors.As(err, &version) {
@@ -201,10 +201,10 @@ const maxGrowth = 64
 
 func FuzzRecord(f *testing.F) {
 	r, values := goldenRecord()
-	f.Add(append(EncodeHead(r), values...))
+	f.Add(append(AppendHead(nil, r), values...))
 	patched, values := goldenPatched()
-	f.Add(append(EncodeHead(patched), values...))
-	f.Add(EncodeHead(&Record{}))
+	f.Add(append(AppendHead(nil, patched), values...))
+	f.Add(AppendHead(nil, &Record{}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := Decode(b)
@@ -217,7 +217,7 @@ func FuzzRecord(f *testing.F) {
 		if w := r.weight(); w > maxGrowth*len(b) {
 			t.Fatalf("%d bytes decode to %d", len(b), w)
 		}
-		head := EncodeHead(r)
+		head := AppendHead(nil, r)
 		values := b[firstValue(b):]
 		again, err := Decode(append(head, values...))
 		if err != nil {
@@ -309,3 +309,6 @@ func FuzzTombstones(f *testing.F) {
 		}
 	})
 }
+
+// here reports whether the slot's bytes are in this record.
+func (s *Slot) here() bool { return s.Encoding == SlotInline || s.Encoding == SlotPatch }

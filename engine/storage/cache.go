@@ -239,16 +239,6 @@ type flight struct {
 	waiters int // guarded by the lock of flights
 }
 
-// waiting is how many calls wait for the read of another.
-func (f *flights) waiting() (n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, fl := range f.m {
-		n += fl.waiters
-	}
-	return n
-}
-
 func newFlights() *flights { return &flights{m: map[blockKey]*flight{}} }
 
 // read returns what fn reads for key, or what another call is reading already. Each

@@ -134,9 +134,6 @@ func (s *Store) keepOfLog(r *Reader, loc index.Loc, b []byte) {
 	r.keep(loc, b)
 }
 
-// WaitingReads is how many calls wait for the read of another.
-func (s *Store) WaitingReads() int { return s.cache.flights.waiting() }
-
 // readBlock returns the block of a segment that loc lies in, and whether others may
 // hold it too. The call keeps it in r, which may be nil.
 func (s *Store) readBlock(r *Reader, h *files.Handle, loc index.Loc) (block []byte, shared bool, err error) {

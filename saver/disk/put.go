@@ -269,7 +269,7 @@ func (p *diskPut) encode() error {
 	if p.prev != nil { // nobody changes the maps of a group while it is prepared
 		was = &p.prev.seen
 	}
-	if p.record, err = p.s.e.NewRevisionAfter(following, series, p.own(rec.Encode(was, &p.seen))...); err != nil {
+	if p.record, err = p.s.e.NewRevision(following, series, p.own(rec.Encode(was, &p.seen))...); err != nil {
 		return fmt.Errorf("checkpoint record: %w", err)
 	}
 	stored := len(r.Stored)
@@ -282,9 +282,9 @@ func (p *diskPut) encode() error {
 		t := p.plan.Values[i]
 		if prefix, whole := layout.KindPrefix(t.Kind), p.plan.Whole(i); whole != nil && len(prefix) == layout.KindRoom {
 			copy(whole, prefix)
-			p.values[i], err = p.s.e.NewRevisionAfter(following, series, p.own(whole)...)
+			p.values[i], err = p.s.e.NewRevision(following, series, p.own(whole)...)
 		} else {
-			p.values[i], err = p.s.e.NewRevisionAfter(following, series, p.own(prefix, t.Data)...)
+			p.values[i], err = p.s.e.NewRevision(following, series, p.own(prefix, t.Data)...)
 		}
 		if err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)

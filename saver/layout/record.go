@@ -34,10 +34,7 @@ type CheckpointRecord struct {
 	Metadata serde.Typed
 }
 
-// EncodeCheckpointRecord gives equal bytes for equal records.
-func EncodeCheckpointRecord(r *CheckpointRecord) []byte { return r.Encode(nil, new(PackedSeen)) }
-
-// Encode is EncodeCheckpointRecord. Of nodes whose map of versions was the same when was was made it
+// Encode gives equal bytes for equal records. Of nodes whose map of versions was the same when was was made it
 // copies that; was may be nil. No map may have changed since then. It says in is, whose memory it
 // uses again, where the nodes are.
 func (r *CheckpointRecord) Encode(was, is *PackedSeen) []byte {
@@ -188,7 +185,7 @@ func SortedNames[V any](m map[string]V) []string {
 // ErrRecord is the error of bytes that are no checkpoint record.
 var ErrRecord = errors.New("checkpoint record is malformed")
 
-// DecodeCheckpointRecord reads what EncodeCheckpointRecord wrote. Any input gives
+// DecodeCheckpointRecord reads what CheckpointRecord.Encode wrote. Any input gives
 // a record or an error; memory is bounded by a small multiple of its length.
 func DecodeCheckpointRecord(b []byte) (*CheckpointRecord, error) {
 	r := new(CheckpointRecord)

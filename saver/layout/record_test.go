@@ -45,7 +45,7 @@ func notedCheckpoint() *CheckpointRecord {
 // TestCheckpointGolden: the bytes of formats 1 and 2 do not change.
 func TestCheckpointGolden(t *testing.T) {
 	for name, want := range map[string]*CheckpointRecord{"checkpoint": goldenCheckpoint(), "checkpoint_noted": notedCheckpoint()} {
-		b := dumpCheckpoint(t, EncodeCheckpointRecord(want)).Check("testdata/"+name+".golden", *update)
+		b := dumpCheckpoint(t, encodeCheckpoint(want)).Check("testdata/"+name+".golden", *update)
 		got, err := DecodeCheckpointRecord(b)
 		if err != nil {
 			t.Fatal(err)
@@ -77,13 +77,13 @@ func TestNoteNames(t *testing.T) {
 	long := strings.Repeat("n", (1 << 10))
 	for _, size := range []int{0, 10, sharedText, nearWindow + 100} {
 		r := &CheckpointRecord{Ts: "first", Updated: []string{"branch:to:agent", strings.Repeat("x", size), "last"}, Metadata: serde.Typed{Kind: "json"}}
-		without := len(EncodeCheckpointRecord(r))
+		without := len(encodeCheckpoint(r))
 		for _, names := range [][]string{{}, {""}, {"a"}, {"first"}, {"agent"}, {"last"}, {"LangGraph"}, {"Graph", "L"}, {long}, {"last", "agent", "ast", long, "last"}} {
 			r.Note = &saver.Note{Graph: "LangGraph", Next: names}
 			if len(names) == 0 {
 				r.Note.Next = nil
 			}
-			b := EncodeCheckpointRecord(r)
+			b := encodeCheckpoint(r)
 			got, err := DecodeCheckpointRecord(b)
 			if err != nil || !reflect.DeepEqual(got.Note, r.Note) {
 				t.Errorf("%d bytes: %q comes back as %+v, %v", size, names, got, err)
@@ -94,7 +94,7 @@ func TestNoteNames(t *testing.T) {
 		}
 	}
 	bad := &CheckpointRecord{Note: &saver.Note{}}
-	b := EncodeCheckpointRecord(bad)
+	b := encodeCheckpoint(bad)
 	for _, place := range [][]byte{{11, 0}, {11, 4}, {3, 30}, {3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1}} {
 		at := len(b) - 4 // next, stop, graph, deltas; then the kind of the metadata
 		if string(b[at-1:]) != "\x00\x00\x00\x00\x00" {
@@ -228,9 +228,9 @@ func FuzzVersion(f *testing.F) {
 const maxGrowth = 128
 
 func FuzzCheckpointRecord(f *testing.F) {
-	f.Add(EncodeCheckpointRecord(goldenCheckpoint()))
-	f.Add(EncodeCheckpointRecord(notedCheckpoint()))
-	f.Add(EncodeCheckpointRecord(&CheckpointRecord{}))
+	f.Add(encodeCheckpoint(goldenCheckpoint()))
+	f.Add(encodeCheckpoint(notedCheckpoint()))
+	f.Add(encodeCheckpoint(&CheckpointRecord{}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := DecodeCheckpointRecord(b)
@@ -243,7 +243,7 @@ func FuzzCheckpointRecord(f *testing.F) {
 		if w := r.weight(); w > maxGrowth*len(b) {
 			t.Fatalf("%d bytes decode to %d", len(b), w)
 		}
-		again, err := DecodeCheckpointRecord(EncodeCheckpointRecord(r))
+		again, err := DecodeCheckpointRecord(encodeCheckpoint(r))
 		if err != nil {
 			t.Fatalf("what was decoded cannot be read again: %v", err)
 		}
@@ -336,3 +336,6 @@ func TestPutDigits(t *testing.T) {
 		}
 	}
 }
+
+// encodeCheckpoint is a record's bytes when nothing was encoded before it.
+func encodeCheckpoint(r *CheckpointRecord) []byte { return r.Encode(nil, new(PackedSeen)) }

@@ -30,7 +30,6 @@ const (
 	mInt32    = 0xd2
 	mInt64    = 0xd3
 	mFixExt1  = 0xd4
-	mFixExt16 = 0xd8
 	mStr8     = 0xd9
 	mStr16    = 0xda
 	mStr32    = 0xdb

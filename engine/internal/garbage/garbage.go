@@ -47,14 +47,7 @@ func (g *Estimate) Restore(segs []snapshot.SegmentInfo) {
 	}
 }
 
-// Sums is what is dead in the segments.
-func (g *Estimate) Sums(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.sums(segs)
-}
-
-// sums does the work of Sums. mu is held.
+// sums is what is dead in the segments. mu is held.
 func (g *Estimate) sums(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
 	now := map[base.FileNum]snapshot.SegmentDead{}
 	for _, f := range g.fams {
