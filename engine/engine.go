@@ -61,7 +61,7 @@ type Engine struct {
 func (e *Engine) Report() metrics.OpenReport { return e.report }
 
 // Sync returns nil when every commit that returned before is settled: visible and on
-// stable storage, or never to be either. See saver.Coordinator.
+// stable storage, or never to be either. See saver.Saver.Sync.
 func (e *Engine) Sync(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

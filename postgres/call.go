@@ -180,7 +180,7 @@ func (s *Saver) settle(ctx context.Context, c call, threadID string, trace func(
 	return err
 }
 
-// Sync implements saver.Coordinator: it settles the calls of unknown outcome, and makes
+// Sync implements saver.Saver: it settles the calls of unknown outcome, and makes
 // deferred writes durable by a commit of its own. Other calls that returned without an
 // error are durable already, as far as the server's synchronous_commit goes.
 func (s *Saver) Sync(ctx context.Context) error {

@@ -44,7 +44,7 @@ const (
 	lastPage  = 512
 )
 
-// DeltaChannelHistory implements saver.Coordinator.
+// DeltaChannelHistory implements saver.Saver.
 func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
 	if err := checkConfig(cfg); err != nil {
 		return nil, err

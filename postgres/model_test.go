@@ -21,19 +21,12 @@ import (
 	"github.com/stele-go/stele/saver/memory"
 )
 
-// subject is what the model test drives: everything but Eraser.
-type subject interface {
-	saver.Saver
-	saver.Coordinator
-	saver.ThreadManager
-}
-
 // model runs one random program on a saver on PostgreSQL and on its twin, in memory or on disk.
 type model struct {
 	*testing.T
 	r      *rand.Rand
-	real   subject
-	twin   subject
+	real   saver.Saver
+	twin   saver.Saver
 	put    []saver.Config // everything that was ever put
 	number int
 }
@@ -51,7 +44,7 @@ func class(err error) string {
 }
 
 // both makes a call on both savers, and compares the errors and the answers.
-func (m *model) both(what string, call func(s subject) (any, error)) {
+func (m *model) both(what string, call func(s saver.Saver) (any, error)) {
 	m.Helper()
 	got, gotErr := call(m.real)
 	want, wantErr := call(m.twin)
@@ -148,50 +141,50 @@ func (m *model) step() {
 	switch n := m.r.IntN(100); {
 	case n < 50:
 		req := m.request()
-		m.both(fmt.Sprintf("put %+v", req), func(s subject) (any, error) { return s.PutRequest(ctx, req) })
+		m.both(fmt.Sprintf("put %+v", req), func(s saver.Saver) (any, error) { return s.PutRequest(ctx, req) })
 		m.put = append(m.put, req.Config.At(req.Checkpoint.ID))
 	case n < 72:
 		at, ws, task := m.known(), m.writes(), pick(m.r, []string{"t1", "t2", saver.NullTaskID})
-		m.both(fmt.Sprintf("put writes of %s at %+v: %+v", task, at, ws), func(s subject) (any, error) {
+		m.both(fmt.Sprintf("put writes of %s at %+v: %+v", task, at, ws), func(s saver.Saver) (any, error) {
 			return nil, s.PutWrites(ctx, at, ws, task, task)
 		})
 	case n < 78:
 		at := m.known()
-		m.both(fmt.Sprintf("history of %+v", at), func(s subject) (any, error) {
+		m.both(fmt.Sprintf("history of %+v", at), func(s saver.Saver) (any, error) {
 			h, err := s.DeltaChannelHistory(ctx, at, []string{"x", "y"})
 			return fmt.Sprint(len(h["x"].Writes), h["x"].Seed.IsZero(), len(h["y"].Writes), h["y"].Seed.IsZero()), err
 		})
 	case n < 82:
 		at := m.known()
-		m.both("count attempt", func(s subject) (any, error) { return s.CountAttempt(ctx, at) })
+		m.both("count attempt", func(s saver.Saver) (any, error) { return s.CountAttempt(ctx, at) })
 	case n < 85:
 		thread := m.thread()
-		m.both("delete "+thread, func(s subject) (any, error) { return nil, s.DeleteThread(ctx, thread) })
+		m.both("delete "+thread, func(s saver.Saver) (any, error) { return nil, s.DeleteThread(ctx, thread) })
 	case n < 89:
 		src, dst := m.thread(), pick(m.r, []string{"a", "b", "c", "d"})
-		m.both("copy "+src+" to "+dst, func(s subject) (any, error) { return nil, s.CopyThread(ctx, src, dst) })
+		m.both("copy "+src+" to "+dst, func(s saver.Saver) (any, error) { return nil, s.CopyThread(ctx, src, dst) })
 	case n < 92:
 		run := pick(m.r, []string{"r1", "r2"})
-		m.both("delete run "+run, func(s subject) (any, error) {
+		m.both("delete run "+run, func(s saver.Saver) (any, error) {
 			done, err := s.DeleteForRuns(ctx, []string{run}, nil)
 			done.Writes = 0 // the twin counts those that were replaced
 			return done, err
 		})
 	case n < 95:
 		thread, strategy := m.thread(), pick(m.r, []saver.PruneStrategy{saver.KeepLatest, saver.KeepLatest, saver.PruneAll})
-		m.both(fmt.Sprint("prune ", thread, " ", strategy), func(s subject) (any, error) {
+		m.both(fmt.Sprint("prune ", thread, " ", strategy), func(s saver.Saver) (any, error) {
 			done, err := s.Prune(ctx, []string{thread}, strategy)
 			done.Writes = 0
 			return done, err
 		})
 	default:
 		q := saver.Query{Limit: m.r.IntN(4), Before: pick(m.r, []string{"", m.known().CheckpointID}), Filter: pick(m.r, []map[string]any{nil, {"run_id": "r1"}, {"missing": nil}})}
-		m.both(fmt.Sprintf("list %+v", q), func(s subject) (any, error) { return m.list(s, q) })
+		m.both(fmt.Sprintf("list %+v", q), func(s saver.Saver) (any, error) { return m.list(s, q) })
 	}
 }
 
 // list is a listing as text.
-func (m *model) list(s subject, q saver.Query) (any, error) {
+func (m *model) list(s saver.Saver, q saver.Query) (any, error) {
 	out := []string{}
 	for tup, err := range s.List(m.Context(), q) {
 		if err != nil {
@@ -216,8 +209,8 @@ func (m *model) list(s subject, q saver.Query) (any, error) {
 
 // whole compares all that the savers hold.
 func (m *model) whole() {
-	m.both("list all", func(s subject) (any, error) { return m.list(s, saver.Query{}) })
-	m.both("threads", func(s subject) (any, error) {
+	m.both("list all", func(s saver.Saver) (any, error) { return m.list(s, saver.Query{}) })
+	m.both("threads", func(s saver.Saver) (any, error) {
 		out := []string{}
 		for info, err := range s.Threads(m.Context(), saver.ThreadQuery{}) {
 			if err != nil {
@@ -257,7 +250,7 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint("STELE_SEED=", seed), func(t *testing.T) {
 			tick := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			clock := func() time.Time { return tick }
-			var twin subject = memory.New(memory.Options{Clock: clock, Random: half})
+			var twin saver.Saver = memory.New(memory.Options{Clock: clock, Random: half})
 			if seed%2 == 0 {
 				d, err := disk.Open(t.TempDir(), disk.Options{Clock: clock, Random: half})
 				if err != nil {

@@ -38,11 +38,8 @@ type Saver struct {
 }
 
 var (
-	_ saver.Saver         = (*Saver)(nil)
-	_ saver.Coordinator   = (*Saver)(nil)
-	_ saver.ThreadManager = (*Saver)(nil)
-	_ saver.Retainer      = (*Saver)(nil)
-	_ io.Closer           = (*Saver)(nil)
+	_ saver.Saver = (*Saver)(nil)
+	_ io.Closer   = (*Saver)(nil)
 )
 
 // ParseConfig reads a connection string, a URL or keywords and values, and sets what a
@@ -159,7 +156,7 @@ func (s *Saver) rememberedSince() time.Time {
 	return s.now().Add(-s.opts.DeletedMemory)
 }
 
-// Serializer implements saver.Coordinator.
+// Serializer implements saver.Saver.
 func (s *Saver) Serializer() serde.Serializer { return s.opts.Serializer }
 
 // NextVersion implements saver.Saver: LangGraph's mint.

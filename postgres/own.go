@@ -60,7 +60,7 @@ SELECT @.stele_refuse('` + refusedFenced + `', '') WHERE NOT EXISTS (
 	SELECT FROM @.stele_leases WHERE thread_id = $1 AND epoch = $2)`)
 }
 
-// Own implements saver.Coordinator with a lease in a table of the database, which the
+// Own implements saver.Saver with a lease in a table of the database, which the
 // Saver renews until it is released. A process that died has the thread until
 // Options.LeaseTime has passed. One that slept for longer, or could not reach the server,
 // may find that somebody else has the thread: then Lease.Lost is closed, and its calls are
@@ -238,7 +238,7 @@ func (s *Saver) fenced(ctx context.Context, tx pgx.Tx, cfg saver.Config) error {
 	return err
 }
 
-// CountAttempt implements saver.Coordinator.
+// CountAttempt implements saver.Saver.
 func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (n int, err error) {
 	if err := checkConfig(cfg); err != nil {
 		return 0, err

@@ -19,7 +19,7 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 	return s.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
 }
 
-// PutRequest implements saver.Coordinator: the checkpoint and the writes of the request
+// PutRequest implements saver.Saver: the checkpoint and the writes of the request
 // are one transaction and one round trip. Besides the errors of the contract there is
 // VersionTakenError. Changes of other stores are refused.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {

@@ -35,7 +35,7 @@ func (s *Saver) queueDelete(b *pgx.Batch, threadID string) {
 	}
 }
 
-// Prune implements saver.ThreadManager: all threads in one transaction. A checkpoint that
+// Prune implements saver.Saver: all threads in one transaction. A checkpoint that
 // is kept keeps its parent's id, although the parent may be gone.
 //
 // Runs of Python may go on meanwhile where they append to the newest checkpoint; a fork of
@@ -137,7 +137,7 @@ func (n *spaceView) unneeded(threadID, ns string, ids []string, done *saver.Remo
 	return gone
 }
 
-// DeleteForRuns implements saver.ThreadManager: all threads in one transaction. Without a
+// DeleteForRuns implements saver.Saver: all threads in one transaction. Without a
 // lease it looks at every checkpoint of the database, as LangGraph's tables have no index by
 // run, page after page, so that no statement takes long.
 func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
@@ -270,7 +270,7 @@ SELECT $2, checkpoint_ns, checkpoint_id, attempts, note FROM @.stele_checkpoints
 SELECT $2, checkpoint_ns, checkpoint_id, task_id, channels FROM @.stele_calls WHERE thread_id = $1 ORDER BY seq`,
 }
 
-// CopyThread implements saver.ThreadManager. The copies share no bytes, as the schema has
+// CopyThread implements saver.Saver. The copies share no bytes, as the schema has
 // values by thread.
 func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	for _, id := range []string{src, dst} {

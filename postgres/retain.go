@@ -17,7 +17,7 @@ import (
 // namespace of one thread.
 const retainPart = 500
 
-// Retain implements saver.Retainer. What counts as bytes are values, metadata and pending
+// Retain implements saver.Saver. What counts as bytes are values, metadata and pending
 // writes as they are stored, before the server compresses them; what stands in a
 // checkpoint counts for each.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
@@ -151,7 +151,7 @@ func (s *Saver) retainThread(ctx context.Context, threadID string, policy saver.
 	}
 }
 
-// SetTTL implements saver.Retainer.
+// SetTTL implements saver.Saver.
 func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
 	if err := rules.ValidateTTL(threadID, ttl); err != nil {
 		return err
@@ -205,7 +205,7 @@ func fromMicroseconds(n int64) time.Duration {
 // voidedFor is how long a call that was given up is kept from arriving late.
 const voidedFor = 24 * time.Hour
 
-// Sweep implements saver.Retainer. A thread of which no time of writing is known does not
+// Sweep implements saver.Saver. A thread of which no time of writing is known does not
 // expire. Besides, Sweep removes rows of stele's tables whose threads or checkpoints
 // Python has deleted.
 func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {

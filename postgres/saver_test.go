@@ -51,7 +51,7 @@ func request(t testing.TB, s saver.Saver, thread, parent string, values map[stri
 	}
 }
 
-func put(t testing.TB, s saver.Coordinator, thread, parent string, values map[string]any) saver.Config {
+func put(t testing.TB, s saver.Saver, thread, parent string, values map[string]any) saver.Config {
 	t.Helper()
 	cfg, err := s.PutRequest(t.Context(), request(t, s.(saver.Saver), thread, parent, values))
 	if err != nil {

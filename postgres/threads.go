@@ -66,7 +66,7 @@ type threadState struct {
 	ttl time.Duration
 }
 
-// Threads implements saver.ThreadManager. What q selects is read before the first is
+// Threads implements saver.Saver. What q selects is read before the first is
 // yielded, some threads in a statement, so that none takes long. A thread that Python wrote
 // last was updated at the time of its newest checkpoint.
 func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {

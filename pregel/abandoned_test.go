@@ -103,7 +103,7 @@ func TestCallerGoesAwayWithTheLastTask(t *testing.T) {
 				}
 				return nil
 			})
-			g := fan(t, pregel.Options{Saver: struct{ saver.Saver }{s}}, node("a", returns("a")), node("b", func(context.Context, any) (any, error) {
+			g := fan(t, pregel.Options{Saver: s}, node("a", returns("a")), node("b", func(context.Context, any) (any, error) {
 				<-storing
 				leave()
 				return "b", nil

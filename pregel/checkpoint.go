@@ -10,7 +10,6 @@ import (
 
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // formatVersion is the format of the checkpoints the engine makes: LangGraph's
@@ -157,13 +156,7 @@ func deltaHistory(ctx context.Context, s saver.Saver, at saver.Config, channels 
 	if len(channels) == 0 || s == nil {
 		return nil, nil
 	}
-	var h map[string]saver.DeltaHistory
-	var err error
-	if r, ok := s.(saver.Coordinator); ok {
-		h, err = r.DeltaChannelHistory(ctx, at, channels)
-	} else {
-		h, err = rules.DeltaChannelHistory(ctx, s, at, channels)
-	}
+	h, err := s.DeltaChannelHistory(ctx, at, channels)
 	if err != nil {
 		return nil, &PersistError{Op: fmt.Sprintf("read history of delta channels %v", channels), Err: err}
 	}

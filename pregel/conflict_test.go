@@ -14,13 +14,24 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/saver/rules"
 )
 
-// remote is a saver as another process has it: it cannot tell who has a thread.
+// remote is a saver as another process has it, which knows who has a thread in its own process
+// alone, and looks at no epochs.
 type remote struct {
 	saver.Saver
+	owners rules.Owners
 	// loaded is called after each load; may be nil.
 	loaded func()
+}
+
+func (r *remote) Own(c context.Context, threadID string, wait bool) (*saver.Lease, error) {
+	lease, err := r.owners.Own(c, threadID, wait)
+	if err != nil {
+		return nil, err
+	}
+	return saver.NewLease(threadID, 0, nil, nil, lease.Release), nil
 }
 
 func (r *remote) GetTuple(c context.Context, cfg saver.Config) (*saver.Tuple, error) {
@@ -134,8 +145,8 @@ func TestOneRunOnAThread(t *testing.T) {
 }
 
 // Runs in several processes that begin from one head: the store's compare-and-set
-// judges. Those with input lose before their nodes run, except under Exit, which
-// stores nothing before; those without learn of it with their first checkpoint.
+// judges. Those with input lose before their nodes run under Sync, which waits for what
+// it stores; the others learn of it with their first checkpoint.
 func TestOneRunAmongProcesses(t *testing.T) {
 	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
 		for name, input := range map[string]any{"input": "in", "answer": pregel.Command{Resume: "yes"}} {
@@ -166,7 +177,7 @@ func TestOneRunAmongProcesses(t *testing.T) {
 					})
 				}
 				wantOneWinner(t, runConcurrently(graphs, input, at, cfg, 5, nil))
-				if n := ran.Load(); name == "input" && d != pregel.Exit && n != 1 {
+				if n := ran.Load(); name == "input" && d == pregel.Sync && n != 1 {
 					t.Errorf("%d nodes ran, want 1", n)
 				}
 				state, err := graphs[0].GetState(ctx, pregel.Thread("t"))
@@ -213,7 +224,7 @@ func TestConflictStartsOver(t *testing.T) {
 				echo := func(_ context.Context, v any) (any, error) { return v, nil }
 				g = fan(t, pregel.Options{Saver: &remote{Saver: s}}, node("a", echo))
 				other = fan(t, pregel.Options{Saver: &remote{Saver: s}}, node("a", echo))
-				events, err := run(g, pregel.Thread("t"), pregel.RunOptions{ConflictRetries: retries})
+				events, err := run(g, pregel.Thread("t"), pregel.RunOptions{ConflictRetries: retries, Durability: pregel.Sync})
 				if retries == 0 {
 					if !errors.Is(err, pregel.ErrConflict) || events > 0 {
 						t.Errorf("%d events, %v", events, err)
@@ -408,33 +419,5 @@ func TestThreadIsFreeAfterRun(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A saver that cannot say who owns a thread is guarded within the process all the
-// same: two graphs over it cannot resume one thread at once.
-func TestThreadOfPlainSaver(t *testing.T) {
-	s := processes(1)[0]
-	var ran atomic.Int32
-	gate := make(chan struct{})
-	asked := false
-	graphs := make([]*pregel.Graph, 2)
-	for i := range graphs {
-		graphs[i] = fan(t, pregel.Options{Saver: s}, node("a", func(ctx context.Context, _ any) (any, error) {
-			if asked {
-				ran.Add(1)
-				<-gate
-			}
-			return pregel.Ask(ctx, "?")
-		}))
-	}
-	at := pregel.Thread("t")
-	if _, err := graphs[0].Invoke(ctx, at, 1); err != nil {
-		t.Fatal(err)
-	}
-	asked = true
-	wantOneWinner(t, runConcurrently(graphs, pregel.Command{Resume: "yes"}, at, pregel.RunOptions{}, 2, gate))
-	if n := ran.Load(); n != 1 {
-		t.Errorf("%d nodes ran, want 1", n)
 	}
 }

@@ -206,7 +206,7 @@ func (l *loop) storeAnchor() saver.Config {
 	put.CheckpointID, put.ExpectHead, put.Epoch = "", l.expected(), l.owned.epoch
 	s, note := l.saver, &saver.Note{Graph: l.g.noted(), Deltas: l.g.deltasOf(nil)}
 	l.pipe.submit(&saveOp{what: "checkpoint", of: anchor.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
-		_, err := putNoted(ctx, s, saver.PutRequest{Config: put, Checkpoint: anchor, Metadata: saver.Metadata{"step": -2}, Note: note})
+		_, err := s.PutRequest(ctx, saver.PutRequest{Config: put, Checkpoint: anchor, Metadata: saver.Metadata{"step": -2}, Note: note})
 		return err
 	})})
 	l.owned.head = anchor.ID

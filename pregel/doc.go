@@ -42,7 +42,7 @@
 //
 // # One run on a thread
 //
-// A run owns its thread. It acquires the thread from the saver (saver.Coordinator)
+// A run owns its thread. It acquires the thread from the saver (saver.Saver.Own)
 // before it loads it, and releases it when its saves have ended, however the run ends.
 // A task that was left behind after a timeout owns nothing. Another run that arrives
 // meanwhile fails with ErrConflict before it runs or stores anything, in every
@@ -60,12 +60,7 @@
 // A run has a lease of its thread, and each of its saves has the lease's epoch. A process
 // that was stopped for longer than the lease lasts may find that another one took the
 // thread over. Its run then ends with saver.ErrFenced, the contexts of its nodes are
-// cancelled, and nothing that it saves is stored. If the saver is no saver.Coordinator, only the condition on
-// each checkpoint guards against other processes, and every save is waited for. Of
-// several runs that take input at the same head, all but one fail before their nodes
-// run, and a run whose head another one moved fails at its next checkpoint. A run that
-// resumes, and a run under Exit, finds out when it stores its first checkpoint. Its
-// first tasks have run by then.
+// cancelled, and nothing that it saves is stored.
 //
 // # After a crash
 //
@@ -82,7 +77,7 @@
 // and is left as it is.
 //
 // StateSnapshot.Status says whether a thread is done, waits, failed or is unfinished;
-// saver.ThreadManager finds threads by status. A run that its caller cancelled or
+// saver.Saver.Threads finds threads by status. A run that its caller cancelled or
 // drained leaves its thread unfinished, like a crash, whatever its nodes returned.
 //
 // New input on an unfinished thread first finishes what was left, unseen and under the

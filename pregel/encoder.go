@@ -21,10 +21,10 @@ type encoder struct {
 
 // codecOf is the serializer of a saver; nil if the saver does not tell.
 func codecOf(s saver.Saver) serde.Serializer {
-	if c, ok := s.(saver.Coordinator); ok {
-		return c.Serializer()
+	if s == nil {
+		return nil
 	}
-	return nil
+	return s.Serializer()
 }
 
 const (

@@ -18,7 +18,7 @@ func stuck(t *testing.T) (g *pregel.Graph, runs *int) {
 	p, n := &post{opts: graph.Options{Name: "post"}}, 0
 	s := p.dies(t, "put 1")
 	p.sending = func(context.Context) error { n++; return nil }
-	g = p.graph(t, &dying{s, s, s})
+	g = p.graph(t, &dying{s})
 	if _, err := g.Invoke(ctx, pregel.Thread("t"), nil); !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
@@ -117,32 +117,5 @@ func TestCancelledCountsDoNotCount(t *testing.T) {
 	after = func(string, int) {}
 	if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second")); err != nil || p.mailed() != "[first second]" {
 		t.Errorf("mailed %s, %v", p.mailed(), err)
-	}
-}
-
-// plainDying is a dying saver that is no Coordinator.
-type plainDying struct{ saver.Saver }
-
-func (plainDying) PutWrites(context.Context, saver.Config, []saver.Write, string, string) error {
-	return errDead
-}
-
-// On a saver that counts no attempts the graph counts those of its process.
-func TestAttemptsWithoutACoordinator(t *testing.T) {
-	p, runs := &post{opts: graph.Options{Name: "post"}}, 0
-	s := p.dies(t, "put 1")
-	p.sending = func(context.Context) error { runs++; return nil }
-	g := p.graph(t, plainDying{s})
-	if _, err := g.Invoke(ctx, pregel.Thread("t"), nil); !errors.Is(err, errDead) { // to the checkpoint before send
-		t.Fatal(err)
-	}
-	runs = 0
-	for i := range 5 {
-		if _, err := g.Invoke(ctx, pregel.Thread("t"), letter("second")); !errors.Is(err, pregel.ErrUnfinished) || errors.Is(err, pregel.ErrGivenUp) != (i >= 3) {
-			t.Errorf("input %d: %v", i+1, err)
-		}
-	}
-	if runs != 3 {
-		t.Errorf("the node ran %d times", runs)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/stele-go/stele/saver"
 )
 
 // IdempotencyKey returns a key for a side effect of the running task, in the shape of a
@@ -15,7 +13,7 @@ import (
 // gets the same key in a retry, and when it runs again after an interrupt, a failure, a
 // crash or a power cut, in every durability mode. This holds because IdempotencyKey returns
 // only when everything the key derives from is durable. It waits for the saves under way,
-// syncs a saver that is a Coordinator, and stores the checkpoint of an Exit run at once,
+// syncs the saver, and stores the checkpoint of an Exit run at once,
 // which the history shows.
 //
 // name tells the side effects of one task apart. The same name gives the same key, wherever
@@ -92,9 +90,7 @@ func (r *taskRun) settle(ctx context.Context) error {
 		if err := s.pipe.flush(); err != nil {
 			return err
 		}
-		if y, ok := s.l.saver.(saver.Coordinator); ok {
-			sync = y.Sync
-		}
+		sync = s.l.saver.Sync
 	}
 	if sync != nil {
 		if err := sync(ctx); err != nil {

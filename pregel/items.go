@@ -34,9 +34,6 @@ func (g *Graph) checkAtomicStore() error {
 	if _, ok := g.opts.Store.(atomicStore); !ok {
 		return &GraphError{Reason: fmt.Sprintf("AtomicStore needs a store that prepares puts, as *store.Local does; Store is a %T", g.opts.Store)}
 	}
-	if _, ok := g.opts.Saver.(saver.Coordinator); g.opts.Saver != nil && !ok {
-		return &GraphError{Reason: fmt.Sprintf("AtomicStore needs a saver.Coordinator; Saver is a %T", g.opts.Saver)}
-	}
 	return nil
 }
 

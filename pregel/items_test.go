@@ -304,7 +304,7 @@ func TestItemsRefused(t *testing.T) {
 	}
 	b := graph.New(steps()).Node("n", learns(nil)).Edge(graph.Start, "n")
 	var graphError *pregel.GraphError
-	for _, o := range []graph.Options{{AtomicStore: true}, {AtomicStore: true, Store: mem, Saver: plain{memory.New(memory.Options{})}}, {AtomicStore: true, Store: struct{ store.Store }{mem}}} {
+	for _, o := range []graph.Options{{AtomicStore: true}, {AtomicStore: true, Store: struct{ store.Store }{mem}}} {
 		if _, err := b.Compile(o); !errors.As(err, &graphError) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -319,9 +319,6 @@ func TestItemsRefused(t *testing.T) {
 		t.Errorf("a store of another saver: %v", err)
 	}
 }
-
-// plain is a saver without optional powers.
-type plain struct{ saver.Saver }
 
 // A run that stops reports it when that is durable, also if the checkpoint waited for no sync because
 // it came with items.

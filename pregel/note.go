@@ -155,21 +155,6 @@ func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
 	return n
 }
 
-// putNoted stores a checkpoint with its note and writes. A saver that is no Coordinator
-// gets no note, and the writes before the checkpoint. A crash in between leaves the writes,
-// and the thread looks as if it had been resumed.
-func putNoted(ctx context.Context, s saver.Saver, req saver.PutRequest) (saver.Config, error) {
-	if p, ok := s.(saver.Coordinator); ok {
-		return p.PutRequest(ctx, req)
-	}
-	for _, w := range req.Writes {
-		if err := s.PutWrites(ctx, req.Config.At(w.CheckpointID), w.Writes, w.TaskID, w.TaskPath); err != nil {
-			return saver.Config{}, err
-		}
-	}
-	return s.Put(ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
-}
-
 // ending is what a run records about its end, if nothing else that is stored shows it. It is
 // for savers, which know neither graphs nor reducers. An ending is stored on the newest
 // checkpoint, as the write of a task that does not exist. So neither this package nor

@@ -14,7 +14,7 @@ import (
 )
 
 // wantStatus checks what Threads tells of the only thread.
-func wantStatus(t *testing.T, s saver.ThreadManager, want saver.Status, graph string, next ...string) {
+func wantStatus(t *testing.T, s saver.Saver, want saver.Status, graph string, next ...string) {
 	t.Helper()
 	n := 0
 	for info, err := range s.Threads(ctx, saver.ThreadQuery{}) {

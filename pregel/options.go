@@ -64,7 +64,7 @@ type RunOptions struct {
 	// DeferSync leaves it to the caller to make durable what the run has stored, before anybody
 	// hears of it: by Sync of the saver, or by a later call in the same log. Without it the run
 	// does that. What is stored survives the death of the process at once, as Durability says.
-	// With Sync, or a saver that is no saver.Coordinator, it changes nothing.
+	// With Sync it changes nothing.
 	DeferSync bool
 	// AnyAnswer accepts a Command with Resume although no question waits, as in LangGraph.
 	// The next to ask gets the answer.

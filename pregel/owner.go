@@ -3,16 +3,12 @@ package pregel
 import (
 	"context"
 	"errors"
-	"reflect"
-	"sync"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // ownership is a run's claim to be the only one on its thread. Three things guard it. First,
-// the saver's Own, or a table in this process if the saver has none, decides before the
-// thread is loaded, so the loser has done nothing yet. Second, every save has the epoch of
+// the saver's Own decides before the thread is loaded, so the loser has done nothing yet. Second, every save has the epoch of
 // the lease: a run that lost the thread to another, because its process was stopped for
 // longer than its lease lasts, stores nothing any more. Third, every checkpoint is stored on
 // condition that the head is the one this run knows. That catches those who did not ask:
@@ -22,8 +18,7 @@ type ownership struct {
 	again bool
 	lease *saver.Lease // nil: nothing to release
 	// under is the lease of this run, of its caller, or of the graph around, and epoch that
-	// of it: every save has it. nil and 0 are for forks, shared runs, and savers that know
-	// of none.
+	// of it: every save has it. nil and 0 are for forks and shared runs.
 	under *saver.Lease
 	epoch int64
 	// taken is why the thread is not this run's; only a fork goes on with it.
@@ -51,14 +46,8 @@ func (l *loop) own(ctx context.Context) (err error) {
 	// A node that waits for the thread of its own run would wait for ever.
 	_, outside := runFrom(ctx)
 	wait := o.again && outside != nil
-	s, ok := l.saver.(saver.Coordinator)
-	if ok {
-		o.lease, err = s.Own(ctx, l.thread, wait)
-	} else {
-		o.lease, err = tables.own(ctx, l.g, l.saver, l.thread, wait)
-	}
-	switch {
-	case err == nil && ok:
+	switch o.lease, err = l.saver.Own(ctx, l.thread, wait); {
+	case err == nil:
 		o.under, o.epoch = o.lease, o.lease.Epoch()
 	case errors.Is(err, ErrConflict):
 		o.taken = err
@@ -127,60 +116,5 @@ func (o *ownership) fenced() error {
 func (l *loop) disown() {
 	if l.owned.lease != nil {
 		l.owned.lease.Release()
-	}
-}
-
-// ownerTables record, within this process, who owns the threads of savers that are not
-// saver.Coordinators. A table exists while somebody uses it.
-type ownerTables struct {
-	mu sync.Mutex
-	by map[any]*ownerTable
-}
-
-type ownerTable struct {
-	rules.Owners
-	users int // guarded by ownerTables.mu
-}
-
-var tables = ownerTables{by: map[any]*ownerTable{}}
-
-// own does what saver.Coordinator.Own does, for a saver that is not a Coordinator and looks at
-// no epochs. For a saver that is not comparable, the graph is the key.
-func (ts *ownerTables) own(ctx context.Context, g *Graph, s saver.Saver, threadID string, wait bool) (*saver.Lease, error) {
-	var key any = s
-	if !reflect.ValueOf(s).Comparable() {
-		key = g
-	}
-	t := ts.use(key)
-	lease, err := t.Own(ctx, threadID, wait)
-	if err != nil {
-		ts.leave(key)
-		return nil, err
-	}
-	return saver.NewLease(threadID, lease.Epoch(), nil, nil, func() {
-		lease.Release()
-		ts.leave(key)
-	}), nil
-}
-
-func (ts *ownerTables) use(key any) *ownerTable {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	t := ts.by[key]
-	if t == nil {
-		t = &ownerTable{}
-		ts.by[key] = t
-	}
-	t.users++
-	return t
-}
-
-func (ts *ownerTables) leave(key any) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if t := ts.by[key]; t.users == 1 {
-		delete(ts.by, key)
-	} else {
-		t.users--
 	}
 }

@@ -87,9 +87,8 @@ type RecoverReport struct {
 // then has what was done so far.
 //
 // The graph needs a name, Options.Name. The name is stored with its checkpoints, and
-// threads that other graphs left are reported and not run. The saver must be a
-// saver.ThreadManager. A saver.Coordinator counts attempts durably before anything runs.
-// Without one the Graph counts them in memory, and a crash forgets the count.
+// threads that other graphs left are reported and not run. Attempts are counted durably
+// before anything runs.
 //
 // Recover may be called at any time and by several processes. It leaves a thread alone that
 // another run owns.
@@ -137,13 +136,11 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 
 // checkRecover refuses what cannot be done and fills in defaults.
 func (g *Graph) checkRecover(o *RecoverOptions) error {
-	switch _, lists := g.opts.Saver.(saver.ThreadManager); {
+	switch {
 	case g.opts.Saver == nil:
 		return fmt.Errorf("recover threads of graph %q: %w", g.opts.Name, ErrNoSaver)
 	case !g.named:
 		return &GraphError{Reason: "Recover tells its threads from those of other graphs by Options.Name, which is not set"}
-	case !lists:
-		return &GraphError{Reason: fmt.Sprintf("Recover needs a saver that is a saver.ThreadManager; Saver is a %T", g.opts.Saver)}
 	case o.AtOnce < 0:
 		return &ArgumentError{Field: "AtOnce", Reason: "is negative; 0 is 4"}
 	case o.Attempts < 0:
@@ -156,7 +153,7 @@ func (g *Graph) checkRecover(o *RecoverOptions) error {
 // unfinishedThreads lists what is unfinished or unknown, and returns which of the
 // threads are this graph's to run.
 func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (mine []int, err error) {
-	for t, err := range g.opts.Saver.(saver.ThreadManager).Threads(ctx, saver.ThreadQuery{}) {
+	for t, err := range g.opts.Saver.Threads(ctx, saver.ThreadQuery{}) {
 		switch {
 		case err != nil:
 			return nil, &PersistError{Op: "list threads", Err: err}
@@ -290,20 +287,15 @@ func (l *loop) finishEarlier(ctx context.Context, at *Address, o *RunOptions, re
 // countAttempt counts a recovery that is about to begin at a checkpoint. It does so before
 // anything runs, because a process that is killed can no longer count.
 func (g *Graph) countAttempt(ctx context.Context, at saver.Config, epoch int64) (int, error) {
-	c, ok := g.opts.Saver.(saver.Coordinator)
-	if !ok {
-		return g.attempts.add(at, 1), nil
-	}
-	n, err := c.CountAttempt(ctx, saver.Config{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: at.CheckpointID, Epoch: epoch})
+	n, err := g.opts.Saver.CountAttempt(ctx, saver.Config{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: at.CheckpointID, Epoch: epoch})
 	if err != nil {
 		return 0, &PersistError{Op: fmt.Sprintf("count an attempt at recovery of thread %q", at.ThreadID), Err: err}
 	}
 	return n + g.attempts.add(at, 0), nil
 }
 
-// attempts counts recoveries that the saver did not count, for the last checkpoint that each
-// thread was recovered from. If the saver counts none, these are all recoveries. A recovery
-// that its caller cancelled counts as minus one.
+// attempts corrects what the saver counted, for the last checkpoint that each thread was
+// recovered from: a recovery that its caller cancelled counts as minus one.
 type attempts struct {
 	mu sync.Mutex
 	by map[string]attemptsAt // by thread

@@ -340,7 +340,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	}
 	if len(encoded) > 0 {
 		op := s.l.writesOp(t.name, s.l.place.At(s.l.cp.id), encoded, t.id, t.pathStr)
-		op.deferred = s.l.pipe.sync != nil
+		op.deferred = true
 		s.l.submit(op, s.live == 0 && len(s.queue) == 0)
 	}
 	t.writes = writes

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -218,9 +217,6 @@ type putOp struct {
 }
 
 func (o *putOp) save(ctx context.Context) error {
-	if _, ok := o.s.(saver.Coordinator); len(o.changes) > 0 && !ok {
-		return &saver.InvalidError{Field: "changes", Reason: fmt.Sprintf("a %T stores no items with a checkpoint", o.s)}
-	}
 	return o.afterPut(ctx, o.put(ctx, o.withLast()))
 }
 
@@ -248,7 +244,7 @@ func (o *putOp) afterPut(ctx context.Context, err error) error {
 }
 
 func (o *putOp) put(ctx context.Context, writes []saver.TaskWrites) error {
-	_, err := putNoted(ctx, o.s, o.request(writes))
+	_, err := o.s.PutRequest(ctx, o.request(writes))
 	return err
 }
 
@@ -282,10 +278,8 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	}
 	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed, changes: changes, writes: l.withNext, note: l.note(exiting)}
 	l.withNext = nil
-	if _, ok := l.saver.(saver.Coordinator); ok {
-		if held := l.pipe.unheld(); held != nil {
-			put.last, _ = held.run.(*putWritesOp)
-		}
+	if held := l.pipe.unheld(); held != nil {
+		put.last, _ = held.run.(*putWritesOp)
 	}
 	op := &put.saveOp
 	op.run, op.what, op.of, op.barrier = put, "checkpoint", cp.ID, true
@@ -294,7 +288,7 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	// Sync waits here, before the next superstep. So does a run without a codec, because the
 	// saver must encode the values before they change. Items are waited for, so that the next
 	// superstep finds them, but not for their sync, unless it is Sync.
-	op.deferred = len(changes) > 0 && l.opts.Durability != Sync && l.pipe.sync != nil
+	op.deferred = len(changes) > 0 && l.opts.Durability != Sync
 	if l.opts.Durability == Sync || l.codec == nil || len(changes) > 0 {
 		return l.pipe.store(op)
 	}

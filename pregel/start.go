@@ -49,11 +49,9 @@ func (l *loop) enter(ctx context.Context) error {
 			observe = l.observeSave
 		}
 		l.pipe = newPipeline(ctx, l.env().DrainTimeout, l.storedAround(), observe)
-		if s, ok := l.saver.(saver.Coordinator); ok {
-			l.pipe.sync, l.codec = s.Sync, s.Serializer()
-			l.pipe.defers = l.opts.DeferSync && l.opts.Durability != Sync
-			l.pipe.group = group.Of(l.saver)
-		}
+		l.pipe.sync, l.codec = l.saver.Sync, l.saver.Serializer()
+		l.pipe.defers = l.opts.DeferSync && l.opts.Durability != Sync
+		l.pipe.group = group.Of(l.saver)
 	}
 	l.step = stepOf(l.md) + 1
 	l.stop = l.step + l.opts.RecursionLimit + 1

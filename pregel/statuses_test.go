@@ -19,7 +19,7 @@ func sameStatus(t *testing.T, when string, g *pregel.Graph, s saver.Saver, want 
 	if err != nil || state.Status != want {
 		t.Errorf("%s: the snapshot says %+v, %v; want %q", when, state, err, want)
 	}
-	for info, err := range s.(saver.ThreadManager).Threads(ctx, saver.ThreadQuery{}) {
+	for info, err := range s.Threads(ctx, saver.ThreadQuery{}) {
 		if err != nil || info.Status != want {
 			t.Errorf("%s: the list says %+v, %v; want %q", when, info, err, want)
 		}

@@ -261,7 +261,7 @@ func TestStatusOfSnapshots(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/notes %v", name, notes), func(t *testing.T) {
 				var s saver.Saver = memory.New(memory.Options{})
 				if !notes {
-					s = struct{ saver.Saver }{s}
+					s = noteless{s}
 				}
 				p := &post{}
 				c.begin(p)
@@ -287,7 +287,7 @@ func TestBreakpointInsideIsNotUnfinished(t *testing.T) {
 	for _, notes := range []bool{true, false} {
 		var s saver.Saver = memory.New(memory.Options{})
 		if !notes {
-			s = struct{ saver.Saver }{s}
+			s = noteless{s}
 		}
 		inner := (&post{opts: graph.Options{InterruptBefore: []string{"send"}}})
 		g, err := graph.New(graph.Key("letters", channel.Reduce(channel.Append[string])), graph.Key("log", channel.Reduce(channel.Append[string]))).

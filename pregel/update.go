@@ -438,7 +438,7 @@ func (u *updater) put(ctx context.Context, source string, step, idStep int, upda
 	if u.saved != nil {
 		at.CheckpointID = u.saved.Checkpoint.ID
 	}
-	out, err := putNoted(ctx, u.s, saver.PutRequest{Config: at, Checkpoint: stored, Metadata: md, NewVersions: changed, Writes: u.writes, Note: u.note(cp, step)})
+	out, err := u.s.PutRequest(ctx, saver.PutRequest{Config: at, Checkpoint: stored, Metadata: md, NewVersions: changed, Writes: u.writes, Note: u.note(cp, step)})
 	return u.answer(out, err)
 }
 
@@ -504,13 +504,8 @@ func (u *updater) copy(ctx context.Context, values any) (Address, error) {
 
 // putCopy stores a copy that shares the values of the original.
 func (u *updater) putCopy(ctx context.Context, at saver.Config, cp saver.Checkpoint, md saver.Metadata, note *saver.Note) (saver.Config, error) {
-	if p, ok := u.s.(saver.Coordinator); ok {
-		from := u.saved.Config
-		return p.PutRequest(ctx, saver.PutRequest{Config: at, Checkpoint: cp, Metadata: md, ValuesFrom: &from, Note: note})
-	}
-	// A saver that cannot share gets the values again.
-	cp.Values = u.saved.Checkpoint.Values
-	return u.s.Put(ctx, at, cp, md, cp.Versions)
+	from := u.saved.Config
+	return u.s.PutRequest(ctx, saver.PutRequest{Config: at, Checkpoint: cp, Metadata: md, ValuesFrom: &from, Note: note})
 }
 
 func copyUpdates(values any) ([]StateUpdate, error) {

@@ -28,13 +28,11 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	if g == nil {
 		return false, fmt.Errorf("%w: this worker has no graph %q", pregel.ErrInvalidGraph, c.Graph)
 	}
-	var lease *saver.Lease
-	if s, ok := w.Saver.(saver.Coordinator); ok {
-		if lease, err = s.Own(ctx, c.ThreadID, false); err != nil {
-			return false, persistError("own thread "+c.ThreadID, err)
-		}
-		defer lease.Release()
+	lease, err := w.Saver.Own(ctx, c.ThreadID, false)
+	if err != nil {
+		return false, persistError("own thread "+c.ThreadID, err)
 	}
+	defer lease.Release()
 	begun := make(chan error, 1)
 	ask := func() { begun <- w.ask(ctx, j) }
 	if _, near := w.Queue.(*Local); near {

@@ -24,9 +24,7 @@ import (
 type Worker struct {
 	// Queue has the runs. Required.
 	Queue Queue
-	// Saver is that of the graphs. Required. It should be a saver.Coordinator and a
-	// saver.ThreadManager, as those of stele are: without leases a worker that slept past
-	// its claim could still store, and without threads a run cannot be rolled back.
+	// Saver is that of the graphs. Required.
 	Saver saver.Saver
 	// Graphs are those that this worker runs, by the names that Spec.Graph gives.
 	Graphs map[string]*pregel.Graph
@@ -458,9 +456,6 @@ func (w *Worker) cancelled(ctx context.Context, j *job) (o Outcome, report bool)
 	how := j.how
 	w.mu.Unlock()
 	if how == Rollback {
-		if _, ok := w.Saver.(saver.ThreadManager); !ok {
-			return Outcome{Status: Interrupted, Error: fmt.Sprintf("not rolled back: a %T cannot delete runs", w.Saver)}, true
-		}
 		switch err := w.rollBack(ctx, j.claim); {
 		case errors.Is(err, ErrFenced):
 			return Outcome{}, false
@@ -476,21 +471,17 @@ func (w *Worker) cancelled(ctx context.Context, j *job) (o Outcome, report bool)
 // whether its claim holds. So a worker that was stopped behind its claim removes nothing of a
 // thread that somebody else has.
 func (w *Worker) rollBack(ctx context.Context, c Claim) error {
-	var lease *saver.Lease
-	if s, ok := w.Saver.(saver.Coordinator); ok {
-		l, err := s.Own(ctx, c.ThreadID, false)
-		if err != nil {
-			return err
-		}
-		defer l.Release()
-		lease = l
+	lease, err := w.Saver.Own(ctx, c.ThreadID, false)
+	if err != nil {
+		return err
 	}
+	defer lease.Release()
 	if held, err := w.Queue.Renew(ctx, []Claim{c}); err != nil {
 		return err
 	} else if len(held) == 0 {
 		return ErrFenced
 	}
-	_, err := w.Saver.(saver.ThreadManager).DeleteForRuns(ctx, []string{c.ID}, lease)
+	_, err = w.Saver.DeleteForRuns(ctx, []string{c.ID}, lease)
 	return err
 }
 

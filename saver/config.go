@@ -24,7 +24,7 @@ type Config struct {
 	// See Head.
 	ExpectHead *string
 	// Epoch, if set, is that of the caller's Lease. Put, PutWrites and CountAttempt, and
-	// what else Coordinator writes, succeed only while the lease holds the thread, and else
+	// what else writes, succeed only while the lease holds the thread, and else
 	// fail with a FencedError. Reads ignore it.
 	Epoch int64
 	// Metadata and Configurable come from the run's config. Put adds their scalars

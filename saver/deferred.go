@@ -9,9 +9,8 @@ type deferredKey struct{}
 // durable at the latest when a later such call without it, or a Sync, of the same saver returns. So the
 // writes of a superstep share the sync of the checkpoint that follows them.
 //
-// Use it only with a saver that is a Coordinator. Call Sync, or make a call that is not
-// deferred, before reporting anything as stored. A saver that does not support it makes the
-// writes durable at once. The disk saver makes deferred writes durable by itself: when no
+// Call Sync, or make a call that is not deferred, before reporting anything as stored. A
+// saver that does not support it makes the writes durable at once. The disk saver makes deferred writes durable by itself: when no
 // call has come for about 10 ms, and where calls come without such a pause every 10 ms.
 func DeferSync(ctx context.Context) context.Context {
 	return context.WithValue(ctx, deferredKey{}, true)

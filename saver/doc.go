@@ -1,5 +1,5 @@
 // Package saver is LangGraph's checkpoint contract in Go: the data model, the
-// Saver interface, its optional powers, and its errors.
+// Saver interface, the optional Eraser, and its errors.
 //
 // A checkpoint is the state of one graph after one superstep. The writes of tasks since then
 // are kept with it, as pending writes. To continue a run that died, load the newest

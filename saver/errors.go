@@ -22,7 +22,7 @@ var (
 	// ErrCorrupt: what is stored is damaged. A fault.CorruptionError says where.
 	ErrCorrupt = fault.ErrCorrupt
 	// ErrOutcomeUnknown: the caller's context ended while the call was being written.
-	// The call may or may not take effect. After Coordinator.Sync has returned nil, a
+	// The call may or may not take effect. After Saver.Sync has returned nil, a
 	// read shows which. It wraps the context's error.
 	ErrOutcomeUnknown = fault.ErrOutcomeUnknown
 )

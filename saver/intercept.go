@@ -34,120 +34,21 @@ type Call struct {
 type Interceptor func(ctx context.Context, call Call, next func(ctx context.Context) error) error
 
 // Intercept wraps s so that around is called for every method that reads, writes or waits.
-// The result implements those of Coordinator, ThreadManager, Retainer and Eraser that s
-// implements, and around is called for their methods too. It is not called for NextVersion
-// and Serializer, nor when a lazy value is read. Close closes s, if it is an io.Closer.
+// The result implements Eraser if s does, and around is called for its method too. It is not
+// called for NextVersion and Serializer, nor when a lazy value is read. Close closes s, if it
+// is an io.Closer.
 //
 // To use several interceptors, call Intercept several times. The last is the outermost.
 func Intercept(s Saver, around Interceptor) Saver {
 	core := &intercepted{Saver: s, around: around}
-	c, coordinates := s.(Coordinator)
-	m, manages := s.(ThreadManager)
-	r, retains := s.(Retainer)
-	e, erases := s.(Eraser)
-	co := &interceptedCoordinator{c, around}
-	tm := &interceptedManager{m, around}
-	re := &interceptedRetainer{r, around}
-	er := &interceptedEraser{e, around}
-	type has struct{ coordinates, manages, retains, erases bool }
-	switch (has{coordinates, manages, retains, erases}) {
-	case has{true, false, false, false}:
-		return &struct {
-			*intercepted
-			*interceptedCoordinator
-		}{core, co}
-	case has{false, true, false, false}:
-		return &struct {
-			*intercepted
-			*interceptedManager
-		}{core, tm}
-	case has{false, false, true, false}:
-		return &struct {
-			*intercepted
-			*interceptedRetainer
-		}{core, re}
-	case has{false, false, false, true}:
-		return &struct {
-			*intercepted
-			*interceptedEraser
-		}{core, er}
-	case has{true, true, false, false}:
-		return &struct {
-			*intercepted
-			*interceptedCoordinator
-			*interceptedManager
-		}{core, co, tm}
-	case has{true, false, true, false}:
-		return &struct {
-			*intercepted
-			*interceptedCoordinator
-			*interceptedRetainer
-		}{core, co, re}
-	case has{true, false, false, true}:
-		return &struct {
-			*intercepted
-			*interceptedCoordinator
-			*interceptedEraser
-		}{core, co, er}
-	case has{false, true, true, false}:
-		return &struct {
-			*intercepted
-			*interceptedManager
-			*interceptedRetainer
-		}{core, tm, re}
-	case has{false, true, false, true}:
-		return &struct {
-			*intercepted
-			*interceptedManager
-			*interceptedEraser
-		}{core, tm, er}
-	case has{false, false, true, true}:
-		return &struct {
-			*intercepted
-			*interceptedRetainer
-			*interceptedEraser
-		}{core, re, er}
-	case has{true, true, true, false}:
-		return &struct {
-			*intercepted
-			*interceptedCoordinator
-			*interceptedManager
-			*interceptedRetainer
-		}{core, co, tm, re}
-	case has{true, true, false, true}:
-		return &struct {
-			*intercepted
-			*interceptedCoordinator
-			*interceptedManager
-			*interceptedEraser
-		}{core, co, tm, er}
-	case has{true, false, true, true}:
-		return &struct {
-			*intercepted
-			*interceptedCoordinator
-			*interceptedRetainer
-			*interceptedEraser
-		}{core, co, re, er}
-	case has{false, true, true, true}:
-		return &struct {
-			*intercepted
-			*interceptedManager
-			*interceptedRetainer
-			*interceptedEraser
-		}{core, tm, re, er}
-	case has{true, true, true, true}:
-		return &struct {
-			*intercepted
-			*interceptedCoordinator
-			*interceptedManager
-			*interceptedRetainer
-			*interceptedEraser
-		}{core, co, tm, re, er}
+	if e, ok := s.(Eraser); ok {
+		return &interceptedEraser{core, e}
 	}
 	return core
 }
 
-// intercepted intercepts the methods of Saver. NextVersion is that of the wrapped saver.
+// intercepted intercepts the methods of Saver. NextVersion and Serializer are those of the
+// wrapped saver.
 type intercepted struct {
 	Saver
 	around Interceptor
@@ -241,32 +142,25 @@ func (s *intercepted) DeleteThread(ctx context.Context, threadID string) error {
 	})
 }
 
-// interceptedCoordinator intercepts the methods of Coordinator. Serializer is that of the
-// wrapped saver.
-type interceptedCoordinator struct {
-	Coordinator
-	around Interceptor
-}
-
-// PutRequest implements Coordinator.
-func (s *interceptedCoordinator) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
+// PutRequest implements Saver.
+func (s *intercepted) PutRequest(ctx context.Context, req PutRequest) (Config, error) {
 	var at Config
 	err := s.around(ctx, Call{Method: "PutRequest", Config: req.Config, CheckpointID: req.Checkpoint.ID, Answer: &at}, func(ctx context.Context) (err error) {
-		at, err = s.Coordinator.PutRequest(ctx, req)
+		at, err = s.Saver.PutRequest(ctx, req)
 		return err
 	})
 	return at, err
 }
 
-// Sync implements Coordinator.
-func (s *interceptedCoordinator) Sync(ctx context.Context) error {
-	return s.around(ctx, Call{Method: "Sync"}, s.Coordinator.Sync)
+// Sync implements Saver.
+func (s *intercepted) Sync(ctx context.Context) error {
+	return s.around(ctx, Call{Method: "Sync"}, s.Saver.Sync)
 }
 
-// Own implements Coordinator. Releasing the lease is not intercepted.
-func (s *interceptedCoordinator) Own(ctx context.Context, threadID string, wait bool) (*Lease, error) {
+// Own implements Saver. Releasing the lease is not intercepted.
+func (s *intercepted) Own(ctx context.Context, threadID string, wait bool) (*Lease, error) {
 	lease, err := answer(ctx, s.around, Call{Method: "Own", Config: Config{ThreadID: threadID}}, func(ctx context.Context) (*Lease, error) {
-		return s.Coordinator.Own(ctx, threadID, wait)
+		return s.Saver.Own(ctx, threadID, wait)
 	})
 	if err != nil && lease != nil { // the interceptor failed after Own succeeded
 		lease.Release()
@@ -275,88 +169,76 @@ func (s *interceptedCoordinator) Own(ctx context.Context, threadID string, wait 
 	return lease, err
 }
 
-// CountAttempt implements Coordinator.
-func (s *interceptedCoordinator) CountAttempt(ctx context.Context, cfg Config) (int, error) {
+// CountAttempt implements Saver.
+func (s *intercepted) CountAttempt(ctx context.Context, cfg Config) (int, error) {
 	return answer(ctx, s.around, Call{Method: "CountAttempt", Config: cfg}, func(ctx context.Context) (int, error) {
-		return s.Coordinator.CountAttempt(ctx, cfg)
+		return s.Saver.CountAttempt(ctx, cfg)
 	})
 }
 
-// DeltaChannelHistory implements Coordinator.
-func (s *interceptedCoordinator) DeltaChannelHistory(ctx context.Context, cfg Config, channels []string) (map[string]DeltaHistory, error) {
+// DeltaChannelHistory implements Saver.
+func (s *intercepted) DeltaChannelHistory(ctx context.Context, cfg Config, channels []string) (map[string]DeltaHistory, error) {
 	return answer(ctx, s.around, Call{Method: "DeltaChannelHistory", Config: cfg}, func(ctx context.Context) (map[string]DeltaHistory, error) {
-		return s.Coordinator.DeltaChannelHistory(ctx, cfg, channels)
+		return s.Saver.DeltaChannelHistory(ctx, cfg, channels)
 	})
 }
 
-// interceptedManager intercepts the methods of ThreadManager.
-type interceptedManager struct {
-	s      ThreadManager
-	around Interceptor
-}
-
-// Threads implements ThreadManager.
-func (s *interceptedManager) Threads(ctx context.Context, q ThreadQuery) iter.Seq2[ThreadInfo, error] {
+// Threads implements Saver.
+func (s *intercepted) Threads(ctx context.Context, q ThreadQuery) iter.Seq2[ThreadInfo, error] {
 	return each(ctx, s.around, Call{Method: "Threads"}, func(ctx context.Context) iter.Seq2[ThreadInfo, error] {
-		return s.s.Threads(ctx, q)
+		return s.Saver.Threads(ctx, q)
 	})
 }
 
-// CopyThread implements ThreadManager.
-func (s *interceptedManager) CopyThread(ctx context.Context, src, dst string) error {
+// CopyThread implements Saver.
+func (s *intercepted) CopyThread(ctx context.Context, src, dst string) error {
 	return s.around(ctx, Call{Method: "CopyThread", ThreadIDs: []string{src, dst}}, func(ctx context.Context) error {
-		return s.s.CopyThread(ctx, src, dst)
+		return s.Saver.CopyThread(ctx, src, dst)
 	})
 }
 
-// DeleteForRuns implements ThreadManager.
-func (s *interceptedManager) DeleteForRuns(ctx context.Context, runIDs []string, owned *Lease) (Removal, error) {
+// DeleteForRuns implements Saver.
+func (s *intercepted) DeleteForRuns(ctx context.Context, runIDs []string, owned *Lease) (Removal, error) {
 	return answer(ctx, s.around, Call{Method: "DeleteForRuns"}, func(ctx context.Context) (Removal, error) {
-		return s.s.DeleteForRuns(ctx, runIDs, owned)
+		return s.Saver.DeleteForRuns(ctx, runIDs, owned)
 	})
 }
 
-// Prune implements ThreadManager.
-func (s *interceptedManager) Prune(ctx context.Context, threadIDs []string, strategy PruneStrategy) (Removal, error) {
+// Prune implements Saver.
+func (s *intercepted) Prune(ctx context.Context, threadIDs []string, strategy PruneStrategy) (Removal, error) {
 	return answer(ctx, s.around, Call{Method: "Prune", ThreadIDs: threadIDs}, func(ctx context.Context) (Removal, error) {
-		return s.s.Prune(ctx, threadIDs, strategy)
+		return s.Saver.Prune(ctx, threadIDs, strategy)
 	})
 }
 
-// interceptedRetainer intercepts the methods of Retainer.
-type interceptedRetainer struct {
-	s      Retainer
-	around Interceptor
-}
-
-// Retain implements Retainer.
-func (s *interceptedRetainer) Retain(ctx context.Context, policy RetentionPolicy, dryRun bool) (RetentionReport, error) {
+// Retain implements Saver.
+func (s *intercepted) Retain(ctx context.Context, policy RetentionPolicy, dryRun bool) (RetentionReport, error) {
 	return answer(ctx, s.around, Call{Method: "Retain", ThreadIDs: policy.ThreadIDs}, func(ctx context.Context) (RetentionReport, error) {
-		return s.s.Retain(ctx, policy, dryRun)
+		return s.Saver.Retain(ctx, policy, dryRun)
 	})
 }
 
-// SetTTL implements Retainer.
-func (s *interceptedRetainer) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
+// SetTTL implements Saver.
+func (s *intercepted) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
 	return s.around(ctx, Call{Method: "SetTTL", Config: Config{ThreadID: threadID}}, func(ctx context.Context) error {
-		return s.s.SetTTL(ctx, threadID, ttl)
+		return s.Saver.SetTTL(ctx, threadID, ttl)
 	})
 }
 
-// Sweep implements Retainer.
-func (s *interceptedRetainer) Sweep(ctx context.Context) (SweepReport, error) {
-	return answer(ctx, s.around, Call{Method: "Sweep"}, s.s.Sweep)
+// Sweep implements Saver.
+func (s *intercepted) Sweep(ctx context.Context) (SweepReport, error) {
+	return answer(ctx, s.around, Call{Method: "Sweep"}, s.Saver.Sweep)
 }
 
-// interceptedEraser intercepts the method of Eraser.
+// interceptedEraser is an intercepted saver that is an Eraser.
 type interceptedEraser struct {
-	s      Eraser
-	around Interceptor
+	*intercepted
+	eraser Eraser
 }
 
 // Erase implements Eraser.
 func (s *interceptedEraser) Erase(ctx context.Context, threadIDs ...string) error {
 	return s.around(ctx, Call{Method: "Erase", ThreadIDs: threadIDs}, func(ctx context.Context) error {
-		return s.s.Erase(ctx, threadIDs...)
+		return s.eraser.Erase(ctx, threadIDs...)
 	})
 }

@@ -26,7 +26,7 @@ func (e *FencedError) Error() string {
 // Is makes every FencedError match ErrFenced.
 func (e *FencedError) Is(target error) bool { return target == ErrFenced }
 
-// Lease is the ownership of a thread, as Coordinator.Own returns it. Its epoch is a fencing
+// Lease is the ownership of a thread, as Saver.Own returns it. Its epoch is a fencing
 // token: each lease of a thread has a greater one than those before it. A call with this
 // epoch in Config.Epoch succeeds only while the lease holds the thread. The saver looks in
 // the transaction that writes. So an owner that was stopped for longer than its lease lasts
@@ -46,7 +46,7 @@ type Lease struct {
 	released atomic.Bool
 }
 
-// NewLease is a Lease for implementers of Coordinator. lost is closed when the saver finds
+// NewLease is a Lease for implementers of Saver. lost is closed when the saver finds
 // out that the lease is lost, and held tells by the clock of this process whether it can have
 // been lost; both are nil if that cannot happen. release is called once, at the first Release.
 func NewLease(threadID string, epoch int64, lost <-chan struct{}, held func() bool, release func()) *Lease {

@@ -293,7 +293,7 @@ func (s *Server) expire(ctx context.Context, a after) (again time.Time, err erro
 		return now().Add(t.TTL.duration()), nil
 	}
 	if t.TTL.Strategy == "keep_latest" {
-		_, err = s.manager.Prune(ctx, []string{t.ID}, saver.KeepLatest)
+		_, err = s.cfg.Saver.Prune(ctx, []string{t.ID}, saver.KeepLatest)
 		return now().Add(t.TTL.duration()), err
 	}
 	if err := s.removeWithCrons(ctx, t.ID); err != nil {

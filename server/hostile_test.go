@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/pregel/graph"
 	"io"
 	"maps"
 	"net"
@@ -19,6 +17,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
 
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"

@@ -264,17 +264,13 @@ func deleteRun(c *call) error {
 // deleteCheckpoints removes what a run has stored. While another run has its thread, the saver
 // looks for them in all threads.
 func (c *call) deleteCheckpoints(r runs.Run) error {
-	var lease *saver.Lease
-	if s, ok := c.cfg.Saver.(saver.Coordinator); ok {
-		l, err := s.Own(c.ctx, r.ThreadID, false)
-		if err == nil {
-			defer l.Release()
-			lease = l
-		} else if !errors.Is(err, saver.ErrConflict) {
-			return err
-		}
+	lease, err := c.cfg.Saver.Own(c.ctx, r.ThreadID, false)
+	if err == nil {
+		defer lease.Release()
+	} else if !errors.Is(err, saver.ErrConflict) {
+		return err
 	}
-	_, err := c.manager.DeleteForRuns(c.ctx, []string{r.ID}, lease)
+	_, err = c.cfg.Saver.DeleteForRuns(c.ctx, []string{r.ID}, lease)
 	return err
 }
 

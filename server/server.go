@@ -32,8 +32,7 @@ type Config struct {
 	// been compiled with Saver, and with Store if its nodes use one. A server without graphs
 	// shows the threads of the saver as they are stored.
 	Graphs map[string]*pregel.Graph
-	// Saver has the threads. It must be a saver.ThreadManager, as those of stele are.
-	// Required.
+	// Saver has the threads. Required.
 	Saver saver.Saver
 	// Store has the items that clients see, and below the namespace "__stele_server__" the
 	// server's own: assistants, threads, crons, webhooks. Required.
@@ -100,7 +99,6 @@ type Config struct {
 // Server is LangGraph's server API, as an http.Handler. It is safe for concurrent use.
 type Server struct {
 	cfg         Config
-	manager     saver.ThreadManager
 	names       []string // of the graphs, sorted
 	mux         *http.ServeMux
 	routes      []route
@@ -147,10 +145,6 @@ func New(cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("server: graph %q stores nothing: compile it with Config.Saver", name)
 		}
 	}
-	manager, ok := cfg.Saver.(saver.ThreadManager)
-	if !ok {
-		return nil, fmt.Errorf("server: a %T is no saver.ThreadManager", cfg.Saver)
-	}
 	for _, o := range cfg.Origins {
 		if o == "*" && !cfg.Auth.open {
 			return nil, errors.New(`server: Origins: list origins; "*" would let every page use a visitor's rights`)
@@ -166,7 +160,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	s := &Server{cfg: cfg, manager: manager, names: slices.Sorted(maps.Keys(cfg.Graphs)),
+	s := &Server{cfg: cfg, names: slices.Sorted(maps.Keys(cfg.Graphs)),
 		assistants: newRecords[assistant](cfg, "assistants"), threads: newRecords[thread](cfg, "threads"),
 		crons: newRecords[cron](cfg, "crons"), indexed: newRecords[struct{}](cfg, "thread_crons"), after: newRecords[after](cfg, "after"), halves: newRecords[half](cfg, "halves"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, listingMost: listingMost, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}

@@ -74,15 +74,11 @@ func (s *Server) removeHalves(ctx context.Context, before time.Time) error {
 }
 
 // ownHalf takes a half for a request, among all servers: no other makes it, or removes it, until the lease is
-// released. A saver that knows no leases is one process's.
+// released.
 func (s *Server) ownHalf(ctx context.Context, id string, wait bool) (*saver.Lease, error) {
-	o, ok := s.cfg.Saver.(saver.Coordinator)
-	if !ok {
-		return saver.NewLease(id, 0, nil, nil, func() {}), nil
-	}
 	waiting, done := context.WithTimeout(ctx, endWait)
 	defer done()
-	l, err := o.Own(waiting, id, wait)
+	l, err := s.cfg.Saver.Own(waiting, id, wait)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		err = errExists(id)
 	}
@@ -240,7 +236,7 @@ func pruneThreads(c *call) error {
 	}
 	if c.body.text("strategy") == "keep_latest" {
 		for _, id := range pruned {
-			if _, err := c.manager.Prune(c.ctx, []string{id}, saver.KeepLatest); err != nil {
+			if _, err := c.cfg.Saver.Prune(c.ctx, []string{id}, saver.KeepLatest); err != nil {
 				return err
 			}
 		}

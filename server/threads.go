@@ -415,7 +415,7 @@ func copyThread(c *call) error {
 	dst := newThread("", created.stamp(t.Metadata))
 	dst.Config = t.Config
 	defer c.locks.lock("thread " + dst.ID)()
-	if err := c.whole(dst, func() error { return c.manager.CopyThread(c.ctx, t.ID, dst.ID) }); err != nil {
+	if err := c.whole(dst, func() error { return c.cfg.Saver.CopyThread(c.ctx, t.ID, dst.ID) }); err != nil {
 		return err
 	}
 	return c.show(dst)
@@ -526,7 +526,7 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 			if c.grant.Filter != nil && !outlined {
 				break
 			}
-			for info, err := range c.manager.Threads(c.ctx, saver.ThreadQuery{Prefix: p, WithoutNotes: !complete && metadata["graph_id"] == nil}) {
+			for info, err := range c.cfg.Saver.Threads(c.ctx, saver.ThreadQuery{Prefix: p, WithoutNotes: !complete && metadata["graph_id"] == nil}) {
 				if err != nil {
 					return nil, err
 				}

@@ -20,7 +20,7 @@ type putter struct {
 
 func (p putter) put(ctx context.Context, id string, expect *string, along ...saver.Change) error {
 	cp := saver.Checkpoint{V: 4, ID: id, Versions: map[string]saver.Version{}}
-	_, err := p.Saver.(saver.Coordinator).PutRequest(ctx, saver.PutRequest{Config: saver.Config{ThreadID: "t", ExpectHead: expect}, Checkpoint: cp, Changes: along})
+	_, err := p.Saver.PutRequest(ctx, saver.PutRequest{Config: saver.Config{ThreadID: "t", ExpectHead: expect}, Checkpoint: cp, Changes: along})
 	return err
 }
 

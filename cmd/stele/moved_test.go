@@ -88,7 +88,7 @@ func movedGraph(t *testing.T, s saver.Saver) *pregel.Graph {
 func states(t *testing.T, s saver.Saver) map[string]string {
 	t.Helper()
 	g, all := movedGraph(t, s), map[string]string{}
-	for info, err := range s.(saver.ThreadManager).Threads(t.Context(), saver.ThreadQuery{}) {
+	for info, err := range s.Threads(t.Context(), saver.ThreadQuery{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -196,9 +196,6 @@ func TestThereAndBack(t *testing.T) {
 // withoutErase is a client of a store that has no Erase; see TestServePostgres.
 type withoutErase struct {
 	saver.Saver
-	saver.Coordinator
-	saver.ThreadManager
-	saver.Retainer
 	io.Closer
 }
 
@@ -222,7 +219,7 @@ func TestServePostgresKit(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := dial(t, s.address, "")
-		return withoutErase{c, c, c, c, c}
+		return withoutErase{c, c}
 	}, savertest.Options{
 		Without: []savertest.Power{savertest.PowerEraser},
 		Except:  map[string]string{"values/names of every kind": "text columns hold UTF-8 without U+0000; other names are refused"},

@@ -16,6 +16,7 @@ import (
 	"github.com/stele-go/stele/ops/transfer"
 	"github.com/stele-go/stele/ops/transfer/sqlite"
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
@@ -259,7 +260,7 @@ type copied struct {
 }
 
 // copyAll copies items, and then checkpoints, so that what a copied thread has learned is there.
-func copyAll(ctx context.Context, f *transferFlags, src transfer.Source, dst transfer.Target, items transfer.ItemSource, to transfer.ItemTarget, o transfer.Options) (rep copied, err error) {
+func copyAll(ctx context.Context, f *transferFlags, src transfer.Source, dst saver.Saver, items transfer.ItemSource, to transfer.ItemTarget, o transfer.Options) (rep copied, err error) {
 	if below, ok := f.selectsItems(); ok && items != nil && to != nil {
 		if rep.items, err = transfer.CopyItems(ctx, namedItems{items, f}, to, below, o); err != nil {
 			return rep, err

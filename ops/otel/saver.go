@@ -11,7 +11,7 @@ import (
 
 // Saver wraps s so that each load (GetTuple) and save (Put, PutRequest, PutWrites) has a span.
 // If a checkpoint is not found, the outcome is "not_found" and there is no error. The result
-// implements the optional interfaces that s implements; see saver.Intercept.
+// is a saver.Eraser if s is; see saver.Intercept.
 func (t *Tracer) Saver(s saver.Saver) saver.Saver {
 	return saver.Intercept(s, func(ctx context.Context, call saver.Call, next func(context.Context) error) error {
 		at := call.Config

@@ -13,13 +13,6 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// Target is what Copy writes to: a saver that stores a checkpoint and its writes in one
-// transaction.
-type Target interface {
-	saver.Saver
-	saver.Coordinator
-}
-
 // Options configure Copy and Write. The zero value copies everything and fails at the first
 // checkpoint that is in the target with other content.
 type Options struct {
@@ -105,7 +98,7 @@ func (e *NotEqualError) Unwrap() error { return e.Reason }
 // Do not run graphs on these threads of dst meanwhile. Copy ends at the first error that is
 // not about one checkpoint alone; the report says what was done before. The same call again
 // continues.
-func Copy(ctx context.Context, src Source, dst Target, o Options) (Report, error) {
+func Copy(ctx context.Context, src Source, dst saver.Saver, o Options) (Report, error) {
 	c := &copier{o: o, dst: dst}
 	if err := each(ctx, src, &c.o, &c.rep, c.copy); err != nil {
 		return c.rep, err
@@ -178,7 +171,7 @@ var errNUL = errors.New("savers store texts of metadata without U+0000; it was c
 // copier is one Copy.
 type copier struct {
 	o       Options
-	dst     Target
+	dst     saver.Saver
 	rep     Report
 	track   tracker
 	checks  []check
@@ -255,12 +248,11 @@ func (c *copier) copy(ctx context.Context, tup *Tuple) error {
 // setTTL gives the thread of tup, which is in the target, its TTL. One that has the default in the
 // source keeps what it has.
 func (c *copier) setTTL(ctx context.Context, tup *Tuple) error {
-	r, ok := c.dst.(saver.Retainer)
-	if !ok || tup.TTL == 0 {
+	if tup.TTL == 0 {
 		return nil
 	}
 	c.ttls = append(c.ttls, ttlCheck{tup.Config.ThreadID, tup.TTL})
-	return r.SetTTL(ctx, tup.Config.ThreadID, tup.TTL)
+	return c.dst.SetTTL(ctx, tup.Config.ThreadID, tup.TTL)
 }
 
 func (c *copier) put(ctx context.Context, tup *Tuple) error {

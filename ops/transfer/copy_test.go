@@ -186,7 +186,7 @@ func TestResume(t *testing.T) {
 // replaced; pending writes cannot be.
 func TestDiffers(t *testing.T) {
 	src := awkward(t)
-	there := func() transfer.Target {
+	there := func() saver.Saver {
 		dst := newMemory()
 		put(t, dst, saver.PutRequest{Config: saver.Config{ThreadID: "old"}, Checkpoint: saver.Checkpoint{V: 4, ID: "1", TS: "mine"}})
 		return dst
@@ -279,13 +279,13 @@ func TestNUL(t *testing.T) {
 
 // spoiling is a target that stores something else than it was given.
 type spoiling struct {
-	transfer.Target
+	saver.Saver
 	spoil func(*saver.PutRequest)
 }
 
 func (s *spoiling) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	s.spoil(&req)
-	return s.Target.PutRequest(ctx, req)
+	return s.Saver.PutRequest(ctx, req)
 }
 
 // TestVerify: what is read back is compared.

@@ -13,8 +13,7 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// FromSaver is a saver as a source. The saver must be a saver.ThreadManager. The TTLs of its
-// threads are copied if it has a method TTL, as the savers in this process and on PostgreSQL
+// FromSaver is a saver as a source. The TTLs of its threads are copied if it has a method TTL, as the savers in this process and on PostgreSQL
 // have; a client of a server has none.
 //
 // The threads are those that it has when the iteration begins; the checkpoints of a thread
@@ -42,13 +41,9 @@ func (s *saverSource) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tupl
 
 // threads are the ids of the threads that sel selects, ascending.
 func (s *saverSource) threads(ctx context.Context, sel Selection) ([]string, error) {
-	m, ok := s.s.(saver.ThreadManager)
-	if !ok {
-		return nil, errors.New("the source cannot list its threads")
-	}
 	q := saver.ThreadQuery{Prefix: sel.Prefix, Metadata: sel.Metadata}
 	if sel.Threads == nil {
-		return found(m.Threads(ctx, q))
+		return found(s.s.Threads(ctx, q))
 	}
 	var ids []string
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(sel.Threads))) {
@@ -56,7 +51,7 @@ func (s *saverSource) threads(ctx context.Context, sel Selection) ([]string, err
 			continue
 		}
 		q.ThreadID = id
-		one, err := found(m.Threads(ctx, q))
+		one, err := found(s.s.Threads(ctx, q))
 		var invalid *saver.InvalidError
 		if err != nil && !(errors.As(err, &invalid) && invalid.Field == "thread_id") { // no thread of this saver can
 			return nil, err

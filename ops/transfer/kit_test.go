@@ -20,7 +20,7 @@ import (
 func newMemory() *memory.Saver { return memory.New(memory.Options{}) }
 
 // put stores a checkpoint of the thread.
-func put(t testing.TB, s transfer.Target, req saver.PutRequest) {
+func put(t testing.TB, s saver.Saver, req saver.PutRequest) {
 	t.Helper()
 	if _, err := s.PutRequest(t.Context(), req); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func equal(t testing.TB, got, want saver.Saver) {
 }
 
 // mustCopy copies all, and nothing is rejected.
-func mustCopy(t testing.TB, src transfer.Source, dst transfer.Target) transfer.Report {
+func mustCopy(t testing.TB, src transfer.Source, dst saver.Saver) transfer.Report {
 	t.Helper()
 	rep, err := transfer.Copy(t.Context(), src, dst, transfer.Options{})
 	if err != nil {
@@ -124,7 +124,7 @@ func file(path string) transfer.Source {
 
 // target is a store whose puts can fail.
 type target struct {
-	transfer.Target
+	saver.Saver
 	before func(saver.PutRequest) error
 }
 
@@ -132,7 +132,7 @@ func (x *target) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Co
 	if err := x.before(req); err != nil {
 		return saver.Config{}, err
 	}
-	return x.Target.PutRequest(ctx, req)
+	return x.Saver.PutRequest(ctx, req)
 }
 
 var errPower = errors.New("the power is gone")

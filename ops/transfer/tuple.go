@@ -28,7 +28,7 @@ type Tuple struct {
 	// Writes are in the order of (task path, task id, index).
 	Writes []PendingWrite
 	Note   *saver.Note
-	// TTL is what saver.Retainer.SetTTL has set for the thread, in every tuple of it; 0 for the
+	// TTL is what saver.Saver.SetTTL has set for the thread, in every tuple of it; 0 for the
 	// default, or if the source knows none.
 	TTL time.Duration
 }

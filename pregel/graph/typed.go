@@ -10,7 +10,6 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/saver"
 )
 
 // NodeFunc is the body of a node of a typed graph. It gets the state, and returns what it
@@ -244,8 +243,8 @@ func (b *StateBuilder[S]) Compile(o Options) (*Graph[S], error) {
 		}
 	}
 	t := &binding[S]{state: b.state, nodes: maps.Clone(b.inputs), workers: maps.Clone(b.workers)}
-	if s, ok := o.Saver.(saver.Coordinator); ok {
-		t.codec = s.Serializer()
+	if o.Saver != nil {
+		t.codec = o.Saver.Serializer()
 	}
 	u := New(b.state.declarations()...)
 	u.aliases, u.strict = b.state.aliases(), true

@@ -30,18 +30,11 @@ import (
 type Torture struct {
 	Dir   string
 	Queue runs.Queue
-	Saver Savers
+	Saver saver.Saver
 	// Threads and Runs are how many threads there are, and runs on each.
 	Threads, Runs int
 	// Seed makes the tasks take different times.
 	Seed uint64
-}
-
-// Savers is what the saver of the program must be.
-type Savers interface {
-	saver.Saver
-	saver.Coordinator
-	saver.ThreadManager
 }
 
 // items is how many tasks a run fans out to.
@@ -182,7 +175,7 @@ func (x *Torture) Graph() (*pregel.Graph, error) {
 
 // acknowledged notes the tasks whose writes the saver has acknowledged.
 type acknowledged struct {
-	Savers
+	saver.Saver
 	x *Torture
 }
 
@@ -197,16 +190,16 @@ func (s *acknowledged) note(writes []saver.Write, taskID string) {
 
 // PutWrites implements saver.Saver.
 func (s *acknowledged) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, path string) error {
-	err := s.Savers.PutWrites(ctx, cfg, writes, taskID, path)
+	err := s.Saver.PutWrites(ctx, cfg, writes, taskID, path)
 	if err == nil && !saver.SyncDeferred(ctx) {
 		s.note(writes, taskID)
 	}
 	return err
 }
 
-// PutRequest implements saver.Coordinator.
+// PutRequest implements saver.Saver.
 func (s *acknowledged) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
-	at, err := s.Savers.PutRequest(ctx, req)
+	at, err := s.Saver.PutRequest(ctx, req)
 	if err == nil {
 		for _, w := range req.Writes {
 			s.note(w.Writes, w.TaskID)

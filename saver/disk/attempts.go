@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// CountAttempt implements saver.Coordinator.
+// CountAttempt implements saver.Saver.
 //
 // The count is an item of its own beside its checkpoint. A write that the saver hides
 // would do as well, but everything that looks at writes would have to know of it: the

@@ -139,7 +139,7 @@ func TestExactLimits(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	sv := openFor(t, dir, disk.Options{Sync: disk.SyncNever}, disk.Simulation{})
 	big := bytes.Repeat([]byte("0123456789abcdef"), most/16)
-	for name, s := range map[string]saver.Coordinator{"disk": sv, "memory": memory.New(memory.Options{})} {
+	for name, s := range map[string]saver.Saver{"disk": sv, "memory": memory.New(memory.Options{})} {
 		_, err := s.PutRequest(t.Context(), limitRequest("1", saver.ValueOf(append(big[:most:most], 1)), nil))
 		if !errors.Is(err, saver.ErrTooLarge) {
 			t.Errorf("%s: a value of 64 MiB and a byte: %v", name, err)
@@ -193,7 +193,7 @@ func mustMetadata(t *testing.T, md saver.Metadata) []byte {
 }
 
 // checkCallLimit puts values of 256 MiB in one call, metadata included.
-func checkCallLimit(t *testing.T, name string, s saver.Coordinator, big []byte) {
+func checkCallLimit(t *testing.T, name string, s saver.Saver, big []byte) {
 	t.Helper()
 	md := mustMetadata(t, saver.Metadata{})
 	req := limitRequest("3", saver.ValueOf(big[:len(big)-len(md)]), saver.Metadata{})
@@ -210,7 +210,7 @@ func checkCallLimit(t *testing.T, name string, s saver.Coordinator, big []byte) 
 }
 
 // checkNameLimits puts names that are as long as they may be, and one byte longer.
-func checkNameLimits(t *testing.T, name string, s saver.Coordinator) {
+func checkNameLimits(t *testing.T, name string, s saver.Saver) {
 	t.Helper()
 	for extra, want := range []error{nil, saver.ErrTooLarge} {
 		text := strings.Repeat("n", 1<<10+extra)

@@ -74,7 +74,7 @@ type Options struct {
 	DeletedMemory time.Duration
 
 	// DefaultTTL is how long a thread lives after its last write, if SetTTL does not say
-	// otherwise; at least a microsecond, 0 means for ever. See saver.Retainer.
+	// otherwise; at least a microsecond, 0 means for ever. See saver.Saver.
 	DefaultTTL time.Duration
 	// Retention is applied to all threads every SweepInterval, with CutAnyway; nil:
 	// nothing. It leaves other calls at least half of the time.
@@ -147,7 +147,7 @@ type Options struct {
 	Simulation Simulation
 }
 
-// Saver is the durable saver. It implements saver.Saver and every optional power. All
+// Saver is the durable saver. It implements saver.Saver and saver.Eraser. All
 // methods are safe for concurrent use; one process at a time has a directory
 // open for writing.
 type Saver struct {
@@ -165,11 +165,8 @@ type Saver struct {
 }
 
 var (
-	_ saver.Saver         = (*Saver)(nil)
-	_ saver.ThreadManager = (*Saver)(nil)
-	_ saver.Retainer      = (*Saver)(nil)
-	_ saver.Eraser        = (*Saver)(nil)
-	_ saver.Coordinator   = (*Saver)(nil)
+	_ saver.Saver  = (*Saver)(nil)
+	_ saver.Eraser = (*Saver)(nil)
 )
 
 // Open opens the store in dir, creating it if dir is empty or missing, and
@@ -247,7 +244,7 @@ func (s *Saver) Close() error {
 	return s.e.Close()
 }
 
-// Own implements saver.Coordinator. No other process can write to the store, so a lease
+// Own implements saver.Saver. No other process can write to the store, so a lease
 // lasts until it is released or the process ends. Epochs begin with the clock's time, in
 // microseconds, at which the store was opened.
 func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
@@ -299,7 +296,7 @@ func (s *Saver) WithSerializer(codec serde.Serializer) *Saver {
 	return &c
 }
 
-// Serializer implements saver.Coordinator: what the store was given, with its work counted.
+// Serializer implements saver.Saver: what the store was given, with its work counted.
 func (s *Saver) Serializer() serde.Serializer { return s.codec }
 
 func threadError(threadID, what string, err error) error {

@@ -34,7 +34,7 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 	return s.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
 }
 
-// PutRequest implements saver.Coordinator: checkpoint and writes are one record of
+// PutRequest implements saver.Saver: checkpoint and writes are one record of
 // the log.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	begin := metrics.Now()

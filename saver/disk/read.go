@@ -75,7 +75,7 @@ func findCheckpoint(t *index.Partition, cfg saver.Config) *index.Item {
 	return t.Get(layout.CheckpointKey(cfg.Namespace, cfg.CheckpointID))
 }
 
-// DeltaChannelHistory implements saver.Coordinator. It reads no value.
+// DeltaChannelHistory implements saver.Saver. It reads no value.
 func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
 	if err := rules.ValidateConfig(cfg); err != nil {
 		return nil, err

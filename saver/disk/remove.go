@@ -176,7 +176,7 @@ func needRuns(tx *engine.Tx, threadID string, need func(string) bool) bool {
 	return ok
 }
 
-// Prune implements saver.ThreadManager. All threads are pruned in one commit.
+// Prune implements saver.Saver. All threads are pruned in one commit.
 func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
 	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
 		return saver.Removal{}, err
@@ -314,7 +314,7 @@ func removeItems(tx *engine.Tx, threadID string, keys []string, done *saver.Remo
 	return nil
 }
 
-// DeleteForRuns implements saver.ThreadManager, in one commit.
+// DeleteForRuns implements saver.Saver, in one commit.
 func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
 	if err := ctx.Err(); err != nil {
 		return saver.Removal{}, err
@@ -386,7 +386,7 @@ func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool, done *save
 	return removeItems(tx, threadID, gone, done)
 }
 
-// CopyThread implements saver.ThreadManager. It writes one small record: the copies share
+// CopyThread implements saver.Saver. It writes one small record: the copies share
 // every stored byte.
 func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	for _, id := range []string{src, dst} {

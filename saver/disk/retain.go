@@ -21,7 +21,7 @@ import (
 // retainBatch is how many checkpoints one commit of Retain removes.
 const retainBatch = 256
 
-// Retain implements Retainer.
+// Retain implements saver.Saver.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
 	if err := rules.ValidateRetention(policy); err != nil {
 		return saver.RetentionReport{}, err

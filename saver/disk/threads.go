@@ -16,7 +16,7 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// Threads implements saver.ThreadManager. The listing is the store at the moment the
+// Threads implements saver.Saver. The listing is the store at the moment the
 // iteration begins. Which threads it has, and how far they have come, is in memory,
 // however many there are. Graph and Next are read from one small record for each
 // thread yielded that waits, failed or is unfinished; they are empty if that record

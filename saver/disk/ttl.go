@@ -57,7 +57,7 @@ func dropTTL(tx *engine.Tx, threadID string) error {
 	return nil
 }
 
-// SetTTL implements saver.Retainer.
+// SetTTL implements saver.Saver.
 func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
 	if err := rules.ValidateTTL(threadID, ttl); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error)
 // sweepBatch is how many expired threads one commit deletes.
 const sweepBatch = 64
 
-// Sweep implements saver.Retainer. It reads no thread that has not expired.
+// Sweep implements saver.Saver. It reads no thread that has not expired.
 func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	if s.opts.ReadOnly {
 		return saver.SweepReport{}, saver.ErrReadOnly

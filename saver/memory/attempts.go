@@ -8,7 +8,7 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// CountAttempt implements saver.Coordinator.
+// CountAttempt implements saver.Saver.
 func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
 	if err := rules.ValidateConfig(cfg); err != nil {
 		return 0, err

@@ -13,7 +13,7 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 	return s.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
 }
 
-// PutRequest implements saver.Coordinator.
+// PutRequest implements saver.Saver.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	var plan rules.PutPlan
 	if err := plan.Make(&req, rules.Encoding{Codec: s.opts.Serializer}); err != nil {

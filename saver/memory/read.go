@@ -192,7 +192,7 @@ func (s *Saver) match(ctx context.Context, f found, filter map[string]any) (*sav
 	return s.tuple(f, md)
 }
 
-// DeltaChannelHistory implements saver.Coordinator.
+// DeltaChannelHistory implements saver.Saver.
 func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
 	if err := rules.ValidateConfig(cfg); err != nil {
 		return nil, err

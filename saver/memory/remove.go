@@ -71,7 +71,7 @@ func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
 	return nil
 }
 
-// DeleteForRuns implements saver.ThreadManager.
+// DeleteForRuns implements saver.Saver.
 func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
 	done, runs := saver.Removal{}, map[string]bool{}
 	for _, id := range runIDs {
@@ -141,7 +141,7 @@ func (n *namespace) count(id string, done *saver.Removal) {
 	}
 }
 
-// Prune implements saver.ThreadManager. It prunes all threads under one lock.
+// Prune implements saver.Saver. It prunes all threads under one lock.
 func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
 	done := saver.Removal{}
 	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
@@ -203,7 +203,7 @@ func (s *Saver) dropEmpty() {
 	maps.DeleteFunc(s.threads, func(_ string, t *thread) bool { return len(t.namespaces) == 0 })
 }
 
-// CopyThread implements saver.ThreadManager. The copy counts as written now. A deletion of dst
+// CopyThread implements saver.Saver. The copy counts as written now. A deletion of dst
 // is forgotten.
 func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	if err := rules.ValidateThreadIDs([]string{src, dst}); err != nil {

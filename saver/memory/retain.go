@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// Retain implements saver.Retainer. It does everything under one lock.
+// Retain implements saver.Saver. It does everything under one lock.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
 	rep := saver.RetentionReport{}
 	if err := rules.ValidateRetention(policy); err != nil {

@@ -31,8 +31,7 @@ type Options struct {
 	DefaultTTL time.Duration
 }
 
-// Saver is a saver.Saver in memory that implements all optional interfaces. Its methods are
-// safe for concurrent use. It holds no resources; Close only refuses later calls.
+// Saver is a saver.Saver in memory, and a saver.Eraser. Its methods are safe for concurrent use. It holds no resources; Close only refuses later calls.
 type Saver struct {
 	opts  Options
 	owned rules.Owners
@@ -45,12 +44,9 @@ type Saver struct {
 }
 
 var (
-	_ saver.Saver         = (*Saver)(nil)
-	_ saver.ThreadManager = (*Saver)(nil)
-	_ saver.Retainer      = (*Saver)(nil)
-	_ saver.Eraser        = (*Saver)(nil)
-	_ saver.Coordinator   = (*Saver)(nil)
-	_ io.Closer           = (*Saver)(nil)
+	_ saver.Saver  = (*Saver)(nil)
+	_ saver.Eraser = (*Saver)(nil)
+	_ io.Closer    = (*Saver)(nil)
 )
 
 // thread holds namespaces, at least one.
@@ -91,12 +87,12 @@ func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, err
 	return saver.NextVersion(current, s.opts.Random)
 }
 
-// Own implements saver.Coordinator.
+// Own implements saver.Saver.
 func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
 	return s.owned.Own(ctx, threadID, wait)
 }
 
-// Sync implements saver.Coordinator. There is nothing to wait for.
+// Sync implements saver.Saver. There is nothing to wait for.
 func (s *Saver) Sync(ctx context.Context) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -184,5 +180,5 @@ func cloneTyped(t serde.Typed) serde.Typed {
 	return serde.Typed{Kind: t.Kind, Data: bytes.Clone(t.Data)}
 }
 
-// Serializer implements saver.Coordinator.
+// Serializer implements saver.Saver.
 func (s *Saver) Serializer() serde.Serializer { return s.opts.Serializer }

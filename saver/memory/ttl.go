@@ -9,7 +9,7 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// SetTTL implements saver.Retainer.
+// SetTTL implements saver.Saver.
 func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
 	if err := rules.ValidateTTL(threadID, ttl); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error)
 	return t.ttl, nil
 }
 
-// Sweep implements saver.Retainer. No goroutine calls it.
+// Sweep implements saver.Saver. No goroutine calls it.
 func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,9 +9,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// DeltaChannelHistory does for any Saver what Coordinator.DeltaChannelHistory does: it walks
-// the parents of the checkpoint that cfg names, with GetTuple. A Coordinator needs fewer
-// reads.
+// DeltaChannelHistory does for any Saver what its DeltaChannelHistory does: it walks
+// the parents of the checkpoint that cfg names, with GetTuple.
 func DeltaChannelHistory(ctx context.Context, s saver.Saver, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
 	walk := NewDeltaWalk(channels)
 	if len(channels) == 0 {

@@ -28,7 +28,7 @@ type owner struct {
 // process gives the time in microseconds: no process takes leases faster.
 func NewOwners(after int64) *Owners { return &Owners{epoch: max(after, 0)} }
 
-// Own implements saver.Coordinator.
+// Own implements saver.Saver.
 func (o *Owners) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
 	for {
 		if err := ctx.Err(); err != nil {

@@ -165,25 +165,17 @@ var badInputCases = []testCase{
 	{id: "bad input", name: "runs, copies, prunes, threads", fn: func(e *env) {
 		e.chain(1, 1)
 		e.unchanged("bad input", func() {
-			if c, ok := e.s.(saver.ThreadManager); ok {
-				e.fails("copy from nowhere", c.CopyThread(e.ctx, "", "u"), saver.ErrInvalid)
-				e.fails("copy to nowhere", c.CopyThread(e.ctx, "t", ""), saver.ErrInvalid)
+			e.fails("copy from nowhere", e.s.CopyThread(e.ctx, "", "u"), saver.ErrInvalid)
+			e.fails("copy to nowhere", e.s.CopyThread(e.ctx, "t", ""), saver.ErrInvalid)
+			_, err := e.s.Prune(e.ctx, []string{"t"}, "keep_oldest")
+			e.fails("prune", err, saver.ErrInvalid)
+			_, err = e.s.Prune(e.ctx, []string{"t", ""}, saver.PruneAll)
+			e.fails("prune", err, saver.ErrInvalid)
+			for _, err := range e.s.Threads(e.ctx, saver.ThreadQuery{Limit: -1}) {
+				e.fails("threads", err, saver.ErrInvalid)
 			}
-			if p, ok := e.s.(saver.ThreadManager); ok {
-				_, err := p.Prune(e.ctx, []string{"t"}, "keep_oldest")
-				e.fails("prune", err, saver.ErrInvalid)
-				_, err = p.Prune(e.ctx, []string{"t", ""}, saver.PruneAll)
-				e.fails("prune", err, saver.ErrInvalid)
-			}
-			if l, ok := e.s.(saver.ThreadManager); ok {
-				for _, err := range l.Threads(e.ctx, saver.ThreadQuery{Limit: -1}) {
-					e.fails("threads", err, saver.ErrInvalid)
-				}
-			}
-			if r, ok := e.s.(saver.Coordinator); ok {
-				_, err := r.DeltaChannelHistory(e.ctx, saver.Config{}, []string{"d"})
-				e.fails("history", err, saver.ErrInvalid)
-			}
+			_, err = e.s.DeltaChannelHistory(e.ctx, saver.Config{}, []string{"d"})
+			e.fails("history", err, saver.ErrInvalid)
 		})
 	}},
 	{id: "cancelled", name: "a cancelled call does nothing", fn: func(e *env) {
@@ -230,28 +222,14 @@ func (e *env) everyCall(ctx context.Context) map[string]error {
 	_, errs["get"] = e.s.GetTuple(ctx, head)
 	errs["list"] = e.listError(ctx, saver.Query{})
 	errs["delete"] = e.s.DeleteThread(ctx, "t")
-	if p, ok := e.s.(saver.Coordinator); ok {
-		_, errs["put request"] = p.PutRequest(ctx, req)
+	_, errs["put request"] = e.s.PutRequest(ctx, req)
+	_, errs["delete for runs"] = e.s.DeleteForRuns(ctx, []string{"r"}, nil)
+	errs["copy"] = e.s.CopyThread(ctx, "t", "u")
+	_, errs["prune"] = e.s.Prune(ctx, []string{"t"}, saver.PruneAll)
+	_, errs["history"] = e.s.DeltaChannelHistory(ctx, head, []string{"d"})
+	for _, err := range e.s.Threads(ctx, saver.ThreadQuery{}) {
+		errs["threads"] = err
 	}
-	if d, ok := e.s.(saver.ThreadManager); ok {
-		_, errs["delete for runs"] = d.DeleteForRuns(ctx, []string{"r"}, nil)
-	}
-	if c, ok := e.s.(saver.ThreadManager); ok {
-		errs["copy"] = c.CopyThread(ctx, "t", "u")
-	}
-	if p, ok := e.s.(saver.ThreadManager); ok {
-		_, errs["prune"] = p.Prune(ctx, []string{"t"}, saver.PruneAll)
-	}
-	if r, ok := e.s.(saver.Coordinator); ok {
-		_, errs["history"] = r.DeltaChannelHistory(ctx, head, []string{"d"})
-	}
-	if l, ok := e.s.(saver.ThreadManager); ok {
-		for _, err := range l.Threads(ctx, saver.ThreadQuery{}) {
-			errs["threads"] = err
-		}
-	}
-	if s, ok := e.s.(saver.Coordinator); ok {
-		errs["sync"] = s.Sync(ctx)
-	}
+	errs["sync"] = e.s.Sync(ctx)
 	return errs
 }

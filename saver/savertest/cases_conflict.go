@@ -29,7 +29,7 @@ func (e *env) putIf(expected string, st step) error {
 
 func (e *env) putRequest(req saver.PutRequest) (saver.Config, error) {
 	e.Helper()
-	return e.s.(saver.Coordinator).PutRequest(e.ctx, req)
+	return e.s.PutRequest(e.ctx, req)
 }
 
 var conflictCases = []testCase{
@@ -75,7 +75,7 @@ var conflictCases = []testCase{
 		e.equal("winners", won, 1)
 		e.equal("checkpoints", len(e.list(saver.Query{ThreadID: "t"})), 2)
 	}},
-	{id: "request", name: "checkpoint and writes in one step", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "request", name: "checkpoint and writes in one step", fn: func(e *env) {
 		e.chain(1, 1)
 		req := e.request(step{id: id(2), parent: id(1), values: map[string]any{"a": 1}})
 		req.Writes = []saver.TaskWrites{
@@ -90,7 +90,7 @@ var conflictCases = []testCase{
 		e.pending(e.get(head), "new", "ch", "on the new one")
 		e.pending(e.get(at(1)), "old", "ch", "on the parent", "old", "ch2", 2)
 	}},
-	{id: "request", name: "all or nothing", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "request", name: "all or nothing", fn: func(e *env) {
 		e.chain(1, 2)
 		base := func() saver.PutRequest {
 			req := e.request(step{id: id(3), parent: id(2), values: map[string]any{"a": 1}})

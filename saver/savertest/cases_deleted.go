@@ -83,27 +83,27 @@ var deletedCases = []testCase{
 		e.put(step{id: id(3), parent: id(2)})
 		e.equal("a parent that is not there", *e.get(at(3)).Parent, at(2))
 	}},
-	{id: "deleted", name: "prune to nothing is deletion", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "deleted", name: "prune to nothing is deletion", fn: func(e *env) {
 		e.chain(1, 3)
 		e.prune(saver.PruneAll, "t")
 		e.refused(func() error { return e.tryWrite(at(9)) })
 		e.refused(func() error { _, err := e.tryPut(step{id: id(4), parent: id(3)}); return err })
 		e.put(step{id: id(5)})
 	}},
-	{id: "deleted", name: "pruning to the latest is not", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "deleted", name: "pruning to the latest is not", fn: func(e *env) {
 		e.chain(1, 3)
 		e.prune(saver.KeepLatest, "t")
 		e.ok("writes to a pruned checkpoint", e.tryWrite(at(1)))
 		e.put(step{id: id(4), parent: id(2)})
 	}},
-	{id: "deleted", name: "nor is deleting runs", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "deleted", name: "nor is deleting runs", fn: func(e *env) {
 		e.put(step{id: id(1), md: saver.Metadata{"run_id": "r"}})
 		e.deleteRuns("r")
 		e.listed(saver.Query{})
 		e.put(step{id: id(2), parent: id(1)})
 		e.ok("writes", e.tryWrite(at(1)))
 	}},
-	{id: "deleted", name: "a copy to the id ends the memory", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "deleted", name: "a copy to the id ends the memory", fn: func(e *env) {
 		e.chain(1, 3)
 		e.put(step{thread: "u", id: id(7)})
 		e.deleteThread("t")
@@ -114,7 +114,7 @@ var deletedCases = []testCase{
 		e.put(step{id: id(4), parent: id(3)})
 		e.listed(saver.Query{ThreadID: "t"}, 7, 4)
 	}},
-	{id: "deleted", name: "a request may start anew, but not write to the old", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "deleted", name: "a request may start anew, but not write to the old", fn: func(e *env) {
 		e.chain(1, 3)
 		e.deleteThread("t")
 		req := e.request(step{id: id(4)})

@@ -1,9 +1,7 @@
 package savertest
 
 import (
-	"context"
 	"fmt"
-	"iter"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/rules"
@@ -42,13 +40,11 @@ func (e *env) history(cfg saver.Config, channel string, seed any, want ...any) {
 	e.Helper()
 	got := map[string]func() (map[string]saver.DeltaHistory, error){
 		"function": func() (map[string]saver.DeltaHistory, error) {
-			return rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, cfg, []string{channel})
+			return rules.DeltaChannelHistory(e.ctx, e.s, cfg, []string{channel})
 		},
-	}
-	if r, ok := e.s.(saver.Coordinator); ok {
-		got["method"] = func() (map[string]saver.DeltaHistory, error) {
-			return r.DeltaChannelHistory(e.ctx, cfg, []string{channel})
-		}
+		"method": func() (map[string]saver.DeltaHistory, error) {
+			return e.s.DeltaChannelHistory(e.ctx, cfg, []string{channel})
+		},
 	}
 	for how, call := range got {
 		all, err := call()
@@ -71,39 +67,6 @@ func (e *env) plainHistory(h saver.DeltaHistory) []any {
 		out = append(out, e.any(w.Value))
 	}
 	return out
-}
-
-// onlyRequired hides the optional powers of a saver.
-type onlyRequired struct{ s saver.Saver }
-
-// Put implements saver.Saver.
-func (o onlyRequired) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, nv map[string]saver.Version) (saver.Config, error) {
-	return o.s.Put(ctx, cfg, cp, md, nv)
-}
-
-// PutWrites implements saver.Saver.
-func (o onlyRequired) PutWrites(ctx context.Context, cfg saver.Config, ws []saver.Write, taskID, taskPath string) error {
-	return o.s.PutWrites(ctx, cfg, ws, taskID, taskPath)
-}
-
-// GetTuple implements saver.Saver.
-func (o onlyRequired) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
-	return o.s.GetTuple(ctx, cfg)
-}
-
-// List implements saver.Saver.
-func (o onlyRequired) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
-	return o.s.List(ctx, q)
-}
-
-// DeleteThread implements saver.Saver.
-func (o onlyRequired) DeleteThread(ctx context.Context, threadID string) error {
-	return o.s.DeleteThread(ctx, threadID)
-}
-
-// NextVersion implements saver.Saver.
-func (o onlyRequired) NextVersion(current saver.Version, channel string) (saver.Version, error) {
-	return o.s.NextVersion(current, channel)
 }
 
 var deltaCases = []testCase{
@@ -148,7 +111,7 @@ var deltaCases = []testCase{
 				e.write(at(n), "task", "a", n, "b", n)
 			}
 		}
-		all, err := rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, []string{"a", "b"})
+		all, err := rules.DeltaChannelHistory(e.ctx, e.s, head, []string{"a", "b"})
 		e.ok("history", err)
 		e.equal("a", e.plainHistory(all["a"]), []any{"seed", "seed a", 1, 2, 3})
 		e.equal("b", e.plainHistory(all["b"]), []any{"seed", "seed b", 3})
@@ -157,7 +120,7 @@ var deltaCases = []testCase{
 	}},
 	{id: "DLH-05", name: "no channels", fn: func(e *env) {
 		e.deltas(2, nil)
-		all, err := rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, nil)
+		all, err := rules.DeltaChannelHistory(e.ctx, e.s, head, nil)
 		e.ok("history", err)
 		e.equal("channels", len(all), 0)
 	}},
@@ -186,20 +149,20 @@ var deltaCases = []testCase{
 		e.put(step{id: id(4), parent: id(3), vers: map[string]any{"d": 4}})
 		e.history(head, "d", []any{10, 20}, "at-seed", "after-seed")
 	}},
-	{id: "DLH-09", name: "own walk and walk by GetTuple agree", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "DLH-09", name: "own walk and walk by GetTuple agree", fn: func(e *env) {
 		e.deltas(6, map[int]any{3: "seed"})
 		e.put(step{id: id(7), parent: id(2), vers: map[string]any{"d": 7}})
 		e.put(step{id: id(8), parent: id(6), vers: map[string]any{"d": 6, "x": 1}, fresh: []string{"x"}})
 		for n := 1; n <= 8; n++ {
-			want, err := rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, at(n), []string{"d", "x"})
+			want, err := rules.DeltaChannelHistory(e.ctx, e.s, at(n), []string{"d", "x"})
 			e.ok("history by function", err)
-			got, err := e.s.(saver.Coordinator).DeltaChannelHistory(e.ctx, at(n), []string{"d", "x"})
+			got, err := e.s.DeltaChannelHistory(e.ctx, at(n), []string{"d", "x"})
 			e.ok("history by method", err)
 			for _, channel := range []string{"d", "x"} {
 				e.equal(channel, e.plainHistory(got[channel]), e.plainHistory(want[channel]))
 			}
 		}
-		all, err := e.s.(saver.Coordinator).DeltaChannelHistory(e.ctx, head, nil)
+		all, err := e.s.DeltaChannelHistory(e.ctx, head, nil)
 		e.ok("history of no channels", err)
 		e.equal("channels", len(all), 0)
 	}},
@@ -222,11 +185,9 @@ var deltaCases = []testCase{
 	{id: "delta", name: "an ancestor of itself", fn: func(e *env) {
 		e.deltas(3, map[int]any{3: "its own value is no seed"})
 		e.put(step{id: id(1), parent: id(3), vers: map[string]any{"d": 1}})
-		_, err := rules.DeltaChannelHistory(e.ctx, onlyRequired{e.s}, head, []string{"d"})
+		_, err := rules.DeltaChannelHistory(e.ctx, e.s, head, []string{"d"})
 		e.fails("history", err, saver.ErrAncestorCycle)
-		if r, ok := e.s.(saver.Coordinator); ok {
-			_, err := r.DeltaChannelHistory(e.ctx, head, []string{"d"})
-			e.fails("history by method", err, saver.ErrAncestorCycle)
-		}
+		_, err = e.s.DeltaChannelHistory(e.ctx, head, []string{"d"})
+		e.fails("history by method", err, saver.ErrAncestorCycle)
 	}},
 }

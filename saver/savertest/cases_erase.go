@@ -63,24 +63,24 @@ var eraseCases = []testCase{
 			e.fails("a bad id after a good one", e.s.(saver.Eraser).Erase(e.ctx, "t", ""), saver.ErrInvalid)
 		})
 	}},
-	{id: "erase", name: "an erased id may become a copy", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "erase", name: "an erased id may become a copy", fn: func(e *env) {
 		s, ok := e.s.(saver.Eraser)
 		if !ok {
 			return // the cases above say so
 		}
 		e.heavy("src", 1, 2)
 		e.ok("erase", s.Erase(e.ctx, "t"))
-		e.ok("copy", e.s.(saver.ThreadManager).CopyThread(e.ctx, "src", "t"))
+		e.ok("copy", e.s.CopyThread(e.ctx, "src", "t"))
 		e.ok("a write to the copy", e.tryWrite(at(9)))
 		e.listed(saver.Query{ThreadID: "t"}, 2, 1)
 	}},
-	{id: "erase", name: "a copy keeps what it shares", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "erase", name: "a copy keeps what it shares", fn: func(e *env) {
 		s, ok := e.s.(saver.Eraser)
 		if !ok {
 			return
 		}
 		e.heavy("t", 1, 2)
-		e.ok("copy", e.s.(saver.ThreadManager).CopyThread(e.ctx, "t", "copy"))
+		e.ok("copy", e.s.CopyThread(e.ctx, "t", "copy"))
 		e.ok("erase", s.Erase(e.ctx, "t"))
 		e.listed(saver.Query{ThreadID: "copy"}, 2, 1)
 		e.values(e.get(saver.Config{ThreadID: "copy", CheckpointID: id(1)}), map[string]any{"v": noise("t" + id(1))})

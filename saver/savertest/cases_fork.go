@@ -59,13 +59,13 @@ var forkCases = []testCase{
 		e.put(step{id: id(2), ns: "child", vers: map[string]any{"a": 1}, fresh: []string{}})
 		e.values(e.get(saver.Config{ThreadID: "t", Namespace: "child"}), map[string]any{})
 	}},
-	{id: "forks", name: "values from another checkpoint", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "forks", name: "values from another checkpoint", fn: func(e *env) {
 		e.put(step{id: id(1), values: map[string]any{"a": "mine"}})
 		e.put(step{id: id(2), values: map[string]any{"a": "other"}})
 		req := e.request(step{id: id(3), parent: id(2), vers: map[string]any{"a": 1}, fresh: []string{}})
 		from := at(1)
 		req.ValuesFrom = &from
-		_, err := e.s.(saver.Coordinator).PutRequest(e.ctx, req)
+		_, err := e.s.PutRequest(e.ctx, req)
 		e.ok("put", err)
 		e.values(e.get(at(3)), map[string]any{"a": "mine"})
 		e.equal("parent", *e.get(at(3)).Parent, at(2))

@@ -33,7 +33,7 @@ func (e *env) status(want saver.Status, graph string, next ...string) {
 func goesOn(node string) *saver.Note { return &saver.Note{Graph: "g", Next: []string{node}} }
 
 var noteCases = []testCase{
-	{id: "note", name: "comes back as it was put", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "note", name: "comes back as it was put", fn: func(e *env) {
 		notes := []*saver.Note{
 			nil, {}, {Graph: "LangGraph"}, {Graph: "my graph", Next: []string{"agent"}},
 			{Graph: "g", Next: []string{"ü", "", "agent", "a"}, Stop: saver.StopBreakpoint},
@@ -46,7 +46,7 @@ var noteCases = []testCase{
 			e.values(e.get(cfg), map[string]any{"ch": n})
 		}
 	}},
-	{id: "note", name: "is no part of LangGraph's data", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "note", name: "is no part of LangGraph's data", fn: func(e *env) {
 		st := step{id: id(1), values: map[string]any{"ch": 1}, md: saver.Metadata{"source": "loop", "step": 3}}
 		e.put(st)
 		plain := e.get(head)
@@ -60,7 +60,7 @@ var noteCases = []testCase{
 		e.values(tup, map[string]any{"ch": 1})
 		e.pending(tup)
 	}},
-	{id: "note", name: "is the caller's to change afterwards", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "note", name: "is the caller's to change afterwards", fn: func(e *env) {
 		note := &saver.Note{Graph: "g", Next: []string{"n"}, Deltas: []string{"d"}}
 		cfg := e.put(step{id: id(1), note: note})
 		note.Next[0], note.Deltas[0] = "changed", "changed"
@@ -69,7 +69,7 @@ var noteCases = []testCase{
 		read.Next[0] = "changed by a reader"
 		e.noted(cfg, &saver.Note{Graph: "g", Next: []string{"n"}, Deltas: []string{"d"}})
 	}},
-	{id: "note", name: "another put replaces it", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "note", name: "another put replaces it", fn: func(e *env) {
 		e.put(step{id: id(1), note: goesOn("one")})
 		e.status(saver.StatusUnfinished, "g", "one")
 		e.put(step{id: id(1), note: goesOn("two")})
@@ -79,7 +79,7 @@ var noteCases = []testCase{
 		e.noted(head, nil)
 		e.status(saver.StatusUnknown, "")
 	}},
-	{id: "note", name: "each namespace has its own", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "note", name: "each namespace has its own", fn: func(e *env) {
 		child := saver.Config{ThreadID: "t", Namespace: "child:1"}
 		e.put(step{id: id(1), note: goesOn("root")})
 		e.put(step{id: id(2), ns: "child:1", note: &saver.Note{Graph: "inner"}})
@@ -87,7 +87,7 @@ var noteCases = []testCase{
 		e.noted(child, &saver.Note{Graph: "inner"})
 		e.status(saver.StatusUnfinished, "g", "root")
 	}},
-	{id: "note", name: "what cannot be is refused", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "note", name: "what cannot be is refused", fn: func(e *env) {
 		e.put(step{id: id(1), note: goesOn("n")})
 		long := string(make([]byte, 2000))
 		e.unchanged("bad notes", func() {
@@ -101,25 +101,17 @@ var noteCases = []testCase{
 			}
 		})
 	}},
-	{id: "note", name: "a copy has it", needs: PowerCoordinator, fn: func(e *env) {
-		c, ok := e.s.(saver.ThreadManager)
-		if !ok {
-			return // PowerThreadManager has cases of its own
-		}
+	{id: "note", name: "a copy has it", fn: func(e *env) {
 		e.put(step{id: id(1), note: goesOn("n")})
-		e.ok("copy", c.CopyThread(e.ctx, "t", "copy"))
+		e.ok("copy", e.s.CopyThread(e.ctx, "t", "copy"))
 		e.put(step{id: id(2), parent: id(1), note: &saver.Note{Graph: "g"}})
 		e.noted(saver.Config{ThreadID: "copy"}, goesOn("n"))
 		e.noted(head, &saver.Note{Graph: "g"})
 	}},
-	{id: "note", name: "goes with its checkpoint", needs: PowerCoordinator, fn: func(e *env) {
-		p, ok := e.s.(saver.ThreadManager)
-		if !ok {
-			return
-		}
+	{id: "note", name: "goes with its checkpoint", fn: func(e *env) {
 		e.put(step{id: id(1), note: goesOn("old")})
 		e.put(step{id: id(2), parent: id(1), note: goesOn("new")})
-		_, err := p.Prune(e.ctx, []string{"t"}, saver.KeepLatest)
+		_, err := e.s.Prune(e.ctx, []string{"t"}, saver.KeepLatest)
 		e.ok("prune", err)
 		e.put(step{id: id(1)})
 		e.noted(at(1), nil)
@@ -128,10 +120,7 @@ var noteCases = []testCase{
 		e.put(step{id: id(2)})
 		e.noted(head, nil)
 	}},
-	{id: "note", name: "the life of a run", needs: PowerCoordinator, fn: func(e *env) {
-		if !has(e.s, PowerThreadManager) {
-			return
-		}
+	{id: "note", name: "the life of a run", fn: func(e *env) {
 		e.put(step{id: id(1), note: goesOn("agent")})
 		e.status(saver.StatusUnfinished, "g", "agent")
 		e.write(at(1), "task", "ch", "v")
@@ -155,10 +144,7 @@ var noteCases = []testCase{
 		e.write(at(3), "task", saver.ChannelInterrupt, "ask")
 		e.status(saver.StatusWaiting, "g")
 	}},
-	{id: "note", name: "why a run stops", needs: PowerCoordinator, fn: func(e *env) {
-		if !has(e.s, PowerThreadManager) {
-			return
-		}
+	{id: "note", name: "why a run stops", fn: func(e *env) {
 		e.put(step{id: id(1), note: &saver.Note{Graph: "g", Next: []string{"n"}, Stop: saver.StopBreakpoint}})
 		e.status(saver.StatusWaiting, "g", "n")
 		e.write(at(1), "task", "ch", "v")
@@ -172,18 +158,15 @@ var noteCases = []testCase{
 		e.write(at(3), "task", saver.ChannelError, "failed")
 		e.status(saver.StatusFailed, "")
 	}},
-	{id: "note", name: "writes before their checkpoint count", needs: PowerCoordinator, fn: func(e *env) {
-		if !has(e.s, PowerThreadManager) {
-			return
-		}
+	{id: "note", name: "writes before their checkpoint count", fn: func(e *env) {
 		e.put(step{id: id(1), note: &saver.Note{Graph: "g"}})
 		e.write(at(2), "task", saver.ChannelError, "failed")
 		e.status(saver.StatusDone, "")
 		e.put(step{id: id(2), parent: id(1), note: goesOn("n")})
 		e.status(saver.StatusFailed, "g", "n")
 	}},
-	{id: "note", name: "an unknown status is refused", needs: PowerThreadManager, fn: func(e *env) {
-		for _, err := range e.s.(saver.ThreadManager).Threads(e.ctx, saver.ThreadQuery{Status: "lost"}) {
+	{id: "note", name: "an unknown status is refused", fn: func(e *env) {
+		for _, err := range e.s.Threads(e.ctx, saver.ThreadQuery{Status: "lost"}) {
 			e.fails("threads", err, saver.ErrInvalid)
 		}
 	}},
@@ -192,13 +175,13 @@ var noteCases = []testCase{
 // attempt counts an attempt at the checkpoint cfg names, and checks the number.
 func (e *env) attempt(cfg saver.Config, want int) {
 	e.Helper()
-	n, err := e.s.(saver.Coordinator).CountAttempt(e.ctx, cfg)
+	n, err := e.s.CountAttempt(e.ctx, cfg)
 	e.ok("count attempt", err)
 	e.equal("attempts", n, want)
 }
 
 var attemptCases = []testCase{
-	{id: "attempts", name: "are counted for each checkpoint", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "attempts", name: "are counted for each checkpoint", fn: func(e *env) {
 		e.chain(1, 2)
 		e.put(step{id: id(2), ns: "child"})
 		e.attempt(at(1), 1)
@@ -210,7 +193,7 @@ var attemptCases = []testCase{
 		e.chain(2, 2)
 		e.attempt(at(2), 4)
 	}},
-	{id: "attempts", name: "are not seen", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "attempts", name: "are not seen", fn: func(e *env) {
 		e.chain(1, 2)
 		e.write(at(2), "task", "ch", "v")
 		before := e.get(head)
@@ -222,59 +205,52 @@ var attemptCases = []testCase{
 		e.deltasFrom(3, 3, nil)
 		e.attempt(head, 1)
 	}},
-	{id: "attempts", name: "go with their checkpoint", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "attempts", name: "go with their checkpoint", fn: func(e *env) {
 		e.chain(1, 3)
 		for n := 1; n <= 3; n++ {
 			e.attempt(at(n), 1)
 		}
-		if p, ok := e.s.(saver.ThreadManager); ok {
-			_, err := p.Prune(e.ctx, []string{"t"}, saver.KeepLatest)
-			e.ok("prune", err)
-			e.chain(1, 1)
-			e.attempt(at(1), 1)
-		}
+		_, err := e.s.Prune(e.ctx, []string{"t"}, saver.KeepLatest)
+		e.ok("prune", err)
+		e.chain(1, 1)
+		e.attempt(at(1), 1)
 		e.attempt(at(3), 2)
 		e.deleteThread("t")
 		e.listed(saver.Query{})
 		e.chain(3, 3)
 		e.attempt(at(3), 1)
 	}},
-	{id: "attempts", name: "a copy has them", needs: PowerCoordinator, fn: func(e *env) {
-		c, ok := e.s.(saver.ThreadManager)
-		if !ok {
-			return // PowerThreadManager has cases of its own
-		}
+	{id: "attempts", name: "a copy has them", fn: func(e *env) {
 		e.chain(1, 1)
 		e.attempt(at(1), 1)
-		e.ok("copy", c.CopyThread(e.ctx, "t", "copy"))
+		e.ok("copy", e.s.CopyThread(e.ctx, "t", "copy"))
 		e.attempt(saver.Config{ThreadID: "copy"}, 2)
 		e.attempt(at(1), 2)
 	}},
-	{id: "attempts", name: "at what is not there", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "attempts", name: "at what is not there", fn: func(e *env) {
 		e.chain(1, 1)
 		e.write(at(2), "task", "ch", "early")
-		c := e.s.(saver.Coordinator)
 		cancelled, cancel := context.WithCancel(e.ctx)
 		cancel()
 		e.unchanged("attempts that cannot be", func() {
 			for _, cfg := range []saver.Config{at(2), {ThreadID: "u"}, {ThreadID: "t", Namespace: "child"}} {
-				_, err := c.CountAttempt(e.ctx, cfg)
+				_, err := e.s.CountAttempt(e.ctx, cfg)
 				e.fails("count attempt", err, saver.ErrNotFound)
 			}
-			_, err := c.CountAttempt(e.ctx, saver.Config{})
+			_, err := e.s.CountAttempt(e.ctx, saver.Config{})
 			e.fails("count attempt", err, saver.ErrInvalid)
-			_, err = c.CountAttempt(cancelled, at(1))
+			_, err = e.s.CountAttempt(cancelled, at(1))
 			e.fails("count attempt", err, context.Canceled)
 		})
 		e.attempt(at(1), 1)
 	}},
-	{id: "attempts", name: "at once", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "attempts", name: "at once", fn: func(e *env) {
 		e.chain(1, 1)
 		const many = 16
 		got := make(chan int, many)
 		for range many {
 			go func() {
-				n, _ := e.s.(saver.Coordinator).CountAttempt(e.ctx, at(1))
+				n, _ := e.s.CountAttempt(e.ctx, at(1))
 				got <- n
 			}()
 		}

@@ -11,7 +11,7 @@ import (
 // own asks for a thread without waiting for it.
 func (e *env) own(threadID string) (*saver.Lease, error) {
 	e.Helper()
-	return e.s.(saver.Coordinator).Own(e.ctx, threadID, false)
+	return e.s.Own(e.ctx, threadID, false)
 }
 
 // owns is own of a thread that must be free.
@@ -41,17 +41,15 @@ func (e *env) fenced(head saver.Config, epoch int64) {
 		cp := saver.Checkpoint{V: 4, ID: "999999", Versions: map[string]saver.Version{}}
 		_, err := e.s.Put(e.ctx, at, cp, saver.Metadata{}, nil)
 		refused("put", err)
-		_, err = e.s.(saver.Coordinator).PutRequest(e.ctx, saver.PutRequest{Config: at, Checkpoint: cp, Writes: []saver.TaskWrites{
+		_, err = e.s.PutRequest(e.ctx, saver.PutRequest{Config: at, Checkpoint: cp, Writes: []saver.TaskWrites{
 			{TaskID: "task", Writes: []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}}}})
 		refused("put with writes", err)
 		refused("put writes", e.s.PutWrites(e.ctx, at, []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}, "late", ""))
 		refused("put no writes", e.s.PutWrites(e.ctx, at, nil, "late", ""))
-		_, err = e.s.(saver.Coordinator).CountAttempt(e.ctx, at)
+		_, err = e.s.CountAttempt(e.ctx, at)
 		refused("count an attempt", err)
-		if m, ok := e.s.(saver.ThreadManager); ok {
-			_, err = m.DeleteForRuns(e.ctx, []string{"run"}, saver.NewLease(head.ThreadID, epoch, nil, nil, func() {}))
-			refused("delete for runs", err)
-		}
+		_, err = e.s.DeleteForRuns(e.ctx, []string{"run"}, saver.NewLease(head.ThreadID, epoch, nil, nil, func() {}))
+		refused("delete for runs", err)
 	})
 }
 
@@ -67,7 +65,7 @@ func (e *env) owned(threadID string) {
 }
 
 var ownerCases = []testCase{
-	{id: "owner", name: "one at a time, thread by thread", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "owner", name: "one at a time, thread by thread", fn: func(e *env) {
 		first := e.owns("t")
 		e.owned("t")
 		other := e.owns("u")
@@ -81,7 +79,7 @@ var ownerCases = []testCase{
 		e.owns("t").Release()
 		e.owns("u").Release()
 	}},
-	{id: "owner", name: "it binds nobody else", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "owner", name: "it binds nobody else", fn: func(e *env) {
 		defer e.owns("t").Release()
 		e.chain(1, 2)
 		e.write(at(2), "task", "ch", 1)
@@ -89,7 +87,7 @@ var ownerCases = []testCase{
 		e.ok("delete", e.s.DeleteThread(e.ctx, "t"))
 		e.owned("t")
 	}},
-	{id: "owner", name: "who waits gets it, one after another", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "owner", name: "who waits gets it, one after another", fn: func(e *env) {
 		lease := e.owns("t")
 		var inside atomic.Int32
 		begun := make(chan struct{}, 8)
@@ -97,7 +95,7 @@ var ownerCases = []testCase{
 		go func() {
 			ended <- e.concurrently(8, func(int) error {
 				begun <- struct{}{}
-				lease, err := e.s.(saver.Coordinator).Own(e.ctx, "t", true)
+				lease, err := e.s.Own(e.ctx, "t", true)
 				if err != nil {
 					return err
 				}
@@ -119,22 +117,22 @@ var ownerCases = []testCase{
 		}
 		e.owns("t").Release()
 	}},
-	{id: "owner", name: "waiting ends with the context", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "owner", name: "waiting ends with the context", fn: func(e *env) {
 		lease := e.owns("t")
 		ctx, cancel := context.WithCancel(e.ctx)
 		ended := make(chan error, 1)
 		go func() {
-			_, err := e.s.(saver.Coordinator).Own(ctx, "t", true)
+			_, err := e.s.Own(ctx, "t", true)
 			ended <- err
 		}()
 		cancel()
 		e.fails("wait", <-ended, context.Canceled)
 		lease.Release()
-		_, err := e.s.(saver.Coordinator).Own(ctx, "t", false)
+		_, err := e.s.Own(ctx, "t", false)
 		e.fails("own", err, context.Canceled)
 		e.owns("t").Release()
 	}},
-	{id: "owner", name: "the owner writes with its epoch", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "owner", name: "the owner writes with its epoch", fn: func(e *env) {
 		lease := e.owns("t")
 		e.equal("held", lease.Held(), true)
 		defer func() {
@@ -147,7 +145,7 @@ var ownerCases = []testCase{
 		e.equal("where", put, saver.Config{ThreadID: "t", CheckpointID: id(1)})
 		at.CheckpointID = id(1)
 		e.ok("put writes", e.s.PutWrites(e.ctx, at, []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}, "task", ""))
-		n, err := e.s.(saver.Coordinator).CountAttempt(e.ctx, at)
+		n, err := e.s.CountAttempt(e.ctx, at)
 		e.ok("count an attempt", err)
 		e.equal("attempts", n, 1)
 		at.Namespace = "node:1"
@@ -158,12 +156,10 @@ var ownerCases = []testCase{
 		e.ok("reads ignore epochs", err)
 		e.equal("where", tup.Config, saver.Config{ThreadID: "t", CheckpointID: id(1)})
 		e.pending(tup, "task", "ch", 1)
-		if m, ok := e.s.(saver.ThreadManager); ok {
-			_, err = m.DeleteForRuns(e.ctx, []string{"run"}, lease)
-			e.ok("delete for runs", err)
-		}
+		_, err = e.s.DeleteForRuns(e.ctx, []string{"run"}, lease)
+		e.ok("delete for runs", err)
 	}},
-	{id: "owner", name: "an epoch that is gone writes nothing", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "owner", name: "an epoch that is gone writes nothing", fn: func(e *env) {
 		e.chain(1, 2)
 		first := e.owns("t")
 		other := e.owns("u")
@@ -179,15 +175,13 @@ var ownerCases = []testCase{
 		e.fenced(at(2), other.Epoch())  // of another thread
 		e.write(at(2), "task", "ch", 1) // without an epoch
 	}},
-	{id: "owner", name: "epochs outlive the thread", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "owner", name: "epochs outlive the thread", fn: func(e *env) {
 		e.chain(1, 2)
 		first := e.owns("t")
 		first.Release()
 		e.ok("delete", e.s.DeleteThread(e.ctx, "t"))
-		if m, ok := e.s.(saver.Retainer); ok {
-			_, err := m.Sweep(e.ctx)
-			e.ok("sweep", err)
-		}
+		_, err := e.s.Sweep(e.ctx)
+		e.ok("sweep", err)
 		second := e.owns("t")
 		if second.Epoch() <= first.Epoch() {
 			e.Fatalf("epochs %d, %d do not grow", first.Epoch(), second.Epoch())

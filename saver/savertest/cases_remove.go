@@ -11,19 +11,19 @@ func (e *env) deleteThread(thread string) {
 
 func (e *env) deleteRuns(runs ...string) saver.Removal {
 	e.Helper()
-	done, err := e.s.(saver.ThreadManager).DeleteForRuns(e.ctx, runs, nil)
+	done, err := e.s.DeleteForRuns(e.ctx, runs, nil)
 	e.ok("delete for runs", err)
 	return done
 }
 
 func (e *env) copyThread(src, dst string) {
 	e.Helper()
-	e.ok("copy", e.s.(saver.ThreadManager).CopyThread(e.ctx, src, dst))
+	e.ok("copy", e.s.CopyThread(e.ctx, src, dst))
 }
 
 func (e *env) prune(strategy saver.PruneStrategy, threads ...string) saver.Removal {
 	e.Helper()
-	done, err := e.s.(saver.ThreadManager).Prune(e.ctx, threads, strategy)
+	done, err := e.s.Prune(e.ctx, threads, strategy)
 	e.ok("prune", err)
 	return done
 }
@@ -78,7 +78,7 @@ var removeCases = []testCase{
 		e.chain(1, 1)
 		e.unchanged("deleting an unknown thread", func() { e.deleteThread("unknown") })
 	}},
-	{id: "DEL-03", name: "delete for runs", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "DEL-03", name: "delete for runs", fn: func(e *env) {
 		e.runs()
 		e.deleteRuns("r1")
 		e.listed(saver.Query{ThreadID: "t"}, 5, 3, 2)
@@ -86,22 +86,19 @@ var removeCases = []testCase{
 		e.put(step{id: id(1)})
 		e.pending(e.get(at(1)))
 	}},
-	{id: "DEL-03", name: "delete for several runs in all threads", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "DEL-03", name: "delete for several runs in all threads", fn: func(e *env) {
 		e.runs()
 		e.put(step{thread: "u", id: id(6), md: saver.Metadata{"run_id": "r2"}})
 		e.deleteRuns("r1", "r2")
 		e.listed(saver.Query{}, 5, 3)
 		e.gone(saver.Config{ThreadID: "u"})
 	}},
-	{id: "DEL-03", name: "delete for runs under a lease, in its thread", needs: PowerThreadManager, fn: func(e *env) {
-		if _, ok := e.s.(saver.Coordinator); !ok {
-			return
-		}
+	{id: "DEL-03", name: "delete for runs under a lease, in its thread", fn: func(e *env) {
 		e.runs()
 		e.copyThread("t", "u")
 		lease := e.owns("u")
 		defer lease.Release()
-		done, err := e.s.(saver.ThreadManager).DeleteForRuns(e.ctx, []string{"r1"}, lease)
+		done, err := e.s.DeleteForRuns(e.ctx, []string{"r1"}, lease)
 		e.ok("delete for runs", err)
 		e.equal("checkpoints", done.Checkpoints, 2)
 		e.listed(saver.Query{ThreadID: "u"}, 5, 3, 2)
@@ -109,7 +106,7 @@ var removeCases = []testCase{
 		e.deleteRuns("r1") // the others are still found
 		e.listed(saver.Query{ThreadID: "t"}, 5, 3, 2)
 	}},
-	{id: "DEL-04", name: "no run, unknown runs, no name", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "DEL-04", name: "no run, unknown runs, no name", fn: func(e *env) {
 		e.runs()
 		e.unchanged("deleting nothing", func() {
 			e.deleteRuns()
@@ -117,7 +114,7 @@ var removeCases = []testCase{
 			e.deleteRuns("")
 		})
 	}},
-	{id: "DEL-05", name: "copy a thread", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "DEL-05", name: "copy a thread", fn: func(e *env) {
 		e.put(step{id: id(1), values: map[string]any{"a": 1}, md: saver.Metadata{"step": 1}})
 		e.put(step{id: id(2), parent: id(1), values: map[string]any{"b": 2}, vers: map[string]any{"a": 1, "b": 1}, fresh: []string{"b"}})
 		e.put(step{id: id(3), ns: "child", values: map[string]any{"c": 3}})
@@ -134,7 +131,7 @@ var removeCases = []testCase{
 		e.put(step{thread: "copy", id: id(7)})
 		e.pending(e.get(saver.Config{ThreadID: "copy"}), "task", "ch", "early")
 	}},
-	{id: "DEL-06", name: "the source stays, and the two live apart", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "DEL-06", name: "the source stays, and the two live apart", fn: func(e *env) {
 		e.put(step{id: id(1), values: map[string]any{"a": 1}})
 		e.copyThread("t", "copy")
 		e.put(step{id: id(2), parent: id(1), values: map[string]any{"a": "source"}, vers: map[string]any{"a": 2}})
@@ -146,19 +143,18 @@ var removeCases = []testCase{
 		e.deleteThread("t")
 		e.values(e.get(saver.Config{ThreadID: "copy", CheckpointID: id(1)}), map[string]any{"a": 1})
 	}},
-	{id: "DEL-06", name: "an unknown source, an occupied target", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "DEL-06", name: "an unknown source, an occupied target", fn: func(e *env) {
 		e.chain(1, 1)
 		e.write(saver.Config{ThreadID: "w", CheckpointID: id(1)}, "task", "ch", "v")
 		e.unchanged("copies that cannot be", func() {
 			e.copyThread("unknown", "copy")
-			copier := e.s.(saver.ThreadManager)
-			e.fails("copy onto itself", copier.CopyThread(e.ctx, "t", "t"), saver.ErrThreadExists)
-			e.fails("copy onto writes", copier.CopyThread(e.ctx, "t", "w"), saver.ErrThreadExists)
-			e.fails("unknown onto a thread", copier.CopyThread(e.ctx, "unknown", "t"), saver.ErrThreadExists)
+			e.fails("copy onto itself", e.s.CopyThread(e.ctx, "t", "t"), saver.ErrThreadExists)
+			e.fails("copy onto writes", e.s.CopyThread(e.ctx, "t", "w"), saver.ErrThreadExists)
+			e.fails("unknown onto a thread", e.s.CopyThread(e.ctx, "unknown", "t"), saver.ErrThreadExists)
 		})
 		e.gone(saver.Config{ThreadID: "copy"})
 	}},
-	{id: "DEL-07", name: "prune to the latest of each namespace", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "DEL-07", name: "prune to the latest of each namespace", fn: func(e *env) {
 		e.chain(1, 4)
 		for n := 5; n <= 6; n++ {
 			e.put(step{id: id(n), ns: "child:1"})
@@ -172,7 +168,7 @@ var removeCases = []testCase{
 		e.put(step{id: id(3)})
 		e.pending(e.get(at(3)))
 	}},
-	{id: "DEL-07", name: "the latest reads as before", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "DEL-07", name: "the latest reads as before", fn: func(e *env) {
 		e.put(step{id: id(1), values: map[string]any{"old": "kept", "gone": 1}})
 		e.put(step{id: id(2), parent: id(1), values: map[string]any{"new": 2}, vers: map[string]any{"old": 1, "gone": 2, "new": 1}, fresh: []string{"gone", "new"}})
 		e.prune(saver.KeepLatest, "t")
@@ -181,13 +177,13 @@ var removeCases = []testCase{
 		e.put(step{id: id(3), parent: id(2), vers: map[string]any{"old": 1, "new": 1}, fresh: []string{}})
 		e.values(e.get(head), map[string]any{"old": "kept", "new": 2})
 	}},
-	{id: "DEL-08", name: "prune everything", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "DEL-08", name: "prune everything", fn: func(e *env) {
 		e.chain(1, 3)
 		e.chainIn("u", 4, 5)
 		e.prune(saver.PruneAll, "t")
 		e.listed(saver.Query{}, 5, 4)
 	}},
-	{id: "DEL-08", name: "prune nothing", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "DEL-08", name: "prune nothing", fn: func(e *env) {
 		e.chain(1, 3)
 		e.unchanged("pruning nothing", func() {
 			e.prune(saver.KeepLatest)

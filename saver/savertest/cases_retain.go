@@ -15,14 +15,13 @@ import (
 // nothing.
 func (e *env) retain(p saver.RetentionPolicy) saver.RetentionReport {
 	e.Helper()
-	r := e.s.(saver.Retainer)
 	var dry saver.RetentionReport
 	e.unchanged("a dry run", func() {
 		var err error
-		dry, err = r.Retain(e.ctx, p, true)
+		dry, err = e.s.Retain(e.ctx, p, true)
 		e.ok("dry run", err)
 	})
-	rep, err := r.Retain(e.ctx, p, false)
+	rep, err := e.s.Retain(e.ctx, p, false)
 	e.ok("retain", err)
 	if rep.Threads != dry.Threads || rep.Checkpoints != dry.Checkpoints || rep.Writes != dry.Writes || rep.Bytes != dry.Bytes || rep.Left != dry.Left {
 		e.Errorf("retain reports %+v, its dry run reported %+v", rep, dry)
@@ -34,7 +33,7 @@ func (e *env) retain(p saver.RetentionPolicy) saver.RetentionReport {
 func (e *env) retainError(p saver.RetentionPolicy, target error) error {
 	e.Helper()
 	var err error
-	e.unchanged("a refused policy", func() { _, err = e.s.(saver.Retainer).Retain(e.ctx, p, false) })
+	e.unchanged("a refused policy", func() { _, err = e.s.Retain(e.ctx, p, false) })
 	e.fails("retain", err, target)
 	return err
 }
@@ -64,7 +63,7 @@ func (e *env) heavy(thread string, from, to int) {
 }
 
 var retainCases = []testCase{
-	{id: "retain", name: "the last of each namespace stay, with their writes", needs: PowerRetainer, fn: func(e *env) {
+	{id: "retain", name: "the last of each namespace stay, with their writes", fn: func(e *env) {
 		e.heavy("t", 1, 5)
 		e.put(step{ns: "sub", id: id(1)})
 		e.put(step{ns: "sub", id: id(2), parent: id(1)})
@@ -76,14 +75,14 @@ var retainCases = []testCase{
 		e.gone(at(3))
 		e.unchanged("again", func() { e.retain(saver.RetentionPolicy{KeepLast: 2}) })
 	}},
-	{id: "retain", name: "what a kept delta channel needs stays", needs: PowerRetainer, fn: func(e *env) {
+	{id: "retain", name: "what a kept delta channel needs stays", fn: func(e *env) {
 		e.deltas(8, map[int]any{1: "far", 4: "seed"})
 		e.retain(saver.RetentionPolicy{KeepLast: 2})
 		e.listed(saver.Query{ThreadID: "t"}, 8, 7, 6, 5, 4)
 		e.history(head, "d", "seed", 4, 5, 6, 7)
 		e.history(at(7), "d", "seed", 4, 5, 6)
 	}},
-	{id: "retain", name: "by age, the newest never", needs: PowerRetainer, fn: func(e *env) {
+	{id: "retain", name: "by age, the newest never", fn: func(e *env) {
 		e.heavy("t", 1, 3) // their timestamps are those of the kit, long ago or not yet
 		rep := e.retain(saver.RetentionPolicy{MaxAge: 200 * 365 * 24 * time.Hour})
 		e.equal("checkpoints that are 200 years old", rep.Checkpoints, 0)
@@ -97,7 +96,7 @@ var retainCases = []testCase{
 		e.equal("old checkpoints", rep.Checkpoints, 1)
 		e.listed(saver.Query{ThreadID: "t"}, 6, 5, 3, 2, 1)
 	}},
-	{id: "retain", name: "a budget for each thread", needs: PowerRetainer, fn: func(e *env) {
+	{id: "retain", name: "a budget for each thread", fn: func(e *env) {
 		e.heavy("t", 1, 10)
 		e.heavy("small", 1, 2)
 		rep := e.retain(saver.RetentionPolicy{ThreadBytes: 3200})
@@ -107,7 +106,7 @@ var retainCases = []testCase{
 		e.listed(saver.Query{ThreadID: "small"}, 2, 1)
 		e.values(e.get(head), map[string]any{"v": noise("t" + id(10))})
 	}},
-	{id: "retain", name: "a budget for all threads takes the oldest anywhere", needs: PowerRetainer, fn: func(e *env) {
+	{id: "retain", name: "a budget for all threads takes the oldest anywhere", fn: func(e *env) {
 		e.heavy("a", 1, 6)
 		e.heavy("b", 11, 16)
 		before := e.retain(saver.RetentionPolicy{StoreBytes: math.MaxInt64})
@@ -118,7 +117,7 @@ var retainCases = []testCase{
 		}
 		e.equal("checkpoints of b", len(e.list(saver.Query{ThreadID: "b"})), 6)
 	}},
-	{id: "retain", name: "rules together", needs: PowerRetainer, fn: func(e *env) {
+	{id: "retain", name: "rules together", fn: func(e *env) {
 		e.heavy("t", 1, 10)
 		e.heavy("u", 1, 10)
 		e.retain(saver.RetentionPolicy{ThreadIDs: []string{"t", "t", "nobody"}, KeepLast: 7, ThreadBytes: 1 << 20})
@@ -126,7 +125,7 @@ var retainCases = []testCase{
 		e.equal("checkpoints of u", len(e.list(saver.Query{ThreadID: "u"})), 10)
 		e.unchanged("no threads", func() { e.retain(saver.RetentionPolicy{ThreadIDs: []string{}, KeepLast: 1}) })
 	}},
-	{id: "retain", name: "a budget smaller than what must stay says so", needs: PowerRetainer, fn: func(e *env) {
+	{id: "retain", name: "a budget smaller than what must stay says so", fn: func(e *env) {
 		e.heavy("a", 1, 3)
 		e.heavy("t", 1, 3)
 		var be *saver.BudgetError
@@ -144,7 +143,7 @@ var retainCases = []testCase{
 		e.equal("store over", rep.StoreOver, true)
 		e.listed(saver.Query{ThreadID: "t"}, 3)
 	}},
-	{id: "retain", name: "absurd policies are refused", needs: PowerRetainer, fn: func(e *env) {
+	{id: "retain", name: "absurd policies are refused", fn: func(e *env) {
 		e.heavy("t", 1, 3)
 		for _, p := range []saver.RetentionPolicy{
 			{}, {KeepLast: -1}, {MaxAge: -time.Hour}, {ThreadBytes: -1}, {StoreBytes: -1},
@@ -154,7 +153,7 @@ var retainCases = []testCase{
 		}
 		e.retainError(saver.RetentionPolicy{KeepLast: 1, ThreadIDs: []string{strings.Repeat("x", 1<<20)}}, saver.ErrTooLarge)
 	}},
-	{id: "retain", name: "an interrupted head stays resumable", needs: PowerRetainer, fn: func(e *env) {
+	{id: "retain", name: "an interrupted head stays resumable", fn: func(e *env) {
 		e.heavy("t", 1, 4)
 		e.write(at(4), "task", saver.ChannelInterrupt, "?")
 		e.retain(saver.RetentionPolicy{KeepLast: 1, MaxAge: time.Nanosecond})

@@ -95,9 +95,9 @@ var specificCases = []testCase{
 		_, err := e.s.NextVersion(saver.StringVersion("x.1"), "ch")
 		e.fails("next of a bad version", err, saver.ErrInvalid)
 	}},
-	{id: "sync", name: "sync", needs: PowerCoordinator, fn: func(e *env) {
+	{id: "sync", name: "sync", fn: func(e *env) {
 		e.chain(1, 2)
-		e.ok("sync", e.s.(saver.Coordinator).Sync(e.ctx))
+		e.ok("sync", e.s.Sync(e.ctx))
 		e.listed(saver.Query{ThreadID: "t"}, 2, 1)
 	}},
 }

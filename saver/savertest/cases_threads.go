@@ -10,7 +10,7 @@ import (
 func (e *env) threads(q saver.ThreadQuery) []saver.ThreadInfo {
 	e.Helper()
 	var all []saver.ThreadInfo
-	for info, err := range e.s.(saver.ThreadManager).Threads(e.ctx, q) {
+	for info, err := range e.s.Threads(e.ctx, q) {
 		e.ok("threads", err)
 		all = append(all, info)
 	}
@@ -36,7 +36,7 @@ func (e *env) waiting(want bool) {
 }
 
 var threadCases = []testCase{
-	{id: "threads", name: "by id, with prefix and limit", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "threads", name: "by id, with prefix and limit", fn: func(e *env) {
 		for _, thread := range []string{"b", "a/2", "a/1", "c", "a"} {
 			e.put(step{thread: thread, id: id(1)})
 		}
@@ -49,7 +49,7 @@ var threadCases = []testCase{
 		e.deleteThread("a")
 		e.threadIDs(saver.ThreadQuery{Prefix: "a"}, "a/1", "a/2")
 	}},
-	{id: "threads", name: "one thread", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "threads", name: "one thread", fn: func(e *env) {
 		for _, thread := range []string{"b", "a/2", "a/1", "a"} {
 			e.put(step{thread: thread, id: id(1), md: saver.Metadata{"of": thread}})
 		}
@@ -75,7 +75,7 @@ var threadCases = []testCase{
 		e.ok("a deleted thread", err)
 		e.equal("found", found, false)
 	}},
-	{id: "threads", name: "head is the newest of the root namespace", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "threads", name: "head is the newest of the root namespace", fn: func(e *env) {
 		e.chain(1, 2)
 		e.put(step{id: id(5), ns: "child"})
 		e.put(step{thread: "u", id: id(1), ns: "child"})
@@ -86,7 +86,7 @@ var threadCases = []testCase{
 		}
 		e.equal("heads", got, []any{"t", id(2), "u", "", "w", ""})
 	}},
-	{id: "threads", name: "updated since", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "threads", name: "updated since", fn: func(e *env) {
 		e.put(step{thread: "a", id: id(1)})
 		first := e.threads(saver.ThreadQuery{})[0].UpdatedAt
 		e.equal("precision", []any{first.Equal(first.Truncate(time.Microsecond)), first.Location() == time.UTC, first.IsZero()}, []any{true, true, false})
@@ -105,7 +105,7 @@ var threadCases = []testCase{
 		later("b", func() { e.put(step{thread: "b", id: id(0), ns: "child"}) })
 		e.threadIDs(saver.ThreadQuery{UpdatedSince: first}, "a", "b")
 	}},
-	{id: "threads", name: "by metadata of any checkpoint", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "threads", name: "by metadata of any checkpoint", fn: func(e *env) {
 		e.put(step{thread: "a", id: id(1), md: saver.Metadata{"user": "ada", "n": 1}})
 		e.put(step{thread: "a", id: id(2), parent: id(1), md: saver.Metadata{"user": "bob"}})
 		e.put(step{thread: "b", id: id(1), md: saver.Metadata{"user": "bob", "n": "1"}})
@@ -129,12 +129,12 @@ var threadCases = []testCase{
 		e.deleteThread("a")
 		by(map[string]any{"user": "ada"}, "b")
 		for _, bad := range []map[string]any{{"": 1}, {"a/b": 1}, {"a": make(chan int)}} {
-			for _, err := range e.s.(saver.ThreadManager).Threads(e.ctx, saver.ThreadQuery{Metadata: bad}) {
+			for _, err := range e.s.Threads(e.ctx, saver.ThreadQuery{Metadata: bad}) {
 				e.fails("a filter that cannot be", err, saver.ErrInvalid)
 			}
 		}
 	}},
-	{id: "threads", name: "interrupted, resumed, finished", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "threads", name: "interrupted, resumed, finished", fn: func(e *env) {
 		e.chain(1, 1)
 		e.put(step{thread: "other", id: id(1)})
 		e.waiting(false)
@@ -149,7 +149,7 @@ var threadCases = []testCase{
 		e.put(step{id: id(2), parent: id(1)})
 		e.waiting(false)
 	}},
-	{id: "threads", name: "interrupted only at the head of the root", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "threads", name: "interrupted only at the head of the root", fn: func(e *env) {
 		e.chain(1, 2)
 		e.write(at(1), "task", saver.ChannelInterrupt, "old")
 		e.put(step{id: id(3), ns: "child"})
@@ -162,41 +162,33 @@ var threadCases = []testCase{
 		e.write(at(2), "task-2", saver.ChannelError, "failed")
 		e.waiting(false)
 	}},
-	{id: "threads", name: "a copy is written when it is made", needs: PowerThreadManager, fn: func(e *env) {
-		c, ok := e.s.(saver.ThreadManager)
-		if !ok {
-			return // PowerThreadManager has cases of its own
-		}
+	{id: "threads", name: "a copy is written when it is made", fn: func(e *env) {
 		e.chain(1, 1)
 		e.write(at(1), "task", saver.ChannelInterrupt, "ask")
 		time.Sleep(2 * time.Millisecond)
-		e.ok("copy", c.CopyThread(e.ctx, "t", "u"))
+		e.ok("copy", e.s.CopyThread(e.ctx, "t", "u"))
 		infos := e.threads(saver.ThreadQuery{})
 		e.equal("copied", []any{infos[1].Head, infos[1].Status, infos[1].UpdatedAt.After(infos[0].UpdatedAt)}, []any{id(1), saver.StatusWaiting, true})
 	}},
-	{id: "threads", name: "removing is not writing", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "threads", name: "removing is not writing", fn: func(e *env) {
 		e.chain(1, 3)
 		before := e.threads(saver.ThreadQuery{})
 		time.Sleep(2 * time.Millisecond)
-		if p, ok := e.s.(saver.ThreadManager); ok {
-			_, err := p.Prune(e.ctx, []string{"t"}, saver.KeepLatest)
-			e.ok("prune", err)
-		}
-		if d, ok := e.s.(saver.ThreadManager); ok {
-			_, err := d.DeleteForRuns(e.ctx, []string{"r"}, nil)
-			e.ok("delete for runs", err)
-		}
+		_, err := e.s.Prune(e.ctx, []string{"t"}, saver.KeepLatest)
+		e.ok("prune", err)
+		_, err = e.s.DeleteForRuns(e.ctx, []string{"r"}, nil)
+		e.ok("delete for runs", err)
 		e.ok("delete another", e.s.DeleteThread(e.ctx, "u"))
 		e.equal("threads", e.threads(saver.ThreadQuery{}), before)
 	}},
-	{id: "threads", name: "a listing ends when its context does", needs: PowerThreadManager, fn: func(e *env) {
+	{id: "threads", name: "a listing ends when its context does", fn: func(e *env) {
 		for _, thread := range []string{"a", "b", "c"} {
 			e.put(step{thread: thread, id: id(1)})
 		}
 		ctx, cancel := context.WithCancel(e.ctx)
 		defer cancel()
 		var got []error
-		for _, err := range e.s.(saver.ThreadManager).Threads(ctx, saver.ThreadQuery{}) {
+		for _, err := range e.s.Threads(ctx, saver.ThreadQuery{}) {
 			got = append(got, err)
 			cancel()
 		}

@@ -10,7 +10,7 @@ import (
 // sweep deletes what has expired, and checks how many threads that was.
 func (e *env) sweep(want int) {
 	e.Helper()
-	rep, err := e.s.(saver.Retainer).Sweep(e.ctx)
+	rep, err := e.s.Sweep(e.ctx)
 	e.ok("sweep", err)
 	e.equal("threads expired", rep.Expired, want)
 }
@@ -18,7 +18,7 @@ func (e *env) sweep(want int) {
 // setTTL sets the TTL of a thread. A saver that can tell it has to.
 func (e *env) setTTL(thread string, ttl time.Duration) {
 	e.Helper()
-	e.ok("set the TTL of "+thread, e.s.(saver.Retainer).SetTTL(e.ctx, thread, ttl))
+	e.ok("set the TTL of "+thread, e.s.SetTTL(e.ctx, thread, ttl))
 	if s, ok := e.s.(interface {
 		TTL(ctx context.Context, threadID string) (time.Duration, error)
 	}); ok {
@@ -29,7 +29,7 @@ func (e *env) setTTL(thread string, ttl time.Duration) {
 }
 
 var ttlCases = []testCase{
-	{id: "ttl", name: "a thread over its TTL goes with the sweep", needs: PowerRetainer, fn: func(e *env) {
+	{id: "ttl", name: "a thread over its TTL goes with the sweep", fn: func(e *env) {
 		e.heavy("t", 1, 2)
 		e.heavy("long", 1, 2)
 		e.heavy("none", 1, 2)
@@ -48,7 +48,7 @@ var ttlCases = []testCase{
 		e.sweep(0) // the TTL went with the thread
 		e.listed(saver.Query{ThreadID: "t"}, 5)
 	}},
-	{id: "ttl", name: "it can be taken back", needs: PowerRetainer, fn: func(e *env) {
+	{id: "ttl", name: "it can be taken back", fn: func(e *env) {
 		e.heavy("t", 1, 2)
 		for _, ttl := range []time.Duration{0, saver.NoTTL} {
 			e.setTTL("t", time.Microsecond)
@@ -57,13 +57,12 @@ var ttlCases = []testCase{
 		}
 		e.listed(saver.Query{ThreadID: "t"}, 2, 1)
 	}},
-	{id: "ttl", name: "bad ones are refused", needs: PowerRetainer, fn: func(e *env) {
+	{id: "ttl", name: "bad ones are refused", fn: func(e *env) {
 		e.heavy("t", 1, 2)
-		x := e.s.(saver.Retainer)
-		e.fails("negative", x.SetTTL(e.ctx, "t", -time.Second), saver.ErrInvalid)
-		e.fails("tiny", x.SetTTL(e.ctx, "t", time.Nanosecond), saver.ErrInvalid)
-		e.fails("no id", x.SetTTL(e.ctx, "", time.Second), saver.ErrInvalid)
-		e.fails("nobody", x.SetTTL(e.ctx, "nobody", time.Second), saver.ErrNotFound)
+		e.fails("negative", e.s.SetTTL(e.ctx, "t", -time.Second), saver.ErrInvalid)
+		e.fails("tiny", e.s.SetTTL(e.ctx, "t", time.Nanosecond), saver.ErrInvalid)
+		e.fails("no id", e.s.SetTTL(e.ctx, "", time.Second), saver.ErrInvalid)
+		e.fails("nobody", e.s.SetTTL(e.ctx, "nobody", time.Second), saver.ErrNotFound)
 		e.sweep(0)
 	}},
 }

@@ -30,7 +30,7 @@ type step struct {
 	vers   map[string]any // a version each; nil gives every value version 1
 	fresh  []string       // the channels in newVersions; nil is all of vers
 	md     saver.Metadata // nil is source loop, step 0
-	note   *saver.Note    // needs PowerCoordinator
+	note   *saver.Note
 }
 
 // id is the n-th checkpoint id: UUIDv6 as LangGraph makes them, growing with n.
@@ -103,7 +103,7 @@ func (e *env) tryPut(st step) (saver.Config, error) {
 	e.Helper()
 	req := e.request(st)
 	if req.Note != nil {
-		return e.s.(saver.Coordinator).PutRequest(e.ctx, req)
+		return e.s.PutRequest(e.ctx, req)
 	}
 	return e.s.Put(e.ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
 }
@@ -279,10 +279,8 @@ func (e *env) dump() string {
 			fmt.Fprintf(&b, "  %q %s[%d] %s = %s %x %v\n", w.TaskPath, w.TaskID, w.Index, w.Channel, typed.Kind, typed.Data, err)
 		}
 	}
-	if lister, ok := e.s.(saver.ThreadManager); ok {
-		for info, err := range lister.Threads(e.ctx, saver.ThreadQuery{}) {
-			fmt.Fprintf(&b, "thread %+v %v\n", info, err)
-		}
+	for info, err := range e.s.Threads(e.ctx, saver.ThreadQuery{}) {
+		fmt.Fprintf(&b, "thread %+v %v\n", info, err)
 	}
 	return b.String()
 }

@@ -20,6 +20,6 @@ func Example() {
 func ExampleRunWith() {
 	_ = func(t *testing.T) { // func TestConformance(t *testing.T)
 		savertest.RunWith(t, func(*testing.T) saver.Saver { return memory.New(memory.Options{}) },
-			savertest.Options{Without: []savertest.Power{savertest.PowerThreadManager}})
+			savertest.Options{Without: []savertest.Power{savertest.PowerEraser}})
 	}
 }

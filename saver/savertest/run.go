@@ -10,27 +10,17 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Power is an optional interface of a saver.
+// Power is something that a saver may have besides the interface saver.Saver.
 type Power string
 
 // The optional powers the kit tests.
 const (
-	PowerCoordinator   Power = "Coordinator"
-	PowerThreadManager Power = "ThreadManager"
-	PowerRetainer      Power = "Retainer"
-	PowerEraser        Power = "Eraser"
-	PowerCloser        Power = "io.Closer"
+	PowerEraser Power = "Eraser"
+	PowerCloser Power = "io.Closer"
 )
 
-func has(s saver.Saver, p Power) bool {
-	var ok bool
+func has(s saver.Saver, p Power) (ok bool) {
 	switch p {
-	case PowerCoordinator:
-		_, ok = s.(saver.Coordinator)
-	case PowerThreadManager:
-		_, ok = s.(saver.ThreadManager)
-	case PowerRetainer:
-		_, ok = s.(saver.Retainer)
 	case PowerEraser:
 		_, ok = s.(saver.Eraser)
 	case PowerCloser:
@@ -133,7 +123,7 @@ type TB interface {
 type testCase struct {
 	id    string
 	name  string
-	needs Power // "" if the five required calls suffice
+	needs Power // "" if saver.Saver suffices
 	fn    func(e *env)
 }
 

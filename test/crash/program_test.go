@@ -16,16 +16,7 @@ import (
 // full is what both savers can do.
 type full interface {
 	saver.Saver
-	saver.ThreadManager
-	saver.ThreadManager
-	saver.ThreadManager
-	saver.Retainer
-	saver.ThreadManager
-	saver.Coordinator
-	saver.Coordinator
-	saver.Coordinator
 	saver.Eraser
-	saver.Retainer
 }
 
 // kind is what a crash state is about.

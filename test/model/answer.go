@@ -36,14 +36,9 @@ func outcome(err error) string {
 	return "error: " + err.Error()
 }
 
-// everything is all that a saver shows: all tuples with all bytes, and all
-// threads if it lists them.
-func everything(ctx context.Context, s saver.Saver, threads bool) string {
-	text := listing(s.List(ctx, saver.Query{}))
-	if threads {
-		text += threadList(s.(saver.ThreadManager).Threads(ctx, saver.ThreadQuery{}))
-	}
-	return text
+// everything is all that a saver shows: all tuples with all bytes, and all threads.
+func everything(ctx context.Context, s saver.Saver) string {
+	return listing(s.List(ctx, saver.Query{})) + threadList(s.Threads(ctx, saver.ThreadQuery{}))
 }
 
 func listing(all iter.Seq2[*saver.Tuple, error]) string {

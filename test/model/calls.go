@@ -11,19 +11,12 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/group"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 func (m *machine) put(t *rapid.T) {
 	req := m.drawPut(t)
 	m.change(t, fmt.Sprintf("put %+v", req), func(s saver.Saver) error {
-		var cfg saver.Config
-		var err error
-		if atomic, ok := s.(saver.Coordinator); ok {
-			cfg, err = atomic.PutRequest(m.ctx, req)
-		} else {
-			cfg, err = s.Put(m.ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
-		}
+		cfg, err := s.PutRequest(m.ctx, req)
 		if want := req.Config.At(req.Checkpoint.ID); err == nil && fmt.Sprint(cfg) != fmt.Sprint(want) {
 			return fmt.Errorf("returned %+v", cfg)
 		}
@@ -83,7 +76,7 @@ func putAll(ctx context.Context, s saver.Saver, reqs []saver.PutRequest) (stored
 			var n int
 			n, err = p.PutGroup(ctx, reqs[stored:])
 			stored += n
-		} else if _, err = s.(saver.Coordinator).PutRequest(ctx, reqs[stored]); err == nil {
+		} else if _, err = s.PutRequest(ctx, reqs[stored]); err == nil {
 			stored++
 		}
 	}
@@ -139,12 +132,7 @@ func (m *machine) history(t *rapid.T) {
 	channels := rapid.SliceOfNDistinct(channel, 0, 3, rapid.ID).Draw(t, "channels")
 	slices.Sort(channels)
 	m.both(t, fmt.Sprintf("history of %v at %+v", channels, cfg), func(s saver.Saver) string {
-		if r, ok := s.(saver.Coordinator); ok {
-			h, err := r.DeltaChannelHistory(m.ctx, cfg, channels)
-			return histories(h, err)
-		}
-		h, err := rules.DeltaChannelHistory(m.ctx, s, cfg, channels)
-		return histories(h, err)
+		return histories(s.DeltaChannelHistory(m.ctx, cfg, channels))
 	})
 }
 
@@ -160,14 +148,14 @@ func (m *machine) threads(t *rapid.T) {
 	if rapid.Bool().Draw(t, "since") {
 		q.UpdatedSince = m.clock.Now().Add(-time.Duration(rapid.IntRange(0, 5).Draw(t, "back")) * time.Millisecond)
 	}
-	m.both(t, fmt.Sprintf("threads %+v", q), func(s saver.Saver) string { return threadList(s.(saver.ThreadManager).Threads(m.ctx, q)) })
+	m.both(t, fmt.Sprintf("threads %+v", q), func(s saver.Saver) string { return threadList(s.Threads(m.ctx, q)) })
 }
 
 func (m *machine) countAttempt(t *rapid.T) {
 	cfg := m.drawTarget(t)
 	numbers := []int{}
 	m.change(t, fmt.Sprintf("count an attempt at %+v", cfg), func(s saver.Saver) error {
-		n, err := s.(saver.Coordinator).CountAttempt(m.ctx, cfg)
+		n, err := s.CountAttempt(m.ctx, cfg)
 		if numbers = append(numbers, n); err == nil && n != numbers[0] {
 			return fmt.Errorf("it is number %d, not %d", n, numbers[0])
 		}
@@ -197,19 +185,19 @@ func (m *machine) removal(t *rapid.T, what string, call func(s saver.Saver) (sav
 func (m *machine) deleteForRuns(t *rapid.T) {
 	runs := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"r1", "r2", "r9", ""}), 0, 2, rapid.ID).Draw(t, "runs")
 	m.removal(t, fmt.Sprintf("delete for runs %q", runs), func(s saver.Saver) (saver.Removal, error) {
-		return s.(saver.ThreadManager).DeleteForRuns(m.ctx, runs, nil)
+		return s.DeleteForRuns(m.ctx, runs, nil)
 	})
 }
 
 func (m *machine) copyThread(t *rapid.T) {
 	src, dst := thread.Draw(t, "from"), thread.Draw(t, "to")
-	m.change(t, "copy "+src+" to "+dst, func(s saver.Saver) error { return s.(saver.ThreadManager).CopyThread(m.ctx, src, dst) })
+	m.change(t, "copy "+src+" to "+dst, func(s saver.Saver) error { return s.CopyThread(m.ctx, src, dst) })
 }
 
 func (m *machine) prune(t *rapid.T) {
 	ids := rapid.SliceOfN(thread, 0, 2).Draw(t, "threads")
 	strategy := rapid.SampledFrom([]saver.PruneStrategy{saver.KeepLatest, saver.KeepLatest, saver.PruneAll, "other"}).Draw(t, "strategy")
-	m.removal(t, fmt.Sprintf("prune %v %s", ids, strategy), func(s saver.Saver) (saver.Removal, error) { return s.(saver.ThreadManager).Prune(m.ctx, ids, strategy) })
+	m.removal(t, fmt.Sprintf("prune %v %s", ids, strategy), func(s saver.Saver) (saver.Removal, error) { return s.Prune(m.ctx, ids, strategy) })
 }
 
 func (m *machine) nextVersion(t *rapid.T) {

@@ -91,9 +91,7 @@ func (m *machine) drawPut(t *rapid.T) saver.PutRequest {
 		md["run_id"] = run
 	}
 	req := saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: fresh}
-	if _, ok := m.subject.Saver.(saver.Coordinator); ok {
-		m.drawAtomic(t, &req)
-	}
+	m.drawAtomic(t, &req)
 	return req
 }
 

@@ -341,7 +341,7 @@ func (c *chaos) readerBeside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	got, want := everything(ctx, r, true), everything(ctx, c.s, true)
+	got, want := everything(ctx, r), everything(ctx, c.s)
 	if err := r.Close(); err != nil {
 		return err
 	}

@@ -22,9 +22,9 @@ func (m *machine) retain(t *rapid.T) {
 	}
 	dry := rapid.Bool().Draw(t, "dry run")
 	var reports []string
-	said, refused := m.subject.Saver.(saver.Retainer).Retain(m.ctx, p, true)
+	said, refused := m.subject.Saver.Retain(m.ctx, p, true)
 	m.change(t, fmt.Sprintf("retain %+v, dry run %v", p, dry), func(s saver.Saver) error {
-		rep, err := s.(saver.Retainer).Retain(m.ctx, p, dry)
+		rep, err := s.Retain(m.ctx, p, dry)
 		reports = append(reports, fmt.Sprintf("%d %d %d %+v", rep.Threads, rep.Checkpoints, rep.Writes, rep.KeptList))
 		if s == m.subject.Saver && (decided(rep) != decided(said) || outcome(err) != outcome(refused)) {
 			return fmt.Errorf("a dry run said %+v, %w; it is %+v, %w", said, refused, rep, err)
@@ -48,14 +48,14 @@ func decided(r saver.RetentionReport) string {
 func (m *machine) setTTL(t *rapid.T) {
 	id := thread.Draw(t, "thread")
 	ttl := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Millisecond, time.Hour, deletedMemory, 0, saver.NoTTL, math.MaxInt64, -2, 999}).Draw(t, "ttl")
-	m.change(t, fmt.Sprintf("set the TTL of %s to %v", id, ttl), func(s saver.Saver) error { return s.(saver.Retainer).SetTTL(m.ctx, id, ttl) })
+	m.change(t, fmt.Sprintf("set the TTL of %s to %v", id, ttl), func(s saver.Saver) error { return s.SetTTL(m.ctx, id, ttl) })
 }
 
 // sweep compares how many threads expire, and what is left.
 func (m *machine) sweep(t *rapid.T) {
 	var expired []int
 	m.change(t, "sweep", func(s saver.Saver) error {
-		rep, err := s.(saver.Retainer).Sweep(m.ctx)
+		rep, err := s.Sweep(m.ctx)
 		expired = append(expired, rep.Expired)
 		return err
 	})

@@ -33,11 +33,7 @@ func (m *machine) drawChange(t *rapid.T) change {
 	case 0:
 		req := m.drawPut(t)
 		return change{fmt.Sprintf("put %+v", req), func(ctx context.Context, s saver.Saver) error {
-			if a, ok := s.(saver.Coordinator); ok {
-				_, err := a.PutRequest(ctx, req)
-				return err
-			}
-			_, err := s.Put(ctx, req.Config, req.Checkpoint, req.Metadata, req.NewVersions)
+			_, err := s.PutRequest(ctx, req)
 			return err
 		}}
 	case 1:
@@ -76,14 +72,13 @@ func (m *machine) leave(t *rapid.T) {
 	m.subject.AtWrite(cancel)
 	err := c.do(ctx, m.subject.Saver)
 	m.subject.AtWrite(nil)
-	_, threads := m.subject.Saver.(saver.ThreadManager)
-	before := everything(m.ctx, m.model, threads)
+	before := everything(m.ctx, m.model)
 	switch {
 	case errors.Is(err, saver.ErrOutcomeUnknown):
 		if serr := m.subject.Settle(); serr != nil {
 			t.Fatalf("%s, left by its caller: settle: %v", c.what, serr)
 		}
-		if everything(m.ctx, m.subject.Saver, threads) == before {
+		if everything(m.ctx, m.subject.Saver) == before {
 			m.note("left: "+c.what, "not stored")
 			return
 		}

@@ -284,17 +284,14 @@ func (f *Fixture) deltaCall(line *rawLine) (call, error) {
 	return c, nil
 }
 
-// run asks both ways: the saver's own, if it has one, and the walk that works
-// for every saver.
+// run asks both ways: the saver's own, and the walk that works for every saver.
 func (d deltaCall) run(ctx context.Context, s saver.Saver, c *comparison) error {
-	if reader, ok := s.(saver.Coordinator); ok {
-		got, err := reader.DeltaChannelHistory(ctx, d.cfg, d.channels)
-		if err != nil {
-			return err
-		}
-		c.deltas("history by the saver", got, d.answer)
+	got, err := s.DeltaChannelHistory(ctx, d.cfg, d.channels)
+	if err != nil {
+		return err
 	}
-	got, err := rules.DeltaChannelHistory(ctx, s, d.cfg, d.channels)
+	c.deltas("history by the saver", got, d.answer)
+	got, err = rules.DeltaChannelHistory(ctx, s, d.cfg, d.channels)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,8 @@ import (
 // documented rules agree, whatever the real savers do, and it is what the lying
 // savers of this test lie about.
 type model struct {
+	saver.Saver // nil: nobody calls the rest
+
 	mu     sync.Mutex
 	cps    []*saver.Tuple // one for each (thread, namespace, id)
 	values []stored       // in the order of their puts
@@ -179,4 +181,9 @@ func (m *model) DeleteThread(_ context.Context, id string) error {
 
 func (m *model) NextVersion(current saver.Version, _ string) (saver.Version, error) {
 	return saver.NextVersion(current, nil)
+}
+
+// DeltaChannelHistory walks, as for any saver.
+func (m *model) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
+	return rules.DeltaChannelHistory(ctx, m, cfg, channels)
 }

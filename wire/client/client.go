@@ -45,9 +45,8 @@ type Options struct {
 // retryPause is how long a client waits before it connects again.
 const retryPause = 20 * time.Millisecond
 
-// Client implements saver.Saver with its optional interfaces, as far as the server's store
-// has them; a method that it does not have fails with wire.ErrUnsupported. It is safe for
-// concurrent use.
+// Client implements saver.Saver and saver.Eraser; Erase fails with wire.ErrUnsupported if the
+// server's store has none. It is safe for concurrent use.
 //
 // After a cancelled call that was sent, the error of one that writes matches
 // saver.ErrOutcomeUnknown. If no answer comes for Options.Retry, it does too.
@@ -68,11 +67,8 @@ type Client struct {
 }
 
 var (
-	_ saver.Saver         = (*Client)(nil)
-	_ saver.Coordinator   = (*Client)(nil)
-	_ saver.ThreadManager = (*Client)(nil)
-	_ saver.Retainer      = (*Client)(nil)
-	_ saver.Eraser        = (*Client)(nil)
+	_ saver.Saver  = (*Client)(nil)
+	_ saver.Eraser = (*Client)(nil)
 )
 
 // Dir returns a client of the server of a directory. It connects when it is first used, and

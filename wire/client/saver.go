@@ -18,7 +18,7 @@ func (c *Client) NextVersion(current saver.Version, _ string) (saver.Version, er
 	return saver.NextVersion(current, nil)
 }
 
-// Serializer implements saver.Coordinator.
+// Serializer implements saver.Saver.
 func (c *Client) Serializer() serde.Serializer { return c.opts.Serializer }
 
 // Put implements saver.Saver.
@@ -26,7 +26,7 @@ func (c *Client) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint,
 	return c.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
 }
 
-// PutRequest implements saver.Coordinator. Changes are refused: they belong to a store of
+// PutRequest implements saver.Saver. Changes are refused: they belong to a store of
 // this process.
 func (c *Client) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	if err := rules.ValidateRequest(&req); err != nil {
@@ -159,7 +159,7 @@ func (c *Client) DeleteThread(ctx context.Context, threadID string) error {
 	return err
 }
 
-// Threads implements saver.ThreadManager.
+// Threads implements saver.Saver.
 func (c *Client) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
 	if err := rules.ValidateThreadQuery(q); err != nil {
 		return func(yield func(saver.ThreadInfo, error) bool) { yield(saver.ThreadInfo{}, err) }
@@ -195,13 +195,13 @@ func (c *Client) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[sav
 	}
 }
 
-// CopyThread implements saver.ThreadManager.
+// CopyThread implements saver.Saver.
 func (c *Client) CopyThread(ctx context.Context, src, dst string) error {
 	_, err := c.write(ctx, "copy_thread", wire.Threads{Thread: src, To: dst})
 	return err
 }
 
-// DeleteForRuns implements saver.ThreadManager. If the call had to be asked again, the
+// DeleteForRuns implements saver.Saver. If the call had to be asked again, the
 // Removal may have no list of what was kept.
 func (c *Client) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
 	p := wire.Threads{Runs: runIDs}
@@ -215,7 +215,7 @@ func (c *Client) DeleteForRuns(ctx context.Context, runIDs []string, owned *save
 	return wire.DecodeRemoval(body)
 }
 
-// Prune implements saver.ThreadManager. If the call had to be asked again, the Removal may
+// Prune implements saver.Saver. If the call had to be asked again, the Removal may
 // have no list of what was kept.
 func (c *Client) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
 	body, err := c.write(ctx, "prune", wire.Threads{Threads: threadIDs, Strategy: strategy})
@@ -225,7 +225,7 @@ func (c *Client) Prune(ctx context.Context, threadIDs []string, strategy saver.P
 	return wire.DecodeRemoval(body)
 }
 
-// Retain implements saver.Retainer.
+// Retain implements saver.Saver.
 func (c *Client) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
 	if err := rules.ValidateRetention(policy); err != nil {
 		return saver.RetentionReport{}, err
@@ -241,7 +241,7 @@ func (c *Client) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRu
 	return wire.DecodeRetained(body)
 }
 
-// SetTTL implements saver.Retainer.
+// SetTTL implements saver.Saver.
 func (c *Client) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
 	if err := rules.ValidateTTL(threadID, ttl); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (c *Client) SetTTL(ctx context.Context, threadID string, ttl time.Duration)
 	return err
 }
 
-// Sweep implements saver.Retainer.
+// Sweep implements saver.Saver.
 func (c *Client) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	body, err := c.write(ctx, "sweep", wire.Threads{})
 	if err != nil {
@@ -266,7 +266,7 @@ func (c *Client) Erase(ctx context.Context, threadIDs ...string) error {
 	return err
 }
 
-// Sync implements saver.Coordinator.
+// Sync implements saver.Saver.
 func (c *Client) Sync(ctx context.Context) error {
 	_, _, err := c.call(ctx, plainRequest("sync", wire.Threads{}))
 	return err
@@ -285,7 +285,7 @@ func (c *Client) Stats(ctx context.Context) (map[string]int64, error) {
 	return wire.DecodeFigures(body)
 }
 
-// Own implements saver.Coordinator. The lease lasts as long as the connection.
+// Own implements saver.Saver. The lease lasts as long as the connection.
 func (c *Client) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
 	if err := rules.ValidateThreadID(threadID); err != nil {
 		return nil, err
@@ -315,7 +315,7 @@ func (c *Client) Own(ctx context.Context, threadID string, wait bool) (*saver.Le
 	}), nil
 }
 
-// CountAttempt implements saver.Coordinator.
+// CountAttempt implements saver.Saver.
 func (c *Client) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
 	p := wire.At{Config: cfg.At(cfg.CheckpointID)}
 	p.Config.Epoch = cfg.Epoch
@@ -329,7 +329,7 @@ func (c *Client) CountAttempt(ctx context.Context, cfg saver.Config) (int, error
 	return wire.DecodeCount(body, "attempts")
 }
 
-// DeltaChannelHistory implements saver.Coordinator.
+// DeltaChannelHistory implements saver.Saver.
 func (c *Client) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
 	p := wire.At{Config: cfg.At(cfg.CheckpointID), Channels: channels}
 	body, _, err := c.call(ctx, request{method: "delta_history", params: func(b []byte, _ *wire.Call) ([]byte, error) { return p.AppendTo(b), nil }})

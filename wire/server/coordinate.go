@@ -12,7 +12,7 @@ func syncStore(c *call) ([]byte, error) {
 	if _, err := threadsOf(c); err != nil {
 		return nil, err
 	}
-	return nil, c.c.s.powers.coordinator.Sync(c.ctx)
+	return nil, c.c.s.opts.Saver.Sync(c.ctx)
 }
 
 func stats(c *call) ([]byte, error) {
@@ -28,7 +28,7 @@ func own(c *call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := c.c.s.powers.coordinator.Own(c.ctx, p.Thread, p.Wait)
+	l, err := c.c.s.opts.Saver.Own(c.ctx, p.Thread, p.Wait)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func countAttempt(c *call) ([]byte, error) {
 	}
 	attempts := func(v any) []byte { return wire.AppendCount(nil, "attempts", v.(int)) }
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
-		return c.c.s.powers.coordinator.CountAttempt(ctx, p.Config)
+		return c.c.s.opts.Saver.CountAttempt(ctx, p.Config)
 	}, answer: func(v any) ([]byte, error) { return attempts(v), nil }, keep: attempts})
 }
 
@@ -86,7 +86,7 @@ func deltaHistory(c *call) ([]byte, error) {
 		return nil, err
 	}
 	for try := 0; ; try++ {
-		h, err := c.c.s.powers.coordinator.DeltaChannelHistory(c.ctx, p.Config, p.Channels)
+		h, err := c.c.s.opts.Saver.DeltaChannelHistory(c.ctx, p.Config, p.Channels)
 		if err != nil {
 			return nil, err
 		}

@@ -14,24 +14,6 @@ import (
 // LevelAccess is the level at which every call is logged: below slog.LevelDebug.
 const LevelAccess = slog.LevelDebug - 4
 
-// powers are what a saver implements.
-type powers struct {
-	saver.Saver
-	coordinator saver.Coordinator
-	manager     saver.ThreadManager
-	retainer    saver.Retainer
-	eraser      saver.Eraser
-}
-
-func powersOf(s saver.Saver) powers {
-	p := powers{Saver: s}
-	p.coordinator, _ = s.(saver.Coordinator)
-	p.manager, _ = s.(saver.ThreadManager)
-	p.retainer, _ = s.(saver.Retainer)
-	p.eraser, _ = s.(saver.Eraser)
-	return p
-}
-
 // method is how a method is served.
 type method struct {
 	run func(*call) ([]byte, error)
@@ -43,10 +25,7 @@ type method struct {
 	there func(*Server) bool
 }
 
-func coordinates(s *Server) bool { return s.powers.coordinator != nil }
-func manages(s *Server) bool     { return s.powers.manager != nil }
-func retains(s *Server) bool     { return s.powers.retainer != nil }
-func erases(s *Server) bool      { return s.powers.eraser != nil }
+func erases(s *Server) bool { _, ok := s.opts.Saver.(saver.Eraser); return ok }
 
 // allMethods are the methods of the protocol but hello.
 var allMethods = map[string]method{
@@ -55,19 +34,19 @@ var allMethods = map[string]method{
 	"get":             {run: get},
 	"list":            {run: listTuples, waits: true},
 	"delete_thread":   {run: deleteThread, whole: true},
-	"copy_thread":     {run: copyThread, whole: true, there: manages},
-	"delete_for_runs": {run: deleteForRuns, whole: true, there: manages},
-	"prune":           {run: prune, whole: true, there: manages},
-	"threads":         {run: threads, waits: true, there: manages},
-	"delta_history":   {run: deltaHistory, there: coordinates},
-	"retain":          {run: retain, waits: true, there: retains},
-	"set_ttl":         {run: setTTL, whole: true, there: retains},
-	"sweep":           {run: sweep, waits: true, there: retains},
+	"copy_thread":     {run: copyThread, whole: true},
+	"delete_for_runs": {run: deleteForRuns, whole: true},
+	"prune":           {run: prune, whole: true},
+	"threads":         {run: threads, waits: true},
+	"delta_history":   {run: deltaHistory},
+	"retain":          {run: retain, waits: true},
+	"set_ttl":         {run: setTTL, whole: true},
+	"sweep":           {run: sweep, waits: true},
 	"erase":           {run: erase, waits: true, there: erases},
-	"sync":            {run: syncStore, there: coordinates},
-	"own":             {run: own, waits: true, there: coordinates},
-	"release":         {run: release, whole: true, there: coordinates},
-	"count_attempt":   {run: countAttempt, whole: true, there: coordinates},
+	"sync":            {run: syncStore},
+	"own":             {run: own, waits: true},
+	"release":         {run: release, whole: true},
+	"count_attempt":   {run: countAttempt, whole: true},
 	"store_batch":     {run: storeBatch, whole: true, there: hasItems},
 	"store_scan":      {run: storeScan, waits: true, there: scansItems},
 	"store_sweep":     {run: storeSweep, waits: true, there: sweepsItems},
@@ -106,14 +85,7 @@ func put(c *call) ([]byte, error) {
 		if p.DeferSync {
 			ctx = saver.DeferSync(ctx)
 		}
-		pw := &c.c.s.powers
-		if pw.coordinator != nil {
-			return pw.coordinator.PutRequest(ctx, p.PutRequest)
-		}
-		if len(p.Writes) > 0 || p.ValuesFrom != nil {
-			return nil, wire.Errorf(wire.CodeUnsupported, "the store puts no writes with a checkpoint")
-		}
-		return pw.Put(ctx, p.Config, p.Checkpoint, p.Metadata, p.NewVersions)
+		return c.c.s.opts.Saver.PutRequest(ctx, p.PutRequest)
 	}, answer: func(any) ([]byte, error) { return wire.AppendConfig(nil, p.Config.At(p.Checkpoint.ID)), nil }})
 }
 
@@ -126,7 +98,7 @@ func putWrites(c *call) ([]byte, error) {
 		if p.DeferSync {
 			ctx = saver.DeferSync(ctx)
 		}
-		return nil, c.c.s.powers.PutWrites(ctx, p.Config, p.Writes, p.Task, p.Path)
+		return nil, c.c.s.opts.Saver.PutWrites(ctx, p.Config, p.Writes, p.Task, p.Path)
 	}, answer: nothing})
 }
 
@@ -142,7 +114,7 @@ func get(c *call) ([]byte, error) {
 		return nil, err
 	}
 	for try := 0; ; try++ {
-		t, err := c.c.s.powers.GetTuple(c.ctx, p.Config)
+		t, err := c.c.s.opts.Saver.GetTuple(c.ctx, p.Config)
 		if errors.Is(err, saver.ErrNotFound) {
 			return wire.AppendGot(nil, nil)
 		}
@@ -162,7 +134,7 @@ func listTuples(c *call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stream(c, c.c.s.powers.List(c.ctx, p.Query), func(t *saver.Tuple) ([]byte, error) {
+	return stream(c, c.c.s.opts.Saver.List(c.ctx, p.Query), func(t *saver.Tuple) ([]byte, error) {
 		b, err := wire.AppendTuple(nil, t)
 		if errors.Is(err, saver.ErrNotFound) {
 			return nil, nil // it was removed since the listing began

@@ -17,8 +17,7 @@ import (
 
 // Options say what a Server serves, and to whom. The zero value of a field is its default.
 type Options struct {
-	// Saver is what is served. Required. The optional interfaces that it implements are
-	// served too. A *disk.Saver stores which calls were done in the transactions of their
+	// Saver is what is served. Required. If it is a saver.Eraser, that is served too. A *disk.Saver stores which calls were done in the transactions of their
 	// effects; with others the server remembers it, as long as it runs.
 	Saver saver.Saver
 	// Items is the long-term store beside it; nil: there is none.
@@ -65,7 +64,6 @@ type Listener struct {
 // Server serves one store to clients. It is made by New and used for one Serve.
 type Server struct {
 	opts    Options
-	powers  powers
 	methods map[string]method
 	names   []string
 	calls   *callTable
@@ -108,7 +106,7 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: o, powers: powersOf(o.Saver), log: o.Logger, token: sha256.Sum256([]byte(o.Token)), conns: map[*conn]struct{}{}, broken: make(chan struct{}), lastOne: time.Now()}
+	s := &Server{opts: o, log: o.Logger, token: sha256.Sum256([]byte(o.Token)), conns: map[*conn]struct{}{}, broken: make(chan struct{}), lastOne: time.Now()}
 	s.calls = newCallTable(o.Saver)
 	s.methods, s.names = s.available()
 	return s

@@ -16,7 +16,7 @@ func deleteThread(c *call) ([]byte, error) {
 		return nil, err
 	}
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
-		return nil, c.c.s.powers.DeleteThread(ctx, p.Thread)
+		return nil, c.c.s.opts.Saver.DeleteThread(ctx, p.Thread)
 	}, answer: nothing})
 }
 
@@ -26,7 +26,7 @@ func copyThread(c *call) ([]byte, error) {
 		return nil, err
 	}
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
-		return nil, c.c.s.powers.manager.CopyThread(ctx, p.Thread, p.To)
+		return nil, c.c.s.opts.Saver.CopyThread(ctx, p.Thread, p.To)
 	}, answer: nothing})
 }
 
@@ -53,7 +53,7 @@ func deleteForRuns(c *call) ([]byte, error) {
 		if p.Epoch != 0 {
 			owned = saver.NewLease(p.Thread, p.Epoch, nil, nil, func() {}) // as its owner says
 		}
-		return c.c.s.powers.manager.DeleteForRuns(ctx, p.Runs, owned)
+		return c.c.s.opts.Saver.DeleteForRuns(ctx, p.Runs, owned)
 	}, answer: removal, keep: keepRemoval})
 }
 
@@ -63,7 +63,7 @@ func prune(c *call) ([]byte, error) {
 		return nil, err
 	}
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
-		return c.c.s.powers.manager.Prune(ctx, p.Threads, p.Strategy)
+		return c.c.s.opts.Saver.Prune(ctx, p.Threads, p.Strategy)
 	}, answer: removal, keep: keepRemoval})
 }
 
@@ -76,7 +76,7 @@ func threads(c *call) ([]byte, error) {
 	if q.Limit == saver.NoResults {
 		return wire.AppendCount(nil, "count", 0), nil
 	}
-	return stream(c, c.c.s.powers.manager.Threads(c.ctx, q), func(t saver.ThreadInfo) ([]byte, error) {
+	return stream(c, c.c.s.opts.Saver.Threads(c.ctx, q), func(t saver.ThreadInfo) ([]byte, error) {
 		return wire.AppendThread(nil, &t), nil
 	})
 }
@@ -90,7 +90,7 @@ func retain(c *call) ([]byte, error) {
 		p.Call = nil // it changes nothing
 	}
 	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
-		return c.c.s.powers.retainer.Retain(ctx, p.Policy, p.DryRun)
+		return c.c.s.opts.Saver.Retain(ctx, p.Policy, p.DryRun)
 	}, answer: func(v any) ([]byte, error) {
 		rep := v.(saver.RetentionReport)
 		return wire.AppendRetained(nil, &rep), nil
@@ -107,7 +107,7 @@ func setTTL(c *call) ([]byte, error) {
 		return nil, err
 	}
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
-		return nil, c.c.s.powers.retainer.SetTTL(ctx, p.Thread, p.TTL)
+		return nil, c.c.s.opts.Saver.SetTTL(ctx, p.Thread, p.TTL)
 	}, answer: nothing})
 }
 
@@ -118,7 +118,7 @@ func sweep(c *call) ([]byte, error) {
 	}
 	expired := func(v any) []byte { return wire.AppendCount(nil, "expired", v.(saver.SweepReport).Expired) }
 	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
-		return c.c.s.powers.retainer.Sweep(ctx)
+		return c.c.s.opts.Saver.Sweep(ctx)
 	}, answer: func(v any) ([]byte, error) { return expired(v), nil }, keep: expired})
 }
 
@@ -128,6 +128,6 @@ func erase(c *call) ([]byte, error) {
 		return nil, err
 	}
 	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
-		return nil, c.c.s.powers.eraser.Erase(ctx, p.Threads...)
+		return nil, c.c.s.opts.Saver.(saver.Eraser).Erase(ctx, p.Threads...)
 	}, answer: nothing})
 }

@@ -35,7 +35,7 @@ func open(t *testing.T, path string) *sqlite.Source {
 	return src
 }
 
-func copyTo(t *testing.T, src transfer.Source, dst transfer.Target) (transfer.Report, []*transfer.Rejected) {
+func copyTo(t *testing.T, src transfer.Source, dst saver.Saver) (transfer.Report, []*transfer.Rejected) {
 	t.Helper()
 	var rejected []*transfer.Rejected
 	rep, err := transfer.Copy(t.Context(), src, dst, transfer.Options{Reject: func(r *transfer.Rejected) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 func init() {
@@ -191,6 +192,9 @@ func (c counting) PutWrites(ctx context.Context, cfg saver.Config, writes []save
 	*c.puts = append(*c.puts, put)
 	return c.Saver.PutWrites(ctx, cfg, writes, taskID, path)
 }
+
+// Serializer is nil, so that each write is stored before the next.
+func (counting) Serializer() serde.Serializer { return nil }
 
 func functionalKeptCalls(tr *trace) {
 	var puts []string
