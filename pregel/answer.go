@@ -49,7 +49,7 @@ func (f *facts) judge(resumes bool) (answerUse, error) {
 	if a.byID {
 		use = answerByID
 	}
-	loose := f.ways.anyAnswer || a.old
+	loose := f.ways.langGraph || a.old
 	switch {
 	case f.given != givenAnswer:
 		return answerNone, nil
@@ -79,7 +79,7 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answerFacts, err
 	cmd, _ := commandOf(l.input)
 	ids, byID := answersByID(cmd.Resume)
 	a = answerFacts{byID: byID, empty: len(ids) == 0, steers: cmd.Goto != nil || cmd.Update != nil}
-	if !l.ways.anyAnswer {
+	if !l.ways.langGraph {
 		var asked map[string]bool
 		if a.waiting, asked, err = l.questions(); err != nil {
 			return a, err
@@ -87,7 +87,7 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answerFacts, err
 		a.old = from == originOld && len(asked) > 0
 		a.unknown = slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return asked[id] })
 	}
-	if l.ways.anyAnswer || a.old {
+	if l.ways.langGraph || a.old {
 		if a.waiting = l.pendingInterrupts(); len(a.waiting) == 0 && !a.steers {
 			a.left, err = l.hasWork()
 		}
@@ -204,7 +204,7 @@ func (l *loop) atBreakpoint(ctx context.Context) (bool, error) {
 // was meant for was not asked again, and what is asked instead waits for an answer of its
 // own.
 func (l *loop) voidAnswer() error {
-	if l.nested() || l.saver == nil || l.ways.anyAnswer {
+	if l.nested() || l.saver == nil || l.ways.langGraph {
 		return nil
 	}
 	i := slices.IndexFunc(l.pending, func(w pendingWrite) bool { return w.token != nil && w.token.value != nil && !w.token.spent() })

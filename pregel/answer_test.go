@@ -31,7 +31,7 @@ func wantAsked(t *testing.T, res *pregel.Result, err error, question string) str
 // would be taken by a question that nobody saw.
 func TestAnswerNobodyAskedFor(t *testing.T) {
 	for _, d := range allDurabilities {
-		for _, way := range []string{"", "AnyAnswer", "LangGraph"} {
+		for _, way := range []string{"", "LangGraph"} {
 			t.Run(fmt.Sprint(d, "/", way), func(t *testing.T) {
 				failing := true
 				s := watch(nil)
@@ -41,7 +41,7 @@ func TestAnswerNobodyAskedFor(t *testing.T) {
 					}
 					return pregel.Ask(ctx, "send it?")
 				}))
-				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d, AnyAnswer: way == "AnyAnswer"}
+				at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
 				if _, err := g.Invoke(ctx, at, 1, cfg); !errors.Is(err, errBoom) {
 					t.Fatal(err)
 				}
@@ -274,7 +274,7 @@ func TestAnswerToAQuestionInside(t *testing.T) {
 // After an update of a graph inside its question is another one: it is asked before it is
 // answered. LangGraph gives it the answer of the question that waited.
 func TestAnswerAfterAnUpdateInside(t *testing.T) {
-	for _, way := range []string{"", "AnyAnswer"} {
+	for _, way := range []string{"", "LangGraph"} {
 		t.Run(way, func(t *testing.T) {
 			said := func() *graph.Builder { return graph.New(graph.Key("said", channel.LastValue[string]())) }
 			in := said()
@@ -288,12 +288,12 @@ func TestAnswerAfterAnUpdateInside(t *testing.T) {
 			}
 			out := said()
 			out.Subgraph("inside", inside).Edge(graph.Start, "inside")
-			g, err := out.Compile(graph.Options{Saver: memory.New(memory.Options{})})
+			g, err := out.Compile(graph.Options{Saver: memory.New(memory.Options{}), LangGraph: way != ""})
 			if err != nil {
 				t.Fatal(err)
 			}
-			at, cfg := pregel.Thread("t"), pregel.RunOptions{AnyAnswer: way != ""}
-			res, err := g.Invoke(ctx, at, map[string]any{"said": "one"}, cfg)
+			at := pregel.Thread("t")
+			res, err := g.Invoke(ctx, at, map[string]any{"said": "one"})
 			first := wantAsked(t, res, err, `send "one"?`)
 			state, err := g.GetState(ctx, at)
 			if err != nil {
@@ -305,12 +305,12 @@ func TestAnswerAfterAnUpdateInside(t *testing.T) {
 			if err != nil || changed.CheckpointMap[""] != state.Address.CheckpointID || changed.CheckpointMap[below.Namespace] != changed.CheckpointID {
 				t.Fatalf("%+v, %v", changed, err)
 			}
-			res, err = g.Invoke(ctx, at, pregel.Command{Resume: "sent"}, cfg)
+			res, err = g.Invoke(ctx, at, pregel.Command{Resume: "sent"})
 			if way == "" {
 				if again := wantAsked(t, res, err, `send "two"?`); again == first {
 					t.Error("the other question has the id of the first")
 				}
-				res, err = g.Invoke(ctx, at, pregel.Command{Resume: "sent"}, cfg)
+				res, err = g.Invoke(ctx, at, pregel.Command{Resume: "sent"})
 			}
 			if err != nil || len(res.Interrupts) != 0 || res.Map()["said"] != "sent" {
 				t.Fatalf("%+v, %v", res, err)
@@ -325,7 +325,7 @@ func TestUnknownCheckpoint(t *testing.T) {
 	for _, lax := range []bool{false, true} {
 		ran := false
 		s := watch(nil)
-		g := fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) {
+		g := fan(t, pregel.Options{Saver: s, LangGraph: lax}, node("a", func(_ context.Context, v any) (any, error) {
 			ran = true
 			return v, nil
 		}))
@@ -333,7 +333,7 @@ func TestUnknownCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, id := len(s.acked("")), "1f0f5200-24f1-6382-8000-bde4e02ab92b"
-		at, cfg := pregel.Thread("t").At(id), pregel.RunOptions{AnyCheckpoint: lax}
+		at, cfg := pregel.Thread("t").At(id), pregel.RunOptions{}
 		if lax {
 			if _, err := g.Invoke(ctx, at, 2, cfg); err != nil {
 				t.Error(err)

@@ -150,7 +150,7 @@ func (s *superstep) failsOnItsOwn(err error) bool {
 // abandoned reports whether tasks are cancelled because the caller of the run went away.
 // Then nobody decided that they failed, and nothing is stored of them, as after a crash.
 func (s *superstep) abandoned() bool {
-	return s.caller.Err() != nil && s.failure == nil && !s.l.ways.plain
+	return s.caller.Err() != nil && s.failure == nil && !s.l.ways.langGraph
 }
 
 // retry says whether to try again after n failures, and how long to wait. The

@@ -216,7 +216,6 @@ func TestNewInputOnAThreadOfAnotherGraph(t *testing.T) {
 			opts pregel.RunOptions
 		}{
 			"discarded": {graph.Options{Name: "two"}, pregel.RunOptions{Unfinished: pregel.DiscardUnfinished}},
-			"shared":    {graph.Options{Name: "two"}, pregel.RunOptions{Shared: true}},
 			"LangGraph": {graph.Options{Name: "two", LangGraph: true}, pregel.RunOptions{}},
 		} {
 			if err := s.CopyThread(ctx, "t", id); err != nil {

@@ -288,19 +288,19 @@ func TestRunInsideOwnThread(t *testing.T) {
 }
 
 // Whoever moves the head on purpose is not refused: a state update, a fork, a
-// Shared run. The run under way learns of it with its next checkpoint.
+// run with Options.LangGraph. The run under way learns of it with its next checkpoint.
 func TestHeadMovedOnPurpose(t *testing.T) {
-	for name, move := range map[string]func(g *pregel.Graph, old pregel.Address) error{
-		"update": func(g *pregel.Graph, _ pregel.Address) error {
+	for name, move := range map[string]func(g, langGraph *pregel.Graph, old pregel.Address) error{
+		"update": func(g, _ *pregel.Graph, _ pregel.Address) error {
 			_, err := g.UpdateState(ctx, pregel.Thread("t"), pregel.StateUpdate{Values: "updated", AsNode: "a"})
 			return err
 		},
-		"fork": func(g *pregel.Graph, old pregel.Address) error {
+		"fork": func(g, _ *pregel.Graph, old pregel.Address) error {
 			_, err := g.Invoke(ctx, old, "inner")
 			return err
 		},
-		"shared": func(g *pregel.Graph, _ pregel.Address) error {
-			_, err := g.Invoke(ctx, pregel.Thread("t"), "inner", pregel.RunOptions{Shared: true})
+		"LangGraph": func(_, langGraph *pregel.Graph, _ pregel.Address) error {
+			_, err := langGraph.Invoke(ctx, pregel.Thread("t"), "inner")
 			return err
 		},
 	} {
@@ -309,9 +309,11 @@ func TestHeadMovedOnPurpose(t *testing.T) {
 				var g *pregel.Graph
 				var old pregel.Address
 				var moved error
-				g = fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", func(_ context.Context, v any) (any, error) {
+				s := memory.New(memory.Options{})
+				other := fan(t, pregel.Options{Saver: s, LangGraph: true}, node("a", func(_ context.Context, v any) (any, error) { return v, nil }))
+				g = fan(t, pregel.Options{Saver: s}, node("a", func(_ context.Context, v any) (any, error) {
 					if v == "outer" {
-						moved = move(g, old)
+						moved = move(g, other, old)
 					}
 					return v, nil
 				}))

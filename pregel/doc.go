@@ -53,7 +53,7 @@
 // Every checkpoint is stored on condition that the newest checkpoint is the one the
 // run knows. Three things may move the head of a thread under a run, and are never
 // refused: UpdateState, a fork (a run from a checkpoint that is not the newest), and a
-// run with RunOptions.Shared. The run under way then fails with ErrConflict when it
+// run with Options.LangGraph. The run under way then fails with ErrConflict when it
 // stores its next checkpoint. The nodes before that checkpoint have run.
 //
 // If several processes write to one store, as on PostgreSQL, the saver coordinates them.
@@ -131,23 +131,22 @@
 // events are those of LangGraph 1.2. test/parity/pregel compares them line by line,
 // with Options.LangGraph set. The differences are deliberate.
 //
-// Options.LangGraph turns these off. Where an option of a run is named, it turns off
-// that one alone:
+// Options.LangGraph turns these off:
 //
 //   - New input first finishes what a crash left; see After a crash. LangGraph discards
-//     it, with what its tasks had stored. RunOptions.Unfinished.
+//     it, with what its tasks had stored. RunOptions.Unfinished does so for one run.
 //   - If the graph lacks a node that is left to run, the error is ErrUnknownNode.
 //     LangGraph skips the node.
 //   - One run at a time owns a thread; others get ErrConflict. In LangGraph all go on,
-//     and the last checkpoint counts. RunOptions.Shared.
+//     and the last checkpoint counts.
 //   - An answer reaches the question that waits and no other. It is refused with
 //     ErrNoInterrupt if nothing waits, and with ErrUnknownInterrupt if nobody asked
 //     the ids it names. At a breakpoint it only resumes the run. An answer that nobody
 //     took is void once all tasks wait again: so is one that follows an update of a
 //     graph inside, whose question is then another one. LangGraph refuses an answer only
-//     if nothing is left to run, and gives it to whoever asks first. RunOptions.AnyAnswer.
+//     if nothing is left to run, and gives it to whoever asks first.
 //   - Runs and UpdateState refuse a CheckpointID that does not exist. LangGraph takes
-//     the thread for empty. RunOptions.AnyCheckpoint. GetState returns an empty
+//     the thread for empty. GetState returns an empty
 //     snapshot and no error in both.
 //   - If the last writes of a thread conflict, GetState shows the state before them.
 //     LangGraph raises.

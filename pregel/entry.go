@@ -255,7 +255,7 @@ func (l *loop) collect(f *facts) {
 	case isCommand:
 		f.given = givenCommand
 	}
-	if !l.ways.plain {
+	if !l.ways.langGraph {
 		f.missing = l.g.missing(l.noted)
 	}
 	if n := l.noted; n != nil && n.Graph != "" && l.g.named && n.Graph != l.g.opts.Name {

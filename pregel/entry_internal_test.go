@@ -15,7 +15,7 @@ func TestEntry(t *testing.T) {
 	unfinished := progress{status: saver.StatusUnfinished, next: []string{"a"}}
 	waiting := progress{status: saver.StatusWaiting}
 	finish := ways{unfinished: FinishFirst}
-	langGraph := ways{unfinished: DiscardUnfinished, shared: true, anyAnswer: true, anyCheckpoint: true, plain: true}
+	langGraph := ways{unfinished: DiscardUnfinished, langGraph: true}
 	asks := answerFacts{waiting: []string{"q"}}
 	for _, c := range []struct {
 		name      string
@@ -37,7 +37,7 @@ func TestEntry(t *testing.T) {
 		{"input with the RunID of the thread", facts{given: givenInput, from: originNewest, sameRun: true}, entryResume, nil, "same"},
 		{"input, named", facts{given: givenInput, from: originNamed, fits: true, ways: finish, left: unfinished}, entryBranch, nil, "same"},
 		{"input, old", facts{given: givenInput, from: originOld}, entryBranch, nil, "same"},
-		{"input, named and missing", facts{given: givenInput, from: originMissing, empty: true}, entryBranch, nil, "same; stele comes here with AnyCheckpoint alone"},
+		{"input, named and missing", facts{given: givenInput, from: originMissing, empty: true}, entryBranch, nil, "same; stele comes here with Options.LangGraph alone"},
 		{"nil, no thread", facts{given: givenNil, from: originNone, empty: true}, entryInput, nil, "same: raises for want of input"},
 		{"nil", facts{given: givenNil, from: originNewest}, entryResume, nil, "same"},
 		{"nil, a node is gone", facts{given: givenNil, from: originNewest, missing: []string{"gone"}}, entryRefused, ErrUnknownNode, "passes over the node"},
@@ -176,7 +176,7 @@ func TestEntryLooksBack(t *testing.T) {
 	})
 }
 
-// What becomes of an answer. LangGraph, and stele with AnyAnswer, refuse one that several
+// What becomes of an answer. LangGraph, and stele with Options.LangGraph, refuse one that several
 // questions wait for, and one where nothing is left to run.
 func TestEntryAnswer(t *testing.T) {
 	ids := []string{"p", "q"}
@@ -204,7 +204,7 @@ func TestEntryAnswer(t *testing.T) {
 		{"by id, empty, breakpoint", answerFacts{byID: true, empty: true, atBreakpoint: true, left: true}, answerSpent, nil, answerByID, nil},
 	} {
 		for _, loose := range []string{"", "any answer", "old"} {
-			f := facts{given: givenAnswer, from: originNewest, answer: c.answer, ways: ways{anyAnswer: loose == "any answer"}}
+			f := facts{given: givenAnswer, from: originNewest, answer: c.answer, ways: ways{langGraph: loose == "any answer"}}
 			want, err, kind := c.want, c.err, entryResume
 			if loose != "" {
 				want, err = c.langGraph, c.anyErr

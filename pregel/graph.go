@@ -51,8 +51,8 @@ type Options struct {
 	// LangGraph gives up the safeguards that LangGraph does not have: new input discards
 	// what a crash left, missing nodes are skipped, several runs may go on with one thread,
 	// an answer is accepted although nothing waits, and a checkpoint that does not exist
-	// stands for an empty thread. The package documentation lists them all. RunOptions can
-	// give up most of them for one run. The outermost graph decides for all graphs inside.
+	// stands for an empty thread. The package documentation lists them all. The outermost
+	// graph decides for all graphs inside.
 	LangGraph bool
 
 	// Metadata is that of every run and update, as RunOptions.Metadata and

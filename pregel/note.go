@@ -202,7 +202,7 @@ func (l *loop) putEnding(e ending, text string) error {
 
 // storeEnding stores the ending of a run that ended with err, if it has one.
 func (l *loop) storeEnding(ctx context.Context, err error) error {
-	if l.pipe == nil || !l.entered() || l.ways.plain || errors.Is(err, ErrPersist) {
+	if l.pipe == nil || !l.entered() || l.ways.langGraph || errors.Is(err, ErrPersist) {
 		return nil
 	}
 	in, stopped := err.(*InterruptError) //nolint:errorlint // the loop's own

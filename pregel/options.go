@@ -49,14 +49,10 @@ type RunOptions struct {
 	// at once.
 	ConflictRetries int
 	// Unfinished says what new input does on a thread that a crash left unfinished. Empty
-	// means FinishFirst; with Shared or Options.LangGraph it means DiscardUnfinished,
+	// means FinishFirst; with Options.LangGraph it means DiscardUnfinished,
 	// because what is left may be the work of a run that is still going on. Input at a
 	// named checkpoint is a fork, and leaves unfinished work there alone.
 	Unfinished Unfinished
-	// Shared lets several runs go on with one thread, as in LangGraph: the one that stores
-	// the last checkpoint wins. Without it one run at a time owns the thread, and others
-	// fail with ErrConflict; see the package.
-	Shared bool
 	// Lease is that of a caller who owns the thread already. The run stores under it, and
 	// leaves it to the caller to release it. Nil: the run owns the thread by itself. A caller
 	// who decides by what the thread has, whether and how to run, owns it before it looks.
@@ -66,13 +62,6 @@ type RunOptions struct {
 	// does that. What is stored survives the death of the process at once, as Durability says.
 	// With Sync it changes nothing.
 	DeferSync bool
-	// AnyAnswer accepts a Command with Resume although no question waits, as in LangGraph.
-	// The next to ask gets the answer.
-	AnyAnswer bool
-	// AnyCheckpoint takes the thread for empty if CheckpointID does not exist, as in
-	// LangGraph. Without it the error matches saver.ErrNotFound, and nothing is run or
-	// stored.
-	AnyCheckpoint bool
 	// Control can ask the run to stop between supersteps.
 	Control *Control
 	// Context is handed to nodes unchanged; see Task.
@@ -134,25 +123,22 @@ const (
 	DiscardUnfinished Unfinished = "discard"
 )
 
-// ways are the safeguards that a run gives up, and the test aid that it asks for. The
-// outermost graph decides for all graphs inside.
+// ways are how a run treats what is there, and the test aid that it asks for. The outermost
+// graph decides for all graphs inside.
 type ways struct {
-	unfinished                       Unfinished
-	shared, anyAnswer, anyCheckpoint bool
-	// plain: what is stored about the end of a run is what LangGraph stores, and no more.
-	plain bool
+	unfinished Unfinished
+	// langGraph: the run gives up the safeguards that LangGraph does not have.
+	langGraph bool
 	// roundTrip: values are encoded and decoded between supersteps.
 	roundTrip bool
 }
 
-// ways combines RunOptions with Options.LangGraph. RunOptions can give up more; only
-// Unfinished can also restore a safeguard.
+// ways are those of the graph's options; RunOptions say what becomes of unfinished work.
 func (g *Graph) ways(o *RunOptions) ways {
-	all := g.opts.LangGraph
-	w := ways{unfinished: o.Unfinished, shared: all || o.Shared, anyAnswer: all || o.AnyAnswer, anyCheckpoint: all || o.AnyCheckpoint, plain: all, roundTrip: g.opts.RoundTrip}
+	w := ways{unfinished: o.Unfinished, langGraph: g.opts.LangGraph, roundTrip: g.opts.RoundTrip}
 	if w.unfinished == "" {
 		w.unfinished = FinishFirst
-		if w.shared { // what is left may be the work of another run
+		if w.langGraph { // what is left may be the work of another run
 			w.unfinished = DiscardUnfinished
 		}
 	}

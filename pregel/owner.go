@@ -12,13 +12,13 @@ import (
 // the lease: a run that lost the thread to another, because its process was stopped for
 // longer than its lease lasts, stores nothing any more. Third, every checkpoint is stored on
 // condition that the head is the one this run knows. That catches those who did not ask:
-// UpdateState, forks, Shared runs and programs in other languages.
+// UpdateState, forks, runs with Options.LangGraph and programs in other languages.
 type ownership struct {
 	// again: the run lost the thread before and starts over. It waits for the thread.
 	again bool
 	lease *saver.Lease // nil: nothing to release
 	// under is the lease of this run, of its caller, or of the graph around, and epoch that
-	// of it: every save has it. nil and 0 are for forks and shared runs.
+	// of it: every save has it. nil and 0 are for forks and for runs with Options.LangGraph.
 	under *saver.Lease
 	epoch int64
 	// taken is why the thread is not this run's; only a fork goes on with it.
@@ -37,9 +37,9 @@ func (l *loop) own(ctx context.Context) (err error) {
 	case l.nested() || l.saver == nil:
 		return nil
 	case lease != nil:
-		o.under, o.epoch, o.checked = lease, lease.Epoch(), !l.ways.shared
+		o.under, o.epoch, o.checked = lease, lease.Epoch(), !l.ways.langGraph
 		return nil
-	case l.ways.shared:
+	case l.ways.langGraph:
 		return nil
 	}
 	o.checked = true

@@ -464,7 +464,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	if !lacks && (!cancelled || !s.abandoned()) {
 		stored := slices.Clone(record)
 		stored[cause].value = errorText(err)
-		if t.call != nil && !l.ways.plain {
+		if t.call != nil && !l.ways.langGraph {
 			// Its caller may handle the error: by itself it is no failure of the thread.
 			stored = append(stored, write{chErrorSource, t.name})
 		}

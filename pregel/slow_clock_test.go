@@ -86,18 +86,18 @@ func TestMissingCheckpointWithSlowClock(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for name, begin := range map[string]func(g *pregel.Graph, at pregel.Address) error{
 		"run": func(g *pregel.Graph, at pregel.Address) error {
-			_, err := g.Invoke(ctx, at, 2, pregel.RunOptions{AnyCheckpoint: true})
+			_, err := g.Invoke(ctx, at, 2)
 			return err
 		},
 		"update": func(g *pregel.Graph, at pregel.Address) error {
-			_, err := g.UpdateState(ctx, at, pregel.StateUpdate{Values: 2, AsNode: pregel.Input}, pregel.UpdateOptions{AnyCheckpoint: true})
+			_, err := g.UpdateState(ctx, at, pregel.StateUpdate{Values: 2, AsNode: pregel.Input})
 			return err
 		},
 	} {
 		s := memory.New(memory.Options{})
 		at := func(clock time.Time) *pregel.Graph {
 			env := pregel.Environment{IDs: pregel.NewIDSource(func() time.Time { clock = clock.Add(time.Second); return clock }, nil)}
-			return fan(t, pregel.Options{Saver: s, Env: env}, node("a", returns("a")))
+			return fan(t, pregel.Options{Saver: s, Env: env, LangGraph: true}, node("a", returns("a")))
 		}
 		thread := pregel.Thread("t")
 		if _, err := at(now).Invoke(ctx, thread, 1); err != nil {

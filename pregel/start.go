@@ -128,7 +128,7 @@ func (l *loop) find(ctx context.Context) (saved *saver.Tuple, err error) {
 	switch {
 	case at.CheckpointID != "":
 		saved, err = getTuple(ctx, l.saver, at)
-		if err == nil && saved == nil && !l.nested() && !l.ways.anyCheckpoint {
+		if err == nil && saved == nil && !l.nested() && !l.ways.langGraph {
 			err = noCheckpoint(at)
 		}
 		if err == nil && saved == nil {

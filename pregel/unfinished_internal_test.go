@@ -6,7 +6,7 @@ import (
 )
 
 func TestWays(t *testing.T) {
-	langGraph := ways{DiscardUnfinished, true, true, true, true, false}
+	langGraph := ways{DiscardUnfinished, true, false}
 	for _, c := range []struct {
 		langGraph bool
 		opts      RunOptions
@@ -14,9 +14,8 @@ func TestWays(t *testing.T) {
 	}{
 		{false, RunOptions{}, ways{unfinished: FinishFirst}},
 		{true, RunOptions{}, langGraph},
-		{true, RunOptions{Unfinished: RefuseUnfinished}, ways{RefuseUnfinished, true, true, true, true, false}},
-		{false, RunOptions{Unfinished: DiscardUnfinished, Shared: true, AnyAnswer: true, AnyCheckpoint: true}, ways{DiscardUnfinished, true, true, true, false, false}},
-		{false, RunOptions{AnyAnswer: true}, ways{unfinished: FinishFirst, anyAnswer: true}},
+		{true, RunOptions{Unfinished: RefuseUnfinished}, ways{RefuseUnfinished, true, false}},
+		{false, RunOptions{Unfinished: DiscardUnfinished}, ways{DiscardUnfinished, false, false}},
 	} {
 		g := &Graph{opts: Options{LangGraph: c.langGraph}}
 		if got := g.ways(&c.opts); got != c.want {

@@ -26,8 +26,6 @@ type UpdateOptions struct {
 	// Metadata and Configurable are stored with the checkpoints, as those of RunOptions.
 	Metadata     map[string]any
 	Configurable map[string]any
-	// AnyCheckpoint is that of RunOptions.
-	AnyCheckpoint bool
 	// Lease, if set, is one that the caller has of the thread: what is stored is refused once it is lost.
 	Lease *saver.Lease
 }
@@ -69,7 +67,7 @@ func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]S
 	}
 	var out Address
 	for i, updates := range supersteps {
-		u := &updater{encoder: encoder{g: target, codec: codecOf(s)}, s: s, at: at, first: i == 0, anyCheckpoint: g.opts.LangGraph || o.AnyCheckpoint, forced: map[string]bool{}}
+		u := &updater{encoder: encoder{g: target, codec: codecOf(s)}, s: s, at: at, first: i == 0, anyCheckpoint: g.opts.LangGraph, forced: map[string]bool{}}
 		if out, err = u.superstep(ctx, updates); err != nil {
 			return Address{}, err
 		}

@@ -259,7 +259,7 @@ func (g *Graph[S]) Fork(ctx context.Context, at pregel.Address, change func(fiel
 	if change != nil {
 		var o UpdateOptions
 		if n := len(opts); n > 0 {
-			o.Metadata, o.Configurable, o.AnyCheckpoint = opts[n-1].Metadata, opts[n-1].Configurable, opts[n-1].AnyCheckpoint
+			o.Metadata, o.Configurable = opts[n-1].Metadata, opts[n-1].Configurable
 		}
 		var err error
 		if at, err = g.Update(ctx, at, change, o); err != nil {

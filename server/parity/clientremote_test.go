@@ -35,7 +35,7 @@ func TestClientsGoRemote(t *testing.T) {
 		if !errors.As(err, &failed) || failed.Kind != "GraphRecursionError" {
 			t.Fatal(err)
 		}
-		_, err = g.Invoke(ctx, at, state{"n": 1}, pregel.RunOptions{Shared: true})
+		_, err = g.Invoke(ctx, at, state{"n": 1}, pregel.RunOptions{ConflictRetries: 1})
 		isError(t, err, pregel.ErrInvalidArgument)
 		at = pregel.Thread(newThread(t, c))
 		_, err = g.Invoke(ctx, at, state{"n": 1}, pregel.RunOptions{Metadata: map[string]any{"mark": "m"}})

@@ -175,7 +175,7 @@ func last[T any](list []T) (x T) {
 // them.
 func (g *Graph) request(at pregel.Address, input any, o pregel.RunOptions) (client.RunRequest, error) {
 	for name, set := range map[string]bool{"RunID": o.RunID != "", "MaxConcurrency": o.MaxConcurrency != 0, "OutputKeys": o.OutputKeys != nil,
-		"ConflictRetries": o.ConflictRetries != 0, "Unfinished": o.Unfinished != "", "Shared": o.Shared, "AnyAnswer": o.AnyAnswer, "AnyCheckpoint": o.AnyCheckpoint, "Control": o.Control != nil} {
+		"ConflictRetries": o.ConflictRetries != 0, "Unfinished": o.Unfinished != "", "Control": o.Control != nil} {
 		if set {
 			return client.RunRequest{}, &pregel.ArgumentError{Field: name, Reason: "a remote graph cannot take it"}
 		}

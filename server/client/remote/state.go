@@ -100,7 +100,7 @@ func (g *Graph) GetStateHistory(ctx context.Context, at pregel.Address, q pregel
 // pregel.ErrInvalidArgument.
 func (g *Graph) UpdateState(ctx context.Context, at pregel.Address, u pregel.StateUpdate, opts ...pregel.UpdateOptions) (pregel.Address, error) {
 	o := last(opts)
-	if u.TaskID != "" || len(o.Metadata) > 0 || len(o.Configurable) > 0 || o.AnyCheckpoint {
+	if u.TaskID != "" || len(o.Metadata) > 0 || len(o.Configurable) > 0 {
 		return at, &pregel.ArgumentError{Field: "UpdateOptions", Reason: "a remote graph cannot take options of an update"}
 	}
 	v, err := sent(u.Values)
