@@ -33,15 +33,9 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		return false, persistError("own thread "+c.ThreadID, err)
 	}
 	defer lease.Release()
-	begun := make(chan error, 1)
-	ask := func() { begun <- w.ask(ctx, j) }
-	if _, near := w.Queue.(*Local); near {
-		ask()
-	} else {
-		go ask()
-	}
+	answer := ForWorker(w.Queue).Holds(ctx, c)
 	b, err := w.beginning(ctx, c)
-	if unbegun := <-begun; unbegun != nil { // it may be errCancelled
+	if unbegun := w.held(j, answer); unbegun != nil { // it may be errCancelled
 		j.cancel(unbegun)
 		return false, fmt.Errorf("begin the attempt: %w", unbegun)
 	}
@@ -98,20 +92,15 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	return info.Status == saver.StatusWaiting, err
 }
 
-// ask asks the queue whether the claim of a job holds. A cancellation that was asked for before the job was
+// held takes the answer whether the claim of a job holds. A cancellation that was asked for before the job was
 // renewed for the first time is noticed here, as the hint of it may have come when there was no job.
-func (w *Worker) ask(ctx context.Context, j *job) error {
-	if _, near := w.Queue.(*Local); near { // the claim need not be durable
-		ctx = saver.DeferSync(ctx)
-	}
-	r, err := w.Queue.Get(ctx, j.claim.ID)
+func (w *Worker) held(j *job, answer func() (Run, error)) error {
+	r, err := answer()
 	switch {
-	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnreadable):
+	case errors.Is(err, ErrFenced):
 		return ErrFenced
 	case err != nil:
 		return persistError("read run "+j.claim.ID, err)
-	case r.Status != Running || r.Epoch != j.claim.Epoch:
-		return ErrFenced
 	case r.Cancel == "":
 		return nil
 	}
@@ -345,25 +334,19 @@ const (
 	recorderRetry = 200 * time.Millisecond
 )
 
-// newRecorder begins with an event that waits for the first of the graph, for recorderPause.
+// newRecorder begins with an event that waits for the first of the graph, for recorderPause where somebody
+// may wait for events.
 func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCauseFunc, begin Event) *recorder {
-	r := &recorder{ctx: ctx, q: q, c: c, cancel: cancel, batch: append(make([]Event, 0, 16), begin)}
+	r := &recorder{ctx: ctx, q: q, c: c, cancel: cancel, batch: append(make([]Event, 0, 16), begin), patient: true}
 	r.room = sync.NewCond(&r.mu)
-	wait := recorderPause
-	local, near := q.(*Local) // what embeds one may have readers of its own
-	if near {
-		r.patient, wait = true, recorderPatience
-	}
 	r.mu.Lock()
-	r.first = time.AfterFunc(wait, func() {
+	r.first = time.AfterFunc(recorderPatience, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.start()
 	})
 	r.mu.Unlock()
-	if near {
-		local.whenAsked(c, r.hurry)
-	}
+	ForWorker(q).WhenAsked(c, r.hurry)
 	return r
 }
 

@@ -256,7 +256,7 @@ func TestTurnDurable(t *testing.T) {
 				g := newGround(t)
 				r := must(g.queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{Graph: "g"}}))
 				_, stop := watch(g.queue, r.ID)
-				if next := must(g.queue.Turn(t.Context(), g.claim(), runs.Outcome{Status: runs.Success, Events: []runs.Event{event}}, []string{"g"})); next != nil {
+				if next := must(g.queue.FinishAndClaim(t.Context(), g.claim(), runs.Outcome{Status: runs.Success, Events: []runs.Event{event}}, "w", []string{"g"})); next != nil {
 					t.Errorf("%+v", next)
 				}
 				g.durable("the end of a run that somebody watches", false)
@@ -276,7 +276,7 @@ func TestTurnDurable(t *testing.T) {
 	c := g.claim()
 	for left := 99; left >= 0; left-- {
 		before := g.saver.Stats().LastLSN
-		next := must(g.queue.Turn(t.Context(), c, runs.Outcome{Status: runs.Success}, []string{"g"}))
+		next := must(g.queue.FinishAndClaim(t.Context(), c, runs.Outcome{Status: runs.Success}, "w", []string{"g"}))
 		if n := g.saver.Stats().LastLSN - before; n != 1 {
 			t.Fatalf("%d writes", n)
 		}
@@ -300,7 +300,7 @@ func TestDurableNotDeleted(t *testing.T) {
 		ctx, q := t.Context(), g.queue
 		r := must(q.Submit(ctx, runs.Request{Spec: runs.Spec{ThreadID: "t", Graph: "g"}}))
 		_, stop := q.WatchEnd(r.ID)
-		if next, err := q.Turn(ctx, g.claim(), runs.Outcome{Status: runs.Success}, nil); err != nil || next != nil {
+		if next, err := q.FinishAndClaim(ctx, g.claim(), runs.Outcome{Status: runs.Success}, "w", nil); err != nil || next != nil {
 			t.Fatalf("%v: %+v", err, next)
 		}
 		g.durable("an end that somebody waits for", false)

@@ -79,9 +79,32 @@ func (q *Local) giveUp(ctx context.Context, id string) error {
 func (q *Local) held(c Claim) (*localRun, error) {
 	r := q.open[c.ID]
 	if r == nil || r.Status != Running || r.Epoch != c.Epoch {
-		return nil, fmt.Errorf("run %s, epoch %d: %w", c.ID, c.Epoch, ErrFenced)
+		return nil, fenced(c)
 	}
 	return r, nil
+}
+
+func fenced(c Claim) error { return fmt.Errorf("run %s, epoch %d: %w", c.ID, c.Epoch, ErrFenced) }
+
+// ForWorker is q as a worker of this process uses it, and nil for a queue that embeds q: it may have calls
+// of its own.
+func (q *Local) ForWorker(whole Queue) WorkerQueue {
+	if whole != Queue(q) {
+		return nil
+	}
+	return q
+}
+
+// Holds implements WorkerQueue: it has the answer at once.
+func (q *Local) Holds(_ context.Context, c Claim) func() (Run, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r, err := q.held(c)
+	if err != nil {
+		return func() (Run, error) { return Run{}, err }
+	}
+	run := r.Run
+	return func() (Run, error) { return run, nil }
 }
 
 // Renew implements Queue.
@@ -154,25 +177,25 @@ func (q *Local) finished(r Run, o Outcome) Run {
 }
 
 // unsettledMost is how many runs that have ended may be in memory because they are not known to be
-// durable, before turn syncs.
+// durable, before FinishAndClaim syncs.
 const unsettledMost = 32
 
-// turn is Finish for a worker of this process, which takes the next run at once, if there is one for
-// it: one write for both. The end is durable for whoever asks for it, as all that Get returns is. As
-// long as nobody does, the log syncs it within 10 ms, or with a record that comes then.
-func (q *Local) turn(ctx context.Context, c Claim, o Outcome, worker string, graphs []string) (next *Claim, err error) {
+// FinishAndClaim implements WorkerQueue: one write for both. The end is durable for whoever asks for it,
+// as all that Get returns is. As long as nobody does, the log syncs it within 10 ms, or with a record that
+// comes then.
+func (q *Local) FinishAndClaim(ctx context.Context, c Claim, o Outcome, worker string, graphs []string) (next *Claim, err error) {
 	if err := CheckOutcome(o); err != nil {
 		return nil, err
 	}
-	next, wait, err := q.finishAndClaim(ctx, c, o, worker, graphs)
+	next, wait, err := q.turn(ctx, c, o, worker, graphs)
 	if wait {
 		err = q.synced(ctx, err)
 	}
 	return next, err
 }
 
-// finishAndClaim is turn without a sync; wait reports whether turn is to sync.
-func (q *Local) finishAndClaim(ctx context.Context, c Claim, o Outcome, worker string, graphs []string) (next *Claim, wait bool, err error) {
+// turn is FinishAndClaim without a sync; wait reports whether to sync.
+func (q *Local) turn(ctx context.Context, c Claim, o Outcome, worker string, graphs []string) (next *Claim, wait bool, err error) {
 	_, unlock := q.lock(c.ID)
 	defer unlock()
 	r, err := q.held(c)

@@ -269,9 +269,8 @@ func (q *Local) latest(ctx context.Context, id string, after int64) (events []Ev
 	return slices.Clone(r.latest[after-kept : r.synced-kept]), r.synced, nil
 }
 
-// whenAsked calls f, once, when somebody has asked for events of a claim's run. f must not wait for the
-// queue. It is called at once if the claim is void: another worker may have the run, whose f stays.
-func (q *Local) whenAsked(c Claim, f func()) {
+// WhenAsked implements WorkerQueue. Where the claim is void another worker may have the run, whose f stays.
+func (q *Local) WhenAsked(c Claim, f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r, err := q.held(c); err != nil || r.wanted {

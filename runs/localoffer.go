@@ -27,11 +27,9 @@ func (o *offer) give(c Claim) {
 	}
 }
 
-// offer offers that a worker takes runs of some graphs. Until it withdraws the offer, runs may be
-// given to it; come says so. withdraw returns those that were, as they are then: who cancels one in
-// between tells nobody else. An offer ends by itself when a run that was stored before may be the next
+// Offer implements WorkerQueue. An offer ends by itself when a run that was stored before may be the next
 // one to begin: the worker learns that as all do, and claims.
-func (q *Local) offer(worker string, graphs []string, room int) (come <-chan struct{}, withdraw func() []Claim) {
+func (q *Local) Offer(worker string, graphs []string, room int) (come <-chan struct{}, withdraw func() []Claim) {
 	o := &offer{worker: worker, graphs: graphs, room: room, come: make(chan struct{}, 1)}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -21,7 +21,7 @@ func TestOffer(t *testing.T) {
 		}
 		return r
 	}
-	come, withdraw := q.offer("w", []string{"f", "g"}, 2)
+	come, withdraw := q.Offer("w", []string{"f", "g"}, 2)
 	before := q.writes.Load()
 	r := submit(Spec{ThreadID: "a", Attempts: 2})
 	if n := q.writes.Load() - before; n != 1 {
@@ -58,7 +58,7 @@ func TestOfferCancelled(t *testing.T) {
 	ctx := t.Context()
 	q, _ := newQueue(t, LocalOptions{})
 	for _, how := range []Strategy{Interrupt, Rollback} {
-		_, withdraw := q.offer("w", []string{"g"}, 1)
+		_, withdraw := q.Offer("w", []string{"g"}, 1)
 		r, err := q.Submit(ctx, Request{Spec: Spec{Graph: "g"}})
 		if err == nil {
 			_, err = q.Cancel(ctx, r.ID, how)
@@ -130,7 +130,7 @@ func TestOfferOrder(t *testing.T) {
 					submit(q, "b", "g", at)
 				}
 			}
-			_, withdraw := q.offer("w", []string{"g"}, 2)
+			_, withdraw := q.Offer("w", []string{"g"}, 2)
 			during(q)
 			var got []string
 			for _, c := range withdraw() {

@@ -129,7 +129,7 @@ func TestNext(t *testing.T) {
 			c := claims[i]
 			claims = slices.Delete(claims, i, i+1)
 			graphs := append([]string(nil), kinds[random.IntN(3)][:random.IntN(2)]...) // none: it only ends
-			next, err := q.turn(ctx, c, o, "w", graphs)                                // the claim may be void
+			next, err := q.FinishAndClaim(ctx, c, o, "w", graphs)                      // the claim may be void
 			if next != nil {
 				claims = append(claims, *next)
 			} else if best, _ := plainNext(q, graphs); err == nil && o.Status.Ended() && best != nil && best.Attempt < best.Attempts {

@@ -20,14 +20,14 @@ func TestTurn(t *testing.T) {
 		t.Fatalf("%v: %+v", err, c)
 	}
 	before := q.writes.Load()
-	next, err := q.turn(ctx, *c, Outcome{Status: Interrupted, Events: []Event{{Kind: "custom"}}}, "w", []string{"f", "g"})
+	next, err := q.FinishAndClaim(ctx, *c, Outcome{Status: Interrupted, Events: []Event{{Kind: "custom"}}}, "w", []string{"f", "g"})
 	if err != nil || next == nil || next.ID != behind.ID || next.Status != Running || next.Worker != "w" || next.Attempt != 1 || next.Epoch != 1 || !next.Discard {
 		t.Fatalf("%v: got %+v, want run %s", err, next, behind.ID)
 	}
 	if n := q.writes.Load() - before; n != 1 {
 		t.Errorf("%d writes", n)
 	}
-	if again, err := q.turn(ctx, *c, Outcome{Status: Success}, "w", []string{"g"}); again != nil || !errors.Is(err, ErrFenced) {
+	if again, err := q.FinishAndClaim(ctx, *c, Outcome{Status: Success}, "w", []string{"g"}); again != nil || !errors.Is(err, ErrFenced) {
 		t.Errorf("%v: a claim that has ended gives %+v", err, again)
 	}
 	if other, _, err := q.Claim(ctx, "w2", []string{"g"}); other != nil || err != nil {
@@ -50,7 +50,7 @@ func TestTurn(t *testing.T) {
 	if err != nil || c == nil || c.ID != behind.ID || c.Attempt != 2 || c.Epoch != 2 {
 		t.Fatalf("%v: %+v", err, c)
 	}
-	if next, err := q.turn(ctx, *c, Outcome{Status: Success}, "w2", []string{"g"}); err != nil || next != nil {
+	if next, err := q.FinishAndClaim(ctx, *c, Outcome{Status: Success}, "w2", []string{"g"}); err != nil || next != nil {
 		t.Errorf("%v: %+v, but %s is not due", err, next, last.ID)
 	}
 }
@@ -87,7 +87,7 @@ func TestTurnAlone(t *testing.T) {
 			if err != nil || claim == nil || claim.ThreadID != "a" {
 				t.Fatalf("%v: %+v", err, claim)
 			}
-			next, err := q.turn(ctx, *claim, c.outcome, "w", c.graphs)
+			next, err := q.FinishAndClaim(ctx, *claim, c.outcome, "w", c.graphs)
 			if err != nil || next != nil {
 				t.Errorf("%v: %+v", err, next)
 			}
@@ -119,7 +119,7 @@ func TestTurnCancelled(t *testing.T) {
 		t.Fatalf("%v: %+v", err, claim)
 	}
 	now = now.Add(time.Hour) // the other worker is dead
-	if next, err := q.turn(ctx, *claim, Outcome{Status: Success}, "w", []string{"g"}); err != nil || next == nil || next.ID != other.ID || next.Cancel != Rollback {
+	if next, err := q.FinishAndClaim(ctx, *claim, Outcome{Status: Success}, "w", []string{"g"}); err != nil || next == nil || next.ID != other.ID || next.Cancel != Rollback {
 		t.Errorf("%v: %+v", err, next)
 	}
 }
@@ -135,7 +135,7 @@ func TestTurnLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(time.Hour)
-	if next, err := q.turn(ctx, *claim, Outcome{Status: Success}, "w", []string{"g"}); err != nil || next != nil {
+	if next, err := q.FinishAndClaim(ctx, *claim, Outcome{Status: Success}, "w", []string{"g"}); err != nil || next != nil {
 		t.Errorf("%v: %+v", err, next)
 	}
 	if r, err := q.Get(ctx, r.ID); err != nil || r.Status != Success {

@@ -31,8 +31,8 @@ func claimTwice(t *testing.T) (q *Local, void, c Claim) {
 func TestVoidClaimAsked(t *testing.T) {
 	q, void, c := claimTwice(t)
 	var told []string
-	q.whenAsked(c, func() { told = append(told, "holder") })
-	q.whenAsked(void, func() { told = append(told, "void") })
+	q.WhenAsked(c, func() { told = append(told, "holder") })
+	q.WhenAsked(void, func() { told = append(told, "void") })
 	if len(told) != 1 || told[0] != "void" {
 		t.Errorf("told %q, before somebody asks", told)
 	}

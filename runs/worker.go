@@ -131,14 +131,12 @@ func (w *Worker) Run(ctx context.Context) error {
 	graphs := slices.Sorted(maps.Keys(w.Graphs))
 	free := make(chan struct{}, cmp.Or(max(w.Concurrency, 0), 16))
 	var running sync.WaitGroup
-	finish := func(end context.Context, c Claim, o Outcome) (*Claim, error) { return nil, w.Queue.Finish(end, c, o) }
-	if q, ok := w.Queue.(*Local); ok { // what embeds one may have methods of its own
-		finish = func(end context.Context, c Claim, o Outcome) (*Claim, error) {
-			if ctx.Err() != nil {
-				return q.turn(end, c, o, name, nil)
-			}
-			return q.turn(end, c, o, name, graphs)
+	queue := ForWorker(w.Queue)
+	finish := func(end context.Context, c Claim, o Outcome) (*Claim, error) {
+		if ctx.Err() != nil {
+			return queue.FinishAndClaim(end, c, o, name, nil)
 		}
+		return queue.FinishAndClaim(end, c, o, name, graphs)
 	}
 	// A goroutine stays for the next run, as its stack has grown. There are no more than places in free.
 	jobs, executors := make(chan *job), 0
@@ -229,12 +227,7 @@ func place(ctx context.Context, free chan<- struct{}, most time.Duration) bool {
 // wait waits for a hint, or for a while, or until ctx ends, and returns runs that came meanwhile, if
 // the queue has claimed them for the worker. There are no more than room.
 func (w *Worker) wait(ctx context.Context, name string, graphs []string, room int, changed <-chan struct{}, most time.Duration) []Claim {
-	q, ok := w.Queue.(*Local) // what embeds one may have a Claim of its own
-	if !ok {
-		_ = pause(ctx, changed, most)
-		return nil
-	}
-	come, withdraw := q.offer(name, graphs, room)
+	come, withdraw := ForWorker(w.Queue).Offer(name, graphs, room)
 	t := time.NewTimer(most)
 	defer t.Stop()
 	select {

@@ -199,7 +199,7 @@ func (c *call) submit(in body, t thread, a assistant, temporary bool, key string
 		return r, fail(409, "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.")
 	}
 	if err != nil {
-		if c.together == nil && (r.ID != "" || t.fresh) {
+		if c.withStore == nil && (r.ID != "" || t.fresh) {
 			c.undo(t, r)
 		}
 		return r, err
@@ -231,7 +231,7 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 		config, _ := r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
 		given, _ := in.object("config")["configurable"].(map[string]any)
 		config = merged(config, map[string]any{"configurable": merged(given)})
-		if c.together != nil && t.kept && !other && !temporary && isSame(t.Config, config) {
+		if c.withStore != nil && t.kept && !other && !temporary && isSame(t.Config, config) {
 			return ops, nil // the queue has what is new
 		}
 		changed := t.after(r)
@@ -240,10 +240,10 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 		return append(ops, op), err
 	}
 	switch {
-	case c.together != nil && c.untold:
-		r, err = c.together.SubmitWith(saver.DeferSync(c.ctx), req, beside)
-	case c.together != nil:
-		r, err = c.together.SubmitWith(c.ctx, req, beside)
+	case c.withStore != nil && c.untold:
+		r, err = c.withStore.SubmitWith(saver.DeferSync(c.ctx), req, beside)
+	case c.withStore != nil:
+		r, err = c.withStore.SubmitWith(c.ctx, req, beside)
 	default:
 		if other {
 			if err := c.keep(c.ctx, t); err != nil {

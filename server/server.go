@@ -116,8 +116,8 @@ type Server struct {
 	protocol    protocolState
 	credentials bool
 	listingMost int
-	upkeep      sync.Mutex // one check or backup at a time
-	together    together   // nil if Queue is not in Store
+	upkeep      sync.Mutex     // one check or backup at a time
+	withStore   queueWithStore // nil if Queue is not in Store
 	settled     records[struct{}]
 	unmoved     bool // see isUnmoved
 
@@ -169,8 +169,8 @@ func New(cfg Config) (*Server, error) {
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
 	s.protocol.forgotten = newRecords[forgottenRuns](cfg, "protocol")
 	s.settled = newRecords[struct{}](cfg, settledKind)
-	if q, ok := cfg.Queue.(together); ok && store.Store(q.Items()) == cfg.Store {
-		s.together = q
+	if q, ok := cfg.Queue.(queueWithStore); ok && store.Store(q.Items()) == cfg.Store {
+		s.withStore = q
 	}
 	if err := s.addRoutes(); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func New(cfg Config) (*Server, error) {
 		stop()
 		return nil, err
 	}
-	if s.together != nil { // no other server makes any whole
+	if s.withStore != nil { // no other server makes any whole
 		if err := s.removeHalves(ctx, now().Add(longest)); err != nil {
 			cfg.Logger.Error("remove what is left of threads", "error", err)
 		}
@@ -193,10 +193,10 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// together is a queue in the Store: a run and what the server keeps of it are one write. With a
+// queueWithStore is a queue in the Store: a run and what the server keeps of it are one write. With a
 // context of saver.DeferSync a run is durable only when it was asked for with another one. As the
 // queue knows the newest run of a thread, most runs change nothing of the thread's record.
-type together interface {
+type queueWithStore interface {
 	Items() *store.Local
 	Newest(threadID string) string
 	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error)) (runs.Run, error)

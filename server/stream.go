@@ -63,8 +63,8 @@ func (c *call) peek(id string) (runs.Run, error) {
 	return r, err
 }
 
-// ends is a queue that wakes who waits for the end of a run for that alone.
-type ends interface {
+// endWatcher is a queue that wakes who waits for the end of a run for that alone.
+type endWatcher interface {
 	WatchEnd(id string) (ended <-chan struct{}, stop func())
 }
 
@@ -78,7 +78,7 @@ const headWait = 200 * time.Millisecond
 // when the client is gone or the server closes. What it sends, and the run at its end, is durable.
 func (c *call) follow(id string, after int64, each func([]runs.Event) error, out *output, beat []byte) (runs.Run, error) {
 	watch := c.cfg.Queue.Watch
-	if q, ok := c.cfg.Queue.(ends); ok && each == nil {
+	if q, ok := c.cfg.Queue.(endWatcher); ok && each == nil {
 		watch = q.WatchEnd
 	}
 	changed, stop := watch(id)

@@ -273,8 +273,8 @@ func (s *Server) outline(ctx context.Context, t thread, info saver.ThreadInfo, i
 // error that the run cannot be decoded comes what can be.
 func (s *Server) lastRun(ctx context.Context, t thread) (thread, runs.Run, error) {
 	newer := false
-	if s.together != nil {
-		if id := s.together.Newest(t.ID); id > t.Run {
+	if s.withStore != nil {
+		if id := s.withStore.Newest(t.ID); id > t.Run {
 			newer, t.Run = true, id
 		}
 	}

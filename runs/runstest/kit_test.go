@@ -105,7 +105,42 @@ type mutant struct {
 	watch   func(q runs.Queue, id string) (<-chan struct{}, func())
 	advance func(q runs.Queue, id string, from, to time.Time) error
 	sweep   func(q runs.Queue, before time.Time) (int, error)
+	worker  func(w runs.WorkerQueue) runs.WorkerQueue
 	reopen  func(first, second runs.Queue) runs.Queue
+}
+
+// ForWorker is that of the queue within, but for a bug in it.
+func (m *mutant) ForWorker(runs.Queue) runs.WorkerQueue {
+	if m.worker == nil {
+		return nil
+	}
+	return m.worker(runs.ForWorker(m.Queue))
+}
+
+// deaf tells nobody that events are asked for.
+type deaf struct{ runs.WorkerQueue }
+
+func (deaf) WhenAsked(runs.Claim, func()) {}
+
+// trusting holds every claim.
+type trusting struct{ runs.WorkerQueue }
+
+func (trusting) Holds(_ context.Context, c runs.Claim) func() (runs.Run, error) {
+	return func() (runs.Run, error) { return c.Run, nil }
+}
+
+// greedy takes the next run whatever it is asked for.
+type greedy struct{ runs.WorkerQueue }
+
+func (g greedy) FinishAndClaim(ctx context.Context, c runs.Claim, o runs.Outcome, worker string, _ []string) (*runs.Claim, error) {
+	return g.WorkerQueue.FinishAndClaim(ctx, c, o, worker, []string{"g"})
+}
+
+// lavish gives a worker more than it has room for.
+type lavish struct{ runs.WorkerQueue }
+
+func (l lavish) Offer(worker string, graphs []string, room int) (<-chan struct{}, func() []runs.Claim) {
+	return l.WorkerQueue.Offer(worker, graphs, room+1)
 }
 
 var ctx = context.Background()
@@ -286,6 +321,18 @@ var bugs = []struct {
 		m.events = func(q runs.Queue, id string, after int64, _ int) ([]runs.Event, error) {
 			return q.Events(ctx, id, after, 0)
 		}
+	}},
+	{"worker", "nobody is told who asks", func(m *mutant) {
+		m.worker = func(w runs.WorkerQueue) runs.WorkerQueue { return deaf{w} }
+	}},
+	{"worker", "every claim holds", func(m *mutant) {
+		m.worker = func(w runs.WorkerQueue) runs.WorkerQueue { return trusting{w} }
+	}},
+	{"worker", "a run is claimed unasked", func(m *mutant) {
+		m.worker = func(w runs.WorkerQueue) runs.WorkerQueue { return greedy{w} }
+	}},
+	{"worker", "more is given than there is room", func(m *mutant) {
+		m.worker = func(w runs.WorkerQueue) runs.WorkerQueue { return lavish{w} }
 	}},
 	{"schedules", "advance does not compare", func(m *mutant) {
 		m.advance = func(q runs.Queue, id string, from, to time.Time) error {

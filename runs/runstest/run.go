@@ -84,7 +84,7 @@ func byID(cases []testCase) (groups [][]testCase) {
 
 func allCases() []testCase {
 	return slices.Concat(submitCases, keyCases, busyCases, orderCases, claimCases, attemptCases, cancelCases, retryCases,
-		finishCases, eventCases, watchCases, scheduleCases, listCases, sweepCases, deleteCases, badCases, reopenCases, concurrencyCases)
+		finishCases, eventCases, watchCases, workerCases, scheduleCases, listCases, sweepCases, deleteCases, badCases, reopenCases, concurrencyCases)
 }
 
 // clock stands still until a case moves it.
