@@ -102,15 +102,15 @@ func TestDurable(t *testing.T) {
 	must(q.PutSchedule(ctx, runs.Schedule{ID: "s", Cron: "@daily", Spec: spec}))
 	g.durable("PutSchedule", true)
 
-	r = must(q.Submit(saver.DeferSync(ctx), runs.Request{Spec: spec}))
-	g.durable("Submit that defers", false)
+	r = must(q.SubmitWith(ctx, runs.Request{Spec: spec}, nil, true))
+	g.durable("SubmitWith without a sync", false)
 	must(q.Get(saver.DeferSync(ctx), r.ID))
 	g.durable("Get that defers", false)
 	if got := must(q.Get(ctx, r.ID)); got.ID != r.ID {
 		t.Errorf("%+v", got)
 	}
 	g.durable("Get", true)
-	must(q.Submit(saver.DeferSync(ctx), runs.Request{Spec: spec}))
+	must(q.SubmitWith(ctx, runs.Request{Spec: spec}, nil, true))
 	if err := g.items.Put(saver.DeferSync(ctx), store.Namespace{"a"}, "k", map[string]any{}); err != nil {
 		t.Fatal(err)
 	}
@@ -143,28 +143,28 @@ func TestSubmitWith(t *testing.T) {
 	}
 	spec := runs.Spec{ThreadID: "t", Graph: "g", Multitask: runs.Reject}
 	before := g.saver.Stats().LastLSN
-	r := must(q.SubmitWith(ctx, runs.Request{Spec: spec, Key: "k"}, beside("first")))
+	r := must(q.SubmitWith(ctx, runs.Request{Spec: spec, Key: "k"}, beside("first"), false))
 	if n := g.saver.Stats().LastLSN - before; n != 1 {
 		t.Errorf("%d writes", n)
 	}
 	g.durable("SubmitWith", true)
 	has("first", r.ID)
-	if again := must(q.SubmitWith(ctx, runs.Request{Spec: spec, Key: "k"}, beside("again"))); again.ID != r.ID {
+	if again := must(q.SubmitWith(ctx, runs.Request{Spec: spec, Key: "k"}, beside("again"), false)); again.ID != r.ID {
 		t.Errorf("%s, want %s", again.ID, r.ID)
 	}
 	has("again", "")
-	if _, err := q.SubmitWith(ctx, runs.Request{Spec: spec}, beside("busy")); !errors.Is(err, runs.ErrBusy) {
+	if _, err := q.SubmitWith(ctx, runs.Request{Spec: spec}, beside("busy"), false); !errors.Is(err, runs.ErrBusy) {
 		t.Errorf("a busy thread: %v", err)
 	}
 	has("busy", "")
 	boom := errors.New("boom")
 	spec.ThreadID = "other"
-	if _, err := q.SubmitWith(ctx, runs.Request{Spec: spec}, func(runs.Run) ([]store.Op, error) { return nil, boom }); !errors.Is(err, boom) {
+	if _, err := q.SubmitWith(ctx, runs.Request{Spec: spec}, func(runs.Run) ([]store.Op, error) { return nil, boom }, false); !errors.Is(err, boom) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := q.SubmitWith(ctx, runs.Request{Spec: spec}, func(runs.Run) ([]store.Op, error) {
 		return []store.Op{store.PutOp{Namespace: ns, Key: "k", Value: map[string]any{"f": func() {}}}}, nil
-	}); err == nil {
+	}, false); err == nil {
 		t.Error("an item that cannot be stored is")
 	}
 	for r := range q.List(ctx, runs.Query{ThreadID: "other"}) {

@@ -43,8 +43,8 @@ type LocalOptions struct {
 // events and the end that anybody has seen. It may take back a claim, and what the state of the
 // thread showed of the last 10 ms. A Worker does not wait for the end of a run to be synced while it goes
 // on with another run, or while somebody watches the first: an end that nobody has asked for is durable
-// after 10 ms. With a context of saver.DeferSync, Submit, SubmitWith and Get do not
-// sync: whoever tells somebody of the run calls Sync before, or Get with another context.
+// after 10 ms. SubmitWith need not sync, and Get does not with a context of saver.DeferSync: whoever tells
+// somebody of the run calls Sync before, or Get with another context.
 //
 // Events of a run that nobody has asked for are written after 20 ms, or with the end of the run.
 // What somebody follows is written within a millisecond.
@@ -256,14 +256,15 @@ func (q *Local) Items() *store.Local { return q.items }
 
 // Submit implements Queue.
 func (q *Local) Submit(ctx context.Context, req Request) (Run, error) {
-	return q.SubmitWith(ctx, req, nil)
+	return q.SubmitWith(ctx, req, nil, false)
 }
 
 // SubmitWith is Submit, and stores what beside makes of the run together with it, in Items: both or
-// neither. If a run has the key of the request already, it stores nothing.
-func (q *Local) SubmitWith(ctx context.Context, req Request, beside func(Run) ([]store.Op, error)) (Run, error) {
+// neither. If a run has the key of the request already, it stores nothing. An unsynced run is not
+// durable yet.
+func (q *Local) SubmitWith(ctx context.Context, req Request, beside func(Run) ([]store.Op, error), unsynced bool) (Run, error) {
 	r, err := q.submit(ctx, req, beside)
-	if !saver.SyncDeferred(ctx) {
+	if !unsynced {
 		err = q.synced(ctx, err)
 	}
 	if err != nil {

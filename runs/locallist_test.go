@@ -127,7 +127,7 @@ func TestListOrder(t *testing.T) {
 	first, err := q.SubmitWith(ctx, req, func(Run) (ops []store.Op, err error) {
 		between, err = q.Submit(ctx, req)
 		return nil, err
-	})
+	}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestProtocolLateID(t *testing.T) {
 			read(execute())
 		}
 		return nil, err
-	})
+	}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
-	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
 
@@ -239,12 +238,9 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 		op, err := c.threads.op(t.ID, changed)
 		return append(ops, op), err
 	}
-	switch {
-	case c.withStore != nil && c.untold:
-		r, err = c.withStore.SubmitWith(saver.DeferSync(c.ctx), req, beside)
-	case c.withStore != nil:
-		r, err = c.withStore.SubmitWith(c.ctx, req, beside)
-	default:
+	if c.withStore != nil {
+		r, err = c.withStore.SubmitWith(c.ctx, req, beside, c.untold)
+	} else {
 		if other {
 			if err := c.keep(c.ctx, t); err != nil {
 				return r, err

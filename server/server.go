@@ -193,13 +193,13 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// queueWithStore is a queue in the Store: a run and what the server keeps of it are one write. With a
-// context of saver.DeferSync a run is durable only when it was asked for with another one. As the
-// queue knows the newest run of a thread, most runs change nothing of the thread's record.
+// queueWithStore is a queue in the Store: a run and what the server keeps of it are one write. An unsynced
+// run is durable only when it was asked for. As the queue knows the newest run of a thread, most runs change
+// nothing of the thread's record.
 type queueWithStore interface {
 	Items() *store.Local
 	Newest(threadID string) string
-	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error)) (runs.Run, error)
+	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error), unsynced bool) (runs.Run, error)
 }
 
 // begin starts what goes on beside requests.
