@@ -5,16 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
+	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
+
+// State: what a Local has in memory of its runs and schedules, and how calls change and list it.
 
 // LocalOptions configure a Local.
 type LocalOptions struct {
@@ -113,26 +118,6 @@ type localRun struct {
 	asked  func()  // called when somebody asks for events for the first time; may be nil
 	wanted bool    // somebody has asked for events
 }
-
-// storedRun is the item of a run, written with each change of it. Its Spec, which never changes, has
-// an item of its own, which also has the run as it was submitted: until it changes, that is all there
-// is of it. Seq is a number that its events reach at least.
-type storedRun struct {
-	Run
-	Seq int64 `json:"seq,omitempty"`
-	// Last is the number of the first event that is in the item of the run itself, 0 for none. Those of a
-	// run that has ended may be: a short run has no other items of events.
-	Last   int64 `json:"last,omitempty"`
-	events any   // those in the item, as eventsIn reads them, unless the run is in memory
-}
-
-// Namespaces of the items. Events of a run have one of their own below.
-var (
-	runsSpace      = store.Namespace{"stele.runs", "runs"}
-	specsSpace     = store.Namespace{"stele.runs", "specs"}
-	eventsSpace    = store.Namespace{"stele.runs", "events"}
-	schedulesSpace = store.Namespace{"stele.runs", "schedules"}
-)
 
 var _ Queue = (*Local)(nil)
 
@@ -393,146 +378,6 @@ func (q *Local) lock(id string) (*localRun, func()) {
 	return r, unlock
 }
 
-// change is a run as it is to be, and what is stored of that.
-type change struct {
-	r      *localRun
-	to     storedRun
-	events []Event
-	ops    []store.Op
-}
-
-// save stores a run as it is to be, with numbered events, the last one if it ends, and other items,
-// and then makes it so. The caller holds mu, and if there are events the lock of the run's.
-func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, others ...store.Op) error {
-	c, err := q.change(r, to, events)
-	if err == nil {
-		err = q.write(ctx, append(c.ops, others...)...)
-	}
-	if err != nil {
-		return err
-	}
-	q.made(c)
-	return nil
-}
-
-// change is what save stores.
-func (q *Local) change(r *localRun, to Run, events []Event) (change, error) {
-	stored := storedRun{Run: to, Seq: r.Seq + int64(len(events))}
-	if to.Status.Ended() {
-		status, err := q.opts.Serializer.Encode(string(to.Status))
-		if err != nil {
-			return change{}, err
-		}
-		at := to.Ended
-		if n := len(events); n > 0 { // it is stored with them
-			at = events[n-1].Time
-		}
-		stored.Seq++
-		events = append(events, Event{Seq: stored.Seq, Attempt: to.Attempt, Kind: KindEnd, Data: status, Time: at})
-	}
-	var ops []store.Op
-	var last []byte
-	if to.Status.Ended() && fitsRun(events) {
-		stored.Last = events[0].Seq
-		last, _ = packEvents(events)
-	} else {
-		ops = eventOps(to.ID, events)
-	}
-	if r.Last > 0 { // it goes on: its events become an item like those before them
-		ops = append(ops, eventsOp(to.ID, r.Last, r.events))
-	}
-	item, err := appendRun(make([]byte, 0, 512), &stored)
-	if err != nil {
-		return change{}, err
-	}
-	op := textOp(runsSpace, to.ID, string(item))
-	if stored.Last > 0 {
-		op.Value[eventsField] = last
-	}
-	if r.ID == "" {
-		spec, err := appendSpec(make([]byte, 0, 1024), &to.Spec)
-		if err != nil {
-			return change{}, err
-		}
-		op = textOp(specsSpace, to.ID, string(spec))
-		op.Value[bornField] = string(item)
-	}
-	return change{r: r, to: stored, events: events, ops: append(ops, op)}, nil
-}
-
-// made makes a run what was written last. The caller holds what save asks for.
-func (q *Local) made(c change) {
-	r, to := c.r, c.to
-	if to.Epoch == r.Epoch || r.ID == "" {
-		r.saved = q.writes.Load()
-	}
-	r.storedRun = to
-	r.keep(c.events)
-	r.added = q.writes.Load()
-	switch {
-	case to.Status.Ended():
-		q.drop(r)
-		q.noteLast(to.Run)
-		q.ends.Changed(to.ID)
-	case to.Status == Pending && q.open[to.ID] == r:
-		q.place(r)
-	}
-	q.Changed(to.ID)
-	// Else it was begun, or has ended and holds up nobody.
-	if to.Status == Pending || to.Cancel != "" || to.Status != Running && q.threads[to.ThreadID] != nil {
-		if to.Status == Pending || q.threads[to.ThreadID] != nil {
-			q.withdrawAll() // another run may be the next
-		}
-		q.Changed("")
-	}
-}
-
-// write writes items, and leaves it to sync to make them durable. It is not given up half way:
-// what is in memory would no longer be what is stored.
-func (q *Local) write(ctx context.Context, ops ...store.Op) error {
-	if err := ctx.Err(); err != nil || len(ops) == 0 {
-		return err
-	}
-	_, err := q.items.Batch(saver.DeferSync(context.WithoutCancel(ctx)), ops...)
-	if err == nil {
-		q.writes.Add(1)
-	}
-	return err
-}
-
-// sync makes durable what was written when Local.writes was want. The caller does not hold mu.
-func (q *Local) sync(ctx context.Context, want int64) error {
-	if q.durable.Load() >= want {
-		return nil
-	}
-	q.syncing.Lock()
-	defer q.syncing.Unlock()
-	if q.durable.Load() >= want {
-		return nil
-	}
-	now := q.writes.Load()
-	if err := q.items.Sync(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
-	q.durable.Store(now)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.unsettled = slices.DeleteFunc(q.unsettled, func(id string) bool { q.forget(id); return q.watched[id] == nil || q.watched[id].saved <= now })
-	return nil
-}
-
-// synced makes durable what a call has written, if it has.
-func (q *Local) synced(ctx context.Context, err error) error {
-	if err != nil {
-		return err
-	}
-	return q.sync(ctx, q.writes.Load())
-}
-
-// Sync returns when everything that was stored before in the log of the queue is durable. Calls
-// that come together share a sync.
-func (q *Local) Sync(ctx context.Context) error { return q.sync(ctx, q.writes.Add(1)) }
-
 // forget drops a run that has ended from memory, unless it is not synced or somebody watches it.
 // The caller holds mu.
 func (q *Local) forget(id string) {
@@ -732,5 +577,263 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 	} else {
 		delete(q.byThread, r.ThreadID)
 	}
+	return nil
+}
+
+// List implements Queue. It reads no other runs than those of the thread and the status that are asked
+// for, as they are yielded; those that have not ended are in memory.
+func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
+	return func(yield func(Run, error) bool) {
+		n := 0
+		for r, err := range q.candidates(ctx, sel) {
+			if errors.Is(err, ErrUnreadable) {
+				if n++; !yield(r, err) || n == sel.Limit {
+					return
+				}
+				continue
+			}
+			if err != nil {
+				yield(Run{}, err)
+				return
+			}
+			if sel.ThreadID != "" && r.ThreadID != sel.ThreadID || sel.Graph != "" && r.Graph != sel.Graph || sel.Status != "" && r.Status != sel.Status {
+				continue
+			}
+			if n++; !yield(r, nil) || n == sel.Limit {
+				return
+			}
+		}
+	}
+}
+
+// listPage is how many runs a listing looks up at a time.
+const listPage = 1000
+
+// candidates are the runs among which those of a query are, by their ids.
+func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error] {
+	return func(yield func(Run, error) bool) {
+		if sel.ThreadID == "" && sel.Status == "" { // one sync for all
+			if err := q.synced(ctx, nil); err != nil {
+				yield(Run{}, err)
+				return
+			}
+		}
+		for page := min(cmp.Or(max(sel.Limit, 0), listPage), listPage); ; page = listPage {
+			ids, behind, more := q.idsOf(sel, page)
+			for _, id := range ids {
+				r, err := q.Get(ctx, id)
+				if errors.Is(err, ErrNotFound) { // removed meanwhile
+					continue
+				}
+				if !yield(r, err) {
+					return
+				}
+			}
+			if !more {
+				return
+			}
+			sel.After = behind
+		}
+	}
+}
+
+// listLooks is how many ids one look under the lock passes over.
+const listLooks = 10_000
+
+// idsOf are the first ids behind sel.After among which those of a query are, n at most, and, if there may
+// be more, where to go on. Those of a thread with a status that it may have had long ago are looked for
+// among the fewer of both.
+func (q *Local) idsOf(sel Query, n int) (ids []string, behind string, more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	// walk adds those of an ordered list.
+	walk := func(length int, at func(i int) string, keep func(id string) bool) {
+		i, step := sort.Search(length, func(i int) bool { return at(i) > sel.After }), 1
+		switch {
+		case sel.Newest && sel.After == "":
+			i, step = length-1, -1
+		case sel.Newest:
+			i, step = sort.Search(length, func(i int) bool { return at(i) >= sel.After })-1, -1
+		}
+		found := len(ids) + n
+		for looks := 0; i >= 0 && i < length; i += step {
+			if looks++; len(ids) == found || looks > listLooks {
+				more = true
+				return
+			}
+			if behind = at(i); keep(behind) {
+				ids = append(ids, behind)
+			}
+		}
+	}
+	in := func(list []string) (int, func(i int) string) { return len(list), func(i int) string { return list[i] } }
+	all := func(string) bool { return true }
+	switch {
+	case sel.ThreadID != "" && sel.Status == "":
+		length, at := in(q.byThread[sel.ThreadID])
+		walk(length, at, all)
+		return ids, behind, more
+	case sel.ThreadID != "" && sel.Status.Ended():
+		few, many := q.byThread[sel.ThreadID], q.byStatus[sel.Status]
+		if len(many) < len(few) {
+			few, many = many, few
+		}
+		length, at := in(few)
+		walk(length, at, func(id string) bool { return hasID(many, id) })
+		return ids, behind, more
+	case sel.ThreadID != "":
+		t := q.threads[sel.ThreadID]
+		if t == nil || sel.Status == Running && t.begun == nil {
+			return nil, "", false
+		}
+		walk(len(t.runs), func(i int) string { return t.runs[i].ID }, func(id string) bool { return q.open[id].Status == sel.Status })
+		return ids, behind, more
+	}
+	for status, ended := range q.byStatus {
+		if sel.Status == "" || sel.Status == status {
+			length, at := in(ended)
+			walk(length, at, all)
+		}
+	}
+	isBehind := func(id string) bool {
+		if sel.Newest {
+			return sel.After == "" || id < sel.After
+		}
+		return id > sel.After
+	}
+	if !sel.Status.Ended() {
+		for id, r := range q.open {
+			if isBehind(id) && (sel.Status == "" || r.Status == sel.Status) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	if sel.Status == "" {
+		for id := range q.lost {
+			if isBehind(id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	if sel.Newest {
+		slices.Reverse(ids)
+	}
+	if len(ids) > n {
+		ids, more = ids[:n], true
+	}
+	if more {
+		behind = ids[n-1]
+	}
+	return ids, behind, more
+}
+
+// noteStatus notes a run that has ended by its status. The caller holds mu.
+func (q *Local) noteStatus(r Run) {
+	q.byStatus[r.Status] = withID(q.byStatus[r.Status], r.ID)
+}
+
+func hasID(list []string, id string) bool {
+	_, there := slices.BinarySearch(list, id)
+	return there
+}
+
+// withID is a list of ids, oldest first, with another. A run gets its id before it is stored, so
+// that an older one may come later.
+func withID(list []string, id string) []string {
+	i, there := slices.BinarySearch(list, id)
+	if there {
+		return list
+	}
+	return slices.Insert(list, i, id)
+}
+
+// forgetStatus undoes noteStatus. The caller holds mu.
+func (q *Local) forgetStatus(r Run) {
+	q.byStatus[r.Status] = withoutID(q.byStatus[r.Status], r.ID)
+}
+
+// withoutID undoes withID. What is on the shorter side of the id moves: of many runs that Sweep
+// removes, the oldest go first.
+func withoutID(list []string, id string) []string {
+	i, there := slices.BinarySearch(list, id)
+	if !there {
+		return list
+	}
+	return withoutAt(list, i)
+}
+
+func withoutAt[T any](list []T, i int) []T {
+	if i < len(list)/2 {
+		copy(list[1:], list[:i])
+		clear(list[:1])
+		return list[1:]
+	}
+	return slices.Delete(list, i, i+1)
+}
+
+// PutSchedule implements Queue.
+func (q *Local) PutSchedule(ctx context.Context, s Schedule) (Schedule, error) {
+	s, err := NewSchedule(s, q.opts.Serializer, q.now())
+	if err != nil {
+		return s, err
+	}
+	q.mu.Lock()
+	err = q.saveSchedule(ctx, s)
+	q.mu.Unlock()
+	return s, q.synced(ctx, err)
+}
+
+func (q *Local) saveSchedule(ctx context.Context, s Schedule) error {
+	op, err := putOp(schedulesSpace, s.ID, s)
+	if err != nil {
+		return err
+	}
+	if err := q.write(ctx, op); err != nil {
+		return err
+	}
+	q.schedules[s.ID] = s
+	q.Changed("")
+	return nil
+}
+
+// Schedules implements Queue.
+func (q *Local) Schedules(context.Context) ([]Schedule, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.SortedFunc(maps.Values(q.schedules), func(a, b Schedule) int { return strings.Compare(a.ID, b.ID) }), nil
+}
+
+// Advance implements Queue.
+func (q *Local) Advance(ctx context.Context, id string, from, to time.Time) error {
+	return q.synced(ctx, q.advance(ctx, id, from, to))
+}
+
+func (q *Local) advance(ctx context.Context, id string, from, to time.Time) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s, ok := q.schedules[id]
+	if !ok || s.Unreadable != nil || !s.Next.Equal(from) {
+		return nil
+	}
+	s.Next = to.UTC().Truncate(time.Microsecond)
+	return q.saveSchedule(ctx, s)
+}
+
+// DeleteSchedule implements Queue.
+func (q *Local) DeleteSchedule(ctx context.Context, id string) error {
+	return q.synced(ctx, q.deleteSchedule(ctx, id))
+}
+
+func (q *Local) deleteSchedule(ctx context.Context, id string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, ok := q.schedules[id]; !ok {
+		return nil
+	}
+	if err := q.write(ctx, store.PutOp{Namespace: schedulesSpace, Key: id}); err != nil {
+		return err
+	}
+	delete(q.schedules, id)
 	return nil
 }
