@@ -6,7 +6,7 @@
 //	go run ./examples/agent
 //
 // Its model is scripted. An agent that talks to a real one, with a key in the environment, is
-// examples/chat: the adapters of providers are in modules of their own.
+// examples/chat.
 package main
 
 import (

@@ -1,5 +1,9 @@
 // Command embed shows a saver inside a program: a directory, a checkpoint, what
 // a task wrote against it, and both read back. No server, no schema, no graph.
+// Beside them, in the same directory, are memories, which are found by what they
+// mean; they are in memories.go. Run it again: all of it is still there.
+//
+//	go run ./examples/embed
 package main
 
 import (
@@ -60,5 +64,5 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 		}
 		fmt.Fprintf(out, "listed %s %s, step %v\n", tup.Config.ThreadID, tup.Checkpoint.ID, tup.Metadata["step"])
 	}
-	return nil
+	return remember(ctx, s, out)
 }

@@ -22,6 +22,22 @@ func Example() {
 	// Output:
 	// latest is turn-000: ["hello"], 1 pending
 	// listed alice turn-000, step 0
+	// Hungry? map[]
+	//   1.00 Likes noodles, soup.
+	//   0.45 Dinner: hotel, flight late.
+	// Holiday travel map[]
+	//   1.00 Train to Oslo, sea.
+	//   0.89 Dinner: hotel, flight late.
+	// Holiday travel map[year:map[$gt:2022]]
+	//   0.89 Dinner: hotel, flight late.
 	// latest is turn-000: ["hello"], 1 pending
 	// listed alice turn-000, step 0
+	// Hungry? map[]
+	//   1.00 Likes noodles, soup.
+	//   0.45 Dinner: hotel, flight late.
+	// Holiday travel map[]
+	//   1.00 Train to Oslo, sea.
+	//   0.89 Dinner: hotel, flight late.
+	// Holiday travel map[year:map[$gt:2022]]
+	//   0.89 Dinner: hotel, flight late.
 }

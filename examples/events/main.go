@@ -130,7 +130,7 @@ func script(_ context.Context, r model.Request) (model.Answer, error) {
 }
 
 func main() {
-	listen, dir := flag.String("listen", "localhost:8080", "address"), flag.String("dir", "stele-server", "store")
+	listen, dir := flag.String("listen", "localhost:8080", "address"), flag.String("dir", "stele-events", "store")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

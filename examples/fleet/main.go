@@ -3,8 +3,8 @@
 // Command fleet lets two worker processes share the runs of one database, and kills them
 // while it watches: each letter is written to its end, and each mail goes out once.
 //
-//	DATABASE_URL=postgres://… go run ./examples/fleet   # in the directory of module postgres
 //	go run ./examples/fleet                             # on a PostgreSQL of its own, if one is installed
+//	DATABASE_URL=postgres://… go run ./examples/fleet
 //
 // It prints what the workers do, and their process ids: kill them yourself as well.
 package main

@@ -1,4 +1,6 @@
 // Command quickstart is a graph over a struct: it asks, stops, and goes on with the answer.
+//
+//	go run ./examples/quickstart
 package main
 
 import (

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -350,6 +351,81 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
+// Research is the state of the page about concurrency.
+type Research struct {
+	Sources  []string `json:"sources"`
+	Findings []string `json:"findings" state:"append"`
+	Report   string   `json:"report"`
+}
+
+var errBusy = errors.New("busy")
+
+func research(s saver.Saver, fetch func(ctx context.Context, source string) (string, error)) (*graph.Graph[Research], pregel.RunOptions, error) {
+	b := graph.For[Research]()
+	read := graph.Worker(b, "read", func(ctx context.Context, source string, r *Research) (graph.Update, error) {
+		text, err := fetch(ctx, source)
+		if err != nil {
+			return nil, err
+		}
+		return graph.Write(&r.Findings, []string{text}), nil
+	}, graph.NodeOptions{Retry: []pregel.RetryPolicy{{RetryOn: pregel.RetryOnErrors(errBusy), MaxAttempts: 5}}})
+	g, err := b.
+		Node("plan", func(_ context.Context, r *Research) (graph.Update, error) { return read.Send(r.Sources...), nil }).
+		Node("report", func(_ context.Context, r *Research) (graph.Update, error) {
+			return graph.Write(&r.Report, fmt.Sprint(len(r.Findings), " findings")), nil
+		}).
+		Edge(graph.Start, "plan").Edge("read", "report").Edge("report", graph.End).
+		Compile(graph.Options{Saver: s})
+	atMost := pregel.RunOptions{MaxConcurrency: 16}
+	return g, atMost, err
+}
+
+// TestResearch: a source that is busy is asked again, findings come in the order of the sources, and what
+// was read before the run was cut off is not read again.
+func TestResearch(t *testing.T) {
+	var sources []string
+	for i := range 100 {
+		sources = append(sources, fmt.Sprint("source ", i))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	asked, read := map[string]int{}, 0
+	g, atMost, err := research(memory.New(memory.Options{}), func(_ context.Context, source string) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked[source]++; source == "source 7" && asked[source] == 1 {
+			return "", errBusy
+		}
+		if read++; read == 50 {
+			cancel()
+		}
+		return "of " + source, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Run(ctx, pregel.Thread("t"), Research{Sources: sources}, atMost); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	before := read
+	res, err := g.Continue(t.Context(), pregel.Thread("t"), atMost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Workers that were reading when the run was cut off may have read in vain.
+	if before < 50 || before > 50+16 || read < 100 || read > 100+16 || asked["source 7"] < 2 {
+		t.Errorf("%d sources read before, %d in all; the busy one %d times", before, read, asked["source 7"])
+	}
+	for i, found := range res.State.Findings {
+		if found != "of "+sources[i] {
+			t.Errorf("finding %d is %q", i, found)
+		}
+	}
+	if res.State.Report != "100 findings" {
+		t.Error(res.State.Report)
+	}
+}
+
 // Jokes is the state of the page for people who come from LangGraph.
 type Jokes struct {
 	Topic string   `json:"topic"`
@@ -480,6 +556,51 @@ func notify(ctx context.Context, in any) (any, error) {
 		}
 	}
 	return nil, nil
+}
+
+func careful(ctx context.Context, g *pregel.Graph) (*pregel.Result, error) {
+	careful := pregel.RunOptions{Durability: pregel.Sync}
+	res, err := g.Invoke(ctx, pregel.Thread("order-7"), map[string]any{"log": []string{"ordered"}}, careful)
+	return res, err
+}
+
+// TestSync: with Sync, what a task wrote and the checkpoint before are stored when the run dies in the
+// task beside it, and only that one runs again.
+func TestSync(t *testing.T) {
+	ctx, die := context.WithCancel(t.Context())
+	ran, ended := map[string]int{}, make(chan bool, 1)
+	b := graph.New(graph.Key("log", channel.Reduce(channel.Append[string])))
+	var mu sync.Mutex
+	for _, name := range []string{"fetch", "parse"} {
+		b.Node(name, func(ctx context.Context, _ any) (any, error) {
+			mu.Lock()
+			ran[name]++
+			first := ran[name] == 1
+			mu.Unlock()
+			if name == "parse" && first {
+				<-ended
+				die()
+				return nil, ctx.Err()
+			}
+			return map[string]any{"log": []string{name}}, nil
+		}).Edge(graph.Start, name)
+	}
+	g, err := b.Compile(graph.Options{Name: "orders", Saver: memory.New(memory.Options{}), Hooks: pregel.Hooks{
+		Save: func(_ pregel.RunInfo, op string, _ time.Duration, _ error) {
+			if op == `writes of node "fetch"` {
+				ended <- true
+			}
+		}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := careful(ctx, g); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	res, err := g.Invoke(t.Context(), pregel.Thread("order-7"), nil)
+	if err != nil || fmt.Sprint(res.Map()["log"]) != "[ordered fetch parse]" || ran["fetch"] != 1 || ran["parse"] != 2 {
+		t.Errorf("%v %v, ran %v", res, err, ran)
+	}
 }
 
 // TestCrash runs the page about crashes: what a run left is finished at start, and two mails have

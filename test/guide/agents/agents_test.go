@@ -360,3 +360,81 @@ func TestMiddleware(t *testing.T) {
 		t.Errorf("%v after %d requests, %v", list[len(list)-1], len(m.Requests()), err)
 	}
 }
+
+func handoff(to string) tool.Tool {
+	return tool.Must(tool.New("give_to_"+to, "Lets "+to+" go on.", tool.Unchecked(`{"type":"object"}`),
+		func(ctx context.Context, _ struct{}) (pregel.Command, error) {
+			call, _ := tool.CallOf(ctx)
+			state, err := tool.State[message.State](ctx)
+			messages := append(slices.Clip(state.Messages), message.ToolResult(call.ToolCall, to+" goes on"))
+			return pregel.Command{Graph: pregel.Parent, Goto: []any{to}, Update: map[string]any{"messages": messages}}, err
+		}))
+}
+
+func withTeam(models map[string]model.Model, add tool.Tool, s saver.Saver, ask func(team *pregel.Graph) error) error {
+	b := graph.New(graph.Key("messages", message.Channel(nil))).Edge(graph.Start, "supervisor")
+	for _, o := range []agent.Options{
+		{Name: "supervisor", System: "You decide who works next.", Tools: []tool.Tool{handoff("mathematician"), handoff("poet")}},
+		{Name: "mathematician", System: "You compute.", Tools: []tool.Tool{add}},
+		{Name: "poet", System: "You write verses."},
+	} {
+		member, err := agent.New(models[o.Name], o)
+		if err != nil {
+			return err
+		}
+		b.Subgraph(o.Name, member)
+		if o.Name != "supervisor" {
+			b.Edge(o.Name, "supervisor")
+		}
+	}
+	team, err := b.Compile(graph.Options{Name: "team", Saver: s})
+	if err != nil {
+		return err
+	}
+	return ask(team)
+}
+
+// TestTeam: agents speak in the order in which they were handed the conversation, and each call of a tool
+// is answered once.
+func TestTeam(t *testing.T) {
+	call := func(name string, args map[string]any) model.Answer {
+		return model.Calls(message.ToolCall{Name: name, ID: name, Args: args})
+	}
+	models := map[string]model.Model{
+		"supervisor":    model.NewScripted(call("give_to_mathematician", nil), call("give_to_poet", nil), model.Text("That was all.")),
+		"mathematician": model.NewScripted(call("add", map[string]any{"a": 40, "b": 2}), model.Text("It is 42.")),
+		"poet":          model.NewScripted(model.Text("Forty and two, the sum is true.")),
+	}
+	add := tool.Must(schema.Tool("add", "", func(_ context.Context, in struct {
+		A int `json:"a"`
+		B int `json:"b"`
+	}) (int, error) {
+		return in.A + in.B, nil
+	}))
+	err := withTeam(models, add, memory.New(memory.Options{}), func(team *pregel.Graph) error {
+		res, err := team.Invoke(t.Context(), pregel.Thread("t"), agent.Say("Add 40 and 2, and make a verse of it."))
+		if err != nil {
+			return err
+		}
+		list, err := agent.Messages(res.Map())
+		var said []string
+		for _, m := range list {
+			if text := m.Text(); text != "" {
+				said = append(said, m.Name+": "+text)
+			}
+		}
+		want := []string{
+			": Add 40 and 2, and make a verse of it.",
+			"give_to_mathematician: mathematician goes on", "add: 42", "mathematician: It is 42.",
+			"give_to_poet: poet goes on", "poet: Forty and two, the sum is true.",
+			"supervisor: That was all.",
+		}
+		if !slices.Equal(said, want) {
+			t.Errorf("said:\n%s", strings.Join(said, "\n"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

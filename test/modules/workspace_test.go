@@ -1,0 +1,80 @@
+package modules
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// workspaceMain is a program of somebody who has a checkout.
+const workspaceMain = `package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/store"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
+func main() {
+	s := must(disk.Open("data", disk.Options{}))
+	items := must(store.On(s, store.Options{}))
+	queue := must(runs.NewLocal(context.Background(), items, runs.LocalOptions{}))
+	api := must(server.New(server.Config{Graphs: map[string]*pregel.Graph{}, Saver: s, Store: items, Queue: queue, Auth: server.NoAuth()}))
+	l := httptest.NewServer(api)
+	defer l.Close()
+	answer := must(http.Get(l.URL + "/ok"))
+	fmt.Println(answer.StatusCode, string(must(io.ReadAll(answer.Body))))
+}
+`
+
+// TestWorkspace: what README.md says to paste, and nothing else, lets a program outside of the
+// tree import stele and a module beside it from a checkout.
+func TestWorkspace(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	paste := regexp.MustCompile("(?m)^```\n(go mod init [^`]*^go work init [^`]*)^```$").FindSubmatch(readme)
+	if paste == nil {
+		t.Fatal("README.md has no block of go mod init and go work init")
+	}
+	checkout, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := t.TempDir()
+	app := filepath.Join(beside, "app")
+	if err := os.Symlink(checkout, filepath.Join(beside, "stele")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(app, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(app, "main.go"), []byte(workspaceMain))
+	cmd := exec.Command("sh", "-ec", string(paste[1])+"go run .\n")
+	cmd.Dir = app
+	// Without -trimpath every run would compile all of it anew, for its own directory.
+	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath")
+	out, err := cmd.CombinedOutput()
+	if want := regexp.MustCompile(`(?m)^200 \{"ok":true\b`); err != nil || !want.Match(out) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
