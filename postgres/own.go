@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/rules"
 )
 
 // leases are the threads that a Saver owns. One goroutine renews them all while there are
@@ -249,7 +250,7 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (n int, err 
 		}
 		err := tx.QueryRow(ctx, s.sql.attempt, cfg.ThreadID, cfg.Namespace, cfg.CheckpointID).Scan(&n)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return notFound(cfg)
+			return rules.NotFound(cfg)
 		}
 		if err != nil {
 			return err

@@ -175,17 +175,13 @@ func putRefused(plan *rules.PutPlan, r *putRows, code, detail string) error {
 	case refusedConflict:
 		return &saver.ConflictError{ThreadID: at.ThreadID, Namespace: at.Namespace, Expected: *plan.ExpectHead, Head: detail}
 	case refusedSource:
-		return notFound(at.At(plan.Record.ValuesFrom))
+		return rules.NotFound(at.At(plan.Record.ValuesFrom))
 	case refusedTaken:
 		i := slices.Index(r.channels, detail)
 		return &VersionTakenError{ThreadID: at.ThreadID, Namespace: at.Namespace, Channel: detail, Version: r.versions[i]}
 	}
 	at.Epoch = plan.Epoch
 	return writeRefused(at, code, detail)
-}
-
-func notFound(cfg saver.Config) error {
-	return fmt.Errorf("thread %q namespace %q checkpoint %q: %w", cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, saver.ErrNotFound)
 }
 
 // storedNote is a note as stele_checkpoints has it, in JSON. Names are bytes, as JSON and

@@ -39,7 +39,7 @@ func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 		return nil, err
 	}
 	if len(tuples) == 0 {
-		return nil, notFound(cfg)
+		return nil, rules.NotFound(cfg)
 	}
 	return tuples[0], nil
 }

@@ -35,7 +35,7 @@ func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun
 	}
 	rep = saver.RetentionReport{Left: rep.Left, StoreOver: rep.StoreOver}
 	for _, p := range plans {
-		again, err := s.retainThread(ctx, p.threadID, policy, p.now, p.cutoff)
+		again, err := s.retainThread(ctx, p.threadID, policy, p.now, p.plan.Cutoff)
 		if err != nil {
 			rep.Left = 0
 			return rep, err
@@ -51,14 +51,13 @@ type plannedRetain struct {
 	threadID string
 	plan     *rules.RetainPlan
 	now      time.Time
-	cutoff   string
 }
 
 // planRetain says what goes from each thread. Nothing is locked.
 func (s *Saver) planRetain(ctx context.Context, policy saver.RetentionPolicy) (plans []plannedRetain, rep saver.RetentionReport, err error) {
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
 		plans, rep = nil, saver.RetentionReport{}
-		now, cutoff := s.now(), ""
+		now := s.now()
 		ids := slices.Compact(slices.Sorted(slices.Values(policy.ThreadIDs)))
 		if policy.ThreadIDs == nil {
 			if ids, err = s.allThreads(ctx, tx); err != nil {
@@ -66,33 +65,10 @@ func (s *Saver) planRetain(ctx context.Context, policy saver.RetentionPolicy) (p
 			}
 		}
 		views := func() iter.Seq2[rules.RetainView, error] { return s.retainViews(ctx, tx, ids) }
-		if policy.StoreBytes > 0 {
-			var left int64
-			var err error
-			if cutoff, left, rep.StoreOver, err = rules.RetainCutoff(views, policy, now); err != nil {
-				return err
-			}
-			if rep.StoreOver && !policy.CutAnyway {
-				rep = saver.RetentionReport{}
-				return &saver.BudgetError{Budget: policy.StoreBytes, Least: left}
-			}
-		}
-		for view, err := range views() {
-			if err != nil {
-				return err
-			}
-			plan, err := rules.PlanRetain(view, policy, now, cutoff)
-			if err != nil {
-				return err
-			}
-			if plan.Over && !policy.CutAnyway {
-				rep = saver.RetentionReport{}
-				return &saver.BudgetError{ThreadID: view.ThreadID(), Budget: policy.ThreadBytes, Least: plan.Left}
-			}
-			plans = append(plans, plannedRetain{view.ThreadID(), plan, now, cutoff})
-			plan.AddTo(&rep, view.ThreadID())
-		}
-		return nil
+		rep, err = rules.PlanRetention(views, policy, now, func(id string, plan *rules.RetainPlan) {
+			plans = append(plans, plannedRetain{id, plan, now})
+		})
+		return err
 	})
 	return plans, rep, err
 }

@@ -31,7 +31,7 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error)
 		t := tx.Partition(id)
 		at := findCheckpoint(t, cfg)
 		if at == nil {
-			return notFound(cfg)
+			return rules.NotFound(cfg)
 		}
 		ns, checkpoint, _ := layout.ParseCheckpointKey(at.Key)
 		key := layout.AttemptsKey(ns, checkpoint)

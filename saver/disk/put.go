@@ -458,46 +458,19 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 // check refuses a checkpoint upon something deleted, or upon another head than
 // the caller expects.
 func (p *diskPut) check(tx *engine.Tx, t *index.Partition) error {
-	target, parent := p.plan.Target, p.plan.Record.Parent
+	target := p.plan.Target
 	if err := p.s.owned.Check(target.ThreadID, p.plan.Epoch); err != nil {
 		return err
 	}
-	d, ok, err := p.s.deletedMemory(tx, target.ThreadID)
-	if err != nil {
+	var deleted *rules.Deleted
+	switch d, ok, err := p.s.deletedMemory(tx, target.ThreadID); {
+	case err != nil:
 		return err
+	case ok:
+		deleted = &d
 	}
-	if ok {
-		exists := t != nil && parent != "" && t.Get(layout.CheckpointKey(target.Namespace, parent)) != nil
-		if err := d.CheckPut(target.ThreadID, parent, exists); err != nil {
-			return err
-		}
-		if err := p.checkWrites(d, t); err != nil {
-			return err
-		}
-	}
-	if from := p.plan.Record.ValuesFrom; from != "" && p.sourceOf(t) == nil {
-		return notFound(target.At(from))
-	}
-	if p.plan.ExpectHead == nil {
-		return nil
-	}
-	if head := headOf(t, target.Namespace); head != *p.plan.ExpectHead {
-		return &saver.ConflictError{ThreadID: target.ThreadID, Namespace: target.Namespace, Expected: *p.plan.ExpectHead, Head: head}
-	}
-	return nil
-}
-
-// checkWrites refuses writes that hang on something deleted. The checkpoint being
-// put counts as there.
-func (p *diskPut) checkWrites(d rules.Deleted, t *index.Partition) error {
-	target := p.plan.Target
-	for _, w := range p.plan.Writes {
-		exists := w.CheckpointID == target.CheckpointID || t != nil && t.Get(layout.CheckpointKey(target.Namespace, w.CheckpointID)) != nil
-		if err := d.CheckWrites(target.ThreadID, w.CheckpointID, true, exists); err != nil {
-			return err
-		}
-	}
-	return nil
+	exists := func(id string) bool { return t != nil && t.Get(layout.CheckpointKey(target.Namespace, id)) != nil }
+	return p.plan.Check(deleted, exists, func() string { return headOf(t, target.Namespace) })
 }
 
 func headOf(t *index.Partition, ns string) string {

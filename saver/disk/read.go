@@ -3,7 +3,6 @@ package disk
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/engine/storage"
@@ -46,7 +45,7 @@ func (s *Saver) getTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 	if err != nil {
 		return nil, err
 	}
-	return nil, notFound(cfg)
+	return nil, rules.NotFound(cfg)
 }
 
 // lookUp finds the checkpoint cfg names, or the newest, as it is now; nil if there
@@ -58,10 +57,6 @@ func (s *Saver) lookUp(cfg saver.Config) (t *index.Partition, it *index.Item, fi
 		return nil, nil, false, err
 	}
 	return t, findCheckpoint(t, cfg), first, nil
-}
-
-func notFound(cfg saver.Config) error {
-	return fmt.Errorf("thread %q namespace %q checkpoint %q: %w", cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, saver.ErrNotFound)
 }
 
 // findCheckpoint is the checkpoint cfg names, or the newest; nil if there is none.

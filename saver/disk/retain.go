@@ -73,31 +73,7 @@ type diskRetain struct {
 
 // plan says what would go, and refuses a budget that cannot be kept.
 func (r *diskRetain) plan() (saver.RetentionReport, error) {
-	rep := saver.RetentionReport{}
-	if r.policy.StoreBytes > 0 {
-		cutoff, left, over, err := rules.RetainCutoff(r.views, r.policy, r.now)
-		if err != nil {
-			return rep, err
-		}
-		if over && !r.policy.CutAnyway {
-			return rep, &saver.BudgetError{Budget: r.policy.StoreBytes, Least: left}
-		}
-		r.cutoff, rep.StoreOver = cutoff, over
-	}
-	for view, err := range r.views() {
-		if err != nil {
-			return saver.RetentionReport{}, err
-		}
-		plan, err := rules.PlanRetain(view, r.policy, r.now, r.cutoff)
-		if err != nil {
-			return saver.RetentionReport{}, err
-		}
-		if plan.Over && !r.policy.CutAnyway {
-			return saver.RetentionReport{}, &saver.BudgetError{ThreadID: view.ThreadID(), Budget: r.policy.ThreadBytes, Least: plan.Left}
-		}
-		plan.AddTo(&rep, view.ThreadID())
-	}
-	return rep, nil
+	return rules.PlanRetention(r.views, r.policy, r.now, func(_ string, plan *rules.RetainPlan) { r.cutoff = plan.Cutoff })
 }
 
 // threads are the threads of the policy, loaded, each as it is when its turn comes.

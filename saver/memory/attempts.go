@@ -24,7 +24,7 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error)
 	n := s.namespace(cfg.ThreadID, cfg.Namespace)
 	id := cmp.Or(cfg.CheckpointID, n.newest)
 	if n.checkpoints[id] == nil {
-		return 0, notFound(cfg)
+		return 0, rules.NotFound(cfg)
 	}
 	n = s.makeNamespace(cfg.ThreadID, cfg.Namespace) // notes the time of the write
 	n.attempts[id]++

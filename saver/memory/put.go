@@ -58,28 +58,11 @@ func (s *Saver) checkPut(plan *rules.PutPlan) error {
 	if err := s.owned.Check(target.ThreadID, plan.Epoch); err != nil {
 		return err
 	}
-	_, hasParent := n.checkpoints[plan.Record.Parent]
+	var deleted *rules.Deleted
 	if d, ok := s.remembered(target.ThreadID); ok {
-		if err := d.CheckPut(target.ThreadID, plan.Record.Parent, hasParent); err != nil {
-			return err
-		}
-		for _, wp := range plan.Writes {
-			_, exists := n.checkpoints[wp.CheckpointID]
-			exists = exists || wp.CheckpointID == target.CheckpointID
-			if err := d.CheckWrites(target.ThreadID, wp.CheckpointID, true, exists); err != nil {
-				return err
-			}
-		}
+		deleted = &d
 	}
-	if from := plan.Record.ValuesFrom; from != "" && n.checkpoints[from] == nil {
-		return notFound(target.At(from))
-	}
-	if want := plan.ExpectHead; want != nil {
-		if head := n.newest; head != *want {
-			return &saver.ConflictError{ThreadID: target.ThreadID, Namespace: target.Namespace, Expected: *want, Head: head}
-		}
-	}
-	return nil
+	return plan.Check(deleted, func(id string) bool { return n.checkpoints[id] != nil }, func() string { return n.newest })
 }
 
 // resolve makes the checkpoint of a plan. For every channel with a version it finds the value
@@ -173,7 +156,7 @@ func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.
 
 func (n *namespace) write(plan rules.WritesPlan) {
 	if len(plan.Channels) > 0 {
-		n.calls[plan.CheckpointID] = append(n.calls[plan.CheckpointID], call{plan})
+		n.calls[plan.CheckpointID] = append(n.calls[plan.CheckpointID], plan)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 type found struct {
 	at          saver.Config
 	cp          *checkpoint
-	calls       []call
-	parentCalls []call
+	calls       []rules.WritesPlan
+	parentCalls []rules.WritesPlan
 }
 
 // find gathers what a tuple of checkpoint id needs. The caller holds mu.
@@ -55,13 +55,9 @@ func (s *Saver) lookup(ctx context.Context, cfg saver.Config) (found, error) {
 	id := cmp.Or(cfg.CheckpointID, n.newest)
 	cp := n.checkpoints[id]
 	if cp == nil {
-		return found{}, notFound(cfg)
+		return found{}, rules.NotFound(cfg)
 	}
 	return n.find(cfg.At(id), cp), nil
-}
-
-func notFound(cfg saver.Config) error {
-	return fmt.Errorf("thread %q namespace %q checkpoint %q: %w", cfg.ThreadID, cfg.Namespace, cfg.CheckpointID, saver.ErrNotFound)
 }
 
 // tuple builds the tuple for a caller. It shares only the bytes of values with the store, and
@@ -71,7 +67,7 @@ func (s *Saver) tuple(f found, md saver.Metadata) (*saver.Tuple, error) {
 		Config:        f.at,
 		Checkpoint:    f.cp.checkpoint(f.at.CheckpointID),
 		Metadata:      md,
-		PendingWrites: s.pendingWrites(f.calls),
+		PendingWrites: rules.PendingWrites(f.calls, s.opts.Serializer),
 		Note:          f.cp.note.Clone(),
 	}
 	t.Checkpoint.Values = s.values(f.cp)
@@ -79,7 +75,7 @@ func (s *Saver) tuple(f found, md saver.Metadata) (*saver.Tuple, error) {
 		cfg := f.at.At(parent)
 		t.Parent = &cfg
 	}
-	_, err := rules.MigratePendingSends(&t.Checkpoint, s.pendingWrites(f.parentCalls), func() (saver.Version, error) {
+	_, err := rules.MigratePendingSends(&t.Checkpoint, rules.PendingWrites(f.parentCalls, s.opts.Serializer), func() (saver.Version, error) {
 		return saver.NextVersion(saver.Version{}, s.opts.Random)
 	})
 	if err != nil {
@@ -96,21 +92,6 @@ func (s *Saver) values(cp *checkpoint) map[string]saver.Value {
 		}
 	}
 	return values
-}
-
-// pendingWrites resolves repeated writes and sorts. The result is never nil.
-func (s *Saver) pendingWrites(calls []call) []saver.PendingWrite {
-	writes := []saver.PendingWrite{}
-	for i := range calls {
-		c := &calls[i]
-		for j, channel := range c.Channels {
-			writes = append(writes, saver.PendingWrite{
-				TaskID: c.TaskID, TaskPath: c.TaskPath, Channel: channel, Index: c.Index(j),
-				Value: saver.ValueShared(c.Values[j], s.opts.Serializer),
-			})
-		}
-	}
-	return rules.ResolveWrites(writes)
 }
 
 // List implements saver.Saver. The listing is taken when the iteration begins.
@@ -213,7 +194,7 @@ func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, chann
 		}
 		seen[id] = true
 		if cp = n.checkpoints[id]; cp != nil {
-			walk.Visit(s.values(cp), s.pendingWrites(n.calls[id]))
+			walk.Visit(s.values(cp), rules.PendingWrites(n.calls[id], s.opts.Serializer))
 		}
 	}
 	return walk.Result(), nil

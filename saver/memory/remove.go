@@ -46,9 +46,6 @@ func (s *Saver) deleteThread(threadID string) {
 	}
 	if before, ok := s.remembered(threadID); ok {
 		again = before.Merge(again)
-		if before.GreatestID == rules.ErasedID && before.At.After(again.At) {
-			again.At = before.At // an erasure is not forgotten earlier because the clock was set back
-		}
 	}
 	s.deleted[threadID] = again
 	delete(s.threads, threadID)
@@ -266,13 +263,7 @@ func (v pruneView) HasValue(id, channel string) bool {
 
 // HasWrite implements rules.PruneView.
 func (v pruneView) HasWrite(id, channel string) bool {
-	var writes []saver.PendingWrite
-	for _, c := range v.n.calls[id] {
-		for i, channel := range c.Channels {
-			writes = append(writes, saver.PendingWrite{TaskID: c.TaskID, Channel: channel, Index: c.Index(i)})
-		}
-	}
-	return rules.OnChannel(writes, channel)
+	return slices.ContainsFunc(rules.PendingWrites(v.n.calls[id], nil), func(w saver.PendingWrite) bool { return w.Channel == channel })
 }
 
 // Format implements rules.PruneView.

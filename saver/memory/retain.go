@@ -12,20 +12,21 @@ import (
 
 // Retain implements saver.Saver. It does everything under one lock.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
-	rep := saver.RetentionReport{}
 	if err := rules.ValidateRetention(policy); err != nil {
-		return rep, err
+		return saver.RetentionReport{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ready(ctx); err != nil {
-		return rep, err
+		return saver.RetentionReport{}, err
 	}
 	ids := slices.Compact(slices.Sorted(slices.Values(policy.ThreadIDs)))
 	if policy.ThreadIDs == nil {
 		ids = slices.Sorted(maps.Keys(s.threads))
 	}
-	plans, rep, err := s.planRetain(ids, policy)
+	plans := map[string]*rules.RetainPlan{}
+	views := func() iter.Seq2[rules.RetainView, error] { return s.retainViews(ids) }
+	rep, err := rules.PlanRetention(views, policy, s.now(), func(id string, plan *rules.RetainPlan) { plans[id] = plan })
 	if err != nil || dryRun {
 		return rep, err
 	}
@@ -35,39 +36,6 @@ func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun
 		}
 	}
 	return rep, nil
-}
-
-// planRetain plans what to remove from each thread. The caller holds mu.
-func (s *Saver) planRetain(ids []string, policy saver.RetentionPolicy) (map[string]*rules.RetainPlan, saver.RetentionReport, error) {
-	rep, now, cutoff := saver.RetentionReport{}, s.now(), ""
-	if policy.StoreBytes > 0 {
-		var left int64
-		var err error
-		views := func() iter.Seq2[rules.RetainView, error] { return s.retainViews(ids) }
-		if cutoff, left, rep.StoreOver, err = rules.RetainCutoff(views, policy, now); err != nil {
-			return nil, rep, err
-		}
-		if rep.StoreOver && !policy.CutAnyway {
-			return nil, saver.RetentionReport{}, &saver.BudgetError{Budget: policy.StoreBytes, Least: left}
-		}
-	}
-	plans := map[string]*rules.RetainPlan{}
-	for view, err := range s.retainViews(ids) {
-		if err != nil {
-			return nil, rep, err
-		}
-		plan, err := rules.PlanRetain(view, policy, now, cutoff)
-		if err != nil {
-			return nil, saver.RetentionReport{}, err
-		}
-		id := view.ThreadID()
-		if plan.Over && !policy.CutAnyway {
-			return nil, saver.RetentionReport{}, &saver.BudgetError{ThreadID: id, Budget: policy.ThreadBytes, Least: plan.Left}
-		}
-		plans[id] = plan
-		plan.AddTo(&rep, id)
-	}
-	return plans, rep, nil
 }
 
 func (s *Saver) retainViews(ids []string) iter.Seq2[rules.RetainView, error] {
@@ -126,7 +94,7 @@ func (v retainView) Values(ns, id string, fn func(value any, bytes int64)) {
 		}
 	}
 	for i, c := range n.calls[id] {
-		for j, w := range c.WritesPlan.Values {
+		for j, w := range c.Values {
 			fn(held{ns, id, i, j}, int64(len(w.Data)))
 		}
 	}

@@ -60,13 +60,12 @@ type thread struct {
 // belong to an id without a checkpoint.
 type namespace struct {
 	checkpoints map[string]*checkpoint
-	newest      string            // the greatest id of checkpoints, "" if there is none
-	calls       map[string][]call // in commit order; append-only
-	attempts    map[string]int    // of recovery, by checkpoint
+	newest      string // the greatest id of checkpoints, "" if there is none
+	// calls are those of PutWrites, in commit order; append-only. Repeated writes are resolved on
+	// reading.
+	calls    map[string][]rules.WritesPlan
+	attempts map[string]int // of recovery, by checkpoint
 }
-
-// call is one call of PutWrites. Repeated writes are resolved on reading. It is immutable.
-type call struct{ rules.WritesPlan }
 
 // New returns an empty Saver.
 func New(opts Options) *Saver {
@@ -138,7 +137,7 @@ func (s *Saver) makeNamespace(threadID, ns string) *namespace {
 	}
 	t.updated = s.now()
 	if t.namespaces[ns] == nil {
-		t.namespaces[ns] = &namespace{checkpoints: map[string]*checkpoint{}, calls: map[string][]call{}, attempts: map[string]int{}}
+		t.namespaces[ns] = &namespace{checkpoints: map[string]*checkpoint{}, calls: map[string][]rules.WritesPlan{}, attempts: map[string]int{}}
 	}
 	return t.namespaces[ns]
 }

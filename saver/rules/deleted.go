@@ -27,9 +27,13 @@ type Deleted struct {
 // Expired reports whether the deletion is to be forgotten.
 func (d Deleted) Expired(now time.Time, keep time.Duration) bool { return now.Sub(d.At) > keep }
 
-// Merge is what to remember when a thread is deleted again that d remembers.
+// Merge is what to remember when a thread is deleted again that d remembers. An erasure is not
+// forgotten earlier because the clock was set back.
 func (d Deleted) Merge(again Deleted) Deleted {
 	again.GreatestID = max(d.GreatestID, again.GreatestID)
+	if d.GreatestID == ErasedID && d.At.After(again.At) {
+		again.At = d.At
+	}
 	return again
 }
 

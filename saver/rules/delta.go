@@ -12,11 +12,17 @@ import (
 // DeltaChannelHistory does for any Saver what its DeltaChannelHistory does: it walks
 // the parents of the checkpoint that cfg names, with GetTuple.
 func DeltaChannelHistory(ctx context.Context, s saver.Saver, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
+	return DeltaHistories(cfg, channels, func(cfg saver.Config) (*saver.Tuple, error) { return s.GetTuple(ctx, cfg) })
+}
+
+// DeltaHistories is DeltaChannelHistory with get for GetTuple. A saver gives one that reads in
+// a single transaction, so that the walk misses no checkpoint that is removed meanwhile.
+func DeltaHistories(cfg saver.Config, channels []string, get func(saver.Config) (*saver.Tuple, error)) (map[string]saver.DeltaHistory, error) {
 	walk := NewDeltaWalk(channels)
 	if len(channels) == 0 {
 		return walk.Result(), nil
 	}
-	target, err := s.GetTuple(ctx, cfg)
+	target, err := get(cfg)
 	if errors.Is(err, saver.ErrNotFound) {
 		return walk.Result(), nil
 	}
@@ -29,7 +35,7 @@ func DeltaChannelHistory(ctx context.Context, s saver.Saver, cfg saver.Config, c
 			return nil, fmt.Errorf("checkpoint %q: %w", parent.CheckpointID, saver.ErrAncestorCycle)
 		}
 		seen[parent.CheckpointID] = true
-		tup, err := s.GetTuple(ctx, *parent)
+		tup, err := get(*parent)
 		if errors.Is(err, saver.ErrNotFound) {
 			break
 		}

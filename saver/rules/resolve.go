@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/serde"
 )
 
 // WriteIndex is the index under which the i-th write of a task is stored: i, or a fixed
@@ -51,6 +52,23 @@ func ResolveWrites(writes []saver.PendingWrite) []saver.PendingWrite {
 	}
 	slices.SortStableFunc(kept, ComparePendingWrites)
 	return kept
+}
+
+// PendingWrites are the writes of one checkpoint as a Tuple has them, never nil. calls are those
+// that wrote against it, in commit order. The values share the bytes of calls, and codec decodes
+// them.
+func PendingWrites(calls []WritesPlan, codec serde.Serializer) []saver.PendingWrite {
+	writes := []saver.PendingWrite{}
+	for i := range calls {
+		c := &calls[i]
+		for j, channel := range c.Channels {
+			writes = append(writes, saver.PendingWrite{
+				TaskID: c.TaskID, TaskPath: c.TaskPath, Channel: channel, Index: c.Index(j),
+				Value: saver.ValueShared(c.Values[j], codec),
+			})
+		}
+	}
+	return ResolveWrites(writes)
 }
 
 // OnChannel reports whether one of the writes of a checkpoint, given in commit order, is on

@@ -42,6 +42,7 @@ type RetainPlan struct {
 	Left   int64           // bytes that stay
 	Kept   []saver.Kept    // checkpoints that should go but are needed
 	Over   bool            // Left is more than ThreadBytes
+	Cutoff string          // ids below it went for StoreBytes; see RetainCutoff
 }
 
 // retainPlanner applies a policy to one thread.
@@ -78,7 +79,7 @@ func PlanRetain(view RetainView, policy saver.RetentionPolicy, now time.Time, cu
 		return nil, err
 	}
 	gone := p.gone()
-	plan := &RetainPlan{Left: p.left(gone)}
+	plan := &RetainPlan{Left: p.left(gone), Cutoff: cutoff}
 	if policy.ThreadBytes > 0 && plan.Left > policy.ThreadBytes {
 		gone = p.fit(policy.ThreadBytes)
 		plan.Left = p.left(gone)
@@ -250,6 +251,41 @@ func RetainCutoff(views func() iter.Seq2[RetainView, error], policy saver.Retent
 			}
 		}
 	}
+}
+
+// PlanRetention applies policy to all threads of views: it finds the cutoff for the budget of
+// the store, calls found with the plan of each thread, in the order of views, and sums the plans
+// up. Without policy.CutAnyway a budget that cannot be kept is a BudgetError; what found was
+// given is then of no use. It does not validate the policy. views must yield the same threads
+// each time.
+func PlanRetention(views func() iter.Seq2[RetainView, error], policy saver.RetentionPolicy, now time.Time, found func(threadID string, plan *RetainPlan)) (saver.RetentionReport, error) {
+	rep, cutoff := saver.RetentionReport{}, ""
+	if policy.StoreBytes > 0 {
+		var left int64
+		var err error
+		if cutoff, left, rep.StoreOver, err = RetainCutoff(views, policy, now); err != nil {
+			return saver.RetentionReport{}, err
+		}
+		if rep.StoreOver && !policy.CutAnyway {
+			return saver.RetentionReport{}, &saver.BudgetError{Budget: policy.StoreBytes, Least: left}
+		}
+	}
+	for view, err := range views() {
+		if err != nil {
+			return saver.RetentionReport{}, err
+		}
+		plan, err := PlanRetain(view, policy, now, cutoff)
+		if err != nil {
+			return saver.RetentionReport{}, err
+		}
+		id := view.ThreadID()
+		if plan.Over && !policy.CutAnyway {
+			return saver.RetentionReport{}, &saver.BudgetError{ThreadID: id, Budget: policy.ThreadBytes, Least: plan.Left}
+		}
+		plan.AddTo(&rep, id)
+		found(id, plan)
+	}
+	return rep, nil
 }
 
 // AddTo adds the plan of a thread to r.
