@@ -9,7 +9,8 @@
 //
 // Package saver/disk is the durable saver, in a directory. Package saver/memory
 // keeps the same semantics in plain maps and is the reference model; package
-// saver/savertest is the conformance kit that holds any implementation to them.
+// saver/savertest is the conformance kit that holds any implementation to them. To write
+// one of your own, begin with package saver/rules.
 //
 // # Where the reference implementations disagree
 //

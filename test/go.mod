@@ -12,6 +12,7 @@ require (
 	github.com/stele-go/stele/ops v0.1.0
 	github.com/stele-go/stele/postgres v0.1.0
 	github.com/stele-go/stele/server v0.1.0
+	go.etcd.io/bbolt v1.5.0
 	go.opentelemetry.io/otel/sdk v1.38.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.47.0

@@ -18,7 +18,8 @@ const DefaultDeletedMemory = 30 * 24 * time.Hour
 // brings back data.
 type Deleted struct {
 	// GreatestID is the greatest checkpoint id of the thread in all namespaces. It
-	// includes ids that had only writes and no checkpoint.
+	// includes ids that had only writes and no checkpoint. A saver collects them before it
+	// removes anything of the thread.
 	GreatestID string
 	// At is when the thread was deleted, by the saver's clock.
 	At time.Time

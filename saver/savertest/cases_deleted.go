@@ -89,6 +89,7 @@ var deletedCases = []testCase{
 		e.refused(func() error { return e.tryWrite(at(9)) })
 		e.refused(func() error { _, err := e.tryPut(step{id: id(4), parent: id(3)}); return err })
 		e.put(step{id: id(5)})
+		e.refused(func() error { return e.tryWrite(at(3)) }) // its ids are remembered
 	}},
 	{id: "deleted", name: "pruning to the latest is not", fn: func(e *env) {
 		e.chain(1, 3)

@@ -13,6 +13,8 @@
 //
 //	ids: 76 of 76, cases: N
 //
+// Package saver/rules has what a saver needs to pass, and says where it is called.
+//
 // The savers under test must use serde.Default(), or a serializer that writes
 // the same bytes, and remember deletions for longer than the test takes.
 package savertest

@@ -64,6 +64,7 @@ var libraries = map[string][]string{
 	"cmd":             {"github.com/jedib0t/go-pretty/v6", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 	"examples":        {"github.com/prometheus/client_golang"},
 	"test":            {"pgregory.net/rapid"},
+	"test/bolt":       {"go.etcd.io/bbolt"},
 }
 
 // testLibraries are the modules that tests of every package may import besides.
@@ -80,6 +81,10 @@ var apart = [][2]string{
 	{"saver", "saver/disk"}, {"saver", "saver/rules"},
 	{"saver/memory", "saver/disk"}, {"saver/disk", "saver/memory"}, {"saver/savertest", "saver/disk"},
 	{"saver/serde/...", "saver"}, {"saver/rules", "saver/layout"},
+	// A saver of one's own needs the contract and the rules, and nothing of our savers.
+	{"saver/rules", "engine/..."}, {"saver/rules", "wal/..."}, {"saver/rules", "index/..."}, {"saver/rules", "segment/..."}, {"saver/rules", "snapshot/..."},
+	{"test/bolt", "engine/..."}, {"test/bolt", "wal/..."}, {"test/bolt", "index/..."}, {"test/bolt", "segment/..."}, {"test/bolt", "snapshot/..."},
+	{"test/bolt", "saver/disk"}, {"test/bolt", "saver/memory"}, {"test/bolt", "saver/layout"}, {"test/bolt", "base/vfs/..."},
 	{"store/cache", "store"}, {"store", "store/cache"},
 	// Graphs and what stands on them talk to any saver.
 	{"pregel/...", "saver/disk"}, {"pregel/...", "engine/..."}, {"message/...", "saver/disk"}, {"message/...", "engine/..."},
@@ -322,7 +327,7 @@ func TestImportsNotices(t *testing.T) {
 		{"engine", in("saver/serde")}, {"engine", in("saver")}, {"engine", in("pregel")}, {"engine", in("store")}, {"base/vfs", in("wal")},
 		{"pregel", in("engine")}, {"pregel/channel", in("engine")}, {"saver/serde", in("saver")}, {"pregel", in("saver/disk")},
 		{"saver", in("pregel")}, {"saver", in("store")}, {"saver", in("store/cache")}, {"store", in("store/cache")}, {"store/cache", in("store")}, {"store", in("pregel")},
-		{"server", in("postgres")}, {"agent", in("server")}, {"runs", in("wire")}, {"saver/memory", in("saver/disk")}, {"server/client", in("server")}, {"examples/embed", in("engine")},
+		{"server", in("postgres")}, {"agent", in("server")}, {"runs", in("wire")}, {"saver/memory", in("saver/disk")}, {"test/bolt", in("saver/memory")}, {"test/bolt", in("engine/storage")}, {"server/client", in("server")}, {"examples/embed", in("engine")},
 		{"wal", "github.com/google/btree"}, {"saver/serde", "pgregory.net/rapid"}, {"pregel", "golang.org/x/sync/errgroup"}, {"server/client", "github.com/google/uuid"},
 		{"unheard/of", "fmt"}, {"wal", "C"}, {"index", "unsafe"},
 	} {

@@ -598,6 +598,7 @@ func careful(ctx context.Context, g *pregel.Graph) (*pregel.Result, error) {
 // task beside it, and only that one runs again.
 func TestSync(t *testing.T) {
 	ctx, die := context.WithCancel(t.Context())
+	defer die()
 	ran, ended := map[string]int{}, make(chan bool, 1)
 	b := graph.New(graph.Key("log", channel.Reduce(channel.Append[string])))
 	var mu sync.Mutex
