@@ -2,6 +2,7 @@ package savertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -284,6 +285,19 @@ var removeBugs = []bug{
 				m.rebuild(thread, left)
 			}
 			return strategy == saver.KeepLatest
+		}
+	}},
+	{"prune to nothing forgets which ids there were", "deleted", func(m *mutant) {
+		m.pruneAs = func(threads []string, strategy saver.PruneStrategy) bool {
+			if strategy != saver.PruneAll {
+				return false
+			}
+			ctx := context.Background()
+			_, err := m.Saver.Put(ctx, saver.Config{ThreadID: "small"}, saver.Checkpoint{V: 4, ID: "0"}, nil, nil)
+			for _, thread := range threads { // a copy ends the memory of a deletion
+				err = errors.Join(err, m.Saver.DeleteThread(ctx, thread), m.Saver.CopyThread(ctx, "small", thread), m.Saver.DeleteThread(ctx, thread))
+			}
+			return errors.Join(err, m.Saver.DeleteThread(ctx, "small")) == nil
 		}
 	}},
 	{"prune does nothing", "DEL-07", func(m *mutant) { m.pruneAs = func([]string, saver.PruneStrategy) bool { return true } }},
