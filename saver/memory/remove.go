@@ -116,7 +116,7 @@ func (s *Saver) removeUnneeded(threadID, ns string, ids []string, done *saver.Re
 	for _, id := range ids {
 		delete(kept, id)
 	}
-	support := rules.PruneMark(pruneView{n}, slices.Collect(maps.Keys(kept)))
+	support := rules.PruneMark(n.view(ns), slices.Collect(maps.Keys(kept)))
 	for _, id := range ids {
 		if why, needed := support[id]; needed {
 			why.ThreadID, why.Namespace = threadID, ns
@@ -231,40 +231,24 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	return nil
 }
 
-// pruneView implements rules.PruneView.
-type pruneView struct{ n *namespace }
-
-// Parent implements rules.PruneView.
-func (v pruneView) Parent(id string) (string, bool) {
-	cp := v.n.checkpoints[id]
-	if cp == nil {
-		return "", false
+// view shows a namespace to the rules of removals. A value is identified by the commit and the
+// channel that stored it.
+func (n *namespace) view(ns string) rules.SpaceView {
+	type stored struct {
+		ns, channel string
+		commit      uint64
 	}
-	return cp.parent, true
-}
-
-// Valueless implements rules.PruneView.
-func (v pruneView) Valueless(id string) (channels []string, told bool) {
-	cp := v.n.checkpoints[id]
-	note := cp.note
-	for _, sl := range cp.slots { // ascending: a report names the first of them
-		if !sl.isFilled() && (note == nil || slices.Contains(note.Deltas, sl.channel)) {
-			channels = append(channels, sl.channel)
+	all := make(rules.SpaceView, len(n.checkpoints))
+	for id, cp := range n.checkpoints {
+		v := &rules.CheckpointView{V: cp.v, TS: cp.ts, Parent: cp.parent, Note: cp.note, Metadata: int64(len(cp.metadata.Data)),
+			Slots: make(map[string]rules.ValueView, len(cp.slots)), Calls: n.calls[id]}
+		for _, sl := range cp.slots {
+			v.Slots[sl.channel] = rules.ValueView{}
+			if sl.isFilled() {
+				v.Slots[sl.channel] = rules.ValueView{ID: stored{ns, sl.channel, sl.commit}, Bytes: int64(len(sl.value.Data))}
+			}
 		}
+		all[id] = v
 	}
-	return channels, note != nil
+	return all
 }
-
-// HasValue implements rules.PruneView.
-func (v pruneView) HasValue(id, channel string) bool {
-	sl := v.n.checkpoints[id].slot(channel)
-	return sl != nil && sl.isFilled()
-}
-
-// HasWrite implements rules.PruneView.
-func (v pruneView) HasWrite(id, channel string) bool {
-	return slices.ContainsFunc(rules.PendingWrites(v.n.calls[id], nil), func(w saver.PendingWrite) bool { return w.Channel == channel })
-}
-
-// Format implements rules.PruneView.
-func (v pruneView) Format(id string) int { return v.n.checkpoints[id].v }

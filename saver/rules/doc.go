@@ -70,7 +70,10 @@
 // checkpoint that are older than the newest one, and PruneAll is DeleteThread. Values go when the
 // last checkpoint that reads them does, and a thread when it has neither checkpoints nor writes.
 //
-// Retain calls [ValidateRetention] and then [PlanRetention], with a [RetainView] of each thread,
+// [SpaceView] and [ThreadView] show what you read to PruneMark and to PlanRetention. A saver that
+// can answer with less reading implements [PruneView] and [RetainView] itself.
+//
+// Retain calls [ValidateRetention] and then [PlanRetention], with a view of each thread,
 // and removes RetainPlan.Gone in that order. SetTTL calls [ValidateTTL], and Sweep deletes what is
 // [Expired].
 //

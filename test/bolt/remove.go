@@ -126,14 +126,14 @@ func clean(tx *bbolt.Tx, n *space) error {
 }
 
 // removeUnneeded removes the checkpoints that doomed names, except those that others need.
-func (n *space) removeUnneeded(doomed func(id string, cp *checkpoint) (bool, error), done *saver.Removal) error {
+func (n *space) removeUnneeded(doomed func(id string) (bool, error), done *saver.Removal) error {
 	view, err := n.view()
 	if err != nil {
 		return err
 	}
 	var gone, stay []string
-	for id, cp := range view.checkpoints {
-		switch yes, err := doomed(id, cp); {
+	for id := range view {
+		switch yes, err := doomed(id); {
 		case err != nil:
 			return err
 		case yes:
@@ -156,10 +156,6 @@ func (n *space) removeUnneeded(doomed func(id string, cp *checkpoint) (bool, err
 
 // DeleteForRuns implements saver.ThreadManager.
 func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
-	isOfRuns := func(_ string, cp *checkpoint) (bool, error) {
-		md, err := rules.DecodeMetadata(cp.Metadata, s.opts.Serializer)
-		return err == nil && md.RunID() != "" && slices.Contains(runIDs, md.RunID()), err
-	}
 	return s.removal(ctx, func(tx *bbolt.Tx, done *saver.Removal) error {
 		if err := s.owned.CheckLease(owned); err != nil {
 			return err
@@ -170,7 +166,7 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver
 		}
 		for _, thread := range threads {
 			for _, n := range spacesOf(tx, thread) {
-				if err := n.removeUnneeded(isOfRuns, done); err != nil {
+				if err := n.removeUnneeded(func(id string) (bool, error) { return s.isOfRuns(n, id, runIDs) }, done); err != nil {
 					return err
 				}
 				if err := clean(tx, n); err != nil {
@@ -180,6 +176,16 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver
 		}
 		return nil
 	})
+}
+
+// isOfRuns reports whether the metadata of a checkpoint has one of the run ids.
+func (s *Saver) isOfRuns(n *space, id string, runIDs []string) (bool, error) {
+	cp, err := n.checkpoint(id)
+	if err != nil {
+		return false, err
+	}
+	md, err := rules.DecodeMetadata(cp.Metadata, s.opts.Serializer)
+	return err == nil && md.RunID() != "" && slices.Contains(runIDs, md.RunID()), err
 }
 
 // removal is update for calls that say what they removed.
@@ -222,7 +228,7 @@ func (s *Saver) prune(tx *bbolt.Tx, thread string, strategy saver.PruneStrategy,
 		if head == "" {
 			continue
 		}
-		if err := n.removeUnneeded(func(id string, _ *checkpoint) (bool, error) { return id != head, nil }, done); err != nil {
+		if err := n.removeUnneeded(func(id string) (bool, error) { return id != head, nil }, done); err != nil {
 			return err
 		}
 		for _, id := range bucketNames(n.writes) { // older than the head, and without a checkpoint

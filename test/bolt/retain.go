@@ -50,13 +50,13 @@ func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun
 func views(ctx context.Context, tx *bbolt.Tx, threads []string) iter.Seq2[rules.RetainView, error] {
 	return func(yield func(rules.RetainView, error) bool) {
 		for _, thread := range threads {
-			v, err := threadView{thread, map[string]*spaceView{}}, ctx.Err()
+			v, err := &rules.ThreadView{ID: thread, Spaces: map[string]rules.SpaceView{}}, ctx.Err()
 			for _, n := range spacesOf(tx, thread) {
 				if err == nil {
-					v.spaces[n.ns], err = n.view()
+					v.Spaces[n.ns], err = n.view()
 				}
 			}
-			if (len(v.spaces) > 0 || err != nil) && (!yield(v, err) || err != nil) {
+			if (len(v.Spaces) > 0 || err != nil) && (!yield(v, err) || err != nil) {
 				return
 			}
 		}
