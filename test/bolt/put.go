@@ -14,7 +14,7 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 	return s.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
 }
 
-// PutRequest implements saver.Coordinator.
+// PutRequest implements saver.Saver.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	var plan rules.PutPlan
 	if err := plan.Make(&req, rules.Encoding{Codec: s.opts.Serializer, Borrow: true}); err != nil {
@@ -179,7 +179,7 @@ func hasCheckpoints(tx *bbolt.Tx, thread string) bool {
 	return false
 }
 
-// CountAttempt implements saver.Coordinator.
+// CountAttempt implements saver.Saver.
 func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (count int, err error) {
 	if err := rules.ValidateConfig(cfg); err != nil {
 		return 0, err

@@ -177,7 +177,7 @@ func selected(tx *bbolt.Tx, q saver.Query) []saver.Config {
 	return all
 }
 
-// DeltaChannelHistory implements saver.Coordinator.
+// DeltaChannelHistory implements saver.Saver.
 func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (histories map[string]saver.DeltaHistory, err error) {
 	if err := rules.ValidateConfig(cfg); err != nil {
 		return nil, err

@@ -154,7 +154,7 @@ func (n *space) removeUnneeded(doomed func(id string) (bool, error), done *saver
 	return nil
 }
 
-// DeleteForRuns implements saver.ThreadManager.
+// DeleteForRuns implements saver.Saver.
 func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
 	return s.removal(ctx, func(tx *bbolt.Tx, done *saver.Removal) error {
 		if err := s.owned.CheckLease(owned); err != nil {
@@ -196,7 +196,7 @@ func (s *Saver) removal(ctx context.Context, fn func(tx *bbolt.Tx, done *saver.R
 	return done, nil
 }
 
-// Prune implements saver.ThreadManager.
+// Prune implements saver.Saver.
 func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
 	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
 		return saver.Removal{}, err
@@ -245,7 +245,7 @@ func (s *Saver) prune(tx *bbolt.Tx, thread string, strategy saver.PruneStrategy,
 	return nil
 }
 
-// CopyThread implements saver.ThreadManager. The copy has bytes of its own.
+// CopyThread implements saver.Saver. The copy has bytes of its own.
 func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	if err := rules.ValidateThreadIDs([]string{src, dst}); err != nil {
 		return err

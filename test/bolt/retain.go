@@ -13,7 +13,7 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// Retain implements saver.Retainer. It does everything in one transaction.
+// Retain implements saver.Saver. It does everything in one transaction.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (rep saver.RetentionReport, err error) {
 	if err := rules.ValidateRetention(policy); err != nil {
 		return saver.RetentionReport{}, err
@@ -81,7 +81,7 @@ func retain(tx *bbolt.Tx, thread string, gone []rules.CheckpointRef) error {
 	return nil
 }
 
-// SetTTL implements saver.Retainer.
+// SetTTL implements saver.Saver.
 func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
 	if err := rules.ValidateTTL(threadID, ttl); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 	})
 }
 
-// Sweep implements saver.Retainer. It also forgets deletions that are old enough.
+// Sweep implements saver.Saver. It also forgets deletions that are old enough.
 func (s *Saver) Sweep(ctx context.Context) (rep saver.SweepReport, err error) {
 	err = s.update(ctx, func(tx *bbolt.Tx) error {
 		for _, thread := range threadIDs(tx) {

@@ -45,11 +45,7 @@ type Saver struct {
 	broken error
 }
 
-var (
-	_ saver.Coordinator   = (*Saver)(nil)
-	_ saver.ThreadManager = (*Saver)(nil)
-	_ saver.Retainer      = (*Saver)(nil)
-)
+var _ saver.Saver = (*Saver)(nil)
 
 // Open opens the file, and makes it if it is not there. If another process has it open, the
 // error is fault.ErrLocked.
@@ -105,15 +101,15 @@ func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, err
 	return saver.NextVersion(current, s.opts.Random)
 }
 
-// Serializer implements saver.Coordinator.
+// Serializer implements saver.Saver.
 func (s *Saver) Serializer() serde.Serializer { return s.opts.Serializer }
 
-// Own implements saver.Coordinator. No other process can write to the file.
+// Own implements saver.Saver. No other process can write to the file.
 func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
 	return s.owned.Own(ctx, threadID, wait)
 }
 
-// Sync implements saver.Coordinator. Calls that returned are durable, unless a commit failed.
+// Sync implements saver.Saver. Calls that returned are durable, unless a commit failed.
 func (s *Saver) Sync(ctx context.Context) error {
 	return s.update(ctx, func(*bbolt.Tx) error { return nil })
 }

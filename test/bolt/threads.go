@@ -11,7 +11,7 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// Threads implements saver.ThreadManager. The listing is taken when the iteration begins.
+// Threads implements saver.Saver. The listing is taken when the iteration begins.
 func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
 	return func(yield func(saver.ThreadInfo, error) bool) {
 		all, err := s.threads(ctx, q)
