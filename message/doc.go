@@ -10,10 +10,10 @@
 //		Topic string `json:"topic"`
 //	}
 //
-//	b := graph.Of[State]()
-//	b.Node("model", graph.Typed(func(ctx context.Context, s State) (any, error) {
-//		return State{State: message.State{Messages: message.List{message.AI("hello")}}}, nil
-//	}))
+//	b := graph.For[State]()
+//	b.Node("model", func(ctx context.Context, s *State) (graph.Update, error) {
+//		return graph.Write(&s.Messages, message.List{message.AI("hello")}), nil
+//	})
 //
 // [DeltaChannel] keeps it as the messages that were written. [Trim], [Filter] and [MergeRuns] choose
 // what of a conversation a model sees.

@@ -36,8 +36,8 @@ func compile(t *testing.T, b *graph.Builder, o graph.Options) *pregel.Graph {
 // echo is a graph whose node answers the last message.
 func echo(t *testing.T, s saver.Saver) *pregel.Graph {
 	t.Helper()
-	b := graph.Of[chat]()
-	b.Node("model", graph.Typed(func(_ context.Context, s chat) (any, error) {
+	b := graph.New(graph.Key("messages", message.Channel(nil)), graph.Key("topic", nil))
+	b.Node("model", pregel.NodeOf(func(_ context.Context, s chat) (any, error) {
 		last := s.Messages[len(s.Messages)-1]
 		return chat{State: message.State{Messages: message.List{message.AI("re: " + last.Text())}}, Topic: "t"}, nil
 	}))
@@ -139,8 +139,8 @@ func TestDeltaInGraph(t *testing.T) {
 	n := 0
 	newID := counter("d")
 	run := func() message.List {
-		b := graph.Of[chat](graph.Key("messages", message.DeltaChannel(2, newID)))
-		b.Node("model", graph.Typed(func(_ context.Context, s chat) (any, error) {
+		b := graph.New(graph.Key("topic", nil), graph.Key("messages", message.DeltaChannel(2, newID)))
+		b.Node("model", pregel.NodeOf(func(_ context.Context, s chat) (any, error) {
 			n++
 			return map[string]any{"messages": []any{message.AI(fmt.Sprint("answer ", n)), "and you?"}}, nil
 		}))
@@ -159,7 +159,7 @@ func TestDeltaInGraph(t *testing.T) {
 		}
 		before = list
 	}
-	g := compile(t, graph.Of[chat](graph.Key("messages", message.DeltaChannel(2, nil))).Node("n", func(context.Context, any) (any, error) { return nil, nil }).Edge(graph.Start, "n"), graph.Options{Saver: memory.New(memory.Options{})})
+	g := compile(t, graph.New(graph.Key("topic", nil), graph.Key("messages", message.DeltaChannel(2, nil))).Node("n", func(context.Context, any) (any, error) { return nil, nil }).Edge(graph.Start, "n"), graph.Options{Saver: memory.New(memory.Options{})})
 	if _, err := g.Invoke(ctx, pregel.Address{ThreadID: "1"}, map[string]any{"messages": 7}); !errors.Is(err, message.ErrNotMessage) {
 		t.Errorf("a number: %v", err)
 	}
@@ -245,8 +245,8 @@ func TestChannelRefuses(t *testing.T) {
 
 // TestOverrideOfDeclaredChannel: a Field takes the place of the channel of a List.
 func TestOverrideOfDeclaredChannel(t *testing.T) {
-	b := graph.Of[chat](graph.Key("messages", message.Channel(counter("own"))))
-	b.Node("n", graph.Typed(func(context.Context, chat) (any, error) { return nil, nil }))
+	b := graph.New(graph.Key("topic", nil), graph.Key("messages", message.Channel(counter("own"))))
+	b.Node("n", pregel.NodeOf(func(context.Context, chat) (any, error) { return nil, nil }))
 	b.Sequence(graph.Start, "n")
 	res, err := compile(t, b, graph.Options{}).Invoke(ctx, pregel.Address{}, map[string]any{"messages": "hi"})
 	if err != nil {
@@ -260,8 +260,8 @@ func TestOverrideOfDeclaredChannel(t *testing.T) {
 // TestMessageMode: messages and chunks are shown once, as they are sent or when their node
 // ends.
 func TestMessageMode(t *testing.T) {
-	b := graph.Of[chat]()
-	b.Node("model", graph.Typed(func(ctx context.Context, s chat) (any, error) {
+	b := graph.New(graph.Key("messages", message.Channel(nil)), graph.Key("topic", nil))
+	b.Node("model", pregel.NodeOf(func(ctx context.Context, s chat) (any, error) {
 		var sum message.Chunk
 		for i, text := range []string{"he", "llo"} {
 			part := message.Chunk{Message: message.AI(text)}
@@ -302,8 +302,8 @@ func TestMessageMode(t *testing.T) {
 // TestRoundTrip: messages among the pending writes of a node are read again as what
 // they were.
 func TestRoundTrip(t *testing.T) {
-	b := graph.Of[chat]()
-	b.Node("model", graph.Typed(func(_ context.Context, s chat) (any, error) {
+	b := graph.New(graph.Key("messages", message.Channel(nil)), graph.Key("topic", nil))
+	b.Node("model", pregel.NodeOf(func(_ context.Context, s chat) (any, error) {
 		return map[string]any{"messages": []any{message.AI("x", message.ToolCall{Name: "f", ID: "1", Args: map[string]any{"a": 1}}), "text"}}, nil
 	}))
 	b.Sequence(graph.Start, "model")

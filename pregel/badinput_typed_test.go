@@ -78,7 +78,7 @@ func typedGraphs(t *testing.T, s saver.Saver, body pregel.Func) map[string]typed
 			in("n", 1), []any{in("n", "text"), in("tags", 3), in("log", 3), in("tags", pregel.Overwrite{Value: 3}), 7, map[string]any{"log": []string{"fine"}, "n": func() {}}}},
 		"messages": {state(graph.New(graph.Key("messages", channel.Messages(nil)))), in("messages", "hello"), []any{in("messages", 42)}},
 		"delta":    {state(graph.New(graph.Key("messages", channel.DeltaMessages(0, nil)))), in("messages", "hello"), []any{in("messages", 42)}},
-		"struct":   {state(graph.Of[form]()), form{N: 1}, []any{in("N", "text"), in("Tags", 3)}},
+		"struct":   {state(graph.New(graph.Key("N", channel.LastValue[int]()), graph.Key("Tags", channel.LastValue[[]string]()))), form{N: 1}, []any{in("N", "text"), in("Tags", 3)}},
 		"channels": {made(pregel.New(spec, plain)), 1, []any{"text", in("n", 1)}},
 		"function": {made(pregel.Entrypoint("f", func(ctx context.Context, n int) (any, error) { return body(ctx, n) },
 			pregel.EntrypointOptions{Options: pregel.Options{Saver: s}})), 1, []any{"text", in("n", 1)}},
@@ -148,7 +148,7 @@ func TestUpdateOfAWrongType(t *testing.T) {
 	log := channel.Delta(5, func(v []string, ws [][]string) ([]string, error) { return append(v, slices.Concat(ws...)...), nil })
 	for name, b := range map[string]*graph.Builder{
 		"keys":   graph.New(graph.Key("N", channel.LastValue[int]()), graph.Key("Tags", channel.Reduce(channel.Append[string])), graph.Key("log", log)),
-		"struct": graph.Of[form](),
+		"struct": graph.New(graph.Key("N", channel.LastValue[int]()), graph.Key("Tags", channel.LastValue[[]string]())),
 	} {
 		s := memory.New(memory.Options{})
 		g, err := b.Node("a", func(c context.Context, _ any) (any, error) {

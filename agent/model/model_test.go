@@ -100,7 +100,7 @@ func TestByFunction(t *testing.T) {
 // node then returns, and nothing of what was collected.
 func TestShown(t *testing.T) {
 	m := model.NewScripted(model.Text("thought"), model.Text("one two three"))
-	g, err := graph.Of[message.State]().Node("model", graph.Typed(func(ctx context.Context, s message.State) (any, error) {
+	g, err := graph.New(graph.Key("messages", message.Channel(nil))).Node("model", pregel.NodeOf(func(ctx context.Context, s message.State) (any, error) {
 		if _, err := model.Collect(ctx, m, model.Request{Messages: s.Messages}); err != nil {
 			return nil, err
 		}

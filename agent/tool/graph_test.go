@@ -28,8 +28,8 @@ type state struct {
 // agent is a graph of a model that makes calls once, and a node that runs them.
 func agent(t *testing.T, n *tool.Node, o graph.Options, calls ...message.ToolCall) *pregel.Graph {
 	t.Helper()
-	b := graph.Of[state]()
-	b.Node("model", graph.Typed(func(_ context.Context, s state) (any, error) {
+	b := graph.New(graph.Key("messages", message.Channel(nil)), graph.Key("topic", nil))
+	b.Node("model", pregel.NodeOf(func(_ context.Context, s state) (any, error) {
 		m := message.AI("done")
 		if s.Messages[len(s.Messages)-1].Type == message.TypeHuman {
 			m = message.AI("", calls...)
@@ -191,8 +191,8 @@ func TestSend(t *testing.T) {
 		return pregel.AskFor[string](ctx, "sure?")
 	}))
 	n := must(tool.NewNode(tool.Options{}, work))
-	b := graph.Of[state]()
-	b.Node("model", graph.Typed(func(context.Context, state) (any, error) {
+	b := graph.New(graph.Key("messages", message.Channel(nil)), graph.Key("topic", nil))
+	b.Node("model", pregel.NodeOf(func(context.Context, state) (any, error) {
 		return map[string]any{"messages": message.AI("", calls("work", "work", "work")...)}, nil
 	}))
 	b.Node("tools", n.Run)
@@ -391,12 +391,12 @@ func TestCommands(t *testing.T) {
 	}))
 	fine := must(tool.New("fine", "", object, func(context.Context, text) (string, error) { return "fine", nil }))
 	build := func(names ...string) *graph.Builder {
-		b := graph.Of[state]()
-		b.Node("model", graph.Typed(func(context.Context, state) (any, error) {
+		b := graph.New(graph.Key("messages", message.Channel(nil)), graph.Key("topic", nil))
+		b.Node("model", pregel.NodeOf(func(context.Context, state) (any, error) {
 			return map[string]any{"messages": message.AI("", calls(names...)...)}, nil
 		}))
 		b.Node("tools", must(tool.NewNode(tool.Options{}, move, leave, fine)).Run, graph.NodeOptions{Targets: []string{"other"}})
-		b.Node("other", graph.Typed(func(_ context.Context, s state) (any, error) {
+		b.Node("other", pregel.NodeOf(func(_ context.Context, s state) (any, error) {
 			return map[string]any{"messages": message.AI("in " + s.Topic)}, nil
 		}))
 		return b.Sequence(graph.Start, "model", "tools")
@@ -406,9 +406,9 @@ func TestCommands(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	inner := must(build("leave").Compile(graph.Options{}))
-	b := graph.Of[state]()
+	b := graph.New(graph.Key("messages", message.Channel(nil)), graph.Key("topic", nil))
 	b.Subgraph("inner", inner)
-	b.Node("outside", graph.Typed(func(context.Context, state) (any, error) {
+	b.Node("outside", pregel.NodeOf(func(context.Context, state) (any, error) {
 		return map[string]any{"messages": message.AI("outside")}, nil
 	}))
 	b.Edge(graph.Start, "inner")

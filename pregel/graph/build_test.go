@@ -45,7 +45,6 @@ func TestValidation(t *testing.T) { // STEP-15
 		"no graph inside":  base().Subgraph("b", nil),
 		"root and key":     graph.New(graph.Root(nil), steps()).Node("a", nop).Edge(graph.Start, "a"),
 		"root and managed": graph.New(graph.Root(nil), graph.Computed("left", channel.RemainingSteps)).Node("a", nop).Edge(graph.Start, "a"),
-		"field of nothing": graph.Of[struct{ X int }](graph.Key("y", nil)).Node("a", nop).Edge(graph.Start, "a"),
 	} {
 		if _, err := b.Compile(graph.Options{}); !errors.Is(err, pregel.ErrInvalidGraph) {
 			t.Errorf("%s: %v", name, err)
@@ -92,11 +91,11 @@ type order struct {
 
 func TestStructState(t *testing.T) {
 	for _, s := range []saver.Saver{nil, memory.New(memory.Options{})} {
-		b := graph.Of[order](graph.Key("items", channel.Reduce(channel.Append[string])))
-		b.Node("add", graph.Typed(func(_ context.Context, o order) (any, error) {
+		b := graph.New(graph.Key("items", channel.Reduce(channel.Append[string])), graph.Key("total", channel.LastValue[int]()), graph.Key("note", channel.LastValue[*string]()))
+		b.Node("add", pregel.NodeOf(func(_ context.Context, o order) (any, error) {
 			return order{Items: []string{"tea"}, Total: o.Total + 3}, nil
 		}))
-		b.Node("ask", graph.Typed(func(ctx context.Context, o order) (any, error) {
+		b.Node("ask", pregel.NodeOf(func(ctx context.Context, o order) (any, error) {
 			if s == nil {
 				return nil, nil
 			}

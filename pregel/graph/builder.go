@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -85,38 +84,6 @@ type Builder struct {
 func New(fields ...Field) *Builder {
 	s, err := newSchema(fields)
 	return &Builder{schema: s, err: err}
-}
-
-// Of begins a graph whose state is the struct T. Its exported fields, and those of structs that
-// it embeds, are the keys. Each is a LastValue, unless its tag state names a reducer (see the
-// package: tags are those of For), its type is a channel.Declared, or a Field of that name says
-// otherwise. Nodes get a T. They return a T, whose fields are written unless they are zero, or
-// any other update: with a reducer, what is new. For makes a graph over a struct whose updates,
-// runs and results are typed as well.
-//
-// A field keeps its type after a restart. What is in a field of type any, or in a map of
-// any, does not; see Types of values in package pregel. Options.RoundTrip exposes that in a
-// test.
-func Of[T any](fields ...Field) *Builder {
-	s, err := structSchema(reflect.TypeFor[T]())
-	for _, f := range fields {
-		if err == nil && !s.has(f.Name) {
-			err = &pregel.GraphError{Channel: f.Name, Reason: "is no field of the state"}
-		}
-		if err == nil {
-			err = s.override(f)
-		}
-	}
-	b := &Builder{schema: s, err: err}
-	if err == nil {
-		b.aliases = s.aliases
-	}
-	return b
-}
-
-// Typed is a node body over a struct state.
-func Typed[T any](f func(ctx context.Context, state T) (any, error)) pregel.Func {
-	return pregel.NodeOf(f)
 }
 
 func (b *Builder) fail(err error) *Builder {

@@ -135,9 +135,6 @@ func (c *compiler) node(n *node) (*pregel.Node, error) {
 	pn := &pregel.Node{Name: n.name, Triggers: []string{branchTo + n.name}, Reads: b.schema.shown(keys), Run: n.run,
 		Writers: []pregel.Writer{b.writer(b.schema.keys)}, Retry: o.Retry, Cache: o.Cache, Timeout: o.Timeout,
 		Tags: o.Tags, Metadata: o.Metadata, ErrorHandler: n.onError, Handler: n.handler, Subgraphs: o.Subgraphs, Targets: o.Targets}
-	if b.schema.typ != nil {
-		pn.Mapper = b.schema.toStruct
-	}
 	if len(pn.Retry) == 0 {
 		pn.Retry = b.defaults.Retry
 	}

@@ -3,8 +3,8 @@
 //
 // There are two builders. For builds a typed graph: its state is a struct, and the compiler
 // checks what nodes write. New builds a graph whose keys are known at run time only; its
-// state is a map. Both make a pregel.Graph. Of stands between them: nodes of an untyped
-// graph get a struct, whose tags mean what they mean to For.
+// state is a map. Both make a pregel.Graph. A node of an untyped graph may return a struct,
+// whose fields are written unless they are zero, and pregel.NodeOf gives it one.
 //
 // # Typed graphs
 //

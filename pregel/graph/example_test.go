@@ -39,19 +39,6 @@ func ExampleBuilder_Conditional() {
 	// Output: [3 5 6]
 }
 
-// A state that is a struct: a node returns the fields it changes.
-func ExampleOf() {
-	type order struct {
-		Items []string `json:"items"`
-		Total int      `json:"total"`
-	}
-	price := graph.Typed(func(_ context.Context, o order) (any, error) { return order{Total: 3 * len(o.Items)}, nil })
-	g := must(graph.Of[order]().Node("price", price).Edge(graph.Start, "price").Compile(graph.Options{}))
-	res := must(g.Invoke(context.Background(), pregel.Address{}, order{Items: []string{"tea", "milk"}}))
-	fmt.Println(res.Map()["total"])
-	// Output: 6
-}
-
 // Back to an earlier checkpoint, and on from there with another state. The old
 // branch stays as it was.
 func Example_timeTravel() {

@@ -35,21 +35,11 @@ func Computed(name string, m channel.Managed) Field { return Field{Name: name, M
 // Root declares a state without keys: the value of one channel.
 func Root(c channel.Channel) Field { return Key(pregel.RootKey, c) }
 
-// schema is the state: its keys in order, and how a node sees it.
+// schema is the state: its keys in order.
 type schema struct {
 	keys     []string
 	channels map[string]channel.Channel
 	managed  map[string]channel.Managed
-	// typ is the struct nodes get; nil for a map.
-	typ    reflect.Type
-	fields map[string][]int // key to field index
-	// declared are the keys whose channel comes from the type of their field. A Field
-	// replaces it.
-	declared map[string]bool
-	// tagged are the keys whose channel comes from a tag; the values are the fields in Go.
-	tagged map[string]string
-	// aliases are former names of keys.
-	aliases map[string]string
 }
 
 func newSchema(fields []Field) (*schema, error) {
@@ -115,57 +105,6 @@ func (s *schema) shown(keys []string) pregel.Keys {
 	return pregel.Many(keys...)
 }
 
-// structSchema makes the keys of a struct's exported fields. A field's key is the name in its
-// stele or json tag, or its own; "-" leaves it out. The fields of an embedded struct without a
-// tag are keys too, unless a field around it has the same key. A field is kept in the channel
-// that its state tag names, or its type declares, or else in a LastValue.
-func structSchema(t reflect.Type) (*schema, error) {
-	if t.Kind() != reflect.Struct {
-		return nil, &pregel.GraphError{Reason: fmt.Sprintf("a state is a struct, not %v", t)}
-	}
-	s := &schema{channels: map[string]channel.Channel{}, managed: map[string]channel.Managed{}, typ: t, fields: map[string][]int{}, declared: map[string]bool{},
-		tagged: map[string]string{}}
-	own := &stateType{typ: t, byKey: map[string]int{}}
-	for i, f := range stateFields(t) {
-		tag, err := readStateTag(f.tag)
-		if err != nil {
-			return nil, own.fail(f.name, "%v", err)
-		}
-		ch := channel.LastValueOf(f.typ)
-		if d, ok := reflect.Zero(f.typ).Interface().(channel.Declared); tag.reducer != "" {
-			if ch, err = tag.channel(f.typ); err != nil {
-				return nil, own.fail(f.name, "%v", err)
-			}
-			s.tagged[f.key] = f.name
-		} else if ok {
-			ch, s.declared[f.key] = d.Channel(), true
-		}
-		if err := s.add(Key(f.key, ch)); err != nil {
-			return nil, err
-		}
-		s.fields[f.key] = f.index
-		own.fields, own.byKey[f.key] = append(own.fields, typedField{key: f.key, name: f.name, aliases: tag.aliases}), i
-	}
-	if err := own.checkAliases(); err != nil {
-		return nil, err
-	}
-	s.aliases = own.aliases()
-	return s, nil
-}
-
-// override is add for a Field that is given beside the struct.
-func (s *schema) override(f Field) error {
-	if name, ok := s.tagged[f.Name]; ok {
-		return &pregel.GraphError{Channel: f.Name, Field: fmt.Sprintf("%v.%s", s.typ, name), Reason: "has a reducer in its tag, and one in the call of Of"}
-	}
-	if s.declared[f.Name] && f.Channel != nil {
-		s.channels[f.Name] = f.Channel
-		delete(s.declared, f.Name)
-		return nil
-	}
-	return s.add(f)
-}
-
 // stateField is a field of a struct that is a key of the state.
 type stateField struct {
 	key   string
@@ -175,7 +114,9 @@ type stateField struct {
 	typ   reflect.Type
 }
 
-// stateFields are the keys of a struct, in the order of their fields.
+// stateFields are the keys of a struct, in the order of its exported fields. A field's key is
+// the name in its stele or json tag, or its own; "-" leaves it out. The fields of an embedded
+// struct without a tag are keys too, unless a field around it has the same key.
 func stateFields(t reflect.Type) []stateField {
 	if known, ok := fieldsOf.Load(t); ok {
 		return known.([]stateField) //nolint:errcheck // holds nothing else
@@ -243,26 +184,6 @@ func fieldKey(f reflect.StructField) (string, bool) {
 		}
 	}
 	return f.Name, true
-}
-
-// toStruct is the mapper of a struct state: a map of channels becomes the
-// struct.
-func (s *schema) toStruct(input any) (any, error) {
-	m, ok := input.(map[string]any)
-	if !ok {
-		return input, nil
-	}
-	out := reflect.New(s.typ).Elem()
-	for key, v := range m {
-		index, ok := s.fields[key]
-		if !ok || v == nil {
-			continue
-		}
-		if err := setField(out.FieldByIndex(index), v); err != nil {
-			return nil, &pregel.GraphError{Channel: key, Reason: err.Error()}
-		}
-	}
-	return out.Interface(), nil
 }
 
 func setField(field reflect.Value, v any) error {

@@ -253,18 +253,13 @@ func (b *Builder) branchWriter(br branch) pregel.Writer {
 		if err != nil {
 			return err
 		}
-		if m, ok := state.(map[string]any); ok && b.schema.typ == nil && br.reads == nil {
+		if m, ok := state.(map[string]any); ok && br.reads == nil {
 			if pairs, isMap := pregel.PairsOf(output); isMap {
 				for _, p := range pairs { // keys the state does not have pass through
 					if _, has := m[p.Key]; !has {
 						m[p.Key] = p.Value
 					}
 				}
-			}
-		}
-		if b.schema.typ != nil {
-			if state, err = b.schema.toStruct(state); err != nil {
-				return err
 			}
 		}
 		result, err := br.path(w.Context(), state)

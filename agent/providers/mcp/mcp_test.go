@@ -335,7 +335,7 @@ func TestKey(t *testing.T) {
 	meta := tools(t, s)["meta"]
 	var keys []string
 	fail := errors.New("fail")
-	g, err := graph.Of[message.State]().Node("call", graph.Typed(func(ctx context.Context, _ message.State) (any, error) {
+	g, err := graph.New(graph.Key("messages", message.Channel(nil))).Node("call", pregel.NodeOf(func(ctx context.Context, _ message.State) (any, error) {
 		got, err := call(ctx, meta, nil)
 		if err != nil {
 			return nil, err

@@ -28,7 +28,7 @@ func ExampleTool() {
 	}))
 	tools := must(tool.NewNode(tool.Options{}, weather))
 
-	model := graph.Typed(func(_ context.Context, s message.State) (any, error) { // a scripted one
+	model := pregel.NodeOf(func(_ context.Context, s message.State) (any, error) { // a scripted one
 		if len(s.Messages) > 1 {
 			return message.State{Messages: message.List{message.AI("It is " + s.Messages[2].Text() + " and " + s.Messages[3].Text() + ".")}}, nil
 		}
@@ -37,7 +37,7 @@ func ExampleTool() {
 		}
 		return message.State{Messages: message.List{message.AI("", ask("1", "Rome"), ask("2", "Oslo"))}}, nil
 	})
-	g := must(graph.Of[message.State]().
+	g := must(graph.New(graph.Key("messages", message.Channel(nil))).
 		Node("model", model).
 		Node("tools", tools.Run).
 		Edge(graph.Start, "model").

@@ -90,7 +90,7 @@ func TestStreams(t *testing.T) {
 	for i := range parts {
 		parts[i].ID = "1"
 	}
-	g, err := graph.Of[message.State]().Node("model", func(ctx context.Context, _ any) (any, error) {
+	g, err := graph.New(graph.Key("messages", message.Channel(nil))).Node("model", func(ctx context.Context, _ any) (any, error) {
 		return nil, add(ctx, parts)
 	}).Edge(graph.Start, "model").Compile(graph.Options{})
 	if err != nil {
