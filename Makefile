@@ -14,7 +14,7 @@ lint:
 	bash .ci/run format vet lint modules
 
 fuzz:
-	bash .ci/run fuzz
+	bash test/fuzz.sh
 
 parity:
 	bash .ci/run parity

@@ -412,7 +412,7 @@ func TestUnreadAnswer(t *testing.T) {
 
 // TestPingBehindCommands: the answer to a ping may stand behind more commands than may wait.
 func TestPingBehindCommands(t *testing.T) {
-	h := open(t, t.TempDir(), func(c *server.Config) { c.Heartbeat, c.WriteTimeout = 20*time.Millisecond, 2*time.Second })
+	h := open(t, t.TempDir(), func(c *server.Config) { c.Heartbeat, c.WriteTimeout = 20*time.Millisecond, patience/4 })
 	h.answersBehind(200, object{"method": "agent.getTree"}, func() {})
 }
 

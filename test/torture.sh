@@ -71,12 +71,12 @@ part_fleet() { (cd postgres && run . TestFleet STELE_TORTURE_RUNS="${FLEET_RUNS:
 # What .ci/run does not race: the adapters of providers.
 part_adapters() {
 	local dir
-	for dir in agent/providers/openai agent/providers/anthropic agent/providers/genai examples/chat test/guide/agents; do
+	for dir in agent/providers examples/chat test/guide/agents; do
 		(cd -- "$dir" && go test -race -count=1 ./...) || return 1
 	done
 }
 
-part_fuzz() { FUZZTIME="${FUZZTIME:-60s}" bash .ci/run fuzz; }
+part_fuzz() { FUZZTIME="${FUZZTIME:-60s}" bash test/fuzz.sh; }
 
 main() {
 	local parts=("$@") part start

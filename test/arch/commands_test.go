@@ -42,7 +42,7 @@ var (
 	separator = regexp.MustCompile(`&&|\|\||[;&]`)
 	assigned  = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*=`)
 	target    = regexp.MustCompile(`(?m)^([a-z]+):`)
-	section   = regexp.MustCompile(`(?m)^section_(\w+)\(`)
+	section   = regexp.MustCompile(`(?m)^(?:section_|# Section: )(\w+)(?:\(|$)`)
 	mainIs    = regexp.MustCompile(`(?m)^package main$`)
 	quotes    = strings.NewReplacer("'", "", `"`, "", `\|`, "|")
 )
@@ -99,7 +99,7 @@ func (w *tree) wrongCommand(dir *string, args []string) error {
 	case args[0] == "make":
 		return w.wrongNames(w.files["Makefile"], target, args[1:])
 	case (args[0] == "sh" || args[0] == "bash") && strings.HasSuffix(at(args[1]), ".ci/run"):
-		return w.wrongNames(w.files[".ci/run"], section, args[2:])
+		return w.wrongNames(w.sections(), section, slices.DeleteFunc(args[2:], func(name string) bool { return name == "all" }))
 	case args[0] == "sh" || args[0] == "bash":
 		if w.files[at(args[1])] == nil {
 			return fmt.Errorf("no script %s", at(args[1]))
@@ -110,6 +110,17 @@ func (w *tree) wrongCommand(dir *string, args []string) error {
 		return w.wrongTest(*dir, args[2:])
 	}
 	return nil
+}
+
+// sections is the text that declares those of .ci/run: its own, and that of every script.
+func (w *tree) sections() []byte {
+	text := slices.Clone(w.files[".ci/run"])
+	for name, script := range w.files {
+		if strings.HasSuffix(name, ".sh") {
+			text = append(append(text, '\n'), script...)
+		}
+	}
+	return text
 }
 
 // wrongNames says which arguments a file does not declare.
@@ -211,9 +222,9 @@ func TestCommandsExist(t *testing.T) {
 func TestCommandsNotice(t *testing.T) {
 	w := readTree(t)
 	for page, bad := range map[string]bool{
-		"`go run ./examples/crash`, `go test -v -run 'TestWords\\|TestGoFiles' ./test/arch`": false,
-		"```\ncd bench/compare\ngo run . -quick   # -gone\n```\n":                            false,
-		"`make test race`, `bash .ci/run vet`, `sh bench/langgraph/run.sh`, `go test ./...`": false,
+		"`go run ./examples/crash`, `go test -v -run 'TestWords\\|TestGoFiles' ./test/arch`":                            false,
+		"```\ncd bench/compare\ngo run . -quick   # -gone\n```\n":                                                       false,
+		"`make test race`, `bash .ci/run vet studio`, `bash .ci/run all`, `sh bench/langgraph/run.sh`, `go test ./...`": false,
 		"`go run ./examples/gone`":                       true,
 		"`cd bench/compare && go run . -gone`":           true,
 		"```\n$ cd bench/compare\ngo run . -gone\n```\n": true,

@@ -3,11 +3,12 @@
 //
 //	go run ./test/mutants                # each mutant against the test it names
 //	go run ./test/mutants -run fsync     # those whose name matches
+//	go run ./test/mutants wal index      # those whose code or test is in these packages
 //	go run ./test/mutants -all           # each mutant against the whole suite
 //
 // A mutant that no test kills is a safeguard that could be lost unnoticed: the
-// command names it and fails. The mutants are the files in testdata; what they
-// look like is described at [mutant]. One build holds all of them, and an
+// command names it and fails. The mutants of a package are its testdata/mutants.txtar; what
+// they look like is described at [mutant]. One build holds all of them, and an
 // environment variable chooses the one that runs: see [weave]. The changed source
 // reaches the compiler by the -overlay flag of the go command, so the working tree is
 // never touched.

@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +39,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	mutants, err := selected(root, *pick)
+	mutants, err := selected(root, *pick, flags.Args())
 	if err != nil {
 		return err
 	}
@@ -78,7 +80,9 @@ func repository(ctx context.Context) (string, error) {
 	return filepath.Dir(mod), nil
 }
 
-func selected(root, pick string) ([]*mutant, error) {
+// selected are the mutants whose name matches, and, if there are dirs, whose code or test
+// is in one of them. A directory may have none.
+func selected(root, pick string, dirs []string) ([]*mutant, error) {
 	re, err := regexp.Compile(pick)
 	if err != nil {
 		return nil, err
@@ -87,13 +91,19 @@ func selected(root, pick string) ([]*mutant, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, dir := range dirs {
+		dirs[i] = path.Clean(filepath.ToSlash(dir))
+		if _, err := os.Stat(filepath.Join(root, dir)); err != nil {
+			return nil, err
+		}
+	}
 	var out []*mutant
 	for _, m := range mutants {
-		if re.MatchString(m.name) {
+		if re.MatchString(m.name) && (len(dirs) == 0 || slices.Contains(dirs, m.pkg) || slices.Contains(dirs, m.edits[0].dir)) {
 			out = append(out, m)
 		}
 	}
-	if len(out) == 0 {
+	if len(out) == 0 && len(dirs) == 0 {
 		return nil, fmt.Errorf("no mutant matches %q", pick)
 	}
 	return out, nil

@@ -35,6 +35,65 @@ func TestMutantsFitTheCode(t *testing.T) {
 	t.Logf("%d mutants", len(mutants))
 }
 
+// TestArchives: what no archive may look like is refused.
+func TestArchives(t *testing.T) {
+	const a, b = "-- a --\n# A.\ntest: p TestA\nin: p add\n--- old\nn\n--- new\nm\n", "-- b --\n# B.\ntest: q TestB\nin: p all\n--- old\nn\n--- new\n"
+	for _, tc := range []struct{ name, text, want string }{
+		{"two", a + b, ""},
+		{"no name", strings.TrimPrefix(a, "-- a --\n"), "does not begin with the name"},
+		{"empty", "", "does not begin with the name"},
+		{"twice", a + b + a, "a is there twice"},
+		{"of another package", a + strings.Replace(b, "in: p", "in: q/r", 1), "belongs into q/r/testdata/mutants.txtar"},
+		{"without a test", a + strings.Replace(b, "test: q TestB\n", "", 1), "b: it names no test"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := map[string]*mutant{}
+			err := parseAll("p", tc.text, got)
+			if tc.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Fatalf("error %v, want %q in it", err, tc.want)
+				}
+				return
+			}
+			if err != nil || len(got) != 2 || got["a"].edits[0].new != "m\n" || got["b"].edits[0].fn != "all" {
+				t.Fatalf("%v, %v", err, got)
+			}
+		})
+	}
+}
+
+// TestSelected: a mutant belongs to the package it changes, and to that of its test.
+func TestSelected(t *testing.T) {
+	root := repo(t)
+	for file, text := range map[string]string{
+		"p": "-- a --\n# A.\ntest: q TestA\nin: p f\n--- old\nn\n--- new\n",
+		"q": "-- b --\n# B.\ntest: q TestB\nin: q f\n--- old\nn\n--- new\n",
+		"r": "",
+	} {
+		if err := os.MkdirAll(filepath.Join(root, file, "testdata"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if text != "" {
+			if err := os.WriteFile(filepath.Join(root, file, archive), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, tc := range []struct{ pick, dirs, want string }{
+		{"", "", "a b"}, {"b", "", "b"}, {"", "./p/", "a"}, {"", "q", "a b"}, {"b", "p q", "b"}, {"", "r", ""},
+		{"c", "", "error"}, {"", "gone", "error"}, {"(", "", "error"},
+	} {
+		mutants, err := selected(root, tc.pick, strings.Fields(tc.dirs))
+		var names []string
+		for _, m := range mutants {
+			names = append(names, m.name)
+		}
+		if got := strings.Join(names, " "); got != tc.want && (err == nil || tc.want != "error") {
+			t.Errorf("-run %q in %q: %q, %v, want %q", tc.pick, tc.dirs, got, err, tc.want)
+		}
+	}
+}
+
 func hasTest(t *testing.T, pkg, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*_test.go"))

@@ -107,7 +107,7 @@ func (f *function) weave(mutant, body string) error {
 		return fmt.Errorf("the changed function is no Go: %w", err)
 	}
 	f.file.inserts[f.body] += fmt.Sprintf(" if mutant_ == %q { %s };", mutant, f.call(twin))
-	f.file.twins += fmt.Sprintf("\n//line %s%s:1\n%s\n", mutant, suffix, text)
+	f.file.twins += fmt.Sprintf("\n//line %s:1\n%s\n", mutant, text)
 	return nil
 }
 

@@ -1,6 +1,12 @@
 #!/bin/sh
+# Section: parity
+# Inputs: message/testdata agent
+# Inputs: bench/langgraph/check.sh bench/langgraph/main.go bench/langgraph/side.go
+# Inputs: bench/langgraph/program.py bench/langgraph/requirements.txt bench/langgraph/testdata
+#
 # Records every fixture again with the pinned LangGraph and fails if the result
-# differs from the committed one. Needs a package index and Python 3.11.
+# differs from the committed one, and those of the directories below and of bench/langgraph.
+# Needs a package index and Python 3.11. Only LangGraph runs.
 #
 #   STELE_PARITY_PYTHON  interpreter for the environment (default: python3.11)
 #   STELE_PARITY_VENV    environment to use and keep; made there if absent
@@ -34,11 +40,11 @@ cd -- "$here"
 # The same for packages message and tool, whose recorders need nothing else.
 tree=$here/../..
 PYTHONHASHSEED=0 "$venv/bin/python" -W ignore "$tree/message/testdata/record.py" "$work"
-"$venv/bin/python" -W ignore "$tree/tool/testdata/record.py" "$work" >/dev/null
+"$venv/bin/python" -W ignore "$tree/agent/tool/testdata/record.py" "$work" >/dev/null
 gzip -dc "$work/random.json.gz" >"$work/random.json"
 gzip -dc "$tree/message/testdata/random.json.gz" | cmp - "$work/random.json"
 cmp "$tree/message/testdata/python.json" "$work/python.json"
-cmp "$tree/tool/testdata/node.json" "$work/node.json"
+cmp "$tree/agent/tool/testdata/node.json" "$work/node.json"
 
 # Package agent, with the LangChain that it is compared with. Its langchain-core is a newer one.
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
@@ -52,4 +58,9 @@ for try in 1 2 3; do
 		break
 	fi
 	[ "$try" -lt 3 ]
+done
+
+# Those of other packages, with the same environment.
+for check in "$here"/*/check.sh "$tree/bench/langgraph/check.sh"; do
+	STELE_PARITY_PYTHON=$venv/bin/python sh "$check"
 done

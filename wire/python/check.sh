@@ -1,4 +1,7 @@
 #!/bin/sh
+# Section: python
+# Inputs: wire/python wire/js cmd/stele wire
+#
 # Builds the wheel of this machine, installs it into an environment, and runs the tests on
 # it: the client's own, LangGraph's conformance suite, LangGraph's own tests. It needs Go,
 # Python 3.11, a package index, and Node with npm for one test, and writes nothing into the tree.
