@@ -53,7 +53,7 @@ func request(t testing.TB, s saver.Saver, thread, parent string, values map[stri
 
 func put(t testing.TB, s saver.Saver, thread, parent string, values map[string]any) saver.Config {
 	t.Helper()
-	cfg, err := s.PutRequest(t.Context(), request(t, s.(saver.Saver), thread, parent, values))
+	cfg, err := s.PutRequest(t.Context(), request(t, s, thread, parent, values))
 	if err != nil {
 		t.Fatal(err)
 	}
