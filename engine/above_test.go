@@ -4,14 +4,14 @@ import (
 	"context"
 
 	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/engine/export"
 	"github.com/stele-go/stele/engine/storage"
-	"github.com/stele-go/stele/engine/verify"
 )
 
 func init() {
 	engine.VerifyStore = func(ctx context.Context, o storage.Options) (damaged bool, records int64, err error) {
-		rep, err := verify.Run(ctx, "store", o, nil)
+		rep, err := check.Run(ctx, "store", o, nil)
 		if err != nil {
 			return false, 0, err
 		}

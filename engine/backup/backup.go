@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/pin"
+	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -78,7 +78,7 @@ func run(ctx context.Context, dir, dest string, o Options) (*Report, error) {
 	if o.Dest == nil {
 		o.Dest = o.Engine.FS
 	}
-	m, err := pin.Pin(o.Engine.FS, dir, o.Engine.Keys)
+	m, err := check.Pin(o.Engine.FS, dir, o.Engine.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func now(o Options) time.Time {
 }
 
 // sources are the files of a pinned store, with the place where each log file ends.
-func sources(dir string, m *pin.Store, o Options) ([]source, base.LSN, error) {
+func sources(dir string, m *check.Pinned, o Options) ([]source, base.LSN, error) {
 	rec, err := wal.Recover(m.LogOptions(dir), nil)
 	if err != nil {
 		return nil, 0, err
@@ -164,7 +164,7 @@ func sources(dir string, m *pin.Store, o Options) ([]source, base.LSN, error) {
 	return out, max(rec.LastLSN, m.State.FloorLSN-1), nil
 }
 
-func segmentSource(dir string, m *pin.Store, s snapshot.SegmentInfo) (source, error) {
+func segmentSource(dir string, m *check.Pinned, s snapshot.SegmentInfo) (source, error) {
 	name := segment.FileName(s.Num)
 	f, err := m.FS.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -186,7 +186,7 @@ func segmentSource(dir string, m *pin.Store, s snapshot.SegmentInfo) (source, er
 		check: func(ctx context.Context) error { return r.Verify(ctx, nil) }}, nil
 }
 
-func imageSource(dir string, m *pin.Store, info snapshot.ImageInfo) (source, error) {
+func imageSource(dir string, m *check.Pinned, info snapshot.ImageInfo) (source, error) {
 	name := snapshot.ImageName(info.Num)
 	f, err := m.FS.Open(filepath.Join(dir, name))
 	if err != nil {

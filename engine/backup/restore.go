@@ -10,8 +10,7 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/pin"
-	"github.com/stele-go/stele/engine/verify"
+	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -107,7 +106,7 @@ func openStored(fsys vfs.FS, dir string, f File) (vfs.File, error) {
 //
 // The store is the one that was backed up, with its id: take care that only one of
 // the two goes on.
-func Restore(ctx context.Context, from, dir string, o Options) (*verify.Report, error) {
+func Restore(ctx context.Context, from, dir string, o Options) (*check.Report, error) {
 	if o.Engine.FS == nil {
 		o.Engine.FS = vfs.OS{}
 	}
@@ -139,7 +138,7 @@ func Restore(ctx context.Context, from, dir string, o Options) (*verify.Report, 
 	return rep, nil
 }
 
-func restore(ctx context.Context, list *Manifest, from, dir string, o Options) (*verify.Report, error) {
+func restore(ctx context.Context, list *Manifest, from, dir string, o Options) (*check.Report, error) {
 	p := &progress{o: o}
 	p.sizes(list)
 	for _, f := range list.Files {
@@ -150,14 +149,14 @@ func restore(ctx context.Context, list *Manifest, from, dir string, o Options) (
 	if err := o.Dest.SyncDir(dir); err != nil {
 		return nil, err
 	}
-	m, err := pin.Assemble(o.Dest, dir, list.State, o.Engine.Keys)
+	m, err := check.Assemble(o.Dest, dir, list.State, o.Engine.Keys)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Release()
 	opts := o.Engine
 	opts.FS = o.Dest
-	rep, err := verify.RunPinned(ctx, dir, m, opts, nil)
+	rep, err := check.RunPinned(ctx, dir, m, opts, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/lost"
+	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/engine/record"
 	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
@@ -25,7 +25,7 @@ type Options struct {
 	// Replace gives the bytes that stand in the new store for a value that cannot be
 	// read, or nil: then the items that refer to it are left out. Nil as a function
 	// leaves all of them out.
-	Replace func(lost.Value) []byte
+	Replace func(check.Lost) []byte
 	// Progress, if not nil, is called after each family.
 	Progress func(done, total int)
 }
@@ -44,7 +44,7 @@ type Report struct {
 	Values     int
 	Bytes      int64 // of the new segment
 	LastLSN    base.LSN
-	Lost       []lost.Value // each use of each value; the first million
+	Lost       []check.Lost // each use of each value; the first million
 	LostAll    int          // how many there are
 	Dropped    []LostItem   // items left out because of them
 	Parts      []LostPart
@@ -98,7 +98,7 @@ type exporter struct {
 	id    uint64 // of the new store
 	rep   *Report
 
-	lost lost.List
+	lost check.LostList
 }
 
 func (x *exporter) path() string { return filepath.Join(x.dir, segment.FileName(exportNum)) }
@@ -186,7 +186,7 @@ func (x *exporter) family(v *storage.View, w *storage.Family) error {
 		return err
 	}
 	gone := map[index.Ref]bool{} // cannot be read, and nothing stands for it
-	all := &lost.Finder{W: w}
+	all := &check.Finder{W: w}
 	for _, u := range x.order(w) {
 		if err := x.value(all, u, gone); err != nil {
 			return err
@@ -251,7 +251,7 @@ func (x *exporter) order(w *storage.Family) []slotUse {
 }
 
 // value writes one value, or what stands for it.
-func (x *exporter) value(all *lost.Finder, u slotUse, gone map[index.Ref]bool) error {
+func (x *exporter) value(all *check.Finder, u slotUse, gone map[index.Ref]bool) error {
 	ref := u.ref
 	b, err := x.reads.ReadWithin(x.ctx, all.W.Fam, ref, false)
 	switch {
@@ -274,7 +274,7 @@ func (x *exporter) value(all *lost.Finder, u slotUse, gone map[index.Ref]bool) e
 
 // lose lists every use of a value that cannot be read, and returns what stands for
 // it: what the first use says.
-func (x *exporter) lose(u *lost.Finder, ref index.Ref, err error) (instead []byte) {
+func (x *exporter) lose(u *check.Finder, ref index.Ref, err error) (instead []byte) {
 	uses := u.Of(ref)
 	x.lost.Add(uses, err)
 	if x.o.Replace == nil || len(uses) == 0 {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/pin"
+	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -62,7 +62,7 @@ func Describe(dir string, a Access) (*Info, error) {
 		return nil, err
 	}
 	defer done()
-	m, err := pin.Pin(a.fs(), dir, a.Options.Keys)
+	m, err := check.Pin(a.fs(), dir, a.Options.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func readSome(fsys vfs.FS, name string, n int) ([]byte, error) {
 	return b[:got], err
 }
 
-func (info *Info) files(dir string, m *pin.Store) error {
+func (info *Info) files(dir string, m *check.Pinned) error {
 	if m.Manifest != "" {
 		info.add(FileInfo{Name: m.Manifest, Kind: "manifest", Size: int64(len(m.Raw))})
 	}

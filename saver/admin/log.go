@@ -10,7 +10,7 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/engine/pin"
+	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/engine/record"
 	"github.com/stele-go/stele/wal"
 )
@@ -63,7 +63,7 @@ func Log(ctx context.Context, dir string, a Access, q LogQuery) iter.Seq2[LogEnt
 var errStop = errors.New("stop")
 
 func readLog(ctx context.Context, dir string, a Access, q LogQuery, yield func(LogEntry) bool) error {
-	m, err := pin.Pin(a.fs(), dir, a.Options.Keys)
+	m, err := check.Pin(a.fs(), dir, a.Options.Keys)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,8 @@ package admin
 import (
 	"fmt"
 
+	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/engine/export"
-	"github.com/stele-go/stele/engine/lost"
 	"github.com/stele-go/stele/saver/layout"
 )
 
@@ -36,7 +36,7 @@ func lostItem(it export.LostItem) LostCheckpoint {
 }
 
 // lostValues are the lost values of items that are not in items, the lost items.
-func lostValues(ls []lost.Value, items map[export.LostItem]bool) []LostValue {
+func lostValues(ls []check.Lost, items map[export.LostItem]bool) []LostValue {
 	out := []LostValue{}
 	for _, v := range ls {
 		k, ok := layout.ParseItem(v.Key)
@@ -54,7 +54,7 @@ func lostValues(ls []lost.Value, items map[export.LostItem]bool) []LostValue {
 
 // losses divides lost values into the items that are lost with them, because they cannot do
 // without the value, and the other values.
-func losses(ls []lost.Value) ([]LostCheckpoint, []LostValue) {
+func losses(ls []check.Lost) ([]LostCheckpoint, []LostValue) {
 	gone, items := map[export.LostItem]bool{}, []LostCheckpoint{}
 	for _, l := range ls {
 		it := export.LostItem{Partition: l.Partition, Key: l.Key}

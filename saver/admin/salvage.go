@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/engine/export"
-	"github.com/stele-go/stele/engine/lost"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/layout"
 )
@@ -127,7 +127,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 
 // replacement is stored in place of a lost value: a mark that gives an error when it is read.
 // It is nil for the record of a checkpoint, because without it there is no checkpoint.
-func replacement(l lost.Value) []byte {
+func replacement(l check.Lost) []byte {
 	_, kind := SplitThread(l.Partition)
 	if _, ok := layout.ParseItem(l.Key); kind != "thread" || !ok || l.Slot == 0 {
 		return nil

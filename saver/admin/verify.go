@@ -9,7 +9,7 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/engine/backup"
-	"github.com/stele-go/stele/engine/verify"
+	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
@@ -67,7 +67,7 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, er
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
 	defer done()
-	rep, err := verify.Run(ctx, dir, o.Access.engine(), engineProgress(o.Progress))
+	rep, err := check.Run(ctx, dir, o.Access.engine(), engineProgress(o.Progress))
 	if errors.Is(err, fault.ErrNotStore) {
 		if b, berr := verifyBackup(ctx, dir, o); !errors.Is(berr, fault.ErrNotStore) {
 			return b, berr
@@ -95,14 +95,14 @@ func VerifyOpen(ctx context.Context, s *disk.Saver, o VerifyOptions) (*VerifyRep
 	return Verify(ctx, e.Dir, o)
 }
 
-func engineProgress(fn func(Progress)) func(verify.Progress) {
+func engineProgress(fn func(Progress)) func(check.Progress) {
 	if fn == nil {
 		return nil
 	}
-	return func(p verify.Progress) { fn(Progress(p)) }
+	return func(p check.Progress) { fn(Progress(p)) }
 }
 
-func verifyReport(dir string, rep *verify.Report) *VerifyReport {
+func verifyReport(dir string, rep *check.Report) *VerifyReport {
 	out := &VerifyReport{Dir: dir, Manifest: rep.Manifest, StoreID: hexID(rep.State.StoreID), FormatVersion: rep.State.FormatVersion,
 		Files: rep.Files, Bytes: rep.Bytes, Records: rep.Records, Threads: rep.Partitions, Entries: rep.Items, Values: rep.Values,
 		LastLSN: uint64(rep.LastLSN), Compared: rep.Compared, Took: rep.Took, Damage: []Finding{}, Notices: []Finding{}}

@@ -1,12 +1,12 @@
-package lost
+package check
 
 import (
 	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
-// Value is a use of a value of an item that cannot be read.
-type Value struct {
+// Lost is a use of a value of an item that cannot be read.
+type Lost struct {
 	Partition string
 	Key       string // of the item
 	Slot      int    // which of the item's
@@ -20,14 +20,14 @@ type Value struct {
 // a bounded memory. Beyond it they are counted.
 const maxLost = 1 << 20
 
-// List lists the uses of values that cannot be read.
-type List struct {
-	Values []Value // the first maxLost
-	All    int     // how many there are
+// LostList lists the uses of values that cannot be read.
+type LostList struct {
+	Values []Lost // the first maxLost
+	All    int    // how many there are
 }
 
 // Add adds the uses of one value, which cannot be read because of err.
-func (l *List) Add(uses []Value, err error) {
+func (l *LostList) Add(uses []Lost, err error) {
 	l.All += len(uses)
 	for _, u := range uses[:min(len(uses), maxLost-len(l.Values))] {
 		u.Err = err
@@ -39,20 +39,20 @@ func (l *List) Add(uses []Value, err error) {
 // once, when something is lost.
 type Finder struct {
 	W     *storage.Family
-	byRef map[index.Ref][]Value
+	byRef map[index.Ref][]Lost
 }
 
 // Of are the uses of a value, in the order of partitions and keys.
-func (u *Finder) Of(ref index.Ref) []Value {
+func (u *Finder) Of(ref index.Ref) []Lost {
 	if u.byRef != nil {
 		return u.byRef[ref]
 	}
-	u.byRef = map[index.Ref][]Value{}
+	u.byRef = map[index.Ref][]Lost{}
 	for _, t := range u.W.Partitions {
 		t.Ascend("", func(it *index.Item) bool {
 			for i, s := range it.Slots.All() {
 				if !s.Ref.Empty() {
-					u.byRef[s.Ref] = append(u.byRef[s.Ref], Value{Partition: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots.At(0).Name})
+					u.byRef[s.Ref] = append(u.byRef[s.Ref], Lost{Partition: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots.At(0).Name})
 				}
 			}
 			return true

@@ -1,4 +1,4 @@
-package verify
+package check
 
 import (
 	"context"
@@ -14,8 +14,6 @@ import (
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/lost"
-	"github.com/stele-go/stele/engine/pin"
 	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/segment"
@@ -57,9 +55,9 @@ type Report struct {
 	Partitions int   // of the index
 	Items      int
 	Values     int
-	Lost       []lost.Value // each use of each value that cannot be read; the first million
-	LostAll    int          // how many there are
-	Compared   bool         // the saved index was compared with one made from segments and log
+	Lost       []Lost // each use of each value that cannot be read; the first million
+	LostAll    int    // how many there are
+	Compared   bool   // the saved index was compared with one made from segments and log
 	Took       time.Duration
 }
 
@@ -101,13 +99,13 @@ func (f *Finding) error() error {
 // directory holds no store, it is of a newer format, the device fails, or ctx ended.
 func Run(ctx context.Context, dir string, opts storage.Options, progress func(Progress)) (*Report, error) {
 	opts = opts.WithDefaults()
-	d, err := pin.Hold(opts.FS, dir)
+	d, err := Hold(opts.FS, dir)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
 	defer func() { _ = d.Close() }() // only read from
 	opts.FS = d
-	m, err := pin.Pin(d, dir, opts.Keys)
+	m, err := Pin(d, dir, opts.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
@@ -116,7 +114,7 @@ func Run(ctx context.Context, dir string, opts storage.Options, progress func(Pr
 }
 
 // RunPinned is Run for a store that was pinned, or put together, before.
-func RunPinned(ctx context.Context, dir string, m *pin.Store, opts storage.Options, progress func(Progress)) (*Report, error) {
+func RunPinned(ctx context.Context, dir string, m *Pinned, opts storage.Options, progress func(Progress)) (*Report, error) {
 	start := time.Now()
 	opts = opts.WithDefaults()
 	v := &verifier{ctx: ctx, dir: dir, fsys: opts.FS, m: m, st: m.State, progress: progress, seen: map[findingKey]int{}}
@@ -141,11 +139,11 @@ type verifier struct {
 	ctx      context.Context
 	dir      string
 	fsys     vfs.FS // the directory as it is, for what the manifest does not name
-	m        *pin.Store
+	m        *Pinned
 	st       snapshot.State
 	e        *engine.Engine // over the pinned files, past damage
 	rep      Report
-	lost     lost.List
+	lost     LostList
 	seen     map[findingKey]int // findings by place
 	progress func(Progress)
 	total    int64

@@ -1,4 +1,4 @@
-package verify
+package check
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/engine/lost"
 	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/snapshot"
@@ -101,7 +100,7 @@ func (v *verifier) values(w *storage.Family) error {
 	list := slices.SortedFunc(maps.Values(uses), func(a, b refUse) int {
 		return cmp.Or(cmp.Compare(a.loc.File, b.loc.File), cmp.Compare(a.loc.Off, b.loc.Off), a.ref.Compare(b.ref))
 	})
-	all, reader := &lost.Finder{W: w}, v.e.Reader()
+	all, reader := &Finder{W: w}, v.e.Reader()
 	for _, u := range list {
 		v.rep.Values++
 		_, err := reader.ReadWithin(v.ctx, w.Fam, u.ref, false)

@@ -1,4 +1,4 @@
-package pin
+package check
 
 import (
 	"bytes"
@@ -14,10 +14,10 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// Store is a store at one moment, as somebody without its lock sees it: the bytes of its
+// Pinned is a store at one moment, as somebody without its lock sees it: the bytes of its
 // manifest, and every file that the manifest names, held open. A writer may remove the
 // files meanwhile. Release it.
-type Store struct {
+type Pinned struct {
 	// FS shows the files of the store and no others.
 	FS *vfs.Pinned
 	// State is what the manifest says. With ManifestErr it is the zero State, and FS
@@ -37,16 +37,16 @@ type Store struct {
 }
 
 // Keys are the keys of the store; nil without encryption.
-func (s *Store) Keys() *seal.Keys { return s.keys }
+func (s *Pinned) Keys() *seal.Keys { return s.keys }
 
 // Keyring has the keys for the files of the store; nil without encryption.
-func (s *Store) Keyring() *seal.Keyring {
+func (s *Pinned) Keyring() *seal.Keyring {
 	return s.keys.Keyring(s.State.StoreID, s.State.PlainBelow())
 }
 
 // newPinned returns one without files.
-func newPinned(dir string, keys seal.KeyProvider) *Store {
-	return &Store{FS: vfs.NewPinned(dir), keys: seal.New(keys, nil)}
+func newPinned(dir string, keys seal.KeyProvider) *Pinned {
+	return &Pinned{FS: vfs.NewPinned(dir), keys: seal.New(keys, nil)}
 }
 
 // retries is how often Pin looks again when a file that it was told of is gone.
@@ -56,13 +56,13 @@ const retries = 16
 // writing. Errors: fault.ErrNotStore for a directory that holds nothing of a store,
 // fault.VersionError for a store of a newer format, and those of the system. Without keys,
 // which may be nil, only a store without encryption can be looked at.
-func Pin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Store, error) {
+func Pin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Pinned, error) {
 	d, err := Hold(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = d.Close() }() // its files are open
-	var last *Store
+	var last *Pinned
 	for range retries {
 		s, err := tryPin(d, dir, keys)
 		if err != nil {
@@ -80,14 +80,14 @@ func Pin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Store, error) {
 }
 
 // Release closes the files. It may be called on nil and twice.
-func (s *Store) Release() {
+func (s *Pinned) Release() {
 	if s != nil {
 		_ = s.FS.Release() // only read from
 	}
 }
 
 // tryPin is one look.
-func tryPin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Store, error) {
+func tryPin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Pinned, error) {
 	s := newPinned(dir, keys)
 	var err error
 	if s.Mark, err = wal.ReadMark(fsys, dir); err != nil {
@@ -126,7 +126,7 @@ func tryPin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Store, error) {
 }
 
 // keep opens files, and notes those that are not there.
-func (s *Store) keep(fsys vfs.FS, names []string) error {
+func (s *Pinned) keep(fsys vfs.FS, names []string) error {
 	for _, n := range names {
 		err := s.FS.Keep(fsys, n)
 		switch {
@@ -142,7 +142,7 @@ func (s *Store) keep(fsys vfs.FS, names []string) error {
 
 // Assemble puts a store together of files in dir and of the bytes of a manifest that is
 // not there: a store before it is published.
-func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (*Store, error) {
+func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (*Pinned, error) {
 	s := newPinned(dir, keys)
 	s.Manifest, s.Raw = snapshot.ManifestName(1), manifest
 	s.FS.KeepBytes(s.Manifest, manifest)
@@ -162,7 +162,7 @@ func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (
 }
 
 // LogOptions say how to read the whole log, from its first file on.
-func (s *Store) LogOptions(dir string) wal.RecoverOptions {
+func (s *Pinned) LogOptions(dir string) wal.RecoverOptions {
 	o := wal.RecoverOptions{FS: s.FS, Dir: dir, Files: s.State.LogNums(), ReadOnly: true, Keys: s.Keyring()}
 	if s.ManifestErr != nil {
 		o.Files = nil // it is found by its own links
