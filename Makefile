@@ -1,6 +1,7 @@
 # Everything here is one command you could type. `make ci` is what a change must pass.
 .PHONY: test race ci lint fuzz parity crash bench compare cover mutants torture
 
+# Of the main module; `bash .ci/run test` and `bash .ci/run race` take all.
 test:
 	go test -count=1 ./...
 

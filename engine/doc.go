@@ -1,8 +1,9 @@
 // Package engine is a store of opaque items that is open: it recovers what a crash left,
 // commits, and gives flush and compaction their turns. What it reads with, and the work
-// itself, are packages below it: storage, flush, image, compaction, scrub. It knows nothing
+// itself, are packages below it: storage, and flush, image, compaction and scrub in
+// engine/internal. It knows nothing
 // of checkpoints; package saver/disk gives keys and values their meaning, and packages store
-// and cache do the same in the same directory.
+// and store/cache do the same in the same directory.
 //
 // # Data model
 //

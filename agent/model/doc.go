@@ -6,8 +6,8 @@
 //
 //	answer, err := model.Call(ctx, m, model.Request{Messages: state.Messages})
 //
-// Models of providers are in modules beside this one: agent/providers/openai, agent/providers/anthropic, agent/providers/genai. What
-// they do alike is here: a *ProviderError says what a provider refused or broke off, and Retry makes
+// Models of providers are in the module agent/providers: openai, anthropic, genai. What they do
+// alike is here: a *ProviderError says what a provider refused or broke off, and Retry makes
 // a call again.
 //
 // Scripted is a model for tests and examples, which needs no provider:

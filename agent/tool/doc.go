@@ -1,8 +1,8 @@
 // Package tool lets models run Go functions.
 //
 // A [Tool] is a function with a struct argument. [New] makes one, with a [Schema] that tells a
-// model about the argument; package github.com/stele-go/stele/agent/providers/schema, a module of its own,
-// makes the schema from the struct. A [Node] runs the calls that a model asks for, as LangGraph's
+// model about the argument; package github.com/stele-go/stele/agent/providers/schema, in another
+// module, makes the schema from the struct. A [Node] runs the calls that a model asks for, as LangGraph's
 // ToolNode does, and [Condition] leads to it:
 //
 //	n, err := tool.NewNode(tool.Options{}, weather, search)

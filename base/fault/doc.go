@@ -1,6 +1,6 @@
 // Package fault has the errors of a store's files: what a directory, a device, a damaged
 // byte or a missing key can do to a call. Packages saver/disk, saver/admin, store and
-// cache return them, wrapped with what they were doing.
+// store/cache return them, wrapped with what they were doing.
 //
 // Match a sentinel with errors.Is, and take what a type tells with errors.As:
 //

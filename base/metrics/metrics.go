@@ -35,7 +35,7 @@ type Metrics struct {
 	// in a Batch. Scan is not counted.
 	ItemSearches Histogram
 	// ResultHits and ResultMisses count lookups of node results in the caches on this
-	// saver (package cache) that found a result, or none.
+	// saver (package store/cache) that found a result, or none.
 	ResultHits, ResultMisses uint64
 }
 

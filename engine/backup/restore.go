@@ -100,7 +100,7 @@ func openStored(fsys vfs.FS, dir string, f File) (vfs.File, error) {
 
 // Restore makes a store in dir, which must be empty or missing, of the backup in
 // from. Every byte is checked on the way, and the complete store is verified by
-// package verify, before the manifest is written: until then dir is no store.
+// package engine/check, before the manifest is written: until then dir is no store.
 // After an error the files that were written are removed; after a crash dir is refused
 // by Open, and has to be removed.
 //

@@ -11,7 +11,7 @@
 // bytes of values, parents, metadata, pending writes with their task paths and indexes, and
 // notes; and the TTLs that threads have of their own, which count from the copy on. It does not
 // show when a thread was written last, its counted recoveries, and writes on a checkpoint that
-// does not exist; these are not copied. Neither is what package cache keeps.
+// does not exist; these are not copied. Neither is what package store/cache keeps.
 //
 // Of items everything is copied that package store shows: values, times, and for how long
 // reads renew them. Those that have expired are left out. Vectors are not copied: a store with

@@ -168,10 +168,10 @@ func (b *bench) test(ctx context.Context, m *mutant, choice string) (string, err
 	return b.run(cmd, filepath.Join(b.root, filepath.FromSlash(m.pkg)))
 }
 
-// suite runs the mutant against every package.
+// suite runs the mutant against every package of the workspace.
 func (b *bench) suite(ctx context.Context, m *mutant) outcome {
 	start := time.Now()
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout="+b.timeout.String(), "-overlay", b.overlay, "./...")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout="+b.timeout.String(), "-overlay", b.overlay, "work")
 	cmd.Env = append(os.Environ(), chosen+"="+m.name)
 	out, err := b.run(cmd, b.root)
 	o := outcome{verdict: survived, evidence: "the whole suite passes", took: time.Since(start)}

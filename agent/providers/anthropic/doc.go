@@ -2,7 +2,8 @@
 //
 //	m, err := anthropic.New(anthropic.Options{Model: "claude-sonnet-4-5"}) // key in ANTHROPIC_API_KEY
 //
-// It is a module of its own, because it stands on github.com/anthropics/anthropic-sdk-go.
+// It stands on github.com/anthropics/anthropic-sdk-go,
+// and is part of the module agent/providers.
 //
 // # Messages
 //

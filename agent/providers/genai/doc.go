@@ -2,7 +2,8 @@
 //
 //	m, err := genai.New(ctx, genai.Options{Model: "gemini-2.5-flash"}) // key in GEMINI_API_KEY
 //
-// It is a module of its own, because it stands on google.golang.org/genai.
+// It stands on google.golang.org/genai,
+// and is part of the module agent/providers.
 //
 // # Messages
 //

@@ -6,7 +6,8 @@
 //	tools, err := server.Tools(ctx)
 //	g, err := agent.New(m, agent.Options{Tools: tools})
 //
-// It is a module of its own, because it stands on github.com/modelcontextprotocol/go-sdk.
+// It stands on github.com/modelcontextprotocol/go-sdk,
+// and is part of the module agent/providers.
 //
 // # Names
 //

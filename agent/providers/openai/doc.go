@@ -4,7 +4,8 @@
 //	m, err := openai.New(openai.Options{Model: "gpt-5"})                       // key in OPENAI_API_KEY
 //	m, err := openai.New(openai.Options{Model: "qwen3", BaseURL: "http://localhost:11434/v1"})
 //
-// It is a module of its own, because it stands on github.com/openai/openai-go.
+// It stands on github.com/openai/openai-go,
+// and is part of the module agent/providers.
 //
 // # Messages
 //

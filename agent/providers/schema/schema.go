@@ -1,7 +1,7 @@
 // Package schema makes the JSON Schema of a tool's arguments from the struct that they fill.
 //
-// It is a module of its own because it needs a library for JSON Schema, which most programs with
-// stele do not: github.com/google/jsonschema-go, which both makes schemas from Go types and checks
+// It is in the module agent/providers because it needs a library for JSON Schema, which most
+// programs with stele do not: github.com/google/jsonschema-go, which both makes schemas from Go types and checks
 // values against them, and which the Go SDK of the Model Context Protocol uses.
 //
 //	type weather struct {
