@@ -39,6 +39,35 @@ type CommitOptions struct {
 
 // CommitWith is Commit with options. A Rider that ctx carries is stored with it; see
 // WithRider.
+//
+// The way of one Put, of which this is the middle:
+//
+//  1. disk.Saver.PutRequest makes the plan of the put (rules.PutPlan), which refuses what is
+//     wrong with the call, and serializes it. Nothing is shared yet, and no lock is held.
+//  2. NewRevision tries a patch of the record and of each channel value, against the last
+//     version of its series or the one with which its run of patches began. The patch stays
+//     where it saves a quarter. Each value gets its checksum.
+//  3. CommitWith waits where flush and compaction are behind, and loads the partitions that
+//     are cold, so that the committer reads nothing for them. Then Log.Commit puts the commit
+//     into a bounded queue. One committer takes what is queued as a batch. The caller is the
+//     committer if the log is idle, the last batch was a single record, and ctx cannot be
+//     cancelled.
+//  4. For each record of the batch, in order, the log calls back (wal.Record.Prepare, which is
+//     Tx.prepare), and that calls fn, the saver's diskPut.commit: it reads what all earlier
+//     commits left (the index, and over it what is not published yet), checks ExpectHead and
+//     deletions, and says what to change; Tx.Put notes each item, and whether a value goes in
+//     whole or as its patch. A refusal here ends the call with a typed error, and nothing is
+//     written for it.
+//  5. The log writes the frames with one write, and makes them durable with one fdatasync for
+//     all. It asks Options.Guard, which is Engine.ownsDir, whether LOCK and the log file still
+//     have their names, and writes the durable mark.
+//  6. The log calls Options.Apply, which is Engine.applied: it changes the index, and from here
+//     every reader sees the batch. Then the callers wake, and each makes its values the last
+//     of their series (committed).
+//
+// A crash before the sync of 5 leaves a torn end, which Open cuts off. After it, replay of the
+// log gives the same index. Where package pregel has several checkpoints at once it comes by
+// saver/group and CommitAll: then each is a record of one batch.
 func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, fn func(*Tx) error) error {
 	if e.Opts.ReadOnly {
 		return fault.ErrReadOnly

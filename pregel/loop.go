@@ -191,6 +191,6 @@ func (l *loop) preparer() *preparer {
 		p.parentPad = l.parent.task.pad
 	}
 	p.cp, p.step, p.pending, p.resumeMap = l.cp, l.step, indexPending(l.pending), l.resumeMap
-	p.anyAnswer, p.passing = l.ways.langGraph, l.nested() && (l.saver == nil || l.entry.kind == entryFork)
+	p.langGraph, p.passing = l.ways.langGraph, l.nested() && (l.saver == nil || l.entry.kind == entryFork)
 	return p
 }

@@ -161,9 +161,9 @@ type preparer struct {
 	metadata  map[string]any // of the run
 	ids       taskIDs
 	previous  any // what the entrypoint saved last
-	// anyAnswer: whoever asks gets the answer that waits. passing: the ids of tasks, and so
+	// langGraph: whoever asks gets the answer that waits. passing: the ids of tasks, and so
 	// those of their questions, are valid in this run only.
-	anyAnswer, passing bool
+	langGraph, passing bool
 	// warn is told about packets that cannot be delivered; may be nil.
 	warn func(msg string, args ...any)
 
@@ -365,7 +365,7 @@ func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
 func (p *preparer) fillPad(t *task) {
 	pad := t.pad
 	pad.step, pad.stop, pad.parent, pad.token = p.step, p.stop, p.parentPad, p.pending.token
-	pad.anyAnswer, pad.passing = p.anyAnswer, p.passing
+	pad.langGraph, pad.passing = p.langGraph, p.passing
 	if p.pending.any {
 		pad.resume = slices.Clone(p.pending.resume[t.id])
 		pad.shown, pad.failed = p.pending.shown[t.id], p.pending.failed[t.id]
@@ -374,7 +374,7 @@ func (p *preparer) fillPad(t *task) {
 	// questions had ids of their own know only the first id.
 	if len(p.resumeMap) > 0 {
 		v, ok := p.resumeMap[interruptID(t.ns, len(pad.resume))]
-		if first := interruptID(t.ns, 0); !ok && (p.anyAnswer || !pad.failed) && (len(pad.shown) == 0 || slices.Contains(pad.shown, first)) {
+		if first := interruptID(t.ns, 0); !ok && (p.langGraph || !pad.failed) && (len(pad.shown) == 0 || slices.Contains(pad.shown, first)) {
 			v, ok = p.resumeMap[first]
 		}
 		if ok {

@@ -45,8 +45,8 @@ type scratchpad struct {
 	token      *resumeToken // nil if the superstep has none of its own
 	shown      []string     // the interrupts the task was stored to wait for
 	failed     bool         // the task was stored to have failed
-	// anyAnswer and passing are the preparer's.
-	anyAnswer, passing bool
+	// langGraph and passing are the preparer's.
+	langGraph, passing bool
 
 	calls, subgraphs, asked atomic.Int64
 
@@ -74,7 +74,7 @@ func (s *scratchpad) nullResume(ns, id string) (any, bool) {
 // questions get an answer. If ids are valid in this run only, it reports whether any question
 // of the task around was waiting.
 func (s *scratchpad) awaits(ns, id string) bool {
-	if s.anyAnswer || slices.Contains(s.shown, id) {
+	if s.langGraph || slices.Contains(s.shown, id) {
 		return true
 	}
 	if s.passing {

@@ -67,7 +67,7 @@ func (g *Graph) BulkUpdateState(ctx context.Context, a Address, supersteps [][]S
 	}
 	var out Address
 	for i, updates := range supersteps {
-		u := &updater{encoder: encoder{g: target, codec: codecOf(s)}, s: s, at: at, first: i == 0, anyCheckpoint: g.opts.LangGraph, forced: map[string]bool{}}
+		u := &updater{encoder: encoder{g: target, codec: codecOf(s)}, s: s, at: at, first: i == 0, langGraph: g.opts.LangGraph, forced: map[string]bool{}}
 		if out, err = u.superstep(ctx, updates); err != nil {
 			return Address{}, err
 		}
@@ -100,8 +100,8 @@ type updater struct {
 	s     saver.Saver
 	at    saver.Config
 	first bool
-	// anyCheckpoint takes a checkpoint that does not exist for an empty thread.
-	anyCheckpoint bool
+	// langGraph takes a checkpoint that does not exist for an empty thread.
+	langGraph bool
 
 	saved *saver.Tuple // nil on a fresh thread
 	// superseded: the thread has moved past saved, which the caller named.
@@ -123,7 +123,7 @@ func (u *updater) load(ctx context.Context) error {
 		return err
 	}
 	if u.saved == nil && u.at.CheckpointID != "" {
-		if !u.anyCheckpoint {
+		if !u.langGraph {
 			return noCheckpoint(u.at)
 		}
 		if _, err := u.g.newest(ctx, u.s, u.at); err != nil {

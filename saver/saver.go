@@ -55,8 +55,13 @@ type Saver interface {
 
 	// PutRequest is Put with the additional fields of PutRequest: values taken from
 	// another checkpoint, writes in the same transaction, and a Note. Package pregel uses
-	// it instead of Put. So a saver that wraps another to change Put must wrap PutRequest
-	// too.
+	// it instead of Put.
+	//
+	// So a saver that embeds another to change what Put does must change PutRequest too.
+	// The same holds for all that reaches threads by another way than the calls that it
+	// changes: one that shows each tenant its own threads has to change Threads, List,
+	// Own, CopyThread, DeltaChannelHistory and what removes as well, and one that encrypts
+	// CopyThread and DeltaChannelHistory. Intercept passes every call through one function.
 	PutRequest(ctx context.Context, req PutRequest) (Config, error)
 
 	// Sync settles every call that returned before Sync was called, whatever error that

@@ -16,7 +16,7 @@ export FUZZCACHE=${FUZZCACHE:-$work/fuzzed} # what it found before runs first, a
 
 # targets prints the directory and the name of each target.
 targets() {
-	git grep --untracked -oE '^func Fuzz[A-Za-z0-9_]*\(' -- '*_test.go' | sed -nE 's|^([^:]*)/[^/:]*:func (Fuzz.*)\($|\1 \2|p' | sort
+	git -c grep.lineNumber=false -c grep.column=false grep --no-color --untracked -oE '^func Fuzz[A-Za-z0-9_]*\(' -- '*_test.go' | sed -nE 's|^([^:]*)/[^/:]*:func (Fuzz.*)\($|\1 \2|p' | sort
 }
 
 # build builds the package in a directory, and prints its targets.

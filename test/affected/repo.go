@@ -57,7 +57,7 @@ func open(dir string) (*repo, error) {
 func (r *repo) list(workspace, system string) error {
 	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Imports,TestImports,XTestImports,EmbedPatterns,TestEmbedPatterns,XTestEmbedPatterns", "work")
 	cmd.Dir = filepath.Join(r.root, workspace)
-	cmd.Env = append(os.Environ(), "GOOS="+system)
+	cmd.Env = append(os.Environ(), "GOOS="+system, "PWD="+cmd.Dir) // a path through a link is another
 	out, err := r.output(cmd)
 	if err != nil {
 		return err
@@ -79,6 +79,8 @@ func (r *repo) list(workspace, system string) error {
 			p.TestImports = append(p.TestImports, have.TestImports...)
 			p.XTestImports = append(p.XTestImports, have.XTestImports...)
 			p.EmbedPatterns = append(p.EmbedPatterns, have.EmbedPatterns...)
+			p.TestEmbedPatterns = append(p.TestEmbedPatterns, have.TestEmbedPatterns...)
+			p.XTestEmbedPatterns = append(p.XTestEmbedPatterns, have.XTestEmbedPatterns...)
 		}
 		r.packages[dir] = p
 	}

@@ -75,8 +75,9 @@ func members(expr ast.Expr) (names []string) {
 	return names
 }
 
-// TestPagesNameWhatIsDeclared: a function, method, type, field or constant that a page for
-// users names is there. The changelog and decisions also name what was.
+// TestPagesNameWhatIsDeclared: a function, method, type, field or constant that a page names
+// is there. The changelog and decisions also name what was. Pages for users name what is
+// exported, and files; docs/architecture.md also names what is not.
 func TestPagesNameWhatIsDeclared(t *testing.T) {
 	names, found := declarations(t), 0
 	sources(t, func(name string, text []byte) {
@@ -84,7 +85,7 @@ func TestPagesNameWhatIsDeclared(t *testing.T) {
 			return
 		}
 		for _, m := range dotted.FindAllStringSubmatch(string(text), -1) {
-			if last := m[1][strings.LastIndexByte(m[1], '.')+1:]; !ast.IsExported(last) {
+			if last := m[1][strings.LastIndexByte(m[1], '.')+1:]; !ast.IsExported(last) && name != "docs/architecture.md" {
 				continue // the name of a file
 			}
 			if found++; !names[m[1]] {
@@ -93,26 +94,6 @@ func TestPagesNameWhatIsDeclared(t *testing.T) {
 		}
 	})
 	if found < 50 {
-		t.Errorf("found %d names", found)
-	}
-}
-
-// TestArchitectureIsTrue: what docs/architecture.md names is there. What one Put passes is
-// counted by test/walk.
-func TestArchitectureIsTrue(t *testing.T) {
-	names, found := declarations(t), 0
-	sources(t, func(name string, text []byte) {
-		if name != "docs/architecture.md" {
-			return
-		}
-		for _, m := range dotted.FindAllStringSubmatch(string(text), -1) {
-			found++
-			if !names[m[1]] {
-				t.Errorf("%s names %s, which is not there", name, m[1])
-			}
-		}
-	})
-	if found < 15 {
 		t.Errorf("found %d names", found)
 	}
 }
