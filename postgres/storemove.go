@@ -68,63 +68,77 @@ func (s *Store) Move(ctx context.Context, from, to store.Namespace, dry bool) (r
 		return rep, nil // there can be no item
 	}
 	a, b := prefixOf(from), prefixOf(to)
-	for {
-		var due []string
-		if rep.Left, due, err = s.movable(ctx, a, b, dry); err != nil || len(due) == 0 {
-			return rep, err
-		}
-		rep.Moved += len(due)
-		if dry {
-			return rep, nil
-		}
-		if err := s.moveKeys(ctx, a, b, due); err != nil {
-			return rep, err
-		}
-	}
-}
-
-// movable are the keys that have something in their way, all of them, and those that have not: as many as
-// are moved at once, or all.
-func (s *Store) movable(ctx context.Context, from, to string, all bool) (left, due []string, err error) {
 	most := int64(moveItems)
-	if all {
+	if dry {
 		most = 1 << 62
 	}
-	keys := func(b *pgx.Batch, out *[]string, condition string, limit int64) {
-		sql := `SELECT s.key FROM ` + moving + ` WHERE s.prefix = $1 AND ` + condition + ` ORDER BY s.key COLLATE "C" LIMIT $4::bigint`
-		b.Queue(qualify(s.sql.schema, sql), from, to, s.db.now(), limit).Query(func(rows pgx.Rows) (err error) {
-			*out, err = pgx.CollectRows(rows, pgx.RowTo[string])
-			return err
-		})
+	var after *string
+	for {
+		due, err := s.movingKeys(ctx, a, b, `NOT (`+inTheWay+`) AND ($4::text IS NULL OR s.key > $4)`, after, most)
+		if err != nil {
+			return rep, err
+		}
+		if len(due) == 0 {
+			rep.Left, err = s.movingKeys(ctx, a, b, inTheWay+` AND $4::text IS NULL`, nil, 1<<62)
+			slices.Sort(rep.Left)
+			return rep, err
+		}
+		rep.Moved, after = rep.Moved+len(due), &due[len(due)-1]
+		if dry {
+			continue
+		}
+		stayed, err := s.moveKeys(ctx, a, b, due)
+		if rep.Moved -= stayed; err != nil {
+			rep.Moved -= len(due)
+			return rep, err
+		}
 	}
-	err = s.repeatable(ctx, func(b *pgx.Batch) {
-		keys(b, &left, inTheWay, 1<<62)
-		keys(b, &due, `NOT (`+inTheWay+`)`, most)
-	})
-	return left, due, err
 }
 
-// moveKeys moves items in one transaction, which others that write several items wait for.
-func (s *Store) moveKeys(ctx context.Context, from, to string, keys []string) error {
+// movingKeys are the keys that fulfil a condition, so many, in the order of the primary key.
+func (s *Store) movingKeys(ctx context.Context, from, to, condition string, after *string, limit int64) (keys []string, err error) {
+	sql := qualify(s.sql.schema, `SELECT s.key FROM `+moving+` WHERE s.prefix = $1 AND `+condition+` ORDER BY s.key LIMIT $5::bigint`)
+	err = s.repeatable(ctx, func(b *pgx.Batch) {
+		b.Queue(sql, from, to, s.db.now(), after, limit).Query(func(rows pgx.Rows) (err error) {
+			keys, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+	})
+	return keys, err
+}
+
+// moveKeys moves items in one transaction, which others that write several items wait for. It says how many
+// stayed, as somebody has put others in their way since they were looked for.
+func (s *Store) moveKeys(ctx context.Context, from, to string, keys []string) (stayed int, err error) {
 	var changes []itemChange
 	for _, key := range keys {
 		changes = append(changes, itemChange{prefix: from, key: key}, itemChange{prefix: to, key: key})
 	}
-	return s.repeatable(ctx, func(b *pgx.Batch) {
+	err = s.repeatable(ctx, func(b *pgx.Batch) {
 		now := s.db.now()
 		b.Queue(s.sql.lock, changeLocks(s.sql.schema, changes))
 		b.Queue(qualify(s.sql.schema, `DELETE FROM @.store WHERE prefix = $1 AND key = ANY($2::text[]) AND expires_at <= $3::timestamptz`), to, keys, now)
 		b.Queue(s.sql.move(), from, to, now, keys)
+		b.Queue(qualify(s.sql.schema, `SELECT count(*) FROM @.store WHERE prefix = $1 AND key = ANY($2::text[])`), from, keys).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&stayed) })
 	})
+	return stayed, err
 }
 
-// repeatable makes a transaction that may be made twice: one whose outcome is not known is made again.
+// repeatable makes a transaction that may be made twice: one whose outcome is not known is made again. All of
+// it sees one moment. If somebody has changed since what it changes, it fails and is made again: a put of one
+// item takes no lock, and would be lost between what a statement finds and what it deletes.
 func (s *Store) repeatable(ctx context.Context, queue func(*pgx.Batch)) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	err := s.db.again(ctx, func() (bool, error) {
-		err := s.db.sendBatch(ctx, queue)
+		conn, err := s.db.pool.Acquire(ctx)
+		if err != nil {
+			return ctx.Err() == nil && s.ready(ctx) == nil, err
+		}
+		defer conn.Release()
+		err = committed(conn.Conn(), s.db.sendTx(ctx, conn.Conn(), "BEGIN ISOLATION LEVEL REPEATABLE READ", queue))
 		return err != nil && ctx.Err() == nil && (outcomeOf(err) != rolledBack || passing(err)), s.translate(err)
 	})
 	return s.callError(ctx, err)
