@@ -278,8 +278,8 @@ func TestNodesStoreForTheirUser(t *testing.T) {
 	}
 }
 
-// TestRunsNameTheirOwner: the checkpoints of a run say whose thread it is on, whatever the client says:
-// what is kept of a user is found by that.
+// TestRunsNameTheirOwner: the checkpoints of a run, and those that no run makes, say whose thread it is on,
+// whatever the client says: what is kept of a user is found, and erased, by that.
 func TestRunsNameTheirOwner(t *testing.T) {
 	ann, _ := users(t, nil)
 	lies := object{"owner": "bob.b", "langgraph_auth_user_id": "bob.b", "mine": "yes"}
@@ -290,6 +290,14 @@ func TestRunsNameTheirOwner(t *testing.T) {
 	head := must(ann.disk.GetTuple(t.Context(), saver.Config{ThreadID: id}))
 	if m := head.Metadata; m["owner"] != "ann" || m["langgraph_auth_user_id"] != "ann" || m["mine"] != "yes" {
 		t.Errorf("metadata %v", m)
+	}
+	update := object{"values": object{"text": "again"}, "as_node": "a"}
+	made := ann.ok("POST", "/threads", object{"graph_id": "simple", "supersteps": []object{{"updates": []object{update}}}}).text1("thread_id")
+	ann.ok("POST", "/threads/"+id+"/state", update)
+	for _, id := range []string{id, made} {
+		if m := must(ann.disk.GetTuple(t.Context(), saver.Config{ThreadID: id})).Metadata; m["owner"] != "ann" || m["source"] != "update" {
+			t.Errorf("metadata of an update %v", m)
+		}
 	}
 }
 

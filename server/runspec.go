@@ -71,6 +71,17 @@ func modesOf(names []string) (modes []pregel.Mode, err error) {
 	return modes, nil
 }
 
+// claim says in the metadata of a run, or of checkpoints that none makes, whose they are, as their thread says:
+// checkpoints are found, and erased, by their metadata.
+func (c *call) claim(metadata map[string]any, t thread) map[string]any {
+	for key := range c.grant.Filter {
+		if v, ok := t.Metadata[key]; ok {
+			metadata[key] = v
+		}
+	}
+	return metadata
+}
+
 // request is the run that a client asks for on a thread.
 func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Request, error) {
 	var req runs.Request
@@ -92,11 +103,7 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 	configurable = merged(a.Context, configurable)
 	given, _ := config["metadata"].(map[string]any)
 	metadata := merged(a.Metadata, t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID}, given, in.object("metadata"))
-	for key := range c.grant.Filter { // whose the run is, says its thread: checkpoints are found by their metadata
-		if v, ok := t.Metadata[key]; ok {
-			metadata[key] = v
-		}
-	}
+	c.claim(metadata, t)
 	for _, m := range []map[string]any{configurable, context, metadata} { // nobody says who he is
 		maps.DeleteFunc(m, func(k string, _ any) bool { return strings.HasPrefix(k, "langgraph_auth_") })
 	}

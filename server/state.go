@@ -100,7 +100,7 @@ func updateState(c *call) error {
 		return cmp.Or(err, fail(409, "Thread %s has in-flight runs. Update its state when they have ended.", t.ID))
 	}
 	update := pregel.StateUpdate{Values: c.body["values"], AsNode: c.body.text("as_node")}
-	at, err := g.UpdateState(c.ctx, address(t.ID, c.body), update, pregel.UpdateOptions{Metadata: map[string]any{"graph_id": t.graph()}})
+	at, err := g.UpdateState(c.ctx, address(t.ID, c.body), update, pregel.UpdateOptions{Metadata: c.claim(map[string]any{"graph_id": t.graph()}, t)})
 	if errors.Is(err, saver.ErrNotFound) {
 		return fail(404, "%v", err)
 	}

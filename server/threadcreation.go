@@ -176,6 +176,6 @@ func (c *call) fill(t thread, steps []any, lease *saver.Lease) (err error) {
 		}
 		all = append(all, superstep)
 	}
-	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all, pregel.UpdateOptions{Metadata: map[string]any{"graph_id": t.graph()}, Lease: lease})
+	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all, pregel.UpdateOptions{Metadata: c.claim(map[string]any{"graph_id": t.graph()}, t), Lease: lease})
 	return err
 }
