@@ -75,3 +75,6 @@ func FoundBytes(s *Server) map[string]int {
 	crons, err := c.findCrons()
 	return map[string]int{"threads": n, "assistants": m, "crons": size(crons, err)}
 }
+
+// Looked is closed when a server has looked for items at the former places of users.
+func Looked(s *Server) <-chan struct{} { return s.looked }

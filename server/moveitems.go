@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
@@ -19,9 +21,11 @@ type MoveOptions struct {
 	Store store.Store
 	// Queue is that of the server: users who are known by runs alone are found there. It may be nil.
 	Queue runs.Queue
-	// Identities are the users whose items are moved; nil are all who are known.
+	// Identities are the users whose items are moved. For a DryRun none are all who are known; else they are
+	// required, or Except is: whoever has called himself as a program's namespace is called is known too.
 	Identities []string
-	// Except are users whose items are not moved: what lies where theirs would be is a program's.
+	// Except are users whose items are not moved: what lies where theirs would be is a program's. If they are
+	// all who are left, servers look no more.
 	Except []string
 	// DryRun moves nothing, and reports what would be.
 	DryRun bool
@@ -35,6 +39,9 @@ type MoveReport struct {
 	Users  []MovedItems `json:"users"` // those who have items at their former places
 	// Settled: nothing is left at the former place of a known user, but of Except. Servers look no more.
 	Settled bool `json:"settled"`
+	// Unknown are, after a DryRun, who would have the other items at the root of the store, at most 10,000: a
+	// program's, or of users of whom no record is left. An operator who knows one names it in Identities.
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // MovedItems says what of a user was moved.
@@ -43,9 +50,11 @@ type MovedItems struct {
 	From       store.Namespace `json:"from"`
 	To         store.Namespace `json:"to"`
 	Namespaces int             `json:"namespaces"` // below From
-	Items      int             `json:"items"`      // that have left them
-	Except     bool            `json:"except,omitempty"`
-	Left       []LeftItem      `json:"left,omitempty"`
+	// Below are the first ten of them, after a DryRun: they tell a user's items from a program's.
+	Below  []store.Namespace `json:"below,omitempty"`
+	Items  int               `json:"items"` // that have left them
+	Except bool              `json:"except,omitempty"`
+	Left   []LeftItem        `json:"left,omitempty"`
 }
 
 // LeftItem is an item that was not moved; without a Key, a namespace of such items.
@@ -58,17 +67,20 @@ type LeftItem struct {
 // MoveItems moves the items of users from where earlier versions had them to their places, ItemsOf: from
 // below (identity), at the root of the store, where no client finds them any more. Each item keeps its
 // value, times, TTL and vectors. One that is at its new place already, with another value, stays and is
-// reported. After an error, or a crash, another call goes on.
+// reported. After an error the report says what was moved; after it, or a crash, another call goes on.
 //
 // Users are known as owners of threads, assistants and crons, and by whose the runs are. What lies below
 // (identity) may be a program's all the same: if somebody is called "users", and a program stores below
 // ("users", …), nobody but its operator knows which is which. So look at what a DryRun reports, and choose
 // with Identities and Except. What lies at (identity) itself is a program's, and stays.
 func MoveItems(ctx context.Context, o MoveOptions) (MoveReport, error) {
-	rep := MoveReport{DryRun: o.DryRun, Users: []MovedItems{}, Settled: true}
+	rep := MoveReport{DryRun: o.DryRun, Users: []MovedItems{}}
 	mover, ok := o.Store.(store.Mover)
 	if !ok {
 		return rep, fmt.Errorf("server: a %T is no store.Mover", o.Store)
+	}
+	if !o.DryRun && len(o.Identities)+len(o.Except) == 0 {
+		return rep, &saver.InvalidError{Field: "identities", Reason: "none is named; a dry run says who there are"}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -86,7 +98,7 @@ func MoveItems(ctx context.Context, o MoveOptions) (MoveReport, error) {
 		}
 		known[id] = true
 	}
-	for _, id := range o.Identities {
+	for _, id := range slices.Concat(o.Identities, o.Except) {
 		known[id] = true
 	}
 	all := make([]string, 0, len(known))
@@ -94,32 +106,43 @@ func MoveItems(ctx context.Context, o MoveOptions) (MoveReport, error) {
 		all = append(all, id)
 	}
 	slices.Sort(all)
+	settled := true
 	for _, id := range all {
-		m, err := moveItemsOf(ctx, mover, o, id)
+		named := slices.Contains(o.Identities, id)
+		chosen := named || o.DryRun && len(o.Identities) == 0
+		m, err := moveItemsOf(ctx, mover, o, id, chosen)
+		if (chosen || m.Except) && (named || m.Namespaces > 0) {
+			rep.Users = append(rep.Users, m)
+		}
 		if err != nil {
 			return rep, fmt.Errorf("items of %q: %w", id, err)
 		}
-		named := slices.Contains(o.Identities, id)
-		if m.Namespaces == 0 && !named {
-			continue
-		}
-		chosen := named || o.Identities == nil
-		if rep.Settled = rep.Settled && (m.Except || chosen && len(m.Left) == 0); chosen || m.Except {
-			rep.Users = append(rep.Users, m)
-		}
+		settled = settled && (m.Namespaces == 0 || m.Except || chosen && len(m.Left) == 0)
 	}
-	if rep.Settled && !o.DryRun {
+	if rep.Settled = settled; settled && !o.DryRun {
 		return rep, newRecords[struct{}](cfg, settledKind).put(ctx, settledKind, struct{}{})
 	}
-	return rep, nil
+	if !o.DryRun {
+		return rep, nil
+	}
+	roots, err := formerRoots(ctx, o.Store)
+	for _, label := range slices.Sorted(maps.Keys(roots)) {
+		id := strings.NewReplacer("%25", "%", "%2E", ".", "%2A", "*").Replace(label)
+		if !known[id] && formerPlace(id)[0] == label {
+			rep.Unknown = append(rep.Unknown, id)
+		}
+	}
+	return rep, err
 }
 
 // moveItemsOf moves the items of one user, if it is chosen.
-func moveItemsOf(ctx context.Context, mover store.Mover, o MoveOptions, identity string) (MovedItems, error) {
+func moveItemsOf(ctx context.Context, mover store.Mover, o MoveOptions, identity string, chosen bool) (MovedItems, error) {
 	m := MovedItems{Identity: identity, From: formerPlace(identity), To: ItemsOf(identity), Except: slices.Contains(o.Except, identity)}
-	below, err := formerOf(ctx, o.Store, identity, store.NoLimit)
-	m.Namespaces = len(below)
-	if err != nil || m.Except || o.Identities != nil && !slices.Contains(o.Identities, identity) {
+	below, err := formerOf(ctx, o.Store, identity)
+	if m.Namespaces = len(below); o.DryRun {
+		m.Below = below[:min(len(below), 10)]
+	}
+	if err != nil || m.Except || !chosen {
 		return m, err
 	}
 	for _, from := range below {
@@ -144,9 +167,24 @@ func movable(identity string) bool {
 	return identity != "" && !reserved(formerPlace(identity))
 }
 
-// formerOf are the namespaces, at most so many, below the former place of an identity.
-func formerOf(ctx context.Context, s store.Store, identity string, limit int) ([]store.Namespace, error) {
-	return s.ListNamespaces(ctx, store.NamespaceQuery{Limit: limit, Match: []store.Match{{Kind: store.MatchPrefix, Path: append(formerPlace(identity), store.Wildcard)}}})
+// formerOf are the namespaces below the former place of an identity.
+func formerOf(ctx context.Context, s store.Store, identity string) ([]store.Namespace, error) {
+	return s.ListNamespaces(ctx, store.NamespaceQuery{Limit: store.NoLimit, Match: []store.Match{{Kind: store.MatchPrefix, Path: append(formerPlace(identity), store.Wildcard)}}})
+}
+
+// rootsMost bounds the labels at the root of a store that are looked at.
+const rootsMost = 10_000
+
+// formerRoots are the labels at the root of a store that have namespaces below them, but for the server's.
+func formerRoots(ctx context.Context, s store.Store) (map[string]bool, error) {
+	roots, err := s.ListNamespaces(ctx, store.NamespaceQuery{Limit: rootsMost, MaxDepth: 1, Match: []store.Match{{Kind: store.MatchPrefix, Path: []string{store.Wildcard, store.Wildcard}}}})
+	labels := make(map[string]bool, len(roots))
+	for _, ns := range roots {
+		if !reserved(ns) {
+			labels[ns[0]] = true
+		}
+	}
+	return labels, err
 }
 
 // owners yields the identities that records and, if cfg has a Queue, runs name; some more than once.
@@ -184,41 +222,62 @@ func owners(ctx context.Context, cfg Config) iter.Seq2[string, error] {
 // settledKind is the kind, and the key, of the record that says that no items of users are at former places.
 const settledKind = "places"
 
-// lookForUnmoved looks, when a server of this version begins, for items at the former places of users. A
-// store that has none is not looked through again.
-func (s *Server) lookForUnmoved(ctx context.Context) error {
-	_, done, err := s.settled.get(ctx, settledKind)
-	if done || err != nil {
-		return err
+// ownersMost bounds what a server looks at when it begins: identities that records name.
+const ownersMost = 200_000
+
+// lookForUnmoved looks, when a server begins, for items at the former places of users. It goes on beside
+// requests, and an error of it hinders none. It does not say that all is settled: no record may be left of
+// a user who has items there. An Authorize of one's own may grant these places still, so nobody looks then.
+func (s *Server) lookForUnmoved(ctx context.Context) {
+	defer close(s.looked)
+	if s.cfg.Auth.Authorize != nil {
+		return
 	}
-	looked := map[string]bool{}
-	cfg := s.cfg
-	cfg.Queue = nil // a run has a thread
-	for id, err := range owners(ctx, cfg) {
-		if err != nil {
-			return err
-		}
-		if looked[id] {
-			continue
-		}
-		looked[id] = true
-		found, err := formerOf(ctx, s.cfg.Store, id, 1)
-		if err != nil {
-			return err
-		}
-		if len(found) > 0 {
-			s.unmoved = true
-			s.cfg.Logger.Warn("items of users are where an earlier version kept them, and no client sees them there: move them with stele move-items", "identity", id, "namespace", found[0])
-			return nil
-		}
+	id, err := s.findUnmoved(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.cfg.Logger.Error("look for items where an earlier version kept them; stele move-items lists them", "error", err)
+	case id != "":
+		s.unmoved.Store(true)
+		s.cfg.Logger.Warn("items of users are where an earlier version kept them, and no client sees them there: move them with stele move-items", "identity", id)
 	}
-	return s.settled.put(ctx, settledKind, struct{}{})
 }
 
-// isUnmoved reports whether items of users were at former places when the server began, and nobody has
-// moved them since.
+// findUnmoved is a user who has items at the former place.
+func (s *Server) findUnmoved(ctx context.Context) (string, error) {
+	_, done, err := s.settled.get(ctx, settledKind)
+	if done || err != nil {
+		return "", err
+	}
+	roots, err := formerRoots(ctx, s.cfg.Store)
+	if len(roots) == 0 || err != nil {
+		return "", err
+	}
+	cfg := s.cfg
+	cfg.Queue = nil                             // a run has a thread
+	if _, ok := cfg.Store.(*store.Local); !ok { // another may hold in memory all that it scans: it is read in pages
+		cfg.Store = struct{ store.Store }{cfg.Store}
+	}
+	n := 0
+	for id, err := range owners(ctx, cfg) {
+		if err != nil {
+			return "", err
+		}
+		if roots[formerPlace(id)[0]] {
+			return id, nil
+		}
+		if n++; n == ownersMost {
+			return "", fmt.Errorf("looked at the first %d owners alone", n)
+		}
+	}
+	return "", nil
+}
+
+// isUnmoved reports whether the server has found items of users at former places, and nobody has moved them
+// since.
 func (s *Server) isUnmoved(ctx context.Context) bool {
-	if !s.unmoved {
+	if !s.unmoved.Load() {
 		return false
 	}
 	_, done, err := s.settled.get(ctx, settledKind)

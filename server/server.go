@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -119,7 +120,8 @@ type Server struct {
 	upkeep      sync.Mutex     // one check or backup at a time
 	withStore   queueWithStore // nil if Queue is not in Store
 	settled     records[struct{}]
-	unmoved     bool // see isUnmoved
+	unmoved     atomic.Bool   // see isUnmoved
+	looked      chan struct{} // closed when lookForUnmoved has ended
 
 	pending  sync.Map      // of after, by key: those that this server knows
 	wake     chan struct{} // wakes settle
@@ -163,7 +165,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, names: slices.Sorted(maps.Keys(cfg.Graphs)),
 		assistants: newRecords[assistant](cfg, "assistants"), threads: newRecords[thread](cfg, "threads"),
 		crons: newRecords[cron](cfg, "crons"), indexed: newRecords[struct{}](cfg, "thread_crons"), after: newRecords[after](cfg, "after"), halves: newRecords[half](cfg, "halves"),
-		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, listingMost: listingMost, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
+		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, listingMost: listingMost, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16), looked: make(chan struct{})}
 	s.assistants.kept = &decoded[assistant]{} // each run names one
 	s.threads.kept, s.threads.keeps = &decoded[thread]{}, thread.isFlat
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
@@ -180,7 +182,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.ReadOnly {
 		return s, nil
 	}
-	if err := errors.Join(s.makeAssistants(ctx), s.indexCrons(ctx), s.lookForUnmoved(ctx)); err != nil {
+	if err := errors.Join(s.makeAssistants(ctx), s.indexCrons(ctx)); err != nil {
 		stop()
 		return nil, err
 	}
@@ -214,6 +216,7 @@ func (s *Server) begin(ctx context.Context) {
 		})
 	}
 	s.stopped.Go(func() { s.settle(ctx) })
+	s.stopped.Go(func() { s.lookForUnmoved(ctx) })
 }
 
 // final reports whether a run ends with the error of an attempt. As in LangGraph, what a
