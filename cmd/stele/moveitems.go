@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -35,9 +39,12 @@ their times and lives, and their vectors.
 The users are those who own threads, assistants, crons and runs of the server. What lies
 below the name of a user may be a program's all the same: if somebody is called "users",
 and a program stores below ("users", …), only you know which is which. So without --yes
-nothing is moved: it lists whose items would be, and may run beside a writer. Then choose:
---identity moves those of this user alone; --except none of this user's, and says that
-what lies there is a program's. A server warns as long as there is something to choose.
+nothing is moved: it lists whose items would be, and the first namespaces below each, and
+prints the command that moves them. It may run beside a writer. Take from that command
+whose items are not a user's: --yes moves what --identity names, and nothing else.
+--except says that what lies there is a program's. A server warns as long as there is
+something to choose. It also lists what else lies at the root of the store: a program's
+items, or those of a user of whom no record is left, whom you may name with --identity.
 
 With --yes it opens the store for writing: no other process may have it open. With
 --postgres, end the servers of earlier versions first. If it is interrupted, the same
@@ -47,19 +54,16 @@ replaced: it is listed, and the exit code is 1.
 If the program encrypts values, only the program can read whose they are: call
 server.MoveItems there.`,
 		Example: `  stele move-items store
-  stele move-items store --except users --yes
+  stele move-items store --identity ada --except users --yes
   stele move-items --postgres "$URL" --identity ada --identity bob --yes`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rep, err := a.moveItems(cmd.Context(), args, &f)
-			if err != nil {
-				return err
-			}
-			return a.print(rep, func(p *printer) { printMoved(p, &rep) })
+			return a.tellMoved(&rep, moveCommand(args, &f, &rep), err)
 		},
 	}
 	p := cmd.Flags()
-	p.StringArrayVar(&f.identities, "identity", nil, "identity of a user whose items to move; may be given again (default: all who are known)")
+	p.StringArrayVar(&f.identities, "identity", nil, "identity of a user whose items to move; may be given again (without --yes: all who are known)")
 	p.StringArrayVar(&f.except, "except", nil, "identity of a user of whom to move nothing, as a program has it; may be given again")
 	p.StringVar(&f.postgres, "postgres", "", "the store of this database, a connection string, instead of a directory")
 	p.StringVar(&f.schema, "schema", "", "schema that has the tables (default: the first of the search path); for --postgres")
@@ -73,6 +77,8 @@ func (a *app) moveItems(ctx context.Context, args []string, f *moveFlags) (rep s
 	switch {
 	case (f.postgres != "") == (len(args) > 0):
 		return rep, errors.New("name the directory of a store, or a database by --postgres")
+	case f.yes && len(f.identities)+len(f.except) == 0:
+		return rep, errors.New("--yes moves the items of those alone whom --identity names; without --yes, the command that names all who are known is printed")
 	case f.postgres != "":
 		o.Store, o.Queue, end, err = openDatabase(ctx, f)
 	default:
@@ -129,7 +135,72 @@ func openDatabase(ctx context.Context, f *moveFlags) (store.Store, runs.Queue, f
 	return items, queue, func() error { return errors.Join(queue.Close(), items.Close(), s.Close()) }, nil
 }
 
-func printMoved(p *printer, rep *server.MoveReport) {
+// tellMoved prints a report, also that of a move that failed half-way, and returns the error.
+func (a *app) tellMoved(rep *server.MoveReport, command string, err error) error {
+	if err != nil && (rep.DryRun || len(rep.Users) == 0) {
+		return err
+	}
+	return errors.Join(err, a.print(rep, func(p *printer) { printMoved(p, rep, command, err) }))
+}
+
+// moveCommand is the command that moves what a dry run lists.
+func moveCommand(args []string, f *moveFlags, rep *server.MoveReport) string {
+	command := "stele move-items"
+	for _, dir := range args {
+		command += " " + shellWord(dir)
+	}
+	if f.postgres != "" {
+		command += ` --postgres "$URL"` // it may have a password
+	}
+	if f.schema != "" {
+		command += " --schema " + shellWord(f.schema)
+	}
+	for _, u := range rep.Users {
+		flag := " --identity "
+		if u.Except {
+			flag = " --except "
+		}
+		command += flag + shellWord(u.Identity)
+	}
+	return command + " --yes"
+}
+
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellWord quotes a word for a shell. Users choose their identities: what a terminal may obey is escaped.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		var b strings.Builder
+		for _, c := range []byte(s) {
+			if c < ' ' || c > '~' || c == '\'' || c == '\\' {
+				fmt.Fprintf(&b, `\x%02x`, c)
+			} else {
+				b.WriteByte(c)
+			}
+		}
+		return "$'" + b.String() + "'"
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// unknownShown is how many of those without a record are listed for people.
+const unknownShown = 100
+
+func printMoved(p *printer, rep *server.MoveReport, command string, failed error) {
+	if rep.DryRun && len(rep.Unknown) > 0 {
+		p.line("of nobody who is known, a program's or of users of whom no record is left:")
+		for _, id := range rep.Unknown[:min(len(rep.Unknown), unknownShown)] {
+			p.line("UNKNOWN %s", printable(id))
+		}
+		if more := len(rep.Unknown) - unknownShown; more > 0 {
+			p.line("and %d more, which --json lists", more)
+		}
+		p.line("")
+	}
 	if len(rep.Users) == 0 {
 		p.line("no known user has items where an earlier version kept them; nothing to move")
 		return
@@ -150,16 +221,25 @@ func printMoved(p *printer, rep *server.MoveReport) {
 	p.table([]string{"identity", "from", "to", "namespaces", "items", ""}, rows)
 	p.line("")
 	for _, u := range rep.Users {
+		for _, ns := range u.Below {
+			p.line("BELOW   %s", prefixText(ns))
+		}
+		if more := u.Namespaces - len(u.Below); more > 0 && rep.DryRun {
+			p.line("        and %s more below %s", plural(more, "namespace"), prefixText(u.From))
+		}
 		for _, l := range u.Left {
 			p.line("LEFT    %s %s: %s", prefixText(l.Namespace), printable(l.Key), l.Reason)
 		}
 	}
 	if rep.DryRun {
-		p.line("would move %s; nothing was moved. Look whether all that is listed is these users', and not a program's: say --yes, and --identity or --except", plural(items, "item"))
+		p.line("would move %s; nothing was moved. Look whether all that is listed is these users', and not a program's: take out who is not, or make it --except", plural(items, "item"))
+		p.line("%s", command)
 		return
 	}
 	p.line("moved %s", plural(items, "item"))
-	if !rep.Settled {
-		p.line("there is more where an earlier version kept items of users: the same command without --identity lists it")
+	if failed != nil {
+		p.line("it failed then: the same command goes on")
+	} else if !rep.Settled {
+		p.line("there is more where an earlier version kept items of users: the command without --identity and --yes lists it")
 	}
 }

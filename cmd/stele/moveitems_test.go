@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,11 +56,10 @@ func serveUsers(t *testing.T, s saver.Saver, items store.Store, queue runs.Queue
 	}
 	must(api.Close())
 	ctx := context.Background()
-	for i, ns := range []store.Namespace{{"ada@x%2Eorg", "facts"}, {"ada@x%2Eorg", "facts", "old"}, {"users", "ada", "facts"}, {"prices"}} {
-		must(items.Put(ctx, ns, fmt.Sprint("k", i), map[string]any{"text": fmt.Sprint("abcd"[i:])}, store.TTL(time.Hour)))
+	for i, ns := range []store.Namespace{{"ada@x%2Eorg", "facts"}, {"ada@x%2Eorg", "facts", "old"}, {"users", "ada", "facts"}, {"prices"}, {"gone", "facts"}} {
+		must(items.Put(ctx, ns, fmt.Sprint("k", i), map[string]any{"text": fmt.Sprint("abcde"[i:])}, store.TTL(time.Hour)))
 	}
 	must(items.Put(ctx, append(server.ItemsOf("ada@x.org"), "facts", "old"), "k1", map[string]any{"text": "new"}))
-	must(items.Delete(ctx, store.Namespace{"__stele_server__", "places"}, "places"))
 }
 
 // moveItemsScript pins what move-items says, and checks what it leaves.
@@ -79,14 +81,16 @@ func moveItemsScript(t *testing.T, place []string, open func() (items store.Stor
 		run(0, form, "--identity", "users")
 		run(2, form, "--identity", "__stele_server__")
 	}
-	run(1, "--except", "users", "--yes")
-	run(1, "--yes", "--except", "users")
+	run(2, "--yes")
+	run(0, "--yes", "--except", "users")
+	run(1, "--identity", "ada@x.org", "--except", "users", "--yes")
+	run(1, "--yes", "--identity", "ada@x.org", "--except", "users")
 	items, end := open()
 	if err := items.Delete(t.Context(), append(server.ItemsOf("ada@x.org"), "facts", "old"), "k1"); err != nil {
 		t.Fatal(err)
 	}
 	end()
-	run(0, "--yes", "--except", "users", "--json")
+	run(0, "--yes", "--identity", "ada@x.org", "--except", "users", "--json")
 	items, end = open()
 	defer end()
 	found, err := items.Search(t.Context(), store.Query{Prefix: server.ItemsOf("ada@x.org"), Text: "b"})
@@ -131,7 +135,7 @@ func TestMoveItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	serveUsers(t, d, items, queue)
-	out, stderr, code := stele(t, "move-items", dir, "--yes")
+	out, stderr, code := stele(t, "move-items", dir, "--identity", "ada@x.org", "--yes")
 	if code != exitLocked {
 		t.Errorf("beside a writer: %s%s, exit code %d", out, stderr, code)
 	}
@@ -149,4 +153,34 @@ func TestMoveItems(t *testing.T) {
 		}
 	}
 	golden(t, "move-items", stable(said, filepath.Dir(dir)))
+}
+
+// TestTellMoved: what a move that failed half-way has moved is printed, and the error is not lost.
+func TestTellMoved(t *testing.T) {
+	for _, isJSON := range []bool{false, true} {
+		var out bytes.Buffer
+		a := &app{out: &out, flags: flags{json: isJSON}}
+		cut := errors.New("cut off")
+		rep := &server.MoveReport{Users: []server.MovedItems{{Identity: "ada", Items: 7}}}
+		if err := a.tellMoved(rep, "", cut); !errors.Is(err, cut) || !strings.Contains(out.String(), "7") || !strings.Contains(out.String(), "ada") {
+			t.Errorf("JSON %v: %v, %s", isJSON, err, &out)
+		}
+	}
+}
+
+// TestShellWord: a shell reads each word as it is, and a terminal obeys none.
+func TestShellWord(t *testing.T) {
+	words := []string{"ada@x.org", "o'hara", "$(id)", "a b", "", "-x", "über", "e\x1b[2J", "r\u202el'\\", "\xff", "a\nb"}
+	line := "printf '%s\\0'"
+	for _, w := range words {
+		q := shellWord(w)
+		if strings.ContainsAny(q, "\x1b\n\u202e") {
+			t.Errorf("%q", q)
+		}
+		line += " " + q
+	}
+	out, err := exec.Command("bash", "-c", line).Output()
+	if want := strings.Join(words, "\x00") + "\x00"; err != nil || string(out) != want {
+		t.Errorf("%s: %q, %v", line, out, err)
+	}
 }
