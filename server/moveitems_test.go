@@ -259,6 +259,27 @@ func TestLookForUnmoved(t *testing.T) {
 	if h := operator.health(); strings.Contains(h, "items_unmoved") {
 		t.Errorf("under an Authorize of one's own: %s", h)
 	}
+	cfg.Auth.Authorize = func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
+		if a.Resource == "system" {
+			return server.Grant{}, nil
+		}
+		return server.OwnThings(ctx, u, a)
+	}
+	operator.beside(cfg)
+	if h := operator.health(); !strings.Contains(h, "items_unmoved") {
+		t.Errorf("under an Authorize that asks OwnThings: %s", h)
+	}
+	cfg.Auth.Authorize = func(_ context.Context, u *server.User, a server.Access) (server.Grant, error) {
+		if a.Resource == "system" {
+			return server.Grant{}, nil
+		}
+		return server.Grant{Namespace: store.Namespace{u.Claims["tenant"].(string)}}, nil
+	}
+	operator.beside(cfg)
+	if h := operator.health(); strings.Contains(h, "items_unmoved") {
+		t.Errorf("under an Authorize that does not know the user: %s", h)
+	}
+	log.Reset()
 	cfg.Auth, cfg.Store = server.NoAuth(), struct{ store.Store }{ann.items} // which is read in pages
 	operator.beside(cfg)
 	if h := operator.health(); !strings.Contains(h, "items_unmoved") || !strings.Contains(log.String(), "stele move-items") {
