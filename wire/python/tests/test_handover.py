@@ -77,7 +77,10 @@ def graph(saver: SteleSaver) -> Any:
 @pytest.fixture(scope="session")
 def handover(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program in Go."""
-    need((WIRE / "go.mod").exists() and shutil.which("go"), "Go and the tree of stele")
+    need(
+        (WIRE / "internal" / "handover").exists() and shutil.which("go"),
+        "Go and the tree of stele",
+    )
     program = tmp_path_factory.mktemp("go") / "handover"
     subprocess.run(
         ["go", "build", "-o", program, "./internal/handover"], cwd=WIRE, check=True
