@@ -143,7 +143,7 @@ func TestMoveItems(t *testing.T) {
 	if got := lines(rep); !slices.Equal(got, []string{want[1], "nobody [nobody] [__stele_users__ nobody]: 0, 0, false, []"}) || rep.Settled || !strings.Contains(operator.health(), trouble) {
 		t.Errorf("bob's: %q, %s", got, operator.health())
 	}
-	o.Identities, o.Except = []string{"ann"}, []string{"users"}
+	o.Identities, o.Except = []string{"ann", "users"}, []string{"users"} // who is in both is not moved
 	rep = must(server.MoveItems(ctx, o))
 	if got := lines(rep); !slices.Equal(got, []string{want[0], "users [users] [__stele_users__ users]: 2, 0, true, []"}) || !rep.Settled {
 		t.Errorf("all but that of users: %q", got)
