@@ -6,11 +6,10 @@ import (
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/engine/export"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 func init() {
-	engine.VerifyStore = func(ctx context.Context, o storage.Options) (damaged bool, records int64, err error) {
+	engine.VerifyStore = func(ctx context.Context, o engine.Options) (damaged bool, records int64, err error) {
 		rep, err := check.Run(ctx, "store", o, nil)
 		if err != nil {
 			return false, 0, err

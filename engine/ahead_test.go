@@ -11,8 +11,6 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -69,7 +67,7 @@ func wantAhead(t *testing.T, e *Engine, id string, i int) {
 // is read value by value.
 func TestFlushReadsTheLogInPieces(t *testing.T) {
 	reads := 0
-	o := storage.Options{FS: logReadsFS{vfs.NewMem(vfs.MemOptions{}), &reads}, ManualWork: true, CacheBytes: -1, Hot: lastHot}
+	o := Options{FS: logReadsFS{vfs.NewMem(vfs.MemOptions{}), &reads}, ManualWork: true, CacheBytes: -1, Hot: lastHot}
 	e := mustOpen(t, o)
 	const turns, alone, long = 30, 40, 400
 	for i := range turns {
@@ -116,7 +114,7 @@ func TestFlushReadsTheLogInPieces(t *testing.T) {
 func TestFlushReadsDamageAhead(t *testing.T) {
 	for _, hit := range []struct{ step, slot int }{{5, 0}, {5, 1}, {5, 2}, {0, 2}} {
 		dir := t.TempDir()
-		e, err := Open(dir, storage.Options{ManualWork: true, CacheBytes: -1, Hot: lastHot})
+		e, err := Open(dir, Options{ManualWork: true, CacheBytes: -1, Hot: lastHot})
 		must(t, err)
 		for i := range 10 {
 			must(t, aheadStep(e, "t", i))
@@ -127,7 +125,7 @@ func TestFlushReadsDamageAhead(t *testing.T) {
 		if want := hit.slot == 2 && hit.step > 0; !ok || loc.Patched() != want {
 			t.Fatalf("value %d of step %d lies at %+v", hit.slot, hit.step, loc)
 		}
-		name := e.Files.Path(files.Log, loc.File)
+		name := e.Files.path(logFile, loc.File)
 		b, err := os.ReadFile(name)
 		must(t, err)
 		at := loc.Off + uint64(loc.Len) - 1
@@ -137,7 +135,7 @@ func TestFlushReadsDamageAhead(t *testing.T) {
 		must(t, errors.Join(err, f.Close()))
 		err = e.Flush(t.Context())
 		var damage *fault.CorruptionError
-		if !errors.As(err, &damage) || damage.File != files.Log.Name(loc.File) || damage.Offset != int64(loc.Off) {
+		if !errors.As(err, &damage) || damage.File != logFile.Name(loc.File) || damage.Offset != int64(loc.Off) {
 			t.Errorf("value %d of step %d is damaged: %v", hit.slot, hit.step, err)
 		}
 		_ = e.Close()

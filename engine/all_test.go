@@ -8,12 +8,11 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 func openAll(t *testing.T, fs vfs.FS) *Engine {
 	t.Helper()
-	return mustOpen(t, storage.Options{FS: fs, ManualWork: true})
+	return mustOpen(t, Options{FS: fs, ManualWork: true})
 }
 
 // checkAll checks that the items k0, k1 ... of partition t have these values, and that there are no more.
@@ -22,7 +21,7 @@ func checkAll(t *testing.T, e *Engine, want []string) {
 	for i, v := range want {
 		wantValue(t, e, "t", fmt.Sprint("k", i), v)
 	}
-	if p, err := e.LoadPartition("t"); err != nil || p.Get(fmt.Sprint("k", len(want))) != nil {
+	if p, err := e.loadPartition("t"); err != nil || p.Get(fmt.Sprint("k", len(want))) != nil {
 		t.Errorf("more than %d items, %v", len(want), err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -24,7 +23,7 @@ func TestChainsAreBounded(t *testing.T) {
 		seed = n
 	}
 	t.Logf("repeat with STELE_SEED=%d go test ./engine -run '^TestChainsAreBounded$'", seed)
-	for _, run := range []int{1, 7, 0, storage.MaxPatchRun} {
+	for _, run := range []int{1, 7, 0, maxPatchRun} {
 		rng := rand.New(rand.NewPCG(seed, uint64(run)))
 		o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
 		o.PatchMin, o.PatchRun, o.Hot, o.VersionBytes = 64, run, lastHot, 4<<20
@@ -72,7 +71,7 @@ func TestChainsAreBounded(t *testing.T) {
 }
 
 // chainsMove does something that moves values, or takes some away, now and then.
-func chainsMove(t *testing.T, e **Engine, o storage.Options, rng *rand.Rand, keys []string, id string) {
+func chainsMove(t *testing.T, e **Engine, o Options, rng *rand.Rand, keys []string, id string) {
 	t.Helper()
 	switch rng.IntN(120) {
 	case 0:

@@ -8,7 +8,6 @@ import (
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
-	"github.com/stele-go/stele/engine/record"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/wal"
 )
@@ -87,7 +86,7 @@ func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, 
 	if err != nil {
 		return err
 	}
-	err = e.Log.Commit(ctx, &tx.log)
+	err = e.log.Commit(ctx, &tx.log)
 	if errors.Is(err, errNothing) {
 		return nil
 	}
@@ -111,7 +110,7 @@ func (e *Engine) begin(h CommitOptions, ids []string, fn func(*Tx) error, after 
 				continue
 			}
 		}
-		t, err := e.LoadPartition(id)
+		t, err := e.loadPartition(id)
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +164,7 @@ func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
 		}
 		txs, records = append(txs, tx), append(records, &tx.log)
 	}
-	n, err := e.Log.CommitAll(ctx, records)
+	n, err := e.log.CommitAll(ctx, records)
 	if err != nil {
 		e.noteWriteError(err)
 	} else {
@@ -196,10 +195,10 @@ var errNothing = errors.New("commit did nothing")
 // prepare runs on the committer, in commit order.
 func (tx *Tx) prepare(lsn base.LSN) ([][]byte, error) {
 	tx.lsn, tx.now = lsn, tx.e.Opts.Clock().UnixMicro()
-	tx.rec = record.Record{Time: tx.now, Ops: tx.e.scratch.ops}
+	tx.rec = logRecord{time: tx.now, ops: tx.e.scratch.ops}
 	head, err := tx.perform()
-	tx.e.scratch.reset(tx.rec.Ops)
-	tx.rec.Ops = nil
+	tx.e.scratch.reset(tx.rec.ops)
+	tx.rec.ops = nil
 	if err != nil {
 		return nil, err
 	}
@@ -218,10 +217,10 @@ func (tx *Tx) perform() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(tx.rec.Ops) == 0 {
+	if len(tx.rec.ops) == 0 {
 		return nil, errNothing
 	}
-	head := record.AppendHead(tx.head, &tx.rec)
+	head := appendHead(tx.head, &tx.rec)
 	if int64(len(head))+tx.size > base.MaxRecord {
 		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, fault.ErrTooLarge)
 	}
@@ -239,11 +238,11 @@ func (e *Engine) applied(batch []*wal.Record) {
 	c := e.unpublished.take(batch)
 	for _, id := range c.Remove {
 		if t, err := e.Index.Partition(id); err == nil { // which the commit has looked for
-			e.garbage.NoteDropped(t)
+			e.garbage.noteDropped(t)
 		}
 	}
 	e.Index.Apply(c)
-	e.flusher.Committed(c.Put, c.LSN, bytes)
+	e.flusher.committed(c.Put, c.LSN, bytes)
 }
 
 // aborted forgets a batch that was refused. What was prepared upon it is refused

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -20,7 +19,7 @@ import (
 // each other. Every item holds its own key and number, so that a reader knows a
 // wrong value when it sees one; a view must see the same twice.
 func TestConcurrentUse(t *testing.T) {
-	e, err := Open("store", storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), LogFileSize: 64 << 10, FlushBytes: 96 << 10, ImageBytes: 16 << 10, CompactFanout: 2})
+	e, err := Open("store", Options{FS: vfs.NewMem(vfs.MemOptions{}), LogFileSize: 64 << 10, FlushBytes: 96 << 10, ImageBytes: 16 << 10, CompactFanout: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +101,7 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 // readAll reads every value of a view and checks that it is the item's own.
-func readAll(ctx context.Context, e *Engine, v *storage.View) (string, error) {
+func readAll(ctx context.Context, e *Engine, v *View) (string, error) {
 	var all string
 	var err error
 	aerr := v.Ascend("", func(t *index.Partition) bool {

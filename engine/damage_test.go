@@ -10,11 +10,10 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
-func mustOpen(t *testing.T, o storage.Options) *Engine {
+func mustOpen(t *testing.T, o Options) *Engine {
 	t.Helper()
 	e, err := Open("store", o)
 	if err != nil {
@@ -85,21 +84,21 @@ func TestDamagedFilesWhenReadOnly(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		for _, suffix := range []string{".seg", ".img"} {
 			mem := vfs.NewMem(vfs.MemOptions{})
-			e := mustOpen(t, storage.Options{FS: mem, ManualWork: true})
+			e := mustOpen(t, Options{FS: mem, ManualWork: true})
 			mustPut(t, e, "t", "k", "in a segment")
 			must(t, e.Flush(context.Background()))
 			mustPut(t, e, "u", "k", "in the log")
 			must(t, e.Close())
 			// Only one image, so that the one spoilt is the one read.
-			e = mustOpen(t, storage.Options{FS: mem, ManualWork: true})
-			e.images.Mu.Lock()
-			e.images.SetBad()
+			e = mustOpen(t, Options{FS: mem, ManualWork: true})
+			e.images.mu.Lock()
+			e.images.setBad()
 			must(t, e.images.Write(false))
-			e.images.Mu.Unlock()
+			e.images.mu.Unlock()
 			must(t, e.Close())
 			spoil(t, mem, suffix)
 
-			e, err := Open("store", storage.Options{FS: mem, ManualWork: true, ReadOnly: readOnly})
+			e, err := Open("store", Options{FS: mem, ManualWork: true, ReadOnly: readOnly})
 			if err != nil {
 				t.Errorf("damage in %s, read-only %v: %v", suffix, readOnly, err)
 				continue

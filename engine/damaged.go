@@ -64,11 +64,11 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 		return snapshot.State{}, err
 	}
 	e.guessed, e.report.Guessed = true, true
-	e.MaybeUndeleted()
+	e.maybeUndeleted()
 	if errors.Is(err, snapshot.ErrNoManifest) {
 		err = &fault.CorruptionError{File: "MANIFEST", Kind: "manifest", Offset: -1, Detail: "missing", Err: err}
 	}
-	e.Skip(err)
+	e.skip(err)
 	return st, nil
 }
 

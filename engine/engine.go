@@ -10,23 +10,17 @@ import (
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/internal/compaction"
-	"github.com/stele-go/stele/engine/internal/flush"
-	"github.com/stele-go/stele/engine/internal/garbage"
-	"github.com/stele-go/stele/engine/internal/image"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
 
 // Engine is an open store. All methods are safe for concurrent use.
 type Engine struct {
-	*storage.Store
-	garbage   *garbage.Estimate
-	images    *image.Chain
-	flusher   *flush.Flusher
-	compactor *compaction.Compactor
+	*Store
+	garbage   *garbageEstimate
+	images    *imageChain
+	flusher   *flusher
+	compactor *compactor
 
 	around      vfs.FS   // where the directory lies; Options.FS is the directory alone
 	lock        vfs.Lock // nil if read-only
@@ -73,7 +67,7 @@ func (e *Engine) Sync(ctx context.Context) error {
 	if e.Opts.ReadOnly {
 		return nil
 	}
-	if err := e.Log.Sync(ctx); err != nil {
+	if err := e.log.Sync(ctx); err != nil {
 		e.noteWriteError(err)
 		return err
 	}
@@ -81,24 +75,24 @@ func (e *Engine) Sync(ctx context.Context) error {
 }
 
 // Flush moves the log into segments. The store does it by itself every Options.FlushBytes.
-func (e *Engine) Flush(ctx context.Context) error { return e.flusher.Flush(ctx) }
+func (e *Engine) Flush(ctx context.Context) error { return e.flusher.flush(ctx) }
 
-// Compact flushes and merges all segments: see compaction.Compactor.Compact.
-func (e *Engine) Compact(ctx context.Context) error { return e.compactor.Compact(ctx) }
+// Compact flushes and merges all segments: see compactor.compact.
+func (e *Engine) Compact(ctx context.Context) error { return e.compactor.compact(ctx) }
 
 // CompactStep merges what is due once, and reports whether anything was. The store does it
 // by itself until nothing is due.
-func (e *Engine) CompactStep(ctx context.Context) (bool, error) { return e.compactor.CompactStep(ctx) }
+func (e *Engine) CompactStep(ctx context.Context) (bool, error) { return e.compactor.compactStep(ctx) }
 
 // WriteImage writes what changed since the last image, so that the next Open
 // replays less. The worker does it every Options.ImageBytes.
 func (e *Engine) WriteImage(ctx context.Context) error {
-	if err := e.EnterToWrite(); err != nil {
+	if err := e.enterToWrite(); err != nil {
 		return err
 	}
 	defer e.Leave()
-	e.images.Mu.Lock()
-	defer e.images.Mu.Unlock()
+	e.images.mu.Lock()
+	defer e.images.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -115,12 +109,12 @@ func (e *Engine) Close() (err error) {
 }
 
 func (e *Engine) close() error {
-	e.RefuseCalls()
+	e.refuseCalls()
 	if e.stopWork != nil {
 		e.stopWork()
 		e.workers.Wait()
 	}
-	e.AwaitCalls()
+	e.awaitCalls()
 	err := e.closeWriter()
 	e.Files.Close()
 	if err = errors.Join(err, e.letGo()); err != nil {
@@ -132,28 +126,28 @@ func (e *Engine) close() error {
 // closeWriter leaves a store that opens without replay: image, end of log,
 // manifest, in this order, so that each names only what is durable.
 func (e *Engine) closeWriter() error {
-	if e.Log == nil {
+	if e.log == nil {
 		return nil
 	}
 	var errs []error
-	if e.Log.Metrics().Records > 0 || e.report.Replayed > 0 || e.report.IndexRebuilt || e.BadPages.Load() {
-		errs = append(errs, e.flusher.SaveAtClose())
+	if e.log.Metrics().Records > 0 || e.report.Replayed > 0 || e.report.IndexRebuilt || e.badPages.Load() {
+		errs = append(errs, e.flusher.saveAtClose())
 	}
-	errs = append(errs, e.Log.Close())
-	unchanged := e.Manifest.Untouched() && e.Manifest.State().Clean != nil
+	errs = append(errs, e.log.Close())
+	unchanged := e.manifest.Untouched() && e.manifest.State().Clean != nil
 	if errors.Join(errs...) == nil && !unchanged {
-		_, err := e.Manifest.Apply(snapshot.Edit{Clean: e.cleanClose()})
+		_, err := e.manifest.Apply(snapshot.Edit{Clean: e.cleanClose()})
 		errs = append(errs, err)
 	}
-	errs = append(errs, e.Manifest.Close())
+	errs = append(errs, e.manifest.Close())
 	return errors.Join(errs...)
 }
 
 // cleanClose is where the log ended. A flush may have removed its last file.
 func (e *Engine) cleanClose() *snapshot.CleanClose {
-	clean := &snapshot.CleanClose{LSN: e.Log.LastLSN()}
-	end := e.Log.Position()
-	for _, l := range e.Manifest.State().Logs {
+	clean := &snapshot.CleanClose{LSN: e.log.LastLSN()}
+	end := e.log.Position()
+	for _, l := range e.manifest.State().Logs {
 		if l.Num == end.File {
 			clean.LogNum, clean.LogEnd = end.File, end.Offset
 		}
@@ -163,8 +157,8 @@ func (e *Engine) cleanClose() *snapshot.CleanClose {
 
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
-	e.flusher.LogBegun(e.unpublished.patches)
-	e.Files.AddKeyed(files.Log, info.Num, info.KeyID)
-	_, err := e.Manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
+	e.flusher.logBegun(e.unpublished.patches)
+	e.Files.addKeyed(logFile, info.Num, info.KeyID)
+	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 // Images that come without a flush, those of a Close among them, are full ones only where the
@@ -14,7 +13,7 @@ import (
 func TestFewFullImages(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := storage.Options{FS: mem, ManualWork: true}
+	o := Options{FS: mem, ManualWork: true}
 	e := mustOpen(t, o)
 	v, err := NewValue([]byte("value"))
 	must(t, err)
@@ -25,7 +24,7 @@ func TestFewFullImages(t *testing.T) {
 		}))
 	}
 	images := func() (n int, full bool) {
-		chain := e.Manifest.State().Images
+		chain := e.manifest.State().Images
 		return len(chain), chain[len(chain)-1].Full
 	}
 	for n := 0; n < 22; n, _ = images() {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 // A full image copies few pages of a partition that is not in memory as they are, and makes
@@ -13,7 +12,7 @@ import (
 func TestFullImageCopiesFewPages(t *testing.T) {
 	for before, after := range map[int]int{2: 2, 4: 4, 5: 1} {
 		mem := vfs.NewMem(vfs.MemOptions{})
-		o := storage.Options{FS: mem, ManualWork: true}
+		o := Options{FS: mem, ManualWork: true}
 		e := mustOpen(t, o)
 		kill := func() {
 			t.Helper()

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 // A full image makes the page of a family anew if all of it is in memory. Else it keeps what
@@ -13,7 +12,7 @@ import (
 // read since Open.
 func TestFullImageKeepsAll(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := storage.Options{FS: mem, ManualWork: true}
+	o := Options{FS: mem, ManualWork: true}
 	e := mustOpen(t, o)
 	kill := func() {
 		t.Helper()

@@ -102,11 +102,11 @@ func TestDeadBytesAreKept(t *testing.T) {
 		want := func(dropped, unused int64) {
 			t.Helper()
 			var got snapshot.SegmentDead
-			segs := slices.Clone(e.State().Segments)
+			segs := slices.Clone(e.state().Segments)
 			for i := range segs {
 				segs[i].Dropped = -1 // so that it is news, whatever the manifest says
 			}
-			for _, d := range e.garbage.News(segs) {
+			for _, d := range e.garbage.news(segs) {
 				got.Dropped, got.Unused = got.Dropped+d.Dropped, got.Unused+d.Unused
 			}
 			// Of a family that lives, its blocks and directory count, not its values.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -17,7 +16,7 @@ import (
 // meanwhile does not get that.
 func TestCommitOfACallerThatGaveUp(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	e := mustOpen(t, storage.Options{FS: mem, ManualWork: true})
+	e := mustOpen(t, Options{FS: mem, ManualWork: true})
 	for i := range 8 { // commits that leave memory to those after them
 		mustPut(t, e, fmt.Sprint("before", i), "k", strings.Repeat("b", 100))
 	}
@@ -68,7 +67,7 @@ func TestCommitOfACallerThatGaveUp(t *testing.T) {
 	}
 	check()
 	must(t, e.Close())
-	e = mustOpen(t, storage.Options{FS: mem, ManualWork: true})
+	e = mustOpen(t, Options{FS: mem, ManualWork: true})
 	check()
 	must(t, e.Close())
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -18,7 +16,7 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 	ctx := context.Background()
 	now := time.Unix(1e9, 0)
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := storage.Options{FS: mem, ManualWork: true, DeletedMemory: time.Minute, Clock: func() time.Time { return now }}
+	o := Options{FS: mem, ManualWork: true, DeletedMemory: time.Minute, Clock: func() time.Time { return now }}
 	e := mustOpen(t, o)
 	const rounds, each = 20, 100
 	for r := range rounds {
@@ -59,8 +57,8 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 		t.Errorf("%d deleted threads are remembered, beyond their time", n)
 	}
 	must(t, e.Close())
-	for _, img := range e.State().ImageNums() { // rebuild from segments
-		must(t, mem.Remove(e.Files.Path(files.Image, img)))
+	for _, img := range e.state().ImageNums() { // rebuild from segments
+		must(t, mem.Remove(e.Files.path(imageFile, img)))
 	}
 	e = mustOpen(t, o)
 	check("rebuilt")

@@ -10,7 +10,6 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -36,7 +35,7 @@ const (
 // matches fault.ErrClosed: at its path there may be another store by now, or none.
 func (e *Engine) Space() (metrics.Space, error) {
 	s := metrics.Space{Free: math.MaxInt64, LowSpace: max(e.Opts.LowSpace, 0), Reserve: max(e.Opts.Reserve, 0)}
-	if e.Closed() {
+	if e.closed() {
 		return s, fault.ErrClosed
 	}
 	free, err := e.Opts.FS.FreeSpace(e.Dir)
@@ -57,14 +56,14 @@ func (e *Engine) Space() (metrics.Space, error) {
 // device, and what the store's path leads to, so that it may be asked every second. After
 // Close it says that, and nothing else.
 func (e *Engine) Health() metrics.Health {
-	h := metrics.Health{Problems: []metrics.Problem{}, LogBytes: e.Throttle.LogBytes()}
+	h := metrics.Health{Problems: []metrics.Problem{}, LogBytes: e.throttle.LogBytes()}
 	var err error
 	if h.Space, err = e.Space(); errors.Is(err, fault.ErrClosed) {
 		addProblem(&h, metrics.TroubleClosed, metrics.StatusFailed, err, "the store is closed")
 		return h
 	}
-	if e.Log != nil {
-		err := e.Log.Poison()
+	if e.log != nil {
+		err := e.log.Poison()
 		if lost := e.lockLost.Load(); err == nil && lost != nil {
 			err = *lost // the next commit is refused
 		}
@@ -73,7 +72,7 @@ func (e *Engine) Health() metrics.Health {
 		}
 	}
 	e.judgeSpace(&h, err)
-	if e.Log != nil {
+	if e.log != nil {
 		e.judgeWork(&h)
 	}
 	for _, p := range []func() error{e.workError, e.compactError} {
@@ -81,7 +80,7 @@ func (e *Engine) Health() metrics.Health {
 			addProblem(&h, metrics.TroubleBackground, metrics.StatusDegraded, err, "%v", err)
 		}
 	}
-	if n := e.Corruptions.Load(); n > 0 {
+	if n := e.corruptions.Load(); n > 0 {
 		addProblem(&h, metrics.TroubleCorruption, metrics.StatusDegraded, fault.ErrCorrupt, "damage was met %d times", n)
 	}
 	if e.Held != nil {
@@ -96,16 +95,16 @@ func (e *Engine) judgeSpace(h *metrics.Health, err error) {
 	switch s := h.Space; {
 	case err != nil:
 		addProblem(h, metrics.TroubleDisk, metrics.StatusDegraded, err, "%v", err)
-	case e.Log != nil && s.Free < s.Reserve:
+	case e.log != nil && s.Free < s.Reserve:
 		addProblem(h, metrics.TroubleDiskFull, metrics.StatusFailed, fault.ErrDiskFull, "%d bytes are free, %d are reserved", s.Free, s.Reserve)
-	case e.Log != nil && s.Free < s.LowSpace:
+	case e.log != nil && s.Free < s.LowSpace:
 		addProblem(h, metrics.TroubleDiskLow, metrics.StatusDegraded, nil, "%d bytes are free, the watermark is %d", s.Free, s.LowSpace)
 	}
 }
 
 // judgeWork looks at what goes on behind the calls of a writer.
 func (e *Engine) judgeWork(h *metrics.Health) {
-	h.Lag = e.Log.Lag()
+	h.Lag = e.log.Lag()
 	late := lagGrace
 	if e.Opts.Sync == wal.SyncInterval {
 		late += e.Opts.SyncInterval
@@ -116,10 +115,10 @@ func (e *Engine) judgeWork(h *metrics.Health) {
 	if most := backlogFlushes * e.Opts.FlushBytes; h.LogBytes > most && !e.Opts.ManualWork {
 		addProblem(h, metrics.TroubleBacklog, metrics.StatusDegraded, nil, "%d bytes of log wait for a flush, which comes at %d", h.LogBytes, e.Opts.FlushBytes)
 	}
-	h.CompactionDebt = e.compactor.Debt()
+	h.CompactionDebt = e.compactor.debt()
 	rate := e.Opts.CompactRate
 	if rate < 0 {
-		rate = storage.DefaultCompactRate
+		rate = defaultCompactRate
 	}
 	if h.CompactionDebt > rate*int64(debtTime/time.Second) && !e.Opts.ManualWork {
 		addProblem(h, metrics.TroubleDebt, metrics.StatusDegraded, nil, "%d bytes of segments wait for compaction", h.CompactionDebt)

@@ -18,7 +18,7 @@ func (e *Engine) holdDir() error {
 	}
 	e.around, e.Held = e.Opts.FS, d
 	e.Opts.FS = e.pastSpecials(e.endsOpening(vfs.Guarded(d, e.ownsDir)))
-	e.Files.FS = e.Opts.FS
+	e.Files.fs = e.Opts.FS
 	return nil
 }
 

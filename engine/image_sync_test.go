@@ -69,7 +69,7 @@ func TestManifestMissesTheEndOfTheLog(t *testing.T) {
 		mem := vfs.NewMem(vfs.MemOptions{})
 		e := mustOpen(t, quietOptions(mem))
 		mustAll(t, putOne(e, "a", "k", "1"), putOne(e, "a", "k", "2"))
-		end := e.Log.Position()
+		end := e.log.Position()
 		mustAll(t, putOne(e, "a", "k", "3"))
 		if !clean {
 			mustAll(t, e.WriteImage(t.Context()))
@@ -97,8 +97,8 @@ func TestOlderManifestKeepsTheLog(t *testing.T) {
 	e := mustOpen(t, quietOptions(mem))
 	mustAll(t, putOne(e, "a", "k", "1"))
 	older := ""
-	for i := 0; e.Log.Metrics().Rotations < 2; i++ {
-		if older == "" && e.Log.Metrics().Rotations == 1 {
+	for i := 0; e.log.Metrics().Rotations < 2; i++ {
+		if older == "" && e.log.Metrics().Rotations == 1 {
 			older = filesOf(t, mem)[snapshot.ManifestName(1)]
 		}
 		mustAll(t, putOne(e, "a", "k", strings.Repeat("x", 9000)))

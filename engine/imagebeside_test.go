@@ -9,14 +9,13 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
 // checkPages checks that images know of no record that a flush has moved into segments, and of
 // no place in a log file that is gone.
-func checkPages(e *Engine, v *storage.View) error {
-	st := e.State()
+func checkPages(e *Engine, v *View) error {
+	st := e.state()
 	logs := map[base.FileNum]bool{}
 	for _, l := range st.Logs {
 		logs[l.Num] = true
@@ -24,11 +23,11 @@ func checkPages(e *Engine, v *storage.View) error {
 	var wrong error
 	err := v.Index.Families(func(id uint64, parts []index.Part) bool {
 		for _, part := range parts {
-			if !e.Files.IsImage(part.File) {
+			if !e.Files.isImage(part.File) {
 				continue
 			}
 			var page *index.Page
-			if page, wrong = e.ReadPart(id, part); wrong != nil {
+			if page, wrong = e.readPart(id, part); wrong != nil {
 				return false
 			}
 			for _, pt := range page.Partitions {
@@ -57,7 +56,7 @@ func checkPages(e *Engine, v *storage.View) error {
 // made of it meanwhile.
 func TestImageBesideAFlush(t *testing.T) {
 	b := &besideFS{FS: vfs.NewMem(vfs.MemOptions{})}
-	o := storage.Options{FS: b, ManualWork: true, ImageBytes: 1, Hot: lastHot, MemoryBudget: -1}
+	o := Options{FS: b, ManualWork: true, ImageBytes: 1, Hot: lastHot, MemoryBudget: -1}
 	e := mustOpen(t, o)
 	mustPut(t, e, "z", "first", "of the chain of images")
 	must(t, e.WriteImage(t.Context()))
@@ -68,7 +67,7 @@ func TestImageBesideAFlush(t *testing.T) {
 	}
 	put("m", "k", strings.Repeat("before the seal ", 100))
 	put("n", "k", strings.Repeat("another family ", 100))
-	before := e.ImagesWritten.Load()
+	before := e.imagesWritten.Load()
 	b.beside = func() {
 		b.beside = nil
 		must(t, e.Commit(context.Background(), []string{"m", "a"}, func(tx *Tx) error { return tx.Copy("m", "a") }))
@@ -76,7 +75,7 @@ func TestImageBesideAFlush(t *testing.T) {
 		put("m", "l", strings.Repeat("behind the seal ", 100))
 	}
 	must(t, e.Flush(t.Context()))
-	if n := e.ImagesWritten.Load() - before; n != 1 || b.beside != nil {
+	if n := e.imagesWritten.Load() - before; n != 1 || b.beside != nil {
 		t.Errorf("%d images beside the flush, want 1", n)
 	}
 	for range 2 {
@@ -96,9 +95,9 @@ func TestImageBesideAFlush(t *testing.T) {
 		e = mustOpen(t, o)
 	}
 	mustPut(t, e, "m", "m", "with nothing behind it")
-	before = e.ImagesWritten.Load()
+	before = e.imagesWritten.Load()
 	must(t, e.Flush(t.Context()))
-	if n := e.ImagesWritten.Load() - before; n != 0 {
+	if n := e.imagesWritten.Load() - before; n != 0 {
 		t.Errorf("%d images beside a flush with no commits", n)
 	}
 	must(t, e.Close())
@@ -109,7 +108,7 @@ func TestImageBesideFails(t *testing.T) {
 	b := &besideFS{FS: vfs.NewMem(vfs.MemOptions{})}
 	fails := errors.New("no image can be written")
 	full := &noImageFS{FS: b}
-	o := storage.Options{FS: full, ManualWork: true, ImageBytes: 1, Hot: lastHot}
+	o := Options{FS: full, ManualWork: true, ImageBytes: 1, Hot: lastHot}
 	e := mustOpen(t, o)
 	mustPut(t, e, "z", "first", "of the chain of images")
 	must(t, e.WriteImage(t.Context()))

@@ -15,7 +15,6 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -51,12 +50,12 @@ func (k *turningKeys) set(id string, err error) {
 	k.fixed, k.err = id, err
 }
 
-func sealedOptions(fsys vfs.FS, keys seal.KeyProvider) storage.Options {
-	return storage.Options{FS: fsys, ManualWork: true, Inline: true, LogFileSize: 64 << 10, CompactRate: -1, Keys: keys}
+func sealedOptions(fsys vfs.FS, keys seal.KeyProvider) Options {
+	return Options{FS: fsys, ManualWork: true, Inline: true, LogFileSize: 64 << 10, CompactRate: -1, Keys: keys}
 }
 
 // fillSealed makes a store with every kind of file, and closes it.
-func fillSealed(t *testing.T, o storage.Options) map[string]string {
+func fillSealed(t *testing.T, o Options) map[string]string {
 	t.Helper()
 	e := mustOpen(t, o)
 	want := map[string]string{}
@@ -307,7 +306,7 @@ func TestEncryptExisting(t *testing.T) {
 	if !errors.Is(err, fault.ErrKey) && !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("an old plain segment under a new name: %v", err)
 	}
-	if err := (storage.Options{EncryptExisting: true}).Validate(); err == nil {
+	if err := (Options{EncryptExisting: true}).Validate(); err == nil {
 		t.Error("EncryptExisting without keys is accepted")
 	}
 }

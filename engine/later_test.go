@@ -11,22 +11,21 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/snapshot"
 )
 
 // closedStore is a store of n partitions that was closed, with one full image.
-func closedStore(t *testing.T, n int) (*vfs.Mem, storage.Options) {
+func closedStore(t *testing.T, n int) (*vfs.Mem, Options) {
 	t.Helper()
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := storage.Options{FS: mem, ManualWork: true}
+	o := Options{FS: mem, ManualWork: true}
 	e := mustOpen(t, o)
 	putMany(t, e, n, 1)
 	must(t, e.Flush(t.Context()))
-	e.images.Mu.Lock()
+	e.images.mu.Lock()
 	must(t, e.images.Write(true))
-	e.images.Mu.Unlock()
+	e.images.mu.Unlock()
 	must(t, e.Close())
 	return mem, o
 }
@@ -59,7 +58,7 @@ func TestOpenReadsNoTable(t *testing.T) {
 		t.Errorf("%d bytes of tables in memory after all were looked at", all)
 	}
 	// A process that dies leaves a store whose tables are read at open, and checked.
-	must(t, e.Log.Sync(context.Background()))
+	must(t, e.log.Sync(context.Background()))
 	o.FS = vfs.NewMemFrom(o.FS.(*vfs.Mem).Image(), vfs.MemOptions{})
 	killed := mustOpen(t, o)
 	if got := tableBytes(killed); got < 50*n {
@@ -102,7 +101,7 @@ func TestOpenReadsFootersAlone(t *testing.T) {
 		reads, size := 0, 0
 		o.FS = countedFS{mem, &reads, &size}
 		e := mustOpen(t, o)
-		images := len(e.State().Images)
+		images := len(e.state().Images)
 		opened := tableBytes(e)
 		t.Logf("%d threads: %d reads of %d bytes, %d bytes in memory", n, reads, size, opened)
 		if images != 1 || reads > 3 || size > 4<<10 || opened > 2<<10 {
@@ -132,7 +131,7 @@ func TestDamagedList(t *testing.T) {
 	const n = 3000
 	mem, o := closedStore(t, n)
 	e := mustOpen(t, o)
-	images := e.State().Images
+	images := e.state().Images
 	h, err := e.Files.Acquire(images[len(images)-1].Num)
 	must(t, err)
 	name, at := h.Kind.Name(h.Num), int64(0)
@@ -179,7 +178,7 @@ func TestDamagedList(t *testing.T) {
 	mem, o = closedStore(t, n)
 	e = mustOpen(t, o)
 	mustPut(t, e, "new", "k", "v")
-	must(t, e.Log.Sync(context.Background()))
+	must(t, e.log.Sync(context.Background()))
 	killed := vfs.NewMemFrom(mem.Image(), vfs.MemOptions{})
 	must(t, e.Close())
 	flip(t, killed, name, at)
@@ -198,7 +197,7 @@ func TestDamagedList(t *testing.T) {
 // frameOf is the place in its file of the frame of partitions that may have an id.
 func frameOf(t *testing.T, e *Engine, id string) (file string, fr snapshot.ImageFrame) {
 	t.Helper()
-	images := e.State().Images
+	images := e.state().Images
 	h, err := e.Files.Acquire(images[len(images)-1].Num)
 	must(t, err)
 	defer e.Files.Release(h)
@@ -235,7 +234,7 @@ func flip(t *testing.T, mem *vfs.Mem, name string, off int64) {
 
 // damagedStore is a closed store in whose table of partitions one frame is damaged, which
 // has the partition id.
-func damagedStore(t *testing.T, n int, id string) (*vfs.Mem, storage.Options) {
+func damagedStore(t *testing.T, n int, id string) (*vfs.Mem, Options) {
 	t.Helper()
 	mem, o := closedStore(t, n)
 	e := mustOpen(t, o)
@@ -290,7 +289,7 @@ func TestDamagedTable(t *testing.T) {
 		}
 		reopen := o
 		if kill {
-			must(t, e.Log.Sync(context.Background()))
+			must(t, e.log.Sync(context.Background()))
 			reopen.FS = vfs.NewMemFrom(o.FS.(*vfs.Mem).Image(), vfs.MemOptions{})
 		}
 		must(t, e.Close())
@@ -338,9 +337,9 @@ func TestDamageFoundByClose(t *testing.T) {
 			}
 			v.Release()
 		} else {
-			e.images.Mu.Lock()
-			e.images.SetBad() // the image at close is a full one, which needs all rows
-			e.images.Mu.Unlock()
+			e.images.mu.Lock()
+			e.images.setBad() // the image at close is a full one, which needs all rows
+			e.images.mu.Unlock()
 		}
 		mustPut(t, e, "~", "l", "w")
 		must(t, e.Close())
@@ -398,7 +397,7 @@ func TestViewKeepsTables(t *testing.T) {
 }
 
 func fullImage(e *Engine) error {
-	e.images.Mu.Lock()
-	defer e.images.Mu.Unlock()
+	e.images.mu.Lock()
+	defer e.images.mu.Unlock()
 	return e.images.Write(true)
 }

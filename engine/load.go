@@ -2,297 +2,229 @@ package engine
 
 import (
 	"errors"
-	"maps"
+	"fmt"
 	"slices"
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/snapshot"
+	"github.com/stele-go/stele/segment"
 )
 
-// loadIndex brings the index to the record of the newest image, without reading
-// any page. A missing or damaged image is made good from the segments; the log
-// then has everything since the floor.
-func (e *Engine) loadIndex(st snapshot.State) error {
-	err := e.loadImages(st)
-	if err == nil && e.Opts.AllowDamage {
-		err = e.checkImages(st)
-	}
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, fault.ErrCorrupt) {
-		return err
-	}
-	e.NoteDamage(err)
-	if e.Opts.AllowDamage && !e.guessed { // without a manifest nobody knows of images
-		e.Skip(err)
-	}
-	e.report.IndexRebuilt, e.report.RebuildReason = true, err.Error()
-	e.images.SetBad()
-	e.Index = index.New(e.Opts.LoadedBytes())
-	e.flusher.Reset()
-	return e.rebuildIndex(st)
+// loadPartition returns the newest partition with this id, its items in memory, or nil.
+func (s *Store) loadPartition(id string) (*index.Partition, error) {
+	t, _, err := s.loadFirst(id)
+	return t, err
 }
 
-// loadImages reads the tables of the chain of images, each on top of the last.
-func (e *Engine) loadImages(st snapshot.State) error {
-	if len(st.Images) == 0 {
-		if len(st.Segments) > 0 {
-			return &fault.CorruptionError{File: "MANIFEST", Kind: "image chain", Offset: -1, Detail: "there are segments and no image of the index"}
-		}
-		return nil
-	}
-	ld := imageLoad{tombs: map[string]index.Tombstone{}, partitions: -1, later: e.tablesLater(st)}
-	var prev base.FileNum
-	for _, info := range st.Images {
-		if err := e.loadImage(&ld, info, st.StoreID, prev); err != nil {
-			return err
-		}
-		prev = info.Num
-	}
-	lsn := st.Images[len(st.Images)-1].LSN
-	if err := e.Index.Restore(ld.chain, ld.partitions, slices.Collect(maps.Values(ld.tombs)), lsn); err != nil {
-		return err
-	}
-	e.flusher.Loaded(lsn)
-	return nil
-}
-
-// imageLoad gathers what a chain of images holds.
-type imageLoad struct {
-	chain      []*index.Table
-	partitions int // of the store; -1 if the newest image does not say
-	tombs      map[string]index.Tombstone
-	later      bool // partitions and families are read when somebody looks
-}
-
-// tablesLater reports whether the tables of partitions and families may stay on disk
-// until somebody looks into them. After a clean close with nothing to replay they may:
-// a damaged one then costs the partitions that may be in it until the store is opened
-// again, see storage.Store.NoteBadPage. Else, as after a crash, all are read now, and
-// made good at once; a reader, which can make nothing good for the next, reads all too.
-func (e *Engine) tablesLater(st snapshot.State) bool {
-	last := st.Images[len(st.Images)-1].LSN
-	return !e.Opts.ReadOnly && !e.Opts.AllowDamage && st.Clean != nil && st.Clean.LSN <= last
-}
-
-// withImage reads something from an image that the index may need at any time. Damage
-// is noted.
-func (e *Engine) withImage(num base.FileNum, read func(*snapshot.Image) error) error {
-	h, err := e.Files.Acquire(num)
-	if err == nil {
-		err = read(h.Image)
-		e.Files.Release(h)
-	}
-	e.NoteBadPage(err)
-	e.NoteDamage(err)
-	return err
-}
-
-// loadImage reads the tables of an image. Partitions and families stay in the form they
-// have in the file: what that costs is their bytes, not their number, or what tells
-// where to look for one.
-func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint64, prev base.FileNum) error {
-	h, err := e.Files.Acquire(info.Num)
-	if err != nil {
-		return err
-	}
-	defer e.Files.Release(h)
-	if err := h.Image.Check(info, storeID, prev); err != nil {
-		return err
-	}
-	rows := h.Image.Rows
-	if ld.later {
-		rows = func() (*index.Table, error) {
-			return h.Image.RowsAt(func(read func(*snapshot.Image) error) error { return e.withImage(info.Num, read) })
-		}
-	}
-	t, err := rows()
-	if err != nil {
-		return err
-	}
-	ld.partitions = -1
-	if n, ok := h.Image.Partitions(); ok {
-		ld.partitions = n
-	}
-	e.images.Loaded(t, info.Full)
-	ld.chain = append(ld.chain, t)
-	return h.Image.Table(snapshot.Visitor{
-		Tombstone: func(m snapshot.Tombstone) error {
-			ld.tombs[m.ID] = index.Tombstone{ID: m.ID, LSN: m.LSN, At: m.At, Data: m.Data}
-			return nil
-		},
-		RemovedTombstone: func(id string) error { delete(ld.tombs, id); return nil },
-	})
-}
-
-// rebuildIndex reads the pages of all segments. A section of a partition counts
-// unless a tombstone is younger than the life it belongs to.
-func (e *Engine) rebuildIndex(st snapshot.State) error {
-	dropped := map[string]index.Tombstone{}
-	for _, s := range st.Segments {
-		tombs, err := e.SegmentTombstones(s.Num)
+// loadFirst is loadPartition, and reports whether it was this call that loaded the partition.
+func (s *Store) loadFirst(id string) (t *index.Partition, first bool, err error) {
+	for {
+		t, err := s.Index.Partition(id)
 		if err != nil {
-			if err = e.PastDamage(err); err != nil {
-				return err
-			}
-			e.MaybeUndeleted()
+			return nil, false, fmt.Errorf("look up partition %q: %w", id, err)
 		}
-		for _, m := range tombs {
-			if m.LSN > dropped[m.ID].LSN {
-				dropped[m.ID] = m
-			}
+		if t == nil || !t.Cold() {
+			return t, false, nil
 		}
-	}
-	r := rebuild{e: e, dropped: dropped, partitions: map[string]*index.Partition{}, families: map[uint64]*index.Family{},
-		parts: map[uint64][]index.Part{}, heads: map[string]base.LSN{}, deleted: map[string]map[string]base.LSN{}}
-	for _, s := range st.Segments {
-		if err := r.segment(s); err != nil {
-			if err = e.PastDamage(err); err != nil {
-				return err
-			}
+		loaded, installed, err := s.load(t, nil)
+		switch {
+		case err == nil && installed:
+			return loaded, true, nil
+		case err != nil && (!errors.Is(err, errFileGone) || s.Index.Current(t)):
+			return nil, false, err
 		}
+		// A commit changed the partition, or deleted it and its pages went.
 	}
-	lsn := st.FloorLSN - 1
-	if e.guessed {
-		lsn = r.newest(dropped)
+}
+
+// load reads a cold partition's pages as a view, or else the index, sees them, and
+// installs the result in the index if that still holds t: then nothing touched
+// the partition since.
+func (s *Store) load(t *index.Partition, v *View) (loaded *index.Partition, installed bool, err error) {
+	floor := s.lastFlushed() // before the parts: see Store
+	pages, err := s.readPages(t.Family, v)
+	if err != nil {
+		return nil, false, fmt.Errorf("load partition %q: %w", t.ID, err)
 	}
-	var tombs []index.Tombstone
-	for _, m := range dropped {
-		if len(m.Data) > 0 {
-			tombs = append(tombs, m)
-		}
+	loaded, installed = s.loadFrom(pages, t, floor)
+	return loaded, installed, nil
+}
+
+// loadFamily replaces the cold ones of the partitions of one family by loaded ones,
+// reading the family's pages once.
+func (s *Store) loadFamily(partitions []*index.Partition, v *View) error {
+	first := slices.IndexFunc(partitions, (*index.Partition).Cold)
+	if first < 0 {
+		return nil
 	}
-	if err := e.Index.Restore([]*index.Table{r.table()}, -1, tombs, lsn); err != nil {
-		return err
+	floor := s.lastFlushed() // before the parts
+	pages, err := s.readPages(partitions[first].Family, v)
+	if err != nil {
+		return fmt.Errorf("load partition %q: %w", partitions[first].ID, err)
 	}
-	for id, t := range r.partitions {
-		if r.deleted[id][t.Head] > r.heads[id] { // only the items tell the next one
-			if _, err := e.LoadPartition(id); err != nil {
-				return err
-			}
+	for i, t := range partitions {
+		if t.Cold() {
+			partitions[i], _ = s.loadFrom(pages, t, floor)
 		}
 	}
 	return nil
 }
 
-// table is what was found as a table.
-func (r *rebuild) table() *index.Table {
-	var b index.TableBuilder
-	for _, id := range slices.Sorted(maps.Keys(r.parts)) {
-		b.AddFamily(id, r.parts[id])
+func (s *Store) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN) (loaded *index.Partition, installed bool) {
+	var items []*index.Item
+	id := "" // as a page has it, which the items hold anyway
+	for _, p := range pages {
+		for i := range p.Partitions {
+			pt := &p.Partitions[i]
+			if pt.ID != t.ID || pt.Birth != t.Birth {
+				continue
+			}
+			for _, it := range pt.Items {
+				if it.LSN <= t.LSN {
+					id = pt.ID
+					items = append(items, it)
+				}
+			}
+		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(r.partitions)) {
-		b.AddPartition(index.RowOf(r.partitions[id]))
+	loaded = t.Loaded(items, floor)
+	if id != "" {
+		loaded.ID = id
 	}
-	return b.Done()
+	s.loads.Add(1)
+	return loaded, s.Index.Swap(t, loaded)
 }
 
-type rebuild struct {
-	e          *Engine
-	dropped    map[string]index.Tombstone
-	partitions map[string]*index.Partition
-	families   map[uint64]*index.Family
-	parts      map[uint64][]index.Part
-	heads      map[string]base.LSN            // by partition: record of the head found
-	deleted    map[string]map[string]base.LSN // by partition and key: last deletion
-}
-
-func (r *rebuild) segment(s snapshot.SegmentInfo) error {
-	h, err := r.e.Files.Acquire(s.Num)
-	if err != nil {
-		return err
-	}
-	defer r.e.Files.Release(h)
-	fams, err := h.Segment.Families()
-	if err != nil {
-		return err
-	}
-	for _, f := range fams {
-		part := index.Part{File: s.Num, Off: f.DirOff, Len: f.DirStored, MinLSN: f.MinLSN, MaxLSN: f.MaxLSN}
-		p, err := storage.ReadSegmentPage(h, f.ID, part)
+// readPages reads all pages of a family as a view has them, or the index if v is
+// nil, and tells the family where its values lie. Store explains the order.
+func (s *Store) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
+	for range moveRetries {
+		now, err := s.Index.Parts(fam.ID)
 		if err != nil {
-			if err = r.e.PastDamage(err); err != nil {
-				return err
+			return nil, err
+		}
+		if v == nil {
+			pages, err := s.readParts(fam, now, latest)
+			if !errors.Is(err, errFileGone) {
+				return pages, err
 			}
 			continue
 		}
-		r.parts[f.ID] = append(r.parts[f.ID], part)
-		for i := range p.Partitions {
-			r.section(f.ID, &p.Partitions[i])
+		then, err := v.Index.Parts(fam.ID)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return nil
-}
-
-// section merges what one page says of one partition into what earlier pages said.
-func (r *rebuild) section(family uint64, pt *index.PagePartition) {
-	if r.dropped[pt.ID].LSN > pt.Birth {
-		return
-	}
-	t := r.partitions[pt.ID]
-	if t != nil && t.Birth > pt.Birth {
-		return
-	}
-	if t == nil || t.Birth < pt.Birth {
-		fam := r.families[family]
-		if fam == nil {
-			fam = index.NewFamily(family)
-			r.families[family] = fam
-		}
-		t = index.ColdPartition(pt.ID, fam, pt.Birth)
-		r.partitions[pt.ID] = t
-		r.heads[pt.ID], r.deleted[pt.ID] = 0, map[string]base.LSN{}
-	}
-	// Not the time decides which page is newer: clocks step back, and a deletion
-	// leaves the time as it was.
-	if lsn := pt.Newest(); lsn >= t.LSN {
-		t.LSN, t.Updated, t.Flags = lsn, pt.Updated, pt.Flags
-	}
-	for _, it := range pt.Items {
-		switch {
-		case it.Deleted():
-			r.deleted[pt.ID][it.Key] = max(it.LSN, r.deleted[pt.ID][it.Key])
-		case it.Flags&index.FlagHead != 0 && it.Key >= t.Head:
-			if it.Key > t.Head {
-				t.Head, r.heads[pt.ID] = it.Key, 0
+		if !slices.Equal(now, then) {
+			if _, err := s.readParts(fam, now, latest); errors.Is(err, errFileGone) {
+				continue
+			} else if err != nil {
+				return nil, err
 			}
-			r.heads[pt.ID] = max(it.LSN, r.heads[pt.ID])
 		}
+		return s.readParts(fam, then, v.epoch)
 	}
+	return nil, fmt.Errorf("family %d keeps moving: %w", fam.ID, errFileGone)
 }
 
-// Remade is a view of the index as it is made anew, from segments and log without the
-// images, up to the last record that the store knows of. Any damage is an error.
-func (e *Engine) Remade() (*storage.View, error) {
-	st := e.Found.Clone()
-	st.Images = nil
-	other := newEngine(e.Reread(st))
-	other.upTo = e.Index.LSN() // a writer may have gone on since
-	e.isOpen.Store(false)      // for the one whose files they are, too, this is opening
-	defer e.isOpen.Store(true)
-	err := other.loadIndex(st)
-	if err == nil {
-		_, err = other.recoverLog(st, nil, nil)
+// readParts reads pages, those of segments before those of images. The first place told of a
+// value counts, if its file lasts for a view of the epoch.
+func (s *Store) readParts(fam *index.Family, parts []index.Part, epoch uint64) ([]*index.Page, error) {
+	pages := make([]*index.Page, 0, len(parts))
+	for _, images := range []bool{false, true} {
+		for _, part := range parts {
+			if s.Files.isImage(part.File) != images {
+				continue
+			}
+			p, err := s.readPart(fam.ID, part)
+			if err != nil {
+				if err = s.pastDamage(err); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			pages = append(pages, p)
+			fam.AddMissing(p.Values, s.Files.lasting(epoch))
+		}
 	}
+	return pages, nil
+}
+
+// readPart reads one page.
+func (s *Store) readPart(fam uint64, part index.Part) (p *index.Page, err error) {
+	h, err := s.Files.Acquire(part.File)
+	if err != nil {
+		if s.Files.isImage(part.File) {
+			s.noteBadPage(err)
+		}
+		return nil, err
+	}
+	defer s.Files.Release(h)
+	if h.Kind == imageFile {
+		p, err = readImagePage(h, part)
+		s.noteBadPage(err)
+	} else {
+		p, err = ReadSegmentPage(h, fam, part)
+	}
+	s.noteDamage(err)
+	return p, err
+}
+
+func readImagePage(h *FileHandle, part index.Part) (*index.Page, error) {
+	b, err := h.Image.ReadPage(part.Off, part.Len)
 	if err != nil {
 		return nil, err
 	}
-	return other.ViewWithin(), nil
+	return DecodePage(h, part, b)
 }
 
-// newest is the last record that the pages and tombstones of all segments know of:
-// the log counts from there on, as the floor is not known.
-func (r *rebuild) newest(dropped map[string]index.Tombstone) base.LSN {
-	var lsn base.LSN
-	for _, t := range r.partitions {
-		lsn = max(lsn, t.LSN)
+// ReadSegmentPage reads the page that a segment has of a family.
+func ReadSegmentPage(h *FileHandle, fam uint64, part index.Part) (*index.Page, error) {
+	if h.Segment == nil {
+		return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "page reference", Offset: int64(part.Off), Detail: "names a file that is no segment"}
 	}
-	for _, m := range dropped {
-		lsn = max(lsn, m.LSN)
+	dir, values, err := h.Segment.DirectoryAt(fam, part.Off, part.Len)
+	if err != nil {
+		return nil, err
 	}
-	return lsn
+	p, err := DecodePage(h, part, dir)
+	if err != nil {
+		return nil, err
+	}
+	p.Values = make([]index.ValueLoc, len(values))
+	for i, v := range values {
+		var ok bool
+		if p.Values[i], ok = placeOf(h.Num, v); !ok {
+			return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "value table", Offset: int64(part.Off), Len: int64(part.Len),
+				Detail: fmt.Sprintf("value %d.%d is a patch against %d.%d", v.LSN, v.Ord, v.Base.LSN, v.Base.Ord)}
+		}
+	}
+	return p, nil
+}
+
+// placeOf is a row of a segment's value table as the index has it; false for a
+// patch against what nothing is patched against.
+func placeOf(num base.FileNum, v segment.ValueLoc) (index.ValueLoc, bool) {
+	vl := index.ValueLoc{
+		Ref: index.Ref{LSN: v.LSN, Ord: v.Ord},
+		Loc: index.Loc{File: num, Off: v.Off, Stored: v.Stored, Inner: v.Inner, Len: v.Len, Sum: v.Sum},
+	}
+	if v.Encoding == segment.Whole {
+		return vl, true
+	}
+	var ok bool
+	vl.Loc, ok = vl.Loc.Against(vl.Ref, index.Ref{LSN: v.Base.LSN, Ord: v.Base.Ord})
+	return vl, ok
+}
+
+// DecodePage decodes a page; damage names the file.
+func DecodePage(h *FileHandle, part index.Part, b []byte) (*index.Page, error) {
+	p, err := index.DecodePage(b)
+	if err != nil {
+		if errors.Is(err, fault.ErrVersion) {
+			return nil, err
+		}
+		return nil, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "index page", Offset: int64(part.Off), Len: int64(part.Len), Err: err}
+	}
+	return p, nil
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/stele-go/stele/base"
-	"github.com/stele-go/stele/engine/record"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/wal"
 )
@@ -29,7 +28,7 @@ type logAhead struct {
 	free chan *recordBatch // replayed, to be filled again
 	made int               // how many batches there are
 	cur  *recordBatch      // being filled; may be nil
-	dec  record.Decoder
+	dec  recordDecoder
 
 	begun   chan struct{} // closed when the replay begins
 	stopped chan struct{} // closed when nothing more is replayed
@@ -154,11 +153,11 @@ type decodedRecord struct {
 
 // decodedOp is an operation whose values are the next of its batch.
 type decodedOp struct {
-	kind    record.OpKind
+	kind    opKind
 	flags   uint8 // of a partition
 	id, key string
 	tomb    []byte
-	item    *index.Item // of record.OpPut
+	item    *index.Item // of opPut
 	values  int
 }
 
@@ -169,14 +168,14 @@ func (b *recordBatch) reset() *recordBatch {
 }
 
 // add decodes one record. The batch keeps nothing of its payload.
-func (b *recordBatch) add(dec *record.Decoder, en *wal.Entry) {
+func (b *recordBatch) add(dec *recordDecoder, en *wal.Entry) {
 	r := decodedRecord{lsn: en.LSN, file: en.File, offset: en.Offset, len: len(en.Payload)}
 	ops, values := len(b.ops), len(b.values)
 	rec, err := dec.Decode(en.Payload)
 	if err == nil {
-		r.time = rec.Time
-		for i := range rec.Ops {
-			if err = b.addOp(&rec.Ops[i], en); err != nil {
+		r.time = rec.time
+		for i := range rec.ops {
+			if err = b.addOp(&rec.ops[i], en); err != nil {
 				break
 			}
 		}
@@ -189,21 +188,21 @@ func (b *recordBatch) add(dec *record.Decoder, en *wal.Entry) {
 	b.size += dec.Size()
 }
 
-func (b *recordBatch) addOp(o *record.Op, en *wal.Entry) error {
-	d := decodedOp{kind: o.Kind, flags: o.Flags, id: o.ID, key: o.Key, tomb: o.Tombstone}
-	if o.Kind == record.OpPut {
-		d.item = &index.Item{Key: o.Key, LSN: en.LSN, Flags: o.Flags}
+func (b *recordBatch) addOp(o *recordOp, en *wal.Entry) error {
+	d := decodedOp{kind: o.kind, flags: o.flags, id: o.id, key: o.key, tomb: o.tombstone}
+	if o.kind == opPut {
+		d.item = &index.Item{Key: o.key, LSN: en.LSN, Flags: o.flags}
 	}
 	b.slots = b.slots[:0]
-	for i := range o.Slots {
-		s := &o.Slots[i]
-		to := index.Slot{Name: s.Name, Tag: s.Tag}
-		switch s.Encoding {
-		case record.SlotEmpty:
+	for i := range o.slots {
+		s := &o.slots[i]
+		to := index.Slot{Name: s.name, Tag: s.tag}
+		switch s.encoding {
+		case slotEmpty:
 			to.Ref = index.Ref{LSN: en.LSN, Ord: index.EmptyOrd}
-		case record.SlotRef:
-			to.Ref = index.Ref{LSN: s.LSN, Ord: s.Ord}
-		case record.SlotInline, record.SlotPatch:
+		case slotRef:
+			to.Ref = index.Ref{LSN: s.lsn, Ord: s.ord}
+		case slotInline, slotPatch:
 			ref, loc, err := slotLoc(s, en)
 			if err != nil {
 				return err

@@ -11,8 +11,6 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/record"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/wal"
 )
@@ -23,8 +21,8 @@ func fakeLog(n, key int, err error) func(func(wal.Entry) error, func(wal.Recover
 	return func(add func(wal.Entry) error, ended func(wal.Recovery) error) (wal.Recovery, error) {
 		rec := wal.Recovery{LastLSN: base.LSN(n)}
 		for i := range n {
-			head := record.AppendHead(nil, &record.Record{Time: int64(i), Ops: []record.Op{{Kind: record.OpPut, ID: fmt.Sprint("thread ", i), Key: strings.Repeat("k", key),
-				Slots: []record.Slot{{Name: "s", Encoding: record.SlotInline, Len: 5, Sum: uint64(i)}, {Name: "r", Encoding: record.SlotRef, LSN: 1, Ord: 2}}}}})
+			head := appendHead(nil, &logRecord{time: int64(i), ops: []recordOp{{kind: opPut, id: fmt.Sprint("thread ", i), key: strings.Repeat("k", key),
+				slots: []recordSlot{{name: "s", encoding: slotInline, len: 5, sum: uint64(i)}, {name: "r", encoding: slotRef, lsn: 1, ord: 2}}}}})
 			payload := append(head, "value"...)
 			if aerr := add(wal.Entry{LSN: base.LSN(i + 1), File: 7, Offset: int64(100 * i), Payload: payload}); aerr != nil {
 				return rec, aerr
@@ -167,7 +165,7 @@ func TestAheadIsBounded(t *testing.T) {
 func TestImagesFailBesideLog(t *testing.T) {
 	for _, many := range []bool{false, true} {
 		mem := vfs.NewMem(vfs.MemOptions{})
-		o := storage.Options{FS: mem, ManualWork: true, Sync: wal.SyncNever}
+		o := Options{FS: mem, ManualWork: true, Sync: wal.SyncNever}
 		e := mustOpen(t, o)
 		mustAll(t, putOne(e, "t", "k", "in a segment"), e.Flush(t.Context()), putOne(e, "u", "k", "in an image"), e.WriteImage(t.Context()))
 		n := 5
@@ -208,7 +206,7 @@ func (f panicFS) Open(name string) (vfs.File, error) {
 // goroutine that reads the log has ended.
 func TestPanicBesideLog(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	e := mustOpen(t, storage.Options{FS: mem, ManualWork: true})
+	e := mustOpen(t, Options{FS: mem, ManualWork: true})
 	mustAll(t, putOne(e, "t", "k", "v"), e.WriteImage(t.Context()), putOne(e, "t", "l", "v"))
 	killed := vfs.NewMemFrom(mem.Image(), vfs.MemOptions{})
 	mustAll(t, e.Close())
@@ -218,7 +216,7 @@ func TestPanicBesideLog(t *testing.T) {
 				t.Errorf("panic: %v", p)
 			}
 		}()
-		_, err := Open("store", storage.Options{FS: panicFS{killed}, ManualWork: true})
+		_, err := Open("store", Options{FS: panicFS{killed}, ManualWork: true})
 		t.Errorf("opened: %v", err)
 	}()
 	if stacks := stays("engine.readLog."); stacks != "" {
@@ -245,7 +243,7 @@ func TestPatchesAreMadeOfEarlierValues(t *testing.T) {
 		name string
 		base index.Ref
 	}{{"itself", index.Ref{LSN: 1 << 33}}, {"a later one", index.Ref{LSN: 1 << 40}}, {"one too far back", index.Ref{LSN: 1}}} {
-		s := record.Slot{Encoding: record.SlotPatch, Base: c.base}
+		s := recordSlot{encoding: slotPatch, base: c.base}
 		if _, _, err := slotLoc(&s, &wal.Entry{LSN: 1 << 33, File: 1}); err == nil {
 			t.Errorf("a patch against %s is accepted", c.name)
 		}

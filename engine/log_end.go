@@ -29,14 +29,14 @@ type logEnd struct {
 // ahead.
 func (l *logEnd) found(rec wal.Recovery) error {
 	var err error
-	if l.left, err = l.e.leftovers(l.st, rec); err != nil || l.e.Manifest != nil {
+	if l.left, err = l.e.leftovers(l.st, rec); err != nil || l.e.manifest != nil {
 		return err
 	}
 	// The number is reserved before the copy has a name with it. The temporary name
 	// has that of an older file: a leftover, should it stay.
-	num := l.e.NextNumber()
+	num := l.e.nextNumber()
 	if rec.Unpromised.Records > 0 {
-		l.e.TakeNumber()
+		l.e.takeNumber()
 		l.tried = true
 	}
 	copyEnd := func() {

@@ -16,7 +16,6 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
-	"github.com/stele-go/stele/engine/record"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -209,8 +208,8 @@ func TestNoCopyOfRefusedLog(t *testing.T) {
 			mustAll(t, putOne(e, fmt.Sprint("thread ", i), "k", "value"))
 		}
 		// A record of a format to come, as a newer version writes it.
-		mustAll(t, e.Log.Commit(t.Context(), &wal.Record{Size: 20, User: &Tx{e: e}, Prepare: func(base.LSN) ([][]byte, error) {
-			return [][]byte{{record.Format + 1}, make([]byte, 19)}, nil
+		mustAll(t, e.log.Commit(t.Context(), &wal.Record{Size: 20, User: &Tx{e: e}, Prepare: func(base.LSN) ([][]byte, error) {
+			return [][]byte{{recordFormat + 1}, make([]byte, 19)}, nil
 		}}))
 		copied := vfs.NewMem(vfs.MemOptions{})
 		mustAll(t, copied.MkdirAll("store"))

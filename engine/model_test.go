@@ -16,8 +16,6 @@ import (
 
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/internal/compaction"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -41,7 +39,7 @@ type world struct {
 	rng   *rand.Rand
 	mem   *vfs.Mem
 	fs    vfs.FS // of mem
-	opts  storage.Options
+	opts  Options
 	e     *Engine
 	m     model
 	views []heldView
@@ -62,7 +60,7 @@ type world struct {
 }
 
 type heldView struct {
-	v *storage.View
+	v *View
 	m model
 }
 
@@ -74,7 +72,7 @@ func (w *world) open() {
 	w.must(err)
 	w.e = e
 	if w.divided {
-		e.DirectoryLimit = 600
+		e.directoryLimit = 600
 	}
 }
 
@@ -246,8 +244,8 @@ func (w *world) beside() {
 	}
 	w.note("beside:")
 	switch n := w.rng.IntN(10); {
-	case n > 7 && w.e.images.Mu.TryLock(): // only beside a compaction
-		w.e.images.Mu.Unlock()
+	case n > 7 && w.e.images.mu.TryLock(): // only beside a compaction
+		w.e.images.mu.Unlock()
 		w.quiet = true
 		if n == 8 {
 			w.note("flush beside")
@@ -299,7 +297,7 @@ func (w *world) reopen(wreck bool) {
 	}
 	w.note("reopen")
 	w.open()
-	if r := w.e.Report(); wreck && len(w.e.State().Images) > 0 && !r.IndexRebuilt {
+	if r := w.e.Report(); wreck && len(w.e.state().Images) > 0 && !r.IndexRebuilt {
 		w.t.Fatalf("a lost image was not noticed: %+v", r)
 	}
 }
@@ -333,17 +331,17 @@ func (w *world) step() {
 		w.copy()
 	case n < 77:
 		w.note("flush")
-		before := w.e.ImagesWritten.Load()
+		before := w.e.imagesWritten.Load()
 		w.must(w.e.Flush(ctx))
-		w.imaged += w.e.ImagesWritten.Load() - before
+		w.imaged += w.e.imagesWritten.Load() - before
 	case n < 79:
 		w.note("image")
 		w.must(w.e.WriteImage(ctx))
 	case n < 83:
 		w.note("full image")
-		w.e.images.Mu.Lock()
+		w.e.images.mu.Lock()
 		err := w.e.images.Write(true)
-		w.e.images.Mu.Unlock()
+		w.e.images.mu.Unlock()
 		w.must(err)
 	case n < 86:
 		w.note("compact")
@@ -395,10 +393,10 @@ func (w *world) interruptible(compact func(context.Context) error) {
 // compactSome merges any segments, as which ones size would choose is no matter, but
 // those that an interrupted compaction has left, if there are any.
 func (w *world) compactSome(ctx context.Context) error {
-	w.e.compactor.Mu.Lock()
-	defer w.e.compactor.Mu.Unlock()
-	segs := w.e.Manifest.State().Segments
-	inputs, err := w.e.compactor.Interrupted(segs)
+	w.e.compactor.mu.Lock()
+	defer w.e.compactor.mu.Unlock()
+	segs := w.e.manifest.State().Segments
+	inputs, err := w.e.compactor.interrupted(segs)
 	if err != nil {
 		return err
 	}
@@ -408,7 +406,7 @@ func (w *world) compactSome(ctx context.Context) error {
 	} else {
 		w.resumed++
 	}
-	return w.e.compactor.Run(ctx, compaction.Task{Inputs: inputs})
+	return w.e.compactor.run(ctx, compactionTask{inputs: inputs})
 }
 
 func (w *world) check() {
@@ -423,7 +421,7 @@ func (w *world) check() {
 	}
 }
 
-func (w *world) checkView(v *storage.View, m model) {
+func (w *world) checkView(v *View, m model) {
 	w.t.Helper()
 	found := map[string]bool{}
 	var partitions []*index.Partition
@@ -500,7 +498,7 @@ func TestModel(t *testing.T) {
 			memOpts := vfs.MemOptions{WindowsRules: rng.IntN(2) == 0}
 			w := &world{t: t, rng: rng, mem: vfs.NewMem(memOpts), memOpts: memOpts, m: model{}, last: map[string]string{}, divided: rng.IntN(4) == 0, now: time.Unix(1e9, 0)}
 			w.fs = &besideFS{FS: w.mem, beside: w.beside}
-			w.opts = storage.Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchMin: 64, PatchRun: []int{0, 2, 7}[rng.IntN(3)], Hot: lastHot, ImageBytes: []int64{0, 1, 2 << 10}[rng.IntN(3)],
+			w.opts = Options{FS: w.fs, ManualWork: true, Inline: true, LogFileSize: 64 << 10, Rand: lockedRand(seed), PatchMin: 64, PatchRun: []int{0, 2, 7}[rng.IntN(3)], Hot: lastHot, ImageBytes: []int64{0, 1, 2 << 10}[rng.IntN(3)],
 				CacheBytes: []int64{-1, 1 << 20}[rng.IntN(2)], MemoryBudget: []int64{-1, 0, 3 << 20}[rng.IntN(3)], VersionBytes: 1 << 20, SegmentSize: []int64{0, 1, 8 << 10, 64 << 10}[rng.IntN(4)], Clock: func() time.Time { w.now = w.now.Add(time.Second); return w.now }}
 			w.opts.Events.Compacting = func(metrics.CompactProgress) {
 				if w.compacting != nil {

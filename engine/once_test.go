@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 // A flush reads each value once. It leaves in the cache what those who read keep there, and
 // puts nothing of its own beside it.
 func TestFlushLeavesTheCacheAlone(t *testing.T) {
 	ctx := context.Background()
-	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, PatchMin: 64})
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, PatchMin: 64})
 	defer e.Close()
 	text := strings.Repeat("a text that grows, ", 20)
 	for i := range 40 {
@@ -31,7 +30,7 @@ func TestFlushLeavesTheCacheAlone(t *testing.T) {
 		t.Fatal("no value is a patch: nothing is tested")
 	}
 	must(t, e.Flush(ctx))
-	if n := e.CacheBytes(); n != 0 {
+	if n := e.cacheBytes(); n != 0 {
 		t.Errorf("the flush left %d bytes in the cache", n)
 	}
 }

@@ -13,12 +13,6 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/internal/compaction"
-	"github.com/stele-go/stele/engine/internal/flush"
-	"github.com/stele-go/stele/engine/internal/garbage"
-	"github.com/stele-go/stele/engine/internal/image"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -32,12 +26,12 @@ const LockName = "LOCK"
 // Errors: LockedError if another writer has the store; ErrNotStore for a
 // directory with other files; VersionError for a store of a newer format;
 // CorruptionError if anything acknowledged is damaged in log or manifest.
-func Open(dir string, opts storage.Options) (*Engine, error) {
+func Open(dir string, opts Options) (*Engine, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	start := time.Now()
-	e := newEngine(storage.New(dir, opts.WithDefaults()))
+	e := newEngine(newStore(dir, opts.WithDefaults()))
 	e.Keys = seal.New(opts.Keys, opts.Entropy)
 	err := e.open()
 	e.isOpen.Store(err == nil)
@@ -59,19 +53,19 @@ func Open(dir string, opts storage.Options) (*Engine, error) {
 			e.Index.ReleaseFamilies() // nobody waits for it
 			e.work(ctx, e.wake, &e.workErr, e.workOnce)
 		})
-		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactor.CompactDue) })
+		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactor.compactDue) })
 	}
 	return e, nil
 }
 
 // newEngine puts together the parts of a store that holds nothing yet.
-func newEngine(s *storage.Store) *Engine {
-	e := &Engine{Store: s, garbage: garbage.New(s), images: image.New(s), unpublished: newUnpublished(), revisions: newRevisionCache(s.Opts.VersionBytes),
+func newEngine(s *Store) *Engine {
+	e := &Engine{Store: s, garbage: newGarbage(s), images: newImageChain(s), unpublished: newUnpublished(), revisions: newRevisionCache(s.Opts.VersionBytes),
 		wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
-	e.flusher = flush.New(e.images, e.garbage)
-	e.compactor = compaction.New(e.flusher, e.images, e.garbage)
-	e.images.OnPublish = e.compactor.NoteSegments
-	s.OnBadPage = e.wakeWorker
+	e.flusher = newFlusher(e.images, e.garbage)
+	e.compactor = newCompactor(e.flusher, e.images, e.garbage)
+	e.images.onPublish = e.compactor.noteSegments
+	s.onBadPage = e.wakeWorker
 	return e
 }
 
@@ -132,7 +126,7 @@ func (e *Engine) open() error {
 
 // goOn is the second step of open. The copy of the end of the log may still be made.
 func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
-	if e.Manifest == nil {
+	if e.manifest == nil {
 		err := e.openManifest(rec)
 		if errors.Is(err, fault.ErrDiskFull) && end.discard() { // which took the room; after the sweep there may be more
 			err = e.openManifest(rec)
@@ -141,12 +135,12 @@ func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 			return err
 		}
 	}
-	if err := e.ReserveTaken(); err != nil {
+	if err := e.reserveTaken(); err != nil {
 		return err
 	}
 	end.copied()
 	end.relocate(rec)
-	e.compactor.NoteSegments()
+	e.compactor.noteSegments()
 	e.sweep(end.left)
 	return e.openLog(rec, end)
 }
@@ -156,20 +150,20 @@ func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 func (e *Engine) openManifest(rec wal.Recovery) (err error) {
 	o := e.writeManifest()
 	if rec.Unpromised.Records > 0 {
-		o.NextFileNum = e.NumbersToReserve()
+		o.NextFileNum = e.numbersToReserve()
 	}
-	e.Manifest, _, err = snapshot.Open(e.Opts.FS, e.Dir, o)
+	e.manifest, _, err = snapshot.Open(e.Opts.FS, e.Dir, o)
 	return err
 }
 
 // undoOpen gives back what a failed Open took.
 func (e *Engine) undoOpen() {
 	var err error
-	if e.Log != nil {
-		err = e.Log.Close()
+	if e.log != nil {
+		err = e.log.Close()
 	}
-	if e.Manifest != nil {
-		err = errors.Join(err, e.Manifest.Close())
+	if e.manifest != nil {
+		err = errors.Join(err, e.manifest.Close())
 	}
 	e.Files.Close()
 	if err = errors.Join(err, e.letGo()); err != nil {
@@ -192,7 +186,7 @@ func (e *Engine) refuseStrangers() error {
 		switch {
 		case complete:
 			return nil
-		case n == LockName, snapshot.IsManifestName(n), files.IsServers(n):
+		case n == LockName, snapshot.IsManifestName(n), isServers(n):
 		case isOwnName(n), n == wal.MarkName:
 			own = n
 		default:
@@ -209,7 +203,7 @@ func (e *Engine) refuseStrangers() error {
 }
 
 func isOwnName(n string) bool {
-	_, own := files.Number(n)
+	_, own := FileNumber(n)
 	return own
 }
 
@@ -265,22 +259,22 @@ func (e *Engine) loadManifest() (snapshot.State, error) {
 		id = e.Opts.Rand()
 	}
 	st = snapshot.State{FormatVersion: snapshot.FormatVersion, StoreID: id, NextFileNum: 1, Created: e.Opts.Clock().UnixMicro(), FloorLSN: 1}
-	if e.Manifest, err = snapshot.Create(e.Opts.FS, e.Dir, st, e.writeManifest()); err != nil {
+	if e.manifest, err = snapshot.Create(e.Opts.FS, e.Dir, st, e.writeManifest()); err != nil {
 		return st, err
 	}
 	e.useKeys(st, false)
 	e.report.Created = true
-	return e.Manifest.State(), nil
+	return e.manifest.State(), nil
 }
 
 func (e *Engine) addFiles(st snapshot.State) {
 	for _, l := range st.Logs {
-		e.Files.Add(files.Log, l.Num)
+		e.Files.add(logFile, l.Num)
 	}
 	for _, s := range st.Segments {
-		e.Files.Add(files.Segment, s.Num)
+		e.Files.add(segmentFile, s.Num)
 	}
 	for _, im := range st.Images {
-		e.Files.Add(files.Image, im.Num)
+		e.Files.add(imageFile, im.Num)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/stele-go/stele/base"
-	"github.com/stele-go/stele/engine/record"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -68,7 +67,7 @@ func (e *Engine) recoverLog(st snapshot.State, ahead *logAhead, ended func(wal.R
 		e.report.DroppedBytes, e.report.DroppedFile, e.report.DroppedAt = rec.Torn.Bytes, wal.FileName(rec.Torn.File), rec.Torn.Offset
 	}
 	for _, d := range rec.Damage {
-		e.Skip(d)
+		e.skip(d)
 	}
 	return rec, nil
 }
@@ -80,7 +79,7 @@ func (e *Engine) replayLog(st snapshot.State, ahead *logAhead, ended func(wal.Re
 		e.keepFamilies(st)
 		o.Ended = ended
 		var b recordBatch
-		var dec record.Decoder
+		var dec recordDecoder
 		return wal.Recover(o, func(en wal.Entry) error {
 			b.reset().add(&dec, &en)
 			return r.batch(&b)
@@ -101,14 +100,14 @@ func (e *Engine) keepFamilies(st snapshot.State) {
 		n = 0
 	}
 	e.Index.KeepFamilies(n)
-	e.flusher.Expect(n)
+	e.flusher.expect(n)
 }
 
 // openLog starts writing behind the end of the recovered log, of which the copy
 // becomes a part.
 func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 	if end.copy == nil {
-		if err := end.copyEnd(rec, 0, e.NewFileNum); err != nil {
+		if err := end.copyEnd(rec, 0, e.newFileNum); err != nil {
 			return err
 		}
 		end.relocate(rec)
@@ -128,9 +127,9 @@ func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 	if start.File == 0 { // the log begins: tie it to this store
 		start.Chain = e.Found.StoreID
 	}
-	e.Log, err = wal.New(wal.Options{
+	e.log, err = wal.New(wal.Options{
 		FS: e.Opts.FS, Dir: e.Dir, Mode: e.Opts.Sync, Interval: e.Opts.SyncInterval, FileSize: e.Opts.LogFileSize,
-		Guard: e.ownsDir, NewFileNum: e.NewFileNum, Rand: e.Opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
+		Guard: e.ownsDir, NewFileNum: e.newFileNum, Rand: e.Opts.Rand, OnCreate: e.logCreated, Apply: e.applied, Abort: e.aborted,
 		Inline: e.Opts.Inline, Keys: e.Files.Keys, Start: start, Origin: e.Found.StoreID, Reserve: max(e.Opts.Reserve, 0), LowSpace: max(e.Opts.LowSpace, 0),
 		Events: wal.Events{
 			SlowSync:   e.noteSlowSync,

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -52,7 +51,7 @@ func (f endingFile) ReadAt(b []byte, off int64) (int, error) {
 func openingStore(t *testing.T) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem(vfs.MemOptions{})
-	e := mustOpen(t, storage.Options{FS: mem, ManualWork: true})
+	e := mustOpen(t, Options{FS: mem, ManualWork: true})
 	for seg := range 3 {
 		for i := range 20 {
 			mustPut(t, e, fmt.Sprint("t", i), fmt.Sprint("k", seg), strings.Repeat("value", 100))
@@ -70,13 +69,13 @@ func openingStore(t *testing.T) *vfs.Mem {
 func TestOpeningEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(mem *vfs.Mem)
-		o       storage.Options
+		o       Options
 	}{
-		"with its images":  {func(*vfs.Mem) {}, storage.Options{}},
-		"without them":     {func(mem *vfs.Mem) { must(t, mem.Remove(lastFile(t, mem, ".img"))) }, storage.Options{}},
-		"for reading":      {func(*vfs.Mem) {}, storage.Options{ReadOnly: true}},
-		"past damage":      {func(mem *vfs.Mem) { cutSegment(t, mem) }, storage.Options{ReadOnly: true, AllowDamage: true}},
-		"on one goroutine": {func(*vfs.Mem) {}, storage.Options{Inline: true}},
+		"with its images":  {func(*vfs.Mem) {}, Options{}},
+		"without them":     {func(mem *vfs.Mem) { must(t, mem.Remove(lastFile(t, mem, ".img"))) }, Options{}},
+		"for reading":      {func(*vfs.Mem) {}, Options{ReadOnly: true}},
+		"past damage":      {func(mem *vfs.Mem) { cutSegment(t, mem) }, Options{ReadOnly: true, AllowDamage: true}},
+		"on one goroutine": {func(*vfs.Mem) {}, Options{Inline: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for at := int64(1); ; at++ {
@@ -106,7 +105,7 @@ func TestOpeningEnds(t *testing.T) {
 				if c.o.ReadOnly {
 					continue
 				}
-				e = mustOpen(t, storage.Options{FS: mem, ManualWork: true})
+				e = mustOpen(t, Options{FS: mem, ManualWork: true})
 				for i := range 20 {
 					th, err := e.Partition(fmt.Sprint("t", i))
 					must(t, err)
@@ -125,7 +124,7 @@ func TestOpeningEnds(t *testing.T) {
 // TestOpenIsOpen: the context means nothing to a store that is open.
 func TestOpenIsOpen(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
-	e := mustOpen(t, storage.Options{FS: openingStore(t), ManualWork: true, Opening: ctx})
+	e := mustOpen(t, Options{FS: openingStore(t), ManualWork: true, Opening: ctx})
 	end()
 	mustPut(t, e, "t1", "k9", "value")
 	must(t, errors.Join(e.Flush(t.Context()), e.Compact(t.Context()), e.Close()))

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 // A family too large for one directory is divided over segments, by flush and by
@@ -18,7 +16,7 @@ func TestLargeFamilyIsDivided(t *testing.T) {
 	o.Hot = lastHot
 	open := func() *Engine {
 		e := mustOpen(t, o)
-		e.DirectoryLimit = 2000
+		e.directoryLimit = 2000
 		return e
 	}
 	e := open()
@@ -49,17 +47,17 @@ func TestLargeFamilyIsDivided(t *testing.T) {
 	must(t, e.Close())
 	e = open()
 	check()
-	images := e.State().ImageNums()
+	images := e.state().ImageNums()
 	must(t, e.Close())
 	for _, img := range images {
-		must(t, mem.Remove(e.Files.Path(files.Image, img)))
+		must(t, mem.Remove(e.Files.path(imageFile, img)))
 	}
 	e = open()
 	if !e.Report().IndexRebuilt {
 		t.Error("the index was not made anew")
 	}
 	check()
-	e.DirectoryLimit = storage.MaxDirectory
+	e.directoryLimit = maxDirectory
 	must(t, e.Compact(t.Context()))
 	if s := e.Stats(); s.Segments != 1 {
 		t.Errorf("compacted into %d segments", s.Segments)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -16,7 +15,7 @@ import (
 func TestManyCopiesBetweenImages(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := storage.Options{FS: mem, ManualWork: true}
+	o := Options{FS: mem, ManualWork: true}
 	e := mustOpen(t, o)
 	const items, slots, copies = 300, 40, 400
 	v, err := NewValue([]byte("value"))
@@ -74,15 +73,15 @@ func TestManyCopiesBetweenImages(t *testing.T) {
 // next: else replay could grow beyond Options.ImageBytes.
 func TestCommitsBesideAnImageCountForTheNext(t *testing.T) {
 	b := &besideFS{FS: vfs.NewMem(vfs.MemOptions{})}
-	e := mustOpen(t, storage.Options{FS: b, ManualWork: true})
+	e := mustOpen(t, Options{FS: b, ManualWork: true})
 	mustPut(t, e, "t", "k", "in the image")
 	b.beside = func() {
 		b.beside = nil
 		mustPut(t, e, "t", "l", "beside it")
 	}
 	must(t, e.WriteImage(context.Background()))
-	if b.beside != nil || e.images.Unsaved() == 0 {
-		t.Errorf("%d bytes count for the next image", e.images.Unsaved())
+	if b.beside != nil || e.images.unsaved() == 0 {
+		t.Errorf("%d bytes count for the next image", e.images.unsaved())
 	}
 	must(t, e.Close())
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/segment"
 )
@@ -21,7 +19,7 @@ func TestFlushCompressesQuickly(t *testing.T) {
 		flushBytes              int64
 		whenFlushed, whenMerged string
 	}{{0, "s2", "zstd"}, {512 << 20, "zstd", "zstd"}} {
-		e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, NoPatches: true, FlushBytes: c.flushBytes,
+		e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, NoPatches: true, FlushBytes: c.flushBytes,
 			Hot: func(items []*index.Item) []bool { return make([]bool, len(items)) }})
 		for i := range 40 {
 			v, err := NewValue([]byte(strings.Repeat(fmt.Sprintf("value %d, ", i), 200)))
@@ -45,11 +43,11 @@ func TestFlushCompressesQuickly(t *testing.T) {
 // codecs are those of the blocks of older values, of the store's only segment.
 func codecs(t *testing.T, e *Engine) string {
 	t.Helper()
-	segs := e.Manifest.State().Segments
+	segs := e.manifest.State().Segments
 	if len(segs) != 1 {
 		t.Fatalf("%d segments", len(segs))
 	}
-	path := e.Files.Path(files.Segment, segs[0].Num)
+	path := e.Files.path(segmentFile, segs[0].Num)
 	f, err := e.Opts.FS.Open(path)
 	must(t, err)
 	defer f.Close()
@@ -87,7 +85,7 @@ func TestFlushTriesWhatTheLogPatched(t *testing.T) {
 		{"whole, no compaction", small, 512 << 20, -1, n - 1, n - 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, Hot: lastHot, FlushBytes: c.flushBytes, VersionBytes: c.versions, PatchRun: 15})
+			e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, Hot: lastHot, FlushBytes: c.flushBytes, VersionBytes: c.versions, PatchRun: 15})
 			for i := range n {
 				putVersion(t, e, "t", versionKey(i), value(c.size, i))
 			}

@@ -10,7 +10,6 @@ import (
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -20,7 +19,7 @@ import (
 func TestReaderAppliesEachPatchOnce(t *testing.T) {
 	const n = 150
 	mem := vfs.NewMem(vfs.MemOptions{})
-	e := mustOpen(t, storage.Options{FS: mem, ManualWork: true, Hot: lastHot})
+	e := mustOpen(t, Options{FS: mem, ManualWork: true, Hot: lastHot})
 	var refs []index.Ref
 	for i := range n {
 		refs = append(refs, putVersion(t, e, "t", versionKey(i), chat(i+5)))
@@ -38,13 +37,13 @@ func TestReaderAppliesEachPatchOnce(t *testing.T) {
 			}
 		}
 		applied := func(read func(context.Context, index.Ref) ([]byte, error)) int {
-			before := e.Resolved.Load()
+			before := e.resolved.Load()
 			for i := len(refs) - 1; i >= 0; i-- {
 				if b, err := read(t.Context(), refs[i]); err != nil || string(b) != chat(i+5) {
 					t.Fatalf("%s: version %d: %d bytes, %v", in, i, len(b), err)
 				}
 			}
-			return int(e.Resolved.Load() - before)
+			return int(e.resolved.Load() - before)
 		}
 		reader := e.Reader()
 		together := applied(func(ctx context.Context, r index.Ref) ([]byte, error) { return reader.Read(ctx, th.Family, r) })
@@ -61,7 +60,7 @@ func TestReaderAppliesEachPatchOnce(t *testing.T) {
 // stays small, in any order.
 func TestReaderBesideFlush(t *testing.T) {
 	const n = 80
-	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, Hot: lastHot})
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, Hot: lastHot})
 	var refs []index.Ref
 	for i := range n {
 		refs = append(refs, putVersion(t, e, "t", versionKey(i), chat(i+5)))
@@ -83,7 +82,7 @@ func TestReaderBesideFlush(t *testing.T) {
 	must(t, e.Flush(t.Context()))
 	must(t, e.Compact(t.Context()))
 	wg.Wait()
-	if size, most := r.Size(), 2*storage.RecentBytes; size > most {
+	if size, most := r.Size(), 2*recentBytes; size > most {
 		t.Errorf("keeps %d bytes, more than %d", size, most)
 	}
 	must(t, e.Close())
@@ -91,7 +90,7 @@ func TestReaderBesideFlush(t *testing.T) {
 
 // What a Reader cannot read is what ReadValue cannot.
 func TestReaderRefuses(t *testing.T) {
-	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	ref := putVersion(t, e, "t", "k", "value")
 	th, err := e.Partition("t")
 	must(t, err)
@@ -115,7 +114,7 @@ func TestReaderRefuses(t *testing.T) {
 
 // An empty value lies where the next one begins, and neither is taken for the other.
 func TestReaderTellsEmptyValuesApart(t *testing.T) {
-	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	sizes := []int{10, 0, 300, 0, 0, 20}
 	must(t, putSlots(e, "t", "k", sizes...))
 	for _, in := range []string{"log", "segment"} {
@@ -150,7 +149,7 @@ func TestReaderHoldsLittle(t *testing.T) {
 	must(t, err)
 	e.Reader().End() // what the flush read is kept no longer
 	before := int(heapNow())
-	var readers []*storage.Reader
+	var readers []*Reader
 	for range 3 {
 		r := e.Reader()
 		for i := len(refs) - 1; i >= 0; i-- {
@@ -158,13 +157,13 @@ func TestReaderHoldsLittle(t *testing.T) {
 				t.Fatalf("value %d: %d bytes, %v", i, len(b), err)
 			}
 		}
-		if held := int(heapNow()) - before; held < storage.RecentBytes/2 || held > 4*storage.RecentBytes+1<<20 {
+		if held := int(heapNow()) - before; held < recentBytes/2 || held > 4*recentBytes+1<<20 {
 			t.Errorf("%d bytes are kept during a call and after one, of %d", held, n*size)
 		}
 		r.End()
 		readers = append(readers, r)
 	}
-	if held := int(heapNow()) - before; held > 2*storage.RecentBytes+1<<20 {
+	if held := int(heapNow()) - before; held > 2*recentBytes+1<<20 {
 		t.Errorf("%d bytes are kept after three calls", held)
 	}
 	for _, r := range readers { // which may go on

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
-	"github.com/stele-go/stele/engine/files"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -35,17 +34,17 @@ func (e *Engine) openReadOnly() error {
 			return err
 		}
 		stuck := before.StoreID != 0 && reflect.DeepEqual(before, e.Found)
-		lost, lostImages := e.Files.Lost, e.Files.LostImages
+		lost, lostImages := e.Files.lost, e.Files.lostImages
 		e.Files.Close()
-		e.Files = files.New(e.Opts.FS, e.Dir, e.Files.OnErr)
+		e.Files = newFiles(e.Opts.FS, e.Dir, e.Files.onErr)
 		// Nobody moves on: the file is lost for good.
-		e.Files.Lost = lost || stuck && e.Opts.AllowDamage
-		e.Files.LostImages = lostImages || stuck
-		e.Index = index.New(e.Opts.LoadedBytes())
-		e.flusher.Reset()
+		e.Files.lost = lost || stuck && e.Opts.AllowDamage
+		e.Files.lostImages = lostImages || stuck
+		e.Index = index.New(e.Opts.loadedBytes())
+		e.flusher.reset()
 		e.report = metrics.OpenReport{}
 		e.guessed = false
-		e.ForgetSkipped()
+		e.forgetSkipped()
 		if errors.Is(err, snapshot.ErrNoManifest) {
 			return errors.Join(fault.ErrNotStore, err)
 		}
@@ -54,7 +53,7 @@ func (e *Engine) openReadOnly() error {
 }
 
 func (e *Engine) tryReadOnly() error {
-	e.Files.ReadOnly = true
+	e.Files.readOnly = true
 	var err error
 	// Before anything else: what is read later cannot be older than the mark.
 	if e.durable, err = wal.ReadMark(e.Opts.FS, e.Dir); err != nil {
@@ -69,7 +68,7 @@ func (e *Engine) tryReadOnly() error {
 	e.addFiles(st)
 	// Everything the state names is opened before anything is read, so that the
 	// writer can remove nothing from under the reader.
-	if err := e.Files.OpenAll(); err != nil {
+	if err := e.Files.openAll(); err != nil {
 		return err
 	}
 	if err := e.checkKeys(); err != nil {
@@ -87,7 +86,7 @@ func (e *Engine) tryReadOnly() error {
 // readState reads the manifest, or does without.
 func (e *Engine) readState() (snapshot.State, error) {
 	if e.Opts.AllowDamage {
-		e.Files.PastDamage = e.Skip
+		e.Files.pastDamage = e.skip
 		return e.damagedState()
 	}
 	st, rep, err := snapshot.Load(e.Opts.FS, e.Dir, e.readManifest()...)

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/wal"
 )
@@ -63,7 +62,7 @@ func (f meteredFile) ReadAt(b []byte, off int64) (int, error) {
 func killedStore(t *testing.T, n, size int) (dir string, logBytes int64) {
 	t.Helper()
 	live := t.TempDir()
-	o := storage.Options{ManualWork: true, Sync: wal.SyncNever, LogFileSize: 4 << 20, NoPatches: true, VersionBytes: -1, CacheBytes: -1}
+	o := Options{ManualWork: true, Sync: wal.SyncNever, LogFileSize: 4 << 20, NoPatches: true, VersionBytes: -1, CacheBytes: -1}
 	e, err := Open(live, o)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +129,7 @@ func TestRecoveryIsBounded(t *testing.T) {
 		m := &meteredFS{FS: vfs.OS{}}
 		m.look()
 		before := m.peak.Load()
-		e, err := Open(dir, storage.Options{FS: m, ManualWork: true, LogFileSize: 4 << 20})
+		e, err := Open(dir, Options{FS: m, ManualWork: true, LogFileSize: 4 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,17 +12,14 @@ import (
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/base/vfs/faultfs"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/internal/compaction"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/wal"
 )
 
 // Each test here is a loss that the crash, fault and model tests found.
 
-func quietOptions(fsys vfs.FS) storage.Options {
-	return storage.Options{FS: fsys, ManualWork: true, Inline: true, LogFileSize: 64 << 10, CacheBytes: -1}
+func quietOptions(fsys vfs.FS) Options {
+	return Options{FS: fsys, ManualWork: true, Inline: true, LogFileSize: 64 << 10, CacheBytes: -1}
 }
 
 func mustAll(t *testing.T, errs ...error) {
@@ -206,8 +203,8 @@ func TestMemoriesWithoutImage(t *testing.T) {
 	mustAll(t, e.Flush(t.Context()))
 	mustAll(t, e.Commit(t.Context(), []string{"src", "dst"}, func(tx *Tx) error { return tx.Copy("src", "dst") }))
 	mustAll(t, e.Compact(t.Context()), e.Compact(t.Context()), e.Close())
-	for _, im := range e.Manifest.State().Images {
-		mustAll(t, mem.Remove("store/"+files.Image.Name(im.Num)))
+	for _, im := range e.manifest.State().Images {
+		mustAll(t, mem.Remove("store/"+imageFile.Name(im.Num)))
 	}
 	e = mustOpen(t, quietOptions(mem))
 	if !e.Report().IndexRebuilt {
@@ -234,16 +231,16 @@ func TestTombstonesOutliveCompactionOfSome(t *testing.T) {
 	mustAll(t, putOne(e, "gone", "k", "1"), putOne(e, "kept", "k", "1"), e.Flush(t.Context()))
 	mustAll(t, e.Commit(t.Context(), []string{"gone"}, func(tx *Tx) error { return tx.Drop("gone", nil) }))
 	mustAll(t, putOne(e, "kept", "l", "2"), e.Flush(t.Context()))
-	segs := e.Manifest.State().Segments
+	segs := e.manifest.State().Segments
 	if len(segs) != 2 {
 		t.Fatalf("%d segments", len(segs))
 	}
-	e.compactor.Mu.Lock()
-	err := e.compactor.Run(t.Context(), compaction.Task{Inputs: segs[1:]})
-	e.compactor.Mu.Unlock()
+	e.compactor.mu.Lock()
+	err := e.compactor.run(t.Context(), compactionTask{inputs: segs[1:]})
+	e.compactor.mu.Unlock()
 	mustAll(t, err, e.Close())
-	for _, im := range e.Manifest.State().Images {
-		mustAll(t, mem.Remove("store/"+files.Image.Name(im.Num)))
+	for _, im := range e.manifest.State().Images {
+		mustAll(t, mem.Remove("store/"+imageFile.Name(im.Num)))
 	}
 	e = mustOpen(t, quietOptions(mem))
 	if !e.Report().IndexRebuilt {

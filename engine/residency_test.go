@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -73,7 +72,7 @@ func TestColdThreadSize(t *testing.T) {
 		n = more
 	}
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := storage.Options{FS: mem, ManualWork: true, MemoryBudget: -1}
+	o := Options{FS: mem, ManualWork: true, MemoryBudget: -1}
 	e := mustOpen(t, o)
 	putMany(t, e, n, 1)
 	if err := e.Flush(t.Context()); err != nil {
@@ -83,7 +82,7 @@ func TestColdThreadSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What a store takes whatever it holds does not count.
-	empty := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, MemoryBudget: -1})
+	empty := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, MemoryBudget: -1})
 	putMany(t, empty, 1, 1)
 	mustAll(t, empty.Flush(t.Context()), empty.Close())
 	before := heapNow()
@@ -110,7 +109,7 @@ func TestColdThreadSize(t *testing.T) {
 // flushes and compactions, with a view open all along.
 func TestEviction(t *testing.T) {
 	const n, budget = 4000, 600_000
-	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, CacheBytes: -1, VersionBytes: -1, MemoryBudget: budget})
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, CacheBytes: -1, VersionBytes: -1, MemoryBudget: budget})
 	defer func() { _ = e.Close() }()
 	within := func(what string) {
 		t.Helper()

@@ -11,8 +11,6 @@ import (
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 const resumePartitions = 24
@@ -21,7 +19,7 @@ const resumePartitions = 24
 // with what each partition must hold. The first item of every partition is deleted.
 //
 // It returns the segments the compaction had made, and how many families they hold.
-func interruptedStore(t *testing.T) (mem *vfs.Mem, o storage.Options, made []base.FileNum, families int) {
+func interruptedStore(t *testing.T) (mem *vfs.Mem, o Options, made []base.FileNum, families int) {
 	t.Helper()
 	mem = vfs.NewMem(vfs.MemOptions{})
 	o = quietOptions(mem)
@@ -49,7 +47,7 @@ func interruptedStore(t *testing.T) (mem *vfs.Mem, o storage.Options, made []bas
 	if err := e.Compact(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatalf("the compaction ended with %v", err)
 	}
-	for _, s := range e.State().Segments[2:] {
+	for _, s := range e.state().Segments[2:] {
 		made, families = append(made, s.Num), families+int(s.Families)
 	}
 	if len(made) == 0 || families < resumePartitions/4 {
@@ -98,7 +96,7 @@ func TestCompactionGoesOn(t *testing.T) {
 				t.Errorf("%d families were written to end a compaction that had written %d of %d", info.Families, families, resumePartitions)
 			}
 			var left []base.FileNum
-			for _, s := range e.State().Segments {
+			for _, s := range e.state().Segments {
 				left = append(left, s.Num)
 			}
 			for _, n := range made {
@@ -133,10 +131,10 @@ func TestInterruptedCompactionAndLostIndex(t *testing.T) {
 				_, err := e.CompactStep(t.Context())
 				must(t, err)
 			}
-			images := e.State().ImageNums()
+			images := e.state().ImageNums()
 			must(t, e.Close())
 			for _, n := range images {
-				must(t, mem.Remove(e.Files.Path(files.Image, n)))
+				must(t, mem.Remove(e.Files.path(imageFile, n)))
 			}
 			e = mustOpen(t, o)
 			if !e.Report().IndexRebuilt {
@@ -164,12 +162,12 @@ func TestCompactLeavesOutWhatIsSettled(t *testing.T) {
 	e := mustOpen(t, o)
 	must(t, e.Compact(t.Context()))
 	large := 0
-	for _, s := range e.State().Segments {
+	for _, s := range e.state().Segments {
 		if s.Size >= o.SegmentSize {
 			large++
 		}
 	}
-	before := len(e.State().Segments)
+	before := len(e.state().Segments)
 	must(t, e.Compact(t.Context()))
 	if n := len(infos); n > 1 && len(infos[n-1].Inputs) > before-large {
 		t.Errorf("%d of %d segments were written again, though %d are large and nothing changed", len(infos[n-1].Inputs), before, large)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/delta"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -34,8 +33,8 @@ type revision struct {
 	data   *delta.Held // nil while nothing is tried
 	// runs are the patches that lead to this version, by level. begun is the version
 	// with which the run of a level below the last one began; nil: this one.
-	runs  [storage.ChainLevels]run
-	begun [storage.ChainLevels - 1]*revision
+	runs  [chainLevels]run
+	begun [chainLevels - 1]*revision
 	fails uint8 // attempts in a row that saved too little
 	pause *atomic.Int32
 }
@@ -86,7 +85,7 @@ func newRevisionCache(bytes int64) *revisionCache {
 
 // largest is the size of the largest value kept. As a rule it shares nearly all of its
 // bytes with the values its runs began with, and takes half of the cache.
-func (c *revisionCache) largest() int64 { return min(storage.MaxRevision, c.max/2) }
+func (c *revisionCache) largest() int64 { return min(maxRevision, c.max/2) }
 
 func (c *revisionCache) get(l Series) *revision {
 	c.mu.Lock()
@@ -196,7 +195,7 @@ func (e *Engine) NewRevision(f *Following, l Series, parts ...[]byte) (Value, er
 	v := Value{size: size, candidate: d}
 	d.data, v.sum = delta.Hold(was, parts...)
 	v.parts = d.data.Parts()
-	if was != nil && (pending || e.flusher.MayBeBase(prev.ref)) {
+	if was != nil && (pending || e.flusher.mayBeBase(prev.ref)) {
 		d.against(prev, v.sum)
 	}
 	d.next = d.version()
@@ -211,7 +210,7 @@ func (d *candidate) against(prev *revision, sum uint64) {
 	size := int64(d.data.Len())
 	most := int(size - size/4) // a patch saves a quarter or is not made
 	to := prev
-	for level := range storage.ChainLevels {
+	for level := range chainLevels {
 		if to.runs[level].n < d.longest(level) {
 			p := delta.Between(to.data, d.data, sum, most)
 			if p == nil {
@@ -222,7 +221,7 @@ func (d *candidate) against(prev *revision, sum uint64) {
 				return
 			}
 		}
-		if level < storage.ChainLevels-1 {
+		if level < chainLevels-1 {
 			to = to.start(level)
 		}
 	}
@@ -230,7 +229,7 @@ func (d *candidate) against(prev *revision, sum uint64) {
 
 // longest is how many patches a run of a level has at most.
 func (d *candidate) longest(level int) int {
-	return [storage.ChainLevels]int{d.run, storage.OuterChain, index.MaxChain - storage.OuterChain - d.run}[level]
+	return [chainLevels]int{d.run, outerChain, index.MaxChain - outerChain - d.run}[level]
 }
 
 // pauses is how many values of a series are not tried after so many failures.
@@ -265,7 +264,7 @@ func (d *candidate) stored(family uint64, ref index.Ref, key string, patched boo
 	v := d.next
 	v.family, v.ref, v.key = family, ref, key
 	if d.patch != nil && !patched {
-		v.runs, v.begun, v.fails = [storage.ChainLevels]run{}, [storage.ChainLevels - 1]*revision{}, d.prev.fails
+		v.runs, v.begun, v.fails = [chainLevels]run{}, [chainLevels - 1]*revision{}, d.prev.fails
 	}
 }
 
@@ -279,9 +278,9 @@ func (e *Engine) publishRevisions(tx *Tx) {
 }
 
 // liveBase reports whether b may be the base of a value that is about to be put
-// into t. "Bases" in package storage says why not every value may.
+// into t. "Bases" at Store says why not every value may.
 func (e *Engine) liveBase(t *index.Partition, b *revision) bool {
-	if b.family != t.Family.ID || !e.flusher.MayBeBase(b.ref) {
+	if b.family != t.Family.ID || !e.flusher.mayBeBase(b.ref) {
 		return false
 	}
 	it := t.Get(b.key)

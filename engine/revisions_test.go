@@ -11,8 +11,6 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/internal/rewrite"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -65,7 +63,7 @@ func wantChat(t *testing.T, e *Engine, id string, ns ...int) {
 func TestLongChat(t *testing.T) {
 	const n, step = 300, 6 * messageWords
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := storage.Options{FS: mem, ManualWork: true, Hot: lastHot}
+	o := Options{FS: mem, ManualWork: true, Hot: lastHot}
 	e := mustOpen(t, o)
 	longest := 0
 	for i := 10; i < n; i++ {
@@ -80,7 +78,7 @@ func TestLongChat(t *testing.T) {
 	}
 	m := e.Metrics()
 	t.Logf("%d bytes of patches for %d new ones, %d in all; %d handed over; chains of up to %d", m.PatchBytes, n*step, m.Log.Bytes, m.PatchedBytes, longest)
-	if longest < storage.InnerChain || longest > index.MaxChain {
+	if longest < innerChain || longest > index.MaxChain {
 		t.Errorf("chains of up to %d patches", longest)
 	}
 	if 10*m.PatchBytes > 13*n*step {
@@ -91,7 +89,7 @@ func TestLongChat(t *testing.T) {
 	img := mem.Image() // a crash here
 	must(t, e.WriteImage(t.Context()))
 	must(t, e.Close())
-	for name, o := range map[string]storage.Options{"closed": o, "read-only": {FS: mem, ReadOnly: true}, "replayed": {FS: vfs.NewMemFrom(img, vfs.MemOptions{}), ManualWork: true}} {
+	for name, o := range map[string]Options{"closed": o, "read-only": {FS: mem, ReadOnly: true}, "replayed": {FS: vfs.NewMemFrom(img, vfs.MemOptions{}), ManualWork: true}} {
 		e := mustOpen(t, o)
 		wantChat(t, e, "t", sample...)
 		if name == "closed" {
@@ -103,7 +101,7 @@ func TestLongChat(t *testing.T) {
 			th, err := e.Partition("t")
 			must(t, err)
 			th.Ascend("", func(it *index.Item) bool {
-				if chain, _, ok := th.Family.Chain(it.Slots.At(0).Ref, nil); !ok || len(chain) > rewrite.MaxPatches+1 {
+				if chain, _, ok := th.Family.Chain(it.Slots.At(0).Ref, nil); !ok || len(chain) > maxPatches+1 {
 					t.Errorf("item %s: chain of %d", it.Key, len(chain))
 				}
 				return true
@@ -190,10 +188,10 @@ func TestHopelessLineIsLeftAlone(t *testing.T) {
 func TestVersionBytes(t *testing.T) {
 	const most = 64 << 10
 	for _, c := range []struct {
-		o    storage.Options
+		o    Options
 		kept bool
-	}{{storage.Options{VersionBytes: most}, true}, {storage.Options{VersionBytes: -1}, false}, {storage.Options{VersionBytes: 4 << 10}, false},
-		{storage.Options{NoPatches: true}, false}, {storage.Options{PatchMin: 1 << 20}, false}} {
+	}{{Options{VersionBytes: most}, true}, {Options{VersionBytes: -1}, false}, {Options{VersionBytes: 4 << 10}, false},
+		{Options{NoPatches: true}, false}, {Options{PatchMin: 1 << 20}, false}} {
 		c.o.FS, c.o.ManualWork = vfs.NewMem(vfs.MemOptions{}), true
 		e := mustOpen(t, c.o)
 		for i := 10; i < 30; i++ {
@@ -219,7 +217,7 @@ func TestVersionBytes(t *testing.T) {
 func TestDamagedBase(t *testing.T) {
 	for _, inSegment := range []bool{false, true} {
 		mem := vfs.NewMem(vfs.MemOptions{})
-		o := storage.Options{FS: mem, ManualWork: true, CacheBytes: -1, Hot: lastHot, PatchMin: 64, PatchRun: 4}
+		o := Options{FS: mem, ManualWork: true, CacheBytes: -1, Hot: lastHot, PatchMin: 64, PatchRun: 4}
 		e := mustOpen(t, o)
 		var refs []index.Ref
 		for i := 10; i < 40; i++ {
@@ -266,7 +264,7 @@ func TestDamagedBase(t *testing.T) {
 			if also, aerr := together.Read(context.Background(), th.Family, ref); string(also) != string(got) || fmt.Sprint(aerr) != fmt.Sprint(err) {
 				t.Errorf("version %d: read with others: %v, alone: %v", i, aerr, err)
 			}
-			var be *storage.BaseError
+			var be *baseError
 			switch {
 			case err == nil && string(got) != chat(i+10):
 				t.Fatalf("version %d: wrong value", i)
@@ -277,7 +275,7 @@ func TestDamagedBase(t *testing.T) {
 				t.Errorf("version %d: %v", i, err)
 			case inSegment:
 				lost++
-			case !errors.As(err, &be) || !slices.Equal(be.Costs, costs):
+			case !errors.As(err, &be) || !slices.Equal(be.costs, costs):
 				t.Errorf("version %d: %v; the damage costs %v", i, err, costs)
 			default:
 				lost++
@@ -315,9 +313,9 @@ func TestPatchesStayInTheFamily(t *testing.T) {
 // a flush has moved, and through those of the segment from there.
 func TestOldViewReadsThroughBoth(t *testing.T) {
 	o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
-	o.PatchRun, o.Hot = storage.MaxPatchRun, lastHot
+	o.PatchRun, o.Hot = maxPatchRun, lastHot
 	e := mustOpen(t, o)
-	const first, left, last = 30, 30 + storage.MaxPatchRun + 1, 30 + storage.MaxPatchRun + 16
+	const first, left, last = 30, 30 + maxPatchRun + 1, 30 + maxPatchRun + 16
 	for i := first; i <= last; i++ {
 		putVersion(t, e, "t", versionKey(i), chat(i))
 	}
@@ -347,7 +345,7 @@ func TestOldViewReadsThroughBoth(t *testing.T) {
 		}
 		return true
 	})
-	if longest <= storage.MaxPatchRun { // what the log alone has
+	if longest <= maxPatchRun { // what the log alone has
 		t.Errorf("the longest chain has %d patches: nothing is tested", longest)
 	}
 	v.Release()

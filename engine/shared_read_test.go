@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 // slowReads counts reads of segments, and holds the first until it is let go.
@@ -45,13 +44,13 @@ func TestMissesShareARead(t *testing.T) { synctest.Test(t, missesShareARead) }
 
 func missesShareARead(t *testing.T) {
 	fsys := &slowReads{FS: vfs.NewMem(vfs.MemOptions{}), held: make(chan struct{}), let: make(chan struct{})}
-	e := mustOpen(t, storage.Options{FS: fsys, ManualWork: true})
+	e := mustOpen(t, Options{FS: fsys, ManualWork: true})
 	defer func() { _ = e.Close() }()
 	mustAll(t, putOne(e, "t", "k", "the value"), e.Flush(t.Context()))
 	th, err := e.Partition("t")
 	mustAll(t, err)
 	ref := th.Last("").Slots.At(0).Ref
-	h, err := e.Files.Acquire(e.Manifest.State().Segments[0].Num) // open it first
+	h, err := e.Files.Acquire(e.manifest.State().Segments[0].Num) // open it first
 	mustAll(t, err)
 	e.Files.Release(h)
 	fsys.armed.Store(true)

@@ -33,7 +33,7 @@ func (d regularDir) Open(name string) (vfs.File, error) {
 	f, err := d.Dir.Open(name)
 	if errors.Is(err, fault.ErrNotRegular) {
 		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
-		d.e.Skip(&fault.CorruptionError{File: filepath.Base(name), Kind: "file", Offset: -1, Detail: "missing", Err: err})
+		d.e.skip(&fault.CorruptionError{File: filepath.Base(name), Kind: "file", Offset: -1, Detail: "missing", Err: err})
 	}
 	return f, err
 }

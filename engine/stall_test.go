@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 // While a flush does not come to its end, commits wait, one that frees space does not,
@@ -19,7 +18,7 @@ func TestCommitsWaitForFlush(t *testing.T) {
 	var once sync.Once
 	fsys := &besideFS{FS: vfs.NewMem(vfs.MemOptions{})}
 	fsys.beside = func() { once.Do(func() { close(held) }); <-hold }
-	e := mustOpen(t, storage.Options{FS: fsys, FlushBytes: 64 << 10, ImageBytes: 1 << 40, Sync: 2})
+	e := mustOpen(t, Options{FS: fsys, FlushBytes: 64 << 10, ImageBytes: 1 << 40, Sync: 2})
 	val := strings.Repeat("x", 1<<20)
 	put := func(key string) {
 		t.Helper()
@@ -39,7 +38,7 @@ func TestCommitsWaitForFlush(t *testing.T) {
 		}
 		return n
 	}
-	for e.Throttle.LogBytes() <= 8<<20 {
+	for e.throttle.LogBytes() <= 8<<20 {
 		put("k")
 	}
 	if n := waited(); n != 0 {
@@ -83,21 +82,21 @@ func TestCommitsWaitForFlush(t *testing.T) {
 // Compaction is held to its rate until it is behind by a round.
 func TestCompactionHurriesWhenBehind(t *testing.T) {
 	ctx := context.Background()
-	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, CompactFanout: 3})
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, CompactFanout: 3})
 	for n := range 6 {
-		if _, hurry := e.Throttle.Segments(); hurry {
+		if _, hurry := e.throttle.Segments(); hurry {
 			t.Fatalf("compaction hurries with %d segments", n)
 		}
 		mustPut(t, e, "t", "k", strings.Repeat("x", n))
 		must(t, e.Flush(ctx))
 	}
-	if n, hurry := e.Throttle.Segments(); !hurry || n != 6 {
+	if n, hurry := e.throttle.Segments(); !hurry || n != 6 {
 		t.Errorf("compaction does not hurry with %d segments", n)
 	}
 	if did, err := e.CompactStep(ctx); !did || err != nil {
 		t.Fatal(did, err)
 	}
-	if n, hurry := e.Throttle.Segments(); hurry || n != 1 {
+	if n, hurry := e.throttle.Segments(); hurry || n != 1 {
 		t.Errorf("compaction hurries with %d segments", n)
 	}
 	must(t, e.Close())
@@ -105,16 +104,16 @@ func TestCompactionHurriesWhenBehind(t *testing.T) {
 
 // A store whose flushes fail goes on at full speed: its log has everything.
 func TestNoStallWhereFlushesFail(t *testing.T) {
-	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), FlushBytes: 1 << 40})
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), FlushBytes: 1 << 40})
 	err := errors.New("no flush")
 	e.workErr.Store(&err)
-	e.Throttle.Committed(1 << 50)
+	e.throttle.committed(1 << 50)
 	for range 3 {
 		mustPut(t, e, "t", "k", strings.Repeat("x", 1<<20))
 	}
 	if h := e.Metrics().Stalled; h.Sum != 0 {
 		t.Errorf("commits waited %v for flushes that fail", h.Sum)
 	}
-	e.Throttle.Committed(-1 << 50)
+	e.throttle.committed(-1 << 50)
 	must(t, e.Close())
 }

@@ -8,23 +8,23 @@ import (
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() metrics.Stats {
-	s := metrics.Stats{Threads: e.Index.Len(), Resident: e.Index.Resident(), CompactionDebt: e.compactor.Debt(), LastLSN: uint64(e.Index.LSN()), LogBytes: e.Throttle.LogBytes(), OpenViews: e.Files.ViewCount(), UnremovedFiles: len(e.Files.UnremovedNames()), VersionBytes: e.revisions.bytes()}
+	s := metrics.Stats{Threads: e.Index.Len(), Resident: e.Index.Resident(), CompactionDebt: e.compactor.debt(), LastLSN: uint64(e.Index.LSN()), LogBytes: e.throttle.LogBytes(), OpenViews: e.Files.viewCount(), UnremovedFiles: len(e.Files.unremovedNames()), VersionBytes: e.revisions.bytes()}
 	s.Encryption = e.encryption()
-	st := e.State()
+	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
 	for _, seg := range st.Segments {
 		s.SegmentBytes += seg.Size
 		s.RawBytes += seg.Raw
 	}
-	for _, n := range e.garbage.InSegments(st.Segments) {
+	for _, n := range e.garbage.inSegments(st.Segments) {
 		s.DeadBytes += n
 	}
 	if s.WorkError = e.workError(); s.WorkError == nil {
 		s.WorkError = e.compactError()
 	}
 	s.DurableLSN = s.LastLSN
-	if e.Log != nil {
-		s.DurableLSN = uint64(e.Log.DurableLSN())
+	if e.log != nil {
+		s.DurableLSN = uint64(e.log.DurableLSN())
 	}
 	return s
 }
@@ -32,15 +32,15 @@ func (e *Engine) Stats() metrics.Stats {
 // Metrics returns the counters now.
 func (e *Engine) Metrics() metrics.StoreMetrics {
 	m := metrics.StoreMetrics{
-		Flushes: e.Flushes.Load(), Images: e.ImagesWritten.Load(), Compactions: e.Compactions.Load(),
-		Commits: e.commits.Read(), Stalled: e.Throttle.Stalled(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.FlushedValues.Load(), FlushedBytes: e.FlushedBytes.Load(),
-		CompactedIn: e.CompactedIn.Load(), CompactedOut: e.CompactedOut.Load(), ThreadLoads: e.Loads.Load(),
-		CorruptionsFound: e.Corruptions.Load(),
-		Patches:          e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.SegmentPatches.Load(),
+		Flushes: e.flushes.Load(), Images: e.imagesWritten.Load(), Compactions: e.compactions.Load(),
+		Commits: e.commits.Read(), Stalled: e.throttle.Stalled(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
+		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
+		CorruptionsFound: e.corruptions.Load(),
+		Patches:          e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.segmentPatches.Load(),
 	}
-	m.CacheHits, m.CacheMisses = e.CacheUse()
-	if e.Log != nil {
-		m.Log = e.Log.Metrics()
+	m.CacheHits, m.CacheMisses = e.cacheUse()
+	if e.log != nil {
+		m.Log = e.log.Metrics()
 	}
 	return m
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/engine/files"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -33,20 +32,20 @@ func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	e.StartNumbers(st.NextFileNum)
+	e.startNumbers(st.NextFileNum)
 	var left []string
 	for _, n := range names {
 		if named[n] || snapshot.IsManifestName(n) {
 			continue
 		}
-		num, own := files.Number(n)
+		num, own := FileNumber(n)
 		if err := e.checkLeftover(n, rec.LastLSN); err != nil && (num < st.NextFileNum || !errors.Is(err, fault.ErrVersion)) {
 			return nil, err
 		}
 		if !own || num >= st.NextFileNum {
 			e.report.UnknownFiles = append(e.report.UnknownFiles, n)
 			if own {
-				e.SkipNumber(num)
+				e.skipNumber(num)
 			}
 			continue
 		}
@@ -78,7 +77,7 @@ func (e *Engine) sweep(left []string) {
 	for _, n := range left {
 		// A reader may have it open where that forbids removal. Its number is never
 		// used again.
-		if err := e.Files.Unlink(n); err != nil {
+		if err := e.Files.unlink(n); err != nil {
 			e.report.LeftFiles = append(e.report.LeftFiles, n)
 			continue
 		}

@@ -8,12 +8,10 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
-func cachedOptions(fsys vfs.FS) storage.Options {
+func cachedOptions(fsys vfs.FS) Options {
 	o := quietOptions(fsys)
 	o.CacheBytes = 16 << 20
 	return o
@@ -33,7 +31,7 @@ func putSlots(e *Engine, id, key string, sizes ...int) error {
 }
 
 // compactedItem is the newest item of a cold partition in a compacted store.
-func compactedItem(t *testing.T, o storage.Options, sizes ...int) (*Engine, *index.Partition, []index.Ref) {
+func compactedItem(t *testing.T, o Options, sizes ...int) (*Engine, *index.Partition, []index.Ref) {
 	t.Helper()
 	e := mustOpen(t, o)
 	mustAll(t, putSlots(e, "t", "k", sizes...), e.Flush(t.Context()), e.Compact(t.Context()), e.Close())
@@ -57,7 +55,7 @@ func compactedItem(t *testing.T, o storage.Options, sizes ...int) (*Engine, *ind
 // TestReadsTogether: values of one block come as ReadValue gives them, owned by the
 // caller, and the block enters the cache only where it is to be kept.
 func TestReadsTogether(t *testing.T) {
-	for _, sizes := range [][]int{{300}, {10, 0, 700, 900}, {storage.TogetherLen - 10, 9}} {
+	for _, sizes := range [][]int{{300}, {10, 0, 700, 900}, {togetherLen - 10, 9}} {
 		for _, keep := range []bool{false, true} {
 			e, th, refs := compactedItem(t, cachedOptions(vfs.NewMem(vfs.MemOptions{})), sizes...)
 			got := e.ReadTogether(t.Context(), th.Family, refs, keep)
@@ -91,12 +89,12 @@ func TestReadsTogetherOrNot(t *testing.T) {
 	for i, ok := range []bool{true, false} { // in a small block
 		large := mustOpen(t, o)
 		id := fmt.Sprint(i)
-		mustAll(t, putOne(large, id, "k", strings.Repeat("x", storage.TogetherLen+i)), large.Flush(ctx), large.Compact(ctx), large.Close())
+		mustAll(t, putOne(large, id, "k", strings.Repeat("x", togetherLen+i)), large.Flush(ctx), large.Compact(ctx), large.Close())
 		large = mustOpen(t, o)
 		th, _, err := large.PartitionFirst(id)
 		mustAll(t, err)
 		if got := large.ReadTogether(ctx, th.Family, []index.Ref{th.Last("").Slots.At(0).Ref}, false); (got != nil) != ok {
-			t.Errorf("%d bytes that nobody asked for: read %t", storage.TogetherLen+i, !ok)
+			t.Errorf("%d bytes that nobody asked for: read %t", togetherLen+i, !ok)
 		}
 		mustAll(t, large.Close())
 	}
@@ -133,7 +131,7 @@ func TestReadsTogetherDamaged(t *testing.T) {
 	mustAll(t, err)
 	ref := th.Last("").Slots.At(0).Ref
 	loc, _ := th.Family.Loc(ref)
-	name := e.Files.Path(files.Segment, loc.File)
+	name := e.Files.path(segmentFile, loc.File)
 	b, err := os.ReadFile(name)
 	mustAll(t, err)
 	b[loc.Off+100] ^= 1
@@ -156,7 +154,7 @@ func TestReadsTogetherInLog(t *testing.T) {
 	e, err := Open(dir, cachedOptions(vfs.OS{}))
 	mustAll(t, err)
 	defer func() { _ = e.Close() }()
-	sizes := []int{300, 0, 700, storage.TogetherLen, 5}
+	sizes := []int{300, 0, 700, togetherLen, 5}
 	mustAll(t, putSlots(e, "t", "k", sizes...), putSlots(e, "t", "l", 40, 50))
 	th, err := e.Partition("t")
 	mustAll(t, err)
@@ -192,7 +190,7 @@ func TestReadsTogetherInLog(t *testing.T) {
 	}
 
 	loc, _ := th.Family.Loc(refs[2])
-	name := e.Files.Path(files.Log, loc.File)
+	name := e.Files.path(logFile, loc.File)
 	b, err := os.ReadFile(name)
 	mustAll(t, err)
 	b[loc.Off+100] ^= 1

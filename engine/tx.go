@@ -7,8 +7,6 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/engine/record"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/wal"
 )
@@ -29,7 +27,7 @@ func NewValue(parts ...[]byte) (Value, error) {
 	if v.size > base.MaxStored {
 		return Value{}, fmt.Errorf("value of %d bytes, the limit is %d: %w", v.size, base.MaxStored, fault.ErrTooLarge)
 	}
-	v.sum = storage.ValueSum(parts...)
+	v.sum = valueSum(parts...)
 	return v, nil
 }
 
@@ -68,7 +66,7 @@ type Tx struct {
 	e    *Engine
 	lsn  base.LSN
 	now  int64
-	rec  record.Record
+	rec  logRecord
 	head []byte   // of the record
 	vals [][]byte // behind room for the head, in the order of ordinals; may be several parts each
 	size int64
@@ -161,7 +159,7 @@ func (tx *Tx) Partition(id string) *index.Partition {
 	if held, _ := tx.loaded.get(id); held != nil && index.RowOf(held) == index.RowOf(t) {
 		return held
 	}
-	loaded, _, err := tx.e.Load(t, nil)
+	loaded, _, err := tx.e.load(t, nil)
 	if err != nil {
 		tx.err = err
 		return nil
@@ -228,7 +226,7 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 		tx.begun++
 	}
 	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted}
-	o := record.Op{Kind: record.OpPut, ID: id, Key: key, Flags: it.Flags, Slots: tx.e.scratch.room(len(slots))}
+	o := recordOp{kind: opPut, id: id, key: key, flags: it.Flags, slots: tx.e.scratch.room(len(slots))}
 	packed := tx.e.scratch.packed[:0]
 	names := 0
 	tx.expect(slots)
@@ -237,26 +235,26 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 		if names += len(s.Name) + len(s.Tag); names > maxItemNames {
 			return fmt.Errorf("item with more than %d bytes of names: %w", maxItemNames, fault.ErrTooLarge)
 		}
-		o.Slots[i] = record.Slot{Name: s.Name, Tag: s.Tag}
+		o.slots[i] = recordSlot{name: s.Name, tag: s.Tag}
 		ref := s.Ref
 		switch {
 		case s.Value != nil:
 			if len(tx.values) >= int(index.EmptyOrd) {
 				return fmt.Errorf("more than %d values in one commit: %w", base.MaxSlots, fault.ErrTooLarge)
 			}
-			ref = tx.store(t, key, s.Value, &o.Slots[i])
+			ref = tx.store(t, key, s.Value, &o.slots[i])
 		case s.Empty:
-			o.Slots[i].Encoding = record.SlotEmpty
+			o.slots[i].encoding = slotEmpty
 			ref = index.Ref{LSN: tx.lsn, Ord: index.EmptyOrd}
 		case s.Ref != (index.Ref{}):
-			o.Slots[i].Encoding, o.Slots[i].LSN, o.Slots[i].Ord = record.SlotRef, s.Ref.LSN, s.Ref.Ord
+			o.slots[i].encoding, o.slots[i].lsn, o.slots[i].ord = slotRef, s.Ref.LSN, s.Ref.Ord
 		}
 		packed = append(packed, index.Slot{Name: s.Name, Tag: s.Tag, Ref: ref})
 	}
 	it.Slots = index.PackSlots(packed)
 	clear(packed)
 	tx.e.scratch.packed = packed
-	tx.rec.Ops = append(tx.rec.Ops, o)
+	tx.rec.ops = append(tx.rec.ops, o)
 	tx.own(t).Add([]*index.Item{it}, tx.lsn, tx.now)
 	return nil
 }
@@ -285,15 +283,15 @@ func (tx *Tx) expect(slots []SlotIn) {
 
 // store takes a value into the record: as the patch that was made of it, if its
 // base still may be one, else whole.
-func (tx *Tx) store(t *index.Partition, key string, v *Value, o *record.Slot) index.Ref {
+func (tx *Tx) store(t *index.Partition, key string, v *Value, o *recordSlot) index.Ref {
 	ref := index.Ref{LSN: tx.lsn, Ord: uint16(len(tx.values))}
 	s := txValue{fam: t.Family, ref: ref, key: key, val: v}
-	o.Encoding, o.Len, o.Sum = record.SlotInline, uint32(v.size), v.sum
+	o.encoding, o.len, o.sum = slotInline, uint32(v.size), v.sum
 	parts := v.parts
 	if d := v.candidate; d != nil && d.patch != nil && tx.e.liveBase(t, d.base) {
 		var ok bool
 		if s.loc, ok = s.loc.Against(ref, d.base.ref); ok {
-			o.Encoding, o.Len, o.Sum, o.Base = record.SlotPatch, uint32(len(d.patch)), d.sum, d.base.ref
+			o.encoding, o.len, o.sum, o.base = slotPatch, uint32(len(d.patch)), d.sum, d.base.ref
 			parts = [][]byte{d.patch}
 			tx.patches++
 		}
@@ -301,7 +299,7 @@ func (tx *Tx) store(t *index.Partition, key string, v *Value, o *record.Slot) in
 	if d := v.candidate; d != nil {
 		d.stored(t.Family.ID, ref, key, s.patched())
 	}
-	s.loc.Len, s.loc.Sum, s.size = o.Len, o.Sum, int64(o.Len)
+	s.loc.Len, s.loc.Sum, s.size = o.len, o.sum, int64(o.len)
 	tx.vals = append(tx.vals, parts...)
 	tx.values = append(tx.values, s)
 	tx.size += s.size
@@ -320,9 +318,9 @@ func (tx *Tx) Delete(id string, keys ...string) error {
 			return err
 		}
 		items[i] = &index.Item{Key: key, LSN: tx.lsn, Flags: index.FlagDeleted}
-		tx.rec.Ops = append(tx.rec.Ops, record.Op{Kind: record.OpDelete, ID: id, Key: key})
+		tx.rec.ops = append(tx.rec.ops, recordOp{kind: opDelete, id: id, key: key})
 	}
-	tx.set(t.With(items, tx.lsn, t.Updated).Cleared(tx.e.LastFlushed))
+	tx.set(t.With(items, tx.lsn, t.Updated).Cleared(tx.e.lastFlushed))
 	return nil
 }
 
@@ -331,7 +329,7 @@ func (tx *Tx) Drop(id string, data []byte) error {
 	if tx.Partition(id) == nil {
 		return nil
 	}
-	tx.rec.Ops = append(tx.rec.Ops, record.Op{Kind: record.OpDrop, ID: id, Tombstone: data})
+	tx.rec.ops = append(tx.rec.ops, recordOp{kind: opDrop, id: id, tombstone: data})
 	tx.partitions.set(id, nil)
 	tx.tombs.set(id, dropTombstone(tx.anyTombstone, id, tx.lsn, tx.now, data))
 	return nil
@@ -350,7 +348,7 @@ func (tx *Tx) Copy(src, dst string) error {
 	if tx.Partition(dst) != nil {
 		return fmt.Errorf("copy to partition %q: it exists", dst)
 	}
-	tx.rec.Ops = append(tx.rec.Ops, record.Op{Kind: record.OpCopy, ID: src, Key: dst})
+	tx.rec.ops = append(tx.rec.ops, recordOp{kind: opCopy, id: src, key: dst})
 	tx.set(t.Forked(dst, tx.lsn, tx.lsn, tx.now))
 	if _, ok := tx.anyTombstone(dst); ok {
 		tx.tombs.set(dst, copyTombstone(dst, tx.lsn, tx.now))
@@ -364,7 +362,7 @@ func (tx *Tx) SetFlags(id string, flags uint8) {
 	if t == nil || t.Flags == flags {
 		return
 	}
-	tx.rec.Ops = append(tx.rec.Ops, record.Op{Kind: record.OpFlags, ID: id, Flags: flags})
+	tx.rec.ops = append(tx.rec.ops, recordOp{kind: opFlags, id: id, flags: flags})
 	tx.own(t).Flags = flags
 }
 
@@ -439,16 +437,16 @@ func (b *byID[T]) set(id string, v T) {
 // scratch is the memory that the operations of a commit are collected in until its
 // record is encoded: of one commit after the other. It is used by the committer only.
 type scratch struct {
-	ops    []record.Op
-	slots  []record.Slot // of ops
-	packed []index.Slot  // room for those of an item
+	ops    []recordOp
+	slots  []recordSlot // of ops
+	packed []index.Slot // room for those of an item
 }
 
 // keptScratch is how many slots, or operations, are kept room for.
 const keptScratch = 4096
 
 // room is n slots more, all of them zero.
-func (s *scratch) room(n int) []record.Slot {
+func (s *scratch) room(n int) []recordSlot {
 	at := len(s.slots)
 	s.slots = slices.Grow(s.slots, n)[:at+n]
 	return s.slots[at : at+n : at+n]
@@ -456,7 +454,7 @@ func (s *scratch) room(n int) []record.Slot {
 
 // reset forgets the commit, which put together ops: neither its strings nor more
 // room than most commits need are kept.
-func (s *scratch) reset(ops []record.Op) {
+func (s *scratch) reset(ops []recordOp) {
 	clear(ops)
 	clear(s.slots)
 	s.ops, s.slots = ops[:0], s.slots[:0]

@@ -8,8 +8,6 @@ import (
 
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/faultfs"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 // TestScrubKeepsTheLogToCome: the log's next file is there under its name before the
@@ -18,11 +16,11 @@ import (
 func TestScrubKeepsTheLogToCome(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := storage.Options{FS: mem, ManualWork: true, Inline: true, LogFileSize: 64 << 10}
+	o := Options{FS: mem, ManualWork: true, Inline: true, LogFileSize: 64 << 10}
 	e := mustOpen(t, o)
 	mustPut(t, e, "t", "before", strings.Repeat("x", 40<<10)) // over half of a log file
 	known := map[string]bool{}
-	for _, l := range e.Manifest.State().Logs {
+	for _, l := range e.manifest.State().Logs {
 		known[l.Num.String()+".log"] = true
 	}
 	ahead := 0
@@ -52,12 +50,12 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{})
 	inj := faultfs.NewInjector()
-	o := storage.Options{FS: faultfs.New(mem, inj), ManualWork: true, Inline: true}
+	o := Options{FS: faultfs.New(mem, inj), ManualWork: true, Inline: true}
 	count := func() (n int) {
 		names, err := mem.List("store")
 		must(t, err)
 		for _, name := range names {
-			if _, own := files.Number(name); own {
+			if _, own := FileNumber(name); own {
 				n++
 			}
 		}
@@ -83,7 +81,7 @@ func TestFilesThatCannotBeRemoved(t *testing.T) {
 		t.Errorf("%d files are not removed when they can be", n)
 	}
 	must(t, e.Close())
-	st := e.State()
+	st := e.state()
 	if got, want := count(), len(st.Logs)+len(st.Segments)+len(st.ImageNums()); got != want {
 		t.Errorf("%d files, the manifest names %d; there were %d", got, want, left)
 	}

@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 // Who opens a closed store and only reads leaves it as it was, its lock aside.
 func TestReadingWritesNothing(t *testing.T) {
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := storage.Options{FS: mem, ManualWork: true}
+	o := Options{FS: mem, ManualWork: true}
 	e := mustOpen(t, o)
 	putMany(t, e, 500, 1)
 	mustAll(t, e.Flush(t.Context()))

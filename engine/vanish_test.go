@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/index"
 )
 
@@ -43,15 +42,15 @@ func (f *readHookFile) ReadAt(b []byte, off int64) (int, error) {
 func TestThreadVanishesWhileLoading(t *testing.T) {
 	ctx := context.Background()
 	hooked := &readHookFS{FS: vfs.NewMem(vfs.MemOptions{})}
-	e := mustOpen(t, storage.Options{FS: hooked, ManualWork: true})
+	e := mustOpen(t, Options{FS: hooked, ManualWork: true})
 	for i := range 2 { // two pages, in two segments
 		mustPut(t, e, "t", fmt.Sprint("k", i), "value")
 		must(t, e.Flush(ctx))
 	}
 	must(t, e.Close())
 
-	e = mustOpen(t, storage.Options{FS: hooked, ManualWork: true})
-	for _, s := range e.State().Segments { // opening is not loading
+	e = mustOpen(t, Options{FS: hooked, ManualWork: true})
+	for _, s := range e.state().Segments { // opening is not loading
 		h, err := e.Files.Acquire(s.Num)
 		must(t, err)
 		e.Files.Release(h)
@@ -78,10 +77,10 @@ func TestThreadVanishesWhileLoading(t *testing.T) {
 // one must not count on that.
 func TestOlderViewGoesFirst(t *testing.T) {
 	ctx := context.Background()
-	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	mustPut(t, e, "t", "k", "value")
 	must(t, e.Close()) // with an image, whose page names the log
-	e = mustOpen(t, storage.Options{FS: e.Around(), ManualWork: true, MemoryBudget: -1, CacheBytes: -1})
+	e = mustOpen(t, Options{FS: e.Around(), ManualWork: true, MemoryBudget: -1, CacheBytes: -1})
 	older, err := e.View()
 	must(t, err)
 	must(t, e.Flush(ctx))
@@ -91,7 +90,7 @@ func TestOlderViewGoesFirst(t *testing.T) {
 	must(t, e.Compact(ctx))
 
 	var held []*index.Partition
-	for _, v := range []*storage.View{older, newer} {
+	for _, v := range []*View{older, newer} {
 		th, err := v.Partition("t")
 		must(t, err)
 		held = append(held, th)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 // Where an open file cannot be removed, a reader keeps what the writer has
@@ -14,11 +13,11 @@ import (
 func TestReaderHoldsLeftoversOnWindows(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{WindowsRules: true})
-	o := storage.Options{FS: mem, ManualWork: true}
+	o := Options{FS: mem, ManualWork: true}
 	w := mustOpen(t, o)
 	mustPut(t, w, "t", "k", "one")
 	must(t, w.Flush(ctx))
-	r := mustOpen(t, storage.Options{FS: mem, ReadOnly: true})
+	r := mustOpen(t, Options{FS: mem, ReadOnly: true})
 	mustPut(t, w, "t", "k", "two")
 	must(t, w.Compact(ctx))
 	must(t, w.Close())

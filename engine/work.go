@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/engine/internal/throttle"
 )
 
 // nudge wakes the worker if the log has grown enough to do something about it.
@@ -44,7 +43,7 @@ func (e *Engine) work(ctx context.Context, wake <-chan struct{}, last *atomic.Po
 			// than this, so that a full disk is not hammered.
 			e.Opts.Logger.Error("background work", "error", err)
 			last.Store(&err)
-			throttle.Sleep(ctx, time.Second)
+			sleep(ctx, time.Second)
 		}
 	}
 }
@@ -55,7 +54,7 @@ func (e *Engine) stall(ctx context.Context, n int64, urgent bool) error {
 	if urgent || e.Opts.ManualWork || e.workErr.Load() != nil {
 		return nil // it frees space, or the work is not there to wait for
 	}
-	return e.Throttle.Wait(ctx, n, e.nudge)
+	return e.throttle.wait(ctx, n, e.nudge)
 }
 
 // workOnce is a turn of the worker.
@@ -64,7 +63,7 @@ func (e *Engine) workOnce(ctx context.Context) error {
 		return err
 	}
 	defer e.Leave()
-	if err := e.flusher.WorkIfDue(ctx); err != nil {
+	if err := e.flusher.workIfDue(ctx); err != nil {
 		return err
 	}
 	select {

@@ -7,17 +7,16 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
 )
 
 // TestBackgroundYields: a flush, a compaction and an image let others have the processor
 // about once for each partition, and not where they are behind.
 func TestBackgroundYields(t *testing.T) {
 	const partitions = 40
-	e := mustOpen(t, storage.Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
 	defer func() { must(t, e.Close()) }()
 	var turns atomic.Int64
-	e.Throttle.YieldEvery, e.Throttle.GiveTurn = 0, func() { turns.Add(1) }
+	e.throttle.yieldEvery, e.throttle.giveTurn = 0, func() { turns.Add(1) }
 	put := func(round int) {
 		for i := range partitions {
 			mustPut(t, e, fmt.Sprintf("thread-%d", i), fmt.Sprintf("item-%d", round), fmt.Sprintf("value %d of %d", round, i))
@@ -39,13 +38,13 @@ func TestBackgroundYields(t *testing.T) {
 			t.Errorf("%s of %d threads: others had the processor %d times", w.name, partitions, n)
 		}
 	}
-	e.Throttle.SetSegments(1<<40, false)
-	y, before := e.Throttle.Yielder(), turns.Load()
+	e.throttle.setSegments(1<<40, false)
+	y, before := e.throttle.yielder(), turns.Load()
 	for range 100 {
-		y.Yield()
+		y.yield()
 	}
 	if n := turns.Load() - before; n > 0 {
 		t.Errorf("work that is behind gave it away %d times", n)
 	}
-	e.Throttle.SetSegments(0, false)
+	e.throttle.setSegments(0, false)
 }

@@ -20,7 +20,7 @@ type Part struct {
 
 // Family is a partition and its copies: the partitions that share stored values. It
 // knows where each value lies. Values move; refs do not. "The life of a place" in
-// engine/storage says who tells it, and when. All methods are safe for concurrent use.
+// engine.Store says who tells it, and when. All methods are safe for concurrent use.
 type Family struct {
 	ID uint64 // FamilyID of the record that began it; never used again
 

@@ -5,8 +5,8 @@
 //
 //	header | family 1: blocks…, directory | family 2: … | tombstones | meta | family index | footer
 //
-// Packages engine/internal/rewrite and engine/export write segments; engine/storage and
-// what stands on it read them, and so do engine/backup and saver/admin.
+// Packages engine and engine/export write segments; engine,
+// engine/check, engine/backup and saver/admin read them.
 //
 // Between header and footer a segment is a sequence of frames. Each frame begins with a
 // checksum (XXH64) of all that follows in it, padding included, whose seed is made of the

@@ -11,7 +11,7 @@
 // from segments and log, and a store that finds its image damaged does that. See
 // docs/format/image.md.
 //
-// Package engine opens the manifest of a store, engine/internal/image writes
+// Package engine opens the manifest of a store and writes
 // its images. Packages engine/export and engine/backup make the manifest of a new store.
 // What works on a store, and saver/admin, read both files.
 //

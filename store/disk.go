@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/stele-go/stele/engine"
-	"github.com/stele-go/stele/engine/storage"
+
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/layout"
@@ -99,14 +99,14 @@ func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool)
 		if err == nil && !sealed {
 			d.last.put(at, it.LSN, value)
 		}
-		if !errors.Is(err, storage.ErrNoValue) || it.Same(was) {
+		if !errors.Is(err, engine.ErrNoValue) || it.Same(was) {
 			return en, value, err
 		}
 		was = it // it was replaced during the read, and its bytes were freed
 	}
 }
 
-// reading reads a value: Store.ReadValue of package storage for a single one, Reader.Read for
+// reading reads a value: engine.Store.ReadValue for a single one, Reader.Read for
 // one of many.
 type reading func(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error)
 
@@ -365,8 +365,8 @@ func (d *durable) view() (view, error) {
 
 type diskView struct {
 	d    *durable
-	v    *storage.View
-	from *storage.Reader // keeps decoded blocks for the next value
+	v    *engine.View
+	from *engine.Reader // keeps decoded blocks for the next value
 }
 
 func (v *diskView) release() {

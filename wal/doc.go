@@ -1,7 +1,7 @@
 // Package wal is the write-ahead log of a store: a chain of files of checksummed
 // frames, one record to a frame, committed in groups and replayed on open.
 //
-// Package engine writes logs; engine/files, engine/check,
+// Package engine writes and reads logs; engine/check,
 // engine/backup and saver/admin read them.
 //
 // # Committing

@@ -182,7 +182,7 @@ type Options struct {
 	// Apply has returned for every record of earlier files by then. The batch that the
 	// new file is for is prepared, and neither written nor applied. The next record is
 	// prepared after OnCreate has returned. So what the owner has applied is what the
-	// earlier files hold, no more and no less. Package engine/internal/flush relies on this.
+	// earlier files hold, no more and no less. A flush relies on this.
 	//
 	// An error that matches ErrDiskFull or ENOSPC refuses the batch, and OnCreate is
 	// called again for the same file at the next commit; all of the above holds then

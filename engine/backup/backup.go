@@ -14,8 +14,8 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/engine/check"
-	"github.com/stele-go/stele/engine/storage"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
@@ -25,7 +25,7 @@ import (
 type Options struct {
 	// Engine says how the store is read: file system, keys. Of its other fields none
 	// counts.
-	Engine storage.Options
+	Engine engine.Options
 	// Dest is the file system of the backup; nil means that of the store.
 	Dest vfs.FS
 	// Check reads again what an earlier backup has stored, before relying on it.

@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine"
-	"github.com/stele-go/stele/engine/storage"
+
 	"github.com/stele-go/stele/index"
 )
 
@@ -22,7 +22,7 @@ func TestSealedBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	mem := vfs.NewMem(vfs.MemOptions{})
-	o := storage.Options{FS: mem, ManualWork: true, Keys: keys}
+	o := engine.Options{FS: mem, ManualWork: true, Keys: keys}
 	e, err := engine.Open("store", o)
 	if err != nil {
 		t.Fatal(err)
@@ -48,13 +48,13 @@ func TestSealedBackup(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Make(t.Context(), "store", "backup", Options{Engine: storage.Options{FS: mem}}); !errors.Is(err, fault.ErrKey) {
+	if _, err := Make(t.Context(), "store", "backup", Options{Engine: engine.Options{FS: mem}}); !errors.Is(err, fault.ErrKey) {
 		t.Errorf("without keys: %v", err)
 	}
 	if _, err := Make(t.Context(), "store", "backup", Options{Engine: o}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(t.Context(), "backup", "refused", Options{Engine: storage.Options{FS: mem}}); !errors.Is(err, fault.ErrKey) {
+	if _, err := Restore(t.Context(), "backup", "refused", Options{Engine: engine.Options{FS: mem}}); !errors.Is(err, fault.ErrKey) {
 		t.Errorf("restored without keys: %v", err)
 	}
 	if _, err := Restore(t.Context(), "backup", "again", Options{Engine: o}); err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/storage"
+
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -97,7 +96,7 @@ func (f *Finding) error() error {
 //
 // Damage is in the report. An error means that the check could not be made: the
 // directory holds no store, it is of a newer format, the device fails, or ctx ended.
-func Run(ctx context.Context, dir string, opts storage.Options, progress func(Progress)) (*Report, error) {
+func Run(ctx context.Context, dir string, opts engine.Options, progress func(Progress)) (*Report, error) {
 	opts = opts.WithDefaults()
 	d, err := Hold(opts.FS, dir)
 	if err != nil {
@@ -114,7 +113,7 @@ func Run(ctx context.Context, dir string, opts storage.Options, progress func(Pr
 }
 
 // RunPinned is Run for a store that was pinned, or put together, before.
-func RunPinned(ctx context.Context, dir string, m *Pinned, opts storage.Options, progress func(Progress)) (*Report, error) {
+func RunPinned(ctx context.Context, dir string, m *Pinned, opts engine.Options, progress func(Progress)) (*Report, error) {
 	start := time.Now()
 	opts = opts.WithDefaults()
 	v := &verifier{ctx: ctx, dir: dir, fsys: opts.FS, m: m, st: m.State, progress: progress, seen: map[findingKey]int{}}
@@ -149,7 +148,7 @@ type verifier struct {
 	total    int64
 }
 
-func (v *verifier) run(opts storage.Options) error {
+func (v *verifier) run(opts engine.Options) error {
 	v.manifest()
 	for _, n := range v.m.Missing {
 		v.note(&fault.CorruptionError{File: n, Kind: "file", Offset: -1, Detail: "the manifest names it, and it is missing"}, false)
@@ -287,7 +286,7 @@ func (v *verifier) manifest() {
 
 // sizes adds up what there is to read.
 func (v *verifier) sizes() error {
-	for _, n := range files.Names(v.st) {
+	for _, n := range engine.FileNames(v.st) {
 		f, err := v.m.FS.Open(filepath.Join(v.dir, n))
 		if err != nil {
 			continue // missing, and noted
@@ -323,7 +322,7 @@ func (v *verifier) images() error {
 	return nil
 }
 
-func (v *verifier) image(h *files.Handle, info snapshot.ImageInfo, prev base.FileNum) error {
+func (v *verifier) image(h *engine.FileHandle, info snapshot.ImageInfo, prev base.FileNum) error {
 	if err := v.note(h.Image.Check(info, v.st.StoreID, prev), false); err != nil {
 		return err
 	}
@@ -332,7 +331,7 @@ func (v *verifier) image(h *files.Handle, info snapshot.ImageInfo, prev base.Fil
 		v.tell("images", h.Kind.Name(h.Num), base0+fr.Offset)
 		err := fr.Err
 		if err == nil && fr.Type == "page" {
-			_, err = storage.DecodePage(h, index.Part{Off: uint64(fr.Offset), Len: uint32(fr.Size)}, fr.Raw)
+			_, err = engine.DecodePage(h, index.Part{Off: uint64(fr.Offset), Len: uint32(fr.Size)}, fr.Raw)
 		}
 		if err := v.note(err, false); err != nil {
 			return err
@@ -370,7 +369,7 @@ func (v *verifier) segments() error {
 	return nil
 }
 
-func (v *verifier) segment(h *files.Handle, s snapshot.SegmentInfo) error {
+func (v *verifier) segment(h *engine.FileHandle, s snapshot.SegmentInfo) error {
 	name, before := h.Kind.Name(h.Num), v.rep.Bytes
 	err := h.Segment.Verify(v.ctx, func(done, _ int64) { v.tell("segments", name, before+done) })
 	if err := v.ctx.Err(); err != nil {
@@ -395,7 +394,7 @@ func (v *verifier) segment(h *files.Handle, s snapshot.SegmentInfo) error {
 	}
 	for _, f := range fams {
 		part := index.Part{File: h.Num, Off: f.DirOff, Len: f.DirStored}
-		if _, err := storage.ReadSegmentPage(h, f.ID, part); err != nil {
+		if _, err := engine.ReadSegmentPage(h, f.ID, part); err != nil {
 			if err := v.note(err, false); err != nil {
 				return err
 			}

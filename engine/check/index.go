@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/snapshot"
 )
@@ -24,7 +24,7 @@ func (v *verifier) index() error {
 	}
 	view := v.e.ViewWithin()
 	defer view.Release()
-	work, err := storage.Families(view, func(uint64) bool { return true })
+	work, err := engine.Families(view, func(uint64) bool { return true })
 	if err != nil {
 		return v.note(err, false)
 	}
@@ -43,7 +43,7 @@ func (v *verifier) index() error {
 }
 
 // family checks the partitions of one family. What it loads it lets go again.
-func (v *verifier) family(view *storage.View, w *storage.Family) error {
+func (v *verifier) family(view *engine.View, w *engine.Family) error {
 	before := slices.Clone(w.Partitions)
 	names := make([]string, len(w.Partitions))
 	for i, t := range w.Partitions {
@@ -82,7 +82,7 @@ type refUse struct {
 }
 
 // values reads what the items of a family refer to, in the order of the files.
-func (v *verifier) values(w *storage.Family) error {
+func (v *verifier) values(w *engine.Family) error {
 	uses := map[index.Ref]refUse{}
 	for _, t := range w.Partitions {
 		v.rep.Partitions++
@@ -107,7 +107,7 @@ func (v *verifier) values(w *storage.Family) error {
 		if cerr := v.ctx.Err(); cerr != nil {
 			return cerr
 		}
-		if errors.Is(err, storage.ErrNoValue) {
+		if errors.Is(err, engine.ErrNoValue) {
 			err = &fault.CorruptionError{File: "index", Kind: "value reference", Offset: -1,
 				Detail: fmt.Sprintf("item %q of partition %q refers to value %d.%d (%s), which is not stored", u.key, u.partition, u.ref.LSN, u.ref.Ord, u.slot)}
 		}
@@ -140,7 +140,7 @@ func (v *verifier) compare() error {
 }
 
 // differences notes how two indexes of one store differ.
-func (v *verifier) differences(saved, made *storage.View) error {
+func (v *verifier) differences(saved, made *engine.View) error {
 	diff := func(id, format string, args ...any) {
 		v.add(Finding{File: v.lastImage(), Offset: -1, Kind: "index", Partitions: []string{id},
 			Detail: fmt.Sprintf("partition %q: %s", id, fmt.Sprintf(format, args...))})
@@ -171,7 +171,7 @@ func (v *verifier) differences(saved, made *storage.View) error {
 func (v *verifier) lastImage() string { return snapshot.ImageName(v.st.Images[len(v.st.Images)-1].Num) }
 
 // samePartition compares a partition of one index with that of another, item by item.
-func samePartition(saved, made *storage.View, s, m *index.Partition, diff func(string, ...any)) error {
+func samePartition(saved, made *engine.View, s, m *index.Partition, diff func(string, ...any)) error {
 	s, err := saved.Load(s)
 	if err != nil {
 		return err

@@ -10,8 +10,7 @@ import (
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/engine"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/record"
+
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -28,7 +27,7 @@ func (v *verifier) logs() error {
 		if v.rep.Records%1024 == 0 {
 			v.tell("log", wal.FileName(en.File), before)
 		}
-		if _, err := record.Decode(en.Payload); err != nil {
+		if _, err := engine.DecodeRecord(en.Payload); err != nil {
 			c := &fault.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err}
 			if err := v.note(c, false); err != nil {
 				return err
@@ -156,7 +155,7 @@ func (v *verifier) leftovers() error {
 	now, last := map[string]bool{}, v.e.Index.LSN()
 	if st, rep, err := snapshot.Load(v.fsys, v.dir, snapshot.WithKeys(v.m.Keys())); err == nil {
 		now[rep.File] = true
-		for _, n := range files.Names(st) {
+		for _, n := range engine.FileNames(st) {
 			now[n] = true
 		}
 		last = max(last, st.FloorLSN-1)
@@ -170,7 +169,7 @@ func (v *verifier) leftovers() error {
 			continue
 		}
 		f := Finding{File: n, Offset: -1, Kind: "file", Detail: "not a file of this store; it is left alone", Notice: true}
-		if num, own := files.Number(n); own && num < v.st.NextFileNum || snapshot.IsManifestName(n) {
+		if num, own := engine.FileNumber(n); own && num < v.st.NextFileNum || snapshot.IsManifestName(n) {
 			f.Detail = "left by a crash, or being made by a writer; the next open for writing removes leftovers"
 		}
 		if u := unnamed[n]; !u.Copy && u.LastLSN > last {

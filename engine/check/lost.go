@@ -1,7 +1,7 @@
 package check
 
 import (
-	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 )
 
@@ -38,7 +38,7 @@ func (l *LostList) Add(uses []Lost, err error) {
 // Finder finds the items of one family that refer to a value. It looks through them
 // once, when something is lost.
 type Finder struct {
-	W     *storage.Family
+	W     *engine.Family
 	byRef map[index.Ref][]Lost
 }
 

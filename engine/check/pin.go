@@ -9,7 +9,7 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/files"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -99,7 +99,7 @@ func tryPin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Pinned, error) {
 	case err == nil:
 		s.State = st
 		s.FS.KeepBytes(rep.File, raw)
-		return s, s.keep(fsys, files.Names(st))
+		return s, s.keep(fsys, engine.FileNames(st))
 	case errors.Is(err, fault.ErrCorrupt) && raw != nil:
 		s.FS.KeepBytes(rep.File, raw)
 	case errors.Is(err, fault.ErrCorrupt):
@@ -115,7 +115,7 @@ func tryPin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Pinned, error) {
 	}
 	var own []string
 	for _, n := range names {
-		if _, ok := files.Number(n); ok {
+		if _, ok := engine.FileNumber(n); ok {
 			own = append(own, n)
 		}
 	}
@@ -151,7 +151,7 @@ func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (
 		return nil, err
 	}
 	s.State = st
-	if err := s.keep(fsys, files.Names(st)); err != nil {
+	if err := s.keep(fsys, engine.FileNames(st)); err != nil {
 		return nil, err
 	}
 	if len(s.Missing) > 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/engine/check"
-	"github.com/stele-go/stele/engine/record"
-	"github.com/stele-go/stele/engine/storage"
+
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -65,7 +65,7 @@ type LostItem struct {
 //
 // The manifest is written last: until then dir is no store, and after an error the
 // files that were written are removed.
-func Run(ctx context.Context, s *storage.Store, dir string, o Options) (*Report, error) {
+func Run(ctx context.Context, s *engine.Store, dir string, o Options) (*Report, error) {
 	if err := s.Enter(); err != nil {
 		return nil, err
 	}
@@ -90,8 +90,8 @@ const exportNum base.FileNum = 1
 
 type exporter struct {
 	ctx   context.Context
-	s     *storage.Store
-	reads *storage.Reader
+	s     *engine.Store
+	reads *engine.Reader
 	o     Options
 	dir   string
 	b     *segment.Builder
@@ -121,7 +121,7 @@ func (x *exporter) run() error {
 		x.b.Abort()
 		return errors.Join(err, f.Close())
 	}
-	x.b.SetTombstones(record.EncodeTombstones(v.Index.Tombstones()))
+	x.b.SetTombstones(engine.EncodeTombstones(v.Index.Tombstones()))
 	p, err := x.b.Finish()
 	if cerr := f.Close(); err == nil {
 		err = cerr
@@ -148,8 +148,8 @@ func (x *exporter) publish(seg snapshot.SegmentInfo) error {
 	return m.Close()
 }
 
-func (x *exporter) families(v *storage.View) error {
-	work, err := storage.Families(v, func(uint64) bool { return true })
+func (x *exporter) families(v *engine.View) error {
+	work, err := engine.Families(v, func(uint64) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (x *exporter) families(v *storage.View) error {
 
 // family writes one family: the values that can be read, and a page of the items
 // that have all they need.
-func (x *exporter) family(v *storage.View, w *storage.Family) error {
+func (x *exporter) family(v *engine.View, w *engine.Family) error {
 	x.s.RecentlySkipped() // of what came before
 	if err := w.Load(v); err != nil {
 		if !errors.Is(err, fault.ErrCorrupt) {
@@ -195,7 +195,7 @@ func (x *exporter) family(v *storage.View, w *storage.Family) error {
 	return x.b.EndFamily(index.EncodePage(x.page(w, gone)))
 }
 
-func idsOf(w *storage.Family) []string {
+func idsOf(w *engine.Family) []string {
 	ids := make([]string, len(w.Partitions))
 	for i, t := range w.Partitions {
 		ids[i] = t.ID
@@ -216,7 +216,7 @@ type slotUse struct {
 // order are the values of a family, each with its first use: those read often, item
 // by item, then the others, name by name and newest first, so that versions of one
 // channel lie together.
-func (x *exporter) order(w *storage.Family) []slotUse {
+func (x *exporter) order(w *engine.Family) []slotUse {
 	var hot, rest []slotUse
 	taken := map[index.Ref]bool{}
 	take := func(t *index.Partition, it *index.Item, isHot bool) {
@@ -257,7 +257,7 @@ func (x *exporter) value(all *check.Finder, u slotUse, gone map[index.Ref]bool) 
 	switch {
 	case err == nil:
 		x.rep.Values++
-	case errors.Is(err, fault.ErrCorrupt) || errors.Is(err, storage.ErrNoValue):
+	case errors.Is(err, fault.ErrCorrupt) || errors.Is(err, engine.ErrNoValue):
 		if b = x.lose(all, ref, err); b == nil {
 			gone[ref] = true
 			return nil
@@ -287,7 +287,7 @@ func (x *exporter) lose(u *check.Finder, ref index.Ref, err error) (instead []by
 
 // page is the directory page of the family in the new store: live items that have
 // all they need.
-func (x *exporter) page(w *storage.Family, gone map[index.Ref]bool) *index.Page {
+func (x *exporter) page(w *engine.Family, gone map[index.Ref]bool) *index.Page {
 	p := &index.Page{}
 	for _, t := range w.Partitions {
 		pt := index.PagePartition{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}

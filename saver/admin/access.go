@@ -9,7 +9,7 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/layout"
 )
@@ -23,7 +23,7 @@ type Access struct {
 	Options disk.Options
 }
 
-func (a Access) engine() storage.Options {
+func (a Access) engine() engine.Options {
 	o := a.Options
 	o.ReadOnly, o.AllowDamage, o.ManualWork = false, false, false
 	return o.EngineOptions()

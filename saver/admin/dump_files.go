@@ -9,8 +9,8 @@ import (
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
-	"github.com/stele-go/stele/engine/files"
-	"github.com/stele-go/stele/engine/record"
+	"github.com/stele-go/stele/engine"
+
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -35,7 +35,7 @@ func (d *dumper) head(err error, fields ...Field) (bool, error) {
 }
 
 // keys are the keys of the options that this file needs.
-func (d *dumper) keys() *seal.Keyring { return files.Keyring(d.f, d.name, d.a.Options.Keys) }
+func (d *dumper) keys() *seal.Keyring { return engine.KeyringOf(d.f, d.name, d.a.Options.Keys) }
 
 func (d *dumper) log() error {
 	h, err := wal.Inspect(d.f, d.name, nil)
@@ -100,7 +100,7 @@ func (d *dumper) mark() error {
 }
 
 func (e *DumpEntry) record(p wal.Piece) {
-	rec, err := record.Describe(p.LSN, p.Payload)
+	rec, err := engine.DescribeRecord(p.LSN, p.Payload)
 	if err != nil {
 		e.Error = err.Error()
 		return
@@ -226,7 +226,7 @@ func (e *DumpEntry) frame(fi segment.FrameInfo) {
 			e.line(0, "value %s: %d bytes at %d in the block at %d%s", refText(index.Ref{LSN: v.LSN, Ord: v.Ord}), v.Len, v.Inner, v.Off, how)
 		}
 	case "tombstones":
-		memos, err := record.DecodeTombstones(fi.Raw)
+		memos, err := engine.DecodeTombstones(fi.Raw)
 		if err != nil {
 			e.Error = err.Error()
 			return

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/engine/check"
-	"github.com/stele-go/stele/engine/record"
 	"github.com/stele-go/stele/wal"
 )
 
@@ -125,7 +125,7 @@ func (q *LogQuery) entry(name string, p wal.Piece) (e LogEntry, ok bool) {
 	case p.Type != "record":
 		return e, q.Marks && q.Thread == ""
 	}
-	rec, err := record.Describe(p.LSN, p.Payload)
+	rec, err := engine.DescribeRecord(p.LSN, p.Payload)
 	if p.Err != nil {
 		err = p.Err
 	}
@@ -143,7 +143,7 @@ func (q *LogQuery) entry(name string, p wal.Piece) (e LogEntry, ok bool) {
 	return e, touches
 }
 
-func logOp(o record.OpInfo) LogOp {
+func logOp(o engine.RecordOpInfo) LogOp {
 	op := LogOp{Op: o.Op, Slots: len(o.Slots)}
 	op.Thread, op.Kind = SplitThread(o.Partition)
 	switch {

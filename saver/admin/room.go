@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/layout"
@@ -53,7 +53,7 @@ func RoomOf(ctx context.Context, d *disk.Saver) (*Room, error) {
 		return nil, err
 	}
 	defer v.Release()
-	families, err := storage.Families(v, func(uint64) bool { return true })
+	families, err := engine.Families(v, func(uint64) bool { return true })
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver/layout"
 	"github.com/stele-go/stele/saver/rules"
@@ -67,7 +67,7 @@ func (s *Saver) PlanErase(ctx context.Context, req EraseRequest) (ErasePlan, err
 	return plan, nil
 }
 
-func planThread(ctx context.Context, v *storage.View, id string) (ErasedThread, error) {
+func planThread(ctx context.Context, v *engine.View, id string) (ErasedThread, error) {
 	out := ErasedThread{ThreadID: id}
 	if err := ctx.Err(); err != nil {
 		return out, err
@@ -82,7 +82,7 @@ func planThread(ctx context.Context, v *storage.View, id string) (ErasedThread, 
 	return out, nil
 }
 
-func planItems(ctx context.Context, v *storage.View, prefix []string) (ErasedItems, error) {
+func planItems(ctx context.Context, v *engine.View, prefix []string) (ErasedItems, error) {
 	out := ErasedItems{Prefix: prefix}
 	var failed error
 	from := layout.ItemsKey(prefix)

@@ -6,7 +6,7 @@ import (
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine"
-	"github.com/stele-go/stele/engine/storage"
+
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/group"
@@ -56,12 +56,12 @@ func (s *Saver) Inside() Inside { return Inside{s.e, &s.m.beside, s} }
 // MetadataMatcher returns a function that reports whether any checkpoint of a thread in v
 // matches filter; an empty filter matches every thread. The function is not safe for
 // concurrent use. Call end when done with it.
-func (in Inside) MetadataMatcher(v *storage.View, filter map[string]any) (matches func(context.Context, *index.Partition) (bool, error), end func()) {
+func (in Inside) MetadataMatcher(v *engine.View, filter map[string]any) (matches func(context.Context, *index.Partition) (bool, error), end func()) {
 	return in.s.metadataMatcher(v, filter)
 }
 
 // DescribeThread fills in Graph and Next of a thread in v, where its record has them.
-func (in Inside) DescribeThread(ctx context.Context, v *storage.View, t *index.Partition, info *saver.ThreadInfo) error {
+func (in Inside) DescribeThread(ctx context.Context, v *engine.View, t *index.Partition, info *saver.ThreadInfo) error {
 	return in.s.describeThread(ctx, v, t, info)
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/layout"
@@ -89,7 +89,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 type listReaders struct {
 	s    *Saver
 	last *tupleReader
-	from *storage.Reader
+	from *engine.Reader
 	alike
 }
 
@@ -129,7 +129,7 @@ func listNamespace(t *index.Partition, q saver.Query, visit func(*index.Partitio
 
 // listAll gathers the checkpoints of all threads before it yields the first:
 // their ids interleave.
-func (s *Saver) listAll(v *storage.View, q saver.Query, visit func(*index.Partition, *index.Item) error) error {
+func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Partition, *index.Item) error) error {
 	var all []foundItem
 	var err error
 	aerr := v.Ascend(layout.SpaceThread, func(t *index.Partition) bool {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/engine"
-	"github.com/stele-go/stele/engine/storage"
+
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/layout"
 	"github.com/stele-go/stele/saver/rules"
@@ -214,9 +214,9 @@ func Open(dir string, opts Options) (*Saver, error) {
 }
 
 // EngineOptions are the options of the engine below. It is for this repository, as Inside is.
-func (opts *Options) EngineOptions() storage.Options {
+func (opts *Options) EngineOptions() engine.Options {
 	sim := &opts.Simulation
-	return storage.Options{
+	return engine.Options{
 		FS: sim.FS, Rand: sim.Rand, Inline: sim.Inline, Opening: sim.Opening, PatchMin: sim.PatchMin, PatchRun: sim.PatchRun, SegmentSize: sim.SegmentSize,
 		Sync: wal.Mode(opts.Sync), SyncInterval: opts.SyncInterval,
 		LogFileSize: opts.LogFileSize, FlushBytes: opts.FlushBytes, ImageBytes: opts.ImageBytes,

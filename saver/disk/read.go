@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/stele-go/stele/base/metrics"
-	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/layout"
@@ -32,7 +32,7 @@ func (s *Saver) getTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 		r := s.one(t)
 		r.readTogether(ctx, it, !first) // a cold thread's newest values are read once, as a rule
 		tup, rerr := r.read(ctx, it)
-		if !errors.Is(rerr, storage.ErrNoValue) {
+		if !errors.Is(rerr, engine.ErrNoValue) {
 			return tup, rerr
 		}
 		// No view holds what is being read. If it was replaced or deleted and a

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/engine"
-	"github.com/stele-go/stele/engine/storage"
+
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/layout"
@@ -64,7 +64,7 @@ func (s *Saver) now() time.Time {
 type diskRetain struct {
 	s       *Saver
 	ctx     context.Context
-	records *storage.Reader
+	records *engine.Reader
 	policy  saver.RetentionPolicy
 	now     time.Time
 	cutoff  string
@@ -264,7 +264,7 @@ func (v diskRetainView) Namespace(ns string) rules.PruneView { return diskPrune{
 func (v diskRetainView) Created(ns, id string) (string, error) {
 	it := v.t.Get(layout.CheckpointKey(ns, id))
 	b, err := v.r.records.ReadShared(v.r.ctx, v.t.Family, it.Slots.At(0).Ref)
-	if errors.Is(err, storage.ErrNoValue) {
+	if errors.Is(err, engine.ErrNoValue) {
 		return "", nil // it was removed meanwhile
 	}
 	if err != nil {

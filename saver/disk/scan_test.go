@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/base/delta"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine/record"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
@@ -95,7 +95,7 @@ func literals(b *bytes.Buffer, p wal.Piece) error {
 	if p.Type != "record" {
 		return nil
 	}
-	rec, err := record.Describe(p.LSN, p.Payload)
+	rec, err := engine.DescribeRecord(p.LSN, p.Payload)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/layout"
@@ -110,7 +110,7 @@ func isNoted(info saver.ThreadInfo) bool {
 // metadataMatcher returns a function that reports whether any checkpoint of a thread in v
 // matches filter; an empty filter matches every thread. The function is not safe for
 // concurrent use. Call end when done with it.
-func (s *Saver) metadataMatcher(v *storage.View, filter map[string]any) (matches func(context.Context, *index.Partition) (bool, error), end func()) {
+func (s *Saver) metadataMatcher(v *engine.View, filter map[string]any) (matches func(context.Context, *index.Partition) (bool, error), end func()) {
 	if len(filter) == 0 {
 		return func(context.Context, *index.Partition) (bool, error) { return true, nil }, func() {}
 	}
@@ -147,7 +147,7 @@ func threadInfo(t *index.Partition) saver.ThreadInfo {
 }
 
 // describeThread fills in Graph and Next of a thread in v, where its record has them.
-func (s *Saver) describeThread(ctx context.Context, v *storage.View, t *index.Partition, info *saver.ThreadInfo) error {
+func (s *Saver) describeThread(ctx context.Context, v *engine.View, t *index.Partition, info *saver.ThreadInfo) error {
 	if !isNoted(*info) {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (s *Saver) describeThread(ctx context.Context, v *storage.View, t *index.Pa
 }
 
 // noteOf is the note of the root head of a thread.
-func (s *Saver) noteOf(ctx context.Context, v *storage.View, t *index.Partition) (*saver.Note, error) {
+func (s *Saver) noteOf(ctx context.Context, v *engine.View, t *index.Partition) (*saver.Note, error) {
 	t, err := v.Load(t)
 	if err != nil {
 		return nil, err

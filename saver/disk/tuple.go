@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"weak"
 
-	"github.com/stele-go/stele/engine/storage"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/layout"
@@ -35,7 +35,7 @@ var ErrLost = errors.New("the value was lost before the store was salvaged")
 
 // storedRef reads one value when it is asked for.
 type storedRef struct {
-	from *storage.Reader
+	from *engine.Reader
 	fam  *index.Family
 	ref  index.Ref
 }
@@ -43,7 +43,7 @@ type storedRef struct {
 // LoadValue implements Loader.
 func (r *storedRef) LoadValue(ctx context.Context) (serde.Typed, error) {
 	b, err := r.from.Read(ctx, r.fam, r.ref)
-	if errors.Is(err, storage.ErrNoValue) {
+	if errors.Is(err, engine.ErrNoValue) {
 		return serde.Typed{}, fmt.Errorf("%w: %w", saver.ErrNotFound, err)
 	}
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *onceRef) LoadValue(ctx context.Context) (serde.Typed, error) {
 type tupleReader struct {
 	s    *Saver
 	t    *index.Partition
-	from *storage.Reader // shared with the tuples, and with other threads of a listing
+	from *engine.Reader // shared with the tuples, and with other threads of a listing
 	alike
 	refs  []storedRef // a batch of them, of which some are taken
 	batch int

@@ -15,7 +15,7 @@ import (
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/engine"
-	"github.com/stele-go/stele/engine/storage"
+
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/layout"
@@ -97,7 +97,7 @@ func (d *Disk) Get(ctx context.Context, keys ...Key) (map[Key]serde.Typed, error
 // missed reports whether a read failed because of damage, or because the entry was removed
 // during the read. Both count as a miss.
 func missed(err error) bool {
-	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrVersion) || errors.Is(err, storage.ErrNoValue)
+	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrVersion) || errors.Is(err, engine.ErrNoValue)
 }
 
 func (d *Disk) read(ctx context.Context, k Key, now int64) (v serde.Typed, ok bool, err error) {

@@ -332,7 +332,7 @@ func TestImportsNotices(t *testing.T) {
 		{"engine", in("saver/serde")}, {"engine", in("saver")}, {"engine", in("pregel")}, {"engine", in("store")}, {"base/vfs", in("wal")},
 		{"pregel", in("engine")}, {"pregel/channel", in("engine")}, {"saver/serde", in("saver")}, {"pregel", in("saver/disk")},
 		{"saver", in("pregel")}, {"saver", in("store")}, {"saver", in("store/cache")}, {"store", in("store/cache")}, {"store/cache", in("store")}, {"store", in("pregel")},
-		{"server", in("postgres")}, {"agent", in("server")}, {"runs", in("wire")}, {"saver/memory", in("saver/disk")}, {"test/bolt", in("saver/memory")}, {"test/bolt", in("engine/storage")}, {"server/client", in("server")}, {"examples/embed", in("engine")},
+		{"server", in("postgres")}, {"agent", in("server")}, {"runs", in("wire")}, {"saver/memory", in("saver/disk")}, {"test/bolt", in("saver/memory")}, {"test/bolt", in("engine")}, {"server/client", in("server")}, {"examples/embed", in("engine")},
 		{"wal", "github.com/google/btree"}, {"saver/serde", "pgregory.net/rapid"}, {"pregel", "golang.org/x/sync/errgroup"}, {"server/client", "github.com/google/uuid"},
 		{"unheard/of", "fmt"}, {"wal", "C"}, {"index", "unsafe"},
 	} {

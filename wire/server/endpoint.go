@@ -14,15 +14,15 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/stele-go/stele/engine/files"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/wire"
 )
 
 const (
 	// InfoName is the file by which clients find the server of a directory.
-	InfoName   = files.ServerInfo
-	socketName = files.ServerSocket
-	tokenName  = files.ServerToken
+	InfoName   = engine.ServerInfo
+	socketName = engine.ServerSocket
+	tokenName  = engine.ServerToken
 
 	// maxSocketPath is the longest path of a socket that all systems take, with room.
 	maxSocketPath = 100
@@ -177,7 +177,7 @@ func (e *Endpoint) publish(info Info) error {
 // write replaces a file of the directory, so that it is read whole or not at all. It need not
 // survive a power failure, which no server does either.
 func (e *Endpoint) write(name string, b []byte) error {
-	tmp := filepath.Join(e.dir, name+files.TempSuffix)
+	tmp := filepath.Join(e.dir, name+engine.TempSuffix)
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/stele-go/stele/snapshot"
+)
+
+// noteSegments counts the segments that are yet to be merged. Where those of one size
+// are twice as many as make a compaction, the one that is under way has taken so long
+// that another waits: it hurries then, since what is dead stays on the disk until it is
+// merged, and reads look into every segment.
+func (c *compactor) noteSegments() {
+	n, segs := int64(0), c.state().Segments
+	for _, s := range segs {
+		if s.Size < c.Opts.SegmentSize {
+			n++
+		}
+	}
+	c.throttle.setSegments(n, pickCompaction(segs, 2*c.Opts.CompactFanout, c.Opts.SegmentSize) != nil)
+}
+
+// debt is the size of the segments that CompactStep would take now, and
+// the times after.
+func (c *compactor) debt() int64 {
+	left := c.state().Segments
+	dead := c.garbage.inSegments(left)
+	var debt int64
+	for {
+		next := pickCompaction(left, c.Opts.CompactFanout, c.Opts.SegmentSize)
+		if next == nil {
+			next = mostlyDead(left, dead)
+		}
+		if next == nil {
+			return debt
+		}
+		for _, s := range next {
+			debt += s.Size
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(s snapshot.SegmentInfo) bool { return slices.Contains(next, s) })
+	}
+}

@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"math/bits"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// pickCompaction returns segments worth merging: as many as the fan-out asks for
+// in one class of size, those of the size limit and more left out. Each class is four
+// times the last.
+func pickCompaction(segs []snapshot.SegmentInfo, fanout int, limit int64) []snapshot.SegmentInfo {
+	classes := map[int][]snapshot.SegmentInfo{}
+	for _, s := range segs {
+		if s.Size >= limit {
+			continue
+		}
+		c := max(0, bits.Len64(uint64(s.Size))-17) / 2
+		classes[c] = append(classes[c], s)
+	}
+	for c := range 32 {
+		if len(classes[c]) >= fanout {
+			return classes[c]
+		}
+	}
+	return nil
+}
+
+const (
+	// deadShare of a segment, in tenths, makes it worth rewriting alone, if that
+	// frees at least minDead bytes.
+	deadShare = 4
+	minDead   = 1 << 20
+)
+
+// mostlyDead returns the segment of which the largest part is dead, if that is
+// worth rewriting it.
+func mostlyDead(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64) []snapshot.SegmentInfo {
+	var worst []snapshot.SegmentInfo
+	most := 0.0
+	for _, s := range segs {
+		share := float64(dead[s.Num]) / float64(s.Size)
+		if dead[s.Num] >= minDead && share*10 >= deadShare && share > most {
+			worst, most = []snapshot.SegmentInfo{s}, share
+		}
+	}
+	return worst
+}

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/index"
+)
+
+// settled returns the segments that a compaction of everything can leave out: large
+// ones, of the current key, that hold nothing dead, and all that segments hold of their
+// families.
+func (c *compactor) settled(ctx context.Context) (map[base.FileNum]bool, error) {
+	out := map[base.FileNum]bool{}
+	v := c.workView(c.ViewWithin)
+	defer v.Release()
+	key := ""
+	if c.Keys != nil {
+		id, err := c.Keys.CurrentID()
+		if err != nil {
+			return nil, err
+		}
+		key = id
+	}
+	for _, s := range c.manifest.State().Segments {
+		if s.Size < c.Opts.SegmentSize || c.Files.keyID(s.Num) != key {
+			continue
+		}
+		is, err := c.isSettled(ctx, v, s.Num)
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			out[s.Num] = true
+		}
+	}
+	return out, nil
+}
+
+// isSettled reads the directory of a segment, and no values.
+func (c *compactor) isSettled(ctx context.Context, v *View, num base.FileNum) (bool, error) {
+	families, err := c.familiesIn(map[base.FileNum]bool{num: true})
+	if err != nil {
+		return false, err
+	}
+	live, err := Families(v, func(id uint64) bool { return families[id] })
+	if err != nil || len(live) < len(families) {
+		return false, err
+	}
+	for _, names := range live {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		if parts, err := c.segmentParts(names.id); err != nil || !slices.Equal(parts, segmentParts{num}) {
+			return false, err
+		}
+		w, err := names.Open(v)
+		if err == nil {
+			err = w.Load(v)
+		}
+		if err != nil {
+			return false, err
+		}
+		_, page, err := c.inputPage(names.id, num)
+		if err != nil || page == nil || !wants(&w, page) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// wants reports whether the partitions of a family have everything a page holds.
+func wants(w *Family, page *index.Page) bool {
+	live := map[index.Ref]bool{}
+	for _, t := range w.Partitions {
+		t.Ascend("", func(it *index.Item) bool {
+			for _, r := range it.Slots.Refs() {
+				live[r] = true
+			}
+			return true
+		})
+	}
+	for i := range page.Partitions {
+		t := w.life(page.Partitions[i].ID, page.Partitions[i].Birth)
+		if t == nil {
+			return false
+		}
+		now := map[string]base.LSN{}
+		t.Items(0, func(it *index.Item) { now[it.Key] = it.LSN })
+		for _, it := range page.Partitions[i].Items {
+			if it.Deleted() || now[it.Key] != it.LSN {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(page.Values, func(v index.ValueLoc) bool { return !live[v.Ref] })
+}

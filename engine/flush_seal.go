@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// sealLog ends the current log file, and returns a view of the store as the sealed files
+// left it: steps 1 to 4 at flusher.
+func (f *flusher) sealLog(ctx context.Context) (*View, error) {
+	f.patchFloor.Store(noBase) // before arm: see flusher
+	f.sealed.arm()
+	defer f.sealed.disarm()
+	if err := f.log.Rotate(ctx); err != nil {
+		f.patchFloor.Store(uint64(f.Index.LSN()) + 1)
+		return nil, err
+	}
+	v := f.workView(f.ViewTombstones)
+	if before, ok := f.sealed.take(); ok {
+		v.Index = before
+	}
+	f.patchFloor.Store(uint64(v.LSN()) + 1)
+	return v, nil
+}
+
+// sealView takes a view of the index between the last record of one log file and the first
+// of the next. While it is armed, the first file counts that may lie behind the seal.
+type sealView struct {
+	mu    sync.Mutex
+	armed bool
+	v     *index.View
+}
+
+func (s *sealView) arm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed, s.v = true, nil
+}
+
+func (s *sealView) disarm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed, s.v = false, nil
+}
+
+// begun is called on the committer when a file is begun. patches is how many its first batch
+// holds; with any, the seal must not lie before it.
+func (s *sealView) begun(ix *index.Index, patches int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.armed && s.v == nil && patches == 0 {
+		v := ix.ViewTombstones()
+		s.v = &v
+	}
+}
+
+func (s *sealView) take() (index.View, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.v == nil {
+		return index.View{}, false
+	}
+	return *s.v, true
+}
+
+// sealedLogs are the log files that hold only records up to last.
+func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.FileNum]bool) {
+	var nums []base.FileNum
+	set := map[base.FileNum]bool{}
+	for _, l := range st.Logs {
+		if l.BaseLSN <= last {
+			nums = append(nums, l.Num)
+			set[l.Num] = true
+		}
+	}
+	return nums, set
+}
+
+// noBase as patchFloor keeps every value from being a base.
+const noBase = uint64(base.MaxLSN)

@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/index"
+)
+
+// unflushed names the families that have items or values in the log, and the last
+// record that put one of their partitions.
+type unflushed struct {
+	mu   sync.Mutex
+	fams map[uint64]base.LSN
+	// upTo is the last record of the images that were read at Open, until gather has
+	// looked which families they have items of that no segment has.
+	upTo base.LSN
+}
+
+// reset forgets all families.
+func (u *unflushed) reset() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fams, u.upTo = map[uint64]base.LSN{}, 0
+}
+
+// add counts the families of partitions that record lsn put.
+func (u *unflushed) add(partitions []*index.Partition, lsn base.LSN) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, t := range partitions {
+		u.fams[t.Family.ID] = max(lsn, u.fams[t.Family.ID])
+	}
+}
+
+// expect makes room for n families.
+func (u *unflushed) expect(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.fams) == 0 {
+		u.fams = make(map[uint64]base.LSN, n)
+	}
+}
+
+// note is add for one family.
+func (u *unflushed) note(family uint64, lsn base.LSN) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fams[family] = max(lsn, u.fams[family])
+}
+
+// imaged says that images hold items of families up to record last. Which these are
+// is found when a flush asks: opening a store does not look at every family.
+func (u *unflushed) imaged(last base.LSN) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.upTo = last
+}
+
+// gather counts the families with pages in images, if that was put off. An error is
+// that of reading the tables, and leaves it to the next call.
+func (u *unflushed) gather(v *View, isImage func(base.FileNum) bool) error {
+	u.mu.Lock()
+	last := u.upTo
+	u.upTo = 0
+	u.mu.Unlock()
+	if last == 0 {
+		return nil
+	}
+	images := map[base.FileNum]bool{}
+	inImage := func(p index.Part) bool {
+		is, ok := images[p.File]
+		if !ok {
+			is = isImage(p.File)
+			images[p.File] = is
+		}
+		return is
+	}
+	err := v.Index.Families(func(id uint64, parts []index.Part) bool {
+		if slices.ContainsFunc(parts, inImage) {
+			u.note(id, last)
+		}
+		return true
+	})
+	if err != nil {
+		u.imaged(last)
+	}
+	return err
+}
+
+// all returns the families.
+func (u *unflushed) all() map[uint64]bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	out := make(map[uint64]bool, len(u.fams))
+	for id := range u.fams {
+		out[id] = true
+	}
+	return out
+}
+
+// settle forgets the families that no record after last touched: a flush has
+// moved the log up to there. What a commit added meanwhile stays.
+func (u *unflushed) settle(last base.LSN) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for id, lsn := range u.fams {
+		if lsn <= last {
+			delete(u.fams, id)
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/segment"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// garbageEstimate is an estimate of what segments hold that no item refers to any more. A
+// flush looks at the families it touches, so it is as old as the last flush. The
+// manifest keeps the sums, and what Open finds there counts on: what families without
+// partitions left behind is added to it, as nobody comes across these again; of what others
+// do not use the larger counts, since they may be counted again.
+type garbageEstimate struct {
+	*Store
+
+	mu      sync.Mutex
+	fams    map[uint64]deadFamily
+	dropped map[uint64]bool                       // families of partitions deleted since the last flush
+	before  map[base.FileNum]snapshot.SegmentDead // as Open found it
+}
+
+// deadFamily is what segments hold of a family for nobody.
+type deadFamily struct {
+	bytes   map[base.FileNum]int64 // in the measure of SegmentInfo.Raw
+	dropped bool                   // it has no partition left
+}
+
+// newGarbage returns the estimate of a store without segments.
+func newGarbage(s *Store) *garbageEstimate {
+	return &garbageEstimate{Store: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]bool{}, before: map[base.FileNum]snapshot.SegmentDead{}}
+}
+
+// Restore takes what the manifest says.
+func (g *garbageEstimate) Restore(segs []snapshot.SegmentInfo) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range segs {
+		if s.Dropped != 0 || s.Unused != 0 {
+			g.before[s.Num] = snapshot.SegmentDead{Num: s.Num, Dropped: s.Dropped, Unused: s.Unused}
+		}
+	}
+}
+
+// sums is what is dead in the segments. mu is held.
+func (g *garbageEstimate) sums(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
+	now := map[base.FileNum]snapshot.SegmentDead{}
+	for _, f := range g.fams {
+		for n, b := range f.bytes {
+			d := now[n]
+			if f.dropped {
+				d.Dropped += b
+			} else {
+				d.Unused += b
+			}
+			now[n] = d
+		}
+	}
+	out := make([]snapshot.SegmentDead, len(segs))
+	for i, s := range segs {
+		d, b := now[s.Num], g.before[s.Num]
+		out[i] = snapshot.SegmentDead{Num: s.Num, Dropped: min(d.Dropped+b.Dropped, s.Raw), Unused: min(max(d.Unused, b.Unused), s.Raw)}
+	}
+	return out
+}
+
+// news is what the manifest does not say yet of these segments, which it knows.
+func (g *garbageEstimate) news(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []snapshot.SegmentDead
+	for i, d := range g.sums(segs) {
+		if d.Dropped != segs[i].Dropped || d.Unused != segs[i].Unused {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// noteDropped notes the family of a partition that is being deleted; nil if there is none.
+func (g *garbageEstimate) noteDropped(t *index.Partition) {
+	if t == nil {
+		return
+	}
+	if parts, err := g.Index.Parts(t.Family.ID); err != nil || len(parts) == 0 {
+		return // it is an estimate
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dropped[t.Family.ID] = true
+}
+
+// isDropped reports whether a partition of the family was deleted since the last
+// flush.
+func (g *garbageEstimate) isDropped(family uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.dropped[family]
+}
+
+func (g *garbageEstimate) anyDropped() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.dropped) > 0
+}
+
+// takeDropped returns the families dropped since it was called last.
+func (g *garbageEstimate) takeDropped() map[uint64]bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := g.dropped
+	g.dropped = map[uint64]bool{}
+	return out
+}
+
+func (g *garbageEstimate) set(family uint64, dead deadFamily) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(dead.bytes) == 0 {
+		delete(g.fams, family)
+		return
+	}
+	g.fams[family] = dead
+}
+
+// forget drops what is known of segments that are gone.
+func (g *garbageEstimate) forget(files map[base.FileNum]bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for n := range files {
+		delete(g.before, n)
+	}
+	for id, dead := range g.fams {
+		for n := range dead.bytes {
+			if files[n] {
+				delete(dead.bytes, n)
+			}
+		}
+		if len(dead.bytes) == 0 {
+			delete(g.fams, id)
+		}
+	}
+}
+
+// inSegments is, by segment, about how many bytes of the file are dead.
+func (g *garbageEstimate) inSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := map[base.FileNum]int64{}
+	for i, d := range g.sums(segs) {
+		if b, s := d.Dropped+d.Unused, segs[i]; b > 0 {
+			out[s.Num] = int64(float64(s.Size) * min(1, float64(b)/float64(s.Raw)))
+		}
+	}
+	return out
+}
+
+// countDead counts what segments hold of a loaded family for nobody. floor is that of the
+// store: the values of records from there on are in the log.
+func (g *garbageEstimate) countDead(w *Family, floor base.LSN) {
+	if index.BornOf(w.Fam.ID) >= floor {
+		return // no segment has anything of it
+	}
+	room := liveRooms.Get().(*[]index.Ref)
+	defer liveRooms.Put(room)
+	live := (*room)[:0]
+	var refs, before []index.Ref // of an item, and of the one before it
+	for _, t := range w.Partitions {
+		t.Ascend("", func(it *index.Item) bool {
+			refs, before = before[:0], refs
+			for i, r := range it.Slots.Refs() {
+				refs = append(refs, r)
+				if r.LSN < floor && (i >= len(before) || before[i] != r) { // else it is known, or no matter
+					live = append(live, r)
+				}
+			}
+			return true
+		})
+	}
+	if *room = live; len(live) > keptLive {
+		*room = nil
+	}
+	slices.SortFunc(live, index.Ref.Compare)
+	files := map[base.FileNum]held{}
+	w.Fam.Values(func(r index.Ref, l index.Loc) {
+		if l.InLog() {
+			return
+		}
+		h := files[l.File]
+		h.values, h.bytes = h.values+1, h.bytes+int64(l.Len)
+		for len(live) > 0 && live[0].Compare(r) < 0 {
+			live = live[1:]
+		}
+		if len(live) == 0 || live[0] != r {
+			h.dead, h.deadBytes = h.dead+1, h.deadBytes+int64(l.Len)
+		}
+		files[l.File] = h
+	})
+	dead := map[base.FileNum]int64{}
+	for n, h := range files {
+		if h.dead > 0 {
+			dead[n] = g.deadOf(w.Fam.ID, n, h)
+		}
+	}
+	g.set(w.Fam.ID, deadFamily{bytes: dead})
+}
+
+// liveRooms are slices for the values that items of a family refer to, up to keptLive of them.
+var liveRooms = sync.Pool{New: func() any { return new([]index.Ref) }}
+
+const keptLive = 4 << 10
+
+// held is what a segment holds of a family, and how much of that is dead.
+type held struct {
+	values, dead     int64 // how many
+	bytes, deadBytes int64 // as they are in blocks
+}
+
+// deadOf is about how much a segment holds of a family for nobody: of its blocks the
+// share of the values' bytes, of its directory that of their number. Of a chat, whose
+// older versions are small patches, the directory is most of it. As with all that is
+// dead, it is given as a share of the segment's raw bytes.
+func (g *garbageEstimate) deadOf(family uint64, n base.FileNum, h held) int64 {
+	f, ok := g.inSegment(family, n)
+	if !ok || f.size == 0 {
+		return 0
+	}
+	blocks := float64(f.Stored-int64(f.DirStored)) * float64(h.deadBytes) / float64(max(h.bytes, 1))
+	directory := float64(f.DirStored) * float64(h.dead) / float64(h.values)
+	return int64((blocks + directory) * float64(f.raw) / float64(f.size))
+}
+
+// familyIn is what a segment says of a family, and of itself.
+type familyIn struct {
+	segment.FamilyInfo
+	size, raw int64
+}
+
+// inSegment is what a segment says of a family; false if it is gone, or does not hold
+// the family.
+func (g *garbageEstimate) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
+	h, err := g.Files.Acquire(n)
+	if err != nil {
+		return familyIn{}, false
+	}
+	defer g.Files.Release(h)
+	if h.Segment == nil {
+		return familyIn{}, false
+	}
+	f, ok, err := h.Segment.Find(family)
+	p := h.Segment.Props()
+	return familyIn{f, p.Size, p.RawBytes}, ok && err == nil
+}
+
+// countDropped counts what segments hold of families that have no partition in the view, but
+// had one at the last flush.
+func (g *garbageEstimate) countDropped(v *View) error {
+	if !g.anyDropped() {
+		return nil
+	}
+	alive, err := Families(v, g.isDropped)
+	if err != nil {
+		return err
+	}
+	dropped := g.takeDropped()
+	for i := range alive {
+		delete(dropped, alive[i].id)
+	}
+	for id := range dropped {
+		dead := map[base.FileNum]int64{}
+		parts, err := g.Index.Parts(id)
+		if err != nil {
+			continue // it is an estimate
+		}
+		for _, p := range parts {
+			if f, ok := g.inSegment(id, p.File); ok {
+				dead[p.File] += f.RawBytes
+			}
+		}
+		g.set(id, deadFamily{bytes: dead, dropped: true})
+	}
+	return nil
+}
+
+// recordDropped counts the families dropped since the last flush, and tells the
+// manifest: the next flush may be another process's, which does not know of them.
+// The lock of the chain of images is held.
+func (g *garbageEstimate) recordDropped() error {
+	if !g.anyDropped() {
+		return nil
+	}
+	v := g.workView(g.ViewWithin)
+	defer v.Release()
+	if err := g.countDropped(v); err != nil {
+		return err
+	}
+	dead := g.news(g.manifest.State().Segments)
+	if len(dead) == 0 {
+		return nil
+	}
+	_, err := g.manifest.Apply(snapshot.Edit{SetDead: dead})
+	return err
+}

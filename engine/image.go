@@ -1,0 +1,281 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// The chain of images that Open reads is a full one and deltas. A full one costs what
+// the store has of partitions, so it is written when the tables of the deltas have
+// come near its own: then Open reads at most about twice what there is.
+const (
+	minImages = 6 // a shorter chain grows
+	// loneImages is the same for an image that comes without a flush or a compaction: a full one
+	// then has the pages of all that only the log holds besides, for which the next flush has no
+	// use. Nor does a Close wait for it.
+	loneImages = 4 * minImages
+	maxImages  = 64
+)
+
+// chainSize is the size of the tables of a chain of images, as they are in memory.
+type chainSize struct{ full, deltas int64 }
+
+// add counts one image more.
+func (c *chainSize) add(t *index.Table, full bool) {
+	if full {
+		*c = chainSize{full: t.Size()}
+	} else {
+		c.deltas += t.Size()
+	}
+}
+
+// imageChain saves the index. An image is a file with the rows of all partitions, or of
+// those that changed since the image before: a chain of images is what Open reads instead of
+// the log. Items that only the log holds have pages in it.
+//
+// Every change of the segments and images of a store is published here, since the index that
+// knows of it has to be saved with it: one edit of the manifest names the new segments and
+// the image that leads to them. A crash before the edit leaves files that nobody names, which
+// the next Open removes; a crash after it finds all of them durable.
+//
+// Other edits of the manifest concern none of these files. They name a new log file (the
+// engine's logCreated), reserve file numbers (Store.NewFileNum), say what is dead in
+// segments (garbageEstimate.recordDropped), and say that the store was closed
+// (Engine.Close).
+type imageChain struct {
+	*Store
+	// onPublish is called after segments were published. It is set before there is work.
+	onPublish func()
+	bytes     atomic.Int64 // committed since the last image
+
+	// mu lets one flush, image or end of a compaction publish at a time. It guards the rest.
+	mu        sync.Mutex
+	bad       bool // the chain of images could not be read
+	size      chainSize
+	forgotten bool // the manifest names no image, because of badPages
+}
+
+// newImageChain returns the chain of a store that has no images yet.
+func newImageChain(s *Store) *imageChain { return &imageChain{Store: s} }
+
+// committed counts n bytes of log that the next image makes Open replay no more.
+func (c *imageChain) committed(n int64) { c.bytes.Add(n) }
+
+// unsaved is how many bytes of log were committed since the last image.
+func (c *imageChain) unsaved() int64 { return c.bytes.Load() }
+
+// due reports whether the log has grown enough for an image.
+func (c *imageChain) due() bool { return c.unsaved() >= c.Opts.ImageBytes }
+
+// setBad says that Open could not read the chain of images.
+func (c *imageChain) setBad() { c.bad = true }
+
+// loaded says that Open read an image of the chain.
+func (c *imageChain) loaded(t *index.Table, full bool) { c.size.add(t, full) }
+
+// fullDue reports whether the next image is to be a full one. A chain of fewer than grows
+// images grows.
+func (c *imageChain) fullDue(chain []snapshot.ImageInfo, grows int) bool {
+	if len(chain) == 0 || c.bad || len(chain) >= maxImages {
+		return true
+	}
+	return len(chain) >= grows && c.size.deltas >= c.size.full
+}
+
+// replacedSegments is what a flush or a compaction changes in where pages lie.
+type replacedSegments struct {
+	placed   []placed                               // parts the new state adds
+	drop     func(family uint64, p index.Part) bool // parts it no longer has
+	families map[uint64]bool                        // all that may have either
+}
+
+// Write writes what changed since the last image, so that the next Open
+// replays less of the log; with all, or where there is nothing it could be a delta
+// to, a full one. Mu is held. A failure loses nothing: the log still has it all.
+func (c *imageChain) Write(all bool) error {
+	if err := c.checkPages(); err != nil {
+		return err
+	}
+	return c.put(all || c.fullDue(c.manifest.State().Images, loneImages), 0)
+}
+
+// writeBeside writes an image beside a flush of the records up to seal, if one is due and there
+// are records behind it. Commits go on while a flush works, and neither Close nor the next Open
+// should find all of them unsaved. An image that would be a full one is left to the flush. Mu
+// is held. A failure loses nothing.
+func (c *imageChain) writeBeside(seal base.LSN) error {
+	if !c.due() || c.Index.LSN() <= seal || c.fullDue(c.manifest.State().Images, loneImages) {
+		return nil
+	}
+	return c.put(false, seal)
+}
+
+// put writes an image of what is new, or a full one; see task.seal.
+func (c *imageChain) put(full bool, seal base.LSN) error {
+	st := c.manifest.State()
+	imaged, place := c.bytes.Load(), c.logPlace()
+	v, dirty := c.viewDirty()
+	defer v.Release()
+	if dirty.Empty() && !full {
+		return nil
+	}
+	old, err := c.putImage(task{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full, seal: seal}, st)
+	if err != nil {
+		return fmt.Errorf("image: %w", err)
+	}
+	c.Files.retire(old...)
+	c.bytes.Add(-imaged) // what was committed since is for the next image
+	c.imagesWritten.Add(1)
+	return nil
+}
+
+// publish makes segments that are written part of the store, together with an
+// image that knows them, in one manifest edit. It returns the files the edit
+// replaced besides those it names. Mu is held.
+func (c *imageChain) publish(edit snapshot.Edit, r replacedSegments, floor base.LSN) ([]base.FileNum, error) {
+	imaged, place := c.bytes.Load(), c.logPlace()
+	v, dirty := c.viewDirty()
+	defer v.Release()
+	st := c.manifest.State()
+	full := c.fullDue(st.Images, minImages)
+	old, err := c.putImage(task{v: v, dirty: dirty, floor: floor, place: place, edit: edit, full: full, replacedSegments: r}, st)
+	if err == nil {
+		c.onPublish()
+		c.bytes.Add(-imaged) // what was committed since is for the next image
+	}
+	return old, err
+}
+
+// putImage writes an image and makes it part of the store, whose files are those of st. It
+// returns the images it replaces.
+func (c *imageChain) putImage(t task, st snapshot.State) (old []base.FileNum, err error) {
+	j := imageWriter{imageChain: c, task: t, st: c.usableImages(st), parts: map[uint64][]index.Part{}}
+	for _, pl := range t.placed {
+		j.parts[pl.fam] = append(j.parts[pl.fam], pl.part)
+	}
+	// Everything the image names must survive with it, or an Open after a power
+	// cut would find an index that is ahead of its log.
+	var info snapshot.ImageInfo
+	if err = c.log.Sync(context.Background()); err == nil {
+		info, err = j.write()
+	}
+	if err != nil {
+		c.Index.MarkDirty(t.dirty)
+		return nil, err
+	}
+	info.Log = t.place
+	chain := append(slices.Clone(st.Images), info)
+	if j.full {
+		chain, old = chain[len(chain)-1:], st.ImageNums()
+	}
+	t.edit.SetImages = &chain
+	if err := j.apply(t.edit); err != nil {
+		return nil, err
+	}
+	table := j.w.Table()
+	c.size.add(table, j.full)
+	c.Index.Install(table, j.full, j.v.LSN(), t.dirty)
+	c.bad = false
+	return old, nil
+}
+
+// logPlace is where replay can start for an image whose view is taken after the
+// call. The caller syncs the log before it tells the manifest.
+func (c *imageChain) logPlace() snapshot.LogPlace {
+	at := c.log.Position()
+	return snapshot.LogPlace{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
+}
+
+// apply makes the image part of the store. If it cannot, what changed since the
+// last image still has to go into the next.
+func (j *imageWriter) apply(edit snapshot.Edit) error {
+	_, err := j.manifest.Apply(edit)
+	if err == nil {
+		return nil
+	}
+	j.Index.MarkDirty(j.dirty)
+	if notApplied(err) {
+		j.withdraw(imageFile, j.num)
+	}
+	return err
+}
+
+// checkPages refuses work that needs whole images if one is damaged, and lets the
+// manifest forget them. Mu is held.
+func (c *imageChain) checkPages() error {
+	if !c.badPages.Load() {
+		return nil
+	}
+	if err := c.forget(); err != nil {
+		return err
+	}
+	return errBadPages
+}
+
+// checkPagesNow is checkPages for who does not hold Mu.
+func (c *imageChain) checkPagesNow() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.checkPages()
+}
+
+// errBadPages is the answer of flush, image and compaction when a page of the
+// saved index is damaged.
+var errBadPages = fmt.Errorf("the saved index is damaged; close the store and open it again to rebuild it: %w", fault.ErrCorrupt)
+
+// forget takes the images out of the manifest. Their files stay until the
+// next Open: partitions whose pages are whole are still read from them.
+func (c *imageChain) forget() error {
+	if c.forgotten {
+		return nil
+	}
+	if _, err := c.manifest.Apply(snapshot.Edit{SetImages: &[]snapshot.ImageInfo{}}); err != nil {
+		return fmt.Errorf("forget damaged images: %w", err)
+	}
+	c.forgotten = true
+	return nil
+}
+
+// usableImages is st without images that Open could not read: the next image is
+// made from segments and log alone.
+func (c *imageChain) usableImages(st snapshot.State) snapshot.State {
+	if c.bad {
+		st.Images = nil
+	}
+	return st
+}
+
+// renewKeys brings image and manifest under the current key, where they are not.
+// It comes after a compaction, which did so to the others.
+func (c *imageChain) renewKeys() error {
+	if c.Keys == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id, err := c.Keys.CurrentID()
+	if err != nil {
+		return err
+	}
+	for _, im := range c.manifest.State().Images {
+		if c.Files.keyID(im.Num) == id {
+			continue
+		}
+		if err := c.Write(true); err != nil {
+			return err
+		}
+		break
+	}
+	if c.manifest.KeyID() == id {
+		return nil
+	}
+	return c.manifest.Renew()
+}

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/stele-go/stele/index"
+)
+
+// togetherLen is how many bytes of values ReadTogether hands out at most: nobody asked for
+// them yet, and they lie in one piece of memory, so that who keeps one of them keeps so
+// much.
+const togetherLen = 16 << 10
+
+// togetherStored is the largest block, as it is stored, that ReadTogether reads.
+const togetherStored = 64 << 10
+
+// PartitionFirst is Partition, and reports whether the partition was cold: nobody had looked at it
+// for as long as it takes to be evicted.
+func (s *Store) PartitionFirst(id string) (t *index.Partition, first bool, err error) {
+	if err := s.Enter(); err != nil {
+		return nil, false, err
+	}
+	defer s.Leave()
+	return s.loadFirst(id)
+}
+
+// Together reports whether ReadTogether is worth a call for values that begin with this
+// one: it lies in the log, or in a block that is not in memory.
+func (s *Store) Together(fam *index.Family, first index.Ref) bool {
+	loc, ok := fam.Loc(first)
+	switch {
+	case !ok || loc.Patched():
+		return false
+	case loc.InLog():
+		return loc.Inner == 0 && loc.Len <= togetherLen
+	default:
+		return loc.Stored <= togetherStored && !s.cache.has(keyOf(loc))
+	}
+}
+
+// ReadTogether returns the bytes of values that lie together, in a fresh piece of memory of
+// which each has a slice of its own, and nil for one that does not lie whole in the block
+// of the first, or within togetherLen bytes of the log from there on. So a block is looked for
+// once, and the log is read once, and not once for each value. Without keep a block is
+// decompressed into memory that is used again, and does not enter the cache: for values that
+// nobody is expected to ask for soon after. It returns nil if Together says no, if the values
+// are more than 16 KiB, if those of the log are but one, or if the block or the log cannot be
+// read: ReadValue tells why.
+func (s *Store) ReadTogether(ctx context.Context, fam *index.Family, refs []index.Ref, keep bool) [][]byte {
+	if len(refs) == 0 || ctx.Err() != nil || !s.Together(fam, refs[0]) || s.Enter() != nil {
+		return nil
+	}
+	defer s.Leave()
+	locs := fam.Locs(refs, make([]index.Loc, 0, len(refs)))
+	first := locs[0]
+	if first.Patched() {
+		return nil // it moved
+	}
+	h, err := s.Files.Acquire(first.File)
+	if err != nil {
+		return nil
+	}
+	defer s.Files.Release(h)
+	t := together{h: h, locs: locs, out: make([][]byte, len(refs))}
+	if first.InLog() {
+		return t.readLog()
+	}
+	if h.Segment == nil {
+		return nil
+	}
+	if t.measure(); t.room > togetherLen {
+		return nil
+	}
+	if keep {
+		block, _, err := s.readBlock(nil, h, first)
+		if err != nil {
+			return nil
+		}
+		t.cut(block)
+		return t.out
+	}
+	s.cache.misses.Add(1)
+	if h.Segment.LookIntoBlock(segmentLoc(first), t.cut) != nil {
+		return nil
+	}
+	return t.out
+}
+
+// together copies values out of a block, or cuts a piece of the log into values.
+type together struct {
+	h    *FileHandle
+	locs []index.Loc // the first says which block, or where the piece begins
+	out  [][]byte    // as locs; nil for what is not there
+	room int         // bytes of the values
+}
+
+func (t *together) here(i int) bool {
+	l := &t.locs[i]
+	return l.File == t.locs[0].File && l.Off == t.locs[0].Off && !l.Patched()
+}
+
+func (t *together) measure() {
+	for i := range t.locs {
+		if t.here(i) {
+			t.room += int(t.locs[i].Len)
+		}
+	}
+}
+
+func (t *together) cut(block []byte) {
+	all := make([]byte, 0, t.room)
+	for i := range t.locs {
+		if !t.here(i) {
+			continue
+		}
+		v, err := t.h.Segment.Value(segmentLoc(t.locs[i]), block)
+		if err != nil {
+			continue
+		}
+		n := len(all)
+		all = append(all, v...)
+		t.out[i] = all[n:len(all):len(all)]
+	}
+}
+
+// inPiece is where value i ends in the piece of the log that begins with the first; 0 if it does
+// not lie there.
+func (t *together) inPiece(i int) uint64 {
+	l, from := &t.locs[i], t.locs[0].Off
+	if l.File != t.locs[0].File || !l.InLog() || l.Inner != 0 || l.Patched() || l.Off < from || l.Off-from+uint64(l.Len) > togetherLen {
+		return 0
+	}
+	return l.Off - from + uint64(l.Len)
+}
+
+// readLog reads the piece of the log with one call, and returns the values in it. The values
+// of a commit lie one behind the other; a value of a later commit costs what lies between.
+func (t *together) readLog() [][]byte {
+	end, n := uint64(0), 0
+	for i := range t.locs {
+		if to := t.inPiece(i); to > 0 {
+			end, n = max(end, to), n+1
+		}
+	}
+	if n < 2 {
+		return nil
+	}
+	piece, from := make([]byte, end), t.locs[0].Off
+	if got, _ := t.h.file.ReadAt(piece, int64(from)); got < len(piece) {
+		return nil
+	}
+	for i := range t.locs {
+		to := t.inPiece(i)
+		if to == 0 {
+			continue
+		}
+		if v := piece[t.locs[i].Off-from : to : to]; valueSum(v) == t.locs[i].Sum {
+			t.out[i] = v
+		}
+	}
+	return t.out
+}

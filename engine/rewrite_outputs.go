@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/snapshot"
+)
+
+// outputs are the segments that a flush or a compaction writes: what the one moves out of
+// the log, and what the other keeps of older segments.
+//
+// The unit is the family: partitions that share values, one and its copies. For each family
+// there is a page, which lists items, and a plan, which says what values are written, in which
+// order: those that are read often whole, older versions of a series as patches against newer
+// ones. Another segment is begun when the last has become large, or has a part of a family
+// that is too large for one. Until the manifest names them, a crash or an error leaves files
+// that nobody knows, which the next Open removes.
+type outputs struct {
+	*Store
+	from  map[base.FileNum]bool // files whose values are taken
+	quick bool                  // a compaction will write it again: compress quickly, as segment.BuilderOptions has it, and try fewer patches
+	limit func(int)
+	reads *Reader // of all values that are moved
+
+	segments []*output // the last one may be unfinished
+	infos    []snapshot.SegmentInfo
+
+	earlier int64 // bytes of those that are part of the store already
+}
+
+// newOutputs returns outputs that take the values of the files from. limit may be nil; else
+// it is called for the bytes that are read and written, and between them with 0.
+func newOutputs(s *Store, from map[base.FileNum]bool, limit func(int)) *outputs {
+	return &outputs{Store: s, from: from, limit: limit, reads: s.onceReader()}
+}
+
+// empty reports whether nothing was written.
+func (o *outputs) empty() bool { return len(o.segments) == 0 }
+
+// written is the number of bytes written so far.
+func (o *outputs) written() int64 {
+	n := o.earlier
+	for _, j := range o.segments {
+		n += j.b.Size()
+	}
+	return n
+}
+
+// yield is called between two pieces of work that read and write nothing.
+func (o *outputs) yield() {
+	if o.limit != nil {
+		o.limit(0)
+	}
+}
+
+// full reports whether the last segment is large enough.
+func (o *outputs) full() bool {
+	return !o.empty() && o.segments[len(o.segments)-1].b.Size() >= o.Opts.SegmentSize
+}
+
+// valueBytes is the size of the values written so far, whole.
+func (o *outputs) valueBytes() int64 {
+	var n int64
+	for _, j := range o.segments {
+		n += j.values
+	}
+	return n
+}
+
+// begin finishes the last segment, if there is one, and starts another.
+func (o *outputs) begin() error {
+	if err := o.end(nil); err != nil {
+		return err
+	}
+	j, err := o.startSegment()
+	if err == nil {
+		o.segments = append(o.segments, j)
+	}
+	return err
+}
+
+// end finishes the last segment if it is not.
+func (o *outputs) end(tombs []index.Tombstone) error {
+	if len(o.infos) == len(o.segments) {
+		return nil
+	}
+	info, err := o.segments[len(o.segments)-1].finish(tombs)
+	if err == nil {
+		o.infos = append(o.infos, info)
+	}
+	return err
+}
+
+// add writes one family: the values plan names, and the page. Beginning with the
+// second, each part of a family that is divided has a segment of its own to end.
+func (o *outputs) add(ctx context.Context, w Family, p rewritePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
+	for i, part := range divide(p, page, o.directoryLimit) {
+		if o.empty() || i > 0 || o.full() {
+			if err := o.begin(); err != nil {
+				return err
+			}
+		}
+		if err := o.segments[len(o.segments)-1].add(ctx, w, part.plan, part.page, minLSN, maxLSN); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Finish completes the last segment, which gets the tombstones, and returns them all.
+func (o *outputs) Finish(tombs []index.Tombstone) ([]snapshot.SegmentInfo, error) {
+	if o.empty() && len(tombs) > 0 {
+		if err := o.begin(); err != nil {
+			return nil, err
+		}
+	}
+	err := o.end(tombs)
+	return o.infos, err
+}
+
+// Segments are those that are complete.
+func (o *outputs) Segments() []snapshot.SegmentInfo { return o.infos }
+
+// taken says that the segments so far are part of the store, or were withdrawn. The next
+// one begins anew.
+func (o *outputs) taken() {
+	o.earlier = o.written()
+	o.segments, o.infos = nil, nil
+}
+
+// abandon removes the files after a failure; the first cause is what counts.
+func (o *outputs) abandon(err error) error {
+	for i, j := range o.segments {
+		if i < len(o.infos) {
+			j.discard()
+		} else {
+			j.abandon()
+		}
+	}
+	return err
+}
+
+// register makes the files known, so that what is published can be read at once.
+func (o *outputs) register() {
+	for _, j := range o.segments {
+		o.Files.addKeyed(segmentFile, j.num, j.b.KeyID())
+	}
+}
+
+// placed is where the families lie.
+func (o *outputs) placed() []placed {
+	var done []placed
+	for _, j := range o.segments {
+		done = append(done, j.done...)
+	}
+	return done
+}
+
+// removeUnlessApplied removes the complete segments if err says that they surely did not
+// become part of the store. The next try makes others.
+func (o *outputs) removeUnlessApplied(err error) {
+	for _, j := range o.segments {
+		j.removeUnlessApplied(err)
+	}
+}
+
+// install tells the families where the values of the published segments lie now, and forgets
+// what is left behind in the old files, unless a view may need it. "The life of a place" in
+// Store has the protocol.
+func (o *outputs) install() {
+	views := o.otherViews()
+	for _, j := range o.segments {
+		j.install()
+	}
+	if views {
+		return
+	}
+	for _, j := range o.segments {
+		for _, pl := range j.done {
+			if fam := o.Index.HeldFamily(pl.fam); fam != nil {
+				fam.Forget(o.from)
+			}
+		}
+	}
+}
