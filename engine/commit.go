@@ -7,7 +7,6 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/wal"
 )
@@ -33,7 +32,7 @@ type CommitOptions struct {
 	Deferred bool
 	// Began is when the caller's work on this commit began; 0 is the call itself. The
 	// commit's time is counted from it.
-	Began metrics.Time
+	Began Time
 }
 
 // CommitWith is Commit with options. A Rider that ctx carries is stored with it; see
@@ -72,7 +71,7 @@ func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, 
 		return fault.ErrReadOnly
 	}
 	if h.Began == 0 {
-		h.Began = metrics.Now()
+		h.Began = Now()
 	}
 	ids, fn = ride(ctx, &h, ids, fn)
 	if err := e.stall(ctx, h.Size, h.Urgent); err != nil {
@@ -120,7 +119,7 @@ func (e *Engine) begin(h CommitOptions, ids []string, fn func(*Tx) error, after 
 }
 
 // committed ends a commit that the log has answered with success.
-func (e *Engine) committed(tx *Tx, began metrics.Time) {
+func (e *Engine) committed(tx *Tx, began Time) {
 	e.publishRevisions(tx)
 	e.noteCommit(tx, began)
 	tx.release()
@@ -180,7 +179,7 @@ func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
 }
 
 // noteCommit counts a commit that began then.
-func (e *Engine) noteCommit(tx *Tx, begin metrics.Time) {
+func (e *Engine) noteCommit(tx *Tx, begin Time) {
 	var n int64
 	for i := range tx.values {
 		n += tx.values[i].val.size

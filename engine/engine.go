@@ -43,7 +43,7 @@ type Engine struct {
 	workers     sync.WaitGroup
 
 	patches, patchedBytes, patchBytes atomic.Int64
-	commits                           metrics.Latency
+	commits                           Latency
 	valueBytes                        atomic.Int64
 	poisonNoted                       atomic.Bool
 	lockLost                          atomic.Pointer[error] // see ownsDir

@@ -56,7 +56,7 @@ type throttle struct {
 	mu   sync.Mutex
 	next time.Time // when the next commit may enter the log
 
-	stalled metrics.Latency
+	stalled Latency
 }
 
 // newThrottle returns the throttle of a store that has no log and no segments yet.
@@ -133,7 +133,7 @@ func (t *throttle) wait(ctx context.Context, n int64, wake func()) error {
 	if p == 0 {
 		return nil
 	}
-	begin := metrics.Now()
+	begin := Now()
 	wait := t.take(time.Now(), max(n, minRecord), t.rate(p))
 	if wait <= 0 {
 		return nil

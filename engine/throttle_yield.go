@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"time"
-
-	"github.com/stele-go/stele/base/metrics"
 )
 
 // yieldCredit is how much more time a Yielder gives away than it takes, at most.
@@ -17,7 +15,7 @@ const yieldCredit = 10 * time.Millisecond
 // Yielder belongs to one goroutine.
 type yielder struct {
 	t      *throttle
-	last   metrics.Time  // when it last had a choice
+	last   Time          // when it last had a choice
 	worked time.Duration // until then
 	gave   time.Duration
 }
@@ -30,7 +28,7 @@ func (y *yielder) Gave() time.Duration { return y.gave }
 
 // yield is called after each piece of work, as often as one likes.
 func (y *yielder) yield() {
-	now := metrics.Now()
+	now := Now()
 	if y.last == 0 {
 		y.last = now
 	}
@@ -41,8 +39,8 @@ func (y *yielder) yield() {
 	y.worked += took
 	if y.gave <= y.worked+yieldCredit && y.t.pressure() == 0 {
 		y.t.giveTurn()
-		y.gave += metrics.Since(now)
-		now = metrics.Now()
+		y.gave += Since(now)
+		now = Now()
 	}
 	y.last = now
 }

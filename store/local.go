@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/serde"
@@ -54,7 +54,7 @@ type Local struct {
 	codec serde.Serializer
 	back  backend
 	disk  *durable // nil in memory
-	m     *metrics.Beside
+	m     *engine.ReadCounts
 
 	stop    context.CancelFunc
 	swept   sync.WaitGroup

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/engine"
 )
 
 // search is a Query, checked, compiled and embedded.
@@ -100,7 +100,7 @@ func (s *Local) scan(ctx context.Context, q Query, yield func(Found, error) bool
 }
 
 func (s *Local) find(ctx context.Context, v view, x *search) ([]Found, error) {
-	begin := metrics.Now()
+	begin := engine.Now()
 	hits, err := s.hits(ctx, v, x)
 	if err != nil {
 		return nil, err

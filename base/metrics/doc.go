@@ -2,6 +2,5 @@
 // ([Stats]), what it did and how long that took ([Metrics]), whether it needs attention
 // ([Health]), what happens in it ([Events]), and what opening it found ([OpenReport]).
 //
-// These types are plain data. Package saver/disk fills them in. [Latency] and [Beside] are
-// how it counts: they are for this repository, and may change.
+// These types are plain data. Package saver/disk fills them in.
 package metrics

@@ -3,7 +3,6 @@ package disk
 import (
 	"context"
 
-	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine"
 
@@ -45,7 +44,7 @@ type Inside struct {
 	// Engine is the store below the saver.
 	Engine *engine.Engine
 	// Counters count what is read of items and of results of nodes.
-	Counters *metrics.Beside
+	Counters *engine.ReadCounts
 
 	s *Saver
 }

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base/metrics"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
 )
 
 // meters are the counters of a Saver and of all that WithSerializer made of it.
 type meters struct {
-	saves, loads, encodes, decodes         metrics.Latency
+	saves, loads, encodes, decodes         engine.Latency
 	savesFailed, savesRefused, loadsFailed atomic.Uint64
 	encodesFailed, decodesFailed           atomic.Uint64
-	beside                                 metrics.Beside
+	beside                                 engine.ReadCounts
 }
 
 func (m *meters) read(e metrics.StoreMetrics) metrics.Metrics {
@@ -34,7 +35,7 @@ func (m *meters) read(e metrics.StoreMetrics) metrics.Metrics {
 }
 
 // saved counts a save that began then.
-func (m *meters) saved(begin metrics.Time, err error) {
+func (m *meters) saved(begin engine.Time, err error) {
 	switch {
 	case err == nil:
 		m.saves.Since(begin)
@@ -46,7 +47,7 @@ func (m *meters) saved(begin metrics.Time, err error) {
 }
 
 // loaded counts a load that began then.
-func (m *meters) loaded(begin metrics.Time, err error) {
+func (m *meters) loaded(begin engine.Time, err error) {
 	switch {
 	case err == nil || errors.Is(err, saver.ErrNotFound):
 		m.loads.Since(begin)
@@ -69,8 +70,8 @@ func refused(err error) bool {
 // encoded counts the serializing of a save's n values, which began then. It returns when it
 // ended. Reading the clock is most of what measuring costs, so each value counts with the
 // mean of its save.
-func (m *meters) encoded(begin metrics.Time, n int, err error) metrics.Time {
-	now := metrics.Now()
+func (m *meters) encoded(begin engine.Time, n int, err error) engine.Time {
+	now := engine.Now()
 	if err == nil {
 		if n > 0 {
 			m.encodes.ObserveEach(time.Duration(now-begin), n)
@@ -111,7 +112,7 @@ func (s *measured) WithDecodeLimit(limit int64) serde.Serializer {
 
 // Encode implements serde.Serializer.
 func (s *measured) Encode(v any) (serde.Typed, error) {
-	begin := metrics.Now()
+	begin := engine.Now()
 	t, err := s.Serializer.Encode(v)
 	if err != nil {
 		s.m.encodesFailed.Add(1)
@@ -135,7 +136,7 @@ type measuredGrower struct {
 
 // EncodeGrown implements serde.Grower.
 func (g measuredGrower) EncodeGrown(was serde.Typed, list any, n int) (serde.Grown, bool) {
-	begin := metrics.Now()
+	begin := engine.Now()
 	out, ok := g.Grower.EncodeGrown(was, list, n)
 	if ok {
 		g.m.encodes.Since(begin)
@@ -145,7 +146,7 @@ func (g measuredGrower) EncodeGrown(was serde.Typed, list any, n int) (serde.Gro
 
 // Decode implements serde.Serializer.
 func (s *measured) Decode(t serde.Typed) (any, error) {
-	begin := metrics.Now()
+	begin := engine.Now()
 	v, err := s.Serializer.Decode(t)
 	s.m.decoded(begin, err)
 	return v, err
@@ -165,7 +166,7 @@ type measuredSimilar struct {
 
 // DecodeSimilar implements serde.SimilarDecoder.
 func (s measuredSimilar) DecodeSimilar(t serde.Typed, m *serde.Similar) (any, error) {
-	begin := metrics.Now()
+	begin := engine.Now()
 	v, err := s.d.DecodeSimilar(t, m)
 	s.m.decoded(begin, err)
 	return v, err
@@ -173,13 +174,13 @@ func (s measuredSimilar) DecodeSimilar(t serde.Typed, m *serde.Similar) (any, er
 
 // DecodeInto implements serde.Serializer.
 func (s *measured) DecodeInto(t serde.Typed, dst any) error {
-	begin := metrics.Now()
+	begin := engine.Now()
 	err := s.Serializer.DecodeInto(t, dst)
 	s.m.decoded(begin, err)
 	return err
 }
 
-func (m *meters) decoded(begin metrics.Time, err error) {
+func (m *meters) decoded(begin engine.Time, err error) {
 	if err != nil {
 		m.decodesFailed.Add(1)
 		return

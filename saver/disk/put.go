@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/stele-go/stele/base"
-	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
@@ -37,7 +36,7 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 // PutRequest implements saver.Saver: checkpoint and writes are one record of
 // the log.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
-	begin := metrics.Now()
+	begin := engine.Now()
 	p := s.newPut(nil)
 	step, err := p.prepare(ctx, &req, begin)
 	if err == nil {
@@ -63,7 +62,7 @@ type putter struct{ s *Saver }
 // PutGroup implements group.Putter: each checkpoint is a record of the log, and the log
 // gets them all at once.
 func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, err error) {
-	begin := metrics.Now()
+	begin := engine.Now()
 	s := t.s
 	with := new(together)
 	puts, steps := make([]*diskPut, 0, len(reqs)), make([]engine.Step, 0, len(reqs))
@@ -77,7 +76,7 @@ func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, e
 			p.prev = puts[len(puts)-1]
 		}
 		var step engine.Step
-		if step, err = p.prepare(ctx, &reqs[i], metrics.Now()); err != nil {
+		if step, err = p.prepare(ctx, &reqs[i], engine.Now()); err != nil {
 			break // those before it are stored
 		}
 		puts, steps, size = append(puts, p), append(steps, step), size+step.Size
@@ -112,7 +111,7 @@ func (s *Saver) newPut(with *together) *diskPut {
 }
 
 // prepare makes ready everything but what depends on stored data.
-func (p *diskPut) prepare(ctx context.Context, req *saver.PutRequest, begin metrics.Time) (step engine.Step, err error) {
+func (p *diskPut) prepare(ctx context.Context, req *saver.PutRequest, begin engine.Time) (step engine.Step, err error) {
 	s := p.s
 	err = p.plan.Make(req, rules.Encoding{Codec: s.codec.Serializer, Room: layout.KindRoom, Borrow: true})
 	encoded := s.m.encoded(begin, p.plan.Encoded, err)
@@ -574,13 +573,13 @@ func putWrites(tx *engine.Tx, id string, at saver.Config, w *rules.WritesPlan, v
 
 // PutWrites implements Saver.
 func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
-	begin := metrics.Now()
+	begin := engine.Now()
 	err := s.putWrites(ctx, begin, cfg, writes, taskID, taskPath)
 	s.m.saved(begin, err)
 	return err
 }
 
-func (s *Saver) putWrites(ctx context.Context, begin metrics.Time, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
+func (s *Saver) putWrites(ctx context.Context, begin engine.Time, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
 	plan, err := rules.NewWritesPlan(cfg, writes, taskID, taskPath, s.codec.Serializer)
 	encoded := s.m.encoded(begin, plan.Encoded, err)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
@@ -14,7 +13,7 @@ import (
 
 // GetTuple implements Saver.
 func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
-	begin := metrics.Now()
+	begin := engine.Now()
 	tup, err := s.getTuple(ctx, cfg)
 	s.m.loaded(begin, err)
 	return tup, err

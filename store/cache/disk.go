@@ -13,7 +13,6 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/engine"
 
 	"github.com/stele-go/stele/index"
@@ -57,7 +56,7 @@ func decodeNote(s string) (expires, size int64, ok bool) {
 // Disk is a Cache in the directory of a durable saver.
 type Disk struct {
 	e     *engine.Engine
-	m     *metrics.Beside
+	m     *engine.ReadCounts
 	opts  Options
 	added atomic.Int64 // bytes since the last Trim, or math.MinInt64 while one runs
 }

@@ -1,16 +1,18 @@
-package metrics
+package engine
 
 import (
 	"math/bits"
 	"sync/atomic"
 	"time"
+
+	"github.com/stele-go/stele/base/metrics"
 )
 
 // Latency counts durations, cheaply enough to do it always: an observation is two readings
 // of the monotonic clock and two atomic additions. The zero value is ready; all methods are
 // safe for concurrent use.
 type Latency struct {
-	counts [Buckets]atomic.Uint64
+	counts [metrics.Buckets]atomic.Uint64
 	nanos  atomic.Int64
 }
 
@@ -43,6 +45,9 @@ func (l *Latency) ObserveEach(d time.Duration, n int) {
 	l.nanos.Add(int64(d))
 }
 
+// bounds are the upper bounds of the buckets.
+var bounds = metrics.LatencyBounds()
+
 // bucket is the number of the first bucket whose bound is not below d.
 func bucket(d time.Duration) int {
 	i := int(firstBound[bits.Len64(uint64(d))])
@@ -65,8 +70,8 @@ var firstBound = func() (first [65]uint8) {
 }()
 
 // Read returns what was counted so far.
-func (l *Latency) Read() Histogram {
-	h := Histogram{Sum: time.Duration(l.nanos.Load()), Counts: make([]uint64, len(l.counts))}
+func (l *Latency) Read() metrics.Histogram {
+	h := metrics.Histogram{Sum: time.Duration(l.nanos.Load()), Counts: make([]uint64, len(l.counts))}
 	for i := range l.counts {
 		h.Counts[i] = l.counts[i].Load()
 	}

@@ -1,15 +1,17 @@
-package metrics
+package engine
 
 import (
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stele-go/stele/base/metrics"
 )
 
 // TestBuckets: every duration is in the bucket its bounds say, at each edge.
 func TestBuckets(t *testing.T) {
-	b := LatencyBounds()
+	b := metrics.LatencyBounds()
 	if !slices.IsSorted(b) || len(slices.Compact(slices.Clone(b))) != len(b) {
 		t.Fatalf("bounds %v do not ascend", b)
 	}
@@ -21,7 +23,7 @@ func TestBuckets(t *testing.T) {
 		}
 	}
 	b[0] = 0
-	if LatencyBounds()[0] == 0 {
+	if metrics.LatencyBounds()[0] == 0 {
 		t.Error("Bounds hands out its own array")
 	}
 }
