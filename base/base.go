@@ -1,5 +1,5 @@
 // Package base holds the small vocabulary every layer of the engine shares:
-// sequence and file numbers, hard limits, the one checksum, and the typed
+// sequence and file numbers, the names of files, hard limits, the one checksum, and the typed
 // errors that callers act upon. It imports nothing of the project.
 //
 // It is for this repository, and makes no promise to others.
@@ -8,6 +8,8 @@ package base
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -26,6 +28,41 @@ type FileNum uint64
 
 // String is the number as it stands in file names: at least six digits.
 func (n FileNum) String() string { return fmt.Sprintf("%06d", uint64(n)) }
+
+// FileKind is a kind of file that has a FileNum, and the end of its name.
+type FileKind string
+
+// The kinds of numbered files. A LogTempFile is being made (a copy of the end of the log, or a
+// spare file) and never part of a log; the next open removes it.
+const (
+	LogFile     FileKind = ".log"
+	LogTempFile FileKind = ".log.tmp"
+	SegmentFile FileKind = ".seg"
+	ImageFile   FileKind = ".img"
+)
+
+// Name is the name of file n of this kind within its store: "000007.log".
+func (k FileKind) Name(n FileNum) string { return n.String() + string(k) }
+
+// Parse is the inverse of Name. It reports false for any name that Name does not produce, so
+// that a store never takes another program's file for its own.
+func (k FileKind) Parse(name string) (FileNum, bool) {
+	digits, ok := strings.CutSuffix(name, string(k))
+	if !ok {
+		return 0, false
+	}
+	return ParseFileNum(digits)
+}
+
+// ParseFileNum is the inverse of FileNum.String. It accepts one spelling of each number, so
+// that two names never stand for the same file.
+func ParseFileNum(digits string) (FileNum, bool) {
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n == 0 || FileNum(n).String() != digits {
+		return 0, false
+	}
+	return FileNum(n), true
+}
 
 // Checksum is XXH64 with the seed mixed in. Every checksum stele writes to disk
 // is this function. The seed binds bytes to their place (file salt and

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/index"
@@ -125,7 +126,7 @@ func TestFlushReadsDamageAhead(t *testing.T) {
 		if want := hit.slot == 2 && hit.step > 0; !ok || loc.Patched() != want {
 			t.Fatalf("value %d of step %d lies at %+v", hit.slot, hit.step, loc)
 		}
-		name := e.Files.path(logFile, loc.File)
+		name := e.Files.path(base.LogFile, loc.File)
 		b, err := os.ReadFile(name)
 		must(t, err)
 		at := loc.Off + uint64(loc.Len) - 1
@@ -135,7 +136,7 @@ func TestFlushReadsDamageAhead(t *testing.T) {
 		must(t, errors.Join(err, f.Close()))
 		err = e.Flush(t.Context())
 		var damage *fault.CorruptionError
-		if !errors.As(err, &damage) || damage.File != logFile.Name(loc.File) || damage.Offset != int64(loc.Off) {
+		if !errors.As(err, &damage) || damage.File != base.LogFile.Name(loc.File) || damage.Offset != int64(loc.Off) {
 			t.Errorf("value %d of step %d is damaged: %v", hit.slot, hit.step, err)
 		}
 		_ = e.Close()

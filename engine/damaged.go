@@ -8,7 +8,6 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -99,7 +98,7 @@ func (e *Engine) outdated(st snapshot.State) error {
 	}
 	var last base.LSN
 	for _, n := range names {
-		num, isLog := wal.ParseFileName(n)
+		num, isLog := base.LogFile.Parse(n)
 		if !isLog || slices.ContainsFunc(st.Logs, func(l snapshot.LogInfo) bool { return l.Num == num }) {
 			continue
 		}
@@ -135,11 +134,11 @@ func (e *Engine) stateFromFiles(known snapshot.State) (snapshot.State, error) {
 	}
 	st := snapshot.State{FormatVersion: snapshot.FormatVersion, StoreID: known.StoreID, Created: known.Created, FloorLSN: 1, Options: known.Options}
 	for _, n := range names {
-		if num, ok := wal.ParseFileName(n); ok {
+		if num, ok := base.LogFile.Parse(n); ok {
 			st.Logs = append(st.Logs, snapshot.LogInfo{Num: num, BaseLSN: 1})
 			st.NextFileNum = max(st.NextFileNum, num+1)
 		}
-		if num, ok := segment.ParseFileName(n); ok {
+		if num, ok := base.SegmentFile.Parse(n); ok {
 			st.Segments = append(st.Segments, snapshot.SegmentInfo{Num: num})
 			st.NextFileNum = max(st.NextFileNum, num+1)
 		}

@@ -158,7 +158,7 @@ func (e *Engine) cleanClose() *snapshot.CleanClose {
 // logCreated makes a new log file part of the store before its first record.
 func (e *Engine) logCreated(info wal.FileInfo) error {
 	e.flusher.logBegun(e.unpublished.patches)
-	e.Files.addKeyed(logFile, info.Num, info.KeyID)
+	e.Files.addKeyed(base.LogFile, info.Num, info.KeyID)
 	_, err := e.manifest.Apply(snapshot.Edit{AddLogs: []snapshot.LogInfo{{Num: info.Num, BaseLSN: info.BaseLSN, Salt: info.Salt}}})
 	return err
 }

@@ -5,15 +5,13 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/base"
-	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
-	"github.com/stele-go/stele/wal"
 )
 
 // FileNumber is the number in the name of a file of a store: a log file, finished or not, a
 // segment or an image. Of another name it is the largest number, and false.
 func FileNumber(name string) (base.FileNum, bool) {
-	for _, parse := range []func(string) (base.FileNum, bool){wal.ParseFileName, wal.ParseTempName, segment.ParseFileName, snapshot.ParseImageName} {
+	for _, parse := range []func(string) (base.FileNum, bool){base.LogFile.Parse, base.LogTempFile.Parse, base.SegmentFile.Parse, base.ImageFile.Parse} {
 		if n, ok := parse(name); ok {
 			return n, true
 		}
@@ -25,13 +23,13 @@ func FileNumber(name string) (base.FileNum, bool) {
 func FileNames(st snapshot.State) []string {
 	var names []string
 	for _, s := range st.Segments {
-		names = append(names, segment.FileName(s.Num))
+		names = append(names, base.SegmentFile.Name(s.Num))
 	}
 	for _, im := range st.Images {
-		names = append(names, snapshot.ImageName(im.Num))
+		names = append(names, base.ImageFile.Name(im.Num))
 	}
 	for _, l := range st.Logs {
-		names = append(names, wal.FileName(l.Num))
+		names = append(names, base.LogFile.Name(l.Num))
 	}
 	return names
 }

@@ -19,27 +19,6 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// fileKind says what a file number stands for.
-type fileKind uint8
-
-// The kinds of files that have numbers.
-const (
-	logFile fileKind = iota + 1
-	segmentFile
-	imageFile
-)
-
-// Name is the name of file n of this kind, without its directory.
-func (k fileKind) Name(n base.FileNum) string {
-	switch k {
-	case logFile:
-		return wal.FileName(n)
-	case segmentFile:
-		return segment.FileName(n)
-	}
-	return snapshot.ImageName(n)
-}
-
 // maxOpenFiles bounds the read handles kept open.
 const maxOpenFiles = 256
 
@@ -82,7 +61,7 @@ type fileTable struct {
 	lostImages bool          // the same of images alone
 
 	mu      sync.Mutex
-	known   map[base.FileNum]fileKind
+	known   map[base.FileNum]base.FileKind
 	ids     map[base.FileNum]string // ids of keys, as far as known; with keys only
 	open    map[base.FileNum]*FileHandle
 	views   map[uint64]int // open views by epoch
@@ -97,7 +76,7 @@ type fileTable struct {
 // in between the file stays.
 type FileHandle struct {
 	Num     base.FileNum
-	Kind    fileKind
+	Kind    base.FileKind
 	file    vfs.File
 	Segment *segment.Reader    // of a segment
 	Image   *snapshot.Image    // of an image
@@ -115,22 +94,24 @@ type retired struct {
 
 // newFiles returns the files of the store in dir, of which there are none yet.
 func newFiles(fsys vfs.FS, dir string, onErr func(error)) *fileTable {
-	return &fileTable{fs: fsys, dir: dir, known: map[base.FileNum]fileKind{}, ids: map[base.FileNum]string{}, open: map[base.FileNum]*FileHandle{},
+	return &fileTable{fs: fsys, dir: dir, known: map[base.FileNum]base.FileKind{}, ids: map[base.FileNum]string{}, open: map[base.FileNum]*FileHandle{},
 		views: map[uint64]int{}, onErr: onErr}
 }
 
 // path is where file n of a kind lies.
-func (s *fileTable) path(k fileKind, n base.FileNum) string { return filepath.Join(s.dir, k.Name(n)) }
+func (s *fileTable) path(k base.FileKind, n base.FileNum) string {
+	return filepath.Join(s.dir, k.Name(n))
+}
 
 // add makes a file part of the store.
-func (s *fileTable) add(k fileKind, n base.FileNum) {
+func (s *fileTable) add(k base.FileKind, n base.FileNum) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.known[n] = k
 }
 
 // addKeyed is Add for a file just made under the key id.
-func (s *fileTable) addKeyed(k fileKind, n base.FileNum, id string) {
+func (s *fileTable) addKeyed(k base.FileKind, n base.FileNum, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.known[n] = k
@@ -182,7 +163,7 @@ func (s *fileTable) Acquire(n base.FileNum) (*FileHandle, error) {
 }
 
 // shareOpen shares the handle of a file if it is open, and else returns its kind.
-func (s *fileTable) shareOpen(n base.FileNum) (*FileHandle, fileKind, error) {
+func (s *fileTable) shareOpen(n base.FileNum) (*FileHandle, base.FileKind, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h := s.open[n]; h != nil {
@@ -191,7 +172,7 @@ func (s *fileTable) shareOpen(n base.FileNum) (*FileHandle, fileKind, error) {
 	}
 	k, ok := s.known[n]
 	if !ok {
-		return nil, 0, errFileGone
+		return nil, "", errFileGone
 	}
 	return nil, k, nil
 }
@@ -205,7 +186,7 @@ func (s *fileTable) use(h *FileHandle) {
 
 // openFile opens a file and reads what its reader needs; it touches no state of
 // the set, so that it may run without the lock.
-func (s *fileTable) openFile(k fileKind, n base.FileNum) (*FileHandle, error) {
+func (s *fileTable) openFile(k base.FileKind, n base.FileNum) (*FileHandle, error) {
 	f, err := s.fs.Open(s.path(k, n))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &fault.CorruptionError{File: k.Name(n), Kind: "file", Offset: -1, Detail: "missing", Err: err}
@@ -217,9 +198,9 @@ func (s *fileTable) openFile(k fileKind, n base.FileNum) (*FileHandle, error) {
 	size, err := f.Size()
 	switch {
 	case err != nil:
-	case k == logFile:
+	case k == base.LogFile:
 		err = s.openLog(h)
-	case k == segmentFile:
+	case k == base.SegmentFile:
 		h.Segment, err = s.openSegment(f, k.Name(n), size)
 	default:
 		h.Image, err = snapshot.OpenImage(f, k.Name(n), size, snapshot.WithKeyring(s.Keys))
@@ -269,7 +250,7 @@ func (s *fileTable) openAll() error {
 		switch {
 		case err == nil:
 			s.opened(h)
-		case errors.Is(err, fs.ErrNotExist) && (s.lost || s.lostImages && k == imageFile):
+		case errors.Is(err, fs.ErrNotExist) && (s.lost || s.lostImages && k == base.ImageFile):
 		case !errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
 			return err
 		}
@@ -360,7 +341,7 @@ func (s *fileTable) lasting(epoch uint64) func(base.FileNum) bool {
 func (s *fileTable) isImage(n base.FileNum) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known[n] == imageFile
+	return s.known[n] == base.ImageFile
 }
 
 // Name is the name of a file, whatever kind it is.

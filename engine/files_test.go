@@ -18,21 +18,21 @@ func TestRetiredFilesStayWhileNeeded(t *testing.T) {
 	}
 	s := newFiles(mem, "store", func(err error) { t.Error(err) })
 	for n := range base.FileNum(3) {
-		f, err := mem.Create(s.path(logFile, n+1))
+		f, err := mem.Create(s.path(base.LogFile, n+1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		s.add(logFile, n+1)
+		s.add(base.LogFile, n+1)
 	}
 	there := func(n base.FileNum) bool {
 		names, err := mem.List("store")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.Contains(names, filepath.Base(s.path(logFile, n)))
+		return slices.Contains(names, filepath.Base(s.path(base.LogFile, n)))
 	}
 	old := s.pin()
 	held, err := s.Acquire(2)

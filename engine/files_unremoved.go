@@ -86,6 +86,6 @@ func (s *fileTable) removeAgain() {
 
 // dueFile is a file that nobody can need any more.
 type dueFile struct {
-	kind fileKind
+	kind base.FileKind
 	num  base.FileNum
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/index"
 )
@@ -58,7 +59,7 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 	}
 	must(t, e.Close())
 	for _, img := range e.state().ImageNums() { // rebuild from segments
-		must(t, mem.Remove(e.Files.path(imageFile, img)))
+		must(t, mem.Remove(e.Files.path(base.ImageFile, img)))
 	}
 	e = mustOpen(t, o)
 	check("rebuilt")

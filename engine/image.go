@@ -203,7 +203,7 @@ func (j *imageWriter) apply(edit snapshot.Edit) error {
 	}
 	j.Index.MarkDirty(j.dirty)
 	if notApplied(err) {
-		j.withdraw(imageFile, j.num)
+		j.withdraw(base.ImageFile, j.num)
 	}
 	return err
 }

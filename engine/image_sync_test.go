@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
@@ -76,7 +77,7 @@ func TestManifestMissesTheEndOfTheLog(t *testing.T) {
 			mem = vfs.NewMemFrom(mem.Image(), vfs.MemOptions{})
 		}
 		mustAll(t, e.Close())
-		name := wal.FileName(end.File)
+		name := base.LogFile.Name(end.File)
 		putBytes(t, mem, name, []byte(filesOf(t, mem)[name][:end.Offset]))
 		mustAll(t, mem.Remove("store/"+wal.MarkName))
 		for n := range filesOf(t, mem) {

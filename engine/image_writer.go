@@ -54,9 +54,9 @@ func (j *imageWriter) write() (info snapshot.ImageInfo, err error) {
 	if j.num, err = j.newFileNum(); err != nil {
 		return info, err
 	}
-	f, err := j.Opts.FS.Create(j.Files.path(imageFile, j.num))
+	f, err := j.Opts.FS.Create(j.Files.path(base.ImageFile, j.num))
 	if err != nil {
-		return info, fmt.Errorf("create %s: %w", snapshot.ImageName(j.num), err)
+		return info, fmt.Errorf("create %s: %w", base.ImageFile.Name(j.num), err)
 	}
 	h := snapshot.ImageHeader{Num: j.num, StoreID: j.st.StoreID, LSN: j.v.LSN(), Full: j.full, Salt: j.Opts.Rand()}
 	if n := len(j.st.Images); n > 0 && !j.full {
@@ -77,10 +77,10 @@ func (j *imageWriter) write() (info snapshot.ImageInfo, err error) {
 		err = j.Opts.FS.SyncDir(j.Dir)
 	}
 	if err != nil {
-		j.removeQuietly(imageFile, j.num)
+		j.removeQuietly(base.ImageFile, j.num)
 		return info, err
 	}
-	j.Files.addKeyed(imageFile, j.num, j.w.KeyID())
+	j.Files.addKeyed(base.ImageFile, j.num, j.w.KeyID())
 	return snapshot.ImageInfo{Num: j.num, LSN: j.v.LSN(), Full: j.full, Size: size}, nil
 }
 

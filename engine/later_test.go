@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs"
@@ -75,7 +76,7 @@ type countedFS struct {
 
 func (f countedFS) Open(name string) (vfs.File, error) {
 	file, err := f.FS.Open(name)
-	if _, ok := snapshot.ParseImageName(filepath.Base(name)); ok && err == nil {
+	if _, ok := base.ImageFile.Parse(filepath.Base(name)); ok && err == nil {
 		file = countedFile{file, f}
 	}
 	return file, err

@@ -160,7 +160,7 @@ func (s *Store) readPart(fam uint64, part index.Part) (p *index.Page, err error)
 		return nil, err
 	}
 	defer s.Files.Release(h)
-	if h.Kind == imageFile {
+	if h.Kind == base.ImageFile {
 		p, err = readImagePage(h, part)
 		s.noteBadPage(err)
 	} else {

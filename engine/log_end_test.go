@@ -88,7 +88,7 @@ func stale(t *testing.T, fs vfs.FS) {
 	names, err := fs.List("store")
 	mustAll(t, err)
 	for _, n := range names {
-		if _, ok := wal.ParseFileName(n); ok {
+		if _, ok := base.LogFile.Parse(n); ok {
 			f, err := fs.Create(filepath.Join("store", n+".tmp"))
 			mustAll(t, err)
 			_, err = f.WriteAt([]byte("stale"), 0)

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
@@ -269,12 +270,12 @@ func (e *Engine) loadManifest() (snapshot.State, error) {
 
 func (e *Engine) addFiles(st snapshot.State) {
 	for _, l := range st.Logs {
-		e.Files.add(logFile, l.Num)
+		e.Files.add(base.LogFile, l.Num)
 	}
 	for _, s := range st.Segments {
-		e.Files.add(segmentFile, s.Num)
+		e.Files.add(base.SegmentFile, s.Num)
 	}
 	for _, im := range st.Images {
-		e.Files.add(imageFile, im.Num)
+		e.Files.add(base.ImageFile, im.Num)
 	}
 }

@@ -64,7 +64,7 @@ func (e *Engine) recoverLog(st snapshot.State, ahead *logAhead, ended func(wal.R
 	// After a clean close a torn tail is that of an earlier life: its file is not
 	// written to again, and the Open that cut it has reported it.
 	if rec.Torn.File != 0 && st.Clean == nil {
-		e.report.DroppedBytes, e.report.DroppedFile, e.report.DroppedAt = rec.Torn.Bytes, wal.FileName(rec.Torn.File), rec.Torn.Offset
+		e.report.DroppedBytes, e.report.DroppedFile, e.report.DroppedAt = rec.Torn.Bytes, base.LogFile.Name(rec.Torn.File), rec.Torn.Offset
 	}
 	for _, d := range rec.Damage {
 		e.skip(d)

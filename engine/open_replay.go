@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/wal"
@@ -55,7 +56,7 @@ func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.Va
 		return fmt.Errorf("record %d: %w", rec.lsn, rec.err)
 	}
 	if rec.err != nil {
-		return e.pastDamage(&fault.CorruptionError{File: wal.FileName(rec.file), Kind: "record", Offset: rec.offset, Len: int64(rec.len), Err: rec.err})
+		return e.pastDamage(&fault.CorruptionError{File: base.LogFile.Name(rec.file), Kind: "record", Offset: rec.offset, Len: int64(rec.len), Err: rec.err})
 	}
 	r.begin(rec)
 	for i := range ops {
@@ -142,7 +143,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 	}
 	lsn, time := r.rec.lsn, r.rec.time
 	if t == nil && o.kind != opPut {
-		err := &fault.CorruptionError{File: wal.FileName(r.rec.file), Kind: "record", Offset: r.rec.offset,
+		err := &fault.CorruptionError{File: base.LogFile.Name(r.rec.file), Kind: "record", Offset: r.rec.offset,
 			Detail: fmt.Sprintf("changes partition %q, which does not exist", o.id)}
 		return r.e.pastDamage(err) // the record that began the partition was skipped
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 )
 
@@ -50,7 +51,7 @@ func TestLargeFamilyIsDivided(t *testing.T) {
 	images := e.state().ImageNums()
 	must(t, e.Close())
 	for _, img := range images {
-		must(t, mem.Remove(e.Files.path(imageFile, img)))
+		must(t, mem.Remove(e.Files.path(base.ImageFile, img)))
 	}
 	e = open()
 	if !e.Report().IndexRebuilt {

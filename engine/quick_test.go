@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/segment"
@@ -47,12 +48,12 @@ func codecs(t *testing.T, e *Engine) string {
 	if len(segs) != 1 {
 		t.Fatalf("%d segments", len(segs))
 	}
-	path := e.Files.path(segmentFile, segs[0].Num)
+	path := e.Files.path(base.SegmentFile, segs[0].Num)
 	f, err := e.Opts.FS.Open(path)
 	must(t, err)
 	defer f.Close()
 	found := map[string]bool{}
-	_, _, err = segment.Inspect(context.Background(), f, segment.FileName(segs[0].Num), segs[0].Size, func(i segment.FrameInfo) error {
+	_, _, err = segment.Inspect(context.Background(), f, base.SegmentFile.Name(segs[0].Num), segs[0].Size, func(i segment.FrameInfo) error {
 		if i.Kind == "history block" {
 			found[i.Codec] = true
 		}

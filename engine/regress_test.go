@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
@@ -204,7 +205,7 @@ func TestMemoriesWithoutImage(t *testing.T) {
 	mustAll(t, e.Commit(t.Context(), []string{"src", "dst"}, func(tx *Tx) error { return tx.Copy("src", "dst") }))
 	mustAll(t, e.Compact(t.Context()), e.Compact(t.Context()), e.Close())
 	for _, im := range e.manifest.State().Images {
-		mustAll(t, mem.Remove("store/"+imageFile.Name(im.Num)))
+		mustAll(t, mem.Remove("store/"+base.ImageFile.Name(im.Num)))
 	}
 	e = mustOpen(t, quietOptions(mem))
 	if !e.Report().IndexRebuilt {
@@ -240,7 +241,7 @@ func TestTombstonesOutliveCompactionOfSome(t *testing.T) {
 	e.compactor.mu.Unlock()
 	mustAll(t, err, e.Close())
 	for _, im := range e.manifest.State().Images {
-		mustAll(t, mem.Remove("store/"+imageFile.Name(im.Num)))
+		mustAll(t, mem.Remove("store/"+base.ImageFile.Name(im.Num)))
 	}
 	e = mustOpen(t, quietOptions(mem))
 	if !e.Report().IndexRebuilt {

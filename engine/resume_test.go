@@ -134,7 +134,7 @@ func TestInterruptedCompactionAndLostIndex(t *testing.T) {
 			images := e.state().ImageNums()
 			must(t, e.Close())
 			for _, n := range images {
-				must(t, mem.Remove(e.Files.path(imageFile, n)))
+				must(t, mem.Remove(e.Files.path(base.ImageFile, n)))
 			}
 			e = mustOpen(t, o)
 			if !e.Report().IndexRebuilt {

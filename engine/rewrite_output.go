@@ -43,9 +43,9 @@ func (o *outputs) startSegment() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := o.Opts.FS.Create(o.Files.path(segmentFile, num))
+	f, err := o.Opts.FS.Create(o.Files.path(base.SegmentFile, num))
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", segment.FileName(num), err)
+		return nil, fmt.Errorf("create %s: %w", base.SegmentFile.Name(num), err)
 	}
 	b, err := segment.NewBuilder(f, segment.BuilderOptions{FileNum: num, Salt: o.Opts.Rand(), Limiter: o.limit, Syncs: o.logSyncs,
 		SyncEvery: syncEvery(o.Opts.Sync), Keys: o.Files.Keys, Quick: o.quick})
@@ -127,7 +127,7 @@ func (j *output) finish(tombstones []index.Tombstone) (snapshot.SegmentInfo, err
 		return snapshot.SegmentInfo{}, err
 	}
 	if err := j.Opts.FS.SyncDir(j.Dir); err != nil {
-		return snapshot.SegmentInfo{}, fmt.Errorf("sync directory of %s: %w", segment.FileName(j.num), err)
+		return snapshot.SegmentInfo{}, fmt.Errorf("sync directory of %s: %w", base.SegmentFile.Name(j.num), err)
 	}
 	return snapshot.SegmentInfo{Num: j.num, Size: p.Size, Raw: p.RawBytes, MinLSN: p.MinLSN, MaxLSN: p.MaxLSN,
 		Families: uint64(p.Families), Values: uint64(p.Values)}, nil
@@ -139,19 +139,19 @@ func (j *output) abandon() {
 	if err := j.f.Close(); err != nil {
 		j.Opts.Logger.Debug("close abandoned segment", "file_num", j.num, "error", err)
 	}
-	j.removeQuietly(segmentFile, j.num)
+	j.removeQuietly(base.SegmentFile, j.num)
 }
 
 // removeUnlessApplied removes the complete segment if it surely did not become part of the
 // store, for want of space or the like: the next try makes another.
 func (j *output) removeUnlessApplied(err error) {
 	if notApplied(err) {
-		j.Store.withdraw(segmentFile, j.num)
+		j.Store.withdraw(base.SegmentFile, j.num)
 	}
 }
 
 // discard removes the complete segment, which nobody was told of.
-func (j *output) discard() { j.removeQuietly(segmentFile, j.num) }
+func (j *output) discard() { j.removeQuietly(base.SegmentFile, j.num) }
 
 // install tells the families where the values of a published segment lie now. Of a
 // family that nobody holds nothing is in memory, and who asks for it from now on

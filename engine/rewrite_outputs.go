@@ -145,7 +145,7 @@ func (o *outputs) abandon(err error) error {
 // register makes the files known, so that what is published can be read at once.
 func (o *outputs) register() {
 	for _, j := range o.segments {
-		o.Files.addKeyed(segmentFile, j.num, j.b.KeyID())
+		o.Files.addKeyed(base.SegmentFile, j.num, j.b.KeyID())
 	}
 }
 

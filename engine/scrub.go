@@ -8,7 +8,6 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/metrics"
-	"github.com/stele-go/stele/wal"
 )
 
 // Scrub replaces every file of the store by one that holds only what is live; see package
@@ -133,8 +132,8 @@ func (s *scrubber) flushListed(ctx context.Context) ([]string, error) {
 	old := s.Files.unremovedNames()
 	for _, n := range names {
 		num, own := FileNumber(n)
-		_, temp := wal.ParseTempName(n)
-		_, log := wal.ParseFileName(n)
+		_, temp := base.LogTempFile.Parse(n)
+		_, log := base.LogFile.Parse(n)
 		// room for the log, written with zeros: under its own name it has a number
 		// after the file that the last record is in, and is begun at any moment.
 		room := temp || log && num > begun
@@ -150,7 +149,7 @@ func (s *scrubber) flushListed(ctx context.Context) ([]string, error) {
 	st := s.manifest.State()
 	for _, l := range st.Logs {
 		if l.BaseLSN >= st.FloorLSN {
-			old = slices.DeleteFunc(old, func(n string) bool { return n == wal.FileName(l.Num) })
+			old = slices.DeleteFunc(old, func(n string) bool { return n == base.LogFile.Name(l.Num) })
 		}
 	}
 	return old, nil

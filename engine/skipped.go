@@ -4,8 +4,8 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/wal"
 )
 
 // skipped is what AllowDamage went past.
@@ -56,7 +56,7 @@ func (s *Store) Skipped() (damage []error, deletions bool) {
 	for _, err := range s.skipped.damage {
 		var c *fault.CorruptionError
 		if errors.As(err, &c) {
-			_, inLog := wal.ParseFileName(c.File)
+			_, inLog := base.LogFile.Parse(c.File)
 			deletions = deletions || inLog
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/snapshot"
-	"github.com/stele-go/stele/wal"
 )
 
 // pastSpecials is d for Options.AllowDamage: whatever is no regular file and has the name
@@ -43,7 +43,7 @@ func (d regularDir) Open(name string) (vfs.File, error) {
 func (d regularDir) List(dir string) ([]string, error) {
 	names, err := d.Dir.List(dir)
 	return slices.DeleteFunc(names, func(n string) bool {
-		_, temp := wal.ParseTempName(n)
+		_, temp := base.LogTempFile.Parse(n)
 		_, manifest := snapshot.ParseManifestName(n)
 		if temp || !manifest && !isOwnName(n) {
 			return false

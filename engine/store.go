@@ -205,7 +205,7 @@ func (s *Store) noteBadPage(err error) {
 
 // removeQuietly removes a file that no manifest names; if that fails, the next
 // Open does it.
-func (s *Store) removeQuietly(k fileKind, n base.FileNum) {
+func (s *Store) removeQuietly(k base.FileKind, n base.FileNum) {
 	if err := s.Opts.FS.Remove(s.Files.path(k, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.Opts.Logger.Warn("remove unpublished file", "file", k.Name(n), "error", err)
 	}
@@ -215,7 +215,7 @@ func (s *Store) removeQuietly(k fileKind, n base.FileNum) {
 func (s *Store) StoreID() uint64 { return s.state().StoreID }
 
 // withdraw removes a complete file that did not become part of the store.
-func (s *Store) withdraw(k fileKind, n base.FileNum) {
+func (s *Store) withdraw(k base.FileKind, n base.FileNum) {
 	s.Files.drop(n)
 	s.removeQuietly(k, n)
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
@@ -20,13 +19,13 @@ import (
 func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error) {
 	named := map[string]bool{LockName: true, wal.MarkName: true}
 	for _, l := range st.Logs {
-		named[wal.FileName(l.Num)] = true
+		named[base.LogFile.Name(l.Num)] = true
 	}
 	for _, s := range st.Segments {
-		named[segment.FileName(s.Num)] = true
+		named[base.SegmentFile.Name(s.Num)] = true
 	}
 	for _, im := range st.Images {
-		named[snapshot.ImageName(im.Num)] = true
+		named[base.ImageFile.Name(im.Num)] = true
 	}
 	names, err := e.Opts.FS.List(e.Dir)
 	if err != nil {
@@ -56,7 +55,7 @@ func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error
 
 // checkLeftover refuses to call a log file with records after last a leftover.
 func (e *Engine) checkLeftover(name string, last base.LSN) error {
-	num, isLog := wal.ParseFileName(name)
+	num, isLog := base.LogFile.Parse(name)
 	if !isLog {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/index"
 )
@@ -131,7 +132,7 @@ func TestReadsTogetherDamaged(t *testing.T) {
 	mustAll(t, err)
 	ref := th.Last("").Slots.At(0).Ref
 	loc, _ := th.Family.Loc(ref)
-	name := e.Files.path(segmentFile, loc.File)
+	name := e.Files.path(base.SegmentFile, loc.File)
 	b, err := os.ReadFile(name)
 	mustAll(t, err)
 	b[loc.Off+100] ^= 1
@@ -190,7 +191,7 @@ func TestReadsTogetherInLog(t *testing.T) {
 	}
 
 	loc, _ := th.Family.Loc(refs[2])
-	name := e.Files.path(logFile, loc.File)
+	name := e.Files.path(base.LogFile, loc.File)
 	b, err := os.ReadFile(name)
 	mustAll(t, err)
 	b[loc.Off+100] ^= 1

@@ -137,7 +137,7 @@ func NewBuilder(f vfs.File, o BuilderOptions) (*Builder, error) {
 		h.flags = fileSealed
 	}
 	head := h.encode()
-	file, ext, err := o.Keys.Create(FileName(o.FileNum), head)
+	file, ext, err := o.Keys.Create(base.SegmentFile.Name(o.FileNum), head)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func NewBuilder(f vfs.File, o BuilderOptions) (*Builder, error) {
 	}
 	comp.quick = o.Quick
 	b := &Builder{
-		out:     output{f: f, name: FileName(o.FileNum), syncEvery: o.SyncEvery, limiter: o.Limiter, syncs: o.Syncs},
+		out:     output{f: f, name: base.SegmentFile.Name(o.FileNum), syncEvery: o.SyncEvery, limiter: o.Limiter, syncs: o.Syncs},
 		comp:    comp,
 		salt:    o.Salt,
 		num:     o.FileNum,

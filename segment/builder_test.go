@@ -342,19 +342,3 @@ func TestDeterministic(t *testing.T) {
 		t.Fatal("two builds differ")
 	}
 }
-
-func TestFileName(t *testing.T) {
-	for n, want := range map[base.FileNum]string{0: "000000.seg", 12: "000012.seg", 12345678: "12345678.seg", 1<<64 - 1: "18446744073709551615.seg"} {
-		if got := FileName(n); got != want {
-			t.Errorf("FileName(%d) = %q", uint64(n), got)
-		}
-		if got, ok := ParseFileName(want); !ok || got != n {
-			t.Errorf("ParseFileName(%q) = %d, %v", want, uint64(got), ok)
-		}
-	}
-	for _, s := range []string{"", ".seg", "12.seg", "0000012.seg", "000012.log", "000012.seg.tmp", "+00012.seg", "-00012.seg", "0x0012.seg", "18446744073709551616.seg", "a/000012.seg"} {
-		if n, ok := ParseFileName(s); ok {
-			t.Errorf("ParseFileName(%q) = %d", s, uint64(n))
-		}
-	}
-}

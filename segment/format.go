@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
@@ -43,7 +41,6 @@ const (
 	// exist.
 	zstdMaxRatio = 128 << 10 / 4
 	fileMagic    = "steleSEG"
-	fileSuffix   = ".seg"
 )
 
 // Causes found under a *fault.CorruptionError, for errors.Is.
@@ -391,21 +388,4 @@ func (h *frameHeader) checkStored(p place) error {
 		return p.corrupt(nil, "raw payload of %d bytes, header says %d", stored, h.raw)
 	}
 	return nil
-}
-
-// FileName is the name of segment n within its store, such as "000012.seg".
-func FileName(n base.FileNum) string { return n.String() + fileSuffix }
-
-// ParseFileName is the inverse of FileName. It reports false for any name that FileName does
-// not produce, so that a store never takes another program's file for its own.
-func ParseFileName(name string) (base.FileNum, bool) {
-	digits, ok := strings.CutSuffix(name, fileSuffix)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil || FileName(base.FileNum(n)) != name {
-		return 0, false
-	}
-	return base.FileNum(n), true
 }

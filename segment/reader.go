@@ -77,7 +77,7 @@ func OpenFooter(f vfs.File, name string, size int64, opts ...OpenOption) (*Reade
 }
 
 func checkName(p place, have base.FileNum) error {
-	if want, ok := ParseFileName(p.file); ok && want != have {
+	if want, ok := base.SegmentFile.Parse(p.file); ok && want != have {
 		return p.corrupt(nil, "this is segment %s under another name", have)
 	}
 	return nil

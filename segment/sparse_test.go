@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 )
 
@@ -41,7 +42,7 @@ func extended(t *testing.T, segment, behind []byte, at int64) *countedFile {
 	t.Helper()
 	fs := vfs.NewMem(vfs.MemOptions{})
 	must(t, fs.MkdirAll("/s"))
-	f, err := fs.Create("/s/" + FileName(12))
+	f, err := fs.Create("/s/" + base.SegmentFile.Name(12))
 	must(t, err)
 	_, err = f.WriteAt(segment, 0)
 	must(t, errors.Join(err, f.Truncate(hole)))
@@ -67,7 +68,7 @@ func TestHolesAreNotRead(t *testing.T) {
 			}
 		}
 		f := extended(t, b, nil, 0)
-		r, damage, err := Salvage(context.Background(), f, FileName(12), hole)
+		r, damage, err := Salvage(context.Background(), f, base.SegmentFile.Name(12), hole)
 		must(t, err)
 		if whole && r.Props().Families != len(or.dirs) || len(damage) == 0 {
 			t.Errorf("%s: %d families of %d, damage %v", name, r.Props().Families, len(or.dirs), damage)
@@ -75,7 +76,7 @@ func TestHolesAreNotRead(t *testing.T) {
 		if err := r.Verify(context.Background(), nil); whole && err == nil {
 			t.Errorf("%s: bytes that nothing refers to are not told", name)
 		}
-		_, _, err = Inspect(context.Background(), f, FileName(12), hole, func(FrameInfo) error { return nil })
+		_, _, err = Inspect(context.Background(), f, base.SegmentFile.Name(12), hole, func(FrameInfo) error { return nil })
 		must(t, err)
 		if n := f.read.Load(); n > mostRead {
 			t.Errorf("%s: %d bytes were read of a segment of %d", name, n, len(b))
@@ -90,7 +91,7 @@ func TestFrameBehindHole(t *testing.T) {
 	for _, at := range []int64{hole - 1<<20, hole - 1<<20 - 8, hole - 1<<20 - 24, hole - 1<<20 + 4096 - 8} {
 		payload := []byte("tombstones behind a hole")
 		b := sealFrame(frameHeader{kind: kindTombstones, stored: uint32(len(payload)), raw: uint32(len(payload))}, payload, props.Salt, at)
-		r, _, err := Salvage(context.Background(), extended(t, small.b, b, at), FileName(12), hole)
+		r, _, err := Salvage(context.Background(), extended(t, small.b, b, at), base.SegmentFile.Name(12), hole)
 		must(t, err)
 		if got, err := r.Tombstones(); err != nil || string(got) != string(payload) {
 			t.Errorf("behind a hole at %d: %q, %v", at, got, err)

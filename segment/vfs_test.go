@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 )
 
@@ -21,7 +22,7 @@ func TestFileSystems(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			must(t, fs.MkdirAll(dir))
-			path := filepath.Join(dir, FileName(12))
+			path := filepath.Join(dir, base.SegmentFile.Name(12))
 			f, err := fs.Create(path)
 			must(t, err)
 			or, props := smallInto(t, f, BuilderOptions{SyncEvery: 500})
@@ -30,14 +31,14 @@ func TestFileSystems(t *testing.T) {
 			if size != props.Size {
 				t.Fatalf("file has %d bytes, props say %d", size, props.Size)
 			}
-			r, err := Open(f, FileName(12), size)
+			r, err := Open(f, base.SegmentFile.Name(12), size)
 			must(t, err)
 			or.check(t, r)
 			must(t, r.Close())
 
 			f, err = fs.Open(path)
 			must(t, err)
-			r, err = OpenFooter(f, FileName(12), size)
+			r, err = OpenFooter(f, base.SegmentFile.Name(12), size)
 			must(t, err)
 			or.check(t, r)
 			must(t, r.Close())

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
@@ -207,7 +208,7 @@ func TestImageCrash(t *testing.T) {
 	if err := errors.Join(fsys.MkdirAll(testDir), fsys.SyncDir("/")); err != nil {
 		t.Fatal(err)
 	}
-	name := testDir + "/" + ImageName(9)
+	name := testDir + "/" + base.ImageFile.Name(9)
 	f, err := fsys.Create(name)
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +263,7 @@ func readCrashedImage(fsys vfs.FS, name string, size int64, want content) error 
 	if err != nil {
 		return err
 	}
-	im, err := OpenImage(f, ImageName(9), size)
+	im, err := OpenImage(f, base.ImageFile.Name(9), size)
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func checkImage(t *testing.T, b []byte) {
 		return err == nil
 	}
 	file := &bytesFile{b: b}
-	im, err := OpenImage(file, ImageName(9), int64(len(b)))
+	im, err := OpenImage(file, base.ImageFile.Name(9), int64(len(b)))
 	if !typed(err) {
 		return
 	}

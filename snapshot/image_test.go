@@ -166,7 +166,7 @@ func buildImage(t testing.TB, h ImageHeader, c content, pages ...[]byte) (*bytes
 
 func openImage(t testing.TB, f *bytesFile, num base.FileNum) *Image {
 	t.Helper()
-	im, err := OpenImage(f, ImageName(num), int64(len(f.b)))
+	im, err := OpenImage(f, base.ImageFile.Name(num), int64(len(f.b)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +374,7 @@ func TestImageCheck(t *testing.T) {
 			t.Errorf("error %v, want corruption", err)
 		}
 	}
-	if _, err := OpenImage(f, ImageName(10), int64(len(f.b))); !errors.Is(err, fault.ErrCorrupt) {
+	if _, err := OpenImage(f, base.ImageFile.Name(10), int64(len(f.b))); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("image under another number: %v, want corruption", err)
 	}
 }

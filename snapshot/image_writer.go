@@ -95,7 +95,7 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 		fh.flags = imageFullFlag
 	}
 	var err error
-	w.buf, w.fr.seal, err = sealedHead(make([]byte, 0, imageChunk+imageChunk/2), ImageName(h.Num), imageMagic, fh, optionsOf(opts).ring)
+	w.buf, w.fr.seal, err = sealedHead(make([]byte, 0, imageChunk+imageChunk/2), base.ImageFile.Name(h.Num), imageMagic, fh, optionsOf(opts).ring)
 	if err != nil {
 		return nil, err
 	}

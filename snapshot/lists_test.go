@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/index"
@@ -120,7 +121,7 @@ func TestLists(t *testing.T) {
 }
 
 func checkLists(f *bytesFile, c content, l listLimits, keys *seal.Keyring, r *rand.Rand) error {
-	im, err := OpenImage(f, ImageName(9), int64(len(f.b)), WithKeyring(keys))
+	im, err := OpenImage(f, base.ImageFile.Name(9), int64(len(f.b)), WithKeyring(keys))
 	if err != nil {
 		return err
 	}
@@ -241,7 +242,7 @@ func judgeListed(t *testing.T, f *bytesFile, c content, keys *seal.Keyring) (dam
 		damaged = damaged || err != nil
 		return err == nil
 	}
-	im, err := OpenImage(f, ImageName(9), int64(len(f.b)), WithKeyring(keys))
+	im, err := OpenImage(f, base.ImageFile.Name(9), int64(len(f.b)), WithKeyring(keys))
 	if !typed(err) {
 		return damaged
 	}
@@ -328,7 +329,7 @@ func TestListForgery(t *testing.T) {
 			t.Fatal(err)
 		}
 		var damage *fault.CorruptionError
-		if _, err := ix.Partition(list[1].First); !errors.As(err, &damage) || damage.File != ImageName(9) {
+		if _, err := ix.Partition(list[1].First); !errors.As(err, &damage) || damage.File != base.ImageFile.Name(9) {
 			t.Errorf("%s: a look says %v", name, err)
 		}
 		if _, err := im.Rows(); !errors.As(err, &damage) {

@@ -18,14 +18,14 @@ func TestNames(t *testing.T) {
 	if got := ManifestName(1); got != "MANIFEST-000001" {
 		t.Errorf("ManifestName(1) = %q", got)
 	}
-	if got := ImageName(9); got != "000009.img" {
-		t.Errorf("ImageName(9) = %q", got)
+	if got := base.ImageFile.Name(9); got != "000009.img" {
+		t.Errorf("base.ImageFile.Name(9) = %q", got)
 	}
 	for _, n := range []base.FileNum{1, 999_999, 1_000_000, 1<<63 + 5} {
 		if got, ok := ParseManifestName(ManifestName(n)); !ok || got != n {
 			t.Errorf("manifest %d parses as %d, %v", n, got, ok)
 		}
-		if got, ok := ParseImageName(ImageName(n)); !ok || got != n {
+		if got, ok := base.ImageFile.Parse(base.ImageFile.Name(n)); !ok || got != n {
 			t.Errorf("image %d parses as %d, %v", n, got, ok)
 		}
 		if !IsManifestName(ManifestName(n)) || !IsManifestName(tempName(n)) {
@@ -41,7 +41,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", ".img", "000000.img", "1.img", "000001.log", "000001.img.tmp", "-00001.img"} {
-		if _, ok := ParseImageName(name); ok {
+		if _, ok := base.ImageFile.Parse(name); ok {
 			t.Errorf("%q passes for an image", name)
 		}
 	}

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/stele-go/stele/base"
@@ -10,7 +9,6 @@ import (
 const (
 	manifestPrefix = "MANIFEST-"
 	tempSuffix     = ".tmp"
-	imageSuffix    = ".img"
 )
 
 // ManifestName is the name of manifest file num, such as "MANIFEST-000001". Manifest files have
@@ -30,29 +28,7 @@ func ParseManifestName(name string) (base.FileNum, bool) {
 	if !ok {
 		return 0, false
 	}
-	return parseNum(digits)
-}
-
-// ImageName is the name of image file num: "000009.img".
-func ImageName(num base.FileNum) string { return num.String() + imageSuffix }
-
-// ParseImageName is the inverse of ImageName. It accepts only what ImageName produces.
-func ParseImageName(name string) (base.FileNum, bool) {
-	digits, ok := strings.CutSuffix(name, imageSuffix)
-	if !ok {
-		return 0, false
-	}
-	return parseNum(digits)
-}
-
-// parseNum parses a file number. It accepts one spelling of each number, so that two names
-// never stand for the same file.
-func parseNum(digits string) (base.FileNum, bool) {
-	n, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil || n == 0 || base.FileNum(n).String() != digits {
-		return 0, false
-	}
-	return base.FileNum(n), true
+	return base.ParseFileNum(digits)
 }
 
 // tempName is the name a manifest is written under until it is complete.

@@ -55,7 +55,7 @@ func (rv *recoverer) checkOrigin(f logHeader) error {
 		return nil
 	}
 	return rv.damage(&fault.CorruptionError{
-		File: FileName(f.num), Kind: "log file header", Len: fileHeaderSize, Detail: "it begins the log of another store",
+		File: base.LogFile.Name(f.num), Kind: "log file header", Len: fileHeaderSize, Detail: "it begins the log of another store",
 	})
 }
 
@@ -78,7 +78,7 @@ func (rv *recoverer) checkSalt(f logHeader) error {
 		return nil
 	}
 	return rv.damage(&fault.CorruptionError{
-		File: FileName(f.num), Kind: "log file header", Len: fileHeaderSize,
+		File: base.LogFile.Name(f.num), Kind: "log file header", Len: fileHeaderSize,
 		Detail: fmt.Sprintf("it has the salt %#016x, %s knows the file by %#016x: it was replaced by another", f.hdr.salt, says, want),
 	})
 }
@@ -89,12 +89,12 @@ func (rv *recoverer) checkLink(prev, next logHeader) error {
 	switch {
 	case next.hdr.prev.File != prev.num:
 		return rv.damage(&fault.CorruptionError{
-			File: FileName(next.hdr.prev.File), Kind: "log", Offset: -1,
-			Detail: fmt.Sprintf("the file is missing: %s follows it, and %s is the one found before", FileName(next.num), FileName(prev.num)),
+			File: base.LogFile.Name(next.hdr.prev.File), Kind: "log", Offset: -1,
+			Detail: fmt.Sprintf("the file is missing: %s follows it, and %s is the one found before", base.LogFile.Name(next.num), base.LogFile.Name(prev.num)),
 		})
 	case next.hdr.baseLSN < prev.hdr.baseLSN:
 		return rv.damage(&fault.CorruptionError{
-			File: FileName(next.num), Kind: "log file header", Len: fileHeaderSize,
+			File: base.LogFile.Name(next.num), Kind: "log file header", Len: fileHeaderSize,
 			Detail: fmt.Sprintf("it begins with record %d, the file before it with %d", next.hdr.baseLSN, prev.hdr.baseLSN),
 		})
 	}
@@ -118,7 +118,7 @@ func (rv *recoverer) listed() error {
 		return fmt.Errorf("list log directory: %w", err)
 	}
 	for _, name := range names {
-		num, ok := ParseFileName(name)
+		num, ok := base.LogFile.Parse(name)
 		if ok && !slices.Contains(rv.o.Files, num) || isTemp(name) {
 			rv.res.Strays = append(rv.res.Strays, name)
 		}
@@ -127,7 +127,7 @@ func (rv *recoverer) listed() error {
 }
 
 func isTemp(name string) bool {
-	_, ok := ParseTempName(name)
+	_, ok := base.LogTempFile.Parse(name)
 	return ok
 }
 
@@ -158,7 +158,7 @@ func (rv *recoverer) discover() error {
 	byNum := map[base.FileNum]logHeader{}
 	var nums []base.FileNum
 	for _, name := range names {
-		num, ok := ParseFileName(name)
+		num, ok := base.LogFile.Parse(name)
 		if !ok {
 			if isTemp(name) {
 				rv.res.Strays = append(rv.res.Strays, name)
@@ -217,11 +217,11 @@ func (rv *recoverer) walk(nums []base.FileNum, byNum map[base.FileNum]logHeader)
 		if !empty {
 			oldest := rv.files[0]
 			return &fault.CorruptionError{
-				File: FileName(oldest.hdr.prev.File), Kind: "log", Offset: -1,
-				Detail: fmt.Sprintf("the file is missing: %s follows it, and %s is the one found before", FileName(oldest.num), FileName(num)),
+				File: base.LogFile.Name(oldest.hdr.prev.File), Kind: "log", Offset: -1,
+				Detail: fmt.Sprintf("the file is missing: %s follows it, and %s is the one found before", base.LogFile.Name(oldest.num), base.LogFile.Name(num)),
 			}
 		}
-		rv.res.Strays = append(rv.res.Strays, FileName(num))
+		rv.res.Strays = append(rv.res.Strays, base.LogFile.Name(num))
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func (rv *recoverer) candidate(num base.FileNum) (f logHeader, stray bool, err e
 
 // blank reports whether a file has only zeros behind its header.
 func (rv *recoverer) blank(num base.FileNum) (bool, error) {
-	f, err := rv.o.FS.Open(filepath.Join(rv.o.Dir, FileName(num)))
+	f, err := rv.o.FS.Open(filepath.Join(rv.o.Dir, base.LogFile.Name(num)))
 	if err != nil {
 		return false, fmt.Errorf("open log %s: %w", num, err)
 	}

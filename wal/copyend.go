@@ -74,7 +74,7 @@ func CopyEnd(o CopyOptions, r Recovery) (*EndCopy, error) {
 	if o.TempNum == 0 {
 		o.TempNum = num
 	}
-	c.temp = o.TempNum.String() + tempSuffix
+	c.temp = base.LogTempFile.Name(o.TempNum)
 	f, err := createOver(o.FS, filepath.Join(o.Dir, c.temp))
 	if err != nil {
 		return nil, fmt.Errorf("copy the end of the log: create log %s: %w", num, err)
@@ -117,7 +117,7 @@ func (c *EndCopy) Publish() (Position, *FileInfo, error) {
 	case c.temp == "":
 		return Position{}, nil, fmt.Errorf("copy the end of the log to %s: %w", c.info.Num, errPublished)
 	}
-	err := c.fs.Rename(filepath.Join(c.dir, c.temp), filepath.Join(c.dir, FileName(c.info.Num)))
+	err := c.fs.Rename(filepath.Join(c.dir, c.temp), filepath.Join(c.dir, base.LogFile.Name(c.info.Num)))
 	if err == nil {
 		err = c.fs.SyncDir(c.dir)
 	}

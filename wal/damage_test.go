@@ -28,7 +28,7 @@ func logImage(t *testing.T, mark bool) (w *world, image []byte, frameAt func(i i
 		l.workers.Wait()
 		l.idleMark()
 	}
-	image = readFile(t, w.fs, filepath.Join(w.dir, FileName(1)))
+	image = readFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)))
 	halfClose(l)
 	return w, image, func(i int) int { return fileHeaderSize + (i-1)*int(frameSize(400)) }
 }
@@ -52,7 +52,7 @@ func TestOneEdit(t *testing.T) {
 	// forge puts a valid frame with a wrong number in the place of the last.
 	forge := func(lsn base.LSN) func([]byte) []byte {
 		return func(b []byte) []byte {
-			hdr, _, err := decodeFileHeader(FileName(1), 1, b)
+			hdr, _, err := decodeFileHeader(base.LogFile.Name(1), 1, b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,7 @@ func TestOneEdit(t *testing.T) {
 		{"last record numbered one too high", image, forge(101), damaged, at(100)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), tc.edit(bytes.Clone(tc.image)))
+			writeFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)), tc.edit(bytes.Clone(tc.image)))
 			damage := func(o RecoverOptions, off int) {
 				t.Helper()
 				got, _, err := readLog(o)
@@ -126,7 +126,7 @@ func TestOneEdit(t *testing.T) {
 				if !errors.As(err, &c) {
 					t.Fatalf("%d records, error %v; want a CorruptionError", len(got), err)
 				}
-				if c.File != FileName(1) || c.Offset != int64(off) {
+				if c.File != base.LogFile.Name(1) || c.Offset != int64(off) {
 					t.Fatalf("damage reported at %s:%d, it is at %d: %v", c.File, c.Offset, off, err)
 				}
 			}
@@ -181,8 +181,8 @@ func smallLog(t *testing.T, clean bool) (*world, map[string][]byte) {
 	all := directory(t, w.fs, w.dir)
 	halfClose(l)
 	// Preallocated zeros would only repeat one case a hundred thousand times.
-	last := all[FileName(3)]
-	all[FileName(3)] = last[:lastUsed(last)+16]
+	last := all[base.LogFile.Name(3)]
+	all[base.LogFile.Name(3)] = last[:lastUsed(last)+16]
 	return w, all
 }
 
@@ -306,21 +306,21 @@ func TestEveryBitEveryLength(t *testing.T) {
 // Files missing, swapped, shortened, replaced by an older copy.
 func TestFilesTamperedWith(t *testing.T) {
 	edits := map[string]func(w *world, all map[string][]byte){
-		"middle file missing":   func(w *world, all map[string][]byte) { delete(all, FileName(2)) },
-		"first file missing":    func(w *world, all map[string][]byte) { delete(all, FileName(1)) },
-		"newest file missing":   func(w *world, all map[string][]byte) { delete(all, FileName(3)) },
-		"middle file empty":     func(w *world, all map[string][]byte) { all[FileName(2)] = nil },
-		"middle file all zeros": func(w *world, all map[string][]byte) { clear(all[FileName(2)]) },
+		"middle file missing":   func(w *world, all map[string][]byte) { delete(all, base.LogFile.Name(2)) },
+		"first file missing":    func(w *world, all map[string][]byte) { delete(all, base.LogFile.Name(1)) },
+		"newest file missing":   func(w *world, all map[string][]byte) { delete(all, base.LogFile.Name(3)) },
+		"middle file empty":     func(w *world, all map[string][]byte) { all[base.LogFile.Name(2)] = nil },
+		"middle file all zeros": func(w *world, all map[string][]byte) { clear(all[base.LogFile.Name(2)]) },
 		"two files swapped": func(w *world, all map[string][]byte) {
-			all[FileName(2)], all[FileName(3)] = all[FileName(3)], all[FileName(2)]
+			all[base.LogFile.Name(2)], all[base.LogFile.Name(3)] = all[base.LogFile.Name(3)], all[base.LogFile.Name(2)]
 		},
 		"middle file shortened at a frame boundary": func(w *world, all map[string][]byte) {
-			all[FileName(2)] = all[FileName(2)][:fileHeaderSize+2*frameSize(25)]
+			all[base.LogFile.Name(2)] = all[base.LogFile.Name(2)][:fileHeaderSize+2*frameSize(25)]
 		},
 		"middle file from another life of the store": func(w *world, all map[string][]byte) {
 			// The same numbers, LSNs, lengths and links; other salt and bytes.
-			b := bytes.Clone(all[FileName(2)])
-			hdr, _, err := decodeFileHeader(FileName(2), 2, b)
+			b := bytes.Clone(all[base.LogFile.Name(2)])
+			hdr, _, err := decodeFileHeader(base.LogFile.Name(2), 2, b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -331,7 +331,7 @@ func TestFilesTamperedWith(t *testing.T) {
 				h := frameHeader{typ: frameRecord, lsn: base.LSN(i), syncedTo: int64(len(out))}
 				out, _ = appendFrame(out, hdr.salt, int64(len(out)), h, payload(50, 20+i))
 			}
-			all[FileName(2)] = out
+			all[base.LogFile.Name(2)] = out
 		},
 	}
 	for name, edit := range edits {
@@ -340,7 +340,7 @@ func TestFilesTamperedWith(t *testing.T) {
 			was := w.manifest()
 			edit(w, all)
 			for _, num := range was {
-				_ = w.fs.Remove(filepath.Join(w.dir, FileName(num)))
+				_ = w.fs.Remove(filepath.Join(w.dir, base.LogFile.Name(num)))
 			}
 			for n, b := range all {
 				writeFile(t, w.fs, filepath.Join(w.dir, n), b)
@@ -372,7 +372,7 @@ func TestAllowDamage(t *testing.T) {
 	w, image, at := logImage(t, false)
 	image[at(30)+50] ^= 1
 	clear(image[at(60):at(62)])
-	writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), image)
+	writeFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)), image)
 	o := w.recoverOptions()
 	o.AllowDamage = true
 	if _, err := Recover(o, nil); err == nil {
@@ -435,15 +435,15 @@ func TestHeaderErrors(t *testing.T) {
 // A valid frame with a flag bit this build does not know is a newer format.
 func TestUnknownFrameFlag(t *testing.T) {
 	w, all := smallLog(t, true)
-	b := all[FileName(3)]
-	hdr, _, err := decodeFileHeader(FileName(3), 3, b)
+	b := all[base.LogFile.Name(3)]
+	hdr, _, err := decodeFileHeader(base.LogFile.Name(3), 3, b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := frameHeader{typ: frameRecord, flags: 1, lsn: 7, syncedTo: fileHeaderSize}
 	fr, _ := appendFrame(nil, hdr.salt, fileHeaderSize, h, payload(7, 27))
 	copy(b[fileHeaderSize:], fr)
-	writeFile(t, w.fs, filepath.Join(w.dir, FileName(3)), b)
+	writeFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(3)), b)
 	if _, _, err := readLog(w.recoverOptions()); !errors.Is(err, fault.ErrVersion) || errors.Is(err, fault.ErrCorrupt) {
 		t.Fatalf("got %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 )
 
@@ -63,7 +64,7 @@ func TestEndCopy(t *testing.T) {
 		if c, err = CopyEnd(o, r); err != nil {
 			t.Fatal(err)
 		}
-		if n, ok := ParseTempName(c.TempName()); !ok || n != r.End.File {
+		if n, ok := base.LogTempFile.Parse(c.TempName()); !ok || n != r.End.File {
 			t.Fatalf("copy called %q", c.TempName())
 		}
 		if got, _, err := readLog(w.recoverOptions()); err != nil || len(got) != len(sizes) {
@@ -94,7 +95,7 @@ func TestEndCopy(t *testing.T) {
 	if err != nil || len(got) != len(sizes) {
 		t.Fatalf("published: %d records, %v", len(got), err)
 	}
-	if _, err := w.fs.Open(filepath.Join(w.dir, FileName(fi.Num))); err != nil {
+	if _, err := w.fs.Open(filepath.Join(w.dir, base.LogFile.Name(fi.Num))); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -323,7 +323,7 @@ func TestRotateBeforeFull(t *testing.T) {
 		if err := l.Rotate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.fs.Remove(filepath.Join(w.dir, FileName(1))); err != nil {
+		if err := w.fs.Remove(filepath.Join(w.dir, base.LogFile.Name(1))); err != nil {
 			t.Fatal(err)
 		}
 		w.files = nil
@@ -352,7 +352,7 @@ func TestOnCreateFails(t *testing.T) {
 	}
 	_ = l.Close()
 	// The owner may have entered the file before it failed: it must stay.
-	if names, _ := w.fs.List(w.dir); len(names) != 1 || names[0] != FileName(1) {
+	if names, _ := w.fs.List(w.dir); len(names) != 1 || names[0] != base.LogFile.Name(1) {
 		t.Fatalf("left behind: %v", names)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/faultfs"
@@ -183,7 +184,7 @@ func (r *faultRun) afterwards(t *testing.T, where string) {
 		t.Fatalf("%s: files %v, the manifest names %v", where, names, r.w.manifest())
 	}
 	for _, num := range r.w.manifest() {
-		if _, err := r.w.fs.Open(filepath.Join(r.w.dir, FileName(num))); err != nil {
+		if _, err := r.w.fs.Open(filepath.Join(r.w.dir, base.LogFile.Name(num))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -302,8 +302,8 @@ func (l *Log) blankFile(zeros int64) (*logFile, error) {
 	}
 	f := &logFile{info: FileInfo{Num: num}, framer: framer{salt: l.opts.Rand()}}
 	f.info.Salt = f.salt
-	temp := filepath.Join(l.opts.Dir, num.String()+tempSuffix)
-	name := filepath.Join(l.opts.Dir, FileName(num))
+	temp := filepath.Join(l.opts.Dir, base.LogTempFile.Name(num))
+	name := filepath.Join(l.opts.Dir, base.LogFile.Name(num))
 	h, err := l.opts.FS.Create(temp)
 	if err != nil {
 		return nil, l.createError(num, err)
@@ -388,5 +388,5 @@ func (l *Log) writeHeader(f *logFile, prev Position) error {
 // removed, the next open sweeps it.
 func (l *Log) discard(f *logFile) {
 	_ = f.f.Close()
-	_ = l.opts.FS.Remove(filepath.Join(l.opts.Dir, FileName(f.info.Num)))
+	_ = l.opts.FS.Remove(filepath.Join(l.opts.Dir, base.LogFile.Name(f.info.Num)))
 }

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+
+	"github.com/stele-go/stele/base"
 )
 
 // The frames of a batch are built while the one before it is synced, and built anew
@@ -56,7 +58,7 @@ func TestFramesBesideASync(t *testing.T) {
 					if int(r.File) != tc.file || !bytes.Equal(got[3+i], want[i]) {
 						t.Errorf("record %d is in file %s, with %d bytes", i, r.File, len(got[3+i]))
 					}
-					file := readFile(t, a.w.fs, testDir+"/"+FileName(r.File))
+					file := readFile(t, a.w.fs, testDir+"/"+base.LogFile.Name(r.File))
 					if !bytes.Equal(file[r.Offset:r.Offset+r.Len], want[i]) {
 						t.Errorf("record %d is not at offset %d", i, r.Offset)
 					}

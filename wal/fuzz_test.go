@@ -56,10 +56,10 @@ func FuzzFrame(f *testing.F) {
 func FuzzLogFile(f *testing.F) {
 	for _, clean := range []bool{true, false} {
 		all := fuzzSeed(f, clean)
-		f.Add(all[FileName(1)], uint8(0))
-		f.Add(all[FileName(1)], uint8(1))
+		f.Add(all[base.LogFile.Name(1)], uint8(0))
+		f.Add(all[base.LogFile.Name(1)], uint8(1))
 		for _, i := range []int{3, 5, 9, 60, 70, 74, 76, 80, 90, 130} {
-			b := bytes.Clone(all[FileName(1)])
+			b := bytes.Clone(all[base.LogFile.Name(1)])
 			b[i] ^= 4
 			f.Add(b, uint8(0))
 			f.Add(b[:i], uint8(0))
@@ -73,7 +73,7 @@ func FuzzLogFile(f *testing.F) {
 		}
 		w := newWorld(vfs.NewMem(vfs.MemOptions{}))
 		w.num, w.files = 1, []base.FileNum{1}
-		writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), b)
+		writeFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)), b)
 		o := w.recoverOptions()
 		if how&1 != 0 {
 			o.Files = nil
@@ -149,7 +149,7 @@ func fuzzSeed(f *testing.F, clean bool) map[string][]byte {
 		return directory(f, w.fs, w.dir)
 	}
 	halfClose(l)
-	all[FileName(1)] = all[FileName(1)][:400]
+	all[base.LogFile.Name(1)] = all[base.LogFile.Name(1)][:400]
 	return all
 }
 

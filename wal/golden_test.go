@@ -36,7 +36,7 @@ func TestGolden(t *testing.T) {
 	commitString("in the second file")
 	mustClose(t, l)
 	for _, num := range w.manifest() {
-		name := FileName(num)
+		name := base.LogFile.Name(num)
 		golden.Text(t, filepath.Join("testdata", name+".golden"), annotate(readFile(t, w.fs, filepath.Join(w.dir, name))), *update)
 	}
 }
@@ -86,20 +86,4 @@ func annotate(b []byte) string {
 		off += int(h.size())
 	}
 	return out.String()
-}
-
-func TestFileNames(t *testing.T) {
-	for name, want := range map[string]base.FileNum{
-		"000001.log": 1, "000123.log": 123, "12345678.log": 12345678,
-		"1.log": 0, "0000001.log": 0, "000000.log": 0, "000001.log.tmp": 0, "-00001.log": 0,
-		"+00001.log": 0, "000001.LOG": 0, "": 0, ".log": 0, "00000a.log": 0, "99999999999999999999.log": 0,
-	} {
-		num, ok := ParseFileName(name)
-		if num != want || ok != (want != 0) {
-			t.Errorf("%q parses to %d, %v", name, num, ok)
-		}
-		if ok && FileName(num) != name {
-			t.Errorf("%q is written %q", name, FileName(num))
-		}
-	}
 }

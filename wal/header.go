@@ -3,47 +3,11 @@ package wal
 import (
 	"encoding/binary"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
 )
-
-const (
-	fileSuffix = ".log"
-	// tempSuffix marks a file that is being made: a copy of the end of the log, or a
-	// spare file. It is never part of a log, and the next open removes it.
-	tempSuffix = ".log.tmp"
-)
-
-// FileName is the name of log file num within the store: "000007.log".
-func FileName(num base.FileNum) string { return num.String() + fileSuffix }
-
-// ParseFileName is the inverse of FileName. It reports false for any name that FileName
-// does not produce, so that a store never takes another program's file for its own.
-func ParseFileName(name string) (base.FileNum, bool) {
-	return parseName(name, fileSuffix)
-}
-
-func parseName(name, suffix string) (base.FileNum, bool) {
-	digits, ok := strings.CutSuffix(name, suffix)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil || n == 0 || base.FileNum(n).String() != digits {
-		return 0, false
-	}
-	return base.FileNum(n), true
-}
-
-// ParseTempName returns the number in the name of a file that was still being made when
-// its process died: that of the file it was to become, or CopyOptions.TempNum.
-func ParseTempName(name string) (base.FileNum, bool) {
-	return parseName(name, tempSuffix)
-}
 
 // fileHeaderSize is the length of the header of a log file. The first frame
 // starts there, or behind the encryption header in an encrypted file.
@@ -117,7 +81,7 @@ func createSeal(keys *seal.Keyring, hdr *fileHeader) (head []byte, chain uint64,
 		hdr.flags |= fileSealed
 	}
 	b, chain := hdr.encode()
-	f, ext, err := keys.Create(FileName(hdr.num), b[:])
+	f, ext, err := keys.Create(base.LogFile.Name(hdr.num), b[:])
 	return append(b[:], ext...), chain, f, err
 }
 
@@ -167,7 +131,7 @@ func decodeFileHeader(name string, num base.FileNum, b []byte) (fileHeader, uint
 		Chain:   binary.LittleEndian.Uint64(b[48:]),
 	}
 	if h.num != num {
-		return h, 0, bad(fmt.Sprintf("it names log file %s; the file was swapped or renamed", FileName(h.num)))
+		return h, 0, bad(fmt.Sprintf("it names log file %s; the file was swapped or renamed", base.LogFile.Name(h.num)))
 	}
 	if h.baseLSN == 0 || h.prev.Offset < 0 || (h.prev.File != 0 && h.prev.Offset < fileHeaderSize) {
 		return h, 0, bad("impossible base LSN or previous end")

@@ -94,7 +94,7 @@ func TestPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, r := range recs {
-		file := readFile(t, w.fs, filepath.Join(w.dir, FileName(r.File)))
+		file := readFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(r.File)))
 		if !bytes.Equal(file[r.Offset:][:r.Len], want[i]) {
 			t.Fatalf("record %d is not at %s:%d", i, r.File, r.Offset)
 		}

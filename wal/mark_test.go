@@ -159,7 +159,7 @@ func TestMarkTamperedWith(t *testing.T) {
 	}
 	for name, edit := range edits {
 		writeFile(t, w.fs, filepath.Join(w.dir, MarkName), edit(bytes.Clone(mark)))
-		writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), image)
+		writeFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)), image)
 		o := w.recoverOptions()
 		o.Origin = 1 // the file header has none: an old build made it
 		o.Mark.Origin += o.Origin
@@ -169,7 +169,7 @@ func TestMarkTamperedWith(t *testing.T) {
 		if got, _, err := readLog(o); err != nil || len(got) != 100 {
 			t.Fatalf("%s: %d records, %v", name, len(got), err)
 		}
-		writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), image[:at(98)])
+		writeFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)), image[:at(98)])
 		_, _, err := readLog(o)
 		if covered := o.Mark.LSN >= 99 && o.Mark.Origin == 1; covered != errors.Is(err, fault.ErrCorrupt) {
 			t.Fatalf("%s: mark %+v, log cut behind record 97: %v", name, o.Mark, err)
@@ -189,7 +189,7 @@ func TestMarkOfAFileNotThere(t *testing.T) {
 	}
 	o.FromLSN = 100
 	var c *fault.CorruptionError
-	if _, err := Recover(o, nil); !errors.As(err, &c) || c.File != FileName(1) {
+	if _, err := Recover(o, nil); !errors.As(err, &c) || c.File != base.LogFile.Name(1) {
 		t.Fatalf("forgotten: %v", err)
 	}
 }
@@ -198,14 +198,14 @@ func TestMarkOfAFileNotThere(t *testing.T) {
 // by the salt: that of the manifest, or that of the mark.
 func TestForeignFile(t *testing.T) {
 	w, _, _ := logImage(t, false)
-	own := readFile(t, w.fs, filepath.Join(w.dir, FileName(1)))
+	own := readFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)))
 	other := newWorld(vfs.NewMem(vfs.MemOptions{}))
 	other.salt() // and the next is another
 	l := other.open(t, func(o *Options) { o.FileSize = 1 << 20 })
 	for i := 1; i <= 100; i++ {
 		mustCommit(t, l, i, 300)
 	}
-	foreign := readFile(t, other.fs, filepath.Join(other.dir, FileName(1)))
+	foreign := readFile(t, other.fs, filepath.Join(other.dir, base.LogFile.Name(1)))
 	halfClose(l)
 	o := w.recoverOptions()
 	salt := o.Mark.Salt
@@ -224,11 +224,11 @@ func TestForeignFile(t *testing.T) {
 		{foreign, Mark{}, map[base.FileNum]uint64{1: salt}, false},
 		{foreign, Mark{}, map[base.FileNum]uint64{1: 0, 2: salt}, true},
 	} {
-		writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), tc.file)
+		writeFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)), tc.file)
 		o.Mark, o.Salts = tc.mark, tc.salts
 		_, _, err := readLog(o)
 		var c *fault.CorruptionError
-		if tc.ok != (err == nil) || !tc.ok && (!errors.As(err, &c) || c.File != FileName(1)) {
+		if tc.ok != (err == nil) || !tc.ok && (!errors.As(err, &c) || c.File != base.LogFile.Name(1)) {
 			t.Errorf("%+v %v: %v", tc.mark, tc.salts, err)
 		}
 	}
@@ -240,7 +240,7 @@ func TestForeignFile(t *testing.T) {
 func TestBlindSpot(t *testing.T) {
 	w, image, at := logImage(t, false)
 	clear(image[at(100):])
-	writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), image)
+	writeFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)), image)
 	o := w.recoverOptions()
 	if _, _, err := readLog(o); !errors.Is(err, fault.ErrCorrupt) {
 		t.Fatalf("a log that ends before its mark: %v", err)

@@ -56,7 +56,7 @@ type frame struct {
 
 // openFrames opens log file num and reads its header.
 func openFrames(fsys vfs.FS, dir string, num base.FileNum, maxRecord int64, a access) (*frameReader, error) {
-	name := FileName(num)
+	name := base.LogFile.Name(num)
 	f, err := fsys.Open(filepath.Join(dir, name))
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w", num, err)
@@ -74,7 +74,7 @@ func openFrames(fsys vfs.FS, dir string, num base.FileNum, maxRecord int64, a ac
 }
 
 // readHead reads the headers of the log file called name and returns a reader for its
-// frames. If name is not one that FileName makes, the file may have any number.
+// frames. If name is not one that base.LogFile.Name makes, the file may have any number.
 func readHead(f vfs.File, name string, a access) (*frameReader, error) {
 	size, err := f.Size()
 	if err != nil {
@@ -87,7 +87,7 @@ func readHead(f vfs.File, name string, a access) (*frameReader, error) {
 	}
 	r := &frameReader{f: f, name: name, blind: a.blind, limit: size, max: seal.SealedLen(base.MaxRecord)}
 	num := base.FileNum(binary.LittleEndian.Uint64(b[8:]))
-	if own, ok := ParseFileName(name); ok {
+	if own, ok := base.LogFile.Parse(name); ok {
 		num = own
 	}
 	if r.hdr, r.chain, err = decodeFileHeader(name, num, b[:n]); err != nil {

@@ -110,7 +110,7 @@ func (rv *recoverer) checkDurable() error {
 		end = max(rv.mark.File, rv.o.From.File)
 	}
 	return rv.damage(&fault.CorruptionError{
-		File: FileName(end), Kind: "log", Offset: rv.res.End.Offset,
+		File: base.LogFile.Name(end), Kind: "log", Offset: rv.res.End.Offset,
 		Detail: fmt.Sprintf("it ends with record %d, but records up to %d were durable%s", rv.last, durable, says),
 	})
 }
@@ -149,8 +149,8 @@ func (rv *recoverer) firstFile() (int, error) {
 	}
 	if f := rv.files[first]; from > 0 && f.hdr.baseLSN > from {
 		return first, rv.damage(&fault.CorruptionError{
-			File: FileName(f.hdr.prev.File), Kind: "log", Offset: -1,
-			Detail: fmt.Sprintf("the log begins with record %d of %s, records from %d on are missing", f.hdr.baseLSN, FileName(f.num), from),
+			File: base.LogFile.Name(f.hdr.prev.File), Kind: "log", Offset: -1,
+			Detail: fmt.Sprintf("the log begins with record %d of %s, records from %d on are missing", f.hdr.baseLSN, base.LogFile.Name(f.num), from),
 		})
 	}
 	// Damaged files behind the first good one are met as they are read.
@@ -188,7 +188,7 @@ func (rv *recoverer) openError(num base.FileNum, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return rv.damage(&fault.CorruptionError{
-			File: FileName(num), Kind: "log", Offset: -1, Detail: "the file is missing", Err: err,
+			File: base.LogFile.Name(num), Kind: "log", Offset: -1, Detail: "the file is missing", Err: err,
 		})
 	case errors.As(err, &c):
 		return rv.damage(c)
@@ -278,7 +278,7 @@ func (rv *recoverer) sealed(r *frameReader, next *fileHeader) error {
 	}
 	if next != nil {
 		if next.prev.Offset > r.limit {
-			err := short(fmt.Sprintf("the file was shortened: %s says it ends at %d", FileName(next.num), next.prev.Offset))
+			err := short(fmt.Sprintf("the file was shortened: %s says it ends at %d", base.LogFile.Name(next.num), next.prev.Offset))
 			if err != nil {
 				return err
 			}
@@ -308,7 +308,7 @@ func (rv *recoverer) sealed(r *frameReader, next *fileHeader) error {
 	if next != nil && whole && r.chain != next.prev.Chain {
 		return rv.damage(&fault.CorruptionError{
 			File: r.name, Kind: "log", Offset: -1,
-			Detail: "its chain value is not the one in " + FileName(next.num) + ": the file was replaced by another",
+			Detail: "its chain value is not the one in " + base.LogFile.Name(next.num) + ": the file was replaced by another",
 		})
 	}
 	return nil

@@ -94,7 +94,7 @@ func (f staleFile) ReadAt(b []byte, off int64) (int, error) {
 
 func TestReaderLooksAgain(t *testing.T) {
 	w, image, at := logImage(t, false)
-	writeFile(t, w.fs, filepath.Join(w.dir, FileName(1)), image)
+	writeFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)), image)
 	stale := bytes.Clone(image)
 	clear(stale[at(50)+8 : at(51)]) // 50 half written, what follows already there
 	s := &staleReads{FS: w.fs, stale: stale}
@@ -185,7 +185,7 @@ func TestFromPlace(t *testing.T) {
 
 func TestMissingFileMatchesNotExist(t *testing.T) {
 	w, _ := smallLog(t, true)
-	if err := w.fs.Remove(filepath.Join(w.dir, FileName(2))); err != nil {
+	if err := w.fs.Remove(filepath.Join(w.dir, base.LogFile.Name(2))); err != nil {
 		t.Fatal(err)
 	}
 	o := w.recoverOptions()
@@ -260,7 +260,7 @@ func TestCopyEndMoves(t *testing.T) {
 	if start.NextLSN != base.LSN(len(sizes)+1) || start.File != fi.Num || fi.BaseLSN != 1 || fi.Prev.Offset != fileHeaderSize {
 		t.Fatalf("%+v, %+v", start, fi)
 	}
-	file := readFile(t, w.fs, filepath.Join(w.dir, FileName(fi.Num)))
+	file := readFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(fi.Num)))
 	for i, e := range moved {
 		if e.LSN != base.LSN(i+1) || !bytes.Equal(file[e.Offset:][:sizes[i]], payload(i+1, sizes[i])) {
 			t.Fatalf("record %d is not at %d", i+1, e.Offset)
@@ -318,7 +318,7 @@ func TestCopyEndFails(t *testing.T) {
 			t.Fatalf("%s: %d records, %v", kind, len(got), err)
 		}
 		mustClose(t, l)
-		if names, _ := w.fs.List(w.dir); !slices.Equal(names, []string{"000001.log", FileName(w.num), MarkName}) {
+		if names, _ := w.fs.List(w.dir); !slices.Equal(names, []string{"000001.log", base.LogFile.Name(w.num), MarkName}) {
 			t.Fatalf("%s: left behind: %v", kind, names)
 		}
 	}

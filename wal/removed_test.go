@@ -3,6 +3,8 @@ package wal
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/stele-go/stele/base"
 )
 
 // TestLateSyncOfARemovedFile: a sync that waited for another of the same bytes promises
@@ -20,7 +22,7 @@ func TestLateSyncOfARemovedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustCommit(t, l, 2, 10)
-	if err := w.fs.Remove(filepath.Join(w.dir, FileName(f.info.Num))); err != nil {
+	if err := w.fs.Remove(filepath.Join(w.dir, base.LogFile.Name(f.info.Num))); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.syncFile(f, pos.Offset, pos.NextLSN-1); err != nil {

@@ -83,11 +83,11 @@ func TestSealedLog(t *testing.T) {
 	read := func() {
 		t.Helper()
 		for _, p := range places {
-			f, err := w.fs.Open(filepath.Join(w.dir, FileName(p.file)))
+			f, err := w.fs.Open(filepath.Join(w.dir, base.LogFile.Name(p.file)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := NewPayloadReader(f, FileName(p.file), keys)
+			r, err := NewPayloadReader(f, base.LogFile.Name(p.file), keys)
 			if err != nil || r.KeyID() != "k" {
 				t.Fatalf("key %q, %v", r.KeyID(), err)
 			}
@@ -172,9 +172,9 @@ func TestSealedKeys(t *testing.T) {
 		t.Errorf("another store: %v", err)
 	}
 	// A file without encryption, with the records and all, in place of the second.
-	name := filepath.Join(w.dir, FileName(2))
+	name := filepath.Join(w.dir, base.LogFile.Name(2))
 	b := readFile(t, w.fs, name)
-	hdr, _, err := decodeFileHeader(FileName(2), 2, b)
+	hdr, _, err := decodeFileHeader(base.LogFile.Name(2), 2, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,10 +218,10 @@ func forge(b []byte, salt uint64, off int64, frame []byte) {
 func TestSealedForgery(t *testing.T) {
 	w, keys := sealedWorld(t, 5, 50)
 	foreign, _ := sealedWorld(t, 5, 50)
-	name := filepath.Join(w.dir, FileName(2))
+	name := filepath.Join(w.dir, base.LogFile.Name(2))
 	good := readFile(t, w.fs, name)
 	other := readFile(t, foreign.fs, name)
-	hdr, _, err := decodeFileHeader(FileName(2), 2, good)
+	hdr, _, err := decodeFileHeader(base.LogFile.Name(2), 2, good)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestSealedBitFlips(t *testing.T) {
 	}
 	flips, blind, unneeded := 0, 0, 0
 	for _, num := range w.manifest() {
-		name := filepath.Join(w.dir, FileName(num))
+		name := filepath.Join(w.dir, base.LogFile.Name(num))
 		good := readFile(t, w.fs, name)
 		for i := 0; i < len(good)*8; i += stride() {
 			b := bytes.Clone(good)
@@ -334,9 +334,9 @@ func intact(t *testing.T, fsys vfs.FS, name string) bool {
 // what was written, or nothing.
 func FuzzSealedFrame(f *testing.F) {
 	w, keys := sealedWorld(f, 4, 60)
-	name := filepath.Join(w.dir, FileName(2))
+	name := filepath.Join(w.dir, base.LogFile.Name(2))
 	good := readFile(f, w.fs, name)
-	hdr, _, err := decodeFileHeader(FileName(2), 2, good)
+	hdr, _, err := decodeFileHeader(base.LogFile.Name(2), 2, good)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func FuzzSealedFrame(f *testing.F) {
 		forge(b, hdr.salt, off, frame)
 		mem := newWorld(vfs.NewMem(vfs.MemOptions{}))
 		mem.files = w.files
-		writeFile(t, mem.fs, filepath.Join(mem.dir, FileName(1)), readFile(t, w.fs, filepath.Join(w.dir, FileName(1))))
+		writeFile(t, mem.fs, filepath.Join(mem.dir, base.LogFile.Name(1)), readFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1))))
 		writeFile(t, mem.fs, name, b)
 		o := mem.sealedOptions(keys, 5)
 		o.ReadOnly, o.AllowDamage = true, n < 128

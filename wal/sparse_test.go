@@ -61,7 +61,7 @@ func extended(t *testing.T, torn bool, do func(w *world, fsys vfs.FS)) int64 {
 			clear(image[at(99):])
 			image[at(99)+40] = 1 // so that evidence is looked for everywhere
 		}
-		name := filepath.Join(w.dir, FileName(1))
+		name := filepath.Join(w.dir, base.LogFile.Name(1))
 		writeFile(t, w.fs, name, image)
 		if i == 1 {
 			f, err := w.fs.OpenReadWrite(name)
@@ -105,11 +105,11 @@ func TestHolesAreNotRead(t *testing.T) {
 			return err
 		},
 		"inspect": func(w *world, fsys vfs.FS) error {
-			f, err := fsys.Open(filepath.Join(w.dir, FileName(1)))
+			f, err := fsys.Open(filepath.Join(w.dir, base.LogFile.Name(1)))
 			if err != nil {
 				return err
 			}
-			_, err = Inspect(f, FileName(1), func(Piece) error { return nil })
+			_, err = Inspect(f, base.LogFile.Name(1), func(Piece) error { return nil })
 			return errors.Join(err, f.Close())
 		},
 		"examine": func(w *world, fsys vfs.FS) error {
@@ -136,7 +136,7 @@ func TestHolesAreNotRead(t *testing.T) {
 // is.
 func TestBlankFileWithHole(t *testing.T) {
 	w, _, _ := logImage(t, false)
-	f, err := w.fs.Create(filepath.Join(w.dir, FileName(2)))
+	f, err := w.fs.Create(filepath.Join(w.dir, base.LogFile.Name(2)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestBlankFileWithHole(t *testing.T) {
 func TestFrameBehindHole(t *testing.T) {
 	for _, at := range []int64{hole, hole + 8, hole - 8, hole - 24, hole + 4096 - frameHeaderSize} {
 		w, image, _ := logImage(t, false)
-		name := filepath.Join(w.dir, FileName(1))
+		name := filepath.Join(w.dir, base.LogFile.Name(1))
 		writeFile(t, w.fs, name, image)
 		r, err := openFrames(w.fs, w.dir, 1, base.MaxRecord, access{})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 )
 
@@ -66,7 +67,7 @@ func (f *logFile) readBack(t *trace) error {
 		return nil
 	}
 	return &fault.CorruptionError{
-		File: FileName(f.info.Num), Kind: "log", Offset: t.off, Len: int64(t.n),
+		File: base.LogFile.Name(f.info.Num), Kind: "log", Offset: t.off, Len: int64(t.n),
 		Detail: "what was written there is gone: the file was changed in place while the log was open",
 	}
 }
@@ -77,7 +78,7 @@ func (f *logFile) checkSize() error {
 	size, err := f.f.Size()
 	if want := f.size.Load(); err == nil && size < want {
 		err = &fault.CorruptionError{
-			File: FileName(f.info.Num), Kind: "log", Offset: size, Len: want - size,
+			File: base.LogFile.Name(f.info.Num), Kind: "log", Offset: size, Len: want - size,
 			Detail: fmt.Sprintf("the file had %d bytes: it was cut in place while the log was open", want),
 		}
 	}

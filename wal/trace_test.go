@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 )
@@ -129,13 +130,13 @@ func TestChangedInPlace(t *testing.T) {
 					w, h := hooked(t)
 					l := w.open(t, func(o *Options) { o.Mode, o.FileSize = mode, 256<<10 })
 					mustCommit(t, l, 0, 100)
-					older := readFile(t, w.fs, filepath.Join(w.dir, FileName(1)))
+					older := readFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)))
 					for i := range 20 {
 						mustCommit(t, l, 1+i, 100)
 					}
 					err := next(t, w, h, l, func() {
 						f := l.mu.cur
-						w.elsewhere(t, FileName(1), map[string]func(vfs.File) error{
+						w.elsewhere(t, base.LogFile.Name(1), map[string]func(vfs.File) error{
 							"empty": cut(0), "cut": cut(f.end / 2),
 							"cut a little": cut(f.trace.off + int64(f.trace.n) - 1),
 							"older":        over(append(older, make([]byte, max(0, f.size.Load()-int64(len(older))))...)),
@@ -179,7 +180,7 @@ func TestCutHiddenByZeros(t *testing.T) {
 			break
 		}
 	}
-	w.elsewhere(t, FileName(1), cut(100))
+	w.elsewhere(t, base.LogFile.Name(1), cut(100))
 	armed = true
 	err := commit(l, payload(7, 10))
 	if !stepped {
@@ -201,14 +202,14 @@ func TestOverwritten(t *testing.T) {
 			})
 			mustCommit(t, l, 0, 100)
 			time.Sleep(time.Second)
-			older := readFile(t, w.fs, filepath.Join(w.dir, FileName(1)))
+			older := readFile(t, w.fs, filepath.Join(w.dir, base.LogFile.Name(1)))
 			for i := range 2 * anchorBatches {
 				mustCommit(t, l, 1+i, 100)
 			}
 			if when == "idle" {
 				time.Sleep(time.Second)
 			}
-			w.elsewhere(t, FileName(1), over(older))
+			w.elsewhere(t, base.LogFile.Name(1), over(older))
 			err := l.Poison()
 			if err != nil {
 				t.Fatal(err)

@@ -151,21 +151,21 @@ func sources(dir string, m *check.Pinned, o Options) ([]source, base.LSN, error)
 		} else if c := m.State.Clean; c != nil && c.LogNum == l.Num {
 			end = c.LogEnd
 		}
-		f, err := m.FS.Open(filepath.Join(dir, wal.FileName(l.Num)))
+		f, err := m.FS.Open(filepath.Join(dir, base.LogFile.Name(l.Num)))
 		if err != nil {
 			return nil, 0, err
 		}
-		h, err := wal.Inspect(f, wal.FileName(l.Num), nil)
+		h, err := wal.Inspect(f, base.LogFile.Name(l.Num), nil)
 		if err != nil {
 			return nil, 0, err
 		}
-		out = append(out, source{name: wal.FileName(l.Num), stored: storedName(l.Num, h.Salt, end, ".log"), size: end, f: f})
+		out = append(out, source{name: base.LogFile.Name(l.Num), stored: storedName(l.Num, h.Salt, end, ".log"), size: end, f: f})
 	}
 	return out, max(rec.LastLSN, m.State.FloorLSN-1), nil
 }
 
 func segmentSource(dir string, m *check.Pinned, s snapshot.SegmentInfo) (source, error) {
-	name := segment.FileName(s.Num)
+	name := base.SegmentFile.Name(s.Num)
 	f, err := m.FS.Open(filepath.Join(dir, name))
 	if err != nil {
 		return source{}, err
@@ -187,7 +187,7 @@ func segmentSource(dir string, m *check.Pinned, s snapshot.SegmentInfo) (source,
 }
 
 func imageSource(dir string, m *check.Pinned, info snapshot.ImageInfo) (source, error) {
-	name := snapshot.ImageName(info.Num)
+	name := base.ImageFile.Name(info.Num)
 	f, err := m.FS.Open(filepath.Join(dir, name))
 	if err != nil {
 		return source{}, err

@@ -16,9 +16,6 @@ import (
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/segment"
-	"github.com/stele-go/stele/snapshot"
-	"github.com/stele-go/stele/wal"
 )
 
 // Name is the file that lists what a backup holds.
@@ -127,7 +124,7 @@ func (m *Manifest) check() error {
 }
 
 func isStoreFile(name string) bool {
-	for _, parse := range []func(string) (base.FileNum, bool){wal.ParseFileName, segment.ParseFileName, snapshot.ParseImageName} {
+	for _, parse := range []func(string) (base.FileNum, bool){base.LogFile.Parse, base.SegmentFile.Parse, base.ImageFile.Parse} {
 		if _, ok := parse(name); ok {
 			return true
 		}

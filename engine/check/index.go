@@ -7,10 +7,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
-	"github.com/stele-go/stele/snapshot"
 )
 
 // index reads every item of every partition, and every value that one refers to, the
@@ -168,7 +168,9 @@ func (v *verifier) differences(saved, made *engine.View) error {
 	return v.note(cmp.Or(err, merr), false)
 }
 
-func (v *verifier) lastImage() string { return snapshot.ImageName(v.st.Images[len(v.st.Images)-1].Num) }
+func (v *verifier) lastImage() string {
+	return base.ImageFile.Name(v.st.Images[len(v.st.Images)-1].Num)
+}
 
 // samePartition compares a partition of one index with that of another, item by item.
 func samePartition(saved, made *engine.View, s, m *index.Partition, diff func(string, ...any)) error {

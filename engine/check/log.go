@@ -25,10 +25,10 @@ func (v *verifier) logs() error {
 	rec, err := wal.Recover(o, func(en wal.Entry) error {
 		v.rep.Records++
 		if v.rep.Records%1024 == 0 {
-			v.tell("log", wal.FileName(en.File), before)
+			v.tell("log", base.LogFile.Name(en.File), before)
 		}
 		if _, err := engine.DecodeRecord(en.Payload); err != nil {
-			c := &fault.CorruptionError{File: wal.FileName(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err}
+			c := &fault.CorruptionError{File: base.LogFile.Name(en.File), Kind: "record", Offset: en.Offset, Len: int64(len(en.Payload)), Err: err}
 			if err := v.note(c, false); err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ func (v *verifier) logs() error {
 	for _, f := range rec.Files {
 		i := slices.IndexFunc(v.st.Logs, func(l snapshot.LogInfo) bool { return l.Num == f.Num })
 		if v.m.ManifestErr == nil && i >= 0 && v.st.Logs[i].BaseLSN != f.BaseLSN {
-			v.add(Finding{File: wal.FileName(f.Num), Kind: "log file header",
+			v.add(Finding{File: base.LogFile.Name(f.Num), Kind: "log file header",
 				Detail: fmt.Sprintf("it begins with record %d, the manifest says %d", f.BaseLSN, v.st.Logs[i].BaseLSN)})
 		}
 	}
@@ -89,7 +89,7 @@ func (v *verifier) durableMark() error {
 // from the rest; what is left is a torn tail, in the newest file or in one that a
 // later life cut, or, behind the end that a clean close noted, damage.
 func (v *verifier) logFile(num base.FileNum, newest bool) error {
-	name := wal.FileName(num)
+	name := base.LogFile.Name(num)
 	f, err := v.m.FS.Open(filepath.Join(v.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // missing, and noted
@@ -143,7 +143,7 @@ func (v *verifier) leftovers() error {
 	})
 	unnamed := map[string]wal.Unnamed{}
 	for _, n := range names {
-		if num, isLog := wal.ParseFileName(n); isLog {
+		if num, isLog := base.LogFile.Parse(n); isLog {
 			if unnamed[n], err = wal.Examine(v.fsys, v.dir, num); err != nil && !errors.Is(err, fault.ErrVersion) {
 				return err
 			}

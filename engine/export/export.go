@@ -101,7 +101,7 @@ type exporter struct {
 	lost check.LostList
 }
 
-func (x *exporter) path() string { return filepath.Join(x.dir, segment.FileName(exportNum)) }
+func (x *exporter) path() string { return filepath.Join(x.dir, base.SegmentFile.Name(exportNum)) }
 
 func (x *exporter) run() error {
 	v := x.s.ViewTombstones()

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/engine"
@@ -39,7 +40,7 @@ func (d *dumper) keys() *seal.Keyring { return engine.KeyringOf(d.f, d.name, d.a
 
 func (d *dumper) log() error {
 	h, err := wal.Inspect(d.f, d.name, nil)
-	ok, err := d.head(err, Field{"file", wal.FileName(h.File)}, Field{"format", h.FormatVersion}, Field{"base_lsn", h.BaseLSN},
+	ok, err := d.head(err, Field{"file", base.LogFile.Name(h.File)}, Field{"format", h.FormatVersion}, Field{"base_lsn", h.BaseLSN},
 		Field{"salt", hexID(h.Salt)}, Field{"copy", h.Copy}, Field{"prev_file", h.Prev.File}, Field{"prev_end", h.Prev.Offset}, Field{"prev_chain", hexID(h.Prev.Chain)})
 	if !ok {
 		return err
@@ -80,7 +81,7 @@ func (d *dumper) mark() error {
 		case s.Valid:
 			e.field("seq", s.Seq)
 			e.field("store", hexID(s.Origin))
-			e.field("file", wal.FileName(s.File))
+			e.field("file", base.LogFile.Name(s.File))
 			e.field("salt", hexID(s.Salt))
 			e.field("synced_to", s.End)
 			e.field("lsn", s.LSN)
@@ -170,7 +171,7 @@ func (d *dumper) segment() error {
 			bad = dm
 		}
 	}
-	if _, err := d.head(bad, Field{"file", segment.FileName(props.FileNum)}, Field{"format", props.FormatVersion}, Field{"salt", hexID(props.Salt)}); err != nil {
+	if _, err := d.head(bad, Field{"file", base.SegmentFile.Name(props.FileNum)}, Field{"format", props.FormatVersion}, Field{"salt", hexID(props.Salt)}); err != nil {
 		return err
 	}
 	end := int64(fileHeader)
@@ -266,7 +267,7 @@ func (d *dumper) image() error {
 		return err
 	}
 	h := im.Header()
-	if ok, err := d.head(nil, Field{"file", snapshot.ImageName(h.Num)}, Field{"store", hexID(h.StoreID)}, Field{"lsn", h.LSN},
+	if ok, err := d.head(nil, Field{"file", base.ImageFile.Name(h.Num)}, Field{"store", hexID(h.StoreID)}, Field{"lsn", h.LSN},
 		Field{"full", h.Full}, Field{"prev", h.PrevNum}, Field{"salt", hexID(h.Salt)}); !ok {
 		return err
 	}

@@ -7,9 +7,7 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/base"
-	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
-	"github.com/stele-go/stele/wal"
 )
 
 // maxManifest bounds what is read of a file that claims to be a manifest.
@@ -66,10 +64,10 @@ func (e *DumpEntry) state(st *snapshot.State) {
 
 func (e *DumpEntry) edit(ed *snapshot.Edit) {
 	for _, n := range ed.RemoveLogs {
-		e.line(0, "remove %s", wal.FileName(n))
+		e.line(0, "remove %s", base.LogFile.Name(n))
 	}
 	for _, n := range ed.RemoveSegments {
-		e.line(0, "remove %s", segment.FileName(n))
+		e.line(0, "remove %s", base.SegmentFile.Name(n))
 	}
 	var images []snapshot.ImageInfo
 	if ed.SetImages != nil {
@@ -90,15 +88,15 @@ func (e *DumpEntry) edit(ed *snapshot.Edit) {
 }
 
 func (e *DumpEntry) dead(n base.FileNum, dropped, unused int64) {
-	e.line(0, "segment %s: %d raw bytes of deleted threads, %d unused", segment.FileName(n), dropped, unused)
+	e.line(0, "segment %s: %d raw bytes of deleted threads, %d unused", base.SegmentFile.Name(n), dropped, unused)
 }
 
 func (e *DumpEntry) files(logs []snapshot.LogInfo, segs []snapshot.SegmentInfo, images []snapshot.ImageInfo) {
 	for _, l := range logs {
-		e.line(0, "log %s from record %d", wal.FileName(l.Num), l.BaseLSN)
+		e.line(0, "log %s from record %d", base.LogFile.Name(l.Num), l.BaseLSN)
 	}
 	for _, s := range segs {
-		e.line(0, "segment %s: %d bytes, %d raw, %d families, %d values, records %d to %d", segment.FileName(s.Num), s.Size, s.Raw, s.Families, s.Values, s.MinLSN, s.MaxLSN)
+		e.line(0, "segment %s: %d bytes, %d raw, %d families, %d values, records %d to %d", base.SegmentFile.Name(s.Num), s.Size, s.Raw, s.Families, s.Values, s.MinLSN, s.MaxLSN)
 	}
 	for _, s := range segs {
 		if s.Dropped != 0 || s.Unused != 0 {
@@ -110,7 +108,7 @@ func (e *DumpEntry) files(logs []snapshot.LogInfo, segs []snapshot.SegmentInfo, 
 		if im.Full {
 			kind = "full"
 		}
-		e.line(0, "image %s: %s, %d bytes, up to record %d, log from %s:%d", snapshot.ImageName(im.Num), kind, im.Size, im.LSN, im.Log.File, im.Log.Offset)
+		e.line(0, "image %s: %s, %d bytes, up to record %d, log from %s:%d", base.ImageFile.Name(im.Num), kind, im.Size, im.LSN, im.Log.File, im.Log.Offset)
 	}
 }
 

@@ -9,12 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine/check"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/segment"
-	"github.com/stele-go/stele/snapshot"
-	"github.com/stele-go/stele/wal"
 )
 
 // Info describes a store without reading its data.
@@ -116,13 +114,13 @@ func (info *Info) files(dir string, m *check.Pinned) error {
 		info.add(FileInfo{Name: m.Manifest, Kind: "manifest", Size: int64(len(m.Raw))})
 	}
 	for _, l := range m.State.Logs {
-		info.add(FileInfo{Name: wal.FileName(l.Num), Kind: "log", MinLSN: uint64(l.BaseLSN)})
+		info.add(FileInfo{Name: base.LogFile.Name(l.Num), Kind: "log", MinLSN: uint64(l.BaseLSN)})
 	}
 	for _, s := range m.State.Segments {
-		info.add(FileInfo{Name: segment.FileName(s.Num), Kind: "segment", MinLSN: uint64(s.MinLSN), MaxLSN: uint64(s.MaxLSN), Raw: s.Raw, Values: s.Values})
+		info.add(FileInfo{Name: base.SegmentFile.Name(s.Num), Kind: "segment", MinLSN: uint64(s.MinLSN), MaxLSN: uint64(s.MaxLSN), Raw: s.Raw, Values: s.Values})
 	}
 	for _, im := range m.State.Images {
-		info.add(FileInfo{Name: snapshot.ImageName(im.Num), Kind: "image", MaxLSN: uint64(im.LSN)})
+		info.add(FileInfo{Name: base.ImageFile.Name(im.Num), Kind: "image", MaxLSN: uint64(im.LSN)})
 	}
 	for i := range info.Files {
 		f := &info.Files[i]

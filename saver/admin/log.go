@@ -74,14 +74,14 @@ func readLog(ctx context.Context, dir string, a Access, q LogQuery, yield func(L
 	}
 	var nums []base.FileNum
 	for _, n := range names {
-		if num, ok := wal.ParseFileName(n); ok {
+		if num, ok := base.LogFile.Parse(n); ok {
 			nums = append(nums, num)
 		}
 	}
 	slices.Sort(nums)
 	found := 0
 	for _, num := range nums {
-		name := wal.FileName(num)
+		name := base.LogFile.Name(num)
 		f, err := m.FS.Open(filepath.Join(dir, name))
 		if err != nil {
 			return err

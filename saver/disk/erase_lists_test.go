@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -80,7 +81,7 @@ func eachImageFrame(t *testing.T, mem *vfs.Mem, fn func(snapshot.ImageFrame)) {
 	names, err := mem.List("store")
 	must(t, err)
 	for _, name := range names {
-		if _, ok := snapshot.ParseImageName(name); !ok {
+		if _, ok := base.ImageFile.Parse(name); !ok {
 			continue
 		}
 		f, err := mem.Open("store/" + name)

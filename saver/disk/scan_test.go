@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/delta"
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
@@ -63,15 +64,15 @@ func decodeFile(t *testing.T, f vfs.File, name string, raw []byte, keys *seal.Ke
 	if len(bytes.Trim(raw, "\x00")) == 0 {
 		return nil // a log file to come
 	}
-	if _, ok := wal.ParseFileName(name); ok {
+	if _, ok := base.LogFile.Parse(name); ok {
 		_, err = wal.Inspect(f, name, func(p wal.Piece) error { b.Write(p.Payload); return literals(&b, p) }, wal.WithKeys(keys))
-	} else if _, ok := segment.ParseFileName(name); ok {
+	} else if _, ok := base.SegmentFile.Parse(name); ok {
 		_, _, err = segment.Inspect(context.Background(), f, name, int64(len(raw)), func(fi segment.FrameInfo) error {
 			b.Write(fi.Raw)
 			b.Write(fi.Directory)
 			return fi.Err
 		}, segment.WithKeys(keys))
-	} else if _, ok := snapshot.ParseImageName(name); ok {
+	} else if _, ok := base.ImageFile.Parse(name); ok {
 		var im *snapshot.Image
 		if im, err = snapshot.OpenImage(f, name, int64(len(raw)), snapshot.WithKeyring(keys)); err == nil {
 			err = im.Inspect(func(fr snapshot.ImageFrame) error { b.Write(fr.Raw); return fr.Err })

@@ -112,18 +112,18 @@ func specimens(sh *shape) ([]*specimen, error) {
 		return st, err
 	})
 	for _, l := range st.Logs {
-		name := wal.FileName(l.Num)
+		name := base.LogFile.Name(l.Num)
 		add(name, "log", func(data []byte) (any, error) { return readLog(with(name, data), st, keys) })
 	}
 	for _, g := range st.Segments {
-		add(segment.FileName(g.Num), "segment", segmentReader(segment.FileName(g.Num), keys))
+		add(base.SegmentFile.Name(g.Num), "segment", segmentReader(base.SegmentFile.Name(g.Num), keys))
 	}
 	for i, im := range st.Images {
 		var prev base.FileNum
 		if i > 0 {
 			prev = st.Images[i-1].Num
 		}
-		add(snapshot.ImageName(im.Num), "image", imageReader(im, st.StoreID, prev, keys))
+		add(base.ImageFile.Name(im.Num), "image", imageReader(im, st.StoreID, prev, keys))
 	}
 	for _, s := range out {
 		if s.want, err = s.read(s.data); err != nil {
@@ -201,7 +201,7 @@ func segmentReader(name string, keys *seal.Keyring) func([]byte) (any, error) {
 // imageReader reads the tables of an image, and each page by the reference that
 // its tables had at the first reading.
 func imageReader(info snapshot.ImageInfo, store uint64, prev base.FileNum, keys *seal.Keyring) func([]byte) (any, error) {
-	name := snapshot.ImageName(info.Num)
+	name := base.ImageFile.Name(info.Num)
 	var pages []snapshot.Part
 	first := true
 	return func(data []byte) (any, error) {

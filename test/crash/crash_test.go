@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/saver/disk"
@@ -286,7 +287,7 @@ func removeImages(fsys *crashfs.FS, keys *ring) (int, error) {
 		return 0, nil
 	}
 	for _, im := range st.Images {
-		if err := fsys.Remove(filepath.Join(dir, snapshot.ImageName(im.Num))); err != nil {
+		if err := fsys.Remove(filepath.Join(dir, base.ImageFile.Name(im.Num))); err != nil {
 			return 0, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver/admin"
@@ -121,7 +122,7 @@ func lostCloseMark(t *testing.T, sh *shape, img vfs.MemImage) bool {
 		t.Fatalf("manifest of a closed store: %+v, %v", st.Clean, err)
 	}
 	for name, f := range sh.img.Files {
-		if filepath.Base(name) == wal.FileName(st.Clean.LogNum) && img.Files[name] != nil {
+		if filepath.Base(name) == base.LogFile.Name(st.Clean.LogNum) && img.Files[name] != nil {
 			return bytes.Equal(contents(img.Files[name]), contents(f)[:st.Clean.LogEnd])
 		}
 	}

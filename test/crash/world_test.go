@@ -9,11 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/segment"
-	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/store/cache"
 	"github.com/stele-go/stele/wal"
@@ -180,13 +179,13 @@ func orphans(fsys vfs.FS, keys *ring) ([]string, error) {
 	}
 	named := map[string]bool{"LOCK": true, wal.MarkName: true, rep.File: true}
 	for _, l := range st.Logs {
-		named[wal.FileName(l.Num)] = true
+		named[base.LogFile.Name(l.Num)] = true
 	}
 	for _, s := range st.Segments {
-		named[segment.FileName(s.Num)] = true
+		named[base.SegmentFile.Name(s.Num)] = true
 	}
 	for _, im := range st.Images {
-		named[snapshot.ImageName(im.Num)] = true
+		named[base.ImageFile.Name(im.Num)] = true
 	}
 	names, err := fsys.List(dir)
 	if err != nil {
