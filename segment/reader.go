@@ -41,7 +41,7 @@ type contents struct {
 }
 
 // Open opens a segment of the given size. It reads and checks the footer and the family
-// index. name is for errors; if it is one that FileName makes, the file must have that
+// index. name is for errors; if it is one that base.SegmentFile.Name makes, the file must have that
 // number.
 //
 // Damage is a *fault.CorruptionError, and Salvage may still read the rest. A newer format
