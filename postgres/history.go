@@ -130,7 +130,7 @@ func (s *Saver) walkPage(ctx context.Context, tx pgx.Tx, start saver.Config, n i
 		}
 		seen[a.id] = true
 		writes := r.writes[checkpointKey{start.ThreadID, start.Namespace, a.id}]
-		slices.SortStableFunc(writes, rules.ComparePendingWrites)
+		slices.SortStableFunc(writes, saver.PendingWrite.Compare)
 		walk.Visit(a.values, writes)
 		next = a.parent
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -50,7 +49,7 @@ func appendJSON(dst []byte, field string, v any) ([]byte, error) {
 	case map[string]any:
 		return appendObject(dst, field, x, func(dst []byte, field string, v any) ([]byte, error) { return appendJSON(dst, field, v) })
 	}
-	return nil, rules.Invalidf(field, "%T cannot be stored as JSON; use nil, bools, numbers, strings, lists and maps of these", v)
+	return nil, saver.Invalidf(field, "%T cannot be stored as JSON; use nil, bools, numbers, strings, lists and maps of these", v)
 }
 
 // appendObject appends m with its keys in order.
@@ -74,7 +73,7 @@ func appendObject[V any](dst []byte, field string, m map[string]V, value func(ds
 
 func appendFloat(dst []byte, field string, f float64) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) || f == 0 && math.Signbit(f) {
-		return nil, rules.Invalidf(field, "%v cannot be stored as JSON", strconv.FormatFloat(f, 'g', -1, 64))
+		return nil, saver.Invalidf(field, "%v cannot be stored as JSON", strconv.FormatFloat(f, 'g', -1, 64))
 	}
 	from := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)

@@ -12,7 +12,7 @@ import (
 // checkText refuses what a column of type text, or a string in JSON, cannot hold.
 func checkText(field, s string) error {
 	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) {
-		return rules.Invalidf(field, "%q is not text that PostgreSQL can store; use UTF-8 without U+0000", s)
+		return saver.Invalidf(field, "%q is not text that PostgreSQL can store; use UTF-8 without U+0000", s)
 	}
 	return nil
 }
@@ -21,20 +21,20 @@ func checkText(field, s string) error {
 // kinds and task ids from text to bytea, where a backslash begins an escape.
 func checkCast(field, s string) error {
 	if strings.IndexByte(s, '\\') >= 0 {
-		return rules.Invalidf(field, "%q has a backslash, with which LangGraph cannot read the checkpoint", s)
+		return saver.Invalidf(field, "%q has a backslash, with which LangGraph cannot read the checkpoint", s)
 	}
 	return checkText(field, s)
 }
 
 func checkThread(id string) error {
-	if err := rules.ValidateThreadID(id); err != nil {
+	if err := saver.ValidateThreadID(id); err != nil {
 		return err
 	}
 	return checkText("thread_id", id)
 }
 
 func checkConfig(cfg saver.Config) error {
-	if err := rules.ValidateConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	for field, s := range map[string]string{"thread_id": cfg.ThreadID, "checkpoint_ns": cfg.Namespace, "checkpoint_id": cfg.CheckpointID} {

@@ -28,7 +28,7 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 		return saver.Config{}, err
 	}
 	if len(req.Changes) > 0 {
-		return saver.Config{}, rules.Invalidf("changes[0]", "is of another store; a saver on PostgreSQL takes none")
+		return saver.Config{}, saver.Invalidf("changes[0]", "is of another store; a saver on PostgreSQL takes none")
 	}
 	buf := jsonPool.Get().(*[]byte)
 	defer func() {
@@ -121,7 +121,7 @@ func (s *Saver) newPutRows(plan *rules.PutPlan, buf *[]byte) (*putRows, error) {
 		return nil, err
 	}
 	*buf = r.checkpoint
-	md, err := rules.DecodeMetadata(plan.Record.Metadata, s.opts.Serializer)
+	md, err := saver.DecodeMetadata(plan.Record.Metadata, s.opts.Serializer)
 	if err != nil {
 		return nil, err
 	}

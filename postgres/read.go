@@ -201,9 +201,9 @@ func (r *reading) tuple(c *checkpointRow) (*saver.Tuple, error) {
 		t.Parent = &cfg
 	}
 	t.PendingWrites = append([]saver.PendingWrite{}, r.writes[c.key]...)
-	slices.SortStableFunc(t.PendingWrites, rules.ComparePendingWrites)
+	slices.SortStableFunc(t.PendingWrites, saver.PendingWrite.Compare)
 	packets := r.packets[c.key]
-	slices.SortStableFunc(packets, rules.ComparePendingWrites)
+	slices.SortStableFunc(packets, saver.PendingWrite.Compare)
 	_, err = rules.MigratePendingSends(&t.Checkpoint, packets, func() (saver.Version, error) {
 		return saver.NextVersion(saver.Version{}, r.s.opts.Random)
 	})
@@ -234,7 +234,7 @@ func (s *Saver) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple,
 }
 
 func (s *Saver) list(ctx context.Context, q saver.Query) ([]*saver.Tuple, error) {
-	if err := rules.ValidateQuery(q); err != nil {
+	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	if err := s.ready(ctx); err != nil || q.Limit == saver.NoResults {
@@ -399,7 +399,7 @@ func (s *Saver) matching(ctx context.Context, tx pgx.Tx, sel *selection, q saver
 		return k, err
 	}
 	err := s.scanMetadata(ctx, tx, sel, func(key checkpointKey, md saver.Metadata) error {
-		if rules.MatchFilter(md, q.Filter) {
+		if md.Match(q.Filter) {
 			k.add(key.thread, key.ns, key.id)
 		}
 		if q.Limit > 0 && len(k.ids) == q.Limit {

@@ -41,7 +41,10 @@ func (s *Saver) queueDelete(b *pgx.Batch, threadID string) {
 // Runs of Python may go on meanwhile where they append to the newest checkpoint; a fork of
 // one that is being removed may lose values.
 func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
-	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
+	if err := strategy.Validate(); err != nil {
+		return saver.Removal{}, err
+	}
+	if err := saver.ValidateThreadID(threadIDs...); err != nil {
 		return saver.Removal{}, err
 	}
 	for _, id := range threadIDs {

@@ -21,7 +21,7 @@ const retainPart = 500
 // writes as they are stored, before the server compresses them; what stands in a
 // checkpoint counts for each.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
-	if err := rules.ValidateRetention(policy); err != nil {
+	if err := policy.Validate(); err != nil {
 		return saver.RetentionReport{}, err
 	}
 	for _, id := range policy.ThreadIDs {
@@ -129,7 +129,7 @@ func (s *Saver) retainThread(ctx context.Context, threadID string, policy saver.
 
 // SetTTL implements saver.Saver.
 func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
-	if err := rules.ValidateTTL(threadID, ttl); err != nil {
+	if err := saver.ValidateTTL(threadID, ttl); err != nil {
 		return err
 	}
 	if err := checkThread(threadID); err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
 )
@@ -141,7 +140,7 @@ func newStore(ctx context.Context, db *Saver, so store.Options) (*Store, error) 
 		return nil, err
 	}
 	if so.Index != nil && encrypted(probe) {
-		return nil, rules.Invalidf("serializer", "encrypts values, and their vectors cannot be encrypted here; use a serializer that does not, or no index")
+		return nil, saver.Invalidf("serializer", "encrypts values, and their vectors cannot be encrypted here; use a serializer that does not, or no index")
 	}
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
@@ -231,7 +230,7 @@ func (s *Store) Put(ctx context.Context, ns store.Namespace, key string, value m
 		return err
 	}
 	if value == nil {
-		return rules.Invalidf("value", "nil; Delete removes an item")
+		return saver.Invalidf("value", "nil; Delete removes an item")
 	}
 	op := store.PutOp{Namespace: ns, Key: key, Value: value}
 	for _, o := range opts {
@@ -289,7 +288,7 @@ func (s *Store) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Found, 
 // transaction and one round trip after it.
 func (s *Store) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, error) {
 	if len(ops) > store.MaxBatch {
-		return nil, rules.Invalidf("ops", "%d in one batch, the limit is %d", len(ops), store.MaxBatch)
+		return nil, saver.Invalidf("ops", "%d in one batch, the limit is %d", len(ops), store.MaxBatch)
 	}
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -311,7 +310,7 @@ func (s *Store) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, err
 		case store.NamespaceQuery:
 			q, err = s.newListing(op, &results[i])
 		default:
-			err = rules.Invalidf("ops", "operation %d has type %T", i, op)
+			err = saver.Invalidf("ops", "operation %d has type %T", i, op)
 		}
 		if err != nil {
 			return nil, err

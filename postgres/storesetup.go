@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
 
@@ -111,17 +111,17 @@ func (v *Vectors) validate() error {
 			most = maxIndexedHalfDims
 		}
 	default:
-		return rules.Invalidf("vectors.index", "%q is unknown; use %q, %q or %q", v.Index, Flat, HNSW, IVFFlat)
+		return saver.Invalidf("vectors.index", "%q is unknown; use %q, %q or %q", v.Index, Flat, HNSW, IVFFlat)
 	}
 	if v.Dims < 1 || v.Dims > most {
-		return rules.Invalidf("vectors.dims", "%d; use 1 to %d", v.Dims, most)
+		return saver.Invalidf("vectors.dims", "%d; use 1 to %d", v.Dims, most)
 	}
 	if _, ok := distances[v.Metric]; !ok {
-		return rules.Invalidf("vectors.metric", "%q is unknown; use %q, %q or %q", v.Metric, store.Cosine, store.Dot, store.L2)
+		return saver.Invalidf("vectors.metric", "%q is unknown; use %q, %q or %q", v.Metric, store.Cosine, store.Dot, store.L2)
 	}
 	for name, n := range map[string]int{"m": v.M, "ef_construction": v.EfConstruction, "lists": v.Lists} {
 		if n < 0 {
-			return rules.Invalidf("vectors."+name, "%d is negative", n)
+			return saver.Invalidf("vectors."+name, "%d is negative", n)
 		}
 	}
 	return nil

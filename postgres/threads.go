@@ -89,7 +89,7 @@ func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[save
 }
 
 func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.ThreadInfo, error) {
-	if err := rules.ValidateThreadQuery(q); err != nil {
+	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	for name, text := range map[string]string{"thread_id": q.ThreadID, "prefix": q.Prefix} {
@@ -329,7 +329,7 @@ func (s *Saver) threadsMatching(ctx context.Context, tx pgx.Tx, states []threadS
 		sel.and("metadata @> ?::jsonb", text)
 	}
 	err := s.scanMetadata(ctx, tx, sel, func(k checkpointKey, md saver.Metadata) error {
-		if !matches[k.thread] && rules.MatchFilter(md, filter) {
+		if !matches[k.thread] && md.Match(filter) {
 			matches[k.thread] = true
 		}
 		return nil

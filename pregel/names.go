@@ -2,7 +2,6 @@ package pregel
 
 import (
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // The names of LangGraph's protocol, as they stand in stored data.
@@ -88,4 +87,4 @@ func isControl(channel string) bool {
 
 // isSpecial reports whether the channel is a special one, on which a later write of a task
 // replaces an earlier one.
-func isSpecial(channel string) bool { return rules.WriteIndex(channel, 0) < 0 }
+func isSpecial(channel string) bool { return saver.WriteIndex(channel, 0) < 0 }

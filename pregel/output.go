@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // TaskEvent is the start of a task, in mode tasks.
@@ -125,7 +124,7 @@ func (l *loop) userMetadata(t *task) map[string]any {
 	}
 	md := make(map[string]any, len(t.metadata)+1)
 	for k, v := range t.metadata {
-		if !rules.ExcludedMetadata(k) {
+		if !saver.ExcludedMetadata(k) {
 			md[k] = v
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // Result is the outcome of a run.
@@ -254,8 +253,8 @@ func commonMetadata(at saver.Config, s saver.Saver) (saver.Metadata, error) {
 	if len(at.Metadata) == 0 && len(at.Configurable) == 0 {
 		return nil, nil
 	}
-	md := rules.MergeMetadata(at, nil)
-	if err := rules.CheckMetadata(md, codecOf(s)); err != nil {
+	md := saver.Metadata(nil).Merge(at)
+	if err := md.Check(codecOf(s)); err != nil {
 		return nil, fmt.Errorf("%w: %w", &ArgumentError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
 	}
 	return md, nil

@@ -12,7 +12,6 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -145,7 +144,7 @@ func isOfThread(err error) bool {
 	}
 	var data *serde.TypeError
 	var value *channel.TypeError
-	var metadata *rules.MetadataError
+	var metadata *saver.MetadataError
 	return errors.As(err, &data) || errors.As(err, &value) || errors.As(err, &metadata)
 }
 

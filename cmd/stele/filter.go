@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // filterUsage explains the values of --filter, which parseFilter reads.
@@ -39,7 +38,7 @@ func parseFilter(args []string) (map[string]any, error) {
 		}
 		filter[key] = v
 	}
-	return filter, rules.ValidateFilter(filter)
+	return filter, (saver.Query{Filter: filter}).Validate()
 }
 
 // filterHint is shown when nothing matches. It says which filter compares text although it

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // FromSaver is a saver as a source. The TTLs of its threads are copied if it has a method TTL, as the savers in this process and on PostgreSQL
@@ -47,7 +46,7 @@ func (s *saverSource) threads(ctx context.Context, sel Selection) ([]string, err
 	}
 	var ids []string
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(sel.Threads))) {
-		if rules.ValidateThreadID(id) != nil { // no thread can have it; "" would select all
+		if saver.ValidateThreadID(id) != nil { // no thread can have it; "" would select all
 			continue
 		}
 		q.ThreadID = id

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
 
@@ -72,13 +72,13 @@ func (s *NDJSON) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tuple, er
 	return func(yield func(*Tuple, error) bool) {
 		var matching map[string]bool
 		if len(sel.Metadata) > 0 {
-			if err := rules.ValidateFilter(sel.Metadata); err != nil {
+			if err := (saver.Query{Filter: sel.Metadata}).Validate(); err != nil {
 				yield(nil, err)
 				return
 			}
 			matching = map[string]bool{}
 			err := s.each(ctx, func(l decoded, err error) bool {
-				if err == nil && l.tuple != nil && rules.MatchFilter(l.tuple.Metadata, sel.Metadata) {
+				if err == nil && l.tuple != nil && l.tuple.Metadata.Match(sel.Metadata) {
 					matching[l.tuple.Config.ThreadID] = true
 				}
 				return true

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // maxIndex is the greatest index of a write that a saver stores.
@@ -40,13 +39,13 @@ func taskWrites(writes []PendingWrite) ([]saver.TaskWrites, error) {
 				return nil, fmt.Errorf("task %q has two writes at index %d", w.TaskID, w.Index)
 			}
 			if w.Index < 0 {
-				if rules.WriteIndex(w.Channel, 0) != w.Index {
+				if saver.WriteIndex(w.Channel, 0) != w.Index {
 					return nil, fmt.Errorf("task %q: channel %q has no index %d", w.TaskID, w.Channel, w.Index)
 				}
 				special = append(special, write)
 				continue
 			}
-			if w.Index > maxIndex || rules.WriteIndex(w.Channel, w.Index) != w.Index {
+			if w.Index > maxIndex || saver.WriteIndex(w.Channel, w.Index) != w.Index {
 				return nil, fmt.Errorf("task %q: channel %q has no index %d", w.TaskID, w.Channel, w.Index)
 			}
 			for len(call.Writes) < w.Index {

@@ -132,7 +132,7 @@ func (o *EraseOptions) validate() error {
 	if len(o.Threads)+len(o.Metadata)+len(o.Items) == 0 {
 		return &saver.InvalidError{Field: "erase", Reason: "name threads, metadata of threads, or prefixes of items"}
 	}
-	if err := rules.ValidateThreadQuery(saver.ThreadQuery{Metadata: o.Metadata}); err != nil {
+	if err := (saver.ThreadQuery{Metadata: o.Metadata}).Validate(); err != nil {
 		return err
 	}
 	return rules.ValidateErase(o.Threads, o.Items)

@@ -11,7 +11,6 @@ import (
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/layout"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // ThreadQuery selects threads. The zero ThreadQuery selects all that LangGraph knows.
@@ -50,7 +49,7 @@ func Threads(ctx context.Context, d *disk.Saver, q ThreadQuery) iter.Seq2[Thread
 // threads is Threads. Without describe it reads no records and leaves Graph and Next empty.
 func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) iter.Seq2[ThreadRow, error] {
 	return func(yield func(ThreadRow, error) bool) {
-		if err := rules.ValidateThreadQuery(saver.ThreadQuery{Status: q.Status, Metadata: q.Metadata, Limit: q.Limit}); err != nil {
+		if err := (saver.ThreadQuery{Status: q.Status, Metadata: q.Metadata, Limit: q.Limit}).Validate(); err != nil {
 			yield(ThreadRow{}, err)
 			return
 		}

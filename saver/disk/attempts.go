@@ -17,7 +17,7 @@ import (
 // order of pending writes, the status, what a delta channel needs. Nothing but this
 // function and what removes checkpoints knows of the item.
 func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
-	if err := rules.ValidateConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return 0, err
 	}
 	if err := ctx.Err(); err != nil {

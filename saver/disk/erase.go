@@ -33,7 +33,7 @@ type EraseRequest struct {
 
 // Erase implements Eraser.
 func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
-	if err := rules.ValidateErase(threadIDs, nil); err != nil || len(threadIDs) == 0 {
+	if err := saver.ValidateThreadID(threadIDs...); err != nil || len(threadIDs) == 0 {
 		return err
 	}
 	return s.EraseRequest(ctx, EraseRequest{Threads: threadIDs})

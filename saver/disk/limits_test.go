@@ -11,7 +11,6 @@ import (
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
-	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -185,7 +184,7 @@ func TestExactLimits(t *testing.T) {
 
 func mustMetadata(t *testing.T, md saver.Metadata) []byte {
 	t.Helper()
-	typed, err := rules.EncodeMetadata(md, nil)
+	typed, err := md.Encode(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

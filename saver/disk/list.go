@@ -11,7 +11,6 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/layout"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // List implements Saver. The listing is the store at the moment the iteration
@@ -34,7 +33,7 @@ type errorString string
 func (e errorString) Error() string { return string(e) }
 
 func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple, error) bool) error {
-	if err := rules.ValidateQuery(q); err != nil {
+	if err := q.Validate(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -59,7 +58,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 		if err != nil {
 			return err
 		}
-		if !rules.MatchFilter(h.md, q.Filter) {
+		if !h.md.Match(q.Filter) {
 			return nil
 		}
 		tup, err := r.tuple(&h, it)
@@ -173,7 +172,7 @@ func selectItems(t *index.Partition, q saver.Query, all []foundItem) []foundItem
 }
 
 func visitSorted(all []foundItem, visit func(*index.Partition, *index.Item) error) error {
-	slices.SortFunc(all, func(a, b foundItem) int { return rules.CompareListing(a.at, b.at) })
+	slices.SortFunc(all, func(a, b foundItem) int { return a.at.CompareListing(b.at) })
 	for _, f := range all {
 		if err := visit(f.thread, f.item); err != nil {
 			return err

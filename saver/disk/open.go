@@ -178,7 +178,7 @@ var (
 // KeyError if the keys are missing or wrong, see Options.Keys.
 func Open(dir string, opts Options) (*Saver, error) {
 	if dir == "" {
-		return nil, rules.Invalidf("dir", "empty; name a directory")
+		return nil, saver.Invalidf("dir", "empty; name a directory")
 	}
 	codec := opts.Serializer
 	if codec == nil {
@@ -187,7 +187,7 @@ func Open(dir string, opts Options) (*Saver, error) {
 	if opts.DecodeLimit != 0 {
 		limited, ok := serde.WithDecodeLimit(codec, opts.DecodeLimit)
 		if !ok {
-			return nil, rules.Invalidf("options.DecodeLimit", "a %T has no limit for decoding; it needs a method WithDecodeLimit", codec)
+			return nil, saver.Invalidf("options.DecodeLimit", "a %T has no limit for decoding; it needs a method WithDecodeLimit", codec)
 		}
 		codec = limited
 	}
@@ -196,7 +196,7 @@ func Open(dir string, opts Options) (*Saver, error) {
 	}
 	eo := opts.EngineOptions()
 	if err := eo.Validate(); err != nil {
-		return nil, rules.Invalidf("options", "%v", err)
+		return nil, saver.Invalidf("options", "%v", err)
 	}
 	e, err := engine.Open(dir, eo)
 	if err != nil {

@@ -169,7 +169,7 @@ func (s *Saver) prepared(changes []saver.Change) ([]engine.Prepared, error) {
 	for i, c := range changes {
 		p, ok := c.(engine.Prepared)
 		if !ok || p.Engine != s.e {
-			return nil, rules.Invalidf(fmt.Sprintf("changes[%d]", i), "belongs to another store; prepare it with one on this saver")
+			return nil, saver.Invalidf(fmt.Sprintf("changes[%d]", i), "belongs to another store; prepare it with one on this saver")
 		}
 		out = append(out, p)
 	}
@@ -179,7 +179,7 @@ func (s *Saver) prepared(changes []saver.Change) ([]engine.Prepared, error) {
 // shortRun is what DeleteForRuns finds a checkpoint by: the run id, or, if that is
 // too long for a key, its hash.
 func shortRun(run string) string {
-	if len(run) <= rules.MaxName {
+	if len(run) <= saver.MaxName {
 		return run
 	}
 	sum := sha256.Sum256([]byte(run))

@@ -20,7 +20,7 @@ func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 }
 
 func (s *Saver) getTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
-	if err := rules.ValidateConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -71,7 +71,7 @@ func findCheckpoint(t *index.Partition, cfg saver.Config) *index.Item {
 
 // DeltaChannelHistory implements saver.Saver. It reads no value.
 func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
-	if err := rules.ValidateConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {

@@ -107,7 +107,7 @@ func (s *Saver) commitWith(ctx context.Context, ids map[string]bool, fn func(tx 
 
 // DeleteThread implements Saver: one tombstone, whatever the thread holds.
 func (s *Saver) DeleteThread(ctx context.Context, threadID string) error {
-	if err := rules.ValidateThreadID(threadID); err != nil {
+	if err := saver.ValidateThreadID(threadID); err != nil {
 		return err
 	}
 	_, err := s.deleteThreads(ctx, []string{threadID})
@@ -178,7 +178,10 @@ func needRuns(tx *engine.Tx, threadID string, need func(string) bool) bool {
 
 // Prune implements saver.Saver. All threads are pruned in one commit.
 func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
-	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
+	if err := strategy.Validate(); err != nil {
+		return saver.Removal{}, err
+	}
+	if err := saver.ValidateThreadID(threadIDs...); err != nil {
 		return saver.Removal{}, err
 	}
 	threadIDs = slices.Compact(slices.Sorted(slices.Values(threadIDs)))
@@ -390,7 +393,7 @@ func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool, done *save
 // every stored byte.
 func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	for _, id := range []string{src, dst} {
-		if err := rules.ValidateThreadID(id); err != nil {
+		if err := saver.ValidateThreadID(id); err != nil {
 			return err
 		}
 	}

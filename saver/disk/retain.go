@@ -23,7 +23,7 @@ const retainBatch = 256
 
 // Retain implements saver.Saver.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
-	if err := rules.ValidateRetention(policy); err != nil {
+	if err := policy.Validate(); err != nil {
 		return saver.RetentionReport{}, err
 	}
 	if s.opts.ReadOnly && !dryRun {

@@ -13,7 +13,6 @@ import (
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/layout"
-	"github.com/stele-go/stele/saver/rules"
 )
 
 // Threads implements saver.Saver. The listing is the store at the moment the
@@ -31,7 +30,7 @@ func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[save
 }
 
 func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(saver.ThreadInfo, error) bool) error {
-	if err := rules.ValidateThreadQuery(q); err != nil {
+	if err := q.Validate(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -127,7 +126,7 @@ func (s *Saver) metadataMatcher(v *engine.View, filter map[string]any) (matches 
 			}
 			var h header
 			if h, err = r.header(ctx, it); err == nil {
-				found = rules.MatchFilter(h.md, filter)
+				found = h.md.Match(filter)
 			}
 			return err == nil && !found
 		})

@@ -59,7 +59,7 @@ func dropTTL(tx *engine.Tx, threadID string) error {
 
 // SetTTL implements saver.Saver.
 func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
-	if err := rules.ValidateTTL(threadID, ttl); err != nil {
+	if err := saver.ValidateTTL(threadID, ttl); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -78,7 +78,7 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 
 // TTL is what SetTTL has set for a thread; 0 if the thread has the default, or is not there.
 func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error) {
-	if err := rules.ValidateThreadID(threadID); err != nil {
+	if err := saver.ValidateThreadID(threadID); err != nil {
 		return 0, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -192,16 +192,16 @@ const defaultSweep = 5 * time.Minute
 
 func validateSweep(o Options) error {
 	if o.DefaultTTL < 0 {
-		return rules.Invalidf("options", "default TTL %v is negative; 0 means for ever", o.DefaultTTL)
+		return saver.Invalidf("options", "default TTL %v is negative; 0 means for ever", o.DefaultTTL)
 	}
 	if o.DefaultTTL > 0 && o.DefaultTTL < time.Microsecond {
-		return rules.Invalidf("options", "default TTL %v is less than a microsecond", o.DefaultTTL)
+		return saver.Invalidf("options", "default TTL %v is less than a microsecond", o.DefaultTTL)
 	}
 	if o.SweepInterval < 0 {
-		return rules.Invalidf("options", "sweep interval %v is negative", o.SweepInterval)
+		return saver.Invalidf("options", "sweep interval %v is negative", o.SweepInterval)
 	}
 	if o.Retention != nil {
-		return rules.ValidateRetention(*o.Retention)
+		return o.Retention.Validate()
 	}
 	return nil
 }

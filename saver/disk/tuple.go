@@ -119,7 +119,7 @@ type alike struct {
 
 func (s *Saver) alike() alike {
 	a := alike{texts: layout.NewVersionTexts(), similar: new(serde.Similar)}
-	a.decoder, _ = serde.SimilarDecoderOf(rules.MetadataCodec(s.codec))
+	a.decoder, _ = serde.SimilarDecoderOf(saver.MetadataCodec(s.codec))
 	return a
 }
 
@@ -238,9 +238,9 @@ func (r *tupleReader) header(ctx context.Context, it *index.Item) (h header, err
 
 func (r *tupleReader) metadata(t serde.Typed) (saver.Metadata, error) {
 	if r.decoder == nil {
-		return rules.DecodeMetadata(t, r.s.codec)
+		return saver.DecodeMetadata(t, r.s.codec)
 	}
-	return rules.AsMetadata(r.decoder.DecodeSimilar(t, r.similar))
+	return saver.AsMetadata(r.decoder.DecodeSimilar(t, r.similar))
 }
 
 // read is the tuple of a checkpoint.
@@ -309,7 +309,7 @@ func (r *tupleReader) pendingWrites(ns, id string) ([]saver.PendingWrite, error)
 			return nil, threadError(r.threadID(), "writes of checkpoint "+id, layout.AsCorrupt(err))
 		}
 	}
-	return rules.ResolveWrites(writes), nil
+	return saver.ResolveWrites(writes), nil
 }
 
 // writeItems are the items of the writes against a checkpoint, until it is called again.

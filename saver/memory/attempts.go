@@ -10,7 +10,7 @@ import (
 
 // CountAttempt implements saver.Saver.
 func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
-	if err := rules.ValidateConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()

@@ -31,14 +31,14 @@ func (n *namespace) find(at saver.Config, cp *checkpoint) found {
 
 // GetTuple implements saver.Saver.
 func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
-	if err := rules.ValidateConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	f, err := s.lookup(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	md, err := rules.DecodeMetadata(f.cp.metadata, s.opts.Serializer)
+	md, err := saver.DecodeMetadata(f.cp.metadata, s.opts.Serializer)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (s *Saver) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple,
 // sel returns the checkpoints that q selects, in the order of a listing. It ignores the filter
 // and the limit.
 func (s *Saver) sel(ctx context.Context, q saver.Query) ([]found, error) {
-	if err := rules.ValidateQuery(q); err != nil {
+	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	s.mu.RLock()
@@ -154,7 +154,7 @@ func (s *Saver) sel(ctx context.Context, q saver.Query) ([]found, error) {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b found) int { return rules.CompareListing(a.at, b.at) })
+	slices.SortFunc(all, func(a, b found) int { return a.at.CompareListing(b.at) })
 	return all, nil
 }
 
@@ -163,11 +163,11 @@ func (s *Saver) match(ctx context.Context, f found, filter map[string]any) (*sav
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	md, err := rules.DecodeMetadata(f.cp.metadata, s.opts.Serializer)
+	md, err := saver.DecodeMetadata(f.cp.metadata, s.opts.Serializer)
 	if err != nil {
 		return nil, err
 	}
-	if !rules.MatchFilter(md, filter) {
+	if !md.Match(filter) {
 		return nil, nil
 	}
 	return s.tuple(f, md)
@@ -175,7 +175,7 @@ func (s *Saver) match(ctx context.Context, f found, filter map[string]any) (*sav
 
 // DeltaChannelHistory implements saver.Saver.
 func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
-	if err := rules.ValidateConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	s.mu.RLock()

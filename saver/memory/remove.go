@@ -18,7 +18,7 @@ func (s *Saver) remembered(threadID string) (rules.Deleted, bool) {
 
 // DeleteThread implements saver.Saver.
 func (s *Saver) DeleteThread(ctx context.Context, threadID string) error {
-	if err := rules.ValidateThreadID(threadID); err != nil {
+	if err := saver.ValidateThreadID(threadID); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -53,7 +53,7 @@ func (s *Saver) deleteThread(threadID string) {
 
 // Erase implements saver.Eraser. Only the ids of the threads are remembered.
 func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
-	if err := rules.ValidateErase(threadIDs, nil); err != nil {
+	if err := saver.ValidateThreadID(threadIDs...); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -90,7 +90,7 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver
 		}
 		for ns, n := range t.namespaces {
 			for id, cp := range n.checkpoints {
-				md, err := rules.DecodeMetadata(cp.metadata, s.opts.Serializer)
+				md, err := saver.DecodeMetadata(cp.metadata, s.opts.Serializer)
 				if err != nil {
 					return done, err
 				}
@@ -141,7 +141,10 @@ func (n *namespace) count(id string, done *saver.Removal) {
 // Prune implements saver.Saver. It prunes all threads under one lock.
 func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
 	done := saver.Removal{}
-	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
+	if err := strategy.Validate(); err != nil {
+		return done, err
+	}
+	if err := saver.ValidateThreadID(threadIDs...); err != nil {
 		return done, err
 	}
 	s.mu.Lock()
@@ -203,7 +206,7 @@ func (s *Saver) dropEmpty() {
 // CopyThread implements saver.Saver. The copy counts as written now. A deletion of dst
 // is forgotten.
 func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
-	if err := rules.ValidateThreadIDs([]string{src, dst}); err != nil {
+	if err := saver.ValidateThreadID(src, dst); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -12,7 +12,7 @@ import (
 
 // Retain implements saver.Saver. It does everything under one lock.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
-	if err := rules.ValidateRetention(policy); err != nil {
+	if err := policy.Validate(); err != nil {
 		return saver.RetentionReport{}, err
 	}
 	s.mu.Lock()

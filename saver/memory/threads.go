@@ -36,7 +36,7 @@ func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[save
 }
 
 func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.ThreadInfo, error) {
-	if err := rules.ValidateThreadQuery(q); err != nil {
+	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	s.mu.RLock()
@@ -81,11 +81,11 @@ func (s *Saver) matches(ctx context.Context, t *thread, filter map[string]any) (
 			if err := ctx.Err(); err != nil {
 				return false, err
 			}
-			md, err := rules.DecodeMetadata(cp.metadata, s.opts.Serializer)
+			md, err := saver.DecodeMetadata(cp.metadata, s.opts.Serializer)
 			if err != nil {
 				return false, err
 			}
-			if rules.MatchFilter(md, filter) {
+			if md.Match(filter) {
 				return true, nil
 			}
 		}

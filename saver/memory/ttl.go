@@ -11,7 +11,7 @@ import (
 
 // SetTTL implements saver.Saver.
 func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
-	if err := rules.ValidateTTL(threadID, ttl); err != nil {
+	if err := saver.ValidateTTL(threadID, ttl); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -29,7 +29,7 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 
 // TTL is what SetTTL has set for a thread; 0 if the thread has the default, or is not there.
 func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error) {
-	if err := rules.ValidateThreadID(threadID); err != nil {
+	if err := saver.ValidateThreadID(threadID); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()

@@ -22,7 +22,7 @@ func MemoryChanges(changes []saver.Change) ([]MemoryChange, error) {
 	for i, c := range changes {
 		m, ok := c.(MemoryChange)
 		if !ok {
-			return nil, Invalidf(fmt.Sprintf("changes[%d]", i), "is no change in memory; prepare it with a store in memory")
+			return nil, saver.Invalidf(fmt.Sprintf("changes[%d]", i), "is no change in memory; prepare it with a store in memory")
 		}
 		out = append(out, m)
 	}

@@ -59,3 +59,25 @@ func (d Deleted) CheckWrites(threadID, checkpointID string, threadHasCheckpoints
 // ErasedID is greater than any checkpoint id. It is the Deleted.GreatestID of an erased
 // thread, whose ids are not kept.
 const ErasedID = "\xff\xff\xff\xff"
+
+// ValidateErase refuses invalid thread ids, and namespace prefixes of the long-term store
+// that would match everything or nothing.
+func ValidateErase(threads []string, items [][]string) error {
+	if err := saver.ValidateThreadID(threads...); err != nil {
+		return err
+	}
+	for i, prefix := range items {
+		field := fmt.Sprintf("items[%d]", i)
+		if len(prefix) == 0 {
+			return saver.Invalidf(field, "has no labels; it would erase the items of everybody")
+		}
+		n := 0
+		for _, label := range prefix {
+			n += len(label)
+		}
+		if n > saver.MaxNamespace {
+			return fmt.Errorf("%s has %d bytes, the limit is %d: %w", field, n, saver.MaxNamespace, saver.ErrTooLarge)
+		}
+	}
+	return nil
+}

@@ -23,7 +23,7 @@
 // # Put
 //
 // Before anything is locked, [PutPlan.Make] validates and serializes the request. Refuse
-// PutRequest.Changes of types that are not yours, with [Invalidf]. Then, in the transaction that
+// PutRequest.Changes of types that are not yours, with [saver.Invalidf]. Then, in the transaction that
 // writes, and before it changes anything:
 //
 //  1. [Owners.Check] refuses an epoch that is gone. [Owners] implements Own where one process has
@@ -47,39 +47,39 @@
 //
 // # GetTuple and List
 //
-// [ValidateConfig], or [ValidateQuery] and then [CompareListing] for the order. Of one checkpoint,
-// [DecodeMetadata] gives the metadata, [PendingWrites] the writes, and [MigratePendingSends] what a
+// [saver.Config.Validate], or [saver.Query.Validate] and then [saver.Config.CompareListing] for the order. Of one checkpoint,
+// [saver.DecodeMetadata] gives the metadata, [PendingWrites] the writes, and [MigratePendingSends] what a
 // checkpoint of an old format takes from the calls of its parent. Values may be saver.ValueLazy.
-// A missing checkpoint is [NotFound]. A listing is one state of the store: [MatchFilter] picks
+// A missing checkpoint is [NotFound]. A listing is one state of the store: [saver.Metadata.Match] picks
 // from it, and the limit counts what matched. Who iterates may write meanwhile. DeltaChannelHistory
 // is [DeltaHistories] in one transaction.
 //
-// Threads calls [ValidateThreadQuery], [StatusOf] with a [NewWriteCall] for each call upon the
+// Threads calls [saver.ThreadQuery.Validate], [StatusOf] with a [NewWriteCall] for each call upon the
 // head of the root namespace, and saver.ThreadInfo.Describe.
 //
 // # Removals
 //
-// DeleteThread calls [ValidateThreadID], collects the greatest id of the thread, with those that
+// DeleteThread calls [saver.ValidateThreadID], collects the greatest id of the thread, with those that
 // have only writes, before it removes anything, and stores it as a Deleted. [Deleted.Merge] adds
 // what is remembered from before, unless that is [Deleted.Expired]. A thread that is not there is
 // not remembered.
 //
 // DeleteForRuns and Prune first say which checkpoints are to go, and ask [PruneMark] which of them
 // the others need. Those stay, and are reported with saver.Removal.Keep. DeleteForRuns calls
-// [Owners.CheckLease]. Prune calls [ValidatePrune]; KeepLatest also removes writes without a
+// [Owners.CheckLease]. Prune calls [saver.PruneStrategy.Validate]; KeepLatest also removes writes without a
 // checkpoint that are older than the newest one, and PruneAll is DeleteThread. Values go when the
 // last checkpoint that reads them does, and a thread when it has neither checkpoints nor writes.
 //
 // [SpaceView] and [ThreadView] show what you read to PruneMark and to PlanRetention. A saver that
 // can answer with less reading implements [PruneView] and [RetainView] itself.
 //
-// Retain calls [ValidateRetention] and then [PlanRetention], with a view of each thread,
-// and removes RetainPlan.Gone in that order. SetTTL calls [ValidateTTL], and Sweep deletes what is
+// Retain calls [saver.RetentionPolicy.Validate] and then [PlanRetention], with a view of each thread,
+// and removes RetainPlan.Gone in that order. SetTTL calls [saver.ValidateTTL], and Sweep deletes what is
 // [Expired].
 //
 // # Copies
 //
-// CopyThread calls [ValidateThreadIDs]. A copy has checkpoints, writes and attempts, but a TTL of
+// CopyThread calls [saver.ValidateThreadID]. A copy has checkpoints, writes and attempts, but a TTL of
 // its own, and a deletion of the target is forgotten. If there is nothing to copy, the target stays
 // as it was, and is remembered as before.
 package rules

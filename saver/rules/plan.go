@@ -65,7 +65,7 @@ type Encoding struct {
 type Record struct {
 	// Checkpoint has no Values. Its other maps are not nil.
 	Checkpoint saver.Checkpoint
-	// Metadata is the merged metadata, serialized by EncodeMetadata.
+	// Metadata is the merged metadata, serialized by saver.Metadata.Encode.
 	Metadata serde.Typed
 	// Parent is the id of the parent checkpoint; "" if there is none.
 	Parent string
@@ -135,7 +135,7 @@ type WritesPlan struct {
 // ErrTooLarge, and the serializer's *EncodeError, wrapped with the channel or metadata
 // it is about. p must be zero, and is of no use after an error.
 func (p *PutPlan) Make(req *saver.PutRequest, enc Encoding) error {
-	if err := ValidateRequest(req); err != nil {
+	if err := req.Validate(); err != nil {
 		return err
 	}
 	cfg, cp, codec := &req.Config, &req.Checkpoint, enc.Codec
@@ -147,8 +147,8 @@ func (p *PutPlan) Make(req *saver.PutRequest, enc Encoding) error {
 	if req.ValuesFrom != nil {
 		p.Record.ValuesFrom = req.ValuesFrom.CheckpointID
 	}
-	merged := MergeMetadata(*cfg, req.Metadata)
-	md, err := EncodeMetadata(merged, codec)
+	merged := req.Metadata.Merge(*cfg)
+	md, err := merged.Encode(codec)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (p *PutPlan) Make(req *saver.PutRequest, enc Encoding) error {
 
 // NewWritesPlan validates and serializes the arguments of PutWrites.
 func NewWritesPlan(cfg saver.Config, writes []saver.Write, taskID, taskPath string, codec serde.Serializer) (WritesPlan, error) {
-	if err := ValidateWrites(cfg, writes, taskID, taskPath); err != nil {
+	if err := (saver.TaskWrites{TaskID: taskID, TaskPath: taskPath, Writes: writes}).Validate(cfg); err != nil {
 		return WritesPlan{}, err
 	}
 	plan := WritesPlan{CheckpointID: cfg.CheckpointID, TaskID: taskID, TaskPath: taskPath}
@@ -222,7 +222,7 @@ func (p *WritesPlan) encode(writes []saver.Write, codec serde.Serializer, size *
 }
 
 // Index is the index under which the i-th write of the plan is stored.
-func (p *WritesPlan) Index(i int) int { return WriteIndex(p.Channels[i], i) }
+func (p *WritesPlan) Index(i int) int { return saver.WriteIndex(p.Channels[i], i) }
 
 // encodeValue serializes v and adds its length to size, the number of bytes that one call
 // stores.
@@ -254,10 +254,10 @@ func (e Encoding) value(v saver.Value, size *int) (serde.Typed, []byte, error) {
 
 func checkTyped(typed serde.Typed, size *int) error {
 	if typed.Kind == "" {
-		return Invalidf("value", "typed bytes without a kind")
+		return saver.Invalidf("value", "typed bytes without a kind")
 	}
-	if err := checkKeyLen("kind", typed.Kind); err != nil {
-		return err
+	if len(typed.Kind) > saver.MaxName {
+		return fmt.Errorf("kind has %d bytes, the limit is %d: %w", len(typed.Kind), saver.MaxName, saver.ErrTooLarge)
 	}
 	if len(typed.Data) > base.MaxValue {
 		return fmt.Errorf("value has %d bytes, the limit is %d: %w", len(typed.Data), base.MaxValue, saver.ErrTooLarge)
@@ -266,4 +266,28 @@ func checkTyped(typed serde.Typed, size *int) error {
 		return fmt.Errorf("the call has more than %d bytes of values: %w", base.MaxCall, saver.ErrTooLarge)
 	}
 	return nil
+}
+
+// PendingWrites are the writes of one checkpoint as a Tuple has them, never nil. calls are those
+// that wrote against it, in commit order. The values share the bytes of calls, and codec decodes
+// them.
+func PendingWrites(calls []WritesPlan, codec serde.Serializer) []saver.PendingWrite {
+	writes := []saver.PendingWrite{}
+	for i := range calls {
+		c := &calls[i]
+		for j, channel := range c.Channels {
+			writes = append(writes, saver.PendingWrite{
+				TaskID: c.TaskID, TaskPath: c.TaskPath, Channel: channel, Index: c.Index(j),
+				Value: saver.ValueShared(c.Values[j], codec),
+			})
+		}
+	}
+	return saver.ResolveWrites(writes)
+}
+
+// OnChannel reports whether one of the writes of a checkpoint, given in commit order, is on
+// the channel when repeated ones are dropped. It may reuse the memory of writes.
+func OnChannel(writes []saver.PendingWrite, channel string) bool {
+	on := func(w saver.PendingWrite) bool { return w.Channel == channel }
+	return slices.ContainsFunc(writes, on) && slices.ContainsFunc(saver.ResolveWrites(writes), on)
 }

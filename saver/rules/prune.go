@@ -19,7 +19,7 @@ type PruneView interface {
 	// HasValue reports whether checkpoint id has a value of the channel.
 	HasValue(id, channel string) bool
 	// HasWrite reports whether a pending write of checkpoint id is on the channel. What
-	// ResolveWrites drops does not count: see OnChannel.
+	// saver.ResolveWrites drops does not count: see OnChannel.
 	HasWrite(id, channel string) bool
 	// Format is the checkpoint's V.
 	Format(id string) int

@@ -129,7 +129,7 @@ var writeBugs = []bug{
 	{"pending writes in reverse", "WRT-02", everyTuple(func(tup *saver.Tuple) { slices.Reverse(tup.PendingWrites) })},
 	{"pending writes by task id alone", "WRT-04", everyTuple(func(tup *saver.Tuple) {
 		slices.SortStableFunc(tup.PendingWrites, func(a, b saver.PendingWrite) int {
-			return rules.ComparePendingWrites(saver.PendingWrite{TaskID: a.TaskID}, saver.PendingWrite{TaskID: b.TaskID})
+			return saver.PendingWrite{TaskID: a.TaskID}.Compare(saver.PendingWrite{TaskID: b.TaskID})
 		})
 	})},
 	{"the task path is lost", "WRT-04", func(m *mutant) { m.onWrites = func(_ *saver.Config, _ *[]saver.Write, path *string) { *path = "" } }},
@@ -171,7 +171,7 @@ func remembered(which func(w saver.PendingWrite) bool, first bool) func(m *mutan
 	return func(m *mutant) {
 		m.onWrites = func(cfg *saver.Config, ws *[]saver.Write, _ *string) {
 			for i, w := range *ws {
-				m.remember(key(*cfg, "task", rules.WriteIndex(w.Channel, i)), w.Value, first)
+				m.remember(key(*cfg, "task", saver.WriteIndex(w.Channel, i)), w.Value, first)
 			}
 		}
 		m.onTuple = func(tup *saver.Tuple) {
@@ -191,7 +191,7 @@ var listBugs = []bug{
 	{"grouped by thread", "LST-02", func(m *mutant) {
 		m.onListed = func(_ saver.Query, tups []*saver.Tuple) []*saver.Tuple {
 			slices.SortStableFunc(tups, func(a, b *saver.Tuple) int {
-				return rules.CompareListing(saver.Config{ThreadID: a.Config.ThreadID}, saver.Config{ThreadID: b.Config.ThreadID})
+				return saver.Config{ThreadID: a.Config.ThreadID}.CompareListing(saver.Config{ThreadID: b.Config.ThreadID})
 			})
 			return tups
 		}
@@ -200,12 +200,12 @@ var listBugs = []bug{
 	{"the limit is ignored", "LST-07", func(m *mutant) { m.onQuery = func(q *saver.Query) { q.Limit = 0 } }},
 	{"the limit counts before the filter", "LST-07", func(m *mutant) {
 		m.onQuery = func(q *saver.Query) {
-			if rules.ValidateFilter(q.Filter) == nil {
+			if (saver.Query{Filter: q.Filter}).Validate() == nil {
 				q.Filter = nil
 			}
 		}
 		m.onListed = func(q saver.Query, tups []*saver.Tuple) []*saver.Tuple {
-			return slices.DeleteFunc(tups, func(tup *saver.Tuple) bool { return !rules.MatchFilter(tup.Metadata, q.Filter) })
+			return slices.DeleteFunc(tups, func(tup *saver.Tuple) bool { return !tup.Metadata.Match(q.Filter) })
 		}
 	}},
 	{"a nil filter value needs the key", "LST-11", func(m *mutant) {

@@ -21,7 +21,7 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 		return saver.Config{}, err
 	}
 	if len(req.Changes) > 0 {
-		return saver.Config{}, rules.Invalidf("changes[0]", "is of another store; a saver on bbolt takes none")
+		return saver.Config{}, saver.Invalidf("changes[0]", "is of another store; a saver on bbolt takes none")
 	}
 	err := s.update(ctx, func(tx *bbolt.Tx) error { return s.put(tx, &plan) })
 	if err != nil {
@@ -181,7 +181,7 @@ func hasCheckpoints(tx *bbolt.Tx, thread string) bool {
 
 // CountAttempt implements saver.Saver.
 func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (count int, err error) {
-	if err := rules.ValidateConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return 0, err
 	}
 	err = s.update(ctx, func(tx *bbolt.Tx) error {

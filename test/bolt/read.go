@@ -19,7 +19,7 @@ func named(n *space, cfg saver.Config) string { return cmp.Or(cfg.CheckpointID, 
 
 // GetTuple implements saver.Saver.
 func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (tup *saver.Tuple, err error) {
-	if err := rules.ValidateConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
@@ -40,7 +40,7 @@ func (s *Saver) get(tx *bbolt.Tx, cfg saver.Config) (*saver.Tuple, error) {
 	if cp == nil {
 		return nil, rules.NotFound(cfg)
 	}
-	md, err := rules.DecodeMetadata(cp.Metadata, s.opts.Serializer)
+	md, err := saver.DecodeMetadata(cp.Metadata, s.opts.Serializer)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func each[T any](ctx context.Context, all []T, err error, yield func(T, error) b
 }
 
 func (s *Saver) list(ctx context.Context, q saver.Query) (all []*saver.Tuple, err error) {
-	if err := rules.ValidateQuery(q); err != nil {
+	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
@@ -141,7 +141,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query) (all []*saver.Tuple, er
 			if err != nil {
 				return err
 			}
-			if rules.MatchFilter(tup.Metadata, q.Filter) {
+			if tup.Metadata.Match(q.Filter) {
 				all = append(all, tup)
 			}
 		}
@@ -173,13 +173,13 @@ func selected(tx *bbolt.Tx, q saver.Query) []saver.Config {
 			}
 		}
 	}
-	slices.SortFunc(all, rules.CompareListing)
+	slices.SortFunc(all, saver.Config.CompareListing)
 	return all
 }
 
 // DeltaChannelHistory implements saver.Saver.
 func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (histories map[string]saver.DeltaHistory, err error) {
-	if err := rules.ValidateConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	err = s.view(ctx, func(tx *bbolt.Tx) error {

@@ -22,7 +22,7 @@ func (s *Saver) remembered(tx *bbolt.Tx, thread string) (*rules.Deleted, error) 
 
 // DeleteThread implements saver.Saver.
 func (s *Saver) DeleteThread(ctx context.Context, threadID string) error {
-	if err := rules.ValidateThreadID(threadID); err != nil {
+	if err := saver.ValidateThreadID(threadID); err != nil {
 		return err
 	}
 	return s.update(ctx, func(tx *bbolt.Tx) error { return s.deleteThread(tx, threadID) })
@@ -184,7 +184,7 @@ func (s *Saver) isOfRuns(n *space, id string, runIDs []string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	md, err := rules.DecodeMetadata(cp.Metadata, s.opts.Serializer)
+	md, err := saver.DecodeMetadata(cp.Metadata, s.opts.Serializer)
 	return err == nil && md.RunID() != "" && slices.Contains(runIDs, md.RunID()), err
 }
 
@@ -198,7 +198,10 @@ func (s *Saver) removal(ctx context.Context, fn func(tx *bbolt.Tx, done *saver.R
 
 // Prune implements saver.Saver.
 func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
-	if err := rules.ValidatePrune(threadIDs, strategy); err != nil {
+	if err := strategy.Validate(); err != nil {
+		return saver.Removal{}, err
+	}
+	if err := saver.ValidateThreadID(threadIDs...); err != nil {
 		return saver.Removal{}, err
 	}
 	return s.removal(ctx, func(tx *bbolt.Tx, done *saver.Removal) error {
@@ -247,7 +250,7 @@ func (s *Saver) prune(tx *bbolt.Tx, thread string, strategy saver.PruneStrategy,
 
 // CopyThread implements saver.Saver. The copy has bytes of its own.
 func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
-	if err := rules.ValidateThreadIDs([]string{src, dst}); err != nil {
+	if err := saver.ValidateThreadID(src, dst); err != nil {
 		return err
 	}
 	return s.update(ctx, func(tx *bbolt.Tx) error {

@@ -15,7 +15,7 @@ import (
 
 // Retain implements saver.Saver. It does everything in one transaction.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (rep saver.RetentionReport, err error) {
-	if err := rules.ValidateRetention(policy); err != nil {
+	if err := policy.Validate(); err != nil {
 		return saver.RetentionReport{}, err
 	}
 	run := s.update
@@ -83,7 +83,7 @@ func retain(tx *bbolt.Tx, thread string, gone []rules.CheckpointRef) error {
 
 // SetTTL implements saver.Saver.
 func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
-	if err := rules.ValidateTTL(threadID, ttl); err != nil {
+	if err := saver.ValidateTTL(threadID, ttl); err != nil {
 		return err
 	}
 	return s.update(ctx, func(tx *bbolt.Tx) error {

@@ -20,7 +20,7 @@ func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[save
 }
 
 func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery) (all []saver.ThreadInfo, err error) {
-	if err := rules.ValidateThreadQuery(q); err != nil {
+	if err := q.Validate(); err != nil {
 		return nil, err
 	}
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
@@ -96,11 +96,11 @@ func (s *Saver) matches(tx *bbolt.Tx, thread string, filter map[string]any) (boo
 			return false, err
 		}
 		for _, cp := range all {
-			md, err := rules.DecodeMetadata(cp.Metadata, s.opts.Serializer)
+			md, err := saver.DecodeMetadata(cp.Metadata, s.opts.Serializer)
 			if err != nil {
 				return false, err
 			}
-			if rules.MatchFilter(md, filter) {
+			if md.Match(filter) {
 				return true, nil
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/test/parity"
 )
@@ -164,7 +163,7 @@ var lies = map[string]*liar{
 	"writes by task alone": {tuple: func(t *saver.Tuple) {
 		slices.SortStableFunc(t.PendingWrites, func(a, b saver.PendingWrite) int {
 			a.TaskPath, b.TaskPath = "", ""
-			return rules.ComparePendingWrites(a, b)
+			return a.Compare(b)
 		})
 	}},
 	"resume writes are dropped": {writes: func(ws []saver.Write) []saver.Write {

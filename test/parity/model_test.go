@@ -36,7 +36,7 @@ type modelWrite struct {
 }
 
 func (m *model) Put(_ context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, newVersions map[string]saver.Version) (saver.Config, error) {
-	if err := rules.ValidatePut(&cfg, &cp, newVersions); err != nil {
+	if err := (&saver.PutRequest{Config: cfg, Checkpoint: cp, NewVersions: newVersions}).Validate(); err != nil {
 		return saver.Config{}, err
 	}
 	m.mu.Lock()
@@ -61,7 +61,7 @@ func (m *model) Put(_ context.Context, cfg saver.Config, cp saver.Checkpoint, md
 			cp.Values[channel] = value
 		}
 	}
-	t := &saver.Tuple{Config: at, Checkpoint: cp, Metadata: rules.MergeMetadata(cfg, md)}
+	t := &saver.Tuple{Config: at, Checkpoint: cp, Metadata: md.Merge(cfg)}
 	if cfg.CheckpointID != "" {
 		p := cfg.At(cfg.CheckpointID)
 		t.Parent = &p
@@ -106,25 +106,25 @@ func (m *model) answer(t *saver.Tuple) *saver.Tuple {
 			out.PendingWrites = append(out.PendingWrites, w.PendingWrite)
 		}
 	}
-	out.PendingWrites = rules.ResolveWrites(out.PendingWrites)
+	out.PendingWrites = saver.ResolveWrites(out.PendingWrites)
 	return &out
 }
 
 func (m *model) PutWrites(_ context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
-	if err := rules.ValidateWrites(cfg, writes, taskID, taskPath); err != nil {
+	if err := (saver.TaskWrites{TaskID: taskID, TaskPath: taskPath, Writes: writes}).Validate(cfg); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, w := range writes {
-		pw := saver.PendingWrite{TaskID: taskID, Channel: w.Channel, Value: w.Value, TaskPath: taskPath, Index: rules.WriteIndex(w.Channel, i)}
+		pw := saver.PendingWrite{TaskID: taskID, Channel: w.Channel, Value: w.Value, TaskPath: taskPath, Index: saver.WriteIndex(w.Channel, i)}
 		m.writes = append(m.writes, modelWrite{at: cfg.At(cfg.CheckpointID), PendingWrite: pw})
 	}
 	return nil
 }
 
 func (m *model) GetTuple(_ context.Context, cfg saver.Config) (*saver.Tuple, error) {
-	if err := rules.ValidateConfig(cfg); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -137,7 +137,7 @@ func (m *model) GetTuple(_ context.Context, cfg saver.Config) (*saver.Tuple, err
 
 func (m *model) List(_ context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
 	return func(yield func(*saver.Tuple, error) bool) {
-		if err := rules.ValidateQuery(q); err != nil {
+		if err := q.Validate(); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -167,7 +167,7 @@ func selects(q saver.Query, t *saver.Tuple) bool {
 		(q.Namespace == nil || *q.Namespace == t.Config.Namespace) &&
 		(q.CheckpointID == "" || q.CheckpointID == t.Checkpoint.ID) &&
 		(q.Before == "" || t.Checkpoint.ID < q.Before) &&
-		rules.MatchFilter(t.Metadata, q.Filter)
+		t.Metadata.Match(q.Filter)
 }
 
 func (m *model) DeleteThread(_ context.Context, id string) error {

@@ -7,7 +7,6 @@ import (
 	"iter"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/store"
 	"github.com/stele-go/stele/wire"
 )
@@ -39,7 +38,7 @@ func (s *Items) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, err
 			}
 		case store.GetOp, store.NamespaceQuery:
 		default:
-			return nil, rules.Invalidf("ops", "operation %d has type %T", i, op)
+			return nil, saver.Invalidf("ops", "operation %d has type %T", i, op)
 		}
 	}
 	p := wire.Batch{Ops: ops}
@@ -92,7 +91,7 @@ func (s *Items) Put(ctx context.Context, ns store.Namespace, key string, value m
 		return err
 	}
 	if value == nil {
-		return rules.Invalidf("value", "nil; Delete removes an item")
+		return saver.Invalidf("value", "nil; Delete removes an item")
 	}
 	op := store.PutOp{Namespace: ns, Key: key, Value: value}
 	for _, o := range opts {

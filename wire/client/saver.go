@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/wire"
 )
@@ -29,11 +28,11 @@ func (c *Client) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint,
 // PutRequest implements saver.Saver. Changes are refused: they belong to a store of
 // this process.
 func (c *Client) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
-	if err := rules.ValidateRequest(&req); err != nil {
+	if err := req.Validate(); err != nil {
 		return saver.Config{}, err
 	}
 	if len(req.Changes) > 0 {
-		return saver.Config{}, rules.Invalidf("changes[0]", "belongs to another store")
+		return saver.Config{}, saver.Invalidf("changes[0]", "belongs to another store")
 	}
 	p := wire.Put{PutRequest: req, DeferSync: saver.SyncDeferred(ctx)}
 	body, _, err := c.call(ctx, request{method: "put", writes: true, params: func(b []byte, call *wire.Call) ([]byte, error) {
@@ -48,7 +47,7 @@ func (c *Client) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Co
 
 // PutWrites implements saver.Saver.
 func (c *Client) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
-	if err := rules.ValidateWrites(cfg, writes, taskID, taskPath); err != nil {
+	if err := (saver.TaskWrites{TaskID: taskID, TaskPath: taskPath, Writes: writes}).Validate(cfg); err != nil {
 		return err
 	}
 	p := wire.PutWrites{Config: cfg, Task: taskID, Path: taskPath, Writes: writes, DeferSync: saver.SyncDeferred(ctx)}
@@ -131,7 +130,7 @@ func listing[T any](ctx context.Context, c *Client, method string, params func([
 
 // List implements saver.Saver. The listing is one state of the store.
 func (c *Client) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
-	if err := rules.ValidateQuery(q); err != nil {
+	if err := q.Validate(); err != nil {
 		return func(yield func(*saver.Tuple, error) bool) { yield(nil, err) }
 	}
 	p := wire.List{Query: q}
@@ -161,7 +160,7 @@ func (c *Client) DeleteThread(ctx context.Context, threadID string) error {
 
 // Threads implements saver.Saver.
 func (c *Client) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
-	if err := rules.ValidateThreadQuery(q); err != nil {
+	if err := q.Validate(); err != nil {
 		return func(yield func(saver.ThreadInfo, error) bool) { yield(saver.ThreadInfo{}, err) }
 	}
 	find := func(q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
@@ -227,7 +226,7 @@ func (c *Client) Prune(ctx context.Context, threadIDs []string, strategy saver.P
 
 // Retain implements saver.Saver.
 func (c *Client) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
-	if err := rules.ValidateRetention(policy); err != nil {
+	if err := policy.Validate(); err != nil {
 		return saver.RetentionReport{}, err
 	}
 	p := wire.Retain{Policy: policy, DryRun: dryRun}
@@ -243,7 +242,7 @@ func (c *Client) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRu
 
 // SetTTL implements saver.Saver.
 func (c *Client) SetTTL(ctx context.Context, threadID string, ttl time.Duration) error {
-	if err := rules.ValidateTTL(threadID, ttl); err != nil {
+	if err := saver.ValidateTTL(threadID, ttl); err != nil {
 		return err
 	}
 	_, err := c.write(ctx, "set_ttl", wire.Threads{Thread: threadID, TTL: ttl})
@@ -287,7 +286,7 @@ func (c *Client) Stats(ctx context.Context) (map[string]int64, error) {
 
 // Own implements saver.Saver. The lease lasts as long as the connection.
 func (c *Client) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
-	if err := rules.ValidateThreadID(threadID); err != nil {
+	if err := saver.ValidateThreadID(threadID); err != nil {
 		return nil, err
 	}
 	body, cn, err := c.call(ctx, plainRequest("own", wire.Threads{Thread: threadID, Wait: wait}))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stele-go/stele/bench"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -50,7 +49,7 @@ func encode(s *bench.Step, whole bool) (rows, error) {
 	if err != nil {
 		return rows{}, err
 	}
-	md, err := rules.EncodeMetadata(s.Metadata, codec)
+	md, err := s.Metadata.Encode(codec)
 	if err != nil {
 		return rows{}, err
 	}
@@ -97,7 +96,7 @@ func decode(id, parent string, rec, metadata []byte) (*Tuple, error) {
 	if err != nil {
 		return nil, err
 	}
-	md, err := rules.DecodeMetadata(t, codec)
+	md, err := saver.DecodeMetadata(t, codec)
 	if err != nil {
 		return nil, err
 	}

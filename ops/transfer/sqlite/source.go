@@ -18,7 +18,6 @@ import (
 
 	"github.com/stele-go/stele/ops/transfer"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -186,7 +185,7 @@ var errStopped = errors.New("stopped")
 
 // threads are the ids that sel selects, ascending.
 func (s *Source) threads(ctx context.Context, sel transfer.Selection) (ids []string, err error) {
-	if err := rules.ValidateFilter(sel.Metadata); err != nil {
+	if err := (saver.Query{Filter: sel.Metadata}).Validate(); err != nil {
 		return nil, err
 	}
 	err = s.rows(ctx, func(scan func(...any) error) error {
@@ -212,7 +211,7 @@ func (s *Source) threads(ctx context.Context, sel transfer.Selection) (ids []str
 				return err
 			}
 			md, err := metadata(serde.Typed{Kind: kindOf(kind)}, text)
-			matches = matches || err == nil && rules.MatchFilter(md, sel.Metadata)
+			matches = matches || err == nil && md.Match(sel.Metadata)
 			return nil
 		}, "SELECT type, metadata FROM checkpoints WHERE thread_id = ?", id)
 		if err != nil {
@@ -375,7 +374,7 @@ func (s *Source) writes(ctx context.Context, cfg saver.Config) (writes []transfe
 			lost = append(lost, transfer.RejectedWrite(cfg, w, err))
 			damaged[w.TaskID] = true
 		}
-		if special := rules.WriteIndex(w.Channel, 0); special < 0 {
+		if special := saver.WriteIndex(w.Channel, 0); special < 0 {
 			w.Index = special
 		} else if index < 0 || index > maxIndex {
 			reject(fmt.Errorf("channel %q has no index %d", w.Channel, index))
@@ -407,7 +406,7 @@ func (s *Source) writes(ctx context.Context, cfg saver.Config) (writes []transfe
 		return damaged[w.TaskID]
 	})
 	slices.SortStableFunc(writes, func(a, b transfer.PendingWrite) int {
-		return rules.ComparePendingWrites(saver.PendingWrite{TaskID: a.TaskID, TaskPath: a.TaskPath, Index: a.Index}, saver.PendingWrite{TaskID: b.TaskID, TaskPath: b.TaskPath, Index: b.Index})
+		return saver.PendingWrite{TaskID: a.TaskID, TaskPath: a.TaskPath, Index: a.Index}.Compare(saver.PendingWrite{TaskID: b.TaskID, TaskPath: b.TaskPath, Index: b.Index})
 	})
 	return writes, lost, err
 }

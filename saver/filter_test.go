@@ -1,17 +1,15 @@
-package rules
+package saver
 
 import (
 	"errors"
 	"math"
 	"testing"
-
-	"github.com/stele-go/stele/saver"
 )
 
 type label string
 
 func TestMatchFilter(t *testing.T) {
-	md := saver.Metadata{
+	md := Metadata{
 		"source": "loop", "step": int64(1), "score": 1.5, "flag": true, "none": nil, "big": uint64(math.MaxUint64), "neg": int64(math.MinInt64),
 		"list": []any{int64(1), "x"}, "map": map[string]any{"k": map[string]any{"deep": int64(2)}}, "raw": []byte("ab"), "a.b": "flat", "a": map[string]any{"b": "nested"},
 	}
@@ -35,14 +33,14 @@ func TestMatchFilter(t *testing.T) {
 		{"a.b", "flat", true}, {"a.b", "nested", false},
 	} {
 		filter := map[string]any{c.key: c.value}
-		if err := ValidateFilter(filter); err != nil {
+		if err := validateFilter(filter); err != nil {
 			t.Errorf("%s = %#v is refused: %v", c.key, c.value, err)
 		}
-		if got := MatchFilter(md, filter); got != c.want {
+		if got := md.Match(filter); got != c.want {
 			t.Errorf("%s = %#v: %t, want %t", c.key, c.value, got, c.want)
 		}
 	}
-	if !MatchFilter(md, nil) || !MatchFilter(md, map[string]any{"source": "loop", "step": 1}) || MatchFilter(md, map[string]any{"source": "loop", "step": 2}) {
+	if !md.Match(nil) || !md.Match(map[string]any{"source": "loop", "step": 1}) || md.Match(map[string]any{"source": "loop", "step": 2}) {
 		t.Error("all keys must match")
 	}
 }
@@ -55,9 +53,9 @@ func TestValidateFilterRefuses(t *testing.T) {
 		"NaN": {"k": math.NaN()}, "nested NaN": {"k": []any{map[string]any{"x": math.NaN()}}}, "struct": {"k": struct{}{}}, "func": {"k": func() {}},
 		"pointer": {"k": new(int)}, "integer keys": {"k": map[int]any{1: 1}}, "cycle": {"k": loop}, "complex": {"k": 1i},
 	} {
-		err := ValidateFilter(filter)
-		var invalid *saver.InvalidError
-		if !errors.As(err, &invalid) || !errors.Is(err, saver.ErrInvalid) || invalid.Field == "" || invalid.Reason == "" {
+		err := validateFilter(filter)
+		var invalid *InvalidError
+		if !errors.As(err, &invalid) || !errors.Is(err, ErrInvalid) || invalid.Field == "" || invalid.Reason == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -67,16 +65,16 @@ func FuzzMatchFilter(f *testing.F) {
 	f.Add("a.b", "c", int64(1), 1.5)
 	f.Add("..", "", int64(-1), math.Inf(1))
 	f.Fuzz(func(t *testing.T, key, text string, n int64, x float64) {
-		md := saver.Metadata{key: text, text: n, "x": map[string]any{key: x, text: []any{n, x, text}}}
+		md := Metadata{key: text, text: n, "x": map[string]any{key: x, text: []any{n, x, text}}}
 		for _, v := range []any{text, n, x, nil, []any{n, x, text}, map[string]any{key: x}} {
 			filter := map[string]any{key: v}
-			if ValidateFilter(filter) != nil {
+			if validateFilter(filter) != nil {
 				continue
 			}
-			if same := (saver.Metadata{key: v}); !MatchFilter(same, filter) {
+			if same := (Metadata{key: v}); !same.Match(filter) {
 				t.Fatalf("%q = %#v does not match itself", key, v)
 			}
-			MatchFilter(md, filter) // no panic
+			md.Match(filter) // no panic
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package rules
+package saver
 
 import (
 	"fmt"
@@ -6,33 +6,26 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base"
-	"github.com/stele-go/stele/saver"
 )
 
-// All savers share this validation. They refuse the same calls with the same InvalidError,
-// before anything is written.
+// All savers refuse the same calls with the same InvalidError, before anything is written.
 
 // ValidateThreadID refuses an empty or over-long thread id.
-func ValidateThreadID(id string) error {
-	if id == "" {
-		return Invalidf("thread_id", "missing; every call names a thread")
-	}
-	return checkKeyLen("thread_id", id)
-}
-
-// ValidateThreadIDs is ValidateThreadID for each id.
-func ValidateThreadIDs(ids []string) error {
+func ValidateThreadID(ids ...string) error {
 	for _, id := range ids {
-		if err := ValidateThreadID(id); err != nil {
+		if id == "" {
+			return Invalidf("thread_id", "missing; every call names a thread")
+		}
+		if err := checkKeyLen("thread_id", id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ValidateConfig refuses a Config whose thread, namespace or checkpoint id
+// Validate refuses a Config whose thread, namespace or checkpoint id
 // cannot be a key.
-func ValidateConfig(cfg saver.Config) error {
+func (cfg Config) Validate() error {
 	if err := ValidateThreadID(cfg.ThreadID); err != nil {
 		return err
 	}
@@ -42,11 +35,11 @@ func ValidateConfig(cfg saver.Config) error {
 	return checkKeyLen("checkpoint_id", cfg.CheckpointID)
 }
 
-// ValidatePut refuses what Put cannot store: no thread, no checkpoint id, a
+// validatePut refuses what Put cannot store: no thread, no checkpoint id, a
 // checkpoint that is its own parent, a new version that is null or not the one
 // in the checkpoint's versions, a version without an order.
-func ValidatePut(cfg *saver.Config, cp *saver.Checkpoint, newVersions map[string]saver.Version) error {
-	if err := ValidateConfig(*cfg); err != nil {
+func validatePut(cfg *Config, cp *Checkpoint, newVersions map[string]Version) error {
+	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	if cp.ID == "" {
@@ -70,7 +63,7 @@ func ValidatePut(cfg *saver.Config, cp *saver.Checkpoint, newVersions map[string
 		}
 	}
 	if len(cp.Versions) >= base.MaxSlots {
-		return fmt.Errorf("checkpoint has %d channels, the limit is %d: %w", len(cp.Versions), base.MaxSlots-1, saver.ErrTooLarge)
+		return fmt.Errorf("checkpoint has %d channels, the limit is %d: %w", len(cp.Versions), base.MaxSlots-1, ErrTooLarge)
 	}
 	for channel, v := range cp.Versions {
 		if err := checkVersion("channel_versions", channel, v); err != nil {
@@ -87,17 +80,17 @@ func ValidatePut(cfg *saver.Config, cp *saver.Checkpoint, newVersions map[string
 	return nil
 }
 
-// ValidateRequest is ValidatePut, ValidateWrites and ValidateNote for the parts of a
+// Validate is validatePut, TaskWrites.Validate and Note.Validate for the parts of a
 // PutRequest. It also refuses a ValuesFrom in another thread or namespace.
-func ValidateRequest(req *saver.PutRequest) error {
-	if err := ValidatePut(&req.Config, &req.Checkpoint, req.NewVersions); err != nil {
+func (req *PutRequest) Validate() error {
+	if err := validatePut(&req.Config, &req.Checkpoint, req.NewVersions); err != nil {
 		return err
 	}
-	if err := ValidateNote(req.Note); err != nil {
+	if err := req.Note.Validate(); err != nil {
 		return err
 	}
 	if most := base.MaxSlots - 2; req.Note != nil && len(req.Note.Deltas) > 0 && len(req.Checkpoint.Versions) > most {
-		return fmt.Errorf("checkpoint has %d channels, the limit with delta channels is %d: %w", len(req.Checkpoint.Versions), most, saver.ErrTooLarge)
+		return fmt.Errorf("checkpoint has %d channels, the limit with delta channels is %d: %w", len(req.Checkpoint.Versions), most, ErrTooLarge)
 	}
 	if from := req.ValuesFrom; from != nil {
 		if from.ThreadID != req.Config.ThreadID || from.Namespace != req.Config.Namespace {
@@ -115,73 +108,73 @@ func ValidateRequest(req *saver.PutRequest) error {
 		if tw.CheckpointID != "" {
 			at.CheckpointID = tw.CheckpointID
 		}
-		if err := ValidateWrites(at, tw.Writes, tw.TaskID, tw.TaskPath); err != nil {
+		if err := tw.Validate(at); err != nil {
 			return fmt.Errorf("writes of task %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-func checkVersion(field, channel string, v saver.Version) error {
+func checkVersion(field, channel string, v Version) error {
 	if err := checkKeyLen("channel", channel); err != nil {
 		return err
 	}
-	if v.Kind() == saver.VersionFloat && math.IsNaN(v.Any().(float64)) {
+	if v.Kind() == VersionFloat && math.IsNaN(v.Any().(float64)) {
 		return Invalidf(fmt.Sprintf("%s[%q]", field, channel), "NaN has no order")
 	}
-	if v.Kind() == saver.VersionString && len(v.String()) > MaxName {
+	if v.Kind() == VersionString && len(v.String()) > MaxName {
 		return checkKeyLen("version of channel "+channel, v.String())
 	}
 	return nil
 }
 
-// ValidateWrites refuses writes without a checkpoint id or a task id, or with a
-// zero Value.
-func ValidateWrites(cfg saver.Config, writes []saver.Write, taskID, taskPath string) error {
-	if err := ValidateConfig(cfg); err != nil {
+// Validate refuses writes without a task id, or with a zero Value, and those against a
+// checkpoint at that is not named.
+func (w TaskWrites) Validate(at Config) error {
+	if err := at.Validate(); err != nil {
 		return err
 	}
-	if cfg.CheckpointID == "" {
+	if at.CheckpointID == "" {
 		return Invalidf("checkpoint_id", "missing; writes hang on a checkpoint")
 	}
-	if taskID == "" {
+	if w.TaskID == "" {
 		return Invalidf("task_id", "missing; writes belong to a task")
 	}
-	if err := checkKeyLen("task_id", taskID); err != nil {
+	if err := checkKeyLen("task_id", w.TaskID); err != nil {
 		return err
 	}
-	if len(writes) >= base.MaxSlots {
-		return fmt.Errorf("%d writes in one call, the limit is %d: %w", len(writes), base.MaxSlots-1, saver.ErrTooLarge)
+	if len(w.Writes) >= base.MaxSlots {
+		return fmt.Errorf("%d writes in one call, the limit is %d: %w", len(w.Writes), base.MaxSlots-1, ErrTooLarge)
 	}
-	for i, w := range writes {
-		if err := checkKeyLen("channel", w.Channel); err != nil {
+	for i, write := range w.Writes {
+		if err := checkKeyLen("channel", write.Channel); err != nil {
 			return err
 		}
-		if w.Value.IsZero() {
-			return Invalidf(fmt.Sprintf("writes[%d]", i), "channel %q has no value; a nil is ValueOf(nil)", w.Channel)
+		if write.Value.IsZero() {
+			return Invalidf(fmt.Sprintf("writes[%d]", i), "channel %q has no value; a nil is ValueOf(nil)", write.Channel)
 		}
 	}
-	return checkLen("task_path", taskPath, base.MaxKey)
+	return checkLen("task_path", w.TaskPath, base.MaxKey)
 }
 
-// ValidateQuery refuses a negative limit and a filter that cannot be compared.
-func ValidateQuery(q saver.Query) error {
-	if q.Limit < 0 && q.Limit != saver.NoResults {
+// Validate refuses a negative limit and a filter that cannot be compared.
+func (q Query) Validate() error {
+	if q.Limit < 0 && q.Limit != NoResults {
 		return Invalidf("limit", "%d is negative; 0 means no limit", q.Limit)
 	}
 	if err := checkKeyLen("thread_id", q.ThreadID); err != nil {
 		return err
 	}
-	return ValidateFilter(q.Filter)
+	return validateFilter(q.Filter)
 }
 
-// ValidateThreadQuery refuses a negative limit, a status that no thread has, and metadata
+// Validate refuses a negative limit, a status that no thread has, and metadata
 // that cannot be compared.
-func ValidateThreadQuery(q saver.ThreadQuery) error {
+func (q ThreadQuery) Validate() error {
 	switch q.Status {
-	case "", saver.StatusDone, saver.StatusWaiting, saver.StatusFailed, saver.StatusUnfinished:
+	case "", StatusDone, StatusWaiting, StatusFailed, StatusUnfinished:
 	default:
-		return Invalidf("status", "%q is unknown; use %q, %q, %q or %q", q.Status, saver.StatusDone, saver.StatusWaiting, saver.StatusFailed, saver.StatusUnfinished)
+		return Invalidf("status", "%q is unknown; use %q, %q, %q or %q", q.Status, StatusDone, StatusWaiting, StatusFailed, StatusUnfinished)
 	}
 	if q.Limit < 0 {
 		return Invalidf("limit", "%d is negative; 0 means no limit", q.Limit)
@@ -191,15 +184,15 @@ func ValidateThreadQuery(q saver.ThreadQuery) error {
 			return err
 		}
 	}
-	return ValidateFilter(q.Metadata)
+	return validateFilter(q.Metadata)
 }
 
-// ValidatePrune refuses unknown strategies and empty thread ids.
-func ValidatePrune(threadIDs []string, strategy saver.PruneStrategy) error {
-	if strategy != saver.KeepLatest && strategy != saver.PruneAll {
-		return Invalidf("strategy", "%q is unknown; use %q or %q", strategy, saver.KeepLatest, saver.PruneAll)
+// Validate refuses an unknown strategy.
+func (s PruneStrategy) Validate() error {
+	if s != KeepLatest && s != PruneAll {
+		return Invalidf("strategy", "%q is unknown; use %q or %q", s, KeepLatest, PruneAll)
 	}
-	return ValidateThreadIDs(threadIDs)
+	return nil
 }
 
 // Limits of names. A key made of a namespace and an id stays below the engine's key limit
@@ -213,19 +206,19 @@ func checkKeyLen(field, s string) error { return checkLen(field, s, MaxName) }
 
 func checkLen(field, s string, limit int) error {
 	if len(s) > limit {
-		return fmt.Errorf("%s has %d bytes, the limit is %d: %w", field, len(s), limit, saver.ErrTooLarge)
+		return fmt.Errorf("%s has %d bytes, the limit is %d: %w", field, len(s), limit, ErrTooLarge)
 	}
 	return nil
 }
 
-// ValidateNote refuses a note with an unknown Stop, with more than 65,535 names, with
+// Validate refuses a note with an unknown Stop, with more than 65,535 names, with
 // a name that cannot be a key, or with delta channels out of order. nil is valid.
-func ValidateNote(n *saver.Note) error {
+func (n *Note) Validate() error {
 	if n == nil {
 		return nil
 	}
-	if n.Stop != saver.StopNone && n.Stop != saver.StopBreakpoint && n.Stop != saver.StopSteps {
-		return Invalidf("note.stop", "%q is unknown; use %q or %q", n.Stop, saver.StopBreakpoint, saver.StopSteps)
+	if n.Stop != StopNone && n.Stop != StopBreakpoint && n.Stop != StopSteps {
+		return Invalidf("note.stop", "%q is unknown; use %q or %q", n.Stop, StopBreakpoint, StopSteps)
 	}
 	if err := checkKeyLen("note.graph", n.Graph); err != nil {
 		return err
@@ -246,7 +239,7 @@ func ValidateNote(n *saver.Note) error {
 
 func validateNames(field string, names []string) error {
 	if len(names) >= base.MaxSlots {
-		return fmt.Errorf("%s has %d names, the limit is %d: %w", field, len(names), base.MaxSlots-1, saver.ErrTooLarge)
+		return fmt.Errorf("%s has %d names, the limit is %d: %w", field, len(names), base.MaxSlots-1, ErrTooLarge)
 	}
 	for _, name := range names {
 		if err := checkKeyLen(field, name); err != nil {
@@ -256,9 +249,9 @@ func validateNames(field string, names []string) error {
 	return nil
 }
 
-// ValidateRetention refuses a policy without rules, with a negative one, with an
+// Validate refuses a policy without rules, with a negative one, with an
 // age that no clock reaches, or with an empty thread id.
-func ValidateRetention(p saver.RetentionPolicy) error {
+func (p RetentionPolicy) Validate() error {
 	for field, n := range map[string]int64{
 		"keep_last": int64(p.KeepLast), "max_age": int64(p.MaxAge), "thread_bytes": p.ThreadBytes, "store_bytes": p.StoreBytes,
 	} {
@@ -272,7 +265,7 @@ func ValidateRetention(p saver.RetentionPolicy) error {
 	if p.MaxAge == math.MaxInt64 {
 		return Invalidf("max_age", "nothing is ever that old; 0 means no rule")
 	}
-	return ValidateThreadIDs(p.ThreadIDs)
+	return ValidateThreadID(p.ThreadIDs...)
 }
 
 // ValidateTTL refuses what SetTTL cannot store.
@@ -280,7 +273,7 @@ func ValidateTTL(threadID string, ttl time.Duration) error {
 	if err := ValidateThreadID(threadID); err != nil {
 		return err
 	}
-	if ttl < 0 && ttl != saver.NoTTL {
+	if ttl < 0 && ttl != NoTTL {
 		return Invalidf("ttl", "%v is negative; 0 means the default, NoTTL none", ttl)
 	}
 	if ttl > 0 && ttl < time.Microsecond {
@@ -289,31 +282,7 @@ func ValidateTTL(threadID string, ttl time.Duration) error {
 	return nil
 }
 
-// ValidateErase refuses invalid thread ids, and namespace prefixes of the long-term store
-// that would match everything or nothing.
-func ValidateErase(threads []string, items [][]string) error {
-	for _, id := range threads {
-		if err := ValidateThreadID(id); err != nil {
-			return err
-		}
-	}
-	for i, prefix := range items {
-		field := fmt.Sprintf("items[%d]", i)
-		if len(prefix) == 0 {
-			return Invalidf(field, "has no labels; it would erase the items of everybody")
-		}
-		n := 0
-		for _, label := range prefix {
-			n += len(label)
-		}
-		if n > MaxNamespace {
-			return fmt.Errorf("%s has %d bytes, the limit is %d: %w", field, n, MaxNamespace, saver.ErrTooLarge)
-		}
-	}
-	return nil
-}
-
 // Invalidf is the InvalidError about an argument.
 func Invalidf(field, format string, args ...any) error {
-	return &saver.InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
+	return &InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
 }

@@ -1,4 +1,4 @@
-package rules
+package saver
 
 import (
 	"cmp"
@@ -6,15 +6,13 @@ import (
 	"math"
 	"reflect"
 	"strings"
-
-	"github.com/stele-go/stele/saver"
 )
 
-// ValidateFilter checks the keys and values of a Query.Filter. A key consists of
+// validateFilter checks the keys and values of a Query.Filter. A key consists of
 // letters, digits, underscore, dot and hyphen; a value is plain data: nil, bool,
 // number (not NaN), string, bytes, or lists and string-keyed maps of these.
 // Anything else is an InvalidError.
-func ValidateFilter(filter map[string]any) error {
+func validateFilter(filter map[string]any) error {
 	for key, v := range filter {
 		if key == "" || strings.ContainsFunc(key, notFilterKeyRune) {
 			return Invalidf(fmt.Sprintf("filter key %q", key), "use letters, digits, '_', '.' and '-'")
@@ -71,11 +69,11 @@ func checkComparable(v any, depth int) error {
 	return fmt.Errorf("%T cannot be compared with metadata; use plain data", v)
 }
 
-// MatchFilter reports whether every key of filter equals the metadata's value.
+// Match reports whether every key of filter equals the metadata's value.
 // A nil filter value also matches a missing key. A key that the metadata does
 // not have as it stands, and that contains dots, descends into nested maps.
 // Numbers are equal by value, whatever their Go type; true is not 1.
-func MatchFilter(md saver.Metadata, filter map[string]any) bool {
+func (md Metadata) Match(filter map[string]any) bool {
 	for key, want := range filter {
 		if !equalData(lookup(md, key), want) {
 			return false
@@ -84,7 +82,7 @@ func MatchFilter(md saver.Metadata, filter map[string]any) bool {
 	return true
 }
 
-func lookup(md saver.Metadata, key string) any {
+func lookup(md Metadata, key string) any {
 	if v, ok := md[key]; ok || !strings.Contains(key, ".") {
 		return v
 	}
@@ -181,6 +179,6 @@ func (a number) equal(b number) bool {
 
 // CompareListing is the order of a listing: checkpoint id descending; equal ids
 // by thread, then namespace, ascending.
-func CompareListing(a, b saver.Config) int {
+func (a Config) CompareListing(b Config) int {
 	return cmp.Or(cmp.Compare(b.CheckpointID, a.CheckpointID), cmp.Compare(a.ThreadID, b.ThreadID), cmp.Compare(a.Namespace, b.Namespace))
 }

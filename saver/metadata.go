@@ -1,4 +1,4 @@
-package rules
+package saver
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stele-go/stele/base"
-	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -23,8 +22,8 @@ var excludedMetadataKeys = map[string]bool{
 // their like.
 func ExcludedMetadata(key string) bool { return excludedMetadataKeys[key] }
 
-// needsNoMerge reports whether MergeMetadata would change nothing in md.
-func needsNoMerge(cfg saver.Config, md saver.Metadata) bool {
+// needsNoMerge reports whether Metadata.Merge would change nothing in md.
+func needsNoMerge(cfg Config, md Metadata) bool {
 	for _, v := range md {
 		if s, ok := v.(string); ok && strings.IndexByte(s, 0) >= 0 {
 			return false
@@ -33,16 +32,16 @@ func needsNoMerge(cfg saver.Config, md saver.Metadata) bool {
 	return len(cfg.Metadata) == 0 && len(cfg.Configurable) == 0 && md != nil
 }
 
-// MergeMetadata is the metadata that every saver stores: md with U+0000 removed from its
+// Merge is the metadata that every saver stores: md with U+0000 removed from its
 // top-level strings, and the scalars (string, integer, float, bool) of cfg.Metadata and
 // then of cfg.Configurable. It leaves out keys that are taken, that are excluded (see
 // ExcludedMetadata), or that begin with two underscores. So a filter can find a run's
 // user_id. md is not changed. If there is nothing to merge, md itself is returned.
-func MergeMetadata(cfg saver.Config, md saver.Metadata) saver.Metadata {
+func (md Metadata) Merge(cfg Config) Metadata {
 	if needsNoMerge(cfg, md) {
 		return md
 	}
-	out := make(saver.Metadata, len(md)+len(cfg.Metadata)+len(cfg.Configurable))
+	out := make(Metadata, len(md)+len(cfg.Metadata)+len(cfg.Configurable))
 	for k, v := range md {
 		if s, ok := v.(string); ok {
 			v = stripNUL(s)
@@ -85,26 +84,26 @@ func MetadataCodec(codec serde.Serializer) serde.Serializer {
 	return codec
 }
 
-// EncodeMetadata serializes merged metadata. If DecodeMetadata would need more memory than
+// Encode serializes merged metadata. If DecodeMetadata would need more memory than
 // serde.DefaultDecodeLimit, it returns serde.ErrDecodeLimit.
-func EncodeMetadata(md saver.Metadata, codec serde.Serializer) (serde.Typed, error) {
+func (md Metadata) Encode(codec serde.Serializer) (serde.Typed, error) {
 	typed, err := MetadataCodec(codec).Encode(map[string]any(md))
 	if err != nil {
 		return serde.Typed{}, fmt.Errorf("metadata: %w", err)
 	}
 	if len(typed.Data) > base.MaxValue {
-		return serde.Typed{}, fmt.Errorf("metadata has %d bytes, the limit is %d: %w", len(typed.Data), base.MaxValue, saver.ErrTooLarge)
+		return serde.Typed{}, fmt.Errorf("metadata has %d bytes, the limit is %d: %w", len(typed.Data), base.MaxValue, ErrTooLarge)
 	}
 	return typed, nil
 }
 
-// CheckMetadata refuses what EncodeMetadata refuses. It serializes nothing of which it is clear
+// Check refuses what Encode refuses. It serializes nothing of which it is clear
 // that a Codec stores it.
-func CheckMetadata(md saver.Metadata, codec serde.Serializer) error {
+func (md Metadata) Check(codec serde.Serializer) error {
 	if isCodec(codec) && isSmall(md) {
 		return nil
 	}
-	_, err := EncodeMetadata(md, codec)
+	_, err := md.Encode(codec)
 	return err
 }
 
@@ -121,7 +120,7 @@ func isCodec(codec serde.Serializer) bool {
 const smallMetadata = 16 << 10
 
 // isSmall reports whether md is but scalars, which every Codec serializes, of few bytes.
-func isSmall(md saver.Metadata) bool {
+func isSmall(md Metadata) bool {
 	size := 16 * len(md)
 	for k, v := range md {
 		if size += len(k); !utf8.ValidString(k) {
@@ -138,9 +137,9 @@ func isSmall(md saver.Metadata) bool {
 	return size <= smallMetadata
 }
 
-// DecodeMetadata is the inverse of EncodeMetadata. The caller owns the result. Bytes that
+// DecodeMetadata is the inverse of Metadata.Encode. The caller owns the result. Bytes that
 // are not metadata are ErrCorrupt.
-func DecodeMetadata(typed serde.Typed, codec serde.Serializer) (saver.Metadata, error) {
+func DecodeMetadata(typed serde.Typed, codec serde.Serializer) (Metadata, error) {
 	return AsMetadata(MetadataCodec(codec).Decode(typed))
 }
 
@@ -155,13 +154,13 @@ func (e *MetadataError) Error() string { return "metadata: " + e.Err.Error() }
 func (e *MetadataError) Unwrap() error { return e.Err }
 
 // AsMetadata is DecodeMetadata after a decoder returned v and err.
-func AsMetadata(v any, err error) (saver.Metadata, error) {
+func AsMetadata(v any, err error) (Metadata, error) {
 	if err != nil {
 		return nil, &MetadataError{err}
 	}
 	md, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("metadata: want a map of strings, got %T: %w", v, saver.ErrCorrupt)
+		return nil, fmt.Errorf("metadata: want a map of strings, got %T: %w", v, ErrCorrupt)
 	}
 	return md, nil
 }
