@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/wal"
 )
 
 // holdDir opens the directory of the store. From here on every file is reached through
@@ -17,9 +19,25 @@ func (e *Engine) holdDir() error {
 		return err
 	}
 	e.around, e.Held = e.Opts.FS, d
-	e.Opts.FS = e.pastSpecials(e.endsOpening(vfs.Guarded(d, e.ownsDir)))
+	e.Opts.FS = e.pastSpecials(e.endsOpening(vfs.Guarded(e.pastUnreadable(d), e.ownsDir)))
 	e.Files.fs = e.Opts.FS
 	return nil
+}
+
+// pastUnreadable is d, of which a block that the device cannot read is damage to what can be made
+// anew: images of the index, and the mark that says how far the log was durable. For AllowDamage
+// it is damage everywhere. Elsewhere it is the error of the device, which may pass.
+func (e *Engine) pastUnreadable(d vfs.Dir) vfs.Dir {
+	pass := func(name string) bool {
+		_, image := base.ImageFile.Parse(name)
+		return image || name == wal.MarkName || e.Opts.AllowDamage
+	}
+	return vfs.PastUnreadable(d, pass, func(err error) {
+		if e.Opts.AllowDamage {
+			e.skip(err)
+		}
+		e.Opts.Logger.Error("unreadable", "error", err)
+	})
 }
 
 // letGo ends what holdDir and takeLock began. Nothing is written any more.

@@ -343,7 +343,7 @@ func (mf *manifestFile) changed() (bool, error) {
 	}
 	b := make([]byte, mf.tail)
 	if err == nil {
-		_, err = mf.f.ReadAt(b, 0)
+		_, err = vfs.ReadAgain(mf.f, b, 0)
 	}
 	if errors.Is(err, io.EOF) {
 		return true, nil

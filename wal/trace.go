@@ -8,6 +8,7 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/vfs"
 )
 
 // traceSize is how many bytes a trace has at most.
@@ -59,7 +60,7 @@ func (f *logFile) checkAnchor(last trace) error {
 
 func (f *logFile) readBack(t *trace) error {
 	b := f.back[:t.n]
-	n, err := f.f.ReadAt(b, t.off)
+	n, err := vfs.ReadAgain(f.f, b, t.off)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read back: %w", err)
 	}

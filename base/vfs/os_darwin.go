@@ -3,6 +3,7 @@ package vfs
 import (
 	"math"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,3 +41,7 @@ func (d *osDir) identityAt(base string) (identity, int64, error) {
 	st, err := d.statAt(base)
 	return identityOf(&st), st.Size, err
 }
+
+// unreadableErrors are those of reading what the device, or the file system's own checksums, cannot
+// give.
+var unreadableErrors = []error{syscall.EIO, syscall.EBADMSG}

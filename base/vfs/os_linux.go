@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,3 +77,7 @@ func (d *osDir) identityAt(base string) (identity, int64, error) {
 	old, err := d.statAt(base)
 	return identityOf(&old), old.Size, err
 }
+
+// unreadableErrors are those of reading what the device, or the file system's own checksums, cannot
+// give.
+var unreadableErrors = []error{syscall.EIO, syscall.EBADMSG, syscall.EUCLEAN}

@@ -182,3 +182,7 @@ func isFull(e syscall.Errno) bool {
 func isInUse(e syscall.Errno) bool { return e == windows.ERROR_SHARING_VIOLATION }
 
 func yieldOS() {}
+
+// unreadableErrors are those of reading what the device, or the file system's own checksums, cannot
+// give.
+var unreadableErrors = []error{syscall.EIO, windows.ERROR_CRC, windows.ERROR_SECTOR_NOT_FOUND, windows.ERROR_READ_FAULT, windows.ERROR_IO_DEVICE}

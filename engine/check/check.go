@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stele-go/stele/base"
@@ -103,12 +104,14 @@ func Run(ctx context.Context, dir string, opts engine.Options, progress func(Pro
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
 	defer func() { _ = d.Close() }() // only read from
-	opts.FS = d
-	m, err := Pin(d, dir, opts.Keys)
+	bad := new(unreadable)
+	opts.FS = vfs.PastUnreadable(d, func(string) bool { return true }, bad.note)
+	m, err := Pin(opts.FS, dir, opts.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
 	defer m.Release()
+	m.unreadable = bad
 	return RunPinned(ctx, dir, m, opts, progress)
 }
 
@@ -122,6 +125,7 @@ func RunPinned(ctx context.Context, dir string, m *Pinned, opts engine.Options, 
 	if err := v.run(opts); err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
+	v.addUnreadable()
 	v.rep.Lost, v.rep.LostAll = v.lost.Values, v.lost.All
 	v.rep.Took = time.Since(start)
 	return &v.rep, nil
@@ -230,6 +234,7 @@ func joinDetail(a, b string) string {
 
 // add files a finding. One place is one finding, however many ways lead to it.
 func (v *verifier) add(f Finding) {
+	v.addUnreadable() // what was found may lie in such a block
 	key := findingKey{file: f.File, off: f.Offset}
 	if f.Offset < 0 && f.Kind != "file" {
 		key.detail = f.Detail
@@ -249,6 +254,36 @@ func (v *verifier) add(f Finding) {
 		if len(old.Partitions) < maxNamed && !slices.Contains(old.Partitions, t) {
 			old.Partitions = append(old.Partitions, t)
 		}
+	}
+}
+
+// unreadable are the blocks that the device could not read, until they are findings.
+type unreadable struct {
+	mu     sync.Mutex
+	blocks []error
+}
+
+func (u *unreadable) note(block error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.blocks = append(u.blocks, block)
+}
+
+func (u *unreadable) take() []error {
+	if u == nil {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	blocks := u.blocks
+	u.blocks = nil
+	return blocks
+}
+
+// addUnreadable makes findings of the blocks that could not be read since the last call.
+func (v *verifier) addUnreadable() {
+	for _, block := range v.m.unreadable.take() {
+		_ = v.note(block, false) // each is damage
 	}
 }
 

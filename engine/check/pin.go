@@ -33,7 +33,8 @@ type Pinned struct {
 	// Missing are the files that the manifest names and that are not there.
 	Missing []string
 
-	keys *seal.Keys
+	keys       *seal.Keys
+	unreadable *unreadable // nil: a block that cannot be read is an error
 }
 
 // Keys are the keys of the store; nil without encryption.

@@ -264,7 +264,7 @@ func (f *file) NextData(off int64) (int64, error) {
 
 // ReadAt implements vfs.File.
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
-	v := f.fs.inj.judge(OpReadAt, f.name)
+	v := f.fs.inj.judgeRange(OpReadAt, off, off+int64(len(p)), f.name)
 	if v == nil {
 		return f.inner.ReadAt(p, off)
 	}

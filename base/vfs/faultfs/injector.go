@@ -18,6 +18,9 @@ type Rule struct {
 	// (filepath.Match). Empty matches all. A rename is matched by its old name
 	// and by its new one.
 	PathGlob string
+	// From and To limit the rule to reads of any of the bytes from From to To: a bad sector.
+	// A To of 0 is no limit.
+	From, To int64
 	// N says which of the matching operations meets the rule, counted from 1;
 	// 0 is 1. Operations that another rule failed count as well.
 	N int
@@ -145,20 +148,23 @@ type verdict struct {
 
 // judge counts an operation, lets it wait, and returns its verdict: nil if it
 // may go ahead.
-func (i *Injector) judge(op Op, names ...string) *verdict {
-	v, wait := i.decide(op, names)
+func (i *Injector) judge(op Op, names ...string) *verdict { return i.judgeRange(op, 0, 0, names...) }
+
+// judgeRange is judge for an operation on the bytes from one offset to another.
+func (i *Injector) judgeRange(op Op, from, to int64, names ...string) *verdict {
+	v, wait := i.decide(op, from, to, names)
 	if wait > 0 {
 		time.Sleep(wait)
 	}
 	return v
 }
 
-func (i *Injector) decide(op Op, names []string) (v *verdict, wait time.Duration) {
+func (i *Injector) decide(op Op, from, to int64, names []string) (v *verdict, wait time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ops[op]++
 	for _, r := range i.rules {
-		if !r.Op.covers(op) || !r.matches(names) {
+		if !r.Op.covers(op) || !r.matches(names) || r.To > 0 && (op != OpReadAt || to <= r.From || from >= r.To) {
 			continue
 		}
 		r.matched++
