@@ -55,7 +55,7 @@
 //
 // These nest, and are held for no I/O of their own:
 //
-//	the lock of a sealView, then that of index.Index
+//	the lock of a cutView, then that of index.Index
 //	the lock of an index.Family, then fileTable.mu, or recent.mu
 //
 // All others are leaves: no lock is taken under them. Among them are those of the table of

@@ -15,7 +15,7 @@ import (
 
 // flusher moves the log into segments, so that the log can go.
 //
-// A flush takes the log up to the end of one of its files: the seal. It writes what is live
+// A flush takes the log up to the end of one of its files: the cut. It writes what is live
 // there into segments, and publishes them with one edit of the manifest. Commits go on
 // meanwhile, in the next log file. Who flushes holds imageChain.mu, so that no other flush,
 // no other image and no end of a compaction comes between.
@@ -28,44 +28,44 @@ import (
 //     before the first record of the file.
 //  3. Rotate. The log serves wal.Log.Rotate when every batch before it is applied: it syncs
 //     the current file and ends it with a mark. The next commit begins a new file.
-//  4. Take a view at the seal. If a file that may lie behind the seal has been begun since
+//  4. Take a view at the cut. If a file that may lie behind the cut has been begun since
 //     step 2, logBegun has taken a view of the index at that moment, and wal.Options.OnCreate
 //     promises that the index then held what the earlier files hold, no more and no less. If
 //     there is no such file, nothing was committed since step 3, and the view is taken now.
-//     The seal is behind the last record of the view. The patch floor becomes the first
+//     The cut is behind the last record of the view. The patch floor becomes the first
 //     record behind it.
 //  5. Gather the families that have anything in the log: those of all commits and replayed
 //     records, and, at the first flush after Open, those with pages in images. Open leaves
 //     the latter out, so that it need not look at every family.
 //  6. Write the segments, family by family: what is left of the items that records from the
-//     floor to the seal put, their deletions and tombstones, and the values that live items
-//     refer to and that lie in the sealed files. Where nothing of that has to be kept, no
+//     floor to the cut put, their deletions and tombstones, and the values that live items
+//     refer to and that lie in the finished files. Where nothing of that has to be kept, no
 //     segment is written, and the log goes all the same. Commits go on, so images come due
 //     meanwhile, and are written between families (imageChain.writeBeside).
 //  7. Publish, with imageChain.publish. It syncs the log, writes an image of the index as
 //     it is by now, and makes one edit of the manifest: the segments and the image are
-//     named, the sealed log files are not any more, and the floor is the first record
-//     behind the seal.
+//     named, the finished log files are not any more, and the floor is the first record
+//     behind the cut.
 //  8. Install. The families in memory are told where their values lie now. "The life of a
 //     place" at Store explains this step.
-//  9. Retire the sealed log files, and the images that the new one replaces. They are
+//  9. Retire the finished log files, and the images that the new one replaces. They are
 //     removed when no view needs them any more.
 //
-// # Where the seal lies
+// # Where the cut lies
 //
 // A segment must not know more than the log files that it replaces. If the images are lost,
 // the index is made from the segments, and the log from the floor on is replayed on top:
-// each record has to find what was there before it. So the seal is the end of a file, and
+// each record has to find what was there before it. So the cut is the end of a file, and
 // the view shows exactly what lies before it.
 //
-// No patch behind the seal may be against a value before it. So a flush finds the whole
+// No patch behind the cut may be against a value before it. So a flush finds the whole
 // chain of each patch in the files that it takes, and reads no value of a segment; and what
 // it leaves behind in them, because it is dead, is needed by no later record. A record that
 // is committed behind the rotation is prepared after step 1, and holds no patch until the
-// seal is known. But the log may begin a file between step 2 and the rotation, because the
+// cut is known. But the log may begin a file between step 2 and the rotation, because the
 // file before it is full. If the first batch of that file holds patches, some of it was
-// prepared before step 1, and the seal must not lie before it: logBegun takes no view. The
-// rotation ends that file too, and the seal lies at its end or later. If it holds none, what
+// prepared before step 1, and the cut must not lie before it: logBegun takes no view. The
+// rotation ends that file too, and the cut lies at its end or later. If it holds none, what
 // comes after it is prepared after step 2, and therefore after step 1.
 //
 // # A crash, and an error
@@ -73,7 +73,7 @@ import (
 // Up to the edit of the manifest, the log is in charge. A crash leaves segments and an
 // image, whole or not, that no manifest names. Their numbers were reserved in the manifest
 // before, so Open knows them as leftovers, and removes them. It removes a new log file that
-// the manifest does not name as well, which holds no record. It replays the sealed files as
+// the manifest does not name as well, which holds no record. It replays the finished files as
 // it would any others.
 //
 // The edit is in the manifest whole or not at all. By then everything that it names is
@@ -83,7 +83,7 @@ import (
 // old images that are still there are leftovers.
 //
 // After an error before the edit, or one that says that the edit was not made, what was
-// written is removed. The sealed files stay in the log, and the next flush takes them. If it
+// written is removed. The finished files stay in the log, and the next flush takes them. If it
 // is not known whether the edit was made, the manifest is poisoned. All files stay then, and
 // the next Open goes by what it finds.
 //
@@ -94,7 +94,7 @@ type flusher struct {
 	garbage *garbageEstimate
 
 	unflushed  unflushed
-	sealed     sealView
+	cut        cutView
 	patchFloor atomic.Uint64 // the first record whose values may be bases
 }
 
@@ -115,10 +115,10 @@ func (f *flusher) committed(put []*index.Partition, lsn base.LSN, n int64) {
 
 // logBegun is called on the committer when a log file is begun, before its first record.
 // patches is how many values of that record's batch are patches.
-func (f *flusher) logBegun(patches int) { f.sealed.begun(f.Index, patches) }
+func (f *flusher) logBegun(patches int) { f.cut.begun(f.Index, patches) }
 
 // mayBeBase reports whether a record prepared now may hold a patch against ref: whether ref
-// is behind the last seal, and no flush is just setting the next.
+// is behind the last cut, and no flush is just setting the next.
 func (f *flusher) mayBeBase(ref index.Ref) bool { return uint64(ref.LSN) >= f.patchFloor.Load() }
 
 // loaded says that images which Open read hold items of families up to record last.
@@ -155,21 +155,21 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 	}
 	start := time.Now()
 	logged := f.throttle.LogBytes()
-	v, err := f.sealLog(ctx)
+	v, err := f.cutLog(ctx)
 	if err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
 	defer v.Release()
-	st, sealed := f.manifest.State(), v.LSN()
-	if sealed < st.FloorLSN {
+	st, cut := f.manifest.State(), v.LSN()
+	if cut < st.FloorLSN {
 		return nil
 	}
 	if err := f.unflushed.gather(v, f.Files.isImage); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
-	logs, files := sealedLogs(st, sealed)
-	tombs := tombstones(v, st.FloorLSN, sealed)
-	floor := sealed + 1
+	logs, files := finishedLogs(st, cut)
+	tombs := tombstones(v, st.FloorLSN, cut)
+	floor := cut + 1
 	edit := snapshot.Edit{RemoveLogs: logs, SetFloor: &floor}
 	y := f.throttle.yielder()
 	out := newOutputs(f.Store, files, func(int) { y.yield() })
@@ -187,15 +187,15 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 	info.ValueBytes = out.valueBytes()
 	edit.AddSegments, edit.SetDead = out.Segments(), f.garbage.news(st.Segments)
 	out.register()
-	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= sealed && f.Files.isImage(p.File) }
+	drop := func(_ uint64, p index.Part) bool { return p.MaxLSN <= cut && f.Files.isImage(p.File) }
 	old, err := f.images.publish(edit, replacedSegments{placed: out.placed(), drop: drop, families: f.unflushed.all()}, floor)
 	if err != nil {
 		out.removeUnlessApplied(err)
 		return fmt.Errorf("flush: %w", err)
 	}
 	out.install()
-	f.unflushed.settle(sealed)
-	f.Index.DropTombstones(sealed, f.oldestTombstone())
+	f.unflushed.settle(cut)
+	f.Index.DropTombstones(cut, f.oldestTombstone())
 	f.Files.retire(append(logs, old...)...)
 	info.Took = time.Since(start)
 	f.throttle.flushed(logged, info.Took-y.Gave()) // when commits are slowed down, it does not yield
@@ -203,7 +203,7 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 	return nil
 }
 
-// buildFlush writes the segments of a flush: none if nothing live is in the sealed
+// buildFlush writes the segments of a flush: none if nothing live is in the finished
 // logs, as a rule one.
 func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Tombstone, out *outputs) error {
 	fams := f.unflushed.all()
@@ -214,7 +214,7 @@ func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, fi
 	if err := f.garbage.countDropped(v); err != nil {
 		return err
 	}
-	first, sealed := st.FloorLSN, v.LSN()
+	first, cut := st.FloorLSN, v.LSN()
 	imaging := true
 	for _, names := range work {
 		w, err := names.Open(v)
@@ -230,13 +230,13 @@ func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, fi
 		if len(page.Partitions) == 0 && len(plan.hot)+len(plan.history) == 0 {
 			continue
 		}
-		if err := out.add(ctx, w, plan, page, first, sealed); err != nil {
+		if err := out.add(ctx, w, plan, page, first, cut); err != nil {
 			return err
 		}
 		if !imaging {
 			continue
 		}
-		if err := f.images.writeBeside(sealed); err != nil { // nothing is lost: the log has it
+		if err := f.images.writeBeside(cut); err != nil { // nothing is lost: the log has it
 			f.Opts.Logger.Warn("image beside a flush", "error", err)
 			imaging = false
 		}

@@ -107,19 +107,19 @@ func (c *imageChain) Write(all bool) error {
 	return c.put(all || c.fullDue(c.manifest.State().Images, loneImages), 0)
 }
 
-// writeBeside writes an image beside a flush of the records up to seal, if one is due and there
+// writeBeside writes an image beside a flush of the records up to cut, if one is due and there
 // are records behind it. Commits go on while a flush works, and neither Close nor the next Open
 // should find all of them unsaved. An image that would be a full one is left to the flush. Mu
 // is held. A failure loses nothing.
-func (c *imageChain) writeBeside(seal base.LSN) error {
-	if !c.due() || c.Index.LSN() <= seal || c.fullDue(c.manifest.State().Images, loneImages) {
+func (c *imageChain) writeBeside(cut base.LSN) error {
+	if !c.due() || c.Index.LSN() <= cut || c.fullDue(c.manifest.State().Images, loneImages) {
 		return nil
 	}
-	return c.put(false, seal)
+	return c.put(false, cut)
 }
 
-// put writes an image of what is new, or a full one; see task.seal.
-func (c *imageChain) put(full bool, seal base.LSN) error {
+// put writes an image of what is new, or a full one; see task.cut.
+func (c *imageChain) put(full bool, cut base.LSN) error {
 	st := c.manifest.State()
 	imaged, place := c.bytes.Load(), c.logPlace()
 	v, dirty := c.viewDirty()
@@ -127,7 +127,7 @@ func (c *imageChain) put(full bool, seal base.LSN) error {
 	if dirty.Empty() && !full {
 		return nil
 	}
-	old, err := c.putImage(task{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full, seal: seal}, st)
+	old, err := c.putImage(task{v: v, dirty: dirty, floor: st.FloorLSN, place: place, full: full, cut: cut}, st)
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
 	}

@@ -29,24 +29,24 @@ func (j *imageWriter) newPages(w Family, last base.LSN) (*pagePacker, error) {
 	}
 	all := w.page(last + 1)
 	pk := &j.packer
-	pk.begin(w.Fam, last, j.seal)
+	pk.begin(w.Fam, last, j.cut)
 	for i := range all.Partitions {
 		pk.partition(&all.Partitions[i])
 	}
-	pk.sealed.addBases()
+	pk.moving.addBases()
 	pk.behind.addBases()
 	return pk, nil
 }
 
 // pagePacker divides the new items of a family into pages. Which page has an item does not
 // matter to who reads it: loading merges all of them. But beside a flush the pages of what the
-// flush moves are apart from the others: see task.seal.
+// flush moves are apart from the others: see task.cut.
 type pagePacker struct {
 	fam    *index.Family
 	last   base.LSN // values up to here have their places in older pages
-	seal   base.LSN
+	cut    base.LSN
 	seen   map[index.Ref]bool
-	sealed pageList // of records up to the seal
+	moving pageList // of records up to the cut
 	behind pageList // of those behind it
 	// The values of an item and of the one before it, which has most of them too.
 	refs, before []index.Ref
@@ -57,13 +57,13 @@ type pagePacker struct {
 const keptRefs = 256
 
 // begin prepares for the next family: the pages of the last one are not needed any more.
-func (pk *pagePacker) begin(fam *index.Family, last, seal base.LSN) {
+func (pk *pagePacker) begin(fam *index.Family, last, cut base.LSN) {
 	if pk.seen == nil || len(pk.seen) > keptRefs {
 		pk.seen = map[index.Ref]bool{}
 	}
 	clear(pk.seen)
-	pk.fam, pk.last, pk.seal = fam, last, seal
-	pk.sealed.clear()
+	pk.fam, pk.last, pk.cut = fam, last, cut
+	pk.moving.clear()
 	pk.behind.clear()
 }
 
@@ -77,25 +77,25 @@ type pageList struct {
 	bases []index.ValueLoc
 }
 
-// partition adds a partition. One that was born behind the seal may be a copy, with items from
+// partition adds a partition. One that was born behind the cut may be a copy, with items from
 // before it: all of them are behind it.
 func (pk *pagePacker) partition(pt *index.PagePartition) {
-	sealed, behind := *pt, *pt
-	if sealed.Items = nil; pt.Birth <= pk.seal {
+	before, behind := *pt, *pt
+	if before.Items = nil; pt.Birth <= pk.cut {
 		behind.Items = nil
 		for _, it := range pt.Items {
-			if it.LSN <= pk.seal {
-				sealed.Items = append(sealed.Items, it)
+			if it.LSN <= pk.cut {
+				before.Items = append(before.Items, it)
 			} else {
 				behind.Items = append(behind.Items, it)
 			}
 		}
 	}
 	// Without items, it is news that the partition is there.
-	if len(sealed.Items) > 0 || len(pt.Items) == 0 && pt.Birth <= pk.seal {
-		pk.items(&pk.sealed, &sealed)
+	if len(before.Items) > 0 || len(pt.Items) == 0 && pt.Birth <= pk.cut {
+		pk.items(&pk.moving, &before)
 	}
-	if len(behind.Items) > 0 || len(pt.Items) == 0 && pt.Birth > pk.seal {
+	if len(behind.Items) > 0 || len(pt.Items) == 0 && pt.Birth > pk.cut {
 		pk.items(&pk.behind, &behind)
 	}
 }
@@ -159,11 +159,11 @@ func (l *pageList) item(pt *index.PagePartition, it *index.Item) *index.Page {
 }
 
 // places adds the place of a value to a page of l, and those of what it is a patch against to
-// the bases. The place of a value from before the seal goes with that side: the flush moves it.
+// the bases. The place of a value from before the cut goes with that side: the flush moves it.
 func (pk *pagePacker) places(p *index.Page, l *pageList, r index.Ref) {
 	to := &p.Values
-	if l == &pk.behind && r.LSN <= pk.seal {
-		l = &pk.sealed
+	if l == &pk.behind && r.LSN <= pk.cut {
+		l = &pk.moving
 		to = &l.bases
 	}
 	for !pk.seen[r] {

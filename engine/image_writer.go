@@ -20,10 +20,10 @@ type task struct {
 	place snapshot.LogPlace
 	edit  snapshot.Edit
 	full  bool // of all partitions
-	// seal is, beside a flush, the last record that the flush moves into segments; else 0. Its
-	// pages are of records either up to the seal or behind it. So when the flush is published,
+	// cut is, beside a flush, the last record that the flush moves into segments; else 0. Its
+	// pages are of records either up to the cut or behind it. So when the flush is published,
 	// the first can go: they tell places in log files that go as well.
-	seal base.LSN
+	cut base.LSN
 	replacedSegments
 }
 
@@ -210,11 +210,11 @@ func (j *imageWriter) family(id uint64, w Family, inMemory bool) error {
 	if err != nil {
 		return err
 	}
-	behind := max(last, j.seal) + 1
+	behind := max(last, j.cut) + 1
 	for _, side := range []struct {
 		pages  []*index.Page
 		lo, hi base.LSN
-	}{{pages.sealed.pages, last + 1, j.seal}, {pages.behind.pages, behind, j.v.LSN()}} {
+	}{{pages.moving.pages, last + 1, j.cut}, {pages.behind.pages, behind, j.v.LSN()}} {
 		for _, page := range side.pages {
 			off, n, err := j.addPage(page)
 			if err != nil {

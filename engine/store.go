@@ -96,7 +96,7 @@ import (
 //     tells the place of the base; every later one does so on account of the patch, whether or
 //     not an item still refers to the base. A base that was deleted before an image, and
 //     patched against after it, would be unknown to whoever opens the store from that image;
-//   - that lies behind the seal of the last flush. See flusher.
+//   - that lies behind the cut of the last flush. See flusher.
 type Store struct {
 	Dir  string
 	Opts Options

@@ -253,7 +253,7 @@ func (l *Log) control(kind controlKind) error {
 		return err
 	}
 	if kind == controlRotate {
-		return l.seal()
+		return l.finishFile()
 	}
 	if f := l.mu.cur; f != nil && f.synced.Load() < f.end {
 		return l.syncFile(f, f.end, l.c.lsn-1)

@@ -256,10 +256,10 @@ func (l *Log) setCurrent(f *logFile) {
 	l.mu.Unlock()
 }
 
-// seal ends the current file: it is synced, marked as complete, and the mark is synced
+// finishFile ends the current file: it is synced, marked as complete, and the mark is synced
 // too, so that any byte that is missing from now on is damage. If there is no space
 // for the mark, the file ends without it.
-func (l *Log) seal() error {
+func (l *Log) finishFile() error {
 	f := l.mu.cur
 	if f == nil || f.end == f.start {
 		return nil

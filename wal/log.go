@@ -191,7 +191,7 @@ func answers(reqs []*request) (n int, all bool, first error) {
 	return n, true, first
 }
 
-// Rotate seals the current file: it is synced, marked as complete and closed. The next
+// Rotate finishes the current file: it is synced, marked as complete and closed. The next
 // commit begins a new file. A log without records since the last rotation is left as
 // it is.
 func (l *Log) Rotate(ctx context.Context) error {
@@ -256,7 +256,7 @@ func (l *Log) checkCurrent() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.mu.cur != f {
-			return nil // it was sealed meanwhile, and may be flushed and removed
+			return nil // it was finished meanwhile, and may be flushed and removed
 		}
 	}
 	return err
@@ -355,7 +355,7 @@ func (l *Log) Close() error {
 func (l *Log) finish() error {
 	err := l.poisoned()
 	if err == nil {
-		err = l.seal()
+		err = l.finishFile()
 	}
 	l.prealloc.discardSpare()
 	if n := l.c.next; n != nil && err == nil {

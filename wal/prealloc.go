@@ -44,7 +44,7 @@ type preallocator struct {
 	mu struct {
 		sync.Mutex
 		spare   *logFile   // zeros, no header yet
-		retired []*logFile // sealed, to be cut and closed
+		retired []*logFile // finished, to be cut and closed
 		pause   int        // batches to rest
 	}
 	average atomic.Int64 // moving average of the bytes of a batch

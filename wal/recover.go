@@ -176,7 +176,7 @@ func (rv *recoverer) file(i int) error {
 		if rv.files[i+1].err == nil {
 			next = &rv.files[i+1].hdr
 		}
-		return rv.sealed(r, next)
+		return rv.finished(r, next)
 	}
 	return rv.newest(r)
 }
@@ -270,9 +270,9 @@ func (rv *recoverer) refuse(fr frame) error {
 	return fr.err
 }
 
-// sealed reads a file that another one follows. The header of that one has the end and
+// finished reads a file that another one follows. The header of that one has the end and
 // the chain value. All bytes before the end were synced, and none behind it count.
-func (rv *recoverer) sealed(r *frameReader, next *fileHeader) error {
+func (rv *recoverer) finished(r *frameReader, next *fileHeader) error {
 	short := func(detail string) error {
 		return rv.damage(&fault.CorruptionError{File: r.name, Kind: "log", Offset: r.limit, Detail: detail})
 	}

@@ -117,7 +117,7 @@ func (s *syncer) answer() {
 func (s *syncer) sync() error {
 	f, pos := s.l.hold()
 	if f == nil {
-		// Nothing written, or sealed and therefore synced.
+		// Nothing written, or finished and therefore synced.
 		return s.l.checkGuard()
 	}
 	defer f.busy.Done()

@@ -9,47 +9,47 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// sealLog ends the current log file, and returns a view of the store as the sealed files
+// cutLog ends the current log file, and returns a view of the store as the finished files
 // left it: steps 1 to 4 at flusher.
-func (f *flusher) sealLog(ctx context.Context) (*View, error) {
+func (f *flusher) cutLog(ctx context.Context) (*View, error) {
 	f.patchFloor.Store(noBase) // before arm: see flusher
-	f.sealed.arm()
-	defer f.sealed.disarm()
+	f.cut.arm()
+	defer f.cut.disarm()
 	if err := f.log.Rotate(ctx); err != nil {
 		f.patchFloor.Store(uint64(f.Index.LSN()) + 1)
 		return nil, err
 	}
 	v := f.workView(f.ViewTombstones)
-	if before, ok := f.sealed.take(); ok {
+	if before, ok := f.cut.take(); ok {
 		v.Index = before
 	}
 	f.patchFloor.Store(uint64(v.LSN()) + 1)
 	return v, nil
 }
 
-// sealView takes a view of the index between the last record of one log file and the first
-// of the next. While it is armed, the first file counts that may lie behind the seal.
-type sealView struct {
+// cutView takes a view of the index between the last record of one log file and the first
+// of the next. While it is armed, the first file counts that may lie behind the cut.
+type cutView struct {
 	mu    sync.Mutex
 	armed bool
 	v     *index.View
 }
 
-func (s *sealView) arm() {
+func (s *cutView) arm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.armed, s.v = true, nil
 }
 
-func (s *sealView) disarm() {
+func (s *cutView) disarm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.armed, s.v = false, nil
 }
 
 // begun is called on the committer when a file is begun. patches is how many its first batch
-// holds; with any, the seal must not lie before it.
-func (s *sealView) begun(ix *index.Index, patches int) {
+// holds; with any, the cut must not lie before it.
+func (s *cutView) begun(ix *index.Index, patches int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.armed && s.v == nil && patches == 0 {
@@ -58,7 +58,7 @@ func (s *sealView) begun(ix *index.Index, patches int) {
 	}
 }
 
-func (s *sealView) take() (index.View, bool) {
+func (s *cutView) take() (index.View, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.v == nil {
@@ -67,8 +67,8 @@ func (s *sealView) take() (index.View, bool) {
 	return *s.v, true
 }
 
-// sealedLogs are the log files that hold only records up to last.
-func sealedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.FileNum]bool) {
+// finishedLogs are the log files that hold only records up to last.
+func finishedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.FileNum]bool) {
 	var nums []base.FileNum
 	set := map[base.FileNum]bool{}
 	for _, l := range st.Logs {
