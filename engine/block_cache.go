@@ -76,9 +76,9 @@ func (p *cachePart) overfull() *list.Element {
 const (
 	// youngShare of 8 parts are for what is new.
 	youngShare = 3
-	// settled is how many turns an entry is new, whoever asks for it: a call asks for a
+	// youngTurns is how many turns an entry is new, whoever asks for it: a call asks for a
 	// block once for each value it takes, and a few calls may take turns.
-	settled = 32
+	youngTurns = 32
 )
 
 type cacheEntry struct {
@@ -179,7 +179,7 @@ func (s *cacheShard) use(el *list.Element) *cacheEntry {
 	switch {
 	case e.old:
 		s.old.order.MoveToFront(el)
-	case s.turns-e.came <= settled:
+	case s.turns-e.came <= youngTurns:
 		s.young.order.MoveToFront(el)
 	default:
 		s.young.take(el)

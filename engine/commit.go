@@ -219,7 +219,7 @@ func (tx *Tx) perform() ([]byte, error) {
 	if len(tx.rec.ops) == 0 {
 		return nil, errNothing
 	}
-	head := appendHead(tx.head, &tx.rec)
+	head := appendRecordHeader(tx.head, &tx.rec)
 	if int64(len(head))+tx.size > base.MaxRecord {
 		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, fault.ErrTooLarge)
 	}

@@ -45,7 +45,7 @@ import (
 type compactor struct {
 	*Store
 	flusher *flusher
-	images  *imageChain
+	images  *imageStack
 	garbage *garbageEstimate
 
 	mu         sync.Mutex  // one compaction at a time; taken before that of the images
@@ -53,7 +53,7 @@ type compactor struct {
 }
 
 // newCompactor returns a compactor that looks first for what an earlier life of the store left.
-func newCompactor(f *flusher, images *imageChain, g *garbageEstimate) *compactor {
+func newCompactor(f *flusher, images *imageStack, g *garbageEstimate) *compactor {
 	c := &compactor{Store: f.Store, flusher: f, images: images, garbage: g}
 	c.unfinished.Store(true)
 	return c
@@ -76,11 +76,11 @@ func (c *compactor) compact(ctx context.Context) error {
 	if err := c.flusher.flushWithin(ctx); err != nil {
 		return err
 	}
-	settled, err := c.settled(ctx)
+	clean, err := c.clean(ctx)
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
 	}
-	if err := c.run(ctx, compactionTask{inputs: c.segmentsBut(settled), settled: len(settled), limit: c.throttle.limiter(ctx)}); err != nil {
+	if err := c.run(ctx, compactionTask{inputs: c.segmentsBut(clean), clean: len(clean), limit: c.throttle.limiter(ctx)}); err != nil {
 		return err
 	}
 	if err := c.images.renewKeys(); err != nil {
@@ -124,10 +124,10 @@ func (c *compactor) step(ctx context.Context, limit func(int)) (bool, error) {
 
 // compactionTask says what to merge.
 type compactionTask struct {
-	inputs  []snapshot.SegmentInfo
-	settled int       // segments left out because they hold nothing that is dead
-	limit   func(int) // may be nil
-	whole   bool      // nothing becomes part of the store before all is done
+	inputs []snapshot.SegmentInfo
+	clean  int       // segments left out because they hold nothing that is dead
+	limit  func(int) // may be nil
+	whole  bool      // nothing becomes part of the store before all is done
 
 	tell func(metrics.CompactProgress) // besides Options.Events.Compacting; may be nil
 }
@@ -147,7 +147,7 @@ func (c *compactor) run(ctx context.Context, t compactionTask) error {
 	v := c.workView(c.ViewWithin)
 	defer v.Release()
 	st := c.manifest.State()
-	m := &merge{from: map[base.FileNum]bool{}, all: len(t.inputs)+t.settled == len(st.Segments), floor: st.FloorLSN, whole: t.whole, tell: t.tell}
+	m := &merge{from: map[base.FileNum]bool{}, all: len(t.inputs)+t.clean == len(st.Segments), floor: st.FloorLSN, whole: t.whole, tell: t.tell}
 	for _, s := range t.inputs {
 		m.from[s.Num] = true
 		m.info.Inputs = append(m.info.Inputs, uint64(s.Num))

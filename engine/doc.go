@@ -32,7 +32,7 @@
 //	revisions.go  a value as a patch
 //
 //	flush.go       flusher: the log into segments      rewrite_outputs.go  segments that are written
-//	image.go       imageChain: the index on disk       garbage.go          what is dead in segments
+//	image.go       imageStack: the index on disk       garbage.go          what is dead in segments
 //	compaction.go  compactor: segments into fewer      throttle.go         commits wait for the work
 //	scrub.go       nothing deleted stays in any file   health.go, stats.go what is told of all this
 //
@@ -42,7 +42,7 @@
 // they are for. Who holds them may wait for the log, so no callback of the log takes them:
 //
 //	compactor.mu   one compaction at a time
-//	imageChain.mu  one flush, image or end of a compaction at a time
+//	imageStack.mu  one flush, image or end of a compaction at a time
 //
 // These are held across the I/O that they are named for, and while some of the locks below
 // them are taken:

@@ -18,7 +18,7 @@ import (
 type Engine struct {
 	*Store
 	garbage   *garbageEstimate
-	images    *imageChain
+	images    *imageStack
 	flusher   *flusher
 	compactor *compactor
 

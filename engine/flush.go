@@ -17,7 +17,7 @@ import (
 //
 // A flush takes the log up to the end of one of its files: the cut. It writes what is live
 // there into segments, and publishes them with one edit of the manifest. Commits go on
-// meanwhile, in the next log file. Who flushes holds imageChain.mu, so that no other flush,
+// meanwhile, in the next log file. Who flushes holds imageStack.mu, so that no other flush,
 // no other image and no end of a compaction comes between.
 //
 // # The steps
@@ -41,8 +41,8 @@ import (
 //     floor to the cut put, their deletions and tombstones, and the values that live items
 //     refer to and that lie in the finished files. Where nothing of that has to be kept, no
 //     segment is written, and the log goes all the same. Commits go on, so images come due
-//     meanwhile, and are written between families (imageChain.writeBeside).
-//  7. Publish, with imageChain.publish. It syncs the log, writes an image of the index as
+//     meanwhile, and are written between families (imageStack.writeBeside).
+//  7. Publish, with imageStack.publish. It syncs the log, writes an image of the index as
 //     it is by now, and makes one edit of the manifest: the segments and the image are
 //     named, the finished log files are not any more, and the floor is the first record
 //     behind the cut.
@@ -90,7 +90,7 @@ import (
 // All methods are safe for concurrent use.
 type flusher struct {
 	*Store
-	images  *imageChain
+	images  *imageStack
 	garbage *garbageEstimate
 
 	unflushed  unflushed
@@ -99,7 +99,7 @@ type flusher struct {
 }
 
 // newFlusher returns the flusher of a store that holds nothing yet.
-func newFlusher(images *imageChain, g *garbageEstimate) *flusher {
+func newFlusher(images *imageStack, g *garbageEstimate) *flusher {
 	f := &flusher{Store: images.Store, images: images, garbage: g}
 	f.reset()
 	return f
@@ -194,7 +194,7 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 		return fmt.Errorf("flush: %w", err)
 	}
 	out.install()
-	f.unflushed.settle(cut)
+	f.unflushed.forgetThrough(cut)
 	f.Index.DropTombstones(cut, f.oldestTombstone())
 	f.Files.retire(append(logs, old...)...)
 	info.Took = time.Since(start)

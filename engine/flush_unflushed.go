@@ -100,9 +100,9 @@ func (u *unflushed) all() map[uint64]bool {
 	return out
 }
 
-// settle forgets the families that no record after last touched: a flush has
+// forgetThrough forgets the families that no record after last touched: a flush has
 // moved the log up to there. What a commit added meanwhile stays.
-func (u *unflushed) settle(last base.LSN) {
+func (u *unflushed) forgetThrough(last base.LSN) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for id, lsn := range u.fams {

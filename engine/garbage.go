@@ -288,7 +288,7 @@ func (g *garbageEstimate) countDropped(v *View) error {
 
 // recordDropped counts the families dropped since the last flush, and tells the
 // manifest: the next flush may be another process's, which does not know of them.
-// The lock of the chain of images is held.
+// The lock of the stack of images is held.
 func (g *garbageEstimate) recordDropped() error {
 	if !g.anyDropped() {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// The chain of images that Open reads is a full one and deltas. A full one costs what
+// The stack of images that Open reads is a full one and deltas. A full one costs what
 // the store has of partitions, so it is written when the tables of the deltas have
 // come near its own: then Open reads at most about twice what there is.
 const (
@@ -25,20 +25,20 @@ const (
 	maxImages  = 64
 )
 
-// chainSize is the size of the tables of a chain of images, as they are in memory.
-type chainSize struct{ full, deltas int64 }
+// stackSize is the size of the tables of a stack of images, as they are in memory.
+type stackSize struct{ full, deltas int64 }
 
 // add counts one image more.
-func (c *chainSize) add(t *index.Table, full bool) {
+func (c *stackSize) add(t *index.Table, full bool) {
 	if full {
-		*c = chainSize{full: t.Size()}
+		*c = stackSize{full: t.Size()}
 	} else {
 		c.deltas += t.Size()
 	}
 }
 
-// imageChain saves the index. An image is a file with the rows of all partitions, or of
-// those that changed since the image before: a chain of images is what Open reads instead of
+// imageStack saves the index. An image is a file with the rows of all partitions, or of
+// those that changed since the image before: a stack of images is what Open reads instead of
 // the log. Items that only the log holds have pages in it.
 //
 // Every change of the segments and images of a store is published here, since the index that
@@ -50,7 +50,7 @@ func (c *chainSize) add(t *index.Table, full bool) {
 // engine's logCreated), reserve file numbers (Store.NewFileNum), say what is dead in
 // segments (garbageEstimate.recordDropped), and say that the store was closed
 // (Engine.Close).
-type imageChain struct {
+type imageStack struct {
 	*Store
 	// onPublish is called after segments were published. It is set before there is work.
 	onPublish func()
@@ -58,32 +58,32 @@ type imageChain struct {
 
 	// mu lets one flush, image or end of a compaction publish at a time. It guards the rest.
 	mu        sync.Mutex
-	bad       bool // the chain of images could not be read
-	size      chainSize
+	bad       bool // the stack of images could not be read
+	size      stackSize
 	forgotten bool // the manifest names no image, because of badPages
 }
 
-// newImageChain returns the chain of a store that has no images yet.
-func newImageChain(s *Store) *imageChain { return &imageChain{Store: s} }
+// newImageStack returns the stack of a store that has no images yet.
+func newImageStack(s *Store) *imageStack { return &imageStack{Store: s} }
 
 // committed counts n bytes of log that the next image makes Open replay no more.
-func (c *imageChain) committed(n int64) { c.bytes.Add(n) }
+func (c *imageStack) committed(n int64) { c.bytes.Add(n) }
 
 // unsaved is how many bytes of log were committed since the last image.
-func (c *imageChain) unsaved() int64 { return c.bytes.Load() }
+func (c *imageStack) unsaved() int64 { return c.bytes.Load() }
 
 // due reports whether the log has grown enough for an image.
-func (c *imageChain) due() bool { return c.unsaved() >= c.Opts.ImageBytes }
+func (c *imageStack) due() bool { return c.unsaved() >= c.Opts.ImageBytes }
 
-// setBad says that Open could not read the chain of images.
-func (c *imageChain) setBad() { c.bad = true }
+// setBad says that Open could not read the stack of images.
+func (c *imageStack) setBad() { c.bad = true }
 
 // loaded says that Open read an image of the chain.
-func (c *imageChain) loaded(t *index.Table, full bool) { c.size.add(t, full) }
+func (c *imageStack) loaded(t *index.Table, full bool) { c.size.add(t, full) }
 
 // fullDue reports whether the next image is to be a full one. A chain of fewer than grows
 // images grows.
-func (c *imageChain) fullDue(chain []snapshot.ImageInfo, grows int) bool {
+func (c *imageStack) fullDue(chain []snapshot.ImageInfo, grows int) bool {
 	if len(chain) == 0 || c.bad || len(chain) >= maxImages {
 		return true
 	}
@@ -100,7 +100,7 @@ type replacedSegments struct {
 // Write writes what changed since the last image, so that the next Open
 // replays less of the log; with all, or where there is nothing it could be a delta
 // to, a full one. Mu is held. A failure loses nothing: the log still has it all.
-func (c *imageChain) Write(all bool) error {
+func (c *imageStack) Write(all bool) error {
 	if err := c.checkPages(); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (c *imageChain) Write(all bool) error {
 // are records behind it. Commits go on while a flush works, and neither Close nor the next Open
 // should find all of them unsaved. An image that would be a full one is left to the flush. Mu
 // is held. A failure loses nothing.
-func (c *imageChain) writeBeside(cut base.LSN) error {
+func (c *imageStack) writeBeside(cut base.LSN) error {
 	if !c.due() || c.Index.LSN() <= cut || c.fullDue(c.manifest.State().Images, loneImages) {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (c *imageChain) writeBeside(cut base.LSN) error {
 }
 
 // put writes an image of what is new, or a full one; see task.cut.
-func (c *imageChain) put(full bool, cut base.LSN) error {
+func (c *imageStack) put(full bool, cut base.LSN) error {
 	st := c.manifest.State()
 	imaged, place := c.bytes.Load(), c.logPlace()
 	v, dirty := c.viewDirty()
@@ -140,7 +140,7 @@ func (c *imageChain) put(full bool, cut base.LSN) error {
 // publish makes segments that are written part of the store, together with an
 // image that knows them, in one manifest edit. It returns the files the edit
 // replaced besides those it names. Mu is held.
-func (c *imageChain) publish(edit snapshot.Edit, r replacedSegments, floor base.LSN) ([]base.FileNum, error) {
+func (c *imageStack) publish(edit snapshot.Edit, r replacedSegments, floor base.LSN) ([]base.FileNum, error) {
 	imaged, place := c.bytes.Load(), c.logPlace()
 	v, dirty := c.viewDirty()
 	defer v.Release()
@@ -156,8 +156,8 @@ func (c *imageChain) publish(edit snapshot.Edit, r replacedSegments, floor base.
 
 // putImage writes an image and makes it part of the store, whose files are those of st. It
 // returns the images it replaces.
-func (c *imageChain) putImage(t task, st snapshot.State) (old []base.FileNum, err error) {
-	j := imageWriter{imageChain: c, task: t, st: c.usableImages(st), parts: map[uint64][]index.Part{}}
+func (c *imageStack) putImage(t task, st snapshot.State) (old []base.FileNum, err error) {
+	j := imageWriter{imageStack: c, task: t, st: c.usableImages(st), parts: map[uint64][]index.Part{}}
 	for _, pl := range t.placed {
 		j.parts[pl.fam] = append(j.parts[pl.fam], pl.part)
 	}
@@ -189,7 +189,7 @@ func (c *imageChain) putImage(t task, st snapshot.State) (old []base.FileNum, er
 
 // logPlace is where replay can start for an image whose view is taken after the
 // call. The caller syncs the log before it tells the manifest.
-func (c *imageChain) logPlace() snapshot.LogPlace {
+func (c *imageStack) logPlace() snapshot.LogPlace {
 	at := c.log.Position()
 	return snapshot.LogPlace{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
 }
@@ -210,7 +210,7 @@ func (j *imageWriter) apply(edit snapshot.Edit) error {
 
 // checkPages refuses work that needs whole images if one is damaged, and lets the
 // manifest forget them. Mu is held.
-func (c *imageChain) checkPages() error {
+func (c *imageStack) checkPages() error {
 	if !c.badPages.Load() {
 		return nil
 	}
@@ -221,7 +221,7 @@ func (c *imageChain) checkPages() error {
 }
 
 // checkPagesNow is checkPages for who does not hold Mu.
-func (c *imageChain) checkPagesNow() error {
+func (c *imageStack) checkPagesNow() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.checkPages()
@@ -233,7 +233,7 @@ var errBadPages = fmt.Errorf("the saved index is damaged; close the store and op
 
 // forget takes the images out of the manifest. Their files stay until the
 // next Open: partitions whose pages are whole are still read from them.
-func (c *imageChain) forget() error {
+func (c *imageStack) forget() error {
 	if c.forgotten {
 		return nil
 	}
@@ -246,7 +246,7 @@ func (c *imageChain) forget() error {
 
 // usableImages is st without images that Open could not read: the next image is
 // made from segments and log alone.
-func (c *imageChain) usableImages(st snapshot.State) snapshot.State {
+func (c *imageStack) usableImages(st snapshot.State) snapshot.State {
 	if c.bad {
 		st.Images = nil
 	}
@@ -255,7 +255,7 @@ func (c *imageChain) usableImages(st snapshot.State) snapshot.State {
 
 // renewKeys brings image and manifest under the current key, where they are not.
 // It comes after a compaction, which did so to the others.
-func (c *imageChain) renewKeys() error {
+func (c *imageStack) renewKeys() error {
 	if c.Keys == nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ type task struct {
 // imageWriter writes one image file.
 type imageWriter struct {
 	task
-	*imageChain
+	*imageStack
 	st    snapshot.State
 	parts map[uint64][]index.Part // of families: what Replaced.Placed adds
 	num   base.FileNum

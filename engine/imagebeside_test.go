@@ -58,7 +58,7 @@ func TestImageBesideAFlush(t *testing.T) {
 	b := &besideFS{FS: vfs.NewMem(vfs.MemOptions{})}
 	o := Options{FS: b, ManualWork: true, ImageBytes: 1, Hot: lastHot, MemoryBudget: -1}
 	e := mustOpen(t, o)
-	mustPut(t, e, "z", "first", "of the chain of images")
+	mustPut(t, e, "z", "first", "of the stack of images")
 	must(t, e.WriteImage(t.Context()))
 	want := map[string]string{}
 	put := func(id, key, value string) {
@@ -110,7 +110,7 @@ func TestImageBesideFails(t *testing.T) {
 	full := &noImageFS{FS: b}
 	o := Options{FS: full, ManualWork: true, ImageBytes: 1, Hot: lastHot}
 	e := mustOpen(t, o)
-	mustPut(t, e, "z", "first", "of the chain of images")
+	mustPut(t, e, "z", "first", "of the stack of images")
 	must(t, e.WriteImage(t.Context()))
 	mustPut(t, e, "m", "k", "before the seal")
 	mustPut(t, e, "n", "k", "another family")
@@ -124,7 +124,7 @@ func TestImageBesideFails(t *testing.T) {
 		t.Errorf("%d images were tried, want 1", full.tries)
 	}
 	for range 2 {
-		for at, value := range map[string]string{"z/first": "of the chain of images", "m/k": "before the seal", "n/k": "another family", "m/l": "behind the seal"} {
+		for at, value := range map[string]string{"z/first": "of the stack of images", "m/k": "before the seal", "n/k": "another family", "m/l": "behind the seal"} {
 			id, key, _ := strings.Cut(at, "/")
 			if got, err := read(e, id, key); err != nil || got != value {
 				t.Errorf("%s: %q, %v", at, got, err)

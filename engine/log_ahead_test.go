@@ -21,7 +21,7 @@ func fakeLog(n, key int, err error) func(func(wal.Entry) error, func(wal.Recover
 	return func(add func(wal.Entry) error, ended func(wal.Recovery) error) (wal.Recovery, error) {
 		rec := wal.Recovery{LastLSN: base.LSN(n)}
 		for i := range n {
-			head := appendHead(nil, &logRecord{time: int64(i), ops: []recordOp{{kind: opPut, id: fmt.Sprint("thread ", i), key: strings.Repeat("k", key),
+			head := appendRecordHeader(nil, &logRecord{time: int64(i), ops: []recordOp{{kind: opPut, id: fmt.Sprint("thread ", i), key: strings.Repeat("k", key),
 				slots: []recordSlot{{name: "s", encoding: slotInline, len: 5, sum: uint64(i)}, {name: "r", encoding: slotRef, lsn: 1, ord: 2}}}}})
 			payload := append(head, "value"...)
 			if aerr := add(wal.Entry{LSN: base.LSN(i + 1), File: 7, Offset: int64(100 * i), Payload: payload}); aerr != nil {

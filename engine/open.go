@@ -61,7 +61,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 
 // newEngine puts together the parts of a store that holds nothing yet.
 func newEngine(s *Store) *Engine {
-	e := &Engine{Store: s, garbage: newGarbage(s), images: newImageChain(s), unpublished: newUnpublished(), revisions: newRevisionCache(s.Opts.VersionBytes),
+	e := &Engine{Store: s, garbage: newGarbage(s), images: newImageStack(s), unpublished: newUnpublished(), revisions: newRevisionCache(s.Opts.VersionBytes),
 		wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
 	e.flusher = newFlusher(e.images, e.garbage)
 	e.compactor = newCompactor(e.flusher, e.images, e.garbage)

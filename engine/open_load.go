@@ -36,7 +36,7 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 	return e.rebuildIndex(st)
 }
 
-// loadImages reads the tables of the chain of images, each on top of the last.
+// loadImages reads the tables of the stack of images, each on top of the last.
 func (e *Engine) loadImages(st snapshot.State) error {
 	if len(st.Images) == 0 {
 		if len(st.Segments) > 0 {
@@ -53,16 +53,16 @@ func (e *Engine) loadImages(st snapshot.State) error {
 		prev = info.Num
 	}
 	lsn := st.Images[len(st.Images)-1].LSN
-	if err := e.Index.Restore(ld.chain, ld.partitions, slices.Collect(maps.Values(ld.tombs)), lsn); err != nil {
+	if err := e.Index.Restore(ld.stack, ld.partitions, slices.Collect(maps.Values(ld.tombs)), lsn); err != nil {
 		return err
 	}
 	e.flusher.loaded(lsn)
 	return nil
 }
 
-// imageLoad gathers what a chain of images holds.
+// imageLoad gathers what a stack of images holds.
 type imageLoad struct {
-	chain      []*index.Table
+	stack      []*index.Table
 	partitions int // of the store; -1 if the newest image does not say
 	tombs      map[string]index.Tombstone
 	later      bool // partitions and families are read when somebody looks
@@ -118,7 +118,7 @@ func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint6
 		ld.partitions = n
 	}
 	e.images.loaded(t, info.Full)
-	ld.chain = append(ld.chain, t)
+	ld.stack = append(ld.stack, t)
 	return h.Image.Table(snapshot.Visitor{
 		Tombstone: func(m snapshot.Tombstone) error {
 			ld.tombs[m.ID] = index.Tombstone{ID: m.ID, LSN: m.LSN, At: m.At, Data: m.Data}

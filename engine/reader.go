@@ -126,7 +126,7 @@ func (r *Reader) readPlaced(ctx context.Context, fam *index.Family, v index.Valu
 }
 
 // bytesOf is the value, in a fresh slice if it is to be the caller's own.
-func bytesOf(v *delta.View, own bool) []byte {
+func bytesOf(v *delta.Rope, own bool) []byte {
 	if b, ok := v.Single(); ok && !own {
 		return b
 	}
@@ -151,7 +151,7 @@ func (r *Reader) small(loc index.Loc) ([]byte, error) {
 
 // view is the value as its patches say, not yet checked; nil if it is stored whole,
 // or if the chain cannot be read just now.
-func (r *Reader) view(fam *index.Family, ref index.Ref) *delta.View {
+func (r *Reader) view(fam *index.Family, ref index.Ref) *delta.Rope {
 	s := r.keeping()
 	s.resolving.Lock()
 	defer s.resolving.Unlock()
@@ -160,7 +160,7 @@ func (r *Reader) view(fam *index.Family, ref index.Ref) *delta.View {
 	if !ok {
 		return nil
 	}
-	var v *delta.View
+	var v *delta.Rope
 	if at.Empty() {
 		last := chain[len(chain)-1]
 		b, err := r.s.readRoot(r, last.Loc, true)

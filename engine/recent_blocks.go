@@ -47,7 +47,7 @@ type recent struct {
 
 type generation struct {
 	blocks map[blockKey][]blockPart // of a block whole, or parts: a call may stand at several places of it
-	views  map[index.Ref]*delta.View
+	views  map[index.Ref]*delta.Rope
 	size   int // bytes that are in memory because of this generation, at most
 }
 
@@ -99,7 +99,7 @@ func (r *recent) room(n int) (turned bool) {
 		r.now, r.then = generation{}, r.now
 	}
 	if r.now.blocks == nil {
-		r.now.blocks, r.now.views = map[blockKey][]blockPart{}, map[index.Ref]*delta.View{}
+		r.now.blocks, r.now.views = map[blockKey][]blockPart{}, map[index.Ref]*delta.Rope{}
 	}
 	return turned
 }
@@ -154,7 +154,7 @@ func (r *recent) has(ref index.Ref) bool {
 }
 
 // view is a version that is kept; nil if none is.
-func (r *recent) view(ref index.Ref) *delta.View {
+func (r *recent) view(ref index.Ref) *delta.Rope {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	v := r.now.views[ref]
@@ -168,7 +168,7 @@ func (r *recent) view(ref index.Ref) *delta.View {
 
 // keepView keeps a version that a patch, of so many bytes, made out of the one kept
 // before it.
-func (r *recent) keepView(ref index.Ref, v *delta.View, patch int) {
+func (r *recent) keepView(ref index.Ref, v *delta.Rope, patch int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.putView(ref, v, patch)
@@ -177,7 +177,7 @@ func (r *recent) keepView(ref index.Ref, v *delta.View, patch int) {
 // putView is keepView. A version shares bytes with the one it was made of, which are
 // counted where that is. So the first of a generation, and one that comes from the last,
 // count with all that they hold.
-func (r *recent) putView(ref index.Ref, v *delta.View, more int) {
+func (r *recent) putView(ref index.Ref, v *delta.Rope, more int) {
 	n := recentEntry + v.Size() + more
 	if r.room(n) {
 		n = recentEntry + v.Size() + v.Held()

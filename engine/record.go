@@ -77,9 +77,9 @@ type logRecord struct {
 	ops  []recordOp
 }
 
-// appendHead returns the part of a record before its values, in the memory of b, which is
+// appendRecordHeader returns the part of a record before its values, in the memory of b, which is
 // empty. The caller appends the values in the order of the slots that name them.
-func appendHead(b []byte, r *logRecord) []byte {
+func appendRecordHeader(b []byte, r *logRecord) []byte {
 	b = append(slices.Grow(b, headRoom(r)), make([]byte, prefix)...)
 	b[0] = recordFormat
 	b = binary.AppendUvarint(b, uint64(r.time))

@@ -115,7 +115,7 @@ func goldenPatched() (*logRecord, []byte) {
 // docs/format/patch.md say.
 func TestPatchedRecordGolden(t *testing.T) {
 	want, values := goldenPatched()
-	b := dumpRecord(t, append(appendHead(nil, want), values...)).Check("testdata/patched.golden", *update)
+	b := dumpRecord(t, append(appendRecordHeader(nil, want), values...)).Check("testdata/patched.golden", *update)
 	got, err := DecodeRecord(b)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestPatchedRecordGolden(t *testing.T) {
 // TestRecordGolden: the bytes of format 1 do not change.
 func TestRecordGolden(t *testing.T) {
 	want, values := goldenRecord()
-	b := dumpRecord(t, append(appendHead(nil, want), values...)).Check("testdata/record.golden", *update)
+	b := dumpRecord(t, append(appendRecordHeader(nil, want), values...)).Check("testdata/record.golden", *update)
 	got, err := DecodeRecord(b)
 	if err != nil {
 		t.Fatal(err)
@@ -166,12 +166,12 @@ var exported = cmp.Options{cmp.AllowUnexported(logRecord{}, recordOp{}, recordSl
 
 // TestNewerRecords: what a later build writes is not called damage.
 func TestNewerRecords(t *testing.T) {
-	format := appendHead(nil, &logRecord{})
+	format := appendRecordHeader(nil, &logRecord{})
 	format[0]++
 	for name, b := range map[string][]byte{
 		"format":    format,
-		"operation": appendHead(nil, &logRecord{ops: []recordOp{{kind: opFlagsToo + 1, id: "t"}}}),
-		"encoding":  appendHead(nil, &logRecord{ops: []recordOp{{kind: opPut, id: "t", slots: []recordSlot{{encoding: slotPatch + 1}}}}}),
+		"operation": appendRecordHeader(nil, &logRecord{ops: []recordOp{{kind: opFlagsToo + 1, id: "t"}}}),
+		"encoding":  appendRecordHeader(nil, &logRecord{ops: []recordOp{{kind: opPut, id: "t", slots: []recordSlot{{encoding: slotPatch + 1}}}}}),
 	} {
 		var version *fault.VersionError
 		if _, err := DecodeRecord(b); !errors.As(err, &version) {
@@ -201,10 +201,10 @@ const maxGrowth = 64
 
 func FuzzRecord(f *testing.F) {
 	r, values := goldenRecord()
-	f.Add(append(appendHead(nil, r), values...))
+	f.Add(append(appendRecordHeader(nil, r), values...))
 	patched, values := goldenPatched()
-	f.Add(append(appendHead(nil, patched), values...))
-	f.Add(appendHead(nil, &logRecord{}))
+	f.Add(append(appendRecordHeader(nil, patched), values...))
+	f.Add(appendRecordHeader(nil, &logRecord{}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := DecodeRecord(b)
@@ -217,7 +217,7 @@ func FuzzRecord(f *testing.F) {
 		if w := r.weight(); w > maxGrowth*len(b) {
 			t.Fatalf("%d bytes decode to %d", len(b), w)
 		}
-		head := appendHead(nil, r)
+		head := appendRecordHeader(nil, r)
 		values := b[firstValue(b):]
 		again, err := DecodeRecord(append(head, values...))
 		if err != nil {

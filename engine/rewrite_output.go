@@ -82,7 +82,7 @@ func (j *output) add(ctx context.Context, w Family, p rewritePlan, page *index.P
 			return err
 		}
 		j.values += int64(len(b))
-		if err := j.b.AddHead(segment.ValueID{LSN: r.LSN, Ord: r.Ord}, b); err != nil {
+		if err := j.b.AddHot(segment.ValueID{LSN: r.LSN, Ord: r.Ord}, b); err != nil {
 			return err
 		}
 	}

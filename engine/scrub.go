@@ -27,7 +27,7 @@ func (e *Engine) Scrub(ctx context.Context, tell func(metrics.EraseProgress)) er
 // scrub replaces every file of a store, which its caller has entered. scrubber has
 // what it promises. tell, unless it is nil, is called before each family is written and each
 // time that files are gone, on the goroutine of the call.
-func scrub(ctx context.Context, c *compactor, f *flusher, images *imageChain, tell func(metrics.EraseProgress)) error {
+func scrub(ctx context.Context, c *compactor, f *flusher, images *imageStack, tell func(metrics.EraseProgress)) error {
 	s := scrubber{Store: c.Store, compactor: c, flusher: f, images: images, tell: tell}
 	return s.run(ctx)
 }
@@ -58,7 +58,7 @@ type scrubber struct {
 	*Store
 	compactor *compactor
 	flusher   *flusher
-	images    *imageChain
+	images    *imageStack
 
 	tell     func(metrics.EraseProgress) // may be nil
 	progress metrics.EraseProgress
@@ -110,7 +110,7 @@ func (s *scrubber) rewriteAll(ctx context.Context) (old []string, err error) {
 	if err := s.compactor.run(ctx, c); err != nil {
 		return nil, err
 	}
-	// Flush and compaction add images to the chain; what the older ones name goes
+	// Flush and compaction add images to the stack; what the older ones name goes
 	// with the chain alone.
 	s.images.mu.Lock()
 	defer s.images.mu.Unlock()

@@ -359,15 +359,15 @@ func newLayers(ps []*packed, from string) *layers {
 	for i, p := range ps {
 		l.cs[i] = p.seek(from)
 	}
-	l.settle()
+	l.position()
 	return l
 }
 
 func (l *layers) ok() bool { return l.at >= 0 }
 
-// settle finds the current row. Where one map could not be read, no row is known to
+// position finds the current row. Where one map could not be read, no row is known to
 // be the next.
-func (l *layers) settle() {
+func (l *layers) position() {
 	l.at = -1
 	for i := range l.cs {
 		c := &l.cs[i]
@@ -390,5 +390,5 @@ func (l *layers) next() {
 			c.next()
 		}
 	}
-	l.settle()
+	l.position()
 }

@@ -38,7 +38,7 @@ func buildThreads(b *Builder, threads int, versions [][]byte) (int64, error) {
 		for i, v := range versions {
 			add := b.AddHistory
 			if i == 0 {
-				add = b.AddHead
+				add = b.AddHot
 			}
 			if err := add(ValueID{base.LSN(len(versions) - i), 0}, v); err != nil {
 				return 0, err

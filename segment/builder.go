@@ -28,9 +28,9 @@ type BuilderOptions struct {
 	// BlockSize is the decoded size up to which history values share a block.
 	// Default 1 MiB, at most MaxBlockSize.
 	BlockSize int
-	// HeadBlockSize is the same for head values. Default and maximum are
-	// MaxHeadBlockSize, 64 KiB.
-	HeadBlockSize int
+	// HotBlockSize is the same for head values. Default and maximum are
+	// MaxHotBlockSize, 64 KiB.
+	HotBlockSize int
 	// Level is the effort of zstd: 1 fastest, 2 default, 3 better, 4 best.
 	Level int
 	// Quick compresses with S2 whatever a frame of S2 may hold, of any kind. It takes a
@@ -61,8 +61,8 @@ func (o BuilderOptions) withDefaults() (BuilderOptions, error) {
 	if o.BlockSize == 0 {
 		o.BlockSize = min(1<<20, most)
 	}
-	if o.HeadBlockSize == 0 {
-		o.HeadBlockSize = MaxHeadBlockSize
+	if o.HotBlockSize == 0 {
+		o.HotBlockSize = MaxHotBlockSize
 	}
 	if o.Level == 0 {
 		o.Level = 2
@@ -73,8 +73,8 @@ func (o BuilderOptions) withDefaults() (BuilderOptions, error) {
 	switch {
 	case o.BlockSize < 0 || o.BlockSize > most:
 		return o, fmt.Errorf("%w: BlockSize %d", ErrUsage, o.BlockSize)
-	case o.HeadBlockSize < 0 || o.HeadBlockSize > MaxHeadBlockSize:
-		return o, fmt.Errorf("%w: HeadBlockSize %d", ErrUsage, o.HeadBlockSize)
+	case o.HotBlockSize < 0 || o.HotBlockSize > MaxHotBlockSize:
+		return o, fmt.Errorf("%w: HotBlockSize %d", ErrUsage, o.HotBlockSize)
 	case o.Level < 1 || o.Level > 4:
 		return o, fmt.Errorf("%w: Level %d", ErrUsage, o.Level)
 	case o.SyncEvery < 0:
@@ -153,7 +153,7 @@ func NewBuilder(f vfs.File, o BuilderOptions) (*Builder, error) {
 		num:     o.FileNum,
 		seal:    file,
 		ext:     ext,
-		head:    pending{kind: kindHead, limit: o.HeadBlockSize},
+		head:    pending{kind: kindHead, limit: o.HotBlockSize},
 		history: pending{kind: kindHistory, limit: o.BlockSize},
 	}
 	if o.Limiter != nil {
@@ -182,13 +182,13 @@ func (b *Builder) BeginFamily(id uint64) error {
 	return nil
 }
 
-// AddHead adds a value that must be quick to read, given in parts. Head values are packed
-// in the order in which they come, into blocks of at most HeadBlockSize. A value that is
+// AddHot adds a value that must be quick to read, given in parts. Head values are packed
+// in the order in which they come, into blocks of at most HotBlockSize. A value that is
 // as large as that has a block of its own. The last head block of a family lies directly
 // before its directory, so that one read can get both.
 //
 // Ids must be unique within a family. The parts may be reused after the call.
-func (b *Builder) AddHead(id ValueID, parts ...[]byte) error {
+func (b *Builder) AddHot(id ValueID, parts ...[]byte) error {
 	return b.add(&b.head, ValueLoc{ValueID: id}, parts)
 }
 

@@ -82,7 +82,7 @@ func TestBuilderFaults(t *testing.T) {
 		for id := range uint64(3) {
 			note(b.BeginFamily(id))
 			note(b.AddHistory(ValueID{base.LSN(id + 1), 0}, big))
-			note(b.AddHead(ValueID{base.LSN(id + 1), 1}, some, some))
+			note(b.AddHot(ValueID{base.LSN(id + 1), 1}, some, some))
 			note(b.AddHistory(ValueID{base.LSN(id + 1), 2}, big[:200<<10]))
 			note(b.EndFamily(some))
 		}
@@ -179,7 +179,7 @@ func TestCutWhileWritten(t *testing.T) {
 // goes on.
 func TestUsage(t *testing.T) {
 	for _, o := range []BuilderOptions{
-		{BlockSize: -1}, {BlockSize: MaxBlockSize + 1}, {HeadBlockSize: -1}, {HeadBlockSize: MaxHeadBlockSize + 1},
+		{BlockSize: -1}, {BlockSize: MaxBlockSize + 1}, {HotBlockSize: -1}, {HotBlockSize: MaxHotBlockSize + 1},
 		{Level: 5}, {Level: -1}, {SyncEvery: -1},
 	} {
 		if _, err := NewBuilder(&memFile{}, o); !errors.Is(err, ErrUsage) {
@@ -196,20 +196,20 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	usage("value outside of a family", b.AddHead(ValueID{1, 1}, nil), ErrUsage)
+	usage("value outside of a family", b.AddHot(ValueID{1, 1}, nil), ErrUsage)
 	usage("end without begin", b.EndFamily(nil), ErrUsage)
 	must(t, b.BeginFamily(5))
 	usage("begin twice", b.BeginFamily(6), ErrUsage)
 	usage("LSN 0", b.AddHistory(ValueID{0, 1}, nil), ErrUsage)
 	usage("patch against itself", b.AddHistoryPatch(ValueID{3, 1}, ValueID{3, 1}), ErrUsage)
 	usage("patch against nothing", b.AddHistoryPatch(ValueID{3, 1}, ValueID{}), ErrUsage)
-	usage("too large", b.AddHead(ValueID{3, 1}, half, half), fault.ErrTooLarge)
+	usage("too large", b.AddHot(ValueID{3, 1}, half, half), fault.ErrTooLarge)
 	_, err = b.Finish()
 	usage("finish in a family", err, ErrUsage)
 	if fam, values := b.Family(); fam != (FamilyInfo{}) || values != nil {
 		t.Errorf("Family while one is open: %v, %v", fam, values)
 	}
-	must(t, b.AddHead(ValueID{3, 1}, []byte("v")))
+	must(t, b.AddHot(ValueID{3, 1}, []byte("v")))
 	must(t, b.EndFamily(nil))
 	usage("same id", b.BeginFamily(5), ErrUsage)
 	usage("smaller id", b.BeginFamily(4), ErrUsage)
@@ -227,7 +227,7 @@ func TestUsage(t *testing.T) {
 	b, err = NewBuilder(&memFile{}, BuilderOptions{})
 	must(t, err)
 	must(t, b.BeginFamily(1))
-	must(t, b.AddHead(ValueID{3, 1}, []byte("v")))
+	must(t, b.AddHot(ValueID{3, 1}, []byte("v")))
 	must(t, b.AddHistory(ValueID{3, 1}, []byte("w")))
 	usage("same value twice", b.EndFamily(nil), ErrUsage)
 	_, err = b.Finish()
@@ -250,7 +250,7 @@ func TestInputsAreCopied(t *testing.T) {
 	b.SetTombstones(lend("tombs"))
 	b.SetMeta(lend("meta"))
 	must(t, b.BeginFamily(1))
-	must(t, b.AddHead(ValueID{1, 0}, lend("head")))
+	must(t, b.AddHot(ValueID{1, 0}, lend("head")))
 	must(t, b.AddHistory(ValueID{2, 0}, lend("history")))
 	must(t, b.EndFamily(lend("dir")))
 	lend("xxxxxxxxxxxx")
@@ -273,7 +273,7 @@ func TestSyncAndLimit(t *testing.T) {
 	v := noise(rand.New(rand.NewPCG(1, 1)), 100<<10)
 	for id := range uint64(8) {
 		must(t, b.BeginFamily(id))
-		must(t, b.AddHead(ValueID{1, 0}, v, v))
+		must(t, b.AddHot(ValueID{1, 0}, v, v))
 		must(t, b.EndFamily(v))
 		if fam, values := b.Family(); fam.ID != id || len(values) != 1 || values[0].Off+uint64(values[0].Stored) != fam.DirOff {
 			t.Fatalf("Family: %+v %+v", fam, values)

@@ -24,10 +24,10 @@ const (
 	MaxSectionRaw = 256 << 20
 	// MaxBlockSize is the largest BuilderOptions.BlockSize.
 	MaxBlockSize = 8 << 20
-	// MaxHeadBlockSize is the largest BuilderOptions.HeadBlockSize, and its default.
-	MaxHeadBlockSize = 64 << 10
+	// MaxHotBlockSize is the largest BuilderOptions.HotBlockSize, and its default.
+	MaxHotBlockSize = 64 << 10
 	// maxQuickRaw bounds the decoded bytes of codec s2.
-	maxQuickRaw = MaxHeadBlockSize
+	maxQuickRaw = MaxHotBlockSize
 )
 
 const (

@@ -275,7 +275,7 @@ func TestLargeValues(t *testing.T) {
 		must(t, err)
 		must(t, b.BeginFamily(1))
 		size, _ := sizeOf(c.parts, base.MaxStored)
-		got := allocated(func() { must(t, b.AddHead(ValueID{1, 1}, c.parts...)) })
+		got := allocated(func() { must(t, b.AddHot(ValueID{1, 1}, c.parts...)) })
 		if got > 2*uint64(size)+1<<20 {
 			t.Errorf("%s: %d bytes allocated to write %d", name, got, size)
 		}
@@ -326,10 +326,10 @@ func TestPacking(t *testing.T) {
 	must(t, err)
 	must(t, b.BeginFamily(1))
 	for i := range 10 {
-		must(t, b.AddHead(ValueID{base.LSN(1 + i), 0}, noise(r, 10<<10)))
+		must(t, b.AddHot(ValueID{base.LSN(1 + i), 0}, noise(r, 10<<10)))
 	}
-	must(t, b.AddHead(ValueID{50, 0}, noise(r, 64<<10)))
-	must(t, b.AddHead(ValueID{51, 0}, noise(r, 5)))
+	must(t, b.AddHot(ValueID{50, 0}, noise(r, 64<<10)))
+	must(t, b.AddHot(ValueID{51, 0}, noise(r, 5)))
 	for i := range 250 {
 		must(t, b.AddHistory(ValueID{base.LSN(100 + i), 0}, noise(r, 5<<10)))
 	}

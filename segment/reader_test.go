@@ -195,7 +195,7 @@ func TestManyFindings(t *testing.T) {
 	must(t, err)
 	for id := range uint64(200) {
 		must(t, b.BeginFamily(id))
-		must(t, b.AddHead(ValueID{base.LSN(id + 1), 0}, []byte("value")))
+		must(t, b.AddHot(ValueID{base.LSN(id + 1), 0}, []byte("value")))
 		must(t, b.EndFamily([]byte("directory")))
 	}
 	_, err = b.Finish()
@@ -220,7 +220,7 @@ func TestVerifyDisagreement(t *testing.T) {
 	b, err := NewBuilder(f, BuilderOptions{FileNum: 12})
 	must(t, err)
 	must(t, b.BeginFamily(1))
-	must(t, b.AddHead(ValueID{7, 0}, []byte("value of the first family")))
+	must(t, b.AddHot(ValueID{7, 0}, []byte("value of the first family")))
 	must(t, b.EndFamily(nil))
 	_, values := b.Family()
 	stolen := values[0]

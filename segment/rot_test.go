@@ -17,13 +17,13 @@ import (
 func tiny(t testing.TB, salt uint64) (*memFile, *oracle) {
 	t.Helper()
 	f, or := &memFile{}, newOracle()
-	b, err := NewBuilder(f, BuilderOptions{FileNum: 12, Salt: salt, BlockSize: 200, HeadBlockSize: 100})
+	b, err := NewBuilder(f, BuilderOptions{FileNum: 12, Salt: salt, BlockSize: 200, HotBlockSize: 100})
 	must(t, err)
 	add := func(fam uint64, head bool, lsn base.LSN, v string) {
 		id := ValueID{lsn, uint16(lsn % 3)}
 		or.values[fam][id] = []byte(v)
 		if head {
-			must(t, b.AddHead(id, []byte(v)))
+			must(t, b.AddHot(id, []byte(v)))
 		} else {
 			must(t, b.AddHistory(id, []byte(v)))
 		}

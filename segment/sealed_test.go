@@ -31,14 +31,14 @@ func sealedValue(fam uint64, i int) []byte {
 func buildSealed(t testing.TB, keys *seal.Keyring) *memFile {
 	t.Helper()
 	f := &memFile{}
-	b, err := NewBuilder(f, BuilderOptions{FileNum: 12, Salt: 99, BlockSize: 400, HeadBlockSize: 300, Keys: keys})
+	b, err := NewBuilder(f, BuilderOptions{FileNum: 12, Salt: 99, BlockSize: 400, HotBlockSize: 300, Keys: keys})
 	must(t, err)
 	for _, fam := range []uint64{3, 8} {
 		must(t, b.BeginFamily(fam))
 		for i := range 5 {
 			add := b.AddHistory
 			if i%2 == 0 {
-				add = b.AddHead
+				add = b.AddHot
 			}
 			v := sealedValue(fam, i)
 			must(t, add(ValueID{base.LSN(10*fam) + base.LSN(i), 1}, v[:3], v[3:]))

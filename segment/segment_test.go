@@ -81,7 +81,7 @@ func (o *oracle) family(t testing.TB, b *Builder, r *rand.Rand, id uint64, heads
 	for _, v := range heads {
 		vid := next()
 		o.values[id][vid] = v
-		must(t, b.AddHead(vid, split(r, v)...))
+		must(t, b.AddHot(vid, split(r, v)...))
 	}
 	for i, v := range history {
 		vid := next()
@@ -111,7 +111,7 @@ func smallInto(t testing.TB, f vfs.File, o BuilderOptions) (*oracle, Props) {
 	or := newOracle()
 	o.FileNum, o.Salt = 12, 0xfeedface
 	if o.BlockSize == 0 {
-		o.BlockSize, o.HeadBlockSize = 1024, 256
+		o.BlockSize, o.HotBlockSize = 1024, 256
 	}
 	b, err := NewBuilder(f, o)
 	must(t, err)
@@ -223,7 +223,7 @@ func randomSegment(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	f, or := &memFile{}, newOracle()
 	b, err := NewBuilder(f, BuilderOptions{
-		FileNum: 12, Salt: r.Uint64(), BlockSize: 1 << (6 + r.IntN(11)), HeadBlockSize: 1 << (4 + r.IntN(12)),
+		FileNum: 12, Salt: r.Uint64(), BlockSize: 1 << (6 + r.IntN(11)), HotBlockSize: 1 << (4 + r.IntN(12)),
 		Level: 1 + r.IntN(2), SyncEvery: int64(1 + r.IntN(100_000)), Quick: seed%3 == 0,
 	})
 	must(t, err)

@@ -34,7 +34,7 @@ func buildSlices(t *testing.T, f *backFile, syncs func() int64) error {
 	defer b.Abort()
 	v := noise(rand.New(rand.NewPCG(1, 1)), 100<<10)
 	for id := range uint64(8) {
-		if err := errors.Join(b.BeginFamily(id), b.AddHead(ValueID{1, 0}, v), b.EndFamily(v)); err != nil {
+		if err := errors.Join(b.BeginFamily(id), b.AddHot(ValueID{1, 0}, v), b.EndFamily(v)); err != nil {
 			return err
 		}
 	}

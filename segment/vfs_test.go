@@ -57,7 +57,7 @@ func TestDeviceFull(t *testing.T) {
 		b, err := NewBuilder(f, BuilderOptions{FileNum: 12})
 		must(t, err)
 		for id := uint64(0); id < 3 && err == nil; id++ {
-			err = errors.Join(b.BeginFamily(id), b.AddHead(ValueID{1, 0}, v), b.EndFamily(v))
+			err = errors.Join(b.BeginFamily(id), b.AddHot(ValueID{1, 0}, v), b.EndFamily(v))
 		}
 		_, ferr := b.Finish()
 		must(t, f.Close())

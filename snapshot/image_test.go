@@ -441,7 +441,7 @@ func BenchmarkImageWrite(b *testing.B) {
 	}
 }
 
-// removeFamily removes a family that is in an earlier image of the chain. In a full image it
+// removeFamily removes a family that is in an earlier image of the stack. In a full image it
 // fails with ErrInvalid.
 func (w *ImageWriter) removeFamily(id uint64) error {
 	if err := w.orderIDs(imageRemovedFamilies, id); err != nil {

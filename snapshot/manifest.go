@@ -198,7 +198,7 @@ func (m *Manifest) Apply(e Edit) (State, error) {
 	if err := next.check(); err != nil {
 		return State{}, fmt.Errorf("manifest edit: %w", err)
 	}
-	if err := m.settleLocked(m.logLocked(&e, &next)); err != nil {
+	if err := m.poisonUnlessClean(m.logLocked(&e, &next)); err != nil {
 		return State{}, err
 	}
 	return next.Clone(), nil
@@ -307,11 +307,11 @@ func (m *Manifest) Renew() error {
 	if err := m.usableLocked(); err != nil {
 		return err
 	}
-	return m.settleLocked(m.rotateLocked(m.cur.Load()))
+	return m.poisonUnlessClean(m.rotateLocked(m.cur.Load()))
 }
 
-// settleLocked returns err. Unless err says that nothing was written, it poisons the manifest.
-func (m *Manifest) settleLocked(err error) error {
+// poisonUnlessClean returns err. Unless err says that nothing was written, it poisons the manifest.
+func (m *Manifest) poisonUnlessClean(err error) error {
 	switch {
 	case err == nil:
 		return nil

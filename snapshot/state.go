@@ -41,7 +41,7 @@ type SegmentDead struct {
 	Dropped, Unused int64 // as SegmentInfo has them
 }
 
-// ImageInfo names an image. The images of a state are a chain: a full image, then deltas, each
+// ImageInfo names an image. The images of a state are a stack: a full image, then deltas, each
 // to those before it.
 type ImageInfo struct {
 	Num  base.FileNum
@@ -80,7 +80,7 @@ type State struct {
 	FloorLSN base.LSN
 	Logs     []LogInfo     // oldest first
 	Segments []SegmentInfo // in the order they were added
-	Images   []ImageInfo   // the chain, full image first; may be empty
+	Images   []ImageInfo   // the stack, full image first; may be empty
 	Clean    *CleanClose   // nil unless the store was closed and not written since
 	// Options are the settings that the files on disk depend on.
 	Options map[string]string
@@ -117,7 +117,7 @@ func (s State) LogSalts() map[base.FileNum]uint64 {
 	return salts
 }
 
-// ImageNums are the numbers of the images, in the order of the chain.
+// ImageNums are the numbers of the images, in the order of the stack.
 func (s State) ImageNums() []base.FileNum {
 	var nums []base.FileNum
 	for _, im := range s.Images {

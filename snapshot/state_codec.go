@@ -23,7 +23,7 @@ const (
 	tagRemoveLogs     = 6  // edit only
 	tagSegments       = 7  // added segments
 	tagRemoveSegments = 8  // edit only
-	tagImages         = 9  // the whole chain; present and empty in an edit means "no image"
+	tagImages         = 9  // the whole stack; present and empty in an edit means "no image"
 	tagClean          = 10 // clean close
 	tagLogSalts       = 11 // of those added log files whose salt is known, in their order
 	tagDead           = 12 // of segments: what nothing needs of them
@@ -177,7 +177,7 @@ func decodeState(name string, b []byte) (State, error) {
 	}
 	// Empty fields are left out. Otherwise the same state would have two encodings.
 	if e.SetFloor != nil && *e.SetFloor == 0 || e.SetImages != nil && len(*e.SetImages) == 0 {
-		return State{}, fmt.Errorf("%w: a floor of 0 or a chain of no image", errField)
+		return State{}, fmt.Errorf("%w: a floor of 0 or a stack of no image", errField)
 	}
 	next := e.NextFileNum
 	if err := s.apply(&e); err != nil {

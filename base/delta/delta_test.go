@@ -71,7 +71,7 @@ func TestChains(t *testing.T) {
 			versions[0][i] = byte('a' + r.IntN(26))
 		}
 		var chain []*Patch // of the last version, newest first
-		views := []*View{Whole(versions[0])}
+		views := []*Rope{Whole(versions[0])}
 		for range rapid.IntRange(1, 40).Draw(t, "versions") {
 			from := versions[len(versions)-1]
 			to := edit(r, from)

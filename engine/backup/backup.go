@@ -78,7 +78,7 @@ func run(ctx context.Context, dir, dest string, o Options) (*Report, error) {
 	if o.Dest == nil {
 		o.Dest = o.Engine.FS
 	}
-	m, err := check.Pin(o.Engine.FS, dir, o.Engine.Keys)
+	m, err := check.Capture(o.Engine.FS, dir, o.Engine.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +123,8 @@ func now(o Options) time.Time {
 	return time.Now()
 }
 
-// sources are the files of a pinned store, with the place where each log file ends.
-func sources(dir string, m *check.Pinned, o Options) ([]source, base.LSN, error) {
+// sources are the files of a captured store, with the place where each log file ends.
+func sources(dir string, m *check.Captured, o Options) ([]source, base.LSN, error) {
 	rec, err := wal.Recover(m.LogOptions(dir), nil)
 	if err != nil {
 		return nil, 0, err
@@ -164,7 +164,7 @@ func sources(dir string, m *check.Pinned, o Options) ([]source, base.LSN, error)
 	return out, max(rec.LastLSN, m.State.FloorLSN-1), nil
 }
 
-func segmentSource(dir string, m *check.Pinned, s snapshot.SegmentInfo) (source, error) {
+func segmentSource(dir string, m *check.Captured, s snapshot.SegmentInfo) (source, error) {
 	name := base.SegmentFile.Name(s.Num)
 	f, err := m.FS.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -186,7 +186,7 @@ func segmentSource(dir string, m *check.Pinned, s snapshot.SegmentInfo) (source,
 		check: func(ctx context.Context) error { return r.Verify(ctx, nil) }}, nil
 }
 
-func imageSource(dir string, m *check.Pinned, info snapshot.ImageInfo) (source, error) {
+func imageSource(dir string, m *check.Captured, info snapshot.ImageInfo) (source, error) {
 	name := base.ImageFile.Name(info.Num)
 	f, err := m.FS.Open(filepath.Join(dir, name))
 	if err != nil {

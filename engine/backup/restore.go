@@ -156,7 +156,7 @@ func restore(ctx context.Context, list *Manifest, from, dir string, o Options) (
 	defer m.Release()
 	opts := o.Engine
 	opts.FS = o.Dest
-	rep, err := check.RunPinned(ctx, dir, m, opts, nil)
+	rep, err := check.RunCaptured(ctx, dir, m, opts, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -106,17 +106,17 @@ func Run(ctx context.Context, dir string, opts engine.Options, progress func(Pro
 	defer func() { _ = d.Close() }() // only read from
 	bad := new(unreadable)
 	opts.FS = vfs.PastUnreadable(d, func(string) bool { return true }, bad.note)
-	m, err := Pin(opts.FS, dir, opts.Keys)
+	m, err := Capture(opts.FS, dir, opts.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dir, err)
 	}
 	defer m.Release()
 	m.unreadable = bad
-	return RunPinned(ctx, dir, m, opts, progress)
+	return RunCaptured(ctx, dir, m, opts, progress)
 }
 
-// RunPinned is Run for a store that was pinned, or put together, before.
-func RunPinned(ctx context.Context, dir string, m *Pinned, opts engine.Options, progress func(Progress)) (*Report, error) {
+// RunCaptured is Run for a store that was captured, or put together, before.
+func RunCaptured(ctx context.Context, dir string, m *Captured, opts engine.Options, progress func(Progress)) (*Report, error) {
 	start := time.Now()
 	opts = opts.WithDefaults()
 	v := &verifier{ctx: ctx, dir: dir, fsys: opts.FS, m: m, st: m.State, progress: progress, seen: map[findingKey]int{}}
@@ -142,9 +142,9 @@ type verifier struct {
 	ctx      context.Context
 	dir      string
 	fsys     vfs.FS // the directory as it is, for what the manifest does not name
-	m        *Pinned
+	m        *Captured
 	st       snapshot.State
-	e        *engine.Engine // over the pinned files, past damage
+	e        *engine.Engine // over the captured files, past damage
 	rep      Report
 	lost     LostList
 	seen     map[findingKey]int // findings by place

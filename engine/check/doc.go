@@ -1,4 +1,4 @@
-// Package check looks at a store beside its writer, or after damage. [Pin] holds its files open
+// Package check looks at a store beside its writer, or after damage. [Capture] holds its files open
 // as they are at one moment, without a lock and without writing. [Run] checks them: every byte,
 // that the files agree with one another, and that the saved index is the one that segments and
 // log make. [Finder] names the values that damage has cost, by the items that refer to them.

@@ -149,7 +149,7 @@ func (v *verifier) leftovers() error {
 			}
 		}
 	}
-	// What a writer made since the store was pinned is no leftover. A log file is named before
+	// What a writer made since the store was captured is no leftover. A log file is named before
 	// its first record, and forgotten when the floor is above its last, so the manifest
 	// is read after it.
 	now, last := map[string]bool{}, v.e.Index.LSN()

@@ -267,7 +267,7 @@ func (x *exporter) value(all *check.Finder, u slotUse, gone map[index.Ref]bool) 
 	}
 	add := x.b.AddHistory
 	if u.hot {
-		add = x.b.AddHead
+		add = x.b.AddHot
 	}
 	return add(segment.ValueID{LSN: ref.LSN, Ord: ref.Ord}, b)
 }

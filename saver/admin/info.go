@@ -60,7 +60,7 @@ func Describe(dir string, a Access) (*Info, error) {
 		return nil, err
 	}
 	defer done()
-	m, err := check.Pin(a.fs(), dir, a.Options.Keys)
+	m, err := check.Capture(a.fs(), dir, a.Options.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func readSome(fsys vfs.FS, name string, n int) ([]byte, error) {
 	return b[:got], err
 }
 
-func (info *Info) files(dir string, m *check.Pinned) error {
+func (info *Info) files(dir string, m *check.Captured) error {
 	if m.Manifest != "" {
 		info.add(FileInfo{Name: m.Manifest, Kind: "manifest", Size: int64(len(m.Raw))})
 	}

@@ -63,7 +63,7 @@ func Log(ctx context.Context, dir string, a Access, q LogQuery) iter.Seq2[LogEnt
 var errStop = errors.New("stop")
 
 func readLog(ctx context.Context, dir string, a Access, q LogQuery, yield func(LogEntry) bool) error {
-	m, err := check.Pin(a.fs(), dir, a.Options.Keys)
+	m, err := check.Capture(a.fs(), dir, a.Options.Keys)
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// settled returns the segments that a compaction of everything can leave out: large
+// clean returns the segments that a compaction of everything can leave out: large
 // ones, of the current key, that hold nothing dead, and all that segments hold of their
 // families.
-func (c *compactor) settled(ctx context.Context) (map[base.FileNum]bool, error) {
+func (c *compactor) clean(ctx context.Context) (map[base.FileNum]bool, error) {
 	out := map[base.FileNum]bool{}
 	v := c.workView(c.ViewWithin)
 	defer v.Release()
@@ -27,7 +27,7 @@ func (c *compactor) settled(ctx context.Context) (map[base.FileNum]bool, error) 
 		if s.Size < c.Opts.SegmentSize || c.Files.keyID(s.Num) != key {
 			continue
 		}
-		is, err := c.isSettled(ctx, v, s.Num)
+		is, err := c.isClean(ctx, v, s.Num)
 		if err != nil {
 			return nil, err
 		}
@@ -38,8 +38,8 @@ func (c *compactor) settled(ctx context.Context) (map[base.FileNum]bool, error) 
 	return out, nil
 }
 
-// isSettled reads the directory of a segment, and no values.
-func (c *compactor) isSettled(ctx context.Context, v *View, num base.FileNum) (bool, error) {
+// isClean reads the directory of a segment, and no values.
+func (c *compactor) isClean(ctx context.Context, v *View, num base.FileNum) (bool, error) {
 	families, err := c.familiesIn(map[base.FileNum]bool{num: true})
 	if err != nil {
 		return false, err

@@ -14,12 +14,12 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// Pinned is a store at one moment, as somebody without its lock sees it: the bytes of its
+// Captured is a store at one moment, as somebody without its lock sees it: the bytes of its
 // manifest, and every file that the manifest names, held open. A writer may remove the
 // files meanwhile. Release it.
-type Pinned struct {
+type Captured struct {
 	// FS shows the files of the store and no others.
-	FS *vfs.Pinned
+	FS *vfs.Captured
 	// State is what the manifest says. With ManifestErr it is the zero State, and FS
 	// holds whatever files of a store's naming there are.
 	State    snapshot.State
@@ -38,34 +38,34 @@ type Pinned struct {
 }
 
 // Keys are the keys of the store; nil without encryption.
-func (s *Pinned) Keys() *seal.Keys { return s.keys }
+func (s *Captured) Keys() *seal.Keys { return s.keys }
 
 // Keyring has the keys for the files of the store; nil without encryption.
-func (s *Pinned) Keyring() *seal.Keyring {
+func (s *Captured) Keyring() *seal.Keyring {
 	return s.keys.Keyring(s.State.StoreID, s.State.PlainBelow())
 }
 
-// newPinned returns one without files.
-func newPinned(dir string, keys seal.KeyProvider) *Pinned {
-	return &Pinned{FS: vfs.NewPinned(dir), keys: seal.New(keys, nil)}
+// newCaptured returns one without files.
+func newCaptured(dir string, keys seal.KeyProvider) *Captured {
+	return &Captured{FS: vfs.NewCaptured(dir), keys: seal.New(keys, nil)}
 }
 
-// retries is how often Pin looks again when a file that it was told of is gone.
+// retries is how often Capture looks again when a file that it was told of is gone.
 const retries = 16
 
-// Pin opens what makes up the store in dir, without a lock and without
+// Capture opens what makes up the store in dir, without a lock and without
 // writing. Errors: fault.ErrNotStore for a directory that holds nothing of a store,
 // fault.VersionError for a store of a newer format, and those of the system. Without keys,
 // which may be nil, only a store without encryption can be looked at.
-func Pin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Pinned, error) {
+func Capture(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Captured, error) {
 	d, err := Hold(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = d.Close() }() // its files are open
-	var last *Pinned
+	var last *Captured
 	for range retries {
-		s, err := tryPin(d, dir, keys)
+		s, err := tryCapture(d, dir, keys)
 		if err != nil {
 			last.Release()
 			return nil, err
@@ -81,15 +81,15 @@ func Pin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Pinned, error) {
 }
 
 // Release closes the files. It may be called on nil and twice.
-func (s *Pinned) Release() {
+func (s *Captured) Release() {
 	if s != nil {
 		_ = s.FS.Release() // only read from
 	}
 }
 
-// tryPin is one look.
-func tryPin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Pinned, error) {
-	s := newPinned(dir, keys)
+// tryCapture is one look.
+func tryCapture(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Captured, error) {
+	s := newCaptured(dir, keys)
 	var err error
 	if s.Mark, err = wal.ReadMark(fsys, dir); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func tryPin(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Pinned, error) {
 }
 
 // keep opens files, and notes those that are not there.
-func (s *Pinned) keep(fsys vfs.FS, names []string) error {
+func (s *Captured) keep(fsys vfs.FS, names []string) error {
 	for _, n := range names {
 		err := s.FS.Keep(fsys, n)
 		switch {
@@ -143,8 +143,8 @@ func (s *Pinned) keep(fsys vfs.FS, names []string) error {
 
 // Assemble puts a store together of files in dir and of the bytes of a manifest that is
 // not there: a store before it is published.
-func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (*Pinned, error) {
-	s := newPinned(dir, keys)
+func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (*Captured, error) {
+	s := newCaptured(dir, keys)
 	s.Manifest, s.Raw = snapshot.ManifestName(1), manifest
 	s.FS.KeepBytes(s.Manifest, manifest)
 	st, _, err := snapshot.Load(s.FS, dir, snapshot.WithKeys(s.keys))
@@ -163,7 +163,7 @@ func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (
 }
 
 // LogOptions say how to read the whole log, from its first file on.
-func (s *Pinned) LogOptions(dir string) wal.RecoverOptions {
+func (s *Captured) LogOptions(dir string) wal.RecoverOptions {
 	o := wal.RecoverOptions{FS: s.FS, Dir: dir, Files: s.State.LogNums(), ReadOnly: true, Keys: s.Keyring()}
 	if s.ManifestErr != nil {
 		o.Files = nil // it is found by its own links

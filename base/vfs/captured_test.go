@@ -29,7 +29,7 @@ func TestPinned(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := NewPinned(dir)
+	m := NewCaptured(dir)
 	if err := m.Keep(mem, "kept"); err != nil {
 		t.Fatal(err)
 	}

@@ -10,33 +10,33 @@ import (
 	"sync"
 )
 
-// Pinned is a read-only view of some files of one directory. It keeps them open, so that
+// Captured is a read-only view of some files of one directory. It keeps them open, so that
 // they stay readable after their names are gone. It is for reading a directory that
 // somebody else changes: keep all files first, and read them then. With Windows rules a
 // kept file cannot be removed meanwhile.
 //
 // A file that still grows shows what is in it when it is read. All methods may be called
 // concurrently. All that write fail.
-type Pinned struct {
+type Captured struct {
 	dir string
 
 	mu    sync.RWMutex
 	files map[string]File // by base name
 }
 
-var _ FS = (*Pinned)(nil)
+var _ FS = (*Captured)(nil)
 
-// errPinned is the error of all methods that write.
-var errPinned = fmt.Errorf("pinned files are read-only: %w", fs.ErrPermission)
+// errCaptured is the error of all methods that write.
+var errCaptured = fmt.Errorf("captured files are read-only: %w", fs.ErrPermission)
 
-// NewPinned returns a view of dir without files.
-func NewPinned(dir string) *Pinned {
-	return &Pinned{dir: filepath.Clean(dir), files: map[string]File{}}
+// NewCaptured returns a view of dir without files.
+func NewCaptured(dir string) *Captured {
+	return &Captured{dir: filepath.Clean(dir), files: map[string]File{}}
 }
 
 // Keep opens a file of the directory in fsys and adds it to the view, unless it is there
 // already.
-func (m *Pinned) Keep(fsys FS, name string) error {
+func (m *Captured) Keep(fsys FS, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.files[name] != nil {
@@ -51,21 +51,21 @@ func (m *Pinned) Keep(fsys FS, name string) error {
 }
 
 // KeepBytes adds a file with this content to the view. The bytes are not copied.
-func (m *Pinned) KeepBytes(name string, b []byte) {
+func (m *Captured) KeepBytes(name string, b []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.files[name] = bytesFile{b}
 }
 
 // Has reports whether a file is part of the view.
-func (m *Pinned) Has(name string) bool {
+func (m *Captured) Has(name string) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.files[name] != nil
 }
 
 // Release closes all files of the view and leaves it empty.
-func (m *Pinned) Release() error {
+func (m *Captured) Release() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var errs []error
@@ -77,7 +77,7 @@ func (m *Pinned) Release() error {
 }
 
 // Open opens a kept file; see FS.Open.
-func (m *Pinned) Open(name string) (File, error) {
+func (m *Captured) Open(name string) (File, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if filepath.Clean(filepath.Dir(name)) == m.dir {
@@ -89,7 +89,7 @@ func (m *Pinned) Open(name string) (File, error) {
 }
 
 // List returns the names of the kept files; see FS.List.
-func (m *Pinned) List(dir string) ([]string, error) {
+func (m *Captured) List(dir string) ([]string, error) {
 	if filepath.Clean(dir) != m.dir {
 		return nil, pathError("list", dir, fs.ErrNotExist)
 	}
@@ -104,32 +104,34 @@ func (m *Pinned) List(dir string) ([]string, error) {
 }
 
 // Create is refused.
-func (m *Pinned) Create(name string) (File, error) { return nil, pathError("create", name, errPinned) }
+func (m *Captured) Create(name string) (File, error) {
+	return nil, pathError("create", name, errCaptured)
+}
 
 // OpenReadWrite is refused.
-func (m *Pinned) OpenReadWrite(name string) (File, error) {
-	return nil, pathError("open", name, errPinned)
+func (m *Captured) OpenReadWrite(name string) (File, error) {
+	return nil, pathError("open", name, errCaptured)
 }
 
 // Rename is refused.
-func (m *Pinned) Rename(oldname, _ string) error { return pathError("rename", oldname, errPinned) }
+func (m *Captured) Rename(oldname, _ string) error { return pathError("rename", oldname, errCaptured) }
 
 // Remove is refused.
-func (m *Pinned) Remove(name string) error { return pathError("remove", name, errPinned) }
+func (m *Captured) Remove(name string) error { return pathError("remove", name, errCaptured) }
 
 // MkdirAll is refused.
-func (m *Pinned) MkdirAll(dir string) error { return pathError("mkdir", dir, errPinned) }
+func (m *Captured) MkdirAll(dir string) error { return pathError("mkdir", dir, errCaptured) }
 
 // SyncDir is refused.
-func (m *Pinned) SyncDir(dir string) error { return pathError("sync", dir, errPinned) }
+func (m *Captured) SyncDir(dir string) error { return pathError("sync", dir, errCaptured) }
 
 // Lock is refused.
-func (m *Pinned) Lock(name, _ string) (Lock, error) {
-	return nil, pathError("lock", name, errPinned)
+func (m *Captured) Lock(name, _ string) (Lock, error) {
+	return nil, pathError("lock", name, errCaptured)
 }
 
 // FreeSpace is none: nothing can be written.
-func (m *Pinned) FreeSpace(string) (int64, error) { return 0, nil }
+func (m *Captured) FreeSpace(string) (int64, error) { return 0, nil }
 
 // sharedFile is a kept file as one reader has it. Closing it leaves the file open for the
 // others.
@@ -139,16 +141,16 @@ type sharedFile struct{ File }
 func (sharedFile) Close() error { return nil }
 
 // WriteAt implements File.
-func (sharedFile) WriteAt([]byte, int64) (int, error) { return 0, errPinned }
+func (sharedFile) WriteAt([]byte, int64) (int, error) { return 0, errCaptured }
 
 // Truncate implements File.
-func (sharedFile) Truncate(int64) error { return errPinned }
+func (sharedFile) Truncate(int64) error { return errCaptured }
 
 // Sync implements File.
-func (sharedFile) Sync() error { return errPinned }
+func (sharedFile) Sync() error { return errCaptured }
 
 // SyncData implements File.
-func (sharedFile) SyncData() error { return errPinned }
+func (sharedFile) SyncData() error { return errCaptured }
 
 // NextData implements DataSeeker.
 func (f sharedFile) NextData(off int64) (int64, error) {
@@ -171,16 +173,16 @@ func (f bytesFile) ReadAt(p []byte, off int64) (int, error) {
 func (f bytesFile) Size() (int64, error) { return int64(len(f.b)), nil }
 
 // WriteAt implements File.
-func (f bytesFile) WriteAt([]byte, int64) (int, error) { return 0, errPinned }
+func (f bytesFile) WriteAt([]byte, int64) (int, error) { return 0, errCaptured }
 
 // Truncate implements File.
-func (f bytesFile) Truncate(int64) error { return errPinned }
+func (f bytesFile) Truncate(int64) error { return errCaptured }
 
 // Sync implements File.
-func (f bytesFile) Sync() error { return errPinned }
+func (f bytesFile) Sync() error { return errCaptured }
 
 // SyncData implements File.
-func (f bytesFile) SyncData() error { return errPinned }
+func (f bytesFile) SyncData() error { return errCaptured }
 
 // Attached implements File: the file has no name but in the view.
 func (f bytesFile) Attached() (int64, error) { return f.Size() }

@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// View is a version of a value, as a list of parts that it shares with other versions and with
+// Rope is a version of a value, as a list of parts that it shares with other versions and with
 // patches. So the next version of a chain is made without copying this one. It is immutable
 // and safe for concurrent use. The bytes that it was made from must not be changed.
-type View struct {
+type Rope struct {
 	parts [][]byte // none is empty
 	ends  []uint32 // where each ends in the value
 	size  int
-	own   int // bytes that only this view uses
-	holds int // upper bound for the bytes that the view keeps in memory: its own, and those that it shares
+	own   int // bytes that only this rope uses
+	holds int // upper bound for the bytes that the rope keeps in memory: its own, and those that it shares
 	sum   uint64
 	known bool // sum is set, because a patch made the value
-	open  bool // the last part belongs to this view and may be appended to
+	open  bool // the last part belongs to this rope and may be appended to
 }
 
 const (
-	// smallView: a value up to this size is copied into one part. That costs less than
+	// smallRope: a value up to this size is copied into one part. That costs less than
 	// handling parts.
-	smallView = 2 << 10
+	smallRope = 2 << 10
 	// maxParts bounds the number of parts.
 	maxParts = 512
-	// maxHeld bounds the memory that a view keeps, as a multiple of its size. A part of a
+	// maxHeld bounds the memory that a rope keeps, as a multiple of its size. A part of a
 	// large value keeps the whole value in memory.
 	maxHeld = 2
 	// smallPart: adjacent parts below this size are copied into one. What is new in a
@@ -34,15 +34,15 @@ const (
 	smallPart = 1 << 10
 )
 
-// Whole is the view of a value that was stored as a whole.
-func Whole(b []byte) *View {
-	v := &View{size: len(b)}
+// Whole is the rope of a value that was stored as a whole.
+func Whole(b []byte) *Rope {
+	v := &Rope{size: len(b)}
 	v.whole(b)
 	return v
 }
 
 // whole makes b the only part. v owns b.
-func (v *View) whole(b []byte) {
+func (v *Rope) whole(b []byte) {
 	v.parts, v.ends, v.own, v.holds, v.open = nil, nil, len(b), len(b), false
 	if len(b) > 0 {
 		v.parts, v.ends = [][]byte{b}, []uint32{uint32(len(b))}
@@ -50,30 +50,30 @@ func (v *View) whole(b []byte) {
 }
 
 // Len is the length of the value in bytes.
-func (v *View) Len() int { return v.size }
+func (v *Rope) Len() int { return v.size }
 
-// Size is about how much memory the view takes, in bytes, without the literals of patches.
-func (v *View) Size() int {
+// Size is about how much memory the rope takes, in bytes, without the literals of patches.
+func (v *Rope) Size() int {
 	return 96 + 28*cap(v.parts) + v.own
 }
 
-// Held is an upper bound for the memory that the view keeps from being freed, in bytes: its
+// Held is an upper bound for the memory that the rope keeps from being freed, in bytes: its
 // Size, and the versions and patches with which it shares bytes. It is at most Size plus
 // twice the size of the value.
-func (v *View) Held() int { return 96 + 28*cap(v.parts) + v.holds }
+func (v *Rope) Held() int { return 96 + 28*cap(v.parts) + v.holds }
 
 // Sum is the XXH64, seed 0, that the value must have. ok is false if no patch made the value.
-func (v *View) Sum() (sum uint64, ok bool) { return v.sum, v.known }
+func (v *Rope) Sum() (sum uint64, ok bool) { return v.sum, v.known }
 
 // Bytes returns the value in a fresh slice.
-func (v *View) Bytes() []byte {
+func (v *Rope) Bytes() []byte {
 	// Join does not clear the memory it is about to fill.
 	return bytes.Join(v.parts, nil)
 }
 
 // Single returns the value if it is one part; ok is false if it has several. It must not be
 // changed, because others share it.
-func (v *View) Single() (b []byte, ok bool) {
+func (v *Rope) Single() (b []byte, ok bool) {
 	if len(v.parts) != 1 {
 		return nil, len(v.parts) == 0
 	}
@@ -81,7 +81,7 @@ func (v *View) Single() (b []byte, ok bool) {
 	return b[:len(b):len(b)], true
 }
 
-func (v *View) add(b []byte) {
+func (v *Rope) add(b []byte) {
 	if len(b) == 0 {
 		return
 	}
@@ -103,15 +103,15 @@ func (v *View) add(b []byte) {
 	v.parts, v.ends = append(v.parts, b), append(v.ends, end)
 }
 
-// On returns the view of p's target. p is a patch against v. It does one step of Resolve, for
+// On returns the rope of p's target. p is a patch against v. It does one step of Resolve, for
 // callers that need the intermediate versions too. An error wraps ErrChain. The caller checks
 // the value against its sum.
-func (p *Patch) On(v *View) (*View, error) {
+func (p *Patch) On(v *Rope) (*Rope, error) {
 	if p.BaseLen != v.size {
 		return nil, fmt.Errorf("%w: base of %d bytes, the patch is against %d", ErrChain, v.size, p.BaseLen)
 	}
-	out := &View{size: p.Len(), sum: p.Sum, known: true}
-	if out.size <= smallView && len(v.parts) <= 1 {
+	out := &Rope{size: p.Len(), sum: p.Sum, known: true}
+	if out.size <= smallRope && len(v.parts) <= 1 {
 		out.whole(p.flat(v))
 		return out, nil
 	}
@@ -127,14 +127,14 @@ func (p *Patch) On(v *View) (*View, error) {
 		v.pieces(r.src, n, out)
 	}
 	out.holds = v.holds + p.Size() + out.own
-	if len(out.parts) > maxParts || out.size <= smallView || out.holds > maxHeld*out.size {
+	if len(out.parts) > maxParts || out.size <= smallRope || out.holds > maxHeld*out.size {
 		out.whole(out.Bytes())
 	}
 	return out, nil
 }
 
 // flat is p's target for a v with at most one part.
-func (p *Patch) flat(v *View) []byte {
+func (p *Patch) flat(v *Rope) []byte {
 	var from []byte
 	if len(v.parts) > 0 {
 		from = v.parts[0]
@@ -153,7 +153,7 @@ func (p *Patch) flat(v *View) []byte {
 }
 
 // pieces adds n bytes of v at off to out.
-func (v *View) pieces(off, n uint32, out *View) {
+func (v *Rope) pieces(off, n uint32, out *Rope) {
 	i, found := slices.BinarySearch(v.ends, off)
 	if found {
 		i++ // ends there: the next one begins there
