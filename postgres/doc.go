@@ -22,7 +22,7 @@
 //	stele_deleted      what is remembered of deleted threads
 //	stele_voided       calls that were given up; see below
 //	stele_leases       the threads that are owned, and the epochs of that
-//	stele_runs         durable runs; this and the next two are those of a Queue
+//	stele_runs         durable runs; this and the next two are those of package pgqueue
 //	stele_run_events   their events
 //	stele_schedules    what submits runs again and again
 //
@@ -37,7 +37,7 @@
 //     refuse raises an error by stele_refuse, which ends the batch and rolls it back.
 //   - Nothing needs a session: no named prepared statements, no session locks. The next
 //     transaction may be on another server connection, as with PgBouncer in transaction
-//     mode. Only a Queue listens, and does without where it cannot.
+//     mode. Only a queue listens, and does without where it cannot.
 //   - A checkpoint names its values by the versions of their channels. A blob never changes
 //     while a checkpoint other than the one being put names it: a put that would change
 //     what another reads is refused with a VersionTakenError. So forks never mix, for
@@ -61,24 +61,9 @@
 // owner wrote is there before the next one has the thread, and what it sends later is
 // refused, however late it arrives.
 //
-// # The store
+// # Beside it
 //
-// Store is the long-term store, in the tables of LangGraph's store for Python (migrations 0
-// to 3, and 0 to 2 of its vectors). It needs none of the tables above; see SetupStore.
-//
-//	store              one row for an item; its namespace is joined with dots
-//	store_vectors      vectors of items, with pgvector
-//	stele_items        the value and the TTL of an item, where LangGraph's row cannot hold them
-//	stele_vectors      vectors of items, without pgvector
-//	stele_item_calls   the names of calls that wrote, and of those that were given up
-//
-// What holds of it:
-//
-//   - A row of stele's counts only beside the put that made it: it has the same updated_at.
-//     So what Python puts replaces what stele put, though Python knows nothing of the row.
-//   - The reads of a call see one moment. A filter narrows the rows in SQL, to those that may
-//     match, and decides in Go.
-//   - The puts of a call are one batch: one round trip, and one transaction. It inserts the
-//     name of its call. Who settles a call whose answer was lost inserts the same name, which
-//     waits for the transaction, and then stands in its way, or finds that it was committed.
+// Package pgqueue is the queue of package runs, and package pgstore the long-term store, in
+// the schema of a Saver. The rows of the queue are made by Setup as well; pgstore has a Setup
+// of its own.
 package postgres

@@ -1,5 +1,9 @@
 package postgres
 
+import (
+	"github.com/stele-go/stele/postgres/internal/pgdb"
+)
+
 // putFunction and writesFunction are Put and PutWrites on the server. Each is one statement
 // to send, and its statements are planned once for a connection, also where no prepared
 // statement may have a name. A function that is VOLATILE takes a snapshot for each of its
@@ -12,10 +16,10 @@ package postgres
 const guardOfAll = `
 	PERFORM pg_advisory_xact_lock(p_lock);
 	IF EXISTS (SELECT FROM @.stele_voided v WHERE v.call = p_call) THEN
-		PERFORM @.stele_refuse('` + refusedVoided + `', '');
+		PERFORM @.stele_refuse('` + pgdb.RefusedVoided + `', '');
 	END IF;
 	IF p_epoch <> 0 AND NOT EXISTS (SELECT FROM @.stele_leases l WHERE l.thread_id = p_thread AND l.epoch = p_epoch) THEN
-		PERFORM @.stele_refuse('` + refusedFenced + `', '');
+		PERFORM @.stele_refuse('` + pgdb.RefusedFenced + `', '');
 	END IF;
 	SELECT d.greatest_id INTO v_deleted FROM @.stele_deleted d WHERE d.thread_id = p_thread AND d.at >= p_since;`
 

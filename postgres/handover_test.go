@@ -148,7 +148,7 @@ func same(t *testing.T, lines []string, s saver.Saver) {
 // A Python program proves no epoch: it may move the head of a thread that a Go run owns. The
 // run then stops with ErrConflict at its next checkpoint, and what Python put stays.
 func TestPythonMovesTheHead(t *testing.T) {
-	url := server(t).Database(t)
+	url := pgtest.Shared(t).Database(t)
 	python := pgtest.LangGraph(t)
 	s := open(t, url, postgres.Options{})
 	late := false
@@ -177,7 +177,7 @@ func TestPythonMovesTheHead(t *testing.T) {
 
 // Python and Go write one database, and read each other's threads alike.
 func TestHandOver(t *testing.T) {
-	url := server(t).Database(t)
+	url := pgtest.Shared(t).Database(t)
 	python := pgtest.LangGraph(t)
 	lines := script(t, python, "write", url, "")
 	if len(lines) != 5 {

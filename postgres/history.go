@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stele-go/stele/postgres/internal/jsonb"
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
@@ -50,15 +52,15 @@ func (s *Saver) DeltaChannelHistory(ctx context.Context, cfg saver.Config, chann
 		return nil, err
 	}
 	for _, channel := range channels {
-		if err := checkText("channel", channel); err != nil {
+		if err := pgdb.CheckText("channel", channel); err != nil {
 			return nil, err
 		}
 	}
 	var walk *rules.DeltaWalk
-	err := s.snapshot(ctx, func(tx pgx.Tx) error {
+	err := s.db.Snapshot(ctx, func(tx pgx.Tx) error {
 		walk = rules.NewDeltaWalk(channels)
 		var id, parent string
-		err := tx.QueryRow(ctx, qualify(s.schema, `SELECT checkpoint_id, coalesce(parent_checkpoint_id, '') FROM @.checkpoints
+		err := tx.QueryRow(ctx, s.db.Qualify(`SELECT checkpoint_id, coalesce(parent_checkpoint_id, '') FROM @.checkpoints
 			WHERE thread_id = $1 AND checkpoint_ns = $2 AND ($3 = '' OR checkpoint_id = $3) ORDER BY checkpoint_id DESC LIMIT 1`),
 			cfg.ThreadID, cfg.Namespace, cfg.CheckpointID).Scan(&id, &parent)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -90,34 +92,29 @@ type ancestor struct {
 // walkPage visits up to n checkpoints from start on, and returns where to go on.
 func (s *Saver) walkPage(ctx context.Context, tx pgx.Tx, start saver.Config, n int, channels []string, walk *rules.DeltaWalk, seen map[string]bool) (next string, err error) {
 	var page []ancestor
-	r := newReading(s)
+	r := newTupleReader(s)
 	args := []any{start.ThreadID, start.Namespace, start.CheckpointID, n, channels}
 	b := &pgx.Batch{}
-	b.Queue(s.sql.chain, args...).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var at int
-			var a ancestor
-			var channel string
-			var inline, blob []byte
-			var kind *string
-			if err := rows.Scan(&at, &a.id, &a.parent, &channel, &inline, &kind, &blob); err != nil {
-				return err
-			}
-			if at > len(page) {
-				a.values = map[string]saver.Value{}
-				page = append(page, a)
-			}
-			v, err := s.valueOf(inline, kind, blob)
-			if err != nil {
-				return fmt.Errorf("checkpoint %q channel %q: %w", a.id, channel, err)
-			}
-			if !v.IsZero() {
-				page[at-1].values[channel] = v
-			}
+	var at int
+	var a ancestor
+	var channel string
+	var inline, blob []byte
+	var kind *string
+	b.Queue(s.sql.chain, args...).Query(pgdb.Each(func() error {
+		if at > len(page) {
+			a.values = map[string]saver.Value{}
+			page = append(page, a)
 		}
-		return rows.Err()
-	})
-	b.Queue(s.sql.chainWrites, args...).Query(func(rows pgx.Rows) error { return r.scanWrites(rows, r.writes) })
+		v, err := s.valueOf(inline, kind, blob)
+		if err != nil {
+			return fmt.Errorf("checkpoint %q channel %q: %w", a.id, channel, err)
+		}
+		if !v.IsZero() {
+			page[at-1].values[channel] = v
+		}
+		return nil
+	}, &at, &a.id, &a.parent, &channel, &inline, &kind, &blob))
+	b.Queue(s.sql.chainWrites, args...).Query(r.scanWrites(r.writes))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return "", err
 	}
@@ -149,9 +146,9 @@ func (s *Saver) valueOf(inline []byte, kind *string, blob []byte) (saver.Value, 
 		return saver.Value{}, nil
 	}
 	var v any
-	if err := decodeJSON(inline, &v); err != nil {
+	if err := jsonb.Decode(inline, &v); err != nil {
 		return saver.Value{}, err
 	}
-	typed, err := serde.Default().Encode(plain(v))
+	typed, err := serde.Default().Encode(jsonb.Plain(v))
 	return saver.ValueShared(typed, serde.Default()), err
 }

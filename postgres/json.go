@@ -2,14 +2,11 @@ package postgres
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/stele-go/stele/postgres/internal/jsonb"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
 )
@@ -18,124 +15,16 @@ import (
 // scale: 1.0 stays apart from 1, as Python needs it, if it is written so; there is no
 // exponent, no negative zero, no NaN and no infinity. Strings are without U+0000.
 
-// appendJSON appends plain data. What jsonb cannot hold, so that it would read back as
-// something else, is an InvalidError about field.
-func appendJSON(dst []byte, field string, v any) ([]byte, error) {
-	switch x := v.(type) {
-	case nil:
-		return append(dst, "null"...), nil
-	case bool:
-		return strconv.AppendBool(dst, x), nil
-	case int64:
-		return strconv.AppendInt(dst, x, 10), nil
-	case uint64:
-		return strconv.AppendUint(dst, x, 10), nil
-	case float64:
-		return appendFloat(dst, field, x)
-	case string:
-		return appendString(dst, field, x)
-	case []any:
-		dst = append(dst, '[')
-		for i, item := range x {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			var err error
-			if dst, err = appendJSON(dst, field+"["+strconv.Itoa(i)+"]", item); err != nil {
-				return nil, err
-			}
-		}
-		return append(dst, ']'), nil
-	case map[string]any:
-		return appendObject(dst, field, x, func(dst []byte, field string, v any) ([]byte, error) { return appendJSON(dst, field, v) })
-	}
-	return nil, saver.Invalidf(field, "%T cannot be stored as JSON; use nil, bools, numbers, strings, lists and maps of these", v)
-}
-
-// appendObject appends m with its keys in order.
-func appendObject[V any](dst []byte, field string, m map[string]V, value func(dst []byte, field string, v V) ([]byte, error)) ([]byte, error) {
-	dst = append(dst, '{')
-	for i, key := range slices.Sorted(maps.Keys(m)) {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		var err error
-		if dst, err = appendString(dst, field, key); err != nil {
-			return nil, err
-		}
-		dst = append(dst, ':')
-		if dst, err = value(dst, field+"."+key, m[key]); err != nil {
-			return nil, err
-		}
-	}
-	return append(dst, '}'), nil
-}
-
-func appendFloat(dst []byte, field string, f float64) ([]byte, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) || f == 0 && math.Signbit(f) {
-		return nil, saver.Invalidf(field, "%v cannot be stored as JSON", strconv.FormatFloat(f, 'g', -1, 64))
-	}
-	from := len(dst)
-	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
-	if bytes.IndexByte(dst[from:], '.') < 0 {
-		dst = append(dst, ".0"...)
-	}
-	return dst, nil
-}
-
-func appendString(dst []byte, field, s string) ([]byte, error) {
-	if err := checkText(field, s); err != nil {
-		return nil, err
-	}
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	plain := 0 // bytes that stand for themselves
-	for plain < len(s) && s[plain] >= 0x20 && s[plain] != '"' && s[plain] != '\\' {
-		plain++
-	}
-	dst = append(dst, s[:plain]...)
-	for i := plain; i < len(s); i++ {
-		switch b := s[i]; {
-		case b == '"' || b == '\\':
-			dst = append(dst, '\\', b)
-		case b < 0x20:
-			dst = append(dst, `\u00`...)
-			dst = append(dst, hex[b>>4], hex[b&15])
-		default:
-			dst = append(dst, b)
-		}
-	}
-	return append(dst, '"'), nil
-}
-
 func appendVersion(dst []byte, field string, v saver.Version) ([]byte, error) {
-	return appendJSON(dst, field, v.Any())
+	if v.Kind() == saver.VersionString {
+		return jsonb.AppendString(dst, field, v.String())
+	}
+	return jsonb.Append(dst, field, v.Any())
 }
 
-// appendVersions appends versions in no order: jsonb has one of its own. Every checkpoint repeats
-// those of all channels and nodes.
-func appendVersions(dst []byte, field string, m map[string]saver.Version) (_ []byte, err error) {
-	dst = append(dst, '{')
-	first := true
-	for channel, v := range m {
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		if dst, err = appendString(dst, field, channel); err != nil {
-			return nil, err
-		}
-		dst = append(dst, ':')
-		if v.Kind() == saver.VersionString {
-			dst, err = appendString(dst, field, v.String())
-		} else {
-			dst, err = appendVersion(dst, field, v)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return append(dst, '}'), nil
+// appendVersions appends the versions of channels. Every checkpoint repeats those of all channels and nodes.
+func appendVersions(dst []byte, field string, m map[string]saver.Version) ([]byte, error) {
+	return jsonb.AppendObject(dst, field, m, func(dst []byte, _ string, v saver.Version) ([]byte, error) { return appendVersion(dst, field, v) })
 }
 
 // versionText is v as jsonb_each_text shows what appendVersion wrote: the key of its blob.
@@ -161,37 +50,29 @@ func appendCheckpoint(dst []byte, cp *saver.Checkpoint, values map[string]string
 	dst = append(dst, `{"v":`...)
 	dst = strconv.AppendInt(dst, int64(cp.V), 10)
 	dst = append(dst, `,"id":`...)
-	if dst, err = appendString(dst, "checkpoint.id", cp.ID); err != nil {
+	if dst, err = jsonb.AppendString(dst, "checkpoint.id", cp.ID); err != nil {
 		return nil, err
 	}
 	dst = append(dst, `,"ts":`...)
-	if dst, err = appendString(dst, "checkpoint.ts", cp.TS); err != nil {
+	if dst, err = jsonb.AppendString(dst, "checkpoint.ts", cp.TS); err != nil {
 		return nil, err
 	}
 	dst = append(dst, `,"channel_values":`...)
-	if dst, err = appendObject(dst, "channel", values, func(dst []byte, _, text string) ([]byte, error) { return append(dst, text...), nil }); err != nil {
+	if dst, err = jsonb.AppendObject(dst, "channel", values, func(dst []byte, _, text string) ([]byte, error) { return append(dst, text...), nil }); err != nil {
 		return nil, err
 	}
 	dst = append(dst, `,"channel_versions":`...)
 	if dst, err = appendVersions(dst, "channel_versions", cp.Versions); err != nil {
 		return nil, err
 	}
-	dst = append(dst, `,"versions_seen":{`...)
-	first := true
-	for node, seen := range cp.Seen {
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		if dst, err = appendString(dst, "versions_seen", node); err != nil {
-			return nil, err
-		}
-		dst = append(dst, ':')
-		if dst, err = appendVersions(dst, "versions_seen", seen); err != nil {
-			return nil, err
-		}
+	dst = append(dst, `,"versions_seen":`...)
+	dst, err = jsonb.AppendObject(dst, "versions_seen", cp.Seen, func(dst []byte, _ string, seen map[string]saver.Version) ([]byte, error) {
+		return appendVersions(dst, "versions_seen", seen)
+	})
+	if err != nil {
+		return nil, err
 	}
-	dst = append(dst, `},"updated_channels":`...)
+	dst = append(dst, `,"updated_channels":`...)
 	if cp.Updated == nil {
 		return append(dst, "null}"...), nil
 	}
@@ -200,7 +81,7 @@ func appendCheckpoint(dst []byte, cp *saver.Checkpoint, values map[string]string
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		if dst, err = appendString(dst, "updated_channels", channel); err != nil {
+		if dst, err = jsonb.AppendString(dst, "updated_channels", channel); err != nil {
 			return nil, err
 		}
 	}
@@ -222,7 +103,7 @@ type storedCheckpoint struct {
 // has the versions as jsonb_each_text shows them: the keys of the blobs.
 func decodeCheckpoint(text []byte) (cp saver.Checkpoint, versions map[string]string, err error) {
 	var stored storedCheckpoint
-	if err := decodeJSON(text, &stored); err != nil {
+	if err := jsonb.Decode(text, &stored); err != nil {
 		return cp, nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	versions = make(map[string]string, len(stored.Versions))
@@ -242,7 +123,7 @@ func decodeCheckpoint(text []byte) (cp saver.Checkpoint, versions map[string]str
 	}
 	cp.Values = make(map[string]saver.Value, len(stored.Values))
 	for channel, v := range stored.Values {
-		typed, err := serde.Default().Encode(plain(v))
+		typed, err := serde.Default().Encode(jsonb.Plain(v))
 		if err != nil {
 			return cp, nil, fmt.Errorf("channel %q: %w", channel, err)
 		}
@@ -254,7 +135,7 @@ func decodeCheckpoint(text []byte) (cp saver.Checkpoint, versions map[string]str
 func decodeVersions(stored map[string]any) (map[string]saver.Version, error) {
 	versions := make(map[string]saver.Version, len(stored))
 	for channel, v := range stored {
-		version, err := saver.VersionOf(plain(v))
+		version, err := saver.VersionOf(jsonb.Plain(v))
 		if err != nil {
 			return nil, fmt.Errorf("version of channel %q: %w: %w", channel, saver.ErrCorrupt, err)
 		}
@@ -265,52 +146,14 @@ func decodeVersions(stored map[string]any) (map[string]saver.Version, error) {
 
 func decodeMetadata(text []byte) (saver.Metadata, error) {
 	var stored map[string]any
-	if err := decodeJSON(text, &stored); err != nil {
+	if err := jsonb.Decode(text, &stored); err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}
 	md := make(saver.Metadata, len(stored))
 	for key, v := range stored {
-		md[key] = plain(v)
+		md[key] = jsonb.Plain(v)
 	}
 	return md, nil
-}
-
-// decodeJSON reads JSON with its numbers as json.Number.
-func decodeJSON(text []byte, dst any) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(dst); err != nil {
-		return fmt.Errorf("%w: %w", saver.ErrCorrupt, err)
-	}
-	return nil
-}
-
-// plain is decoded JSON as serde decodes plain data. A number with a point is a float, one
-// without an integer, or a float if 64 bits do not hold it.
-func plain(v any) any {
-	switch x := v.(type) {
-	case json.Number:
-		text := x.String()
-		if !strings.ContainsAny(text, ".eE") {
-			if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-				return n
-			}
-			if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-				return n
-			}
-		}
-		f, _ := strconv.ParseFloat(text, 64)
-		return f
-	case []any:
-		for i := range x {
-			x[i] = plain(x[i])
-		}
-	case map[string]any:
-		for key := range x {
-			x[key] = plain(x[key])
-		}
-	}
-	return v
 }
 
 // maxInline is the size of the largest value that stands in the checkpoint itself, where
@@ -328,7 +171,7 @@ func inlineText(t serde.Typed) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	text, err := appendJSON(nil, "", v)
+	text, err := jsonb.Append(nil, "", v)
 	if err != nil {
 		return "", false
 	}
@@ -337,11 +180,11 @@ func inlineText(t serde.Typed) (string, bool) {
 	case nil, bool, int64, string:
 		read = v // as JSON gives them back
 	default:
-		if decodeJSON(text, &read) != nil {
+		if jsonb.Decode(text, &read) != nil {
 			return "", false
 		}
 	}
-	same, err := serde.Default().Encode(plain(read))
+	same, err := serde.Default().Encode(jsonb.Plain(read))
 	if err != nil || same.Kind != t.Kind || !bytes.Equal(same.Data, t.Data) {
 		return "", false
 	}

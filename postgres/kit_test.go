@@ -4,10 +4,6 @@ package postgres_test
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stele-go/stele/base/race"
@@ -17,43 +13,7 @@ import (
 	"github.com/stele-go/stele/saver/savertest"
 )
 
-// shared is the cluster of all tests that do not stop it.
-var shared = sync.OnceValues(func() (*pgtest.Server, error) { return started(pgtest.New()) })
-
-// clusters are those that the end of the tests closes.
-var clusters []*pgtest.Server
-
-// started notes a cluster of several tests.
-func started(s *pgtest.Server, err error) (*pgtest.Server, error) {
-	if err == nil {
-		clusters = append(clusters, s)
-	}
-	return s, err
-}
-
-func TestMain(m *testing.M) {
-	if os.Getenv(fleetDir) != "" {
-		if err := fleetWorker(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	code := m.Run()
-	for _, s := range clusters {
-		s.Close()
-	}
-	os.Exit(code)
-}
-
-func server(t testing.TB) *pgtest.Server {
-	t.Helper()
-	s, err := shared()
-	if err != nil {
-		pgtest.Need(t, err)
-	}
-	return s
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // open sets a schema up and opens it.
 func open(t testing.TB, url string, opts postgres.Options) *postgres.Saver {
@@ -70,11 +30,6 @@ func open(t testing.TB, url string, opts postgres.Options) *postgres.Saver {
 	return s
 }
 
-var schemas atomic.Int64
-
-// newSchema is a schema of its own in a database.
-func newSchema() string { return fmt.Sprintf("s%d", schemas.Add(1)) }
-
 // profile are the cases that LangGraph's schema does not allow. docs/postgres.md has the
 // table.
 var profile = map[string]string{
@@ -82,9 +37,9 @@ var profile = map[string]string{
 }
 
 func TestKit(t *testing.T) {
-	url := server(t).Database(t)
+	url := pgtest.Shared(t).Database(t)
 	savertest.RunWith(t, func(t *testing.T) saver.Saver {
-		return open(t, url, postgres.Options{Schema: newSchema()})
+		return open(t, url, postgres.Options{Schema: pgtest.NewSchema()})
 	}, savertest.Options{Without: []savertest.Power{savertest.PowerEraser}, Except: profile})
 }
 
@@ -94,19 +49,14 @@ func TestKitThroughPgBouncer(t *testing.T) {
 	if race.Enabled {
 		t.Skip("not with -race: TestKit runs the same code of this module, and this test runs without it")
 	}
-	srv := server(t)
+	srv := pgtest.Shared(t)
 	url := srv.Bouncer(t, srv.Database(t))
 	savertest.RunWith(t, func(t *testing.T) saver.Saver {
-		return open(t, url, postgres.Options{Schema: newSchema()})
+		return open(t, url, postgres.Options{Schema: pgtest.NewSchema()})
 	}, savertest.Options{Without: []savertest.Power{savertest.PowerEraser}, Except: profile})
 }
 
 // newServer is a cluster of the test's own, which keeps what it commits.
 func newServer(settings ...string) (*pgtest.Server, error) {
 	return pgtest.New(append(settings, "fsync=on", "synchronous_commit=on", "full_page_writes=on")...)
-}
-
-func need(t testing.TB, err error) {
-	t.Helper()
-	pgtest.Need(t, err)
 }

@@ -12,14 +12,16 @@ import (
 
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/saver"
+
+	"github.com/stele-go/stele/postgres/pgtest"
 )
 
 // relayed is a saver whose connections lead through a relay, and the address of its database.
-func relayed(t *testing.T) (r *relay, s *postgres.Saver, url string) {
+func relayed(t *testing.T) (r *pgtest.Relay, s *postgres.Saver, url string) {
 	t.Helper()
-	url = server(t).Database(t)
+	url = pgtest.Shared(t).Database(t)
 	open(t, url, postgres.Options{})
-	r, through := newRelay(t, url)
+	r, through := pgtest.NewRelay(t, url)
 	s, err := postgres.Open(t.Context(), through, postgres.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +35,7 @@ func relayed(t *testing.T) (r *relay, s *postgres.Saver, url string) {
 func TestLostAnswers(t *testing.T) {
 	r, s, url := relayed(t)
 	first := put(t, s, "t", "", map[string]any{"n": 1})
-	r.loseNext("\"public\".stele_put(", nil)
+	r.LoseNext("\"public\".stele_put(", nil)
 	req := request(t, s, "t", first.CheckpointID, map[string]any{"n": 2})
 	req.Config.ExpectHead = saver.Head(first.CheckpointID)
 	cfg, err := s.PutRequest(t.Context(), req)
@@ -43,14 +45,14 @@ func TestLostAnswers(t *testing.T) {
 	if got := get(t, s, saver.Config{ThreadID: "t"}); got.Config.CheckpointID != cfg.CheckpointID {
 		t.Errorf("head %v, want %v", got.Config, cfg)
 	}
-	r.loseNext("\"public\".stele_put_writes(", nil)
+	r.LoseNext("\"public\".stele_put_writes(", nil)
 	if err := s.PutWrites(t.Context(), cfg, []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}, "task", ""); err != nil {
 		t.Fatalf("writes with a lost answer: %v", err)
 	}
 	if got := get(t, s, cfg).PendingWrites; len(got) != 1 {
 		t.Errorf("writes %v", got)
 	}
-	if n := column(t, connect(t, url), `SELECT count(*)::text FROM stele_voided`)[0]; n != "2" {
+	if n := pgtest.Column(t, pgtest.Connect(t, url), `SELECT count(*)::text FROM stele_voided`)[0]; n != "2" {
 		t.Errorf("%s calls were settled, want 2", n)
 	}
 }
@@ -90,19 +92,15 @@ func TestLostTransactions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			begun, cut := false, false
-			r.mu.Lock()
-			r.cut = func(b []byte) bool { // what comes first in a transaction
+			r.Cut(func(b []byte) bool { // what comes first in a transaction
 				cut = begun
 				begun = begun || strings.Contains(string(b), "begin")
 				return cut
-			}
-			r.mu.Unlock()
+			}, nil)
 			if err := call(); err != nil {
 				t.Error(err)
 			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if r.cut = nil; !cut {
+			if r.Cut(nil, nil); !cut {
 				t.Error("no connection was lost")
 			}
 		})
@@ -116,15 +114,7 @@ func TestLateArrivalsWriteNothing(t *testing.T) {
 	put(t, s, "t", first.CheckpointID, map[string]any{"n": 2}) // every statement is described by now
 	arrive := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
-	r.loseNext("\"public\".stele_put(", arrive)
-	inner := r.cut
-	r.cut = func(b []byte) bool {
-		if inner(b) {
-			cancel()
-			return true
-		}
-		return false
-	}
+	r.LoseNext("\"public\".stele_put(", arrive, cancel)
 	req := request(t, s, "t", first.CheckpointID, map[string]any{"n": 3})
 	if _, err := s.PutRequest(ctx, req); !errors.Is(err, saver.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("put: %v, want ErrOutcomeUnknown", err)
@@ -134,7 +124,7 @@ func TestLateArrivalsWriteNothing(t *testing.T) {
 	}
 	close(arrive)
 	select {
-	case <-r.answered:
+	case <-r.Answered:
 	case <-time.After(time.Minute):
 		t.Fatal("the server does not answer to what came late")
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
+
+	"github.com/stele-go/stele/postgres/pgtest"
 )
 
 // model runs one random program on a saver on PostgreSQL and on its twin, in memory or on disk.
@@ -244,7 +246,7 @@ func TestModel(t *testing.T) {
 	for i := range programs {
 		seeds = append(slices.Clone(seeds), seed+uint64(i))
 	}
-	url := server(t).Database(t)
+	url := pgtest.Shared(t).Database(t)
 	half := func() float64 { return 0.5 }
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("STELE_SEED=", seed), func(t *testing.T) {
@@ -260,7 +262,7 @@ func TestModel(t *testing.T) {
 				twin = d
 			}
 			m := &model{T: t, r: rand.New(rand.NewPCG(seed, 0)),
-				real: open(t, url, postgres.Options{Schema: newSchema(), Clock: clock, Random: half}),
+				real: open(t, url, postgres.Options{Schema: pgtest.NewSchema(), Clock: clock, Random: half}),
 				twin: twin,
 			}
 			for m.number < 250 {

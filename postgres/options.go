@@ -3,6 +3,7 @@ package postgres
 import (
 	"time"
 
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
 )
@@ -45,20 +46,16 @@ func (o Options) withDefaults() Options {
 	if o.Serializer == nil {
 		o.Serializer = serde.Default()
 	}
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
 	if o.DeletedMemory == 0 {
 		o.DeletedMemory = rules.DefaultDeletedMemory
-	}
-	if o.StatementTimeout == 0 {
-		o.StatementTimeout = 30 * time.Second
-	}
-	if o.RetryTime == 0 {
-		o.RetryTime = 15 * time.Second
 	}
 	if o.LeaseTime == 0 {
 		o.LeaseTime = 15 * time.Second
 	}
 	return o
+}
+
+// shared are the options of every call; package pgdb has their defaults.
+func (o Options) shared() pgdb.Options {
+	return pgdb.Options{Schema: o.Schema, Clock: o.Clock, StatementTimeout: o.StatementTimeout, RetryTime: o.RetryTime}
 }

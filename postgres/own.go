@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/rules"
 )
@@ -57,7 +59,7 @@ DELETE FROM @.stele_leases l USING unnest($1::text[], $2::uuid[]) held(thread_id
 WHERE l.thread_id = held.thread_id AND l.owner = held.owner`)
 	// $1 thread, $2 epoch.
 	st.fence = q(`
-SELECT @.stele_refuse('` + refusedFenced + `', '') WHERE NOT EXISTS (
+SELECT @.stele_refuse('` + pgdb.RefusedFenced + `', '') WHERE NOT EXISTS (
 	SELECT FROM @.stele_leases WHERE thread_id = $1 AND epoch = $2)`)
 }
 
@@ -82,7 +84,7 @@ func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lea
 		if !wait {
 			return nil, &saver.OwnedError{ThreadID: threadID}
 		}
-		if err := pause(ctx, min(backoff(n), 200*time.Millisecond)); err != nil {
+		if err := pgdb.Pause(ctx, min(pgdb.Backoff(n), 200*time.Millisecond)); err != nil {
 			return nil, err
 		}
 	}
@@ -97,29 +99,13 @@ func (s *Saver) holds(l *lease) bool {
 
 // acquire takes the lease of a thread if it is free; nil if it is not.
 func (s *Saver) acquire(ctx context.Context, threadID string) (*lease, error) {
-	if err := s.ready(ctx); err != nil {
-		return nil, err
-	}
 	l := &lease{thread: threadID, lost: make(chan struct{})}
 	rand.Read(l.owner[:])
-	taken := false
-	err := s.again(ctx, func() (bool, error) {
+	taken := false // by this Saver
+	err := s.db.Repeat(ctx, "", func(b *pgx.Batch) {
 		l.renewed = time.Now()
-		err := s.sendBatch(ctx, func(b *pgx.Batch) {
-			s.queueLock(b, threadID)
-			b.Queue(s.sql.lease, threadID, l.owner, s.opts.LeaseTime.Microseconds()).QueryRow(func(row pgx.Row) error {
-				err := row.Scan(&l.epoch)
-				if taken = errors.Is(err, pgx.ErrNoRows); taken {
-					return nil
-				}
-				return err
-			})
-		})
-		if err == nil {
-			return false, nil
-		}
-		retry := ctx.Err() == nil && !s.closed.Load() && (passing(err) || outcomeOf(err) != rolledBack)
-		return retry, s.readError(ctx, s.translate(err))
+		s.db.QueueLock(b, threadID)
+		b.Queue(s.sql.lease, threadID, l.owner, s.opts.LeaseTime.Microseconds()).QueryRow(pgdb.MaybeRow(&taken, &l.epoch))
 	})
 	if err != nil {
 		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -127,7 +113,7 @@ func (s *Saver) acquire(ctx context.Context, threadID string) (*lease, error) {
 		s.send(ctx, l) // it may have been taken
 		return nil, err
 	}
-	if taken {
+	if !taken {
 		return nil, nil
 	}
 	s.leases.mu.Lock()
@@ -144,33 +130,38 @@ func (s *Saver) acquire(ctx context.Context, threadID string) (*lease, error) {
 // renew keeps the leases until ctx ends.
 func (s *Saver) renew(ctx context.Context) {
 	third := s.opts.LeaseTime / 3
-	for pause(ctx, third/2+mathrand.N(third/2+1)) == nil {
-		s.leases.mu.Lock()
-		held := slices.Collect(maps.Values(s.leases.held))
-		s.leases.mu.Unlock()
-		sent := time.Now()
-		renewing, done := context.WithTimeout(ctx, third)
-		renewed, err := s.renewed(renewing, held)
-		done()
-		s.leases.mu.Lock()
-		for _, l := range held {
-			switch {
-			case s.leases.held[l.thread] != l: // released meanwhile
-			case err == nil && renewed[l.owner]:
-				l.renewed = sent
-			case err == nil || time.Since(l.renewed) >= s.opts.LeaseTime:
-				delete(s.leases.held, l.thread)
-				close(l.lost)
-			}
+	for pgdb.Pause(ctx, third/2+mathrand.N(third/2+1)) == nil {
+		s.renewOnce(ctx)
+	}
+}
+
+// renewOnce renews all leases, and finds out which are lost.
+func (s *Saver) renewOnce(ctx context.Context) {
+	s.leases.mu.Lock()
+	held := slices.Collect(maps.Values(s.leases.held))
+	s.leases.mu.Unlock()
+	sent := time.Now()
+	renewing, done := context.WithTimeout(ctx, s.opts.LeaseTime/3)
+	defer done()
+	renewed, err := s.renewed(renewing, held)
+	s.leases.mu.Lock()
+	defer s.leases.mu.Unlock()
+	for _, l := range held {
+		switch {
+		case s.leases.held[l.thread] != l: // released meanwhile
+		case err == nil && renewed[l.owner]:
+			l.renewed = sent
+		case err == nil || time.Since(l.renewed) >= s.opts.LeaseTime:
+			delete(s.leases.held, l.thread)
+			close(l.lost)
 		}
-		s.leases.mu.Unlock()
 	}
 }
 
 // renewed renews leases, and returns the owners of those that are there.
 func (s *Saver) renewed(ctx context.Context, held []*lease) (map[[16]byte]bool, error) {
 	threads, owners := columnsOf(held)
-	rows, err := s.pool.Query(ctx, s.sql.renew, threads, owners, s.opts.LeaseTime.Microseconds())
+	rows, err := s.db.Pool.Query(ctx, s.sql.renew, threads, owners, s.opts.LeaseTime.Microseconds())
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +207,7 @@ func (s *Saver) send(ctx context.Context, gone ...*lease) {
 		return
 	}
 	threads, owners := columnsOf(gone)
-	s.pool.Exec(ctx, s.sql.release, threads, owners)
+	s.db.Pool.Exec(ctx, s.sql.release, threads, owners)
 }
 
 func (s *Saver) releaseAll() {
@@ -233,8 +224,8 @@ func (s *Saver) fenced(ctx context.Context, tx pgx.Tx, cfg saver.Config) error {
 		return nil
 	}
 	_, err := tx.Exec(ctx, s.sql.fence, cfg.ThreadID, cfg.Epoch)
-	if code, detail, ok := refusal(err); ok {
-		return writeRefused(cfg, code, detail)
+	if code, detail, ok := pgdb.Refusal(err); ok {
+		return cmp.Or(writeRefused(cfg, code, detail), err)
 	}
 	return err
 }
@@ -244,7 +235,7 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (n int, err 
 	if err := checkConfig(cfg); err != nil {
 		return 0, err
 	}
-	err = s.inTx(ctx, []string{cfg.ThreadID}, func(tx pgx.Tx) error {
+	err = s.db.InTx(ctx, []string{cfg.ThreadID}, func(tx pgx.Tx) error {
 		if err := s.fenced(ctx, tx, cfg); err != nil {
 			return err
 		}
@@ -255,7 +246,7 @@ func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (n int, err 
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, s.sql.touch, cfg.ThreadID, s.now())
+		_, err = tx.Exec(ctx, s.sql.touch, cfg.ThreadID, s.db.Now())
 		return err
 	})
 	if err != nil {

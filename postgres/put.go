@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stele-go/stele/postgres/internal/jsonb"
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
@@ -32,7 +34,7 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	}
 	buf := jsonPool.Get().(*[]byte)
 	defer func() {
-		if cap(*buf) <= maxKeptBuffer {
+		if cap(*buf) <= pgdb.MaxKeptBuffer {
 			jsonPool.Put(buf)
 		}
 	}()
@@ -40,15 +42,15 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	if err != nil {
 		return saver.Config{}, err
 	}
-	err = s.run(ctx, write{
-		threadID: plan.Target.ThreadID,
-		locks:    true,
-		queue:    func(b *pgx.Batch, c call) { s.queuePut(b, c, &plan, rows) },
-		trace: func(b *pgx.Batch, c call, applied *bool) {
+	err = s.db.Write(ctx, pgdb.Write{
+		Thread: plan.Target.ThreadID,
+		Locks:  true,
+		Queue:  func(b *pgx.Batch, c pgdb.Call) { s.queuePut(b, c, &plan, rows) },
+		Trace: func(b *pgx.Batch, c pgdb.Call, applied *bool) {
 			b.Queue(s.sql.putTrace, plan.Target.ThreadID, plan.Target.Namespace, plan.Target.CheckpointID, [16]byte(c)).
-				QueryRow(func(row pgx.Row) error { return row.Scan(applied) })
+				QueryRow(pgdb.Row(applied))
 		},
-		refused: func(code, detail string) error { return putRefused(&plan, rows, code, detail) },
+		Refused: func(code, detail string) error { return putRefused(&plan, rows, code, detail) },
 	})
 	if err != nil {
 		return saver.Config{}, err
@@ -81,15 +83,12 @@ func (s *Saver) newPutRows(plan *rules.PutPlan, buf *[]byte) (*putRows, error) {
 	if err := checkConfig(plan.Target); err != nil {
 		return nil, err
 	}
-	for field, id := range map[string]string{"checkpoint_id": plan.Record.Parent, "values_from": plan.Record.ValuesFrom} {
-		if err := checkText(field, id); err != nil {
-			return nil, err
-		}
-	}
+	texts := []string{"checkpoint_id", plan.Record.Parent, "values_from", plan.Record.ValuesFrom}
 	if plan.ExpectHead != nil {
-		if err := checkText("expect_head", *plan.ExpectHead); err != nil {
-			return nil, err
-		}
+		texts = append(texts, "expect_head", *plan.ExpectHead)
+	}
+	if err := pgdb.CheckText(texts...); err != nil {
+		return nil, err
 	}
 	for channel := range cp.Versions {
 		if err := checkCast("channel", channel); err != nil {
@@ -125,7 +124,7 @@ func (s *Saver) newPutRows(plan *rules.PutPlan, buf *[]byte) (*putRows, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.metadata, err = appendJSON(nil, "metadata", map[string]any(md)); err != nil {
+	if r.metadata, err = jsonb.Append(nil, "metadata", map[string]any(md)); err != nil {
 		return nil, err
 	}
 	if r.note, err = encodeNote(plan.Record.Note); err != nil {
@@ -144,19 +143,11 @@ func (r *putRows) fresh(channel string, version saver.Version, value *serde.Type
 		return
 	}
 	r.stored++
-	r.kinds, r.blobs = append(r.kinds, &value.Kind), append(r.blobs, notNull(value.Data))
-}
-
-// notNull is data as a value that is not NULL.
-func notNull(data []byte) []byte {
-	if data == nil {
-		return []byte{}
-	}
-	return data
+	r.kinds, r.blobs = append(r.kinds, &value.Kind), append(r.blobs, pgdb.NotNull(value.Data))
 }
 
 // queuePut adds the call of putFunction, which takes the lock of the thread.
-func (s *Saver) queuePut(b *pgx.Batch, c call, plan *rules.PutPlan, r *putRows) {
+func (s *Saver) queuePut(b *pgx.Batch, c pgdb.Call, plan *rules.PutPlan, r *putRows) {
 	args := append(s.callArgs(plan.Target, c, plan.Epoch),
 		plan.Record.Parent, plan.Record.ValuesFrom, plan.Record.Source(), plan.ExpectHead, r.writes.named,
 		r.channels, r.versions, r.kinds, r.blobs, r.minted, r.stored, !slices.Contains(r.minted, false), r.checkpoint, r.metadata, r.note)
@@ -164,8 +155,8 @@ func (s *Saver) queuePut(b *pgx.Batch, c call, plan *rules.PutPlan, r *putRows) 
 }
 
 // callArgs are the arguments for callParameters.
-func (s *Saver) callArgs(at saver.Config, c call, epoch int64) []any {
-	return append(make([]any, 0, 34), lockKey(s.schema, at.ThreadID), [16]byte(c), s.rememberedSince(), epoch, s.now(), at.ThreadID, at.Namespace, at.CheckpointID)
+func (s *Saver) callArgs(at saver.Config, c pgdb.Call, epoch int64) []any {
+	return append(make([]any, 0, 34), pgdb.LockKey(s.db.Schema, at.ThreadID), [16]byte(c), s.rememberedSince(), epoch, s.db.Now(), at.ThreadID, at.Namespace, at.CheckpointID)
 }
 
 // putRefused is the error of a put that stele_refuse ended.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stele-go/stele/postgres/internal/jsonb"
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/rules"
 	"github.com/stele-go/stele/saver/serde"
@@ -26,9 +28,9 @@ func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 	if cfg.CheckpointID != "" {
 		st, args = s.sql.named, append(args, cfg.CheckpointID)
 	}
-	r := newReading(s)
-	err := s.read(ctx, func(b *pgx.Batch) {
-		*r = *newReading(s)
+	r := newTupleReader(s)
+	err := s.db.Read(ctx, func(b *pgx.Batch) {
+		*r = *newTupleReader(s)
 		r.queue(b, st, args)
 	})
 	if err != nil {
@@ -44,68 +46,14 @@ func (s *Saver) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 	return tuples[0], nil
 }
 
-// read sends statements that see one moment, in one round trip. It tries again where the
-// connection was lost, so queue must begin anew with what it gathers.
-func (s *Saver) read(ctx context.Context, queue func(b *pgx.Batch)) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	err := s.again(ctx, func() (bool, error) {
-		conn, err := s.pool.Acquire(ctx)
-		if err != nil {
-			return ctx.Err() == nil && !s.closed.Load(), err
-		}
-		defer conn.Release()
-		err = s.sendTx(ctx, conn.Conn(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", queue)
-		return ctx.Err() == nil && err != nil && (outcomeOf(err) != rolledBack || passing(err)), s.translate(err)
-	})
-	return s.readError(ctx, err)
-}
-
-// readError prefers to say that the Saver was closed, or the call given up.
-func (s *Saver) readError(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case s.closed.Load():
-		return saver.ErrClosed
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return err
-}
-
-// snapshot runs f in a transaction that sees one moment, and writes nothing. It tries again where the
-// connection was lost, so f must begin anew with what it gathers.
-func (s *Saver) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	err := s.again(ctx, func() (bool, error) {
-		tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-		if err != nil {
-			return ctx.Err() == nil && !s.closed.Load(), err
-		}
-		defer rollBack(ctx, tx.Rollback)
-		if text, ok := s.unbounded(tx.Conn()); ok {
-			_, err = tx.Exec(ctx, setTimeout, text)
-		}
-		if err == nil {
-			err = f(tx)
-		}
-		return err != nil && s.goesOn(ctx, tx.Conn(), err), s.translate(err)
-	})
-	return s.readError(ctx, err)
-}
-
 // checkpointKey names a checkpoint.
 type checkpointKey struct{ thread, ns, id string }
 
 // blobKey names the value of a channel at a version.
 type blobKey struct{ thread, ns, channel, version string }
 
-// reading gathers tuples from the rows of tupleStatements.
-type reading struct {
+// tupleReader gathers tuples from the rows of tupleStatements.
+type tupleReader struct {
 	s           *Saver
 	checkpoints []checkpointRow
 	blobs       map[blobKey]serde.Typed
@@ -120,52 +68,39 @@ type checkpointRow struct {
 	note                 []byte
 }
 
-func newReading(s *Saver) *reading {
-	return &reading{s: s, blobs: map[blobKey]serde.Typed{}, writes: map[checkpointKey][]saver.PendingWrite{}, packets: map[checkpointKey][]saver.PendingWrite{}}
+func newTupleReader(s *Saver) *tupleReader {
+	return &tupleReader{s: s, blobs: map[blobKey]serde.Typed{}, writes: map[checkpointKey][]saver.PendingWrite{}, packets: map[checkpointKey][]saver.PendingWrite{}}
 }
 
-func (r *reading) queue(b *pgx.Batch, st tupleStatements, args []any) {
-	b.Queue(st.checkpoints, args...).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var c checkpointRow
-			if err := rows.Scan(&c.key.thread, &c.key.ns, &c.key.id, &c.parent, &c.checkpoint, &c.metadata, &c.note); err != nil {
-				return err
-			}
-			r.checkpoints = append(r.checkpoints, c)
-		}
-		return rows.Err()
-	})
-	b.Queue(st.blobs, args...).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var k blobKey
-			var t serde.Typed
-			if err := rows.Scan(&k.thread, &k.ns, &k.channel, &k.version, &t.Kind, &t.Data); err != nil {
-				return err
-			}
-			r.blobs[k] = t
-		}
-		return rows.Err()
-	})
-	b.Queue(st.writes, args...).Query(func(rows pgx.Rows) error { return r.scanWrites(rows, r.writes) })
-	b.Queue(st.packets, args...).Query(func(rows pgx.Rows) error { return r.scanWrites(rows, r.packets) })
+func (r *tupleReader) queue(b *pgx.Batch, st tupleStatements, args []any) {
+	var c checkpointRow
+	b.Queue(st.checkpoints, args...).Query(pgdb.Each(func() error {
+		r.checkpoints = append(r.checkpoints, c)
+		return nil
+	}, &c.key.thread, &c.key.ns, &c.key.id, &c.parent, &c.checkpoint, &c.metadata, &c.note))
+	var k blobKey
+	var t serde.Typed
+	b.Queue(st.blobs, args...).Query(pgdb.Each(func() error {
+		r.blobs[k] = t
+		return nil
+	}, &k.thread, &k.ns, &k.channel, &k.version, &t.Kind, &t.Data))
+	b.Queue(st.writes, args...).Query(r.scanWrites(r.writes))
+	b.Queue(st.packets, args...).Query(r.scanWrites(r.packets))
 }
 
-func (r *reading) scanWrites(rows pgx.Rows, into map[checkpointKey][]saver.PendingWrite) error {
-	for rows.Next() {
-		var k checkpointKey
-		var w saver.PendingWrite
-		var t serde.Typed
-		if err := rows.Scan(&k.thread, &k.ns, &k.id, &w.TaskID, &w.TaskPath, &w.Index, &w.Channel, &t.Kind, &t.Data); err != nil {
-			return err
-		}
+func (r *tupleReader) scanWrites(into map[checkpointKey][]saver.PendingWrite) func(pgx.Rows) error {
+	var k checkpointKey
+	var w saver.PendingWrite
+	var t serde.Typed
+	return pgdb.Each(func() error {
 		w.Value = saver.ValueShared(t, r.s.opts.Serializer)
 		into[k] = append(into[k], w)
-	}
-	return rows.Err()
+		return nil
+	}, &k.thread, &k.ns, &k.id, &w.TaskID, &w.TaskPath, &w.Index, &w.Channel, &t.Kind, &t.Data)
 }
 
 // tuples are what was gathered, in the order of the rows.
-func (r *reading) tuples() ([]*saver.Tuple, error) {
+func (r *tupleReader) tuples() ([]*saver.Tuple, error) {
 	out := make([]*saver.Tuple, 0, len(r.checkpoints))
 	for i := range r.checkpoints {
 		t, err := r.tuple(&r.checkpoints[i])
@@ -178,7 +113,7 @@ func (r *reading) tuples() ([]*saver.Tuple, error) {
 	return out, nil
 }
 
-func (r *reading) tuple(c *checkpointRow) (*saver.Tuple, error) {
+func (r *tupleReader) tuple(c *checkpointRow) (*saver.Tuple, error) {
 	t := &saver.Tuple{Config: saver.Config{ThreadID: c.key.thread, Namespace: c.key.ns, CheckpointID: c.key.id}}
 	var versions map[string]string
 	var err error
@@ -215,55 +150,40 @@ func (r *reading) tuple(c *checkpointRow) (*saver.Tuple, error) {
 // parts with Limit and Before. One without a thread looks at the keys of all checkpoints, and
 // then reads those that it selects, a bounded number in a statement.
 func (s *Saver) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
-	return func(yield func(*saver.Tuple, error) bool) {
-		tuples, err := s.list(ctx, q)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for _, t := range tuples {
-			if err := s.ready(ctx); err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(t, nil) {
-				return
-			}
-		}
-	}
+	return pgdb.Yield(ctx, s.db, func() ([]*saver.Tuple, error) { return s.list(ctx, q) })
 }
 
 func (s *Saver) list(ctx context.Context, q saver.Query) ([]*saver.Tuple, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	if err := s.ready(ctx); err != nil || q.Limit == saver.NoResults {
+	if err := s.db.Ready(ctx); err != nil || q.Limit == saver.NoResults {
 		return nil, err
 	}
 	sel, err := newSelection(q)
 	if err != nil {
 		return nil, err
 	}
-	r := newReading(s)
+	r := newTupleReader(s)
 	if len(q.Filter) == 0 && q.ThreadID != "" {
 		sel.limit(q.Limit)
-		err = s.read(ctx, func(b *pgx.Batch) {
-			*r = *newReading(s)
+		err = s.db.Read(ctx, func(b *pgx.Batch) {
+			*r = *newTupleReader(s)
 			r.queue(b, s.sql.tuples(sel.where), sel.args)
 		})
 	} else {
 		if len(q.Filter) == 0 {
 			sel.limit(q.Limit)
 		}
-		err = s.snapshot(ctx, func(tx pgx.Tx) error {
-			*r = *newReading(s)
+		err = s.db.Snapshot(ctx, func(tx pgx.Tx) error {
+			*r = *newTupleReader(s)
 			keys, err := s.matching(ctx, tx, sel, q)
 			if err != nil {
 				return err
 			}
-			for part := range keys.parts() {
+			for part := range slices.Chunk(keys, listPart) {
 				b := &pgx.Batch{}
-				r.queue(b, s.sql.listed, part.args())
+				r.queue(b, s.sql.listed, columnsOfKeys(part))
 				if err := tx.SendBatch(ctx, b).Close(); err != nil {
 					return err
 				}
@@ -303,18 +223,17 @@ func (sel *selection) limit(n int) {
 // newSelection is q without its limit, in the order of a listing.
 func newSelection(q saver.Query) (*selection, error) {
 	sel := &selection{where: "true"}
-	for field, id := range map[string]string{"thread_id": q.ThreadID, "checkpoint_id": q.CheckpointID, "before": q.Before} {
-		if err := checkText(field, id); err != nil {
-			return nil, err
-		}
+	texts := []string{"thread_id", q.ThreadID, "checkpoint_id", q.CheckpointID, "before", q.Before}
+	if q.Namespace != nil {
+		texts = append(texts, "checkpoint_ns", *q.Namespace)
+	}
+	if err := pgdb.CheckText(texts...); err != nil {
+		return nil, err
 	}
 	if q.ThreadID != "" {
 		sel.and("thread_id = ?", q.ThreadID)
 	}
 	if q.Namespace != nil {
-		if err := checkText("checkpoint_ns", *q.Namespace); err != nil {
-			return nil, err
-		}
 		sel.and("checkpoint_ns = ?", *q.Namespace)
 	}
 	if q.CheckpointID != "" {
@@ -348,90 +267,71 @@ func contained(filter map[string]any) string {
 	if err != nil {
 		return ""
 	}
-	text, err := appendJSON(nil, "filter", v)
+	text, err := jsonb.Append(nil, "filter", v)
 	if err != nil || len(some) == 0 || !json.Valid(text) {
 		return ""
 	}
 	return string(text)
 }
 
-// keys are checkpoints, column by column.
-type keys struct{ threads, namespaces, ids []string }
-
-func (k *keys) args() []any { return []any{k.threads, k.namespaces, k.ids} }
-
-func (k *keys) add(thread, ns, id string) {
-	k.threads, k.namespaces, k.ids = append(k.threads, thread), append(k.namespaces, ns), append(k.ids, id)
-}
-
 // listPart is how many checkpoints a statement of a listing over threads reads, so that none
 // meets the timeout.
 const listPart = 500
 
-// parts are the keys in parts of a bounded size.
-func (k *keys) parts() iter.Seq[keys] {
-	return func(yield func(keys) bool) {
-		for from := 0; from < len(k.ids); from += listPart {
-			to := min(from+listPart, len(k.ids))
-			if !yield(keys{k.threads[from:to], k.namespaces[from:to], k.ids[from:to]}) {
-				return
-			}
-		}
+// columnsOfKeys are keys, column by column.
+func columnsOfKeys(keys []checkpointKey) []any {
+	var threads, namespaces, ids []string
+	for _, k := range keys {
+		threads, namespaces, ids = append(threads, k.thread), append(namespaces, k.ns), append(ids, k.id)
 	}
+	return []any{threads, namespaces, ids}
 }
 
 // errEnough ends a scan that has what it wants.
 var errEnough = errors.New("enough")
 
 // matching finds the checkpoints whose metadata matches the filter, up to the limit.
-func (s *Saver) matching(ctx context.Context, tx pgx.Tx, sel *selection, q saver.Query) (keys, error) {
-	var k keys
+func (s *Saver) matching(ctx context.Context, tx pgx.Tx, sel *selection, q saver.Query) (keys []checkpointKey, err error) {
 	if len(q.Filter) == 0 {
-		rows, err := tx.Query(ctx, qualify(s.schema, "SELECT thread_id, checkpoint_ns, checkpoint_id FROM @.checkpoints WHERE "+sel.where), sel.args...)
+		rows, err := tx.Query(ctx, s.db.Qualify("SELECT thread_id, checkpoint_ns, checkpoint_id FROM @.checkpoints WHERE "+sel.where), sel.args...)
 		if err != nil {
-			return k, err
+			return nil, err
 		}
-		var at checkpointKey
-		_, err = pgx.ForEachRow(rows, []any{&at.thread, &at.ns, &at.id}, func() error {
-			k.add(at.thread, at.ns, at.id)
+		var k checkpointKey
+		err = pgdb.Each(func() error {
+			keys = append(keys, k)
 			return nil
-		})
-		return k, err
+		}, &k.thread, &k.ns, &k.id)(rows)
+		return keys, err
 	}
-	err := s.scanMetadata(ctx, tx, sel, func(key checkpointKey, md saver.Metadata) error {
+	err = s.scanMetadata(ctx, tx, sel, func(key checkpointKey, md saver.Metadata) error {
 		if md.Match(q.Filter) {
-			k.add(key.thread, key.ns, key.id)
+			keys = append(keys, key)
 		}
-		if q.Limit > 0 && len(k.ids) == q.Limit {
+		if q.Limit > 0 && len(keys) == q.Limit {
 			return errEnough
 		}
 		return nil
 	})
-	return k, err
+	return keys, err
 }
 
 func (s *Saver) scanMetadata(ctx context.Context, tx pgx.Tx, sel *selection, visit func(checkpointKey, saver.Metadata) error) error {
-	sql := qualify(s.schema, "SELECT thread_id, checkpoint_ns, checkpoint_id, metadata FROM @.checkpoints WHERE "+sel.where)
-	rows, err := tx.Query(ctx, sql, sel.args...)
+	rows, err := tx.Query(ctx, s.db.Qualify("SELECT thread_id, checkpoint_ns, checkpoint_id, metadata FROM @.checkpoints WHERE "+sel.where), sel.args...)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var k checkpointKey
-		var text []byte
-		if err := rows.Scan(&k.thread, &k.ns, &k.id, &text); err != nil {
-			return err
-		}
+	var k checkpointKey
+	var text []byte
+	_, err = pgx.ForEachRow(rows, []any{&k.thread, &k.ns, &k.id, &text}, func() error {
 		md, err := decodeMetadata(text)
 		if err != nil {
 			return fmt.Errorf("thread %q namespace %q checkpoint %q: %w", k.thread, k.ns, k.id, err)
 		}
-		if err := visit(k, md); errors.Is(err, errEnough) {
-			return nil
-		} else if err != nil {
-			return err
-		}
+		return visit(k, md)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
 	}
-	return rows.Err()
+	return err
 }

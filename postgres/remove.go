@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/rules"
 )
@@ -17,19 +18,12 @@ func (s *Saver) DeleteThread(ctx context.Context, threadID string) error {
 	if err := checkThread(threadID); err != nil {
 		return err
 	}
-	return s.run(ctx, write{
-		threadID: threadID,
-		queue: func(b *pgx.Batch, c call) {
-			b.Queue(s.sql.voidGuard, [16]byte(c))
-			s.queueDelete(b, threadID)
-		},
-		refused: func(code, detail string) error { return writeRefused(saver.Config{ThreadID: threadID}, code, detail) },
-	})
+	return s.db.Write(ctx, pgdb.Write{Thread: threadID, Queue: func(b *pgx.Batch, _ pgdb.Call) { s.queueDelete(b, threadID) }})
 }
 
 // queueDelete adds the statements that delete a thread and remember it.
 func (s *Saver) queueDelete(b *pgx.Batch, threadID string) {
-	b.Queue(s.sql.deleteRemember, threadID, s.now(), s.rememberedSince())
+	b.Queue(s.sql.deleteRemember, threadID, s.db.Now(), s.rememberedSince())
 	for _, sql := range s.sql.deleteTables {
 		b.Queue(sql, threadID)
 	}
@@ -54,7 +48,7 @@ func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.Pr
 	}
 	threads := slices.Compact(slices.Sorted(slices.Values(threadIDs)))
 	var done saver.Removal
-	err := s.inTx(ctx, threads, func(tx pgx.Tx) error {
+	err := s.db.InTx(ctx, threads, func(tx pgx.Tx) error {
 		done = saver.Removal{}
 		for _, id := range threads {
 			v, err := s.viewThread(ctx, tx, id)
@@ -144,8 +138,8 @@ func (n *spaceView) unneeded(threadID, ns string, ids []string, done *saver.Remo
 // lease it looks at every checkpoint of the database, as LangGraph's tables have no index by
 // run, page after page, so that no statement takes long.
 func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver.Lease) (saver.Removal, error) {
-	runs := slices.DeleteFunc(slices.Clone(runIDs), func(id string) bool { return id == "" || checkText("run_id", id) != nil })
-	if err := s.ready(ctx); err != nil || len(runs) == 0 {
+	runs := slices.DeleteFunc(slices.Clone(runIDs), func(id string) bool { return id == "" || pgdb.CheckText("run_id", id) != nil })
+	if err := s.db.Ready(ctx); err != nil || len(runs) == 0 {
 		return saver.Removal{}, err
 	}
 	// Which threads to lock is found first, what to remove under the locks.
@@ -159,7 +153,7 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver
 		}
 	}
 	var done saver.Removal
-	err := s.inTx(ctx, threads, func(tx pgx.Tx) error {
+	err := s.db.InTx(ctx, threads, func(tx pgx.Tx) error {
 		done = saver.Removal{}
 		if owned != nil {
 			if err := s.fenced(ctx, tx, saver.Config{ThreadID: owned.ThreadID(), Epoch: owned.Epoch()}); err != nil {
@@ -193,9 +187,9 @@ const runsPage = 2000
 func (s *Saver) threadsOfRuns(ctx context.Context, runs []string) ([]string, error) {
 	// $2, $3, $4 the last checkpoint of the page before, $5 how many. The last of a full page is
 	// always told.
-	page := qualify(s.schema, `
+	page := s.db.Qualify(`
 SELECT thread_id, checkpoint_ns, checkpoint_id, n = $5, coalesce(found, false) FROM (
-	SELECT thread_id, checkpoint_ns, checkpoint_id, `+ofRuns+` AS found,
+	SELECT thread_id, checkpoint_ns, checkpoint_id, ` + ofRuns + ` AS found,
 		row_number() OVER (ORDER BY thread_id, checkpoint_ns, checkpoint_id) AS n
 	FROM (SELECT thread_id, checkpoint_ns, checkpoint_id, metadata FROM @.checkpoints
 		WHERE (thread_id, checkpoint_ns, checkpoint_id) > ($2, $3, $4)
@@ -206,19 +200,16 @@ WHERE found OR n = $5 ORDER BY n`)
 	for full := true; full; {
 		var next checkpointKey
 		var found []string
-		err := s.read(ctx, func(b *pgx.Batch) {
+		err := s.db.Read(ctx, func(b *pgx.Batch) {
 			full, found = false, nil
 			b.Queue(pageByKey)
-			b.Queue(page, runs, last.thread, last.ns, last.id, runsPage).Query(func(rows pgx.Rows) error {
-				var hit bool
-				_, err := pgx.ForEachRow(rows, []any{&next.thread, &next.ns, &next.id, &full, &hit}, func() error {
-					if hit {
-						found = append(found, next.thread)
-					}
-					return nil
-				})
-				return err
-			})
+			var hit bool
+			b.Queue(page, runs, last.thread, last.ns, last.id, runsPage).Query(pgdb.Each(func() error {
+				if hit {
+					found = append(found, next.thread)
+				}
+				return nil
+			}, &next.thread, &next.ns, &next.id, &full, &hit))
 		})
 		if err != nil {
 			return nil, err
@@ -231,7 +222,7 @@ WHERE found OR n = $5 ORDER BY n`)
 // deleteRuns removes the checkpoints of runs from one thread, except those that the remaining
 // ones need.
 func (s *Saver) deleteRuns(ctx context.Context, tx pgx.Tx, threadID string, runs []string, done *saver.Removal) error {
-	rows, err := tx.Query(ctx, qualify(s.schema, `SELECT checkpoint_ns, checkpoint_id FROM @.checkpoints WHERE thread_id = $2 AND `+ofRuns), runs, threadID)
+	rows, err := tx.Query(ctx, s.db.Qualify(`SELECT checkpoint_ns, checkpoint_id FROM @.checkpoints WHERE thread_id = $2 AND `+ofRuns), runs, threadID)
 	if err != nil {
 		return err
 	}
@@ -281,10 +272,12 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 			return err
 		}
 	}
-	return s.inTx(ctx, []string{src, dst}, func(tx pgx.Tx) error {
-		const there = `(EXISTS (SELECT FROM @.checkpoints WHERE thread_id = ?) OR EXISTS (SELECT FROM @.checkpoint_writes WHERE thread_id = ?))`
+	return s.db.InTx(ctx, []string{src, dst}, func(tx pgx.Tx) error {
+		there := func(n string) string {
+			return `(EXISTS (SELECT FROM @.checkpoints WHERE thread_id = ` + n + `) OR EXISTS (SELECT FROM @.checkpoint_writes WHERE thread_id = ` + n + `))`
+		}
 		var found, taken bool
-		if err := tx.QueryRow(ctx, qualify(s.schema, "SELECT "+numbered(there, "$1")+", "+numbered(there, "$2")), src, dst).Scan(&found, &taken); err != nil {
+		if err := tx.QueryRow(ctx, s.db.Qualify("SELECT "+there("$1")+", "+there("$2")), src, dst).Scan(&found, &taken); err != nil {
 			return err
 		}
 		if taken {
@@ -298,10 +291,10 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 			b.Queue(sql, dst)
 		}
 		for _, sql := range copyStatements {
-			b.Queue(qualify(s.schema, sql), src, dst)
+			b.Queue(s.db.Qualify(sql), src, dst)
 		}
-		b.Queue(s.sql.touch, dst, s.now())
-		b.Queue(qualify(s.schema, `DELETE FROM @.stele_deleted WHERE thread_id = $1`), dst)
+		b.Queue(s.sql.touch, dst, s.db.Now())
+		b.Queue(s.db.Qualify(`DELETE FROM @.stele_deleted WHERE thread_id = $1`), dst)
 		return tx.SendBatch(ctx, b).Close()
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/rules"
 )
@@ -55,9 +56,9 @@ type plannedRetain struct {
 
 // planRetain says what goes from each thread. Nothing is locked.
 func (s *Saver) planRetain(ctx context.Context, policy saver.RetentionPolicy) (plans []plannedRetain, rep saver.RetentionReport, err error) {
-	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+	err = s.db.Snapshot(ctx, func(tx pgx.Tx) error {
 		plans, rep = nil, saver.RetentionReport{}
-		now := s.now()
+		now := s.db.Now()
 		ids := slices.Compact(slices.Sorted(slices.Values(policy.ThreadIDs)))
 		if policy.ThreadIDs == nil {
 			if ids, err = s.allThreads(ctx, tx); err != nil {
@@ -94,7 +95,7 @@ func (s *Saver) retainThread(ctx context.Context, threadID string, policy saver.
 	for {
 		var plan *rules.RetainPlan
 		left := 0
-		err := s.inTx(ctx, []string{threadID}, func(tx pgx.Tx) error {
+		err := s.db.InTx(ctx, []string{threadID}, func(tx pgx.Tx) error {
 			v, err := s.viewThread(ctx, tx, threadID)
 			if err != nil {
 				return err
@@ -135,7 +136,7 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 	if err := checkThread(threadID); err != nil {
 		return err
 	}
-	return s.inTx(ctx, []string{threadID}, func(tx pgx.Tx) error {
+	return s.db.InTx(ctx, []string{threadID}, func(tx pgx.Tx) error {
 		t, err := s.threadState(ctx, tx, threadID)
 		if err != nil {
 			return err
@@ -143,7 +144,7 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 		if t == nil {
 			return fmt.Errorf("set the TTL of thread %q: %w", threadID, saver.ErrNotFound)
 		}
-		_, err = tx.Exec(ctx, qualify(s.schema, `
+		_, err = tx.Exec(ctx, s.db.Qualify(`
 INSERT INTO @.stele_threads (thread_id, updated_at, ttl) VALUES ($1, $2, $3)
 ON CONFLICT (thread_id) DO UPDATE SET ttl = EXCLUDED.ttl`), threadID, t.UpdatedAt, toMicroseconds(ttl))
 		return err
@@ -156,9 +157,9 @@ func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error)
 		return 0, err
 	}
 	var stored int64
-	err := s.read(ctx, func(b *pgx.Batch) {
+	err := s.db.Read(ctx, func(b *pgx.Batch) {
 		stored = 0
-		b.Queue(s.sql.ttl, threadID).QueryRow(func(row pgx.Row) error { return row.Scan(&stored) })
+		b.Queue(s.sql.ttl, threadID).QueryRow(pgdb.Row(&stored))
 	})
 	return fromMicroseconds(stored), err
 }
@@ -178,16 +179,13 @@ func fromMicroseconds(n int64) time.Duration {
 	return time.Duration(n) * time.Microsecond
 }
 
-// voidedFor is how long a call that was given up is kept from arriving late.
-const voidedFor = 24 * time.Hour
-
 // Sweep implements saver.Saver. A thread of which no time of writing is known does not
 // expire. Besides, Sweep removes rows of stele's tables whose threads or checkpoints
 // Python has deleted.
 func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	rep := saver.SweepReport{}
 	var expired []string
-	err := s.snapshot(ctx, func(tx pgx.Tx) error {
+	err := s.db.Snapshot(ctx, func(tx pgx.Tx) error {
 		expired = nil
 		ids, err := s.allThreads(ctx, tx)
 		if err != nil {
@@ -211,7 +209,7 @@ func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 	}
 	for _, id := range expired {
 		gone := false
-		err := s.inTx(ctx, []string{id}, func(tx pgx.Tx) error {
+		err := s.db.InTx(ctx, []string{id}, func(tx pgx.Tx) error {
 			gone = false
 			t, err := s.threadState(ctx, tx, id)
 			if err != nil || t == nil || !s.expired(t) {
@@ -233,24 +231,24 @@ func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 }
 
 func (s *Saver) expired(t *threadState) bool {
-	return !t.UpdatedAt.IsZero() && rules.Expired(s.now(), t.UpdatedAt, t.ttl, s.opts.DefaultTTL)
+	return !t.UpdatedAt.IsZero() && rules.Expired(s.db.Now(), t.UpdatedAt, t.ttl, s.opts.DefaultTTL)
 }
 
 // sweepOwn removes rows of stele's tables that nothing needs. It takes some threads in a
 // transaction, so that none takes long.
 func (s *Saver) sweepOwn(ctx context.Context) error {
 	old := func(b *pgx.Batch, _ []string) {
-		b.Queue(qualify(s.schema, `DELETE FROM @.stele_voided WHERE at < $1`), s.now().Add(-voidedFor))
-		b.Queue(qualify(s.schema, `DELETE FROM @.stele_deleted WHERE at < $1`), s.now().Add(-max(s.opts.DeletedMemory, 0)))
+		b.Queue(s.db.Qualify(`DELETE FROM @.stele_voided WHERE at < $1`), s.db.Now().Add(-pgdb.VoidedFor))
+		b.Queue(s.db.Qualify(`DELETE FROM @.stele_deleted WHERE at < $1`), s.db.Now().Add(-max(s.opts.DeletedMemory, 0)))
 	}
 	orphans := func(b *pgx.Batch, ids []string) {
 		b.Queue(byIndex)
 		for _, sql := range orphanStatements {
-			b.Queue(qualify(s.schema, sql), ids)
+			b.Queue(s.db.Qualify(sql), ids)
 		}
 	}
 	send := func(queue func(*pgx.Batch, []string), ids []string) error {
-		return s.inTx(ctx, nil, func(tx pgx.Tx) error {
+		return s.db.InTx(ctx, nil, func(tx pgx.Tx) error {
 			b := &pgx.Batch{}
 			queue(b, ids)
 			return tx.SendBatch(ctx, b).Close()
@@ -261,7 +259,7 @@ func (s *Saver) sweepOwn(ctx context.Context) error {
 	}
 	for last, full := "", true; full; {
 		var ids []string
-		err := s.snapshot(ctx, func(tx pgx.Tx) (err error) {
+		err := s.db.Snapshot(ctx, func(tx pgx.Tx) (err error) {
 			ids, err = s.collectIDs(ctx, tx, s.sql.ownThreadIDs, last, threadsPage)
 			return err
 		})

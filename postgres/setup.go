@@ -2,16 +2,11 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 )
 
 // migrations are those of langgraph-checkpoint-postgres 3.2: their places in the list are
@@ -101,7 +96,7 @@ var ownMigrations = []string{
 	)`,
 	`CREATE OR REPLACE FUNCTION @.stele_refuse(code TEXT, detail TEXT) RETURNS VOID LANGUAGE plpgsql AS $$
 	BEGIN
-		RAISE EXCEPTION USING ERRCODE = '` + codeRefused + `', MESSAGE = 'stele: ' || code, DETAIL = detail;
+		RAISE EXCEPTION USING ERRCODE = '` + pgdb.CodeRefused + `', MESSAGE = 'stele: ' || code, DETAIL = detail;
 	END $$`,
 	putFunction,
 	writesFunction,
@@ -168,7 +163,7 @@ var ownMigrations = []string{
 	// What is behind already is marked as Submit would: behind the run that is locked, one of each thread.
 	`WITH ahead AS MATERIALIZED (
 		SELECT thread_id, seq, started_at FROM @.stele_runs o
-		WHERE ` + seesMarks + ` AND ended_at IS NULL AND NOT behind AND (started_at IS NOT NULL OR after_at <= now() AND NOT EXISTS (
+		WHERE current_setting('transaction_isolation') = 'read committed' AND ended_at IS NULL AND NOT behind AND (started_at IS NOT NULL OR after_at <= now() AND NOT EXISTS (
 			SELECT FROM @.stele_runs f WHERE f.thread_id = o.thread_id AND f.ended_at IS NULL
 			AND (f.started_at IS NOT NULL OR f.seq < o.seq AND f.after_at <= now())))
 		FOR SHARE SKIP LOCKED
@@ -236,139 +231,16 @@ func SetupPool(ctx context.Context, pool *pgxpool.Pool, opts Options) error {
 }
 
 func setup(ctx context.Context, cfg *pgx.ConnConfig, opts Options) error {
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	found, err := inspect(ctx, conn, opts.Schema)
-	if err != nil || found.ready() == nil {
-		return err
-	}
-	unlock, err := lockSetup(ctx, cfg, found.schema)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if found, err = inspect(ctx, conn, found.schema); err != nil || found.ready() == nil {
-		return err
-	}
-	return found.rightsError(found.upgrade(ctx, conn))
-}
-
-// lockSetup lets one process at a time set a schema up. The lock is one of a transaction
-// on a connection of its own, as a pooler may give the next statement to another session.
-// Who waits asks again and again: a statement that waited for the lock would hold a
-// snapshot, for which CREATE INDEX CONCURRENTLY waits in turn. So would the portal that
-// the extended protocol leaves open, hence the simple one, and the lock's transaction at
-// another level than read committed.
-func lockSetup(ctx context.Context, cfg *pgx.ConnConfig, schema string) (unlock func(), err error) {
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	unlock = func() { conn.Close(context.WithoutCancel(ctx)) }
-	for {
-		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-		if err != nil {
-			unlock()
-			return nil, err
+	return pgdb.Setup(ctx, cfg, opts.Schema, func(conn *pgx.Conn, schema string) (*pgdb.SchemaState, func() error, error) {
+		found, err := inspect(ctx, conn, schema)
+		if err != nil || found.ready() == nil {
+			return found.SchemaState, nil, err
 		}
-		var locked bool
-		err = tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol, lockKey(schema, "")).Scan(&locked)
-		if err != nil {
-			unlock()
-			return nil, err
-		}
-		if locked {
-			return unlock, nil
-		}
-		if err := tx.Rollback(ctx); err != nil {
-			unlock()
-			return nil, err
-		}
-		if err := pause(ctx, 10*time.Millisecond+rand.N(20*time.Millisecond)); err != nil {
-			unlock()
-			return nil, err
-		}
-	}
-}
-
-// upgrade runs the migrations that are missing.
-func (f *found) upgrade(ctx context.Context, conn *pgx.Conn) error {
-	if !f.exists {
-		if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+quoted(f.schema)); err != nil {
-			return err
-		}
-	}
-	for _, list := range []struct {
-		table string
-		from  int
-		steps []string
-	}{{"checkpoint_migrations", f.version, migrations}, {"stele_migrations", f.own, ownMigrations}} {
-		for v := list.from + 1; v < len(list.steps); v++ {
-			if err := f.migrate(ctx, conn, list.steps[v]); err != nil {
-				return fmt.Errorf("%s %d: %w", list.table, v, err)
-			}
-			record := "INSERT INTO @." + list.table + " (v) VALUES ($1) ON CONFLICT DO NOTHING"
-			if _, err := conn.Exec(ctx, qualify(f.schema, record), v); err != nil {
+		return found.SchemaState, func() error {
+			if err := found.langGraphs.Upgrade(ctx, conn, found.SchemaState); err != nil {
 				return err
 			}
-		}
-	}
-	return nil
-}
-
-// migrate runs one migration. LangGraph takes no lock: where its setup runs at the same
-// time, both may find that the table is missing, and one of them fails; then it is there.
-func (f *found) migrate(ctx context.Context, conn *pgx.Conn, step string) error {
-	if err := f.dropInvalid(ctx, conn, step); err != nil {
-		return err
-	}
-	var err error
-	for range 3 {
-		_, err = conn.Exec(ctx, qualify(f.schema, step))
-		var pg *pgconn.PgError
-		if !errors.As(err, &pg) || !slices.Contains([]string{codeUnique, codeDuplicateTable, codeDeadlock}, pg.Code) {
-			return err
-		}
-	}
-	return err
-}
-
-// dropInvalid removes what an index build that failed has left behind: IF NOT EXISTS would
-// take it for the index.
-func (f *found) dropInvalid(ctx context.Context, conn *pgx.Conn, step string) error {
-	_, name, ok := strings.Cut(step, "CONCURRENTLY IF NOT EXISTS ")
-	if !ok {
-		return nil
-	}
-	name, _, _ = strings.Cut(name, " ")
-	var invalid bool
-	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-		JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2 AND NOT i.indisvalid)`, f.schema, name).Scan(&invalid)
-	if err != nil || !invalid {
-		return err
-	}
-	_, err = conn.Exec(ctx, qualify(f.schema, "DROP INDEX CONCURRENTLY IF EXISTS @."+name))
-	return err
-}
-
-// pause waits, or ends with ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func quoted(name string) string { return pgx.Identifier{name}.Sanitize() }
-
-// qualify puts the schema before the tables of a statement, which are written "@.name".
-func qualify(schema, sql string) string {
-	return strings.ReplaceAll(sql, "@.", quoted(schema)+".")
+			return found.steles.Upgrade(ctx, conn, found.SchemaState)
+		}, nil
+	})
 }

@@ -16,42 +16,9 @@ import (
 
 	"github.com/stele-go/stele/postgres"
 	"github.com/stele-go/stele/saver"
+
+	"github.com/stele-go/stele/postgres/pgtest"
 )
-
-func connect(t testing.TB, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close(context.Background()) })
-	return conn
-}
-
-// column reads one column of text.
-func column(t testing.TB, conn *pgx.Conn, sql string, args ...any) []string {
-	t.Helper()
-	rows, err := conn.Query(t.Context(), sql, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
-}
-
-// layout is what a schema consists of, as text.
-func layout(t testing.TB, conn *pgx.Conn, schema string) []string {
-	t.Helper()
-	all := column(t, conn, `SELECT table_name || ' ' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' || coalesce(column_default, '')
-		FROM information_schema.columns WHERE table_schema = $1 ORDER BY 1`, schema)
-	all = append(all, column(t, conn, `SELECT replace(indexdef, $1 || '.', '') FROM pg_indexes WHERE schemaname = $1 ORDER BY 1`, schema)...)
-	all = append(all, column(t, conn, `SELECT replace(pg_get_triggerdef(t.oid), $1 || '.', '') FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-		WHERE c.relnamespace = $1::regnamespace AND NOT t.tgisinternal ORDER BY 1`, schema)...)
-	return append(all, column(t, conn, `SELECT proname || coalesce(' ' || proconfig::text, '') FROM pg_proc WHERE pronamespace = $1::regnamespace ORDER BY 1`, schema)...)
-}
 
 // steps are LangGraph's migrations, as Python runs them.
 var steps = []string{
@@ -92,10 +59,10 @@ func older(t testing.TB, conn *pgx.Conn, schema string, v int) {
 }
 
 func TestSetupTakesUpEveryOlderMigration(t *testing.T) {
-	url := server(t).Database(t)
-	conn := connect(t, url)
+	url := pgtest.Shared(t).Database(t)
+	conn := pgtest.Connect(t, url)
 	open(t, url, postgres.Options{Schema: "fresh"})
-	want := layout(t, conn, "fresh")
+	want := pgtest.Layout(t, conn, "fresh")
 	for v := range steps {
 		schema := fmt.Sprint("old", v)
 		older(t, conn, schema, v)
@@ -103,7 +70,7 @@ func TestSetupTakesUpEveryOlderMigration(t *testing.T) {
 			t.Fatalf("migration %d: open gives %v, want ErrNotSetUp", v, err)
 		}
 		s := open(t, url, postgres.Options{Schema: schema})
-		if got := layout(t, conn, schema); !slices.Equal(got, want) {
+		if got := pgtest.Layout(t, conn, schema); !slices.Equal(got, want) {
 			t.Fatalf("migration %d:\n got %s\nwant %s", v, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		if v < 3 {
@@ -123,29 +90,29 @@ func TestSetupTakesUpEveryOlderMigration(t *testing.T) {
 
 // The functions plan once, and compress by lz4 where the server has it, also in a database that an older release set up.
 func TestSettingsOfFunctions(t *testing.T) {
-	url := server(t).Database(t)
-	conn := connect(t, url)
+	url := pgtest.Shared(t).Database(t)
+	conn := pgtest.Connect(t, url)
 	want := "{plan_cache_mode=force_generic_plan}"
-	if len(column(t, conn, `SELECT name FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals)`)) > 0 {
+	if len(pgtest.Column(t, conn, `SELECT name FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals)`)) > 0 {
 		want = "{plan_cache_mode=force_generic_plan,default_toast_compression=lz4}"
 	}
 	for range 2 {
 		if err := postgres.Setup(t.Context(), url, postgres.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		for _, set := range column(t, conn, `SELECT coalesce(proconfig::text, '') FROM pg_proc WHERE proname IN ('stele_put', 'stele_put_writes')`) {
+		for _, set := range pgtest.Column(t, conn, `SELECT coalesce(proconfig::text, '') FROM pg_proc WHERE proname IN ('stele_put', 'stele_put_writes')`) {
 			if set != want {
 				t.Errorf("settings of a function: %s", set)
 			}
 		}
-		server(t).Exec(t, url, `DELETE FROM stele_migrations WHERE v >= (SELECT max(v) FROM stele_migrations) - 7`,
+		pgtest.Shared(t).Exec(t, url, `DELETE FROM stele_migrations WHERE v >= (SELECT max(v) FROM stele_migrations) - 7`,
 			`ALTER FUNCTION stele_put RESET ALL`, `ALTER FUNCTION stele_put_writes RESET ALL`)
 	}
 }
 
 func TestSetupBesideItself(t *testing.T) {
-	url := server(t).Database(t)
-	conn := connect(t, url)
+	url := pgtest.Shared(t).Database(t)
+	conn := pgtest.Connect(t, url)
 	older(t, conn, "js", 4)
 	for _, schema := range []string{"bare", "js"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -160,15 +127,15 @@ func TestSetupBesideItself(t *testing.T) {
 			t.Fatalf("%s: %v", schema, err)
 		}
 	}
-	if a, b := layout(t, conn, "bare"), layout(t, conn, "js"); !slices.Equal(a, b) {
+	if a, b := pgtest.Layout(t, conn, "bare"), pgtest.Layout(t, conn, "js"); !slices.Equal(a, b) {
 		t.Fatalf("%s\n\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
 	}
 }
 
 // An index build that failed leaves an index that IF NOT EXISTS takes for a good one.
 func TestSetupRebuildsAnInvalidIndex(t *testing.T) {
-	url := server(t).Database(t)
-	conn := connect(t, url)
+	url := pgtest.Shared(t).Database(t)
+	conn := pgtest.Connect(t, url)
 	older(t, conn, "broken", 5)
 	for _, sql := range []string{
 		`CREATE INDEX checkpoints_thread_id_idx ON broken.checkpoints (thread_id)`,
@@ -179,7 +146,7 @@ func TestSetupRebuildsAnInvalidIndex(t *testing.T) {
 		}
 	}
 	open(t, url, postgres.Options{Schema: "broken"})
-	if bad := column(t, conn, `SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid`); len(bad) > 0 {
+	if bad := pgtest.Column(t, conn, `SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid`); len(bad) > 0 {
 		t.Fatalf("invalid: %v", bad)
 	}
 }
@@ -187,8 +154,8 @@ func TestSetupRebuildsAnInvalidIndex(t *testing.T) {
 // What cannot be used is refused by Setup and Open alike, with an error that names it, and
 // stays as it was.
 func TestSchemasThatAreRefused(t *testing.T) {
-	url := server(t).Database(t)
-	conn := connect(t, url)
+	url := pgtest.Shared(t).Database(t)
+	conn := pgtest.Connect(t, url)
 	cases := []struct {
 		name string
 		make []string
@@ -213,7 +180,7 @@ func TestSchemasThatAreRefused(t *testing.T) {
 					t.Fatalf("%s: %v", sql, err)
 				}
 			}
-			before := layout(t, conn, c.name)
+			before := pgtest.Layout(t, conn, c.name)
 			_, opened := postgres.Open(t.Context(), url, postgres.Options{Schema: c.name})
 			for what, err := range map[string]error{"setup": postgres.Setup(t.Context(), url, postgres.Options{Schema: c.name}), "open": opened} {
 				var se *postgres.SchemaError
@@ -221,7 +188,7 @@ func TestSchemasThatAreRefused(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			if after := layout(t, conn, c.name); !slices.Equal(before, after) {
+			if after := pgtest.Layout(t, conn, c.name); !slices.Equal(before, after) {
 				t.Errorf("changed: %v", after)
 			}
 		})
@@ -229,7 +196,7 @@ func TestSchemasThatAreRefused(t *testing.T) {
 }
 
 func TestMissingRights(t *testing.T) {
-	srv := server(t)
+	srv := pgtest.Shared(t)
 	url := srv.Database(t)
 	srv.Exec(t, url, "CREATE ROLE weak LOGIN", "CREATE SCHEMA theirs", "GRANT USAGE ON SCHEMA theirs TO weak")
 	weak := strings.Replace(url, "user=postgres", "user=weak", 1)
@@ -256,7 +223,7 @@ func TestMissingRights(t *testing.T) {
 }
 
 func TestEncodingOfTheDatabase(t *testing.T) {
-	url := server(t).Database(t, "ENCODING 'SQL_ASCII' TEMPLATE template0")
+	url := pgtest.Shared(t).Database(t, "ENCODING 'SQL_ASCII' TEMPLATE template0")
 	if err := postgres.Setup(t.Context(), url, postgres.Options{}); !errors.Is(err, postgres.ErrEncoding) {
 		t.Errorf("setup: %v", err)
 	}

@@ -1,14 +1,18 @@
 package postgres
 
+import (
+	"github.com/stele-go/stele/postgres/internal/pgdb"
+)
+
 // statements are the texts that calls send, with the schema before each table. Those that
 // write follow the lock of the thread in their transaction, so that each sees what all
 // earlier calls of stele left.
 type statements struct {
-	void, touch                            string
+	touch                                  string
 	put, putWrites, putTrace               string
 	named, newest, listed                  tupleStatements
 	attempt, ttl                           string
-	voidGuard, deleteRemember              string
+	deleteRemember                         string
 	deleteTables                           []string
 	lease, renew, release, fence           string
 	chain, chainWrites                     string
@@ -18,10 +22,8 @@ type statements struct {
 }
 
 func newStatements(schema string) *statements {
-	q := func(sql string) string { return qualify(schema, sql) }
+	q := func(sql string) string { return pgdb.Qualify(schema, sql) }
 	st := &statements{schema: schema}
-
-	st.void = q(`INSERT INTO @.stele_voided (call, at) VALUES ($1, $2) ON CONFLICT DO NOTHING`)
 
 	st.touch = q(`
 INSERT INTO @.stele_threads (thread_id, updated_at) VALUES ($1, $2)
@@ -50,9 +52,6 @@ ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE SET attempts = s
 RETURNING attempts`)
 
 	st.ttl = q(`SELECT coalesce((SELECT ttl FROM @.stele_threads WHERE thread_id = $1), 0)`)
-
-	st.voidGuard = q(`
-SELECT @.stele_refuse('` + refusedVoided + `', '') WHERE EXISTS (SELECT FROM @.stele_voided WHERE call = $1)`)
 
 	// $1 thread, $2 now, $3 since when deletions are remembered. A thread that is not there
 	// leaves no row.
@@ -84,7 +83,7 @@ type tupleStatements struct{ checkpoints, blobs, writes, packets string }
 // and LIMIT.
 func (st *statements) tuples(where string) tupleStatements {
 	const t = `WITH t AS MATERIALIZED (SELECT * FROM @.checkpoints WHERE `
-	q := func(sql string) string { return qualify(st.schema, t+where+sql) }
+	q := func(sql string) string { return pgdb.Qualify(st.schema, t+where+sql) }
 	return tupleStatements{
 		checkpoints: q(`)
 SELECT t.thread_id, t.checkpoint_ns, t.checkpoint_id, coalesce(t.parent_checkpoint_id, ''), t.checkpoint, t.metadata, s.note

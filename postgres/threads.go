@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/rules"
 )
@@ -70,35 +71,18 @@ type threadState struct {
 // yielded, some threads in a statement, so that none takes long. A thread that Python wrote
 // last was updated at the time of its newest checkpoint.
 func (s *Saver) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
-	return func(yield func(saver.ThreadInfo, error) bool) {
-		infos, err := s.threadInfos(ctx, q)
-		if err != nil {
-			yield(saver.ThreadInfo{}, err)
-			return
-		}
-		for _, info := range infos {
-			if err := s.ready(ctx); err != nil {
-				yield(saver.ThreadInfo{}, err)
-				return
-			}
-			if !yield(info, nil) {
-				return
-			}
-		}
-	}
+	return pgdb.Yield(ctx, s.db, func() ([]saver.ThreadInfo, error) { return s.threadInfos(ctx, q) })
 }
 
 func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.ThreadInfo, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	for name, text := range map[string]string{"thread_id": q.ThreadID, "prefix": q.Prefix} {
-		if err := checkText(name, text); err != nil {
-			return nil, err
-		}
+	if err := pgdb.CheckText("thread_id", q.ThreadID, "prefix", q.Prefix); err != nil {
+		return nil, err
 	}
 	var infos []saver.ThreadInfo
-	err := s.snapshot(ctx, func(tx pgx.Tx) error {
+	err := s.db.Snapshot(ctx, func(tx pgx.Tx) error {
 		infos = nil
 		var ids []string
 		var err error
@@ -185,22 +169,17 @@ func (s *Saver) threadStates(ctx context.Context, tx pgx.Tx, ids []string) ([]th
 	}
 	states := map[string]*threadState{}
 	notes := map[string]*saver.Note{}
-	for rows.Next() {
-		t := &threadState{}
-		var note []byte
-		var updated *time.Time
-		var ttl int64
-		var newest *string
-		if err := rows.Scan(&t.ThreadID, &t.Head, &note, &updated, &ttl, &newest); err != nil {
-			return nil, err
-		}
-		t.UpdatedAt, t.ttl = updatedAt(updated, newest), fromMicroseconds(ttl)
-		if notes[t.ThreadID], err = decodeNote(note); err != nil {
-			return nil, err
-		}
-		states[t.ThreadID] = t
-	}
-	if err := rows.Err(); err != nil {
+	var id, head string
+	var note []byte
+	var updated *time.Time
+	var ttl int64
+	var newest *string
+	_, err = pgx.ForEachRow(rows, []any{&id, &head, &note, &updated, &ttl, &newest}, func() (err error) {
+		states[id] = &threadState{saver.ThreadInfo{ThreadID: id, Head: head, UpdatedAt: updatedAt(updated, newest)}, fromMicroseconds(ttl)}
+		notes[id], err = decodeNote(note)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	calls, err := s.headCalls(ctx, tx, states)
@@ -252,22 +231,16 @@ func (s *Saver) headCalls(ctx context.Context, tx pgx.Tx, states map[string]*thr
 	}
 	var thread, task, channel string
 	b := &pgx.Batch{}
-	b.Queue(s.sql.threadWrites, threads, heads).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&thread, &task, &channel}, func() error {
-			h := at(thread)
-			h.tasks[task] = append(h.tasks[task], channel)
-			return nil
-		})
-		return err
-	})
-	b.Queue(s.sql.threadCalls, threads, heads).Query(func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{&thread, &task, &channel}, func() error {
-			h := at(thread)
-			h.recorded = append(h.recorded, rules.NewWriteCall(task, strings.Split(channel, callSeparator)))
-			return nil
-		})
-		return err
-	})
+	b.Queue(s.sql.threadWrites, threads, heads).Query(pgdb.Each(func() error {
+		h := at(thread)
+		h.tasks[task] = append(h.tasks[task], channel)
+		return nil
+	}, &thread, &task, &channel))
+	b.Queue(s.sql.threadCalls, threads, heads).Query(pgdb.Each(func() error {
+		h := at(thread)
+		h.recorded = append(h.recorded, rules.NewWriteCall(task, strings.Split(channel, callSeparator)))
+		return nil
+	}, &thread, &task, &channel))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, err
 	}

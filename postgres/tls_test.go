@@ -20,7 +20,11 @@ import (
 
 	"github.com/stele-go/stele/base/port"
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+
+	"github.com/stele-go/stele/postgres/pgqueue"
+	"github.com/stele-go/stele/postgres/pgtest"
 )
 
 // certificate makes one for 127.0.0.1, and its key, as PEM.
@@ -51,7 +55,7 @@ func TestTLS(t *testing.T) {
 	}
 	s, err := newServer("listen_addresses='127.0.0.1'", fmt.Sprint("port=", free))
 	if err != nil {
-		need(t, err)
+		pgtest.Need(t, err)
 	}
 	t.Cleanup(s.Close)
 	cert, key := certificate(t)
@@ -95,10 +99,15 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	sv := open(t, trusting, postgres.Options{})
-	q := openQueue(t, sv, postgres.QueueOptions{PollEvery: time.Hour})
+	q, second := pgqueue.Open(sv, pgqueue.Options{PollEvery: time.Hour}), pgqueue.Open(open(t, trusting, postgres.Options{}), pgqueue.Options{})
+	defer q.Close()
+	defer second.Close()
 	changed, stop := q.Watch("")
 	defer stop()
-	submitted := submit(t, openQueue(t, open(t, trusting, postgres.Options{}), postgres.QueueOptions{}), "thread")
+	submitted, err := second.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: "thread", Graph: "g"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	select {
 	case <-changed:
 	case <-time.After(time.Minute):
@@ -109,7 +118,7 @@ func TestTLS(t *testing.T) {
 		t.Error(r, err)
 	}
 	get(t, sv, saver.Config{ThreadID: "thread"})
-	clear := column(t, connect(t, admin), `SELECT query FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'stele' AND NOT ssl`)
+	clear := pgtest.Column(t, pgtest.Connect(t, admin), `SELECT query FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'stele' AND NOT ssl`)
 	if len(clear) > 0 {
 		t.Errorf("not encrypted: %v", clear)
 	}

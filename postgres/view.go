@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/rules"
 )
@@ -50,62 +51,44 @@ var (
 func (s *Saver) viewThread(ctx context.Context, tx pgx.Tx, threadID string) (*threadView, error) {
 	v := &threadView{id: threadID, spaces: map[string]*spaceView{}}
 	b := &pgx.Batch{}
-	b.Queue(qualify(s.schema, `
+	var ns, id, parent string
+	var text, note []byte
+	var bytes int64
+	var ref blobRef
+	var w writeView
+	b.Queue(s.db.Qualify(`
 SELECT c.checkpoint_ns, c.checkpoint_id, coalesce(c.parent_checkpoint_id, ''), c.checkpoint, length(c.metadata::text), s.note
 FROM @.checkpoints c LEFT JOIN @.stele_checkpoints s USING (thread_id, checkpoint_ns, checkpoint_id)
-WHERE c.thread_id = $1`), threadID).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var ns, id string
-			var text, note []byte
-			c := &checkpointView{inline: map[string]int64{}}
-			err := rows.Scan(&ns, &id, &c.parent, &text, &c.metadata, &note)
-			if err == nil {
-				c.cp, c.versions, err = decodeCheckpoint(text)
-			}
-			if err == nil {
-				c.note, err = decodeNote(note)
-			}
+WHERE c.thread_id = $1`), threadID).Query(pgdb.Each(func() (err error) {
+		c := &checkpointView{parent: parent, metadata: bytes, inline: map[string]int64{}}
+		if c.cp, c.versions, err = decodeCheckpoint(text); err != nil {
+			return err
+		}
+		if c.note, err = decodeNote(note); err != nil {
+			return err
+		}
+		for channel, value := range c.cp.Values {
+			typed, err := value.View()
 			if err != nil {
 				return err
 			}
-			for channel, value := range c.cp.Values {
-				typed, err := value.View()
-				if err != nil {
-					return err
-				}
-				c.inline[channel] = int64(len(typed.Data))
-			}
-			v.space(ns).checkpoints[id] = c
+			c.inline[channel] = int64(len(typed.Data))
 		}
-		return rows.Err()
-	})
-	b.Queue(qualify(s.schema, `
+		v.space(ns).checkpoints[id] = c
+		return nil
+	}, &ns, &id, &parent, &text, &bytes, &note))
+	b.Queue(s.db.Qualify(`
 SELECT checkpoint_ns, channel, version, coalesce(octet_length(blob), 0) FROM @.checkpoint_blobs
-WHERE thread_id = $1 AND type <> 'empty'`), threadID).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var ns string
-			var ref blobRef
-			var bytes int64
-			if err := rows.Scan(&ns, &ref.channel, &ref.version, &bytes); err != nil {
-				return err
-			}
-			v.space(ns).blobs[ref] = bytes
-		}
-		return rows.Err()
-	})
-	b.Queue(qualify(s.schema, `
+WHERE thread_id = $1 AND type <> 'empty'`), threadID).Query(pgdb.Each(func() error {
+		v.space(ns).blobs[ref] = bytes
+		return nil
+	}, &ns, &ref.channel, &ref.version, &bytes))
+	b.Queue(s.db.Qualify(`
 SELECT checkpoint_ns, checkpoint_id, channel, octet_length(blob) FROM @.checkpoint_writes
-WHERE thread_id = $1`), threadID).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var ns, id string
-			var w writeView
-			if err := rows.Scan(&ns, &id, &w.channel, &w.bytes); err != nil {
-				return err
-			}
-			v.space(ns).writes[id] = append(v.space(ns).writes[id], w)
-		}
-		return rows.Err()
-	})
+WHERE thread_id = $1`), threadID).Query(pgdb.Each(func() error {
+		v.space(ns).writes[id] = append(v.space(ns).writes[id], w)
+		return nil
+	}, &ns, &id, &w.channel, &w.bytes))
 	return v, tx.SendBatch(ctx, b).Close()
 }
 
@@ -185,7 +168,7 @@ func (n *spaceView) Parent(id string) (string, bool) {
 }
 
 // Valueless implements rules.PruneView.
-func (n *spaceView) Valueless(id string) (channels []string, told bool) {
+func (n *spaceView) Valueless(id string) (channels []string, noted bool) {
 	c := n.checkpoints[id]
 	for channel := range c.cp.Versions {
 		if !n.HasValue(id, channel) && (c.note == nil || slices.Contains(c.note.Deltas, channel)) {
@@ -259,19 +242,19 @@ func (s *Saver) removeCheckpoints(ctx context.Context, tx pgx.Tx, v *threadView,
 	}
 	b := &pgx.Batch{}
 	for _, table := range []string{"checkpoints", "checkpoint_writes", "stele_checkpoints", "stele_calls"} {
-		b.Queue(qualify(s.schema, `DELETE FROM @.`+table+` WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = ANY($3)`), v.id, ns, ids)
+		b.Queue(s.db.Qualify(`DELETE FROM @.`+table+` WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = ANY($3)`), v.id, ns, ids)
 	}
 	var channels, versions []string
 	for _, ref := range v.spaces[ns].remove(ids) {
 		channels, versions = append(channels, ref.channel), append(versions, ref.version)
 	}
 	if len(channels) > 0 {
-		b.Queue(qualify(s.schema, `
+		b.Queue(s.db.Qualify(`
 DELETE FROM @.checkpoint_blobs b USING unnest($3::text[], $4::text[]) f(channel, version)
 WHERE b.thread_id = $1 AND b.checkpoint_ns = $2 AND b.channel = f.channel AND b.version = f.version`), v.id, ns, channels, versions)
 	}
 	if v.empty() {
-		b.Queue(qualify(s.schema, `DELETE FROM @.stele_threads WHERE thread_id = $1`), v.id)
+		b.Queue(s.db.Qualify(`DELETE FROM @.stele_threads WHERE thread_id = $1`), v.id)
 	}
 	return tx.SendBatch(ctx, b).Close()
 }

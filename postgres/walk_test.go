@@ -20,12 +20,15 @@ import (
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+
+	"github.com/stele-go/stele/postgres/pgqueue"
+	"github.com/stele-go/stele/postgres/pgtest"
 )
 
 // crowd gives a database n threads of one checkpoint each, as another program would have put them.
 func crowd(t *testing.T, url string, n int) {
 	t.Helper()
-	conn := connect(t, url)
+	conn := pgtest.Connect(t, url)
 	for _, sql := range []string{
 		fmt.Sprintf(`INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, type, checkpoint, metadata)
 			SELECT 'crowd-' || lpad(i::text, 8, '0'), '', '1f04f797-0335-6428-8001-8a1503f9b875', 'msgpack',
@@ -43,7 +46,7 @@ func crowd(t *testing.T, url string, n int) {
 // many threads. With a walk over all they would read one of each at least.
 func TestOneThreadAmongMany(t *testing.T) {
 	const threads = 5000
-	url := server(t).Database(t)
+	url := pgtest.Shared(t).Database(t)
 	open(t, url, postgres.Options{})
 	crowd(t, url, threads)
 	cfg, err := postgres.ParseConfig(url)
@@ -70,7 +73,8 @@ func TestOneThreadAmongMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := openQueue(t, s, postgres.QueueOptions{})
+	q := pgqueue.Open(s, pgqueue.Options{})
+	defer q.Close()
 	tuples := func() (n int) {
 		t.Helper()
 		if _, err := pool.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
@@ -148,7 +152,7 @@ func TestOneThreadAmongMany(t *testing.T) {
 func fewRows(t *testing.T, url string, most int) string {
 	t.Helper()
 	role := fmt.Sprintf("patient%d", time.Now().UnixNano())
-	server(t).Exec(t, url, fmt.Sprintf(`CREATE FUNCTION few() RETURNS bool LANGUAGE plpgsql AS $$
+	pgtest.Shared(t).Exec(t, url, fmt.Sprintf(`CREATE FUNCTION few() RETURNS bool LANGUAGE plpgsql AS $$
 		DECLARE n int := 1;
 		BEGIN
 			IF current_setting('few.at', true) = statement_timestamp()::text THEN
@@ -163,7 +167,7 @@ func fewRows(t *testing.T, url string, most int) string {
 		`ALTER TABLE checkpoints ENABLE ROW LEVEL SECURITY`, `CREATE POLICY few ON checkpoints USING (few())`,
 		`CREATE ROLE `+role+` LOGIN`, `GRANT ALL ON ALL TABLES IN SCHEMA public TO `+role, `GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO `+role)
 	bounded := strings.Replace(url, "user=postgres", "user="+role, 1)
-	if _, err := connect(t, bounded).Exec(t.Context(), `SELECT count(*) FROM checkpoints WHERE metadata ->> 'run_id' = 'none'`); err == nil {
+	if _, err := pgtest.Connect(t, bounded).Exec(t.Context(), `SELECT count(*) FROM checkpoints WHERE metadata ->> 'run_id' = 'none'`); err == nil {
 		t.Fatal("a statement read all rows")
 	}
 	return bounded
@@ -174,7 +178,7 @@ func fewRows(t *testing.T, url string, most int) string {
 // server's timeout, each time it is tried. Here it is rows that the server bounds, not time.
 func TestDeleteForRunsOfALargeDatabase(t *testing.T) {
 	const threads, most = 8000, 3000
-	srv := server(t)
+	srv := pgtest.Shared(t)
 	url := srv.Database(t)
 	open(t, url, postgres.Options{})
 	crowd(t, url, threads)
@@ -191,7 +195,7 @@ func TestDeleteForRunsOfALargeDatabase(t *testing.T) {
 	if err != nil || done.Checkpoints != len(gone)-1 {
 		t.Errorf("removed %+v, %v", done, err)
 	}
-	left := column(t, connect(t, url), `SELECT count(*)::text FROM checkpoints`)[0]
+	left := pgtest.Column(t, pgtest.Connect(t, url), `SELECT count(*)::text FROM checkpoints`)[0]
 	if want := fmt.Sprint(threads + 3*most - len(gone) + 1); left != want {
 		t.Errorf("%s checkpoints are left, want %s", left, want)
 	}
@@ -200,7 +204,7 @@ func TestDeleteForRunsOfALargeDatabase(t *testing.T) {
 // TestThreadsOfALargeDatabase: all threads are found by statements of which each reads few rows.
 func TestThreadsOfALargeDatabase(t *testing.T) {
 	const threads, most = 4000, 2500
-	url := server(t).Database(t)
+	url := pgtest.Shared(t).Database(t)
 	open(t, url, postgres.Options{})
 	crowd(t, url, threads)
 	s, err := postgres.Open(t.Context(), fewRows(t, url, most), postgres.Options{})
@@ -237,7 +241,7 @@ func TestThreadsOfALargeDatabase(t *testing.T) {
 		t.Errorf("retain: %v", err)
 	}
 	// Rows of stele's that Python's deletions left are removed, and no others.
-	conn := connect(t, url)
+	conn := pgtest.Connect(t, url)
 	for _, sql := range []string{
 		`INSERT INTO stele_threads SELECT thread_id, now() FROM checkpoints`,
 		`INSERT INTO stele_checkpoints (thread_id, checkpoint_ns, checkpoint_id) SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints`,
@@ -253,7 +257,7 @@ func TestThreadsOfALargeDatabase(t *testing.T) {
 	if _, err := s.Sweep(t.Context()); err != nil {
 		t.Errorf("sweep: %v", err)
 	}
-	left := column(t, conn, `SELECT count(*)::text FROM stele_threads UNION ALL SELECT count(*)::text FROM stele_checkpoints UNION ALL SELECT count(*)::text FROM stele_calls`)
+	left := pgtest.Column(t, conn, `SELECT count(*)::text FROM stele_threads UNION ALL SELECT count(*)::text FROM stele_checkpoints UNION ALL SELECT count(*)::text FROM stele_calls`)
 	if want := []string{fmt.Sprint(threads * 9 / 10), fmt.Sprint(threads * 9 / 10), "0"}; !slices.Equal(left, want) {
 		t.Errorf("after a sweep %v threads, checkpoints and calls of stele's are left, want %v", left, want)
 	}

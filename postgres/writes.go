@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/rules"
 )
@@ -32,42 +33,40 @@ func (s *Saver) PutWrites(ctx context.Context, cfg saver.Config, writes []saver.
 	if deferred {
 		s.deferred.Store(true)
 	}
-	return s.run(ctx, write{
-		threadID: cfg.ThreadID,
-		locks:    true,
-		queue: func(b *pgx.Batch, c call) {
+	return s.db.Write(ctx, pgdb.Write{
+		Thread: cfg.ThreadID,
+		Locks:  true,
+		Queue: func(b *pgx.Batch, c pgdb.Call) {
 			if deferred { // a later commit flushes this one as well: the log has one order
 				b.Queue("SELECT set_config('synchronous_commit', 'off', true)")
 			}
 			b.Queue(s.sql.putWrites, rows.appendTo(s.callArgs(cfg, c, cfg.Epoch))...)
 		},
-		refused: func(code, detail string) error { return writeRefused(cfg, code, detail) },
+		Refused: func(code, detail string) error { return writeRefused(cfg, code, detail) },
 	})
 }
 
-// Codes of stele_refuse.
+// Codes of stele_refuse, besides those of package pgdb.
 const (
-	refusedVoided   = "voided"   // the call was given up before it arrived
-	refusedFenced   = "fenced"   // the thread has no lease of this epoch
 	refusedParent   = "parent"   // of a deleted thread
 	refusedWrites   = "writes"   // to a deleted thread
 	refusedSource   = "source"   // of values is not there
 	refusedConflict = "conflict" // the head is another
 	refusedTaken    = "taken"    // a version has another value
-	refusedBusy     = "busy"     // the thread has a run that has not ended
 )
 
+// writeRefused is the error of a call that stele_refuse ended; nil if nobody expects it.
 func writeRefused(at saver.Config, code, detail string) error {
 	threadID := at.ThreadID
 	switch code {
-	case refusedFenced:
+	case pgdb.RefusedFenced:
 		return &saver.FencedError{ThreadID: threadID, Epoch: at.Epoch}
 	case refusedParent:
 		return fmt.Errorf("thread %q: parent checkpoint %q: %w", threadID, detail, saver.ErrThreadDeleted)
 	case refusedWrites:
 		return fmt.Errorf("thread %q: writes to checkpoint %q: %w", threadID, detail, saver.ErrThreadDeleted)
 	}
-	return fmt.Errorf("refused: %s %s", code, detail)
+	return nil
 }
 
 // writeRows are the rows of checkpoint_writes and stele_calls that calls make, column by
@@ -113,7 +112,7 @@ func newWriteRows(plans ...rules.WritesPlan) (writeRows, error) {
 				r.grow()
 			}
 			r.checkpoints[n], r.tasks[n], r.paths[n], r.indexes[n] = p.CheckpointID, p.TaskID, p.TaskPath, int32(k.index)
-			r.channels[n], r.kinds[n], r.blobs[n] = channel, p.Values[j].Kind, notNull(p.Values[j].Data)
+			r.channels[n], r.kinds[n], r.blobs[n] = channel, p.Values[j].Kind, pgdb.NotNull(p.Values[j].Data)
 		}
 	}
 	return r, nil

@@ -10,7 +10,7 @@
 //	run, err = runs.Wait(ctx, queue, run.ID)
 //
 // A graph of graph.For is given as g.Untyped(). NewLocal is the queue of one process, beside the checkpoints in the saver's directory.
-// OpenQueue of module postgres is one for a fleet.
+// Package pgqueue of module postgres has one for a fleet.
 //
 // # What is guaranteed
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/saver/serde"
 )
 
-// Queue keeps runs. NewLocal makes one in the long-term store of a program, OpenQueue of
+// Queue keeps runs. NewLocal makes one in the long-term store of a program, package pgqueue of
 // module postgres one on PostgreSQL; runstest has the tests of the contract. All methods are
 // safe for concurrent use. When a call returns nil, what it did survives the death of the
 // process, and it is durable, or will be before anybody sees it; see Local. Times are UTC in whole

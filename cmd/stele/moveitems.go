@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/pgqueue"
+	"github.com/stele-go/stele/postgres/pgstore"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
@@ -127,11 +129,11 @@ func openDatabase(ctx context.Context, f *moveFlags) (store.Store, runs.Queue, f
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	items, err := s.Store(ctx, store.Options{})
+	items, err := pgstore.On(ctx, s, store.Options{})
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, s.Close())
 	}
-	queue := postgres.OpenQueue(s, postgres.QueueOptions{})
+	queue := pgqueue.Open(s, pgqueue.Options{})
 	return items, queue, func() error { return errors.Join(queue.Close(), items.Close(), s.Close()) }, nil
 }
 

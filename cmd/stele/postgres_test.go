@@ -17,6 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/pgqueue"
+	"github.com/stele-go/stele/postgres/pgstore"
 	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -273,7 +275,7 @@ func TestServePostgres(t *testing.T) {
 func TestMoveItemsOnPostgres(t *testing.T) {
 	url, _ := postgresServer(t)
 	o := postgres.Options{}
-	if err := errors.Join(postgres.Setup(t.Context(), url, o), postgres.SetupStore(t.Context(), url, o, nil)); err != nil {
+	if err := errors.Join(postgres.Setup(t.Context(), url, o), pgstore.Setup(t.Context(), url, o, nil)); err != nil {
 		t.Fatal(err)
 	}
 	s, err := postgres.Open(t.Context(), url, o)
@@ -282,7 +284,7 @@ func TestMoveItemsOnPostgres(t *testing.T) {
 	}
 	defer s.Close()
 	open := func() (store.Store, func()) {
-		items, err := s.Store(t.Context(), byLetter)
+		items, err := pgstore.On(t.Context(), s, byLetter)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +295,7 @@ func TestMoveItemsOnPostgres(t *testing.T) {
 		}
 	}
 	items, end := open()
-	queue := postgres.OpenQueue(s, postgres.QueueOptions{})
+	queue := pgqueue.Open(s, pgqueue.Options{})
 	defer queue.Close()
 	serveUsers(t, s, items, queue)
 	end()

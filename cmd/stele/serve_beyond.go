@@ -17,6 +17,7 @@ import (
 	"github.com/stele-go/stele/base/metrics"
 	steleprom "github.com/stele-go/stele/ops/prometheus"
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/pgstore"
 	"github.com/stele-go/stele/store"
 )
 
@@ -43,7 +44,7 @@ func (f *serveBeyond) open(ctx context.Context, dir string, sf *serveFlags, log 
 	}
 	o := postgres.Options{Schema: f.schema, DefaultTTL: sf.ttl}
 	if f.setup {
-		if err := errors.Join(postgres.Setup(ctx, f.postgres, o), postgres.SetupStore(ctx, f.postgres, o, nil)); err != nil {
+		if err := errors.Join(postgres.Setup(ctx, f.postgres, o), pgstore.Setup(ctx, f.postgres, o, nil)); err != nil {
 			return nil, err
 		}
 	}
@@ -52,7 +53,7 @@ func (f *serveBeyond) open(ctx context.Context, dir string, sf *serveFlags, log 
 		return nil, err
 	}
 	st := &servedStore{saver: s, kind: "postgres", close: s.Close}
-	items, err := postgres.OpenStore(ctx, f.postgres, o, store.Options{SweepEvery: itemSweep, Logger: log})
+	items, err := pgstore.Open(ctx, f.postgres, o, store.Options{SweepEvery: itemSweep, Logger: log})
 	switch {
 	case errors.Is(err, postgres.ErrNotSetUp):
 		log.Warn("the database has no long-term store", "error", err)

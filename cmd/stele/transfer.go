@@ -16,6 +16,7 @@ import (
 	"github.com/stele-go/stele/ops/transfer"
 	"github.com/stele-go/stele/ops/transfer/sqlite"
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/pgstore"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
@@ -283,7 +284,7 @@ func (a *app) databaseItems(ctx context.Context, f *transferFlags, url string, s
 	if _, ok := f.selectsItems(); !ok {
 		return nil, nil
 	}
-	there, err := s.HasStore(ctx)
+	there, err := pgstore.Exists(ctx, s)
 	switch {
 	case errors.Is(err, postgres.ErrForeign):
 		fmt.Fprintf(a.err, "items are not copied: %v\n", err)
@@ -300,13 +301,13 @@ func (a *app) databaseItems(ctx context.Context, f *transferFlags, url string, s
 
 // databaseStore opens the long-term store beside a saver, and sets it up before if the flags say
 // so.
-func (f *transferFlags) databaseStore(ctx context.Context, url string, s *postgres.Saver) (*postgres.Store, error) {
+func (f *transferFlags) databaseStore(ctx context.Context, url string, s *postgres.Saver) (*pgstore.Store, error) {
 	if f.setup {
-		if err := postgres.SetupStore(ctx, url, postgres.Options{Schema: f.schema}, nil); err != nil {
+		if err := pgstore.Setup(ctx, url, postgres.Options{Schema: f.schema}, nil); err != nil {
 			return nil, err
 		}
 	}
-	items, err := s.Store(ctx, store.Options{KeepLife: true, Serializer: transfer.PassEncrypted(s.Serializer())})
+	items, err := pgstore.On(ctx, s, store.Options{KeepLife: true, Serializer: transfer.PassEncrypted(s.Serializer())})
 	if errors.Is(err, postgres.ErrNotSetUp) {
 		err = fmt.Errorf("%w; --setup makes them", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/pgqueue"
 	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -80,12 +81,12 @@ func letter(s *postgres.Saver, outbox string) (*pregel.Graph, error) {
 }
 
 // open opens the database. A worker that died holds its runs for a second.
-func open(ctx context.Context) (*postgres.Saver, *postgres.Queue, error) {
+func open(ctx context.Context) (*postgres.Saver, *pgqueue.Queue, error) {
 	s, err := postgres.Open(ctx, os.Getenv("DATABASE_URL"), postgres.Options{LeaseTime: time.Second})
 	if err != nil {
 		return nil, nil, err
 	}
-	return s, postgres.OpenQueue(s, postgres.QueueOptions{LeaseTime: time.Second}), nil
+	return s, pgqueue.Open(s, pgqueue.Options{LeaseTime: time.Second}), nil
 }
 
 // work is what a worker process does until it is killed.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/pgqueue"
 	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -26,7 +27,7 @@ import (
 // worker is a worker with connections of its own, as a process has.
 type worker struct {
 	saver *postgres.Saver
-	queue *postgres.Queue
+	queue *pgqueue.Queue
 	stop  func()
 }
 
@@ -37,7 +38,7 @@ func startWorker(ctx context.Context, url string, lease time.Duration, begun fun
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{saver: s, queue: postgres.OpenQueue(s, postgres.QueueOptions{LeaseTime: lease})}
+	w := &worker{saver: s, queue: pgqueue.Open(s, pgqueue.Options{LeaseTime: lease})}
 	step := func(first bool) pregel.Func {
 		return func(ctx context.Context, _ any) (any, error) {
 			if info, _ := pregel.Task(ctx); first {
@@ -84,7 +85,7 @@ func fleet() error {
 		return err
 	}
 	defer s.Close()
-	q := postgres.OpenQueue(s, postgres.QueueOptions{})
+	q := pgqueue.Open(s, pgqueue.Options{})
 	defer q.Close()
 	submit := func(thread string) (runs.Run, error) {
 		return q.Submit(ctx, runs.Request{Spec: runs.Spec{ThreadID: thread, Graph: "three"}, Input: map[string]any{"sum": 0}})

@@ -58,7 +58,7 @@ logfile = %s/log
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		c, err := net.Dial("unix", filepath.Join(dir, ".s.PGSQL.6432"))
 		if err == nil {
 			c.Close()

@@ -23,6 +23,8 @@ import (
 
 	"github.com/stele-go/stele/base/port"
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/pgqueue"
+	"github.com/stele-go/stele/postgres/pgstore"
 	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -62,7 +64,7 @@ func serve(ctx context.Context, url, addr string) error {
 	if err != nil {
 		return err
 	}
-	items, err := s.Store(ctx, store.Options{})
+	items, err := pgstore.On(ctx, s, store.Options{})
 	if err != nil {
 		return err
 	}
@@ -88,7 +90,7 @@ func serve(ctx context.Context, url, addr string) error {
 			return err
 		}
 	}
-	queue := postgres.OpenQueue(s, postgres.QueueOptions{LeaseTime: time.Second})
+	queue := pgqueue.Open(s, pgqueue.Options{LeaseTime: time.Second})
 	api, err := server.New(server.Config{Graphs: graphs, Saver: s, Store: items, Queue: queue, Auth: server.NoAuth(), Attempts: 1 << 20})
 	if err != nil {
 		return err
@@ -188,7 +190,7 @@ func TestFleet(t *testing.T) {
 	}
 	t.Logf("SERVER_SEED=%d SERVER_KILLS=%d", seed, kills)
 	url := pg.Database(t)
-	if err := errors.Join(postgres.Setup(t.Context(), url, postgres.Options{}), postgres.SetupStore(t.Context(), url, postgres.Options{}, nil)); err != nil {
+	if err := errors.Join(postgres.Setup(t.Context(), url, postgres.Options{}), pgstore.Setup(t.Context(), url, postgres.Options{}, nil)); err != nil {
 		t.Fatal(err)
 	}
 	s := &servers{t: t, url: url, addrs: make([]string, 3), cmds: make([]*exec.Cmd, 3)}

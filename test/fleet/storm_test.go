@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/pgqueue"
+	"github.com/stele-go/stele/postgres/pgstore"
 	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -49,15 +51,15 @@ func TestStorm(t *testing.T) {
 	t.Logf("STELE_SEED=%d STELE_STORM_RUNS=%d", seed, each)
 	const clients, threads, cancels = 8, 3, 4
 	url := pg.Database(t)
-	if err := errors.Join(postgres.Setup(t.Context(), url, postgres.Options{}), postgres.SetupStore(t.Context(), url, postgres.Options{}, nil)); err != nil {
+	if err := errors.Join(postgres.Setup(t.Context(), url, postgres.Options{}), pgstore.Setup(t.Context(), url, postgres.Options{}, nil)); err != nil {
 		t.Fatal(err)
 	}
 	var under [threads]atomic.Int32
 	var bases []string
 	for range 2 {
 		s := must(postgres.Open(t.Context(), url, postgres.Options{}))
-		items := must(s.Store(t.Context(), store.Options{}))
-		queue := postgres.OpenQueue(s, postgres.QueueOptions{})
+		items := must(pgstore.On(t.Context(), s, store.Options{}))
+		queue := pgqueue.Open(s, pgqueue.Options{})
 		graphs := map[string]*pregel.Graph{}
 		for i := range threads {
 			name := fmt.Sprint("g", i)

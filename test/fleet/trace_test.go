@@ -17,6 +17,8 @@ import (
 
 	"github.com/stele-go/stele/ops/otel"
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/pgqueue"
+	"github.com/stele-go/stele/postgres/pgstore"
 	"github.com/stele-go/stele/postgres/pgtest"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -35,11 +37,11 @@ func tracedServer(t *testing.T, url string, workers int) (address string, spans 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	items := must(s.Store(t.Context(), store.Options{}))
+	items := must(pgstore.On(t.Context(), s, store.Options{}))
 	g := must(graph.New(graph.Key("text", channel.LastValue[string]())).Node("n", func(context.Context, any) (any, error) {
 		return map[string]any{"text": "done"}, nil
 	}).Edge(graph.Start, "n").Compile(graph.Options{Name: "g", Saver: s, Store: items, Hooks: tracer.Hooks(pregel.Hooks{})}))
-	queue := postgres.OpenQueue(s, postgres.QueueOptions{LeaseTime: time.Second})
+	queue := pgqueue.Open(s, pgqueue.Options{LeaseTime: time.Second})
 	api := must(server.New(server.Config{Graphs: map[string]*pregel.Graph{"g": g}, Saver: s, Store: items, Queue: queue, Auth: server.NoAuth(),
 		Workers: workers, Trace: tracer.Trace, Begin: tracer.Attempt}))
 	t.Cleanup(func() { _ = api.Close() })
@@ -60,7 +62,7 @@ func TestOneTrace(t *testing.T) {
 	}
 	t.Cleanup(pg.Close)
 	url := pg.Database(t)
-	if err := errors.Join(postgres.Setup(t.Context(), url, postgres.Options{}), postgres.SetupStore(t.Context(), url, postgres.Options{}, nil)); err != nil {
+	if err := errors.Join(postgres.Setup(t.Context(), url, postgres.Options{}), pgstore.Setup(t.Context(), url, postgres.Options{}, nil)); err != nil {
 		t.Fatal(err)
 	}
 	asked, requests := tracedServer(t, url, -1) // executes nothing

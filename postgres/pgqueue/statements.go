@@ -1,0 +1,250 @@
+package pgqueue
+
+import (
+	"strings"
+
+	"github.com/stele-go/stele/postgres/internal/pgdb"
+)
+
+// statements are the texts that a Queue sends, with the schema before each table.
+type statements struct {
+	get, all, changedBy, appendedBy, claimedBy string
+	busy, submit, submitted                    string
+	cancel, cancelOthers, retry                string
+	claim, giveUp, renew, mark, finish, append string
+	holds                                      string
+	events, sweep, remove, notify              string
+	putSchedule, schedules, advance            string
+	deleteSchedule                             string
+}
+
+// refusedBusy is the code of stele_refuse where the thread has a run that has not ended.
+const refusedBusy = "busy"
+
+// runColumns are what runRow scans, of the table r.
+const runColumns = `r.id, r.key, r.status, coalesce(r.attempt, 0), coalesce(r.waiting, false), r.error, r.cancel, r.worker, coalesce(r.epoch, 0), r.mark,
+	r.spec, r.after_at, r.created_at, r.started_at, r.ended_at, r.changed_by`
+
+// clockOf is a table of one row: the time, which is parameter n, or the server's.
+func clockOf(n string) string {
+	return `t AS MATERIALIZED (SELECT coalesce(` + n + `::timestamptz, clock_timestamp()) AS now)`
+}
+
+// lastEvent stores the last event of the runs in table r that have ended.
+func lastEvent(kind, data string) string {
+	return `last AS (
+	INSERT INTO @.stele_run_events (run_id, seq, attempt, kind, data_kind, data, at)
+	SELECT r.id, r.events, r.attempt, 'end', ` + kind + `, ` + data + `, t.now FROM r, t WHERE r.ended_at IS NOT NULL
+)`
+}
+
+// seesMarks holds where the end of a run sees the marks of submissions that it has waited for: at another level,
+// which a server may have as its default, a transaction sees what was there when it began.
+const seesMarks = `current_setting('transaction_isolation') = 'read committed'`
+
+func newStatements(schema string) *statements {
+	q := func(sql string) string { return pgdb.Qualify(schema, sql) }
+	st := &statements{}
+
+	st.all = q(`SELECT ` + runColumns + ` FROM @.stele_runs r`)
+	st.get = st.all + ` WHERE id = $1`
+	st.changedBy = q(`SELECT EXISTS (SELECT FROM @.stele_runs WHERE id = $1 AND changed_by = $2)`)
+	st.appendedBy = q(`SELECT seq FROM @.stele_run_events WHERE run_id = $1 AND call = $2`)
+	st.notify = `SELECT pg_notify($1::text, $2::text)`
+
+	// $1 thread, $2 id, $3 key or NULL.
+	st.busy = q(`
+SELECT @.stele_refuse('` + refusedBusy + `', o.id) FROM (
+	SELECT id FROM @.stele_runs WHERE thread_id = $1 AND ended_at IS NULL
+	AND NOT EXISTS (SELECT FROM @.stele_runs WHERE id = $2 OR key = $3) ORDER BY seq LIMIT 1) o`)
+
+	// $1 id, $2 thread, $3 graph, $4 key or NULL, $5 priority, $6 attempts, $7 spec, $8 after or
+	// NULL, $9 clock, $10 call. Who has the key already stays. seq is the order of submission
+	// in a thread: its lock is held.
+	st.submit = q(`
+WITH ` + clockOf("$9") + `, ahead AS MATERIALIZED (
+	SELECT FROM @.stele_runs WHERE thread_id = $2 AND ended_at IS NULL AND NOT behind
+	AND (started_at IS NOT NULL OR after_at <= (SELECT now FROM t)) LIMIT 1
+	FOR SHARE SKIP LOCKED
+)
+INSERT INTO @.stele_runs (id, thread_id, graph, key, status, priority, attempts, spec, due_at, after_at, created_at, changed_by, behind)
+SELECT $1, $2, $3, $4, 'pending', $5, $6, $7::json, greatest($8, t.now), greatest($8, t.now), t.now, $10,
+	coalesce($8 <= t.now, true) AND ` + seesMarks + ` AND EXISTS (SELECT FROM ahead) FROM t
+ON CONFLICT DO NOTHING`)
+
+	// $1 id, $2 key or NULL.
+	st.submitted = st.all + ` WHERE id = $1 OR key = $2`
+
+	// $1 id or thread, $2 how, $3 and $4 the data of the last event, $5 clock, $6 call, $7
+	// channel. A run that no worker has is interrupted at once; one that was begun and is to be
+	// rolled back needs a worker, but need not wait.
+	cancel := func(which string) string {
+		const atOnce = `(r.status = 'pending' AND (r.epoch = 0 OR $2 = 'interrupt' AND r.cancel <> 'rollback'))`
+		return q(`
+WITH ` + clockOf("$5") + `, r AS (
+	UPDATE @.stele_runs r SET
+		cancel = CASE WHEN r.cancel = 'rollback' THEN r.cancel ELSE $2 END,
+		status = CASE WHEN ` + atOnce + ` THEN 'interrupted' ELSE r.status END,
+		ended_at = CASE WHEN ` + atOnce + ` THEN t.now END,
+		events = r.events + ` + atOnce + `::int,
+		after_at = least(r.after_at, t.now),
+		due_at = CASE WHEN r.status = 'running' THEN r.due_at WHEN NOT ` + atOnce + ` THEN least(r.after_at, t.now) END,
+		changed_by = $6
+	FROM t WHERE ` + which + ` AND r.ended_at IS NULL RETURNING r.*
+), ` + lastEvent("$3", "$4") + `
+SELECT pg_notify($7::text, id) FROM r UNION ALL SELECT pg_notify($7::text, '')`)
+	}
+	st.cancel = cancel(`r.id = $1`)
+	// $8 the run that was submitted. If it was not, because another has its key, nothing is
+	// cancelled.
+	st.cancelOthers = cancel(`r.thread_id = $1 AND r.id <> $8 AND EXISTS (SELECT FROM @.stele_runs WHERE id = $8 AND changed_by = $6)`)
+
+	// $1 id, $2 clock, $3 call, $4 channel.
+	st.retry = q(`
+WITH ` + clockOf("$2") + `, r AS (
+	UPDATE @.stele_runs r SET status = 'pending', attempt = 0, cancel = '', error = '', waiting = false,
+		after_at = t.now, due_at = t.now, started_at = NULL, ended_at = NULL, changed_by = $3
+	FROM t WHERE r.id = $1 AND r.status IN ('error', 'interrupted') AND r.cancel <> 'rollback' RETURNING r.id
+)
+SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
+
+	// $1 worker, $2 graphs, $3 lease time in microseconds, $4 clock, $5 call, $6 channel. The
+	// scalar sub-selects keep the planner from joining all runs that wait with one another.
+	const discard = `coalesce((SELECT o.status = 'interrupted' FROM @.stele_runs o
+		WHERE o.thread_id = r.thread_id AND o.ended_at IS NOT NULL AND o.epoch > 0 AND o.id <> r.id
+		ORDER BY o.ended_at DESC, o.seq DESC LIMIT 1), false)`
+	// What a newer version stored so, it executes: see runs.CheckStored.
+	const unknown = `(r.status NOT IN ('pending', 'running', 'success', 'error', 'interrupted') OR r.cancel NOT IN ('', 'interrupt', 'rollback'))`
+	later := func(started string) string {
+		return `(SELECT min(o.due_at) FROM @.stele_runs o WHERE o.started_at IS ` + started + ` AND o.ended_at IS NULL
+		AND o.graph = ANY($2::text[]) AND o.due_at > t.now)`
+	}
+	st.claim = q(`
+WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
+	SELECT r.id, r.attempt >= r.attempts AND r.cancel = '' AS gone
+	FROM @.stele_runs r
+	WHERE r.ended_at IS NULL AND NOT r.behind AND r.graph = ANY($2::text[]) AND r.due_at <= (SELECT now FROM t)
+	AND NOT ` + unknown + `
+	AND (r.started_at IS NOT NULL
+	OR (SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.started_at IS NOT NULL AND o.ended_at IS NULL LIMIT 1) IS NULL
+	AND (SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL
+		AND o.seq < r.seq AND o.after_at <= (SELECT now FROM t) LIMIT 1) IS NULL)
+	ORDER BY r.priority DESC, r.after_at, r.seq LIMIT 1
+	FOR UPDATE OF r SKIP LOCKED
+), r AS (
+	UPDATE @.stele_runs r SET status = 'running', worker = $1, attempt = r.attempt + 1, epoch = r.epoch + 1,
+		started_at = coalesce(r.started_at, t.now), due_at = t.now + $3 * interval '1 microsecond', claimed_by = $5
+	FROM next, t WHERE r.id = next.id AND NOT next.gone RETURNING r.*
+)
+SELECT next.id, coalesce(next.gone, false),
+	CASE WHEN next.id IS NULL THEN least(` + later("NULL") + `, ` + later("NOT NULL") + `) END,
+	` + discard + `,
+	CASE WHEN r.id IS NOT NULL THEN pg_notify($6::text, r.id)::text END,
+	` + runColumns + `
+FROM t LEFT JOIN next ON true LEFT JOIN r ON r.id = next.id`)
+
+	// $1 call. The same columns.
+	st.claimedBy = q(`
+SELECT r.id, false, NULL::timestamptz, ` + discard + `, NULL::text, ` + runColumns + `
+FROM @.stele_runs r WHERE r.claimed_by = $1 AND r.status = 'running'`)
+
+	// $1 id, $2 epoch, $3 error, $4 and $5 the data of the last event, $6 clock, $7 call, $8
+	// channel.
+	st.giveUp = q(`
+WITH ` + clockOf("$6") + `, r AS (
+	UPDATE @.stele_runs r SET status = 'error', error = CASE WHEN r.error = '' THEN $3 ELSE r.error END,
+		ended_at = t.now, due_at = NULL, events = r.events + 1, changed_by = $7
+	FROM t WHERE r.id = $1 AND r.epoch = $2 AND r.ended_at IS NULL AND r.due_at <= t.now AND r.attempt >= r.attempts AND r.cancel = ''
+	RETURNING r.*
+), ` + lastEvent("$4", "$5") + `
+SELECT pg_notify($8::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
+
+	// $1 ids, $2 epochs, $3 lease time in microseconds, $4 clock.
+	st.renew = q(`
+WITH ` + clockOf("$4") + `
+UPDATE @.stele_runs r SET due_at = t.now + $3 * interval '1 microsecond'
+FROM t, unnest($1::text[], $2::bigint[]) c(id, epoch)
+WHERE r.id = c.id AND r.epoch = c.epoch AND r.status = 'running' AND NOT ` + unknown + ` RETURNING ` + runColumns)
+
+	// What a claim allows begins with $1 id, $2 epoch, and refuses if it finds no row.
+	fenced := func(channel string) string {
+		return `CASE WHEN r.id IS NULL THEN @.stele_refuse('` + pgdb.RefusedFenced + `', '')::text ELSE pg_notify(` + channel + `::text, r.id)::text END`
+	}
+
+	// $3 mark, $4 channel.
+	st.mark = q(`
+WITH r AS (
+	UPDATE @.stele_runs SET mark = $3 WHERE id = $1 AND epoch = $2 AND status = 'running' RETURNING id
+)
+SELECT ` + fenced("$4") + ` FROM (SELECT 1) one LEFT JOIN r ON true`)
+
+	// $3 status, $4 waiting, $5 error, $6 after or NULL, $7 uncounted, $8 and $9 the data of the
+	// last event, $10 and $11 that of an interrupted run, $12 clock, $13 call, $14 channel. What
+	// is given back and was to be interrupted has ended. Workers are woken if there is
+	// something for them.
+	const back = `($3 = 'pending' AND r.cancel <> 'interrupt')`
+	st.finish = q(strings.ReplaceAll(`
+WITH `+clockOf("$12")+`, r AS (
+	UPDATE @.stele_runs r SET
+		status = CASE WHEN $3 = 'pending' AND NOT BACK THEN 'interrupted' ELSE $3 END,
+		waiting = $4, error = $5, attempt = CASE WHEN $7 THEN greatest(r.attempt - 1, 0) ELSE r.attempt END,
+		after_at = CASE WHEN $3 = 'pending' THEN coalesce($6, t.now) ELSE r.after_at END,
+		due_at = CASE WHEN BACK THEN coalesce($6, t.now) END,
+		ended_at = CASE WHEN NOT BACK THEN t.now END,
+		events = r.events + (NOT BACK)::int,
+		changed_by = $13
+	FROM t WHERE r.id = $1 AND r.epoch = $2 AND r.status = 'running' RETURNING r.*
+), `+lastEvent("CASE r.status WHEN 'interrupted' THEN $10 ELSE $8 END", "CASE r.status WHEN 'interrupted' THEN $11::bytea ELSE $9::bytea END")+`
+SELECT `+fenced("$14")+`, CASE WHEN r.status = 'pending' OR EXISTS (
+	SELECT FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL AND o.id <> r.id) THEN pg_notify($14::text, '')::text END
+FROM (SELECT 1) one LEFT JOIN r ON true`, "BACK", back))
+
+	// $3 kinds, $4 namespaces as JSON or NULL, $5 kinds of data, $6 data, $7 clock, $8 call, $9
+	// channel. The name of the call is in the last row.
+	st.append = q(`
+WITH ` + clockOf("$7") + `, r AS (
+	UPDATE @.stele_runs SET events = events + cardinality($3::text[])
+	WHERE id = $1 AND epoch = $2 AND status = 'running' RETURNING id, events, attempt
+), stored AS (
+	INSERT INTO @.stele_run_events (run_id, seq, attempt, kind, namespace, data_kind, data, at, call)
+	SELECT r.id, r.events - cardinality($3::text[]) + e.n, r.attempt, e.kind, e.namespace::json, e.data_kind, e.data, t.now,
+		CASE WHEN e.n = cardinality($3::text[]) THEN $8::uuid END
+	FROM r, t, unnest($3::text[], $4::text[], $5::text[], $6::bytea[]) WITH ORDINALITY e(kind, namespace, data_kind, data, n)
+)
+SELECT ` + fenced("$9") + `, r.events FROM (SELECT 1) one LEFT JOIN r ON true`)
+
+	// $1 id, $2 epoch.
+	st.holds = q(`SELECT events FROM @.stele_runs WHERE id = $1 AND epoch = $2 AND status = 'running'`)
+
+	st.events = q(`
+SELECT seq, attempt, kind, namespace, data_kind, data, at FROM @.stele_run_events
+WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`)
+
+	// $1 before, $2 how many. A run that is tried again meanwhile is locked or has not ended.
+	st.sweep = q(`
+WITH gone AS (
+	DELETE FROM @.stele_runs WHERE id = ANY(ARRAY(
+		SELECT id FROM @.stele_runs WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED))
+	RETURNING id
+), events AS (
+	DELETE FROM @.stele_run_events e USING gone WHERE e.run_id = gone.id
+)
+SELECT count(*) FROM gone`)
+
+	// $1 id.
+	st.remove = q(`
+WITH gone AS (
+	DELETE FROM @.stele_runs r WHERE id = $1 AND (ended_at IS NOT NULL OR ` + unknown + ` AND coalesce(due_at <= clock_timestamp(), true)) RETURNING id
+), events AS (
+	DELETE FROM @.stele_run_events e USING gone WHERE e.run_id = gone.id
+)
+SELECT count(*) FROM gone`)
+
+	st.putSchedule = q(`
+INSERT INTO @.stele_schedules (id, cron, spec, next_at) VALUES ($1, $2, $3::json, $4)
+ON CONFLICT (id) DO UPDATE SET cron = EXCLUDED.cron, spec = EXCLUDED.spec, next_at = EXCLUDED.next_at`)
+	st.schedules = q(`SELECT id, cron, spec, next_at FROM @.stele_schedules ORDER BY id`)
+	st.advance = q(`UPDATE @.stele_schedules SET next_at = $3 WHERE id = $1 AND next_at = $2`)
+	st.deleteSchedule = q(`DELETE FROM @.stele_schedules WHERE id = $1`)
+	return st
+}
