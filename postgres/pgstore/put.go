@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/saver"
@@ -145,13 +146,13 @@ type itemRows struct {
 	locks                        []int64
 	removedPrefixes, removedKeys []string
 	putPrefixes, putKeys, values []string
-	expires                      []*time.Time
-	minutes                      []*int32
+	expires                      []zeronull.Timestamptz
+	minutes                      []zeronull.Int4
 	created, updated             []time.Time // nil: now. Items are put or restored by a call, not both
 
 	// Of the puts with a row of stele's beside them.
 	besidePrefixes, besideKeys []string
-	ttls                       []*int64
+	ttls                       []zeronull.Int8
 	kinds                      []*string
 	exact                      [][]byte
 
@@ -202,31 +203,22 @@ func changeLocks(schema string, changes []itemChange) (keys []int64) {
 }
 
 func (r *itemRows) put(c *itemChange, now time.Time) {
-	var expires *time.Time
-	var minutes *int32
-	at := store.Expiry(now.UnixMicro(), c.ttl)
+	var expires time.Time
+	if at := store.Expiry(now.UnixMicro(), c.ttl); at != 0 {
+		expires = time.UnixMicro(at)
+	}
 	if it := c.restored; it != nil {
-		r.created, r.updated = append(r.created, it.CreatedAt), append(r.updated, it.UpdatedAt)
-		if at = 0; !it.ExpiresAt.IsZero() {
-			at = it.ExpiresAt.UnixMicro()
-		}
+		r.created, r.updated, expires = append(r.created, it.CreatedAt), append(r.updated, it.UpdatedAt), it.ExpiresAt
 	}
-	if at != 0 {
-		t := time.UnixMicro(at).UTC()
-		expires = &t
-	}
-	if c.ttl > 0 {
-		roundedUp := int32(min((c.ttl+minute-1)/minute, math.MaxInt32))
-		minutes = &roundedUp
-	}
+	minutes := zeronull.Int4(min((c.ttl+minute-1)/minute, math.MaxInt32)) // rounded up
 	r.putPrefixes, r.putKeys, r.values = append(r.putPrefixes, c.prefix), append(r.putKeys, c.key), append(r.values, c.value.json)
-	r.expires, r.minutes = append(r.expires, expires), append(r.minutes, minutes)
-	if c.ttl%minute == 0 && c.value.exact == nil {
-		return
-	}
-	var ttl *int64
+	r.expires, r.minutes = append(r.expires, zeronull.Timestamptz(expires)), append(r.minutes, minutes)
+	var ttl zeronull.Int8
 	if c.ttl%minute != 0 {
-		ttl = &c.ttl
+		ttl = zeronull.Int8(c.ttl)
+	}
+	if ttl == 0 && c.value.exact == nil {
+		return
 	}
 	var kind *string
 	var data []byte

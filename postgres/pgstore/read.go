@@ -1,12 +1,14 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/store"
@@ -95,9 +97,9 @@ func askAll(asked []batchRead, anew bool, send func(queue func(*pgx.Batch)) erro
 type itemRow struct {
 	prefix, key               string
 	json                      []byte
-	created, updated, expires *time.Time
-	minutes                   *int32
-	ttl                       *int64
+	created, updated, expires time.Time // zero: NULL
+	minutes                   zeronull.Int4
+	ttl                       zeronull.Int8 // µs
 	kind                      *string
 	exact                     []byte
 	distance                  *float64
@@ -109,11 +111,12 @@ type itemRow struct {
 // eachItem is a function of a batch that gives each row to f.
 func eachItem(f func(r *itemRow)) func(pgx.Rows) error {
 	var r itemRow
+	at := func(t *time.Time) any { return (*zeronull.Timestamptz)(t) }
 	return pgdb.Each(func() error {
 		one := r
 		f(&one)
 		return nil
-	}, &r.prefix, &r.key, &r.json, &r.created, &r.updated, &r.expires, &r.minutes, &r.ttl, &r.kind, &r.exact, &r.distance)
+	}, &r.prefix, &r.key, &r.json, at(&r.created), at(&r.updated), at(&r.expires), &r.minutes, &r.ttl, &r.kind, &r.exact, &r.distance)
 }
 
 // decode reads the value.
@@ -130,38 +133,24 @@ func (r *itemRow) decode(codec serde.Serializer) (err error) {
 }
 
 // life is the TTL in µs; 0 if it is not known.
-func (r *itemRow) life() int64 {
-	switch {
-	case r.ttl != nil:
-		return *r.ttl
-	case r.minutes != nil:
-		return int64(*r.minutes) * minute
-	}
-	return 0
-}
+func (r *itemRow) life() int64 { return cmp.Or(int64(r.ttl), int64(r.minutes)*minute) }
 
 // renew sets the expiry that the row gets by being read at now; false if it stays.
 func (r *itemRow) renew(now int64) bool {
-	if r.expires == nil {
+	if r.expires.IsZero() {
 		return false
 	}
 	next, due := store.Renewal(now, r.expires.UnixMicro(), r.life())
 	if due {
-		at := time.UnixMicro(next)
-		r.expires = &at
+		r.expires = time.UnixMicro(next)
 	}
 	return due
 }
 
 func (r *itemRow) item() *store.Item {
-	utc := func(t *time.Time) time.Time {
-		if t == nil {
-			return time.Time{}
-		}
-		return t.UTC()
-	}
-	it := &store.Item{Namespace: namespaceOf(r.prefix), Key: r.key, Value: r.value, CreatedAt: utc(r.created), UpdatedAt: utc(r.updated), ExpiresAt: utc(r.expires)}
-	if r.expires != nil {
+	it := &store.Item{Namespace: namespaceOf(r.prefix), Key: r.key, Value: r.value,
+		CreatedAt: r.created.UTC(), UpdatedAt: r.updated.UTC(), ExpiresAt: r.expires.UTC()}
+	if !r.expires.IsZero() {
 		it.TTL = time.Duration(r.life()) * time.Microsecond
 	}
 	return it
@@ -174,7 +163,7 @@ func (s *Store) renew(ctx context.Context, due []*itemRow) {
 		return
 	}
 	var prefixes, keys []string
-	var updated, expires []*time.Time
+	var updated, expires []time.Time
 	for _, r := range due {
 		prefixes, keys = append(prefixes, r.prefix), append(keys, r.key)
 		updated, expires = append(updated, r.updated), append(expires, r.expires)
