@@ -69,9 +69,7 @@ func open(ctx context.Context, db *pgdb.DB, err error, opts Options) (*Saver, er
 		db.Close()
 		return nil, err
 	}
-	s := &Saver{opts: opts.withDefaults(), db: db, sql: newStatements(db.Schema), leases: leases{held: map[string]*lease{}}}
-	db.Typed(s.sql.put, s.sql.putWrites)
-	return s, nil
+	return &Saver{opts: opts.withDefaults(), db: db, sql: newStatements(db.Schema), leases: leases{held: map[string]*lease{}}}, nil
 }
 
 // Inside is the database of a Saver, for the packages of this module.

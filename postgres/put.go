@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,13 +31,7 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	if len(req.Changes) > 0 {
 		return saver.Config{}, saver.Invalidf("changes[0]", "is of another store; a saver on PostgreSQL takes none")
 	}
-	buf := jsonPool.Get().(*[]byte)
-	defer func() {
-		if cap(*buf) <= pgdb.MaxKeptBuffer {
-			jsonPool.Put(buf)
-		}
-	}()
-	rows, err := s.newPutRows(&plan, buf)
+	rows, err := s.newPutRows(&plan)
 	if err != nil {
 		return saver.Config{}, err
 	}
@@ -58,9 +51,6 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	return plan.Target, nil
 }
 
-// jsonPool has buffers for the JSON of checkpoints, which nobody looks at behind the call.
-var jsonPool = sync.Pool{New: func() any { return new([]byte) }}
-
 // putRows are the rows of a plan, column by column, as the statements take them.
 type putRows struct {
 	checkpoint, metadata []byte // JSON
@@ -77,8 +67,8 @@ type putRows struct {
 	writes writeRows
 }
 
-// newPutRows makes the rows of a plan. The JSON of the checkpoint is in buf.
-func (s *Saver) newPutRows(plan *rules.PutPlan, buf *[]byte) (*putRows, error) {
+// newPutRows makes the rows of a plan.
+func (s *Saver) newPutRows(plan *rules.PutPlan) (*putRows, error) {
 	cp := &plan.Record.Checkpoint
 	if err := checkConfig(plan.Target); err != nil {
 		return nil, err
@@ -116,10 +106,9 @@ func (s *Saver) newPutRows(plan *rules.PutPlan, buf *[]byte) (*putRows, error) {
 		r.fresh(channel, cp.Versions[channel], nil)
 	}
 	var err error
-	if r.checkpoint, err = appendCheckpoint((*buf)[:0], cp, inline); err != nil {
+	if r.checkpoint, err = appendCheckpoint(nil, cp, inline); err != nil {
 		return nil, err
 	}
-	*buf = r.checkpoint
 	md, err := saver.DecodeMetadata(plan.Record.Metadata, s.opts.Serializer)
 	if err != nil {
 		return nil, err

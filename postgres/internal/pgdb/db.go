@@ -38,10 +38,7 @@ type DB struct {
 
 	opts   Options
 	owns   bool // the pool ends with the DB
-	named  bool // statements are prepared under names
-	traced bool // every statement goes through pgx, which tells a tracer
-	typed  []string
-	above  *DB // of which this one is a share
+	above  *DB  // of which this one is a share
 	closed atomic.Bool
 
 	mu      sync.Mutex
@@ -132,8 +129,7 @@ func (d *DB) Look(ctx context.Context, look func(conn *pgx.Conn, schema string) 
 	if err != nil {
 		return err
 	}
-	cfg := conn.Conn().Config()
-	d.Schema, d.named, d.traced = found.Schema, cfg.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement, cfg.Tracer != nil
+	d.Schema = found.Schema
 	return nil
 }
 
@@ -142,7 +138,7 @@ func (d *DB) Look(ctx context.Context, look func(conn *pgx.Conn, schema string) 
 func (d *DB) Share(setup string) *DB {
 	opts := d.opts
 	opts.Setup = setup
-	return &DB{Pool: d.Pool, Schema: d.Schema, opts: opts, named: d.named, traced: d.traced, above: d, pending: map[Call]settleFunc{}}
+	return &DB{Pool: d.Pool, Schema: d.Schema, opts: opts, above: d, pending: map[Call]settleFunc{}}
 }
 
 // Close makes later calls fail with saver.ErrClosed. A pool that Open made is closed when the calls
@@ -172,10 +168,6 @@ func (d *DB) Ready(ctx context.Context) error {
 
 // Now is the clock's time as it is stored.
 func (d *DB) Now() time.Time { return d.opts.Clock().UTC().Truncate(time.Microsecond) }
-
-// Typed names statements with a cast on each parameter, to the type that parameters give the
-// argument: the server need not describe them.
-func (d *DB) Typed(statements ...string) { d.typed = statements }
 
 // Qualify puts the schema before the tables of a statement, which are written "@.name".
 func (d *DB) Qualify(sql string) string { return Qualify(d.Schema, sql) }

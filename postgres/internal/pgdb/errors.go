@@ -59,8 +59,6 @@ const (
 	codeUndefinedTable   = "42P01"
 	codeCannotConnectNow = "57P03"
 	codeCanceled         = "57014" // a statement timeout
-	codeNoStatement      = "26000"
-	codeNotSupported     = "0A000" // as a plan whose result would be of another type
 )
 
 // Outcome is what is known after an error of a call that writes.

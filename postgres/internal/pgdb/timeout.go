@@ -71,9 +71,6 @@ func (d *DB) sendTx(ctx context.Context, conn *pgx.Conn, begin string, queue fun
 	known, _ := conn.PgConn().CustomData()[described].(map[string]bool)
 	if !bounds || !slices.ContainsFunc(b.QueuedQueries, func(q *pgx.QueuedQuery) bool { return !known[q.SQL] }) {
 		if q := b.QueuedQueries; len(q) == 1 && q[0].Fn == nil { // is the same, and costs this program less
-			if !d.traced && slices.Contains(d.typed, q[0].SQL) {
-				return d.execTyped(ctx, conn, q[0].SQL, q[0].Arguments)
-			}
 			_, err := conn.Exec(ctx, q[0].SQL, q[0].Arguments...)
 			return err
 		}
