@@ -268,7 +268,7 @@ func TestFailover(t *testing.T) {
 			// Those who wait for an answer of the old primary's learn by its end. The driver
 			// begins once more: its keys make one run of what it submits twice.
 			var ended error
-			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+			for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); {
 				if ended = <-driven; ended == nil || driving.Err() != nil {
 					break
 				}
