@@ -10,8 +10,8 @@ import (
 	"github.com/stele-go/stele/postgres/internal/pgdb"
 )
 
-// found is what is in a schema of the tables of a saver and a queue.
-type found struct {
+// schemaState is what is in a schema of the tables of a saver and a queue.
+type schemaState struct {
 	*pgdb.SchemaState
 	langGraphs, steles pgdb.Migrations
 }
@@ -41,8 +41,8 @@ var ownTables = []string{"stele_threads", "stele_checkpoints", "stele_calls", "s
 	"stele_runs", "stele_run_events", "stele_schedules"}
 
 // inspect looks at a schema, and refuses one that is not LangGraph's or stele's to use.
-func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *found, err error) {
-	f = &found{
+func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *schemaState, err error) {
+	f = &schemaState{
 		langGraphs: pgdb.Migrations{Table: "checkpoint_migrations", Steps: migrations, Makes: slices.Sorted(maps.Keys(columns)), Since: 3, Version: -1},
 		steles:     pgdb.Migrations{Table: "stele_migrations", Steps: ownMigrations, Version: -1},
 	}
@@ -69,7 +69,7 @@ func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *found, err 
 }
 
 // ready reports what is missing before a Saver can work.
-func (f *found) ready() error {
+func (f *schemaState) ready() error {
 	if f.langGraphs.Missing() || f.steles.Missing() {
 		return f.Refuse(ErrNotSetUp, "LangGraph's tables are at version %d of %d, stele's at %d of %d; call postgres.Setup",
 			f.langGraphs.Version, len(migrations)-1, f.steles.Version, len(ownMigrations)-1)

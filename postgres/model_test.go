@@ -209,8 +209,8 @@ func (m *model) list(s saver.Saver, q saver.Query) (any, error) {
 	return out, nil
 }
 
-// whole compares all that the savers hold.
-func (m *model) whole() {
+// compareAll compares all that the savers hold.
+func (m *model) compareAll() {
 	m.both("list all", func(s saver.Saver) (any, error) { return m.list(s, saver.Query{}) })
 	m.both("threads", func(s saver.Saver) (any, error) {
 		out := []string{}
@@ -269,7 +269,7 @@ func TestModel(t *testing.T) {
 				tick = tick.Add(time.Second)
 				m.step()
 				if m.number%10 == 0 {
-					m.whole()
+					m.compareAll()
 				}
 			}
 		})

@@ -60,8 +60,8 @@ func (q *Queue) Claim(ctx context.Context, worker string, graphs []string) (*run
 // compiling, which takes a second.
 const inOrder = `SELECT set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`
 
-// claimed is what a claim statement found.
-type claimed struct {
+// claimAnswer is what a claim statement found.
+type claimAnswer struct {
 	id    string // "" if there is no run to claim
 	gone  bool   // it was claimed as often as it may be
 	row   runRow
@@ -70,12 +70,12 @@ type claimed struct {
 }
 
 // claim claims a run, and tries again. ctx ends the tries, graced the statement.
-func (q *Queue) claim(ctx, graced context.Context, worker string, graphs []string) (got claimed, err error) {
+func (q *Queue) claim(ctx, graced context.Context, worker string, graphs []string) (got claimAnswer, err error) {
 	c := pgdb.NewCall()
 	lost := false
 	err = q.db.Again(ctx, func() (bool, error) {
 		err := q.db.SendBatch(graced, func(b *pgx.Batch) {
-			got = claimed{}
+			got = claimAnswer{}
 			if lost { // an earlier try may have claimed a run
 				b.Queue(q.sql.claimedBy, [16]byte(c)).QueryRow(got.scan)
 				return
@@ -102,7 +102,7 @@ func (q *Queue) claim(ctx, graced context.Context, worker string, graphs []strin
 }
 
 // scan reads the row of the statements claim and claimedBy.
-func (c *claimed) scan(row pgx.Row) error {
+func (c *claimAnswer) scan(row pgx.Row) error {
 	var found, discard bool
 	var notified any
 	err := pgdb.MaybeRow(&found, append([]any{(*zeronull.Text)(&c.id), &c.gone, (*zeronull.Timestamptz)(&c.next), &discard, &notified}, c.row.targets()...)...)(row)

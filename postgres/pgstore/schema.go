@@ -14,8 +14,8 @@ import (
 	"github.com/stele-go/stele/postgres/internal/pgdb"
 )
 
-// found is what is in a schema of the tables of a store.
-type found struct {
+// schemaState is what is in a schema of the tables of a store.
+type schemaState struct {
 	*pgdb.SchemaState
 	items     pgdb.Migrations // of LangGraph's table of items
 	vectors   pgdb.Migrations // of LangGraph's table of vectors; it has only the steps of its newest version
@@ -51,8 +51,8 @@ var ownTables = []string{"stele_items", "stele_vectors", "stele_item_calls"}
 
 // inspect looks at the tables of a store, and refuses those that are not LangGraph's or
 // stele's to use.
-func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *found, err error) {
-	f = &found{
+func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *schemaState, err error) {
+	f = &schemaState{
 		items:   pgdb.Migrations{Table: "store_migrations", Steps: migrations, Makes: []string{"store"}, Version: -1},
 		vectors: pgdb.Migrations{Table: "vector_migrations", Steps: make([]string, vectorIndexMigration+1), Makes: []string{"store_vectors"}, Since: 1, Version: -1},
 		steles:  pgdb.Migrations{Table: "stele_store_migrations", Steps: ownMigrations, Makes: []string{"stele_items"}, Since: 1, Version: -1},
@@ -83,7 +83,7 @@ func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *found, err 
 // columnType is what format_type prints of a column that pgvector holds.
 var columnType = regexp.MustCompile(`^(?:.*\.)?(vector|halfvec)\((\d+)\)$`)
 
-func (f *found) lookForVectors(ctx context.Context, tx pgx.Tx, tables map[string]pgdb.Table) error {
+func (f *schemaState) lookForVectors(ctx context.Context, tx pgx.Tx, tables map[string]pgdb.Table) error {
 	err := tx.QueryRow(ctx, `
 		SELECT coalesce((SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'), ''),
 			EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')`).Scan(&f.extension.schema, &f.extension.available)
@@ -116,7 +116,7 @@ func (f *found) lookForVectors(ctx context.Context, tx pgx.Tx, tables map[string
 
 // ready reports what is missing before a Store can work whose vectors have dims dimensions,
 // 0 for a store without an index.
-func (f *found) ready(dims int) error {
+func (f *schemaState) ready(dims int) error {
 	switch {
 	case f.column.dims > 0 && dims > 0 && f.column.dims != dims:
 		return f.Refuse(postgres.ErrDimensions, "table store_vectors holds vectors of %d dimensions, and the index has %d; set Options.Schema to another schema", f.column.dims, dims)

@@ -196,7 +196,7 @@ func (v *Vectors) dims() int {
 }
 
 // complete reports whether nothing is left to be made.
-func (f *found) complete(v *Vectors) bool {
+func (f *schemaState) complete(v *Vectors) bool {
 	if f.ready(v.dims()) != nil {
 		return false
 	}
@@ -204,12 +204,12 @@ func (f *found) complete(v *Vectors) bool {
 }
 
 // wantsVectors reports whether LangGraph's table of vectors is there or is to be made.
-func (f *found) wantsVectors(v *Vectors) bool {
+func (f *schemaState) wantsVectors(v *Vectors) bool {
 	return v != nil && (f.column.dims > 0 || !v.WithoutExtension && (f.extension.schema != "" || f.extension.available))
 }
 
 // lastVectors is the version that LangGraph's table of vectors gets.
-func (f *found) lastVectors(v *Vectors) int {
+func (f *schemaState) lastVectors(v *Vectors) int {
 	if v.Index == "" || v.Index == Flat {
 		return vectorIndexMigration - 1
 	}
@@ -217,7 +217,7 @@ func (f *found) lastVectors(v *Vectors) int {
 }
 
 // upgrade runs the migrations that are missing.
-func (f *found) upgrade(ctx context.Context, conn *pgx.Conn, v *Vectors) error {
+func (f *schemaState) upgrade(ctx context.Context, conn *pgx.Conn, v *Vectors) error {
 	if err := f.items.Upgrade(ctx, conn, f.SchemaState); err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (f *found) upgrade(ctx context.Context, conn *pgx.Conn, v *Vectors) error {
 }
 
 // vectorMigrations are LangGraph's, for the table that is there or that v asks for.
-func (f *found) vectorMigrations(v *Vectors) []string {
+func (f *schemaState) vectorMigrations(v *Vectors) []string {
 	extension := pgdb.Quoted(f.extension.schema) + "."
 	list := []string{
 		`SELECT 1`, // the extension is there
@@ -289,7 +289,7 @@ func (c vectorColumn) typeName() string {
 
 // moveVectors moves the vectors that stele's table got before the extension was there. Those
 // of another dimension, or of a value that was replaced since, are in no search; they go.
-func (f *found) moveVectors(ctx context.Context, conn *pgx.Conn) error {
+func (f *schemaState) moveVectors(ctx context.Context, conn *pgx.Conn) error {
 	into := fmt.Sprintf(`
 INSERT INTO @.store_vectors (prefix, key, field_name, embedding, created_at, updated_at)
 SELECT $1, $2, $3, $4::text::%s.%s, i.updated_at, i.updated_at FROM @.store i

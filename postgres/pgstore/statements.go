@@ -35,7 +35,7 @@ const (
 	byKey       = `string_to_array(s.prefix, '.') COLLATE "C", s.key COLLATE "C"`
 )
 
-func newStatements(f *found) *statements {
+func newStatements(f *schemaState) *statements {
 	q := func(sql string) string { return pgdb.Qualify(f.Schema, sql) }
 	st := &statements{schema: f.Schema, column: f.column, extension: pgdb.Quoted(f.extension.schema)}
 	st.call = q(`INSERT INTO @.stele_item_calls (call, at) VALUES ($1, $2)`)
