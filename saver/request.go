@@ -48,13 +48,14 @@ type ThreadQuery struct {
 	Prefix       string    // thread ids that begin with it
 	UpdatedSince time.Time // threads written at or after it
 	Status       Status    // threads of this status; "" does not limit; an unknown one is an InvalidError
-	Limit        int       // 0: no limit; negative is an InvalidError
 
 	// Metadata selects threads with a checkpoint, in any namespace, whose metadata
 	// matches all of it, as Query.Filter does. For every thread that the other fields
 	// select, the saver reads the metadata of its checkpoints, up to the first match.
 	// Without Metadata it reads none.
 	Metadata map[string]any
+
+	Limit int // 0: no limit; negative is an InvalidError
 
 	// WithoutNotes allows the saver to leave out Graph and Next of the threads, and so to
 	// read nothing for each.

@@ -51,10 +51,10 @@ type RetentionReport struct {
 	Left        int64 // bytes that stay in the threads of the policy
 	// Over are the threads that still take more than ThreadBytes; only with CutAnyway.
 	Over []string
-	// KeptList lists checkpoints that a rule would remove, but that others need.
-	KeptList
 	// StoreOver: all threads still take more than StoreBytes; only with CutAnyway.
 	StoreOver bool
+	// KeptList lists checkpoints that a rule would remove, but that others need.
+	KeptList
 }
 
 // ErrBudget matches every BudgetError.

@@ -1,7 +1,8 @@
 // Package wire is the codec of the protocol between a server of a store and its clients:
 // docs/wire.md has it whole. A frame ([ReadFrame], [AppendFrame]) holds a [Message]. Its
-// body is the parameters of a request, or the result of a response: a type of this package
-// for each, with AppendTo and a Decode function.
+// body is the parameters of a request, or the result of a response: a struct with tags for
+// each, which [Encode], [DecodeParams] and [Decode] know. Some are types of package saver,
+// such as saver.Query, the parameters of list.
 //
 // Decoders return an error for any input that is no message of the protocol. They never
 // panic, and they allocate a small multiple of the input's length. Decoded byte slices share
@@ -9,5 +10,5 @@
 // it has no state.
 //
 // Package wire/server serves a store, and package wire/client is a saver and a store at the
-// other end.
+// other end, for programs in Go.
 package wire

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tinylib/msgp/msgp"
-
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
@@ -54,22 +52,32 @@ const (
 // Error is the error of a response. Details has what the type of the error has, and only
 // what its code uses.
 type Error struct {
-	Code    Code
-	Message string // for people
-	Details Details
+	Code    Code    `msgpack:"code"`
+	Message string  `msgpack:"message"` // for people
+	Details Details `msgpack:"details"`
 }
 
 // Details are the fields of errors.
 type Details struct {
-	Field, Reason  string // invalid
-	Thread, NS     string
-	Expected, Head string // conflict
-	Epoch          int64  // fenced
-	Budget, Least  int64  // budget
-	File, Kind     string // corrupt
-	Offset         int64
-	Detail         string
-	Protocol       int64 // version
+	Field    string `msgpack:"field,omitempty"` // invalid
+	Reason   string `msgpack:"reason,omitempty"`
+	Thread   string `msgpack:"thread,omitempty"`
+	NS       string `msgpack:"ns,omitempty"` // conflict
+	Expected string `msgpack:"expected,omitempty"`
+	Head     string `msgpack:"head,omitempty"`
+	Epoch    int64  `msgpack:"epoch,omitempty"`  // fenced
+	Budget   int64  `msgpack:"budget,omitempty"` // budget
+	Least    int64  `msgpack:"least,omitempty"`
+	File     string `msgpack:"file,omitempty"` // corrupt
+	Kind     string `msgpack:"kind,omitempty"`
+	Offset   int64  `msgpack:"offset,omitempty"`
+	Detail   string `msgpack:"detail,omitempty"`
+	Protocol int64  `msgpack:"protocol,omitempty"` // version
+}
+
+// always are the details that errors of a code have even if they are empty.
+var always = map[Code][]string{
+	CodeConflict: {"thread", "ns", "expected", "head"}, CodeBudget: {"thread", "budget", "least"}, CodeCorrupt: {"file", "kind", "offset", "detail"},
 }
 
 // Errors of clients, which no saver returns.
@@ -190,76 +198,4 @@ func ErrorOf(err error) *Error {
 		}
 	}
 	return out
-}
-
-func (e *Error) appendTo(b []byte) []byte {
-	f := beginFields(b)
-	f.always("code", string(e.Code))
-	f.always("message", e.Message)
-	f.field("details")
-	d := &e.Details
-	g := beginFields(f.b)
-	g.name("field", d.Field)
-	g.name("reason", d.Reason)
-	switch e.Code {
-	case CodeConflict:
-		g.always("thread", d.Thread)
-		g.always("ns", d.NS)
-		g.always("expected", d.Expected)
-		g.always("head", d.Head)
-	case CodeBudget:
-		g.always("thread", d.Thread)
-		g.field("budget")
-		g.b = msgp.AppendInt64(g.b, d.Budget)
-		g.field("least")
-		g.b = msgp.AppendInt64(g.b, d.Least)
-	case CodeCorrupt:
-		g.always("file", d.File)
-		g.always("kind", d.Kind)
-		g.field("offset")
-		g.b = msgp.AppendInt64(g.b, d.Offset)
-		g.always("detail", d.Detail)
-	default:
-		g.name("thread", d.Thread)
-		g.number("epoch", d.Epoch)
-		g.number("protocol", d.Protocol)
-	}
-	f.b = g.end()
-	return f.end()
-}
-
-func (r *reader) error() *Error {
-	e := &Error{}
-	d := &e.Details
-	r.fields(false, func(name string) bool {
-		switch name {
-		case "code":
-			e.Code = Code(r.name())
-		case "message":
-			e.Message = r.name()
-		case "details":
-			r.fields(false, func(name string) bool { return d.field(r, name) })
-		default:
-			return false
-		}
-		return true
-	})
-	if r.err == nil && e.Code == "" {
-		r.fail(malformed("an error without a code"))
-	}
-	return e
-}
-
-func (d *Details) field(r *reader, name string) bool {
-	texts := map[string]*string{"field": &d.Field, "reason": &d.Reason, "thread": &d.Thread, "ns": &d.NS, "expected": &d.Expected, "head": &d.Head, "file": &d.File, "kind": &d.Kind, "detail": &d.Detail}
-	numbers := map[string]*int64{"epoch": &d.Epoch, "budget": &d.Budget, "least": &d.Least, "offset": &d.Offset, "protocol": &d.Protocol}
-	if p := texts[name]; p != nil {
-		*p = r.name()
-		return true
-	}
-	if p := numbers[name]; p != nil {
-		*p = r.integer()
-		return true
-	}
-	return false
 }

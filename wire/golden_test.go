@@ -25,49 +25,42 @@ var update = flag.Bool("update", false, "write testdata/messages.txt anew")
 // codec decodes a body and encodes what it decoded.
 type codec func(b []byte) ([]byte, error)
 
-func plainly[T any](decode func([]byte) (T, error), encode func(T) []byte) codec {
+// params is the codec of the parameters of a method.
+func params[T any](method string) codec {
 	return func(b []byte) ([]byte, error) {
-		v, err := decode(b)
+		m, err := DecodeParams[T](method, b)
 		if err != nil {
 			return nil, err
 		}
-		return encode(v), nil
+		return Encode(&m)
 	}
 }
 
-func failing[T any](decode func([]byte) (T, error), encode func(T) ([]byte, error)) codec {
+// answer is the codec of an answer, or of a notification.
+func answer[T any]() codec {
 	return func(b []byte) ([]byte, error) {
-		v, err := decode(b)
+		m, err := Decode[T](b)
 		if err != nil {
 			return nil, err
 		}
-		return encode(v)
+		return Encode(&m)
 	}
 }
 
 // requests decode parameters, by method.
 func requests() map[string]codec {
 	out := map[string]codec{
-		"hello":      plainly(DecodeHello, func(p Hello) []byte { return p.AppendTo(nil) }),
-		"put":        failing(DecodePut, func(p Put) ([]byte, error) { return p.AppendTo(nil, nil) }),
-		"put_writes": failing(DecodePutWrites, func(p PutWrites) ([]byte, error) { return p.AppendTo(nil, nil) }),
-		"list":       failing(DecodeList, func(p List) ([]byte, error) { return p.AppendTo(nil) }),
-		"threads":    failing(DecodeFindThreads, func(p FindThreads) ([]byte, error) { return p.AppendTo(nil) }),
-		"retain":     plainly(DecodeRetain, func(p Retain) []byte { return p.AppendTo(nil) }),
-		"store_batch": failing(DecodeBatch, func(p Batch) ([]byte, error) {
-			return p.AppendTo(nil)
-		}),
-		"items":  plainly(DecodeItems, func(n Items) []byte { return n.AppendTo(nil) }),
-		"more":   plainly(DecodeControl, func(n Control) []byte { return n.AppendTo(nil) }),
-		"cancel": plainly(DecodeControl, func(n Control) []byte { return n.AppendTo(nil) }),
-		"lost":   plainly(DecodeControl, func(n Control) []byte { return n.AppendTo(nil) }),
+		"hello": params[Hello]("hello"), "put": params[Put]("put"), "put_writes": params[PutWrites]("put_writes"), "list": params[saver.Query]("list"),
+		"threads": params[saver.ThreadQuery]("threads"), "retain": params[Retain]("retain"), "store_batch": params[Batch]("store_batch"),
+		"items": answer[Items](), "more": answer[Control](), "cancel": answer[Control](), "lost": answer[Control](),
+	}
+	for method := range methodFields {
+		out[method] = params[Threads](method)
 	}
 	for _, method := range []string{"get", "delta_history", "count_attempt"} {
-		out[method] = plainly(func(b []byte) (At, error) { return DecodeAt(method, b) }, func(p At) []byte { return p.AppendTo(nil) })
+		out[method] = params[At](method)
 	}
-	for method := range threadFields {
-		out[method] = plainly(func(b []byte) (Threads, error) { return DecodeThreads(method, b) }, func(p Threads) []byte { return p.AppendTo(nil) })
-	}
+	delete(out, "store_sweep") // as sweep
 	return out
 }
 
@@ -84,38 +77,47 @@ var goldenOps = []store.Op{
 
 // answers decode results, by method.
 func answers() map[string]codec {
-	out := map[string]codec{
-		"hello":         plainly(DecodeWelcome, func(w Welcome) []byte { return w.AppendTo(nil) }),
-		"put":           plainly(DecodeConfig, func(c saver.Config) []byte { return AppendConfig(nil, c) }),
-		"get":           failing(DecodeGot, func(t *saver.Tuple) ([]byte, error) { return AppendGot(nil, t) }),
-		"list item":     failing(DecodeTuple, func(t *saver.Tuple) ([]byte, error) { return AppendTuple(nil, t) }),
-		"list":          plainly(func(b []byte) (int, error) { return DecodeCount(b, "count") }, func(n int) []byte { return AppendCount(nil, "count", n) }),
-		"prune":         plainly(DecodeRemoval, func(r saver.Removal) []byte { return AppendRemoval(nil, &r) }),
-		"retain":        plainly(DecodeRetained, func(r saver.RetentionReport) []byte { return AppendRetained(nil, &r) }),
-		"threads item":  plainly(DecodeThread, func(t saver.ThreadInfo) []byte { return AppendThread(nil, &t) }),
-		"delta_history": failing(DecodeHistory, func(h map[string]saver.DeltaHistory) ([]byte, error) { return AppendHistory(nil, h) }),
-		"own":           plainly(DecodeOwned, func(o Owned) []byte { return o.AppendTo(nil) }),
-		"stats":         plainly(DecodeFigures, func(f map[string]int64) []byte { return AppendFigures(nil, f) }),
-		"store_batch": failing(func(b []byte) ([]store.Result, error) { return DecodeResults(b, goldenOps) }, func(r []store.Result) ([]byte, error) {
-			return AppendResults(nil, goldenOps, r)
-		}),
-		"store_scan item": failing(DecodeFound, func(f store.Found) ([]byte, error) { return AppendFound(nil, &f) }),
+	// A put, a tuple and an item go through what the saver and the store have, too.
+	put := func(b []byte) ([]byte, error) {
+		a, err := Decode[PutAnswer](b)
+		if err != nil {
+			return nil, err
+		}
+		cfg := a.Config()
+		return Encode(PutAnswer{Thread: cfg.ThreadID, NS: cfg.Namespace, ID: cfg.CheckpointID})
 	}
-	return out
-}
-
-func mustAppend(t testing.TB, b []byte, err error) []byte {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	tuple := func(b []byte) ([]byte, error) {
+		t, err := Decode[Tuple](b)
+		if err != nil {
+			return nil, err
+		}
+		return Encode(TupleOf(t.Saver()))
 	}
-	return b
+	batch := func(b []byte) ([]byte, error) {
+		results, err := DecodeResults(b, goldenOps)
+		if err != nil {
+			return nil, err
+		}
+		return EncodeResults(goldenOps, results)
+	}
+	return map[string]codec{
+		"hello": answer[Welcome](), "put": put, "get": answer[Got](), "list item": tuple, "list": answer[Counted](), "prune": answer[saver.Removal](),
+		"retain": answer[saver.RetentionReport](), "threads item": answer[saver.ThreadInfo](), "delta_history": answer[map[string]saver.DeltaHistory](),
+		"own": answer[Owned](), "stats": answer[map[string]int64](), "store_batch": batch, "store_scan item": answer[store.Found](),
+	}
 }
 
 // messages are the goldens: "request METHOD", "answer METHOD" and "message KIND".
 func messages(t testing.TB) map[string][]byte {
 	t.Helper()
-	must := func(b []byte, err error) []byte { return mustAppend(t, b, err) }
+	body := func(m any) []byte {
+		t.Helper()
+		b, err := Encode(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
 	name := &Call{Client: [ClientSize]byte{15: 1}, Slot: 2, Number: 300}
 	typed := func(kind, data string) saver.Value {
 		return saver.ValueTyped(serde.Typed{Kind: kind, Data: []byte(data)})
@@ -127,15 +129,15 @@ func messages(t testing.TB) map[string][]byte {
 	full := cfg
 	full.ExpectHead, full.Epoch, full.Metadata, full.Configurable = saver.Head(""), 9, map[string]any{"a": int64(1)}, map[string]any{"b": true}
 	from := cfg.At("0")
-	put := Put{PutRequest: saver.PutRequest{Config: full, Checkpoint: cp, Metadata: saver.Metadata{"source": "loop"}, NewVersions: map[string]saver.Version{"int": saver.IntVersion(7), "text": saver.StringVersion("0001.5")}, ValuesFrom: &from, Note: note,
-		Writes: []saver.TaskWrites{{CheckpointID: "1", TaskID: "task", TaskPath: "p", Writes: []saver.Write{{Channel: "c", Value: typed("bytes", "x")}}}}}, DeferSync: true}
-	put.Call = name
+	put := PutOf(saver.PutRequest{Config: full, Checkpoint: cp, Metadata: saver.Metadata{"source": "loop"}, NewVersions: map[string]saver.Version{"int": saver.IntVersion(7), "text": saver.StringVersion("0001.5")}, ValuesFrom: &from, Note: note,
+		Writes: []saver.TaskWrites{{CheckpointID: "1", TaskID: "task", TaskPath: "p", Writes: []saver.Write{{Channel: "c", Value: typed("bytes", "x")}}}}})
+	put.DeferSync, put.Call = true, name
 	again := *name
 	again.Again = true
 	writes := PutWrites{Config: cfg, Task: "task", Path: "~p", Writes: []saver.Write{{Channel: "c", Value: typed("bytes", "x")}}}
 	writes.Config.Epoch, writes.Call = 9, &again
-	list := List{saver.Query{ThreadID: "t", Namespace: saver.InNamespace(""), CheckpointID: "1", Before: "9", Filter: map[string]any{"step": int64(1)}, Limit: saver.NoResults}}
-	found := FindThreads{saver.ThreadQuery{ThreadID: "pt", Prefix: "p", UpdatedSince: time.UnixMicro(1).UTC(), Status: saver.StatusDone, Limit: 3, Metadata: map[string]any{"a": nil}}}
+	list := saver.Query{ThreadID: "t", Namespace: saver.InNamespace(""), CheckpointID: "1", Before: "9", Filter: map[string]any{"step": int64(1)}, Limit: saver.NoResults}
+	found := saver.ThreadQuery{ThreadID: "pt", Prefix: "p", UpdatedSince: time.UnixMicro(1).UTC(), Status: saver.StatusDone, Limit: 3, Metadata: map[string]any{"a": nil}}
 	retain := Retain{Policy: saver.RetentionPolicy{ThreadIDs: []string{}, KeepLast: 1, MaxAge: 1500 * time.Millisecond, ThreadBytes: 2, StoreBytes: 3, CutAnyway: true}, DryRun: true}
 	batch := Batch{Ops: goldenOps}
 	parent := cfg.At("0")
@@ -150,19 +152,23 @@ func messages(t testing.TB) map[string][]byte {
 	hello := Hello{Protocol: 1, Client: "test/1", Token: "secret", InTurn: true}
 	welcome := Welcome{Protocol: 1, Server: "v1", Store: "disk", Methods: []string{"get", "put"}, MaxFrame: 1 << 27, MaxCalls: 256, MaxValue: 1 << 26, CallSlots: 256}
 	owned := Owned{Lease: 1, Epoch: 1 << 50}
-	out := map[string][]byte{
-		"request hello": hello.AppendTo(nil), "request put": must(put.AppendTo(nil, nil)), "request put_writes": must(writes.AppendTo(nil, nil)),
-		"request list": must(list.AppendTo(nil)), "request threads": must(found.AppendTo(nil)), "request retain": retain.AppendTo(nil), "request store_batch": must(batch.AppendTo(nil)),
-		"answer hello": welcome.AppendTo(nil), "answer put": AppendConfig(nil, cfg), "answer get": must(AppendGot(nil, tuple)), "answer get none": must(AppendGot(nil, nil)),
-		"answer list item": must(AppendTuple(nil, &saver.Tuple{Config: cfg})), "answer list": AppendCount(nil, "count", 3), "answer prune": AppendRemoval(nil, &removal), "answer retain": AppendRetained(nil, &report),
-		"answer threads item": AppendThread(nil, &info), "answer own": owned.AppendTo(nil), "answer stats": AppendFigures(nil, map[string]int64{"commits": 7}),
-		"answer delta_history": must(AppendHistory(nil, map[string]saver.DeltaHistory{"d": {Writes: tuple.PendingWrites, Seed: typed("null", "")}, "empty": {}})),
-		"answer store_batch":   must(AppendResults(nil, goldenOps, results)), "answer store_scan item": must(AppendFound(nil, &results[4].Found[0])),
+	answered, err := EncodeResults(goldenOps, results)
+	if err != nil {
+		t.Fatal(err)
 	}
-	items := Items{Call: 7, Items: [][]byte{out["answer threads item"]}}
-	out["request items"] = items.AppendTo(nil)
+	out := map[string][]byte{
+		"request hello": body(hello), "request put": body(&put), "request put_writes": body(&writes),
+		"request list": body(list), "request threads": body(found), "request retain": body(&retain), "request store_batch": body(&batch),
+		"answer hello": body(welcome), "answer put": body(PutAnswer{Thread: cfg.ThreadID, NS: cfg.Namespace, ID: cfg.CheckpointID}), "answer get": body(Got{TupleOf(tuple)}), "answer get none": body(Got{}),
+		"answer list item": body(TupleOf(&saver.Tuple{Config: cfg})), "answer list": body(Counted{3}), "answer prune": body(removal), "answer retain": body(report),
+		"answer threads item": body(info), "answer own": body(owned), "answer stats": body(map[string]int64{"commits": 7}),
+		"answer delta_history": body(map[string]saver.DeltaHistory{"d": {Writes: tuple.PendingWrites, Seed: typed("null", "")}, "empty": {}}),
+		"answer store_batch":   answered, "answer store_scan item": body(&results[4].Found[0]),
+	}
+	items := Items{Call: 7, Items: []Raw{out["answer threads item"]}}
+	out["request items"] = body(items)
 	for notification, n := range map[string]Control{"more": {Call: 7, Batches: 2}, "cancel": {Call: 7}, "lost": {Lease: 3}} {
-		out["request "+notification] = n.AppendTo(nil)
+		out["request "+notification] = body(n)
 	}
 	for _, method := range []string{"get", "delta_history", "count_attempt"} {
 		p := At{Config: cfg}
@@ -172,10 +178,13 @@ func messages(t testing.TB) map[string][]byte {
 		case "count_attempt":
 			p.Config.Epoch, p.Call = 9, name
 		}
-		out["request "+method] = p.AppendTo(nil)
+		out["request "+method] = body(&p)
 	}
 	whole := Threads{Thread: "t", To: "u", Threads: []string{"t"}, Runs: []string{"r"}, Strategy: saver.KeepLatest, TTL: time.Minute, Wait: true, Lease: 3, Epoch: 9}
-	for method, fields := range threadFields {
+	for method, fields := range methodFields {
+		if out["request "+method] != nil || method == "store_sweep" {
+			continue // it has At, or is as sweep
+		}
 		p := Threads{}
 		for field, set := range map[string]func(){
 			"thread": func() { p.Thread = whole.Thread }, "to": func() { p.To = whole.To }, "threads": func() { p.Threads = whole.Threads }, "runs": func() { p.Runs = whole.Runs },
@@ -185,7 +194,7 @@ func messages(t testing.TB) map[string][]byte {
 				set()
 			}
 		}
-		out["request "+method] = p.AppendTo(nil)
+		out["request "+method] = body(&p)
 	}
 	for kind, m := range map[string]Message{
 		"request": {Kind: Request, ID: 7, Method: "get", Body: out["request get"]}, "response": {Kind: Response, ID: 7, Body: out["answer put"]},
@@ -313,7 +322,7 @@ func TestMalformed(t *testing.T) {
 		"again without call": {0x81, 0xa5, 'a', 'g', 'a', 'i', 'n', 0xc3}, "unknown field": {0x81, 0xa1, 'x', 0x01}, "a field twice the map": {0x80, 0x80},
 		"no text": {0x81, 0xa6, 't', 'h', 'r', 'e', 'a', 'd', 0xa1, 0xff}, "a long map": {0xdf, 0xff, 0xff, 0xff, 0xff}, "": {},
 	} {
-		if _, err := DecodeThreads("delete_thread", b); !errors.Is(err, ErrMalformed) {
+		if _, err := DecodeParams[Threads]("delete_thread", b); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"slices"
+	"reflect"
 
 	"github.com/tinylib/msgp/msgp"
 )
@@ -49,7 +49,9 @@ func (m *Message) AppendTo(b []byte) []byte {
 	b = msgp.AppendInt(b, int(Response))
 	b = msgp.AppendUint32(b, m.ID)
 	if m.Err != nil {
-		return msgp.AppendNil(m.Err.appendTo(b))
+		e := encoder{b: b, always: always[m.Err.Code]}
+		e.value(reflect.ValueOf(m.Err).Elem(), element)
+		return msgp.AppendNil(e.b)
 	}
 	b = msgp.AppendNil(b)
 	if m.Body == nil {
@@ -80,7 +82,11 @@ func DecodeMessage(b []byte) (Message, error) {
 	case kind == int64(Response) && n == 4:
 		m.Kind, m.ID = Response, take(r, msgp.ReadUint32Bytes)
 		if !r.isNil() {
-			m.Err = r.error()
+			m.Err = &Error{}
+			r.value(reflect.ValueOf(m.Err).Elem(), element)
+			if m.Err.Code == "" {
+				r.fail(malformed("an error without a code"))
+			}
 		}
 		if !r.isNil() {
 			m.Body = r.raw()
@@ -89,13 +95,4 @@ func DecodeMessage(b []byte) (Message, error) {
 		r.fail(malformed("a list of %d elements of kind %d", n, kind))
 	}
 	return m, r.end()
-}
-
-func sorted[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -1,5 +1,7 @@
-// Package client is a saver and a long-term store at the other end of a wire: a server of
-// package wire/server, or the command "stele serve", has the store.
+// Package client is for a program in Go whose store another process has open, as a command
+// beside a running server, or one of several workers: a saver and a long-term store at the
+// other end of a wire. A server of package wire/server, or the command "stele serve", has the
+// store.
 //
 //	c, err := client.Dir("store", client.Options{})
 //	g, err := graph.Compile(…, pregel.Options{Saver: c})
@@ -232,9 +234,8 @@ func final(err error) bool {
 // request is one call.
 type request struct {
 	method string
-	// params appends the parameters; its error ends the call before anything is sent.
-	params func(b []byte, call *wire.Call) ([]byte, error)
-	writes bool // it has the field call
+	params any  // a message; one that cannot be encoded ends the call before anything is sent
+	writes bool // params have the field call
 	batch  func([]byte) error
 }
 
@@ -263,8 +264,11 @@ func (c *Client) call(ctx context.Context, r request) (body []byte, cn *connecti
 				c.numbers[slot]++
 				name = &wire.Call{Client: c.id, Slot: slot, Number: c.numbers[slot]}
 			}
+			if name != nil {
+				r.params.(interface{ SetCall(*wire.Call) }).SetCall(name)
+			}
 			var params []byte
-			if params, err = r.params(nil, name); err != nil {
+			if params, err = wire.EncodeWith(c.opts.Serializer, r.params); err != nil {
 				return nil, nil, err
 			}
 			var went bool
@@ -287,6 +291,16 @@ func (c *Client) call(ctx context.Context, r request) (body []byte, cn *connecti
 			return nil, nil, saver.ErrClosed
 		}
 	}
+}
+
+// ask is call, with the answer decoded.
+func ask[T any](ctx context.Context, c *Client, r request) (answer T, cn *connection, err error) {
+	body, cn, err := c.call(ctx, r)
+	if err != nil {
+		return answer, nil, err
+	}
+	answer, err = wire.Decode[T](body)
+	return answer, cn, err
 }
 
 // again reports whether a call that was sent, and had this error, may be asked again.

@@ -38,7 +38,7 @@ type connection struct {
 
 // event is what comes for a call: batches, and at the end an answer.
 type event struct {
-	items [][]byte
+	items []wire.Raw
 	batch bool
 	body  []byte
 	err   error
@@ -52,7 +52,7 @@ func newConnection(nc net.Conn, h wire.Hello) (*connection, error) {
 		return nil, err
 	}
 	cn := &connection{nc: nc, ended: make(chan struct{}), calls: map[uint32]chan event{}, leases: map[int64]chan struct{}{}, welcome: wire.Welcome{MaxFrame: wire.DefaultMaxFrame}}
-	if err := cn.send(&wire.Message{Kind: wire.Request, Method: "hello", Body: h.AppendTo(nil)}); err != nil {
+	if err := cn.send(&wire.Message{Kind: wire.Request, Method: "hello", Body: wire.MustEncode(h)}); err != nil {
 		return nil, err
 	}
 	br := bufio.NewReaderSize(nc, 32<<10)
@@ -67,7 +67,7 @@ func newConnection(nc net.Conn, h wire.Hello) (*connection, error) {
 	if m.Err != nil {
 		return nil, m.Err
 	}
-	if cn.welcome, err = wire.DecodeWelcome(m.Body); err != nil {
+	if cn.welcome, err = wire.Decode[wire.Welcome](m.Body); err != nil {
 		return nil, err
 	}
 	if w := &cn.welcome; w.Protocol != wire.Protocol || w.CallSlots < 1 || w.CallSlots > 1<<16 || w.MaxFrame < 1 {
@@ -134,13 +134,13 @@ func (cn *connection) take(body []byte) error {
 			ev.err = m.Err
 		}
 	case m.Method == "items":
-		n, err := wire.DecodeItems(m.Body)
+		n, err := wire.Decode[wire.Items](m.Body)
 		if err != nil {
 			return err
 		}
 		ev, id = event{items: n.Items, batch: true}, n.Call
 	case m.Method == "lost":
-		n, err := wire.DecodeControl(m.Body)
+		n, err := wire.Decode[wire.Control](m.Body)
 		cn.forget(n.Lease)
 		return err
 	default:
@@ -189,6 +189,10 @@ func (cn *connection) send(m *wire.Message) error {
 	return nil
 }
 
+func (cn *connection) notify(method string, params wire.Control) error {
+	return cn.send(&wire.Message{Kind: wire.Notification, Method: method, Body: wire.MustEncode(params)})
+}
+
 // do asks once. went reports whether the server may have got it.
 func (cn *connection) do(ctx context.Context, method string, params []byte, batch func([]byte) error) (body []byte, went bool, err error) {
 	ch := make(chan event, firstBatches+1)
@@ -230,8 +234,7 @@ func (cn *connection) do(ctx context.Context, method string, params []byte, batc
 					return nil, true, err
 				}
 			}
-			n := wire.Control{Call: id, Batches: 1}
-			if err := cn.send(&wire.Message{Kind: wire.Notification, Method: "more", Body: n.AppendTo(nil)}); err != nil {
+			if err := cn.notify("more", wire.Control{Call: id, Batches: 1}); err != nil {
 				return nil, true, lost()
 			}
 		case <-ctx.Done():
@@ -257,6 +260,5 @@ func (cn *connection) abandon(id uint32) {
 		cn.calls[id] = make(chan event, 1<<10) // what is on its way is dropped
 	}
 	cn.mu.Unlock()
-	n := wire.Control{Call: id}
-	_ = cn.send(&wire.Message{Kind: wire.Notification, Method: "cancel", Body: n.AppendTo(nil)}) // a lost connection cancels, too
+	_ = cn.notify("cancel", wire.Control{Call: id}) // a lost connection cancels, too
 }

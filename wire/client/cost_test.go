@@ -140,3 +140,64 @@ func BenchmarkPut(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkRead is a get, and a listing of 100 tuples, over a unix socket.
+func BenchmarkRead(b *testing.B) {
+	d, err := disk.Open(b.TempDir(), disk.Options{Sync: disk.SyncNever})
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := b.TempDir()
+	at, err := server.ListenDir(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	s := server.New(server.Options{Saver: d, Store: "disk"})
+	go func() { ended <- s.Serve(ctx, at.Listener) }()
+	c := client.Dir(dir, client.Options{Retry: time.Second})
+	b.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			b.Error(err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+		if err := at.Close(); err != nil {
+			b.Error(err)
+		}
+		if err := d.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	var cfg saver.Config
+	for n := range 100 {
+		versions := map[string]saver.Version{"messages": saver.IntVersion(int64(n + 1)), "branch:to:agent": saver.IntVersion(int64(n + 1))}
+		values := map[string]saver.Value{"messages": saver.ValueOf(fmt.Sprint("message ", n)), "branch:to:agent": saver.ValueOf(nil)}
+		cp := saver.Checkpoint{V: 4, ID: fmt.Sprintf("%08d", n), TS: "2026-01-02T03:04:06+00:00", Values: values, Versions: versions, Seen: map[string]map[string]saver.Version{"agent": versions}, Updated: []string{"messages"}}
+		cfg.ThreadID = "t"
+		if cfg, err = d.Put(ctx, cfg, cp, saver.Metadata{"source": "loop", "step": n, "run_id": "1f0f5200-24f1-6001-8000-bde4e02ab92b"}, versions); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("get", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := c.GetTuple(ctx, saver.Config{ThreadID: "t"}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("list", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, err := range c.List(ctx, saver.Query{ThreadID: "t"}) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}

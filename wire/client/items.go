@@ -42,10 +42,7 @@ func (s *Items) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, err
 		}
 	}
 	p := wire.Batch{Ops: ops}
-	body, _, err := s.c.call(ctx, request{method: "store_batch", writes: writes, params: func(b []byte, call *wire.Call) ([]byte, error) {
-		p.Call = call
-		return p.AppendTo(b)
-	}})
+	body, _, err := s.c.call(ctx, request{method: "store_batch", writes: writes, params: &p})
 	if err != nil {
 		return nil, ofItems(err)
 	}
@@ -132,7 +129,7 @@ func (s *Items) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Found, 
 		return func(yield func(store.Found, error) bool) { yield(store.Found{}, err) }
 	}
 	return func(yield func(store.Found, error) bool) {
-		for f, err := range listing(ctx, s.c, "store_scan", p.AppendTo, wire.DecodeFound) {
+		for f, err := range listing[store.Found](ctx, s.c, "store_scan", &p) {
 			if err != nil {
 				err = ofItems(err)
 			}
@@ -145,9 +142,6 @@ func (s *Items) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Found, 
 
 // Sweep implements store.Sweeper.
 func (s *Items) Sweep(ctx context.Context) (int, error) {
-	body, err := s.c.write(ctx, "store_sweep", wire.Threads{})
-	if err != nil {
-		return 0, err
-	}
-	return wire.DecodeCount(body, "expired")
+	a, err := write[wire.Expired](ctx, s.c, "store_sweep", wire.Threads{})
+	return a.Expired, err
 }

@@ -39,9 +39,9 @@ func older(nc net.Conn, threads []string) error {
 		switch m.Method {
 		case "hello":
 			w := wire.Welcome{Protocol: wire.Protocol, Methods: []string{"threads"}, MaxFrame: wire.DefaultMaxFrame, MaxCalls: 1, MaxValue: 1 << 20, CallSlots: 1}
-			a.Body = w.AppendTo(nil)
+			a.Body = wire.MustEncode(w)
 		case "threads":
-			q, err := wire.DecodeFindThreads(m.Body)
+			q, err := wire.DecodeParams[saver.ThreadQuery](m.Method, m.Body)
 			if err != nil {
 				return err
 			}
@@ -52,13 +52,13 @@ func older(nc net.Conn, threads []string) error {
 			items := wire.Items{Call: m.ID}
 			for _, id := range threads {
 				if strings.HasPrefix(id, q.Prefix) && (q.Limit == 0 || len(items.Items) < q.Limit) {
-					items.Items = append(items.Items, wire.AppendThread(nil, &saver.ThreadInfo{ThreadID: id}))
+					items.Items = append(items.Items, wire.MustEncode(saver.ThreadInfo{ThreadID: id}))
 				}
 			}
-			if err := send(wire.Message{Kind: wire.Notification, Method: "items", Body: items.AppendTo(nil)}); err != nil {
+			if err := send(wire.Message{Kind: wire.Notification, Method: "items", Body: wire.MustEncode(items)}); err != nil {
 				return err
 			}
-			a.Body = wire.AppendCount(nil, "count", len(items.Items))
+			a.Body = wire.MustEncode(wire.Counted{Count: len(items.Items)})
 		}
 		if err := send(a); err != nil {
 			return err

@@ -34,15 +34,10 @@ func (c *Client) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Co
 	if len(req.Changes) > 0 {
 		return saver.Config{}, saver.Invalidf("changes[0]", "belongs to another store")
 	}
-	p := wire.Put{PutRequest: req, DeferSync: saver.SyncDeferred(ctx)}
-	body, _, err := c.call(ctx, request{method: "put", writes: true, params: func(b []byte, call *wire.Call) ([]byte, error) {
-		p.Call = call
-		return p.AppendTo(b, c.opts.Serializer)
-	}})
-	if err != nil {
-		return saver.Config{}, err
-	}
-	return wire.DecodeConfig(body)
+	p := wire.PutOf(req)
+	p.DeferSync = saver.SyncDeferred(ctx)
+	a, _, err := ask[wire.PutAnswer](ctx, c, request{method: "put", writes: true, params: &p})
+	return a.Config(), err
 }
 
 // PutWrites implements saver.Saver.
@@ -51,10 +46,7 @@ func (c *Client) PutWrites(ctx context.Context, cfg saver.Config, writes []saver
 		return err
 	}
 	p := wire.PutWrites{Config: cfg, Task: taskID, Path: taskPath, Writes: writes, DeferSync: saver.SyncDeferred(ctx)}
-	_, _, err := c.call(ctx, request{method: "put_writes", writes: true, params: func(b []byte, call *wire.Call) ([]byte, error) {
-		p.Call = call
-		return p.AppendTo(b, c.opts.Serializer)
-	}})
+	_, _, err := c.call(ctx, request{method: "put_writes", writes: true, params: &p})
 	return err
 }
 
@@ -68,7 +60,8 @@ func (c *Client) owned(v saver.Value) saver.Value {
 	return saver.ValueShared(t, c.opts.Serializer)
 }
 
-func (c *Client) tuple(t *saver.Tuple) *saver.Tuple {
+func (c *Client) tuple(sent *wire.Tuple) *saver.Tuple {
+	t := sent.Saver()
 	for channel, v := range t.Checkpoint.Values {
 		t.Checkpoint.Values[channel] = c.owned(v)
 	}
@@ -85,31 +78,27 @@ func (c *Client) writes(writes []saver.PendingWrite) {
 // GetTuple implements saver.Saver. All values come with it.
 func (c *Client) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, error) {
 	p := wire.At{Config: cfg.At(cfg.CheckpointID)}
-	body, _, err := c.call(ctx, request{method: "get", params: func(b []byte, _ *wire.Call) ([]byte, error) { return p.AppendTo(b), nil }})
+	got, _, err := ask[wire.Got](ctx, c, request{method: "get", params: &p})
 	if err != nil {
 		return nil, err
 	}
-	t, err := wire.DecodeGot(body)
-	if err != nil {
-		return nil, err
-	}
-	if t == nil {
+	if got.Tuple == nil {
 		return nil, saver.ErrNotFound
 	}
-	return c.tuple(t), nil
+	return c.tuple(got.Tuple), nil
 }
 
 // errStopped ends a listing that nobody reads any more.
 var errStopped = errors.New("the listing was stopped")
 
 // listing yields what a streamed method lists.
-func listing[T any](ctx context.Context, c *Client, method string, params func([]byte) ([]byte, error), decode func([]byte) (T, error)) iter.Seq2[T, error] {
+func listing[T any](ctx context.Context, c *Client, method string, params any) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		_, _, err := c.call(ctx, request{method: method, params: func(b []byte, _ *wire.Call) ([]byte, error) { return params(b) }, batch: func(item []byte) error {
+		_, _, err := c.call(ctx, request{method: method, params: params, batch: func(item []byte) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			v, err := decode(item)
+			v, err := wire.Decode[T](item)
 			if err != nil {
 				return err
 			}
@@ -133,28 +122,31 @@ func (c *Client) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple
 	if err := q.Validate(); err != nil {
 		return func(yield func(*saver.Tuple, error) bool) { yield(nil, err) }
 	}
-	p := wire.List{Query: q}
-	return listing(ctx, c, "list", p.AppendTo, func(b []byte) (*saver.Tuple, error) {
-		t, err := wire.DecodeTuple(b)
-		if err != nil {
-			return nil, err
+	return func(yield func(*saver.Tuple, error) bool) {
+		for t, err := range listing[wire.Tuple](ctx, c, "list", &q) {
+			var tup *saver.Tuple
+			if err == nil {
+				tup = c.tuple(&t)
+			}
+			if !yield(tup, err) {
+				return
+			}
 		}
-		return c.tuple(t), nil
-	})
+	}
 }
 
+// empty is the answer of a method that answers nothing.
+type empty struct{}
+
 // write makes a call of wire.Threads that writes.
-func (c *Client) write(ctx context.Context, method string, p wire.Threads) ([]byte, error) {
-	body, _, err := c.call(ctx, request{method: method, writes: true, params: func(b []byte, call *wire.Call) ([]byte, error) {
-		p.Call = call
-		return p.AppendTo(b), nil
-	}})
-	return body, err
+func write[T any](ctx context.Context, c *Client, method string, p wire.Threads) (T, error) {
+	a, _, err := ask[T](ctx, c, request{method: method, writes: true, params: &p})
+	return a, err
 }
 
 // DeleteThread implements saver.Saver.
 func (c *Client) DeleteThread(ctx context.Context, threadID string) error {
-	_, err := c.write(ctx, "delete_thread", wire.Threads{Thread: threadID})
+	_, err := write[empty](ctx, c, "delete_thread", wire.Threads{Thread: threadID})
 	return err
 }
 
@@ -164,8 +156,7 @@ func (c *Client) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[sav
 		return func(yield func(saver.ThreadInfo, error) bool) { yield(saver.ThreadInfo{}, err) }
 	}
 	find := func(q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
-		p := wire.FindThreads{ThreadQuery: q}
-		return listing(ctx, c, "threads", p.AppendTo, wire.DecodeThread)
+		return listing[saver.ThreadInfo](ctx, c, "threads", &q)
 	}
 	if q.ThreadID == "" {
 		return find(q)
@@ -196,7 +187,7 @@ func (c *Client) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[sav
 
 // CopyThread implements saver.Saver.
 func (c *Client) CopyThread(ctx context.Context, src, dst string) error {
-	_, err := c.write(ctx, "copy_thread", wire.Threads{Thread: src, To: dst})
+	_, err := write[empty](ctx, c, "copy_thread", wire.Threads{Thread: src, To: dst})
 	return err
 }
 
@@ -207,21 +198,13 @@ func (c *Client) DeleteForRuns(ctx context.Context, runIDs []string, owned *save
 	if owned != nil {
 		p.Thread, p.Epoch = owned.ThreadID(), owned.Epoch()
 	}
-	body, err := c.write(ctx, "delete_for_runs", p)
-	if err != nil {
-		return saver.Removal{}, err
-	}
-	return wire.DecodeRemoval(body)
+	return write[saver.Removal](ctx, c, "delete_for_runs", p)
 }
 
 // Prune implements saver.Saver. If the call had to be asked again, the Removal may
 // have no list of what was kept.
 func (c *Client) Prune(ctx context.Context, threadIDs []string, strategy saver.PruneStrategy) (saver.Removal, error) {
-	body, err := c.write(ctx, "prune", wire.Threads{Threads: threadIDs, Strategy: strategy})
-	if err != nil {
-		return saver.Removal{}, err
-	}
-	return wire.DecodeRemoval(body)
+	return write[saver.Removal](ctx, c, "prune", wire.Threads{Threads: threadIDs, Strategy: strategy})
 }
 
 // Retain implements saver.Saver.
@@ -230,14 +213,8 @@ func (c *Client) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRu
 		return saver.RetentionReport{}, err
 	}
 	p := wire.Retain{Policy: policy, DryRun: dryRun}
-	body, _, err := c.call(ctx, request{method: "retain", writes: !dryRun, params: func(b []byte, call *wire.Call) ([]byte, error) {
-		p.Call = call
-		return p.AppendTo(b), nil
-	}})
-	if err != nil {
-		return saver.RetentionReport{}, err
-	}
-	return wire.DecodeRetained(body)
+	report, _, err := ask[saver.RetentionReport](ctx, c, request{method: "retain", writes: !dryRun, params: &p})
+	return report, err
 }
 
 // SetTTL implements saver.Saver.
@@ -245,43 +222,32 @@ func (c *Client) SetTTL(ctx context.Context, threadID string, ttl time.Duration)
 	if err := saver.ValidateTTL(threadID, ttl); err != nil {
 		return err
 	}
-	_, err := c.write(ctx, "set_ttl", wire.Threads{Thread: threadID, TTL: ttl})
+	_, err := write[empty](ctx, c, "set_ttl", wire.Threads{Thread: threadID, TTL: ttl})
 	return err
 }
 
 // Sweep implements saver.Saver.
 func (c *Client) Sweep(ctx context.Context) (saver.SweepReport, error) {
-	body, err := c.write(ctx, "sweep", wire.Threads{})
-	if err != nil {
-		return saver.SweepReport{}, err
-	}
-	n, err := wire.DecodeCount(body, "expired")
-	return saver.SweepReport{Expired: n}, err
+	a, err := write[wire.Expired](ctx, c, "sweep", wire.Threads{})
+	return saver.SweepReport{Expired: a.Expired}, err
 }
 
 // Erase implements saver.Eraser.
 func (c *Client) Erase(ctx context.Context, threadIDs ...string) error {
-	_, err := c.write(ctx, "erase", wire.Threads{Threads: threadIDs})
+	_, err := write[empty](ctx, c, "erase", wire.Threads{Threads: threadIDs})
 	return err
 }
 
 // Sync implements saver.Saver.
 func (c *Client) Sync(ctx context.Context) error {
-	_, _, err := c.call(ctx, plainRequest("sync", wire.Threads{}))
+	_, _, err := c.call(ctx, request{method: "sync", params: &wire.Threads{}})
 	return err
-}
-
-func plainRequest(method string, p wire.Threads) request {
-	return request{method: method, params: func(b []byte, _ *wire.Call) ([]byte, error) { return p.AppendTo(b), nil }}
 }
 
 // Stats returns the figures of the store.
 func (c *Client) Stats(ctx context.Context) (map[string]int64, error) {
-	body, _, err := c.call(ctx, plainRequest("stats", wire.Threads{}))
-	if err != nil {
-		return nil, err
-	}
-	return wire.DecodeFigures(body)
+	figures, _, err := ask[map[string]int64](ctx, c, request{method: "stats", params: &wire.Threads{}})
+	return figures, err
 }
 
 // Own implements saver.Saver. The lease lasts as long as the connection.
@@ -289,11 +255,7 @@ func (c *Client) Own(ctx context.Context, threadID string, wait bool) (*saver.Le
 	if err := saver.ValidateThreadID(threadID); err != nil {
 		return nil, err
 	}
-	body, cn, err := c.call(ctx, plainRequest("own", wire.Threads{Thread: threadID, Wait: wait}))
-	if err != nil {
-		return nil, err
-	}
-	o, err := wire.DecodeOwned(body)
+	o, cn, err := ask[wire.Owned](ctx, c, request{method: "own", params: &wire.Threads{Thread: threadID, Wait: wait}})
 	if err != nil {
 		return nil, err
 	}
@@ -309,8 +271,7 @@ func (c *Client) Own(ctx context.Context, threadID string, wait bool) (*saver.Le
 		cn.mu.Lock()
 		delete(cn.leases, o.Lease)
 		cn.mu.Unlock()
-		p := wire.Threads{Lease: o.Lease}
-		_, _, _ = cn.do(context.Background(), "release", p.AppendTo(nil), nil) // a lost connection releases, too
+		_, _, _ = cn.do(context.Background(), "release", wire.MustEncode(&wire.Threads{Lease: o.Lease}), nil) // a lost connection releases, too
 	}), nil
 }
 
@@ -318,24 +279,14 @@ func (c *Client) Own(ctx context.Context, threadID string, wait bool) (*saver.Le
 func (c *Client) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
 	p := wire.At{Config: cfg.At(cfg.CheckpointID)}
 	p.Config.Epoch = cfg.Epoch
-	body, _, err := c.call(ctx, request{method: "count_attempt", writes: true, params: func(b []byte, call *wire.Call) ([]byte, error) {
-		p.Call = call
-		return p.AppendTo(b), nil
-	}})
-	if err != nil {
-		return 0, err
-	}
-	return wire.DecodeCount(body, "attempts")
+	a, _, err := ask[wire.Attempts](ctx, c, request{method: "count_attempt", writes: true, params: &p})
+	return a.Attempts, err
 }
 
 // DeltaChannelHistory implements saver.Saver.
 func (c *Client) DeltaChannelHistory(ctx context.Context, cfg saver.Config, channels []string) (map[string]saver.DeltaHistory, error) {
 	p := wire.At{Config: cfg.At(cfg.CheckpointID), Channels: channels}
-	body, _, err := c.call(ctx, request{method: "delta_history", params: func(b []byte, _ *wire.Call) ([]byte, error) { return p.AppendTo(b), nil }})
-	if err != nil {
-		return nil, err
-	}
-	h, err := wire.DecodeHistory(body)
+	h, _, err := ask[map[string]saver.DeltaHistory](ctx, c, request{method: "delta_history", params: &p})
 	for channel, d := range h {
 		c.writes(d.Writes)
 		if !d.Seed.IsZero() {

@@ -174,7 +174,7 @@ func (c *conn) greet(br *bufio.Reader) error {
 }
 
 func (c *conn) hello(m wire.Message) error {
-	h, err := wire.DecodeHello(m.Body)
+	h, err := wire.DecodeParams[wire.Hello](m.Method, m.Body)
 	refusal := (*wire.Error)(nil)
 	switch {
 	case err != nil:
@@ -193,7 +193,7 @@ func (c *conn) hello(m wire.Message) error {
 	c.s.log.Info("connection", "peer", c.peer, "client", h.Client)
 	o := &c.s.opts
 	w := wire.Welcome{Protocol: wire.Protocol, Server: o.Version, Store: o.Store, Methods: c.s.names, MaxFrame: o.MaxFrame, MaxCalls: o.MaxCalls, MaxValue: maxValue, CallSlots: callSlots}
-	return c.answer(m.ID, w.AppendTo(nil), nil)
+	return c.answer(m.ID, wire.MustEncode(w), nil)
 }
 
 // take begins what a message asks for.
@@ -205,7 +205,7 @@ func (c *conn) take(m wire.Message) error {
 		if m.Method != "more" && m.Method != "cancel" {
 			return nil
 		}
-		n, err := wire.DecodeControl(m.Body)
+		n, err := wire.Decode[wire.Control](m.Body)
 		if err != nil {
 			return err
 		}
@@ -407,8 +407,8 @@ func (c *conn) answer(id uint32, result []byte, fail *wire.Error) error {
 	return c.send(&wire.Message{Kind: wire.Response, ID: id, Body: result, Err: fail})
 }
 
-func (c *conn) notify(method string, body []byte) error {
-	return c.send(&wire.Message{Kind: wire.Notification, Method: method, Body: body})
+func (c *conn) notify(method string, params any) error {
+	return c.send(&wire.Message{Kind: wire.Notification, Method: method, Body: wire.MustEncode(params)})
 }
 
 const (

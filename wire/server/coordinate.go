@@ -19,7 +19,7 @@ func stats(c *call) ([]byte, error) {
 	if _, err := threadsOf(c); err != nil {
 		return nil, err
 	}
-	return wire.AppendFigures(nil, c.c.s.opts.Stats()), nil
+	return wire.Encode(c.c.s.opts.Stats())
 }
 
 // own takes a lease for as long as the connection lasts.
@@ -41,7 +41,7 @@ func own(c *call) ([]byte, error) {
 	if l.Lost() != nil {
 		go cn.watch(o.Lease, l)
 	}
-	return o.AppendTo(nil), nil
+	return wire.Encode(o)
 }
 
 // watch tells the client when a lease is lost.
@@ -49,8 +49,7 @@ func (c *conn) watch(id int64, l *saver.Lease) {
 	select {
 	case <-c.ctx.Done():
 	case <-l.Lost():
-		n := wire.Control{Lease: id}
-		_ = c.notify("lost", n.AppendTo(nil)) // a hint
+		_ = c.notify("lost", wire.Control{Lease: id}) // a hint
 	}
 }
 
@@ -70,18 +69,18 @@ func release(c *call) ([]byte, error) {
 }
 
 func countAttempt(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeAt(c.name, c.body))
+	p, err := params[wire.At](c)
 	if err != nil {
 		return nil, err
 	}
-	attempts := func(v any) []byte { return wire.AppendCount(nil, "attempts", v.(int)) }
+	attempts := func(v any) []byte { return wire.MustEncode(wire.Attempts{Attempts: v.(int)}) }
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		return c.c.s.opts.Saver.CountAttempt(ctx, p.Config)
 	}, answer: func(v any) ([]byte, error) { return attempts(v), nil }, keep: attempts})
 }
 
 func deltaHistory(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeAt(c.name, c.body))
+	p, err := params[wire.At](c)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +89,7 @@ func deltaHistory(c *call) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		b, err := wire.AppendHistory(nil, h)
+		b, err := wire.Encode(h)
 		if errors.Is(err, saver.ErrNotFound) && try < moved {
 			continue
 		}

@@ -24,7 +24,7 @@ func sweepsItems(s *Server) bool {
 
 // storeBatch does a batch. If its puts were done before, it reads again, and puts nothing.
 func storeBatch(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeBatch(c.body))
+	p, err := params[wire.Batch](c)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func storeBatch(c *call) ([]byte, error) {
 				return nil, err
 			}
 		}
-		return wire.AppendResults(nil, p.Ops, results)
+		return wire.EncodeResults(p.Ops, results)
 	}})
 }
 
@@ -63,7 +63,7 @@ func (c *call) readAgain(ops []store.Op) ([]store.Result, error) {
 
 // storeScan streams what one query selects, from one state of the store.
 func storeScan(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeBatch(c.body))
+	p, err := params[wire.Batch](c)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func storeScan(c *call) ([]byte, error) {
 		return nil, wire.Errorf(wire.CodeBadRequest, "a scan is a search")
 	}
 	return stream(c, c.c.s.opts.Items.(store.Scanner).Scan(c.ctx, q), func(f store.Found) ([]byte, error) {
-		b, err := wire.AppendFound(nil, &f)
+		b, err := wire.Encode(&f)
 		if errors.Is(err, saver.ErrNotFound) {
 			return nil, nil
 		}
@@ -84,11 +84,11 @@ func storeScan(c *call) ([]byte, error) {
 }
 
 func storeSweep(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeThreads("sweep", c.body))
+	p, err := threadsOf(c)
 	if err != nil {
 		return nil, err
 	}
-	expired := func(v any) []byte { return wire.AppendCount(nil, "expired", v.(int)) }
+	expired := func(v any) []byte { return wire.MustEncode(wire.Expired{Expired: v.(int)}) }
 	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
 		return c.c.s.opts.Items.(store.Sweeper).Sweep(ctx)
 	}, answer: func(v any) ([]byte, error) { return expired(v), nil }, keep: expired})

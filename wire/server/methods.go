@@ -66,18 +66,19 @@ func (s *Server) available() (map[string]method, []string) {
 	return out, names
 }
 
-// decoded is what a decoder of parameters returned, with its error as one of the protocol.
-func decoded[T any](v T, err error) (T, error) {
+// params are the parameters of a call. The error is one of the protocol.
+func params[T any](c *call) (T, error) {
+	p, err := wire.DecodeParams[T](c.name, c.body)
 	if err != nil {
-		return v, &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}
+		return p, &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}
 	}
-	return v, nil
+	return p, nil
 }
 
 func ping(*call) ([]byte, error) { return nil, nil }
 
 func put(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodePut(c.body))
+	p, err := params[wire.Put](c)
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +86,14 @@ func put(c *call) ([]byte, error) {
 		if p.DeferSync {
 			ctx = saver.DeferSync(ctx)
 		}
-		return c.c.s.opts.Saver.PutRequest(ctx, p.PutRequest)
-	}, answer: func(any) ([]byte, error) { return wire.AppendConfig(nil, p.Config.At(p.Checkpoint.ID)), nil }})
+		return c.c.s.opts.Saver.PutRequest(ctx, p.Request())
+	}, answer: func(any) ([]byte, error) {
+		return wire.Encode(wire.PutAnswer{Thread: p.Thread, NS: p.NS, ID: p.Checkpoint.ID})
+	}})
 }
 
 func putWrites(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodePutWrites(c.body))
+	p, err := params[wire.PutWrites](c)
 	if err != nil {
 		return nil, err
 	}
@@ -109,19 +112,19 @@ func nothing(any) ([]byte, error) { return nil, nil }
 const moved = 16
 
 func get(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeAt(c.name, c.body))
+	p, err := params[wire.At](c)
 	if err != nil {
 		return nil, err
 	}
 	for try := 0; ; try++ {
 		t, err := c.c.s.opts.Saver.GetTuple(c.ctx, p.Config)
 		if errors.Is(err, saver.ErrNotFound) {
-			return wire.AppendGot(nil, nil)
+			return wire.Encode(wire.Got{})
 		}
 		if err != nil {
 			return nil, err
 		}
-		b, err := wire.AppendGot(nil, t)
+		b, err := wire.Encode(wire.Got{Tuple: wire.TupleOf(t)})
 		if errors.Is(err, saver.ErrNotFound) && try < moved {
 			continue // it was removed or replaced before its values were read
 		}
@@ -130,12 +133,12 @@ func get(c *call) ([]byte, error) {
 }
 
 func listTuples(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeList(c.body))
+	q, err := params[saver.Query](c)
 	if err != nil {
 		return nil, err
 	}
-	return stream(c, c.c.s.opts.Saver.List(c.ctx, p.Query), func(t *saver.Tuple) ([]byte, error) {
-		b, err := wire.AppendTuple(nil, t)
+	return stream(c, c.c.s.opts.Saver.List(c.ctx, q), func(t *saver.Tuple) ([]byte, error) {
+		b, err := wire.Encode(wire.TupleOf(t))
 		if errors.Is(err, saver.ErrNotFound) {
 			return nil, nil // it was removed since the listing began
 		}
@@ -159,7 +162,7 @@ func stream[T any](c *call, seq iter.Seq2[T, error], encode func(T) ([]byte, err
 		if err := c.spend(); err != nil {
 			return err
 		}
-		err := c.c.notify("items", batch.AppendTo(nil))
+		err := c.c.notify("items", batch)
 		batch.Items, size = batch.Items[:0], 0
 		return err
 	}
@@ -189,5 +192,5 @@ func stream[T any](c *call, seq iter.Seq2[T, error], encode func(T) ([]byte, err
 	if err := flush(); err != nil {
 		return nil, err
 	}
-	return wire.AppendCount(nil, "count", n), nil
+	return wire.Encode(wire.Counted{Count: n})
 }

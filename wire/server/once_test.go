@@ -50,7 +50,7 @@ func repeatedCalls() []repeated {
 		{"put_writes", func(t *testing.T, c *wire.Call) []byte {
 			p := wire.PutWrites{Config: saver.Config{ThreadID: "w", CheckpointID: "1"}, Task: "task", Writes: []saver.Write{{Channel: saver.ChannelResume, Value: saver.ValueOf("first")}}}
 			p.Call = c
-			b, err := p.AppendTo(nil, nil)
+			b, err := wire.Encode(&p)
 			must(t, err)
 			return b
 		}, func(t *testing.T, n *node) {
@@ -84,13 +84,13 @@ func repeatedCalls() []repeated {
 		{"retain", func(_ *testing.T, c *wire.Call) []byte {
 			p := wire.Retain{Policy: saver.RetentionPolicy{KeepLast: 1}}
 			p.Call = c
-			return p.AppendTo(nil)
+			return wire.MustEncode(&p)
 		}, func(t *testing.T, n *node) { put(t, n.d, "t", "8"); put(t, n.d, "t", "9") },
 			func(_ *testing.T, n *node) bool { return n.ids("t") == "9" }},
 		{"count_attempt", func(_ *testing.T, c *wire.Call) []byte {
 			p := wire.At{Config: saver.Config{ThreadID: "t"}}
 			p.Call = c
-			return p.AppendTo(nil)
+			return wire.MustEncode(&p)
 		}, func(*testing.T, *node) {}, func(t *testing.T, n *node) bool {
 			count, err := n.d.CountAttempt(ctx, saver.Config{ThreadID: "t"})
 			must(t, err)
@@ -99,7 +99,7 @@ func repeatedCalls() []repeated {
 		{"store_batch", func(t *testing.T, c *wire.Call) []byte {
 			p := wire.Batch{Ops: []store.Op{store.GetOp{Namespace: store.Namespace{"n"}, Key: "k"}, store.PutOp{Namespace: store.Namespace{"n"}, Key: "k", Value: map[string]any{"v": int64(1)}}}}
 			p.Call = c
-			b, err := p.AppendTo(nil)
+			b, err := wire.Encode(&p)
 			must(t, err)
 			return b
 		}, func(t *testing.T, n *node) {
@@ -214,7 +214,7 @@ func TestBatchIsOneCall(t *testing.T) {
 	batch := func(number uint64, ops ...store.Op) []byte {
 		p := wire.Batch{Ops: ops}
 		p.Call = call(0, number)
-		b, err := p.AppendTo(nil)
+		b, err := wire.Encode(&p)
 		must(t, err)
 		return b
 	}

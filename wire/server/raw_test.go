@@ -94,7 +94,7 @@ func (n *node) greeted() *raw { return n.said(wire.Hello{Protocol: wire.Protocol
 func (n *node) said(h wire.Hello) *raw {
 	n.t.Helper()
 	c := n.connect()
-	if m := c.ask("hello", h.AppendTo(nil)); m.Err != nil {
+	if m := c.ask("hello", wire.MustEncode(h)); m.Err != nil {
 		n.t.Fatal(m.Err)
 	}
 	return c
@@ -200,13 +200,13 @@ func again(c *wire.Call) *wire.Call {
 // checkpoint is a put of checkpoint id of a thread, with a run of the same name as the thread.
 func checkpoint(t *testing.T, thread, id, parent string, c *wire.Call) []byte {
 	t.Helper()
-	p := wire.Put{PutRequest: saver.PutRequest{
+	p := wire.PutOf(saver.PutRequest{
 		Config:     saver.Config{ThreadID: thread, CheckpointID: parent},
 		Checkpoint: saver.Checkpoint{V: 4, ID: id, Values: map[string]saver.Value{"a": saver.ValueOf(id)}, Versions: map[string]saver.Version{"a": saver.IntVersion(int64(len(id)))}},
 		Metadata:   saver.Metadata{"run_id": "run of " + thread}, NewVersions: map[string]saver.Version{"a": saver.IntVersion(int64(len(id)))},
-	}}
+	})
 	p.Call = c
-	b, err := p.AppendTo(nil, nil)
+	b, err := wire.Encode(&p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func checkpoint(t *testing.T, thread, id, parent string, c *wire.Call) []byte {
 
 func threads(p wire.Threads, c *wire.Call) []byte {
 	p.Call = c
-	return p.AppendTo(nil)
+	return wire.MustEncode(&p)
 }
 
 // ids are the ids of the checkpoints of a thread, newest first.

@@ -33,7 +33,7 @@ func TestHelloIsFirst(t *testing.T) {
 	n := start(t, t.TempDir(), nil)
 	put(t, n.d, "t", "1")
 	h := wire.Hello{Protocol: wire.Protocol}
-	w, err := wire.DecodeWelcome(n.connect().does("hello", h.AppendTo(nil)))
+	w, err := wire.Decode[wire.Welcome](n.connect().does("hello", wire.MustEncode(h)))
 	must(t, err)
 	if len(w.Methods) < 23 {
 		t.Errorf("methods %v", w.Methods)
@@ -47,7 +47,7 @@ func TestHelloIsFirst(t *testing.T) {
 	if n.ids("t") != "1" {
 		t.Error("a call before hello had an effect")
 	}
-	c.does("hello", h.AppendTo(nil))
+	c.does("hello", wire.MustEncode(h))
 	c.refuses("nonsense", wire.AppendEmpty(nil), wire.CodeUnknownMethod)
 	c.does("ping", wire.AppendEmpty(nil))
 }
@@ -56,7 +56,7 @@ func TestHelloIsFirst(t *testing.T) {
 func TestVersion(t *testing.T) {
 	c := start(t, t.TempDir(), nil).connect()
 	h := wire.Hello{Protocol: wire.Protocol + 1}
-	if e := c.refuses("hello", h.AppendTo(nil), wire.CodeVersion); e.Details.Protocol != wire.Protocol {
+	if e := c.refuses("hello", wire.MustEncode(h), wire.CodeVersion); e.Details.Protocol != wire.Protocol {
 		t.Errorf("details %+v", e.Details)
 	}
 	c.ends()
@@ -66,8 +66,8 @@ func TestVersion(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	n := start(t, t.TempDir(), nil)
 	c := n.greeted()
-	c.refuses("put", wire.AppendFigures(nil, map[string]int64{"unknown": 1}), wire.CodeBadRequest)
-	c.refuses("delete_thread", wire.AppendFigures(nil, map[string]int64{"thread": 1}), wire.CodeBadRequest)
+	c.refuses("put", wire.MustEncode(map[string]int64{"unknown": 1}), wire.CodeBadRequest)
+	c.refuses("delete_thread", wire.MustEncode(map[string]int64{"thread": 1}), wire.CodeBadRequest)
 	c.refuses("delete_thread", threads(wire.Threads{}, nil), wire.CodeInvalid)
 	c.refuses("delete_thread", threads(wire.Threads{Thread: "t"}, call(256, 1)), wire.CodeBadRequest)
 	for name, frame := range map[string][]byte{
@@ -105,7 +105,7 @@ func TestFrameLimit(t *testing.T) {
 func writes(t *testing.T, thread, task, value string) []byte {
 	t.Helper()
 	p := wire.PutWrites{Config: saver.Config{ThreadID: thread, CheckpointID: "1"}, Task: task, Writes: []saver.Write{{Channel: "c", Value: saver.ValueOf(value)}}}
-	b, err := p.AppendTo(nil, nil)
+	b, err := wire.Encode(&p)
 	must(t, err)
 	return b
 }
@@ -127,7 +127,7 @@ func TestSlowPeers(t *testing.T) {
 	t.Run("idle", func(t *testing.T) {
 		n := start(t, t.TempDir(), func(o *server.Options) { o.Idle = short })
 		owner := n.greeted()
-		owned, err := wire.DecodeOwned(owner.does("own", threads(wire.Threads{Thread: "t"}, nil)))
+		owned, err := wire.Decode[wire.Owned](owner.does("own", threads(wire.Threads{Thread: "t"}, nil)))
 		must(t, err)
 		waiter := n.greeted()
 		waiter.send("own", threads(wire.Threads{Thread: "t", Wait: true}, nil))
@@ -167,11 +167,11 @@ func (n *node) alone(connections int) {
 func TestLease(t *testing.T) {
 	n := start(t, t.TempDir(), nil)
 	a, b := n.greeted(), n.greeted()
-	owned, err := wire.DecodeOwned(a.does("own", threads(wire.Threads{Thread: "t"}, nil)))
+	owned, err := wire.Decode[wire.Owned](a.does("own", threads(wire.Threads{Thread: "t"}, nil)))
 	must(t, err)
 	b.refuses("own", threads(wire.Threads{Thread: "t"}, nil), wire.CodeOwned)
 	p := wire.PutWrites{Config: saver.Config{ThreadID: "t", CheckpointID: "1", Epoch: owned.Epoch + 1}, Task: "task"}
-	params, err := p.AppendTo(nil, nil)
+	params, err := wire.Encode(&p)
 	must(t, err)
 	if e := b.refuses("put_writes", params, wire.CodeFenced); e.Details.Thread != "t" {
 		t.Errorf("details %+v", e.Details)
@@ -204,7 +204,7 @@ func testStream(t *testing.T, inTurn bool) {
 	batch := func() {
 		t.Helper()
 		m := c.receive()
-		items, err := wire.DecodeItems(m.Body)
+		items, err := wire.Decode[wire.Items](m.Body)
 		if must(t, err); m.Method != "items" || items.Call != id || len(items.Items) == 0 {
 			t.Fatalf("got %+v", m)
 		}
@@ -218,7 +218,7 @@ func testStream(t *testing.T, inTurn bool) {
 	}
 	control := func(method string, n wire.Control) {
 		t.Helper()
-		m := wire.Message{Kind: wire.Notification, Method: method, Body: n.AppendTo(nil)}
+		m := wire.Message{Kind: wire.Notification, Method: method, Body: wire.MustEncode(n)}
 		frame, err := wire.AppendFrame(nil, 1<<20, m.AppendTo)
 		must(t, err)
 		_, err = c.nc.Write(frame)
@@ -230,7 +230,7 @@ func testStream(t *testing.T, inTurn bool) {
 	}
 	if m := c.receive(); m.ID != id || m.Err != nil {
 		t.Errorf("got %+v", m)
-	} else if count, err := wire.DecodeCount(m.Body, "count"); count != total || got != total || err != nil {
+	} else if count, err := wire.Decode[wire.Counted](m.Body); count.Count != total || got != total || err != nil {
 		t.Errorf("%d items, counted %d, %v", got, count, err)
 	}
 	id = c.send("list", params)
@@ -257,7 +257,7 @@ func TestInTurn(t *testing.T) {
 		if m.ID != id || m.Err != nil {
 			t.Fatalf("answer %d: got %+v, want one to %d", i, m, id)
 		}
-		if got, err := wire.DecodeGot(m.Body); i%2 == 1 && (err != nil || got == nil || got.Config.CheckpointID != fmt.Sprintf("%02d", i/2)) {
+		if got, err := wire.Decode[wire.Got](m.Body); i%2 == 1 && (err != nil || got.Tuple == nil || got.Tuple.ID != fmt.Sprintf("%02d", i/2)) {
 			t.Errorf("answer %d: got %+v, %v", i, got, err)
 		}
 	}
@@ -289,7 +289,7 @@ func TestEnd(t *testing.T) {
 	n := start(t, dir, func(o *server.Options) { slow.Store, o.Items = o.Items, slow })
 	busy, owner, waiter := n.greeted(), n.greeted(), n.greeted()
 	p := wire.Batch{Ops: []store.Op{store.PutOp{Namespace: store.Namespace{"n"}, Key: "k", Value: map[string]any{}}}}
-	params, err := p.AppendTo(nil)
+	params, err := wire.Encode(&p)
 	must(t, err)
 	id := busy.send("store_batch", params)
 	<-slow.began

@@ -8,7 +8,7 @@ import (
 )
 
 // threadsOf decodes the parameters of a method that is about threads alone.
-func threadsOf(c *call) (wire.Threads, error) { return decoded(wire.DecodeThreads(c.name, c.body)) }
+func threadsOf(c *call) (wire.Threads, error) { return params[wire.Threads](c) }
 
 func deleteThread(c *call) ([]byte, error) {
 	p, err := threadsOf(c)
@@ -34,13 +34,13 @@ func copyThread(c *call) ([]byte, error) {
 // checkpoints it kept is not, as names are not stored with calls.
 func removal(v any) ([]byte, error) {
 	rem, _ := v.(saver.Removal)
-	return wire.AppendRemoval(nil, &rem), nil
+	return wire.Encode(&rem)
 }
 
 func keepRemoval(v any) []byte {
 	rem, _ := v.(saver.Removal)
 	rem.Kept = nil
-	return wire.AppendRemoval(nil, &rem)
+	return wire.MustEncode(&rem)
 }
 
 func deleteForRuns(c *call) ([]byte, error) {
@@ -68,21 +68,20 @@ func prune(c *call) ([]byte, error) {
 }
 
 func threads(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeFindThreads(c.body))
+	q, err := params[saver.ThreadQuery](c)
 	if err != nil {
 		return nil, err
 	}
-	q := p.ThreadQuery
 	if q.Limit == saver.NoResults {
-		return wire.AppendCount(nil, "count", 0), nil
+		return wire.Encode(wire.Counted{})
 	}
 	return stream(c, c.c.s.opts.Saver.Threads(c.ctx, q), func(t saver.ThreadInfo) ([]byte, error) {
-		return wire.AppendThread(nil, &t), nil
+		return wire.Encode(&t)
 	})
 }
 
 func retain(c *call) ([]byte, error) {
-	p, err := decoded(wire.DecodeRetain(c.body))
+	p, err := params[wire.Retain](c)
 	if err != nil {
 		return nil, err
 	}
@@ -91,13 +90,10 @@ func retain(c *call) ([]byte, error) {
 	}
 	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
 		return c.c.s.opts.Saver.Retain(ctx, p.Policy, p.DryRun)
-	}, answer: func(v any) ([]byte, error) {
-		rep := v.(saver.RetentionReport)
-		return wire.AppendRetained(nil, &rep), nil
-	}, keep: func(v any) []byte {
+	}, answer: wire.Encode, keep: func(v any) []byte {
 		rep := v.(saver.RetentionReport)
 		rep.Over, rep.Kept = nil, nil
-		return wire.AppendRetained(nil, &rep)
+		return wire.MustEncode(&rep)
 	}})
 }
 
@@ -116,7 +112,7 @@ func sweep(c *call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	expired := func(v any) []byte { return wire.AppendCount(nil, "expired", v.(saver.SweepReport).Expired) }
+	expired := func(v any) []byte { return wire.MustEncode(wire.Expired{Expired: v.(saver.SweepReport).Expired}) }
 	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
 		return c.c.s.opts.Saver.Sweep(ctx)
 	}, answer: func(v any) ([]byte, error) { return expired(v), nil }, keep: expired})

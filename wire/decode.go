@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
+	"github.com/stele-go/stele/store"
 )
 
 // ErrMalformed matches every error of a decoder.
@@ -20,11 +23,31 @@ func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
 }
 
+// Decode reads the body of an answer or a notification. It ignores fields that T does not have.
+func Decode[T any](b []byte) (T, error) { return decode[T](&reader{b: b}) }
+
+// DecodeParams reads the parameters of a request. A field that the method does not have is an
+// error, but for hello: a server can answer to a client of a later protocol that it does not
+// speak it.
+func DecodeParams[T any](method string, b []byte) (T, error) {
+	return decode[T](&reader{b: b, strict: method != "hello", known: methodFields[method]})
+}
+
+func decode[T any](r *reader) (m T, err error) {
+	r.value(reflect.ValueOf(&m).Elem(), element)
+	if c, ok := any(&m).(interface{ settle() error }); ok && r.err == nil {
+		r.fail(c.settle())
+	}
+	return m, r.end()
+}
+
 // reader reads MessagePack from a byte slice. The first error stays, and everything that is
 // read after it is zero. So a decoder looks at err once, at its end.
 type reader struct {
-	b   []byte
-	err error
+	b      []byte
+	err    error
+	strict bool     // an unknown field is an error
+	known  []string // of the next map, the fields that it may have; nil: those of its struct
 }
 
 func (r *reader) fail(err error) {
@@ -88,6 +111,9 @@ func (r *reader) elements(n uint32, size int) int {
 // array is the length of a list that follows.
 func (r *reader) array() int { return r.elements(take(r, msgp.ReadArrayHeaderBytes), 1) }
 
+// pairs is the number of pairs of a map that follows.
+func (r *reader) pairs() int { return r.elements(take(r, msgp.ReadMapHeaderBytes), 2) }
+
 // arrayOf wants a list of n elements.
 func (r *reader) arrayOf(n int) {
 	if got := r.array(); r.err == nil && got != n {
@@ -95,39 +121,140 @@ func (r *reader) arrayOf(n int) {
 	}
 }
 
-// fields reads a map from names of fields. field reads the value of one and reports whether
-// it knows it; nil values are left out. An unknown field is an error if strict.
-func (r *reader) fields(strict bool, field func(name string) bool) {
-	n := r.elements(take(r, msgp.ReadMapHeaderBytes), 2)
-	for range n {
-		name := r.name()
-		if r.err != nil {
-			return
+// value reads into v, which is addressable.
+func (r *reader) value(v reflect.Value, f *field) {
+	switch p := v.Addr().Interface().(type) {
+	case *time.Duration:
+		*p = r.seconds()
+	case *time.Time:
+		*p = r.time()
+	case *saver.Version:
+		*p = r.version()
+	case *saver.Value:
+		*p = r.stored()
+	case *map[string]any:
+		*p = r.plain()
+	case *saver.Metadata:
+		*p = r.plain()
+	case *map[string]saver.Version:
+		*p = readTable(r, r.version)
+	case *map[string]map[string]saver.Version:
+		*p = readTable(r, func() map[string]saver.Version { return readTable(r, r.version) })
+	case *map[string]saver.Value:
+		*p = readTable(r, r.stored)
+	case *map[string]saver.DeltaHistory:
+		*p = readTable(r, func() (h saver.DeltaHistory) {
+			r.value(reflect.ValueOf(&h).Elem(), element)
+			return h
+		})
+	case *map[string]int64:
+		*p = readTable(r, r.integer)
+	case *[ClientSize]byte:
+		b := r.bin()
+		if copy(p[:], b); len(b) != ClientSize {
+			r.fail(malformed("a client of %d bytes, not %d", len(b), ClientSize))
 		}
+	case *Raw:
+		*p = r.raw()
+	case *store.Op:
+		*p = r.op()
+	case *indexOf:
+		r.index(p)
+	case *store.Item:
+		*p = r.item().Item
+	case *store.Found:
+		*p = r.item()
+	default:
+		r.kind(v, f)
+	}
+}
+
+// kind reads a value by the kind of its type.
+func (r *reader) kind(v reflect.Value, f *field) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(r.name())
+	case reflect.Bool:
+		v.SetBool(r.boolean() != f.not)
+	case reflect.Int, reflect.Int64:
+		n := r.integer()
+		if v.OverflowInt(n) {
+			r.fail(malformed("%d is too large", n))
+		}
+		if v.SetInt(n); f.limit && n == 0 {
+			v.SetInt(saver.NoResults)
+		}
+	case reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		n := take(r, msgp.ReadUint64Bytes)
+		if v.OverflowUint(n) {
+			r.fail(malformed("%d is too large", n))
+		}
+		v.SetUint(n)
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(r.float())
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		r.value(v.Elem(), f)
+	case reflect.Slice:
+		r.list(v, f)
+	case reflect.Struct:
+		r.object(v, shapeOf(v.Type()))
+	default:
+		panic(fmt.Sprintf("%v has no form on the wire", v.Type()))
+	}
+}
+
+// list reads a list. An empty one stays nil where nil is sent as an empty one.
+func (r *reader) list(v reflect.Value, f *field) {
+	n := r.array()
+	if n > 0 || f.omit || f.null {
+		v.Set(reflect.MakeSlice(v.Type(), 0, min(n, 64)))
+	}
+	for i := 0; i < n && r.err == nil; i++ {
+		v.Grow(1)
+		v.SetLen(i + 1)
+		r.value(v.Index(i), element)
+	}
+}
+
+// object reads a struct. Values that are nil are left out.
+func (r *reader) object(v reflect.Value, s *shape) {
+	if s.list {
+		r.arrayOf(len(s.fields))
+		for i := range s.fields {
+			r.value(v.FieldByIndex(s.fields[i].index), &s.fields[i])
+		}
+		return
+	}
+	known, at := r.known, 0
+	r.known = nil
+	n := r.pairs()
+	for i := 0; i < n && r.err == nil; i++ {
+		name := r.nameBytes()
 		if r.isNil() {
 			continue
 		}
-		if field(name) {
+		var f *field
+		if f, at = s.find(name, at); f != nil && (known == nil || slices.Contains(known, f.name) || f.name == "call" || f.name == "again") {
+			r.value(v.FieldByIndex(f.index), f)
 			continue
 		}
-		if strict {
+		if r.strict {
 			r.fail(malformed("unknown field %q", name))
-			return
 		}
 		r.skip(maxDepth)
 	}
 }
 
-// table reads a map from names to values that value reads.
-func (r *reader) table(value func(name string)) {
-	n := r.elements(take(r, msgp.ReadMapHeaderBytes), 2)
-	for range n {
+// readTable reads a map from names.
+func readTable[V any](r *reader, value func() V) map[string]V {
+	n := r.pairs()
+	out := map[string]V{}
+	for i := 0; i < n && r.err == nil; i++ {
 		name := r.name()
-		if r.err != nil {
-			return
-		}
-		value(name)
+		out[name] = value()
 	}
+	return out
 }
 
 // maxDepth is how deep lists and maps of the protocol may nest. Values of users are bytes.
@@ -143,7 +270,7 @@ func (r *reader) skip(depth int) {
 	}
 	switch msgp.NextType(r.b) {
 	case msgp.MapType:
-		n := r.elements(take(r, msgp.ReadMapHeaderBytes), 2)
+		n := r.pairs()
 		for range 2 * n {
 			if r.skip(depth - 1); r.err != nil {
 				return
@@ -177,28 +304,18 @@ func (r *reader) raw() []byte {
 }
 
 // name reads a text, or a bin where it is not UTF-8.
-func (r *reader) name() string {
-	if r.err == nil && msgp.NextType(r.b) == msgp.BinType {
-		return string(take(r, msgp.ReadBytesZC))
-	}
-	s := take(r, msgp.ReadStringBytes)
-	if !utf8.ValidString(s) {
-		r.fail(malformed("a text that is not UTF-8; send it as a bin"))
-		return ""
-	}
-	return s
-}
+func (r *reader) name() string { return string(r.nameBytes()) }
 
-func (r *reader) names() []string {
-	n := r.array()
-	if r.err != nil {
+func (r *reader) nameBytes() []byte {
+	if r.err == nil && msgp.NextType(r.b) == msgp.BinType {
+		return r.bin()
+	}
+	s := take(r, msgp.ReadStringZC)
+	if !utf8.Valid(s) {
+		r.fail(malformed("a text that is not UTF-8; send it as a bin"))
 		return nil
 	}
-	out := make([]string, 0, min(n, 1024))
-	for range n {
-		out = append(out, r.name())
-	}
-	return out
+	return s
 }
 
 func (r *reader) bin() []byte { return take(r, msgp.ReadBytesZC) }
@@ -206,16 +323,6 @@ func (r *reader) bin() []byte { return take(r, msgp.ReadBytesZC) }
 func (r *reader) boolean() bool { return take(r, msgp.ReadBoolBytes) }
 
 func (r *reader) integer() int64 { return take(r, msgp.ReadInt64Bytes) }
-
-// number reads an integer of the size of an int.
-func (r *reader) number() int {
-	n := r.integer()
-	if int64(int(n)) != n {
-		r.fail(malformed("%d is too large", n))
-		return 0
-	}
-	return int(n)
-}
 
 // float reads a number of any kind.
 func (r *reader) float() float64 {
@@ -265,7 +372,7 @@ func (r *reader) typed() serde.Typed {
 	return serde.Typed{Kind: r.name(), Data: r.bin()}
 }
 
-func (r *reader) value() saver.Value {
+func (r *reader) stored() saver.Value {
 	t := r.typed()
 	if r.err != nil {
 		return saver.Value{}
@@ -305,149 +412,4 @@ func (r *reader) version() saver.Version {
 		return saver.StringVersion(r.name())
 	}
 	return saver.Version{}
-}
-
-func (r *reader) versions() map[string]saver.Version {
-	out := map[string]saver.Version{}
-	r.table(func(name string) { out[name] = r.version() })
-	return out
-}
-
-func (r *reader) seen() map[string]map[string]saver.Version {
-	out := map[string]map[string]saver.Version{}
-	r.table(func(node string) { out[node] = r.versions() })
-	return out
-}
-
-func (r *reader) values() map[string]saver.Value {
-	out := map[string]saver.Value{}
-	r.table(func(channel string) { out[channel] = r.value() })
-	return out
-}
-
-// fieldsOf builds a map of fields whose number is known only at its end. It has at most 65,535.
-type fieldsOf struct {
-	b  []byte
-	at int // of the header
-	n  int
-}
-
-func beginFields(b []byte) fieldsOf {
-	return fieldsOf{b: append(b, 0xde, 0, 0), at: len(b)} // map16
-}
-
-// field begins a field; its value is appended to the result.
-func (f *fieldsOf) field(name string) {
-	f.n++
-	f.b = msgp.AppendString(f.b, name)
-}
-
-// end is the whole map.
-func (f *fieldsOf) end() []byte {
-	f.b[f.at+1], f.b[f.at+2] = byte(f.n>>8), byte(f.n)
-	return f.b
-}
-
-// name is a field that is left out if it is empty.
-func (f *fieldsOf) name(field, value string) {
-	if value != "" {
-		f.always(field, value)
-	}
-}
-
-func (f *fieldsOf) always(field, value string) {
-	f.field(field)
-	f.b = appendName(f.b, value)
-}
-
-func (f *fieldsOf) number(field string, n int64) {
-	if n != 0 {
-		f.field(field)
-		f.b = msgp.AppendInt64(f.b, n)
-	}
-}
-
-func (f *fieldsOf) boolean(field string, is bool) {
-	if is {
-		f.field(field)
-		f.b = msgp.AppendBool(f.b, true)
-	}
-}
-
-// names is a field that is left out if the list is nil.
-func (f *fieldsOf) names(field string, names []string) {
-	if names != nil {
-		f.field(field)
-		f.b = appendNames(f.b, names)
-	}
-}
-
-// typed is a field that is left out if the value has no type.
-func (f *fieldsOf) typed(field string, t serde.Typed) {
-	if t.Kind != "" {
-		f.field(field)
-		f.b = appendTyped(f.b, t)
-	}
-}
-
-func (f *fieldsOf) seconds(field string, d time.Duration) {
-	if d != 0 {
-		f.field(field)
-		f.b = appendSeconds(f.b, d)
-	}
-}
-
-func appendName(b []byte, s string) []byte {
-	if !utf8.ValidString(s) {
-		return msgp.AppendBytes(b, []byte(s))
-	}
-	return msgp.AppendString(b, s)
-}
-
-func appendNames(b []byte, names []string) []byte {
-	b = msgp.AppendArrayHeader(b, uint32(len(names)))
-	for _, s := range names {
-		b = appendName(b, s)
-	}
-	return b
-}
-
-func appendTyped(b []byte, t serde.Typed) []byte {
-	b = msgp.AppendArrayHeader(b, 2)
-	b = appendName(b, t.Kind)
-	return msgp.AppendBytes(b, t.Data)
-}
-
-func appendSeconds(b []byte, d time.Duration) []byte {
-	if d < 0 {
-		return msgp.AppendInt(b, forEver)
-	}
-	return msgp.AppendFloat64(b, d.Seconds())
-}
-
-func appendTime(b []byte, t time.Time) []byte {
-	if t.IsZero() {
-		return msgp.AppendInt(b, 0)
-	}
-	return msgp.AppendInt64(b, t.UnixMicro())
-}
-
-func appendVersion(b []byte, v saver.Version) []byte {
-	switch x := v.Any().(type) {
-	case int64:
-		return msgp.AppendInt64(b, x)
-	case float64:
-		return msgp.AppendFloat64(b, x)
-	case string:
-		return appendName(b, x)
-	}
-	return msgp.AppendNil(b)
-}
-
-func appendVersions(b []byte, m map[string]saver.Version) []byte {
-	b = msgp.AppendMapHeader(b, uint32(len(m)))
-	for _, k := range sorted(m) {
-		b = appendVersion(appendName(b, k), m[k])
-	}
-	return b
 }
