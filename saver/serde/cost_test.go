@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tinylib/msgp/msgp"
+
 	"github.com/stele-go/stele/base/race"
 )
 
@@ -34,7 +36,7 @@ func allocated(most int64, f func()) int64 {
 func checkCost(t testing.TB, c *Codec, in Typed) {
 	t.Helper()
 	copies := min(max(20_000/(len(in.Data)+1), 1), 400)
-	many := Typed{Kind: in.Kind, Data: append(appendArrayHeader(nil, copies), bytes.Repeat(in.Data, copies)...)}
+	many := Typed{Kind: in.Kind, Data: append(msgp.AppendArrayHeader(nil, uint32(copies)), bytes.Repeat(in.Data, copies)...)}
 	if in.Kind == KindJSON {
 		many.Data = []byte("[" + strings.Repeat(string(in.Data)+",", copies-1) + string(in.Data) + "]")
 	}
@@ -113,7 +115,7 @@ func TestCostIsAboveAllocations(t *testing.T) {
 func TestEmptyContainers(t *testing.T) {
 	const n = 60 << 20
 	for name, b := range map[string]byte{"lists": 0x90, "maps": 0x80} {
-		data := append(appendArrayHeader(nil, n), bytes.Repeat([]byte{b}, n)...)
+		data := append(msgp.AppendArrayHeader(nil, uint32(n)), bytes.Repeat([]byte{b}, n)...)
 		for _, typed := range []Typed{{Kind: KindMsgpack, Data: data}, {Kind: KindMsgpack, Data: closeExt(append(make([]byte, extRoom), data...), 0, ExtDelta)}} {
 			var err error
 			took := allocated(1<<20, func() { _, err = Default().Decode(typed) })

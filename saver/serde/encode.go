@@ -10,6 +10,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/tinylib/msgp/msgp"
+
 	"github.com/stele-go/stele/base"
 )
 
@@ -133,18 +135,18 @@ func (e *encoder) plain(v any) error {
 	case nil:
 		e.buf = append(e.buf, mNil)
 	case bool:
-		e.buf = appendBool(e.buf, v)
+		e.buf = msgp.AppendBool(e.buf, v)
 	case int:
 		e.buf = appendInt(e.buf, int64(v))
 	case int64:
 		e.buf = appendInt(e.buf, v)
 	case float64:
-		e.buf = appendFloat(e.buf, v)
+		e.buf = msgp.AppendFloat64(e.buf, v)
 	case []byte:
-		e.buf = appendBin(e.buf, v)
+		e.buf = msgp.AppendBytes(e.buf, v)
 	case []string:
 		e.fill += sliceCost(len(v), stringSize)
-		e.buf = appendArrayHeader(e.buf, len(v))
+		e.buf = msgp.AppendArrayHeader(e.buf, uint32(len(v)))
 		for _, s := range v {
 			e.buf = appendStr(e.buf, s)
 		}
@@ -161,17 +163,17 @@ func (e *encoder) plain(v any) error {
 	case int32:
 		e.buf = appendInt(e.buf, int64(v))
 	case uint:
-		e.buf = appendUint(e.buf, uint64(v))
+		e.buf = msgp.AppendUint64(e.buf, uint64(v))
 	case uint8:
-		e.buf = appendUint(e.buf, uint64(v))
+		e.buf = msgp.AppendUint64(e.buf, uint64(v))
 	case uint16:
-		e.buf = appendUint(e.buf, uint64(v))
+		e.buf = msgp.AppendUint64(e.buf, uint64(v))
 	case uint32:
-		e.buf = appendUint(e.buf, uint64(v))
+		e.buf = msgp.AppendUint64(e.buf, uint64(v))
 	case uint64:
-		e.buf = appendUint(e.buf, v)
+		e.buf = msgp.AppendUint64(e.buf, v)
 	case float32:
-		e.buf = appendFloat(e.buf, float64(v))
+		e.buf = msgp.AppendFloat64(e.buf, float64(v))
 	case *Ext:
 		return e.ext(v)
 	case fieldList:
@@ -195,7 +197,7 @@ func (e *encoder) slice(v []any) error {
 	if err := e.enter(); err != nil {
 		return e.fail(v, err)
 	}
-	e.buf = appendArrayHeader(e.buf, len(v))
+	e.buf = msgp.AppendArrayHeader(e.buf, uint32(len(v)))
 	for i, x := range v {
 		if err := e.value(x); err != nil {
 			return within(err, indexSegment(i))
@@ -210,7 +212,7 @@ func typedSlice[T any](e *encoder, v []T) error {
 	if err := e.enter(); err != nil {
 		return e.fail(v, err)
 	}
-	e.buf = appendArrayHeader(e.buf, len(v))
+	e.buf = msgp.AppendArrayHeader(e.buf, uint32(len(v)))
 	for i := range v {
 		if err := e.value(v[i]); err != nil {
 			return within(err, indexSegment(i))
@@ -243,7 +245,7 @@ func (e *encoder) sortedPairs(m any, base int) error {
 	if err := e.enter(); err != nil {
 		return e.fail(m, err)
 	}
-	e.buf = appendMapHeader(e.buf, len(e.pairs)-base)
+	e.buf = msgp.AppendMapHeader(e.buf, uint32(len(e.pairs)-base))
 	if err := e.popSorted(base); err != nil {
 		return err
 	}
@@ -295,7 +297,7 @@ func (e *encoder) keyed(key string, val any) error {
 	if !utf8.ValidString(key) {
 		return within(e.fail(key, fmt.Errorf("map key is not UTF-8: %w", ErrUnsupported)), keySegment(key))
 	}
-	e.buf = append(appendStrHeader(e.buf, len(key)), key...)
+	e.buf = msgp.AppendString(e.buf, key)
 	if err := e.value(val); err != nil {
 		return within(err, keySegment(key))
 	}
@@ -307,7 +309,7 @@ func (e *encoder) fields(f fieldList) error {
 	if err := e.enter(); err != nil {
 		return e.fail(f, err)
 	}
-	e.buf = appendMapHeader(e.buf, len(f))
+	e.buf = msgp.AppendMapHeader(e.buf, uint32(len(f)))
 	for _, p := range f {
 		if err := e.keyed(p.key, p.val); err != nil {
 			return err
@@ -325,7 +327,7 @@ func (e *encoder) bigInt(v *big.Int) error {
 	case v.IsInt64():
 		e.buf = appendInt(e.buf, v.Int64())
 	case v.IsUint64():
-		e.buf = appendUint(e.buf, v.Uint64())
+		e.buf = msgp.AppendUint64(e.buf, v.Uint64())
 	default:
 		return e.fail(v, ErrIntRange)
 	}

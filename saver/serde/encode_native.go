@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tinylib/msgp/msgp"
 )
 
 // native writes the types that have a Python counterpart.
@@ -43,7 +45,7 @@ func (e *encoder) native(v any) (done bool, err error) {
 	case Deque:
 		return true, e.named(ExtSingle, "collections", "deque", []any(v), "")
 	case ByteArray:
-		e.buf = appendBin(e.buf, v)
+		e.buf = msgp.AppendBytes(e.buf, v)
 	case ZoneInfo:
 		return true, e.named(ExtSingle, "zoneinfo", "ZoneInfo", string(v), "")
 	case Regexp:
@@ -202,14 +204,14 @@ func (e *encoder) ndarray(v NDArray) error {
 		order = "C"
 	}
 	mark := e.beginExt()
-	e.buf = appendArrayHeader(e.buf, 4)
+	e.buf = msgp.AppendArrayHeader(e.buf, uint32(4))
 	e.buf = appendStr(e.buf, v.DType)
-	e.buf = appendArrayHeader(e.buf, len(v.Shape))
+	e.buf = msgp.AppendArrayHeader(e.buf, uint32(len(v.Shape)))
 	for _, n := range v.Shape {
 		e.buf = appendInt(e.buf, n)
 	}
 	e.buf = appendStr(e.buf, order)
-	e.buf = appendBin(e.buf, v.Data)
+	e.buf = msgp.AppendBytes(e.buf, v.Data)
 	e.buf = closeExt(e.buf, mark, ExtNDArray)
 	return nil
 }
@@ -220,7 +222,7 @@ func (e *encoder) number(v json.Number) error {
 		return nil
 	}
 	if u, err := strconv.ParseUint(string(v), 10, 64); err == nil {
-		e.buf = appendUint(e.buf, u)
+		e.buf = msgp.AppendUint64(e.buf, u)
 		return nil
 	}
 	if !strings.ContainsAny(string(v), ".eE") {
@@ -230,7 +232,7 @@ func (e *encoder) number(v json.Number) error {
 	if err != nil {
 		return e.fail(v, err)
 	}
-	e.buf = appendFloat(e.buf, f)
+	e.buf = msgp.AppendFloat64(e.buf, f)
 	return nil
 }
 
@@ -250,7 +252,7 @@ func (e *encoder) named(code int8, module, name string, v any, method string) er
 	e.guide = outer.intoNamed(code)
 	elements, _ := namedPayload(code)
 	mark := e.beginExt()
-	e.buf = appendArrayHeader(e.buf, elements)
+	e.buf = msgp.AppendArrayHeader(e.buf, uint32(elements))
 	e.buf = appendStr(e.buf, module)
 	e.buf = appendStr(e.buf, name)
 	if err := e.value(v); err != nil {

@@ -4,6 +4,8 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+
+	"github.com/tinylib/msgp/msgp"
 )
 
 var (
@@ -104,13 +106,13 @@ func (e *encoder) text(v reflect.Value) error {
 func (e *encoder) kind(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Bool:
-		e.buf = appendBool(e.buf, v.Bool())
+		e.buf = msgp.AppendBool(e.buf, v.Bool())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		e.buf = appendInt(e.buf, v.Int())
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		e.buf = appendUint(e.buf, v.Uint())
+		e.buf = msgp.AppendUint64(e.buf, v.Uint())
 	case reflect.Float32, reflect.Float64:
-		e.buf = appendFloat(e.buf, v.Float())
+		e.buf = msgp.AppendFloat64(e.buf, v.Float())
 	case reflect.String:
 		e.buf = appendStr(e.buf, v.String())
 	case reflect.Slice, reflect.Array:
@@ -132,7 +134,7 @@ func (e *encoder) list(v reflect.Value) error {
 			addressable.Set(v)
 			v = addressable
 		}
-		e.buf = appendBin(e.buf, v.Bytes())
+		e.buf = msgp.AppendBytes(e.buf, v.Bytes())
 		return nil
 	}
 	if err := e.enter(); err != nil {
@@ -140,7 +142,7 @@ func (e *encoder) list(v reflect.Value) error {
 	}
 	n := v.Len()
 	e.fill += sliceCost(n, v.Type().Elem().Size())
-	e.buf = appendArrayHeader(e.buf, n)
+	e.buf = msgp.AppendArrayHeader(e.buf, uint32(n))
 	for i := range n {
 		if err := e.element(v.Index(i)); err != nil {
 			return within(err, indexSegment(i))
@@ -172,7 +174,7 @@ func (e *encoder) reflectMap(v reflect.Value) error {
 	if err := e.enter(); err != nil {
 		return e.fail(v.Interface(), err)
 	}
-	e.buf = appendMapHeader(e.buf, len(pairs))
+	e.buf = msgp.AppendMapHeader(e.buf, uint32(len(pairs)))
 	if err := e.sortedAnyPairs(v.Interface(), pairs); err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"reflect"
 
+	"github.com/tinylib/msgp/msgp"
+
 	"github.com/stele-go/stele/base"
 )
 
@@ -61,7 +63,7 @@ func (c *Codec) EncodeGrown(was Typed, list any, n int) (Grown, bool) {
 	if !ok1 || !ok2 || !ok3 || !bytes.HasPrefix(was.Data[from:], first) || !bytes.HasSuffix(was.Data[from:], last) {
 		return Grown{}, false
 	}
-	g := Grown{Head: appendArrayHeader(nil, v.Len()), From: from, Tail: tail}
+	g := Grown{Head: msgp.AppendArrayHeader(nil, uint32(v.Len())), From: from, Tail: tail}
 	return g, c.grownFits(g, was.Data, v.Type(), n)
 }
 
@@ -81,7 +83,7 @@ func (c *Codec) grownFits(g Grown, was []byte, list reflect.Type, n int) bool {
 		return true
 	}
 	before, parts := treeCost(was, limit, c.opts.Plain)
-	tail, more := treeCost(append(appendArrayHeader(nil, n), g.Tail...), limit, c.opts.Plain)
+	tail, more := treeCost(append(msgp.AppendArrayHeader(nil, uint32(n)), g.Tail...), limit, c.opts.Plain)
 	return before+tail+part*int64(parts+more) <= limit
 }
 

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/tinylib/msgp/msgp"
 )
 
 // Keys of map[any]any are nil, bool, integers, floats, strings and Key. They are written in
@@ -99,13 +101,13 @@ func (a mapKey) append(b []byte) []byte {
 	case rankNil:
 		return append(b, mNil)
 	case rankBool:
-		return appendBool(b, a.i != 0)
+		return msgp.AppendBool(b, a.i != 0)
 	case rankInt:
 		return appendInt(b, a.i)
 	case rankUint:
-		return appendUint(b, a.u)
+		return msgp.AppendUint64(b, a.u)
 	case rankFloat:
-		return appendFloat(b, a.num)
+		return msgp.AppendFloat64(b, a.num)
 	case rankStr:
 		return appendStr(b, a.s)
 	}
@@ -116,7 +118,7 @@ func (e *encoder) anyMap(m map[any]any) error {
 	if err := e.enter(); err != nil {
 		return e.fail(m, err)
 	}
-	e.buf = appendMapHeader(e.buf, len(m))
+	e.buf = msgp.AppendMapHeader(e.buf, uint32(len(m)))
 	if err := e.restOfAny(m); err != nil {
 		return err
 	}

@@ -1,6 +1,10 @@
 package serde
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/tinylib/msgp/msgp"
+)
 
 // guide gives the order of map keys when a value is written that was decoded before. It walks
 // the bytes that the value was decoded from, in parallel with the encoder. It never provides
@@ -101,7 +105,7 @@ func (e *encoder) guidedSlice(v []any, head cursor, n int) error {
 		return e.fail(v, err)
 	}
 	e.guide.c = head
-	e.buf = appendArrayHeader(e.buf, len(v))
+	e.buf = msgp.AppendArrayHeader(e.buf, uint32(len(v)))
 	for i, x := range v {
 		var err error
 		if i < n {
@@ -128,7 +132,7 @@ func (e *encoder) guidedMap(m map[string]any, head cursor, n int) error {
 		return e.fail(m, err)
 	}
 	e.guide.c = head
-	e.buf = appendMapHeader(e.buf, len(m))
+	e.buf = msgp.AppendMapHeader(e.buf, uint32(len(m)))
 	written, walked := 0, 0
 	for ; walked < n && e.guide.on; walked++ {
 		key, ok := e.guide.strKey()
@@ -137,7 +141,7 @@ func (e *encoder) guidedMap(m map[string]any, head cursor, n int) error {
 			e.guide = e.guide.past(1)
 			continue
 		}
-		e.buf = append(appendStrHeader(e.buf, len(key)), key...)
+		e.buf = msgp.AppendStringFromBytes(e.buf, key)
 		if err := e.value(val); err != nil {
 			return within(err, keySegment(string(key)))
 		}
@@ -159,7 +163,7 @@ func (e *encoder) guidedFields(f fieldList, head cursor, n int) error {
 		return e.fail(f, err)
 	}
 	e.guide.c = head
-	e.buf = appendMapHeader(e.buf, len(f))
+	e.buf = msgp.AppendMapHeader(e.buf, uint32(len(f)))
 	for i, p := range f {
 		if i >= n {
 			e.guide.on = false
@@ -222,7 +226,7 @@ func (e *encoder) guidedAnyMap(m map[any]any, head cursor, n int) error {
 		return e.fail(m, err)
 	}
 	e.guide.c = head
-	e.buf = appendMapHeader(e.buf, len(m))
+	e.buf = msgp.AppendMapHeader(e.buf, uint32(len(m)))
 	d := decoder{c: e.c}
 	for i := 0; i < n && e.guide.on; i++ {
 		d.cur = e.guide.c

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"unicode/utf8"
+
+	"github.com/tinylib/msgp/msgp"
 )
 
 // The msgpack lead bytes this package reads and writes. Fix-forms are ranges:
@@ -39,60 +41,15 @@ const (
 	mMap32    = 0xdf
 )
 
-// Every append function below chooses the smallest form, as ormsgpack does. So Go and Python
+// The append functions of msgp choose the smallest form, as ormsgpack does. So Go and Python
 // write equal values as equal bytes.
 
-func appendUint(b []byte, u uint64) []byte {
-	switch {
-	case u <= 0x7f:
-		return append(b, byte(u))
-	case u <= math.MaxUint8:
-		return append(b, mUint8, byte(u))
-	case u <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(b, mUint16), uint16(u))
-	case u <= math.MaxUint32:
-		return binary.BigEndian.AppendUint32(append(b, mUint32), uint32(u))
-	}
-	return binary.BigEndian.AppendUint64(append(b, mUint64), u)
-}
-
+// appendInt writes a positive integer as an unsigned one, as ormsgpack does.
 func appendInt(b []byte, i int64) []byte {
-	switch {
-	case i >= 0:
-		return appendUint(b, uint64(i))
-	case i >= -32:
-		return append(b, byte(i))
-	case i >= math.MinInt8:
-		return append(b, mInt8, byte(i))
-	case i >= math.MinInt16:
-		return binary.BigEndian.AppendUint16(append(b, mInt16), uint16(i))
-	case i >= math.MinInt32:
-		return binary.BigEndian.AppendUint32(append(b, mInt32), uint32(i))
+	if i >= 0 {
+		return msgp.AppendUint64(b, uint64(i))
 	}
-	return binary.BigEndian.AppendUint64(append(b, mInt64), uint64(i))
-}
-
-func appendFloat(b []byte, f float64) []byte {
-	return binary.BigEndian.AppendUint64(append(b, mFloat64), math.Float64bits(f))
-}
-
-func appendBool(b []byte, v bool) []byte {
-	if v {
-		return append(b, mTrue)
-	}
-	return append(b, mFalse)
-}
-
-func appendStrHeader(b []byte, n int) []byte {
-	switch {
-	case n < 32:
-		return append(b, 0xa0|byte(n))
-	case n <= math.MaxUint8:
-		return append(b, mStr8, byte(n))
-	case n <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(b, mStr16), uint16(n))
-	}
-	return binary.BigEndian.AppendUint32(append(b, mStr32), uint32(n))
+	return msgp.AppendInt64(b, i)
 }
 
 // appendStr writes s as str. Msgpack strings are UTF-8, and LangGraph refuses to read anything
@@ -102,7 +59,7 @@ func appendStr(b []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = replaceInvalid(s)
 	}
-	return append(appendStrHeader(b, len(s)), s...)
+	return msgp.AppendString(b, s)
 }
 
 // replaceInvalid writes one '?' for each surrogate that was forced into three
@@ -123,38 +80,6 @@ func replaceInvalid(s string) string {
 		i += n
 	}
 	return string(out)
-}
-
-func appendBin(b, data []byte) []byte {
-	switch n := len(data); {
-	case n <= math.MaxUint8:
-		b = append(b, mBin8, byte(n))
-	case n <= math.MaxUint16:
-		b = binary.BigEndian.AppendUint16(append(b, mBin16), uint16(n))
-	default:
-		b = binary.BigEndian.AppendUint32(append(b, mBin32), uint32(n))
-	}
-	return append(b, data...)
-}
-
-func appendArrayHeader(b []byte, n int) []byte {
-	switch {
-	case n < 16:
-		return append(b, 0x90|byte(n))
-	case n <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(b, mArray16), uint16(n))
-	}
-	return binary.BigEndian.AppendUint32(append(b, mArray32), uint32(n))
-}
-
-func appendMapHeader(b []byte, n int) []byte {
-	switch {
-	case n < 16:
-		return append(b, 0x80|byte(n))
-	case n <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(b, mMap16), uint16(n))
-	}
-	return binary.BigEndian.AppendUint32(append(b, mMap32), uint32(n))
 }
 
 // extRoom is the number of bytes that beginExt leaves free: the size of the most common

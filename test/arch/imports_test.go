@@ -49,7 +49,7 @@ var libraries = map[string][]string{
 	"index":           {"github.com/google/btree"},
 	"snapshot":        {"github.com/klauspost/compress"},
 	"engine/backup":   {"github.com/cespare/xxhash/v2"},
-	"saver/serde":     {"github.com/zeebo/xxh3"},
+	"saver/serde":     {"github.com/tinylib/msgp", "github.com/zeebo/xxh3"},
 	"store":           {"github.com/google/btree"},
 	"pregel":          {"github.com/zeebo/xxh3"},
 	"runs":            {"github.com/robfig/cron/v3"},
