@@ -77,11 +77,16 @@ type Threads struct {
 	named
 }
 
-// methodFields are the fields that a method has of those of At or Threads.
+// callFields are the fields that every method of At and Threads has.
+var callFields = []string{"call", "again"}
+
+// methodFields are the others that a method has of them.
 var methodFields = map[string][]string{
-	"get": {"thread", "ns", "id"}, "delta_history": {"thread", "ns", "id", "channels"}, "count_attempt": {"thread", "ns", "id", "epoch"},
-	"delete_thread": {"thread"}, "copy_thread": {"thread", "to"}, "delete_for_runs": {"runs", "thread", "epoch"}, "prune": {"threads", "strategy"},
-	"set_ttl": {"thread", "ttl"}, "sweep": {}, "store_sweep": {}, "erase": {"threads"}, "own": {"thread", "wait"}, "release": {"lease"}, "sync": {}, "stats": {}, "ping": {},
+	"get": {"thread", "ns", "id"}, "delta_history": {"thread", "ns", "id", "channels"},
+	"count_attempt": {"thread", "ns", "id", "epoch"}, "delete_thread": {"thread"}, "copy_thread": {"thread", "to"},
+	"delete_for_runs": {"runs", "thread", "epoch"}, "prune": {"threads", "strategy"}, "set_ttl": {"thread", "ttl"},
+	"sweep": {}, "store_sweep": {}, "erase": {"threads"}, "own": {"thread", "wait"}, "release": {"lease"},
+	"sync": {}, "stats": {}, "ping": {},
 }
 
 // Owned is the answer of own.

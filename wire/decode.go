@@ -34,7 +34,7 @@ func DecodeParams[T any](method string, b []byte) (T, error) {
 }
 
 func decode[T any](r *reader) (m T, err error) {
-	r.value(reflect.ValueOf(&m).Elem(), element)
+	r.into(&m)
 	if c, ok := any(&m).(interface{ settle() error }); ok && r.err == nil {
 		r.fail(c.settle())
 	}
@@ -84,15 +84,10 @@ func take[T any](r *reader, read func([]byte) (T, []byte, error)) T {
 
 // isNil takes a nil, if it is next.
 func (r *reader) isNil() bool {
-	if r.err != nil || msgp.NextType(r.b) != msgp.NilType {
+	if r.err != nil || !msgp.IsNil(r.b) {
 		return false
 	}
-	rest, err := msgp.ReadNilBytes(r.b)
-	if err != nil {
-		r.fail(err)
-		return false
-	}
-	r.b = rest
+	r.b = r.b[1:]
 	return true
 }
 
@@ -121,8 +116,15 @@ func (r *reader) arrayOf(n int) {
 	}
 }
 
+// into reads into what p points to.
+func (r *reader) into(p any) { r.value(reflect.ValueOf(p).Elem(), element) }
+
 // value reads into v, which is addressable.
 func (r *reader) value(v reflect.Value, f *field) {
+	if v.Kind() == reflect.String { // most are
+		v.SetString(r.name())
+		return
+	}
 	switch p := v.Addr().Interface().(type) {
 	case *time.Duration:
 		*p = r.seconds()
@@ -144,7 +146,7 @@ func (r *reader) value(v reflect.Value, f *field) {
 		*p = readTable(r, r.stored)
 	case *map[string]saver.DeltaHistory:
 		*p = readTable(r, func() (h saver.DeltaHistory) {
-			r.value(reflect.ValueOf(&h).Elem(), element)
+			r.into(&h)
 			return h
 		})
 	case *map[string]int64:
@@ -172,8 +174,6 @@ func (r *reader) value(v reflect.Value, f *field) {
 // kind reads a value by the kind of its type.
 func (r *reader) kind(v reflect.Value, f *field) {
 	switch v.Kind() {
-	case reflect.String:
-		v.SetString(r.name())
 	case reflect.Bool:
 		v.SetBool(r.boolean() != f.not)
 	case reflect.Int, reflect.Int64:
@@ -193,6 +193,9 @@ func (r *reader) kind(v reflect.Value, f *field) {
 	case reflect.Float32, reflect.Float64:
 		v.SetFloat(r.float())
 	case reflect.Pointer:
+		if r.isNil() {
+			return
+		}
 		v.Set(reflect.New(v.Type().Elem()))
 		r.value(v.Elem(), f)
 	case reflect.Slice:
@@ -235,7 +238,8 @@ func (r *reader) object(v reflect.Value, s *shape) {
 			continue
 		}
 		var f *field
-		if f, at = s.find(name, at); f != nil && (known == nil || slices.Contains(known, f.name) || f.name == "call" || f.name == "again") {
+		f, at = s.find(name, at)
+		if f != nil && (known == nil || slices.Contains(known, f.name) || slices.Contains(callFields, f.name)) {
 			r.value(v.FieldByIndex(f.index), f)
 			continue
 		}
@@ -262,35 +266,21 @@ const maxDepth = 16
 
 // skip passes over a value.
 func (r *reader) skip(depth int) {
-	if depth == 0 {
+	n := 0
+	switch t := msgp.NextType(r.b); {
+	case depth == 0:
 		r.fail(malformed("nested too deep"))
-	}
-	if r.err != nil {
-		return
-	}
-	switch msgp.NextType(r.b) {
-	case msgp.MapType:
-		n := r.pairs()
-		for range 2 * n {
-			if r.skip(depth - 1); r.err != nil {
-				return
-			}
-		}
-	case msgp.ArrayType:
-		n := r.array()
-		for range n {
-			if r.skip(depth - 1); r.err != nil {
-				return
-			}
-		}
-	case msgp.InvalidType:
-		r.fail(malformed("no value of MessagePack"))
-	default:
+	case t == msgp.MapType:
+		n = 2 * r.pairs()
+	case t == msgp.ArrayType:
+		n = r.array()
+	case r.err == nil:
 		rest, err := msgp.Skip(r.b)
+		r.b = rest
 		r.fail(err)
-		if err == nil {
-			r.b = rest
-		}
+	}
+	for i := 0; i < n && r.err == nil; i++ {
+		r.skip(depth - 1)
 	}
 }
 
@@ -326,13 +316,8 @@ func (r *reader) integer() int64 { return take(r, msgp.ReadInt64Bytes) }
 
 // float reads a number of any kind.
 func (r *reader) float() float64 {
-	switch {
-	case r.err != nil:
-		return 0
-	case isInt(r.b):
+	if isInt(r.b) {
 		return float64(r.integer())
-	case msgp.NextType(r.b) == msgp.Float32Type:
-		return float64(take(r, msgp.ReadFloat32Bytes))
 	}
 	return take(r, msgp.ReadFloat64Bytes)
 }

@@ -77,7 +77,8 @@ type Details struct {
 
 // always are the details that errors of a code have even if they are empty.
 var always = map[Code][]string{
-	CodeConflict: {"thread", "ns", "expected", "head"}, CodeBudget: {"thread", "budget", "least"}, CodeCorrupt: {"file", "kind", "offset", "detail"},
+	CodeConflict: {"thread", "ns", "expected", "head"}, CodeBudget: {"thread", "budget", "least"},
+	CodeCorrupt: {"file", "kind", "offset", "detail"},
 }
 
 // Errors of clients, which no saver returns.

@@ -80,7 +80,7 @@ func (e *encoder) op(op store.Op) {
 	case store.NamespaceQuery:
 		of = &opOf[store.NamespaceQuery]{"namespaces", op}
 	}
-	e.value(reflect.ValueOf(of).Elem(), element)
+	e.append(of)
 }
 
 func (e *encoder) index(x *indexOf) {
@@ -88,7 +88,7 @@ func (e *encoder) index(x *indexOf) {
 		e.b = msgp.AppendBool(e.b, false)
 		return
 	}
-	e.value(reflect.ValueOf(&x.paths).Elem(), element)
+	e.append(&x.paths)
 }
 
 func (r *reader) op() store.Op {
@@ -140,15 +140,7 @@ func (r *reader) index(x *indexOf) {
 func EncodeResults(ops []store.Op, results []store.Result) ([]byte, error) {
 	e := encoder{b: msgp.AppendArrayHeader(nil, uint32(len(results)))}
 	for i := range results {
-		res := reflect.ValueOf(&results[i]).Elem()
-		switch ops[i].(type) {
-		case store.Query:
-			e.value(res.FieldByName("Found"), element)
-		case store.NamespaceQuery:
-			e.value(res.FieldByName("Namespaces"), element)
-		default:
-			e.value(res.FieldByName("Item"), element)
-		}
+		e.append(answerOf(ops[i], &results[i]))
 	}
 	return e.b, e.err
 }
@@ -158,20 +150,21 @@ func DecodeResults(b []byte, ops []store.Op) ([]store.Result, error) {
 	r := &reader{b: b}
 	r.arrayOf(len(ops))
 	out := make([]store.Result, len(ops))
-	for i := range ops {
-		if r.isNil() {
-			continue
-		}
-		switch res := reflect.ValueOf(&out[i]).Elem(); ops[i].(type) {
-		case store.Query:
-			r.value(res.FieldByName("Found"), element)
-		case store.NamespaceQuery:
-			r.value(res.FieldByName("Namespaces"), element)
-		default:
-			r.value(res.FieldByName("Item"), element)
-		}
+	for i := 0; i < len(ops) && r.err == nil; i++ {
+		r.into(answerOf(ops[i], &out[i]))
 	}
 	return out, r.end()
+}
+
+// answerOf is the field of a result that answers an operation.
+func answerOf(op store.Op, res *store.Result) any {
+	switch op.(type) {
+	case store.Query:
+		return &res.Found
+	case store.NamespaceQuery:
+		return &res.Namespaces
+	}
+	return &res.Item
 }
 
 // item is a store.Item, or a store.Found with its score.
@@ -195,7 +188,7 @@ func itemOf(f *store.Found) *item {
 
 func (r *reader) item() store.Found {
 	var it item
-	r.value(reflect.ValueOf(&it).Elem(), element)
+	r.into(&it)
 	f := store.Found{Item: store.Item{Namespace: it.Namespace, Key: it.Key, Value: it.Value, CreatedAt: it.CreatedAt, UpdatedAt: it.UpdatedAt, ExpiresAt: it.ExpiresAt}}
 	if it.Score != nil {
 		f.Score, f.Scored = *it.Score, true

@@ -1,10 +1,6 @@
 package wire
 
-import (
-	"reflect"
-
-	"github.com/tinylib/msgp/msgp"
-)
+import "github.com/tinylib/msgp/msgp"
 
 // Kind says what a Message is.
 type Kind uint8
@@ -50,7 +46,7 @@ func (m *Message) AppendTo(b []byte) []byte {
 	b = msgp.AppendUint32(b, m.ID)
 	if m.Err != nil {
 		e := encoder{b: b, always: always[m.Err.Code]}
-		e.value(reflect.ValueOf(m.Err).Elem(), element)
+		e.append(m.Err)
 		return msgp.AppendNil(e.b)
 	}
 	b = msgp.AppendNil(b)
@@ -83,7 +79,7 @@ func DecodeMessage(b []byte) (Message, error) {
 		m.Kind, m.ID = Response, take(r, msgp.ReadUint32Bytes)
 		if !r.isNil() {
 			m.Err = &Error{}
-			r.value(reflect.ValueOf(m.Err).Elem(), element)
+			r.into(m.Err)
 			if m.Err.Code == "" {
 				r.fail(malformed("an error without a code"))
 			}

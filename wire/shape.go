@@ -87,7 +87,7 @@ func (s *shape) add(t reflect.Type, index []int) {
 		case f.Anonymous || has("inline"):
 			s.add(f.Type, at)
 		default:
-			s.fields = append(s.fields, field{name: name, index: at, omit: has("omitempty"), null: has("null"), not: has("not"), limit: has("limit")})
+			s.fields = append(s.fields, field{name, at, has("omitempty"), has("null"), has("not"), has("limit")})
 		}
 	}
 }

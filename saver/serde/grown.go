@@ -2,7 +2,6 @@ package serde
 
 import (
 	"bytes"
-	"encoding/binary"
 	"reflect"
 
 	"github.com/tinylib/msgp/msgp"
@@ -103,17 +102,6 @@ func (c *Codec) elements(v reflect.Value, lo, hi int) ([]byte, bool) {
 // arrayHeader is the length of the array header at the beginning of b; false if b does not
 // begin with an array of n elements.
 func arrayHeader(b []byte, n int) (int, bool) {
-	var have uint64
-	var size int
-	switch {
-	case len(b) >= 1 && b[0]&0xf0 == 0x90:
-		have, size = uint64(b[0]&0x0f), 1
-	case len(b) >= 3 && b[0] == mArray16:
-		have, size = uint64(binary.BigEndian.Uint16(b[1:])), 3
-	case len(b) >= 5 && b[0] == mArray32:
-		have, size = uint64(binary.BigEndian.Uint32(b[1:])), 5
-	default:
-		return 0, false
-	}
-	return size, n >= 0 && have == uint64(n)
+	have, rest, err := msgp.ReadArrayHeaderBytes(b)
+	return len(b) - len(rest), err == nil && uint64(have) == uint64(n)
 }

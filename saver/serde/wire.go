@@ -86,8 +86,8 @@ func replaceInvalid(s string) string {
 // header.
 const extRoom = 3
 
-// closeExt puts the header before the payload that starts extRoom bytes after
-// mark and runs to the end of b.
+// closeExt puts the header before the payload that starts extRoom bytes after mark and runs
+// to the end of b. The library's header of 255 or 65,535 bytes is not the smallest.
 func closeExt(b []byte, mark int, code int8) []byte {
 	n := len(b) - mark - extRoom
 	var hdr [6]byte
