@@ -14,7 +14,7 @@ import (
 var camelCase = regexp.MustCompile(`\b(?:[a-z]+|[A-Z][a-z]+)[A-Z]\w*`)
 
 // foreign are the words of this form that are names of others: comments may have them.
-var foreign = []string{"AsyncPostgresSaver", "BaseStore", "BinaryOperatorAggregate", "FlushFileBuffers", "GiB", "JsonPlusSerializer", "MessagesState",
+var foreign = []string{"AsyncPostgresSaver", "BaseStore", "BinaryOperatorAggregate", "FlushFileBuffers", "GiB", "JsonPlusSerializer", "MessagePack", "MessagesState",
 	"NaNs", "OpenTelemetry", "RemoteGraph", "SplitMix64", "StateGraph", "sBlk", "thinkingConfig", "vLLM"}
 
 // commentWords are the words of the form of a Go name that a file's comments have, with
