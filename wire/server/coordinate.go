@@ -8,26 +8,16 @@ import (
 	"github.com/stele-go/stele/wire"
 )
 
-func syncStore(c *call) ([]byte, error) {
-	if _, err := threadsOf(c); err != nil {
-		return nil, err
-	}
+func syncStore(c *call, _ wire.Threads) ([]byte, error) {
 	return nil, c.c.s.opts.Saver.Sync(c.ctx)
 }
 
-func stats(c *call) ([]byte, error) {
-	if _, err := threadsOf(c); err != nil {
-		return nil, err
-	}
+func stats(c *call, _ wire.Threads) ([]byte, error) {
 	return wire.Encode(c.c.s.opts.Stats())
 }
 
 // own takes a lease for as long as the connection lasts.
-func own(c *call) ([]byte, error) {
-	p, err := threadsOf(c)
-	if err != nil {
-		return nil, err
-	}
+func own(c *call, p wire.Threads) ([]byte, error) {
 	l, err := c.c.s.opts.Saver.Own(c.ctx, p.Thread, p.Wait)
 	if err != nil {
 		return nil, err
@@ -53,11 +43,7 @@ func (c *conn) watch(id int64, l *saver.Lease) {
 	}
 }
 
-func release(c *call) ([]byte, error) {
-	p, err := threadsOf(c)
-	if err != nil {
-		return nil, err
-	}
+func release(c *call, p wire.Threads) ([]byte, error) {
 	c.c.mu.Lock()
 	l := c.c.leases[p.Lease]
 	delete(c.c.leases, p.Lease)
@@ -68,22 +54,14 @@ func release(c *call) ([]byte, error) {
 	return nil, nil
 }
 
-func countAttempt(c *call) ([]byte, error) {
-	p, err := params[wire.At](c)
-	if err != nil {
-		return nil, err
-	}
+func countAttempt(c *call, p wire.At) ([]byte, error) {
 	attempts := func(v any) []byte { return wire.MustEncode(wire.Attempts{Attempts: v.(int)}) }
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		return c.c.s.opts.Saver.CountAttempt(ctx, p.Config)
 	}, answer: func(v any) ([]byte, error) { return attempts(v), nil }, keep: attempts})
 }
 
-func deltaHistory(c *call) ([]byte, error) {
-	p, err := params[wire.At](c)
-	if err != nil {
-		return nil, err
-	}
+func deltaHistory(c *call, p wire.At) ([]byte, error) {
 	for try := 0; ; try++ {
 		h, err := c.c.s.opts.Saver.DeltaChannelHistory(c.ctx, p.Config, p.Channels)
 		if err != nil {

@@ -23,11 +23,7 @@ func sweepsItems(s *Server) bool {
 }
 
 // storeBatch does a batch. If its puts were done before, it reads again, and puts nothing.
-func storeBatch(c *call) ([]byte, error) {
-	p, err := params[wire.Batch](c)
-	if err != nil {
-		return nil, err
-	}
+func storeBatch(c *call, p wire.Batch) ([]byte, error) {
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		return c.c.s.opts.Items.Batch(ctx, p.Ops...)
 	}, answer: func(v any) ([]byte, error) {
@@ -62,11 +58,7 @@ func (c *call) readAgain(ops []store.Op) ([]store.Result, error) {
 }
 
 // storeScan streams what one query selects, from one state of the store.
-func storeScan(c *call) ([]byte, error) {
-	p, err := params[wire.Batch](c)
-	if err != nil {
-		return nil, err
-	}
+func storeScan(c *call, p wire.Batch) ([]byte, error) {
 	if len(p.Ops) != 1 {
 		return nil, wire.Errorf(wire.CodeBadRequest, "%d operations; a scan has one", len(p.Ops))
 	}
@@ -83,11 +75,7 @@ func storeScan(c *call) ([]byte, error) {
 	})
 }
 
-func storeSweep(c *call) ([]byte, error) {
-	p, err := threadsOf(c)
-	if err != nil {
-		return nil, err
-	}
+func storeSweep(c *call, p wire.Threads) ([]byte, error) {
 	expired := func(v any) []byte { return wire.MustEncode(wire.Expired{Expired: v.(int)}) }
 	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
 		return c.c.s.opts.Items.(store.Sweeper).Sweep(ctx)

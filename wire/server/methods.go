@@ -29,28 +29,28 @@ func erases(s *Server) bool { _, ok := s.opts.Saver.(saver.Eraser); return ok }
 
 // allMethods are the methods of the protocol but hello.
 var allMethods = map[string]method{
-	"put":             {run: put, whole: true},
-	"put_writes":      {run: putWrites, whole: true},
-	"get":             {run: get},
-	"list":            {run: listTuples, waits: true},
-	"delete_thread":   {run: deleteThread, whole: true},
-	"copy_thread":     {run: copyThread, whole: true},
-	"delete_for_runs": {run: deleteForRuns, whole: true},
-	"prune":           {run: prune, whole: true},
-	"threads":         {run: threads, waits: true},
-	"delta_history":   {run: deltaHistory},
-	"retain":          {run: retain, waits: true},
-	"set_ttl":         {run: setTTL, whole: true},
-	"sweep":           {run: sweep, waits: true},
-	"erase":           {run: erase, waits: true, there: erases},
-	"sync":            {run: syncStore},
-	"own":             {run: own, waits: true},
-	"release":         {run: release, whole: true},
-	"count_attempt":   {run: countAttempt, whole: true},
-	"store_batch":     {run: storeBatch, whole: true, there: hasItems},
-	"store_scan":      {run: storeScan, waits: true, there: scansItems},
-	"store_sweep":     {run: storeSweep, waits: true, there: sweepsItems},
-	"stats":           {run: stats, there: func(s *Server) bool { return s.opts.Stats != nil }},
+	"put":             {run: with(put), whole: true},
+	"put_writes":      {run: with(putWrites), whole: true},
+	"get":             {run: with(get)},
+	"list":            {run: with(listTuples), waits: true},
+	"delete_thread":   {run: with(deleteThread), whole: true},
+	"copy_thread":     {run: with(copyThread), whole: true},
+	"delete_for_runs": {run: with(deleteForRuns), whole: true},
+	"prune":           {run: with(prune), whole: true},
+	"threads":         {run: with(threads), waits: true},
+	"delta_history":   {run: with(deltaHistory)},
+	"retain":          {run: with(retain), waits: true},
+	"set_ttl":         {run: with(setTTL), whole: true},
+	"sweep":           {run: with(sweep), waits: true},
+	"erase":           {run: with(erase), waits: true, there: erases},
+	"sync":            {run: with(syncStore)},
+	"own":             {run: with(own), waits: true},
+	"release":         {run: with(release), whole: true},
+	"count_attempt":   {run: with(countAttempt), whole: true},
+	"store_batch":     {run: with(storeBatch), whole: true, there: hasItems},
+	"store_scan":      {run: with(storeScan), waits: true, there: scansItems},
+	"store_sweep":     {run: with(storeSweep), waits: true, there: sweepsItems},
+	"stats":           {run: with(stats), there: func(s *Server) bool { return s.opts.Stats != nil }},
 	"ping":            {run: ping},
 }
 
@@ -66,22 +66,20 @@ func (s *Server) available() (map[string]method, []string) {
 	return out, names
 }
 
-// params are the parameters of a call. The error is one of the protocol.
-func params[T any](c *call) (T, error) {
-	p, err := wire.DecodeParams[T](c.name, c.body)
-	if err != nil {
-		return p, &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}
+// with serves a method whose parameters are a T.
+func with[T any](serve func(*call, T) ([]byte, error)) func(*call) ([]byte, error) {
+	return func(c *call) ([]byte, error) {
+		p, err := wire.DecodeParams[T](c.name, c.body)
+		if err != nil {
+			return nil, &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}
+		}
+		return serve(c, p)
 	}
-	return p, nil
 }
 
 func ping(*call) ([]byte, error) { return nil, nil }
 
-func put(c *call) ([]byte, error) {
-	p, err := params[wire.Put](c)
-	if err != nil {
-		return nil, err
-	}
+func put(c *call, p wire.Put) ([]byte, error) {
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		if p.DeferSync {
 			ctx = saver.DeferSync(ctx)
@@ -92,11 +90,7 @@ func put(c *call) ([]byte, error) {
 	}})
 }
 
-func putWrites(c *call) ([]byte, error) {
-	p, err := params[wire.PutWrites](c)
-	if err != nil {
-		return nil, err
-	}
+func putWrites(c *call, p wire.PutWrites) ([]byte, error) {
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		if p.DeferSync {
 			ctx = saver.DeferSync(ctx)
@@ -111,11 +105,7 @@ func nothing(any) ([]byte, error) { return nil, nil }
 // moved is how often a checkpoint may be replaced while it is read.
 const moved = 16
 
-func get(c *call) ([]byte, error) {
-	p, err := params[wire.At](c)
-	if err != nil {
-		return nil, err
-	}
+func get(c *call, p wire.At) ([]byte, error) {
 	for try := 0; ; try++ {
 		t, err := c.c.s.opts.Saver.GetTuple(c.ctx, p.Config)
 		if errors.Is(err, saver.ErrNotFound) {
@@ -132,11 +122,7 @@ func get(c *call) ([]byte, error) {
 	}
 }
 
-func listTuples(c *call) ([]byte, error) {
-	q, err := params[saver.Query](c)
-	if err != nil {
-		return nil, err
-	}
+func listTuples(c *call, q saver.Query) ([]byte, error) {
 	return stream(c, c.c.s.opts.Saver.List(c.ctx, q), func(t *saver.Tuple) ([]byte, error) {
 		b, err := wire.Encode(wire.TupleOf(t))
 		if errors.Is(err, saver.ErrNotFound) {

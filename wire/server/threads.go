@@ -7,24 +7,13 @@ import (
 	"github.com/stele-go/stele/wire"
 )
 
-// threadsOf decodes the parameters of a method that is about threads alone.
-func threadsOf(c *call) (wire.Threads, error) { return params[wire.Threads](c) }
-
-func deleteThread(c *call) ([]byte, error) {
-	p, err := threadsOf(c)
-	if err != nil {
-		return nil, err
-	}
+func deleteThread(c *call, p wire.Threads) ([]byte, error) {
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		return nil, c.c.s.opts.Saver.DeleteThread(ctx, p.Thread)
 	}, answer: nothing})
 }
 
-func copyThread(c *call) ([]byte, error) {
-	p, err := threadsOf(c)
-	if err != nil {
-		return nil, err
-	}
+func copyThread(c *call, p wire.Threads) ([]byte, error) {
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		return nil, c.c.s.opts.Saver.CopyThread(ctx, p.Thread, p.To)
 	}, answer: nothing})
@@ -43,11 +32,7 @@ func keepRemoval(v any) []byte {
 	return wire.MustEncode(&rem)
 }
 
-func deleteForRuns(c *call) ([]byte, error) {
-	p, err := threadsOf(c)
-	if err != nil {
-		return nil, err
-	}
+func deleteForRuns(c *call, p wire.Threads) ([]byte, error) {
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		var owned *saver.Lease
 		if p.Epoch != 0 {
@@ -57,21 +42,13 @@ func deleteForRuns(c *call) ([]byte, error) {
 	}, answer: removal, keep: keepRemoval})
 }
 
-func prune(c *call) ([]byte, error) {
-	p, err := threadsOf(c)
-	if err != nil {
-		return nil, err
-	}
+func prune(c *call, p wire.Threads) ([]byte, error) {
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		return c.c.s.opts.Saver.Prune(ctx, p.Threads, p.Strategy)
 	}, answer: removal, keep: keepRemoval})
 }
 
-func threads(c *call) ([]byte, error) {
-	q, err := params[saver.ThreadQuery](c)
-	if err != nil {
-		return nil, err
-	}
+func threads(c *call, q saver.ThreadQuery) ([]byte, error) {
 	if q.Limit == saver.NoResults {
 		return wire.Encode(wire.Counted{})
 	}
@@ -80,11 +57,7 @@ func threads(c *call) ([]byte, error) {
 	})
 }
 
-func retain(c *call) ([]byte, error) {
-	p, err := params[wire.Retain](c)
-	if err != nil {
-		return nil, err
-	}
+func retain(c *call, p wire.Retain) ([]byte, error) {
 	if p.DryRun {
 		p.Call = nil // it changes nothing
 	}
@@ -97,32 +70,20 @@ func retain(c *call) ([]byte, error) {
 	}})
 }
 
-func setTTL(c *call) ([]byte, error) {
-	p, err := threadsOf(c)
-	if err != nil {
-		return nil, err
-	}
+func setTTL(c *call, p wire.Threads) ([]byte, error) {
 	return c.once(p.Call, effect{do: func(ctx context.Context) (any, error) {
 		return nil, c.c.s.opts.Saver.SetTTL(ctx, p.Thread, p.TTL)
 	}, answer: nothing})
 }
 
-func sweep(c *call) ([]byte, error) {
-	p, err := threadsOf(c)
-	if err != nil {
-		return nil, err
-	}
+func sweep(c *call, p wire.Threads) ([]byte, error) {
 	expired := func(v any) []byte { return wire.MustEncode(wire.Expired{Expired: v.(saver.SweepReport).Expired}) }
 	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
 		return c.c.s.opts.Saver.Sweep(ctx)
 	}, answer: func(v any) ([]byte, error) { return expired(v), nil }, keep: expired})
 }
 
-func erase(c *call) ([]byte, error) {
-	p, err := threadsOf(c)
-	if err != nil {
-		return nil, err
-	}
+func erase(c *call, p wire.Threads) ([]byte, error) {
 	return c.once(p.Call, effect{many: true, do: func(ctx context.Context) (any, error) {
 		return nil, c.c.s.opts.Saver.(saver.Eraser).Erase(ctx, p.Threads...)
 	}, answer: nothing})
