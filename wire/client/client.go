@@ -1,7 +1,6 @@
-// Package client is for a program in Go whose store another process has open, as a command
-// beside a running server, or one of several workers: a saver and a long-term store at the
-// other end of a wire. A server of package wire/server, or the command "stele serve", has the
-// store.
+// Package client is for a program in Go whose store another process has open: one of several
+// workers, or a command beside a server. It is a saver and a long-term store at the other end
+// of a wire; a server of package wire/server, or the command "stele serve", has the store.
 //
 //	c, err := client.Dir("store", client.Options{})
 //	g, err := graph.Compile(…, pregel.Options{Saver: c})
