@@ -22,20 +22,21 @@ func Encode(m any) ([]byte, error) { return EncodeWith(nil, m) }
 
 // EncodeWith is Encode, in which codec serializes the values that are not serialized yet.
 func EncodeWith(codec serde.Serializer, m any) ([]byte, error) {
-	if c, ok := m.(interface{ prepare() }); ok {
-		c.prepare()
-	}
 	v := reflect.ValueOf(m)
 	if v.Kind() != reflect.Pointer {
 		p := reflect.New(v.Type())
 		p.Elem().Set(v)
 		v = p
 	}
+	if c, ok := v.Interface().(interface{ prepare() }); ok {
+		c.prepare()
+	}
 	e := encoders.Get().(*encoder)
-	*e = encoder{b: e.b[:0], codec: codec}
+	e.codec = codec
 	e.value(v.Elem(), element)
 	b, err := bytes.Clone(e.b), e.err
 	if cap(e.b) <= keepBuffer {
+		*e = encoder{b: e.b[:0]}
 		encoders.Put(e)
 	}
 	return b, err

@@ -157,7 +157,7 @@ func messages(t testing.TB) map[string][]byte {
 		t.Fatal(err)
 	}
 	out := map[string][]byte{
-		"request hello": body(hello), "request put": body(&put), "request put_writes": body(&writes),
+		"request hello": body(hello), "request put": body(&put), "request put_writes": body(writes),
 		"request list": body(list), "request threads": body(found), "request retain": body(&retain), "request store_batch": body(&batch),
 		"answer hello": body(welcome), "answer put": body(PutAnswer{Thread: cfg.ThreadID, NS: cfg.Namespace, ID: cfg.CheckpointID}), "answer get": body(Got{TupleOf(tuple)}), "answer get none": body(Got{}),
 		"answer list item": body(TupleOf(&saver.Tuple{Config: cfg})), "answer list": body(Counted{3}), "answer prune": body(removal), "answer retain": body(report),
