@@ -296,7 +296,7 @@ func latestAssistant(c *call) error {
 	if err != nil {
 		return err
 	}
-	n := c.body.whole("version", 0)
+	n := c.body.integer("version", 0)
 	i := slices.IndexFunc(a.Versions, func(v version) bool { return v.Number == n && a.shows(v, c.grant) })
 	if i < 0 {
 		return fail(404, "Version %d not found for assistant %s", n, id)

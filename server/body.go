@@ -21,13 +21,13 @@ func (b body) flag(name string) bool {
 	return f
 }
 
-// whole is a number, or what stands for one that is missing.
-func (b body) whole(name string, missing int) int {
+// integer is a whole number, or what stands for one that is missing.
+func (b body) integer(name string, missing int) int {
 	switch n := b[name].(type) {
 	case int64:
 		return int(n)
 	case float64:
-		if isWhole(n) {
+		if isInteger(n) {
 			return int(n)
 		}
 	}

@@ -200,8 +200,8 @@ func noThreadOfCron(k cron) error {
 
 // keepCron stores a cron, with when it is due, unless its thread is not there.
 func (s *Server) keepCron(ctx context.Context, k cron) (ok bool, err error) {
-	due := after{Kind: afterCron, Run: k.ID, Due: k.Next}
-	op, err := s.after.op(due.key(), due)
+	due := deferredAction{Kind: deferredCron, Run: k.ID, Due: k.Next}
+	op, err := s.deferred.op(due.key(), due)
 	if err != nil {
 		return false, err
 	}
@@ -364,7 +364,7 @@ func countCrons(c *call) error {
 }
 
 // fire submits the run of a cron that is due, and says when it is due again.
-func (s *Server) fire(ctx context.Context, a after) (again time.Time, err error) {
+func (s *Server) fire(ctx context.Context, a deferredAction) (again time.Time, err error) {
 	defer s.locks.lock("cron " + a.Run)()
 	k, ok, err := s.crons.get(ctx, a.Run)
 	if errors.Is(err, errUndecoded) { // a newer version may know it, or somebody deletes it
@@ -375,7 +375,7 @@ func (s *Server) fire(ctx context.Context, a after) (again time.Time, err error)
 		return time.Time{}, err
 	}
 	if !ok {
-		return time.Time{}, s.after.delete(ctx, a.key())
+		return time.Time{}, s.deferred.delete(ctx, a.key())
 	}
 	if k.Next.After(now()) { // it was changed, or another server has fired it, or a clock was ahead
 		due, err := runs.DueAt(k.expression(), k.Next, now())

@@ -10,7 +10,7 @@ import (
 func Undoing(s *Server) bool {
 	undoing := false
 	s.pending.Range(func(_, v any) bool {
-		undoing = v.(after).Kind == afterUndo
+		undoing = v.(deferredAction).Kind == deferredUndo
 		return !undoing
 	})
 	return undoing
@@ -19,7 +19,7 @@ func Undoing(s *Server) bool {
 // BusyHooks is how many webhooks a server has taken up.
 func BusyHooks(s *Server) (n int) {
 	s.pending.Range(func(_, v any) bool {
-		if a := v.(after); a.Kind == afterWebhook && a.busy {
+		if a := v.(deferredAction); a.Kind == deferredWebhook && a.busy {
 			n++
 		}
 		return true
@@ -28,13 +28,13 @@ func BusyHooks(s *Server) (n int) {
 }
 
 // RemoveHalf removes what is left of a thread that did not become whole.
-func RemoveHalf(ctx context.Context, s *Server, id string) error { return s.removeHalf(ctx, id) }
+func RemoveHalf(ctx context.Context, s *Server, id string) error { return s.removeUnfinished(ctx, id) }
 
 // RemovesHalves reports whether a server has halves of threads to remove.
 func RemovesHalves(s *Server) bool {
 	removes := false
 	s.pending.Range(func(_, v any) bool {
-		removes = v.(after).Kind == afterHalf
+		removes = v.(deferredAction).Kind == deferredUnfinished
 		return !removes
 	})
 	return removes
@@ -42,7 +42,7 @@ func RemovesHalves(s *Server) bool {
 
 // LookAtCron does what a server does that finds what is due of a cron.
 func LookAtCron(ctx context.Context, s *Server, id string) error {
-	_, err := s.do(ctx, after{Kind: afterCron, Run: id})
+	_, err := s.do(ctx, deferredAction{Kind: deferredCron, Run: id})
 	return err
 }
 

@@ -158,11 +158,11 @@ func (f *renderer) message(data []byte, suffix string) ([]frame, error) {
 		}
 	}
 	f.messages[head.ID] = part
-	whole, err := part.Whole()
+	complete, err := part.Whole()
 	if err != nil {
 		return nil, err
 	}
-	text, err := pregeljson.Marshal(whole)
+	text, err := pregeljson.Marshal(complete)
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func searchItems(c *call) error {
 	if err != nil {
 		return err
 	}
-	limit, offset := c.body.whole("limit", 10), c.body.whole("offset", 0)
+	limit, offset := c.body.integer("limit", 10), c.body.integer("offset", 0)
 	refresh, given := c.body["refresh_ttl"].(bool)
 	var found []store.Found
 	for _, root := range roots {
@@ -166,7 +166,7 @@ func listNamespaces(c *call) error {
 	if err != nil {
 		return err
 	}
-	q := store.NamespaceQuery{Limit: store.NoLimit, MaxDepth: c.body.whole("max_depth", 0)}
+	q := store.NamespaceQuery{Limit: store.NoLimit, MaxDepth: c.body.integer("max_depth", 0)}
 	if q.MaxDepth > 0 {
 		q.MaxDepth += len(c.grant.Namespace)
 	}
@@ -185,7 +185,7 @@ func listNamespaces(c *call) error {
 	all = slices.DeleteFunc(all, func(ns store.Namespace) bool {
 		return len(ns) <= len(c.grant.Namespace) || c.hides(ns)
 	})
-	limit, offset := c.body.whole("limit", 100), c.body.whole("offset", 0)
+	limit, offset := c.body.integer("limit", 100), c.body.integer("offset", 0)
 	all = all[min(offset, len(all)):]
 	shown := []store.Namespace{}
 	for _, ns := range all[:min(limit, len(all))] {

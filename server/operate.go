@@ -19,16 +19,16 @@ import (
 // as about the run.
 func operatorRoutes() []route {
 	return []route{
-		{method: "GET", path: "/stele/runs", resource: "system", action: "read", whole: true, handle: allRuns},
+		{method: "GET", path: "/stele/runs", resource: "system", action: "read", allUsers: true, handle: allRuns},
 		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: tasksOfRun},
-		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", whole: true, handle: retryRun},
-		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", whole: true, handle: eraseRun},
-		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", whole: true, handle: allSchedules},
-		{method: "DELETE", path: "/stele/schedules/{schedule_id...}", resource: "system", action: "update", whole: true, handle: deleteSchedule},
-		{method: "GET", path: "/stele/health", resource: "system", action: "read", whole: true, handle: health},
-		{method: "GET", path: "/stele/room", resource: "system", action: "read", whole: true, handle: room},
-		{method: "POST", path: "/stele/verify", resource: "system", action: "update", whole: true, handle: verify},
-		{method: "POST", path: "/stele/backup", resource: "system", action: "update", whole: true, handle: backUp},
+		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", allUsers: true, handle: retryRun},
+		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", allUsers: true, handle: eraseRun},
+		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", allUsers: true, handle: allSchedules},
+		{method: "DELETE", path: "/stele/schedules/{schedule_id...}", resource: "system", action: "update", allUsers: true, handle: deleteSchedule},
+		{method: "GET", path: "/stele/health", resource: "system", action: "read", allUsers: true, handle: health},
+		{method: "GET", path: "/stele/room", resource: "system", action: "read", allUsers: true, handle: diskUsage},
+		{method: "POST", path: "/stele/verify", resource: "system", action: "update", allUsers: true, handle: verify},
+		{method: "POST", path: "/stele/backup", resource: "system", action: "update", allUsers: true, handle: backUp},
 	}
 }
 
@@ -278,8 +278,8 @@ func (s *Server) embedded() *disk.Saver {
 	return d
 }
 
-// room answers what takes the room in an embedded store, by channel. It reads the whole index.
-func room(c *call) error {
+// diskUsage answers what takes the room in an embedded store, by channel. It reads the whole index.
+func diskUsage(c *call) error {
 	d := c.embedded()
 	if d == nil {
 		return errNotFound

@@ -54,9 +54,9 @@ type session interface {
 // protocolCommand answers a command of a client. ok is false if it is none.
 func (c *call) protocolCommand(in any, s session) (answer map[string]any, ok bool) {
 	m, _ := in.(map[string]any)
-	id, whole := m["id"].(int64)
+	id, numbered := m["id"].(int64)
 	method, named := m["method"].(string)
-	if !whole || !named {
+	if !numbered || !named {
 		return protocolFailure(m["id"], refused(codeArgument, "Protocol commands must include an integer id and string method.")), false
 	}
 	params, _ := m["params"].(map[string]any)
@@ -274,7 +274,7 @@ func selection(method string, params body) (subscription, error) {
 			return subscription{}, refused(codeArgument, "%s received an unsupported channel.", method)
 		}
 	}
-	s := subscription{channels: channels, depth: params.whole("depth", -1)}
+	s := subscription{channels: channels, depth: params.integer("depth", -1)}
 	spaces, _ := params["namespaces"].([]any)
 	for _, ns := range spaces {
 		s.namespaces = append(s.namespaces, body{"ns": ns}.texts("ns"))
@@ -371,7 +371,7 @@ func (c *call) listCheckpoints(params body) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := params.whole("limit", checkpointsPage)
+	limit := params.integer("limit", checkpointsPage)
 	if limit < 1 || limit > 1000 {
 		return nil, refused(codeArgument, "limit must be from 1 to 1000.")
 	}

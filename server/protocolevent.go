@@ -23,7 +23,7 @@ type translator struct {
 	started map[string]*protocolGraph // graphs inside that have begun and not ended, by namespace
 	asked   map[string]bool           // questions that were told, by id
 	texts   []*protocolMessage        // messages that are being written
-	whole   map[string]bool           // messages that were written, by id
+	written map[string]bool           // messages that were written, by id
 	failed  string                    // the last error
 	held    *heldValues               // values whose checkpoint comes next; nil if there are none
 }
@@ -37,7 +37,7 @@ type heldValues struct {
 }
 
 func newTranslator(r runs.Run) *translator {
-	return &translator{run: r, status: "started", started: map[string]*protocolGraph{}, asked: map[string]bool{}, whole: map[string]bool{}}
+	return &translator{run: r, status: "started", started: map[string]*protocolGraph{}, asked: map[string]bool{}, written: map[string]bool{}}
 }
 
 // protocolGraph is a graph inside, as a run has it.

@@ -29,7 +29,7 @@ func (t *translator) message(data any) {
 	m, _ := pair[0].(map[string]any)
 	id, _ := m["id"].(string)
 	kind, _ := m["type"].(string)
-	if id == "" || kind != "ai" && kind != "AIMessageChunk" || t.whole[id] {
+	if id == "" || kind != "ai" && kind != "AIMessageChunk" || t.written[id] {
 		return
 	}
 	ns := t.event.Namespace
@@ -165,20 +165,20 @@ func (t *translator) closeBlock(msg *protocolMessage) {
 	if msg.block == nil {
 		return
 	}
-	whole := msg.block
-	if whole["type"] == "tool_call_chunk" {
-		text, _ := whole["args"].(string)
+	content := msg.block
+	if content["type"] == "tool_call_chunk" {
+		text, _ := content["args"].(string)
 		if text == "" {
 			text = "{}"
 		}
 		args, err := plainJSON([]byte(text))
 		if object, ok := args.(map[string]any); err == nil && ok {
-			whole = map[string]any{"type": "tool_call", "id": whole["id"], "name": whole["name"], "args": object}
+			content = map[string]any{"type": "tool_call", "id": content["id"], "name": content["name"], "args": object}
 		} else {
-			whole = map[string]any{"type": "invalid_tool_call", "id": whole["id"], "name": whole["name"], "args": whole["args"], "error": "the arguments are no JSON object"}
+			content = map[string]any{"type": "invalid_tool_call", "id": content["id"], "name": content["name"], "args": content["args"], "error": "the arguments are no JSON object"}
 		}
 	}
-	t.tell(msg, "content-block-finish", map[string]any{"index": msg.index, "content": whole})
+	t.tell(msg, "content-block-finish", map[string]any{"index": msg.index, "content": content})
 	msg.block = nil
 }
 
@@ -190,7 +190,7 @@ func (t *translator) closeMessage(msg *protocolMessage) {
 		end["usage"] = msg.usage
 	}
 	t.tell(msg, "message-finish", end)
-	t.whole[msg.id] = true
+	t.written[msg.id] = true
 	t.texts = slices.DeleteFunc(t.texts, func(o *protocolMessage) bool { return o == msg })
 }
 

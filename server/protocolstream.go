@@ -39,7 +39,7 @@ func eventsAsked(in any) (sub subscription, since int64, err error) {
 	if sub, err = selection("", asked); err != nil {
 		return sub, 0, err
 	}
-	return sub, int64(asked.whole("since", 0)), nil
+	return sub, int64(asked.integer("since", 0)), nil
 }
 
 // streamEvents handles POST /threads/{thread_id}/stream/events: it answers with the events of

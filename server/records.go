@@ -257,8 +257,8 @@ func (o sorting[T]) sort(in body, found []T) {
 // cut is the page of a search that limit and offset ask for. Like LangGraph's server it
 // tells in headers that there is more.
 func cut[T any](c *call, found []T, limit int) []T {
-	offset := c.body.whole("offset", 0)
-	limit = c.body.whole("limit", limit)
+	offset := c.body.integer("offset", 0)
+	limit = c.body.integer("limit", limit)
 	found = found[min(offset, len(found)):]
 	h := c.w.Header()
 	if len(found) > limit {

@@ -20,9 +20,9 @@ type route struct {
 	byName bool
 	// stream: the answer stays open, and counts as a stream of its user.
 	stream bool
-	// whole: it is about the things of all users, and for those who may see all.
-	whole  bool
-	handle func(*call) error
+	// allUsers: it is about the things of all users, and for those who may see all.
+	allUsers bool
+	handle   func(*call) error
 }
 
 // changes reports whether the operation changes something.
@@ -45,7 +45,7 @@ var (
 
 	assistantSearch = searchPage(1000, may("metadata", object), may("graph_id", text), may("name", text), may("select", list(assistantFields)),
 		may("sort_by", oneOf("assistant_id", "created_at", "updated_at", "name", "graph_id")))
-	threadSearch = searchPage(1000, may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatus), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", few(text, 100)), may("stele_values", oneOf(aboutValues)),
+	threadSearch = searchPage(1000, may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatuses), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", few(text, 100)), may("stele_values", oneOf(aboutValues)),
 		may("select", list(threadFields)), may("extract", object), may("sort_by", oneOf("thread_id", "status", "created_at", "updated_at", "state_updated_at")))
 	aTTL       = either(record(may("ttl", number), may("strategy", oneOf("delete", "keep_latest"))), number)
 	aSuperstep = record(need("updates", list(record(need("as_node", text), may("command", orNull(aCommand))))))
@@ -75,7 +75,7 @@ func (s *Server) addRoutes() error {
 		{method: "GET", path: "/assistants/{assistant_id}/subgraphs/{namespace}", resource: "assistants", action: "read", handle: assistantSubgraphs},
 		{method: "GET", path: "/assistants/{assistant_id}/schemas", resource: "assistants", action: "read", byName: true, handle: assistantSchemas},
 		{method: "POST", path: "/assistants/{assistant_id}/versions", resource: "assistants", action: "read", handle: assistantVersions, in: searchPage(1000, may("metadata", object))},
-		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: latestAssistant, in: record(need("version", whole))},
+		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: latestAssistant, in: record(need("version", integer))},
 
 		{method: "POST", path: "/threads", resource: "threads", action: "create", handle: createThread, in: record(may("thread_id", identifier("thread")),
 			may("metadata", object), may("if_exists", oneOf("raise", "do_nothing")), may("ttl", aTTL), may("supersteps", list(aSuperstep)), may("graph_id", text))},

@@ -25,7 +25,7 @@ const (
 var (
 	streamModes = oneOf("values", modeMessages, modeTuple, "tasks", "checkpoints", "updates", "events", "debug", "custom")
 	nodeNames   = either(oneOf(pregel.AllNodes), texts)
-	aConfig     = record(may("configurable", object), may("metadata", orNull(object)), may("tags", texts), may("recursion_limit", whole))
+	aConfig     = record(may("configurable", object), may("metadata", orNull(object)), may("tags", texts), may("recursion_limit", integer))
 	aSend       = record(need("node", text), need("input", anything))
 	aCommand    = record(may("update", either(object, list(anything), nothing)), may("goto", either(text, aSend, list(either(text, aSend)), nothing)))
 	aCheckpoint = record(may("thread_id", text), may("checkpoint_ns", text), may("checkpoint_id", text), may("checkpoint_map", object))
@@ -125,7 +125,7 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 	req = runs.Request{Spec: runs.Spec{
 		ThreadID: t.ID, Graph: a.GraphID, CheckpointID: at.CheckpointID,
 		Metadata: metadata, Configurable: configurable, Context: context, Tags: body(config).texts("tags"),
-		RecursionLimit: body(config).whole("recursion_limit", 0), MaxConcurrency: max(body(config).whole("max_concurrency", 0), 0), Durability: pregel.Durability(durability),
+		RecursionLimit: body(config).integer("recursion_limit", 0), MaxConcurrency: max(body(config).integer("max_concurrency", 0), 0), Durability: pregel.Durability(durability),
 		InterruptBefore: in.texts("interrupt_before"), InterruptAfter: in.texts("interrupt_after"),
 		Attempts: c.cfg.Attempts, Subgraphs: in.flag("stream_subgraphs"), Tasks: true, Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
 	}, Input: in["input"]}
@@ -219,16 +219,16 @@ func (c *call) submit(in body, t thread, a assistant, temporary bool, key string
 // the thread is stored before as well, if it changes its graph, and nothing shows the run until the
 // last step.
 func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporary bool) (r runs.Run, err error) {
-	var next []after
+	var next []deferredAction
 	beside := func(r runs.Run) (ops []store.Op, err error) {
 		if hook := in.text("webhook"); hook != "" {
-			next = append(next, after{Kind: afterWebhook, Thread: t.ID, Run: r.ID, URL: hook, Due: now()})
+			next = append(next, deferredAction{Kind: deferredWebhook, Thread: t.ID, Run: r.ID, URL: hook, Due: now()})
 		}
 		if temporary {
-			next = append(next, after{Kind: afterTemporary, Thread: t.ID, Run: r.ID, Due: now()})
+			next = append(next, deferredAction{Kind: deferredTemporary, Thread: t.ID, Run: r.ID, Due: now()})
 		}
 		for _, a := range next {
-			op, err := c.after.op(a.key(), a)
+			op, err := c.deferred.op(a.key(), a)
 			if err != nil {
 				return nil, err
 			}
@@ -240,7 +240,7 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 		if c.withStore != nil && t.kept && !other && !temporary && isSame(t.Config, config) {
 			return ops, nil // the queue has what is new
 		}
-		changed := t.after(r)
+		changed := t.withRun(r)
 		changed.Config = config
 		op, err := c.threads.op(t.ID, changed)
 		return append(ops, op), err
@@ -286,7 +286,7 @@ func isSame(a, b any) bool {
 // made for it, as soon as the store takes writes: on a full disk also that must wait. Nothing is
 // stored of it, so a server that is killed before leaves them.
 func (s *Server) undo(t thread, r runs.Run) {
-	a := after{Kind: afterUndo, Thread: t.ID, Run: r.ID, Due: now(), fresh: t.fresh}
+	a := deferredAction{Kind: deferredUndo, Thread: t.ID, Run: r.ID, Due: now(), fresh: t.fresh}
 	s.pending.Store(a.key(), a)
 	s.awake()
 }

@@ -107,8 +107,8 @@ type Server struct {
 	threads     records[thread]
 	crons       records[cron]
 	indexed     records[struct{}] // the index of crons; see cronsOf
-	after       records[after]
-	halves      records[half]
+	deferred    records[deferredAction]
+	unfinished  records[unfinishedThread]
 	locks       locks
 	streams     streamCount
 	rates       rates
@@ -123,7 +123,7 @@ type Server struct {
 	unmoved     atomic.Bool   // see isUnmoved
 	looked      chan struct{} // closed when lookForUnmoved has ended
 
-	pending  sync.Map      // of after, by key: those that this server knows
+	pending  sync.Map      // of deferredAction, by key: those that this server knows
 	wake     chan struct{} // wakes settle
 	settling chan struct{} // bounds what settle does at a time, but for webhooks
 	calling  chan struct{} // bounds the webhooks that it calls at a time
@@ -164,7 +164,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, names: slices.Sorted(maps.Keys(cfg.Graphs)),
 		assistants: newRecords[assistant](cfg, "assistants"), threads: newRecords[thread](cfg, "threads"),
-		crons: newRecords[cron](cfg, "crons"), indexed: newRecords[struct{}](cfg, "thread_crons"), after: newRecords[after](cfg, "after"), halves: newRecords[half](cfg, "halves"),
+		crons: newRecords[cron](cfg, "crons"), indexed: newRecords[struct{}](cfg, "thread_crons"), deferred: newRecords[deferredAction](cfg, "after"), unfinished: newRecords[unfinishedThread](cfg, "halves"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, listingMost: listingMost, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16), looked: make(chan struct{})}
 	s.assistants.kept = &decoded[assistant]{} // each run names one
 	s.threads.kept, s.threads.keeps = &decoded[thread]{}, thread.isFlat
@@ -186,8 +186,8 @@ func New(cfg Config) (*Server, error) {
 		stop()
 		return nil, err
 	}
-	if s.withStore != nil { // no other server makes any whole
-		if err := s.removeHalves(ctx, now().Add(longest)); err != nil {
+	if s.withStore != nil { // no other server makes a thread
+		if err := s.removeAllUnfinished(ctx, now().Add(longest)); err != nil {
 			cfg.Logger.Error("remove what is left of threads", "error", err)
 		}
 	}
@@ -445,7 +445,7 @@ func (c *call) prepare() (err error) {
 		}
 	}
 	c.grant, err = c.Server.grant(c.ctx, c.user, Access{c.route.resource, c.route.action, c.value()})
-	if err == nil && c.route.whole && !c.grant.all() {
+	if err == nil && c.route.allUsers && !c.grant.all() {
 		return fail(http.StatusForbidden, "This is about the things of all users: Authorize must grant it without a filter.")
 	}
 	return err

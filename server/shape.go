@@ -40,7 +40,7 @@ var (
 	text     = &shape{types: []string{"string"}}
 	flag     = &shape{types: []string{"boolean"}}
 	number   = &shape{types: []string{"number"}}
-	whole    = &shape{types: []string{"integer"}}
+	integer  = &shape{types: []string{"integer"}}
 	object   = &shape{types: []string{"object"}}
 	nothing  = &shape{types: []string{"null"}}
 	texts    = list(text)
@@ -107,7 +107,7 @@ func (s *shape) at(v any, schema, path string) error {
 			return fail(422, "Invalid %s ID: must be a UUID", s.id)
 		}
 	case float64:
-		if isWhole(x) && s.max > 0 {
+		if isInteger(x) && s.max > 0 {
 			return s.at(int64(x), schema, path)
 		}
 	case int64:
@@ -174,7 +174,7 @@ func isType(v any, t string) bool {
 	case int64:
 		return t == "integer" || t == "number"
 	case float64:
-		return t == "number" || t == "integer" && isWhole(x)
+		return t == "number" || t == "integer" && isInteger(x)
 	case []any:
 		return t == "array"
 	case map[string]any:
@@ -183,8 +183,8 @@ func isType(v any, t string) bool {
 	return false
 }
 
-// isWhole reports whether a number such as 2.0 is an integer, which some languages write so.
-func isWhole(x float64) bool { return x == math.Trunc(x) && math.Abs(x) <= math.MaxInt32 }
+// isInteger reports whether a number such as 2.0 is an integer, which some languages write so.
+func isInteger(x float64) bool { return x == math.Trunc(x) && math.Abs(x) <= math.MaxInt32 }
 
 // isUUID reports whether s is a UUID, in whatever form LangGraph's server takes it: without dashes, in braces,
 // or as a URN.

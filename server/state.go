@@ -201,7 +201,7 @@ func getHistory(c *call) error {
 }
 
 func postHistory(c *call) error {
-	q := pregel.HistoryQuery{Limit: c.body.whole("limit", 1), Filter: c.body.object("metadata"), Before: body(c.body.object("before")).text("checkpoint_id")}
+	q := pregel.HistoryQuery{Limit: c.body.integer("limit", 1), Filter: c.body.object("metadata"), Before: body(c.body.object("before")).text("checkpoint_id")}
 	values, given := c.body["values"].(bool)
 	return c.history(address(c.path("thread_id"), c.body), q, values || !given)
 }

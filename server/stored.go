@@ -81,7 +81,7 @@ func (s *Server) record(ctx context.Context, id string, g Grant) (t thread, ok b
 	if err != nil || !ok {
 		return t, false, err
 	}
-	if _, left, err := s.halves.get(ctx, id); left || err != nil { // what a client were told of it would go with it
+	if _, left, err := s.unfinished.get(ctx, id); left || err != nil { // what a client were told of it would go with it
 		return t, false, err
 	}
 	t, err = s.withGraph(ctx, s.storedThread(info))

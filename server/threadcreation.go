@@ -76,7 +76,7 @@ func createThread(c *call) error {
 			}
 		}
 		claimed, err := c.claimed(c.ctx, t.ID, c.grant)
-		if err == nil && !claimed && len(steps) > 0 { // a program's would be lost with a half
+		if err == nil && !claimed && len(steps) > 0 { // a program's would be lost with it
 			claimed, err = c.begun(c.ctx, t.ID)
 		}
 		if claimed || err != nil {
@@ -91,7 +91,7 @@ func createThread(c *call) error {
 		return c.show(t)
 	}
 	var refused error
-	err := c.whole(t, func() error {
+	err := c.makeThread(t, func() error {
 		err := c.fill(t, steps, lease)
 		if lease != nil && !lease.Held() { // another server may make it by now
 			return errExists(t.ID)
@@ -120,17 +120,17 @@ func createThread(c *call) error {
 	return c.show(t)
 }
 
-// whole makes a thread that has a state from its beginning; see half. The caller holds the lock of the thread.
-func (c *call) whole(t thread, state func() error) error {
-	err := c.halves.put(c.ctx, t.ID, half{Thread: t.ID, Since: now()})
+// makeThread makes a thread that has a state from its beginning; see unfinishedThread. The caller holds the lock of the thread.
+func (c *call) makeThread(t thread, state func() error) error {
+	err := c.unfinished.put(c.ctx, t.ID, unfinishedThread{Thread: t.ID, Since: now()})
 	if err == nil {
 		err = state()
 	}
 	if err == nil {
-		err = c.keep(c.ctx, t, c.halves.deletion(t.ID))
+		err = c.keep(c.ctx, t, c.unfinished.deletion(t.ID))
 	}
 	if err != nil {
-		c.expect(after{Kind: afterHalf, Thread: t.ID, Run: uuid.NewString(), Due: now()})
+		c.expect(deferredAction{Kind: deferredUnfinished, Thread: t.ID, Run: uuid.NewString(), Due: now()})
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (c *call) keep(ctx context.Context, t thread, beside ...store.Op) error {
 		_, err := c.cfg.Store.Batch(ctx, ops...)
 		return err
 	}
-	return c.putWith(ctx, after{Kind: afterTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())}, ops...)
+	return c.putWith(ctx, deferredAction{Kind: deferredTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())}, ops...)
 }
 
 // fill gives a new thread the state that supersteps of updates make. A panic, which may be one of the

@@ -44,20 +44,20 @@ func (s *Server) removeThread(ctx context.Context, id string) error {
 	return s.removeLocked(ctx, id)
 }
 
-// half is a thread that is being made with a state. Its record comes last: until then no client was told
-// of it, and a server that is killed, or whose store fails, leaves a half.
-type half struct {
+// unfinishedThread is a thread that is being made with a state. Its record comes last: until then no client was told
+// of it, and a server that is killed, or whose store fails, leaves it unfinished.
+type unfinishedThread struct {
 	Thread string    `json:"thread"`
 	Since  time.Time `json:"since"`
 }
 
-// halfTime is how long another server may take to make a thread whole.
-const halfTime = time.Hour
+// unfinishedTime is how long another server may take to make a thread.
+const unfinishedTime = time.Hour
 
-// removeHalves removes the halves from before a time.
-func (s *Server) removeHalves(ctx context.Context, before time.Time) error {
-	var old []half // a list that is read by pages loses some while it is changed
-	for h, err := range s.halves.all(ctx) {
+// removeAllUnfinished removes the unfinished threads from before a time.
+func (s *Server) removeAllUnfinished(ctx context.Context, before time.Time) error {
+	var old []unfinishedThread // a list that is read by pages loses some while it is changed
+	for h, err := range s.unfinished.all(ctx) {
 		if err != nil {
 			return err
 		}
@@ -66,16 +66,16 @@ func (s *Server) removeHalves(ctx context.Context, before time.Time) error {
 		}
 	}
 	for _, h := range old {
-		if err := s.removeHalf(ctx, h.Thread); err != nil && !errors.Is(err, saver.ErrConflict) {
+		if err := s.removeUnfinished(ctx, h.Thread); err != nil && !errors.Is(err, saver.ErrConflict) {
 			return err
 		}
 	}
 	return nil
 }
 
-// ownHalf takes a half for a request, among all servers: no other makes it, or removes it, until the lease is
+// ownUnfinished takes an unfinished thread for a request, among all servers: no other makes it, or removes it, until the lease is
 // released.
-func (s *Server) ownHalf(ctx context.Context, id string, wait bool) (*saver.Lease, error) {
+func (s *Server) ownUnfinished(ctx context.Context, id string, wait bool) (*saver.Lease, error) {
 	waiting, done := context.WithTimeout(ctx, endWait)
 	defer done()
 	l, err := s.cfg.Saver.Own(waiting, id, wait)
@@ -87,35 +87,35 @@ func (s *Server) ownHalf(ctx context.Context, id string, wait bool) (*saver.Leas
 
 func errExists(id string) error { return fail(409, "Thread with ID %s already exists", id) }
 
-// removeHalf removes a thread that got no record. While another request makes it anew, on whatever server,
+// removeUnfinished removes a thread that got no record. While another request makes it anew, on whatever server,
 // the error matches saver.ErrConflict.
-func (s *Server) removeHalf(ctx context.Context, id string) error {
+func (s *Server) removeUnfinished(ctx context.Context, id string) error {
 	defer s.locks.lock("thread " + id)()
-	lease, err := s.ownHalf(ctx, id, false)
+	lease, err := s.ownUnfinished(ctx, id, false)
 	if err != nil {
 		return err
 	}
 	defer lease.Release()
-	if _, ok, err := s.halves.get(ctx, id); err != nil || !ok {
+	if _, ok, err := s.unfinished.get(ctx, id); err != nil || !ok {
 		return err
 	}
-	_, whole, err := s.threads.get(ctx, id)
-	if err == nil && !whole {
+	_, made, err := s.threads.get(ctx, id)
+	if err == nil && !made {
 		err = s.removeLocked(ctx, id)
 	}
 	if err != nil {
 		return err
 	}
-	return s.halves.delete(ctx, id)
+	return s.unfinished.delete(ctx, id)
 }
 
-// ownLeft is ownHalf if there is one, or in any case, and nil else. It waits while another request makes it.
+// ownLeft is ownUnfinished if there is one, or in any case, and nil else. It waits while another request makes it.
 func (s *Server) ownLeft(ctx context.Context, id string, always bool) (*saver.Lease, error) {
-	_, left, err := s.halves.get(ctx, id)
+	_, left, err := s.unfinished.get(ctx, id)
 	if err != nil || !left && !always {
 		return nil, err
 	}
-	return s.ownHalf(ctx, id, true)
+	return s.ownUnfinished(ctx, id, true)
 }
 
 // removeLeft removes what a request that was cut off has left of a thread. The caller holds the lock of
@@ -126,22 +126,22 @@ func (s *Server) removeLeft(ctx context.Context, id string) error {
 		return err
 	}
 	defer lease.Release()
-	if _, whole, err := s.threads.get(ctx, id); whole || err != nil { // another server made it meanwhile
+	if _, made, err := s.threads.get(ctx, id); made || err != nil { // another server made it meanwhile
 		return cmp.Or(err, errExists(id))
 	}
 	return s.removeOwned(ctx, id)
 }
 
-// removeOwned is removeLeft for who owns the half.
+// removeOwned is removeLeft for who owns it.
 func (s *Server) removeOwned(ctx context.Context, id string) error {
-	_, left, err := s.halves.get(ctx, id)
+	_, left, err := s.unfinished.get(ctx, id)
 	if err != nil || !left {
 		return err
 	}
 	if err := s.removeLocked(ctx, id); err != nil {
 		return err
 	}
-	return s.halves.delete(ctx, id)
+	return s.unfinished.delete(ctx, id)
 }
 
 // removeLocked is removeThread. The caller holds the lock of the thread.

@@ -80,7 +80,7 @@ const (
 	failed      = "error"
 )
 
-var threadStatus = oneOf(idle, busy, interrupted, failed)
+var threadStatuses = oneOf(idle, busy, interrupted, failed)
 
 // steleStatuses are what the extension stele_status tells of a thread, and selects by. They are
 // the statuses of savers, which tell a thread that waits from one whose run was cut off:
@@ -92,9 +92,9 @@ const (
 	runningStatus = "running"
 )
 
-// standing is how far a thread is.
-type standing struct {
-	told   string // the status that the store and the runs tell, one of steleStatuses, or ""
+// threadStatus is how far a thread is.
+type threadStatus struct {
+	stele  string // the status that the store and the runs tell, one of steleStatuses, or ""
 	status string
 	error  any
 	state  *pregel.StateSnapshot // nil if there is no graph, or if it cannot be read
@@ -182,8 +182,8 @@ func (s *Server) reads(ctx context.Context, id string) bool {
 	return true
 }
 
-// standing computes how far a thread is. If its state cannot be read, its status is error.
-func (s *Server) standing(ctx context.Context, t thread) (at standing, err error) {
+// statusOf computes how far a thread is. If its state cannot be read, its status is error.
+func (s *Server) statusOf(ctx context.Context, t thread) (at threadStatus, err error) {
 	isBusy, err := s.isBusy(ctx, t.ID)
 	if err != nil {
 		return at, err
@@ -242,28 +242,28 @@ func (s *Server) standing(ctx context.Context, t thread) (at standing, err error
 
 // outline is what the store and the runs tell of a thread without its state being read, and its
 // last run, if there is one. A search through all threads goes by it.
-func (s *Server) outline(ctx context.Context, t thread, info saver.ThreadInfo, isBusy bool) (at standing, run runs.Run, err error) {
+func (s *Server) outline(ctx context.Context, t thread, info saver.ThreadInfo, isBusy bool) (at threadStatus, run runs.Run, err error) {
 	t, run, err = s.lastRun(ctx, t)
-	at = standing{told: string(info.Status), at: t.Updated, saved: t.Created}
+	at = threadStatus{stele: string(info.Status), at: t.Updated, saved: t.Created}
 	if info.UpdatedAt.After(at.at) {
 		at.at = info.UpdatedAt
 	}
 	if errors.Is(err, runs.ErrUnreadable) {
 		lost := s.unreadableRun(t.Run, err)
-		at.told, at.lost, run = string(saver.StatusFailed), &lost, runs.Run{}
+		at.stele, at.lost, run = string(saver.StatusFailed), &lost, runs.Run{}
 	} else if err != nil && !errors.Is(err, runs.ErrNotFound) {
 		return at, run, err
 	}
 	if run.Status.Ended() {
 		if run.Status == runs.Error && !info.UpdatedAt.After(run.Ended) {
-			at.told = string(saver.StatusFailed)
+			at.stele = string(saver.StatusFailed)
 		}
 		if run.Ended.After(at.at) {
 			at.at = run.Ended
 		}
 	}
 	if isBusy {
-		at.told = runningStatus
+		at.stele = runningStatus
 	}
 	return at, run, nil
 }
@@ -282,13 +282,13 @@ func (s *Server) lastRun(ctx context.Context, t thread) (thread, runs.Run, error
 	}
 	r, err := s.cfg.Queue.Get(ctx, t.Run)
 	if newer {
-		t = t.after(r)
+		t = t.withRun(r)
 	}
 	return t, r, err
 }
 
-// after is a thread after a run was submitted on it.
-func (t thread) after(r runs.Run) thread {
+// withRun is a thread after a run was submitted on it.
+func (t thread) withRun(r runs.Run) thread {
 	t.Run = r.ID
 	if r.Created.After(t.Updated) {
 		t.Updated = r.Created
@@ -303,7 +303,7 @@ var cancelled = pregeljson.Failure{Error: "UserInterrupt", Message: "interrupt r
 var rolledBack = pregeljson.Failure{Error: "UserRollback", Message: "rollback requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
 
 // shown is a thread as clients see it.
-func (s *Server) shown(t thread, at standing) map[string]any {
+func (s *Server) shown(t thread, at threadStatus) map[string]any {
 	m := map[string]any{"thread_id": t.ID, "created_at": stamped(t.Created), "updated_at": stamped(at.at), "state_updated_at": stamped(at.saved),
 		"metadata": merged(t.Metadata), "status": at.status, "config": merged(t.Config), "values": nil}
 	if !at.ran {
@@ -330,13 +330,13 @@ func (s *Server) shown(t thread, at standing) map[string]any {
 
 // show answers with a thread.
 func (c *call) show(t thread) error {
-	at, err := c.standing(c.ctx, t)
+	at, err := c.statusOf(c.ctx, t)
 	if err != nil {
 		return err
 	}
 	m := c.Server.shown(t, at)
 	if strings.Contains(c.query("include"), "stele_status") {
-		m["stele_status"] = at.told
+		m["stele_status"] = at.stele
 	}
 	if c.query("stele_values") == aboutValues {
 		withAbout(m)
@@ -414,7 +414,7 @@ func copyThread(c *call) error {
 	dst := newThread("", created.stamp(t.Metadata))
 	dst.Config = t.Config
 	defer c.locks.lock("thread " + dst.ID)()
-	if err := c.whole(dst, func() error { return c.cfg.Saver.CopyThread(c.ctx, t.ID, dst.ID) }); err != nil {
+	if err := c.makeThread(dst, func() error { return c.cfg.Saver.CopyThread(c.ctx, t.ID, dst.ID) }); err != nil {
 		return err
 	}
 	return c.show(dst)
@@ -423,7 +423,7 @@ func copyThread(c *call) error {
 // foundThread is a thread that a search may select.
 type foundThread struct {
 	thread
-	at standing
+	at threadStatus
 }
 
 var threadOrder = sorting[*foundThread]{
@@ -438,7 +438,7 @@ var threadOrder = sorting[*foundThread]{
 }
 
 // findThreads are the threads that a search asks for, in its order, without their metadata and state:
-// all of these may be more than memory holds. Their standing is computed before the page is cut only
+// all of these may be more than memory holds. Their status is computed before the page is cut only
 // where the search depends on it, as that reads the state of every thread.
 func (c *call) findThreads() (found []*foundThread, err error) {
 	ids, metadata, values, status := c.body.texts("ids"), c.body.object("metadata"), c.body.object("values"), c.body.text("status")
@@ -471,11 +471,11 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 		f := &foundThread{thread: t}
 		switch {
 		case complete:
-			f.at, err = c.standing(c.ctx, t)
+			f.at, err = c.statusOf(c.ctx, t)
 		case outlined:
 			f.at, _, err = c.outline(c.ctx, t, infos[t.ID], busyThreads[t.ID])
 		}
-		if err != nil || status != "" && f.at.status != status || stele != "" && f.at.told != stele {
+		if err != nil || status != "" && f.at.status != status || stele != "" && f.at.stele != stele {
 			return err
 		}
 		if values != nil {
@@ -535,7 +535,7 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 			}
 		}
 		known := map[string]bool{}
-		for h, err := range c.halves.all(c.ctx) { // before the records: those that become whole meanwhile have one
+		for h, err := range c.unfinished.all(c.ctx) { // before the records: those that are made meanwhile have one
 			if err != nil {
 				return nil, err
 			}
@@ -590,7 +590,7 @@ func searchThreads(c *call) error {
 		if !ok { // removed meanwhile
 			continue
 		}
-		at, err := c.standing(c.ctx, t)
+		at, err := c.statusOf(c.ctx, t)
 		if err != nil {
 			return err
 		}
@@ -607,7 +607,7 @@ func searchThreads(c *call) error {
 			withAbout(m)
 		}
 		if c.body["stele_status"] != nil {
-			m["stele_status"] = at.told
+			m["stele_status"] = at.stele
 		}
 		s, err := selected(c, m, "extracted")
 		if err == nil {

@@ -27,10 +27,10 @@ const (
 func hookPause(tries int) time.Duration { return time.Second << tries }
 
 // callHook tells the address that a client gave that its run has ended.
-func (s *Server) callHook(ctx context.Context, a after, r runs.Run) (again time.Time, err error) {
+func (s *Server) callHook(ctx context.Context, a deferredAction, r runs.Run) (again time.Time, err error) {
 	err = s.post(ctx, a.URL, r)
 	if err == nil {
-		return time.Time{}, s.after.delete(ctx, a.key())
+		return time.Time{}, s.deferred.delete(ctx, a.key())
 	}
 	if ctx.Err() != nil {
 		return time.Time{}, ctx.Err()
@@ -38,10 +38,10 @@ func (s *Server) callHook(ctx context.Context, a after, r runs.Run) (again time.
 	a.Tries++
 	s.cfg.Logger.Warn("a webhook failed", "run", r.ID, "try", a.Tries, "error", err)
 	if a.Tries >= hookTries || errors.Is(err, errPrivate) {
-		return time.Time{}, s.after.delete(ctx, a.key())
+		return time.Time{}, s.deferred.delete(ctx, a.key())
 	}
 	a.Due = now().Add(hookPause(a.Tries))
-	if err := s.after.put(ctx, a.key(), a); err != nil {
+	if err := s.deferred.put(ctx, a.key(), a); err != nil {
 		return time.Time{}, err
 	}
 	s.pending.Store(a.key(), a)

@@ -10,11 +10,11 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// after is something to do when a run has ended, or when a thread has lived long enough. It
+// deferredAction is something to do when a run has ended, or when a thread has lived long enough. It
 // is stored before the answer to the request that asks for it, and removed when it is done.
 // So it is done after a crash as well, and at least once: a webhook may come twice. Servers
 // that share a store may all do it; what they do has the same effect.
-type after struct {
+type deferredAction struct {
 	Kind   string    `json:"kind"`
 	Thread string    `json:"thread"`
 	Run    string    `json:"run,omitempty"`
@@ -27,18 +27,18 @@ type after struct {
 	fresh bool
 }
 
-// Kinds of after.
+// Kinds of deferredAction.
 const (
-	afterWebhook   = "webhook"
-	afterTemporary = "temporary"
-	afterTTL       = "ttl"
-	afterCron      = "cron" // Run is the cron
-	afterUndo      = "undo" // of a run that was submitted in vain; never stored
-	afterHalf      = "half" // of a thread that did not become whole, Run tells those of its requests apart; never stored
+	deferredWebhook    = "webhook"
+	deferredTemporary  = "temporary"
+	deferredTTL        = "ttl"
+	deferredCron       = "cron" // Run is the cron
+	deferredUndo       = "undo" // of a run that was submitted in vain; never stored
+	deferredUnfinished = "half" // of a thread whose making was cut off, Run tells those of its requests apart; never stored
 )
 
-// key names an after: there is one of a kind for a thread and run.
-func (a after) key() string { return a.Kind + "/" + a.Thread + "/" + a.Run }
+// key names an action: there is one of a kind for a thread and run.
+func (a deferredAction) key() string { return a.Kind + "/" + a.Thread + "/" + a.Run }
 
 const (
 	// rescanEvery is how often a server looks for what other servers have stored.
@@ -52,8 +52,8 @@ const (
 )
 
 // putWith stores records and something to do about them in one write: no crash leaves one without the other.
-func (s *Server) putWith(ctx context.Context, a after, records ...store.Op) error {
-	op, err := s.after.op(a.key(), a)
+func (s *Server) putWith(ctx context.Context, a deferredAction, records ...store.Op) error {
+	op, err := s.deferred.op(a.key(), a)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *Server) putWith(ctx context.Context, a after, records ...store.Op) erro
 }
 
 // expect notes what is to be done, and is stored.
-func (s *Server) expect(a after) {
+func (s *Server) expect(a deferredAction) {
 	s.pending.Store(a.key(), a)
 	s.awake()
 }
@@ -80,29 +80,29 @@ func (s *Server) settle(ctx context.Context) {
 		at := now()
 		back := clock.back(at, begun.Sub(lives))
 		if scanned.IsZero() || begun.Sub(scanned) >= rescanEvery {
-			for a, err := range s.after.all(ctx) {
+			for a, err := range s.deferred.all(ctx) {
 				if err != nil {
 					s.logLater(ctx, "look for what is due", err)
 					break
 				}
 				// A cron says when it is due, and the clock was set back since a webhook was put off for longer
 				// than any is.
-				if a.Kind == afterCron || a.Kind == afterWebhook && a.Due.After(at.Add(hookPause(hookTries))) {
+				if a.Kind == deferredCron || a.Kind == deferredWebhook && a.Due.After(at.Add(hookPause(hookTries))) {
 					a.Due = at
 				}
 				s.pending.LoadOrStore(a.key(), a) // not what is being done
 			}
-			if err := s.removeHalves(ctx, at.Add(-halfTime)); err != nil {
+			if err := s.removeAllUnfinished(ctx, at.Add(-unfinishedTime)); err != nil {
 				s.logLater(ctx, "remove what is left of threads", err)
 			}
 			scanned = begun
 		}
 		wait := scanned.Add(rescanEvery).Sub(begun)
-		due := map[string]after{}
+		due := map[string]deferredAction{}
 		s.pending.Range(func(k, v any) bool {
-			switch a := v.(after); {
+			switch a := v.(deferredAction); {
 			case a.busy:
-			case !a.Due.After(at) || back && a.Kind != afterTTL:
+			case !a.Due.After(at) || back && a.Kind != deferredTTL:
 				due[k.(string)] = a
 			default:
 				wait = min(wait, a.Due.Sub(at))
@@ -110,7 +110,7 @@ func (s *Server) settle(ctx context.Context) {
 			return true
 		})
 		for key, a := range due {
-			hook := a.Kind == afterWebhook
+			hook := a.Kind == deferredWebhook
 			if hook { // it may hang: nothing else waits for it, and one without a place stays due
 				select {
 				case s.calling <- struct{}{}:
@@ -171,7 +171,7 @@ func enter(ctx context.Context, places chan struct{}) bool {
 }
 
 // settleOne does what is due, and notes when to look at it again.
-func (s *Server) settleOne(ctx context.Context, key string, a after) {
+func (s *Server) settleOne(ctx context.Context, key string, a deferredAction) {
 	again, err := s.do(ctx, a)
 	if err != nil {
 		s.logLater(ctx, "do what is due", err)
@@ -182,7 +182,7 @@ func (s *Server) settleOne(ctx context.Context, key string, a after) {
 		return
 	}
 	if v, ok := s.pending.Load(key); ok { // it counts its tries
-		a = v.(after)
+		a = v.(deferredAction)
 	}
 	a.Due, a.busy = again, false
 	s.pending.Store(key, a)
@@ -204,27 +204,27 @@ func (s *Server) logLater(ctx context.Context, what string, err error) {
 }
 
 // do does one thing, or says when to look at it again.
-func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
+func (s *Server) do(ctx context.Context, a deferredAction) (again time.Time, err error) {
 	switch a.Kind {
-	case afterTTL:
+	case deferredTTL:
 		return s.expire(ctx, a)
-	case afterCron:
+	case deferredCron:
 		return s.fire(ctx, a)
-	case afterHalf:
-		if err := s.removeHalf(ctx, a.Thread); err != nil {
+	case deferredUnfinished:
+		if err := s.removeUnfinished(ctx, a.Thread); err != nil {
 			if !errors.Is(err, saver.ErrConflict) { // else another request makes it
 				s.logLater(ctx, "remove what is left of a thread", err)
 			}
 			return now().Add(undoPause), nil
 		}
 		return time.Time{}, nil
-	case afterUndo:
+	case deferredUndo:
 		if err := s.takeBack(ctx, a); err != nil {
 			s.logLater(ctx, "take a run back", err)
 			return now().Add(undoPause), nil
 		}
 		return time.Time{}, nil
-	case afterWebhook, afterTemporary:
+	case deferredWebhook, deferredTemporary:
 	default: // a newer version stored it, and will do it
 		return now().Add(24 * time.Hour), nil
 	}
@@ -238,12 +238,12 @@ func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
 				return time.Time{}, err
 			}
 		}
-		return time.Time{}, s.after.delete(ctx, a.key())
+		return time.Time{}, s.deferred.delete(ctx, a.key())
 	case err != nil:
 		return time.Time{}, err
 	case !r.Status.Ended():
 		return now().Add(runPoll), nil
-	case a.Kind == afterWebhook:
+	case a.Kind == deferredWebhook:
 		return s.callHook(ctx, a, r)
 	case now().Before(r.Ended.Add(grace)):
 		return r.Ended.Add(grace), nil
@@ -251,11 +251,11 @@ func (s *Server) do(ctx context.Context, a after) (again time.Time, err error) {
 	if err := s.removeThread(ctx, a.Thread); err != nil {
 		return time.Time{}, err
 	}
-	return time.Time{}, s.after.delete(ctx, a.key())
+	return time.Time{}, s.deferred.delete(ctx, a.key())
 }
 
 // takeBack removes a run whose request was refused, and the thread that was made for it.
-func (s *Server) takeBack(ctx context.Context, a after) error {
+func (s *Server) takeBack(ctx context.Context, a deferredAction) error {
 	if a.Run != "" {
 		r, err := s.cfg.Queue.Get(ctx, a.Run)
 		if err == nil {
@@ -274,15 +274,15 @@ func (s *Server) takeBack(ctx context.Context, a after) error {
 }
 
 // expire removes a thread, or its history, when it has not been changed for its time to live.
-func (s *Server) expire(ctx context.Context, a after) (again time.Time, err error) {
+func (s *Server) expire(ctx context.Context, a deferredAction) (again time.Time, err error) {
 	t, ok, err := s.threads.get(ctx, a.Thread)
 	if err != nil {
 		return time.Time{}, err
 	}
 	if !ok || t.TTL == nil {
-		return time.Time{}, s.after.delete(ctx, a.key())
+		return time.Time{}, s.deferred.delete(ctx, a.key())
 	}
-	at, err := s.standing(ctx, t)
+	at, err := s.statusOf(ctx, t)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -299,5 +299,5 @@ func (s *Server) expire(ctx context.Context, a after) (again time.Time, err erro
 	if err := s.removeWithCrons(ctx, t.ID); err != nil {
 		return time.Time{}, err
 	}
-	return time.Time{}, s.after.delete(ctx, a.key())
+	return time.Time{}, s.deferred.delete(ctx, a.key())
 }
