@@ -354,11 +354,7 @@ func searchAssistants(c *call) error {
 		if !ok || !a.reads(c.grant) {
 			continue
 		}
-		s, err := selected(c, a.shown())
-		if err == nil {
-			err = shown.add(s)
-		}
-		if err != nil {
+		if err := shown.addSelected(c, a.shown()); err != nil {
 			return err
 		}
 	}

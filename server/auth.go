@@ -132,11 +132,11 @@ func APIKeys(users map[string]*User) *Auth {
 }
 
 // authenticate is who sends the request. Under NoAuth it is a user without a name.
-func (s *Server) authenticate(r *http.Request) (*User, error) {
-	if s.cfg.Auth.open {
+func (a *Auth) authenticate(r *http.Request) (*User, error) {
+	if a.open {
 		return &User{}, nil
 	}
-	u, err := s.cfg.Auth.Authenticate(r)
+	u, err := a.Authenticate(r)
 	if err == nil && u != nil && u.Identity != "" {
 		if !utf8.ValidString(u.Identity) || strings.Contains(u.Identity, "\x00") { // metadata would have that of another
 			return nil, fail(http.StatusUnauthorized, "The identity is not UTF-8 without U+0000")
@@ -150,15 +150,15 @@ func (s *Server) authenticate(r *http.Request) (*User, error) {
 }
 
 // grant is what a user may see when doing something.
-func (s *Server) grant(ctx context.Context, u *User, a Access) (Grant, error) {
-	if s.cfg.Auth.open {
+func (a *Auth) grant(ctx context.Context, u *User, to Access) (Grant, error) {
+	if a.open {
 		return Grant{}, nil
 	}
-	authorize := s.cfg.Auth.Authorize
+	authorize := a.Authorize
 	if authorize == nil {
 		authorize = OwnThings
 	}
-	g, err := authorize(ctx, u, a)
+	g, err := authorize(ctx, u, to)
 	if errors.Is(err, ErrAuthUnavailable) {
 		return g, err
 	}

@@ -344,11 +344,7 @@ func searchCrons(c *call) error {
 		if !ok || !c.grant.admits(k.Metadata) {
 			continue
 		}
-		s, err := selected(c, k.shown())
-		if err == nil {
-			err = shown.add(s)
-		}
-		if err != nil {
+		if err := shown.addSelected(c, k.shown()); err != nil {
 			return err
 		}
 	}
@@ -411,7 +407,7 @@ func (s *Server) cronGrant(ctx context.Context, k *cron, resource, action string
 	if k.ThreadID != "" {
 		value["thread_id"] = k.ThreadID
 	}
-	g, err = s.grant(ctx, &k.User, Access{resource, action, value})
+	g, err = s.cfg.Auth.grant(ctx, &k.User, Access{resource, action, value})
 	var f *failure
 	if errors.As(err, &f) && f.status == http.StatusForbidden {
 		return g, false, nil
@@ -422,7 +418,7 @@ func (s *Server) cronGrant(ctx context.Context, k *cron, resource, action string
 // submitCron submits the run of a cron for the time that it is due at. A cron whose thread or
 // assistant is gone, or not its user's any more, is disabled, and so is one whose user may not run it.
 func (s *Server) submitCron(ctx context.Context, k *cron) error {
-	c := &call{Server: s, ctx: ctx, user: &k.User, body: k.Payload, in: map[string]any(k.Payload)}
+	c := &call{Server: s, auth: s.cfg.Auth, ctx: ctx, user: &k.User, body: k.Payload, in: map[string]any(k.Payload)}
 	a, ok, err := s.assistants.get(ctx, k.AssistantID)
 	if err != nil || !ok {
 		k.Enabled = ok

@@ -40,8 +40,8 @@ func (c *call) checkStore() error {
 	if _, _, err := c.indexed.get(ctx, allIndexed); err != nil {
 		return err
 	}
-	if s, ok := c.cfg.Saver.(watched); ok && !c.cfg.ReadOnly {
-		for _, p := range s.Health().Problems {
+	if w, ok := c.cfg.Saver.(watched); ok && !c.cfg.ReadOnly {
+		for _, p := range w.Health().Problems {
 			if p.Status == metrics.StatusFailed {
 				return fmt.Errorf("%s: %s", p.Kind, p.Detail)
 			}

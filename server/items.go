@@ -107,7 +107,7 @@ func (c *call) roots(prefix store.Namespace) ([]store.Namespace, error) {
 		return []store.Namespace{prefix}, nil
 	}
 	all, err := c.cfg.Store.ListNamespaces(c.ctx, store.NamespaceQuery{MaxDepth: 1, Limit: store.NoLimit})
-	return slices.DeleteFunc(all, c.hides), err
+	return slices.DeleteFunc(all, func(ns store.Namespace) bool { return c.hides(ns) }), err
 }
 
 func searchItems(c *call) error {
@@ -150,11 +150,11 @@ func searchItems(c *call) error {
 	items := c.listing()
 	found = found[min(offset, len(found)):]
 	for _, f := range found[:min(limit, len(found))] {
-		s := scored{shownItem: c.item(&f.Item)}
+		one := scored{shownItem: c.item(&f.Item)}
 		if f.Scored {
-			s.Score = &f.Score
+			one.Score = &f.Score
 		}
-		if err := items.add(s); err != nil {
+		if err := items.add(one); err != nil {
 			return err
 		}
 	}

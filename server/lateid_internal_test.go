@@ -21,7 +21,7 @@ func TestProtocolLateID(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Server{cfg: Config{Queue: q, Store: items, Logger: slog.Default()}}
-	s.protocol.forgotten = newRecords[forgottenRuns](s.cfg, "forgotten")
+	s.protocol.forgotten = newRecords[forgottenRuns](items, slog.Default(), "forgotten")
 	l := s.protocolLog("t", 0)
 	read := func(r runs.Run) {
 		t.Helper()

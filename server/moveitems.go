@@ -90,9 +90,8 @@ func MoveItems(ctx context.Context, o MoveOptions) (MoveReport, error) {
 			return rep, &saver.InvalidError{Field: "identity", Reason: fmt.Sprintf("no items of a user %q can be at %q", id, []string(formerPlace(id)))}
 		}
 	}
-	cfg := Config{Store: o.Store, Queue: o.Queue, Logger: o.Logger}
 	known := map[string]bool{}
-	for id, err := range owners(ctx, cfg) {
+	for id, err := range owners(ctx, o.Store, o.Queue, o.Logger) {
 		if err != nil {
 			return rep, err
 		}
@@ -120,7 +119,7 @@ func MoveItems(ctx context.Context, o MoveOptions) (MoveReport, error) {
 		settled = settled && (m.Namespaces == 0 || m.Except || chosen && len(m.Left) == 0)
 	}
 	if rep.Settled = settled; settled && !o.DryRun {
-		return rep, newRecords[struct{}](cfg, settledKind).put(ctx, settledKind, struct{}{})
+		return rep, newRecords[struct{}](o.Store, o.Logger, settledKind).put(ctx, settledKind, struct{}{})
 	}
 	if !o.DryRun {
 		return rep, nil
@@ -187,15 +186,15 @@ func formerRoots(ctx context.Context, s store.Store) (map[string]bool, error) {
 	return labels, err
 }
 
-// owners yields the identities that records and, if cfg has a Queue, runs name; some more than once.
-func owners(ctx context.Context, cfg Config) iter.Seq2[string, error] {
+// owners yields the identities that records and, unless queue is nil, runs name; some more than once.
+func owners(ctx context.Context, items store.Store, queue runs.Queue, log *slog.Logger) iter.Seq2[string, error] {
 	type owned struct {
 		Metadata map[string]any `json:"metadata"`
 		User     User           `json:"user"`
 	}
 	return func(yield func(string, error) bool) {
 		for _, kind := range []string{"threads", "assistants", "crons"} {
-			for r, err := range newRecords[owned](cfg, kind).all(ctx) {
+			for r, err := range newRecords[owned](items, log, kind).all(ctx) {
 				owner, _ := r.Metadata["owner"].(string)
 				for _, id := range []string{owner, r.User.Identity} {
 					if (err != nil || movable(id)) && !yield(id, err) {
@@ -204,10 +203,10 @@ func owners(ctx context.Context, cfg Config) iter.Seq2[string, error] {
 				}
 			}
 		}
-		if cfg.Queue == nil {
+		if queue == nil {
 			return
 		}
-		for r, err := range cfg.Queue.List(ctx, runs.Query{}) {
+		for r, err := range queue.List(ctx, runs.Query{}) {
 			if errors.Is(err, runs.ErrUnreadable) {
 				continue
 			}
@@ -251,13 +250,12 @@ func (s *Server) findUnmoved(ctx context.Context) (string, error) {
 	if len(roots) == 0 || err != nil {
 		return "", err
 	}
-	cfg := s.cfg
-	cfg.Queue = nil                             // a run has a thread
-	if _, ok := cfg.Store.(*store.Local); !ok { // another may hold in memory all that it scans: it is read in pages
-		cfg.Store = struct{ store.Store }{cfg.Store}
+	items := s.cfg.Store
+	if _, ok := items.(*store.Local); !ok { // another may hold in memory all that it scans: it is read in pages
+		items = struct{ store.Store }{items}
 	}
 	n := 0
-	for id, err := range owners(ctx, cfg) {
+	for id, err := range owners(ctx, items, nil, s.cfg.Logger) { // a run has a thread
 		if err != nil {
 			return "", err
 		}
@@ -282,7 +280,7 @@ func (s *Server) grantsPlace(ctx context.Context, id string) (yes bool) {
 			yes = false
 		}
 	}()
-	g, err := s.grant(ctx, &User{Identity: id}, Access{Resource: "store", Action: "search"})
+	g, err := s.cfg.Auth.grant(ctx, &User{Identity: id}, Access{Resource: "store", Action: "search"})
 	return err == nil && slices.Equal(g.Namespace, ItemsOf(id))
 }
 

@@ -219,10 +219,10 @@ func allSchedules(c *call) error {
 		return err
 	}
 	list := []any{}
-	for _, s := range all {
-		m := map[string]any{"id": s.ID, "cron": s.Cron, "graph": s.Spec.Graph, "thread_id": s.Spec.ThreadID, "next": stamped(s.Next)}
-		if s.Unreadable != nil {
-			c.cfg.Logger.Error("a schedule cannot be read", "schedule", s.ID, "error", s.Unreadable)
+	for _, of := range all {
+		m := map[string]any{"id": of.ID, "cron": of.Cron, "graph": of.Spec.Graph, "thread_id": of.Spec.ThreadID, "next": stamped(of.Next)}
+		if of.Unreadable != nil {
+			c.cfg.Logger.Error("a schedule cannot be read", "schedule", of.ID, "error", of.Unreadable)
 			m["error"] = "The schedule cannot be read: the log of the server says why"
 		}
 		list = append(list, m)
@@ -237,7 +237,7 @@ func deleteSchedule(c *call) error {
 		return err
 	}
 	id := c.path("schedule_id")
-	if !slices.ContainsFunc(all, func(s runs.Schedule) bool { return s.ID == id }) {
+	if !slices.ContainsFunc(all, func(other runs.Schedule) bool { return other.ID == id }) {
 		return errNotFound
 	}
 	if err := c.cfg.Queue.DeleteSchedule(c.ctx, id); err != nil {
@@ -257,11 +257,11 @@ const troubleUnmoved metrics.Trouble = "items_unmoved"
 
 // health answers how an embedded store is. A saver elsewhere has no such answer.
 func health(c *call) error {
-	s, ok := c.cfg.Saver.(watched)
+	w, ok := c.cfg.Saver.(watched)
 	if !ok {
 		return errNotFound
 	}
-	st, h := s.Stats(), s.Health()
+	st, h := w.Stats(), w.Health()
 	if c.isUnmoved(c.ctx) {
 		h.Status = max(h.Status, metrics.StatusDegraded)
 		h.Problems = append(h.Problems, metrics.Problem{Kind: troubleUnmoved, Status: metrics.StatusDegraded,

@@ -52,7 +52,7 @@ type session interface {
 }
 
 // protocolCommand answers a command of a client. ok is false if it is none.
-func (c *call) protocolCommand(in any, s session) (answer map[string]any, ok bool) {
+func (c *call) protocolCommand(in any, on session) (answer map[string]any, ok bool) {
 	m, _ := in.(map[string]any)
 	id, numbered := m["id"].(int64)
 	method, named := m["method"].(string)
@@ -60,14 +60,14 @@ func (c *call) protocolCommand(in any, s session) (answer map[string]any, ok boo
 		return protocolFailure(m["id"], refused(codeArgument, "Protocol commands must include an integer id and string method.")), false
 	}
 	params, _ := m["params"].(map[string]any)
-	result, err := c.protocolResult(method, body(params), s)
+	result, err := c.protocolResult(method, body(params), on)
 	if err != nil {
 		answer = protocolFailure(id, c.refusedBy(err))
 	} else {
 		answer = map[string]any{"type": "success", "id": id, "result": result}
 	}
-	if _, unbound := s.bound(c.ctx); err == nil || unbound == nil {
-		answer["meta"] = map[string]any{"applied_through_seq": s.through()}
+	if _, unbound := on.bound(c.ctx); err == nil || unbound == nil {
+		answer["meta"] = map[string]any{"applied_through_seq": on.through()}
 	}
 	return answer, true
 }
@@ -101,28 +101,28 @@ func (c *call) refusedBy(err error) error {
 }
 
 // protocolResult does what a command says.
-func (c *call) protocolResult(method string, params body, s session) (any, error) {
+func (c *call) protocolResult(method string, params body, on session) (any, error) {
 	switch method {
 	case "run.start":
-		return c.startRun(params, s)
+		return c.startRun(params, on)
 	case "subscription.subscribe":
-		return c.subscribe(method, params, s)
+		return c.subscribe(method, params, on)
 	case "subscription.unsubscribe":
 		id := params.text("subscription_id")
-		if !s.unsubscribe(id) {
+		if !on.unsubscribe(id) {
 			return nil, refused(codeSubscription, "Unknown subscription: %s", id)
 		}
 		return map[string]any{}, nil
 	case "subscription.reconnect":
-		return c.reconnect(method, params, s)
+		return c.reconnect(method, params, on)
 	case "agent.getTree":
-		t, err := s.bound(c.ctx)
+		t, err := on.bound(c.ctx)
 		if err != nil {
 			return nil, err
 		}
 		return map[string]any{"tree": t.tree()}, nil
 	case "input.respond":
-		return c.respond(params, s)
+		return c.respond(params, on)
 	case "input.inject":
 		return nil, refused(codeNotSupported, "input.inject is not supported: a run takes input when it begins, and when it asks.")
 	case "state.get":
@@ -130,7 +130,7 @@ func (c *call) protocolResult(method string, params body, s session) (any, error
 	case "state.listCheckpoints":
 		return c.listCheckpoints(params)
 	case "state.fork":
-		return c.fork(params, s)
+		return c.fork(params, on)
 	}
 	return nil, refused(codeCommand, "Unknown protocol command: %s", method)
 }
@@ -142,7 +142,7 @@ var noBoundRun = refused(codeRun, "No active run is bound to this thread.")
 var protocolModes = []any{"values", "updates", "messages-tuple", "custom", "tasks", "checkpoints"}
 
 // submitProtocol makes a run. in is what a client of version 1 would send.
-func (c *call) submitProtocol(params, in body, s session) (runs.Run, error) {
+func (c *call) submitProtocol(params, in body, on session) (runs.Run, error) {
 	in["stream_mode"], in["stream_subgraphs"], in["stream_resumable"], in["if_not_exists"] = protocolModes, true, true, "create"
 	for _, k := range []string{"config", "metadata", "multitask_strategy"} {
 		if v := params[k]; v != nil {
@@ -160,13 +160,13 @@ func (c *call) submitProtocol(params, in body, s session) (runs.Run, error) {
 	if err != nil {
 		return r, err
 	}
-	s.bind(r)
+	on.bind(r)
 	return r, nil
 }
 
 // startRun starts a run with input. As in LangGraph's server, on a thread that waits for an
 // answer the input is the answer.
-func (c *call) startRun(params body, s session) (any, error) {
+func (c *call) startRun(params body, on session) (any, error) {
 	name := params.text("assistant_id")
 	if name == "" {
 		return nil, refused(codeArgument, "run.start requires an assistant_id.")
@@ -190,7 +190,7 @@ func (c *call) startRun(params body, s session) (any, error) {
 			in["command"] = map[string]any{"resume": params["input"]}
 		}
 	}
-	r, err := c.submitProtocol(params, in, s)
+	r, err := c.submitProtocol(params, in, on)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (c *call) asks(t thread) ([]string, error) {
 }
 
 // respond answers questions. All of them are answered by one run.
-func (c *call) respond(params body, s session) (any, error) {
+func (c *call) respond(params body, on session) (any, error) {
 	answers := []any{map[string]any(params)}
 	if given, many := params["responses"].([]any); many {
 		answers = given
@@ -255,7 +255,7 @@ func (c *call) respond(params body, s session) (any, error) {
 			command[k] = v
 		}
 	}
-	if _, err := c.submitProtocol(params, body{"assistant_id": t.Metadata["assistant_id"], "command": command}, s); err != nil {
+	if _, err := c.submitProtocol(params, body{"assistant_id": t.Metadata["assistant_id"], "command": command}, on); err != nil {
 		return nil, err
 	}
 	return map[string]any{}, nil
@@ -282,13 +282,13 @@ func selection(method string, params body) (subscription, error) {
 	return s, nil
 }
 
-func (c *call) subscribe(method string, params body, s session) (any, error) {
+func (c *call) subscribe(method string, params body, on session) (any, error) {
 	sub, err := selection(method, params)
 	if err != nil {
 		return nil, err
 	}
 	id := uuid.NewString()
-	replayed, err := s.subscribe(c.ctx, id, sub)
+	replayed, err := on.subscribe(c.ctx, id, sub)
 	if err != nil {
 		return nil, err
 	}
@@ -296,15 +296,15 @@ func (c *call) subscribe(method string, params body, s session) (any, error) {
 }
 
 // reconnect subscribes a client that was cut off.
-func (c *call) reconnect(method string, params body, s session) (any, error) {
-	if _, err := s.bound(c.ctx); err != nil {
+func (c *call) reconnect(method string, params body, on session) (any, error) {
+	if _, err := on.bound(c.ctx); err != nil {
 		return nil, err
 	}
 	sub, err := selection(method, params)
 	if err != nil {
 		return nil, err
 	}
-	missed, err := s.subscribe(c.ctx, uuid.NewString(), sub)
+	missed, err := on.subscribe(c.ctx, uuid.NewString(), sub)
 	if err != nil {
 		return nil, err
 	}
@@ -393,7 +393,7 @@ func (c *call) listCheckpoints(params body) (any, error) {
 }
 
 // fork runs the graph from an older checkpoint.
-func (c *call) fork(params body, s session) (any, error) {
+func (c *call) fork(params body, on session) (any, error) {
 	t, err := c.thread(c.grant)
 	if err != nil {
 		return nil, err
@@ -413,7 +413,7 @@ func (c *call) fork(params body, s session) (any, error) {
 	if from, err := g.GetState(c.ctx, at); err != nil || from.CreatedAt == "" {
 		return nil, refused(codeCheckpoint, "Unknown checkpoint: %s", at.CheckpointID)
 	}
-	r, err := c.submitProtocol(params, body{"assistant_id": t.Metadata["assistant_id"], "input": params["input"], "checkpoint": map[string]any{"checkpoint_id": at.CheckpointID}}, s)
+	r, err := c.submitProtocol(params, body{"assistant_id": t.Metadata["assistant_id"], "input": params["input"], "checkpoint": map[string]any{"checkpoint_id": at.CheckpointID}}, on)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func socketEvents(c *call) error {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	c.ctx = ctx
-	s := &socketSession{c: c, conn: conn, subs: map[string]subscription{}}
+	sess := &socketSession{c: c, conn: conn, subs: map[string]subscription{}}
 	commands, wake := make(chan []byte, maxCommands), make(chan struct{}, 1)
 	var holding atomic.Bool   // a command waits for those before it, and nothing is read
 	var received atomic.Int64 // how many commands were
@@ -76,11 +76,11 @@ func socketEvents(c *call) error {
 		}
 	}()
 	turn := func(l *protocolLog) error {
-		s.log = l
+		sess.log = l
 		for {
 			select {
 			case text := <-commands:
-				if err := s.command(text); err != nil {
+				if err := sess.command(text); err != nil {
 					return err
 				}
 			default:
@@ -101,7 +101,7 @@ func socketEvents(c *call) error {
 			cancel()
 		}
 	}
-	err = c.eachEventOfThread(0, wake, s.events, turn, func() error {
+	err = c.eachEventOfThread(0, wake, sess.events, turn, func() error {
 		if !pinging.Swap(true) {
 			go ping()
 		}

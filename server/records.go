@@ -34,8 +34,8 @@ type records[T any] struct {
 	keeps func(T) bool // reports whether a record may be kept; nil keeps all
 }
 
-func newRecords[T any](cfg Config, kind string) records[T] {
-	return records[T]{items: cfg.Store, ns: store.Namespace{space, kind}, log: cfg.Logger}
+func newRecords[T any](items store.Store, log *slog.Logger, kind string) records[T] {
+	return records[T]{items: items, ns: store.Namespace{space, kind}, log: log}
 }
 
 // decoded are records by their JSON. Nobody may change what is in one.
@@ -323,6 +323,15 @@ func (l *listing) add(v any) error {
 	}
 	l.text = append(l.text, text...)
 	return nil
+}
+
+// addSelected appends what selected makes of a thing.
+func (l *listing) addSelected(c *call, shown any, always ...string) error {
+	some, err := selected(c, shown, always...)
+	if err != nil {
+		return err
+	}
+	return l.add(some)
 }
 
 // json is the list when all is added.

@@ -147,7 +147,7 @@ func waitRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.wait(r, c.body.text("on_disconnect") == "cancel", c.result)
+	return c.wait(r, c.body.text("on_disconnect") == "cancel", c.outcome)
 }
 
 func waitStatelessRun(c *call) error {
@@ -156,7 +156,7 @@ func waitStatelessRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.wait(r, c.body.text("on_disconnect") == "cancel", c.result)
+	return c.wait(r, c.body.text("on_disconnect") == "cancel", c.outcome)
 }
 
 // numeric is a number of the request's address.
@@ -218,11 +218,7 @@ func listRuns(c *call) error {
 		} else {
 			m = c.shownRun(r)
 		}
-		s, err := selected(c, m)
-		if err == nil {
-			err = shown.add(s)
-		}
-		if err != nil {
+		if err := shown.addSelected(c, m); err != nil {
 			return err
 		}
 		if n++; n == limit {
@@ -327,7 +323,7 @@ func cancelRun(c *call) error {
 		return err
 	}
 	if wait {
-		return c.wait(r, false, func(runs.Run) (any, error) { return struct{}{}, nil })
+		return c.wait(r, false, func(context.Context, runs.Run) (any, error) { return struct{}{}, nil })
 	}
 	c.w.WriteHeader(202)
 	return nil
@@ -392,5 +388,5 @@ func joinRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.wait(r, c.isTrue("cancel_on_disconnect"), c.result)
+	return c.wait(r, c.isTrue("cancel_on_disconnect"), c.outcome)
 }

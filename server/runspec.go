@@ -138,8 +138,8 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 	if cmd := in.object("command"); cmd != nil {
 		req.Input = commandOf(cmd)
 	}
-	if s, ok := asNumber(in["after_seconds"]); ok && s > 0 {
-		req.After = time.Now().Add(minutes(s / 60))
+	if seconds, ok := asNumber(in["after_seconds"]); ok && seconds > 0 {
+		req.After = time.Now().Add(minutes(seconds / 60))
 	}
 	delete(config, "configurable") // the run has both
 	delete(config, "metadata")

@@ -163,14 +163,14 @@ func New(cfg Config) (*Server, error) {
 		cfg.Logger = slog.Default()
 	}
 	s := &Server{cfg: cfg, names: slices.Sorted(maps.Keys(cfg.Graphs)),
-		assistants: newRecords[assistant](cfg, "assistants"), threads: newRecords[thread](cfg, "threads"),
-		crons: newRecords[cron](cfg, "crons"), indexed: newRecords[struct{}](cfg, "thread_crons"), deferred: newRecords[deferredAction](cfg, "after"), unfinished: newRecords[unfinishedThread](cfg, "halves"),
+		assistants: newRecords[assistant](cfg.Store, cfg.Logger, "assistants"), threads: newRecords[thread](cfg.Store, cfg.Logger, "threads"),
+		crons: newRecords[cron](cfg.Store, cfg.Logger, "crons"), indexed: newRecords[struct{}](cfg.Store, cfg.Logger, "thread_crons"), deferred: newRecords[deferredAction](cfg.Store, cfg.Logger, "after"), unfinished: newRecords[unfinishedThread](cfg.Store, cfg.Logger, "halves"),
 		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, listingMost: listingMost, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16), looked: make(chan struct{})}
 	s.assistants.kept = &decoded[assistant]{} // each run names one
 	s.threads.kept, s.threads.keeps = &decoded[thread]{}, thread.isFlat
 	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
-	s.protocol.forgotten = newRecords[forgottenRuns](cfg, "protocol")
-	s.settled = newRecords[struct{}](cfg, settledKind)
+	s.protocol.forgotten = newRecords[forgottenRuns](cfg.Store, cfg.Logger, "protocol")
+	s.settled = newRecords[struct{}](cfg.Store, cfg.Logger, settledKind)
 	if q, ok := cfg.Queue.(queueWithStore); ok && store.Store(q.Items()) == cfg.Store {
 		s.withStore = q
 	}
@@ -238,13 +238,15 @@ type call struct {
 	r     *http.Request
 	ctx   context.Context
 	route *route
+	auth  *Auth
 	user  *User
 	grant Grant
 	in    any  // the JSON of the request
 	body  body // the same, if it is an object
 	// untold: the run that the request makes may not be durable when it was submitted. Whoever
 	// tells the client of it asks the queue for it before.
-	untold bool
+	untold      bool
+	listingMost int // see listing
 }
 
 // path is a part of the request's path.
@@ -273,7 +275,7 @@ func (c *call) access(resource, action string) (Grant, error) {
 	if resource == c.route.resource && action == c.route.action {
 		return c.grant, nil
 	}
-	return c.Server.grant(c.ctx, c.user, Access{resource, action, c.value()})
+	return c.auth.grant(c.ctx, c.user, Access{resource, action, c.value()})
 }
 
 // value is the request as Authorize sees it.
@@ -302,7 +304,7 @@ func (c *call) asked(in body) (*call, error) {
 	one := *c
 	one.body, one.in = in, map[string]any(in)
 	var err error
-	one.grant, err = c.Server.grant(c.ctx, c.user, Access{"threads", "create_run", one.value()})
+	one.grant, err = c.auth.grant(c.ctx, c.user, Access{"threads", "create_run", one.value()})
 	return &one, err
 }
 
@@ -367,7 +369,7 @@ func missing(w http.ResponseWriter, r *http.Request, h http.Handler) {
 // serve makes a handler of a route.
 func (s *Server) serve(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Server: s, w: w, r: r, ctx: r.Context(), route: rt}
+		c := &call{Server: s, auth: s.cfg.Auth, listingMost: s.listingMost, w: w, r: r, ctx: r.Context(), route: rt}
 		err := c.answer()
 		if err == nil {
 			return
@@ -417,7 +419,7 @@ func (c *call) prepare() (err error) {
 	if c.route.open {
 		return nil
 	}
-	if c.user, err = c.authenticate(c.r); err != nil {
+	if c.user, err = c.cfg.Auth.authenticate(c.r); err != nil {
 		return err
 	}
 	if err := c.limit(); err != nil {
@@ -444,7 +446,7 @@ func (c *call) prepare() (err error) {
 			}
 		}
 	}
-	c.grant, err = c.Server.grant(c.ctx, c.user, Access{c.route.resource, c.route.action, c.value()})
+	c.grant, err = c.auth.grant(c.ctx, c.user, Access{c.route.resource, c.route.action, c.value()})
 	if err == nil && c.route.allUsers && !c.grant.all() {
 		return fail(http.StatusForbidden, "This is about the things of all users: Authorize must grant it without a filter.")
 	}

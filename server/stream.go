@@ -379,7 +379,7 @@ func lastEventID(r *http.Request) (after int64, live bool) {
 
 // wait answers with what came of a run when it has ended. The head of the answer goes out soon, and
 // line breaks after it keep the connection: JSON allows them.
-func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error)) error {
+func (c *call) wait(r runs.Run, cancel bool, result func(context.Context, runs.Run) (any, error)) error {
 	out := c.output(func(h http.Header) {
 		h.Set("Location", place(r, false)+"/join")
 		h.Set("Content-Location", place(r, false))
@@ -397,7 +397,7 @@ func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error))
 	}
 	var came any
 	if !gone {
-		came, err = result(end)
+		came, err = result(c.ctx, end)
 		var unknown error
 		if gone, unknown = c.isDeleted(end); err == nil {
 			err = unknown
@@ -421,9 +421,6 @@ func (c *call) wait(r runs.Run, cancel bool, result func(runs.Run) (any, error))
 	}
 	return nil
 }
-
-// result is what came of a run that has ended, for wait.
-func (c *call) result(r runs.Run) (any, error) { return c.outcome(c.ctx, r) }
 
 // pregelError is where an answer has the error of a run.
 const pregelError = "__error__"

@@ -488,8 +488,8 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 		return nil
 	}
 	if outlined && !complete {
-		for _, s := range []runs.Status{runs.Pending, runs.Running} { // as isBusy
-			for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{Status: s}) {
+		for _, open := range []runs.Status{runs.Pending, runs.Running} { // as isBusy
+			for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{Status: open}) {
 				if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 					return nil, err
 				}
@@ -609,11 +609,7 @@ func searchThreads(c *call) error {
 		if c.body["stele_status"] != nil {
 			m["stele_status"] = at.stele
 		}
-		s, err := selected(c, m, "extracted")
-		if err == nil {
-			err = shown.add(s)
-		}
-		if err != nil {
+		if err := shown.addSelected(c, m, "extracted"); err != nil {
 			return err
 		}
 	}
