@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,16 @@ type version struct {
 	Context     map[string]any `json:"context"`
 	Metadata    map[string]any `json:"metadata"`
 	Created     time.Time      `json:"created"`
+}
+
+// assistantAPI has the operations on assistants.
+type assistantAPI struct {
+	records records[assistant]
+	graphs  *graphSet
+	threads *threadAPI
+	locks   *locks
+	open    bool // everybody may do everything
+	log     *slog.Logger
 }
 
 // shownAssistant is an assistant as clients see it.
@@ -65,24 +76,24 @@ var namespaceGraph = uuid.MustParse("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 // assistantOf is the id of a graph's own assistant.
 func assistantOf(graph string) string { return uuid.NewSHA1(namespaceGraph, []byte(graph)).String() }
 
-// makeAssistants makes the assistants of graphs that have none.
-func (s *Server) makeAssistants(ctx context.Context) error {
-	for _, name := range s.names {
+// makeOwn makes the assistants of graphs that have none.
+func (s *assistantAPI) makeOwn(ctx context.Context) error {
+	for _, name := range s.graphs.names {
 		id := assistantOf(name)
-		old, ok, err := s.assistants.get(ctx, id)
+		old, ok, err := s.records.get(ctx, id)
 		if err != nil {
 			return fmt.Errorf("server: %w", err)
 		}
-		if ok && (old.System || s.cfg.Auth.open) {
+		if ok && (old.System || s.open) {
 			continue
 		}
 		if ok { // the id can be computed: a client has taken it before there was the graph
-			s.cfg.Logger.Warn("an assistant of a client is replaced by that of the graph", "assistant", id, "graph", name, "metadata", old.Metadata)
+			s.log.Warn("an assistant of a client is replaced by that of the graph", "assistant", id, "graph", name, "metadata", old.Metadata)
 		}
 		at := now()
 		v := version{Number: 1, GraphID: name, Name: name, Config: map[string]any{}, Context: map[string]any{}, Metadata: map[string]any{"created_by": "system"}, Created: at}
 		a := assistant{ID: id, version: v, First: at, Updated: at, System: true, Versions: []version{v}}
-		if err := s.assistants.put(ctx, id, a); err != nil {
+		if err := s.records.put(ctx, id, a); err != nil {
 			return fmt.Errorf("server: %w", err)
 		}
 	}
@@ -96,13 +107,13 @@ func (a assistant) reads(g Grant) bool { return a.System || g.admits(a.Metadata)
 // assistant was given to the user, is hidden as the other's assistants are.
 func (a assistant) shows(v version, g Grant) bool { return a.System || g.admits(v.Metadata) }
 
-// assistant is the assistant of a path, if the grant shows it.
-func (c *call) assistant(missing error) (assistant, error) {
+// ofPath is the assistant of a path, if the grant shows it.
+func (s *assistantAPI) ofPath(c *call, missing error) (assistant, error) {
 	id := c.path("assistant_id")
-	if c.cfg.Graphs[id] != nil {
+	if s.graphs.by[id] != nil {
 		id = assistantOf(id)
 	}
-	a, ok, err := c.assistants.get(c.ctx, id)
+	a, ok, err := s.records.get(c.ctx, id)
 	change := c.route.action == "update" || c.route.action == "delete"
 	if err == nil && (!ok || !a.reads(c.grant) || change && !c.grant.admits(a.Metadata)) {
 		err = missing
@@ -111,27 +122,27 @@ func (c *call) assistant(missing error) (assistant, error) {
 }
 
 // named is the assistant that a request names by id, or by the name of its graph.
-func (c *call) named(name string) (assistant, error) {
+func (s *assistantAPI) named(c *call, name string) (assistant, error) {
 	g, err := c.access("assistants", "read")
 	if err != nil {
 		return assistant{}, err
 	}
 	id := name
-	if _, ok := c.cfg.Graphs[name]; ok {
+	if _, ok := s.graphs.by[name]; ok {
 		id = assistantOf(name)
 	} else if !isUUID(name) {
-		return assistant{}, fail(422, "Invalid assistant: '%s'. Must be either:\n- A valid assistant UUID, or\n- One of the registered graphs: %s", name, strings.Join(c.names, ", "))
+		return assistant{}, fail(422, "Invalid assistant: '%s'. Must be either:\n- A valid assistant UUID, or\n- One of the registered graphs: %s", name, strings.Join(s.graphs.names, ", "))
 	}
-	a, ok, err := c.assistants.get(c.ctx, usual(id))
+	a, ok, err := s.records.get(c.ctx, usual(id))
 	if err == nil && (!ok || !a.reads(g)) {
 		err = fail(404, "Assistant '%s' not found", name)
 	}
 	return a, err
 }
 
-// checkGraph refuses a graph that the server does not have.
-func (s *Server) checkGraph(name string) error {
-	if _, ok := s.cfg.Graphs[name]; ok {
+// check refuses a graph that the server does not have.
+func (s *graphSet) check(name string) error {
+	if _, ok := s.by[name]; ok {
 		return nil
 	}
 	quoted := make([]string, len(s.names))
@@ -157,20 +168,20 @@ func configured(in body) (config, context map[string]any, err error) {
 	return config, context, nil
 }
 
-func createAssistant(c *call) error {
+func (s *assistantAPI) create(c *call) error {
 	config, context, err := configured(c.body)
 	if err != nil {
 		return err
 	}
-	if err := c.checkGraph(c.body.text("graph_id")); err != nil {
+	if err := s.graphs.check(c.body.text("graph_id")); err != nil {
 		return err
 	}
 	id := usual(c.body.text("assistant_id"))
 	if id == "" {
 		id = uuid.NewString()
 	}
-	defer c.locks.lock("assistant " + id)()
-	if old, ok, err := c.assistants.get(c.ctx, id); ok || err != nil {
+	defer s.locks.lock("assistant " + id)()
+	if old, ok, err := s.records.get(c.ctx, id); ok || err != nil {
 		if err == nil && (c.body.text("if_exists") != "do_nothing" || !old.reads(c.grant)) {
 			err = fail(409, "Assistant %s already exists", id)
 		}
@@ -179,7 +190,7 @@ func createAssistant(c *call) error {
 		}
 		return c.json(old.shown())
 	}
-	own := slices.ContainsFunc(c.names, func(graph string) bool { return id == assistantOf(graph) })
+	own := slices.ContainsFunc(s.graphs.names, func(graph string) bool { return id == assistantOf(graph) })
 	if own && !c.grant.all() { // an operator has deleted it; whoever names the graph would get this one
 		return fail(409, "Assistant %s already exists", id)
 	}
@@ -187,7 +198,7 @@ func createAssistant(c *call) error {
 	v := version{Number: 1, GraphID: c.body.text("graph_id"), Name: cmp.Or(c.body.text("name"), "Untitled"), Description: description(c.body),
 		Config: config, Context: context, Metadata: c.grant.stamp(c.body.object("metadata")), Created: at}
 	a := assistant{ID: id, version: v, First: at, Updated: at, System: own, Versions: []version{v}}
-	if err := c.assistants.put(c.ctx, id, a); err != nil {
+	if err := s.records.put(c.ctx, id, a); err != nil {
 		return err
 	}
 	return c.json(a.shown())
@@ -200,20 +211,17 @@ func description(in body) *string {
 	return nil
 }
 
-func getAssistant(c *call) error {
-	a, err := c.assistant(errNotFound)
-	if err != nil {
-		return err
-	}
-	return c.json(a.shown())
-}
+// read is the assistant of a path, for who only looks at it.
+func (s *assistantAPI) read(c *call) (assistant, error) { return s.ofPath(c, errNotFound) }
 
-// patchAssistant makes a new version.
-func patchAssistant(c *call) error {
+func (s *assistantAPI) get(c *call, a assistant) error { return c.json(a.shown()) }
+
+// patch makes a new version.
+func (s *assistantAPI) patch(c *call) error {
 	id := c.path("assistant_id")
-	defer c.locks.lock("assistant " + id)()
+	defer s.locks.lock("assistant " + id)()
 	if g := c.body.text("graph_id"); g != "" {
-		if err := c.checkGraph(g); err != nil {
+		if err := s.graphs.check(g); err != nil {
 			return err
 		}
 	}
@@ -221,7 +229,7 @@ func patchAssistant(c *call) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.assistant(fail(404, "Assistant %s not found", id))
+	a, err := s.ofPath(c, fail(404, "Assistant %s not found", id))
 	if err != nil {
 		return err
 	}
@@ -243,35 +251,28 @@ func patchAssistant(c *call) error {
 	}
 	v.Metadata = c.grant.changed(v.Metadata, c.body.object("metadata"))
 	a.version, a.Updated, a.Versions = v, v.Created, append(a.Versions, v)
-	if err := c.assistants.put(c.ctx, id, a); err != nil {
+	if err := s.records.put(c.ctx, id, a); err != nil {
 		return err
 	}
 	return c.json(a.shown())
 }
 
-func deleteAssistant(c *call) error {
+func (s *assistantAPI) delete(c *call) error {
 	id := c.path("assistant_id")
-	defer c.locks.lock("assistant " + id)()
-	a, err := c.assistant(fail(404, "Assistant with ID %s not found", id))
+	defer s.locks.lock("assistant " + id)()
+	a, err := s.ofPath(c, fail(404, "Assistant with ID %s not found", id))
 	if err != nil {
 		return err
 	}
 	if c.isTrue("delete_threads") { // before the assistant: while it is there the request can be made again
-		if err := c.deleteThreadsOf(a.ID); err != nil {
+		if err := s.threads.deleteOf(c, a.ID); err != nil {
 			return err
 		}
 	}
-	if err := c.assistants.delete(c.ctx, id); err != nil {
-		return err
-	}
-	return c.none()
+	return c.none(s.records.delete(c.ctx, id))
 }
 
-func assistantVersions(c *call) error {
-	a, err := c.assistant(errNotFound)
-	if err != nil {
-		return err
-	}
+func (s *assistantAPI) versions(c *call, a assistant) error {
 	shown := []shownAssistant{}
 	for _, v := range slices.Backward(a.Versions) {
 		if a.shows(v, c.grant) && (contains(v.Metadata, c.body.object("metadata")) || c.body.object("metadata") == nil) {
@@ -289,10 +290,10 @@ func assistantVersions(c *call) error {
 	return c.list(list)
 }
 
-func latestAssistant(c *call) error {
+func (s *assistantAPI) latest(c *call) error {
 	id := c.path("assistant_id")
-	defer c.locks.lock("assistant " + id)()
-	a, err := c.assistant(fail(404, "Assistant %s not found", id))
+	defer s.locks.lock("assistant " + id)()
+	a, err := s.ofPath(c, fail(404, "Assistant %s not found", id))
 	if err != nil {
 		return err
 	}
@@ -302,7 +303,7 @@ func latestAssistant(c *call) error {
 		return fail(404, "Version %d not found for assistant %s", n, id)
 	}
 	a.version, a.Updated = a.Versions[i], now()
-	if err := c.assistants.put(c.ctx, id, a); err != nil {
+	if err := s.records.put(c.ctx, id, a); err != nil {
 		return err
 	}
 	return c.json(a.shown())
@@ -324,11 +325,11 @@ func (a assistant) brief() assistant {
 	return assistant{ID: a.ID, version: version{GraphID: a.GraphID, Name: a.Name}, Updated: a.Updated, First: a.First}
 }
 
-// findAssistants are the assistants that a search asks for, in its order: what brief keeps of them.
-func (c *call) findAssistants() ([]assistant, error) {
+// find are the assistants that a search asks for, in its order: what brief keeps of them.
+func (s *assistantAPI) find(c *call) ([]assistant, error) {
 	var found []assistant
 	graph, name, metadata := c.body.text("graph_id"), strings.ToLower(c.body.text("name")), c.body.object("metadata")
-	for a, err := range c.assistants.all(c.ctx) {
+	for a, err := range s.records.all(c.ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -340,14 +341,14 @@ func (c *call) findAssistants() ([]assistant, error) {
 	return found, nil
 }
 
-func searchAssistants(c *call) error {
-	found, err := c.findAssistants()
+func (s *assistantAPI) search(c *call) error {
+	found, err := s.find(c)
 	if err != nil {
 		return err
 	}
 	shown := c.listing()
 	for _, f := range cut(c, found, 10) {
-		a, ok, err := c.assistants.get(c.ctx, f.ID)
+		a, ok, err := s.records.get(c.ctx, f.ID)
 		if err != nil {
 			return err
 		}
@@ -361,10 +362,7 @@ func searchAssistants(c *call) error {
 	return c.list(shown)
 }
 
-func countAssistants(c *call) error {
-	found, err := c.findAssistants()
-	if err != nil {
-		return err
-	}
-	return c.json(len(found))
+func (s *assistantAPI) count(c *call) error {
+	found, err := s.find(c)
+	return c.answer(len(found), err)
 }

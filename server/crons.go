@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -35,6 +36,18 @@ type cron struct {
 	Next        time.Time      `json:"next"`
 	Created     time.Time      `json:"created"`
 	Updated     time.Time      `json:"updated"`
+}
+
+// cronAPI has the operations on crons, and submits their runs.
+type cronAPI struct {
+	crons      *cronStore
+	threads    *threadAPI
+	assistants *assistantAPI
+	runs       *runAPI
+	deferred   *deferredActions
+	auth       *Auth
+	locks      *locks
+	log        *slog.Logger
 }
 
 // shownCron is a cron as clients see it.
@@ -150,9 +163,9 @@ func (k *cron) advance(at time.Time) error {
 	return nil
 }
 
-// createCron makes a cron: on the thread of the path, or one that makes threads.
-func createCron(c *call) error {
-	a, err := c.named(c.body.text("assistant_id"))
+// create makes a cron: on the thread of the path, or one that makes threads.
+func (s *cronAPI) create(c *call) error {
+	a, err := s.assistants.named(c, c.body.text("assistant_id"))
 	if f, ok := err.(*failure); ok && f.status == 422 {
 		err = fail(404, "Assistant '%s' not found", c.body.text("assistant_id"))
 	}
@@ -171,7 +184,7 @@ func createCron(c *call) error {
 		if err != nil {
 			return err
 		}
-		if _, ok, err := c.record(c.ctx, k.ThreadID, g); err != nil || !ok {
+		if _, ok, err := s.threads.record(c.ctx, k.ThreadID, g); err != nil || !ok {
 			return cmp.Or(err, noThreadOfCron(k))
 		}
 	}
@@ -179,13 +192,13 @@ func createCron(c *call) error {
 	if err := k.plan(c.body); err != nil {
 		return err
 	}
-	if _, err := c.request(k.Payload, a, newThread(k.ThreadID, nil), true); err != nil { // so that a run can be made of it
+	if _, err := s.runs.request(c, k.Payload, a, newThread(k.ThreadID, nil), true); err != nil { // so that a run can be made of it
 		return err
 	}
-	ok, err := c.keepCron(c.ctx, k)
+	ok, err := s.keep(c.ctx, k)
 	if err != nil { // it may be stored, and nobody is told its id
-		if err := c.deleteCron(context.WithoutCancel(c.ctx), k); err != nil {
-			c.cfg.Logger.Error("take a cron back", "cron", k.ID, "error", err)
+		if err := s.crons.delete(context.WithoutCancel(c.ctx), k); err != nil {
+			s.log.Error("take a cron back", "cron", k.ID, "error", err)
 		}
 	}
 	if err != nil || !ok {
@@ -198,25 +211,25 @@ func noThreadOfCron(k cron) error {
 	return fail(404, "Thread with ID '%s' not found. Please verify the ID is correct and the thread hasn't been deleted or expired.", k.ThreadID)
 }
 
-// keepCron stores a cron, with when it is due, unless its thread is not there.
-func (s *Server) keepCron(ctx context.Context, k cron) (ok bool, err error) {
+// keep stores a cron, with when it is due, unless its thread is not there.
+func (s *cronAPI) keep(ctx context.Context, k cron) (ok bool, err error) {
 	due := deferredAction{Kind: deferredCron, Run: k.ID, Due: k.Next}
-	op, err := s.deferred.op(due.key(), due)
+	op, err := s.deferred.records.op(due.key(), due)
 	if err != nil {
 		return false, err
 	}
-	if ok, err = s.putCron(ctx, k, op); ok && err == nil {
-		s.expect(due)
+	if ok, err = s.crons.put(ctx, k, op); ok && err == nil {
+		s.deferred.expect(due)
 	}
 	return ok, err
 }
 
-// cron is the cron of a path, if the grant shows it. Whose one is that cannot be decoded is not known: it
+// ofPath is the cron of a path, if the grant shows it. Whose one is that cannot be decoded is not known: it
 // is shown, with errUndecodedCron, to those alone whom no filter binds.
-func (c *call) cron() (cron, error) {
-	k, ok, err := c.crons.get(c.ctx, c.path("cron_id"))
+func (s *cronAPI) ofPath(c *call) (cron, error) {
+	k, ok, err := s.crons.records.get(c.ctx, c.path("cron_id"))
 	if errors.Is(err, errUndecoded) {
-		c.cfg.Logger.Error("a cron cannot be read", "cron", c.path("cron_id"), "error", err)
+		s.log.Error("a cron cannot be read", "cron", c.path("cron_id"), "error", err)
 		if err = errNotFound; c.grant.all() {
 			err = errUndecodedCron
 		}
@@ -230,17 +243,14 @@ func (c *call) cron() (cron, error) {
 
 var errUndecodedCron = fail(http.StatusInternalServerError, "The cron cannot be read: the log of the server says why. It can be deleted.")
 
-func getCron(c *call) error {
-	k, err := c.cron()
-	if err != nil {
-		return err
-	}
-	return c.json(k.shown())
+func (s *cronAPI) get(c *call) error {
+	k, err := s.ofPath(c)
+	return c.answer(k.shown(), err)
 }
 
-func patchCron(c *call) error {
-	defer c.locks.lock("cron " + c.path("cron_id"))()
-	k, err := c.cron()
+func (s *cronAPI) patch(c *call) error {
+	defer s.locks.lock("cron " + c.path("cron_id"))()
+	k, err := s.ofPath(c)
 	if err != nil {
 		return err
 	}
@@ -257,11 +267,11 @@ func patchCron(c *call) error {
 		return err
 	}
 	if slices.ContainsFunc(runShape.fields, func(f field) bool { _, given := c.body[f.name]; return given }) {
-		if err := c.checkPayload(k); err != nil {
+		if err := s.checkPayload(c, k); err != nil {
 			return err
 		}
 	}
-	if ok, err := c.keepCron(c.ctx, k); err != nil || !ok {
+	if ok, err := s.keep(c.ctx, k); err != nil || !ok {
 		return cmp.Or(err, error(errNotFound))
 	}
 	return c.json(k.shown())
@@ -269,28 +279,25 @@ func patchCron(c *call) error {
 
 // checkPayload refuses a payload that no run could be made of. One whose assistant is gone, or
 // hidden, makes none: it is disabled when it is due.
-func (c *call) checkPayload(k cron) error {
-	a, err := c.named(k.AssistantID)
+func (s *cronAPI) checkPayload(c *call, k cron) error {
+	a, err := s.assistants.named(c, k.AssistantID)
 	if f, ok := err.(*failure); ok && f.status == http.StatusNotFound {
 		return nil
 	}
 	if err == nil {
-		_, err = c.request(k.Payload, a, newThread(k.ThreadID, nil), true)
+		_, err = s.runs.request(c, k.Payload, a, newThread(k.ThreadID, nil), true)
 	}
 	return err
 }
 
-func deleteCron(c *call) error {
-	defer c.locks.lock("cron " + c.path("cron_id"))()
-	k, err := c.cron()
+func (s *cronAPI) delete(c *call) error {
+	defer s.locks.lock("cron " + c.path("cron_id"))()
+	k, err := s.ofPath(c)
 	if err != nil && err != errUndecodedCron {
 		return err
 	}
 	k.ID = c.path("cron_id")
-	if err := c.deleteCron(c.ctx, k); err != nil {
-		return err
-	}
-	return c.none()
+	return c.none(s.crons.delete(c.ctx, k))
 }
 
 var cronOrder = sorting[cron]{
@@ -310,13 +317,13 @@ func (k cron) brief() cron {
 	return cron{ID: k.ID, AssistantID: k.AssistantID, ThreadID: k.ThreadID, Next: k.Next, Created: k.Created, Updated: k.Updated}
 }
 
-// findCrons are the crons that a search asks for, in its order: what brief keeps of them.
-func (c *call) findCrons() ([]cron, error) {
+// find are the crons that a search asks for, in its order: what brief keeps of them.
+func (s *cronAPI) find(c *call) ([]cron, error) {
 	var found []cron
 	on, only := c.body["enabled"].(bool)
 	assistant := usual(c.body.text("assistant_id"))
 	thread := c.body.text("thread_id")
-	for k, err := range c.crons.all(c.ctx) {
+	for k, err := range s.crons.records.all(c.ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -330,14 +337,14 @@ func (c *call) findCrons() ([]cron, error) {
 	return found, nil
 }
 
-func searchCrons(c *call) error {
-	found, err := c.findCrons()
+func (s *cronAPI) search(c *call) error {
+	found, err := s.find(c)
 	if err != nil {
 		return err
 	}
 	shown := c.listing()
 	for _, f := range cut(c, found, 10) {
-		k, ok, err := c.crons.get(c.ctx, f.ID)
+		k, ok, err := s.crons.records.get(c.ctx, f.ID)
 		if err != nil {
 			return err
 		}
@@ -351,63 +358,60 @@ func searchCrons(c *call) error {
 	return c.list(shown)
 }
 
-func countCrons(c *call) error {
-	found, err := c.findCrons()
-	if err != nil {
-		return err
-	}
-	return c.json(len(found))
+func (s *cronAPI) count(c *call) error {
+	found, err := s.find(c)
+	return c.answer(len(found), err)
 }
 
 // fire submits the run of a cron that is due, and says when it is due again.
-func (s *Server) fire(ctx context.Context, a deferredAction) (again time.Time, err error) {
+func (s *cronAPI) fire(ctx context.Context, a deferredAction) (again time.Time, err error) {
 	defer s.locks.lock("cron " + a.Run)()
-	k, ok, err := s.crons.get(ctx, a.Run)
+	k, ok, err := s.crons.records.get(ctx, a.Run)
 	if errors.Is(err, errUndecoded) { // a newer version may know it, or somebody deletes it
-		s.logLater(ctx, "a cron cannot be read", err)
+		s.deferred.logLater(ctx, "a cron cannot be read", err)
 		return now().Add(time.Hour), nil
 	}
 	if err != nil {
 		return time.Time{}, err
 	}
 	if !ok {
-		return time.Time{}, s.deferred.delete(ctx, a.key())
+		return time.Time{}, s.deferred.records.delete(ctx, a.key())
 	}
 	if k.Next.After(now()) { // it was changed, or another server has fired it, or a clock was ahead
 		due, err := runs.DueAt(k.expression(), k.Next, now())
 		if err == nil && due.Equal(k.Next) {
-			return due, s.indexCron(ctx, k)
+			return due, s.crons.index(ctx, k)
 		}
 		if err != nil {
 			return k.Next, err
 		}
 		k.Next = due
-		_, err = s.putCron(ctx, k)
+		_, err = s.crons.put(ctx, k)
 		return due, err
 	}
 	if k.Ends != nil && k.Ends.Before(now()) {
 		k.Enabled = false
 	}
 	if k.Enabled {
-		if err := s.submitCron(ctx, &k); err != nil {
+		if err := s.submit(ctx, &k); err != nil {
 			return time.Time{}, fmt.Errorf("cron %s: %w", k.ID, err)
 		}
 	}
 	if err := k.advance(now()); err != nil {
 		return time.Time{}, err
 	}
-	_, err = s.putCron(ctx, k) // one that was removed is not found when it would be due next
+	_, err = s.crons.put(ctx, k) // one that was removed is not found when it would be due next
 	return k.Next, err
 }
 
-// cronGrant is what the user of a cron may see now; ok is false if nothing. A thread, or an assistant,
+// grant is what the user of a cron may see now; ok is false if nothing. A thread, or an assistant,
 // may have gone since the cron was made, and another user may have made one of the same id.
-func (s *Server) cronGrant(ctx context.Context, k *cron, resource, action string) (g Grant, ok bool, err error) {
+func (s *cronAPI) grant(ctx context.Context, k *cron, resource, action string) (g Grant, ok bool, err error) {
 	value := merged(k.Payload, map[string]any{"cron_id": k.ID})
 	if k.ThreadID != "" {
 		value["thread_id"] = k.ThreadID
 	}
-	g, err = s.cfg.Auth.grant(ctx, &k.User, Access{resource, action, value})
+	g, err = s.auth.grant(ctx, &k.User, Access{resource, action, value})
 	var f *failure
 	if errors.As(err, &f) && f.status == http.StatusForbidden {
 		return g, false, nil
@@ -415,16 +419,16 @@ func (s *Server) cronGrant(ctx context.Context, k *cron, resource, action string
 	return g, err == nil, err
 }
 
-// submitCron submits the run of a cron for the time that it is due at. A cron whose thread or
+// submit submits the run of a cron for the time that it is due at. A cron whose thread or
 // assistant is gone, or not its user's any more, is disabled, and so is one whose user may not run it.
-func (s *Server) submitCron(ctx context.Context, k *cron) error {
-	c := &call{Server: s, auth: s.cfg.Auth, ctx: ctx, user: &k.User, body: k.Payload, in: map[string]any(k.Payload)}
-	a, ok, err := s.assistants.get(ctx, k.AssistantID)
+func (s *cronAPI) submit(ctx context.Context, k *cron) error {
+	c := &call{auth: s.auth, ctx: ctx, user: &k.User, body: k.Payload, in: map[string]any(k.Payload)}
+	a, ok, err := s.assistants.records.get(ctx, k.AssistantID)
 	if err != nil || !ok {
 		k.Enabled = ok
 		return err
 	}
-	g, ok, err := s.cronGrant(ctx, k, "assistants", "read")
+	g, ok, err := s.grant(ctx, k, "assistants", "read")
 	if ok = ok && a.reads(g); err != nil || !ok {
 		k.Enabled = ok || err != nil
 		return err
@@ -437,15 +441,15 @@ func (s *Server) submitCron(ctx context.Context, k *cron) error {
 		id = uuid.NewSHA1(namespaceGraph, []byte(due)).String()
 	}
 	defer s.locks.lock("thread " + id)()
-	g, ok, err = s.cronGrant(ctx, k, "threads", "create_run")
+	g, ok, err = s.grant(ctx, k, "threads", "create_run")
 	t, known := thread{}, false
 	switch {
 	case err != nil || !ok:
 	case k.ThreadID == "":
-		t, known, err = s.threads.get(ctx, id)
+		t, known, err = s.threads.records.get(ctx, id)
 		ok = !known || contains(t.Metadata, k.Stamp) // who knows the cron's id can make a thread of that id
 	default:
-		t, ok, err = s.record(ctx, id, g)
+		t, ok, err = s.threads.record(ctx, id, g)
 		known = ok
 	}
 	if err != nil || !ok {
@@ -457,7 +461,7 @@ func (s *Server) submitCron(ctx context.Context, k *cron) error {
 		t.Temporary = !k.Keep
 	}
 	c.grant = g
-	_, err = c.submit(in, t, a, k.ThreadID == "" && !k.Keep, "cron/"+due)
+	_, err = s.runs.submit(c, in, t, a, k.ThreadID == "" && !k.Keep, "cron/"+due)
 	var f *failure
 	if errors.As(err, &f) && f.status == 409 {
 		return nil // the thread is busy, and the cron is told to leave it alone

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/stele-go/stele/runs"
@@ -25,6 +27,24 @@ type deferredAction struct {
 	busy bool
 	// fresh, of an undo: the thread was made for the run, and goes with it.
 	fresh bool
+}
+
+// deferredActions does what is due, in this process. What is pending is stored as well, but for what need not
+// outlive the process.
+type deferredActions struct {
+	records records[deferredAction]
+	store   store.Store
+	log     *slog.Logger
+	// do does one action, or says when to look at it again. rescan, which is called every rescanEvery, removes
+	// the threads that were unfinished before a time.
+	do     func(ctx context.Context, a deferredAction) (again time.Time, err error)
+	rescan func(ctx context.Context, before time.Time) error
+
+	pending  sync.Map      // of deferredAction, by key: those that this server knows
+	wake     chan struct{} // wakes run
+	settling chan struct{} // bounds what it does at a time, but for webhooks
+	calling  chan struct{} // bounds the webhooks that it calls at a time
+	running  sync.WaitGroup
 }
 
 // Kinds of deferredAction.
@@ -52,12 +72,12 @@ const (
 )
 
 // putWith stores records and something to do about them in one write: no crash leaves one without the other.
-func (s *Server) putWith(ctx context.Context, a deferredAction, records ...store.Op) error {
-	op, err := s.deferred.op(a.key(), a)
+func (s *deferredActions) putWith(ctx context.Context, a deferredAction, records ...store.Op) error {
+	op, err := s.records.op(a.key(), a)
 	if err != nil {
 		return err
 	}
-	if _, err := s.cfg.Store.Batch(ctx, append(records, op)...); err != nil {
+	if _, err := s.store.Batch(ctx, append(records, op)...); err != nil {
 		return err
 	}
 	s.expect(a)
@@ -65,13 +85,14 @@ func (s *Server) putWith(ctx context.Context, a deferredAction, records ...store
 }
 
 // expect notes what is to be done, and is stored.
-func (s *Server) expect(a deferredAction) {
+func (s *deferredActions) expect(a deferredAction) {
 	s.pending.Store(a.key(), a)
 	s.awake()
 }
 
-// settle does what is due until ctx ends.
-func (s *Server) settle(ctx context.Context) {
+// run does what is due until ctx ends.
+func (s *deferredActions) run(ctx context.Context) {
+	defer s.running.Wait()
 	lives := time.Now()
 	var scanned time.Time
 	var clock clockSteps
@@ -80,7 +101,7 @@ func (s *Server) settle(ctx context.Context) {
 		at := now()
 		back := clock.back(at, begun.Sub(lives))
 		if scanned.IsZero() || begun.Sub(scanned) >= rescanEvery {
-			for a, err := range s.deferred.all(ctx) {
+			for a, err := range s.records.all(ctx) {
 				if err != nil {
 					s.logLater(ctx, "look for what is due", err)
 					break
@@ -92,7 +113,7 @@ func (s *Server) settle(ctx context.Context) {
 				}
 				s.pending.LoadOrStore(a.key(), a) // not what is being done
 			}
-			if err := s.removeAllUnfinished(ctx, at.Add(-unfinishedTime)); err != nil {
+			if err := s.rescan(ctx, at.Add(-unfinishedTime)); err != nil {
 				s.logLater(ctx, "remove what is left of threads", err)
 			}
 			scanned = begun
@@ -121,19 +142,19 @@ func (s *Server) settle(ctx context.Context) {
 			a.busy = true
 			s.pending.Store(key, a)
 			if hook {
-				s.stopped.Go(func() {
+				s.running.Go(func() {
 					defer s.awake() // another may have the place
 					defer func() { <-s.calling }()
-					s.settleOne(ctx, key, a)
+					s.one(ctx, key, a)
 				})
 				continue
 			}
 			if !enter(ctx, s.settling) {
 				return
 			}
-			s.stopped.Go(func() {
+			s.running.Go(func() {
 				defer func() { <-s.settling }()
-				s.settleOne(ctx, key, a)
+				s.one(ctx, key, a)
 			})
 		}
 		t := time.NewTimer(max(wait, time.Millisecond))
@@ -170,8 +191,8 @@ func enter(ctx context.Context, places chan struct{}) bool {
 	}
 }
 
-// settleOne does what is due, and notes when to look at it again.
-func (s *Server) settleOne(ctx context.Context, key string, a deferredAction) {
+// one does what is due, and notes when to look at it again.
+func (s *deferredActions) one(ctx context.Context, key string, a deferredAction) {
 	again, err := s.do(ctx, a)
 	if err != nil {
 		s.logLater(ctx, "do what is due", err)
@@ -189,17 +210,17 @@ func (s *Server) settleOne(ctx context.Context, key string, a deferredAction) {
 	s.awake()
 }
 
-// awake makes settle look again.
-func (s *Server) awake() {
+// awake makes run look again.
+func (s *deferredActions) awake() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (s *Server) logLater(ctx context.Context, what string, err error) {
+func (s *deferredActions) logLater(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
-		s.cfg.Logger.Error(what, "error", err)
+		s.log.Error(what, "error", err)
 	}
 }
 
@@ -207,20 +228,20 @@ func (s *Server) logLater(ctx context.Context, what string, err error) {
 func (s *Server) do(ctx context.Context, a deferredAction) (again time.Time, err error) {
 	switch a.Kind {
 	case deferredTTL:
-		return s.expire(ctx, a)
+		return s.threads.expire(ctx, a)
 	case deferredCron:
-		return s.fire(ctx, a)
+		return s.crons.fire(ctx, a)
 	case deferredUnfinished:
-		if err := s.removeUnfinished(ctx, a.Thread); err != nil {
+		if err := s.threads.removeUnfinished(ctx, a.Thread); err != nil {
 			if !errors.Is(err, saver.ErrConflict) { // else another request makes it
-				s.logLater(ctx, "remove what is left of a thread", err)
+				s.deferred.logLater(ctx, "remove what is left of a thread", err)
 			}
 			return now().Add(undoPause), nil
 		}
 		return time.Time{}, nil
 	case deferredUndo:
-		if err := s.takeBack(ctx, a); err != nil {
-			s.logLater(ctx, "take a run back", err)
+		if err := s.runs.takeBack(ctx, a); err != nil {
+			s.deferred.logLater(ctx, "take a run back", err)
 			return now().Add(undoPause), nil
 		}
 		return time.Time{}, nil
@@ -231,36 +252,36 @@ func (s *Server) do(ctx context.Context, a deferredAction) (again time.Time, err
 	r, err := s.cfg.Queue.Get(ctx, a.Run)
 	switch {
 	case errors.Is(err, runs.ErrNotFound): // removed by itself, or before its thread by a server that was killed
-		if t, _, err := s.threads.get(ctx, a.Thread); err != nil {
+		if t, _, err := s.threads.records.get(ctx, a.Thread); err != nil {
 			return time.Time{}, err
 		} else if t.Temporary {
-			if err := s.removeThread(ctx, a.Thread); err != nil {
+			if err := s.threads.remove(ctx, a.Thread); err != nil {
 				return time.Time{}, err
 			}
 		}
-		return time.Time{}, s.deferred.delete(ctx, a.key())
+		return time.Time{}, s.deferred.records.delete(ctx, a.key())
 	case err != nil:
 		return time.Time{}, err
 	case !r.Status.Ended():
 		return now().Add(runPoll), nil
 	case a.Kind == deferredWebhook:
-		return s.callHook(ctx, a, r)
+		return s.runs.callHook(ctx, a, r)
 	case now().Before(r.Ended.Add(grace)):
 		return r.Ended.Add(grace), nil
 	}
-	if err := s.removeThread(ctx, a.Thread); err != nil {
+	if err := s.threads.remove(ctx, a.Thread); err != nil {
 		return time.Time{}, err
 	}
-	return time.Time{}, s.deferred.delete(ctx, a.key())
+	return time.Time{}, s.deferred.records.delete(ctx, a.key())
 }
 
 // takeBack removes a run whose request was refused, and the thread that was made for it.
-func (s *Server) takeBack(ctx context.Context, a deferredAction) error {
+func (s *runAPI) takeBack(ctx context.Context, a deferredAction) error {
 	if a.Run != "" {
-		r, err := s.cfg.Queue.Get(ctx, a.Run)
+		r, err := s.queue.Get(ctx, a.Run)
 		if err == nil {
-			if err = s.endRun(ctx, r, runs.Rollback); err == nil {
-				err = s.removeRun(ctx, r)
+			if err = s.threads.endRun(ctx, r, runs.Rollback); err == nil {
+				err = s.remove(ctx, r)
 			}
 		}
 		if err != nil && !errors.Is(err, runs.ErrNotFound) {
@@ -268,19 +289,19 @@ func (s *Server) takeBack(ctx context.Context, a deferredAction) error {
 		}
 	}
 	if a.fresh {
-		return s.removeThread(ctx, a.Thread)
+		return s.threads.remove(ctx, a.Thread)
 	}
 	return nil
 }
 
 // expire removes a thread, or its history, when it has not been changed for its time to live.
-func (s *Server) expire(ctx context.Context, a deferredAction) (again time.Time, err error) {
-	t, ok, err := s.threads.get(ctx, a.Thread)
+func (s *threadAPI) expire(ctx context.Context, a deferredAction) (again time.Time, err error) {
+	t, ok, err := s.records.get(ctx, a.Thread)
 	if err != nil {
 		return time.Time{}, err
 	}
 	if !ok || t.TTL == nil {
-		return time.Time{}, s.deferred.delete(ctx, a.key())
+		return time.Time{}, s.deferred.records.delete(ctx, a.key())
 	}
 	at, err := s.statusOf(ctx, t)
 	if err != nil {
@@ -293,11 +314,11 @@ func (s *Server) expire(ctx context.Context, a deferredAction) (again time.Time,
 		return now().Add(t.TTL.duration()), nil
 	}
 	if t.TTL.Strategy == "keep_latest" {
-		_, err = s.cfg.Saver.Prune(ctx, []string{t.ID}, saver.KeepLatest)
+		_, err = s.saver.Prune(ctx, []string{t.ID}, saver.KeepLatest)
 		return now().Add(t.TTL.duration()), err
 	}
 	if err := s.removeWithCrons(ctx, t.ID); err != nil {
 		return time.Time{}, err
 	}
-	return time.Time{}, s.deferred.delete(ctx, a.key())
+	return time.Time{}, s.deferred.records.delete(ctx, a.key())
 }

@@ -12,16 +12,31 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// assistantGraph answers with the drawing of an assistant's graph.
-func assistantGraph(c *call) error {
-	a, err := c.assistant(errNotFound)
+// graphSet has the graphs that the server runs, by name.
+type graphSet struct {
+	by       map[string]*pregel.Graph
+	names    []string // sorted
+	contexts map[string]any
+}
+
+// namedGraph is the graph of an assistant.
+type namedGraph struct {
+	*pregel.Graph
+	name string // which it has here
+}
+
+// graph is the graph of the path's assistant.
+func (s *assistantAPI) graph(c *call) (namedGraph, error) {
+	a, err := s.read(c)
 	if err != nil {
-		return err
+		return namedGraph{}, err
 	}
-	g, err := c.graph(a.GraphID)
-	if err != nil {
-		return err
-	}
+	g, err := s.graphs.named(a.GraphID)
+	return namedGraph{g, a.GraphID}, err
+}
+
+// drawing answers with the drawing of an assistant's graph.
+func (s *assistantAPI) drawing(c *call, g namedGraph) error {
 	levels := 0
 	if x := c.query("xray"); x != "" {
 		if n, err := strconv.Atoi(x); err == nil && n >= 0 {
@@ -65,12 +80,12 @@ func assistantGraph(c *call) error {
 	return c.json(shown)
 }
 
-// graph is a graph by name. An assistant may name one that the server no longer has.
-func (s *Server) graph(name string) (*pregel.Graph, error) {
-	if g, ok := s.cfg.Graphs[name]; ok {
+// named is a graph by name. An assistant may name one that the server no longer has.
+func (s *graphSet) named(name string) (*pregel.Graph, error) {
+	if g, ok := s.by[name]; ok {
 		return g, nil
 	}
-	return nil, s.checkGraph(name)
+	return nil, s.check(name)
 }
 
 // schemas are the JSON Schemas of a graph.
@@ -84,8 +99,8 @@ type schemas struct {
 }
 
 // schemasOf are the schemas of a graph under a name.
-func (s *Server) schemasOf(name string, g *pregel.Graph) schemas {
-	context := s.cfg.Contexts[name]
+func (s *graphSet) schemasOf(name string, g *pregel.Graph) schemas {
+	context := s.contexts[name]
 	config := context
 	if config == nil {
 		config = map[string]any{}
@@ -94,31 +109,15 @@ func (s *Server) schemasOf(name string, g *pregel.Graph) schemas {
 		State: schemaOf(name+"_state", g.StateKeys()), Config: config, Context: context}
 }
 
-func assistantSchemas(c *call) error {
-	a, err := c.assistant(errNotFound)
-	if err != nil {
-		return err
-	}
-	g, err := c.graph(a.GraphID)
-	if err != nil {
-		return err
-	}
-	found := c.schemasOf(a.GraphID, g)
-	found.GraphID = a.GraphID
+func (s *assistantAPI) schemas(c *call, g namedGraph) error {
+	found := s.graphs.schemasOf(g.name, g.Graph)
+	found.GraphID = g.name
 	return c.json(found)
 }
 
-// assistantSubgraphs answers with the schemas of the graphs inside an assistant's graph, by
+// subgraphs answers with the schemas of the graphs inside an assistant's graph, by
 // the path of nodes that leads there.
-func assistantSubgraphs(c *call) error {
-	a, err := c.assistant(errNotFound)
-	if err != nil {
-		return err
-	}
-	g, err := c.graph(a.GraphID)
-	if err != nil {
-		return err
-	}
+func (s *assistantAPI) subgraphs(c *call, g namedGraph) error {
 	only, recurse := c.path("namespace"), c.isTrue("recurse")
 	shown := map[string]schemas{}
 	for _, inside := range g.GetSubgraphs() {
@@ -126,7 +125,7 @@ func assistantSubgraphs(c *call) error {
 		if only != "" && inside.Namespace != only && !(recurse && strings.HasPrefix(inside.Namespace, only+"|")) || only == "" && deep && !recurse {
 			continue
 		}
-		shown[inside.Namespace] = c.schemasOf(inside.Graph.Name(), inside.Graph)
+		shown[inside.Namespace] = s.graphs.schemasOf(inside.Graph.Name(), inside.Graph)
 	}
 	return c.json(shown)
 }

@@ -9,7 +9,7 @@ import (
 // Undoing reports whether a server knows of runs that it has to take back.
 func Undoing(s *Server) bool {
 	undoing := false
-	s.pending.Range(func(_, v any) bool {
+	s.deferred.pending.Range(func(_, v any) bool {
 		undoing = v.(deferredAction).Kind == deferredUndo
 		return !undoing
 	})
@@ -18,7 +18,7 @@ func Undoing(s *Server) bool {
 
 // BusyHooks is how many webhooks a server has taken up.
 func BusyHooks(s *Server) (n int) {
-	s.pending.Range(func(_, v any) bool {
+	s.deferred.pending.Range(func(_, v any) bool {
 		if a := v.(deferredAction); a.Kind == deferredWebhook && a.busy {
 			n++
 		}
@@ -28,12 +28,14 @@ func BusyHooks(s *Server) (n int) {
 }
 
 // RemoveHalf removes what is left of a thread that did not become whole.
-func RemoveHalf(ctx context.Context, s *Server, id string) error { return s.removeUnfinished(ctx, id) }
+func RemoveHalf(ctx context.Context, s *Server, id string) error {
+	return s.threads.removeUnfinished(ctx, id)
+}
 
 // RemovesHalves reports whether a server has halves of threads to remove.
 func RemovesHalves(s *Server) bool {
 	removes := false
-	s.pending.Range(func(_, v any) bool {
+	s.deferred.pending.Range(func(_, v any) bool {
 		removes = v.(deferredAction).Kind == deferredUnfinished
 		return !removes
 	})
@@ -47,14 +49,14 @@ func LookAtCron(ctx context.Context, s *Server, id string) error {
 }
 
 // SetHooks makes webhooks go through a transport.
-func SetHooks(s *Server, t http.RoundTripper) { s.hooks.Transport = t }
+func SetHooks(s *Server, t http.RoundTripper) { s.runs.hooks.Transport = t }
 
 // SetListingMost bounds lists.
 func SetListingMost(s *Server, bytes int) { s.listingMost = bytes }
 
 // FoundBytes is how long the JSON is of what searches hold before their pages are cut.
 func FoundBytes(s *Server) map[string]int {
-	c := &call{Server: s, ctx: context.Background(), body: body{"status": idle}}
+	c := &call{ctx: context.Background(), body: body{"status": idle}}
 	size := func(found any, err error) int {
 		text, _ := json.Marshal(found)
 		if err != nil {
@@ -62,7 +64,7 @@ func FoundBytes(s *Server) map[string]int {
 		}
 		return len(text)
 	}
-	threads, err := c.findThreads()
+	threads, err := s.threads.find(c)
 	n := size(threads, err)
 	for _, f := range threads {
 		if f.at.state != nil {
@@ -70,11 +72,11 @@ func FoundBytes(s *Server) map[string]int {
 		}
 	}
 	c.body = body{}
-	assistants, err := c.findAssistants()
+	assistants, err := s.assistants.find(c)
 	m := size(assistants, err)
-	crons, err := c.findCrons()
+	crons, err := s.crons.find(c)
 	return map[string]int{"threads": n, "assistants": m, "crons": size(crons, err)}
 }
 
 // Looked is closed when a server has looked for items at the former places of users.
-func Looked(s *Server) <-chan struct{} { return s.looked }
+func Looked(s *Server) <-chan struct{} { return s.unmoved.looked }

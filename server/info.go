@@ -17,13 +17,13 @@ import (
 // Version is the version of LangGraph's server whose API this server speaks.
 const Version = "0.16.7"
 
-// getOK says that the process answers and, if it is asked, whether its store is healthy.
-func getOK(c *call) error {
+// ok says that the process answers and, if it is asked, whether its store is healthy.
+func (s *operatorAPI) ok(c *call) error {
 	status, services := http.StatusOK, map[string]string{}
 	if c.isTrue("check_db") {
 		services["database"] = "healthy"
-		if err := c.checkStore(); err != nil {
-			c.cfg.Logger.Error("the store is not healthy", "error", err)
+		if err := s.checkStore(c.ctx); err != nil {
+			s.log.Error("the store is not healthy", "error", err)
 			status, services["database"] = http.StatusInternalServerError, "unhealthy"
 		}
 	}
@@ -34,13 +34,13 @@ func getOK(c *call) error {
 const storeTimeout = 5 * time.Second
 
 // checkStore is an error if the store cannot be read, or takes no writes though the server changes things.
-func (c *call) checkStore() error {
-	ctx, stop := context.WithTimeout(c.ctx, storeTimeout)
+func (s *operatorAPI) checkStore(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, storeTimeout)
 	defer stop()
-	if _, _, err := c.indexed.get(ctx, allIndexed); err != nil {
+	if _, _, err := s.crons.indexed.get(ctx, allIndexed); err != nil {
 		return err
 	}
-	if w, ok := c.cfg.Saver.(watched); ok && !c.cfg.ReadOnly {
+	if w, ok := s.saver.(watched); ok && !s.readOnly {
 		for _, p := range w.Health().Problems {
 			if p.Status == metrics.StatusFailed {
 				return fmt.Errorf("%s: %s", p.Kind, p.Detail)
@@ -50,12 +50,12 @@ func (c *call) checkStore() error {
 	return nil
 }
 
-// getInfo answers with what the server can do. Clients look at the flags.
-func getInfo(c *call) error {
-	_, watched := c.cfg.Saver.(watched)
-	embedded, change := c.embedded() != nil, !c.cfg.ReadOnly
-	stele := map[string]any{"readonly": c.cfg.ReadOnly, "lazy_history": true, "thread_status": true, "thread_prefix": true, "brief_values": true, "task_inputs": true, "runs": true, "tasks": true, "health": watched,
-		"room": embedded, "verify": embedded && change, "backup": embedded && change && c.cfg.BackupDir != ""}
+// info answers with what the server can do. Clients look at the flags.
+func (s *operatorAPI) info(c *call) error {
+	_, watched := s.saver.(watched)
+	embedded, change := s.embedded() != nil, !s.readOnly
+	stele := map[string]any{"readonly": s.readOnly, "lazy_history": true, "thread_status": true, "thread_prefix": true, "brief_values": true, "task_inputs": true, "runs": true, "tasks": true, "health": watched,
+		"room": embedded, "verify": embedded && change, "backup": embedded && change && s.backupDir != ""}
 	return c.json(map[string]any{"version": Version, "stele": stele, "langgraph_py_version": "1.2.22",
 		"flags": map[string]any{"assistants": true, "crons": true, "langsmith": false, "langsmith_tracing_replicas": false, "langsmith_tracing_session_on_runs": false},
 		"host":  map[string]any{"kind": "self-hosted", "project_id": nil, "host_revision_id": nil, "revision_id": nil, "tenant_id": nil}})
@@ -98,10 +98,10 @@ func (m *requestCounts) request(r *http.Request, status int, took time.Duration)
 }
 
 // getMetrics answers in Prometheus's text format.
-func getMetrics(c *call) error {
+func (s *operatorAPI) getMetrics(c *call) error {
 	var b strings.Builder
 	b.WriteString("# HELP stele_server_requests_total Requests that were answered.\n# TYPE stele_server_requests_total counter\n")
-	m := &c.metrics
+	m := s.metrics
 	m.mu.Lock()
 	var lines, times []string
 	for k, n := range m.requests {
@@ -116,11 +116,11 @@ func getMetrics(c *call) error {
 	b.WriteString("# HELP stele_server_request_seconds_total Time that requests took, streams included.\n# TYPE stele_server_request_seconds_total counter\n")
 	b.WriteString(strings.Join(times, ""))
 	b.WriteString("# HELP stele_server_streams Streams and waits that are open.\n# TYPE stele_server_streams gauge\n")
-	fmt.Fprintf(&b, "stele_server_streams %d\n", c.streams.open())
+	fmt.Fprintf(&b, "stele_server_streams %d\n", s.openStreams.open())
 	b.WriteString("# HELP stele_server_runs Runs that have not ended.\n# TYPE stele_server_runs gauge\n")
 	for _, status := range []runs.Status{runs.Pending, runs.Running} {
 		n := 0
-		for _, err := range c.cfg.Queue.List(c.ctx, runs.Query{Status: status}) {
+		for _, err := range s.queue.List(c.ctx, runs.Query{Status: status}) {
 			if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 				return err
 			}
@@ -129,7 +129,7 @@ func getMetrics(c *call) error {
 		fmt.Fprintf(&b, "stele_server_runs{status=%q} %d\n", status, n)
 	}
 	unmoved := 0
-	if c.isUnmoved(c.ctx) {
+	if s.unmoved.any(c.ctx) {
 		unmoved = 1
 	}
 	b.WriteString("# HELP stele_server_items_unmoved 1 if items of users are where an earlier version kept them.\n# TYPE stele_server_items_unmoved gauge\n")

@@ -8,6 +8,9 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
+// itemAPI has the operations on items of the store.
+type itemAPI struct{ store store.Store }
+
 // shownItem is an item of the store as clients see it.
 type shownItem struct {
 	Namespace store.Namespace `json:"namespace"`
@@ -17,30 +20,32 @@ type shownItem struct {
 	UpdatedAt string          `json:"updated_at"`
 }
 
-func (c *call) item(it *store.Item) shownItem {
-	return shownItem{c.outside(it.Namespace), it.Key, it.Value, stamped(it.CreatedAt), stamped(it.UpdatedAt)}
+func (s *itemAPI) shown(c *call, it *store.Item) shownItem {
+	return shownItem{s.outside(c, it.Namespace), it.Key, it.Value, stamped(it.CreatedAt), stamped(it.UpdatedAt)}
 }
 
 // inside is the namespace of the store that a client's namespace stands for. A label with a
 // dot is refused, and what is reserved.
-func (c *call) inside(labels []string) (store.Namespace, error) {
+func (s *itemAPI) inside(c *call, labels []string) (store.Namespace, error) {
 	for _, l := range labels {
 		if l == "" || strings.Contains(l, ".") {
 			return nil, fail(422, "Namespace label '%s' must be a non-empty string without periods", l)
 		}
 	}
 	ns := slices.Concat(c.grant.Namespace, store.Namespace(labels))
-	if c.hides(ns) {
+	if s.hides(c, ns) {
 		return nil, fail(422, "Namespace label '%s' is reserved", ns[0])
 	}
 	return ns, nil
 }
 
 // outside is a namespace as a client sees it.
-func (c *call) outside(ns store.Namespace) store.Namespace { return ns[len(c.grant.Namespace):] }
+func (s *itemAPI) outside(c *call, ns store.Namespace) store.Namespace {
+	return ns[len(c.grant.Namespace):]
+}
 
-func putItem(c *call) error {
-	ns, err := c.inside(c.body.texts("namespace"))
+func (s *itemAPI) put(c *call) error {
+	ns, err := s.inside(c, c.body.texts("namespace"))
 	if err != nil {
 		return err
 	}
@@ -59,17 +64,14 @@ func putItem(c *call) error {
 	if n, ok := asNumber(c.body["ttl"]); ok && n > 0 {
 		opts = append(opts, store.TTL(minutes(n)))
 	}
-	if err := c.cfg.Store.Put(c.ctx, ns, c.body.text("key"), merged(c.body.object("value")), opts...); err != nil {
-		return err
-	}
-	return c.none()
+	return c.none(s.store.Put(c.ctx, ns, c.body.text("key"), merged(c.body.object("value")), opts...))
 }
 
-func getItem(c *call) error {
+func (s *itemAPI) get(c *call) error {
 	if !c.r.URL.Query().Has("key") {
 		return writeJSON(c.w, 400, map[string]string{"error": "Key is required"})
 	}
-	ns, err := c.inside(strings.Split(c.query("namespace"), "."))
+	ns, err := s.inside(c, strings.Split(c.query("namespace"), "."))
 	if err != nil {
 		return err
 	}
@@ -77,45 +79,42 @@ func getItem(c *call) error {
 	if c.query("refresh_ttl") == "false" {
 		opts = append(opts, store.NoRefresh())
 	}
-	item, err := c.cfg.Store.Get(c.ctx, ns, c.query("key"), opts...)
+	item, err := s.store.Get(c.ctx, ns, c.query("key"), opts...)
 	if errors.Is(err, store.ErrNotFound) {
 		return c.json(nil)
 	}
 	if err != nil {
 		return err
 	}
-	return c.json(c.item(item))
+	return c.json(s.shown(c, item))
 }
 
-func deleteItem(c *call) error {
-	ns, err := c.inside(c.body.texts("namespace"))
+func (s *itemAPI) delete(c *call) error {
+	ns, err := s.inside(c, c.body.texts("namespace"))
 	if err != nil {
 		return err
 	}
 	if len(ns) == 0 {
 		return fail(400, "Namespace cannot be empty.")
 	}
-	if err := c.cfg.Store.Delete(c.ctx, ns, c.body.text("key")); err != nil {
-		return err
-	}
-	return c.none()
+	return c.none(s.store.Delete(c.ctx, ns, c.body.text("key")))
 }
 
 // roots are the prefixes that a search for all items covers: those of clients.
-func (c *call) roots(prefix store.Namespace) ([]store.Namespace, error) {
+func (s *itemAPI) roots(c *call, prefix store.Namespace) ([]store.Namespace, error) {
 	if len(prefix) > 0 {
 		return []store.Namespace{prefix}, nil
 	}
-	all, err := c.cfg.Store.ListNamespaces(c.ctx, store.NamespaceQuery{MaxDepth: 1, Limit: store.NoLimit})
-	return slices.DeleteFunc(all, func(ns store.Namespace) bool { return c.hides(ns) }), err
+	all, err := s.store.ListNamespaces(c.ctx, store.NamespaceQuery{MaxDepth: 1, Limit: store.NoLimit})
+	return slices.DeleteFunc(all, func(ns store.Namespace) bool { return s.hides(c, ns) }), err
 }
 
-func searchItems(c *call) error {
-	prefix, err := c.inside(c.body.texts("namespace_prefix"))
+func (s *itemAPI) search(c *call) error {
+	prefix, err := s.inside(c, c.body.texts("namespace_prefix"))
 	if err != nil {
 		return err
 	}
-	roots, err := c.roots(prefix)
+	roots, err := s.roots(c, prefix)
 	if err != nil {
 		return err
 	}
@@ -123,9 +122,9 @@ func searchItems(c *call) error {
 	refresh, given := c.body["refresh_ttl"].(bool)
 	var found []store.Found
 	for _, root := range roots {
-		some, err := c.cfg.Store.Search(c.ctx, store.Query{Prefix: root, Filter: c.body.object("filter"), Limit: offset + limit, Text: c.body.text("query"), NoRefresh: given && !refresh})
+		some, err := s.store.Search(c.ctx, store.Query{Prefix: root, Filter: c.body.object("filter"), Limit: offset + limit, Text: c.body.text("query"), NoRefresh: given && !refresh})
 		if errors.Is(err, store.ErrNoIndex) { // as in LangGraph: without an index a query finds everything
-			some, err = c.cfg.Store.Search(c.ctx, store.Query{Prefix: root, Filter: c.body.object("filter"), Limit: offset + limit, NoRefresh: given && !refresh})
+			some, err = s.store.Search(c.ctx, store.Query{Prefix: root, Filter: c.body.object("filter"), Limit: offset + limit, NoRefresh: given && !refresh})
 		}
 		if err != nil {
 			return err
@@ -150,7 +149,7 @@ func searchItems(c *call) error {
 	items := c.listing()
 	found = found[min(offset, len(found)):]
 	for _, f := range found[:min(limit, len(found))] {
-		one := scored{shownItem: c.item(&f.Item)}
+		one := scored{shownItem: s.shown(c, &f.Item)}
 		if f.Scored {
 			one.Score = &f.Score
 		}
@@ -161,8 +160,8 @@ func searchItems(c *call) error {
 	return c.json(map[string]any{"items": items.json()})
 }
 
-func listNamespaces(c *call) error {
-	prefix, err := c.inside(c.body.texts("prefix"))
+func (s *itemAPI) namespaces(c *call) error {
+	prefix, err := s.inside(c, c.body.texts("prefix"))
 	if err != nil {
 		return err
 	}
@@ -178,18 +177,18 @@ func listNamespaces(c *call) error {
 		own := slices.Concat(c.grant.Namespace, slices.Repeat(store.Namespace{store.Wildcard}, len(suffix)))
 		q.Match = append(q.Match, store.Match{Kind: store.MatchSuffix, Path: suffix}, store.Match{Kind: store.MatchPrefix, Path: own})
 	}
-	all, err := c.cfg.Store.ListNamespaces(c.ctx, q)
+	all, err := s.store.ListNamespaces(c.ctx, q)
 	if err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(ns store.Namespace) bool {
-		return len(ns) <= len(c.grant.Namespace) || c.hides(ns)
+		return len(ns) <= len(c.grant.Namespace) || s.hides(c, ns)
 	})
 	limit, offset := c.body.integer("limit", 100), c.body.integer("offset", 0)
 	all = all[min(offset, len(all)):]
 	shown := []store.Namespace{}
 	for _, ns := range all[:min(limit, len(all))] {
-		shown = append(shown, c.outside(ns))
+		shown = append(shown, s.outside(c, ns))
 	}
 	return c.json(map[string]any{"namespaces": shown})
 }

@@ -20,9 +20,8 @@ func TestProtocolLateID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{cfg: Config{Queue: q, Store: items, Logger: slog.Default()}}
-	s.protocol.forgotten = newRecords[forgottenRuns](items, slog.Default(), "forgotten")
-	l := s.protocolLog("t", 0)
+	events := &threadEvents{queue: q, forgotten: newRecords[forgottenRuns](items, slog.Default(), "forgotten")}
+	l := events.log("t", 0)
 	read := func(r runs.Run) {
 		t.Helper()
 		if ok, err := l.nextRun(ctx); err != nil || !ok || l.run.run.ID != r.ID {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"strings"
@@ -22,20 +23,31 @@ import (
 // request. A call is a run on a thread of its own, as POST /runs/wait makes it: it is durable,
 // goes on if the client leaves, and is removed with its thread afterwards.
 
-// mcpRoutes are the operations of MCP. A client that only lists tools must be allowed to make
+// toolAPI has the operations of MCP.
+type toolAPI struct {
+	graphs     *graphSet
+	assistants *assistantAPI
+	runs       *runAPI
+	view       *runView
+	streams    *streamAPI
+	heartbeat  time.Duration
+	log        *slog.Logger
+}
+
+// routes are the operations of MCP. A client that only lists tools must be allowed to make
 // runs as well: the tools are there for nothing else.
-func mcpRoutes() []route {
-	one := route{method: "POST", path: "/mcp", resource: "threads", action: "create_run", in: object, stream: true, handle: serveMCP}
+func (s *toolAPI) routes() []route {
+	one := route{method: "POST", path: "/mcp", resource: "threads", action: "create_run", in: object, stream: true, handle: s.serve}
 	slash := one
 	slash.path = "/mcp/{$}"
 	return []route{one, slash}
 }
 
-// serveMCP answers a request of MCP.
-func serveMCP(c *call) error {
-	tools := mcp.NewServer(&mcp.Implementation{Name: "stele", Version: Version}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, Logger: c.cfg.Logger})
+// serve answers a request of MCP.
+func (s *toolAPI) serve(c *call) error {
+	tools := mcp.NewServer(&mcp.Implementation{Name: "stele", Version: Version}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, Logger: s.log})
 	if strings.HasPrefix(c.body.text("method"), "tools/") {
-		if err := c.addTools(tools); err != nil {
+		if err := s.addTools(c, tools); err != nil {
 			return err
 		}
 	}
@@ -46,9 +58,9 @@ func serveMCP(c *call) error {
 	r := c.r.Clone(c.ctx)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	// The guard has looked at Host and Origin.
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, Logger: c.cfg.Logger})
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, Logger: s.log})
 	if c.body.text("method") == "tools/call" {
-		c.answerLate(func(w http.ResponseWriter) { handler.ServeHTTP(w, r) })
+		s.answerLate(c, func(w http.ResponseWriter) { handler.ServeHTTP(w, r) })
 	} else {
 		handler.ServeHTTP(c.w, r)
 	}
@@ -59,7 +71,7 @@ func serveMCP(c *call) error {
 // keep the connection, as in wait: an agent can take longer than a proxy waits for a byte. They are
 // not sent by what follows the run, since the library calls a tool on a goroutine of its own, which
 // may outlive the request.
-func (c *call) answerLate(serve func(http.ResponseWriter)) {
+func (s *toolAPI) answerLate(c *call, serve func(http.ResponseWriter)) {
 	out := c.output(func(h http.Header) {
 		h.Set("Content-Type", "application/json")
 		inPieces(h)
@@ -67,7 +79,7 @@ func (c *call) answerLate(serve func(http.ResponseWriter)) {
 	var beats sync.WaitGroup
 	quit := make(chan struct{})
 	beats.Go(func() {
-		t := time.NewTicker(c.cfg.Heartbeat)
+		t := time.NewTicker(s.heartbeat)
 		defer t.Stop()
 		for {
 			select {
@@ -105,17 +117,17 @@ func (k *kept) Write(b []byte) (int, error) { return k.text.Write(b) }
 
 // addTools makes tools of the assistants that the user sees. Of those with one name the newest
 // is the tool.
-func (c *call) addTools(to *mcp.Server) error {
+func (s *toolAPI) addTools(c *call, to *mcp.Server) error {
 	g, err := c.access("assistants", "search")
 	if err != nil {
 		return err
 	}
 	var found []assistant
-	for a, err := range c.assistants.all(c.ctx) {
+	for a, err := range s.assistants.records.all(c.ctx) {
 		if err != nil {
 			return err
 		}
-		if a.reads(g) && c.cfg.Graphs[a.GraphID] != nil {
+		if a.reads(g) && s.graphs.by[a.GraphID] != nil {
 			b := a.brief()
 			b.Description = a.Description
 			found = append(found, b)
@@ -125,7 +137,7 @@ func (c *call) addTools(to *mcp.Server) error {
 	taken := map[string]bool{}
 	for _, a := range found {
 		name := toolName(a.Name)
-		input, ok := c.schemasOf(a.GraphID, c.cfg.Graphs[a.GraphID]).Input.(map[string]any)
+		input, ok := s.graphs.schemasOf(a.GraphID, s.graphs.by[a.GraphID]).Input.(map[string]any)
 		if !ok || input["type"] != "object" || name == "" || taken[name] { // what takes no object cannot be a tool
 			continue
 		}
@@ -137,7 +149,9 @@ func (c *call) addTools(to *mcp.Server) error {
 		if a.Description != nil {
 			t.Description = *a.Description
 		}
-		to.AddTool(t, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return c.callTool(a, r) })
+		to.AddTool(t, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return s.callTool(c, a, r)
+		})
 	}
 	return nil
 }
@@ -156,14 +170,14 @@ func toolName(name string) string {
 
 // callTool runs an assistant and answers with the values of its thread, as JSON. An error of
 // the graph, or a run that is refused, is an answer that a model can read.
-func (c *call) callTool(a assistant, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *toolAPI) callTool(c *call, a assistant, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	answer := func(text string, failed bool) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: failed}, nil
 	}
 	internal := func(err error) (*mcp.CallToolResult, error) {
 		f, logged := failureOf(err)
 		if logged {
-			c.cfg.Logger.Error("a tool failed", "assistant", a.ID, "error", err)
+			s.log.Error("a tool failed", "assistant", a.ID, "error", err)
 		}
 		return answer(f.detail, true)
 	}
@@ -179,15 +193,15 @@ func (c *call) callTool(a assistant, r *mcp.CallToolRequest) (*mcp.CallToolResul
 	if err != nil {
 		return internal(err)
 	}
-	run, err := one.statelessRun(one.body)
+	run, err := s.runs.stateless(one, one.body)
 	if err != nil {
 		return internal(err)
 	}
-	end, err := c.follow(run.ID, 0, nil, nil, nil)
+	end, err := s.streams.follow(c, run.ID, 0, nil, nil, nil)
 	if err != nil {
 		return internal(err)
 	}
-	came, err := c.outcome(c.ctx, end)
+	came, err := s.view.outcome(c.ctx, end)
 	if err != nil {
 		return internal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
@@ -221,41 +222,51 @@ func owners(ctx context.Context, items store.Store, queue runs.Queue, log *slog.
 // settledKind is the kind, and the key, of the record that says that no items of users are at former places.
 const settledKind = "places"
 
+// unmovedItems finds items of users that are at their former places.
+type unmovedItems struct {
+	settled records[struct{}]
+	store   store.Store
+	auth    *Auth
+	log     *slog.Logger
+	found   atomic.Bool   // see any
+	looked  chan struct{} // closed when look has ended
+}
+
 // ownersMost bounds what a server looks at when it begins: identities that records name.
 const ownersMost = 200_000
 
-// lookForUnmoved looks, when a server begins, for items at the former places of users. It goes on beside
+// look looks, when a server begins, for items at the former places of users. It goes on beside
 // requests, and an error of it hinders none. It does not say that all is settled: no record may be left of
 // a user who has items there. An Authorize of one's own may grant these places still, so nobody looks then.
-func (s *Server) lookForUnmoved(ctx context.Context) {
+func (s *unmovedItems) look(ctx context.Context) {
 	defer close(s.looked)
-	id, err := s.findUnmoved(ctx)
+	id, err := s.find(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.cfg.Logger.Error("look for items where an earlier version kept them; stele move-items lists them", "error", err)
+		s.log.Error("look for items where an earlier version kept them; stele move-items lists them", "error", err)
 	case id != "":
-		s.unmoved.Store(true)
-		s.cfg.Logger.Warn("items of users are where an earlier version kept them, and no client sees them there: move them with stele move-items", "identity", id)
+		s.found.Store(true)
+		s.log.Warn("items of users are where an earlier version kept them, and no client sees them there: move them with stele move-items", "identity", id)
 	}
 }
 
-// findUnmoved is a user who has items at the former place.
-func (s *Server) findUnmoved(ctx context.Context) (string, error) {
+// find is a user who has items at the former place.
+func (s *unmovedItems) find(ctx context.Context) (string, error) {
 	_, done, err := s.settled.get(ctx, settledKind)
 	if done || err != nil {
 		return "", err
 	}
-	roots, err := formerRoots(ctx, s.cfg.Store)
+	roots, err := formerRoots(ctx, s.store)
 	if len(roots) == 0 || err != nil {
 		return "", err
 	}
-	items := s.cfg.Store
+	items := s.store
 	if _, ok := items.(*store.Local); !ok { // another may hold in memory all that it scans: it is read in pages
 		items = struct{ store.Store }{items}
 	}
 	n := 0
-	for id, err := range owners(ctx, items, nil, s.cfg.Logger) { // a run has a thread
+	for id, err := range owners(ctx, items, nil, s.log) { // a run has a thread
 		if err != nil {
 			return "", err
 		}
@@ -271,8 +282,8 @@ func (s *Server) findUnmoved(ctx context.Context) (string, error) {
 
 // grantsPlace reports whether a user's items are where ItemsOf says. An Authorize of one's own may grant
 // another namespace, the former one too, and may panic for a user of whom there is a name alone.
-func (s *Server) grantsPlace(ctx context.Context, id string) (yes bool) {
-	if s.cfg.Auth.open {
+func (s *unmovedItems) grantsPlace(ctx context.Context, id string) (yes bool) {
+	if s.auth.open {
 		return true
 	}
 	defer func() {
@@ -280,14 +291,14 @@ func (s *Server) grantsPlace(ctx context.Context, id string) (yes bool) {
 			yes = false
 		}
 	}()
-	g, err := s.cfg.Auth.grant(ctx, &User{Identity: id}, Access{Resource: "store", Action: "search"})
+	g, err := s.auth.grant(ctx, &User{Identity: id}, Access{Resource: "store", Action: "search"})
 	return err == nil && slices.Equal(g.Namespace, ItemsOf(id))
 }
 
-// isUnmoved reports whether the server has found items of users at former places, and nobody has moved them
+// any reports whether the server has found items of users at former places, and nobody has moved them
 // since.
-func (s *Server) isUnmoved(ctx context.Context) bool {
-	if !s.unmoved.Load() {
+func (s *unmovedItems) any(ctx context.Context) bool {
+	if !s.found.Load() {
 		return false
 	}
 	_, done, err := s.settled.get(ctx, settledKind)

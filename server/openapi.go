@@ -13,10 +13,10 @@ import (
 
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
-// getOpenAPI answers with an OpenAPI 3.1 document.
-func getOpenAPI(c *call) error {
+// openAPI answers with an OpenAPI 3.1 document.
+func (s *operatorAPI) openAPI(c *call) error {
 	paths := map[string]map[string]any{}
-	for _, rt := range c.routes {
+	for _, rt := range s.routes {
 		path := strings.ReplaceAll(rt.path, "{$}", "")
 		op := map[string]any{"operationId": strings.Trim(strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_").Replace(strings.ToLower(rt.method)+path), "_"),
 			"responses": map[string]any{"default": map[string]any{"description": "The answer, or {\"detail\": \"…\"}."}}}
@@ -91,12 +91,12 @@ func (s *shape) schema() map[string]any {
 	return out
 }
 
-// getDocs answers with a page that lists the operations. It loads nothing from elsewhere.
-func getDocs(c *call) error {
+// docs answers with a page that lists the operations. It loads nothing from elsewhere.
+func (s *operatorAPI) docs(c *call) error {
 	var b strings.Builder
 	b.WriteString("<!doctype html><meta charset=utf-8><title>stele: LangGraph's server API</title><style>body{font:16px sans-serif;max-width:60em;margin:2em auto}td{padding:.2em 1em;font-family:monospace}</style>")
 	b.WriteString("<h1>LangGraph's server API</h1><p>As <a href=openapi.json>OpenAPI</a>.</p><table>")
-	for _, rt := range c.routes {
+	for _, rt := range s.routes {
 		path := strings.ReplaceAll(rt.path, "{$}", "")
 		fmt.Fprintf(&b, "<tr><td>%s<td>%s<td>%s %s", rt.method, html.EscapeString(path), rt.resource, strings.ReplaceAll(rt.action, "_", " "))
 	}

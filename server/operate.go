@@ -3,32 +3,52 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 )
+
+// operatorAPI has the operations about the server itself, and those for its operators.
+type operatorAPI struct {
+	queue       runs.Queue
+	saver       saver.Saver
+	threads     *threadAPI
+	view        *runView
+	crons       *cronStore
+	unmoved     *unmovedItems
+	metrics     *requestCounts
+	openStreams *streamCount
+	routes      []route // of the server
+	readOnly    bool
+	backupDir   string
+	upkeep      sync.Mutex // one check or backup at a time
+	log         *slog.Logger
+}
 
 // operatorRoutes are what operators see beyond LangGraph's API, below /stele: all runs,
 // schedules, and the health and upkeep of an embedded store. Authorize is asked about the resource
 // "system", whatever the runs are of, and must grant it without a filter; about the tasks of a run,
 // as about the run.
-func operatorRoutes() []route {
+func (s *operatorAPI) operatorRoutes() []route {
 	return []route{
-		{method: "GET", path: "/stele/runs", resource: "system", action: "read", allUsers: true, handle: allRuns},
-		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: tasksOfRun},
-		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", allUsers: true, handle: retryRun},
-		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", allUsers: true, handle: eraseRun},
-		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", allUsers: true, handle: allSchedules},
-		{method: "DELETE", path: "/stele/schedules/{schedule_id...}", resource: "system", action: "update", allUsers: true, handle: deleteSchedule},
-		{method: "GET", path: "/stele/health", resource: "system", action: "read", allUsers: true, handle: health},
-		{method: "GET", path: "/stele/room", resource: "system", action: "read", allUsers: true, handle: diskUsage},
-		{method: "POST", path: "/stele/verify", resource: "system", action: "update", allUsers: true, handle: verify},
-		{method: "POST", path: "/stele/backup", resource: "system", action: "update", allUsers: true, handle: backUp},
+		{method: "GET", path: "/stele/runs", resource: "system", action: "read", allUsers: true, handle: s.allRuns},
+		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: s.tasksOfRun},
+		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", allUsers: true, handle: s.retryRun},
+		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", allUsers: true, handle: s.eraseRun},
+		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", allUsers: true, handle: s.allSchedules},
+		{method: "DELETE", path: "/stele/schedules/{schedule_id...}", resource: "system", action: "update", allUsers: true, handle: s.deleteSchedule},
+		{method: "GET", path: "/stele/health", resource: "system", action: "read", allUsers: true, handle: s.health},
+		{method: "GET", path: "/stele/room", resource: "system", action: "read", allUsers: true, handle: s.diskUsage},
+		{method: "POST", path: "/stele/verify", resource: "system", action: "update", allUsers: true, handle: s.verify},
+		{method: "POST", path: "/stele/backup", resource: "system", action: "update", allUsers: true, handle: s.backUp},
 	}
 }
 
@@ -52,16 +72,16 @@ type operatorRun struct {
 }
 
 // allRuns answers with the newest runs of a status, or of a thread, newest first.
-func allRuns(c *call) error {
+func (s *operatorAPI) allRuns(c *call) error {
 	q := runs.Query{Status: runs.Status(c.query("status")), ThreadID: c.query("thread_id")}
 	newest := make([]runs.Run, 0, mostRuns)
 	total := 0
-	for r, err := range c.cfg.Queue.List(c.ctx, q) {
+	for r, err := range s.queue.List(c.ctx, q) {
 		if errors.Is(err, runs.ErrInvalid) {
 			return fail(422, "Invalid status %s", q.Status)
 		}
 		if errors.Is(err, runs.ErrUnreadable) {
-			r.Error = c.unreadableRun(r.ID, err).Message
+			r.Error = s.view.unreadable(r.ID, err).Message
 		} else if err != nil {
 			return err
 		}
@@ -108,12 +128,12 @@ const (
 
 // tasksOfRun answers with the tasks that a run began: when, how often, and how long each took. Of a
 // run with very many events it tells what those behind after say, up to next.
-func tasksOfRun(c *call) error {
+func (s *operatorAPI) tasksOfRun(c *call) error {
 	begin, err := c.numeric("after", 0, 0, math.MaxInt)
 	if err != nil {
 		return err
 	}
-	r, err := c.run()
+	r, err := s.threads.run(c)
 	if errors.Is(err, runs.ErrNotFound) {
 		return errNotFound
 	}
@@ -124,7 +144,7 @@ func tasksOfRun(c *call) error {
 	shown := map[string]any{"recorded": r.Tasks}
 	after, bytes := int64(begin), 0
 	for {
-		events, err := c.cfg.Queue.Events(c.ctx, r.ID, after, paceMost)
+		events, err := s.queue.Events(c.ctx, r.ID, after, paceMost)
 		if err != nil {
 			return err
 		}
@@ -133,7 +153,7 @@ func tasksOfRun(c *call) error {
 			if ev.Kind != runs.KindTask {
 				continue
 			}
-			data, err := ev.JSON(c.cfg.Queue.Serializer())
+			data, err := ev.JSON(s.queue.Serializer())
 			if err != nil {
 				return err
 			}
@@ -177,15 +197,12 @@ func (t *ranTask) note(n runs.TaskNote, at string) {
 }
 
 // retryRun makes a run that failed, or was interrupted, pending again.
-func retryRun(c *call) error {
-	r, err := c.cfg.Queue.Retry(c.ctx, c.path("run_id"))
-	if err != nil {
-		return refusedRun(err)
-	}
-	return c.json(map[string]any{"run_id": r.ID, "status": r.Status})
+func (s *operatorAPI) retryRun(c *call) error {
+	r, err := s.queue.Retry(c.ctx, c.path("run_id"))
+	return c.answer(map[string]any{"run_id": r.ID, "status": r.Status}, refusedRun(err))
 }
 
-// refusedRun is the answer to an operator whose run the queue has refused.
+// refusedRun is the error of an operator whose run the queue has refused with err, nil for nil.
 func refusedRun(err error) error {
 	switch {
 	case errors.Is(err, runs.ErrNotFound):
@@ -198,23 +215,20 @@ func refusedRun(err error) error {
 
 // eraseRun removes a run that cannot be decoded from the queue; its checkpoints stay. Any other goes by
 // its thread, whose user is asked.
-func eraseRun(c *call) error {
+func (s *operatorAPI) eraseRun(c *call) error {
 	id := c.path("run_id")
-	_, err := c.cfg.Queue.Get(c.ctx, id)
+	_, err := s.queue.Get(c.ctx, id)
 	if err == nil {
 		return fail(409, "Run %s can be decoded. Delete it on its thread.", id)
 	}
 	if errors.Is(err, runs.ErrUnreadable) {
-		err = c.cfg.Queue.Delete(c.ctx, id)
+		err = s.queue.Delete(c.ctx, id)
 	}
-	if err != nil {
-		return refusedRun(err)
-	}
-	return c.none()
+	return c.none(refusedRun(err))
 }
 
-func allSchedules(c *call) error {
-	all, err := c.cfg.Queue.Schedules(c.ctx)
+func (s *operatorAPI) allSchedules(c *call) error {
+	all, err := s.queue.Schedules(c.ctx)
 	if err != nil {
 		return err
 	}
@@ -222,7 +236,7 @@ func allSchedules(c *call) error {
 	for _, of := range all {
 		m := map[string]any{"id": of.ID, "cron": of.Cron, "graph": of.Spec.Graph, "thread_id": of.Spec.ThreadID, "next": stamped(of.Next)}
 		if of.Unreadable != nil {
-			c.cfg.Logger.Error("a schedule cannot be read", "schedule", of.ID, "error", of.Unreadable)
+			s.log.Error("a schedule cannot be read", "schedule", of.ID, "error", of.Unreadable)
 			m["error"] = "The schedule cannot be read: the log of the server says why"
 		}
 		list = append(list, m)
@@ -231,8 +245,8 @@ func allSchedules(c *call) error {
 }
 
 // deleteSchedule removes a schedule of the queue, also one that cannot be decoded.
-func deleteSchedule(c *call) error {
-	all, err := c.cfg.Queue.Schedules(c.ctx)
+func (s *operatorAPI) deleteSchedule(c *call) error {
+	all, err := s.queue.Schedules(c.ctx)
 	if err != nil {
 		return err
 	}
@@ -240,10 +254,7 @@ func deleteSchedule(c *call) error {
 	if !slices.ContainsFunc(all, func(other runs.Schedule) bool { return other.ID == id }) {
 		return errNotFound
 	}
-	if err := c.cfg.Queue.DeleteSchedule(c.ctx, id); err != nil {
-		return err
-	}
-	return c.none()
+	return c.none(s.queue.DeleteSchedule(c.ctx, id))
 }
 
 // watched is what an embedded store tells about itself.
@@ -256,13 +267,13 @@ type watched interface {
 const troubleUnmoved metrics.Trouble = "items_unmoved"
 
 // health answers how an embedded store is. A saver elsewhere has no such answer.
-func health(c *call) error {
-	w, ok := c.cfg.Saver.(watched)
+func (s *operatorAPI) health(c *call) error {
+	w, ok := s.saver.(watched)
 	if !ok {
 		return errNotFound
 	}
 	st, h := w.Stats(), w.Health()
-	if c.isUnmoved(c.ctx) {
+	if s.unmoved.any(c.ctx) {
 		h.Status = max(h.Status, metrics.StatusDegraded)
 		h.Problems = append(h.Problems, metrics.Problem{Kind: troubleUnmoved, Status: metrics.StatusDegraded,
 			Detail: "items of users are where an earlier version kept them, and no client sees them there: move them with stele move-items"})
@@ -273,60 +284,51 @@ func health(c *call) error {
 }
 
 // embedded is the store in a directory that this process has open; nil if it is another one.
-func (s *Server) embedded() *disk.Saver {
-	d, _ := s.cfg.Saver.(*disk.Saver)
+func (s *operatorAPI) embedded() *disk.Saver {
+	d, _ := s.saver.(*disk.Saver)
 	return d
 }
 
 // diskUsage answers what takes the room in an embedded store, by channel. It reads the whole index.
-func diskUsage(c *call) error {
-	d := c.embedded()
+func (s *operatorAPI) diskUsage(c *call) error {
+	d := s.embedded()
 	if d == nil {
 		return errNotFound
 	}
 	r, err := admin.RoomOf(c.ctx, d)
-	if err != nil {
-		return err
-	}
-	return c.json(r)
+	return c.answer(r, err)
 }
 
 // errUpkeep: one check or backup at a time is enough for a disk.
 var errUpkeep = fail(409, "A check or a backup is under way. Try again later.")
 
 // verify checks every byte of an embedded store, which goes on meanwhile.
-func verify(c *call) error {
-	d := c.embedded()
+func (s *operatorAPI) verify(c *call) error {
+	d := s.embedded()
 	if d == nil {
 		return errNotFound
 	}
-	if !c.upkeep.TryLock() {
+	if !s.upkeep.TryLock() {
 		return errUpkeep
 	}
-	defer c.upkeep.Unlock()
+	defer s.upkeep.Unlock()
 	rep, err := admin.VerifyOpen(c.ctx, d, admin.VerifyOptions{})
-	if err != nil {
-		return err
-	}
-	return c.json(rep)
+	return c.answer(rep, err)
 }
 
 // backUp copies an embedded store to Config.BackupDir, or what is new since the last backup.
-func backUp(c *call) error {
-	d := c.embedded()
-	if d == nil || c.cfg.BackupDir == "" {
+func (s *operatorAPI) backUp(c *call) error {
+	d := s.embedded()
+	if d == nil || s.backupDir == "" {
 		return errNotFound
 	}
-	if !c.upkeep.TryLock() {
+	if !s.upkeep.TryLock() {
 		return errUpkeep
 	}
-	defer c.upkeep.Unlock()
-	rep, err := admin.BackupOpen(c.ctx, d, c.cfg.BackupDir, admin.BackupOptions{})
+	defer s.upkeep.Unlock()
+	rep, err := admin.BackupOpen(c.ctx, d, s.backupDir, admin.BackupOptions{})
 	if errors.Is(err, fault.ErrNotEmpty) {
 		return fail(409, "%v", err)
 	}
-	if err != nil {
-		return err
-	}
-	return c.json(rep)
+	return c.answer(rep, err)
 }

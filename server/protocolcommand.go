@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -15,6 +17,21 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 )
+
+// protocolAPI has the operations of protocol v2.
+type protocolAPI struct {
+	queue        runs.Queue
+	graphs       *graphSet
+	threads      *threadAPI
+	assistants   *assistantAPI
+	runs         *runAPI
+	events       *threadEvents
+	rates        *rates
+	bodies       bodyReader
+	heartbeat    time.Duration
+	writeTimeout time.Duration
+	log          *slog.Logger
+}
 
 // protocolError is an error of a command as clients see it. The codes are the protocol's.
 type protocolError struct{ code, message string }
@@ -51,8 +68,8 @@ type session interface {
 	bind(r runs.Run)
 }
 
-// protocolCommand answers a command of a client. ok is false if it is none.
-func (c *call) protocolCommand(in any, on session) (answer map[string]any, ok bool) {
+// command answers a command of a client. ok is false if it is none.
+func (s *protocolAPI) command(c *call, in any, on session) (answer map[string]any, ok bool) {
 	m, _ := in.(map[string]any)
 	id, numbered := m["id"].(int64)
 	method, named := m["method"].(string)
@@ -60,9 +77,9 @@ func (c *call) protocolCommand(in any, on session) (answer map[string]any, ok bo
 		return protocolFailure(m["id"], refused(codeArgument, "Protocol commands must include an integer id and string method.")), false
 	}
 	params, _ := m["params"].(map[string]any)
-	result, err := c.protocolResult(method, body(params), on)
+	result, err := s.result(c, method, body(params), on)
 	if err != nil {
-		answer = protocolFailure(id, c.refusedBy(err))
+		answer = protocolFailure(id, s.refusedBy(c, err))
 	} else {
 		answer = map[string]any{"type": "success", "id": id, "result": result}
 	}
@@ -81,7 +98,7 @@ func protocolFailure(id any, err error) map[string]any {
 }
 
 // refusedBy is an error of a handler as an error of the protocol.
-func (c *call) refusedBy(err error) error {
+func (s *protocolAPI) refusedBy(c *call, err error) error {
 	var p *protocolError
 	if errors.As(err, &p) {
 		return p
@@ -92,7 +109,7 @@ func (c *call) refusedBy(err error) error {
 	}
 	f, logged := failureOf(err)
 	if logged {
-		c.cfg.Logger.Error("a command failed", "path", c.r.URL.Path, "error", err)
+		s.log.Error("a command failed", "path", c.r.URL.Path, "error", err)
 	}
 	if f.status == http.StatusForbidden {
 		return &protocolError{codePermission, f.detail}
@@ -100,13 +117,13 @@ func (c *call) refusedBy(err error) error {
 	return refused(codeUnknown, "%d: %s", f.status, f.detail)
 }
 
-// protocolResult does what a command says.
-func (c *call) protocolResult(method string, params body, on session) (any, error) {
+// result does what a command says.
+func (s *protocolAPI) result(c *call, method string, params body, on session) (any, error) {
 	switch method {
 	case "run.start":
-		return c.startRun(params, on)
+		return s.start(c, params, on)
 	case "subscription.subscribe":
-		return c.subscribe(method, params, on)
+		return s.subscribe(c.ctx, method, params, on)
 	case "subscription.unsubscribe":
 		id := params.text("subscription_id")
 		if !on.unsubscribe(id) {
@@ -114,7 +131,7 @@ func (c *call) protocolResult(method string, params body, on session) (any, erro
 		}
 		return map[string]any{}, nil
 	case "subscription.reconnect":
-		return c.reconnect(method, params, on)
+		return s.reconnect(c.ctx, method, params, on)
 	case "agent.getTree":
 		t, err := on.bound(c.ctx)
 		if err != nil {
@@ -122,15 +139,15 @@ func (c *call) protocolResult(method string, params body, on session) (any, erro
 		}
 		return map[string]any{"tree": t.tree()}, nil
 	case "input.respond":
-		return c.respond(params, on)
+		return s.respond(c, params, on)
 	case "input.inject":
 		return nil, refused(codeNotSupported, "input.inject is not supported: a run takes input when it begins, and when it asks.")
 	case "state.get":
-		return c.stateGet(params)
+		return s.stateGet(c, params)
 	case "state.listCheckpoints":
-		return c.listCheckpoints(params)
+		return s.listCheckpoints(c, params)
 	case "state.fork":
-		return c.fork(params, on)
+		return s.fork(c, params, on)
 	}
 	return nil, refused(codeCommand, "Unknown protocol command: %s", method)
 }
@@ -141,8 +158,8 @@ var noBoundRun = refused(codeRun, "No active run is bound to this thread.")
 // channels need.
 var protocolModes = []any{"values", "updates", "messages-tuple", "custom", "tasks", "checkpoints"}
 
-// submitProtocol makes a run. in is what a client of version 1 would send.
-func (c *call) submitProtocol(params, in body, on session) (runs.Run, error) {
+// submit makes a run. in is what a client of version 1 would send.
+func (s *protocolAPI) submit(c *call, params, in body, on session) (runs.Run, error) {
 	in["stream_mode"], in["stream_subgraphs"], in["stream_resumable"], in["if_not_exists"] = protocolModes, true, true, "create"
 	for _, k := range []string{"config", "metadata", "multitask_strategy"} {
 		if v := params[k]; v != nil {
@@ -156,7 +173,7 @@ func (c *call) submitProtocol(params, in body, on session) (runs.Run, error) {
 	if err != nil {
 		return runs.Run{}, err
 	}
-	r, err := one.runOn(c.path("thread_id"), in)
+	r, err := s.runs.on(one, c.path("thread_id"), in)
 	if err != nil {
 		return r, err
 	}
@@ -164,24 +181,24 @@ func (c *call) submitProtocol(params, in body, on session) (runs.Run, error) {
 	return r, nil
 }
 
-// startRun starts a run with input. As in LangGraph's server, on a thread that waits for an
+// start starts a run with input. As in LangGraph's server, on a thread that waits for an
 // answer the input is the answer.
-func (c *call) startRun(params body, on session) (any, error) {
+func (s *protocolAPI) start(c *call, params body, on session) (any, error) {
 	name := params.text("assistant_id")
 	if name == "" {
 		return nil, refused(codeArgument, "run.start requires an assistant_id.")
 	}
 	in := body{"assistant_id": name, "input": params["input"]}
-	t, ok, err := c.threads.get(c.ctx, c.path("thread_id"))
+	t, ok, err := s.threads.records.get(c.ctx, c.path("thread_id"))
 	if err != nil {
 		return nil, err
 	}
 	if ok && c.grant.admits(t.Metadata) && params["input"] != nil {
-		a, err := c.named(name)
+		a, err := s.assistants.named(c, name)
 		if err != nil {
 			return nil, err
 		}
-		asks, err := c.asks(t)
+		asks, err := s.asks(c.ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +207,7 @@ func (c *call) startRun(params body, on session) (any, error) {
 			in["command"] = map[string]any{"resume": params["input"]}
 		}
 	}
-	r, err := c.submitProtocol(params, in, on)
+	r, err := s.submit(c, params, in, on)
 	if err != nil {
 		return nil, err
 	}
@@ -198,16 +215,16 @@ func (c *call) startRun(params body, on session) (any, error) {
 }
 
 // asks are the ids of the questions that a thread waits with.
-func (c *call) asks(t thread) ([]string, error) {
-	g, ok := c.cfg.Graphs[t.graph()]
+func (s *protocolAPI) asks(ctx context.Context, t thread) ([]string, error) {
+	g, ok := s.graphs.by[t.graph()]
 	if !ok {
 		return nil, nil
 	}
-	busy, err := c.isBusy(c.ctx, t.ID)
+	busy, err := s.threads.isBusy(ctx, t.ID)
 	if err != nil || busy {
 		return nil, err
 	}
-	at, err := g.GetState(c.ctx, pregel.Thread(t.ID))
+	at, err := g.GetState(ctx, pregel.Thread(t.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +236,7 @@ func (c *call) asks(t thread) ([]string, error) {
 }
 
 // respond answers questions. All of them are answered by one run.
-func (c *call) respond(params body, on session) (any, error) {
+func (s *protocolAPI) respond(c *call, params body, on session) (any, error) {
 	answers := []any{map[string]any(params)}
 	if given, many := params["responses"].([]any); many {
 		answers = given
@@ -227,13 +244,13 @@ func (c *call) respond(params body, on session) (any, error) {
 			return nil, refused(codeArgument, "input.respond requires at least one response.")
 		}
 	}
-	t, ok, err := c.threads.get(c.ctx, c.path("thread_id"))
+	t, ok, err := s.threads.records.get(c.ctx, c.path("thread_id"))
 	if err != nil {
 		return nil, err
 	}
 	var asked []string
 	if ok && c.grant.admits(t.Metadata) {
-		if asked, err = c.asks(t); err != nil {
+		if asked, err = s.asks(c.ctx, t); err != nil {
 			return nil, err
 		}
 	}
@@ -255,7 +272,7 @@ func (c *call) respond(params body, on session) (any, error) {
 			command[k] = v
 		}
 	}
-	if _, err := c.submitProtocol(params, body{"assistant_id": t.Metadata["assistant_id"], "command": command}, on); err != nil {
+	if _, err := s.submit(c, params, body{"assistant_id": t.Metadata["assistant_id"], "command": command}, on); err != nil {
 		return nil, err
 	}
 	return map[string]any{}, nil
@@ -282,13 +299,13 @@ func selection(method string, params body) (subscription, error) {
 	return s, nil
 }
 
-func (c *call) subscribe(method string, params body, on session) (any, error) {
+func (s *protocolAPI) subscribe(ctx context.Context, method string, params body, on session) (any, error) {
 	sub, err := selection(method, params)
 	if err != nil {
 		return nil, err
 	}
 	id := uuid.NewString()
-	replayed, err := on.subscribe(c.ctx, id, sub)
+	replayed, err := on.subscribe(ctx, id, sub)
 	if err != nil {
 		return nil, err
 	}
@@ -296,15 +313,15 @@ func (c *call) subscribe(method string, params body, on session) (any, error) {
 }
 
 // reconnect subscribes a client that was cut off.
-func (c *call) reconnect(method string, params body, on session) (any, error) {
-	if _, err := on.bound(c.ctx); err != nil {
+func (s *protocolAPI) reconnect(ctx context.Context, method string, params body, on session) (any, error) {
+	if _, err := on.bound(ctx); err != nil {
 		return nil, err
 	}
 	sub, err := selection(method, params)
 	if err != nil {
 		return nil, err
 	}
-	missed, err := on.subscribe(c.ctx, uuid.NewString(), sub)
+	missed, err := on.subscribe(ctx, uuid.NewString(), sub)
 	if err != nil {
 		return nil, err
 	}
@@ -312,19 +329,19 @@ func (c *call) reconnect(method string, params body, on session) (any, error) {
 }
 
 // stateIn is the address of a namespace of the thread, and its graph: nil if it has none yet.
-func (c *call) stateIn(params body) (*pregel.Graph, pregel.Address, error) {
-	t, err := c.thread(c.grant)
+func (s *protocolAPI) stateIn(c *call, params body) (*pregel.Graph, pregel.Address, error) {
+	t, err := s.threads.ofPath(c)
 	if err != nil || t.graph() == "" {
 		return nil, pregel.Address{}, err
 	}
-	g, err := c.graphOf(t)
+	g, err := s.threads.graphOf(t)
 	at := pregel.Thread(t.ID)
 	at.Namespace = strings.Join(params.texts("namespace"), "|")
 	return g, at, err
 }
 
-func (c *call) stateGet(params body) (any, error) {
-	g, at, err := c.stateIn(params)
+func (s *protocolAPI) stateGet(c *call, params body) (any, error) {
+	g, at, err := s.stateIn(c, params)
 	if err != nil || g == nil {
 		return map[string]any{"values": map[string]any{}}, err
 	}
@@ -366,8 +383,8 @@ func (c *call) stateGet(params body) (any, error) {
 // checkpointsPage is how many checkpoints are listed if the client does not say.
 const checkpointsPage = 10
 
-func (c *call) listCheckpoints(params body) (any, error) {
-	g, at, err := c.stateIn(params)
+func (s *protocolAPI) listCheckpoints(c *call, params body) (any, error) {
+	g, at, err := s.stateIn(c, params)
 	if err != nil {
 		return nil, err
 	}
@@ -393,8 +410,8 @@ func (c *call) listCheckpoints(params body) (any, error) {
 }
 
 // fork runs the graph from an older checkpoint.
-func (c *call) fork(params body, on session) (any, error) {
-	t, err := c.thread(c.grant)
+func (s *protocolAPI) fork(c *call, params body, on session) (any, error) {
+	t, err := s.threads.ofPath(c)
 	if err != nil {
 		return nil, err
 	}
@@ -406,14 +423,14 @@ func (c *call) fork(params body, on session) (any, error) {
 	if t.graph() == "" {
 		return nil, refused(codeCheckpoint, "Unknown checkpoint: %s", at.CheckpointID)
 	}
-	g, err := c.graphOf(t)
+	g, err := s.threads.graphOf(t)
 	if err != nil {
 		return nil, err
 	}
 	if from, err := g.GetState(c.ctx, at); err != nil || from.CreatedAt == "" {
 		return nil, refused(codeCheckpoint, "Unknown checkpoint: %s", at.CheckpointID)
 	}
-	r, err := c.submitProtocol(params, body{"assistant_id": t.Metadata["assistant_id"], "input": params["input"], "checkpoint": map[string]any{"checkpoint_id": at.CheckpointID}}, on)
+	r, err := s.submit(c, params, body{"assistant_id": t.Metadata["assistant_id"], "input": params["input"], "checkpoint": map[string]any{"checkpoint_id": at.CheckpointID}}, on)
 	if err != nil {
 		return nil, err
 	}
@@ -433,25 +450,25 @@ func (requestSession) bound(context.Context) (*translator, error) { return nil, 
 func (requestSession) bind(runs.Run)                              {}
 
 // commandThread handles POST /threads/{thread_id}/commands.
-func commandThread(c *call) error {
-	in, err := c.protocolBody()
+func (s *protocolAPI) commandThread(c *call) error {
+	in, err := s.body(c)
 	if err != nil {
 		return err
 	}
-	if err := c.notAnothers(); err != nil {
+	if err := s.notAnothers(c); err != nil {
 		return err
 	}
-	answer, ok := c.protocolCommand(in, requestSession{})
+	answer, ok := s.command(c, in, requestSession{})
 	if !ok {
 		return writeJSON(c.w, http.StatusBadRequest, answer)
 	}
 	return c.json(answer)
 }
 
-// protocolBody is the JSON of a request.
-func (c *call) protocolBody() (any, error) {
+// body is the JSON of a request.
+func (s *protocolAPI) body(c *call) (any, error) {
 	c.route = &route{resource: c.route.resource, action: c.route.action, in: anything}
-	err := c.read()
+	err := s.bodies.read(c)
 	var f *failure
 	if errors.As(err, &f) && f.status == http.StatusUnprocessableEntity {
 		err = fail(http.StatusBadRequest, "Invalid JSON body")
@@ -461,8 +478,8 @@ func (c *call) protocolBody() (any, error) {
 
 // notAnothers refuses a thread that the user may not see. One that is not there yet is none:
 // a client may listen to it before its first run makes it.
-func (c *call) notAnothers() error {
-	t, ok, err := c.threads.get(c.ctx, c.path("thread_id"))
+func (s *protocolAPI) notAnothers(c *call) error {
+	t, ok, err := s.threads.records.get(c.ctx, c.path("thread_id"))
 	if err == nil && ok && !c.grant.admits(t.Metadata) {
 		err = missingThread(t.ID)
 	}

@@ -16,7 +16,7 @@ import (
 // protocolLog reads the events of a thread, one after the other, and numbers them. Not safe
 // for concurrent use.
 type protocolLog struct {
-	s      *Server
+	events *threadEvents
 	thread string
 	// since is the number of the last event that is not wanted.
 	since int64
@@ -39,8 +39,8 @@ type protocolLog struct {
 	stopBegun, stopChanged func()
 }
 
-func (s *Server) protocolLog(thread string, since int64) *protocolLog {
-	return &protocolLog{s: s, thread: thread, since: since, done: map[string]bool{}}
+func (s *threadEvents) log(thread string, since int64) *protocolLog {
+	return &protocolLog{events: s, thread: thread, since: since, done: map[string]bool{}}
 }
 
 // next returns the next events that are there; none if there are none yet.
@@ -54,7 +54,7 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 		}
 		id := l.run.run.ID
 		// The run before its events: what ended has no more of them.
-		r, err := l.s.cfg.Queue.Get(ctx, id)
+		r, err := l.events.queue.Get(ctx, id)
 		if errors.Is(err, runs.ErrNotFound) { // it was removed: its record says how many events it had
 			l.seq, l.ahead = l.base, nil
 			l.at(nil)
@@ -68,7 +68,7 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 		if err != nil {
 			return nil, err
 		}
-		stored, err := l.s.cfg.Queue.Events(ctx, id, l.read, l.pace.limit())
+		stored, err := l.events.queue.Events(ctx, id, l.read, l.pace.limit())
 		if errors.Is(err, runs.ErrUnreadable) {
 			stored, err = nil, nil // as if there were no more
 		}
@@ -79,7 +79,7 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 			if !r.Status.Ended() {
 				return nil, nil
 			}
-			l.s.protocol.counts.put(id, l.seq-l.base)
+			l.events.counts.put(id, l.seq-l.base)
 			l.done[id] = true
 			l.at(nil)
 			continue
@@ -94,7 +94,7 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 
 // translate numbers what stored events of the run say, and returns what is wanted.
 func (l *protocolLog) translate(ctx context.Context, stored []runs.Event) (out []protocolEvent, err error) {
-	queue := l.s.cfg.Queue
+	queue := l.events.queue
 	for _, ev := range stored {
 		text, err := ev.JSON(queue.Serializer())
 		if err != nil {
@@ -124,7 +124,7 @@ type begunRun struct {
 // nextRun goes to the next run of the thread that was begun, and past those of which no event is
 // wanted. It reports whether there is one.
 func (l *protocolLog) nextRun(ctx context.Context) (bool, error) {
-	forgotten, _, err := l.s.protocol.forgotten.get(ctx, l.thread)
+	forgotten, _, err := l.events.forgotten.get(ctx, l.thread)
 	if err != nil {
 		return false, err
 	}
@@ -141,7 +141,7 @@ func (l *protocolLog) nextRun(ctx context.Context) (bool, error) {
 			l.done[id] = true
 			continue
 		}
-		r, err := l.s.cfg.Queue.Get(ctx, id)
+		r, err := l.events.queue.Get(ctx, id)
 		if errors.Is(err, runs.ErrNotFound) { // it was removed since
 			l.ahead = nil
 			return l.nextRun(ctx)
@@ -153,7 +153,7 @@ func (l *protocolLog) nextRun(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if n, ok := l.s.protocol.counts.get(id); ok && r.Status.Ended() && l.seq+n <= l.since {
+		if n, ok := l.events.counts.get(id); ok && r.Status.Ended() && l.seq+n <= l.since {
 			l.seq += n
 			l.done[id] = true
 			continue
@@ -179,7 +179,7 @@ func (l *protocolLog) look(ctx context.Context, forgotten forgottenRuns) error {
 	idle := l.idle
 	l.idle = nil
 	for _, id := range idle {
-		r, err := l.s.cfg.Queue.Get(ctx, id)
+		r, err := l.events.queue.Get(ctx, id)
 		switch {
 		case errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnreadable):
 			continue
@@ -192,7 +192,7 @@ func (l *protocolLog) look(ctx context.Context, forgotten forgottenRuns) error {
 		}
 	}
 	done, settled := true, now().Add(-lateIDs) // done: all so far
-	for r, err := range l.s.cfg.Queue.List(ctx, runs.Query{ThreadID: l.thread, After: l.listed}) {
+	for r, err := range l.events.queue.List(ctx, runs.Query{ThreadID: l.thread, After: l.listed}) {
 		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 			return err
 		}
@@ -225,7 +225,7 @@ func (l *protocolLog) look(ctx context.Context, forgotten forgottenRuns) error {
 func (l *protocolLog) wait(ctx context.Context, most time.Duration, also <-chan struct{}) error {
 	lost := lostHint
 	if l.run == nil {
-		lost = pollEvery(l.s.protocol.readers.Load())
+		lost = pollEvery(l.events.readers.Load())
 	}
 	t := time.NewTimer(min(most, lost))
 	defer t.Stop()
@@ -234,7 +234,7 @@ func (l *protocolLog) wait(ctx context.Context, most time.Duration, also <-chan 
 	case <-l.changed:
 	case <-also:
 	case <-t.C:
-	case <-l.s.done:
+	case <-l.events.done:
 		return errClosing
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -244,8 +244,8 @@ func (l *protocolLog) wait(ctx context.Context, most time.Duration, also <-chan 
 
 // follow begins to watch the thread for wait. The caller calls close.
 func (l *protocolLog) follow() {
-	l.s.protocol.readers.Add(1)
-	l.begun, l.stopBegun = l.s.protocol.begun.Watch(l.thread)
+	l.events.readers.Add(1)
+	l.begun, l.stopBegun = l.events.begun.Watch(l.thread)
 }
 
 // at makes a run the one that the log is at, or none, and watches it if the log follows.
@@ -260,21 +260,24 @@ func (l *protocolLog) at(r *runs.Run) {
 	l.run, l.base, l.read = newTranslator(*r), l.seq, 0
 	l.last = l.run
 	if l.begun != nil {
-		l.changed, l.stopChanged = l.s.cfg.Queue.Watch(r.ID)
+		l.changed, l.stopChanged = l.events.queue.Watch(r.ID)
 	}
 }
 
 func (l *protocolLog) close() {
 	l.at(nil)
 	l.stopBegun()
-	l.s.protocol.readers.Add(-1)
+	l.events.readers.Add(-1)
 }
 
 // lostHint is how long a hint that a run has new events can go unnoticed.
 const lostHint = 500 * time.Millisecond
 
-// protocolState is what a server knows about protocol v2.
-type protocolState struct {
+// threadEvents has the events of threads, as protocol v2 tells them.
+type threadEvents struct {
+	queue runs.Queue
+	locks *locks
+	done  <-chan struct{} // the server closes
 	// begun tells those who wait for a thread that a run was submitted, by thread.
 	begun runs.Topics
 	// readers counts those who wait.
@@ -296,20 +299,20 @@ type forgottenRun struct {
 	Events  int64     `json:"events"`
 }
 
-// forgetEvents keeps the number of a run's events in mind. It must be called before the run,
+// forget keeps the number of a run's events in mind. It must be called before the run,
 // which has ended, is removed from the queue. Those of one that cannot be decoded do not count.
-func (s *Server) forgetEvents(ctx context.Context, id string) error {
-	r, err := s.cfg.Queue.Get(ctx, id)
+func (s *threadEvents) forget(ctx context.Context, id string) error {
+	r, err := s.queue.Get(ctx, id)
 	if errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnreadable) || err == nil && r.Started.IsZero() {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	l := s.protocolLog(r.ThreadID, 0)
+	l := s.log(r.ThreadID, 0)
 	l.at(&r)
 	for {
-		stored, err := s.cfg.Queue.Events(ctx, r.ID, l.read, l.pace.limit())
+		stored, err := s.queue.Events(ctx, r.ID, l.read, l.pace.limit())
 		if err == nil && len(stored) == 0 {
 			break
 		}
@@ -325,7 +328,7 @@ func (s *Server) forgetEvents(ctx context.Context, id string) error {
 		}
 	}
 	defer s.locks.lock("protocol/" + r.ThreadID)()
-	known, _, err := s.protocol.forgotten.get(ctx, r.ThreadID)
+	known, _, err := s.forgotten.get(ctx, r.ThreadID)
 	if err != nil {
 		return err
 	}
@@ -333,7 +336,7 @@ func (s *Server) forgetEvents(ctx context.Context, id string) error {
 		known.Runs = map[string]forgottenRun{}
 	}
 	known.Runs[r.ID] = forgottenRun{r.Started, l.seq}
-	return s.protocol.forgotten.put(ctx, r.ThreadID, known)
+	return s.forgotten.put(ctx, r.ThreadID, known)
 }
 
 // eventCounts are how many events runs have that have ended.

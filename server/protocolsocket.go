@@ -17,6 +17,7 @@ import (
 // events that it has subscribed to on one connection. All but the reading of the connection
 // is done by one goroutine.
 type socketSession struct {
+	api  *protocolAPI
 	c    *call
 	conn *websocket.Conn
 	log  *protocolLog
@@ -32,12 +33,12 @@ const maxSubscriptions = 256
 const maxCommands = 16
 
 // socketEvents handles GET /threads/{thread_id}/stream/events, which must ask for a WebSocket.
-func socketEvents(c *call) error {
+func (s *protocolAPI) socketEvents(c *call) error {
 	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
 		c.w.Header().Set("Allow", http.MethodPost)
 		return fail(http.StatusMethodNotAllowed, "Method Not Allowed")
 	}
-	if err := c.notAnothers(); err != nil {
+	if err := s.notAnothers(c); err != nil {
 		return err
 	}
 	// The guard has checked the origin.
@@ -46,11 +47,11 @@ func socketEvents(c *call) error {
 		return nil // it has answered
 	}
 	defer func() { _ = conn.CloseNow() }()
-	conn.SetReadLimit(c.cfg.MaxBody)
+	conn.SetReadLimit(s.bodies.most)
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	c.ctx = ctx
-	sess := &socketSession{c: c, conn: conn, subs: map[string]subscription{}}
+	sess := &socketSession{api: s, c: c, conn: conn, subs: map[string]subscription{}}
 	commands, wake := make(chan []byte, maxCommands), make(chan struct{}, 1)
 	var holding atomic.Bool   // a command waits for those before it, and nothing is read
 	var received atomic.Int64 // how many commands were
@@ -93,15 +94,15 @@ func socketEvents(c *call) error {
 	var pinging atomic.Bool
 	ping := func() {
 		defer pinging.Store(false)
-		ctx, stop := context.WithTimeout(ctx, c.cfg.WriteTimeout)
+		ctx, stop := context.WithTimeout(ctx, s.writeTimeout)
 		defer stop()
 		before := received.Load()
 		if err := conn.Ping(ctx); err != nil && ctx.Err() == context.DeadlineExceeded && !holding.Load() && received.Load() == before {
-			c.cfg.Logger.Warn("a socket was cut off", "thread", c.path("thread_id"), "error", err)
+			s.log.Warn("a socket was cut off", "thread", c.path("thread_id"), "error", err)
 			cancel()
 		}
 	}
-	err = c.eachEventOfThread(0, wake, sess.events, turn, func() error {
+	err = s.eachEvent(c, 0, wake, sess.events, turn, func() error {
 		if !pinging.Swap(true) {
 			go ping()
 		}
@@ -113,7 +114,7 @@ func socketEvents(c *call) error {
 	case err == nil:
 		_ = conn.Close(websocket.StatusNormalClosure, "the thread is not there any more")
 	case ctx.Err() == nil:
-		c.cfg.Logger.Warn("a socket was cut off", "thread", c.path("thread_id"), "error", err)
+		s.log.Warn("a socket was cut off", "thread", c.path("thread_id"), "error", err)
 	}
 	return nil
 }
@@ -123,7 +124,7 @@ func (s *socketSession) send(v any) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(s.c.ctx, s.c.cfg.WriteTimeout)
+	ctx, cancel := context.WithTimeout(s.c.ctx, s.api.writeTimeout)
 	defer cancel()
 	return s.conn.Write(ctx, websocket.MessageText, text)
 }
@@ -146,11 +147,11 @@ func (s *socketSession) command(text []byte) error {
 	if err != nil {
 		return s.send(protocolFailure(nil, refused(codeArgument, "Protocol commands must be valid JSON.")))
 	}
-	if err := s.c.limit(); err != nil {
+	if err := s.api.rates.limit(s.c); err != nil {
 		m, _ := in.(map[string]any)
-		return s.send(protocolFailure(m["id"], s.c.refusedBy(err)))
+		return s.send(protocolFailure(m["id"], s.api.refusedBy(s.c, err)))
 	}
-	answer, _ := s.c.protocolCommand(in, s)
+	answer, _ := s.api.command(s.c, in, s)
 	return s.send(answer)
 }
 
@@ -161,12 +162,12 @@ func (s *socketSession) subscribe(ctx context.Context, id string, sub subscripti
 	if len(s.subs) >= maxSubscriptions {
 		return 0, refused(codeArgument, "A session has %d subscriptions at most.", maxSubscriptions)
 	}
-	t, ok, err := s.c.threads.get(ctx, s.c.path("thread_id"))
+	t, ok, err := s.api.threads.records.get(ctx, s.c.path("thread_id"))
 	if err != nil {
 		return 0, err
 	}
 	if ok && s.c.grant.admits(t.Metadata) {
-		for past := s.c.protocolLog(s.log.thread, 0); past.seq < s.log.seq; {
+		for past := s.api.events.log(s.log.thread, 0); past.seq < s.log.seq; {
 			events, err := past.next(ctx)
 			if err != nil {
 				return replayed, err

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// protocolRoutes are the operations of protocol v2. They read their bodies themselves:
+// routes are the operations of protocol v2. They read their bodies themselves:
 // refusals are those of the protocol.
-func protocolRoutes() []route {
+func (s *protocolAPI) routes() []route {
 	return []route{
-		{method: "POST", path: "/threads/{thread_id}/commands", resource: "threads", action: "create_run", handle: commandThread},
-		{method: "POST", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "read", stream: true, handle: streamEvents},
-		{method: "GET", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "create_run", stream: true, handle: socketEvents},
+		{method: "POST", path: "/threads/{thread_id}/commands", resource: "threads", action: "create_run", handle: s.commandThread},
+		{method: "POST", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "read", stream: true, handle: s.streamEvents},
+		{method: "GET", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "create_run", stream: true, handle: s.socketEvents},
 	}
 }
 
@@ -45,8 +45,8 @@ func eventsAsked(in any) (sub subscription, since int64, err error) {
 // streamEvents handles POST /threads/{thread_id}/stream/events: it answers with the events of
 // a thread, those that are stored and those to come, until the client leaves. The thread need
 // not exist yet.
-func streamEvents(c *call) error {
-	in, err := c.protocolBody()
+func (s *protocolAPI) streamEvents(c *call) error {
+	in, err := s.body(c)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func streamEvents(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.notAnothers(); err != nil {
+	if err := s.notAnothers(c); err != nil {
 		return err
 	}
 	if n, err := strconv.ParseInt(c.r.Header.Get("Last-Event-ID"), 10, 64); err == nil && n > since { // a browser that connects again
@@ -64,7 +64,7 @@ func streamEvents(c *call) error {
 	if err := out.write(nil); err != nil {
 		return nil
 	}
-	err = c.eachEventOfThread(since, nil, func(events []protocolEvent) error {
+	err = s.eachEvent(c, since, nil, func(events []protocolEvent) error {
 		var b []byte
 		for _, e := range events {
 			if !sub.wants(e) {
@@ -87,22 +87,22 @@ func streamEvents(c *call) error {
 		return out.write(b)
 	}, func(*protocolLog) error { return nil }, func() error { return out.write(heartbeat) })
 	if err != nil && c.ctx.Err() == nil && err != errClosing {
-		c.cfg.Logger.Warn("a stream of events was cut off", "thread", c.path("thread_id"), "error", err)
+		s.log.Warn("a stream of events was cut off", "thread", c.path("thread_id"), "error", err)
 	}
 	return nil // the answer has begun
 }
 
-// eachEventOfThread calls each with the events of the thread behind since, and beat from time
+// eachEvent calls each with the events of the thread behind since, and beat from time
 // to time. Before it waits, it calls turn; also wakes it. It ends when one of these fails, the
 // client leaves, the server closes, or the thread is not there any more.
-func (c *call) eachEventOfThread(since int64, also <-chan struct{}, each func([]protocolEvent) error, turn func(*protocolLog) error, beat func() error) error {
-	l := c.protocolLog(c.path("thread_id"), since)
+func (s *protocolAPI) eachEvent(c *call, since int64, also <-chan struct{}, each func([]protocolEvent) error, turn func(*protocolLog) error, beat func() error) error {
+	l := s.events.log(c.path("thread_id"), since)
 	l.follow()
 	defer l.close()
 	seen := false
-	heart := time.Now().Add(c.cfg.Heartbeat)
+	heart := time.Now().Add(s.heartbeat)
 	for {
-		t, ok, err := c.threads.get(c.ctx, l.thread)
+		t, ok, err := s.threads.records.get(c.ctx, l.thread)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (c *call) eachEventOfThread(since int64, also <-chan struct{}, each func([]
 				return err
 			}
 			if len(events) > 0 {
-				heart = time.Now().Add(c.cfg.Heartbeat)
+				heart = time.Now().Add(s.heartbeat)
 				continue
 			}
 		}
@@ -132,7 +132,7 @@ func (c *call) eachEventOfThread(since int64, also <-chan struct{}, each func([]
 			if err := beat(); err != nil {
 				return err
 			}
-			left = c.cfg.Heartbeat
+			left = s.heartbeat
 			heart = time.Now().Add(left)
 		}
 		if err := l.wait(c.ctx, left, also); err != nil {

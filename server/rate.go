@@ -53,15 +53,15 @@ func (r *rates) take(user string, now time.Time) (wait time.Duration) {
 
 // limit counts what a user asks for, a request or a command on a socket, or refuses it. Under
 // NoAuth nothing is counted: there all are one user.
-func (c *call) limit() error {
-	if c.cfg.Auth.open || c.cfg.Rate < 0 {
+func (r *rates) limit(c *call) error {
+	if r == nil {
 		return nil
 	}
-	wait := c.rates.take(c.user.Identity, time.Now())
+	wait := r.take(c.user.Identity, time.Now())
 	if wait <= 0 {
 		return nil
 	}
 	seconds := int64(math.Ceil(wait.Seconds()))
 	c.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
-	return fail(http.StatusTooManyRequests, "Too many requests; the limit is %g in a second. Try again in %d s.", c.cfg.Rate, seconds)
+	return fail(http.StatusTooManyRequests, "Too many requests; the limit is %g in a second. Try again in %d s.", float64(r.per), seconds)
 }

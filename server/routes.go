@@ -25,6 +25,17 @@ type route struct {
 	handle   func(*call) error
 }
 
+// with is an operation on what a path names, once that was found and the grant shows it.
+func with[T any](of func(*call) (T, error), do func(*call, T) error) func(*call) error {
+	return func(c *call) error {
+		v, err := of(c)
+		if err != nil {
+			return err
+		}
+		return do(c, v)
+	}
+}
+
 // changes reports whether the operation changes something.
 func (rt *route) changes() bool {
 	switch rt.action {
@@ -54,87 +65,87 @@ var (
 // addRoutes makes the table of operations, and the mux of it.
 func (s *Server) addRoutes() error {
 	s.routes = []route{
-		{method: "GET", path: "/{$}", open: true, handle: getOK},
-		{method: "GET", path: "/ok", open: true, handle: getOK},
-		{method: "GET", path: "/info", open: true, handle: getInfo},
-		{method: "GET", path: "/docs", resource: "system", action: "read", handle: getDocs},
-		{method: "GET", path: "/openapi.json", resource: "system", action: "read", handle: getOpenAPI},
-		{method: "GET", path: "/metrics", resource: "system", action: "read", handle: getMetrics},
+		{method: "GET", path: "/{$}", open: true, handle: s.operator.ok},
+		{method: "GET", path: "/ok", open: true, handle: s.operator.ok},
+		{method: "GET", path: "/info", open: true, handle: s.operator.info},
+		{method: "GET", path: "/docs", resource: "system", action: "read", handle: s.operator.docs},
+		{method: "GET", path: "/openapi.json", resource: "system", action: "read", handle: s.operator.openAPI},
+		{method: "GET", path: "/metrics", resource: "system", action: "read", handle: s.operator.getMetrics},
 
-		{method: "POST", path: "/assistants", resource: "assistants", action: "create", handle: createAssistant, in: record(need("graph_id", text),
+		{method: "POST", path: "/assistants", resource: "assistants", action: "create", handle: s.assistants.create, in: record(need("graph_id", text),
 			may("assistant_id", identifier("assistant")), may("config", aConfig), may("context", object), may("metadata", object),
 			may("if_exists", oneOf("raise", "do_nothing")), may("name", text), may("description", orNull(text)))},
-		{method: "POST", path: "/assistants/search", resource: "assistants", action: "search", in: assistantSearch, handle: searchAssistants},
-		{method: "POST", path: "/assistants/count", resource: "assistants", action: "search", in: assistantSearch, handle: countAssistants},
-		{method: "GET", path: "/assistants/{assistant_id}", resource: "assistants", action: "read", handle: getAssistant},
-		{method: "PATCH", path: "/assistants/{assistant_id}", resource: "assistants", action: "update", handle: patchAssistant, in: record(may("graph_id", text),
+		{method: "POST", path: "/assistants/search", resource: "assistants", action: "search", in: assistantSearch, handle: s.assistants.search},
+		{method: "POST", path: "/assistants/count", resource: "assistants", action: "search", in: assistantSearch, handle: s.assistants.count},
+		{method: "GET", path: "/assistants/{assistant_id}", resource: "assistants", action: "read", handle: with(s.assistants.read, s.assistants.get)},
+		{method: "PATCH", path: "/assistants/{assistant_id}", resource: "assistants", action: "update", handle: s.assistants.patch, in: record(may("graph_id", text),
 			may("config", aConfig), may("context", object), may("metadata", object), may("name", text), may("description", orNull(text)))},
-		{method: "DELETE", path: "/assistants/{assistant_id}", resource: "assistants", action: "delete", handle: deleteAssistant},
-		{method: "GET", path: "/assistants/{assistant_id}/graph", resource: "assistants", action: "read", byName: true, handle: assistantGraph},
-		{method: "GET", path: "/assistants/{assistant_id}/subgraphs", resource: "assistants", action: "read", handle: assistantSubgraphs},
-		{method: "GET", path: "/assistants/{assistant_id}/subgraphs/{namespace}", resource: "assistants", action: "read", handle: assistantSubgraphs},
-		{method: "GET", path: "/assistants/{assistant_id}/schemas", resource: "assistants", action: "read", byName: true, handle: assistantSchemas},
-		{method: "POST", path: "/assistants/{assistant_id}/versions", resource: "assistants", action: "read", handle: assistantVersions, in: searchPage(1000, may("metadata", object))},
-		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: latestAssistant, in: record(need("version", integer))},
+		{method: "DELETE", path: "/assistants/{assistant_id}", resource: "assistants", action: "delete", handle: s.assistants.delete},
+		{method: "GET", path: "/assistants/{assistant_id}/graph", resource: "assistants", action: "read", byName: true, handle: with(s.assistants.graph, s.assistants.drawing)},
+		{method: "GET", path: "/assistants/{assistant_id}/subgraphs", resource: "assistants", action: "read", handle: with(s.assistants.graph, s.assistants.subgraphs)},
+		{method: "GET", path: "/assistants/{assistant_id}/subgraphs/{namespace}", resource: "assistants", action: "read", handle: with(s.assistants.graph, s.assistants.subgraphs)},
+		{method: "GET", path: "/assistants/{assistant_id}/schemas", resource: "assistants", action: "read", byName: true, handle: with(s.assistants.graph, s.assistants.schemas)},
+		{method: "POST", path: "/assistants/{assistant_id}/versions", resource: "assistants", action: "read", handle: with(s.assistants.read, s.assistants.versions), in: searchPage(1000, may("metadata", object))},
+		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: s.assistants.latest, in: record(need("version", integer))},
 
-		{method: "POST", path: "/threads", resource: "threads", action: "create", handle: createThread, in: record(may("thread_id", identifier("thread")),
+		{method: "POST", path: "/threads", resource: "threads", action: "create", handle: s.threads.create, in: record(may("thread_id", identifier("thread")),
 			may("metadata", object), may("if_exists", oneOf("raise", "do_nothing")), may("ttl", aTTL), may("supersteps", list(aSuperstep)), may("graph_id", text))},
-		{method: "POST", path: "/threads/search", resource: "threads", action: "search", in: threadSearch, handle: searchThreads},
-		{method: "POST", path: "/threads/count", resource: "threads", action: "search", in: threadSearch, handle: countThreads},
-		{method: "POST", path: "/threads/prune", resource: "threads", action: "delete", handle: pruneThreads,
+		{method: "POST", path: "/threads/search", resource: "threads", action: "search", in: threadSearch, handle: s.threads.search},
+		{method: "POST", path: "/threads/count", resource: "threads", action: "search", in: threadSearch, handle: s.threads.count},
+		{method: "POST", path: "/threads/prune", resource: "threads", action: "delete", handle: s.threads.prune,
 			in: record(need("thread_ids", list(identifier("thread"))), may("strategy", oneOf("delete", "keep_latest")))},
-		{method: "GET", path: "/threads/{thread_id}", resource: "threads", action: "read", handle: getThread},
-		{method: "PATCH", path: "/threads/{thread_id}", resource: "threads", action: "update", handle: patchThread, in: record(may("metadata", object), may("ttl", aTTL))},
-		{method: "DELETE", path: "/threads/{thread_id}", resource: "threads", action: "delete", handle: deleteThread},
-		{method: "GET", path: "/threads/{thread_id}/storage", resource: "threads", action: "read", handle: storage},
-		{method: "POST", path: "/threads/{thread_id}/copy", resource: "threads", action: "read", handle: copyThread, in: anything, optional: true},
-		{method: "GET", path: "/threads/{thread_id}/state", resource: "threads", action: "read", handle: getState},
-		{method: "POST", path: "/threads/{thread_id}/state", resource: "threads", action: "update", handle: updateState,
+		{method: "GET", path: "/threads/{thread_id}", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.threads.show)},
+		{method: "PATCH", path: "/threads/{thread_id}", resource: "threads", action: "update", handle: s.threads.patch, in: record(may("metadata", object), may("ttl", aTTL))},
+		{method: "DELETE", path: "/threads/{thread_id}", resource: "threads", action: "delete", handle: with(s.threads.ofPath, s.threads.delete)},
+		{method: "GET", path: "/threads/{thread_id}/storage", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.threads.storage)},
+		{method: "POST", path: "/threads/{thread_id}/copy", resource: "threads", action: "read", handle: s.threads.copyOf, in: anything, optional: true},
+		{method: "GET", path: "/threads/{thread_id}/state", resource: "threads", action: "read", handle: s.threads.getState},
+		{method: "POST", path: "/threads/{thread_id}/state", resource: "threads", action: "update", handle: with(s.threads.ofPath, s.threads.updateState),
 			in: record(may("values", either(list(anything), object, nothing)), may("checkpoint", aCheckpoint), may("checkpoint_id", orNull(text)), may("as_node", text))},
-		{method: "GET", path: "/threads/{thread_id}/state/{checkpoint_id}", resource: "threads", action: "read", handle: getStateAt},
-		{method: "POST", path: "/threads/{thread_id}/state/checkpoint", resource: "threads", action: "read", handle: postStateAt,
+		{method: "GET", path: "/threads/{thread_id}/state/{checkpoint_id}", resource: "threads", action: "read", handle: s.threads.getStateAt},
+		{method: "POST", path: "/threads/{thread_id}/state/checkpoint", resource: "threads", action: "read", handle: s.threads.postStateAt,
 			in: record(need("checkpoint", aCheckpoint), may("subgraphs", flag))},
-		{method: "GET", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: getHistory},
-		{method: "POST", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: postHistory,
+		{method: "GET", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: s.threads.getHistory},
+		{method: "POST", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: s.threads.postHistory,
 			in: record(may("limit", upTo(1, 10000)), may("before", aCheckpoint), may("metadata", object), may("checkpoint", aCheckpoint), may("values", flag))},
 
-		{method: "GET", path: "/threads/{thread_id}/stream", resource: "threads", action: "read", stream: true, handle: joinThread},
-		{method: "GET", path: "/threads/{thread_id}/runs", resource: "threads", action: "read", handle: listRuns},
-		{method: "POST", path: "/threads/{thread_id}/runs", resource: "threads", action: "create_run", in: runShape, handle: createRun},
-		{method: "POST", path: "/threads/{thread_id}/runs/stream", resource: "threads", action: "create_run", in: runShape, stream: true, handle: streamRun},
-		{method: "POST", path: "/threads/{thread_id}/runs/wait", resource: "threads", action: "create_run", in: runShape, stream: true, handle: waitRun},
-		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}", resource: "threads", action: "read", handle: getRun},
-		{method: "DELETE", path: "/threads/{thread_id}/runs/{run_id}", resource: "threads", action: "delete", handle: deleteRun},
-		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/join", resource: "threads", action: "read", stream: true, handle: joinRun},
-		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/stream", resource: "threads", action: "read", stream: true, handle: joinStream},
-		{method: "POST", path: "/threads/{thread_id}/runs/{run_id}/cancel", resource: "threads", action: "update", in: anything, optional: true, handle: cancelRun},
-		{method: "POST", path: "/runs", resource: "threads", action: "create_run", in: runShape, handle: createStatelessRun},
-		{method: "POST", path: "/runs/stream", resource: "threads", action: "create_run", in: runShape, stream: true, handle: streamStatelessRun},
-		{method: "POST", path: "/runs/wait", resource: "threads", action: "create_run", in: runShape, stream: true, handle: waitStatelessRun},
-		{method: "POST", path: "/runs/batch", resource: "threads", action: "create_run", in: &shape{types: []string{"array"}, items: runShape, least: 1}, handle: batchRuns},
-		{method: "POST", path: "/runs/cancel", resource: "threads", action: "update", handle: cancelRuns,
+		{method: "GET", path: "/threads/{thread_id}/stream", resource: "threads", action: "read", stream: true, handle: with(s.threads.ofPath, s.joins.joinThread)},
+		{method: "GET", path: "/threads/{thread_id}/runs", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.runs.list)},
+		{method: "POST", path: "/threads/{thread_id}/runs", resource: "threads", action: "create_run", in: runShape, handle: s.runs.create},
+		{method: "POST", path: "/threads/{thread_id}/runs/stream", resource: "threads", action: "create_run", in: runShape, stream: true, handle: s.runs.stream},
+		{method: "POST", path: "/threads/{thread_id}/runs/wait", resource: "threads", action: "create_run", in: runShape, stream: true, handle: s.runs.wait},
+		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}", resource: "threads", action: "read", handle: with(s.threads.run, s.runs.show)},
+		{method: "DELETE", path: "/threads/{thread_id}/runs/{run_id}", resource: "threads", action: "delete", handle: s.runs.delete},
+		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/join", resource: "threads", action: "read", stream: true, handle: with(s.threads.run, s.joins.join)},
+		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/stream", resource: "threads", action: "read", stream: true, handle: with(s.threads.run, s.joins.joinStream)},
+		{method: "POST", path: "/threads/{thread_id}/runs/{run_id}/cancel", resource: "threads", action: "update", in: anything, optional: true, handle: s.runs.cancel},
+		{method: "POST", path: "/runs", resource: "threads", action: "create_run", in: runShape, handle: s.runs.createStateless},
+		{method: "POST", path: "/runs/stream", resource: "threads", action: "create_run", in: runShape, stream: true, handle: s.runs.streamStateless},
+		{method: "POST", path: "/runs/wait", resource: "threads", action: "create_run", in: runShape, stream: true, handle: s.runs.waitStateless},
+		{method: "POST", path: "/runs/batch", resource: "threads", action: "create_run", in: &shape{types: []string{"array"}, items: runShape, least: 1}, handle: s.runs.batch},
+		{method: "POST", path: "/runs/cancel", resource: "threads", action: "update", handle: s.runs.cancelMany,
 			in: record(may("status", oneOf("pending", "running", "all")), may("thread_id", identifier("thread")), may("run_ids", list(identifier("run"))))},
 
-		{method: "POST", path: "/threads/{thread_id}/runs/crons", resource: "crons", action: "create", in: cronShape, handle: createCron},
-		{method: "POST", path: "/runs/crons", resource: "crons", action: "create", in: cronShape, handle: createCron},
-		{method: "POST", path: "/runs/crons/search", resource: "crons", action: "search", in: cronSearch, handle: searchCrons},
-		{method: "POST", path: "/runs/crons/count", resource: "crons", action: "search", in: cronSearch, handle: countCrons},
-		{method: "GET", path: "/runs/crons/{cron_id}", resource: "crons", action: "read", handle: getCron},
-		{method: "PATCH", path: "/runs/crons/{cron_id}", resource: "crons", action: "update", in: cronPatch, handle: patchCron},
-		{method: "DELETE", path: "/runs/crons/{cron_id}", resource: "crons", action: "delete", handle: deleteCron},
+		{method: "POST", path: "/threads/{thread_id}/runs/crons", resource: "crons", action: "create", in: cronShape, handle: s.crons.create},
+		{method: "POST", path: "/runs/crons", resource: "crons", action: "create", in: cronShape, handle: s.crons.create},
+		{method: "POST", path: "/runs/crons/search", resource: "crons", action: "search", in: cronSearch, handle: s.crons.search},
+		{method: "POST", path: "/runs/crons/count", resource: "crons", action: "search", in: cronSearch, handle: s.crons.count},
+		{method: "GET", path: "/runs/crons/{cron_id}", resource: "crons", action: "read", handle: s.crons.get},
+		{method: "PATCH", path: "/runs/crons/{cron_id}", resource: "crons", action: "update", in: cronPatch, handle: s.crons.patch},
+		{method: "DELETE", path: "/runs/crons/{cron_id}", resource: "crons", action: "delete", handle: s.crons.delete},
 
-		{method: "PUT", path: "/store/items", resource: "store", action: "put", handle: putItem,
+		{method: "PUT", path: "/store/items", resource: "store", action: "put", handle: s.items.put,
 			in: record(need("namespace", texts), need("key", text), need("value", object), may("index", either(flag, texts, nothing)), may("ttl", orNull(number)))},
-		{method: "GET", path: "/store/items", resource: "store", action: "get", handle: getItem},
-		{method: "DELETE", path: "/store/items", resource: "store", action: "delete", handle: deleteItem, in: record(may("namespace", texts), need("key", text))},
-		{method: "POST", path: "/store/items/search", resource: "store", action: "search", handle: searchItems,
+		{method: "GET", path: "/store/items", resource: "store", action: "get", handle: s.items.get},
+		{method: "DELETE", path: "/store/items", resource: "store", action: "delete", handle: s.items.delete, in: record(may("namespace", texts), need("key", text))},
+		{method: "POST", path: "/store/items/search", resource: "store", action: "search", handle: s.items.search,
 			in: record(may("namespace_prefix", orNull(few(text, maxLabels))), may("filter", orNull(object)), may("limit", upTo(1, 1000)), may("offset", offset), may("query", orNull(text)), may("refresh_ttl", orNull(flag)))},
-		{method: "POST", path: "/store/namespaces", resource: "store", action: "list_namespaces", handle: listNamespaces,
+		{method: "POST", path: "/store/namespaces", resource: "store", action: "list_namespaces", handle: s.items.namespaces,
 			in: record(may("prefix", orNull(few(text, maxLabels))), may("suffix", orNull(few(text, maxLabels))), may("max_depth", orNull(upTo(1, maxLabels))), may("limit", upTo(1, 1000)), may("offset", offset))},
 	}
-	s.routes = append(s.routes, protocolRoutes()...)
-	s.routes = append(s.routes, mcpRoutes()...)
-	s.routes = append(s.routes, operatorRoutes()...)
+	s.routes = append(s.routes, s.protocol.routes()...)
+	s.routes = append(s.routes, s.tools.routes()...)
+	s.routes = append(s.routes, s.operator.operatorRoutes()...)
 	s.mux = http.NewServeMux()
 	for i := range s.routes {
 		rt := &s.routes[i]

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,10 +15,39 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
-// shownRun is a run as clients see it.
-func (s *Server) shownRun(r runs.Run) map[string]any {
+// runAPI has the operations on runs, and makes them.
+type runAPI struct {
+	queue       runs.Queue
+	saver       saver.Saver
+	store       store.Store
+	withStore   queueWithStore // nil if queue is not in store
+	graphs      *graphSet
+	threads     *threadAPI
+	assistants  *assistantAPI
+	view        *runView
+	streams     *streamAPI
+	openStreams *streamCount
+	events      *threadEvents
+	deferred    *deferredActions
+	hooks       *http.Client
+	attempts    int
+	trace       func(ctx context.Context) map[string]string
+	locks       *locks
+	log         *slog.Logger
+}
+
+// runView shows runs as clients see them, and what came of them.
+type runView struct {
+	queue  runs.Queue
+	graphs *graphSet
+	log    *slog.Logger
+}
+
+// shown is a run as clients see it.
+func (s *runView) shown(r runs.Run) map[string]any {
 	stored, _ := r.Labels[labelKwargs].(map[string]any)
 	config, _ := stored["config"].(map[string]any)
 	kwargs := map[string]any{"input": nil, "subgraphs": r.Subgraphs, "checkpoint_during": r.Durability != pregel.Exit, "durability": r.Durability}
@@ -25,7 +56,7 @@ func (s *Server) shownRun(r runs.Run) map[string]any {
 	}
 	kwargs = merged(kwargs, stored)
 	kwargs["config"] = merged(config, map[string]any{"configurable": merged(r.Configurable, map[string]any{"run_id": r.ID}), "metadata": r.Metadata})
-	input, err := s.cfg.Queue.Serializer().Decode(r.Input)
+	input, err := s.queue.Serializer().Decode(r.Input)
 	if _, ok := input.(pregel.Command); err == nil && !ok {
 		kwargs["input"], err = pregeljson.Value(input)
 	}
@@ -39,28 +70,28 @@ func (s *Server) shownRun(r runs.Run) map[string]any {
 		"status": r.Status, "kwargs": kwargs, "multitask_strategy": r.Multitask, "created_at": stamped(r.Created), "updated_at": stamped(updated),
 		"langsmith_session_name": nil}
 	if err != nil {
-		shown["error"] = s.unreadableRun(r.ID, err)
+		shown["error"] = s.unreadable(r.ID, err)
 	}
 	return shown
 }
 
-// unreadableRun tells the operator that a run, or its input, cannot be decoded, and returns what its
+// unreadable tells the operator that a run, or its input, cannot be decoded, and returns what its
 // clients are told. Lists show the run with it, and the others as they are.
-func (s *Server) unreadableRun(id string, err error) pregeljson.Failure {
-	s.cfg.Logger.Error("a run cannot be read", "run", id, "error", err)
+func (s *runView) unreadable(id string, err error) pregeljson.Failure {
+	s.log.Error("a run cannot be read", "run", id, "error", err)
 	return pregeljson.Failure{Error: "UnreadableRun", Message: "The run cannot be read: the log of the server says why"}
 }
 
-// showRun answers with a run.
-func (c *call) showRun(r runs.Run) error { return c.json(c.shownRun(r)) }
+// show answers with a run.
+func (s *runAPI) show(c *call, r runs.Run) error { return c.json(s.view.shown(r)) }
 
 // run is the run of a path, if its thread is the user's. With an error that it cannot be decoded
 // comes what can be.
-func (c *call) run() (runs.Run, error) {
-	if _, err := c.thread(c.grant); err != nil {
+func (s *threadAPI) run(c *call) (runs.Run, error) {
+	if _, err := s.ofPath(c); err != nil {
 		return runs.Run{}, err
 	}
-	r, err := c.cfg.Queue.Get(c.ctx, c.path("run_id"))
+	r, err := s.queue.Get(c.ctx, c.path("run_id"))
 	if (err == nil || errors.Is(err, runs.ErrUnreadable)) && (r.ThreadID != c.path("thread_id") || isGone(r)) {
 		err = runs.ErrNotFound
 	}
@@ -86,27 +117,27 @@ func place(r runs.Run, stateless bool) string {
 	return "/threads/" + url.PathEscape(r.ThreadID) + "/runs/" + r.ID
 }
 
-// createRun makes a run that a worker executes.
-func createRun(c *call) error {
-	r, err := c.runOn(c.path("thread_id"), c.body)
+// create makes a run that a worker executes.
+func (s *runAPI) create(c *call) error {
+	r, err := s.on(c, c.path("thread_id"), c.body)
 	if err != nil {
 		return err
 	}
 	c.w.Header().Set("Content-Location", place(r, false))
-	return c.showRun(r)
+	return s.show(c, r)
 }
 
-func createStatelessRun(c *call) error {
-	r, err := c.statelessRun(c.body)
+func (s *runAPI) createStateless(c *call) error {
+	r, err := s.stateless(c, c.body)
 	if err != nil {
 		return err
 	}
 	c.w.Header().Set("Content-Location", place(r, true))
-	return c.showRun(r)
+	return s.show(c, r)
 }
 
-// batchRuns makes several runs. One that is refused ends it; those before it stay.
-func batchRuns(c *call) error {
+// batch makes several runs. One that is refused ends it; those before it stay.
+func (s *runAPI) batch(c *call) error {
 	list, _ := c.in.([]any)
 	shown := make([]any, 0, len(list))
 	for _, in := range list {
@@ -114,49 +145,49 @@ func batchRuns(c *call) error {
 		if err != nil {
 			return err
 		}
-		r, err := one.statelessRun(one.body)
+		r, err := s.stateless(one, one.body)
 		if err != nil {
 			return err
 		}
-		shown = append(shown, c.shownRun(r))
+		shown = append(shown, s.view.shown(r))
 	}
 	return c.json(shown)
 }
 
-func streamRun(c *call) error {
+func (s *runAPI) stream(c *call) error {
 	c.untold = true
-	r, err := c.runOn(c.path("thread_id"), c.body)
+	r, err := s.on(c, c.path("thread_id"), c.body)
 	if err != nil {
 		return err
 	}
-	return c.streamNew(r, false)
+	return s.streams.streamNew(c, r, false)
 }
 
-func streamStatelessRun(c *call) error {
+func (s *runAPI) streamStateless(c *call) error {
 	c.untold = true
-	r, err := c.statelessRun(c.body)
+	r, err := s.stateless(c, c.body)
 	if err != nil {
 		return err
 	}
-	return c.streamNew(r, true)
+	return s.streams.streamNew(c, r, true)
 }
 
-func waitRun(c *call) error {
+func (s *runAPI) wait(c *call) error {
 	c.untold = true
-	r, err := c.runOn(c.path("thread_id"), c.body)
+	r, err := s.on(c, c.path("thread_id"), c.body)
 	if err != nil {
 		return err
 	}
-	return c.wait(r, c.body.text("on_disconnect") == "cancel", c.outcome)
+	return s.streams.wait(c, r, c.body.text("on_disconnect") == "cancel", s.view.outcome)
 }
 
-func waitStatelessRun(c *call) error {
+func (s *runAPI) waitStateless(c *call) error {
 	c.untold = true
-	r, err := c.statelessRun(c.body)
+	r, err := s.stateless(c, c.body)
 	if err != nil {
 		return err
 	}
-	return c.wait(r, c.body.text("on_disconnect") == "cancel", c.outcome)
+	return s.streams.wait(c, r, c.body.text("on_disconnect") == "cancel", s.view.outcome)
 }
 
 // numeric is a number of the request's address.
@@ -175,12 +206,8 @@ func (c *call) numeric(name string, missing, low, high int) (int, error) {
 // runColumns are the fields of a run that a list can be asked for.
 var runColumns = []string{"assistant_id", "created_at", "error", "kwargs", "langsmith_session_name", "metadata", "multitask_strategy", "run_id", "status", "thread_id", "updated_at"}
 
-// listRuns answers with runs of a thread, newest first.
-func listRuns(c *call) error {
-	t, err := c.thread(c.grant)
-	if err != nil {
-		return err
-	}
+// list answers with runs of a thread, newest first.
+func (s *runAPI) list(c *call, t thread) error {
 	limit, err := c.numeric("limit", 10, 1, 1000)
 	if err != nil {
 		return err
@@ -202,7 +229,7 @@ func listRuns(c *call) error {
 	}
 	shown := c.listing()
 	n := 0
-	for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID, Status: runs.Status(c.query("status")), Newest: true}) {
+	for r, err := range s.queue.List(c.ctx, runs.Query{ThreadID: t.ID, Status: runs.Status(c.query("status")), Newest: true}) {
 		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 			return err
 		}
@@ -214,9 +241,9 @@ func listRuns(c *call) error {
 		}
 		var m any
 		if err != nil {
-			m = map[string]any{"run_id": r.ID, "thread_id": t.ID, "status": runs.Error, "error": c.unreadableRun(r.ID, err)}
+			m = map[string]any{"run_id": r.ID, "thread_id": t.ID, "status": runs.Error, "error": s.view.unreadable(r.ID, err)}
 		} else {
-			m = c.shownRun(r)
+			m = s.view.shown(r)
 		}
 		if err := shown.addSelected(c, m); err != nil {
 			return err
@@ -228,54 +255,43 @@ func listRuns(c *call) error {
 	return c.list(shown)
 }
 
-func getRun(c *call) error {
-	r, err := c.run()
-	if err != nil {
-		return err
-	}
-	return c.showRun(r)
-}
-
-// deleteRun removes a run, with the checkpoints that it made.
-func deleteRun(c *call) error {
-	r, err := c.run()
+// delete removes a run, with the checkpoints that it made.
+func (s *runAPI) delete(c *call) error {
+	r, err := s.threads.run(c)
 	if errors.Is(err, runs.ErrNotFound) {
 		return fail(404, "Run not found")
 	}
 	if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 		return err
 	}
-	if err := c.endRun(c.ctx, r, runs.Interrupt); err != nil {
+	if err := s.threads.endRun(c.ctx, r, runs.Interrupt); err != nil {
 		return err
 	}
-	if err := c.deleteCheckpoints(r); err != nil {
+	if err := s.deleteCheckpoints(c.ctx, r); err != nil {
 		return err
 	}
-	if err := c.removeRun(c.ctx, r); err != nil {
-		return err
-	}
-	return c.none()
+	return c.none(s.remove(c.ctx, r))
 }
 
 // deleteCheckpoints removes what a run has stored. While another run has its thread, the saver
 // looks for them in all threads.
-func (c *call) deleteCheckpoints(r runs.Run) error {
-	lease, err := c.cfg.Saver.Own(c.ctx, r.ThreadID, false)
+func (s *runAPI) deleteCheckpoints(ctx context.Context, r runs.Run) error {
+	lease, err := s.saver.Own(ctx, r.ThreadID, false)
 	if err == nil {
 		defer lease.Release()
 	} else if !errors.Is(err, saver.ErrConflict) {
 		return err
 	}
-	_, err = c.cfg.Saver.DeleteForRuns(c.ctx, []string{r.ID}, lease)
+	_, err = s.saver.DeleteForRuns(ctx, []string{r.ID}, lease)
 	return err
 }
 
-// removeRun removes a run that has ended, with its events.
-func (s *Server) removeRun(ctx context.Context, r runs.Run) error {
-	if err := s.forgetEvents(ctx, r.ID); err != nil {
+// remove removes a run that has ended, with its events.
+func (s *runAPI) remove(ctx context.Context, r runs.Run) error {
+	if err := s.events.forget(ctx, r.ID); err != nil {
 		return err
 	}
-	if err := s.cfg.Queue.Delete(ctx, r.ID); err != nil && !errors.Is(err, runs.ErrNotFound) {
+	if err := s.queue.Delete(ctx, r.ID); err != nil && !errors.Is(err, runs.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -296,12 +312,12 @@ func (c *call) action() (runs.Strategy, error) {
 	}
 }
 
-func cancelRun(c *call) error {
+func (s *runAPI) cancel(c *call) error {
 	how, err := c.action()
 	if err != nil {
 		return err
 	}
-	r, err := c.run()
+	r, err := s.threads.run(c)
 	if errors.Is(err, runs.ErrNotFound) {
 		return fail(404, "No runs found to cancel.")
 	}
@@ -313,24 +329,24 @@ func cancelRun(c *call) error {
 	}
 	wait := c.isTrue("wait")
 	if wait {
-		leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
+		leave, err := s.openStreams.enter(c.user.Identity)
 		if err != nil {
 			return err
 		}
 		defer leave()
 	}
-	if r, err = c.cfg.Queue.Cancel(c.ctx, r.ID, how); err != nil {
+	if r, err = s.queue.Cancel(c.ctx, r.ID, how); err != nil {
 		return err
 	}
 	if wait {
-		return c.wait(r, false, func(context.Context, runs.Run) (any, error) { return struct{}{}, nil })
+		return s.streams.wait(c, r, false, func(context.Context, runs.Run) (any, error) { return struct{}{}, nil })
 	}
 	c.w.WriteHeader(202)
 	return nil
 }
 
-// cancelRuns cancels runs by status, or by their ids on a thread.
-func cancelRuns(c *call) error {
+// cancelMany cancels runs by status, or by their ids on a thread.
+func (s *runAPI) cancelMany(c *call) error {
 	how, err := c.action()
 	if err != nil {
 		return err
@@ -348,9 +364,9 @@ func cancelRuns(c *call) error {
 		}
 	}
 	n, mine := 0, map[string]bool{}
-	for r, err := range c.cfg.Queue.List(c.ctx, q) {
+	for r, err := range s.queue.List(c.ctx, q) {
 		if errors.Is(err, runs.ErrUnreadable) { // of no thread that is known
-			c.unreadableRun(r.ID, err)
+			s.view.unreadable(r.ID, err)
 			continue
 		}
 		if err != nil {
@@ -361,7 +377,7 @@ func cancelRuns(c *call) error {
 		}
 		ok, known := mine[r.ThreadID]
 		if !known {
-			t, found, err := c.threads.get(c.ctx, r.ThreadID)
+			t, found, err := s.threads.records.get(c.ctx, r.ThreadID)
 			if err != nil {
 				return err
 			}
@@ -371,7 +387,7 @@ func cancelRuns(c *call) error {
 		if !ok {
 			continue
 		}
-		if _, err := c.cfg.Queue.Cancel(c.ctx, r.ID, how); err != nil && !errors.Is(err, runs.ErrNotFound) {
+		if _, err := s.queue.Cancel(c.ctx, r.ID, how); err != nil && !errors.Is(err, runs.ErrNotFound) {
 			return err
 		}
 		n++
@@ -379,14 +395,10 @@ func cancelRuns(c *call) error {
 	if n == 0 && status == "" {
 		return noMatch
 	}
-	return c.none()
+	return c.none(nil)
 }
 
-// joinRun waits for a run and answers with what came of it.
-func joinRun(c *call) error {
-	r, err := c.run()
-	if err != nil {
-		return err
-	}
-	return c.wait(r, c.isTrue("cancel_on_disconnect"), c.outcome)
+// join waits for a run and answers with what came of it.
+func (s *streamAPI) join(c *call, r runs.Run) error {
+	return s.wait(c, r, c.isTrue("cancel_on_disconnect"), s.view.outcome)
 }

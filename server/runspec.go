@@ -73,8 +73,8 @@ func modesOf(names []string) (modes []pregel.Mode, err error) {
 
 // claim says in the metadata of a run, or of checkpoints that none makes, whose they are, as their thread says:
 // checkpoints are found, and erased, by their metadata.
-func (c *call) claim(metadata map[string]any, t thread) map[string]any {
-	for key := range c.grant.Filter {
+func (g Grant) claim(metadata map[string]any, t thread) map[string]any {
+	for key := range g.Filter {
 		if v, ok := t.Metadata[key]; ok {
 			metadata[key] = v
 		}
@@ -83,9 +83,9 @@ func (c *call) claim(metadata map[string]any, t thread) map[string]any {
 }
 
 // request is the run that a client asks for on a thread.
-func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Request, error) {
+func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool) (runs.Request, error) {
 	var req runs.Request
-	if _, err := c.graph(a.GraphID); err != nil {
+	if _, err := s.graphs.named(a.GraphID); err != nil {
 		return req, err
 	}
 	if hook := in.text("webhook"); hook != "" {
@@ -103,7 +103,7 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 	configurable = merged(a.Context, configurable)
 	given, _ := config["metadata"].(map[string]any)
 	metadata := merged(a.Metadata, t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID}, given, in.object("metadata"))
-	c.claim(metadata, t)
+	c.grant.claim(metadata, t)
 	for _, m := range []map[string]any{configurable, context, metadata} { // nobody says who he is
 		maps.DeleteFunc(m, func(k string, _ any) bool { return strings.HasPrefix(k, "langgraph_auth_") })
 	}
@@ -127,10 +127,10 @@ func (c *call) request(in body, a assistant, t thread, temporary bool) (runs.Req
 		Metadata: metadata, Configurable: configurable, Context: context, Tags: body(config).texts("tags"),
 		RecursionLimit: body(config).integer("recursion_limit", 0), MaxConcurrency: max(body(config).integer("max_concurrency", 0), 0), Durability: pregel.Durability(durability),
 		InterruptBefore: in.texts("interrupt_before"), InterruptAfter: in.texts("interrupt_after"),
-		Attempts: c.cfg.Attempts, Subgraphs: in.flag("stream_subgraphs"), Tasks: true, Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
+		Attempts: s.attempts, Subgraphs: in.flag("stream_subgraphs"), Tasks: true, Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
 	}, Input: in["input"]}
-	if c.cfg.Trace != nil {
-		req.Trace = c.cfg.Trace(c.ctx)
+	if s.trace != nil {
+		req.Trace = s.trace(c.ctx)
 	}
 	if req.Modes, err = modesOf(names); err != nil {
 		return req, err
@@ -190,8 +190,8 @@ func commandOf(m map[string]any) pregel.Command {
 // it when it has ended. The caller holds the lock of the thread.
 //
 // key, if it is not "", makes one run of what is submitted twice.
-func (c *call) submit(in body, t thread, a assistant, temporary bool, key string) (runs.Run, error) {
-	req, err := c.request(in, a, t, temporary)
+func (s *runAPI) submit(c *call, in body, t thread, a assistant, temporary bool, key string) (runs.Run, error) {
+	req, err := s.request(c, in, a, t, temporary)
 	if err != nil {
 		return runs.Run{}, err
 	}
@@ -200,17 +200,17 @@ func (c *call) submit(in body, t thread, a assistant, temporary bool, key string
 	if other {
 		t.Metadata = merged(t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID})
 	}
-	r, err := c.submitBeside(req, in, t, other, temporary)
+	r, err := s.submitBeside(c, req, in, t, other, temporary)
 	if errors.Is(err, runs.ErrBusy) {
 		return r, fail(409, "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.")
 	}
 	if err != nil {
-		if c.withStore == nil && (r.ID != "" || t.fresh) {
-			c.undo(t, r)
+		if s.withStore == nil && (r.ID != "" || t.fresh) {
+			s.undo(t, r)
 		}
 		return r, err
 	}
-	c.protocol.begun.Changed(t.ID)
+	s.events.begun.Changed(t.ID)
 	return r, nil
 }
 
@@ -218,7 +218,7 @@ func (c *call) submit(in body, t thread, a assistant, temporary bool, key string
 // is to be done after the run. In a queue that is not in the store this takes several steps: then
 // the thread is stored before as well, if it changes its graph, and nothing shows the run until the
 // last step.
-func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporary bool) (r runs.Run, err error) {
+func (s *runAPI) submitBeside(c *call, req runs.Request, in body, t thread, other, temporary bool) (r runs.Run, err error) {
 	var next []deferredAction
 	beside := func(r runs.Run) (ops []store.Op, err error) {
 		if hook := in.text("webhook"); hook != "" {
@@ -228,7 +228,7 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 			next = append(next, deferredAction{Kind: deferredTemporary, Thread: t.ID, Run: r.ID, Due: now()})
 		}
 		for _, a := range next {
-			op, err := c.deferred.op(a.key(), a)
+			op, err := s.deferred.records.op(a.key(), a)
 			if err != nil {
 				return nil, err
 			}
@@ -237,28 +237,28 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 		config, _ := r.Labels[labelKwargs].(map[string]any)["config"].(map[string]any)
 		given, _ := in.object("config")["configurable"].(map[string]any)
 		config = merged(config, map[string]any{"configurable": merged(given)})
-		if c.withStore != nil && t.kept && !other && !temporary && isSame(t.Config, config) {
+		if s.withStore != nil && t.kept && !other && !temporary && isSame(t.Config, config) {
 			return ops, nil // the queue has what is new
 		}
 		changed := t.withRun(r)
 		changed.Config = config
-		op, err := c.threads.op(t.ID, changed)
+		op, err := s.threads.records.op(t.ID, changed)
 		return append(ops, op), err
 	}
-	if c.withStore != nil {
-		r, err = c.withStore.SubmitWith(c.ctx, req, beside, c.untold)
+	if s.withStore != nil {
+		r, err = s.withStore.SubmitWith(c.ctx, req, beside, c.untold)
 	} else {
 		if other {
-			if err := c.keep(c.ctx, t); err != nil {
+			if err := s.threads.keep(c.ctx, t); err != nil {
 				return r, err
 			}
 		}
-		if r, err = c.cfg.Queue.Submit(c.ctx, req); err != nil {
+		if r, err = s.queue.Submit(c.ctx, req); err != nil {
 			return r, err
 		}
 		var ops []store.Op
 		if ops, err = beside(r); err == nil {
-			_, err = c.cfg.Store.Batch(c.ctx, ops...)
+			_, err = s.store.Batch(c.ctx, ops...)
 		}
 	}
 	if err != nil {
@@ -266,7 +266,7 @@ func (c *call) submitBeside(req runs.Request, in body, t thread, other, temporar
 	}
 	for _, a := range next {
 		if a.Run == r.ID { // it is not of a run that was there already
-			c.expect(a)
+			s.deferred.expect(a)
 		}
 	}
 	return r, nil
@@ -285,38 +285,38 @@ func isSame(a, b any) bool {
 // undo takes back a run whose request is refused, if it was submitted, and the thread that was
 // made for it, as soon as the store takes writes: on a full disk also that must wait. Nothing is
 // stored of it, so a server that is killed before leaves them.
-func (s *Server) undo(t thread, r runs.Run) {
+func (s *runAPI) undo(t thread, r runs.Run) {
 	a := deferredAction{Kind: deferredUndo, Thread: t.ID, Run: r.ID, Due: now(), fresh: t.fresh}
-	s.pending.Store(a.key(), a)
-	s.awake()
+	s.deferred.pending.Store(a.key(), a)
+	s.deferred.awake()
 }
 
-// runOn makes the run that a request asks for on a thread.
-func (c *call) runOn(id string, in body) (runs.Run, error) {
-	a, err := c.named(in.text("assistant_id"))
+// on makes the run that a request asks for on a thread.
+func (s *runAPI) on(c *call, id string, in body) (runs.Run, error) {
+	a, err := s.assistants.named(c, in.text("assistant_id"))
 	if f, ok := err.(*failure); ok && f.status == 404 {
 		err = fail(404, "Thread or assistant not found.")
 	}
 	if err != nil {
 		return runs.Run{}, err
 	}
-	defer c.locks.lock("thread " + id)()
-	t, ok, err := c.record(c.ctx, id, c.grant)
+	defer s.locks.lock("thread " + id)()
+	t, ok, err := s.threads.record(c.ctx, id, c.grant)
 	if err != nil {
 		return runs.Run{}, err
 	}
 	if !ok && in.text("if_not_exists") == "create" {
-		if _, taken, err := c.threads.get(c.ctx, id); taken || err != nil {
+		if _, taken, err := s.threads.records.get(c.ctx, id); taken || err != nil {
 			return runs.Run{}, cmp.Or(err, fail(404, "Thread or assistant not found."))
 		}
 		g, err := c.access("threads", "create")
 		if err != nil {
 			return runs.Run{}, err
 		}
-		if err := c.removeLeft(c.ctx, id); err != nil {
+		if err := s.threads.removeLeft(c.ctx, id); err != nil {
 			return runs.Run{}, err
 		}
-		if claimed, err := c.claimed(c.ctx, id, g); claimed || err != nil {
+		if claimed, err := s.threads.claimed(c.ctx, id, g); claimed || err != nil {
 			return runs.Run{}, cmp.Or(err, fail(404, "Thread or assistant not found."))
 		}
 		t, ok = newThread(id, g.stamp(nil)), true
@@ -324,18 +324,18 @@ func (c *call) runOn(id string, in body) (runs.Run, error) {
 	if !ok {
 		return runs.Run{}, fail(404, "Thread or assistant not found.")
 	}
-	return c.submit(in, t, a, false, "")
+	return s.submit(c, in, t, a, false, "")
 }
 
-// statelessRun makes a run on a thread of its own, which goes with it unless the client
+// stateless makes a run on a thread of its own, which goes with it unless the client
 // keeps it.
-func (c *call) statelessRun(in body) (runs.Run, error) {
-	a, err := c.named(in.text("assistant_id"))
+func (s *runAPI) stateless(c *call, in body) (runs.Run, error) {
+	a, err := s.assistants.named(c, in.text("assistant_id"))
 	if err != nil {
 		return runs.Run{}, err
 	}
 	keep := in.text("on_completion") == "keep"
 	t := newThread("", c.grant.stamp(nil))
 	t.Temporary, t.fresh = !keep, true
-	return c.submit(in, t, a, !keep, "")
+	return s.submit(c, in, t, a, !keep, "")
 }

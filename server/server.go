@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -98,36 +97,32 @@ type Config struct {
 }
 
 // Server is LangGraph's server API, as an http.Handler. It is safe for concurrent use.
+//
+// It guards, authenticates, reads and authorizes requests, and hands each as a call to the method of its route.
+// These methods are of types that have what their operations need, and nothing of the Server; see assemble.
 type Server struct {
 	cfg         Config
-	names       []string // of the graphs, sorted
 	mux         *http.ServeMux
 	routes      []route
-	assistants  records[assistant]
-	threads     records[thread]
-	crons       records[cron]
-	indexed     records[struct{}] // the index of crons; see cronsOf
-	deferred    records[deferredAction]
-	unfinished  records[unfinishedThread]
-	locks       locks
-	streams     streamCount
-	rates       rates
-	hooks       *http.Client
-	metrics     requestCounts
-	protocol    protocolState
+	bodies      bodyReader
+	streams     *streamCount
+	rates       *rates // nil if there is no limit
+	metrics     *requestCounts
 	credentials bool
 	listingMost int
-	upkeep      sync.Mutex     // one check or backup at a time
-	withStore   queueWithStore // nil if Queue is not in Store
-	settled     records[struct{}]
-	unmoved     atomic.Bool   // see isUnmoved
-	looked      chan struct{} // closed when lookForUnmoved has ended
 
-	pending  sync.Map      // of deferredAction, by key: those that this server knows
-	wake     chan struct{} // wakes settle
-	settling chan struct{} // bounds what settle does at a time, but for webhooks
-	calling  chan struct{} // bounds the webhooks that it calls at a time
-	done     <-chan struct{}
+	threads    *threadAPI
+	runs       *runAPI
+	assistants *assistantAPI
+	crons      *cronAPI
+	items      *itemAPI
+	protocol   *protocolAPI
+	tools      *toolAPI
+	operator   *operatorAPI
+	joins      *streamAPI
+
+	deferred *deferredActions
+	unmoved  *unmovedItems
 	stop     context.CancelFunc
 	stopped  sync.WaitGroup
 }
@@ -162,37 +157,69 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	s := &Server{cfg: cfg, names: slices.Sorted(maps.Keys(cfg.Graphs)),
-		assistants: newRecords[assistant](cfg.Store, cfg.Logger, "assistants"), threads: newRecords[thread](cfg.Store, cfg.Logger, "threads"),
-		crons: newRecords[cron](cfg.Store, cfg.Logger, "crons"), indexed: newRecords[struct{}](cfg.Store, cfg.Logger, "thread_crons"), deferred: newRecords[deferredAction](cfg.Store, cfg.Logger, "after"), unfinished: newRecords[unfinishedThread](cfg.Store, cfg.Logger, "halves"),
-		hooks: hookClient(cfg.AllowPrivateWebhooks), credentials: !cfg.Auth.open, listingMost: listingMost, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16), looked: make(chan struct{})}
-	s.assistants.kept = &decoded[assistant]{} // each run names one
-	s.threads.kept, s.threads.keeps = &decoded[thread]{}, thread.isFlat
-	s.rates = rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
-	s.protocol.forgotten = newRecords[forgottenRuns](cfg.Store, cfg.Logger, "protocol")
-	s.settled = newRecords[struct{}](cfg.Store, cfg.Logger, settledKind)
-	if q, ok := cfg.Queue.(queueWithStore); ok && store.Store(q.Items()) == cfg.Store {
-		s.withStore = q
-	}
-	if err := s.addRoutes(); err != nil {
-		return nil, err
-	}
 	ctx, stop := context.WithCancel(context.Background())
-	s.stop, s.done = stop, ctx.Done()
-	if cfg.ReadOnly {
-		return s, nil
+	s := &Server{cfg: cfg, bodies: bodyReader{cfg.MaxBody, cfg.ReadTimeout}, streams: &streamCount{most: cfg.MaxStreams}, metrics: &requestCounts{},
+		credentials: !cfg.Auth.open, listingMost: listingMost, stop: stop}
+	if !cfg.Auth.open && cfg.Rate > 0 {
+		s.rates = &rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
 	}
-	if err := errors.Join(s.makeAssistants(ctx), s.indexCrons(ctx)); err != nil {
+	s.assemble(ctx.Done())
+	if err := s.addRoutes(); err != nil {
 		stop()
 		return nil, err
 	}
-	if s.withStore != nil { // no other server makes a thread
-		if err := s.removeAllUnfinished(ctx, now().Add(longest)); err != nil {
+	s.operator.routes = s.routes
+	if cfg.ReadOnly {
+		return s, nil
+	}
+	if err := errors.Join(s.assistants.makeOwn(ctx), s.crons.crons.indexAll(ctx)); err != nil {
+		stop()
+		return nil, err
+	}
+	if s.threads.withStore != nil { // no other server makes a thread
+		if err := s.threads.removeAllUnfinished(ctx, now().Add(longest)); err != nil {
 			cfg.Logger.Error("remove what is left of threads", "error", err)
 		}
 	}
 	s.begin(ctx)
 	return s, nil
+}
+
+// assemble makes what has the operations, from what the others stand on upwards. done is closed when the server
+// closes.
+func (s *Server) assemble(done <-chan struct{}) {
+	cfg, log, locks := s.cfg, s.cfg.Logger, &locks{}
+	var withStore queueWithStore
+	if q, ok := cfg.Queue.(queueWithStore); ok && store.Store(q.Items()) == cfg.Store {
+		withStore = q
+	}
+	graphs := &graphSet{by: cfg.Graphs, names: slices.Sorted(maps.Keys(cfg.Graphs)), contexts: cfg.Contexts}
+	view := &runView{queue: cfg.Queue, graphs: graphs, log: log}
+	s.deferred = &deferredActions{records: newRecords[deferredAction](cfg.Store, log, "after"), store: cfg.Store, log: log, do: s.do,
+		wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
+	s.unmoved = &unmovedItems{settled: newRecords[struct{}](cfg.Store, log, settledKind), store: cfg.Store, auth: cfg.Auth, log: log, looked: make(chan struct{})}
+	events := &threadEvents{queue: cfg.Queue, forgotten: newRecords[forgottenRuns](cfg.Store, log, "protocol"), locks: locks, done: done}
+	threads := newRecords[thread](cfg.Store, log, "threads")
+	threads.kept, threads.keeps = &decoded[thread]{}, thread.isFlat
+	assistants := newRecords[assistant](cfg.Store, log, "assistants")
+	assistants.kept = &decoded[assistant]{} // each run names one
+	crons := &cronStore{records: newRecords[cron](cfg.Store, log, "crons"), indexed: newRecords[struct{}](cfg.Store, log, "thread_crons"),
+		threads: threads, store: cfg.Store, saver: cfg.Saver, locks: locks}
+	s.threads = &threadAPI{records: threads, unfinished: newRecords[unfinishedThread](cfg.Store, log, "halves"), saver: cfg.Saver, queue: cfg.Queue,
+		store: cfg.Store, withStore: withStore, graphs: graphs, view: view, crons: crons, deferred: s.deferred, events: events, locks: locks, log: log}
+	s.deferred.rescan = s.threads.removeAllUnfinished
+	s.assistants = &assistantAPI{records: assistants, graphs: graphs, threads: s.threads, locks: locks, open: cfg.Auth.open, log: log}
+	s.joins = &streamAPI{queue: cfg.Queue, threads: s.threads, view: view, events: events, locks: locks, heartbeat: cfg.Heartbeat, done: done, log: log}
+	s.runs = &runAPI{queue: cfg.Queue, saver: cfg.Saver, store: cfg.Store, withStore: withStore, graphs: graphs, threads: s.threads, assistants: s.assistants,
+		view: view, streams: s.joins, openStreams: s.streams, events: events, deferred: s.deferred, hooks: hookClient(cfg.AllowPrivateWebhooks),
+		attempts: cfg.Attempts, trace: cfg.Trace, locks: locks, log: log}
+	s.crons = &cronAPI{crons: crons, threads: s.threads, assistants: s.assistants, runs: s.runs, deferred: s.deferred, auth: cfg.Auth, locks: locks, log: log}
+	s.items = &itemAPI{store: cfg.Store}
+	s.protocol = &protocolAPI{queue: cfg.Queue, graphs: graphs, threads: s.threads, assistants: s.assistants, runs: s.runs, events: events, rates: s.rates,
+		bodies: s.bodies, heartbeat: cfg.Heartbeat, writeTimeout: cfg.WriteTimeout, log: log}
+	s.tools = &toolAPI{graphs: graphs, assistants: s.assistants, runs: s.runs, view: view, streams: s.joins, heartbeat: cfg.Heartbeat, log: log}
+	s.operator = &operatorAPI{queue: cfg.Queue, saver: cfg.Saver, threads: s.threads, view: view, crons: crons, unmoved: s.unmoved, metrics: s.metrics,
+		openStreams: s.streams, readOnly: cfg.ReadOnly, backupDir: cfg.BackupDir, log: log}
 }
 
 // queueWithStore is a queue in the Store: a run and what the server keeps of it are one write. An unsynced
@@ -215,8 +242,8 @@ func (s *Server) begin(ctx context.Context) {
 			}
 		})
 	}
-	s.stopped.Go(func() { s.settle(ctx) })
-	s.stopped.Go(func() { s.lookForUnmoved(ctx) })
+	s.stopped.Go(func() { s.deferred.run(ctx) })
+	s.stopped.Go(func() { s.unmoved.look(ctx) })
 }
 
 // final reports whether a run ends with the error of an attempt. As in LangGraph, what a
@@ -231,9 +258,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// call is a request on its way through a handler.
+// call is a request on its way through a handler: what came, who sent it, and what that user may see.
 type call struct {
-	*Server
 	w     http.ResponseWriter
 	r     *http.Request
 	ctx   context.Context
@@ -264,8 +290,19 @@ func (c *call) isTrue(name string) bool {
 // json answers with a value.
 func (c *call) json(v any) error { return writeJSON(c.w, http.StatusOK, v) }
 
-// none answers with nothing.
-func (c *call) none() error {
+// answer is json, unless there is an error.
+func (c *call) answer(v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.json(v)
+}
+
+// none answers with nothing, unless there is an error.
+func (c *call) none(err error) error {
+	if err != nil {
+		return err
+	}
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -369,8 +406,8 @@ func missing(w http.ResponseWriter, r *http.Request, h http.Handler) {
 // serve makes a handler of a route.
 func (s *Server) serve(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Server: s, auth: s.cfg.Auth, listingMost: s.listingMost, w: w, r: r, ctx: r.Context(), route: rt}
-		err := c.answer()
+		c := &call{auth: s.cfg.Auth, listingMost: s.listingMost, w: w, r: r, ctx: r.Context(), route: rt}
+		err := s.answer(c)
 		if err == nil {
 			return
 		}
@@ -384,7 +421,7 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 
 // answer does all for a request. A panic, which may be one of a graph's functions, is an error, unless
 // the answer has begun: then the connection is cut off.
-func (c *call) answer() (err error) {
+func (s *Server) answer(c *call) (err error) {
 	defer func() {
 		p := recover()
 		if p == nil {
@@ -395,17 +432,17 @@ func (c *call) answer() (err error) {
 		}
 		err = &pregel.PanicError{Value: p, Stack: debug.Stack()}
 	}()
-	if err := c.prepare(); err != nil {
+	if err := s.prepare(c); err != nil {
 		return err
 	}
-	return c.handle()
+	return s.handle(c)
 }
 
 // handle does what is asked. A stream is counted before anything is done, so that one that
 // is refused has made no run.
-func (c *call) handle() error {
+func (s *Server) handle(c *call) error {
 	if c.route.stream {
-		leave, err := c.streams.enter(c.user.Identity, c.cfg.MaxStreams)
+		leave, err := s.streams.enter(c.user.Identity)
 		if err != nil {
 			return err
 		}
@@ -415,33 +452,33 @@ func (c *call) handle() error {
 }
 
 // prepare authenticates a request, reads it and authorizes it, in this order.
-func (c *call) prepare() (err error) {
+func (s *Server) prepare(c *call) (err error) {
 	if c.route.open {
 		return nil
 	}
-	if c.user, err = c.cfg.Auth.authenticate(c.r); err != nil {
+	if c.user, err = s.cfg.Auth.authenticate(c.r); err != nil {
 		return err
 	}
-	if err := c.limit(); err != nil {
+	if err := s.rates.limit(c); err != nil {
 		return err
 	}
-	if c.cfg.ReadOnly && c.route.changes() {
+	if s.cfg.ReadOnly && c.route.changes() {
 		return fail(http.StatusForbidden, "This server is read-only.")
 	}
 	for _, name := range []string{"assistant_id", "thread_id", "run_id", "cron_id"} {
-		if id := c.r.PathValue(name); id != "" && !isUUID(id) && (name != "thread_id" || !c.anyThread()) && (!c.route.byName || c.cfg.Graphs[id] == nil) {
+		if id := c.r.PathValue(name); id != "" && !isUUID(id) && (name != "thread_id" || !s.threads.anyThread(c)) && (!c.route.byName || s.cfg.Graphs[id] == nil) {
 			return fail(422, "Invalid %s ID: must be a UUID", name[:len(name)-3])
 		}
-		if err := c.readID(name); err != nil {
+		if err := s.readID(c, name); err != nil {
 			return err
 		}
 	}
 	if c.route.in != nil {
-		if err := c.read(); err != nil {
+		if err := s.bodies.read(c); err != nil {
 			return err
 		}
 		if given := c.body.text("thread_id"); given != "" {
-			if c.body["thread_id"], err = c.threadID(given); err != nil {
+			if c.body["thread_id"], err = s.threads.id(c.ctx, given); err != nil {
 				return err
 			}
 		}
@@ -454,7 +491,7 @@ func (c *call) prepare() (err error) {
 }
 
 // readID makes a UUID of the path one as those of the server are.
-func (c *call) readID(name string) error {
+func (s *Server) readID(c *call, name string) error {
 	id := c.r.PathValue(name)
 	small := usual(id)
 	if small == id {
@@ -462,7 +499,7 @@ func (c *call) readID(name string) error {
 	}
 	if name == "thread_id" {
 		var err error
-		if small, err = c.threadID(id); err != nil {
+		if small, err = s.threads.id(c.ctx, id); err != nil {
 			return err
 		}
 	}
@@ -470,29 +507,35 @@ func (c *call) readID(name string) error {
 	return nil
 }
 
-// threadID is the id of the thread that a request names by a UUID: the same in its usual form, unless
+// id is the id of the thread that a request names by a UUID: the same in its usual form, unless
 // another program has made a thread of just this id.
-func (c *call) threadID(given string) (string, error) {
+func (s *threadAPI) id(ctx context.Context, given string) (string, error) {
 	small := usual(given)
 	if small == given {
 		return given, nil
 	}
-	_, stored, err := c.infoOf(c.ctx, given)
+	_, stored, err := s.infoOf(ctx, given)
 	if stored {
 		return given, err
 	}
 	return small, err
 }
 
-// read reads the body of a request.
-func (c *call) read() error {
-	if c.r.ContentLength > c.cfg.MaxBody { // also for a client that asks first, by Expect
-		return errLargeBody(c.cfg.MaxBody)
+// bodyReader reads the bodies of requests: most bytes, which begin to come within a time.
+type bodyReader struct {
+	most    int64
+	timeout time.Duration
+}
+
+// read reads the body of a request, and checks that it has the shape of its route.
+func (s bodyReader) read(c *call) error {
+	if c.r.ContentLength > s.most { // also for a client that asks first, by Expect
+		return errLargeBody(s.most)
 	}
 	rc := http.NewResponseController(c.w)
-	until := time.Now().Add(c.cfg.ReadTimeout)
+	until := time.Now().Add(s.timeout)
 	_ = rc.SetReadDeadline(until) // Authenticate may have taken long
-	text, err := io.ReadAll(&timed{Reader: http.MaxBytesReader(c.w, c.r.Body, c.cfg.MaxBody), rc: rc, until: until})
+	text, err := io.ReadAll(&timed{Reader: http.MaxBytesReader(c.w, c.r.Body, s.most), rc: rc, until: until})
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fail(http.StatusRequestTimeout, "The body took too long to come")
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -30,14 +31,14 @@ func address(threadID string, in body) pregel.Address {
 }
 
 // stateAt answers with the state of the path's thread at an address.
-func (c *call) stateAt(at pregel.Address, subgraphs bool) error {
-	t, err := c.thread(c.grant)
+func (s *threadAPI) stateAt(c *call, at pregel.Address, subgraphs bool) error {
+	t, err := s.ofPath(c)
 	if err != nil {
 		return err
 	}
 	snapshot := &pregel.StateSnapshot{}
 	if t.graph() != "" || t.Stored {
-		if snapshot, err = c.snapshot(c.ctx, t, at, subgraphs); err != nil {
+		if snapshot, err = s.snapshot(c.ctx, t, at, subgraphs); err != nil {
 			return err
 		}
 	}
@@ -47,10 +48,7 @@ func (c *call) stateAt(at pregel.Address, subgraphs bool) error {
 	} else {
 		st, err = shownState(snapshot)
 	}
-	if err != nil {
-		return err
-	}
-	return c.json(st)
+	return c.answer(st, err)
 }
 
 // shownState is a state as clients see it. Its metadata names the thread as well, which a
@@ -75,39 +73,35 @@ func shownState(snapshot *pregel.StateSnapshot) (*pregeljson.ThreadState, error)
 	return st, nil
 }
 
-func getState(c *call) error {
-	return c.stateAt(pregel.Thread(c.path("thread_id")), c.isTrue("subgraphs"))
+func (s *threadAPI) getState(c *call) error {
+	return s.stateAt(c, pregel.Thread(c.path("thread_id")), c.isTrue("subgraphs"))
 }
 
-func getStateAt(c *call) error {
-	return c.stateAt(pregel.Thread(c.path("thread_id")).At(c.path("checkpoint_id")), c.isTrue("subgraphs"))
+func (s *threadAPI) getStateAt(c *call) error {
+	return s.stateAt(c, pregel.Thread(c.path("thread_id")).At(c.path("checkpoint_id")), c.isTrue("subgraphs"))
 }
 
-func postStateAt(c *call) error {
-	return c.stateAt(address(c.path("thread_id"), c.body), c.body.flag("subgraphs"))
+func (s *threadAPI) postStateAt(c *call) error {
+	return s.stateAt(c, address(c.path("thread_id"), c.body), c.body.flag("subgraphs"))
 }
 
-func updateState(c *call) error {
-	t, err := c.thread(c.grant)
+func (s *threadAPI) updateState(c *call, t thread) error {
+	g, err := s.graphOf(t)
 	if err != nil {
 		return err
 	}
-	g, err := c.graphOf(t)
-	if err != nil {
-		return err
-	}
-	if isBusy, err := c.isBusy(c.ctx, t.ID); isBusy || err != nil {
+	if isBusy, err := s.isBusy(c.ctx, t.ID); isBusy || err != nil {
 		return cmp.Or(err, fail(409, "Thread %s has in-flight runs. Update its state when they have ended.", t.ID))
 	}
 	update := pregel.StateUpdate{Values: c.body["values"], AsNode: c.body.text("as_node")}
-	at, err := g.UpdateState(c.ctx, address(t.ID, c.body), update, pregel.UpdateOptions{Metadata: c.claim(map[string]any{"graph_id": t.graph()}, t)})
+	at, err := g.UpdateState(c.ctx, address(t.ID, c.body), update, pregel.UpdateOptions{Metadata: c.grant.claim(map[string]any{"graph_id": t.graph()}, t)})
 	if errors.Is(err, saver.ErrNotFound) {
 		return fail(404, "%v", err)
 	}
 	if err != nil {
 		return err
 	}
-	if err := c.touch(t.ID); err != nil {
+	if err := s.touch(c.ctx, t.ID); err != nil {
 		return err
 	}
 	configurable := map[string]any{"thread_id": at.ThreadID, "checkpoint_ns": at.Namespace, "checkpoint_id": at.CheckpointID}
@@ -118,14 +112,14 @@ func updateState(c *call) error {
 }
 
 // touch notes that a thread was changed.
-func (c *call) touch(id string) error {
-	defer c.locks.lock("thread " + id)()
-	t, ok, err := c.threads.get(c.ctx, id)
+func (s *threadAPI) touch(ctx context.Context, id string) error {
+	defer s.locks.lock("thread " + id)()
+	t, ok, err := s.records.get(ctx, id)
 	if err != nil || !ok {
 		return err
 	}
 	t.Updated = now()
-	return c.threads.put(c.ctx, id, t)
+	return s.records.put(ctx, id, t)
 }
 
 // listedState is a state of a history without values. It has no tasks, so it says by itself
@@ -137,16 +131,16 @@ type listedState struct {
 
 // history answers with states of a thread, newest first. If values is false, they are as
 // they are stored, and have none: a long history is listed without reading its values.
-func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) error {
-	t, err := c.thread(c.grant)
+func (s *threadAPI) history(c *call, at pregel.Address, q pregel.HistoryQuery, values bool) error {
+	t, err := s.ofPath(c)
 	if err != nil {
 		return err
 	}
 	states := c.listing()
-	g, ok := c.cfg.Graphs[t.graph()]
+	g, ok := s.graphs.by[t.graph()]
 	if !ok || !values {
 		query := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(at.Namespace), CheckpointID: at.CheckpointID, Before: q.Before, Filter: q.Filter, Limit: q.Limit}
-		for tuple, err := range c.cfg.Saver.List(c.ctx, query) {
+		for tuple, err := range s.saver.List(c.ctx, query) {
 			if err != nil {
 				return err
 			}
@@ -188,7 +182,7 @@ func (c *call) history(at pregel.Address, q pregel.HistoryQuery, values bool) er
 	return c.list(states)
 }
 
-func getHistory(c *call) error {
+func (s *threadAPI) getHistory(c *call) error {
 	q := pregel.HistoryQuery{Limit: 1, Before: c.query("before")}
 	if l := c.query("limit"); l != "" {
 		n, err := strconv.Atoi(l)
@@ -197,13 +191,13 @@ func getHistory(c *call) error {
 		}
 		q.Limit = n
 	}
-	return c.history(pregel.Thread(c.path("thread_id")), q, c.query("values") != "false")
+	return s.history(c, pregel.Thread(c.path("thread_id")), q, c.query("values") != "false")
 }
 
-func postHistory(c *call) error {
+func (s *threadAPI) postHistory(c *call) error {
 	q := pregel.HistoryQuery{Limit: c.body.integer("limit", 1), Filter: c.body.object("metadata"), Before: body(c.body.object("before")).text("checkpoint_id")}
 	values, given := c.body["values"].(bool)
-	return c.history(address(c.path("thread_id"), c.body), q, values || !given)
+	return s.history(c, address(c.path("thread_id"), c.body), q, values || !given)
 }
 
 // extracted are the values at paths of a thread: names with dots, and numbers in brackets.
@@ -248,18 +242,14 @@ func follow(v any, path string) any {
 
 // storage answers with how much a thread takes, as its values are serialized. Values that
 // several checkpoints share count once.
-func storage(c *call) error {
-	t, err := c.thread(c.grant)
-	if err != nil {
-		return err
-	}
+func (s *threadAPI) storage(c *call, t thread) error {
 	type channel struct {
 		Versions int `json:"versions"`
 		Bytes    int `json:"bytes"`
 	}
 	byChannel, seen := map[string]*channel{}, map[string]bool{}
 	checkpoints, values, valueBytes, writes, writeBytes := 0, 0, 0, 0, 0
-	for tuple, err := range c.cfg.Saver.List(c.ctx, saver.Query{ThreadID: t.ID}) {
+	for tuple, err := range s.saver.List(c.ctx, saver.Query{ThreadID: t.ID}) {
 		if err != nil {
 			return err
 		}

@@ -19,12 +19,12 @@ import (
 // server does not have.
 
 // infoOf is what the saver knows of a thread; ok is false if it has none.
-func (s *Server) infoOf(ctx context.Context, id string) (info saver.ThreadInfo, ok bool, err error) {
-	return saver.ThreadOf(ctx, s.cfg.Saver, id)
+func (s *threadAPI) infoOf(ctx context.Context, id string) (info saver.ThreadInfo, ok bool, err error) {
+	return saver.ThreadOf(ctx, s.saver, id)
 }
 
-// storedThread is a thread that has no record, as the saver knows it.
-func (s *Server) storedThread(info saver.ThreadInfo) thread {
+// stored is a thread that has no record, as the saver knows it.
+func (s *threadAPI) stored(info saver.ThreadInfo) thread {
 	t := thread{ID: info.ThreadID, Created: info.UpdatedAt, Updated: info.UpdatedAt, Metadata: map[string]any{}, Config: map[string]any{}, Stored: true}
 	if info.Graph != "" {
 		t.Metadata["graph_id"] = info.Graph
@@ -34,7 +34,7 @@ func (s *Server) storedThread(info saver.ThreadInfo) thread {
 
 // withGraph is a thread with the name of the graph that made its newest checkpoint, if that can
 // be read.
-func (s *Server) withGraph(ctx context.Context, t thread) (thread, error) {
+func (s *threadAPI) withGraph(ctx context.Context, t thread) (thread, error) {
 	if !t.Stored || t.graph() != "" {
 		return t, nil
 	}
@@ -49,8 +49,8 @@ func (s *Server) withGraph(ctx context.Context, t thread) (thread, error) {
 	if name == "" && head.Note != nil {
 		name = head.Note.Graph
 	}
-	if name == "" && len(s.names) == 1 {
-		name = s.names[0]
+	if name == "" && len(s.graphs.names) == 1 {
+		name = s.graphs.names[0]
 	}
 	if name != "" {
 		t.Metadata["graph_id"] = name
@@ -59,8 +59,8 @@ func (s *Server) withGraph(ctx context.Context, t thread) (thread, error) {
 }
 
 // head is the newest checkpoint of a thread; nil if there is none.
-func (s *Server) head(ctx context.Context, id string) (*saver.Tuple, error) {
-	head, err := s.cfg.Saver.GetTuple(ctx, saver.Config{ThreadID: id})
+func (s *threadAPI) head(ctx context.Context, id string) (*saver.Tuple, error) {
+	head, err := s.saver.GetTuple(ctx, saver.Config{ThreadID: id})
 	if errors.Is(err, saver.ErrNotFound) {
 		return nil, nil
 	}
@@ -69,8 +69,8 @@ func (s *Server) head(ctx context.Context, id string) (*saver.Tuple, error) {
 
 // record is the record of a thread, or what stands for it; ok is false if there is no such
 // thread, or the grant does not show it.
-func (s *Server) record(ctx context.Context, id string, g Grant) (t thread, ok bool, err error) {
-	t, ok, err = s.threads.get(ctx, id)
+func (s *threadAPI) record(ctx context.Context, id string, g Grant) (t thread, ok bool, err error) {
+	t, ok, err = s.records.get(ctx, id)
 	if t.kept = ok; err != nil || ok {
 		return t, ok && g.admits(t.Metadata), err
 	}
@@ -84,13 +84,13 @@ func (s *Server) record(ctx context.Context, id string, g Grant) (t thread, ok b
 	if _, left, err := s.unfinished.get(ctx, id); left || err != nil { // what a client were told of it would go with it
 		return t, false, err
 	}
-	t, err = s.withGraph(ctx, s.storedThread(info))
+	t, err = s.withGraph(ctx, s.stored(info))
 	return t, err == nil, err
 }
 
 // claimed reports whether a thread that has no record is somebody else's all the same: a
 // program beside the server has made it. Whom a filter binds must not take it by its id.
-func (s *Server) claimed(ctx context.Context, id string, g Grant) (bool, error) {
+func (s *threadAPI) claimed(ctx context.Context, id string, g Grant) (bool, error) {
 	if g.Filter == nil {
 		return false, nil
 	}
@@ -98,11 +98,11 @@ func (s *Server) claimed(ctx context.Context, id string, g Grant) (bool, error) 
 }
 
 // begun reports whether there is a state or a run of a thread.
-func (s *Server) begun(ctx context.Context, id string) (bool, error) {
+func (s *threadAPI) begun(ctx context.Context, id string) (bool, error) {
 	if _, ok, err := s.infoOf(ctx, id); ok || err != nil {
 		return ok, err
 	}
-	for _, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id, Limit: 1}) {
+	for _, err := range s.queue.List(ctx, runs.Query{ThreadID: id, Limit: 1}) {
 		if errors.Is(err, runs.ErrUnreadable) { // it is on the thread all the same
 			err = nil
 		}
@@ -113,11 +113,11 @@ func (s *Server) begun(ctx context.Context, id string) (bool, error) {
 
 // anyThread reports whether the path's thread, whose id is no UUID, is one that a program
 // beside the server has made.
-func (c *call) anyThread() bool {
-	if !c.cfg.Auth.open {
+func (s *threadAPI) anyThread(c *call) bool {
+	if !c.auth.open {
 		return false
 	}
-	_, ok, err := c.infoOf(c.ctx, c.path("thread_id"))
+	_, ok, err := s.infoOf(c.ctx, c.path("thread_id"))
 	return ok && err == nil
 }
 
@@ -184,16 +184,16 @@ func addressOf(cfg saver.Config) pregel.Address {
 
 // snapshot is the state of a thread at an address, by its graph if the server has it. What panics
 // while it reads, such as a graph's Migrate, fails.
-func (s *Server) snapshot(ctx context.Context, t thread, at pregel.Address, subgraphs bool) (st *pregel.StateSnapshot, err error) {
+func (s *threadAPI) snapshot(ctx context.Context, t thread, at pregel.Address, subgraphs bool) (st *pregel.StateSnapshot, err error) {
 	defer func() {
 		if x := recover(); x != nil {
 			st, err = nil, fmt.Errorf("the state of thread %s: panic: %v\n%s", t.ID, x, debug.Stack())
 		}
 	}()
-	if g, ok := s.cfg.Graphs[t.graph()]; ok {
+	if g, ok := s.graphs.by[t.graph()]; ok {
 		return g.GetState(ctx, at, pregel.StateOptions{Subgraphs: subgraphs})
 	}
-	tuple, err := s.cfg.Saver.GetTuple(ctx, saver.Config{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: at.CheckpointID})
+	tuple, err := s.saver.GetTuple(ctx, saver.Config{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: at.CheckpointID})
 	if errors.Is(err, saver.ErrNotFound) {
 		return &pregel.StateSnapshot{Address: at}, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,6 +19,18 @@ import (
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 )
+
+// streamAPI follows runs: their events and how they end, for who waits.
+type streamAPI struct {
+	queue     runs.Queue
+	threads   *threadAPI
+	view      *runView
+	events    *threadEvents
+	locks     *locks
+	heartbeat time.Duration
+	done      <-chan struct{} // the server closes
+	log       *slog.Logger
+}
 
 // watchPoll is how long a lost hint of Queue.Watch can go unnoticed.
 const watchPoll = 500 * time.Millisecond
@@ -55,10 +68,10 @@ func (p *pace) read(events []runs.Event) {
 }
 
 // peek is a run as it is. If it has ended that is durable, and else it may not be.
-func (c *call) peek(id string) (runs.Run, error) {
-	r, err := c.cfg.Queue.Get(saver.DeferSync(c.ctx), id)
+func (s *streamAPI) peek(ctx context.Context, id string) (runs.Run, error) {
+	r, err := s.queue.Get(saver.DeferSync(ctx), id)
 	if err == nil && r.Status.Ended() {
-		return c.cfg.Queue.Get(c.ctx, id)
+		return s.queue.Get(ctx, id)
 	}
 	return r, err
 }
@@ -76,29 +89,29 @@ const headWait = 200 * time.Millisecond
 // and those to come, until the run has ended or each fails. Where that takes longer, it sends the
 // head of an answer, and then beat from time to time; out may be nil. It ends early, with an error,
 // when the client is gone or the server closes. What it sends, and the run at its end, is durable.
-func (c *call) follow(id string, after int64, each func([]runs.Event) error, out *output, beat []byte) (runs.Run, error) {
-	watch := c.cfg.Queue.Watch
-	if q, ok := c.cfg.Queue.(endWatcher); ok && each == nil {
+func (s *streamAPI) follow(c *call, id string, after int64, each func([]runs.Event) error, out *output, beat []byte) (runs.Run, error) {
+	watch := s.queue.Watch
+	if q, ok := s.queue.(endWatcher); ok && each == nil {
 		watch = q.WatchEnd
 	}
 	changed, stop := watch(id)
 	defer stop()
-	next := time.Now().Add(c.cfg.Heartbeat) // when to send something
+	next := time.Now().Add(s.heartbeat) // when to send something
 	if out != nil && !out.begun {
-		next = time.Now().Add(min(headWait, c.cfg.Heartbeat))
+		next = time.Now().Add(min(headWait, s.heartbeat))
 	}
 	t := time.NewTimer(watchPoll)
 	defer t.Stop()
 	var at pace
 	for {
-		r, err := c.peek(id) // before its events: what has ended has no more of them
+		r, err := s.peek(c.ctx, id) // before its events: what has ended has no more of them
 		if err != nil {
 			return r, err
 		}
 		n := 0
 		for each != nil {
 			asked := at.limit()
-			events, err := c.cfg.Queue.Events(c.ctx, id, after, asked)
+			events, err := s.queue.Events(c.ctx, id, after, asked)
 			if err == nil && len(events) > 0 {
 				at.read(events)
 				after = events[len(events)-1].Seq
@@ -115,7 +128,7 @@ func (c *call) follow(id string, after int64, each func([]runs.Event) error, out
 			return r, nil
 		}
 		if n > 0 {
-			next = time.Now().Add(c.cfg.Heartbeat)
+			next = time.Now().Add(s.heartbeat)
 			continue
 		}
 		t.Reset(min(time.Until(next), watchPoll))
@@ -124,19 +137,19 @@ func (c *call) follow(id string, after int64, each func([]runs.Event) error, out
 		case <-t.C:
 		case <-c.ctx.Done():
 			return r, context.Cause(c.ctx)
-		case <-c.done:
+		case <-s.done:
 			return r, errClosing
 		}
 		if time.Now().Before(next) {
 			continue
 		}
-		next = time.Now().Add(c.cfg.Heartbeat)
+		next = time.Now().Add(s.heartbeat)
 		if out == nil {
 			continue
 		}
 		if out.begun {
 			err = out.write(beat)
-		} else if _, err = c.cfg.Queue.Get(c.ctx, id); err == nil {
+		} else if _, err = s.queue.Get(c.ctx, id); err == nil {
 			err = out.write(nil)
 		}
 		if err != nil {
@@ -216,14 +229,14 @@ func inPieces(h http.Header) {
 // stream answers with the events of a run behind after, in the modes that the client asks
 // for. If live is true, it begins with what comes now. If the run is resumable, each frame
 // has the number of its event; of several frames of one event the last has it.
-func (c *call) stream(out *output, r runs.Run, modes []string, after int64, live bool) (runs.Run, error) {
+func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, after int64, live bool) (runs.Run, error) {
 	resumable := kwarg(r, "resumable") == true
-	f := newRenderer(c.cfg.Queue.Serializer(), r, modes)
+	f := newRenderer(s.queue.Serializer(), r, modes)
 	// Frames depend on earlier events, so all are read, and those that the client has are
 	// not sent.
 	if live {
 		var err error
-		if after, err = c.lastEvent(r.ID); err != nil {
+		if after, err = s.lastEvent(c.ctx, r.ID); err != nil {
 			return r, err
 		}
 	}
@@ -256,17 +269,17 @@ func (c *call) stream(out *output, r runs.Run, modes []string, after int64, live
 		}
 		return out.write(b)
 	}
-	r, err := c.follow(r.ID, 0, each, out, heartbeat)
+	r, err := s.follow(c, r.ID, 0, each, out, heartbeat)
 	if err != nil && c.ctx.Err() == nil && err != errClosing && err != errHead {
-		c.cfg.Logger.Warn("a stream was cut off", "run", r.ID, "error", err)
+		s.log.Warn("a stream was cut off", "run", r.ID, "error", err)
 	}
 	return r, err
 }
 
 // lastEvent is the number of the last stored event of a run.
-func (c *call) lastEvent(id string) (int64, error) {
+func (s *streamAPI) lastEvent(ctx context.Context, id string) (int64, error) {
 	last := int64(0)
-	err := c.eachEvent(c.ctx, id, func(ev runs.Event) error {
+	err := s.view.eachEvent(ctx, id, func(ev runs.Event) error {
 		last = ev.Seq
 		return nil
 	})
@@ -274,21 +287,21 @@ func (c *call) lastEvent(id string) (int64, error) {
 }
 
 // streamNew streams a run that this request made.
-func (c *call) streamNew(r runs.Run, stateless bool) error {
-	return c.streamed(r, stateless, modesOfRun(r), 0, false, c.body.text("on_disconnect") == "cancel")
+func (s *streamAPI) streamNew(c *call, r runs.Run, stateless bool) error {
+	return s.streamed(c, r, stateless, modesOfRun(r), 0, false, c.body.text("on_disconnect") == "cancel")
 }
 
 // streamed streams a run, and cancels it if the client leaves and asked for that.
-func (c *call) streamed(r runs.Run, stateless bool, modes []string, after int64, live, cancel bool) error {
+func (s *streamAPI) streamed(c *call, r runs.Run, stateless bool, modes []string, after int64, live, cancel bool) error {
 	out := c.output(func(h http.Header) {
 		streamHeaders(h)
 		h.Set("Location", place(r, false)+"/stream")
 		h.Set("Content-Location", place(r, stateless))
 	})
-	end, err := c.stream(out, r, modes, after, live)
+	end, err := s.stream(c, out, r, modes, after, live)
 	gone := errors.Is(err, runs.ErrNotFound)
 	if err == nil {
-		gone, err = c.isDeleted(end)
+		gone, err = s.isDeleted(c.ctx, end)
 	}
 	if gone {
 		f := deletedRun(r.ID)
@@ -302,7 +315,7 @@ func (c *call) streamed(r runs.Run, stateless bool, modes []string, after int64,
 		_ = out.write(appendFrame(nil, frame{"error", text}, "")) // the client may be gone
 		return nil
 	}
-	return c.left(out, r.ID, end.Status, cancel, err)
+	return s.left(c.ctx, out, r.ID, end.Status, cancel, err)
 }
 
 // deletedRun says that a run that was followed is gone.
@@ -312,12 +325,12 @@ func deletedRun(id string) *failure {
 
 // isDeleted reports whether a run that was interrupted is gone. Who deletes a thread interrupts its runs
 // before, and has the lock until all is removed.
-func (c *call) isDeleted(r runs.Run) (bool, error) {
+func (s *streamAPI) isDeleted(ctx context.Context, r runs.Run) (bool, error) {
 	if r.Status != runs.Interrupted {
 		return false, nil
 	}
-	defer c.locks.lock("thread " + r.ThreadID)()
-	_, err := c.cfg.Queue.Get(c.ctx, r.ID)
+	defer s.locks.lock("thread " + r.ThreadID)()
+	_, err := s.queue.Get(ctx, r.ID)
 	if errors.Is(err, runs.ErrNotFound) {
 		return true, nil
 	}
@@ -326,10 +339,10 @@ func (c *call) isDeleted(r runs.Run) (bool, error) {
 
 // left is the error of a request that followed a run, if the answer has not begun. It cancels
 // the run if its client has left and asked for that. The status is the last one that is known.
-func (c *call) left(out *output, id string, status runs.Status, cancel bool, err error) error {
-	if err != nil && cancel && !status.Ended() && c.ctx.Err() != nil {
-		if _, err := c.cfg.Queue.Cancel(context.WithoutCancel(c.ctx), id, runs.Interrupt); err != nil {
-			c.cfg.Logger.Error("cancel the run of a client that left", "run", id, "error", err)
+func (s *streamAPI) left(ctx context.Context, out *output, id string, status runs.Status, cancel bool, err error) error {
+	if err != nil && cancel && !status.Ended() && ctx.Err() != nil {
+		if _, err := s.queue.Cancel(context.WithoutCancel(ctx), id, runs.Interrupt); err != nil {
+			s.log.Error("cancel the run of a client that left", "run", id, "error", err)
 		}
 	}
 	if out.begun {
@@ -340,11 +353,7 @@ func (c *call) left(out *output, id string, status runs.Status, cancel bool, err
 
 // joinStream streams a run that another request made: from the event behind Last-Event-ID,
 // or from now on.
-func joinStream(c *call) error {
-	r, err := c.run()
-	if err != nil {
-		return err
-	}
+func (s *streamAPI) joinStream(c *call, r runs.Run) error {
 	modes := modesOfRun(r)
 	// The SDK for Python sends an empty one if it is asked for none.
 	if asked := slices.DeleteFunc(c.r.URL.Query()["stream_mode"], func(m string) bool { return m == "" }); len(asked) > 0 {
@@ -361,7 +370,7 @@ func joinStream(c *call) error {
 		}
 	}
 	after, live := lastEventID(c.r)
-	return c.streamed(r, false, modes, after, live, c.isTrue("cancel_on_disconnect"))
+	return s.streamed(c, r, false, modes, after, live, c.isTrue("cancel_on_disconnect"))
 }
 
 // lastEventID is the number of the last event that a client has; live is true if it names none.
@@ -379,7 +388,7 @@ func lastEventID(r *http.Request) (after int64, live bool) {
 
 // wait answers with what came of a run when it has ended. The head of the answer goes out soon, and
 // line breaks after it keep the connection: JSON allows them.
-func (c *call) wait(r runs.Run, cancel bool, result func(context.Context, runs.Run) (any, error)) error {
+func (s *streamAPI) wait(c *call, r runs.Run, cancel bool, result func(context.Context, runs.Run) (any, error)) error {
 	out := c.output(func(h http.Header) {
 		h.Set("Location", place(r, false)+"/join")
 		h.Set("Content-Location", place(r, false))
@@ -388,18 +397,18 @@ func (c *call) wait(r runs.Run, cancel bool, result func(context.Context, runs.R
 	})
 	// As long as somebody watches a run, a queue may have its events in memory: they are asked for
 	// what came of it.
-	_, stop := c.cfg.Queue.Watch(r.ID)
+	_, stop := s.queue.Watch(r.ID)
 	defer stop()
-	end, err := c.follow(r.ID, 0, nil, out, []byte("\n"))
+	end, err := s.follow(c, r.ID, 0, nil, out, []byte("\n"))
 	gone := errors.Is(err, runs.ErrNotFound)
 	if err != nil && !gone {
-		return c.left(out, r.ID, end.Status, cancel, err)
+		return s.left(c.ctx, out, r.ID, end.Status, cancel, err)
 	}
 	var came any
 	if !gone {
 		came, err = result(c.ctx, end)
 		var unknown error
-		if gone, unknown = c.isDeleted(end); err == nil {
+		if gone, unknown = s.isDeleted(c.ctx, end); err == nil {
 			err = unknown
 		}
 	}
@@ -409,7 +418,7 @@ func (c *call) wait(r runs.Run, cancel bool, result func(context.Context, runs.R
 	case gone:
 		came, err = map[string]any{pregelError: pregeljson.Failure{Error: "RunDeleted", Message: deletedRun(r.ID).detail}}, nil
 	case err != nil:
-		c.cfg.Logger.Error("read what came of a run", "run", r.ID, "error", err)
+		s.log.Error("read what came of a run", "run", r.ID, "error", err)
 		came = map[string]any{pregelError: pregeljson.Failure{Error: "InternalServerError", Message: "Internal Server Error"}}
 	}
 	text, compact := came.(json.RawMessage)
@@ -427,9 +436,9 @@ const pregelError = "__error__"
 
 // outcome is what came of a run that has ended: the values that it streamed last, of a run that
 // waits those with its last question; or else those of its thread; or its error.
-func (s *Server) outcome(ctx context.Context, r runs.Run) (any, error) {
+func (s *runView) outcome(ctx context.Context, r runs.Run) (any, error) {
 	if r.Status == runs.Error {
-		f, err := s.failureOfRun(ctx, r)
+		f, err := s.failure(ctx, r)
 		return map[string]any{pregelError: f}, err
 	}
 	if r.Status == runs.Success && slices.Contains(r.Modes, pregel.ModeValues) {
@@ -438,7 +447,7 @@ func (s *Server) outcome(ctx context.Context, r runs.Run) (any, error) {
 			return last, err
 		}
 	}
-	g, err := s.graph(r.Graph)
+	g, err := s.graphs.named(r.Graph)
 	if err != nil {
 		return map[string]any{}, nil
 	}
@@ -462,7 +471,7 @@ func (s *Server) outcome(ctx context.Context, r runs.Run) (any, error) {
 
 // lastValues are the values that a run has streamed last, of one that waits those with all its
 // questions; nil if there are none. Each question was streamed with the values for itself.
-func (s *Server) lastValues(ctx context.Context, r runs.Run) (last json.RawMessage, err error) {
+func (s *runView) lastValues(ctx context.Context, r runs.Run) (last json.RawMessage, err error) {
 	var values []runs.Event
 	err = s.eachEvent(ctx, r.ID, func(ev runs.Event) error {
 		if ev.Kind == runs.Kind(pregel.ModeValues) && len(ev.Namespace) == 0 {
@@ -479,7 +488,7 @@ func (s *Server) lastValues(ctx context.Context, r runs.Run) (last json.RawMessa
 	var asking map[string]json.RawMessage // the last values with a question
 	var asked []json.RawMessage
 	for _, ev := range slices.Backward(values) {
-		data, err := ev.JSON(s.cfg.Queue.Serializer())
+		data, err := ev.JSON(s.queue.Serializer())
 		if err != nil {
 			return nil, err
 		}
@@ -514,11 +523,11 @@ func (s *Server) lastValues(ctx context.Context, r runs.Run) (last json.RawMessa
 }
 
 // eachEvent calls f with the stored events of a run.
-func (s *Server) eachEvent(ctx context.Context, id string, f func(runs.Event) error) error {
+func (s *runView) eachEvent(ctx context.Context, id string, f func(runs.Event) error) error {
 	at := pace(paceMost / 4) // no client holds them
 	for after, more := int64(0), true; more; {
 		asked := at.limit()
-		events, err := s.cfg.Queue.Events(ctx, id, after, asked)
+		events, err := s.queue.Events(ctx, id, after, asked)
 		if err != nil {
 			return err
 		}
@@ -534,19 +543,19 @@ func (s *Server) eachEvent(ctx context.Context, id string, f func(runs.Event) er
 	return nil
 }
 
-// failureOfRun is the error of a run that ended with one.
-func (s *Server) failureOfRun(ctx context.Context, r runs.Run) (pregeljson.Failure, error) {
+// failure is the error of a run that ended with one.
+func (s *runView) failure(ctx context.Context, r runs.Run) (pregeljson.Failure, error) {
 	f := pregeljson.Failure{Error: "RunFailed", Message: r.Error}
 	err := s.eachEvent(ctx, r.ID, func(ev runs.Event) error {
 		if ev.Kind != runs.KindError {
 			return nil
 		}
-		data, err := ev.JSON(s.cfg.Queue.Serializer())
+		data, err := ev.JSON(s.queue.Serializer())
 		if err == nil {
 			err = json.Unmarshal(data, &f)
 		}
 		if err != nil { // the run itself says why it failed
-			s.cfg.Logger.Error("the error of a run cannot be read", "run", r.ID, "error", err)
+			s.log.Error("the error of a run cannot be read", "run", r.ID, "error", err)
 			f = pregeljson.Failure{Error: "RunFailed", Message: r.Error}
 		}
 		return nil
@@ -556,19 +565,21 @@ func (s *Server) failureOfRun(ctx context.Context, r runs.Run) (pregeljson.Failu
 
 // streamCount counts the streams of users.
 type streamCount struct {
+	most int // of a user
+
 	mu sync.Mutex
 	by map[string]int
 }
 
 // enter counts a stream, or refuses it.
-func (s *streamCount) enter(user string, most int) (leave func(), err error) {
+func (s *streamCount) enter(user string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.by == nil {
 		s.by = map[string]int{}
 	}
-	if s.by[user] >= most {
-		return nil, fail(http.StatusTooManyRequests, "Too many open streams; the limit is %d", most)
+	if s.by[user] >= s.most {
+		return nil, fail(http.StatusTooManyRequests, "Too many open streams; the limit is %d", s.most)
 	}
 	s.by[user]++
 	return func() {

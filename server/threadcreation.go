@@ -39,22 +39,22 @@ func ttlOf(v any) *ttl {
 	return t
 }
 
-func createThread(c *call) error {
+func (s *threadAPI) create(c *call) error {
 	t := newThread(c.body.text("thread_id"), c.grant.stamp(c.body.object("metadata")))
 	if g := c.body.text("graph_id"); g != "" && t.graph() == "" {
 		t.Metadata["graph_id"] = g
 	}
-	unlock := c.locks.lock("thread " + t.ID)
+	unlock := s.locks.lock("thread " + t.ID)
 	defer unlock()
 	exists := func() (bool, error) {
-		old, ok, err := c.threads.get(c.ctx, t.ID)
+		old, ok, err := s.records.get(c.ctx, t.ID)
 		if err != nil || !ok {
 			return false, err
 		}
 		if c.body.text("if_exists") != "do_nothing" || !c.grant.admits(old.Metadata) {
 			return true, errExists(t.ID)
 		}
-		return true, c.show(old)
+		return true, s.show(c, old)
 	}
 	if done, err := exists(); done || err != nil {
 		return err
@@ -63,7 +63,7 @@ func createThread(c *call) error {
 	var lease *saver.Lease
 	if c.body.text("thread_id") != "" {
 		var err error
-		if lease, err = c.ownLeft(c.ctx, t.ID, len(steps) > 0); err != nil {
+		if lease, err = s.ownLeft(c.ctx, t.ID, len(steps) > 0); err != nil {
 			return err
 		}
 		if lease != nil {
@@ -71,13 +71,13 @@ func createThread(c *call) error {
 			if done, err := exists(); done || err != nil { // another server made it meanwhile
 				return err
 			}
-			if err := c.removeOwned(c.ctx, t.ID); err != nil {
+			if err := s.removeOwned(c.ctx, t.ID); err != nil {
 				return err
 			}
 		}
-		claimed, err := c.claimed(c.ctx, t.ID, c.grant)
+		claimed, err := s.claimed(c.ctx, t.ID, c.grant)
 		if err == nil && !claimed && len(steps) > 0 { // a program's would be lost with it
-			claimed, err = c.begun(c.ctx, t.ID)
+			claimed, err = s.begun(c.ctx, t.ID)
 		}
 		if claimed || err != nil {
 			return cmp.Or(err, errExists(t.ID))
@@ -85,14 +85,14 @@ func createThread(c *call) error {
 	}
 	t.TTL = ttlOf(c.body["ttl"])
 	if len(steps) == 0 {
-		if err := c.keep(c.ctx, t); err != nil {
+		if err := s.keep(c.ctx, t); err != nil {
 			return err
 		}
-		return c.show(t)
+		return s.show(c, t)
 	}
 	var refused error
-	err := c.makeThread(t, func() error {
-		err := c.fill(t, steps, lease)
+	err := s.makeThread(c, t, func() error {
+		err := s.fill(c, t, steps, lease)
 		if lease != nil && !lease.Held() { // another server may make it by now
 			return errExists(t.ID)
 		}
@@ -117,47 +117,47 @@ func createThread(c *call) error {
 	if refused != nil {
 		return refused
 	}
-	return c.show(t)
+	return s.show(c, t)
 }
 
 // makeThread makes a thread that has a state from its beginning; see unfinishedThread. The caller holds the lock of the thread.
-func (c *call) makeThread(t thread, state func() error) error {
-	err := c.unfinished.put(c.ctx, t.ID, unfinishedThread{Thread: t.ID, Since: now()})
+func (s *threadAPI) makeThread(c *call, t thread, state func() error) error {
+	err := s.unfinished.put(c.ctx, t.ID, unfinishedThread{Thread: t.ID, Since: now()})
 	if err == nil {
 		err = state()
 	}
 	if err == nil {
-		err = c.keep(c.ctx, t, c.unfinished.deletion(t.ID))
+		err = s.keep(c.ctx, t, s.unfinished.deletion(t.ID))
 	}
 	if err != nil {
-		c.expect(deferredAction{Kind: deferredUnfinished, Thread: t.ID, Run: uuid.NewString(), Due: now()})
+		s.deferred.expect(deferredAction{Kind: deferredUnfinished, Thread: t.ID, Run: uuid.NewString(), Due: now()})
 	}
 	return err
 }
 
 // keep stores a thread with when it expires, and does what else is given, all in one write.
-func (c *call) keep(ctx context.Context, t thread, beside ...store.Op) error {
-	op, err := c.threads.op(t.ID, t)
+func (s *threadAPI) keep(ctx context.Context, t thread, beside ...store.Op) error {
+	op, err := s.records.op(t.ID, t)
 	if err != nil {
 		return err
 	}
 	ops := append(beside, op)
 	if t.TTL == nil {
-		_, err := c.cfg.Store.Batch(ctx, ops...)
+		_, err := s.store.Batch(ctx, ops...)
 		return err
 	}
-	return c.putWith(ctx, deferredAction{Kind: deferredTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())}, ops...)
+	return s.deferred.putWith(ctx, deferredAction{Kind: deferredTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())}, ops...)
 }
 
 // fill gives a new thread the state that supersteps of updates make. A panic, which may be one of the
 // graph's functions, is an error: some supersteps may be stored by then.
-func (c *call) fill(t thread, steps []any, lease *saver.Lease) (err error) {
+func (s *threadAPI) fill(c *call, t thread, steps []any, lease *saver.Lease) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &pregel.PanicError{Value: p, Stack: debug.Stack()}
 		}
 	}()
-	g, err := c.graphOf(t)
+	g, err := s.graphOf(t)
 	if err != nil {
 		return err
 	}
@@ -176,6 +176,6 @@ func (c *call) fill(t thread, steps []any, lease *saver.Lease) (err error) {
 		}
 		all = append(all, superstep)
 	}
-	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all, pregel.UpdateOptions{Metadata: c.claim(map[string]any{"graph_id": t.graph()}, t), Lease: lease})
+	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all, pregel.UpdateOptions{Metadata: c.grant.claim(map[string]any{"graph_id": t.graph()}, t), Lease: lease})
 	return err
 }

@@ -5,12 +5,23 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
 
-// cronsOf is the index of a thread's crons: empty records by their ids, in a namespace of the thread. A
+// cronStore has the crons, and the index of those of each thread.
+type cronStore struct {
+	records records[cron]
+	indexed records[struct{}] // see of
+	threads records[thread]
+	store   store.Store
+	saver   saver.Saver
+	locks   *locks
+}
+
+// of is the index of a thread's crons: empty records by their ids, in a namespace of the thread. A
 // label takes no id of any form, so the namespace has a digest of it.
-func (s *Server) cronsOf(threadID string) records[struct{}] {
+func (s *cronStore) of(threadID string) records[struct{}] {
 	r := s.indexed
 	r.ns = append(r.ns[:len(r.ns):len(r.ns)], uuid.NewSHA1(namespaceGraph, []byte(threadID)).String())
 	return r
@@ -19,26 +30,26 @@ func (s *Server) cronsOf(threadID string) records[struct{}] {
 // allIndexed is the record that says that all crons are in the index.
 const allIndexed = "all"
 
-// indexCrons puts the crons that an earlier version made into the index.
-func (s *Server) indexCrons(ctx context.Context) error {
+// indexAll puts the crons that an earlier version made into the index.
+func (s *cronStore) indexAll(ctx context.Context) error {
 	_, done, err := s.indexed.get(ctx, allIndexed)
 	if done || err != nil {
 		return err
 	}
 	var ops []store.Op
-	for k, err := range s.crons.all(ctx) {
+	for k, err := range s.records.all(ctx) {
 		if err != nil {
 			return err
 		}
 		if k.ThreadID == "" {
 			continue
 		}
-		op, err := s.cronsOf(k.ThreadID).op(k.ID, struct{}{})
+		op, err := s.of(k.ThreadID).op(k.ID, struct{}{})
 		if err != nil {
 			return err
 		}
 		if ops = append(ops, op); len(ops) == page {
-			if _, err := s.cfg.Store.Batch(ctx, ops...); err != nil {
+			if _, err := s.store.Batch(ctx, ops...); err != nil {
 				return err
 			}
 			ops = ops[:0]
@@ -46,80 +57,80 @@ func (s *Server) indexCrons(ctx context.Context) error {
 	}
 	op, err := s.indexed.op(allIndexed, struct{}{})
 	if err == nil {
-		_, err = s.cfg.Store.Batch(ctx, append(ops, op)...)
+		_, err = s.store.Batch(ctx, append(ops, op)...)
 	}
 	return err
 }
 
-// indexCron puts a cron into the index that is not there, as a server of an earlier version beside this
+// index puts a cron into the index that is not there, as a server of an earlier version beside this
 // one made it. Its thread may be gone by then; so is the cron when it is due.
-func (s *Server) indexCron(ctx context.Context, k cron) error {
+func (s *cronStore) index(ctx context.Context, k cron) error {
 	if k.ThreadID == "" {
 		return nil
 	}
-	index := s.cronsOf(k.ThreadID)
+	index := s.of(k.ThreadID)
 	if _, ok, err := index.get(ctx, k.ID); ok || err != nil {
 		return err
 	}
 	return index.put(ctx, k.ID, struct{}{})
 }
 
-// putCron stores a cron with what is beside it, in one write, unless its thread is not there: then ok is
+// put stores a cron with what is beside it, in one write, unless its thread is not there: then ok is
 // false, and the cron is removed. A server that removes the thread meanwhile looks for crons behind that:
 // one of both sees the other.
-func (s *Server) putCron(ctx context.Context, k cron, beside ...store.Op) (ok bool, err error) {
-	op, err := s.crons.op(k.ID, k)
+func (s *cronStore) put(ctx context.Context, k cron, beside ...store.Op) (ok bool, err error) {
+	op, err := s.records.op(k.ID, k)
 	if err != nil {
 		return false, err
 	}
 	if k.ThreadID == "" {
-		_, err = s.cfg.Store.Batch(ctx, append(beside, op)...)
+		_, err = s.store.Batch(ctx, append(beside, op)...)
 		return err == nil, err
 	}
-	named, err := s.cronsOf(k.ThreadID).op(k.ID, struct{}{})
+	named, err := s.of(k.ThreadID).op(k.ID, struct{}{})
 	if err != nil {
 		return false, err
 	}
-	if _, err = s.cfg.Store.Batch(ctx, append(beside, op, named)...); err != nil {
+	if _, err = s.store.Batch(ctx, append(beside, op, named)...); err != nil {
 		return false, err
 	}
 	if _, ok, err = s.threads.get(ctx, k.ThreadID); !ok && err == nil {
-		_, ok, err = s.infoOf(ctx, k.ThreadID) // a program beside the server has made it
+		_, ok, err = saver.ThreadOf(ctx, s.saver, k.ThreadID) // a program beside the server has made it
 	}
 	if ok || err != nil {
 		return ok, err
 	}
-	return false, s.deleteCron(ctx, k)
+	return false, s.delete(ctx, k)
 }
 
-// deleteCron removes a cron, whose lock the caller has.
-func (s *Server) deleteCron(ctx context.Context, k cron) error {
-	ops := []store.Op{s.crons.deletion(k.ID)}
+// delete removes a cron, whose lock the caller has.
+func (s *cronStore) delete(ctx context.Context, k cron) error {
+	ops := []store.Op{s.records.deletion(k.ID)}
 	if k.ThreadID != "" {
-		ops = append(ops, s.cronsOf(k.ThreadID).deletion(k.ID))
+		ops = append(ops, s.of(k.ThreadID).deletion(k.ID))
 	}
-	_, err := s.cfg.Store.Batch(ctx, ops...)
+	_, err := s.store.Batch(ctx, ops...)
 	return err
 }
 
-// removeCronsOf removes the crons of a thread. One that is being fired would be stored again behind it.
-func (s *Server) removeCronsOf(ctx context.Context, threadID string) error {
+// removeOf removes the crons of a thread. One that is being fired would be stored again behind it.
+func (s *cronStore) removeOf(ctx context.Context, threadID string) error {
 	var all []string // a list that is read by pages loses some while it is changed
-	for item, err := range s.cronsOf(threadID).each(ctx) {
+	for item, err := range s.of(threadID).each(ctx) {
 		if err != nil {
 			return err
 		}
 		all = append(all, item.Key)
 	}
 	for _, id := range all {
-		if err := s.removeCron(ctx, cron{ID: id, ThreadID: threadID}); err != nil {
+		if err := s.remove(ctx, cron{ID: id, ThreadID: threadID}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Server) removeCron(ctx context.Context, k cron) error {
+func (s *cronStore) remove(ctx context.Context, k cron) error {
 	defer s.locks.lock("cron " + k.ID)()
-	return s.deleteCron(ctx, k)
+	return s.delete(ctx, k)
 }

@@ -10,15 +10,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-func deleteThread(c *call) error {
-	t, err := c.thread(c.grant)
-	if err != nil {
-		return err
-	}
-	if err := c.removeWithCrons(c.ctx, t.ID); err != nil {
-		return err
-	}
-	return c.none()
+func (s *threadAPI) delete(c *call, t thread) error {
+	return c.none(s.removeWithCrons(c.ctx, t.ID))
 }
 
 // endWait bounds how long the removal of a thread waits for its runs to end.
@@ -26,9 +19,9 @@ const endWait = 15 * time.Second
 
 // removeWithCrons removes threads that clients may have made crons for. The crons go first, so that what
 // a crash leaves goes when the thread is removed again; those that came meanwhile go behind it.
-func (s *Server) removeWithCrons(ctx context.Context, threads ...string) error {
+func (s *threadAPI) removeWithCrons(ctx context.Context, threads ...string) error {
 	for _, id := range threads {
-		for _, remove := range []func(context.Context, string) error{s.removeCronsOf, s.removeThread, s.removeCronsOf} {
+		for _, remove := range []func(context.Context, string) error{s.crons.removeOf, s.remove, s.crons.removeOf} {
 			if err := remove(ctx, id); err != nil {
 				return err
 			}
@@ -37,9 +30,9 @@ func (s *Server) removeWithCrons(ctx context.Context, threads ...string) error {
 	return nil
 }
 
-// removeThread ends the runs of a thread and removes it with all that is kept of it. What a
+// remove ends the runs of a thread and removes it with all that is kept of it. What a
 // crash leaves is removed when it is removed again.
-func (s *Server) removeThread(ctx context.Context, id string) error {
+func (s *threadAPI) remove(ctx context.Context, id string) error {
 	defer s.locks.lock("thread " + id)()
 	return s.removeLocked(ctx, id)
 }
@@ -55,7 +48,7 @@ type unfinishedThread struct {
 const unfinishedTime = time.Hour
 
 // removeAllUnfinished removes the unfinished threads from before a time.
-func (s *Server) removeAllUnfinished(ctx context.Context, before time.Time) error {
+func (s *threadAPI) removeAllUnfinished(ctx context.Context, before time.Time) error {
 	var old []unfinishedThread // a list that is read by pages loses some while it is changed
 	for h, err := range s.unfinished.all(ctx) {
 		if err != nil {
@@ -75,10 +68,10 @@ func (s *Server) removeAllUnfinished(ctx context.Context, before time.Time) erro
 
 // ownUnfinished takes an unfinished thread for a request, among all servers: no other makes it, or removes it, until the lease is
 // released.
-func (s *Server) ownUnfinished(ctx context.Context, id string, wait bool) (*saver.Lease, error) {
+func (s *threadAPI) ownUnfinished(ctx context.Context, id string, wait bool) (*saver.Lease, error) {
 	waiting, done := context.WithTimeout(ctx, endWait)
 	defer done()
-	l, err := s.cfg.Saver.Own(waiting, id, wait)
+	l, err := s.saver.Own(waiting, id, wait)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		err = errExists(id)
 	}
@@ -89,7 +82,7 @@ func errExists(id string) error { return fail(409, "Thread with ID %s already ex
 
 // removeUnfinished removes a thread that got no record. While another request makes it anew, on whatever server,
 // the error matches saver.ErrConflict.
-func (s *Server) removeUnfinished(ctx context.Context, id string) error {
+func (s *threadAPI) removeUnfinished(ctx context.Context, id string) error {
 	defer s.locks.lock("thread " + id)()
 	lease, err := s.ownUnfinished(ctx, id, false)
 	if err != nil {
@@ -99,7 +92,7 @@ func (s *Server) removeUnfinished(ctx context.Context, id string) error {
 	if _, ok, err := s.unfinished.get(ctx, id); err != nil || !ok {
 		return err
 	}
-	_, made, err := s.threads.get(ctx, id)
+	_, made, err := s.records.get(ctx, id)
 	if err == nil && !made {
 		err = s.removeLocked(ctx, id)
 	}
@@ -110,7 +103,7 @@ func (s *Server) removeUnfinished(ctx context.Context, id string) error {
 }
 
 // ownLeft is ownUnfinished if there is one, or in any case, and nil else. It waits while another request makes it.
-func (s *Server) ownLeft(ctx context.Context, id string, always bool) (*saver.Lease, error) {
+func (s *threadAPI) ownLeft(ctx context.Context, id string, always bool) (*saver.Lease, error) {
 	_, left, err := s.unfinished.get(ctx, id)
 	if err != nil || !left && !always {
 		return nil, err
@@ -120,20 +113,20 @@ func (s *Server) ownLeft(ctx context.Context, id string, always bool) (*saver.Le
 
 // removeLeft removes what a request that was cut off has left of a thread. The caller holds the lock of
 // the thread.
-func (s *Server) removeLeft(ctx context.Context, id string) error {
+func (s *threadAPI) removeLeft(ctx context.Context, id string) error {
 	lease, err := s.ownLeft(ctx, id, false)
 	if err != nil || lease == nil {
 		return err
 	}
 	defer lease.Release()
-	if _, made, err := s.threads.get(ctx, id); made || err != nil { // another server made it meanwhile
+	if _, made, err := s.records.get(ctx, id); made || err != nil { // another server made it meanwhile
 		return cmp.Or(err, errExists(id))
 	}
 	return s.removeOwned(ctx, id)
 }
 
 // removeOwned is removeLeft for who owns it.
-func (s *Server) removeOwned(ctx context.Context, id string) error {
+func (s *threadAPI) removeOwned(ctx context.Context, id string) error {
 	_, left, err := s.unfinished.get(ctx, id)
 	if err != nil || !left {
 		return err
@@ -145,9 +138,9 @@ func (s *Server) removeOwned(ctx context.Context, id string) error {
 }
 
 // removeLocked is removeThread. The caller holds the lock of the thread.
-func (s *Server) removeLocked(ctx context.Context, id string) error {
+func (s *threadAPI) removeLocked(ctx context.Context, id string) error {
 	var all []runs.Run
-	for r, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id}) {
+	for r, err := range s.queue.List(ctx, runs.Query{ThreadID: id}) {
 		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 			return err
 		}
@@ -158,27 +151,27 @@ func (s *Server) removeLocked(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	if err := s.cfg.Saver.DeleteThread(ctx, id); err != nil && !errors.Is(err, saver.ErrNotFound) {
+	if err := s.saver.DeleteThread(ctx, id); err != nil && !errors.Is(err, saver.ErrNotFound) {
 		return err
 	}
 	for _, r := range all {
-		if err := s.cfg.Queue.Delete(ctx, r.ID); err != nil && !errors.Is(err, runs.ErrNotFound) {
+		if err := s.queue.Delete(ctx, r.ID); err != nil && !errors.Is(err, runs.ErrNotFound) {
 			return err
 		}
 	}
-	if err := s.protocol.forgotten.delete(ctx, id); err != nil {
+	if err := s.events.forgotten.delete(ctx, id); err != nil {
 		return err
 	}
-	return s.threads.delete(ctx, id)
+	return s.records.delete(ctx, id)
 }
 
 // endRun cancels a run and waits until it has ended. One that cannot be decoded is not waited for:
 // the queue lets it be deleted if nobody has it.
-func (s *Server) endRun(ctx context.Context, r runs.Run, how runs.Strategy) error {
+func (s *threadAPI) endRun(ctx context.Context, r runs.Run, how runs.Strategy) error {
 	if r.Status.Ended() {
 		return nil
 	}
-	r, err := s.cfg.Queue.Cancel(ctx, r.ID, how)
+	r, err := s.queue.Cancel(ctx, r.ID, how)
 	if errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnreadable) {
 		return nil
 	}
@@ -187,7 +180,7 @@ func (s *Server) endRun(ctx context.Context, r runs.Run, how runs.Strategy) erro
 	}
 	waiting, done := context.WithTimeout(ctx, endWait)
 	defer done()
-	_, err = runs.Wait(waiting, s.cfg.Queue, r.ID)
+	_, err = runs.Wait(waiting, s.queue, r.ID)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fail(409, "Run %s does not end. Try again later.", r.ID)
 	}
@@ -197,14 +190,14 @@ func (s *Server) endRun(ctx context.Context, r runs.Run, how runs.Strategy) erro
 	return err
 }
 
-// deleteThreadsOf removes the threads that an assistant's runs made, as far as the user sees them.
-func (c *call) deleteThreadsOf(assistantID string) error {
+// deleteOf removes the threads that an assistant's runs made, as far as the user sees them.
+func (s *threadAPI) deleteOf(c *call, assistantID string) error {
 	g, err := c.access("threads", "delete")
 	if err != nil {
 		return err
 	}
 	var all []string
-	for t, err := range c.threads.all(c.ctx) {
+	for t, err := range s.records.all(c.ctx) {
 		if err != nil {
 			return err
 		}
@@ -212,13 +205,13 @@ func (c *call) deleteThreadsOf(assistantID string) error {
 			all = append(all, t.ID)
 		}
 	}
-	return c.removeWithCrons(c.ctx, all...)
+	return s.removeWithCrons(c.ctx, all...)
 }
 
-func pruneThreads(c *call) error {
+func (s *threadAPI) prune(c *call) error {
 	pruned, seen := []string{}, map[string]bool{}
 	for _, given := range c.body.texts("thread_ids") {
-		id, err := c.threadID(given)
+		id, err := s.id(c.ctx, given)
 		if err != nil {
 			return err
 		}
@@ -226,7 +219,7 @@ func pruneThreads(c *call) error {
 			continue
 		}
 		seen[id] = true
-		_, ok, err := c.record(c.ctx, id, c.grant)
+		_, ok, err := s.record(c.ctx, id, c.grant)
 		if err != nil {
 			return err
 		}
@@ -236,11 +229,11 @@ func pruneThreads(c *call) error {
 	}
 	if c.body.text("strategy") == "keep_latest" {
 		for _, id := range pruned {
-			if _, err := c.cfg.Saver.Prune(c.ctx, []string{id}, saver.KeepLatest); err != nil {
+			if _, err := s.saver.Prune(c.ctx, []string{id}, saver.KeepLatest); err != nil {
 				return err
 			}
 		}
-	} else if err := c.removeWithCrons(c.ctx, pruned...); err != nil {
+	} else if err := s.removeWithCrons(c.ctx, pruned...); err != nil {
 		return err
 	}
 	return c.json(map[string]any{"pruned_count": len(pruned)})

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
+	"github.com/stele-go/stele/store"
 )
 
 // thread is what the server keeps of a thread. What its graph stores is in the saver, and
@@ -72,6 +74,23 @@ func (t thread) graph() string {
 	return name
 }
 
+// threadAPI has the operations on threads and their states.
+type threadAPI struct {
+	records    records[thread]
+	unfinished records[unfinishedThread]
+	saver      saver.Saver
+	queue      runs.Queue
+	store      store.Store
+	withStore  queueWithStore // nil if queue is not in store
+	graphs     *graphSet
+	view       *runView
+	crons      *cronStore
+	deferred   *deferredActions
+	events     *threadEvents
+	locks      *locks
+	log        *slog.Logger
+}
+
 // Statuses of threads.
 const (
 	idle        = "idle"
@@ -106,9 +125,9 @@ type threadStatus struct {
 
 // isBusy reports whether a thread has a run that has not ended. It asks for those that wait first: one
 // that is begun in between is found as one that is under way.
-func (s *Server) isBusy(ctx context.Context, id string) (bool, error) {
+func (s *threadAPI) isBusy(ctx context.Context, id string) (bool, error) {
 	for _, status := range []runs.Status{runs.Pending, runs.Running} {
-		for _, err := range s.cfg.Queue.List(ctx, runs.Query{ThreadID: id, Status: status, Limit: 1}) {
+		for _, err := range s.queue.List(ctx, runs.Query{ThreadID: id, Status: status, Limit: 1}) {
 			if err == nil || errors.Is(err, runs.ErrUnreadable) { // it has not ended all the same
 				return true, nil
 			}
@@ -121,8 +140,8 @@ func (s *Server) isBusy(ctx context.Context, id string) (bool, error) {
 // unreadable tells the operator that the state of a thread cannot be read, and returns what its
 // clients are told. It is an error of that thread alone, or of a server without its graph: lists
 // show the thread with it. Clients get its text only if it names no files or hosts.
-func (s *Server) unreadable(id string, err error) pregeljson.Failure {
-	s.cfg.Logger.Error("the state of a thread cannot be read", "thread", id, "error", err)
+func (s *threadAPI) unreadable(id string, err error) pregeljson.Failure {
+	s.log.Error("the state of a thread cannot be read", "thread", id, "error", err)
 	why := "the log of the server says why"
 	var changed *pregel.StoredTypeError
 	var data *serde.TypeError
@@ -151,7 +170,7 @@ func isOfThread(err error) bool {
 // stateOf is the state of a thread. ofThread is true if it fails for what is stored of the thread, or
 // for its graph or serializer. What these fail with may have any type: it is about the thread if the
 // store reads all that the thread has, and it fails again.
-func (s *Server) stateOf(ctx context.Context, t thread) (st *pregel.StateSnapshot, ofThread bool, err error) {
+func (s *threadAPI) stateOf(ctx context.Context, t thread) (st *pregel.StateSnapshot, ofThread bool, err error) {
 	at := pregel.Thread(t.ID)
 	if st, err = s.snapshot(ctx, t, at, false); err == nil || isOfThread(err) {
 		return st, err != nil, err
@@ -164,7 +183,7 @@ func (s *Server) stateOf(ctx context.Context, t thread) (st *pregel.StateSnapsho
 }
 
 // reads reports whether the store reads all that the newest checkpoint of a thread has.
-func (s *Server) reads(ctx context.Context, id string) bool {
+func (s *threadAPI) reads(ctx context.Context, id string) bool {
 	head, err := s.head(ctx, id)
 	if head == nil || err != nil {
 		return false
@@ -183,7 +202,7 @@ func (s *Server) reads(ctx context.Context, id string) bool {
 }
 
 // statusOf computes how far a thread is. If its state cannot be read, its status is error.
-func (s *Server) statusOf(ctx context.Context, t thread) (at threadStatus, err error) {
+func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, err error) {
 	isBusy, err := s.isBusy(ctx, t.ID)
 	if err != nil {
 		return at, err
@@ -225,7 +244,7 @@ func (s *Server) statusOf(ctx context.Context, t thread) (at threadStatus, err e
 		switch current := !at.saved.After(run.Ended); {
 		case current && run.Status == runs.Error:
 			at.status = failed
-			if at.error, err = s.failureOfRun(ctx, run); err != nil {
+			if at.error, err = s.view.failure(ctx, run); err != nil {
 				return at, err
 			}
 		case run.Cancel == runs.Rollback && run.Status == runs.Interrupted:
@@ -242,14 +261,14 @@ func (s *Server) statusOf(ctx context.Context, t thread) (at threadStatus, err e
 
 // outline is what the store and the runs tell of a thread without its state being read, and its
 // last run, if there is one. A search through all threads goes by it.
-func (s *Server) outline(ctx context.Context, t thread, info saver.ThreadInfo, isBusy bool) (at threadStatus, run runs.Run, err error) {
+func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo, isBusy bool) (at threadStatus, run runs.Run, err error) {
 	t, run, err = s.lastRun(ctx, t)
 	at = threadStatus{stele: string(info.Status), at: t.Updated, saved: t.Created}
 	if info.UpdatedAt.After(at.at) {
 		at.at = info.UpdatedAt
 	}
 	if errors.Is(err, runs.ErrUnreadable) {
-		lost := s.unreadableRun(t.Run, err)
+		lost := s.view.unreadable(t.Run, err)
 		at.stele, at.lost, run = string(saver.StatusFailed), &lost, runs.Run{}
 	} else if err != nil && !errors.Is(err, runs.ErrNotFound) {
 		return at, run, err
@@ -270,7 +289,7 @@ func (s *Server) outline(ctx context.Context, t thread, info saver.ThreadInfo, i
 
 // lastRun is the last run that was submitted on a thread, and the thread as that made it. With an
 // error that the run cannot be decoded comes what can be.
-func (s *Server) lastRun(ctx context.Context, t thread) (thread, runs.Run, error) {
+func (s *threadAPI) lastRun(ctx context.Context, t thread) (thread, runs.Run, error) {
 	newer := false
 	if s.withStore != nil {
 		if id := s.withStore.Newest(t.ID); id > t.Run {
@@ -280,7 +299,7 @@ func (s *Server) lastRun(ctx context.Context, t thread) (thread, runs.Run, error
 	if t.Run == "" {
 		return t, runs.Run{}, nil
 	}
-	r, err := s.cfg.Queue.Get(ctx, t.Run)
+	r, err := s.queue.Get(ctx, t.Run)
 	if newer {
 		t = t.withRun(r)
 	}
@@ -303,7 +322,7 @@ var cancelled = pregeljson.Failure{Error: "UserInterrupt", Message: "interrupt r
 var rolledBack = pregeljson.Failure{Error: "UserRollback", Message: "rollback requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
 
 // shown is a thread as clients see it.
-func (s *Server) shown(t thread, at threadStatus) map[string]any {
+func (s *threadAPI) shown(t thread, at threadStatus) map[string]any {
 	m := map[string]any{"thread_id": t.ID, "created_at": stamped(t.Created), "updated_at": stamped(at.at), "state_updated_at": stamped(at.saved),
 		"metadata": merged(t.Metadata), "status": at.status, "config": merged(t.Config), "values": nil}
 	if !at.ran {
@@ -329,12 +348,12 @@ func (s *Server) shown(t thread, at threadStatus) map[string]any {
 }
 
 // show answers with a thread.
-func (c *call) show(t thread) error {
-	at, err := c.statusOf(c.ctx, t)
+func (s *threadAPI) show(c *call, t thread) error {
+	at, err := s.statusOf(c.ctx, t)
 	if err != nil {
 		return err
 	}
-	m := c.Server.shown(t, at)
+	m := s.shown(t, at)
 	if strings.Contains(c.query("include"), "stele_status") {
 		m["stele_status"] = at.stele
 	}
@@ -350,10 +369,10 @@ func (c *call) show(t thread) error {
 // missingThread says that a thread is not there, or not the user's.
 func missingThread(id string) error { return fail(404, "Thread with ID %s not found", id) }
 
-// thread is the thread of a path, if a grant shows it.
-func (c *call) thread(g Grant) (thread, error) {
+// ofPath is the thread of a path, if the grant shows it.
+func (s *threadAPI) ofPath(c *call) (thread, error) {
 	id := c.path("thread_id")
-	t, ok, err := c.record(c.ctx, id, g)
+	t, ok, err := s.record(c.ctx, id, c.grant)
 	if err == nil && !ok {
 		err = missingThread(id)
 	}
@@ -361,24 +380,16 @@ func (c *call) thread(g Grant) (thread, error) {
 }
 
 // graphOf is the graph of a thread.
-func (s *Server) graphOf(t thread) (*pregel.Graph, error) {
+func (s *threadAPI) graphOf(t thread) (*pregel.Graph, error) {
 	if t.graph() == "" {
 		return nil, fail(400, "Thread '%s' has no assigned graph ID. This usually occurs when no runs have been made on this particular thread. This operation requires a graph ID. Please ensure a run has been made for the thread or manually update the thread metadata (by setting the 'graph_id' field) before running this operation.", t.ID)
 	}
-	return s.graph(t.graph())
+	return s.graphs.named(t.graph())
 }
 
-func getThread(c *call) error {
-	t, err := c.thread(c.grant)
-	if err != nil {
-		return err
-	}
-	return c.show(t)
-}
-
-func patchThread(c *call) error {
-	defer c.locks.lock("thread " + c.path("thread_id"))()
-	t, err := c.thread(c.grant)
+func (s *threadAPI) patch(c *call) error {
+	defer s.locks.lock("thread " + c.path("thread_id"))()
+	t, err := s.ofPath(c)
 	if f, ok := err.(*failure); ok && f.status == 404 {
 		err = errNotFound
 	}
@@ -390,17 +401,15 @@ func patchThread(c *call) error {
 		t.TTL = ttlOf(given)
 	}
 	t.Updated = now()
-	if err := c.keep(c.ctx, t); err != nil {
-		return err
+	err = s.keep(c.ctx, t)
+	if err != nil || c.r.Header.Get("Prefer") == "return=minimal" {
+		return c.none(err)
 	}
-	if c.r.Header.Get("Prefer") == "return=minimal" {
-		return c.none()
-	}
-	return c.show(t)
+	return s.show(c, t)
 }
 
-func copyThread(c *call) error {
-	t, err := c.thread(c.grant)
+func (s *threadAPI) copyOf(c *call) error {
+	t, err := s.ofPath(c)
 	if err != nil {
 		if f, ok := err.(*failure); ok && f.status == 404 {
 			err = fail(409, "Conflict")
@@ -413,11 +422,11 @@ func copyThread(c *call) error {
 	}
 	dst := newThread("", created.stamp(t.Metadata))
 	dst.Config = t.Config
-	defer c.locks.lock("thread " + dst.ID)()
-	if err := c.makeThread(dst, func() error { return c.cfg.Saver.CopyThread(c.ctx, t.ID, dst.ID) }); err != nil {
+	defer s.locks.lock("thread " + dst.ID)()
+	if err := s.makeThread(c, dst, func() error { return s.saver.CopyThread(c.ctx, t.ID, dst.ID) }); err != nil {
 		return err
 	}
-	return c.show(dst)
+	return s.show(c, dst)
 }
 
 // foundThread is a thread that a search may select.
@@ -437,10 +446,10 @@ var threadOrder = sorting[*foundThread]{
 	then: func(a, b *foundThread) int { return b.Created.Compare(a.Created) },
 }
 
-// findThreads are the threads that a search asks for, in its order, without their metadata and state:
+// find are the threads that a search asks for, in its order, without their metadata and state:
 // all of these may be more than memory holds. Their status is computed before the page is cut only
 // where the search depends on it, as that reads the state of every thread.
-func (c *call) findThreads() (found []*foundThread, err error) {
+func (s *threadAPI) find(c *call) (found []*foundThread, err error) {
 	ids, metadata, values, status := c.body.texts("ids"), c.body.object("metadata"), c.body.object("values"), c.body.text("status")
 	stele, prefixes := c.body.text("stele_status"), c.body.texts("stele_prefix")
 	if stele == anyStatus {
@@ -461,7 +470,7 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 			return nil
 		}
 		if complete || metadata["graph_id"] != nil {
-			if t, err = c.withGraph(c.ctx, t); err != nil {
+			if t, err = s.withGraph(c.ctx, t); err != nil {
 				return err
 			}
 		}
@@ -471,9 +480,9 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 		f := &foundThread{thread: t}
 		switch {
 		case complete:
-			f.at, err = c.statusOf(c.ctx, t)
+			f.at, err = s.statusOf(c.ctx, t)
 		case outlined:
-			f.at, _, err = c.outline(c.ctx, t, infos[t.ID], busyThreads[t.ID])
+			f.at, _, err = s.outline(c.ctx, t, infos[t.ID], busyThreads[t.ID])
 		}
 		if err != nil || status != "" && f.at.status != status || stele != "" && f.at.stele != stele {
 			return err
@@ -489,7 +498,7 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 	}
 	if outlined && !complete {
 		for _, open := range []runs.Status{runs.Pending, runs.Running} { // as isBusy
-			for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{Status: open}) {
+			for r, err := range s.queue.List(c.ctx, runs.Query{Status: open}) {
 				if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 					return nil, err
 				}
@@ -499,15 +508,15 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 	}
 	if _, named := c.body["ids"]; named {
 		for i, id := range ids {
-			if ids[i], err = c.threadID(id); err != nil {
+			if ids[i], err = s.id(c.ctx, id); err != nil {
 				return nil, err
 			}
 		}
 		slices.Sort(ids)
 		for _, id := range slices.Compact(ids) {
-			t, ok, err := c.record(c.ctx, id, c.grant)
+			t, ok, err := s.record(c.ctx, id, c.grant)
 			if err == nil && ok && outlined {
-				infos[id], _, err = c.infoOf(c.ctx, id)
+				infos[id], _, err = s.infoOf(c.ctx, id)
 			}
 			if err == nil && ok {
 				err = consider(t)
@@ -525,7 +534,7 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 			if c.grant.Filter != nil && !outlined {
 				break
 			}
-			for info, err := range c.cfg.Saver.Threads(c.ctx, saver.ThreadQuery{Prefix: p, WithoutNotes: !complete && metadata["graph_id"] == nil}) {
+			for info, err := range s.saver.Threads(c.ctx, saver.ThreadQuery{Prefix: p, WithoutNotes: !complete && metadata["graph_id"] == nil}) {
 				if err != nil {
 					return nil, err
 				}
@@ -535,13 +544,13 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 			}
 		}
 		known := map[string]bool{}
-		for h, err := range c.unfinished.all(c.ctx) { // before the records: those that are made meanwhile have one
+		for h, err := range s.unfinished.all(c.ctx) { // before the records: those that are made meanwhile have one
 			if err != nil {
 				return nil, err
 			}
 			known[h.Thread] = true
 		}
-		for t, err := range c.threads.all(c.ctx) {
+		for t, err := range s.records.all(c.ctx) {
 			if err == nil {
 				known[t.ID] = true
 				err = consider(t)
@@ -554,7 +563,7 @@ func (c *call) findThreads() (found []*foundThread, err error) {
 			if known[info.ThreadID] || c.grant.Filter != nil {
 				continue
 			}
-			if err := consider(c.storedThread(info)); err != nil {
+			if err := consider(s.stored(info)); err != nil {
 				return nil, err
 			}
 		}
@@ -571,36 +580,36 @@ func valuesOf(st *pregel.StateSnapshot) (any, error) {
 	return pregeljson.Value(st.Values)
 }
 
-func searchThreads(c *call) error {
+func (s *threadAPI) search(c *call) error {
 	for name, path := range c.body.object("extract") {
 		if p, ok := path.(string); !ok || p == "" {
 			return fail(422, "Extract path for '%s' must be a non-empty string", name)
 		}
 	}
-	found, err := c.findThreads()
+	found, err := s.find(c)
 	if err != nil {
 		return err
 	}
 	shown := c.listing()
 	for _, f := range cut(c, found, 10) {
-		t, ok, err := c.record(c.ctx, f.ID, c.grant)
+		t, ok, err := s.record(c.ctx, f.ID, c.grant)
 		if err != nil {
 			return err
 		}
 		if !ok { // removed meanwhile
 			continue
 		}
-		at, err := c.statusOf(c.ctx, t)
+		at, err := s.statusOf(c.ctx, t)
 		if err != nil {
 			return err
 		}
 		if status := c.body.text("status"); status != "" && at.status != status { // it has another one by now
 			continue
 		}
-		m := c.Server.shown(t, at)
+		m := s.shown(t, at)
 		if paths := c.body.object("extract"); len(paths) > 0 {
 			if m["extracted"], err = extracted(m, paths); err != nil { // too deep with the thread around it
-				m["error"] = c.unreadable(f.ID, err)
+				m["error"] = s.unreadable(f.ID, err)
 			}
 		}
 		if c.body.text("stele_values") == aboutValues {
@@ -616,10 +625,7 @@ func searchThreads(c *call) error {
 	return c.list(shown)
 }
 
-func countThreads(c *call) error {
-	found, err := c.findThreads()
-	if err != nil {
-		return err
-	}
-	return c.json(len(found))
+func (s *threadAPI) count(c *call) error {
+	found, err := s.find(c)
+	return c.answer(len(found), err)
 }

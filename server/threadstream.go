@@ -15,17 +15,13 @@ import (
 // that have not ended, and those to come. Each frame's id names the run and the event, and
 // Last-Event-ID goes on behind it. stream_modes says what to show: run_modes, the default, is
 // what each run was made with; lifecycle is where runs begin and end.
-func joinThread(c *call) error {
-	t, err := c.thread(c.grant)
-	if err != nil {
-		return err
-	}
+func (s *streamAPI) joinThread(c *call, t thread) error {
 	at, seq, resumed := strings.Cut(strings.TrimSpace(c.r.Header.Get("Last-Event-ID")), "/")
 	at = usual(at)
 	behind, _ := strconv.ParseInt(seq, 10, 64)
 	if !resumed || !isUUID(at) { // from now on: behind the last run that has ended
 		at, behind = "", 0
-		for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID, Newest: true}) {
+		for r, err := range s.queue.List(c.ctx, runs.Query{ThreadID: t.ID, Newest: true}) {
 			if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 				return err
 			}
@@ -40,20 +36,20 @@ func joinThread(c *call) error {
 		return nil
 	}
 	// The queue tells of runs that another server makes, unless a worker of its has them at once.
-	changed, stop := c.cfg.Queue.Watch("")
+	changed, stop := s.queue.Watch("")
 	defer stop()
-	begun, leave := c.protocol.begun.Watch(t.ID)
+	begun, leave := s.events.begun.Watch(t.ID)
 	defer leave()
-	heart := time.NewTicker(c.cfg.Heartbeat)
+	heart := time.NewTicker(s.heartbeat)
 	defer heart.Stop()
 	for {
 		if at != "" && behind < 1<<62 {
-			if err := c.streamOne(out, t.ID, at, behind); err != nil && !errors.Is(err, runs.ErrNotFound) && !errors.Is(err, runs.ErrUnreadable) {
+			if err := s.streamOne(c, out, t.ID, at, behind); err != nil && !errors.Is(err, runs.ErrNotFound) && !errors.Is(err, runs.ErrUnreadable) {
 				return nil
 			}
 			behind = 1 << 62
 		}
-		for r, err := range c.cfg.Queue.List(c.ctx, runs.Query{ThreadID: t.ID, After: at, Limit: 1}) {
+		for r, err := range s.queue.List(c.ctx, runs.Query{ThreadID: t.ID, After: at, Limit: 1}) {
 			if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 				return nil
 			}
@@ -71,15 +67,15 @@ func joinThread(c *call) error {
 			}
 		case <-c.ctx.Done():
 			return nil
-		case <-c.done:
+		case <-s.done:
 			return nil
 		}
 	}
 }
 
 // streamOne streams a run within the stream of its thread. A client may have named one of another.
-func (c *call) streamOne(out *output, thread, id string, behind int64) error {
-	r, err := c.cfg.Queue.Get(c.ctx, id)
+func (s *streamAPI) streamOne(c *call, out *output, thread, id string, behind int64) error {
+	r, err := s.queue.Get(c.ctx, id)
 	if err == nil && r.ThreadID != thread {
 		err = runs.ErrNotFound
 	}
@@ -94,8 +90,8 @@ func (c *call) streamOne(out *output, thread, id string, behind int64) error {
 			return nil
 		}
 	}
-	f := newRenderer(c.cfg.Queue.Serializer(), r, modes)
-	_, err = c.follow(id, 0, func(events []runs.Event) error {
+	f := newRenderer(s.queue.Serializer(), r, modes)
+	_, err = s.follow(c, id, 0, func(events []runs.Event) error {
 		var b []byte
 		for _, ev := range events {
 			frames, err := f.frames(ev)

@@ -27,43 +27,43 @@ const (
 func hookPause(tries int) time.Duration { return time.Second << tries }
 
 // callHook tells the address that a client gave that its run has ended.
-func (s *Server) callHook(ctx context.Context, a deferredAction, r runs.Run) (again time.Time, err error) {
+func (s *runAPI) callHook(ctx context.Context, a deferredAction, r runs.Run) (again time.Time, err error) {
 	err = s.post(ctx, a.URL, r)
 	if err == nil {
-		return time.Time{}, s.deferred.delete(ctx, a.key())
+		return time.Time{}, s.deferred.records.delete(ctx, a.key())
 	}
 	if ctx.Err() != nil {
 		return time.Time{}, ctx.Err()
 	}
 	a.Tries++
-	s.cfg.Logger.Warn("a webhook failed", "run", r.ID, "try", a.Tries, "error", err)
+	s.log.Warn("a webhook failed", "run", r.ID, "try", a.Tries, "error", err)
 	if a.Tries >= hookTries || errors.Is(err, errPrivate) {
-		return time.Time{}, s.deferred.delete(ctx, a.key())
+		return time.Time{}, s.deferred.records.delete(ctx, a.key())
 	}
 	a.Due = now().Add(hookPause(a.Tries))
-	if err := s.deferred.put(ctx, a.key(), a); err != nil {
+	if err := s.deferred.records.put(ctx, a.key(), a); err != nil {
 		return time.Time{}, err
 	}
-	s.pending.Store(a.key(), a)
+	s.deferred.pending.Store(a.key(), a)
 	return a.Due, nil
 }
 
 // post sends the run, what came of it, and when.
-func (s *Server) post(ctx context.Context, to string, r runs.Run) error {
+func (s *runAPI) post(ctx context.Context, to string, r runs.Run) error {
 	ctx, done := context.WithTimeout(ctx, hookTimeout)
 	defer done()
-	m := s.shownRun(r)
+	m := s.view.shown(r)
 	m["run_started_at"], m["run_ended_at"], m["webhook_sent_at"] = stamped(r.Started), stamped(r.Ended), stamped(now())
 	if _, unreadable := m["error"]; !unreadable {
 		m["error"] = nil
 	}
 	var err error
 	if r.Status == runs.Error {
-		if m["error"], err = s.failureOfRun(ctx, r); err != nil {
+		if m["error"], err = s.view.failure(ctx, r); err != nil {
 			return err
 		}
 	}
-	if m["values"], err = s.outcome(ctx, r); err != nil {
+	if m["values"], err = s.view.outcome(ctx, r); err != nil {
 		return err
 	}
 	text, err := encode(m)
