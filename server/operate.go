@@ -120,8 +120,10 @@ type ranTask struct {
 	Took      int64    `json:"took_ns"`
 }
 
-// tasksEvents and tasksBytes bound how many events of a run, and bytes of them, are read for one answer.
+// tasksPage is how many events of a run are read at a time; tasksEvents and tasksBytes bound how many, and
+// bytes of them, are read for one answer.
 const (
+	tasksPage   = 256 // of events
 	tasksEvents = 10_000
 	tasksBytes  = 16 << 20
 )
@@ -144,7 +146,7 @@ func (s *operatorAPI) tasksOfRun(c *call) error {
 	shown := map[string]any{"recorded": r.Tasks}
 	after, bytes := int64(begin), 0
 	for {
-		events, err := s.queue.Events(c.ctx, r.ID, after, paceMost)
+		events, err := s.queue.Events(c.ctx, r.ID, after, tasksPage)
 		if err != nil {
 			return err
 		}
@@ -168,7 +170,7 @@ func (s *operatorAPI) tasksOfRun(c *call) error {
 			}
 			t.note(n, stamped(ev.Time))
 		}
-		if len(events) < paceMost {
+		if len(events) < tasksPage {
 			break
 		}
 		if after-int64(begin) >= tasksEvents || bytes >= tasksBytes {

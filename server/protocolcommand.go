@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/server/internal/streamv2"
 )
 
 // protocolAPI has the operations of protocol v2.
@@ -25,7 +25,7 @@ type protocolAPI struct {
 	threads      *threadAPI
 	assistants   *assistantAPI
 	runs         *runAPI
-	events       *threadEvents
+	events       *streamv2.Threads
 	rates        *rates
 	bodies       bodyReader
 	heartbeat    time.Duration
@@ -61,10 +61,10 @@ const (
 type session interface {
 	// through is the number of the last event that the client was sent.
 	through() int64
-	subscribe(ctx context.Context, id string, s subscription) (replayed int, err error)
+	subscribe(ctx context.Context, id string, s streamv2.Subscription) (replayed int, err error)
 	unsubscribe(id string) bool
 	// bound is the run whose tree a client can ask for, and whose events it can go on with.
-	bound(ctx context.Context) (*translator, error)
+	bound(ctx context.Context) (*streamv2.Translator, error)
 	bind(r runs.Run)
 }
 
@@ -137,7 +137,7 @@ func (s *protocolAPI) result(c *call, method string, params body, on session) (a
 		if err != nil {
 			return nil, err
 		}
-		return map[string]any{"tree": t.tree()}, nil
+		return map[string]any{"tree": t.Tree()}, nil
 	case "input.respond":
 		return s.respond(c, params, on)
 	case "input.inject":
@@ -280,21 +280,21 @@ func (s *protocolAPI) respond(c *call, params body, on session) (any, error) {
 
 // selection is the subscription that a command or a request describes. The error has the code
 // invalid_argument.
-func selection(method string, params body) (subscription, error) {
+func selection(method string, params body) (streamv2.Subscription, error) {
 	channels := params.texts("channels")
 	list, _ := params["channels"].([]any)
 	if len(channels) == 0 || len(channels) != len(list) {
-		return subscription{}, refused(codeArgument, "%s requires a non-empty channels array.", method)
+		return streamv2.Subscription{}, refused(codeArgument, "%s requires a non-empty channels array.", method)
 	}
 	for _, name := range channels {
-		if !isProtocolChannel(name) {
-			return subscription{}, refused(codeArgument, "%s received an unsupported channel.", method)
+		if !streamv2.IsChannel(name) {
+			return streamv2.Subscription{}, refused(codeArgument, "%s received an unsupported channel.", method)
 		}
 	}
-	s := subscription{channels: channels, depth: params.integer("depth", -1)}
+	s := streamv2.Subscription{Channels: channels, Depth: params.integer("depth", -1)}
 	spaces, _ := params["namespaces"].([]any)
 	for _, ns := range spaces {
-		s.namespaces = append(s.namespaces, body{"ns": ns}.texts("ns"))
+		s.Namespaces = append(s.Namespaces, body{"ns": ns}.texts("ns"))
 	}
 	return s, nil
 }
@@ -356,15 +356,11 @@ func (s *protocolAPI) stateGet(c *call, params body) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(state.Values)
+	shown, err := streamv2.Values(state.Values)
 	if err != nil {
 		return nil, err
 	}
-	shown, err := plainJSON(text)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]any{"values": values(shown)}
+	out := map[string]any{"values": shown}
 	if all, ok := shown.(map[string]any); ok && len(params.texts("keys")) > 0 {
 		some := map[string]any{}
 		for _, k := range params.texts("keys") {
@@ -442,12 +438,12 @@ func (s *protocolAPI) fork(c *call, params body, on session) (any, error) {
 type requestSession struct{}
 
 func (requestSession) through() int64 { return 0 }
-func (requestSession) subscribe(context.Context, string, subscription) (int, error) {
+func (requestSession) subscribe(context.Context, string, streamv2.Subscription) (int, error) {
 	return 0, nil
 }
-func (requestSession) unsubscribe(string) bool                    { return false }
-func (requestSession) bound(context.Context) (*translator, error) { return nil, noBoundRun }
-func (requestSession) bind(runs.Run)                              {}
+func (requestSession) unsubscribe(string) bool                             { return false }
+func (requestSession) bound(context.Context) (*streamv2.Translator, error) { return nil, noBoundRun }
+func (requestSession) bind(runs.Run)                                       {}
 
 // commandThread handles POST /threads/{thread_id}/commands.
 func (s *protocolAPI) commandThread(c *call) error {

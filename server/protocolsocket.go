@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/server/internal/streamv2"
 )
 
 // socketSession is the session of a WebSocket: a client that sends commands and gets the
@@ -20,8 +21,8 @@ type socketSession struct {
 	api  *protocolAPI
 	c    *call
 	conn *websocket.Conn
-	log  *protocolLog
-	subs map[string]subscription
+	log  *streamv2.Log
+	subs map[string]streamv2.Subscription
 	last int64     // the number of the last event that was sent
 	run  *runs.Run // the last run that was started here
 }
@@ -51,7 +52,7 @@ func (s *protocolAPI) socketEvents(c *call) error {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	c.ctx = ctx
-	sess := &socketSession{api: s, c: c, conn: conn, subs: map[string]subscription{}}
+	sess := &socketSession{api: s, c: c, conn: conn, subs: map[string]streamv2.Subscription{}}
 	commands, wake := make(chan []byte, maxCommands), make(chan struct{}, 1)
 	var holding atomic.Bool   // a command waits for those before it, and nothing is read
 	var received atomic.Int64 // how many commands were
@@ -76,7 +77,7 @@ func (s *protocolAPI) socketEvents(c *call) error {
 			}
 		}
 	}()
-	turn := func(l *protocolLog) error {
+	turn := func(l *streamv2.Log) error {
 		sess.log = l
 		for {
 			select {
@@ -109,7 +110,7 @@ func (s *protocolAPI) socketEvents(c *call) error {
 		return nil
 	})
 	switch {
-	case errors.Is(err, errClosing):
+	case errors.Is(err, streamv2.ErrClosing):
 		_ = conn.Close(websocket.StatusGoingAway, "the server closes")
 	case err == nil:
 		_ = conn.Close(websocket.StatusNormalClosure, "the thread is not there any more")
@@ -130,13 +131,13 @@ func (s *socketSession) send(v any) error {
 }
 
 // events sends the events that the client has subscribed to.
-func (s *socketSession) events(list []protocolEvent) error {
+func (s *socketSession) events(list []streamv2.Event) error {
 	for _, e := range list {
 		if known(s.subs, e) {
 			if err := s.send(e); err != nil {
 				return err
 			}
-			s.last = e.seq
+			s.last = e.Seq
 		}
 	}
 	return nil
@@ -158,7 +159,7 @@ func (s *socketSession) command(text []byte) error {
 func (s *socketSession) through() int64 { return s.last }
 
 // subscribe sends the events of the past that the client has not got, too.
-func (s *socketSession) subscribe(ctx context.Context, id string, sub subscription) (replayed int, err error) {
+func (s *socketSession) subscribe(ctx context.Context, id string, sub streamv2.Subscription) (replayed int, err error) {
 	if len(s.subs) >= maxSubscriptions {
 		return 0, refused(codeArgument, "A session has %d subscriptions at most.", maxSubscriptions)
 	}
@@ -167,8 +168,8 @@ func (s *socketSession) subscribe(ctx context.Context, id string, sub subscripti
 		return 0, err
 	}
 	if ok && s.c.grant.admits(t.Metadata) {
-		for past := s.api.events.log(s.log.thread, 0); past.seq < s.log.seq; {
-			events, err := past.next(ctx)
+		for past := s.api.events.Log(s.log.Thread(), 0); past.Seq() < s.log.Seq(); {
+			events, err := past.Next(ctx)
 			if err != nil {
 				return replayed, err
 			}
@@ -176,13 +177,13 @@ func (s *socketSession) subscribe(ctx context.Context, id string, sub subscripti
 				break
 			}
 			for _, e := range events {
-				if e.seq > s.log.seq || !sub.wants(e) || known(s.subs, e) {
+				if e.Seq > s.log.Seq() || !sub.Wants(e) || known(s.subs, e) {
 					continue
 				}
 				if err := s.send(e); err != nil {
 					return replayed, err
 				}
-				s.last = max(s.last, e.seq)
+				s.last = max(s.last, e.Seq)
 				replayed++
 			}
 		}
@@ -200,12 +201,12 @@ func (s *socketSession) unsubscribe(id string) bool {
 func (s *socketSession) bind(r runs.Run) { s.run = &r }
 
 // bound is the run that was started here, or else the last of the thread.
-func (s *socketSession) bound(context.Context) (*translator, error) {
+func (s *socketSession) bound(context.Context) (*streamv2.Translator, error) {
 	switch {
-	case s.run != nil && (s.log.last == nil || s.log.last.run.ID < s.run.ID):
-		return newTranslator(*s.run), nil
-	case s.log.last != nil:
-		return s.log.last, nil
+	case s.run != nil && (s.log.Last() == nil || s.log.Last().Run() < s.run.ID):
+		return streamv2.NewTranslator(*s.run), nil
+	case s.log.Last() != nil:
+		return s.log.Last(), nil
 	}
 	return nil, noBoundRun
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stele-go/stele/server/internal/streamv2"
 )
 
 // routes are the operations of protocol v2. They read their bodies themselves:
@@ -20,7 +22,7 @@ func (s *protocolAPI) routes() []route {
 
 // eventsAsked is the subscription that a request for events describes, and the number behind
 // which they are wanted.
-func eventsAsked(in any) (sub subscription, since int64, err error) {
+func eventsAsked(in any) (sub streamv2.Subscription, since int64, err error) {
 	m, _ := in.(map[string]any)
 	asked := body(m)
 	list, _ := asked["channels"].([]any)
@@ -29,7 +31,7 @@ func eventsAsked(in any) (sub subscription, since int64, err error) {
 	}
 	var wrong []string
 	for _, name := range list {
-		if s, ok := name.(string); !ok || !isProtocolChannel(s) {
+		if s, ok := name.(string); !ok || !streamv2.IsChannel(s) {
 			wrong = append(wrong, strings.Trim(shown(name), `"`))
 		}
 	}
@@ -64,17 +66,17 @@ func (s *protocolAPI) streamEvents(c *call) error {
 	if err := out.write(nil); err != nil {
 		return nil
 	}
-	err = s.eachEvent(c, since, nil, func(events []protocolEvent) error {
+	err = s.eachEvent(c, since, nil, func(events []streamv2.Event) error {
 		var b []byte
 		for _, e := range events {
-			if !sub.wants(e) {
+			if !sub.Wants(e) {
 				continue
 			}
 			text, err := json.Marshal(e)
 			if err != nil {
 				return err
 			}
-			if b = appendFrame(b, frame{e.method, text}, strconv.FormatInt(e.seq, 10)); len(b) > paceBytes {
+			if b = appendFrame(b, frame{e.Method, text}, strconv.FormatInt(e.Seq, 10)); len(b) > streamv2.PartBytes {
 				if err := out.write(b); err != nil {
 					return err
 				}
@@ -85,8 +87,8 @@ func (s *protocolAPI) streamEvents(c *call) error {
 			return nil
 		}
 		return out.write(b)
-	}, func(*protocolLog) error { return nil }, func() error { return out.write(heartbeat) })
-	if err != nil && c.ctx.Err() == nil && err != errClosing {
+	}, func(*streamv2.Log) error { return nil }, func() error { return out.write(heartbeat) })
+	if err != nil && c.ctx.Err() == nil && err != streamv2.ErrClosing {
 		s.log.Warn("a stream of events was cut off", "thread", c.path("thread_id"), "error", err)
 	}
 	return nil // the answer has begun
@@ -95,14 +97,14 @@ func (s *protocolAPI) streamEvents(c *call) error {
 // eachEvent calls each with the events of the thread behind since, and beat from time
 // to time. Before it waits, it calls turn; also wakes it. It ends when one of these fails, the
 // client leaves, the server closes, or the thread is not there any more.
-func (s *protocolAPI) eachEvent(c *call, since int64, also <-chan struct{}, each func([]protocolEvent) error, turn func(*protocolLog) error, beat func() error) error {
-	l := s.events.log(c.path("thread_id"), since)
-	l.follow()
-	defer l.close()
+func (s *protocolAPI) eachEvent(c *call, since int64, also <-chan struct{}, each func([]streamv2.Event) error, turn func(*streamv2.Log) error, beat func() error) error {
+	l := s.events.Log(c.path("thread_id"), since)
+	l.Follow()
+	defer l.Close()
 	seen := false
 	heart := time.Now().Add(s.heartbeat)
 	for {
-		t, ok, err := s.threads.records.get(c.ctx, l.thread)
+		t, ok, err := s.threads.records.get(c.ctx, l.Thread())
 		if err != nil {
 			return err
 		}
@@ -112,7 +114,7 @@ func (s *protocolAPI) eachEvent(c *call, since int64, also <-chan struct{}, each
 		}
 		seen = ok
 		if seen {
-			events, err := l.next(c.ctx)
+			events, err := l.Next(c.ctx)
 			if err == nil {
 				err = each(events)
 			}
@@ -135,16 +137,16 @@ func (s *protocolAPI) eachEvent(c *call, since int64, also <-chan struct{}, each
 			left = s.heartbeat
 			heart = time.Now().Add(left)
 		}
-		if err := l.wait(c.ctx, left, also); err != nil {
+		if err := l.Wait(c.ctx, left, also); err != nil {
 			return err
 		}
 	}
 }
 
 // known reports whether one of the subscriptions wants an event.
-func known(subs map[string]subscription, e protocolEvent) bool {
+func known(subs map[string]streamv2.Subscription, e streamv2.Event) bool {
 	for _, s := range subs {
-		if s.wants(e) {
+		if s.Wants(e) {
 			return true
 		}
 	}

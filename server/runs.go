@@ -15,6 +15,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/server/internal/streamv2"
 	"github.com/stele-go/stele/store"
 )
 
@@ -30,7 +31,7 @@ type runAPI struct {
 	view        *runView
 	streams     *streamAPI
 	openStreams *streamCount
-	events      *threadEvents
+	events      *streamv2.Threads
 	deferred    *deferredActions
 	hooks       *http.Client
 	attempts    int
@@ -288,13 +289,47 @@ func (s *runAPI) deleteCheckpoints(ctx context.Context, r runs.Run) error {
 
 // remove removes a run that has ended, with its events.
 func (s *runAPI) remove(ctx context.Context, r runs.Run) error {
-	if err := s.events.forget(ctx, r.ID); err != nil {
+	if err := s.forget(ctx, r.ID); err != nil {
 		return err
 	}
 	if err := s.queue.Delete(ctx, r.ID); err != nil && !errors.Is(err, runs.ErrNotFound) {
 		return err
 	}
 	return nil
+}
+
+// removedRuns are the runs of a thread that were removed, by their ids.
+type removedRuns struct {
+	Runs map[string]streamv2.Removed `json:"runs"`
+}
+
+// forget keeps the number of a run's events in mind. It must be called before the run,
+// which has ended, is removed from the queue. Those of one that cannot be decoded do not count.
+func (s *runAPI) forget(ctx context.Context, id string) error {
+	r, err := s.queue.Get(ctx, id)
+	if errors.Is(err, runs.ErrNotFound) || err == nil && r.Started.IsZero() {
+		return nil
+	}
+	n := int64(0)
+	if err == nil {
+		n, err = s.events.Count(ctx, r)
+	}
+	if errors.Is(err, runs.ErrUnreadable) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer s.locks.lock("protocol/" + r.ThreadID)()
+	known, _, err := s.threads.removed.get(ctx, r.ThreadID)
+	if err != nil {
+		return err
+	}
+	if known.Runs == nil {
+		known.Runs = map[string]streamv2.Removed{}
+	}
+	known.Runs[r.ID] = streamv2.Removed{Started: r.Started, Events: n}
+	return s.threads.removed.put(ctx, r.ThreadID, known)
 }
 
 // noMatch says that there is nothing to cancel.

@@ -210,7 +210,7 @@ func (s *runAPI) submit(c *call, in body, t thread, a assistant, temporary bool,
 		}
 		return r, err
 	}
-	s.events.begun.Changed(t.ID)
+	s.events.Begun.Changed(t.ID)
 	return r, nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/server/internal/streamv2"
 	"github.com/stele-go/stele/store"
 )
 
@@ -198,7 +199,11 @@ func (s *Server) assemble(done <-chan struct{}) {
 	s.deferred = &deferredActions{records: newRecords[deferredAction](cfg.Store, log, "after"), store: cfg.Store, log: log, do: s.do,
 		wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
 	s.unmoved = &unmovedItems{settled: newRecords[struct{}](cfg.Store, log, settledKind), store: cfg.Store, auth: cfg.Auth, log: log, looked: make(chan struct{})}
-	events := &threadEvents{queue: cfg.Queue, forgotten: newRecords[forgottenRuns](cfg.Store, log, "protocol"), locks: locks, done: done}
+	removed := newRecords[removedRuns](cfg.Store, log, "protocol")
+	events := &streamv2.Threads{Queue: cfg.Queue, Closing: done, Removed: func(ctx context.Context, thread string) (map[string]streamv2.Removed, error) {
+		r, _, err := removed.get(ctx, thread)
+		return r.Runs, err
+	}}
 	threads := newRecords[thread](cfg.Store, log, "threads")
 	threads.kept, threads.keeps = &decoded[thread]{}, thread.isFlat
 	assistants := newRecords[assistant](cfg.Store, log, "assistants")
@@ -206,7 +211,7 @@ func (s *Server) assemble(done <-chan struct{}) {
 	crons := &cronStore{records: newRecords[cron](cfg.Store, log, "crons"), indexed: newRecords[struct{}](cfg.Store, log, "thread_crons"),
 		threads: threads, store: cfg.Store, saver: cfg.Saver, locks: locks}
 	s.threads = &threadAPI{records: threads, unfinished: newRecords[unfinishedThread](cfg.Store, log, "halves"), saver: cfg.Saver, queue: cfg.Queue,
-		store: cfg.Store, withStore: withStore, graphs: graphs, view: view, crons: crons, deferred: s.deferred, events: events, locks: locks, log: log}
+		store: cfg.Store, withStore: withStore, graphs: graphs, view: view, crons: crons, deferred: s.deferred, events: events, removed: removed, locks: locks, log: log}
 	s.deferred.rescan = s.threads.removeAllUnfinished
 	s.assistants = &assistantAPI{records: assistants, graphs: graphs, threads: s.threads, locks: locks, open: cfg.Auth.open, log: log}
 	s.joins = &streamAPI{queue: cfg.Queue, threads: s.threads, view: view, events: events, locks: locks, heartbeat: cfg.Heartbeat, done: done, log: log}

@@ -18,6 +18,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/server/internal/streamv2"
 )
 
 // streamAPI follows runs: their events and how they end, for who waits.
@@ -25,7 +26,7 @@ type streamAPI struct {
 	queue     runs.Queue
 	threads   *threadAPI
 	view      *runView
-	events    *threadEvents
+	events    *streamv2.Threads
 	locks     *locks
 	heartbeat time.Duration
 	done      <-chan struct{} // the server closes
@@ -34,38 +35,6 @@ type streamAPI struct {
 
 // watchPoll is how long a lost hint of Queue.Watch can go unnoticed.
 const watchPoll = 500 * time.Millisecond
-
-// pace is how many events of a run are read at a time: many small ones, or few large ones, as a client
-// that does not read holds those that were read for it. It begins at 0.
-type pace int
-
-const (
-	paceFirst = 8
-	paceMost  = 256
-	paceBytes = 256 << 10 // of what is read at a time, about
-)
-
-// limit is how many events to read.
-func (p *pace) limit() int {
-	if *p == 0 {
-		*p = paceFirst
-	}
-	return int(*p)
-}
-
-// read notes what was read.
-func (p *pace) read(events []runs.Event) {
-	size := 0
-	for _, ev := range events {
-		size += len(ev.Data.Data)
-	}
-	switch {
-	case size > paceBytes:
-		*p = max(*p/4, 1)
-	case len(events) == int(*p):
-		*p = min(*p*4, paceMost)
-	}
-}
 
 // peek is a run as it is. If it has ended that is durable, and else it may not be.
 func (s *streamAPI) peek(ctx context.Context, id string) (runs.Run, error) {
@@ -102,7 +71,7 @@ func (s *streamAPI) follow(c *call, id string, after int64, each func([]runs.Eve
 	}
 	t := time.NewTimer(watchPoll)
 	defer t.Stop()
-	var at pace
+	events := streamv2.Reader{Queue: s.queue, Run: id, After: after}
 	for {
 		r, err := s.peek(c.ctx, id) // before its events: what has ended has no more of them
 		if err != nil {
@@ -110,17 +79,14 @@ func (s *streamAPI) follow(c *call, id string, after int64, each func([]runs.Eve
 		}
 		n := 0
 		for each != nil {
-			asked := at.limit()
-			events, err := s.queue.Events(c.ctx, id, after, asked)
-			if err == nil && len(events) > 0 {
-				at.read(events)
-				after = events[len(events)-1].Seq
-				err = each(events)
+			some, more, err := events.Next(c.ctx)
+			if err == nil && len(some) > 0 {
+				err = each(some)
 			}
 			if err != nil {
 				return r, err
 			}
-			if n += len(events); len(events) < asked {
+			if n += len(some); !more {
 				break
 			}
 		}
@@ -257,7 +223,7 @@ func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, aft
 				}
 				b = appendFrame(b, fr, id)
 			}
-			if len(b) > paceBytes {
+			if len(b) > streamv2.PartBytes {
 				if err := out.write(b); err != nil {
 					return err
 				}
@@ -279,7 +245,7 @@ func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, aft
 // lastEvent is the number of the last stored event of a run.
 func (s *streamAPI) lastEvent(ctx context.Context, id string) (int64, error) {
 	last := int64(0)
-	err := s.view.eachEvent(ctx, id, func(ev runs.Event) error {
+	err := streamv2.Each(ctx, s.queue, id, func(ev runs.Event) error {
 		last = ev.Seq
 		return nil
 	})
@@ -473,7 +439,7 @@ func (s *runView) outcome(ctx context.Context, r runs.Run) (any, error) {
 // questions; nil if there are none. Each question was streamed with the values for itself.
 func (s *runView) lastValues(ctx context.Context, r runs.Run) (last json.RawMessage, err error) {
 	var values []runs.Event
-	err = s.eachEvent(ctx, r.ID, func(ev runs.Event) error {
+	err = streamv2.Each(ctx, s.queue, r.ID, func(ev runs.Event) error {
 		if ev.Kind == runs.Kind(pregel.ModeValues) && len(ev.Namespace) == 0 {
 			if !r.Waiting {
 				values = values[:0]
@@ -522,31 +488,10 @@ func (s *runView) lastValues(ctx context.Context, r runs.Run) (last json.RawMess
 	return encode(asking)
 }
 
-// eachEvent calls f with the stored events of a run.
-func (s *runView) eachEvent(ctx context.Context, id string, f func(runs.Event) error) error {
-	at := pace(paceMost / 4) // no client holds them
-	for after, more := int64(0), true; more; {
-		asked := at.limit()
-		events, err := s.queue.Events(ctx, id, after, asked)
-		if err != nil {
-			return err
-		}
-		more = len(events) == asked
-		at.read(events)
-		for _, ev := range events {
-			if err := f(ev); err != nil {
-				return err
-			}
-			after = ev.Seq
-		}
-	}
-	return nil
-}
-
 // failure is the error of a run that ended with one.
 func (s *runView) failure(ctx context.Context, r runs.Run) (pregeljson.Failure, error) {
 	f := pregeljson.Failure{Error: "RunFailed", Message: r.Error}
-	err := s.eachEvent(ctx, r.ID, func(ev runs.Event) error {
+	err := streamv2.Each(ctx, s.queue, r.ID, func(ev runs.Event) error {
 		if ev.Kind != runs.KindError {
 			return nil
 		}

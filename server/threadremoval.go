@@ -137,7 +137,7 @@ func (s *threadAPI) removeOwned(ctx context.Context, id string) error {
 	return s.unfinished.delete(ctx, id)
 }
 
-// removeLocked is removeThread. The caller holds the lock of the thread.
+// removeLocked is remove. The caller holds the lock of the thread.
 func (s *threadAPI) removeLocked(ctx context.Context, id string) error {
 	var all []runs.Run
 	for r, err := range s.queue.List(ctx, runs.Query{ThreadID: id}) {
@@ -159,7 +159,7 @@ func (s *threadAPI) removeLocked(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	if err := s.events.forgotten.delete(ctx, id); err != nil {
+	if err := s.removed.delete(ctx, id); err != nil {
 		return err
 	}
 	return s.records.delete(ctx, id)

@@ -14,6 +14,7 @@ import (
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
+	"github.com/stele-go/stele/server/internal/streamv2"
 	"github.com/stele-go/stele/store"
 )
 
@@ -86,7 +87,8 @@ type threadAPI struct {
 	view       *runView
 	crons      *cronStore
 	deferred   *deferredActions
-	events     *threadEvents
+	events     *streamv2.Threads
+	removed    records[removedRuns]
 	locks      *locks
 	log        *slog.Logger
 }

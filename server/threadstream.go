@@ -38,7 +38,7 @@ func (s *streamAPI) joinThread(c *call, t thread) error {
 	// The queue tells of runs that another server makes, unless a worker of its has them at once.
 	changed, stop := s.queue.Watch("")
 	defer stop()
-	begun, leave := s.events.begun.Watch(t.ID)
+	begun, leave := s.events.Begun.Watch(t.ID)
 	defer leave()
 	heart := time.NewTicker(s.heartbeat)
 	defer heart.Stop()

@@ -1,9 +1,10 @@
-package server
+package streamv2
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,21 +12,21 @@ import (
 	"github.com/stele-go/stele/runs"
 )
 
-// translator makes events of protocol v2 of the stored events of one run, in their order.
+// Translator makes events of protocol v2 of the stored events of one run, in their order.
 // What it makes depends on them alone.
-type translator struct {
+type Translator struct {
 	run     runs.Run
-	out     []protocolEvent
+	out     []Event
 	event   runs.Event
-	made    int                       // of event
-	status  string                    // of the run, as lifecycle says it
-	graphs  []*protocolGraph          // inside, in the order in which they began
-	started map[string]*protocolGraph // graphs inside that have begun and not ended, by namespace
-	asked   map[string]bool           // questions that were told, by id
-	texts   []*protocolMessage        // messages that are being written
-	written map[string]bool           // messages that were written, by id
-	failed  string                    // the last error
-	held    *heldValues               // values whose checkpoint comes next; nil if there are none
+	made    int               // of event
+	status  string            // of the run, as lifecycle says it
+	graphs  []*graph          // inside, in the order in which they began
+	started map[string]*graph // graphs inside that have begun and not ended, by namespace
+	asked   map[string]bool   // questions that were told, by id
+	texts   []*message        // messages that are being written
+	written map[string]bool   // messages that were written, by id
+	failed  string            // the last error
+	held    *heldValues       // values whose checkpoint comes next; nil if there are none
 }
 
 // heldValues are values that are told behind the checkpoint that has them, as clients of LangChain
@@ -36,12 +37,13 @@ type heldValues struct {
 	asks      []any
 }
 
-func newTranslator(r runs.Run) *translator {
-	return &translator{run: r, status: "started", started: map[string]*protocolGraph{}, asked: map[string]bool{}, written: map[string]bool{}}
+// NewTranslator is one that has seen no event of a run yet.
+func NewTranslator(r runs.Run) *Translator {
+	return &Translator{run: r, status: "started", started: map[string]*graph{}, asked: map[string]bool{}, written: map[string]bool{}}
 }
 
-// protocolGraph is a graph inside, as a run has it.
-type protocolGraph struct {
+// graph is a graph inside, as a run has it.
+type graph struct {
 	namespace []string
 	status    string
 }
@@ -49,16 +51,16 @@ type protocolGraph struct {
 func joined(ns []string) string { return strings.Join(ns, "|") }
 
 // add adds an event about ns.
-func (t *translator) add(method string, ns []string, data any) {
+func (t *Translator) add(method string, ns []string, data any) {
 	t.made++
-	t.out = append(t.out, protocolEvent{id: fmt.Sprintf("%s-%d.%d", t.run.ID, t.event.Seq, t.made), method: method,
-		namespace: slices.Clone(ns), at: t.event.Time, data: data})
+	t.out = append(t.out, Event{ID: fmt.Sprintf("%s-%d.%d", t.run.ID, t.event.Seq, t.made), Method: method,
+		Namespace: slices.Clone(ns), At: t.event.Time, Data: data})
 }
 
 // translate returns what clients see of an event. text is its JSON. of says how the run is
 // now; it is asked when the event says that the run has ended. An event that cannot be read
 // is an error, and so is one of of.
-func (t *translator) translate(ev runs.Event, text []byte, of func() (runs.Run, error)) ([]protocolEvent, error) {
+func (t *Translator) translate(ev runs.Event, text []byte, of func() (runs.Run, error)) ([]Event, error) {
 	t.event, t.out, t.made = ev, nil, 0
 	if ev.Kind == runs.KindTask { // for operators
 		return nil, nil
@@ -83,7 +85,7 @@ func (t *translator) translate(ev runs.Event, text []byte, of func() (runs.Run, 
 		running := map[string]any{"event": "running", "graph_name": t.run.Graph}
 		if ev.Attempt > 1 {
 			running["attempt"] = ev.Attempt
-			t.texts, t.graphs, t.started = nil, nil, map[string]*protocolGraph{}
+			t.texts, t.graphs, t.started = nil, nil, map[string]*graph{}
 		}
 		t.status = "running"
 		t.add(methodLifecycle, nil, running)
@@ -120,7 +122,7 @@ func (t *translator) translate(ev runs.Event, text []byte, of func() (runs.Run, 
 }
 
 // release tells the values that were held, and what they ask.
-func (t *translator) release() {
+func (t *Translator) release() {
 	h := t.held
 	t.held = nil
 	t.add(methodValues, h.namespace, h.data)
@@ -136,13 +138,13 @@ func plainJSON(text []byte) (v any, err error) {
 }
 
 // begin tells that the graphs at ns and around it have started, unless it was told.
-func (t *translator) begin(ns []string) {
+func (t *Translator) begin(ns []string) {
 	for n := 1; n <= len(ns); n++ {
 		at := ns[:n]
 		if _, ok := t.started[joined(at)]; ok {
 			continue
 		}
-		g := &protocolGraph{slices.Clone(at), "started"}
+		g := &graph{slices.Clone(at), "started"}
 		t.started[joined(at)] = g
 		t.graphs = append(t.graphs, g)
 		node, task, _ := strings.Cut(at[n-1], ":")
@@ -151,7 +153,7 @@ func (t *translator) begin(ns []string) {
 }
 
 // close tells how a graph inside has ended.
-func (t *translator) close(ns []string, how, failure string) {
+func (t *Translator) close(ns []string, how, failure string) {
 	g, ok := t.started[joined(ns)]
 	if !ok {
 		return
@@ -167,7 +169,7 @@ func (t *translator) close(ns []string, how, failure string) {
 }
 
 // task ends the graph that a task has run.
-func (t *translator) task(data any) {
+func (t *Translator) task(data any) {
 	m, _ := data.(map[string]any)
 	if _, ended := m["result"]; !ended {
 		return
@@ -183,7 +185,7 @@ func (t *translator) task(data any) {
 }
 
 // end tells how the run has ended.
-func (t *translator) end(of func() (runs.Run, error)) error {
+func (t *Translator) end(of func() (runs.Run, error)) error {
 	r, err := of()
 	if err != nil {
 		return err
@@ -218,18 +220,17 @@ func (t *translator) end(of func() (runs.Run, error)) error {
 		data["error"] = failure
 	}
 	t.add(methodLifecycle, nil, data)
-	t.out[len(t.out)-1].terminal = true
 	return nil
 }
 
 // update tells what a node wrote, or what it asks.
-func (t *translator) update(data any) {
+func (t *Translator) update(data any) {
 	m, _ := data.(map[string]any)
 	if _, ok := m[pregel.KeyInterrupt]; ok {
 		t.ask(t.event.Namespace, t.questions(data))
 		return
 	}
-	for _, node := range sortedKeys(m) {
+	for _, node := range slices.Sorted(maps.Keys(m)) {
 		written := values(m[node])
 		if written == nil {
 			written = map[string]any{}
@@ -239,14 +240,14 @@ func (t *translator) update(data any) {
 }
 
 // questions are those that values or an update report.
-func (t *translator) questions(data any) []any {
+func (t *Translator) questions(data any) []any {
 	m, _ := data.(map[string]any)
 	asks, _ := m[pregel.KeyInterrupt].([]any)
 	return asks
 }
 
 // ask tells the questions that were not told. The innermost graph reports a question first.
-func (t *translator) ask(ns []string, asks []any) {
+func (t *Translator) ask(ns []string, asks []any) {
 	for _, a := range asks {
 		m, _ := a.(map[string]any)
 		id, _ := m["id"].(string)
@@ -265,7 +266,7 @@ func (t *translator) ask(ns []string, asks []any) {
 // checkpoint tells where a checkpoint is in the thread's history. It leaves out the step, which
 // state.listCheckpoints has: clients of LangChain take values of a lower step for older ones, and
 // show them beside those of the branch that a fork leaves.
-func (t *translator) checkpoint(data any) {
+func (t *Translator) checkpoint(data any) {
 	m, _ := data.(map[string]any)
 	id := func(key string) any {
 		config, _ := m[key].(map[string]any)
@@ -278,6 +279,16 @@ func (t *translator) checkpoint(data any) {
 		out["parent_id"] = parent
 	}
 	t.add(methodCheckpoints, t.event.Namespace, out)
+}
+
+// Values is the state of a graph as events have it.
+func Values(state any) (any, error) {
+	text, err := json.Marshal(state)
+	if err != nil {
+		return nil, err
+	}
+	v, err := plainJSON(text)
+	return values(v), err
 }
 
 // values are values without the questions, and with messages as the protocol has them:
@@ -318,17 +329,11 @@ func isEmpty(v any) bool {
 	return false
 }
 
-func sortedKeys(m map[string]any) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
+// Run is the id of the run.
+func (t *Translator) Run() string { return t.run.ID }
 
-// tree is the run with the graphs inside.
-func (t *translator) tree() map[string]any {
+// Tree is the run with the graphs inside.
+func (t *Translator) Tree() map[string]any {
 	root := map[string]any{"namespace": []string{}, "status": t.status, "graph_name": t.run.Graph}
 	nodes := map[string]map[string]any{"": root}
 	for _, g := range t.graphs { // the outer ones began first

@@ -1,4 +1,4 @@
-package server
+package streamv2
 
 import (
 	"encoding/json"
@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// protocolMessage is a message that is being written, as the protocol tells it: a list of
+// message is a message that is being written, as the protocol tells it: a list of
 // blocks, one after the other.
-type protocolMessage struct {
+type message struct {
 	ns    []string
 	id    string
 	usage any
@@ -21,7 +21,7 @@ type protocolMessage struct {
 
 // message tells a part of a message, or a whole one. Of messages only those of models are
 // told; the others are in the values.
-func (t *translator) message(data any) {
+func (t *Translator) message(data any) {
 	pair, _ := data.([]any)
 	if len(pair) == 0 {
 		return
@@ -33,14 +33,14 @@ func (t *translator) message(data any) {
 		return
 	}
 	ns := t.event.Namespace
-	var msg *protocolMessage
+	var msg *message
 	for _, open := range t.texts {
 		if open.id == id && slices.Equal(open.ns, ns) {
 			msg = open
 		}
 	}
 	if msg == nil {
-		msg = &protocolMessage{ns: slices.Clone(ns), id: id}
+		msg = &message{ns: slices.Clone(ns), id: id}
 		t.texts = append(t.texts, msg)
 		t.add(methodMessages, ns, map[string]any{"event": "message-start", "role": "ai", "id": id})
 	}
@@ -79,14 +79,14 @@ func (t *translator) message(data any) {
 }
 
 // tell tells about the message.
-func (t *translator) tell(msg *protocolMessage, event string, fields map[string]any) {
+func (t *Translator) tell(msg *message, event string, fields map[string]any) {
 	data := map[string]any{"event": event}
 	maps.Copy(data, fields)
 	t.add(methodMessages, msg.ns, data)
 }
 
 // open begins a block. content is what it is when it begins.
-func (t *translator) open(msg *protocolMessage, block, content map[string]any) {
+func (t *Translator) open(msg *message, block, content map[string]any) {
 	t.closeBlock(msg)
 	msg.block, msg.index = block, msg.count
 	msg.count++
@@ -94,7 +94,7 @@ func (t *translator) open(msg *protocolMessage, block, content map[string]any) {
 }
 
 // text tells a part of a block of text.
-func (t *translator) text(msg *protocolMessage, kind, field, part string) {
+func (t *Translator) text(msg *message, kind, field, part string) {
 	if part == "" {
 		return
 	}
@@ -107,7 +107,7 @@ func (t *translator) text(msg *protocolMessage, kind, field, part string) {
 }
 
 // block tells a block of a message's content, or a part of one.
-func (t *translator) block(msg *protocolMessage, v any) {
+func (t *Translator) block(msg *message, v any) {
 	if s, ok := v.(string); ok {
 		t.text(msg, "text", "text", s)
 		return
@@ -131,7 +131,7 @@ func (t *translator) block(msg *protocolMessage, v any) {
 }
 
 // toolCall tells a part of a tool call.
-func (t *translator) toolCall(msg *protocolMessage, part map[string]any) {
+func (t *Translator) toolCall(msg *message, part map[string]any) {
 	args, _ := part["args"].(string)
 	id, _ := part["id"].(string)
 	name, _ := part["name"].(string)
@@ -161,7 +161,7 @@ func (t *translator) toolCall(msg *protocolMessage, part map[string]any) {
 }
 
 // closeBlock ends the block that is being written.
-func (t *translator) closeBlock(msg *protocolMessage) {
+func (t *Translator) closeBlock(msg *message) {
 	if msg.block == nil {
 		return
 	}
@@ -183,7 +183,7 @@ func (t *translator) closeBlock(msg *protocolMessage) {
 }
 
 // closeMessage ends a message.
-func (t *translator) closeMessage(msg *protocolMessage) {
+func (t *Translator) closeMessage(msg *message) {
 	t.closeBlock(msg)
 	end := map[string]any{}
 	if msg.usage != nil {
@@ -191,11 +191,11 @@ func (t *translator) closeMessage(msg *protocolMessage) {
 	}
 	t.tell(msg, "message-finish", end)
 	t.written[msg.id] = true
-	t.texts = slices.DeleteFunc(t.texts, func(o *protocolMessage) bool { return o == msg })
+	t.texts = slices.DeleteFunc(t.texts, func(o *message) bool { return o == msg })
 }
 
 // finish ends the messages of graphs at ns and inside: their superstep is over.
-func (t *translator) finish(ns []string) {
+func (t *Translator) finish(ns []string) {
 	for _, msg := range slices.Clone(t.texts) {
 		if len(msg.ns) >= len(ns) && slices.Equal(msg.ns[:len(ns)], ns) {
 			t.closeMessage(msg)

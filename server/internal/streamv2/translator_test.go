@@ -1,4 +1,4 @@
-package server
+package streamv2
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ import (
 // told are the events of protocol v2 that a run's stored events make: "method ns data".
 func told(t *testing.T, end runs.Run, events ...runs.Event) (out []string) {
 	t.Helper()
-	tr := newTranslator(runs.Run{ID: "r", Spec: runs.Spec{Graph: "g", Modes: end.Modes}})
+	tr := NewTranslator(runs.Run{ID: "r", Spec: runs.Spec{Graph: "g", Modes: end.Modes}})
 	for i, ev := range events {
 		ev.Seq, ev.Time = int64(i+1), time.UnixMilli(1)
 		text := string(ev.Data.Data)
@@ -26,11 +26,11 @@ func told(t *testing.T, end runs.Run, events ...runs.Event) (out []string) {
 			t.Fatal(err)
 		}
 		for _, e := range made {
-			data, err := json.Marshal(e.data)
+			data, err := json.Marshal(e.Data)
 			if err != nil {
 				t.Fatal(err)
 			}
-			out = append(out, fmt.Sprintf("%s %s %s", e.method, strings.Join(e.namespace, "|"), data))
+			out = append(out, fmt.Sprintf("%s %s %s", e.Method, strings.Join(e.Namespace, "|"), data))
 		}
 	}
 	return out
@@ -191,29 +191,29 @@ func TestProtocolMessages(t *testing.T) {
 }
 
 func TestProtocolSubscription(t *testing.T) {
-	e := func(method string, ns ...string) protocolEvent { return protocolEvent{method: method, namespace: ns} }
+	e := func(method string, ns ...string) Event { return Event{Method: method, Namespace: ns} }
 	named := e("custom")
-	named.data = map[string]any{"name": "x"}
+	named.Data = map[string]any{"name": "x"}
 	for _, c := range []struct {
-		sub  subscription
-		e    protocolEvent
+		sub  Subscription
+		e    Event
 		want bool
 	}{
-		{subscription{channels: []string{"values"}, depth: -1}, e("values", "a:1", "b:2"), true},
-		{subscription{channels: []string{"values"}, depth: -1}, e("updates"), false},
-		{subscription{channels: []string{"input"}, depth: -1}, e(methodInput), true},
-		{subscription{channels: []string{"custom"}, depth: -1}, named, true},
-		{subscription{channels: []string{"custom:x"}, depth: -1}, named, true},
-		{subscription{channels: []string{"custom:y"}, depth: -1}, named, false},
-		{subscription{channels: []string{"values"}, namespaces: [][]string{{}}, depth: 0}, e("values"), true},
-		{subscription{channels: []string{"values"}, namespaces: [][]string{{}}, depth: 0}, e("values", "a:1"), false},
-		{subscription{channels: []string{"values"}, namespaces: [][]string{{"a:1"}}, depth: -1}, e("values", "a:1", "b:2"), true},
-		{subscription{channels: []string{"values"}, namespaces: [][]string{{"a"}}, depth: -1}, e("values", "a:1"), true},
-		{subscription{channels: []string{"values"}, namespaces: [][]string{{"a:2"}}, depth: -1}, e("values", "a:1"), false},
-		{subscription{channels: []string{"values"}, namespaces: [][]string{{"a:1"}}, depth: 0}, e("values", "a:1", "b:2"), false},
+		{Subscription{Channels: []string{"values"}, Depth: -1}, e("values", "a:1", "b:2"), true},
+		{Subscription{Channels: []string{"values"}, Depth: -1}, e("updates"), false},
+		{Subscription{Channels: []string{"input"}, Depth: -1}, e(methodInput), true},
+		{Subscription{Channels: []string{"custom"}, Depth: -1}, named, true},
+		{Subscription{Channels: []string{"custom:x"}, Depth: -1}, named, true},
+		{Subscription{Channels: []string{"custom:y"}, Depth: -1}, named, false},
+		{Subscription{Channels: []string{"values"}, Namespaces: [][]string{{}}, Depth: 0}, e("values"), true},
+		{Subscription{Channels: []string{"values"}, Namespaces: [][]string{{}}, Depth: 0}, e("values", "a:1"), false},
+		{Subscription{Channels: []string{"values"}, Namespaces: [][]string{{"a:1"}}, Depth: -1}, e("values", "a:1", "b:2"), true},
+		{Subscription{Channels: []string{"values"}, Namespaces: [][]string{{"a"}}, Depth: -1}, e("values", "a:1"), true},
+		{Subscription{Channels: []string{"values"}, Namespaces: [][]string{{"a:2"}}, Depth: -1}, e("values", "a:1"), false},
+		{Subscription{Channels: []string{"values"}, Namespaces: [][]string{{"a:1"}}, Depth: 0}, e("values", "a:1", "b:2"), false},
 	} {
-		if got := c.sub.wants(c.e); got != c.want {
-			t.Errorf("%+v wants %s %v: %v", c.sub, c.e.method, c.e.namespace, got)
+		if got := c.sub.Wants(c.e); got != c.want {
+			t.Errorf("%+v wants %s %v: %v", c.sub, c.e.Method, c.e.Namespace, got)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestProtocolAttempt(t *testing.T) {
 	again.Attempt = 2
 	toldAs(t, told(t, runs.Run{}, again), `lifecycle  {"attempt":2,"event":"running","graph_name":"g"}`)
 	gone := errors.New("gone")
-	tr := newTranslator(runs.Run{})
+	tr := NewTranslator(runs.Run{})
 	if _, err := tr.translate(runs.Event{Kind: runs.KindEnd}, []byte(`"x"`), func() (runs.Run, error) { return runs.Run{}, gone }); !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
@@ -241,7 +241,7 @@ func FuzzProtocolEvents(f *testing.F) {
 	f.Add("checkpoints", `{"config":1}`)
 	f.Add("updates", `{"a":1}`)
 	f.Fuzz(func(t *testing.T, kind, text string) {
-		tr := newTranslator(runs.Run{ID: "r"})
+		tr := NewTranslator(runs.Run{ID: "r"})
 		for seq := range int64(2) {
 			made, err := tr.translate(runs.Event{Seq: seq, Kind: runs.Kind(kind), Namespace: []string{"a:1"}}, []byte(text), func() (runs.Run, error) { return runs.Run{}, nil })
 			if err != nil {

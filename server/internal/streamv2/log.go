@@ -1,4 +1,4 @@
-package server
+package streamv2
 
 import (
 	"cmp"
@@ -13,21 +13,20 @@ import (
 	"github.com/stele-go/stele/runs"
 )
 
-// protocolLog reads the events of a thread, one after the other, and numbers them. Not safe
+// Log reads the events of a thread, one after the other, and numbers them. Not safe
 // for concurrent use.
-type protocolLog struct {
-	events *threadEvents
-	thread string
+type Log struct {
+	threads *Threads
+	thread  string
 	// since is the number of the last event that is not wanted.
 	since int64
 	// seq is the number of the last event that was read, or passed over.
-	seq  int64
-	run  *translator // of the run that it is at; nil between runs
-	last *translator // of the last run that it was at; nil before the first
-	base int64       // seq before run
-	read int64       // the last stored event of run that was read
-	pace pace
-	done map[string]bool
+	seq    int64
+	run    *Translator // of the run that it is at; nil between runs
+	last   *Translator // of the last run that it was at; nil before the first
+	base   int64       // seq before run
+	stored Reader      // of run
+	done   map[string]bool
 	// ahead are the runs to go to, in the order in which they were begun. All runs up to the id in listed
 	// are done, or in idle: those that ended and were never begun, but may be tried again. No other comes
 	// among them: they were submitted more than lateIDs ago.
@@ -39,12 +38,13 @@ type protocolLog struct {
 	stopBegun, stopChanged func()
 }
 
-func (s *threadEvents) log(thread string, since int64) *protocolLog {
-	return &protocolLog{events: s, thread: thread, since: since, done: map[string]bool{}}
+// Log is the log of a thread, of which the events up to since are not wanted.
+func (t *Threads) Log(thread string, since int64) *Log {
+	return &Log{threads: t, thread: thread, since: since, stored: Reader{Queue: t.Queue}, done: map[string]bool{}}
 }
 
-// next returns the next events that are there; none if there are none yet.
-func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
+// Next returns the next events that are there; none if there are none yet.
+func (l *Log) Next(ctx context.Context) ([]Event, error) {
 	for {
 		if l.run == nil {
 			ok, err := l.nextRun(ctx)
@@ -54,7 +54,7 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 		}
 		id := l.run.run.ID
 		// The run before its events: what ended has no more of them.
-		r, err := l.events.queue.Get(ctx, id)
+		r, err := l.threads.Queue.Get(ctx, id)
 		if errors.Is(err, runs.ErrNotFound) { // it was removed: its record says how many events it had
 			l.seq, l.ahead = l.base, nil
 			l.at(nil)
@@ -68,7 +68,7 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 		if err != nil {
 			return nil, err
 		}
-		stored, err := l.events.queue.Events(ctx, id, l.read, l.pace.limit())
+		stored, _, err := l.stored.Next(ctx)
 		if errors.Is(err, runs.ErrUnreadable) {
 			stored, err = nil, nil // as if there were no more
 		}
@@ -79,12 +79,11 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 			if !r.Status.Ended() {
 				return nil, nil
 			}
-			l.events.counts.put(id, l.seq-l.base)
+			l.threads.counts.put(id, l.seq-l.base)
 			l.done[id] = true
 			l.at(nil)
 			continue
 		}
-		l.pace.read(stored)
 		out, err := l.translate(ctx, stored)
 		if len(out) > 0 || err != nil {
 			return out, err
@@ -93,8 +92,8 @@ func (l *protocolLog) next(ctx context.Context) ([]protocolEvent, error) {
 }
 
 // translate numbers what stored events of the run say, and returns what is wanted.
-func (l *protocolLog) translate(ctx context.Context, stored []runs.Event) (out []protocolEvent, err error) {
-	queue := l.events.queue
+func (l *Log) translate(ctx context.Context, stored []runs.Event) (out []Event, err error) {
+	queue := l.threads.Queue
 	for _, ev := range stored {
 		text, err := ev.JSON(queue.Serializer())
 		if err != nil {
@@ -104,10 +103,9 @@ func (l *protocolLog) translate(ctx context.Context, stored []runs.Event) (out [
 		if err != nil {
 			return out, err
 		}
-		l.read = ev.Seq
 		for _, e := range made {
 			l.seq++
-			if e.seq = l.seq; e.seq > l.since {
+			if e.Seq = l.seq; e.Seq > l.since {
 				out = append(out, e)
 			}
 		}
@@ -121,27 +119,36 @@ type begunRun struct {
 	started time.Time
 }
 
+// Thread is the id of the thread.
+func (l *Log) Thread() string { return l.thread }
+
+// Seq is the number of the last event that was read, or passed over.
+func (l *Log) Seq() int64 { return l.seq }
+
+// Last is the last run that the log was at; nil before the first.
+func (l *Log) Last() *Translator { return l.last }
+
 // nextRun goes to the next run of the thread that was begun, and past those of which no event is
 // wanted. It reports whether there is one.
-func (l *protocolLog) nextRun(ctx context.Context) (bool, error) {
-	forgotten, _, err := l.events.forgotten.get(ctx, l.thread)
+func (l *Log) nextRun(ctx context.Context) (bool, error) {
+	removed, err := l.threads.Removed(ctx, l.thread)
 	if err != nil {
 		return false, err
 	}
 	if len(l.ahead) == 0 {
-		if err := l.look(ctx, forgotten); err != nil {
+		if err := l.look(ctx, removed); err != nil {
 			return false, err
 		}
 	}
 	for len(l.ahead) > 0 {
 		id := l.ahead[0].id
 		l.ahead = l.ahead[1:]
-		if f, gone := forgotten.Runs[id]; gone {
+		if f, gone := removed[id]; gone {
 			l.seq += f.Events
 			l.done[id] = true
 			continue
 		}
-		r, err := l.events.queue.Get(ctx, id)
+		r, err := l.threads.Queue.Get(ctx, id)
 		if errors.Is(err, runs.ErrNotFound) { // it was removed since
 			l.ahead = nil
 			return l.nextRun(ctx)
@@ -153,7 +160,7 @@ func (l *protocolLog) nextRun(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if n, ok := l.events.counts.get(id); ok && r.Status.Ended() && l.seq+n <= l.since {
+		if n, ok := l.threads.counts.get(id); ok && r.Status.Ended() && l.seq+n <= l.since {
 			l.seq += n
 			l.done[id] = true
 			continue
@@ -169,7 +176,7 @@ func (l *protocolLog) nextRun(ctx context.Context) (bool, error) {
 const lateIDs = time.Minute
 
 // look finds the runs to go to. It does not list those again that are done.
-func (l *protocolLog) look(ctx context.Context, forgotten forgottenRuns) error {
+func (l *Log) look(ctx context.Context, removed map[string]Removed) error {
 	var ahead []begunRun
 	add := func(id string, started time.Time) {
 		if !started.IsZero() && !l.done[id] {
@@ -179,7 +186,7 @@ func (l *protocolLog) look(ctx context.Context, forgotten forgottenRuns) error {
 	idle := l.idle
 	l.idle = nil
 	for _, id := range idle {
-		r, err := l.events.queue.Get(ctx, id)
+		r, err := l.threads.Queue.Get(ctx, id)
 		switch {
 		case errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnreadable):
 			continue
@@ -191,12 +198,12 @@ func (l *protocolLog) look(ctx context.Context, forgotten forgottenRuns) error {
 			l.idle = append(l.idle, id)
 		}
 	}
-	done, settled := true, now().Add(-lateIDs) // done: all so far
-	for r, err := range l.events.queue.List(ctx, runs.Query{ThreadID: l.thread, After: l.listed}) {
+	done, settled := true, time.Now().Add(-lateIDs) // done: all so far
+	for r, err := range l.threads.Queue.List(ctx, runs.Query{ThreadID: l.thread, After: l.listed}) {
 		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 			return err
 		}
-		_, gone := forgotten.Runs[r.ID]
+		_, gone := removed[r.ID]
 		done = done && r.Created.Before(settled)
 		switch {
 		case err != nil || gone || l.done[r.ID]: // of one that cannot be decoded it is not known when it began
@@ -210,7 +217,7 @@ func (l *protocolLog) look(ctx context.Context, forgotten forgottenRuns) error {
 			l.listed = r.ID
 		}
 	}
-	for id, f := range forgotten.Runs {
+	for id, f := range removed {
 		add(id, f.Started)
 	}
 	slices.SortFunc(ahead, func(a, b begunRun) int {
@@ -220,12 +227,12 @@ func (l *protocolLog) look(ctx context.Context, forgotten forgottenRuns) error {
 	return nil
 }
 
-// wait waits until there may be more to read, something comes from also, or most has passed.
-// It ends with an error when ctx ends or the server closes.
-func (l *protocolLog) wait(ctx context.Context, most time.Duration, also <-chan struct{}) error {
+// Wait waits until there may be more to read, something comes from also, or most has passed.
+// It ends with an error when ctx ends, or with ErrClosing.
+func (l *Log) Wait(ctx context.Context, most time.Duration, also <-chan struct{}) error {
 	lost := lostHint
 	if l.run == nil {
-		lost = pollEvery(l.events.readers.Load())
+		lost = pollEvery(l.threads.readers.Load())
 	}
 	t := time.NewTimer(min(most, lost))
 	defer t.Stop()
@@ -234,22 +241,22 @@ func (l *protocolLog) wait(ctx context.Context, most time.Duration, also <-chan 
 	case <-l.changed:
 	case <-also:
 	case <-t.C:
-	case <-l.events.done:
-		return errClosing
+	case <-l.threads.Closing:
+		return ErrClosing
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	return nil
 }
 
-// follow begins to watch the thread for wait. The caller calls close.
-func (l *protocolLog) follow() {
-	l.events.readers.Add(1)
-	l.begun, l.stopBegun = l.events.begun.Watch(l.thread)
+// Follow begins to watch the thread for Wait. The caller calls Close.
+func (l *Log) Follow() {
+	l.threads.readers.Add(1)
+	l.begun, l.stopBegun = l.threads.Begun.Watch(l.thread)
 }
 
 // at makes a run the one that the log is at, or none, and watches it if the log follows.
-func (l *protocolLog) at(r *runs.Run) {
+func (l *Log) at(r *runs.Run) {
 	if l.stopChanged != nil {
 		l.stopChanged()
 	}
@@ -257,86 +264,61 @@ func (l *protocolLog) at(r *runs.Run) {
 	if r == nil {
 		return
 	}
-	l.run, l.base, l.read = newTranslator(*r), l.seq, 0
+	l.run, l.base = NewTranslator(*r), l.seq
+	l.stored.Run, l.stored.After = r.ID, 0
 	l.last = l.run
 	if l.begun != nil {
-		l.changed, l.stopChanged = l.events.queue.Watch(r.ID)
+		l.changed, l.stopChanged = l.threads.Queue.Watch(r.ID)
 	}
 }
 
-func (l *protocolLog) close() {
+// Close ends Follow.
+func (l *Log) Close() {
 	l.at(nil)
 	l.stopBegun()
-	l.events.readers.Add(-1)
+	l.threads.readers.Add(-1)
 }
 
 // lostHint is how long a hint that a run has new events can go unnoticed.
 const lostHint = 500 * time.Millisecond
 
-// threadEvents has the events of threads, as protocol v2 tells them.
-type threadEvents struct {
-	queue runs.Queue
-	locks *locks
-	done  <-chan struct{} // the server closes
-	// begun tells those who wait for a thread that a run was submitted, by thread.
-	begun runs.Topics
-	// readers counts those who wait.
-	readers atomic.Int64
+// Threads has the events of all threads.
+type Threads struct {
+	Queue runs.Queue
+	// Removed are the runs of a thread that were removed, by their ids.
+	Removed func(ctx context.Context, thread string) (map[string]Removed, error)
+	// Closing is closed when the server closes.
+	Closing <-chan struct{}
+	// Begun tells those who wait for a thread that a run was submitted on it.
+	Begun runs.Topics
+
+	readers atomic.Int64 // those who wait
 	counts  eventCounts
-	// forgotten are the runs that were removed, by thread.
-	forgotten records[forgottenRuns]
 }
 
-// forgottenRuns are runs of a thread that were removed.
-type forgottenRuns struct {
-	Runs map[string]forgottenRun `json:"runs"`
-}
-
-// forgottenRun is how many events a run had that was removed, so that the numbers of others
+// Removed is what is kept of a run that was removed: how many events it had, so that the numbers of others
 // stay what they are.
-type forgottenRun struct {
+type Removed struct {
 	Started time.Time `json:"started"`
 	Events  int64     `json:"events"`
 }
 
-// forget keeps the number of a run's events in mind. It must be called before the run,
-// which has ended, is removed from the queue. Those of one that cannot be decoded do not count.
-func (s *threadEvents) forget(ctx context.Context, id string) error {
-	r, err := s.queue.Get(ctx, id)
-	if errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnreadable) || err == nil && r.Started.IsZero() {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	l := s.log(r.ThreadID, 0)
+// ErrClosing ends a Wait when the server closes.
+var ErrClosing = errors.New("the server closes")
+
+// Count is how many events a run has, which has ended.
+func (t *Threads) Count(ctx context.Context, r runs.Run) (int64, error) {
+	l := t.Log(r.ThreadID, 0)
 	l.at(&r)
 	for {
-		stored, err := s.queue.Events(ctx, r.ID, l.read, l.pace.limit())
-		if err == nil && len(stored) == 0 {
-			break
-		}
-		l.pace.read(stored)
+		stored, _, err := l.stored.Next(ctx)
 		if err == nil {
 			_, err = l.translate(ctx, stored)
 		}
-		if errors.Is(err, runs.ErrUnreadable) {
-			return nil
-		}
-		if err != nil {
-			return err
+		if len(stored) == 0 || err != nil {
+			return l.seq, err
 		}
 	}
-	defer s.locks.lock("protocol/" + r.ThreadID)()
-	known, _, err := s.forgotten.get(ctx, r.ThreadID)
-	if err != nil {
-		return err
-	}
-	if known.Runs == nil {
-		known.Runs = map[string]forgottenRun{}
-	}
-	known.Runs[r.ID] = forgottenRun{r.Started, l.seq}
-	return s.forgotten.put(ctx, r.ThreadID, known)
 }
 
 // eventCounts are how many events runs have that have ended.

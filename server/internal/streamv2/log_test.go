@@ -1,7 +1,7 @@
-package server
+package streamv2
 
 import (
-	"log/slog"
+	"context"
 	"testing"
 
 	"github.com/stele-go/stele/runs"
@@ -20,8 +20,7 @@ func TestProtocolLateID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events := &threadEvents{queue: q, forgotten: newRecords[forgottenRuns](items, slog.Default(), "forgotten")}
-	l := events.log("t", 0)
+	l := (&Threads{Queue: q, Removed: func(context.Context, string) (map[string]Removed, error) { return nil, nil }}).Log("t", 0)
 	read := func(r runs.Run) {
 		t.Helper()
 		if ok, err := l.nextRun(ctx); err != nil || !ok || l.run.run.ID != r.ID {

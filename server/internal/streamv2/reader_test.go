@@ -1,4 +1,4 @@
-package server
+package streamv2
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ func TestPace(t *testing.T) {
 		t.Errorf("%d small events at a time", p.limit())
 	}
 	for range 10 {
-		p.read(batch(p.limit(), paceBytes+1))
+		p.read(batch(p.limit(), PartBytes+1))
 	}
 	if p.limit() != 1 {
 		t.Errorf("%d large events at a time", p.limit())
