@@ -140,18 +140,6 @@ func (s *assistantAPI) named(c *call, name string) (assistant, error) {
 	return a, err
 }
 
-// check refuses a graph that the server does not have.
-func (s *graphSet) check(name string) error {
-	if _, ok := s.by[name]; ok {
-		return nil
-	}
-	quoted := make([]string, len(s.names))
-	for i, n := range s.names {
-		quoted[i] = "'" + n + "'"
-	}
-	return fail(404, "Graph '%s' not found. Expected one of: [%s]", name, strings.Join(quoted, ", "))
-}
-
 // configured are config and context of a request: LangGraph's configurable and context are
 // one thing under two names.
 func configured(in body) (config, context map[string]any, err error) {
@@ -173,7 +161,7 @@ func (s *assistantAPI) create(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.graphs.check(c.body.text("graph_id")); err != nil {
+	if _, err := s.graphs.named(c.body.text("graph_id")); err != nil {
 		return err
 	}
 	id := usual(c.body.text("assistant_id"))
@@ -221,7 +209,7 @@ func (s *assistantAPI) patch(c *call) error {
 	id := c.path("assistant_id")
 	defer s.locks.lock("assistant " + id)()
 	if g := c.body.text("graph_id"); g != "" {
-		if err := s.graphs.check(g); err != nil {
+		if _, err := s.graphs.named(g); err != nil {
 			return err
 		}
 	}
@@ -327,39 +315,19 @@ func (a assistant) brief() assistant {
 
 // find are the assistants that a search asks for, in its order: what brief keeps of them.
 func (s *assistantAPI) find(c *call) ([]assistant, error) {
-	var found []assistant
 	graph, name, metadata := c.body.text("graph_id"), strings.ToLower(c.body.text("name")), c.body.object("metadata")
-	for a, err := range s.records.all(c.ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if a.reads(c.grant) && (graph == "" || a.GraphID == graph) && strings.Contains(strings.ToLower(a.Name), name) && (metadata == nil || contains(a.Metadata, metadata)) {
-			found = append(found, a.brief())
-		}
-	}
-	assistantOrder.sort(c.body, found)
-	return found, nil
+	return s.records.find(c.ctx, c.body, assistantOrder, assistant.brief, func(a assistant) bool {
+		return a.reads(c.grant) && (graph == "" || a.GraphID == graph) && strings.Contains(strings.ToLower(a.Name), name) &&
+			(metadata == nil || contains(a.Metadata, metadata))
+	})
 }
 
 func (s *assistantAPI) search(c *call) error {
 	found, err := s.find(c)
-	if err != nil {
-		return err
-	}
-	shown := c.listing()
-	for _, f := range cut(c, found, 10) {
+	return searched(c, found, err, func(f assistant) (any, bool, error) {
 		a, ok, err := s.records.get(c.ctx, f.ID)
-		if err != nil {
-			return err
-		}
-		if !ok || !a.reads(c.grant) {
-			continue
-		}
-		if err := shown.addSelected(c, a.shown()); err != nil {
-			return err
-		}
-	}
-	return c.list(shown)
+		return a.shown(), ok && a.reads(c.grant), err
+	})
 }
 
 func (s *assistantAPI) count(c *call) error {

@@ -319,43 +319,20 @@ func (k cron) brief() cron {
 
 // find are the crons that a search asks for, in its order: what brief keeps of them.
 func (s *cronAPI) find(c *call) ([]cron, error) {
-	var found []cron
 	on, only := c.body["enabled"].(bool)
-	assistant := usual(c.body.text("assistant_id"))
-	thread := c.body.text("thread_id")
-	for k, err := range s.crons.records.all(c.ctx) {
-		if err != nil {
-			return nil, err
-		}
-		m := c.body.object("metadata")
-		if c.grant.admits(k.Metadata) && (assistant == "" || k.AssistantID == assistant) &&
-			(thread == "" || k.ThreadID == thread) && (!only || k.Enabled == on) && (m == nil || contains(k.Metadata, m)) {
-			found = append(found, k.brief())
-		}
-	}
-	cronOrder.sort(c.body, found)
-	return found, nil
+	assistant, thread, metadata := usual(c.body.text("assistant_id")), c.body.text("thread_id"), c.body.object("metadata")
+	return s.crons.records.find(c.ctx, c.body, cronOrder, cron.brief, func(k cron) bool {
+		return c.grant.admits(k.Metadata) && (assistant == "" || k.AssistantID == assistant) && (thread == "" || k.ThreadID == thread) &&
+			(!only || k.Enabled == on) && (metadata == nil || contains(k.Metadata, metadata))
+	})
 }
 
 func (s *cronAPI) search(c *call) error {
 	found, err := s.find(c)
-	if err != nil {
-		return err
-	}
-	shown := c.listing()
-	for _, f := range cut(c, found, 10) {
+	return searched(c, found, err, func(f cron) (any, bool, error) {
 		k, ok, err := s.crons.records.get(c.ctx, f.ID)
-		if err != nil {
-			return err
-		}
-		if !ok || !c.grant.admits(k.Metadata) {
-			continue
-		}
-		if err := shown.addSelected(c, k.shown()); err != nil {
-			return err
-		}
-	}
-	return c.list(shown)
+		return k.shown(), ok && c.grant.admits(k.Metadata), err
+	})
 }
 
 func (s *cronAPI) count(c *call) error {

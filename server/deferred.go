@@ -131,29 +131,24 @@ func (s *deferredActions) run(ctx context.Context) {
 			return true
 		})
 		for key, a := range due {
-			hook := a.Kind == deferredWebhook
+			hook, places := a.Kind == deferredWebhook, s.settling
 			if hook { // it may hang: nothing else waits for it, and one without a place stays due
+				places = s.calling
 				select {
-				case s.calling <- struct{}{}:
+				case places <- struct{}{}:
 				default:
 					continue
 				}
+			} else if !enter(ctx, places) {
+				return
 			}
 			a.busy = true
 			s.pending.Store(key, a)
-			if hook {
-				s.running.Go(func() {
-					defer s.awake() // another may have the place
-					defer func() { <-s.calling }()
-					s.one(ctx, key, a)
-				})
-				continue
-			}
-			if !enter(ctx, s.settling) {
-				return
-			}
 			s.running.Go(func() {
-				defer func() { <-s.settling }()
+				if hook {
+					defer s.awake() // another may have the place
+				}
+				defer func() { <-places }()
 				s.one(ctx, key, a)
 			})
 		}

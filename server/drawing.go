@@ -85,7 +85,11 @@ func (s *graphSet) named(name string) (*pregel.Graph, error) {
 	if g, ok := s.by[name]; ok {
 		return g, nil
 	}
-	return nil, s.check(name)
+	names := strings.Join(s.names, "', '")
+	if names != "" {
+		names = "'" + names + "'"
+	}
+	return nil, fail(404, "Graph '%s' not found. Expected one of: [%s]", name, names)
 }
 
 // schemas are the JSON Schemas of a graph.

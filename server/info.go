@@ -12,6 +12,7 @@ import (
 
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver/disk"
 )
 
 // Version is the version of LangGraph's server whose API this server speaks.
@@ -53,7 +54,8 @@ func (s *operatorAPI) checkStore(ctx context.Context) error {
 // info answers with what the server can do. Clients look at the flags.
 func (s *operatorAPI) info(c *call) error {
 	_, watched := s.saver.(watched)
-	embedded, change := s.embedded() != nil, !s.readOnly
+	_, embedded := s.saver.(*disk.Saver)
+	change := !s.readOnly
 	stele := map[string]any{"readonly": s.readOnly, "lazy_history": true, "thread_status": true, "thread_prefix": true, "brief_values": true, "task_inputs": true, "runs": true, "tasks": true, "health": watched,
 		"room": embedded, "verify": embedded && change, "backup": embedded && change && s.backupDir != ""}
 	return c.json(map[string]any{"version": Version, "stele": stele, "langgraph_py_version": "1.2.22",
@@ -85,9 +87,6 @@ func (m *requestCounts) request(r *http.Request, status int, took time.Duration)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.requests == nil {
-		m.requests = map[requestKind]*requestCount{}
-	}
 	c := m.requests[k]
 	if c == nil {
 		c = &requestCount{}

@@ -122,18 +122,16 @@ func (s *toolAPI) addTools(c *call, to *mcp.Server) error {
 	if err != nil {
 		return err
 	}
-	var found []assistant
-	for a, err := range s.assistants.records.all(c.ctx) {
-		if err != nil {
-			return err
-		}
-		if a.reads(g) && s.graphs.by[a.GraphID] != nil {
-			b := a.brief()
-			b.Description = a.Description
-			found = append(found, b)
-		}
+	found, err := s.assistants.records.find(c.ctx, body{}, assistantOrder, func(a assistant) assistant {
+		b := a.brief()
+		b.Description = a.Description
+		return b
+	}, func(a assistant) bool {
+		return a.reads(g) && s.graphs.by[a.GraphID] != nil
+	})
+	if err != nil {
+		return err
 	}
-	assistantOrder.sort(body{}, found)
 	taken := map[string]bool{}
 	for _, a := range found {
 		name := toolName(a.Name)

@@ -101,13 +101,8 @@ func MoveItems(ctx context.Context, o MoveOptions) (MoveReport, error) {
 	for _, id := range slices.Concat(o.Identities, o.Except) {
 		known[id] = true
 	}
-	all := make([]string, 0, len(known))
-	for id := range known {
-		all = append(all, id)
-	}
-	slices.Sort(all)
 	settled := true
-	for _, id := range all {
+	for _, id := range slices.Sorted(maps.Keys(known)) {
 		named := slices.Contains(o.Identities, id)
 		chosen := named || o.DryRun && len(o.Identities) == 0
 		m, err := moveItemsOf(ctx, mover, o, id, chosen)

@@ -46,9 +46,9 @@ func (s *operatorAPI) operatorRoutes() []route {
 		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", allUsers: true, handle: s.allSchedules},
 		{method: "DELETE", path: "/stele/schedules/{schedule_id...}", resource: "system", action: "update", allUsers: true, handle: s.deleteSchedule},
 		{method: "GET", path: "/stele/health", resource: "system", action: "read", allUsers: true, handle: s.health},
-		{method: "GET", path: "/stele/room", resource: "system", action: "read", allUsers: true, handle: s.diskUsage},
-		{method: "POST", path: "/stele/verify", resource: "system", action: "update", allUsers: true, handle: s.verify},
-		{method: "POST", path: "/stele/backup", resource: "system", action: "update", allUsers: true, handle: s.backUp},
+		{method: "GET", path: "/stele/room", resource: "system", action: "read", allUsers: true, handle: with(s.embedded, s.diskUsage)},
+		{method: "POST", path: "/stele/verify", resource: "system", action: "update", allUsers: true, handle: with(s.embedded, s.verify)},
+		{method: "POST", path: "/stele/backup", resource: "system", action: "update", allUsers: true, handle: with(s.embedded, s.backUp)},
 	}
 }
 
@@ -285,52 +285,44 @@ func (s *operatorAPI) health(c *call) error {
 		"raw_bytes": st.RawBytes, "dead_bytes": st.DeadBytes, "images": st.Images, "compaction_debt": st.CompactionDebt, "resident": st.Resident}})
 }
 
-// embedded is the store in a directory that this process has open; nil if it is another one.
-func (s *operatorAPI) embedded() *disk.Saver {
-	d, _ := s.saver.(*disk.Saver)
-	return d
+// embedded is the store in a directory that this process has open.
+func (s *operatorAPI) embedded(*call) (*disk.Saver, error) {
+	if d, ok := s.saver.(*disk.Saver); ok {
+		return d, nil
+	}
+	return nil, errNotFound
 }
 
 // diskUsage answers what takes the room in an embedded store, by channel. It reads the whole index.
-func (s *operatorAPI) diskUsage(c *call) error {
-	d := s.embedded()
-	if d == nil {
-		return errNotFound
-	}
+func (s *operatorAPI) diskUsage(c *call, d *disk.Saver) error {
 	r, err := admin.RoomOf(c.ctx, d)
 	return c.answer(r, err)
 }
 
-// errUpkeep: one check or backup at a time is enough for a disk.
-var errUpkeep = fail(409, "A check or a backup is under way. Try again later.")
-
-// verify checks every byte of an embedded store, which goes on meanwhile.
-func (s *operatorAPI) verify(c *call) error {
-	d := s.embedded()
-	if d == nil {
-		return errNotFound
-	}
+// maintain answers with what work reports. One check or backup at a time is enough for a disk.
+func (s *operatorAPI) maintain(c *call, work func() (any, error)) error {
 	if !s.upkeep.TryLock() {
-		return errUpkeep
+		return fail(409, "A check or a backup is under way. Try again later.")
 	}
 	defer s.upkeep.Unlock()
-	rep, err := admin.VerifyOpen(c.ctx, d, admin.VerifyOptions{})
-	return c.answer(rep, err)
+	return c.answer(work())
+}
+
+// verify checks every byte of an embedded store, which goes on meanwhile.
+func (s *operatorAPI) verify(c *call, d *disk.Saver) error {
+	return s.maintain(c, func() (any, error) { return admin.VerifyOpen(c.ctx, d, admin.VerifyOptions{}) })
 }
 
 // backUp copies an embedded store to Config.BackupDir, or what is new since the last backup.
-func (s *operatorAPI) backUp(c *call) error {
-	d := s.embedded()
-	if d == nil || s.backupDir == "" {
+func (s *operatorAPI) backUp(c *call, d *disk.Saver) error {
+	if s.backupDir == "" {
 		return errNotFound
 	}
-	if !s.upkeep.TryLock() {
-		return errUpkeep
-	}
-	defer s.upkeep.Unlock()
-	rep, err := admin.BackupOpen(c.ctx, d, s.backupDir, admin.BackupOptions{})
-	if errors.Is(err, fault.ErrNotEmpty) {
-		return fail(409, "%v", err)
-	}
-	return c.answer(rep, err)
+	return s.maintain(c, func() (any, error) {
+		rep, err := admin.BackupOpen(c.ctx, d, s.backupDir, admin.BackupOptions{})
+		if errors.Is(err, fault.ErrNotEmpty) {
+			err = fail(409, "%v", err)
+		}
+		return rep, err
+	})
 }

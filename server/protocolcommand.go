@@ -20,7 +20,6 @@ import (
 
 // protocolAPI has the operations of protocol v2.
 type protocolAPI struct {
-	queue        runs.Queue
 	graphs       *graphSet
 	threads      *threadAPI
 	assistants   *assistantAPI
@@ -122,7 +121,7 @@ func (s *protocolAPI) result(c *call, method string, params body, on session) (a
 	switch method {
 	case "run.start":
 		return s.start(c, params, on)
-	case "subscription.subscribe":
+	case "subscription.subscribe", "subscription.reconnect":
 		return s.subscribe(c.ctx, method, params, on)
 	case "subscription.unsubscribe":
 		id := params.text("subscription_id")
@@ -130,8 +129,6 @@ func (s *protocolAPI) result(c *call, method string, params body, on session) (a
 			return nil, refused(codeSubscription, "Unknown subscription: %s", id)
 		}
 		return map[string]any{}, nil
-	case "subscription.reconnect":
-		return s.reconnect(c.ctx, method, params, on)
 	case "agent.getTree":
 		t, err := on.bound(c.ctx)
 		if err != nil {
@@ -299,33 +296,24 @@ func selection(method string, params body) (streamv2.Subscription, error) {
 	return s, nil
 }
 
+// subscribe subscribes a client, or one again that was cut off.
 func (s *protocolAPI) subscribe(ctx context.Context, method string, params body, on session) (any, error) {
+	again := method == "subscription.reconnect"
+	if again {
+		if _, err := on.bound(ctx); err != nil {
+			return nil, err
+		}
+	}
 	sub, err := selection(method, params)
 	if err != nil {
 		return nil, err
 	}
 	id := uuid.NewString()
-	replayed, err := on.subscribe(ctx, id, sub)
-	if err != nil {
-		return nil, err
+	sent, err := on.subscribe(ctx, id, sub)
+	if again {
+		return map[string]any{"restored": true, "missed_events": sent}, err
 	}
-	return map[string]any{"subscription_id": id, "replayed_events": replayed}, nil
-}
-
-// reconnect subscribes a client that was cut off.
-func (s *protocolAPI) reconnect(ctx context.Context, method string, params body, on session) (any, error) {
-	if _, err := on.bound(ctx); err != nil {
-		return nil, err
-	}
-	sub, err := selection(method, params)
-	if err != nil {
-		return nil, err
-	}
-	missed, err := on.subscribe(ctx, uuid.NewString(), sub)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{"restored": true, "missed_events": missed}, nil
+	return map[string]any{"subscription_id": id, "replayed_events": sent}, err
 }
 
 // stateIn is the address of a namespace of the thread, and its graph: nil if it has none yet.

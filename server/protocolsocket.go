@@ -168,7 +168,7 @@ func (s *socketSession) subscribe(ctx context.Context, id string, sub streamv2.S
 		return 0, err
 	}
 	if ok && s.c.grant.admits(t.Metadata) {
-		for past := s.api.events.Log(s.log.Thread(), 0); past.Seq() < s.log.Seq(); {
+		for past := s.api.events.Log(s.c.path("thread_id"), 0); past.Seq() < s.log.Seq(); {
 			events, err := past.Next(ctx)
 			if err != nil {
 				return replayed, err

@@ -104,7 +104,7 @@ func (s *protocolAPI) eachEvent(c *call, since int64, also <-chan struct{}, each
 	seen := false
 	heart := time.Now().Add(s.heartbeat)
 	for {
-		t, ok, err := s.threads.records.get(c.ctx, l.Thread())
+		t, ok, err := s.threads.records.get(c.ctx, c.path("thread_id"))
 		if err != nil {
 			return err
 		}

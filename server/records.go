@@ -203,9 +203,6 @@ type lock struct {
 // lock waits for the lock of a name and returns the function that releases it.
 func (l *locks) lock(name string) (unlock func()) {
 	l.mu.Lock()
-	if l.held == nil {
-		l.held = map[string]*lock{}
-	}
 	k := l.held[name]
 	if k == nil {
 		k = &lock{}
@@ -254,6 +251,21 @@ func (o sorting[T]) sort(in body, found []T) {
 	})
 }
 
+// find are the records that match, in the order that a search asks for: what brief keeps of them.
+func (r records[T]) find(ctx context.Context, in body, order sorting[T], brief func(T) T, matches func(T) bool) ([]T, error) {
+	var found []T
+	for v, err := range r.all(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if matches(v) {
+			found = append(found, brief(v))
+		}
+	}
+	order.sort(in, found)
+	return found, nil
+}
+
 // cut is the page of a search that limit and offset ask for. Like LangGraph's server it
 // tells in headers that there is more.
 func cut[T any](c *call, found []T, limit int) []T {
@@ -269,6 +281,25 @@ func cut[T any](c *call, found []T, limit int) []T {
 		h.Set("X-Pagination-Total", strconv.Itoa(offset+len(found)))
 	}
 	return found
+}
+
+// searched answers with the page of what a search has found. show is one of these as clients see it, and false
+// if it was removed, or does not fit any more.
+func searched[T any](c *call, found []T, err error, show func(T) (any, bool, error), always ...string) error {
+	if err != nil {
+		return err
+	}
+	shown := c.listing()
+	for _, f := range cut(c, found, 10) {
+		v, ok, err := show(f)
+		if err == nil && ok {
+			err = shown.addSelected(c, v, always...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.list(shown)
 }
 
 // selected is a thing as clients see it, with the fields that select asks for, and those that are always

@@ -118,22 +118,25 @@ func place(r runs.Run, stateless bool) string {
 	return "/threads/" + url.PathEscape(r.ThreadID) + "/runs/" + r.ID
 }
 
-// create makes a run that a worker executes.
-func (s *runAPI) create(c *call) error {
-	r, err := s.on(c, c.path("thread_id"), c.body)
-	if err != nil {
-		return err
+// made is the run that a request makes: on the thread of its path, or one of its own. Who answers with the
+// run's events, or its end, tells of it later.
+func (s *runAPI) made(c *call) (r runs.Run, stateless bool, err error) {
+	c.untold = c.route.stream
+	if id := c.path("thread_id"); id != "" {
+		r, err = s.on(c, id, c.body)
+		return r, false, err
 	}
-	c.w.Header().Set("Content-Location", place(r, false))
-	return s.show(c, r)
+	r, err = s.stateless(c, c.body)
+	return r, true, err
 }
 
-func (s *runAPI) createStateless(c *call) error {
-	r, err := s.stateless(c, c.body)
+// create makes a run that a worker executes.
+func (s *runAPI) create(c *call) error {
+	r, stateless, err := s.made(c)
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Content-Location", place(r, true))
+	c.w.Header().Set("Content-Location", place(r, stateless))
 	return s.show(c, r)
 }
 
@@ -155,36 +158,18 @@ func (s *runAPI) batch(c *call) error {
 	return c.json(shown)
 }
 
+// stream makes a run and streams it.
 func (s *runAPI) stream(c *call) error {
-	c.untold = true
-	r, err := s.on(c, c.path("thread_id"), c.body)
+	r, stateless, err := s.made(c)
 	if err != nil {
 		return err
 	}
-	return s.streams.streamNew(c, r, false)
+	return s.streams.streamed(c, r, stateless, modesOfRun(r), 0, false, c.body.text("on_disconnect") == "cancel")
 }
 
-func (s *runAPI) streamStateless(c *call) error {
-	c.untold = true
-	r, err := s.stateless(c, c.body)
-	if err != nil {
-		return err
-	}
-	return s.streams.streamNew(c, r, true)
-}
-
+// wait makes a run and answers with what came of it.
 func (s *runAPI) wait(c *call) error {
-	c.untold = true
-	r, err := s.on(c, c.path("thread_id"), c.body)
-	if err != nil {
-		return err
-	}
-	return s.streams.wait(c, r, c.body.text("on_disconnect") == "cancel", s.view.outcome)
-}
-
-func (s *runAPI) waitStateless(c *call) error {
-	c.untold = true
-	r, err := s.stateless(c, c.body)
+	r, _, err := s.made(c)
 	if err != nil {
 		return err
 	}

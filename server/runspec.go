@@ -108,7 +108,7 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 		maps.DeleteFunc(m, func(k string, _ any) bool { return strings.HasPrefix(k, "langgraph_auth_") })
 	}
 	configurable["thread_id"], configurable["graph_id"], configurable["assistant_id"] = t.ID, a.GraphID, a.ID
-	configurable["langgraph_auth_user_id"], configurable["langgraph_auth_permissions"] = c.user.Identity, orEmpty(c.user.Permissions)
+	configurable["langgraph_auth_user_id"], configurable["langgraph_auth_permissions"] = c.user.Identity, append([]string{}, c.user.Permissions...)
 	names := in.texts("stream_mode")
 	if len(names) == 0 {
 		names = []string{"values"}
@@ -155,13 +155,6 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 
 // kwargsGiven are the kwargs of a run that are as the client gave them, or null.
 var kwargsGiven = []string{"command", "interrupt_before", "interrupt_after", "webhook", "feedback_keys"}
-
-func orEmpty(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
-}
 
 // commandOf is a Command of a request.
 func commandOf(m map[string]any) pregel.Command {

@@ -159,7 +159,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Logger = slog.Default()
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Server{cfg: cfg, bodies: bodyReader{cfg.MaxBody, cfg.ReadTimeout}, streams: &streamCount{most: cfg.MaxStreams}, metrics: &requestCounts{},
+	s := &Server{cfg: cfg, bodies: bodyReader{cfg.MaxBody, cfg.ReadTimeout}, streams: &streamCount{most: cfg.MaxStreams, by: map[string]int{}}, metrics: &requestCounts{requests: map[requestKind]*requestCount{}},
 		credentials: !cfg.Auth.open, listingMost: listingMost, stop: stop}
 	if !cfg.Auth.open && cfg.Rate > 0 {
 		s.rates = &rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
@@ -189,7 +189,7 @@ func New(cfg Config) (*Server, error) {
 // assemble makes what has the operations, from what the others stand on upwards. done is closed when the server
 // closes.
 func (s *Server) assemble(done <-chan struct{}) {
-	cfg, log, locks := s.cfg, s.cfg.Logger, &locks{}
+	cfg, log, locks := s.cfg, s.cfg.Logger, &locks{held: map[string]*lock{}}
 	var withStore queueWithStore
 	if q, ok := cfg.Queue.(queueWithStore); ok && store.Store(q.Items()) == cfg.Store {
 		withStore = q
@@ -211,16 +211,16 @@ func (s *Server) assemble(done <-chan struct{}) {
 	crons := &cronStore{records: newRecords[cron](cfg.Store, log, "crons"), indexed: newRecords[struct{}](cfg.Store, log, "thread_crons"),
 		threads: threads, store: cfg.Store, saver: cfg.Saver, locks: locks}
 	s.threads = &threadAPI{records: threads, unfinished: newRecords[unfinishedThread](cfg.Store, log, "halves"), saver: cfg.Saver, queue: cfg.Queue,
-		store: cfg.Store, withStore: withStore, graphs: graphs, view: view, crons: crons, deferred: s.deferred, events: events, removed: removed, locks: locks, log: log}
+		store: cfg.Store, withStore: withStore, graphs: graphs, view: view, crons: crons, deferred: s.deferred, removed: removed, locks: locks, log: log}
 	s.deferred.rescan = s.threads.removeAllUnfinished
 	s.assistants = &assistantAPI{records: assistants, graphs: graphs, threads: s.threads, locks: locks, open: cfg.Auth.open, log: log}
-	s.joins = &streamAPI{queue: cfg.Queue, threads: s.threads, view: view, events: events, locks: locks, heartbeat: cfg.Heartbeat, done: done, log: log}
+	s.joins = &streamAPI{queue: cfg.Queue, view: view, events: events, locks: locks, heartbeat: cfg.Heartbeat, done: done, log: log}
 	s.runs = &runAPI{queue: cfg.Queue, saver: cfg.Saver, store: cfg.Store, withStore: withStore, graphs: graphs, threads: s.threads, assistants: s.assistants,
 		view: view, streams: s.joins, openStreams: s.streams, events: events, deferred: s.deferred, hooks: hookClient(cfg.AllowPrivateWebhooks),
 		attempts: cfg.Attempts, trace: cfg.Trace, locks: locks, log: log}
 	s.crons = &cronAPI{crons: crons, threads: s.threads, assistants: s.assistants, runs: s.runs, deferred: s.deferred, auth: cfg.Auth, locks: locks, log: log}
 	s.items = &itemAPI{store: cfg.Store}
-	s.protocol = &protocolAPI{queue: cfg.Queue, graphs: graphs, threads: s.threads, assistants: s.assistants, runs: s.runs, events: events, rates: s.rates,
+	s.protocol = &protocolAPI{graphs: graphs, threads: s.threads, assistants: s.assistants, runs: s.runs, events: events, rates: s.rates,
 		bodies: s.bodies, heartbeat: cfg.Heartbeat, writeTimeout: cfg.WriteTimeout, log: log}
 	s.tools = &toolAPI{graphs: graphs, assistants: s.assistants, runs: s.runs, view: view, streams: s.joins, heartbeat: cfg.Heartbeat, log: log}
 	s.operator = &operatorAPI{queue: cfg.Queue, saver: cfg.Saver, threads: s.threads, view: view, crons: crons, unmoved: s.unmoved, metrics: s.metrics,

@@ -73,11 +73,8 @@ func shownState(snapshot *pregel.StateSnapshot) (*pregeljson.ThreadState, error)
 	return st, nil
 }
 
+// getState answers with the state at the path's checkpoint, or else the newest.
 func (s *threadAPI) getState(c *call) error {
-	return s.stateAt(c, pregel.Thread(c.path("thread_id")), c.isTrue("subgraphs"))
-}
-
-func (s *threadAPI) getStateAt(c *call) error {
 	return s.stateAt(c, pregel.Thread(c.path("thread_id")).At(c.path("checkpoint_id")), c.isTrue("subgraphs"))
 }
 
@@ -137,32 +134,7 @@ func (s *threadAPI) history(c *call, at pregel.Address, q pregel.HistoryQuery, v
 		return err
 	}
 	states := c.listing()
-	g, ok := s.graphs.by[t.graph()]
-	if !ok || !values {
-		query := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(at.Namespace), CheckpointID: at.CheckpointID, Before: q.Before, Filter: q.Filter, Limit: q.Limit}
-		for tuple, err := range s.saver.List(c.ctx, query) {
-			if err != nil {
-				return err
-			}
-			snapshot, err := rawState(tuple, "", values)
-			if err != nil {
-				return err
-			}
-			st, err := shownState(snapshot)
-			if err != nil {
-				return err
-			}
-			if values {
-				err = states.add(st)
-			} else {
-				st.Values = nil
-				err = states.add(listedState{st, statusAt(tuple)})
-			}
-			if err != nil {
-				return err
-			}
-		}
-	} else {
+	if g, ok := s.graphs.by[t.graph()]; ok && values {
 		for snapshot, err := range g.GetStateHistory(c.ctx, at, q) {
 			if errors.As(err, new(*pregel.SubgraphError)) {
 				break // what is not there has no history
@@ -178,19 +150,39 @@ func (s *threadAPI) history(c *call, at pregel.Address, q pregel.HistoryQuery, v
 				return err
 			}
 		}
+		return c.list(states)
+	}
+	query := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(at.Namespace), CheckpointID: at.CheckpointID, Before: q.Before, Filter: q.Filter, Limit: q.Limit}
+	for tuple, err := range s.saver.List(c.ctx, query) {
+		if err != nil {
+			return err
+		}
+		snapshot, err := rawState(tuple, "", values)
+		if err != nil {
+			return err
+		}
+		st, err := shownState(snapshot)
+		if err != nil {
+			return err
+		}
+		var shown any = st
+		if !values {
+			st.Values = nil
+			shown = listedState{st, statusAt(tuple)}
+		}
+		if err := states.add(shown); err != nil {
+			return err
+		}
 	}
 	return c.list(states)
 }
 
 func (s *threadAPI) getHistory(c *call) error {
-	q := pregel.HistoryQuery{Limit: 1, Before: c.query("before")}
-	if l := c.query("limit"); l != "" {
-		n, err := strconv.Atoi(l)
-		if err != nil || n < 1 || n > 1000 {
-			return fail(422, "Invalid limit %s", l)
-		}
-		q.Limit = n
+	limit, err := c.numeric("limit", 1, 1, 1000)
+	if err != nil {
+		return err
 	}
+	q := pregel.HistoryQuery{Limit: limit, Before: c.query("before")}
 	return s.history(c, pregel.Thread(c.path("thread_id")), q, c.query("values") != "false")
 }
 

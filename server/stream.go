@@ -24,7 +24,6 @@ import (
 // streamAPI follows runs: their events and how they end, for who waits.
 type streamAPI struct {
 	queue     runs.Queue
-	threads   *threadAPI
 	view      *runView
 	events    *streamv2.Threads
 	locks     *locks
@@ -250,11 +249,6 @@ func (s *streamAPI) lastEvent(ctx context.Context, id string) (int64, error) {
 		return nil
 	})
 	return last, err
-}
-
-// streamNew streams a run that this request made.
-func (s *streamAPI) streamNew(c *call, r runs.Run, stateless bool) error {
-	return s.streamed(c, r, stateless, modesOfRun(r), 0, false, c.body.text("on_disconnect") == "cancel")
 }
 
 // streamed streams a run, and cancels it if the client leaves and asked for that.
@@ -520,9 +514,6 @@ type streamCount struct {
 func (s *streamCount) enter(user string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by == nil {
-		s.by = map[string]int{}
-	}
 	if s.by[user] >= s.most {
 		return nil, fail(http.StatusTooManyRequests, "Too many open streams; the limit is %d", s.most)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
-	"github.com/stele-go/stele/server/internal/streamv2"
 	"github.com/stele-go/stele/store"
 )
 
@@ -87,7 +86,6 @@ type threadAPI struct {
 	view       *runView
 	crons      *cronStore
 	deferred   *deferredActions
-	events     *streamv2.Threads
 	removed    records[removedRuns]
 	locks      *locks
 	log        *slog.Logger
@@ -589,24 +587,14 @@ func (s *threadAPI) search(c *call) error {
 		}
 	}
 	found, err := s.find(c)
-	if err != nil {
-		return err
-	}
-	shown := c.listing()
-	for _, f := range cut(c, found, 10) {
+	return searched(c, found, err, func(f *foundThread) (any, bool, error) {
 		t, ok, err := s.record(c.ctx, f.ID, c.grant)
-		if err != nil {
-			return err
-		}
-		if !ok { // removed meanwhile
-			continue
+		if err != nil || !ok {
+			return nil, false, err
 		}
 		at, err := s.statusOf(c.ctx, t)
-		if err != nil {
-			return err
-		}
-		if status := c.body.text("status"); status != "" && at.status != status { // it has another one by now
-			continue
+		if status := c.body.text("status"); err != nil || status != "" && at.status != status { // it has another one by now
+			return nil, false, err
 		}
 		m := s.shown(t, at)
 		if paths := c.body.object("extract"); len(paths) > 0 {
@@ -620,11 +608,8 @@ func (s *threadAPI) search(c *call) error {
 		if c.body["stele_status"] != nil {
 			m["stele_status"] = at.stele
 		}
-		if err := shown.addSelected(c, m, "extracted"); err != nil {
-			return err
-		}
-	}
-	return c.list(shown)
+		return m, true, nil
+	}, "extracted")
 }
 
 func (s *threadAPI) count(c *call) error {

@@ -119,9 +119,6 @@ type begunRun struct {
 	started time.Time
 }
 
-// Thread is the id of the thread.
-func (l *Log) Thread() string { return l.thread }
-
 // Seq is the number of the last event that was read, or passed over.
 func (l *Log) Seq() int64 { return l.seq }
 
