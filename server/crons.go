@@ -71,11 +71,10 @@ type shownCron struct {
 func (k cron) shown() shownCron {
 	v := shownCron{CronID: k.ID, AssistantID: k.AssistantID, UserID: k.User.Identity, Schedule: k.Schedule, NextRunDate: k.Next.UTC().Format("2006-01-02T15:04:05-07:00"),
 		Metadata: merged(k.Metadata), Enabled: k.Enabled, CreatedAt: stamped(k.Created), UpdatedAt: stamped(k.Updated)}
-	v.Payload = merged(k.Payload, map[string]any{"config": map[string]any{"configurable": map[string]any{"cron_id": k.ID}}})
-	if given, ok := k.Payload["config"].(map[string]any); ok {
-		configurable, _ := given["configurable"].(map[string]any)
-		v.Payload["config"] = merged(given, map[string]any{"configurable": merged(configurable, map[string]any{"cron_id": k.ID})})
-	}
+	config, _ := k.Payload["config"].(map[string]any)
+	configurable, _ := config["configurable"].(map[string]any)
+	config = merged(config, map[string]any{"configurable": merged(configurable, map[string]any{"cron_id": k.ID})})
+	v.Payload = merged(k.Payload, map[string]any{"config": config})
 	if k.ThreadID != "" {
 		v.ThreadID = &k.ThreadID
 	} else {
@@ -348,11 +347,8 @@ func (s *cronAPI) fire(ctx context.Context, a deferredAction) (again time.Time, 
 		s.deferred.logLater(ctx, "a cron cannot be read", err)
 		return now().Add(time.Hour), nil
 	}
-	if err != nil {
-		return time.Time{}, err
-	}
-	if !ok {
-		return time.Time{}, s.deferred.records.delete(ctx, a.key())
+	if err != nil || !ok {
+		return s.deferred.done(ctx, a, err)
 	}
 	if k.Next.After(now()) { // it was changed, or another server has fired it, or a clock was ahead
 		due, err := runs.DueAt(k.expression(), k.Next, now())

@@ -2,13 +2,10 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/stele-go/stele/runs"
-	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
 
@@ -67,9 +64,14 @@ const (
 	runPoll = 500 * time.Millisecond
 	// undoPause is the time between two tries to take back what was refused.
 	undoPause = time.Second
+	// hookTries is how often a webhook is called before it is given up.
+	hookTries = 6
 	// grace is how long a temporary thread stays after its run, for clients that were cut off.
 	grace = time.Minute
 )
+
+// hookPause is how long a webhook waits that has failed so often.
+func hookPause(tries int) time.Duration { return time.Second << tries }
 
 // putWith stores records and something to do about them in one write: no crash leaves one without the other.
 func (s *deferredActions) putWith(ctx context.Context, a deferredAction, records ...store.Op) error {
@@ -219,101 +221,10 @@ func (s *deferredActions) logLater(ctx context.Context, what string, err error) 
 	}
 }
 
-// do does one thing, or says when to look at it again.
-func (s *Server) do(ctx context.Context, a deferredAction) (again time.Time, err error) {
-	switch a.Kind {
-	case deferredTTL:
-		return s.threads.expire(ctx, a)
-	case deferredCron:
-		return s.crons.fire(ctx, a)
-	case deferredUnfinished:
-		if err := s.threads.removeUnfinished(ctx, a.Thread); err != nil {
-			if !errors.Is(err, saver.ErrConflict) { // else another request makes it
-				s.deferred.logLater(ctx, "remove what is left of a thread", err)
-			}
-			return now().Add(undoPause), nil
-		}
-		return time.Time{}, nil
-	case deferredUndo:
-		if err := s.runs.takeBack(ctx, a); err != nil {
-			s.deferred.logLater(ctx, "take a run back", err)
-			return now().Add(undoPause), nil
-		}
-		return time.Time{}, nil
-	case deferredWebhook, deferredTemporary:
-	default: // a newer version stored it, and will do it
-		return now().Add(24 * time.Hour), nil
+// done removes an action that was done, unless that failed with err.
+func (s *deferredActions) done(ctx context.Context, a deferredAction, err error) (again time.Time, _ error) {
+	if err == nil {
+		err = s.records.delete(ctx, a.key())
 	}
-	r, err := s.cfg.Queue.Get(ctx, a.Run)
-	switch {
-	case errors.Is(err, runs.ErrNotFound): // removed by itself, or before its thread by a server that was killed
-		if t, _, err := s.threads.records.get(ctx, a.Thread); err != nil {
-			return time.Time{}, err
-		} else if t.Temporary {
-			if err := s.threads.remove(ctx, a.Thread); err != nil {
-				return time.Time{}, err
-			}
-		}
-		return time.Time{}, s.deferred.records.delete(ctx, a.key())
-	case err != nil:
-		return time.Time{}, err
-	case !r.Status.Ended():
-		return now().Add(runPoll), nil
-	case a.Kind == deferredWebhook:
-		return s.runs.callHook(ctx, a, r)
-	case now().Before(r.Ended.Add(grace)):
-		return r.Ended.Add(grace), nil
-	}
-	if err := s.threads.remove(ctx, a.Thread); err != nil {
-		return time.Time{}, err
-	}
-	return time.Time{}, s.deferred.records.delete(ctx, a.key())
-}
-
-// takeBack removes a run whose request was refused, and the thread that was made for it.
-func (s *runAPI) takeBack(ctx context.Context, a deferredAction) error {
-	if a.Run != "" {
-		r, err := s.queue.Get(ctx, a.Run)
-		if err == nil {
-			if err = s.threads.endRun(ctx, r, runs.Rollback); err == nil {
-				err = s.remove(ctx, r)
-			}
-		}
-		if err != nil && !errors.Is(err, runs.ErrNotFound) {
-			return err
-		}
-	}
-	if a.fresh {
-		return s.threads.remove(ctx, a.Thread)
-	}
-	return nil
-}
-
-// expire removes a thread, or its history, when it has not been changed for its time to live.
-func (s *threadAPI) expire(ctx context.Context, a deferredAction) (again time.Time, err error) {
-	t, ok, err := s.records.get(ctx, a.Thread)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if !ok || t.TTL == nil {
-		return time.Time{}, s.deferred.records.delete(ctx, a.key())
-	}
-	at, err := s.statusOf(ctx, t)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if due := at.at.Add(t.TTL.duration()); due.After(now()) {
-		return due, nil
-	}
-	if at.status == busy {
-		return now().Add(t.TTL.duration()), nil
-	}
-	if t.TTL.Strategy == "keep_latest" {
-		_, err = s.saver.Prune(ctx, []string{t.ID}, saver.KeepLatest)
-		return now().Add(t.TTL.duration()), err
-	}
-	if err := s.removeWithCrons(ctx, t.ID); err != nil {
-		return time.Time{}, err
-	}
-	return time.Time{}, s.deferred.records.delete(ctx, a.key())
+	return time.Time{}, err
 }

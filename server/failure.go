@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/pregel"
@@ -33,27 +34,22 @@ func fail(status int, format string, args ...any) error {
 
 var errNotFound = &failure{http.StatusNotFound, "Not Found"}
 
+// isAny reports whether an error is one of some.
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
+}
+
 // failureOf is the answer to a request that failed with err. Errors that are nobody's
 // business but the operator's are told as such, and logged is true.
 func failureOf(err error) (f *failure, logged bool) {
 	if errors.As(err, &f) {
 		return f, false
 	}
-	is := func(targets ...error) bool {
-		for _, t := range targets {
-			if errors.Is(err, t) {
-				return true
-			}
-		}
-		return false
-	}
+	is := func(targets ...error) bool { return isAny(err, targets...) }
 	var missing *pregel.SubgraphError
-	var panicked *pregel.PanicError
-	var network *net.OpError
-	var file *fs.PathError
-	var asked *url.Error
+	network := errors.As(err, new(*net.OpError))
 	switch {
-	case errors.As(err, &panicked): // whatever the engine makes of it, its text has the stack
+	case errors.As(err, new(*pregel.PanicError)): // whatever the engine makes of it, its text has the stack
 		return &failure{http.StatusInternalServerError, "Internal Server Error"}, true
 	case errors.As(err, &missing):
 		return &failure{http.StatusNotFound, missing.Error()}, false
@@ -61,11 +57,11 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusInsufficientStorage, "The disk is full. Nothing was stored."}, true
 	case is(fault.ErrPoisoned, fault.ErrReadOnly, fault.ErrClosed, fault.ErrLockLost):
 		return &failure{http.StatusServiceUnavailable, "The store takes no writes."}, true
-	case errors.As(err, &file): // the store's, or one that a function of the program reads
+	case errors.As(err, new(*fs.PathError)): // the store's, or one that a function of the program reads
 		return &failure{http.StatusServiceUnavailable, "A file that the server needs cannot be used."}, true
-	case errors.As(err, &network) && errors.As(err, &asked): // no store, but a service that a function of the program asks
+	case network && errors.As(err, new(*url.Error)): // no store, but a service that a function of the program asks
 		return &failure{http.StatusServiceUnavailable, "A service that the server needs cannot be reached. Try again."}, true
-	case errors.As(err, &network):
+	case network:
 		return &failure{http.StatusServiceUnavailable, "The store cannot be reached. Try again."}, true
 	case is(ErrAuthUnavailable):
 		return &failure{http.StatusServiceUnavailable, "Nobody can be authenticated at the moment."}, true

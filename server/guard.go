@@ -29,11 +29,8 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case origin == "" || origin == "http://"+r.Host || origin == "https://"+r.Host: // no browser, or a page of this server
 	case s.allowsOrigin(origin):
-		h.Set("Access-Control-Allow-Origin", origin)
+		s.allow(h, origin)
 		h.Set("Access-Control-Expose-Headers", "x-pagination-total, x-pagination-next, content-location, location")
-		if s.credentials {
-			h.Set("Access-Control-Allow-Credentials", "true")
-		}
 	default:
 		writeFailure(w, &failure{http.StatusForbidden, "Requests of this origin are not allowed."})
 		return false
@@ -63,12 +60,9 @@ func (s *Server) preflight(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, &failure{http.StatusForbidden, "Requests of this origin are not allowed."})
 		return
 	}
-	h.Set("Access-Control-Allow-Origin", origin)
+	s.allow(h, origin)
 	h.Set("Access-Control-Allow-Methods", "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT")
 	h.Set("Access-Control-Max-Age", "600")
-	if s.credentials {
-		h.Set("Access-Control-Allow-Credentials", "true")
-	}
 	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
 		h.Set("Access-Control-Allow-Headers", asked)
 	}
@@ -76,6 +70,14 @@ func (s *Server) preflight(w http.ResponseWriter, r *http.Request) {
 		h.Set("Access-Control-Allow-Private-Network", "true")
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// allow lets a page of an origin read the answer, and send its credentials if there are any.
+func (s *Server) allow(h http.Header, origin string) {
+	h.Set("Access-Control-Allow-Origin", origin)
+	if !s.cfg.Auth.open {
+		h.Set("Access-Control-Allow-Credentials", "true")
+	}
 }
 
 func (s *Server) allowsOrigin(origin string) bool {

@@ -281,11 +281,7 @@ func (s *unmovedItems) grantsPlace(ctx context.Context, id string) (yes bool) {
 	if s.auth.open {
 		return true
 	}
-	defer func() {
-		if recover() != nil {
-			yes = false
-		}
-	}()
+	defer func() { yes = recover() == nil && yes }()
 	g, err := s.auth.grant(ctx, &User{Identity: id}, Access{Resource: "store", Action: "search"})
 	return err == nil && slices.Equal(g.Namespace, ItemsOf(id))
 }

@@ -245,7 +245,6 @@ func (o sorting[T]) sort(in body, found []T) {
 			if d := less(a, b); d != 0 {
 				return sign * d
 			}
-			return o.then(a, b)
 		}
 		return o.then(a, b)
 	})

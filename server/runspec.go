@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"net/url"
@@ -282,6 +283,25 @@ func (s *runAPI) undo(t thread, r runs.Run) {
 	a := deferredAction{Kind: deferredUndo, Thread: t.ID, Run: r.ID, Due: now(), fresh: t.fresh}
 	s.deferred.pending.Store(a.key(), a)
 	s.deferred.awake()
+}
+
+// takeBack removes a run whose request was refused, and the thread that was made for it.
+func (s *runAPI) takeBack(ctx context.Context, a deferredAction) error {
+	if a.Run != "" {
+		r, err := s.queue.Get(ctx, a.Run)
+		if err == nil {
+			if err = s.threads.endRun(ctx, r, runs.Rollback); err == nil {
+				err = s.remove(ctx, r)
+			}
+		}
+		if err != nil && !errors.Is(err, runs.ErrNotFound) {
+			return err
+		}
+	}
+	if a.fresh {
+		return s.threads.remove(ctx, a.Thread)
+	}
+	return nil
 }
 
 // on makes the run that a request asks for on a thread.

@@ -238,3 +238,26 @@ func (s *threadAPI) prune(c *call) error {
 	}
 	return c.json(map[string]any{"pruned_count": len(pruned)})
 }
+
+// expire removes a thread, or its history, when it has not been changed for its time to live.
+func (s *threadAPI) expire(ctx context.Context, a deferredAction) (again time.Time, err error) {
+	t, ok, err := s.records.get(ctx, a.Thread)
+	if err != nil || !ok || t.TTL == nil {
+		return s.deferred.done(ctx, a, err)
+	}
+	at, err := s.statusOf(ctx, t)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if due := at.at.Add(t.TTL.duration()); due.After(now()) {
+		return due, nil
+	}
+	if at.status == busy {
+		return now().Add(t.TTL.duration()), nil
+	}
+	if t.TTL.Strategy == "keep_latest" {
+		_, err = s.saver.Prune(ctx, []string{t.ID}, saver.KeepLatest)
+		return now().Add(t.TTL.duration()), err
+	}
+	return s.deferred.done(ctx, a, s.removeWithCrons(ctx, t.ID))
+}

@@ -143,10 +143,7 @@ func (s *threadAPI) isBusy(ctx context.Context, id string) (bool, error) {
 func (s *threadAPI) unreadable(id string, err error) pregeljson.Failure {
 	s.log.Error("the state of a thread cannot be read", "thread", id, "error", err)
 	why := "the log of the server says why"
-	var changed *pregel.StoredTypeError
-	var data *serde.TypeError
-	var value *channel.TypeError
-	if errors.As(err, &changed) && (errors.As(err, &data) || errors.As(err, &value)) && !errors.Is(err, saver.ErrCorrupt) && !errors.Is(err, saver.ErrNotFound) {
+	if errors.As(err, new(*pregel.StoredTypeError)) && ofType(err) && !isAny(err, saver.ErrCorrupt, saver.ErrNotFound) {
 		why = err.Error()
 	}
 	return pregeljson.Failure{Error: "UnreadableState", Message: "The state of the thread cannot be read: " + why}
@@ -155,16 +152,14 @@ func (s *threadAPI) unreadable(id string, err error) pregeljson.Failure {
 // isOfThread reports whether an error of reading a thread's state is about what is stored of it,
 // and not about the store or the request. A value may be gone since the thread was found.
 func isOfThread(err error) bool {
-	for _, of := range []error{saver.ErrCorrupt, saver.ErrNotFound, saver.ErrAncestorCycle, pregel.ErrInvalidUpdate, pregel.ErrUnknownNode,
-		serde.ErrMalformed, serde.ErrDecodeLimit, serde.ErrUnknownKind, serde.ErrDecrypt, serde.ErrPlaintext} {
-		if errors.Is(err, of) {
-			return true
-		}
-	}
-	var data *serde.TypeError
-	var value *channel.TypeError
-	var metadata *saver.MetadataError
-	return errors.As(err, &data) || errors.As(err, &value) || errors.As(err, &metadata)
+	return isAny(err, saver.ErrCorrupt, saver.ErrNotFound, saver.ErrAncestorCycle, pregel.ErrInvalidUpdate, pregel.ErrUnknownNode,
+		serde.ErrMalformed, serde.ErrDecodeLimit, serde.ErrUnknownKind, serde.ErrDecrypt, serde.ErrPlaintext) ||
+		ofType(err) || errors.As(err, new(*saver.MetadataError))
+}
+
+// ofType reports whether an error is about the type of what is stored.
+func ofType(err error) bool {
+	return errors.As(err, new(*serde.TypeError)) || errors.As(err, new(*channel.TypeError))
 }
 
 // stateOf is the state of a thread. ofThread is true if it fails for what is stored of the thread, or

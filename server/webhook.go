@@ -16,21 +16,14 @@ import (
 	"github.com/stele-go/stele/runs"
 )
 
-const (
-	// hookTries is how often a webhook is called before it is given up.
-	hookTries = 6
-	// hookTimeout bounds one call.
-	hookTimeout = 10 * time.Second
-)
-
-// hookPause is how long a webhook waits that has failed so often.
-func hookPause(tries int) time.Duration { return time.Second << tries }
+// hookTimeout bounds one call of a webhook.
+const hookTimeout = 10 * time.Second
 
 // callHook tells the address that a client gave that its run has ended.
 func (s *runAPI) callHook(ctx context.Context, a deferredAction, r runs.Run) (again time.Time, err error) {
 	err = s.post(ctx, a.URL, r)
 	if err == nil {
-		return time.Time{}, s.deferred.records.delete(ctx, a.key())
+		return s.deferred.done(ctx, a, nil)
 	}
 	if ctx.Err() != nil {
 		return time.Time{}, ctx.Err()
@@ -38,7 +31,7 @@ func (s *runAPI) callHook(ctx context.Context, a deferredAction, r runs.Run) (ag
 	a.Tries++
 	s.log.Warn("a webhook failed", "run", r.ID, "try", a.Tries, "error", err)
 	if a.Tries >= hookTries || errors.Is(err, errPrivate) {
-		return time.Time{}, s.deferred.records.delete(ctx, a.key())
+		return s.deferred.done(ctx, a, nil)
 	}
 	a.Due = now().Add(hookPause(a.Tries))
 	if err := s.deferred.records.put(ctx, a.key(), a); err != nil {

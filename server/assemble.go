@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/server/internal/streamv2"
+	"github.com/stele-go/stele/store"
+)
+
+// assemble makes what has the operations, from what others stand on upwards. done is closed when the server
+// closes.
+func (s *Server) assemble(done <-chan struct{}) {
+	queue, states, items, auth, log := s.cfg.Queue, s.cfg.Saver, s.cfg.Store, s.cfg.Auth, s.cfg.Logger
+	locks := &locks{held: map[string]*lock{}}
+	var withStore queueWithStore
+	if q, ok := queue.(queueWithStore); ok && store.Store(q.Items()) == items {
+		withStore = q
+	}
+	graphs := &graphSet{by: s.cfg.Graphs, names: slices.Sorted(maps.Keys(s.cfg.Graphs)), contexts: s.cfg.Contexts}
+	view := &runView{queue: queue, graphs: graphs, log: log}
+	removed := newRecords[removedRuns](items, log, "protocol")
+	events := &streamv2.Threads{Queue: queue, Closing: done}
+	events.Removed = func(ctx context.Context, thread string) (map[string]streamv2.Removed, error) {
+		r, _, err := removed.get(ctx, thread)
+		return r.Runs, err
+	}
+	s.unmoved = &unmovedItems{settled: newRecords[struct{}](items, log, settledKind), store: items, auth: auth, log: log,
+		looked: make(chan struct{})}
+	s.deferred = &deferredActions{records: newRecords[deferredAction](items, log, "after"), store: items, log: log, do: s.do,
+		wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
+
+	threads := newRecords[thread](items, log, "threads")
+	threads.kept, threads.keeps = &decoded[thread]{}, thread.isFlat
+	crons := &cronStore{records: newRecords[cron](items, log, "crons"), indexed: newRecords[struct{}](items, log, "thread_crons"),
+		threads: threads, store: items, saver: states, locks: locks}
+	s.threads = &threadAPI{records: threads, unfinished: newRecords[unfinishedThread](items, log, "halves"), removed: removed,
+		saver: states, queue: queue, store: items, withStore: withStore, graphs: graphs, view: view, crons: crons,
+		deferred: s.deferred, locks: locks, log: log}
+	s.deferred.rescan = s.threads.removeAllUnfinished
+	assistants := newRecords[assistant](items, log, "assistants")
+	assistants.kept = &decoded[assistant]{} // each run names one
+	s.assistants = &assistantAPI{records: assistants, graphs: graphs, threads: s.threads, locks: locks, open: auth.open, log: log}
+	s.streams = &streamAPI{queue: queue, view: view, events: events, locks: locks, heartbeat: s.cfg.Heartbeat, done: done, log: log}
+	s.runs = &runAPI{queue: queue, saver: states, store: items, withStore: withStore, graphs: graphs, threads: s.threads,
+		assistants: s.assistants, view: view, streams: s.streams, openStreams: s.openStreams, events: events, deferred: s.deferred,
+		hooks: hookClient(s.cfg.AllowPrivateWebhooks), attempts: s.cfg.Attempts, trace: s.cfg.Trace, locks: locks, log: log}
+	s.crons = &cronAPI{crons: crons, threads: s.threads, assistants: s.assistants, runs: s.runs, deferred: s.deferred, auth: auth,
+		locks: locks, log: log}
+	s.items = &itemAPI{store: items}
+	s.protocol = &protocolAPI{graphs: graphs, threads: s.threads, assistants: s.assistants, runs: s.runs, events: events,
+		rates: s.rates, bodies: s.bodies, heartbeat: s.cfg.Heartbeat, writeTimeout: s.cfg.WriteTimeout, log: log}
+	s.tools = &toolAPI{graphs: graphs, assistants: s.assistants, runs: s.runs, view: view, streams: s.streams,
+		heartbeat: s.cfg.Heartbeat, log: log}
+	s.operator = &operatorAPI{queue: queue, saver: states, threads: s.threads, view: view, crons: crons, unmoved: s.unmoved,
+		metrics: s.metrics, openStreams: s.openStreams, readOnly: s.cfg.ReadOnly, backupDir: s.cfg.BackupDir, log: log}
+}
+
+// queueWithStore is a queue in the Store: a run and what the server keeps of it are one write. An unsynced
+// run is durable only when it was asked for. As the queue knows the newest run of a thread, most runs change
+// nothing of the thread's record.
+type queueWithStore interface {
+	Items() *store.Local
+	Newest(threadID string) string
+	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error), unsynced bool) (runs.Run, error)
+}
