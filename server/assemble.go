@@ -4,8 +4,8 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
-	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/server/internal/streamv2"
 	"github.com/stele-go/stele/store"
 )
@@ -39,7 +39,9 @@ func (s *Server) assemble(done <-chan struct{}) {
 	s.threads = &threadAPI{records: threads, unfinished: newRecords[unfinishedThread](items, log, "halves"), removed: removed,
 		saver: states, queue: queue, store: items, withStore: withStore, graphs: graphs, view: view, crons: crons,
 		deferred: s.deferred, locks: locks, log: log}
-	s.deferred.rescan = s.threads.removeAllUnfinished
+	s.deferred.rescan = func(ctx context.Context, now time.Time) error {
+		return s.threads.removeAllUnfinished(ctx, now.Add(-unfinishedTime))
+	}
 	assistants := newRecords[assistant](items, log, "assistants")
 	assistants.kept = &decoded[assistant]{} // each run names one
 	s.assistants = &assistantAPI{records: assistants, graphs: graphs, threads: s.threads, locks: locks, open: auth.open, log: log}
@@ -56,13 +58,4 @@ func (s *Server) assemble(done <-chan struct{}) {
 		heartbeat: s.cfg.Heartbeat, log: log}
 	s.operator = &operatorAPI{queue: queue, saver: states, threads: s.threads, view: view, crons: crons, unmoved: s.unmoved,
 		metrics: s.metrics, openStreams: s.openStreams, readOnly: s.cfg.ReadOnly, backupDir: s.cfg.BackupDir, log: log}
-}
-
-// queueWithStore is a queue in the Store: a run and what the server keeps of it are one write. An unsynced
-// run is durable only when it was asked for. As the queue knows the newest run of a thread, most runs change
-// nothing of the thread's record.
-type queueWithStore interface {
-	Items() *store.Local
-	Newest(threadID string) string
-	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error), unsynced bool) (runs.Run, error)
 }

@@ -70,9 +70,6 @@ func (v version) shown(id string) shownAssistant {
 		Name: v.Name, CreatedAt: stamped(v.Created), Version: v.Number, Description: v.Description}
 }
 
-// namespaceGraph is the namespace of the UUIDs of graphs' assistants: LangGraph's.
-var namespaceGraph = uuid.MustParse("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
-
 // assistantOf is the id of a graph's own assistant.
 func assistantOf(graph string) string { return uuid.NewSHA1(namespaceGraph, []byte(graph)).String() }
 

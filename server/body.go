@@ -3,12 +3,8 @@ package server
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
-	"net/http"
-	"os"
-	"time"
+	"math"
 
 	"github.com/stele-go/stele/base/jsontext"
 )
@@ -90,70 +86,5 @@ func merged(a map[string]any, others ...map[string]any) map[string]any {
 	return out
 }
 
-// bodyReader reads the bodies of requests: most bytes, which begin to come within a time.
-type bodyReader struct {
-	most    int64
-	timeout time.Duration
-}
-
-// read reads the body of a request, and checks that it has the shape of its route.
-func (s bodyReader) read(c *call) error {
-	if c.r.ContentLength > s.most { // also for a client that asks first, by Expect
-		return errLargeBody(s.most)
-	}
-	rc := http.NewResponseController(c.w)
-	until := time.Now().Add(s.timeout)
-	_ = rc.SetReadDeadline(until) // Authenticate may have taken long
-	text, err := io.ReadAll(&timed{Reader: http.MaxBytesReader(c.w, c.r.Body, s.most), rc: rc, until: until})
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return fail(http.StatusRequestTimeout, "The body took too long to come")
-	}
-	_ = rc.SetReadDeadline(time.Time{}) // that the client leaves is noticed by a read
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
-		return errLargeBody(large.Limit)
-	}
-	if err != nil {
-		return fail(http.StatusBadRequest, "The body could not be read")
-	}
-	if len(text) == 0 && c.route.optional {
-		return nil
-	}
-	if c.in, err = decode(text); err != nil {
-		return err
-	}
-	if err := c.route.in.check(c.in); err != nil {
-		return err
-	}
-	if m, ok := c.in.(map[string]any); ok {
-		c.body = m
-	}
-	return nil
-}
-
-func errLargeBody(most int64) error {
-	return fail(http.StatusRequestEntityTooLarge, "The body has more than %d bytes", most)
-}
-
-// timed reads a body that has the more time the more of it has come.
-type timed struct {
-	io.Reader
-	rc    *http.ResponseController
-	until time.Time
-	grace int // bytes that came since until was moved
-}
-
-// bodyRate is how many bytes of a body give it a second more.
-const bodyRate = 32 << 10
-
-// Read implements io.Reader.
-func (t *timed) Read(p []byte) (int, error) {
-	if more := t.grace / bodyRate; more > 0 {
-		t.grace -= more * bodyRate
-		t.until = t.until.Add(time.Duration(more) * time.Second)
-		_ = t.rc.SetReadDeadline(t.until)
-	}
-	n, err := t.Reader.Read(p)
-	t.grace += n
-	return n, err
-}
+// isInteger reports whether a number such as 2.0 is an integer, which some languages write so.
+func isInteger(x float64) bool { return x == math.Trunc(x) && math.Abs(x) <= math.MaxInt32 }

@@ -194,3 +194,25 @@ func cutText(text string) string {
 func withAbout(m map[string]any) {
 	m["stele_about"], m["values"] = aboutThread(m["values"]), nil
 }
+
+// shownState is a state as clients see it. Its metadata names the thread as well, which a
+// saver does not store with it.
+func shownState(snapshot *pregel.StateSnapshot) (*pregeljson.ThreadState, error) {
+	st, err := pregeljson.State(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	for at := []*pregeljson.ThreadState{st}; len(at) > 0; {
+		s := at[0]
+		at = at[1:]
+		if s.Metadata != nil && s.Checkpoint != nil {
+			s.Metadata["thread_id"] = s.Checkpoint.ThreadID
+		}
+		for _, t := range s.Tasks {
+			if t.State != nil {
+				at = append(at, t.State)
+			}
+		}
+	}
+	return st, nil
+}

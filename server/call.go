@@ -2,9 +2,56 @@ package server
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/stele-go/stele/runs"
 )
+
+// route is an operation of the API. Every request goes through one, and prepare
+// authenticates, reads and authorizes it before handle runs.
+type route struct {
+	method, path     string
+	resource, action string // what Authorize is asked about
+	// open: anybody may ask, without authentication.
+	open bool
+	// in is the JSON that the request must have; nil reads no body. If it is optional the
+	// body may be empty.
+	in       *shape
+	optional bool
+	// byName: the path may name an assistant by its graph.
+	byName bool
+	// stream: the answer stays open, and counts as a stream of its user.
+	stream bool
+	// allUsers: it is about the things of all users, and for those who may see all.
+	allUsers bool
+	handle   func(*call) error
+}
+
+// changes reports whether the operation changes something.
+func (rt *route) changes() bool {
+	switch rt.action {
+	case "read", "search", "get", "list_namespaces":
+		return rt.path == "/threads/{thread_id}/copy"
+	}
+	return true
+}
+
+// with is an operation on what a path names, once that was found and the grant shows it.
+func with[T any](of func(*call) (T, error), do func(*call, T) error) func(*call) error {
+	return func(c *call) error {
+		v, err := of(c)
+		if err != nil {
+			return err
+		}
+		return do(c, v)
+	}
+}
 
 // call is a request on its way through a handler: what came, who sent it, and what that user may see.
 type call struct {
@@ -91,4 +138,97 @@ func (c *call) asked(in body) (*call, error) {
 	var err error
 	one.grant, err = c.auth.grant(c.ctx, c.user, Access{"threads", "create_run", one.value()})
 	return &one, err
+}
+
+// numeric is a number of the request's address.
+func (c *call) numeric(name string, missing, low, high int) (int, error) {
+	given := c.query(name)
+	if given == "" {
+		return missing, nil
+	}
+	n, err := strconv.Atoi(given)
+	if err != nil || n < low || n > high {
+		return 0, fail(422, "Invalid %s %s", name, given)
+	}
+	return n, nil
+}
+
+// action is how a request cancels.
+func (c *call) action() (runs.Strategy, error) {
+	switch a := c.query("action"); a {
+	case "", "interrupt":
+		return runs.Interrupt, nil
+	case "rollback":
+		return runs.Rollback, nil
+	default:
+		return "", fail(422, "Invalid action %q: there are interrupt and rollback", a)
+	}
+}
+
+// bodyReader reads the bodies of requests: most bytes, which begin to come within a time.
+type bodyReader struct {
+	most    int64
+	timeout time.Duration
+}
+
+// read reads the body of a request, and checks that it has the shape of its route.
+func (s bodyReader) read(c *call) error {
+	if c.r.ContentLength > s.most { // also for a client that asks first, by Expect
+		return errLargeBody(s.most)
+	}
+	rc := http.NewResponseController(c.w)
+	until := time.Now().Add(s.timeout)
+	_ = rc.SetReadDeadline(until) // Authenticate may have taken long
+	text, err := io.ReadAll(&timed{Reader: http.MaxBytesReader(c.w, c.r.Body, s.most), rc: rc, until: until})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fail(http.StatusRequestTimeout, "The body took too long to come")
+	}
+	_ = rc.SetReadDeadline(time.Time{}) // that the client leaves is noticed by a read
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return errLargeBody(large.Limit)
+	}
+	if err != nil {
+		return fail(http.StatusBadRequest, "The body could not be read")
+	}
+	if len(text) == 0 && c.route.optional {
+		return nil
+	}
+	if c.in, err = decode(text); err != nil {
+		return err
+	}
+	if err := c.route.in.check(c.in); err != nil {
+		return err
+	}
+	if m, ok := c.in.(map[string]any); ok {
+		c.body = m
+	}
+	return nil
+}
+
+func errLargeBody(most int64) error {
+	return fail(http.StatusRequestEntityTooLarge, "The body has more than %d bytes", most)
+}
+
+// timed reads a body that has the more time the more of it has come.
+type timed struct {
+	io.Reader
+	rc    *http.ResponseController
+	until time.Time
+	grace int // bytes that came since until was moved
+}
+
+// bodyRate is how many bytes of a body give it a second more.
+const bodyRate = 32 << 10
+
+// Read implements io.Reader.
+func (t *timed) Read(p []byte) (int, error) {
+	if more := t.grace / bodyRate; more > 0 {
+		t.grace -= more * bodyRate
+		t.until = t.until.Add(time.Duration(more) * time.Second)
+		_ = t.rc.SetReadDeadline(t.until)
+	}
+	n, err := t.Reader.Read(p)
+	t.grace += n
+	return n, err
 }

@@ -16,28 +16,6 @@ import (
 	"github.com/stele-go/stele/runs"
 )
 
-// cron submits a run again and again, on a thread of its own or each time on a new one. When
-// it is due, the run is submitted with a key made of the cron and the time. So of several
-// servers, and of one that was killed on the way, one run comes. Times that passed while no
-// server lived are made up for by one run.
-type cron struct {
-	ID          string         `json:"id"`
-	AssistantID string         `json:"assistant_id"`
-	ThreadID    string         `json:"thread_id,omitempty"`
-	Schedule    string         `json:"schedule"`
-	Timezone    string         `json:"timezone,omitempty"`
-	Payload     map[string]any `json:"payload"`
-	Metadata    map[string]any `json:"metadata"`
-	Stamp       map[string]any `json:"stamp,omitempty"` // metadata of the threads that it makes
-	User        User           `json:"user"`
-	Keep        bool           `json:"keep,omitempty"` // what its runs leave stays
-	Enabled     bool           `json:"enabled"`
-	Ends        *time.Time     `json:"ends,omitempty"`
-	Next        time.Time      `json:"next"`
-	Created     time.Time      `json:"created"`
-	Updated     time.Time      `json:"updated"`
-}
-
 // cronAPI has the operations on crons, and submits their runs.
 type cronAPI struct {
 	crons      *cronStore

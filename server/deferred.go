@@ -33,9 +33,9 @@ type deferredActions struct {
 	store   store.Store
 	log     *slog.Logger
 	// do does one action, or says when to look at it again. rescan, which is called every rescanEvery, removes
-	// the threads that were unfinished before a time.
+	// what is left of threads.
 	do     func(ctx context.Context, a deferredAction) (again time.Time, err error)
-	rescan func(ctx context.Context, before time.Time) error
+	rescan func(ctx context.Context, now time.Time) error
 
 	pending  sync.Map      // of deferredAction, by key: those that this server knows
 	wake     chan struct{} // wakes run
@@ -115,7 +115,7 @@ func (s *deferredActions) run(ctx context.Context) {
 				}
 				s.pending.LoadOrStore(a.key(), a) // not what is being done
 			}
-			if err := s.rescan(ctx, at.Add(-unfinishedTime)); err != nil {
+			if err := s.rescan(ctx, at); err != nil {
 				s.logLater(ctx, "remove what is left of threads", err)
 			}
 			scanned = begun
@@ -141,8 +141,12 @@ func (s *deferredActions) run(ctx context.Context) {
 				default:
 					continue
 				}
-			} else if !enter(ctx, places) {
-				return
+			} else {
+				select {
+				case places <- struct{}{}:
+				case <-ctx.Done():
+					return
+				}
 			}
 			a.busy = true
 			s.pending.Store(key, a)
@@ -176,16 +180,6 @@ func (c *clockSteps) back(shown time.Time, passed time.Duration) bool {
 	before := *c
 	*c = clockSteps{shown, passed}
 	return !before.shown.IsZero() && shown.Sub(before.shown)-(passed-before.passed) < -time.Minute
-}
-
-// enter waits for a place. It reports whether there was one before ctx ended.
-func enter(ctx context.Context, places chan struct{}) bool {
-	select {
-	case places <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // one does what is due, and notes when to look at it again.

@@ -40,17 +40,6 @@ func newRenderer(codec serde.Serializer, r runs.Run, modes []string) *renderer {
 	return &renderer{codec: codec, run: r.ID, modes: modes, subgraphs: r.Subgraphs, messages: map[string]message.Chunk{}}
 }
 
-// modesOfRun are the stream modes that a run was made with.
-func modesOfRun(r runs.Run) []string {
-	switch x := kwarg(r, "stream_mode").(type) {
-	case []string:
-		return x
-	case []any:
-		return body{"m": x}.texts("m")
-	}
-	return []string{"values"}
-}
-
 // frames are what a client gets of an event.
 func (f *renderer) frames(ev runs.Event) ([]frame, error) {
 	data, err := ev.JSON(f.codec)
@@ -168,3 +157,16 @@ func (f *renderer) message(data []byte, suffix string) ([]frame, error) {
 	}
 	return append(out, so("partial", text)), nil
 }
+
+// appendFrame writes a frame as server-sent events have it. Data is JSON in one line.
+func appendFrame(b []byte, f frame, id string) []byte {
+	b = append(append(append(b, "event: "...), f.name...), "\r\ndata: "...)
+	b = append(append(b, f.data...), "\r\n"...)
+	if id != "" {
+		b = append(append(append(b, "id: "...), id...), "\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// heartbeat is a comment: it says that the stream lives.
+var heartbeat = []byte(": heartbeat\r\n\r\n")

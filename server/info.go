@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,8 +13,26 @@ import (
 
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
+
+// operatorAPI has the operations about the server itself, and those for its operators.
+type operatorAPI struct {
+	queue       runs.Queue
+	saver       saver.Saver
+	threads     *threadAPI
+	view        *runView
+	crons       *cronStore
+	unmoved     *unmovedItems
+	metrics     *requestCounts
+	openStreams *streamCount
+	routes      []route // of the server
+	readOnly    bool
+	backupDir   string
+	upkeep      sync.Mutex // one check or backup at a time
+	log         *slog.Logger
+}
 
 // Version is the version of LangGraph's server whose API this server speaks.
 const Version = "0.16.7"
@@ -136,4 +155,10 @@ func (s *operatorAPI) getMetrics(c *call) error {
 	c.w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_, err := c.w.Write([]byte(b.String()))
 	return err
+}
+
+// watched is what an embedded store tells about itself.
+type watched interface {
+	Health() metrics.Health
+	Stats() metrics.Stats
 }

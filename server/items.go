@@ -192,3 +192,9 @@ func (s *itemAPI) namespaces(c *call) error {
 	}
 	return c.json(map[string]any{"namespaces": shown})
 }
+
+// hides reports whether a namespace of the store is none that the client may name. The Namespace of a
+// grant was checked when it was granted. NoAuth has one user, who sees all that users have.
+func (s *itemAPI) hides(c *call, ns store.Namespace) bool {
+	return len(c.grant.Namespace) == 0 && reserved(ns) && !(c.auth.open && ns[0] == usersSpace)
+}

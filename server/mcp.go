@@ -34,15 +34,6 @@ type toolAPI struct {
 	log        *slog.Logger
 }
 
-// routes are the operations of MCP. A client that only lists tools must be allowed to make
-// runs as well: the tools are there for nothing else.
-func (s *toolAPI) routes() []route {
-	one := route{method: "POST", path: "/mcp", resource: "threads", action: "create_run", in: object, stream: true, handle: s.serve}
-	slash := one
-	slash.path = "/mcp/{$}"
-	return []route{one, slash}
-}
-
 // serve answers a request of MCP.
 func (s *toolAPI) serve(c *call) error {
 	tools := mcp.NewServer(&mcp.Implementation{Name: "stele", Version: Version}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, Logger: s.log})

@@ -3,54 +3,15 @@ package server
 import (
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/runs"
-	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
 	"github.com/stele-go/stele/saver/disk"
 )
-
-// operatorAPI has the operations about the server itself, and those for its operators.
-type operatorAPI struct {
-	queue       runs.Queue
-	saver       saver.Saver
-	threads     *threadAPI
-	view        *runView
-	crons       *cronStore
-	unmoved     *unmovedItems
-	metrics     *requestCounts
-	openStreams *streamCount
-	routes      []route // of the server
-	readOnly    bool
-	backupDir   string
-	upkeep      sync.Mutex // one check or backup at a time
-	log         *slog.Logger
-}
-
-// operatorRoutes are what operators see beyond LangGraph's API, below /stele: all runs,
-// schedules, and the health and upkeep of an embedded store. Authorize is asked about the resource
-// "system", whatever the runs are of, and must grant it without a filter; about the tasks of a run,
-// as about the run.
-func (s *operatorAPI) operatorRoutes() []route {
-	return []route{
-		{method: "GET", path: "/stele/runs", resource: "system", action: "read", allUsers: true, handle: s.allRuns},
-		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: s.tasksOfRun},
-		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", allUsers: true, handle: s.retryRun},
-		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", allUsers: true, handle: s.eraseRun},
-		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", allUsers: true, handle: s.allSchedules},
-		{method: "DELETE", path: "/stele/schedules/{schedule_id...}", resource: "system", action: "update", allUsers: true, handle: s.deleteSchedule},
-		{method: "GET", path: "/stele/health", resource: "system", action: "read", allUsers: true, handle: s.health},
-		{method: "GET", path: "/stele/room", resource: "system", action: "read", allUsers: true, handle: with(s.embedded, s.diskUsage)},
-		{method: "POST", path: "/stele/verify", resource: "system", action: "update", allUsers: true, handle: with(s.embedded, s.verify)},
-		{method: "POST", path: "/stele/backup", resource: "system", action: "update", allUsers: true, handle: with(s.embedded, s.backUp)},
-	}
-}
 
 // mostRuns bounds the runs of one answer.
 const mostRuns = 200
@@ -257,12 +218,6 @@ func (s *operatorAPI) deleteSchedule(c *call) error {
 		return errNotFound
 	}
 	return c.none(s.queue.DeleteSchedule(c.ctx, id))
-}
-
-// watched is what an embedded store tells about itself.
-type watched interface {
-	Health() metrics.Health
-	Stats() metrics.Stats
 }
 
 // troubleUnmoved is the problem that items of users are at their former places.

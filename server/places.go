@@ -77,9 +77,3 @@ func ownPlace(ns store.Namespace, identity string) bool {
 	own := ItemsOf(identity)
 	return len(ns) >= len(own) && slices.Equal(ns[:len(own)], own)
 }
-
-// hides reports whether a namespace of the store is none that the client may name. The Namespace of a
-// grant was checked when it was granted. NoAuth has one user, who sees all that users have.
-func (s *itemAPI) hides(c *call, ns store.Namespace) bool {
-	return len(c.grant.Namespace) == 0 && reserved(ns) && !(c.auth.open && ns[0] == usersSpace)
-}

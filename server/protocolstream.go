@@ -10,16 +10,6 @@ import (
 	"github.com/stele-go/stele/server/internal/streamv2"
 )
 
-// routes are the operations of protocol v2. They read their bodies themselves:
-// refusals are those of the protocol.
-func (s *protocolAPI) routes() []route {
-	return []route{
-		{method: "POST", path: "/threads/{thread_id}/commands", resource: "threads", action: "create_run", handle: s.commandThread},
-		{method: "POST", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "read", stream: true, handle: s.streamEvents},
-		{method: "GET", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "create_run", stream: true, handle: s.socketEvents},
-	}
-}
-
 // eventsAsked is the subscription that a request for events describes, and the number behind
 // which they are wanted.
 func eventsAsked(in any) (sub streamv2.Subscription, since int64, err error) {

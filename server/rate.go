@@ -65,3 +65,38 @@ func (r *rates) limit(c *call) error {
 	c.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 	return fail(http.StatusTooManyRequests, "Too many requests; the limit is %g in a second. Try again in %d s.", float64(r.per), seconds)
 }
+
+// streamCount counts the streams of users.
+type streamCount struct {
+	most int // of a user
+
+	mu sync.Mutex
+	by map[string]int
+}
+
+// enter counts a stream, or refuses it.
+func (s *streamCount) enter(user string) (leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by[user] >= s.most {
+		return nil, fail(http.StatusTooManyRequests, "Too many open streams; the limit is %d", s.most)
+	}
+	s.by[user]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.by[user]--; s.by[user] == 0 {
+			delete(s.by, user)
+		}
+	}, nil
+}
+
+// open is how many streams there are.
+func (s *streamCount) open() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, of := range s.by {
+		n += of
+	}
+	return n
+}

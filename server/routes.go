@@ -5,51 +5,6 @@ import (
 	"net/http"
 )
 
-// route is an operation of the API. Every request goes through one, and prepare
-// authenticates, reads and authorizes it before handle runs.
-type route struct {
-	method, path     string
-	resource, action string // what Authorize is asked about
-	// open: anybody may ask, without authentication.
-	open bool
-	// in is the JSON that the request must have; nil reads no body. If it is optional the
-	// body may be empty.
-	in       *shape
-	optional bool
-	// byName: the path may name an assistant by its graph.
-	byName bool
-	// stream: the answer stays open, and counts as a stream of its user.
-	stream bool
-	// allUsers: it is about the things of all users, and for those who may see all.
-	allUsers bool
-	handle   func(*call) error
-}
-
-// with is an operation on what a path names, once that was found and the grant shows it.
-func with[T any](of func(*call) (T, error), do func(*call, T) error) func(*call) error {
-	return func(c *call) error {
-		v, err := of(c)
-		if err != nil {
-			return err
-		}
-		return do(c, v)
-	}
-}
-
-// changes reports whether the operation changes something.
-func (rt *route) changes() bool {
-	switch rt.action {
-	case "read", "search", "get", "list_namespaces":
-		return rt.path == "/threads/{thread_id}/copy"
-	}
-	return true
-}
-
-// searchPage are the fields of a search that all searches have.
-func searchPage(most int, fields ...field) *shape {
-	return record(append(fields, may("limit", upTo(1, most)), may("offset", offset), may("sort_order", oneOf("asc", "desc", "ASC", "DESC")))...)
-}
-
 var (
 	assistantFields = oneOf("assistant_id", "graph_id", "name", "description", "config", "context", "created_at", "updated_at", "metadata", "version")
 	threadFields    = oneOf("thread_id", "created_at", "updated_at", "metadata", "config", "context", "status", "values", "interrupts", "error", "state_updated_at")
@@ -142,10 +97,31 @@ func (s *Server) addRoutes() error {
 			in: record(may("namespace_prefix", orNull(few(text, maxLabels))), may("filter", orNull(object)), may("limit", upTo(1, 1000)), may("offset", offset), may("query", orNull(text)), may("refresh_ttl", orNull(flag)))},
 		{method: "POST", path: "/store/namespaces", resource: "store", action: "list_namespaces", handle: s.items.namespaces,
 			in: record(may("prefix", orNull(few(text, maxLabels))), may("suffix", orNull(few(text, maxLabels))), may("max_depth", orNull(upTo(1, maxLabels))), may("limit", upTo(1, 1000)), may("offset", offset))},
+
+		// Protocol v2 reads its bodies itself: refusals are those of the protocol.
+		{method: "POST", path: "/threads/{thread_id}/commands", resource: "threads", action: "create_run", handle: s.protocol.commandThread},
+		{method: "POST", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "read", stream: true, handle: s.protocol.streamEvents},
+		{method: "GET", path: "/threads/{thread_id}/stream/events", resource: "threads", action: "create_run", stream: true, handle: s.protocol.socketEvents},
+
+		// MCP. A client that only lists tools must be allowed to make runs as well: the tools are there for nothing
+		// else.
+		{method: "POST", path: "/mcp", resource: "threads", action: "create_run", in: object, stream: true, handle: s.tools.serve},
+		{method: "POST", path: "/mcp/{$}", resource: "threads", action: "create_run", in: object, stream: true, handle: s.tools.serve},
+
+		// What operators see beyond LangGraph's API: all runs, schedules, and the health and upkeep of an embedded
+		// store. Authorize is asked about the resource "system", whatever the runs are of, and must grant it without
+		// a filter; about the tasks of a run, as about the run.
+		{method: "GET", path: "/stele/runs", resource: "system", action: "read", allUsers: true, handle: s.operator.allRuns},
+		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: s.operator.tasksOfRun},
+		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", allUsers: true, handle: s.operator.retryRun},
+		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", allUsers: true, handle: s.operator.eraseRun},
+		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", allUsers: true, handle: s.operator.allSchedules},
+		{method: "DELETE", path: "/stele/schedules/{schedule_id...}", resource: "system", action: "update", allUsers: true, handle: s.operator.deleteSchedule},
+		{method: "GET", path: "/stele/health", resource: "system", action: "read", allUsers: true, handle: s.operator.health},
+		{method: "GET", path: "/stele/room", resource: "system", action: "read", allUsers: true, handle: with(s.operator.embedded, s.operator.diskUsage)},
+		{method: "POST", path: "/stele/verify", resource: "system", action: "update", allUsers: true, handle: with(s.operator.embedded, s.operator.verify)},
+		{method: "POST", path: "/stele/backup", resource: "system", action: "update", allUsers: true, handle: with(s.operator.embedded, s.operator.backUp)},
 	}
-	s.routes = append(s.routes, s.protocol.routes()...)
-	s.routes = append(s.routes, s.tools.routes()...)
-	s.routes = append(s.routes, s.operator.operatorRoutes()...)
 	s.mux = http.NewServeMux()
 	for i := range s.routes {
 		rt := &s.routes[i]

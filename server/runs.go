@@ -3,120 +3,16 @@ package server
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
-	"github.com/stele-go/stele/message/pregeljson"
-	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/server/internal/streamv2"
-	"github.com/stele-go/stele/store"
 )
-
-// runAPI has the operations on runs, and makes them.
-type runAPI struct {
-	queue       runs.Queue
-	saver       saver.Saver
-	store       store.Store
-	withStore   queueWithStore // nil if queue is not in store
-	graphs      *graphSet
-	threads     *threadAPI
-	assistants  *assistantAPI
-	view        *runView
-	streams     *streamAPI
-	openStreams *streamCount
-	events      *streamv2.Threads
-	deferred    *deferredActions
-	hooks       *http.Client
-	attempts    int
-	trace       func(ctx context.Context) map[string]string
-	locks       *locks
-	log         *slog.Logger
-}
-
-// runView shows runs as clients see them, and what came of them.
-type runView struct {
-	queue  runs.Queue
-	graphs *graphSet
-	log    *slog.Logger
-}
-
-// shown is a run as clients see it.
-func (s *runView) shown(r runs.Run) map[string]any {
-	stored, _ := r.Labels[labelKwargs].(map[string]any)
-	config, _ := stored["config"].(map[string]any)
-	kwargs := map[string]any{"input": nil, "subgraphs": r.Subgraphs, "checkpoint_during": r.Durability != pregel.Exit, "durability": r.Durability}
-	for _, name := range kwargsGiven {
-		kwargs[name] = nil
-	}
-	kwargs = merged(kwargs, stored)
-	kwargs["config"] = merged(config, map[string]any{"configurable": merged(r.Configurable, map[string]any{"run_id": r.ID}), "metadata": r.Metadata})
-	input, err := s.queue.Serializer().Decode(r.Input)
-	if _, ok := input.(pregel.Command); err == nil && !ok {
-		kwargs["input"], err = pregeljson.Value(input)
-	}
-	updated := r.Created
-	for _, at := range []time.Time{r.Started, r.Ended} {
-		if at.After(updated) {
-			updated = at
-		}
-	}
-	shown := map[string]any{"run_id": r.ID, "thread_id": r.ThreadID, "assistant_id": r.Labels[labelAssistant], "metadata": merged(r.Metadata),
-		"status": r.Status, "kwargs": kwargs, "multitask_strategy": r.Multitask, "created_at": stamped(r.Created), "updated_at": stamped(updated),
-		"langsmith_session_name": nil}
-	if err != nil {
-		shown["error"] = s.unreadable(r.ID, err)
-	}
-	return shown
-}
-
-// unreadable tells the operator that a run, or its input, cannot be decoded, and returns what its
-// clients are told. Lists show the run with it, and the others as they are.
-func (s *runView) unreadable(id string, err error) pregeljson.Failure {
-	s.log.Error("a run cannot be read", "run", id, "error", err)
-	return pregeljson.Failure{Error: "UnreadableRun", Message: "The run cannot be read: the log of the server says why"}
-}
 
 // show answers with a run.
 func (s *runAPI) show(c *call, r runs.Run) error { return c.json(s.view.shown(r)) }
-
-// run is the run of a path, if its thread is the user's. With an error that it cannot be decoded
-// comes what can be.
-func (s *threadAPI) run(c *call) (runs.Run, error) {
-	if _, err := s.ofPath(c); err != nil {
-		return runs.Run{}, err
-	}
-	r, err := s.queue.Get(c.ctx, c.path("run_id"))
-	if (err == nil || errors.Is(err, runs.ErrUnreadable)) && (r.ThreadID != c.path("thread_id") || isGone(r)) {
-		err = runs.ErrNotFound
-	}
-	return r, err
-}
-
-// isGone reports whether a run was rolled back: to clients it was never there. It is removed
-// with its thread.
-func isGone(r runs.Run) bool { return r.Status == runs.Interrupted && r.Cancel == runs.Rollback }
-
-// kwarg is a field of what a client asked for when it made a run.
-func kwarg(r runs.Run, name string) any {
-	kwargs, _ := r.Labels[labelKwargs].(map[string]any)
-	return kwargs[name]
-}
-
-// place is the address of a run, for headers. The id of a thread that a program made may hold
-// what no header can.
-func place(r runs.Run, stateless bool) string {
-	if stateless {
-		return "/runs/" + r.ID
-	}
-	return "/threads/" + url.PathEscape(r.ThreadID) + "/runs/" + r.ID
-}
 
 // made is the run that a request makes: on the thread of its path, or one of its own. Who answers with the
 // run's events, or its end, tells of it later.
@@ -174,19 +70,6 @@ func (s *runAPI) wait(c *call) error {
 		return err
 	}
 	return s.streams.wait(c, r, c.body.text("on_disconnect") == "cancel", s.view.outcome)
-}
-
-// numeric is a number of the request's address.
-func (c *call) numeric(name string, missing, low, high int) (int, error) {
-	given := c.query(name)
-	if given == "" {
-		return missing, nil
-	}
-	n, err := strconv.Atoi(given)
-	if err != nil || n < low || n > high {
-		return 0, fail(422, "Invalid %s %s", name, given)
-	}
-	return n, nil
 }
 
 // runColumns are the fields of a run that a list can be asked for.
@@ -283,11 +166,6 @@ func (s *runAPI) remove(ctx context.Context, r runs.Run) error {
 	return nil
 }
 
-// removedRuns are the runs of a thread that were removed, by their ids.
-type removedRuns struct {
-	Runs map[string]streamv2.Removed `json:"runs"`
-}
-
 // forget keeps the number of a run's events in mind. It must be called before the run,
 // which has ended, is removed from the queue. Those of one that cannot be decoded do not count.
 func (s *runAPI) forget(ctx context.Context, id string) error {
@@ -319,18 +197,6 @@ func (s *runAPI) forget(ctx context.Context, id string) error {
 
 // noMatch says that there is nothing to cancel.
 var noMatch = fail(404, "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the runs haven't been deleted or completed.")
-
-// action is how a request cancels.
-func (c *call) action() (runs.Strategy, error) {
-	switch a := c.query("action"); a {
-	case "", "interrupt":
-		return runs.Interrupt, nil
-	case "rollback":
-		return runs.Rollback, nil
-	default:
-		return "", fail(422, "Invalid action %q: there are interrupt and rollback", a)
-	}
-}
 
 func (s *runAPI) cancel(c *call) error {
 	how, err := c.action()
@@ -418,7 +284,21 @@ func (s *runAPI) cancelMany(c *call) error {
 	return c.none(nil)
 }
 
-// join waits for a run and answers with what came of it.
-func (s *streamAPI) join(c *call, r runs.Run) error {
-	return s.wait(c, r, c.isTrue("cancel_on_disconnect"), s.view.outcome)
+// takeBack removes a run whose request was refused, and the thread that was made for it.
+func (s *runAPI) takeBack(ctx context.Context, a deferredAction) error {
+	if a.Run != "" {
+		r, err := s.queue.Get(ctx, a.Run)
+		if err == nil {
+			if err = s.threads.endRun(ctx, r, runs.Rollback); err == nil {
+				err = s.remove(ctx, r)
+			}
+		}
+		if err != nil && !errors.Is(err, runs.ErrNotFound) {
+			return err
+		}
+	}
+	if a.fresh {
+		return s.threads.remove(ctx, a.Thread)
+	}
+	return nil
 }

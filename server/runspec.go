@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,8 +15,31 @@ import (
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/server/internal/streamv2"
 	"github.com/stele-go/stele/store"
 )
+
+// runAPI has the operations on runs, and makes them.
+type runAPI struct {
+	queue       runs.Queue
+	saver       saver.Saver
+	store       store.Store
+	withStore   queueWithStore // nil if queue is not in store
+	graphs      *graphSet
+	threads     *threadAPI
+	assistants  *assistantAPI
+	view        *runView
+	streams     *streamAPI
+	openStreams *streamCount
+	events      *streamv2.Threads
+	deferred    *deferredActions
+	hooks       *http.Client
+	attempts    int
+	trace       func(ctx context.Context) map[string]string
+	locks       *locks
+	log         *slog.Logger
+}
 
 // Stream modes of clients. messages and messages-tuple show the messages of one mode of the
 // graph, as what they are so far and as they come.
@@ -47,12 +72,6 @@ var runShape = record(
 	may("on_disconnect", oneOf("continue", "cancel")), may("on_completion", oneOf("delete", "keep")),
 	may("after_seconds", number),
 	may("checkpoint_during", flag), may("durability", oneOf("sync", "async", "exit")),
-)
-
-// Labels of runs: what clients see of a run beside its Spec.
-const (
-	labelAssistant = "assistant_id"
-	labelKwargs    = "kwargs"
 )
 
 // modesOf are the modes of the graph that stream modes of clients need.
@@ -153,9 +172,6 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	req.Labels = map[string]any{labelAssistant: a.ID, labelKwargs: kwargs}
 	return req, nil
 }
-
-// kwargsGiven are the kwargs of a run that are as the client gave them, or null.
-var kwargsGiven = []string{"command", "interrupt_before", "interrupt_after", "webhook", "feedback_keys"}
 
 // commandOf is a Command of a request.
 func commandOf(m map[string]any) pregel.Command {
@@ -283,25 +299,6 @@ func (s *runAPI) undo(t thread, r runs.Run) {
 	a := deferredAction{Kind: deferredUndo, Thread: t.ID, Run: r.ID, Due: now(), fresh: t.fresh}
 	s.deferred.pending.Store(a.key(), a)
 	s.deferred.awake()
-}
-
-// takeBack removes a run whose request was refused, and the thread that was made for it.
-func (s *runAPI) takeBack(ctx context.Context, a deferredAction) error {
-	if a.Run != "" {
-		r, err := s.queue.Get(ctx, a.Run)
-		if err == nil {
-			if err = s.threads.endRun(ctx, r, runs.Rollback); err == nil {
-				err = s.remove(ctx, r)
-			}
-		}
-		if err != nil && !errors.Is(err, runs.ErrNotFound) {
-			return err
-		}
-	}
-	if a.fresh {
-		return s.threads.remove(ctx, a.Thread)
-	}
-	return nil
 }
 
 // on makes the run that a request asks for on a thread.

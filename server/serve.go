@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -102,13 +101,7 @@ func (s *Server) answer(c *call) (err error) {
 	if err := s.prepare(c); err != nil {
 		return err
 	}
-	return s.handle(c)
-}
-
-// handle does what is asked. A stream is counted before anything is done, so that one that
-// is refused has made no run.
-func (s *Server) handle(c *call) error {
-	if c.route.stream {
+	if c.route.stream { // it is counted before anything is done: one that is refused has made no run
 		leave, err := s.openStreams.enter(c.user.Identity)
 		if err != nil {
 			return err
@@ -173,73 +166,3 @@ func (s *Server) readID(c *call, name string) error {
 	c.r.SetPathValue(name, small)
 	return nil
 }
-
-// id is the id of the thread that a request names by a UUID: the same in its usual form, unless
-// another program has made a thread of just this id.
-func (s *threadAPI) id(ctx context.Context, given string) (string, error) {
-	small := usual(given)
-	if small == given {
-		return given, nil
-	}
-	_, stored, err := s.infoOf(ctx, given)
-	if stored {
-		return given, err
-	}
-	return small, err
-}
-
-// counter notes the status of an answer. It lets the client take a time over each piece of it.
-type counter struct {
-	http.ResponseWriter
-	rc      *http.ResponseController
-	timeout time.Duration
-	status  int
-}
-
-// piece is how much of an answer a client must read in the time.
-const piece = 64 << 10
-
-// Write implements http.ResponseWriter.
-func (c *counter) Write(b []byte) (n int, err error) {
-	if c.status == 0 {
-		c.WriteHeader(http.StatusOK)
-	}
-	for first := true; err == nil && (first || len(b) > 0); first = false {
-		c.more()
-		var m int
-		m, err = c.ResponseWriter.Write(b[:min(len(b), piece)])
-		n, b = n+m, b[m:]
-	}
-	return n, err
-}
-
-// more gives the client its time once more. A ResponseWriter of a test, or of a wrapper, may know no
-// deadlines.
-func (c *counter) more() { _ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout)) }
-
-// WriteHeader implements http.ResponseWriter.
-func (c *counter) WriteHeader(status int) {
-	if c.status == 0 {
-		c.status = status
-	}
-	c.more()
-	c.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
-
-// discarded takes an answer and keeps its head alone.
-type discarded struct {
-	header http.Header
-	status int
-}
-
-// Header implements http.ResponseWriter.
-func (d *discarded) Header() http.Header { return d.header }
-
-// Write implements http.ResponseWriter.
-func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
-
-// WriteHeader implements http.ResponseWriter.
-func (d *discarded) WriteHeader(status int) { d.status = status }

@@ -183,9 +183,6 @@ func isType(v any, t string) bool {
 	return false
 }
 
-// isInteger reports whether a number such as 2.0 is an integer, which some languages write so.
-func isInteger(x float64) bool { return x == math.Trunc(x) && math.Abs(x) <= math.MaxInt32 }
-
 // isUUID reports whether s is a UUID, in whatever form LangGraph's server takes it: without dashes, in braces,
 // or as a URN.
 func isUUID(s string) bool { return uuid.Validate(s) == nil }
@@ -271,4 +268,9 @@ func numbers(v any) (_ any, err error) {
 		}
 	}
 	return v, nil
+}
+
+// searchPage are the fields of a search that all searches have.
+func searchPage(most int, fields ...field) *shape {
+	return record(append(fields, may("limit", upTo(1, most)), may("offset", offset), may("sort_order", oneOf("asc", "desc", "ASC", "DESC")))...)
 }

@@ -4,31 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 
 	"github.com/stele-go/stele/message/pregeljson"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
 )
-
-// address is the checkpoint of a thread that a request names: as an object, or by its id.
-func address(threadID string, in body) pregel.Address {
-	at := pregel.Thread(threadID)
-	at.CheckpointID = in.text("checkpoint_id")
-	if c := body(in.object("checkpoint")); c != nil {
-		at.CheckpointID, at.Namespace = c.text("checkpoint_id"), c.text("checkpoint_ns")
-		for ns, id := range c.object("checkpoint_map") {
-			if id, ok := id.(string); ok {
-				if at.CheckpointMap == nil {
-					at.CheckpointMap = map[string]string{}
-				}
-				at.CheckpointMap[ns] = id
-			}
-		}
-	}
-	return at
-}
 
 // stateAt answers with the state of the path's thread at an address.
 func (s *threadAPI) stateAt(c *call, at pregel.Address, subgraphs bool) error {
@@ -49,28 +29,6 @@ func (s *threadAPI) stateAt(c *call, at pregel.Address, subgraphs bool) error {
 		st, err = shownState(snapshot)
 	}
 	return c.answer(st, err)
-}
-
-// shownState is a state as clients see it. Its metadata names the thread as well, which a
-// saver does not store with it.
-func shownState(snapshot *pregel.StateSnapshot) (*pregeljson.ThreadState, error) {
-	st, err := pregeljson.State(snapshot)
-	if err != nil {
-		return nil, err
-	}
-	for at := []*pregeljson.ThreadState{st}; len(at) > 0; {
-		s := at[0]
-		at = at[1:]
-		if s.Metadata != nil && s.Checkpoint != nil {
-			s.Metadata["thread_id"] = s.Checkpoint.ThreadID
-		}
-		for _, t := range s.Tasks {
-			if t.State != nil {
-				at = append(at, t.State)
-			}
-		}
-	}
-	return st, nil
 }
 
 // getState answers with the state at the path's checkpoint, or else the newest.
@@ -190,46 +148,6 @@ func (s *threadAPI) postHistory(c *call) error {
 	q := pregel.HistoryQuery{Limit: c.body.integer("limit", 1), Filter: c.body.object("metadata"), Before: body(c.body.object("before")).text("checkpoint_id")}
 	values, given := c.body["values"].(bool)
 	return s.history(c, address(c.path("thread_id"), c.body), q, values || !given)
-}
-
-// extracted are the values at paths of a thread: names with dots, and numbers in brackets.
-func extracted(shown map[string]any, paths map[string]any) (map[string]any, error) {
-	plain, err := pregeljson.Value(shown)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]any{}
-	for name, path := range paths {
-		p, _ := path.(string)
-		out[name] = follow(plain, p)
-	}
-	return out, nil
-}
-
-// follow is the value at a path; nil if there is none.
-func follow(v any, path string) any {
-	for _, part := range strings.Split(path, ".") {
-		name, rest, _ := strings.Cut(part, "[")
-		if name != "" {
-			m, _ := v.(map[string]any)
-			v = m[name]
-		}
-		for rest != "" {
-			var index string
-			index, rest, _ = strings.Cut(rest, "]")
-			rest = strings.TrimPrefix(rest, "[")
-			list, _ := v.([]any)
-			i, err := strconv.Atoi(index)
-			if i < 0 {
-				i += len(list)
-			}
-			if err != nil || i < 0 || i >= len(list) {
-				return nil
-			}
-			v = list[i]
-		}
-	}
-	return v
 }
 
 // storage answers with how much a thread takes, as its values are serialized. Values that

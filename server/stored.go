@@ -4,15 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/saver/serde"
+	"github.com/stele-go/stele/store"
 )
+
+// threadAPI has the operations on threads and their states.
+type threadAPI struct {
+	records    records[thread]
+	unfinished records[unfinishedThread]
+	saver      saver.Saver
+	queue      runs.Queue
+	store      store.Store
+	withStore  queueWithStore // nil if queue is not in store
+	graphs     *graphSet
+	view       *runView
+	crons      *cronStore
+	deferred   *deferredActions
+	removed    records[removedRuns]
+	locks      *locks
+	log        *slog.Logger
+}
+
+// queueWithStore is a queue in the Store: a run and what the server keeps of it are one write. An unsynced
+// run is durable only when it was asked for. As the queue knows the newest run of a thread, most runs change
+// nothing of the thread's record.
+type queueWithStore interface {
+	Items() *store.Local
+	Newest(threadID string) string
+	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error), unsynced bool) (runs.Run, error)
+}
 
 // What programs beside the server have stored is shown as well, to those whom no filter
 // keeps from it: threads without a record of the server's, and states of graphs that the
@@ -205,4 +235,84 @@ func (s *threadAPI) snapshot(ctx context.Context, t thread, at pregel.Address, s
 		return nil, err
 	}
 	return rawState(tuple, info.Status, true)
+}
+
+// isOfThread reports whether an error of reading a thread's state is about what is stored of it,
+// and not about the store or the request. A value may be gone since the thread was found.
+func isOfThread(err error) bool {
+	return isAny(err, saver.ErrCorrupt, saver.ErrNotFound, saver.ErrAncestorCycle, pregel.ErrInvalidUpdate, pregel.ErrUnknownNode,
+		serde.ErrMalformed, serde.ErrDecodeLimit, serde.ErrUnknownKind, serde.ErrDecrypt, serde.ErrPlaintext) ||
+		ofType(err) || errors.As(err, new(*saver.MetadataError))
+}
+
+// ofType reports whether an error is about the type of what is stored.
+func ofType(err error) bool {
+	return errors.As(err, new(*serde.TypeError)) || errors.As(err, new(*channel.TypeError))
+}
+
+// address is the checkpoint of a thread that a request names: as an object, or by its id.
+func address(threadID string, in body) pregel.Address {
+	at := pregel.Thread(threadID)
+	at.CheckpointID = in.text("checkpoint_id")
+	if c := body(in.object("checkpoint")); c != nil {
+		at.CheckpointID, at.Namespace = c.text("checkpoint_id"), c.text("checkpoint_ns")
+		for ns, id := range c.object("checkpoint_map") {
+			if id, ok := id.(string); ok {
+				if at.CheckpointMap == nil {
+					at.CheckpointMap = map[string]string{}
+				}
+				at.CheckpointMap[ns] = id
+			}
+		}
+	}
+	return at
+}
+
+// graphOf is the graph of a thread.
+func (s *threadAPI) graphOf(t thread) (*pregel.Graph, error) {
+	if t.graph() == "" {
+		return nil, fail(400, "Thread '%s' has no assigned graph ID. This usually occurs when no runs have been made on this particular thread. This operation requires a graph ID. Please ensure a run has been made for the thread or manually update the thread metadata (by setting the 'graph_id' field) before running this operation.", t.ID)
+	}
+	return s.graphs.named(t.graph())
+}
+
+// id is the id of the thread that a request names by a UUID: the same in its usual form, unless
+// another program has made a thread of just this id.
+func (s *threadAPI) id(ctx context.Context, given string) (string, error) {
+	small := usual(given)
+	if small == given {
+		return given, nil
+	}
+	_, stored, err := s.infoOf(ctx, given)
+	if stored {
+		return given, err
+	}
+	return small, err
+}
+
+// missingThread says that a thread is not there, or not the user's.
+func missingThread(id string) error { return fail(404, "Thread with ID %s not found", id) }
+
+// ofPath is the thread of a path, if the grant shows it.
+func (s *threadAPI) ofPath(c *call) (thread, error) {
+	id := c.path("thread_id")
+	t, ok, err := s.record(c.ctx, id, c.grant)
+	if err == nil && !ok {
+		err = missingThread(id)
+	}
+	return t, err
+}
+
+// keep stores a thread with when it expires, and does what else is given, all in one write.
+func (s *threadAPI) keep(ctx context.Context, t thread, beside ...store.Op) error {
+	op, err := s.records.op(t.ID, t)
+	if err != nil {
+		return err
+	}
+	ops := append(beside, op)
+	if t.TTL == nil {
+		_, err := s.store.Batch(ctx, ops...)
+		return err
+	}
+	return s.deferred.putWith(ctx, deferredAction{Kind: deferredTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())}, ops...)
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,11 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stele-go/stele/message/pregeljson"
-	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/server/internal/streamv2"
@@ -165,19 +162,6 @@ func (o *output) last(b []byte) error {
 // errHead ends an answer whose head is all that was asked for.
 var errHead = errors.New("the request is for the head alone")
 
-// appendFrame writes a frame as server-sent events have it. Data is JSON in one line.
-func appendFrame(b []byte, f frame, id string) []byte {
-	b = append(append(append(b, "event: "...), f.name...), "\r\ndata: "...)
-	b = append(append(b, f.data...), "\r\n"...)
-	if id != "" {
-		b = append(append(append(b, "id: "...), id...), "\r\n"...)
-	}
-	return append(b, "\r\n"...)
-}
-
-// heartbeat is a comment: it says that the stream lives.
-var heartbeat = []byte(": heartbeat\r\n\r\n")
-
 // streamHeaders begin an answer of server-sent events.
 func streamHeaders(h http.Header) {
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -200,8 +184,11 @@ func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, aft
 	// Frames depend on earlier events, so all are read, and those that the client has are
 	// not sent.
 	if live {
-		var err error
-		if after, err = s.lastEvent(c.ctx, r.ID); err != nil {
+		err := streamv2.Each(c.ctx, s.queue, r.ID, func(ev runs.Event) error {
+			after = ev.Seq
+			return nil
+		})
+		if err != nil {
 			return r, err
 		}
 	}
@@ -239,16 +226,6 @@ func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, aft
 		s.log.Warn("a stream was cut off", "run", r.ID, "error", err)
 	}
 	return r, err
-}
-
-// lastEvent is the number of the last stored event of a run.
-func (s *streamAPI) lastEvent(ctx context.Context, id string) (int64, error) {
-	last := int64(0)
-	err := streamv2.Each(ctx, s.queue, id, func(ev runs.Event) error {
-		last = ev.Seq
-		return nil
-	})
-	return last, err
 }
 
 // streamed streams a run, and cancels it if the client leaves and asked for that.
@@ -391,148 +368,7 @@ func (s *streamAPI) wait(c *call, r runs.Run, cancel bool, result func(context.C
 	return nil
 }
 
-// pregelError is where an answer has the error of a run.
-const pregelError = "__error__"
-
-// outcome is what came of a run that has ended: the values that it streamed last, of a run that
-// waits those with its last question; or else those of its thread; or its error.
-func (s *runView) outcome(ctx context.Context, r runs.Run) (any, error) {
-	if r.Status == runs.Error {
-		f, err := s.failure(ctx, r)
-		return map[string]any{pregelError: f}, err
-	}
-	if r.Status == runs.Success && slices.Contains(r.Modes, pregel.ModeValues) {
-		last, err := s.lastValues(ctx, r)
-		if err != nil || last != nil {
-			return last, err
-		}
-	}
-	g, err := s.graphs.named(r.Graph)
-	if err != nil {
-		return map[string]any{}, nil
-	}
-	st, err := g.GetState(ctx, pregel.Thread(r.ThreadID))
-	if err != nil {
-		return nil, err
-	}
-	shown, err := pregeljson.State(st)
-	if err != nil {
-		return nil, err
-	}
-	values, ok := shown.Values.(map[string]any)
-	if !ok || st.Address.CheckpointID == "" {
-		return shown.Values, nil
-	}
-	if r.Waiting && len(shown.Interrupts) > 0 {
-		values[pregel.KeyInterrupt] = shown.Interrupts
-	}
-	return values, nil
-}
-
-// lastValues are the values that a run has streamed last, of one that waits those with all its
-// questions; nil if there are none. Each question was streamed with the values for itself.
-func (s *runView) lastValues(ctx context.Context, r runs.Run) (last json.RawMessage, err error) {
-	var values []runs.Event
-	err = streamv2.Each(ctx, s.queue, r.ID, func(ev runs.Event) error {
-		if ev.Kind == runs.Kind(pregel.ModeValues) && len(ev.Namespace) == 0 {
-			if !r.Waiting {
-				values = values[:0]
-			}
-			values = append(values, ev)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	var asking map[string]json.RawMessage // the last values with a question
-	var asked []json.RawMessage
-	for _, ev := range slices.Backward(values) {
-		data, err := ev.JSON(s.queue.Serializer())
-		if err != nil {
-			return nil, err
-		}
-		if last == nil {
-			last = data
-		}
-		var shown map[string]json.RawMessage
-		var some []json.RawMessage
-		asks := r.Waiting && json.Unmarshal(data, &shown) == nil && json.Unmarshal(shown[pregel.KeyInterrupt], &some) == nil
-		if asks {
-			if asking == nil {
-				asking = shown
-			}
-			some = slices.DeleteFunc(some, func(q json.RawMessage) bool { // an attempt after a crash asks again
-				return slices.ContainsFunc(asked, func(other json.RawMessage) bool { return bytes.Equal(q, other) })
-			})
-			asked = slices.Concat(some, asked)
-		}
-		if !r.Waiting || asking != nil && !asks {
-			break
-		}
-	}
-	if asking == nil {
-		return last, nil
-	}
-	all, err := encode(asked)
-	if err != nil {
-		return nil, err
-	}
-	asking[pregel.KeyInterrupt] = all
-	return encode(asking)
-}
-
-// failure is the error of a run that ended with one.
-func (s *runView) failure(ctx context.Context, r runs.Run) (pregeljson.Failure, error) {
-	f := pregeljson.Failure{Error: "RunFailed", Message: r.Error}
-	err := streamv2.Each(ctx, s.queue, r.ID, func(ev runs.Event) error {
-		if ev.Kind != runs.KindError {
-			return nil
-		}
-		data, err := ev.JSON(s.queue.Serializer())
-		if err == nil {
-			err = json.Unmarshal(data, &f)
-		}
-		if err != nil { // the run itself says why it failed
-			s.log.Error("the error of a run cannot be read", "run", r.ID, "error", err)
-			f = pregeljson.Failure{Error: "RunFailed", Message: r.Error}
-		}
-		return nil
-	})
-	return f, err
-}
-
-// streamCount counts the streams of users.
-type streamCount struct {
-	most int // of a user
-
-	mu sync.Mutex
-	by map[string]int
-}
-
-// enter counts a stream, or refuses it.
-func (s *streamCount) enter(user string) (leave func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.by[user] >= s.most {
-		return nil, fail(http.StatusTooManyRequests, "Too many open streams; the limit is %d", s.most)
-	}
-	s.by[user]++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.by[user]--; s.by[user] == 0 {
-			delete(s.by, user)
-		}
-	}, nil
-}
-
-// open is how many streams there are.
-func (s *streamCount) open() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, of := range s.by {
-		n += of
-	}
-	return n
+// join waits for a run and answers with what came of it.
+func (s *streamAPI) join(c *call, r runs.Run) error {
+	return s.wait(c, r, c.isTrue("cancel_on_disconnect"), s.view.outcome)
 }

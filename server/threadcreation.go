@@ -2,42 +2,13 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"runtime/debug"
 
 	"github.com/google/uuid"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/store"
 )
-
-// newThread is a thread as it begins.
-func newThread(id string, metadata map[string]any) thread {
-	if id == "" {
-		id = uuid.Must(uuid.NewV7()).String()
-	}
-	at := now()
-	return thread{ID: id, Created: at, Updated: at, Metadata: merged(metadata), Config: map[string]any{}}
-}
-
-// ttlOf is the time to live that a request asks for: minutes, or an object.
-func ttlOf(v any) *ttl {
-	t := &ttl{Strategy: "delete"}
-	switch x := v.(type) {
-	case map[string]any:
-		t.Minutes, _ = asNumber(x["ttl"])
-		if s, ok := x["strategy"].(string); ok {
-			t.Strategy = s
-		}
-	default:
-		t.Minutes, _ = asNumber(v)
-	}
-	if t.Minutes <= 0 {
-		return nil
-	}
-	return t
-}
 
 func (s *threadAPI) create(c *call) error {
 	t := newThread(c.body.text("thread_id"), c.grant.stamp(c.body.object("metadata")))
@@ -133,20 +104,6 @@ func (s *threadAPI) makeThread(c *call, t thread, state func() error) error {
 		s.deferred.expect(deferredAction{Kind: deferredUnfinished, Thread: t.ID, Run: uuid.NewString(), Due: now()})
 	}
 	return err
-}
-
-// keep stores a thread with when it expires, and does what else is given, all in one write.
-func (s *threadAPI) keep(ctx context.Context, t thread, beside ...store.Op) error {
-	op, err := s.records.op(t.ID, t)
-	if err != nil {
-		return err
-	}
-	ops := append(beside, op)
-	if t.TTL == nil {
-		_, err := s.store.Batch(ctx, ops...)
-		return err
-	}
-	return s.deferred.putWith(ctx, deferredAction{Kind: deferredTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())}, ops...)
 }
 
 // fill gives a new thread the state that supersteps of updates make. A panic, which may be one of the

@@ -37,13 +37,6 @@ func (s *threadAPI) remove(ctx context.Context, id string) error {
 	return s.removeLocked(ctx, id)
 }
 
-// unfinishedThread is a thread that is being made with a state. Its record comes last: until then no client was told
-// of it, and a server that is killed, or whose store fails, leaves it unfinished.
-type unfinishedThread struct {
-	Thread string    `json:"thread"`
-	Since  time.Time `json:"since"`
-}
-
 // unfinishedTime is how long another server may take to make a thread.
 const unfinishedTime = time.Hour
 

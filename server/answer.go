@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/pregel"
@@ -99,10 +100,7 @@ func writeText(w http.ResponseWriter, status int, text []byte) error {
 }
 
 func writeFailure(w http.ResponseWriter, f *failure) {
-	text, err := json.Marshal(map[string]string{"detail": f.detail})
-	if err != nil { // a text can always be written
-		text = []byte(`{"detail":"Internal Server Error"}`)
-	}
+	text, _ := json.Marshal(map[string]string{"detail": f.detail}) // a text can always be written
 	h := w.Header()
 	if f.status == http.StatusTooManyRequests && h.Get("Retry-After") == "" { // nobody knows when a stream ends
 		h.Set("Retry-After", "1")
@@ -111,3 +109,59 @@ func writeFailure(w http.ResponseWriter, f *failure) {
 	w.WriteHeader(f.status)
 	_, _ = w.Write(text)
 }
+
+// counter notes the status of an answer. It lets the client take a time over each piece of it.
+type counter struct {
+	http.ResponseWriter
+	rc      *http.ResponseController
+	timeout time.Duration
+	status  int
+}
+
+// piece is how much of an answer a client must read in the time.
+const piece = 64 << 10
+
+// Write implements http.ResponseWriter.
+func (c *counter) Write(b []byte) (n int, err error) {
+	if c.status == 0 {
+		c.WriteHeader(http.StatusOK)
+	}
+	for first := true; err == nil && (first || len(b) > 0); first = false {
+		c.more()
+		var m int
+		m, err = c.ResponseWriter.Write(b[:min(len(b), piece)])
+		n, b = n+m, b[m:]
+	}
+	return n, err
+}
+
+// more gives the client its time once more. A ResponseWriter of a test, or of a wrapper, may know no
+// deadlines.
+func (c *counter) more() { _ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout)) }
+
+// WriteHeader implements http.ResponseWriter.
+func (c *counter) WriteHeader(status int) {
+	if c.status == 0 {
+		c.status = status
+	}
+	c.more()
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// discarded takes an answer and keeps its head alone.
+type discarded struct {
+	header http.Header
+	status int
+}
+
+// Header implements http.ResponseWriter.
+func (d *discarded) Header() http.Header { return d.header }
+
+// Write implements http.ResponseWriter.
+func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
+
+// WriteHeader implements http.ResponseWriter.
+func (d *discarded) WriteHeader(status int) { d.status = status }

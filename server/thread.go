@@ -1,0 +1,115 @@
+package server
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/server/internal/streamv2"
+)
+
+// thread is what the server keeps of a thread. What its graph stores is in the saver, and
+// its runs are in the queue: from these its status is computed whenever it is asked for, so
+// that a crash cannot leave a wrong one.
+type thread struct {
+	ID       string         `json:"id"`
+	Created  time.Time      `json:"created"`
+	Updated  time.Time      `json:"updated"`
+	Metadata map[string]any `json:"metadata"`
+	// Config is that of the last run.
+	Config map[string]any `json:"config"`
+	// Run is the last run with which the record was written. The queue may have newer ones; see lastRun.
+	Run string `json:"run,omitempty"`
+	TTL *ttl   `json:"ttl,omitempty"`
+	// Temporary: the thread goes with its only run, and is in no search.
+	Temporary bool `json:"temporary,omitempty"`
+	// Stored: the server has no record of it; a program beside it made it.
+	Stored bool `json:"-"`
+	// kept: this is the record as it is stored.
+	kept bool
+	// fresh: the request at hand makes it for its run, and nobody else knows its id.
+	fresh bool
+}
+
+// isFlat reports whether the metadata of a thread has nothing that a node could change: runs share what
+// is in it.
+func (t thread) isFlat() bool {
+	for _, v := range t.Metadata {
+		switch v.(type) {
+		case map[string]any, []any:
+			return false
+		}
+	}
+	return true
+}
+
+// graph is the name of the graph that the thread is of; "" if no run was made.
+func (t thread) graph() string {
+	name, _ := t.Metadata["graph_id"].(string)
+	return name
+}
+
+// withRun is a thread after a run was submitted on it.
+func (t thread) withRun(r runs.Run) thread {
+	t.Run = r.ID
+	if r.Created.After(t.Updated) {
+		t.Updated = r.Created
+	}
+	return t
+}
+
+// newThread is a thread as it begins.
+func newThread(id string, metadata map[string]any) thread {
+	if id == "" {
+		id = uuid.Must(uuid.NewV7()).String()
+	}
+	at := now()
+	return thread{ID: id, Created: at, Updated: at, Metadata: merged(metadata), Config: map[string]any{}}
+}
+
+// ttl is how long a thread lives after its last change.
+type ttl struct {
+	Minutes  float64 `json:"minutes"`
+	Strategy string  `json:"strategy"` // "delete" or "keep_latest"
+}
+
+func (t *ttl) duration() time.Duration { return minutes(t.Minutes) }
+
+// ttlOf is the time to live that a request asks for: minutes, or an object.
+func ttlOf(v any) *ttl {
+	t := &ttl{Strategy: "delete"}
+	switch x := v.(type) {
+	case map[string]any:
+		t.Minutes, _ = asNumber(x["ttl"])
+		if s, ok := x["strategy"].(string); ok {
+			t.Strategy = s
+		}
+	default:
+		t.Minutes, _ = asNumber(v)
+	}
+	if t.Minutes <= 0 {
+		return nil
+	}
+	return t
+}
+
+// longest bounds the times that clients give, so that sums with the present do not overflow.
+const longest = 100 * 365 * 24 * time.Hour
+
+// minutes is a time in minutes, at most longest.
+func minutes(n float64) time.Duration {
+	return time.Duration(min(n*float64(time.Minute), float64(longest)))
+}
+
+// unfinishedThread is a thread that is being made with a state. Its record comes last: until then no client was told
+// of it, and a server that is killed, or whose store fails, leaves it unfinished.
+type unfinishedThread struct {
+	Thread string    `json:"thread"`
+	Since  time.Time `json:"since"`
+}
+
+// removedRuns are the runs of a thread that were removed, by their ids.
+type removedRuns struct {
+	Runs map[string]streamv2.Removed `json:"runs"`
+}

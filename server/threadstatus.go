@@ -1,0 +1,261 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stele-go/stele/message/pregeljson"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+)
+
+// Statuses of threads.
+const (
+	idle        = "idle"
+	busy        = "busy"
+	interrupted = "interrupted"
+	failed      = "error"
+)
+
+var threadStatuses = oneOf(idle, busy, interrupted, failed)
+
+// steleStatuses are what the extension stele_status tells of a thread, and selects by. They are
+// the statuses of savers, which tell a thread that waits from one whose run was cut off:
+// LangGraph calls both interrupted. Any selects every thread.
+var steleStatuses = []string{anyStatus, string(saver.StatusDone), string(saver.StatusWaiting), string(saver.StatusFailed), string(saver.StatusUnfinished), runningStatus}
+
+const (
+	anyStatus     = "any"
+	runningStatus = "running"
+)
+
+// threadStatus is how far a thread is.
+type threadStatus struct {
+	stele  string // the status that the store and the runs tell, one of steleStatuses, or ""
+	status string
+	error  any
+	state  *pregel.StateSnapshot // nil if there is no graph, or if it cannot be read
+	at     time.Time             // of the last change
+	saved  time.Time             // of the newest checkpoint; that of the thread if there is none
+	ran    bool                  // there is a checkpoint, or a run has ended
+	lost   *pregeljson.Failure   // the last run cannot be decoded
+}
+
+// isBusy reports whether a thread has a run that has not ended. It asks for those that wait first: one
+// that is begun in between is found as one that is under way.
+func (s *threadAPI) isBusy(ctx context.Context, id string) (bool, error) {
+	for _, status := range []runs.Status{runs.Pending, runs.Running} {
+		for _, err := range s.queue.List(ctx, runs.Query{ThreadID: id, Status: status, Limit: 1}) {
+			if err == nil || errors.Is(err, runs.ErrUnreadable) { // it has not ended all the same
+				return true, nil
+			}
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// unreadable tells the operator that the state of a thread cannot be read, and returns what its
+// clients are told. It is an error of that thread alone, or of a server without its graph: lists
+// show the thread with it. Clients get its text only if it names no files or hosts.
+func (s *threadAPI) unreadable(id string, err error) pregeljson.Failure {
+	s.log.Error("the state of a thread cannot be read", "thread", id, "error", err)
+	why := "the log of the server says why"
+	if errors.As(err, new(*pregel.StoredTypeError)) && ofType(err) && !isAny(err, saver.ErrCorrupt, saver.ErrNotFound) {
+		why = err.Error()
+	}
+	return pregeljson.Failure{Error: "UnreadableState", Message: "The state of the thread cannot be read: " + why}
+}
+
+// stateOf is the state of a thread. ofThread is true if it fails for what is stored of the thread, or
+// for its graph or serializer. What these fail with may have any type: it is about the thread if the
+// store reads all that the thread has, and it fails again.
+func (s *threadAPI) stateOf(ctx context.Context, t thread) (st *pregel.StateSnapshot, ofThread bool, err error) {
+	at := pregel.Thread(t.ID)
+	if st, err = s.snapshot(ctx, t, at, false); err == nil || isOfThread(err) {
+		return st, err != nil, err
+	}
+	if ctx.Err() != nil || !s.reads(ctx, t.ID) {
+		return nil, false, err
+	}
+	st, err = s.snapshot(ctx, t, at, false)
+	return st, err != nil && ctx.Err() == nil, err
+}
+
+// reads reports whether the store reads all that the newest checkpoint of a thread has.
+func (s *threadAPI) reads(ctx context.Context, id string) bool {
+	head, err := s.head(ctx, id)
+	if head == nil || err != nil {
+		return false
+	}
+	for _, v := range head.Checkpoint.Values {
+		if _, err := v.View(); err != nil {
+			return false
+		}
+	}
+	for _, w := range head.PendingWrites {
+		if _, err := w.Value.View(); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// statusOf computes how far a thread is. If its state cannot be read, its status is error.
+func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, err error) {
+	isBusy, err := s.isBusy(ctx, t.ID)
+	if err != nil {
+		return at, err
+	}
+	info, _, err := s.infoOf(ctx, t.ID)
+	if err != nil {
+		return at, err
+	}
+	at, run, err := s.outline(ctx, t, info, isBusy)
+	if err != nil {
+		return at, err
+	}
+	if t.graph() != "" || t.Stored {
+		var ofThread bool
+		if at.state, ofThread, err = s.stateOf(ctx, t); err != nil && !ofThread {
+			return at, err
+		}
+	}
+	at.status = idle
+	switch {
+	case err != nil:
+		at.state, at.status, at.error, at.ran = nil, failed, s.unreadable(t.ID, err), true
+	case at.state != nil:
+		if made, err := time.Parse(time.RFC3339Nano, at.state.CreatedAt); err == nil {
+			at.saved, at.ran = made, true
+		}
+		switch at.state.Status {
+		case saver.StatusWaiting, saver.StatusUnfinished:
+			at.status = interrupted
+		case saver.StatusFailed:
+			at.status = failed
+		}
+	}
+	if at.lost != nil {
+		at.status, at.error, at.ran = failed, at.lost, true
+	}
+	if run.Status.Ended() {
+		at.ran = true
+		switch current := !at.saved.After(run.Ended); {
+		case current && run.Status == runs.Error:
+			at.status = failed
+			if at.error, err = s.view.failure(ctx, run); err != nil {
+				return at, err
+			}
+		case run.Cancel == runs.Rollback && run.Status == runs.Interrupted:
+			at.error = rolledBack
+		case current && run.Status == runs.Interrupted && at.status == interrupted:
+			at.error = cancelled
+		}
+	}
+	if isBusy {
+		at.status = busy
+	}
+	return at, nil
+}
+
+// outline is what the store and the runs tell of a thread without its state being read, and its
+// last run, if there is one. A search through all threads goes by it.
+func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo, isBusy bool) (at threadStatus, run runs.Run, err error) {
+	t, run, err = s.lastRun(ctx, t)
+	at = threadStatus{stele: string(info.Status), at: t.Updated, saved: t.Created}
+	if info.UpdatedAt.After(at.at) {
+		at.at = info.UpdatedAt
+	}
+	if errors.Is(err, runs.ErrUnreadable) {
+		lost := s.view.unreadable(t.Run, err)
+		at.stele, at.lost, run = string(saver.StatusFailed), &lost, runs.Run{}
+	} else if err != nil && !errors.Is(err, runs.ErrNotFound) {
+		return at, run, err
+	}
+	if run.Status.Ended() {
+		if run.Status == runs.Error && !info.UpdatedAt.After(run.Ended) {
+			at.stele = string(saver.StatusFailed)
+		}
+		if run.Ended.After(at.at) {
+			at.at = run.Ended
+		}
+	}
+	if isBusy {
+		at.stele = runningStatus
+	}
+	return at, run, nil
+}
+
+// lastRun is the last run that was submitted on a thread, and the thread as that made it. With an
+// error that the run cannot be decoded comes what can be.
+func (s *threadAPI) lastRun(ctx context.Context, t thread) (thread, runs.Run, error) {
+	newer := false
+	if s.withStore != nil {
+		if id := s.withStore.Newest(t.ID); id > t.Run {
+			newer, t.Run = true, id
+		}
+	}
+	if t.Run == "" {
+		return t, runs.Run{}, nil
+	}
+	r, err := s.queue.Get(ctx, t.Run)
+	if newer {
+		t = t.withRun(r)
+	}
+	return t, r, err
+}
+
+// cancelled is what a run that was cancelled ends with.
+var cancelled = pregeljson.Failure{Error: "UserInterrupt", Message: "interrupt requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
+
+// rolledBack is what a run that was rolled back ends with.
+var rolledBack = pregeljson.Failure{Error: "UserRollback", Message: "rollback requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
+
+// shown is a thread as clients see it.
+func (s *threadAPI) shown(t thread, at threadStatus) map[string]any {
+	m := map[string]any{"thread_id": t.ID, "created_at": stamped(t.Created), "updated_at": stamped(at.at), "state_updated_at": stamped(at.saved),
+		"metadata": merged(t.Metadata), "status": at.status, "config": merged(t.Config), "values": nil}
+	if !at.ran {
+		return m
+	}
+	m["error"] = at.error
+	if at.state == nil || at.state.CreatedAt == "" {
+		return m
+	}
+	st, err := pregeljson.State(at.state)
+	if err != nil {
+		m["error"] = s.unreadable(t.ID, err)
+		return m
+	}
+	asked := map[string][]any{}
+	for _, task := range st.Tasks {
+		if len(task.Interrupts) > 0 {
+			asked[task.ID] = task.Interrupts
+		}
+	}
+	m["values"], m["interrupts"] = st.Values, asked
+	return m
+}
+
+// show answers with a thread.
+func (s *threadAPI) show(c *call, t thread) error {
+	at, err := s.statusOf(c.ctx, t)
+	if err != nil {
+		return err
+	}
+	m := s.shown(t, at)
+	if strings.Contains(c.query("include"), "stele_status") {
+		m["stele_status"] = at.stele
+	}
+	if c.query("stele_values") == aboutValues {
+		withAbout(m)
+	}
+	if t.TTL != nil && strings.Contains(c.query("include"), "ttl") {
+		m["ttl"] = map[string]any{"strategy": t.TTL.Strategy, "ttl_minutes": t.TTL.Minutes, "expires_at": stamped(at.at.Add(t.TTL.duration()))}
+	}
+	return c.json(m)
+}
