@@ -35,6 +35,15 @@ func fail(status int, format string, args ...any) error {
 
 var errNotFound = &failure{http.StatusNotFound, "Not Found"}
 
+// instead is an error, or another one in place of a refusal with a status.
+func instead(err error, status int, other error) error {
+	var f *failure
+	if errors.As(err, &f) && f.status == status {
+		return other
+	}
+	return err
+}
+
 // isAny reports whether an error is one of some.
 func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })

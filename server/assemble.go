@@ -29,33 +29,37 @@ func (s *Server) assemble(done <-chan struct{}) {
 	}
 	s.unmoved = &unmovedItems{settled: newRecords[struct{}](items, log, settledKind), store: items, auth: auth, log: log,
 		looked: make(chan struct{})}
-	s.deferred = &deferredActions{records: newRecords[deferredAction](items, log, "after"), store: items, log: log, do: s.do,
-		wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
+	s.deferred = &deferredActions{records: newRecords[deferredAction](items, log, "after"), store: items, log: log,
+		do: s.do, wake: make(chan struct{}, 1), settling: make(chan struct{}, 16), calling: make(chan struct{}, 16)}
 
 	threads := newRecords[thread](items, log, "threads")
 	threads.kept, threads.keeps = &decoded[thread]{}, thread.isFlat
-	crons := &cronStore{records: newRecords[cron](items, log, "crons"), indexed: newRecords[struct{}](items, log, "thread_crons"),
-		threads: threads, store: items, saver: states, locks: locks}
-	s.threads = &threadAPI{records: threads, unfinished: newRecords[unfinishedThread](items, log, "halves"), removed: removed,
-		saver: states, queue: queue, store: items, withStore: withStore, graphs: graphs, view: view, crons: crons,
-		deferred: s.deferred, locks: locks, log: log}
+	crons := &cronStore{records: newRecords[cron](items, log, "crons"), threads: threads, store: items, saver: states,
+		indexed: newRecords[struct{}](items, log, "thread_crons"), locks: locks}
+	s.threads = &threadAPI{records: threads, unfinished: newRecords[unfinishedThread](items, log, "halves"),
+		removed: removed, saver: states, queue: queue, store: items, withStore: withStore, graphs: graphs, view: view,
+		crons: crons, deferred: s.deferred, locks: locks, log: log}
 	s.deferred.rescan = func(ctx context.Context, now time.Time) error {
 		return s.threads.removeAllUnfinished(ctx, now.Add(-unfinishedTime))
 	}
 	assistants := newRecords[assistant](items, log, "assistants")
 	assistants.kept = &decoded[assistant]{} // each run names one
-	s.assistants = &assistantAPI{records: assistants, graphs: graphs, threads: s.threads, locks: locks, open: auth.open, log: log}
-	s.streams = &streamAPI{queue: queue, view: view, events: events, locks: locks, heartbeat: s.cfg.Heartbeat, done: done, log: log}
+	s.assistants = &assistantAPI{records: assistants, graphs: graphs, threads: s.threads, open: auth.open, locks: locks,
+		log: log}
+	s.streams = &streamAPI{queue: queue, view: view, events: events, heartbeat: s.cfg.Heartbeat, done: done, locks: locks,
+		log: log}
 	s.runs = &runAPI{queue: queue, saver: states, store: items, withStore: withStore, graphs: graphs, threads: s.threads,
-		assistants: s.assistants, view: view, streams: s.streams, openStreams: s.openStreams, events: events, deferred: s.deferred,
-		hooks: hookClient(s.cfg.AllowPrivateWebhooks), attempts: s.cfg.Attempts, trace: s.cfg.Trace, locks: locks, log: log}
-	s.crons = &cronAPI{crons: crons, threads: s.threads, assistants: s.assistants, runs: s.runs, deferred: s.deferred, auth: auth,
-		locks: locks, log: log}
+		assistants: s.assistants, view: view, streams: s.streams, openStreams: s.openStreams, events: events,
+		deferred: s.deferred, hooks: hookClient(s.cfg.AllowPrivateWebhooks), attempts: s.cfg.Attempts,
+		trace: s.cfg.Trace, locks: locks, log: log}
+	s.crons = &cronAPI{crons: crons, threads: s.threads, assistants: s.assistants, runs: s.runs, deferred: s.deferred,
+		auth: auth, locks: locks, log: log}
 	s.items = &itemAPI{store: items}
 	s.protocol = &protocolAPI{graphs: graphs, threads: s.threads, assistants: s.assistants, runs: s.runs, events: events,
 		rates: s.rates, bodies: s.bodies, heartbeat: s.cfg.Heartbeat, writeTimeout: s.cfg.WriteTimeout, log: log}
 	s.tools = &toolAPI{graphs: graphs, assistants: s.assistants, runs: s.runs, view: view, streams: s.streams,
 		heartbeat: s.cfg.Heartbeat, log: log}
-	s.operator = &operatorAPI{queue: queue, saver: states, threads: s.threads, view: view, crons: crons, unmoved: s.unmoved,
-		metrics: s.metrics, openStreams: s.openStreams, readOnly: s.cfg.ReadOnly, backupDir: s.cfg.BackupDir, log: log}
+	s.operator = &operatorAPI{queue: queue, saver: states, threads: s.threads, view: view, crons: crons,
+		unmoved: s.unmoved, metrics: s.metrics, openStreams: s.openStreams, readOnly: s.cfg.ReadOnly,
+		backupDir: s.cfg.BackupDir, log: log}
 }

@@ -143,11 +143,8 @@ func (k *cron) advance(at time.Time) error {
 // create makes a cron: on the thread of the path, or one that makes threads.
 func (s *cronAPI) create(c *call) error {
 	a, err := s.assistants.named(c, c.body.text("assistant_id"))
-	if f, ok := err.(*failure); ok && f.status == 422 {
-		err = fail(404, "Assistant '%s' not found", c.body.text("assistant_id"))
-	}
 	if err != nil {
-		return err
+		return instead(err, 422, fail(404, "Assistant '%s' not found", c.body.text("assistant_id")))
 	}
 	created, err := c.access("threads", "create")
 	if err != nil {
@@ -258,12 +255,10 @@ func (s *cronAPI) patch(c *call) error {
 // hidden, makes none: it is disabled when it is due.
 func (s *cronAPI) checkPayload(c *call, k cron) error {
 	a, err := s.assistants.named(c, k.AssistantID)
-	if f, ok := err.(*failure); ok && f.status == http.StatusNotFound {
-		return nil
+	if err != nil {
+		return instead(err, http.StatusNotFound, nil)
 	}
-	if err == nil {
-		_, err = s.runs.request(c, k.Payload, a, newThread(k.ThreadID, nil), true)
-	}
+	_, err = s.runs.request(c, k.Payload, a, newThread(k.ThreadID, nil), true)
 	return err
 }
 
@@ -413,9 +408,5 @@ func (s *cronAPI) submit(ctx context.Context, k *cron) error {
 	}
 	c.grant = g
 	_, err = s.runs.submit(c, in, t, a, k.ThreadID == "" && !k.Keep, "cron/"+due)
-	var f *failure
-	if errors.As(err, &f) && f.status == 409 {
-		return nil // the thread is busy, and the cron is told to leave it alone
-	}
-	return err
+	return instead(err, 409, nil) // the thread is busy, and the cron is told to leave it alone
 }

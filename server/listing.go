@@ -33,7 +33,8 @@ func (o sorting[T]) sort(in body, found []T) {
 }
 
 // find are the records that match, in the order that a search asks for: what brief keeps of them.
-func (r records[T]) find(ctx context.Context, in body, order sorting[T], brief func(T) T, matches func(T) bool) ([]T, error) {
+func (r records[T]) find(ctx context.Context, in body, order sorting[T], brief func(T) T,
+	matches func(T) bool) ([]T, error) {
 	var found []T
 	for v, err := range r.all(ctx) {
 		if err != nil {

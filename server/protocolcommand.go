@@ -453,11 +453,7 @@ func (s *protocolAPI) commandThread(c *call) error {
 func (s *protocolAPI) body(c *call) (any, error) {
 	c.route = &route{resource: c.route.resource, action: c.route.action, in: anything}
 	err := s.bodies.read(c)
-	var f *failure
-	if errors.As(err, &f) && f.status == http.StatusUnprocessableEntity {
-		err = fail(http.StatusBadRequest, "Invalid JSON body")
-	}
-	return c.in, err
+	return c.in, instead(err, http.StatusUnprocessableEntity, fail(http.StatusBadRequest, "Invalid JSON body"))
 }
 
 // notAnothers refuses a thread that the user may not see. One that is not there yet is none:

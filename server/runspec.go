@@ -304,11 +304,8 @@ func (s *runAPI) undo(t thread, r runs.Run) {
 // on makes the run that a request asks for on a thread.
 func (s *runAPI) on(c *call, id string, in body) (runs.Run, error) {
 	a, err := s.assistants.named(c, in.text("assistant_id"))
-	if f, ok := err.(*failure); ok && f.status == 404 {
-		err = fail(404, "Thread or assistant not found.")
-	}
 	if err != nil {
-		return runs.Run{}, err
+		return runs.Run{}, instead(err, 404, fail(404, "Thread or assistant not found."))
 	}
 	defer s.locks.lock("thread " + id)()
 	t, ok, err := s.threads.record(c.ctx, id, c.grant)

@@ -14,11 +14,8 @@ import (
 func (s *threadAPI) patch(c *call) error {
 	defer s.locks.lock("thread " + c.path("thread_id"))()
 	t, err := s.ofPath(c)
-	if f, ok := err.(*failure); ok && f.status == 404 {
-		err = errNotFound
-	}
 	if err != nil {
-		return err
+		return instead(err, 404, errNotFound)
 	}
 	t.Metadata = c.grant.changed(t.Metadata, c.body.object("metadata"))
 	if given, ok := c.body["ttl"]; ok {
@@ -35,10 +32,7 @@ func (s *threadAPI) patch(c *call) error {
 func (s *threadAPI) copyOf(c *call) error {
 	t, err := s.ofPath(c)
 	if err != nil {
-		if f, ok := err.(*failure); ok && f.status == 404 {
-			err = fail(409, "Conflict")
-		}
-		return err
+		return instead(err, 404, fail(409, "Conflict"))
 	}
 	created, err := c.access("threads", "create")
 	if err != nil {
