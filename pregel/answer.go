@@ -196,7 +196,7 @@ func (l *loop) atBreakpoint(ctx context.Context) (bool, error) {
 		left, err := l.hasWork()
 		return left && err == nil, nil
 	}
-	how, err := l.standing().progress(ctx)
+	how, err := l.threadStatus().progress(ctx)
 	return how.status == saver.StatusWaiting, err
 }
 

@@ -23,11 +23,11 @@ type entry struct {
 	answer answerUse
 	// branch: an update or a fork made the checkpoint.
 	branch bool
-	// tell is what graphs inside are told during the first superstep.
-	tell told
-	// deaf: before a crash this graph got answers to the questions for which the graph
+	// toInside is what this graph tells graphs inside during the first superstep.
+	toInside fromParent
+	// answersSpent: before a crash this graph got answers to the questions for which the graph
 	// around has an answer, so that answer is not for the next question.
-	deaf bool
+	answersSpent bool
 	// err is why the run does not begin. The caller gets it if kind is entryRefused, or if
 	// kind is entryFinish and the earlier run does not reach its end.
 	err error
@@ -90,13 +90,13 @@ func (o origin) found() bool { return o != originNone && o != originMissing }
 
 func (o origin) named() bool { return o >= originNamed }
 
-// told is what the graph around tells a graph inside.
-type told int
+// fromParent is what the graph around tells a graph inside.
+type fromParent int
 
 const (
-	toldNothing told = iota
-	toldInput        // to take its input
-	toldResume       // to go on where it stands
+	fromParentNothing fromParent = iota
+	fromParentInput              // to take its input
+	fromParentResume             // to go on where it stands
 )
 
 // facts are everything that decides how a run begins.
@@ -114,12 +114,12 @@ type facts struct {
 	// missing are the nodes to run next that the graph does not have.
 	missing []string
 
-	// nested: another graph runs this one, and says told. mapped: it names the checkpoint
+	// nested: another graph runs this one, and says fromParent. mapped: it names the checkpoint
 	// to begin with. replays: it went back in time, and that checkpoint is what this graph
 	// had then. spent: an earlier call, which ended, left the checkpoint.
 	nested, mapped, replays, spent bool
-	told                           told
-	// answered: see entry.deaf.
+	fromParent                     fromParent
+	// answered: see entry.answersSpent.
 	answered bool
 
 	// fits: the channels can take the input.
@@ -132,19 +132,19 @@ type facts struct {
 	answer answerFacts // looked up if there is an answer
 }
 
-// hears is what the graph around tells this graph, if it applies.
-func (f *facts) hears() told {
+// parentSays is what the graph around tells this graph, if it applies.
+func (f *facts) parentSays() fromParent {
 	if f.replays && !f.mapped || f.spent {
-		return toldNothing
+		return fromParentNothing
 	}
-	return f.told
+	return f.fromParent
 }
 
 // kind is how the run begins, if nothing is in its way.
 func (f *facts) kind() entryKind {
-	hears := f.hears()
-	resumes := !f.empty && (hears == toldResume || hears == toldNothing && (f.given != givenInput || f.sameRun))
-	travels := f.from.named() && (f.mapped || f.given != givenAnswer && hears != toldResume)
+	says := f.parentSays()
+	resumes := !f.empty && (says == fromParentResume || says == fromParentNothing && (f.given != givenInput || f.sameRun))
+	travels := f.from.named() && (f.mapped || f.given != givenAnswer && says != fromParentResume)
 	switch {
 	case !resumes && travels:
 		return entryBranch
@@ -176,16 +176,16 @@ func (f *facts) looksBack() bool {
 // entry decides. LangGraph never finishes an earlier run first, refuses an answer only if
 // nothing is left to run, and skips missing nodes.
 func (f *facts) entry() entry {
-	e := entry{kind: f.kind(), branch: f.branch, tell: f.hears()}
+	e := entry{kind: f.kind(), branch: f.branch, toInside: f.parentSays()}
 	resumes := e.kind.resumes()
 	switch {
 	case f.nested:
 	case resumes:
-		e.tell = toldResume
+		e.toInside = fromParentResume
 	default:
-		e.tell = toldInput
+		e.toInside = fromParentInput
 	}
-	e.deaf = resumes && f.answered
+	e.answersSpent = resumes && f.answered
 	unknown := error(nil)
 	if len(f.missing) > 0 {
 		unknown = &UnknownNodeError{ThreadID: f.thread, Nodes: f.missing}
@@ -223,7 +223,7 @@ func (l *loop) decide(ctx context.Context) error {
 	}
 	var err error
 	if f.looksBack() {
-		if f.left, err = l.standing().progress(ctx); err != nil {
+		if f.left, err = l.threadStatus().progress(ctx); err != nil {
 			return err
 		}
 	}
@@ -242,7 +242,7 @@ func (l *loop) decide(ctx context.Context) error {
 func (l *loop) collect(f *facts) {
 	cmd, isCommand := commandOf(l.input)
 	source := l.md.Source()
-	*f = facts{thread: l.thread, ways: l.ways, given: givenInput, from: l.from, nested: l.nested(), told: l.told,
+	*f = facts{thread: l.thread, ways: l.ways, given: givenInput, from: l.from, nested: l.nested(), fromParent: l.fromParent,
 		noSaver: l.saver == nil, empty: len(l.cp.versions) == 0, branch: source == "update" || source == "fork",
 		sameRun: !l.nested() && l.opts.RunID != "" && l.opts.RunID == l.md.RunID(), replays: l.replay != nil && l.saver != nil}
 	switch {
@@ -265,7 +265,7 @@ func (l *loop) collect(f *facts) {
 		f.mapped = false
 	}
 	if f.nested && f.from.found() && !f.empty {
-		f.spent = f.told == toldResume && l.input != nil && l.spentState()
+		f.spent = f.fromParent == fromParentResume && l.input != nil && l.spentState()
 		f.answered = l.answeredSince()
 	}
 	if f.fits = true; f.looksBack() && f.given != givenRecovery {
@@ -300,12 +300,12 @@ func (l *loop) begunHere() bool {
 	return known && parentsOf(l.md)[outer] == id
 }
 
-// tells is what this graph tells graphs inside. It applies to the first superstep only.
-func (l *loop) tells() told {
+// toInside is what this graph tells graphs inside. It applies to the first superstep only.
+func (l *loop) toInside() fromParent {
 	if l.stepped {
-		return toldNothing
+		return fromParentNothing
 	}
-	return l.entry.tell
+	return l.entry.toInside
 }
 
 // reruns reports whether tasks of the current superstep run although they ended before.

@@ -56,16 +56,16 @@ func TestEntry(t *testing.T) {
 		{"recovery, thread is done", facts{given: givenRecovery, from: originNewest, left: progress{status: saver.StatusDone}}, entryRefused, errSettled, "has none"},
 		{"recovery, a node is gone", facts{given: givenRecovery, from: originNewest, left: unfinished, missing: []string{"gone"}}, entryRefused, ErrUnknownNode, "has none"},
 		// A graph inside.
-		{"inside, first call", facts{nested: true, given: givenInput, from: originNone, empty: true, told: toldInput}, entryInput, nil, "same"},
-		{"inside, around takes input", facts{nested: true, given: givenInput, from: originNewest, told: toldInput}, entryInput, nil, "same"},
-		{"inside, around resumes", facts{nested: true, given: givenInput, from: originNewest, told: toldResume}, entryResume, nil, "same"},
-		{"inside, around resumes, first call", facts{nested: true, given: givenInput, from: originNone, empty: true, told: toldResume}, entryInput, nil, "same"},
-		{"inside, around resumes, Stable, not called yet", facts{nested: true, given: givenInput, from: originNewest, told: toldResume, spent: true}, entryInput, nil, "goes on from the earlier call: runs nothing"},
+		{"inside, first call", facts{nested: true, given: givenInput, from: originNone, empty: true, fromParent: fromParentInput}, entryInput, nil, "same"},
+		{"inside, around takes input", facts{nested: true, given: givenInput, from: originNewest, fromParent: fromParentInput}, entryInput, nil, "same"},
+		{"inside, around resumes", facts{nested: true, given: givenInput, from: originNewest, fromParent: fromParentResume}, entryResume, nil, "same"},
+		{"inside, around resumes, first call", facts{nested: true, given: givenInput, from: originNone, empty: true, fromParent: fromParentResume}, entryInput, nil, "same"},
+		{"inside, around resumes, Stable, not called yet", facts{nested: true, given: givenInput, from: originNewest, fromParent: fromParentResume, spent: true}, entryInput, nil, "goes on from the earlier call: runs nothing"},
 		{"inside, later superstep", facts{nested: true, given: givenInput, from: originNewest}, entryInput, nil, "same"},
 		{"inside, nil in a later superstep", facts{nested: true, given: givenNil, from: originNewest}, entryResume, nil, "same"},
-		{"inside, around travels", facts{nested: true, given: givenInput, from: originNamed, told: toldResume, replays: true}, entryBranch, nil, "same"},
-		{"inside, around travels, nothing before", facts{nested: true, given: givenInput, from: originMissing, empty: true, told: toldResume, replays: true}, entryBranch, nil, "same"},
-		{"inside, its checkpoint is named", facts{nested: true, given: givenInput, from: originOld, told: toldResume, replays: true, mapped: true}, entryFork, nil, "same"},
+		{"inside, around travels", facts{nested: true, given: givenInput, from: originNamed, fromParent: fromParentResume, replays: true}, entryBranch, nil, "same"},
+		{"inside, around travels, nothing before", facts{nested: true, given: givenInput, from: originMissing, empty: true, fromParent: fromParentResume, replays: true}, entryBranch, nil, "same"},
+		{"inside, its checkpoint is named", facts{nested: true, given: givenInput, from: originOld, fromParent: fromParentResume, replays: true, mapped: true}, entryFork, nil, "same"},
 		{"inside, crash before", facts{nested: true, given: givenInput, from: originNewest, fits: true, ways: finish, left: unfinished}, entryInput, nil, "same"},
 	} {
 		e := c.facts.entry()
@@ -83,15 +83,15 @@ func allFacts(yield func(facts)) {
 		for from := originNone; from <= originMissing; from++ {
 			for bits := range 1 << 7 {
 				bit := func(n int) bool { return bools[bits>>n&1] }
-				for told := toldNothing; told <= toldResume; told++ {
-					f := facts{given: given, from: from, told: told, empty: bit(0), branch: bit(1), sameRun: bit(2), nested: bit(3), mapped: bit(4), replays: bit(5), spent: bit(6)}
+				for told := fromParentNothing; told <= fromParentResume; told++ {
+					f := facts{given: given, from: from, fromParent: told, empty: bit(0), branch: bit(1), sameRun: bit(2), nested: bit(3), mapped: bit(4), replays: bit(5), spent: bit(6)}
 					switch {
-					case !f.nested && (f.mapped || f.replays || f.spent || told != toldNothing),
+					case !f.nested && (f.mapped || f.replays || f.spent || told != fromParentNothing),
 						f.nested && (f.sameRun || given == givenRecovery),
 						f.empty && (f.branch || f.sameRun || f.spent),
 						!from.found() && !f.empty,
 						from == originOld && f.nested && !f.mapped,
-						f.spent && (from != originNewest || told != toldResume || given == givenNil),
+						f.spent && (from != originNewest || told != fromParentResume || given == givenNil),
 						(f.mapped || f.replays) && !from.named(),
 						given == givenRecovery && from.named():
 						continue
@@ -111,7 +111,7 @@ func TestEntryKindsOfAllFacts(t *testing.T) {
 	allFacts(func(f facts) {
 		n++
 		input := f.given == givenInput
-		hasResuming, resuming := f.told != toldNothing, f.told == toldResume
+		hasResuming, resuming := f.fromParent != fromParentNothing, f.fromParent == fromParentResume
 		if f.replays && !f.mapped { // the flag is removed where a replay loads a checkpoint
 			hasResuming, resuming = false, false
 		}
@@ -145,7 +145,7 @@ func TestEntryKindsOfAllFacts(t *testing.T) {
 			t.Errorf("%+v: %d resumes %v, travels %v, reruns %v", f, got, got.resumes(), got.travels(), got.reruns())
 		}
 		e := f.entry()
-		if tell := e.tell; !f.nested && (tell == toldResume) != isResuming || f.nested && tell != f.hears() {
+		if tell := e.toInside; !f.nested && (tell == fromParentResume) != isResuming || f.nested && tell != f.parentSays() {
 			t.Errorf("%+v tells %d", f, tell)
 		}
 	})

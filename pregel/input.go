@@ -21,7 +21,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 		return err
 	}
 	if len(writes) == 0 {
-		if l.nested() && l.entry.tell != toldNothing {
+		if l.nested() && l.entry.toInside != fromParentNothing {
 			return nil
 		}
 		if l.input == nil && l.thread != "" {

@@ -39,11 +39,11 @@ type loop struct {
 
 // tree is where a run stands in the tree of graphs.
 type tree struct {
-	parent *taskRun // the task that runs this graph; nil at the root
-	ns     string
-	cpMap  map[string]string // checkpoints of the graphs around
-	told   told
-	replay *replayState
+	parent     *taskRun // the task that runs this graph; nil at the root
+	ns         string
+	cpMap      map[string]string // checkpoints of the graphs around
+	fromParent fromParent
+	replay     *replayState
 	// ways and resumeMap, the answers by id, are those of the root.
 	ways      ways
 	resumeMap map[string]any
@@ -187,7 +187,7 @@ func (l *loop) preparer() *preparer {
 		l.prep = &preparer{g: l.g, set: l.set, ns: l.ns, stop: l.stop, cpMap: l.cpMap, metadata: l.opts.Metadata, warn: l.env().Logger.Warn}
 	}
 	p := l.prep
-	if p.parentPad = nil; l.parent != nil && !l.entry.deaf {
+	if p.parentPad = nil; l.parent != nil && !l.entry.answersSpent {
 		p.parentPad = l.parent.task.pad
 	}
 	p.cp, p.step, p.pending, p.resumeMap = l.cp, l.step, indexPending(l.pending), l.resumeMap

@@ -284,9 +284,9 @@ func (l *loop) inherit(r *taskRun) {
 	}
 	l.ns = numbered(ns, r.task.pad.subgraphs.Add(1)-1)
 	l.cpMap = r.task.around.get()
-	l.told, l.replay, l.resumeMap = outer.tells(), outer.replay, outer.resumeMap
+	l.fromParent, l.replay, l.resumeMap = outer.toInside(), outer.replay, outer.resumeMap
 	if r.attempt > 1 {
-		l.told = toldResume
+		l.fromParent = fromParentResume
 	}
 	if l.g.opts.Checkpointing != Off {
 		l.saver = outer.saver

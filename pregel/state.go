@@ -215,7 +215,7 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	}
 	var how progress
 	if live {
-		at := &standing{threadState: t, g: g, s: s, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
+		at := &threadStatus{threadState: t, g: g, s: s, before: g.opts.InterruptBefore, after: g.opts.InterruptAfter}
 		if how, err = at.progress(ctx); err != nil {
 			return nil, err
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// standing is the newest checkpoint of a namespace and what was written against it.
-// Together they tell how far the thread has come.
-type standing struct {
+// threadStatus tells how far a thread has come, from the newest checkpoint of a namespace and what
+// was written against it.
+type threadStatus struct {
 	threadState // channels are as the checkpoint has them
 	g           *Graph
 	s           saver.Saver
@@ -29,7 +29,7 @@ type progress struct {
 
 // progress tells how far the thread has come. It knows more than rules.StatusOf, which
 // knows no graph: it needs no note, and finds breakpoints at which a graph inside stopped.
-func (x *standing) progress(ctx context.Context) (progress, error) {
+func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 	if n := x.noted; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
 		return progress{status: saver.StatusDone}, nil
 	}
@@ -84,7 +84,7 @@ func (x *standing) progress(ctx context.Context) (progress, error) {
 
 // preparer prepares the tasks with which a run with nil input would begin. It applies a stored
 // Command, which may have steered the thread elsewhere.
-func (x *standing) preparer() (*preparer, error) {
+func (x *threadStatus) preparer() (*preparer, error) {
 	cp, set := x.cp, x.set
 	if null := nullTask(slices.DeleteFunc(slices.Clone(x.pending), func(w pendingWrite) bool { return w.channel == chResume })); null != nil {
 		cp, set = cp.clone(), set.copy()
@@ -98,7 +98,7 @@ func (x *standing) preparer() (*preparer, error) {
 }
 
 // outcome is the recorded status of t, or of the error handler that took over from it.
-func (x *standing) outcome(prep *preparer, t *task, statuses map[string]*taskStatus) *taskStatus {
+func (x *threadStatus) outcome(prep *preparer, t *task, statuses map[string]*taskStatus) *taskStatus {
 	s := statuses[t.id]
 	if s == nil || s.finished() || !s.failed || t.node == nil || t.node.ErrorHandler == "" {
 		return s
@@ -110,7 +110,7 @@ func (x *standing) outcome(prep *preparer, t *task, statuses map[string]*taskSta
 }
 
 // stopped is why the last run stopped at the checkpoint, if nothing was written since.
-func (x *standing) stopped(tasks *taskSet) saver.Stop {
+func (x *threadStatus) stopped(tasks *taskSet) saver.Stop {
 	switch {
 	case len(x.pending) > 0:
 		return saver.StopNone
@@ -127,7 +127,7 @@ func (x *standing) stopped(tasks *taskSet) saver.Stop {
 
 // ranLast are tasks of the nodes that ran since the last breakpoint was passed. If one of these
 // nodes has a breakpoint, it ran last, because otherwise the run would have stopped earlier.
-func (x *standing) ranLast() *taskSet {
+func (x *threadStatus) ranLast() *taskSet {
 	passed := x.cp.seen[chInterrupt]
 	ran := &taskSet{}
 	for name, seen := range x.cp.seen {
@@ -143,7 +143,7 @@ func (x *standing) ranLast() *taskSet {
 
 // stoppedInside reports whether a graph inside a task that has not ended stopped at a
 // breakpoint. That leaves nothing behind in the graph around.
-func (x *standing) stoppedInside(ctx context.Context, tasks *taskSet, statuses map[string]*taskStatus) (bool, error) {
+func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, statuses map[string]*taskStatus) (bool, error) {
 	at := x.place
 	if x.noted == nil {
 		for _, t := range tasks.order {
@@ -187,8 +187,8 @@ func (g *Graph) missing(n *saver.Note) []string {
 	return slices.DeleteFunc(slices.Clone(n.Next), func(name string) bool { return g.nodes[name] != nil })
 }
 
-// standing is the state in which the loop found the thread. It must not be called after the
-// input was taken.
-func (l *loop) standing() *standing {
-	return &standing{threadState: l.threadState, g: l.g, s: l.saver, before: l.opts.InterruptBefore, after: l.opts.InterruptAfter}
+// threadStatus tells of the thread as the loop found it. It must not be called after the input was
+// taken.
+func (l *loop) threadStatus() *threadStatus {
+	return &threadStatus{threadState: l.threadState, g: l.g, s: l.saver, before: l.opts.InterruptBefore, after: l.opts.InterruptAfter}
 }
