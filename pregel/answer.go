@@ -79,7 +79,7 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answerFacts, err
 	cmd, _ := commandOf(l.input)
 	ids, byID := answersByID(cmd.Resume)
 	a = answerFacts{byID: byID, empty: len(ids) == 0, steers: cmd.Goto != nil || cmd.Update != nil}
-	if !l.ways.langGraph {
+	if !l.run.ways.langGraph {
 		var asked map[string]bool
 		if a.waiting, asked, err = l.questions(); err != nil {
 			return a, err
@@ -87,7 +87,7 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answerFacts, err
 		a.old = from == originOld && len(asked) > 0
 		a.unknown = slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return asked[id] })
 	}
-	if l.ways.langGraph || a.old {
+	if l.run.ways.langGraph || a.old {
 		if a.waiting = l.pendingInterrupts(); len(a.waiting) == 0 && !a.steers {
 			a.left, err = l.hasWork()
 		}
@@ -103,10 +103,10 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answerFacts, err
 
 // hasWork reports whether there is something left to run.
 func (l *loop) hasWork() (bool, error) {
-	if slices.ContainsFunc(l.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID }) {
+	if slices.ContainsFunc(l.pos.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID }) {
 		return true, nil // an earlier Command may start something
 	}
-	tasks, err := l.preparer().next(l.updated)
+	tasks, err := l.preparer().next(l.pos.updated)
 	return err == nil && len(tasks.order) > 0, err
 }
 
@@ -121,7 +121,7 @@ func answersByID(answer any) (byID map[string]any, ok bool) {
 
 // pendingInterrupts are the ids of the stored interrupts of tasks without a result, sorted.
 func (l *loop) pendingInterrupts() []string {
-	statuses, _ := readStatuses(l.pending)
+	statuses, _ := readStatuses(l.pos.pending)
 	ids := map[string]bool{}
 	for _, s := range statuses {
 		for _, in := range s.pending() {
@@ -135,11 +135,11 @@ func (l *loop) pendingInterrupts() []string {
 // tasks of this superstep have stored.
 func (l *loop) questions() (waiting []string, asked map[string]bool, err error) {
 	asked = map[string]bool{}
-	statuses, order := readStatuses(l.pending)
-	resume := indexPending(l.pending).resume
+	statuses, order := readStatuses(l.pos.pending)
+	resume := indexPending(l.pos.pending).resume
 	var tasks *taskSet
 	if len(resume) > 0 {
-		if tasks, err = l.preparer().next(l.updated); err != nil {
+		if tasks, err = l.preparer().next(l.pos.updated); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -166,16 +166,16 @@ func (l *loop) questions() (waiting []string, asked map[string]bool, err error) 
 
 // gaveBefore reports whether answer is the one that is stored for this superstep.
 func (l *loop) gaveBefore(answer any) bool {
-	given, err := l.encode("", chResume, answer)
+	given, err := l.saves.enc.encode("", chResume, answer)
 	if err != nil {
 		return false
 	}
-	for _, w := range l.pending {
+	for _, w := range l.pos.pending {
 		if w.token == nil {
 			continue
 		}
-		stored, err := l.encode("", chResume, w.value)
-		if err == nil && (l.codec != nil && sameBytes(given, stored) || l.codec == nil && containsDeep([]any{answer}, w.value)) {
+		stored, err := l.saves.enc.encode("", chResume, w.value)
+		if err == nil && (l.saves.enc.codec != nil && sameBytes(given, stored) || l.saves.enc.codec == nil && containsDeep([]any{answer}, w.value)) {
 			return true
 		}
 	}
@@ -192,7 +192,7 @@ func sameBytes(a, b saver.Value) bool {
 // this graph or of one inside. A checkpoint of another program does not say. It counts as
 // one if something is left to run and no task failed.
 func (l *loop) atBreakpoint(ctx context.Context) (bool, error) {
-	if l.noted == nil && !slices.ContainsFunc(l.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
+	if l.pos.noted == nil && !slices.ContainsFunc(l.pos.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
 		left, err := l.hasWork()
 		return left && err == nil, nil
 	}
@@ -204,18 +204,18 @@ func (l *loop) atBreakpoint(ctx context.Context) (bool, error) {
 // was meant for was not asked again, and what is asked instead waits for an answer of its
 // own.
 func (l *loop) voidAnswer() error {
-	if l.nested() || l.saver == nil || l.ways.langGraph {
+	if l.nested() || l.run.saver == nil || l.run.ways.langGraph {
 		return nil
 	}
-	i := slices.IndexFunc(l.pending, func(w pendingWrite) bool { return w.token != nil && w.token.value != nil && !w.token.spent() })
+	i := slices.IndexFunc(l.pos.pending, func(w pendingWrite) bool { return w.token != nil && w.token.value != nil && !w.token.spent() })
 	if i < 0 {
 		return nil
 	}
-	if l.exits() && l.delta.written[nullTaskID] { // it is not stored
-		l.pending = slices.Delete(l.pending, i, i+1)
+	if l.exits() && l.saves.delta.written[nullTaskID] { // it is not stored
+		l.pos.pending = slices.Delete(l.pos.pending, i, i+1)
 		return nil
 	}
-	l.ending = endStopped
+	l.pos.ending = endStopped
 	return l.putWrites(nil, nullTaskID, []write{{chResume, nil}})
 }
 
@@ -224,8 +224,8 @@ func (l *loop) voidAnswer() error {
 // task. An answer without an id is meant for those questions and must not go to the next
 // one. LangGraph gives it to the next one. An update of this graph answers nothing.
 func (l *loop) answeredSince() bool {
-	shown := l.parent.task.pad.shown
-	return len(shown) > 0 && l.md.Source() != "update" && !slices.ContainsFunc(l.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
+	shown := l.run.parent.task.pad.shown
+	return len(shown) > 0 && l.pos.md.Source() != "update" && !slices.ContainsFunc(l.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
 }
 
 // guardAnswers keeps the answers that an earlier run stored from being given twice. A graph
@@ -233,8 +233,8 @@ func (l *loop) answeredSince() bool {
 // does not see it. LangGraph gives such an answer again, to whatever the graph inside asks
 // next.
 func (l *loop) guardAnswers(ctx context.Context) {
-	for _, w := range l.pending {
-		if w.token == nil || l.saver == nil {
+	for _, w := range l.pos.pending {
+		if w.token == nil || l.run.saver == nil {
 			continue
 		}
 		w.token.takenBelow = func(value any) bool { return l.answeredBelow(ctx, value) }
@@ -244,12 +244,12 @@ func (l *loop) guardAnswers(ctx context.Context) {
 // answeredBelow reports whether a task of a graph inside this superstep took value as an
 // answer. If that cannot be read the answer is not given, and the task asks again.
 func (l *loop) answeredBelow(ctx context.Context, value any) bool {
-	at := l.place
-	for tup, err := range l.saver.List(ctx, saver.Query{ThreadID: at.ThreadID}) {
+	at := l.pos.place
+	for tup, err := range l.run.saver.List(ctx, saver.Query{ThreadID: at.ThreadID}) {
 		if err != nil {
 			return true
 		}
-		if tup.Config.Namespace == l.ns || parentsOf(tup.Metadata)[l.ns] != at.CheckpointID {
+		if tup.Config.Namespace == l.run.ns || parentsOf(tup.Metadata)[l.run.ns] != at.CheckpointID {
 			continue
 		}
 		for _, w := range tup.PendingWrites {

@@ -128,7 +128,7 @@ func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 		if !again {
 			return writes, err
 		}
-		s.l.env().Logger.Info("retrying", "graph", s.l.g.opts.Name, "node", t.name, "attempt", n, "wait", wait, "err", err)
+		s.l.env().Logger.Info("retrying", "graph", s.l.run.g.opts.Name, "node", t.name, "attempt", n, "wait", wait, "err", err)
 		s.l.env().Sleep(wait, s.ctx.Done())
 		if s.ctx.Err() != nil {
 			return writes, fmt.Errorf("%w: %w: %w", errCancelled, context.Cause(s.ctx), err)
@@ -150,7 +150,7 @@ func (s *superstep) failsOnItsOwn(err error) bool {
 // abandoned reports whether tasks are cancelled because the caller of the run went away.
 // Then nobody decided that they failed, and nothing is stored of them, as after a crash.
 func (s *superstep) abandoned() bool {
-	return s.caller.Err() != nil && s.failure == nil && !s.l.ways.langGraph
+	return s.caller.Err() != nil && s.failure == nil && !s.l.run.ways.langGraph
 }
 
 // retry says whether to try again after n failures, and how long to wait. The
@@ -197,10 +197,10 @@ func (s *superstep) attempt(run *taskRun) error {
 	p := run.task.timeout
 	bounded := p != nil && (p.Run() > 0 || p.Idle() > 0)
 	defer run.ctx.end()
-	if err := s.l.owned.fenced(); err != nil {
+	if err := s.l.run.fenced(); err != nil {
 		return err
 	}
-	if !bounded && s.l.g.opts.StepTimeout == 0 {
+	if !bounded && s.l.run.g.opts.StepTimeout == 0 {
 		return guard(run.invoke)
 	}
 	var runTimer, idleTimer <-chan time.Time

@@ -62,7 +62,7 @@ func (l *loop) setCacheKey(t *task) error {
 	if l.cache() == nil {
 		return nil
 	}
-	policy, group := l.g.spec.CachePolicy, l.g.opts.Name
+	policy, group := l.run.g.spec.CachePolicy, l.run.g.opts.Name
 	switch {
 	case t.call != nil:
 		policy, group = t.call.cache, callGroup
@@ -78,8 +78,8 @@ func (l *loop) setCacheKey(t *task) error {
 
 func (l *loop) cache() cache.Cache {
 	for x := l; x != nil; x = x.outer() {
-		if x.g.opts.Cache != nil {
-			return x.g.opts.Cache
+		if x.run.g.opts.Cache != nil {
+			return x.run.g.opts.Cache
 		}
 	}
 	return nil
@@ -108,7 +108,7 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 	}
 	found, err := c.Get(ctx, keys...)
 	if err != nil {
-		l.env().Logger.Warn("cache lookup failed", "graph", l.g.opts.Name, "err", err)
+		l.env().Logger.Warn("cache lookup failed", "graph", l.run.g.opts.Name, "err", err)
 		return nil
 	}
 	for _, t := range tasks {
@@ -116,9 +116,9 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 			continue
 		}
 		if kept, ok := found[t.cacheKey.Key]; ok {
-			writes, err := l.decodeKept(kept)
+			writes, err := l.saves.enc.decodeKept(kept)
 			if err != nil {
-				l.env().Logger.Warn("cache entry cannot be read", "graph", l.g.opts.Name, "node", t.name, "err", err)
+				l.env().Logger.Warn("cache entry cannot be read", "graph", l.run.g.opts.Name, "node", t.name, "err", err)
 				continue
 			}
 			t.writes, t.cached = writes, true
@@ -138,12 +138,12 @@ func (l *loop) keepInCache(ctx context.Context, t *task) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	typed, err := l.encodeKept(t.writes)
+	typed, err := l.saves.enc.encodeKept(t.writes)
 	if err == nil {
 		err = c.Set(ctx, cache.Entry{Key: t.cacheKey.Key, Value: typed, TTL: t.cacheKey.ttl})
 	}
 	if err != nil {
-		l.env().Logger.Warn("cache store failed", "graph", l.g.opts.Name, "node", t.name, "err", err)
+		l.env().Logger.Warn("cache store failed", "graph", l.run.g.opts.Name, "node", t.name, "err", err)
 	}
 }
 

@@ -102,7 +102,7 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 			t.done.resolve(nil, panicError(p))
 		}
 	}()
-	if old := l.tasks.get(t.id); old != nil {
+	if old := l.pos.tasks.get(t.id); old != nil {
 		select {
 		case <-old.done.wait():
 			if old.done.err == nil {
@@ -112,7 +112,7 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 			return old
 		}
 	}
-	l.tasks.add(t)
+	l.pos.tasks.add(t)
 	if !s.stopped && !l.reruns() {
 		l.reapply(t)
 	}

@@ -26,19 +26,19 @@ func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err e
 	if !ok {
 		return nil, nil, nil
 	}
-	use, answer := l.entry.answer, cmd.Resume
+	use, answer := l.pos.entry.answer, cmd.Resume
 	if use != answerOne {
 		cmd.Resume = nil
 	}
 	writes, err := commandWrites(cmd)
 	if err == nil && !l.nested() {
-		err = l.g.refuseKeys(cmd.Update)
+		err = l.run.g.refuseKeys(cmd.Update)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if use == answerByID {
-		l.resumeMap, _ = answersByID(answer)
+		l.run.resumeMap, _ = answersByID(answer)
 		if err := l.answersAgain(); err != nil {
 			return nil, nil, err
 		}
@@ -49,22 +49,22 @@ func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err e
 		}
 		return nil, nil, err
 	}
-	if l.entry.kind == entryFork {
-		l.g.nameWrites(writes)
+	if l.pos.entry.kind == entryFork {
+		l.run.g.nameWrites(writes)
 		if err := l.writesAgain("", writes); err != nil {
 			return nil, nil, err
 		}
 		for _, w := range writes {
 			carried = append(carried, newPending(nullTaskID, "", w.channel, w.value))
 		}
-		l.delta.force(carried)
+		l.saves.delta.force(carried)
 		return carried, nil, nil
 	}
 	if given, err = l.recordWrites(nil, nullTaskID, writes); err != nil {
 		return nil, nil, err
 	}
 	if l.exits() {
-		l.delta.commandExit = l.delta.among(writes)
+		l.saves.delta.commandExit = l.saves.delta.among(writes)
 	}
 	return nil, given, nil
 }
@@ -152,14 +152,14 @@ func UpdatePairs(update any) Pairs {
 
 // applyNull applies the writes that belong to no task.
 func (l *loop) applyNull(carried []pendingWrite) error {
-	null := nullTask(slices.Concat(l.pending, carried))
+	null := nullTask(slices.Concat(l.pos.pending, carried))
 	if null == nil {
 		return nil
 	}
 	l.fitting = nil
 	updated, err := l.applier().apply(null)
-	if err == nil && l.updated != nil {
-		l.updated = union(l.updated, updated)
+	if err == nil && l.pos.updated != nil {
+		l.pos.updated = union(l.pos.updated, updated)
 	}
 	return err
 }

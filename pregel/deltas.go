@@ -146,25 +146,25 @@ func (d *deltaState) exitWrites(whole map[string]bool) (order []exitTask, writes
 // checkpoint, because on their own they would make a thread that waits at a breakpoint look
 // as if it had been resumed.
 func (l *loop) keepDeltaInput(writes []write) error {
-	mine := l.delta.among(writes)
+	mine := l.saves.delta.among(writes)
 	if len(mine) == 0 {
 		return nil
 	}
 	if l.exits() {
-		l.delta.keepBackNull(l.step, mine)
+		l.saves.delta.keepBackNull(l.pos.step, mine)
 		return nil
 	}
-	if l.from == originNewest {
-		id, err := uuid5(l.cp.id, Input)
+	if l.pos.from == originNewest {
+		id, err := uuid5(l.pos.cp.id, Input)
 		if err != nil {
 			return err
 		}
 		encoded, err := l.recordWrites(nil, id, mine)
-		l.withNext = append(l.withNext, saver.TaskWrites{CheckpointID: l.cp.id, TaskID: id, Writes: encoded})
+		l.saves.withNext = append(l.saves.withNext, saver.TaskWrites{CheckpointID: l.pos.cp.id, TaskID: id, Writes: encoded})
 		return err
 	}
 	for _, w := range mine {
-		l.delta.forced[w.channel] = true
+		l.saves.delta.forced[w.channel] = true
 	}
 	return nil
 }
@@ -172,22 +172,22 @@ func (l *loop) keepDeltaInput(writes []write) error {
 // storeExitDeltas stores the run's writes to delta channels on the checkpoint that it began
 // with, except for channels that are stored whole.
 func (l *loop) storeExitDeltas() error {
-	if len(l.delta.exit) == 0 {
+	if len(l.saves.delta.exit) == 0 {
 		return nil
 	}
-	if l.from.found() && l.from != originNewest {
-		l.delta.forceKeptBack()
+	if l.pos.from.found() && l.pos.from != originNewest {
+		l.saves.delta.forceKeptBack()
 	}
-	order, writes := l.delta.exitWrites(l.g.dueSnapshots(l.set, countersOf(l.md), l.cp.versions, l.delta.forced))
+	order, writes := l.saves.delta.exitWrites(l.run.g.dueSnapshots(l.pos.set, countersOf(l.pos.md), l.pos.cp.versions, l.saves.delta.forced))
 	if len(order) == 0 {
 		return nil
 	}
-	anchor := l.delta.initial
-	if !l.from.found() {
+	anchor := l.saves.delta.initial
+	if !l.pos.from.found() {
 		anchor = l.storeAnchor()
 	}
 	for _, t := range order {
-		encoded, err := l.encodeWrites("", writes[t])
+		encoded, err := l.saves.enc.encodeWrites("", writes[t])
 		if err != nil {
 			return err
 		}
@@ -198,19 +198,19 @@ func (l *loop) storeExitDeltas() error {
 
 // storeAnchor stores an empty checkpoint for the writes of the first run on a thread.
 func (l *loop) storeAnchor() saver.Config {
-	at := l.delta.initial
-	at.Namespace = l.ns
-	anchor := saver.Checkpoint{V: formatVersion, ID: l.savedID, TS: timestamp(l.env().Now()),
+	at := l.saves.delta.initial
+	at.Namespace = l.run.ns
+	anchor := saver.Checkpoint{V: formatVersion, ID: l.pos.savedID, TS: timestamp(l.env().Now()),
 		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}, Seen: map[string]map[string]saver.Version{}}
 	put := at
-	put.CheckpointID, put.ExpectHead, put.Epoch = "", l.expected(), l.owned.epoch
-	s, note := l.saver, &saver.Note{Graph: l.g.noted(), Deltas: l.g.deltasOf(nil)}
-	l.pipe.submit(&saveOp{what: "checkpoint", of: anchor.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
+	put.CheckpointID, put.ExpectHead, put.Epoch = "", l.expected(), l.run.epoch
+	s, note := l.run.saver, &saver.Note{Graph: l.run.g.noted(), Deltas: l.run.g.deltasOf(nil)}
+	l.saves.pipe.submit(&saveOp{what: "checkpoint", of: anchor.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
 		_, err := s.PutRequest(ctx, saver.PutRequest{Config: put, Checkpoint: anchor, Metadata: saver.Metadata{"step": -2}, Note: note})
 		return err
 	})})
-	l.owned.head = anchor.ID
-	l.place.CheckpointID, l.place.Namespace = anchor.ID, l.ns
+	l.saves.owned.head = anchor.ID
+	l.pos.place.CheckpointID, l.pos.place.Namespace = anchor.ID, l.run.ns
 	at.CheckpointID = anchor.ID
 	return at
 }
@@ -218,11 +218,11 @@ func (l *loop) storeAnchor() saver.Config {
 // countInMetadata puts the counters of delta channels into the metadata. It copies the
 // metadata, because events may hold it.
 func (l *loop) countInMetadata(counts map[string]any) {
-	if _, has := l.md[keyDeltaCounters]; !has && counts == nil {
+	if _, has := l.pos.md[keyDeltaCounters]; !has && counts == nil {
 		return
 	}
-	l.md = maps.Clone(l.md)
-	if delete(l.md, keyDeltaCounters); counts != nil {
-		l.md[keyDeltaCounters] = counts
+	l.pos.md = maps.Clone(l.pos.md)
+	if delete(l.pos.md, keyDeltaCounters); counts != nil {
+		l.pos.md[keyDeltaCounters] = counts
 	}
 }

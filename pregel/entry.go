@@ -219,7 +219,7 @@ func (l *loop) decide(ctx context.Context) error {
 	var f facts
 	l.collect(&f)
 	if f.kind().travels() {
-		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chResume })
+		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.channel == chResume })
 	}
 	var err error
 	if f.looksBack() {
@@ -227,24 +227,24 @@ func (l *loop) decide(ctx context.Context) error {
 			return err
 		}
 	}
-	if f.given == givenAnswer && f.kind().resumes() && l.saver != nil {
+	if f.given == givenAnswer && f.kind().resumes() && l.run.saver != nil {
 		if f.answer, err = l.answerFacts(ctx, f.from); err != nil {
 			return err
 		}
 	}
-	if l.entry = f.entry(); l.recovery != nil {
+	if l.pos.entry = f.entry(); l.recovery != nil {
 		l.recovery.progress = f.left
 	}
-	return l.entry.err
+	return l.pos.entry.err
 }
 
 // collect collects the facts that are cheap to find out.
 func (l *loop) collect(f *facts) {
 	cmd, isCommand := commandOf(l.input)
-	source := l.md.Source()
-	*f = facts{thread: l.thread, ways: l.ways, given: givenInput, from: l.from, nested: l.nested(), fromParent: l.fromParent,
-		noSaver: l.saver == nil, empty: len(l.cp.versions) == 0, branch: source == "update" || source == "fork",
-		sameRun: !l.nested() && l.opts.RunID != "" && l.opts.RunID == l.md.RunID(), replays: l.replay != nil && l.saver != nil}
+	source := l.pos.md.Source()
+	*f = facts{thread: l.run.thread, ways: l.run.ways, given: givenInput, from: l.pos.from, nested: l.nested(), fromParent: l.run.fromParent,
+		noSaver: l.run.saver == nil, empty: len(l.pos.cp.versions) == 0, branch: source == "update" || source == "fork",
+		sameRun: !l.nested() && l.run.opts.RunID != "" && l.run.opts.RunID == l.pos.md.RunID(), replays: l.run.replay != nil && l.run.saver != nil}
 	switch {
 	case l.recovery != nil:
 		f.given = givenRecovery
@@ -255,13 +255,13 @@ func (l *loop) collect(f *facts) {
 	case isCommand:
 		f.given = givenCommand
 	}
-	if !l.ways.langGraph {
-		f.missing = l.g.missing(l.noted)
+	if !l.run.ways.langGraph {
+		f.missing = l.run.g.missing(l.pos.noted)
 	}
-	if n := l.noted; n != nil && n.Graph != "" && l.g.named && n.Graph != l.g.opts.Name {
+	if n := l.pos.noted; n != nil && n.Graph != "" && l.run.g.named && n.Graph != l.run.g.opts.Name {
 		f.leftBy = n.Graph
 	}
-	if _, f.mapped = l.cpMap[l.ns]; !f.nested {
+	if _, f.mapped = l.run.cpMap[l.run.ns]; !f.nested {
 		f.mapped = false
 	}
 	if f.nested && f.from.found() && !f.empty {
@@ -281,32 +281,32 @@ func (l *loop) collect(f *facts) {
 // takes its input. Only a Stable graph finds such a state. LangGraph goes on from it: it
 // runs nothing, and returns the earlier result for the new input.
 func (l *loop) spentState() bool {
-	if l.from != originNewest || !l.stableNamespace() || l.begunHere() {
+	if l.pos.from != originNewest || !l.stableNamespace() || l.begunHere() {
 		return false
 	}
 	// Writes of tasks stored on the head are of work that did not end.
-	if slices.ContainsFunc(l.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
+	if slices.ContainsFunc(l.pos.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
 		return false
 	}
-	tasks, err := l.preparer().next(l.updated)
+	tasks, err := l.preparer().next(l.pos.updated)
 	return err == nil && len(tasks.order) == 0
 }
 
 // begunHere reports whether the graph's checkpoint was made inside the superstep
 // that the graph around is in: it names the checkpoint that superstep starts from.
 func (l *loop) begunHere() bool {
-	outer := l.outer().ns
-	id, known := l.cpMap[outer]
-	return known && parentsOf(l.md)[outer] == id
+	outer := l.outer().run.ns
+	id, known := l.run.cpMap[outer]
+	return known && parentsOf(l.pos.md)[outer] == id
 }
 
 // toInside is what this graph tells graphs inside. It applies to the first superstep only.
 func (l *loop) toInside() fromParent {
-	if l.stepped {
+	if l.pos.stepped {
 		return fromParentNothing
 	}
-	return l.entry.toInside
+	return l.pos.entry.toInside
 }
 
 // reruns reports whether tasks of the current superstep run although they ended before.
-func (l *loop) reruns() bool { return !l.stepped && l.entry.kind.reruns() }
+func (l *loop) reruns() bool { return !l.pos.stepped && l.pos.entry.kind.reruns() }

@@ -84,13 +84,13 @@ func noSpan(error) {}
 // span begins a span. A hook that panics or returns nil is ignored.
 func (l *loop) span(ctx context.Context, s Span) (inside context.Context, end func(error)) {
 	inside, end = ctx, noSpan
-	l.g.guardHook("Span", func() {
-		c, e := l.g.opts.Hooks.Span(ctx, s)
+	l.run.g.guardHook("Span", func() {
+		c, e := l.run.g.opts.Hooks.Span(ctx, s)
 		if c != nil {
 			inside = c
 		}
 		if e != nil {
-			end = func(err error) { l.g.guardHook("Span", func() { e(err) }) }
+			end = func(err error) { l.run.g.guardHook("Span", func() { e(err) }) }
 		}
 	})
 	return inside, end
@@ -98,7 +98,7 @@ func (l *loop) span(ctx context.Context, s Span) (inside context.Context, end fu
 
 // spanRun begins the span of the run.
 func (l *loop) spanRun(ctx context.Context) (context.Context, func(error)) {
-	if l.g.opts.Hooks.Span == nil {
+	if l.run.g.opts.Hooks.Span == nil {
 		return ctx, noSpan
 	}
 	return l.span(ctx, Span{Kind: SpanRun, Run: l.info()})
@@ -106,15 +106,15 @@ func (l *loop) spanRun(ctx context.Context) (context.Context, func(error)) {
 
 // spanStep begins the span of a superstep.
 func (l *loop) spanStep(ctx context.Context) (context.Context, func(error)) {
-	if l.g.opts.Hooks.Span == nil {
+	if l.run.g.opts.Hooks.Span == nil {
 		return ctx, noSpan
 	}
-	return l.span(ctx, Span{Kind: SpanSuperstep, Run: l.info(), Tasks: l.tasks.namePerTask()})
+	return l.span(ctx, Span{Kind: SpanSuperstep, Run: l.info(), Tasks: l.pos.tasks.namePerTask()})
 }
 
 // spanTask begins the span of a task.
 func (s *superstep) spanTask(ctx context.Context, info TaskInfo) (context.Context, func(error)) {
-	if s.l.g.opts.Hooks.Span == nil {
+	if s.l.run.g.opts.Hooks.Span == nil {
 		return ctx, noSpan
 	}
 	return s.spanOf(ctx, SpanTask, info)
@@ -122,7 +122,7 @@ func (s *superstep) spanTask(ctx context.Context, info TaskInfo) (context.Contex
 
 // spanAttempt begins the span of an attempt. The task has its context until the span ends.
 func (s *superstep) spanAttempt(t *task, n int, begin time.Time) (end func(error)) {
-	if s.l.g.opts.Hooks.Span == nil || len(t.retry) == 0 {
+	if s.l.run.g.opts.Hooks.Span == nil || len(t.retry) == 0 {
 		return noSpan
 	}
 	outer := t.ctx
@@ -137,6 +137,6 @@ func (s *superstep) spanAttempt(t *task, n int, begin time.Time) (end func(error
 // spanOf begins a span about a task. It may run concurrently with the loop, so it reads
 // nothing from it that changes during a superstep.
 func (s *superstep) spanOf(ctx context.Context, kind SpanKind, info TaskInfo) (context.Context, func(error)) {
-	run := RunInfo{Graph: s.l.g.opts.Name, ThreadID: info.ThreadID, Namespace: s.l.ns, RunID: info.RunID, Step: info.Step, CheckpointID: info.CheckpointID}
+	run := RunInfo{Graph: s.l.run.g.opts.Name, ThreadID: info.ThreadID, Namespace: s.l.run.ns, RunID: info.RunID, Step: info.Step, CheckpointID: info.CheckpointID}
 	return s.l.span(ctx, Span{Kind: kind, Run: run, Task: &info})
 }

@@ -43,7 +43,7 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 	if err := r.settle(ctx); err != nil {
 		return "", fmt.Errorf("idempotency key: %w", err)
 	}
-	parts := append([]string{r.step.l.thread}, append(place, name)...)
+	parts := append([]string{r.step.l.run.thread}, append(place, name)...)
 	for i, p := range parts {
 		parts[i] = strconv.Quote(p)
 	}
@@ -57,14 +57,14 @@ func (r *taskRun) anchor() (t *task, place []string) {
 	for {
 		l := r.step.l
 		switch {
-		case l.saver != nil:
+		case l.run.saver != nil:
 			return r.task, place
-		case l.parent == nil:
+		case l.run.parent == nil:
 			return nil, nil
 		}
-		nth := strings.TrimPrefix(l.ns, l.parent.task.ns)
+		nth := strings.TrimPrefix(l.run.ns, l.run.parent.task.ns)
 		place = append([]string{nth, strconv.Itoa(r.step.step), r.task.pathStr, r.task.name}, place...)
-		r = l.parent
+		r = l.run.parent
 	}
 }
 
@@ -73,7 +73,7 @@ func (r *taskRun) anchor() (t *task, place []string) {
 // the run.
 func (r *taskRun) settle(ctx context.Context) error {
 	var runs []*taskRun
-	for x := r; x != nil; x = x.step.l.parent {
+	for x := r; x != nil; x = x.step.l.run.parent {
 		runs = append(runs, x)
 	}
 	var sync func(context.Context) error
@@ -90,7 +90,7 @@ func (r *taskRun) settle(ctx context.Context) error {
 		if err := s.pipe.flush(); err != nil {
 			return err
 		}
-		sync = s.l.saver.Sync
+		sync = s.l.run.saver.Sync
 	}
 	if sync != nil {
 		if err := sync(ctx); err != nil {
@@ -113,16 +113,16 @@ func (s *superstep) storeFirst() error {
 // end of the run. The run goes on as if it had begun with it. Delta channels are stored
 // whole, so that they can be read without the writes that were kept back.
 func (l *loop) storeNow(ctx context.Context) error {
-	if l.cp.id == l.savedID {
+	if l.pos.cp.id == l.pos.savedID {
 		return nil
 	}
-	l.delta.forceKeptBack()
-	if err := l.storeCheckpoint(ctx, countersOf(l.md), true); err != nil {
+	l.saves.delta.forceKeptBack()
+	if err := l.storeCheckpoint(ctx, countersOf(l.pos.md), true); err != nil {
 		return err
 	}
-	l.savedID, l.from = l.cp.id, originNewest
-	d := &l.delta
-	d.initial, d.exit, d.commandExit, d.firstStep = l.place, nil, nil, nil
+	l.pos.savedID, l.pos.from = l.pos.cp.id, originNewest
+	d := &l.saves.delta
+	d.initial, d.exit, d.commandExit, d.firstStep = l.pos.place, nil, nil, nil
 	clear(d.storedWrites)
 	return nil
 }

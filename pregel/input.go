@@ -21,42 +21,42 @@ func (l *loop) takeInput(ctx context.Context) error {
 		return err
 	}
 	if len(writes) == 0 {
-		if l.nested() && l.entry.toInside != fromParentNothing {
+		if l.nested() && l.pos.entry.toInside != fromParentNothing {
 			return nil
 		}
-		if l.input == nil && l.thread != "" {
-			return fmt.Errorf("thread %q has no checkpoint to go on from: %w", l.thread, ErrEmptyInput)
+		if l.input == nil && l.run.thread != "" {
+			return fmt.Errorf("thread %q has no checkpoint to go on from: %w", l.run.thread, ErrEmptyInput)
 		}
-		return fmt.Errorf("%w for %v", ErrEmptyInput, l.g.input)
+		return fmt.Errorf("%w for %v", ErrEmptyInput, l.run.g.input)
 	}
-	l.g.nameWrites(writes)
-	discarded, err := l.preparer().next(l.updated)
+	l.run.g.nameWrites(writes)
+	discarded, err := l.preparer().next(l.pos.updated)
 	if err != nil {
 		return err
 	}
-	l.g.addOverwritten(l.delta.forced, writes)
+	l.run.g.addOverwritten(l.saves.delta.forced, writes)
 	tasks := append(discarded.asWrites(), inputTask(writes))
 	updated, err := l.applier().apply(tasks)
 	if err != nil {
 		return err
 	}
 	// The items of the discarded superstep are discarded too.
-	l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chItems })
+	l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.channel == chItems })
 	if err := l.keepDeltaInput(writes); err != nil {
 		return err
 	}
-	l.updated = updated
+	l.pos.updated = updated
 	return l.putCheckpoint(ctx, "input")
 }
 
 // inputWrites are the writes that the run's input stands for.
 func (l *loop) inputWrites() ([]write, error) {
 	if !l.nested() {
-		if err := l.g.refuseKeys(l.input); err != nil {
+		if err := l.run.g.refuseKeys(l.input); err != nil {
 			return nil, err
 		}
 	}
-	return l.g.inputWrites(l.set, l.input)
+	return l.run.g.inputWrites(l.pos.set, l.input)
 }
 
 // refuseKeys refuses values from outside with keys that the graph does not know.

@@ -40,9 +40,9 @@ func (g *Graph) checkAtomicStore() error {
 // itemStore is the store whose puts are committed with checkpoints; nil if there is none.
 func (l *loop) itemStore() atomicStore {
 	for x := l; x != nil; x = x.outer() {
-		if x.g.opts.Store != nil {
-			if x.g.opts.AtomicStore {
-				return x.g.opts.Store.(atomicStore)
+		if x.run.g.opts.Store != nil {
+			if x.run.g.opts.AtomicStore {
+				return x.run.g.opts.Store.(atomicStore)
 			}
 			return nil
 		}
@@ -209,14 +209,14 @@ func (l *loop) collectItems() {
 		return
 	}
 	var puts []pendingWrite
-	for _, w := range l.pending {
-		if w.channel == chItems && (!l.reruns() || l.delta.written[w.taskID]) {
+	for _, w := range l.pos.pending {
+		if w.channel == chItems && (!l.reruns() || l.saves.delta.written[w.taskID]) {
 			puts = append(puts, w)
 		}
 	}
 	slices.SortStableFunc(puts, func(a, b pendingWrite) int { return strings.Compare(a.path, b.path) })
 	for _, w := range puts {
-		l.items = append(l.items, w.value)
+		l.saves.items = append(l.saves.items, w.value)
 	}
 }
 
@@ -230,13 +230,13 @@ func (l *loop) takeItems(ctx context.Context) ([]saver.Change, error) {
 	if err != nil {
 		return nil, &PersistError{Op: "prepare the items of a superstep", Err: err}
 	}
-	l.items = nil
+	l.saves.items = nil
 	return []saver.Change{change}, nil
 }
 
 func (l *loop) itemOps() ([]store.PutOp, error) {
 	var all []store.PutOp
-	for _, v := range l.items {
+	for _, v := range l.saves.items {
 		ops, err := opsOf(v)
 		if err != nil {
 			return nil, &PersistError{Op: "read the items of a superstep", Err: err}
@@ -252,21 +252,21 @@ const itemsAtOnce = 10_000
 // passItems handles the items of a graph that stores no checkpoints. It passes them to the task
 // around, or stores them at once if there is none.
 func (l *loop) passItems(ctx context.Context) error {
-	if len(l.items) == 0 {
+	if len(l.saves.items) == 0 {
 		return nil
 	}
-	if l.parent != nil {
-		for _, v := range l.items {
-			l.parent.att.write(chItems, v)
+	if l.run.parent != nil {
+		for _, v := range l.saves.items {
+			l.run.parent.att.write(chItems, v)
 		}
-		l.items = nil
+		l.saves.items = nil
 		return nil
 	}
 	ops, err := l.itemOps()
 	if err != nil {
 		return err
 	}
-	l.items = nil
+	l.saves.items = nil
 	// Without a saver there is no commit that could hold all of them.
 	for some := range slices.Chunk(ops, itemsAtOnce) {
 		batch := make([]store.Op, len(some))

@@ -54,16 +54,16 @@ func EmitMessage(ctx context.Context, m any) error {
 		return fmt.Errorf("emit message: %w", err)
 	}
 	l := r.step.l
-	if l.messages != nil {
-		l.messages.markAll(m)
+	if l.view.messages != nil {
+		l.view.messages.markAll(m)
 		r.att.touch()
-		within := l.ns
+		within := l.run.ns
 		if within == "" {
 			within = r.task.ns
 		}
-		l.custom.emit(Event{NS: graphNS(r.task), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.messageMetadata(r.task, r.step.step, within)}})
-		if l.queue != nil {
-			l.queue.waitRoom(ctx)
+		l.view.custom.emit(Event{NS: graphNS(r.task), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.messageMetadata(r.task, r.step.step, within)}})
+		if l.view.queue != nil {
+			l.view.queue.waitRoom(ctx)
 		}
 	}
 	return ctx.Err()
@@ -87,13 +87,13 @@ func graphNS(t *task) []string {
 // comes from: that of the task while it runs, that of the graph for its output.
 func (l *loop) messageMetadata(t *task, step int, within string) map[string]any {
 	md := map[string]any{}
-	if l.thread != "" {
-		md["thread_id"] = l.thread
+	if l.run.thread != "" {
+		md["thread_id"] = l.run.thread
 	}
 	if within != "" {
 		md["checkpoint_ns"] = within
 	}
-	maps.Copy(md, l.opts.Metadata)
+	maps.Copy(md, l.run.opts.Metadata)
 	md["langgraph_step"], md["langgraph_node"], md["langgraph_triggers"] = step, t.name, t.triggers
 	md["langgraph_path"], md["langgraph_checkpoint_ns"] = t.where(), t.ns
 	if t.node != nil {
@@ -108,7 +108,7 @@ func (l *loop) messageMetadata(t *task, step int, within string) map[string]any 
 // name gives ids to the messages in a node's output that have none, so that the state keeps
 // each message under the id with which it is shown. It copies what it changes.
 func (l *loop) name(out any) any {
-	if l.messages == nil {
+	if l.view.messages == nil {
 		return out
 	}
 	return mapMessages(out, func(m channel.Identified) string {
@@ -122,12 +122,12 @@ func (l *loop) name(out any) any {
 // emitMessages shows the messages in what t returned, except those in its input and those
 // already shown.
 func (l *loop) emitMessages(t *task) {
-	if l.messages == nil || t.hidden() {
+	if l.view.messages == nil || t.hidden() {
 		return
 	}
 	mapMessages(t.returned, func(m channel.Identified) string {
-		if l.messages.mark(m.MessageID()) {
-			l.custom.emit(Event{NS: graphNS(t), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.messageMetadata(t, l.step, l.ns)}})
+		if l.view.messages.mark(m.MessageID()) {
+			l.view.custom.emit(Event{NS: graphNS(t), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.messageMetadata(t, l.pos.step, l.run.ns)}})
 		}
 		return m.MessageID()
 	})

@@ -25,35 +25,35 @@ type coming struct {
 func (l *loop) nextTasks(step int) (tasks *taskSet, err error) {
 	p := l.preparer()
 	p.step = step
-	return p.next(l.updated)
+	return p.next(l.pos.updated)
 }
 
 // takeNext is nextTasks for the superstep that begins.
 func (l *loop) takeNext() (*taskSet, error) {
-	made := l.coming
-	l.coming = coming{}
-	if made.cp == l.cp && made.cp != nil {
+	made := l.pos.coming
+	l.pos.coming = coming{}
+	if made.cp == l.pos.cp && made.cp != nil {
 		return made.tasks, made.err
 	}
-	return l.nextTasks(l.step)
+	return l.nextTasks(l.pos.step)
 }
 
 // note makes the note of the current checkpoint. If the tasks cannot be made, because a node's
 // input cannot be read, the checkpoint is still stored, and the run fails after that. The
 // note then names the nodes that were to run.
 func (l *loop) note(exiting bool) *saver.Note {
-	n := &saver.Note{Graph: l.g.noted(), Deltas: l.g.deltasOf(l.replayed)}
-	step := l.step + 1
+	n := &saver.Note{Graph: l.run.g.noted(), Deltas: l.run.g.deltasOf(l.pos.replayed)}
+	step := l.pos.step + 1
 	if exiting { // the superstep has begun, or cannot
-		step = l.step
+		step = l.pos.step
 	}
-	made := coming{cp: l.cp}
+	made := coming{cp: l.pos.cp}
 	made.err = guard(func() (err error) {
 		made.tasks, err = l.nextTasks(step)
 		return err
 	})
-	if l.coming = made; made.err != nil {
-		n.Next = l.preparer().triggeredNodes(l.updated)
+	if l.pos.coming = made; made.err != nil {
+		n.Next = l.preparer().triggeredNodes(l.pos.updated)
 		return n
 	}
 	n.Next = made.tasks.names()
@@ -61,7 +61,7 @@ func (l *loop) note(exiting bool) *saver.Note {
 	case len(n.Next) == 0:
 	case l.stopsAt(made.tasks, exiting):
 		n.Stop = saver.StopBreakpoint
-	case step > l.stop:
+	case step > l.pos.stop:
 		n.Stop = saver.StopSteps
 	}
 	return n
@@ -71,11 +71,11 @@ func (l *loop) note(exiting bool) *saver.Note {
 func (l *loop) stopsAt(tasks *taskSet, exiting bool) bool {
 	switch {
 	case exiting:
-		return l.status == statusBefore || l.status == statusAfter
-	case l.tasks != nil && l.cp.breaksAt(l.opts.InterruptAfter, l.tasks):
+		return l.pos.status == statusBefore || l.pos.status == statusAfter
+	case l.pos.tasks != nil && l.pos.cp.breaksAt(l.run.opts.InterruptAfter, l.pos.tasks):
 		return true
 	}
-	return l.step < l.stop && l.cp.breaksAt(l.opts.InterruptBefore, tasks)
+	return l.pos.step < l.pos.stop && l.pos.cp.breaksAt(l.run.opts.InterruptBefore, tasks)
 }
 
 // noted is the graph's name in notes. It is "" if nobody gave the graph a name, because such
@@ -184,37 +184,37 @@ func (l *loop) putEnding(e ending, text string) error {
 		w.channel = chNoWrites
 	case endStopped:
 	}
-	id, err := uuid5(l.cp.id, task)
+	id, err := uuid5(l.pos.cp.id, task)
 	if err != nil {
 		return err
 	}
-	encoded, err := l.encodeWrites("", []write{w})
+	encoded, err := l.saves.enc.encodeWrites("", []write{w})
 	if err != nil {
 		return err
 	}
-	op := l.writesOp("", l.place.At(l.cp.id), encoded, id, "")
+	op := l.writesOp("", l.pos.place.At(l.pos.cp.id), encoded, id, "")
 	op.barrier = true
 	// Graphs inside store nothing before it.
-	l.lastPut = op
-	l.pipe.submit(op)
+	l.saves.lastPut = op
+	l.saves.pipe.submit(op)
 	return nil
 }
 
 // storeEnding stores the ending of a run that ended with err, if it has one.
 func (l *loop) storeEnding(ctx context.Context, err error) error {
-	if l.pipe == nil || !l.entered() || l.ways.langGraph || errors.Is(err, ErrPersist) {
+	if l.saves.pipe == nil || !l.entered() || l.run.ways.langGraph || errors.Is(err, ErrPersist) {
 		return nil
 	}
 	in, stopped := err.(*InterruptError) //nolint:errorlint // the loop's own
-	stopped = stopped && ctx.Err() == nil && (l.ending == endStopped || l.status == statusPending && len(in.Interrupts) == 0)
+	stopped = stopped && ctx.Err() == nil && (l.pos.ending == endStopped || l.pos.status == statusPending && len(in.Interrupts) == 0)
 	var refused *channel.UpdateError
 	switch {
-	case l.ending == endRefused && errors.As(err, &refused):
+	case l.pos.ending == endRefused && errors.As(err, &refused):
 		return l.putEnding(endRefused, errorText(refused))
 	case l.nested():
 	case stopped:
 		return l.putEnding(endStopped, "")
-	case l.exits() && l.stopped && l.cp.id == l.savedID:
+	case l.exits() && l.pos.stopped && l.pos.cp.id == l.pos.savedID:
 		return l.putEnding(endWentOn, "")
 	}
 	return nil
@@ -224,7 +224,7 @@ func (l *loop) storeEnding(ctx context.Context, err error) error {
 // something, a snapshot still shows the thread at its breakpoint. A list of threads shows
 // that the run has begun, and Recover leaves it alone.
 func (l *loop) goOnFromStop() error {
-	if !l.stopped || l.nested() || l.entry.kind == entryFork || l.exits() || l.saver == nil {
+	if !l.pos.stopped || l.nested() || l.pos.entry.kind == entryFork || l.exits() || l.run.saver == nil {
 		return nil
 	}
 	return l.putEnding(endWentOn, "")

@@ -59,14 +59,14 @@ type RepeatedWrites struct {
 }
 
 func (l *loop) emit(e Event) {
-	e.NS = splitNS(l.ns)
-	l.stream.emit(e)
+	e.NS = splitNS(l.run.ns)
+	l.view.stream.emit(e)
 }
 
 // emitDebuggable emits an event of mode checkpoints or tasks, and its debug
 // form. build is called only if somebody wants it.
 func (l *loop) emitDebuggable(mode Mode, kind string, build func() any) {
-	plain, debug := l.stream.wants(mode), l.stream.wants(ModeDebug)
+	plain, debug := l.view.stream.wants(mode), l.view.stream.wants(ModeDebug)
 	if !plain && !debug {
 		return
 	}
@@ -75,7 +75,7 @@ func (l *loop) emitDebuggable(mode Mode, kind string, build func() any) {
 		l.emit(Event{Mode: mode, Data: data})
 	}
 	if debug {
-		step := l.step
+		step := l.pos.step
 		if mode == ModeCheckpoints {
 			step--
 		}
@@ -86,20 +86,20 @@ func (l *loop) emitDebuggable(mode Mode, kind string, build func() any) {
 // emitValues shows the state if tasks wrote to a channel that is shown. If tasks is nil, it
 // always shows the state.
 func (l *loop) emitValues(tasks *taskSet) {
-	if !l.stream.wants(ModeValues) {
+	if !l.view.stream.wants(ModeValues) {
 		return
 	}
-	shown := func(w write) bool { return l.output.has(w.channel) }
+	shown := func(w write) bool { return l.view.output.has(w.channel) }
 	if tasks != nil && !slices.ContainsFunc(tasks.order, func(t *task) bool { return slices.ContainsFunc(t.writes, shown) }) {
 		return
 	}
-	l.emit(Event{Mode: ModeValues, Data: l.set.read(l.output)})
+	l.emit(Event{Mode: ModeValues, Data: l.pos.set.read(l.view.output)})
 }
 
 // emitUpdated shows the state if one of the channels that were updated is shown.
 func (l *loop) emitUpdated(updated []string) {
-	if slices.ContainsFunc(updated, l.output.has) {
-		l.emitValues(l.tasks)
+	if slices.ContainsFunc(updated, l.view.output.has) {
+		l.emitValues(l.pos.tasks)
 	}
 }
 
@@ -140,7 +140,7 @@ func (l *loop) userMetadata(t *task) map[string]any {
 // tagsOf are the tags of the run and of the task's node, without the internal ones of
 // LangGraph's sequences.
 func (l *loop) tagsOf(t *task) []string {
-	tags := slices.Clone(l.opts.Tags)
+	tags := slices.Clone(l.run.opts.Tags)
 	if t.node != nil {
 		tags = append(tags, t.node.Tags...)
 	}
@@ -160,8 +160,8 @@ func (l *loop) emitWrites(t *task, writes []write, cached bool) {
 		l.emitInterrupts(interruptsOf(writes[0].value))
 	case chError:
 	default:
-		if l.stream.wantsUpdates() {
-			l.emit(Event{Mode: ModeUpdates, Data: Update{Node: t.name, Value: updateValue(l.output, writes), Cached: cached}})
+		if l.view.stream.wantsUpdates() {
+			l.emit(Event{Mode: ModeUpdates, Data: Update{Node: t.name, Value: updateValue(l.view.output, writes), Cached: cached}})
 		}
 	}
 	if !cached {
@@ -171,10 +171,10 @@ func (l *loop) emitWrites(t *task, writes []write, cached bool) {
 
 func (l *loop) emitInterrupts(list []Interrupt) {
 	l.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}, Interrupts: list})
-	if l.stream.wants(ModeValues) {
+	if l.view.stream.wants(ModeValues) {
 		var v any
-		if !l.output.Single {
-			v = l.set.read(l.output)
+		if !l.view.output.Single {
+			v = l.pos.set.read(l.view.output)
 		}
 		l.emit(Event{Mode: ModeValues, Data: v, Interrupts: list})
 	}
@@ -189,7 +189,7 @@ func (l *loop) taskResult(t *task, writes []write) TaskResult {
 			r.Err = w.value
 		case w.channel == chInterrupt:
 			r.Interrupts = append(r.Interrupts, interruptsOf(w.value)...)
-		case w.channel == chReturn || l.g.stream.has(w.channel):
+		case w.channel == chReturn || l.run.g.stream.has(w.channel):
 			shown = append(shown, w)
 		}
 	}
@@ -254,19 +254,19 @@ func updateValue(output Keys, writes []write) any {
 }
 
 func (l *loop) emitCheckpoint() {
-	if l.saver == nil {
+	if l.run.saver == nil {
 		return
 	}
 	l.emitDebuggable(ModeCheckpoints, "checkpoint", func() any {
-		at := l.place.At(l.cp.id)
-		at.Namespace = l.ns
-		e := CheckpointEvent{Address: addressOf(at, l.md), Values: l.set.read(l.g.stream), Metadata: l.md,
-			Next: l.tasks.namePerTask(), Tasks: l.g.taskStates(l.tasks, l.pending, nil, false)}
-		if l.cp.id == l.savedID && !l.nested() && e.Address.CheckpointMap == nil {
-			e.Address.CheckpointMap = maps.Clone(l.cpMap) // the run began at a checkpoint of a graph inside
+		at := l.pos.place.At(l.pos.cp.id)
+		at.Namespace = l.run.ns
+		e := CheckpointEvent{Address: addressOf(at, l.pos.md), Values: l.pos.set.read(l.run.g.stream), Metadata: l.pos.md,
+			Next: l.pos.tasks.namePerTask(), Tasks: l.run.g.taskStates(l.pos.tasks, l.pos.pending, nil, false)}
+		if l.pos.cp.id == l.pos.savedID && !l.nested() && e.Address.CheckpointMap == nil {
+			e.Address.CheckpointMap = maps.Clone(l.run.cpMap) // the run began at a checkpoint of a graph inside
 		}
-		if l.prev != nil {
-			p := addressOf(*l.prev, l.md)
+		if l.pos.prev != nil {
+			p := addressOf(*l.pos.prev, l.pos.md)
 			e.Parent = &p
 		}
 		return e

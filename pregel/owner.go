@@ -17,10 +17,6 @@ type ownership struct {
 	// again: the run lost the thread before and starts over. It waits for the thread.
 	again bool
 	lease *saver.Lease // nil: nothing to release
-	// under is the lease of this run, of its caller, or of the graph around, and epoch that
-	// of it: every save has it. nil and 0 are for forks and for runs with Options.LangGraph.
-	under *saver.Lease
-	epoch int64
 	// taken is why the thread is not this run's; only a fork goes on with it.
 	taken error
 	// head is the newest checkpoint that this run knows. checked: checkpoints are stored on
@@ -32,23 +28,23 @@ type ownership struct {
 // own acquires the thread for this run. A run at a named checkpoint may be a fork, which
 // only loading it can tell. Then ownHead decides whether a thread that is taken matters.
 func (l *loop) own(ctx context.Context) (err error) {
-	o := &l.owned
-	switch lease := l.opts.Lease; {
-	case l.nested() || l.saver == nil:
+	o := &l.saves.owned
+	switch lease := l.run.opts.Lease; {
+	case l.nested() || l.run.saver == nil:
 		return nil
 	case lease != nil:
-		o.under, o.epoch, o.checked = lease, lease.Epoch(), !l.ways.langGraph
+		l.run.lease, l.run.epoch, o.checked = lease, lease.Epoch(), !l.run.ways.langGraph
 		return nil
-	case l.ways.langGraph:
+	case l.run.ways.langGraph:
 		return nil
 	}
 	o.checked = true
 	// A node that waits for the thread of its own run would wait for ever.
 	_, outside := runFrom(ctx)
 	wait := o.again && outside != nil
-	switch o.lease, err = l.saver.Own(ctx, l.thread, wait); {
+	switch o.lease, err = l.run.saver.Own(ctx, l.run.thread, wait); {
 	case err == nil:
-		o.under, o.epoch = o.lease, o.lease.Epoch()
+		l.run.lease, l.run.epoch = o.lease, o.lease.Epoch()
 	case errors.Is(err, ErrConflict):
 		o.taken = err
 		if l.addressed() {
@@ -56,7 +52,7 @@ func (l *loop) own(ctx context.Context) (err error) {
 		}
 		return err
 	case err != nil && ctx.Err() == nil:
-		return &PersistError{Op: "own thread " + l.thread, Err: err}
+		return &PersistError{Op: "own thread " + l.run.thread, Err: err}
 	}
 	return err
 }
@@ -66,11 +62,11 @@ func (l *loop) own(ctx context.Context) (err error) {
 // the newest. It goes on beside other runs, which notice when they store their next
 // checkpoint.
 func (l *loop) ownHead(saved *saver.Tuple) error {
-	o := &l.owned
+	o := &l.saves.owned
 	if saved != nil {
 		o.head = saved.Config.CheckpointID
 	}
-	if l.from == originOld || l.from == originMissing {
+	if l.pos.from == originOld || l.pos.from == originMissing {
 		o.checked = false
 		return nil
 	}
@@ -79,16 +75,16 @@ func (l *loop) ownHead(saved *saver.Tuple) error {
 
 // expected is the head on which the next checkpoint is conditional; nil for no condition.
 func (l *loop) expected() *string {
-	if !l.owned.checked {
+	if !l.saves.owned.checked {
 		return nil
 	}
-	return saver.Head(l.owned.head)
+	return saver.Head(l.saves.owned.head)
 }
 
 // untilLost is ctx until stop is called or the run's lease is lost. Then somebody else may
 // be running the thread: what this run stores is refused, and its tasks should not go on.
 func (l *loop) untilLost(ctx context.Context) (_ context.Context, stop func()) {
-	lease := l.owned.under
+	lease := l.run.lease
 	if l.nested() || lease == nil || lease.Lost() == nil {
 		return ctx, func() {}
 	}
@@ -105,16 +101,16 @@ func (l *loop) untilLost(ctx context.Context) (_ context.Context, stop func()) {
 
 // fenced is the error of a task that must not run: another process may have taken the thread
 // over while this one was stopped, and have run the task already.
-func (o *ownership) fenced() error {
-	if o.under == nil || o.under.Held() {
+func (c *runConfig) fenced() error {
+	if c.lease == nil || c.lease.Held() {
 		return nil
 	}
-	return &saver.FencedError{ThreadID: o.under.ThreadID(), Epoch: o.epoch}
+	return &saver.FencedError{ThreadID: c.thread, Epoch: c.epoch}
 }
 
 // disown releases the thread. It is called when the run's saves have ended.
 func (l *loop) disown() {
-	if l.owned.lease != nil {
-		l.owned.lease.Release()
+	if l.saves.owned.lease != nil {
+		l.saves.owned.lease.Release()
 	}
 }

@@ -202,8 +202,8 @@ func (g *Graph) recoverThread(ctx context.Context, o RunOptions, attempts int, r
 		r.Outcome, r.Err = Busy, err
 	case err != nil:
 		r.Outcome, r.Err = RecoveryFailed, err
-	case l.status != statusDone:
-		r.Outcome, r.Interrupts = RecoveredToStop, l.waiting
+	case l.pos.status != statusDone:
+		r.Outcome, r.Interrupts = RecoveredToStop, l.view.waiting
 	default:
 		r.Outcome = Recovered
 	}
@@ -227,7 +227,7 @@ func (g *Graph) recoverOne(ctx context.Context, at *Address, o *RunOptions, agai
 	if err != nil {
 		return nil, found, err
 	}
-	l.owned.again, l.recovery = again, &found
+	l.saves.owned.again, l.recovery = again, &found
 	l.setStream(&stream{put: func(Event) {}}, nil)
 	err = l.runAll(ctx)
 	switch {
@@ -244,14 +244,14 @@ func (g *Graph) recoverOne(ctx context.Context, at *Address, o *RunOptions, agai
 // so it could not be taken back.
 func (l *loop) countRecovery(ctx context.Context) error {
 	r := l.recovery
-	if r == nil || !l.entry.kind.resumes() {
+	if r == nil || !l.pos.entry.kind.resumes() {
 		return nil
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // nothing begins
 	}
-	r.at = l.place
-	n, err := l.g.countAttempt(l.pipe.ctx, r.at, l.owned.epoch)
+	r.at = l.pos.place
+	n, err := l.run.g.countAttempt(l.saves.pipe.ctx, r.at, l.run.epoch)
 	if err != nil {
 		return err
 	}
@@ -271,14 +271,14 @@ func (l *loop) finishEarlier(ctx context.Context, at *Address, o *RunOptions, re
 		return refused
 	}
 	same := *o
-	same.RunID = l.md.RunID()
-	switch earlier, _, err := l.g.recoverOne(ctx, at, &same, l.owned.again, defaultAttempts); {
+	same.RunID = l.pos.md.RunID()
+	switch earlier, _, err := l.run.g.recoverOne(ctx, at, &same, l.saves.owned.again, defaultAttempts); {
 	case errors.Is(err, errSettled): // somebody else finished it in the meantime
 	case err != nil:
 		e.Err = err
 		return e
-	case earlier.status != statusDone:
-		e.Stopped, e.Interrupts = true, earlier.waiting
+	case earlier.pos.status != statusDone:
+		e.Stopped, e.Interrupts = true, earlier.view.waiting
 		return e
 	}
 	return nil

@@ -33,12 +33,12 @@ func (e *encoder) stow(node, ch string, v any) (saver.Value, error) {
 
 // writesAgain replaces writes, in place, by what a resumed run would read.
 func (l *loop) writesAgain(node string, writes []write) error {
-	if !l.ways.roundTrip {
+	if !l.run.ways.roundTrip {
 		return nil
 	}
 	for i := range writes {
 		w := &writes[i]
-		if _, untracked := l.g.specs.at(w.channel).(channel.Untracked); untracked || w.channel == chItems {
+		if _, untracked := l.run.g.specs.at(w.channel).(channel.Untracked); untracked || w.channel == chItems {
 			continue
 		}
 		if list, ok := w.value.([]Interrupt); ok {
@@ -49,10 +49,10 @@ func (l *loop) writesAgain(node string, writes []write) error {
 		}
 		v := w.value
 		if w.channel == chTasks {
-			v = l.g.sanitize(v)
+			v = l.run.g.sanitize(v)
 		}
 		var err error
-		if w.value, err = l.again(node, w.channel, v); err != nil {
+		if w.value, err = l.saves.enc.again(node, w.channel, v); err != nil {
 			return err
 		}
 	}
@@ -61,7 +61,7 @@ func (l *loop) writesAgain(node string, writes []write) error {
 
 func (l *loop) interruptsAgain(node string, list []Interrupt) error {
 	for i := range list {
-		v, err := l.again(node, chInterrupt, list[i])
+		v, err := l.saves.enc.again(node, chInterrupt, list[i])
 		if err != nil {
 			return err
 		}
@@ -74,31 +74,31 @@ func (l *loop) interruptsAgain(node string, list []Interrupt) error {
 
 // answersAgain does the same for the answers by interrupt id.
 func (l *loop) answersAgain() error {
-	if !l.ways.roundTrip {
+	if !l.run.ways.roundTrip {
 		return nil
 	}
-	answers := make(map[string]any, len(l.resumeMap))
-	for id, v := range l.resumeMap {
+	answers := make(map[string]any, len(l.run.resumeMap))
+	for id, v := range l.run.resumeMap {
 		var err error
-		if answers[id], err = l.again("", chResume, v); err != nil {
+		if answers[id], err = l.saves.enc.again("", chResume, v); err != nil {
 			return err
 		}
 	}
-	l.resumeMap = answers
+	l.run.resumeMap = answers
 	return nil
 }
 
 // channelsAgain restores every channel from what would be stored, so that the next superstep
 // reads what a resumed run would read.
 func (l *loop) channelsAgain() error {
-	if !l.ways.roundTrip {
+	if !l.run.ways.roundTrip {
 		return nil
 	}
-	for i, ch := range l.set.list {
+	for i, ch := range l.pos.set.list {
 		if _, untracked := ch.(channel.Untracked); untracked || !ch.Available() {
 			continue
 		}
-		name := l.set.names[i]
+		name := l.pos.set.names[i]
 		v, ok := ch.Checkpoint()
 		if d, isDelta := ch.(channel.DeltaChannel); isDelta {
 			v, ok = d.Snapshot(), true
@@ -107,13 +107,13 @@ func (l *loop) channelsAgain() error {
 			continue
 		}
 		if name == chTasks {
-			v = l.g.sanitizeAll(v)
+			v = l.run.g.sanitizeAll(v)
 		}
-		stored, err := l.stow("", name, v)
+		stored, err := l.saves.enc.stow("", name, v)
 		if err != nil {
 			return err
 		}
-		if l.set.list[i], err = l.g.specs.list[i].Restore(stored); err != nil {
+		if l.pos.set.list[i], err = l.run.g.specs.list[i].Restore(stored); err != nil {
 			return fmt.Errorf("read back channel %q: %w", name, err)
 		}
 	}

@@ -41,7 +41,7 @@ func (g *Graph) Invoke(ctx context.Context, at Address, input any, opts ...RunOp
 		*res = Result{}
 		l.setStream(&stream{modes: []Mode{ModeUpdates, ModeValues}, interruptsOnly: true, put: func(e Event) {
 			switch {
-			case len(e.NS) != len(splitNS(l.ns)):
+			case len(e.NS) != len(splitNS(l.run.ns)):
 			case e.Mode == ModeUpdates:
 				res.Interrupts = append(res.Interrupts, e.Interrupts...)
 			case len(e.Interrupts) == 0:
@@ -54,7 +54,7 @@ func (g *Graph) Invoke(ctx context.Context, at Address, input any, opts ...RunOp
 	}
 	// Events come as tasks end; the result does not depend on that.
 	place := func(in Interrupt) int {
-		return slices.IndexFunc(l.waiting, func(x Interrupt) bool { return x.ID == in.ID })
+		return slices.IndexFunc(l.view.waiting, func(x Interrupt) bool { return x.ID == in.ID })
 	}
 	slices.SortStableFunc(res.Interrupts, func(a, b Interrupt) int { return cmp.Compare(place(a), place(b)) })
 	return res, nil
@@ -71,12 +71,12 @@ func (g *Graph) run(ctx context.Context, at *Address, input any, o *RunOptions, 
 			if err != nil {
 				return nil, err
 			}
-			l.owned.again = n > 0
+			l.saves.owned.again = n > 0
 			watch(l)
 			return l, l.runAll(ctx)
 		}
 		l, err := once(o)
-		if l != nil && l.entry.kind == entryFinish {
+		if l != nil && l.pos.entry.kind == entryFinish {
 			if err = l.finishEarlier(ctx, at, o, err); err == nil {
 				refusing := *o
 				refusing.Unfinished = RefuseUnfinished // somebody else left something in the meantime
@@ -167,38 +167,38 @@ func (g *Graph) defaultModes(ctx context.Context) []Mode {
 // setStream says where the loop's events go.
 func (l *loop) setStream(s *stream, q *eventQueue) {
 	own := &stream{modes: s.modes, put: s.put, interruptsOnly: s.interruptsOnly}
-	l.stream, l.queue = own, q
-	l.custom = own
+	l.view.stream, l.view.queue = own, q
+	l.view.custom = own
 	outer := l.outer()
 	if outer != nil {
-		own.parent = outer.inner
-		l.inner = outer.inner
-		if l.queue == nil {
-			l.queue = outer.queue
+		own.parent = outer.view.inner
+		l.view.inner = outer.view.inner
+		if l.view.queue == nil {
+			l.view.queue = outer.view.queue
 		}
-		if outer.inner != nil && !own.wants(ModeCustom) && !own.wants(ModeMessages) {
-			l.custom = outer.custom
+		if outer.view.inner != nil && !own.wants(ModeCustom) && !own.wants(ModeMessages) {
+			l.view.custom = outer.view.custom
 		}
 	}
-	if l.opts.Subgraphs {
-		l.inner = own
+	if l.run.opts.Subgraphs {
+		l.view.inner = own
 	}
 	switch {
-	case !l.custom.wants(ModeMessages):
-	case outer != nil && outer.messages != nil:
-		l.messages = outer.messages
+	case !l.view.custom.wants(ModeMessages):
+	case outer != nil && outer.view.messages != nil:
+		l.view.messages = outer.view.messages
 	default:
-		l.messages = &messageLog{seen: map[string]bool{}}
+		l.view.messages = &messageLog{seen: map[string]bool{}}
 	}
 }
 
 // newLoop checks where and how a run is to be, and finds out where it stands in the tree
 // of graphs.
 func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunOptions) (*loop, error) {
-	l := &loop{encoder: encoder{g: g}, input: input, thread: at.ThreadID, opts: *given}
-	l.cpMap = at.CheckpointMap
-	o := &l.opts
-	l.place.CheckpointID = at.CheckpointID
+	l := &loop{input: input, run: runConfig{g: g, thread: at.ThreadID, opts: *given}, saves: saves{enc: encoder{g: g}}}
+	l.run.cpMap = at.CheckpointMap
+	o := &l.run.opts
+	l.pos.place.CheckpointID = at.CheckpointID
 	if at.inside {
 		r, err := runFrom(ctx)
 		if err != nil {
@@ -207,41 +207,41 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 		l.inherit(r)
 	} else {
 		o.Metadata = merged(g.opts.Metadata, o.Metadata)
-		l.saver, l.place.Metadata = g.opts.Saver, o.Metadata
-		l.ways = g.ways(o)
+		l.run.saver, l.pos.place.Metadata = g.opts.Saver, o.Metadata
+		l.run.ways = g.ways(o)
 		if at.Namespace != "" {
 			if _, err := g.inside(at.Namespace); err != nil {
 				return nil, err
 			}
-			l.place.CheckpointID = ""
+			l.pos.place.CheckpointID = ""
 		}
 		if g.opts.Checkpointing == Stable {
 			return nil, &ArgumentError{Field: "Checkpointing", Reason: "a Stable graph cannot be the outermost one"}
 		}
 	}
-	if id, ok := l.cpMap[l.ns]; ok {
-		l.place.CheckpointID = id
+	if id, ok := l.run.cpMap[l.run.ns]; ok {
+		l.pos.place.CheckpointID = id
 	}
 	if err := o.fill(g); err != nil {
 		return nil, err
 	}
-	l.output = *o.OutputKeys
-	l.place.ThreadID, l.place.Namespace = l.thread, l.ns
-	l.place.Configurable = o.Configurable
+	l.view.output = *o.OutputKeys
+	l.pos.place.ThreadID, l.pos.place.Namespace = l.run.thread, l.run.ns
+	l.pos.place.Configurable = o.Configurable
 	if o.RunID != "" {
-		l.place.Metadata = merged(l.place.Metadata, map[string]any{"run_id": o.RunID})
+		l.pos.place.Metadata = merged(l.pos.place.Metadata, map[string]any{"run_id": o.RunID})
 	}
-	if l.saver == nil {
+	if l.run.saver == nil {
 		return l, nil
 	}
-	if l.thread == "" {
+	if l.run.thread == "" {
 		return nil, &ArgumentError{Field: "ThreadID", Reason: "is missing: a graph with a saver requires a thread_id"}
 	}
-	if o.Lease != nil && o.Lease.ThreadID() != l.thread && !l.nested() {
+	if o.Lease != nil && o.Lease.ThreadID() != l.run.thread && !l.nested() {
 		return nil, &ArgumentError{Field: "Lease", Reason: fmt.Sprintf("is of thread %q", o.Lease.ThreadID())}
 	}
 	var err error
-	if l.common, err = commonMetadata(l.place, l.saver); err != nil {
+	if l.run.common, err = commonMetadata(l.pos.place, l.run.saver); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -262,34 +262,34 @@ func commonMetadata(at saver.Config, s saver.Saver) (saver.Metadata, error) {
 
 // inherit makes the graph a part of the one whose task r runs.
 func (l *loop) inherit(r *taskRun) {
-	outer, o := r.step.l, &l.opts
-	l.parent, l.thread, l.ways = r, outer.thread, outer.ways
-	l.owned.under, l.owned.epoch = outer.owned.under, outer.owned.epoch
-	o.Control = outer.opts.Control
-	o.RunID = cmp.Or(o.RunID, outer.opts.RunID)
+	outer, o := r.step.l, &l.run.opts
+	l.run.parent, l.run.thread, l.run.ways = r, outer.run.thread, outer.run.ways
+	l.run.lease, l.run.epoch = outer.run.lease, outer.run.epoch
+	o.Control = outer.run.opts.Control
+	o.RunID = cmp.Or(o.RunID, outer.run.opts.RunID)
 	if o.Context == nil {
-		o.Context = outer.opts.Context
+		o.Context = outer.run.opts.Context
 	}
-	o.RecursionLimit = cmp.Or(o.RecursionLimit, outer.opts.RecursionLimit)
-	o.MaxConcurrency = cmp.Or(o.MaxConcurrency, outer.opts.MaxConcurrency)
-	o.Durability = cmp.Or(o.Durability, outer.opts.Durability)
-	o.Metadata = merged(merged(r.task.metadata, l.g.opts.Metadata), o.Metadata)
-	l.place.Metadata = o.Metadata
-	o.Configurable = merged(outer.opts.Configurable, o.Configurable)
-	o.Tags = append(slices.Clone(outer.opts.Tags), o.Tags...)
+	o.RecursionLimit = cmp.Or(o.RecursionLimit, outer.run.opts.RecursionLimit)
+	o.MaxConcurrency = cmp.Or(o.MaxConcurrency, outer.run.opts.MaxConcurrency)
+	o.Durability = cmp.Or(o.Durability, outer.run.opts.Durability)
+	o.Metadata = merged(merged(r.task.metadata, l.run.g.opts.Metadata), o.Metadata)
+	l.pos.place.Metadata = o.Metadata
+	o.Configurable = merged(outer.run.opts.Configurable, o.Configurable)
+	o.Tags = append(slices.Clone(outer.run.opts.Tags), o.Tags...)
 
 	ns := r.task.ns
-	if l.g.opts.Checkpointing == Stable {
+	if l.run.g.opts.Checkpointing == Stable {
 		ns = stableNS(ns)
 	}
-	l.ns = numbered(ns, r.task.pad.subgraphs.Add(1)-1)
-	l.cpMap = r.task.around.get()
-	l.fromParent, l.replay, l.resumeMap = outer.toInside(), outer.replay, outer.resumeMap
+	l.run.ns = numbered(ns, r.task.pad.subgraphs.Add(1)-1)
+	l.run.cpMap = r.task.around.get()
+	l.run.fromParent, l.run.replay, l.run.resumeMap = outer.toInside(), outer.run.replay, outer.run.resumeMap
 	if r.attempt > 1 {
-		l.fromParent = fromParentResume
+		l.run.fromParent = fromParentResume
 	}
-	if l.g.opts.Checkpointing != Off {
-		l.saver = outer.saver
+	if l.run.g.opts.Checkpointing != Off {
+		l.run.saver = outer.run.saver
 	}
 }
 
@@ -303,12 +303,12 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 			err = l.finish(ctx, panicError(p))
 		}
 		end(err)
-		if h := l.g.opts.Hooks.RunEnd; h != nil {
-			l.g.guardHook("RunEnd", func() { h(l.info(), err) })
+		if h := l.run.g.opts.Hooks.RunEnd; h != nil {
+			l.run.g.guardHook("RunEnd", func() { h(l.info(), err) })
 		}
 	}()
-	if h := l.g.opts.Hooks.RunStart; h != nil {
-		l.g.guardHook("RunStart", func() { h(l.info()) })
+	if h := l.run.g.opts.Hooks.RunStart; h != nil {
+		l.run.g.guardHook("RunStart", func() { h(l.info()) })
 	}
 	if err = l.enter(ctx); err == nil {
 		err = l.begin(ctx)
@@ -323,16 +323,16 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 	switch {
 	case errors.As(err, &in) && !l.nested():
 		return nil
-	case errors.Is(err, ErrConflict) && l.workers != nil: // tasks were run
+	case errors.Is(err, ErrConflict) && l.pool.workers != nil: // tasks were run
 		return fmt.Errorf("%w %w", err, errRanTasks)
 	case err != nil:
 		return err
 	}
-	switch l.status {
+	switch l.pos.status {
 	case statusOutOf:
-		return &RecursionError{Limit: l.opts.RecursionLimit}
+		return &RecursionError{Limit: l.run.opts.RecursionLimit}
 	case statusDraining:
-		reason, _ := l.opts.Control.DrainRequested()
+		reason, _ := l.run.opts.Control.DrainRequested()
 		return &DrainedError{Reason: reason}
 	}
 	return nil
@@ -340,11 +340,11 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 
 // runStep runs the tasks of a superstep and applies what they wrote.
 func (l *loop) runStep(ctx context.Context) error {
-	if l.cancel == nil {
-		l.taskCtx, l.cancel = context.WithCancelCause(ctx)
-		l.workers = newWorkers()
+	if l.pool.cancel == nil {
+		l.pool.taskCtx, l.pool.cancel = context.WithCancelCause(ctx)
+		l.pool.workers = newWorkers()
 	}
-	inside, end := l.spanStep(l.taskCtx)
+	inside, end := l.spanStep(l.pool.taskCtx)
 	outcome := errLoopPanicked
 	defer func() { end(outcome) }()
 	if outcome = l.runTasks(ctx, inside); outcome == nil {
@@ -356,9 +356,9 @@ func (l *loop) runStep(ctx context.Context) error {
 // supersteps runs until nothing is left to do.
 func (l *loop) supersteps(ctx context.Context) error {
 	defer func() {
-		if l.cancel != nil {
-			l.cancel(nil)
-			l.workers.end()
+		if l.pool.cancel != nil {
+			l.pool.cancel(nil)
+			l.pool.workers.end()
 		}
 	}()
 	for {
@@ -372,13 +372,13 @@ func (l *loop) supersteps(ctx context.Context) error {
 		if err := l.runStep(ctx); err != nil {
 			return err
 		}
-		if l.pipe != nil {
-			if err := l.pipe.firstError(); err != nil {
+		if l.saves.pipe != nil {
+			if err := l.saves.pipe.firstError(); err != nil {
 				return err
 			}
 		}
-		if l.queue != nil {
-			l.queue.waitRoom(ctx)
+		if l.view.queue != nil {
+			l.view.queue.waitRoom(ctx)
 		}
 	}
 }

@@ -79,42 +79,42 @@ type message struct {
 // runTasks runs the tasks that have not ended yet and returns what the
 // superstep failed with, or an InterruptError if tasks wait.
 func (l *loop) runTasks(ctx, inside context.Context) error {
-	if err := l.matchCache(ctx, l.tasks.order...); err != nil {
+	if err := l.matchCache(ctx, l.pos.tasks.order...); err != nil {
 		return err
 	}
-	s := &superstep{l: l, step: l.step, cpID: l.cp.id, box: make(chan message), over: make(chan struct{}),
-		slots: l.opts.MaxConcurrency, limited: l.opts.MaxConcurrency > 0, prep: l.prep}
-	s.caller, s.ctx, s.cancel = ctx, inside, l.cancel
-	s.last, s.pipe = l.lastPut, l.pipe
+	s := &superstep{l: l, step: l.pos.step, cpID: l.pos.cp.id, box: make(chan message), over: make(chan struct{}),
+		slots: l.run.opts.MaxConcurrency, limited: l.run.opts.MaxConcurrency > 0, prep: l.pos.prep}
+	s.caller, s.ctx, s.cancel = ctx, inside, l.pool.cancel
+	s.last, s.pipe = l.saves.lastPut, l.saves.pipe
 	defer close(s.over)
-	s.queue = slices.Grow(l.ready[:0], len(l.tasks.order))
-	for _, t := range l.tasks.order {
+	s.queue = slices.Grow(l.pool.ready[:0], len(l.pos.tasks.order))
+	for _, t := range l.pos.tasks.order {
 		if len(t.writes) == 0 {
 			s.queue = append(s.queue, t)
 		}
 	}
-	l.ready = s.queue
+	l.pool.ready = s.queue
 	if len(s.queue) == 0 {
 		return nil
 	}
 	// Every result of the superstep before was read: no task of it is live.
-	if room := min(len(s.queue), resultsWaiting); cap(l.results) < room {
-		l.results = make(chan result, room)
+	if room := min(len(s.queue), resultsWaiting); cap(l.pool.results) < room {
+		l.pool.results = make(chan result, room)
 	}
-	s.done = l.results
+	s.done = l.pool.results
 	return s.run(ctx)
 }
 
 func (s *superstep) run(ctx context.Context) error {
 	var timeout <-chan time.Time
-	if d := s.l.g.opts.StepTimeout; d > 0 {
+	if d := s.l.run.g.opts.StepTimeout; d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		timeout, s.timedOut = timer.C, make(chan struct{})
 	}
 	var saveFailed <-chan struct{}
-	if s.l.pipe != nil {
-		saveFailed = s.l.pipe.failed
+	if s.l.saves.pipe != nil {
+		saveFailed = s.l.saves.pipe.failed
 	}
 	done := ctx.Done()
 	defer s.drain()
@@ -133,7 +133,7 @@ func (s *superstep) run(ctx context.Context) error {
 			s.stop(context.Cause(ctx))
 		case <-saveFailed:
 			saveFailed = nil
-			s.fail(s.l.pipe.firstError())
+			s.fail(s.l.saves.pipe.firstError())
 		case <-timeout:
 			timeout = nil
 			s.stop(ErrStepTimeout)
@@ -192,7 +192,7 @@ func (s *superstep) outcome() error {
 	select {
 	case <-s.timedOut:
 		if s.failure == nil && s.bubble == nil {
-			return fmt.Errorf("graph %q step %d: %w", s.l.g.opts.Name, s.l.step, ErrStepTimeout)
+			return fmt.Errorf("graph %q step %d: %w", s.l.run.g.opts.Name, s.l.pos.step, ErrStepTimeout)
 		}
 	default:
 	}
@@ -207,7 +207,7 @@ func (s *superstep) outcome() error {
 		return s.bubble
 	case len(s.waiting) > 0:
 		in := &InterruptError{}
-		for _, t := range s.l.tasks.order {
+		for _, t := range s.l.pos.tasks.order {
 			in.Interrupts = append(in.Interrupts, s.waiting[t.id]...)
 		}
 		return in
@@ -246,7 +246,7 @@ func (s *superstep) start() {
 		s.queue = s.queue[1:]
 		s.slots--
 		s.live++
-		s.l.workers.start(s, t)
+		s.l.pool.workers.start(s, t)
 	}
 }
 
@@ -266,19 +266,19 @@ func (s *superstep) work(t *task) {
 		s.done <- r
 	}()
 	begin := time.Now()
-	if s.l.messages != nil && !t.hidden() {
-		s.l.messages.know(t.input)
+	if s.l.view.messages != nil && !t.hidden() {
+		s.l.view.messages.know(t.input)
 	}
-	if h := s.l.g.opts.Hooks.TaskStart; h != nil {
-		s.l.g.guardHook("TaskStart", func() { h(s.taskInfo(t, 1, begin)) })
+	if h := s.l.run.g.opts.Hooks.TaskStart; h != nil {
+		s.l.run.g.guardHook("TaskStart", func() { h(s.taskInfo(t, 1, begin)) })
 	}
-	if s.l.g.opts.Hooks.Span != nil {
+	if s.l.run.g.opts.Hooks.Span != nil {
 		t.ctx, end = s.spanTask(s.ctx, s.taskInfo(t, 1, begin))
 	}
 	r.writes, r.err = s.execute(t, begin)
 	t.took = time.Since(begin)
-	if h := s.l.g.opts.Hooks.TaskEnd; h != nil {
-		s.l.g.guardHook("TaskEnd", func() { h(s.taskInfo(t, 1, begin), time.Since(begin), r.err) })
+	if h := s.l.run.g.opts.Hooks.TaskEnd; h != nil {
+		s.l.run.g.guardHook("TaskEnd", func() { h(s.taskInfo(t, 1, begin), time.Since(begin), r.err) })
 	}
 }
 
@@ -303,8 +303,8 @@ func (s *superstep) handle(m message) {
 // ended records how a task ended.
 func (s *superstep) ended(r result) {
 	t, writes, err := r.task, r.writes, r.err
-	if s.l.parent != nil {
-		s.l.parent.att.touch()
+	if s.l.run.parent != nil {
+		s.l.run.parent.att.touch()
 	}
 	if err == nil {
 		if err = s.succeeded(t, writes); err != nil {
@@ -339,7 +339,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 		return err
 	}
 	if len(encoded) > 0 {
-		op := s.l.writesOp(t.name, s.l.place.At(s.l.cp.id), encoded, t.id, t.pathStr)
+		op := s.l.writesOp(t.name, s.l.pos.place.At(s.l.pos.cp.id), encoded, t.id, t.pathStr)
 		op.deferred = true
 		s.l.submit(op, s.live == 0 && len(s.queue) == 0)
 	}
@@ -398,9 +398,9 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	report := func() { l.emitWrites(t, record, false) }
 	switch {
 	case l.exits():
-		l.held = append(l.held, report)
-	case l.pipe != nil:
-		if err := l.pipe.flush(); err != nil {
+		l.view.held = append(l.view.held, report)
+	case l.saves.pipe != nil:
+		if err := l.saves.pipe.flush(); err != nil {
 			return err
 		}
 		report()
@@ -424,7 +424,7 @@ func answersOf(writes []write) (answers []write) {
 // function that it calls, or of a graph inside.
 func (l *loop) askedAgain(t *task, refused *AnswerError) []Interrupt {
 	list, there := []Interrupt{}, false
-	for _, w := range l.pending {
+	for _, w := range l.pos.pending {
 		if w.taskID != t.id || w.channel != chInterrupt {
 			continue
 		}
@@ -464,7 +464,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	if !lacks && (!cancelled || !s.abandoned()) {
 		stored := slices.Clone(record)
 		stored[cause].value = errorText(err)
-		if t.call != nil && !l.ways.langGraph {
+		if t.call != nil && !l.run.ways.langGraph {
 			// Its caller may handle the error: by itself it is no failure of the thread.
 			stored = append(stored, write{chErrorSource, t.name})
 		}
@@ -482,15 +482,15 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	case handled:
 		// The failure is stored before the handler runs, so that a crash in
 		// between runs the handler and not the node.
-		if l.pipe != nil && !l.exits() {
-			if perr := l.pipe.flush(); perr != nil {
+		if l.saves.pipe != nil && !l.exits() {
+			if perr := l.saves.pipe.flush(); perr != nil {
 				s.fail(perr)
 				return
 			}
 		}
 		t.writes = []write{{chError, err}}
 		h := s.prep.handling(t, err)
-		l.tasks.add(h)
+		l.pos.tasks.add(h)
 		if !l.reruns() {
 			l.reapply(h)
 		}

@@ -27,8 +27,8 @@ func (s *superstep) newRun(t *task, n int, begin time.Time) *taskRun {
 	r := &taskRun{step: s, task: t, attempt: n, begin: begin}
 	r.att = &r.own
 	r.own.writes = r.own.room[:0]
-	if s.l.parent != nil {
-		r.att.outer = s.l.parent.att
+	if s.l.run.parent != nil {
+		r.att.outer = s.l.run.parent.att
 	}
 	r.ctx.outer, r.ctx.run = s.ctx, r
 	if t.ctx != nil {
@@ -69,7 +69,7 @@ func (r *taskRun) invoke() error {
 
 // said is what the body returned. If messages are streamed, they have ids.
 func (r *taskRun) said(out any) any {
-	if l := r.step.l; l.messages != nil {
+	if l := r.step.l; l.view.messages != nil {
 		out = l.name(out)
 		r.att.keep(out)
 	}
@@ -90,7 +90,7 @@ func (r *taskRun) writeTo(ch string, v any) { r.att.write(ch, v) }
 
 func (r *taskRun) readOwn(sel Keys) (values Pairs, err error) {
 	err = r.att.whileOpen(func(own []write) error {
-		values, err = readLocal(r.step.l.g, r.step.l.set, r.task.pad, sel, own)
+		values, err = readLocal(r.step.l.run.g, r.step.l.pos.set, r.task.pad, sel, own)
 		return err
 	})
 	return values, err
@@ -104,7 +104,7 @@ func ReadState(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
-	sel := r.step.l.g.stream
+	sel := r.step.l.run.g.stream
 	values, err := r.readOwn(sel)
 	if err != nil {
 		return nil, err
@@ -140,15 +140,15 @@ type TaskInfo struct {
 
 func (s *superstep) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
 	l := s.l
-	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.thread, RunID: l.opts.RunID, CheckpointID: s.cpID,
+	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.run.thread, RunID: l.run.opts.RunID, CheckpointID: s.cpID,
 		Step: s.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
-		Configurable: l.opts.Configurable, Context: l.opts.Context, Store: l.store(), Control: l.opts.Control}
+		Configurable: l.run.opts.Configurable, Context: l.run.opts.Context, Store: l.store(), Control: l.run.opts.Control}
 }
 
 func (l *loop) store() store.Store {
 	for x := l; x != nil; x = x.outer() {
-		if x.g.opts.Store != nil {
-			return x.g.opts.Store
+		if x.run.g.opts.Store != nil {
+			return x.run.g.opts.Store
 		}
 	}
 	return nil
@@ -280,12 +280,12 @@ func Emit(ctx context.Context, v any) error {
 	}
 	r.att.touch()
 	l := r.step.l
-	if l.custom.wants(ModeCustom) {
+	if l.view.custom.wants(ModeCustom) {
 		parts := splitNS(r.task.ns)
-		l.custom.emit(Event{NS: parts[:len(parts)-1], Mode: ModeCustom, Data: v})
+		l.view.custom.emit(Event{NS: parts[:len(parts)-1], Mode: ModeCustom, Data: v})
 	}
-	if l.queue != nil {
-		l.queue.waitRoom(ctx)
+	if l.view.queue != nil {
+		l.view.queue.waitRoom(ctx)
 	}
 	return ctx.Err()
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // exits reports whether the run stores everything at its end.
-func (l *loop) exits() bool { return l.opts.Durability == Exit && l.saver != nil }
+func (l *loop) exits() bool { return l.run.opts.Durability == Exit && l.run.saver != nil }
 
 // putWrites records what a task wrote, and stores it at once unless durability is Exit. t
 // is nil for writes of no task.
@@ -21,7 +21,7 @@ func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 		return err
 	}
 	path, node := t.placed()
-	l.submitWrites(node, l.place.At(l.cp.id), encoded, taskID, path)
+	l.submitWrites(node, l.pos.place.At(l.pos.cp.id), encoded, taskID, path)
 	return nil
 }
 
@@ -38,8 +38,8 @@ func (l *loop) recordWrites(t *task, taskID string, writes []write) ([]saver.Wri
 	if len(writes) == 0 {
 		return nil, nil
 	}
-	l.delta.written[taskID] = true
-	l.g.nameWrites(writes)
+	l.saves.delta.written[taskID] = true
+	l.run.g.nameWrites(writes)
 	path, node := t.placed()
 	if err := l.writesAgain(node, writes); err != nil {
 		return nil, err
@@ -51,27 +51,27 @@ func (l *loop) recordWrites(t *task, taskID string, writes []write) ([]saver.Wri
 		// writes come first and special ones last, because others would change their index.
 		writes = slices.Clone(writes)
 		slices.SortStableFunc(writes, func(a, b write) int { return cmp.Compare(b2i(isSpecial(a.channel)), b2i(isSpecial(b.channel))) })
-		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID && isSpecial(w.channel) })
+		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID && isSpecial(w.channel) })
 		toStore = nil
-		for _, w := range l.pending {
+		for _, w := range l.pos.pending {
 			if w.taskID == nullTaskID {
 				toStore = append(toStore, write{w.channel, w.value})
 			}
 		}
 		toStore = append(toStore, writes...)
-	} else if l.has[taskID] {
-		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.taskID == taskID })
+	} else if l.pos.has[taskID] {
+		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.taskID == taskID })
 	}
-	l.has[taskID] = true
+	l.pos.has[taskID] = true
 	var encoded []saver.Write
-	if l.saver != nil && !l.exits() {
+	if l.run.saver != nil && !l.exits() {
 		var err error
-		if encoded, err = l.encodeWrites(node, toStore); err != nil {
+		if encoded, err = l.saves.enc.encodeWrites(node, toStore); err != nil {
 			return nil, err
 		}
 	}
 	for _, w := range writes {
-		l.pending = append(l.pending, newPending(taskID, path, w.channel, w.value))
+		l.pos.pending = append(l.pos.pending, newPending(taskID, path, w.channel, w.value))
 	}
 	return encoded, nil
 }
@@ -114,8 +114,8 @@ func (o *putWritesOp) save(ctx context.Context) error {
 
 // writesOp is the save of writes against a checkpoint of this graph.
 func (l *loop) writesOp(node string, at saver.Config, writes []saver.Write, taskID, path string) *saveOp {
-	at.Namespace, at.Epoch = l.ns, l.owned.epoch
-	put := &putWritesOp{s: l.saver, at: at, writes: writes, taskID: taskID, path: path}
+	at.Namespace, at.Epoch = l.run.ns, l.run.epoch
+	put := &putWritesOp{s: l.run.saver, at: at, writes: writes, taskID: taskID, path: path}
 	op := &put.saveOp
 	op.run, op.what, op.barrier = put, "writes", taskID == nullTaskID
 	if node != "" {
@@ -133,69 +133,69 @@ func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, 
 func (l *loop) submit(op *saveOp, last bool) {
 	// Without a codec the saver encodes the values, which must not change meanwhile.
 	switch {
-	case l.codec == nil:
-		_ = l.pipe.store(op) // the pipeline keeps the error
+	case l.saves.enc.codec == nil:
+		_ = l.saves.pipe.store(op) // the pipeline keeps the error
 	case last:
-		l.pipe.hold(op)
+		l.saves.pipe.hold(op)
 	default:
-		l.pipe.submit(op)
+		l.saves.pipe.submit(op)
 	}
 }
 
 // putCheckpoint makes the checkpoint that ends a superstep, or the input, and
 // stores it as durability asks.
 func (l *loop) putCheckpoint(ctx context.Context, source string) error {
-	counts := countersOf(l.md).advance(l.g.deltas, func(ch string) bool { return slices.Contains(l.updated, ch) })
+	counts := countersOf(l.pos.md).advance(l.run.g.deltas, func(ch string) bool { return slices.Contains(l.pos.updated, ch) })
 	parents := map[string]any{}
-	for ns, id := range l.cpMap {
+	for ns, id := range l.run.cpMap {
 		parents[ns] = id
 	}
-	l.md = saver.Metadata{"source": source, "step": l.step, "parents": parents}
+	l.pos.md = saver.Metadata{"source": source, "step": l.pos.step, "parents": parents}
 	if err := l.storeCheckpoint(ctx, counts, false); err != nil {
 		return err
 	}
 	if err := l.channelsAgain(); err != nil {
 		return err
 	}
-	l.step++
+	l.pos.step++
 	return nil
 }
 
 // storeCheckpoint makes the next checkpoint. At the end of an Exit run, exiting, it keeps
 // the id of the current one. Without a saver, or earlier under Exit, it stores nothing.
 func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting bool) error {
-	stores := l.saver != nil && (exiting || !l.exits())
-	mint := func() string { return l.env().IDs.Next(l.step) }
+	stores := l.run.saver != nil && (exiting || !l.exits())
+	mint := func() string { return l.env().IDs.Next(l.pos.step) }
 	if exiting {
-		id := l.cp.id
+		id := l.pos.cp.id
 		mint = func() string { return id }
 	}
 	var set *channelSet
 	var snapshots map[string]bool
 	var next func(saver.Version) (saver.Version, error)
 	if stores {
-		set, next = l.set, l.next
-		snapshots = l.g.dueSnapshots(l.set, counts, l.cp.versions, l.delta.forced)
+		set, next = l.pos.set, l.next
+		snapshots = l.run.g.dueSnapshots(l.pos.set, counts, l.pos.cp.versions, l.saves.delta.forced)
 	}
-	cp, captured, err := l.g.create(l.cp, set, mint, l.updated, snapshots, l.stored, next)
+	cp, captured, err := l.run.g.create(l.pos.cp, set, mint, l.pos.updated, snapshots, l.pos.stored, next)
 	if err != nil {
 		return err
 	}
-	l.cp = cp
+	l.pos.cp = cp
 	l.countInMetadata(counts.metadata(snapshots))
 	if !stores {
 		return nil
 	}
 	for name := range snapshots {
-		delete(l.delta.forced, name)
+		delete(l.saves.delta.forced, name)
 	}
-	changed := newVersions(l.stored, cp.versions)
-	put, err := l.encodeCheckpoint(cp, captured, changed)
+	changed := newVersions(l.pos.stored, cp.versions)
+	put, err := l.saves.enc.encodeCheckpoint(cp, captured, changed)
 	if err != nil {
 		return err
 	}
-	l.stored = put.Versions // put has a copy that nobody changes
-	return l.submitCheckpoint(ctx, put, l.md, changed, exiting)
+	l.pos.stored = put.Versions // put has a copy that nobody changes
+	return l.submitCheckpoint(ctx, put, l.pos.md, changed, exiting)
 }
 
 // putOp stores a checkpoint, and items with it.
@@ -264,34 +264,34 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	if err != nil {
 		return err
 	}
-	at := l.place
-	if l.common != nil { // merged once for all checkpoints of the run
-		md, at.Metadata, at.Configurable = withCommon(l.common, md), nil, nil
+	at := l.pos.place
+	if l.run.common != nil { // merged once for all checkpoints of the run
+		md, at.Metadata, at.Configurable = withCommon(l.run.common, md), nil, nil
 	}
-	at.Namespace, at.Epoch = l.ns, l.owned.epoch
+	at.Namespace, at.Epoch = l.run.ns, l.run.epoch
 	at.ExpectHead = l.expected()
-	if l.place.CheckpointID != "" {
-		prev := l.place.At(l.place.CheckpointID)
-		l.prev = &prev
+	if l.pos.place.CheckpointID != "" {
+		prev := l.pos.place.At(l.pos.place.CheckpointID)
+		l.pos.prev = &prev
 	} else {
-		l.prev = nil
+		l.pos.prev = nil
 	}
-	put := &putOp{s: l.saver, at: at, cp: cp, md: md, changed: changed, changes: changes, writes: l.withNext, note: l.note(exiting)}
-	l.withNext = nil
-	if held := l.pipe.unheld(); held != nil {
+	put := &putOp{s: l.run.saver, at: at, cp: cp, md: md, changed: changed, changes: changes, writes: l.saves.withNext, note: l.note(exiting)}
+	l.saves.withNext = nil
+	if held := l.saves.pipe.unheld(); held != nil {
 		put.last, _ = held.run.(*putWritesOp)
 	}
 	op := &put.saveOp
 	op.run, op.what, op.of, op.barrier = put, "checkpoint", cp.ID, true
-	l.lastPut, l.owned.head = op, cp.ID
-	l.place.CheckpointID, l.place.Namespace = cp.ID, l.ns
+	l.saves.lastPut, l.saves.owned.head = op, cp.ID
+	l.pos.place.CheckpointID, l.pos.place.Namespace = cp.ID, l.run.ns
 	// Sync waits here, before the next superstep. So does a run without a codec, because the
 	// saver must encode the values before they change. Items are waited for, so that the next
 	// superstep finds them, but not for their sync, unless it is Sync.
-	op.deferred = len(changes) > 0 && l.opts.Durability != Sync
-	if l.opts.Durability == Sync || l.codec == nil || len(changes) > 0 {
-		return l.pipe.store(op)
+	op.deferred = len(changes) > 0 && l.run.opts.Durability != Sync
+	if l.run.opts.Durability == Sync || l.saves.enc.codec == nil || len(changes) > 0 {
+		return l.saves.pipe.store(op)
 	}
-	l.pipe.submit(op)
+	l.saves.pipe.submit(op)
 	return nil
 }

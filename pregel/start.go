@@ -16,7 +16,7 @@ import (
 
 // enter loads the checkpoint with which the run begins.
 func (l *loop) enter(ctx context.Context) error {
-	l.has = map[string]bool{}
+	l.pos.has = map[string]bool{}
 	if err := l.own(ctx); err != nil {
 		return err
 	}
@@ -27,37 +27,37 @@ func (l *loop) enter(ctx context.Context) error {
 	if err := l.ownHead(saved); err != nil {
 		return err
 	}
-	base := l.place
-	if l.threadState, err = l.g.load(ctx, l.saver, saved); err != nil {
+	base := l.pos.place
+	if l.pos.threadState, err = l.run.g.load(ctx, l.run.saver, saved); err != nil {
 		return err
 	}
 	if saved == nil {
-		l.md, l.place.ThreadID, l.place.Namespace = saver.Metadata{"step": -2}, base.ThreadID, base.Namespace
+		l.pos.md, l.pos.place.ThreadID, l.pos.place.Namespace = saver.Metadata{"step": -2}, base.ThreadID, base.Namespace
 	} else {
-		_, l.stopped = withoutStops(saved.PendingWrites)
-		l.replayed = l.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
+		_, l.pos.stopped = withoutStops(saved.PendingWrites)
+		l.pos.replayed = l.run.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
 	}
-	for _, w := range l.pending {
-		l.has[w.taskID] = true
+	for _, w := range l.pos.pending {
+		l.pos.has[w.taskID] = true
 	}
-	l.place.Metadata, l.place.Configurable = base.Metadata, base.Configurable
-	l.savedID = l.cp.id
-	l.env().IDs.Observe(l.cp.id)
-	if l.saver != nil {
+	l.pos.place.Metadata, l.pos.place.Configurable = base.Metadata, base.Configurable
+	l.pos.savedID = l.pos.cp.id
+	l.env().IDs.Observe(l.pos.cp.id)
+	if l.run.saver != nil {
 		var observe func(string, time.Duration, error)
-		if l.g.opts.Hooks.Save != nil {
+		if l.run.g.opts.Hooks.Save != nil {
 			observe = l.observeSave
 		}
-		l.pipe = newPipeline(ctx, l.env().DrainTimeout, l.storedAround(), observe)
-		l.pipe.sync, l.codec = l.saver.Sync, l.saver.Serializer()
-		l.pipe.defers = l.opts.DeferSync && l.opts.Durability != Sync
-		l.pipe.group = group.Of(l.saver)
+		l.saves.pipe = newPipeline(ctx, l.env().DrainTimeout, l.storedAround(), observe)
+		l.saves.pipe.sync, l.saves.enc.codec = l.run.saver.Sync, l.run.saver.Serializer()
+		l.saves.pipe.defers = l.run.opts.DeferSync && l.run.opts.Durability != Sync
+		l.saves.pipe.group = group.Of(l.run.saver)
 	}
-	l.step = stepOf(l.md) + 1
-	l.stop = l.step + l.opts.RecursionLimit + 1
-	l.stored = l.storedVersions()
-	if len(l.cp.updated) > 0 {
-		l.updated = union(l.cp.updated, nil)
+	l.pos.step = stepOf(l.pos.md) + 1
+	l.pos.stop = l.pos.step + l.run.opts.RecursionLimit + 1
+	l.pos.stored = l.pos.storedVersions()
+	if len(l.pos.cp.updated) > 0 {
+		l.pos.updated = union(l.pos.cp.updated, nil)
 	}
 	return nil
 }
@@ -98,8 +98,8 @@ func stepOf(md saver.Metadata) int {
 // storedAround returns a function that waits until the checkpoint of the graph around is
 // stored: that of the nearest graph that made one in this run. It is nil if there is none.
 func (l *loop) storedAround() func() error {
-	for x := l; x.parent != nil; x = x.outer() {
-		if step := x.parent.step; step.last != nil {
+	for x := l; x.run.parent != nil; x = x.outer() {
+		if step := x.run.parent.step; step.last != nil {
 			return func() error { return step.pipe.await(step.last) }
 		}
 	}
@@ -107,61 +107,61 @@ func (l *loop) storedAround() func() error {
 }
 
 func (l *loop) observeSave(op string, took time.Duration, err error) {
-	l.g.guardHook("Save", func() {
-		l.g.opts.Hooks.Save(RunInfo{Graph: l.g.opts.Name, ThreadID: l.thread, Namespace: l.ns, RunID: l.opts.RunID}, op, took, err)
+	l.run.g.guardHook("Save", func() {
+		l.run.g.opts.Hooks.Save(RunInfo{Graph: l.run.g.opts.Name, ThreadID: l.run.thread, Namespace: l.run.ns, RunID: l.run.opts.RunID}, op, took, err)
 	})
 }
 
 // addressed reports whether the run was told at which checkpoint to begin.
-func (l *loop) addressed() bool { return l.place.CheckpointID != "" || l.replay != nil }
+func (l *loop) addressed() bool { return l.pos.place.CheckpointID != "" || l.run.replay != nil }
 
 // find loads the checkpoint to begin with; nil if there is none. A failed load is an error
 // and never means a new thread.
 func (l *loop) find(ctx context.Context) (saved *saver.Tuple, err error) {
-	if l.from = originNone; l.addressed() {
-		l.from = originMissing
+	if l.pos.from = originNone; l.addressed() {
+		l.pos.from = originMissing
 	}
-	if l.saver == nil {
+	if l.run.saver == nil {
 		return nil, nil
 	}
-	at := saver.Config{ThreadID: l.place.ThreadID, Namespace: l.ns, CheckpointID: l.place.CheckpointID}
+	at := saver.Config{ThreadID: l.pos.place.ThreadID, Namespace: l.run.ns, CheckpointID: l.pos.place.CheckpointID}
 	switch {
 	case at.CheckpointID != "":
-		saved, err = getTuple(ctx, l.saver, at)
-		if err == nil && saved == nil && !l.nested() && !l.ways.langGraph {
+		saved, err = getTuple(ctx, l.run.saver, at)
+		if err == nil && saved == nil && !l.nested() && !l.run.ways.langGraph {
 			err = noCheckpoint(at)
 		}
 		if err == nil && saved == nil {
-			_, err = l.g.newest(ctx, l.saver, at)
+			_, err = l.run.g.newest(ctx, l.run.saver, at)
 		}
 		if err != nil || saved == nil {
 			return nil, err
 		}
-		l.from = originNamed
-		old, err := l.g.supersededBy(ctx, l.saver, at, saved)
+		l.pos.from = originNamed
+		old, err := l.run.g.supersededBy(ctx, l.run.saver, at, saved)
 		if old {
-			l.from = originOld
+			l.pos.from = originOld
 		}
 		return saved, err
-	case l.replay != nil && l.replay.firstVisit(l.ns):
+	case l.run.replay != nil && l.run.replay.firstVisit(l.run.ns):
 		// The graph around replays: this one begins from where it stood then.
-		q := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(l.ns), Before: l.replay.before, Limit: 1}
-		for saved, err = range l.saver.List(ctx, q) {
+		q := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(l.run.ns), Before: l.run.replay.before, Limit: 1}
+		for saved, err = range l.run.saver.List(ctx, q) {
 			if err != nil {
 				return nil, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
 			}
 			break
 		}
-		if _, err := l.g.newest(ctx, l.saver, at); err != nil {
+		if _, err := l.run.g.newest(ctx, l.run.saver, at); err != nil {
 			return nil, err
 		}
 	default:
-		saved, err = getTuple(ctx, l.saver, at)
+		saved, err = getTuple(ctx, l.run.saver, at)
 	}
 	if saved != nil {
-		l.from = originNewest
-		if l.replay != nil {
-			l.from = originNamed
+		l.pos.from = originNewest
+		if l.run.replay != nil {
+			l.pos.from = originNamed
 		}
 	}
 	return saved, err
@@ -206,9 +206,9 @@ func (g *Graph) supersededBy(ctx context.Context, s saver.Saver, at saver.Config
 
 // begin decides how the run begins, and makes the state from which the first superstep starts.
 func (l *loop) begin(ctx context.Context) error {
-	l.delta.init(l.g, &l.place, l.pending)
-	for name := range l.renamed {
-		l.g.addDelta(l.delta.forced, name)
+	l.saves.delta.init(l.run.g, &l.pos.place, l.pos.pending)
+	for name := range l.pos.renamed {
+		l.run.g.addDelta(l.saves.delta.forced, name)
 	}
 	if err := l.decide(ctx); err != nil {
 		return err
@@ -219,10 +219,10 @@ func (l *loop) begin(ctx context.Context) error {
 	if err := l.settlePending(ctx); err != nil {
 		return err
 	}
-	e := &l.entry
+	e := &l.pos.entry
 	var bound *saver.Config
 	if e.kind == entryFork && e.branch {
-		bound = l.prev
+		bound = l.pos.prev
 	}
 	var err error
 	if e.kind.resumes() {
@@ -234,30 +234,30 @@ func (l *loop) begin(ctx context.Context) error {
 		return err
 	}
 	if !l.nested() && e.kind.travels() {
-		l.replay = l.replayFrom(bound)
+		l.run.replay = l.replayFrom(bound)
 	}
-	l.status = statusPending
-	if h := l.g.opts.Hooks.Resume; e.kind.resumes() && h != nil {
-		l.g.guardHook("Resume", func() { h(l.info()) })
+	l.pos.status = statusPending
+	if h := l.run.g.opts.Hooks.Resume; e.kind.resumes() && h != nil {
+		l.run.g.guardHook("Resume", func() { h(l.info()) })
 	}
 	return nil
 }
 
 // settlePending decides what counts of what is pending, and adds what a Command writes.
 func (l *loop) settlePending(ctx context.Context) error {
-	e := &l.entry
+	e := &l.pos.entry
 	if e.answer == answerNone || e.answer == answerSpent {
-		l.pending = dropSpentAnswer(l.pending)
+		l.pos.pending = dropSpentAnswer(l.pos.pending)
 		l.guardAnswers(ctx)
 	}
 	if e.kind == entryResume {
-		for _, w := range l.pending {
+		for _, w := range l.pos.pending {
 			if w.taskID != nullTaskID {
-				l.delta.loaded = append(l.delta.loaded, w)
+				l.saves.delta.loaded = append(l.saves.delta.loaded, w)
 			}
 		}
 	} else {
-		l.delta.force(l.pending)
+		l.saves.delta.force(l.pos.pending)
 	}
 	carried, given, err := l.takeCommand()
 	if err != nil {
@@ -267,7 +267,7 @@ func (l *loop) settlePending(ctx context.Context) error {
 		return err
 	}
 	if len(given) > 0 {
-		l.submitWrites("", l.place.At(l.cp.id), given, nullTaskID, "")
+		l.submitWrites("", l.pos.place.At(l.pos.cp.id), given, nullTaskID, "")
 	}
 	return nil
 }
@@ -275,25 +275,25 @@ func (l *loop) settlePending(ctx context.Context) error {
 // resume goes on from where the thread stands.
 func (l *loop) resume(ctx context.Context) error {
 	passed := map[string]saver.Version{}
-	maps.Copy(passed, l.cp.seen[chInterrupt])
-	for _, name := range l.set.names {
-		if v, ok := l.cp.versions[name]; ok {
+	maps.Copy(passed, l.pos.cp.seen[chInterrupt])
+	for _, name := range l.pos.set.names {
+		if v, ok := l.pos.cp.versions[name]; ok {
 			passed[name] = v
 		}
 	}
-	l.cp.seen[chInterrupt] = passed
-	if l.entry.kind == entryFork {
+	l.pos.cp.seen[chInterrupt] = passed
+	if l.pos.entry.kind == entryFork {
 		// The fork gives all tasks new ids, so what the old ones asked is not
 		// pending here.
-		l.pending = slices.DeleteFunc(l.pending, func(w pendingWrite) bool { return w.channel == chInterrupt })
+		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.channel == chInterrupt })
 		// A fork is no superstep, so its checkpoint names no updated channels.
-		updated := l.updated
-		l.updated = nil
+		updated := l.pos.updated
+		l.pos.updated = nil
 		if err := l.putCheckpoint(ctx, "fork"); err != nil {
 			return err
 		}
-		l.updated = updated
-		l.coming = coming{} // made without knowing what was updated
+		l.pos.updated = updated
+		l.pos.coming = coming{} // made without knowing what was updated
 	}
 	if err := l.goOnFromStop(); err != nil {
 		return err
@@ -304,13 +304,13 @@ func (l *loop) resume(ctx context.Context) error {
 
 // replayFrom is the bound for graphs inside.
 func (l *loop) replayFrom(bound *saver.Config) *replayState {
-	before := l.cp.id
-	source := l.md.Source()
+	before := l.pos.cp.id
+	source := l.pos.md.Source()
 	switch {
 	case bound != nil:
 		before = bound.CheckpointID
-	case (source == "update" || source == "fork") && l.prev != nil:
-		before = l.prev.CheckpointID
+	case (source == "update" || source == "fork") && l.pos.prev != nil:
+		before = l.pos.prev.CheckpointID
 	}
 	return &replayState{before: before, visited: map[string]bool{}}
 }

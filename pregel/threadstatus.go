@@ -190,5 +190,5 @@ func (g *Graph) missing(n *saver.Note) []string {
 // threadStatus tells of the thread as the loop found it. It must not be called after the input was
 // taken.
 func (l *loop) threadStatus() *threadStatus {
-	return &threadStatus{threadState: l.threadState, g: l.g, s: l.saver, before: l.opts.InterruptBefore, after: l.opts.InterruptAfter}
+	return &threadStatus{threadState: l.pos.threadState, g: l.run.g, s: l.run.saver, before: l.run.opts.InterruptBefore, after: l.run.opts.InterruptAfter}
 }

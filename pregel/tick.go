@@ -12,34 +12,34 @@ func (l *loop) tick() (more bool, err error) {
 	if err := l.prepare(); err != nil {
 		return false, err
 	}
-	if l.step > l.stop {
-		l.status = statusOutOf
+	if l.pos.step > l.pos.stop {
+		l.pos.status = statusOutOf
 		return false, nil
 	}
-	if len(l.tasks.order) == 0 {
-		l.status = statusDone
+	if len(l.pos.tasks.order) == 0 {
+		l.pos.status = statusDone
 		return false, nil
 	}
-	if !l.reruns() && len(l.pending) > 0 {
-		l.reapply(l.tasks.order...)
+	if !l.reruns() && len(l.pos.pending) > 0 {
+		l.reapply(l.pos.tasks.order...)
 		l.resumeHandlers()
 	}
-	if l.cp.breaksAt(l.opts.InterruptBefore, l.tasks) {
-		l.status = statusBefore
+	if l.pos.cp.breaksAt(l.run.opts.InterruptBefore, l.pos.tasks) {
+		l.pos.status = statusBefore
 		return false, &InterruptError{}
 	}
-	if _, drain := l.opts.Control.DrainRequested(); drain {
-		l.status = statusDraining
+	if _, drain := l.run.opts.Control.DrainRequested(); drain {
+		l.pos.status = statusDraining
 		return false, nil
 	}
-	l.emitTasks(l.tasks.order...)
-	for _, t := range l.tasks.order {
+	l.emitTasks(l.pos.tasks.order...)
+	for _, t := range l.pos.tasks.order {
 		if len(t.writes) > 0 {
 			l.emitWrites(t, t.writes, true)
 		}
 	}
-	if h := l.g.opts.Hooks.StepStart; h != nil {
-		l.g.guardHook("StepStart", func() { h(l.info(), l.tasks.namePerTask()) })
+	if h := l.run.g.opts.Hooks.StepStart; h != nil {
+		l.run.g.guardHook("StepStart", func() { h(l.info(), l.pos.tasks.namePerTask()) })
 	}
 	return true, nil
 }
@@ -51,7 +51,7 @@ func (l *loop) prepare() error {
 	if err != nil {
 		return err
 	}
-	l.tasks = tasks
+	l.pos.tasks = tasks
 	l.emitCheckpoint()
 	return nil
 }
@@ -80,7 +80,7 @@ func (cp *liveCheckpoint) breaksAt(names []string, tasks *taskSet) bool {
 // again. A task that waits or failed gets nothing.
 func (l *loop) reapply(tasks ...*task) {
 	var mine []pendingWrite
-	for _, w := range l.pending {
+	for _, w := range l.pos.pending {
 		if slices.ContainsFunc(tasks, func(t *task) bool { return t.id == w.taskID }) {
 			mine = append(mine, w)
 		}
@@ -89,16 +89,16 @@ func (l *loop) reapply(tasks ...*task) {
 	for _, t := range tasks {
 		if s := statuses[t.id]; s != nil && s.finished() {
 			t.writes = append(t.writes, s.output...)
-			l.delta.reapplied[t.id] = true
+			l.saves.delta.reapplied[t.id] = true
 		}
 	}
 }
 
 // resumeHandlers replaces tasks that failed in an earlier run by their error handlers.
 func (l *loop) resumeHandlers() {
-	statuses, _ := readStatuses(l.pending)
-	for _, w := range slices.Clone(l.pending) {
-		t := l.tasks.get(w.taskID)
+	statuses, _ := readStatuses(l.pos.pending)
+	for _, w := range slices.Clone(l.pos.pending) {
+		t := l.pos.tasks.get(w.taskID)
 		if w.channel != chErrorSource || t == nil || t.node == nil || t.node.ErrorHandler == "" || len(t.writes) > 0 {
 			continue
 		}
@@ -107,45 +107,45 @@ func (l *loop) resumeHandlers() {
 			continue
 		}
 		t.writes = append(t.writes, write{chError, s.err})
-		l.tasks.add(l.prep.handling(t, storedError(s.err)))
-		l.reapply(l.tasks.order[len(l.tasks.order)-1])
+		l.pos.tasks.add(l.pos.prep.handling(t, storedError(s.err)))
+		l.reapply(l.pos.tasks.order[len(l.pos.tasks.order)-1])
 	}
 }
 
 // afterTick ends a superstep. It applies the writes of all tasks and makes the new
 // checkpoint.
 func (l *loop) afterTick(ctx context.Context) error {
-	l.delta.forceAfterStep(l.tasks)
-	updated, err := l.applier().apply(l.tasks.asWrites())
+	l.saves.delta.forceAfterStep(l.pos.tasks)
+	updated, err := l.applier().apply(l.pos.tasks.asWrites())
 	if err != nil {
-		l.ending = endRefused
+		l.pos.ending = endRefused
 		return err
 	}
-	l.updated = updated
+	l.pos.updated = updated
 	l.emitUpdated(updated)
 	if l.exits() {
-		l.delta.keepBack(l.step, l.pending, l.tasks)
+		l.saves.delta.keepBack(l.pos.step, l.pos.pending, l.pos.tasks)
 	}
 	l.collectItems()
-	clear(l.pending) // nobody keeps the list
-	l.pending = l.pending[:0]
-	clear(l.has)
-	clear(l.delta.written) // its keys are tasks of the superstep that ended
-	clear(l.delta.reapplied)
-	l.stepped = true
+	clear(l.pos.pending) // nobody keeps the list
+	l.pos.pending = l.pos.pending[:0]
+	clear(l.pos.has)
+	clear(l.saves.delta.written) // its keys are tasks of the superstep that ended
+	clear(l.saves.delta.reapplied)
+	l.pos.stepped = true
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
 		return err
 	}
-	if l.saver == nil && l.parent == nil {
+	if l.run.saver == nil && l.run.parent == nil {
 		if err := l.passItems(ctx); err != nil {
 			return err
 		}
 	}
-	if h := l.g.opts.Hooks.StepEnd; h != nil {
-		l.g.guardHook("StepEnd", func() { h(l.info()) })
+	if h := l.run.g.opts.Hooks.StepEnd; h != nil {
+		l.run.g.guardHook("StepEnd", func() { h(l.info()) })
 	}
-	if l.cp.breaksAt(l.opts.InterruptAfter, l.tasks) {
-		l.status = statusAfter
+	if l.pos.cp.breaksAt(l.run.opts.InterruptAfter, l.pos.tasks) {
+		l.pos.status = statusAfter
 		if err := l.prepare(); err != nil { // shows the checkpoint
 			return err
 		}
@@ -157,26 +157,26 @@ func (l *loop) afterTick(ctx context.Context) error {
 // finish ends the loop and returns what the run ends with. Under Exit everything is stored
 // now. Interrupts are reported once they are stored, and the pipeline is emptied.
 func (l *loop) finish(ctx context.Context, err error) error {
-	if l.cp == nil || l.set == nil {
+	if l.pos.cp == nil || l.pos.set == nil {
 		return l.closePipe(err)
 	}
 	if _, waits := err.(*InterruptError); waits && l.entered() && ctx.Err() == nil { //nolint:errorlint // the loop's own
 		err = alsoFailed(err, l.voidAnswer())
 	}
-	if l.exits() && l.pipe != nil && l.entered() && (!l.nested() || err != nil || l.stableNamespace()) {
+	if l.exits() && l.saves.pipe != nil && l.entered() && (!l.nested() || err != nil || l.stableNamespace()) {
 		err = alsoFailed(err, l.storeAtExit(ctx))
 	}
 	err = alsoFailed(err, l.storeEnding(ctx, err))
-	if err == nil && l.parent != nil {
+	if err == nil && l.run.parent != nil {
 		err = l.passItems(ctx)
 	}
-	if l.pipe != nil {
+	if l.saves.pipe != nil {
 		err = alsoFailed(err, l.settle(ctx))
 	}
 	// Questions are reported even if a sibling failed, but not if they may not have been
 	// stored.
 	if ctx.Err() == nil && !errors.Is(err, ErrPersist) {
-		for _, report := range l.held {
+		for _, report := range l.view.held {
 			report()
 		}
 	}
@@ -191,15 +191,15 @@ func (l *loop) settle(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil // closePipe waits with a bound
 	}
-	return l.pipe.settle()
+	return l.saves.pipe.settle()
 }
 
 func (l *loop) closePipe(err error) error {
-	if l.pipe == nil {
+	if l.saves.pipe == nil {
 		return err
 	}
-	pipe := l.pipe
-	l.pipe = nil
+	pipe := l.saves.pipe
+	l.saves.pipe = nil
 	return alsoFailed(err, pipe.close())
 }
 
@@ -218,20 +218,20 @@ func alsoFailed(err, saveErr error) error {
 // stableNamespace reports whether no part of the namespace names a task. Then the graph keeps
 // its history across calls.
 func (l *loop) stableNamespace() bool {
-	return !slices.ContainsFunc(splitNS(l.ns), func(p string) bool { return slices.Contains([]byte(p), nsEnd[0]) })
+	return !slices.ContainsFunc(splitNS(l.run.ns), func(p string) bool { return slices.Contains([]byte(p), nsEnd[0]) })
 }
 
 // reportInterrupt shows the state with what finished siblings wrote, and the breakpoint if
 // no task raised the interrupt. If their writes conflict the run ends with that error, but
 // the interrupt is stored all the same.
 func (l *loop) reportInterrupt(in *InterruptError) error {
-	l.waiting = in.Interrupts
-	if h := l.g.opts.Hooks.Interrupt; h != nil {
-		l.g.guardHook("Interrupt", func() { h(l.info(), in.Interrupts) })
+	l.view.waiting = in.Interrupts
+	if h := l.run.g.opts.Hooks.Interrupt; h != nil {
+		l.run.g.guardHook("Interrupt", func() { h(l.info(), in.Interrupts) })
 	}
-	wrote := l.tasks != nil && slices.ContainsFunc(l.tasks.order, func(t *task) bool { return len(t.writes) > 0 })
-	if wrote && len(l.pending) > 0 {
-		updated, err := l.applier().apply(l.tasks.asWrites())
+	wrote := l.pos.tasks != nil && slices.ContainsFunc(l.pos.tasks.order, func(t *task) bool { return len(t.writes) > 0 })
+	if wrote && len(l.pos.pending) > 0 {
+		updated, err := l.applier().apply(l.pos.tasks.asWrites())
 		if err != nil {
 			return err
 		}
@@ -249,15 +249,15 @@ func (l *loop) storeAtExit(ctx context.Context) error {
 	if err := l.storeExitDeltas(); err != nil {
 		return err
 	}
-	if l.cp.id != l.savedID {
-		if err := l.storeCheckpoint(ctx, countersOf(l.md), true); err != nil {
+	if l.pos.cp.id != l.pos.savedID {
+		if err := l.storeCheckpoint(ctx, countersOf(l.pos.md), true); err != nil {
 			return err
 		}
 	}
 	byTask := map[string][]write{}
 	var order []string
-	for _, w := range l.pending {
-		if !l.delta.written[w.taskID] || w.token != nil && w.token.spent() {
+	for _, w := range l.pos.pending {
+		if !l.saves.delta.written[w.taskID] || w.token != nil && w.token.spent() {
 			continue
 		}
 		if _, ok := byTask[w.taskID]; !ok {
@@ -266,13 +266,13 @@ func (l *loop) storeAtExit(ctx context.Context) error {
 		byTask[w.taskID] = append(byTask[w.taskID], write{w.channel, w.value})
 	}
 	for _, id := range order {
-		path, node := l.tasks.get(id).placed()
-		encoded, err := l.encodeWrites(node, byTask[id])
+		path, node := l.pos.tasks.get(id).placed()
+		encoded, err := l.saves.enc.encodeWrites(node, byTask[id])
 		if err != nil {
 			return err
 		}
 		if len(encoded) > 0 {
-			l.submitWrites(node, l.place.At(l.cp.id), encoded, id, path)
+			l.submitWrites(node, l.pos.place.At(l.pos.cp.id), encoded, id, path)
 		}
 	}
 	return nil

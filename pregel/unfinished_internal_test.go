@@ -23,10 +23,10 @@ func TestWays(t *testing.T) {
 		}
 	}
 	// A graph inside follows the outermost one, whatever its own options say.
-	r := &taskRun{step: &superstep{l: &loop{tree: tree{ways: langGraph}}}, task: &task{pad: &scratchpad{}, around: &checkpointsAround{}}, att: &attempt{}}
+	r := &taskRun{step: &superstep{l: &loop{run: runConfig{ways: langGraph}}}, task: &task{pad: &scratchpad{}, around: &checkpointsAround{}}, att: &attempt{}}
 	r.ctx.outer, r.ctx.run = context.Background(), r
 	inside, err := (&Graph{}).newLoop(&r.ctx, &Address{inside: true}, nil, &RunOptions{})
-	if err != nil || inside.ways != langGraph {
+	if err != nil || inside.run.ways != langGraph {
 		t.Errorf("inside: %+v, not %+v; %v", inside, langGraph, err)
 	}
 }
