@@ -81,15 +81,15 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answerFacts, err
 	a = answerFacts{byID: byID, empty: len(ids) == 0, steers: cmd.Goto != nil || cmd.Update != nil}
 	if !l.run.ways.langGraph {
 		var asked map[string]bool
-		if a.waiting, asked, err = l.questions(); err != nil {
+		if a.waiting, asked, err = l.pos.questions(); err != nil {
 			return a, err
 		}
 		a.old = from == originOld && len(asked) > 0
 		a.unknown = slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return asked[id] })
 	}
 	if l.run.ways.langGraph || a.old {
-		if a.waiting = l.pendingInterrupts(); len(a.waiting) == 0 && !a.steers {
-			a.left, err = l.hasWork()
+		if a.waiting = l.pos.pendingInterrupts(); len(a.waiting) == 0 && !a.steers {
+			a.left, err = l.pos.hasWork()
 		}
 		return a, err
 	}
@@ -102,11 +102,11 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answerFacts, err
 }
 
 // hasWork reports whether there is something left to run.
-func (l *loop) hasWork() (bool, error) {
-	if slices.ContainsFunc(l.pos.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID }) {
+func (p *position) hasWork() (bool, error) {
+	if slices.ContainsFunc(p.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID }) {
 		return true, nil // an earlier Command may start something
 	}
-	tasks, err := l.preparer().next(l.pos.updated)
+	tasks, err := p.preparer().next(p.updated)
 	return err == nil && len(tasks.order) > 0, err
 }
 
@@ -120,8 +120,8 @@ func answersByID(answer any) (byID map[string]any, ok bool) {
 }
 
 // pendingInterrupts are the ids of the stored interrupts of tasks without a result, sorted.
-func (l *loop) pendingInterrupts() []string {
-	statuses, _ := readStatuses(l.pos.pending)
+func (p *position) pendingInterrupts() []string {
+	statuses, _ := readStatuses(p.pending)
 	ids := map[string]bool{}
 	for _, s := range statuses {
 		for _, in := range s.pending() {
@@ -133,13 +133,13 @@ func (l *loop) pendingInterrupts() []string {
 
 // questions returns the ids of the interrupts that wait, sorted, and of all interrupts that
 // tasks of this superstep have stored.
-func (l *loop) questions() (waiting []string, asked map[string]bool, err error) {
+func (p *position) questions() (waiting []string, asked map[string]bool, err error) {
 	asked = map[string]bool{}
-	statuses, order := readStatuses(l.pos.pending)
-	resume := indexPending(l.pos.pending).resume
+	statuses, order := readStatuses(p.pending)
+	resume := indexPending(p.pending).resume
 	var tasks *taskSet
 	if len(resume) > 0 {
-		if tasks, err = l.preparer().next(l.pos.updated); err != nil {
+		if tasks, err = p.preparer().next(p.updated); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -193,10 +193,10 @@ func sameBytes(a, b saver.Value) bool {
 // one if something is left to run and no task failed.
 func (l *loop) atBreakpoint(ctx context.Context) (bool, error) {
 	if l.pos.noted == nil && !slices.ContainsFunc(l.pos.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
-		left, err := l.hasWork()
+		left, err := l.pos.hasWork()
 		return left && err == nil, nil
 	}
-	how, err := l.threadStatus().progress(ctx)
+	how, err := l.pos.threadStatus().progress(ctx)
 	return how.status == saver.StatusWaiting, err
 }
 
@@ -204,14 +204,14 @@ func (l *loop) atBreakpoint(ctx context.Context) (bool, error) {
 // was meant for was not asked again, and what is asked instead waits for an answer of its
 // own.
 func (l *loop) voidAnswer() error {
-	if l.nested() || l.run.saver == nil || l.run.ways.langGraph {
+	if l.run.nested() || l.run.saver == nil || l.run.ways.langGraph {
 		return nil
 	}
 	i := slices.IndexFunc(l.pos.pending, func(w pendingWrite) bool { return w.token != nil && w.token.value != nil && !w.token.spent() })
 	if i < 0 {
 		return nil
 	}
-	if l.exits() && l.saves.delta.written[nullTaskID] { // it is not stored
+	if l.run.exits() && l.pos.written[nullTaskID] { // it is not stored
 		l.pos.pending = slices.Delete(l.pos.pending, i, i+1)
 		return nil
 	}
@@ -223,9 +223,9 @@ func (l *loop) voidAnswer() error {
 // task has stored. Then a crash came before the graph around could store the outcome of that
 // task. An answer without an id is meant for those questions and must not go to the next
 // one. LangGraph gives it to the next one. An update of this graph answers nothing.
-func (l *loop) answeredSince() bool {
-	shown := l.run.parent.task.pad.shown
-	return len(shown) > 0 && l.pos.md.Source() != "update" && !slices.ContainsFunc(l.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
+func (p *position) answeredSince() bool {
+	shown := p.run.parent.task.pad.shown
+	return len(shown) > 0 && p.md.Source() != "update" && !slices.ContainsFunc(p.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
 }
 
 // guardAnswers keeps the answers that an earlier run stored from being given twice. A graph

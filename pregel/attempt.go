@@ -128,8 +128,8 @@ func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 		if !again {
 			return writes, err
 		}
-		s.l.env().Logger.Info("retrying", "graph", s.l.run.g.opts.Name, "node", t.name, "attempt", n, "wait", wait, "err", err)
-		s.l.env().Sleep(wait, s.ctx.Done())
+		s.l.run.env().Logger.Info("retrying", "graph", s.l.run.g.opts.Name, "node", t.name, "attempt", n, "wait", wait, "err", err)
+		s.l.run.env().Sleep(wait, s.ctx.Done())
 		if s.ctx.Err() != nil {
 			return writes, fmt.Errorf("%w: %w: %w", errCancelled, context.Cause(s.ctx), err)
 		}
@@ -166,7 +166,7 @@ func (s *superstep) retry(t *task, n int, err error) (time.Duration, bool) {
 		}
 		wait := min(float64(p.MaxInterval), float64(p.InitialInterval)*math.Pow(p.BackoffFactor, float64(n-1)))
 		if !p.NoJitter {
-			wait += s.l.env().Jitter() * float64(time.Second)
+			wait += s.l.run.env().Jitter() * float64(time.Second)
 		}
 		return time.Duration(wait), true
 	}

@@ -58,11 +58,11 @@ func (g *Graph) ClearCache(ctx context.Context, nodes ...string) error {
 }
 
 // setCacheKey sets t's cache key, if its result may be cached.
-func (l *loop) setCacheKey(t *task) error {
-	if l.cache() == nil {
+func (r *runConfig) setCacheKey(t *task) error {
+	if r.cache == nil {
 		return nil
 	}
-	policy, group := l.run.g.spec.CachePolicy, l.run.g.opts.Name
+	policy, group := r.g.spec.CachePolicy, r.g.opts.Name
 	switch {
 	case t.call != nil:
 		policy, group = t.call.cache, callGroup
@@ -76,18 +76,9 @@ func (l *loop) setCacheKey(t *task) error {
 	return err
 }
 
-func (l *loop) cache() cache.Cache {
-	for x := l; x != nil; x = x.outer() {
-		if x.run.g.opts.Cache != nil {
-			return x.run.g.opts.Cache
-		}
-	}
-	return nil
-}
-
 // matchCache gives tasks that have not run the writes that are cached for them.
 func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
-	c := l.cache()
+	c := l.run.cache
 	if c == nil {
 		return nil
 	}
@@ -96,7 +87,7 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 		if len(t.writes) > 0 {
 			continue
 		}
-		if err := l.setCacheKey(t); err != nil {
+		if err := l.run.setCacheKey(t); err != nil {
 			return fmt.Errorf("node %q: %w", t.name, err)
 		}
 		if t.cacheKey != nil {
@@ -108,7 +99,7 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 	}
 	found, err := c.Get(ctx, keys...)
 	if err != nil {
-		l.env().Logger.Warn("cache lookup failed", "graph", l.run.g.opts.Name, "err", err)
+		l.run.env().Logger.Warn("cache lookup failed", "graph", l.run.g.opts.Name, "err", err)
 		return nil
 	}
 	for _, t := range tasks {
@@ -118,7 +109,7 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 		if kept, ok := found[t.cacheKey.Key]; ok {
 			writes, err := l.saves.enc.decodeKept(kept)
 			if err != nil {
-				l.env().Logger.Warn("cache entry cannot be read", "graph", l.run.g.opts.Name, "node", t.name, "err", err)
+				l.run.env().Logger.Warn("cache entry cannot be read", "graph", l.run.g.opts.Name, "node", t.name, "err", err)
 				continue
 			}
 			t.writes, t.cached = writes, true
@@ -133,7 +124,7 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 
 // keepInCache caches what t wrote, even if the run was cancelled.
 func (l *loop) keepInCache(ctx context.Context, t *task) {
-	c := l.cache()
+	c := l.run.cache
 	if c == nil || t.cacheKey == nil {
 		return
 	}
@@ -143,7 +134,7 @@ func (l *loop) keepInCache(ctx context.Context, t *task) {
 		err = c.Set(ctx, cache.Entry{Key: t.cacheKey.Key, Value: typed, TTL: t.cacheKey.ttl})
 	}
 	if err != nil {
-		l.env().Logger.Warn("cache store failed", "graph", l.run.g.opts.Name, "node", t.name, "err", err)
+		l.run.env().Logger.Warn("cache store failed", "graph", l.run.g.opts.Name, "node", t.name, "err", err)
 	}
 }
 

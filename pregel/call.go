@@ -113,8 +113,8 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 		}
 	}
 	l.pos.tasks.add(t)
-	if !s.stopped && !l.reruns() {
-		l.reapply(t)
+	if !s.stopped && !l.pos.reruns() {
+		l.pos.reapply(t)
 	}
 	l.emitTasks(t)
 	if s.stopped {

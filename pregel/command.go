@@ -31,7 +31,7 @@ func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err e
 		cmd.Resume = nil
 	}
 	writes, err := commandWrites(cmd)
-	if err == nil && !l.nested() {
+	if err == nil && !l.run.nested() {
 		err = l.run.g.refuseKeys(cmd.Update)
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err e
 	if given, err = l.recordWrites(nil, nullTaskID, writes); err != nil {
 		return nil, nil, err
 	}
-	if l.exits() {
+	if l.run.exits() {
 		l.saves.delta.commandExit = l.saves.delta.among(writes)
 	}
 	return nil, given, nil
@@ -151,15 +151,15 @@ func UpdatePairs(update any) Pairs {
 }
 
 // applyNull applies the writes that belong to no task.
-func (l *loop) applyNull(carried []pendingWrite) error {
-	null := nullTask(slices.Concat(l.pos.pending, carried))
+func (p *position) applyNull(carried []pendingWrite) error {
+	null := nullTask(slices.Concat(p.pending, carried))
 	if null == nil {
 		return nil
 	}
-	l.fitting = nil
-	updated, err := l.applier().apply(null)
-	if err == nil && l.pos.updated != nil {
-		l.pos.updated = union(l.pos.updated, updated)
+	p.fitting = nil
+	updated, err := p.applier().apply(null)
+	if err == nil && p.updated != nil {
+		p.updated = union(p.updated, updated)
 	}
 	return err
 }

@@ -15,8 +15,6 @@ type deltaState struct {
 	g            *Graph
 	forced       map[string]bool    // channels to store whole in the next checkpoint
 	loaded       []pendingWrite     // writes that a resume found; nil once checked
-	reapplied    map[string]bool    // tasks of the superstep that got their writes back
-	written      map[string]bool    // tasks of the superstep that wrote during this run
 	storedWrites map[[2]string]bool // by task and channel: writes that an earlier run stored
 
 	initial     saver.Config // the checkpoint the run began with
@@ -35,7 +33,7 @@ type exitWrite struct {
 
 // init begins with the writes that are stored on the checkpoint initial.
 func (d *deltaState) init(g *Graph, initial *saver.Config, stored []pendingWrite) {
-	*d = deltaState{g: g, initial: *initial, forced: map[string]bool{}, written: map[string]bool{}, reapplied: map[string]bool{},
+	*d = deltaState{g: g, initial: *initial, forced: map[string]bool{},
 		storedWrites: map[[2]string]bool{}}
 	for _, w := range stored {
 		if w.taskID != nullTaskID && g.isDelta(w.channel) {
@@ -62,8 +60,8 @@ func (d *deltaState) among(writes []write) (to []write) {
 }
 
 // forceAfterStep marks the delta channels that the stored writes of the superstep would not
-// rebuild.
-func (d *deltaState) forceAfterStep(tasks *taskSet) {
+// rebuild. reapplied are the tasks that got their writes back.
+func (d *deltaState) forceAfterStep(tasks *taskSet, reapplied map[string]bool) {
 	loaded := d.loaded
 	d.loaded = nil
 	if len(d.g.deltas) == 0 {
@@ -73,7 +71,7 @@ func (d *deltaState) forceAfterStep(tasks *taskSet) {
 		d.g.addOverwritten(d.forced, t.writes)
 	}
 	for _, w := range loaded {
-		if !d.reapplied[w.taskID] {
+		if !reapplied[w.taskID] {
 			d.g.addDelta(d.forced, w.channel)
 		}
 	}
@@ -150,7 +148,7 @@ func (l *loop) keepDeltaInput(writes []write) error {
 	if len(mine) == 0 {
 		return nil
 	}
-	if l.exits() {
+	if l.run.exits() {
 		l.saves.delta.keepBackNull(l.pos.step, mine)
 		return nil
 	}
@@ -200,7 +198,7 @@ func (l *loop) storeExitDeltas() error {
 func (l *loop) storeAnchor() saver.Config {
 	at := l.saves.delta.initial
 	at.Namespace = l.run.ns
-	anchor := saver.Checkpoint{V: formatVersion, ID: l.pos.savedID, TS: timestamp(l.env().Now()),
+	anchor := saver.Checkpoint{V: formatVersion, ID: l.pos.savedID, TS: timestamp(l.run.env().Now()),
 		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}, Seen: map[string]map[string]saver.Version{}}
 	put := at
 	put.CheckpointID, put.ExpectHead, put.Epoch = "", l.expected(), l.run.epoch
@@ -217,12 +215,12 @@ func (l *loop) storeAnchor() saver.Config {
 
 // countInMetadata puts the counters of delta channels into the metadata. It copies the
 // metadata, because events may hold it.
-func (l *loop) countInMetadata(counts map[string]any) {
-	if _, has := l.pos.md[keyDeltaCounters]; !has && counts == nil {
+func (p *position) countInMetadata(counts map[string]any) {
+	if _, has := p.md[keyDeltaCounters]; !has && counts == nil {
 		return
 	}
-	l.pos.md = maps.Clone(l.pos.md)
-	if delete(l.pos.md, keyDeltaCounters); counts != nil {
-		l.pos.md[keyDeltaCounters] = counts
+	p.md = maps.Clone(p.md)
+	if delete(p.md, keyDeltaCounters); counts != nil {
+		p.md[keyDeltaCounters] = counts
 	}
 }

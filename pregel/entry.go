@@ -223,7 +223,7 @@ func (l *loop) decide(ctx context.Context) error {
 	}
 	var err error
 	if f.looksBack() {
-		if f.left, err = l.threadStatus().progress(ctx); err != nil {
+		if f.left, err = l.pos.threadStatus().progress(ctx); err != nil {
 			return err
 		}
 	}
@@ -242,9 +242,9 @@ func (l *loop) decide(ctx context.Context) error {
 func (l *loop) collect(f *facts) {
 	cmd, isCommand := commandOf(l.input)
 	source := l.pos.md.Source()
-	*f = facts{thread: l.run.thread, ways: l.run.ways, given: givenInput, from: l.pos.from, nested: l.nested(), fromParent: l.run.fromParent,
+	*f = facts{thread: l.run.thread, ways: l.run.ways, given: givenInput, from: l.pos.from, nested: l.run.nested(), fromParent: l.run.fromParent,
 		noSaver: l.run.saver == nil, empty: len(l.pos.cp.versions) == 0, branch: source == "update" || source == "fork",
-		sameRun: !l.nested() && l.run.opts.RunID != "" && l.run.opts.RunID == l.pos.md.RunID(), replays: l.run.replay != nil && l.run.saver != nil}
+		sameRun: !l.run.nested() && l.run.opts.RunID != "" && l.run.opts.RunID == l.pos.md.RunID(), replays: l.run.replay != nil && l.run.saver != nil}
 	switch {
 	case l.recovery != nil:
 		f.given = givenRecovery
@@ -265,13 +265,13 @@ func (l *loop) collect(f *facts) {
 		f.mapped = false
 	}
 	if f.nested && f.from.found() && !f.empty {
-		f.spent = f.fromParent == fromParentResume && l.input != nil && l.spentState()
-		f.answered = l.answeredSince()
+		f.spent = f.fromParent == fromParentResume && l.input != nil && l.pos.spentState()
+		f.answered = l.pos.answeredSince()
 	}
 	if f.fits = true; f.looksBack() && f.given != givenRecovery {
 		writes, err := l.inputWrites()
 		if f.fits = err == nil && len(writes) > 0; f.fits {
-			l.fitting = writes
+			l.pos.fitting = writes
 		}
 	}
 }
@@ -280,33 +280,33 @@ func (l *loop) collect(f *facts) {
 // happens when the graph around is resumed but had not called this one yet. The graph then
 // takes its input. Only a Stable graph finds such a state. LangGraph goes on from it: it
 // runs nothing, and returns the earlier result for the new input.
-func (l *loop) spentState() bool {
-	if l.pos.from != originNewest || !l.stableNamespace() || l.begunHere() {
+func (p *position) spentState() bool {
+	if p.from != originNewest || !p.run.stableNamespace() || p.begunHere() {
 		return false
 	}
 	// Writes of tasks stored on the head are of work that did not end.
-	if slices.ContainsFunc(l.pos.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
+	if slices.ContainsFunc(p.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
 		return false
 	}
-	tasks, err := l.preparer().next(l.pos.updated)
+	tasks, err := p.preparer().next(p.updated)
 	return err == nil && len(tasks.order) == 0
 }
 
 // begunHere reports whether the graph's checkpoint was made inside the superstep
 // that the graph around is in: it names the checkpoint that superstep starts from.
-func (l *loop) begunHere() bool {
-	outer := l.outer().run.ns
-	id, known := l.run.cpMap[outer]
-	return known && parentsOf(l.pos.md)[outer] == id
+func (p *position) begunHere() bool {
+	outer := p.run.parent.step.l.run.ns
+	id, known := p.run.cpMap[outer]
+	return known && parentsOf(p.md)[outer] == id
 }
 
 // toInside is what this graph tells graphs inside. It applies to the first superstep only.
-func (l *loop) toInside() fromParent {
-	if l.pos.stepped {
+func (p *position) toInside() fromParent {
+	if p.stepped {
 		return fromParentNothing
 	}
-	return l.pos.entry.toInside
+	return p.entry.toInside
 }
 
 // reruns reports whether tasks of the current superstep run although they ended before.
-func (l *loop) reruns() bool { return !l.pos.stepped && l.pos.entry.kind.reruns() }
+func (p *position) reruns() bool { return !p.stepped && p.entry.kind.reruns() }

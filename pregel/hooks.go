@@ -82,15 +82,15 @@ type Span struct {
 func noSpan(error) {}
 
 // span begins a span. A hook that panics or returns nil is ignored.
-func (l *loop) span(ctx context.Context, s Span) (inside context.Context, end func(error)) {
+func (r *runConfig) span(ctx context.Context, s Span) (inside context.Context, end func(error)) {
 	inside, end = ctx, noSpan
-	l.run.g.guardHook("Span", func() {
-		c, e := l.run.g.opts.Hooks.Span(ctx, s)
+	r.g.guardHook("Span", func() {
+		c, e := r.g.opts.Hooks.Span(ctx, s)
 		if c != nil {
 			inside = c
 		}
 		if e != nil {
-			end = func(err error) { l.run.g.guardHook("Span", func() { e(err) }) }
+			end = func(err error) { r.g.guardHook("Span", func() { e(err) }) }
 		}
 	})
 	return inside, end
@@ -101,7 +101,7 @@ func (l *loop) spanRun(ctx context.Context) (context.Context, func(error)) {
 	if l.run.g.opts.Hooks.Span == nil {
 		return ctx, noSpan
 	}
-	return l.span(ctx, Span{Kind: SpanRun, Run: l.info()})
+	return l.run.span(ctx, Span{Kind: SpanRun, Run: l.pos.info()})
 }
 
 // spanStep begins the span of a superstep.
@@ -109,7 +109,7 @@ func (l *loop) spanStep(ctx context.Context) (context.Context, func(error)) {
 	if l.run.g.opts.Hooks.Span == nil {
 		return ctx, noSpan
 	}
-	return l.span(ctx, Span{Kind: SpanSuperstep, Run: l.info(), Tasks: l.pos.tasks.namePerTask()})
+	return l.run.span(ctx, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
 }
 
 // spanTask begins the span of a task.
@@ -138,5 +138,5 @@ func (s *superstep) spanAttempt(t *task, n int, begin time.Time) (end func(error
 // nothing from it that changes during a superstep.
 func (s *superstep) spanOf(ctx context.Context, kind SpanKind, info TaskInfo) (context.Context, func(error)) {
 	run := RunInfo{Graph: s.l.run.g.opts.Name, ThreadID: info.ThreadID, Namespace: s.l.run.ns, RunID: info.RunID, Step: info.Step, CheckpointID: info.CheckpointID}
-	return s.l.span(ctx, Span{Kind: kind, Run: run, Task: &info})
+	return s.l.run.span(ctx, Span{Kind: kind, Run: run, Task: &info})
 }

@@ -82,7 +82,7 @@ func (r *taskRun) settle(ctx context.Context) error {
 		if s.pipe == nil {
 			continue
 		}
-		if s.l.exits() {
+		if s.l.run.exits() {
 			if err := s.storeFirst(); err != nil {
 				return err
 			}

@@ -13,15 +13,15 @@ import (
 // takeInput begins with new input. It discards what was pending, and stores the input as a
 // checkpoint.
 func (l *loop) takeInput(ctx context.Context) error {
-	writes, err := l.fitting, error(nil)
-	if l.fitting = nil; writes == nil {
+	writes, err := l.pos.fitting, error(nil)
+	if l.pos.fitting = nil; writes == nil {
 		writes, err = l.inputWrites()
 	}
 	if err != nil {
 		return err
 	}
 	if len(writes) == 0 {
-		if l.nested() && l.pos.entry.toInside != fromParentNothing {
+		if l.run.nested() && l.pos.entry.toInside != fromParentNothing {
 			return nil
 		}
 		if l.input == nil && l.run.thread != "" {
@@ -30,13 +30,13 @@ func (l *loop) takeInput(ctx context.Context) error {
 		return fmt.Errorf("%w for %v", ErrEmptyInput, l.run.g.input)
 	}
 	l.run.g.nameWrites(writes)
-	discarded, err := l.preparer().next(l.pos.updated)
+	discarded, err := l.pos.preparer().next(l.pos.updated)
 	if err != nil {
 		return err
 	}
 	l.run.g.addOverwritten(l.saves.delta.forced, writes)
 	tasks := append(discarded.asWrites(), inputTask(writes))
-	updated, err := l.applier().apply(tasks)
+	updated, err := l.pos.applier().apply(tasks)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 
 // inputWrites are the writes that the run's input stands for.
 func (l *loop) inputWrites() ([]write, error) {
-	if !l.nested() {
+	if !l.run.nested() {
 		if err := l.run.g.refuseKeys(l.input); err != nil {
 			return nil, err
 		}

@@ -37,19 +37,6 @@ func (g *Graph) checkAtomicStore() error {
 	return nil
 }
 
-// itemStore is the store whose puts are committed with checkpoints; nil if there is none.
-func (l *loop) itemStore() atomicStore {
-	for x := l; x != nil; x = x.outer() {
-		if x.run.g.opts.Store != nil {
-			if x.run.g.opts.AtomicStore {
-				return x.run.g.opts.Store.(atomicStore)
-			}
-			return nil
-		}
-	}
-	return nil
-}
-
 // taskStore is the store as a task sees it. It buffers the puts of the task.
 type taskStore struct {
 	atomicStore
@@ -205,12 +192,12 @@ func stringsOf(v any) ([]string, error) {
 
 // collectItems takes the puts of the superstep that ends, in the order of its tasks.
 func (l *loop) collectItems() {
-	if l.itemStore() == nil {
+	if l.run.items == nil {
 		return
 	}
 	var puts []pendingWrite
 	for _, w := range l.pos.pending {
-		if w.channel == chItems && (!l.reruns() || l.saves.delta.written[w.taskID]) {
+		if w.channel == chItems && (!l.pos.reruns() || l.pos.written[w.taskID]) {
 			puts = append(puts, w)
 		}
 	}
@@ -226,7 +213,7 @@ func (l *loop) takeItems(ctx context.Context) ([]saver.Change, error) {
 	if err != nil || len(ops) == 0 {
 		return nil, err
 	}
-	change, err := l.itemStore().Prepare(ctx, ops...)
+	change, err := l.run.items.Prepare(ctx, ops...)
 	if err != nil {
 		return nil, &PersistError{Op: "prepare the items of a superstep", Err: err}
 	}
@@ -273,7 +260,7 @@ func (l *loop) passItems(ctx context.Context) error {
 		for i, op := range some {
 			batch[i] = op
 		}
-		if _, err := l.itemStore().Batch(ctx, batch...); err != nil {
+		if _, err := l.run.items.Batch(ctx, batch...); err != nil {
 			return &PersistError{Op: "store the items of a superstep", Err: err}
 		}
 	}

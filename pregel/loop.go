@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/store/cache"
 )
 
 // loopStatus says why a loop stopped.
@@ -23,7 +25,6 @@ const (
 type loop struct {
 	run      runConfig
 	input    any
-	fitting  []write   // the input, if the channels as they are can take it; nil if nobody has asked
 	recovery *recovery // what Recover, or new input that finishes a run first, runs; nil else
 
 	pos   position
@@ -42,6 +43,9 @@ type runConfig struct {
 	opts   RunOptions // with what it inherits filled in
 	// common is what the config of the run adds to the metadata of each checkpoint; nil is nothing.
 	common saver.Metadata
+	store  store.Store // the nearest of this graph and those around; nil if there is none
+	items  atomicStore // store, if puts are committed with checkpoints; else nil
+	cache  cache.Cache // the nearest; nil if there is none
 	// lease is that of this run, of its caller, or of the graph around, and epoch that of it: every
 	// save has it. nil and 0 are for forks and for runs with Options.LangGraph.
 	lease *saver.Lease
@@ -72,9 +76,11 @@ type threadState struct {
 
 // position is where a run stands: at which checkpoint it began, and how far it has come.
 type position struct {
+	run     *runConfig
 	from    origin
 	savedID string // the checkpoint it began with
 	entry   entry
+	fitting []write // the input, if the channels as they are can take it; nil if nobody has asked
 	// stopped: the run before marked that it stopped.
 	stopped bool
 	// replayed are the reducing channels that were stored without a value, because they
@@ -82,14 +88,16 @@ type position struct {
 	replayed []string
 
 	threadState
-	has     map[string]bool          // the tasks that pending may have writes of
-	stored  map[string]saver.Version // versions as last stored
-	updated []string                 // sorted; nobody changes it; nil: unknown
-	stepped bool                     // the first superstep has ended
-	step    int
-	stop    int
-	status  loopStatus
-	ending  ending // what the run records about its end
+	has       map[string]bool          // the tasks that pending may have writes of
+	written   map[string]bool          // tasks of the superstep that wrote during this run
+	reapplied map[string]bool          // tasks of the superstep that got their writes back
+	stored    map[string]saver.Version // versions as last stored
+	updated   []string                 // sorted; nobody changes it; nil: unknown
+	stepped   bool                     // the first superstep has ended
+	step      int
+	stop      int
+	status    loopStatus
+	ending    ending // what the run records about its end
 
 	tasks  *taskSet // of the current superstep
 	coming coming
@@ -111,6 +119,7 @@ type pool struct {
 
 // saves is what is on its way to the saver.
 type saves struct {
+	run      *runConfig
 	enc      encoder
 	pipe     *pipeline
 	lastPut  *saveOp            // of the newest checkpoint; nil if this run made none
@@ -122,6 +131,8 @@ type saves struct {
 
 // view is who watches the run.
 type view struct {
+	run      *runConfig
+	pos      *position
 	output   Keys
 	stream   *stream
 	inner    *stream     // graphs inside report to it; nil if they do not
@@ -134,7 +145,7 @@ type view struct {
 	waiting []Interrupt
 }
 
-func (l *loop) nested() bool { return l.run.parent != nil }
+func (r *runConfig) nested() bool { return r.parent != nil }
 
 // outer is the run of the graph around; nil at the root.
 func (l *loop) outer() *loop {
@@ -145,22 +156,22 @@ func (l *loop) outer() *loop {
 }
 
 // entered reports whether the run has begun; before that nothing is stored.
-func (l *loop) entered() bool { return l.pos.status != "" }
+func (p *position) entered() bool { return p.status != "" }
 
-func (l *loop) env() *Environment { return &l.run.g.env }
+func (r *runConfig) env() *Environment { return &r.g.env }
 
-func (l *loop) info() RunInfo {
-	i := RunInfo{Graph: l.run.g.opts.Name, ThreadID: l.run.thread, Namespace: l.run.ns, RunID: l.run.opts.RunID, Step: l.pos.step, Status: string(l.pos.status)}
-	if l.pos.cp != nil {
-		i.CheckpointID = l.pos.cp.id
+func (p *position) info() RunInfo {
+	i := RunInfo{Graph: p.run.g.opts.Name, ThreadID: p.run.thread, Namespace: p.run.ns, RunID: p.run.opts.RunID, Step: p.step, Status: string(p.status)}
+	if p.cp != nil {
+		i.CheckpointID = p.cp.id
 	}
 	return i
 }
 
 // next mints a version.
-func (l *loop) next(current saver.Version) (saver.Version, error) {
-	if l.run.saver != nil {
-		v, err := l.run.saver.NextVersion(current, "")
+func (r *runConfig) next(current saver.Version) (saver.Version, error) {
+	if r.saver != nil {
+		v, err := r.saver.NextVersion(current, "")
 		if err != nil {
 			return v, &PersistError{Op: "mint a version", Err: err}
 		}
@@ -171,27 +182,28 @@ func (l *loop) next(current saver.Version) (saver.Version, error) {
 }
 
 // applier returns the applier, set to the current checkpoint.
-func (l *loop) applier() *applier {
-	if l.pos.apply == nil {
-		l.pos.apply = &applier{set: l.pos.set, triggers: l.run.g.triggers, next: l.next, unknown: func(node, channel string) {
-			l.env().Logger.Warn("ignored a write to an unknown channel", "graph", l.run.g.opts.Name, "node", node, "channel", channel)
+func (p *position) applier() *applier {
+	if p.apply == nil {
+		p.apply = &applier{set: p.set, triggers: p.run.g.triggers, next: p.run.next, unknown: func(node, channel string) {
+			p.run.env().Logger.Warn("ignored a write to an unknown channel", "graph", p.run.g.opts.Name, "node", node, "channel", channel)
 		}}
 	}
-	l.pos.apply.cp = l.pos.cp
-	return l.pos.apply
+	p.apply.cp = p.cp
+	return p.apply
 }
 
 // preparer returns the preparer, set to the current checkpoint. All supersteps share it,
 // because only one runs at a time.
-func (l *loop) preparer() *preparer {
-	if l.pos.prep == nil {
-		l.pos.prep = &preparer{g: l.run.g, set: l.pos.set, ns: l.run.ns, stop: l.pos.stop, cpMap: l.run.cpMap, metadata: l.run.opts.Metadata, warn: l.env().Logger.Warn}
+func (p *position) preparer() *preparer {
+	r := p.run
+	if p.prep == nil {
+		p.prep = &preparer{g: r.g, set: p.set, ns: r.ns, stop: p.stop, cpMap: r.cpMap, metadata: r.opts.Metadata, warn: r.env().Logger.Warn}
 	}
-	p := l.pos.prep
-	if p.parentPad = nil; l.run.parent != nil && !l.pos.entry.answersSpent {
-		p.parentPad = l.run.parent.task.pad
+	next := p.prep
+	if next.parentPad = nil; r.nested() && !p.entry.answersSpent {
+		next.parentPad = r.parent.task.pad
 	}
-	p.cp, p.step, p.pending, p.resumeMap = l.pos.cp, l.pos.step, indexPending(l.pos.pending), l.run.resumeMap
-	p.langGraph, p.passing = l.run.ways.langGraph, l.nested() && (l.run.saver == nil || l.pos.entry.kind == entryFork)
-	return p
+	next.cp, next.step, next.pending, next.resumeMap = p.cp, p.step, indexPending(p.pending), r.resumeMap
+	next.langGraph, next.passing = r.ways.langGraph, r.nested() && (r.saver == nil || p.entry.kind == entryFork)
+	return next
 }

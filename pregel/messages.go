@@ -61,7 +61,7 @@ func EmitMessage(ctx context.Context, m any) error {
 		if within == "" {
 			within = r.task.ns
 		}
-		l.view.custom.emit(Event{NS: graphNS(r.task), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.messageMetadata(r.task, r.step.step, within)}})
+		l.view.custom.emit(Event{NS: graphNS(r.task), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.run.messageMetadata(r.task, r.step.step, within)}})
 		if l.view.queue != nil {
 			l.view.queue.waitRoom(ctx)
 		}
@@ -85,21 +85,21 @@ func graphNS(t *task) []string {
 
 // messageMetadata is the metadata of a message of t. within is the namespace that the message
 // comes from: that of the task while it runs, that of the graph for its output.
-func (l *loop) messageMetadata(t *task, step int, within string) map[string]any {
+func (r *runConfig) messageMetadata(t *task, step int, within string) map[string]any {
 	md := map[string]any{}
-	if l.run.thread != "" {
-		md["thread_id"] = l.run.thread
+	if r.thread != "" {
+		md["thread_id"] = r.thread
 	}
 	if within != "" {
 		md["checkpoint_ns"] = within
 	}
-	maps.Copy(md, l.run.opts.Metadata)
+	maps.Copy(md, r.opts.Metadata)
 	md["langgraph_step"], md["langgraph_node"], md["langgraph_triggers"] = step, t.name, t.triggers
 	md["langgraph_path"], md["langgraph_checkpoint_ns"] = t.where(), t.ns
 	if t.node != nil {
 		maps.Copy(md, t.node.Metadata)
 	}
-	if tags := l.tagsOf(t); len(tags) > 0 {
+	if tags := r.tagsOf(t); len(tags) > 0 {
 		md["tags"] = tags
 	}
 	return md
@@ -115,7 +115,7 @@ func (l *loop) name(out any) any {
 		if id := m.MessageID(); id != "" {
 			return id
 		}
-		return l.env().MessageID()
+		return l.run.env().MessageID()
 	})
 }
 
@@ -127,7 +127,7 @@ func (l *loop) emitMessages(t *task) {
 	}
 	mapMessages(t.returned, func(m channel.Identified) string {
 		if l.view.messages.mark(m.MessageID()) {
-			l.view.custom.emit(Event{NS: graphNS(t), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.messageMetadata(t, l.pos.step, l.run.ns)}})
+			l.view.custom.emit(Event{NS: graphNS(t), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.run.messageMetadata(t, l.pos.step, l.run.ns)}})
 		}
 		return m.MessageID()
 	})

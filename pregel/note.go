@@ -22,60 +22,60 @@ type coming struct {
 }
 
 // nextTasks are the tasks that follow the current checkpoint, at the given step.
-func (l *loop) nextTasks(step int) (tasks *taskSet, err error) {
-	p := l.preparer()
-	p.step = step
-	return p.next(l.pos.updated)
+func (p *position) nextTasks(step int) (tasks *taskSet, err error) {
+	prep := p.preparer()
+	prep.step = step
+	return prep.next(p.updated)
 }
 
 // takeNext is nextTasks for the superstep that begins.
-func (l *loop) takeNext() (*taskSet, error) {
-	made := l.pos.coming
-	l.pos.coming = coming{}
-	if made.cp == l.pos.cp && made.cp != nil {
+func (p *position) takeNext() (*taskSet, error) {
+	made := p.coming
+	p.coming = coming{}
+	if made.cp == p.cp && made.cp != nil {
 		return made.tasks, made.err
 	}
-	return l.nextTasks(l.pos.step)
+	return p.nextTasks(p.step)
 }
 
 // note makes the note of the current checkpoint. If the tasks cannot be made, because a node's
 // input cannot be read, the checkpoint is still stored, and the run fails after that. The
 // note then names the nodes that were to run.
-func (l *loop) note(exiting bool) *saver.Note {
-	n := &saver.Note{Graph: l.run.g.noted(), Deltas: l.run.g.deltasOf(l.pos.replayed)}
-	step := l.pos.step + 1
+func (p *position) note(exiting bool) *saver.Note {
+	n := &saver.Note{Graph: p.run.g.noted(), Deltas: p.run.g.deltasOf(p.replayed)}
+	step := p.step + 1
 	if exiting { // the superstep has begun, or cannot
-		step = l.pos.step
+		step = p.step
 	}
-	made := coming{cp: l.pos.cp}
+	made := coming{cp: p.cp}
 	made.err = guard(func() (err error) {
-		made.tasks, err = l.nextTasks(step)
+		made.tasks, err = p.nextTasks(step)
 		return err
 	})
-	if l.pos.coming = made; made.err != nil {
-		n.Next = l.preparer().triggeredNodes(l.pos.updated)
+	if p.coming = made; made.err != nil {
+		n.Next = p.preparer().triggeredNodes(p.updated)
 		return n
 	}
 	n.Next = made.tasks.names()
 	switch {
 	case len(n.Next) == 0:
-	case l.stopsAt(made.tasks, exiting):
+	case p.stopsAt(made.tasks, exiting):
 		n.Stop = saver.StopBreakpoint
-	case step > l.pos.stop:
+	case step > p.stop:
 		n.Stop = saver.StopSteps
 	}
 	return n
 }
 
 // stopsAt reports whether the run stops at a breakpoint before it runs tasks.
-func (l *loop) stopsAt(tasks *taskSet, exiting bool) bool {
+func (p *position) stopsAt(tasks *taskSet, exiting bool) bool {
 	switch {
 	case exiting:
-		return l.pos.status == statusBefore || l.pos.status == statusAfter
-	case l.pos.tasks != nil && l.pos.cp.breaksAt(l.run.opts.InterruptAfter, l.pos.tasks):
+		return p.status == statusBefore || p.status == statusAfter
+	case p.tasks != nil && p.cp.breaksAt(p.run.opts.InterruptAfter, p.tasks):
 		return true
 	}
-	return l.pos.step < l.pos.stop && l.pos.cp.breaksAt(l.run.opts.InterruptBefore, tasks)
+	return p.step < p.stop && p.cp.breaksAt(p.run.opts.InterruptBefore, tasks)
 }
 
 // noted is the graph's name in notes. It is "" if nobody gave the graph a name, because such
@@ -202,7 +202,7 @@ func (l *loop) putEnding(e ending, text string) error {
 
 // storeEnding stores the ending of a run that ended with err, if it has one.
 func (l *loop) storeEnding(ctx context.Context, err error) error {
-	if l.saves.pipe == nil || !l.entered() || l.run.ways.langGraph || errors.Is(err, ErrPersist) {
+	if l.saves.pipe == nil || !l.pos.entered() || l.run.ways.langGraph || errors.Is(err, ErrPersist) {
 		return nil
 	}
 	in, stopped := err.(*InterruptError) //nolint:errorlint // the loop's own
@@ -211,10 +211,10 @@ func (l *loop) storeEnding(ctx context.Context, err error) error {
 	switch {
 	case l.pos.ending == endRefused && errors.As(err, &refused):
 		return l.putEnding(endRefused, errorText(refused))
-	case l.nested():
+	case l.run.nested():
 	case stopped:
 		return l.putEnding(endStopped, "")
-	case l.exits() && l.pos.stopped && l.pos.cp.id == l.pos.savedID:
+	case l.run.exits() && l.pos.stopped && l.pos.cp.id == l.pos.savedID:
 		return l.putEnding(endWentOn, "")
 	}
 	return nil
@@ -224,7 +224,7 @@ func (l *loop) storeEnding(ctx context.Context, err error) error {
 // something, a snapshot still shows the thread at its breakpoint. A list of threads shows
 // that the run has begun, and Recover leaves it alone.
 func (l *loop) goOnFromStop() error {
-	if !l.pos.stopped || l.nested() || l.pos.entry.kind == entryFork || l.exits() || l.run.saver == nil {
+	if !l.pos.stopped || l.run.nested() || l.pos.entry.kind == entryFork || l.run.exits() || l.run.saver == nil {
 		return nil
 	}
 	return l.putEnding(endWentOn, "")

@@ -79,7 +79,7 @@ func (l *loop) emitDebuggable(mode Mode, kind string, build func() any) {
 		if mode == ModeCheckpoints {
 			step--
 		}
-		l.emit(Event{Mode: ModeDebug, Data: DebugEvent{Step: step, Timestamp: timestamp(l.env().Now()), Type: kind, Payload: data}})
+		l.emit(Event{Mode: ModeDebug, Data: DebugEvent{Step: step, Timestamp: timestamp(l.run.env().Now()), Type: kind, Payload: data}})
 	}
 }
 
@@ -110,15 +110,15 @@ func (l *loop) emitTasks(tasks ...*task) {
 		}
 		l.emitDebuggable(ModeTasks, "task", func() any {
 			e := TaskEvent{ID: t.id, Name: t.name, Input: t.input, Triggers: t.triggers, Kept: len(t.writes) > 0}
-			e.Metadata = l.userMetadata(t)
+			e.Metadata = l.run.userMetadata(t)
 			return e
 		})
 	}
 }
 
 // userMetadata is the metadata of a task without the engine's keys; nil if there is none.
-func (l *loop) userMetadata(t *task) map[string]any {
-	tags := l.tagsOf(t)
+func (r *runConfig) userMetadata(t *task) map[string]any {
+	tags := r.tagsOf(t)
 	if len(t.metadata) == 0 && len(tags) == 0 {
 		return nil
 	}
@@ -139,8 +139,8 @@ func (l *loop) userMetadata(t *task) map[string]any {
 
 // tagsOf are the tags of the run and of the task's node, without the internal ones of
 // LangGraph's sequences.
-func (l *loop) tagsOf(t *task) []string {
-	tags := slices.Clone(l.run.opts.Tags)
+func (r *runConfig) tagsOf(t *task) []string {
+	tags := slices.Clone(r.opts.Tags)
 	if t.node != nil {
 		tags = append(tags, t.node.Tags...)
 	}
@@ -165,7 +165,7 @@ func (l *loop) emitWrites(t *task, writes []write, cached bool) {
 		}
 	}
 	if !cached {
-		l.emitDebuggable(ModeTasks, "task_result", func() any { return l.taskResult(t, writes) })
+		l.emitDebuggable(ModeTasks, "task_result", func() any { return l.run.taskResult(t, writes) })
 	}
 }
 
@@ -180,21 +180,21 @@ func (l *loop) emitInterrupts(list []Interrupt) {
 	}
 }
 
-func (l *loop) taskResult(t *task, writes []write) TaskResult {
-	r := TaskResult{ID: t.id, Name: t.name, Attempts: t.tries, Took: t.took}
+func (r *runConfig) taskResult(t *task, writes []write) TaskResult {
+	out := TaskResult{ID: t.id, Name: t.name, Attempts: t.tries, Took: t.took}
 	shown := make([]write, 0, len(writes))
 	for _, w := range writes {
 		switch {
-		case w.channel == chError && r.Err == nil:
-			r.Err = w.value
+		case w.channel == chError && out.Err == nil:
+			out.Err = w.value
 		case w.channel == chInterrupt:
-			r.Interrupts = append(r.Interrupts, interruptsOf(w.value)...)
-		case w.channel == chReturn || l.run.g.stream.has(w.channel):
+			out.Interrupts = append(out.Interrupts, interruptsOf(w.value)...)
+		case w.channel == chReturn || r.g.stream.has(w.channel):
 			shown = append(shown, w)
 		}
 	}
-	r.Result = foldWrites(shown)
-	return r
+	out.Result = foldWrites(shown)
+	return out
 }
 
 // foldWrites is writes as a map. A channel that was written more than once has
@@ -262,7 +262,7 @@ func (l *loop) emitCheckpoint() {
 		at.Namespace = l.run.ns
 		e := CheckpointEvent{Address: addressOf(at, l.pos.md), Values: l.pos.set.read(l.run.g.stream), Metadata: l.pos.md,
 			Next: l.pos.tasks.namePerTask(), Tasks: l.run.g.taskStates(l.pos.tasks, l.pos.pending, nil, false)}
-		if l.pos.cp.id == l.pos.savedID && !l.nested() && e.Address.CheckpointMap == nil {
+		if l.pos.cp.id == l.pos.savedID && !l.run.nested() && e.Address.CheckpointMap == nil {
 			e.Address.CheckpointMap = maps.Clone(l.run.cpMap) // the run began at a checkpoint of a graph inside
 		}
 		if l.pos.prev != nil {

@@ -30,7 +30,7 @@ type ownership struct {
 func (l *loop) own(ctx context.Context) (err error) {
 	o := &l.saves.owned
 	switch lease := l.run.opts.Lease; {
-	case l.nested() || l.run.saver == nil:
+	case l.run.nested() || l.run.saver == nil:
 		return nil
 	case lease != nil:
 		l.run.lease, l.run.epoch, o.checked = lease, lease.Epoch(), !l.run.ways.langGraph
@@ -47,7 +47,7 @@ func (l *loop) own(ctx context.Context) (err error) {
 		l.run.lease, l.run.epoch = o.lease, o.lease.Epoch()
 	case errors.Is(err, ErrConflict):
 		o.taken = err
-		if l.addressed() {
+		if l.pos.addressed() {
 			return nil
 		}
 		return err
@@ -85,7 +85,7 @@ func (l *loop) expected() *string {
 // be running the thread: what this run stores is refused, and its tasks should not go on.
 func (l *loop) untilLost(ctx context.Context) (_ context.Context, stop func()) {
 	lease := l.run.lease
-	if l.nested() || lease == nil || lease.Lost() == nil {
+	if l.run.nested() || lease == nil || lease.Lost() == nil {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -101,11 +101,11 @@ func (l *loop) untilLost(ctx context.Context) (_ context.Context, stop func()) {
 
 // fenced is the error of a task that must not run: another process may have taken the thread
 // over while this one was stopped, and have run the task already.
-func (c *runConfig) fenced() error {
-	if c.lease == nil || c.lease.Held() {
+func (r *runConfig) fenced() error {
+	if r.lease == nil || r.lease.Held() {
 		return nil
 	}
-	return &saver.FencedError{ThreadID: c.thread, Epoch: c.epoch}
+	return &saver.FencedError{ThreadID: r.thread, Epoch: r.epoch}
 }
 
 // disown releases the thread. It is called when the run's saves have ended.

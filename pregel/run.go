@@ -196,6 +196,7 @@ func (l *loop) setStream(s *stream, q *eventQueue) {
 // of graphs.
 func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunOptions) (*loop, error) {
 	l := &loop{input: input, run: runConfig{g: g, thread: at.ThreadID, opts: *given}, saves: saves{enc: encoder{g: g}}}
+	l.pos.run, l.saves.run, l.view.run, l.view.pos = &l.run, &l.run, &l.run, &l.pos
 	l.run.cpMap = at.CheckpointMap
 	o := &l.run.opts
 	l.pos.place.CheckpointID = at.CheckpointID
@@ -219,6 +220,13 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 			return nil, &ArgumentError{Field: "Checkpointing", Reason: "a Stable graph cannot be the outermost one"}
 		}
 	}
+	if s := g.opts.Store; s != nil {
+		l.run.store, l.run.items = s, nil
+		if g.opts.AtomicStore {
+			l.run.items = s.(atomicStore)
+		}
+	}
+	l.run.cache = cmp.Or(g.opts.Cache, l.run.cache)
 	if id, ok := l.run.cpMap[l.run.ns]; ok {
 		l.pos.place.CheckpointID = id
 	}
@@ -237,7 +245,7 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 	if l.run.thread == "" {
 		return nil, &ArgumentError{Field: "ThreadID", Reason: "is missing: a graph with a saver requires a thread_id"}
 	}
-	if o.Lease != nil && o.Lease.ThreadID() != l.run.thread && !l.nested() {
+	if o.Lease != nil && o.Lease.ThreadID() != l.run.thread && !l.run.nested() {
 		return nil, &ArgumentError{Field: "Lease", Reason: fmt.Sprintf("is of thread %q", o.Lease.ThreadID())}
 	}
 	var err error
@@ -264,6 +272,7 @@ func commonMetadata(at saver.Config, s saver.Saver) (saver.Metadata, error) {
 func (l *loop) inherit(r *taskRun) {
 	outer, o := r.step.l, &l.run.opts
 	l.run.parent, l.run.thread, l.run.ways = r, outer.run.thread, outer.run.ways
+	l.run.store, l.run.items, l.run.cache = outer.run.store, outer.run.items, outer.run.cache
 	l.run.lease, l.run.epoch = outer.run.lease, outer.run.epoch
 	o.Control = outer.run.opts.Control
 	o.RunID = cmp.Or(o.RunID, outer.run.opts.RunID)
@@ -284,7 +293,7 @@ func (l *loop) inherit(r *taskRun) {
 	}
 	l.run.ns = numbered(ns, r.task.pad.subgraphs.Add(1)-1)
 	l.run.cpMap = r.task.around.get()
-	l.run.fromParent, l.run.replay, l.run.resumeMap = outer.toInside(), outer.run.replay, outer.run.resumeMap
+	l.run.fromParent, l.run.replay, l.run.resumeMap = outer.pos.toInside(), outer.run.replay, outer.run.resumeMap
 	if r.attempt > 1 {
 		l.run.fromParent = fromParentResume
 	}
@@ -304,11 +313,11 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 		}
 		end(err)
 		if h := l.run.g.opts.Hooks.RunEnd; h != nil {
-			l.run.g.guardHook("RunEnd", func() { h(l.info(), err) })
+			l.run.g.guardHook("RunEnd", func() { h(l.pos.info(), err) })
 		}
 	}()
 	if h := l.run.g.opts.Hooks.RunStart; h != nil {
-		l.run.g.guardHook("RunStart", func() { h(l.info()) })
+		l.run.g.guardHook("RunStart", func() { h(l.pos.info()) })
 	}
 	if err = l.enter(ctx); err == nil {
 		err = l.begin(ctx)
@@ -321,7 +330,7 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 	err = l.finish(ctx, err)
 	var in *InterruptError
 	switch {
-	case errors.As(err, &in) && !l.nested():
+	case errors.As(err, &in) && !l.run.nested():
 		return nil
 	case errors.Is(err, ErrConflict) && l.pool.workers != nil: // tasks were run
 		return fmt.Errorf("%w %w", err, errRanTasks)

@@ -397,7 +397,7 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	}
 	report := func() { l.emitWrites(t, record, false) }
 	switch {
-	case l.exits():
+	case l.run.exits():
 		l.view.held = append(l.view.held, report)
 	case l.saves.pipe != nil:
 		if err := l.saves.pipe.flush(); err != nil {
@@ -422,9 +422,9 @@ func answersOf(writes []write) (answers []write) {
 
 // askedAgain are the questions that t waits with when one of them is asked again: of itself, of a
 // function that it calls, or of a graph inside.
-func (l *loop) askedAgain(t *task, refused *AnswerError) []Interrupt {
+func (p *position) askedAgain(t *task, refused *AnswerError) []Interrupt {
 	list, there := []Interrupt{}, false
-	for _, w := range l.pos.pending {
+	for _, w := range p.pending {
 		if w.taskID != t.id || w.channel != chInterrupt {
 			continue
 		}
@@ -450,7 +450,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	record := answersOf(writes)
 	var refused *AnswerError
 	if errors.As(err, &refused) && refused.again != nil {
-		record = append([]write{{chInterrupt, l.askedAgain(t, refused)}}, record...)
+		record = append([]write{{chInterrupt, l.pos.askedAgain(t, refused)}}, record...)
 	}
 	cause := len(record)
 	record = append(record, write{chError, ownError(err)})
@@ -482,7 +482,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	case handled:
 		// The failure is stored before the handler runs, so that a crash in
 		// between runs the handler and not the node.
-		if l.saves.pipe != nil && !l.exits() {
+		if l.saves.pipe != nil && !l.run.exits() {
 			if perr := l.saves.pipe.flush(); perr != nil {
 				s.fail(perr)
 				return
@@ -491,8 +491,8 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 		t.writes = []write{{chError, err}}
 		h := s.prep.handling(t, err)
 		l.pos.tasks.add(h)
-		if !l.reruns() {
-			l.reapply(h)
+		if !l.pos.reruns() {
+			l.pos.reapply(h)
 		}
 		if len(h.writes) == 0 {
 			s.queue = append(s.queue, h)

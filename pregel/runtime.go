@@ -142,16 +142,7 @@ func (s *superstep) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
 	l := s.l
 	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.run.thread, RunID: l.run.opts.RunID, CheckpointID: s.cpID,
 		Step: s.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
-		Configurable: l.run.opts.Configurable, Context: l.run.opts.Context, Store: l.store(), Control: l.run.opts.Control}
-}
-
-func (l *loop) store() store.Store {
-	for x := l; x != nil; x = x.outer() {
-		if x.run.g.opts.Store != nil {
-			return x.run.g.opts.Store
-		}
-	}
-	return nil
+		Configurable: l.run.opts.Configurable, Context: l.run.opts.Context, Store: l.run.store, Control: l.run.opts.Control}
 }
 
 // Task is the running task whose context this is. ok is false outside of one.
@@ -161,7 +152,7 @@ func Task(ctx context.Context) (info TaskInfo, ok bool) {
 		return TaskInfo{}, false
 	}
 	info = r.step.taskInfo(r.task, r.attempt, r.begin)
-	if s := r.step.l.itemStore(); s != nil {
+	if s := r.step.l.run.items; s != nil {
 		info.Store = &taskStore{s, r}
 	}
 	return info, true

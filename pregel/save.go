@@ -11,7 +11,7 @@ import (
 )
 
 // exits reports whether the run stores everything at its end.
-func (l *loop) exits() bool { return l.run.opts.Durability == Exit && l.run.saver != nil }
+func (r *runConfig) exits() bool { return r.opts.Durability == Exit && r.saver != nil }
 
 // putWrites records what a task wrote, and stores it at once unless durability is Exit. t
 // is nil for writes of no task.
@@ -38,7 +38,7 @@ func (l *loop) recordWrites(t *task, taskID string, writes []write) ([]saver.Wri
 	if len(writes) == 0 {
 		return nil, nil
 	}
-	l.saves.delta.written[taskID] = true
+	l.pos.written[taskID] = true
 	l.run.g.nameWrites(writes)
 	path, node := t.placed()
 	if err := l.writesAgain(node, writes); err != nil {
@@ -64,7 +64,7 @@ func (l *loop) recordWrites(t *task, taskID string, writes []write) ([]saver.Wri
 	}
 	l.pos.has[taskID] = true
 	var encoded []saver.Write
-	if l.run.saver != nil && !l.exits() {
+	if l.run.saver != nil && !l.run.exits() {
 		var err error
 		if encoded, err = l.saves.enc.encodeWrites(node, toStore); err != nil {
 			return nil, err
@@ -164,8 +164,8 @@ func (l *loop) putCheckpoint(ctx context.Context, source string) error {
 // storeCheckpoint makes the next checkpoint. At the end of an Exit run, exiting, it keeps
 // the id of the current one. Without a saver, or earlier under Exit, it stores nothing.
 func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting bool) error {
-	stores := l.run.saver != nil && (exiting || !l.exits())
-	mint := func() string { return l.env().IDs.Next(l.pos.step) }
+	stores := l.run.saver != nil && (exiting || !l.run.exits())
+	mint := func() string { return l.run.env().IDs.Next(l.pos.step) }
 	if exiting {
 		id := l.pos.cp.id
 		mint = func() string { return id }
@@ -174,7 +174,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 	var snapshots map[string]bool
 	var next func(saver.Version) (saver.Version, error)
 	if stores {
-		set, next = l.pos.set, l.next
+		set, next = l.pos.set, l.run.next
 		snapshots = l.run.g.dueSnapshots(l.pos.set, counts, l.pos.cp.versions, l.saves.delta.forced)
 	}
 	cp, captured, err := l.run.g.create(l.pos.cp, set, mint, l.pos.updated, snapshots, l.pos.stored, next)
@@ -182,7 +182,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 		return err
 	}
 	l.pos.cp = cp
-	l.countInMetadata(counts.metadata(snapshots))
+	l.pos.countInMetadata(counts.metadata(snapshots))
 	if !stores {
 		return nil
 	}
@@ -276,7 +276,7 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 	} else {
 		l.pos.prev = nil
 	}
-	put := &putOp{s: l.run.saver, at: at, cp: cp, md: md, changed: changed, changes: changes, writes: l.saves.withNext, note: l.note(exiting)}
+	put := &putOp{s: l.run.saver, at: at, cp: cp, md: md, changed: changed, changes: changes, writes: l.saves.withNext, note: l.pos.note(exiting)}
 	l.saves.withNext = nil
 	if held := l.saves.pipe.unheld(); held != nil {
 		put.last, _ = held.run.(*putWritesOp)

@@ -16,11 +16,11 @@ import (
 
 // enter loads the checkpoint with which the run begins.
 func (l *loop) enter(ctx context.Context) error {
-	l.pos.has = map[string]bool{}
+	l.pos.has, l.pos.written, l.pos.reapplied = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	if err := l.own(ctx); err != nil {
 		return err
 	}
-	saved, err := l.find(ctx)
+	saved, err := l.pos.find(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,13 +42,13 @@ func (l *loop) enter(ctx context.Context) error {
 	}
 	l.pos.place.Metadata, l.pos.place.Configurable = base.Metadata, base.Configurable
 	l.pos.savedID = l.pos.cp.id
-	l.env().IDs.Observe(l.pos.cp.id)
+	l.run.env().IDs.Observe(l.pos.cp.id)
 	if l.run.saver != nil {
 		var observe func(string, time.Duration, error)
 		if l.run.g.opts.Hooks.Save != nil {
-			observe = l.observeSave
+			observe = l.run.observeSave
 		}
-		l.saves.pipe = newPipeline(ctx, l.env().DrainTimeout, l.storedAround(), observe)
+		l.saves.pipe = newPipeline(ctx, l.run.env().DrainTimeout, l.storedAround(), observe)
 		l.saves.pipe.sync, l.saves.enc.codec = l.run.saver.Sync, l.run.saver.Serializer()
 		l.saves.pipe.defers = l.run.opts.DeferSync && l.run.opts.Durability != Sync
 		l.saves.pipe.group = group.Of(l.run.saver)
@@ -106,62 +106,62 @@ func (l *loop) storedAround() func() error {
 	return nil
 }
 
-func (l *loop) observeSave(op string, took time.Duration, err error) {
-	l.run.g.guardHook("Save", func() {
-		l.run.g.opts.Hooks.Save(RunInfo{Graph: l.run.g.opts.Name, ThreadID: l.run.thread, Namespace: l.run.ns, RunID: l.run.opts.RunID}, op, took, err)
+func (r *runConfig) observeSave(op string, took time.Duration, err error) {
+	r.g.guardHook("Save", func() {
+		r.g.opts.Hooks.Save(RunInfo{Graph: r.g.opts.Name, ThreadID: r.thread, Namespace: r.ns, RunID: r.opts.RunID}, op, took, err)
 	})
 }
 
 // addressed reports whether the run was told at which checkpoint to begin.
-func (l *loop) addressed() bool { return l.pos.place.CheckpointID != "" || l.run.replay != nil }
+func (p *position) addressed() bool { return p.place.CheckpointID != "" || p.run.replay != nil }
 
 // find loads the checkpoint to begin with; nil if there is none. A failed load is an error
 // and never means a new thread.
-func (l *loop) find(ctx context.Context) (saved *saver.Tuple, err error) {
-	if l.pos.from = originNone; l.addressed() {
-		l.pos.from = originMissing
+func (p *position) find(ctx context.Context) (saved *saver.Tuple, err error) {
+	if p.from = originNone; p.addressed() {
+		p.from = originMissing
 	}
-	if l.run.saver == nil {
+	if p.run.saver == nil {
 		return nil, nil
 	}
-	at := saver.Config{ThreadID: l.pos.place.ThreadID, Namespace: l.run.ns, CheckpointID: l.pos.place.CheckpointID}
+	at := saver.Config{ThreadID: p.place.ThreadID, Namespace: p.run.ns, CheckpointID: p.place.CheckpointID}
 	switch {
 	case at.CheckpointID != "":
-		saved, err = getTuple(ctx, l.run.saver, at)
-		if err == nil && saved == nil && !l.nested() && !l.run.ways.langGraph {
+		saved, err = getTuple(ctx, p.run.saver, at)
+		if err == nil && saved == nil && !p.run.nested() && !p.run.ways.langGraph {
 			err = noCheckpoint(at)
 		}
 		if err == nil && saved == nil {
-			_, err = l.run.g.newest(ctx, l.run.saver, at)
+			_, err = p.run.g.newest(ctx, p.run.saver, at)
 		}
 		if err != nil || saved == nil {
 			return nil, err
 		}
-		l.pos.from = originNamed
-		old, err := l.run.g.supersededBy(ctx, l.run.saver, at, saved)
+		p.from = originNamed
+		old, err := p.run.g.supersededBy(ctx, p.run.saver, at, saved)
 		if old {
-			l.pos.from = originOld
+			p.from = originOld
 		}
 		return saved, err
-	case l.run.replay != nil && l.run.replay.firstVisit(l.run.ns):
+	case p.run.replay != nil && p.run.replay.firstVisit(p.run.ns):
 		// The graph around replays: this one begins from where it stood then.
-		q := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(l.run.ns), Before: l.run.replay.before, Limit: 1}
-		for saved, err = range l.run.saver.List(ctx, q) {
+		q := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(p.run.ns), Before: p.run.replay.before, Limit: 1}
+		for saved, err = range p.run.saver.List(ctx, q) {
 			if err != nil {
 				return nil, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
 			}
 			break
 		}
-		if _, err := l.run.g.newest(ctx, l.run.saver, at); err != nil {
+		if _, err := p.run.g.newest(ctx, p.run.saver, at); err != nil {
 			return nil, err
 		}
 	default:
-		saved, err = getTuple(ctx, l.run.saver, at)
+		saved, err = getTuple(ctx, p.run.saver, at)
 	}
 	if saved != nil {
-		l.pos.from = originNewest
-		if l.run.replay != nil {
-			l.pos.from = originNamed
+		p.from = originNewest
+		if p.run.replay != nil {
+			p.from = originNamed
 		}
 	}
 	return saved, err
@@ -233,12 +233,12 @@ func (l *loop) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !l.nested() && e.kind.travels() {
-		l.run.replay = l.replayFrom(bound)
+	if !l.run.nested() && e.kind.travels() {
+		l.run.replay = l.pos.replayFrom(bound)
 	}
 	l.pos.status = statusPending
 	if h := l.run.g.opts.Hooks.Resume; e.kind.resumes() && h != nil {
-		l.run.g.guardHook("Resume", func() { h(l.info()) })
+		l.run.g.guardHook("Resume", func() { h(l.pos.info()) })
 	}
 	return nil
 }
@@ -263,7 +263,7 @@ func (l *loop) settlePending(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.applyNull(carried); err != nil {
+	if err := l.pos.applyNull(carried); err != nil {
 		return err
 	}
 	if len(given) > 0 {
@@ -303,14 +303,14 @@ func (l *loop) resume(ctx context.Context) error {
 }
 
 // replayFrom is the bound for graphs inside.
-func (l *loop) replayFrom(bound *saver.Config) *replayState {
-	before := l.pos.cp.id
-	source := l.pos.md.Source()
+func (p *position) replayFrom(bound *saver.Config) *replayState {
+	before := p.cp.id
+	source := p.md.Source()
 	switch {
 	case bound != nil:
 		before = bound.CheckpointID
-	case (source == "update" || source == "fork") && l.pos.prev != nil:
-		before = l.pos.prev.CheckpointID
+	case (source == "update" || source == "fork") && p.prev != nil:
+		before = p.prev.CheckpointID
 	}
 	return &replayState{before: before, visited: map[string]bool{}}
 }

@@ -189,6 +189,6 @@ func (g *Graph) missing(n *saver.Note) []string {
 
 // threadStatus tells of the thread as the loop found it. It must not be called after the input was
 // taken.
-func (l *loop) threadStatus() *threadStatus {
-	return &threadStatus{threadState: l.pos.threadState, g: l.run.g, s: l.run.saver, before: l.run.opts.InterruptBefore, after: l.run.opts.InterruptAfter}
+func (p *position) threadStatus() *threadStatus {
+	return &threadStatus{threadState: p.threadState, g: p.run.g, s: p.run.saver, before: p.run.opts.InterruptBefore, after: p.run.opts.InterruptAfter}
 }

@@ -20,9 +20,9 @@ func (l *loop) tick() (more bool, err error) {
 		l.pos.status = statusDone
 		return false, nil
 	}
-	if !l.reruns() && len(l.pos.pending) > 0 {
-		l.reapply(l.pos.tasks.order...)
-		l.resumeHandlers()
+	if !l.pos.reruns() && len(l.pos.pending) > 0 {
+		l.pos.reapply(l.pos.tasks.order...)
+		l.pos.resumeHandlers()
 	}
 	if l.pos.cp.breaksAt(l.run.opts.InterruptBefore, l.pos.tasks) {
 		l.pos.status = statusBefore
@@ -39,7 +39,7 @@ func (l *loop) tick() (more bool, err error) {
 		}
 	}
 	if h := l.run.g.opts.Hooks.StepStart; h != nil {
-		l.run.g.guardHook("StepStart", func() { h(l.info(), l.pos.tasks.namePerTask()) })
+		l.run.g.guardHook("StepStart", func() { h(l.pos.info(), l.pos.tasks.namePerTask()) })
 	}
 	return true, nil
 }
@@ -47,7 +47,7 @@ func (l *loop) tick() (more bool, err error) {
 // prepare makes the tasks of the next superstep and shows the checkpoint they
 // start from.
 func (l *loop) prepare() error {
-	tasks, err := l.takeNext()
+	tasks, err := l.pos.takeNext()
 	if err != nil {
 		return err
 	}
@@ -78,9 +78,9 @@ func (cp *liveCheckpoint) breaksAt(names []string, tasks *taskSet) bool {
 
 // reapply gives finished tasks what they wrote before, so that they do not run
 // again. A task that waits or failed gets nothing.
-func (l *loop) reapply(tasks ...*task) {
+func (p *position) reapply(tasks ...*task) {
 	var mine []pendingWrite
-	for _, w := range l.pos.pending {
+	for _, w := range p.pending {
 		if slices.ContainsFunc(tasks, func(t *task) bool { return t.id == w.taskID }) {
 			mine = append(mine, w)
 		}
@@ -89,16 +89,16 @@ func (l *loop) reapply(tasks ...*task) {
 	for _, t := range tasks {
 		if s := statuses[t.id]; s != nil && s.finished() {
 			t.writes = append(t.writes, s.output...)
-			l.saves.delta.reapplied[t.id] = true
+			p.reapplied[t.id] = true
 		}
 	}
 }
 
 // resumeHandlers replaces tasks that failed in an earlier run by their error handlers.
-func (l *loop) resumeHandlers() {
-	statuses, _ := readStatuses(l.pos.pending)
-	for _, w := range slices.Clone(l.pos.pending) {
-		t := l.pos.tasks.get(w.taskID)
+func (p *position) resumeHandlers() {
+	statuses, _ := readStatuses(p.pending)
+	for _, w := range slices.Clone(p.pending) {
+		t := p.tasks.get(w.taskID)
 		if w.channel != chErrorSource || t == nil || t.node == nil || t.node.ErrorHandler == "" || len(t.writes) > 0 {
 			continue
 		}
@@ -107,31 +107,31 @@ func (l *loop) resumeHandlers() {
 			continue
 		}
 		t.writes = append(t.writes, write{chError, s.err})
-		l.pos.tasks.add(l.pos.prep.handling(t, storedError(s.err)))
-		l.reapply(l.pos.tasks.order[len(l.pos.tasks.order)-1])
+		p.tasks.add(p.prep.handling(t, storedError(s.err)))
+		p.reapply(p.tasks.order[len(p.tasks.order)-1])
 	}
 }
 
 // afterTick ends a superstep. It applies the writes of all tasks and makes the new
 // checkpoint.
 func (l *loop) afterTick(ctx context.Context) error {
-	l.saves.delta.forceAfterStep(l.pos.tasks)
-	updated, err := l.applier().apply(l.pos.tasks.asWrites())
+	l.saves.delta.forceAfterStep(l.pos.tasks, l.pos.reapplied)
+	updated, err := l.pos.applier().apply(l.pos.tasks.asWrites())
 	if err != nil {
 		l.pos.ending = endRefused
 		return err
 	}
 	l.pos.updated = updated
 	l.emitUpdated(updated)
-	if l.exits() {
+	if l.run.exits() {
 		l.saves.delta.keepBack(l.pos.step, l.pos.pending, l.pos.tasks)
 	}
 	l.collectItems()
 	clear(l.pos.pending) // nobody keeps the list
 	l.pos.pending = l.pos.pending[:0]
 	clear(l.pos.has)
-	clear(l.saves.delta.written) // its keys are tasks of the superstep that ended
-	clear(l.saves.delta.reapplied)
+	clear(l.pos.written) // its keys are tasks of the superstep that ended
+	clear(l.pos.reapplied)
 	l.pos.stepped = true
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 		}
 	}
 	if h := l.run.g.opts.Hooks.StepEnd; h != nil {
-		l.run.g.guardHook("StepEnd", func() { h(l.info()) })
+		l.run.g.guardHook("StepEnd", func() { h(l.pos.info()) })
 	}
 	if l.pos.cp.breaksAt(l.run.opts.InterruptAfter, l.pos.tasks) {
 		l.pos.status = statusAfter
@@ -160,10 +160,10 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	if l.pos.cp == nil || l.pos.set == nil {
 		return l.closePipe(err)
 	}
-	if _, waits := err.(*InterruptError); waits && l.entered() && ctx.Err() == nil { //nolint:errorlint // the loop's own
+	if _, waits := err.(*InterruptError); waits && l.pos.entered() && ctx.Err() == nil { //nolint:errorlint // the loop's own
 		err = alsoFailed(err, l.voidAnswer())
 	}
-	if l.exits() && l.saves.pipe != nil && l.entered() && (!l.nested() || err != nil || l.stableNamespace()) {
+	if l.run.exits() && l.saves.pipe != nil && l.pos.entered() && (!l.run.nested() || err != nil || l.run.stableNamespace()) {
 		err = alsoFailed(err, l.storeAtExit(ctx))
 	}
 	err = alsoFailed(err, l.storeEnding(ctx, err))
@@ -180,7 +180,7 @@ func (l *loop) finish(ctx context.Context, err error) error {
 			report()
 		}
 	}
-	if in, ok := err.(*InterruptError); ok && !l.nested() { //nolint:errorlint // the loop's own, not one a node wrapped
+	if in, ok := err.(*InterruptError); ok && !l.run.nested() { //nolint:errorlint // the loop's own, not one a node wrapped
 		err = alsoFailed(err, l.reportInterrupt(in))
 	}
 	return l.closePipe(err)
@@ -217,8 +217,8 @@ func alsoFailed(err, saveErr error) error {
 
 // stableNamespace reports whether no part of the namespace names a task. Then the graph keeps
 // its history across calls.
-func (l *loop) stableNamespace() bool {
-	return !slices.ContainsFunc(splitNS(l.run.ns), func(p string) bool { return slices.Contains([]byte(p), nsEnd[0]) })
+func (r *runConfig) stableNamespace() bool {
+	return !slices.ContainsFunc(splitNS(r.ns), func(p string) bool { return slices.Contains([]byte(p), nsEnd[0]) })
 }
 
 // reportInterrupt shows the state with what finished siblings wrote, and the breakpoint if
@@ -227,11 +227,11 @@ func (l *loop) stableNamespace() bool {
 func (l *loop) reportInterrupt(in *InterruptError) error {
 	l.view.waiting = in.Interrupts
 	if h := l.run.g.opts.Hooks.Interrupt; h != nil {
-		l.run.g.guardHook("Interrupt", func() { h(l.info(), in.Interrupts) })
+		l.run.g.guardHook("Interrupt", func() { h(l.pos.info(), in.Interrupts) })
 	}
 	wrote := l.pos.tasks != nil && slices.ContainsFunc(l.pos.tasks.order, func(t *task) bool { return len(t.writes) > 0 })
 	if wrote && len(l.pos.pending) > 0 {
-		updated, err := l.applier().apply(l.pos.tasks.asWrites())
+		updated, err := l.pos.applier().apply(l.pos.tasks.asWrites())
 		if err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (l *loop) storeAtExit(ctx context.Context) error {
 	byTask := map[string][]write{}
 	var order []string
 	for _, w := range l.pos.pending {
-		if !l.saves.delta.written[w.taskID] || w.token != nil && w.token.spent() {
+		if !l.pos.written[w.taskID] || w.token != nil && w.token.spent() {
 			continue
 		}
 		if _, ok := byTask[w.taskID]; !ok {
