@@ -116,7 +116,7 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 			if err := l.putWrites(t, t.id, t.writes); err != nil {
 				return err
 			}
-			l.emitWrites(t, t.writes, true)
+			l.view.emitWrites(t, t.writes, true)
 		}
 	}
 	return nil

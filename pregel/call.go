@@ -116,7 +116,7 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 	if !s.stopped && !l.pos.reruns() {
 		l.pos.reapply(t)
 	}
-	l.emitTasks(t)
+	l.view.emitTasks(t)
 	if s.stopped {
 		t.done.resolve(nil, context.Cause(s.ctx))
 		return t

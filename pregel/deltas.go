@@ -182,33 +182,33 @@ func (l *loop) storeExitDeltas() error {
 	}
 	anchor := l.saves.delta.initial
 	if !l.pos.from.found() {
-		anchor = l.storeAnchor()
+		anchor = l.saves.storeAnchor(l.pos.savedID)
+		l.pos.place.CheckpointID, l.pos.place.Namespace = anchor.CheckpointID, l.run.ns
 	}
 	for _, t := range order {
 		encoded, err := l.saves.enc.encodeWrites("", writes[t])
 		if err != nil {
 			return err
 		}
-		l.submitWrites("", anchor.At(anchor.CheckpointID), encoded, t.id, t.path)
+		l.saves.submitWrites("", anchor.At(anchor.CheckpointID), encoded, t.id, t.path)
 	}
 	return nil
 }
 
 // storeAnchor stores an empty checkpoint for the writes of the first run on a thread.
-func (l *loop) storeAnchor() saver.Config {
-	at := l.saves.delta.initial
-	at.Namespace = l.run.ns
-	anchor := saver.Checkpoint{V: formatVersion, ID: l.pos.savedID, TS: timestamp(l.run.env().Now()),
+func (s *saves) storeAnchor(id string) saver.Config {
+	at := s.delta.initial
+	at.Namespace = s.run.ns
+	anchor := saver.Checkpoint{V: formatVersion, ID: id, TS: timestamp(s.run.env().Now()),
 		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}, Seen: map[string]map[string]saver.Version{}}
 	put := at
-	put.CheckpointID, put.ExpectHead, put.Epoch = "", l.expected(), l.run.epoch
-	s, note := l.run.saver, &saver.Note{Graph: l.run.g.noted(), Deltas: l.run.g.deltasOf(nil)}
-	l.saves.pipe.submit(&saveOp{what: "checkpoint", of: anchor.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
-		_, err := s.PutRequest(ctx, saver.PutRequest{Config: put, Checkpoint: anchor, Metadata: saver.Metadata{"step": -2}, Note: note})
+	put.CheckpointID, put.ExpectHead, put.Epoch = "", s.expected(), s.run.epoch
+	to, note := s.run.saver, &saver.Note{Graph: s.run.g.noted(), Deltas: s.run.g.deltasOf(nil)}
+	s.pipe.submit(&saveOp{what: "checkpoint", of: anchor.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
+		_, err := to.PutRequest(ctx, saver.PutRequest{Config: put, Checkpoint: anchor, Metadata: saver.Metadata{"step": -2}, Note: note})
 		return err
 	})})
-	l.saves.owned.head = anchor.ID
-	l.pos.place.CheckpointID, l.pos.place.Namespace = anchor.ID, l.run.ns
+	s.owned.head = anchor.ID
 	at.CheckpointID = anchor.ID
 	return at
 }

@@ -208,22 +208,22 @@ func (l *loop) collectItems() {
 }
 
 // takeItems makes the puts that were collected ready to be committed with a checkpoint.
-func (l *loop) takeItems(ctx context.Context) ([]saver.Change, error) {
-	ops, err := l.itemOps()
+func (s *saves) takeItems(ctx context.Context) ([]saver.Change, error) {
+	ops, err := s.itemOps()
 	if err != nil || len(ops) == 0 {
 		return nil, err
 	}
-	change, err := l.run.items.Prepare(ctx, ops...)
+	change, err := s.run.items.Prepare(ctx, ops...)
 	if err != nil {
 		return nil, &PersistError{Op: "prepare the items of a superstep", Err: err}
 	}
-	l.saves.items = nil
+	s.items = nil
 	return []saver.Change{change}, nil
 }
 
-func (l *loop) itemOps() ([]store.PutOp, error) {
+func (s *saves) itemOps() ([]store.PutOp, error) {
 	var all []store.PutOp
-	for _, v := range l.saves.items {
+	for _, v := range s.items {
 		ops, err := opsOf(v)
 		if err != nil {
 			return nil, &PersistError{Op: "read the items of a superstep", Err: err}
@@ -238,29 +238,29 @@ const itemsAtOnce = 10_000
 
 // passItems handles the items of a graph that stores no checkpoints. It passes them to the task
 // around, or stores them at once if there is none.
-func (l *loop) passItems(ctx context.Context) error {
-	if len(l.saves.items) == 0 {
+func (s *saves) passItems(ctx context.Context) error {
+	if len(s.items) == 0 {
 		return nil
 	}
-	if l.run.parent != nil {
-		for _, v := range l.saves.items {
-			l.run.parent.att.write(chItems, v)
+	if s.run.parent != nil {
+		for _, v := range s.items {
+			s.run.parent.att.write(chItems, v)
 		}
-		l.saves.items = nil
+		s.items = nil
 		return nil
 	}
-	ops, err := l.itemOps()
+	ops, err := s.itemOps()
 	if err != nil {
 		return err
 	}
-	l.saves.items = nil
+	s.items = nil
 	// Without a saver there is no commit that could hold all of them.
 	for some := range slices.Chunk(ops, itemsAtOnce) {
 		batch := make([]store.Op, len(some))
 		for i, op := range some {
 			batch[i] = op
 		}
-		if _, err := l.run.items.Batch(ctx, batch...); err != nil {
+		if _, err := s.run.items.Batch(ctx, batch...); err != nil {
 			return &PersistError{Op: "store the items of a superstep", Err: err}
 		}
 	}

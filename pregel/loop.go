@@ -168,6 +168,9 @@ func (p *position) info() RunInfo {
 	return i
 }
 
+// here is the current checkpoint, against which its tasks write.
+func (p *position) here() saver.Config { return p.place.At(p.cp.id) }
+
 // next mints a version.
 func (r *runConfig) next(current saver.Version) (saver.Version, error) {
 	if r.saver != nil {

@@ -107,27 +107,27 @@ func (r *runConfig) messageMetadata(t *task, step int, within string) map[string
 
 // name gives ids to the messages in a node's output that have none, so that the state keeps
 // each message under the id with which it is shown. It copies what it changes.
-func (l *loop) name(out any) any {
-	if l.view.messages == nil {
+func (v *view) name(out any) any {
+	if v.messages == nil {
 		return out
 	}
 	return mapMessages(out, func(m channel.Identified) string {
 		if id := m.MessageID(); id != "" {
 			return id
 		}
-		return l.run.env().MessageID()
+		return v.run.env().MessageID()
 	})
 }
 
 // emitMessages shows the messages in what t returned, except those in its input and those
 // already shown.
-func (l *loop) emitMessages(t *task) {
-	if l.view.messages == nil || t.hidden() {
+func (v *view) emitMessages(t *task) {
+	if v.messages == nil || t.hidden() {
 		return
 	}
 	mapMessages(t.returned, func(m channel.Identified) string {
-		if l.view.messages.mark(m.MessageID()) {
-			l.view.custom.emit(Event{NS: graphNS(t), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.run.messageMetadata(t, l.pos.step, l.run.ns)}})
+		if v.messages.mark(m.MessageID()) {
+			v.custom.emit(Event{NS: graphNS(t), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: v.run.messageMetadata(t, v.pos.step, v.run.ns)}})
 		}
 		return m.MessageID()
 	})

@@ -172,8 +172,9 @@ const (
 	endWentOn
 )
 
-// putEnding stores an ending. It is a barrier, because the last ending counts.
-func (l *loop) putEnding(e ending, text string) error {
+// putEnding stores an ending of a run that stands at the checkpoint at. It is a barrier, because
+// the last ending counts.
+func (s *saves) putEnding(at saver.Config, e ending, text string) error {
 	task, w := chStopped, write{chStopped, nil}
 	switch e {
 	case endPlain:
@@ -184,19 +185,19 @@ func (l *loop) putEnding(e ending, text string) error {
 		w.channel = chNoWrites
 	case endStopped:
 	}
-	id, err := uuid5(l.pos.cp.id, task)
+	id, err := uuid5(at.CheckpointID, task)
 	if err != nil {
 		return err
 	}
-	encoded, err := l.saves.enc.encodeWrites("", []write{w})
+	encoded, err := s.enc.encodeWrites("", []write{w})
 	if err != nil {
 		return err
 	}
-	op := l.writesOp("", l.pos.place.At(l.pos.cp.id), encoded, id, "")
+	op := s.writesOp("", at, encoded, id, "")
 	op.barrier = true
 	// Graphs inside store nothing before it.
-	l.saves.lastPut = op
-	l.saves.pipe.submit(op)
+	s.lastPut = op
+	s.pipe.submit(op)
 	return nil
 }
 
@@ -210,12 +211,12 @@ func (l *loop) storeEnding(ctx context.Context, err error) error {
 	var refused *channel.UpdateError
 	switch {
 	case l.pos.ending == endRefused && errors.As(err, &refused):
-		return l.putEnding(endRefused, errorText(refused))
+		return l.saves.putEnding(l.pos.here(), endRefused, errorText(refused))
 	case l.run.nested():
 	case stopped:
-		return l.putEnding(endStopped, "")
+		return l.saves.putEnding(l.pos.here(), endStopped, "")
 	case l.run.exits() && l.pos.stopped && l.pos.cp.id == l.pos.savedID:
-		return l.putEnding(endWentOn, "")
+		return l.saves.putEnding(l.pos.here(), endWentOn, "")
 	}
 	return nil
 }
@@ -227,7 +228,7 @@ func (l *loop) goOnFromStop() error {
 	if !l.pos.stopped || l.run.nested() || l.pos.entry.kind == entryFork || l.run.exits() || l.run.saver == nil {
 		return nil
 	}
-	return l.putEnding(endWentOn, "")
+	return l.saves.putEnding(l.pos.here(), endWentOn, "")
 }
 
 // withoutStops removes the writes of endStopped, which are for savers. Here the graphs inside

@@ -58,59 +58,59 @@ type RepeatedWrites struct {
 	Writes []any `json:"$writes"`
 }
 
-func (l *loop) emit(e Event) {
-	e.NS = splitNS(l.run.ns)
-	l.view.stream.emit(e)
+func (v *view) emit(e Event) {
+	e.NS = splitNS(v.run.ns)
+	v.stream.emit(e)
 }
 
 // emitDebuggable emits an event of mode checkpoints or tasks, and its debug
 // form. build is called only if somebody wants it.
-func (l *loop) emitDebuggable(mode Mode, kind string, build func() any) {
-	plain, debug := l.view.stream.wants(mode), l.view.stream.wants(ModeDebug)
+func (v *view) emitDebuggable(mode Mode, kind string, build func() any) {
+	plain, debug := v.stream.wants(mode), v.stream.wants(ModeDebug)
 	if !plain && !debug {
 		return
 	}
 	data := build()
 	if plain {
-		l.emit(Event{Mode: mode, Data: data})
+		v.emit(Event{Mode: mode, Data: data})
 	}
 	if debug {
-		step := l.pos.step
+		step := v.pos.step
 		if mode == ModeCheckpoints {
 			step--
 		}
-		l.emit(Event{Mode: ModeDebug, Data: DebugEvent{Step: step, Timestamp: timestamp(l.run.env().Now()), Type: kind, Payload: data}})
+		v.emit(Event{Mode: ModeDebug, Data: DebugEvent{Step: step, Timestamp: timestamp(v.run.env().Now()), Type: kind, Payload: data}})
 	}
 }
 
 // emitValues shows the state if tasks wrote to a channel that is shown. If tasks is nil, it
 // always shows the state.
-func (l *loop) emitValues(tasks *taskSet) {
-	if !l.view.stream.wants(ModeValues) {
+func (v *view) emitValues(tasks *taskSet) {
+	if !v.stream.wants(ModeValues) {
 		return
 	}
-	shown := func(w write) bool { return l.view.output.has(w.channel) }
+	shown := func(w write) bool { return v.output.has(w.channel) }
 	if tasks != nil && !slices.ContainsFunc(tasks.order, func(t *task) bool { return slices.ContainsFunc(t.writes, shown) }) {
 		return
 	}
-	l.emit(Event{Mode: ModeValues, Data: l.pos.set.read(l.view.output)})
+	v.emit(Event{Mode: ModeValues, Data: v.pos.set.read(v.output)})
 }
 
 // emitUpdated shows the state if one of the channels that were updated is shown.
-func (l *loop) emitUpdated(updated []string) {
-	if slices.ContainsFunc(updated, l.view.output.has) {
-		l.emitValues(l.pos.tasks)
+func (v *view) emitUpdated(updated []string) {
+	if slices.ContainsFunc(updated, v.output.has) {
+		v.emitValues(v.pos.tasks)
 	}
 }
 
-func (l *loop) emitTasks(tasks ...*task) {
+func (v *view) emitTasks(tasks ...*task) {
 	for _, t := range tasks {
 		if t.hidden() {
 			continue
 		}
-		l.emitDebuggable(ModeTasks, "task", func() any {
+		v.emitDebuggable(ModeTasks, "task", func() any {
 			e := TaskEvent{ID: t.id, Name: t.name, Input: t.input, Triggers: t.triggers, Kept: len(t.writes) > 0}
-			e.Metadata = l.run.userMetadata(t)
+			e.Metadata = v.run.userMetadata(t)
 			return e
 		})
 	}
@@ -148,7 +148,7 @@ func (r *runConfig) tagsOf(t *task) []string {
 }
 
 // emitWrites shows what a task wrote, or what it waits for.
-func (l *loop) emitWrites(t *task, writes []write, cached bool) {
+func (v *view) emitWrites(t *task, writes []write, cached bool) {
 	if t.hidden() || len(writes) == 0 {
 		return
 	}
@@ -157,26 +157,26 @@ func (l *loop) emitWrites(t *task, writes []write, cached bool) {
 		if t.path.callerReports() {
 			return
 		}
-		l.emitInterrupts(interruptsOf(writes[0].value))
+		v.emitInterrupts(interruptsOf(writes[0].value))
 	case chError:
 	default:
-		if l.view.stream.wantsUpdates() {
-			l.emit(Event{Mode: ModeUpdates, Data: Update{Node: t.name, Value: updateValue(l.view.output, writes), Cached: cached}})
+		if v.stream.wantsUpdates() {
+			v.emit(Event{Mode: ModeUpdates, Data: Update{Node: t.name, Value: updateValue(v.output, writes), Cached: cached}})
 		}
 	}
 	if !cached {
-		l.emitDebuggable(ModeTasks, "task_result", func() any { return l.run.taskResult(t, writes) })
+		v.emitDebuggable(ModeTasks, "task_result", func() any { return v.run.taskResult(t, writes) })
 	}
 }
 
-func (l *loop) emitInterrupts(list []Interrupt) {
-	l.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}, Interrupts: list})
-	if l.view.stream.wants(ModeValues) {
-		var v any
-		if !l.view.output.Single {
-			v = l.pos.set.read(l.view.output)
+func (v *view) emitInterrupts(list []Interrupt) {
+	v.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}, Interrupts: list})
+	if v.stream.wants(ModeValues) {
+		var data any
+		if !v.output.Single {
+			data = v.pos.set.read(v.output)
 		}
-		l.emit(Event{Mode: ModeValues, Data: v, Interrupts: list})
+		v.emit(Event{Mode: ModeValues, Data: data, Interrupts: list})
 	}
 }
 
@@ -253,20 +253,20 @@ func updateValue(output Keys, writes []write) any {
 	return m
 }
 
-func (l *loop) emitCheckpoint() {
-	if l.run.saver == nil {
+func (v *view) emitCheckpoint() {
+	if v.run.saver == nil {
 		return
 	}
-	l.emitDebuggable(ModeCheckpoints, "checkpoint", func() any {
-		at := l.pos.place.At(l.pos.cp.id)
-		at.Namespace = l.run.ns
-		e := CheckpointEvent{Address: addressOf(at, l.pos.md), Values: l.pos.set.read(l.run.g.stream), Metadata: l.pos.md,
-			Next: l.pos.tasks.namePerTask(), Tasks: l.run.g.taskStates(l.pos.tasks, l.pos.pending, nil, false)}
-		if l.pos.cp.id == l.pos.savedID && !l.run.nested() && e.Address.CheckpointMap == nil {
-			e.Address.CheckpointMap = maps.Clone(l.run.cpMap) // the run began at a checkpoint of a graph inside
+	v.emitDebuggable(ModeCheckpoints, "checkpoint", func() any {
+		at := v.pos.here()
+		at.Namespace = v.run.ns
+		e := CheckpointEvent{Address: addressOf(at, v.pos.md), Values: v.pos.set.read(v.run.g.stream), Metadata: v.pos.md,
+			Next: v.pos.tasks.namePerTask(), Tasks: v.run.g.taskStates(v.pos.tasks, v.pos.pending, nil, false)}
+		if v.pos.cp.id == v.pos.savedID && !v.run.nested() && e.Address.CheckpointMap == nil {
+			e.Address.CheckpointMap = maps.Clone(v.run.cpMap) // the run began at a checkpoint of a graph inside
 		}
-		if l.pos.prev != nil {
-			p := addressOf(*l.pos.prev, l.pos.md)
+		if v.pos.prev != nil {
+			p := addressOf(*v.pos.prev, v.pos.md)
 			e.Parent = &p
 		}
 		return e

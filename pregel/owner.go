@@ -74,11 +74,11 @@ func (l *loop) ownHead(saved *saver.Tuple) error {
 }
 
 // expected is the head on which the next checkpoint is conditional; nil for no condition.
-func (l *loop) expected() *string {
-	if !l.saves.owned.checked {
+func (s *saves) expected() *string {
+	if !s.owned.checked {
 		return nil
 	}
-	return saver.Head(l.saves.owned.head)
+	return saver.Head(s.owned.head)
 }
 
 // untilLost is ctx until stop is called or the run's lease is lost. Then somebody else may
@@ -109,8 +109,8 @@ func (r *runConfig) fenced() error {
 }
 
 // disown releases the thread. It is called when the run's saves have ended.
-func (l *loop) disown() {
-	if l.saves.owned.lease != nil {
-		l.saves.owned.lease.Release()
+func (s *saves) disown() {
+	if s.owned.lease != nil {
+		s.owned.lease.Release()
 	}
 }

@@ -305,7 +305,7 @@ func (l *loop) inherit(r *taskRun) {
 // runAll runs the loop and returns what the run ends with. An interrupt of the outermost
 // graph is no error, because its events report it.
 func (l *loop) runAll(ctx context.Context) (err error) {
-	defer l.disown()
+	defer l.saves.disown()
 	ctx, end := l.spanRun(ctx)
 	defer func() {
 		if p := recover(); p != nil { // a reducer, a mapper or a hook

@@ -339,13 +339,13 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 		return err
 	}
 	if len(encoded) > 0 {
-		op := s.l.writesOp(t.name, s.l.pos.place.At(s.l.pos.cp.id), encoded, t.id, t.pathStr)
+		op := s.l.saves.writesOp(t.name, s.l.pos.here(), encoded, t.id, t.pathStr)
 		op.deferred = true
-		s.l.submit(op, s.live == 0 && len(s.queue) == 0)
+		s.l.saves.submit(op, s.live == 0 && len(s.queue) == 0)
 	}
 	t.writes = writes
-	s.l.emitMessages(t)
-	s.l.emitWrites(t, writes, false)
+	s.l.view.emitMessages(t)
+	s.l.view.emitWrites(t, writes, false)
 	s.l.keepInCache(s.ctx, t)
 	if t.call != nil { // nobody waits for a node
 		t.done.resolve(returned(writes))
@@ -395,7 +395,7 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	if err := l.putWrites(t, t.id, record); err != nil {
 		return err
 	}
-	report := func() { l.emitWrites(t, record, false) }
+	report := func() { l.view.emitWrites(t, record, false) }
 	switch {
 	case l.run.exits():
 		l.view.held = append(l.view.held, report)
@@ -472,7 +472,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 			s.fail(perr)
 		}
 	}
-	l.emitWrites(t, record, false)
+	l.view.emitWrites(t, record, false)
 	t.done.resolve(nil, err)
 	switch {
 	case t.call != nil: // its caller gets the error

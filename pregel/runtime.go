@@ -70,7 +70,7 @@ func (r *taskRun) invoke() error {
 // said is what the body returned. If messages are streamed, they have ids.
 func (r *taskRun) said(out any) any {
 	if l := r.step.l; l.view.messages != nil {
-		out = l.name(out)
+		out = l.view.name(out)
 		r.att.keep(out)
 	}
 	return out

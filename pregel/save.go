@@ -21,7 +21,7 @@ func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 		return err
 	}
 	path, node := t.placed()
-	l.submitWrites(node, l.pos.place.At(l.pos.cp.id), encoded, taskID, path)
+	l.saves.submitWrites(node, l.pos.here(), encoded, taskID, path)
 	return nil
 }
 
@@ -113,9 +113,9 @@ func (o *putWritesOp) save(ctx context.Context) error {
 }
 
 // writesOp is the save of writes against a checkpoint of this graph.
-func (l *loop) writesOp(node string, at saver.Config, writes []saver.Write, taskID, path string) *saveOp {
-	at.Namespace, at.Epoch = l.run.ns, l.run.epoch
-	put := &putWritesOp{s: l.run.saver, at: at, writes: writes, taskID: taskID, path: path}
+func (s *saves) writesOp(node string, at saver.Config, writes []saver.Write, taskID, path string) *saveOp {
+	at.Namespace, at.Epoch = s.run.ns, s.run.epoch
+	put := &putWritesOp{s: s.run.saver, at: at, writes: writes, taskID: taskID, path: path}
 	op := &put.saveOp
 	op.run, op.what, op.barrier = put, "writes", taskID == nullTaskID
 	if node != "" {
@@ -124,21 +124,21 @@ func (l *loop) writesOp(node string, at saver.Config, writes []saver.Write, task
 	return op
 }
 
-func (l *loop) submitWrites(node string, at saver.Config, writes []saver.Write, taskID, path string) {
-	l.submit(l.writesOp(node, at, writes, taskID, path), false)
+func (s *saves) submitWrites(node string, at saver.Config, writes []saver.Write, taskID, path string) {
+	s.submit(s.writesOp(node, at, writes, taskID, path), false)
 }
 
 // submit submits a save of writes. last: they are those of the last task of the superstep, so
 // its checkpoint follows at once.
-func (l *loop) submit(op *saveOp, last bool) {
+func (s *saves) submit(op *saveOp, last bool) {
 	// Without a codec the saver encodes the values, which must not change meanwhile.
 	switch {
-	case l.saves.enc.codec == nil:
-		_ = l.saves.pipe.store(op) // the pipeline keeps the error
+	case s.enc.codec == nil:
+		_ = s.pipe.store(op) // the pipeline keeps the error
 	case last:
-		l.saves.pipe.hold(op)
+		s.pipe.hold(op)
 	default:
-		l.saves.pipe.submit(op)
+		s.pipe.submit(op)
 	}
 }
 
@@ -260,7 +260,7 @@ func withCommon(common, md saver.Metadata) saver.Metadata {
 }
 
 func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md saver.Metadata, changed map[string]saver.Version, exiting bool) error {
-	changes, err := l.takeItems(ctx)
+	changes, err := l.saves.takeItems(ctx)
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md sav
 		md, at.Metadata, at.Configurable = withCommon(l.run.common, md), nil, nil
 	}
 	at.Namespace, at.Epoch = l.run.ns, l.run.epoch
-	at.ExpectHead = l.expected()
+	at.ExpectHead = l.saves.expected()
 	if l.pos.place.CheckpointID != "" {
 		prev := l.pos.place.At(l.pos.place.CheckpointID)
 		l.pos.prev = &prev

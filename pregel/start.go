@@ -267,7 +267,7 @@ func (l *loop) settlePending(ctx context.Context) error {
 		return err
 	}
 	if len(given) > 0 {
-		l.submitWrites("", l.pos.place.At(l.pos.cp.id), given, nullTaskID, "")
+		l.saves.submitWrites("", l.pos.here(), given, nullTaskID, "")
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func (l *loop) resume(ctx context.Context) error {
 	if err := l.goOnFromStop(); err != nil {
 		return err
 	}
-	l.emitValues(nil)
+	l.view.emitValues(nil)
 	return nil
 }
 

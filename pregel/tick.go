@@ -32,10 +32,10 @@ func (l *loop) tick() (more bool, err error) {
 		l.pos.status = statusDraining
 		return false, nil
 	}
-	l.emitTasks(l.pos.tasks.order...)
+	l.view.emitTasks(l.pos.tasks.order...)
 	for _, t := range l.pos.tasks.order {
 		if len(t.writes) > 0 {
-			l.emitWrites(t, t.writes, true)
+			l.view.emitWrites(t, t.writes, true)
 		}
 	}
 	if h := l.run.g.opts.Hooks.StepStart; h != nil {
@@ -52,7 +52,7 @@ func (l *loop) prepare() error {
 		return err
 	}
 	l.pos.tasks = tasks
-	l.emitCheckpoint()
+	l.view.emitCheckpoint()
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 		return err
 	}
 	l.pos.updated = updated
-	l.emitUpdated(updated)
+	l.view.emitUpdated(updated)
 	if l.run.exits() {
 		l.saves.delta.keepBack(l.pos.step, l.pos.pending, l.pos.tasks)
 	}
@@ -137,7 +137,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 		return err
 	}
 	if l.run.saver == nil && l.run.parent == nil {
-		if err := l.passItems(ctx); err != nil {
+		if err := l.saves.passItems(ctx); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 // now. Interrupts are reported once they are stored, and the pipeline is emptied.
 func (l *loop) finish(ctx context.Context, err error) error {
 	if l.pos.cp == nil || l.pos.set == nil {
-		return l.closePipe(err)
+		return l.saves.closePipe(err)
 	}
 	if _, waits := err.(*InterruptError); waits && l.pos.entered() && ctx.Err() == nil { //nolint:errorlint // the loop's own
 		err = alsoFailed(err, l.voidAnswer())
@@ -168,10 +168,10 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	}
 	err = alsoFailed(err, l.storeEnding(ctx, err))
 	if err == nil && l.run.parent != nil {
-		err = l.passItems(ctx)
+		err = l.saves.passItems(ctx)
 	}
 	if l.saves.pipe != nil {
-		err = alsoFailed(err, l.settle(ctx))
+		err = alsoFailed(err, l.saves.settle(ctx))
 	}
 	// Questions are reported even if a sibling failed, but not if they may not have been
 	// stored.
@@ -183,23 +183,23 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	if in, ok := err.(*InterruptError); ok && !l.run.nested() { //nolint:errorlint // the loop's own, not one a node wrapped
 		err = alsoFailed(err, l.reportInterrupt(in))
 	}
-	return l.closePipe(err)
+	return l.saves.closePipe(err)
 }
 
 // settle waits until all saves are durable; a cancelled run does not wait for ever.
-func (l *loop) settle(ctx context.Context) error {
+func (s *saves) settle(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil // closePipe waits with a bound
 	}
-	return l.saves.pipe.settle()
+	return s.pipe.settle()
 }
 
-func (l *loop) closePipe(err error) error {
-	if l.saves.pipe == nil {
+func (s *saves) closePipe(err error) error {
+	if s.pipe == nil {
 		return err
 	}
-	pipe := l.saves.pipe
-	l.saves.pipe = nil
+	pipe := s.pipe
+	s.pipe = nil
 	return alsoFailed(err, pipe.close())
 }
 
@@ -235,10 +235,10 @@ func (l *loop) reportInterrupt(in *InterruptError) error {
 		if err != nil {
 			return err
 		}
-		l.emitUpdated(updated)
+		l.view.emitUpdated(updated)
 	}
 	if len(in.Interrupts) == 0 {
-		l.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}})
+		l.view.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}})
 	}
 	return nil
 }
@@ -272,7 +272,7 @@ func (l *loop) storeAtExit(ctx context.Context) error {
 			return err
 		}
 		if len(encoded) > 0 {
-			l.submitWrites(node, l.pos.place.At(l.pos.cp.id), encoded, id, path)
+			l.saves.submitWrites(node, l.pos.here(), encoded, id, path)
 		}
 	}
 	return nil
