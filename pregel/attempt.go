@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/stele-go/stele/pregel/internal/frozen"
 )
 
 // errCancelled marks a task that ended because its superstep was cancelled.
@@ -97,14 +99,65 @@ func (a *attempt) note() {
 	}
 }
 
-// execute runs a task with its retries and returns what it wrote.
-func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
+// job is a task to run. Its result goes to done, which the loop reads until no task is live, so
+// sending it does not block for ever.
+type job struct {
+	step frozen.Value[stepView]
+	task *task
+	done chan<- result
+}
+
+// errGoexit: the body of a node ended its goroutine.
+var errGoexit = errors.New("the node ended its goroutine (runtime.Goexit)")
+
+// run runs the task to its end, in a goroutine of workers.
+func (j job) run() {
+	t, r, end := j.task, result{task: j.task, err: errGoexit}, noSpan
+	defer func() {
+		if p := recover(); p != nil { // not the node's body, but a policy of it
+			r.err = panicError(p)
+		}
+		end(r.err)
+		j.done <- r
+	}()
+	w := taskWork{stepView: j.step.Get(), seen: j.step, task: t, begin: time.Now()}
+	if w.messages != nil && !t.hidden() {
+		w.messages.know(t.input)
+	}
+	g := w.run.g
+	if h := g.opts.Hooks.TaskStart; h != nil {
+		g.guardHook("TaskStart", func() { h(w.info(1)) })
+	}
+	if g.opts.Hooks.Span != nil {
+		t.ctx, end = w.span(w.ctx, SpanTask, 1)
+	}
+	r.writes, r.err = w.execute()
+	t.took = time.Since(w.begin)
+	if h := g.opts.Hooks.TaskEnd; h != nil {
+		g.guardHook("TaskEnd", func() { h(w.info(1), time.Since(w.begin), r.err) })
+	}
+}
+
+// taskWork is a task that runs, in its own goroutine.
+type taskWork struct {
+	stepView
+	seen  frozen.Value[stepView]
+	task  *task
+	begin time.Time
+}
+
+// info is what the task may know about itself in its n-th attempt.
+func (w *taskWork) info(n int) TaskInfo { return w.taskInfo(w.task, n, w.begin) }
+
+// execute runs the task with its retries and returns what it wrote.
+func (w *taskWork) execute() ([]write, error) {
+	t := w.task
 	for n := 1; ; n++ {
 		t.tries = n
 		t.pad.reset()
-		end := s.spanAttempt(t, n, begin)
-		run := s.newRun(t, n, begin)
-		err := s.attempt(run)
+		end := w.spanAttempt(n)
+		run := w.newRun(n)
+		err := w.attempt(run)
 		end(err)
 		writes := run.att.close()
 		if err == nil {
@@ -114,24 +167,24 @@ func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 		var pc *ParentCommandError
 		switch {
 		case errors.As(err, &pc):
-			return s.parentCommand(t, n, begin, pc, err)
+			return w.parentCommand(n, pc, err)
 		case isBubble(err):
 			return writes, err
-		case s.failsOnItsOwn(err):
+		case w.failsOnItsOwn(err):
 			return writes, err // nothing is tried again any more
-		case s.ctx.Err() != nil:
-			return writes, fmt.Errorf("%w: %w: %w", errCancelled, context.Cause(s.ctx), err)
+		case w.ctx.Err() != nil:
+			return writes, fmt.Errorf("%w: %w: %w", errCancelled, context.Cause(w.ctx), err)
 		case errors.Is(err, context.Canceled):
 			err = &NodeCancelledError{Node: t.name, Err: err}
 		}
-		wait, again := s.retry(t, n, err)
+		wait, again := w.retry(n, err)
 		if !again {
 			return writes, err
 		}
-		s.l.run.env().Logger.Info("retrying", "graph", s.l.run.g.opts.Name, "node", t.name, "attempt", n, "wait", wait, "err", err)
-		s.l.run.env().Sleep(wait, s.ctx.Done())
-		if s.ctx.Err() != nil {
-			return writes, fmt.Errorf("%w: %w: %w", errCancelled, context.Cause(s.ctx), err)
+		w.run.env().Logger.Info("retrying", "graph", w.run.g.opts.Name, "node", t.name, "attempt", n, "wait", wait, "err", err)
+		w.run.env().Sleep(wait, w.ctx.Done())
+		if w.ctx.Err() != nil {
+			return writes, fmt.Errorf("%w: %w: %w", errCancelled, context.Cause(w.ctx), err)
 		}
 	}
 }
@@ -141,22 +194,16 @@ func (s *superstep) execute(t *task, begin time.Time) ([]write, error) {
 // stored like any other, as in LangGraph, so that a resumed run calls the task's error
 // handler and not the task. If the caller cancelled the run, whatever a task returns counts
 // as a consequence of that.
-func (s *superstep) failsOnItsOwn(err error) bool {
+func (w *taskWork) failsOnItsOwn(err error) bool {
 	var sibling *TaskError
-	return s.ctx.Err() != nil && errors.As(context.Cause(s.ctx), &sibling) &&
+	return w.ctx.Err() != nil && errors.As(context.Cause(w.ctx), &sibling) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
-}
-
-// abandoned reports whether tasks are cancelled because the caller of the run went away.
-// Then nobody decided that they failed, and nothing is stored of them, as after a crash.
-func (s *superstep) abandoned() bool {
-	return s.caller.Err() != nil && s.failure == nil && !s.l.run.ways.langGraph
 }
 
 // retry says whether to try again after n failures, and how long to wait. The
 // first policy that wants the error decides.
-func (s *superstep) retry(t *task, n int, err error) (time.Duration, bool) {
-	for _, p := range t.retry {
+func (w *taskWork) retry(n int, err error) (time.Duration, bool) {
+	for _, p := range w.task.retry {
 		p = p.withDefaults()
 		if !p.RetryOn(err) {
 			continue
@@ -166,7 +213,7 @@ func (s *superstep) retry(t *task, n int, err error) (time.Duration, bool) {
 		}
 		wait := min(float64(p.MaxInterval), float64(p.InitialInterval)*math.Pow(p.BackoffFactor, float64(n-1)))
 		if !p.NoJitter {
-			wait += s.l.run.env().Jitter() * float64(time.Second)
+			wait += w.run.env().Jitter() * float64(time.Second)
 		}
 		return time.Duration(wait), true
 	}
@@ -175,10 +222,11 @@ func (s *superstep) retry(t *task, n int, err error) (time.Duration, bool) {
 
 // parentCommand handles a Command that a graph inside sent outwards. It is carried out if
 // it is for this graph, and otherwise passed on.
-func (s *superstep) parentCommand(t *task, n int, begin time.Time, pc *ParentCommandError, err error) ([]write, error) {
+func (w *taskWork) parentCommand(n int, pc *ParentCommandError, err error) ([]write, error) {
+	t := w.task
 	switch pc.Command.Graph {
 	case t.ns, recastNS(t.ns), t.name:
-		run := s.newRun(t, n, begin)
+		run := w.newRun(n)
 		cmd := pc.Command
 		cmd.Graph = ""
 		err := guard(func() error { return run.output(cmd) })
@@ -193,14 +241,14 @@ func (s *superstep) parentCommand(t *task, n int, begin time.Time, pc *ParentCom
 
 // attempt runs the body once, within its time limits. A body that does not return when its
 // context ends is abandoned, and what it writes is ignored.
-func (s *superstep) attempt(run *taskRun) error {
+func (w *taskWork) attempt(run *taskRun) error {
 	p := run.task.timeout
 	bounded := p != nil && (p.Run() > 0 || p.Idle() > 0)
 	defer run.ctx.end()
-	if err := s.l.run.fenced(); err != nil {
+	if err := w.run.fenced(); err != nil {
 		return err
 	}
-	if !bounded && s.l.run.g.opts.StepTimeout == 0 {
+	if !bounded && w.run.g.opts.StepTimeout == 0 {
 		return guard(run.invoke)
 	}
 	var runTimer, idleTimer <-chan time.Time
@@ -244,7 +292,7 @@ func (s *superstep) attempt(run *taskRun) error {
 			}
 		case <-run.att.progress:
 			idle.Reset(p.Idle())
-		case <-s.timedOut:
+		case <-w.timedOut:
 			return ErrStepTimeout
 		}
 	}

@@ -40,12 +40,10 @@ func call(ctx context.Context, c *callSpec) (*task, *taskRun, error) {
 	}
 	r.att.touch()
 	m := message{kind: msgCall, task: r.task, call: c, number: int(r.task.pad.calls.Add(1) - 1), reply: make(chan *task, 1)}
-	select {
-	case r.step.box <- m:
-		return <-m.reply, r, nil
-	case <-r.step.over:
+	if step := r.step.Get(); !step.tell(m) {
 		return nil, nil, fmt.Errorf("call %q: %w", c.name, ErrOutsideTask)
 	}
+	return <-m.reply, r, nil
 }
 
 // await waits until a called task has ended. If slots are limited, the caller gives its slot
@@ -56,7 +54,7 @@ func (r *taskRun) await(ctx context.Context, t *task) (any, error) {
 		return t.done.val, t.done.err
 	default:
 	}
-	s := r.step
+	s := r.step.Get()
 	if s.limited && !s.tell(message{kind: msgYield}) {
 		return nil, ErrOutsideTask
 	}
@@ -83,7 +81,7 @@ func (r *taskRun) await(ctx context.Context, t *task) (any, error) {
 }
 
 // tell sends a message to the superstep's loop, unless it is over.
-func (s *superstep) tell(m message) bool {
+func (s *stepView) tell(m message) bool {
 	select {
 	case s.box <- m:
 		return true

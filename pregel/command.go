@@ -38,8 +38,8 @@ func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err e
 		return nil, nil, err
 	}
 	if use == answerByID {
-		l.run.resumeMap, _ = answersByID(answer)
-		if err := l.answersAgain(); err != nil {
+		byID, _ := answersByID(answer)
+		if l.run.resumeMap, err = l.saves.enc.answersAgain(byID); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -51,7 +51,7 @@ func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err e
 	}
 	if l.pos.entry.kind == entryFork {
 		l.run.g.nameWrites(writes)
-		if err := l.writesAgain("", writes); err != nil {
+		if err := l.saves.enc.writesAgain("", writes); err != nil {
 			return nil, nil, err
 		}
 		for _, w := range writes {

@@ -14,9 +14,10 @@ import (
 // list, only the new elements are serialized, so a superstep of a long chat costs only its
 // last messages.
 type encoder struct {
-	g     *Graph
-	codec serde.Serializer       // nil: the saver serializes
-	lists map[string]encodedList // of channels, as last stored
+	g         *Graph
+	roundTrip bool                   // see ways
+	codec     serde.Serializer       // nil: the saver serializes
+	lists     map[string]encodedList // of channels, as last stored
 }
 
 // codecOf is the serializer of a saver; nil if the saver does not tell.

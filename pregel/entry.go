@@ -295,7 +295,7 @@ func (p *position) spentState() bool {
 // begunHere reports whether the graph's checkpoint was made inside the superstep
 // that the graph around is in: it names the checkpoint that superstep starts from.
 func (p *position) begunHere() bool {
-	outer := p.run.parent.step.l.run.ns
+	outer := p.run.parent.step.Get().run.ns
 	id, known := p.run.cpMap[outer]
 	return known && parentsOf(p.md)[outer] == id
 }

@@ -82,15 +82,15 @@ type Span struct {
 func noSpan(error) {}
 
 // span begins a span. A hook that panics or returns nil is ignored.
-func (r *runConfig) span(ctx context.Context, s Span) (inside context.Context, end func(error)) {
+func (g *Graph) span(ctx context.Context, s Span) (inside context.Context, end func(error)) {
 	inside, end = ctx, noSpan
-	r.g.guardHook("Span", func() {
-		c, e := r.g.opts.Hooks.Span(ctx, s)
+	g.guardHook("Span", func() {
+		c, e := g.opts.Hooks.Span(ctx, s)
 		if c != nil {
 			inside = c
 		}
 		if e != nil {
-			end = func(err error) { r.g.guardHook("Span", func() { e(err) }) }
+			end = func(err error) { g.guardHook("Span", func() { e(err) }) }
 		}
 	})
 	return inside, end
@@ -101,7 +101,7 @@ func (l *loop) spanRun(ctx context.Context) (context.Context, func(error)) {
 	if l.run.g.opts.Hooks.Span == nil {
 		return ctx, noSpan
 	}
-	return l.run.span(ctx, Span{Kind: SpanRun, Run: l.pos.info()})
+	return l.run.g.span(ctx, Span{Kind: SpanRun, Run: l.pos.info()})
 }
 
 // spanStep begins the span of a superstep.
@@ -109,24 +109,17 @@ func (l *loop) spanStep(ctx context.Context) (context.Context, func(error)) {
 	if l.run.g.opts.Hooks.Span == nil {
 		return ctx, noSpan
 	}
-	return l.run.span(ctx, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
+	return l.run.g.span(ctx, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
 }
 
-// spanTask begins the span of a task.
-func (s *superstep) spanTask(ctx context.Context, info TaskInfo) (context.Context, func(error)) {
-	if s.l.run.g.opts.Hooks.Span == nil {
-		return ctx, noSpan
-	}
-	return s.spanOf(ctx, SpanTask, info)
-}
-
-// spanAttempt begins the span of an attempt. The task has its context until the span ends.
-func (s *superstep) spanAttempt(t *task, n int, begin time.Time) (end func(error)) {
-	if s.l.run.g.opts.Hooks.Span == nil || len(t.retry) == 0 {
+// spanAttempt begins the span of the n-th attempt. The task has its context until the span ends.
+func (w *taskWork) spanAttempt(n int) (end func(error)) {
+	t := w.task
+	if w.run.g.opts.Hooks.Span == nil || len(t.retry) == 0 {
 		return noSpan
 	}
 	outer := t.ctx
-	inside, done := s.spanOf(outer, SpanAttempt, s.taskInfo(t, n, begin))
+	inside, done := w.span(outer, SpanAttempt, n)
 	t.ctx = inside
 	return func(err error) {
 		t.ctx = outer
@@ -134,9 +127,10 @@ func (s *superstep) spanAttempt(t *task, n int, begin time.Time) (end func(error
 	}
 }
 
-// spanOf begins a span about a task. It may run concurrently with the loop, so it reads
-// nothing from it that changes during a superstep.
-func (s *superstep) spanOf(ctx context.Context, kind SpanKind, info TaskInfo) (context.Context, func(error)) {
-	run := RunInfo{Graph: s.l.run.g.opts.Name, ThreadID: info.ThreadID, Namespace: s.l.run.ns, RunID: info.RunID, Step: info.Step, CheckpointID: info.CheckpointID}
-	return s.l.run.span(ctx, Span{Kind: kind, Run: run, Task: &info})
+// span begins a span about the task.
+func (w *taskWork) span(ctx context.Context, kind SpanKind, n int) (context.Context, func(error)) {
+	info := w.info(n)
+	run := RunInfo{Graph: w.run.g.opts.Name, ThreadID: info.ThreadID, Namespace: w.run.ns, RunID: info.RunID, Step: info.Step,
+		CheckpointID: info.CheckpointID}
+	return w.run.g.span(ctx, Span{Kind: kind, Run: run, Task: &info})
 }

@@ -43,7 +43,7 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 	if err := r.settle(ctx); err != nil {
 		return "", fmt.Errorf("idempotency key: %w", err)
 	}
-	parts := append([]string{r.step.l.run.thread}, append(place, name)...)
+	parts := append([]string{r.step.Get().run.thread}, append(place, name)...)
 	for i, p := range parts {
 		parts[i] = strconv.Quote(p)
 	}
@@ -55,16 +55,17 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 // It is nil if there is none.
 func (r *taskRun) anchor() (t *task, place []string) {
 	for {
-		l := r.step.l
+		step := r.step.Get()
+		around := step.run.parent
 		switch {
-		case l.run.saver != nil:
+		case step.run.saver != nil:
 			return r.task, place
-		case l.run.parent == nil:
+		case around == nil:
 			return nil, nil
 		}
-		nth := strings.TrimPrefix(l.run.ns, l.run.parent.task.ns)
-		place = append([]string{nth, strconv.Itoa(r.step.step), r.task.pathStr, r.task.name}, place...)
-		r = l.run.parent
+		nth := strings.TrimPrefix(step.run.ns, around.task.ns)
+		place = append([]string{nth, strconv.Itoa(step.step), r.task.pathStr, r.task.name}, place...)
+		r = around
 	}
 }
 
@@ -72,17 +73,16 @@ func (r *taskRun) anchor() (t *task, place []string) {
 // its graph and of those around, outermost first, and the writes of a Command that steered
 // the run.
 func (r *taskRun) settle(ctx context.Context) error {
-	var runs []*taskRun
-	for x := r; x != nil; x = x.step.l.run.parent {
-		runs = append(runs, x)
+	var steps []stepView
+	for x := r; x != nil; x = steps[len(steps)-1].run.parent {
+		steps = append(steps, x.step.Get())
 	}
 	var sync func(context.Context) error
-	for _, x := range slices.Backward(runs) {
-		s := x.step
+	for _, s := range slices.Backward(steps) {
 		if s.pipe == nil {
 			continue
 		}
-		if s.l.run.exits() {
+		if s.run.exits() {
 			if err := s.storeFirst(); err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ func (r *taskRun) settle(ctx context.Context) error {
 		if err := s.pipe.flush(); err != nil {
 			return err
 		}
-		sync = s.l.run.saver.Sync
+		sync = s.run.saver.Sync
 	}
 	if sync != nil {
 		if err := sync(ctx); err != nil {
@@ -101,7 +101,7 @@ func (r *taskRun) settle(ctx context.Context) error {
 }
 
 // storeFirst asks the superstep's loop to store the checkpoint it starts from.
-func (s *superstep) storeFirst() error {
+func (s *stepView) storeFirst() error {
 	m := message{kind: msgStore, stored: make(chan error, 1)}
 	if !s.tell(m) {
 		return ErrOutsideTask

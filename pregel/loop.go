@@ -129,31 +129,28 @@ type saves struct {
 	items    []any // the puts of the supersteps since the last checkpoint that was stored
 }
 
-// view is who watches the run.
+// view is what is shown of a run.
 type view struct {
-	run      *runConfig
-	pos      *position
-	output   Keys
-	stream   *stream
-	inner    *stream     // graphs inside report to it; nil if they do not
-	custom   *stream     // takes what tasks emit; nil if nobody wants it
-	queue    *eventQueue // nil if nobody streams, or who does is called with each event
-	messages *messageLog // nil if nobody streams messages
-	held     []func()    // events about interrupts that wait until they are stored
+	audience
+	run    *runConfig
+	pos    *position
+	output Keys
+	held   []func() // events about interrupts that wait until they are stored
 	// waiting are the interrupts the outermost graph ended with, in the order of
 	// their tasks.
 	waiting []Interrupt
 }
 
-func (r *runConfig) nested() bool { return r.parent != nil }
-
-// outer is the run of the graph around; nil at the root.
-func (l *loop) outer() *loop {
-	if l.run.parent == nil {
-		return nil
-	}
-	return l.run.parent.step.l
+// audience is who watches a run. It does not change while the run goes on.
+type audience struct {
+	stream   *stream
+	inner    *stream     // graphs inside report to it; nil if they do not
+	custom   *stream     // takes what tasks emit; nil if nobody wants it
+	queue    *eventQueue // nil if nobody streams, or who does is called with each event
+	messages *messageLog // nil if nobody streams messages
 }
+
+func (r *runConfig) nested() bool { return r.parent != nil }
 
 // entered reports whether the run has begun; before that nothing is stored.
 func (p *position) entered() bool { return p.status != "" }

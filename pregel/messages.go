@@ -53,18 +53,16 @@ func EmitMessage(ctx context.Context, m any) error {
 	if err != nil {
 		return fmt.Errorf("emit message: %w", err)
 	}
-	l := r.step.l
-	if l.view.messages != nil {
-		l.view.messages.markAll(m)
+	if step := r.step.Get(); step.messages != nil {
+		step.messages.markAll(m)
 		r.att.touch()
-		within := l.run.ns
+		within := step.run.ns
 		if within == "" {
 			within = r.task.ns
 		}
-		l.view.custom.emit(Event{NS: graphNS(r.task), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: l.run.messageMetadata(r.task, r.step.step, within)}})
-		if l.view.queue != nil {
-			l.view.queue.waitRoom(ctx)
-		}
+		md := step.run.messageMetadata(r.task, step.step, within)
+		step.custom.emit(Event{NS: graphNS(r.task), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: md}})
+		step.waitRoom(ctx)
 	}
 	return ctx.Err()
 }
@@ -105,17 +103,14 @@ func (r *runConfig) messageMetadata(t *task, step int, within string) map[string
 	return md
 }
 
-// name gives ids to the messages in a node's output that have none, so that the state keeps
-// each message under the id with which it is shown. It copies what it changes.
-func (v *view) name(out any) any {
-	if v.messages == nil {
-		return out
-	}
+// named is a node's output with ids for the messages that have none, so that the state keeps each
+// message under the id with which it is shown. It copies what it changes.
+func named(out any, newID func() string) any {
 	return mapMessages(out, func(m channel.Identified) string {
 		if id := m.MessageID(); id != "" {
 			return id
 		}
-		return v.run.env().MessageID()
+		return newID()
 	})
 }
 

@@ -25,34 +25,34 @@ type ownership struct {
 	checked bool
 }
 
-// own acquires the thread for this run. A run at a named checkpoint may be a fork, which
+// own acquires the thread for this run. A run that is addressed to a checkpoint may be a fork, which
 // only loading it can tell. Then ownHead decides whether a thread that is taken matters.
-func (l *loop) own(ctx context.Context) (err error) {
-	o := &l.saves.owned
-	switch lease := l.run.opts.Lease; {
-	case l.run.nested() || l.run.saver == nil:
+func (s *saves) own(ctx context.Context, addressed bool) (err error) {
+	o := &s.owned
+	switch lease := s.run.opts.Lease; {
+	case s.run.nested() || s.run.saver == nil:
 		return nil
 	case lease != nil:
-		l.run.lease, l.run.epoch, o.checked = lease, lease.Epoch(), !l.run.ways.langGraph
+		s.run.lease, s.run.epoch, o.checked = lease, lease.Epoch(), !s.run.ways.langGraph
 		return nil
-	case l.run.ways.langGraph:
+	case s.run.ways.langGraph:
 		return nil
 	}
 	o.checked = true
 	// A node that waits for the thread of its own run would wait for ever.
 	_, outside := runFrom(ctx)
 	wait := o.again && outside != nil
-	switch o.lease, err = l.run.saver.Own(ctx, l.run.thread, wait); {
+	switch o.lease, err = s.run.saver.Own(ctx, s.run.thread, wait); {
 	case err == nil:
-		l.run.lease, l.run.epoch = o.lease, o.lease.Epoch()
+		s.run.lease, s.run.epoch = o.lease, o.lease.Epoch()
 	case errors.Is(err, ErrConflict):
 		o.taken = err
-		if l.pos.addressed() {
+		if addressed {
 			return nil
 		}
 		return err
 	case err != nil && ctx.Err() == nil:
-		return &PersistError{Op: "own thread " + l.run.thread, Err: err}
+		return &PersistError{Op: "own thread " + s.run.thread, Err: err}
 	}
 	return err
 }
@@ -61,12 +61,12 @@ func (l *loop) own(ctx context.Context) (err error) {
 // the thread, or because it is a fork. A fork deliberately leaves a checkpoint that is not
 // the newest. It goes on beside other runs, which notice when they store their next
 // checkpoint.
-func (l *loop) ownHead(saved *saver.Tuple) error {
-	o := &l.saves.owned
+func (s *saves) ownHead(saved *saver.Tuple, from origin) error {
+	o := &s.owned
 	if saved != nil {
 		o.head = saved.Config.CheckpointID
 	}
-	if l.pos.from == originOld || l.pos.from == originMissing {
+	if from == originOld || from == originMissing {
 		o.checked = false
 		return nil
 	}
@@ -83,9 +83,9 @@ func (s *saves) expected() *string {
 
 // untilLost is ctx until stop is called or the run's lease is lost. Then somebody else may
 // be running the thread: what this run stores is refused, and its tasks should not go on.
-func (l *loop) untilLost(ctx context.Context) (_ context.Context, stop func()) {
-	lease := l.run.lease
-	if l.run.nested() || lease == nil || lease.Lost() == nil {
+func (r *runConfig) untilLost(ctx context.Context) (_ context.Context, stop func()) {
+	lease := r.lease
+	if r.nested() || lease == nil || lease.Lost() == nil {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

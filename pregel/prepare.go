@@ -383,6 +383,11 @@ func (p *preparer) fillPad(t *task) {
 	}
 }
 
+// reader is readLocal of these channels.
+func (s *channelSet) reader(g *Graph) func(*scratchpad, Keys, []write) (Pairs, error) {
+	return func(pad *scratchpad, sel Keys, own []write) (Pairs, error) { return readLocal(g, s, pad, sel, own) }
+}
+
 // readLocal is the state as a conditional edge of t sees it: the channels with
 // the task's own writes applied, on copies. A channel that nobody wrote to is no copy, if that
 // comes to the same.

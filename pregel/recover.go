@@ -228,7 +228,7 @@ func (g *Graph) recoverOne(ctx context.Context, at *Address, o *RunOptions, agai
 		return nil, found, err
 	}
 	l.saves.owned.again, l.recovery = again, &found
-	l.setStream(&stream{put: func(Event) {}}, nil)
+	l.view.setStream(&stream{put: func(Event) {}}, nil)
 	err = l.runAll(ctx)
 	switch {
 	case err == nil:

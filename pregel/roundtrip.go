@@ -32,36 +32,36 @@ func (e *encoder) stow(node, ch string, v any) (saver.Value, error) {
 }
 
 // writesAgain replaces writes, in place, by what a resumed run would read.
-func (l *loop) writesAgain(node string, writes []write) error {
-	if !l.run.ways.roundTrip {
+func (e *encoder) writesAgain(node string, writes []write) error {
+	if !e.roundTrip {
 		return nil
 	}
 	for i := range writes {
 		w := &writes[i]
-		if _, untracked := l.run.g.specs.at(w.channel).(channel.Untracked); untracked || w.channel == chItems {
+		if _, untracked := e.g.specs.at(w.channel).(channel.Untracked); untracked || w.channel == chItems {
 			continue
 		}
 		if list, ok := w.value.([]Interrupt); ok {
-			if err := l.interruptsAgain(node, list); err != nil {
+			if err := e.interruptsAgain(node, list); err != nil {
 				return err
 			}
 			continue
 		}
 		v := w.value
 		if w.channel == chTasks {
-			v = l.run.g.sanitize(v)
+			v = e.g.sanitize(v)
 		}
 		var err error
-		if w.value, err = l.saves.enc.again(node, w.channel, v); err != nil {
+		if w.value, err = e.again(node, w.channel, v); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *loop) interruptsAgain(node string, list []Interrupt) error {
+func (e *encoder) interruptsAgain(node string, list []Interrupt) error {
 	for i := range list {
-		v, err := l.saves.enc.again(node, chInterrupt, list[i])
+		v, err := e.again(node, chInterrupt, list[i])
 		if err != nil {
 			return err
 		}
@@ -73,32 +73,30 @@ func (l *loop) interruptsAgain(node string, list []Interrupt) error {
 }
 
 // answersAgain does the same for the answers by interrupt id.
-func (l *loop) answersAgain() error {
-	if !l.run.ways.roundTrip {
-		return nil
+func (e *encoder) answersAgain(byID map[string]any) (answers map[string]any, err error) {
+	if !e.roundTrip {
+		return byID, nil
 	}
-	answers := make(map[string]any, len(l.run.resumeMap))
-	for id, v := range l.run.resumeMap {
-		var err error
-		if answers[id], err = l.saves.enc.again("", chResume, v); err != nil {
-			return err
+	answers = make(map[string]any, len(byID))
+	for id, v := range byID {
+		if answers[id], err = e.again("", chResume, v); err != nil {
+			return nil, err
 		}
 	}
-	l.run.resumeMap = answers
-	return nil
+	return answers, nil
 }
 
 // channelsAgain restores every channel from what would be stored, so that the next superstep
 // reads what a resumed run would read.
-func (l *loop) channelsAgain() error {
-	if !l.run.ways.roundTrip {
+func (e *encoder) channelsAgain(set *channelSet) error {
+	if !e.roundTrip {
 		return nil
 	}
-	for i, ch := range l.pos.set.list {
+	for i, ch := range set.list {
 		if _, untracked := ch.(channel.Untracked); untracked || !ch.Available() {
 			continue
 		}
-		name := l.pos.set.names[i]
+		name := set.names[i]
 		v, ok := ch.Checkpoint()
 		if d, isDelta := ch.(channel.DeltaChannel); isDelta {
 			v, ok = d.Snapshot(), true
@@ -107,13 +105,13 @@ func (l *loop) channelsAgain() error {
 			continue
 		}
 		if name == chTasks {
-			v = l.run.g.sanitizeAll(v)
+			v = e.g.sanitizeAll(v)
 		}
-		stored, err := l.saves.enc.stow("", name, v)
+		stored, err := e.stow("", name, v)
 		if err != nil {
 			return err
 		}
-		if l.pos.set.list[i], err = l.run.g.specs.list[i].Restore(stored); err != nil {
+		if set.list[i], err = e.g.specs.list[i].Restore(stored); err != nil {
 			return fmt.Errorf("read back channel %q: %w", name, err)
 		}
 	}

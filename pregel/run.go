@@ -39,7 +39,7 @@ func (g *Graph) Invoke(ctx context.Context, at Address, input any, opts ...RunOp
 	res := &Result{}
 	l, err := g.run(ctx, &at, input, &o, new(atomic.Bool), func(l *loop) {
 		*res = Result{}
-		l.setStream(&stream{modes: []Mode{ModeUpdates, ModeValues}, interruptsOnly: true, put: func(e Event) {
+		l.view.setStream(&stream{modes: []Mode{ModeUpdates, ModeValues}, interruptsOnly: true, put: func(e Event) {
 			switch {
 			case len(e.NS) != len(splitNS(l.run.ns)):
 			case e.Mode == ModeUpdates:
@@ -113,7 +113,7 @@ func (g *Graph) Stream(ctx context.Context, at Address, input any, opts ...RunOp
 			defer q.end()
 			shown := atomic.Bool{}
 			_, err := g.run(ctx, &at, input, &o, &shown, func(l *loop) {
-				l.setStream(&stream{modes: modes, put: func(e Event) {
+				l.view.setStream(&stream{modes: modes, put: func(e Event) {
 					shown.Store(true)
 					q.push(e)
 				}}, q)
@@ -164,31 +164,26 @@ func (g *Graph) defaultModes(ctx context.Context) []Mode {
 	return g.opts.Modes
 }
 
-// setStream says where the loop's events go.
-func (l *loop) setStream(s *stream, q *eventQueue) {
+// setStream says where the events of the run go.
+func (v *view) setStream(s *stream, q *eventQueue) {
 	own := &stream{modes: s.modes, put: s.put, interruptsOnly: s.interruptsOnly}
-	l.view.stream, l.view.queue = own, q
-	l.view.custom = own
-	outer := l.outer()
-	if outer != nil {
-		own.parent = outer.view.inner
-		l.view.inner = outer.view.inner
-		if l.view.queue == nil {
-			l.view.queue = outer.view.queue
+	v.audience = audience{stream: own, custom: own, queue: q}
+	var outer audience
+	if v.run.nested() {
+		outer = v.run.parent.step.Get().audience
+		own.parent, v.inner = outer.inner, outer.inner
+		if v.queue == nil {
+			v.queue = outer.queue
 		}
-		if outer.view.inner != nil && !own.wants(ModeCustom) && !own.wants(ModeMessages) {
-			l.view.custom = outer.view.custom
+		if outer.inner != nil && !own.wants(ModeCustom) && !own.wants(ModeMessages) {
+			v.custom = outer.custom
 		}
 	}
-	if l.run.opts.Subgraphs {
-		l.view.inner = own
+	if v.run.opts.Subgraphs {
+		v.inner = own
 	}
-	switch {
-	case !l.view.custom.wants(ModeMessages):
-	case outer != nil && outer.view.messages != nil:
-		l.view.messages = outer.view.messages
-	default:
-		l.view.messages = &messageLog{seen: map[string]bool{}}
+	if v.custom.wants(ModeMessages) {
+		v.messages = cmp.Or(outer.messages, &messageLog{seen: map[string]bool{}})
 	}
 }
 
@@ -205,10 +200,10 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 		if err != nil {
 			return nil, fmt.Errorf("run graph %q inside: %w", g.opts.Name, err)
 		}
-		l.inherit(r)
+		l.run.inherit(r)
 	} else {
 		o.Metadata = merged(g.opts.Metadata, o.Metadata)
-		l.run.saver, l.pos.place.Metadata = g.opts.Saver, o.Metadata
+		l.run.saver = g.opts.Saver
 		l.run.ways = g.ways(o)
 		if at.Namespace != "" {
 			if _, err := g.inside(at.Namespace); err != nil {
@@ -233,9 +228,9 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 	if err := o.fill(g); err != nil {
 		return nil, err
 	}
-	l.view.output = *o.OutputKeys
+	l.view.output, l.saves.enc.roundTrip = *o.OutputKeys, l.run.ways.roundTrip
 	l.pos.place.ThreadID, l.pos.place.Namespace = l.run.thread, l.run.ns
-	l.pos.place.Configurable = o.Configurable
+	l.pos.place.Configurable, l.pos.place.Metadata = o.Configurable, o.Metadata
 	if o.RunID != "" {
 		l.pos.place.Metadata = merged(l.pos.place.Metadata, map[string]any{"run_id": o.RunID})
 	}
@@ -268,37 +263,37 @@ func commonMetadata(at saver.Config, s saver.Saver) (saver.Metadata, error) {
 	return md, nil
 }
 
-// inherit makes the graph a part of the one whose task r runs.
-func (l *loop) inherit(r *taskRun) {
-	outer, o := r.step.l, &l.run.opts
-	l.run.parent, l.run.thread, l.run.ways = r, outer.run.thread, outer.run.ways
-	l.run.store, l.run.items, l.run.cache = outer.run.store, outer.run.items, outer.run.cache
-	l.run.lease, l.run.epoch = outer.run.lease, outer.run.epoch
-	o.Control = outer.run.opts.Control
-	o.RunID = cmp.Or(o.RunID, outer.run.opts.RunID)
+// inherit makes the graph a part of the one whose task parent runs.
+func (r *runConfig) inherit(parent *taskRun) {
+	step := parent.step.Get()
+	outer, o := &step.run, &r.opts
+	r.parent, r.thread, r.ways = parent, outer.thread, outer.ways
+	r.store, r.items, r.cache = outer.store, outer.items, outer.cache
+	r.lease, r.epoch = outer.lease, outer.epoch
+	o.Control = outer.opts.Control
+	o.RunID = cmp.Or(o.RunID, outer.opts.RunID)
 	if o.Context == nil {
-		o.Context = outer.run.opts.Context
+		o.Context = outer.opts.Context
 	}
-	o.RecursionLimit = cmp.Or(o.RecursionLimit, outer.run.opts.RecursionLimit)
-	o.MaxConcurrency = cmp.Or(o.MaxConcurrency, outer.run.opts.MaxConcurrency)
-	o.Durability = cmp.Or(o.Durability, outer.run.opts.Durability)
-	o.Metadata = merged(merged(r.task.metadata, l.run.g.opts.Metadata), o.Metadata)
-	l.pos.place.Metadata = o.Metadata
-	o.Configurable = merged(outer.run.opts.Configurable, o.Configurable)
-	o.Tags = append(slices.Clone(outer.run.opts.Tags), o.Tags...)
+	o.RecursionLimit = cmp.Or(o.RecursionLimit, outer.opts.RecursionLimit)
+	o.MaxConcurrency = cmp.Or(o.MaxConcurrency, outer.opts.MaxConcurrency)
+	o.Durability = cmp.Or(o.Durability, outer.opts.Durability)
+	o.Metadata = merged(merged(parent.task.metadata, r.g.opts.Metadata), o.Metadata)
+	o.Configurable = merged(outer.opts.Configurable, o.Configurable)
+	o.Tags = append(slices.Clone(outer.opts.Tags), o.Tags...)
 
-	ns := r.task.ns
-	if l.run.g.opts.Checkpointing == Stable {
+	ns := parent.task.ns
+	if r.g.opts.Checkpointing == Stable {
 		ns = stableNS(ns)
 	}
-	l.run.ns = numbered(ns, r.task.pad.subgraphs.Add(1)-1)
-	l.run.cpMap = r.task.around.get()
-	l.run.fromParent, l.run.replay, l.run.resumeMap = outer.pos.toInside(), outer.run.replay, outer.run.resumeMap
-	if r.attempt > 1 {
-		l.run.fromParent = fromParentResume
+	r.ns = numbered(ns, parent.task.pad.subgraphs.Add(1)-1)
+	r.cpMap = parent.task.around.get()
+	r.fromParent, r.replay, r.resumeMap = step.toInside, outer.replay, outer.resumeMap
+	if parent.attempt > 1 {
+		r.fromParent = fromParentResume
 	}
-	if l.run.g.opts.Checkpointing != Off {
-		l.run.saver = outer.run.saver
+	if r.g.opts.Checkpointing != Off {
+		r.saver = outer.saver
 	}
 }
 
@@ -322,7 +317,7 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 	if err = l.enter(ctx); err == nil {
 		err = l.begin(ctx)
 	}
-	ctx, stop := l.untilLost(ctx)
+	ctx, stop := l.run.untilLost(ctx)
 	defer stop()
 	if err == nil {
 		err = l.supersteps(ctx)
@@ -386,8 +381,6 @@ func (l *loop) supersteps(ctx context.Context) error {
 				return err
 			}
 		}
-		if l.view.queue != nil {
-			l.view.queue.waitRoom(ctx)
-		}
+		l.view.waitRoom(ctx)
 	}
 }

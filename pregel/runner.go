@@ -6,37 +6,53 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/stele-go/stele/pregel/internal/frozen"
 )
 
-// superstep runs the tasks of one superstep. Only the goroutine of its loop touches the
-// state of the run. Each task has a goroutine of its own and talks to the loop through box.
-type superstep struct {
-	l *loop
+// stepView is what the tasks of a superstep know of it and of their run: a copy that is made when the
+// superstep begins, so an abandoned task may read it after the loop has gone on. For all else a task
+// asks the superstep through box.
+type stepView struct {
+	audience
+	run      runConfig
+	toInside fromParent // what graphs inside are told
+	step     int
+	cpID     string
 	// last is the save of the checkpoint that the superstep starts from; nil if an earlier
 	// run made the checkpoint. It was submitted to pipe.
 	last *saveOp
 	pipe *pipeline
-	// step and cpID are copies for tasks: an abandoned task may read them after the loop
-	// has gone on.
-	step int
-	cpID string
+	// read is the state that the superstep starts from, with a task's own writes applied.
+	read func(pad *scratchpad, sel Keys, own []write) (Pairs, error)
 
-	prep   *preparer
-	caller context.Context // of the run: it ends when the caller goes away
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	done   chan result   // of tasks that ended; the loop reads it until none is live
-	box    chan message  // what running tasks ask for
-	over   chan struct{} // closed when the loop stops reading box
+	ctx  context.Context
+	box  chan<- message  // what running tasks ask for
+	over <-chan struct{} // closed when the loop stops reading box
 	// timedOut is closed when the superstep took too long: tasks that do not
 	// listen to their context are left behind. It is nil without a bound.
-	timedOut chan struct{}
+	timedOut <-chan struct{}
+	limited  bool // the number of running tasks is
+}
 
-	queue   []*task         // ready, waiting for a slot
-	waking  []chan struct{} // tasks that got what they waited for, waiting for a slot
-	slots   int             // free; counted only if there is a limit
-	limited bool
-	live    int // tasks started and not ended
+// superstep runs the tasks of one superstep, in the goroutine of its loop. Each task has a goroutine
+// of its own.
+type superstep struct {
+	l        *loop
+	seen     frozen.Value[stepView]
+	prep     *preparer
+	caller   context.Context // of the run: it ends when the caller goes away
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	done     chan result  // of tasks that ended; the loop reads it until none is live
+	box      chan message // of the stepView, as timedOut
+	timedOut chan struct{}
+	limited  bool
+
+	queue  []*task         // ready, waiting for a slot
+	waking []chan struct{} // tasks that got what they waited for, waiting for a slot
+	slots  int             // free; counted only if there is a limit
+	live   int             // tasks started and not ended
 
 	stopped bool // nothing more is started
 	failure error
@@ -82,26 +98,30 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 	if err := l.matchCache(ctx, l.pos.tasks.order...); err != nil {
 		return err
 	}
-	s := &superstep{l: l, step: l.pos.step, cpID: l.pos.cp.id, box: make(chan message), over: make(chan struct{}),
-		slots: l.run.opts.MaxConcurrency, limited: l.run.opts.MaxConcurrency > 0, prep: l.pos.prep}
-	s.caller, s.ctx, s.cancel = ctx, inside, l.pool.cancel
-	s.last, s.pipe = l.saves.lastPut, l.saves.pipe
-	defer close(s.over)
-	s.queue = slices.Grow(l.pool.ready[:0], len(l.pos.tasks.order))
+	ready := slices.Grow(l.pool.ready[:0], len(l.pos.tasks.order))
 	for _, t := range l.pos.tasks.order {
 		if len(t.writes) == 0 {
-			s.queue = append(s.queue, t)
+			ready = append(ready, t)
 		}
 	}
-	l.pool.ready = s.queue
-	if len(s.queue) == 0 {
+	l.pool.ready = ready
+	if len(ready) == 0 {
 		return nil
 	}
 	// Every result of the superstep before was read: no task of it is live.
-	if room := min(len(s.queue), resultsWaiting); cap(l.pool.results) < room {
+	if room := min(len(ready), resultsWaiting); cap(l.pool.results) < room {
 		l.pool.results = make(chan result, room)
 	}
-	s.done = l.pool.results
+	slots, over := l.run.opts.MaxConcurrency, make(chan struct{})
+	defer close(over)
+	s := &superstep{l: l, prep: l.pos.prep, caller: ctx, ctx: inside, cancel: l.pool.cancel, queue: ready, done: l.pool.results,
+		box: make(chan message), slots: slots, limited: slots > 0}
+	if l.run.g.opts.StepTimeout > 0 {
+		s.timedOut = make(chan struct{})
+	}
+	s.seen = frozen.Of(stepView{audience: l.view.audience, run: l.run, toInside: l.pos.toInside(), step: l.pos.step, cpID: l.pos.cp.id,
+		last: l.saves.lastPut, pipe: l.saves.pipe, read: l.pos.set.reader(l.run.g), ctx: inside,
+		box: s.box, over: over, timedOut: s.timedOut, limited: s.limited})
 	return s.run(ctx)
 }
 
@@ -110,7 +130,7 @@ func (s *superstep) run(ctx context.Context) error {
 	if d := s.l.run.g.opts.StepTimeout; d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
-		timeout, s.timedOut = timer.C, make(chan struct{})
+		timeout = timer.C
 	}
 	var saveFailed <-chan struct{}
 	if s.l.saves.pipe != nil {
@@ -215,6 +235,12 @@ func (s *superstep) outcome() error {
 	return nil
 }
 
+// abandoned reports whether tasks are cancelled because the caller of the run went away.
+// Then nobody decided that they failed, and nothing is stored of them, as after a crash.
+func (s *superstep) abandoned() bool {
+	return s.caller.Err() != nil && s.failure == nil && !s.l.run.ways.langGraph
+}
+
 func (s *superstep) fail(err error) {
 	if s.failure == nil {
 		s.failure = err
@@ -246,39 +272,7 @@ func (s *superstep) start() {
 		s.queue = s.queue[1:]
 		s.slots--
 		s.live++
-		s.l.pool.workers.start(s, t)
-	}
-}
-
-// errGoexit: the body of a node ended its goroutine.
-var errGoexit = errors.New("the node ended its goroutine (runtime.Goexit)")
-
-// work runs a task to its end, in a goroutine of workers. The loop reads done until no task is
-// live, so sending the result does not block for ever.
-func (s *superstep) work(t *task) {
-	r := result{task: t, err: errGoexit}
-	end := noSpan
-	defer func() {
-		if p := recover(); p != nil { // not the node's body, but a policy of it
-			r.err = panicError(p)
-		}
-		end(r.err)
-		s.done <- r
-	}()
-	begin := time.Now()
-	if s.l.view.messages != nil && !t.hidden() {
-		s.l.view.messages.know(t.input)
-	}
-	if h := s.l.run.g.opts.Hooks.TaskStart; h != nil {
-		s.l.run.g.guardHook("TaskStart", func() { h(s.taskInfo(t, 1, begin)) })
-	}
-	if s.l.run.g.opts.Hooks.Span != nil {
-		t.ctx, end = s.spanTask(s.ctx, s.taskInfo(t, 1, begin))
-	}
-	r.writes, r.err = s.execute(t, begin)
-	t.took = time.Since(begin)
-	if h := s.l.run.g.opts.Hooks.TaskEnd; h != nil {
-		s.l.run.g.guardHook("TaskEnd", func() { h(s.taskInfo(t, 1, begin), time.Since(begin), r.err) })
+		s.l.pool.workers.start(job{s.seen, t, s.done})
 	}
 }
 

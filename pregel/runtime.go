@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/internal/frozen"
 	"github.com/stele-go/stele/store"
 )
 
 // taskRun is one attempt of a task, as its context carries it.
 type taskRun struct {
-	step    *superstep
+	step    frozen.Value[stepView]
 	task    *task
 	att     *attempt
 	attempt int
@@ -23,14 +24,15 @@ type taskRun struct {
 	own     attempt // what att points to
 }
 
-func (s *superstep) newRun(t *task, n int, begin time.Time) *taskRun {
-	r := &taskRun{step: s, task: t, attempt: n, begin: begin}
+func (w *taskWork) newRun(n int) *taskRun {
+	t := w.task
+	r := &taskRun{step: w.seen, task: t, attempt: n, begin: w.begin}
 	r.att = &r.own
 	r.own.writes = r.own.room[:0]
-	if s.l.run.parent != nil {
-		r.att.outer = s.l.run.parent.att
+	if w.run.nested() {
+		r.att.outer = w.run.parent.att
 	}
-	r.ctx.outer, r.ctx.run = s.ctx, r
+	r.ctx.outer, r.ctx.run = w.ctx, r
 	if t.ctx != nil {
 		r.ctx.outer = t.ctx
 	}
@@ -69,8 +71,8 @@ func (r *taskRun) invoke() error {
 
 // said is what the body returned. If messages are streamed, they have ids.
 func (r *taskRun) said(out any) any {
-	if l := r.step.l; l.view.messages != nil {
-		out = l.view.name(out)
+	if step := r.step.Get(); step.messages != nil {
+		out = named(out, step.run.env().MessageID)
 		r.att.keep(out)
 	}
 	return out
@@ -90,7 +92,7 @@ func (r *taskRun) writeTo(ch string, v any) { r.att.write(ch, v) }
 
 func (r *taskRun) readOwn(sel Keys) (values Pairs, err error) {
 	err = r.att.whileOpen(func(own []write) error {
-		values, err = readLocal(r.step.l.run.g, r.step.l.pos.set, r.task.pad, sel, own)
+		values, err = r.step.Get().read(r.task.pad, sel, own)
 		return err
 	})
 	return values, err
@@ -104,7 +106,7 @@ func ReadState(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
-	sel := r.step.l.run.g.stream
+	sel := r.step.Get().run.g.stream
 	values, err := r.readOwn(sel)
 	if err != nil {
 		return nil, err
@@ -138,11 +140,11 @@ type TaskInfo struct {
 	Control      *Control
 }
 
-func (s *superstep) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
-	l := s.l
-	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: l.run.thread, RunID: l.run.opts.RunID, CheckpointID: s.cpID,
-		Step: s.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
-		Configurable: l.run.opts.Configurable, Context: l.run.opts.Context, Store: l.run.store, Control: l.run.opts.Control}
+func (v *stepView) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
+	o := &v.run.opts
+	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: v.run.thread, RunID: o.RunID, CheckpointID: v.cpID,
+		Step: v.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
+		Configurable: o.Configurable, Context: o.Context, Store: v.run.store, Control: o.Control}
 }
 
 // Task is the running task whose context this is. ok is false outside of one.
@@ -151,8 +153,9 @@ func Task(ctx context.Context) (info TaskInfo, ok bool) {
 	if err != nil {
 		return TaskInfo{}, false
 	}
-	info = r.step.taskInfo(r.task, r.attempt, r.begin)
-	if s := r.step.l.run.items; s != nil {
+	step := r.step.Get()
+	info = step.taskInfo(r.task, r.attempt, r.begin)
+	if s := step.run.items; s != nil {
 		info.Store = &taskStore{s, r}
 	}
 	return info, true
@@ -270,14 +273,12 @@ func Emit(ctx context.Context, v any) error {
 		return fmt.Errorf("emit: %w", err)
 	}
 	r.att.touch()
-	l := r.step.l
-	if l.view.custom.wants(ModeCustom) {
+	watch := r.step.Get().audience
+	if watch.custom.wants(ModeCustom) {
 		parts := splitNS(r.task.ns)
-		l.view.custom.emit(Event{NS: parts[:len(parts)-1], Mode: ModeCustom, Data: v})
+		watch.custom.emit(Event{NS: parts[:len(parts)-1], Mode: ModeCustom, Data: v})
 	}
-	if l.view.queue != nil {
-		l.view.queue.waitRoom(ctx)
-	}
+	watch.waitRoom(ctx)
 	return ctx.Err()
 }
 

@@ -41,7 +41,7 @@ func (l *loop) recordWrites(t *task, taskID string, writes []write) ([]saver.Wri
 	l.pos.written[taskID] = true
 	l.run.g.nameWrites(writes)
 	path, node := t.placed()
-	if err := l.writesAgain(node, writes); err != nil {
+	if err := l.saves.enc.writesAgain(node, writes); err != nil {
 		return nil, err
 	}
 	writes = lastSpecials(writes)
@@ -154,7 +154,7 @@ func (l *loop) putCheckpoint(ctx context.Context, source string) error {
 	if err := l.storeCheckpoint(ctx, counts, false); err != nil {
 		return err
 	}
-	if err := l.channelsAgain(); err != nil {
+	if err := l.saves.enc.channelsAgain(l.pos.set); err != nil {
 		return err
 	}
 	l.pos.step++

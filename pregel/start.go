@@ -17,14 +17,14 @@ import (
 // enter loads the checkpoint with which the run begins.
 func (l *loop) enter(ctx context.Context) error {
 	l.pos.has, l.pos.written, l.pos.reapplied = map[string]bool{}, map[string]bool{}, map[string]bool{}
-	if err := l.own(ctx); err != nil {
+	if err := l.saves.own(ctx, l.pos.addressed()); err != nil {
 		return err
 	}
 	saved, err := l.pos.find(ctx)
 	if err != nil {
 		return err
 	}
-	if err := l.ownHead(saved); err != nil {
+	if err := l.saves.ownHead(saved, l.pos.from); err != nil {
 		return err
 	}
 	base := l.pos.place
@@ -48,7 +48,7 @@ func (l *loop) enter(ctx context.Context) error {
 		if l.run.g.opts.Hooks.Save != nil {
 			observe = l.run.observeSave
 		}
-		l.saves.pipe = newPipeline(ctx, l.run.env().DrainTimeout, l.storedAround(), observe)
+		l.saves.pipe = newPipeline(ctx, l.run.env().DrainTimeout, l.run.storedAround(), observe)
 		l.saves.pipe.sync, l.saves.enc.codec = l.run.saver.Sync, l.run.saver.Serializer()
 		l.saves.pipe.defers = l.run.opts.DeferSync && l.run.opts.Durability != Sync
 		l.saves.pipe.group = group.Of(l.run.saver)
@@ -97,11 +97,14 @@ func stepOf(md saver.Metadata) int {
 
 // storedAround returns a function that waits until the checkpoint of the graph around is
 // stored: that of the nearest graph that made one in this run. It is nil if there is none.
-func (l *loop) storedAround() func() error {
-	for x := l; x.run.parent != nil; x = x.outer() {
-		if step := x.run.parent.step; step.last != nil {
-			return func() error { return step.pipe.await(step.last) }
+func (r *runConfig) storedAround() func() error {
+	for parent := r.parent; parent != nil; {
+		step := parent.step.Get()
+		if step.last != nil {
+			pipe, last := step.pipe, step.last
+			return func() error { return pipe.await(last) }
 		}
+		parent = step.run.parent
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package pregel
 import (
 	"context"
 	"testing"
+
+	"github.com/stele-go/stele/pregel/internal/frozen"
 )
 
 func TestWays(t *testing.T) {
@@ -23,7 +25,7 @@ func TestWays(t *testing.T) {
 		}
 	}
 	// A graph inside follows the outermost one, whatever its own options say.
-	r := &taskRun{step: &superstep{l: &loop{run: runConfig{ways: langGraph}}}, task: &task{pad: &scratchpad{}, around: &checkpointsAround{}}, att: &attempt{}}
+	r := &taskRun{step: frozen.Of(stepView{run: runConfig{ways: langGraph}}), task: &task{pad: &scratchpad{}, around: &checkpointsAround{}}, att: &attempt{}}
 	r.ctx.outer, r.ctx.run = context.Background(), r
 	inside, err := (&Graph{}).newLoop(&r.ctx, &Address{inside: true}, nil, &RunOptions{})
 	if err != nil || inside.run.ways != langGraph {

@@ -15,17 +15,10 @@ type workers struct {
 	idle atomic.Int32  // workers that wait
 }
 
-// job is a task to run and the superstep it belongs to.
-type job struct {
-	s *superstep
-	t *task
-}
-
 func newWorkers() *workers { return &workers{jobs: make(chan job), quit: make(chan struct{})} }
 
-// start runs t in a worker that waits, or in a new one.
-func (w *workers) start(s *superstep, t *task) {
-	j := job{s, t}
+// start runs j in a worker that waits, or in a new one.
+func (w *workers) start(j job) {
 	select {
 	case w.jobs <- j:
 	default:
@@ -37,7 +30,7 @@ func (w *workers) start(s *superstep, t *task) {
 // still gets a result.
 func (w *workers) work(j job) {
 	for {
-		j.s.work(j.t)
+		j.run()
 		j = job{}
 		if w.idle.Add(1) > idleWorkers {
 			w.idle.Add(-1)
