@@ -123,18 +123,18 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 }
 
 // keepInCache caches what t wrote, even if the run was cancelled.
-func (l *loop) keepInCache(ctx context.Context, t *task) {
-	c := l.run.cache
+func (s *saves) keepInCache(ctx context.Context, t *task) {
+	c := s.run.cache
 	if c == nil || t.cacheKey == nil {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	typed, err := l.saves.enc.encodeKept(t.writes)
+	typed, err := s.enc.encodeKept(t.writes)
 	if err == nil {
 		err = c.Set(ctx, cache.Entry{Key: t.cacheKey.Key, Value: typed, TTL: t.cacheKey.ttl})
 	}
 	if err != nil {
-		l.run.env().Logger.Warn("cache store failed", "graph", l.run.g.opts.Name, "node", t.name, "err", err)
+		s.run.env().Logger.Warn("cache store failed", "graph", s.run.g.opts.Name, "node", t.name, "err", err)
 	}
 }
 

@@ -60,7 +60,7 @@ func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err e
 		l.saves.delta.force(carried)
 		return carried, nil, nil
 	}
-	if given, err = l.recordWrites(nil, nullTaskID, writes); err != nil {
+	if given, err = l.pos.record(&l.saves.enc, nil, nullTaskID, writes); err != nil {
 		return nil, nil, err
 	}
 	if l.run.exits() {

@@ -157,7 +157,7 @@ func (l *loop) keepDeltaInput(writes []write) error {
 		if err != nil {
 			return err
 		}
-		encoded, err := l.recordWrites(nil, id, mine)
+		encoded, err := l.pos.record(&l.saves.enc, nil, id, mine)
 		l.saves.withNext = append(l.saves.withNext, saver.TaskWrites{CheckpointID: l.pos.cp.id, TaskID: id, Writes: encoded})
 		return err
 	}

@@ -190,21 +190,22 @@ func stringsOf(v any) ([]string, error) {
 	return out, nil
 }
 
-// collectItems takes the puts of the superstep that ends, in the order of its tasks.
-func (l *loop) collectItems() {
-	if l.run.items == nil {
-		return
+// itemPuts are the puts of the superstep that ends, in the order of its tasks.
+func (p *position) itemPuts() (values []any) {
+	if p.run.items == nil {
+		return nil
 	}
 	var puts []pendingWrite
-	for _, w := range l.pos.pending {
-		if w.channel == chItems && (!l.pos.reruns() || l.pos.written[w.taskID]) {
+	for _, w := range p.pending {
+		if w.channel == chItems && (!p.reruns() || p.written[w.taskID]) {
 			puts = append(puts, w)
 		}
 	}
 	slices.SortStableFunc(puts, func(a, b pendingWrite) int { return strings.Compare(a.path, b.path) })
 	for _, w := range puts {
-		l.saves.items = append(l.saves.items, w.value)
+		values = append(values, w.value)
 	}
+	return values
 }
 
 // takeItems makes the puts that were collected ready to be committed with a checkpoint.

@@ -165,6 +165,15 @@ func (p *position) info() RunInfo {
 	return i
 }
 
+// storedAs: the current checkpoint was given to the saver, as the child of the one before.
+func (p *position) storedAs(id string) {
+	if p.prev = nil; p.place.CheckpointID != "" {
+		prev := p.place.At(p.place.CheckpointID)
+		p.prev = &prev
+	}
+	p.place.CheckpointID, p.place.Namespace = id, p.run.ns
+}
+
 // here is the current checkpoint, against which its tasks write.
 func (p *position) here() saver.Config { return p.place.At(p.cp.id) }
 

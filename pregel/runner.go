@@ -328,7 +328,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	if !slices.ContainsFunc(writes, func(w write) bool { return !isControl(w.channel) }) {
 		writes = append(writes, write{chNoWrites, nil})
 	}
-	encoded, err := s.l.recordWrites(t, t.id, writes)
+	encoded, err := s.l.pos.record(&s.l.saves.enc, t, t.id, writes)
 	if err != nil {
 		return err
 	}
@@ -340,7 +340,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	t.writes = writes
 	s.l.view.emitMessages(t)
 	s.l.view.emitWrites(t, writes, false)
-	s.l.keepInCache(s.ctx, t)
+	s.l.saves.keepInCache(s.ctx, t)
 	if t.call != nil { // nobody waits for a node
 		t.done.resolve(returned(writes))
 	}

@@ -16,7 +16,7 @@ func (r *runConfig) exits() bool { return r.opts.Durability == Exit && r.saver !
 // putWrites records what a task wrote, and stores it at once unless durability is Exit. t
 // is nil for writes of no task.
 func (l *loop) putWrites(t *task, taskID string, writes []write) error {
-	encoded, err := l.recordWrites(t, taskID, writes)
+	encoded, err := l.pos.record(&l.saves.enc, t, taskID, writes)
 	if err != nil || len(encoded) == 0 {
 		return err
 	}
@@ -33,15 +33,15 @@ func (t *task) placed() (path, node string) {
 	return t.pathStr, t.name
 }
 
-// recordWrites is putWrites without storing: it returns what is to be stored.
-func (l *loop) recordWrites(t *task, taskID string, writes []write) ([]saver.Write, error) {
+// record is putWrites without storing: it returns what is to be stored.
+func (p *position) record(enc *encoder, t *task, taskID string, writes []write) ([]saver.Write, error) {
 	if len(writes) == 0 {
 		return nil, nil
 	}
-	l.pos.written[taskID] = true
-	l.run.g.nameWrites(writes)
+	p.written[taskID] = true
+	p.run.g.nameWrites(writes)
 	path, node := t.placed()
-	if err := l.saves.enc.writesAgain(node, writes); err != nil {
+	if err := enc.writesAgain(node, writes); err != nil {
 		return nil, err
 	}
 	writes = lastSpecials(writes)
@@ -51,27 +51,27 @@ func (l *loop) recordWrites(t *task, taskID string, writes []write) ([]saver.Wri
 		// writes come first and special ones last, because others would change their index.
 		writes = slices.Clone(writes)
 		slices.SortStableFunc(writes, func(a, b write) int { return cmp.Compare(b2i(isSpecial(a.channel)), b2i(isSpecial(b.channel))) })
-		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID && isSpecial(w.channel) })
+		p.pending = slices.DeleteFunc(p.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID && isSpecial(w.channel) })
 		toStore = nil
-		for _, w := range l.pos.pending {
+		for _, w := range p.pending {
 			if w.taskID == nullTaskID {
 				toStore = append(toStore, write{w.channel, w.value})
 			}
 		}
 		toStore = append(toStore, writes...)
-	} else if l.pos.has[taskID] {
-		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.taskID == taskID })
+	} else if p.has[taskID] {
+		p.pending = slices.DeleteFunc(p.pending, func(w pendingWrite) bool { return w.taskID == taskID })
 	}
-	l.pos.has[taskID] = true
+	p.has[taskID] = true
 	var encoded []saver.Write
-	if l.run.saver != nil && !l.run.exits() {
+	if p.run.saver != nil && !p.run.exits() {
 		var err error
-		if encoded, err = l.saves.enc.encodeWrites(node, toStore); err != nil {
+		if encoded, err = enc.encodeWrites(node, toStore); err != nil {
 			return nil, err
 		}
 	}
 	for _, w := range writes {
-		l.pos.pending = append(l.pos.pending, newPending(taskID, path, w.channel, w.value))
+		p.pending = append(p.pending, newPending(taskID, path, w.channel, w.value))
 	}
 	return encoded, nil
 }
@@ -190,12 +190,18 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 		delete(l.saves.delta.forced, name)
 	}
 	changed := newVersions(l.pos.stored, cp.versions)
-	put, err := l.saves.enc.encodeCheckpoint(cp, captured, changed)
+	stored, err := l.saves.enc.encodeCheckpoint(cp, captured, changed)
 	if err != nil {
 		return err
 	}
-	l.pos.stored = put.Versions // put has a copy that nobody changes
-	return l.submitCheckpoint(ctx, put, l.pos.md, changed, exiting)
+	l.pos.stored = stored.Versions // stored has a copy that nobody changes
+	changes, err := l.saves.takeItems(ctx)
+	if err != nil {
+		return err
+	}
+	put := &putOp{s: l.run.saver, at: l.pos.place, cp: stored, md: l.pos.md, changed: changed, changes: changes, note: l.pos.note(exiting)}
+	l.pos.storedAs(cp.id)
+	return l.saves.submitCheckpoint(put)
 }
 
 // putOp stores a checkpoint, and items with it.
@@ -259,39 +265,27 @@ func withCommon(common, md saver.Metadata) saver.Metadata {
 	return out
 }
 
-func (l *loop) submitCheckpoint(ctx context.Context, cp saver.Checkpoint, md saver.Metadata, changed map[string]saver.Version, exiting bool) error {
-	changes, err := l.saves.takeItems(ctx)
-	if err != nil {
-		return err
+// submitCheckpoint stores a checkpoint, as durability asks, with what waits to go with it.
+func (s *saves) submitCheckpoint(put *putOp) error {
+	if s.run.common != nil { // merged once for all checkpoints of the run
+		put.md, put.at.Metadata, put.at.Configurable = withCommon(s.run.common, put.md), nil, nil
 	}
-	at := l.pos.place
-	if l.run.common != nil { // merged once for all checkpoints of the run
-		md, at.Metadata, at.Configurable = withCommon(l.run.common, md), nil, nil
-	}
-	at.Namespace, at.Epoch = l.run.ns, l.run.epoch
-	at.ExpectHead = l.saves.expected()
-	if l.pos.place.CheckpointID != "" {
-		prev := l.pos.place.At(l.pos.place.CheckpointID)
-		l.pos.prev = &prev
-	} else {
-		l.pos.prev = nil
-	}
-	put := &putOp{s: l.run.saver, at: at, cp: cp, md: md, changed: changed, changes: changes, writes: l.saves.withNext, note: l.pos.note(exiting)}
-	l.saves.withNext = nil
-	if held := l.saves.pipe.unheld(); held != nil {
+	put.at.Namespace, put.at.Epoch, put.at.ExpectHead = s.run.ns, s.run.epoch, s.expected()
+	put.writes, s.withNext = s.withNext, nil
+	if held := s.pipe.unheld(); held != nil {
 		put.last, _ = held.run.(*putWritesOp)
 	}
 	op := &put.saveOp
-	op.run, op.what, op.of, op.barrier = put, "checkpoint", cp.ID, true
-	l.saves.lastPut, l.saves.owned.head = op, cp.ID
-	l.pos.place.CheckpointID, l.pos.place.Namespace = cp.ID, l.run.ns
+	op.run, op.what, op.of, op.barrier = put, "checkpoint", put.cp.ID, true
+	s.lastPut, s.owned.head = op, put.cp.ID
 	// Sync waits here, before the next superstep. So does a run without a codec, because the
 	// saver must encode the values before they change. Items are waited for, so that the next
 	// superstep finds them, but not for their sync, unless it is Sync.
-	op.deferred = len(changes) > 0 && l.run.opts.Durability != Sync
-	if l.run.opts.Durability == Sync || l.saves.enc.codec == nil || len(changes) > 0 {
-		return l.saves.pipe.store(op)
+	sync := s.run.opts.Durability == Sync
+	op.deferred = len(put.changes) > 0 && !sync
+	if sync || s.enc.codec == nil || len(put.changes) > 0 {
+		return s.pipe.store(op)
 	}
-	l.saves.pipe.submit(op)
+	s.pipe.submit(op)
 	return nil
 }

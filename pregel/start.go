@@ -43,16 +43,7 @@ func (l *loop) enter(ctx context.Context) error {
 	l.pos.place.Metadata, l.pos.place.Configurable = base.Metadata, base.Configurable
 	l.pos.savedID = l.pos.cp.id
 	l.run.env().IDs.Observe(l.pos.cp.id)
-	if l.run.saver != nil {
-		var observe func(string, time.Duration, error)
-		if l.run.g.opts.Hooks.Save != nil {
-			observe = l.run.observeSave
-		}
-		l.saves.pipe = newPipeline(ctx, l.run.env().DrainTimeout, l.run.storedAround(), observe)
-		l.saves.pipe.sync, l.saves.enc.codec = l.run.saver.Sync, l.run.saver.Serializer()
-		l.saves.pipe.defers = l.run.opts.DeferSync && l.run.opts.Durability != Sync
-		l.saves.pipe.group = group.Of(l.run.saver)
-	}
+	l.saves.open(ctx)
 	l.pos.step = stepOf(l.pos.md) + 1
 	l.pos.stop = l.pos.step + l.run.opts.RecursionLimit + 1
 	l.pos.stored = l.pos.storedVersions()
@@ -60,6 +51,22 @@ func (l *loop) enter(ctx context.Context) error {
 		l.pos.updated = union(l.pos.cp.updated, nil)
 	}
 	return nil
+}
+
+// open starts the pipeline, if anything is stored.
+func (s *saves) open(ctx context.Context) {
+	r := s.run
+	if r.saver == nil {
+		return
+	}
+	var observe func(string, time.Duration, error)
+	if r.g.opts.Hooks.Save != nil {
+		observe = r.observeSave
+	}
+	s.pipe = newPipeline(ctx, r.env().DrainTimeout, r.storedAround(), observe)
+	s.pipe.sync, s.enc.codec = r.saver.Sync, r.saver.Serializer()
+	s.pipe.defers = r.opts.DeferSync && r.opts.Durability != Sync
+	s.pipe.group = group.Of(r.saver)
 }
 
 // load is the state that a stored checkpoint holds, or that of an empty thread if saved is

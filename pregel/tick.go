@@ -126,7 +126,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 	if l.run.exits() {
 		l.saves.delta.keepBack(l.pos.step, l.pos.pending, l.pos.tasks)
 	}
-	l.collectItems()
+	l.saves.items = append(l.saves.items, l.pos.itemPuts()...)
 	clear(l.pos.pending) // nobody keeps the list
 	l.pos.pending = l.pos.pending[:0]
 	clear(l.pos.has)
