@@ -1,12 +1,10 @@
 package pregel
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -62,16 +60,6 @@ func rename[V any](m map[string]V, from, to string) {
 	}
 }
 
-// storedVersions are the versions of the channels whose values are stored under the names
-// that they have now. The next checkpoint stores the others again.
-func (t *threadState) storedVersions() map[string]saver.Version {
-	out := maps.Clone(t.cp.versions)
-	for name := range t.renamed {
-		delete(out, name)
-	}
-	return out
-}
-
 // checkAliases refuses former names that are channels, and new names that are none.
 func (g *Graph) checkAliases() error {
 	for from, to := range g.spec.Aliases {
@@ -83,14 +71,4 @@ func (g *Graph) checkAliases() error {
 		}
 	}
 	return nil
-}
-
-// unreadable names the thread in the error of a channel that could not be restored.
-func unreadable(saved *saver.Tuple, err error) error {
-	var restore *channel.RestoreError
-	if !errors.As(err, &restore) {
-		return err
-	}
-	at := saved.Config
-	return &StoredTypeError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, Channel: restore.Key, Err: err}
 }

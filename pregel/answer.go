@@ -101,15 +101,6 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answerFacts, err
 	return a, err
 }
 
-// hasWork reports whether there is something left to run.
-func (p *position) hasWork() (bool, error) {
-	if slices.ContainsFunc(p.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID }) {
-		return true, nil // an earlier Command may start something
-	}
-	tasks, err := p.preparer().next(p.updated)
-	return err == nil && len(tasks.order) > 0, err
-}
-
 // answersByID reads an answer as a map by interrupt id, if it is one.
 func answersByID(answer any) (byID map[string]any, ok bool) {
 	byID, ok = answer.(map[string]any)
@@ -117,18 +108,6 @@ func answersByID(answer any) (byID map[string]any, ok bool) {
 		ok = ok && isInterruptID(id)
 	}
 	return byID, ok
-}
-
-// pendingInterrupts are the ids of the stored interrupts of tasks without a result, sorted.
-func (p *position) pendingInterrupts() []string {
-	statuses, _ := readStatuses(p.pending)
-	ids := map[string]bool{}
-	for _, s := range statuses {
-		for _, in := range s.pending() {
-			ids[in.ID] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(ids))
 }
 
 // questions returns the ids of the interrupts that wait, sorted, and of all interrupts that
@@ -217,15 +196,6 @@ func (l *loop) voidAnswer() error {
 	}
 	l.pos.ending = endStopped
 	return l.putWrites(nil, nullTaskID, []write{{chResume, nil}})
-}
-
-// answeredSince reports whether this graph got answers to all the questions that its parent
-// task has stored. Then a crash came before the graph around could store the outcome of that
-// task. An answer without an id is meant for those questions and must not go to the next
-// one. LangGraph gives it to the next one. An update of this graph answers nothing.
-func (p *position) answeredSince() bool {
-	shown := p.run.parent.task.pad.shown
-	return len(shown) > 0 && p.md.Source() != "update" && !slices.ContainsFunc(p.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
 }
 
 // guardAnswers keeps the answers that an earlier run stored from being given twice. A graph

@@ -10,34 +10,6 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// taskWrites is what apply needs to know about a task. Input, answers and state updates are
-// described in the same way.
-type taskWrites struct {
-	path     string
-	node     string
-	triggers []string
-	writes   []write
-}
-
-// inputTask stands for a task that writes the input, or writes that belong to no task.
-func inputTask(writes []write) taskWrites {
-	return taskWrites{path: Path{}.String(), node: Input, writes: writes}
-}
-
-// nullTask has the pending writes that belong to no task; nil if there are none.
-func nullTask(pending []pendingWrite) []taskWrites {
-	var writes []write
-	for _, w := range pending {
-		if w.taskID == nullTaskID {
-			writes = append(writes, write{w.channel, w.value})
-		}
-	}
-	if writes == nil {
-		return nil
-	}
-	return []taskWrites{inputTask(writes)}
-}
-
 // applier applies the writes of a superstep to a checkpoint and its channels. It
 // may be used for one superstep after another.
 type applier struct {

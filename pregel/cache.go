@@ -76,68 +76,6 @@ func (r *runConfig) setCacheKey(t *task) error {
 	return err
 }
 
-// matchCache gives tasks that have not run the writes that are cached for them.
-func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
-	c := l.run.cache
-	if c == nil {
-		return nil
-	}
-	var keys []cache.Key
-	for _, t := range tasks {
-		if len(t.writes) > 0 {
-			continue
-		}
-		if err := l.run.setCacheKey(t); err != nil {
-			return fmt.Errorf("node %q: %w", t.name, err)
-		}
-		if t.cacheKey != nil {
-			keys = append(keys, t.cacheKey.Key)
-		}
-	}
-	if len(keys) == 0 {
-		return nil
-	}
-	found, err := c.Get(ctx, keys...)
-	if err != nil {
-		l.run.env().Logger.Warn("cache lookup failed", "graph", l.run.g.opts.Name, "err", err)
-		return nil
-	}
-	for _, t := range tasks {
-		if t.cacheKey == nil || len(t.writes) > 0 {
-			continue
-		}
-		if kept, ok := found[t.cacheKey.Key]; ok {
-			writes, err := l.saves.enc.decodeKept(kept)
-			if err != nil {
-				l.run.env().Logger.Warn("cache entry cannot be read", "graph", l.run.g.opts.Name, "node", t.name, "err", err)
-				continue
-			}
-			t.writes, t.cached = writes, true
-			if err := l.putWrites(t, t.id, t.writes); err != nil {
-				return err
-			}
-			l.view.emitWrites(t, t.writes, true)
-		}
-	}
-	return nil
-}
-
-// keepInCache caches what t wrote, even if the run was cancelled.
-func (s *saves) keepInCache(ctx context.Context, t *task) {
-	c := s.run.cache
-	if c == nil || t.cacheKey == nil {
-		return
-	}
-	ctx = context.WithoutCancel(ctx)
-	typed, err := s.enc.encodeKept(t.writes)
-	if err == nil {
-		err = c.Set(ctx, cache.Entry{Key: t.cacheKey.Key, Value: typed, TTL: t.cacheKey.ttl})
-	}
-	if err != nil {
-		s.run.env().Logger.Warn("cache store failed", "graph", s.run.g.opts.Name, "node", t.name, "err", err)
-	}
-}
-
 // plainCodec serializes what does not go to the saver. It is the saver's codec, if there is
 // one.
 func (e *encoder) plainCodec() serde.Serializer {

@@ -9,29 +9,6 @@ import (
 	"github.com/stele-go/stele/store/cache"
 )
 
-// callSpec is a function called as a task of its own.
-type callSpec struct {
-	name    string
-	run     func(ctx context.Context) (any, error)
-	input   any
-	retry   []RetryPolicy
-	cache   *CachePolicy
-	timeout *TimeoutPolicy
-}
-
-// resolve sets the result and wakes the callers. Only the first call counts.
-func (f *futureState) resolve(v any, err error) {
-	f.once.Do(func() {
-		f.val, f.err = v, err
-		close(f.wait())
-	})
-}
-
-func (f *futureState) wait() chan struct{} {
-	f.made.Do(func() { f.ch = make(chan struct{}) })
-	return f.ch
-}
-
 // call schedules a function as a task of the running one.
 func call(ctx context.Context, c *callSpec) (*task, *taskRun, error) {
 	r, err := runFrom(ctx)
@@ -78,57 +55,6 @@ func (r *taskRun) await(ctx context.Context, t *task) (any, error) {
 		return nil, err
 	}
 	return t.done.val, t.done.err
-}
-
-// tell sends a message to the superstep's loop, unless it is over.
-func (s *stepView) tell(m message) bool {
-	select {
-	case s.box <- m:
-		return true
-	case <-s.over:
-		return false
-	}
-}
-
-// accept makes the task of a call, or finds the one that an earlier attempt of the caller
-// made. A panic of a cache or of its policy is the caller's error.
-func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
-	l := s.l
-	t = s.prep.called(caller, n, c)
-	defer func() {
-		if p := recover(); p != nil {
-			t.done.resolve(nil, panicError(p))
-		}
-	}()
-	if old := l.pos.tasks.get(t.id); old != nil {
-		select {
-		case <-old.done.wait():
-			if old.done.err == nil {
-				return old
-			}
-		default:
-			return old
-		}
-	}
-	l.pos.tasks.add(t)
-	if !s.stopped && !l.pos.reruns() {
-		l.pos.reapply(t)
-	}
-	l.view.emitTasks(t)
-	if s.stopped {
-		t.done.resolve(nil, context.Cause(s.ctx))
-		return t
-	}
-	if err := l.matchCache(s.ctx, t); err != nil {
-		t.done.resolve(nil, err)
-		return t
-	}
-	if len(t.writes) > 0 {
-		t.done.resolve(returned(t.writes))
-		return t
-	}
-	s.queue = append(s.queue, t)
-	return t
 }
 
 // Future is the result of a called TaskFunc.

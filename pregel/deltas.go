@@ -1,9 +1,7 @@
 package pregel
 
 import (
-	"context"
 	"fmt"
-	"maps"
 
 	"github.com/stele-go/stele/saver"
 )
@@ -136,91 +134,4 @@ func (d *deltaState) exitWrites(whole map[string]bool) (order []exitTask, writes
 		writes[t] = append(writes[t], write{w.channel, w.value})
 	}
 	return order, writes
-}
-
-// keepDeltaInput makes sure that the input of a delta channel can be read back. If the run
-// starts from the newest stored checkpoint, the input is stored as writes of that;
-// otherwise the channel is stored whole. The writes go into one call with the input
-// checkpoint, because on their own they would make a thread that waits at a breakpoint look
-// as if it had been resumed.
-func (l *loop) keepDeltaInput(writes []write) error {
-	mine := l.saves.delta.among(writes)
-	if len(mine) == 0 {
-		return nil
-	}
-	if l.run.exits() {
-		l.saves.delta.keepBackNull(l.pos.step, mine)
-		return nil
-	}
-	if l.pos.from == originNewest {
-		id, err := uuid5(l.pos.cp.id, Input)
-		if err != nil {
-			return err
-		}
-		encoded, err := l.pos.record(&l.saves.enc, nil, id, mine)
-		l.saves.withNext = append(l.saves.withNext, saver.TaskWrites{CheckpointID: l.pos.cp.id, TaskID: id, Writes: encoded})
-		return err
-	}
-	for _, w := range mine {
-		l.saves.delta.forced[w.channel] = true
-	}
-	return nil
-}
-
-// storeExitDeltas stores the run's writes to delta channels on the checkpoint that it began
-// with, except for channels that are stored whole.
-func (l *loop) storeExitDeltas() error {
-	if len(l.saves.delta.exit) == 0 {
-		return nil
-	}
-	if l.pos.from.found() && l.pos.from != originNewest {
-		l.saves.delta.forceKeptBack()
-	}
-	order, writes := l.saves.delta.exitWrites(l.run.g.dueSnapshots(l.pos.set, countersOf(l.pos.md), l.pos.cp.versions, l.saves.delta.forced))
-	if len(order) == 0 {
-		return nil
-	}
-	anchor := l.saves.delta.initial
-	if !l.pos.from.found() {
-		anchor = l.saves.storeAnchor(l.pos.savedID)
-		l.pos.place.CheckpointID, l.pos.place.Namespace = anchor.CheckpointID, l.run.ns
-	}
-	for _, t := range order {
-		encoded, err := l.saves.enc.encodeWrites("", writes[t])
-		if err != nil {
-			return err
-		}
-		l.saves.submitWrites("", anchor.At(anchor.CheckpointID), encoded, t.id, t.path)
-	}
-	return nil
-}
-
-// storeAnchor stores an empty checkpoint for the writes of the first run on a thread.
-func (s *saves) storeAnchor(id string) saver.Config {
-	at := s.delta.initial
-	at.Namespace = s.run.ns
-	anchor := saver.Checkpoint{V: formatVersion, ID: id, TS: timestamp(s.run.env().Now()),
-		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}, Seen: map[string]map[string]saver.Version{}}
-	put := at
-	put.CheckpointID, put.ExpectHead, put.Epoch = "", s.expected(), s.run.epoch
-	to, note := s.run.saver, &saver.Note{Graph: s.run.g.noted(), Deltas: s.run.g.deltasOf(nil)}
-	s.pipe.submit(&saveOp{what: "checkpoint", of: anchor.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
-		_, err := to.PutRequest(ctx, saver.PutRequest{Config: put, Checkpoint: anchor, Metadata: saver.Metadata{"step": -2}, Note: note})
-		return err
-	})})
-	s.owned.head = anchor.ID
-	at.CheckpointID = anchor.ID
-	return at
-}
-
-// countInMetadata puts the counters of delta channels into the metadata. It copies the
-// metadata, because events may hold it.
-func (p *position) countInMetadata(counts map[string]any) {
-	if _, has := p.md[keyDeltaCounters]; !has && counts == nil {
-		return
-	}
-	p.md = maps.Clone(p.md)
-	if delete(p.md, keyDeltaCounters); counts != nil {
-		p.md[keyDeltaCounters] = counts
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -467,4 +468,59 @@ func isBubble(err error) bool {
 	var pc *ParentCommandError
 	var dr *DrainedError
 	return errors.As(err, &in) || errors.As(err, &pc) || errors.As(err, &dr)
+}
+
+// storedError is the error that a failed task left: the error itself, or one with the
+// stored text.
+func storedError(v any) error {
+	if err, ok := v.(error); ok {
+		return err
+	}
+	return errors.New(fmt.Sprint(v))
+}
+
+// ownError is what a node returned, without the wrappers of the graphs inside that it came
+// through. LangGraph shows and stores it like this.
+func ownError(err error) error {
+	for {
+		te, ok := err.(*TaskError) //nolint:errorlint // what a node wrapped itself stays
+		if !ok {
+			return err
+		}
+		err = te.Err
+	}
+}
+
+// errorText is an error as it is stored.
+func errorText(err error) string {
+	err = ownError(err)
+	var p *PanicError
+	if errors.As(err, &p) {
+		return p.text()
+	}
+	return err.Error()
+}
+
+// guard calls f and turns a panic into an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicError(p)
+		}
+	}()
+	return f()
+}
+
+func panicError(p any) error { return &PanicError{Value: p, Stack: debug.Stack()} }
+
+// alsoFailed is the outcome of a run that ends with err, when storing failed with saveErr.
+// An interrupt that is not stored did not happen.
+func alsoFailed(err, saveErr error) error {
+	switch {
+	case saveErr == nil || errors.Is(err, saveErr):
+		return err
+	case err == nil || isBubble(err):
+		return saveErr
+	}
+	return fmt.Errorf("%w; and %w", err, saveErr)
 }

@@ -108,21 +108,3 @@ func (s *stepView) storeFirst() error {
 	}
 	return <-m.stored
 }
-
-// storeNow stores the checkpoint of an Exit run that the superstep starts from, as at the
-// end of the run. The run goes on as if it had begun with it. Delta channels are stored
-// whole, so that they can be read without the writes that were kept back.
-func (l *loop) storeNow(ctx context.Context) error {
-	if l.pos.cp.id == l.pos.savedID {
-		return nil
-	}
-	l.saves.delta.forceKeptBack()
-	if err := l.storeCheckpoint(ctx, countersOf(l.pos.md), true); err != nil {
-		return err
-	}
-	l.pos.savedID, l.pos.from = l.pos.cp.id, originNewest
-	d := &l.saves.delta
-	d.initial, d.exit, d.commandExit, d.firstStep = l.pos.place, nil, nil, nil
-	clear(d.storedWrites)
-	return nil
-}

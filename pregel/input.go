@@ -1,7 +1,6 @@
 package pregel
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,55 +8,6 @@ import (
 
 	"github.com/stele-go/stele/pregel/channel"
 )
-
-// takeInput begins with new input. It discards what was pending, and stores the input as a
-// checkpoint.
-func (l *loop) takeInput(ctx context.Context) error {
-	writes, err := l.pos.fitting, error(nil)
-	if l.pos.fitting = nil; writes == nil {
-		writes, err = l.inputWrites()
-	}
-	if err != nil {
-		return err
-	}
-	if len(writes) == 0 {
-		if l.run.nested() && l.pos.entry.toInside != fromParentNothing {
-			return nil
-		}
-		if l.input == nil && l.run.thread != "" {
-			return fmt.Errorf("thread %q has no checkpoint to go on from: %w", l.run.thread, ErrEmptyInput)
-		}
-		return fmt.Errorf("%w for %v", ErrEmptyInput, l.run.g.input)
-	}
-	l.run.g.nameWrites(writes)
-	discarded, err := l.pos.preparer().next(l.pos.updated)
-	if err != nil {
-		return err
-	}
-	l.run.g.addOverwritten(l.saves.delta.forced, writes)
-	tasks := append(discarded.asWrites(), inputTask(writes))
-	updated, err := l.pos.applier().apply(tasks)
-	if err != nil {
-		return err
-	}
-	// The items of the discarded superstep are discarded too.
-	l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.channel == chItems })
-	if err := l.keepDeltaInput(writes); err != nil {
-		return err
-	}
-	l.pos.updated = updated
-	return l.putCheckpoint(ctx, "input")
-}
-
-// inputWrites are the writes that the run's input stands for.
-func (l *loop) inputWrites() ([]write, error) {
-	if !l.run.nested() {
-		if err := l.run.g.refuseKeys(l.input); err != nil {
-			return nil, err
-		}
-	}
-	return l.run.g.inputWrites(l.pos.set, l.input)
-}
 
 // refuseKeys refuses values from outside with keys that the graph does not know.
 func (g *Graph) refuseKeys(values any) error {
@@ -129,4 +79,85 @@ func (g *Graph) inputByChannel(input any) ([]write, error) {
 		}
 	}
 	return out, nil
+}
+
+// commandWrites are the writes a Command as input stands for.
+func commandWrites(cmd Command) ([]write, error) {
+	if cmd.Graph == Parent {
+		return nil, &InvalidUpdateError{Reason: "There is no parent graph"}
+	}
+	var out []write
+	gotos, err := gotoList(cmd.Goto)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range gotos {
+		if s, ok := sendOf(g); ok {
+			out = append(out, write{chTasks, s})
+		} else {
+			out = append(out, write{branchPrefix + g.(string), Start})
+		}
+	}
+	if cmd.Resume != nil {
+		out = append(out, write{chResume, cmd.Resume})
+	}
+	for _, p := range UpdatePairs(cmd.Update) {
+		out = append(out, write{p.Key, p.Value})
+	}
+	return out, nil
+}
+
+// gotoList reads Command.Goto: strings and Sends.
+func gotoList(v any) ([]any, error) {
+	var list []any
+	switch x := v.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		if x == "" {
+			return nil, nil
+		}
+		return []any{x}, nil
+	case []any:
+		list = x
+	case []string:
+		list = anys(x)
+	case []Send:
+		list = anys(x)
+	default:
+		list = []any{v}
+	}
+	for _, g := range list {
+		if _, ok := sendOf(g); ok {
+			continue
+		}
+		if _, ok := g.(string); !ok {
+			return nil, &InvalidUpdateError{Reason: fmt.Sprintf("In Command.goto, expected Send/str, got %T", g)}
+		}
+	}
+	return list, nil
+}
+
+// UpdatePairs reads Command.Update as writes to keys of the state: pairs, a map, or one
+// value for a state without keys.
+func UpdatePairs(update any) Pairs {
+	if update == nil {
+		return nil
+	}
+	if pairs, ok := PairsOf(update); ok {
+		return pairs
+	}
+	list, _ := update.([]any)
+	pairs := make(Pairs, 0, len(list))
+	for _, e := range list {
+		if pair, _ := e.([]any); len(pair) == 2 {
+			if key, ok := pair[0].(string); ok {
+				pairs = append(pairs, Pair{key, pair[1]})
+			}
+		}
+	}
+	if len(list) == 0 || len(pairs) < len(list) {
+		return Pairs{{RootKey, update}}
+	}
+	return pairs
 }

@@ -3,8 +3,6 @@ package pregel
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/stele-go/stele/saver"
@@ -190,80 +188,5 @@ func stringsOf(v any) ([]string, error) {
 	return out, nil
 }
 
-// itemPuts are the puts of the superstep that ends, in the order of its tasks.
-func (p *position) itemPuts() (values []any) {
-	if p.run.items == nil {
-		return nil
-	}
-	var puts []pendingWrite
-	for _, w := range p.pending {
-		if w.channel == chItems && (!p.reruns() || p.written[w.taskID]) {
-			puts = append(puts, w)
-		}
-	}
-	slices.SortStableFunc(puts, func(a, b pendingWrite) int { return strings.Compare(a.path, b.path) })
-	for _, w := range puts {
-		values = append(values, w.value)
-	}
-	return values
-}
-
-// takeItems makes the puts that were collected ready to be committed with a checkpoint.
-func (s *saves) takeItems(ctx context.Context) ([]saver.Change, error) {
-	ops, err := s.itemOps()
-	if err != nil || len(ops) == 0 {
-		return nil, err
-	}
-	change, err := s.run.items.Prepare(ctx, ops...)
-	if err != nil {
-		return nil, &PersistError{Op: "prepare the items of a superstep", Err: err}
-	}
-	s.items = nil
-	return []saver.Change{change}, nil
-}
-
-func (s *saves) itemOps() ([]store.PutOp, error) {
-	var all []store.PutOp
-	for _, v := range s.items {
-		ops, err := opsOf(v)
-		if err != nil {
-			return nil, &PersistError{Op: "read the items of a superstep", Err: err}
-		}
-		all = append(all, ops...)
-	}
-	return all, nil
-}
-
 // itemsAtOnce bounds what is stored in one Batch, which takes no more than 10,000.
 const itemsAtOnce = 10_000
-
-// passItems handles the items of a graph that stores no checkpoints. It passes them to the task
-// around, or stores them at once if there is none.
-func (s *saves) passItems(ctx context.Context) error {
-	if len(s.items) == 0 {
-		return nil
-	}
-	if s.run.parent != nil {
-		for _, v := range s.items {
-			s.run.parent.att.write(chItems, v)
-		}
-		s.items = nil
-		return nil
-	}
-	ops, err := s.itemOps()
-	if err != nil {
-		return err
-	}
-	s.items = nil
-	// Without a saver there is no commit that could hold all of them.
-	for some := range slices.Chunk(ops, itemsAtOnce) {
-		batch := make([]store.Op, len(some))
-		for i, op := range some {
-			batch[i] = op
-		}
-		if _, err := s.run.items.Batch(ctx, batch...); err != nil {
-			return &PersistError{Op: "store the items of a superstep", Err: err}
-		}
-	}
-	return nil
-}

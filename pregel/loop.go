@@ -2,22 +2,11 @@ package pregel
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 
-	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/store"
-	"github.com/stele-go/stele/store/cache"
-)
-
-// loopStatus says why a loop stopped.
-type loopStatus string
-
-const (
-	statusPending  loopStatus = "pending"
-	statusDone     loopStatus = "done"
-	statusDraining loopStatus = "draining"
-	statusBefore   loopStatus = "interrupt_before"
-	statusAfter    loopStatus = "interrupt_after"
-	statusOutOf    loopStatus = "out_of_steps"
+	"github.com/stele-go/stele/pregel/internal/frozen"
 )
 
 // loop is one run of one graph. It only coordinates: what is known of the run is with the objects
@@ -33,186 +22,306 @@ type loop struct {
 	pool  pool
 }
 
-// runConfig says which run this is: of which graph, where in the tree of graphs, and how it runs.
-// It is complete when the first superstep begins, and does not change after that.
-type runConfig struct {
-	g      *Graph
-	saver  saver.Saver // nil: nothing is stored
-	thread string
-	ns     string
-	opts   RunOptions // with what it inherits filled in
-	// common is what the config of the run adds to the metadata of each checkpoint; nil is nothing.
-	common saver.Metadata
-	store  store.Store // the nearest of this graph and those around; nil if there is none
-	items  atomicStore // store, if puts are committed with checkpoints; else nil
-	cache  cache.Cache // the nearest; nil if there is none
-	// lease is that of this run, of its caller, or of the graph around, and epoch that of it: every
-	// save has it. nil and 0 are for forks and for runs with Options.LangGraph.
-	lease *saver.Lease
-	epoch int64
-
-	parent     *taskRun          // the task that runs this graph; nil at the root
-	cpMap      map[string]string // checkpoints of the graphs around
-	fromParent fromParent
-	replay     *replayState
-	// ways and resumeMap, the answers by id, are those of the root.
-	ways      ways
-	resumeMap map[string]any
-}
-
-// threadState is a checkpoint and what was written against it.
-type threadState struct {
-	place   saver.Config // of cp as stored; the parent of the next one
-	prev    *saver.Config
-	md      saver.Metadata
-	noted   *saver.Note // of cp as loaded; nil if it has none
-	cp      *liveCheckpoint
-	set     *channelSet
-	pending []pendingWrite
-	// renamed are the channels that the checkpoint has under a former name. Under the new
-	// one they are not stored yet.
-	renamed map[string]string
-}
-
-// position is where a run stands: at which checkpoint it began, and how far it has come.
-type position struct {
-	run     *runConfig
-	from    origin
-	savedID string // the checkpoint it began with
-	entry   entry
-	fitting []write // the input, if the channels as they are can take it; nil if nobody has asked
-	// stopped: the run before marked that it stopped.
-	stopped bool
-	// replayed are the reducing channels that were stored without a value, because they
-	// were delta channels then.
-	replayed []string
-
-	threadState
-	has       map[string]bool          // the tasks that pending may have writes of
-	written   map[string]bool          // tasks of the superstep that wrote during this run
-	reapplied map[string]bool          // tasks of the superstep that got their writes back
-	stored    map[string]saver.Version // versions as last stored
-	updated   []string                 // sorted; nobody changes it; nil: unknown
-	stepped   bool                     // the first superstep has ended
-	step      int
-	stop      int
-	status    loopStatus
-	ending    ending // what the run records about its end
-
-	tasks  *taskSet // of the current superstep
-	coming coming
-	prep   *preparer // of tasks
-	apply  *applier
-}
-
-// pool is what the supersteps of a run share.
-type pool struct {
-	// taskCtx is the parent of the contexts of all tasks. It is cancelled when a
-	// superstep fails, which is then the last one.
-	taskCtx context.Context
-	cancel  context.CancelCauseFunc
-	workers *workers // from the first superstep on
-	// Memory that supersteps reuse, for the tasks to run and for their results.
-	ready   []*task
-	results chan result
-}
-
-// saves is what is on its way to the saver.
-type saves struct {
-	run      *runConfig
-	enc      encoder
-	pipe     *pipeline
-	lastPut  *saveOp            // of the newest checkpoint; nil if this run made none
-	withNext []saver.TaskWrites // writes to store with the next checkpoint
-	owned    ownership
-	delta    deltaState
-	items    []any // the puts of the supersteps since the last checkpoint that was stored
-}
-
-// view is what is shown of a run.
-type view struct {
-	audience
-	run    *runConfig
-	pos    *position
-	output Keys
-	held   []func() // events about interrupts that wait until they are stored
-	// waiting are the interrupts the outermost graph ended with, in the order of
-	// their tasks.
-	waiting []Interrupt
-}
-
-// audience is who watches a run. It does not change while the run goes on.
-type audience struct {
-	stream   *stream
-	inner    *stream     // graphs inside report to it; nil if they do not
-	custom   *stream     // takes what tasks emit; nil if nobody wants it
-	queue    *eventQueue // nil if nobody streams, or who does is called with each event
-	messages *messageLog // nil if nobody streams messages
-}
-
-func (r *runConfig) nested() bool { return r.parent != nil }
-
-// entered reports whether the run has begun; before that nothing is stored.
-func (p *position) entered() bool { return p.status != "" }
-
-func (r *runConfig) env() *Environment { return &r.g.env }
-
-func (p *position) info() RunInfo {
-	i := RunInfo{Graph: p.run.g.opts.Name, ThreadID: p.run.thread, Namespace: p.run.ns, RunID: p.run.opts.RunID, Step: p.step, Status: string(p.status)}
-	if p.cp != nil {
-		i.CheckpointID = p.cp.id
-	}
-	return i
-}
-
-// storedAs: the current checkpoint was given to the saver, as the child of the one before.
-func (p *position) storedAs(id string) {
-	if p.prev = nil; p.place.CheckpointID != "" {
-		prev := p.place.At(p.place.CheckpointID)
-		p.prev = &prev
-	}
-	p.place.CheckpointID, p.place.Namespace = id, p.run.ns
-}
-
-// here is the current checkpoint, against which its tasks write.
-func (p *position) here() saver.Config { return p.place.At(p.cp.id) }
-
-// next mints a version.
-func (r *runConfig) next(current saver.Version) (saver.Version, error) {
-	if r.saver != nil {
-		v, err := r.saver.NextVersion(current, "")
-		if err != nil {
-			return v, &PersistError{Op: "mint a version", Err: err}
+// runAll runs the loop and returns what the run ends with. An interrupt of the outermost
+// graph is no error, because its events report it.
+func (l *loop) runAll(ctx context.Context) (err error) {
+	defer l.saves.disown()
+	ctx, end := l.spanRun(ctx)
+	defer func() {
+		if p := recover(); p != nil { // a reducer, a mapper or a hook
+			err = l.finish(ctx, panicError(p))
 		}
-		return v, nil
+		end(err)
+		if h := l.run.g.opts.Hooks.RunEnd; h != nil {
+			l.run.g.guardHook("RunEnd", func() { h(l.pos.info(), err) })
+		}
+	}()
+	if h := l.run.g.opts.Hooks.RunStart; h != nil {
+		l.run.g.guardHook("RunStart", func() { h(l.pos.info()) })
 	}
-	n, _ := current.Seq()
-	return saver.IntVersion(n + 1), nil
+	if err = l.enter(ctx); err == nil {
+		err = l.begin(ctx)
+	}
+	ctx, stop := l.run.untilLost(ctx)
+	defer stop()
+	if err == nil {
+		err = l.supersteps(ctx)
+	}
+	err = l.finish(ctx, err)
+	var in *InterruptError
+	switch {
+	case errors.As(err, &in) && !l.run.nested():
+		return nil
+	case errors.Is(err, ErrConflict) && l.pool.workers != nil: // tasks were run
+		return fmt.Errorf("%w %w", err, errRanTasks)
+	case err != nil:
+		return err
+	}
+	switch l.pos.status {
+	case statusOutOf:
+		return &RecursionError{Limit: l.run.opts.RecursionLimit}
+	case statusDraining:
+		reason, _ := l.run.opts.Control.DrainRequested()
+		return &DrainedError{Reason: reason}
+	}
+	return nil
 }
 
-// applier returns the applier, set to the current checkpoint.
-func (p *position) applier() *applier {
-	if p.apply == nil {
-		p.apply = &applier{set: p.set, triggers: p.run.g.triggers, next: p.run.next, unknown: func(node, channel string) {
-			p.run.env().Logger.Warn("ignored a write to an unknown channel", "graph", p.run.g.opts.Name, "node", node, "channel", channel)
-		}}
+// runStep runs the tasks of a superstep and applies what they wrote.
+func (l *loop) runStep(ctx context.Context) error {
+	if l.pool.cancel == nil {
+		l.pool.taskCtx, l.pool.cancel = context.WithCancelCause(ctx)
+		l.pool.workers = newWorkers()
 	}
-	p.apply.cp = p.cp
-	return p.apply
+	inside, end := l.spanStep(l.pool.taskCtx)
+	outcome := errLoopPanicked
+	defer func() { end(outcome) }()
+	if outcome = l.runTasks(ctx, inside); outcome == nil {
+		outcome = l.afterTick(ctx)
+	}
+	return outcome
 }
 
-// preparer returns the preparer, set to the current checkpoint. All supersteps share it,
-// because only one runs at a time.
-func (p *position) preparer() *preparer {
-	r := p.run
-	if p.prep == nil {
-		p.prep = &preparer{g: r.g, set: p.set, ns: r.ns, stop: p.stop, cpMap: r.cpMap, metadata: r.opts.Metadata, warn: r.env().Logger.Warn}
+// supersteps runs until nothing is left to do.
+func (l *loop) supersteps(ctx context.Context) error {
+	defer func() {
+		if l.pool.cancel != nil {
+			l.pool.cancel(nil)
+			l.pool.workers.end()
+		}
+	}()
+	for {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		more, err := l.tick()
+		if err != nil || !more {
+			return err
+		}
+		if err := l.runStep(ctx); err != nil {
+			return err
+		}
+		if l.saves.pipe != nil {
+			if err := l.saves.pipe.firstError(); err != nil {
+				return err
+			}
+		}
+		l.view.waitRoom(ctx)
 	}
-	next := p.prep
-	if next.parentPad = nil; r.nested() && !p.entry.answersSpent {
-		next.parentPad = r.parent.task.pad
+}
+
+// tick gets the next superstep ready. more is false if there is nothing to run.
+func (l *loop) tick() (more bool, err error) {
+	if err := l.prepare(); err != nil {
+		return false, err
 	}
-	next.cp, next.step, next.pending, next.resumeMap = p.cp, p.step, indexPending(p.pending), r.resumeMap
-	next.langGraph, next.passing = r.ways.langGraph, r.nested() && (r.saver == nil || p.entry.kind == entryFork)
-	return next
+	if l.pos.step > l.pos.stop {
+		l.pos.status = statusOutOf
+		return false, nil
+	}
+	if len(l.pos.tasks.order) == 0 {
+		l.pos.status = statusDone
+		return false, nil
+	}
+	if !l.pos.reruns() && len(l.pos.pending) > 0 {
+		l.pos.reapply(l.pos.tasks.order...)
+		l.pos.resumeHandlers()
+	}
+	if l.pos.cp.breaksAt(l.run.opts.InterruptBefore, l.pos.tasks) {
+		l.pos.status = statusBefore
+		return false, &InterruptError{}
+	}
+	if _, drain := l.run.opts.Control.DrainRequested(); drain {
+		l.pos.status = statusDraining
+		return false, nil
+	}
+	l.view.emitTasks(l.pos.tasks.order...)
+	for _, t := range l.pos.tasks.order {
+		if len(t.writes) > 0 {
+			l.view.emitWrites(t, t.writes, true)
+		}
+	}
+	if h := l.run.g.opts.Hooks.StepStart; h != nil {
+		l.run.g.guardHook("StepStart", func() { h(l.pos.info(), l.pos.tasks.namePerTask()) })
+	}
+	return true, nil
+}
+
+// prepare makes the tasks of the next superstep and shows the checkpoint they
+// start from.
+func (l *loop) prepare() error {
+	tasks, err := l.pos.takeNext()
+	if err != nil {
+		return err
+	}
+	l.pos.tasks = tasks
+	l.view.emitCheckpoint()
+	return nil
+}
+
+// afterTick ends a superstep. It applies the writes of all tasks and makes the new
+// checkpoint.
+func (l *loop) afterTick(ctx context.Context) error {
+	l.saves.delta.forceAfterStep(l.pos.tasks, l.pos.reapplied)
+	updated, err := l.pos.applier().apply(l.pos.tasks.asWrites())
+	if err != nil {
+		l.pos.ending = endRefused
+		return err
+	}
+	l.pos.updated = updated
+	l.view.emitUpdated(updated)
+	if l.run.exits() {
+		l.saves.delta.keepBack(l.pos.step, l.pos.pending, l.pos.tasks)
+	}
+	l.saves.items = append(l.saves.items, l.pos.itemPuts()...)
+	clear(l.pos.pending) // nobody keeps the list
+	l.pos.pending = l.pos.pending[:0]
+	clear(l.pos.has)
+	clear(l.pos.written) // its keys are tasks of the superstep that ended
+	clear(l.pos.reapplied)
+	l.pos.stepped = true
+	if err := l.putCheckpoint(ctx, "loop"); err != nil {
+		return err
+	}
+	if l.run.saver == nil && l.run.parent == nil {
+		if err := l.saves.passItems(ctx); err != nil {
+			return err
+		}
+	}
+	if h := l.run.g.opts.Hooks.StepEnd; h != nil {
+		l.run.g.guardHook("StepEnd", func() { h(l.pos.info()) })
+	}
+	if l.pos.cp.breaksAt(l.run.opts.InterruptAfter, l.pos.tasks) {
+		l.pos.status = statusAfter
+		if err := l.prepare(); err != nil { // shows the checkpoint
+			return err
+		}
+		return &InterruptError{}
+	}
+	return nil
+}
+
+// finish ends the loop and returns what the run ends with. Under Exit everything is stored
+// now. Interrupts are reported once they are stored, and the pipeline is emptied.
+func (l *loop) finish(ctx context.Context, err error) error {
+	if l.pos.cp == nil || l.pos.set == nil {
+		return l.saves.closePipe(err)
+	}
+	if _, waits := err.(*InterruptError); waits && l.pos.entered() && ctx.Err() == nil { //nolint:errorlint // the loop's own
+		err = alsoFailed(err, l.voidAnswer())
+	}
+	if l.run.exits() && l.saves.pipe != nil && l.pos.entered() && (!l.run.nested() || err != nil || l.run.stableNamespace()) {
+		err = alsoFailed(err, l.storeAtExit(ctx))
+	}
+	err = alsoFailed(err, l.storeEnding(ctx, err))
+	if err == nil && l.run.parent != nil {
+		err = l.saves.passItems(ctx)
+	}
+	if l.saves.pipe != nil {
+		err = alsoFailed(err, l.saves.settle(ctx))
+	}
+	// Questions are reported even if a sibling failed, but not if they may not have been
+	// stored.
+	if ctx.Err() == nil && !errors.Is(err, ErrPersist) {
+		for _, report := range l.view.held {
+			report()
+		}
+	}
+	if in, ok := err.(*InterruptError); ok && !l.run.nested() { //nolint:errorlint // the loop's own, not one a node wrapped
+		err = alsoFailed(err, l.reportInterrupt(in))
+	}
+	return l.saves.closePipe(err)
+}
+
+// reportInterrupt shows the state with what finished siblings wrote, and the breakpoint if
+// no task raised the interrupt. If their writes conflict the run ends with that error, but
+// the interrupt is stored all the same.
+func (l *loop) reportInterrupt(in *InterruptError) error {
+	l.view.waiting = in.Interrupts
+	if h := l.run.g.opts.Hooks.Interrupt; h != nil {
+		l.run.g.guardHook("Interrupt", func() { h(l.pos.info(), in.Interrupts) })
+	}
+	wrote := l.pos.tasks != nil && slices.ContainsFunc(l.pos.tasks.order, func(t *task) bool { return len(t.writes) > 0 })
+	if wrote && len(l.pos.pending) > 0 {
+		updated, err := l.pos.applier().apply(l.pos.tasks.asWrites())
+		if err != nil {
+			return err
+		}
+		l.view.emitUpdated(updated)
+	}
+	if len(in.Interrupts) == 0 {
+		l.view.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}})
+	}
+	return nil
+}
+
+// spanRun begins the span of the run.
+func (l *loop) spanRun(ctx context.Context) (context.Context, func(error)) {
+	if l.run.g.opts.Hooks.Span == nil {
+		return ctx, noSpan
+	}
+	return l.run.g.span(ctx, Span{Kind: SpanRun, Run: l.pos.info()})
+}
+
+// spanStep begins the span of a superstep.
+func (l *loop) spanStep(ctx context.Context) (context.Context, func(error)) {
+	if l.run.g.opts.Hooks.Span == nil {
+		return ctx, noSpan
+	}
+	return l.run.g.span(ctx, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
+}
+
+// runTasks runs the tasks that have not ended yet and returns what the
+// superstep failed with, or an InterruptError if tasks wait.
+func (l *loop) runTasks(ctx, inside context.Context) error {
+	if err := l.matchCache(ctx, l.pos.tasks.order...); err != nil {
+		return err
+	}
+	ready := slices.Grow(l.pool.ready[:0], len(l.pos.tasks.order))
+	for _, t := range l.pos.tasks.order {
+		if len(t.writes) == 0 {
+			ready = append(ready, t)
+		}
+	}
+	l.pool.ready = ready
+	if len(ready) == 0 {
+		return nil
+	}
+	// Every result of the superstep before was read: no task of it is live.
+	if room := min(len(ready), resultsWaiting); cap(l.pool.results) < room {
+		l.pool.results = make(chan result, room)
+	}
+	slots, over := l.run.opts.MaxConcurrency, make(chan struct{})
+	defer close(over)
+	s := &superstep{l: l, prep: l.pos.prep, caller: ctx, ctx: inside, cancel: l.pool.cancel, queue: ready, done: l.pool.results,
+		box: make(chan message), slots: slots, limited: slots > 0}
+	if l.run.g.opts.StepTimeout > 0 {
+		s.timedOut = make(chan struct{})
+	}
+	s.seen = frozen.Of(stepView{audience: l.view.audience, run: l.run, toInside: l.pos.toInside(), step: l.pos.step, cpID: l.pos.cp.id,
+		last: l.saves.lastPut, pipe: l.saves.pipe, read: l.pos.set.reader(l.run.g), ctx: inside,
+		box: s.box, over: over, timedOut: s.timedOut, limited: s.limited})
+	return s.run(ctx)
+}
+
+// finishEarlier resumes the run that left the thread as l found it, under that run's RunID.
+// Nobody sees its events, because the caller asked for a run of the input. It returns why
+// the input is not taken: refused, with what came of the earlier run.
+func (l *loop) finishEarlier(ctx context.Context, at *Address, o *RunOptions, refused error) error {
+	var e *UnfinishedError
+	if !errors.As(refused, &e) {
+		return refused
+	}
+	same := *o
+	same.RunID = l.pos.md.RunID()
+	switch earlier, _, err := l.run.g.recoverOne(ctx, at, &same, l.saves.owned.again, defaultAttempts); {
+	case errors.Is(err, errSettled): // somebody else finished it in the meantime
+	case err != nil:
+		e.Err = err
+		return e
+	case earlier.pos.status != statusDone:
+		e.Stopped, e.Interrupts = true, earlier.view.waiting
+		return e
+	}
+	return nil
 }

@@ -81,28 +81,6 @@ func graphNS(t *task) []string {
 	return parts[:max(len(parts)-drop, 0)]
 }
 
-// messageMetadata is the metadata of a message of t. within is the namespace that the message
-// comes from: that of the task while it runs, that of the graph for its output.
-func (r *runConfig) messageMetadata(t *task, step int, within string) map[string]any {
-	md := map[string]any{}
-	if r.thread != "" {
-		md["thread_id"] = r.thread
-	}
-	if within != "" {
-		md["checkpoint_ns"] = within
-	}
-	maps.Copy(md, r.opts.Metadata)
-	md["langgraph_step"], md["langgraph_node"], md["langgraph_triggers"] = step, t.name, t.triggers
-	md["langgraph_path"], md["langgraph_checkpoint_ns"] = t.where(), t.ns
-	if t.node != nil {
-		maps.Copy(md, t.node.Metadata)
-	}
-	if tags := r.tagsOf(t); len(tags) > 0 {
-		md["tags"] = tags
-	}
-	return md
-}
-
 // named is a node's output with ids for the messages that have none, so that the state keeps each
 // message under the id with which it is shown. It copies what it changes.
 func named(out any, newID func() string) any {
@@ -112,21 +90,6 @@ func named(out any, newID func() string) any {
 		}
 		return newID()
 	})
-}
-
-// emitMessages shows the messages in what t returned, except those in its input and those
-// already shown.
-func (v *view) emitMessages(t *task) {
-	if v.messages == nil || t.hidden() {
-		return
-	}
-	mapMessages(t.returned, func(m channel.Identified) string {
-		if v.messages.mark(m.MessageID()) {
-			v.custom.emit(Event{NS: graphNS(t), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: v.run.messageMetadata(t, v.pos.step, v.run.ns)}})
-		}
-		return m.MessageID()
-	})
-	t.returned = nil
 }
 
 // isState reports whether v has keys: a map, Pairs or a struct.

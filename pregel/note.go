@@ -1,11 +1,8 @@
 package pregel
 
 import (
-	"context"
-	"errors"
 	"slices"
 
-	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -87,28 +84,6 @@ func (g *Graph) noted() string {
 	return g.opts.Name
 }
 
-// names are the nodes of the tasks, each once, in the order of their first tasks.
-func (s *taskSet) names() []string {
-	var names []string
-	seen := map[string]bool{}
-	for _, t := range s.order {
-		if !seen[t.name] {
-			seen[t.name] = true
-			names = append(names, t.name)
-		}
-	}
-	return names
-}
-
-// namePerTask is the node of each task, in order.
-func (s *taskSet) namePerTask() []string {
-	names := slices.Grow([]string(nil), len(s.order))
-	for _, t := range s.order {
-		names = append(names, t.name)
-	}
-	return names
-}
-
 // triggeredNodes are the nodes that packets and triggers name, even if their input cannot be
 // made.
 func (p *preparer) triggeredNodes(updated []string) []string {
@@ -153,96 +128,4 @@ func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
 		n.Next = p.triggeredNodes(nil)
 	}
 	return n
-}
-
-// ending is what a run records about its end, if nothing else that is stored shows it. It is
-// for savers, which know neither graphs nor reducers. An ending is stored on the newest
-// checkpoint, as the write of a task that does not exist. So neither this package nor
-// LangGraph mistakes it for the write of a task.
-type ending int
-
-const (
-	endPlain ending = iota
-	// endStopped: the run waits at a breakpoint of a graph inside, or for an answer after
-	// it got one that was not for its question.
-	endStopped
-	// endRefused: all tasks ended, and their writes conflict.
-	endRefused
-	// endWentOn cancels endStopped.
-	endWentOn
-)
-
-// putEnding stores an ending of a run that stands at the checkpoint at. It is a barrier, because
-// the last ending counts.
-func (s *saves) putEnding(at saver.Config, e ending, text string) error {
-	task, w := chStopped, write{chStopped, nil}
-	switch e {
-	case endPlain:
-		return nil
-	case endRefused:
-		task, w = chError, write{chError, text}
-	case endWentOn:
-		w.channel = chNoWrites
-	case endStopped:
-	}
-	id, err := uuid5(at.CheckpointID, task)
-	if err != nil {
-		return err
-	}
-	encoded, err := s.enc.encodeWrites("", []write{w})
-	if err != nil {
-		return err
-	}
-	op := s.writesOp("", at, encoded, id, "")
-	op.barrier = true
-	// Graphs inside store nothing before it.
-	s.lastPut = op
-	s.pipe.submit(op)
-	return nil
-}
-
-// storeEnding stores the ending of a run that ended with err, if it has one.
-func (l *loop) storeEnding(ctx context.Context, err error) error {
-	if l.saves.pipe == nil || !l.pos.entered() || l.run.ways.langGraph || errors.Is(err, ErrPersist) {
-		return nil
-	}
-	in, stopped := err.(*InterruptError) //nolint:errorlint // the loop's own
-	stopped = stopped && ctx.Err() == nil && (l.pos.ending == endStopped || l.pos.status == statusPending && len(in.Interrupts) == 0)
-	var refused *channel.UpdateError
-	switch {
-	case l.pos.ending == endRefused && errors.As(err, &refused):
-		return l.saves.putEnding(l.pos.here(), endRefused, errorText(refused))
-	case l.run.nested():
-	case stopped:
-		return l.saves.putEnding(l.pos.here(), endStopped, "")
-	case l.run.exits() && l.pos.stopped && l.pos.cp.id == l.pos.savedID:
-		return l.saves.putEnding(l.pos.here(), endWentOn, "")
-	}
-	return nil
-}
-
-// goOnFromStop cancels the endStopped of an earlier run. Until the graph inside has stored
-// something, a snapshot still shows the thread at its breakpoint. A list of threads shows
-// that the run has begun, and Recover leaves it alone.
-func (l *loop) goOnFromStop() error {
-	if !l.pos.stopped || l.run.nested() || l.pos.entry.kind == entryFork || l.run.exits() || l.run.saver == nil {
-		return nil
-	}
-	return l.saves.putEnding(l.pos.here(), endWentOn, "")
-}
-
-// withoutStops removes the writes of endStopped, which are for savers. Here the graphs inside
-// show whether the thread still waits.
-func withoutStops(stored []saver.PendingWrite) (kept []saver.PendingWrite, stopped bool) {
-	isStop := func(w saver.PendingWrite) bool { return w.Channel == chStopped }
-	if !slices.ContainsFunc(stored, isStop) {
-		return stored, false
-	}
-	return slices.DeleteFunc(slices.Clone(stored), isStop), true
-}
-
-// refusedBefore reports whether pending has endRefused for a checkpoint.
-func refusedBefore(cpID string, pending []pendingWrite) bool {
-	id, err := uuid5(cpID, chError)
-	return err == nil && slices.ContainsFunc(pending, func(w pendingWrite) bool { return w.taskID == id && w.channel == chError })
 }

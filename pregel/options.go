@@ -123,28 +123,6 @@ const (
 	DiscardUnfinished Unfinished = "discard"
 )
 
-// ways are how a run treats what is there, and the test aid that it asks for. The outermost
-// graph decides for all graphs inside.
-type ways struct {
-	unfinished Unfinished
-	// langGraph: the run gives up the safeguards that LangGraph does not have.
-	langGraph bool
-	// roundTrip: values are encoded and decoded between supersteps.
-	roundTrip bool
-}
-
-// ways are those of the graph's options; RunOptions say what becomes of unfinished work.
-func (g *Graph) ways(o *RunOptions) ways {
-	w := ways{unfinished: o.Unfinished, langGraph: g.opts.LangGraph, roundTrip: g.opts.RoundTrip}
-	if w.unfinished == "" {
-		w.unfinished = FinishFirst
-		if w.langGraph { // what is left may be the work of another run
-			w.unfinished = DiscardUnfinished
-		}
-	}
-	return w
-}
-
 // Control asks running graphs to stop between supersteps. The zero Control is ready to use.
 // It is safe for concurrent use, and graphs inside share it.
 type Control struct {

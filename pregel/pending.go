@@ -154,15 +154,6 @@ func interruptsOf(v any) []Interrupt {
 	return []Interrupt{{Value: v, ID: "placeholder-id"}}
 }
 
-// anys is list as a []any, as it is stored.
-func anys[T any](list []T) []any {
-	out := make([]any, len(list))
-	for i, x := range list {
-		out[i] = x
-	}
-	return out
-}
-
 // pendingIndex has what a scratchpad needs to know about the pending writes.
 type pendingIndex struct {
 	any    bool
@@ -247,4 +238,20 @@ func containsDeep(list []any, v any) bool {
 		}
 	}
 	return false
+}
+
+// withoutStops removes the writes of endStopped, which are for savers. Here the graphs inside
+// show whether the thread still waits.
+func withoutStops(stored []saver.PendingWrite) (kept []saver.PendingWrite, stopped bool) {
+	isStop := func(w saver.PendingWrite) bool { return w.Channel == chStopped }
+	if !slices.ContainsFunc(stored, isStop) {
+		return stored, false
+	}
+	return slices.DeleteFunc(slices.Clone(stored), isStop), true
+}
+
+// refusedBefore reports whether pending has endRefused for a checkpoint.
+func refusedBefore(cpID string, pending []pendingWrite) bool {
+	id, err := uuid5(cpID, chError)
+	return err == nil && slices.ContainsFunc(pending, func(w pendingWrite) bool { return w.taskID == id && w.channel == chError })
 }

@@ -1,72 +1,11 @@
 package pregel
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
 )
-
-// task is one unit of work of a superstep. Its identity does not change; writes
-// and outcome belong to the loop.
-type task struct {
-	id       string
-	node     *Node
-	name     string
-	path     Path   // nil for the task of a packet; see where
-	packet   int    // index of the packet
-	pathStr  string // the path as it is stored
-	ns       string // the task's namespace
-	triggers []string
-	input    any
-	timeout  *TimeoutPolicy
-	retry    []RetryPolicy
-	cacheKey *cacheKey
-	pad      *scratchpad
-	around   *checkpointsAround
-	previous any
-	call     *callSpec // of a functional call
-	nodeErr  *NodeError
-	metadata map[string]any
-	ctx      context.Context // of the task's span; nil: the superstep's
-
-	// writes are set once the task ended or was found to have ended before.
-	writes []write
-	cached bool
-	tries  int           // how often its body was called
-	took   time.Duration // from the first call to the end of the last
-	// returned is the output of the body while messages are streamed.
-	returned any
-
-	done   futureState // the result of a call, for its callers
-	ownPad scratchpad  // pad points to it
-}
-
-// where is the path of t. That of a packet's task is made on demand.
-func (t *task) where() Path {
-	if t.path == nil {
-		return sendPath(t.packet)
-	}
-	return t.path
-}
-
-// checkpointsAround are the checkpoints of a task's graph and of those around it. Only
-// graphs inside need the map, so it is made on demand.
-type checkpointsAround struct {
-	outer  map[string]string
-	ns, id string
-
-	once sync.Once
-	all  map[string]string
-}
-
-func (c *checkpointsAround) get() map[string]string {
-	c.once.Do(func() { c.all = merged(c.outer, map[string]string{c.ns: c.id}) })
-	return c.all
-}
 
 // NodeError tells an error handler which node failed, and how. The failure of a node in a
 // graph inside is given as that node returned it. After a restart Err is a plain error with
@@ -74,76 +13,6 @@ func (c *checkpointsAround) get() map[string]string {
 type NodeError struct {
 	Node string
 	Err  error
-}
-
-func (t *task) hidden() bool { return t.node != nil && t.node.hidden() }
-
-func (t *task) asWrites() taskWrites {
-	return taskWrites{path: t.pathStr, node: t.name, triggers: t.triggers, writes: t.writes}
-}
-
-// taskSet are the tasks of a superstep in their order.
-type taskSet struct {
-	order []*task
-	by    map[string]int // place in order; nil while there are few
-}
-
-// fewTasks: up to this number of tasks a linear search is as fast as a map.
-const fewTasks = 8
-
-func (s *taskSet) add(t *task) {
-	if i := s.place(t.id); i >= 0 {
-		s.order[i] = t
-		return
-	}
-	s.order = append(s.order, t)
-	switch n := len(s.order); {
-	case s.by != nil:
-		s.by[t.id] = n - 1
-	case n > fewTasks:
-		s.by = make(map[string]int, 2*n)
-		for i, x := range s.order {
-			s.by[x.id] = i
-		}
-	}
-}
-
-// place is where the task with this id stands; -1 if there is none.
-func (s *taskSet) place(id string) int {
-	if s.by != nil {
-		if i, ok := s.by[id]; ok {
-			return i
-		}
-		return -1
-	}
-	return slices.IndexFunc(s.order, func(t *task) bool { return t.id == id })
-}
-
-func (s *taskSet) get(id string) *task {
-	if s == nil {
-		return nil
-	}
-	if i := s.place(id); i >= 0 {
-		return s.order[i]
-	}
-	return nil
-}
-
-// idsByNode are the ids of the tasks of each node, in order.
-func (s *taskSet) idsByNode() map[string][]string {
-	ids := map[string][]string{}
-	for _, t := range s.order {
-		ids[t.name] = append(ids[t.name], t.id)
-	}
-	return ids
-}
-
-func (s *taskSet) asWrites() []taskWrites {
-	out := make([]taskWrites, len(s.order))
-	for i, t := range s.order {
-		out[i] = t.asWrites()
-	}
-	return out
 }
 
 // preparer makes the tasks that follow a checkpoint.
@@ -314,8 +183,6 @@ func (p *preparer) warning(msg string, args ...any) {
 	}
 }
 
-func sendOf(v any) (Send, bool) { return valueOf[Send](v) }
-
 // called makes the task of the n-th call of caller.
 func (p *preparer) called(caller *task, n int, c *callSpec) *task {
 	ns := childNS(caller.ns, c.name)
@@ -434,13 +301,4 @@ func selected(sel Keys, values Pairs) any {
 		out[p.Key] = p.Value
 	}
 	return out
-}
-
-// futureState lets callers wait for the end of a called task.
-type futureState struct {
-	once sync.Once // of resolving
-	made sync.Once // of ch
-	ch   chan struct{}
-	val  any
-	err  error
 }

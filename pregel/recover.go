@@ -239,51 +239,6 @@ func (g *Graph) recoverOne(ctx context.Context, at *Address, o *RunOptions, agai
 	return l, found, err
 }
 
-// countRecovery counts a recovery that is about to begin, if the run is one. Like a save it has time
-// to end when the caller goes away: of a count that was broken off nobody knows whether it is stored,
-// so it could not be taken back.
-func (l *loop) countRecovery(ctx context.Context) error {
-	r := l.recovery
-	if r == nil || !l.pos.entry.kind.resumes() {
-		return nil
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx) // nothing begins
-	}
-	r.at = l.pos.place
-	n, err := l.run.g.countAttempt(l.saves.pipe.ctx, r.at, l.run.epoch)
-	if err != nil {
-		return err
-	}
-	if n > r.attempts {
-		return fmt.Errorf("thread %q: %w: %d", r.at.ThreadID, ErrGivenUp, r.attempts)
-	}
-	r.attempt = n
-	return nil
-}
-
-// finishEarlier resumes the run that left the thread as l found it, under that run's RunID.
-// Nobody sees its events, because the caller asked for a run of the input. It returns why
-// the input is not taken: refused, with what came of the earlier run.
-func (l *loop) finishEarlier(ctx context.Context, at *Address, o *RunOptions, refused error) error {
-	var e *UnfinishedError
-	if !errors.As(refused, &e) {
-		return refused
-	}
-	same := *o
-	same.RunID = l.pos.md.RunID()
-	switch earlier, _, err := l.run.g.recoverOne(ctx, at, &same, l.saves.owned.again, defaultAttempts); {
-	case errors.Is(err, errSettled): // somebody else finished it in the meantime
-	case err != nil:
-		e.Err = err
-		return e
-	case earlier.pos.status != statusDone:
-		e.Stopped, e.Interrupts = true, earlier.view.waiting
-		return e
-	}
-	return nil
-}
-
 // countAttempt counts a recovery that is about to begin at a checkpoint. It does so before
 // anything runs, because a process that is killed can no longer count.
 func (g *Graph) countAttempt(ctx context.Context, at saver.Config, epoch int64) (int, error) {

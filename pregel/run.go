@@ -8,8 +8,6 @@ import (
 	"iter"
 	"slices"
 	"sync/atomic"
-
-	"github.com/stele-go/stele/saver"
 )
 
 // Result is the outcome of a run.
@@ -164,29 +162,6 @@ func (g *Graph) defaultModes(ctx context.Context) []Mode {
 	return g.opts.Modes
 }
 
-// setStream says where the events of the run go.
-func (v *view) setStream(s *stream, q *eventQueue) {
-	own := &stream{modes: s.modes, put: s.put, interruptsOnly: s.interruptsOnly}
-	v.audience = audience{stream: own, custom: own, queue: q}
-	var outer audience
-	if v.run.nested() {
-		outer = v.run.parent.step.Get().audience
-		own.parent, v.inner = outer.inner, outer.inner
-		if v.queue == nil {
-			v.queue = outer.queue
-		}
-		if outer.inner != nil && !own.wants(ModeCustom) && !own.wants(ModeMessages) {
-			v.custom = outer.custom
-		}
-	}
-	if v.run.opts.Subgraphs {
-		v.inner = own
-	}
-	if v.custom.wants(ModeMessages) {
-		v.messages = cmp.Or(outer.messages, &messageLog{seen: map[string]bool{}})
-	}
-}
-
 // newLoop checks where and how a run is to be, and finds out where it stands in the tree
 // of graphs.
 func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunOptions) (*loop, error) {
@@ -248,139 +223,4 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 		return nil, err
 	}
 	return l, nil
-}
-
-// commonMetadata is what the config of a run adds to the metadata of each checkpoint. It refuses
-// metadata that no checkpoint could be stored with.
-func commonMetadata(at saver.Config, s saver.Saver) (saver.Metadata, error) {
-	if len(at.Metadata) == 0 && len(at.Configurable) == 0 {
-		return nil, nil
-	}
-	md := saver.Metadata(nil).Merge(at)
-	if err := md.Check(codecOf(s)); err != nil {
-		return nil, fmt.Errorf("%w: %w", &ArgumentError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
-	}
-	return md, nil
-}
-
-// inherit makes the graph a part of the one whose task parent runs.
-func (r *runConfig) inherit(parent *taskRun) {
-	step := parent.step.Get()
-	outer, o := &step.run, &r.opts
-	r.parent, r.thread, r.ways = parent, outer.thread, outer.ways
-	r.store, r.items, r.cache = outer.store, outer.items, outer.cache
-	r.lease, r.epoch = outer.lease, outer.epoch
-	o.Control = outer.opts.Control
-	o.RunID = cmp.Or(o.RunID, outer.opts.RunID)
-	if o.Context == nil {
-		o.Context = outer.opts.Context
-	}
-	o.RecursionLimit = cmp.Or(o.RecursionLimit, outer.opts.RecursionLimit)
-	o.MaxConcurrency = cmp.Or(o.MaxConcurrency, outer.opts.MaxConcurrency)
-	o.Durability = cmp.Or(o.Durability, outer.opts.Durability)
-	o.Metadata = merged(merged(parent.task.metadata, r.g.opts.Metadata), o.Metadata)
-	o.Configurable = merged(outer.opts.Configurable, o.Configurable)
-	o.Tags = append(slices.Clone(outer.opts.Tags), o.Tags...)
-
-	ns := parent.task.ns
-	if r.g.opts.Checkpointing == Stable {
-		ns = stableNS(ns)
-	}
-	r.ns = numbered(ns, parent.task.pad.subgraphs.Add(1)-1)
-	r.cpMap = parent.task.around.get()
-	r.fromParent, r.replay, r.resumeMap = step.toInside, outer.replay, outer.resumeMap
-	if parent.attempt > 1 {
-		r.fromParent = fromParentResume
-	}
-	if r.g.opts.Checkpointing != Off {
-		r.saver = outer.saver
-	}
-}
-
-// runAll runs the loop and returns what the run ends with. An interrupt of the outermost
-// graph is no error, because its events report it.
-func (l *loop) runAll(ctx context.Context) (err error) {
-	defer l.saves.disown()
-	ctx, end := l.spanRun(ctx)
-	defer func() {
-		if p := recover(); p != nil { // a reducer, a mapper or a hook
-			err = l.finish(ctx, panicError(p))
-		}
-		end(err)
-		if h := l.run.g.opts.Hooks.RunEnd; h != nil {
-			l.run.g.guardHook("RunEnd", func() { h(l.pos.info(), err) })
-		}
-	}()
-	if h := l.run.g.opts.Hooks.RunStart; h != nil {
-		l.run.g.guardHook("RunStart", func() { h(l.pos.info()) })
-	}
-	if err = l.enter(ctx); err == nil {
-		err = l.begin(ctx)
-	}
-	ctx, stop := l.run.untilLost(ctx)
-	defer stop()
-	if err == nil {
-		err = l.supersteps(ctx)
-	}
-	err = l.finish(ctx, err)
-	var in *InterruptError
-	switch {
-	case errors.As(err, &in) && !l.run.nested():
-		return nil
-	case errors.Is(err, ErrConflict) && l.pool.workers != nil: // tasks were run
-		return fmt.Errorf("%w %w", err, errRanTasks)
-	case err != nil:
-		return err
-	}
-	switch l.pos.status {
-	case statusOutOf:
-		return &RecursionError{Limit: l.run.opts.RecursionLimit}
-	case statusDraining:
-		reason, _ := l.run.opts.Control.DrainRequested()
-		return &DrainedError{Reason: reason}
-	}
-	return nil
-}
-
-// runStep runs the tasks of a superstep and applies what they wrote.
-func (l *loop) runStep(ctx context.Context) error {
-	if l.pool.cancel == nil {
-		l.pool.taskCtx, l.pool.cancel = context.WithCancelCause(ctx)
-		l.pool.workers = newWorkers()
-	}
-	inside, end := l.spanStep(l.pool.taskCtx)
-	outcome := errLoopPanicked
-	defer func() { end(outcome) }()
-	if outcome = l.runTasks(ctx, inside); outcome == nil {
-		outcome = l.afterTick(ctx)
-	}
-	return outcome
-}
-
-// supersteps runs until nothing is left to do.
-func (l *loop) supersteps(ctx context.Context) error {
-	defer func() {
-		if l.pool.cancel != nil {
-			l.pool.cancel(nil)
-			l.pool.workers.end()
-		}
-	}()
-	for {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		more, err := l.tick()
-		if err != nil || !more {
-			return err
-		}
-		if err := l.runStep(ctx); err != nil {
-			return err
-		}
-		if l.saves.pipe != nil {
-			if err := l.saves.pipe.firstError(); err != nil {
-				return err
-			}
-		}
-		l.view.waitRoom(ctx)
-	}
 }

@@ -4,99 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
-	"github.com/stele-go/stele/pregel/internal/frozen"
-	"github.com/stele-go/stele/store"
 )
-
-// taskRun is one attempt of a task, as its context carries it.
-type taskRun struct {
-	step    frozen.Value[stepView]
-	task    *task
-	att     *attempt
-	attempt int
-	begin   time.Time
-
-	ctx     taskContext
-	writing Writing
-	own     attempt // what att points to
-}
-
-func (w *taskWork) newRun(n int) *taskRun {
-	t := w.task
-	r := &taskRun{step: w.seen, task: t, attempt: n, begin: w.begin}
-	r.att = &r.own
-	r.own.writes = r.own.room[:0]
-	if w.run.nested() {
-		r.att.outer = w.run.parent.att
-	}
-	r.ctx.outer, r.ctx.run = w.ctx, r
-	if t.ctx != nil {
-		r.ctx.outer = t.ctx
-	}
-	r.writing = Writing{ctx: &r.ctx, node: t.name, to: r}
-	return r
-}
-
-func runFrom(ctx context.Context) (*taskRun, error) {
-	r, ok := ctx.Value(taskRunKey{}).(*taskRun)
-	if !ok || r.att.isClosed() {
-		return nil, ErrOutsideTask
-	}
-	return r, nil
-}
-
-// invoke runs the body and then the writers on its output.
-func (r *taskRun) invoke() error {
-	t, ctx := r.task, context.Context(&r.ctx)
-	if t.call != nil {
-		out, err := t.call.run(ctx)
-		if err != nil {
-			return err
-		}
-		r.att.write(chReturn, r.said(out))
-		return nil
-	}
-	out := t.input
-	if t.node.Run != nil {
-		var err error
-		if out, err = t.node.Run(ctx, t.input); err != nil {
-			return err
-		}
-	}
-	return r.output(r.said(out))
-}
-
-// said is what the body returned. If messages are streamed, they have ids.
-func (r *taskRun) said(out any) any {
-	if step := r.step.Get(); step.messages != nil {
-		out = named(out, step.run.env().MessageID)
-		r.att.keep(out)
-	}
-	return out
-}
-
-// output passes a node's output through its writers.
-func (r *taskRun) output(out any) error {
-	for _, write := range r.task.node.Writers {
-		if err := write(&r.writing, out); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *taskRun) writeTo(ch string, v any) { r.att.write(ch, v) }
-
-func (r *taskRun) readOwn(sel Keys) (values Pairs, err error) {
-	err = r.att.whileOpen(func(own []write) error {
-		values, err = r.step.Get().read(r.task.pad, sel, own)
-		return err
-	})
-	return values, err
-}
 
 // ReadState returns the state of the graph whose task this is, as it is where the superstep began:
 // the value of a single channel, or a map[string]any. It is for a node that got something else as
@@ -112,39 +22,6 @@ func ReadState(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	return selected(sel, values), nil
-}
-
-// TaskInfo is what a running task may know about itself.
-type TaskInfo struct {
-	Node string
-	// TaskID names the task in streams and in the store. Do not use it as a key for side
-	// effects: under Async and Exit a task runs before the checkpoint is stored that its id
-	// derives from, and after a crash the id is another. See IdempotencyKey.
-	TaskID       string
-	NS           string // the task's namespace
-	ThreadID     string
-	RunID        string
-	CheckpointID string // the checkpoint the superstep starts from
-	Step         int
-	Attempt      int // from 1
-	FirstAttempt time.Time
-	// Previous is what the entrypoint saved last on this thread.
-	Previous any
-	// Failure is set in an error handler: what it handles.
-	Failure *NodeError
-	// Configurable and Context are those of RunOptions. Configurable must not be changed.
-	// Store is the graph's, or that of the nearest graph around it that has one.
-	Configurable map[string]any
-	Context      any
-	Store        store.Store
-	Control      *Control
-}
-
-func (v *stepView) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
-	o := &v.run.opts
-	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: v.run.thread, RunID: o.RunID, CheckpointID: v.cpID,
-		Step: v.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
-		Configurable: o.Configurable, Context: o.Context, Store: v.run.store, Control: o.Control}
 }
 
 // Task is the running task whose context this is. ok is false outside of one.

@@ -2,16 +2,11 @@ package pregel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/stele-go/stele/saver"
-	"github.com/stele-go/stele/saver/group"
 )
 
 // enter loads the checkpoint with which the run begins.
@@ -52,78 +47,6 @@ func (l *loop) enter(ctx context.Context) error {
 	}
 	return nil
 }
-
-// open starts the pipeline, if anything is stored.
-func (s *saves) open(ctx context.Context) {
-	r := s.run
-	if r.saver == nil {
-		return
-	}
-	var observe func(string, time.Duration, error)
-	if r.g.opts.Hooks.Save != nil {
-		observe = r.observeSave
-	}
-	s.pipe = newPipeline(ctx, r.env().DrainTimeout, r.storedAround(), observe)
-	s.pipe.sync, s.enc.codec = r.saver.Sync, r.saver.Serializer()
-	s.pipe.defers = r.opts.DeferSync && r.opts.Durability != Sync
-	s.pipe.group = group.Of(r.saver)
-}
-
-// load is the state that a stored checkpoint holds, or that of an empty thread if saved is
-// nil.
-func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t threadState, err error) {
-	if saved == nil {
-		t.cp = emptyCheckpoint(&g.env)
-		t.set, err = g.hydrate(ctx, nil, saver.Config{}, &saver.Checkpoint{}, nil)
-		return t, err
-	}
-	if err := g.migrate(&saved.Checkpoint); err != nil {
-		return t, err
-	}
-	cp, renamed := g.withNewNames(saved.Checkpoint)
-	t = threadState{place: saved.Config, prev: saved.Parent, md: saved.Metadata, noted: saved.Note, cp: liveOf(&cp), renamed: renamed}
-	if t.pending, err = loadPending(saved.PendingWrites); err != nil {
-		return t, err
-	}
-	for i := range t.pending {
-		t.pending[i].channel = g.newName(t.pending[i].channel)
-	}
-	if t.set, err = g.hydrate(ctx, s, saved.Config, &cp, renamed); err != nil {
-		return t, unreadable(saved, err)
-	}
-	return t, nil
-}
-
-// stepOf is the step that metadata names.
-func stepOf(md saver.Metadata) int {
-	if step, ok := md.Step(); ok {
-		return step
-	}
-	return -1
-}
-
-// storedAround returns a function that waits until the checkpoint of the graph around is
-// stored: that of the nearest graph that made one in this run. It is nil if there is none.
-func (r *runConfig) storedAround() func() error {
-	for parent := r.parent; parent != nil; {
-		step := parent.step.Get()
-		if step.last != nil {
-			pipe, last := step.pipe, step.last
-			return func() error { return pipe.await(last) }
-		}
-		parent = step.run.parent
-	}
-	return nil
-}
-
-func (r *runConfig) observeSave(op string, took time.Duration, err error) {
-	r.g.guardHook("Save", func() {
-		r.g.opts.Hooks.Save(RunInfo{Graph: r.g.opts.Name, ThreadID: r.thread, Namespace: r.ns, RunID: r.opts.RunID}, op, took, err)
-	})
-}
-
-// addressed reports whether the run was told at which checkpoint to begin.
-func (p *position) addressed() bool { return p.place.CheckpointID != "" || p.run.replay != nil }
 
 // find loads the checkpoint to begin with; nil if there is none. A failed load is an error
 // and never means a new thread.
@@ -175,43 +98,6 @@ func (p *position) find(ctx context.Context) (saved *saver.Tuple, err error) {
 		}
 	}
 	return saved, err
-}
-
-// getTuple is GetTuple with nil for a checkpoint that does not exist.
-func getTuple(ctx context.Context, s saver.Saver, at saver.Config) (*saver.Tuple, error) {
-	saved, err := s.GetTuple(ctx, at)
-	if errors.Is(err, saver.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, &PersistError{Op: fmt.Sprintf("load checkpoint %q of thread %q", at.CheckpointID, at.ThreadID), Err: err}
-	}
-	return saved, nil
-}
-
-// noCheckpoint says that an Address names a checkpoint that does not exist.
-func noCheckpoint(at saver.Config) error {
-	return fmt.Errorf("checkpoint %q of thread %q is not there: %w", at.CheckpointID, at.ThreadID, saver.ErrNotFound)
-}
-
-// newest is the newest checkpoint there; nil if there is none. What is made next has an id
-// behind it, also if the clock was set back, and so is the newest then.
-func (g *Graph) newest(ctx context.Context, s saver.Saver, at saver.Config) (*saver.Tuple, error) {
-	latest, err := getTuple(ctx, s, at.At(""))
-	if latest != nil {
-		g.env.IDs.Observe(latest.Checkpoint.ID)
-	}
-	return latest, err
-}
-
-// supersededBy reports whether the thread has moved past saved, so that it may
-// have children.
-func (g *Graph) supersededBy(ctx context.Context, s saver.Saver, at saver.Config, saved *saver.Tuple) (bool, error) {
-	if at.CheckpointID == "" {
-		return false, nil
-	}
-	latest, err := g.newest(ctx, s, at)
-	return latest != nil && latest.Checkpoint.ID != saved.Checkpoint.ID, err
 }
 
 // begin decides how the run begins, and makes the state from which the first superstep starts.
@@ -312,39 +198,197 @@ func (l *loop) resume(ctx context.Context) error {
 	return nil
 }
 
-// replayFrom is the bound for graphs inside.
-func (p *position) replayFrom(bound *saver.Config) *replayState {
-	before := p.cp.id
-	source := p.md.Source()
+// decide finds out how the run begins.
+func (l *loop) decide(ctx context.Context) error {
+	var f facts
+	l.collect(&f)
+	if f.kind().travels() {
+		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.channel == chResume })
+	}
+	var err error
+	if f.looksBack() {
+		if f.left, err = l.pos.threadStatus().progress(ctx); err != nil {
+			return err
+		}
+	}
+	if f.given == givenAnswer && f.kind().resumes() && l.run.saver != nil {
+		if f.answer, err = l.answerFacts(ctx, f.from); err != nil {
+			return err
+		}
+	}
+	if l.pos.entry = f.entry(); l.recovery != nil {
+		l.recovery.progress = f.left
+	}
+	return l.pos.entry.err
+}
+
+// collect collects the facts that are cheap to find out.
+func (l *loop) collect(f *facts) {
+	cmd, isCommand := commandOf(l.input)
+	source := l.pos.md.Source()
+	*f = facts{thread: l.run.thread, ways: l.run.ways, given: givenInput, from: l.pos.from, nested: l.run.nested(), fromParent: l.run.fromParent,
+		noSaver: l.run.saver == nil, empty: len(l.pos.cp.versions) == 0, branch: source == "update" || source == "fork",
+		sameRun: !l.run.nested() && l.run.opts.RunID != "" && l.run.opts.RunID == l.pos.md.RunID(), replays: l.run.replay != nil && l.run.saver != nil}
 	switch {
-	case bound != nil:
-		before = bound.CheckpointID
-	case (source == "update" || source == "fork") && p.prev != nil:
-		before = p.prev.CheckpointID
+	case l.recovery != nil:
+		f.given = givenRecovery
+	case l.input == nil:
+		f.given = givenNil
+	case isCommand && cmd.Resume != nil:
+		f.given = givenAnswer
+	case isCommand:
+		f.given = givenCommand
 	}
-	return &replayState{before: before, visited: map[string]bool{}}
+	if !l.run.ways.langGraph {
+		f.missing = l.run.g.missing(l.pos.noted)
+	}
+	if n := l.pos.noted; n != nil && n.Graph != "" && l.run.g.named && n.Graph != l.run.g.opts.Name {
+		f.leftBy = n.Graph
+	}
+	if _, f.mapped = l.run.cpMap[l.run.ns]; !f.nested {
+		f.mapped = false
+	}
+	if f.nested && f.from.found() && !f.empty {
+		f.spent = f.fromParent == fromParentResume && l.input != nil && l.pos.spentState()
+		f.answered = l.pos.answeredSince()
+	}
+	if f.fits = true; f.looksBack() && f.given != givenRecovery {
+		writes, err := l.inputWrites()
+		if f.fits = err == nil && len(writes) > 0; f.fits {
+			l.pos.fitting = writes
+		}
+	}
 }
 
-// replayState bounds what graphs inside load while the outermost one goes back in time. At
-// its first call each loads its newest checkpoint before the bound, and after that its
-// newest.
-type replayState struct {
-	before string
-
-	// mu guards visited, the namespaces loaded so far, without task ids.
-	mu      sync.Mutex
-	visited map[string]bool
+// takeCommand prepares a Command's writes. A fork carries them over to its checkpoint;
+// otherwise they are given to the checkpoint that the run starts from, and stored once the
+// channels have taken them.
+func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err error) {
+	cmd, ok := commandOf(l.input)
+	if !ok {
+		return nil, nil, nil
+	}
+	use, answer := l.pos.entry.answer, cmd.Resume
+	if use != answerOne {
+		cmd.Resume = nil
+	}
+	writes, err := commandWrites(cmd)
+	if err == nil && !l.run.nested() {
+		err = l.run.g.refuseKeys(cmd.Update)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if use == answerByID {
+		byID, _ := answersByID(answer)
+		if l.run.resumeMap, err = l.saves.enc.answersAgain(byID); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(writes) == 0 {
+		if use == answerNone {
+			err = fmt.Errorf("%w: the Command is empty", ErrEmptyInput)
+		}
+		return nil, nil, err
+	}
+	if l.pos.entry.kind == entryFork {
+		l.run.g.nameWrites(writes)
+		if err := l.saves.enc.writesAgain("", writes); err != nil {
+			return nil, nil, err
+		}
+		for _, w := range writes {
+			carried = append(carried, newPending(nullTaskID, "", w.channel, w.value))
+		}
+		l.saves.delta.force(carried)
+		return carried, nil, nil
+	}
+	if given, err = l.pos.record(&l.saves.enc, nil, nullTaskID, writes); err != nil {
+		return nil, nil, err
+	}
+	if l.run.exits() {
+		l.saves.delta.commandExit = l.saves.delta.among(writes)
+	}
+	return nil, given, nil
 }
 
-func (r *replayState) firstVisit(ns string) bool {
-	if i := strings.LastIndex(ns, nsEnd); i >= 0 {
-		ns = ns[:i]
+// takeInput begins with new input. It discards what was pending, and stores the input as a
+// checkpoint.
+func (l *loop) takeInput(ctx context.Context) error {
+	writes, err := l.pos.fitting, error(nil)
+	if l.pos.fitting = nil; writes == nil {
+		writes, err = l.inputWrites()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.visited[ns] {
-		return false
+	if err != nil {
+		return err
 	}
-	r.visited[ns] = true
-	return true
+	if len(writes) == 0 {
+		if l.run.nested() && l.pos.entry.toInside != fromParentNothing {
+			return nil
+		}
+		if l.input == nil && l.run.thread != "" {
+			return fmt.Errorf("thread %q has no checkpoint to go on from: %w", l.run.thread, ErrEmptyInput)
+		}
+		return fmt.Errorf("%w for %v", ErrEmptyInput, l.run.g.input)
+	}
+	l.run.g.nameWrites(writes)
+	discarded, err := l.pos.preparer().next(l.pos.updated)
+	if err != nil {
+		return err
+	}
+	l.run.g.addOverwritten(l.saves.delta.forced, writes)
+	tasks := append(discarded.asWrites(), inputTask(writes))
+	updated, err := l.pos.applier().apply(tasks)
+	if err != nil {
+		return err
+	}
+	// The items of the discarded superstep are discarded too.
+	l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.channel == chItems })
+	if err := l.keepDeltaInput(writes); err != nil {
+		return err
+	}
+	l.pos.updated = updated
+	return l.putCheckpoint(ctx, "input")
+}
+
+// inputWrites are the writes that the run's input stands for.
+func (l *loop) inputWrites() ([]write, error) {
+	if !l.run.nested() {
+		if err := l.run.g.refuseKeys(l.input); err != nil {
+			return nil, err
+		}
+	}
+	return l.run.g.inputWrites(l.pos.set, l.input)
+}
+
+// goOnFromStop cancels the endStopped of an earlier run. Until the graph inside has stored
+// something, a snapshot still shows the thread at its breakpoint. A list of threads shows
+// that the run has begun, and Recover leaves it alone.
+func (l *loop) goOnFromStop() error {
+	if !l.pos.stopped || l.run.nested() || l.pos.entry.kind == entryFork || l.run.exits() || l.run.saver == nil {
+		return nil
+	}
+	return l.saves.putEnding(l.pos.here(), endWentOn, "")
+}
+
+// countRecovery counts a recovery that is about to begin, if the run is one. Like a save it has time
+// to end when the caller goes away: of a count that was broken off nobody knows whether it is stored,
+// so it could not be taken back.
+func (l *loop) countRecovery(ctx context.Context) error {
+	r := l.recovery
+	if r == nil || !l.pos.entry.kind.resumes() {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // nothing begins
+	}
+	r.at = l.pos.place
+	n, err := l.run.g.countAttempt(l.saves.pipe.ctx, r.at, l.run.epoch)
+	if err != nil {
+		return err
+	}
+	if n > r.attempts {
+		return fmt.Errorf("thread %q: %w: %d", r.at.ThreadID, ErrGivenUp, r.attempts)
+	}
+	r.attempt = n
+	return nil
 }

@@ -345,18 +345,3 @@ func (g *Graph) resultOf(output []write) any {
 	}
 	return m
 }
-
-// migrate brings an older checkpoint to the graph's layout. It is as a saver returned it, so its maps
-// are not the saver's.
-func (g *Graph) migrate(cp *saver.Checkpoint) error {
-	if cp.Values == nil {
-		cp.Values = map[string]saver.Value{}
-	}
-	if g.spec.Migrate == nil {
-		return nil
-	}
-	if err := g.spec.Migrate(cp); err != nil {
-		return fmt.Errorf("migrate checkpoint %s: %w", cp.ID, err)
-	}
-	return nil
-}

@@ -160,10 +160,3 @@ func (q *eventQueue) abandon() {
 	q.abandoned, q.items = true, nil
 	q.room.Broadcast()
 }
-
-// waitRoom waits while whoever watches is far behind.
-func (a *audience) waitRoom(ctx context.Context) {
-	if a.queue != nil {
-		a.queue.waitRoom(ctx)
-	}
-}

@@ -20,8 +20,6 @@ type taskContext struct {
 	over   bool
 }
 
-type taskRunKey struct{}
-
 // Deadline implements context.Context.
 func (c *taskContext) Deadline() (time.Time, bool) { return c.outer.Deadline() }
 

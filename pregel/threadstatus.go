@@ -178,15 +178,6 @@ func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, status
 	return false, nil
 }
 
-// missing are the nodes of the next superstep that the graph lacks, because it was changed
-// since. Without a node its task cannot be made, and what the task stored cannot be applied.
-func (g *Graph) missing(n *saver.Note) []string {
-	if n == nil {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(n.Next), func(name string) bool { return g.nodes[name] != nil })
-}
-
 // threadStatus tells of the thread as the loop found it. It must not be called after the input was
 // taken.
 func (p *position) threadStatus() *threadStatus {

@@ -142,3 +142,25 @@ func (k Keys) String() string {
 	}
 	return fmt.Sprint(k.Names)
 }
+
+func commandOf(v any) (Command, bool) { return valueOf[Command](v) }
+
+// valueOf is v as a T: v itself, or what it points to.
+func valueOf[T any](v any) (x T, ok bool) {
+	if p, isPointer := v.(*T); isPointer && p != nil {
+		return *p, true
+	}
+	x, ok = v.(T)
+	return x, ok
+}
+
+func sendOf(v any) (Send, bool) { return valueOf[Send](v) }
+
+// anys is list as a []any, as it is stored.
+func anys[T any](list []T) []any {
+	out := make([]any, len(list))
+	for i, x := range list {
+		out[i] = x
+	}
+	return out
+}

@@ -1,6 +1,9 @@
 package pregel
 
-import "sync/atomic"
+import (
+	"context"
+	"sync/atomic"
+)
 
 // idleWorkers is the largest number of goroutines of a run that wait for the tasks of the next
 // superstep. Others end.
@@ -47,3 +50,15 @@ func (w *workers) work(j job) {
 
 // end ends the workers. No task may be running.
 func (w *workers) end() { close(w.quit) }
+
+// pool is what the supersteps of a run share.
+type pool struct {
+	// taskCtx is the parent of the contexts of all tasks. It is cancelled when a
+	// superstep fails, which is then the last one.
+	taskCtx context.Context
+	cancel  context.CancelCauseFunc
+	workers *workers // from the first superstep on
+	// Memory that supersteps reuse, for the tasks to run and for their results.
+	ready   []*task
+	results chan result
+}

@@ -1,11 +1,13 @@
 package pregel
 
 import (
+	"cmp"
+	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -114,37 +116,6 @@ func (v *view) emitTasks(tasks ...*task) {
 			return e
 		})
 	}
-}
-
-// userMetadata is the metadata of a task without the engine's keys; nil if there is none.
-func (r *runConfig) userMetadata(t *task) map[string]any {
-	tags := r.tagsOf(t)
-	if len(t.metadata) == 0 && len(tags) == 0 {
-		return nil
-	}
-	md := make(map[string]any, len(t.metadata)+1)
-	for k, v := range t.metadata {
-		if !saver.ExcludedMetadata(k) {
-			md[k] = v
-		}
-	}
-	if len(tags) > 0 {
-		md["tags"] = tags
-	}
-	if len(md) == 0 {
-		return nil
-	}
-	return md
-}
-
-// tagsOf are the tags of the run and of the task's node, without the internal ones of
-// LangGraph's sequences.
-func (r *runConfig) tagsOf(t *task) []string {
-	tags := slices.Clone(r.opts.Tags)
-	if t.node != nil {
-		tags = append(tags, t.node.Tags...)
-	}
-	return slices.DeleteFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, "seq:step") })
 }
 
 // emitWrites shows what a task wrote, or what it waits for.
@@ -271,4 +242,70 @@ func (v *view) emitCheckpoint() {
 		}
 		return e
 	})
+}
+
+// view is what is shown of a run.
+type view struct {
+	audience
+	run    *runConfig
+	pos    *position
+	output Keys
+	held   []func() // events about interrupts that wait until they are stored
+	// waiting are the interrupts the outermost graph ended with, in the order of
+	// their tasks.
+	waiting []Interrupt
+}
+
+// audience is who watches a run. It does not change while the run goes on.
+type audience struct {
+	stream   *stream
+	inner    *stream     // graphs inside report to it; nil if they do not
+	custom   *stream     // takes what tasks emit; nil if nobody wants it
+	queue    *eventQueue // nil if nobody streams, or who does is called with each event
+	messages *messageLog // nil if nobody streams messages
+}
+
+// waitRoom waits while whoever watches is far behind.
+func (a *audience) waitRoom(ctx context.Context) {
+	if a.queue != nil {
+		a.queue.waitRoom(ctx)
+	}
+}
+
+// setStream says where the events of the run go.
+func (v *view) setStream(s *stream, q *eventQueue) {
+	own := &stream{modes: s.modes, put: s.put, interruptsOnly: s.interruptsOnly}
+	v.audience = audience{stream: own, custom: own, queue: q}
+	var outer audience
+	if v.run.nested() {
+		outer = v.run.parent.step.Get().audience
+		own.parent, v.inner = outer.inner, outer.inner
+		if v.queue == nil {
+			v.queue = outer.queue
+		}
+		if outer.inner != nil && !own.wants(ModeCustom) && !own.wants(ModeMessages) {
+			v.custom = outer.custom
+		}
+	}
+	if v.run.opts.Subgraphs {
+		v.inner = own
+	}
+	if v.custom.wants(ModeMessages) {
+		v.messages = cmp.Or(outer.messages, &messageLog{seen: map[string]bool{}})
+	}
+}
+
+// emitMessages shows the messages in what t returned, except those in its input and those
+// already shown.
+func (v *view) emitMessages(t *task) {
+	if v.messages == nil || t.hidden() {
+		return
+	}
+	mapMessages(t.returned, func(m channel.Identified) string {
+		if v.messages.mark(m.MessageID()) {
+			v.custom.emit(Event{NS: graphNS(t), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: v.run.messageMetadata(t, v.pos.step, v.run.ns)}})
+		}
+		return m.MessageID()
+	})
+	t.returned = nil
 }

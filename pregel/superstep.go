@@ -10,31 +10,6 @@ import (
 	"github.com/stele-go/stele/pregel/internal/frozen"
 )
 
-// stepView is what the tasks of a superstep know of it and of their run: a copy that is made when the
-// superstep begins, so an abandoned task may read it after the loop has gone on. For all else a task
-// asks the superstep through box.
-type stepView struct {
-	audience
-	run      runConfig
-	toInside fromParent // what graphs inside are told
-	step     int
-	cpID     string
-	// last is the save of the checkpoint that the superstep starts from; nil if an earlier
-	// run made the checkpoint. It was submitted to pipe.
-	last *saveOp
-	pipe *pipeline
-	// read is the state that the superstep starts from, with a task's own writes applied.
-	read func(pad *scratchpad, sel Keys, own []write) (Pairs, error)
-
-	ctx  context.Context
-	box  chan<- message  // what running tasks ask for
-	over <-chan struct{} // closed when the loop stops reading box
-	// timedOut is closed when the superstep took too long: tasks that do not
-	// listen to their context are left behind. It is nil without a bound.
-	timedOut <-chan struct{}
-	limited  bool // the number of running tasks is
-}
-
 // superstep runs the tasks of one superstep, in the goroutine of its loop. Each task has a goroutine
 // of its own.
 type superstep struct {
@@ -90,39 +65,6 @@ type message struct {
 	reply  chan *task
 	grant  chan struct{}
 	stored chan error
-}
-
-// runTasks runs the tasks that have not ended yet and returns what the
-// superstep failed with, or an InterruptError if tasks wait.
-func (l *loop) runTasks(ctx, inside context.Context) error {
-	if err := l.matchCache(ctx, l.pos.tasks.order...); err != nil {
-		return err
-	}
-	ready := slices.Grow(l.pool.ready[:0], len(l.pos.tasks.order))
-	for _, t := range l.pos.tasks.order {
-		if len(t.writes) == 0 {
-			ready = append(ready, t)
-		}
-	}
-	l.pool.ready = ready
-	if len(ready) == 0 {
-		return nil
-	}
-	// Every result of the superstep before was read: no task of it is live.
-	if room := min(len(ready), resultsWaiting); cap(l.pool.results) < room {
-		l.pool.results = make(chan result, room)
-	}
-	slots, over := l.run.opts.MaxConcurrency, make(chan struct{})
-	defer close(over)
-	s := &superstep{l: l, prep: l.pos.prep, caller: ctx, ctx: inside, cancel: l.pool.cancel, queue: ready, done: l.pool.results,
-		box: make(chan message), slots: slots, limited: slots > 0}
-	if l.run.g.opts.StepTimeout > 0 {
-		s.timedOut = make(chan struct{})
-	}
-	s.seen = frozen.Of(stepView{audience: l.view.audience, run: l.run, toInside: l.pos.toInside(), step: l.pos.step, cpID: l.pos.cp.id,
-		last: l.saves.lastPut, pipe: l.saves.pipe, read: l.pos.set.reader(l.run.g), ctx: inside,
-		box: s.box, over: over, timedOut: s.timedOut, limited: s.limited})
-	return s.run(ctx)
 }
 
 func (s *superstep) run(ctx context.Context) error {
@@ -362,15 +304,6 @@ func returned(writes []write) (any, error) {
 	return nil, nil
 }
 
-// storedError is the error that a failed task left: the error itself, or one with the
-// stored text.
-func storedError(v any) error {
-	if err, ok := v.(error); ok {
-		return err
-	}
-	return errors.New(fmt.Sprint(v))
-}
-
 // interrupted records the questions of t. They are shown once they are stored.
 func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) error {
 	l := s.l
@@ -412,28 +345,6 @@ func answersOf(writes []write) (answers []write) {
 		}
 	}
 	return answers
-}
-
-// askedAgain are the questions that t waits with when one of them is asked again: of itself, of a
-// function that it calls, or of a graph inside.
-func (p *position) askedAgain(t *task, refused *AnswerError) []Interrupt {
-	list, there := []Interrupt{}, false
-	for _, w := range p.pending {
-		if w.taskID != t.id || w.channel != chInterrupt {
-			continue
-		}
-		for _, in := range interruptsOf(w.value) {
-			if in.ID != refused.again.ID && !slices.Contains(refused.stale, in.ID) {
-				list = append(list, in)
-			} else if !there {
-				list, there = append(list, *refused.again), true
-			}
-		}
-	}
-	if !there {
-		list = append(list, *refused.again)
-	}
-	return list
 }
 
 // failed records the failure of t. What t wrote before is dropped, so that the next run
@@ -509,24 +420,43 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	}
 }
 
-// ownError is what a node returned, without the wrappers of the graphs inside that it came
-// through. LangGraph shows and stores it like this.
-func ownError(err error) error {
-	for {
-		te, ok := err.(*TaskError) //nolint:errorlint // what a node wrapped itself stays
-		if !ok {
-			return err
+// accept makes the task of a call, or finds the one that an earlier attempt of the caller
+// made. A panic of a cache or of its policy is the caller's error.
+func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
+	l := s.l
+	t = s.prep.called(caller, n, c)
+	defer func() {
+		if p := recover(); p != nil {
+			t.done.resolve(nil, panicError(p))
 		}
-		err = te.Err
+	}()
+	if old := l.pos.tasks.get(t.id); old != nil {
+		select {
+		case <-old.done.wait():
+			if old.done.err == nil {
+				return old
+			}
+		default:
+			return old
+		}
 	}
-}
-
-// errorText is an error as it is stored.
-func errorText(err error) string {
-	err = ownError(err)
-	var p *PanicError
-	if errors.As(err, &p) {
-		return p.text()
+	l.pos.tasks.add(t)
+	if !s.stopped && !l.pos.reruns() {
+		l.pos.reapply(t)
 	}
-	return err.Error()
+	l.view.emitTasks(t)
+	if s.stopped {
+		t.done.resolve(nil, context.Cause(s.ctx))
+		return t
+	}
+	if err := l.matchCache(s.ctx, t); err != nil {
+		t.done.resolve(nil, err)
+		return t
+	}
+	if len(t.writes) > 0 {
+		t.done.resolve(returned(t.writes))
+		return t
+	}
+	s.queue = append(s.queue, t)
+	return t
 }

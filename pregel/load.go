@@ -1,0 +1,140 @@
+package pregel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+)
+
+// load is the state that a stored checkpoint holds, or that of an empty thread if saved is
+// nil.
+func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t threadState, err error) {
+	if saved == nil {
+		t.cp = emptyCheckpoint(&g.env)
+		t.set, err = g.hydrate(ctx, nil, saver.Config{}, &saver.Checkpoint{}, nil)
+		return t, err
+	}
+	if err := g.migrate(&saved.Checkpoint); err != nil {
+		return t, err
+	}
+	cp, renamed := g.withNewNames(saved.Checkpoint)
+	t = threadState{place: saved.Config, prev: saved.Parent, md: saved.Metadata, noted: saved.Note, cp: liveOf(&cp), renamed: renamed}
+	if t.pending, err = loadPending(saved.PendingWrites); err != nil {
+		return t, err
+	}
+	for i := range t.pending {
+		t.pending[i].channel = g.newName(t.pending[i].channel)
+	}
+	if t.set, err = g.hydrate(ctx, s, saved.Config, &cp, renamed); err != nil {
+		return t, unreadable(saved, err)
+	}
+	return t, nil
+}
+
+// stepOf is the step that metadata names.
+func stepOf(md saver.Metadata) int {
+	if step, ok := md.Step(); ok {
+		return step
+	}
+	return -1
+}
+
+// getTuple is GetTuple with nil for a checkpoint that does not exist.
+func getTuple(ctx context.Context, s saver.Saver, at saver.Config) (*saver.Tuple, error) {
+	saved, err := s.GetTuple(ctx, at)
+	if errors.Is(err, saver.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &PersistError{Op: fmt.Sprintf("load checkpoint %q of thread %q", at.CheckpointID, at.ThreadID), Err: err}
+	}
+	return saved, nil
+}
+
+// noCheckpoint says that an Address names a checkpoint that does not exist.
+func noCheckpoint(at saver.Config) error {
+	return fmt.Errorf("checkpoint %q of thread %q is not there: %w", at.CheckpointID, at.ThreadID, saver.ErrNotFound)
+}
+
+// newest is the newest checkpoint there; nil if there is none. What is made next has an id
+// behind it, also if the clock was set back, and so is the newest then.
+func (g *Graph) newest(ctx context.Context, s saver.Saver, at saver.Config) (*saver.Tuple, error) {
+	latest, err := getTuple(ctx, s, at.At(""))
+	if latest != nil {
+		g.env.IDs.Observe(latest.Checkpoint.ID)
+	}
+	return latest, err
+}
+
+// supersededBy reports whether the thread has moved past saved, so that it may
+// have children.
+func (g *Graph) supersededBy(ctx context.Context, s saver.Saver, at saver.Config, saved *saver.Tuple) (bool, error) {
+	if at.CheckpointID == "" {
+		return false, nil
+	}
+	latest, err := g.newest(ctx, s, at)
+	return latest != nil && latest.Checkpoint.ID != saved.Checkpoint.ID, err
+}
+
+// threadState is a checkpoint and what was written against it.
+type threadState struct {
+	place   saver.Config // of cp as stored; the parent of the next one
+	prev    *saver.Config
+	md      saver.Metadata
+	noted   *saver.Note // of cp as loaded; nil if it has none
+	cp      *liveCheckpoint
+	set     *channelSet
+	pending []pendingWrite
+	// renamed are the channels that the checkpoint has under a former name. Under the new
+	// one they are not stored yet.
+	renamed map[string]string
+}
+
+// storedVersions are the versions of the channels whose values are stored under the names
+// that they have now. The next checkpoint stores the others again.
+func (t *threadState) storedVersions() map[string]saver.Version {
+	out := maps.Clone(t.cp.versions)
+	for name := range t.renamed {
+		delete(out, name)
+	}
+	return out
+}
+
+// missing are the nodes of the next superstep that the graph lacks, because it was changed
+// since. Without a node its task cannot be made, and what the task stored cannot be applied.
+func (g *Graph) missing(n *saver.Note) []string {
+	if n == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(n.Next), func(name string) bool { return g.nodes[name] != nil })
+}
+
+// migrate brings an older checkpoint to the graph's layout. It is as a saver returned it, so its maps
+// are not the saver's.
+func (g *Graph) migrate(cp *saver.Checkpoint) error {
+	if cp.Values == nil {
+		cp.Values = map[string]saver.Value{}
+	}
+	if g.spec.Migrate == nil {
+		return nil
+	}
+	if err := g.spec.Migrate(cp); err != nil {
+		return fmt.Errorf("migrate checkpoint %s: %w", cp.ID, err)
+	}
+	return nil
+}
+
+// unreadable names the thread in the error of a channel that could not be restored.
+func unreadable(saved *saver.Tuple, err error) error {
+	var restore *channel.RestoreError
+	if !errors.As(err, &restore) {
+		return err
+	}
+	at := saved.Config
+	return &StoredTypeError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, Channel: restore.Key, Err: err}
+}

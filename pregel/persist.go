@@ -1,0 +1,262 @@
+package pregel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store/cache"
+)
+
+// putWrites records what a task wrote, and stores it at once unless durability is Exit. t
+// is nil for writes of no task.
+func (l *loop) putWrites(t *task, taskID string, writes []write) error {
+	encoded, err := l.pos.record(&l.saves.enc, t, taskID, writes)
+	if err != nil || len(encoded) == 0 {
+		return err
+	}
+	path, node := t.placed()
+	l.saves.submitWrites(node, l.pos.here(), encoded, taskID, path)
+	return nil
+}
+
+// putCheckpoint makes the checkpoint that ends a superstep, or the input, and
+// stores it as durability asks.
+func (l *loop) putCheckpoint(ctx context.Context, source string) error {
+	counts := countersOf(l.pos.md).advance(l.run.g.deltas, func(ch string) bool { return slices.Contains(l.pos.updated, ch) })
+	parents := map[string]any{}
+	for ns, id := range l.run.cpMap {
+		parents[ns] = id
+	}
+	l.pos.md = saver.Metadata{"source": source, "step": l.pos.step, "parents": parents}
+	if err := l.storeCheckpoint(ctx, counts, false); err != nil {
+		return err
+	}
+	if err := l.saves.enc.channelsAgain(l.pos.set); err != nil {
+		return err
+	}
+	l.pos.step++
+	return nil
+}
+
+// storeCheckpoint makes the next checkpoint. At the end of an Exit run, exiting, it keeps
+// the id of the current one. Without a saver, or earlier under Exit, it stores nothing.
+func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting bool) error {
+	stores := l.run.saver != nil && (exiting || !l.run.exits())
+	mint := func() string { return l.run.env().IDs.Next(l.pos.step) }
+	if exiting {
+		id := l.pos.cp.id
+		mint = func() string { return id }
+	}
+	var set *channelSet
+	var snapshots map[string]bool
+	var next func(saver.Version) (saver.Version, error)
+	if stores {
+		set, next = l.pos.set, l.run.next
+		snapshots = l.run.g.dueSnapshots(l.pos.set, counts, l.pos.cp.versions, l.saves.delta.forced)
+	}
+	cp, captured, err := l.run.g.create(l.pos.cp, set, mint, l.pos.updated, snapshots, l.pos.stored, next)
+	if err != nil {
+		return err
+	}
+	l.pos.cp = cp
+	l.pos.countInMetadata(counts.metadata(snapshots))
+	if !stores {
+		return nil
+	}
+	for name := range snapshots {
+		delete(l.saves.delta.forced, name)
+	}
+	changed := newVersions(l.pos.stored, cp.versions)
+	stored, err := l.saves.enc.encodeCheckpoint(cp, captured, changed)
+	if err != nil {
+		return err
+	}
+	l.pos.stored = stored.Versions // stored has a copy that nobody changes
+	changes, err := l.saves.takeItems(ctx)
+	if err != nil {
+		return err
+	}
+	put := &putOp{s: l.run.saver, at: l.pos.place, cp: stored, md: l.pos.md, changed: changed, changes: changes, note: l.pos.note(exiting)}
+	l.pos.storedAs(cp.id)
+	return l.saves.submitCheckpoint(put)
+}
+
+// storeAtExit stores what an Exit run kept back: writes to delta channels, the
+// last checkpoint, and what the unfinished superstep's tasks wrote.
+func (l *loop) storeAtExit(ctx context.Context) error {
+	if err := l.storeExitDeltas(); err != nil {
+		return err
+	}
+	if l.pos.cp.id != l.pos.savedID {
+		if err := l.storeCheckpoint(ctx, countersOf(l.pos.md), true); err != nil {
+			return err
+		}
+	}
+	byTask := map[string][]write{}
+	var order []string
+	for _, w := range l.pos.pending {
+		if !l.pos.written[w.taskID] || w.token != nil && w.token.spent() {
+			continue
+		}
+		if _, ok := byTask[w.taskID]; !ok {
+			order = append(order, w.taskID)
+		}
+		byTask[w.taskID] = append(byTask[w.taskID], write{w.channel, w.value})
+	}
+	for _, id := range order {
+		path, node := l.pos.tasks.get(id).placed()
+		encoded, err := l.saves.enc.encodeWrites(node, byTask[id])
+		if err != nil {
+			return err
+		}
+		if len(encoded) > 0 {
+			l.saves.submitWrites(node, l.pos.here(), encoded, id, path)
+		}
+	}
+	return nil
+}
+
+// storeNow stores the checkpoint of an Exit run that the superstep starts from, as at the
+// end of the run. The run goes on as if it had begun with it. Delta channels are stored
+// whole, so that they can be read without the writes that were kept back.
+func (l *loop) storeNow(ctx context.Context) error {
+	if l.pos.cp.id == l.pos.savedID {
+		return nil
+	}
+	l.saves.delta.forceKeptBack()
+	if err := l.storeCheckpoint(ctx, countersOf(l.pos.md), true); err != nil {
+		return err
+	}
+	l.pos.savedID, l.pos.from = l.pos.cp.id, originNewest
+	d := &l.saves.delta
+	d.initial, d.exit, d.commandExit, d.firstStep = l.pos.place, nil, nil, nil
+	clear(d.storedWrites)
+	return nil
+}
+
+// storeExitDeltas stores the run's writes to delta channels on the checkpoint that it began
+// with, except for channels that are stored whole.
+func (l *loop) storeExitDeltas() error {
+	if len(l.saves.delta.exit) == 0 {
+		return nil
+	}
+	if l.pos.from.found() && l.pos.from != originNewest {
+		l.saves.delta.forceKeptBack()
+	}
+	order, writes := l.saves.delta.exitWrites(l.run.g.dueSnapshots(l.pos.set, countersOf(l.pos.md), l.pos.cp.versions, l.saves.delta.forced))
+	if len(order) == 0 {
+		return nil
+	}
+	anchor := l.saves.delta.initial
+	if !l.pos.from.found() {
+		anchor = l.saves.storeAnchor(l.pos.savedID)
+		l.pos.place.CheckpointID, l.pos.place.Namespace = anchor.CheckpointID, l.run.ns
+	}
+	for _, t := range order {
+		encoded, err := l.saves.enc.encodeWrites("", writes[t])
+		if err != nil {
+			return err
+		}
+		l.saves.submitWrites("", anchor.At(anchor.CheckpointID), encoded, t.id, t.path)
+	}
+	return nil
+}
+
+// keepDeltaInput makes sure that the input of a delta channel can be read back. If the run
+// starts from the newest stored checkpoint, the input is stored as writes of that;
+// otherwise the channel is stored whole. The writes go into one call with the input
+// checkpoint, because on their own they would make a thread that waits at a breakpoint look
+// as if it had been resumed.
+func (l *loop) keepDeltaInput(writes []write) error {
+	mine := l.saves.delta.among(writes)
+	if len(mine) == 0 {
+		return nil
+	}
+	if l.run.exits() {
+		l.saves.delta.keepBackNull(l.pos.step, mine)
+		return nil
+	}
+	if l.pos.from == originNewest {
+		id, err := uuid5(l.pos.cp.id, Input)
+		if err != nil {
+			return err
+		}
+		encoded, err := l.pos.record(&l.saves.enc, nil, id, mine)
+		l.saves.withNext = append(l.saves.withNext, saver.TaskWrites{CheckpointID: l.pos.cp.id, TaskID: id, Writes: encoded})
+		return err
+	}
+	for _, w := range mine {
+		l.saves.delta.forced[w.channel] = true
+	}
+	return nil
+}
+
+// storeEnding stores the ending of a run that ended with err, if it has one.
+func (l *loop) storeEnding(ctx context.Context, err error) error {
+	if l.saves.pipe == nil || !l.pos.entered() || l.run.ways.langGraph || errors.Is(err, ErrPersist) {
+		return nil
+	}
+	in, stopped := err.(*InterruptError) //nolint:errorlint // the loop's own
+	stopped = stopped && ctx.Err() == nil && (l.pos.ending == endStopped || l.pos.status == statusPending && len(in.Interrupts) == 0)
+	var refused *channel.UpdateError
+	switch {
+	case l.pos.ending == endRefused && errors.As(err, &refused):
+		return l.saves.putEnding(l.pos.here(), endRefused, errorText(refused))
+	case l.run.nested():
+	case stopped:
+		return l.saves.putEnding(l.pos.here(), endStopped, "")
+	case l.run.exits() && l.pos.stopped && l.pos.cp.id == l.pos.savedID:
+		return l.saves.putEnding(l.pos.here(), endWentOn, "")
+	}
+	return nil
+}
+
+// matchCache gives tasks that have not run the writes that are cached for them.
+func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
+	c := l.run.cache
+	if c == nil {
+		return nil
+	}
+	var keys []cache.Key
+	for _, t := range tasks {
+		if len(t.writes) > 0 {
+			continue
+		}
+		if err := l.run.setCacheKey(t); err != nil {
+			return fmt.Errorf("node %q: %w", t.name, err)
+		}
+		if t.cacheKey != nil {
+			keys = append(keys, t.cacheKey.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	found, err := c.Get(ctx, keys...)
+	if err != nil {
+		l.run.env().Logger.Warn("cache lookup failed", "graph", l.run.g.opts.Name, "err", err)
+		return nil
+	}
+	for _, t := range tasks {
+		if t.cacheKey == nil || len(t.writes) > 0 {
+			continue
+		}
+		if kept, ok := found[t.cacheKey.Key]; ok {
+			writes, err := l.saves.enc.decodeKept(kept)
+			if err != nil {
+				l.run.env().Logger.Warn("cache entry cannot be read", "graph", l.run.g.opts.Name, "node", t.name, "err", err)
+				continue
+			}
+			t.writes, t.cached = writes, true
+			if err := l.putWrites(t, t.id, t.writes); err != nil {
+				return err
+			}
+			l.view.emitWrites(t, t.writes, true)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,388 @@
+package pregel
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/saver"
+)
+
+// loopStatus says why a loop stopped.
+type loopStatus string
+
+const (
+	statusPending  loopStatus = "pending"
+	statusDone     loopStatus = "done"
+	statusDraining loopStatus = "draining"
+	statusBefore   loopStatus = "interrupt_before"
+	statusAfter    loopStatus = "interrupt_after"
+	statusOutOf    loopStatus = "out_of_steps"
+)
+
+// position is where a run stands: at which checkpoint it began, and how far it has come.
+type position struct {
+	run     *runConfig
+	from    origin
+	savedID string // the checkpoint it began with
+	entry   entry
+	fitting []write // the input, if the channels as they are can take it; nil if nobody has asked
+	// stopped: the run before marked that it stopped.
+	stopped bool
+	// replayed are the reducing channels that were stored without a value, because they
+	// were delta channels then.
+	replayed []string
+
+	threadState
+	has       map[string]bool          // the tasks that pending may have writes of
+	written   map[string]bool          // tasks of the superstep that wrote during this run
+	reapplied map[string]bool          // tasks of the superstep that got their writes back
+	stored    map[string]saver.Version // versions as last stored
+	updated   []string                 // sorted; nobody changes it; nil: unknown
+	stepped   bool                     // the first superstep has ended
+	step      int
+	stop      int
+	status    loopStatus
+	ending    ending // what the run records about its end
+
+	tasks  *taskSet // of the current superstep
+	coming coming
+	prep   *preparer // of tasks
+	apply  *applier
+}
+
+func (p *position) info() RunInfo {
+	i := RunInfo{Graph: p.run.g.opts.Name, ThreadID: p.run.thread, Namespace: p.run.ns, RunID: p.run.opts.RunID, Step: p.step, Status: string(p.status)}
+	if p.cp != nil {
+		i.CheckpointID = p.cp.id
+	}
+	return i
+}
+
+// entered reports whether the run has begun; before that nothing is stored.
+func (p *position) entered() bool { return p.status != "" }
+
+// storedAs: the current checkpoint was given to the saver, as the child of the one before.
+func (p *position) storedAs(id string) {
+	if p.prev = nil; p.place.CheckpointID != "" {
+		prev := p.place.At(p.place.CheckpointID)
+		p.prev = &prev
+	}
+	p.place.CheckpointID, p.place.Namespace = id, p.run.ns
+}
+
+// here is the current checkpoint, against which its tasks write.
+func (p *position) here() saver.Config { return p.place.At(p.cp.id) }
+
+// applier returns the applier, set to the current checkpoint.
+func (p *position) applier() *applier {
+	if p.apply == nil {
+		p.apply = &applier{set: p.set, triggers: p.run.g.triggers, next: p.run.next, unknown: func(node, channel string) {
+			p.run.env().Logger.Warn("ignored a write to an unknown channel", "graph", p.run.g.opts.Name, "node", node, "channel", channel)
+		}}
+	}
+	p.apply.cp = p.cp
+	return p.apply
+}
+
+// preparer returns the preparer, set to the current checkpoint. All supersteps share it,
+// because only one runs at a time.
+func (p *position) preparer() *preparer {
+	r := p.run
+	if p.prep == nil {
+		p.prep = &preparer{g: r.g, set: p.set, ns: r.ns, stop: p.stop, cpMap: r.cpMap, metadata: r.opts.Metadata, warn: r.env().Logger.Warn}
+	}
+	next := p.prep
+	if next.parentPad = nil; r.nested() && !p.entry.answersSpent {
+		next.parentPad = r.parent.task.pad
+	}
+	next.cp, next.step, next.pending, next.resumeMap = p.cp, p.step, indexPending(p.pending), r.resumeMap
+	next.langGraph, next.passing = r.ways.langGraph, r.nested() && (r.saver == nil || p.entry.kind == entryFork)
+	return next
+}
+
+// reruns reports whether tasks of the current superstep run although they ended before.
+func (p *position) reruns() bool { return !p.stepped && p.entry.kind.reruns() }
+
+// toInside is what this graph tells graphs inside. It applies to the first superstep only.
+func (p *position) toInside() fromParent {
+	if p.stepped {
+		return fromParentNothing
+	}
+	return p.entry.toInside
+}
+
+// addressed reports whether the run was told at which checkpoint to begin.
+func (p *position) addressed() bool { return p.place.CheckpointID != "" || p.run.replay != nil }
+
+// applyNull applies the writes that belong to no task.
+func (p *position) applyNull(carried []pendingWrite) error {
+	null := nullTask(slices.Concat(p.pending, carried))
+	if null == nil {
+		return nil
+	}
+	p.fitting = nil
+	updated, err := p.applier().apply(null)
+	if err == nil && p.updated != nil {
+		p.updated = union(p.updated, updated)
+	}
+	return err
+}
+
+// reapply gives finished tasks what they wrote before, so that they do not run
+// again. A task that waits or failed gets nothing.
+func (p *position) reapply(tasks ...*task) {
+	var mine []pendingWrite
+	for _, w := range p.pending {
+		if slices.ContainsFunc(tasks, func(t *task) bool { return t.id == w.taskID }) {
+			mine = append(mine, w)
+		}
+	}
+	statuses, _ := readStatuses(mine)
+	for _, t := range tasks {
+		if s := statuses[t.id]; s != nil && s.finished() {
+			t.writes = append(t.writes, s.output...)
+			p.reapplied[t.id] = true
+		}
+	}
+}
+
+// resumeHandlers replaces tasks that failed in an earlier run by their error handlers.
+func (p *position) resumeHandlers() {
+	statuses, _ := readStatuses(p.pending)
+	for _, w := range slices.Clone(p.pending) {
+		t := p.tasks.get(w.taskID)
+		if w.channel != chErrorSource || t == nil || t.node == nil || t.node.ErrorHandler == "" || len(t.writes) > 0 {
+			continue
+		}
+		s := statuses[w.taskID]
+		if s == nil || !s.failed {
+			continue
+		}
+		t.writes = append(t.writes, write{chError, s.err})
+		p.tasks.add(p.prep.handling(t, storedError(s.err)))
+		p.reapply(p.tasks.order[len(p.tasks.order)-1])
+	}
+}
+
+// record is putWrites without storing: it returns what is to be stored.
+func (p *position) record(enc *encoder, t *task, taskID string, writes []write) ([]saver.Write, error) {
+	if len(writes) == 0 {
+		return nil, nil
+	}
+	p.written[taskID] = true
+	p.run.g.nameWrites(writes)
+	path, node := t.placed()
+	if err := enc.writesAgain(node, writes); err != nil {
+		return nil, err
+	}
+	writes = lastSpecials(writes)
+	toStore := writes
+	if taskID == nullTaskID {
+		// Savers identify a write by its index in the list. So the list only grows: old
+		// writes come first and special ones last, because others would change their index.
+		writes = slices.Clone(writes)
+		slices.SortStableFunc(writes, func(a, b write) int { return cmp.Compare(b2i(isSpecial(a.channel)), b2i(isSpecial(b.channel))) })
+		p.pending = slices.DeleteFunc(p.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID && isSpecial(w.channel) })
+		toStore = nil
+		for _, w := range p.pending {
+			if w.taskID == nullTaskID {
+				toStore = append(toStore, write{w.channel, w.value})
+			}
+		}
+		toStore = append(toStore, writes...)
+	} else if p.has[taskID] {
+		p.pending = slices.DeleteFunc(p.pending, func(w pendingWrite) bool { return w.taskID == taskID })
+	}
+	p.has[taskID] = true
+	var encoded []saver.Write
+	if p.run.saver != nil && !p.run.exits() {
+		var err error
+		if encoded, err = enc.encodeWrites(node, toStore); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range writes {
+		p.pending = append(p.pending, newPending(taskID, path, w.channel, w.value))
+	}
+	return encoded, nil
+}
+
+// lastSpecials keeps the last write of each channel if all are special. Otherwise it
+// returns writes itself.
+func lastSpecials(writes []write) []write {
+	if slices.ContainsFunc(writes, func(w write) bool { return !isSpecial(w.channel) }) {
+		return writes
+	}
+	var out []write
+	for i, w := range writes {
+		if !slices.ContainsFunc(writes[i+1:], func(x write) bool { return x.channel == w.channel }) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// begunHere reports whether the graph's checkpoint was made inside the superstep
+// that the graph around is in: it names the checkpoint that superstep starts from.
+func (p *position) begunHere() bool {
+	outer := p.run.parent.step.Get().run.ns
+	id, known := p.run.cpMap[outer]
+	return known && parentsOf(p.md)[outer] == id
+}
+
+// spentState reports whether a graph inside found the final state of an earlier call. That
+// happens when the graph around is resumed but had not called this one yet. The graph then
+// takes its input. Only a Stable graph finds such a state. LangGraph goes on from it: it
+// runs nothing, and returns the earlier result for the new input.
+func (p *position) spentState() bool {
+	if p.from != originNewest || !p.run.stableNamespace() || p.begunHere() {
+		return false
+	}
+	// Writes of tasks stored on the head are of work that did not end.
+	if slices.ContainsFunc(p.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
+		return false
+	}
+	tasks, err := p.preparer().next(p.updated)
+	return err == nil && len(tasks.order) == 0
+}
+
+// countInMetadata puts the counters of delta channels into the metadata. It copies the
+// metadata, because events may hold it.
+func (p *position) countInMetadata(counts map[string]any) {
+	if _, has := p.md[keyDeltaCounters]; !has && counts == nil {
+		return
+	}
+	p.md = maps.Clone(p.md)
+	if delete(p.md, keyDeltaCounters); counts != nil {
+		p.md[keyDeltaCounters] = counts
+	}
+}
+
+// replayFrom is the bound for graphs inside.
+func (p *position) replayFrom(bound *saver.Config) *replayState {
+	before := p.cp.id
+	source := p.md.Source()
+	switch {
+	case bound != nil:
+		before = bound.CheckpointID
+	case (source == "update" || source == "fork") && p.prev != nil:
+		before = p.prev.CheckpointID
+	}
+	return &replayState{before: before, visited: map[string]bool{}}
+}
+
+// itemPuts are the puts of the superstep that ends, in the order of its tasks.
+func (p *position) itemPuts() (values []any) {
+	if p.run.items == nil {
+		return nil
+	}
+	var puts []pendingWrite
+	for _, w := range p.pending {
+		if w.channel == chItems && (!p.reruns() || p.written[w.taskID]) {
+			puts = append(puts, w)
+		}
+	}
+	slices.SortStableFunc(puts, func(a, b pendingWrite) int { return strings.Compare(a.path, b.path) })
+	for _, w := range puts {
+		values = append(values, w.value)
+	}
+	return values
+}
+
+// askedAgain are the questions that t waits with when one of them is asked again: of itself, of a
+// function that it calls, or of a graph inside.
+func (p *position) askedAgain(t *task, refused *AnswerError) []Interrupt {
+	list, there := []Interrupt{}, false
+	for _, w := range p.pending {
+		if w.taskID != t.id || w.channel != chInterrupt {
+			continue
+		}
+		for _, in := range interruptsOf(w.value) {
+			if in.ID != refused.again.ID && !slices.Contains(refused.stale, in.ID) {
+				list = append(list, in)
+			} else if !there {
+				list, there = append(list, *refused.again), true
+			}
+		}
+	}
+	if !there {
+		list = append(list, *refused.again)
+	}
+	return list
+}
+
+// breaksAt reports whether one of tasks is at a breakpoint and a channel has moved since
+// the last breakpoint was passed.
+func (cp *liveCheckpoint) breaksAt(names []string, tasks *taskSet) bool {
+	if len(names) == 0 {
+		return false
+	}
+	passed := cp.seen[chInterrupt]
+	moved := false
+	for ch, v := range cp.versions {
+		moved = moved || v.Compare(passed[ch]) > 0
+	}
+	if !moved {
+		return false
+	}
+	all := slices.Contains(names, AllNodes)
+	return slices.ContainsFunc(tasks.order, func(t *task) bool {
+		return all && !t.hidden() || slices.Contains(names, t.name)
+	})
+}
+
+// hasWork reports whether there is something left to run.
+func (p *position) hasWork() (bool, error) {
+	if slices.ContainsFunc(p.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID }) {
+		return true, nil // an earlier Command may start something
+	}
+	tasks, err := p.preparer().next(p.updated)
+	return err == nil && len(tasks.order) > 0, err
+}
+
+// pendingInterrupts are the ids of the stored interrupts of tasks without a result, sorted.
+func (p *position) pendingInterrupts() []string {
+	statuses, _ := readStatuses(p.pending)
+	ids := map[string]bool{}
+	for _, s := range statuses {
+		for _, in := range s.pending() {
+			ids[in.ID] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(ids))
+}
+
+// answeredSince reports whether this graph got answers to all the questions that its parent
+// task has stored. Then a crash came before the graph around could store the outcome of that
+// task. An answer without an id is meant for those questions and must not go to the next
+// one. LangGraph gives it to the next one. An update of this graph answers nothing.
+func (p *position) answeredSince() bool {
+	shown := p.run.parent.task.pad.shown
+	return len(shown) > 0 && p.md.Source() != "update" && !slices.ContainsFunc(p.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
+}
+
+// ending is what a run records about its end, if nothing else that is stored shows it. It is
+// for savers, which know neither graphs nor reducers. An ending is stored on the newest
+// checkpoint, as the write of a task that does not exist. So neither this package nor
+// LangGraph mistakes it for the write of a task.
+type ending int
+
+const (
+	endPlain ending = iota
+	// endStopped: the run waits at a breakpoint of a graph inside, or for an answer after
+	// it got one that was not for its question.
+	endStopped
+	// endRefused: all tasks ended, and their writes conflict.
+	endRefused
+	// endWentOn cancels endStopped.
+	endWentOn
+)

@@ -1,0 +1,262 @@
+package pregel
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/store/cache"
+)
+
+// runConfig says which run this is: of which graph, where in the tree of graphs, and how it runs.
+// It is complete when the first superstep begins, and does not change after that.
+type runConfig struct {
+	g      *Graph
+	saver  saver.Saver // nil: nothing is stored
+	thread string
+	ns     string
+	opts   RunOptions // with what it inherits filled in
+	// common is what the config of the run adds to the metadata of each checkpoint; nil is nothing.
+	common saver.Metadata
+	store  store.Store // the nearest of this graph and those around; nil if there is none
+	items  atomicStore // store, if puts are committed with checkpoints; else nil
+	cache  cache.Cache // the nearest; nil if there is none
+	// lease is that of this run, of its caller, or of the graph around, and epoch that of it: every
+	// save has it. nil and 0 are for forks and for runs with Options.LangGraph.
+	lease *saver.Lease
+	epoch int64
+
+	parent     *taskRun          // the task that runs this graph; nil at the root
+	cpMap      map[string]string // checkpoints of the graphs around
+	fromParent fromParent
+	replay     *replayState
+	// ways and resumeMap, the answers by id, are those of the root.
+	ways      ways
+	resumeMap map[string]any
+}
+
+func (r *runConfig) nested() bool { return r.parent != nil }
+
+func (r *runConfig) env() *Environment { return &r.g.env }
+
+// next mints a version.
+func (r *runConfig) next(current saver.Version) (saver.Version, error) {
+	if r.saver != nil {
+		v, err := r.saver.NextVersion(current, "")
+		if err != nil {
+			return v, &PersistError{Op: "mint a version", Err: err}
+		}
+		return v, nil
+	}
+	n, _ := current.Seq()
+	return saver.IntVersion(n + 1), nil
+}
+
+// exits reports whether the run stores everything at its end.
+func (r *runConfig) exits() bool { return r.opts.Durability == Exit && r.saver != nil }
+
+// fenced is the error of a task that must not run: another process may have taken the thread
+// over while this one was stopped, and have run the task already.
+func (r *runConfig) fenced() error {
+	if r.lease == nil || r.lease.Held() {
+		return nil
+	}
+	return &saver.FencedError{ThreadID: r.thread, Epoch: r.epoch}
+}
+
+// storedAround returns a function that waits until the checkpoint of the graph around is
+// stored: that of the nearest graph that made one in this run. It is nil if there is none.
+func (r *runConfig) storedAround() func() error {
+	for parent := r.parent; parent != nil; {
+		step := parent.step.Get()
+		if step.last != nil {
+			pipe, last := step.pipe, step.last
+			return func() error { return pipe.await(last) }
+		}
+		parent = step.run.parent
+	}
+	return nil
+}
+
+func (r *runConfig) observeSave(op string, took time.Duration, err error) {
+	r.g.guardHook("Save", func() {
+		r.g.opts.Hooks.Save(RunInfo{Graph: r.g.opts.Name, ThreadID: r.thread, Namespace: r.ns, RunID: r.opts.RunID}, op, took, err)
+	})
+}
+
+// stableNamespace reports whether no part of the namespace names a task. Then the graph keeps
+// its history across calls.
+func (r *runConfig) stableNamespace() bool {
+	return !slices.ContainsFunc(splitNS(r.ns), func(p string) bool { return slices.Contains([]byte(p), nsEnd[0]) })
+}
+
+// tagsOf are the tags of the run and of the task's node, without the internal ones of
+// LangGraph's sequences.
+func (r *runConfig) tagsOf(t *task) []string {
+	tags := slices.Clone(r.opts.Tags)
+	if t.node != nil {
+		tags = append(tags, t.node.Tags...)
+	}
+	return slices.DeleteFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, "seq:step") })
+}
+
+// userMetadata is the metadata of a task without the engine's keys; nil if there is none.
+func (r *runConfig) userMetadata(t *task) map[string]any {
+	tags := r.tagsOf(t)
+	if len(t.metadata) == 0 && len(tags) == 0 {
+		return nil
+	}
+	md := make(map[string]any, len(t.metadata)+1)
+	for k, v := range t.metadata {
+		if !saver.ExcludedMetadata(k) {
+			md[k] = v
+		}
+	}
+	if len(tags) > 0 {
+		md["tags"] = tags
+	}
+	if len(md) == 0 {
+		return nil
+	}
+	return md
+}
+
+// messageMetadata is the metadata of a message of t. within is the namespace that the message
+// comes from: that of the task while it runs, that of the graph for its output.
+func (r *runConfig) messageMetadata(t *task, step int, within string) map[string]any {
+	md := map[string]any{}
+	if r.thread != "" {
+		md["thread_id"] = r.thread
+	}
+	if within != "" {
+		md["checkpoint_ns"] = within
+	}
+	maps.Copy(md, r.opts.Metadata)
+	md["langgraph_step"], md["langgraph_node"], md["langgraph_triggers"] = step, t.name, t.triggers
+	md["langgraph_path"], md["langgraph_checkpoint_ns"] = t.where(), t.ns
+	if t.node != nil {
+		maps.Copy(md, t.node.Metadata)
+	}
+	if tags := r.tagsOf(t); len(tags) > 0 {
+		md["tags"] = tags
+	}
+	return md
+}
+
+// untilLost is ctx until stop is called or the run's lease is lost. Then somebody else may
+// be running the thread: what this run stores is refused, and its tasks should not go on.
+func (r *runConfig) untilLost(ctx context.Context) (_ context.Context, stop func()) {
+	lease := r.lease
+	if r.nested() || lease == nil || lease.Lost() == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-lease.Lost():
+			cancel(&saver.FencedError{ThreadID: lease.ThreadID(), Epoch: lease.Epoch()})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// inherit makes the graph a part of the one whose task parent runs.
+func (r *runConfig) inherit(parent *taskRun) {
+	step := parent.step.Get()
+	outer, o := &step.run, &r.opts
+	r.parent, r.thread, r.ways = parent, outer.thread, outer.ways
+	r.store, r.items, r.cache = outer.store, outer.items, outer.cache
+	r.lease, r.epoch = outer.lease, outer.epoch
+	o.Control = outer.opts.Control
+	o.RunID = cmp.Or(o.RunID, outer.opts.RunID)
+	if o.Context == nil {
+		o.Context = outer.opts.Context
+	}
+	o.RecursionLimit = cmp.Or(o.RecursionLimit, outer.opts.RecursionLimit)
+	o.MaxConcurrency = cmp.Or(o.MaxConcurrency, outer.opts.MaxConcurrency)
+	o.Durability = cmp.Or(o.Durability, outer.opts.Durability)
+	o.Metadata = merged(merged(parent.task.metadata, r.g.opts.Metadata), o.Metadata)
+	o.Configurable = merged(outer.opts.Configurable, o.Configurable)
+	o.Tags = append(slices.Clone(outer.opts.Tags), o.Tags...)
+
+	ns := parent.task.ns
+	if r.g.opts.Checkpointing == Stable {
+		ns = stableNS(ns)
+	}
+	r.ns = numbered(ns, parent.task.pad.subgraphs.Add(1)-1)
+	r.cpMap = parent.task.around.get()
+	r.fromParent, r.replay, r.resumeMap = step.toInside, outer.replay, outer.resumeMap
+	if parent.attempt > 1 {
+		r.fromParent = fromParentResume
+	}
+	if r.g.opts.Checkpointing != Off {
+		r.saver = outer.saver
+	}
+}
+
+// replayState bounds what graphs inside load while the outermost one goes back in time. At
+// its first call each loads its newest checkpoint before the bound, and after that its
+// newest.
+type replayState struct {
+	before string
+
+	// mu guards visited, the namespaces loaded so far, without task ids.
+	mu      sync.Mutex
+	visited map[string]bool
+}
+
+func (r *replayState) firstVisit(ns string) bool {
+	if i := strings.LastIndex(ns, nsEnd); i >= 0 {
+		ns = ns[:i]
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.visited[ns] {
+		return false
+	}
+	r.visited[ns] = true
+	return true
+}
+
+// ways are how a run treats what is there, and the test aid that it asks for. The outermost
+// graph decides for all graphs inside.
+type ways struct {
+	unfinished Unfinished
+	// langGraph: the run gives up the safeguards that LangGraph does not have.
+	langGraph bool
+	// roundTrip: values are encoded and decoded between supersteps.
+	roundTrip bool
+}
+
+// ways are those of the graph's options; RunOptions say what becomes of unfinished work.
+func (g *Graph) ways(o *RunOptions) ways {
+	w := ways{unfinished: o.Unfinished, langGraph: g.opts.LangGraph, roundTrip: g.opts.RoundTrip}
+	if w.unfinished == "" {
+		w.unfinished = FinishFirst
+		if w.langGraph { // what is left may be the work of another run
+			w.unfinished = DiscardUnfinished
+		}
+	}
+	return w
+}
+
+// commonMetadata is what the config of a run adds to the metadata of each checkpoint. It refuses
+// metadata that no checkpoint could be stored with.
+func commonMetadata(at saver.Config, s saver.Saver) (saver.Metadata, error) {
+	if len(at.Metadata) == 0 && len(at.Configurable) == 0 {
+		return nil, nil
+	}
+	md := saver.Metadata(nil).Merge(at)
+	if err := md.Check(codecOf(s)); err != nil {
+		return nil, fmt.Errorf("%w: %w", &ArgumentError{Field: "Metadata", Reason: "cannot be stored, with RunID and Configurable"}, err)
+	}
+	return md, nil
+}

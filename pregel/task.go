@@ -1,0 +1,226 @@
+package pregel
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// task is one unit of work of a superstep. Its identity does not change; writes
+// and outcome belong to the loop.
+type task struct {
+	id       string
+	node     *Node
+	name     string
+	path     Path   // nil for the task of a packet; see where
+	packet   int    // index of the packet
+	pathStr  string // the path as it is stored
+	ns       string // the task's namespace
+	triggers []string
+	input    any
+	timeout  *TimeoutPolicy
+	retry    []RetryPolicy
+	cacheKey *cacheKey
+	pad      *scratchpad
+	around   *checkpointsAround
+	previous any
+	call     *callSpec // of a functional call
+	nodeErr  *NodeError
+	metadata map[string]any
+	ctx      context.Context // of the task's span; nil: the superstep's
+
+	// writes are set once the task ended or was found to have ended before.
+	writes []write
+	cached bool
+	tries  int           // how often its body was called
+	took   time.Duration // from the first call to the end of the last
+	// returned is the output of the body while messages are streamed.
+	returned any
+
+	done   futureState // the result of a call, for its callers
+	ownPad scratchpad  // pad points to it
+}
+
+// where is the path of t. That of a packet's task is made on demand.
+func (t *task) where() Path {
+	if t.path == nil {
+		return sendPath(t.packet)
+	}
+	return t.path
+}
+
+// checkpointsAround are the checkpoints of a task's graph and of those around it. Only
+// graphs inside need the map, so it is made on demand.
+type checkpointsAround struct {
+	outer  map[string]string
+	ns, id string
+
+	once sync.Once
+	all  map[string]string
+}
+
+func (c *checkpointsAround) get() map[string]string {
+	c.once.Do(func() { c.all = merged(c.outer, map[string]string{c.ns: c.id}) })
+	return c.all
+}
+
+func (t *task) hidden() bool { return t.node != nil && t.node.hidden() }
+
+// taskWrites is what apply needs to know about a task. Input, answers and state updates are
+// described in the same way.
+type taskWrites struct {
+	path     string
+	node     string
+	triggers []string
+	writes   []write
+}
+
+// inputTask stands for a task that writes the input, or writes that belong to no task.
+func inputTask(writes []write) taskWrites {
+	return taskWrites{path: Path{}.String(), node: Input, writes: writes}
+}
+
+// nullTask has the pending writes that belong to no task; nil if there are none.
+func nullTask(pending []pendingWrite) []taskWrites {
+	var writes []write
+	for _, w := range pending {
+		if w.taskID == nullTaskID {
+			writes = append(writes, write{w.channel, w.value})
+		}
+	}
+	if writes == nil {
+		return nil
+	}
+	return []taskWrites{inputTask(writes)}
+}
+
+func (t *task) asWrites() taskWrites {
+	return taskWrites{path: t.pathStr, node: t.name, triggers: t.triggers, writes: t.writes}
+}
+
+// placed is where the writes of t belong, and its node; t may be nil.
+func (t *task) placed() (path, node string) {
+	if t == nil {
+		return "", ""
+	}
+	return t.pathStr, t.name
+}
+
+// taskSet are the tasks of a superstep in their order.
+type taskSet struct {
+	order []*task
+	by    map[string]int // place in order; nil while there are few
+}
+
+// fewTasks: up to this number of tasks a linear search is as fast as a map.
+const fewTasks = 8
+
+func (s *taskSet) add(t *task) {
+	if i := s.place(t.id); i >= 0 {
+		s.order[i] = t
+		return
+	}
+	s.order = append(s.order, t)
+	switch n := len(s.order); {
+	case s.by != nil:
+		s.by[t.id] = n - 1
+	case n > fewTasks:
+		s.by = make(map[string]int, 2*n)
+		for i, x := range s.order {
+			s.by[x.id] = i
+		}
+	}
+}
+
+// place is where the task with this id stands; -1 if there is none.
+func (s *taskSet) place(id string) int {
+	if s.by != nil {
+		if i, ok := s.by[id]; ok {
+			return i
+		}
+		return -1
+	}
+	return slices.IndexFunc(s.order, func(t *task) bool { return t.id == id })
+}
+
+func (s *taskSet) get(id string) *task {
+	if s == nil {
+		return nil
+	}
+	if i := s.place(id); i >= 0 {
+		return s.order[i]
+	}
+	return nil
+}
+
+// idsByNode are the ids of the tasks of each node, in order.
+func (s *taskSet) idsByNode() map[string][]string {
+	ids := map[string][]string{}
+	for _, t := range s.order {
+		ids[t.name] = append(ids[t.name], t.id)
+	}
+	return ids
+}
+
+// names are the nodes of the tasks, each once, in the order of their first tasks.
+func (s *taskSet) names() []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, t := range s.order {
+		if !seen[t.name] {
+			seen[t.name] = true
+			names = append(names, t.name)
+		}
+	}
+	return names
+}
+
+// namePerTask is the node of each task, in order.
+func (s *taskSet) namePerTask() []string {
+	names := slices.Grow([]string(nil), len(s.order))
+	for _, t := range s.order {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+func (s *taskSet) asWrites() []taskWrites {
+	out := make([]taskWrites, len(s.order))
+	for i, t := range s.order {
+		out[i] = t.asWrites()
+	}
+	return out
+}
+
+// callSpec is a function called as a task of its own.
+type callSpec struct {
+	name    string
+	run     func(ctx context.Context) (any, error)
+	input   any
+	retry   []RetryPolicy
+	cache   *CachePolicy
+	timeout *TimeoutPolicy
+}
+
+// futureState lets callers wait for the end of a called task.
+type futureState struct {
+	once sync.Once // of resolving
+	made sync.Once // of ch
+	ch   chan struct{}
+	val  any
+	err  error
+}
+
+// resolve sets the result and wakes the callers. Only the first call counts.
+func (f *futureState) resolve(v any, err error) {
+	f.once.Do(func() {
+		f.val, f.err = v, err
+		close(f.wait())
+	})
+}
+
+func (f *futureState) wait() chan struct{} {
+	f.made.Do(func() { f.ch = make(chan struct{}) })
+	return f.ch
+}
