@@ -16,7 +16,7 @@ func call(ctx context.Context, c *callSpec) (*task, *taskRun, error) {
 		return nil, nil, fmt.Errorf("call %q: %w", c.name, err)
 	}
 	r.att.touch()
-	m := message{kind: msgCall, task: r.task, call: c, number: int(r.task.pad.calls.Add(1) - 1), reply: make(chan *task, 1)}
+	m := message{kind: msgCall, task: r.task, call: c, number: int(r.task.calls.Add(1) - 1), reply: make(chan *task, 1)}
 	if step := r.step.Get(); !step.tell(m) {
 		return nil, nil, fmt.Errorf("call %q: %w", c.name, ErrOutsideTask)
 	}

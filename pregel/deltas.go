@@ -3,6 +3,7 @@ package pregel
 import (
 	"fmt"
 
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -12,7 +13,7 @@ import (
 type deltaState struct {
 	g            *Graph
 	forced       map[string]bool    // channels to store whole in the next checkpoint
-	loaded       []pendingWrite     // writes that a resume found; nil once checked
+	loaded       []answer.Write     // writes that a resume found; nil once checked
 	storedWrites map[[2]string]bool // by task and channel: writes that an earlier run stored
 
 	initial     saver.Config // the checkpoint the run began with
@@ -30,20 +31,20 @@ type exitWrite struct {
 }
 
 // init begins with the writes that are stored on the checkpoint initial.
-func (d *deltaState) init(g *Graph, initial *saver.Config, stored []pendingWrite) {
+func (d *deltaState) init(g *Graph, initial *saver.Config, stored []answer.Write) {
 	*d = deltaState{g: g, initial: *initial, forced: map[string]bool{},
 		storedWrites: map[[2]string]bool{}}
 	for _, w := range stored {
-		if w.taskID != nullTaskID && g.isDelta(w.channel) {
-			d.storedWrites[[2]string{w.taskID, w.channel}] = true
+		if w.TaskID != nullTaskID && g.isDelta(w.Channel) {
+			d.storedWrites[[2]string{w.TaskID, w.Channel}] = true
 		}
 	}
 }
 
 // force marks the delta channels that were written to. They are stored whole.
-func (d *deltaState) force(written []pendingWrite) {
+func (d *deltaState) force(written []answer.Write) {
 	for _, w := range written {
-		d.g.addDelta(d.forced, w.channel)
+		d.g.addDelta(d.forced, w.Channel)
 	}
 }
 
@@ -69,14 +70,14 @@ func (d *deltaState) forceAfterStep(tasks *taskSet, reapplied map[string]bool) {
 		d.g.addOverwritten(d.forced, t.writes)
 	}
 	for _, w := range loaded {
-		if !reapplied[w.taskID] {
-			d.g.addDelta(d.forced, w.channel)
+		if !reapplied[w.TaskID] {
+			d.g.addDelta(d.forced, w.Channel)
 		}
 	}
 }
 
 // keepBack keeps the superstep's writes to delta channels for the end of an Exit run.
-func (d *deltaState) keepBack(step int, pending []pendingWrite, tasks *taskSet) {
+func (d *deltaState) keepBack(step int, pending []answer.Write, tasks *taskSet) {
 	if len(d.g.deltas) == 0 {
 		return
 	}
@@ -87,11 +88,11 @@ func (d *deltaState) keepBack(step int, pending []pendingWrite, tasks *taskSet) 
 		d.keepBackNull(step, d.commandExit)
 	}
 	for _, w := range pending {
-		if !d.g.isDelta(w.channel) || first && (w.taskID == nullTaskID || d.storedWrites[[2]string{w.taskID, w.channel}]) {
+		if !d.g.isDelta(w.Channel) || first && (w.TaskID == nullTaskID || d.storedWrites[[2]string{w.TaskID, w.Channel}]) {
 			continue
 		}
-		path, _ := tasks.get(w.taskID).placed()
-		d.exit = append(d.exit, exitWrite{step: step, taskID: w.taskID, path: path, channel: w.channel, value: w.value})
+		path, _ := tasks.get(w.TaskID).placed()
+		d.exit = append(d.exit, exitWrite{step: step, taskID: w.TaskID, path: path, channel: w.Channel, value: w.Value})
 	}
 }
 

@@ -1,6 +1,9 @@
 package pregel
 
 import (
+	"fmt"
+
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -17,7 +20,7 @@ import (
 type entry struct {
 	kind entryKind
 	// answer is what becomes of a Command's Resume.
-	answer answerUse
+	answer answer.Use
 	// branch: an update or a fork made the checkpoint.
 	branch bool
 	// toInside is what this graph tells graphs inside during the first superstep.
@@ -126,7 +129,7 @@ type facts struct {
 	left   progress
 	leftBy string
 
-	answer answerFacts // looked up if there is an answer
+	answer answer.Facts // looked up if there is an answer
 }
 
 // parentSays is what the graph around tells this graph, if it applies.
@@ -209,4 +212,28 @@ func (f *facts) entry() entry {
 		e.kind = entryRefused
 	}
 	return e
+}
+
+// judge decides what becomes of a Command's answer.
+func (f *facts) judge(resumes bool) (answer.Use, error) {
+	if f.given != givenAnswer {
+		return answer.None, nil
+	}
+	if f.noSaver {
+		return answer.None, fmt.Errorf("resume: %w", ErrNoSaver)
+	}
+	use, err := f.answer.Judge(resumes, f.ways.langGraph), error(nil)
+	switch use {
+	case answer.Refused:
+		err = fmt.Errorf("thread %q: %w", f.thread, ErrNoInterrupt)
+	case answer.RefusedWorkLeft:
+		err = fmt.Errorf("thread %q: %w; without an answer the run goes on with what is left", f.thread, ErrNoInterrupt)
+	case answer.Ambiguous:
+		err = &AmbiguousResumeError{Pending: f.answer.Waiting}
+	case answer.Unknown:
+		err = &UnknownInterruptError{Unknown: f.answer.Unknown, Pending: f.answer.Waiting}
+	case answer.None, answer.One, answer.ByIDs, answer.Spent:
+		return use, nil
+	}
+	return answer.None, err
 }

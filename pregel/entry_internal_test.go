@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -16,7 +17,7 @@ func TestEntry(t *testing.T) {
 	waiting := progress{status: saver.StatusWaiting}
 	finish := ways{unfinished: FinishFirst}
 	langGraph := ways{unfinished: DiscardUnfinished, langGraph: true}
-	asks := answerFacts{waiting: []string{"q"}}
+	asks := answer.Facts{Waiting: []string{"q"}}
 	for _, c := range []struct {
 		name      string
 		facts     facts
@@ -49,7 +50,7 @@ func TestEntry(t *testing.T) {
 		{"update, old", facts{given: givenCommand, from: originOld}, entryFork, nil, "same"},
 		{"answer", facts{given: givenAnswer, from: originNewest, answer: asks}, entryResume, nil, "same"},
 		{"answer, named", facts{given: givenAnswer, from: originNamed, answer: asks}, entryResume, nil, "runs all tasks again, as for an old one"},
-		{"answer, old", facts{given: givenAnswer, from: originOld, answer: answerFacts{old: true, left: true}}, entryRerun, nil, "same"},
+		{"answer, old", facts{given: givenAnswer, from: originOld, answer: answer.Facts{Old: true, Left: true}}, entryRerun, nil, "same"},
 		{"answer, no thread", facts{given: givenAnswer, from: originNone, empty: true}, entryRefused, ErrNoInterrupt, "raises"},
 		{"answer, no saver", facts{given: givenAnswer, noSaver: true, empty: true}, entryRefused, ErrNoSaver, "raises"},
 		{"recovery", facts{given: givenRecovery, from: originNewest, left: unfinished}, entryResume, nil, "has none"},
@@ -182,26 +183,26 @@ func TestEntryAnswer(t *testing.T) {
 	ids := []string{"p", "q"}
 	for _, c := range []struct {
 		name      string
-		answer    answerFacts
-		want      answerUse
+		answer    answer.Facts
+		want      answer.Use
 		err       error
-		langGraph answerUse
+		langGraph answer.Use
 		anyErr    error
 	}{
-		{"one waits", answerFacts{waiting: ids[:1]}, answerOne, nil, answerOne, nil},
-		{"several wait", answerFacts{waiting: ids}, answerNone, ErrAmbiguousResume, answerNone, ErrAmbiguousResume},
-		{"none waits", answerFacts{left: true}, answerNone, ErrNoInterrupt, answerOne, nil},
-		{"none waits, nothing is left", answerFacts{}, answerNone, ErrNoInterrupt, answerNone, ErrNoInterrupt},
-		{"none waits, nothing is left, with an update", answerFacts{steers: true}, answerNone, ErrNoInterrupt, answerOne, nil},
-		{"given before", answerFacts{given: true, left: true}, answerSpent, nil, answerOne, nil},
-		{"breakpoint", answerFacts{atBreakpoint: true, left: true}, answerSpent, nil, answerOne, nil},
-		{"by id", answerFacts{byID: true, waiting: ids}, answerByID, nil, answerByID, nil},
-		{"by id, unknown", answerFacts{byID: true, waiting: ids, unknown: ids[:1]}, answerNone, ErrUnknownInterrupt, answerByID, nil},
-		{"by id, empty", answerFacts{byID: true, empty: true, waiting: ids}, answerNone, ErrUnknownInterrupt, answerByID, nil},
-		{"by id, none waits, asked before", answerFacts{byID: true, left: true}, answerSpent, nil, answerByID, nil},
-		{"by id, none waits, unknown", answerFacts{byID: true, unknown: ids, left: true}, answerNone, ErrNoInterrupt, answerByID, nil},
-		{"by id, none waits, empty", answerFacts{byID: true, empty: true, left: true}, answerNone, ErrNoInterrupt, answerByID, nil},
-		{"by id, empty, breakpoint", answerFacts{byID: true, empty: true, atBreakpoint: true, left: true}, answerSpent, nil, answerByID, nil},
+		{"one waits", answer.Facts{Waiting: ids[:1]}, answer.One, nil, answer.One, nil},
+		{"several wait", answer.Facts{Waiting: ids}, answer.None, ErrAmbiguousResume, answer.None, ErrAmbiguousResume},
+		{"none waits", answer.Facts{Left: true}, answer.None, ErrNoInterrupt, answer.One, nil},
+		{"none waits, nothing is left", answer.Facts{}, answer.None, ErrNoInterrupt, answer.None, ErrNoInterrupt},
+		{"none waits, nothing is left, with an update", answer.Facts{Steers: true}, answer.None, ErrNoInterrupt, answer.One, nil},
+		{"given before", answer.Facts{Given: true, Left: true}, answer.Spent, nil, answer.One, nil},
+		{"breakpoint", answer.Facts{AtBreakpoint: true, Left: true}, answer.Spent, nil, answer.One, nil},
+		{"by id", answer.Facts{ByID: true, Waiting: ids}, answer.ByIDs, nil, answer.ByIDs, nil},
+		{"by id, unknown", answer.Facts{ByID: true, Waiting: ids, Unknown: ids[:1]}, answer.None, ErrUnknownInterrupt, answer.ByIDs, nil},
+		{"by id, empty", answer.Facts{ByID: true, Empty: true, Waiting: ids}, answer.None, ErrUnknownInterrupt, answer.ByIDs, nil},
+		{"by id, none waits, asked before", answer.Facts{ByID: true, Left: true}, answer.Spent, nil, answer.ByIDs, nil},
+		{"by id, none waits, unknown", answer.Facts{ByID: true, Unknown: ids, Left: true}, answer.None, ErrNoInterrupt, answer.ByIDs, nil},
+		{"by id, none waits, empty", answer.Facts{ByID: true, Empty: true, Left: true}, answer.None, ErrNoInterrupt, answer.ByIDs, nil},
+		{"by id, empty, breakpoint", answer.Facts{ByID: true, Empty: true, AtBreakpoint: true, Left: true}, answer.Spent, nil, answer.ByIDs, nil},
 	} {
 		for _, loose := range []string{"", "any answer", "old"} {
 			f := facts{given: givenAnswer, from: originNewest, answer: c.answer, ways: ways{langGraph: loose == "any answer"}}
@@ -209,7 +210,7 @@ func TestEntryAnswer(t *testing.T) {
 			if loose != "" {
 				want, err = c.langGraph, c.anyErr
 			}
-			if f.answer.old = loose == "old"; f.answer.old {
+			if f.answer.Old = loose == "old"; f.answer.Old {
 				f.from, kind = originOld, entryRerun
 			}
 			if err != nil {
@@ -220,7 +221,7 @@ func TestEntryAnswer(t *testing.T) {
 			}
 		}
 	}
-	e := (&facts{given: givenAnswer, answer: answerFacts{byID: true, waiting: ids, unknown: []string{"x"}}}).entry()
+	e := (&facts{given: givenAnswer, answer: answer.Facts{ByID: true, Waiting: ids, Unknown: []string{"x"}}}).entry()
 	var unknown *UnknownInterruptError
 	if !errors.As(e.err, &unknown) || !slices.Equal(unknown.Unknown, []string{"x"}) || !slices.Equal(unknown.Pending, ids) {
 		t.Errorf("%v", e.err)
@@ -234,9 +235,9 @@ func TestEntryErrors(t *testing.T) {
 	for want, got := range map[string]entry{
 		`thread "t7": the thread is unfinished: nodes ["a"] of an earlier run are left; the input was not taken: that was a run of graph "post"`: f.entry(),
 		`thread "t7": an earlier run left nodes ["gone"]`:                                    (&facts{thread: "t7", missing: []string{"gone"}}).entry(),
-		`thread "t7": nothing is waiting to be resumed; without an answer the run goes on`:   (&facts{thread: "t7", given: givenAnswer, answer: answerFacts{left: true}}).entry(),
+		`thread "t7": nothing is waiting to be resumed; without an answer the run goes on`:   (&facts{thread: "t7", given: givenAnswer, answer: answer.Facts{Left: true}}).entry(),
 		`thread "t7": nothing is waiting to be resumed`:                                      (&facts{thread: "t7", given: givenAnswer, empty: true}).entry(),
-		`When there are multiple pending interrupts, you must specify the interrupt id when`: (&facts{given: givenAnswer, answer: answerFacts{waiting: []string{"p", "q"}}}).entry(),
+		`When there are multiple pending interrupts, you must specify the interrupt id when`: (&facts{given: givenAnswer, answer: answer.Facts{Waiting: []string{"p", "q"}}}).entry(),
 	} {
 		if !strings.HasPrefix(fmt.Sprint(got.err), want) {
 			t.Errorf("%v, not %s", got.err, want)

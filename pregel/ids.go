@@ -84,31 +84,9 @@ func (t *taskIDs) handling(ns, handler, failedTask string) string {
 	return t.end()
 }
 
-// interruptID names the interrupt of the task in namespace ns that waits for
-// its answer number answered, counted from zero.
-func interruptID(ns string, answered int) string {
-	if answered > 0 {
-		ns += nsSep + strconv.Itoa(answered)
-	}
-	return hexHash(ns)
-}
-
 func hexHash(s string) string {
 	sum := xxh3.HashString128(s).Bytes()
 	return hex.EncodeToString(sum[:])
-}
-
-// isInterruptID reports whether a key of a resume map can name an interrupt.
-func isInterruptID(s string) bool {
-	if len(s) != 32 {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
 }
 
 // childNS is the namespace of node under parent.

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stele-go/stele/pregel/internal/answer"
 )
 
 const postCheckpoint = "1f0f5200-24f1-6382-8000-bde4e02ab92b"
@@ -77,11 +79,11 @@ func TestInterruptIDs(t *testing.T) {
 		"bar1:e126d089-c354-0ac8-bb9e-b12bbe3f20b8":                                               "67bf77a3f24954956ce81bcd5120235b",
 		"main:9f7c900b-0d56-927c-17fb-5d519cc85678|sub_node:929f60c7-3999-ab63-937a-e014df442787": "6531752c4d60334ae17e4816e23fdfe4",
 	} {
-		if got := interruptID(ns, 0); got != want || !isInterruptID(got) {
+		if got := answer.ID(ns, 0); got != want || !answer.IsID(got) {
 			t.Errorf("interrupt id of %q = %s, want %s", ns, got, want)
 		}
 	}
-	if first, second := interruptID("n:x", 0), interruptID("n:x", 1); first == second || second != hexHash("n:x|1") {
+	if first, second := answer.ID("n:x", 0), answer.ID("n:x", 1); first == second || second != hexHash("n:x|1") {
 		t.Errorf("the second interrupt of a task has id %s, the first %s", second, first)
 	}
 }

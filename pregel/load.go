@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -28,7 +29,7 @@ func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t 
 		return t, err
 	}
 	for i := range t.pending {
-		t.pending[i].channel = g.newName(t.pending[i].channel)
+		t.pending[i].Channel = g.newName(t.pending[i].Channel)
 	}
 	if t.set, err = g.hydrate(ctx, s, saved.Config, &cp, renamed); err != nil {
 		return t, unreadable(saved, err)
@@ -89,7 +90,7 @@ type threadState struct {
 	noted   *saver.Note // of cp as loaded; nil if it has none
 	cp      *liveCheckpoint
 	set     *channelSet
-	pending []pendingWrite
+	pending []answer.Write
 	// renamed are the channels that the checkpoint has under a former name. Under the new
 	// one they are not stored yet.
 	renamed map[string]string

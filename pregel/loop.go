@@ -299,7 +299,7 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 		s.timedOut = make(chan struct{})
 	}
 	s.seen = frozen.Of(stepView{audience: l.view.audience, run: l.run, toInside: l.pos.toInside(), step: l.pos.step, cpID: l.pos.cp.id,
-		last: l.saves.lastPut, pipe: l.saves.pipe, read: l.pos.set.reader(l.run.g), ctx: inside,
+		last: l.saves.lastPut, pipe: l.saves.pipe, read: l.pos.set.reader(l.run.g, l.pos.step, l.pos.stop), ctx: inside,
 		box: s.box, over: over, timedOut: s.timedOut, limited: s.limited})
 	return s.run(ctx)
 }

@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -34,7 +35,7 @@ const (
 	chInterrupt   = saver.ChannelInterrupt
 	chResume      = saver.ChannelResume
 	chError       = saver.ChannelError
-	chErrorSource = "__error_source_node__"
+	chErrorSource = answer.ErrorSource
 	chStopped     = "__stele_stopped__" // see rules.WriteCall
 	chNoWrites    = "__no_writes__"
 	chTasks       = saver.ChannelTasks
@@ -47,7 +48,7 @@ const (
 	nsSep = "|"
 	nsEnd = ":"
 
-	nullTaskID = "00000000-0000-0000-0000-000000000000"
+	nullTaskID = answer.NoTask
 
 	// handlerMark is the part of an error handler's identity that tells it from
 	// a packet.
@@ -77,12 +78,6 @@ var reserved = map[string]bool{
 // skippedByApply are names that tasks write to but that are not channels.
 var skippedByApply = map[string]bool{
 	chNoWrites: true, chItems: true, push: true, chResume: true, chInterrupt: true, chReturn: true, chError: true, chErrorSource: true,
-}
-
-// isControl reports whether a write describes what happened to a task rather
-// than what it produced.
-func isControl(channel string) bool {
-	return channel == chError || channel == chErrorSource || channel == chInterrupt || channel == chResume
 }
 
 // isSpecial reports whether the channel is a special one, on which a later write of a task

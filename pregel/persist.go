@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store/cache"
 )
@@ -99,13 +100,13 @@ func (l *loop) storeAtExit(ctx context.Context) error {
 	byTask := map[string][]write{}
 	var order []string
 	for _, w := range l.pos.pending {
-		if !l.pos.written[w.taskID] || w.token != nil && w.token.spent() {
+		if !l.pos.written[w.TaskID] || w.IsSpent() {
 			continue
 		}
-		if _, ok := byTask[w.taskID]; !ok {
-			order = append(order, w.taskID)
+		if _, ok := byTask[w.TaskID]; !ok {
+			order = append(order, w.TaskID)
 		}
-		byTask[w.taskID] = append(byTask[w.taskID], write{w.channel, w.value})
+		byTask[w.TaskID] = append(byTask[w.TaskID], write{w.Channel, w.Value})
 	}
 	for _, id := range order {
 		path, node := l.pos.tasks.get(id).placed()
@@ -259,4 +260,23 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 		}
 	}
 	return nil
+}
+
+// voidAnswer takes back an answer that nobody took, once all tasks wait. The question it
+// was meant for was not asked again, and what is asked instead waits for an answer of its
+// own.
+func (l *loop) voidAnswer() error {
+	if l.run.nested() || l.run.saver == nil || l.run.ways.langGraph {
+		return nil
+	}
+	i := answer.Untaken(l.pos.pending)
+	if i < 0 {
+		return nil
+	}
+	if l.run.exits() && l.pos.written[nullTaskID] { // it is not stored
+		l.pos.pending = slices.Delete(l.pos.pending, i, i+1)
+		return nil
+	}
+	l.pos.ending = endStopped
+	return l.putWrites(nil, nullTaskID, []write{{chResume, nil}})
 }

@@ -2,10 +2,12 @@ package pregel
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -94,11 +96,12 @@ func (p *position) preparer() *preparer {
 		p.prep = &preparer{g: r.g, set: p.set, ns: r.ns, stop: p.stop, cpMap: r.cpMap, metadata: r.opts.Metadata, warn: r.env().Logger.Warn}
 	}
 	next := p.prep
-	if next.parentPad = nil; r.nested() && !p.entry.answersSpent {
-		next.parentPad = r.parent.task.pad
+	next.cp, next.step, next.answers = p.cp, p.step, answer.Of(p.pending)
+	a := &next.answers
+	a.ByID, a.LangGraph, a.Passing = r.resumeMap, r.ways.langGraph, r.nested() && (r.saver == nil || p.entry.kind == entryFork)
+	if r.nested() && !p.entry.answersSpent {
+		a.Around = &r.parent.task.pad
 	}
-	next.cp, next.step, next.pending, next.resumeMap = p.cp, p.step, indexPending(p.pending), r.resumeMap
-	next.langGraph, next.passing = r.ways.langGraph, r.nested() && (r.saver == nil || p.entry.kind == entryFork)
 	return next
 }
 
@@ -117,7 +120,7 @@ func (p *position) toInside() fromParent {
 func (p *position) addressed() bool { return p.place.CheckpointID != "" || p.run.replay != nil }
 
 // applyNull applies the writes that belong to no task.
-func (p *position) applyNull(carried []pendingWrite) error {
+func (p *position) applyNull(carried []answer.Write) error {
 	null := nullTask(slices.Concat(p.pending, carried))
 	if null == nil {
 		return nil
@@ -133,16 +136,16 @@ func (p *position) applyNull(carried []pendingWrite) error {
 // reapply gives finished tasks what they wrote before, so that they do not run
 // again. A task that waits or failed gets nothing.
 func (p *position) reapply(tasks ...*task) {
-	var mine []pendingWrite
+	var mine []answer.Write
 	for _, w := range p.pending {
-		if slices.ContainsFunc(tasks, func(t *task) bool { return t.id == w.taskID }) {
+		if slices.ContainsFunc(tasks, func(t *task) bool { return t.id == w.TaskID }) {
 			mine = append(mine, w)
 		}
 	}
-	statuses, _ := readStatuses(mine)
+	outputs := outputsOf(mine)
 	for _, t := range tasks {
-		if s := statuses[t.id]; s != nil && s.finished() {
-			t.writes = append(t.writes, s.output...)
+		if out := outputs[t.id]; len(out) > 0 {
+			t.writes = append(t.writes, out...)
 			p.reapplied[t.id] = true
 		}
 	}
@@ -150,18 +153,18 @@ func (p *position) reapply(tasks ...*task) {
 
 // resumeHandlers replaces tasks that failed in an earlier run by their error handlers.
 func (p *position) resumeHandlers() {
-	statuses, _ := readStatuses(p.pending)
+	statuses, _ := answer.Statuses(p.pending)
 	for _, w := range slices.Clone(p.pending) {
-		t := p.tasks.get(w.taskID)
-		if w.channel != chErrorSource || t == nil || t.node == nil || t.node.ErrorHandler == "" || len(t.writes) > 0 {
+		t := p.tasks.get(w.TaskID)
+		if w.Channel != chErrorSource || t == nil || t.node == nil || t.node.ErrorHandler == "" || len(t.writes) > 0 {
 			continue
 		}
-		s := statuses[w.taskID]
-		if s == nil || !s.failed {
+		s := statuses[w.TaskID]
+		if s == nil || !s.Failed {
 			continue
 		}
-		t.writes = append(t.writes, write{chError, s.err})
-		p.tasks.add(p.prep.handling(t, storedError(s.err)))
+		t.writes = append(t.writes, write{chError, s.Err})
+		p.tasks.add(p.prep.handling(t, storedError(s.Err)))
 		p.reapply(p.tasks.order[len(p.tasks.order)-1])
 	}
 }
@@ -184,16 +187,16 @@ func (p *position) record(enc *encoder, t *task, taskID string, writes []write) 
 		// writes come first and special ones last, because others would change their index.
 		writes = slices.Clone(writes)
 		slices.SortStableFunc(writes, func(a, b write) int { return cmp.Compare(b2i(isSpecial(a.channel)), b2i(isSpecial(b.channel))) })
-		p.pending = slices.DeleteFunc(p.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID && isSpecial(w.channel) })
+		p.pending = slices.DeleteFunc(p.pending, func(w answer.Write) bool { return w.TaskID == nullTaskID && isSpecial(w.Channel) })
 		toStore = nil
 		for _, w := range p.pending {
-			if w.taskID == nullTaskID {
-				toStore = append(toStore, write{w.channel, w.value})
+			if w.TaskID == nullTaskID {
+				toStore = append(toStore, write{w.Channel, w.Value})
 			}
 		}
 		toStore = append(toStore, writes...)
 	} else if p.has[taskID] {
-		p.pending = slices.DeleteFunc(p.pending, func(w pendingWrite) bool { return w.taskID == taskID })
+		p.pending = slices.DeleteFunc(p.pending, func(w answer.Write) bool { return w.TaskID == taskID })
 	}
 	p.has[taskID] = true
 	var encoded []saver.Write
@@ -204,7 +207,7 @@ func (p *position) record(enc *encoder, t *task, taskID string, writes []write) 
 		}
 	}
 	for _, w := range writes {
-		p.pending = append(p.pending, newPending(taskID, path, w.channel, w.value))
+		p.pending = append(p.pending, answer.New(taskID, path, w.channel, w.value))
 	}
 	return encoded, nil
 }
@@ -248,7 +251,7 @@ func (p *position) spentState() bool {
 		return false
 	}
 	// Writes of tasks stored on the head are of work that did not end.
-	if slices.ContainsFunc(p.pending, func(w pendingWrite) bool { return w.taskID != nullTaskID }) {
+	if slices.ContainsFunc(p.pending, func(w answer.Write) bool { return w.TaskID != nullTaskID }) {
 		return false
 	}
 	tasks, err := p.preparer().next(p.updated)
@@ -285,39 +288,17 @@ func (p *position) itemPuts() (values []any) {
 	if p.run.items == nil {
 		return nil
 	}
-	var puts []pendingWrite
+	var puts []answer.Write
 	for _, w := range p.pending {
-		if w.channel == chItems && (!p.reruns() || p.written[w.taskID]) {
+		if w.Channel == chItems && (!p.reruns() || p.written[w.TaskID]) {
 			puts = append(puts, w)
 		}
 	}
-	slices.SortStableFunc(puts, func(a, b pendingWrite) int { return strings.Compare(a.path, b.path) })
+	slices.SortStableFunc(puts, func(a, b answer.Write) int { return strings.Compare(a.Path, b.Path) })
 	for _, w := range puts {
-		values = append(values, w.value)
+		values = append(values, w.Value)
 	}
 	return values
-}
-
-// askedAgain are the questions that t waits with when one of them is asked again: of itself, of a
-// function that it calls, or of a graph inside.
-func (p *position) askedAgain(t *task, refused *AnswerError) []Interrupt {
-	list, there := []Interrupt{}, false
-	for _, w := range p.pending {
-		if w.taskID != t.id || w.channel != chInterrupt {
-			continue
-		}
-		for _, in := range interruptsOf(w.value) {
-			if in.ID != refused.again.ID && !slices.Contains(refused.stale, in.ID) {
-				list = append(list, in)
-			} else if !there {
-				list, there = append(list, *refused.again), true
-			}
-		}
-	}
-	if !there {
-		list = append(list, *refused.again)
-	}
-	return list
 }
 
 // breaksAt reports whether one of tasks is at a breakpoint and a channel has moved since
@@ -342,23 +323,11 @@ func (cp *liveCheckpoint) breaksAt(names []string, tasks *taskSet) bool {
 
 // hasWork reports whether there is something left to run.
 func (p *position) hasWork() (bool, error) {
-	if slices.ContainsFunc(p.pending, func(w pendingWrite) bool { return w.taskID == nullTaskID }) {
+	if slices.ContainsFunc(p.pending, func(w answer.Write) bool { return w.TaskID == nullTaskID }) {
 		return true, nil // an earlier Command may start something
 	}
 	tasks, err := p.preparer().next(p.updated)
 	return err == nil && len(tasks.order) > 0, err
-}
-
-// pendingInterrupts are the ids of the stored interrupts of tasks without a result, sorted.
-func (p *position) pendingInterrupts() []string {
-	statuses, _ := readStatuses(p.pending)
-	ids := map[string]bool{}
-	for _, s := range statuses {
-		for _, in := range s.pending() {
-			ids[in.ID] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(ids))
 }
 
 // answeredSince reports whether this graph got answers to all the questions that its parent
@@ -366,8 +335,9 @@ func (p *position) pendingInterrupts() []string {
 // task. An answer without an id is meant for those questions and must not go to the next
 // one. LangGraph gives it to the next one. An update of this graph answers nothing.
 func (p *position) answeredSince() bool {
-	shown := p.run.parent.task.pad.shown
-	return len(shown) > 0 && p.md.Source() != "update" && !slices.ContainsFunc(p.pendingInterrupts(), func(id string) bool { return slices.Contains(shown, id) })
+	shown := p.run.parent.task.pad.Shown()
+	return len(shown) > 0 && p.md.Source() != "update" &&
+		!slices.ContainsFunc(answer.Open(p.pending), func(id string) bool { return slices.Contains(shown, id) })
 }
 
 // ending is what a run records about its end, if nothing else that is stored shows it. It is
@@ -386,3 +356,28 @@ const (
 	// endWentOn cancels endStopped.
 	endWentOn
 )
+
+// atBreakpoint reports whether the thread waits although nobody asks: at a breakpoint of
+// this graph or of one inside. A checkpoint of another program does not say. It counts as
+// one if something is left to run and no task failed.
+func (p *position) atBreakpoint(ctx context.Context) (bool, error) {
+	if p.noted == nil && !slices.ContainsFunc(p.pending, func(w answer.Write) bool { return w.TaskID != nullTaskID }) {
+		left, err := p.hasWork()
+		return left && err == nil, nil
+	}
+	how, err := p.threadStatus().progress(ctx)
+	return how.status == saver.StatusWaiting, err
+}
+
+// taskNamespaces are the namespaces of the tasks that are next, by their ids.
+func (p *position) taskNamespaces() (map[string]string, error) {
+	tasks, err := p.preparer().next(p.updated)
+	if err != nil {
+		return nil, err
+	}
+	spaces := make(map[string]string, len(tasks.order))
+	for _, t := range tasks.order {
+		spaces[t.id] = t.ns
+	}
+	return spaces, nil
+}

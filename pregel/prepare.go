@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/internal/answer"
 )
 
 // NodeError tells an error handler which node failed, and how. The failure of a node in a
@@ -17,22 +18,17 @@ type NodeError struct {
 
 // preparer makes the tasks that follow a checkpoint.
 type preparer struct {
-	g         *Graph
-	cp        *liveCheckpoint
-	set       *channelSet
-	ns        string // namespace of the graph
-	step      int
-	stop      int
-	pending   pendingIndex
-	resumeMap map[string]any
-	parentPad *scratchpad
-	cpMap     map[string]string
-	metadata  map[string]any // of the run
-	ids       taskIDs
-	previous  any // what the entrypoint saved last
-	// langGraph: whoever asks gets the answer that waits. passing: the ids of tasks, and so
-	// those of their questions, are valid in this run only.
-	langGraph, passing bool
+	g        *Graph
+	cp       *liveCheckpoint
+	set      *channelSet
+	ns       string // namespace of the graph
+	step     int
+	stop     int
+	answers  answer.Set
+	cpMap    map[string]string
+	metadata map[string]any // of the run
+	ids      taskIDs
+	previous any // what the entrypoint saved last
 	// warn is told about packets that cannot be delivered; may be nil.
 	warn func(msg string, args ...any)
 
@@ -112,7 +108,7 @@ func (p *preparer) pulled(plan *nodePlan) (*task, error) {
 	ns := childNS(p.ns, n.Name)
 	t := p.task(n, n.Name, p.ids.pulled(ns, n.Name, plan.triggers), ns, plan.triggers)
 	t.path, t.pathStr = plan.path, plan.pathStr
-	input, ok, err := p.input(n, t.pad)
+	input, ok, err := p.input(n)
 	if err != nil {
 		return nil, fmt.Errorf("input of node %q: %w", n.Name, err)
 	}
@@ -124,7 +120,7 @@ func (p *preparer) pulled(plan *nodePlan) (*task, error) {
 }
 
 // input reads what the node gets. ok is false if its only channel is empty.
-func (p *preparer) input(n *Node, pad *scratchpad) (v any, ok bool, err error) {
+func (p *preparer) input(n *Node) (v any, ok bool, err error) {
 	if n.Reads.Single {
 		ch, isChannel := p.set.get(n.Reads.Names[0])
 		if !isChannel {
@@ -141,7 +137,7 @@ func (p *preparer) input(n *Node, pad *scratchpad) (v any, ok bool, err error) {
 					m[name] = x
 				}
 			} else if managed, isManaged := p.g.spec.Managed[name]; isManaged {
-				m[name] = managed(pad.step, pad.stop)
+				m[name] = managed(p.step, p.stop)
 			}
 		}
 		v = m
@@ -211,14 +207,13 @@ func (p *preparer) handling(failed *task, err error) *task {
 func (p *preparer) nest(t, parent *task, path Path) {
 	t.path, t.pathStr = path, path.String()
 	t.around = &checkpointsAround{outer: parent.around.get(), ns: parent.ns, id: p.cp.id}
-	t.pad.parent = parent.pad
+	t.pad.Below(&parent.pad)
 }
 
 // task fills in what all kinds of tasks share. The path is the caller's.
 func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
 	t := &task{id: id, node: n, name: name, ns: taskNS(ns, id), triggers: triggers, around: p.around}
-	t.pad = &t.ownPad
-	p.fillPad(t)
+	p.answers.Fill(&t.pad, t.id, t.ns)
 	t.metadata = p.metadata
 	if n != nil {
 		t.timeout, t.retry, t.previous, t.metadata = n.Timeout, n.Retry, p.previous, merged(p.metadata, n.Metadata)
@@ -229,42 +224,21 @@ func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
 	return t
 }
 
-func (p *preparer) fillPad(t *task) {
-	pad := t.pad
-	pad.step, pad.stop, pad.parent, pad.token = p.step, p.stop, p.parentPad, p.pending.token
-	pad.langGraph, pad.passing = p.langGraph, p.passing
-	if p.pending.any {
-		pad.resume = slices.Clone(p.pending.resume[t.id])
-		pad.shown, pad.failed = p.pending.shown[t.id], p.pending.failed[t.id]
-	}
-	// An answer by id goes to the task's next question. Threads written before
-	// questions had ids of their own know only the first id.
-	if len(p.resumeMap) > 0 {
-		v, ok := p.resumeMap[interruptID(t.ns, len(pad.resume))]
-		if first := interruptID(t.ns, 0); !ok && (p.langGraph || !pad.failed) && (len(pad.shown) == 0 || slices.Contains(pad.shown, first)) {
-			v, ok = p.resumeMap[first]
-		}
-		if ok {
-			pad.resume = append(pad.resume, v)
-		}
-	}
-}
-
-// reader is readLocal of these channels.
-func (s *channelSet) reader(g *Graph) func(*scratchpad, Keys, []write) (Pairs, error) {
-	return func(pad *scratchpad, sel Keys, own []write) (Pairs, error) { return readLocal(g, s, pad, sel, own) }
+// reader is readLocal of these channels in a superstep.
+func (s *channelSet) reader(g *Graph, step, stop int) func(Keys, []write) (Pairs, error) {
+	return func(sel Keys, own []write) (Pairs, error) { return readLocal(g, s, step, stop, sel, own) }
 }
 
 // readLocal is the state as a conditional edge of t sees it: the channels with
 // the task's own writes applied, on copies. A channel that nobody wrote to is no copy, if that
 // comes to the same.
-func readLocal(g *Graph, set *channelSet, pad *scratchpad, sel Keys, own []write) (Pairs, error) {
+func readLocal(g *Graph, set *channelSet, step, stop int, sel Keys, own []write) (Pairs, error) {
 	out := make(Pairs, 0, len(sel.Names))
 	for _, name := range sel.Names {
 		ch, ok := set.get(name)
 		if !ok {
 			if managed, isManaged := g.spec.Managed[name]; isManaged && !sel.Single {
-				out = append(out, Pair{name, managed(pad.step, pad.stop)})
+				out = append(out, Pair{name, managed(step, stop)})
 			}
 			continue
 		}

@@ -191,7 +191,7 @@ func (r *runConfig) inherit(parent *taskRun) {
 	if r.g.opts.Checkpointing == Stable {
 		ns = stableNS(ns)
 	}
-	r.ns = numbered(ns, parent.task.pad.subgraphs.Add(1)-1)
+	r.ns = numbered(ns, parent.task.subgraphs.Add(1)-1)
 	r.cpMap = parent.task.around.get()
 	r.fromParent, r.replay, r.resumeMap = step.toInside, outer.replay, outer.resumeMap
 	if parent.attempt > 1 {

@@ -3,9 +3,9 @@ package pregel
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/internal/answer"
 )
 
 // ReadState returns the state of the graph whose task this is, as it is where the superstep began:
@@ -75,7 +75,7 @@ type askAfterKey struct{}
 
 // ask is Ask with a check of the answer. An answer that accept refuses is not recorded as
 // given, so that the question waits for another.
-func ask(ctx context.Context, question any, accept func(answer any) error, opts []AskOptions) (answer any, err error) {
+func ask(ctx context.Context, question any, accept func(answer any) error, opts []AskOptions) (any, error) {
 	r, err := runFrom(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask: %w", err)
@@ -89,10 +89,6 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 			}
 		}
 	}
-	pad := r.task.pad
-	n := int(pad.asked.Add(1) - 1)
-	pad.mu.Lock()
-	defer pad.mu.Unlock()
 	check := func(answer any) error {
 		err := accept(answer)
 		if f := lastOf(opts).Check; f != nil && err == nil {
@@ -100,32 +96,23 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 		}
 		return err
 	}
-	asked := func(n int) *Interrupt {
-		in := &Interrupt{Value: question, ID: interruptID(r.task.ns, n)}
-		if schema := lastOf(opts).ResponseSchema; schema != nil {
-			in.ResponseSchema = schema
-		}
-		return in
+	t := r.task
+	got := t.pad.Take(t.ns, int(t.asked.Add(1)-1), check, func(taken []any) { r.att.write(chResume, taken) })
+	if got.Refused == nil && !got.Waits {
+		return got.Answer, nil
 	}
-	if n < len(pad.resume) {
-		if err := check(pad.resume[n]); err != nil {
-			r.att.write(chResume, slices.Clone(pad.resume[:n])) // an earlier run may have recorded it
-			in := asked(n)
-			return nil, &AnswerError{Interrupt: in.ID, Err: err, again: in, stale: pad.shown}
-		}
-		r.att.write(chResume, slices.Clone(pad.resume[:n+1]))
-		return pad.resume[n], nil
+	in := Interrupt{Value: question, ID: answer.ID(t.ns, got.Question)}
+	if schema := lastOf(opts).ResponseSchema; schema != nil {
+		in.ResponseSchema = schema
 	}
-	id := interruptID(r.task.ns, len(pad.resume))
-	if v, ok := pad.nullResume(r.task.ns, id); ok {
-		if err := check(v); err != nil {
-			return nil, &AnswerError{Interrupt: interruptID(r.task.ns, n), Err: err}
-		}
-		pad.resume = append(pad.resume, v)
-		r.att.write(chResume, slices.Clone(pad.resume))
-		return v, nil
+	if got.Waits {
+		return nil, &InterruptError{Interrupts: []Interrupt{in}}
 	}
-	return nil, &InterruptError{Interrupts: []Interrupt{*asked(len(pad.resume))}}
+	refused := &AnswerError{Interrupt: in.ID, Err: got.Refused}
+	if got.Recorded {
+		refused.again, refused.stale = &in, t.pad.Shown()
+	}
+	return nil, refused
 }
 
 // AskFor is Ask for an answer of type T. It refuses an answer of another type as

@@ -1,11 +1,13 @@
 package pregel
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -33,7 +35,7 @@ func (l *loop) enter(ctx context.Context) error {
 		l.pos.replayed = l.run.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
 	}
 	for _, w := range l.pos.pending {
-		l.pos.has[w.taskID] = true
+		l.pos.has[w.TaskID] = true
 	}
 	l.pos.place.Metadata, l.pos.place.Configurable = base.Metadata, base.Configurable
 	l.pos.savedID = l.pos.cp.id
@@ -112,7 +114,7 @@ func (l *loop) begin(ctx context.Context) error {
 	if err := l.countRecovery(ctx); err != nil {
 		return err
 	}
-	if err := l.settlePending(ctx); err != nil {
+	if err := l.settlePending(); err != nil {
 		return err
 	}
 	e := &l.pos.entry
@@ -132,6 +134,11 @@ func (l *loop) begin(ctx context.Context) error {
 	if !l.run.nested() && e.kind.travels() {
 		l.run.replay = l.pos.replayFrom(bound)
 	}
+	if e.answer == answer.None || e.answer == answer.Spent {
+		at := l.pos.place
+		at.Namespace = l.run.ns
+		answer.Guard(ctx, l.pos.pending, l.run.saver, at)
+	}
 	l.pos.status = statusPending
 	if h := l.run.g.opts.Hooks.Resume; e.kind.resumes() && h != nil {
 		l.run.g.guardHook("Resume", func() { h(l.pos.info()) })
@@ -140,15 +147,14 @@ func (l *loop) begin(ctx context.Context) error {
 }
 
 // settlePending decides what counts of what is pending, and adds what a Command writes.
-func (l *loop) settlePending(ctx context.Context) error {
+func (l *loop) settlePending() error {
 	e := &l.pos.entry
-	if e.answer == answerNone || e.answer == answerSpent {
-		l.pos.pending = dropSpentAnswer(l.pos.pending)
-		l.guardAnswers(ctx)
+	if e.answer == answer.None || e.answer == answer.Spent {
+		l.pos.pending = answer.Unspent(l.pos.pending)
 	}
 	if e.kind == entryResume {
 		for _, w := range l.pos.pending {
-			if w.taskID != nullTaskID {
+			if w.TaskID != nullTaskID {
 				l.saves.delta.loaded = append(l.saves.delta.loaded, w)
 			}
 		}
@@ -181,7 +187,7 @@ func (l *loop) resume(ctx context.Context) error {
 	if l.pos.entry.kind == entryFork {
 		// The fork gives all tasks new ids, so what the old ones asked is not
 		// pending here.
-		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.channel == chInterrupt })
+		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w answer.Write) bool { return w.Channel == chInterrupt })
 		// A fork is no superstep, so its checkpoint names no updated channels.
 		updated := l.pos.updated
 		l.pos.updated = nil
@@ -203,7 +209,7 @@ func (l *loop) decide(ctx context.Context) error {
 	var f facts
 	l.collect(&f)
 	if f.kind().travels() {
-		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.channel == chResume })
+		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w answer.Write) bool { return w.Channel == chResume })
 	}
 	var err error
 	if f.looksBack() {
@@ -263,13 +269,13 @@ func (l *loop) collect(f *facts) {
 // takeCommand prepares a Command's writes. A fork carries them over to its checkpoint;
 // otherwise they are given to the checkpoint that the run starts from, and stored once the
 // channels have taken them.
-func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err error) {
+func (l *loop) takeCommand() (carried []answer.Write, given []saver.Write, err error) {
 	cmd, ok := commandOf(l.input)
 	if !ok {
 		return nil, nil, nil
 	}
-	use, answer := l.pos.entry.answer, cmd.Resume
-	if use != answerOne {
+	use, resume := l.pos.entry.answer, cmd.Resume
+	if use != answer.One {
 		cmd.Resume = nil
 	}
 	writes, err := commandWrites(cmd)
@@ -279,14 +285,14 @@ func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	if use == answerByID {
-		byID, _ := answersByID(answer)
+	if use == answer.ByIDs {
+		byID, _ := answer.ByID(resume)
 		if l.run.resumeMap, err = l.saves.enc.answersAgain(byID); err != nil {
 			return nil, nil, err
 		}
 	}
 	if len(writes) == 0 {
-		if use == answerNone {
+		if use == answer.None {
 			err = fmt.Errorf("%w: the Command is empty", ErrEmptyInput)
 		}
 		return nil, nil, err
@@ -297,7 +303,7 @@ func (l *loop) takeCommand() (carried []pendingWrite, given []saver.Write, err e
 			return nil, nil, err
 		}
 		for _, w := range writes {
-			carried = append(carried, newPending(nullTaskID, "", w.channel, w.value))
+			carried = append(carried, answer.New(nullTaskID, "", w.channel, w.value))
 		}
 		l.saves.delta.force(carried)
 		return carried, nil, nil
@@ -342,7 +348,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 		return err
 	}
 	// The items of the discarded superstep are discarded too.
-	l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w pendingWrite) bool { return w.channel == chItems })
+	l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w answer.Write) bool { return w.Channel == chItems })
 	if err := l.keepDeltaInput(writes); err != nil {
 		return err
 	}
@@ -391,4 +397,47 @@ func (l *loop) countRecovery(ctx context.Context) error {
 	}
 	r.attempt = n
 	return nil
+}
+
+// answerFacts looks up what decides about the answer the run was given.
+func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, err error) {
+	cmd, _ := commandOf(l.input)
+	ids, byID := answer.ByID(cmd.Resume)
+	a = answer.Facts{ByID: byID, Empty: len(ids) == 0, Steers: cmd.Goto != nil || cmd.Update != nil}
+	if !l.run.ways.langGraph {
+		var asked map[string]bool
+		if a.Waiting, asked, err = answer.Questions(l.pos.pending, l.pos.taskNamespaces); err != nil {
+			return a, err
+		}
+		a.Old = from == originOld && len(asked) > 0
+		a.Unknown = slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return asked[id] })
+	}
+	if l.run.ways.langGraph || a.Old {
+		if a.Waiting = answer.Open(l.pos.pending); len(a.Waiting) == 0 && !a.Steers {
+			a.Left, err = l.pos.hasWork()
+		}
+		return a, err
+	}
+	if len(a.Waiting) == 0 && (!byID || a.Empty) {
+		if a.Given = !byID && l.gaveBefore(cmd.Resume); !a.Given {
+			a.AtBreakpoint, err = l.pos.atBreakpoint(ctx)
+		}
+	}
+	return a, err
+}
+
+// gaveBefore reports whether resume is the answer that is stored for this superstep.
+func (l *loop) gaveBefore(resume any) bool {
+	enc := &l.saves.enc
+	given, err := enc.encode("", chResume, resume)
+	return err == nil && answer.AnyGiven(l.pos.pending, func(v any) bool {
+		stored, err := enc.encode("", chResume, v)
+		return err == nil && (enc.codec != nil && sameBytes(given, stored) || enc.codec == nil && answer.Contains([]any{resume}, v))
+	})
+}
+
+func sameBytes(a, b saver.Value) bool {
+	x, errA := a.Typed()
+	y, errB := b.Typed()
+	return errA == nil && errB == nil && x.Kind == y.Kind && bytes.Equal(x.Data, y.Data)
 }

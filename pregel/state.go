@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -198,8 +199,8 @@ func (g *Graph) GetStateHistory(ctx context.Context, a Address, q HistoryQuery) 
 }
 
 // snapshotPreparer makes the tasks of a stored checkpoint.
-func (g *Graph) snapshotPreparer(cp *liveCheckpoint, set *channelSet, ns string, pending []pendingWrite, step int) *preparer {
-	return &preparer{g: g, cp: cp, set: set, ns: ns, step: step, stop: step + 2, pending: indexPending(pending)}
+func (g *Graph) snapshotPreparer(cp *liveCheckpoint, set *channelSet, ns string, pending []answer.Write, step int) *preparer {
+	return &preparer{g: g, cp: cp, set: set, ns: ns, step: step, stop: step + 2, answers: answer.Of(pending)}
 }
 
 // snapshot builds the state at a checkpoint. live shows the present: values include what
@@ -256,11 +257,10 @@ func (g *Graph) showPending(s *threadState, tasks *taskSet, live bool) error {
 	if !live {
 		return nil
 	}
-	statuses, _ := readStatuses(s.pending)
+	outputs := outputsOf(s.pending)
 	var ended []taskWrites
 	for _, t := range tasks.order {
-		if status := statuses[t.id]; status != nil && status.finished() {
-			t.writes = status.output
+		if t.writes = outputs[t.id]; len(t.writes) > 0 {
 			ended = append(ended, t.asWrites())
 		}
 	}
@@ -303,22 +303,22 @@ func (g *Graph) insideStates(ctx context.Context, s saver.Saver, at saver.Config
 }
 
 // taskStates describes tasks by the writes recorded for them.
-func (g *Graph) taskStates(tasks *taskSet, pending []pendingWrite, states map[string]insideState, live bool) []TaskState {
-	statuses, _ := readStatuses(pending)
-	resume := indexPending(pending).resume
+func (g *Graph) taskStates(tasks *taskSet, pending []answer.Write, states map[string]insideState, live bool) []TaskState {
+	statuses, _ := answer.Statuses(pending)
+	answers, outputs := answer.Of(pending), outputsOf(pending)
 	out := make([]TaskState, len(tasks.order))
 	for i, t := range tasks.order {
 		ts := TaskState{ID: t.id, Name: t.name, Path: t.where(), Input: t.input}
 		if s := statuses[t.id]; s != nil {
-			ts.Err, ts.Interrupts, ts.Finished = s.err, s.interrupts, s.finished()
+			ts.Err, ts.Interrupts, ts.Finished = s.Err, s.Interrupts, s.Finished
 			switch {
 			case live && g.opts.LangGraph:
-				ts.Interrupts = s.pending()
+				ts.Interrupts = s.Pending()
 			case live:
-				ts.Interrupts = s.waiting(t.ns, resume[t.id])
+				ts.Interrupts = s.Waiting(t.ns, answers.Taken(t.id))
 			}
 			if ts.Finished {
-				ts.Result = g.resultOf(s.output)
+				ts.Result = g.resultOf(outputs[t.id])
 			}
 		}
 		if in, ok := states[t.id]; ok {

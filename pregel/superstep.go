@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/pregel/internal/frozen"
 )
 
@@ -267,7 +268,7 @@ func (s *superstep) ended(r result) {
 // succeeded records what t wrote. An error means that it cannot be stored, and
 // that t has failed.
 func (s *superstep) succeeded(t *task, writes []write) error {
-	if !slices.ContainsFunc(writes, func(w write) bool { return !isControl(w.channel) }) {
+	if !slices.ContainsFunc(writes, func(w write) bool { return !answer.IsControl(w.channel) }) {
 		writes = append(writes, write{chNoWrites, nil})
 	}
 	encoded, err := s.l.pos.record(&s.l.saves.enc, t, t.id, writes)
@@ -355,7 +356,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	record := answersOf(writes)
 	var refused *AnswerError
 	if errors.As(err, &refused) && refused.again != nil {
-		record = append([]write{{chInterrupt, l.pos.askedAgain(t, refused)}}, record...)
+		record = append([]write{{chInterrupt, answer.AskedAgain(l.pos.pending, t.id, *refused.again, refused.stale)}}, record...)
 	}
 	cause := len(record)
 	record = append(record, write{chError, ownError(err)})

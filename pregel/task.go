@@ -4,7 +4,10 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/stele-go/stele/pregel/internal/answer"
 )
 
 // task is one unit of work of a superstep. Its identity does not change; writes
@@ -22,7 +25,7 @@ type task struct {
 	timeout  *TimeoutPolicy
 	retry    []RetryPolicy
 	cacheKey *cacheKey
-	pad      *scratchpad
+	pad      answer.Pad
 	around   *checkpointsAround
 	previous any
 	call     *callSpec // of a functional call
@@ -38,8 +41,9 @@ type task struct {
 	// returned is the output of the body while messages are streamed.
 	returned any
 
-	done   futureState // the result of a call, for its callers
-	ownPad scratchpad  // pad points to it
+	done futureState // the result of a call, for its callers
+	// How much the attempt under way did, so that the next one finds the same answers, calls and graphs inside.
+	calls, subgraphs, asked atomic.Int64
 }
 
 // where is the path of t. That of a packet's task is made on demand.
@@ -48,6 +52,13 @@ func (t *task) where() Path {
 		return sendPath(t.packet)
 	}
 	return t.path
+}
+
+// reset begins a new attempt. The answers stay.
+func (t *task) reset() {
+	t.calls.Store(0)
+	t.subgraphs.Store(0)
+	t.asked.Store(0)
 }
 
 // checkpointsAround are the checkpoints of a task's graph and of those around it. Only
@@ -82,11 +93,11 @@ func inputTask(writes []write) taskWrites {
 }
 
 // nullTask has the pending writes that belong to no task; nil if there are none.
-func nullTask(pending []pendingWrite) []taskWrites {
+func nullTask(pending []answer.Write) []taskWrites {
 	var writes []write
 	for _, w := range pending {
-		if w.taskID == nullTaskID {
-			writes = append(writes, write{w.channel, w.value})
+		if w.TaskID == nullTaskID {
+			writes = append(writes, write{w.Channel, w.Value})
 		}
 	}
 	if writes == nil {

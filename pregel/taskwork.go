@@ -154,7 +154,7 @@ func (w *taskWork) execute() ([]write, error) {
 	t := w.task
 	for n := 1; ; n++ {
 		t.tries = n
-		t.pad.reset()
+		t.reset()
 		end := w.spanAttempt(n)
 		run := w.newRun(n)
 		err := w.attempt(run)
@@ -379,7 +379,7 @@ func (r *taskRun) writeTo(ch string, v any) { r.att.write(ch, v) }
 
 func (r *taskRun) readOwn(sel Keys) (values Pairs, err error) {
 	err = r.att.whileOpen(func(own []write) error {
-		values, err = r.step.Get().read(r.task.pad, sel, own)
+		values, err = r.step.Get().read(sel, own)
 		return err
 	})
 	return values, err
@@ -401,7 +401,7 @@ type stepView struct {
 	last *saveOp
 	pipe *pipeline
 	// read is the state that the superstep starts from, with a task's own writes applied.
-	read func(pad *scratchpad, sel Keys, own []write) (Pairs, error)
+	read func(sel Keys, own []write) (Pairs, error)
 
 	ctx  context.Context
 	box  chan<- message  // what running tasks ask for

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -48,23 +49,23 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 	if len(tasks.order) == 0 && len(missing) == 0 {
 		return progress{status: saver.StatusDone}, nil
 	}
-	statuses, _ := readStatuses(x.pending)
-	answered := slices.ContainsFunc(dropSpentAnswer(x.pending), func(w pendingWrite) bool {
-		return w.taskID == nullTaskID && w.channel == chResume && w.value != nil
+	statuses, _ := answer.Statuses(x.pending)
+	answered := slices.ContainsFunc(answer.Unspent(x.pending), func(w answer.Write) bool {
+		return w.TaskID == nullTaskID && w.Channel == chResume && w.Value != nil
 	})
 	waits, failed := false, refusedBefore(x.cp.id, x.pending)
 	left := &taskSet{}
 	for _, t := range tasks.order {
 		s := x.outcome(prep, t, statuses)
-		if s != nil && s.finished() {
+		if s != nil && s.Finished {
 			continue
 		}
 		left.order = append(left.order, t)
 		if s == nil {
 			continue
 		}
-		waits = waits || len(s.waiting(t.ns, prep.pending.resume[t.id])) > 0 && !answered
-		failed = failed || s.failed
+		waits = waits || len(s.Waiting(t.ns, prep.answers.Taken(t.id))) > 0 && !answered
+		failed = failed || s.Failed
 	}
 	switch stop := x.stopped(tasks); {
 	case waits:
@@ -86,7 +87,7 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 // Command, which may have steered the thread elsewhere.
 func (x *threadStatus) preparer() (*preparer, error) {
 	cp, set := x.cp, x.set
-	if null := nullTask(slices.DeleteFunc(slices.Clone(x.pending), func(w pendingWrite) bool { return w.channel == chResume })); null != nil {
+	if null := nullTask(slices.DeleteFunc(slices.Clone(x.pending), func(w answer.Write) bool { return w.Channel == chResume })); null != nil {
 		cp, set = cp.clone(), set.copy()
 		next := func(v saver.Version) (saver.Version, error) { return x.s.NextVersion(v, "") }
 		a := &applier{cp: cp, set: set, triggers: x.g.triggers, next: next}
@@ -98,13 +99,13 @@ func (x *threadStatus) preparer() (*preparer, error) {
 }
 
 // outcome is the recorded status of t, or of the error handler that took over from it.
-func (x *threadStatus) outcome(prep *preparer, t *task, statuses map[string]*taskStatus) *taskStatus {
+func (x *threadStatus) outcome(prep *preparer, t *task, statuses map[string]*answer.Status) *answer.Status {
 	s := statuses[t.id]
-	if s == nil || s.finished() || !s.failed || t.node == nil || t.node.ErrorHandler == "" {
+	if s == nil || s.Finished || !s.Failed || t.node == nil || t.node.ErrorHandler == "" {
 		return s
 	}
-	if slices.ContainsFunc(x.pending, func(w pendingWrite) bool { return w.taskID == t.id && w.channel == chErrorSource }) {
-		return statuses[prep.handling(t, storedError(s.err)).id]
+	if slices.ContainsFunc(x.pending, func(w answer.Write) bool { return w.TaskID == t.id && w.Channel == chErrorSource }) {
+		return statuses[prep.handling(t, storedError(s.Err)).id]
 	}
 	return s
 }
@@ -143,12 +144,12 @@ func (x *threadStatus) ranLast() *taskSet {
 
 // stoppedInside reports whether a graph inside a task that has not ended stopped at a
 // breakpoint. That leaves nothing behind in the graph around.
-func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, statuses map[string]*taskStatus) (bool, error) {
+func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, statuses map[string]*answer.Status) (bool, error) {
 	at := x.place
 	if x.noted == nil {
 		for _, t := range tasks.order {
 			sub := x.g.subgraphOf(t.name)
-			if s := statuses[t.id]; sub == nil || s != nil && s.finished() {
+			if s := statuses[t.id]; sub == nil || s != nil && s.Finished {
 				continue
 			}
 			state, err := sub.stateAt(ctx, x.s, saver.Config{ThreadID: at.ThreadID, Namespace: sub.ownNamespace(t.ns)}, false)

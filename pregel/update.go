@@ -140,7 +140,7 @@ func (u *updater) load(ctx context.Context) error {
 	}
 	if u.first {
 		for _, w := range u.pending {
-			u.g.addDelta(u.forced, w.channel)
+			u.g.addDelta(u.forced, w.Channel)
 		}
 		u.superseded, err = u.g.supersededBy(ctx, u.s, u.at, u.saved)
 	}
@@ -183,11 +183,9 @@ func (u *updater) clear(ctx context.Context) (Address, error) {
 				return Address{}, err
 			}
 		}
-		statuses, _ := readStatuses(u.pending)
+		outputs := outputsOf(u.pending)
 		for _, t := range tasks.order {
-			if s := statuses[t.id]; s != nil {
-				t.writes = s.output
-			}
+			t.writes = outputs[t.id]
 		}
 		more, err := u.applier().apply(tasks.asWrites())
 		if err != nil {
@@ -351,7 +349,7 @@ func (u *updater) infer() string {
 }
 
 func (u *updater) runWriters(ctx context.Context, node string, values any) ([]write, error) {
-	own := &updateWrites{u: u, pad: &scratchpad{step: stepOf(u.md), stop: stepOf(u.md) + 2}}
+	own := &updateWrites{u: u}
 	w := &Writing{ctx: ctx, node: node, to: own}
 	for _, f := range u.g.nodes[node].Writers {
 		if err := f(w, values); err != nil {
@@ -365,14 +363,13 @@ func (u *updater) runWriters(ctx context.Context, node string, values any) ([]wr
 // updateWrites is where the writers of a node write an update.
 type updateWrites struct {
 	u      *updater
-	pad    *scratchpad
 	writes []write
 }
 
 func (o *updateWrites) writeTo(ch string, v any) { o.writes = append(o.writes, write{ch, v}) }
 
 func (o *updateWrites) readOwn(sel Keys) (Pairs, error) {
-	return readLocal(o.u.g, o.u.set, o.pad, sel, o.writes)
+	return readLocal(o.u.g, o.u.set, stepOf(o.u.md), stepOf(o.u.md)+2, sel, o.writes)
 }
 
 // keepWrites prepares the updates for being stored on the checkpoint they build on, where

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -128,7 +129,7 @@ func (v *view) emitWrites(t *task, writes []write, cached bool) {
 		if t.path.callerReports() {
 			return
 		}
-		v.emitInterrupts(interruptsOf(writes[0].value))
+		v.emitInterrupts(answer.Interrupts(writes[0].value))
 	case chError:
 	default:
 		if v.stream.wantsUpdates() {
@@ -159,7 +160,7 @@ func (r *runConfig) taskResult(t *task, writes []write) TaskResult {
 		case w.channel == chError && out.Err == nil:
 			out.Err = w.value
 		case w.channel == chInterrupt:
-			out.Interrupts = append(out.Interrupts, interruptsOf(w.value)...)
+			out.Interrupts = append(out.Interrupts, answer.Interrupts(w.value)...)
 		case w.channel == chReturn || r.g.stream.has(w.channel):
 			shown = append(shown, w)
 		}

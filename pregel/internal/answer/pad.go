@@ -1,0 +1,223 @@
+package answer
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/serde"
+)
+
+// token is an answer that belongs to no task. The first task to ask takes it.
+type token struct {
+	mu    sync.Mutex
+	value any
+	used  bool
+	// takenInside reports whether a task of a graph inside has taken the answer
+	// already, in a run before this one; nil if this run gave the answer.
+	takenInside func(value any) bool
+}
+
+// take takes the answer, if it is not taken. inside: a graph inside asks.
+func (t *token) take(inside bool) (any, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.used || t.value == nil {
+		return nil, false
+	}
+	t.used = true
+	if inside && t.takenInside != nil && t.takenInside(t.value) {
+		return nil, false
+	}
+	return t.value, true
+}
+
+func (t *token) spent() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.used
+}
+
+// Set has the answers of a superstep, for its tasks. The zero Set has none. The exported fields are
+// set before Fill is called.
+type Set struct {
+	// ByID are the answers by the ids of questions that the run was given.
+	ByID map[string]any
+	// Around is the pad of the task that runs the graph; nil if there is none, or if its answers are
+	// not for the next question.
+	Around *Pad
+	// LangGraph: whoever asks gets the answer that waits. Passing: the ids of tasks, and so
+	// those of their questions, are valid in this run only.
+	LangGraph, Passing bool
+
+	token  *token
+	taken  map[string][]any    // by task
+	shown  map[string][]string // ids of questions by task
+	failed map[string]bool     // tasks that stored an error
+}
+
+// Of has the answers among pending writes.
+func Of(pending []Write) (s Set) {
+	for _, w := range pending {
+		switch {
+		case w.Channel == saver.ChannelInterrupt:
+			if s.shown == nil {
+				s.shown = map[string][]string{}
+			}
+			for _, in := range Interrupts(w.Value) {
+				s.shown[w.TaskID] = append(s.shown[w.TaskID], in.ID)
+			}
+		case w.Channel == saver.ChannelError:
+			if s.failed == nil {
+				s.failed = map[string]bool{}
+			}
+			s.failed[w.TaskID] = true
+		case w.Channel != saver.ChannelResume:
+		case w.TaskID == NoTask:
+			if s.token == nil && w.token != nil && !w.token.spent() {
+				s.token = w.token
+			}
+		default:
+			if s.taken == nil {
+				s.taken = map[string][]any{}
+			}
+			if _, first := s.taken[w.TaskID]; !first {
+				s.taken[w.TaskID] = listOf(w.Value)
+			}
+		}
+	}
+	return s
+}
+
+// Taken are the recorded answers of a task.
+func (s *Set) Taken(taskID string) []any { return s.taken[taskID] }
+
+// Pad has the answers of one task, so that the next attempt of it finds the same ones. It is safe for
+// concurrent use once it is filled.
+type Pad struct {
+	around             *Pad
+	token              *token   // nil if the superstep has none of its own
+	shown              []string // the questions the task was stored to wait for
+	failed             bool     // the task was stored to have failed
+	langGraph, passing bool
+
+	// mu guards taken, the answers this task has, in the order of its questions.
+	mu    sync.Mutex
+	taken []any
+}
+
+// Fill gives the pad of a task its answers.
+func (s *Set) Fill(p *Pad, taskID, ns string) {
+	p.around, p.token, p.langGraph, p.passing = s.Around, s.token, s.LangGraph, s.Passing
+	p.taken, p.shown, p.failed = slices.Clone(s.taken[taskID]), s.shown[taskID], s.failed[taskID]
+	// An answer by id goes to the task's next question. Threads written before
+	// questions had ids of their own know only the first id.
+	if len(s.ByID) > 0 {
+		v, ok := s.ByID[ID(ns, len(p.taken))]
+		if first := ID(ns, 0); !ok && (s.LangGraph || !p.failed) && (len(p.shown) == 0 || slices.Contains(p.shown, first)) {
+			v, ok = s.ByID[first]
+		}
+		if ok {
+			p.taken = append(p.taken, v)
+		}
+	}
+}
+
+// Below makes around the pad of the task that called this one, or that failed before it.
+func (p *Pad) Below(around *Pad) { p.around = around }
+
+// Shown are the ids of the questions that the task was stored to wait for.
+func (p *Pad) Shown() []string { return p.shown }
+
+// Taking is how a question fared.
+type Taking struct {
+	Answer any
+	// Question is the number of the question that waits, if no answer was taken.
+	Question int
+	Waits    bool
+	// Refused is why the question does not take the answer that there is. Recorded: an earlier run had
+	// recorded it as taken.
+	Refused  error
+	Recorded bool
+}
+
+// Take takes the answer to the n-th question of the task in namespace ns, counted from 0. An answer
+// that check refuses stays untaken. record stores the answers that the task has from now on; it keeps
+// the list.
+func (p *Pad) Take(ns string, n int, check func(answer any) error, record func(taken []any)) Taking {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n < len(p.taken) {
+		if err := check(p.taken[n]); err != nil {
+			record(slices.Clone(p.taken[:n])) // an earlier run may have recorded it
+			return Taking{Question: n, Refused: err, Recorded: true}
+		}
+		record(slices.Clone(p.taken[:n+1]))
+		return Taking{Answer: p.taken[n]}
+	}
+	next := len(p.taken)
+	v, ok := p.unclaimed(ns, ID(ns, next))
+	if !ok {
+		return Taking{Question: next, Waits: true}
+	}
+	if err := check(v); err != nil {
+		return Taking{Question: n, Refused: err}
+	}
+	p.taken = append(p.taken, v)
+	record(slices.Clone(p.taken))
+	return Taking{Answer: v}
+}
+
+// unclaimed takes the answer that belongs to no task, from this graph or a graph around it,
+// for question id of the task in namespace ns. The caller holds mu.
+func (p *Pad) unclaimed(ns, id string) (any, bool) {
+	if !p.awaits(ns, id) {
+		return nil, false
+	}
+	for inside := false; p != nil; p, inside = p.around, true {
+		if p.token != nil {
+			return p.token.take(inside)
+		}
+	}
+	return nil, false
+}
+
+// awaits reports whether question id was stored as waiting when the run began. Only such
+// questions get an answer. If ids are valid in this run only, it reports whether any question
+// of the task around was waiting.
+func (p *Pad) awaits(ns, id string) bool {
+	if p.langGraph || slices.Contains(p.shown, id) {
+		return true
+	}
+	if p.passing {
+		around := p.around
+		for around != nil && around.passing {
+			around = around.around
+		}
+		return around != nil && len(around.shown) > 0
+	}
+	// Threads written before questions had ids of their own know only the first id.
+	return len(p.taken) > 0 && !p.failed && slices.Contains(p.shown, ID(ns, 0))
+}
+
+// AskedAgain are the questions that a task waits with when one of them, again, is asked again: of
+// itself, of a function that it calls, or of a graph inside. stale are those that again voids.
+func AskedAgain(pending []Write, taskID string, again serde.Interrupt, stale []string) (list []serde.Interrupt) {
+	there := false
+	for _, w := range pending {
+		if w.TaskID != taskID || w.Channel != saver.ChannelInterrupt {
+			continue
+		}
+		for _, in := range Interrupts(w.Value) {
+			if in.ID != again.ID && !slices.Contains(stale, in.ID) {
+				list = append(list, in)
+			} else if !there {
+				list, there = append(list, again), true
+			}
+		}
+	}
+	if !there {
+		list = append(list, again)
+	}
+	return list
+}
