@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,12 +10,7 @@ import (
 )
 
 // newName is the name that a channel has now.
-func (g *Graph) newName(channel string) string {
-	if to, ok := g.spec.Aliases[channel]; ok {
-		return to
-	}
-	return channel
-}
+func (g *Graph) newName(channel string) string { return cmp.Or(g.spec.Aliases[channel], channel) }
 
 // withNewNames is cp with the names that channels have now. renamed maps those that it has
 // under a former name to that name. cp itself is not changed.

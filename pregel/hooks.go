@@ -25,8 +25,11 @@ type Hooks struct {
 	Span func(ctx context.Context, s Span) (context.Context, func(err error))
 }
 
-// guardHook calls a hook and logs a panic.
-func (g *Graph) guardHook(name string, call func()) {
+// guardHook calls a hook, if it is set, and logs a panic.
+func (g *Graph) guardHook(name string, set bool, call func()) {
+	if !set {
+		return
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			g.env.Logger.Error("a hook panicked", "graph", g.opts.Name, "hook", name, "err", panicError(p))
@@ -84,13 +87,13 @@ func noSpan(error) {}
 // span begins a span. A hook that panics or returns nil is ignored.
 func (g *Graph) span(ctx context.Context, s Span) (inside context.Context, end func(error)) {
 	inside, end = ctx, noSpan
-	g.guardHook("Span", func() {
+	g.guardHook("Span", g.opts.Hooks.Span != nil, func() {
 		c, e := g.opts.Hooks.Span(ctx, s)
 		if c != nil {
 			inside = c
 		}
 		if e != nil {
-			end = func(err error) { g.guardHook("Span", func() { e(err) }) }
+			end = func(err error) { g.guardHook("Span", true, func() { e(err) }) }
 		}
 	})
 	return inside, end

@@ -25,11 +25,8 @@ func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t 
 	}
 	cp, renamed := g.withNewNames(saved.Checkpoint)
 	t = threadState{place: saved.Config, prev: saved.Parent, md: saved.Metadata, noted: saved.Note, cp: liveOf(&cp), renamed: renamed}
-	if t.pending, err = loadPending(saved.PendingWrites); err != nil {
+	if t.pending, err = g.loadPending(saved.PendingWrites); err != nil {
 		return t, err
-	}
-	for i := range t.pending {
-		t.pending[i].Channel = g.newName(t.pending[i].Channel)
 	}
 	if t.set, err = g.hydrate(ctx, s, saved.Config, &cp, renamed); err != nil {
 		return t, unreadable(saved, err)
@@ -138,4 +135,59 @@ func unreadable(saved *saver.Tuple, err error) error {
 	}
 	at := saved.Config
 	return &StoredTypeError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, Channel: restore.Key, Err: err}
+}
+
+// noted is the graph's name in notes. It is "" if nobody gave the graph a name, because such
+// graphs cannot be told apart.
+func (g *Graph) noted() string {
+	if !g.named {
+		return ""
+	}
+	return g.opts.Name
+}
+
+// deltasOf are the delta channels of the graph, and the reducing channels that were
+// delta channels when they were stored last.
+func (g *Graph) deltasOf(replayed []string) []string { return union(g.deltas, replayed) }
+
+// loadPending reads pending writes, to channels as they are named now.
+func (g *Graph) loadPending(stored []saver.PendingWrite) ([]answer.Write, error) {
+	stored, _ = withoutStops(stored)
+	out := make([]answer.Write, 0, len(stored))
+	for _, w := range stored {
+		v, err := w.Value.Any()
+		if err != nil {
+			return nil, fmt.Errorf("read a pending write of task %s to channel %q: %w", w.TaskID, w.Channel, err)
+		}
+		out = append(out, answer.New(w.TaskID, w.TaskPath, g.newName(w.Channel), v))
+	}
+	return out, nil
+}
+
+// withoutStops removes the writes of endStopped, which are for savers. Here the graphs inside
+// show whether the thread still waits.
+func withoutStops(stored []saver.PendingWrite) (kept []saver.PendingWrite, stopped bool) {
+	isStop := func(w saver.PendingWrite) bool { return w.Channel == chStopped }
+	if !slices.ContainsFunc(stored, isStop) {
+		return stored, false
+	}
+	return slices.DeleteFunc(slices.Clone(stored), isStop), true
+}
+
+// refusedBefore reports whether pending has endRefused for a checkpoint.
+func refusedBefore(cpID string, pending []answer.Write) bool {
+	id, err := uuid5(cpID, chError)
+	return err == nil && slices.ContainsFunc(pending, func(w answer.Write) bool { return w.TaskID == id && w.Channel == chError })
+}
+
+// outputsOf are the writes of each task among pending that it produced, by its id. A task that has none
+// did not end.
+func outputsOf(pending []answer.Write) map[string][]write {
+	out := map[string][]write{}
+	for _, w := range pending {
+		if w.TaskID != nullTaskID && !answer.IsControl(w.Channel) {
+			out[w.TaskID] = append(out[w.TaskID], write{w.Channel, w.Value})
+		}
+	}
+	return out
 }

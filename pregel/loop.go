@@ -26,19 +26,16 @@ type loop struct {
 // graph is no error, because its events report it.
 func (l *loop) runAll(ctx context.Context) (err error) {
 	defer l.saves.disown()
-	ctx, end := l.spanRun(ctx)
+	hooks := &l.run.g.opts.Hooks
+	ctx, end := l.run.g.span(ctx, Span{Kind: SpanRun, Run: l.pos.info()})
 	defer func() {
 		if p := recover(); p != nil { // a reducer, a mapper or a hook
 			err = l.finish(ctx, panicError(p))
 		}
 		end(err)
-		if h := l.run.g.opts.Hooks.RunEnd; h != nil {
-			l.run.g.guardHook("RunEnd", func() { h(l.pos.info(), err) })
-		}
+		l.run.g.guardHook("RunEnd", hooks.RunEnd != nil, func() { hooks.RunEnd(l.pos.info(), err) })
 	}()
-	if h := l.run.g.opts.Hooks.RunStart; h != nil {
-		l.run.g.guardHook("RunStart", func() { h(l.pos.info()) })
-	}
+	l.run.g.guardHook("RunStart", hooks.RunStart != nil, func() { hooks.RunStart(l.pos.info()) })
 	if err = l.enter(ctx); err == nil {
 		err = l.begin(ctx)
 	}
@@ -141,20 +138,17 @@ func (l *loop) tick() (more bool, err error) {
 			l.view.emitWrites(t, t.writes, true)
 		}
 	}
-	if h := l.run.g.opts.Hooks.StepStart; h != nil {
-		l.run.g.guardHook("StepStart", func() { h(l.pos.info(), l.pos.tasks.namePerTask()) })
-	}
+	h := l.run.g.opts.Hooks.StepStart
+	l.run.g.guardHook("StepStart", h != nil, func() { h(l.pos.info(), l.pos.tasks.namePerTask()) })
 	return true, nil
 }
 
 // prepare makes the tasks of the next superstep and shows the checkpoint they
 // start from.
 func (l *loop) prepare() error {
-	tasks, err := l.pos.takeNext()
-	if err != nil {
+	if err := l.pos.takeNext(); err != nil {
 		return err
 	}
-	l.pos.tasks = tasks
 	l.view.emitCheckpoint()
 	return nil
 }
@@ -188,9 +182,8 @@ func (l *loop) afterTick(ctx context.Context) error {
 			return err
 		}
 	}
-	if h := l.run.g.opts.Hooks.StepEnd; h != nil {
-		l.run.g.guardHook("StepEnd", func() { h(l.pos.info()) })
-	}
+	h := l.run.g.opts.Hooks.StepEnd
+	l.run.g.guardHook("StepEnd", h != nil, func() { h(l.pos.info()) })
 	if l.pos.cp.breaksAt(l.run.opts.InterruptAfter, l.pos.tasks) {
 		l.pos.status = statusAfter
 		if err := l.prepare(); err != nil { // shows the checkpoint
@@ -238,9 +231,8 @@ func (l *loop) finish(ctx context.Context, err error) error {
 // the interrupt is stored all the same.
 func (l *loop) reportInterrupt(in *InterruptError) error {
 	l.view.waiting = in.Interrupts
-	if h := l.run.g.opts.Hooks.Interrupt; h != nil {
-		l.run.g.guardHook("Interrupt", func() { h(l.pos.info(), in.Interrupts) })
-	}
+	h := l.run.g.opts.Hooks.Interrupt
+	l.run.g.guardHook("Interrupt", h != nil, func() { h(l.pos.info(), in.Interrupts) })
 	wrote := l.pos.tasks != nil && slices.ContainsFunc(l.pos.tasks.order, func(t *task) bool { return len(t.writes) > 0 })
 	if wrote && len(l.pos.pending) > 0 {
 		updated, err := l.pos.applier().apply(l.pos.tasks.asWrites())
@@ -253,14 +245,6 @@ func (l *loop) reportInterrupt(in *InterruptError) error {
 		l.view.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}})
 	}
 	return nil
-}
-
-// spanRun begins the span of the run.
-func (l *loop) spanRun(ctx context.Context) (context.Context, func(error)) {
-	if l.run.g.opts.Hooks.Span == nil {
-		return ctx, noSpan
-	}
-	return l.run.g.span(ctx, Span{Kind: SpanRun, Run: l.pos.info()})
 }
 
 // spanStep begins the span of a superstep.

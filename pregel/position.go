@@ -337,7 +337,7 @@ func (p *position) hasWork() (bool, error) {
 func (p *position) answeredSince() bool {
 	shown := p.run.parent.task.pad.Shown()
 	return len(shown) > 0 && p.md.Source() != "update" &&
-		!slices.ContainsFunc(answer.Open(p.pending), func(id string) bool { return slices.Contains(shown, id) })
+		!slices.ContainsFunc(answer.Unended(p.pending), func(id string) bool { return slices.Contains(shown, id) })
 }
 
 // ending is what a run records about its end, if nothing else that is stored shows it. It is
@@ -380,4 +380,73 @@ func (p *position) taskNamespaces() (map[string]string, error) {
 		spaces[t.id] = t.ns
 	}
 	return spaces, nil
+}
+
+// coming has the tasks that follow a checkpoint of this run. They are made when the checkpoint
+// is stored, for its note, and used when the next superstep begins.
+type coming struct {
+	cp    *liveCheckpoint // nil: none are made
+	tasks *taskSet
+	err   error
+}
+
+// nextTasks are the tasks that follow the current checkpoint, at the given step.
+func (p *position) nextTasks(step int) (tasks *taskSet, err error) {
+	prep := p.preparer()
+	prep.step = step
+	return prep.next(p.updated)
+}
+
+// takeNext makes the tasks of the superstep that begins.
+func (p *position) takeNext() (err error) {
+	made := p.coming
+	if p.coming = (coming{}); made.cp == nil || made.cp != p.cp {
+		made.tasks, made.err = p.nextTasks(p.step)
+	}
+	if made.err == nil {
+		p.tasks = made.tasks
+	}
+	return made.err
+}
+
+// note makes the note of the current checkpoint: it tells the saver which nodes run next, and whether
+// the run goes on to run them. It must be known when the checkpoint is stored, because after a crash
+// nobody can add it. If the tasks cannot be made, because a node's
+// input cannot be read, the checkpoint is still stored, and the run fails after that. The
+// note then names the nodes that were to run.
+func (p *position) note(exiting bool) *saver.Note {
+	n := &saver.Note{Graph: p.run.g.noted(), Deltas: p.run.g.deltasOf(p.replayed)}
+	step := p.step + 1
+	if exiting { // the superstep has begun, or cannot
+		step = p.step
+	}
+	made := coming{cp: p.cp}
+	made.err = guard(func() (err error) {
+		made.tasks, err = p.nextTasks(step)
+		return err
+	})
+	if p.coming = made; made.err != nil {
+		n.Next = p.preparer().triggeredNodes(p.updated)
+		return n
+	}
+	n.Next = made.tasks.names()
+	switch {
+	case len(n.Next) == 0:
+	case p.stopsAt(made.tasks, exiting):
+		n.Stop = saver.StopBreakpoint
+	case step > p.stop:
+		n.Stop = saver.StopSteps
+	}
+	return n
+}
+
+// stopsAt reports whether the run stops at a breakpoint before it runs tasks.
+func (p *position) stopsAt(tasks *taskSet, exiting bool) bool {
+	switch {
+	case exiting:
+		return p.status == statusBefore || p.status == statusAfter
+	case p.tasks != nil && p.cp.breaksAt(p.run.opts.InterruptAfter, p.tasks):
+		return true
+	}
+	return p.step < p.stop && p.cp.breaksAt(p.run.opts.InterruptBefore, tasks)
 }

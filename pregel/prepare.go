@@ -276,3 +276,23 @@ func selected(sel Keys, values Pairs) any {
 	}
 	return out
 }
+
+// triggeredNodes are the nodes that packets and triggers name, even if their input cannot be
+// made.
+func (p *preparer) triggeredNodes(updated []string) []string {
+	var names []string
+	if packets, ok := p.set.get(chTasks); ok && packets.Available() {
+		packets.(interface{ Each(func(int, any) bool) }).Each(func(_ int, v any) bool {
+			if s, ok := sendOf(v); ok && p.g.nodes[s.Node] != nil && !slices.Contains(names, s.Node) {
+				names = append(names, s.Node)
+			}
+			return true
+		})
+	}
+	for _, name := range p.candidates(updated) {
+		if n := p.g.plans[name].node; n.executable() && p.triggered(n) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -86,7 +86,7 @@ func (r *runConfig) storedAround() func() error {
 }
 
 func (r *runConfig) observeSave(op string, took time.Duration, err error) {
-	r.g.guardHook("Save", func() {
+	r.g.guardHook("Save", true, func() {
 		r.g.opts.Hooks.Save(RunInfo{Graph: r.g.opts.Name, ThreadID: r.thread, Namespace: r.ns, RunID: r.opts.RunID}, op, took, err)
 	})
 }
@@ -171,35 +171,32 @@ func (r *runConfig) untilLost(ctx context.Context) (_ context.Context, stop func
 // inherit makes the graph a part of the one whose task parent runs.
 func (r *runConfig) inherit(parent *taskRun) {
 	step := parent.step.Get()
-	outer, o := &step.run, &r.opts
-	r.parent, r.thread, r.ways = parent, outer.thread, outer.ways
-	r.store, r.items, r.cache = outer.store, outer.items, outer.cache
-	r.lease, r.epoch = outer.lease, outer.epoch
-	o.Control = outer.opts.Control
-	o.RunID = cmp.Or(o.RunID, outer.opts.RunID)
-	if o.Context == nil {
-		o.Context = outer.opts.Context
-	}
-	o.RecursionLimit = cmp.Or(o.RecursionLimit, outer.opts.RecursionLimit)
-	o.MaxConcurrency = cmp.Or(o.MaxConcurrency, outer.opts.MaxConcurrency)
-	o.Durability = cmp.Or(o.Durability, outer.opts.Durability)
-	o.Metadata = merged(merged(parent.task.metadata, r.g.opts.Metadata), o.Metadata)
-	o.Configurable = merged(outer.opts.Configurable, o.Configurable)
-	o.Tags = append(slices.Clone(outer.opts.Tags), o.Tags...)
-
-	ns := parent.task.ns
-	if r.g.opts.Checkpointing == Stable {
-		ns = stableNS(ns)
-	}
-	r.ns = numbered(ns, parent.task.subgraphs.Add(1)-1)
-	r.cpMap = parent.task.around.get()
-	r.fromParent, r.replay, r.resumeMap = step.toInside, outer.replay, outer.resumeMap
+	outer, g, o := step.run.opts, r.g, r.opts
+	*r = step.run // what is not said below
+	r.g, r.parent, r.common, r.cpMap, r.fromParent = g, parent, nil, parent.task.around.get(), step.toInside
 	if parent.attempt > 1 {
 		r.fromParent = fromParentResume
 	}
-	if r.g.opts.Checkpointing != Off {
-		r.saver = outer.saver
+	ns := parent.task.ns
+	if g.opts.Checkpointing == Stable {
+		ns = stableNS(ns)
 	}
+	r.ns = numbered(ns, parent.task.subgraphs.Add(1)-1)
+	if g.opts.Checkpointing == Off {
+		r.saver = nil
+	}
+	o.Control = outer.Control
+	o.RunID = cmp.Or(o.RunID, outer.RunID)
+	if o.Context == nil {
+		o.Context = outer.Context
+	}
+	o.RecursionLimit = cmp.Or(o.RecursionLimit, outer.RecursionLimit)
+	o.MaxConcurrency = cmp.Or(o.MaxConcurrency, outer.MaxConcurrency)
+	o.Durability = cmp.Or(o.Durability, outer.Durability)
+	o.Metadata = merged(merged(parent.task.metadata, g.opts.Metadata), o.Metadata)
+	o.Configurable = merged(outer.Configurable, o.Configurable)
+	o.Tags = append(slices.Clone(outer.Tags), o.Tags...)
+	r.opts = o
 }
 
 // replayState bounds what graphs inside load while the outermost one goes back in time. At

@@ -97,19 +97,19 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 		return err
 	}
 	t := r.task
-	got := t.pad.Take(t.ns, int(t.asked.Add(1)-1), check, func(taken []any) { r.att.write(chResume, taken) })
-	if got.Refused == nil && !got.Waits {
-		return got.Answer, nil
+	v, open := t.pad.Take(t.ns, int(t.asked.Add(1)-1), check, func(taken []any) { r.att.write(chResume, taken) })
+	if open == nil {
+		return v, nil
 	}
-	in := Interrupt{Value: question, ID: answer.ID(t.ns, got.Question)}
+	in := Interrupt{Value: question, ID: answer.ID(t.ns, open.Question)}
 	if schema := lastOf(opts).ResponseSchema; schema != nil {
 		in.ResponseSchema = schema
 	}
-	if got.Waits {
+	if open.Refused == nil {
 		return nil, &InterruptError{Interrupts: []Interrupt{in}}
 	}
-	refused := &AnswerError{Interrupt: in.ID, Err: got.Refused}
-	if got.Recorded {
+	refused := &AnswerError{Interrupt: in.ID, Err: open.Refused}
+	if open.Recorded {
 		refused.again, refused.stale = &in, t.pad.Shown()
 	}
 	return nil, refused

@@ -140,9 +140,8 @@ func (l *loop) begin(ctx context.Context) error {
 		answer.Guard(ctx, l.pos.pending, l.run.saver, at)
 	}
 	l.pos.status = statusPending
-	if h := l.run.g.opts.Hooks.Resume; e.kind.resumes() && h != nil {
-		l.run.g.guardHook("Resume", func() { h(l.pos.info()) })
-	}
+	h := l.run.g.opts.Hooks.Resume
+	l.run.g.guardHook("Resume", h != nil && e.kind.resumes(), func() { h(l.pos.info()) })
 	return nil
 }
 
@@ -413,7 +412,7 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 		a.Unknown = slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return asked[id] })
 	}
 	if l.run.ways.langGraph || a.Old {
-		if a.Waiting = answer.Open(l.pos.pending); len(a.Waiting) == 0 && !a.Steers {
+		if a.Waiting = answer.Unended(l.pos.pending); len(a.Waiting) == 0 && !a.Steers {
 			a.Left, err = l.pos.hasWork()
 		}
 		return a, err

@@ -534,3 +534,25 @@ func assignTasks(updates []StateUpdate, tasks *taskSet) []StateUpdate {
 	}
 	return out
 }
+
+// note makes the note of a checkpoint that a state update made. Its next nodes run only when
+// somebody resumes the thread, so it counts as stopped at a breakpoint.
+func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
+	n := &saver.Note{Graph: u.g.noted(), Stop: saver.StopBreakpoint}
+	if u.saved != nil {
+		replayed := u.g.replayed(&u.saved.Checkpoint)
+		for _, former := range u.renamed { // a copy has the former names
+			replayed = append(replayed, former)
+		}
+		n.Deltas = u.g.deltasOf(replayed)
+	} else {
+		n.Deltas = u.g.deltasOf(nil)
+	}
+	p := u.g.snapshotPreparer(cp, u.set, u.at.Namespace, nil, step+1)
+	if tasks, err := p.next(nil); err == nil {
+		n.Next = tasks.names()
+	} else {
+		n.Next = p.triggeredNodes(nil)
+	}
+	return n
+}

@@ -112,9 +112,7 @@ func (v *view) emitTasks(tasks ...*task) {
 			continue
 		}
 		v.emitDebuggable(ModeTasks, "task", func() any {
-			e := TaskEvent{ID: t.id, Name: t.name, Input: t.input, Triggers: t.triggers, Kept: len(t.writes) > 0}
-			e.Metadata = v.run.userMetadata(t)
-			return e
+			return TaskEvent{ID: t.id, Name: t.name, Input: t.input, Triggers: t.triggers, Kept: len(t.writes) > 0, Metadata: v.run.userMetadata(t)}
 		})
 	}
 }

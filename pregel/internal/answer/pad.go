@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -58,19 +59,16 @@ type Set struct {
 
 // Of has the answers among pending writes.
 func Of(pending []Write) (s Set) {
+	if len(pending) > 0 {
+		s.taken, s.shown, s.failed = map[string][]any{}, map[string][]string{}, map[string]bool{}
+	}
 	for _, w := range pending {
 		switch {
 		case w.Channel == saver.ChannelInterrupt:
-			if s.shown == nil {
-				s.shown = map[string][]string{}
-			}
 			for _, in := range Interrupts(w.Value) {
 				s.shown[w.TaskID] = append(s.shown[w.TaskID], in.ID)
 			}
 		case w.Channel == saver.ChannelError:
-			if s.failed == nil {
-				s.failed = map[string]bool{}
-			}
 			s.failed[w.TaskID] = true
 		case w.Channel != saver.ChannelResume:
 		case w.TaskID == NoTask:
@@ -78,9 +76,6 @@ func Of(pending []Write) (s Set) {
 				s.token = w.token
 			}
 		default:
-			if s.taken == nil {
-				s.taken = map[string][]any{}
-			}
 			if _, first := s.taken[w.TaskID]; !first {
 				s.taken[w.TaskID] = listOf(w.Value)
 			}
@@ -129,43 +124,40 @@ func (p *Pad) Below(around *Pad) { p.around = around }
 // Shown are the ids of the questions that the task was stored to wait for.
 func (p *Pad) Shown() []string { return p.shown }
 
-// Taking is how a question fared.
-type Taking struct {
-	Answer any
-	// Question is the number of the question that waits, if no answer was taken.
-	Question int
-	Waits    bool
-	// Refused is why the question does not take the answer that there is. Recorded: an earlier run had
-	// recorded it as taken.
+// Open is a question that has no answer.
+type Open struct {
+	Question int // its number
+	// Refused is why it does not take the answer that there is; nil if there is none. Recorded: an
+	// earlier run had recorded that answer as taken.
 	Refused  error
 	Recorded bool
 }
 
-// Take takes the answer to the n-th question of the task in namespace ns, counted from 0. An answer
-// that check refuses stays untaken. record stores the answers that the task has from now on; it keeps
+// Take takes the answer to the n-th question of the task in namespace ns, counted from 0. If there is
+// none, or check refuses it, the question is open. record stores the answers that the task has from now on; it keeps
 // the list.
-func (p *Pad) Take(ns string, n int, check func(answer any) error, record func(taken []any)) Taking {
+func (p *Pad) Take(ns string, n int, check func(answer any) error, record func(taken []any)) (answer any, open *Open) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n < len(p.taken) {
 		if err := check(p.taken[n]); err != nil {
 			record(slices.Clone(p.taken[:n])) // an earlier run may have recorded it
-			return Taking{Question: n, Refused: err, Recorded: true}
+			return nil, &Open{Question: n, Refused: err, Recorded: true}
 		}
 		record(slices.Clone(p.taken[:n+1]))
-		return Taking{Answer: p.taken[n]}
+		return p.taken[n], nil
 	}
 	next := len(p.taken)
 	v, ok := p.unclaimed(ns, ID(ns, next))
 	if !ok {
-		return Taking{Question: next, Waits: true}
+		return nil, &Open{Question: next}
 	}
 	if err := check(v); err != nil {
-		return Taking{Question: n, Refused: err}
+		return nil, &Open{Question: n, Refused: err}
 	}
 	p.taken = append(p.taken, v)
 	record(slices.Clone(p.taken))
-	return Taking{Answer: v}
+	return v, nil
 }
 
 // unclaimed takes the answer that belongs to no task, from this graph or a graph around it,
@@ -220,4 +212,70 @@ func AskedAgain(pending []Write, taskID string, again serde.Interrupt, stale []s
 		list = append(list, again)
 	}
 	return list
+}
+
+// Unspent is pending without an answer of no task that some task has taken. Savers keep such
+// answers, and a run that brings none of its own must not give an old answer to the next question.
+// If the same answer was given twice and the second one never reached its task, the task asks again,
+// which is safe.
+func Unspent(pending []Write) []Write {
+	var given []any
+	for _, w := range pending {
+		if w.Channel == saver.ChannelResume && w.TaskID != NoTask {
+			given = append(given, listOf(w.Value)...)
+		}
+	}
+	if len(given) == 0 {
+		return pending
+	}
+	return slices.DeleteFunc(slices.Clone(pending), func(w Write) bool {
+		return w.TaskID == NoTask && w.Channel == saver.ChannelResume && Contains(given, w.Value)
+	})
+}
+
+// AnyGiven reports whether is holds for an answer of no task.
+func AnyGiven(pending []Write, is func(value any) bool) bool {
+	return slices.ContainsFunc(pending, func(w Write) bool { return w.token != nil && is(w.Value) })
+}
+
+// Untaken is the place of the answer of no task that nobody took; -1 if there is none.
+func Untaken(pending []Write) int {
+	return slices.IndexFunc(pending, func(w Write) bool { return w.token != nil && w.token.value != nil && !w.token.spent() })
+}
+
+// Guard keeps the answers that an earlier run stored from being given twice. A graph
+// inside records an answer that its task took in its own namespace, where Unspent
+// does not see it. LangGraph gives such an answer again, to whatever the graph inside asks
+// next. The superstep starts from the checkpoint at. The saver, which may be nil, is asked only if a
+// graph inside asks.
+func Guard(ctx context.Context, pending []Write, s saver.Saver, at saver.Config) {
+	for _, w := range pending {
+		if w.token != nil && s != nil {
+			w.token.takenInside = func(value any) bool { return takenInside(ctx, s, at, value) }
+		}
+	}
+}
+
+// takenInside reports whether a task of a graph inside the superstep took value as an
+// answer. If that cannot be read the answer is not given, and the task asks again.
+func takenInside(ctx context.Context, s saver.Saver, at saver.Config, value any) bool {
+	for tup, err := range s.List(ctx, saver.Query{ThreadID: at.ThreadID}) {
+		if err != nil {
+			return true
+		}
+		parents, _ := tup.Metadata["parents"].(map[string]any)
+		if tup.Config.Namespace == at.Namespace || parents[at.Namespace] != at.CheckpointID {
+			continue
+		}
+		for _, w := range tup.PendingWrites {
+			if w.Channel != saver.ChannelResume || w.TaskID == NoTask {
+				continue
+			}
+			taken, err := w.Value.Any()
+			if err != nil || Contains(listOf(taken), value) {
+				return true
+			}
+		}
+	}
+	return false
 }
