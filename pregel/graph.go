@@ -126,7 +126,7 @@ type Graph struct {
 	deltas    []string            // names of delta channels
 	folds     []string            // names of reducing channels
 	untracked bool
-	named     bool // by whoever made it
+	name      string // Options.Name as it was given; "" if it was not, because then graphs cannot be told apart
 	attempts  attempts
 	input     Keys
 	output    Keys
@@ -140,7 +140,7 @@ func (g *Graph) Saver() saver.Saver { return g.opts.Saver }
 func New(spec Spec, opts Options) (*Graph, error) {
 	g := &Graph{spec: spec, opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, plans: map[string]*nodePlan{}, triggers: map[string][]string{},
 		input: spec.Input, output: spec.Output, stream: spec.Stream}
-	if g.named = g.opts.Name != ""; !g.named {
+	if g.name = g.opts.Name; g.name == "" {
 		g.opts.Name = "LangGraph"
 	}
 	if opts.Checkpointing == Off {

@@ -137,15 +137,6 @@ func unreadable(saved *saver.Tuple, err error) error {
 	return &StoredTypeError{ThreadID: at.ThreadID, Namespace: at.Namespace, CheckpointID: saved.Checkpoint.ID, Channel: restore.Key, Err: err}
 }
 
-// noted is the graph's name in notes. It is "" if nobody gave the graph a name, because such
-// graphs cannot be told apart.
-func (g *Graph) noted() string {
-	if !g.named {
-		return ""
-	}
-	return g.opts.Name
-}
-
 // deltasOf are the delta channels of the graph, and the reducing channels that were
 // delta channels when they were stored last.
 func (g *Graph) deltasOf(replayed []string) []string { return union(g.deltas, replayed) }

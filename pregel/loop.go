@@ -70,7 +70,10 @@ func (l *loop) runStep(ctx context.Context) error {
 		l.pool.taskCtx, l.pool.cancel = context.WithCancelCause(ctx)
 		l.pool.workers = newWorkers()
 	}
-	inside, end := l.spanStep(l.pool.taskCtx)
+	inside, end := l.pool.taskCtx, noSpan
+	if l.run.g.opts.Hooks.Span != nil {
+		inside, end = l.run.g.span(inside, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
+	}
 	outcome := errLoopPanicked
 	defer func() { end(outcome) }()
 	if outcome = l.runTasks(ctx, inside); outcome == nil {
@@ -247,14 +250,6 @@ func (l *loop) reportInterrupt(in *InterruptError) error {
 	return nil
 }
 
-// spanStep begins the span of a superstep.
-func (l *loop) spanStep(ctx context.Context) (context.Context, func(error)) {
-	if l.run.g.opts.Hooks.Span == nil {
-		return ctx, noSpan
-	}
-	return l.run.g.span(ctx, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
-}
-
 // runTasks runs the tasks that have not ended yet and returns what the
 // superstep failed with, or an InterruptError if tasks wait.
 func (l *loop) runTasks(ctx, inside context.Context) error {
@@ -275,16 +270,18 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 	if room := min(len(ready), resultsWaiting); cap(l.pool.results) < room {
 		l.pool.results = make(chan result, room)
 	}
+	g, set, step, stop := l.run.g, l.pos.set, l.pos.step, l.pos.stop
 	slots, over := l.run.opts.MaxConcurrency, make(chan struct{})
 	defer close(over)
 	s := &superstep{l: l, prep: l.pos.prep, caller: ctx, ctx: inside, cancel: l.pool.cancel, queue: ready, done: l.pool.results,
 		box: make(chan message), slots: slots, limited: slots > 0}
-	if l.run.g.opts.StepTimeout > 0 {
+	if g.opts.StepTimeout > 0 {
 		s.timedOut = make(chan struct{})
 	}
-	s.seen = frozen.Of(stepView{audience: l.view.audience, run: l.run, toInside: l.pos.toInside(), step: l.pos.step, cpID: l.pos.cp.id,
-		last: l.saves.lastPut, pipe: l.saves.pipe, read: l.pos.set.reader(l.run.g, l.pos.step, l.pos.stop), ctx: inside,
-		box: s.box, over: over, timedOut: s.timedOut, limited: s.limited})
+	s.seen = frozen.Of(stepView{audience: l.view.audience, run: l.run, toInside: l.pos.toInside(), step: step, cpID: l.pos.cp.id,
+		last: l.saves.lastPut, pipe: l.saves.pipe, ctx: inside,
+		read: func(sel Keys, own []write) (Pairs, error) { return readLocal(g, set, step, stop, sel, own) },
+		box:  s.box, over: over, timedOut: s.timedOut, limited: s.limited})
 	return s.run(ctx)
 }
 

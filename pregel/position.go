@@ -415,7 +415,7 @@ func (p *position) takeNext() (err error) {
 // input cannot be read, the checkpoint is still stored, and the run fails after that. The
 // note then names the nodes that were to run.
 func (p *position) note(exiting bool) *saver.Note {
-	n := &saver.Note{Graph: p.run.g.noted(), Deltas: p.run.g.deltasOf(p.replayed)}
+	n := &saver.Note{Graph: p.run.g.name, Deltas: p.run.g.deltasOf(p.replayed)}
 	step := p.step + 1
 	if exiting { // the superstep has begun, or cannot
 		step = p.step

@@ -224,11 +224,6 @@ func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
 	return t
 }
 
-// reader is readLocal of these channels in a superstep.
-func (s *channelSet) reader(g *Graph, step, stop int) func(Keys, []write) (Pairs, error) {
-	return func(sel Keys, own []write) (Pairs, error) { return readLocal(g, s, step, stop, sel, own) }
-}
-
 // readLocal is the state as a conditional edge of t sees it: the channels with
 // the task's own writes applied, on copies. A channel that nobody wrote to is no copy, if that
 // comes to the same.

@@ -139,7 +139,7 @@ func (g *Graph) checkRecover(o *RecoverOptions) error {
 	switch {
 	case g.opts.Saver == nil:
 		return fmt.Errorf("recover threads of graph %q: %w", g.opts.Name, ErrNoSaver)
-	case !g.named:
+	case g.name == "":
 		return &GraphError{Reason: "Recover tells its threads from those of other graphs by Options.Name, which is not set"}
 	case o.AtOnce < 0:
 		return &ArgumentError{Field: "AtOnce", Reason: "is negative; 0 is 4"}

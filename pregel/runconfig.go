@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
@@ -83,12 +82,6 @@ func (r *runConfig) storedAround() func() error {
 		parent = step.run.parent
 	}
 	return nil
-}
-
-func (r *runConfig) observeSave(op string, took time.Duration, err error) {
-	r.g.guardHook("Save", true, func() {
-		r.g.opts.Hooks.Save(RunInfo{Graph: r.g.opts.Name, ThreadID: r.thread, Namespace: r.ns, RunID: r.opts.RunID}, op, took, err)
-	})
 }
 
 // stableNamespace reports whether no part of the namespace names a task. Then the graph keeps

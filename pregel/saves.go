@@ -3,7 +3,6 @@ package pregel
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -111,17 +110,10 @@ func (o *putOp) request(writes []saver.TaskWrites) saver.PutRequest {
 	return saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Writes: writes, Changes: o.changes, Note: o.note}
 }
 
-// withCommon is the metadata of a checkpoint with what the config of its run adds to it.
-func withCommon(common, md saver.Metadata) saver.Metadata {
-	out := maps.Clone(common)
-	maps.Copy(out, md)
-	return out
-}
-
 // submitCheckpoint stores a checkpoint, as durability asks, with what waits to go with it.
 func (s *saves) submitCheckpoint(put *putOp) error {
 	if s.run.common != nil { // merged once for all checkpoints of the run
-		put.md, put.at.Metadata, put.at.Configurable = withCommon(s.run.common, put.md), nil, nil
+		put.md, put.at.Metadata, put.at.Configurable = merged(s.run.common, put.md), nil, nil
 	}
 	put.at.Namespace, put.at.Epoch, put.at.ExpectHead = s.run.ns, s.run.epoch, s.expected()
 	put.writes, s.withNext = s.withNext, nil
@@ -162,8 +154,11 @@ func (s *saves) open(ctx context.Context) {
 		return
 	}
 	var observe func(string, time.Duration, error)
-	if r.g.opts.Hooks.Save != nil {
-		observe = r.observeSave
+	if hook := r.g.opts.Hooks.Save; hook != nil {
+		info := RunInfo{Graph: r.g.opts.Name, ThreadID: r.thread, Namespace: r.ns, RunID: r.opts.RunID}
+		observe = func(op string, took time.Duration, err error) {
+			r.g.guardHook("Save", true, func() { hook(info, op, took, err) })
+		}
 	}
 	s.pipe = newPipeline(ctx, r.env().DrainTimeout, r.storedAround(), observe)
 	s.pipe.sync, s.enc.codec = r.saver.Sync, r.saver.Serializer()
@@ -236,7 +231,7 @@ func (s *saves) storeAnchor(id string) saver.Config {
 		Values: map[string]saver.Value{}, Versions: map[string]saver.Version{}, Seen: map[string]map[string]saver.Version{}}
 	put := at
 	put.CheckpointID, put.ExpectHead, put.Epoch = "", s.expected(), s.run.epoch
-	to, note := s.run.saver, &saver.Note{Graph: s.run.g.noted(), Deltas: s.run.g.deltasOf(nil)}
+	to, note := s.run.saver, &saver.Note{Graph: s.run.g.name, Deltas: s.run.g.deltasOf(nil)}
 	s.pipe.submit(&saveOp{what: "checkpoint", of: anchor.ID, barrier: true, run: saveFunc(func(ctx context.Context) error {
 		_, err := to.PutRequest(ctx, saver.PutRequest{Config: put, Checkpoint: anchor, Metadata: saver.Metadata{"step": -2}, Note: note})
 		return err

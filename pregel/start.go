@@ -247,7 +247,7 @@ func (l *loop) collect(f *facts) {
 	if !l.run.ways.langGraph {
 		f.missing = l.run.g.missing(l.pos.noted)
 	}
-	if n := l.pos.noted; n != nil && n.Graph != "" && l.run.g.named && n.Graph != l.run.g.opts.Name {
+	if n := l.pos.noted; n != nil && n.Graph != "" && l.run.g.name != "" && n.Graph != l.run.g.name {
 		f.leftBy = n.Graph
 	}
 	if _, f.mapped = l.run.cpMap[l.run.ns]; !f.nested {

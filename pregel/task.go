@@ -175,12 +175,9 @@ func (s *taskSet) idsByNode() map[string][]string {
 }
 
 // names are the nodes of the tasks, each once, in the order of their first tasks.
-func (s *taskSet) names() []string {
-	var names []string
-	seen := map[string]bool{}
+func (s *taskSet) names() (names []string) {
 	for _, t := range s.order {
-		if !seen[t.name] {
-			seen[t.name] = true
+		if !slices.Contains(names, t.name) {
 			names = append(names, t.name)
 		}
 	}
