@@ -171,12 +171,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 		l.saves.delta.keepBack(l.pos.step, l.pos.pending, l.pos.tasks)
 	}
 	l.saves.items = append(l.saves.items, l.pos.itemPuts()...)
-	clear(l.pos.pending) // nobody keeps the list
-	l.pos.pending = l.pos.pending[:0]
-	clear(l.pos.has)
-	clear(l.pos.written) // its keys are tasks of the superstep that ended
-	clear(l.pos.reapplied)
-	l.pos.stepped = true
+	l.pos.endStep()
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
 		return err
 	}

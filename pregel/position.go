@@ -450,3 +450,53 @@ func (p *position) stopsAt(tasks *taskSet, exiting bool) bool {
 	}
 	return p.step < p.stop && p.cp.breaksAt(p.run.opts.InterruptBefore, tasks)
 }
+
+// load begins at a stored checkpoint, or with an empty thread if saved is nil.
+func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
+	p.has, p.written, p.reapplied = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	base := p.place
+	if p.threadState, err = p.run.g.load(ctx, p.run.saver, saved); err != nil {
+		return err
+	}
+	if saved == nil {
+		p.md, p.place = saver.Metadata{"step": -2}, saver.Config{ThreadID: base.ThreadID, Namespace: base.Namespace}
+	} else {
+		_, p.stopped = withoutStops(saved.PendingWrites)
+		p.replayed = p.run.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
+	}
+	for _, w := range p.pending {
+		p.has[w.TaskID] = true
+	}
+	p.place.Metadata, p.place.Configurable = base.Metadata, base.Configurable
+	p.savedID = p.cp.id
+	p.run.env().IDs.Observe(p.cp.id)
+	p.step = stepOf(p.md) + 1
+	p.stop = p.step + p.run.opts.RecursionLimit + 1
+	p.stored = p.storedVersions()
+	if len(p.cp.updated) > 0 {
+		p.updated = union(p.cp.updated, nil)
+	}
+	return nil
+}
+
+// passBreakpoint: the run goes on from where it stopped, so the breakpoint there counts as passed.
+func (p *position) passBreakpoint() {
+	passed := map[string]saver.Version{}
+	maps.Copy(passed, p.cp.seen[chInterrupt])
+	for _, name := range p.set.names {
+		if v, ok := p.cp.versions[name]; ok {
+			passed[name] = v
+		}
+	}
+	p.cp.seen[chInterrupt] = passed
+}
+
+// endStep forgets the superstep whose writes were applied.
+func (p *position) endStep() {
+	clear(p.pending) // nobody keeps the list
+	p.pending = p.pending[:0]
+	clear(p.has)
+	clear(p.written) // its keys are tasks of the superstep that ended
+	clear(p.reapplied)
+	p.stepped = true
+}

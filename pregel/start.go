@@ -13,41 +13,20 @@ import (
 
 // enter loads the checkpoint with which the run begins.
 func (l *loop) enter(ctx context.Context) error {
-	l.pos.has, l.pos.written, l.pos.reapplied = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	if err := l.saves.own(ctx, l.pos.addressed()); err != nil {
 		return err
 	}
 	saved, err := l.pos.find(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = l.saves.ownHead(saved, l.pos.from)
 	}
-	if err := l.saves.ownHead(saved, l.pos.from); err != nil {
-		return err
+	if err == nil {
+		err = l.pos.load(ctx, saved)
 	}
-	base := l.pos.place
-	if l.pos.threadState, err = l.run.g.load(ctx, l.run.saver, saved); err != nil {
-		return err
+	if err == nil {
+		l.saves.open(ctx)
 	}
-	if saved == nil {
-		l.pos.md, l.pos.place.ThreadID, l.pos.place.Namespace = saver.Metadata{"step": -2}, base.ThreadID, base.Namespace
-	} else {
-		_, l.pos.stopped = withoutStops(saved.PendingWrites)
-		l.pos.replayed = l.run.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
-	}
-	for _, w := range l.pos.pending {
-		l.pos.has[w.TaskID] = true
-	}
-	l.pos.place.Metadata, l.pos.place.Configurable = base.Metadata, base.Configurable
-	l.pos.savedID = l.pos.cp.id
-	l.run.env().IDs.Observe(l.pos.cp.id)
-	l.saves.open(ctx)
-	l.pos.step = stepOf(l.pos.md) + 1
-	l.pos.stop = l.pos.step + l.run.opts.RecursionLimit + 1
-	l.pos.stored = l.pos.storedVersions()
-	if len(l.pos.cp.updated) > 0 {
-		l.pos.updated = union(l.pos.cp.updated, nil)
-	}
-	return nil
+	return err
 }
 
 // find loads the checkpoint to begin with; nil if there is none. A failed load is an error
@@ -175,14 +154,7 @@ func (l *loop) settlePending() error {
 
 // resume goes on from where the thread stands.
 func (l *loop) resume(ctx context.Context) error {
-	passed := map[string]saver.Version{}
-	maps.Copy(passed, l.pos.cp.seen[chInterrupt])
-	for _, name := range l.pos.set.names {
-		if v, ok := l.pos.cp.versions[name]; ok {
-			passed[name] = v
-		}
-	}
-	l.pos.cp.seen[chInterrupt] = passed
+	l.pos.passBreakpoint()
 	if l.pos.entry.kind == entryFork {
 		// The fork gives all tasks new ids, so what the old ones asked is not
 		// pending here.
