@@ -140,11 +140,10 @@ const (
 	ByIDs            // each task takes its own by the id of its question
 	Spent            // nobody gets it: it passes a breakpoint, or was given before
 
-	// Nobody waits for it. WorkLeft: without an answer the run goes on with what is left.
-	Refused
-	RefusedWorkLeft
-	Ambiguous // several questions wait, and it says not for which it is
-	Unknown   // it has an id that nobody asked
+	Refused         // nobody waits for it
+	RefusedWorkLeft // nobody does, and without an answer the run goes on with what is left
+	Ambiguous       // several questions wait, and it says not for which it is
+	Unknown         // it has an id that nobody asked
 )
 
 // Facts are the facts about an answer that decide what becomes of it.
