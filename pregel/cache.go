@@ -76,15 +76,6 @@ func (r *runConfig) setCacheKey(t *task) error {
 	return err
 }
 
-// plainCodec serializes what does not go to the saver. It is the saver's codec, if there is
-// one.
-func (e *encoder) plainCodec() serde.Serializer {
-	if e.codec != nil {
-		return e.codec
-	}
-	return serde.Default()
-}
-
 // encodeKept serializes writes as a list of pairs of channel and value.
 func (e *encoder) encodeKept(writes []write) (serde.Typed, error) {
 	pairs := make([]any, len(writes))

@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
@@ -39,6 +40,17 @@ func (d *deltaState) init(g *Graph, initial *saver.Config, stored []answer.Write
 			d.storedWrites[[2]string{w.TaskID, w.Channel}] = true
 		}
 	}
+}
+
+// found: a resume found these writes.
+func (d *deltaState) found(pending []answer.Write) {
+	d.loaded = slices.DeleteFunc(slices.Clone(pending), func(w answer.Write) bool { return w.TaskID == nullTaskID })
+}
+
+// restart: the run goes on as if it had begun with the checkpoint initial.
+func (d *deltaState) restart(initial saver.Config) {
+	d.initial, d.exit, d.commandExit, d.firstStep = initial, nil, nil, nil
+	clear(d.storedWrites)
 }
 
 // force marks the delta channels that were written to. They are stored whole.

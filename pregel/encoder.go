@@ -344,3 +344,12 @@ func (e *encoder) channelsAgain(set *channelSet) error {
 	}
 	return nil
 }
+
+// plainCodec serializes what does not go to the saver. It is the saver's codec, if there is
+// one.
+func (e *encoder) plainCodec() serde.Serializer {
+	if e.codec != nil {
+		return e.codec
+	}
+	return serde.Default()
+}

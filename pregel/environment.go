@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/stele-go/stele/pregel/channel"
@@ -58,3 +59,5 @@ func sleep(d time.Duration, done <-chan struct{}) {
 	case <-done:
 	}
 }
+
+func randomFloat() float64 { return rand.Float64() }

@@ -14,9 +14,6 @@ import (
 // task, so that another process can resume the run with it. When the superstep ends, the
 // puts of all tasks are committed with its checkpoint.
 
-// chItems is the pseudo channel of puts.
-const chItems = "__stele_items__"
-
 // atomicStore is what Options.AtomicStore needs of a store; *store.Local has it.
 type atomicStore interface {
 	store.Store

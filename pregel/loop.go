@@ -208,9 +208,7 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	if err == nil && l.run.parent != nil {
 		err = l.saves.passItems(ctx)
 	}
-	if l.saves.pipe != nil {
-		err = alsoFailed(err, l.saves.settle(ctx))
-	}
+	err = alsoFailed(err, l.saves.settle(ctx))
 	// Questions are reported even if a sibling failed, but not if they may not have been
 	// stored.
 	if ctx.Err() == nil && !errors.Is(err, ErrPersist) {
@@ -273,7 +271,7 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 	if g.opts.StepTimeout > 0 {
 		s.timedOut = make(chan struct{})
 	}
-	s.seen = frozen.Of(stepView{audience: l.view.audience, run: l.run, toInside: l.pos.toInside(), step: step, cpID: l.pos.cp.id,
+	s.seen = frozen.Of(stepView{audience: l.view.audience, run: l.run, toInside: l.pos.toInside, step: step, cpID: l.pos.cp.id,
 		last: l.saves.lastPut, pipe: l.saves.pipe, ctx: inside,
 		read: func(sel Keys, own []write) (Pairs, error) { return readLocal(g, set, step, stop, sel, own) },
 		box:  s.box, over: over, timedOut: s.timedOut, limited: s.limited})

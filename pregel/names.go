@@ -83,3 +83,6 @@ var skippedByApply = map[string]bool{
 // isSpecial reports whether the channel is a special one, on which a later write of a task
 // replaces an earlier one.
 func isSpecial(channel string) bool { return saver.WriteIndex(channel, 0) < 0 }
+
+// chItems is the pseudo channel of puts.
+const chItems = "__stele_items__"

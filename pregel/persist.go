@@ -133,9 +133,7 @@ func (l *loop) storeNow(ctx context.Context) error {
 		return err
 	}
 	l.pos.savedID, l.pos.from = l.pos.cp.id, originNewest
-	d := &l.saves.delta
-	d.initial, d.exit, d.commandExit, d.firstStep = l.pos.place, nil, nil, nil
-	clear(d.storedWrites)
+	l.saves.delta.restart(l.pos.place)
 	return nil
 }
 

@@ -43,6 +43,7 @@ type position struct {
 	stored    map[string]saver.Version // versions as last stored
 	updated   []string                 // sorted; nobody changes it; nil: unknown
 	stepped   bool                     // the first superstep has ended
+	toInside  fromParent               // what graphs inside are told, in the first superstep
 	step      int
 	stop      int
 	status    loopStatus
@@ -108,12 +109,9 @@ func (p *position) preparer() *preparer {
 // reruns reports whether tasks of the current superstep run although they ended before.
 func (p *position) reruns() bool { return !p.stepped && p.entry.kind.reruns() }
 
-// toInside is what this graph tells graphs inside. It applies to the first superstep only.
-func (p *position) toInside() fromParent {
-	if p.stepped {
-		return fromParentNothing
-	}
-	return p.entry.toInside
+// drop drops what is pending for a channel.
+func (p *position) drop(channel string) {
+	p.pending = slices.DeleteFunc(p.pending, func(w answer.Write) bool { return w.Channel == channel })
 }
 
 // addressed reports whether the run was told at which checkpoint to begin.
@@ -357,18 +355,6 @@ const (
 	endWentOn
 )
 
-// atBreakpoint reports whether the thread waits although nobody asks: at a breakpoint of
-// this graph or of one inside. A checkpoint of another program does not say. It counts as
-// one if something is left to run and no task failed.
-func (p *position) atBreakpoint(ctx context.Context) (bool, error) {
-	if p.noted == nil && !slices.ContainsFunc(p.pending, func(w answer.Write) bool { return w.TaskID != nullTaskID }) {
-		left, err := p.hasWork()
-		return left && err == nil, nil
-	}
-	how, err := p.threadStatus().progress(ctx)
-	return how.status == saver.StatusWaiting, err
-}
-
 // taskNamespaces are the namespaces of the tasks that are next, by their ids.
 func (p *position) taskNamespaces() (map[string]string, error) {
 	tasks, err := p.preparer().next(p.updated)
@@ -498,5 +484,5 @@ func (p *position) endStep() {
 	clear(p.has)
 	clear(p.written) // its keys are tasks of the superstep that ended
 	clear(p.reapplied)
-	p.stepped = true
+	p.stepped, p.toInside = true, fromParentNothing
 }

@@ -259,7 +259,7 @@ func (s *saves) keepInCache(ctx context.Context, t *task) {
 
 // settle waits until all saves are durable; a cancelled run does not wait for ever.
 func (s *saves) settle(ctx context.Context) error {
-	if ctx.Err() != nil {
+	if s.pipe == nil || ctx.Err() != nil {
 		return nil // closePipe waits with a bound
 	}
 	return s.pipe.settle()

@@ -1,10 +1,10 @@
 package pregel
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/stele-go/stele/pregel/internal/answer"
@@ -131,11 +131,7 @@ func (l *loop) settlePending() error {
 		l.pos.pending = answer.Unspent(l.pos.pending)
 	}
 	if e.kind == entryResume {
-		for _, w := range l.pos.pending {
-			if w.TaskID != nullTaskID {
-				l.saves.delta.loaded = append(l.saves.delta.loaded, w)
-			}
-		}
+		l.saves.delta.found(l.pos.pending)
 	} else {
 		l.saves.delta.force(l.pos.pending)
 	}
@@ -158,7 +154,7 @@ func (l *loop) resume(ctx context.Context) error {
 	if l.pos.entry.kind == entryFork {
 		// The fork gives all tasks new ids, so what the old ones asked is not
 		// pending here.
-		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w answer.Write) bool { return w.Channel == chInterrupt })
+		l.pos.drop(chInterrupt)
 		// A fork is no superstep, so its checkpoint names no updated channels.
 		updated := l.pos.updated
 		l.pos.updated = nil
@@ -180,7 +176,7 @@ func (l *loop) decide(ctx context.Context) error {
 	var f facts
 	l.collect(&f)
 	if f.kind().travels() {
-		l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w answer.Write) bool { return w.Channel == chResume })
+		l.pos.drop(chResume)
 	}
 	var err error
 	if f.looksBack() {
@@ -196,6 +192,7 @@ func (l *loop) decide(ctx context.Context) error {
 	if l.pos.entry = f.entry(); l.recovery != nil {
 		l.recovery.progress = f.left
 	}
+	l.pos.toInside = l.pos.entry.toInside
 	return l.pos.entry.err
 }
 
@@ -222,9 +219,8 @@ func (l *loop) collect(f *facts) {
 	if n := l.pos.noted; n != nil && n.Graph != "" && l.run.g.name != "" && n.Graph != l.run.g.name {
 		f.leftBy = n.Graph
 	}
-	if _, f.mapped = l.run.cpMap[l.run.ns]; !f.nested {
-		f.mapped = false
-	}
+	_, mapped := l.run.cpMap[l.run.ns]
+	f.mapped = mapped && f.nested
 	if f.nested && f.from.found() && !f.empty {
 		f.spent = f.fromParent == fromParentResume && l.input != nil && l.pos.spentState()
 		f.answered = l.pos.answeredSince()
@@ -319,7 +315,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 		return err
 	}
 	// The items of the discarded superstep are discarded too.
-	l.pos.pending = slices.DeleteFunc(l.pos.pending, func(w answer.Write) bool { return w.Channel == chItems })
+	l.pos.drop(chItems)
 	if err := l.keepDeltaInput(writes); err != nil {
 		return err
 	}
@@ -403,12 +399,6 @@ func (l *loop) gaveBefore(resume any) bool {
 	given, err := enc.encode("", chResume, resume)
 	return err == nil && answer.AnyGiven(l.pos.pending, func(v any) bool {
 		stored, err := enc.encode("", chResume, v)
-		return err == nil && (enc.codec != nil && sameBytes(given, stored) || enc.codec == nil && answer.Contains([]any{resume}, v))
+		return err == nil && reflect.DeepEqual(given, stored)
 	})
-}
-
-func sameBytes(a, b saver.Value) bool {
-	x, errA := a.Typed()
-	y, errB := b.Typed()
-	return errA == nil && errB == nil && x.Kind == y.Kind && bytes.Equal(x.Data, y.Data)
 }

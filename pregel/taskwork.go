@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,8 +16,6 @@ import (
 
 // errCancelled marks a task that ended because its superstep was cancelled.
 var errCancelled = errors.New("cancelled")
-
-func randomFloat() float64 { return rand.Float64() }
 
 // attempt is one run of a node's body. Once it has ended, writes of goroutines it left
 // behind are ignored.

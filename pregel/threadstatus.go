@@ -184,3 +184,15 @@ func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, status
 func (p *position) threadStatus() *threadStatus {
 	return &threadStatus{threadState: p.threadState, g: p.run.g, s: p.run.saver, before: p.run.opts.InterruptBefore, after: p.run.opts.InterruptAfter}
 }
+
+// atBreakpoint reports whether the thread waits although nobody asks: at a breakpoint of
+// this graph or of one inside. A checkpoint of another program does not say. It counts as
+// one if something is left to run and no task failed.
+func (p *position) atBreakpoint(ctx context.Context) (bool, error) {
+	if p.noted == nil && !slices.ContainsFunc(p.pending, func(w answer.Write) bool { return w.TaskID != nullTaskID }) {
+		left, err := p.hasWork()
+		return left && err == nil, nil
+	}
+	how, err := p.threadStatus().progress(ctx)
+	return how.status == saver.StatusWaiting, err
+}

@@ -201,9 +201,9 @@ type Status struct {
 	Interrupts []serde.Interrupt
 	Err        any // the recorded error; nil if none
 	Failed     bool
-	// answered are the ids of questions of called functions that have ended. The task that
-	// calls them repeats their questions. It is set if the task failed.
-	answered map[string]bool
+	// ended has the ids of the questions of all tasks, and whether one that asked has ended: a task
+	// repeats the questions of the functions that it calls.
+	ended map[string]bool
 }
 
 // Pending are the interrupts of a task that has not ended.
@@ -221,14 +221,11 @@ func (s Status) Waiting(ns string, answers []any) []serde.Interrupt {
 	if !s.Failed {
 		return s.Pending()
 	}
-	answered := maps.Clone(s.answered)
-	if answered == nil {
-		answered = map[string]bool{}
-	}
+	answered := map[string]bool{}
 	for n := range answers {
 		answered[ID(ns, n)] = true
 	}
-	return slices.DeleteFunc(slices.Clone(s.Pending()), func(in serde.Interrupt) bool { return answered[in.ID] })
+	return slices.DeleteFunc(slices.Clone(s.Pending()), func(in serde.Interrupt) bool { return answered[in.ID] || s.ended[in.ID] })
 }
 
 // Statuses reads the status of every task from the writes of a superstep. order has the
@@ -256,25 +253,14 @@ func Statuses(pending []Write) (statuses map[string]*Status, order []string) {
 			s.Finished = true
 		}
 	}
+	ended := map[string]bool{}
 	for _, s := range statuses {
-		if s.Failed && len(s.Pending()) > 0 {
-			s.answered = answeredIn(statuses)
+		s.ended = ended
+		for _, in := range s.Interrupts {
+			ended[in.ID] = ended[in.ID] || s.Finished
 		}
 	}
 	return statuses, order
-}
-
-// answeredIn are the ids of the questions of tasks that have ended.
-func answeredIn(statuses map[string]*Status) map[string]bool {
-	ids := map[string]bool{}
-	for _, s := range statuses {
-		for _, in := range s.Interrupts {
-			if s.Finished {
-				ids[in.ID] = true
-			}
-		}
-	}
-	return ids
 }
 
 // Unended are the ids of the stored questions of tasks that have not ended, sorted.
