@@ -16,7 +16,7 @@ import (
 // last messages.
 type encoder struct {
 	g         *Graph
-	roundTrip bool                   // see ways
+	roundTrip bool                   // see runPolicy
 	codec     serde.Serializer       // nil: the saver serializes
 	lists     map[string]encodedList // of channels, as last stored
 }

@@ -65,14 +65,14 @@ func (k entryKind) travels() bool { return k == entryBranch || k == entryFork ||
 func (k entryKind) reruns() bool { return k.travels() || k == entryRerun }
 
 // given is what a run was given.
-type given int
+type inputKind int
 
 const (
-	givenNil      given = iota
-	givenRecovery       // nil, to go on with a thread only if it is unfinished
-	givenInput          // values
-	givenCommand        // a Command that updates or steers
-	givenAnswer         // a Command that resumes
+	inputNil      inputKind = iota
+	inputRecovery           // nil, to go on with a thread only if it is unfinished
+	inputValues             // values
+	inputCommand            // a Command that updates or steers
+	inputAnswer             // a Command that resumes
 )
 
 // origin is the checkpoint that a run begins with.
@@ -102,8 +102,8 @@ const (
 // facts are everything that decides how a run begins.
 type facts struct {
 	thread string // for errors
-	ways   ways
-	given  given
+	policy runPolicy
+	input  inputKind
 	from   origin
 	// noSaver: nothing is stored.
 	noSaver bool
@@ -143,8 +143,8 @@ func (f *facts) parentSays() fromParent {
 // kind is how the run begins, if nothing is in its way.
 func (f *facts) kind() entryKind {
 	says := f.parentSays()
-	resumes := !f.empty && (says == fromParentResume || says == fromParentNothing && (f.given != givenInput || f.sameRun))
-	travels := f.from.named() && (f.mapped || f.given != givenAnswer && says != fromParentResume)
+	resumes := !f.empty && (says == fromParentResume || says == fromParentNothing && (f.input != inputValues || f.sameRun))
+	travels := f.from.named() && (f.mapped || f.input != inputAnswer && says != fromParentResume)
 	switch {
 	case !resumes && travels:
 		return entryBranch
@@ -165,9 +165,9 @@ func (f *facts) kind() entryKind {
 func (f *facts) looksBack() bool {
 	switch f.kind() {
 	case entryInput:
-		return f.from == originNewest && !f.nested && f.fits && f.ways.unfinished != DiscardUnfinished
+		return f.from == originNewest && !f.nested && f.fits && f.policy.unfinished != DiscardUnfinished
 	case entryResume, entryRerun, entryFork, entryTravel:
-		return f.given == givenRecovery
+		return f.input == inputRecovery
 	case entryRefused, entryFinish, entryBranch:
 	}
 	return false
@@ -197,7 +197,7 @@ func (f *facts) entry() entry {
 		if e.err = err; f.leftBy == "" {
 			err.Err = unknown
 		}
-		if f.leftBy == "" && unknown == nil && f.ways.unfinished == FinishFirst {
+		if f.leftBy == "" && unknown == nil && f.policy.unfinished == FinishFirst {
 			e.kind = entryFinish
 			return e
 		}
@@ -216,13 +216,13 @@ func (f *facts) entry() entry {
 
 // judge decides what becomes of a Command's answer.
 func (f *facts) judge(resumes bool) (answer.Use, error) {
-	if f.given != givenAnswer {
+	if f.input != inputAnswer {
 		return answer.None, nil
 	}
 	if f.noSaver {
 		return answer.None, fmt.Errorf("resume: %w", ErrNoSaver)
 	}
-	use, err := f.answer.Judge(resumes, f.ways.langGraph), error(nil)
+	use, err := f.answer.Judge(resumes, f.policy.langGraph), error(nil)
 	switch use {
 	case answer.Refused:
 		err = fmt.Errorf("thread %q: %w", f.thread, ErrNoInterrupt)

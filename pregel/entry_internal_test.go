@@ -15,8 +15,8 @@ import (
 func TestEntry(t *testing.T) {
 	unfinished := progress{status: saver.StatusUnfinished, next: []string{"a"}}
 	waiting := progress{status: saver.StatusWaiting}
-	finish := ways{unfinished: FinishFirst}
-	langGraph := ways{unfinished: DiscardUnfinished, langGraph: true}
+	finish := runPolicy{unfinished: FinishFirst}
+	langGraph := runPolicy{unfinished: DiscardUnfinished, langGraph: true}
 	asks := answer.Facts{Waiting: []string{"q"}}
 	for _, c := range []struct {
 		name      string
@@ -26,48 +26,48 @@ func TestEntry(t *testing.T) {
 		langGraph string
 	}{
 		// The outermost graph.
-		{"input, no thread", facts{given: givenInput, from: originNone, empty: true, fits: true, ways: finish}, entryInput, nil, "same"},
-		{"input, thread is done", facts{given: givenInput, from: originNewest, fits: true, ways: finish, left: progress{status: saver.StatusDone}}, entryInput, nil, "same"},
-		{"input, thread waits", facts{given: givenInput, from: originNewest, fits: true, ways: finish, left: waiting}, entryInput, nil, "same: drops what waits"},
-		{"input, crash before", facts{given: givenInput, from: originNewest, fits: true, ways: finish, left: unfinished}, entryFinish, ErrUnfinished, "takes the input, and drops what is left"},
-		{"input, crash before, refused", facts{given: givenInput, from: originNewest, fits: true, ways: ways{unfinished: RefuseUnfinished}, left: unfinished}, entryRefused, ErrUnfinished, "as before"},
-		{"input, crash before, discarded", facts{given: givenInput, from: originNewest, fits: true, ways: langGraph, left: unfinished}, entryInput, nil, "same"},
-		{"input that does not fit, crash before", facts{given: givenInput, from: originNewest, ways: finish, left: unfinished}, entryInput, nil, "same: raises when it takes the input"},
-		{"input, crash of another graph", facts{given: givenInput, from: originNewest, fits: true, ways: finish, left: unfinished, leftBy: "other"}, entryRefused, ErrUnfinished, "takes the input"},
-		{"input, crash before a node that is gone", facts{given: givenInput, from: originNewest, fits: true, ways: finish, left: unfinished, missing: []string{"gone"}}, entryRefused, ErrUnknownNode, "takes the input"},
-		{"input with the RunID of the thread", facts{given: givenInput, from: originNewest, sameRun: true}, entryResume, nil, "same"},
-		{"input, named", facts{given: givenInput, from: originNamed, fits: true, ways: finish, left: unfinished}, entryBranch, nil, "same"},
-		{"input, old", facts{given: givenInput, from: originOld}, entryBranch, nil, "same"},
-		{"input, named and missing", facts{given: givenInput, from: originMissing, empty: true}, entryBranch, nil, "same; stele comes here with Options.LangGraph alone"},
-		{"nil, no thread", facts{given: givenNil, from: originNone, empty: true}, entryInput, nil, "same: raises for want of input"},
-		{"nil", facts{given: givenNil, from: originNewest}, entryResume, nil, "same"},
-		{"nil, a node is gone", facts{given: givenNil, from: originNewest, missing: []string{"gone"}}, entryRefused, ErrUnknownNode, "passes over the node"},
-		{"nil, named", facts{given: givenNil, from: originNamed}, entryFork, nil, "same"},
-		{"nil, old", facts{given: givenNil, from: originOld}, entryFork, nil, "same"},
-		{"nil, named, an update", facts{given: givenNil, from: originNamed, branch: true}, entryTravel, nil, "same"},
-		{"nil, old, an update", facts{given: givenNil, from: originOld, branch: true}, entryFork, nil, "goes on without a fork; other runs may have children there"},
-		{"update", facts{given: givenCommand, from: originNewest}, entryResume, nil, "same"},
-		{"update, old", facts{given: givenCommand, from: originOld}, entryFork, nil, "same"},
-		{"answer", facts{given: givenAnswer, from: originNewest, answer: asks}, entryResume, nil, "same"},
-		{"answer, named", facts{given: givenAnswer, from: originNamed, answer: asks}, entryResume, nil, "runs all tasks again, as for an old one"},
-		{"answer, old", facts{given: givenAnswer, from: originOld, answer: answer.Facts{Old: true, Left: true}}, entryRerun, nil, "same"},
-		{"answer, no thread", facts{given: givenAnswer, from: originNone, empty: true}, entryRefused, ErrNoInterrupt, "raises"},
-		{"answer, no saver", facts{given: givenAnswer, noSaver: true, empty: true}, entryRefused, ErrNoSaver, "raises"},
-		{"recovery", facts{given: givenRecovery, from: originNewest, left: unfinished}, entryResume, nil, "has none"},
-		{"recovery, thread is done", facts{given: givenRecovery, from: originNewest, left: progress{status: saver.StatusDone}}, entryRefused, errSettled, "has none"},
-		{"recovery, a node is gone", facts{given: givenRecovery, from: originNewest, left: unfinished, missing: []string{"gone"}}, entryRefused, ErrUnknownNode, "has none"},
+		{"input, no thread", facts{input: inputValues, from: originNone, empty: true, fits: true, policy: finish}, entryInput, nil, "same"},
+		{"input, thread is done", facts{input: inputValues, from: originNewest, fits: true, policy: finish, left: progress{status: saver.StatusDone}}, entryInput, nil, "same"},
+		{"input, thread waits", facts{input: inputValues, from: originNewest, fits: true, policy: finish, left: waiting}, entryInput, nil, "same: drops what waits"},
+		{"input, crash before", facts{input: inputValues, from: originNewest, fits: true, policy: finish, left: unfinished}, entryFinish, ErrUnfinished, "takes the input, and drops what is left"},
+		{"input, crash before, refused", facts{input: inputValues, from: originNewest, fits: true, policy: runPolicy{unfinished: RefuseUnfinished}, left: unfinished}, entryRefused, ErrUnfinished, "as before"},
+		{"input, crash before, discarded", facts{input: inputValues, from: originNewest, fits: true, policy: langGraph, left: unfinished}, entryInput, nil, "same"},
+		{"input that does not fit, crash before", facts{input: inputValues, from: originNewest, policy: finish, left: unfinished}, entryInput, nil, "same: raises when it takes the input"},
+		{"input, crash of another graph", facts{input: inputValues, from: originNewest, fits: true, policy: finish, left: unfinished, leftBy: "other"}, entryRefused, ErrUnfinished, "takes the input"},
+		{"input, crash before a node that is gone", facts{input: inputValues, from: originNewest, fits: true, policy: finish, left: unfinished, missing: []string{"gone"}}, entryRefused, ErrUnknownNode, "takes the input"},
+		{"input with the RunID of the thread", facts{input: inputValues, from: originNewest, sameRun: true}, entryResume, nil, "same"},
+		{"input, named", facts{input: inputValues, from: originNamed, fits: true, policy: finish, left: unfinished}, entryBranch, nil, "same"},
+		{"input, old", facts{input: inputValues, from: originOld}, entryBranch, nil, "same"},
+		{"input, named and missing", facts{input: inputValues, from: originMissing, empty: true}, entryBranch, nil, "same; stele comes here with Options.LangGraph alone"},
+		{"nil, no thread", facts{input: inputNil, from: originNone, empty: true}, entryInput, nil, "same: raises for want of input"},
+		{"nil", facts{input: inputNil, from: originNewest}, entryResume, nil, "same"},
+		{"nil, a node is gone", facts{input: inputNil, from: originNewest, missing: []string{"gone"}}, entryRefused, ErrUnknownNode, "passes over the node"},
+		{"nil, named", facts{input: inputNil, from: originNamed}, entryFork, nil, "same"},
+		{"nil, old", facts{input: inputNil, from: originOld}, entryFork, nil, "same"},
+		{"nil, named, an update", facts{input: inputNil, from: originNamed, branch: true}, entryTravel, nil, "same"},
+		{"nil, old, an update", facts{input: inputNil, from: originOld, branch: true}, entryFork, nil, "goes on without a fork; other runs may have children there"},
+		{"update", facts{input: inputCommand, from: originNewest}, entryResume, nil, "same"},
+		{"update, old", facts{input: inputCommand, from: originOld}, entryFork, nil, "same"},
+		{"answer", facts{input: inputAnswer, from: originNewest, answer: asks}, entryResume, nil, "same"},
+		{"answer, named", facts{input: inputAnswer, from: originNamed, answer: asks}, entryResume, nil, "runs all tasks again, as for an old one"},
+		{"answer, old", facts{input: inputAnswer, from: originOld, answer: answer.Facts{Old: true, Left: true}}, entryRerun, nil, "same"},
+		{"answer, no thread", facts{input: inputAnswer, from: originNone, empty: true}, entryRefused, ErrNoInterrupt, "raises"},
+		{"answer, no saver", facts{input: inputAnswer, noSaver: true, empty: true}, entryRefused, ErrNoSaver, "raises"},
+		{"recovery", facts{input: inputRecovery, from: originNewest, left: unfinished}, entryResume, nil, "has none"},
+		{"recovery, thread is done", facts{input: inputRecovery, from: originNewest, left: progress{status: saver.StatusDone}}, entryRefused, errSettled, "has none"},
+		{"recovery, a node is gone", facts{input: inputRecovery, from: originNewest, left: unfinished, missing: []string{"gone"}}, entryRefused, ErrUnknownNode, "has none"},
 		// A graph inside.
-		{"inside, first call", facts{nested: true, given: givenInput, from: originNone, empty: true, fromParent: fromParentInput}, entryInput, nil, "same"},
-		{"inside, around takes input", facts{nested: true, given: givenInput, from: originNewest, fromParent: fromParentInput}, entryInput, nil, "same"},
-		{"inside, around resumes", facts{nested: true, given: givenInput, from: originNewest, fromParent: fromParentResume}, entryResume, nil, "same"},
-		{"inside, around resumes, first call", facts{nested: true, given: givenInput, from: originNone, empty: true, fromParent: fromParentResume}, entryInput, nil, "same"},
-		{"inside, around resumes, Stable, not called yet", facts{nested: true, given: givenInput, from: originNewest, fromParent: fromParentResume, spent: true}, entryInput, nil, "goes on from the earlier call: runs nothing"},
-		{"inside, later superstep", facts{nested: true, given: givenInput, from: originNewest}, entryInput, nil, "same"},
-		{"inside, nil in a later superstep", facts{nested: true, given: givenNil, from: originNewest}, entryResume, nil, "same"},
-		{"inside, around travels", facts{nested: true, given: givenInput, from: originNamed, fromParent: fromParentResume, replays: true}, entryBranch, nil, "same"},
-		{"inside, around travels, nothing before", facts{nested: true, given: givenInput, from: originMissing, empty: true, fromParent: fromParentResume, replays: true}, entryBranch, nil, "same"},
-		{"inside, its checkpoint is named", facts{nested: true, given: givenInput, from: originOld, fromParent: fromParentResume, replays: true, mapped: true}, entryFork, nil, "same"},
-		{"inside, crash before", facts{nested: true, given: givenInput, from: originNewest, fits: true, ways: finish, left: unfinished}, entryInput, nil, "same"},
+		{"inside, first call", facts{nested: true, input: inputValues, from: originNone, empty: true, fromParent: fromParentInput}, entryInput, nil, "same"},
+		{"inside, around takes input", facts{nested: true, input: inputValues, from: originNewest, fromParent: fromParentInput}, entryInput, nil, "same"},
+		{"inside, around resumes", facts{nested: true, input: inputValues, from: originNewest, fromParent: fromParentResume}, entryResume, nil, "same"},
+		{"inside, around resumes, first call", facts{nested: true, input: inputValues, from: originNone, empty: true, fromParent: fromParentResume}, entryInput, nil, "same"},
+		{"inside, around resumes, Stable, not called yet", facts{nested: true, input: inputValues, from: originNewest, fromParent: fromParentResume, spent: true}, entryInput, nil, "goes on from the earlier call: runs nothing"},
+		{"inside, later superstep", facts{nested: true, input: inputValues, from: originNewest}, entryInput, nil, "same"},
+		{"inside, nil in a later superstep", facts{nested: true, input: inputNil, from: originNewest}, entryResume, nil, "same"},
+		{"inside, around travels", facts{nested: true, input: inputValues, from: originNamed, fromParent: fromParentResume, replays: true}, entryBranch, nil, "same"},
+		{"inside, around travels, nothing before", facts{nested: true, input: inputValues, from: originMissing, empty: true, fromParent: fromParentResume, replays: true}, entryBranch, nil, "same"},
+		{"inside, its checkpoint is named", facts{nested: true, input: inputValues, from: originOld, fromParent: fromParentResume, replays: true, mapped: true}, entryFork, nil, "same"},
+		{"inside, crash before", facts{nested: true, input: inputValues, from: originNewest, fits: true, policy: finish, left: unfinished}, entryInput, nil, "same"},
 	} {
 		e := c.facts.entry()
 		if e.kind != c.want || !errors.Is(e.err, c.err) || (e.err == nil) != (c.err == nil) {
@@ -80,21 +80,21 @@ func TestEntry(t *testing.T) {
 // what cannot be.
 func allFacts(yield func(facts)) {
 	bools := []bool{false, true}
-	for _, given := range []given{givenNil, givenRecovery, givenInput, givenCommand, givenAnswer} {
+	for _, given := range []inputKind{inputNil, inputRecovery, inputValues, inputCommand, inputAnswer} {
 		for from := originNone; from <= originMissing; from++ {
 			for bits := range 1 << 7 {
 				bit := func(n int) bool { return bools[bits>>n&1] }
 				for told := fromParentNothing; told <= fromParentResume; told++ {
-					f := facts{given: given, from: from, fromParent: told, empty: bit(0), branch: bit(1), sameRun: bit(2), nested: bit(3), mapped: bit(4), replays: bit(5), spent: bit(6)}
+					f := facts{input: given, from: from, fromParent: told, empty: bit(0), branch: bit(1), sameRun: bit(2), nested: bit(3), mapped: bit(4), replays: bit(5), spent: bit(6)}
 					switch {
 					case !f.nested && (f.mapped || f.replays || f.spent || told != fromParentNothing),
-						f.nested && (f.sameRun || given == givenRecovery),
+						f.nested && (f.sameRun || given == inputRecovery),
 						f.empty && (f.branch || f.sameRun || f.spent),
 						!from.found() && !f.empty,
 						from == originOld && f.nested && !f.mapped,
-						f.spent && (from != originNewest || told != fromParentResume || given == givenNil),
+						f.spent && (from != originNewest || told != fromParentResume || given == inputNil),
 						(f.mapped || f.replays) && !from.named(),
-						given == givenRecovery && from.named():
+						given == inputRecovery && from.named():
 						continue
 					}
 					yield(f)
@@ -111,7 +111,7 @@ func TestEntryKindsOfAllFacts(t *testing.T) {
 	seen := map[entryKind]bool{}
 	allFacts(func(f facts) {
 		n++
-		input := f.given == givenInput
+		input := f.input == inputValues
 		hasResuming, resuming := f.fromParent != fromParentNothing, f.fromParent == fromParentResume
 		if f.replays && !f.mapped { // the flag is removed where a replay loads a checkpoint
 			hasResuming, resuming = false, false
@@ -121,7 +121,7 @@ func TestEntryKindsOfAllFacts(t *testing.T) {
 		}
 		isResuming := !f.empty && (hasResuming && resuming || !hasResuming && (!input || !f.nested && f.sameRun))
 		isReplaying := f.from.named()
-		travelling := isReplaying && (f.nested && f.mapped || !(f.given == givenAnswer || resuming))
+		travelling := isReplaying && (f.nested && f.mapped || !(f.input == inputAnswer || resuming))
 		old := f.from == originOld
 		forks := isResuming && travelling && (!f.branch || old) // ours: an old branch is left as well
 		want := entryInput
@@ -161,14 +161,14 @@ func TestEntryLooksBack(t *testing.T) {
 	allFacts(func(f facts) {
 		for _, way := range []Unfinished{FinishFirst, RefuseUnfinished, DiscardUnfinished} {
 			for _, fits := range []bool{false, true} {
-				f.ways.unfinished, f.fits = way, fits
+				f.policy.unfinished, f.fits = way, fits
 				input := f.kind() == entryInput && f.from == originNewest && !f.nested && fits && way != DiscardUnfinished
-				recovery := f.given == givenRecovery && !f.empty
+				recovery := f.input == inputRecovery && !f.empty
 				if f.looksBack() != (input || recovery) {
 					t.Errorf("%+v: %v", f, f.looksBack())
 				}
 				f.left = progress{status: saver.StatusUnfinished}
-				if e := f.entry(); f.given != givenAnswer && (e.err != nil) != input || (e.kind == entryFinish) != (input && way == FinishFirst) {
+				if e := f.entry(); f.input != inputAnswer && (e.err != nil) != input || (e.kind == entryFinish) != (input && way == FinishFirst) {
 					t.Errorf("%+v: %+v", f, e)
 				}
 				f.left = progress{}
@@ -205,7 +205,7 @@ func TestEntryAnswer(t *testing.T) {
 		{"by id, empty, breakpoint", answer.Facts{ByID: true, Empty: true, AtBreakpoint: true, Left: true}, answer.Spent, nil, answer.ByIDs, nil},
 	} {
 		for _, loose := range []string{"", "any answer", "old"} {
-			f := facts{given: givenAnswer, from: originNewest, answer: c.answer, ways: ways{langGraph: loose == "any answer"}}
+			f := facts{input: inputAnswer, from: originNewest, answer: c.answer, policy: runPolicy{langGraph: loose == "any answer"}}
 			want, err, kind := c.want, c.err, entryResume
 			if loose != "" {
 				want, err = c.langGraph, c.anyErr
@@ -221,7 +221,7 @@ func TestEntryAnswer(t *testing.T) {
 			}
 		}
 	}
-	e := (&facts{given: givenAnswer, answer: answer.Facts{ByID: true, Waiting: ids, Unknown: []string{"x"}}}).entry()
+	e := (&facts{input: inputAnswer, answer: answer.Facts{ByID: true, Waiting: ids, Unknown: []string{"x"}}}).entry()
 	var unknown *UnknownInterruptError
 	if !errors.As(e.err, &unknown) || !slices.Equal(unknown.Unknown, []string{"x"}) || !slices.Equal(unknown.Pending, ids) {
 		t.Errorf("%v", e.err)
@@ -231,13 +231,13 @@ func TestEntryAnswer(t *testing.T) {
 // An entry that does not begin says of which thread, and what to do.
 func TestEntryErrors(t *testing.T) {
 	left := progress{status: saver.StatusUnfinished, next: []string{"a"}}
-	f := facts{thread: "t7", given: givenInput, from: originNewest, fits: true, ways: ways{unfinished: RefuseUnfinished}, left: left, leftBy: "post"}
+	f := facts{thread: "t7", input: inputValues, from: originNewest, fits: true, policy: runPolicy{unfinished: RefuseUnfinished}, left: left, leftBy: "post"}
 	for want, got := range map[string]entry{
 		`thread "t7": the thread is unfinished: nodes ["a"] of an earlier run are left; the input was not taken: that was a run of graph "post"`: f.entry(),
 		`thread "t7": an earlier run left nodes ["gone"]`:                                    (&facts{thread: "t7", missing: []string{"gone"}}).entry(),
-		`thread "t7": nothing is waiting to be resumed; without an answer the run goes on`:   (&facts{thread: "t7", given: givenAnswer, answer: answer.Facts{Left: true}}).entry(),
-		`thread "t7": nothing is waiting to be resumed`:                                      (&facts{thread: "t7", given: givenAnswer, empty: true}).entry(),
-		`When there are multiple pending interrupts, you must specify the interrupt id when`: (&facts{given: givenAnswer, answer: answer.Facts{Waiting: []string{"p", "q"}}}).entry(),
+		`thread "t7": nothing is waiting to be resumed; without an answer the run goes on`:   (&facts{thread: "t7", input: inputAnswer, answer: answer.Facts{Left: true}}).entry(),
+		`thread "t7": nothing is waiting to be resumed`:                                      (&facts{thread: "t7", input: inputAnswer, empty: true}).entry(),
+		`When there are multiple pending interrupts, you must specify the interrupt id when`: (&facts{input: inputAnswer, answer: answer.Facts{Waiting: []string{"p", "q"}}}).entry(),
 	} {
 		if !strings.HasPrefix(fmt.Sprint(got.err), want) {
 			t.Errorf("%v, not %s", got.err, want)

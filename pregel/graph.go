@@ -126,7 +126,8 @@ type Graph struct {
 	deltas    []string            // names of delta channels
 	folds     []string            // names of reducing channels
 	untracked bool
-	name      string // Options.Name as it was given; "" if it was not, because then graphs cannot be told apart
+	items     atomicStore // opts.Store, if Options.AtomicStore
+	name      string      // Options.Name as it was given; "" if it was not, because then graphs cannot be told apart
 	attempts  attempts
 	input     Keys
 	output    Keys

@@ -26,7 +26,8 @@ func (g *Graph) checkAtomicStore() error {
 	if !g.opts.AtomicStore {
 		return nil
 	}
-	if _, ok := g.opts.Store.(atomicStore); !ok {
+	var ok bool
+	if g.items, ok = g.opts.Store.(atomicStore); !ok {
 		return &GraphError{Reason: fmt.Sprintf("AtomicStore needs a store that prepares puts, as *store.Local does; Store is a %T", g.opts.Store)}
 	}
 	return nil

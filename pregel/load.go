@@ -12,6 +12,30 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
+// threadState is a checkpoint and what was written against it.
+type threadState struct {
+	place   saver.Config // of cp as stored; the parent of the next one
+	prev    *saver.Config
+	md      saver.Metadata
+	noted   *saver.Note // of cp as loaded; nil if it has none
+	cp      *liveCheckpoint
+	set     *channelSet
+	pending []answer.Write
+	// renamed are the channels that the checkpoint has under a former name. Under the new
+	// one they are not stored yet.
+	renamed map[string]string
+}
+
+// storedVersions are the versions of the channels whose values are stored under the names
+// that they have now. The next checkpoint stores the others again.
+func (t *threadState) storedVersions() map[string]saver.Version {
+	out := maps.Clone(t.cp.versions)
+	for name := range t.renamed {
+		delete(out, name)
+	}
+	return out
+}
+
 // load is the state that a stored checkpoint holds, or that of an empty thread if saved is
 // nil.
 func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t threadState, err error) {
@@ -77,30 +101,6 @@ func (g *Graph) supersededBy(ctx context.Context, s saver.Saver, at saver.Config
 	}
 	latest, err := g.newest(ctx, s, at)
 	return latest != nil && latest.Checkpoint.ID != saved.Checkpoint.ID, err
-}
-
-// threadState is a checkpoint and what was written against it.
-type threadState struct {
-	place   saver.Config // of cp as stored; the parent of the next one
-	prev    *saver.Config
-	md      saver.Metadata
-	noted   *saver.Note // of cp as loaded; nil if it has none
-	cp      *liveCheckpoint
-	set     *channelSet
-	pending []answer.Write
-	// renamed are the channels that the checkpoint has under a former name. Under the new
-	// one they are not stored yet.
-	renamed map[string]string
-}
-
-// storedVersions are the versions of the channels whose values are stored under the names
-// that they have now. The next checkpoint stores the others again.
-func (t *threadState) storedVersions() map[string]saver.Version {
-	out := maps.Clone(t.cp.versions)
-	for name := range t.renamed {
-		delete(out, name)
-	}
-	return out
 }
 
 // missing are the nodes of the next superstep that the graph lacks, because it was changed
@@ -181,4 +181,10 @@ func outputsOf(pending []answer.Write) map[string][]write {
 		}
 	}
 	return out
+}
+
+// write is a value for a channel.
+type write struct {
+	channel string
+	value   any
 }

@@ -1,9 +1,11 @@
 package pregel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/stele-go/stele/pregel/internal/frozen"
@@ -64,24 +66,6 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 	return nil
 }
 
-// runStep runs the tasks of a superstep and applies what they wrote.
-func (l *loop) runStep(ctx context.Context) error {
-	if l.pool.cancel == nil {
-		l.pool.taskCtx, l.pool.cancel = context.WithCancelCause(ctx)
-		l.pool.workers = newWorkers()
-	}
-	inside, end := l.pool.taskCtx, noSpan
-	if l.run.g.opts.Hooks.Span != nil {
-		inside, end = l.run.g.span(inside, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
-	}
-	outcome := errLoopPanicked
-	defer func() { end(outcome) }()
-	if outcome = l.runTasks(ctx, inside); outcome == nil {
-		outcome = l.afterTick(ctx)
-	}
-	return outcome
-}
-
 // supersteps runs until nothing is left to do.
 func (l *loop) supersteps(ctx context.Context) error {
 	defer func() {
@@ -106,7 +90,7 @@ func (l *loop) supersteps(ctx context.Context) error {
 				return err
 			}
 		}
-		l.view.waitRoom(ctx)
+		l.view.queue.waitRoom(ctx)
 	}
 }
 
@@ -156,6 +140,59 @@ func (l *loop) prepare() error {
 	return nil
 }
 
+// runStep runs the tasks of a superstep and applies what they wrote.
+func (l *loop) runStep(ctx context.Context) error {
+	if l.pool.cancel == nil {
+		l.pool.taskCtx, l.pool.cancel = context.WithCancelCause(ctx)
+		l.pool.workers = newWorkers()
+	}
+	inside, end := l.pool.taskCtx, noSpan
+	if l.run.g.opts.Hooks.Span != nil {
+		inside, end = l.run.g.span(inside, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
+	}
+	outcome := errLoopPanicked
+	defer func() { end(outcome) }()
+	if outcome = l.runTasks(ctx, inside); outcome == nil {
+		outcome = l.afterTick(ctx)
+	}
+	return outcome
+}
+
+// runTasks runs the tasks that have not ended yet and returns what the
+// superstep failed with, or an InterruptError if tasks wait.
+func (l *loop) runTasks(ctx, inside context.Context) error {
+	if err := l.matchCache(ctx, l.pos.tasks.order...); err != nil {
+		return err
+	}
+	ready := slices.Grow(l.pool.ready[:0], len(l.pos.tasks.order))
+	for _, t := range l.pos.tasks.order {
+		if len(t.writes) == 0 {
+			ready = append(ready, t)
+		}
+	}
+	l.pool.ready = ready
+	if len(ready) == 0 {
+		return nil
+	}
+	// Every result of the superstep before was read: no task of it is live.
+	if room := min(len(ready), resultsWaiting); cap(l.pool.results) < room {
+		l.pool.results = make(chan result, room)
+	}
+	g, set, step, stop := l.run.g, l.pos.set, l.pos.step, l.pos.stop
+	most, over := l.run.opts.MaxConcurrency, make(chan struct{})
+	defer close(over)
+	s := &superstep{l: l, prep: l.pos.prep, caller: ctx, ctx: inside, cancel: l.pool.cancel, queue: ready, done: l.pool.results,
+		box: make(chan message), slots: cmp.Or(most, math.MaxInt)}
+	if g.opts.StepTimeout > 0 {
+		s.timedOut = make(chan struct{})
+	}
+	s.seen = frozen.Of(stepView{audience: l.view.audience, run: l.run, toInside: l.pos.toInside, step: step, cpID: l.pos.cp.id,
+		last: l.saves.lastPut, pipe: l.saves.pipe, ctx: inside,
+		read: func(sel Keys, own []write) (Pairs, error) { return readLocal(g, set, step, stop, sel, own) },
+		box:  s.box, over: over, timedOut: s.timedOut, limited: most > 0})
+	return s.run(ctx)
+}
+
 // afterTick ends a superstep. It applies the writes of all tasks and makes the new
 // checkpoint.
 func (l *loop) afterTick(ctx context.Context) error {
@@ -198,10 +235,10 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	if l.pos.cp == nil || l.pos.set == nil {
 		return l.saves.closePipe(err)
 	}
-	if _, waits := err.(*InterruptError); waits && l.pos.entered() && ctx.Err() == nil { //nolint:errorlint // the loop's own
+	if _, waits := err.(*InterruptError); waits && l.pos.status != "" && ctx.Err() == nil { //nolint:errorlint // the loop's own
 		err = alsoFailed(err, l.voidAnswer())
 	}
-	if l.run.exits() && l.saves.pipe != nil && l.pos.entered() && (!l.run.nested() || err != nil || l.run.stableNamespace()) {
+	if l.run.exits() && l.saves.pipe != nil && l.pos.status != "" && (!l.run.nested() || err != nil || l.run.stableNamespace()) {
 		err = alsoFailed(err, l.storeAtExit(ctx))
 	}
 	err = alsoFailed(err, l.storeEnding(ctx, err))
@@ -241,41 +278,6 @@ func (l *loop) reportInterrupt(in *InterruptError) error {
 		l.view.emit(Event{Mode: ModeUpdates, Data: Update{Node: KeyInterrupt}})
 	}
 	return nil
-}
-
-// runTasks runs the tasks that have not ended yet and returns what the
-// superstep failed with, or an InterruptError if tasks wait.
-func (l *loop) runTasks(ctx, inside context.Context) error {
-	if err := l.matchCache(ctx, l.pos.tasks.order...); err != nil {
-		return err
-	}
-	ready := slices.Grow(l.pool.ready[:0], len(l.pos.tasks.order))
-	for _, t := range l.pos.tasks.order {
-		if len(t.writes) == 0 {
-			ready = append(ready, t)
-		}
-	}
-	l.pool.ready = ready
-	if len(ready) == 0 {
-		return nil
-	}
-	// Every result of the superstep before was read: no task of it is live.
-	if room := min(len(ready), resultsWaiting); cap(l.pool.results) < room {
-		l.pool.results = make(chan result, room)
-	}
-	g, set, step, stop := l.run.g, l.pos.set, l.pos.step, l.pos.stop
-	slots, over := l.run.opts.MaxConcurrency, make(chan struct{})
-	defer close(over)
-	s := &superstep{l: l, prep: l.pos.prep, caller: ctx, ctx: inside, cancel: l.pool.cancel, queue: ready, done: l.pool.results,
-		box: make(chan message), slots: slots, limited: slots > 0}
-	if g.opts.StepTimeout > 0 {
-		s.timedOut = make(chan struct{})
-	}
-	s.seen = frozen.Of(stepView{audience: l.view.audience, run: l.run, toInside: l.pos.toInside, step: step, cpID: l.pos.cp.id,
-		last: l.saves.lastPut, pipe: l.saves.pipe, ctx: inside,
-		read: func(sel Keys, own []write) (Pairs, error) { return readLocal(g, set, step, stop, sel, own) },
-		box:  s.box, over: over, timedOut: s.timedOut, limited: s.limited})
-	return s.run(ctx)
 }
 
 // finishEarlier resumes the run that left the thread as l found it, under that run's RunID.

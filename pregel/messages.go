@@ -62,7 +62,7 @@ func EmitMessage(ctx context.Context, m any) error {
 		}
 		md := step.run.messageMetadata(r.task, step.step, within)
 		step.custom.emit(Event{NS: graphNS(r.task), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: md}})
-		step.waitRoom(ctx)
+		step.queue.waitRoom(ctx)
 	}
 	return ctx.Err()
 }

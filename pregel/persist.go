@@ -196,7 +196,7 @@ func (l *loop) keepDeltaInput(writes []write) error {
 
 // storeEnding stores the ending of a run that ended with err, if it has one.
 func (l *loop) storeEnding(ctx context.Context, err error) error {
-	if l.saves.pipe == nil || !l.pos.entered() || l.run.ways.langGraph || errors.Is(err, ErrPersist) {
+	if l.saves.pipe == nil || l.pos.status == "" || l.run.policy.langGraph || errors.Is(err, ErrPersist) {
 		return nil
 	}
 	in, stopped := err.(*InterruptError) //nolint:errorlint // the loop's own
@@ -264,7 +264,7 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 // was meant for was not asked again, and what is asked instead waits for an answer of its
 // own.
 func (l *loop) voidAnswer() error {
-	if l.run.nested() || l.run.saver == nil || l.run.ways.langGraph {
+	if l.run.nested() || l.run.saver == nil || l.run.policy.langGraph {
 		return nil
 	}
 	i := answer.Untaken(l.pos.pending)

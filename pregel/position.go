@@ -3,6 +3,7 @@ package pregel
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -46,13 +47,105 @@ type position struct {
 	toInside  fromParent               // what graphs inside are told, in the first superstep
 	step      int
 	stop      int
-	status    loopStatus
-	ending    ending // what the run records about its end
+	status    loopStatus // "" before the run has begun: nothing is stored yet
+	ending    ending     // what the run records about its end
 
-	tasks  *taskSet // of the current superstep
-	coming coming
-	prep   *preparer // of tasks
-	apply  *applier
+	tasks    *taskSet // of the current superstep
+	prepared preparedTasks
+	prep     *preparer // of tasks
+	apply    *applier
+}
+
+// find loads the checkpoint to begin with; nil if there is none. A failed load is an error
+// and never means a new thread.
+func (p *position) find(ctx context.Context) (saved *saver.Tuple, err error) {
+	if p.from = originNone; p.addressed() {
+		p.from = originMissing
+	}
+	if p.run.saver == nil {
+		return nil, nil
+	}
+	at := saver.Config{ThreadID: p.place.ThreadID, Namespace: p.run.ns, CheckpointID: p.place.CheckpointID}
+	switch {
+	case at.CheckpointID != "":
+		saved, err = getTuple(ctx, p.run.saver, at)
+		if err == nil && saved == nil && !p.run.nested() && !p.run.policy.langGraph {
+			err = noCheckpoint(at)
+		}
+		if err == nil && saved == nil {
+			_, err = p.run.g.newest(ctx, p.run.saver, at)
+		}
+		if err != nil || saved == nil {
+			return nil, err
+		}
+		p.from = originNamed
+		old, err := p.run.g.supersededBy(ctx, p.run.saver, at, saved)
+		if old {
+			p.from = originOld
+		}
+		return saved, err
+	case p.run.replay != nil && p.run.replay.firstVisit(p.run.ns):
+		// The graph around replays: this one begins from where it stood then.
+		q := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(p.run.ns), Before: p.run.replay.before, Limit: 1}
+		for saved, err = range p.run.saver.List(ctx, q) {
+			if err != nil {
+				return nil, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
+			}
+			break
+		}
+		if _, err := p.run.g.newest(ctx, p.run.saver, at); err != nil {
+			return nil, err
+		}
+	default:
+		saved, err = getTuple(ctx, p.run.saver, at)
+	}
+	if saved != nil {
+		p.from = originNewest
+		if p.run.replay != nil {
+			p.from = originNamed
+		}
+	}
+	return saved, err
+}
+
+// load begins at a stored checkpoint, or with an empty thread if saved is nil.
+func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
+	p.has, p.written, p.reapplied = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	base := p.place
+	if p.threadState, err = p.run.g.load(ctx, p.run.saver, saved); err != nil {
+		return err
+	}
+	if saved == nil {
+		p.md, p.place = saver.Metadata{"step": -2}, saver.Config{ThreadID: base.ThreadID, Namespace: base.Namespace}
+	} else {
+		_, p.stopped = withoutStops(saved.PendingWrites)
+		p.replayed = p.run.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
+	}
+	for _, w := range p.pending {
+		p.has[w.TaskID] = true
+	}
+	p.place.Metadata, p.place.Configurable = base.Metadata, base.Configurable
+	p.savedID = p.cp.id
+	p.run.env().IDs.Observe(p.cp.id)
+	p.step = stepOf(p.md) + 1
+	p.stop = p.step + p.run.opts.RecursionLimit + 1
+	p.stored = p.storedVersions()
+	if len(p.cp.updated) > 0 {
+		p.updated = union(p.cp.updated, nil)
+	}
+	return nil
+}
+
+// passBreakpoint: the run goes on from where it stopped, so the breakpoint there counts as passed.
+func (p *position) passBreakpoint() {
+	passed := map[string]saver.Version{}
+	maps.Copy(passed, p.cp.seen[chInterrupt])
+	for _, name := range p.set.names {
+		if v, ok := p.cp.versions[name]; ok {
+			passed[name] = v
+		}
+	}
+	p.cp.seen[chInterrupt] = passed
 }
 
 func (p *position) info() RunInfo {
@@ -62,9 +155,6 @@ func (p *position) info() RunInfo {
 	}
 	return i
 }
-
-// entered reports whether the run has begun; before that nothing is stored.
-func (p *position) entered() bool { return p.status != "" }
 
 // storedAs: the current checkpoint was given to the saver, as the child of the one before.
 func (p *position) storedAs(id string) {
@@ -99,7 +189,7 @@ func (p *position) preparer() *preparer {
 	next := p.prep
 	next.cp, next.step, next.answers = p.cp, p.step, answer.Of(p.pending)
 	a := &next.answers
-	a.ByID, a.LangGraph, a.Passing = r.resumeMap, r.ways.langGraph, r.nested() && (r.saver == nil || p.entry.kind == entryFork)
+	a.ByID, a.LangGraph, a.Passing = r.resumeMap, r.policy.langGraph, r.nested() && (r.saver == nil || p.entry.kind == entryFork)
 	if r.nested() && !p.entry.answersSpent {
 		a.Around = &r.parent.task.pad
 	}
@@ -368,9 +458,9 @@ func (p *position) taskNamespaces() (map[string]string, error) {
 	return spaces, nil
 }
 
-// coming has the tasks that follow a checkpoint of this run. They are made when the checkpoint
+// preparedTasks are the tasks that follow a checkpoint of this run. They are made when the checkpoint
 // is stored, for its note, and used when the next superstep begins.
-type coming struct {
+type preparedTasks struct {
 	cp    *liveCheckpoint // nil: none are made
 	tasks *taskSet
 	err   error
@@ -385,8 +475,8 @@ func (p *position) nextTasks(step int) (tasks *taskSet, err error) {
 
 // takeNext makes the tasks of the superstep that begins.
 func (p *position) takeNext() (err error) {
-	made := p.coming
-	if p.coming = (coming{}); made.cp == nil || made.cp != p.cp {
+	made := p.prepared
+	if p.prepared = (preparedTasks{}); made.cp == nil || made.cp != p.cp {
 		made.tasks, made.err = p.nextTasks(p.step)
 	}
 	if made.err == nil {
@@ -406,12 +496,12 @@ func (p *position) note(exiting bool) *saver.Note {
 	if exiting { // the superstep has begun, or cannot
 		step = p.step
 	}
-	made := coming{cp: p.cp}
+	made := preparedTasks{cp: p.cp}
 	made.err = guard(func() (err error) {
 		made.tasks, err = p.nextTasks(step)
 		return err
 	})
-	if p.coming = made; made.err != nil {
+	if p.prepared = made; made.err != nil {
 		n.Next = p.preparer().triggeredNodes(p.updated)
 		return n
 	}
@@ -435,46 +525,6 @@ func (p *position) stopsAt(tasks *taskSet, exiting bool) bool {
 		return true
 	}
 	return p.step < p.stop && p.cp.breaksAt(p.run.opts.InterruptBefore, tasks)
-}
-
-// load begins at a stored checkpoint, or with an empty thread if saved is nil.
-func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
-	p.has, p.written, p.reapplied = map[string]bool{}, map[string]bool{}, map[string]bool{}
-	base := p.place
-	if p.threadState, err = p.run.g.load(ctx, p.run.saver, saved); err != nil {
-		return err
-	}
-	if saved == nil {
-		p.md, p.place = saver.Metadata{"step": -2}, saver.Config{ThreadID: base.ThreadID, Namespace: base.Namespace}
-	} else {
-		_, p.stopped = withoutStops(saved.PendingWrites)
-		p.replayed = p.run.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
-	}
-	for _, w := range p.pending {
-		p.has[w.TaskID] = true
-	}
-	p.place.Metadata, p.place.Configurable = base.Metadata, base.Configurable
-	p.savedID = p.cp.id
-	p.run.env().IDs.Observe(p.cp.id)
-	p.step = stepOf(p.md) + 1
-	p.stop = p.step + p.run.opts.RecursionLimit + 1
-	p.stored = p.storedVersions()
-	if len(p.cp.updated) > 0 {
-		p.updated = union(p.cp.updated, nil)
-	}
-	return nil
-}
-
-// passBreakpoint: the run goes on from where it stopped, so the breakpoint there counts as passed.
-func (p *position) passBreakpoint() {
-	passed := map[string]saver.Version{}
-	maps.Copy(passed, p.cp.seen[chInterrupt])
-	for _, name := range p.set.names {
-		if v, ok := p.cp.versions[name]; ok {
-			passed[name] = v
-		}
-	}
-	p.cp.seen[chInterrupt] = passed
 }
 
 // endStep forgets the superstep whose writes were applied.

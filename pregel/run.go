@@ -179,7 +179,7 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 	} else {
 		o.Metadata = merged(g.opts.Metadata, o.Metadata)
 		l.run.saver = g.opts.Saver
-		l.run.ways = g.ways(o)
+		l.run.policy = g.runPolicy(o)
 		if at.Namespace != "" {
 			if _, err := g.inside(at.Namespace); err != nil {
 				return nil, err
@@ -191,10 +191,7 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 		}
 	}
 	if s := g.opts.Store; s != nil {
-		l.run.store, l.run.items = s, nil
-		if g.opts.AtomicStore {
-			l.run.items = s.(atomicStore)
-		}
+		l.run.store, l.run.items = s, g.items
 	}
 	l.run.cache = cmp.Or(g.opts.Cache, l.run.cache)
 	if id, ok := l.run.cpMap[l.run.ns]; ok {
@@ -203,7 +200,7 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 	if err := o.fill(g); err != nil {
 		return nil, err
 	}
-	l.view.output, l.saves.enc.roundTrip = *o.OutputKeys, l.run.ways.roundTrip
+	l.view.output, l.saves.enc.roundTrip = *o.OutputKeys, l.run.policy.roundTrip
 	l.pos.place.ThreadID, l.pos.place.Namespace = l.run.thread, l.run.ns
 	l.pos.place.Configurable, l.pos.place.Metadata = o.Configurable, o.Metadata
 	if o.RunID != "" {

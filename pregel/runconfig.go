@@ -36,8 +36,8 @@ type runConfig struct {
 	cpMap      map[string]string // checkpoints of the graphs around
 	fromParent fromParent
 	replay     *replayState
-	// ways and resumeMap, the answers by id, are those of the root.
-	ways      ways
+	// policy and resumeMap, the answers by id, are those of the root.
+	policy    runPolicy
 	resumeMap map[string]any
 }
 
@@ -216,9 +216,9 @@ func (r *replayState) firstVisit(ns string) bool {
 	return true
 }
 
-// ways are how a run treats what is there, and the test aid that it asks for. The outermost
+// runPolicy says what a run does about what it finds, and which test aid it asks for. The outermost
 // graph decides for all graphs inside.
-type ways struct {
+type runPolicy struct {
 	unfinished Unfinished
 	// langGraph: the run gives up the safeguards that LangGraph does not have.
 	langGraph bool
@@ -226,9 +226,9 @@ type ways struct {
 	roundTrip bool
 }
 
-// ways are those of the graph's options; RunOptions say what becomes of unfinished work.
-func (g *Graph) ways(o *RunOptions) ways {
-	w := ways{unfinished: o.Unfinished, langGraph: g.opts.LangGraph, roundTrip: g.opts.RoundTrip}
+// runPolicy is that of the graph's options; RunOptions say what becomes of unfinished work.
+func (g *Graph) runPolicy(o *RunOptions) runPolicy {
+	w := runPolicy{unfinished: o.Unfinished, langGraph: g.opts.LangGraph, roundTrip: g.opts.RoundTrip}
 	if w.unfinished == "" {
 		w.unfinished = FinishFirst
 		if w.langGraph { // what is left may be the work of another run

@@ -142,7 +142,7 @@ func Emit(ctx context.Context, v any) error {
 		parts := splitNS(r.task.ns)
 		watch.custom.emit(Event{NS: parts[:len(parts)-1], Mode: ModeCustom, Data: v})
 	}
-	watch.waitRoom(ctx)
+	watch.queue.waitRoom(ctx)
 	return ctx.Err()
 }
 

@@ -12,18 +12,120 @@ import (
 	"github.com/stele-go/stele/store/cache"
 )
 
-// putWritesOp stores the writes of a task.
-type putWritesOp struct {
-	saveOp
-
-	s            saver.Saver
-	at           saver.Config
-	writes       []saver.Write
-	taskID, path string
+// saves is what is on its way to the saver.
+type saves struct {
+	run      *runConfig
+	enc      encoder
+	pipe     *pipeline
+	lastPut  *saveOp            // of the newest checkpoint; nil if this run made none
+	withNext []saver.TaskWrites // writes to store with the next checkpoint
+	owned    ownership
+	delta    deltaState
+	items    []any // the puts of the supersteps since the last checkpoint that was stored
 }
 
-func (o *putWritesOp) save(ctx context.Context) error {
-	return o.s.PutWrites(ctx, o.at, o.writes, o.taskID, o.path)
+// open starts the pipeline, if anything is stored.
+func (s *saves) open(ctx context.Context) {
+	r := s.run
+	if r.saver == nil {
+		return
+	}
+	var observe func(string, time.Duration, error)
+	if hook := r.g.opts.Hooks.Save; hook != nil {
+		info := RunInfo{Graph: r.g.opts.Name, ThreadID: r.thread, Namespace: r.ns, RunID: r.opts.RunID}
+		observe = func(op string, took time.Duration, err error) {
+			r.g.guardHook("Save", true, func() { hook(info, op, took, err) })
+		}
+	}
+	s.pipe = newPipeline(ctx, r.env().DrainTimeout, r.storedAround(), observe)
+	s.pipe.sync, s.enc.codec = r.saver.Sync, r.saver.Serializer()
+	s.pipe.defers = r.opts.DeferSync && r.opts.Durability != Sync
+	s.pipe.group = group.Of(r.saver)
+}
+
+// ownership is a run's claim to be the only one on its thread. Three things guard it. First,
+// the saver's Own decides before the thread is loaded, so the loser has done nothing yet. Second, every save has the epoch of
+// the lease: a run that lost the thread to another, because its process was stopped for
+// longer than its lease lasts, stores nothing any more. Third, every checkpoint is stored on
+// condition that the head is the one this run knows. That catches those who did not ask:
+// UpdateState, forks, runs with Options.LangGraph and programs in other languages.
+type ownership struct {
+	// again: the run lost the thread before and starts over. It waits for the thread.
+	again bool
+	lease *saver.Lease // nil: nothing to release
+	// taken is why the thread is not this run's; only a fork goes on with it.
+	taken error
+	// head is the newest checkpoint that this run knows. checked: checkpoints are stored on
+	// condition that it is still the newest.
+	head    string
+	checked bool
+}
+
+// own acquires the thread for this run. A run that is addressed to a checkpoint may be a fork, which
+// only loading it can tell. Then ownHead decides whether a thread that is taken matters.
+func (s *saves) own(ctx context.Context, addressed bool) (err error) {
+	o := &s.owned
+	switch lease := s.run.opts.Lease; {
+	case s.run.nested() || s.run.saver == nil:
+		return nil
+	case lease != nil:
+		s.run.lease, s.run.epoch, o.checked = lease, lease.Epoch(), !s.run.policy.langGraph
+		return nil
+	case s.run.policy.langGraph:
+		return nil
+	}
+	o.checked = true
+	// A node that waits for the thread of its own run would wait for ever.
+	_, outside := runFrom(ctx)
+	wait := o.again && outside != nil
+	switch o.lease, err = s.run.saver.Own(ctx, s.run.thread, wait); {
+	case err == nil:
+		s.run.lease, s.run.epoch = o.lease, o.lease.Epoch()
+	case errors.Is(err, ErrConflict):
+		o.taken = err
+		if addressed {
+			return nil
+		}
+		return err
+	case err != nil && ctx.Err() == nil:
+		return &PersistError{Op: "own thread " + s.run.thread, Err: err}
+	}
+	return err
+}
+
+// ownHead decides, once the thread is loaded, whether the run may go on: because it owns
+// the thread, or because it is a fork. A fork deliberately leaves a checkpoint that is not
+// the newest. It goes on beside other runs, which notice when they store their next
+// checkpoint.
+func (s *saves) ownHead(saved *saver.Tuple, from origin) error {
+	o := &s.owned
+	if saved != nil {
+		o.head = saved.Config.CheckpointID
+	}
+	if from == originOld || from == originMissing {
+		o.checked = false
+		return nil
+	}
+	return o.taken
+}
+
+// expected is the head on which the next checkpoint is conditional; nil for no condition.
+func (s *saves) expected() *string {
+	if !s.owned.checked {
+		return nil
+	}
+	return saver.Head(s.owned.head)
+}
+
+// disown releases the thread. It is called when the run's saves have ended.
+func (s *saves) disown() {
+	if s.owned.lease != nil {
+		s.owned.lease.Release()
+	}
+}
+
+func (s *saves) submitWrites(node string, at saver.Config, writes []saver.Write, taskID, path string) {
+	s.submit(s.writesOp(node, at, writes, taskID, path), false)
 }
 
 // writesOp is the save of writes against a checkpoint of this graph.
@@ -38,10 +140,6 @@ func (s *saves) writesOp(node string, at saver.Config, writes []saver.Write, tas
 	return op
 }
 
-func (s *saves) submitWrites(node string, at saver.Config, writes []saver.Write, taskID, path string) {
-	s.submit(s.writesOp(node, at, writes, taskID, path), false)
-}
-
 // submit submits a save of writes. last: they are those of the last task of the superstep, so
 // its checkpoint follows at once.
 func (s *saves) submit(op *saveOp, last bool) {
@@ -54,6 +152,45 @@ func (s *saves) submit(op *saveOp, last bool) {
 	default:
 		s.pipe.submit(op)
 	}
+}
+
+// putWritesOp stores the writes of a task.
+type putWritesOp struct {
+	saveOp
+
+	s            saver.Saver
+	at           saver.Config
+	writes       []saver.Write
+	taskID, path string
+}
+
+func (o *putWritesOp) save(ctx context.Context) error {
+	return o.s.PutWrites(ctx, o.at, o.writes, o.taskID, o.path)
+}
+
+// submitCheckpoint stores a checkpoint, as durability asks, with what waits to go with it.
+func (s *saves) submitCheckpoint(put *putOp) error {
+	if s.run.common != nil { // merged once for all checkpoints of the run
+		put.md, put.at.Metadata, put.at.Configurable = merged(s.run.common, put.md), nil, nil
+	}
+	put.at.Namespace, put.at.Epoch, put.at.ExpectHead = s.run.ns, s.run.epoch, s.expected()
+	put.writes, s.withNext = s.withNext, nil
+	if held := s.pipe.unheld(); held != nil {
+		put.last, _ = held.run.(*putWritesOp)
+	}
+	op := &put.saveOp
+	op.run, op.what, op.of, op.barrier = put, "checkpoint", put.cp.ID, true
+	s.lastPut, s.owned.head = op, put.cp.ID
+	// Sync waits here, before the next superstep. So does a run without a codec, because the
+	// saver must encode the values before they change. Items are waited for, so that the next
+	// superstep finds them, but not for their sync, unless it is Sync.
+	sync := s.run.opts.Durability == Sync
+	op.deferred = len(put.changes) > 0 && !sync
+	if sync || s.enc.codec == nil || len(put.changes) > 0 {
+		return s.pipe.store(op)
+	}
+	s.pipe.submit(op)
+	return nil
 }
 
 // putOp stores a checkpoint, and items with it.
@@ -108,62 +245,6 @@ func (o *putOp) put(ctx context.Context, writes []saver.TaskWrites) error {
 
 func (o *putOp) request(writes []saver.TaskWrites) saver.PutRequest {
 	return saver.PutRequest{Config: o.at, Checkpoint: o.cp, Metadata: o.md, NewVersions: o.changed, Writes: writes, Changes: o.changes, Note: o.note}
-}
-
-// submitCheckpoint stores a checkpoint, as durability asks, with what waits to go with it.
-func (s *saves) submitCheckpoint(put *putOp) error {
-	if s.run.common != nil { // merged once for all checkpoints of the run
-		put.md, put.at.Metadata, put.at.Configurable = merged(s.run.common, put.md), nil, nil
-	}
-	put.at.Namespace, put.at.Epoch, put.at.ExpectHead = s.run.ns, s.run.epoch, s.expected()
-	put.writes, s.withNext = s.withNext, nil
-	if held := s.pipe.unheld(); held != nil {
-		put.last, _ = held.run.(*putWritesOp)
-	}
-	op := &put.saveOp
-	op.run, op.what, op.of, op.barrier = put, "checkpoint", put.cp.ID, true
-	s.lastPut, s.owned.head = op, put.cp.ID
-	// Sync waits here, before the next superstep. So does a run without a codec, because the
-	// saver must encode the values before they change. Items are waited for, so that the next
-	// superstep finds them, but not for their sync, unless it is Sync.
-	sync := s.run.opts.Durability == Sync
-	op.deferred = len(put.changes) > 0 && !sync
-	if sync || s.enc.codec == nil || len(put.changes) > 0 {
-		return s.pipe.store(op)
-	}
-	s.pipe.submit(op)
-	return nil
-}
-
-// saves is what is on its way to the saver.
-type saves struct {
-	run      *runConfig
-	enc      encoder
-	pipe     *pipeline
-	lastPut  *saveOp            // of the newest checkpoint; nil if this run made none
-	withNext []saver.TaskWrites // writes to store with the next checkpoint
-	owned    ownership
-	delta    deltaState
-	items    []any // the puts of the supersteps since the last checkpoint that was stored
-}
-
-// open starts the pipeline, if anything is stored.
-func (s *saves) open(ctx context.Context) {
-	r := s.run
-	if r.saver == nil {
-		return
-	}
-	var observe func(string, time.Duration, error)
-	if hook := r.g.opts.Hooks.Save; hook != nil {
-		info := RunInfo{Graph: r.g.opts.Name, ThreadID: r.thread, Namespace: r.ns, RunID: r.opts.RunID}
-		observe = func(op string, took time.Duration, err error) {
-			r.g.guardHook("Save", true, func() { hook(info, op, took, err) })
-		}
-	}
-	s.pipe = newPipeline(ctx, r.env().DrainTimeout, r.storedAround(), observe)
-	s.pipe.sync, s.enc.codec = r.saver.Sync, r.saver.Serializer()
-	s.pipe.defers = r.opts.DeferSync && r.opts.Durability != Sync
-	s.pipe.group = group.Of(r.saver)
 }
 
 // takeItems makes the puts that were collected ready to be committed with a checkpoint.
@@ -301,85 +382,4 @@ func (s *saves) putEnding(at saver.Config, e ending, text string) error {
 	s.lastPut = op
 	s.pipe.submit(op)
 	return nil
-}
-
-// own acquires the thread for this run. A run that is addressed to a checkpoint may be a fork, which
-// only loading it can tell. Then ownHead decides whether a thread that is taken matters.
-func (s *saves) own(ctx context.Context, addressed bool) (err error) {
-	o := &s.owned
-	switch lease := s.run.opts.Lease; {
-	case s.run.nested() || s.run.saver == nil:
-		return nil
-	case lease != nil:
-		s.run.lease, s.run.epoch, o.checked = lease, lease.Epoch(), !s.run.ways.langGraph
-		return nil
-	case s.run.ways.langGraph:
-		return nil
-	}
-	o.checked = true
-	// A node that waits for the thread of its own run would wait for ever.
-	_, outside := runFrom(ctx)
-	wait := o.again && outside != nil
-	switch o.lease, err = s.run.saver.Own(ctx, s.run.thread, wait); {
-	case err == nil:
-		s.run.lease, s.run.epoch = o.lease, o.lease.Epoch()
-	case errors.Is(err, ErrConflict):
-		o.taken = err
-		if addressed {
-			return nil
-		}
-		return err
-	case err != nil && ctx.Err() == nil:
-		return &PersistError{Op: "own thread " + s.run.thread, Err: err}
-	}
-	return err
-}
-
-// ownHead decides, once the thread is loaded, whether the run may go on: because it owns
-// the thread, or because it is a fork. A fork deliberately leaves a checkpoint that is not
-// the newest. It goes on beside other runs, which notice when they store their next
-// checkpoint.
-func (s *saves) ownHead(saved *saver.Tuple, from origin) error {
-	o := &s.owned
-	if saved != nil {
-		o.head = saved.Config.CheckpointID
-	}
-	if from == originOld || from == originMissing {
-		o.checked = false
-		return nil
-	}
-	return o.taken
-}
-
-// expected is the head on which the next checkpoint is conditional; nil for no condition.
-func (s *saves) expected() *string {
-	if !s.owned.checked {
-		return nil
-	}
-	return saver.Head(s.owned.head)
-}
-
-// disown releases the thread. It is called when the run's saves have ended.
-func (s *saves) disown() {
-	if s.owned.lease != nil {
-		s.owned.lease.Release()
-	}
-}
-
-// ownership is a run's claim to be the only one on its thread. Three things guard it. First,
-// the saver's Own decides before the thread is loaded, so the loser has done nothing yet. Second, every save has the epoch of
-// the lease: a run that lost the thread to another, because its process was stopped for
-// longer than its lease lasts, stores nothing any more. Third, every checkpoint is stored on
-// condition that the head is the one this run knows. That catches those who did not ask:
-// UpdateState, forks, runs with Options.LangGraph and programs in other languages.
-type ownership struct {
-	// again: the run lost the thread before and starts over. It waits for the thread.
-	again bool
-	lease *saver.Lease // nil: nothing to release
-	// taken is why the thread is not this run's; only a fork goes on with it.
-	taken error
-	// head is the newest checkpoint that this run knows. checked: checkpoints are stored on
-	// condition that it is still the newest.
-	head    string
-	checked bool
 }

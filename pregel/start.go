@@ -29,58 +29,6 @@ func (l *loop) enter(ctx context.Context) error {
 	return err
 }
 
-// find loads the checkpoint to begin with; nil if there is none. A failed load is an error
-// and never means a new thread.
-func (p *position) find(ctx context.Context) (saved *saver.Tuple, err error) {
-	if p.from = originNone; p.addressed() {
-		p.from = originMissing
-	}
-	if p.run.saver == nil {
-		return nil, nil
-	}
-	at := saver.Config{ThreadID: p.place.ThreadID, Namespace: p.run.ns, CheckpointID: p.place.CheckpointID}
-	switch {
-	case at.CheckpointID != "":
-		saved, err = getTuple(ctx, p.run.saver, at)
-		if err == nil && saved == nil && !p.run.nested() && !p.run.ways.langGraph {
-			err = noCheckpoint(at)
-		}
-		if err == nil && saved == nil {
-			_, err = p.run.g.newest(ctx, p.run.saver, at)
-		}
-		if err != nil || saved == nil {
-			return nil, err
-		}
-		p.from = originNamed
-		old, err := p.run.g.supersededBy(ctx, p.run.saver, at, saved)
-		if old {
-			p.from = originOld
-		}
-		return saved, err
-	case p.run.replay != nil && p.run.replay.firstVisit(p.run.ns):
-		// The graph around replays: this one begins from where it stood then.
-		q := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(p.run.ns), Before: p.run.replay.before, Limit: 1}
-		for saved, err = range p.run.saver.List(ctx, q) {
-			if err != nil {
-				return nil, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
-			}
-			break
-		}
-		if _, err := p.run.g.newest(ctx, p.run.saver, at); err != nil {
-			return nil, err
-		}
-	default:
-		saved, err = getTuple(ctx, p.run.saver, at)
-	}
-	if saved != nil {
-		p.from = originNewest
-		if p.run.replay != nil {
-			p.from = originNamed
-		}
-	}
-	return saved, err
-}
-
 // begin decides how the run begins, and makes the state from which the first superstep starts.
 func (l *loop) begin(ctx context.Context) error {
 	l.saves.delta.init(l.run.g, &l.pos.place, l.pos.pending)
@@ -124,6 +72,128 @@ func (l *loop) begin(ctx context.Context) error {
 	return nil
 }
 
+// decide finds out how the run begins.
+func (l *loop) decide(ctx context.Context) error {
+	var f facts
+	l.collect(&f)
+	if f.kind().travels() {
+		l.pos.drop(chResume)
+	}
+	var err error
+	if f.looksBack() {
+		if f.left, err = l.pos.threadStatus().progress(ctx); err != nil {
+			return err
+		}
+	}
+	if f.input == inputAnswer && f.kind().resumes() && l.run.saver != nil {
+		if f.answer, err = l.answerFacts(ctx, f.from); err != nil {
+			return err
+		}
+	}
+	if l.pos.entry = f.entry(); l.recovery != nil {
+		l.recovery.progress = f.left
+	}
+	l.pos.toInside = l.pos.entry.toInside
+	return l.pos.entry.err
+}
+
+// collect collects the facts that are cheap to find out.
+func (l *loop) collect(f *facts) {
+	cmd, isCommand := commandOf(l.input)
+	source := l.pos.md.Source()
+	*f = facts{thread: l.run.thread, policy: l.run.policy, input: inputValues, from: l.pos.from, nested: l.run.nested(), fromParent: l.run.fromParent,
+		noSaver: l.run.saver == nil, empty: len(l.pos.cp.versions) == 0, branch: source == "update" || source == "fork",
+		sameRun: !l.run.nested() && l.run.opts.RunID != "" && l.run.opts.RunID == l.pos.md.RunID(), replays: l.run.replay != nil && l.run.saver != nil}
+	switch {
+	case l.recovery != nil:
+		f.input = inputRecovery
+	case l.input == nil:
+		f.input = inputNil
+	case isCommand && cmd.Resume != nil:
+		f.input = inputAnswer
+	case isCommand:
+		f.input = inputCommand
+	}
+	if !l.run.policy.langGraph {
+		f.missing = l.run.g.missing(l.pos.noted)
+	}
+	if n := l.pos.noted; n != nil && n.Graph != "" && l.run.g.name != "" && n.Graph != l.run.g.name {
+		f.leftBy = n.Graph
+	}
+	_, mapped := l.run.cpMap[l.run.ns]
+	f.mapped = mapped && f.nested
+	if f.nested && f.from.found() && !f.empty {
+		f.spent = f.fromParent == fromParentResume && l.input != nil && l.pos.spentState()
+		f.answered = l.pos.answeredSince()
+	}
+	if f.fits = true; f.looksBack() && f.input != inputRecovery {
+		writes, err := l.inputWrites()
+		if f.fits = err == nil && len(writes) > 0; f.fits {
+			l.pos.fitting = writes
+		}
+	}
+}
+
+// answerFacts looks up what decides about the answer the run was given.
+func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, err error) {
+	cmd, _ := commandOf(l.input)
+	ids, byID := answer.ByID(cmd.Resume)
+	a = answer.Facts{ByID: byID, Empty: len(ids) == 0, Steers: cmd.Goto != nil || cmd.Update != nil}
+	if !l.run.policy.langGraph {
+		var asked map[string]bool
+		if a.Waiting, asked, err = answer.Questions(l.pos.pending, l.pos.taskNamespaces); err != nil {
+			return a, err
+		}
+		a.Old = from == originOld && len(asked) > 0
+		a.Unknown = slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return asked[id] })
+	}
+	if l.run.policy.langGraph || a.Old {
+		if a.Waiting = answer.Unended(l.pos.pending); len(a.Waiting) == 0 && !a.Steers {
+			a.Left, err = l.pos.hasWork()
+		}
+		return a, err
+	}
+	if len(a.Waiting) == 0 && (!byID || a.Empty) {
+		if a.Given = !byID && l.gaveBefore(cmd.Resume); !a.Given {
+			a.AtBreakpoint, err = l.pos.atBreakpoint(ctx)
+		}
+	}
+	return a, err
+}
+
+// gaveBefore reports whether resume is the answer that is stored for this superstep.
+func (l *loop) gaveBefore(resume any) bool {
+	enc := &l.saves.enc
+	given, err := enc.encode("", chResume, resume)
+	return err == nil && answer.AnyGiven(l.pos.pending, func(v any) bool {
+		stored, err := enc.encode("", chResume, v)
+		return err == nil && reflect.DeepEqual(given, stored)
+	})
+}
+
+// countRecovery counts a recovery that is about to begin, if the run is one. Like a save it has time
+// to end when the caller goes away: of a count that was broken off nobody knows whether it is stored,
+// so it could not be taken back.
+func (l *loop) countRecovery(ctx context.Context) error {
+	r := l.recovery
+	if r == nil || !l.pos.entry.kind.resumes() {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // nothing begins
+	}
+	r.at = l.pos.place
+	n, err := l.run.g.countAttempt(l.saves.pipe.ctx, r.at, l.run.epoch)
+	if err != nil {
+		return err
+	}
+	if n > r.attempts {
+		return fmt.Errorf("thread %q: %w: %d", r.at.ThreadID, ErrGivenUp, r.attempts)
+	}
+	r.attempt = n
+	return nil
+}
+
 // settlePending decides what counts of what is pending, and adds what a Command writes.
 func (l *loop) settlePending() error {
 	e := &l.pos.entry
@@ -146,91 +216,6 @@ func (l *loop) settlePending() error {
 		l.saves.submitWrites("", l.pos.here(), given, nullTaskID, "")
 	}
 	return nil
-}
-
-// resume goes on from where the thread stands.
-func (l *loop) resume(ctx context.Context) error {
-	l.pos.passBreakpoint()
-	if l.pos.entry.kind == entryFork {
-		// The fork gives all tasks new ids, so what the old ones asked is not
-		// pending here.
-		l.pos.drop(chInterrupt)
-		// A fork is no superstep, so its checkpoint names no updated channels.
-		updated := l.pos.updated
-		l.pos.updated = nil
-		if err := l.putCheckpoint(ctx, "fork"); err != nil {
-			return err
-		}
-		l.pos.updated = updated
-		l.pos.coming = coming{} // made without knowing what was updated
-	}
-	if err := l.goOnFromStop(); err != nil {
-		return err
-	}
-	l.view.emitValues(nil)
-	return nil
-}
-
-// decide finds out how the run begins.
-func (l *loop) decide(ctx context.Context) error {
-	var f facts
-	l.collect(&f)
-	if f.kind().travels() {
-		l.pos.drop(chResume)
-	}
-	var err error
-	if f.looksBack() {
-		if f.left, err = l.pos.threadStatus().progress(ctx); err != nil {
-			return err
-		}
-	}
-	if f.given == givenAnswer && f.kind().resumes() && l.run.saver != nil {
-		if f.answer, err = l.answerFacts(ctx, f.from); err != nil {
-			return err
-		}
-	}
-	if l.pos.entry = f.entry(); l.recovery != nil {
-		l.recovery.progress = f.left
-	}
-	l.pos.toInside = l.pos.entry.toInside
-	return l.pos.entry.err
-}
-
-// collect collects the facts that are cheap to find out.
-func (l *loop) collect(f *facts) {
-	cmd, isCommand := commandOf(l.input)
-	source := l.pos.md.Source()
-	*f = facts{thread: l.run.thread, ways: l.run.ways, given: givenInput, from: l.pos.from, nested: l.run.nested(), fromParent: l.run.fromParent,
-		noSaver: l.run.saver == nil, empty: len(l.pos.cp.versions) == 0, branch: source == "update" || source == "fork",
-		sameRun: !l.run.nested() && l.run.opts.RunID != "" && l.run.opts.RunID == l.pos.md.RunID(), replays: l.run.replay != nil && l.run.saver != nil}
-	switch {
-	case l.recovery != nil:
-		f.given = givenRecovery
-	case l.input == nil:
-		f.given = givenNil
-	case isCommand && cmd.Resume != nil:
-		f.given = givenAnswer
-	case isCommand:
-		f.given = givenCommand
-	}
-	if !l.run.ways.langGraph {
-		f.missing = l.run.g.missing(l.pos.noted)
-	}
-	if n := l.pos.noted; n != nil && n.Graph != "" && l.run.g.name != "" && n.Graph != l.run.g.name {
-		f.leftBy = n.Graph
-	}
-	_, mapped := l.run.cpMap[l.run.ns]
-	f.mapped = mapped && f.nested
-	if f.nested && f.from.found() && !f.empty {
-		f.spent = f.fromParent == fromParentResume && l.input != nil && l.pos.spentState()
-		f.answered = l.pos.answeredSince()
-	}
-	if f.fits = true; f.looksBack() && f.given != givenRecovery {
-		writes, err := l.inputWrites()
-		if f.fits = err == nil && len(writes) > 0; f.fits {
-			l.pos.fitting = writes
-		}
-	}
 }
 
 // takeCommand prepares a Command's writes. A fork carries them over to its checkpoint;
@@ -284,6 +269,39 @@ func (l *loop) takeCommand() (carried []answer.Write, given []saver.Write, err e
 	return nil, given, nil
 }
 
+// resume goes on from where the thread stands.
+func (l *loop) resume(ctx context.Context) error {
+	l.pos.passBreakpoint()
+	if l.pos.entry.kind == entryFork {
+		// The fork gives all tasks new ids, so what the old ones asked is not
+		// pending here.
+		l.pos.drop(chInterrupt)
+		// A fork is no superstep, so its checkpoint names no updated channels.
+		updated := l.pos.updated
+		l.pos.updated = nil
+		if err := l.putCheckpoint(ctx, "fork"); err != nil {
+			return err
+		}
+		l.pos.updated = updated
+		l.pos.prepared = preparedTasks{} // made without knowing what was updated
+	}
+	if err := l.goOnFromStop(); err != nil {
+		return err
+	}
+	l.view.emitValues(nil)
+	return nil
+}
+
+// goOnFromStop cancels the endStopped of an earlier run. Until the graph inside has stored
+// something, a snapshot still shows the thread at its breakpoint. A list of threads shows
+// that the run has begun, and Recover leaves it alone.
+func (l *loop) goOnFromStop() error {
+	if !l.pos.stopped || l.run.nested() || l.pos.entry.kind == entryFork || l.run.exits() || l.run.saver == nil {
+		return nil
+	}
+	return l.saves.putEnding(l.pos.here(), endWentOn, "")
+}
+
 // takeInput begins with new input. It discards what was pending, and stores the input as a
 // checkpoint.
 func (l *loop) takeInput(ctx context.Context) error {
@@ -331,74 +349,4 @@ func (l *loop) inputWrites() ([]write, error) {
 		}
 	}
 	return l.run.g.inputWrites(l.pos.set, l.input)
-}
-
-// goOnFromStop cancels the endStopped of an earlier run. Until the graph inside has stored
-// something, a snapshot still shows the thread at its breakpoint. A list of threads shows
-// that the run has begun, and Recover leaves it alone.
-func (l *loop) goOnFromStop() error {
-	if !l.pos.stopped || l.run.nested() || l.pos.entry.kind == entryFork || l.run.exits() || l.run.saver == nil {
-		return nil
-	}
-	return l.saves.putEnding(l.pos.here(), endWentOn, "")
-}
-
-// countRecovery counts a recovery that is about to begin, if the run is one. Like a save it has time
-// to end when the caller goes away: of a count that was broken off nobody knows whether it is stored,
-// so it could not be taken back.
-func (l *loop) countRecovery(ctx context.Context) error {
-	r := l.recovery
-	if r == nil || !l.pos.entry.kind.resumes() {
-		return nil
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx) // nothing begins
-	}
-	r.at = l.pos.place
-	n, err := l.run.g.countAttempt(l.saves.pipe.ctx, r.at, l.run.epoch)
-	if err != nil {
-		return err
-	}
-	if n > r.attempts {
-		return fmt.Errorf("thread %q: %w: %d", r.at.ThreadID, ErrGivenUp, r.attempts)
-	}
-	r.attempt = n
-	return nil
-}
-
-// answerFacts looks up what decides about the answer the run was given.
-func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, err error) {
-	cmd, _ := commandOf(l.input)
-	ids, byID := answer.ByID(cmd.Resume)
-	a = answer.Facts{ByID: byID, Empty: len(ids) == 0, Steers: cmd.Goto != nil || cmd.Update != nil}
-	if !l.run.ways.langGraph {
-		var asked map[string]bool
-		if a.Waiting, asked, err = answer.Questions(l.pos.pending, l.pos.taskNamespaces); err != nil {
-			return a, err
-		}
-		a.Old = from == originOld && len(asked) > 0
-		a.Unknown = slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return asked[id] })
-	}
-	if l.run.ways.langGraph || a.Old {
-		if a.Waiting = answer.Unended(l.pos.pending); len(a.Waiting) == 0 && !a.Steers {
-			a.Left, err = l.pos.hasWork()
-		}
-		return a, err
-	}
-	if len(a.Waiting) == 0 && (!byID || a.Empty) {
-		if a.Given = !byID && l.gaveBefore(cmd.Resume); !a.Given {
-			a.AtBreakpoint, err = l.pos.atBreakpoint(ctx)
-		}
-	}
-	return a, err
-}
-
-// gaveBefore reports whether resume is the answer that is stored for this superstep.
-func (l *loop) gaveBefore(resume any) bool {
-	enc := &l.saves.enc
-	given, err := enc.encode("", chResume, resume)
-	return err == nil && answer.AnyGiven(l.pos.pending, func(v any) bool {
-		stored, err := enc.encode("", chResume, v)
-		return err == nil && reflect.DeepEqual(given, stored)
-	})
 }

@@ -119,8 +119,11 @@ func (q *eventQueue) push(e Event) {
 	}
 }
 
-// waitRoom waits until the consumer has caught up, is gone, or ctx ends.
+// waitRoom waits until the consumer has caught up, is gone, or ctx ends. A nil queue has room.
 func (q *eventQueue) waitRoom(ctx context.Context) {
+	if q == nil {
+		return
+	}
 	stop := context.AfterFunc(ctx, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()

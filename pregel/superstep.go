@@ -23,11 +23,10 @@ type superstep struct {
 	done     chan result  // of tasks that ended; the loop reads it until none is live
 	box      chan message // of the stepView, as timedOut
 	timedOut chan struct{}
-	limited  bool
 
 	queue  []*task         // ready, waiting for a slot
 	waking []chan struct{} // tasks that got what they waited for, waiting for a slot
-	slots  int             // free; counted only if there is a limit
+	slots  int             // free
 	live   int             // tasks started and not ended
 
 	stopped bool // nothing more is started
@@ -181,7 +180,7 @@ func (s *superstep) outcome() error {
 // abandoned reports whether tasks are cancelled because the caller of the run went away.
 // Then nobody decided that they failed, and nothing is stored of them, as after a crash.
 func (s *superstep) abandoned() bool {
-	return s.caller.Err() != nil && s.failure == nil && !s.l.run.ways.langGraph
+	return s.caller.Err() != nil && s.failure == nil && !s.l.run.policy.langGraph
 }
 
 func (s *superstep) fail(err error) {
@@ -204,12 +203,12 @@ func (s *superstep) stop(cause error) {
 
 // start fills free slots.
 func (s *superstep) start() {
-	for len(s.waking) > 0 && (!s.limited || s.slots > 0) {
+	for len(s.waking) > 0 && s.slots > 0 {
 		s.slots--
 		close(s.waking[0])
 		s.waking = s.waking[1:]
 	}
-	for len(s.queue) > 0 && (!s.limited || s.slots > 0) {
+	for len(s.queue) > 0 && s.slots > 0 {
 		t := s.queue[0]
 		s.queue[0] = nil // the room outlives the superstep
 		s.queue = s.queue[1:]
@@ -292,17 +291,16 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 
 // returned is what a called function's writes say it returned.
 func returned(writes []write) (any, error) {
+	var err error
 	for _, w := range writes {
-		if w.channel == chReturn {
+		switch {
+		case w.channel == chReturn:
 			return w.value, nil
+		case w.channel == chError && err == nil:
+			err = storedError(w.value)
 		}
 	}
-	for _, w := range writes {
-		if w.channel == chError {
-			return nil, storedError(w.value)
-		}
-	}
-	return nil, nil
+	return nil, err
 }
 
 // interrupted records the questions of t. They are shown once they are stored.
@@ -324,17 +322,16 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 		return err
 	}
 	report := func() { l.view.emitWrites(t, record, false) }
-	switch {
-	case l.run.exits():
+	if l.run.exits() {
 		l.view.held = append(l.view.held, report)
-	case l.saves.pipe != nil:
+		return nil
+	}
+	if l.saves.pipe != nil {
 		if err := l.saves.pipe.flush(); err != nil {
 			return err
 		}
-		report()
-	default:
-		report()
 	}
+	report()
 	return nil
 }
 
@@ -370,7 +367,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	if !lacks && (!cancelled || !s.abandoned()) {
 		stored := slices.Clone(record)
 		stored[cause].value = errorText(err)
-		if t.call != nil && !l.run.ways.langGraph {
+		if t.call != nil && !l.run.policy.langGraph {
 			// Its caller may handle the error: by itself it is no failure of the thread.
 			stored = append(stored, write{chErrorSource, t.name})
 		}

@@ -232,9 +232,3 @@ func (f *futureState) wait() chan struct{} {
 	f.made.Do(func() { f.ch = make(chan struct{}) })
 	return f.ch
 }
-
-// write is a value for a channel.
-type write struct {
-	channel string
-	value   any
-}

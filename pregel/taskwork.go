@@ -11,91 +11,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/pregel/internal/frozen"
-	"github.com/stele-go/stele/store"
 )
-
-// errCancelled marks a task that ended because its superstep was cancelled.
-var errCancelled = errors.New("cancelled")
-
-// attempt is one run of a node's body. Once it has ended, writes of goroutines it left
-// behind are ignored.
-type attempt struct {
-	progress chan struct{} // buffer of one; nil if nobody watches
-	auto     bool          // writes, events and calls count as progress
-	outer    *attempt      // of the task that runs this graph; progress here is progress there
-
-	// mu guards the fields below.
-	mu       sync.Mutex
-	writes   []write
-	returned any // by the body; kept only while messages are streamed
-	closed   bool
-	room     [3]write // enough for most tasks, including the mark of no writes
-}
-
-func (a *attempt) write(channel string, value any) {
-	a.mu.Lock()
-	if !a.closed {
-		a.writes = append(a.writes, write{channel, value})
-	}
-	a.mu.Unlock()
-	a.touch()
-}
-
-// whileOpen calls f with what was written so far. The attempt does not end meanwhile, so
-// the channels that f reads stay as they are. An attempt that has ended reads nothing.
-func (a *attempt) whileOpen(f func(writes []write) error) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return ErrOutsideTask
-	}
-	return f(slices.Clip(a.writes))
-}
-
-// keep records what the body returned.
-func (a *attempt) keep(returned any) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.closed {
-		a.returned = returned
-	}
-}
-
-func (a *attempt) close() []write {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.closed = true
-	return a.writes
-}
-
-func (a *attempt) isClosed() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.closed
-}
-
-// touch records progress.
-func (a *attempt) touch() {
-	for ; a != nil; a = a.outer {
-		if a.auto {
-			a.note()
-		}
-	}
-}
-
-// beat records a heartbeat.
-func (a *attempt) beat() {
-	for ; a != nil; a = a.outer {
-		a.note()
-	}
-}
-
-func (a *attempt) note() {
-	select {
-	case a.progress <- struct{}{}:
-	default: // nobody watches, or progress is already recorded
-	}
-}
 
 // job is a task to run. Its result goes to done, which the loop reads until no task is live, so
 // sending it does not block for ever.
@@ -184,6 +100,9 @@ func (w *taskWork) execute() ([]write, error) {
 	}
 }
 
+// errCancelled marks a task that ended because its superstep was cancelled.
+var errCancelled = errors.New("cancelled")
+
 // failsOnItsOwn reports whether a task that ends after a sibling failed does so for a
 // reason of its own: its error does not mention the end of its context. Such a failure is
 // stored like any other, as in LangGraph, so that a resumed run calls the task's error
@@ -232,6 +151,22 @@ func (w *taskWork) parentCommand(n int, pc *ParentCommandError, err error) ([]wr
 		return nil, &ParentCommandError{Command: cmd}
 	}
 	return nil, err
+}
+
+func (w *taskWork) newRun(n int) *taskRun {
+	t := w.task
+	r := &taskRun{step: w.seen, task: t, attempt: n, begin: w.begin}
+	r.att = &r.own
+	r.own.writes = r.own.room[:0]
+	if w.run.nested() {
+		r.att.outer = w.run.parent.att
+	}
+	r.ctx.outer, r.ctx.run = w.ctx, r
+	if t.ctx != nil {
+		r.ctx.outer = t.ctx
+	}
+	r.writing = Writing{ctx: &r.ctx, node: t.name, to: r}
+	return r
 }
 
 // attempt runs the body once, within its time limits. A body that does not return when its
@@ -293,163 +228,6 @@ func (w *taskWork) attempt(run *taskRun) error {
 	}
 }
 
-// taskRun is one attempt of a task, as its context carries it.
-type taskRun struct {
-	step    frozen.Value[stepView]
-	task    *task
-	att     *attempt
-	attempt int
-	begin   time.Time
-
-	ctx     taskContext
-	writing Writing
-	own     attempt // what att points to
-}
-
-func (w *taskWork) newRun(n int) *taskRun {
-	t := w.task
-	r := &taskRun{step: w.seen, task: t, attempt: n, begin: w.begin}
-	r.att = &r.own
-	r.own.writes = r.own.room[:0]
-	if w.run.nested() {
-		r.att.outer = w.run.parent.att
-	}
-	r.ctx.outer, r.ctx.run = w.ctx, r
-	if t.ctx != nil {
-		r.ctx.outer = t.ctx
-	}
-	r.writing = Writing{ctx: &r.ctx, node: t.name, to: r}
-	return r
-}
-
-func runFrom(ctx context.Context) (*taskRun, error) {
-	r, ok := ctx.Value(taskRunKey{}).(*taskRun)
-	if !ok || r.att.isClosed() {
-		return nil, ErrOutsideTask
-	}
-	return r, nil
-}
-
-// invoke runs the body and then the writers on its output.
-func (r *taskRun) invoke() error {
-	t, ctx := r.task, context.Context(&r.ctx)
-	if t.call != nil {
-		out, err := t.call.run(ctx)
-		if err != nil {
-			return err
-		}
-		r.att.write(chReturn, r.said(out))
-		return nil
-	}
-	out := t.input
-	if t.node.Run != nil {
-		var err error
-		if out, err = t.node.Run(ctx, t.input); err != nil {
-			return err
-		}
-	}
-	return r.output(r.said(out))
-}
-
-// said is what the body returned. If messages are streamed, they have ids.
-func (r *taskRun) said(out any) any {
-	if step := r.step.Get(); step.messages != nil {
-		out = named(out, step.run.env().MessageID)
-		r.att.keep(out)
-	}
-	return out
-}
-
-// output passes a node's output through its writers.
-func (r *taskRun) output(out any) error {
-	for _, write := range r.task.node.Writers {
-		if err := write(&r.writing, out); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *taskRun) writeTo(ch string, v any) { r.att.write(ch, v) }
-
-func (r *taskRun) readOwn(sel Keys) (values Pairs, err error) {
-	err = r.att.whileOpen(func(own []write) error {
-		values, err = r.step.Get().read(sel, own)
-		return err
-	})
-	return values, err
-}
-
-type taskRunKey struct{}
-
-// stepView is what the tasks of a superstep know of it and of their run: a copy that is made when the
-// superstep begins, so an abandoned task may read it after the loop has gone on. For all else a task
-// asks the superstep through box.
-type stepView struct {
-	audience
-	run      runConfig
-	toInside fromParent // what graphs inside are told
-	step     int
-	cpID     string
-	// last is the save of the checkpoint that the superstep starts from; nil if an earlier
-	// run made the checkpoint. It was submitted to pipe.
-	last *saveOp
-	pipe *pipeline
-	// read is the state that the superstep starts from, with a task's own writes applied.
-	read func(sel Keys, own []write) (Pairs, error)
-
-	ctx  context.Context
-	box  chan<- message  // what running tasks ask for
-	over <-chan struct{} // closed when the loop stops reading box
-	// timedOut is closed when the superstep took too long: tasks that do not
-	// listen to their context are left behind. It is nil without a bound.
-	timedOut <-chan struct{}
-	limited  bool // the number of running tasks is
-}
-
-// tell sends a message to the superstep's loop, unless it is over.
-func (s *stepView) tell(m message) bool {
-	select {
-	case s.box <- m:
-		return true
-	case <-s.over:
-		return false
-	}
-}
-
-func (v *stepView) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
-	o := &v.run.opts
-	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: v.run.thread, RunID: o.RunID, CheckpointID: v.cpID,
-		Step: v.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
-		Configurable: o.Configurable, Context: o.Context, Store: v.run.store, Control: o.Control}
-}
-
-// TaskInfo is what a running task may know about itself.
-type TaskInfo struct {
-	Node string
-	// TaskID names the task in streams and in the store. Do not use it as a key for side
-	// effects: under Async and Exit a task runs before the checkpoint is stored that its id
-	// derives from, and after a crash the id is another. See IdempotencyKey.
-	TaskID       string
-	NS           string // the task's namespace
-	ThreadID     string
-	RunID        string
-	CheckpointID string // the checkpoint the superstep starts from
-	Step         int
-	Attempt      int // from 1
-	FirstAttempt time.Time
-	// Previous is what the entrypoint saved last on this thread.
-	Previous any
-	// Failure is set in an error handler: what it handles.
-	Failure *NodeError
-	// Configurable and Context are those of RunOptions. Configurable must not be changed.
-	// Store is the graph's, or that of the nearest graph around it that has one.
-	Configurable map[string]any
-	Context      any
-	Store        store.Store
-	Control      *Control
-}
-
 // spanAttempt begins the span of the n-th attempt. The task has its context until the span ends.
 func (w *taskWork) spanAttempt(n int) (end func(error)) {
 	t := w.task
@@ -471,6 +249,86 @@ func (w *taskWork) span(ctx context.Context, kind SpanKind, n int) (context.Cont
 	run := RunInfo{Graph: w.run.g.opts.Name, ThreadID: info.ThreadID, Namespace: w.run.ns, RunID: info.RunID, Step: info.Step,
 		CheckpointID: info.CheckpointID}
 	return w.run.g.span(ctx, Span{Kind: kind, Run: run, Task: &info})
+}
+
+// attempt is one run of a node's body. Once it has ended, writes of goroutines it left
+// behind are ignored.
+type attempt struct {
+	progress chan struct{} // buffer of one; nil if nobody watches
+	auto     bool          // writes, events and calls count as progress
+	outer    *attempt      // of the task that runs this graph; progress here is progress there
+
+	// mu guards the fields below.
+	mu       sync.Mutex
+	writes   []write
+	returned any // by the body; kept only while messages are streamed
+	closed   bool
+	room     [3]write // enough for most tasks, including the mark of no writes
+}
+
+func (a *attempt) write(channel string, value any) {
+	a.mu.Lock()
+	if !a.closed {
+		a.writes = append(a.writes, write{channel, value})
+	}
+	a.mu.Unlock()
+	a.touch()
+}
+
+// whileOpen calls f with what was written so far. The attempt does not end meanwhile, so
+// the channels that f reads stay as they are. An attempt that has ended reads nothing.
+func (a *attempt) whileOpen(f func(writes []write) error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return ErrOutsideTask
+	}
+	return f(slices.Clip(a.writes))
+}
+
+// keep records what the body returned.
+func (a *attempt) keep(returned any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.closed {
+		a.returned = returned
+	}
+}
+
+func (a *attempt) close() []write {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	return a.writes
+}
+
+func (a *attempt) isClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
+}
+
+// touch records progress.
+func (a *attempt) touch() {
+	for ; a != nil; a = a.outer {
+		if a.auto {
+			a.note()
+		}
+	}
+}
+
+// beat records a heartbeat.
+func (a *attempt) beat() {
+	for ; a != nil; a = a.outer {
+		a.note()
+	}
+}
+
+func (a *attempt) note() {
+	select {
+	case a.progress <- struct{}{}:
+	default: // nobody watches, or progress is already recorded
+	}
 }
 
 // idleWorkers is the largest number of goroutines of a run that wait for the tasks of the next

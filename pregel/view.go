@@ -2,7 +2,6 @@ package pregel
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"time"
@@ -11,6 +10,50 @@ import (
 	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
+
+// view is what is shown of a run.
+type view struct {
+	audience
+	run    *runConfig
+	pos    *position
+	output Keys
+	held   []func() // events about interrupts that wait until they are stored
+	// waiting are the interrupts the outermost graph ended with, in the order of
+	// their tasks.
+	waiting []Interrupt
+}
+
+// audience is who watches a run. It does not change while the run goes on.
+type audience struct {
+	stream   *stream
+	inner    *stream     // graphs inside report to it; nil if they do not
+	custom   *stream     // takes what tasks emit; nil if nobody wants it
+	queue    *eventQueue // nil if nobody streams, or who does is called with each event
+	messages *messageLog // nil if nobody streams messages
+}
+
+// setStream says where the events of the run go.
+func (v *view) setStream(s *stream, q *eventQueue) {
+	own := &stream{modes: s.modes, put: s.put, interruptsOnly: s.interruptsOnly}
+	v.audience = audience{stream: own, custom: own, queue: q}
+	var outer audience
+	if v.run.nested() {
+		outer = v.run.parent.step.Get().audience
+		own.parent, v.inner = outer.inner, outer.inner
+		if v.queue == nil {
+			v.queue = outer.queue
+		}
+		if outer.inner != nil && !own.wants(ModeCustom) && !own.wants(ModeMessages) {
+			v.custom = outer.custom
+		}
+	}
+	if v.run.opts.Subgraphs {
+		v.inner = own
+	}
+	if v.custom.wants(ModeMessages) {
+		v.messages = cmp.Or(outer.messages, &messageLog{seen: map[string]bool{}})
+	}
+}
 
 // TaskEvent is the start of a task, in mode tasks.
 type TaskEvent struct {
@@ -241,57 +284,6 @@ func (v *view) emitCheckpoint() {
 		}
 		return e
 	})
-}
-
-// view is what is shown of a run.
-type view struct {
-	audience
-	run    *runConfig
-	pos    *position
-	output Keys
-	held   []func() // events about interrupts that wait until they are stored
-	// waiting are the interrupts the outermost graph ended with, in the order of
-	// their tasks.
-	waiting []Interrupt
-}
-
-// audience is who watches a run. It does not change while the run goes on.
-type audience struct {
-	stream   *stream
-	inner    *stream     // graphs inside report to it; nil if they do not
-	custom   *stream     // takes what tasks emit; nil if nobody wants it
-	queue    *eventQueue // nil if nobody streams, or who does is called with each event
-	messages *messageLog // nil if nobody streams messages
-}
-
-// waitRoom waits while whoever watches is far behind.
-func (a *audience) waitRoom(ctx context.Context) {
-	if a.queue != nil {
-		a.queue.waitRoom(ctx)
-	}
-}
-
-// setStream says where the events of the run go.
-func (v *view) setStream(s *stream, q *eventQueue) {
-	own := &stream{modes: s.modes, put: s.put, interruptsOnly: s.interruptsOnly}
-	v.audience = audience{stream: own, custom: own, queue: q}
-	var outer audience
-	if v.run.nested() {
-		outer = v.run.parent.step.Get().audience
-		own.parent, v.inner = outer.inner, outer.inner
-		if v.queue == nil {
-			v.queue = outer.queue
-		}
-		if outer.inner != nil && !own.wants(ModeCustom) && !own.wants(ModeMessages) {
-			v.custom = outer.custom
-		}
-	}
-	if v.run.opts.Subgraphs {
-		v.inner = own
-	}
-	if v.custom.wants(ModeMessages) {
-		v.messages = cmp.Or(outer.messages, &messageLog{seen: map[string]bool{}})
-	}
 }
 
 // emitMessages shows the messages in what t returned, except those in its input and those

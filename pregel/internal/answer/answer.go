@@ -125,8 +125,8 @@ func listOf(v any) []any {
 	return []any{v}
 }
 
-// Contains reports whether list has a value that is deeply equal to v.
-func Contains(list []any, v any) bool {
+// contains reports whether list has a value that is deeply equal to v.
+func contains(list []any, v any) bool {
 	return slices.ContainsFunc(list, func(x any) bool { return reflect.DeepEqual(x, v) })
 }
 
@@ -245,10 +245,8 @@ func Statuses(pending []Write) (statuses map[string]*Status, order []string) {
 		switch {
 		case w.Channel == saver.ChannelInterrupt:
 			s.Interrupts = append(s.Interrupts, Interrupts(w.Value)...)
-		case w.Channel == saver.ChannelError:
-			if !s.Failed {
-				s.Err, s.Failed = w.Value, true
-			}
+		case w.Channel == saver.ChannelError && !s.Failed:
+			s.Err, s.Failed = w.Value, true
 		case !IsControl(w.Channel):
 			s.Finished = true
 		}

@@ -229,7 +229,7 @@ func Unspent(pending []Write) []Write {
 		return pending
 	}
 	return slices.DeleteFunc(slices.Clone(pending), func(w Write) bool {
-		return w.TaskID == NoTask && w.Channel == saver.ChannelResume && Contains(given, w.Value)
+		return w.TaskID == NoTask && w.Channel == saver.ChannelResume && contains(given, w.Value)
 	})
 }
 
@@ -272,7 +272,7 @@ func takenInside(ctx context.Context, s saver.Saver, at saver.Config, value any)
 				continue
 			}
 			taken, err := w.Value.Any()
-			if err != nil || Contains(listOf(taken), value) {
+			if err != nil || contains(listOf(taken), value) {
 				return true
 			}
 		}

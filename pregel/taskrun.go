@@ -1,0 +1,150 @@
+package pregel
+
+import (
+	"context"
+	"time"
+
+	"github.com/stele-go/stele/pregel/internal/frozen"
+	"github.com/stele-go/stele/store"
+)
+
+// stepView is what the tasks of a superstep know of it and of their run: a copy that is made when the
+// superstep begins, so an abandoned task may read it after the loop has gone on. For all else a task
+// asks the superstep through box.
+type stepView struct {
+	audience
+	run      runConfig
+	toInside fromParent // what graphs inside are told
+	step     int
+	cpID     string
+	// last is the save of the checkpoint that the superstep starts from; nil if an earlier
+	// run made the checkpoint. It was submitted to pipe.
+	last *saveOp
+	pipe *pipeline
+	// read is the state that the superstep starts from, with a task's own writes applied.
+	read func(sel Keys, own []write) (Pairs, error)
+
+	ctx  context.Context
+	box  chan<- message  // what running tasks ask for
+	over <-chan struct{} // closed when the loop stops reading box
+	// timedOut is closed when the superstep took too long: tasks that do not
+	// listen to their context are left behind. It is nil without a bound.
+	timedOut <-chan struct{}
+	limited  bool // the number of running tasks is
+}
+
+// tell sends a message to the superstep's loop, unless it is over.
+func (s *stepView) tell(m message) bool {
+	select {
+	case s.box <- m:
+		return true
+	case <-s.over:
+		return false
+	}
+}
+
+// taskRun is one attempt of a task, as its context carries it.
+type taskRun struct {
+	step    frozen.Value[stepView]
+	task    *task
+	att     *attempt
+	attempt int
+	begin   time.Time
+
+	ctx     taskContext
+	writing Writing
+	own     attempt // what att points to
+}
+
+type taskRunKey struct{}
+
+func runFrom(ctx context.Context) (*taskRun, error) {
+	r, ok := ctx.Value(taskRunKey{}).(*taskRun)
+	if !ok || r.att.isClosed() {
+		return nil, ErrOutsideTask
+	}
+	return r, nil
+}
+
+// invoke runs the body and then the writers on its output.
+func (r *taskRun) invoke() error {
+	t, ctx := r.task, context.Context(&r.ctx)
+	if t.call != nil {
+		out, err := t.call.run(ctx)
+		if err != nil {
+			return err
+		}
+		r.att.write(chReturn, r.said(out))
+		return nil
+	}
+	out := t.input
+	if t.node.Run != nil {
+		var err error
+		if out, err = t.node.Run(ctx, t.input); err != nil {
+			return err
+		}
+	}
+	return r.output(r.said(out))
+}
+
+// said is what the body returned. If messages are streamed, they have ids.
+func (r *taskRun) said(out any) any {
+	if step := r.step.Get(); step.messages != nil {
+		out = named(out, step.run.env().MessageID)
+		r.att.keep(out)
+	}
+	return out
+}
+
+// output passes a node's output through its writers.
+func (r *taskRun) output(out any) error {
+	for _, write := range r.task.node.Writers {
+		if err := write(&r.writing, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *taskRun) writeTo(ch string, v any) { r.att.write(ch, v) }
+
+func (r *taskRun) readOwn(sel Keys) (values Pairs, err error) {
+	err = r.att.whileOpen(func(own []write) error {
+		values, err = r.step.Get().read(sel, own)
+		return err
+	})
+	return values, err
+}
+
+func (v *stepView) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
+	o := &v.run.opts
+	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: v.run.thread, RunID: o.RunID, CheckpointID: v.cpID,
+		Step: v.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
+		Configurable: o.Configurable, Context: o.Context, Store: v.run.store, Control: o.Control}
+}
+
+// TaskInfo is what a running task may know about itself.
+type TaskInfo struct {
+	Node string
+	// TaskID names the task in streams and in the store. Do not use it as a key for side
+	// effects: under Async and Exit a task runs before the checkpoint is stored that its id
+	// derives from, and after a crash the id is another. See IdempotencyKey.
+	TaskID       string
+	NS           string // the task's namespace
+	ThreadID     string
+	RunID        string
+	CheckpointID string // the checkpoint the superstep starts from
+	Step         int
+	Attempt      int // from 1
+	FirstAttempt time.Time
+	// Previous is what the entrypoint saved last on this thread.
+	Previous any
+	// Failure is set in an error handler: what it handles.
+	Failure *NodeError
+	// Configurable and Context are those of RunOptions. Configurable must not be changed.
+	// Store is the graph's, or that of the nearest graph around it that has one.
+	Configurable map[string]any
+	Context      any
+	Store        store.Store
+	Control      *Control
+}
