@@ -7,7 +7,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// entry is how a run begins. facts.entry decides it once, after the checkpoint is loaded
+// entry says how a run begins. facts.entry decides it once, after the checkpoint is loaded
 // and before anything is run or stored. It does not change after that.
 //
 //	the run is given      at the newest       at a named checkpoint
@@ -64,7 +64,7 @@ func (k entryKind) travels() bool { return k == entryBranch || k == entryFork ||
 // reruns reports whether tasks of the first superstep run although they ended before.
 func (k entryKind) reruns() bool { return k.travels() || k == entryRerun }
 
-// given is what a run was given.
+// inputKind tells what a run was given.
 type inputKind int
 
 const (
@@ -90,7 +90,7 @@ func (o origin) found() bool { return o != originNone && o != originMissing }
 
 func (o origin) named() bool { return o >= originNamed }
 
-// fromParent is what the graph around tells a graph inside.
+// fromParent is the order that a graph inside has from the graph around.
 type fromParent int
 
 const (

@@ -11,17 +11,18 @@ import (
 	"github.com/stele-go/stele/pregel/internal/frozen"
 )
 
-// loop is one run of one graph. It only coordinates: what is known of the run is with the objects
-// below, each of which owns its fields. Its goroutine alone uses them. Tasks have a stepView.
+// loop runs one run of one graph, superstep after superstep. It coordinates: what is known of the run
+// is with the objects below, each of which owns its fields and changes them by its methods. They are
+// not reachable from any other goroutine. Tasks have a stepView, which is a copy.
 type loop struct {
-	run      runConfig
+	run      runConfig // which run it is
 	input    any
 	recovery *recovery // what Recover, or new input that finishes a run first, runs; nil else
 
-	pos   position
-	saves saves
-	view  view
-	pool  pool
+	pos   position // where it stands
+	saves saves    // what is stored, and when
+	view  view     // what is shown
+	pool  pool     // what its supersteps share
 }
 
 // runAll runs the loop and returns what the run ends with. An interrupt of the outermost

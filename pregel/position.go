@@ -24,7 +24,9 @@ const (
 	statusOutOf    loopStatus = "out_of_steps"
 )
 
-// position is where a run stands: at which checkpoint it began, and how far it has come.
+// position keeps where a run stands: at which checkpoint it began and how, the checkpoint, channels and
+// pending writes that it has come to, and the tasks of its superstep. Its methods move it on, and
+// nothing in it is stored or shown yet.
 type position struct {
 	run     *runConfig
 	from    origin
@@ -428,7 +430,7 @@ func (p *position) answeredSince() bool {
 		!slices.ContainsFunc(answer.Unended(p.pending), func(id string) bool { return slices.Contains(shown, id) })
 }
 
-// ending is what a run records about its end, if nothing else that is stored shows it. It is
+// An ending is recorded when a run ends, if nothing else that is stored shows why. It is
 // for savers, which know neither graphs nor reducers. An ending is stored on the newest
 // checkpoint, as the write of a task that does not exist. So neither this package nor
 // LangGraph mistakes it for the write of a task.

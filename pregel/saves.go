@@ -12,11 +12,12 @@ import (
 	"github.com/stele-go/stele/store/cache"
 )
 
-// saves is what is on its way to the saver.
+// saves hands over to the saver what a run stores: in which order, when, and as whose. The loop says
+// what there is to store.
 type saves struct {
 	run      *runConfig
 	enc      encoder
-	pipe     *pipeline
+	pipe     *pipeline          // nil if nothing is stored, and behind the end of the run
 	lastPut  *saveOp            // of the newest checkpoint; nil if this run made none
 	withNext []saver.TaskWrites // writes to store with the next checkpoint
 	owned    ownership
@@ -44,8 +45,8 @@ func (s *saves) open(ctx context.Context) {
 }
 
 // ownership is a run's claim to be the only one on its thread. Three things guard it. First,
-// the saver's Own decides before the thread is loaded, so the loser has done nothing yet. Second, every save has the epoch of
-// the lease: a run that lost the thread to another, because its process was stopped for
+// the saver's Own decides before the thread is loaded, so the loser has done nothing yet. Second, every
+// save has the epoch of the lease (runConfig.lease): a run that lost the thread to another, because its process was stopped for
 // longer than its lease lasts, stores nothing any more. Third, every checkpoint is stored on
 // condition that the head is the one this run knows. That catches those who did not ask:
 // UpdateState, forks, runs with Options.LangGraph and programs in other languages.

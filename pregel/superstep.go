@@ -12,10 +12,10 @@ import (
 )
 
 // superstep runs the tasks of one superstep, in the goroutine of its loop. Each task has a goroutine
-// of its own.
+// of its own, and talks to the superstep through box.
 type superstep struct {
 	l        *loop
-	seen     frozen.Value[stepView]
+	seen     frozen.Value[stepView] // all that tasks get to see
 	prep     *preparer
 	caller   context.Context // of the run: it ends when the caller goes away
 	ctx      context.Context
@@ -47,7 +47,7 @@ const (
 	msgStore                    // a task needs its checkpoint stored, under Exit
 )
 
-// result is how a task ended.
+// result tells how a task ended.
 type result struct {
 	task   *task
 	writes []write

@@ -74,7 +74,7 @@ func (r *taskRun) invoke() error {
 		if err != nil {
 			return err
 		}
-		r.att.write(chReturn, r.said(out))
+		r.att.write(chReturn, r.withIDs(out))
 		return nil
 	}
 	out := t.input
@@ -84,11 +84,11 @@ func (r *taskRun) invoke() error {
 			return err
 		}
 	}
-	return r.output(r.said(out))
+	return r.output(r.withIDs(out))
 }
 
-// said is what the body returned. If messages are streamed, they have ids.
-func (r *taskRun) said(out any) any {
+// withIDs is what the body returned. If messages are streamed, they have ids.
+func (r *taskRun) withIDs(out any) any {
 	if step := r.step.Get(); step.messages != nil {
 		out = named(out, step.run.env().MessageID)
 		r.att.keep(out)

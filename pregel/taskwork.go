@@ -49,7 +49,8 @@ func (j job) run() {
 	g.guardHook("TaskEnd", hooks.TaskEnd != nil, func() { hooks.TaskEnd(w.info(1), time.Since(w.begin), r.err) })
 }
 
-// taskWork is a task that runs, in its own goroutine.
+// taskWork runs a task with its retries, in the goroutine of the task. It has its own copy of the
+// stepView; what a node can reach has seen.
 type taskWork struct {
 	stepView
 	seen  frozen.Value[stepView]
@@ -377,7 +378,7 @@ func (w *workers) work(j job) {
 // end ends the workers. No task may be running.
 func (w *workers) end() { close(w.quit) }
 
-// pool is what the supersteps of a run share.
+// pool has the goroutines and the memory that the supersteps of a run share.
 type pool struct {
 	// taskCtx is the parent of the contexts of all tasks. It is cancelled when a
 	// superstep fails, which is then the last one.

@@ -19,7 +19,7 @@ type threadStatus struct {
 	before, after []string
 }
 
-// progress is how far a thread has come.
+// progress tells how far a thread has come.
 type progress struct {
 	status saver.Status
 	// next are the nodes that an unfinished thread has left to run, each once; none if only

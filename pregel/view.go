@@ -11,7 +11,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// view is what is shown of a run.
+// view shows a run to its audience. It only reads pos.
 type view struct {
 	audience
 	run    *runConfig
@@ -23,7 +23,7 @@ type view struct {
 	waiting []Interrupt
 }
 
-// audience is who watches a run. It does not change while the run goes on.
+// audience has the streams of those who watch a run. It does not change while the run goes on.
 type audience struct {
 	stream   *stream
 	inner    *stream     // graphs inside report to it; nil if they do not

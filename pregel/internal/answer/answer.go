@@ -23,8 +23,8 @@
 //     Untaken finds the one that nobody took although all tasks wait: its question was not asked again,
 //     so it is removed, and what is asked instead waits for an answer of its own.
 //
-// With LangGraph's ways (the parameter langGraph) steps 1, 4 and 5 are loose: whoever asks gets the
-// answer that is there.
+// With langGraph, the ways of LangGraph, step 1 lets any answer pass while something is left to run,
+// step 4 gives it to whoever asks, and an answer that nobody took stays.
 package answer
 
 import (
