@@ -27,13 +27,7 @@ func (l *loop) putWrites(t *task, taskID string, writes []write) error {
 // putCheckpoint makes the checkpoint that ends a superstep, or the input, and
 // stores it as durability asks.
 func (l *loop) putCheckpoint(ctx context.Context, source string) error {
-	counts := countersOf(l.pos.md).advance(l.run.g.deltas, func(ch string) bool { return slices.Contains(l.pos.updated, ch) })
-	parents := map[string]any{}
-	for ns, id := range l.run.cpMap {
-		parents[ns] = id
-	}
-	l.pos.md = saver.Metadata{"source": source, "step": l.pos.step, "parents": parents}
-	if err := l.storeCheckpoint(ctx, counts, false); err != nil {
+	if err := l.storeCheckpoint(ctx, l.pos.describe(source), false); err != nil {
 		return err
 	}
 	if err := l.saves.enc.channelsAgain(l.pos.set); err != nil {
@@ -47,42 +41,23 @@ func (l *loop) putCheckpoint(ctx context.Context, source string) error {
 // the id of the current one. Without a saver, or earlier under Exit, it stores nothing.
 func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting bool) error {
 	stores := l.run.saver != nil && (exiting || !l.run.exits())
-	mint := func() string { return l.run.env().IDs.Next(l.pos.step) }
-	if exiting {
-		id := l.pos.cp.id
-		mint = func() string { return id }
-	}
-	var set *channelSet
-	var snapshots map[string]bool
-	var next func(saver.Version) (saver.Version, error)
-	if stores {
-		set, next = l.pos.set, l.run.next
-		snapshots = l.run.g.dueSnapshots(l.pos.set, counts, l.pos.cp.versions, l.saves.delta.forced)
-	}
-	cp, captured, err := l.run.g.create(l.pos.cp, set, mint, l.pos.updated, snapshots, l.pos.stored, next)
-	if err != nil {
+	captured, whole, err := l.pos.checkpoint(counts, l.saves.delta.forced, stores, exiting)
+	if err != nil || !stores {
 		return err
 	}
-	l.pos.cp = cp
-	l.pos.countInMetadata(counts.metadata(snapshots))
-	if !stores {
-		return nil
-	}
-	for name := range snapshots {
+	for name := range whole {
 		delete(l.saves.delta.forced, name)
 	}
-	changed := newVersions(l.pos.stored, cp.versions)
-	stored, err := l.saves.enc.encodeCheckpoint(cp, captured, changed)
-	if err != nil {
+	p := &l.pos
+	put := &putOp{s: l.run.saver, at: p.place, md: p.md, changed: newVersions(p.stored, p.cp.versions)}
+	if put.cp, err = l.saves.enc.encodeCheckpoint(p.cp, captured, put.changed); err != nil {
 		return err
 	}
-	l.pos.stored = stored.Versions // stored has a copy that nobody changes
-	changes, err := l.saves.takeItems(ctx)
-	if err != nil {
+	if put.changes, err = l.saves.takeItems(ctx); err != nil {
 		return err
 	}
-	put := &putOp{s: l.run.saver, at: l.pos.place, cp: stored, md: l.pos.md, changed: changed, changes: changes, note: l.pos.note(exiting)}
-	l.pos.storedAs(cp.id)
+	put.note = p.note(exiting)
+	p.storedAs(put.cp.ID, put.cp.Versions)
 	return l.saves.submitCheckpoint(put)
 }
 

@@ -158,13 +158,47 @@ func (p *position) info() RunInfo {
 	return i
 }
 
-// storedAs: the current checkpoint was given to the saver, as the child of the one before.
-func (p *position) storedAs(id string) {
+// describe begins the metadata of the next checkpoint. It returns the counters that go into it.
+func (p *position) describe(source string) counters {
+	counts := countersOf(p.md).advance(p.run.g.deltas, func(ch string) bool { return slices.Contains(p.updated, ch) })
+	parents := map[string]any{}
+	for ns, id := range p.run.cpMap {
+		parents[ns] = id
+	}
+	p.md = saver.Metadata{"source": source, "step": p.step, "parents": parents}
+	return counts
+}
+
+// checkpoint makes the next checkpoint, with a new id unless the run is exiting. If it is to be
+// stored, captured has the values of its channels, and whole names the delta channels that are stored
+// whole: those that are forced, and those whose turn it is.
+func (p *position) checkpoint(counts counters, forced map[string]bool, stores, exiting bool) (captured capture, whole map[string]bool, err error) {
+	mint := func() string { return p.run.env().IDs.Next(p.step) }
+	if exiting {
+		mint = func() string { return p.cp.id }
+	}
+	var set *channelSet
+	var next func(saver.Version) (saver.Version, error)
+	if stores {
+		set, next = p.set, p.run.next
+		whole = p.run.g.dueSnapshots(p.set, counts, p.cp.versions, forced)
+	}
+	cp, captured, err := p.run.g.create(p.cp, set, mint, p.updated, whole, p.stored, next)
+	if err == nil {
+		p.cp = cp
+		p.countInMetadata(counts.metadata(whole))
+	}
+	return captured, whole, err
+}
+
+// storedAs: the current checkpoint was given to the saver under this id, as the child of the one
+// before. versions are those of its channels, a copy that nobody changes.
+func (p *position) storedAs(id string, versions map[string]saver.Version) {
 	if p.prev = nil; p.place.CheckpointID != "" {
 		prev := p.place.At(p.place.CheckpointID)
 		p.prev = &prev
 	}
-	p.place.CheckpointID, p.place.Namespace = id, p.run.ns
+	p.place.CheckpointID, p.place.Namespace, p.stored = id, p.run.ns, versions
 }
 
 // here is the current checkpoint, against which its tasks write.

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"slices"
 	"sync/atomic"
+
+	"github.com/stele-go/stele/saver"
 )
 
 // Result is the outcome of a run.
@@ -169,7 +171,7 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 	l.pos.run, l.saves.run, l.view.run, l.view.pos = &l.run, &l.run, &l.run, &l.pos
 	l.run.cpMap = at.CheckpointMap
 	o := &l.run.opts
-	l.pos.place.CheckpointID = at.CheckpointID
+	checkpoint := at.CheckpointID
 	if at.inside {
 		r, err := runFrom(ctx)
 		if err != nil {
@@ -184,7 +186,7 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 			if _, err := g.inside(at.Namespace); err != nil {
 				return nil, err
 			}
-			l.pos.place.CheckpointID = ""
+			checkpoint = ""
 		}
 		if g.opts.Checkpointing == Stable {
 			return nil, &ArgumentError{Field: "Checkpointing", Reason: "a Stable graph cannot be the outermost one"}
@@ -195,17 +197,17 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 	}
 	l.run.cache = cmp.Or(g.opts.Cache, l.run.cache)
 	if id, ok := l.run.cpMap[l.run.ns]; ok {
-		l.pos.place.CheckpointID = id
+		checkpoint = id
 	}
 	if err := o.fill(g); err != nil {
 		return nil, err
 	}
 	l.view.output, l.saves.enc.roundTrip = *o.OutputKeys, l.run.policy.roundTrip
-	l.pos.place.ThreadID, l.pos.place.Namespace = l.run.thread, l.run.ns
-	l.pos.place.Configurable, l.pos.place.Metadata = o.Configurable, o.Metadata
+	md := o.Metadata
 	if o.RunID != "" {
-		l.pos.place.Metadata = merged(l.pos.place.Metadata, map[string]any{"run_id": o.RunID})
+		md = merged(md, map[string]any{"run_id": o.RunID})
 	}
+	l.pos.place = saver.Config{ThreadID: l.run.thread, Namespace: l.run.ns, CheckpointID: checkpoint, Configurable: o.Configurable, Metadata: md}
 	if l.run.saver == nil {
 		return l, nil
 	}

@@ -16,15 +16,13 @@ func (l *loop) enter(ctx context.Context) error {
 	if err := l.saves.own(ctx, l.pos.addressed()); err != nil {
 		return err
 	}
+	l.saves.open(ctx)
 	saved, err := l.pos.find(ctx)
 	if err == nil {
 		err = l.saves.ownHead(saved, l.pos.from)
 	}
 	if err == nil {
 		err = l.pos.load(ctx, saved)
-	}
-	if err == nil {
-		l.saves.open(ctx)
 	}
 	return err
 }
