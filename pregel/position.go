@@ -464,7 +464,7 @@ func (p *position) answeredSince() bool {
 		!slices.ContainsFunc(answer.Unended(p.pending), func(id string) bool { return slices.Contains(shown, id) })
 }
 
-// An ending is recorded when a run ends, if nothing else that is stored shows why. It is
+// ending marks how a run ended, and is recorded if nothing else that is stored shows it. It is
 // for savers, which know neither graphs nor reducers. An ending is stored on the newest
 // checkpoint, as the write of a task that does not exist. So neither this package nor
 // LangGraph mistakes it for the write of a task.
