@@ -127,11 +127,9 @@ func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 		p.has[w.TaskID] = true
 	}
 	p.place.Metadata, p.place.Configurable = base.Metadata, base.Configurable
-	p.savedID = p.cp.id
 	p.run.env().IDs.Observe(p.cp.id)
-	p.step = stepOf(p.md) + 1
+	p.savedID, p.stored, p.step = p.cp.id, p.storedVersions(), stepOf(p.md)+1
 	p.stop = p.step + p.run.opts.RecursionLimit + 1
-	p.stored = p.storedVersions()
 	if len(p.cp.updated) > 0 {
 		p.updated = union(p.cp.updated, nil)
 	}

@@ -280,8 +280,7 @@ func (l *loop) resume(ctx context.Context) error {
 		if err := l.putCheckpoint(ctx, "fork"); err != nil {
 			return err
 		}
-		l.pos.updated = updated
-		l.pos.prepared = preparedTasks{} // made without knowing what was updated
+		l.pos.updated, l.pos.prepared = updated, preparedTasks{} // made without knowing what was updated
 	}
 	if err := l.goOnFromStop(); err != nil {
 		return err
