@@ -43,7 +43,7 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 	if err := r.settle(ctx); err != nil {
 		return "", fmt.Errorf("idempotency key: %w", err)
 	}
-	parts := append([]string{r.step.Get().run.thread}, append(place, name)...)
+	parts := append([]string{r.step.Get().run.Get().thread}, append(place, name)...)
 	for i, p := range parts {
 		parts[i] = strconv.Quote(p)
 	}
@@ -56,14 +56,15 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 func (r *taskRun) anchor() (t *task, place []string) {
 	for {
 		step := r.step.Get()
-		around := step.run.parent
+		run := step.run.Get()
+		around := run.parent
 		switch {
-		case step.run.saver != nil:
+		case run.saver != nil:
 			return r.task, place
 		case around == nil:
 			return nil, nil
 		}
-		nth := strings.TrimPrefix(step.run.ns, around.task.ns)
+		nth := strings.TrimPrefix(run.ns, around.task.ns)
 		place = append([]string{nth, strconv.Itoa(step.step), r.task.pathStr, r.task.name}, place...)
 		r = around
 	}
@@ -74,7 +75,7 @@ func (r *taskRun) anchor() (t *task, place []string) {
 // the run.
 func (r *taskRun) settle(ctx context.Context) error {
 	var steps []stepView
-	for x := r; x != nil; x = steps[len(steps)-1].run.parent {
+	for x := r; x != nil; x = steps[len(steps)-1].run.Get().parent {
 		steps = append(steps, x.step.Get())
 	}
 	var sync func(context.Context) error
@@ -82,7 +83,8 @@ func (r *taskRun) settle(ctx context.Context) error {
 		if s.pipe == nil {
 			continue
 		}
-		if s.run.exits() {
+		run := s.run.Get()
+		if run.exits() {
 			if err := s.storeFirst(); err != nil {
 				return err
 			}
@@ -90,7 +92,7 @@ func (r *taskRun) settle(ctx context.Context) error {
 		if err := s.pipe.flush(); err != nil {
 			return err
 		}
-		sync = s.run.saver.Sync
+		sync = run.saver.Sync
 	}
 	if sync != nil {
 		if err := sync(ctx); err != nil {

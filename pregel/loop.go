@@ -69,6 +69,10 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 
 // supersteps runs until nothing is left to do.
 func (l *loop) supersteps(ctx context.Context) error {
+	l.pool.run = frozen.Of(l.run)
+	if l.run.nested() {
+		l.pool.outer = l.run.parent.att
+	}
 	defer func() {
 		if l.pool.cancel != nil {
 			l.pool.cancel(nil)
@@ -187,7 +191,7 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 	if g.opts.StepTimeout > 0 {
 		s.timedOut = make(chan struct{})
 	}
-	s.seen = frozen.Of(stepView{audience: l.view.audience, run: l.run, toInside: l.pos.toInside, step: step, cpID: l.pos.cp.id,
+	s.seen = frozen.Of(stepView{audience: l.view.audience, g: g, run: l.pool.run, outer: l.pool.outer, fenced: l.run.fenced, toInside: l.pos.toInside, step: step, cpID: l.pos.cp.id,
 		last: l.saves.lastPut, pipe: l.saves.pipe, ctx: inside,
 		read: func(sel Keys, own []write) (Pairs, error) { return readLocal(g, set, step, stop, sel, own) },
 		box:  s.box, over: over, timedOut: s.timedOut, limited: most > 0})

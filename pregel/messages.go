@@ -56,11 +56,12 @@ func EmitMessage(ctx context.Context, m any) error {
 	if step := r.step.Get(); step.messages != nil {
 		step.messages.markAll(m)
 		r.att.touch()
-		within := step.run.ns
+		run := step.run.Get()
+		within := run.ns
 		if within == "" {
 			within = r.task.ns
 		}
-		md := step.run.messageMetadata(r.task, step.step, within)
+		md := run.messageMetadata(r.task, step.step, within)
 		step.custom.emit(Event{NS: graphNS(r.task), Mode: ModeMessages, Data: MessageEvent{Message: m, Metadata: md}})
 		step.queue.waitRoom(ctx)
 	}

@@ -359,7 +359,7 @@ func b2i(b bool) int {
 // begunHere reports whether the graph's checkpoint was made inside the superstep
 // that the graph around is in: it names the checkpoint that superstep starts from.
 func (p *position) begunHere() bool {
-	outer := p.run.parent.step.Get().run.ns
+	outer := p.run.parent.step.Get().run.Get().ns
 	id, known := p.run.cpMap[outer]
 	return known && parentsOf(p.md)[outer] == id
 }

@@ -79,7 +79,7 @@ func (r *runConfig) storedAround() func() error {
 			pipe, last := step.pipe, step.last
 			return func() error { return pipe.await(last) }
 		}
-		parent = step.run.parent
+		parent = step.run.Get().parent
 	}
 	return nil
 }
@@ -164,8 +164,9 @@ func (r *runConfig) untilLost(ctx context.Context) (_ context.Context, stop func
 // inherit makes the graph a part of the one whose task parent runs.
 func (r *runConfig) inherit(parent *taskRun) {
 	step := parent.step.Get()
-	outer, g, o := step.run.opts, r.g, r.opts
-	*r = step.run // what is not said below
+	run, g, o := step.run.Get(), r.g, r.opts
+	outer := run.opts
+	*r = run // what is not said below
 	r.g, r.parent, r.common, r.cpMap, r.fromParent = g, parent, nil, parent.task.around.get(), step.toInside
 	if parent.attempt > 1 {
 		r.fromParent = fromParentResume

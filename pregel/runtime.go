@@ -16,7 +16,7 @@ func ReadState(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
-	sel := r.step.Get().run.g.stream
+	sel := r.step.Get().g.stream
 	values, err := r.readOwn(sel)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func Task(ctx context.Context) (info TaskInfo, ok bool) {
 	}
 	step := r.step.Get()
 	info = step.taskInfo(r.task, r.attempt, r.begin)
-	if s := step.run.items; s != nil {
+	if s := step.run.Get().items; s != nil {
 		info.Store = &taskStore{s, r}
 	}
 	return info, true

@@ -13,8 +13,11 @@ import (
 // asks the superstep through box.
 type stepView struct {
 	audience
-	run      runConfig
-	toInside fromParent // what graphs inside are told
+	g        *Graph
+	run      frozen.Value[runConfig]
+	outer    *attempt     // of the task that runs this graph; nil at the root
+	fenced   func() error // see runConfig.fenced
+	toInside fromParent   // what graphs inside are told
 	step     int
 	cpID     string
 	// last is the save of the checkpoint that the superstep starts from; nil if an earlier
@@ -90,7 +93,7 @@ func (r *taskRun) invoke() error {
 // withIDs is what the body returned. If messages are streamed, they have ids.
 func (r *taskRun) withIDs(out any) any {
 	if step := r.step.Get(); step.messages != nil {
-		out = named(out, step.run.env().MessageID)
+		out = named(out, step.g.env.MessageID)
 		r.att.keep(out)
 	}
 	return out
@@ -117,10 +120,11 @@ func (r *taskRun) readOwn(sel Keys) (values Pairs, err error) {
 }
 
 func (v *stepView) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
-	o := &v.run.opts
-	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: v.run.thread, RunID: o.RunID, CheckpointID: v.cpID,
+	run := v.run.Get()
+	o := &run.opts
+	return TaskInfo{Node: t.name, TaskID: t.id, NS: t.ns, ThreadID: run.thread, RunID: o.RunID, CheckpointID: v.cpID,
 		Step: v.step, Attempt: attempt, FirstAttempt: begin, Previous: t.previous, Failure: t.nodeErr,
-		Configurable: o.Configurable, Context: o.Context, Store: v.run.store, Control: o.Control}
+		Configurable: o.Configurable, Context: o.Context, Store: run.store, Control: o.Control}
 }
 
 // TaskInfo is what a running task may know about itself.

@@ -34,11 +34,11 @@ func (j job) run() {
 		end(r.err)
 		j.done <- r
 	}()
-	w := taskWork{stepView: j.step.Get(), seen: j.step, task: t, begin: time.Now()}
+	w := j.work()
 	if w.messages != nil && !t.hidden() {
 		w.messages.know(t.input)
 	}
-	g := w.run.g
+	g := w.g
 	hooks := &g.opts.Hooks
 	g.guardHook("TaskStart", hooks.TaskStart != nil, func() { hooks.TaskStart(w.info(1)) })
 	if hooks.Span != nil {
@@ -49,17 +49,35 @@ func (j job) run() {
 	g.guardHook("TaskEnd", hooks.TaskEnd != nil, func() { hooks.TaskEnd(w.info(1), time.Since(w.begin), r.err) })
 }
 
-// taskWork runs a task with its retries, in the goroutine of the task. It has its own copy of the
-// stepView; what a node can reach has seen.
+// taskWork runs a task with its retries, in the goroutine of the task.
 type taskWork struct {
-	stepView
-	seen  frozen.Value[stepView]
+	step  frozen.Value[stepView]
 	task  *task
 	begin time.Time
+	// What the goroutine needs of step.
+	ctx      context.Context
+	g        *Graph
+	outer    *attempt
+	fenced   func() error
+	messages *messageLog
+	timedOut <-chan struct{}
+}
+
+// work is kept out of run: a copy of the stepView would lie on the stack of each task as long as
+// the task runs, and the stacks of a thousand tasks would grow for it.
+//
+//go:noinline
+func (j job) work() taskWork {
+	v := j.step.Get()
+	return taskWork{step: j.step, task: j.task, begin: time.Now(), ctx: v.ctx, g: v.g, outer: v.outer, fenced: v.fenced,
+		messages: v.messages, timedOut: v.timedOut}
 }
 
 // info is what the task may know about itself in its n-th attempt.
-func (w *taskWork) info(n int) TaskInfo { return w.taskInfo(w.task, n, w.begin) }
+func (w *taskWork) info(n int) TaskInfo {
+	step := w.step.Get()
+	return step.taskInfo(w.task, n, w.begin)
+}
 
 // execute runs the task with its retries and returns what it wrote.
 func (w *taskWork) execute() ([]write, error) {
@@ -93,8 +111,8 @@ func (w *taskWork) execute() ([]write, error) {
 		if !again {
 			return writes, err
 		}
-		w.run.env().Logger.Info("retrying", "graph", w.run.g.opts.Name, "node", t.name, "attempt", n, "wait", wait, "err", err)
-		w.run.env().Sleep(wait, w.ctx.Done())
+		w.g.env.Logger.Info("retrying", "graph", w.g.opts.Name, "node", t.name, "attempt", n, "wait", wait, "err", err)
+		w.g.env.Sleep(wait, w.ctx.Done())
 		if w.ctx.Err() != nil {
 			return writes, fmt.Errorf("%w: %w: %w", errCancelled, context.Cause(w.ctx), err)
 		}
@@ -128,7 +146,7 @@ func (w *taskWork) retry(n int, err error) (time.Duration, bool) {
 		}
 		wait := min(float64(p.MaxInterval), float64(p.InitialInterval)*math.Pow(p.BackoffFactor, float64(n-1)))
 		if !p.NoJitter {
-			wait += w.run.env().Jitter() * float64(time.Second)
+			wait += w.g.env.Jitter() * float64(time.Second)
 		}
 		return time.Duration(wait), true
 	}
@@ -156,12 +174,10 @@ func (w *taskWork) parentCommand(n int, pc *ParentCommandError, err error) ([]wr
 
 func (w *taskWork) newRun(n int) *taskRun {
 	t := w.task
-	r := &taskRun{step: w.seen, task: t, attempt: n, begin: w.begin}
+	r := &taskRun{step: w.step, task: t, attempt: n, begin: w.begin}
 	r.att = &r.own
 	r.own.writes = r.own.room[:0]
-	if w.run.nested() {
-		r.att.outer = w.run.parent.att
-	}
+	r.att.outer = w.outer
 	r.ctx.outer, r.ctx.run = w.ctx, r
 	if t.ctx != nil {
 		r.ctx.outer = t.ctx
@@ -176,10 +192,10 @@ func (w *taskWork) attempt(run *taskRun) error {
 	p := run.task.timeout
 	bounded := p != nil && (p.Run() > 0 || p.Idle() > 0)
 	defer run.ctx.end()
-	if err := w.run.fenced(); err != nil {
+	if err := w.fenced(); err != nil {
 		return err
 	}
-	if !bounded && w.run.g.opts.StepTimeout == 0 {
+	if !bounded && w.g.opts.StepTimeout == 0 {
 		return guard(run.invoke)
 	}
 	var runTimer, idleTimer <-chan time.Time
@@ -232,7 +248,7 @@ func (w *taskWork) attempt(run *taskRun) error {
 // spanAttempt begins the span of the n-th attempt. The task has its context until the span ends.
 func (w *taskWork) spanAttempt(n int) (end func(error)) {
 	t := w.task
-	if w.run.g.opts.Hooks.Span == nil || len(t.retry) == 0 {
+	if w.g.opts.Hooks.Span == nil || len(t.retry) == 0 {
 		return noSpan
 	}
 	outer := t.ctx
@@ -247,9 +263,10 @@ func (w *taskWork) spanAttempt(n int) (end func(error)) {
 // span begins a span about the task.
 func (w *taskWork) span(ctx context.Context, kind SpanKind, n int) (context.Context, func(error)) {
 	info := w.info(n)
-	run := RunInfo{Graph: w.run.g.opts.Name, ThreadID: info.ThreadID, Namespace: w.run.ns, RunID: info.RunID, Step: info.Step,
+	step := w.step.Get()
+	run := RunInfo{Graph: w.g.opts.Name, ThreadID: info.ThreadID, Namespace: step.run.Get().ns, RunID: info.RunID, Step: info.Step,
 		CheckpointID: info.CheckpointID}
-	return w.run.g.span(ctx, Span{Kind: kind, Run: run, Task: &info})
+	return w.g.span(ctx, Span{Kind: kind, Run: run, Task: &info})
 }
 
 // attempt is one run of a node's body. Once it has ended, writes of goroutines it left
@@ -380,6 +397,10 @@ func (w *workers) end() { close(w.quit) }
 
 // pool has the goroutines and the memory that the supersteps of a run share.
 type pool struct {
+	// run is the run's config, which does not change from the first superstep on, and outer the
+	// attempt of the task that runs this graph; nil at the root.
+	run   frozen.Value[runConfig]
+	outer *attempt
 	// taskCtx is the parent of the contexts of all tasks. It is cancelled when a
 	// superstep fails, which is then the last one.
 	taskCtx context.Context
