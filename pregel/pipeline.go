@@ -77,7 +77,7 @@ func (o *saveOp) name() string {
 
 // pipeline carries a run's saves to the saver in order. After the first failure nothing
 // more is stored, so no checkpoint stands beyond a gap. Saves run in goroutines of the
-// pipeline, which end with close. A save that somebody waits for anyway runs in the
+// pipeline, which end when nothing is queued. A save that somebody waits for anyway runs in the
 // goroutine that waits.
 type pipeline struct {
 	ctx     context.Context // ends some time after the run's, so that saves under way can end
@@ -103,29 +103,22 @@ type pipeline struct {
 	// somebody waits.
 	mu      sync.Mutex
 	moved   *sync.Cond
-	waiting int       // goroutines that wait for moved
-	queue   []*saveOp // not begun yet
-	held    *saveOp   // comes behind the queue, once something else does
-	running int       // saves under way
-	alone   bool      // the one under way is a barrier
-	slow    bool      // the last save took as long as slowSave
-	owed    bool      // a deferred save ended, and none that is durable has followed it
-	behind  int       // barriers in the queue that are yet to begin of those that share a sync
-	err     error     // the first failure
-	closed  bool
+	waiting int         // goroutines that wait for moved
+	queue   []*saveOp   // not begun yet
+	held    *saveOp     // comes behind the queue, once something else does
+	running int         // saves under way
+	alone   bool        // the one under way is a barrier
+	slow    bool        // the last save took as long as slowSave
+	owed    bool        // a deferred save ended, and none that is durable has followed it
+	behind  int         // barriers in the queue that are yet to begin of those that share a sync
+	err     error       // the first failure
 	due     *time.Timer // begins to store the checkpoints that wait for others; may be nil
-
-	// One goroutine stays when there is nothing left to do. idle: it waits. given is its
-	// next save, and called wakes it.
-	idle   bool
-	given  *saveOp
-	called *sync.Cond
 }
 
 // newPipeline starts a pipeline. When ctx ends, the saves have the time drain to end.
 func newPipeline(ctx context.Context, drain time.Duration, around func() error, observe func(string, time.Duration, error)) *pipeline {
 	p := &pipeline{around: around, failed: make(chan struct{}), observe: observe}
-	p.moved, p.called = sync.NewCond(&p.mu), sync.NewCond(&p.mu)
+	p.moved = sync.NewCond(&p.mu)
 	p.ctx, p.cancel = context.WithoutCancel(ctx), func() {}
 	if ctx.Done() != nil { // else nobody can end the saves, and the saver may know it
 		p.ctx, p.cancel = context.WithCancel(p.ctx)
@@ -191,7 +184,7 @@ func (p *pipeline) beginSoon() {
 			op = p.next()
 		}
 		p.mu.Unlock()
-		p.work(op, true)
+		p.work(op)
 	})
 }
 
@@ -227,12 +220,7 @@ func (p *pipeline) begin() {
 		if op == nil {
 			return
 		}
-		if p.idle {
-			p.idle, p.given = false, op
-			p.called.Signal()
-		} else {
-			go p.work(op, true)
-		}
+		go p.work(op)
 	}
 }
 
@@ -246,7 +234,7 @@ func (p *pipeline) lead() {
 	p.begin()
 	if op != nil {
 		p.mu.Unlock()
-		p.work(op, false)
+		p.work(op)
 		p.mu.Lock()
 	}
 }
@@ -335,9 +323,8 @@ func (p *pipeline) wait() {
 	p.waiting--
 }
 
-// work runs op, which next returned, and then further saves that may begin. If stays is set
-// and no other goroutine waits, it then waits for more saves until the pipeline is closed.
-func (p *pipeline) work(op *saveOp, stays bool) {
+// work runs op, which next returned, and then further saves that may begin.
+func (p *pipeline) work(op *saveOp) {
 	for op != nil {
 		start := time.Now()
 		err := p.do(op, start)
@@ -358,23 +345,8 @@ func (p *pipeline) work(op *saveOp, stays bool) {
 		if p.waiting > 0 {
 			p.moved.Broadcast()
 		}
-		if op == nil && stays && !p.idle && p.given == nil && !p.closed {
-			op = p.idleUntilCalled()
-		}
 		p.mu.Unlock()
 	}
-}
-
-// idleUntilCalled waits for the next save; nil when the pipeline is closed. The
-// caller holds mu.
-func (p *pipeline) idleUntilCalled() *saveOp {
-	p.idle = true
-	for p.given == nil && !p.closed {
-		p.called.Wait()
-	}
-	op := p.given
-	p.idle, p.given = false, nil
-	return op
 }
 
 // do runs op and those with it, and returns the first failure.
@@ -496,11 +468,9 @@ func (p *pipeline) settle() error {
 func (p *pipeline) close() error {
 	err := p.settle()
 	p.mu.Lock()
-	p.closed = true
 	if p.due != nil {
 		p.due.Stop()
 	}
-	p.called.Signal()
 	p.mu.Unlock()
 	p.unwatch()
 	p.cancel()

@@ -30,7 +30,6 @@ import (
 type Log struct {
 	opts        Options
 	q           *queue
-	reqs        requests
 	prealloc    *preallocator
 	syn         *syncer // nil in SyncAlways and with Options.Inline
 	durableMark markWriter
@@ -110,7 +109,7 @@ func (l *Log) Commit(ctx context.Context, r *Record) error {
 	if r == nil || r.Prepare == nil {
 		return errNoPrepare
 	}
-	return l.submit(ctx, l.reqs.get(r, controlNone))
+	return l.submit(ctx, newRequest(r, controlNone))
 }
 
 // CommitAll is Commit of several records at once. They are committed in order and, as far as
@@ -134,7 +133,7 @@ func (l *Log) CommitAll(ctx context.Context, rs []*Record) (int, error) {
 	}
 	reqs := make([]*request, len(rs))
 	for i, r := range rs {
-		if reqs[i] = l.reqs.get(r, controlNone); i > 0 {
+		if reqs[i] = newRequest(r, controlNone); i > 0 {
 			reqs[i].before = reqs[i-1]
 		}
 	}
@@ -149,9 +148,6 @@ func (l *Log) CommitAll(ctx context.Context, rs []*Record) (int, error) {
 			return l.leave(ctx, reqs)
 		}
 		n, _, err = answers(reqs)
-	}
-	for _, r := range reqs {
-		l.reqs.put(r)
 	}
 	return n, err
 }
@@ -195,7 +191,7 @@ func answers(reqs []*request) (n int, all bool, first error) {
 // commit begins a new file. A log without records since the last rotation is left as
 // it is.
 func (l *Log) Rotate(ctx context.Context) error {
-	return l.submit(ctx, l.reqs.get(nil, controlRotate))
+	return l.submit(ctx, newRequest(nil, controlRotate))
 }
 
 // Sync makes durable what was committed before. When it returns nil, every call that
@@ -206,7 +202,7 @@ func (l *Log) Sync(ctx context.Context) error {
 	if left := l.left.Load(); left > l.settled.Load() {
 		// The committer has the requests of these calls. It answers them before it
 		// takes one that is queued now.
-		if err := l.submit(ctx, l.reqs.get(nil, controlSync)); err != nil {
+		if err := l.submit(ctx, newRequest(nil, controlSync)); err != nil {
 			return err
 		}
 		l.noteSettled(left)
@@ -216,13 +212,13 @@ func (l *Log) Sync(ctx context.Context) error {
 	case l.syn != nil:
 		return l.syn.barrier(ctx)
 	case l.opts.Mode != SyncAlways:
-		return l.submit(ctx, l.reqs.get(nil, controlSync))
+		return l.submit(ctx, newRequest(nil, controlSync))
 	}
 	if l.q.isClosed() {
 		return fault.ErrClosed
 	}
 	if l.durable.Load() < l.last.Load() { // Deferred records
-		return l.submit(ctx, l.reqs.get(nil, controlSync))
+		return l.submit(ctx, newRequest(nil, controlSync))
 	}
 	// Each applied batch was synced before it was applied.
 	return l.checkGuard()
@@ -281,35 +277,24 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 	// A caller that can be cancelled must not be held up by a device that hangs.
 	if err == nil && ctx.Done() == nil && r.rec != nil && l.q.takeLoan(r) {
 		l.lead(r)
-		err = <-r.done
-		l.reqs.put(r)
-		return err
+		return <-r.done
 	}
 	if err == nil {
 		err = l.q.push(ctx, r)
 	}
 	if err != nil {
-		l.reqs.put(r)
-		return err
-	}
-	cancelled := ctx.Done()
-	if cancelled == nil { // a receive costs less than a choice of one
-		err = <-r.done
-		l.reqs.put(r)
 		return err
 	}
 	select {
 	case err = <-r.done:
-		l.reqs.put(r)
 		return err
-	case <-cancelled:
+	case <-ctx.Done():
 	}
 	if l.q.withdraw(r) {
 		return fmt.Errorf("withdrawn from the log queue: %w", ctx.Err())
 	}
 	select {
 	case err = <-r.done:
-		l.reqs.put(r)
 		return err
 	default:
 		// The committer will still answer into r.done: r is left to it.

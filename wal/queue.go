@@ -39,24 +39,8 @@ type request struct {
 	done    chan error   // the answer; capacity 1, so that the committer never waits for a caller
 }
 
-// requests is a pool of requests, which saves making a channel for each Commit. A
-// request goes back only when its answer was received, so a pooled channel is empty.
-// Each log has a pool of its own, because a channel made inside a testing/synctest
-// bubble must not leave it.
-type requests struct{ pool sync.Pool }
-
-func (p *requests) get(rec *Record, control controlKind) *request {
-	r, _ := p.pool.Get().(*request)
-	if r == nil {
-		r = &request{done: make(chan error, 1)}
-	}
-	r.rec, r.control, r.state = rec, control, stateQueued
-	return r
-}
-
-func (p *requests) put(r *request) {
-	r.rec, r.before, r.parts, r.failed = nil, nil, nil, false
-	p.pool.Put(r)
+func newRequest(rec *Record, control controlKind) *request {
+	return &request{rec: rec, control: control, state: stateQueued, done: make(chan error, 1)}
 }
 
 func (r *request) finish(err error) { r.done <- err }

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
@@ -37,7 +35,7 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 // the log.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	begin := engine.Now()
-	p := s.newPut(nil)
+	p := &diskPut{s: s}
 	step, err := p.prepare(ctx, &req, begin)
 	if err == nil {
 		err = s.e.CommitWith(ctx, step.CommitOptions, step.IDs, step.Do)
@@ -46,9 +44,7 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 	if err != nil { // the committer may still have it
 		return saver.Config{}, err
 	}
-	target := p.plan.Target
-	p.release()
-	return target, nil
+	return p.plan.Target, nil
 }
 
 // groupBytes is how large a group may become before the next checkpoint is left to the next group.
@@ -64,22 +60,18 @@ type putter struct{ s *Saver }
 func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, err error) {
 	begin := engine.Now()
 	s := t.s
-	with := new(together)
-	puts, steps := make([]*diskPut, 0, len(reqs)), make([]engine.Step, 0, len(reqs))
+	following, steps := new(engine.Following), make([]engine.Step, 0, len(reqs))
 	var size int64
 	for i := range reqs {
 		if size >= groupBytes {
 			break
 		}
-		p := s.newPut(with)
-		if len(puts) > 0 {
-			p.prev = puts[len(puts)-1]
-		}
+		p := &diskPut{s: s, following: following}
 		var step engine.Step
 		if step, err = p.prepare(ctx, &reqs[i], engine.Now()); err != nil {
 			break // those before it are stored
 		}
-		puts, steps, size = append(puts, p), append(steps, step), size+step.Size
+		steps, size = append(steps, step), size+step.Size
 	}
 	if len(steps) > 0 {
 		var refused error
@@ -87,27 +79,13 @@ func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, e
 			err = refused
 		}
 	}
-	for _, p := range puts[:n] {
+	for range n {
 		s.m.saved(begin, nil)
-		p.release()
 	}
 	if err != nil {
 		s.m.saved(begin, err)
 	}
 	return n, err
-}
-
-// together is what puts that are made together have in common.
-type together struct {
-	following engine.Following // their values
-	last      base.LSN         // of the last one that was committed; the committer's
-}
-
-// newPut is a put, maybe one of those that are made together.
-func (s *Saver) newPut(with *together) *diskPut {
-	p := diskPuts.Get().(*diskPut)
-	p.s, p.with = s, with
-	return p
 }
 
 // prepare makes ready everything but what depends on stored data.
@@ -130,35 +108,24 @@ func (p *diskPut) prepare(ctx context.Context, req *saver.PutRequest, begin engi
 	if err := p.encode(); err != nil {
 		return step, err
 	}
-	p.prev = nil
-	p.ids = append(p.ids, p.id)
-	if p.run != "" && !p.sameRun {
-		p.ids = append(p.ids, p.runKey)
+	ids := append(make([]string, 0, 2), p.id)
+	if p.run != "" {
+		ids = append(ids, p.runKey)
 	}
 	for _, c := range p.changes {
-		p.ids = append(p.ids, c.Partitions...)
+		ids = append(ids, c.Partitions...)
 	}
-	return engine.Step{CommitOptions: engine.CommitOptions{Size: p.size(), Deferred: saver.SyncDeferred(ctx), Began: encoded}, IDs: p.ids, Do: p.do}, nil
+	return engine.Step{CommitOptions: engine.CommitOptions{Size: p.size(), Deferred: saver.SyncDeferred(ctx), Began: encoded}, IDs: ids, Do: p.commit}, nil
 }
 
-// name makes the names under which the put is stored, or takes those that prev has.
+// name makes the names under which the put is stored.
 func (p *diskPut) name() {
-	target, source := &p.plan.Target, p.plan.Record.Source()
-	p.run = shortRun(p.plan.Run)
-	p.key = layout.CheckpointKey(target.Namespace, target.CheckpointID)
-	if b := p.prev; b != nil && b.plan.Target.ThreadID == target.ThreadID && b.run == p.run {
-		p.id, p.run, p.runKey, p.sameRun = b.id, b.run, b.runKey, true
-		if source == b.plan.Target.CheckpointID && target.Namespace == b.plan.Target.Namespace {
-			p.source = b.key
-			return
-		}
-	} else {
-		p.id = layout.ThreadKey(target.ThreadID)
-		if p.run != "" {
-			p.runKey = layout.RunKey(p.run)
-		}
+	target := &p.plan.Target
+	p.id, p.key = layout.ThreadKey(target.ThreadID), layout.CheckpointKey(target.Namespace, target.CheckpointID)
+	if p.run = shortRun(p.plan.Run); p.run != "" {
+		p.runKey = layout.RunKey(p.run)
 	}
-	if source != "" {
+	if source := p.plan.Record.Source(); source != "" {
 		p.source = layout.CheckpointKey(target.Namespace, source)
 	}
 }
@@ -195,63 +162,16 @@ type diskPut struct {
 	plan    rules.PutPlan
 	id      string // of the thread, for the engine
 	run     string
-	runKey  string   // of run, for the engine; "" if there is none
-	key     string   // of the item
-	source  string   // the key of plan.Record.Source; "" if there is none
-	names   []string // of the channels, ascending; several puts have them in common
+	runKey  string // of run, for the engine; "" if there is none
+	key     string // of the item
+	source  string // the key of plan.Record.Source; "" if there is none
 	record  engine.Value
 	values  []engine.Value  // of the channels plan.Record.Stored, and behind them those of the writes
 	slots   []engine.SlotIn // but for what unchanged channels refer to
 	flags   uint8           // of the item, what the note says
-	seen    layout.PackedSeen
 	changes []engine.Prepared
-	before  []index.Slot // of the source
-	with    *together    // nil: it is made alone
-	// sameRun: the put before it among those made together is of the same thread and run.
-	sameRun bool
-	// prev is the one before it among those made together, until this one is prepared. They are
-	// checkpoints of one run, as a rule, which have much in common.
-	prev *diskPut
-
-	do    func(*engine.Tx) error // commit
-	ids   []string               // that commit reads or changes
-	parts [][]byte               // of values
-	calls []engine.SlotIn        // room for the slots of writes
-}
-
-// diskPuts are puts that are over, whose memory the next ones take.
-var diskPuts = sync.Pool{New: func() any {
-	p := new(diskPut)
-	p.do = p.commit
-	return p
-}}
-
-// keptSlots is how many channels the memory that a put leaves behind is for, at most.
-const keptSlots = 64
-
-// release ends the use of p, whose commit must have succeeded.
-func (p *diskPut) release() {
-	kept := diskPut{do: p.do}
-	if max(cap(p.slots), cap(p.values), cap(p.before), cap(p.ids), cap(p.parts), cap(p.calls), p.seen.Cap()) <= keptSlots {
-		clear(p.slots)
-		clear(p.values)
-		clear(p.before)
-		clear(p.ids)
-		clear(p.parts)
-		clear(p.calls[:cap(p.calls)]) // a longer batch may have come before
-		kept.slots, kept.values, kept.before = p.slots[:0], p.values[:0], p.before[:0]
-		kept.ids, kept.parts, kept.calls = p.ids[:0], p.parts[:0], p.calls[:0]
-		kept.seen = p.seen.Cleared()
-	}
-	*p = kept
-	diskPuts.Put(p)
-}
-
-// own is parts in memory of p, which a value may keep.
-func (p *diskPut) own(parts ...[]byte) [][]byte {
-	at := len(p.parts)
-	p.parts = append(p.parts, parts...)
-	return p.parts[at:len(p.parts):len(p.parts)]
+	// following are the values of the puts that are made with it, one after the other; nil: it is alone.
+	following *engine.Following
 }
 
 // encode builds everything that does not depend on what is stored.
@@ -260,30 +180,22 @@ func (p *diskPut) encode() error {
 	rec := layout.CheckpointRecord{V: r.Checkpoint.V, Ts: r.Checkpoint.TS, Updated: r.Checkpoint.Updated, Seen: r.Checkpoint.Seen, Note: r.Note, Metadata: r.Metadata}
 	var err error
 	series := engine.Series{Partition: p.id, Group: p.plan.Target.Namespace, Name: layout.RecordSeries}
-	var following *engine.Following
-	if p.with != nil {
-		following = &p.with.following
-	}
-	var was *layout.PackedSeen
-	if p.prev != nil { // nobody changes the maps of a group while it is prepared
-		was = &p.prev.seen
-	}
-	if p.record, err = p.s.e.NewRevision(following, series, p.own(rec.Encode(was, &p.seen))...); err != nil {
+	if p.record, err = p.s.e.NewRevision(p.following, series, rec.Encode()); err != nil {
 		return fmt.Errorf("checkpoint record: %w", err)
 	}
 	stored := len(r.Stored)
 	for i := range p.plan.Writes {
 		stored += len(p.plan.Writes[i].Values)
 	}
-	p.values = slices.Grow(p.values, stored)[:len(r.Stored)]
+	p.values = make([]engine.Value, len(r.Stored), stored)
 	for i, channel := range r.Stored {
 		series.Name = channel
 		t := p.plan.Values[i]
 		if prefix, whole := layout.KindPrefix(t.Kind), p.plan.Whole(i); whole != nil && len(prefix) == layout.KindRoom {
 			copy(whole, prefix)
-			p.values[i], err = p.s.e.NewRevision(following, series, p.own(whole)...)
+			p.values[i], err = p.s.e.NewRevision(p.following, series, whole)
 		} else {
-			p.values[i], err = p.s.e.NewRevision(following, series, p.own(prefix, t.Data)...)
+			p.values[i], err = p.s.e.NewRevision(p.following, series, prefix, t.Data)
 		}
 		if err != nil {
 			return fmt.Errorf("channel %q: %w", channel, err)
@@ -293,7 +205,7 @@ func (p *diskPut) encode() error {
 	for i := range p.plan.Writes {
 		w := &p.plan.Writes[i]
 		for n, t := range w.Values {
-			v, err := engine.NewValue(p.own(layout.KindPrefix(t.Kind), t.Data)...)
+			v, err := engine.NewValue(layout.KindPrefix(t.Kind), t.Data)
 			if err != nil {
 				return fmt.Errorf("write %d on channel %q: %w", n, w.Channels[n], err)
 			}
@@ -303,30 +215,12 @@ func (p *diskPut) encode() error {
 	return nil
 }
 
-// haveNames reports whether names are the keys of versions.
-func haveNames(names []string, versions map[string]saver.Version) bool {
-	if len(names) != len(versions) {
-		return false
-	}
-	for _, name := range names {
-		if _, ok := versions[name]; !ok {
-			return false
-		}
-	}
-	return true
-}
-
 // makeSlots makes the slots of the item: the record, and the channels in the order
 // of names.
 func (p *diskPut) makeSlots() {
 	r := &p.plan.Record
-	if p.prev != nil && haveNames(p.prev.names, r.Checkpoint.Versions) {
-		p.names = p.prev.names
-	} else {
-		p.names = layout.SortedNames(r.Checkpoint.Versions)
-	}
-	names := p.names
-	p.slots = append(slices.Grow(p.slots, 2+len(names)), engine.SlotIn{Name: r.Parent, Tag: p.run, Value: &p.record})
+	names := layout.SortedNames(r.Checkpoint.Versions)
+	p.slots = append(make([]engine.SlotIn, 0, 2+len(names)), engine.SlotIn{Name: r.Parent, Tag: p.run, Value: &p.record})
 	p.flags = layout.NoteFlags(r.Note)
 	if r.Note != nil {
 		if tag, ok := layout.DeltaSet(names, r.Note.Deltas); ok {
@@ -342,9 +236,8 @@ func (p *diskPut) makeSlots() {
 	var room [256]byte
 	others := room[:0]
 	first := len(p.slots)
-	var endRoom [keptSlots]int
-	ends := slices.Grow(endRoom[:0], len(names))[:len(names)] // of the version in others; 0 for a channel that changed
-	stored, emptied := 0, 0                                   // of the lists, whose order is that of names
+	ends := make([]int, len(names)) // of the version in others; 0 for a channel that changed
+	stored, emptied := 0, 0         // of the lists, whose order is that of names
 	for n, channel := range names {
 		slot, v := engine.SlotIn{Name: channel}, r.Checkpoint.Versions[channel]
 		switch {
@@ -427,15 +320,13 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 		if len(w.Channels) == 0 {
 			continue
 		}
-		var err error
-		if p.calls, err = putWrites(tx, p.id, target, w, vals[:len(w.Channels)], i, p.calls); err != nil {
+		if err := putWrites(tx, p.id, target, w, vals[:len(w.Channels)], i); err != nil {
 			return err
 		}
 		vals = vals[len(w.Channels):]
 	}
 	updateStatus(tx, p.id) // behind what is of the same thread: it is written shorter
-	// What a put right before this one has stored is still there, and need not be looked for.
-	if known := p.sameRun && p.with.last+1 == tx.LSN(); p.run != "" && !known {
+	if p.run != "" {
 		run := tx.Partition(p.runKey)
 		if run == nil || run.Get(target.ThreadID) == nil {
 			if err := tx.Put(p.runKey, target.ThreadID, 0, nil); err != nil {
@@ -447,9 +338,6 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 		if err := c.Do(tx); err != nil {
 			return err
 		}
-	}
-	if p.with != nil {
-		p.with.last = tx.LSN()
 	}
 	return nil
 }
@@ -497,8 +385,7 @@ func (p *diskPut) sourceOf(t *index.Partition) *index.Item {
 // inherit says what the unchanged channels refer to: the source's value, if the versions
 // agree; else the newest stored in the namespace under this channel and version.
 func (p *diskPut) inherit(t *index.Partition, ns string) {
-	p.before = channelSlots(p.sourceOf(t), p.before)
-	source := p.before
+	source := channelSlots(p.sourceOf(t), nil)
 	first := firstChannel(p.flags)
 	for i := first; i < len(p.slots); i++ {
 		slot := &p.slots[i]
@@ -561,14 +448,14 @@ func newestStored(t *index.Partition, ns, channel, version string) index.Ref {
 }
 
 // putWrites stores one batch of writes in the partition of their thread. n tells batches of one
-// commit apart. It makes the slots in room, and returns them.
-func putWrites(tx *engine.Tx, id string, at saver.Config, w *rules.WritesPlan, vals []engine.Value, n int, room []engine.SlotIn) ([]engine.SlotIn, error) {
-	slots := append(slices.Grow(room[:0], 1+len(vals)), engine.SlotIn{Name: w.TaskID, Tag: w.TaskPath})
+// commit apart.
+func putWrites(tx *engine.Tx, id string, at saver.Config, w *rules.WritesPlan, vals []engine.Value, n int) error {
+	slots := append(make([]engine.SlotIn, 0, 1+len(vals)), engine.SlotIn{Name: w.TaskID, Tag: w.TaskPath})
 	for i := range vals {
 		slots = append(slots, engine.SlotIn{Name: w.Channels[i], Tag: packIndex(w.Index(i)), Value: &vals[i]})
 	}
 	key := layout.WritesKey(at.Namespace, w.CheckpointID, tx.LSN(), n)
-	return slots, tx.Put(id, key, 0, slots)
+	return tx.Put(id, key, 0, slots)
 }
 
 // PutWrites implements Saver.
@@ -612,7 +499,7 @@ func (s *Saver) putWrites(ctx context.Context, begin engine.Time, cfg saver.Conf
 		if len(vals) == 0 {
 			return nil
 		}
-		if _, err := putWrites(tx, id, cfg, &plan, vals, 0, nil); err != nil {
+		if err := putWrites(tx, id, cfg, &plan, vals, 0); err != nil {
 			return err
 		}
 		if cfg.Namespace == "" {

@@ -175,18 +175,16 @@ func TestGroupIsAsOneByOne(t *testing.T) {
 // A run that is deleted between two of its checkpoints that were made together is found again.
 func TestRunDeletedWithinGroup(t *testing.T) {
 	s := openMem(t)
-	with := new(together)
-	var prev *diskPut
+	following := new(engine.Following)
 	var steps []engine.Step
 	for i := range 2 {
-		p := s.newPut(with)
-		p.prev = prev
+		p := &diskPut{s: s, following: following}
 		step, err := p.prepare(t.Context(), &saver.PutRequest{Config: saver.Config{ThreadID: "t"}, Checkpoint: saver.Checkpoint{V: 4, ID: fmt.Sprint(i)},
 			Metadata: saver.Metadata{"run_id": "run"}}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		prev, steps = p, append(steps, step)
+		steps = append(steps, step)
 	}
 	for i := range steps {
 		if n, err := s.e.CommitAll(t.Context(), steps[i:i+1]); n != 1 || err != nil {

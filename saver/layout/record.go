@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -34,10 +33,8 @@ type CheckpointRecord struct {
 	Metadata serde.Typed
 }
 
-// Encode gives equal bytes for equal records. Of nodes whose map of versions was the same when was was made it
-// copies that; was may be nil. No map may have changed since then. It says in is, whose memory it
-// uses again, where the nodes are.
-func (r *CheckpointRecord) Encode(was, is *PackedSeen) []byte {
+// Encode gives equal bytes for equal records.
+func (r *CheckpointRecord) Encode() []byte {
 	b := make([]byte, 0, r.room())
 	if r.Note == nil {
 		b = append(b, plainFormat)
@@ -59,37 +56,13 @@ func (r *CheckpointRecord) Encode(was, is *PackedSeen) []byte {
 		b = append(b, 0)
 	} else {
 		b = append(b, 1)
-		b = is.pack(b, was, r.Seen)
+		b = packSeen(b, r.Seen)
 	}
 	if r.Note != nil {
 		b = appendNote(b, r.Note)
 	}
 	b = packStr(b, r.Metadata.Kind)
-	is.record = append(b, r.Metadata.Data...)
-	return is.record
-}
-
-// PackedSeen is where the versions that each node had seen are in an encoded record. A checkpoint
-// changes few of them, so most are copied for the next. The zero value has none.
-type PackedSeen struct {
-	record []byte
-	nodes  []packedNode // by name
-}
-
-// packedNode is a node, the versions that it had seen, and where these are in the record.
-type packedNode struct {
-	name     string
-	versions map[string]saver.Version
-	from, to int
-}
-
-// Cap is how many nodes there is memory for.
-func (p *PackedSeen) Cap() int { return cap(p.nodes) }
-
-// Cleared is the memory of p, without nodes.
-func (p *PackedSeen) Cleared() PackedSeen {
-	clear(p.nodes)
-	return PackedSeen{nodes: p.nodes[:0]}
+	return append(b, r.Metadata.Data...)
 }
 
 // room is about how many bytes the record takes, rather more than fewer: to grow means to
@@ -106,39 +79,13 @@ func (r *CheckpointRecord) room() int {
 	return n
 }
 
-// pack appends seen to b, the record that p is of.
-func (p *PackedSeen) pack(b []byte, was *PackedSeen, seen map[string]map[string]saver.Version) []byte {
-	p.nodes = p.nodes[:0]
-	for node, versions := range seen {
-		p.nodes = append(p.nodes, packedNode{name: node, versions: versions})
-	}
-	slices.SortFunc(p.nodes, func(x, y packedNode) int { return strings.Compare(x.name, y.name) })
-	var before []packedNode
-	if was != nil {
-		before = was.nodes
-	}
-	b = binary.AppendUvarint(b, uint64(len(p.nodes)))
-	for i := range p.nodes {
-		n := &p.nodes[i]
-		b = packStr(b, n.name)
-		for len(before) > 0 && before[0].name < n.name {
-			before = before[1:]
-		}
-		n.from = len(b)
-		if len(before) > 0 && before[0].name == n.name && sameMap(before[0].versions, n.versions) {
-			b = append(b, was.record[before[0].from:before[0].to]...)
-		} else {
-			b = appendVersions(b, n.versions)
-		}
-		n.to = len(b)
+// packSeen appends the versions that each node had seen.
+func packSeen(b []byte, seen map[string]map[string]saver.Version) []byte {
+	b = binary.AppendUvarint(b, uint64(len(seen)))
+	for _, node := range SortedNames(seen) {
+		b = appendVersions(packStr(b, node), seen[node])
 	}
 	return b
-}
-
-// sameMap reports whether a and b are one map. Both are in use, so they are not one after the
-// other at one place.
-func sameMap(a, b map[string]saver.Version) bool {
-	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
 func appendVersions(b []byte, versions map[string]saver.Version) []byte {
