@@ -20,8 +20,8 @@ func (c *compactor) noteSegments() {
 	c.throttle.setSegments(n, pickCompaction(segs, 2*c.Opts.CompactFanout, c.Opts.SegmentSize) != nil)
 }
 
-// debt is the size of the segments that CompactStep would take now, and
-// the times after.
+// debt is the size of the segments that compactStep would pick now, and the times after. What
+// an interrupted compaction left to remove is not counted: it is not read.
 func (c *compactor) debt() int64 {
 	left := c.state().Segments
 	dead := c.garbage.inSegments(left)

@@ -71,14 +71,14 @@ func (c *compactor) buildCompaction(ctx context.Context, v *View, m *merge, out 
 type merge struct {
 	from     map[base.FileNum]bool
 	all      bool // no segment is left out that holds anything dead
-	whole    bool // as Task has it
+	whole    bool // as compactionTask has it
 	floor    base.LSN
 	families map[uint64]bool     // of the inputs, without those already published
 	done     map[uint64]bool     // of these, those that are in the output
 	dropped  map[string]base.LSN // last deletion of a partition that segments know of
 
 	progress metrics.CompactProgress
-	tell     func(metrics.CompactProgress) // as Task has it
+	tell     func(metrics.CompactProgress) // as compactionTask has it
 	info     metrics.CompactInfo
 }
 

@@ -12,7 +12,7 @@ import (
 //
 // While the store is opened there may be no manifest to write to, and one goroutine: the
 // methods of Store from startNumbers to numbersToReserve are for it, and take no lock.
-// reserveTaken ends that. From then on NewFileNum is all, and safe for concurrent use.
+// reserveTaken ends that. From then on newFileNum is all, and safe for concurrent use.
 type numbers struct {
 	mu       sync.Mutex
 	next     base.FileNum

@@ -32,13 +32,13 @@ var errFileGone = errors.New("file is no longer part of the store")
 //
 // # When a file goes
 //
-// A file is part of the store from Add on. When the durable manifest no longer names it,
-// the engine calls Retire. Readers may still hold references to it, so it stays until
+// A file is part of the store from add on. When the durable manifest no longer names it,
+// the engine calls retire. Readers may still hold references to it, so it stays until
 //
-//   - every view that was open at that time is closed: Pin gives a view its epoch, Retire
+//   - every view that was open at that time is closed: pin gives a view its epoch, retire
 //     stamps a file with the epoch that comes next, and a file goes when no open view has
 //     an earlier one; and
-//   - nobody holds its Handle.
+//   - nobody holds its FileHandle.
 //
 // Then its name is removed. Where that fails, because another process has the file open on
 // a system that forbids it, or because the device failed, the name is tried again with
@@ -110,7 +110,7 @@ func (s *fileTable) add(k base.FileKind, n base.FileNum) {
 	s.known[n] = k
 }
 
-// addKeyed is Add for a file just made under the key id.
+// addKeyed is add for a file just made under the key id.
 func (s *fileTable) addKeyed(k base.FileKind, n base.FileNum, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,7 +309,7 @@ func (s *fileTable) pin() (epoch uint64) {
 	return s.epoch
 }
 
-// unpin ends a Pin, and removes the files that only its view needed.
+// unpin ends a pin, and removes the files that only its view needed.
 func (s *fileTable) unpin(epoch uint64) {
 	s.mu.Lock()
 	if s.views[epoch]--; s.views[epoch] <= 0 {
@@ -324,7 +324,7 @@ func (s *fileTable) unpin(epoch uint64) {
 const latest = ^uint64(0)
 
 // lasting returns whether a file stays for as long as a view of the epoch is open;
-// with Latest, whether it is part of the store.
+// with latest, whether it is part of the store.
 func (s *fileTable) lasting(epoch uint64) func(base.FileNum) bool {
 	return func(n base.FileNum) bool {
 		s.mu.Lock()

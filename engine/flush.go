@@ -271,7 +271,7 @@ func (f *flusher) workIfDue(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case f.due():
+	case f.logDue():
 		return f.flushLocked(ctx)
 	case f.images.due():
 		return f.images.Write(false)
@@ -283,10 +283,11 @@ func (f *flusher) workIfDue(ctx context.Context) error {
 // flushes so much at once that compaction leaves its segments alone compresses them well.
 func (f *flusher) writtenAgain() bool { return f.Opts.FlushBytes < f.Opts.SegmentSize }
 
-func (f *flusher) due() bool { return f.throttle.LogBytes() >= f.Opts.FlushBytes }
+// logDue reports whether the log has grown enough for a flush.
+func (f *flusher) logDue() bool { return f.throttle.LogBytes() >= f.Opts.FlushBytes }
 
-// Due reports whether workIfDue has something to do.
-func (f *flusher) Due() bool { return f.due() || f.images.due() }
+// anyDue reports whether workIfDue has something to do.
+func (f *flusher) anyDue() bool { return f.logDue() || f.images.due() }
 
 // maxIdleLogs is how many log files a closed store may leave: each life writes
 // its own, and many short lives should not make Open slow.

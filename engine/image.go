@@ -47,7 +47,7 @@ func (c *stackSize) add(t *index.Table, full bool) {
 // the next Open removes; a crash after it finds all of them durable.
 //
 // Other edits of the manifest concern none of these files. They name a new log file (the
-// engine's logCreated), reserve file numbers (Store.NewFileNum), say what is dead in
+// engine's logCreated), reserve file numbers (Store.newFileNum), say what is dead in
 // segments (garbageEstimate.recordDropped), and say that the store was closed
 // (Engine.Close).
 type imageStack struct {

@@ -19,11 +19,11 @@ type Latency struct {
 // Time is a moment of the monotonic clock.
 type Time time.Duration
 
-// epoch has a monotonic reading, so that time.Since reads no wall clock.
-var epoch = time.Now()
+// clockStart has a monotonic reading, so that time.Since reads no wall clock.
+var clockStart = time.Now()
 
 // Now is the present moment.
-func Now() Time { return Time(time.Since(epoch)) }
+func Now() Time { return Time(time.Since(clockStart)) }
 
 // Since is the time that passed since t.
 func Since(t Time) time.Duration { return time.Duration(Now() - t) }

@@ -13,7 +13,7 @@ const (
 	// a record has before its values, and a small record of others. It costs less than
 	// another call to the system.
 	aheadGap = 1 << 10
-	// aheadPiece bounds what is read with one call, and aheadBytes all that is read ahead.
+	// aheadPiece bounds what is read with one call, and readAheadBytes all that is read ahead.
 	aheadPiece     = 64 << 10
 	readAheadBytes = 1 << 20
 )

@@ -239,7 +239,7 @@ type planRoom struct {
 
 var planRooms = sync.Pool{New: func() any { return &planRoom{old: oldValues{number: map[groupKey]int{}}} }}
 
-// keptValues is the number of values up to which the room of a family is kept.
+// livingValues is the number of values up to which the room of a family is kept.
 const livingValues = 4 << 10
 
 // release gives the room back, without what it holds of the family.

@@ -10,9 +10,9 @@ import (
 	"github.com/stele-go/stele/base/metrics"
 )
 
-// Scrub replaces every file of the store by one that holds only what is live; see package
-// scrub. Files that a view needs, or a reader in another process where that forbids removal,
-// are waited for, until ctx ends. Commits go on beside it. tell may be nil; see Run.
+// Scrub replaces every file of the store by one that holds only what is live; see
+// scrubber. Files that a view needs, or a reader in another process where that forbids removal,
+// are waited for, until ctx ends. Commits go on beside it. tell may be nil; see scrub.
 func (e *Engine) Scrub(ctx context.Context, tell func(metrics.EraseProgress)) error {
 	if err := e.enterToWrite(); err != nil {
 		return err

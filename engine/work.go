@@ -11,7 +11,7 @@ import (
 
 // nudge wakes the worker if the log has grown enough to do something about it.
 func (e *Engine) nudge() {
-	if e.Opts.ManualWork || !e.flusher.Due() {
+	if e.Opts.ManualWork || !e.flusher.anyDue() {
 		return
 	}
 	e.wakeWorker()

@@ -138,7 +138,7 @@ func TestOtherType(t *testing.T) {
 // TestZeroMessage: the zero Message is None, and back.
 func TestZeroMessage(t *testing.T) {
 	type state struct {
-		Captured message.Message  `json:"pinned"`
+		Pinned message.Message  `json:"pinned"`
 		Other    *message.Message `json:"other"`
 	}
 	typed, err := serde.Default().Encode(state{})
@@ -149,14 +149,14 @@ func TestZeroMessage(t *testing.T) {
 		t.Errorf("%s", show(v))
 	}
 	var back state
-	if err := serde.Default().DecodeInto(typed, &back); err != nil || !back.Captured.IsZero() || back.Other != nil {
+	if err := serde.Default().DecodeInto(typed, &back); err != nil || !back.Pinned.IsZero() || back.Other != nil {
 		t.Errorf("%s %v", show(back), err)
 	}
 	m := message.Human("hi")
-	if typed, err = serde.Default().Encode(state{Captured: m, Other: &m}); err != nil {
+	if typed, err = serde.Default().Encode(state{Pinned: m, Other: &m}); err != nil {
 		t.Fatal(err)
 	}
-	if err := serde.Default().DecodeInto(typed, &back); err != nil || !message.Equal(back.Captured, m) || !message.Equal(*back.Other, m) {
+	if err := serde.Default().DecodeInto(typed, &back); err != nil || !message.Equal(back.Pinned, m) || !message.Equal(*back.Other, m) {
 		t.Errorf("%s %v", show(back), err)
 	}
 }

@@ -68,6 +68,22 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 }
 
 // supersteps runs until nothing is left to do.
+//
+// # The way of one superstep
+//
+//  1. tick gets it ready. position.takeNext makes the tasks that follow the checkpoint (preparer).
+//     Writes that an earlier attempt has stored are applied again, and their tasks do not run.
+//     A breakpoint, the recursion limit or a drain ends the run here.
+//  2. runTasks takes what the cache has, and gives the other tasks to a superstep. Each runs in a
+//     goroutine of its own: job.run, taskWork (retries and time limits), taskRun (one attempt, which
+//     the node's context carries). The superstep reads their messages until none is live.
+//  3. superstep.ended hands what a task wrote to putWrites: it is noted as pending, and handed to
+//     the pipeline. After a crash here the next run finds these writes, and runs the other tasks.
+//  4. endStep applies all writes in the order of the tasks' paths (applier). putCheckpoint makes the
+//     checkpoint that follows, and saves hands it to the pipeline. After a crash before it is stored
+//     the next run has the checkpoint before and its pending writes, and comes to the same one.
+//  5. The pipeline stores in this order: the writes, then the checkpoint that they made. Under Sync
+//     the loop waits for that before the next superstep; under Exit only the end of the run stores.
 func (l *loop) supersteps(ctx context.Context) error {
 	l.pool.run = frozen.Of(l.run)
 	if l.run.nested() {
@@ -158,7 +174,7 @@ func (l *loop) runStep(ctx context.Context) error {
 	outcome := errLoopPanicked
 	defer func() { end(outcome) }()
 	if outcome = l.runTasks(ctx, inside); outcome == nil {
-		outcome = l.afterTick(ctx)
+		outcome = l.endStep(ctx)
 	}
 	return outcome
 }
@@ -198,9 +214,9 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 	return s.run(ctx)
 }
 
-// afterTick ends a superstep. It applies the writes of all tasks and makes the new
+// endStep ends a superstep. It applies the writes of all tasks and makes the new
 // checkpoint.
-func (l *loop) afterTick(ctx context.Context) error {
+func (l *loop) endStep(ctx context.Context) error {
 	l.saves.delta.forceAfterStep(l.pos.tasks, l.pos.reapplied)
 	updated, err := l.pos.applier().apply(l.pos.tasks.asWrites())
 	if err != nil {
@@ -213,7 +229,7 @@ func (l *loop) afterTick(ctx context.Context) error {
 		l.saves.delta.keepBack(l.pos.step, l.pos.pending, l.pos.tasks)
 	}
 	l.saves.items = append(l.saves.items, l.pos.itemPuts()...)
-	l.pos.endStep()
+	l.pos.forgetStep()
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
 		return err
 	}

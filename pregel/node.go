@@ -59,7 +59,7 @@ type Writing struct {
 // writingTo takes what a Writer writes, and reads the state with that applied.
 type writingTo interface {
 	writeTo(channel string, value any)
-	readOwn(sel Keys) (Pairs, error)
+	readWithOwn(sel Keys) (Pairs, error)
 }
 
 // Context is the context of the task.
@@ -82,7 +82,7 @@ func (w *Writing) Send(p Send) { w.to.writeTo(chTasks, p) }
 
 // Read is the state with this task's own writes applied, and nobody else's.
 func (w *Writing) Read(sel Keys) (any, error) {
-	values, err := w.to.readOwn(sel)
+	values, err := w.to.readWithOwn(sel)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (w *Writing) Read(sel Keys) (any, error) {
 }
 
 // ReadPairs is Read without the map: the keys that have a value, in the order of keys.
-func (w *Writing) ReadPairs(keys ...string) (Pairs, error) { return w.to.readOwn(Many(keys...)) }
+func (w *Writing) ReadPairs(keys ...string) (Pairs, error) { return w.to.readWithOwn(Many(keys...)) }
 
 // WriteTo is the Writer that passes the output to channels.
 func WriteTo(channels ...string) Writer {

@@ -291,7 +291,7 @@ func (p *position) resumeHandlers() {
 	}
 }
 
-// record is putWrites without storing: it returns what is to be stored.
+// record notes as pending what a task wrote, and returns what of it is to be stored.
 func (p *position) record(enc *encoder, t *task, taskID string, writes []write) ([]saver.Write, error) {
 	if len(writes) == 0 {
 		return nil, nil
@@ -561,8 +561,8 @@ func (p *position) stopsAt(tasks *taskSet, exiting bool) bool {
 	return p.step < p.stop && p.cp.breaksAt(p.run.opts.InterruptBefore, tasks)
 }
 
-// endStep forgets the superstep whose writes were applied.
-func (p *position) endStep() {
+// forgetStep forgets the superstep whose writes were applied.
+func (p *position) forgetStep() {
 	clear(p.pending) // nobody keeps the list
 	p.pending = p.pending[:0]
 	clear(p.has)

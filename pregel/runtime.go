@@ -17,7 +17,7 @@ func ReadState(ctx context.Context) (any, error) {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
 	sel := r.step.Get().g.stream
-	values, err := r.readOwn(sel)
+	values, err := r.readWithOwn(sel)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,8 @@ func (r *taskRun) output(out any) error {
 
 func (r *taskRun) writeTo(ch string, v any) { r.att.write(ch, v) }
 
-func (r *taskRun) readOwn(sel Keys) (values Pairs, err error) {
+// readWithOwn reads the state that the superstep starts from, with what the attempt has written so far.
+func (r *taskRun) readWithOwn(sel Keys) (values Pairs, err error) {
 	err = r.att.whileOpen(func(own []write) error {
 		values, err = r.step.Get().read(sel, own)
 		return err

@@ -368,7 +368,7 @@ type updateWrites struct {
 
 func (o *updateWrites) writeTo(ch string, v any) { o.writes = append(o.writes, write{ch, v}) }
 
-func (o *updateWrites) readOwn(sel Keys) (Pairs, error) {
+func (o *updateWrites) readWithOwn(sel Keys) (Pairs, error) {
 	return readLocal(o.u.g, o.u.set, stepOf(o.u.md), stepOf(o.u.md)+2, sel, o.writes)
 }
 

@@ -120,6 +120,9 @@ type Tuple struct {
 // It is stored with the checkpoint, in the same commit. It is never part of Checkpoint,
 // Metadata or PendingWrites, which are LangGraph's. A copy of the thread has it too.
 // Another Put of the checkpoint's id replaces it.
+//
+// A field that is added here goes through every encoding of a checkpoint: docs/format/README.md
+// lists them, and test/encodings fails for one that drops it.
 type Note struct {
 	// Graph is the name of the graph that made the checkpoint.
 	Graph string

@@ -47,8 +47,8 @@ type Lease struct {
 }
 
 // NewLease is a Lease for implementers of Saver. lost is closed when the saver finds
-// out that the lease is lost, and held tells by the clock of this process whether it can have
-// been lost; both are nil if that cannot happen. release is called once, at the first Release.
+// out that the lease is lost, and held reports, by the clock of this process, whether it certainly
+// still holds; both are nil if that cannot happen. release is called once, at the first Release.
 func NewLease(threadID string, epoch int64, lost <-chan struct{}, held func() bool, release func()) *Lease {
 	l := &Lease{threadID: threadID, epoch: epoch, lost: lost, held: held}
 	l.release = sync.OnceFunc(func() {

@@ -119,8 +119,8 @@ func writeFailure(w http.ResponseWriter, f *failure) {
 	_, _ = w.Write(text)
 }
 
-// counter notes the status of an answer. It lets the client take a time over each piece of it.
-type counter struct {
+// statusWriter notes the status of an answer. It lets the client take a time over each piece of it.
+type statusWriter struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
@@ -131,7 +131,7 @@ type counter struct {
 const piece = 64 << 10
 
 // Write implements http.ResponseWriter.
-func (c *counter) Write(b []byte) (n int, err error) {
+func (c *statusWriter) Write(b []byte) (n int, err error) {
 	if c.status == 0 {
 		c.WriteHeader(http.StatusOK)
 	}
@@ -146,10 +146,10 @@ func (c *counter) Write(b []byte) (n int, err error) {
 
 // more gives the client its time once more. A ResponseWriter of a test, or of a wrapper, may know no
 // deadlines.
-func (c *counter) more() { _ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout)) }
+func (c *statusWriter) more() { _ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout)) }
 
 // WriteHeader implements http.ResponseWriter.
-func (c *counter) WriteHeader(status int) {
+func (c *statusWriter) WriteHeader(status int) {
 	if c.status == 0 {
 		c.status = status
 	}
@@ -158,7 +158,7 @@ func (c *counter) WriteHeader(status int) {
 }
 
 // Unwrap is for http.ResponseController.
-func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+func (c *statusWriter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // discarded takes an answer and keeps its head alone.
 type discarded struct {

@@ -59,9 +59,8 @@ func (s *toolAPI) serve(c *call) error {
 }
 
 // answerLate answers with the JSON that serve writes, when serve returns. Until then line breaks
-// keep the connection, as in wait: an agent can take longer than a proxy waits for a byte. They are
-// not sent by what follows the run, since the library calls a tool on a goroutine of its own, which
-// may outlive the request.
+// keep the connection, as in wait: an agent can take longer than a proxy waits for a byte. Only this
+// goroutine writes them: the library calls a tool on one of its own, which may outlive the request.
 func (s *toolAPI) answerLate(c *call, serve func(http.ResponseWriter)) {
 	out := c.output(func(h http.Header) {
 		h.Set("Content-Type", "application/json")

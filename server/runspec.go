@@ -196,8 +196,8 @@ func commandOf(m map[string]any) pregel.Command {
 	return cmd
 }
 
-// submit makes the run that a client asks for on a thread of its own, and what follows from
-// it when it has ended. The caller holds the lock of the thread.
+// submit makes the run that a client asks for on a thread, and what follows from it when it has
+// ended. The caller holds the lock of the thread.
 //
 // key, if it is not "", makes one run of what is submitted twice.
 func (s *runAPI) submit(c *call, in body, t thread, a assistant, temporary bool, key string) (runs.Run, error) {

@@ -13,7 +13,7 @@ import (
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	counted := &counter{ResponseWriter: w, rc: http.NewResponseController(w), timeout: s.cfg.WriteTimeout}
+	counted := &statusWriter{ResponseWriter: w, rc: http.NewResponseController(w), timeout: s.cfg.WriteTimeout}
 	begin := time.Now()
 	if hasBody(r) { // also of one that nobody reads: net/http looks for its end
 		_ = counted.rc.SetReadDeadline(begin.Add(s.cfg.ReadTimeout))
@@ -93,7 +93,7 @@ func (s *Server) answer(c *call) (err error) {
 		if p == nil {
 			return
 		}
-		if counted, ok := c.w.(*counter); p == http.ErrAbortHandler || ok && counted.status != 0 {
+		if counted, ok := c.w.(*statusWriter); p == http.ErrAbortHandler || ok && counted.status != 0 {
 			panic(p)
 		}
 		err = &pregel.PanicError{Value: p, Stack: debug.Stack()}

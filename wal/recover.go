@@ -367,7 +367,7 @@ func (rv *recoverer) newest(r *frameReader) error {
 		}
 		if fr.syncedTo > res.Promise {
 			res.Promise = fr.syncedTo
-			rv.bounds.promise(fr.syncedTo)
+			rv.bounds.dropBelow(fr.syncedTo)
 		}
 		if fr.typ == frameRecord {
 			rv.bounds.add(boundary{off: r.off, chain: r.chain, nextLSN: rv.last + 1, payload: rv.payload})

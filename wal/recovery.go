@@ -175,8 +175,8 @@ func (b *boundaries) add(p boundary) {
 	b.every *= 2
 }
 
-// promise forgets the places below the highest one not above off.
-func (b *boundaries) promise(off int64) {
+// dropBelow keeps the highest place at or below off, and what follows it.
+func (b *boundaries) dropBelow(off int64) {
 	i := len(b.list) - 1
 	for i > 0 && b.list[i].off > off {
 		i--

@@ -162,7 +162,7 @@ func Read(fsys vfs.FS, dir string) (*Manifest, error) {
 	return readList(d, dir)
 }
 
-// holdBackup holds the directory of a backup. One that does not exist holds none.
+// holdBackup holds the directory of a backup. One that does not exist is reported as holding no backup.
 func holdBackup(fsys vfs.FS, dir string) (vfs.Dir, error) {
 	d, err := vfs.Hold(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -129,7 +129,7 @@ func (s *Saver) one(t *index.Partition) *tupleReader {
 }
 
 // readTogether reads the values of a checkpoint and its pending writes at once where they
-// lie together and must be read; see storage.Store.ReadTogether. The tuple has them then, and
+// lie together and must be read; see engine.Store.ReadTogether. The tuple has them then, and
 // does not read them when it is asked.
 func (r *tupleReader) readTogether(ctx context.Context, it *index.Item, keep bool) {
 	ns, id, ok := layout.ParseCheckpointKey(it.Key)

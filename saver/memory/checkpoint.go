@@ -62,7 +62,7 @@ func (cp *checkpoint) slot(channel string) *slot {
 	return cp.slots[i]
 }
 
-// node finds what cp knows of a node, as slot does.
+// node finds what cp knows of a node; nil if cp is nil or knows none of this name.
 func (cp *checkpoint) node(name string) *node {
 	if cp == nil {
 		return nil

@@ -15,11 +15,11 @@ type Owners struct {
 	mu sync.Mutex
 	// epoch is that of the last lease.
 	epoch int64
-	held  map[string]*owner
+	held  map[string]*heldLease
 }
 
-// owner is a lease that was not released.
-type owner struct {
+// heldLease is a lease that was not released.
+type heldLease struct {
 	epoch int64
 	ended chan struct{} // closed when the thread is free again
 }
@@ -72,22 +72,22 @@ func (o *Owners) CheckLease(l *saver.Lease) error {
 }
 
 // take takes the thread if it is free; else taken is true, and by has it.
-func (o *Owners) take(threadID string) (by *owner, taken bool) {
+func (o *Owners) take(threadID string) (by *heldLease, taken bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if by, taken = o.held[threadID]; taken {
 		return by, true
 	}
 	if o.held == nil {
-		o.held = map[string]*owner{}
+		o.held = map[string]*heldLease{}
 	}
 	o.epoch++
-	by = &owner{epoch: o.epoch, ended: make(chan struct{})}
+	by = &heldLease{epoch: o.epoch, ended: make(chan struct{})}
 	o.held[threadID] = by
 	return by, false
 }
 
-func (o *Owners) free(threadID string, by *owner) {
+func (o *Owners) free(threadID string, by *heldLease) {
 	o.mu.Lock()
 	delete(o.held, threadID)
 	o.mu.Unlock()
