@@ -64,6 +64,18 @@ func (s *runAPI) stream(c *call) error {
 }
 
 // wait makes a run and answers with what came of it.
+//
+// # The way of one run
+//
+//  1. Server.answer takes the request: prepare authenticates it, limits it, reads its body and
+//     authorizes it, by the operation's row in the table of routes.
+//  2. made and on find thread and assistant, or make the thread. request turns the body into a
+//     runs.Request, and submit hands that to the queue. When submit returns, the run survives a
+//     crash: another worker, or this server when it starts again, executes it.
+//  3. A runs.Worker, which Server.begin started, claims the run and executes its graph. It stores
+//     the run's events in the queue, each before anybody sees it. Nothing here calls the graph.
+//  4. streamAPI.wait follows those events until the run has ended, and keeps the connection open
+//     meanwhile. A client that comes back finds the run by its id.
 func (s *runAPI) wait(c *call) error {
 	r, _, err := s.made(c)
 	if err != nil {
