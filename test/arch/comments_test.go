@@ -2,8 +2,11 @@ package arch
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
 	"go/scanner"
 	"go/token"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,5 +85,66 @@ func TestCommentsNotice(t *testing.T) {
 	found := commentWords("x.go", []byte("package x\n\n// writeAll calls flushRest and sendLater, of hereErrors.\n//\tdoNothing()\nfunc writeAll() { flushRest(\"sendLater\", hereError) }\n\n// see TheOther\n"), known)
 	if got, want := unknownWords(found, known), []string{"x.go:7:1: a comment names TheOther, which is not there"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+}
+
+// qualifiedName is a word in the form of a name in a package, or of a field or method.
+var qualifiedName = regexp.MustCompile(`(?:^|[^\w./"@-])([a-z][A-Za-z0-9]*)\.([A-Z]\w*)`)
+
+// python are names of this form in Python's library.
+var python = []string{"decimal.Decimal", "re.UNICODE", "zoneinfo.ZoneInfo"}
+
+// TestCommentsNameInPackages: in x.Name of a comment, x is a package of the repository that declares
+// Name, a package that somebody imports, or a name in the code of the same package.
+func TestCommentsNameInPackages(t *testing.T) {
+	declared := map[string]map[string]bool{} // by the name of a package
+	names := map[string]map[string]bool{}    // all of its code, by directory
+	imported := map[string]bool{}
+	comments := map[string]map[string]token.Position{} // by directory
+	sources(t, func(name string, text []byte) {
+		if !strings.HasSuffix(name, ".go") || strings.Contains(name, "/testdata/") {
+			return
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, pkg := path.Dir(name), strings.TrimSuffix(f.Name.Name, "_test")
+		if names[dir] == nil {
+			names[dir], comments[dir] = map[string]bool{}, map[string]token.Position{}
+		}
+		if declared[pkg] == nil {
+			declared[pkg] = map[string]bool{}
+		}
+		for _, imp := range f.Imports {
+			imported[path.Base(strings.Trim(imp.Path.Value, `"`))] = !strings.Contains(imp.Path.Value, module)
+		}
+		for _, d := range f.Decls {
+			ast.Inspect(d, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok {
+					names[dir][id.Name], declared[pkg][id.Name] = true, true
+				}
+				return true
+			})
+		}
+		for _, group := range f.Comments {
+			for _, c := range group.List {
+				if strings.HasPrefix(c.Text, "//\t") { // code
+					continue
+				}
+				for _, m := range qualifiedName.FindAllStringSubmatch(c.Text, -1) {
+					comments[dir][m[1]+"."+m[2]] = fset.Position(c.Pos())
+				}
+			}
+		}
+	})
+	for dir, found := range comments {
+		for name, at := range found {
+			x, sel, _ := strings.Cut(name, ".")
+			if !names[dir][x] && !imported[x] && !declared[x][sel] && !slices.Contains(python, name) {
+				t.Errorf("%s: a comment names %s, which is not there", at, name)
+			}
+		}
 	}
 }
