@@ -185,7 +185,7 @@ func (c *compactor) run(ctx context.Context, t compactionTask) error {
 
 // replaceSegments makes outputs of a compaction part of the store in place of its
 // inputs: for these families, whose pages the inputs hold no longer.
-func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool, out *outputs) error {
+func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool, out *segmentOutputs) error {
 	c.images.mu.Lock()
 	defer c.images.mu.Unlock()
 	if err := c.images.checkPages(); err != nil {
@@ -209,7 +209,7 @@ func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool
 
 // publishDone makes the output so far part of the store if it is large enough, beside
 // the inputs.
-func (c *compactor) publishDone(m *merge, out *outputs) error {
+func (c *compactor) publishDone(m *merge, out *segmentOutputs) error {
 	if m.whole || !out.full() {
 		return nil
 	}

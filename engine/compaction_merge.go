@@ -14,7 +14,7 @@ import (
 // buildCompaction writes the families of the output.
 //
 // What the log stored since the floor may share values of the inputs, so these stay too.
-func (c *compactor) buildCompaction(ctx context.Context, v *View, m *merge, out *outputs) error {
+func (c *compactor) buildCompaction(ctx context.Context, v *View, m *merge, out *segmentOutputs) error {
 	inputs, err := c.familiesIn(m.from)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (m *merge) count(segs []snapshot.SegmentInfo) {
 }
 
 // noteCompacting tells how far a compaction is.
-func (c *compactor) noteCompacting(m *merge, out *outputs, done, left int) {
+func (c *compactor) noteCompacting(m *merge, out *segmentOutputs, done, left int) {
 	m.progress.Families, m.progress.FamiliesLeft, m.progress.BytesOut = done, left, out.written()
 	for _, tell := range []func(metrics.CompactProgress){c.Opts.Events.Compacting, m.tell} {
 		if tell != nil {

@@ -154,7 +154,7 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 		return fmt.Errorf("flush: %w", err)
 	}
 	start := time.Now()
-	logged := f.throttle.LogBytes()
+	logged := f.throttle.loggedBytes()
 	v, err := f.cutLog(ctx)
 	if err != nil {
 		return fmt.Errorf("flush: %w", err)
@@ -205,7 +205,7 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 
 // buildFlush writes the segments of a flush: none if nothing live is in the finished
 // logs, as a rule one.
-func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Tombstone, out *outputs) error {
+func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Tombstone, out *segmentOutputs) error {
 	fams := f.unflushed.all()
 	work, err := Families(v, func(id uint64) bool { return fams[id] })
 	if err != nil {
@@ -284,7 +284,7 @@ func (f *flusher) workIfDue(ctx context.Context) error {
 func (f *flusher) writtenAgain() bool { return f.Opts.FlushBytes < f.Opts.SegmentSize }
 
 // logDue reports whether the log has grown enough for a flush.
-func (f *flusher) logDue() bool { return f.throttle.LogBytes() >= f.Opts.FlushBytes }
+func (f *flusher) logDue() bool { return f.throttle.loggedBytes() >= f.Opts.FlushBytes }
 
 // anyDue reports whether workIfDue has something to do.
 func (f *flusher) anyDue() bool { return f.logDue() || f.images.due() }

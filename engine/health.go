@@ -56,7 +56,7 @@ func (e *Engine) Space() (metrics.Space, error) {
 // device, and what the store's path leads to, so that it may be asked every second. After
 // Close it says that, and nothing else.
 func (e *Engine) Health() metrics.Health {
-	h := metrics.Health{Problems: []metrics.Problem{}, LogBytes: e.throttle.LogBytes()}
+	h := metrics.Health{Problems: []metrics.Problem{}, LogBytes: e.throttle.loggedBytes()}
 	var err error
 	if h.Space, err = e.Space(); errors.Is(err, fault.ErrClosed) {
 		addProblem(&h, metrics.TroubleClosed, metrics.StatusFailed, err, "the store is closed")

@@ -96,7 +96,7 @@ func (h *historySeries) wrote(v stored, patched, tried bool) {
 
 // history writes older values by series: each series as patches against newer
 // versions, the first of which may be among the values read often.
-func (j *output) history(ctx context.Context, fam *index.Family, p rewritePlan) error {
+func (j *segmentOutput) history(ctx context.Context, fam *index.Family, p rewritePlan) error {
 	var h historySeries
 	for i, o := range p.history {
 		if i > 0 && p.history[i-1].listed && !o.listed {
@@ -125,7 +125,7 @@ func (j *output) history(ctx context.Context, fam *index.Family, p rewritePlan) 
 }
 
 // old writes one older value of a series.
-func (j *output) old(ctx context.Context, fam *index.Family, series string, o index.ValueLoc, h *historySeries) error {
+func (j *segmentOutput) old(ctx context.Context, fam *index.Family, series string, o index.ValueLoc, h *historySeries) error {
 	data, err := j.read(ctx, fam, o)
 	if err != nil {
 		return err

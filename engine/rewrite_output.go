@@ -20,8 +20,8 @@ type placed struct {
 	values []index.ValueLoc
 }
 
-// output is a segment that is being written, or was.
-type output struct {
+// segmentOutput is a segment that is being written, or was.
+type segmentOutput struct {
 	*Store
 	num  base.FileNum
 	f    vfs.File
@@ -29,7 +29,7 @@ type output struct {
 	done []placed
 	from map[base.FileNum]bool // files whose values are taken
 
-	quick  bool    // see outputs.quick
+	quick  bool    // see segmentOutputs.quick
 	reader *Reader // of the values
 	values int64   // bytes of them that were written, whole
 	page   []byte  // the last page that was encoded, if it was small
@@ -38,7 +38,7 @@ type output struct {
 }
 
 // startSegment creates the file.
-func (o *outputs) startSegment() (*output, error) {
+func (o *segmentOutputs) startSegment() (*segmentOutput, error) {
 	num, err := o.newFileNum()
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (o *outputs) startSegment() (*output, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &output{Store: o.Store, num: num, f: f, b: b, from: o.from, quick: o.quick, reader: o.reads, limit: o.limit}, nil
+	return &segmentOutput{Store: o.Store, num: num, f: f, b: b, from: o.from, quick: o.quick, reader: o.reads, limit: o.limit}, nil
 }
 
 // keptPage bounds the memory that is kept to encode the next page in.
@@ -68,7 +68,7 @@ func syncEvery(mode wal.Mode) int64 {
 }
 
 // add writes one family: the values plan names, and the page.
-func (j *output) add(ctx context.Context, w Family, p rewritePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
+func (j *segmentOutput) add(ctx context.Context, w Family, p rewritePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
 	if err := j.b.BeginFamily(w.Fam.ID); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (j *output) add(ctx context.Context, w Family, p rewritePlan, page *index.P
 }
 
 // read is a value that is about to be written. Others may hold its bytes.
-func (j *output) read(ctx context.Context, fam *index.Family, v index.ValueLoc) ([]byte, error) {
+func (j *segmentOutput) read(ctx context.Context, fam *index.Family, v index.ValueLoc) ([]byte, error) {
 	b, err := j.reader.readPlaced(ctx, fam, v)
 	if err == nil && j.limit != nil {
 		j.limit(len(b))
@@ -117,7 +117,7 @@ func (j *output) read(ctx context.Context, fam *index.Family, v index.ValueLoc) 
 }
 
 // finish completes the file and makes its name durable.
-func (j *output) finish(tombstones []index.Tombstone) (snapshot.SegmentInfo, error) {
+func (j *segmentOutput) finish(tombstones []index.Tombstone) (snapshot.SegmentInfo, error) {
 	j.b.SetTombstones(EncodeTombstones(tombstones))
 	p, err := j.b.Finish()
 	if err == nil {
@@ -134,7 +134,7 @@ func (j *output) finish(tombstones []index.Tombstone) (snapshot.SegmentInfo, err
 }
 
 // abandon removes the file after a failure; the first cause is what counts.
-func (j *output) abandon() {
+func (j *segmentOutput) abandon() {
 	j.b.Abort()
 	if err := j.f.Close(); err != nil {
 		j.Opts.Logger.Debug("close abandoned segment", "file_num", j.num, "error", err)
@@ -144,19 +144,19 @@ func (j *output) abandon() {
 
 // removeUnlessApplied removes the complete segment if it surely did not become part of the
 // store, for want of space or the like: the next try makes another.
-func (j *output) removeUnlessApplied(err error) {
+func (j *segmentOutput) removeUnlessApplied(err error) {
 	if notApplied(err) {
 		j.Store.withdraw(base.SegmentFile, j.num)
 	}
 }
 
 // discard removes the complete segment, which nobody was told of.
-func (j *output) discard() { j.removeQuietly(base.SegmentFile, j.num) }
+func (j *segmentOutput) discard() { j.removeQuietly(base.SegmentFile, j.num) }
 
 // install tells the families where the values of a published segment lie now. Of a
 // family that nobody holds nothing is in memory, and who asks for it from now on
 // reads the new pages.
-func (j *output) install() {
+func (j *segmentOutput) install() {
 	for _, pl := range j.done {
 		if fam := j.Index.HeldFamily(pl.fam); fam != nil {
 			fam.Move(pl.values, j.from)

@@ -8,7 +8,7 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// outputs are the segments that a flush or a compaction writes: what the one moves out of
+// segmentOutputs are the segments that a flush or a compaction writes: what the one moves out of
 // the log, and what the other keeps of older segments.
 //
 // The unit is the family: partitions that share values, one and its copies. For each family
@@ -17,14 +17,14 @@ import (
 // ones. Another segment is begun when the last has become large, or has a part of a family
 // that is too large for one. Until the manifest names them, a crash or an error leaves files
 // that nobody knows, which the next Open removes.
-type outputs struct {
+type segmentOutputs struct {
 	*Store
 	from  map[base.FileNum]bool // files whose values are taken
 	quick bool                  // a compaction will write it again: compress quickly, as segment.BuilderOptions has it, and try fewer patches
 	limit func(int)
 	reads *Reader // of all values that are moved
 
-	segments []*output // the last one may be unfinished
+	segments []*segmentOutput // the last one may be unfinished
 	infos    []snapshot.SegmentInfo
 
 	earlier int64 // bytes of those that are part of the store already
@@ -32,15 +32,15 @@ type outputs struct {
 
 // newOutputs returns outputs that take the values of the files from. limit may be nil; else
 // it is called for the bytes that are read and written, and between them with 0.
-func newOutputs(s *Store, from map[base.FileNum]bool, limit func(int)) *outputs {
-	return &outputs{Store: s, from: from, limit: limit, reads: s.onceReader()}
+func newOutputs(s *Store, from map[base.FileNum]bool, limit func(int)) *segmentOutputs {
+	return &segmentOutputs{Store: s, from: from, limit: limit, reads: s.onceReader()}
 }
 
 // empty reports whether nothing was written.
-func (o *outputs) empty() bool { return len(o.segments) == 0 }
+func (o *segmentOutputs) empty() bool { return len(o.segments) == 0 }
 
 // written is the number of bytes written so far.
-func (o *outputs) written() int64 {
+func (o *segmentOutputs) written() int64 {
 	n := o.earlier
 	for _, j := range o.segments {
 		n += j.b.Size()
@@ -49,19 +49,19 @@ func (o *outputs) written() int64 {
 }
 
 // yield is called between two pieces of work that read and write nothing.
-func (o *outputs) yield() {
+func (o *segmentOutputs) yield() {
 	if o.limit != nil {
 		o.limit(0)
 	}
 }
 
 // full reports whether the last segment is large enough.
-func (o *outputs) full() bool {
+func (o *segmentOutputs) full() bool {
 	return !o.empty() && o.segments[len(o.segments)-1].b.Size() >= o.Opts.SegmentSize
 }
 
 // valueBytes is the size of the values written so far, whole.
-func (o *outputs) valueBytes() int64 {
+func (o *segmentOutputs) valueBytes() int64 {
 	var n int64
 	for _, j := range o.segments {
 		n += j.values
@@ -70,7 +70,7 @@ func (o *outputs) valueBytes() int64 {
 }
 
 // begin finishes the last segment, if there is one, and starts another.
-func (o *outputs) begin() error {
+func (o *segmentOutputs) begin() error {
 	if err := o.end(nil); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (o *outputs) begin() error {
 }
 
 // end finishes the last segment if it is not.
-func (o *outputs) end(tombs []index.Tombstone) error {
+func (o *segmentOutputs) end(tombs []index.Tombstone) error {
 	if len(o.infos) == len(o.segments) {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (o *outputs) end(tombs []index.Tombstone) error {
 
 // add writes one family: the values plan names, and the page. Beginning with the
 // second, each part of a family that is divided has a segment of its own to end.
-func (o *outputs) add(ctx context.Context, w Family, p rewritePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
+func (o *segmentOutputs) add(ctx context.Context, w Family, p rewritePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
 	for i, part := range divide(p, page, o.directoryLimit) {
 		if o.empty() || i > 0 || o.full() {
 			if err := o.begin(); err != nil {
@@ -110,7 +110,7 @@ func (o *outputs) add(ctx context.Context, w Family, p rewritePlan, page *index.
 }
 
 // Finish completes the last segment, which gets the tombstones, and returns them all.
-func (o *outputs) Finish(tombs []index.Tombstone) ([]snapshot.SegmentInfo, error) {
+func (o *segmentOutputs) Finish(tombs []index.Tombstone) ([]snapshot.SegmentInfo, error) {
 	if o.empty() && len(tombs) > 0 {
 		if err := o.begin(); err != nil {
 			return nil, err
@@ -121,17 +121,17 @@ func (o *outputs) Finish(tombs []index.Tombstone) ([]snapshot.SegmentInfo, error
 }
 
 // Segments are those that are complete.
-func (o *outputs) Segments() []snapshot.SegmentInfo { return o.infos }
+func (o *segmentOutputs) Segments() []snapshot.SegmentInfo { return o.infos }
 
 // taken says that the segments so far are part of the store, or were withdrawn. The next
 // one begins anew.
-func (o *outputs) taken() {
+func (o *segmentOutputs) taken() {
 	o.earlier = o.written()
 	o.segments, o.infos = nil, nil
 }
 
 // abandon removes the files after a failure; the first cause is what counts.
-func (o *outputs) abandon(err error) error {
+func (o *segmentOutputs) abandon(err error) error {
 	for i, j := range o.segments {
 		if i < len(o.infos) {
 			j.discard()
@@ -143,14 +143,14 @@ func (o *outputs) abandon(err error) error {
 }
 
 // register makes the files known, so that what is published can be read at once.
-func (o *outputs) register() {
+func (o *segmentOutputs) register() {
 	for _, j := range o.segments {
 		o.Files.addKeyed(base.SegmentFile, j.num, j.b.KeyID())
 	}
 }
 
 // placed is where the families lie.
-func (o *outputs) placed() []placed {
+func (o *segmentOutputs) placed() []placed {
 	var done []placed
 	for _, j := range o.segments {
 		done = append(done, j.done...)
@@ -160,7 +160,7 @@ func (o *outputs) placed() []placed {
 
 // removeUnlessApplied removes the complete segments if err says that they surely did not
 // become part of the store. The next try makes others.
-func (o *outputs) removeUnlessApplied(err error) {
+func (o *segmentOutputs) removeUnlessApplied(err error) {
 	for _, j := range o.segments {
 		j.removeUnlessApplied(err)
 	}
@@ -169,7 +169,7 @@ func (o *outputs) removeUnlessApplied(err error) {
 // install tells the families where the values of the published segments lie now, and forgets
 // what is left behind in the old files, unless a view may need it. "The life of a place" in
 // Store has the protocol.
-func (o *outputs) install() {
+func (o *segmentOutputs) install() {
 	views := o.otherViews()
 	for _, j := range o.segments {
 		j.install()

@@ -38,7 +38,7 @@ func TestCommitsWaitForFlush(t *testing.T) {
 		}
 		return n
 	}
-	for e.throttle.LogBytes() <= 8<<20 {
+	for e.throttle.loggedBytes() <= 8<<20 {
 		put("k")
 	}
 	if n := waited(); n != 0 {

@@ -8,7 +8,7 @@ import (
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() metrics.Stats {
-	s := metrics.Stats{Threads: e.Index.Len(), Resident: e.Index.Resident(), CompactionDebt: e.compactor.debt(), LastLSN: uint64(e.Index.LSN()), LogBytes: e.throttle.LogBytes(), OpenViews: e.Files.viewCount(), UnremovedFiles: len(e.Files.unremovedNames()), VersionBytes: e.revisions.bytes()}
+	s := metrics.Stats{Threads: e.Index.Len(), Resident: e.Index.Resident(), CompactionDebt: e.compactor.debt(), LastLSN: uint64(e.Index.LSN()), LogBytes: e.throttle.loggedBytes(), OpenViews: e.Files.viewCount(), UnremovedFiles: len(e.Files.unremovedNames()), VersionBytes: e.revisions.bytes()}
 	s.Encryption = e.encryption()
 	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)

@@ -68,7 +68,7 @@ func newThrottle(o Options) *throttle {
 func (t *throttle) committed(n int64) { t.logBytes.Add(n) }
 
 // LogBytes is what was committed since the last flush.
-func (t *throttle) LogBytes() int64 { return t.logBytes.Load() }
+func (t *throttle) loggedBytes() int64 { return t.logBytes.Load() }
 
 // flushed says that a flush moved n bytes of the log into segments, and how long it worked.
 func (t *throttle) flushed(n int64, took time.Duration) {
