@@ -67,7 +67,7 @@ func newThrottle(o Options) *throttle {
 // committed counts n bytes of log more.
 func (t *throttle) committed(n int64) { t.logBytes.Add(n) }
 
-// LogBytes is what was committed since the last flush.
+// loggedBytes is what was committed since the last flush.
 func (t *throttle) loggedBytes() int64 { return t.logBytes.Load() }
 
 // flushed says that a flush moved n bytes of the log into segments, and how long it worked.
