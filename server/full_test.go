@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
@@ -212,4 +213,18 @@ func refusedStatelessRun(t *testing.T, h *house, inj *faultfs.Injector) {
 	if refused < 2 {
 		t.Errorf("%d requests were refused", refused)
 	}
+}
+
+// A run that is refused because its thread is busy leaves the thread as it was, whose graph it is of.
+func TestRefusedRunChangesNoThread(t *testing.T) {
+	bothQueues(t, func(t *testing.T, h *house, _ *faultfs.Injector) {
+		id := h.thread()
+		path := "/threads/" + id + "/runs"
+		h.ok("POST", path, object{"assistant_id": "slow", "input": object{"text": "first"}}) // nobody executes it
+		before := h.ok("GET", "/threads/"+id, nil).object()["metadata"]
+		h.refused(409, "POST", path, object{"assistant_id": "simple", "input": object{"text": "second"}, "multitask_strategy": "reject"})
+		if after := h.ok("GET", "/threads/"+id, nil).object()["metadata"]; !reflect.DeepEqual(before, after) {
+			t.Errorf("the thread had %v, and has %v", before, after)
+		}
+	})
 }

@@ -67,7 +67,7 @@ func (s *runAPI) stream(c *call) error {
 //
 // # The way of one run
 //
-//  1. Server.answer takes the request: prepare authenticates it, limits it, reads its body and
+//  1. Server.ServeHTTP finds the operation, and Server.answer does it: prepare authenticates it, limits it, reads its body and
 //     authorizes it, by the operation's row in the table of routes.
 //  2. made and on find thread and assistant, or make the thread. request turns the body into a
 //     runs.Request, and submit hands that to the queue. When submit returns, the run survives a

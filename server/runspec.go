@@ -206,12 +206,18 @@ func (s *runAPI) submit(c *call, in body, t thread, a assistant, temporary bool,
 		return runs.Run{}, err
 	}
 	req.Key = key
+	was := t
 	other := t.graph() != a.GraphID || t.Metadata["assistant_id"] != a.ID
 	if other {
 		t.Metadata = merged(t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID})
 	}
 	r, err := s.submitBeside(c, req, in, t, other, temporary)
 	if errors.Is(err, runs.ErrBusy) {
+		if s.withStore == nil && other && was.kept { // the thread was stored with the graph of the run
+			if err := s.threads.keep(c.ctx, was); err != nil {
+				return r, err
+			}
+		}
 		return r, fail(409, "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.")
 	}
 	if err != nil {

@@ -32,7 +32,7 @@ func (s *Saver) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, 
 }
 
 // PutRequest implements saver.Saver: checkpoint and writes are one record of
-// the log.
+// the log. The whole way of a put stands at engine.Engine.CommitWith.
 func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Config, error) {
 	begin := engine.Now()
 	p := &diskPut{s: s}
