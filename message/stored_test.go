@@ -139,7 +139,7 @@ func TestOtherType(t *testing.T) {
 func TestZeroMessage(t *testing.T) {
 	type state struct {
 		Pinned message.Message  `json:"pinned"`
-		Other    *message.Message `json:"other"`
+		Other  *message.Message `json:"other"`
 	}
 	typed, err := serde.Default().Encode(state{})
 	if err != nil {
