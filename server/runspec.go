@@ -213,8 +213,8 @@ func (s *runAPI) submit(c *call, in body, t thread, a assistant, temporary bool,
 	}
 	r, err := s.submitBeside(c, req, in, t, other, temporary)
 	if errors.Is(err, runs.ErrBusy) {
-		if s.withStore == nil && other && was.kept { // the thread was stored with the graph of the run
-			if err := s.threads.keep(c.ctx, was); err != nil {
+		if s.withStore == nil && other && !t.fresh { // the thread was stored with the graph of the run
+			if err := s.threads.keep(context.WithoutCancel(c.ctx), was); err != nil {
 				return r, err
 			}
 		}
