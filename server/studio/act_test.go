@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -154,6 +156,38 @@ func TestSearch(t *testing.T) {
 		p.do(chromedp.Focus(chromedp.CSS(`.threads .scroll`)), chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter))
 		p.says("A question waits")
 	})
+}
+
+// TestLostAnswers: an answer that the network cut, and a server that was away, are asked for
+// again by the page itself.
+func TestLostAnswers(t *testing.T) {
+	b, err := steleServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := b.thread(t, "lost")
+	to, err := url.Parse(b.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := Remote(to, nil)
+	var searches atomic.Int32
+	s := httptest.NewServer(New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/threads/search" && searches.Add(1) <= 4 {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = w.Write([]byte("["))
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		api.ServeHTTP(w, r)
+	}), Options{}))
+	t.Cleanup(s.Close)
+	p := open(t, s.URL)
+	p.says("broke off")
+	p.see("threads", `document.querySelector(".threads .row")`)
+	p.see("no error", `!document.querySelector("[role=alert]")`)
+	p.show("#/threads/" + thread)
+	p.says("A question waits")
 }
 
 // TestSearchByPrefix: the beginning of an id finds its thread, where the server can.

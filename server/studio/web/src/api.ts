@@ -49,7 +49,25 @@ async function detailOf(answer: Response): Promise<string> {
 async function json<T>(method: string, path: string, body?: Json, signal?: AbortSignal): Promise<T> {
   const answer = await ask(method, path, body, signal);
   if (answer.status === 204) return undefined as T;
-  return (await answer.json()) as T;
+  try {
+    return (await answer.json()) as T;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Problem(0, "The server's answer broke off.");
+  }
+}
+
+// read is json for a request that changes nothing: one that the network loses is sent twice more.
+async function read<T>(method: "GET" | "POST", path: string, body?: Json, signal?: AbortSignal): Promise<T> {
+  for (const pause of [200, 1000]) {
+    try {
+      return await json<T>(method, path, body, signal);
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 0) throw error;
+    }
+    await new Promise((done) => setTimeout(done, pause));
+  }
+  return json<T>(method, path, body, signal);
 }
 
 const at = encodeURIComponent;
@@ -69,17 +87,17 @@ export interface ThreadSearch {
 }
 
 export const api = {
-  info: () => json<Info>("GET", "/info"),
-  assistants: () => json<Assistant[]>("POST", "/assistants/search", { limit: 100 }),
+  info: () => read<Info>("GET", "/info"),
+  assistants: () => read<Assistant[]>("POST", "/assistants/search", { limit: 100 }),
   drawing: (assistant: string, xray: boolean) =>
-    json<Drawing>("GET", `/assistants/${at(assistant)}/graph${xray ? "?xray=true" : ""}`),
-  schemas: (assistant: string) => json<{ input_schema?: Fields }>("GET", `/assistants/${at(assistant)}/schemas`),
+    read<Drawing>("GET", `/assistants/${at(assistant)}/graph${xray ? "?xray=true" : ""}`),
+  schemas: (assistant: string) => read<{ input_schema?: Fields }>("GET", `/assistants/${at(assistant)}/schemas`),
 
   threads: (q: ThreadSearch, signal?: AbortSignal) =>
-    json<Thread[]>("POST", "/threads/search", q as unknown as Json, signal),
+    read<Thread[]>("POST", "/threads/search", q as unknown as Json, signal),
   // thread is a thread; of a server of stele's, with how far it is in stele's words, and without
   // its values.
-  thread: (id: string, stele = false) => json<Thread>("GET", `/threads/${at(id)}${stele ? "?include=stele_status&stele_values=about" : ""}`),
+  thread: (id: string, stele = false) => read<Thread>("GET", `/threads/${at(id)}${stele ? "?include=stele_status&stele_values=about" : ""}`),
   createThread: (metadata: Fields) => json<Thread>("POST", "/threads", { metadata }),
   deleteThread: (id: string) => ask("DELETE", `/threads/${at(id)}`).then(() => undefined),
   copyThread: (id: string) => json<Thread>("POST", `/threads/${at(id)}/copy`, {}),
@@ -87,11 +105,11 @@ export const api = {
   // state is a checkpoint. A server of stele's leaves out large values if shown is "brief", and all
   // channels but one if it is "channel:" and the channel's name; "task:" and an id tells what a task is called with.
   state: (id: string, checkpoint?: string, shown?: string) =>
-    json<State>("GET", `/threads/${at(id)}/state${checkpoint ? "/" + at(checkpoint) : ""}${shown ? "?stele_values=" + at(shown) : ""}`),
+    read<State>("GET", `/threads/${at(id)}/state${checkpoint ? "/" + at(checkpoint) : ""}${shown ? "?stele_values=" + at(shown) : ""}`),
   // history is a page of checkpoints, newest first; with of, those of a subgraph. Without values, a server of stele's leaves
   // out the values and the tasks; others send them all the same.
   history: (id: string, limit: number, before: CheckpointRef | undefined, values: boolean, of?: CheckpointRef) =>
-    json<State[]>("POST", `/threads/${at(id)}/history`, {
+    read<State[]>("POST", `/threads/${at(id)}/history`, {
       limit,
       ...(of ? { checkpoint: of as unknown as Json } : {}),
       ...(before ? { before: before as unknown as Json } : {}),
@@ -107,36 +125,36 @@ export const api = {
   // unmoved fails as a conflict if the newest checkpoint is not head any more: somebody else has
   // gone on with the thread since the page read it.
   unmoved: async (id: string, head: string | undefined) => {
-    const now = await json<State>("GET", `/threads/${at(id)}/state`);
+    const now = await read<State>("GET", `/threads/${at(id)}/state`);
     if ((now.checkpoint?.checkpoint_id ?? undefined) !== head) {
       throw new Problem(409, "The thread has gone on since this page read it. Look at it again, then decide.");
     }
   },
 
-  runs: (id: string) => json<Run[]>("GET", `/threads/${at(id)}/runs?limit=50`),
+  runs: (id: string) => read<Run[]>("GET", `/threads/${at(id)}/runs?limit=50`),
   cancel: (id: string, run: string) =>
     ask("POST", `/threads/${at(id)}/runs/${at(run)}/cancel?wait=false&action=interrupt`, {}).then(() => undefined),
   stream: (id: string, body: Fields, signal: AbortSignal) => events(`/threads/${at(id)}/runs/stream`, body, signal),
 
-  queue: (status: string) => json<{ runs: QueuedRun[]; total: number }>("GET", `/stele/runs${status ? "?status=" + at(status) : ""}`),
-  queueOf: (id: string) => json<{ runs: QueuedRun[] }>("GET", `/stele/runs?thread_id=${at(id)}`),
-  tasksOf: (id: string, run: string) => json<{ tasks: RanTask[]; recorded: boolean }>("GET", `/stele/threads/${at(id)}/runs/${at(run)}/tasks`),
+  queue: (status: string) => read<{ runs: QueuedRun[]; total: number }>("GET", `/stele/runs${status ? "?status=" + at(status) : ""}`),
+  queueOf: (id: string) => read<{ runs: QueuedRun[] }>("GET", `/stele/runs?thread_id=${at(id)}`),
+  tasksOf: (id: string, run: string) => read<{ tasks: RanTask[]; recorded: boolean }>("GET", `/stele/threads/${at(id)}/runs/${at(run)}/tasks`),
   retry: (run: string) => json<unknown>("POST", `/stele/runs/${at(run)}/retry`, {}),
-  schedules: () => json<{ schedules: Schedule[] }>("GET", "/stele/schedules"),
+  schedules: () => read<{ schedules: Schedule[] }>("GET", "/stele/schedules"),
 
-  crons: () => json<Cron[]>("POST", "/runs/crons/search", { limit: 100 }),
+  crons: () => read<Cron[]>("POST", "/runs/crons/search", { limit: 100 }),
   createCron: (thread: string, body: Fields) => json<Cron>("POST", (thread ? `/threads/${at(thread)}` : "") + "/runs/crons", body),
   enableCron: (id: string, enabled: boolean) => json<Cron>("PATCH", `/runs/crons/${at(id)}`, { enabled }),
   deleteCron: (id: string) => ask("DELETE", `/runs/crons/${at(id)}`).then(() => undefined),
 
-  health: () => json<StoreHealth>("GET", "/stele/health"),
-  room: () => json<Room>("GET", "/stele/room"),
+  health: () => read<StoreHealth>("GET", "/stele/health"),
+  room: () => read<Room>("GET", "/stele/room"),
   verify: () => json<Verified>("POST", "/stele/verify"),
   backup: () => json<BackedUp>("POST", "/stele/backup"),
 
-  namespaces: (limit: number) => json<{ namespaces: string[][] }>("POST", "/store/namespaces", { limit }),
+  namespaces: (limit: number) => read<{ namespaces: string[][] }>("POST", "/store/namespaces", { limit }),
   items: (prefix: string[], query: string, limit: number, offset: number) =>
-    json<{ items: Item[] }>("POST", "/store/items/search", {
+    read<{ items: Item[] }>("POST", "/store/items/search", {
       namespace_prefix: prefix,
       limit,
       offset,

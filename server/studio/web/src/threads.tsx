@@ -135,7 +135,7 @@ export function Threads() {
       const page = await (sentAhead(key) ?? api.threads({ ...search, limit, offset }));
       if (current.current !== key) return;
       set((all) => (offset > 0 ? joined(all, page) : again ? renewed(all, page, limit) : page));
-      setState((s) => ({ more: again ? s.more : page.length === limit, busy: false }));
+      setState((s) => ({ more: again ? s.more || !!s.error : page.length === limit, busy: false }));
       warm();
     } catch (error) {
       if (current.current === key) setState({ more: false, busy: false, error: say(error) });
@@ -153,7 +153,7 @@ export function Threads() {
   // at most what a server gives at a time, and less where each thread comes with all its values.
   const mostAgain = brief() ? 1000 : 300;
   useEvery(4000, () => {
-    if (busy.current || state.error) return;
+    if (busy.current) return;
     load(0, Math.min(mostAgain, Math.max(firstPage, threads.length)), threads.length > mostAgain).then(seeAgain);
   });
   // Of rows below what is read again, those on the screen are asked for by their ids.
