@@ -19,7 +19,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = counted.rc.SetReadDeadline(begin.Add(s.cfg.ReadTimeout))
 	}
 	defer func() { s.metrics.request(r, counted.status, time.Since(begin)) }()
-	defer counted.more() // for what net/http sends behind the last Write
+	r, linger := lingering(counted, r)
+	s.pass(counted, r)
+	counted.more() // for what net/http sends behind the last Write
+	linger()
+}
+
+// pass gives a request that may come in to the handler of its route.
+func (s *Server) pass(counted *statusWriter, r *http.Request) {
 	if !s.guard(counted, r) {
 		return
 	}

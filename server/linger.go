@@ -1,0 +1,49 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// An answer may come before the body of its request was read: 401, 404, 413, 422. A connection that is
+// then closed with bytes in it is reset, and a client that is still sending loses the answer. So the
+// answer is sent, and the rest of the body is read and dropped, within bounds.
+const (
+	lingerTime  = 10 * time.Second
+	lingerBytes = 1 << 30
+)
+
+// requestBody knows whether the body of a request was read to its end.
+type requestBody struct {
+	io.ReadCloser
+	begun, ended bool
+}
+
+// Read implements io.Reader.
+func (b *requestBody) Read(p []byte) (int, error) {
+	b.begun = true
+	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || err == io.EOF
+	return n, err
+}
+
+// lingering makes a request one whose answer may be sent before its body was read, and returns what is to
+// be called behind the answer. HTTP/2 needs none of it: there a stream ends by itself.
+func lingering(w *statusWriter, r *http.Request) (*http.Request, func()) {
+	if !hasBody(r) || r.ProtoMajor != 1 || w.rc.EnableFullDuplex() != nil {
+		return r, func() {}
+	}
+	body := &requestBody{ReadCloser: r.Body}
+	own := *r
+	own.Body = body
+	return &own, func() {
+		if body.ended || !body.begun && r.Header.Get("Expect") != "" { // such a client sends nothing unless it is told to
+			return
+		}
+		if w.rc.Flush() != nil || w.rc.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+			return
+		}
+		_, _ = io.CopyN(io.Discard, body, lingerBytes)
+	}
+}
