@@ -280,7 +280,7 @@ type RecursionError struct{ Limit int }
 
 // Error names the limit.
 func (e *RecursionError) Error() string {
-	return fmt.Sprintf("Recursion limit of %d reached without hitting a stop condition. You can increase the limit by setting RunOptions.RecursionLimit (GRAPH_RECURSION_LIMIT)", e.Limit)
+	return fmt.Sprintf("Recursion limit of %d reached without hitting a stop condition. You can increase the limit by setting the recursion limit of the run (GRAPH_RECURSION_LIMIT)", e.Limit)
 }
 
 // Is makes every RecursionError match ErrRecursionLimit.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/stele-go/stele/base/fault"
@@ -115,6 +116,7 @@ func writeFailure(w http.ResponseWriter, f *failure) {
 		h.Set("Retry-After", "1")
 	}
 	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(text))) // it is whole for a client that is still sending
 	w.WriteHeader(f.status)
 	_, _ = w.Write(text)
 }

@@ -6,13 +6,8 @@ import (
 	"time"
 )
 
-// An answer may come before the body of its request was read: 401, 404, 413, 422. A connection that is
-// then closed with bytes in it is reset, and a client that is still sending loses the answer. So the
-// answer is sent, and the rest of the body is read and dropped, within bounds.
-const (
-	lingerTime  = 10 * time.Second
-	lingerBytes = 1 << 30
-)
+// lingerBytes is how much of a body is read behind its answer.
+const lingerBytes = 1 << 30
 
 // requestBody knows whether the body of a request was read to its end.
 type requestBody struct {
@@ -29,8 +24,13 @@ func (b *requestBody) Read(p []byte) (int, error) {
 }
 
 // lingering makes a request one whose answer may be sent before its body was read, and returns what is to
-// be called behind the answer. HTTP/2 needs none of it: there a stream ends by itself.
-func lingering(w *statusWriter, r *http.Request) (*http.Request, func()) {
+// be called behind the answer.
+//
+// Such an answer is 401, 404, 413 or 422. A connection that is closed with unread bytes is reset, and a
+// client that is still sending loses the answer. So the answer is sent, and the rest of the body is read and
+// dropped: for the time that a client has for a body, and lingerBytes. Only then the connection is closed.
+// HTTP/2 needs none of it: there a stream ends by itself.
+func lingering(w *statusWriter, r *http.Request, most time.Duration) (*http.Request, func()) {
 	if !hasBody(r) || r.ProtoMajor != 1 || w.rc.EnableFullDuplex() != nil {
 		return r, func() {}
 	}
@@ -41,9 +41,14 @@ func lingering(w *statusWriter, r *http.Request) (*http.Request, func()) {
 		if body.ended || !body.begun && r.Header.Get("Expect") != "" { // such a client sends nothing unless it is told to
 			return
 		}
-		if w.rc.Flush() != nil || w.rc.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		if w.rc.Flush() == nil && w.rc.SetReadDeadline(time.Now().Add(most)) == nil {
+			_, _ = io.CopyN(io.Discard, body, lingerBytes)
+		}
+		if body.ended {
 			return
 		}
-		_, _ = io.CopyN(io.Discard, body, lingerBytes)
+		if conn, _, err := w.rc.Hijack(); err == nil { // net/http would wait for another request
+			_ = conn.Close()
+		}
 	}
 }
