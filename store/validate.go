@@ -103,7 +103,7 @@ func checkKey(key string) error {
 // index of the store, nil if it has none.
 func (q *Query) Validate(ix *Index) error {
 	if q.Limit < 0 {
-		return invalidf("limit", "%d is negative; 0 is the default of %d, NoLimit gives all", q.Limit, DefaultLimit)
+		return invalidf("limit", "%d is negative; want 0, for the default of %d, or more", q.Limit, DefaultLimit)
 	}
 	if q.Offset < 0 {
 		return invalidf("offset", "%d is negative", q.Offset)

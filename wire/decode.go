@@ -16,7 +16,8 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// ErrMalformed matches every error of a decoder.
+// ErrMalformed matches every error of a decoder, but that of a parameter whose value has the wrong
+// type: a *saver.InvalidError, since whoever made the call can mend it.
 var ErrMalformed = errors.New("malformed message")
 
 func malformed(format string, args ...any) error {
@@ -46,17 +47,56 @@ func decode[T any](r *reader) (m T, err error) {
 type reader struct {
 	b      []byte
 	err    error
-	strict bool     // an unknown field is an error
+	strict bool     // these are parameters: an unknown field is an error
+	at     string   // the field whose value is read
 	known  []string // of the next map, the fields that it may have; nil: those of its struct
 }
 
 func (r *reader) fail(err error) {
-	if r.err == nil && err != nil {
-		if !errors.Is(err, ErrMalformed) {
-			err = fmt.Errorf("%w: %w", ErrMalformed, err)
-		}
-		r.err, r.b = err, nil
+	if r.err != nil || err == nil {
+		return
 	}
+	var invalid *saver.InvalidError
+	var unlike msgp.TypeError
+	switch {
+	case errors.Is(err, ErrMalformed), errors.As(err, &invalid):
+	case errors.As(err, &unlike):
+		err = r.unlike(formOf(unlike.Method), formOf(unlike.Encoded))
+	default:
+		err = fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	r.err, r.b = err, nil
+}
+
+// unlike is the error of a value that has another form than its field wants.
+func (r *reader) unlike(want, got string) error {
+	if r.strict && r.at != "" {
+		return &saver.InvalidError{Field: r.at, Reason: "want " + want + ", got " + got}
+	}
+	return malformed("want %s, got %s", want, got)
+}
+
+// formOf is a type of MessagePack in words that programmers of all languages know.
+func formOf(t msgp.Type) string {
+	switch t {
+	case msgp.StrType:
+		return "a text"
+	case msgp.BinType:
+		return "bytes"
+	case msgp.MapType:
+		return "a map"
+	case msgp.ArrayType:
+		return "a list"
+	case msgp.IntType, msgp.UintType:
+		return "a whole number"
+	case msgp.Float32Type, msgp.Float64Type:
+		return "a number"
+	case msgp.BoolType:
+		return "true or false"
+	case msgp.NilType:
+		return "nothing"
+	}
+	return t.String()
 }
 
 // end is the reader's error, or one for bytes that are left.
@@ -240,6 +280,7 @@ func (r *reader) object(v reflect.Value, s *shape) {
 		var f *field
 		f, at = s.find(name, at)
 		if f != nil && (known == nil || slices.Contains(known, f.name) || slices.Contains(callFields, f.name)) {
+			r.at = f.name
 			r.value(v.FieldByIndex(f.index), f)
 			continue
 		}
@@ -319,6 +360,10 @@ func (r *reader) float() float64 {
 	if isInt(r.b) {
 		return float64(r.integer())
 	}
+	// msgp looks for the length before the type.
+	if t := msgp.NextType(r.b); r.err == nil && len(r.b) > 0 && t != msgp.Float64Type && t != msgp.Float32Type {
+		r.fail(r.unlike("a number", formOf(t)))
+	}
 	return take(r, msgp.ReadFloat64Bytes)
 }
 
@@ -376,11 +421,15 @@ func (r *reader) plain() map[string]any {
 		r.fail(err)
 		return nil
 	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		r.fail(malformed("plain data: want a map of texts, got %T", v))
+	switch v := v.(type) {
+	case map[string]any:
+		return v
+	case map[any]any:
+		r.fail(r.unlike("a map whose keys are texts", "one with other keys"))
+	default:
+		r.fail(r.unlike("a map", "another value"))
 	}
-	return m
+	return nil
 }
 
 func (r *reader) version() saver.Version {

@@ -70,8 +70,11 @@ func (s *Server) available() (map[string]method, []string) {
 func with[T any](serve func(*call, T) ([]byte, error)) func(*call) ([]byte, error) {
 	return func(c *call) ([]byte, error) {
 		p, err := wire.DecodeParams[T](c.name, c.body)
+		if errors.Is(err, wire.ErrMalformed) {
+			err = &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}
+		}
 		if err != nil {
-			return nil, &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}
+			return nil, err
 		}
 		return serve(c, p)
 	}

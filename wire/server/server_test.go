@@ -67,7 +67,7 @@ func TestMalformed(t *testing.T) {
 	n := start(t, t.TempDir(), nil)
 	c := n.greeted()
 	c.refuses("put", wire.MustEncode(map[string]int64{"unknown": 1}), wire.CodeBadRequest)
-	c.refuses("delete_thread", wire.MustEncode(map[string]int64{"thread": 1}), wire.CodeBadRequest)
+	c.refuses("delete_thread", wire.MustEncode(map[string]int64{"thread": 1}), wire.CodeInvalid)
 	c.refuses("delete_thread", threads(wire.Threads{}, nil), wire.CodeInvalid)
 	c.refuses("delete_thread", threads(wire.Threads{Thread: "t"}, call(256, 1)), wire.CodeBadRequest)
 	for name, frame := range map[string][]byte{
