@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
@@ -63,28 +62,38 @@ func (p *printer) encode(v any, indent string) error {
 	return p.err
 }
 
+// widest is how wide a column gets for a cell. One that is longer moves the rest of its own row alone.
+const widest = 48
+
 // table writes rows under a head. Numbers are aligned to the right.
 func (p *printer) table(head []string, rows [][]any) {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Box.PaddingLeft, t.Style().Box.PaddingRight = "", "  "
-	t.Style().Format.Header = text.FormatDefault
-	var configs []table.ColumnConfig
-	h := table.Row{}
-	for i, name := range head {
-		h = append(h, name)
-		if len(rows) > 0 && isNumber(rows[0][i]) {
-			configs = append(configs, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	widths := make([]int, len(head))
+	cells := [][]string{head}
+	for _, r := range rows {
+		row := make([]string, len(r))
+		for i, v := range r {
+			row[i] = fmt.Sprint(v)
+		}
+		cells = append(cells, row)
+	}
+	for _, row := range cells {
+		for i, c := range row {
+			if n := text.StringWidthWithoutEscSequences(c); n <= widest {
+				widths[i] = max(widths[i], n)
+			}
 		}
 	}
-	t.SetColumnConfigs(configs)
-	t.AppendHeader(h)
-	for _, r := range rows {
-		t.AppendRow(r)
-	}
-	for line := range strings.Lines(t.Render()) {
-		p.line("%s", strings.TrimRight(line, " \n"))
+	for _, row := range cells {
+		var line strings.Builder
+		for i, c := range row {
+			pad := strings.Repeat(" ", max(0, widths[i]-text.StringWidthWithoutEscSequences(c)))
+			if len(rows) > 0 && isNumber(rows[0][i]) {
+				line.WriteString(pad + c + "  ")
+			} else {
+				line.WriteString(c + pad + "  ")
+			}
+		}
+		p.line("%s", strings.TrimRight(line.String(), " \n"))
 	}
 }
 

@@ -515,7 +515,10 @@ func printTransfer(p *printer, rep *transferReport, hint string) {
 	if rep.Verified == rep.Checkpoints && rep.Items.Verified == rep.Items.Items {
 		verified = "verified"
 	}
-	p.line("copied %s to %s: %s; %s written, %s (%s)", rep.From, rep.To, strings.Join(parts, ", "), size(rep.Bytes), verified, rep.Took.Round(time.Millisecond))
+	if rep.Checkpoints > 0 {
+		verified = size(rep.Bytes).String() + " of new values, " + verified
+	}
+	p.line("copied %s to %s: %s; %s (%s)", rep.From, rep.To, strings.Join(parts, ", "), verified, rep.Took.Round(time.Millisecond))
 	if it := rep.Items; it.Copied+it.Replaced > 0 {
 		p.line("vectors are not copied: to find these items by meaning, put them again where the store has an index")
 	}
