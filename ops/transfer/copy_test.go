@@ -277,6 +277,20 @@ func TestNUL(t *testing.T) {
 	}
 }
 
+// TestWritesWithoutCheckpoint: a thread that has pending writes alone is told, not left out in silence.
+func TestWritesWithoutCheckpoint(t *testing.T) {
+	src, dst := newMemory(), newMemory()
+	cfg := saver.Config{ThreadID: "lost", CheckpointID: "1"}
+	if err := src.PutWrites(t.Context(), cfg, []saver.Write{{Channel: "a", Value: saver.ValueOf(1)}}, "task", ""); err != nil {
+		t.Fatal(err)
+	}
+	var rejected []*transfer.Rejected
+	rep, err := transfer.Copy(t.Context(), transfer.FromSaver(src), dst, transfer.Options{Reject: func(r *transfer.Rejected) error { rejected = append(rejected, r); return nil }})
+	if err != nil || rep.Rejected != 1 || len(rejected) != 1 || rejected[0].What != "writes" || rejected[0].Config.ThreadID != "lost" {
+		t.Errorf("%+v %v %v", rep, rejected, err)
+	}
+}
+
 // spoiling is a target that stores something else than it was given.
 type spoiling struct {
 	saver.Saver

@@ -80,6 +80,9 @@ func (s *saverSource) thread(ctx context.Context, id string, yield func(*Tuple, 
 	if err != nil {
 		return yield(nil, err) && false
 	}
+	if len(spaces) == 0 {
+		return s.without(ctx, id, yield)
+	}
 	ttl, _, err := ttlOf(ctx, s.s, id)
 	if err != nil {
 		return yield(nil, err) && false
@@ -103,6 +106,19 @@ func (s *saverSource) thread(ctx context.Context, id string, yield func(*Tuple, 
 				return false
 			}
 		}
+	}
+	return true
+}
+
+var errNoCheckpoint = errors.New("the thread has no checkpoint that they are of")
+
+// without rejects a thread that has no checkpoint, if it is still there.
+func (s *saverSource) without(ctx context.Context, id string, yield func(*Tuple, error) bool) bool {
+	switch _, there, err := saver.ThreadOf(ctx, s.s, id); {
+	case err != nil:
+		return yield(nil, err) && false
+	case there:
+		return yield(nil, &Rejected{Config: saver.Config{ThreadID: id}, What: "writes", Reason: errNoCheckpoint})
 	}
 	return true
 }

@@ -188,3 +188,21 @@ func TestLostValue(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestShowWritesAlone: a thread that has pending writes and no checkpoint is said to be so.
+func TestShowWritesAlone(t *testing.T) {
+	d, err := disk.Open(t.TempDir(), disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	if err := d.PutWrites(t.Context(), saver.Config{ThreadID: "t", CheckpointID: "1"}, []saver.Write{{Channel: "a", Value: saver.ValueOf(1)}}, "task", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Show(t.Context(), d, saver.Config{ThreadID: "t"}); !errors.Is(err, saver.ErrNotFound) || !strings.Contains(err.Error(), "pending writes") {
+		t.Error(err)
+	}
+	if _, err := Show(t.Context(), d, saver.Config{ThreadID: "none"}); !errors.Is(err, saver.ErrNotFound) || strings.Contains(err.Error(), "pending writes") {
+		t.Error(err)
+	}
+}

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -59,6 +60,11 @@ type ValueView struct {
 // saver.ErrNotFound.
 func Show(ctx context.Context, d *disk.Saver, cfg saver.Config) (*CheckpointView, error) {
 	tup, err := d.GetTuple(ctx, cfg)
+	if errors.Is(err, saver.ErrNotFound) {
+		if t, there, _ := saver.ThreadOf(ctx, d, cfg.ThreadID); there && t.Head == "" {
+			return nil, fmt.Errorf("thread %q has pending writes, and no checkpoint that they are of: %w", cfg.ThreadID, err)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
