@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/agent/tool"
+	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -289,7 +290,7 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 func stateOf(input any) (map[string]any, error) {
 	state, ok := input.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("the state of an agent: want a map, got %T", input)
+		return nil, fmt.Errorf("the state of an agent: want an object, got %s", jsontext.Kind(input))
 	}
 	return state, nil
 }

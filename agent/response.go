@@ -10,6 +10,7 @@ import (
 
 	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/agent/tool"
+	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/message/pyrepr"
 	"github.com/stele-go/stele/pregel/channel"
@@ -182,7 +183,7 @@ func object(text string) (map[string]any, error) {
 	}
 	o, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("want a JSON object, got %T", v)
+		return nil, fmt.Errorf("want a JSON object, got %s", jsontext.Kind(v))
 	}
 	return o, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -224,7 +225,7 @@ func typeOf(v any) string {
 		}
 		return x.Module + "." + x.Name
 	}
-	return fmt.Sprintf("%T", v)
+	return jsontext.Kind(v)
 }
 
 // MarshalJSON writes the fields of the message in LangChain's order, as LangGraph's server

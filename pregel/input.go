@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/pregel/channel"
 )
 
@@ -68,7 +69,7 @@ func (g *Graph) inputByChannel(input any) ([]write, error) {
 	}
 	pairs, ok := PairsOf(input)
 	if !ok {
-		return nil, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("the input has the channels %v: want a map, got %T", g.input.Names, input)}
+		return nil, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("the input has the channels %v: want an object, got %s", g.input.Names, jsontext.Kind(input))}
 	}
 	var out []write
 	for _, p := range pairs {
@@ -132,7 +133,7 @@ func gotoList(v any) ([]any, error) {
 			continue
 		}
 		if _, ok := g.(string); !ok {
-			return nil, &InvalidUpdateError{Reason: fmt.Sprintf("In Command.goto, expected Send/str, got %T", g)}
+			return nil, &InvalidUpdateError{Reason: fmt.Sprintf("In Command.goto, expected Send/str, got %s", jsontext.Kind(g))}
 		}
 	}
 	return list, nil

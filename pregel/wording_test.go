@@ -25,7 +25,7 @@ func TestUnserializableNamesTheNodeOnce(t *testing.T) {
 func TestInputThatIsNoState(t *testing.T) {
 	g := compiled(t, graph.New(steps()).Node("a", step("a")).Edge(graph.Start, "a"), graph.Options{})
 	_, err := g.Invoke(ctx, pregel.Address{}, "text")
-	if err == nil || !strings.Contains(err.Error(), "the input is of type string") || strings.Contains(err.Error(), "node") || strings.Contains(err.Error(), "RETURN_VALUE") {
+	if err == nil || !strings.Contains(err.Error(), "the input is a string") || strings.Contains(err.Error(), "node") || strings.Contains(err.Error(), "RETURN_VALUE") {
 		t.Error(err)
 	}
 }

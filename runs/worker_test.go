@@ -423,7 +423,7 @@ func TestWrongAnswer(t *testing.T) {
 					t.Fatalf("%d questions wait", len(st.Interrupts))
 				}
 				r := h.wait(h.submit(runs.Request{Input: pregel.Command{Resume: wrong(st.Interrupts[0].ID)}}), runs.Error)
-				if r.Attempt != 1 || !strings.Contains(r.Error, "want int, got string") {
+				if r.Attempt != 1 || !strings.Contains(r.Error, "want an integer, got a string") {
 					t.Errorf("attempt %d: %s", r.Attempt, r.Error)
 				}
 			}

@@ -58,7 +58,7 @@ func TestRemoteAnswer(t *testing.T) {
 			}
 			for _, wrong := range []string{"five", "six"} {
 				var refused *pregel.AnswerError
-				if res, err := answer(wrong); !errors.As(err, &refused) || !strings.Contains(err.Error(), "want int, got string") {
+				if res, err := answer(wrong); !errors.As(err, &refused) || !strings.Contains(err.Error(), "want an integer, got a string") {
 					t.Fatalf("%s: %v, %v", wrong, res, err)
 				}
 				if st := must(g.GetState(t.Context(), at)); len(st.Interrupts) != 1 || st.Interrupts[0].ID != res.Interrupts[0].ID {

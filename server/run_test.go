@@ -99,7 +99,7 @@ func TestWrongAnswer(t *testing.T) {
 	h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "typed", "input": object{"text": "hi"}})
 	for range 2 {
 		a := h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "typed", "command": object{"resume": "five"}})
-		if !strings.Contains(a.text, "want int, got string") {
+		if !strings.Contains(a.text, "want an integer, got a string") {
 			t.Errorf("%s", a.text)
 		}
 		th := h.ok("GET", "/threads/"+id, nil)

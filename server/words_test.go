@@ -74,3 +74,27 @@ func TestWordsOfRefusals(t *testing.T) {
 		t.Errorf("%d refusals were read", read)
 	}
 }
+
+// TestWordsOfFailedRuns: an input, an answer or a command that a graph cannot take is told in words of JSON.
+func TestWordsOfFailedRuns(t *testing.T) {
+	h := open(t, t.TempDir(), nil)
+	values := []any{nil, "text", -1, 1.5, true, []any{1}, []any{object{"a": 1}}, object{"a": 1}, object{"text": 5}, object{"text": []any{1}}, object{"": nil}, object{"messages": 5}, object{"messages": []any{5}}, object{"messages": object{"role": "x"}}}
+	for graph := range h.graphs(h.disk) {
+		for _, v := range values {
+			for _, body := range []object{{"input": v}, {"command": object{"resume": v}}, {"command": object{"goto": v}}, {"command": object{"update": v}}, {"input": object{"text": "x"}, "config": object{"recursion_limit": 1}}, {"input": object{"text": "x"}, "context": v}} {
+				if graph == "slow" || graph == "stuck" {
+					continue
+				}
+				body["assistant_id"] = graph
+				thread := h.thread()
+				a := h.do("POST", "/threads/"+thread+"/runs/wait", body)
+				state := h.do("GET", "/threads/"+thread+"/state", nil)
+				for _, text := range []string{a.text, state.text} {
+					if found := goWords.FindAllString(text, -1); len(found) > 0 {
+						t.Errorf("%s %v: %q in %s", graph, body, found, text)
+					}
+				}
+			}
+		}
+	}
+}

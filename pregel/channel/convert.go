@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 
+	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -17,7 +18,7 @@ type TypeError struct {
 
 // Error names both types.
 func (e *TypeError) Error() string {
-	s := fmt.Sprintf("want %v, got %T", e.Want, e.Got)
+	s := "want " + jsontext.KindOf(e.Want) + ", got " + jsontext.Kind(e.Got)
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

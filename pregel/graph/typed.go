@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 )
@@ -411,7 +412,7 @@ func (t *binding[S]) path(from string, f NodeFunc[S], ends []string) Path {
 func (t *binding[S]) read(ctx context.Context, input any) (*given[S], error) {
 	m, ok := input.(map[string]any)
 	if !ok {
-		return nil, stateError(ctx, "", fmt.Errorf("want a state, got %T", input))
+		return nil, stateError(ctx, "", fmt.Errorf("want a state, got %s", jsontext.Kind(input)))
 	}
 	s := new(given[S])
 	err := t.fill(ctx, &s.now, m)

@@ -114,7 +114,7 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 		"to no node":           {func(*purchase) graph.Update { return graph.Goto("b") }, `goes to "b", which is no node`},
 		"packet to no node":    {func(*purchase) graph.Update { return graph.Send("b", 1) }, `sends to "b", which is no node`},
 		"packet of a wrong type": {func(*purchase) graph.Update { return graph.Send("a", 1) },
-			`sends int to "a", which takes graph_test.purchase`},
+			`sends an integer to "a", which takes an object (graph_test.purchase)`},
 		"packet with no field": {func(*purchase) graph.Update { return graph.Send("a", map[string]any{"staus": 1}) }, `"staus" to "a", which is no field`},
 		"parent with no field": {func(*purchase) graph.Update {
 			return graph.Parent(func(*Head) graph.Update { return graph.Write(new(string), "x") })

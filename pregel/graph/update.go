@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver/serde"
@@ -365,7 +366,7 @@ func (b *binding[S]) packet(p pregel.Send) (pregel.Send, error) {
 	case want == nil:
 		return p, nil
 	case have == nil || !have.AssignableTo(want):
-		return p, fmt.Errorf("it sends %T to %q, which takes %v", p.Arg, p.Node, want)
+		return p, fmt.Errorf("it sends %s to %q, which takes %s", jsontext.Kind(p.Arg), p.Node, jsontext.KindOf(want))
 	}
 	if s, ok := p.Arg.(S); ok && !b.workers[p.Node] {
 		values, err := b.values(&s, false)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/pregel"
 )
 
@@ -128,9 +129,9 @@ func updates(node string, output any, root bool) (pregel.Pairs, error) {
 		return pairs, nil
 	}
 	if node == Start {
-		return nil, &pregel.InvalidUpdateError{Reason: fmt.Sprintf("the input is of type %T; this state takes a map, Pairs or a struct", output)}
+		return nil, &pregel.InvalidUpdateError{Reason: fmt.Sprintf("the input is %s; this state takes an object of keys and values", jsontext.Kind(output))}
 	}
-	return nil, &pregel.InvalidUpdateError{Node: node, Reason: fmt.Sprintf("Expected dict, got %T (INVALID_GRAPH_NODE_RETURN_VALUE)", output)}
+	return nil, &pregel.InvalidUpdateError{Node: node, Reason: fmt.Sprintf("Expected dict, got %s (INVALID_GRAPH_NODE_RETURN_VALUE)", jsontext.Kind(output))}
 }
 
 func commandUpdates(c pregel.Command, root bool) (pregel.Pairs, error) {
@@ -218,7 +219,7 @@ func goTo(w *pregel.Writing, v any) error {
 				return err
 			}
 		default:
-			return &pregel.InvalidUpdateError{Node: w.Node(), Reason: fmt.Sprintf("Command.Goto: want names and Sends, got %T", d)}
+			return &pregel.InvalidUpdateError{Node: w.Node(), Reason: fmt.Sprintf("goto: want names and Sends, got %s", jsontext.Kind(d))}
 		}
 	}
 	return nil
