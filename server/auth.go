@@ -252,6 +252,17 @@ func (g Grant) stamp(metadata map[string]any) map[string]any {
 	return out
 }
 
+// withOwner says in the metadata of a run, or of checkpoints that none makes, whose they are, as their thread says:
+// checkpoints are found, and erased, by their metadata.
+func (g Grant) withOwner(metadata map[string]any, t thread) map[string]any {
+	for key := range g.Filter {
+		if v, ok := t.Metadata[key]; ok {
+			metadata[key] = v
+		}
+	}
+	return metadata
+}
+
 // changed is metadata that the grant shows with changes, but for the values that its filter asks about:
 // they stay what they are, also a list that others are in.
 func (g Grant) changed(metadata, changes map[string]any) map[string]any {

@@ -3,27 +3,36 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/server/internal/streamv2"
+	"github.com/stele-go/stele/store"
 )
 
-// show answers with a run.
-func (s *runAPI) show(c *call, r runs.Run) error { return c.json(s.view.shown(r)) }
-
-// made is the run that a request makes: on the thread of its path, or one of its own. Who answers with the
-// run's events, or its end, tells of it later.
-func (s *runAPI) made(c *call) (r runs.Run, stateless bool, err error) {
-	c.untold = c.route.stream
-	if id := c.path("thread_id"); id != "" {
-		r, err = s.on(c, id, c.body)
-		return r, false, err
-	}
-	r, err = s.stateless(c, c.body)
-	return r, true, err
+// runAPI has the operations on runs, and makes them.
+type runAPI struct {
+	queue       runs.Queue
+	saver       saver.Saver
+	store       store.Store
+	withStore   queueWithStore // nil if queue is not in store
+	graphs      *graphSet
+	threads     *threadAPI
+	assistants  *assistantAPI
+	view        *runView
+	streams     *streamAPI
+	openStreams *streamCount
+	events      *streamv2.Threads
+	deferred    *deferredActions
+	hooks       *http.Client
+	attempts    int
+	trace       func(ctx context.Context) map[string]string
+	locks       *locks
+	log         *slog.Logger
 }
 
 // create makes a run that a worker executes.
@@ -83,6 +92,9 @@ func (s *runAPI) wait(c *call) error {
 	}
 	return s.streams.wait(c, r, c.body.text("on_disconnect") == "cancel", s.view.outcome)
 }
+
+// show answers with a run.
+func (s *runAPI) show(c *call, r runs.Run) error { return c.json(s.view.shown(r)) }
 
 // runColumns are the fields of a run that a list can be asked for.
 var runColumns = []string{"assistant_id", "created_at", "error", "kwargs", "langsmith_session_name", "metadata", "multitask_strategy", "run_id", "status", "thread_id", "updated_at"}
@@ -294,23 +306,4 @@ func (s *runAPI) cancelMany(c *call) error {
 		return noMatch
 	}
 	return c.none(nil)
-}
-
-// takeBack removes a run whose request was refused, and the thread that was made for it.
-func (s *runAPI) takeBack(ctx context.Context, a deferredAction) error {
-	if a.Run != "" {
-		r, err := s.queue.Get(ctx, a.Run)
-		if err == nil {
-			if err = s.threads.endRun(ctx, r, runs.Rollback); err == nil {
-				err = s.remove(ctx, r)
-			}
-		}
-		if err != nil && !errors.Is(err, runs.ErrNotFound) {
-			return err
-		}
-	}
-	if a.fresh {
-		return s.threads.remove(ctx, a.Thread)
-	}
-	return nil
 }

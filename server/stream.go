@@ -29,26 +29,221 @@ type streamAPI struct {
 	log       *slog.Logger
 }
 
-// watchPoll is how long a lost hint of Queue.Watch can go unnoticed.
-const watchPoll = 500 * time.Millisecond
+// streamed streams a run, and cancels it if the client leaves and asked for that.
+func (s *streamAPI) streamed(c *call, r runs.Run, stateless bool, modes []string, after int64, live, cancel bool) error {
+	out := c.output(func(h http.Header) {
+		streamHeaders(h)
+		h.Set("Location", place(r, false)+"/stream")
+		h.Set("Content-Location", place(r, stateless))
+	})
+	end, err := s.stream(c, out, r, modes, after, live)
+	gone := errors.Is(err, runs.ErrNotFound)
+	if err == nil {
+		gone, err = s.isDeleted(c.ctx, end)
+	}
+	if gone {
+		f := deletedRun(r.ID)
+		if !out.begun {
+			return f
+		}
+		text, err := encode(pregeljson.Failure{Error: "RunDeleted", Message: f.detail})
+		if err != nil {
+			return err
+		}
+		_ = out.write(appendFrame(nil, frame{"error", text}, "")) // the client may be gone
+		return nil
+	}
+	return s.left(c.ctx, out, r.ID, end.Status, cancel, err)
+}
 
-// peek is a run as it is. If it has ended that is durable, and else it may not be.
-func (s *streamAPI) peek(ctx context.Context, id string) (runs.Run, error) {
-	r, err := s.queue.Get(saver.DeferSync(ctx), id)
-	if err == nil && r.Status.Ended() {
-		return s.queue.Get(ctx, id)
+// streamHeaders begin an answer of server-sent events.
+func streamHeaders(h http.Header) {
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	inPieces(h)
+}
+
+// stream answers with the events of a run behind after, in the modes that the client asks
+// for. If live is true, it begins with what comes now. If the run is resumable, each frame
+// has the number of its event; of several frames of one event the last has it.
+func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, after int64, live bool) (runs.Run, error) {
+	resumable := kwarg(r, "resumable") == true
+	f := newRenderer(s.queue.Serializer(), r, modes)
+	// Frames depend on earlier events, so all are read, and those that the client has are
+	// not sent.
+	if live {
+		err := streamv2.Each(c.ctx, s.queue, r.ID, func(ev runs.Event) error {
+			after = ev.Seq
+			return nil
+		})
+		if err != nil {
+			return r, err
+		}
+	}
+	each := func(events []runs.Event) error {
+		var b []byte
+		for _, ev := range events {
+			frames, err := f.frames(ev)
+			if err != nil {
+				return err
+			}
+			if ev.Seq <= after {
+				continue
+			}
+			for i, fr := range frames {
+				id := ""
+				if resumable && i == len(frames)-1 {
+					id = strconv.FormatInt(ev.Seq, 10)
+				}
+				b = appendFrame(b, fr, id)
+			}
+			if len(b) > streamv2.PartBytes {
+				if err := out.write(b); err != nil {
+					return err
+				}
+				b = b[:0]
+			}
+		}
+		if len(b) == 0 && out.begun {
+			return nil
+		}
+		return out.write(b)
+	}
+	r, err := s.follow(c, r.ID, 0, each, out, heartbeat)
+	if err != nil && c.ctx.Err() == nil && err != errClosing && err != errHead {
+		s.log.Warn("a stream was cut off", "run", r.ID, "error", err)
 	}
 	return r, err
 }
+
+// left is the error of a request that followed a run, if the answer has not begun. It cancels
+// the run if its client has left and asked for that. The status is the last one that is known.
+func (s *streamAPI) left(ctx context.Context, out *output, id string, status runs.Status, cancel bool, err error) error {
+	if err != nil && cancel && !status.Ended() && ctx.Err() != nil {
+		if _, err := s.queue.Cancel(context.WithoutCancel(ctx), id, runs.Interrupt); err != nil {
+			s.log.Error("cancel the run of a client that left", "run", id, "error", err)
+		}
+	}
+	if out.begun {
+		return nil
+	}
+	return err
+}
+
+// deletedRun says that a run that was followed is gone.
+func deletedRun(id string) *failure {
+	return &failure{http.StatusNotFound, fmt.Sprintf("Run %s was deleted, or its thread, before it was told what came of it", id)}
+}
+
+// isDeleted reports whether a run that was interrupted is gone. Who deletes a thread interrupts its runs
+// before, and has the lock until all is removed.
+func (s *streamAPI) isDeleted(ctx context.Context, r runs.Run) (bool, error) {
+	if r.Status != runs.Interrupted {
+		return false, nil
+	}
+	defer s.locks.lock("thread " + r.ThreadID)()
+	_, err := s.queue.Get(ctx, r.ID)
+	if errors.Is(err, runs.ErrNotFound) {
+		return true, nil
+	}
+	return false, err
+}
+
+// joinStream streams a run that another request made: from the event behind Last-Event-ID,
+// or from now on.
+func (s *streamAPI) joinStream(c *call, r runs.Run) error {
+	modes := modesOfRun(r)
+	// The SDK for Python sends an empty one if it is asked for none.
+	if asked := slices.DeleteFunc(c.r.URL.Query()["stream_mode"], func(m string) bool { return m == "" }); len(asked) > 0 {
+		var only []string
+		for _, list := range asked {
+			only = append(only, strings.Split(strings.Trim(list, "[]"), ",")...)
+		}
+		for i, o := range only {
+			only[i] = strings.Trim(o, `" `)
+		}
+		modes = slices.DeleteFunc(slices.Clone(modes), func(m string) bool { return !slices.Contains(only, m) })
+		if !slices.Contains(only, metadata) {
+			modes = append(modes, noMetadata)
+		}
+	}
+	after, live := lastEventID(c.r)
+	return s.streamed(c, r, false, modes, after, live, c.isTrue("cancel_on_disconnect"))
+}
+
+// lastEventID is the number of the last event that a client has; live is true if it names none.
+func lastEventID(r *http.Request) (after int64, live bool) {
+	given := strings.TrimSpace(r.Header.Get("Last-Event-ID"))
+	if given == "" {
+		return 0, true
+	}
+	n, err := strconv.ParseInt(given, 10, 64)
+	if err != nil || n < 0 {
+		return 0, false
+	}
+	return n, false
+}
+
+// join waits for a run and answers with what came of it.
+func (s *streamAPI) join(c *call, r runs.Run) error {
+	return s.wait(c, r, c.isTrue("cancel_on_disconnect"), s.view.outcome)
+}
+
+// wait answers with what came of a run when it has ended. The head of the answer goes out soon, and
+// line breaks after it keep the connection: JSON allows them.
+func (s *streamAPI) wait(c *call, r runs.Run, cancel bool, result func(context.Context, runs.Run) (any, error)) error {
+	out := c.output(func(h http.Header) {
+		h.Set("Location", place(r, false)+"/join")
+		h.Set("Content-Location", place(r, false))
+		h.Set("Content-Type", "application/json")
+		inPieces(h)
+	})
+	// As long as somebody watches a run, a queue may have its events in memory: they are asked for
+	// what came of it.
+	_, stop := s.queue.Watch(r.ID)
+	defer stop()
+	end, err := s.follow(c, r.ID, 0, nil, out, []byte("\n"))
+	gone := errors.Is(err, runs.ErrNotFound)
+	if err != nil && !gone {
+		return s.left(c.ctx, out, r.ID, end.Status, cancel, err)
+	}
+	var came any
+	if !gone {
+		came, err = result(c.ctx, end)
+		var unknown error
+		if gone, unknown = s.isDeleted(c.ctx, end); err == nil {
+			err = unknown
+		}
+	}
+	switch {
+	case gone && !out.begun:
+		return deletedRun(r.ID)
+	case gone:
+		came, err = map[string]any{pregelError: pregeljson.Failure{Error: "RunDeleted", Message: deletedRun(r.ID).detail}}, nil
+	case err != nil:
+		s.log.Error("read what came of a run", "run", r.ID, "error", err)
+		came = map[string]any{pregelError: pregeljson.Failure{Error: "InternalServerError", Message: "Internal Server Error"}}
+	}
+	text, compact := came.(json.RawMessage)
+	if !compact {
+		text, err = encode(came)
+	}
+	if err == nil {
+		_ = out.last(text) // the client may be gone
+	}
+	return nil
+}
+
+// watchPoll is how long a lost hint of Queue.Watch can go unnoticed.
+const watchPoll = 500 * time.Millisecond
+
+// headWait is how long the head of an answer waits for the rest, so that a quick run is durable by
+// one sync, and answered with one write.
+const headWait = 200 * time.Millisecond
 
 // endWatcher is a queue that wakes who waits for the end of a run for that alone.
 type endWatcher interface {
 	WatchEnd(id string) (ended <-chan struct{}, stop func())
 }
-
-// headWait is how long the head of an answer waits for the rest, so that a quick run is durable by
-// one sync, and answered with one write.
-const headWait = 200 * time.Millisecond
 
 // follow calls each, unless it is nil, with the events of a run behind after, those that are stored
 // and those to come, until the run has ended or each fails. Where that takes longer, it sends the
@@ -120,255 +315,14 @@ func (s *streamAPI) follow(c *call, id string, after int64, each func([]runs.Eve
 	}
 }
 
-// errClosing ends what is under way when the server closes.
-var errClosing = fail(http.StatusServiceUnavailable, "The server closes.")
-
-// output writes an answer in pieces, each within a time, so that a client that does not
-// read is cut off instead of kept.
-type output struct {
-	c     *call
-	rc    *http.ResponseController
-	head  func(h http.Header) // what the answer begins with
-	begun bool
-}
-
-func (c *call) output(head func(h http.Header)) *output {
-	return &output{c: c, rc: http.NewResponseController(c.w), head: head}
-}
-
-func (o *output) write(b []byte) error {
-	if err := o.last(b); err != nil {
-		return err
-	}
-	_ = o.rc.Flush()                       // a ResponseWriter of a test, or of a wrapper, may not know it
-	_ = o.rc.SetWriteDeadline(time.Time{}) // with HTTP/2 it would end a stream that is idle
-	return nil
-}
-
-// last writes what is sent when the handler returns.
-func (o *output) last(b []byte) error {
-	if !o.begun {
-		o.begun = true
-		o.head(o.c.w.Header())
-		o.c.w.WriteHeader(http.StatusOK)
-	}
-	_, err := o.c.w.Write(b)
-	if err == nil && o.c.r.Method == http.MethodHead {
-		err = errHead
-	}
-	return err
-}
-
-// errHead ends an answer whose head is all that was asked for.
-var errHead = errors.New("the request is for the head alone")
-
-// streamHeaders begin an answer of server-sent events.
-func streamHeaders(h http.Header) {
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	inPieces(h)
-}
-
-// inPieces asks proxies to pass on each piece of an answer as it comes: nginx not to buffer it, and others not
-// to compress it, as HAProxy would hold back the last event.
-func inPieces(h http.Header) {
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Accel-Buffering", "no")
-}
-
-// stream answers with the events of a run behind after, in the modes that the client asks
-// for. If live is true, it begins with what comes now. If the run is resumable, each frame
-// has the number of its event; of several frames of one event the last has it.
-func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, after int64, live bool) (runs.Run, error) {
-	resumable := kwarg(r, "resumable") == true
-	f := newRenderer(s.queue.Serializer(), r, modes)
-	// Frames depend on earlier events, so all are read, and those that the client has are
-	// not sent.
-	if live {
-		err := streamv2.Each(c.ctx, s.queue, r.ID, func(ev runs.Event) error {
-			after = ev.Seq
-			return nil
-		})
-		if err != nil {
-			return r, err
-		}
-	}
-	each := func(events []runs.Event) error {
-		var b []byte
-		for _, ev := range events {
-			frames, err := f.frames(ev)
-			if err != nil {
-				return err
-			}
-			if ev.Seq <= after {
-				continue
-			}
-			for i, fr := range frames {
-				id := ""
-				if resumable && i == len(frames)-1 {
-					id = strconv.FormatInt(ev.Seq, 10)
-				}
-				b = appendFrame(b, fr, id)
-			}
-			if len(b) > streamv2.PartBytes {
-				if err := out.write(b); err != nil {
-					return err
-				}
-				b = b[:0]
-			}
-		}
-		if len(b) == 0 && out.begun {
-			return nil
-		}
-		return out.write(b)
-	}
-	r, err := s.follow(c, r.ID, 0, each, out, heartbeat)
-	if err != nil && c.ctx.Err() == nil && err != errClosing && err != errHead {
-		s.log.Warn("a stream was cut off", "run", r.ID, "error", err)
+// peek is a run as it is. If it has ended that is durable, and else it may not be.
+func (s *streamAPI) peek(ctx context.Context, id string) (runs.Run, error) {
+	r, err := s.queue.Get(saver.DeferSync(ctx), id)
+	if err == nil && r.Status.Ended() {
+		return s.queue.Get(ctx, id)
 	}
 	return r, err
 }
 
-// streamed streams a run, and cancels it if the client leaves and asked for that.
-func (s *streamAPI) streamed(c *call, r runs.Run, stateless bool, modes []string, after int64, live, cancel bool) error {
-	out := c.output(func(h http.Header) {
-		streamHeaders(h)
-		h.Set("Location", place(r, false)+"/stream")
-		h.Set("Content-Location", place(r, stateless))
-	})
-	end, err := s.stream(c, out, r, modes, after, live)
-	gone := errors.Is(err, runs.ErrNotFound)
-	if err == nil {
-		gone, err = s.isDeleted(c.ctx, end)
-	}
-	if gone {
-		f := deletedRun(r.ID)
-		if !out.begun {
-			return f
-		}
-		text, err := encode(pregeljson.Failure{Error: "RunDeleted", Message: f.detail})
-		if err != nil {
-			return err
-		}
-		_ = out.write(appendFrame(nil, frame{"error", text}, "")) // the client may be gone
-		return nil
-	}
-	return s.left(c.ctx, out, r.ID, end.Status, cancel, err)
-}
-
-// deletedRun says that a run that was followed is gone.
-func deletedRun(id string) *failure {
-	return &failure{http.StatusNotFound, fmt.Sprintf("Run %s was deleted, or its thread, before it was told what came of it", id)}
-}
-
-// isDeleted reports whether a run that was interrupted is gone. Who deletes a thread interrupts its runs
-// before, and has the lock until all is removed.
-func (s *streamAPI) isDeleted(ctx context.Context, r runs.Run) (bool, error) {
-	if r.Status != runs.Interrupted {
-		return false, nil
-	}
-	defer s.locks.lock("thread " + r.ThreadID)()
-	_, err := s.queue.Get(ctx, r.ID)
-	if errors.Is(err, runs.ErrNotFound) {
-		return true, nil
-	}
-	return false, err
-}
-
-// left is the error of a request that followed a run, if the answer has not begun. It cancels
-// the run if its client has left and asked for that. The status is the last one that is known.
-func (s *streamAPI) left(ctx context.Context, out *output, id string, status runs.Status, cancel bool, err error) error {
-	if err != nil && cancel && !status.Ended() && ctx.Err() != nil {
-		if _, err := s.queue.Cancel(context.WithoutCancel(ctx), id, runs.Interrupt); err != nil {
-			s.log.Error("cancel the run of a client that left", "run", id, "error", err)
-		}
-	}
-	if out.begun {
-		return nil
-	}
-	return err
-}
-
-// joinStream streams a run that another request made: from the event behind Last-Event-ID,
-// or from now on.
-func (s *streamAPI) joinStream(c *call, r runs.Run) error {
-	modes := modesOfRun(r)
-	// The SDK for Python sends an empty one if it is asked for none.
-	if asked := slices.DeleteFunc(c.r.URL.Query()["stream_mode"], func(m string) bool { return m == "" }); len(asked) > 0 {
-		var only []string
-		for _, list := range asked {
-			only = append(only, strings.Split(strings.Trim(list, "[]"), ",")...)
-		}
-		for i, o := range only {
-			only[i] = strings.Trim(o, `" `)
-		}
-		modes = slices.DeleteFunc(slices.Clone(modes), func(m string) bool { return !slices.Contains(only, m) })
-		if !slices.Contains(only, metadata) {
-			modes = append(modes, noMetadata)
-		}
-	}
-	after, live := lastEventID(c.r)
-	return s.streamed(c, r, false, modes, after, live, c.isTrue("cancel_on_disconnect"))
-}
-
-// lastEventID is the number of the last event that a client has; live is true if it names none.
-func lastEventID(r *http.Request) (after int64, live bool) {
-	given := strings.TrimSpace(r.Header.Get("Last-Event-ID"))
-	if given == "" {
-		return 0, true
-	}
-	n, err := strconv.ParseInt(given, 10, 64)
-	if err != nil || n < 0 {
-		return 0, false
-	}
-	return n, false
-}
-
-// wait answers with what came of a run when it has ended. The head of the answer goes out soon, and
-// line breaks after it keep the connection: JSON allows them.
-func (s *streamAPI) wait(c *call, r runs.Run, cancel bool, result func(context.Context, runs.Run) (any, error)) error {
-	out := c.output(func(h http.Header) {
-		h.Set("Location", place(r, false)+"/join")
-		h.Set("Content-Location", place(r, false))
-		h.Set("Content-Type", "application/json")
-		inPieces(h)
-	})
-	// As long as somebody watches a run, a queue may have its events in memory: they are asked for
-	// what came of it.
-	_, stop := s.queue.Watch(r.ID)
-	defer stop()
-	end, err := s.follow(c, r.ID, 0, nil, out, []byte("\n"))
-	gone := errors.Is(err, runs.ErrNotFound)
-	if err != nil && !gone {
-		return s.left(c.ctx, out, r.ID, end.Status, cancel, err)
-	}
-	var came any
-	if !gone {
-		came, err = result(c.ctx, end)
-		var unknown error
-		if gone, unknown = s.isDeleted(c.ctx, end); err == nil {
-			err = unknown
-		}
-	}
-	switch {
-	case gone && !out.begun:
-		return deletedRun(r.ID)
-	case gone:
-		came, err = map[string]any{pregelError: pregeljson.Failure{Error: "RunDeleted", Message: deletedRun(r.ID).detail}}, nil
-	case err != nil:
-		s.log.Error("read what came of a run", "run", r.ID, "error", err)
-		came = map[string]any{pregelError: pregeljson.Failure{Error: "InternalServerError", Message: "Internal Server Error"}}
-	}
-	text, compact := came.(json.RawMessage)
-	if !compact {
-		text, err = encode(came)
-	}
-	if err == nil {
-		_ = out.last(text) // the client may be gone
-	}
-	return nil
-}
-
-// join waits for a run and answers with what came of it.
-func (s *streamAPI) join(c *call, r runs.Run) error {
-	return s.wait(c, r, c.isTrue("cancel_on_disconnect"), s.view.outcome)
-}
+// errClosing ends what is under way when the server closes.
+var errClosing = fail(http.StatusServiceUnavailable, "The server closes.")

@@ -46,11 +46,11 @@ func (s *threadAPI) create(c *call) error {
 				return err
 			}
 		}
-		claimed, err := s.claimed(c.ctx, t.ID, c.grant)
-		if err == nil && !claimed && len(steps) > 0 { // a program's would be lost with it
-			claimed, err = s.begun(c.ctx, t.ID)
+		taken, err := s.isForeign(c.ctx, t.ID, c.grant)
+		if err == nil && !taken && len(steps) > 0 { // a program's would be lost with it
+			taken, err = s.begun(c.ctx, t.ID)
 		}
-		if claimed || err != nil {
+		if taken || err != nil {
 			return cmp.Or(err, errExists(t.ID))
 		}
 	}
@@ -133,6 +133,6 @@ func (s *threadAPI) fill(c *call, t thread, steps []any, lease *saver.Lease) (er
 		}
 		all = append(all, superstep)
 	}
-	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all, pregel.UpdateOptions{Metadata: c.grant.claim(map[string]any{"graph_id": t.graph()}, t), Lease: lease})
+	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all, pregel.UpdateOptions{Metadata: c.grant.withOwner(map[string]any{"graph_id": t.graph()}, t), Lease: lease})
 	return err
 }

@@ -1,15 +1,41 @@
 package server
 
 import (
+	"context"
 	"errors"
-	"slices"
-	"strconv"
-	"strings"
+	"log/slog"
 
-	"github.com/stele-go/stele/message/pregeljson"
+	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
+
+// threadAPI has the operations on threads and their states.
+type threadAPI struct {
+	records    records[thread]
+	unfinished records[unfinishedThread]
+	saver      saver.Saver
+	queue      runs.Queue
+	store      store.Store
+	withStore  queueWithStore // nil if queue is not in store
+	graphs     *graphSet
+	view       *runView
+	crons      *cronStore
+	deferred   *deferredActions
+	removed    records[removedRuns]
+	locks      *locks
+	log        *slog.Logger
+}
+
+// queueWithStore is a queue in the Store: a run and what the server keeps of it are one write. An unsynced
+// run is durable only when it was asked for. As the queue knows the newest run of a thread, most runs change
+// nothing of the thread's record.
+type queueWithStore interface {
+	Items() *store.Local
+	Newest(threadID string) string
+	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error), unsynced bool) (runs.Run, error)
+}
 
 func (s *threadAPI) patch(c *call) error {
 	defer s.locks.lock("thread " + c.path("thread_id"))()
@@ -47,227 +73,143 @@ func (s *threadAPI) copyOf(c *call) error {
 	return s.show(c, dst)
 }
 
-// foundThread is a thread that a search may select.
-type foundThread struct {
-	thread
-	at threadStatus
+// ofPath is the thread of a path, if the grant shows it.
+func (s *threadAPI) ofPath(c *call) (thread, error) {
+	id := c.path("thread_id")
+	t, ok, err := s.record(c.ctx, id, c.grant)
+	if err == nil && !ok {
+		err = missingThread(id)
+	}
+	return t, err
 }
 
-var threadOrder = sorting[*foundThread]{
-	by: map[string]func(a, b *foundThread) int{
-		"thread_id":        func(a, b *foundThread) int { return strings.Compare(a.ID, b.ID) },
-		"status":           func(a, b *foundThread) int { return strings.Compare(a.at.status, b.at.status) },
-		"created_at":       func(a, b *foundThread) int { return a.Created.Compare(b.Created) },
-		"updated_at":       func(a, b *foundThread) int { return a.at.at.Compare(b.at.at) },
-		"state_updated_at": func(a, b *foundThread) int { return a.at.saved.Compare(b.at.saved) },
-	},
-	then: func(a, b *foundThread) int { return b.Created.Compare(a.Created) },
+// missingThread says that a thread is not there, or not the user's.
+func missingThread(id string) error { return fail(404, "Thread with ID %s not found", id) }
+
+// id is the id of the thread that a request names by a UUID: the same in its usual form, unless
+// another program has made a thread of just this id.
+func (s *threadAPI) id(ctx context.Context, given string) (string, error) {
+	small := usual(given)
+	if small == given {
+		return given, nil
+	}
+	_, stored, err := s.infoOf(ctx, given)
+	if stored {
+		return given, err
+	}
+	return small, err
 }
 
-// find are the threads that a search asks for, in its order, without their metadata and state:
-// all of these may be more than memory holds. Their status is computed before the page is cut only
-// where the search depends on it, as that reads the state of every thread.
-func (s *threadAPI) find(c *call) (found []*foundThread, err error) {
-	ids, metadata, values, status := c.body.texts("ids"), c.body.object("metadata"), c.body.object("values"), c.body.text("status")
-	stele, prefixes := c.body.text("stele_status"), c.body.texts("stele_prefix")
-	if stele == anyStatus {
-		stele = ""
+// anyThread reports whether the path's thread, whose id is no UUID, is one that a program
+// beside the server has made.
+func (s *threadAPI) anyThread(c *call) bool {
+	if !c.auth.open {
+		return false
 	}
-	if len(values) == 0 {
-		values = nil
-	}
-	complete := values != nil || status != "" || slices.Contains([]string{"status", "state_updated_at"}, c.body.text("sort_by"))
-	outlined := stele != "" || c.body.text("sort_by") == "updated_at"
-	begins := func(id string) bool {
-		return len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(id, p) })
-	}
-	infos := map[string]saver.ThreadInfo{}
-	busyThreads := map[string]bool{}
-	consider := func(t thread) (err error) {
-		if t.Temporary || !begins(t.ID) || !c.grant.admits(t.Metadata) {
-			return nil
-		}
-		if complete || metadata["graph_id"] != nil {
-			if t, err = s.withGraph(c.ctx, t); err != nil {
-				return err
-			}
-		}
-		if metadata != nil && !contains(t.Metadata, metadata) {
-			return nil
-		}
-		f := &foundThread{thread: t}
-		switch {
-		case complete:
-			f.at, err = s.statusOf(c.ctx, t)
-		case outlined:
-			f.at, _, err = s.outline(c.ctx, t, infos[t.ID], busyThreads[t.ID])
-		}
-		if err != nil || status != "" && f.at.status != status || stele != "" && f.at.stele != stele {
-			return err
-		}
-		if values != nil {
-			if f.at.state == nil {
-				return nil
-			}
-			if have, err := pregeljson.Value(f.at.state.Values); err != nil || !contains(have, values) { // also if they cannot be shown
-				return nil
-			}
-		}
-		f.Metadata, f.Config, f.at.state = nil, nil, nil
-		found = append(found, f)
-		return nil
-	}
-	if outlined && !complete {
-		for _, open := range []runs.Status{runs.Pending, runs.Running} { // as isBusy
-			for r, err := range s.queue.List(c.ctx, runs.Query{Status: open}) {
-				if err != nil && !errors.Is(err, runs.ErrUnreadable) {
-					return nil, err
-				}
-				busyThreads[r.ThreadID] = true
-			}
-		}
-	}
-	if _, named := c.body["ids"]; named {
-		for i, id := range ids {
-			if ids[i], err = s.id(c.ctx, id); err != nil {
-				return nil, err
-			}
-		}
-		slices.Sort(ids)
-		for _, id := range slices.Compact(ids) {
-			t, ok, err := s.record(c.ctx, id, c.grant)
-			if err == nil && ok && outlined {
-				infos[id], _, err = s.infoOf(c.ctx, id)
-			}
-			if err == nil && ok {
-				err = consider(t)
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-	} else {
-		if len(prefixes) == 0 {
-			prefixes = []string{""}
-		}
-		var stored []saver.ThreadInfo
-		for _, p := range prefixes {
-			if c.grant.Filter != nil && !outlined {
-				break
-			}
-			for info, err := range s.saver.Threads(c.ctx, saver.ThreadQuery{Prefix: p, WithoutNotes: !complete && metadata["graph_id"] == nil}) {
-				if err != nil {
-					return nil, err
-				}
-				if _, twice := infos[info.ThreadID]; !twice {
-					infos[info.ThreadID], stored = info, append(stored, info)
-				}
-			}
-		}
-		known := map[string]bool{}
-		for h, err := range s.unfinished.all(c.ctx) { // before the records: those that are made meanwhile have one
-			if err != nil {
-				return nil, err
-			}
-			known[h.Thread] = true
-		}
-		for t, err := range s.records.all(c.ctx) {
-			if err == nil {
-				known[t.ID] = true
-				err = consider(t)
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		for _, info := range stored {
-			if known[info.ThreadID] || c.grant.Filter != nil {
-				continue
-			}
-			if err := consider(s.stored(info)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	threadOrder.sort(c.body, found)
-	return found, nil
+	_, ok, err := s.infoOf(c.ctx, c.path("thread_id"))
+	return ok && err == nil
 }
 
-func (s *threadAPI) search(c *call) error {
-	for name, path := range c.body.object("extract") {
-		if p, ok := path.(string); !ok || p == "" {
-			return fail(422, "Extract path for '%s' must be a non-empty string", name)
-		}
+// record is the record of a thread. A thread that a program beside the server has made has none, and is
+// shown as it is stored, unless the grant has a filter. ok is false if there is no such thread, or the
+// grant does not show it.
+func (s *threadAPI) record(ctx context.Context, id string, g Grant) (t thread, ok bool, err error) {
+	t, ok, err = s.records.get(ctx, id)
+	if t.kept = ok; err != nil || ok {
+		return t, ok && g.admits(t.Metadata), err
 	}
-	found, err := s.find(c)
-	return searched(c, found, err, func(f *foundThread) (any, bool, error) {
-		t, ok, err := s.record(c.ctx, f.ID, c.grant)
-		if err != nil || !ok {
-			return nil, false, err
-		}
-		at, err := s.statusOf(c.ctx, t)
-		if status := c.body.text("status"); err != nil || status != "" && at.status != status { // it has another one by now
-			return nil, false, err
-		}
-		m := s.shown(t, at)
-		if paths := c.body.object("extract"); len(paths) > 0 {
-			if m["extracted"], err = extracted(m, paths); err != nil { // too deep with the thread around it
-				m["error"] = s.unreadable(f.ID, err)
-			}
-		}
-		if c.body.text("stele_values") == aboutValues {
-			withAbout(m)
-		}
-		if c.body["stele_status"] != nil {
-			m["stele_status"] = at.stele
-		}
-		return m, true, nil
-	}, "extracted")
+	if g.Filter != nil {
+		return t, false, nil
+	}
+	info, ok, err := s.infoOf(ctx, id)
+	if err != nil || !ok {
+		return t, false, err
+	}
+	if _, left, err := s.unfinished.get(ctx, id); left || err != nil { // what a client were told of it would go with it
+		return t, false, err
+	}
+	t, err = s.withGraph(ctx, s.stored(info))
+	return t, err == nil, err
 }
 
-func (s *threadAPI) count(c *call) error {
-	found, err := s.find(c)
-	return c.answer(len(found), err)
+// infoOf is what the saver knows of a thread; ok is false if it has none.
+func (s *threadAPI) infoOf(ctx context.Context, id string) (info saver.ThreadInfo, ok bool, err error) {
+	return saver.ThreadOf(ctx, s.saver, id)
 }
 
-// extracted are the values at paths of a thread: names with dots, and numbers in brackets.
-func extracted(shown map[string]any, paths map[string]any) (map[string]any, error) {
-	plain, err := pregeljson.Value(shown)
-	if err != nil {
-		return nil, err
+// stored is a thread that has no record, as the saver knows it.
+func (s *threadAPI) stored(info saver.ThreadInfo) thread {
+	t := thread{ID: info.ThreadID, Created: info.UpdatedAt, Updated: info.UpdatedAt, Metadata: map[string]any{}, Config: map[string]any{}, Stored: true}
+	if info.Graph != "" {
+		t.Metadata["graph_id"] = info.Graph
 	}
-	out := map[string]any{}
-	for name, path := range paths {
-		p, _ := path.(string)
-		out[name] = follow(plain, p)
-	}
-	return out, nil
+	return t
 }
 
-// follow is the value at a path; nil if there is none.
-func follow(v any, path string) any {
-	for _, part := range strings.Split(path, ".") {
-		name, rest, _ := strings.Cut(part, "[")
-		if name != "" {
-			m, _ := v.(map[string]any)
-			v = m[name]
-		}
-		for rest != "" {
-			var index string
-			index, rest, _ = strings.Cut(rest, "]")
-			rest = strings.TrimPrefix(rest, "[")
-			list, _ := v.([]any)
-			i, err := strconv.Atoi(index)
-			if i < 0 {
-				i += len(list)
-			}
-			if err != nil || i < 0 || i >= len(list) {
-				return nil
-			}
-			v = list[i]
-		}
+// withGraph is a thread with the name of the graph that made its newest checkpoint, if that can
+// be read.
+func (s *threadAPI) withGraph(ctx context.Context, t thread) (thread, error) {
+	if !t.Stored || t.graph() != "" {
+		return t, nil
 	}
-	return v
+	head, err := s.head(ctx, t.ID)
+	if err != nil && !isOfThread(err) {
+		return t, err
+	}
+	if err != nil || head == nil {
+		return t, nil
+	}
+	name, _ := head.Metadata["graph_id"].(string)
+	if name == "" && head.Note != nil {
+		name = head.Note.Graph
+	}
+	if name == "" && len(s.graphs.names) == 1 {
+		name = s.graphs.names[0]
+	}
+	if name != "" {
+		t.Metadata["graph_id"] = name
+	}
+	return t, nil
+}
+
+// head is the newest checkpoint of a thread; nil if there is none.
+func (s *threadAPI) head(ctx context.Context, id string) (*saver.Tuple, error) {
+	head, err := s.saver.GetTuple(ctx, saver.Config{ThreadID: id})
+	if errors.Is(err, saver.ErrNotFound) {
+		return nil, nil
+	}
+	return head, err
+}
+
+// isForeign reports whether a thread that has no record is one that a program beside the server has made,
+// and the grant has a filter: who is bound by one must not take such a thread by its id.
+func (s *threadAPI) isForeign(ctx context.Context, id string, g Grant) (bool, error) {
+	if g.Filter == nil {
+		return false, nil
+	}
+	return s.begun(ctx, id)
+}
+
+// begun reports whether there is a state or a run of a thread.
+func (s *threadAPI) begun(ctx context.Context, id string) (bool, error) {
+	if _, ok, err := s.infoOf(ctx, id); ok || err != nil {
+		return ok, err
+	}
+	for _, err := range s.queue.List(ctx, runs.Query{ThreadID: id, Limit: 1}) {
+		if errors.Is(err, runs.ErrUnreadable) { // it is on the thread all the same
+			err = nil
+		}
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// graphOf is the graph of a thread.
+func (s *threadAPI) graphOf(t thread) (*pregel.Graph, error) {
+	if t.graph() == "" {
+		return nil, fail(400, "Thread '%s' has no assigned graph ID. This usually occurs when no runs have been made on this particular thread. This operation requires a graph ID. Please ensure a run has been made for the thread or manually update the thread metadata (by setting the 'graph_id' field) before running this operation.", t.ID)
+	}
+	return s.graphs.named(t.graph())
 }
 
 // run is the run of a path, if its thread is the user's. With an error that it cannot be decoded
@@ -281,4 +223,18 @@ func (s *threadAPI) run(c *call) (runs.Run, error) {
 		err = runs.ErrNotFound
 	}
 	return r, err
+}
+
+// keep stores a thread with when it expires, and does what else is given, all in one write.
+func (s *threadAPI) keep(ctx context.Context, t thread, beside ...store.Op) error {
+	op, err := s.records.op(t.ID, t)
+	if err != nil {
+		return err
+	}
+	ops := append(beside, op)
+	if t.TTL == nil {
+		_, err := s.store.Batch(ctx, ops...)
+		return err
+	}
+	return s.deferred.putWith(ctx, deferredAction{Kind: deferredTTL, Thread: t.ID, Due: now().Add(t.TTL.duration())}, ops...)
 }

@@ -6,11 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/stele-go/stele/base/fault"
-	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/runs"
-	"github.com/stele-go/stele/saver/admin"
-	"github.com/stele-go/stele/saver/disk"
 )
 
 // mostRuns bounds the runs of one answer.
@@ -218,66 +214,4 @@ func (s *operatorAPI) deleteSchedule(c *call) error {
 		return errNotFound
 	}
 	return c.none(s.queue.DeleteSchedule(c.ctx, id))
-}
-
-// troubleUnmoved is the problem that items of users are at their former places.
-const troubleUnmoved metrics.Trouble = "items_unmoved"
-
-// health answers how an embedded store is. A saver elsewhere has no such answer.
-func (s *operatorAPI) health(c *call) error {
-	w, ok := s.saver.(watched)
-	if !ok {
-		return errNotFound
-	}
-	st, h := w.Stats(), w.Health()
-	if s.unmoved.any(c.ctx) {
-		h.Status = max(h.Status, metrics.StatusDegraded)
-		h.Problems = append(h.Problems, metrics.Problem{Kind: troubleUnmoved, Status: metrics.StatusDegraded,
-			Detail: "items of users are where an earlier version kept them, and no client sees them there: move them with stele move-items"})
-	}
-	return c.json(map[string]any{"health": h, "stats": map[string]any{
-		"threads": st.Threads, "log_files": st.LogFiles, "log_bytes": st.LogBytes, "segments": st.Segments, "segment_bytes": st.SegmentBytes,
-		"raw_bytes": st.RawBytes, "dead_bytes": st.DeadBytes, "images": st.Images, "compaction_debt": st.CompactionDebt, "resident": st.Resident}})
-}
-
-// embedded is the store in a directory that this process has open.
-func (s *operatorAPI) embedded(*call) (*disk.Saver, error) {
-	if d, ok := s.saver.(*disk.Saver); ok {
-		return d, nil
-	}
-	return nil, errNotFound
-}
-
-// diskUsage answers what takes the room in an embedded store, by channel. It reads the whole index.
-func (s *operatorAPI) diskUsage(c *call, d *disk.Saver) error {
-	r, err := admin.RoomOf(c.ctx, d)
-	return c.answer(r, err)
-}
-
-// maintain answers with what work reports. One check or backup at a time is enough for a disk.
-func (s *operatorAPI) maintain(c *call, work func() (any, error)) error {
-	if !s.upkeep.TryLock() {
-		return fail(409, "A check or a backup is under way. Try again later.")
-	}
-	defer s.upkeep.Unlock()
-	return c.answer(work())
-}
-
-// verify checks every byte of an embedded store, which goes on meanwhile.
-func (s *operatorAPI) verify(c *call, d *disk.Saver) error {
-	return s.maintain(c, func() (any, error) { return admin.VerifyOpen(c.ctx, d, admin.VerifyOptions{}) })
-}
-
-// backUp copies an embedded store to Config.BackupDir, or what is new since the last backup.
-func (s *operatorAPI) backUp(c *call, d *disk.Saver) error {
-	if s.backupDir == "" {
-		return errNotFound
-	}
-	return s.maintain(c, func() (any, error) {
-		rep, err := admin.BackupOpen(c.ctx, d, s.backupDir, admin.BackupOptions{})
-		if errors.Is(err, fault.ErrNotEmpty) {
-			err = fail(409, "%v", err)
-		}
-		return rep, err
-	})
 }
