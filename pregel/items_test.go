@@ -325,13 +325,13 @@ func TestItemsRefused(t *testing.T) {
 func TestStopWithItemsIsDurable(t *testing.T) {
 	for _, durability := range allDurabilities {
 		for _, o := range []pregel.RunOptions{{InterruptAfter: []string{"first"}}, {InterruptBefore: []string{"second"}}} {
-			owes, reports := false, 0
+			deferred, reports := false, 0
 			s := saver.Intercept(memory.New(memory.Options{}), func(c context.Context, call saver.Call, next func(context.Context) error) error {
 				switch call.Method {
 				case "PutRequest", "PutWrites":
-					owes = saver.SyncDeferred(c)
+					deferred = saver.SyncDeferred(c)
 				case "Sync":
-					owes = false
+					deferred = false
 				}
 				return next(c)
 			})
@@ -340,15 +340,15 @@ func TestStopWithItemsIsDurable(t *testing.T) {
 				t.Fatal(err)
 			}
 			hooks := pregel.Hooks{Interrupt: func(pregel.RunInfo, []pregel.Interrupt) {
-				if reports++; owes {
+				if reports++; deferred {
 					t.Errorf("%s, %v %v: reported before it was durable", durability, o.InterruptAfter, o.InterruptBefore)
 				}
 			}}
 			g := compiled(t, graph.New(steps()).Node("first", learns(nil, "one")).Node("second", learns(nil, "two")).Sequence(graph.Start, "first", "second"),
 				graph.Options{Saver: s, Store: items, AtomicStore: true, Hooks: hooks})
 			o.Durability = durability
-			if _, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{}, o); err != nil || owes || reports != 1 {
-				t.Errorf("%s, %v %v: reported %d times, a sync is owed: %v; %v", durability, o.InterruptAfter, o.InterruptBefore, reports, owes, err)
+			if _, err := g.Invoke(ctx, pregel.Thread("t"), map[string]any{}, o); err != nil || deferred || reports != 1 {
+				t.Errorf("%s, %v %v: reported %d times, a sync is due: %v; %v", durability, o.InterruptAfter, o.InterruptBefore, reports, deferred, err)
 			}
 		}
 	}

@@ -109,7 +109,7 @@ type pipeline struct {
 	running int         // saves under way
 	alone   bool        // the one under way is a barrier
 	slow    bool        // the last save took as long as slowSave
-	owed    bool        // a deferred save ended, and none that is durable has followed it
+	syncDue bool        // a deferred save ended, and none that is durable has followed it
 	behind  int         // barriers in the queue that are yet to begin of those that share a sync
 	err     error       // the first failure
 	due     *time.Timer // begins to store the checkpoints that wait for others; may be nil
@@ -338,7 +338,7 @@ func (p *pipeline) work(op *saveOp) {
 		p.running--
 		p.alone = false
 		op.ended = true
-		p.owed = op.deferred || p.owed && (!op.barrier || err != nil)
+		p.syncDue = op.deferred || p.syncDue && (!op.barrier || err != nil)
 		if op = p.next(); op != nil {
 			p.begin()
 		}
@@ -452,12 +452,12 @@ func (p *pipeline) flush() error {
 func (p *pipeline) settle() error {
 	err := p.flush()
 	p.mu.Lock()
-	owes := p.owed && !p.defers
+	syncs := p.syncDue && !p.defers
 	p.mu.Unlock()
 	switch {
-	case owes && err == nil:
+	case syncs && err == nil:
 		err = p.store(&saveOp{what: "sync", barrier: true, run: saveFunc(p.sync)})
-	case owes: // what was stored before the failure stays
+	case syncs: // what was stored before the failure stays
 		_ = guard(func() error { return p.sync(p.ctx) })
 	}
 	return err

@@ -39,7 +39,7 @@ func (h *held) save(do func() error) *saveOp {
 func stored() error { return nil }
 
 // Checkpoints that wait for each other share a sync, a bounded number of them, and the last is
-// always durable: then nothing is owed.
+// always durable: then no sync is due.
 func TestCheckpointsShareASync(t *testing.T) {
 	h := newHeld(t)
 	for range together + 4 {
@@ -49,7 +49,7 @@ func TestCheckpointsShareASync(t *testing.T) {
 	if err := h.flush(); err != nil {
 		t.Fatal(err)
 	}
-	if h.owed {
+	if h.syncDue {
 		t.Error("the flush left a checkpoint that is not durable")
 	}
 	if err := h.close(); err != nil {

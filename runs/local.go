@@ -245,11 +245,11 @@ func (q *Local) Submit(ctx context.Context, req Request) (Run, error) {
 }
 
 // SubmitWith is Submit, and stores what beside makes of the run together with it, in Items: both or
-// neither. If a run has the key of the request already, it stores nothing. An unsynced run is not
-// durable yet.
-func (q *Local) SubmitWith(ctx context.Context, req Request, beside func(Run) ([]store.Op, error), unsynced bool) (Run, error) {
+// neither. If a run has the key of the request already, it stores nothing. With deferSync the run may
+// not be durable yet; see saver.DeferSync.
+func (q *Local) SubmitWith(ctx context.Context, req Request, beside func(Run) ([]store.Op, error), deferSync bool) (Run, error) {
 	r, err := q.submit(ctx, req, beside)
-	if !unsynced {
+	if !deferSync {
 		err = q.synced(ctx, err)
 	}
 	if err != nil {

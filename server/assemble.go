@@ -14,7 +14,7 @@ import (
 // closes.
 func (s *Server) assemble(done <-chan struct{}) {
 	queue, states, items, auth, log := s.cfg.Queue, s.cfg.Saver, s.cfg.Store, s.cfg.Auth, s.cfg.Logger
-	locks := &locks{held: map[string]*lock{}}
+	locks := &locks{held: map[lockKey]*lock{}}
 	var withStore queueWithStore
 	if q, ok := queue.(queueWithStore); ok && store.Store(q.Items()) == items {
 		withStore = q

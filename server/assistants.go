@@ -165,7 +165,7 @@ func (s *assistantAPI) create(c *call) error {
 	if id == "" {
 		id = uuid.NewString()
 	}
-	defer s.locks.lock("assistant " + id)()
+	defer s.locks.assistant(id)()
 	if old, ok, err := s.records.get(c.ctx, id); ok || err != nil {
 		if err == nil && (c.body.text("if_exists") != "do_nothing" || !old.reads(c.grant)) {
 			err = fail(409, "Assistant %s already exists", id)
@@ -204,7 +204,7 @@ func (s *assistantAPI) get(c *call, a assistant) error { return c.json(a.shown()
 // patch makes a new version.
 func (s *assistantAPI) patch(c *call) error {
 	id := c.path("assistant_id")
-	defer s.locks.lock("assistant " + id)()
+	defer s.locks.assistant(id)()
 	if g := c.body.text("graph_id"); g != "" {
 		if _, err := s.graphs.named(g); err != nil {
 			return err
@@ -244,7 +244,7 @@ func (s *assistantAPI) patch(c *call) error {
 
 func (s *assistantAPI) delete(c *call) error {
 	id := c.path("assistant_id")
-	defer s.locks.lock("assistant " + id)()
+	defer s.locks.assistant(id)()
 	a, err := s.ofPath(c, fail(404, "Assistant with ID %s not found", id))
 	if err != nil {
 		return err
@@ -277,7 +277,7 @@ func (s *assistantAPI) versions(c *call, a assistant) error {
 
 func (s *assistantAPI) latest(c *call) error {
 	id := c.path("assistant_id")
-	defer s.locks.lock("assistant " + id)()
+	defer s.locks.assistant(id)()
 	a, err := s.ofPath(c, fail(404, "Assistant %s not found", id))
 	if err != nil {
 		return err

@@ -64,9 +64,9 @@ type call struct {
 	grant Grant
 	in    any  // the JSON of the request
 	body  body // the same, if it is an object
-	// untold: the run that the request makes may not be durable when it was submitted. Whoever
-	// tells the client of it asks the queue for it before.
-	untold      bool
+	// deferSync: the run that the request makes may not be durable when it was submitted. Whoever
+	// tells the client of it asks the queue for it before. See saver.DeferSync.
+	deferSync   bool
 	listingMost int // see listing
 }
 

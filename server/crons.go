@@ -223,7 +223,7 @@ func (s *cronAPI) get(c *call) error {
 }
 
 func (s *cronAPI) patch(c *call) error {
-	defer s.locks.lock("cron " + c.path("cron_id"))()
+	defer s.locks.cron(c.path("cron_id"))()
 	k, err := s.ofPath(c)
 	if err != nil {
 		return err
@@ -263,7 +263,7 @@ func (s *cronAPI) checkPayload(c *call, k cron) error {
 }
 
 func (s *cronAPI) delete(c *call) error {
-	defer s.locks.lock("cron " + c.path("cron_id"))()
+	defer s.locks.cron(c.path("cron_id"))()
 	k, err := s.ofPath(c)
 	if err != nil && err != errUndecodedCron {
 		return err
@@ -314,7 +314,7 @@ func (s *cronAPI) count(c *call) error {
 
 // fire submits the run of a cron that is due, and says when it is due again.
 func (s *cronAPI) fire(ctx context.Context, a deferredAction) (again time.Time, err error) {
-	defer s.locks.lock("cron " + a.Run)()
+	defer s.locks.cron(a.Run)()
 	k, ok, err := s.crons.records.get(ctx, a.Run)
 	if errors.Is(err, errUndecoded) { // a newer version may know it, or somebody deletes it
 		s.deferred.logLater(ctx, "a cron cannot be read", err)
@@ -386,7 +386,7 @@ func (s *cronAPI) submit(ctx context.Context, k *cron) error {
 	if id == "" {
 		id = uuid.NewSHA1(namespaceGraph, []byte(due)).String()
 	}
-	defer s.locks.lock("thread " + id)()
+	defer s.locks.thread(id)()
 	g, ok, err = s.grant(ctx, k, "threads", "create_run")
 	t, known := thread{}, false
 	switch {

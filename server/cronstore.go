@@ -154,6 +154,6 @@ func (s *cronStore) removeOf(ctx context.Context, threadID string) error {
 }
 
 func (s *cronStore) remove(ctx context.Context, k cron) error {
-	defer s.locks.lock("cron " + k.ID)()
+	defer s.locks.cron(k.ID)()
 	return s.delete(ctx, k)
 }

@@ -187,39 +187,6 @@ func (r records[T]) each(ctx context.Context) iter.Seq2[*store.Item, error] {
 	}
 }
 
-// locks are locks by name, for changes of a record that read it first. They hold in this
-// process: of two servers that change a record at once the later one counts.
-type locks struct {
-	mu   sync.Mutex
-	held map[string]*lock
-}
-
-type lock struct {
-	sync.Mutex
-	users int
-}
-
-// lock waits for the lock of a name and returns the function that releases it.
-func (l *locks) lock(name string) (unlock func()) {
-	l.mu.Lock()
-	k := l.held[name]
-	if k == nil {
-		k = &lock{}
-		l.held[name] = k
-	}
-	k.users++
-	l.mu.Unlock()
-	k.Lock()
-	return func() {
-		k.Unlock()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if k.users--; k.users == 0 {
-			delete(l.held, name)
-		}
-	}
-}
-
 // now is the time as records have it.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 

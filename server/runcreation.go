@@ -13,7 +13,7 @@ import (
 // made is the run that a request makes: on the thread of its path, or one of its own. Who answers with the
 // run's events, or its end, tells of it later.
 func (s *runAPI) made(c *call) (r runs.Run, stateless bool, err error) {
-	c.untold = c.route.stream
+	c.deferSync = c.route.stream
 	if id := c.path("thread_id"); id != "" {
 		r, err = s.on(c, id, c.body)
 		return r, false, err
@@ -28,7 +28,7 @@ func (s *runAPI) on(c *call, id string, in body) (runs.Run, error) {
 	if err != nil {
 		return runs.Run{}, instead(err, 404, fail(404, "Thread or assistant not found."))
 	}
-	defer s.locks.lock("thread " + id)()
+	defer s.locks.thread(id)()
 	t, ok, err := s.threads.record(c.ctx, id, c.grant)
 	if err != nil {
 		return runs.Run{}, err
@@ -134,7 +134,7 @@ func (s *runAPI) submitBeside(c *call, req runs.Request, in body, t thread, othe
 		return append(ops, op), err
 	}
 	if s.withStore != nil {
-		r, err = s.withStore.SubmitWith(c.ctx, req, beside, c.untold)
+		r, err = s.withStore.SubmitWith(c.ctx, req, beside, c.deferSync)
 	} else {
 		if other {
 			if err := s.threads.keep(c.ctx, t); err != nil {

@@ -207,7 +207,7 @@ func (s *runAPI) forget(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	defer s.locks.lock("protocol/" + r.ThreadID)()
+	defer s.locks.removedRuns(r.ThreadID)()
 	known, _, err := s.threads.removed.get(ctx, r.ThreadID)
 	if err != nil {
 		return err

@@ -140,7 +140,7 @@ func (s *streamAPI) isDeleted(ctx context.Context, r runs.Run) (bool, error) {
 	if r.Status != runs.Interrupted {
 		return false, nil
 	}
-	defer s.locks.lock("thread " + r.ThreadID)()
+	defer s.locks.thread(r.ThreadID)()
 	_, err := s.queue.Get(ctx, r.ID)
 	if errors.Is(err, runs.ErrNotFound) {
 		return true, nil

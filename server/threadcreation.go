@@ -15,7 +15,7 @@ func (s *threadAPI) create(c *call) error {
 	if g := c.body.text("graph_id"); g != "" && t.graph() == "" {
 		t.Metadata["graph_id"] = g
 	}
-	unlock := s.locks.lock("thread " + t.ID)
+	unlock := s.locks.thread(t.ID)
 	defer unlock()
 	exists := func() (bool, error) {
 		old, ok, err := s.records.get(c.ctx, t.ID)

@@ -33,7 +33,7 @@ func (s *threadAPI) removeWithCrons(ctx context.Context, threads ...string) erro
 // remove ends the runs of a thread and removes it with all that is kept of it. What a
 // crash leaves is removed when it is removed again.
 func (s *threadAPI) remove(ctx context.Context, id string) error {
-	defer s.locks.lock("thread " + id)()
+	defer s.locks.thread(id)()
 	return s.removeLocked(ctx, id)
 }
 
@@ -76,7 +76,7 @@ func errExists(id string) error { return fail(409, "Thread with ID %s already ex
 // removeUnfinished removes a thread that got no record. While another request makes it anew, on whatever server,
 // the error matches saver.ErrConflict.
 func (s *threadAPI) removeUnfinished(ctx context.Context, id string) error {
-	defer s.locks.lock("thread " + id)()
+	defer s.locks.thread(id)()
 	lease, err := s.ownUnfinished(ctx, id, false)
 	if err != nil {
 		return err

@@ -28,17 +28,17 @@ type threadAPI struct {
 	log        *slog.Logger
 }
 
-// queueWithStore is a queue in the Store: a run and what the server keeps of it are one write. An unsynced
-// run is durable only when it was asked for. As the queue knows the newest run of a thread, most runs change
+// queueWithStore is a queue in the Store: a run and what the server keeps of it are one write. With
+// deferSync a run is durable only when it was asked for. As the queue knows the newest run of a thread, most runs change
 // nothing of the thread's record.
 type queueWithStore interface {
 	Items() *store.Local
 	Newest(threadID string) string
-	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error), unsynced bool) (runs.Run, error)
+	SubmitWith(ctx context.Context, req runs.Request, beside func(runs.Run) ([]store.Op, error), deferSync bool) (runs.Run, error)
 }
 
 func (s *threadAPI) patch(c *call) error {
-	defer s.locks.lock("thread " + c.path("thread_id"))()
+	defer s.locks.thread(c.path("thread_id"))()
 	t, err := s.ofPath(c)
 	if err != nil {
 		return instead(err, 404, errNotFound)
@@ -66,7 +66,7 @@ func (s *threadAPI) copyOf(c *call) error {
 	}
 	dst := newThread("", created.stamp(t.Metadata))
 	dst.Config = t.Config
-	defer s.locks.lock("thread " + dst.ID)()
+	defer s.locks.thread(dst.ID)()
 	if err := s.makeThread(c, dst, func() error { return s.saver.CopyThread(c.ctx, t.ID, dst.ID) }); err != nil {
 		return err
 	}

@@ -177,7 +177,7 @@ func (s *threadAPI) updateState(c *call, t thread) error {
 
 // touch notes that a thread was changed.
 func (s *threadAPI) touch(ctx context.Context, id string) error {
-	defer s.locks.lock("thread " + id)()
+	defer s.locks.thread(id)()
 	t, ok, err := s.records.get(ctx, id)
 	if err != nil || !ok {
 		return err

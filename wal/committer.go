@@ -102,16 +102,16 @@ type committer struct {
 	lsn   base.LSN // of the next record to be written
 	next  *logFile // the next file, while the manifest could not be told of it
 
-	batch     *batch     // being prepared
-	syncing   *batch     // written; the other goroutine syncs it
-	synced    *batch     // as durable as it needs to be; to be published
-	syncDone  chan error // capacity 1: the result of the sync of syncing
-	syncBegan time.Time  // when that began
-	free      []*batch   // empty, to be used again
-	owing     time.Time  // when the first batch was written that no sync began for; else zero
-	owed      base.LSN   // the last record of that batch
-	gather    bool       // the next batch waits for callers of the last; see pace
-	lone      bool       // the last batch was a single record, or there was none
+	batch      *batch     // being prepared
+	syncing    *batch     // written; the other goroutine syncs it
+	synced     *batch     // as durable as it needs to be; to be published
+	syncDone   chan error // capacity 1: the result of the sync of syncing
+	syncBegan  time.Time  // when that began
+	free       []*batch   // empty, to be used again
+	deferredAt time.Time  // when the first batch was written whose sync was deferred and has not begun; else zero
+	deferred   base.LSN   // the last record of that batch
+	gather     bool       // the next batch waits for callers of the last; see pace
+	lone       bool       // the last batch was a single record, or there was none
 
 	buf    []byte  // the frames of one batch, but for large records
 	pieces []piece // that batch in the order of the file
@@ -416,7 +416,7 @@ func (l *Log) commitBatch(leading bool) bool {
 		err = l.writeBatch(f, b)
 	}
 	if err == nil && l.syncs(b) {
-		c.owing = time.Time{}
+		c.deferredAt = time.Time{}
 		if !leading && !l.opts.Inline && (b.callers > 1 || c.synced != nil || l.q.waiting()) {
 			c.batch, c.syncing, c.syncBegan = c.newBatch(), b, time.Now()
 			return true
@@ -451,10 +451,10 @@ func (l *Log) syncs(b *batch) bool {
 		return false
 	}
 	c := &l.c
-	if c.owing.IsZero() || l.DurableLSN() >= c.owed { // or the idle log, or a barrier, has synced it
-		c.owing, c.owed = time.Now(), b.end.NextLSN-1
+	if c.deferredAt.IsZero() || l.DurableLSN() >= c.deferred { // or the idle log, or a barrier, has synced it
+		c.deferredAt, c.deferred = time.Now(), b.end.NextLSN-1
 	}
-	return time.Since(c.owing) > l.opts.IdleMark
+	return time.Since(c.deferredAt) > l.opts.IdleMark
 }
 
 // syncBatch makes a written batch durable.

@@ -119,7 +119,7 @@ func TestDeferredWithoutAPause(t *testing.T) {
 
 // A deferred record that comes late waits for no sync: the one before it was made durable by the
 // idle log or by a barrier.
-func TestDeferredOwesNothing(t *testing.T) {
+func TestDeferredSyncedAlready(t *testing.T) {
 	for name, barrier := range map[string]bool{"idle": false, "barrier": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
