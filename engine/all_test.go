@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
 )
@@ -125,4 +126,31 @@ func TestCommitAllWithDamage(t *testing.T) {
 		}
 	}
 	must(t, e.Close())
+}
+
+// A record that the log finds too large takes none with it of those that are prepared and not published.
+func TestRefusedCommitLeavesThoseBefore(t *testing.T) {
+	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true})
+	defer e.Close()
+	put := func(key string, v Value, times int) Step {
+		slots := make([]SlotIn, times)
+		for i := range slots {
+			slots[i] = SlotIn{Name: fmt.Sprint(i), Value: &v}
+		}
+		return Step{IDs: []string{"t"}, Do: func(tx *Tx) error { return tx.Put("t", key, 0, slots) }}
+	}
+	small, err := NewValue([]byte("value"))
+	must(t, err)
+	large, err := NewValue(make([]byte, base.MaxValue))
+	must(t, err)
+	n, err := e.CommitAll(t.Context(), []Step{put("a", small, 1), put("b", large, base.MaxRecord/base.MaxValue), put("c", small, 1)})
+	if n != 1 || !errors.Is(err, fault.ErrTooLarge) {
+		t.Fatalf("%d are made, %v", n, err)
+	}
+	must(t, e.Commit(t.Context(), []string{"t"}, put("d", small, 1).Do))
+	for key, there := range map[string]bool{"a": true, "b": false, "c": false, "d": true} {
+		if got, err := read(e, "t", key); (err == nil && got == "value") != there {
+			t.Errorf("%s: %q, %v", key, got, err)
+		}
+	}
 }

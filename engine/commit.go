@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
@@ -66,26 +66,26 @@ type CommitOptions struct {
 // A crash before the sync of 5 leaves a torn end, which Open cuts off. After it, replay of the
 // log gives the same index. Where package pregel has several checkpoints at once it comes by
 // saver/group and CommitAll: then each is a record of one batch.
-func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, fn func(*Tx) error) error {
+func (e *Engine) CommitWith(ctx context.Context, o CommitOptions, ids []string, fn func(*Tx) error) error {
 	if e.Opts.ReadOnly {
 		return fault.ErrReadOnly
 	}
-	if h.Began == 0 {
-		h.Began = Now()
+	if o.Began == 0 {
+		o.Began = Now()
 	}
-	ids, fn = ride(ctx, &h, ids, fn)
-	if err := e.stall(ctx, h.Size, h.Urgent); err != nil {
+	ids, fn = ride(ctx, &o, ids, fn)
+	if err := e.stall(ctx, o.Size, o.Urgent); err != nil {
 		return err
 	}
 	if err := e.Enter(); err != nil {
 		return err
 	}
 	defer e.Leave()
-	tx, err := e.begin(h, ids, fn, nil)
+	tx, err := e.begin(o, ids, fn, nil)
 	if err != nil {
 		return err
 	}
-	err = e.log.Commit(ctx, &tx.log)
+	err = e.log.Commit(ctx, &tx.record)
 	if errors.Is(err, errNothing) {
 		return nil
 	}
@@ -94,14 +94,14 @@ func (e *Engine) CommitWith(ctx context.Context, h CommitOptions, ids []string, 
 		return err
 	}
 	e.nudge()
-	e.committed(tx, h.Began)
+	e.committed(tx, o.Began)
 	return nil
 }
 
 // begin makes a commit ready for the log, maybe one that is to follow another that is ready.
-func (e *Engine) begin(h CommitOptions, ids []string, fn func(*Tx) error, after *Tx) (*Tx, error) {
+func (e *Engine) begin(o CommitOptions, ids []string, fn func(*Tx) error, after *Tx) (*Tx, error) {
 	tx := e.newTx(fn)
-	tx.log.Size, tx.log.Urgent, tx.log.Deferred = h.Size, h.Urgent, h.Deferred
+	tx.record.Size, tx.record.Urgent, tx.record.Deferred = o.Size, o.Urgent, o.Deferred
 	for _, id := range ids {
 		if after != nil {
 			if t, ok := after.loaded.get(id); ok {
@@ -161,7 +161,7 @@ func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
 		if tx, refused = e.begin(s.CommitOptions, s.IDs, s.Do, after); refused != nil {
 			break // those before it are made
 		}
-		txs, records = append(txs, tx), append(records, &tx.log)
+		txs, records = append(txs, tx), append(records, &tx.record)
 	}
 	n, err := e.log.CommitAll(ctx, records)
 	if err != nil {
@@ -194,16 +194,16 @@ var errNothing = errors.New("commit did nothing")
 // prepare runs on the committer, in commit order.
 func (tx *Tx) prepare(lsn base.LSN) ([][]byte, error) {
 	tx.lsn, tx.now = lsn, tx.e.Opts.Clock().UnixMicro()
-	tx.rec = logRecord{time: tx.now, ops: tx.e.scratch.ops}
+	tx.did = logRecord{time: tx.now, ops: tx.e.scratch.ops}
 	head, err := tx.perform()
-	tx.e.scratch.reset(tx.rec.ops)
-	tx.rec.ops = nil
+	tx.e.scratch.reset(tx.did.ops)
+	tx.did.ops = nil
 	if err != nil {
 		return nil, err
 	}
 	tx.e.unpublished.add(tx)
-	tx.head, tx.vals[0] = head, head
-	return tx.vals, nil
+	tx.head, tx.body[0] = head, head
+	return tx.body, nil
 }
 
 // perform runs the caller's function and returns the head of the record of what it
@@ -216,14 +216,10 @@ func (tx *Tx) perform() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(tx.rec.ops) == 0 {
+	if len(tx.did.ops) == 0 {
 		return nil, errNothing
 	}
-	head := appendRecordHeader(tx.head, &tx.rec)
-	if int64(len(head))+tx.size > base.MaxRecord {
-		return nil, fmt.Errorf("record of %d bytes, the limit is %d: %w", int64(len(head))+tx.size, base.MaxRecord, fault.ErrTooLarge)
-	}
-	return head, nil
+	return appendRecordHeader(tx.head, &tx.did), nil
 }
 
 // applied makes a durable (or, in a relaxed mode, written) batch visible. It runs
@@ -244,9 +240,8 @@ func (e *Engine) applied(batch []*wal.Record) {
 	e.flusher.committed(c.Put, c.LSN, bytes)
 }
 
-// aborted forgets a batch that was refused. What was prepared upon it is refused
-// next, before anything else is prepared.
-func (e *Engine) aborted([]*wal.Record) { e.unpublished.clear() }
+// aborted forgets a batch that was refused.
+func (e *Engine) aborted(batch []*wal.Record) { e.unpublished.drop(batch[0].User.(*Tx)) }
 
 // place tells the families where this commit's values lie in the log.
 func (tx *Tx) place(r *wal.Record) {
@@ -275,7 +270,8 @@ func (tx *Tx) place(r *wal.Record) {
 type unpublished struct {
 	partitions changes[*index.Partition] // nil: removed
 	tombs      changes[index.Tombstone]
-	patches    int // values among them that are stored as patches
+	patches    int   // values among them that are stored as patches
+	txs        []*Tx // the commits, in their order
 }
 
 // changes are what unpublished commits made of things, by id.
@@ -306,15 +302,24 @@ func (q *unpublished) tomb(ix *index.Index, id string) (index.Tombstone, bool) {
 }
 
 func (q *unpublished) add(tx *Tx) {
+	q.txs = append(q.txs, tx)
 	q.partitions.add(&tx.partitions, tx.lsn)
 	q.tombs.add(&tx.tombs, tx.lsn)
 	q.patches += tx.patches
 }
 
-func (q *unpublished) clear() {
-	clear(q.partitions)
-	clear(q.tombs)
-	q.patches = 0
+// drop forgets tx, which was refused, and what was prepared upon it: the log refuses that next, before
+// anything else is prepared. What came before stays.
+func (q *unpublished) drop(tx *Tx) {
+	i := slices.Index(q.txs, tx)
+	if i < 0 { // with one before it
+		return
+	}
+	kept := slices.Clone(q.txs[:i])
+	*q = newUnpublished()
+	for _, tx := range kept {
+		q.add(tx)
+	}
 }
 
 func (c changes[T]) add(made *byID[T], lsn base.LSN) {
@@ -327,6 +332,7 @@ func (c changes[T]) add(made *byID[T], lsn base.LSN) {
 // batch made of the same things stays.
 func (q *unpublished) take(batch []*wal.Record) index.Change {
 	last := batch[len(batch)-1].LSN
+	q.txs = slices.Delete(q.txs, 0, len(batch))
 	out := index.Change{LSN: last, Put: make([]*index.Partition, 0, len(batch))}
 	var partitions, tombs map[string]bool
 	for i := len(batch) - 1; i >= 0; i-- {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"math"
-	"strings"
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/snapshot"
@@ -34,19 +33,6 @@ func FileNames(st snapshot.State) []string {
 	return names
 }
 
-// The files that a server keeps in the directory of the store that it serves. They are no
-// part of the store: what opens, copies or checks a store passes over them.
-const (
-	ServerInfo   = "serve.json"  // where it listens
-	ServerSocket = "serve.sock"  // a unix socket
-	ServerToken  = "serve.token" // what clients send over TCP of the loopback device
-)
-
-// TempSuffix ends the name of ServerInfo or ServerToken while it is written.
-const TempSuffix = ".tmp"
-
-// isServers reports whether a file of this name is a server's.
-func isServers(name string) bool {
-	whole := strings.TrimSuffix(name, TempSuffix)
-	return name == ServerSocket || whole == ServerInfo || whole == ServerToken
-}
+// ServedPrefix begins the names of files that are no part of a store: a server of the store keeps them in
+// its directory, so that clients find it. See package wire/server.
+const ServedPrefix = "serve."

@@ -81,11 +81,11 @@ func TestReleasedCommitKeepsNothing(t *testing.T) {
 		tx.answer = "answer"
 		tx.head = make([]byte, n*keptHead/keptValues)
 		for range n {
-			tx.values, tx.vals = append(tx.values, txValue{key: "k", val: &v}), append(tx.vals, []byte("value"))
+			tx.values, tx.body = append(tx.values, txValue{key: "k", val: &v}), append(tx.body, []byte("value"))
 		}
 		tx.loaded.set("t", new(index.Partition))
 		tx.release()
-		if tx.e != nil || tx.fn != nil || tx.answer != nil || len(tx.loaded.list) != 0 || tx.loadedRoom[0].v != nil || len(tx.head)+len(tx.values)+len(tx.vals) != 0 {
+		if tx.e != nil || tx.fn != nil || tx.answer != nil || len(tx.loaded.list) != 0 || tx.loadedRoom[0].v != nil || len(tx.head)+len(tx.values)+len(tx.body) != 0 {
 			t.Errorf("%d values: %+v", n, tx)
 		}
 		for i, s := range tx.values[:cap(tx.values)] {
@@ -93,12 +93,12 @@ func TestReleasedCommitKeepsNothing(t *testing.T) {
 				t.Errorf("%d values: value %d is %+v", n, i, s)
 			}
 		}
-		for i, b := range tx.vals[:cap(tx.vals)] {
+		for i, b := range tx.body[:cap(tx.body)] {
 			if b != nil {
 				t.Errorf("%d values: bytes %d are %q", n, i, b)
 			}
 		}
-		if most := max(cap(tx.values), cap(tx.vals)); most > keptValues || cap(tx.head) > keptHead {
+		if most := max(cap(tx.values), cap(tx.body)); most > keptValues || cap(tx.head) > keptHead {
 			t.Errorf("%d values: room for %d and a head of %d is kept", n, most, cap(tx.head))
 		}
 	}

@@ -208,7 +208,9 @@ func TestNoCopyOfRefusedLog(t *testing.T) {
 			mustAll(t, putOne(e, fmt.Sprint("thread ", i), "k", "value"))
 		}
 		// A record of a format to come, as a newer version writes it.
-		mustAll(t, e.log.Commit(t.Context(), &wal.Record{Size: 20, User: &Tx{e: e}, Prepare: func(base.LSN) ([][]byte, error) {
+		newer := &Tx{e: e}
+		mustAll(t, e.log.Commit(t.Context(), &wal.Record{Size: 20, User: newer, Prepare: func(base.LSN) ([][]byte, error) {
+			e.unpublished.add(newer)
 			return [][]byte{{recordFormat + 1}, make([]byte, 19)}, nil
 		}}))
 		copied := vfs.NewMem(vfs.MemOptions{})

@@ -38,12 +38,12 @@ func WithoutRider(ctx context.Context) context.Context {
 func (tx *Tx) Answer(answer any) { tx.answer = answer }
 
 // ride returns what a commit does with the Rider of ctx, if there is one.
-func ride(ctx context.Context, h *CommitOptions, ids []string, fn func(*Tx) error) ([]string, func(*Tx) error) {
+func ride(ctx context.Context, o *CommitOptions, ids []string, fn func(*Tx) error) ([]string, func(*Tx) error) {
 	r, ok := ctx.Value(riderKey{}).(Rider)
 	if !ok {
 		return ids, fn
 	}
-	h.Size += r.Size()
+	o.Size += r.Size()
 	return append(ids[:len(ids):len(ids)], r.Partition()), func(tx *Tx) error {
 		if err := r.Before(tx); err != nil {
 			return err

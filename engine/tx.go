@@ -66,10 +66,10 @@ type Tx struct {
 	e    *Engine
 	lsn  base.LSN
 	now  int64
-	rec  logRecord
-	head []byte   // of the record
-	vals [][]byte // behind room for the head, in the order of ordinals; may be several parts each
-	size int64
+	did  logRecord
+	head []byte   // of the record in the log
+	body [][]byte // of the same: the head, and the values in the order of ordinals, which may be several parts each
+	size int64    // of the values
 
 	loaded     byID[*index.Partition] // as they were before the commit was queued
 	partitions byID[*index.Partition] // changed by this commit; nil: removed
@@ -80,8 +80,8 @@ type Tx struct {
 	begun      int   // families begun
 	answer     any   // for the Rider
 
-	fn  func(*Tx) error
-	log wal.Record
+	fn     func(*Tx) error
+	record wal.Record // what the log is given
 	// Most commits are about one partition or two.
 	loadedRoom, partitionsRoom [2]withID[*index.Partition]
 }
@@ -89,14 +89,14 @@ type Tx struct {
 // txs are commits that are over, whose memory the next ones take.
 var txs = sync.Pool{New: func() any {
 	tx := new(Tx)
-	tx.log.User, tx.log.Prepare = tx, tx.prepare
+	tx.record.User, tx.record.Prepare = tx, tx.prepare
 	return tx
 }}
 
 func (e *Engine) newTx(fn func(*Tx) error) *Tx {
 	tx := txs.Get().(*Tx)
 	tx.e, tx.fn = e, fn
-	tx.vals = append(tx.vals, nil)
+	tx.body = append(tx.body, nil)
 	tx.loaded.list, tx.partitions.list = tx.loadedRoom[:0], tx.partitionsRoom[:0]
 	return tx
 }
@@ -110,11 +110,11 @@ const (
 // release ends the use of tx. Only a commit that the log has answered with success may be
 // released: after any other answer the log may still read and prepare it.
 func (tx *Tx) release() {
-	kept := Tx{log: wal.Record{User: tx.log.User, Prepare: tx.log.Prepare}}
-	if cap(tx.vals) <= keptValues && cap(tx.values) <= keptValues {
-		clear(tx.vals)
+	kept := Tx{record: wal.Record{User: tx.record.User, Prepare: tx.record.Prepare}}
+	if cap(tx.body) <= keptValues && cap(tx.values) <= keptValues {
+		clear(tx.body)
 		clear(tx.values)
-		kept.vals, kept.values = tx.vals[:0], tx.values[:0]
+		kept.body, kept.values = tx.body[:0], tx.values[:0]
 	}
 	if cap(tx.head) <= keptHead {
 		kept.head = tx.head[:0]
@@ -254,7 +254,7 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	it.Slots = index.PackSlots(packed)
 	clear(packed)
 	tx.e.scratch.packed = packed
-	tx.rec.ops = append(tx.rec.ops, o)
+	tx.did.ops = append(tx.did.ops, o)
 	tx.own(t).Add([]*index.Item{it}, tx.lsn, tx.now)
 	return nil
 }
@@ -278,7 +278,7 @@ func (tx *Tx) expect(slots []SlotIn) {
 			values, parts = values+1, parts+max(1, len(v.parts))
 		}
 	}
-	tx.values, tx.vals = slices.Grow(tx.values, values), slices.Grow(tx.vals, parts)
+	tx.values, tx.body = slices.Grow(tx.values, values), slices.Grow(tx.body, parts)
 }
 
 // store takes a value into the record: as the patch that was made of it, if its
@@ -300,7 +300,7 @@ func (tx *Tx) store(t *index.Partition, key string, v *Value, o *recordSlot) ind
 		d.stored(t.Family.ID, ref, key, s.patched())
 	}
 	s.loc.Len, s.loc.Sum, s.size = o.len, o.sum, int64(o.len)
-	tx.vals = append(tx.vals, parts...)
+	tx.body = append(tx.body, parts...)
 	tx.values = append(tx.values, s)
 	tx.size += s.size
 	return ref
@@ -318,7 +318,7 @@ func (tx *Tx) Delete(id string, keys ...string) error {
 			return err
 		}
 		items[i] = &index.Item{Key: key, LSN: tx.lsn, Flags: index.FlagDeleted}
-		tx.rec.ops = append(tx.rec.ops, recordOp{kind: opDelete, id: id, key: key})
+		tx.did.ops = append(tx.did.ops, recordOp{kind: opDelete, id: id, key: key})
 	}
 	tx.set(t.With(items, tx.lsn, t.Updated).Cleared(tx.e.lastFlushed))
 	return nil
@@ -329,7 +329,7 @@ func (tx *Tx) Drop(id string, data []byte) error {
 	if tx.Partition(id) == nil {
 		return nil
 	}
-	tx.rec.ops = append(tx.rec.ops, recordOp{kind: opDrop, id: id, tombstone: data})
+	tx.did.ops = append(tx.did.ops, recordOp{kind: opDrop, id: id, tombstone: data})
 	tx.partitions.set(id, nil)
 	tx.tombs.set(id, dropTombstone(tx.anyTombstone, id, tx.lsn, tx.now, data))
 	return nil
@@ -348,7 +348,7 @@ func (tx *Tx) Copy(src, dst string) error {
 	if tx.Partition(dst) != nil {
 		return fmt.Errorf("copy to partition %q: it exists", dst)
 	}
-	tx.rec.ops = append(tx.rec.ops, recordOp{kind: opCopy, id: src, key: dst})
+	tx.did.ops = append(tx.did.ops, recordOp{kind: opCopy, id: src, key: dst})
 	tx.set(t.Forked(dst, tx.lsn, tx.lsn, tx.now))
 	if _, ok := tx.anyTombstone(dst); ok {
 		tx.tombs.set(dst, copyTombstone(dst, tx.lsn, tx.now))
@@ -362,7 +362,7 @@ func (tx *Tx) SetFlags(id string, flags uint8) {
 	if t == nil || t.Flags == flags {
 		return
 	}
-	tx.rec.ops = append(tx.rec.ops, recordOp{kind: opFlags, id: id, flags: flags})
+	tx.did.ops = append(tx.did.ops, recordOp{kind: opFlags, id: id, flags: flags})
 	tx.own(t).Flags = flags
 }
 

@@ -20,9 +20,9 @@ import (
 
 const (
 	// InfoName is the file by which clients find the server of a directory.
-	InfoName   = engine.ServerInfo
-	socketName = engine.ServerSocket
-	tokenName  = engine.ServerToken
+	InfoName   = engine.ServedPrefix + "json"
+	socketName = engine.ServedPrefix + "sock"  // a unix socket
+	tokenName  = engine.ServedPrefix + "token" // what clients send over TCP of the loopback device
 
 	// maxSocketPath is the longest path of a socket that all systems take, with room.
 	maxSocketPath = 100
@@ -177,7 +177,7 @@ func (e *Endpoint) publish(info Info) error {
 // write replaces a file of the directory, so that it is read whole or not at all. It need not
 // survive a power failure, which no server does either.
 func (e *Endpoint) write(name string, b []byte) error {
-	tmp := filepath.Join(e.dir, name+engine.TempSuffix)
+	tmp := filepath.Join(e.dir, name+".tmp")
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
