@@ -16,14 +16,14 @@ func openAll(t *testing.T, fs vfs.FS) *Engine {
 	return mustOpen(t, Options{FS: fs, ManualWork: true})
 }
 
-// checkAll checks that the items k0, k1 ... of partition t have these values, and that there are no more.
+// checkAll checks that the entries k0, k1 ... of partition t have these values, and that there are no more.
 func checkAll(t *testing.T, e *Engine, want []string) {
 	t.Helper()
 	for i, v := range want {
 		wantValue(t, e, "t", fmt.Sprint("k", i), v)
 	}
 	if p, err := e.loadPartition("t"); err != nil || p.Get(fmt.Sprint("k", len(want))) != nil {
-		t.Errorf("more than %d items, %v", len(want), err)
+		t.Errorf("more than %d entries, %v", len(want), err)
 	}
 }
 

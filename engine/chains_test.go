@@ -38,7 +38,7 @@ func TestChainsAreBounded(t *testing.T) {
 			}
 			chain, _, ok := th.Family.Chain(it.Slots.At(0).Ref, nil)
 			if longest = max(longest, len(chain)-1); !ok || len(chain)-1 > index.MaxChain {
-				t.Fatalf("seed %d, %d patches in a row: item %s of %s has a chain of %d", seed, run, key, id, len(chain)-1)
+				t.Fatalf("seed %d, %d patches in a row: entry %s of %s has a chain of %d", seed, run, key, id, len(chain)-1)
 			}
 		}
 		list := map[string]string{"a": noise(1, 300), "b": noise(2, 300)}

@@ -53,7 +53,7 @@ type CommitOptions struct {
 //  4. For each record of the batch, in order, the log calls back (wal.Record.Prepare, which is
 //     Tx.prepare), and that calls fn, the saver's diskPut.commit: it reads what all earlier
 //     commits left (the index, and over it what is not published yet), checks ExpectHead and
-//     deletions, and says what to change; Tx.Put notes each item, and whether a value goes in
+//     deletions, and says what to change; Tx.Put notes each entry, and whether a value goes in
 //     whole or as its patch. A refusal here ends the call with a typed error, and nothing is
 //     written for it.
 //  5. The log writes the frames with one write, and makes them durable with one fdatasync for

@@ -74,7 +74,7 @@ func (c *compactor) isClean(ctx context.Context, v *View, num base.FileNum) (boo
 func wants(w *Family, page *index.Page) bool {
 	live := map[index.Ref]bool{}
 	for _, t := range w.Partitions {
-		t.Ascend("", func(it *index.Item) bool {
+		t.Ascend("", func(it *index.Entry) bool {
 			for _, r := range it.Slots.Refs() {
 				live[r] = true
 			}
@@ -87,8 +87,8 @@ func wants(w *Family, page *index.Page) bool {
 			return false
 		}
 		now := map[string]base.LSN{}
-		t.Items(0, func(it *index.Item) { now[it.Key] = it.LSN })
-		for _, it := range page.Partitions[i].Items {
+		t.Entries(0, func(it *index.Entry) { now[it.Key] = it.LSN })
+		for _, it := range page.Partitions[i].Entries {
 			if it.Deleted() || now[it.Key] != it.LSN {
 				return false
 			}

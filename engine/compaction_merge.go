@@ -190,10 +190,10 @@ func (c *compactor) inputPage(family uint64, num base.FileNum) (index.Part, *ind
 func (m *merge) section(s *rewriteSection, t *index.Partition) index.PagePartition {
 	now := map[string]base.LSN{}
 	if t != nil {
-		t.Items(0, func(it *index.Item) { now[it.Key] = it.LSN })
+		t.Entries(0, func(it *index.Entry) { now[it.Key] = it.LSN })
 	}
 	pt := s.PagePartition
-	pt.Items = nil
+	pt.Entries = nil
 	for key, it := range s.newest {
 		switch cur, known := now[key], t != nil; {
 		case it.Deleted():
@@ -203,8 +203,8 @@ func (m *merge) section(s *rewriteSection, t *index.Partition) index.PagePartiti
 		case known && cur == 0, known && cur > it.LSN && cur < m.floor:
 			continue // deleted or replaced, and a segment knows
 		}
-		pt.Items = append(pt.Items, it)
+		pt.Entries = append(pt.Entries, it)
 	}
-	index.SortItems(pt.Items)
+	index.SortEntries(pt.Entries)
 	return pt
 }

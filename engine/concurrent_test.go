@@ -16,7 +16,7 @@ import (
 )
 
 // TestConcurrentUse runs writers, readers, views, flushes and compactions beside
-// each other. Every item holds its own key and number, so that a reader knows a
+// each other. Every entry holds its own key and number, so that a reader knows a
 // wrong value when it sees one; a view must see the same twice.
 func TestConcurrentUse(t *testing.T) {
 	e, err := Open("store", Options{FS: vfs.NewMem(vfs.MemOptions{}), LogFileSize: 64 << 10, FlushBytes: 96 << 10, ImageBytes: 16 << 10, CompactFanout: 2})
@@ -100,7 +100,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// readAll reads every value of a view and checks that it is the item's own.
+// readAll reads every value of a view and checks that it is the entry's own.
 func readAll(ctx context.Context, e *Engine, v *View) (string, error) {
 	var all string
 	var err error
@@ -108,15 +108,15 @@ func readAll(ctx context.Context, e *Engine, v *View) (string, error) {
 		if t, err = v.Load(t); err != nil {
 			return false
 		}
-		t.Ascend("", func(it *index.Item) bool {
+		t.Ascend("", func(it *index.Entry) bool {
 			var b []byte
 			if b, err = e.ReadValue(ctx, t.Family, it.Slots.At(0).Ref); err != nil {
-				err = fmt.Errorf("thread %s item %s record %d: %w", t.ID, it.Key, it.LSN, err)
+				err = fmt.Errorf("thread %s entry %s record %d: %w", t.ID, it.Key, it.LSN, err)
 				return false
 			}
 			want := fmt.Sprintf("%s/%s/", t.ID, it.Key)
 			if len(b) < len(want) || string(b[:len(want)]) != want {
-				err = fmt.Errorf("item %s of thread %s reads %q", it.Key, t.ID, b)
+				err = fmt.Errorf("entry %s of thread %s reads %q", it.Key, t.ID, b)
 				return false
 			}
 			all += string(b) + "\n"

@@ -43,7 +43,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// read is the value of an item's first slot.
+// read is the value of an entry's first slot.
 func read(e *Engine, id, key string) (string, error) {
 	th, err := e.Partition(id)
 	if err != nil {
@@ -51,7 +51,7 @@ func read(e *Engine, id, key string) (string, error) {
 	}
 	it := th.Get(key)
 	if it == nil {
-		return "", fmt.Errorf("thread %s has no item %s", id, key)
+		return "", fmt.Errorf("thread %s has no entry %s", id, key)
 	}
 	b, err := e.ReadValue(context.Background(), th.Family, it.Slots.At(0).Ref)
 	return string(b), err

@@ -1,12 +1,12 @@
 // Package engine is the log-structured store: it opens a directory and recovers what a crash
-// left, commits items, reads them in views, and moves the log into segments. It knows nothing
+// left, commits entries, reads them in views, and moves the log into segments. It knows nothing
 // of checkpoints; package saver/disk gives keys and values their meaning, and packages store
 // and store/cache do the same in the same directory. Packages engine/check, engine/export and
 // engine/backup read its files beside it.
 //
 // # Data model
 //
-// A store holds partitions, a partition holds items by key, an item holds
+// A store holds partitions, a partition holds entries by key, an entry holds
 // named slots, and a slot holds a value or refers to one stored before. One
 // Commit is one record in the log: all or nothing, whatever its size.
 //

@@ -62,8 +62,8 @@ func (n familyNames) Open(v *View) (Family, error) {
 // Load makes every partition of the family readable.
 func (w *Family) Load(v *View) error { return v.loadFamily(w.Partitions) }
 
-// page is the directory page of the family with what is new since record first: the items put
-// from there on, and partitions born since as a whole, though they have no items. A copy has
+// page is the directory page of the family with what is new since record first: the entries put
+// from there on, and partitions born since as a whole, though they have no entries. A copy has
 // older ones.
 func (w *Family) page(first base.LSN) *index.Page {
 	p := &index.Page{}
@@ -73,8 +73,8 @@ func (w *Family) page(first base.LSN) *index.Page {
 		if isNew {
 			since = 0
 		}
-		t.Items(since, func(it *index.Item) { pt.Items = append(pt.Items, it) })
-		if len(pt.Items) == 0 && !isNew {
+		t.Entries(since, func(it *index.Entry) { pt.Entries = append(pt.Entries, it) })
+		if len(pt.Entries) == 0 && !isNew {
 			continue
 		}
 		p.Partitions = append(p.Partitions, pt)

@@ -36,7 +36,7 @@ func TestFullImageCopiesFewPages(t *testing.T) {
 		}
 		for i := range before {
 			if got, err := read(e, "a", fmt.Sprint(i)); err != nil || got != fmt.Sprint("value ", i) {
-				t.Errorf("%d pages: item %d is %q, %v", before, i, got, err)
+				t.Errorf("%d pages: entry %d is %q, %v", before, i, got, err)
 			}
 		}
 		must(t, e.Close())

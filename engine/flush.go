@@ -37,8 +37,8 @@ import (
 //  5. Gather the families that have anything in the log: those of all commits and replayed
 //     records, and, at the first flush after Open, those with pages in images. Open leaves
 //     the latter out, so that it need not look at every family.
-//  6. Write the segments, family by family: what is left of the items that records from the
-//     floor to the cut put, their deletions and tombstones, and the values that live items
+//  6. Write the segments, family by family: what is left of the entries that records from the
+//     floor to the cut put, their deletions and tombstones, and the values that live entries
 //     refer to and that lie in the finished files. Where nothing of that has to be kept, no
 //     segment is written, and the log goes all the same. Commits go on, so images come due
 //     meanwhile, and are written between families (imageStack.writeBeside).
@@ -121,7 +121,7 @@ func (f *flusher) logBegun(patches int) { f.cut.begun(f.Index, patches) }
 // is behind the last cut, and no flush is just setting the next.
 func (f *flusher) mayBeBase(ref index.Ref) bool { return uint64(ref.LSN) >= f.patchFloor.Load() }
 
-// loaded says that images which Open read hold items of families up to record last.
+// loaded says that images which Open read hold entries of families up to record last.
 func (f *flusher) loaded(last base.LSN) { f.unflushed.imaged(last) }
 
 // expect makes room for n families with records in the log.

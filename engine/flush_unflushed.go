@@ -8,13 +8,13 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// unflushed names the families that have items or values in the log, and the last
+// unflushed names the families that have entries or values in the log, and the last
 // record that put one of their partitions.
 type unflushed struct {
 	mu   sync.Mutex
 	fams map[uint64]base.LSN
 	// upTo is the last record of the images that were read at Open, until gather has
-	// looked which families they have items of that no segment has.
+	// looked which families they have entries of that no segment has.
 	upTo base.LSN
 }
 
@@ -50,7 +50,7 @@ func (u *unflushed) note(family uint64, lsn base.LSN) {
 	u.fams[family] = max(lsn, u.fams[family])
 }
 
-// imaged says that images hold items of families up to record last. Which these are
+// imaged says that images hold entries of families up to record last. Which these are
 // is found when a flush asks: opening a store does not look at every family.
 func (u *unflushed) imaged(last base.LSN) {
 	u.mu.Lock()

@@ -56,7 +56,7 @@ func TestFullImageKeepsAll(t *testing.T) {
 	must(t, e.WriteImage(t.Context()))
 	kill()
 	put("b", "4")
-	kill() // what was put is replayed onto a partition whose items are on disk
+	kill() // what was put is replayed onto a partition whose entries are on disk
 	if b, err = e.Index.Partition("b"); err != nil || !b.Cold() {
 		t.Fatalf("the partition is in memory: %v, %v", b, err)
 	}

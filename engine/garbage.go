@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// garbageEstimate is an estimate of what segments hold that no item refers to any more. A
+// garbageEstimate is an estimate of what segments hold that no entry refers to any more. A
 // flush looks at the families it touches, so it is as old as the last flush. The
 // manifest keeps the sums, and what Open finds there counts on: what families without
 // partitions left behind is added to it, as nobody comes across these again; of what others
@@ -168,9 +168,9 @@ func (g *garbageEstimate) countDead(w *Family, floor base.LSN) {
 	room := liveRooms.Get().(*[]index.Ref)
 	defer liveRooms.Put(room)
 	live := (*room)[:0]
-	var refs, before []index.Ref // of an item, and of the one before it
+	var refs, before []index.Ref // of an entry, and of the one before it
 	for _, t := range w.Partitions {
-		t.Ascend("", func(it *index.Item) bool {
+		t.Ascend("", func(it *index.Entry) bool {
 			refs, before = before[:0], refs
 			for i, r := range it.Slots.Refs() {
 				refs = append(refs, r)
@@ -209,7 +209,7 @@ func (g *garbageEstimate) countDead(w *Family, floor base.LSN) {
 	g.set(w.Fam.ID, deadFamily{bytes: dead})
 }
 
-// liveRooms are slices for the values that items of a family refer to, up to keptLive of them.
+// liveRooms are slices for the values that entries of a family refer to, up to keptLive of them.
 var liveRooms = sync.Pool{New: func() any { return new([]index.Ref) }}
 
 const keptLive = 4 << 10

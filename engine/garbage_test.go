@@ -11,7 +11,7 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// What a compaction would free is told before, about right, and freed: items
+// What a compaction would free is told before, about right, and freed: entries
 // deleted, whole partitions deleted, and nothing of a copy that is left.
 func TestDeadBytes(t *testing.T) {
 	e := mustOpen(t, quietOptions(vfs.NewMem(vfs.MemOptions{})))

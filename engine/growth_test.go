@@ -43,13 +43,13 @@ func TestDeletionsDoNotPileUp(t *testing.T) {
 		th, err := e.Partition("t")
 		must(t, err)
 		live, all := 0, 0
-		th.Ascend("", func(*index.Item) bool { live++; return true })
-		th.Items(0, func(*index.Item) { all++ })
+		th.Ascend("", func(*index.Entry) bool { live++; return true })
+		th.Entries(0, func(*index.Entry) { all++ })
 		if live != rounds {
-			t.Errorf("%s: %d items, want %d", what, live, rounds)
+			t.Errorf("%s: %d entries, want %d", what, live, rounds)
 		}
 		if all > live+3*each {
-			t.Errorf("%s: %d items and deletions in memory for %d items", what, all, live)
+			t.Errorf("%s: %d entries and deletions in memory for %d entries", what, all, live)
 		}
 	}
 	check("at the end")

@@ -39,7 +39,7 @@ func (c *stackSize) add(t *index.Table, full bool) {
 
 // imageStack saves the index. An image is a file with the rows of all partitions, or of
 // those that changed since the image before: a stack of images is what Open reads instead of
-// the log. Items that only the log holds have pages in it.
+// the log. Entries that only the log holds have pages in it.
 //
 // Every change of the segments and images of a store is published here, since the index that
 // knows of it has to be saved with it: one edit of the manifest names the new segments and

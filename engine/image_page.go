@@ -10,7 +10,7 @@ import (
 
 const (
 	// pageTarget is about where a page of an image ends and the next begins. A
-	// family may have any number of them: a copy of a partition brings all its items.
+	// family may have any number of them: a copy of a partition brings all its entries.
 	pageTarget = 2 << 20
 	// mergedPages bounds the stored size of the pages that a full image makes one of.
 	mergedPages = 256 << 10
@@ -19,7 +19,7 @@ const (
 	fewPages = 4
 )
 
-// newPages hold the items of records behind last, and the places of their values in the log.
+// newPages hold the entries of records behind last, and the places of their values in the log.
 // Partitions need not be loaded for it: what a cold partition has not on disk is in memory.
 func (j *imageWriter) newPages(w Family, last base.LSN) (*pagePacker, error) {
 	if slices.ContainsFunc(w.Partitions, func(t *index.Partition) bool { return t.Cold() && t.Birth > last }) {
@@ -38,7 +38,7 @@ func (j *imageWriter) newPages(w Family, last base.LSN) (*pagePacker, error) {
 	return pk, nil
 }
 
-// pagePacker divides the new items of a family into pages. Which page has an item does not
+// pagePacker divides the new entries of a family into pages. Which page has an entry does not
 // matter to who reads it: loading merges all of them. But beside a flush the pages of what the
 // flush moves are apart from the others: see task.cut.
 type pagePacker struct {
@@ -48,7 +48,7 @@ type pagePacker struct {
 	seen   map[index.Ref]bool
 	moving pageList // of records up to the cut
 	behind pageList // of those behind it
-	// The values of an item and of the one before it, which has most of them too.
+	// The values of an entry and of the one before it, which has most of them too.
 	refs, before []index.Ref
 }
 
@@ -73,40 +73,40 @@ type pageList struct {
 	room  []index.ValueLoc // for the values of the first page
 	size  int              // an upper bound of the encoded size of the last page
 	// bases are what values are patches against, wherever their places are told of
-	// already: no item need refer to them any more. They get pages of their own.
+	// already: no entry need refer to them any more. They get pages of their own.
 	bases []index.ValueLoc
 }
 
-// partition adds a partition. One that was born behind the cut may be a copy, with items from
+// partition adds a partition. One that was born behind the cut may be a copy, with entries from
 // before it: all of them are behind it.
 func (pk *pagePacker) partition(pt *index.PagePartition) {
 	before, behind := *pt, *pt
-	if before.Items = nil; pt.Birth <= pk.cut {
-		behind.Items = nil
-		for _, it := range pt.Items {
+	if before.Entries = nil; pt.Birth <= pk.cut {
+		behind.Entries = nil
+		for _, it := range pt.Entries {
 			if it.LSN <= pk.cut {
-				before.Items = append(before.Items, it)
+				before.Entries = append(before.Entries, it)
 			} else {
-				behind.Items = append(behind.Items, it)
+				behind.Entries = append(behind.Entries, it)
 			}
 		}
 	}
-	// Without items, it is news that the partition is there.
-	if len(before.Items) > 0 || len(pt.Items) == 0 && pt.Birth <= pk.cut {
-		pk.items(&pk.moving, &before)
+	// Without entries, it is news that the partition is there.
+	if len(before.Entries) > 0 || len(pt.Entries) == 0 && pt.Birth <= pk.cut {
+		pk.entries(&pk.moving, &before)
 	}
-	if len(behind.Items) > 0 || len(pt.Items) == 0 && pt.Birth > pk.cut {
-		pk.items(&pk.behind, &behind)
+	if len(behind.Entries) > 0 || len(pt.Entries) == 0 && pt.Birth > pk.cut {
+		pk.entries(&pk.behind, &behind)
 	}
 }
 
-// items adds the items of a partition to pages, and the places of their values that are not
+// entries adds the entries of a partition to pages, and the places of their values that are not
 // there yet.
-func (pk *pagePacker) items(l *pageList, pt *index.PagePartition) {
+func (pk *pagePacker) entries(l *pageList, pt *index.PagePartition) {
 	l.section(pt)
 	refs, before := pk.refs, pk.before[:0]
-	for _, it := range pt.Items {
-		p := l.item(pt, it)
+	for _, it := range pt.Entries {
+		p := l.entry(pt, it)
 		refs = refs[:0]
 		for i, r := range it.Slots.Refs() {
 			refs = append(refs, r)
@@ -139,13 +139,13 @@ func (l *pageList) section(pt *index.PagePartition) {
 	l.size += n
 	p := l.pages[len(l.pages)-1]
 	head := *pt
-	head.Items = nil
+	head.Entries = nil
 	p.Partitions = append(p.Partitions, head)
 }
 
-// item adds an item to the section begun, or to one for the rest of the partition in
+// entry adds an entry to the section begun, or to one for the rest of the partition in
 // a new page, and returns the page.
-func (l *pageList) item(pt *index.PagePartition, it *index.Item) *index.Page {
+func (l *pageList) entry(pt *index.PagePartition, it *index.Entry) *index.Page {
 	n := len(it.Key) + 32 + it.Slots.Size() + 64*it.Slots.Len()
 	if l.size+n > pageTarget && l.size > 0 {
 		l.size = pageTarget
@@ -154,7 +154,7 @@ func (l *pageList) item(pt *index.PagePartition, it *index.Item) *index.Page {
 	l.size += n
 	p := l.pages[len(l.pages)-1]
 	section := &p.Partitions[len(p.Partitions)-1]
-	section.Items = append(section.Items, it)
+	section.Entries = append(section.Entries, it)
 	return p
 }
 
@@ -187,7 +187,7 @@ func (l *pageList) addBases() {
 	}
 }
 
-// mergePages copies pages of a family into the image, as one or as many as their items need.
+// mergePages copies pages of a family into the image, as one or as many as their entries need.
 func (j *imageWriter) mergePages(family uint64, parts []index.Part) ([]index.Part, error) {
 	m := pageMerger{sections: map[sectionKey]*rewriteSection{}, seen: map[index.Ref]bool{}}
 	lo, hi := parts[0].MinLSN, parts[0].MaxLSN
@@ -210,7 +210,7 @@ func (j *imageWriter) mergePages(family uint64, parts []index.Part) ([]index.Par
 	return out, nil
 }
 
-// pageMerger gathers pages: of items with one key the newest, of places of one value
+// pageMerger gathers pages: of entries with one key the newest, of places of one value
 // the first told, as a reader of all of them would find.
 type pageMerger struct {
 	sections map[sectionKey]*rewriteSection
@@ -236,8 +236,8 @@ func (m *pageMerger) pages() []*index.Page {
 	for _, key := range slices.SortedFunc(maps.Keys(m.sections), sectionKey.compare) {
 		s := m.sections[key]
 		pt := s.PagePartition
-		pt.Items = slices.Collect(maps.Values(s.newest))
-		index.SortItems(pt.Items)
+		pt.Entries = slices.Collect(maps.Values(s.newest))
+		index.SortEntries(pt.Entries)
 		d.partition(&pt)
 	}
 	for i, chunk := range slices.Collect(slices.Chunk(m.values, pageTarget/placeSize)) {

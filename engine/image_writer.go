@@ -85,7 +85,7 @@ func (j *imageWriter) write() (info snapshot.ImageInfo, err error) {
 }
 
 // contents writes families, partitions and tombstones: of a delta, those that changed. All
-// items that earlier images and segments do not have are of partitions that changed.
+// entries that earlier images and segments do not have are of partitions that changed.
 func (j *imageWriter) contents() error {
 	changed := map[uint64]Family{}
 	for _, id := range slices.Sorted(maps.Keys(j.dirty.Partitions)) {
@@ -117,7 +117,7 @@ func (j *imageWriter) contents() error {
 
 // familyIDs are the families the image tells of, in order: all that have partitions,
 // or those in which anything changed. Of a full image it says also of which families that
-// changed all items are in memory.
+// changed all entries are in memory.
 func (j *imageWriter) familyIDs(changed map[uint64]Family) (ids []uint64, inMemory map[uint64]bool, err error) {
 	if j.full {
 		inMemory = make(map[uint64]bool, len(changed))

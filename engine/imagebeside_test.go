@@ -31,9 +31,9 @@ func checkPages(e *Engine, v *View) error {
 				return false
 			}
 			for _, pt := range page.Partitions {
-				for _, it := range pt.Items {
+				for _, it := range pt.Entries {
 					if it.LSN < st.FloorLSN && pt.Birth < st.FloorLSN {
-						wrong = fmt.Errorf("family %d: image %d has item %s of record %d, the floor is %d", id, part.File, it.Key, it.LSN, st.FloorLSN)
+						wrong = fmt.Errorf("family %d: image %d has entry %s of record %d, the floor is %d", id, part.File, it.Key, it.LSN, st.FloorLSN)
 					}
 				}
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/stele-go/stele/segment"
 )
 
-// loadPartition returns the newest partition with this id, its items in memory, or nil.
+// loadPartition returns the newest partition with this id, its entries in memory, or nil.
 func (s *Store) loadPartition(id string) (*index.Partition, error) {
 	t, _, err := s.loadFirst(id)
 	return t, err
@@ -72,23 +72,23 @@ func (s *Store) loadFamily(partitions []*index.Partition, v *View) error {
 }
 
 func (s *Store) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN) (loaded *index.Partition, installed bool) {
-	var items []*index.Item
-	id := "" // as a page has it, which the items hold anyway
+	var entries []*index.Entry
+	id := "" // as a page has it, which the entries hold anyway
 	for _, p := range pages {
 		for i := range p.Partitions {
 			pt := &p.Partitions[i]
 			if pt.ID != t.ID || pt.Birth != t.Birth {
 				continue
 			}
-			for _, it := range pt.Items {
+			for _, it := range pt.Entries {
 				if it.LSN <= t.LSN {
 					id = pt.ID
-					items = append(items, it)
+					entries = append(entries, it)
 				}
 			}
 		}
 	}
-	loaded = t.Loaded(items, floor)
+	loaded = t.Loaded(entries, floor)
 	if id != "" {
 		loaded.ID = id
 	}

@@ -19,14 +19,14 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// model is what a store should hold: partitions, items, values.
+// model is what a store should hold: partitions, entries, values.
 type model map[string]map[string][]string
 
 func (m model) clone() model {
 	out := model{}
-	for id, items := range m {
+	for id, entries := range m {
 		out[id] = map[string][]string{}
-		for k, v := range items {
+		for k, v := range entries {
 			out[id][k] = slices.Clone(v)
 		}
 	}
@@ -94,10 +94,10 @@ func lockedRand(seed uint64) func() uint64 {
 	}
 }
 
-// lastHot makes a head of the last item, and history of the others.
-func lastHot(items []*index.Item) []bool {
-	hot := make([]bool, len(items))
-	if n := len(items); n > 0 {
+// lastHot makes a head of the last entry, and history of the others.
+func lastHot(entries []*index.Entry) []bool {
+	hot := make([]bool, len(entries))
+	if n := len(entries); n > 0 {
 		hot[n-1] = true
 	}
 	return hot
@@ -139,7 +139,7 @@ func (w *world) text(n int) string {
 	return string(b)
 }
 
-// put stores one or two items; a slot may share the value of another item.
+// put stores one or two entries; a slot may share the value of another entry.
 func (w *world) put() {
 	id, key := w.id(), w.key()
 	n := 1 + w.rng.IntN(3)
@@ -169,7 +169,7 @@ func (w *world) put() {
 		if share != "" {
 			it := tx.Partition(id).Get(share)
 			if it == nil {
-				return fmt.Errorf("no item %s to share", share)
+				return fmt.Errorf("no entry %s to share", share)
 			}
 			all = append(slices.Clone(slots), SlotIn{Name: "z", Tag: "shared", Ref: it.Slots.At(0).Ref})
 		}
@@ -182,7 +182,7 @@ func (w *world) put() {
 	w.m[id][key] = vals
 }
 
-// putAll stores several items by commits that are made at once; their values follow each other.
+// putAll stores several entries by commits that are made at once; their values follow each other.
 func (w *world) putAll() {
 	var steps []Step
 	var follow Following
@@ -442,23 +442,23 @@ func (w *world) checkView(v *View, m model) {
 func (w *world) checkPartition(t *index.Partition, want map[string][]string) {
 	w.t.Helper()
 	got, head := 0, ""
-	t.Ascend("", func(it *index.Item) bool {
+	t.Ascend("", func(it *index.Entry) bool {
 		got++
 		head = it.Key
 		vals, ok := want[it.Key]
 		if !ok || len(vals) != it.Slots.Len() {
-			w.must(fmt.Errorf("thread %s has item %s of record %d with %d slots, want %d", t.ID, it.Key, it.LSN, it.Slots.Len(), len(vals)))
+			w.must(fmt.Errorf("thread %s has entry %s of record %d with %d slots, want %d", t.ID, it.Key, it.LSN, it.Slots.Len(), len(vals)))
 		}
 		for i, s := range it.Slots.All() {
 			b, err := w.e.ReadValue(context.Background(), t.Family, s.Ref)
 			if err != nil || string(b) != vals[i] {
-				w.must(fmt.Errorf("thread %s item %s slot %d (%v): wrong value, %w", t.ID, it.Key, i, s.Ref, err))
+				w.must(fmt.Errorf("thread %s entry %s slot %d (%v): wrong value, %w", t.ID, it.Key, i, s.Ref, err))
 			}
 		}
 		return true
 	})
 	if got != len(want) {
-		w.must(fmt.Errorf("thread %s has %d items, want %d", t.ID, got, len(want)))
+		w.must(fmt.Errorf("thread %s has %d entries, want %d", t.ID, got, len(want)))
 	}
 	if t.Head != head {
 		w.must(fmt.Errorf("thread %s has head %q, want %q", t.ID, t.Head, head))

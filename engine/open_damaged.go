@@ -20,7 +20,7 @@ import (
 //   - an image, a page of it included: the index is rebuilt from segments and log;
 //   - footer or family index of a segment: its frames are found by walking them;
 //   - something that is no regular file has the name of one: as if it were not there;
-//   - a directory in a segment: its items are missing, those of other segments are
+//   - a directory in a segment: its entries are missing, those of other segments are
 //     not;
 //   - a frame of the log: its records are missing, and what they deleted is not;
 //   - a value: reading it is a CorruptionError, as always.

@@ -169,7 +169,7 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 		return err
 	}
 	for id, t := range r.partitions {
-		if r.deleted[id][t.Head] > r.heads[id] { // only the items tell the next one
+		if r.deleted[id][t.Head] > r.heads[id] { // only the entries tell the next one
 			if _, err := e.loadPartition(id); err != nil {
 				return err
 			}
@@ -251,7 +251,7 @@ func (r *rebuild) section(family uint64, pt *index.PagePartition) {
 	if lsn := pt.Newest(); lsn >= t.LSN {
 		t.LSN, t.Updated, t.Flags = lsn, pt.Updated, pt.Flags
 	}
-	for _, it := range pt.Items {
+	for _, it := range pt.Entries {
 		switch {
 		case it.Deleted():
 			r.deleted[pt.ID][it.Key] = max(it.LSN, r.deleted[pt.ID][it.Key])

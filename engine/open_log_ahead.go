@@ -137,7 +137,7 @@ type recordBatch struct {
 	ops     []decodedOp      // of all records
 	values  []index.ValueLoc // of all operations
 	slots   []index.Slot     // of an operation
-	size    int              // memory it takes, about, with the items
+	size    int              // memory it takes, about, with the entries
 }
 
 // decodedRecord is a record whose operations are the next of its batch.
@@ -157,12 +157,12 @@ type decodedOp struct {
 	flags   uint8 // of a partition
 	id, key string
 	tomb    []byte
-	item    *index.Item // of opPut
+	entry   *index.Entry // of opPut
 	values  int
 }
 
 func (b *recordBatch) reset() *recordBatch {
-	clear(b.ops) // which hold items
+	clear(b.ops) // which hold entries
 	b.records, b.ops, b.values, b.size = b.records[:0], b.ops[:0], b.values[:0], 0
 	return b
 }
@@ -191,7 +191,7 @@ func (b *recordBatch) add(dec *recordDecoder, en *wal.Entry) {
 func (b *recordBatch) addOp(o *recordOp, en *wal.Entry) error {
 	d := decodedOp{kind: o.kind, flags: o.flags, id: o.id, key: o.key, tomb: o.tombstone}
 	if o.kind == opPut {
-		d.item = &index.Item{Key: o.key, LSN: en.LSN, Flags: o.flags}
+		d.entry = &index.Entry{Key: o.key, LSN: en.LSN, Flags: o.flags}
 	}
 	b.slots = b.slots[:0]
 	for i := range o.slots {
@@ -213,8 +213,8 @@ func (b *recordBatch) addOp(o *recordOp, en *wal.Entry) error {
 		}
 		b.slots = append(b.slots, to)
 	}
-	if d.item != nil {
-		d.item.Slots = index.PackSlots(b.slots)
+	if d.entry != nil {
+		d.entry.Slots = index.PackSlots(b.slots)
 	}
 	b.ops = append(b.ops, d)
 	return nil

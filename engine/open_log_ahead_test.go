@@ -47,8 +47,8 @@ func check(t *testing.T, b *recordBatch, n, key int) int {
 	for i, r := range b.records {
 		lsn := base.LSN(n + i + 1)
 		o := b.ops[i]
-		want := index.Item{Key: strings.Repeat("k", key), LSN: lsn, Slots: index.PackSlots([]index.Slot{{Name: "s", Ref: index.Ref{LSN: lsn}}, {Name: "r", Ref: index.Ref{LSN: 1, Ord: 2}}})}
-		if r.err != nil || r.lsn != lsn || r.time != int64(n+i) || r.ops != 1 || o.values != 1 || o.id != fmt.Sprint("thread ", n+i) || fmt.Sprint(*o.item) != fmt.Sprint(want) {
+		want := index.Entry{Key: strings.Repeat("k", key), LSN: lsn, Slots: index.PackSlots([]index.Slot{{Name: "s", Ref: index.Ref{LSN: lsn}}, {Name: "r", Ref: index.Ref{LSN: 1, Ord: 2}}})}
+		if r.err != nil || r.lsn != lsn || r.time != int64(n+i) || r.ops != 1 || o.values != 1 || o.id != fmt.Sprint("thread ", n+i) || fmt.Sprint(*o.entry) != fmt.Sprint(want) {
 			t.Fatalf("record %d: %+v, %+v", lsn, r, o)
 		}
 		if v := b.values[i]; v.Ref != want.Slots.At(0).Ref || v.Loc.File != 7 || v.Loc.Off <= uint64(r.offset) || v.Loc.Sum != uint64(n+i) {

@@ -26,7 +26,7 @@ type replayer struct {
 	tombs      map[string]index.Tombstone
 	begun      int
 
-	item [1]*index.Item
+	entry [1]*index.Entry
 }
 
 // batch applies the records of a batch, as the commits did.
@@ -154,7 +154,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 		if t, err = r.withHeads(t, o.key); err != nil {
 			return err
 		}
-		r.set(o.id, t.With([]*index.Item{{Key: o.key, LSN: lsn, Flags: index.FlagDeleted}}, lsn, t.Updated))
+		r.set(o.id, t.With([]*index.Entry{{Key: o.key, LSN: lsn, Flags: index.FlagDeleted}}, lsn, t.Updated))
 	case opDrop:
 		r.e.garbage.noteDropped(t)
 		r.set(o.id, nil)
@@ -177,10 +177,10 @@ func (r *replayer) put(t *index.Partition, own bool, o *decodedOp, values []inde
 		own = true
 	}
 	t.Family.Add(values)
-	if r.item[0] = o.item; own {
-		t.Add(r.item[:], lsn, r.rec.time)
+	if r.entry[0] = o.entry; own {
+		t.Add(r.entry[:], lsn, r.rec.time)
 	} else {
-		t = t.With(r.item[:], lsn, r.rec.time)
+		t = t.With(r.entry[:], lsn, r.rec.time)
 	}
 	r.set(o.id, t)
 }
@@ -204,7 +204,7 @@ func (r *replayer) copy(t *index.Partition, o *decodedOp) error {
 }
 
 // withHeads loads a cold partition that is about to lose its head, because only its
-// items tell which one comes next. A partition whose pages are damaged stays cold,
+// entries tell which one comes next. A partition whose pages are damaged stays cold,
 // with the old head: whoever reads it will be told.
 func (r *replayer) withHeads(t *index.Partition, key string) (*index.Partition, error) {
 	if !t.Cold() || key != t.Head {

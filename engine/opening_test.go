@@ -109,10 +109,10 @@ func TestOpeningEnds(t *testing.T) {
 				for i := range 20 {
 					th, err := e.Partition(fmt.Sprint("t", i))
 					must(t, err)
-					items := 0
-					th.Ascend("", func(*index.Item) bool { items++; return true })
-					if items != 3 {
-						t.Fatalf("ended with read %d: thread %d has %d items", at, i, items)
+					entries := 0
+					th.Ascend("", func(*index.Entry) bool { entries++; return true })
+					if entries != 3 {
+						t.Fatalf("ended with read %d: thread %d has %d entries", at, i, entries)
 					}
 				}
 				must(t, e.Close())

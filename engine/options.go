@@ -77,19 +77,19 @@ type Options struct {
 	// ManualWork leaves flush, image and compaction to explicit calls.
 	ManualWork bool
 
-	// Hot says which of a partition's items, given in the order of keys, are read
+	// Hot says which of a partition's entries, given in the order of keys, are read
 	// often; a flush lays their values apart, whole and quick to read. Nil means
 	// all of them.
-	Hot func(items []*index.Item) []bool
+	Hot func(entries []*index.Entry) []bool
 
-	// Series names the series of values that a slot of an item continues, so that a
+	// Series names the series of values that a slot of an entry continues, so that a
 	// segment holds the older ones as patches; "" if it continues none. Names need be
 	// unique within a partition and its copies. Nil means that slots of one name do.
-	Series func(it *index.Item, slot int, name string) string
+	Series func(it *index.Entry, slot int, name string) string
 
-	// Listed says which values are read by those who look through items and leave
+	// Listed says which values are read by those who look through entries and leave
 	// the other values alone. Older ones lie in blocks of their own. Default: none.
-	Listed func(it *index.Item, slot int) bool
+	Listed func(it *index.Entry, slot int) bool
 
 	// Keys encrypt the store; nil means no encryption. Every file is made under the
 	// provider's current key and stays under it; Compact brings all files under the
@@ -215,8 +215,8 @@ func (o Options) WithDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Hot == nil {
-		o.Hot = func(items []*index.Item) []bool {
-			all := make([]bool, len(items))
+		o.Hot = func(entries []*index.Entry) []bool {
+			all := make([]bool, len(entries))
 			for i := range all {
 				all[i] = true
 			}
@@ -224,10 +224,10 @@ func (o Options) WithDefaults() Options {
 		}
 	}
 	if o.Listed == nil {
-		o.Listed = func(*index.Item, int) bool { return false }
+		o.Listed = func(*index.Entry, int) bool { return false }
 	}
 	if o.Series == nil {
-		o.Series = func(_ *index.Item, _ int, name string) string { return name }
+		o.Series = func(_ *index.Entry, _ int, name string) string { return name }
 	}
 	return o
 }

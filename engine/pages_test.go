@@ -10,21 +10,21 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// Copies cost the log a few bytes each, but the index all their items. However
+// Copies cost the log a few bytes each, but the index all their entries. However
 // many are made between two images, the store can be saved, flushed and closed.
 func TestManyCopiesBetweenImages(t *testing.T) {
 	ctx := context.Background()
 	mem := vfs.NewMem(vfs.MemOptions{})
 	o := Options{FS: mem, ManualWork: true}
 	e := mustOpen(t, o)
-	const items, slots, copies = 300, 40, 400
+	const entries, slots, copies = 300, 40, 400
 	v, err := NewValue([]byte("value"))
 	must(t, err)
 	all := make([]SlotIn, slots)
 	for i := range all {
 		all[i] = SlotIn{Name: fmt.Sprint("channel", i), Tag: "1", Value: &v}
 	}
-	for i := range items {
+	for i := range entries {
 		must(t, e.Commit(ctx, []string{"t"}, func(tx *Tx) error {
 			return tx.Put("t", fmt.Sprintf("k%03d", i), index.FlagHead, all)
 		}))
@@ -38,8 +38,8 @@ func TestManyCopiesBetweenImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := &index.Page{Partitions: []index.PagePartition{{ID: th.ID, Birth: th.Birth}}}
-	th.Items(0, func(it *index.Item) { page.Partitions[0].Items = append(page.Partitions[0].Items, it) })
-	index.SortItems(page.Partitions[0].Items)
+	th.Entries(0, func(it *index.Entry) { page.Partitions[0].Entries = append(page.Partitions[0].Entries, it) })
+	index.SortEntries(page.Partitions[0].Entries)
 	if size := copies * len(index.EncodePage(page)); size <= snapshot.MaxPage {
 		t.Fatalf("the copies take %d bytes of index, not enough to test with", size)
 	}
@@ -49,9 +49,9 @@ func TestManyCopiesBetweenImages(t *testing.T) {
 			th, err := e.Partition(id)
 			must(t, err)
 			n := 0
-			th.Ascend("", func(*index.Item) bool { n++; return true })
-			if n != items {
-				t.Errorf("%s: %s has %d items", what, id, n)
+			th.Ascend("", func(*index.Entry) bool { n++; return true })
+			if n != entries {
+				t.Errorf("%s: %s has %d entries", what, id, n)
 			}
 			if got, err := read(e, id, "k299"); got != "value" {
 				t.Errorf("%s: %s reads %q, %v", what, id, got, err)

@@ -21,7 +21,7 @@ func TestFlushCompressesQuickly(t *testing.T) {
 		whenFlushed, whenMerged string
 	}{{0, "s2", "zstd"}, {512 << 20, "zstd", "zstd"}} {
 		e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, NoPatches: true, FlushBytes: c.flushBytes,
-			Hot: func(items []*index.Item) []bool { return make([]bool, len(items)) }})
+			Hot: func(entries []*index.Entry) []bool { return make([]bool, len(entries)) }})
 		for i := range 40 {
 			v, err := NewValue([]byte(strings.Repeat(fmt.Sprintf("value %d, ", i), 200)))
 			must(t, err)

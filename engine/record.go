@@ -21,8 +21,8 @@ type opKind uint8
 
 // The operations. A newer one is refused with a fault.VersionError.
 const (
-	opPut    opKind = 1 // an item
-	opDelete opKind = 2 // the item at a key
+	opPut    opKind = 1 // an entry
+	opDelete opKind = 2 // the entry at a key
 	opDrop   opKind = 3 // a partition, with what to remember of it
 	opCopy   opKind = 4 // a partition under another id
 	opFlags  opKind = 5 // the flags of a partition
@@ -45,8 +45,8 @@ const (
 type recordOp struct {
 	kind      opKind
 	id        string // partition
-	key       string // item; or the id of the copy
-	flags     uint8  // item flags; or partition flags
+	key       string // entry; or the id of the copy
+	flags     uint8  // entry flags; or partition flags
 	slots     []recordSlot
 	tombstone []byte // opDrop: what to remember
 }

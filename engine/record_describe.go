@@ -15,13 +15,13 @@ type RecordInfo struct {
 type RecordOpInfo struct {
 	Op        string // "put", "delete", "drop", "copy", "flags"
 	Partition string
-	Key       string // of the item; the id of the copy
+	Key       string // of the entry; the id of the copy
 	Flags     uint8
 	Slots     []RecordSlotInfo
 	Tombstone int // bytes remembered of a dropped partition
 }
 
-// RecordSlotInfo is one slot of an item as a record has it.
+// RecordSlotInfo is one slot of an entry as a record has it.
 type RecordSlotInfo struct {
 	Name, Tag string
 	// Value is "none", "earlier" (stored by another record: Ref), "here" (Ref, Offset,

@@ -115,7 +115,7 @@ func TestRecoveryIsBounded(t *testing.T) {
 	const (
 		valueBytes = 64 << 10
 		fixed      = 4 << 20 // buffers of reading and copying
-		perRecord  = 1 << 10 // item, place of its value, offsets
+		perRecord  = 1 << 10 // entry, place of its value, offsets
 	)
 	records := 256
 	if n, err := strconv.Atoi(os.Getenv("STELE_RECOVERY_RECORDS")); err == nil && n > 0 {

@@ -40,7 +40,7 @@ func putOne(e *Engine, id, key, value string) error {
 	})
 }
 
-// valueOf reads the value of an item; "" if there is no such item.
+// valueOf reads the value of an entry; "" if there is no such entry.
 func valueOf(e *Engine, id, key string) (string, error) {
 	t, err := e.Partition(id)
 	if err != nil || t == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// putMany gives each of n partitions one item, whose key is as long as that of a
+// putMany gives each of n partitions one entry, whose key is as long as that of a
 // checkpoint.
 func putMany(t *testing.T, e *Engine, n, round int) {
 	t.Helper()

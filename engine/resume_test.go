@@ -16,7 +16,7 @@ import (
 const resumePartitions = 24
 
 // interruptedStore is a store whose compaction was ended after half of its families,
-// with what each partition must hold. The first item of every partition is deleted.
+// with what each partition must hold. The first entry of every partition is deleted.
 //
 // It returns the segments the compaction had made, and how many families they hold.
 func interruptedStore(t *testing.T) (mem *vfs.Mem, o Options, made []base.FileNum, families int) {
@@ -59,14 +59,14 @@ func interruptedStore(t *testing.T) (mem *vfs.Mem, o Options, made []base.FileNu
 	return mem, o, made, families
 }
 
-// checkResumed looks for one item in every partition, and verifies the store.
+// checkResumed looks for one entry in every partition, and verifies the store.
 func checkResumed(t *testing.T, e *Engine) {
 	t.Helper()
 	for i := range resumePartitions {
 		th, err := e.Partition(fmt.Sprintf("t%02d", i))
 		must(t, err)
 		if th == nil || th.Get(versionKey(0)) != nil || th.Get(versionKey(1)) == nil {
-			t.Fatalf("thread %d has not its second item alone", i)
+			t.Fatalf("thread %d has not its second entry alone", i)
 		}
 		if b, err := e.ReadValue(t.Context(), th.Family, th.Get(versionKey(1)).Slots.At(0).Ref); err != nil || len(b) != 700 {
 			t.Fatalf("thread %d: %d bytes, %v", i, len(b), err)

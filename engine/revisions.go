@@ -29,7 +29,7 @@ type revision struct {
 	series Series
 	family uint64
 	ref    index.Ref
-	key    string      // of the item that holds it
+	key    string      // of the entry that holds it
 	data   *delta.Held // nil while nothing is tried
 	// runs are the patches that lead to this version, by level. begun is the version
 	// with which the run of a level below the last one began; nil: this one.

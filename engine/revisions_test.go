@@ -100,9 +100,9 @@ func TestLongChat(t *testing.T) {
 			}
 			th, err := e.Partition("t")
 			must(t, err)
-			th.Ascend("", func(it *index.Item) bool {
+			th.Ascend("", func(it *index.Entry) bool {
 				if chain, _, ok := th.Family.Chain(it.Slots.At(0).Ref, nil); !ok || len(chain) > maxPatches+1 {
-					t.Errorf("item %s: chain of %d", it.Key, len(chain))
+					t.Errorf("entry %s: chain of %d", it.Key, len(chain))
 				}
 				return true
 			})
@@ -113,9 +113,9 @@ func TestLongChat(t *testing.T) {
 	}
 }
 
-// A base outlives its item: deleted, replaced, forgotten by a flush beside, and with
+// A base outlives its entry: deleted, replaced, forgotten by a flush beside, and with
 // an image between. The version made of it stays.
-func TestBaseOutlivesItsItem(t *testing.T) {
+func TestBaseOutlivesItsEntry(t *testing.T) {
 	for _, how := range []string{"image before", "image after", "flush before", "flush after"} {
 		mem := vfs.NewMem(vfs.MemOptions{})
 		o := quietOptions(mem)
@@ -333,7 +333,7 @@ func TestOldViewReadsThroughBoth(t *testing.T) {
 	th, err := v.Partition("t")
 	must(t, err)
 	longest := 0
-	th.Ascend("", func(it *index.Item) bool {
+	th.Ascend("", func(it *index.Entry) bool {
 		chain, _, _ := th.Family.Chain(it.Slots.At(0).Ref, nil)
 		longest = max(longest, len(chain)-1)
 		var n int

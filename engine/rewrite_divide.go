@@ -10,8 +10,8 @@ type familyPart struct {
 	page *index.Page
 }
 
-// divide splits a family whose directory would be larger than limit, by items; each
-// part has the values its items are the first to refer to, the last one also those
+// divide splits a family whose directory would be larger than limit, by entries; each
+// part has the values its entries are the first to refer to, the last one also those
 // that none does. A family of usual size is one part.
 func divide(p rewritePlan, page *index.Page, limit int) []familyPart {
 	d := divider{limit: limit}
@@ -24,7 +24,7 @@ func divide(p rewritePlan, page *index.Page, limit int) []familyPart {
 	of := map[index.Ref]int{} // the part a value goes to
 	for n, pg := range d.pages {
 		for _, pt := range pg.Partitions {
-			for _, it := range pt.Items {
+			for _, it := range pt.Entries {
 				for _, r := range it.Slots.Refs() {
 					if _, ok := of[r]; !ok {
 						of[r] = n
@@ -60,17 +60,17 @@ func divide(p rewritePlan, page *index.Page, limit int) []familyPart {
 // placeSize is what the place of a value takes at most, or little more.
 const placeSize = 64
 
-// divider packs the items of a page into pages.
+// divider packs the entries of a page into pages.
 type divider struct {
 	limit int
 	size  int // of the last page with its rows of the value table, about
 	pages []*index.Page
 }
 
-// partition adds the section of a partition, item by item.
+// partition adds the section of a partition, entry by entry.
 func (d *divider) partition(pt *index.PagePartition) {
 	d.section(pt)
-	for _, it := range pt.Items {
+	for _, it := range pt.Entries {
 		n := len(it.Key) + 32
 		for _, s := range it.Slots.All() {
 			n += len(s.Name)/8 + len(s.Tag) + placeSize
@@ -82,7 +82,7 @@ func (d *divider) partition(pt *index.PagePartition) {
 		d.size += n
 		p := d.pages[len(d.pages)-1]
 		s := &p.Partitions[len(p.Partitions)-1]
-		s.Items = append(s.Items, it)
+		s.Entries = append(s.Entries, it)
 	}
 }
 
@@ -94,7 +94,7 @@ func (d *divider) section(pt *index.PagePartition) {
 	}
 	d.size += n
 	head := *pt
-	head.Items = nil
+	head.Entries = nil
 	p := d.pages[len(d.pages)-1]
 	p.Partitions = append(p.Partitions, head)
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// Every item, and every value of the plan once, is in one of the parts.
+// Every entry, and every value of the plan once, is in one of the parts.
 func TestDivide(t *testing.T) {
 	page := &index.Page{Partitions: []index.PagePartition{{ID: "a"}, {ID: "b"}}}
 	plan := rewritePlan{newest: map[string]int{}}
 	want := map[index.Ref]bool{}
 	for i := range 200 {
 		ref := index.Ref{LSN: 7, Ord: uint16(i)}
-		it := &index.Item{Key: fmt.Sprintf("k%06d", i), LSN: 7, Slots: index.PackSlots([]index.Slot{{Name: "v", Ref: ref}, {Name: "w", Ref: index.Ref{LSN: 7, Ord: uint16(i / 2)}}})}
-		page.Partitions[i%2].Items = append(page.Partitions[i%2].Items, it)
+		it := &index.Entry{Key: fmt.Sprintf("k%06d", i), LSN: 7, Slots: index.PackSlots([]index.Slot{{Name: "v", Ref: ref}, {Name: "w", Ref: index.Ref{LSN: 7, Ord: uint16(i / 2)}}})}
+		page.Partitions[i%2].Entries = append(page.Partitions[i%2].Entries, it)
 		want[ref] = true
 		plan.values = append(plan.values, index.ValueLoc{Ref: ref})
 		if i%10 == 0 {
@@ -30,10 +30,10 @@ func TestDivide(t *testing.T) {
 	plan.values = append(plan.values, index.ValueLoc{Ref: extra})
 	plan.history, want[extra] = append(plan.history, oldValue{at: 200}), true
 	parts := divide(plan, page, 3000)
-	items := 0
+	entries := 0
 	for _, p := range parts {
 		for _, pt := range p.page.Partitions {
-			items += len(pt.Items)
+			entries += len(pt.Entries)
 		}
 		for _, at := range slices.Concat(p.plan.hot, numbersOf(p.plan.history)) {
 			r := p.plan.values[at].Ref
@@ -48,8 +48,8 @@ func TestDivide(t *testing.T) {
 			}
 		}
 	}
-	if len(parts) < 5 || items != 200 || len(want) > 0 {
-		t.Errorf("%d parts with %d items, %d values are left out", len(parts), items, len(want))
+	if len(parts) < 5 || entries != 200 || len(want) > 0 {
+		t.Errorf("%d parts with %d entries, %d values are left out", len(parts), entries, len(want))
 	}
 	if whole := divide(plan, page, 1<<20); len(whole) != 1 || whole[0].page != page {
 		t.Error("a small family is divided")

@@ -12,7 +12,7 @@ import (
 // the log, and what the other keeps of older segments.
 //
 // The unit is the family: partitions that share values, one and its copies. For each family
-// there is a page, which lists items, and a plan, which says what values are written, in which
+// there is a page, which lists entries, and a plan, which says what values are written, in which
 // order: those that are read often whole, older versions of a series as patches against newer
 // ones. Another segment is begun when the last has become large, or has a part of a family
 // that is too large for one. Until the manifest names them, a crash or an error leaves files

@@ -19,14 +19,14 @@ type rewritePlan struct {
 	history []oldValue
 }
 
-// newPlan selects the values that live items refer to, and those of also, which may be nil, and
-// that lie in one of the files from. Values of hot items come first, item by item; the others are
+// newPlan selects the values that live entries refer to, and those of also, which may be nil, and
+// that lie in one of the files from. Values of hot entries come first, entry by entry; the others are
 // ordered by series, newest first, so that versions of one channel lie
 // together, what listings read before the rest.
 func newPlan(w *Family, o *Options, from map[base.FileNum]bool, first base.LSN, also *index.Page) rewritePlan {
 	room := planRooms.Get().(*planRoom)
 	room.places = w.Fam.In(from, room.places)
-	if len(room.places) == 0 { // as in most partitions of one item
+	if len(room.places) == 0 { // as in most partitions of one entry
 		planRooms.Put(room)
 		return rewritePlan{}
 	}
@@ -34,9 +34,9 @@ func newPlan(w *Family, o *Options, from map[base.FileNum]bool, first base.LSN, 
 	room.taken, room.next = slices.Grow(room.taken, len(room.places))[:len(room.places)], 0
 	p := rewritePlan{newest: map[string]int{}}
 	cold, old := room.cold, &room.old
-	// Most slots of an item refer to what the item before does.
+	// Most slots of an entry refer to what the entry before does.
 	slots, before := room.slots, room.before
-	next := func(it *index.Item) []index.Slot {
+	next := func(it *index.Entry) []index.Slot {
 		slots, before = it.Slots.Append(before[:0], 0), slots
 		return slots
 	}
@@ -47,21 +47,21 @@ func newPlan(w *Family, o *Options, from map[base.FileNum]bool, first base.LSN, 
 		return room.take(slots[n].Ref)
 	}
 	for _, t := range w.Partitions {
-		items := room.items[:0]
-		t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
-		room.items = items
-		for i, isHot := range o.Hot(items) {
-			if items[i].LSN < first {
+		entries := room.entries[:0]
+		t.Ascend("", func(it *index.Entry) bool { entries = append(entries, it); return true })
+		room.entries = entries
+		for i, isHot := range o.Hot(entries) {
+			if entries[i].LSN < first {
 				continue
 			}
 			if !isHot {
-				cold = append(cold, items[i])
+				cold = append(cold, entries[i])
 				continue
 			}
-			for n, s := range next(items[i]) {
+			for n, s := range next(entries[i]) {
 				if at, ok := takeSlot(n); ok {
 					p.hot = append(p.hot, at)
-					if series := o.Series(items[i], n, s.Name); series != "" {
+					if series := o.Series(entries[i], n, s.Name); series != "" {
 						p.newest[series] = max(at, p.newest[series])
 					}
 				}
@@ -90,7 +90,7 @@ func (r *planRoom) take(ref index.Ref) (at int, ok bool) {
 	if ref.Empty() {
 		return 0, false
 	}
-	at, ok = index.FindValue(r.places, ref, r.next) // an item's own values follow each other
+	at, ok = index.FindValue(r.places, ref, r.next) // an entry's own values follow each other
 	if !ok || r.taken[at] {
 		return 0, false
 	}
@@ -98,10 +98,10 @@ func (r *planRoom) take(ref index.Ref) (at int, ok bool) {
 	return at, true
 }
 
-// takeAll selects what the items of a page refer to as well.
+// takeAll selects what the entries of a page refer to as well.
 func (r *planRoom) takeAll(page *index.Page, p *rewritePlan) {
 	for _, pt := range page.Partitions {
-		for _, it := range pt.Items {
+		for _, it := range pt.Entries {
 			for _, ref := range it.Slots.Refs() {
 				if at, ok := r.take(ref); ok {
 					p.history = append(p.history, oldValue{at: at})
@@ -138,7 +138,7 @@ type oldValues struct {
 	values []groupedValue
 	groups []valueGroup
 	number map[groupKey]int // of groups
-	bySlot []int            // the group that each slot of an item had last: it has it again, as a rule
+	bySlot []int            // the group that each slot of an entry had last: it has it again, as a rule
 	order  []int            // of groups
 }
 
@@ -159,7 +159,7 @@ type valueGroup struct {
 	from, n int
 }
 
-// add adds a value of the n-th slot of an item.
+// add adds a value of the n-th slot of an entry.
 func (o *oldValues) add(n int, key groupKey, value int) {
 	for len(o.bySlot) <= n {
 		o.bySlot = append(o.bySlot, 0)
@@ -227,14 +227,14 @@ func (o *oldValues) forget() {
 
 // planRoom is what newPlan needs for a family and can use again for the next.
 type planRoom struct {
-	places      []index.ValueLoc // of the values that may move, in the order of refs
-	taken       []bool           // of places: it moves
-	next        int              // of places: behind what was taken last
-	numbers     []int            // of places
-	items, cold []*index.Item
-	old         oldValues
-	slots       []index.Slot // of an item, and of the one before it
-	before      []index.Slot
+	places        []index.ValueLoc // of the values that may move, in the order of refs
+	taken         []bool           // of places: it moves
+	next          int              // of places: behind what was taken last
+	numbers       []int            // of places
+	entries, cold []*index.Entry
+	old           oldValues
+	slots         []index.Slot // of an entry, and of the one before it
+	before        []index.Slot
 }
 
 var planRooms = sync.Pool{New: func() any { return &planRoom{old: oldValues{number: map[groupKey]int{}}} }}
@@ -244,15 +244,15 @@ const livingValues = 4 << 10
 
 // release gives the room back, without what it holds of the family.
 func (r *planRoom) release() {
-	if max(len(r.places), len(r.items)) > livingValues {
+	if max(len(r.places), len(r.entries)) > livingValues {
 		return
 	}
 	clear(r.taken)
-	clear(r.items[:cap(r.items)]) // a longer partition may have come before
+	clear(r.entries[:cap(r.entries)]) // a longer partition may have come before
 	clear(r.cold)
 	r.old.forget()
 	clear(r.slots[:cap(r.slots)])
 	clear(r.before[:cap(r.before)])
-	*r = planRoom{places: r.places[:0], taken: r.taken[:0], numbers: r.numbers[:0], items: r.items[:0], cold: r.cold[:0], old: r.old, slots: r.slots[:0], before: r.before[:0]}
+	*r = planRoom{places: r.places[:0], taken: r.taken[:0], numbers: r.numbers[:0], entries: r.entries[:0], cold: r.cold[:0], old: r.old, slots: r.slots[:0], before: r.before[:0]}
 	planRooms.Put(r)
 }

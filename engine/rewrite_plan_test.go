@@ -22,7 +22,7 @@ func TestOldValues(t *testing.T) {
 		for i := range rnd.IntN(200) {
 			v := named{oldValue{[]string{"", "s", "t"}[rnd.IntN(3)], i, rnd.IntN(2) == 0}, []string{"a", "b"}[rnd.IntN(2)]}
 			if rnd.IntN(10) == 0 {
-				v.at = 1000 - i // as in a branch that began at an older item
+				v.at = 1000 - i // as in a branch that began at an older entry
 			}
 			want = append(want, v)
 			o.add(rnd.IntN(4), groupKey{v.series, v.name, v.listed}, v.at)

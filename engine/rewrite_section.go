@@ -22,7 +22,7 @@ func (k sectionKey) compare(o sectionKey) int {
 type rewriteSection struct {
 	index.PagePartition
 	lsn    base.LSN // newest record of the page that Updated and Flags come from
-	newest map[string]*index.Item
+	newest map[string]*index.Entry
 }
 
 // addSection adds what a page says of a partition.
@@ -30,13 +30,13 @@ func addSection(sections map[sectionKey]*rewriteSection, pt *index.PagePartition
 	key := sectionKey{pt.ID, pt.Birth}
 	s := sections[key]
 	if s == nil {
-		s = &rewriteSection{PagePartition: *pt, newest: map[string]*index.Item{}}
+		s = &rewriteSection{PagePartition: *pt, newest: map[string]*index.Entry{}}
 		sections[key] = s
 	}
 	if lsn := pt.Newest(); lsn >= s.lsn {
 		s.lsn, s.Updated, s.Flags = lsn, pt.Updated, pt.Flags
 	}
-	for _, it := range pt.Items {
+	for _, it := range pt.Entries {
 		if old := s.newest[it.Key]; old == nil || old.LSN < it.LSN {
 			s.newest[it.Key] = it
 		}

@@ -25,16 +25,16 @@ import (
 //
 // # The life of a place
 //
-// An item refers to a value by an index.Ref: the record that stored the value first, and the
+// An entry refers to a value by an index.Ref: the record that stored the value first, and the
 // number of the value in that record. A Ref never changes. The place of the value, an
 // index.Loc, does: a flush moves the bytes from the log into a segment, a compaction from
-// segments into another one, and Open may copy the end of the log into a new file. No item
+// segments into another one, and Open may copy the end of the log into a new file. No entry
 // is written again for that. The places are known to the index.Family alone, which a
 // partition shares with its copies. It has one place for a value, for all who read: those
 // who see the store as it is now, and views of any age. Everybody who tells it a place keeps
 // one invariant:
 //
-//	As long as an item in memory, of the index or of an open view, refers to a value, the
+//	As long as an entry in memory, of the index or of an open view, refers to a value, the
 //	family has a place for the value and for every base that its patches lead to; and the
 //	file of that place is not removed before the family has another place.
 //
@@ -44,12 +44,12 @@ import (
 //
 // Places are told by:
 //
-//   - A commit, with Family.Add, before the index shows its items. The refs are new, so there
+//   - A commit, with Family.Add, before the index shows its entries. The refs are new, so there
 //     is nothing to replace. Replay does the same: no page tells of the records that it reads.
 //   - Pages that are read, to load a partition or to merge it, with Family.AddMissing. A place that the family
 //     has already stays, since what is in memory is newer than any page; unless its file does
 //     not last for the reader, as explained below. A segment's page has the values of the
-//     segment, an image's page those of the log that its items need.
+//     segment, an image's page those of the log that its entries need.
 //   - A flush and a compaction, with Family.Move: after the edit of the manifest that names
 //     the new segments and the index that leads to their pages, and before the old files are
 //     retired. Move replaces a place in one of the old files, and adds one that is not known:
@@ -92,9 +92,9 @@ import (
 // hold a patch against a value only
 //
 //   - of the same family;
-//   - that an item refers to when the record is prepared. Every image before the record then
+//   - that an entry refers to when the record is prepared. Every image before the record then
 //     tells the place of the base; every later one does so on account of the patch, whether or
-//     not an item still refers to the base. A base that was deleted before an image, and
+//     not an entry still refers to the base. A base that was deleted before an image, and
 //     patched against after it, would be unknown to whoever opens the store from that image;
 //   - that lies behind the cut of the last flush. See flusher.
 type Store struct {

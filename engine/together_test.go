@@ -18,7 +18,7 @@ func cachedOptions(fsys vfs.FS) Options {
 	return o
 }
 
-// putSlots makes an item with values of so many bytes.
+// putSlots makes an entry with values of so many bytes.
 func putSlots(e *Engine, id, key string, sizes ...int) error {
 	slots := make([]SlotIn, len(sizes))
 	for i, n := range sizes {
@@ -31,8 +31,8 @@ func putSlots(e *Engine, id, key string, sizes ...int) error {
 	return e.Commit(context.Background(), []string{id}, func(tx *Tx) error { return tx.Put(id, key, index.FlagHead, slots) })
 }
 
-// compactedItem is the newest item of a cold partition in a compacted store.
-func compactedItem(t *testing.T, o Options, sizes ...int) (*Engine, *index.Partition, []index.Ref) {
+// compactedEntry is the newest entry of a cold partition in a compacted store.
+func compactedEntry(t *testing.T, o Options, sizes ...int) (*Engine, *index.Partition, []index.Ref) {
 	t.Helper()
 	e := mustOpen(t, o)
 	mustAll(t, putSlots(e, "t", "k", sizes...), e.Flush(t.Context()), e.Compact(t.Context()), e.Close())
@@ -58,7 +58,7 @@ func compactedItem(t *testing.T, o Options, sizes ...int) (*Engine, *index.Parti
 func TestReadsTogether(t *testing.T) {
 	for _, sizes := range [][]int{{300}, {10, 0, 700, 900}, {togetherLen - 10, 9}} {
 		for _, keep := range []bool{false, true} {
-			e, th, refs := compactedItem(t, cachedOptions(vfs.NewMem(vfs.MemOptions{})), sizes...)
+			e, th, refs := compactedEntry(t, cachedOptions(vfs.NewMem(vfs.MemOptions{})), sizes...)
 			got := e.ReadTogether(t.Context(), th.Family, refs, keep)
 			if len(got) != len(refs) {
 				t.Fatalf("values of %v bytes: %d of %d", sizes, len(got), len(refs))
@@ -99,7 +99,7 @@ func TestReadsTogetherOrNot(t *testing.T) {
 		}
 		mustAll(t, large.Close())
 	}
-	e, th, refs := compactedItem(t, cachedOptions(vfs.NewMem(vfs.MemOptions{})), 100, 100)
+	e, th, refs := compactedEntry(t, cachedOptions(vfs.NewMem(vfs.MemOptions{})), 100, 100)
 	mustAll(t, putSlots(e, "t", "l", 50))
 	now, err := e.Partition("t")
 	mustAll(t, err)

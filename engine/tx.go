@@ -127,7 +127,7 @@ func (tx *Tx) release() {
 type txValue struct {
 	fam  *index.Family
 	ref  index.Ref
-	key  string // of the item
+	key  string // of the entry
 	val  *Value
 	size int64     // of the bytes stored
 	loc  index.Loc // but for file and offset
@@ -207,33 +207,33 @@ func copyTombstone(id string, lsn base.LSN, now int64) index.Tombstone {
 	return index.Tombstone{ID: id, LSN: lsn, At: now}
 }
 
-// maxItemNames bounds the names and tags of one item, so that a page that
+// maxEntryNames bounds the names and tags of one entry, so that a page that
 // holds nothing else is below snapshot.MaxPage.
-const maxItemNames = 8 << 20
+const maxEntryNames = 8 << 20
 
-// Put stores an item, replacing the one at key. A partition that does not exist
+// Put stores an entry, replacing the one at key. A partition that does not exist
 // begins with it.
 func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	if err := checkKeys(id, key); err != nil {
 		return err
 	}
 	if len(slots) > base.MaxSlots {
-		return fmt.Errorf("item of %d slots, the limit is %d: %w", len(slots), base.MaxSlots, fault.ErrTooLarge)
+		return fmt.Errorf("entry of %d slots, the limit is %d: %w", len(slots), base.MaxSlots, fault.ErrTooLarge)
 	}
 	t := tx.Partition(id)
 	if t == nil {
 		t = index.NewPartition(id, index.NewFamily(index.FamilyID(tx.lsn, tx.begun)), tx.lsn)
 		tx.begun++
 	}
-	it := &index.Item{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted}
+	it := &index.Entry{Key: key, LSN: tx.lsn, Flags: flags &^ index.FlagDeleted}
 	o := recordOp{kind: opPut, id: id, key: key, flags: it.Flags, slots: tx.e.scratch.room(len(slots))}
 	packed := tx.e.scratch.packed[:0]
 	names := 0
 	tx.expect(slots)
 	for i := range slots {
 		s := &slots[i]
-		if names += len(s.Name) + len(s.Tag); names > maxItemNames {
-			return fmt.Errorf("item with more than %d bytes of names: %w", maxItemNames, fault.ErrTooLarge)
+		if names += len(s.Name) + len(s.Tag); names > maxEntryNames {
+			return fmt.Errorf("entry with more than %d bytes of names: %w", maxEntryNames, fault.ErrTooLarge)
 		}
 		o.slots[i] = recordSlot{name: s.Name, tag: s.Tag}
 		ref := s.Ref
@@ -255,7 +255,7 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	clear(packed)
 	tx.e.scratch.packed = packed
 	tx.did.ops = append(tx.did.ops, o)
-	tx.own(t).Add([]*index.Item{it}, tx.lsn, tx.now)
+	tx.own(t).Add([]*index.Entry{it}, tx.lsn, tx.now)
 	return nil
 }
 
@@ -306,21 +306,21 @@ func (tx *Tx) store(t *index.Partition, key string, v *Value, o *recordSlot) ind
 	return ref
 }
 
-// Delete removes the items at keys, which need not exist.
+// Delete removes the entries at keys, which need not exist.
 func (tx *Tx) Delete(id string, keys ...string) error {
 	t := tx.Partition(id)
 	if t == nil || len(keys) == 0 {
 		return nil
 	}
-	items := make([]*index.Item, len(keys))
+	entries := make([]*index.Entry, len(keys))
 	for i, key := range keys {
 		if err := checkKeys(id, key); err != nil {
 			return err
 		}
-		items[i] = &index.Item{Key: key, LSN: tx.lsn, Flags: index.FlagDeleted}
+		entries[i] = &index.Entry{Key: key, LSN: tx.lsn, Flags: index.FlagDeleted}
 		tx.did.ops = append(tx.did.ops, recordOp{kind: opDelete, id: id, key: key})
 	}
-	tx.set(t.With(items, tx.lsn, t.Updated).Cleared(tx.e.lastFlushed))
+	tx.set(t.With(entries, tx.lsn, t.Updated).Cleared(tx.e.lastFlushed))
 	return nil
 }
 
@@ -439,7 +439,7 @@ func (b *byID[T]) set(id string, v T) {
 type scratch struct {
 	ops    []recordOp
 	slots  []recordSlot // of ops
-	packed []index.Slot // room for those of an item
+	packed []index.Slot // room for those of an entry
 }
 
 // keptScratch is how many slots, or operations, are kept room for.

@@ -102,7 +102,7 @@ func (v *View) Ascend(from string, fn func(*index.Partition) bool) error {
 	return v.Index.Ascend(from, fn)
 }
 
-// Load returns t with its items in memory.
+// Load returns t with its entries in memory.
 func (v *View) Load(t *index.Partition) (*index.Partition, error) {
 	if !t.Cold() {
 		return t, nil

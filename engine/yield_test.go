@@ -19,7 +19,7 @@ func TestBackgroundYields(t *testing.T) {
 	e.throttle.yieldEvery, e.throttle.giveTurn = 0, func() { turns.Add(1) }
 	put := func(round int) {
 		for i := range partitions {
-			mustPut(t, e, fmt.Sprintf("thread-%d", i), fmt.Sprintf("item-%d", round), fmt.Sprintf("value %d of %d", round, i))
+			mustPut(t, e, fmt.Sprintf("thread-%d", i), fmt.Sprintf("entry-%d", round), fmt.Sprintf("value %d of %d", round, i))
 		}
 	}
 	works := []struct {

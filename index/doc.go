@@ -1,5 +1,5 @@
-// Package index is the in-memory index of a store: which items each partition has,
-// which values each item refers to, and where the bytes of each value lie. It
+// Package index is the in-memory index of a store: which entries each partition has,
+// which values each entry refers to, and where the bytes of each value lie. It
 // opens no file: what a table has on disk it reads through Disk, which its owner gives it.
 //
 // # Two levels
@@ -9,15 +9,15 @@
 // which each image of the chain has one and the newest wins. A table may lie on disk until
 // somebody looks into it. A look makes a cold Partition of a row.
 //
-// A resident partition holds its items in a tree of its own; a cold partition holds
+// A resident partition holds its entries in a tree of its own; a cold partition holds
 // none of them, only what was committed since it went cold, and its family says
 // where the rest lies on disk. Commits and replay only append.
 //
 // # Values are named logically
 //
-// An item refers to values by Ref, the record and the ordinal that first stored
+// An entry refers to values by Ref, the record and the ordinal that first stored
 // them. Where the bytes lie now is a matter of the family, so that flush and
-// compaction move bytes without touching an item, and a copied partition shares
+// compaction move bytes without touching an entry, and a copied partition shares
 // them.
 //
 // # One moment

@@ -9,7 +9,7 @@ import (
 // that nobody reads and that the evicter meets first, round after round.
 func TestEvictionBesideCopies(t *testing.T) {
 	one := func(id string, lsn uint64) *Partition {
-		return NewPartition(id, NewFamily(lsn), 1).With([]*Item{{Key: "k", LSN: 1}}, 1, 0)
+		return NewPartition(id, NewFamily(lsn), 1).With([]*Entry{{Key: "k", LSN: 1}}, 1, 0)
 	}
 	original := one("a", 1)
 	parts := []*Partition{original, original.Forked("b", 1, 1, 0)}
@@ -43,7 +43,7 @@ func TestEvictionBesideCopies(t *testing.T) {
 				t.Fatal(err)
 			}
 			if p.Cold() {
-				ix.Swap(p, p.Loaded([]*Item{{Key: "k", LSN: 1}}, 0))
+				ix.Swap(p, p.Loaded([]*Entry{{Key: "k", LSN: 1}}, 0))
 			}
 			read()
 		}

@@ -14,7 +14,7 @@ type Part struct {
 	File   base.FileNum
 	Off    uint64
 	Len    uint32
-	MinLSN base.LSN // records whose items the page may hold
+	MinLSN base.LSN // records whose entries the page may hold
 	MaxLSN base.LSN
 }
 

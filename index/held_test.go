@@ -19,14 +19,14 @@ type heldStore struct {
 
 	mu    sync.RWMutex // held while pages are read, a record is applied, or the file moves
 	file  base.FileNum
-	pages map[string][]*Item // of a life of a partition
+	pages map[string][]*Entry // of a life of a partition
 }
 
 func (s *heldStore) page(p *Partition) string { return fmt.Sprint(p.ID, " ", p.Birth) }
 
-func (s *heldStore) places(items []*Item) []ValueLoc {
+func (s *heldStore) places(entries []*Entry) []ValueLoc {
 	var values []ValueLoc
-	for _, it := range items {
+	for _, it := range entries {
 		values = append(values, ValueLoc{Ref: Ref{LSN: it.LSN}, Loc: Loc{File: s.file, Len: 1}})
 	}
 	slices.SortFunc(values, func(a, b ValueLoc) int { return a.Ref.Compare(b.Ref) })
@@ -44,10 +44,10 @@ func (s *heldStore) load(id string) *Partition {
 			return p
 		}
 		s.mu.RLock()
-		items := slices.DeleteFunc(slices.Clone(s.pages[s.page(p)]), func(it *Item) bool { return it.LSN > p.LSN })
-		p.Family.AddMissing(s.places(items), func(f base.FileNum) bool { return f == s.file })
+		entries := slices.DeleteFunc(slices.Clone(s.pages[s.page(p)]), func(it *Entry) bool { return it.LSN > p.LSN })
+		p.Family.AddMissing(s.places(entries), func(f base.FileNum) bool { return f == s.file })
 		s.mu.RUnlock()
-		if loaded := p.Loaded(items, 0); s.ix.Swap(p, loaded) {
+		if loaded := p.Loaded(entries, 0); s.ix.Swap(p, loaded) {
 			return loaded
 		}
 	}
@@ -60,7 +60,7 @@ func (s *heldStore) check(p *Partition) {
 	if f := s.ix.HeldFamily(p.Family.ID); f != p.Family {
 		s.Errorf("who asks for family %d of %q gets another", p.Family.ID, p.ID)
 	}
-	p.Ascend("", func(it *Item) bool {
+	p.Ascend("", func(it *Entry) bool {
 		l, ok := p.Family.Loc(Ref{LSN: it.LSN})
 		if !ok || l.File != s.file {
 			s.Errorf("value %d of %q lies in file %d, %t; all are in %d", it.LSN, p.ID, l.File, ok, s.file)
@@ -110,14 +110,14 @@ func (s *heldStore) change(rng *rand.Rand, lsn base.LSN) {
 	case p == nil:
 		p = NewPartition(id, NewFamily(uint64(lsn)<<16), lsn)
 	}
-	it := &Item{Key: fmt.Sprint(rng.IntN(50)), LSN: lsn, Slots: PackSlots([]Slot{{Ref: Ref{LSN: lsn}}})}
-	p = p.With([]*Item{it}, lsn, 0)
+	it := &Entry{Key: fmt.Sprint(rng.IntN(50)), LSN: lsn, Slots: PackSlots([]Slot{{Ref: Ref{LSN: lsn}}})}
+	p = p.With([]*Entry{it}, lsn, 0)
 	c.Put = []*Partition{p}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pages[s.page(p)] = nil
-	p.Items(0, func(it *Item) { s.pages[s.page(p)] = append(s.pages[s.page(p)], it) })
-	p.Family.Add(s.places([]*Item{it}))
+	p.Entries(0, func(it *Entry) { s.pages[s.page(p)] = append(s.pages[s.page(p)], it) })
+	p.Family.Add(s.places([]*Entry{it}))
 	s.ix.Apply(c)
 }
 
@@ -127,7 +127,7 @@ func heldID(rng *rand.Rand) string { return fmt.Sprint("p", rng.IntN(24)) }
 // hears where values went, and the index holds what is in it, as often as it is.
 func TestFamiliesBesideEverything(t *testing.T) {
 	for seed, budget := range []int64{0, 6000, 12_000} {
-		s := &heldStore{T: t, ix: New(budget), file: 1, pages: map[string][]*Item{}}
+		s := &heldStore{T: t, ix: New(budget), file: 1, pages: map[string][]*Entry{}}
 		done := make(chan struct{})
 		var beside sync.WaitGroup
 		goOn := func(fn func()) {
@@ -191,7 +191,7 @@ func (s *heldStore) checkCounts() {
 	if n := len(s.ix.fams.held); n != len(want) {
 		s.Errorf("%d families are held, want %d", n, len(want))
 	}
-	if noItems.Len() != 0 {
-		s.Error("the tree of partitions without items has some")
+	if noEntries.Len() != 0 {
+		s.Error("the tree of partitions without entries has some")
 	}
 }

@@ -191,7 +191,7 @@ func (ix *Index) Len() int {
 	return ix.n
 }
 
-// Resident is the number of partitions whose items are in memory.
+// Resident is the number of partitions whose entries are in memory.
 func (ix *Index) Resident() int {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()

@@ -144,7 +144,7 @@ func (m *indexModel) apply(t *rapid.T) {
 	for _, id := range partitionIDs {
 		switch old, exists := m.partitions[id]; rapid.IntRange(0, 5).Draw(t, "change to "+id) {
 		case 0:
-			th := NewPartition(id, NewFamily(uint64(m.lsn)<<16), m.lsn).With([]*Item{{Key: "k", LSN: m.lsn, Flags: FlagHead}}, m.lsn, -int64(m.lsn))
+			th := NewPartition(id, NewFamily(uint64(m.lsn)<<16), m.lsn).With([]*Entry{{Key: "k", LSN: m.lsn, Flags: FlagHead}}, m.lsn, -int64(m.lsn))
 			if !rapid.Bool().Draw(t, "loaded") {
 				th.tree = nil
 			}
@@ -210,7 +210,7 @@ func (m *indexModel) swap(t *rapid.T) {
 	}
 	fresh := ColdPartition(id, old.Family, old.Birth)
 	fresh.LSN, fresh.Updated = old.LSN, old.Updated
-	if got := m.ix.Swap(old, fresh.Loaded([]*Item{{Key: "k", LSN: old.LSN, Flags: FlagHead}}, 0)); got != want {
+	if got := m.ix.Swap(old, fresh.Loaded([]*Entry{{Key: "k", LSN: old.LSN, Flags: FlagHead}}, 0)); got != want {
 		t.Fatalf("swap of %q: %t, want %t", id, got, want)
 	}
 }
@@ -359,7 +359,7 @@ func TestViewsBesideAWriter(t *testing.T) {
 	ix := New(1 << 30)
 	var put []*Partition
 	for i := range partitions {
-		put = append(put, NewPartition(fmt.Sprintf("t%02d", i), NewFamily(uint64(i)), 1).With([]*Item{{Key: "n", LSN: 1}}, 1, 1))
+		put = append(put, NewPartition(fmt.Sprintf("t%02d", i), NewFamily(uint64(i)), 1).With([]*Entry{{Key: "n", LSN: 1}}, 1, 1))
 	}
 	ix.Apply(Change{LSN: 1, Put: put})
 
@@ -397,12 +397,12 @@ func TestViewsBesideAWriter(t *testing.T) {
 	}
 }
 
-// commitAll stores an item in every partition, as one record. A partition that a loader
+// commitAll stores an entry in every partition, as one record. A partition that a loader
 // swapped meanwhile is replaced: what it held is in the one read here.
 func commitAll(ix *Index, lsn base.LSN) {
 	var put []*Partition
 	_ = ix.View().Ascend("", func(th *Partition) bool {
-		put = append(put, th.With([]*Item{{Key: fmt.Sprintf("k%d", lsn%50), LSN: lsn}, {Key: "n", LSN: lsn}}, lsn, int64(lsn)))
+		put = append(put, th.With([]*Entry{{Key: fmt.Sprintf("k%d", lsn%50), LSN: lsn}, {Key: "n", LSN: lsn}}, lsn, int64(lsn)))
 		return true
 	})
 	ix.Apply(Change{LSN: lsn, Put: put})
@@ -411,11 +411,11 @@ func commitAll(ix *Index, lsn base.LSN) {
 // load replaces a partition by an equal one, as a load from disk does.
 func load(ix *Index, id string) {
 	old, _ := ix.Partition(id)
-	var items []*Item
-	old.Items(0, func(it *Item) { items = append(items, it) })
+	var entries []*Entry
+	old.Entries(0, func(it *Entry) { entries = append(entries, it) })
 	fresh := ColdPartition(id, old.Family, old.Birth)
 	fresh.Head, fresh.LSN, fresh.Updated = old.Head, old.LSN, old.Updated
-	ix.Swap(old, fresh.Loaded(items, 0)) // or a commit came between
+	ix.Swap(old, fresh.Loaded(entries, 0)) // or a commit came between
 }
 
 func readView(v View, partitions int, last *base.LSN, r *rand.Rand) error {
@@ -429,13 +429,13 @@ func readView(v View, partitions int, last *base.LSN, r *rand.Rand) error {
 		n++
 		it := th.Get("n")
 		if th.LSN != v.LSN || it == nil || it.LSN != v.LSN {
-			err = fmt.Errorf("thread %s shows record %d and item %v in a view of %d", th.ID, th.LSN, it, v.LSN)
+			err = fmt.Errorf("thread %s shows record %d and entry %v in a view of %d", th.ID, th.LSN, it, v.LSN)
 			return false
 		}
 		if r.IntN(8) == 0 {
-			th.Descend("k", "", func(it *Item) bool {
+			th.Descend("k", "", func(it *Entry) bool {
 				if it.LSN > v.LSN {
-					err = fmt.Errorf("thread %s shows an item of record %d in a view of %d", th.ID, it.LSN, v.LSN)
+					err = fmt.Errorf("thread %s shows an entry of record %d in a view of %d", th.ID, it.LSN, v.LSN)
 				}
 				return err == nil
 			})

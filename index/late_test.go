@@ -11,23 +11,23 @@ import (
 	"github.com/stele-go/stele/base"
 )
 
-// itemsByWalk is Items by a look at all there is.
-func itemsByWalk(t *Partition, first base.LSN) map[string]*Item {
-	all := map[string]*Item{}
-	add := func(it *Item) bool { all[it.Key] = it; return true }
+// entriesByWalk is Entries by a look at all there is.
+func entriesByWalk(t *Partition, first base.LSN) map[string]*Entry {
+	all := map[string]*Entry{}
+	add := func(it *Entry) bool { all[it.Key] = it; return true }
 	t.tree.Ascend(add)
 	for _, it := range t.recent {
 		add(it)
 	}
-	maps.DeleteFunc(all, func(_ string, it *Item) bool { return it.LSN < first })
+	maps.DeleteFunc(all, func(_ string, it *Entry) bool { return it.LSN < first })
 	return all
 }
 
-func checkItems(t *testing.T, p *Partition, first base.LSN) {
+func checkEntries(t *testing.T, p *Partition, first base.LSN) {
 	t.Helper()
-	want := itemsByWalk(p, first)
+	want := entriesByWalk(p, first)
 	prev := ""
-	p.Items(first, func(it *Item) {
+	p.Entries(first, func(it *Entry) {
 		if it.Key <= prev || want[it.Key] != it {
 			t.Fatalf("from %d: %q of %d behind %q, want %v", first, it.Key, it.LSN, prev, want[it.Key])
 		}
@@ -35,13 +35,13 @@ func checkItems(t *testing.T, p *Partition, first base.LSN) {
 		delete(want, it.Key)
 	})
 	if len(want) > 0 {
-		t.Fatalf("from %d: %d items are missing", first, len(want))
+		t.Fatalf("from %d: %d entries are missing", first, len(want))
 	}
 }
 
 // What was put since a record is the same whether the tree is gone through or not: in a partition
 // that grows, shrinks, is copied, loaded anew and abandoned half way, and in all that hold it.
-func TestLateItems(t *testing.T) {
+func TestLateEntries(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
@@ -49,45 +49,45 @@ func TestLateItems(t *testing.T) {
 	p := NewPartition("p", NewFamily(1), 1)
 	quick := 0
 	for lsn := base.LSN(1); lsn < 3000; lsn++ {
-		var items []*Item
+		var entries []*Entry
 		for range r.IntN(4) {
-			it := &Item{Key: fmt.Sprintf("%04d", r.IntN(int(lsn)+1)), LSN: lsn}
+			it := &Entry{Key: fmt.Sprintf("%04d", r.IntN(int(lsn)+1)), LSN: lsn}
 			if r.IntN(3) == 0 || lsn > 2500 {
 				it.Flags = FlagDeleted
 			}
-			items = append(items, it)
+			entries = append(entries, it)
 		}
 		if r.IntN(5) == 0 { // a commit that is refused after it was prepared
-			p.With([]*Item{{Key: "none", LSN: lsn}}, lsn, 0).With(items, lsn, 0)
+			p.With([]*Entry{{Key: "none", LSN: lsn}}, lsn, 0).With(entries, lsn, 0)
 		}
-		p = p.With(items, lsn, 0).Cleared(func() base.LSN { return lsn - min(lsn, 50) })
+		p = p.With(entries, lsn, 0).Cleared(func() base.LSN { return lsn - min(lsn, 50) })
 		switch {
 		case r.IntN(300) == 0:
 			copied := p.Forked("q", lsn, lsn, 0)
 			for i := range 2 * recentMax {
-				copied = copied.With([]*Item{{Key: fmt.Sprintf("copy %d", i), LSN: lsn}}, lsn, 0)
+				copied = copied.With([]*Entry{{Key: fmt.Sprintf("copy %d", i), LSN: lsn}}, lsn, 0)
 			}
 			held = append(held, p, copied)
 		case lsn%900 == 0:
 			cold := ColdPartition("p", p.Family, p.Birth)
 			cold.LSN = p.LSN
-			p = cold.Loaded(slices.Collect(maps.Values(itemsByWalk(p, 0))), lsn-min(lsn, 100))
+			p = cold.Loaded(slices.Collect(maps.Values(entriesByWalk(p, 0))), lsn-min(lsn, 100))
 		}
 		first := lsn - min(lsn, base.LSN(r.IntN(700)))
 		if first > p.early && len(p.late) > 0 {
 			quick++
 		}
-		checkItems(t, p, first)
+		checkEntries(t, p, first)
 	}
 	for _, h := range held {
 		for range 50 {
-			checkItems(t, h, base.LSN(r.IntN(3000)))
+			checkEntries(t, h, base.LSN(r.IntN(3000)))
 		}
 	}
 	if quick < 400 {
 		t.Errorf("%d looks went by what is late", quick)
 	}
 	if len(p.late) > max(lateFrom, p.tree.Len()/4) {
-		t.Errorf("%d late items beside %d", len(p.late), p.tree.Len())
+		t.Errorf("%d late entries beside %d", len(p.late), p.tree.Len())
 	}
 }

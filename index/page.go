@@ -11,7 +11,7 @@ import (
 	"github.com/stele-go/stele/base/fault"
 )
 
-// Page is a piece of a family's directory as it lies on disk: items of its
+// Page is a piece of a family's directory as it lies on disk: entries of its
 // partitions, and, in an image, where values lie. Pages of a family are merged by
 // key; the greatest LSN counts.
 type Page struct {
@@ -19,14 +19,14 @@ type Page struct {
 	Values     []ValueLoc
 }
 
-// PagePartition are items of one partition. Birth tells lives of a partition apart: items
+// PagePartition are entries of one partition. Birth tells lives of a partition apart: entries
 // of an earlier life do not belong to a later one.
 type PagePartition struct {
 	ID      string
 	Birth   base.LSN
 	Updated int64
 	Flags   uint8
-	Items   []*Item // in the order of keys
+	Entries []*Entry // in the order of keys
 }
 
 // ValueLoc is a value and its place.
@@ -42,12 +42,12 @@ const (
 	pageUnpatched = 1
 )
 
-// wholeKeys is how many items share a key that is written whole. Between them a
+// wholeKeys is how many entries share a key that is written whole. Between them a
 // key of a few bytes can stand for one of base.MaxKey; the bound keeps what a
 // page decodes to in proportion to its length.
 const wholeKeys = 16
 
-// EncodePage returns the bytes of p. Items must be in the order of keys.
+// EncodePage returns the bytes of p. Entries must be in the order of keys.
 func EncodePage(p *Page) []byte { return AppendPage(nil, p) }
 
 // AppendPage appends the bytes of p, as EncodePage returns them.
@@ -76,7 +76,7 @@ type pageEncoder struct {
 	buf     []byte
 	strings []string
 	ids     map[string]uint64
-	// The slots of an item and of the one before it, and the numbers of names and tags of the
+	// The slots of an entry and of the one before it, and the numbers of names and tags of the
 	// latter: most are the same in both, and to compare costs less than to look up.
 	slots, before []Slot
 	numbers       []slotNumbers
@@ -105,8 +105,8 @@ func (e *pageEncoder) release() {
 
 func (e *pageEncoder) uvarint(n uint64) { e.buf = binary.AppendUvarint(e.buf, n) }
 
-// number is that of s in the page's table of strings: names and tags repeat from item to
-// item.
+// number is that of s in the page's table of strings: names and tags repeat from entry to
+// entry.
 func (e *pageEncoder) number(s string) uint64 {
 	id, ok := e.ids[s]
 	if !ok {
@@ -117,7 +117,7 @@ func (e *pageEncoder) number(s string) uint64 {
 	return id
 }
 
-// slotNumbers are the numbers of the i-th slot of an item.
+// slotNumbers are the numbers of the i-th slot of an entry.
 func (e *pageEncoder) slotNumbers(i int, s *Slot) slotNumbers {
 	var n slotNumbers
 	if i < len(e.before) && e.before[i].Name == s.Name {
@@ -138,9 +138,9 @@ func (e *pageEncoder) partition(t *PagePartition) {
 	e.uvarint(uint64(t.Birth))
 	e.uvarint(uint64(t.Updated))
 	e.buf = append(e.buf, t.Flags)
-	e.uvarint(uint64(len(t.Items)))
+	e.uvarint(uint64(len(t.Entries)))
 	prev := ""
-	for i, it := range t.Items {
+	for i, it := range t.Entries {
 		if i%wholeKeys == 0 {
 			prev = ""
 		}
@@ -164,8 +164,8 @@ func (e *pageEncoder) partition(t *PagePartition) {
 	}
 }
 
-// slot writes a ref as its distance from the item's own record, plus one, so
-// that zero means an empty slot. A value is never newer than the item.
+// slot writes a ref as its distance from the entry's own record, plus one, so
+// that zero means an empty slot. A value is never newer than the entry.
 func (e *pageEncoder) slot(lsn base.LSN, s *Slot, n slotNumbers) {
 	e.uvarint(n.name)
 	e.uvarint(n.tag)
@@ -237,7 +237,7 @@ type pageDecoder struct {
 	base.Cursor
 	patches bool // places may be those of patches
 	strings []string
-	slots   []Slot // of an item
+	slots   []Slot // of an entry
 }
 
 func (d *pageDecoder) table() {
@@ -249,7 +249,7 @@ func (d *pageDecoder) table() {
 	if d.Err != nil {
 		return
 	}
-	// One copy, which all of them are cut from: items keep most of them anyway.
+	// One copy, which all of them are cut from: entries keep most of them anyway.
 	text := string(start[:len(start)-len(d.Left)])
 	d.strings = make([]string, n)
 	for i := range d.strings {
@@ -274,14 +274,14 @@ func (d *pageDecoder) lsn() base.LSN { return base.LSN(d.Uvarint()) }
 func (d *pageDecoder) partition() PagePartition {
 	t := PagePartition{ID: d.str(), Birth: d.lsn(), Updated: int64(d.Uvarint()), Flags: d.Byte()}
 	n := d.Count(5)
-	t.Items = make([]*Item, 0, n)
+	t.Entries = make([]*Entry, 0, n)
 	var prev string
 	for i := range n {
 		before := prev
 		if i%wholeKeys == 0 {
 			before = ""
 		}
-		it := d.item(before)
+		it := d.entry(before)
 		if d.Err != nil {
 			return t
 		}
@@ -289,14 +289,14 @@ func (d *pageDecoder) partition() PagePartition {
 			d.Fail("keys out of order")
 			return t
 		}
-		t.Items = append(t.Items, it)
+		t.Entries = append(t.Entries, it)
 		prev = it.Key
 	}
 	return t
 }
 
-// item reads an item whose key may share bytes with prev.
-func (d *pageDecoder) item(prev string) *Item {
+// entry reads an entry whose key may share bytes with prev.
+func (d *pageDecoder) entry(prev string) *Entry {
 	shared := d.Uvarint()
 	if shared > uint64(len(prev)) {
 		d.Fail("key shares %d bytes of %d", shared, len(prev))
@@ -307,7 +307,7 @@ func (d *pageDecoder) item(prev string) *Item {
 		d.Fail("key of %d bytes", shared+uint64(len(rest)))
 		return nil
 	}
-	it := &Item{Key: prev[:shared] + string(rest), LSN: d.lsn(), Flags: d.Byte()}
+	it := &Entry{Key: prev[:shared] + string(rest), LSN: d.lsn(), Flags: d.Byte()}
 	n := d.Count(3)
 	if n > base.MaxSlots {
 		d.Fail("%d slots", n)
@@ -374,15 +374,15 @@ func (d *pageDecoder) base(r Ref) (back int32, ord uint16) {
 	return int32(n), uint16(o)
 }
 
-// SortItems puts items in the order of keys, as pages want them.
-func SortItems(items []*Item) {
-	slices.SortFunc(items, func(a, b *Item) int { return strings.Compare(a.Key, b.Key) })
+// SortEntries puts entries in the order of keys, as pages want them.
+func SortEntries(entries []*Entry) {
+	slices.SortFunc(entries, func(a, b *Entry) int { return strings.Compare(a.Key, b.Key) })
 }
 
 // Newest is the last record that the page knows of the partition.
 func (pt *PagePartition) Newest() base.LSN {
 	lsn := pt.Birth
-	for _, it := range pt.Items {
+	for _, it := range pt.Entries {
 		lsn = max(lsn, it.LSN)
 	}
 	return lsn

@@ -20,23 +20,23 @@ import (
 var update = flag.Bool("update", false, "rewrite testdata")
 
 // goldenPage has every kind of field: an empty slot, one made empty, a value of
-// the item's own record and one of an earlier record, keys that share bytes, a
-// deletion, and a run of items long enough for a second whole key.
+// the entry's own record and one of an earlier record, keys that share bytes, a
+// deletion, and a run of entries long enough for a second whole key.
 func goldenPage() *Page {
-	items := []*Item{
+	entries := []*Entry{
 		{Key: "cab", LSN: 300, Flags: FlagHead, Slots: PackSlots([]Slot{
 			{Name: "messages", Tag: "v2", Ref: Ref{LSN: 300, Ord: 1}}, {Name: "state", Tag: "v1", Ref: Ref{LSN: 298, Ord: 2}},
 			{Name: "none", Tag: "v1"}, {Name: "emptied", Tag: "v2", Ref: Ref{LSN: 300, Ord: EmptyOrd}}})},
 		{Key: "cad", LSN: 301, Flags: FlagDeleted},
 	}
-	var run []*Item
+	var run []*Entry
 	for i := range wholeKeys + 2 {
-		run = append(run, &Item{Key: fmt.Sprintf("key%02d", i), LSN: base.LSN(400 + i)})
+		run = append(run, &Entry{Key: fmt.Sprintf("key%02d", i), LSN: base.LSN(400 + i)})
 	}
 	return &Page{
 		Partitions: []PagePartition{
-			{ID: "thread", Birth: 7, Updated: 1_700_000_000_000_000, Flags: 1, Items: items},
-			{ID: "thread/2", Birth: 399, Items: run},
+			{ID: "thread", Birth: 7, Updated: 1_700_000_000_000_000, Flags: 1, Entries: entries},
+			{ID: "thread/2", Birth: 399, Entries: run},
 		},
 		Values: []ValueLoc{
 			{Ref: Ref{LSN: 300, Ord: 1}, Loc: Loc{File: 3, Off: 4096, Len: 70000, Sum: 0x1122334455667788}},
@@ -78,7 +78,7 @@ func dumpPartition(d *golden.Dump, strs []string) {
 	d.Uvarint("birth, record")
 	d.Uvarint("updated, unix µs")
 	d.Byte("flags")
-	for range d.Uvarint("items") {
+	for range d.Uvarint("entries") {
 		d.Uvarint("key, bytes shared")
 		d.Field(int(d.Uvarint("key, bytes not shared")), "key, rest")
 		d.Uvarint("record")
@@ -145,7 +145,7 @@ func genPage(t *rapid.T) *Page {
 			Updated: rapid.Int64().Draw(t, "updated"), Flags: rapid.Byte().Draw(t, "flags")}
 		keys := rapid.SliceOfNDistinct(rapid.StringOf(rapid.SampledFrom([]rune("abc"))), 0, 40, rapid.ID[string]).Draw(t, "keys")
 		for _, key := range keys {
-			it := &Item{Key: key, LSN: base.LSN(rapid.Uint64Min(1).Draw(t, "record")), Flags: rapid.Byte().Draw(t, "flags")}
+			it := &Entry{Key: key, LSN: base.LSN(rapid.Uint64Min(1).Draw(t, "record")), Flags: rapid.Byte().Draw(t, "flags")}
 			var slots []Slot
 			for range rapid.IntRange(0, 3).Draw(t, "slots") {
 				s := Slot{Name: genName(t, "name"), Tag: genName(t, "tag")}
@@ -155,9 +155,9 @@ func genPage(t *rapid.T) *Page {
 				slots = append(slots, s)
 			}
 			it.Slots = PackSlots(slots)
-			pt.Items = append(pt.Items, it)
+			pt.Entries = append(pt.Entries, it)
 		}
-		SortItems(pt.Items)
+		SortEntries(pt.Entries)
 		p.Partitions = append(p.Partitions, pt)
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "values") {
@@ -192,7 +192,7 @@ func weight(p *Page) int {
 	n := len(p.Partitions)*size(PagePartition{}) + len(p.Values)*size(ValueLoc{})
 	for _, t := range p.Partitions {
 		n += len(t.ID)
-		for _, it := range t.Items {
+		for _, it := range t.Entries {
 			n += len(it.Key) + size(it) + size(*it) + len(it.Slots.packed) + len(it.Slots.longNames())*size("")
 		}
 	}
@@ -234,7 +234,7 @@ func longKeys() *Page {
 	long := strings.Repeat("k", base.MaxKey-4)
 	p := &Page{Partitions: []PagePartition{{ID: "t"}}}
 	for i := range 3 * wholeKeys {
-		p.Partitions[0].Items = append(p.Partitions[0].Items, &Item{Key: fmt.Sprintf("%s%04d", long, i), LSN: 1})
+		p.Partitions[0].Entries = append(p.Partitions[0].Entries, &Entry{Key: fmt.Sprintf("%s%04d", long, i), LSN: 1})
 	}
 	return p
 }
@@ -266,7 +266,7 @@ func TestPageRefuses(t *testing.T) {
 		"more strings than bytes": {1, 200},
 		"no such string":          {1, 0, 1, 3, 0, 0, 0, 0, 0},
 		"keys out of order":       {1, 1, 0, 1, 0, 0, 0, 0, 2, 0, 1, 'b', 1, 0, 0, 0, 1, 'a', 1, 0, 0, 0},
-		"value after its item":    {1, 1, 0, 1, 0, 0, 0, 0, 1, 0, 1, 'a', 1, 0, 1, 0, 0, 3, 0, 0},
+		"value after its entry":   {1, 1, 0, 1, 0, 0, 0, 0, 1, 0, 1, 'a', 1, 0, 1, 0, 0, 3, 0, 0},
 		"value too long":          {1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0},
 		"place beyond 32 bits":    {1, 0, 0, 1, 1, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
 	} {

@@ -13,11 +13,11 @@ import (
 
 const (
 	degree = 32
-	// recentMax bounds the items a resident partition keeps beside its tree. Folding
+	// recentMax bounds the entries a resident partition keeps beside its tree. Folding
 	// copies one path of the tree; a linear look at this many is cheaper. A partition of no
-	// more items has none in its tree.
+	// more entries has none in its tree.
 	recentMax = 32
-	// lateFrom is from how many items on a tree has late beside it, and how many that are at
+	// lateFrom is from how many entries on a tree has late beside it, and how many that are at
 	// least; there are at most a quarter as many as in the tree, if that is more.
 	lateFrom = 512
 )
@@ -38,15 +38,15 @@ type Partition struct {
 	Updated int64    // unix µs of the last record
 	Flags   uint8    // the caller's flags, replaced by the last record that set them
 
-	tree    *btree.BTreeG[*Item] // nil while cold; noItems, which all share, while it is empty
-	recent  []*Item              // newer than tree, in the order of records; while cold, newer than what is on disk
-	folded  base.LSN             // nothing in tree is of a later record
-	deleted int                  // deletions in tree
-	cleared base.LSN             // deletions up to here were dropped from it
-	// late are the items of records behind early that were folded into a large tree, in the order
+	tree    *btree.BTreeG[*Entry] // nil while cold; noEntries, which all share, while it is empty
+	recent  []*Entry              // newer than tree, in the order of records; while cold, newer than what is on disk
+	folded  base.LSN              // nothing in tree is of a later record
+	deleted int                   // deletions in tree
+	cleared base.LSN              // deletions up to here were dropped from it
+	// late are the entries of records behind early that were folded into a large tree, in the order
 	// of records: what an image asks for is found without a look at the whole tree. It is shared
 	// as recent is.
-	late  []*Item
+	late  []*Entry
 	early base.LSN
 
 	size    int64 // about how much memory the partition takes
@@ -56,13 +56,13 @@ type Partition struct {
 // Sizes of what a partition takes in memory, about.
 const (
 	partitionSize = 400 // with its family and its place in the index
-	itemSize      = 96  // with its place in the tree
+	entrySize     = 96  // with its place in the tree
 	valueSize     = 80  // a place in the family
 )
 
-// sizeOf is about how much memory an item takes, and what it stored itself.
-func sizeOf(it *Item) int64 {
-	n := itemSize + len(it.Key) + it.Slots.Size()
+// sizeOf is about how much memory an entry takes, and what it stored itself.
+func sizeOf(it *Entry) int64 {
+	n := entrySize + len(it.Key) + it.Slots.Size()
 	for _, r := range it.Slots.Refs() {
 		if r.LSN == it.LSN {
 			n += valueSize
@@ -79,39 +79,39 @@ func (t *Partition) touch() {
 	}
 }
 
-func lessItem(a, b *Item) bool { return a.Key < b.Key }
+func lessEntry(a, b *Entry) bool { return a.Key < b.Key }
 
 // freeNodes is shared by the trees of all partitions: most partitions have one node, and a
 // list of their own would be larger than that.
-var freeNodes = btree.NewFreeListG[*Item](btree.DefaultFreeListSize)
+var freeNodes = btree.NewFreeListG[*Entry](btree.DefaultFreeListSize)
 
-func newTree() *btree.BTreeG[*Item] { return btree.NewWithFreeListG(degree, lessItem, freeNodes) }
+func newTree() *btree.BTreeG[*Entry] { return btree.NewWithFreeListG(degree, lessEntry, freeNodes) }
 
-// noItems is the tree of all partitions with few items: most have a few, and an index of
+// noEntries is the tree of all partitions with few entries: most have a few, and an index of
 // many would be trees for the most part, which the garbage collector goes through. It is
 // never changed, and not cloned, which would change it.
-var noItems = newTree()
+var noEntries = newTree()
 
 // NewPartition is an empty, resident partition.
 func NewPartition(id string, fam *Family, birth base.LSN) *Partition {
-	return &Partition{ID: id, Family: fam, Birth: birth, tree: noItems, size: partitionSize}
+	return &Partition{ID: id, Family: fam, Birth: birth, tree: noEntries, size: partitionSize}
 }
 
-// ColdPartition is a partition whose items are still on disk.
+// ColdPartition is a partition whose entries are still on disk.
 func ColdPartition(id string, fam *Family, birth base.LSN) *Partition {
 	return &Partition{ID: id, Family: fam, Birth: birth, size: partitionSize}
 }
 
-// Cold reports whether the partition's items must be loaded before it is read.
+// Cold reports whether the partition's entries must be loaded before it is read.
 func (t *Partition) Cold() bool { return t.tree == nil }
 
-// Loaded is t made resident with the items read from disk, which may be in any
+// Loaded is t made resident with the entries read from disk, which may be in any
 // order and repeat keys: the greatest LSN of a key counts. Deletions up to floor
 // are on disk for good and are dropped once they have hidden what they hide.
-func (t *Partition) Loaded(items []*Item, floor base.LSN) *Partition {
+func (t *Partition) Loaded(entries []*Entry, floor base.LSN) *Partition {
 	n := *t
-	all := oneEach(slices.Concat(items, t.recent))
-	all = slices.DeleteFunc(all, func(it *Item) bool { return it.Deleted() && it.LSN <= floor })
+	all := oneEach(slices.Concat(entries, t.recent))
+	all = slices.DeleteFunc(all, func(it *Entry) bool { return it.Deleted() && it.LSN <= floor })
 	n.Head, n.size = "", partitionSize
 	for _, it := range all {
 		n.size += sizeOf(it)
@@ -119,17 +119,17 @@ func (t *Partition) Loaded(items []*Item, floor base.LSN) *Partition {
 			n.Head = it.Key
 		}
 	}
-	n.tree, n.recent, n.deleted, n.cleared = noItems, all, 0, floor
+	n.tree, n.recent, n.deleted, n.cleared = noEntries, all, 0, floor
 	if len(all) > recentMax {
 		n.fold()
 	} else {
-		slices.SortFunc(all, func(a, b *Item) int { return cmp.Compare(a.LSN, b.LSN) })
+		slices.SortFunc(all, func(a, b *Entry) int { return cmp.Compare(a.LSN, b.LSN) })
 	}
 	n.late, n.early = nil, n.LSN
 	return &n
 }
 
-func (t *Partition) replace(it *Item) {
+func (t *Partition) replace(it *Entry) {
 	if old, ok := t.tree.ReplaceOrInsert(it); ok && old.Deleted() {
 		t.deleted--
 	}
@@ -143,8 +143,8 @@ func (t *Partition) dropDeletions(floor base.LSN) {
 	if t.deleted == 0 {
 		return
 	}
-	var gone []*Item
-	t.tree.Ascend(func(it *Item) bool {
+	var gone []*Entry
+	t.tree.Ascend(func(it *Entry) bool {
 		if it.Deleted() && it.LSN <= floor {
 			gone = append(gone, it)
 		}
@@ -177,21 +177,21 @@ func (t *Partition) Cleared(floor func() base.LSN) *Partition {
 	return &n
 }
 
-// With is t after a commit of items, which are newer than everything in t.
+// With is t after a commit of entries, which are newer than everything in t.
 // Called by the committer only, on the newest Partition.
-func (t *Partition) With(items []*Item, lsn base.LSN, updated int64) *Partition {
+func (t *Partition) With(entries []*Entry, lsn base.LSN, updated int64) *Partition {
 	n := *t
-	n.Add(items, lsn, updated)
+	n.Add(entries, lsn, updated)
 	return &n
 }
 
 // Add is With, but changes the partition itself: for who made it, and has shown it to
 // nobody.
-func (t *Partition) Add(items []*Item, lsn base.LSN, updated int64) {
+func (t *Partition) Add(entries []*Entry, lsn base.LSN, updated int64) {
 	t.LSN, t.Updated = lsn, updated
-	t.recent = append(t.recent, items...)
+	t.recent = append(t.recent, entries...)
 	rescan := false
-	for _, it := range items {
+	for _, it := range entries {
 		t.size += sizeOf(it)
 		switch head := !it.Deleted() && it.Flags&FlagHead != 0; {
 		case head && it.Key > t.Head:
@@ -211,7 +211,7 @@ func (t *Partition) Add(items []*Item, lsn base.LSN, updated int64) {
 // fold moves recent into a copy of the tree. The old tree stays as it is for
 // those who hold it.
 func (t *Partition) fold() {
-	if t.tree == noItems {
+	if t.tree == noEntries {
 		t.tree = newTree()
 	} else {
 		t.tree = t.tree.Clone()
@@ -247,8 +247,8 @@ func (t *Partition) Forked(id string, birth, lsn base.LSN, updated int64) *Parti
 	return &n
 }
 
-// Get returns the item at key, or nil.
-func (t *Partition) Get(key string) *Item {
+// Get returns the entry at key, or nil.
+func (t *Partition) Get(key string) *Entry {
 	for _, it := range slices.Backward(t.recent) {
 		if it.Key == key {
 			return live(it)
@@ -262,24 +262,24 @@ func (t *Partition) Get(key string) *Item {
 	return nil
 }
 
-// pivots are items to search trees with, which would be made for each search.
-var pivots = sync.Pool{New: func() any { return new(Item) }}
+// pivots are entries to search trees with, which would be made for each search.
+var pivots = sync.Pool{New: func() any { return new(Entry) }}
 
-func pivotAt(key string) *Item {
-	it := pivots.Get().(*Item)
+func pivotAt(key string) *Entry {
+	it := pivots.Get().(*Entry)
 	it.Key = key
 	return it
 }
 
-func live(it *Item) *Item {
+func live(it *Entry) *Entry {
 	if it.Deleted() {
 		return nil
 	}
 	return it
 }
 
-// Last returns the item with the greatest key that begins with prefix, or nil.
-func (t *Partition) Last(prefix string) *Item {
+// Last returns the entry with the greatest key that begins with prefix, or nil.
+func (t *Partition) Last(prefix string) *Entry {
 	last := t.lastInTree(prefix)
 	for _, it := range t.recent {
 		if strings.HasPrefix(it.Key, prefix) && (last == nil || it.Key >= last.Key) {
@@ -291,12 +291,12 @@ func (t *Partition) Last(prefix string) *Item {
 	}
 	// What lies below a deletion is not known from the greatest keys alone.
 	last = nil
-	t.Descend(prefix, "", func(it *Item) bool { last = it; return false })
+	t.Descend(prefix, "", func(it *Entry) bool { last = it; return false })
 	return last
 }
 
-func (t *Partition) lastInTree(prefix string) (last *Item) {
-	visit := func(it *Item) bool {
+func (t *Partition) lastInTree(prefix string) (last *Entry) {
+	visit := func(it *Entry) bool {
 		if strings.HasPrefix(it.Key, prefix) {
 			last = it
 			return false
@@ -313,19 +313,19 @@ func (t *Partition) lastInTree(prefix string) (last *Item) {
 	return last
 }
 
-// Descend calls fn for the items whose key begins with prefix and, unless before
+// Descend calls fn for the entries whose key begins with prefix and, unless before
 // is empty, is smaller than before, greatest key first, until fn returns false.
-func (t *Partition) Descend(prefix, before string, fn func(*Item) bool) {
+func (t *Partition) Descend(prefix, before string, fn func(*Entry) bool) {
 	recent := t.newest(prefix, before)
 	stop := false
-	emit := func(it *Item) bool {
+	emit := func(it *Entry) bool {
 		if !it.Deleted() && !fn(it) {
 			stop = true
 		}
 		return !stop
 	}
 	from := upperBound(prefix, before)
-	visit := func(it *Item) bool {
+	visit := func(it *Entry) bool {
 		if !strings.HasPrefix(it.Key, prefix) {
 			return it.Key > prefix
 		}
@@ -358,13 +358,13 @@ func (t *Partition) Descend(prefix, before string, fn func(*Item) bool) {
 	}
 }
 
-// Ascend calls fn for the items whose key begins with prefix, smallest key
+// Ascend calls fn for the entries whose key begins with prefix, smallest key
 // first, until fn returns false.
-func (t *Partition) Ascend(prefix string, fn func(*Item) bool) {
+func (t *Partition) Ascend(prefix string, fn func(*Entry) bool) {
 	recent := t.newest(prefix, "")
 	slices.Reverse(recent)
 	stop := false
-	emit := func(it *Item) bool {
+	emit := func(it *Entry) bool {
 		if !it.Deleted() && !fn(it) {
 			stop = true
 		}
@@ -372,7 +372,7 @@ func (t *Partition) Ascend(prefix string, fn func(*Item) bool) {
 	}
 	pivot := pivotAt(prefix)
 	defer pivots.Put(pivot)
-	t.tree.AscendGreaterOrEqual(pivot, func(it *Item) bool {
+	t.tree.AscendGreaterOrEqual(pivot, func(it *Entry) bool {
 		if !strings.HasPrefix(it.Key, prefix) {
 			return false
 		}
@@ -395,10 +395,10 @@ func (t *Partition) Ascend(prefix string, fn func(*Item) bool) {
 	}
 }
 
-// newest is the part of recent within prefix and before, one item a key, greatest
+// newest is the part of recent within prefix and before, one entry a key, greatest
 // key first.
-func (t *Partition) newest(prefix, before string) []*Item {
-	var out []*Item
+func (t *Partition) newest(prefix, before string) []*Entry {
+	var out []*Entry
 	for _, it := range t.recent {
 		if strings.HasPrefix(it.Key, prefix) && (before == "" || it.Key < before) {
 			out = append(out, it)
@@ -409,20 +409,20 @@ func (t *Partition) newest(prefix, before string) []*Item {
 	return out
 }
 
-// oneEach puts items, of which those of one record come in order, in the order of keys: of one
+// oneEach puts entries, of which those of one record come in order, in the order of keys: of one
 // key the last. It changes the slice.
-func oneEach(items []*Item) []*Item {
-	if len(items) < 2 {
-		return items
+func oneEach(entries []*Entry) []*Entry {
+	if len(entries) < 2 {
+		return entries
 	}
-	slices.SortStableFunc(items, func(a, b *Item) int {
+	slices.SortStableFunc(entries, func(a, b *Entry) int {
 		if c := strings.Compare(a.Key, b.Key); c != 0 {
 			return c
 		}
 		return cmp.Compare(a.LSN, b.LSN)
 	})
-	kept := items[:1]
-	for _, it := range items[1:] {
+	kept := entries[:1]
+	for _, it := range entries[1:] {
 		if it.Key == kept[len(kept)-1].Key {
 			kept[len(kept)-1] = it // stable: the later commit comes last
 			continue
@@ -451,7 +451,7 @@ func upperBound(prefix, before string) string {
 
 func (t *Partition) greatestHead() string {
 	head := ""
-	t.Descend("", "", func(it *Item) bool {
+	t.Descend("", "", func(it *Entry) bool {
 		if it.Flags&FlagHead != 0 {
 			head = it.Key
 			return false
@@ -461,20 +461,20 @@ func (t *Partition) greatestHead() string {
 	return head
 }
 
-// Items calls fn for every item of the records from first on, deletions included, in the
+// Entries calls fn for every entry of the records from first on, deletions included, in the
 // order of keys.
-func (t *Partition) Items(first base.LSN, fn func(*Item)) {
+func (t *Partition) Entries(first base.LSN, fn func(*Entry)) {
 	from := len(t.recent) // which is in the order of records, all later than the tree's
 	for from > 0 && t.recent[from-1].LSN >= first {
 		from--
 	}
 	if t.tree != nil && t.folded >= first && first > t.early {
-		t.lateItems(first, fn)
+		t.lateEntries(first, fn)
 		return
 	}
 	recent := oneEach(slices.Clone(t.recent[from:]))
 	if t.tree != nil && t.folded >= first {
-		t.tree.Ascend(func(it *Item) bool {
+		t.tree.Ascend(func(it *Entry) bool {
 			for len(recent) > 0 && recent[0].Key < it.Key {
 				fn(recent[0])
 				recent = recent[1:]
@@ -490,8 +490,8 @@ func (t *Partition) Items(first base.LSN, fn func(*Item)) {
 	}
 }
 
-// lateItems is Items for a record behind early: what is not in recent is in late.
-func (t *Partition) lateItems(first base.LSN, fn func(*Item)) {
+// lateEntries is Entries for a record behind early: what is not in recent is in late.
+func (t *Partition) lateEntries(first base.LSN, fn func(*Entry)) {
 	from := len(t.late)
 	for from > 0 && t.late[from-1].LSN >= first {
 		from--

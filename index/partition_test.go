@@ -16,11 +16,11 @@ import (
 )
 
 // model is a partition as a plain map of what it shows.
-type model map[string]*Item
+type model map[string]*Entry
 
-func (m model) with(items []*Item) model {
+func (m model) with(entries []*Entry) model {
 	n := maps.Clone(m)
-	for _, it := range items {
+	for _, it := range entries {
 		if it.Deleted() {
 			delete(n, it.Key)
 		} else {
@@ -60,35 +60,35 @@ func genKey(t *rapid.T, label string, least int) string {
 	return strings.Join(parts, "")
 }
 
-func genItems(t *rapid.T, lsn base.LSN) []*Item {
-	items := make([]*Item, rapid.IntRange(0, 12).Draw(t, "items"))
-	for i := range items {
+func genEntries(t *rapid.T, lsn base.LSN) []*Entry {
+	entries := make([]*Entry, rapid.IntRange(0, 12).Draw(t, "entries"))
+	for i := range entries {
 		flags := rapid.SampledFrom([]uint8{0, FlagHead, FlagHead, FlagDeleted, FlagUser}).Draw(t, "flags")
-		items[i] = &Item{Key: genKey(t, "key", 1), LSN: lsn, Flags: flags}
+		entries[i] = &Entry{Key: genKey(t, "key", 1), LSN: lsn, Flags: flags}
 	}
-	return items
+	return entries
 }
 
-// collect reads what a walk gives, and stops it after n items.
-func collect(n int, walk func(fn func(*Item) bool)) []*Item {
-	var got []*Item
+// collect reads what a walk gives, and stops it after n entries.
+func collect(n int, walk func(fn func(*Entry) bool)) []*Entry {
+	var got []*Entry
 	if n == 0 {
 		return nil
 	}
-	walk(func(it *Item) bool {
+	walk(func(it *Entry) bool {
 		got = append(got, it)
 		return len(got) < n
 	})
 	return got
 }
 
-func sameItems(got []*Item, m model, keys []string) error {
+func sameEntries(got []*Entry, m model, keys []string) error {
 	if len(got) != len(keys) {
-		return fmt.Errorf("%d items, want %d", len(got), len(keys))
+		return fmt.Errorf("%d entries, want %d", len(got), len(keys))
 	}
 	for i, it := range got {
 		if it != m[keys[i]] {
-			return fmt.Errorf("item %d is %q of %d, want %q", i, it.Key, it.LSN, keys[i])
+			return fmt.Errorf("entry %d is %q of %d, want %q", i, it.Key, it.LSN, keys[i])
 		}
 	}
 	return nil
@@ -102,13 +102,13 @@ func check(t *rapid.T, what string, th *Partition, m model) {
 		down := m.keys(prefix, before)
 		slices.Reverse(down)
 		n := rapid.IntRange(1, 40).Draw(t, "stop after")
-		if err := sameItems(collect(n, func(fn func(*Item) bool) { th.Ascend(prefix, fn) }), m, up[:min(n, len(up))]); err != nil {
+		if err := sameEntries(collect(n, func(fn func(*Entry) bool) { th.Ascend(prefix, fn) }), m, up[:min(n, len(up))]); err != nil {
 			t.Fatalf("%s: ascend %q: %v", what, prefix, err)
 		}
-		if err := sameItems(collect(n, func(fn func(*Item) bool) { th.Descend(prefix, before, fn) }), m, down[:min(n, len(down))]); err != nil {
+		if err := sameEntries(collect(n, func(fn func(*Entry) bool) { th.Descend(prefix, before, fn) }), m, down[:min(n, len(down))]); err != nil {
 			t.Fatalf("%s: descend %q before %q: %v", what, prefix, before, err)
 		}
-		var last *Item
+		var last *Entry
 		if len(up) > 0 {
 			last = m[up[len(up)-1]]
 		}
@@ -122,14 +122,14 @@ func check(t *rapid.T, what string, th *Partition, m model) {
 	if th.Head != m.head() {
 		t.Fatalf("%s: head %q, want %q", what, th.Head, m.head())
 	}
-	live := map[string]*Item{}
-	th.Items(0, func(it *Item) {
+	live := map[string]*Entry{}
+	th.Entries(0, func(it *Entry) {
 		if !it.Deleted() {
 			live[it.Key] = it
 		}
 	})
 	if !maps.Equal(live, m) {
-		t.Fatalf("%s: items are %v, want %v", what, live, m)
+		t.Fatalf("%s: entries are %v, want %v", what, live, m)
 	}
 }
 
@@ -145,25 +145,25 @@ type life struct {
 	lsn     base.LSN
 	current []moment // the newest state of the partition and of each of its copies
 	held    []moment
-	disk    map[string][]*Item // by partition: all items ever stored, older ones too
+	disk    map[string][]*Entry // by partition: all entries ever stored, older ones too
 	rand    *rand.Rand
 }
 
 func (l *life) commit(t *rapid.T, c *moment) {
 	l.lsn++
-	items := genItems(t, l.lsn)
-	c.th = c.th.With(items, l.lsn, int64(l.lsn)*10)
-	c.shows = c.shows.with(items)
-	l.disk[c.th.ID] = append(l.disk[c.th.ID], lastOfEach(items)...)
+	entries := genEntries(t, l.lsn)
+	c.th = c.th.With(entries, l.lsn, int64(l.lsn)*10)
+	c.shows = c.shows.with(entries)
+	l.disk[c.th.ID] = append(l.disk[c.th.ID], lastOfEach(entries)...)
 	if c.th.LSN != l.lsn || c.th.Updated != int64(l.lsn)*10 {
 		t.Fatalf("commit %d gives a thread of %d, updated %d", l.lsn, c.th.LSN, c.th.Updated)
 	}
 }
 
-// lastOfEach is what a page holds of items with the same key in one record.
-func lastOfEach(items []*Item) []*Item {
-	byKey := map[string]*Item{}
-	for _, it := range items {
+// lastOfEach is what a page holds of entries with the same key in one record.
+func lastOfEach(entries []*Entry) []*Entry {
+	byKey := map[string]*Entry{}
+	for _, it := range entries {
 		byKey[it.Key] = it
 	}
 	return slices.Collect(maps.Values(byKey))
@@ -189,7 +189,7 @@ func (l *life) evict(t *rapid.T, c *moment) {
 	if c.th.Cold() || !before.Cold() {
 		t.Fatal("loading must make a new, resident thread")
 	}
-	c.th.Items(0, func(it *Item) {
+	c.th.Entries(0, func(it *Entry) {
 		if it.Deleted() && it.LSN <= floor {
 			t.Fatalf("deletion of %q at %d is kept below the floor %d", it.Key, it.LSN, floor)
 		}
@@ -198,7 +198,7 @@ func (l *life) evict(t *rapid.T, c *moment) {
 
 func TestThreadModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := &life{disk: map[string][]*Item{}, rand: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "shuffle")))}
+		l := &life{disk: map[string][]*Entry{}, rand: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "shuffle")))}
 		l.current = []moment{{"thread", NewPartition("t", NewFamily(1), 1), model{}}}
 		for step := range rapid.IntRange(1, 30).Draw(t, "steps") {
 			i := rapid.IntRange(0, len(l.current)-1).Draw(t, "thread")
@@ -229,23 +229,23 @@ func TestThreadModel(t *testing.T) {
 	})
 }
 
-// The items of records from one on come in the order of keys, of one key the last, wherever they
+// The entries of records from one on come in the order of keys, of one key the last, wherever they
 // lie.
-func TestItemsInOrder(t *testing.T) {
+func TestEntriesInOrder(t *testing.T) {
 	th := NewPartition("t", NewFamily(1), 1)
 	want := map[string]base.LSN{}
 	for lsn := base.LSN(1); lsn <= 3*recentMax; lsn++ {
 		key := fmt.Sprintf("k%02d", lsn*7%40)
-		it := &Item{Key: key, LSN: lsn}
+		it := &Entry{Key: key, LSN: lsn}
 		if lsn%9 == 0 {
 			it.Flags = FlagDeleted
 		}
-		th, want[key] = th.With([]*Item{it}, lsn, 0), lsn
+		th, want[key] = th.With([]*Entry{it}, lsn, 0), lsn
 		for first := range lsn + 1 {
 			last, n := "", 0
-			th.Items(first, func(it *Item) {
+			th.Entries(first, func(it *Entry) {
 				if it.Key <= last || it.LSN < first || it.LSN != want[it.Key] {
-					t.Fatalf("after record %d, from %d: item %s of record %d behind %s", lsn, first, it.Key, it.LSN, last)
+					t.Fatalf("after record %d, from %d: entry %s of record %d behind %s", lsn, first, it.Key, it.LSN, last)
 				}
 				last, n = it.Key, n+1
 			})
@@ -255,24 +255,24 @@ func TestItemsInOrder(t *testing.T) {
 				}
 			}
 			if n != 0 {
-				t.Fatalf("after record %d, from %d: %d items too many", lsn, first, n)
+				t.Fatalf("after record %d, from %d: %d entries too many", lsn, first, n)
 			}
 		}
 	}
 }
 
 // TestLoadedFloor pins which deletions survive a load: those above the floor,
-// because an older item may still be read from a page that is not loaded yet.
+// because an older entry may still be read from a page that is not loaded yet.
 func TestLoadedFloor(t *testing.T) {
-	th := ColdPartition("t", NewFamily(1), 1).Loaded([]*Item{
+	th := ColdPartition("t", NewFamily(1), 1).Loaded([]*Entry{
 		{Key: "a", LSN: 1}, {Key: "a", LSN: 2, Flags: FlagDeleted},
 		{Key: "b", LSN: 1}, {Key: "b", LSN: 3, Flags: FlagDeleted},
 		{Key: "c", LSN: 4, Flags: FlagHead},
 	}, 2)
 	var left []string
-	th.Items(0, func(it *Item) { left = append(left, fmt.Sprintf("%s%d", it.Key, it.LSN)) })
+	th.Entries(0, func(it *Entry) { left = append(left, fmt.Sprintf("%s%d", it.Key, it.LSN)) })
 	if want := []string{"b3", "c4"}; !slices.Equal(left, want) {
-		t.Errorf("items %v, want %v", left, want)
+		t.Errorf("entries %v, want %v", left, want)
 	}
 	if th.Get("a") != nil || th.Get("b") != nil || th.Head != "c" {
 		t.Errorf("a %v, b %v, head %q", th.Get("a"), th.Get("b"), th.Head)
@@ -289,12 +289,12 @@ func TestUpperBound(t *testing.T) {
 	}
 }
 
-// TestFoldsBesideEachOther: the tree that all partitions with few items share is not changed
+// TestFoldsBesideEachOther: the tree that all partitions with few entries share is not changed
 // when they get more, which the race detector would tell.
 func TestFoldsBesideEachOther(t *testing.T) {
-	var items []*Item
+	var entries []*Entry
 	for i := range recentMax + 1 {
-		items = append(items, &Item{Key: strconv.Itoa(i), LSN: 1})
+		entries = append(entries, &Entry{Key: strconv.Itoa(i), LSN: 1})
 	}
 	var beside sync.WaitGroup
 	for n := range 2 {
@@ -302,12 +302,12 @@ func TestFoldsBesideEachOther(t *testing.T) {
 			for range 100 {
 				p := NewPartition("p", NewFamily(1), 1)
 				if n == 0 {
-					p = p.With(items, 1, 0)
+					p = p.With(entries, 1, 0)
 				} else {
-					p = ColdPartition("p", p.Family, 1).Loaded(items, 0)
+					p = ColdPartition("p", p.Family, 1).Loaded(entries, 0)
 				}
-				if p.tree.Len() != len(items) || noItems.Len() != 0 {
-					t.Errorf("%d items in a tree, and %d in that of partitions with few", p.tree.Len(), noItems.Len())
+				if p.tree.Len() != len(entries) || noEntries.Len() != 0 {
+					t.Errorf("%d entries in a tree, and %d in that of partitions with few", p.tree.Len(), noEntries.Len())
 				}
 			}
 		})

@@ -8,15 +8,15 @@ import (
 	"github.com/stele-go/stele/base"
 )
 
-// Slots are the slots of an item, in one piece: an index of many items would be pointers to
+// Slots are the slots of an entry, in one piece: an index of many entries would be pointers to
 // short strings for the most part, which the garbage collector follows one by one. They are
 // read from the first on. The zero value is none.
 type Slots struct {
 	packed string    // see PackSlots
-	long   *[]string // names and tags that are too long to be copied for each item; nil for none
+	long   *[]string // names and tags that are too long to be copied for each entry; nil for none
 }
 
-// longName is how long a name or a tag is, at least, that is not copied. Items read from a page
+// longName is how long a name or a tag is, at least, that is not copied. Entries read from a page
 // have it in common, so that what a page decodes to is in proportion to its length.
 const longName = 40
 
@@ -58,7 +58,7 @@ func PackSlots(slots []Slot) Slots {
 	if long == nil {
 		return Slots{packed: string(b)}
 	}
-	kept := slices.Clip(long) // long itself would be on the heap for every item
+	kept := slices.Clip(long) // long itself would be on the heap for every entry
 	return Slots{packed: string(b), long: &kept}
 }
 

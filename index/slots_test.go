@@ -68,13 +68,13 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// TestLongNames: a name that many items of a page have is in memory once, if it is long.
+// TestLongNames: a name that many entries of a page have is in memory once, if it is long.
 func TestLongNames(t *testing.T) {
 	p := &Page{Partitions: []PagePartition{{ID: "t"}}}
 	long := string(make([]byte, base.MaxKey))
 	for i := range 100 {
-		it := &Item{Key: string(rune('a' + i)), LSN: 1, Slots: PackSlots([]Slot{{Name: long, Tag: long[:longName-1]}})}
-		p.Partitions[0].Items = append(p.Partitions[0].Items, it)
+		it := &Entry{Key: string(rune('a' + i)), LSN: 1, Slots: PackSlots([]Slot{{Name: long, Tag: long[:longName-1]}})}
+		p.Partitions[0].Entries = append(p.Partitions[0].Entries, it)
 	}
 	b := EncodePage(p)
 	got, err := DecodePage(b)

@@ -53,7 +53,7 @@ const EmptyOrd uint16 = base.MaxSlots
 // Empty reports whether the ref names no value.
 func (r Ref) Empty() bool { return r.LSN == 0 || r.Ord == EmptyOrd }
 
-// Slot is one named value of an item. Name and Tag are the caller's; together
+// Slot is one named value of an entry. Name and Tag are the caller's; together
 // they say what the value is (for a checkpoint: channel and version).
 type Slot struct {
 	Name string
@@ -61,9 +61,9 @@ type Slot struct {
 	Ref  Ref // zero: nothing was ever stored under this name and tag
 }
 
-// Item flags, stored on disk.
+// Entry flags, stored on disk.
 const (
-	// FlagDeleted marks the deletion of a key: it hides older items of the key
+	// FlagDeleted marks the deletion of a key: it hides older entries of the key
 	// until both are forgotten.
 	FlagDeleted uint8 = 1 << iota
 	// FlagHead makes the key a candidate for its partition's head: the greatest such
@@ -73,19 +73,19 @@ const (
 	FlagUser
 )
 
-// Item is one entry of a partition. Items are immutable once they are in a Partition.
-type Item struct {
+// Entry is one entry of a partition. Entries are immutable once they are in a Partition.
+type Entry struct {
 	Key   string
 	LSN   base.LSN
 	Flags uint8
 	Slots Slots
 }
 
-// Same reports whether two items are one and the same version of a key of a partition:
-// a partition that was evicted comes back with items that are equal, not identical.
-func (it *Item) Same(o *Item) bool {
+// Same reports whether two entries are one and the same version of a key of a partition:
+// a partition that was evicted comes back with entries that are equal, not identical.
+func (it *Entry) Same(o *Entry) bool {
 	return it == o || it != nil && o != nil && it.Key == o.Key && it.LSN == o.LSN
 }
 
-// Deleted reports whether the item marks a deletion.
-func (it *Item) Deleted() bool { return it.Flags&FlagDeleted != 0 }
+// Deleted reports whether the entry marks a deletion.
+func (it *Entry) Deleted() bool { return it.Flags&FlagDeleted != 0 }

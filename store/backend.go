@@ -61,7 +61,7 @@ type entry struct {
 	summary string
 
 	fam  *index.Family // on the engine: where the value is
-	item *index.Item
+	item *index.Entry
 	mem  *memoryItem // in memory
 }
 

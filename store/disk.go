@@ -60,7 +60,7 @@ func sortedSet(ids []string) []string {
 func itemKey(key string) string { return prefixItem + key }
 
 // entryOf fills en with what the index has of an item.
-func entryOf(t *index.Partition, it *index.Item, en *entry) error {
+func entryOf(t *index.Partition, it *index.Entry, en *entry) error {
 	if it.Key == "" || it.Key[:1] != prefixItem || it.Slots.Len() == 0 {
 		return fmt.Errorf("store item %q: %w", it.Key, saver.ErrCorrupt)
 	}
@@ -75,7 +75,7 @@ func entryOf(t *index.Partition, it *index.Item, en *entry) error {
 }
 
 func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool) (en entry, value map[string]any, err error) {
-	var was *index.Item
+	var was *index.Entry
 	at := address{partitionOf(ns), itemKey(key)}
 	for {
 		t, err := d.e.Partition(at.id)
@@ -111,7 +111,7 @@ func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool)
 type reading func(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error)
 
 // readValue reads and decodes a value. sealed: it is stored encrypted.
-func (d *durable) readValue(ctx context.Context, read reading, fam *index.Family, it *index.Item) (value map[string]any, sealed bool, err error) {
+func (d *durable) readValue(ctx context.Context, read reading, fam *index.Family, it *index.Entry) (value map[string]any, sealed bool, err error) {
 	b, err := read(ctx, fam, it.Slots.At(0).Ref)
 	if err != nil {
 		return nil, false, fmt.Errorf("store item %q: %w", it.Key[1:], err)
@@ -209,7 +209,7 @@ func (p *diskPut) encode(d *durable) (err error) {
 func (p *diskPut) do(tx *engine.Tx) error {
 	key := itemKey(p.key)
 	t := tx.Partition(p.id)
-	var old *index.Item
+	var old *index.Entry
 	if t != nil {
 		old = t.Get(key)
 	}
@@ -424,7 +424,7 @@ func (s *diskSpace) items(fn func(*entry) (bool, error)) error {
 	}
 	var err error
 	var en entry
-	s.t.Ascend("", func(it *index.Item) bool {
+	s.t.Ascend("", func(it *index.Entry) bool {
 		if err = entryOf(s.t, it, &en); err != nil {
 			return false
 		}

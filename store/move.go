@@ -100,9 +100,9 @@ type moveBatch struct {
 
 // movedItem is an item on its way to another partition.
 type movedItem struct {
-	was   *index.Item
+	was   *index.Entry
 	slots []engine.SlotIn // nil: the item is there already
-	there *index.Item     // what is in its place; nil: nothing
+	there *index.Entry    // what is in its place; nil: nothing
 }
 
 // moveBatch reads what the next commit moves.
@@ -122,7 +122,7 @@ func (d *durable) moveBatch(ctx context.Context, from, to, before string) (*move
 	if err != nil {
 		return nil, err
 	}
-	src.Descend(prefixItem, before, func(it *index.Item) bool {
+	src.Descend(prefixItem, before, func(it *index.Entry) bool {
 		if b.more = len(b.items) == moveItems || b.size >= moveBytes; b.more {
 			return false
 		}
@@ -134,7 +134,7 @@ func (d *durable) moveBatch(ctx context.Context, from, to, before string) (*move
 }
 
 // add reads an item of src.
-func (b *moveBatch) add(ctx context.Context, v *diskView, src, dst *index.Partition, it *index.Item) error {
+func (b *moveBatch) add(ctx context.Context, v *diskView, src, dst *index.Partition, it *index.Entry) error {
 	var en entry
 	if err := entryOf(src, it, &en); err != nil {
 		return err
@@ -230,8 +230,8 @@ func (b *moveBatch) commit(ctx context.Context) error {
 }
 
 // isStill reports whether an item is in a transaction what it was in a view.
-func isStill(tx *engine.Tx, partition, key string, was *index.Item) bool {
-	var it *index.Item
+func isStill(tx *engine.Tx, partition, key string, was *index.Entry) bool {
+	var it *index.Entry
 	if t := tx.Partition(partition); t != nil {
 		it = t.Get(key)
 	}

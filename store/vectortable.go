@@ -32,12 +32,12 @@ func (s *vectorTable) bytes() int64 {
 
 // owner is an item and its rows.
 type owner struct {
-	item *index.Item
+	item *index.Entry
 	row  int   // its first row
 	n    int32 // its number of rows; 0: no vectors of the index's dimension
 }
 
-func vectorRef(it *index.Item) index.Ref {
+func vectorRef(it *index.Entry) index.Ref {
 	if it.Slots.Len() < 2 {
 		return index.Ref{}
 	}
@@ -85,7 +85,7 @@ func (d *durable) rebuildVectors(ctx context.Context, read reading, cur *vectorT
 	next := &vectorTable{birth: t.Birth, lsn: t.LSN, rows: cur.rows, owners: make([]owner, 0, len(cur.owners)+16)}
 	old := cur.owners
 	var err error
-	t.Ascend("", func(it *index.Item) bool {
+	t.Ascend("", func(it *index.Entry) bool {
 		for len(old) > 0 && strings.Compare(old[0].item.Key, it.Key) < 0 {
 			old = old[1:]
 		}
@@ -113,7 +113,7 @@ func (d *durable) rebuildVectors(ctx context.Context, read reading, cur *vectorT
 }
 
 // loadVectors reads the vectors of an item and appends them to the rows of s.
-func (d *durable) loadVectors(ctx context.Context, read reading, s *vectorTable, fam *index.Family, it *index.Item) (n int32, err error) {
+func (d *durable) loadVectors(ctx context.Context, read reading, s *vectorTable, fam *index.Family, it *index.Entry) (n int32, err error) {
 	defer func() {
 		if err != nil {
 			n, err = 0, fmt.Errorf("vectors of store item %q: %w", it.Key[1:], err)

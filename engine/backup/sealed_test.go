@@ -89,14 +89,14 @@ func TestSealedBackup(t *testing.T) {
 		t.Fatalf("%v, %v", th, err)
 	}
 	n := 0
-	th.Items(0, func(it *index.Item) {
+	th.Entries(0, func(it *index.Entry) {
 		n++
 		if b, err := e.ReadValue(t.Context(), th.Family, it.Slots.At(0).Ref); err != nil || len(b) != 210 {
 			t.Errorf("%s: %d bytes, %v", it.Key, len(b), err)
 		}
 	})
 	if n != 2 {
-		t.Errorf("%d items", n)
+		t.Errorf("%d entries", n)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ type Report struct {
 	LastLSN    base.LSN
 	Records    int64 // of the log
 	Partitions int   // of the index
-	Items      int
+	Entries    int
 	Values     int
 	Lost       []Lost // each use of each value that cannot be read; the first million
 	LostAll    int    // how many there are
@@ -89,7 +89,7 @@ func (f *Finding) error() error {
 }
 
 // Run checks the store in dir: every byte of manifest, log, segments and images;
-// that they agree with one another; that every item of every partition can be read and
+// that they agree with one another; that every entry of every partition can be read and
 // every value that one refers to is there and right; and that the saved index is the
 // one segments and log make. It takes no lock, writes nothing, and may run beside a
 // writer; opts says how to read (file system, keys, cache), its other fields are

@@ -13,7 +13,7 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// index reads every item of every partition, and every value that one refers to, the
+// index reads every entry of every partition, and every value that one refers to, the
 // way a reader would.
 func (v *verifier) index() error {
 	damage, _ := v.e.Skipped() // of the open
@@ -72,7 +72,7 @@ func (v *verifier) family(view *engine.View, w *engine.Family) error {
 	return nil
 }
 
-// refUse is a value and one item that refers to it.
+// refUse is a value and one entry that refers to it.
 type refUse struct {
 	ref       index.Ref
 	loc       index.Loc
@@ -81,13 +81,13 @@ type refUse struct {
 	slot      string
 }
 
-// values reads what the items of a family refer to, in the order of the files.
+// values reads what the entries of a family refer to, in the order of the files.
 func (v *verifier) values(w *engine.Family) error {
 	uses := map[index.Ref]refUse{}
 	for _, t := range w.Partitions {
 		v.rep.Partitions++
-		t.Ascend("", func(it *index.Item) bool {
-			v.rep.Items++
+		t.Ascend("", func(it *index.Entry) bool {
+			v.rep.Entries++
 			for _, s := range it.Slots.All() {
 				if !s.Ref.Empty() {
 					loc, _ := w.Fam.Loc(s.Ref)
@@ -109,7 +109,7 @@ func (v *verifier) values(w *engine.Family) error {
 		}
 		if errors.Is(err, engine.ErrNoValue) {
 			err = &fault.CorruptionError{File: "index", Kind: "value reference", Offset: -1,
-				Detail: fmt.Sprintf("item %q of partition %q refers to value %d.%d (%s), which is not stored", u.key, u.partition, u.ref.LSN, u.ref.Ord, u.slot)}
+				Detail: fmt.Sprintf("entry %q of partition %q refers to value %d.%d (%s), which is not stored", u.key, u.partition, u.ref.LSN, u.ref.Ord, u.slot)}
 		}
 		if err := v.note(err, false, u.partition); err != nil {
 			return err
@@ -172,7 +172,7 @@ func (v *verifier) lastImage() string {
 	return base.ImageFile.Name(v.st.Images[len(v.st.Images)-1].Num)
 }
 
-// samePartition compares a partition of one index with that of another, item by item.
+// samePartition compares a partition of one index with that of another, entry by entry.
 func samePartition(saved, made *engine.View, s, m *index.Partition, diff func(string, ...any)) error {
 	s, err := saved.Load(s)
 	if err != nil {
@@ -184,18 +184,18 @@ func samePartition(saved, made *engine.View, s, m *index.Partition, diff func(st
 	if s.Birth != m.Birth || s.Head != m.Head || s.Flags != m.Flags {
 		diff("saved with birth %d, head %q, flags %#x; segments and log say %d, %q, %#x", s.Birth, s.Head, s.Flags, m.Birth, m.Head, m.Flags)
 	}
-	items := map[string]*index.Item{}
-	s.Ascend("", func(it *index.Item) bool { items[it.Key] = it; return true })
-	m.Ascend("", func(it *index.Item) bool {
-		was := items[it.Key]
-		delete(items, it.Key)
+	entries := map[string]*index.Entry{}
+	s.Ascend("", func(it *index.Entry) bool { entries[it.Key] = it; return true })
+	m.Ascend("", func(it *index.Entry) bool {
+		was := entries[it.Key]
+		delete(entries, it.Key)
 		if was == nil || was.LSN != it.LSN || was.Flags != it.Flags || !was.Slots.Equal(it.Slots) {
-			diff("item %q is not the one that segments and log have", it.Key)
+			diff("entry %q is not the one that segments and log have", it.Key)
 		}
 		return true
 	})
-	for key := range items {
-		diff("item %q is in the saved index alone", key)
+	for key := range entries {
+		diff("entry %q is in the saved index alone", key)
 	}
 	return nil
 }

@@ -5,14 +5,14 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// Lost is a use of a value of an item that cannot be read.
+// Lost is a use of a value of an entry that cannot be read.
 type Lost struct {
 	Partition string
-	Key       string // of the item
-	Slot      int    // which of the item's
+	Key       string // of the entry
+	Slot      int    // which of the entry's
 	Name      string // of the slot
 	Tag       string
-	First     string // name of the item's first slot
+	First     string // name of the entry's first slot
 	Err       error
 }
 
@@ -35,7 +35,7 @@ func (l *LostList) Add(uses []Lost, err error) {
 	}
 }
 
-// Finder finds the items of one family that refer to a value. It looks through them
+// Finder finds the entries of one family that refer to a value. It looks through them
 // once, when something is lost.
 type Finder struct {
 	W     *engine.Family
@@ -49,7 +49,7 @@ func (u *Finder) Of(ref index.Ref) []Lost {
 	}
 	u.byRef = map[index.Ref][]Lost{}
 	for _, t := range u.W.Partitions {
-		t.Ascend("", func(it *index.Item) bool {
+		t.Ascend("", func(it *index.Entry) bool {
 			for i, s := range it.Slots.All() {
 				if !s.Ref.Empty() {
 					u.byRef[s.Ref] = append(u.byRef[s.Ref], Lost{Partition: t.ID, Key: it.Key, Slot: i, Name: s.Name, Tag: s.Tag, First: it.Slots.At(0).Name})

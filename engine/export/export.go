@@ -23,7 +23,7 @@ import (
 type Options struct {
 	FS vfs.FS // of the new store
 	// Replace gives the bytes that stand in the new store for a value that cannot be
-	// read, or nil: then the items that refer to it are left out. Nil as a function
+	// read, or nil: then the entries that refer to it are left out. Nil as a function
 	// leaves all of them out.
 	Replace func(check.Lost) []byte
 	// Progress, if not nil, is called after each family.
@@ -31,7 +31,7 @@ type Options struct {
 }
 
 // LostPart is what could not be read of a family: a page, and with it an unknown
-// number of items of some of these partitions.
+// number of entries of some of these partitions.
 type LostPart struct {
 	Partitions []string
 	Err        error
@@ -40,26 +40,26 @@ type LostPart struct {
 // Report says what Run wrote and what it could not.
 type Report struct {
 	Partitions int
-	Items      int
+	Entries    int
 	Values     int
 	Bytes      int64 // of the new segment
 	LastLSN    base.LSN
 	Lost       []check.Lost // each use of each value; the first million
 	LostAll    int          // how many there are
-	Dropped    []LostItem   // items left out because of them
+	Dropped    []LostEntry  // entries left out because of them
 	Parts      []LostPart
 	Segments   int
 }
 
-// LostItem is an item that is not in the new store.
-type LostItem struct {
+// LostEntry is an entry that is not in the new store.
+type LostEntry struct {
 	Partition string
 	Key       string
 }
 
 // Run writes everything that can be read of an open store, as it is now, to a new store in
 // dir, which must be empty or missing. If this store is opened with keys, the new one is
-// encrypted with them. Partitions keep their births, and items and values their numbers.
+// encrypted with them. Partitions keep their births, and entries and values their numbers.
 // Copies of a partition still share what they shared. The tombstones of deleted partitions
 // are copied. This store is not changed.
 //
@@ -168,7 +168,7 @@ func (x *exporter) families(v *engine.View) error {
 	return nil
 }
 
-// family writes one family: the values that can be read, and a page of the items
+// family writes one family: the values that can be read, and a page of the entries
 // that have all they need.
 func (x *exporter) family(v *engine.View, w *engine.Family) error {
 	x.s.RecentlySkipped() // of what came before
@@ -206,20 +206,20 @@ func idsOf(w *engine.Family) []string {
 // slotUse is one use of a value.
 type slotUse struct {
 	partition *index.Partition
-	item      *index.Item
+	entry     *index.Entry
 	slot      int
 	name      string
 	ref       index.Ref
 	hot       bool
 }
 
-// order are the values of a family, each with its first use: those read often, item
-// by item, then the others, name by name and newest first, so that versions of one
+// order are the values of a family, each with its first use: those read often, entry
+// by entry, then the others, name by name and newest first, so that versions of one
 // channel lie together.
 func (x *exporter) order(w *engine.Family) []slotUse {
 	var hot, rest []slotUse
 	taken := map[index.Ref]bool{}
-	take := func(t *index.Partition, it *index.Item, isHot bool) {
+	take := func(t *index.Partition, it *index.Entry, isHot bool) {
 		for i, s := range it.Slots.All() {
 			if s.Ref.Empty() || taken[s.Ref] {
 				continue
@@ -235,11 +235,11 @@ func (x *exporter) order(w *engine.Family) []slotUse {
 	}
 	for _, wanted := range []bool{true, false} {
 		for _, t := range w.Partitions {
-			var items []*index.Item
-			t.Ascend("", func(it *index.Item) bool { items = append(items, it); return true })
-			for i, isHot := range x.s.Opts.Hot(items) {
+			var entries []*index.Entry
+			t.Ascend("", func(it *index.Entry) bool { entries = append(entries, it); return true })
+			for i, isHot := range x.s.Opts.Hot(entries) {
 				if isHot == wanted {
-					take(t, items[i], isHot)
+					take(t, entries[i], isHot)
 				}
 			}
 		}
@@ -285,28 +285,28 @@ func (x *exporter) lose(u *check.Finder, ref index.Ref, err error) (instead []by
 	return x.o.Replace(first)
 }
 
-// page is the directory page of the family in the new store: live items that have
+// page is the directory page of the family in the new store: live entries that have
 // all they need.
 func (x *exporter) page(w *engine.Family, gone map[index.Ref]bool) *index.Page {
 	p := &index.Page{}
 	for _, t := range w.Partitions {
 		pt := index.PagePartition{ID: t.ID, Birth: t.Birth, Updated: t.Updated, Flags: t.Flags}
 		had := false
-		t.Ascend("", func(it *index.Item) bool {
+		t.Ascend("", func(it *index.Entry) bool {
 			had = true
 			if it.Slots.Contain(func(r index.Ref) bool { return gone[r] }) {
-				x.rep.Dropped = append(x.rep.Dropped, LostItem{t.ID, it.Key})
+				x.rep.Dropped = append(x.rep.Dropped, LostEntry{t.ID, it.Key})
 				return true
 			}
-			pt.Items = append(pt.Items, it)
+			pt.Entries = append(pt.Entries, it)
 			return true
 		})
-		if had && len(pt.Items) == 0 {
+		if had && len(pt.Entries) == 0 {
 			continue // nothing of it is left
 		}
 		x.rep.Partitions++
-		x.rep.Items += len(pt.Items)
-		index.SortItems(pt.Items)
+		x.rep.Entries += len(pt.Entries)
+		index.SortEntries(pt.Entries)
 		p.Partitions = append(p.Partitions, pt)
 	}
 	return p

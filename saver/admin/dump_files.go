@@ -138,7 +138,7 @@ func threadLabel(id string) string {
 	return kind + " " + strconv.Quote(name)
 }
 
-// slotText describes a slot of an item for people. The first slot of a checkpoint names its
+// slotText describes a slot of an entry for people. The first slot of a checkpoint names its
 // parent, the first slot of writes their task. The other slots are channels.
 func slotText(kind, key string, i int, name, tag string) string {
 	if kind == "thread" && key != "" {
@@ -243,13 +243,13 @@ func (e *DumpEntry) page(p *index.Page) {
 	for i := range p.Partitions {
 		t := &p.Partitions[i]
 		_, kind := SplitThread(t.ID)
-		e.line(0, "%s born %d, updated %s, flags %#x, %d entries", threadLabel(t.ID), t.Birth, time.UnixMicro(t.Updated).UTC().Format(time.RFC3339), t.Flags, len(t.Items))
-		for _, it := range t.Items {
+		e.line(0, "%s born %d, updated %s, flags %#x, %d entries", threadLabel(t.ID), t.Birth, time.UnixMicro(t.Updated).UTC().Format(time.RFC3339), t.Flags, len(t.Entries))
+		for _, it := range t.Entries {
 			what := ""
 			if it.Deleted() {
 				what = ", deleted"
 			}
-			e.line(1, "%s, record %d%s", itemName(kind, it.Key), it.LSN, what)
+			e.line(1, "%s, record %d%s", entryName(kind, it.Key), it.LSN, what)
 			for j, s := range it.Slots.All() {
 				e.line(2, "%s: %s", slotText(kind, it.Key, j, s.Name, s.Tag), refText(s.Ref))
 			}
@@ -336,7 +336,7 @@ func imageLines(im *snapshot.Image) (map[string][]Line, error) {
 			_, kind := SplitThread(t.ID)
 			head := "no head"
 			if t.Head != "" {
-				head = "head " + itemName(kind, t.Head)
+				head = "head " + entryName(kind, t.Head)
 			}
 			add("threads", "%s family %d, born %d, record %d, %s, flags %#x", threadLabel(t.ID), t.Family, t.Birth, t.LSN, head, t.Flags)
 			return nil

@@ -150,7 +150,7 @@ func logOp(o engine.RecordOpInfo) LogOp {
 	case o.Op == "copy":
 		op.Entry = "to " + threadName(o.Key)
 	case o.Key != "":
-		op.Entry = itemName(op.Kind, o.Key)
+		op.Entry = entryName(op.Kind, o.Key)
 	}
 	for _, s := range o.Slots {
 		if s.Value == "here" || s.Value == "patch" {

@@ -13,7 +13,7 @@ type LostCheckpoint struct {
 	Thread     string `json:"thread"`
 	Namespace  string `json:"namespace"`
 	Checkpoint string `json:"checkpoint"`
-	What       string `json:"what"` // "checkpoint", "writes", or the key of an item of another kind
+	What       string `json:"what"` // "checkpoint", "writes", or the key of an entry of another kind
 }
 
 // LostValue is a value that cannot be read: its own bytes are damaged, or those of a
@@ -27,21 +27,21 @@ type LostValue struct {
 	Finding    Finding `json:"finding"`
 }
 
-func lostItem(it export.LostItem) LostCheckpoint {
-	l := LostCheckpoint{Thread: threadName(it.Partition), What: fmt.Sprintf("item %q", it.Key)}
-	if k, ok := layout.ParseItem(it.Key); ok {
+func lostEntry(it export.LostEntry) LostCheckpoint {
+	l := LostCheckpoint{Thread: threadName(it.Partition), What: fmt.Sprintf("entry %q", it.Key)}
+	if k, ok := layout.ParseEntry(it.Key); ok {
 		l.Namespace, l.Checkpoint, l.What = k.Namespace, k.CheckpointID, k.Kind
 	}
 	return l
 }
 
-// lostValues are the lost values of items that are not in items, the lost items.
-func lostValues(ls []check.Lost, items map[export.LostItem]bool) []LostValue {
+// lostValues are the lost values of entries that are not in entries, the lost entries.
+func lostValues(ls []check.Lost, entries map[export.LostEntry]bool) []LostValue {
 	out := []LostValue{}
 	for _, v := range ls {
-		k, ok := layout.ParseItem(v.Key)
-		if !ok || items[export.LostItem{Partition: v.Partition, Key: v.Key}] {
-			continue // listed as a lost item
+		k, ok := layout.ParseEntry(v.Key)
+		if !ok || entries[export.LostEntry{Partition: v.Partition, Key: v.Key}] {
+			continue // listed as a lost entry
 		}
 		l := LostValue{Thread: threadName(v.Partition), Namespace: k.Namespace, Checkpoint: k.CheckpointID, Channel: v.Name, Finding: findingOf(v.Err)}
 		if k.Kind == "writes" {
@@ -52,16 +52,16 @@ func lostValues(ls []check.Lost, items map[export.LostItem]bool) []LostValue {
 	return out
 }
 
-// losses divides lost values into the items that are lost with them, because they cannot do
+// losses divides lost values into the entries that are lost with them, because they cannot do
 // without the value, and the other values.
 func losses(ls []check.Lost) ([]LostCheckpoint, []LostValue) {
-	gone, items := map[export.LostItem]bool{}, []LostCheckpoint{}
+	gone, entries := map[export.LostEntry]bool{}, []LostCheckpoint{}
 	for _, l := range ls {
-		it := export.LostItem{Partition: l.Partition, Key: l.Key}
+		it := export.LostEntry{Partition: l.Partition, Key: l.Key}
 		if replacement(l) == nil && !gone[it] {
 			gone[it] = true
-			items = append(items, lostItem(it))
+			entries = append(entries, lostEntry(it))
 		}
 	}
-	return items, lostValues(ls, gone)
+	return entries, lostValues(ls, gone)
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/stele-go/stele/saver/layout"
 )
 
-// itemName names an item for people. kind is the kind of its partition.
-func itemName(kind, key string) string {
+// entryName names an entry for people. kind is the kind of its partition.
+func entryName(kind, key string) string {
 	if kind == "run" {
 		return "in thread " + key
 	}
-	k, ok := layout.ParseItem(key)
+	k, ok := layout.ParseEntry(key)
 	if !ok || kind != "thread" {
 		return strconv.Quote(key)
 	}

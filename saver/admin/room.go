@@ -71,7 +71,7 @@ func RoomOf(ctx context.Context, d *disk.Saver) (*Room, error) {
 		}
 		seen := map[index.Ref]bool{}
 		for _, t := range f.Partitions {
-			t.Ascend("", func(it *index.Item) bool {
+			t.Ascend("", func(it *index.Entry) bool {
 				for i, s := range it.Slots.All() {
 					ref := s.Ref
 					loc, ok := t.Family.Loc(ref)
@@ -96,7 +96,7 @@ func RoomOf(ctx context.Context, d *disk.Saver) (*Room, error) {
 }
 
 // place is where the value of a slot counts.
-func (r *Room) place(t *index.Partition, it *index.Item, slot int, name string, channels map[string]*ValueRoom) *ValueRoom {
+func (r *Room) place(t *index.Partition, it *index.Entry, slot int, name string, channels map[string]*ValueRoom) *ValueRoom {
 	switch t.ID[:min(1, len(t.ID))] {
 	case layout.SpaceItems:
 		return &r.Items
@@ -104,7 +104,7 @@ func (r *Room) place(t *index.Partition, it *index.Item, slot int, name string, 
 	default:
 		return &r.Other
 	}
-	switch key, ok := layout.ParseItem(it.Key); {
+	switch key, ok := layout.ParseEntry(it.Key); {
 	case !ok || key.Kind == "attempts":
 		return &r.Other
 	case key.Kind == "writes":

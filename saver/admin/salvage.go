@@ -112,7 +112,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 	if err != nil {
 		return nil, fmt.Errorf("salvage: %w", err)
 	}
-	rep := &SalvageReport{Source: dir, Output: out, Threads: exp.Partitions, Entries: exp.Items, Values: exp.Values, LastLSN: uint64(exp.LastLSN),
+	rep := &SalvageReport{Source: dir, Output: out, Threads: exp.Partitions, Entries: exp.Entries, Values: exp.Values, LastLSN: uint64(exp.LastLSN),
 		Damage: []Finding{}, LostCheckpoints: []LostCheckpoint{}, LostValues: []LostValue{}, LostParts: []LostPart{}, ManifestLost: e.Report().Guessed}
 	rep.fill(e, exp)
 	if r := e.Report(); r.DroppedBytes > 0 {
@@ -129,7 +129,7 @@ func Salvage(ctx context.Context, dir, out string, o SalvageOptions) (*SalvageRe
 // It is nil for the record of a checkpoint, because without it there is no checkpoint.
 func replacement(l check.Lost) []byte {
 	_, kind := SplitThread(l.Partition)
-	if _, ok := layout.ParseItem(l.Key); kind != "thread" || !ok || l.Slot == 0 {
+	if _, ok := layout.ParseEntry(l.Key); kind != "thread" || !ok || l.Slot == 0 {
 		return nil
 	}
 	return layout.LostValue(findingOf(l.Err).String())
@@ -151,10 +151,10 @@ func (r *SalvageReport) fill(e *engine.Engine, exp *export.Report) {
 		r.addDamage(findingOf(d))
 	}
 	r.MayHoldDeleted = deletions
-	dropped := map[export.LostItem]bool{}
+	dropped := map[export.LostEntry]bool{}
 	for _, it := range exp.Dropped {
 		dropped[it] = true
-		r.LostCheckpoints = append(r.LostCheckpoints, lostItem(it))
+		r.LostCheckpoints = append(r.LostCheckpoints, lostEntry(it))
 	}
 	for _, v := range exp.Lost {
 		r.addDamage(findingOf(v.Err))

@@ -106,7 +106,7 @@ func threads(ctx context.Context, d *disk.Saver, q ThreadQuery, describe bool) i
 func threadRow(t *index.Partition) ThreadRow {
 	row := ThreadRow{UpdatedAt: time.UnixMicro(t.Updated).UTC(), Flags: t.Flags, LSN: uint64(t.LSN)}
 	row.ID, row.Kind = SplitThread(t.ID)
-	if k, ok := layout.ParseItem(t.Head); ok && row.Kind == "thread" {
+	if k, ok := layout.ParseEntry(t.Head); ok && row.Kind == "thread" {
 		row.Head = k.CheckpointID
 	}
 	if row.Kind == "thread" {

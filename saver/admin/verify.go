@@ -104,7 +104,7 @@ func engineProgress(fn func(Progress)) func(check.Progress) {
 
 func verifyReport(dir string, rep *check.Report) *VerifyReport {
 	out := &VerifyReport{Dir: dir, Manifest: rep.Manifest, StoreID: hexID(rep.State.StoreID), FormatVersion: rep.State.FormatVersion,
-		Files: rep.Files, Bytes: rep.Bytes, Records: rep.Records, Threads: rep.Partitions, Entries: rep.Items, Values: rep.Values,
+		Files: rep.Files, Bytes: rep.Bytes, Records: rep.Records, Threads: rep.Partitions, Entries: rep.Entries, Values: rep.Values,
 		LastLSN: uint64(rep.LastLSN), Compared: rep.Compared, Took: rep.Took, Damage: []Finding{}, Notices: []Finding{}}
 	out.LostCheckpoints, out.LostValues = losses(rep.Lost)
 	out.LostMore = rep.LostAll - len(rep.Lost)

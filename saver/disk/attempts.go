@@ -12,10 +12,10 @@ import (
 
 // CountAttempt implements saver.Saver.
 //
-// The count is an item of its own beside its checkpoint. A write that the saver hides
+// The count is an entry of its own beside its checkpoint. A write that the saver hides
 // would do as well, but everything that looks at writes would have to know of it: the
 // order of pending writes, the status, what a delta channel needs. Nothing but this
-// function and what removes checkpoints knows of the item.
+// function and what removes checkpoints knows of the entry.
 func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
 	if err := cfg.Validate(); err != nil {
 		return 0, err

@@ -62,7 +62,7 @@ func (s *Saver) loadOrigins() error {
 	if err != nil || t == nil {
 		return err
 	}
-	t.Ascend("", func(it *index.Item) bool {
+	t.Ascend("", func(it *index.Entry) bool {
 		if len(it.Key) == 8 {
 			s.origins = append(s.origins, binary.BigEndian.Uint64([]byte(it.Key)))
 		}

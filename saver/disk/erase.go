@@ -181,7 +181,7 @@ func (s *Saver) pending() ([]string, error) {
 		return nil, err
 	}
 	var keys []string
-	t.Ascend("", func(it *index.Item) bool {
+	t.Ascend("", func(it *index.Entry) bool {
 		keys = append(keys, it.Key)
 		return true
 	})

@@ -77,7 +77,7 @@ func planThread(ctx context.Context, v *engine.View, id string) (ErasedThread, e
 		return out, err
 	}
 	out.UpdatedAt = time.UnixMicro(t.Updated).UTC()
-	t.Ascend(string(layout.KeyCheckpoint), func(*index.Item) bool { out.Checkpoints++; return true })
+	t.Ascend(string(layout.KeyCheckpoint), func(*index.Entry) bool { out.Checkpoints++; return true })
 	out.Bytes = storedBytes(t)
 	return out, nil
 }
@@ -97,7 +97,7 @@ func planItems(ctx context.Context, v *engine.View, prefix []string) (ErasedItem
 			return false
 		}
 		out.Namespaces++
-		t.Ascend("", func(*index.Item) bool { out.Items++; return true })
+		t.Ascend("", func(*index.Entry) bool { out.Items++; return true })
 		out.Bytes += storedBytes(t)
 		return true
 	})
@@ -110,7 +110,7 @@ func planItems(ctx context.Context, v *engine.View, prefix []string) (ErasedItem
 // storedBytes is the size of the values of a thread, each counted once.
 func storedBytes(t *index.Partition) (n int64) {
 	seen := map[index.Ref]bool{}
-	t.Ascend("", func(it *index.Item) bool {
+	t.Ascend("", func(it *index.Entry) bool {
 		for _, ref := range it.Slots.Refs() {
 			if loc, ok := t.Family.Loc(ref); ok && !ref.Empty() && !seen[ref] {
 				seen[ref] = true

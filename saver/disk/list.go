@@ -49,7 +49,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 	}
 	found, readers := 0, listReaders{s: s, from: s.e.Reader(), alike: s.alike()}
 	defer readers.from.End()
-	visit := func(t *index.Partition, it *index.Item) error {
+	visit := func(t *index.Partition, it *index.Entry) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 	if q.Namespace != nil {
 		return listNamespace(t, q, visit)
 	}
-	return visitSorted(selectItems(t, q, nil), visit)
+	return visitSorted(selectEntries(t, q, nil), visit)
 }
 
 // listReaders are the readers of the threads that a listing goes through. Their values
@@ -106,7 +106,7 @@ func (l *listReaders) of(t *index.Partition) *tupleReader {
 
 // listNamespace streams: the keys of one namespace are in the order of the
 // listing, so that a limit ends the work.
-func listNamespace(t *index.Partition, q saver.Query, visit func(*index.Partition, *index.Item) error) error {
+func listNamespace(t *index.Partition, q saver.Query, visit func(*index.Partition, *index.Entry) error) error {
 	prefix, before := layout.CheckpointPrefix(*q.Namespace), ""
 	if q.Before != "" {
 		before = prefix + q.Before
@@ -119,7 +119,7 @@ func listNamespace(t *index.Partition, q saver.Query, visit func(*index.Partitio
 		return visit(t, it)
 	}
 	var err error
-	t.Descend(prefix, before, func(it *index.Item) bool {
+	t.Descend(prefix, before, func(it *index.Entry) bool {
 		err = visit(t, it)
 		return err == nil
 	})
@@ -128,8 +128,8 @@ func listNamespace(t *index.Partition, q saver.Query, visit func(*index.Partitio
 
 // listAll gathers the checkpoints of all threads before it yields the first:
 // their ids interleave.
-func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Partition, *index.Item) error) error {
-	var all []foundItem
+func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Partition, *index.Entry) error) error {
+	var all []foundEntry
 	var err error
 	aerr := v.Ascend(layout.SpaceThread, func(t *index.Partition) bool {
 		if !strings.HasPrefix(t.ID, layout.SpaceThread) {
@@ -138,7 +138,7 @@ func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Partiti
 		if t, err = v.Load(t); err != nil {
 			return false
 		}
-		all = selectItems(t, q, all)
+		all = selectEntries(t, q, all)
 		return true
 	})
 	if err = cmp.Or(err, aerr); err != nil {
@@ -147,34 +147,34 @@ func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Partiti
 	return visitSorted(all, visit)
 }
 
-// foundItem is a checkpoint a query selects, filter and limit aside.
-type foundItem struct {
+// foundEntry is a checkpoint a query selects, filter and limit aside.
+type foundEntry struct {
 	at     saver.Config
 	thread *index.Partition
-	item   *index.Item
+	entry  *index.Entry
 }
 
-func selectItems(t *index.Partition, q saver.Query, all []foundItem) []foundItem {
+func selectEntries(t *index.Partition, q saver.Query, all []foundEntry) []foundEntry {
 	prefix := string(layout.KeyCheckpoint)
 	if q.Namespace != nil {
 		prefix = layout.CheckpointPrefix(*q.Namespace)
 	}
-	t.Ascend(prefix, func(it *index.Item) bool {
+	t.Ascend(prefix, func(it *index.Entry) bool {
 		ns, id, ok := layout.ParseCheckpointKey(it.Key)
 		if !ok || q.CheckpointID != "" && q.CheckpointID != id || q.Before != "" && id >= q.Before {
 			return true
 		}
 		at := saver.Config{ThreadID: strings.TrimPrefix(t.ID, layout.SpaceThread), Namespace: ns, CheckpointID: id}
-		all = append(all, foundItem{at, t, it})
+		all = append(all, foundEntry{at, t, it})
 		return true
 	})
 	return all
 }
 
-func visitSorted(all []foundItem, visit func(*index.Partition, *index.Item) error) error {
-	slices.SortFunc(all, func(a, b foundItem) int { return a.at.CompareListing(b.at) })
+func visitSorted(all []foundEntry, visit func(*index.Partition, *index.Entry) error) error {
+	slices.SortFunc(all, func(a, b foundEntry) int { return a.at.CompareListing(b.at) })
 	for _, f := range all {
-		if err := visit(f.thread, f.item); err != nil {
+		if err := visit(f.thread, f.entry); err != nil {
 			return err
 		}
 	}

@@ -224,7 +224,7 @@ func (opts *Options) EngineOptions() engine.Options {
 		CompactFanout: opts.CompactFanout, CompactRate: opts.CompactRate, VersionBytes: opts.VersionBytes, NoPatches: opts.NoPatches,
 		Reserve: opts.DiskReserve, LowSpace: opts.LowSpace, ManualWork: opts.ManualWork,
 		ReadOnly: opts.ReadOnly, AllowDamage: opts.AllowDamage, DeletedMemory: opts.DeletedMemory,
-		Hot: layout.HotItems, Series: layout.SeriesOf, Listed: layout.IsRecord, Events: opts.Events, Clock: opts.Clock, Logger: opts.Logger,
+		Hot: layout.HotEntries, Series: layout.SeriesOf, Listed: layout.IsRecord, Events: opts.Events, Clock: opts.Clock, Logger: opts.Logger,
 		Keys: opts.Keys, EncryptExisting: opts.EncryptExisting, Entropy: sim.Entropy,
 	}
 }

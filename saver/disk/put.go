@@ -15,14 +15,14 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// How a checkpoint is an item: slot 0 names the parent (Name) and the run (Tag) and holds the
+// How a checkpoint is an entry: slot 0 names the parent (Name) and the run (Tag) and holds the
 // record. With layout.FlagDeltas, slot 1 is the set of delta channels. Each further slot is a
 // channel, its version, and its value.
 //
-// How writes are an item: the first slot names task (Name) and path (Tag) and
+// How writes are an entry: the first slot names task (Name) and path (Tag) and
 // holds no value; each further slot is a channel, the index, and the value.
 
-// flagLegacy is the item flag of a checkpoint of format 3 or older, whose state
+// flagLegacy is the entry flag of a checkpoint of format 3 or older, whose state
 // includes packets its parent's tasks wrote.
 const flagLegacy = index.FlagUser
 
@@ -163,12 +163,12 @@ type diskPut struct {
 	id      string // of the thread, for the engine
 	run     string
 	runKey  string // of run, for the engine; "" if there is none
-	key     string // of the item
+	key     string // of the entry
 	source  string // the key of plan.Record.Source; "" if there is none
 	record  engine.Value
 	values  []engine.Value  // of the channels plan.Record.Stored, and behind them those of the writes
 	slots   []engine.SlotIn // but for what unchanged channels refer to
-	flags   uint8           // of the item, what the note says
+	flags   uint8           // of the entry, what the note says
 	changes []engine.Prepared
 	// following are the values of the puts that are made with it, one after the other; nil: it is alone.
 	following *engine.Following
@@ -215,7 +215,7 @@ func (p *diskPut) encode() error {
 	return nil
 }
 
-// makeSlots makes the slots of the item: the record, and the channels in the order
+// makeSlots makes the slots of the entry: the record, and the channels in the order
 // of names.
 func (p *diskPut) makeSlots() {
 	r := &p.plan.Record
@@ -375,7 +375,7 @@ func headOf(t *index.Partition, ns string) string {
 }
 
 // sourceOf is the checkpoint that unchanged channels take their values from.
-func (p *diskPut) sourceOf(t *index.Partition) *index.Item {
+func (p *diskPut) sourceOf(t *index.Partition) *index.Entry {
 	if t == nil || p.source == "" {
 		return nil
 	}
@@ -409,7 +409,7 @@ func (p *diskPut) inherit(t *index.Partition, ns string) {
 }
 
 // channelSlots are the channels of a checkpoint, in the order of names, in room if they fit.
-func channelSlots(it *index.Item, room []index.Slot) []index.Slot {
+func channelSlots(it *index.Entry, room []index.Slot) []index.Slot {
 	if it == nil {
 		return nil
 	}
@@ -437,7 +437,7 @@ func findSlot(slots []index.Slot, channel string) *index.Slot {
 func newestStored(t *index.Partition, ns, channel, version string) index.Ref {
 	var best index.Ref
 	var slots []index.Slot
-	t.Ascend(layout.CheckpointPrefix(ns), func(it *index.Item) bool {
+	t.Ascend(layout.CheckpointPrefix(ns), func(it *index.Entry) bool {
 		slots = channelSlots(it, slots)
 		if s := findSlot(slots, channel); s != nil && s.Tag == version && s.Ref.LSN > best.LSN {
 			best = s.Ref

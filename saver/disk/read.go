@@ -50,7 +50,7 @@ func (s *Saver) getTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 // lookUp finds the checkpoint cfg names, or the newest, as it is now; nil if there
 // is none. First says that this call loaded the thread. Its newest values are read once, as
 // a rule.
-func (s *Saver) lookUp(cfg saver.Config) (t *index.Partition, it *index.Item, first bool, err error) {
+func (s *Saver) lookUp(cfg saver.Config) (t *index.Partition, it *index.Entry, first bool, err error) {
 	t, first, err = s.e.PartitionFirst(layout.ThreadKey(cfg.ThreadID))
 	if err != nil {
 		return nil, nil, false, err
@@ -59,7 +59,7 @@ func (s *Saver) lookUp(cfg saver.Config) (t *index.Partition, it *index.Item, fi
 }
 
 // findCheckpoint is the checkpoint cfg names, or the newest; nil if there is none.
-func findCheckpoint(t *index.Partition, cfg saver.Config) *index.Item {
+func findCheckpoint(t *index.Partition, cfg saver.Config) *index.Entry {
 	if t == nil {
 		return nil
 	}

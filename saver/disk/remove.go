@@ -21,7 +21,7 @@ func (s *Saver) dropThread(tx *engine.Tx, threadID string) error {
 		return nil
 	}
 	again := rules.Deleted{}
-	t.Ascend("", func(it *index.Item) bool {
+	t.Ascend("", func(it *index.Entry) bool {
 		for _, parse := range []func(string) (string, string, bool){layout.ParseCheckpointKey, layout.ParseWritesKey} {
 			if _, id, ok := parse(it.Key); ok {
 				again.GreatestID = max(again.GreatestID, id)
@@ -49,7 +49,7 @@ func runsOf(t *index.Partition) map[string]bool {
 	if t == nil {
 		return runs
 	}
-	t.Ascend(string(layout.KeyCheckpoint), func(it *index.Item) bool {
+	t.Ascend(string(layout.KeyCheckpoint), func(it *index.Entry) bool {
 		if run := it.Slots.At(0).Tag; run != "" {
 			runs[run] = true
 		}
@@ -132,7 +132,7 @@ func (s *Saver) deleteThreads(ctx context.Context, threadIDs []string) (saver.Re
 		}
 		for _, id := range threadIDs {
 			if t := tx.Partition(layout.ThreadKey(id)); t != nil {
-				t.Ascend("", func(it *index.Item) bool {
+				t.Ascend("", func(it *index.Entry) bool {
 					countRemoved(&done, it)
 					return true
 				})
@@ -147,8 +147,8 @@ func (s *Saver) deleteThreads(ctx context.Context, threadIDs []string) (saver.Re
 	return removedUnless(&done, err)
 }
 
-// countRemoved adds an item that is removed to r, if the item is there.
-func countRemoved(r *saver.Removal, it *index.Item) {
+// countRemoved adds an entry that is removed to r, if the entry is there.
+func countRemoved(r *saver.Removal, it *index.Entry) {
 	switch {
 	case it == nil || it.Key == "":
 	case it.Key[0] == layout.KeyCheckpoint:
@@ -227,7 +227,7 @@ func keepLatest(tx *engine.Tx, threadID string, done *saver.Removal) error {
 		gone = append(gone, removable(t, threadID, ns, ids[last:], ids[:last], done)...)
 		gone = append(gone, orphanWrites(t, ns, ids[last])...)
 	}
-	return removeItems(tx, threadID, gone, done)
+	return removeEntries(tx, threadID, gone, done)
 }
 
 // removable are the keys of the doomed checkpoints that none of the kept needs. The
@@ -249,7 +249,7 @@ func removable(t *index.Partition, threadID, ns string, kept, doomed []string, d
 // are not there.
 func orphanWrites(t *index.Partition, ns, head string) []string {
 	var keys []string
-	t.Ascend(string(layout.KeyWrites)+layout.Escape(ns), func(it *index.Item) bool {
+	t.Ascend(string(layout.KeyWrites)+layout.Escape(ns), func(it *index.Entry) bool {
 		_, id, ok := layout.ParseWritesKey(it.Key)
 		if ok && id < head && t.Get(layout.CheckpointKey(ns, id)) == nil {
 			keys = append(keys, it.Key)
@@ -262,7 +262,7 @@ func orphanWrites(t *index.Partition, ns, head string) []string {
 // checkpointsByNamespace are the ids of a thread's checkpoints, ascending.
 func checkpointsByNamespace(t *index.Partition) map[string][]string {
 	out := map[string][]string{}
-	t.Ascend(string(layout.KeyCheckpoint), func(it *index.Item) bool {
+	t.Ascend(string(layout.KeyCheckpoint), func(it *index.Entry) bool {
 		if ns, id, ok := layout.ParseCheckpointKey(it.Key); ok {
 			out[ns] = append(out[ns], id)
 		}
@@ -277,16 +277,16 @@ func keysOf(t *index.Partition, ns, id string) []string {
 	if key := layout.AttemptsKey(ns, id); t.Get(key) != nil {
 		keys = append(keys, key)
 	}
-	t.Ascend(layout.WritesPrefix(ns, id), func(it *index.Item) bool {
+	t.Ascend(layout.WritesPrefix(ns, id), func(it *index.Entry) bool {
 		keys = append(keys, it.Key)
 		return true
 	})
 	return keys
 }
 
-// removeItems deletes items of a thread, counts them in done, and keeps what is derived from them right: the
+// removeEntries deletes entries of a thread, counts them in done, and keeps what is derived from them right: the
 // lists of runs, the status of the thread, the thread itself.
-func removeItems(tx *engine.Tx, threadID string, keys []string, done *saver.Removal) error {
+func removeEntries(tx *engine.Tx, threadID string, keys []string, done *saver.Removal) error {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -340,7 +340,7 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver
 		threads, ok := map[string]bool{}, true
 		for run := range runs {
 			if t := tx.Partition(layout.RunKey(run)); t != nil {
-				t.Ascend("", func(it *index.Item) bool {
+				t.Ascend("", func(it *index.Entry) bool {
 					if owned != nil && it.Key != owned.ThreadID() {
 						return true
 					}
@@ -386,7 +386,7 @@ func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool, done *save
 		}
 		gone = append(gone, removable(t, threadID, ns, kept, doomed, done)...)
 	}
-	return removeItems(tx, threadID, gone, done)
+	return removeEntries(tx, threadID, gone, done)
 }
 
 // CopyThread implements saver.Saver. It writes one small record: the copies share
@@ -430,11 +430,11 @@ type diskPrune struct {
 	ns string
 }
 
-func (v diskPrune) item(id string) *index.Item { return v.t.Get(layout.CheckpointKey(v.ns, id)) }
+func (v diskPrune) entry(id string) *index.Entry { return v.t.Get(layout.CheckpointKey(v.ns, id)) }
 
 // Parent implements PruneView.
 func (v diskPrune) Parent(id string) (string, bool) {
-	it := v.item(id)
+	it := v.entry(id)
 	if it == nil {
 		return "", false
 	}
@@ -443,7 +443,7 @@ func (v diskPrune) Parent(id string) (string, bool) {
 
 // Valueless implements PruneView.
 func (v diskPrune) Valueless(id string) (channels []string, told bool) {
-	it := v.item(id)
+	it := v.entry(id)
 	for i, s := range channelSlots(it, nil) {
 		if is, known := layout.IsDelta(it, i); s.Ref.Empty() && (is || !known) {
 			channels = append(channels, s.Name)
@@ -454,14 +454,14 @@ func (v diskPrune) Valueless(id string) (channels []string, told bool) {
 
 // HasValue implements PruneView.
 func (v diskPrune) HasValue(id, channel string) bool {
-	s := findSlot(channelSlots(v.item(id), nil), channel)
+	s := findSlot(channelSlots(v.entry(id), nil), channel)
 	return s != nil && !s.Ref.Empty()
 }
 
 // HasWrite implements PruneView.
 func (v diskPrune) HasWrite(id, channel string) bool {
 	var writes []saver.PendingWrite
-	v.t.Ascend(layout.WritesPrefix(v.ns, id), func(it *index.Item) bool {
+	v.t.Ascend(layout.WritesPrefix(v.ns, id), func(it *index.Entry) bool {
 		for _, s := range it.Slots.From(1) {
 			n, err := unpackIndex(s.Tag)
 			if err != nil {
@@ -476,7 +476,7 @@ func (v diskPrune) HasWrite(id, channel string) bool {
 
 // Format implements PruneView.
 func (v diskPrune) Format(id string) int {
-	if v.item(id).Flags&flagLegacy != 0 {
+	if v.entry(id).Flags&flagLegacy != 0 {
 		return rules.FirstVersionWithTasks - 1
 	}
 	return rules.FirstVersionWithTasks

@@ -221,7 +221,7 @@ func (c *retainCut) commit(tx *engine.Tx, need func(string) bool) error {
 		}
 		gone = append(gone, keysOf(t, ref.Namespace, ref.ID)...)
 	}
-	return removeItems(tx, c.threadID, gone, &c.removed)
+	return removeEntries(tx, c.threadID, gone, &c.removed)
 }
 
 // changed are the doomed checkpoints that must stay in the thread as it is now.
@@ -279,7 +279,7 @@ func (v diskRetainView) Created(ns, id string) (string, error) {
 
 // Values implements RetainView.
 func (v diskRetainView) Values(ns, id string, fn func(value any, bytes int64)) {
-	visit := func(it *index.Item) bool {
+	visit := func(it *index.Entry) bool {
 		for _, r := range it.Slots.Refs() {
 			if loc, ok := v.t.Family.Loc(r); ok && !r.Empty() {
 				fn(r, int64(loc.Len))
@@ -294,7 +294,7 @@ func (v diskRetainView) Values(ns, id string, fn func(value any, bytes int64)) {
 // Writes implements RetainView.
 func (v diskRetainView) Writes(ns, id string) int {
 	n := 0
-	v.t.Ascend(layout.WritesPrefix(ns, id), func(it *index.Item) bool {
+	v.t.Ascend(layout.WritesPrefix(ns, id), func(it *index.Entry) bool {
 		n += it.Slots.Len() - 1
 		return true
 	})

@@ -22,7 +22,7 @@ func updateStatus(tx *engine.Tx, id string) {
 	status := saver.StatusUnknown
 	if head := headOf(t, ""); head != "" {
 		var calls []rules.WriteCall
-		t.Ascend(layout.WritesPrefix("", head), func(it *index.Item) bool {
+		t.Ascend(layout.WritesPrefix("", head), func(it *index.Entry) bool {
 			calls = append(calls, writeCallOf(it))
 			return true
 		})
@@ -49,7 +49,7 @@ func writeChangesStatus(tx *engine.Tx, id, checkpoint string, call rules.WriteCa
 	}
 }
 
-func writeCallOf(it *index.Item) rules.WriteCall {
+func writeCallOf(it *index.Entry) rules.WriteCall {
 	channels := make([]string, 0, it.Slots.Len())
 	for _, s := range it.Slots.From(1) {
 		channels = append(channels, s.Name)

@@ -120,7 +120,7 @@ func (s *Saver) metadataMatcher(v *engine.View, filter map[string]any) (matches 
 		}
 		r := readers.of(t)
 		// The newest first: a user's threads mostly are so to the end.
-		t.Descend(string(layout.KeyCheckpoint), "", func(it *index.Item) bool {
+		t.Descend(string(layout.KeyCheckpoint), "", func(it *index.Entry) bool {
 			if err = ctx.Err(); err != nil {
 				return false
 			}

@@ -97,17 +97,17 @@ func (r *onceRef) LoadValue(ctx context.Context) (serde.Typed, error) {
 	return r.storedRef.LoadValue(ctx)
 }
 
-// tupleReader makes tuples out of the items of one thread. Not safe for concurrent
+// tupleReader makes tuples out of the entries of one thread. Not safe for concurrent
 // use; the values of its tuples are.
 type tupleReader struct {
 	s    *Saver
 	t    *index.Partition
 	from *engine.Reader // shared with the tuples, and with other threads of a listing
 	alike
-	refs  []storedRef // a batch of them, of which some are taken
-	batch int
-	items []*index.Item // room for those of pending writes
-	once  []onceRef     // values that were read at once and have no place in a tuple yet
+	refs    []storedRef // a batch of them, of which some are taken
+	batch   int
+	entries []*index.Entry // room for those of pending writes
+	once    []onceRef      // values that were read at once and have no place in a tuple yet
 }
 
 // alike is what the tuples of a listing have in common.
@@ -131,13 +131,13 @@ func (s *Saver) one(t *index.Partition) *tupleReader {
 // readTogether reads the values of a checkpoint and its pending writes at once where they
 // lie together and must be read; see engine.Store.ReadTogether. The tuple has them then, and
 // does not read them when it is asked.
-func (r *tupleReader) readTogether(ctx context.Context, it *index.Item, keep bool) {
+func (r *tupleReader) readTogether(ctx context.Context, it *index.Entry, keep bool) {
 	ns, id, ok := layout.ParseCheckpointKey(it.Key)
 	if !ok || it.Slots.Len() == 0 || !r.s.e.Together(r.t.Family, it.Slots.At(0).Ref) {
 		return
 	}
 	refs := appendRefs(make([]index.Ref, 0, it.Slots.Len()), it, 0)
-	for _, w := range r.writeItems(ns, id) {
+	for _, w := range r.writeEntries(ns, id) {
 		refs = appendRefs(refs, w, 1)
 	}
 	read := &readTogether{r.s.e.ReadTogether(ctx, r.t.Family, refs, keep)}
@@ -150,7 +150,7 @@ func (r *tupleReader) readTogether(ctx context.Context, it *index.Item, keep boo
 }
 
 // appendRefs appends what the slots of it refer to, but for those before the first-th.
-func appendRefs(refs []index.Ref, it *index.Item, first int) []index.Ref {
+func appendRefs(refs []index.Ref, it *index.Entry, first int) []index.Ref {
 	for i, r := range it.Slots.Refs() {
 		if i >= first && !r.Empty() {
 			refs = append(refs, r)
@@ -190,7 +190,7 @@ func (r *tupleReader) lazy(ref index.Ref) saver.Value {
 }
 
 // record is the record of a checkpoint. Its bytes may be shared.
-func (r *tupleReader) record(ctx context.Context, it *index.Item) ([]byte, error) {
+func (r *tupleReader) record(ctx context.Context, it *index.Entry) ([]byte, error) {
 	if o := r.nextOnce(it.Slots.At(0).Ref); o != nil {
 		if b := o.take(); b != nil {
 			return b, nil
@@ -216,10 +216,10 @@ type header struct {
 }
 
 // header reads the record of a checkpoint, and none of its values.
-func (r *tupleReader) header(ctx context.Context, it *index.Item) (h header, err error) {
+func (r *tupleReader) header(ctx context.Context, it *index.Entry) (h header, err error) {
 	ns, id, ok := layout.ParseCheckpointKey(it.Key)
 	if !ok || it.Slots.Len() == 0 {
-		return h, fmt.Errorf("checkpoint item %q: %w", it.Key, saver.ErrCorrupt)
+		return h, fmt.Errorf("checkpoint entry %q: %w", it.Key, saver.ErrCorrupt)
 	}
 	h = header{cfg: saver.Config{ThreadID: r.threadID(), Namespace: ns, CheckpointID: id}, parent: it.Slots.At(0).Name}
 	b, err := r.record(ctx, it)
@@ -244,7 +244,7 @@ func (r *tupleReader) metadata(t serde.Typed) (saver.Metadata, error) {
 }
 
 // read is the tuple of a checkpoint.
-func (r *tupleReader) read(ctx context.Context, it *index.Item) (*saver.Tuple, error) {
+func (r *tupleReader) read(ctx context.Context, it *index.Entry) (*saver.Tuple, error) {
 	h, err := r.header(ctx, it)
 	if err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func (r *tupleReader) read(ctx context.Context, it *index.Item) (*saver.Tuple, e
 }
 
 // tuple is the tuple of the checkpoint that h was read of. It reads no value.
-func (r *tupleReader) tuple(h *header, it *index.Item) (*saver.Tuple, error) {
+func (r *tupleReader) tuple(h *header, it *index.Entry) (*saver.Tuple, error) {
 	first := firstChannel(it.Flags)
 	n := max(it.Slots.Len()-first, 0)
 	made := &struct {
@@ -297,13 +297,13 @@ func (r *tupleReader) tuple(h *header, it *index.Item) (*saver.Tuple, error) {
 // pendingWrites are the writes against a checkpoint, resolved and in order; never
 // nil.
 func (r *tupleReader) pendingWrites(ns, id string) ([]saver.PendingWrite, error) {
-	items, n := r.writeItems(ns, id), 0
-	for _, it := range items {
+	entries, n := r.writeEntries(ns, id), 0
+	for _, it := range entries {
 		n += it.Slots.Len()
 	}
-	writes := make([]saver.PendingWrite, 0, n-min(n, len(items)))
+	writes := make([]saver.PendingWrite, 0, n-min(n, len(entries)))
 	r.expect(cap(writes))
-	for _, it := range items {
+	for _, it := range entries {
 		var err error
 		if writes, err = r.appendWrites(writes, it); err != nil {
 			return nil, threadError(r.threadID(), "writes of checkpoint "+id, layout.AsCorrupt(err))
@@ -312,18 +312,18 @@ func (r *tupleReader) pendingWrites(ns, id string) ([]saver.PendingWrite, error)
 	return saver.ResolveWrites(writes), nil
 }
 
-// writeItems are the items of the writes against a checkpoint, until it is called again.
-func (r *tupleReader) writeItems(ns, id string) []*index.Item {
-	r.items = r.items[:0]
-	r.t.Ascend(layout.WritesPrefix(ns, id), func(it *index.Item) bool {
-		r.items = append(r.items, it)
+// writeEntries are the entries of the writes against a checkpoint, until it is called again.
+func (r *tupleReader) writeEntries(ns, id string) []*index.Entry {
+	r.entries = r.entries[:0]
+	r.t.Ascend(layout.WritesPrefix(ns, id), func(it *index.Entry) bool {
+		r.entries = append(r.entries, it)
 		return true
 	})
-	return r.items
+	return r.entries
 }
 
-// appendWrites appends the writes of an item.
-func (r *tupleReader) appendWrites(writes []saver.PendingWrite, it *index.Item) ([]saver.PendingWrite, error) {
+// appendWrites appends the writes of an entry.
+func (r *tupleReader) appendWrites(writes []saver.PendingWrite, it *index.Entry) ([]saver.PendingWrite, error) {
 	if it.Slots.Len() == 0 {
 		return nil, layout.ErrRecord
 	}
@@ -339,7 +339,7 @@ func (r *tupleReader) appendWrites(writes []saver.PendingWrite, it *index.Item) 
 }
 
 // storedValues are the values a checkpoint has of some channels.
-func (r *tupleReader) storedValues(it *index.Item, channels []string) map[string]saver.Value {
+func (r *tupleReader) storedValues(it *index.Entry, channels []string) map[string]saver.Value {
 	slots := channelSlots(it, nil)
 	out := map[string]saver.Value{}
 	for _, c := range channels {

@@ -1,6 +1,6 @@
 // Package layout says how checkpoints and what is stored beside them lie in the engine:
-// the keys of threads and items ([ThreadKey], [CheckpointKey]), the bytes of a checkpoint
-// ([CheckpointRecord.Encode]) and of a value ([KindPrefix]), and what the flags of an item
+// the keys of threads and entries ([ThreadKey], [CheckpointKey]), the bytes of a checkpoint
+// ([CheckpointRecord.Encode]) and of a value ([KindPrefix]), and what the flags of an entry
 // and a thread mean. docs/format/key.md and docs/format/checkpoint.md have it byte by
 // byte.
 //

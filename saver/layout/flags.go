@@ -31,15 +31,15 @@ func StatusOfFlags(flags uint8) saver.Status {
 }
 
 // A commit reads no record. What it needs of a note is therefore in the index as well: the
-// flags of the item have what a status depends on, and a slot of its own says which channels
+// flags of the entry have what a status depends on, and a slot of its own says which channels
 // are delta channels.
 
-// FlagDeltas is the item flag of a checkpoint that has delta channels. Slot 1 is then no
+// FlagDeltas is the entry flag of a checkpoint that has delta channels. Slot 1 is then no
 // channel: its tag is a bit set, lowest bit first, of which channels, in their order, are
 // delta channels.
 const FlagDeltas = index.FlagUser << 4
 
-// noteShift is where the number of an outline lies in the flags of an item.
+// noteShift is where the number of an outline lies in the flags of an entry.
 const noteShift = 3
 
 // outlines are what a status needs of a note, by their number: nil, if there is none;
@@ -48,7 +48,7 @@ var outlines = [...]*saver.Note{nil, {}, {Next: outlined}, {Next: outlined, Stop
 
 var outlined = []string{"?"}
 
-// NoteFlags are the item flags of a checkpoint with this note.
+// NoteFlags are the entry flags of a checkpoint with this note.
 func NoteFlags(n *saver.Note) uint8 {
 	switch {
 	case n == nil:
@@ -63,9 +63,9 @@ func NoteFlags(n *saver.Note) uint8 {
 	return 2 << noteShift
 }
 
-// OutlineOf is the inverse of NoteFlags. It returns nil for a nil item, which is a checkpoint
+// OutlineOf is the inverse of NoteFlags. It returns nil for a nil entry, which is a checkpoint
 // lost to damage, and for flags that only a newer build writes.
-func OutlineOf(it *index.Item) *saver.Note {
+func OutlineOf(it *index.Entry) *saver.Note {
 	if it == nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func DeltaSet(channels, deltas []string) (tag string, ok bool) {
 
 // IsDelta reports whether the i-th channel of a checkpoint is a delta channel; known
 // is false if the checkpoint does not say.
-func IsDelta(it *index.Item, i int) (is, known bool) {
+func IsDelta(it *index.Entry, i int) (is, known bool) {
 	if OutlineOf(it) == nil {
 		return false, false
 	}

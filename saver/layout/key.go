@@ -13,19 +13,19 @@ import (
 
 // Keys of the engine. docs/format/key.md has them byte by byte.
 //
-//	partition "t" + thread id     items: checkpoints and task writes of a thread
-//	partition "r" + run id        items: the threads the run stored checkpoints in
+//	partition "t" + thread id     entries: checkpoints and task writes of a thread
+//	partition "r" + run id        entries: the threads the run stored checkpoints in
 //	partition "s" + labels        items of package store, which owns them; Erase deletes such partitions
 //	partition "n" + group         results of package cache, which owns them
 //	partition "x" + hash          the memory of an erased thread
-//	partition "o"                 items: the stores this one was salvaged from
-//	partition "l"                 items: the TTLs of threads that have their own
-//	partition "e"                 items: erasures that files may still contradict
-//	partition "q" + client        items: the last calls of a client of a server
+//	partition "o"                 entries: the stores this one was salvaged from
+//	partition "l"                 entries: the TTLs of threads that have their own
+//	partition "e"                 entries: erasures that files may still contradict
+//	partition "q" + client        entries: the last calls of a client of a server
 //
-//	item "c" + ns + id         a checkpoint
-//	item "w" + ns + id + LSN   what one call wrote against a checkpoint
-//	item "a" + ns + id         how often runs began from a checkpoint
+//	entry "c" + ns + id         a checkpoint
+//	entry "w" + ns + id + LSN   what one call wrote against a checkpoint
+//	entry "a" + ns + id         how often runs began from a checkpoint
 //
 // A namespace, and an id within a key, is escaped and terminated, so that keys
 // sort as their parts do.
@@ -37,17 +37,17 @@ const (
 	SpaceResults = "n" // a group of package cache
 	SpaceErased  = "x" // the memory of an erased thread
 	SpaceCalls   = "q" // a client of a server
-	// OriginPartition has an item for each store that this one was salvaged from; the key
+	// OriginPartition has an entry for each store that this one was salvaged from; the key
 	// is its number. Threads erased there are remembered by hashes with that number.
 	OriginPartition = "o"
-	// TTLPartition has an item for each thread with a TTL of its own: the key is the thread's
+	// TTLPartition has an entry for each thread with a TTL of its own: the key is the thread's
 	// id, the TTL the tag of its slot.
 	TTLPartition = "l"
-	// ErasuresPartition has an item for each erasure that files may still contradict; the key
+	// ErasuresPartition has an entry for each erasure that files may still contradict; the key
 	// is the hash.
 	ErasuresPartition = "e"
 
-	// The first byte of an item's key says what the item is.
+	// The first byte of an entry's key says what the entry is.
 
 	KeyCheckpoint = 'c' // a checkpoint
 	KeyWrites     = 'w' // what one call wrote against a checkpoint
@@ -159,25 +159,25 @@ func parseAttemptsKey(key string) (ns, id string, ok bool) {
 	return unescape(key[1:])
 }
 
-// HotItems selects what is read often: the newest checkpoint of each namespace
-// and its writes. items are in the order of keys.
-func HotItems(items []*index.Item) []bool {
-	hot := make([]bool, len(items))
+// HotEntries selects what is read often: the newest checkpoint of each namespace
+// and its writes. entries are in the order of keys.
+func HotEntries(entries []*index.Entry) []bool {
+	hot := make([]bool, len(entries))
 	heads := map[string]string{} // namespace → id of its newest checkpoint
-	for i, it := range items {
+	for i, it := range entries {
 		ns, id, ok := ParseCheckpointKey(it.Key)
 		if !ok {
 			continue
 		}
 		heads[ns] = id
-		last := i+1 == len(items)
+		last := i+1 == len(entries)
 		if !last {
-			next, _, ok := ParseCheckpointKey(items[i+1].Key)
+			next, _, ok := ParseCheckpointKey(entries[i+1].Key)
 			last = !ok || next != ns
 		}
 		hot[i] = last
 	}
-	for i, it := range items {
+	for i, it := range entries {
 		switch ns, id, ok := ParseWritesKey(it.Key); {
 		case ok:
 			head, has := heads[ns]
@@ -192,7 +192,7 @@ func HotItems(items []*index.Item) []bool {
 // SeriesOf is the engine's name for the values that a slot continues: those of a
 // channel in one namespace, or its checkpoint records. A task's write continues
 // nothing.
-func SeriesOf(it *index.Item, slot int, name string) string {
+func SeriesOf(it *index.Entry, slot int, name string) string {
 	_, id, ok := ParseCheckpointKey(it.Key)
 	if !ok {
 		return ""
@@ -206,28 +206,28 @@ func SeriesOf(it *index.Item, slot int, name string) string {
 
 // IsRecord reports whether a slot holds a checkpoint's record: all that listing
 // checkpoints reads.
-func IsRecord(it *index.Item, slot int) bool {
+func IsRecord(it *index.Entry, slot int) bool {
 	return slot == 0 && it.Key != "" && it.Key[0] == KeyCheckpoint
 }
 
-// ItemKey is what the key of an item of a thread says, for tools.
-type ItemKey struct {
+// EntryKey is what the key of an entry of a thread says, for tools.
+type EntryKey struct {
 	Kind         string // "checkpoint", "writes" or "attempts"
 	Namespace    string
 	CheckpointID string
 }
 
-// ParseItem splits the key of an item as docs/format/key.md has it; not ok for a key
+// ParseEntry splits the key of an entry as docs/format/key.md has it; not ok for a key
 // of none of these kinds.
-func ParseItem(key string) (ItemKey, bool) {
+func ParseEntry(key string) (EntryKey, bool) {
 	if ns, id, ok := ParseCheckpointKey(key); ok {
-		return ItemKey{"checkpoint", ns, id}, true
+		return EntryKey{"checkpoint", ns, id}, true
 	}
 	if ns, id, ok := parseAttemptsKey(key); ok {
-		return ItemKey{"attempts", ns, id}, true
+		return EntryKey{"attempts", ns, id}, true
 	}
 	ns, id, ok := ParseWritesKey(key)
-	return ItemKey{"writes", ns, id}, ok
+	return EntryKey{"writes", ns, id}, ok
 }
 
 // ParseVersion reads the tag of a channel's slot, a packed version, for tools.

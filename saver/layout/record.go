@@ -23,7 +23,7 @@ const (
 )
 
 // CheckpointRecord is a checkpoint without channels: these, with their versions,
-// are the slots of its item.
+// are the slots of its entry.
 type CheckpointRecord struct {
 	V        int
 	Ts       string

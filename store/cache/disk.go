@@ -286,7 +286,7 @@ func (d *Disk) excess() ([]stored, error) {
 		if err = e; err != nil {
 			return false
 		}
-		loaded.Ascend("", func(it *index.Item) bool {
+		loaded.Ascend("", func(it *index.Entry) bool {
 			s := stored{id: t.ID, key: it.Key, lsn: it.LSN}
 			expires, size, ok := int64(0), int64(0), false
 			if it.Slots.Len() > 0 {
