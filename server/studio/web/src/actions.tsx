@@ -4,7 +4,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { api, Problem } from "./api";
-import { graphs, notice, readonly } from "./app";
+import { graphs, notice, readonly } from "./session";
 import { AssistantField, assistantOf } from "./assistants";
 import { Form, JsonField, jsonOf } from "./dialog";
 import { say, useLoad } from "./load";

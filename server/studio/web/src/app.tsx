@@ -1,38 +1,13 @@
 // The frame of every screen.
 
-import { signal } from "@preact/signals";
-import { Component, type ComponentChildren, type ComponentType } from "preact";
+import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { api } from "./api";
+import { Guarded } from "./guarded";
 import { say } from "./load";
 import { link, route } from "./route";
+import { begin, info, notice, readonly, trouble } from "./session";
 import { visible } from "./text";
 import { sendAhead, Threads } from "./threads";
-import type { Assistant, Info } from "./types";
-
-export const info = signal<Info | undefined>();
-export const graphs = signal<Assistant[] | undefined>();
-export const readonly = signal(false);
-// notice is what a person must learn although what it was about has left the screen.
-export const notice = signal<string | undefined>();
-const trouble = signal<string | undefined>();
-
-// begin asks what the server is, and ends when that is told, or has failed. Which assistants there
-// are may come later.
-async function begin() {
-  const assistants = api.assistants();
-  assistants.catch(() => undefined); // it is told below
-  try {
-    const told = await api.info();
-    info.value = told;
-    readonly.value = told.stele?.readonly ?? false;
-    trouble.value = undefined;
-    sendAhead();
-    assistants.then((all) => (graphs.value = all), (error) => (trouble.value = say(error)));
-  } catch (error) {
-    trouble.value = say(error);
-  }
-}
 
 // The screen of a thread, with its graph and comparisons, is most of the script. The list of
 // threads does not wait for it, and it is there when a thread is opened.
@@ -54,31 +29,9 @@ function Later<P extends object>({ from, props }: { from: () => Promise<Componen
   return Screen ? <Screen {...props} /> : null;
 }
 
-// Guarded shows what it is given, or why that cannot be drawn: what programs store may be
-// anything, and the rest of the page stays.
-export class Guarded extends Component<{ children: ComponentChildren }, { error?: unknown }> {
-  override componentDidCatch(error: unknown) {
-    this.setState({ error });
-  }
-  override render() {
-    if (this.state.error === undefined) return this.props.children;
-    return (
-      <p class="error" role="alert">
-        This cannot be drawn: {say(this.state.error)}
-      </p>
-    );
-  }
-}
+const start = () => begin(sendAhead);
 
-// warm fetches what shows a thread, once the list of threads is drawn.
-let warmed = false;
-export function warm() {
-  if (warmed) return;
-  warmed = true;
-  setTimeout(() => void screens.thread().catch(() => undefined), 500);
-}
-
-export const begun = begin();
+export const begun = start();
 
 export function App() {
   const { path } = route.value;
@@ -128,7 +81,7 @@ export function App() {
       </header>
       {trouble.value && (
         <p class="error" role="alert">
-          {trouble.value} <button onClick={begin}>Try again</button>
+          {trouble.value} <button onClick={start}>Try again</button>
         </p>
       )}
       {notice.value && (

@@ -1,6 +1,6 @@
 // The assistants of the server: which one a thread is of, and a field to choose one.
 
-import { graphs } from "./app";
+import { graphs } from "./session";
 import { visible } from "./text";
 import type { Assistant, Thread } from "./types";
 

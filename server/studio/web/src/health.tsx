@@ -4,7 +4,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { api } from "./api";
-import { info } from "./app";
+import { info } from "./session";
 import { Form } from "./dialog";
 import { say, useEvery, useLoad } from "./load";
 import { bytes, count, visible } from "./text";

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { api } from "./api";
-import { graphs, info, readonly } from "./app";
+import { graphs, info, readonly } from "./session";
 import { AssistantField } from "./assistants";
 import { Form, JsonField, jsonOf } from "./dialog";
 import { say, useEvery, useLoad } from "./load";

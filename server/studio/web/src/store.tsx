@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { api } from "./api";
-import { readonly } from "./app";
+import { readonly } from "./session";
 import { Form, JsonField, jsonOf } from "./dialog";
 import { useLoad } from "./load";
 import { change, link, route } from "./route";

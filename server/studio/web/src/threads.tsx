@@ -11,7 +11,7 @@ import { Id, Text, Time, visible } from "./text";
 import type { Fields, Thread } from "./types";
 import { useVirtual } from "./virtual";
 import { asMessages } from "./messages";
-import { graphs, info, readonly, warm } from "./app";
+import { graphs, info, readonly } from "./session";
 
 // What can be seen comes first: a screen of rows, and pages behind it.
 const firstPage = 40;
@@ -99,6 +99,14 @@ const idsOf = (threads: Thread[]) => new Set(threads.map((t) => t.thread_id));
 
 // ahead is what the list of the address asks for first, sent before the page is drawn.
 let ahead: { key: string; page: Promise<Thread[]> } | undefined;
+
+// warm fetches what shows a thread, once the list of threads is drawn.
+let warmed = false;
+function warm() {
+  if (warmed) return;
+  warmed = true;
+  setTimeout(() => void import("./thread").catch(() => undefined), 500);
+}
 
 // sendAhead asks for the list of threads, if that is the screen, once the server has told what it is.
 export function sendAhead() {

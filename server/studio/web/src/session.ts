@@ -1,0 +1,29 @@
+// What the server has said of itself, which every screen goes by.
+
+import { signal } from "@preact/signals";
+import { api } from "./api";
+import { say } from "./load";
+import type { Assistant, Info } from "./types";
+
+export const info = signal<Info | undefined>();
+export const graphs = signal<Assistant[] | undefined>();
+export const readonly = signal(false);
+// notice is what a person must learn although what it was about has left the screen.
+export const notice = signal<string | undefined>();
+export const trouble = signal<string | undefined>();
+
+// begin asks what the server is, and ends when that is told, or has failed. Which assistants there
+// are may come later. It calls told as soon as the server has said what it is.
+export async function begin(told: () => void) {
+  const assistants = api.assistants();
+  assistants.catch(() => undefined); // it is told below
+  try {
+    info.value = await api.info();
+    readonly.value = info.value.stele?.readonly ?? false;
+    trouble.value = undefined;
+    told();
+    assistants.then((all) => (graphs.value = all), (error) => (trouble.value = say(error)));
+  } catch (error) {
+    trouble.value = say(error);
+  }
+}
