@@ -10,12 +10,12 @@ import (
 )
 
 // call schedules a function as a task of the running one.
-func call(ctx context.Context, c *callSpec) (*task, *taskRun, error) {
-	r, err := runFrom(ctx)
+func call(ctx context.Context, c *callSpec) (*task, *taskAttempt, error) {
+	r, err := attemptFrom(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("call %q: %w", c.name, err)
 	}
-	r.att.touch()
+	r.out.touch()
 	m := message{kind: msgCall, task: r.task, call: c, number: int(r.task.calls.Add(1) - 1), reply: make(chan *task, 1)}
 	if step := r.step.Get(); !step.tell(m) {
 		return nil, nil, fmt.Errorf("call %q: %w", c.name, ErrOutsideTask)
@@ -25,7 +25,7 @@ func call(ctx context.Context, c *callSpec) (*task, *taskRun, error) {
 
 // await waits until a called task has ended. If slots are limited, the caller gives its slot
 // back meanwhile.
-func (r *taskRun) await(ctx context.Context, t *task) (any, error) {
+func (r *taskAttempt) await(ctx context.Context, t *task) (any, error) {
 	select {
 	case <-t.done.wait():
 		return t.done.val, t.done.err
@@ -59,7 +59,7 @@ func (r *taskRun) await(ctx context.Context, t *task) (any, error) {
 
 // Future is the result of a called TaskFunc.
 type Future[O any] struct {
-	run  *taskRun
+	run  *taskAttempt
 	task *task
 	err  error
 }

@@ -31,11 +31,11 @@ import (
 // Errors are ErrOutsideTask, ErrNoSaver if the graph stores nothing, or the failure of a
 // save. Then there is no key, and nothing should be done.
 func IdempotencyKey(ctx context.Context, name string) (string, error) {
-	r, err := runFrom(ctx)
+	r, err := attemptFrom(ctx)
 	if err != nil {
 		return "", fmt.Errorf("idempotency key: %w", err)
 	}
-	r.att.touch()
+	r.out.touch()
 	task, place := r.anchor()
 	if task == nil {
 		return "", fmt.Errorf("idempotency key: %w", ErrNoSaver)
@@ -53,7 +53,7 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 // anchor is the nearest task, from r's own outwards, whose id is the same in every run
 // because its graph stores checkpoints. place is where r stands in the graphs inside of it.
 // It is nil if there is none.
-func (r *taskRun) anchor() (t *task, place []string) {
+func (r *taskAttempt) anchor() (t *task, place []string) {
 	for {
 		step := r.step.Get()
 		run := step.run.Get()
@@ -73,7 +73,7 @@ func (r *taskRun) anchor() (t *task, place []string) {
 // settle returns when everything that r's task derives from is durable: the checkpoints of
 // its graph and of those around, outermost first, and the writes of a Command that steered
 // the run.
-func (r *taskRun) settle(ctx context.Context) error {
+func (r *taskAttempt) settle(ctx context.Context) error {
 	var steps []stepView
 	for x := r; x != nil; x = steps[len(steps)-1].run.Get().parent {
 		steps = append(steps, x.step.Get())

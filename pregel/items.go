@@ -36,7 +36,7 @@ func (g *Graph) checkAtomicStore() error {
 // taskStore is the store as a task sees it. It buffers the puts of the task.
 type taskStore struct {
 	atomicStore
-	run *taskRun
+	run *taskAttempt
 }
 
 // Put implements store.Store.
@@ -94,12 +94,12 @@ func (s *taskStore) buffer(ops ...store.PutOp) error {
 	for i, op := range ops {
 		records[i] = recordOf(op)
 	}
-	return s.run.att.buffer(records)
+	return s.run.out.buffer(records)
 }
 
 // buffer adds puts to the writes. It fails if the attempt has ended, because nobody would
 // store them.
-func (a *attempt) buffer(records []any) error {
+func (a *taskOutput) buffer(records []any) error {
 	a.touch()
 	a.mu.Lock()
 	defer a.mu.Unlock()

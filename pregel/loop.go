@@ -75,7 +75,7 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 //     Writes that an earlier attempt has stored are applied again, and their tasks do not run.
 //     A breakpoint, the recursion limit or a drain ends the run here.
 //  2. runTasks takes what the cache has, and gives the other tasks to a superstep. Each runs in a
-//     goroutine of its own: job.run, taskWork (retries and time limits), taskRun (one attempt, which
+//     goroutine of its own: job.run, taskWork (retries and time limits), taskAttempt (one attempt, which
 //     the node's context carries). The superstep reads their messages until none is live.
 //  3. superstep.ended hands what a task wrote to putWrites: it is noted as pending, and handed to
 //     the pipeline. After a crash here the next run finds these writes, and runs the other tasks.
@@ -87,7 +87,7 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 func (l *loop) supersteps(ctx context.Context) error {
 	l.pool.run = frozen.Of(l.run)
 	if l.run.nested() {
-		l.pool.outer = l.run.parent.att
+		l.pool.outer = &l.run.parent.out
 	}
 	defer func() {
 		if l.pool.cancel != nil {

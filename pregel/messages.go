@@ -49,13 +49,13 @@ func (m *messageLog) markAll(v any) {
 // parts of a message share its id. If the whole message is in the node's output, it is not
 // shown again.
 func EmitMessage(ctx context.Context, m any) error {
-	r, err := runFrom(ctx)
+	r, err := attemptFrom(ctx)
 	if err != nil {
 		return fmt.Errorf("emit message: %w", err)
 	}
 	if step := r.step.Get(); step.messages != nil {
 		step.messages.markAll(m)
-		r.att.touch()
+		r.out.touch()
 		run := step.run.Get()
 		within := run.ns
 		if within == "" {

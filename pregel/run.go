@@ -158,7 +158,7 @@ func (g *Graph) modesOf(ctx context.Context, o RunOptions) ([]Mode, error) {
 }
 
 func (g *Graph) defaultModes(ctx context.Context) []Mode {
-	if _, err := runFrom(ctx); err == nil || len(g.opts.Modes) == 0 {
+	if _, err := attemptFrom(ctx); err == nil || len(g.opts.Modes) == 0 {
 		return []Mode{ModeValues}
 	}
 	return g.opts.Modes
@@ -173,7 +173,7 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 	o := &l.run.opts
 	checkpoint := at.CheckpointID
 	if at.inside {
-		r, err := runFrom(ctx)
+		r, err := attemptFrom(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("run graph %q inside: %w", g.opts.Name, err)
 		}

@@ -32,7 +32,7 @@ type runConfig struct {
 	lease *saver.Lease
 	epoch int64
 
-	parent     *taskRun          // the task that runs this graph; nil at the root
+	parent     *taskAttempt      // the task that runs this graph; nil at the root
 	cpMap      map[string]string // checkpoints of the graphs around
 	fromParent fromParent
 	replay     *replayState
@@ -162,7 +162,7 @@ func (r *runConfig) untilLost(ctx context.Context) (_ context.Context, stop func
 }
 
 // inherit makes the graph a part of the one whose task parent runs.
-func (r *runConfig) inherit(parent *taskRun) {
+func (r *runConfig) inherit(parent *taskAttempt) {
 	step := parent.step.Get()
 	run, g, o := step.run.Get(), r.g, r.opts
 	outer := run.opts

@@ -12,7 +12,7 @@ import (
 // the value of a single channel, or a map[string]any. It is for a node that got something else as
 // its input, from a Send. The error is ErrOutsideTask if the task has ended.
 func ReadState(ctx context.Context) (any, error) {
-	r, err := runFrom(ctx)
+	r, err := attemptFrom(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
@@ -26,7 +26,7 @@ func ReadState(ctx context.Context) (any, error) {
 
 // Task is the running task whose context this is. ok is false outside of one.
 func Task(ctx context.Context) (info TaskInfo, ok bool) {
-	r, err := runFrom(ctx)
+	r, err := attemptFrom(ctx)
 	if err != nil {
 		return TaskInfo{}, false
 	}
@@ -76,7 +76,7 @@ type askAfterKey struct{}
 // ask is Ask with a check of the answer. An answer that accept refuses is not recorded as
 // given, so that the question waits for another.
 func ask(ctx context.Context, question any, accept func(answer any) error, opts []AskOptions) (any, error) {
-	r, err := runFrom(ctx)
+	r, err := attemptFrom(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask: %w", err)
 	}
@@ -97,7 +97,7 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 		return err
 	}
 	t := r.task
-	v, open := t.pad.Take(t.ns, int(t.asked.Add(1)-1), check, func(taken []any) { r.att.write(chResume, taken) })
+	v, open := t.pad.Take(t.ns, int(t.asked.Add(1)-1), check, func(taken []any) { r.out.write(chResume, taken) })
 	if open == nil {
 		return v, nil
 	}
@@ -132,11 +132,11 @@ func AskFor[T any](ctx context.Context, question any, opts ...AskOptions) (T, er
 
 // Emit sends v to whoever streams in mode custom. It waits while they are far behind.
 func Emit(ctx context.Context, v any) error {
-	r, err := runFrom(ctx)
+	r, err := attemptFrom(ctx)
 	if err != nil {
 		return fmt.Errorf("emit: %w", err)
 	}
-	r.att.touch()
+	r.out.touch()
 	watch := r.step.Get().audience
 	if watch.custom.wants(ModeCustom) {
 		parts := splitNS(r.task.ns)
@@ -148,10 +148,10 @@ func Emit(ctx context.Context, v any) error {
 
 // Heartbeat tells an idle timeout that the task is making progress.
 func Heartbeat(ctx context.Context) error {
-	r, err := runFrom(ctx)
+	r, err := attemptFrom(ctx)
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
-	r.att.beat()
+	r.out.beat()
 	return nil
 }

@@ -77,7 +77,7 @@ func (s *saves) own(ctx context.Context, addressed bool) (err error) {
 	}
 	o.checked = true
 	// A node that waits for the thread of its own run would wait for ever.
-	_, outside := runFrom(ctx)
+	_, outside := attemptFrom(ctx)
 	wait := o.again && outside != nil
 	switch o.lease, err = s.run.saver.Own(ctx, s.run.thread, wait); {
 	case err == nil:
@@ -282,7 +282,7 @@ func (s *saves) passItems(ctx context.Context) error {
 	}
 	if s.run.parent != nil {
 		for _, v := range s.items {
-			s.run.parent.att.write(chItems, v)
+			s.run.parent.out.write(chItems, v)
 		}
 		s.items = nil
 		return nil

@@ -240,7 +240,7 @@ func (s *superstep) handle(m message) {
 func (s *superstep) ended(r result) {
 	t, writes, err := r.task, r.writes, r.err
 	if s.l.run.parent != nil {
-		s.l.run.parent.att.touch()
+		s.l.run.parent.out.touch()
 	}
 	if err == nil {
 		if err = s.succeeded(t, writes); err != nil {

@@ -15,7 +15,7 @@ type stepView struct {
 	audience
 	g        *Graph
 	run      frozen.Value[runConfig]
-	outer    *attempt     // of the task that runs this graph; nil at the root
+	outer    *taskOutput  // of the task that runs this graph; nil at the root
 	fenced   func() error // see runConfig.fenced
 	toInside fromParent   // what graphs inside are told
 	step     int
@@ -46,38 +46,37 @@ func (s *stepView) tell(m message) bool {
 	}
 }
 
-// taskRun is one attempt of a task, as its context carries it.
-type taskRun struct {
+// taskAttempt is one attempt of a task, as its context carries it.
+type taskAttempt struct {
 	step    frozen.Value[stepView]
 	task    *task
-	att     *attempt
 	attempt int
 	begin   time.Time
 
 	ctx     taskContext
 	writing Writing
-	own     attempt // what att points to
+	out     taskOutput
 }
 
-type taskRunKey struct{}
+type taskAttemptKey struct{}
 
-func runFrom(ctx context.Context) (*taskRun, error) {
-	r, ok := ctx.Value(taskRunKey{}).(*taskRun)
-	if !ok || r.att.isClosed() {
+func attemptFrom(ctx context.Context) (*taskAttempt, error) {
+	r, ok := ctx.Value(taskAttemptKey{}).(*taskAttempt)
+	if !ok || r.out.isClosed() {
 		return nil, ErrOutsideTask
 	}
 	return r, nil
 }
 
 // invoke runs the body and then the writers on its output.
-func (r *taskRun) invoke() error {
+func (r *taskAttempt) invoke() error {
 	t, ctx := r.task, context.Context(&r.ctx)
 	if t.call != nil {
 		out, err := t.call.run(ctx)
 		if err != nil {
 			return err
 		}
-		r.att.write(chReturn, r.withIDs(out))
+		r.out.write(chReturn, r.withIDs(out))
 		return nil
 	}
 	out := t.input
@@ -91,16 +90,16 @@ func (r *taskRun) invoke() error {
 }
 
 // withIDs is what the body returned. If messages are streamed, they have ids.
-func (r *taskRun) withIDs(out any) any {
+func (r *taskAttempt) withIDs(out any) any {
 	if step := r.step.Get(); step.messages != nil {
 		out = named(out, step.g.env.MessageID)
-		r.att.keep(out)
+		r.out.keep(out)
 	}
 	return out
 }
 
 // output passes a node's output through its writers.
-func (r *taskRun) output(out any) error {
+func (r *taskAttempt) output(out any) error {
 	for _, write := range r.task.node.Writers {
 		if err := write(&r.writing, out); err != nil {
 			return err
@@ -109,11 +108,11 @@ func (r *taskRun) output(out any) error {
 	return nil
 }
 
-func (r *taskRun) writeTo(ch string, v any) { r.att.write(ch, v) }
+func (r *taskAttempt) writeTo(ch string, v any) { r.out.write(ch, v) }
 
 // readWithOwn reads the state that the superstep starts from, with what the attempt has written so far.
-func (r *taskRun) readWithOwn(sel Keys) (values Pairs, err error) {
-	err = r.att.whileOpen(func(own []write) error {
+func (r *taskAttempt) readWithOwn(sel Keys) (values Pairs, err error) {
+	err = r.out.whileOpen(func(own []write) error {
 		values, err = r.step.Get().read(sel, own)
 		return err
 	})

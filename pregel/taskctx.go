@@ -11,7 +11,7 @@ import (
 // cancelled, is made on demand.
 type taskContext struct {
 	outer context.Context // the superstep's
-	run   *taskRun
+	run   *taskAttempt
 
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -38,7 +38,7 @@ func (c *taskContext) Err() error {
 // cancel. Without an inner context that is the superstep's, which is right because this one
 // has not been cancelled separately.
 func (c *taskContext) Value(key any) any {
-	if _, own := key.(taskRunKey); own {
+	if _, own := key.(taskAttemptKey); own {
 		return c.run
 	}
 	if inner := c.made(); inner != nil {

@@ -10,7 +10,7 @@ import (
 
 func taskContextOf(outer context.Context) *taskContext {
 	c := &taskContext{outer: outer}
-	c.run = &taskRun{}
+	c.run = &taskAttempt{}
 	return c
 }
 
@@ -25,7 +25,7 @@ func TestTaskContext(t *testing.T) {
 		if listened {
 			c.Done()
 		}
-		if c.Err() != nil || context.Cause(c) != nil || c.Value(key{}) != 1 || c.Value(taskRunKey{}) != c.run {
+		if c.Err() != nil || context.Cause(c) != nil || c.Value(key{}) != 1 || c.Value(taskAttemptKey{}) != c.run {
 			t.Errorf("listened %v: %v, %v, %v", listened, c.Err(), context.Cause(c), c.Value(key{}))
 		}
 		cancel(errWhy)

@@ -57,7 +57,7 @@ type taskWork struct {
 	// What the goroutine needs of step.
 	ctx      context.Context
 	g        *Graph
-	outer    *attempt
+	outer    *taskOutput
 	fenced   func() error
 	messages *messageLog
 	timedOut <-chan struct{}
@@ -86,12 +86,12 @@ func (w *taskWork) execute() ([]write, error) {
 		t.tries = n
 		t.reset()
 		end := w.spanAttempt(n)
-		run := w.newRun(n)
+		run := w.newAttempt(n)
 		err := w.attempt(run)
 		end(err)
-		writes := run.att.close()
+		writes := run.out.close()
 		if err == nil {
-			t.returned = run.att.returned
+			t.returned = run.out.returned
 			return writes, nil
 		}
 		var pc *ParentCommandError
@@ -159,11 +159,11 @@ func (w *taskWork) parentCommand(n int, pc *ParentCommandError, err error) ([]wr
 	t := w.task
 	switch pc.Command.Graph {
 	case t.ns, recastNS(t.ns), t.name:
-		run := w.newRun(n)
+		run := w.newAttempt(n)
 		cmd := pc.Command
 		cmd.Graph = ""
 		err := guard(func() error { return run.output(cmd) })
-		return run.att.close(), err
+		return run.out.close(), err
 	case Parent:
 		cmd := pc.Command
 		cmd.Graph = parentNS(t.ns)
@@ -172,12 +172,11 @@ func (w *taskWork) parentCommand(n int, pc *ParentCommandError, err error) ([]wr
 	return nil, err
 }
 
-func (w *taskWork) newRun(n int) *taskRun {
+func (w *taskWork) newAttempt(n int) *taskAttempt {
 	t := w.task
-	r := &taskRun{step: w.step, task: t, attempt: n, begin: w.begin}
-	r.att = &r.own
-	r.own.writes = r.own.room[:0]
-	r.att.outer = w.outer
+	r := &taskAttempt{step: w.step, task: t, attempt: n, begin: w.begin}
+	r.out.writes = r.out.room[:0]
+	r.out.outer = w.outer
 	r.ctx.outer, r.ctx.run = w.ctx, r
 	if t.ctx != nil {
 		r.ctx.outer = t.ctx
@@ -188,7 +187,7 @@ func (w *taskWork) newRun(n int) *taskRun {
 
 // attempt runs the body once, within its time limits. A body that does not return when its
 // context ends is abandoned, and what it writes is ignored.
-func (w *taskWork) attempt(run *taskRun) error {
+func (w *taskWork) attempt(run *taskAttempt) error {
 	p := run.task.timeout
 	bounded := p != nil && (p.Run() > 0 || p.Idle() > 0)
 	defer run.ctx.end()
@@ -210,8 +209,8 @@ func (w *taskWork) attempt(run *taskRun) error {
 			idle = time.NewTimer(d)
 			defer idle.Stop()
 			idleTimer = idle.C
-			run.att.progress = make(chan struct{}, 1)
-			run.att.auto = p.RefreshOn != "heartbeat"
+			run.out.progress = make(chan struct{}, 1)
+			run.out.auto = p.RefreshOn != "heartbeat"
 		}
 	}
 	begin := time.Now()
@@ -232,12 +231,12 @@ func (w *taskWork) attempt(run *taskRun) error {
 			return expired("run", p.Run())
 		case <-idleTimer:
 			select {
-			case <-run.att.progress: // progress came at the same time
+			case <-run.out.progress: // progress came at the same time
 				idle.Reset(p.Idle())
 			default:
 				return expired("idle", p.Idle())
 			}
-		case <-run.att.progress:
+		case <-run.out.progress:
 			idle.Reset(p.Idle())
 		case <-w.timedOut:
 			return ErrStepTimeout
@@ -269,12 +268,12 @@ func (w *taskWork) span(ctx context.Context, kind SpanKind, n int) (context.Cont
 	return w.g.span(ctx, Span{Kind: kind, Run: run, Task: &info})
 }
 
-// attempt is one run of a node's body. Once it has ended, writes of goroutines it left
-// behind are ignored.
-type attempt struct {
+// taskOutput is what one attempt of a task has written so far. Once the attempt has ended, writes of
+// goroutines that it left behind are ignored.
+type taskOutput struct {
 	progress chan struct{} // buffer of one; nil if nobody watches
 	auto     bool          // writes, events and calls count as progress
-	outer    *attempt      // of the task that runs this graph; progress here is progress there
+	outer    *taskOutput   // of the task that runs this graph; progress here is progress there
 
 	// mu guards the fields below.
 	mu       sync.Mutex
@@ -284,7 +283,7 @@ type attempt struct {
 	room     [3]write // enough for most tasks, including the mark of no writes
 }
 
-func (a *attempt) write(channel string, value any) {
+func (a *taskOutput) write(channel string, value any) {
 	a.mu.Lock()
 	if !a.closed {
 		a.writes = append(a.writes, write{channel, value})
@@ -295,7 +294,7 @@ func (a *attempt) write(channel string, value any) {
 
 // whileOpen calls f with what was written so far. The attempt does not end meanwhile, so
 // the channels that f reads stay as they are. An attempt that has ended reads nothing.
-func (a *attempt) whileOpen(f func(writes []write) error) error {
+func (a *taskOutput) whileOpen(f func(writes []write) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -305,7 +304,7 @@ func (a *attempt) whileOpen(f func(writes []write) error) error {
 }
 
 // keep records what the body returned.
-func (a *attempt) keep(returned any) {
+func (a *taskOutput) keep(returned any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.closed {
@@ -313,21 +312,21 @@ func (a *attempt) keep(returned any) {
 	}
 }
 
-func (a *attempt) close() []write {
+func (a *taskOutput) close() []write {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
 	return a.writes
 }
 
-func (a *attempt) isClosed() bool {
+func (a *taskOutput) isClosed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.closed
 }
 
 // touch records progress.
-func (a *attempt) touch() {
+func (a *taskOutput) touch() {
 	for ; a != nil; a = a.outer {
 		if a.auto {
 			a.note()
@@ -336,13 +335,13 @@ func (a *attempt) touch() {
 }
 
 // beat records a heartbeat.
-func (a *attempt) beat() {
+func (a *taskOutput) beat() {
 	for ; a != nil; a = a.outer {
 		a.note()
 	}
 }
 
-func (a *attempt) note() {
+func (a *taskOutput) note() {
 	select {
 	case a.progress <- struct{}{}:
 	default: // nobody watches, or progress is already recorded
@@ -400,7 +399,7 @@ type pool struct {
 	// run is the run's config, which does not change from the first superstep on, and outer the
 	// attempt of the task that runs this graph; nil at the root.
 	run   frozen.Value[runConfig]
-	outer *attempt
+	outer *taskOutput
 	// taskCtx is the parent of the contexts of all tasks. It is cancelled when a
 	// superstep fails, which is then the last one.
 	taskCtx context.Context

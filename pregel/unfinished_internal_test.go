@@ -25,7 +25,7 @@ func TestWays(t *testing.T) {
 		}
 	}
 	// A graph inside follows the outermost one, whatever its own options say.
-	r := &taskRun{step: frozen.Of(stepView{run: frozen.Of(runConfig{policy: langGraph})}), task: &task{around: &checkpointsAround{}}, att: &attempt{}}
+	r := &taskAttempt{step: frozen.Of(stepView{run: frozen.Of(runConfig{policy: langGraph})}), task: &task{around: &checkpointsAround{}}}
 	r.ctx.outer, r.ctx.run = context.Background(), r
 	inside, err := (&Graph{}).newLoop(&r.ctx, &Address{inside: true}, nil, &RunOptions{})
 	if err != nil || inside.run.policy != langGraph {
