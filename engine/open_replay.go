@@ -169,6 +169,8 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 	return nil
 }
 
+// put puts an entry into t, which may be changed in place if the record being replayed owns it, and into a new
+// partition if t is nil.
 func (r *replayer) put(t *index.Partition, own bool, o *decodedOp, values []index.ValueLoc) {
 	lsn := r.rec.lsn
 	if t == nil {

@@ -37,6 +37,7 @@ func (s *Store) ReadShared(ctx context.Context, fam *index.Family, ref index.Ref
 	return s.readFor(ctx, fam, ref, false)
 }
 
+// readFor is ReadValue, or ReadShared if the bytes are not to be the caller's own.
 func (s *Store) readFor(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
 	if err := s.Enter(); err != nil {
 		return nil, err

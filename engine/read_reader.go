@@ -70,6 +70,7 @@ func (r *Reader) ReadShared(ctx context.Context, fam *index.Family, ref index.Re
 	return r.readFor(ctx, fam, ref, false)
 }
 
+// readFor is Store.readFor.
 func (r *Reader) readFor(ctx context.Context, fam *index.Family, ref index.Ref, own bool) ([]byte, error) {
 	if err := r.s.Enter(); err != nil {
 		return nil, err

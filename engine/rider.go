@@ -25,7 +25,8 @@ func WithRider(ctx context.Context, r Rider) context.Context {
 	return context.WithValue(ctx, riderKey{}, r)
 }
 
-// WithoutRider returns a context for a commit beside the one that has the Rider.
+// WithoutRider returns ctx without its Rider: for a commit that a call makes before the one which is to
+// store the Rider.
 func WithoutRider(ctx context.Context) context.Context {
 	if _, ok := ctx.Value(riderKey{}).(Rider); !ok {
 		return ctx

@@ -7,7 +7,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// EntrypointOptions are options of an Entrypoint, which is named by an argument.
+// EntrypointOptions are the options of an Entrypoint, but for its name, which NewEntrypoint takes.
 type EntrypointOptions struct {
 	Options
 	Retry       []RetryPolicy

@@ -267,6 +267,7 @@ func unpack(p place, h frameHeader, payload, room []byte) ([]byte, error) {
 	return raw, nil
 }
 
+// unpackQuick is unpack for a payload of S2; it decodes into room if that is large enough.
 func unpackQuick(p place, h frameHeader, payload, room []byte) ([]byte, error) {
 	n, err := s2.DecodedLen(payload)
 	if err != nil {

@@ -12,18 +12,20 @@ import (
 // body is the JSON of a request that has the shape of its route.
 type body map[string]any
 
+// text is a string; "" if it is missing.
 func (b body) text(name string) string {
 	s, _ := b[name].(string)
 	return s
 }
 
+// flag is a truth value; false if it is missing.
 func (b body) flag(name string) bool {
 	f, _ := b[name].(bool)
 	return f
 }
 
-// integer is a whole number, or what stands for one that is missing.
-func (b body) integer(name string, missing int) int {
+// integer is a whole number; otherwise if it is missing.
+func (b body) integer(name string, otherwise int) int {
 	switch n := b[name].(type) {
 	case int64:
 		return int(n)
@@ -32,7 +34,7 @@ func (b body) integer(name string, missing int) int {
 			return int(n)
 		}
 	}
-	return missing
+	return otherwise
 }
 
 // object is an object; nil if it is missing.

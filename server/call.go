@@ -140,11 +140,11 @@ func (c *call) asked(in body) (*call, error) {
 	return &one, err
 }
 
-// numeric is a number of the request's address.
-func (c *call) numeric(name string, missing, low, high int) (int, error) {
+// numeric is a whole number from low to high of the request's address; otherwise if it is missing.
+func (c *call) numeric(name string, otherwise, low, high int) (int, error) {
 	given := c.query(name)
 	if given == "" {
-		return missing, nil
+		return otherwise, nil
 	}
 	n, err := strconv.Atoi(given)
 	if err != nil || n < low || n > high {

@@ -74,6 +74,7 @@ func entryOf(t *index.Partition, it *index.Entry, en *entry) error {
 	return nil
 }
 
+// get implements backend.
 func (d *durable) get(ctx context.Context, ns, key string, live func(meta) bool) (en entry, value map[string]any, err error) {
 	var was *index.Entry
 	at := address{partitionOf(ns), itemKey(key)}

@@ -26,6 +26,7 @@ func Append(b []byte, v any, empty bool) (out []byte, ok bool) {
 	return out, true
 }
 
+// appendValue is Append of a value that may nest depth levels deep, itself included.
 func appendValue(b []byte, v any, empty bool, depth int) (out []byte, ok bool) {
 	if depth == 0 {
 		return b, false

@@ -133,6 +133,7 @@ func (f *memFile) Attached() (int64, error) {
 	return f.Size()
 }
 
+// attached returns an error that matches ErrDetached if the name leads to another file, or to none.
 func (f *memFile) attached() error {
 	if err := f.check("look for", 0); err != nil {
 		return err

@@ -77,7 +77,7 @@ func (e *osEntry) look() (int64, error) {
 // release closes the directory if nobody else does.
 func (e *osEntry) release() {
 	if e.own != nil {
-		_ = e.own.Close() // only looked through
+		_ = e.own.Close() // nothing was written through it
 	}
 }
 

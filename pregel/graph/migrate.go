@@ -69,6 +69,7 @@ func (c *compiler) rename(cp *saver.Checkpoint, from, node string) {
 	cp.Versions[to] = highest(cp.Versions[to], version)
 }
 
+// moveSeen makes what node has seen of channel from what it has seen of channel to.
 func moveSeen(cp *saver.Checkpoint, from, to, node string) {
 	for _, seen := range []map[string]saver.Version{cp.Seen[node], cp.Seen[saver.ChannelInterrupt]} {
 		if v, ok := seen[from]; ok {

@@ -58,6 +58,8 @@ func (b *StateBuilder[S]) Node(name string, f NodeFunc[S], opts ...NodeOptions) 
 	return b.node(name, reflect.TypeFor[S](), f == nil, opts, func(t *binding[S]) pregel.Func { return t.node(name, f) })
 }
 
+// node adds a node whose input has the type takes. body makes its function once the state is bound to
+// channels; isNil says that the caller gave none.
 func (b *StateBuilder[S]) node(name string, takes reflect.Type, isNil bool, opts []NodeOptions, body func(t *binding[S]) pregel.Func) *StateBuilder[S] {
 	if lastOf(opts).OnError != nil {
 		return b.failf(name, "NodeOptions.OnError is for the untyped builder; use the method OnError")

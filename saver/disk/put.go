@@ -191,7 +191,7 @@ func (p *diskPut) encode() error {
 	for i, channel := range r.Stored {
 		series.Name = channel
 		t := p.plan.Values[i]
-		if prefix, whole := layout.KindPrefix(t.Kind), p.plan.Whole(i); whole != nil && len(prefix) == layout.KindRoom {
+		if prefix, whole := layout.KindPrefix(t.Kind), p.plan.WithRoom(i); whole != nil && len(prefix) == layout.KindRoom {
 			copy(whole, prefix)
 			p.values[i], err = p.s.e.NewRevision(p.following, series, whole)
 		} else {

@@ -35,16 +35,17 @@ type PutPlan struct {
 	// Encoded is the number of values that were serialized, including metadata.
 	Encoded int
 
-	roomy [][]byte // see Whole; nil if there are none
+	withRoom [][]byte // see WithRoom; nil if there are none
 }
 
-// Whole is, for the i-th of Values, a slice with Encoding.Room free bytes before the data. The
-// saver owns it. It is nil if the serializer left no room.
-func (p *PutPlan) Whole(i int) []byte {
-	if p.roomy == nil {
+// WithRoom is the i-th of Values as a slice that has Encoding.Room free bytes before the data: a saver that
+// puts a prefix there need not copy the data. The slice is the saver's. It is nil if the serializer left no
+// room.
+func (p *PutPlan) WithRoom(i int) []byte {
+	if p.withRoom == nil {
 		return nil
 	}
-	return p.roomy[i]
+	return p.withRoom[i]
 }
 
 // Encoding says how a plan is made.
@@ -173,11 +174,11 @@ func (p *PutPlan) Make(req *saver.PutRequest, enc Encoding) error {
 		}
 		p.Record.Stored = append(p.Record.Stored, channel)
 		p.Values = append(p.Values, typed)
-		if whole != nil && p.roomy == nil {
-			p.roomy = make([][]byte, len(names))
+		if whole != nil && p.withRoom == nil {
+			p.withRoom = make([][]byte, len(names))
 		}
 		if whole != nil {
-			p.roomy[len(p.Values)-1] = whole
+			p.withRoom[len(p.Values)-1] = whole
 		}
 	}
 	for i, tw := range req.Writes {

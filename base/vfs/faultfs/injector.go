@@ -159,6 +159,8 @@ func (i *Injector) judgeRange(op Op, from, to int64, names ...string) *verdict {
 	return v
 }
 
+// decide counts an operation on the bytes [from, to) of the named files, and returns the fault that a rule has
+// for it, nil for none, and how long the operation is to wait before.
 func (i *Injector) decide(op Op, from, to int64, names []string) (v *verdict, wait time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -106,7 +106,7 @@ func (g *Graph) Call(ctx context.Context, input any, o CallOptions) (any, error)
 	maps.Copy(run.Configurable, o.Run.Configurable)
 	run.Modes, run.Subgraphs = []pregel.Mode{pregel.ModeValues, pregel.ModeCustom, pregel.ModeMessages}, false
 
-	c := &calling{g: g, at: at, run: run, key: key, caller: ctx}
+	c := &activeCall{g: g, at: at, run: run, key: key, caller: ctx}
 	first := pregel.NewTask(g.assistant, func(inner context.Context, _ int) (map[string]any, error) {
 		return c.round(inner, input, "0")
 	})
@@ -126,13 +126,13 @@ func (g *Graph) Call(ctx context.Context, input any, o CallOptions) (any, error)
 	}
 }
 
-// calling is a call under way. Its remote runs are rounds: the first brings the input, and each
-// answer is one of its own.
+// activeCall is a call of the remote graph by a task here. It makes one run there for the input, and
+// another for each answer to a question.
 //
-// An answer is recorded here when the remote graph has taken it. So the task that asks passes it
-// on while it is checked (pregel.AskOptions.Check). If the run fails, and the question still
-// waits there, the answer is refused here as well, and the question waits for another.
-type calling struct {
+// The remote graph must take an answer before it is recorded here. So the task passes it on while it is
+// checked (pregel.AskOptions.Check). If the remote run fails and still asks, the answer is refused here as
+// well, and the question waits for another.
+type activeCall struct {
 	g      *Graph
 	at     pregel.Address
 	run    pregel.RunOptions
@@ -143,7 +143,7 @@ type calling struct {
 
 // askAll asks the n-th questions of a remote graph, all at once, and passes each answer on. It
 // returns what the remote graph came to when it has them all.
-func (c *calling) askAll(n int, waiting []any) (out map[string]any, err error) {
+func (c *activeCall) askAll(n int, waiting []any) (out map[string]any, err error) {
 	open := &pregel.InterruptError{}
 	var refused error
 	for i, q := range waiting {
@@ -189,7 +189,7 @@ func (c *calling) askAll(n int, waiting []any) (out map[string]any, err error) {
 }
 
 // ask asks a question of a remote graph, and returns what its run with the answer came to.
-func (c *calling) ask(ctx context.Context, q map[string]any, mark string) (out map[string]any, failed error) {
+func (c *activeCall) ask(ctx context.Context, q map[string]any, mark string) (out map[string]any, failed error) {
 	var o pregel.AskOptions
 	o.ResponseSchema, _ = q["response_schema"].(map[string]any)
 	id, _ := q["id"].(string)
@@ -219,7 +219,7 @@ const labelCall = "stele_call"
 
 // round is one remote run of a call: its values, questions or command, as plain data that can be
 // stored. name tells it from the others of the call.
-func (c *calling) round(ctx context.Context, input any, name string) (map[string]any, error) {
+func (c *activeCall) round(ctx context.Context, input any, name string) (map[string]any, error) {
 	g, at, o, mark := c.g, c.at, c.run, ""
 	if c.key != "" {
 		mark = c.key + "/" + name
