@@ -127,8 +127,8 @@ func (s *Store) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 	return nil, fmt.Errorf("family %d keeps moving: %w", fam.ID, errFileGone)
 }
 
-// readParts reads pages, those of segments before those of images. The first place told of a
-// value counts, if its file lasts for a view of the epoch.
+// readParts reads the pages of fam that parts name, those of segments before those of images, and tells fam the
+// places of values that it does not know yet, in files that last for a view of the epoch.
 func (s *Store) readParts(fam *index.Family, parts []index.Part, epoch uint64) ([]*index.Page, error) {
 	pages := make([]*index.Page, 0, len(parts))
 	for _, images := range []bool{false, true} {

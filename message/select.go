@@ -199,8 +199,8 @@ func (o *TrimOptions) last(list []Message) []Message {
 	return append(system, kept...)
 }
 
-// first is a copy of the messages at the beginning of list that fit into most tokens. fromEnd
-// says that list is reversed, so that the end of a message is kept.
+// first is a copy of the messages at the beginning of list that have at most that many tokens. Of a message
+// that does not fit whole a part may be kept: with fromEnd, as list is reversed, its end.
 func (o *TrimOptions) first(list []Message, most int, endOn []Type, fromEnd bool) []Message {
 	list = slices.Clone(list)
 	if len(list) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// EntrypointOptions are the options of an Entrypoint, but for its name, which NewEntrypoint takes.
+// EntrypointOptions are the options of Entrypoint, beside the name of the graph, which is an argument.
 type EntrypointOptions struct {
 	Options
 	Retry       []RetryPolicy

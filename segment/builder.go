@@ -395,7 +395,7 @@ func (b *Builder) Size() int64 { return b.out.off() }
 // last call counts; empty data means none.
 func (b *Builder) SetTombstones(data []byte) { b.tombs = slices.Clone(data) }
 
-// SetMeta sets the meta section, as SetTombstones sets the tombstones.
+// SetMeta sets the bytes that Reader.Meta returns. It copies them. The last call counts; empty data means none.
 func (b *Builder) SetMeta(data []byte) { b.meta = slices.Clone(data) }
 
 // Finish writes the rest of the file and syncs it. After a nil error the bytes are durable;

@@ -165,7 +165,7 @@ func (c *call) action() (runs.Strategy, error) {
 	}
 }
 
-// bodyReader reads the bodies of requests: most bytes, which begin to come within a time.
+// bodyReader reads the bodies of requests, of at most so many bytes, which must begin to come within timeout.
 type bodyReader struct {
 	most    int64
 	timeout time.Duration

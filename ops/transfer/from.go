@@ -42,7 +42,7 @@ func (s *saverSource) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tupl
 func (s *saverSource) threads(ctx context.Context, sel Selection) ([]string, error) {
 	q := saver.ThreadQuery{Prefix: sel.Prefix, Metadata: sel.Metadata}
 	if sel.Threads == nil {
-		return found(s.s.Threads(ctx, q))
+		return threadIDs(s.s.Threads(ctx, q))
 	}
 	var ids []string
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(sel.Threads))) {
@@ -50,7 +50,7 @@ func (s *saverSource) threads(ctx context.Context, sel Selection) ([]string, err
 			continue
 		}
 		q.ThreadID = id
-		one, err := found(s.s.Threads(ctx, q))
+		one, err := threadIDs(s.s.Threads(ctx, q))
 		var invalid *saver.InvalidError
 		if err != nil && !(errors.As(err, &invalid) && invalid.Field == "thread_id") { // no thread of this saver can
 			return nil, err
@@ -60,8 +60,8 @@ func (s *saverSource) threads(ctx context.Context, sel Selection) ([]string, err
 	return ids, nil
 }
 
-// found are the ids of threads.
-func found(threads iter.Seq2[saver.ThreadInfo, error]) (ids []string, err error) {
+// threadIDs are the ids of threads, up to the first error.
+func threadIDs(threads iter.Seq2[saver.ThreadInfo, error]) (ids []string, err error) {
 	for t, err := range threads {
 		if err != nil {
 			return nil, err

@@ -38,7 +38,8 @@ func storeBatch(c *call, p wire.Batch) ([]byte, error) {
 	}})
 }
 
-// readAgain answers the operations of a batch that read.
+// readAgain reads for a batch that was done before, and whose writes are not done again: the results of its
+// reading operations are those of now.
 func (c *call) readAgain(ops []store.Op) ([]store.Result, error) {
 	isPut := func(op store.Op) bool {
 		_, is := op.(store.PutOp)

@@ -65,7 +65,8 @@ func newCallTable(s saver.Saver) *callTable {
 	return &callTable{disk: d, running: map[calls.ID]*running{}, done: map[slot]*list.Element{}, byAge: list.New(), now: time.Now}
 }
 
-// expireEvery forgets clients of a store on disk, until ctx ends.
+// expireEvery removes from a store on disk, from time to time until ctx ends, what it remembers of the calls of
+// clients that were not heard of for long.
 func (t *callTable) expireEvery(ctx context.Context, log *slog.Logger) {
 	if t.disk == nil {
 		return

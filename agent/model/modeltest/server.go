@@ -42,7 +42,7 @@ type Server struct {
 	URL string
 
 	http *httptest.Server
-	// left is closed when a client has left a reply that holds.
+	// left is closed when a client has left a reply with Hold.
 	left chan struct{}
 	mu   sync.Mutex
 	next []Reply
