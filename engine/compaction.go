@@ -133,9 +133,9 @@ type compactionTask struct {
 }
 
 // run merges segments into one, or a few large ones. Mu is held, so the inputs stay, and
-// everything below the floor is in segments. The lock of the images is taken for the edits alone: a flush beside the work adds a segment that is newer than all inputs, and
-// moves nothing of theirs. An output that is large enough is published at once; the
-// inputs stay until the edit that adds the last one.
+// everything below the floor is in segments. The lock of the images is taken for the edits alone: a flush beside
+// the work adds a segment that is newer than all inputs, and moves nothing of theirs. An output that is large
+// enough is published at once; the inputs stay until the edit that adds the last one.
 func (c *compactor) run(ctx context.Context, t compactionTask) error {
 	if len(t.inputs) == 0 {
 		return nil

@@ -109,8 +109,8 @@ func (q *dyingQueue) Advance(ctx context.Context, id string, from, to time.Time)
 }
 
 // TestKillsAtFire kills a program behind each of the first writes of its schedules, and at random when
-// they are due, again and again: each time that was stored as the next one of a schedule has one run, and it ends. STELE_SEED repeats the times,
-// STELE_FIRE_KILLS makes it longer.
+// they are due, again and again: each time that was stored as the next one of a schedule has one run, and it
+// ends. STELE_SEED repeats the times, STELE_FIRE_KILLS makes it longer.
 func TestKillsAtFire(t *testing.T) {
 	seed, kills := environment("STELE_SEED", int(time.Now().UnixNano()%1e9)), environment("STELE_FIRE_KILLS", 16)
 	t.Logf("STELE_SEED=%d", seed)

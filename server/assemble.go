@@ -57,7 +57,7 @@ func (s *Server) assemble(done <-chan struct{}) {
 	s.items = &itemAPI{store: items}
 	s.protocol = &protocolAPI{graphs: graphs, threads: s.threads, assistants: s.assistants, runs: s.runs, events: events,
 		rates: s.rates, bodies: s.bodies, heartbeat: s.cfg.Heartbeat, writeTimeout: s.cfg.WriteTimeout, log: log}
-	s.tools = &toolAPI{graphs: graphs, assistants: s.assistants, runs: s.runs, view: view, streams: s.streams,
+	s.tools = &mcpAPI{graphs: graphs, assistants: s.assistants, runs: s.runs, view: view, streams: s.streams,
 		heartbeat: s.cfg.Heartbeat, log: log}
 	s.operator = &operatorAPI{queue: queue, saver: states, threads: s.threads, view: view, crons: crons,
 		unmoved: s.unmoved, metrics: s.metrics, openStreams: s.openStreams, readOnly: s.cfg.ReadOnly,

@@ -23,8 +23,8 @@ import (
 // request. A call is a run on a thread of its own, as POST /runs/wait makes it: it is durable,
 // goes on if the client leaves, and is removed with its thread afterwards.
 
-// toolAPI has the operations of MCP.
-type toolAPI struct {
+// mcpAPI has the operations of MCP.
+type mcpAPI struct {
 	graphs     *graphSet
 	assistants *assistantAPI
 	runs       *runAPI
@@ -35,7 +35,7 @@ type toolAPI struct {
 }
 
 // serve answers a request of MCP.
-func (s *toolAPI) serve(c *call) error {
+func (s *mcpAPI) serve(c *call) error {
 	tools := mcp.NewServer(&mcp.Implementation{Name: "stele", Version: Version}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, Logger: s.log})
 	if strings.HasPrefix(c.body.text("method"), "tools/") {
 		if err := s.addTools(c, tools); err != nil {
@@ -61,7 +61,7 @@ func (s *toolAPI) serve(c *call) error {
 // answerLate answers with the JSON that serve writes, when serve returns. Until then line breaks
 // keep the connection, as in wait: an agent can take longer than a proxy waits for a byte. Only this
 // goroutine writes them: the library calls a tool on one of its own, which may outlive the request.
-func (s *toolAPI) answerLate(c *call, serve func(http.ResponseWriter)) {
+func (s *mcpAPI) answerLate(c *call, serve func(http.ResponseWriter)) {
 	out := c.output(func(h http.Header) {
 		h.Set("Content-Type", "application/json")
 		inPieces(h)
@@ -107,7 +107,7 @@ func (k *kept) Write(b []byte) (int, error) { return k.text.Write(b) }
 
 // addTools makes tools of the assistants that the user sees. Of those with one name the newest
 // is the tool.
-func (s *toolAPI) addTools(c *call, to *mcp.Server) error {
+func (s *mcpAPI) addTools(c *call, to *mcp.Server) error {
 	g, err := c.access("assistants", "search")
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func toolName(name string) string {
 
 // callTool runs an assistant and answers with the values of its thread, as JSON. An error of
 // the graph, or a run that is refused, is an answer that a model can read.
-func (s *toolAPI) callTool(c *call, a assistant, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *mcpAPI) callTool(c *call, a assistant, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	answer := func(text string, failed bool) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, IsError: failed}, nil
 	}

@@ -111,7 +111,7 @@ type Server struct {
 	crons      *cronAPI
 	items      *itemAPI
 	protocol   *protocolAPI
-	tools      *toolAPI
+	tools      *mcpAPI
 	operator   *operatorAPI
 	streams    *streamAPI
 

@@ -25,6 +25,7 @@ type script struct {
 	lits int // of the literals
 }
 
+// copied is s with n more bytes of the target, which are those of the base from src on.
 func (s script) copied(src, n int) script {
 	if k := len(s.runs) - 1; k >= 0 {
 		if r := s.runs[k]; r.src&litBit == 0 && int(r.src)+s.len-int(r.out) == src {
@@ -37,6 +38,7 @@ func (s script) copied(src, n int) script {
 	return s
 }
 
+// literal is s with n more bytes of the target, which are the next literals.
 func (s script) literal(n int) script {
 	if k := len(s.runs) - 1; k < 0 || s.runs[k].src&litBit == 0 {
 		s.runs = append(s.runs, run{uint32(s.len), uint32(s.lits) | litBit})

@@ -12,8 +12,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// FromSaver is a saver as a source. The TTLs of its threads are copied if it has a method TTL, as the savers in this process and on PostgreSQL
-// have; a client of a server has none.
+// FromSaver is a saver as a source. The TTLs of its threads are copied if it has a method TTL, as the savers in
+// this process and on PostgreSQL have; a client of a server has none.
 //
 // The threads are those that it has when the iteration begins; the checkpoints of a thread
 // those that it has when its turn comes. A checkpoint that is removed meanwhile is left out.

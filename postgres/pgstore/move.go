@@ -18,7 +18,7 @@ const moveItems = 500
 // an item comes with those that are stele's, and so does the row in its place.
 const (
 	moving = `@.store s` + itemBeside
-	// inTheWay is an item whose place has another value.
+	// inTheWay is true of an item that cannot be moved: below $2 there is one with its key and another value.
 	inTheWay = `(s.expires_at IS NULL OR s.expires_at > $3::timestamptz) AND EXISTS (
 	SELECT FROM @.store t LEFT JOIN @.stele_items y ON y.prefix = t.prefix AND y.key = t.key AND y.updated_at = t.updated_at
 	WHERE t.prefix = $2 AND t.key = s.key AND (t.expires_at IS NULL OR t.expires_at > $3::timestamptz)

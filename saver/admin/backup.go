@@ -67,8 +67,8 @@ func makeBackup(ctx context.Context, dir, dest string, o backup.Options) (*Backu
 }
 
 // BackupOpen is Backup for a store that this process has open. It first makes everything
-// durable that was acknowledged, and uses the keys of the store unless o has some. So, in every mode, the backup has no commit that the store
-// could lose in a crash of the machine.
+// durable that was acknowledged, and uses the keys of the store unless o has some. So, in every mode, the backup
+// has no commit that the store could lose in a crash of the machine.
 func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions) (*BackupReport, error) {
 	if err := s.Sync(ctx); err != nil {
 		return nil, err

@@ -31,7 +31,8 @@ type Options struct {
 	DefaultTTL time.Duration
 }
 
-// Saver is a saver.Saver in memory, and a saver.Eraser. Its methods are safe for concurrent use. It holds no resources; Close only refuses later calls.
+// Saver is a saver.Saver in memory, and a saver.Eraser. Its methods are safe for concurrent use. It holds no
+// resources; Close only refuses later calls.
 type Saver struct {
 	opts  Options
 	owned rules.Owners

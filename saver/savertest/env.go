@@ -220,6 +220,7 @@ func (e *env) equal(what string, got, want any) {
 	}
 }
 
+// plain is v with its Metadata, wherever it lies, as maps.
 func plain(v any) any {
 	switch x := v.(type) {
 	case saver.Metadata:

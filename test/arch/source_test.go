@@ -10,11 +10,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const root = "../.."
@@ -62,7 +64,7 @@ func TestGoFiles(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		for _, bad := range checkGoFile(fset, name, file) {
+		for _, bad := range slices.Concat(checkGoFile(fset, name, file), longComments(name, text), strayMethods(name, file)) {
 			t.Error(bad)
 		}
 		if !isTestFile(name) {
@@ -89,6 +91,39 @@ func checkGoFile(fset *token.FileSet, name string, file *ast.File) []string {
 	}
 	for _, id := range undocumented(file) {
 		bad = append(bad, fmt.Sprintf("%s: %s is exported and has no comment", fset.Position(id.Pos()), id.Name))
+	}
+	return bad
+}
+
+// longComments returns the lines of comments that are longer than a screen is wide.
+func longComments(name string, text []byte) (bad []string) {
+	for i, line := range strings.Split(string(text), "\n") {
+		if strings.HasPrefix(strings.TrimSpace(line), "// ") && utf8.RuneCountInString(line) > 140 {
+			bad = append(bad, fmt.Sprintf("%s:%d: a comment of more than 140 columns", name, i+1))
+		}
+	}
+	return bad
+}
+
+// strayMethods returns the methods of a service of the server, a type whose name ends with API, that lie in a file
+// that is not named for it.
+func strayMethods(name string, file *ast.File) (bad []string) {
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Recv == nil || path.Dir(name) != "server" {
+			continue
+		}
+		star, _ := f.Recv.List[0].Type.(*ast.StarExpr)
+		if star == nil {
+			continue
+		}
+		of, _ := star.X.(*ast.Ident)
+		if of == nil {
+			continue
+		}
+		if service, is := strings.CutSuffix(of.Name, "API"); is && !strings.HasPrefix(path.Base(name), service) {
+			bad = append(bad, fmt.Sprintf("%s: %s.%s lies in no file of %s", name, of.Name, f.Name.Name, service))
+		}
 	}
 	return bad
 }

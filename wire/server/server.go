@@ -17,8 +17,8 @@ import (
 
 // Options say what a Server serves, and to whom. The zero value of a field is its default.
 type Options struct {
-	// Saver is what is served. Required. If it is a saver.Eraser, that is served too. A *disk.Saver stores which calls were done in the transactions of their
-	// effects; with others the server remembers it, as long as it runs.
+	// Saver is what is served. Required. If it is a saver.Eraser, that is served too. A *disk.Saver stores which
+	// calls were done in the transactions of their effects; with others the server remembers it, as long as it runs.
 	Saver saver.Saver
 	// Items is the long-term store beside it; nil: there is none.
 	Items store.Store
