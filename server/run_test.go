@@ -409,6 +409,9 @@ func TestWebhook(t *testing.T) {
 // The stream of a thread shows its runs one after another, and goes on where it was cut off.
 func TestThreadStream(t *testing.T) {
 	h := newHouse(t)
+	for _, modes := range []string{"stream_modes=state_update", "stream_modes=run_modes&stream_modes=x"} {
+		h.refused(422, "GET", "/threads/"+h.thread()+"/stream?"+modes, nil) // it would be sent nothing for it
+	}
 	id := h.thread()
 	run := func() {
 		h.Helper()

@@ -16,6 +16,11 @@ import (
 // Last-Event-ID goes on behind it. stream_modes says what to show: run_modes, the default, is
 // what each run was made with; lifecycle is where runs begin and end.
 func (s *streamAPI) joinThread(c *call, t thread) error {
+	for _, m := range c.r.URL.Query()["stream_modes"] {
+		if m != "run_modes" && m != "lifecycle" {
+			return fail(422, "stream_modes %q is not supported: there are run_modes and lifecycle. An update of a state is no event of a run; read the state, or its history.", m)
+		}
+	}
 	at, seq, resumed := strings.Cut(strings.TrimSpace(c.r.Header.Get("Last-Event-ID")), "/")
 	at = usual(at)
 	behind, _ := strconv.ParseInt(seq, 10, 64)

@@ -316,8 +316,8 @@ func (c *Client) eachFrame(ctx context.Context, resp *http.Response, each func(f
 type ThreadStreamOptions struct {
 	// LastEventID is the Event.ID behind which the stream begins; "" is what comes from now on.
 	LastEventID string
-	// Modes are "run_modes", the default: what each run was made with; "lifecycle": where runs
-	// begin and end; and "state_update".
+	// Modes are "run_modes", the default: what each run was made with; and "lifecycle": where runs
+	// begin and end. LangGraph's own server has "state_update" too.
 	Modes []string
 }
 
