@@ -252,7 +252,13 @@ func (a *agent) shown(result bool) []string {
 	return out
 }
 
-// ask is the node of the model.
+// keyRepaired is the key of the ResponseMetadata of an answer that says what message.Repair did to
+// the conversation before it, where a thread was stored anew.
+const keyRepaired = "stele_repaired"
+
+// ask is the node of the model. A conversation in the state that providers would refuse is stored
+// repaired, with the answer, by one update: answers to calls that were not run stand where they
+// belong, before the input that came in their place. See message.Rules.
 func (a *agent) ask(ctx context.Context, input any) (any, error) {
 	state, err := stateOf(input)
 	if err != nil {
@@ -262,7 +268,7 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	repaired, changed := answerInvalid(list)
+	repaired, notes := message.Repair(list, message.Rules{})
 	r := ModelRequest{Model: a.model, Messages: repaired, Tools: slices.Clone(a.defs), Response: a.opts.Response, State: state}
 	if a.opts.System != "" {
 		r.System = message.System(a.opts.System)
@@ -272,8 +278,11 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 		return nil, err
 	}
 	messages := res.Messages
-	if changed {
-		messages = slices.Concat([]message.Message{message.Remove(message.RemoveAllID)}, repaired, messages)
+	if message.Validate(list, message.Rules{}) != nil {
+		if messages, err = message.Add(repaired, noted(messages, notes)); err != nil {
+			return nil, err
+		}
+		messages = append([]message.Message{message.Remove(message.RemoveAllID)}, messages...)
 	}
 	update := pregel.Pairs{{Key: KeyMessages, Value: messages}}
 	if res.Response != nil || a.opts.Response != nil { // an old answer must not stand for a new one
@@ -295,35 +304,36 @@ func stateOf(input any) (map[string]any, error) {
 	return state, nil
 }
 
-// answerInvalid puts an answer behind each invalid tool call that has none: providers refuse a
-// conversation in which a call is not answered. It reports whether there was one.
-func answerInvalid(list []message.Message) ([]message.Message, bool) {
-	answered := map[string]bool{}
-	for _, m := range list {
-		if m.Type == message.TypeTool {
-			answered[m.ToolCallID] = true
+// noted is the answer of a model with notes of what was repaired before it.
+func noted(list []message.Message, notes []string) []message.Message {
+	list = slices.Clone(list)
+	for i, m := range list {
+		if m.Type == message.TypeAI && len(notes) > 0 {
+			list[i].ResponseMetadata = maps.Clone(m.ResponseMetadata)
+			if list[i].ResponseMetadata == nil {
+				list[i].ResponseMetadata = map[string]any{}
+			}
+			said := make([]any, len(notes))
+			for j, n := range notes {
+				said[j] = n
+			}
+			list[i].ResponseMetadata[keyRepaired] = said
+			break
 		}
 	}
-	out := make([]message.Message, 0, len(list))
-	for _, m := range list {
-		out = append(out, m)
-		if m.Type != message.TypeAI {
-			continue
-		}
-		for _, c := range m.InvalidToolCalls {
-			if c.ID == "" || answered[c.ID] {
-				continue
-			}
-			name := c.Name
-			if name == "" {
-				name = "unknown"
-			}
-			text := fmt.Sprintf("Tool call %s with id %s could not be executed - arguments were malformed or truncated.", name, c.ID)
-			out = append(out, failed(message.ToolCall{Name: name, ID: c.ID}, text))
-			answered[c.ID] = true
-		}
+	return list
+}
+
+// named is an answer whose calls have ids that no call in the state has. The model may have been asked
+// with a part of the conversation.
+func named(state map[string]any, answer message.Message) (message.Message, error) {
+	list, err := Messages(state)
+	if err != nil {
+		return answer, err
 	}
-	return out, len(out) != len(list)
+	list, _ = message.Repair(list, message.Rules{})
+	list, _ = message.Repair(append(slices.Clip(list), answer), message.Rules{Open: true})
+	return list[len(list)-1], nil
 }
 
 // failed is the answer to a call that did not succeed.
@@ -352,6 +362,9 @@ func (a *agent) call(ctx context.Context, r ModelRequest) (ModelResponse, error)
 	}
 	answer, err := model.Call(ctx, r.Model, q)
 	if err != nil {
+		return ModelResponse{}, err
+	}
+	if answer, err = named(r.State, answer); err != nil {
 		return ModelResponse{}, err
 	}
 	if a.opts.Name != "" {

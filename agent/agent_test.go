@@ -136,12 +136,16 @@ func TestDecideAfterRestart(t *testing.T) {
 	}
 }
 
-// TestUnusableEdit: an edit needs the edited call, and a call with an id.
+// TestUnusableEdit: an edit needs the edited call, and a call with an id, which one that no model made
+// may lack.
 func TestUnusableEdit(t *testing.T) {
 	for id, edited := range map[string]*agent.Action{"1": nil, "2": {}, "": {Name: "echo"}} {
-		g := must(agent.New(model.NewScripted(model.Calls(echo(id, "a"))), agent.Options{
+		made := agent.Middleware{Name: "made", WrapModel: func(context.Context, agent.ModelRequest, agent.ModelHandler) (agent.ModelResponse, error) {
+			return agent.ModelResponse{Messages: []message.Message{message.AI("", echo(id, "a"))}}, nil
+		}}
+		g := must(agent.New(model.NewScripted(), agent.Options{
 			Tools:      tools([]string{"echo"}),
-			Middleware: []agent.Middleware{agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"echo": {}}})},
+			Middleware: []agent.Middleware{made, agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"echo": {}}})},
 			Graph:      graph.Options{Saver: memory.New(memory.Options{})},
 		}))
 		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))

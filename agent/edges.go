@@ -204,13 +204,7 @@ func (a *agent) afterModel(to destinations) graph.Path {
 		if err != nil || asked == nil || len(asked.ToolCalls) == 0 {
 			return to.end, err
 		}
-		var left []message.ToolCall
-		for _, c := range asked.ToolCalls {
-			answered := slices.ContainsFunc(answers, func(m message.Message) bool { return m.ToolCallID == c.ID })
-			if !answered && !a.opts.Response.has(c.Name) {
-				left = append(left, c)
-			}
-		}
+		left := slices.DeleteFunc(waiting(asked, answers), func(c message.ToolCall) bool { return a.opts.Response.has(c.Name) })
 		switch {
 		case len(left) > 0:
 			return tool.Send(NodeTools, left), nil
@@ -283,6 +277,14 @@ func (a *agent) endsOfTools(to destinations) []string {
 		ends = append(ends, to.end)
 	}
 	return ends
+}
+
+// waiting are the calls of an AI message that have no answer yet. No middleware decides any other: it
+// would be answered twice.
+func waiting(asked *message.Message, answers []message.Message) []message.ToolCall {
+	return slices.DeleteFunc(slices.Clone(asked.ToolCalls), func(c message.ToolCall) bool {
+		return slices.ContainsFunc(answers, func(m message.Message) bool { return m.ToolCallID == c.ID })
+	})
 }
 
 // lastCalls are the newest AI message in a state, nil if there is none, and the tool messages

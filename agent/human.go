@@ -209,11 +209,12 @@ func (g Gate) decisions() []DecisionType {
 }
 
 func (h *human) afterModel(ctx context.Context, state map[string]any) (any, error) {
-	asked, _, err := lastCalls(state)
+	asked, answers, err := lastCalls(state)
 	if err != nil || asked == nil || len(asked.ToolCalls) == 0 {
 		return nil, err
 	}
-	places, q, err := h.gated(ctx, asked.ToolCalls, state)
+	all := waiting(asked, answers)
+	places, q, err := h.gated(ctx, all, state)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +226,7 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 	}
 	calls := make([]message.ToolCall, len(places))
 	for i, place := range places {
-		calls[i] = asked.ToolCalls[place]
+		calls[i] = all[place]
 	}
 	answer, err := pregel.AskFor[ReviewAnswer](ctx, q, pregel.AskOptions{
 		Check: func(answer any) error { return q.check(calls, answer) },

@@ -171,7 +171,7 @@ func TestNoticeInCommand(t *testing.T) {
 	write := must(tool.New("write", "", object, func(ctx context.Context, _ struct{}) (any, error) {
 		call, _ := tool.CallOf(ctx)
 		return pregel.Command{Update: map[string]any{"topic": "tea", "messages": []message.Message{
-			message.ToolResult(call.ToolCall, "wrote it"), message.ToolResult(message.ToolCall{Name: "other", ID: "99"}, "other"),
+			message.ToolResult(call.ToolCall, "wrote it"), message.Human("other"),
 		}}}, nil
 	}))
 	g := must(agent.New(model.NewScripted(model.Calls(message.ToolCall{Name: "write", ID: "1"}), model.Text("done")), agent.Options{
@@ -183,7 +183,7 @@ func TestNoticeInCommand(t *testing.T) {
 	must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
 	res := must(g.Invoke(ctx, pregel.Thread("1"), pregel.Command{Resume: agent.ReviewAnswer{Decisions: []agent.Decision{edit("write", nil)}}}))
 	got := answersOf(res)
-	if got["1"] != "N Executed instead: write with arguments {}.\n\nTool response:\nwrote it" || got["99"] != "other" || res.Map()["topic"] != "tea" {
+	if got["1"] != "N Executed instead: write with arguments {}.\n\nTool response:\nwrote it" || must(agent.Messages(res.Map()))[3].Text() != "other" || res.Map()["topic"] != "tea" {
 		t.Errorf("answers %q, topic %v", got, res.Map()["topic"])
 	}
 }
@@ -232,17 +232,19 @@ func TestOneDecision(t *testing.T) {
 	}
 }
 
-// TestApprovalWithoutID: a call whose id is empty is asked about, and gets its own answer.
+// TestApprovalWithoutID: a call whose id is empty gets one, is asked about, and gets its own answer.
 func TestApprovalWithoutID(t *testing.T) {
 	g := reviewed(newStore(), agent.Review{PerCall: true, Tools: map[string]agent.Gate{"echo": {}}}, model.NewScripted(model.Calls(echo("1", "x"), echo("", "y")), model.Text("done")), tools([]string{"echo"}))
 	asked := must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi"))).Interrupts
+	other := ""
 	res := must(g.Invoke(ctx, pregel.Thread("1"), must(agent.DecideEach(asked, func(a agent.Approval) agent.Decision {
-		if a.ID == "" {
+		if a.ID != "1" {
+			other = a.ID
 			return agent.Decision{Type: agent.Reject, Message: "no"}
 		}
 		return agent.Decision{Type: agent.Approve}
 	}))))
-	if got := answersOf(res); len(asked) != 2 || got["1"] != "x" || !strings.HasSuffix(got[""], "no") {
+	if got := answersOf(res); len(asked) != 2 || got["1"] != "x" || other == "" || !strings.HasSuffix(got[other], "no") {
 		t.Errorf("%d questions, answers %q", len(asked), got)
 	}
 }

@@ -100,7 +100,7 @@ func LimitModelCalls(l Limit) Middleware {
 
 // LimitToolCalls is a Middleware that bounds the calls of a tool, or of all tools if the name is
 // empty: LangChain's ToolCallLimitMiddleware. Calls count when the model asks for them. An agent
-// can have one for each tool.
+// can have one for each tool. One that has an answer already counts, and gets no other.
 func LimitToolCalls(name string, l Limit) Middleware {
 	const inThread, inRun = "thread_tool_call_count", "run_tool_call_count"
 	m := Middleware{
@@ -122,7 +122,7 @@ func LimitToolCalls(name string, l Limit) Middleware {
 		m.err = fmt.Errorf("%w: limit of tool calls: %d in a run, and %d in a thread", ErrOptions, l.Run, l.Thread)
 	}
 	m.AfterModel = func(_ context.Context, state map[string]any) (any, error) {
-		asked, _, err := lastCalls(state)
+		asked, answers, err := lastCalls(state)
 		if err != nil || asked == nil || len(asked.ToolCalls) == 0 {
 			return nil, err
 		}
@@ -148,19 +148,23 @@ func LimitToolCalls(name string, l Limit) Middleware {
 		}
 		run += len(blocked)
 		threads[key], runs[key] = thread, run
-		if len(blocked) == 0 {
+		total, open := thread+len(blocked), waiting(asked, answers)
+		answered := func(c message.ToolCall) bool {
+			return !slices.ContainsFunc(open, func(o message.ToolCall) bool { return o.ID == c.ID })
+		}
+		if blocked = slices.DeleteFunc(blocked, answered); len(blocked) == 0 {
 			return pregel.Pairs{{Key: inThread, Value: threads}, {Key: inRun, Value: runs}}, nil
 		}
 		var over []string
-		if n := thread + len(blocked); l.Thread > 0 && n > l.Thread {
-			over = append(over, fmt.Sprintf("thread limit exceeded (%d/%d calls)", n, l.Thread))
+		if l.Thread > 0 && total > l.Thread {
+			over = append(over, fmt.Sprintf("thread limit exceeded (%d/%d calls)", total, l.Thread))
 		}
 		if l.Run > 0 && run > l.Run {
 			over = append(over, fmt.Sprintf("run limit exceeded (%d/%d calls)", run, l.Run))
 		}
 		text := whose + " call limit reached: " + strings.Join(over, " and ") + "."
 		if l.Exceeded == Stop {
-			return nil, &LimitError{thread + len(blocked), run, l, name, text}
+			return nil, &LimitError{total, run, l, name, text}
 		}
 		var messages []message.Message
 		for _, c := range blocked {
@@ -169,7 +173,7 @@ func LimitToolCalls(name string, l Limit) Middleware {
 		if l.Exceeded != End {
 			return pregel.Pairs{{Key: inThread, Value: threads}, {Key: inRun, Value: runs}, {Key: KeyMessages, Value: messages}}, nil
 		}
-		for _, c := range asked.ToolCalls {
+		for _, c := range open {
 			if !slices.ContainsFunc(blocked, func(b message.ToolCall) bool { return b.ID == c.ID }) {
 				messages = append(messages, failed(c, "Execution stopped before this tool call could run because another tool call in the same batch exceeded the limit."))
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
@@ -26,7 +27,8 @@ type Model interface {
 
 // Request is what a model is asked. The model must not change it.
 type Request struct {
-	// Messages are the conversation. A system message is the first, if there is one.
+	// Messages are the conversation. A system message is the first, if there is one. Call and
+	// Collect give the model one that keeps to message.Rules.
 	Messages []message.Message
 	// Tools are what the model may call.
 	Tools []tool.Definition
@@ -79,7 +81,9 @@ func ProfileOf(m Model) Profile {
 // ErrNoAnswer: a model ended its stream without a chunk, or with chunks that make no AI message.
 var ErrNoAnswer = errors.New("the model gave no answer")
 
-// Call asks a model and returns its answer whole. Each chunk is shown to whoever streams the run
+// Call asks a model and returns its answer whole. A conversation that providers would refuse is
+// repaired first, by message.Repair, and a call of the answer that has no id, or that of a call before
+// it, gets another. Each chunk is shown to whoever streams the run
 // in mode messages; the answer has their id, so that it is not shown again when the node returns
 // it. If the model gives no id, the message gets a random UUID. Outside of a node nothing is
 // shown. A tool call with arguments that are cut off is an invalid one; see
@@ -104,6 +108,7 @@ func Collect(ctx context.Context, m Model, r Request) (message.Message, error) {
 
 // collect adds up the chunks of an answer, and hands each to show under the id of the answer.
 func collect(ctx context.Context, m Model, r Request, show func(message.Chunk) error) (message.Message, error) {
+	r.Messages, _ = message.Repair(r.Messages, message.Rules{})
 	var id string
 	var chunks []message.Chunk
 	for c, err := range m.Stream(ctx, r) {
@@ -138,5 +143,6 @@ func collect(ctx context.Context, m Model, r Request, show func(message.Chunk) e
 	if answer.Type != message.TypeAI {
 		return message.Message{}, ErrNoAnswer
 	}
-	return answer, nil
+	all, _ := message.Repair(append(slices.Clip(r.Messages), answer), message.Rules{Open: true})
+	return all[len(all)-1], nil
 }

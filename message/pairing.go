@@ -1,0 +1,311 @@
+package message
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+)
+
+// Rules say which conversations are legal. Of the zero Rules those are that every provider takes:
+//
+//   - Each tool call has a name, and an id that no other call of the conversation has.
+//   - Behind each AI message come the answers to its calls, exactly one to each, before anything else.
+//   - No answer lacks its call.
+//
+// Invalid calls count, as providers are sent them too, and so do blocks of type "tool_use" and
+// "tool_result", in which Anthropic has calls and answers. What one provider alone asks for, such as
+// the type of the first message, is the matter of the model that asks it.
+//
+// A thread can come to hold another conversation in many ways: the run ends between a call and its
+// answer, by an error, a cancellation or new input; two parts of a program answer one call; messages
+// are cut off or edited. So model.Call and model.Collect repair what they send, whatever led to it,
+// and give ids to the calls of an answer. An agent stores the repaired conversation too, together with
+// the model's next answer: the checkpoints before it and other branches stay as they are, and what a
+// run stores before it asks the model may be illegal.
+type Rules struct {
+	// Open allows the calls of the last AI message to have no answers yet, if nothing but answers
+	// is behind it.
+	Open bool
+}
+
+// PairingError: a conversation that providers refuse; see Rules.
+type PairingError struct {
+	At     int    // the message
+	CallID string // the call that it is about
+	Reason string
+}
+
+// Error names the message, the call and the reason.
+func (e *PairingError) Error() string {
+	return fmt.Sprintf("message %d: tool call %q %s", e.At, e.CallID, e.Reason)
+}
+
+// Validate returns nil if a conversation keeps to the rules, and else a *PairingError about the first
+// message that does not.
+func Validate(list []Message, r Rules) error {
+	seen := map[string]bool{}
+	var open []string
+	asked := 0
+	for i, m := range list {
+		for _, id := range m.answers() {
+			at := slices.Index(open, id)
+			if at < 0 {
+				return &PairingError{i, id, "is answered here, and no call right before it waits for that"}
+			}
+			open = slices.Delete(open, at, at+1)
+		}
+		if m.Type == TypeTool {
+			continue
+		}
+		if len(open) > 0 {
+			return &PairingError{asked, open[0], "has no answer right behind it"}
+		}
+		asked = i
+		for _, c := range m.calls() {
+			switch {
+			case c.id == "":
+				return &PairingError{i, "", "has no id"}
+			case c.name == "":
+				return &PairingError{i, c.id, "has no name"}
+			case seen[c.id]:
+				return &PairingError{i, c.id, "has the id of another call"}
+			}
+			seen[c.id] = true
+			open = append(open, c.id)
+		}
+	}
+	if len(open) > 0 && !r.Open {
+		return &PairingError{asked, open[0], "has no answer"}
+	}
+	return nil
+}
+
+// Repair returns a conversation that keeps to the rules, and what had to be done for it; list itself,
+// if it keeps to them. It does not change list. The same list is repaired in the same way each time.
+//
+// Answers are put right behind their calls; of several to one call the last counts. A call without an
+// answer gets one, with StatusError, that says so. An answer without a call is left out. A call
+// without an id, or with that of a call before it, gets another, and so does its answer: an answer is
+// to the newest call before it that has its id. An answer that is a block of a person's message may
+// become a tool message. The notes say nothing of answers to invalid calls, which say it themselves.
+func Repair(list []Message, r Rules) (repaired []Message, notes []string) {
+	if Validate(list, r) == nil {
+		return list, nil
+	}
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	type turn struct {
+		Message
+		calls   []call
+		answers []*Message // to each call; nil: none
+	}
+	var turns []turn
+	newest := map[string]int{} // the last turn that has a call with an id
+	answer := func(m Message) {
+		at, ok := newest[m.ToolCallID]
+		if !ok {
+			note("left out an answer to tool call %q, which is not before it", m.ToolCallID)
+			return
+		}
+		t, last := &turns[at], -1
+		for i, c := range t.calls {
+			if c.id != m.ToolCallID {
+				continue
+			}
+			if last = i; t.answers[i] == nil {
+				break
+			}
+		}
+		if t.answers[last] != nil {
+			note("left out an answer to tool call %q, which has another", m.ToolCallID)
+		} else if at < len(turns)-1 {
+			note("moved the answer to tool call %q behind it", m.ToolCallID)
+		}
+		t.answers[last] = &m
+	}
+	for _, m := range list {
+		if m.Type == TypeTool {
+			answer(m)
+			continue
+		}
+		m, results := m.withoutResults()
+		for _, result := range results {
+			answer(result)
+		}
+		if len(results) > 0 && len(m.Blocks) == 0 {
+			continue
+		}
+		t := turn{Message: m, calls: m.calls()}
+		t.answers = make([]*Message, len(t.calls))
+		for _, c := range t.calls {
+			newest[c.id] = len(turns)
+		}
+		turns = append(turns, t)
+	}
+	used, tried := map[string]bool{}, map[string]int{}
+	for i, t := range turns {
+		calls := slices.Clone(t.calls)
+		for j := range calls {
+			c := &calls[j]
+			first := c.id
+			if first == "" { // not that of a message that was cut off: another run may have named its calls
+				h := fnv.New64a()
+				h.Write([]byte(t.ID))
+				first = fmt.Sprintf("call-%x", h.Sum64())
+			}
+			for c.id == "" || used[c.id] {
+				tried[first]++
+				id := fmt.Sprintf("%s-%d", first, tried[first])
+				if _, taken := newest[id]; !taken {
+					c.id = id
+				}
+			}
+			used[c.id] = true
+			if c.name = cmp.Or(c.name, "unknown"); *c != t.calls[j] {
+				note("tool call %q of %q is now %q of %q", t.calls[j].id, t.calls[j].name, c.id, c.name)
+			}
+		}
+		repaired = append(repaired, t.withCalls(calls))
+		for j, c := range calls {
+			switch a := t.answers[j]; {
+			case a != nil:
+				repaired = append(repaired, a.answering(c.id))
+			case !r.Open || i < len(turns)-1:
+				repaired = append(repaired, c.unanswered())
+				if !c.invalid {
+					note("answered tool call %q of %q, which had no answer", c.id, c.name)
+				}
+			}
+		}
+	}
+	return repaired, notes
+}
+
+// call is what pairing needs of a tool call.
+type call struct {
+	id, name string
+	invalid  bool
+}
+
+// calls are all calls of an AI message, in the order of their answers.
+func (m *Message) calls() []call {
+	if m.Type != TypeAI {
+		return nil
+	}
+	var out []call
+	for _, c := range m.InvalidToolCalls {
+		out = append(out, call{c.ID, c.Name, true})
+	}
+	for _, c := range m.ToolCalls {
+		out = append(out, call{c.ID, c.Name, false})
+	}
+	n := len(out)
+	for _, e := range m.Blocks {
+		id, ok := blockID(e, "tool_use", "id")
+		if ok && !slices.ContainsFunc(out[:n], func(c call) bool { return c.id == id }) {
+			name, _ := e.(map[string]any)["name"].(string)
+			out = append(out, call{id, name, false})
+		}
+	}
+	return out
+}
+
+// withCalls is m with other ids and names of its calls.
+func (m Message) withCalls(calls []call) Message {
+	old := m.calls()
+	if slices.Equal(old, calls) {
+		return m
+	}
+	m.InvalidToolCalls, m.ToolCalls, m.Blocks = slices.Clone(m.InvalidToolCalls), slices.Clone(m.ToolCalls), slices.Clone(m.Blocks)
+	invalid := len(m.InvalidToolCalls)
+	for i := range m.InvalidToolCalls {
+		m.InvalidToolCalls[i].ID, m.InvalidToolCalls[i].Name = calls[i].id, calls[i].name
+	}
+	for i := range m.ToolCalls {
+		m.ToolCalls[i].ID, m.ToolCalls[i].Name = calls[invalid+i].id, calls[invalid+i].name
+	}
+	calls = slices.Clone(calls)
+	for i, e := range m.Blocks {
+		id, ok := blockID(e, "tool_use", "id")
+		if at := slices.IndexFunc(old, func(c call) bool { return c.id == id }); ok && at >= 0 {
+			b := maps.Clone(e.(map[string]any))
+			b["id"], b["name"], m.Blocks[i] = calls[at].id, calls[at].name, b
+			old, calls = slices.Delete(old, at, at+1), slices.Delete(calls, at, at+1)
+		}
+	}
+	return m
+}
+
+// unanswered is the answer to a call that has none.
+func (c call) unanswered() Message {
+	text := fmt.Sprintf("Tool call %s with id %s has no result. It was not run, or was broken off before it ended.", c.name, c.id)
+	if c.invalid {
+		text = fmt.Sprintf("Tool call %s with id %s could not be executed - arguments were malformed or truncated.", c.name, c.id)
+	}
+	m := ToolResult(ToolCall{Name: c.name, ID: c.id}, text)
+	m.Status = StatusError
+	return m
+}
+
+// answers are the ids of the calls that m answers.
+func (m *Message) answers() []string {
+	if m.Type == TypeTool {
+		return []string{m.ToolCallID}
+	}
+	var out []string
+	if m.Type == TypeHuman {
+		for _, e := range m.Blocks {
+			if id, ok := blockID(e, "tool_result", "tool_use_id"); ok {
+				out = append(out, id)
+			}
+		}
+	}
+	return out
+}
+
+// withoutResults is m without blocks that are results of tools, and the tool messages that stand for
+// them.
+func (m Message) withoutResults() (rest Message, results []Message) {
+	if len(m.answers()) == 0 || m.Type == TypeTool {
+		return m, nil
+	}
+	blocks := m.Blocks
+	m.Blocks = []any{}
+	for _, e := range blocks {
+		if id, ok := blockID(e, "tool_result", "tool_use_id"); ok {
+			result, block := ToolResult(ToolCall{ID: id}, ""), e.(map[string]any)
+			result.setContent(block["content"]) // or none
+			if block["is_error"] == true {
+				result.Status = StatusError
+			}
+			results = append(results, result)
+		} else {
+			m.Blocks = append(m.Blocks, e)
+		}
+	}
+	return m, results
+}
+
+// answering is an answer as that to the call with an id.
+func (m Message) answering(id string) Message {
+	if m.ToolCallID == id {
+		return m
+	}
+	m.Blocks = slices.Clone(m.Blocks)
+	for i, e := range m.Blocks {
+		if old, ok := blockID(e, "tool_result", "tool_use_id"); ok && old == m.ToolCallID {
+			b := maps.Clone(e.(map[string]any))
+			b["tool_use_id"], m.Blocks[i] = id, b
+		}
+	}
+	m.ToolCallID = id
+	return m
+}
+
+// blockID is the id in a block of a type; ok is false if it is of another.
+func blockID(block any, kind, key string) (id string, ok bool) {
+	b, _ := block.(map[string]any)
+	id, _ = b[key].(string)
+	return id, b["type"] == kind
+}
