@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/agent/tool"
@@ -307,19 +308,10 @@ func stateOf(input any) (map[string]any, error) {
 // noted is the answer of a model with notes of what was repaired before it.
 func noted(list []message.Message, notes []string) []message.Message {
 	list = slices.Clone(list)
-	for i, m := range list {
-		if m.Type == message.TypeAI && len(notes) > 0 {
-			list[i].ResponseMetadata = maps.Clone(m.ResponseMetadata)
-			if list[i].ResponseMetadata == nil {
-				list[i].ResponseMetadata = map[string]any{}
-			}
-			said := make([]any, len(notes))
-			for j, n := range notes {
-				said[j] = n
-			}
-			list[i].ResponseMetadata[keyRepaired] = said
-			break
-		}
+	if i := slices.IndexFunc(list, func(m message.Message) bool { return m.Type == message.TypeAI }); i >= 0 && len(notes) > 0 {
+		metadata := map[string]any{keyRepaired: strings.Join(notes, "; ")}
+		maps.Copy(metadata, list[i].ResponseMetadata)
+		list[i].ResponseMetadata = metadata
 	}
 	return list
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver/memory"
 )
@@ -262,8 +266,8 @@ func TestConversations(t *testing.T) {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, c.want)
 		}
 		list := head(g)
-		notes, _ := list[len(list)-1].ResponseMetadata["stele_repaired"].([]any)
-		if len(notes) != c.notes || m.refusals != nil {
+		notes, _ := list[len(list)-1].ResponseMetadata["stele_repaired"].(string)
+		if len(strings.FieldsFunc(notes, func(r rune) bool { return r == ';' })) != c.notes || m.refusals != nil {
 			t.Errorf("%s: notes %q, refused %v", name, notes, m.refusals)
 		}
 		before := len(head(g))
@@ -337,4 +341,215 @@ func TestLimitOfAnsweredCall(t *testing.T) {
 	if got := stored(g); got[len(got)-1] != "tool 2: got it" || got[len(got)-2] != "ai +2" {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestSummaryKeepsLateAnswer: an answer that stands behind other messages is kept, or summarized, with
+// its call.
+func TestSummaryKeepsLateAnswer(t *testing.T) {
+	short := agent.Summarize(agent.Summary{Model: model.NewScripted(model.Text("so far")), Triggers: []agent.Trigger{{Messages: 6}}, Keep: agent.Trigger{Messages: 3}})
+	m := &strict{Model: model.NewScripted(model.Text("done"))}
+	g := must(agent.New(m, agent.Options{Tools: tools([]string{"echo"}), Middleware: []agent.Middleware{short}, Graph: graph.Options{Saver: newStore()}}))
+	must(0, invoke(g, map[string]any{"messages": []message.Message{
+		message.Human("hi"), message.Human("again"), message.AI("", echo("1", "x")), message.Human("one"), message.ToolResult(echo("1", "x"), "x"), message.Human("two"),
+	}}))
+	if got := stored(g)[1:]; !slices.Equal(got, []string{"ai +1", "tool 1: x", "human one", "human two", "ai done"}) || m.refusals != nil {
+		t.Errorf("%q, refused %v", got, m.refusals)
+	}
+}
+
+// randomTools are tools that answer, fail, ask a person, stop the run, and say more than their answer.
+func randomTools() []tool.Tool {
+	stop := must(tool.New("stop", "", object, func(ctx context.Context, _ struct{}) (string, error) {
+		if end, ok := ctx.Value(stopKey{}).(context.CancelFunc); ok {
+			end()
+			<-ctx.Done()
+		}
+		return "", ctx.Err()
+	}))
+	talk := must(tool.New("talk", "", object, func(ctx context.Context, _ struct{}) (any, error) {
+		call, _ := tool.CallOf(ctx)
+		return pregel.Command{Update: map[string]any{"messages": []message.Message{message.ToolResult(call.ToolCall, "x"), message.Human("by the way")}}}, nil
+	}))
+	return append(tools([]string{"echo", "fail", "ask"}), stop, talk)
+}
+
+// TestAnyConversation: whatever people, tools, middleware and edits do to a thread, no model is asked
+// with a conversation that providers refuse, and what is stored with its answer is legal.
+func TestAnyConversation(t *testing.T) {
+	seed := rand.Uint64()
+	if text := os.Getenv("STELE_SEED"); text != "" {
+		seed = must(strconv.ParseUint(text, 10, 64))
+	}
+	t.Logf("repeat with STELE_SEED=%d", seed)
+	asked, repaired, failed := 0, 0, 0
+	for n := range uint64(60) {
+		a, r, f := anyConversation(t, rand.New(rand.NewPCG(seed, n)))
+		asked, repaired, failed = asked+a, repaired+r, failed+f
+	}
+	t.Logf("models were asked %d times; %d threads were stored repaired; %d runs failed", asked, repaired, failed)
+	if asked < 500 || repaired < 50 {
+		t.Errorf("too little happened: %d questions, %d repairs", asked, repaired)
+	}
+}
+
+// anyConversation is one thread of a random agent. Only nodes that run alone use rng.
+func anyConversation(t *testing.T, rng *rand.Rand) (asked, repaired, failed int) {
+	one := func(n int) bool { return rng.IntN(n) == 0 }
+	ids, answered := 0, false // answered: the model's node has just run, and is no edit
+	newCall := func() message.ToolCall {
+		ids++
+		c := message.ToolCall{Name: []string{"echo", "echo", "talk", "ask", "fail", "stop", "nope"}[rng.IntN(7)], ID: fmt.Sprint("c", ids), Args: map[string]any{"text": "x"}}
+		if one(6) {
+			c.ID = []string{"", "c1", "again"}[rng.IntN(3)]
+		}
+		return c
+	}
+	m := &strict{Model: model.NewScriptedFunc(func(_ context.Context, r model.Request) (model.Answer, error) {
+		asked++
+		answered = true
+		if one(8) {
+			return model.Fail(&Boom{"model"}), nil
+		}
+		if len(r.Tools) == 0 || one(3) {
+			return model.Text("well"), nil
+		}
+		answer := message.AI("")
+		for range 1 + rng.IntN(3) {
+			answer.ToolCalls = append(answer.ToolCalls, newCall())
+		}
+		if one(5) {
+			answer.InvalidToolCalls = []message.InvalidToolCall{{Name: "echo", Args: "nope", ID: newCall().ID}}
+		}
+		return model.Answer{Message: answer}, nil
+	})}
+	var middleware []agent.Middleware
+	add := func(some bool, m agent.Middleware) {
+		if some {
+			middleware = append(middleware, m)
+		}
+	}
+	add(one(2), agent.AskPerson(agent.Review{PerCall: one(2), Tools: map[string]agent.Gate{"echo": {}, "talk": {}}}))
+	add(one(2), agent.LimitToolCalls("echo", agent.Limit{Run: 1 + rng.IntN(2), Exceeded: []agent.Exceeded{agent.Continue, agent.End}[rng.IntN(2)]}))
+	add(one(3), agent.Summarize(agent.Summary{Model: model.NewScriptedFunc(func(context.Context, model.Request) (model.Answer, error) { return model.Text("so far"), nil }), Triggers: []agent.Trigger{{Messages: 8}}, Keep: agent.Trigger{Messages: 1 + rng.IntN(5)}}))
+	add(one(3), agent.Middleware{Name: "trim", WrapModel: func(ctx context.Context, r agent.ModelRequest, next agent.ModelHandler) (agent.ModelResponse, error) {
+		r.Messages = r.Messages[rng.IntN(len(r.Messages)):]
+		return next(ctx, r)
+	}})
+	add(one(3), agent.Middleware{Name: "jump", Jumps: []agent.Jump{agent.JumpModel, agent.JumpEnd, agent.JumpTools}, AfterModel: func(context.Context, map[string]any) (any, error) {
+		update := pregel.Pairs{}
+		if one(3) {
+			update = append(update, pregel.Pair{Key: "messages", Value: message.Human("hm")})
+		}
+		if one(3) {
+			update = append(update, pregel.Pair{Key: "jump_to", Value: []any{agent.JumpModel, agent.JumpEnd, agent.JumpTools}[rng.IntN(3)]})
+		}
+		return update, nil
+	}})
+	add(one(3), agent.LimitModelCalls(agent.Limit{Run: 3}))
+	rng.Shuffle(len(middleware), func(i, j int) { middleware[i], middleware[j] = middleware[j], middleware[i] })
+	// The last one's hook runs right behind the model.
+	add(true, agent.Middleware{Name: "check", AfterModel: func(_ context.Context, state map[string]any) (any, error) {
+		list := must(agent.Messages(state))
+		if !answered {
+			return nil, nil
+		}
+		if err := message.Validate(list, message.Rules{Open: true}); err != nil {
+			t.Errorf("stored with an answer: %v: %v", err, list)
+		}
+		if list[len(list)-1].ResponseMetadata["stele_repaired"] != nil {
+			repaired++
+		}
+		return nil, nil
+	}})
+	g := must(agent.New(m, agent.Options{Tools: randomTools(), Middleware: middleware, Graph: graph.Options{Saver: memory.New(memory.Options{})}}))
+
+	decide := func() agent.Decision {
+		return []agent.Decision{{Type: agent.Approve}, {Type: agent.Reject}, {Type: agent.Respond, Message: "so"}}[rng.IntN(3)]
+	}
+	// answers decides all questions, or some.
+	answers := func(questions []pregel.Interrupt) pregel.Command {
+		resume := map[string]any{}
+		for i, q := range questions {
+			if i > 0 && one(3) {
+				continue
+			}
+			switch request, err := channel.Convert[agent.ReviewRequest](q.Value); {
+			case err == nil && len(request.Actions) > 0:
+				answer := agent.ReviewAnswer{}
+				for range request.Actions {
+					answer.Decisions = append(answer.Decisions, decide())
+				}
+				resume[q.ID] = answer
+			case err == nil:
+				resume[q.ID] = decide()
+			default:
+				resume[q.ID] = "yes"
+			}
+		}
+		return pregel.Command{Resume: resume}
+	}
+	at, say := pregel.Thread("1"), map[string]any{"messages": message.Human("hi")}
+	for range 15 {
+		answered = false
+		run, stop := context.WithCancel(ctx)
+		run = context.WithValue(run, stopKey{}, stop)
+		state := must(g.GetState(ctx, at))
+		var input any = say
+		from, o := at, pregel.RunOptions{RecursionLimit: 40}
+		list := must(agent.Messages(state.Map()))
+		switch {
+		case len(state.Interrupts) > 0 && !one(4):
+			c := answers(state.Interrupts)
+			if one(4) {
+				c.Update = say
+			}
+			input = c
+		case len(list) > 0 && one(3): // an edit
+			var edits []message.Message
+			switch m := list[rng.IntN(len(list))]; rng.IntN(4) {
+			case 0:
+				edits = append(edits, message.Remove(m.ID))
+			case 1:
+				edits = append(edits, message.ToolResult(newCall(), "by hand"))
+			case 2:
+				m.ID = ""
+				edits = append(edits, m)
+			case 3:
+				m.ToolCalls, m.ToolCallID = nil, ""
+				edits = append(edits, m)
+			}
+			if _, err := g.UpdateState(ctx, at, pregel.StateUpdate{Values: map[string]any{"messages": edits}, AsNode: []string{"", agent.NodeModel, agent.NodeTools}[rng.IntN(3)]}); err != nil {
+				failed++
+			}
+			if one(2) {
+				input = nil
+			}
+		case one(4): // a fork
+			var history []pregel.Address
+			for s, err := range g.GetStateHistory(ctx, at, pregel.HistoryQuery{}) {
+				must(0, err)
+				history = append(history, s.Address)
+			}
+			if len(history) > 0 {
+				from = history[rng.IntN(len(history))]
+				if one(2) {
+					input = nil
+				}
+			}
+		}
+		if one(2) {
+			o.Unfinished = pregel.DiscardUnfinished
+		}
+		if _, err := g.Invoke(run, from, input, o); err != nil {
+			if boom := (*Boom)(nil); !errors.As(err, &boom) && !errors.Is(err, context.Canceled) {
+				t.Errorf("%T: %v", err, err)
+			}
+			failed++
+		}
+		stop()
+		if m.refusals != nil {
+			t.Fatalf("a model was asked what providers refuse: %v", m.refusals[0])
+		}
+	}
+	return asked, repaired, failed
 }

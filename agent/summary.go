@@ -111,6 +111,7 @@ func Summarize(o Summary) Middleware {
 		if err != nil || !o.due(list) {
 			return nil, err
 		}
+		list, _ = message.Repair(list, message.Rules{Open: true}) // an answer behind other messages stays with its call
 		cut := o.cut(list)
 		if cut <= 0 {
 			return nil, nil

@@ -164,3 +164,24 @@ func TestUnmerged(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestCallRepairs: a model is given a conversation that providers take, and its calls get ids of their
+// own. What the caller has stays.
+func TestCallRepairs(t *testing.T) {
+	call := message.ToolCall{Name: "f", ID: "1"}
+	m := model.NewScripted(model.Calls(call, message.ToolCall{Name: "g"}), model.Text("x"))
+	given := []message.Message{message.Human("hi"), message.AI("", call), message.Human("more")}
+	got, err := model.Call(ctx, m, model.Request{Messages: given})
+	if err != nil || got.ToolCalls[0].ID != "1-1" || got.ToolCalls[1].ID == "" {
+		t.Errorf("%+v %v", got.ToolCalls, err)
+	}
+	if _, err := model.Collect(ctx, m, model.Request{Messages: append(given, got)}); err != nil || len(given) != 3 {
+		t.Error(err)
+	}
+	for i, want := range []int{4, 7} {
+		list := m.Requests()[i].Messages
+		if err := message.Validate(list, message.Rules{}); err != nil || len(list) != want {
+			t.Errorf("asked with %v: %v", list, err)
+		}
+	}
+}
