@@ -26,6 +26,14 @@
 // "structured_response". A model that has a way of its own to keep to a form is asked for that;
 // any other gets one more tool for each form, and must call a tool. See Response.
 //
+// # Conversations
+//
+// Providers refuse a conversation in which a tool call is not answered exactly once, right behind it.
+// Whatever led to one, the model is asked with a legal one: see message.Rules. A call that was not run,
+// because a tool failed, the run was cancelled, or new input came in place of an answer, is answered
+// before that input with a message that says so. The thread is stored so by one update of node
+// "model", together with the answer, whose ResponseMetadata tell under "stele_repaired" what was done.
+//
 // # Middleware
 //
 // A Middleware is a set of functions around the parts of an agent, all optional. BeforeAgent,
@@ -55,7 +63,10 @@
 //     LangChain it is, unless it is private.
 //   - A text of an AI message's block that is not of type "text" is no part of a structured answer.
 //   - Defaults of a form's schema are not filled in.
-//   - An invalid call whose id is empty is not answered. In LangChain only one without an id is not.
+//   - A conversation that providers refuse is repaired before the model is asked, and stored so. Of
+//     these LangChain mends invalid calls that have an id. A call without an id, or with that of an
+//     earlier one, gets another.
+//   - A call that has an answer is put to no person, and gets no second answer of a limit. It counts.
 //   - Options.System is a text. A message with blocks or metadata is made in a WrapModel.
 //   - AskPerson, LimitToolCalls and RetryTools refuse names of tools that the agent does not have,
 //     unless a middleware of the program's own wraps tools: it may run others. LangChain ignores

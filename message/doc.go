@@ -16,7 +16,8 @@
 //	})
 //
 // [DeltaChannel] keeps it as the messages that were written. [Trim], [Filter] and [MergeRuns] choose
-// what of a conversation a model sees.
+// what of a conversation a model sees. [Validate] says whether providers take it, by [Rules], and
+// [Repair] makes it such that they do.
 //
 // # What is stored
 //

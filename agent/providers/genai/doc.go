@@ -13,7 +13,8 @@
 //   - A call with broken arguments is sent without arguments, together with its result, so that the
 //     model learns of its mistake. LangChain leaves out both.
 //   - System messages anywhere are part of the instruction. LangChain drops those that come late.
-//   - A result without its call is model.ErrRequest. LangChain drops it.
+//   - A result without its call is model.ErrRequest, where model.Call has not left it out. LangChain
+//     drops it.
 //   - Schemas of tools are sent as JSON Schema. LangChain translates them to an older form.
 //
 // Answers come as langchain-google-genai stores them: a text or, with thoughts, signatures, code or

@@ -218,8 +218,10 @@ func TestOptions(t *testing.T) {
 		t.Errorf("a setting of the wrong type: %v", err)
 	}
 	lost := model.Request{Messages: []message.Message{message.Human("a"), message.ToolResult(message.ToolCall{Name: "f", ID: "1"}, "b")}}
-	if _, err := model.Call(t.Context(), newModel(t, genai.Options{}), lost); !errors.Is(err, model.ErrRequest) {
-		t.Errorf("a result without its call: %v", err)
+	for _, err := range newModel(t, genai.Options{}).Stream(t.Context(), lost) {
+		if !errors.Is(err, model.ErrRequest) {
+			t.Errorf("a result without its call: %v", err)
+		}
 	}
 }
 
