@@ -299,3 +299,15 @@ func (v Vendor) firstText() int {
 	}
 	panic("no event has the text Hel")
 }
+
+// Broken is a conversation with every fault that message.Repair mends: calls without an answer, with
+// two, with a late one, without an id or a name, with an id again, and an answer without a call.
+func Broken() []message.Message {
+	call := func(id string) message.ToolCall { return message.ToolCall{Name: "f", ID: id} }
+	return []message.Message{
+		message.Human("a"), message.AI("", call("1"), call("2")), message.ToolResult(call("2"), "x"),
+		message.Human("b"), {Type: message.TypeAI, InvalidToolCalls: []message.InvalidToolCall{{Args: "nope"}}}, message.ToolResult(call("7"), "x"),
+		message.Human("c"), message.AI("", call("1")), message.Human("d"), message.ToolResult(call("1"), "x"), message.ToolResult(call("1"), "y"),
+		message.AI("e"), message.Human("f"), message.AI("", call("3")),
+	}
+}

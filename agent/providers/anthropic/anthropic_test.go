@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -173,4 +174,43 @@ func FuzzStream(f *testing.F) {
 		never := model.Retry{Retries: -1}
 		return newModel(t, anthropic.Options{BaseURL: "http://localhost", Whole: whole, Retry: never, Client: []option.RequestOption{option.WithHTTPClient(client)}})
 	}, start+begin(0, `{"type":"text","text":""}`)+delta(0, `{"type":"text_delta","text":"Hel"}`)+end(0)+stop("end_turn")+done, start+begin(1, `{"type":"tool_use","id":"t","name":"f","input":{}}`)+delta(1, `{"type":"input_json_delta","partial_json":"{}"}`)+stop("tool_use"), `{`+head+`,"content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn",`+count+`}`)
+}
+
+// TestPaired: a broken conversation goes out as Anthropic takes it: the turn behind one with calls begins
+// with their results, no other has one, and no id is there twice.
+func TestPaired(t *testing.T) {
+	s := modeltest.Serve()
+	defer s.Close()
+	_, _ = model.Call(t.Context(), newModel(t, anthropic.Options{BaseURL: s.URL}), model.Request{Messages: modeltest.Broken()}) // the answer is none
+	var waiting []string
+	seen := map[string]bool{"": true}
+	for i, e := range s.Asked()[0].Body["messages"].([]any) {
+		turn := e.(map[string]any)
+		list, _ := turn["content"].([]any)
+		n := 0
+		for j, e := range list {
+			switch b := e.(map[string]any); b["type"] {
+			case "tool_result":
+				at := slices.Index(waiting, b["tool_use_id"].(string))
+				if at < 0 || j != n {
+					t.Fatalf("turn %d: block %d answers %v, and %q wait", i, j, b["tool_use_id"], waiting)
+				}
+				waiting = slices.Delete(waiting, at, at+1)
+				n++
+			case "tool_use":
+				id := b["id"].(string)
+				if seen[id] || b["name"] == "" {
+					t.Errorf("turn %d calls %v", i, b)
+				}
+				seen[id] = true
+				waiting = append(waiting, id)
+			}
+		}
+		if turn["role"] == "user" && len(waiting) > 0 {
+			t.Errorf("turn %d, and %q have no answer", i, waiting)
+		}
+	}
+	if len(waiting) > 0 || len(seen) != 6 {
+		t.Errorf("calls %v, %q wait", seen, waiting)
+	}
 }

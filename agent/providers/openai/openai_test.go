@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/openai/openai-go/v3/option"
@@ -155,4 +156,40 @@ func FuzzStream(f *testing.F) {
 		never := model.Retry{Retries: -1}
 		return newModel(t, openai.Options{BaseURL: "http://localhost", Whole: whole, Retry: never, Client: []option.RequestOption{option.WithHTTPClient(client)}})
 	}, delta(`{"content":"Hel"}`)+finish("stop")+event("", `,"usage":`+tokens)+done, delta(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}`)+finish("stop"), whole+`"message":{"content":"Hello"},"finish_reason":"stop"}]}`)
+}
+
+// TestPaired: a broken conversation goes out as OpenAI takes it: behind each message with calls is one
+// of a tool for each, and no other is anywhere.
+func TestPaired(t *testing.T) {
+	s := modeltest.Serve()
+	defer s.Close()
+	_, _ = model.Call(t.Context(), newModel(t, openai.Options{BaseURL: s.URL}), model.Request{Messages: modeltest.Broken()}) // the answer is none
+	var waiting []string
+	calls := 0
+	for i, e := range s.Asked()[0].Body["messages"].([]any) {
+		m := e.(map[string]any)
+		if id, ok := m["tool_call_id"].(string); ok {
+			at := slices.Index(waiting, id)
+			if at < 0 {
+				t.Fatalf("message %d answers %q, and %q wait", i, id, waiting)
+			}
+			waiting = slices.Delete(waiting, at, at+1)
+			continue
+		}
+		if len(waiting) > 0 {
+			t.Errorf("message %d, and %q have no answer", i, waiting)
+		}
+		waiting = nil
+		list, _ := m["tool_calls"].([]any)
+		for _, c := range list {
+			f := c.(map[string]any)["function"].(map[string]any)
+			if waiting = append(waiting, c.(map[string]any)["id"].(string)); f["name"] == "" || waiting[len(waiting)-1] == "" {
+				t.Errorf("message %d calls %v", i, c)
+			}
+			calls++
+		}
+	}
+	if len(waiting) > 0 || calls != 5 {
+		t.Errorf("%d calls, %q wait", calls, waiting)
+	}
 }
