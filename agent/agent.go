@@ -64,7 +64,8 @@ const DefaultRecursionLimit = 9999
 // ErrOptions: an agent cannot be made of these options.
 var ErrOptions = errors.New("unusable agent options")
 
-// ErrUnknownTool: a Middleware gave the model a tool that the agent does not have.
+// ErrUnknownTool: a Middleware gave the model a tool that the agent does not have, or the model of an
+// agent without tools called one.
 var ErrUnknownTool = errors.New("the agent does not have this tool")
 
 // Say is the input of a run: what a person says.
@@ -93,7 +94,7 @@ func Words(e pregel.Event) string {
 }
 
 // ReturnDirect marks a tool whose answer is the answer of the agent: if the model calls no other
-// in the same message, it is not asked again.
+// in the same message, it is not asked again. An error of it goes to the model.
 func ReturnDirect(t tool.Tool) tool.Tool { return direct{t} }
 
 type direct struct{ tool.Tool }
@@ -278,6 +279,9 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.checkAnswer(res.Messages); err != nil {
+		return nil, err
+	}
 	messages := res.Messages
 	if message.Validate(list, message.Rules{}) != nil {
 		if messages, err = message.Add(repaired, noted(messages, notes)); err != nil {
@@ -286,7 +290,7 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 		messages = append([]message.Message{message.Remove(message.RemoveAllID)}, messages...)
 	}
 	update := pregel.Pairs{{Key: KeyMessages, Value: messages}}
-	if res.Response != nil || a.opts.Response != nil { // an old answer must not stand for a new one
+	if res.Response != nil || a.opts.Response != nil || state[KeyResponse] != nil { // an old answer must not stand for a new one
 		update = append(update, pregel.Pair{Key: KeyResponse, Value: res.Response})
 	}
 	out := []any{pregel.Command{Update: update}}
@@ -294,6 +298,23 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 		out = append(out, pregel.Command{Update: u})
 	}
 	return out, nil
+}
+
+// checkAnswer finds an answer of the model with which the agent would end without one: no message, or
+// calls that nobody can run.
+func (a *agent) checkAnswer(list []message.Message) error {
+	asked, _ := newestCalls(list)
+	switch {
+	case asked == nil:
+		return fmt.Errorf("%w: no AI message came through the middleware", model.ErrNoAnswer)
+	case a.hasTools() || a.opts.Response.asTools():
+		return nil
+	case len(asked.ToolCalls) > 0:
+		return fmt.Errorf("%w: the model called %q, and the agent has no tools", ErrUnknownTool, asked.ToolCalls[0].Name)
+	case len(asked.InvalidToolCalls) > 0:
+		return fmt.Errorf("%w: the model called %q, and the agent has no tools", ErrUnknownTool, asked.InvalidToolCalls[0].Name)
+	}
+	return nil
 }
 
 // stateOf is the input of a node as a map.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stele-go/stele/agent"
 	"github.com/stele-go/stele/agent/model"
@@ -56,6 +57,7 @@ func TestOptions(t *testing.T) {
 		"retry of no tool":  {Tools: tools([]string{"echo"}), Middleware: []agent.Middleware{agent.RetryTools(agent.Retry{}, "ecko")}},
 		"no model":          with(agent.Summarize(agent.Summary{Triggers: []agent.Trigger{{Messages: 3}}})),
 		"no trigger":        with(agent.Summarize(agent.Summary{Model: m})),
+		"no room to tell":   with(agent.Summarize(agent.Summary{Model: m, Triggers: []agent.Trigger{{Messages: 3}}, MaxTokens: 3})),
 		"empty trigger":     with(agent.Summarize(agent.Summary{Model: m, Triggers: []agent.Trigger{{}}})),
 		"two ways to keep":  with(agent.Summarize(agent.Summary{Model: m, Triggers: []agent.Trigger{{Messages: 3}}, Keep: agent.Trigger{Messages: 1, Tokens: 1}})),
 	} {
@@ -366,27 +368,60 @@ func TestSummaryFails(t *testing.T) {
 	if got := asked.Requests()[2].Messages[0].Text(); got != "short: human: hi\nai: a" {
 		t.Errorf("asked %q", got)
 	}
-	s.MaxTokens, s.Model = 1, model.NewScripted()
-	g = must(agent.New(model.NewScripted(model.Text("a"), model.Text("b")), agent.Options{Middleware: []agent.Middleware{agent.Summarize(s)}, Graph: graph.Options{Saver: memory.New(memory.Options{})}}))
-	must(g.Invoke(ctx, at, agent.Say("hi")))
-	res = must(g.Invoke(ctx, at, agent.Say("more")))
-	if got := must(agent.Messages(res.Map()))[0].Text(); !strings.Contains(got, "too long to summarize") {
-		t.Errorf("got %q", got)
+}
+
+// TestSummaryBound: a negative bound gives the model the whole conversation, and any other the end of
+// it, also where that is in the middle of a word, and the summary before.
+func TestSummaryBound(t *testing.T) {
+	old := message.Human("Here is a summary of the conversation to date:\n\nThe cat is Tom.")
+	old.AdditionalKwargs = map[string]any{"lc_source": "summarization"}
+	rounds := []message.Message{message.Human("go")}
+	for n := range 400 {
+		id := fmt.Sprint(n)
+		rounds = append(rounds, message.AI("", echo(id, "round "+id)), message.ToolResult(echo(id, ""), "answer "+id))
+	}
+	words := message.Human("first" + strings.Repeat(" word", 5000) + " last")
+	letters := message.Human("first" + strings.Repeat("ä", 20000) + "last")
+	for name, c := range map[string]struct {
+		bound       int
+		list        []message.Message
+		told, hides string
+	}{
+		"no bound":                {-1, []message.Message{words}, "human: first word", "-"},
+		"one line":                {0, []message.Message{words}, "word last", "first"},
+		"one word":                {0, []message.Message{letters}, "äälast", "first"},
+		"no human in the end":     {0, rounds, "answer 398\n", "human: go"},
+		"only calls":              {50, rounds, "answer 398\n", "round 300"},
+		"the summary before":      {0, slices.Concat([]message.Message{old}, rounds), "The cat is Tom.", "human: go"},
+		"the end, with a summary": {0, slices.Concat([]message.Message{old}, rounds), "answer 398\n", "round 1\""},
+		"a summary alone":         {0, []message.Message{old}, "The cat is Tom.", "-"},
+	} {
+		asked := model.NewScripted(model.Text("so"))
+		s := agent.Summary{Model: asked, Triggers: []agent.Trigger{{Messages: 2}}, Keep: agent.Trigger{Messages: 1}, MaxTokens: c.bound, Prompt: "{messages}"}
+		m := model.NewScripted(model.Text("a"))
+		list := slices.Clone(c.list)
+		if last := list[len(list)-1]; last.Type != message.TypeTool {
+			list = append(list, message.Human("more"))
+		}
+		res := must(talk(m, agent.Options{Middleware: []agent.Middleware{agent.Summarize(s)}}, list))
+		got := asked.Requests()[0].Messages[0].Text()
+		if !strings.Contains(got+"\n", c.told) || strings.Contains(got, c.hides) || !utf8.ValidString(got) {
+			t.Errorf("%s: told %.60q … %.60q", name, got, got[max(0, len(got)-60):])
+		}
+		if n := message.CountApproximately([]message.Message{message.Human(got)}); c.bound >= 0 && n > max(c.bound, 4000*(1-min(c.bound, 1)))+3 {
+			t.Errorf("%s: told %d tokens", name, n)
+		}
+		if first := must(agent.Messages(res))[0].Text(); !strings.HasSuffix(first, "\n\nso") {
+			t.Errorf("%s: it was %q", name, first)
+		}
 	}
 }
 
-// TestSummaryBound: a negative bound gives the model the whole conversation, and none the end of it.
-func TestSummaryBound(t *testing.T) {
-	for bound, whole := range map[int]bool{-1: true, 0: false} {
-		asked := model.NewScripted(model.Text("so"))
-		s := agent.Summary{Model: asked, Triggers: []agent.Trigger{{Messages: 3}}, Keep: agent.Trigger{Messages: 1}, MaxTokens: bound}
-		g := must(agent.New(model.NewScripted(model.Text("a"), model.Text("b")), agent.Options{Middleware: []agent.Middleware{agent.Summarize(s)}, Graph: graph.Options{Saver: memory.New(memory.Options{})}}))
-		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("first"+strings.Repeat(" word", 5000))))
-		must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("more")))
-		if got := asked.Requests(); len(got) > 0 && strings.Contains(got[0].Messages[0].Text(), "first") != whole {
-			t.Errorf("bound %d: first is told %t", bound, !whole)
-		} else if whole && len(got) == 0 {
-			t.Error("nothing was asked")
-		}
+// talk runs an agent on a conversation.
+func talk(m model.Model, o agent.Options, list []message.Message) (map[string]any, error) {
+	res, err := must(agent.New(m, o)).Invoke(ctx, pregel.Address{}, map[string]any{agent.KeyMessages: list})
+	if err != nil {
+		return nil, err
 	}
+	return res.Map(), nil
 }

@@ -17,7 +17,7 @@
 // Node "model" asks the model. Each tool call of its answer is a task of its own of node "tools",
 // so that a call that has ended does not run again when another asks a person or the process dies.
 // Then the model is asked again. The agent ends when the model calls no tool, when all tools that
-// it called are ReturnDirect, or when it gave its structured answer. The state has the keys
+// it called are ReturnDirect and succeeded, or when it gave its structured answer. The state has the keys
 // "messages" and "structured_response", the keys of Options.State, and those of middleware.
 //
 // # Structured answers
@@ -82,6 +82,15 @@
 //   - Summaries without a trigger are refused. Their prompt is stele's own, and tells texts and calls,
 //     no images. One that is too long for the model fails the run; LangChain tries once more without
 //     its middle. A token is four characters with models of Anthropic too.
+//   - A summary is made of the end of the conversation, also where no human message lies in it, and of
+//     the summary before it. LangChain forgets what lies before the first human message in that end,
+//     or all. An empty summary is an error.
+//   - A message whose calls cannot be read is no answer: the model is asked again. LangChain ends.
+//   - The model of an agent without tools that calls one fails the run, as does a WrapModel that
+//     returns no AI message. LangChain ends.
+//   - A tool that is ReturnDirect ends the agent when it succeeded. In LangChain it does with an error
+//     for the model, too, and with a person's no to a question about one call.
+//   - RetryModel does not put a text in the place of an answer in a form.
 //   - Fallback gives the request to the other model as it is. LangChain takes cache settings of
 //     another provider out of it.
 //   - Auto gives several forms to the model as tools, also if it could keep to one by itself.

@@ -201,7 +201,7 @@ func (a *agent) afterModel(to destinations) graph.Path {
 			return nil, err
 		}
 		asked, answers, err := lastCalls(s)
-		if err != nil || asked == nil || len(asked.ToolCalls) == 0 {
+		if err != nil || asked == nil || len(asked.ToolCalls)+len(asked.InvalidToolCalls) == 0 {
 			return to.end, err
 		}
 		left := slices.DeleteFunc(waiting(asked, answers), func(c message.ToolCall) bool { return a.opts.Response.has(c.Name) })
@@ -211,7 +211,7 @@ func (a *agent) afterModel(to destinations) graph.Path {
 		case s[KeyResponse] != nil:
 			return to.end, nil
 		}
-		return to.model, nil // somebody else has answered all calls
+		return to.model, nil // somebody else has answered all calls, or none of them could be read
 	}
 }
 
@@ -244,6 +244,7 @@ func (a *agent) afterTools(to destinations) graph.Path {
 		if err != nil || asked == nil {
 			return to.model, err
 		}
+		failed := false
 		ran := map[string]string{} // the tool that answered a call, which may be another than it named
 		for _, m := range answers {
 			if a.byName[m.Name] != nil {
@@ -252,6 +253,10 @@ func (a *agent) afterTools(to destinations) graph.Path {
 			if a.opts.Response.has(m.Name) && m.Status != message.StatusError {
 				return to.end, nil
 			}
+			failed = failed || m.Status == message.StatusError
+		}
+		if failed { // the model is to mend it, also where the tool is ReturnDirect
+			return to.model, nil
 		}
 		some, all := false, true
 		for _, c := range asked.ToolCalls {
@@ -294,17 +299,22 @@ func lastCalls(state map[string]any) (*message.Message, []message.Message, error
 	if err != nil {
 		return nil, nil, err
 	}
+	asked, answers := newestCalls(list)
+	return asked, answers, nil
+}
+
+// newestCalls is lastCalls of a list.
+func newestCalls(list []message.Message) (asked *message.Message, answers []message.Message) {
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i].Type != message.TypeAI {
 			continue
 		}
-		var answers []message.Message
 		for _, m := range list[i+1:] {
 			if m.Type == message.TypeTool {
 				answers = append(answers, m)
 			}
 		}
-		return &list[i], answers, nil
+		return &list[i], answers
 	}
-	return nil, nil, nil
+	return nil, nil
 }

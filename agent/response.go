@@ -191,7 +191,7 @@ func object(text string) (map[string]any, error) {
 // parse reads an answer that the model gave as a text. A message with tool calls is no answer yet.
 func (r *Response) parse(m message.Message) (ModelResponse, error) {
 	res := ModelResponse{Messages: []message.Message{m}}
-	if len(m.ToolCalls) > 0 {
+	if len(m.ToolCalls)+len(m.InvalidToolCalls) > 0 {
 		return res, nil
 	}
 	v, err := object(m.Text())

@@ -147,7 +147,8 @@ func (o Retry) failure(err error, made int, what, tail string) string {
 }
 
 // RetryModel is a Middleware that tries a failed call of the model again: LangChain's
-// ModelRetryMiddleware. What a failed call had streamed was shown.
+// ModelRetryMiddleware. What a failed call had streamed was shown. Where the answer has a form, the
+// last error ends the run, as with Stop.
 func RetryModel(o Retry) Middleware {
 	return Middleware{
 		Name: "ModelRetryMiddleware",
@@ -156,7 +157,7 @@ func RetryModel(o Retry) Middleware {
 				res, err = next(ctx, r)
 				return err
 			})
-			if err == nil || made == 0 || o.Stop {
+			if err == nil || made == 0 || o.Stop || r.Response != nil { // a text is no structured answer
 				return res, err
 			}
 			return ModelResponse{Messages: []message.Message{message.AI(o.failure(err, made, "Model call", ""))}}, nil

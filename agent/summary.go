@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/message"
@@ -31,10 +33,11 @@ type Summary struct {
 	// Prompt is what the model is told. {messages} in it stands for the conversation. Empty is a
 	// prompt that asks for what matters, in sections.
 	Prompt string
-	// MaxTokens bounds what the model is given to summarize: the end of it. 0 is 4000, and a
-	// negative number no bound.
+	// MaxTokens bounds what the model is given to summarize: the end of it, and half of it at most
+	// for the summary before. 0 is 4000, and a negative number no bound.
 	MaxTokens int
-	// Retry says how a failed call of the model is tried again. The last error ends the run.
+	// Retry says how a failed call of the model, or an empty summary, is tried again. The last error
+	// ends the run.
 	Retry Retry
 
 	count func([]message.Message) int // of a part of the conversation
@@ -103,6 +106,8 @@ func Summarize(o Summary) Middleware {
 		m.err = fmt.Errorf("%w: summaries: a size that is none", ErrOptions)
 	case blind(kept) || slices.ContainsFunc(o.Triggers, blind):
 		m.err = fmt.Errorf("%w: summaries: a fraction of a window that is not known", ErrOptions)
+	case o.MaxTokens > 0 && o.end("word", o.MaxTokens-o.Count([]message.Message{message.Human("")})) == "":
+		m.err = fmt.Errorf("%w: summaries of %d tokens, in which no word has room", ErrOptions, o.MaxTokens)
 	case len(o.Triggers) == 0:
 		m.err = fmt.Errorf("%w: summaries without a trigger", ErrOptions)
 	}
@@ -222,19 +227,43 @@ func whole(list []message.Message, cut int) int {
 	return end
 }
 
-// write asks the model for a summary.
+// write asks the model for a summary. An empty one is an error: it would stand for all that was said.
 func (o *Summary) write(ctx context.Context, list []message.Message) (string, error) {
-	if o.MaxTokens > 0 {
-		trimmed, err := message.Trim(list, message.TrimOptions{
-			MaxTokens: o.MaxTokens, Count: o.Count, StartOn: []message.Type{message.TypeHuman}, AllowPartial: true, IncludeSystem: true,
-		})
-		if err != nil {
-			return "", err
-		}
-		if list = trimmed; len(list) == 0 {
-			return "Previous conversation was too long to summarize.", nil
-		}
+	first := 0 // what is told in any case: system messages, and the summary of what came before
+	for first < len(list) && (list[first].Type == message.TypeSystem || isSummary(list[first])) {
+		first++
 	}
+	head, err := tell(list[:first])
+	if err != nil {
+		return "", err
+	}
+	told, err := tell(list[first:])
+	if err != nil {
+		return "", err
+	}
+	if o.MaxTokens > 0 {
+		head = o.end(head, o.MaxTokens/2)
+		told = o.end(told, o.MaxTokens-o.Count([]message.Message{message.Human(head)}))
+	}
+	prompt := strings.ReplaceAll(o.Prompt, "{messages}", strings.TrimSuffix(head+told, "\n"))
+	var text string
+	_, err = o.Retry.try(ctx, func() error {
+		answer, err := model.Collect(ctx, o.Model, model.Request{Messages: []message.Message{message.Human(prompt)}})
+		if text = strings.TrimSpace(answer.Text()); err == nil && text == "" {
+			err = fmt.Errorf("%w: the summary is empty", model.ErrNoAnswer)
+		}
+		return err
+	})
+	return text, err
+}
+
+// isSummary reports whether Summarize made a message.
+func isSummary(m message.Message) bool {
+	return m.Type == message.TypeHuman && m.AdditionalKwargs["lc_source"] == "summarization"
+}
+
+// tell is a conversation as a text.
+func tell(list []message.Message) (string, error) {
 	var told strings.Builder
 	for _, m := range list {
 		fmt.Fprintf(&told, "%s: %s\n", m.Type, m.Text())
@@ -246,11 +275,14 @@ func (o *Summary) write(ctx context.Context, list []message.Message) (string, er
 			fmt.Fprintf(&told, "%s calls %s %s\n", m.Type, c.Name, args)
 		}
 	}
-	prompt := strings.ReplaceAll(o.Prompt, "{messages}", strings.TrimSuffix(told.String(), "\n"))
-	var answer message.Message
-	_, err := o.Retry.try(ctx, func() (err error) {
-		answer, err = model.Collect(ctx, o.Model, model.Request{Messages: []message.Message{message.Human(prompt)}})
-		return err
-	})
-	return strings.TrimSpace(answer.Text()), err
+	return told.String(), nil
+}
+
+// end is the end of a text that has at most so many tokens.
+func (o *Summary) end(text string, tokens int) string {
+	from := sort.Search(len(text), func(i int) bool { return o.Count([]message.Message{message.Human(text[i:])}) <= tokens })
+	for from < len(text) && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	return text[from:]
 }

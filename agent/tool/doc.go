@@ -36,4 +36,6 @@
 //   - A tool has no error policy of its own. That of the node knows the call.
 //   - A tool does not see the other tools of its node.
 //   - Condition knows no other key of the messages than "messages".
+//   - Calls whose arguments cannot be read lead to the tools, too, and the node answers them. LangGraph
+//     ends the graph.
 package tool

@@ -418,6 +418,28 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestUnread: a message whose calls cannot be read is no end: the node answers those that nobody has
+// answered, so that the model is asked again.
+func TestUnread(t *testing.T) {
+	asked := message.AI("")
+	asked.InvalidToolCalls = []message.InvalidToolCall{{Name: "echo", Args: "{", ID: "1"}, {Args: "{", ID: "2"}, {Name: "echo", ID: ""}}
+	list := []message.Message{message.Human("hi"), asked, message.ToolResult(message.ToolCall{Name: "echo", ID: "1"}, "by hand")}
+	if to, err := tool.Condition(ctx, list[:2]); to != "tools" || err != nil {
+		t.Errorf("goes to %v, %v", to, err)
+	}
+	n := must(tool.NewNode(tool.Options{}))
+	for _, input := range []any{list, map[string]any{"messages": list}} {
+		out := must(n.Run(ctx, input))
+		if m, ok := out.(map[string]any); ok {
+			out = m["messages"]
+		}
+		got := must(message.FromList(out))
+		if len(got) != 1 || got[0].ToolCallID != "2" || got[0].Name != "unknown" || got[0].Status != message.StatusError {
+			t.Errorf("answered %+v", got)
+		}
+	}
+}
+
 // TestRefusedAnswer: an answer that a question refuses is not told to the model, whoever asked: a
 // tool, a graph inside it, or what wraps it. The question still waits.
 func TestRefusedAnswer(t *testing.T) {

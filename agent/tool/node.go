@@ -1,11 +1,13 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
@@ -70,7 +72,7 @@ func StopOnError(_ context.Context, _ message.ToolCall, err error) (string, erro
 // It runs the calls of the newest AI message side by side, each on a goroutine of its own, waits
 // for all of them, and writes their answers in the order of the calls. If some end the run, the
 // error is that of the first of them. A call of a tool that is not there is answered with the
-// names of those that are.
+// names of those that are, and one whose arguments cannot be read with a text that says so.
 //
 // A tool may ask a person with pregel.Ask. Questions are asked in the order of the calls: one
 // waits until the calls before it have ended. While a question waits nothing of the node is
@@ -129,7 +131,7 @@ const (
 // Run runs the calls of the newest AI message in a state: a map, a struct, or a list of messages;
 // or the calls that Send sent, or that LangGraph stored. It implements pregel.Func.
 func (n *Node) Run(ctx context.Context, input any) (any, error) {
-	calls, kind, err := n.calls(ctx, input)
+	calls, unread, kind, err := n.calls(ctx, input)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +156,7 @@ func (n *Node) Run(ctx context.Context, input any) (any, error) {
 			return nil, fmt.Errorf("tool call %d, %q: %w", i, calls[i].Name, err)
 		}
 	}
-	return n.combine(answers, kind), nil
+	return n.combine(append(answers, unread...), kind), nil
 }
 
 var errGoexit = errors.New("the tool ended its goroutine")
@@ -234,40 +236,46 @@ func Send(node string, calls []message.ToolCall) []pregel.Send {
 	return out
 }
 
-// calls finds the calls to run.
-func (n *Node) calls(ctx context.Context, input any) ([]Call, inputKind, error) {
+// calls finds the calls to run, and the answers to those that cannot be read.
+func (n *Node) calls(ctx context.Context, input any) (calls []Call, unread []any, kind inputKind, err error) {
 	if call, ok := sentWithState(input); ok {
-		return []Call{call}, callInput, nil
+		return []Call{call}, nil, callInput, nil
 	}
 	if sent, ok := sentCalls(input); ok {
 		state, err := pregel.ReadState(ctx)
 		if err != nil && !errors.Is(err, pregel.ErrOutsideTask) { // the node runs without a graph
-			return nil, 0, err
+			return nil, nil, 0, err
 		}
 		out := make([]Call, len(sent))
 		for i, c := range sent {
 			out[i] = Call{ToolCall: c, State: state}
 		}
-		return out, callInput, nil
+		return out, nil, callInput, nil
 	}
 	list, isList, err := messagesOf(input, n.opts.Key)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
+	}
+	if kind = stateInput; isList {
+		kind = listInput
 	}
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i].Type != message.TypeAI {
 			continue
 		}
-		out := make([]Call, len(list[i].ToolCalls))
-		for j, c := range list[i].ToolCalls {
-			out[j] = Call{ToolCall: c, State: input}
+		for _, c := range list[i].ToolCalls {
+			calls = append(calls, Call{ToolCall: c, State: input})
 		}
-		if isList {
-			return out, listInput, nil
+		for _, c := range list[i].InvalidToolCalls {
+			answered := slices.ContainsFunc(list[i+1:], func(m message.Message) bool { return m.Type == message.TypeTool && m.ToolCallID == c.ID })
+			if c.ID != "" && !answered {
+				text := fmt.Sprintf("Tool call %s with id %s could not be executed - arguments were malformed or truncated.", cmp.Or(c.Name, "unknown"), c.ID)
+				unread = append(unread, failure(message.ToolCall{Name: cmp.Or(c.Name, "unknown"), ID: c.ID}, text))
+			}
 		}
-		return out, stateInput, nil
+		return calls, unread, kind, nil
 	}
-	return nil, 0, ErrNoMessage
+	return nil, nil, 0, ErrNoMessage
 }
 
 // sentCalls are the calls that Send sent, also after they were stored.
@@ -370,14 +378,15 @@ const (
 )
 
 // Condition is the path of a conditional edge behind a model: "tools" if the newest message has
-// tool calls, else the end. It is LangGraph's tools_condition. The state has its messages under
+// tool calls, also if none of them can be read, else the end. It is LangGraph's tools_condition,
+// which ends on calls that cannot be read. The state has its messages under
 // "messages", or is a list of them. The error is ErrNoMessage if there are none.
 func Condition(_ context.Context, state any) (any, error) {
 	list, _, err := messagesOf(state, "messages")
 	if err != nil {
 		return nil, err
 	}
-	if m := list[len(list)-1]; m.Type == message.TypeAI && len(m.ToolCalls) > 0 {
+	if m := list[len(list)-1]; m.Type == message.TypeAI && len(m.ToolCalls)+len(m.InvalidToolCalls) > 0 {
 		return toTools, nil
 	}
 	return toEnd, nil
