@@ -210,6 +210,7 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 	s.seen = frozen.Of(stepView{audience: l.view.audience, g: g, run: l.pool.run, outer: l.pool.outer, fenced: l.run.fenced, toInside: l.pos.toInside, step: step, cpID: l.pos.cp.id,
 		last: l.saves.lastPut, pipe: l.saves.pipe, ctx: inside,
 		read: func(sel Keys, own []write) (Pairs, error) { return readLocal(g, set, step, stop, sel, own) },
+		sent: func() any { return set.read(One(chTasks)) },
 		box:  s.box, over: over, timedOut: s.timedOut, limited: most > 0})
 	return s.run(ctx)
 }

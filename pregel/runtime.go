@@ -24,6 +24,24 @@ func ReadState(ctx context.Context) (any, error) {
 	return selected(sel, values), nil
 }
 
+// Sent returns the Sends whose tasks run in this superstep, in their order, and the place among them of
+// the one that made this task; -1 if none did. The error is ErrOutsideTask if the task has ended.
+func Sent(ctx context.Context) (all []Send, own int, err error) {
+	r, err := runFrom(ctx)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read Sends: %w", err)
+	}
+	packets, _ := r.step.Get().sent().([]any)
+	all = make([]Send, len(packets))
+	for i, p := range packets {
+		all[i], _ = sendOf(p) // a packet that is none makes no task
+	}
+	if own = -1; r.task.path == nil {
+		own = r.task.packet
+	}
+	return all, own, nil
+}
+
 // Task is the running task whose context this is. ok is false outside of one.
 func Task(ctx context.Context) (info TaskInfo, ok bool) {
 	r, err := attemptFrom(ctx)

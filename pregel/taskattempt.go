@@ -26,6 +26,8 @@ type stepView struct {
 	pipe *pipeline
 	// read is the state that the superstep starts from, with a task's own writes applied.
 	read func(sel Keys, own []write) (Pairs, error)
+	// sent are the packets that the superstep's tasks were made of.
+	sent func() any
 
 	ctx  context.Context
 	box  chan<- message  // what running tasks ask for
