@@ -136,7 +136,7 @@ func New(m model.Model, o Options) (*pregel.Graph, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
-	node, err := tool.NewNode(tool.Options{Errors: o.Errors, Wrap: a.wrapTool()}, a.tools...)
+	node, err := tool.NewNode(tool.Options{Errors: a.toolErrors(), Wrap: a.wrapTool()}, a.tools...)
 	if err != nil {
 		return nil, err
 	}
@@ -295,6 +295,12 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 	}
 	out := []any{pregel.Command{Update: update}}
 	for _, u := range res.Updates {
+		pairs, _ := pregel.PairsOf(u)
+		for _, p := range pairs {
+			if j, _ := jumpOf(p.Value); p.Key == KeyJump && j == JumpTools { // the hooks behind it would take it for another's
+				return nil, &JumpError{NodeModel, p.Value}
+			}
+		}
 		out = append(out, pregel.Command{Update: u})
 	}
 	return out, nil

@@ -187,7 +187,13 @@ func TestEditedCommand(t *testing.T) {
 
 // TestJumpNotAllowed: a hook that jumps where it may not fails the run.
 func TestJumpNotAllowed(t *testing.T) {
-	for _, out := range []any{map[string]any{"jump_to": agent.JumpEnd}, pregel.Command{Update: map[string]any{"jump_to": "nowhere"}}, map[string]any{"jump_to": "tools"}} {
+	end := map[string]any{"jump_to": agent.JumpEnd}
+	send := pregel.Send{Node: "tools", Arg: echo("1", "x")}
+	for _, out := range []any{
+		end, pregel.Command{Update: map[string]any{"jump_to": "nowhere"}}, map[string]any{"jump_to": "tools"}, &pregel.Command{Update: end}, []pregel.Command{{Update: end}},
+		[]any{pregel.Command{}, end}, pregel.Command{Goto: "tools"}, pregel.Command{Goto: []string{"model"}}, send, &send, pregel.Command{Goto: []pregel.Send{send}},
+		[]any{map[string]any{}, &pregel.Command{Goto: []any{&send}}},
+	} {
 		m := agent.Middleware{Name: "m", Jumps: []agent.Jump{agent.JumpModel, agent.JumpTools}, AfterModel: func(context.Context, map[string]any) (any, error) { return out, nil }}
 		g := must(agent.New(model.NewScripted(model.Text("a")), agent.Options{Middleware: []agent.Middleware{m}}))
 		var jump *agent.JumpError

@@ -42,6 +42,15 @@
 // several, the first is the outermost: its Before functions run first and its After functions
 // last. A node's update may have the key "jump_to", a Jump, which says where the agent goes on.
 //
+// # Gates
+//
+// AskPerson and LimitToolCalls hold where tools run, behind all middleware, whatever led there: a jump,
+// an edit of the state or of a message, a Command, a middleware that calls another tool. What their
+// hooks let pass behind the model is noted in the state; a call without a note is asked about, or
+// counted, when it starts. A policy of the program's own holds in a WrapTool, through which all calls
+// go, and in an AfterModel for what hooks see: a jump passes over no hook that is due. A call that has
+// its answer does not run, and one that two tasks run at once runs in the first of them.
+//
 // # What is stored
 //
 // Nodes, keys and texts have LangChain's names, so that a thread of an agent in Python goes on in
@@ -52,6 +61,16 @@
 //   - Why a structured answer does not fit is said by its schema, not by pydantic.
 //   - A hook that jumps where its Middleware.Jumps does not allow is an error. LangChain ignores
 //     the jump. Jumps are allowed to all hooks of a middleware; in LangChain each hook has its own.
+//   - A jump takes effect behind the hooks that are due: all AfterModel hooks, and before the model all
+//     BeforeAgent hooks. LangChain passes over them, with what they ask, count and refuse.
+//   - A jump to the tools runs the calls that wait, each as a task, behind the AfterModel hooks. In
+//     LangChain all calls of the message run, also those that a person has rejected.
+//   - A hook that goes to the model or the tools by a Command is an error; a Jump is the way.
+//   - AskPerson and LimitToolCalls hold where tools run, and note in the key "gates_passed" which calls
+//     they let pass. In LangChain they are nodes that one can go around. A call that was approved in
+//     Python, and has not run, is asked about again, and one that was counted there counts again.
+//   - LimitModelCalls holds where the model is asked.
+//   - A call that has an answer gets no other from LimitToolCalls.
 //   - Answers in a form, and the arguments of an edit of one call, are checked against a schema that is
 //     JSON, too.
 //   - A request of the model is a value: what a middleware puts into its list of messages goes to the

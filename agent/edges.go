@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
@@ -17,7 +18,7 @@ type Jump string
 // The places where an agent can go on.
 const (
 	JumpModel Jump = "model" // the model, and the BeforeModel functions before it
-	JumpTools Jump = "tools" // the tools that the newest AI message calls
+	JumpTools Jump = "tools" // the calls of the newest AI message that wait, and the AfterModel functions before them; none: no jump
 	JumpEnd   Jump = "end"   // the end, and the AfterAgent functions before it
 )
 
@@ -25,6 +26,10 @@ const (
 //
 //	start → BeforeAgent… → BeforeModel… → model → AfterModel… (in reverse) → tools → BeforeModel…
 //	                                                                       → AfterAgent… (in reverse) → end
+//
+// A jump passes over hooks that are not due: those before a model that is not asked, and those of an
+// agent that ends before it begins. It takes effect behind all others, which are hooks that a gate or a
+// policy may be: the BeforeAgent hooks, unless it ends the agent, and the AfterModel hooks.
 func (a *agent) connect(b *graph.Builder) {
 	var beforeAgent, beforeModel, afterModel, afterAgent []node
 	for _, m := range a.opts.Middleware {
@@ -35,30 +40,37 @@ func (a *agent) connect(b *graph.Builder) {
 	}
 	slices.Reverse(afterModel)
 	slices.Reverse(afterAgent)
-	to := destinations{model: first(beforeModel, NodeModel), end: first(afterAgent, graph.End)}
+	to := destinations{model: first(beforeModel, NodeModel), tools: first(afterModel, NodeTools), end: first(afterAgent, graph.End)}
 
 	b.Edge(graph.Start, first(beforeAgent, to.model))
-	a.chain(b, beforeAgent, to.model, to)
-	a.chain(b, beforeModel, NodeModel, to)
-	a.chain(b, afterAgent, graph.End, to)
-
-	exit := node{name: NodeModel}
-	if n := len(afterModel); n > 0 {
-		b.Edge(NodeModel, afterModel[0].name)
-		a.chain(b, afterModel[:n-1], afterModel[n-1].name, to)
-		exit = afterModel[n-1]
+	for i, n := range beforeAgent {
+		next := first(beforeAgent[i+1:], to.model)
+		at := destinations{model: next, tools: to.tools, end: to.end}
+		if i < len(beforeAgent)-1 {
+			at.tools = next
+		}
+		a.leave(b, n, next, at)
 	}
-	forms := a.opts.Response.asTools()
+	for i, n := range beforeModel {
+		a.leave(b, n, first(beforeModel[i+1:], NodeModel), to)
+	}
+	for i, n := range afterAgent {
+		next := first(afterAgent[i+1:], graph.End)
+		a.leave(b, n, next, destinations{model: to.model, tools: to.tools, end: next})
+	}
+	exit := node{name: NodeModel}
+	for _, n := range afterModel {
+		b.Edge(exit.name, n.name)
+		exit = node{n.name, append(exit.jumps, n.jumps...)}
+	}
 	switch {
 	case a.hasTools():
 		b.Conditional(exit.name, "next", a.afterModel(to), to.model, NodeTools, to.end)
 		b.Conditional(NodeTools, "next", a.afterTools(to), a.endsOfTools(to)...)
-	case forms:
+	case a.opts.Response.asTools():
 		b.Conditional(exit.name, "next", untilAnswer(to), to.model, to.end)
-	case exit.name == NodeModel:
-		b.Edge(exit.name, to.end)
 	default:
-		a.chain(b, []node{exit}, to.end, to)
+		a.leave(b, exit, to.end, to)
 	}
 }
 
@@ -68,8 +80,9 @@ type node struct {
 	jumps []Jump
 }
 
-// destinations are the nodes where jumps lead.
-type destinations struct{ model, end string }
+// destinations are the nodes where jumps lead. That of a jump to the tools is the first hook behind the
+// model: the calls that wait may be such as no hook has seen.
+type destinations struct{ model, tools, end string }
 
 // first is the first of the nodes, or what comes after them.
 func first(nodes []node, after string) string {
@@ -85,12 +98,13 @@ func (a *agent) hook(b *graph.Builder, nodes []node, m Middleware, name string, 
 		return nodes
 	}
 	n := node{m.Name + "." + name, m.Jumps}
-	b.Node(n.name, a.hookNode(n, h))
+	b.Node(n.name, a.hookNode(n, h, name))
 	return append(nodes, n)
 }
 
-// hookNode is the function of a hook's node. It refuses a jump that is not allowed.
-func (a *agent) hookNode(n node, hook Hook) func(ctx context.Context, input any) (any, error) {
+// hookNode is the function of a hook's node. It refuses a jump that is not allowed, and keeps one that
+// came from a hook before.
+func (a *agent) hookNode(n node, hook Hook, kind string) func(ctx context.Context, input any) (any, error) {
 	return func(ctx context.Context, input any) (any, error) {
 		state, err := stateOf(input)
 		if err != nil {
@@ -100,21 +114,107 @@ func (a *agent) hookNode(n node, hook Hook) func(ctx context.Context, input any)
 		if err != nil {
 			return nil, err
 		}
-		update := out
-		if c, ok := out.(pregel.Command); ok {
-			update = c.Update
+		rest, own, err := a.jumpsOf(n, out)
+		if err != nil {
+			return nil, err
 		}
-		pairs, _ := pregel.PairsOf(update)
+		before, _ := jumpOf(state[KeyJump])
+		kept := own
+		switch {
+		case kind == "before_agent" && own == "" && before == JumpTools:
+			kept = before
+		case kind == "after_model" && own == "":
+			kept = before
+		case kind == "after_model" && wasAsked(state) && own == JumpTools:
+			kept = "" // they are next anyway
+		case kind == "after_model" && !wasAsked(state) && own != JumpTools:
+			kept = unasked + own
+		}
+		if kept == own {
+			return out, nil
+		}
+		if kept != "" {
+			rest = append(rest, pregel.Command{Update: pregel.Pairs{{Key: KeyJump, Value: string(kept)}}})
+		}
+		return rest, nil
+	}
+}
+
+// jumpsOf is where a hook's output jumps, and the output without that. It is an error to jump where the
+// hook may not, and to go to the model or the tools by a Command or a Send, while hooks that are due run.
+func (a *agent) jumpsOf(n node, out any) (rest []any, own Jump, err error) {
+	switch x := out.(type) {
+	case nil:
+		return nil, "", nil
+	case []pregel.Command:
+		for _, c := range x {
+			rest = append(rest, c)
+		}
+	case []any:
+		rest = slices.Clone(x)
+	case []pregel.Send:
+		for _, s := range x {
+			rest = append(rest, s)
+		}
+	default:
+		rest = []any{x}
+	}
+	for i, part := range rest {
+		var c pregel.Command
+		switch x := part.(type) {
+		case pregel.Command:
+			c = x
+		case *pregel.Command:
+			if x != nil {
+				c = *x
+			}
+		case pregel.Send, *pregel.Send, []any:
+			c.Goto = x
+		default:
+			c.Update = x
+		}
+		for _, to := range []string{NodeModel, NodeTools} {
+			if leadsTo(c.Goto, to) {
+				return nil, "", &JumpError{n.name, to}
+			}
+		}
+		pairs, ok := pregel.PairsOf(c.Update)
+		if !ok {
+			continue
+		}
 		for _, p := range pairs {
 			if p.Key != KeyJump || p.Value == nil {
 				continue
 			}
-			if j, ok := jumpOf(p.Value); !ok || !slices.Contains(n.jumps, j) || j == JumpTools && !a.hasTools() {
-				return nil, &JumpError{n.name, p.Value}
+			j, ok := jumpOf(p.Value)
+			if !ok || !slices.Contains(n.jumps, j) || j == JumpTools && !a.hasTools() {
+				return nil, "", &JumpError{n.name, p.Value}
 			}
+			own = j
 		}
-		return out, nil
+		c.Update = slices.DeleteFunc(slices.Clone(pairs), func(p pregel.Pair) bool { return p.Key == KeyJump })
+		rest[i] = c
 	}
+	return rest, own, nil
+}
+
+// leadsTo reports whether a Command.Goto leads to a node.
+func leadsTo(to any, node string) bool {
+	switch x := to.(type) {
+	case string:
+		return x == node
+	case pregel.Send:
+		return x.Node == node
+	case *pregel.Send:
+		return x != nil && x.Node == node
+	case []string:
+		return slices.Contains(x, node)
+	case []pregel.Send:
+		return slices.ContainsFunc(x, func(s pregel.Send) bool { return s.Node == node })
+	case []any:
+		return slices.ContainsFunc(x, func(e any) bool { return leadsTo(e, node) })
+	}
+	return false
 }
 
 // jumpOf reads a jump, also one that was stored.
@@ -128,22 +228,19 @@ func jumpOf(v any) (Jump, bool) {
 	return "", false
 }
 
-// chain leads from each node to the next, and from the last to after, unless it jumps.
-func (a *agent) chain(b *graph.Builder, nodes []node, after string, to destinations) {
-	for i, n := range nodes {
-		next := first(nodes[i+1:], after)
-		if len(n.jumps) == 0 {
-			b.Edge(n.name, next)
-			continue
+// leave leads from a node to the next, unless it jumps.
+func (a *agent) leave(b *graph.Builder, n node, next string, to destinations) {
+	ends := []string{next}
+	for _, j := range n.jumps {
+		if end := to.of(j); !slices.Contains(ends, end) && (j != JumpTools || a.hasTools()) {
+			ends = append(ends, end)
 		}
-		ends := []string{next}
-		for _, j := range n.jumps {
-			if end := to.of(j); !slices.Contains(ends, end) && (j != JumpTools || a.hasTools()) {
-				ends = append(ends, end)
-			}
-		}
-		b.Conditional(n.name, "next", to.jumpOr(next), ends...)
 	}
+	if len(n.jumps) == 0 {
+		b.Edge(n.name, next)
+		return
+	}
+	b.Conditional(n.name, "next", a.jumpOr(to, next), ends...)
 }
 
 // of is the node where a jump leads.
@@ -154,10 +251,11 @@ func (to destinations) of(j Jump) string {
 	case JumpEnd:
 		return to.end
 	}
-	return NodeTools
+	return to.tools
 }
 
-// JumpError: a hook of a middleware jumps where it may not; see Middleware.Jumps.
+// JumpError: a hook of a middleware jumps where it may not, see Middleware.Jumps, or goes to the model or
+// the tools by another way than a Jump.
 type JumpError struct {
 	Node string // the node of the hook
 	Jump any    // what it wrote to "jump_to"
@@ -168,47 +266,86 @@ func (e *JumpError) Error() string {
 	return fmt.Sprintf("%s: jump to %v is not among the middleware's jumps", e.Node, e.Jump)
 }
 
-// jump is where the update of a node jumps; "" if it does not.
-func (to destinations) jump(state any) (string, error) {
-	s, err := stateOf(state)
-	if err != nil {
-		return "", err
+// jump is where the node before jumps; "" if it does not.
+func jump(state map[string]any) Jump {
+	j, _ := jumpOf(state[KeyJump])
+	if after, ok := strings.CutPrefix(string(j), unasked); ok {
+		j = Jump(after)
 	}
-	if j, ok := jumpOf(s[KeyJump]); ok {
-		return to.of(j), nil
+	switch j {
+	case JumpModel, JumpTools, JumpEnd:
+		return j
 	}
-	return "", nil
+	return ""
 }
 
-// jumpOr is the path behind a hook.
-func (to destinations) jumpOr(next string) graph.Path {
-	return func(_ context.Context, state any) (any, error) {
-		if name, err := to.jump(state); err != nil || name != "" {
-			return name, err
+// unasked is before a jump from behind the model where a jump to the tools had led there.
+const unasked = "tools, "
+
+// wasAsked reports whether the hooks behind the model run because it was asked.
+func wasAsked(state map[string]any) bool {
+	j, _ := jumpOf(state[KeyJump])
+	return j != JumpTools && !strings.HasPrefix(string(j), unasked)
+}
+
+// elsewhere reports whether the agent is about to jump to another place than the tools, so that the
+// calls of its newest message do not run.
+func elsewhere(state map[string]any) bool {
+	j := jump(state)
+	return j == JumpModel || j == JumpEnd
+}
+
+// jumpOr is the path behind a hook. Where no call waits, a jump to the tools is none.
+func (a *agent) jumpOr(to destinations, next string) graph.Path {
+	return func(_ context.Context, input any) (any, error) {
+		state, err := stateOf(input)
+		if err != nil {
+			return nil, err
 		}
-		return next, nil
+		switch j := jump(state); j {
+		case "":
+			return next, nil
+		case JumpTools:
+			_, left, err := a.left(state)
+			switch {
+			case err != nil || len(left) == 0:
+				return next, err
+			case to.tools == NodeTools:
+				return tool.Send(NodeTools, left), nil
+			}
+			return to.tools, nil
+		default:
+			return to.of(j), nil
+		}
 	}
+}
+
+// left are the calls of the newest AI message that tools are to run.
+func (a *agent) left(state map[string]any) (asked *message.Message, left []message.ToolCall, err error) {
+	asked, answers, err := lastCalls(state)
+	if asked == nil {
+		return nil, nil, err
+	}
+	return asked, slices.DeleteFunc(waiting(asked, answers), func(c message.ToolCall) bool { return a.opts.Response.has(c.Name) }), nil
 }
 
 // afterModel is the path behind the model and its hooks.
 func (a *agent) afterModel(to destinations) graph.Path {
-	return func(_ context.Context, state any) (any, error) {
-		if name, err := to.jump(state); err != nil || name != "" {
-			return name, err
-		}
-		s, err := stateOf(state)
+	return func(_ context.Context, input any) (any, error) {
+		state, err := stateOf(input)
 		if err != nil {
 			return nil, err
 		}
-		asked, answers, err := lastCalls(s)
-		if err != nil || asked == nil || len(asked.ToolCalls)+len(asked.InvalidToolCalls) == 0 {
-			return to.end, err
+		if elsewhere(state) {
+			return to.of(jump(state)), nil
 		}
-		left := slices.DeleteFunc(waiting(asked, answers), func(c message.ToolCall) bool { return a.opts.Response.has(c.Name) })
+		asked, left, err := a.left(state)
 		switch {
+		case err != nil || asked == nil || len(asked.ToolCalls)+len(asked.InvalidToolCalls) == 0:
+			return to.end, err
 		case len(left) > 0:
 			return tool.Send(NodeTools, left), nil
-		case s[KeyResponse] != nil:
+		case state[KeyResponse] != nil && wasAsked(state): // the model was asked, and has answered
 			return to.end, nil
 		}
 		return to.model, nil // somebody else has answered all calls, or none of them could be read
@@ -218,15 +355,15 @@ func (a *agent) afterModel(to destinations) graph.Path {
 // untilAnswer is the path behind the model of an agent that has no tools but the forms of its
 // answer.
 func untilAnswer(to destinations) graph.Path {
-	return func(_ context.Context, state any) (any, error) {
-		if name, err := to.jump(state); err != nil || name != "" {
-			return name, err
-		}
-		s, err := stateOf(state)
+	return func(_ context.Context, input any) (any, error) {
+		state, err := stateOf(input)
 		if err != nil {
 			return nil, err
 		}
-		if s[KeyResponse] != nil {
+		if elsewhere(state) {
+			return to.of(jump(state)), nil
+		}
+		if state[KeyResponse] != nil {
 			return to.end, nil
 		}
 		return to.model, nil

@@ -44,7 +44,7 @@ type Gate struct {
 	// Describe describes a call to the person. Nil tells its name and arguments.
 	Describe func(ctx context.Context, call message.ToolCall, state map[string]any) (string, error)
 	// When says which calls need a decision; nil is all. It is called again on the answer, and
-	// must say the same then.
+	// when a call starts that it let pass, and must say the same then.
 	When func(ctx context.Context, call message.ToolCall, state map[string]any) (bool, error)
 }
 
@@ -129,7 +129,10 @@ const keyEdited = "hitl_edited_tool_calls"
 // AskPerson is a Middleware that asks a person before tools run: LangChain's
 // HumanInTheLoopMiddleware. After each answer of the model it asks one question about all calls
 // that need a decision, an interrupt whose value is a ReviewRequest, and waits for a ReviewAnswer.
-// The graph needs a saver. A call that was edited is stored as the model made it.
+// The graph needs a saver. A call that was edited is stored as the model made it. A call that needs a
+// decision and has none when it starts, because it was changed or came another way, is asked about
+// then, in a question of its own. A WrapTool may change the arguments of a call that was approved, but
+// not its tool.
 func AskPerson(o Review) Middleware {
 	h := &human{o}
 	if h.Prefix == "" {
@@ -140,11 +143,12 @@ func AskPerson(o Review) Middleware {
 	}
 	m := Middleware{
 		Name:       "HumanInTheLoopMiddleware",
-		State:      []graph.Field{graph.Key(keyEdited, channel.LastValue[map[string]any]())},
+		State:      []graph.Field{graph.Key(keyEdited, channel.LastValue[map[string]any]()), passedField()},
 		AfterModel: h.afterModel,
 		WrapTool:   h.wrapTool,
 		about:      slices.Sorted(maps.Keys(o.Tools)),
 		ours:       true,
+		gate:       h,
 	}
 	if h.PerCall {
 		m.AfterModel = func(context.Context, map[string]any) (any, error) { return nil, nil }
@@ -168,14 +172,11 @@ type human struct{ Review }
 // gated are the calls that need a decision, by their place in the list.
 func (h *human) gated(ctx context.Context, calls []message.ToolCall, state map[string]any) (places []int, q ReviewRequest, err error) {
 	for i, c := range calls {
-		gate, ok := h.Tools[c.Name]
-		if ok && gate.When != nil {
-			ok, err = gate.When(ctx, c, state)
-		}
+		gate, needed, err := h.needs(ctx, c, state)
 		if err != nil {
 			return nil, q, err
 		}
-		if !ok {
+		if !needed {
 			continue
 		}
 		args, text, err := h.describe(ctx, gate, c, state)
@@ -187,6 +188,15 @@ func (h *human) gated(ctx context.Context, calls []message.ToolCall, state map[s
 		q.Configs = append(q.Configs, ReviewConfig{c.Name, gate.decisions()})
 	}
 	return places, q, nil
+}
+
+// needs reports whether a call needs a decision, by the gate of its tool.
+func (h *human) needs(ctx context.Context, c message.ToolCall, state map[string]any) (gate Gate, needed bool, err error) {
+	gate, needed = h.Tools[c.Name]
+	if needed && gate.When != nil {
+		needed, err = gate.When(ctx, c, state)
+	}
+	return gate, needed, err
 }
 
 // describe is what a person is shown of a call.
@@ -210,19 +220,44 @@ func (g Gate) decisions() []DecisionType {
 
 func (h *human) afterModel(ctx context.Context, state map[string]any) (any, error) {
 	asked, answers, err := lastCalls(state)
-	if err != nil || asked == nil || len(asked.ToolCalls) == 0 {
+	if err != nil || asked == nil || len(asked.ToolCalls) == 0 || elsewhere(state) {
 		return nil, err
 	}
-	all := waiting(asked, answers)
+	var all []message.ToolCall // that nobody has decided
+	edited := map[string]any{} // the edits that stand
+	for _, c := range waiting(asked, answers) {
+		before, ok, err := decided(state, asked, c)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok:
+			all = append(all, c)
+		case before.Type == Edit:
+			edited[c.ID] = map[string]any{"name": before.Edited.Name, "args": before.Edited.Args}
+		}
+	}
 	places, q, err := h.gated(ctx, all, state)
 	if err != nil {
 		return nil, err
 	}
 	if len(places) == 0 {
-		if old, _ := state[keyEdited].(map[string]any); len(old) > 0 {
-			return map[string]any{keyEdited: map[string]any{}}, nil
+		if old, _ := state[keyEdited].(map[string]any); len(old) > len(edited) {
+			return map[string]any{keyEdited: edited}, nil
 		}
 		return nil, nil
+	}
+	var notes []string
+	pass := func(call message.ToolCall, as Action) error {
+		n, err := personNote(asked, call, as)
+		notes = append(notes, n)
+		return err
+	}
+	for i, c := range all {
+		if h.Tools[c.Name].When != nil && !slices.Contains(places, i) {
+			if err := pass(c, Action{c.Name, c.Args}); err != nil {
+				return nil, err
+			}
+		}
 	}
 	calls := make([]message.ToolCall, len(places))
 	for i, place := range places {
@@ -235,17 +270,21 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 		return nil, err
 	}
 	messages := []message.Message{*asked}
-	edited := map[string]any{}
 	for i, d := range answer.Decisions {
+		as := Action{calls[i].Name, calls[i].Args}
 		switch d.Type {
 		case Reject, Respond:
 			messages = append(messages, d.answer(calls[i]))
+			continue
 		case Edit:
-			action := d.Edited.filled()
-			edited[calls[i].ID] = map[string]any{"name": action.Name, "args": action.Args}
+			as = d.Edited.filled()
+			edited[calls[i].ID] = map[string]any{"name": as.Name, "args": as.Args}
+		}
+		if err := pass(calls[i], as); err != nil {
+			return nil, err
 		}
 	}
-	return pregel.Pairs{{Key: KeyMessages, Value: messages}, {Key: keyEdited, Value: edited}}, nil
+	return withNotes(pregel.Pairs{{Key: KeyMessages, Value: messages}, {Key: keyEdited, Value: edited}}, state, asked, notes), nil
 }
 
 // check returns what is wrong with an answer to the question about calls.
@@ -282,17 +321,110 @@ func (d Decision) answer(call message.ToolCall) message.Message {
 	return failed(call, fmt.Sprintf("User rejected the tool call for `%s` with reason: %s", call.Name, d.Message))
 }
 
+// decided is what a person decided about a call of the newest AI message, behind the model: Approve, or
+// Edit. ok is false if nothing was decided, or if the call was changed since then.
+func decided(state map[string]any, asked *message.Message, call message.ToolCall) (decision Decision, ok bool, err error) {
+	decision = Decision{Type: Approve, Edited: &Action{call.Name, call.Args}}
+	if edited, _ := state[keyEdited].(map[string]any); edited[call.ID] != nil && call.ID != "" {
+		action, err := channel.Convert[Action](edited[call.ID])
+		if err != nil {
+			return decision, false, fmt.Errorf("edited call: %w", err)
+		}
+		decision = Decision{Type: Edit, Edited: &action}
+	}
+	n, err := personNote(asked, call, *decision.Edited)
+	return decision, err == nil && hasNote(state, n), err
+}
+
+// personNote notes that a call runs as an action.
+func personNote(asked *message.Message, call message.ToolCall, as Action) (string, error) {
+	return note("person", asked, call.ID, call.Name, Action{Args: call.Args}.filled().Args, as.Name, as.filled().Args)
+}
+
+// wrapTool runs the call that a person made of one.
 func (h *human) wrapTool(ctx context.Context, r tool.Request, next tool.Runner) (any, error) {
-	state, _ := r.State.(map[string]any)
-	edited, _ := state[keyEdited].(map[string]any)
-	if edited[r.ID] == nil || r.ID == "" {
+	d := doorOf(ctx)
+	if d == nil {
 		return next(ctx, r)
 	}
-	action, err := channel.Convert[Action](edited[r.ID])
+	decision, ok, err := decided(d.state, d.asked, d.call)
 	if err != nil {
-		return nil, fmt.Errorf("edited call: %w", err)
+		return nil, err
 	}
-	return h.instead(ctx, r, next, action)
+	if ok && decision.Type == Edit {
+		return h.instead(ctx, r, next, *decision.Edited)
+	}
+	return next(ctx, r)
+}
+
+// pass implements gate: a call that needs a decision and has none is asked about before it runs.
+func (h *human) pass(ctx context.Context, d *door, r tool.Request, next tool.Runner) (any, error) {
+	if !h.PerCall {
+		decision, ok, err := decided(d.state, d.asked, d.call)
+		if err != nil {
+			return nil, err
+		}
+		if ok && decision.Edited.Name == r.Name {
+			return next(ctx, r)
+		}
+	}
+	key := decidedKey{h, r.Name}
+	d.mu.Lock()
+	decision, ok := d.decided[key]
+	d.mu.Unlock()
+	if !ok {
+		gate, needed, err := h.needs(ctx, r.ToolCall, d.state)
+		if err != nil {
+			return nil, err
+		}
+		decision = Decision{Type: Approve}
+		if needed {
+			if decision, err = h.ask(ctx, gate, d.state, r); err != nil {
+				return nil, err
+			}
+		}
+		d.decide(key, decision)
+	}
+	return h.obey(ctx, r, next, decision)
+}
+
+// obey does with a call what a person decided.
+func (h *human) obey(ctx context.Context, r tool.Request, next tool.Runner, decision Decision) (any, error) {
+	switch decision.Type {
+	case Approve:
+		return next(ctx, r)
+	case Edit:
+		return h.instead(ctx, r, next, decision.Edited.filled())
+	}
+	return decision.answer(r.ToolCall), nil
+}
+
+func (d *door) decide(key decidedKey, decision Decision) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.decided[key] = decision
+}
+
+// ask asks about one call, in the form of the Review.
+func (h *human) ask(ctx context.Context, gate Gate, state map[string]any, r tool.Request) (Decision, error) {
+	args, text, err := h.describe(ctx, gate, r.ToolCall, state)
+	if err != nil {
+		return Decision{}, err
+	}
+	if h.PerCall {
+		return pregel.AskFor[Decision](ctx, Approval{"tool_approval", r.ID, r.Name, args, text}, pregel.AskOptions{
+			ResponseSchema: gate.schema(r),
+			Check:          func(answer any) error { return gate.check(r, answer) },
+		})
+	}
+	q := ReviewRequest{[]ActionRequest{{r.Name, args, text}}, []ReviewConfig{{r.Name, gate.decisions()}}}
+	answer, err := pregel.AskFor[ReviewAnswer](ctx, q, pregel.AskOptions{
+		Check: func(answer any) error { return q.check([]message.ToolCall{r.ToolCall}, answer) },
+	})
+	if err != nil {
+		return Decision{}, err
+	}
+	return answer.Decisions[0], nil
 }
 
 // instead runs the call that a person made of one, and tells the model so.

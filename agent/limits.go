@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -66,6 +67,25 @@ func count(v any) int {
 // Stop fails the run.
 func LimitModelCalls(l Limit) Middleware {
 	const inThread, inRun = "thread_model_call_count", "run_model_call_count"
+	// over is the text of a limit that is reached; "" if none is.
+	over := func(state map[string]any) (string, error) {
+		thread, run := count(state[inThread]), count(state[inRun])
+		var over []string
+		if l.Thread > 0 && thread >= l.Thread {
+			over = append(over, fmt.Sprintf("thread limit (%d/%d)", thread, l.Thread))
+		}
+		if l.Run > 0 && run >= l.Run {
+			over = append(over, fmt.Sprintf("run limit (%d/%d)", run, l.Run))
+		}
+		if over == nil {
+			return "", nil
+		}
+		text := "Model call limits exceeded: " + strings.Join(over, ", ")
+		if l.Exceeded == Stop {
+			return "", &LimitError{thread, run, l, "", text}
+		}
+		return text, nil
+	}
 	return Middleware{
 		Name: "ModelCallLimitMiddleware",
 		State: []graph.Field{
@@ -74,115 +94,259 @@ func LimitModelCalls(l Limit) Middleware {
 		},
 		Jumps: []Jump{JumpEnd},
 		BeforeModel: func(_ context.Context, state map[string]any) (any, error) {
-			thread, run := count(state[inThread]), count(state[inRun])
-			var over []string
-			if l.Thread > 0 && thread >= l.Thread {
-				over = append(over, fmt.Sprintf("thread limit (%d/%d)", thread, l.Thread))
-			}
-			if l.Run > 0 && run >= l.Run {
-				over = append(over, fmt.Sprintf("run limit (%d/%d)", run, l.Run))
-			}
-			if over == nil {
-				return nil, nil
-			}
-			text := "Model call limits exceeded: " + strings.Join(over, ", ")
-			if l.Exceeded == Stop {
-				return nil, &LimitError{thread, run, l, "", text}
+			text, err := over(state)
+			if err != nil || text == "" {
+				return nil, err
 			}
 			return pregel.Pairs{{Key: KeyJump, Value: string(JumpEnd)}, {Key: KeyMessages, Value: []message.Message{message.AI(text)}}}, nil
 		},
+		// A Command can lead to the model past the hook before it.
+		WrapModel: func(ctx context.Context, r ModelRequest, next ModelHandler) (ModelResponse, error) {
+			text, err := over(r.State)
+			if err != nil || text == "" {
+				if err != nil {
+					return ModelResponse{}, err
+				}
+				return next(ctx, r)
+			}
+			return ModelResponse{Messages: []message.Message{message.AI(text)}}, nil
+		},
 		AfterModel: func(_ context.Context, state map[string]any) (any, error) {
+			if !wasAsked(state) {
+				return nil, nil
+			}
 			return pregel.Pairs{{Key: inThread, Value: count(state[inThread]) + 1}, {Key: inRun, Value: count(state[inRun]) + 1}}, nil
 		},
 		err: l.check("limit of model calls", End, Stop),
 	}
 }
 
+// Calls of tools are counted under these keys.
+const (
+	toolsInThread = "thread_tool_call_count"
+	toolsInRun    = "run_tool_call_count"
+)
+
+// toolLimit is a LimitToolCalls.
+type toolLimit struct {
+	Limit
+	tool  string // "" is all
+	key   string // under which it counts
+	whose string
+	told  string // to the model
+}
+
 // LimitToolCalls is a Middleware that bounds the calls of a tool, or of all tools if the name is
 // empty: LangChain's ToolCallLimitMiddleware. Calls count when the model asks for them. An agent
-// can have one for each tool. One that has an answer already counts, and gets no other.
+// can have one for each tool. One that has an answer already counts, and gets no other. A call that a
+// person or the program made one of the tool counts when it starts. If it is too many then it is
+// answered with an error, also with End.
 func LimitToolCalls(name string, l Limit) Middleware {
-	const inThread, inRun = "thread_tool_call_count", "run_tool_call_count"
+	t := &toolLimit{l, name, "__all__", "Tool", "Tool call limit exceeded. Do not make additional tool calls."}
 	m := Middleware{
 		Name: "ToolCallLimitMiddleware",
 		State: []graph.Field{
-			graph.Key(inThread, channel.LastValue[map[string]any]()),
-			graph.Key(inRun, channel.UntrackedValue[map[string]any](channel.Guarded)),
+			// Of several writes the last counts: it is of the last call, and counts those before it.
+			graph.Key(toolsInThread, channel.Reduce[any](func(_, write any) any { return write })),
+			graph.Key(toolsInRun, channel.UntrackedValue[map[string]any](channel.Unguarded)),
+			passedField(),
 		},
-		Jumps: []Jump{JumpEnd},
-		err:   l.check("limit of tool calls", Continue, End, Stop),
+		Jumps:      []Jump{JumpEnd},
+		AfterModel: t.afterModel,
+		err:        l.check("limit of tool calls", Continue, End, Stop),
+		gate:       t,
 	}
-	key, whose, told := "__all__", "Tool", "Tool call limit exceeded. Do not make additional tool calls."
 	if name != "" {
 		m.Name += "[" + name + "]"
 		m.about = []string{name}
-		key, whose, told = name, "'"+name+"' tool", "Tool call limit exceeded. Do not call '"+name+"' again."
+		t.key, t.whose, t.told = name, "'"+name+"' tool", "Tool call limit exceeded. Do not call '"+name+"' again."
 	}
 	if m.err == nil && l.Thread > 0 && l.Run > l.Thread {
 		m.err = fmt.Errorf("%w: limit of tool calls: %d in a run, and %d in a thread", ErrOptions, l.Run, l.Thread)
 	}
-	m.AfterModel = func(_ context.Context, state map[string]any) (any, error) {
-		asked, answers, err := lastCalls(state)
-		if err != nil || asked == nil || len(asked.ToolCalls) == 0 {
+	return m
+}
+
+// over reports whether there may be no further call.
+func (t *toolLimit) over(thread, run int) bool {
+	return t.Thread > 0 && thread >= t.Thread || t.Run > 0 && run >= t.Run
+}
+
+// text says which limits so many calls exceed.
+func (t *toolLimit) text(thread, run int) string {
+	var over []string
+	if t.Thread > 0 && thread > t.Thread {
+		over = append(over, fmt.Sprintf("thread limit exceeded (%d/%d calls)", thread, t.Thread))
+	}
+	if t.Run > 0 && run > t.Run {
+		over = append(over, fmt.Sprintf("run limit exceeded (%d/%d calls)", run, t.Run))
+	}
+	return t.whose + " call limit reached: " + strings.Join(over, " and ") + "."
+}
+
+func (t *toolLimit) afterModel(_ context.Context, state map[string]any) (any, error) {
+	asked, answers, err := lastCalls(state)
+	if err != nil || asked == nil || len(asked.ToolCalls) == 0 || elsewhere(state) {
+		return nil, err
+	}
+	threads, runs := counts(state[toolsInThread]), counts(state[toolsInRun])
+	before := count(threads[t.key])
+	thread, run := before, count(runs[t.key])
+	var blocked []message.ToolCall
+	var notes []string
+	open := waiting(asked, answers)
+	answered := func(c message.ToolCall) bool {
+		return !slices.ContainsFunc(open, func(o message.ToolCall) bool { return o.ID == c.ID })
+	}
+	counted := false
+	for _, c := range asked.ToolCalls {
+		if t.tool != "" && c.Name != t.tool {
+			continue
+		}
+		n, err := note("limit", asked, t.key, c.ID)
+		if err != nil {
 			return nil, err
 		}
-		threads, runs := counts(state[inThread]), counts(state[inRun])
-		before := count(threads[key])
-		thread, run := before, count(runs[key])
-		var blocked []message.ToolCall
-		counted := false
-		for _, c := range asked.ToolCalls {
-			if name != "" && c.Name != name {
-				continue
-			}
-			counted = true
-			switch {
-			case l.Thread > 0 && thread >= l.Thread || l.Run > 0 && run >= l.Run:
-				blocked = append(blocked, c)
-			default:
-				thread, run = thread+1, run+1
-			}
+		if !wasAsked(state) && (hasNote(state, n) || answered(c)) { // a jump led here once more
+			continue
 		}
-		if !counted {
-			return nil, nil
+		counted = true
+		if t.over(thread, run) {
+			blocked = append(blocked, c)
+			continue
 		}
-		run += len(blocked)
-		threads[key], runs[key] = thread, run
-		total, open := thread+len(blocked), waiting(asked, answers)
-		answered := func(c message.ToolCall) bool {
-			return !slices.ContainsFunc(open, func(o message.ToolCall) bool { return o.ID == c.ID })
-		}
-		if blocked = slices.DeleteFunc(blocked, answered); len(blocked) == 0 {
-			return pregel.Pairs{{Key: inThread, Value: threads}, {Key: inRun, Value: runs}}, nil
-		}
-		var over []string
-		if l.Thread > 0 && total > l.Thread {
-			over = append(over, fmt.Sprintf("thread limit exceeded (%d/%d calls)", total, l.Thread))
-		}
-		if l.Run > 0 && run > l.Run {
-			over = append(over, fmt.Sprintf("run limit exceeded (%d/%d calls)", run, l.Run))
-		}
-		text := whose + " call limit reached: " + strings.Join(over, " and ") + "."
-		if l.Exceeded == Stop {
-			return nil, &LimitError{total, run, l, name, text}
-		}
-		var messages []message.Message
-		for _, c := range blocked {
-			messages = append(messages, failed(c, told))
-		}
-		if l.Exceeded != End {
-			return pregel.Pairs{{Key: inThread, Value: threads}, {Key: inRun, Value: runs}, {Key: KeyMessages, Value: messages}}, nil
-		}
-		for _, c := range open {
-			if !slices.ContainsFunc(blocked, func(b message.ToolCall) bool { return b.ID == c.ID }) {
-				messages = append(messages, failed(c, "Execution stopped before this tool call could run because another tool call in the same batch exceeded the limit."))
-			}
-		}
-		messages = append(messages, message.AI(text))
-		threads[key] = before // none of them runs
-		return pregel.Pairs{{Key: inThread, Value: threads}, {Key: inRun, Value: runs}, {Key: KeyJump, Value: string(JumpEnd)}, {Key: KeyMessages, Value: messages}}, nil
+		thread, run, notes = thread+1, run+1, append(notes, n)
 	}
-	return m
+	if !counted {
+		return nil, nil
+	}
+	run += len(blocked)
+	threads[t.key], runs[t.key] = thread, run
+	total := thread + len(blocked)
+	update := pregel.Pairs{{Key: toolsInThread, Value: threads}, {Key: toolsInRun, Value: runs}}
+	if blocked = slices.DeleteFunc(blocked, answered); len(blocked) == 0 {
+		return withNotes(update, state, asked, notes), nil
+	}
+	text := t.text(total, run)
+	if t.Exceeded == Stop {
+		return nil, &LimitError{total, run, t.Limit, t.tool, text}
+	}
+	var messages []message.Message
+	for _, c := range blocked {
+		messages = append(messages, failed(c, t.told))
+	}
+	if t.Exceeded != End {
+		return withNotes(append(update, pregel.Pair{Key: KeyMessages, Value: messages}), state, asked, notes), nil
+	}
+	for _, c := range open {
+		if !slices.ContainsFunc(blocked, func(b message.ToolCall) bool { return b.ID == c.ID }) {
+			messages = append(messages, failed(c, "Execution stopped before this tool call could run because another tool call in the same batch exceeded the limit."))
+		}
+	}
+	messages = append(messages, message.AI(text))
+	threads[t.key] = before // none of them runs
+	return append(update, pregel.Pair{Key: KeyJump, Value: string(JumpEnd)}, pregel.Pair{Key: KeyMessages, Value: messages}), nil
+}
+
+// pass implements gate: a call that was not counted when the model asked for it counts now.
+func (t *toolLimit) pass(ctx context.Context, d *door, r tool.Request, next tool.Runner) (any, error) {
+	if t.tool != "" && r.Name != t.tool {
+		return next(ctx, r)
+	}
+	known, err := t.knows(d, d.call)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	known = known || d.counted[t]
+	d.mu.Unlock()
+	if known {
+		return next(ctx, r)
+	}
+	before, err := t.late(d, !t.isFor(d, d.call))
+	if err != nil {
+		return nil, err
+	}
+	thread, run := count(counts(d.state[toolsInThread])[t.key])+before, count(counts(d.state[toolsInRun])[t.key])+before
+	if t.over(thread, run) {
+		if t.Exceeded == Stop {
+			return nil, &LimitError{thread + 1, run + 1, t.Limit, t.tool, t.text(thread+1, run+1)}
+		}
+		return failed(r.ToolCall, t.told), nil
+	}
+	d.mu.Lock()
+	d.counted[t] = true
+	d.mu.Unlock()
+	return next(ctx, r)
+}
+
+// knows reports whether afterModel has counted a call.
+func (t *toolLimit) knows(d *door, c message.ToolCall) (bool, error) {
+	n, err := note("limit", d.asked, t.key, c.ID)
+	return err == nil && hasNote(d.state, n), err
+}
+
+// isFor reports whether a call, as the model made it or a person edited it, is one of the tool.
+func (t *toolLimit) isFor(d *door, c message.ToolCall) bool {
+	name := c.Name
+	if edited, _ := d.state[keyEdited].(map[string]any); edited[c.ID] != nil && c.ID != "" {
+		if action, err := channel.Convert[Action](edited[c.ID]); err == nil {
+			name = action.Name
+		}
+	}
+	return t.tool == "" || name == t.tool
+}
+
+// late is how many calls before that of the door, which may start at the same time, are counted when
+// they start: those of the tool; any that a WrapTool may make one of it, if it did so with this one.
+func (t *toolLimit) late(d *door, renamed bool) (n int, err error) {
+	for _, c := range d.waiting {
+		if c.ID == d.call.ID {
+			break
+		}
+		known, err := t.knows(d, c)
+		if err != nil {
+			return 0, err
+		}
+		if !known && (renamed || t.isFor(d, c)) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// late is the update of the counts by a call that was counted when it started; nil if none of them was.
+// It counts those before it too: of the writes of a superstep the last stands.
+func (a *agent) late(d *door) (pregel.Pairs, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.counted) == 0 {
+		return nil, nil
+	}
+	threads, runs := counts(d.state[toolsInThread]), counts(d.state[toolsInRun])
+	for _, m := range a.opts.Middleware {
+		t, ok := m.gate.(*toolLimit)
+		if !ok {
+			continue
+		}
+		n, err := t.late(d, false)
+		if err != nil {
+			return nil, err
+		}
+		if d.counted[t] {
+			n++
+		}
+		threads[t.key], runs[t.key] = t.upTo(count(threads[t.key]), n, t.Thread), t.upTo(count(runs[t.key]), n, t.Run)
+	}
+	return pregel.Pairs{{Key: toolsInThread, Value: threads}, {Key: toolsInRun, Value: runs}}, nil
+}
+
+// upTo is a count with n more, as far as a limit lets calls run.
+func (t *toolLimit) upTo(before, n, limit int) int {
+	if limit > 0 {
+		n = min(n, max(limit-before, 0))
+	}
+	return before + n
 }
 
 // counts is a copy of numbers in a state.

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/stele-go/stele/agent/model"
 	"github.com/stele-go/stele/agent/tool"
@@ -22,13 +24,15 @@ type Middleware struct {
 	// BeforeAgent and AfterAgent run once in a run, BeforeModel and AfterModel around each call
 	// of the model.
 	BeforeAgent, BeforeModel, AfterModel, AfterAgent Hook
-	// Jumps are where the hooks may jump.
+	// Jumps are where the hooks may jump. A jump passes over hooks that are not due: those before a
+	// model that is not asked, or an agent that ends. AfterModel hooks behind one that jumps still run,
+	// and the last of them that jumps counts.
 	Jumps []Jump
 	// WrapModel is called in place of each call of the model; next makes it. It may call next
 	// with another request, several times, or not at all, and return another response. It must
 	// not change what lists and maps of the request hold; it may replace them.
 	WrapModel func(ctx context.Context, r ModelRequest, next ModelHandler) (ModelResponse, error)
-	// WrapTool is called in place of each call of a tool; next runs it, and
+	// WrapTool is called in place of each call of a tool, whatever led to it; next runs it, and
 	// returns a message.Message, a pregel.Command, or a []any of them. So does WrapTool, or it
 	// returns a text. See tool.Options.Wrap. A call with another name goes to the tool with that
 	// name, and one with a Tool that the agent does not have to that one. An error of a tool for which
@@ -36,6 +40,7 @@ type Middleware struct {
 	WrapTool func(ctx context.Context, r tool.Request, next tool.Runner) (any, error)
 
 	err   error    // what is wrong with it
+	gate  gate     // what holds where tools run; nil is nothing
 	about []string // the tools that it is for
 	ours  bool     // made by this package: WrapTool runs no tools that the agent does not have
 }
@@ -104,27 +109,43 @@ func (a *agent) wrapModel() ModelHandler {
 	return handler
 }
 
-// wrapTool is a tool.Options.Wrap of all middleware; nil if none wraps tools.
+// wrapTool is a tool.Options.Wrap: the middleware that wrap tools, and the gates behind them all.
 func (a *agent) wrapTool() func(context.Context, tool.Request, tool.Runner) (any, error) {
-	var all func(context.Context, tool.Request, tool.Runner) (any, error)
-	for i := len(a.opts.Middleware) - 1; i >= 0; i-- {
-		wrap := a.opts.Middleware[i].WrapTool
-		if wrap == nil {
+	all := a.gates
+	for _, m := range slices.Backward(a.opts.Middleware) {
+		if m.WrapTool == nil {
 			continue
 		}
 		inner := all
-		if inner == nil {
-			inner = a.runTool
-		}
 		all = func(ctx context.Context, r tool.Request, run tool.Runner) (any, error) {
-			out, err := wrap(ctx, r, func(ctx context.Context, r tool.Request) (any, error) { return inner(ctx, r, run) })
+			out, err := m.WrapTool(ctx, r, func(ctx context.Context, r tool.Request) (any, error) { return inner(ctx, r, run) })
 			if text, ok := out.(string); ok && err == nil {
 				return message.ToolResult(r.ToolCall, text), nil
 			}
 			return out, err
 		}
 	}
-	return all
+	return a.enter(all)
+}
+
+// toolErrors is Options.Errors, which is not asked about what is the matter of the run.
+func (a *agent) toolErrors() tool.ErrorPolicy {
+	policy := a.opts.Errors
+	if policy == nil {
+		policy = tool.AnswerInvalid
+	}
+	return func(ctx context.Context, call message.ToolCall, err error) (string, error) {
+		if stops(err) {
+			return "", err
+		}
+		return policy(ctx, call, err)
+	}
+}
+
+// stops reports whether an error of a call is not of its tool: it came to the tools where it may not.
+func stops(err error) bool {
+	var limit *LimitError
+	return errors.As(err, &limit) || errors.Is(err, ErrNoCall)
 }
 
 // runTool runs a call behind all middleware. If one of them gave it another name, it goes to the tool

@@ -41,34 +41,21 @@ func DecideEach(questions []pregel.Interrupt, decide func(Approval) Decision) (p
 
 // wrapEach asks a person about a call before it runs.
 func (h *human) wrapEach(ctx context.Context, r tool.Request, next tool.Runner) (any, error) {
-	gate, ok := h.Tools[r.Name]
 	state, _ := r.State.(map[string]any)
-	if ok && gate.When != nil {
-		var err error
-		if ok, err = gate.When(ctx, r.ToolCall, state); err != nil {
-			return nil, err
-		}
-	}
-	if !ok {
-		return next(ctx, r)
-	}
-	args, text, err := h.describe(ctx, gate, r.ToolCall, state)
+	gate, needed, err := h.needs(ctx, r.ToolCall, state)
 	if err != nil {
 		return nil, err
 	}
-	d, err := pregel.AskFor[Decision](ctx, Approval{"tool_approval", r.ID, r.Name, args, text}, pregel.AskOptions{
-		ResponseSchema: gate.schema(r),
-		Check:          func(answer any) error { return gate.check(r, answer) },
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case d.Type == Approve:
-		return next(ctx, r)
-	case d.Type == Edit:
-		return h.instead(ctx, r, next, d.Edited.filled())
+	decision := Decision{Type: Approve}
+	if needed {
+		if decision, err = h.ask(ctx, gate, state, r); err != nil {
+			return nil, err
+		}
 	}
-	return d.answer(r.ToolCall), nil
+	if d := doorOf(ctx); d != nil && (decision.Type == Approve || decision.Type == Edit) { // an edit does not change the tool
+		d.decide(decidedKey{h, r.Name}, Decision{Type: Approve})
+	}
+	return h.obey(ctx, r, next, decision)
 }
 
 // filled is the action with arguments, if it has none.

@@ -27,7 +27,7 @@ func ReadState(ctx context.Context) (any, error) {
 // Sent returns the Sends whose tasks run in this superstep, in their order, and the place among them of
 // the one that made this task; -1 if none did. The error is ErrOutsideTask if the task has ended.
 func Sent(ctx context.Context) (all []Send, own int, err error) {
-	r, err := runFrom(ctx)
+	r, err := attemptFrom(ctx)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read Sends: %w", err)
 	}

@@ -236,6 +236,15 @@ func Send(node string, calls []message.ToolCall) []pregel.Send {
 	return out
 }
 
+// Sent are the calls in what Send sent to a node, also after it was stored.
+func Sent(arg any) []message.ToolCall {
+	if call, ok := sentWithState(arg); ok {
+		return []message.ToolCall{call.ToolCall}
+	}
+	calls, _ := sentCalls(arg)
+	return calls
+}
+
 // calls finds the calls to run, and the answers to those that cannot be read.
 func (n *Node) calls(ctx context.Context, input any) (calls []Call, unread []any, kind inputKind, err error) {
 	if call, ok := sentWithState(input); ok {

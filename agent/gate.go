@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/stele-go/stele/agent/tool"
+	"github.com/stele-go/stele/message"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/graph"
+)
+
+// A gate holds where a tool runs: behind every WrapTool, with the name and the arguments that the tool
+// is called with. Hooks decide about calls before, and note which they let pass. A gate asks again
+// about a call that comes without such a note: one that was changed since, or that came by another
+// way than through the hooks, such as a Command that goes to the tools.
+type gate interface {
+	pass(ctx context.Context, d *door, r tool.Request, next tool.Runner) (any, error)
+}
+
+// ErrNoCall: something led to the tools with a call that no AI message has. The run fails, and the call
+// does not run. One that has its answer, or whose message is not the newest, is passed over.
+var ErrNoCall = errors.New("no AI message has this call")
+
+// door is one call that came to the tools.
+type door struct {
+	state   map[string]any // of the graph, whatever was sent with the call
+	call    message.ToolCall
+	asked   *message.Message   // the newest AI message
+	waiting []message.ToolCall // its calls that have no answer
+
+	mu      sync.Mutex
+	decided map[decidedKey]Decision // while the call runs, also if it is tried again
+	counted map[*toolLimit]bool
+}
+
+type decidedKey struct {
+	by   *human
+	tool string
+}
+
+type doorKey struct{}
+
+// doorOf is the door of the call that is run; nil outside of an agent.
+func doorOf(ctx context.Context) *door {
+	d, _ := ctx.Value(doorKey{}).(*door)
+	return d
+}
+
+// enter runs a call of the newest AI message that has no answer, and no other.
+func (a *agent) enter(wraps func(context.Context, tool.Request, tool.Runner) (any, error)) func(context.Context, tool.Request, tool.Runner) (any, error) {
+	return func(ctx context.Context, r tool.Request, run tool.Runner) (any, error) {
+		input, err := pregel.ReadState(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d := &door{call: r.ToolCall, decided: map[decidedKey]Decision{}, counted: map[*toolLimit]bool{}}
+		if d.state, err = stateOf(input); err != nil {
+			return nil, err
+		}
+		list, err := Messages(d.state)
+		if err != nil {
+			return nil, err
+		}
+		is := func(c message.ToolCall) bool { return c.ID == r.ID }
+		if !slices.ContainsFunc(list, func(m message.Message) bool { return slices.ContainsFunc(m.ToolCalls, is) }) {
+			return nil, fmt.Errorf("%w: %q with id %q", ErrNoCall, r.Name, r.ID)
+		}
+		asked, answers := newestCalls(list)
+		d.asked, d.waiting = asked, waiting(asked, answers)
+		if !slices.ContainsFunc(d.waiting, is) {
+			return pregel.Command{}, nil // it has its answer, or the conversation went on without
+		}
+		if twice, err := runsBeside(ctx, is); err != nil || twice {
+			return pregel.Command{}, err
+		}
+		out, err := wraps(context.WithValue(ctx, doorKey{}, d), r, run)
+		if err != nil {
+			return nil, err
+		}
+		late, err := a.late(d)
+		if err != nil {
+			return nil, err
+		}
+		if late != nil {
+			list, ok := out.([]any)
+			if !ok {
+				list = []any{out}
+			}
+			out = append(slices.Clip(list), pregel.Command{Update: late})
+		}
+		return out, nil
+	}
+}
+
+// runsBeside reports whether another task of the superstep runs a call: of several that do, the one that
+// was sent first.
+func runsBeside(ctx context.Context, is func(message.ToolCall) bool) (bool, error) {
+	sends, own, err := pregel.Sent(ctx)
+	for i, s := range sends {
+		if i == own {
+			break
+		}
+		if s.Node == NodeTools && slices.ContainsFunc(tool.Sent(s.Arg), is) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// gates leads a call through all gates, and runs it.
+func (a *agent) gates(ctx context.Context, r tool.Request, run tool.Runner) (any, error) {
+	d := doorOf(ctx)
+	if d == nil {
+		return nil, fmt.Errorf("tool %q: %w", r.Name, pregel.ErrOutsideTask)
+	}
+	next := func(ctx context.Context, r tool.Request) (any, error) { return a.runTool(ctx, r, run) }
+	for _, m := range slices.Backward(a.opts.Middleware) {
+		if m.gate != nil {
+			inner := next
+			next = func(ctx context.Context, r tool.Request) (any, error) { return m.gate.pass(ctx, d, r, inner) }
+		}
+	}
+	return next(ctx, r)
+}
+
+// keyPassed is the key of the notes of what gates let pass of the newest AI message: its id, and a
+// digest of each. It is stele's own; LangChain leaves it alone.
+const keyPassed = "gates_passed"
+
+func passedField() graph.Field {
+	return graph.Key(keyPassed, channel.LastValue[map[string]any]())
+}
+
+// note is a digest of what a gate let pass of an AI message.
+func note(gate string, asked *message.Message, what ...any) (string, error) {
+	text, err := json.Marshal([]any{gate, asked.ID, what})
+	if err != nil {
+		return "", fmt.Errorf("a tool call of message %q: %w", asked.ID, err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// withNotes is an update that adds notes about an AI message to those in a state.
+func withNotes(update pregel.Pairs, state map[string]any, asked *message.Message, notes []string) pregel.Pairs {
+	if len(notes) == 0 {
+		return update
+	}
+	all := []any{}
+	if old, _ := state[keyPassed].(map[string]any); old["message"] == asked.ID {
+		all, _ = old["calls"].([]any)
+	}
+	for _, n := range notes {
+		all = append(slices.Clip(all), n)
+	}
+	return append(update, pregel.Pair{Key: keyPassed, Value: map[string]any{"message": asked.ID, "calls": all}})
+}
+
+// hasNote reports whether a state has a note.
+func hasNote(state map[string]any, note string) bool {
+	old, _ := state[keyPassed].(map[string]any)
+	all, _ := old["calls"].([]any)
+	return slices.Contains(all, any(note))
+}
