@@ -16,6 +16,9 @@ func call(ctx context.Context, c *callSpec) (*task, *taskAttempt, error) {
 		return nil, nil, fmt.Errorf("call %q: %w", c.name, err)
 	}
 	r.out.touch()
+	if run := r.step.Get().run.Get(); run.recordsCalls() && !c.ignoreInput {
+		c.hash = inputHash(c.input)
+	}
 	m := message{kind: msgCall, task: r.task, call: c, number: int(r.task.calls.Add(1) - 1), reply: make(chan *task, 1)}
 	if step := r.step.Get(); !step.tell(m) {
 		return nil, nil, fmt.Errorf("call %q: %w", c.name, ErrOutsideTask)
@@ -98,11 +101,15 @@ type TaskOptions struct {
 	Retry   []RetryPolicy
 	Cache   *CachePolicy
 	Timeout *TimeoutPolicy
+	// IgnoreInput lets a call find what it did in an earlier run although its input is another now,
+	// because it has the time, or a random number. Without it that is a CallMismatchError.
+	IgnoreInput bool
 }
 
 // TaskFunc is a function whose result is stored. When the node that calls it runs again, a
 // call that ended does not. Calls are told apart by their order, so it must be the same in
-// every run.
+// every run. If the body of the node is changed meanwhile, so that another function is called where
+// one ended, or it with another input, the run fails with a CallMismatchError before it is called.
 type TaskFunc[I, O any] struct {
 	name string
 	f    func(ctx context.Context, input I) (O, error)
@@ -122,7 +129,7 @@ func (t *TaskFunc[I, O]) ClearCache(ctx context.Context, kept cache.Cache) error
 // Start calls the function and returns at once. It must be called within a
 // running task.
 func (t *TaskFunc[I, O]) Start(ctx context.Context, input I) Future[O] {
-	ct, run, err := call(ctx, &callSpec{name: t.name, input: input, retry: slices.Clone(t.opts.Retry), cache: t.opts.Cache, timeout: t.opts.Timeout,
+	ct, run, err := call(ctx, &callSpec{name: t.name, input: input, retry: slices.Clone(t.opts.Retry), cache: t.opts.Cache, timeout: t.opts.Timeout, ignoreInput: t.opts.IgnoreInput,
 		run: func(ctx context.Context) (any, error) { return t.f(ctx, input) }})
 	return Future[O]{run: run, task: ct, err: err}
 }

@@ -137,6 +137,9 @@
 //     it, with what its tasks had stored. RunOptions.Unfinished does so for one run.
 //   - If the graph lacks a node that is left to run, the error is ErrUnknownNode.
 //     LangGraph skips the node.
+//   - A body that runs again has to make the calls that ended before, at their places and
+//     with their inputs, else the error is ErrCallMismatch. LangGraph goes by the order alone: it
+//     runs a call again that another one was put in front of, as a new task.
 //   - One run at a time owns a thread; others get ErrConflict. In LangGraph all go on,
 //     and the last checkpoint counts.
 //   - An answer reaches the question that waits and no other. It is refused with

@@ -53,6 +53,8 @@ var (
 	ErrGivenUp = errors.New("all attempts at recovery are used up")
 	// ErrUnknownNode matches every UnknownNodeError.
 	ErrUnknownNode = errors.New("the graph does not have a node that is left to run")
+	// ErrCallMismatch matches every CallMismatchError.
+	ErrCallMismatch = errors.New("the body does not make the calls that it made before")
 	// ErrNodeTimeout matches every NodeTimeoutError.
 	ErrNodeTimeout = errors.New("node timed out")
 	// ErrStepTimeout: a superstep took longer than Options.StepTimeout. What its finished

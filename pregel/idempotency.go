@@ -71,15 +71,18 @@ func (r *taskAttempt) anchor() (t *task, place []string) {
 }
 
 // settle returns when everything that r's task derives from is durable: the checkpoints of
-// its graph and of those around, outermost first, and the writes of a Command that steered
-// the run.
+// its graph and of those around, outermost first, the writes of a Command that steered the run,
+// and the records of the calls that it runs in.
 func (r *taskAttempt) settle(ctx context.Context) error {
-	var steps []stepView
-	for x := r; x != nil; x = steps[len(steps)-1].run.Get().parent {
-		steps = append(steps, x.step.Get())
+	var tasks []*taskAttempt
+	for x := r; x != nil; {
+		tasks = append(tasks, x)
+		step := x.step.Get()
+		x = step.run.Get().parent
 	}
 	var sync func(context.Context) error
-	for _, s := range slices.Backward(steps) {
+	for _, x := range slices.Backward(tasks) {
+		s := x.step.Get()
 		if s.pipe == nil {
 			continue
 		}
@@ -88,6 +91,9 @@ func (r *taskAttempt) settle(ctx context.Context) error {
 			if err := s.storeFirst(); err != nil {
 				return err
 			}
+		}
+		if err := x.recordCall(true); err != nil {
+			return err
 		}
 		if err := s.pipe.flush(); err != nil {
 			return err
@@ -102,9 +108,22 @@ func (r *taskAttempt) settle(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// recordCall asks the superstep's loop to record the call that r runs in, if it does; see loop.recordCall.
+func (r *taskAttempt) recordCall(now bool) error {
+	step := r.step.Get()
+	if run := step.run.Get(); r.task.call == nil || !run.recordsCalls() {
+		return nil
+	}
+	return step.ask(message{kind: msgRecord, task: r.task, now: now, stored: make(chan error, 1)})
+}
+
 // storeFirst asks the superstep's loop to store the checkpoint it starts from.
 func (s *stepView) storeFirst() error {
-	m := message{kind: msgStore, stored: make(chan error, 1)}
+	return s.ask(message{kind: msgStore, stored: make(chan error, 1)})
+}
+
+// ask sends a message that asks for something to be stored, and returns what came of it.
+func (s *stepView) ask(m message) error {
 	if !s.tell(m) {
 		return ErrOutsideTask
 	}

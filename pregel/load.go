@@ -183,6 +183,11 @@ func outputsOf(pending []answer.Write) map[string][]write {
 	return out
 }
 
+// outputs reports whether writes are those of a task that ended.
+func outputs(writes []write) bool {
+	return slices.ContainsFunc(writes, func(w write) bool { return !answer.IsControl(w.channel) })
+}
+
 // write is a value for a channel.
 type write struct {
 	channel string

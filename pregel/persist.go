@@ -72,28 +72,34 @@ func (l *loop) storeAtExit(ctx context.Context) error {
 			return err
 		}
 	}
-	byTask := map[string][]write{}
-	var order []string
+	var done []string
 	for _, w := range l.pos.pending {
-		if !l.pos.written[w.TaskID] || w.IsSpent() {
+		if !l.pos.written[w.TaskID] || slices.Contains(done, w.TaskID) {
 			continue
 		}
-		if _, ok := byTask[w.TaskID]; !ok {
-			order = append(order, w.TaskID)
-		}
-		byTask[w.TaskID] = append(byTask[w.TaskID], write{w.Channel, w.Value})
-	}
-	for _, id := range order {
-		path, node := l.pos.tasks.get(id).placed()
-		encoded, err := l.saves.enc.encodeWrites(node, byTask[id])
-		if err != nil {
+		done = append(done, w.TaskID)
+		if err := l.submitPending(w.TaskID); err != nil {
 			return err
-		}
-		if len(encoded) > 0 {
-			l.saves.submitWrites(node, l.pos.here(), encoded, id, path)
 		}
 	}
 	return nil
+}
+
+// submitPending stores what is pending of a task and was kept back.
+func (l *loop) submitPending(taskID string) error {
+	_, node := l.pos.tasks.get(taskID).placed()
+	var writes []write
+	path := ""
+	for _, w := range l.pos.pending {
+		if w.TaskID == taskID && !w.IsSpent() {
+			writes, path = append(writes, write{w.Channel, w.Value}), w.Path
+		}
+	}
+	encoded, err := l.saves.enc.encodeWrites(node, writes)
+	if err == nil && len(encoded) > 0 {
+		l.saves.submitWrites(node, l.pos.here(), encoded, taskID, path)
+	}
+	return err
 }
 
 // storeNow stores the checkpoint of an Exit run that the superstep starts from, as at the

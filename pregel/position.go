@@ -43,6 +43,7 @@ type position struct {
 	has       map[string]bool          // the tasks that pending may have writes of
 	written   map[string]bool          // tasks of the superstep that wrote during this run
 	reapplied map[string]bool          // tasks of the superstep that got their writes back
+	calls     callsMade                // by tasks of the superstep
 	stored    map[string]saver.Version // versions as last stored
 	updated   []string                 // sorted; nobody changes it; nil: unknown
 	stepped   bool                     // the first superstep has ended
@@ -123,6 +124,7 @@ func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 		_, p.stopped = withoutStops(saved.PendingWrites)
 		p.replayed = p.run.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
 	}
+	p.pending, p.calls = takeCalls(p.pending)
 	for _, w := range p.pending {
 		p.has[w.TaskID] = true
 	}
@@ -303,6 +305,10 @@ func (p *position) record(enc *encoder, t *task, taskID string, writes []write) 
 		return nil, err
 	}
 	writes = lastSpecials(writes)
+	if t != nil && t.call != nil && t.id == taskID && p.run.recordsCalls() && outputs(writes) {
+		t.recorded = true
+		writes = append(slices.Clip(writes), p.recordOf(t))
+	}
 	toStore := writes
 	if taskID == nullTaskID {
 		// Savers identify a write by its index in the list. So the list only grows: old
@@ -568,5 +574,6 @@ func (p *position) forgetStep() {
 	clear(p.has)
 	clear(p.written) // its keys are tasks of the superstep that ended
 	clear(p.reapplied)
+	p.calls.forget()
 	p.stepped, p.toInside = true, fromParentNothing
 }

@@ -185,6 +185,7 @@ func (p *preparer) called(caller *task, n int, c *callSpec) *task {
 	from := caller.where()
 	t := p.task(nil, c.name, p.ids.called(ns, c.name, from, n), ns, pushTriggers)
 	p.nest(t, caller, callPath(from, n))
+	t.caller, t.number = caller, n
 	t.input, t.call, t.timeout, t.retry = c.input, c, c.timeout, c.retry
 	if len(t.retry) == 0 {
 		t.retry = p.g.spec.Retry

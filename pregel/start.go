@@ -16,6 +16,16 @@ func (l *loop) enter(ctx context.Context) error {
 	if err := l.saves.own(ctx, l.pos.addressed()); err != nil {
 		return err
 	}
+	if around := l.run.parent; around != nil && l.run.saver != nil && around.task.call != nil {
+		// What this graph stores has a place below that call.
+		step := around.step.Get()
+		if err := around.recordCall(false); err != nil {
+			return err
+		}
+		if err := step.pipe.flush(); err != nil {
+			return err
+		}
+	}
 	l.saves.open(ctx)
 	saved, err := l.pos.find(ctx)
 	if err == nil {

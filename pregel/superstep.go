@@ -41,10 +41,11 @@ type superstep struct {
 type messageKind int
 
 const (
-	msgCall  messageKind = iota // a task calls a function
-	msgYield                    // a task waits and gives its slot back
-	msgWake                     // and wants one again
-	msgStore                    // a task needs its checkpoint stored, under Exit
+	msgCall   messageKind = iota // a task calls a function
+	msgYield                     // a task waits and gives its slot back
+	msgWake                      // and wants one again
+	msgStore                     // a task needs its checkpoint stored, under Exit
+	msgRecord                    // a task needs its call recorded
 )
 
 // result tells how a task ended.
@@ -65,6 +66,7 @@ type message struct {
 	reply  chan *task
 	grant  chan struct{}
 	stored chan error
+	now    bool // of msgRecord: see loop.recordCall
 }
 
 func (s *superstep) run(ctx context.Context) error {
@@ -140,7 +142,7 @@ func (s *superstep) refuse(m message) {
 		m.reply <- t
 	case msgWake:
 		close(m.grant)
-	case msgStore:
+	case msgStore, msgRecord:
 		m.stored <- errLoopPanicked
 	case msgYield:
 	}
@@ -226,6 +228,8 @@ func (s *superstep) handle(m message) {
 		s.slots++
 	case msgStore:
 		m.stored <- guard(func() error { return s.l.storeNow(s.ctx) })
+	case msgRecord:
+		m.stored <- guard(func() error { return s.l.recordCall(m.task, m.now) })
 	case msgWake:
 		if s.stopped {
 			s.slots--
@@ -241,6 +245,13 @@ func (s *superstep) ended(r result) {
 	t, writes, err := r.task, r.writes, r.err
 	if s.l.run.parent != nil {
 		s.l.run.parent.out.touch()
+	}
+	if err == nil && t.mismatch == nil && s.ctx.Err() == nil && !s.l.pos.reruns() {
+		t.mismatch = s.l.pos.calls.checkEnd(t)
+	}
+	if t.mismatch != nil { // whatever the body made of it
+		s.failed(t, nil, t.mismatch)
+		return
 	}
 	if err == nil {
 		if err = s.succeeded(t, writes); err != nil {
@@ -267,8 +278,11 @@ func (s *superstep) ended(r result) {
 // succeeded records what t wrote. An error means that it cannot be stored, and
 // that t has failed.
 func (s *superstep) succeeded(t *task, writes []write) error {
-	if !slices.ContainsFunc(writes, func(w write) bool { return !answer.IsControl(w.channel) }) {
+	if !outputs(writes) {
 		writes = append(writes, write{chNoWrites, nil})
+	}
+	if err := s.l.recordCall(t.caller, false); err != nil {
+		return err
 	}
 	encoded, err := s.l.pos.record(&s.l.saves.enc, t, t.id, writes)
 	if err != nil {
@@ -358,8 +372,11 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	cause := len(record)
 	record = append(record, write{chError, ownError(err)})
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
-	// A graph inside was changed and cannot go on. That does not count as a failure.
-	lacks := errors.Is(err, ErrUnknownNode)
+	// The body, or a graph inside, was changed and cannot go on. That does not count as a failure.
+	lacks := errors.Is(err, ErrUnknownNode) || errors.Is(err, ErrCallMismatch)
+	if t.call != nil && !lacks {
+		l.pos.calls.fail(t.pathStr)
+	}
 	handled := !cancelled && !lacks && t.node != nil && t.node.ErrorHandler != ""
 	if handled {
 		record = append(record, write{chErrorSource, t.name})
@@ -418,6 +435,14 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	}
 }
 
+// mismatched ends the superstep, because the body of t does not make the calls that it made before.
+func (s *superstep) mismatched(t *task, err error) {
+	s.fail(&TaskError{Node: t.name, TaskID: t.id, NS: t.ns, Err: err})
+	for ; t != nil; t = t.caller {
+		t.mismatch = err
+	}
+}
+
 // accept makes the task of a call, or finds the one that an earlier attempt of the caller
 // made. A panic of a cache or of its policy is the caller's error.
 func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
@@ -436,6 +461,17 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 			}
 		default:
 			return old
+		}
+	}
+	if l.run.recordsCalls() && !s.stopped && !l.pos.reruns() {
+		known, err := l.pos.calls.check(t)
+		if err != nil {
+			s.mismatched(caller, err)
+			t.done.resolve(nil, err)
+			return t
+		}
+		if !known && l.pos.tasks.get(t.id) == nil {
+			caller.unrecorded = append(caller.unrecorded, t)
 		}
 	}
 	l.pos.tasks.add(t)

@@ -29,6 +29,8 @@ type task struct {
 	around   *checkpointsAround
 	previous any
 	call     *callSpec // of a functional call
+	caller   *task     // of a functional call: whose body makes it, as its number-th from 0
+	number   int
 	nodeErr  *NodeError
 	metadata map[string]any
 	ctx      context.Context // of the task's span; nil: the superstep's
@@ -42,6 +44,11 @@ type task struct {
 	returned any
 
 	done futureState // the result of a call, for its callers
+	// What the loop knows of records of calls: whether this one has one, the calls of its body that no
+	// record has, and why the body cannot go on.
+	recorded   bool
+	unrecorded []*task
+	mismatch   error
 	// How much the attempt under way did, so that the next one finds the same answers, calls and graphs inside.
 	calls, subgraphs, asked atomic.Int64
 }
@@ -206,9 +213,12 @@ type callSpec struct {
 	name    string
 	run     func(ctx context.Context) (any, error)
 	input   any
+	hash    string // see inputHash; "" if the input does not count
 	retry   []RetryPolicy
 	cache   *CachePolicy
 	timeout *TimeoutPolicy
+
+	ignoreInput bool
 }
 
 // futureState lets callers wait for the end of a called task.

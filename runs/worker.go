@@ -87,7 +87,7 @@ func Final(err error) bool {
 	for _, final := range []error{
 		pregel.ErrInvalidGraph, pregel.ErrInvalidArgument, pregel.ErrInvalidUpdate, pregel.ErrEmptyInput, pregel.ErrNoInterrupt,
 		pregel.ErrUnknownInterrupt, pregel.ErrAmbiguousResume, pregel.ErrRecursionLimit, pregel.ErrConflict, pregel.ErrGivenUp,
-		pregel.ErrUnknownNode, saver.ErrInvalid, saver.ErrThreadDeleted, saver.ErrTooLarge,
+		pregel.ErrUnknownNode, pregel.ErrCallMismatch, saver.ErrInvalid, saver.ErrThreadDeleted, saver.ErrTooLarge,
 	} {
 		if errors.Is(err, final) {
 			return true

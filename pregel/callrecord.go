@@ -1,0 +1,269 @@
+package pregel
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/stele-go/stele/pregel/internal/answer"
+	"github.com/stele-go/stele/saver/serde"
+)
+
+// A body that runs again makes its calls again, and each finds what it did before by its position
+// (callPath). A body that was changed meanwhile would find the results of other calls, or run calls
+// again that ended, with new idempotency keys. So stele keeps which function was called at which
+// position, and with which input, of every call that
+//
+//   - ended, or has a call inside that did,
+//   - took an idempotency key: its effect may be known under that key, or
+//   - ran a graph inside that stores checkpoints,
+//
+// and of the calls that the same body had made before it. The record of a call that ended is one of its
+// writes. Any other is that of a task that does not exist, as with endings: a task with a write that
+// is neither a question nor a failure counts as ended. LangGraph ignores both.
+
+// chCalls is the pseudo channel of records of calls.
+const chCalls = "__stele_calls__"
+
+// madeCall is one call in a record.
+type madeCall struct {
+	number int // its position in the body
+	name   string
+	input  string // hash of the input; "" if it does not count
+}
+
+// callsMade are the calls that tasks of a superstep have made, in this and in earlier runs.
+type callsMade struct {
+	at map[string][]madeCall // by path; several where bodies took different ways
+	// most is the last recorded call of each body, and failed the first that failed, by pathOfBody.
+	// A call that failed runs again, and a body that went on without it may then take another way.
+	most   map[string]madeCall
+	failed map[string]int
+}
+
+// takeCalls reads the records of calls from pending writes, and returns the others.
+func takeCalls(pending []answer.Write) (rest []answer.Write, made callsMade) {
+	made = callsMade{at: map[string][]madeCall{}, most: map[string]madeCall{}, failed: map[string]int{}}
+	rest = pending[:0]
+	for _, w := range pending {
+		switch w.Channel {
+		case chCalls:
+			made.add(w.Path, callsOf(w.Value))
+			continue
+		case chError:
+			made.fail(w.Path)
+		}
+		rest = append(rest, w)
+	}
+	return rest, made
+}
+
+// add adds the calls of a record that is stored with a call at path.
+func (m *callsMade) add(path string, calls []madeCall) {
+	body, _, ok := pathOfBody(path)
+	if !ok {
+		return
+	}
+	for _, c := range calls {
+		at := body + callSuffix(c.number)
+		m.at[at] = append(m.at[at], c)
+		if last, known := m.most[body]; !known || c.number > last.number {
+			m.most[body] = c
+		}
+	}
+}
+
+// fail notes that the call at path failed.
+func (m *callsMade) fail(path string) {
+	if body, n, ok := pathOfBody(path); ok {
+		if first, known := m.failed[body]; !known || n < first {
+			m.failed[body] = n
+		}
+	}
+}
+
+// forget forgets the calls of the superstep that ended.
+func (m *callsMade) forget() {
+	clear(m.at)
+	clear(m.most)
+	clear(m.failed)
+}
+
+// check reports whether a body may make the call t where it makes it. known: t is recorded there.
+func (m *callsMade) check(t *task) (known bool, err error) {
+	before := m.at[t.pathStr]
+	if len(before) == 0 {
+		return false, nil
+	}
+	e := &CallMismatchError{Node: t.caller.name, Position: t.number + 1, Call: t.name, Before: before[len(before)-1].name}
+	for _, c := range before {
+		switch {
+		case c.name != t.name:
+		case c.input == t.call.hash || c.input == "" || t.call.hash == "":
+			return true, nil
+		default:
+			e.Before = c.name
+		}
+	}
+	if body, n, _ := pathOfBody(t.pathStr); m.behindFailed(body, n) {
+		return false, nil
+	}
+	return false, e
+}
+
+// behindFailed reports whether the n-th call of a body comes behind one that failed.
+func (m *callsMade) behindFailed(body string, n int) bool {
+	first, failed := m.failed[body]
+	return failed && first < n
+}
+
+// checkEnd reports whether the body of t, which ended, has made all calls that are recorded.
+func (m *callsMade) checkEnd(t *task) error {
+	if len(m.most) == 0 {
+		return nil
+	}
+	body := callPath(t.where(), 0).String()
+	body = body[:len(body)-len(callSuffix(0))]
+	last, ok := m.most[body]
+	if !ok || int64(last.number) < t.calls.Load() || m.behindFailed(body, last.number) {
+		return nil
+	}
+	return &CallMismatchError{Node: t.name, Position: last.number + 1, Before: last.name}
+}
+
+// callSuffix ends the stored path of the n-th call of a body.
+func callSuffix(n int) string {
+	var b strings.Builder
+	b.WriteString(", ")
+	writePadded(&b, n)
+	b.WriteString(", ")
+	writePadded(&b, 1)
+	return b.String()
+}
+
+// pathOfBody splits the stored path of a call into what it shares with the other calls of the body, and
+// its position. ok is false for the path of another task.
+func pathOfBody(path string) (body string, n int, ok bool) {
+	cut := len(path) - len(callSuffix(0))
+	if cut < 0 || !strings.HasPrefix(path, "~"+push+", ~") {
+		return "", 0, false
+	}
+	digits, _, _ := strings.Cut(path[cut+2:], ",")
+	n, err := strconv.Atoi(digits)
+	return path[:cut], n, err == nil && callSuffix(n) == path[cut:]
+}
+
+// callsOf reads the value of a record. What another program stored in its place counts as no record.
+func callsOf(v any) (calls []madeCall) {
+	list, _ := v.([]any)
+	for _, x := range list {
+		call, _ := x.([]any)
+		if len(call) != 3 {
+			continue
+		}
+		n, isNumber := call[0].(int64)
+		name, isName := call[1].(string)
+		if hash, isHash := call[2].(string); isNumber && isName && isHash && n >= 0 && n < 1e9 {
+			calls = append(calls, madeCall{int(n), name, hash})
+		}
+	}
+	return calls
+}
+
+// inputHash tells the inputs of calls apart; it is "" for one that cannot be stored. A value and what
+// becomes of it in a store have the same hash.
+func inputHash(input any) (hash string) {
+	_ = guard(func() error { // a marshaler of the program
+		codec := serde.Default()
+		typed, err := codec.Encode(input)
+		if err != nil {
+			return err
+		}
+		read, err := codec.Decode(typed)
+		if err != nil {
+			return err
+		}
+		if typed, err = codec.Encode(read); err != nil {
+			return err
+		}
+		sum := xxh3.Hash128(append(typed.Data, typed.Kind...)).Bytes()
+		hash = hex.EncodeToString(sum[:])
+		return nil
+	})
+	return hash
+}
+
+// recordsCalls reports whether the run keeps records of calls.
+func (r *runConfig) recordsCalls() bool { return r.saver != nil && !r.policy.langGraph }
+
+// recordOf is the record to store with the call t: of t, and of the calls before it that no record has yet.
+func (p *position) recordOf(t *task) write {
+	calls := []madeCall{{t.number, t.name, t.call.hash}}
+	left := t.caller.unrecorded[:0]
+	for _, x := range t.caller.unrecorded {
+		switch {
+		case x.number > t.number:
+			left = append(left, x)
+		case x.number < t.number: // its input counts once it ends
+			calls = append(calls, madeCall{number: x.number, name: x.name})
+		}
+	}
+	t.caller.unrecorded = left
+	p.calls.add(t.pathStr, calls)
+	stored := make([]any, len(calls))
+	for i, c := range calls {
+		stored[i] = []any{int64(c.number), c.name, c.input}
+	}
+	return write{chCalls, stored}
+}
+
+// recordCall stores the record of a call that has not ended, and of the calls around it. now: also under
+// Exit, because something outside may know of the call.
+func (l *loop) recordCall(t *task, now bool) error {
+	for ; l.run.recordsCalls() && t != nil && t.call != nil; t = t.caller {
+		id, err := uuid5(t.id, chCalls)
+		if err != nil {
+			return err
+		}
+		if !t.recorded {
+			t.recorded = true
+			if err := l.putWrites(t, id, []write{l.pos.recordOf(t)}); err != nil {
+				return err
+			}
+		}
+		if now && l.run.exits() {
+			if err := l.submitPending(id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// CallMismatchError: a body that runs again does not make the calls that it made before, because it was
+// changed, or depends on something that differs from run to run. It matches ErrCallMismatch. Nothing was
+// run at or behind that position, the thread is as it was, and a graph with the former body can go on.
+type CallMismatchError struct {
+	Node     string // whose body it is
+	Position int    // of the call in the body, from 1
+	Call     string // what the body calls now; "" if it ended without that call
+	Before   string // what it called there before; the same name if the input differs
+}
+
+// Error names node, position and both calls.
+func (e *CallMismatchError) Error() string {
+	s := fmt.Sprintf("node %q: %v: call %d ", e.Node, ErrCallMismatch, e.Position)
+	switch e.Call {
+	case "":
+		return s + fmt.Sprintf("was of %q, and is not made any more", e.Before)
+	case e.Before:
+		return s + fmt.Sprintf("of %q has another input; TaskOptions.IgnoreInput allows that", e.Call)
+	}
+	return s + fmt.Sprintf("is of %q, and was of %q", e.Call, e.Before)
+}
+
+// Is makes every CallMismatchError match ErrCallMismatch.
+func (e *CallMismatchError) Is(target error) bool { return target == ErrCallMismatch }

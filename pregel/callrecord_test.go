@@ -1,0 +1,445 @@
+package pregel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+// made is one call in the body of a workflow: of the function name, with n. A function called "loose"
+// ignores its input, "outer" calls another one, "graph" runs a graph inside, and "asks" asks. Those called
+// "plain" take no idempotency key.
+type made struct {
+	name string
+	n    int
+	// with the one before it: both run at a time.
+	with bool
+}
+
+// stop is how a run of a workflow ends behind its calls, and whether the change is made by then.
+type stop struct {
+	name string
+	do   func(f *flow, ctx context.Context) error
+	cut  bool // the caller goes away: the thread is unfinished
+}
+
+// flow is a workflow that is changed while its thread waits.
+type flow struct {
+	w      *world
+	calls  []made
+	stop   stop
+	fails  bool // the stop has not been passed yet
+	cancel context.CancelFunc
+	inner  *pregel.Graph
+}
+
+// note notes an effect without an idempotency key, by its task.
+func (w *world) note(ctx context.Context, what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if info, _ := pregel.Task(ctx); w.keys[what] == nil {
+		w.keys[what] = map[string]bool{info.TaskID: true}
+	} else {
+		w.keys[what][info.TaskID] = true
+	}
+}
+
+func (f *flow) task(name string) *pregel.TaskFunc[int, int] {
+	return pregel.NewTask(name, func(ctx context.Context, n int) (int, error) {
+		what := fmt.Sprint(name, n)
+		switch name {
+		case "loose":
+			what = name
+		case "outer":
+			if _, err := f.task("plain").Call(ctx, n); err != nil {
+				return 0, err
+			}
+			_, err := pregel.Ask(ctx, "go on in outer?")
+			return n, err
+		case "asks":
+			_, err := pregel.Ask(ctx, "go on beside?")
+			return n, err
+		case "plain":
+			f.w.note(ctx, what)
+			return n, nil
+		case "graph":
+			_, err := f.inner.Invoke(ctx, pregel.Inside(), map[string]any{"steps": []string{}})
+			return n, err
+		}
+		return n, f.w.do(ctx, what, "")
+	}, pregel.TaskOptions{IgnoreInput: name == "loose"})
+}
+
+func (f *flow) body(ctx context.Context, _ int) (int, error) {
+	var futures []pregel.Future[int]
+	for i, c := range f.calls {
+		futures = append(futures, f.task(c.name).Start(ctx, c.n))
+		if i+1 < len(f.calls) && f.calls[i+1].with {
+			continue
+		}
+		if _, err := pregel.GetAll(ctx, futures...); err != nil {
+			return 0, err
+		}
+		futures = nil
+	}
+	return len(f.calls), f.stop.do(f, ctx)
+}
+
+func (f *flow) graph(t *testing.T, o pregel.Options) *pregel.Graph {
+	t.Helper()
+	var err error
+	f.inner, err = graph.New(steps()).Node("first", func(ctx context.Context, _ any) (any, error) { f.w.note(ctx, "first"); return nil, nil }).
+		Node("second", func(ctx context.Context, _ any) (any, error) {
+			_, err := pregel.Ask(ctx, "go on inside?")
+			return nil, err
+		}).
+		Sequence(graph.Start, "first", "second").Compile(graph.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := pregel.Entrypoint("flow", f.body, pregel.EntrypointOptions{Options: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// run runs the workflow; input nil goes on with the thread, with an answer if one is waited for.
+func (f *flow) run(t *testing.T, g *pregel.Graph, input any, d pregel.Durability) (*pregel.Result, error) {
+	t.Helper()
+	at := pregel.Thread("t")
+	if input == nil {
+		state, err := g.GetState(ctx, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(state.Interrupts) > 0 {
+			input = pregel.Command{Resume: "yes"}
+		}
+	}
+	c, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f.cancel = cancel
+	return g.Invoke(c, at, input, pregel.RunOptions{Durability: d})
+}
+
+var passes = stop{name: "passes", do: func(*flow, context.Context) error { return nil }}
+
+// stops are the ways in which a run may end before the workflow is changed.
+var stops = []stop{
+	{name: "asks", do: func(_ *flow, ctx context.Context) error { _, err := pregel.Ask(ctx, "go on?"); return err }},
+	{name: "a call asks", do: func(_ *flow, ctx context.Context) error {
+		_, err := pregel.NewTask("approve", func(ctx context.Context, _ int) (any, error) { return pregel.Ask(ctx, "go on?") }).Call(ctx, 0)
+		return err
+	}},
+	{name: "fails", do: func(f *flow, _ context.Context) error { return f.once() }},
+	{name: "a call fails", do: func(f *flow, ctx context.Context) error {
+		_, err := pregel.NewTask("weak", func(context.Context, int) (int, error) { return 0, f.once() }).Call(ctx, 0)
+		return err
+	}},
+	{name: "crash", cut: true, do: func(f *flow, _ context.Context) error { return f.crash() }},
+	{name: "crash in a call", cut: true, do: func(f *flow, ctx context.Context) error {
+		_, err := pregel.NewTask("heavy", func(context.Context, int) (int, error) { return 0, f.crash() }).Call(ctx, 0)
+		return err
+	}},
+}
+
+// once fails the first time.
+func (f *flow) once() error {
+	if f.fails {
+		f.fails = false
+		return errDead
+	}
+	return nil
+}
+
+func (f *flow) crash() error {
+	if f.fails {
+		f.cancel()
+	}
+	return f.once()
+}
+
+// kept makes a saver of each kind.
+var kept = map[string]func(t *testing.T) saver.Saver{
+	"memory": func(*testing.T) saver.Saver { return memory.New(memory.Options{}) },
+	"disk": func(t *testing.T) saver.Saver {
+		t.Helper()
+		d, err := disk.Open("store", disk.Options{ManualWork: true, Simulation: disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return d
+	},
+}
+
+// A workflow that was changed while its thread waited, failed or died goes on if it makes the calls that
+// ended before, and is refused otherwise before it calls anything else. No effect is had twice.
+func TestChangedWorkflow(t *testing.T) {
+	base := []made{{"pay", 1, false}, {"pay", 2, false}, {"loose", 3, false}, {"mail", 4, false}, {"mail", 5, true}}
+	tax := made{"tax", 9, false}
+	mismatch := func(position int, call, before string) *pregel.CallMismatchError {
+		return &pregel.CallMismatchError{Node: "flow", Position: position, Call: call, Before: before}
+	}
+	for _, c := range []struct {
+		name  string
+		calls []made
+		want  *pregel.CallMismatchError // nil: it goes on
+	}{
+		{"the same", base, nil},
+		{"insert before", append([]made{tax}, base...), mismatch(1, "tax", "pay")},
+		{"insert between", append([]made{base[0], tax}, base[1:]...), mismatch(2, "tax", "pay")},
+		{"insert among parallel ones", append([]made{base[0], base[1], base[2], base[3], {"tax", 9, true}}, base[4]), mismatch(5, "tax", "mail")},
+		{"insert after", append(append([]made{}, base...), tax), nil},
+		{"insert into the loop", append([]made{{"pay", 0, false}}, base...), mismatch(1, "pay", "pay")},
+		{"remove the first", base[1:], mismatch(1, "pay", "pay")},
+		{"remove one between", append([]made{base[0], base[1]}, base[3:]...), mismatch(3, "mail", "loose")},
+		{"remove the last", base[:4], mismatch(5, "", "mail")},
+		{"remove all", nil, mismatch(5, "", "mail")},
+		{"reorder", []made{base[0], base[1], base[3], base[4], base[2]}, mismatch(3, "mail", "loose")},
+		{"reorder the loop", []made{base[1], base[0], base[2], base[3], base[4]}, mismatch(1, "pay", "pay")},
+		{"other input", []made{base[0], {"pay", 7, false}, base[2], base[3], base[4]}, mismatch(2, "pay", "pay")},
+		{"other input that is ignored", []made{base[0], base[1], {"loose", 7, false}, base[3], base[4]}, nil},
+		{"rename", []made{base[0], base[1], {"free", 3, false}, base[3], base[4]}, mismatch(3, "free", "loose")},
+	} {
+		for _, stop := range stops {
+			for _, d := range allDurabilities {
+				for kind, open := range kept {
+					t.Run(fmt.Sprint(c.name, "/", stop.name, "/", d, "/", kind), func(t *testing.T) {
+						s := open(t)
+						f := &flow{w: newWorld(), calls: base, stop: stop, fails: true}
+						o := pregel.Options{Name: "flow", Saver: s}
+						if res, err := f.run(t, f.graph(t, o), 1, d); err == nil && len(res.Interrupts) == 0 {
+							t.Fatal("it did not stop")
+						}
+						changed := &flow{w: f.w, calls: c.calls, stop: stop}
+						if c.want != nil && c.want.Call == "" {
+							changed.stop = passes // else it may call something where a call is missing
+						}
+						_, err := changed.run(t, changed.graph(t, o), nil, d)
+						if c.want == nil {
+							if err != nil {
+								t.Fatal(err)
+							}
+							f.w.check(t, len(c.calls))
+							return
+						}
+						var got *pregel.CallMismatchError
+						if !errors.As(err, &got) || *got != *c.want || !errors.Is(err, pregel.ErrCallMismatch) {
+							t.Fatalf("got %v, want %v", err, c.want)
+						}
+						f.w.check(t, len(base))
+						f.fails = false
+						if res, err := f.run(t, f.graph(t, o), nil, d); err != nil || len(res.Interrupts) > 0 || fmt.Sprint(res.Value) != "5" {
+							t.Fatalf("the former workflow: %+v, %v", res, err)
+						}
+						f.w.check(t, len(base))
+					})
+				}
+			}
+		}
+	}
+}
+
+// Where what ended, or has a key, lies inside or behind a call that has not ended, nothing is put before
+// that call.
+func TestChangedWorkflowAroundACall(t *testing.T) {
+	heavy := stop{do: func(f *flow, ctx context.Context) error {
+		_, err := pregel.NewTask("heavy", func(ctx context.Context, _ int) (int, error) {
+			return 0, errors.Join(f.w.do(ctx, "heavy", ""), f.crash())
+		}).Call(ctx, 0)
+		return err
+	}}
+	for _, c := range []struct {
+		name  string
+		calls []made
+		stop  stop
+		at    int // where another call is put
+	}{
+		{"a call inside ended", []made{{"outer", 1, false}}, passes, 0},
+		{"a graph inside has a checkpoint", []made{{"graph", 1, false}}, passes, 0},
+		{"it has a key", []made{{"pay", 1, false}}, heavy, 1},
+		{"one beside it ended", []made{{"asks", 1, false}, {"plain", 2, true}}, passes, 0},
+	} {
+		for _, d := range allDurabilities {
+			for kind, open := range kept {
+				t.Run(fmt.Sprint(c.name, "/", d, "/", kind), func(t *testing.T) {
+					f := &flow{w: newWorld(), calls: c.calls, stop: c.stop, fails: true}
+					o := pregel.Options{Name: "flow", Saver: open(t)}
+					_, _ = f.run(t, f.graph(t, o), 1, d)
+					n := len(f.w.keys)
+					changed := &flow{w: f.w, calls: slices.Insert(slices.Clone(c.calls), c.at, made{"tax", 9, false}), stop: c.stop}
+					_, err := changed.run(t, changed.graph(t, o), nil, d)
+					var e *pregel.CallMismatchError
+					if !errors.As(err, &e) || e.Position != c.at+1 || e.Call != "tax" {
+						t.Fatal(err)
+					}
+					f.w.check(t, n)
+					f.fails = false
+					if res, err := f.run(t, f.graph(t, o), nil, d); err != nil || len(res.Interrupts) > 0 {
+						t.Fatalf("the former workflow: %+v, %v", res, err)
+					}
+					f.w.check(t, n)
+				})
+			}
+		}
+	}
+}
+
+// Wherever the process died, a changed workflow has no effect twice: it has it with the same key, or is
+// refused.
+func TestChangedWorkflowAfterEveryDeath(t *testing.T) {
+	base := []made{{"pay", 1, false}, {"pay", 2, false}, {"mail", 4, false}, {"mail", 5, true}, {"mail", 6, true}}
+	refused := 0
+	for name, calls := range map[string][]made{
+		"the same":       base,
+		"insert before":  append([]made{{"tax", 9, false}}, base...),
+		"insert between": append([]made{base[0], {"tax", 9, false}}, base[1:]...),
+		"insert inside":  append([]made{base[0], base[1], base[2], {"tax", 9, true}}, base[3:]...),
+		"remove":         base[1:],
+		"reorder":        {base[1], base[0], base[3], base[2], base[4]},
+	} {
+		for _, d := range allDurabilities {
+			run := func(death int) int {
+				m := &mortal{Saver: memory.New(memory.Options{}), left: death, stored: map[string]bool{}}
+				f := &flow{w: newWorld(), calls: base, stop: passes}
+				o := pregel.Options{Name: "flow", Saver: m}
+				_, err := f.run(t, f.graph(t, o), 1, d)
+				if death < 0 {
+					return m.saves
+				}
+				m.left = -1
+				f.calls = calls
+				if _, err = f.run(t, f.graph(t, o), nil, d); errors.Is(err, pregel.ErrEmptyInput) {
+					return 0
+				}
+				if errors.Is(err, pregel.ErrCallMismatch) {
+					refused++
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if name == "the same" && err != nil {
+					t.Errorf("%s, death at save %d: %v", d, death, err)
+				}
+				for what, keys := range f.w.keys {
+					if len(keys) > 1 {
+						t.Errorf("%s, %s, death at save %d: %s has %d keys", name, d, death, what, len(keys))
+					}
+				}
+				return 0
+			}
+			for death := range run(-1) {
+				run(death)
+			}
+		}
+	}
+	if refused < 40 {
+		t.Errorf("%d were refused: the test tests too little", refused)
+	}
+}
+
+// A body that handles the mismatch, or that a parallel node is beside, ends all the same, and nothing is
+// stored of it.
+func TestChangedWorkflowThatHandlesIt(t *testing.T) {
+	s := memory.New(memory.Options{})
+	f := &flow{w: newWorld(), calls: []made{{"pay", 1, false}}, stop: stops[0]}
+	o := pregel.Options{Name: "flow", Saver: s}
+	if _, err := f.run(t, f.graph(t, o), 1, pregel.Sync); err != nil {
+		t.Fatal(err)
+	}
+	g, err := pregel.Entrypoint("flow", func(ctx context.Context, _ int) (int, error) {
+		for range 3 {
+			_, _ = f.task("tax").Call(ctx, 1)
+		}
+		return 0, nil
+	}, pregel.EntrypointOptions{Options: o, Retry: []pregel.RetryPolicy{{MaxAttempts: 3, RetryOn: func(error) bool { return true }}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Invoke(ctx, pregel.Thread("t"), nil); !errors.Is(err, pregel.ErrCallMismatch) {
+		t.Fatal(err)
+	}
+	f.w.check(t, 1)
+	state, err := f.graph(t, o).GetState(ctx, pregel.Thread("t"))
+	if err != nil || state.Status != saver.StatusWaiting || len(state.Interrupts) != 1 {
+		t.Fatalf("%+v, %v", state, err)
+	}
+}
+
+// A call that failed runs again, and if it succeeds then the body may take another way.
+func TestOtherWayBehindAFailure(t *testing.T) {
+	for _, d := range allDurabilities {
+		s := memory.New(memory.Options{})
+		w, fails := newWorld(), true
+		effect := func(name string) *pregel.TaskFunc[int, int] {
+			return pregel.NewTask(name, func(ctx context.Context, n int) (int, error) {
+				if name == "first" && fails {
+					return 0, errDead
+				}
+				return n, w.do(ctx, name, "")
+			})
+		}
+		g, err := pregel.Entrypoint("flow", func(ctx context.Context, _ int) (int, error) {
+			if _, err := effect("first").Call(ctx, 1); err != nil {
+				if _, err := effect("instead").Call(ctx, 1); err != nil {
+					return 0, err
+				}
+			}
+			if _, err := effect("then").Call(ctx, 1); err != nil {
+				return 0, err
+			}
+			_, err := pregel.Ask(ctx, "go on?")
+			return 7, err
+		}, pregel.EntrypointOptions{Options: pregel.Options{Saver: s}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Invoke(ctx, pregel.Thread("t"), 1, pregel.RunOptions{Durability: d}); err != nil {
+			t.Fatal(err)
+		}
+		fails = false
+		for _, input := range []any{nil, pregel.Command{Resume: "yes"}} {
+			if _, err := g.Invoke(ctx, pregel.Thread("t"), input, pregel.RunOptions{Durability: d}); err != nil {
+				t.Fatalf("%s, %v: %v", d, input, err)
+			}
+		}
+	}
+}
+
+// With LangGraph's ways calls are told apart by their order alone, and no record is stored. Threads
+// without records, from earlier versions, go on like that.
+func TestCallsWithoutRecords(t *testing.T) {
+	for _, langGraph := range []bool{true, false} {
+		s := memory.New(memory.Options{})
+		f := &flow{w: newWorld(), calls: []made{{"pay", 1, false}}, stop: stops[0]}
+		if _, err := f.run(t, f.graph(t, pregel.Options{Saver: s, LangGraph: true}), 1, pregel.Sync); err != nil {
+			t.Fatal(err)
+		}
+		tup, err := s.GetTuple(ctx, saver.Config{ThreadID: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range tup.PendingWrites {
+			if w.Channel == "__stele_calls__" {
+				t.Error("a record with LangGraph's ways")
+			}
+		}
+		f.calls = append([]made{{"tax", 9, false}}, f.calls...)
+		if res, err := f.run(t, f.graph(t, pregel.Options{Saver: s, LangGraph: langGraph}), nil, pregel.Sync); err != nil || len(res.Interrupts) > 0 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if keys := len(f.w.keys["pay1/"]); keys != 2 {
+			t.Errorf("%d keys, not one more by the new order", keys)
+		}
+	}
+}
