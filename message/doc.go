@@ -48,6 +48,8 @@
 //     call, and keep their text; usage and metadata that add up to one are ErrMerge.
 //   - The arguments of a tool call that are cut off are repaired with bounded effort. If a text is
 //     built so that LangChain would take the square of its length, the call is invalid.
+//   - What follows a removal of all is merged by id like any other update. LangGraph takes it as it
+//     is, with two messages of one id, or with a removal among the messages.
 //   - JSON and content may nest 512 levels deep.
 //   - Fields that are not known are kept when a chunk becomes a message.
 package message

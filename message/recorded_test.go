@@ -328,7 +328,20 @@ func TestMergeRuns(t *testing.T) {
 	t.Logf("merges of runs: %d, 0 different", len(recorded().Runs))
 }
 
+// rawBehindRemoval reports whether right has, behind a removal of all, what LangGraph takes as it is: a
+// removal, or two messages of one id.
+func rawBehindRemoval(right []message.Message) bool {
+	i := len(right) - 1
+	seen, raw := map[string]bool{}, false
+	for ; i >= 0 && right[i].ID != message.RemoveAllID; i-- {
+		raw = raw || right[i].Type == message.TypeRemove || right[i].ID != "" && seen[right[i].ID]
+		seen[right[i].ID] = true
+	}
+	return i >= 0 && raw
+}
+
 func TestAdd(t *testing.T) {
+	raw := 0
 	for i, c := range recorded().Add {
 		values := func(side []given) any {
 			out := make([]any, len(side))
@@ -342,12 +355,19 @@ func TestAdd(t *testing.T) {
 		if err == nil {
 			right, err = message.FromList(values(c.Right))
 		}
+		if err == nil && rawBehindRemoval(right) { // see TestAddKeepsIDsApart
+			raw++
+			continue
+		}
 		if err == nil {
 			got, err = message.Add(left, right)
 		}
 		check(t, i, []any{show(c.Left), show(c.Right)}, got, err, c.outcome)
 	}
-	t.Logf("additions: %d, 0 different", len(recorded().Add))
+	t.Logf("additions: %d, %d different on purpose", len(recorded().Add), raw)
+	if raw > 20 {
+		t.Errorf("%d additions are not compared", raw)
+	}
 }
 
 // finite is v with floats that JSON does not have as the maps that the recording has for them.

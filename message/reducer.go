@@ -58,7 +58,8 @@ func (e *UnknownIDError) Error() string {
 // appended, one with a known id takes the place of the old one, and a Remove takes the message
 // with its id out, or, with RemoveAllID, all that stand before it. It returns a new list and
 // changes neither. Messages without an id get a random UUID. The removal of an unknown id is an
-// *UnknownIDError.
+// *UnknownIDError, unless all are removed before it. What follows a removal of all is added to an
+// empty list, so that no two have one id and no Remove stays; LangGraph takes it as it is.
 func Add(left, right []Message) ([]Message, error) {
 	return add(left, right, channel.NewMessageID)
 }
@@ -73,9 +74,11 @@ func add(left, right []Message, newID func() string) (List, error) {
 			}
 		}
 	}
+	cleared := false
 	for i, m := range slices.Backward(named) {
 		if m.Type == TypeRemove && m.ID == RemoveAllID {
-			return append(List{}, named[i+1:]...), nil
+			merged, named, cleared = List{}, named[i+1:], true
+			break
 		}
 	}
 	at := make(map[string]int, len(merged)+len(named))
@@ -91,6 +94,7 @@ func add(left, right []Message, newID func() string) (List, error) {
 		case known:
 			delete(removed, m.ID)
 			merged[i] = m
+		case m.Type == TypeRemove && cleared: // it is not there
 		case m.Type == TypeRemove:
 			return nil, &UnknownIDError{ID: m.ID}
 		default:

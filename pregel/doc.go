@@ -188,6 +188,8 @@
 //   - An answer by interrupt id reaches a nested task that has stored nothing yet.
 //   - A retry counts calls and nested graphs from the first again, and finds the calls
 //     that ended.
+//   - Messages that follow a removal of all are merged by id like others, so that no two have
+//     one id and no removal stays.
 //   - An empty Command is ErrEmptyInput.
 //   - Of two nodes that read one channel, one alone and one in a map, each gets what it
 //     asked for.

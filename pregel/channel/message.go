@@ -135,7 +135,8 @@ func roleOf(role string) string {
 }
 
 // AddMessages merges right into left by id, as LangGraph's add_messages does, and returns a
-// new list. Messages without an id get one from newID.
+// new list. Messages without an id get one from newID. What follows RemoveAll is merged into an
+// empty list, so that no two have one id and no removal stays; LangGraph takes it as it is.
 func AddMessages(left, right []Message, newID func() string) ([]Message, error) {
 	named := make([]Message, len(right))
 	for i, m := range right {
@@ -144,9 +145,11 @@ func AddMessages(left, right []Message, newID func() string) ([]Message, error) 
 		}
 		named[i] = m
 	}
+	cleared := false
 	for i, m := range slices.Backward(named) {
 		if m.Role == RoleRemove && m.ID == RemoveAll {
-			return append([]Message{}, named[i+1:]...), nil
+			left, named, cleared = nil, named[i+1:], true
+			break
 		}
 	}
 	merged := append(make([]Message, 0, len(left)+len(named)), left...)
@@ -166,6 +169,7 @@ func AddMessages(left, right []Message, newID func() string) ([]Message, error) 
 		case known:
 			delete(remove, m.ID)
 			merged[i] = m
+		case m.Role == RoleRemove && cleared: // it is not there
 		case m.Role == RoleRemove:
 			return nil, &UnknownMessageError{ID: m.ID}
 		default:
