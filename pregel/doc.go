@@ -133,6 +133,8 @@
 //
 // Options.LangGraph turns these off:
 //
+//   - A run that goes back to a checkpoint inside a graph inside goes on from there. In
+//     LangGraph that graph runs from its beginning, unless it is Stable.
 //   - New input first finishes what a crash left; see After a crash. LangGraph discards
 //     it, with what its tasks had stored. RunOptions.Unfinished does so for one run.
 //   - If the graph lacks a node that is left to run, the error is ErrUnknownNode.

@@ -44,6 +44,7 @@ type position struct {
 	written   map[string]bool          // tasks of the superstep that wrote during this run
 	reapplied map[string]bool          // tasks of the superstep that got their writes back
 	calls     callsMade                // by tasks of the superstep
+	places    map[string]string        // the namespaces of the next tasks before the fork, by path; nil: no graph inside continues there
 	stored    map[string]saver.Version // versions as last stored
 	updated   []string                 // sorted; nobody changes it; nil: unknown
 	stepped   bool                     // the first superstep has ended
@@ -68,7 +69,7 @@ func (p *position) find(ctx context.Context) (saved *saver.Tuple, err error) {
 	if p.run.saver == nil {
 		return nil, nil
 	}
-	at := saver.Config{ThreadID: p.place.ThreadID, Namespace: p.run.ns, CheckpointID: p.place.CheckpointID}
+	at := saver.Config{ThreadID: p.place.ThreadID, Namespace: cmp.Or(p.run.was, p.run.ns), CheckpointID: p.place.CheckpointID}
 	switch {
 	case at.CheckpointID != "":
 		saved, err = getTuple(ctx, p.run.saver, at)
@@ -521,8 +522,36 @@ func (p *position) takeNext() (err error) {
 	}
 	if made.err == nil {
 		p.tasks = made.tasks
+		for _, t := range p.tasks.order {
+			t.was = p.places[t.pathStr]
+		}
+		p.places = nil
 	}
 	return made.err
+}
+
+// leave prepares for a fork, which gives the next tasks new ids and namespaces. Graphs inside at checkpoints that
+// the run was told continue from the old namespaces. LangGraph runs them from their beginning. If
+// this graph is itself such a one, its copy is the first checkpoint of its new namespace.
+func (p *position) leave() error {
+	from := cmp.Or(p.run.was, p.run.ns)
+	inside := func(ns string) bool { return ns != from && strings.HasPrefix(ns, from) }
+	if !p.run.policy.langGraph && slices.ContainsFunc(slices.Collect(maps.Keys(p.run.cpMap)), inside) {
+		old := *p.preparer()
+		old.ns = from
+		tasks, err := old.next(p.updated)
+		if err != nil {
+			return err
+		}
+		p.places = make(map[string]string, len(tasks.order))
+		for _, t := range tasks.order {
+			p.places[t.pathStr] = t.ns
+		}
+	}
+	if p.run.was != "" {
+		p.place.CheckpointID, p.place.Namespace, p.stored = "", p.run.ns, map[string]saver.Version{}
+	}
+	return nil
 }
 
 // note makes the note of the current checkpoint: it tells the saver which nodes run next, and whether

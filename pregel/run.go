@@ -197,7 +197,11 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 	}
 	l.run.cache = cmp.Or(g.opts.Cache, l.run.cache)
 	if id, ok := l.run.cpMap[l.run.ns]; ok {
+		checkpoint, l.run.was = id, ""
+	} else if id, ok := l.run.cpMap[l.run.was]; ok && l.run.was != "" {
 		checkpoint = id
+	} else {
+		l.run.was = ""
 	}
 	if err := o.fill(g); err != nil {
 		return nil, err

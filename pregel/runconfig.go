@@ -32,8 +32,11 @@ type runConfig struct {
 	lease *saver.Lease
 	epoch int64
 
-	parent     *taskAttempt      // the task that runs this graph; nil at the root
-	cpMap      map[string]string // checkpoints of the graphs around
+	parent *taskAttempt      // the task that runs this graph; nil at the root
+	cpMap  map[string]string // checkpoints of the graphs around
+	// was is the namespace from which this graph continues at a checkpoint that cpMap names, because the
+	// graph around forked and gave its tasks new ids; "" if it continues in ns.
+	was        string
 	fromParent fromParent
 	replay     *replayState
 	// policy and resumeMap, the answers by id, are those of the root.
@@ -167,7 +170,7 @@ func (r *runConfig) inherit(parent *taskAttempt) {
 	run, g, o := step.run.Get(), r.g, r.opts
 	outer := run.opts
 	*r = run // what is not said below
-	r.g, r.parent, r.common, r.cpMap, r.fromParent = g, parent, nil, parent.task.around.get(), step.toInside
+	r.g, r.parent, r.common, r.cpMap, r.fromParent, r.was = g, parent, nil, parent.task.around.get(), step.toInside, ""
 	if parent.attempt > 1 {
 		r.fromParent = fromParentResume
 	}
@@ -175,7 +178,11 @@ func (r *runConfig) inherit(parent *taskAttempt) {
 	if g.opts.Checkpointing == Stable {
 		ns = stableNS(ns)
 	}
-	r.ns = numbered(ns, parent.task.subgraphs.Add(1)-1)
+	nth := parent.task.subgraphs.Add(1) - 1
+	r.ns = numbered(ns, nth)
+	if was := parent.task.was; was != "" && g.opts.Checkpointing != Stable {
+		r.was = numbered(was, nth)
+	}
 	if g.opts.Checkpointing == Off {
 		r.saver = nil
 	}

@@ -43,6 +43,11 @@ func (l *loop) begin(ctx context.Context) error {
 	for name := range l.pos.renamed {
 		l.run.g.addDelta(l.saves.delta.forced, name)
 	}
+	if l.run.was != "" { // their history is elsewhere
+		for name := range l.pos.cp.versions {
+			l.run.g.addDelta(l.saves.delta.forced, name)
+		}
+	}
 	if err := l.decide(ctx); err != nil {
 		return err
 	}
@@ -110,7 +115,7 @@ func (l *loop) collect(f *facts) {
 	cmd, isCommand := commandOf(l.input)
 	source := l.pos.md.Source()
 	*f = facts{thread: l.run.thread, policy: l.run.policy, input: inputValues, from: l.pos.from, nested: l.run.nested(), fromParent: l.run.fromParent,
-		noSaver: l.run.saver == nil, empty: len(l.pos.cp.versions) == 0, branch: source == "update" || source == "fork",
+		noSaver: l.run.saver == nil, empty: len(l.pos.cp.versions) == 0, branch: (source == "update" || source == "fork") && l.run.was == "",
 		sameRun: !l.run.nested() && l.run.opts.RunID != "" && l.run.opts.RunID == l.pos.md.RunID(), replays: l.run.replay != nil && l.run.saver != nil}
 	switch {
 	case l.recovery != nil:
@@ -129,7 +134,7 @@ func (l *loop) collect(f *facts) {
 		f.leftBy = n.Graph
 	}
 	_, mapped := l.run.cpMap[l.run.ns]
-	f.mapped = mapped && f.nested
+	f.mapped = (mapped || l.run.was != "") && f.nested
 	if f.nested && f.from.found() && !f.empty {
 		f.spent = f.fromParent == fromParentResume && l.input != nil && l.pos.spentState()
 		f.answered = l.pos.answeredSince()
@@ -284,6 +289,9 @@ func (l *loop) resume(ctx context.Context) error {
 		// The fork gives all tasks new ids, so what the old ones asked is not
 		// pending here.
 		l.pos.drop(chInterrupt)
+		if err := l.pos.leave(); err != nil {
+			return err
+		}
 		// A fork is no superstep, so its checkpoint names no updated channels.
 		updated := l.pos.updated
 		l.pos.updated = nil

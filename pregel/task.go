@@ -20,6 +20,7 @@ type task struct {
 	packet   int    // index of the packet
 	pathStr  string // the path as it is stored
 	ns       string // the task's namespace
+	was      string // in the checkpoint that a fork copied; "" if no graph inside continues there
 	triggers []string
 	input    any
 	timeout  *TimeoutPolicy
