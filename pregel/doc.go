@@ -142,14 +142,17 @@
 //   - A body that runs again has to make the calls that ended before, at their places and
 //     with their inputs, else the error is ErrCallMismatch. LangGraph goes by the order alone: it
 //     runs a call again that another one was put in front of, as a new task.
+//   - Where MaxConcurrency bounds the tasks, those that wait behind one that fails do not run.
+//     LangGraph's threads take them until somebody has seen the failure.
+//   - The values of a Copy are []StateUpdate. LangGraph ignores a map.
 //   - One run at a time owns a thread; others get ErrConflict. In LangGraph all go on,
 //     and the last checkpoint counts.
 //   - An answer reaches the question that waits and no other. It is refused with
 //     ErrNoInterrupt if nothing waits, and with ErrUnknownInterrupt if nobody asked
 //     the ids it names. At a breakpoint it only resumes the run. An answer that nobody
 //     took is void once all tasks wait again: so is one that follows an update of a
-//     graph inside, whose question is then another one. LangGraph refuses an answer only
-//     if nothing is left to run, and gives it to whoever asks first.
+//     graph inside, whose question is then another one. LangGraph refuses none, and gives
+//     it to whoever asks first.
 //   - Runs and UpdateState refuse a CheckpointID that does not exist. LangGraph takes
 //     the thread for empty. GetState returns an empty
 //     snapshot and no error in both.

@@ -161,7 +161,7 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 		a.Unknown = slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return asked[id] })
 	}
 	if l.run.policy.langGraph || a.Old {
-		if a.Waiting = answer.Unended(l.pos.pending); len(a.Waiting) == 0 && !a.Steers {
+		if a.Waiting = answer.Unended(l.pos.pending); a.Old && len(a.Waiting) == 0 && !a.Steers {
 			a.Left, err = l.pos.hasWork()
 		}
 		return a, err

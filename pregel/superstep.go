@@ -189,6 +189,9 @@ func (s *superstep) fail(err error) {
 	if s.failure == nil {
 		s.failure = err
 	}
+	if _, ofTask := err.(*TaskError); ofTask && s.l.run.policy.langGraph && s.l.run.opts.MaxConcurrency > 0 { //nolint:errorlint // the superstep's own
+		return // LangGraph's threads take what is queued before anybody has seen the failure
+	}
 	s.stop(err)
 }
 

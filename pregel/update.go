@@ -461,7 +461,7 @@ func (u *updater) copy(ctx context.Context, values any) (Address, error) {
 		return Address{}, &InvalidUpdateError{Node: Copy, Reason: "Cannot copy a non-existent checkpoint"}
 	}
 	further, err := copyUpdates(values)
-	if err != nil {
+	if err != nil && !u.langGraph { // LangGraph ignores a map
 		return Address{}, err
 	}
 	cp, _, err := u.g.create(u.cp, nil, func() string { return u.g.env.IDs.Next(stepOf(u.md)) }, nil, nil, nil, nil)

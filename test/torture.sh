@@ -4,7 +4,7 @@
 # repeat what failed; the exit code is that of the whole.
 #
 #   test/torture.sh              all parts
-#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices runs fleet adapters fuzz
+#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices runs fleet adapters parity fuzz
 #
 #   CRASH_STATES   distinct crash states                  (default 300000)
 #   ROT_FLIPS      flipped bits                           (default 2000000)
@@ -13,6 +13,7 @@
 #   POWER_LOSSES   power losses of a real file system     (default 100)
 #   RUNS           durable runs on each thread of killed programs (default 300)
 #   FLEET_RUNS     the same of a fleet on PostgreSQL      (default 125: 4,000 runs)
+#   PARITY         random programs beside LangGraph       (default 1000; 10000 take hours)
 #   FUZZTIME       of each fuzz target                    (default 60s)
 set -uo pipefail
 
@@ -76,11 +77,23 @@ part_adapters() {
 	done
 }
 
+# Without a Python that has LangGraph it makes one, as CI does.
+part_parity() {
+	local python=${STELE_PARITY_PYTHON:-} n
+	if [ -z "$python" ]; then
+		python3.11 -m venv "$work/venv" && python=$work/venv/bin/python &&
+			"$python" -m pip install --quiet --disable-pip-version-check --requirement test/parity/requirements.txt || return 1
+	fi
+	for ((n = ${PARITY:-1000}; n > 0; n -= 100)); do
+		STELE_PARITY_PYTHON=$python sh test/parity/pregel/fresh.sh "$((n < 100 ? n : 100))" || return 1
+	done
+}
+
 part_fuzz() { FUZZTIME="${FUZZTIME:-60s}" bash test/fuzz.sh; }
 
 main() {
 	local parts=("$@") part start
-	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices runs fleet adapters fuzz)
+	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices runs fleet adapters parity fuzz)
 	for part in "${parts[@]}"; do
 		declare -F "part_$part" >/dev/null || {
 			echo "no part $part" >&2

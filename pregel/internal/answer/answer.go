@@ -23,7 +23,7 @@
 //     Untaken finds the one that nobody took although all tasks wait: its question was not asked again,
 //     so it is removed, and what is asked instead waits for an answer of its own.
 //
-// With langGraph, the ways of LangGraph, step 1 lets any answer pass while something is left to run,
+// With langGraph, the ways of LangGraph, step 1 lets any answer pass,
 // step 4 gives it to whoever asks, and an answer that nobody took stays.
 package answer
 
@@ -177,7 +177,7 @@ func (f *Facts) Judge(resumes, langGraph bool) Use {
 		nobody = RefusedWorkLeft
 	}
 	switch {
-	case !resumes, loose && len(f.Waiting) == 0 && !f.Steers && !f.Left:
+	case !resumes, f.Old && len(f.Waiting) == 0 && !f.Steers && !f.Left:
 		return Refused
 	case loose && f.ByID:
 		return use

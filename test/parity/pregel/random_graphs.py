@@ -217,7 +217,43 @@ def season_script(d: Draw, ops: list, names: list[str], keys: dict[str, str]) ->
             op["goto"] = [target(d, names)]
 
 
+def loosen(d: Draw, g: dict, ops: list) -> None:
+    """What seeds from LOOSE on draw as well: any node may fail, before others of its
+    superstep have begun; answers on a thread that has ended; copies with a map; runs that
+    store beside the next superstep. stele refuses input that a graph inside cannot take,
+    and a retry there finds the calls that ended."""
+    loosen_nodes(d, g)
+    plain_packets(g)
+    plain_packets(ops)
+    for op in ops:
+        if op["op"] == "go_on" and d.maybe(0.3):
+            op["stray"] = True
+        if op["op"] == "copy" and d.maybe(0.4):
+            op["map"] = True
+        if "durability" not in op and d.maybe(0.1):
+            op["durability"] = "async"
+
+
+def loosen_nodes(d: Draw, g: dict) -> None:
+    for n in g["nodes"]:
+        if n.get("sub"):
+            loosen_nodes(d, n["sub"])
+        elif not n.get("fails") and d.maybe(0.15):
+            n["fails"], n["retries"] = d.r.randint(1, 2), 1 if n.get("tasks") else d.one([1, 1, 2])
+
+
+def plain_packets(v: Any) -> None:
+    if isinstance(v, dict):
+        if v.get("arg") == "text":
+            v["arg"] = {"steps": ["text"]}
+        v = list(v.values())
+    if isinstance(v, list):
+        for x in v:
+            plain_packets(x)
+
+
 RICH = 1000
+LOOSE = 5000
 
 
 def elsewhere(v: Any, name: str, to: str) -> None:
@@ -249,6 +285,8 @@ def draw(seed: int) -> dict:
     if seed >= RICH:
         season(d, g, keys)
         season_script(d, out["script"], names, keys)
+        if seed >= LOOSE:
+            loosen(d, g, out["script"])
         single_callers(g)
         if g["nodes"][-1].get("tasks"):
             elsewhere(out["script"], g["nodes"][-1]["name"], g["nodes"][0]["name"])

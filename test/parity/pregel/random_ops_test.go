@@ -107,6 +107,8 @@ func (r *random) goOn(op opSpec) {
 		answers[id] = answer
 	}
 	switch {
+	case len(ids) == 0 && len(s.Next) == 0 && op.Stray:
+		r.runAt(pregel.Command{Resume: answer}, r.config())
 	case len(ids) == 0 || op.How == "none":
 		r.runAt(nil, r.config())
 	case op.How == "value":
@@ -163,6 +165,9 @@ func (r *random) elsewhere(op opSpec) {
 		u := pregel.StateUpdate{AsNode: pregel.Copy}
 		if op.Pick%2 == 1 {
 			u.Values = []pregel.StateUpdate{{Values: op.Values.plain(), AsNode: op.As}}
+		}
+		if op.Map {
+			u.Values = op.Values.plain()
 		}
 		out := r.update(r.graph, at, u)
 		if op.Run {

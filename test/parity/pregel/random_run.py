@@ -184,10 +184,13 @@ class Run:
         self.t.state(self.graph, subgraphs=op["pick"] % 2 == 0)
 
     def op_go_on(self, op: dict) -> None:
-        ids = list(dict.fromkeys(i.id for i in self.t.state(self.graph).interrupts))
+        state = self.t.state(self.graph)
+        ids = list(dict.fromkeys(i.id for i in state.interrupts))
         answer = f"r{op['pick']}"
         goto = [place(g) for g in op.get("goto", [])]
-        if not ids or op["how"] == "none":
+        if not ids and not state.next and op.get("stray"):
+            self.run(Command(resume=answer))
+        elif not ids or op["how"] == "none":
             self.run(None)
         elif op["how"] == "value":
             self.run(Command(resume=answer, update=plain(op["update"]), goto=goto))
@@ -215,6 +218,8 @@ class Run:
 
     def op_copy(self, op: dict) -> None:
         more = [(plain(op["values"]), op["as"])] if op["pick"] % 2 else None
+        if op.get("map"):
+            more = plain(op["values"]) or {}
         out = self.t.update(self.graph, self.picked(op), more, as_node="__copy__")
         if op["run"]:
             self.run(None, out)

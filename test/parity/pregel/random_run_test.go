@@ -87,6 +87,9 @@ type opSpec struct {
 	Durability pregel.Durability `json:"durability"`
 	Before     []string          `json:"before"`
 	After      []string          `json:"after"`
+
+	Stray bool `json:"stray"`
+	Map   bool `json:"map"`
 }
 
 // joinSpec is the pair of the sources and the target of a join.

@@ -24,7 +24,7 @@ func randomFiles() []string {
 	if f := os.Getenv("STELE_RANDOM_TRACES"); f != "" {
 		return []string{f}
 	}
-	return []string{"random.jsonl.gz", "random_rich.jsonl.gz", "random_found.jsonl.gz"}
+	return []string{"random.jsonl.gz", "random_rich.jsonl.gz", "random_loose.jsonl.gz", "random_found.jsonl.gz"}
 }
 
 // randomCase is one line of the file.
@@ -86,9 +86,9 @@ func (s *randomSum) play(t *testing.T, c randomCase, d pregel.Durability) {
 	if d == pregel.Exit {
 		want = c.Traces[string(pregel.Exit)]
 	}
-	// The savers and Async differ little from what the scenarios show of them.
+	// The savers and Async differ little from what the scenarios show of them; most behind failures.
 	disk := d == pregel.Async
-	if want == nil || disk && c.Spec.Seed%4 > 0 {
+	if want == nil || disk && c.Spec.Seed%4 > 0 && c.Spec.Seed < 5000 {
 		return
 	}
 	t.Run(fmt.Sprintf("%d/%s", c.Spec.Seed, d), func(t *testing.T) {
@@ -103,7 +103,7 @@ func (s *randomSum) play(t *testing.T, c randomCase, d pregel.Durability) {
 		n := comparable(c.Spec, d, want)
 		got := tr.lines
 		if n < len(want) {
-			got = got[:min(n, len(got))]
+			got = sameCalls(got, want[:n])
 		}
 		if compare(t, normaliseRandom(c.Spec, d, got), normaliseRandom(c.Spec, d, want[:n])) {
 			s.equal++
@@ -151,7 +151,7 @@ func comparable(s spec, d pregel.Durability, lines []string) int {
 	begin := 0
 	if d == pregel.Exit || s.exits() {
 		for i, l := range lines {
-			if l == `{"call":"run"}` {
+			if l == callLine {
 				begin = i
 			}
 			if strings.Contains(l, "InvalidUpdateError") || strings.Contains(l, "INVALID_CONCURRENT") {
@@ -160,6 +160,29 @@ func comparable(s spec, d pregel.Durability, lines []string) int {
 		}
 	}
 	return len(lines)
+}
+
+// callLine begins a run.
+const callLine = `{"call":"run"}`
+
+// sameCalls are the lines up to the end of as many runs as want has: a line more or less in one is no reason
+// to compare less of the others.
+func sameCalls(lines, want []string) []string {
+	left := 0
+	for _, l := range want {
+		if l == callLine {
+			left++
+		}
+	}
+	for i, l := range lines {
+		if l != callLine {
+			continue
+		}
+		if left--; left < 0 {
+			return lines[:i]
+		}
+	}
+	return lines
 }
 
 // withoutTexts replaces the texts of errors that are not the nodes' own.

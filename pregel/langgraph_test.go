@@ -1,0 +1,60 @@
+package pregel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/saver/memory"
+)
+
+// With LangGraph's ways an answer on a thread that has ended returns its state, a map as the values of
+// a copy is ignored, and what is queued behind a task that fails still runs and is stored. Without
+// them the answer and the copy are refused, and what is queued does not run.
+func TestLangGraphsWays(t *testing.T) {
+	for _, langGraph := range []bool{true, false} {
+		s := memory.New(memory.Options{})
+		g := compiled(t, graph.New(steps()).Node("a", step("a")).Edge(graph.Start, "a"), graph.Options{Saver: s, LangGraph: langGraph})
+		at := pregel.Thread("t")
+		if _, err := g.Invoke(ctx, at, m{"steps": []string{"in"}}); err != nil {
+			t.Fatal(err)
+		}
+		res, err := g.Invoke(ctx, at, pregel.Command{Resume: "yes"})
+		if langGraph && (err != nil || fmt.Sprint(res.Map()["steps"]) != "[in a]") || !langGraph && !errors.Is(err, pregel.ErrNoInterrupt) {
+			t.Errorf("an answer: %+v, %v", res, err)
+		}
+		_, err = g.UpdateState(ctx, at, pregel.StateUpdate{Values: m{"steps": []string{"x"}}, AsNode: pregel.Copy})
+		if langGraph && err != nil || !langGraph && !errors.Is(err, pregel.ErrInvalidUpdate) {
+			t.Errorf("a copy with a map: %v", err)
+		}
+		state, err := g.GetState(ctx, at)
+		if err != nil || fmt.Sprint(state.Map()["steps"]) != "[in a]" {
+			t.Errorf("after it: %+v, %v", state, err)
+		}
+
+		var ran []string // one at a time
+		b := graph.New(steps())
+		for _, name := range []string{"a", "b", "c", "d"} {
+			b.Node(name, func(ctx context.Context, _ any) (any, error) {
+				ran = append(ran, name)
+				if name == "b" {
+					return nil, errDead
+				}
+				return m{"steps": []string{name}}, ctx.Err()
+			}).Edge(graph.Start, name)
+		}
+		g = compiled(t, b, graph.Options{Saver: s, LangGraph: langGraph})
+		_, err = g.Invoke(ctx, pregel.Thread("u"), m{"steps": []string{"in"}}, pregel.RunOptions{MaxConcurrency: 1})
+		want := map[bool][]string{true: {"a", "b", "c", "d"}, false: {"a", "b"}}[langGraph]
+		if !errors.Is(err, errDead) || !slices.Equal(ran, want) {
+			t.Errorf("ran %q, %v", ran, err)
+		}
+		if state, err = g.GetState(ctx, pregel.Thread("u")); err != nil || len(state.Map()["steps"].([]string)) != len(want) {
+			t.Errorf("stored: %+v, %v", state, err)
+		}
+	}
+}
