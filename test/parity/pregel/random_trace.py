@@ -1,8 +1,9 @@
 """Writes the traces of random graphs: python random_trace.py file first count
 
 A graph in which a task fails before another has begun is left out: whether the
-other still runs is a matter of threads. So is one whose trace is long, and one in
-which LangGraph takes a graph inside for finished that was not called yet.
+other still runs is a matter of threads. So is one whose trace is long, one in
+which LangGraph takes a graph inside for finished that was not called yet, and one in
+which a graph inside is given what it cannot take.
 """
 
 import gzip
@@ -63,6 +64,19 @@ def goes_on_from_the_end(lines: list[str]) -> bool:
     return False
 
 
+def refused_inside(lines: list[str]) -> bool:
+    """Whether a graph inside was given what it cannot take: LangGraph stores it as its
+    input and raises then, stele refuses it."""
+    inside, refused = set(), set()
+    for line in map(json.loads, lines):
+        if line.get("checkpoint") and line.get("ns"):
+            inside.add(line["ns"][-1])
+        r = line.get("result")
+        if isinstance(r, dict) and str(r.get("error")).startswith("Expected dict, got"):
+            refused |= {r["name"], f"{r['name']}:{r['id']}"}
+    return bool(inside & refused)
+
+
 class TooLong(BaseException):
     pass
 
@@ -90,7 +104,7 @@ def traces_of(spec: dict) -> dict[str, list[str]] | None:
         except TooLong:
             return None
         traces[durability] = t.lines
-        if watch.unordered and spec["seed"] < LOOSE or goes_on_from_the_end(t.lines):
+        if watch.unordered and spec["seed"] < LOOSE or goes_on_from_the_end(t.lines) or refused_inside(t.lines):
             return None
     return traces
 
