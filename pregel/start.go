@@ -44,8 +44,8 @@ func (l *loop) begin(ctx context.Context) error {
 		l.run.g.addDelta(l.saves.delta.forced, name)
 	}
 	if l.run.was != "" { // their history is elsewhere
-		for name := range l.pos.cp.versions {
-			l.run.g.addDelta(l.saves.delta.forced, name)
+		for ch := range l.pos.cp.versions {
+			l.run.g.addDelta(l.saves.delta.forced, ch)
 		}
 	}
 	if err := l.decide(ctx); err != nil {
