@@ -3,10 +3,10 @@ package pregel
 import (
 	"fmt"
 	"maps"
-	"math"
 	"reflect"
 
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/internal/frozen"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
 )
@@ -88,50 +88,11 @@ func appended(was, list reflect.Value) int {
 		return 0
 	}
 	for i := range was.Len() {
-		if !same(was.Index(i), list.Index(i)) {
+		if !frozen.Same(was.Index(i), list.Index(i)) {
 			return 0
 		}
 	}
 	return list.Len() - was.Len()
-}
-
-// same reports whether a and b, of one type, are the same value: they are equal and refer to
-// the same memory. It may return false for equal values.
-func same(a, b reflect.Value) bool {
-	switch a.Kind() {
-	case reflect.String:
-		return a.String() == b.String()
-	case reflect.Map, reflect.Pointer:
-		return a.UnsafePointer() == b.UnsafePointer()
-	case reflect.Slice:
-		return a.UnsafePointer() == b.UnsafePointer() && a.Len() == b.Len()
-	case reflect.Float32, reflect.Float64:
-		return math.Float64bits(a.Float()) == math.Float64bits(b.Float()) // zeros have signs
-	case reflect.Interface:
-		if a.IsNil() || b.IsNil() {
-			return a.IsNil() && b.IsNil()
-		}
-		a, b = a.Elem(), b.Elem()
-		return a.Type() == b.Type() && same(a, b)
-	case reflect.Struct:
-		for i := range a.NumField() {
-			if !same(a.Field(i), b.Field(i)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Array:
-		for i := range a.Len() {
-			if !same(a.Index(i), b.Index(i)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return a.Equal(b)
-	}
-	return false
 }
 
 // encode serializes a value now, if the codec is known, because the reducers of the next

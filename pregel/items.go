@@ -40,18 +40,8 @@ type taskStore struct {
 }
 
 // Put implements store.Store.
-func (s *taskStore) Put(_ context.Context, ns store.Namespace, key string, value map[string]any, opts ...store.PutOption) error {
-	if value == nil {
-		return &store.InvalidError{Field: "value", Reason: "nil; Delete removes an item"}
-	}
-	if err := store.CheckNamespace(ns); err != nil {
-		return err
-	}
-	op := store.PutOp{Namespace: ns, Key: key, Value: value}
-	for _, o := range opts {
-		o(&op)
-	}
-	return s.buffer(op)
+func (s *taskStore) Put(ctx context.Context, ns store.Namespace, key string, value map[string]any, opts ...store.PutOption) error {
+	return store.Batched(s.Batch).Put(ctx, ns, key, value, opts...)
 }
 
 // Delete implements store.Store.
@@ -72,12 +62,14 @@ func (s *taskStore) Batch(ctx context.Context, ops ...store.Op) ([]store.Result,
 		reads, at = append(reads, op), append(at, i)
 	}
 	results := make([]store.Result, len(ops))
-	found, err := s.atomicStore.Batch(ctx, reads...)
-	if err != nil {
-		return nil, err
-	}
-	for k, i := range at {
-		results[i] = found[k]
+	if len(reads) > 0 {
+		found, err := s.atomicStore.Batch(ctx, reads...)
+		if err != nil {
+			return nil, err
+		}
+		for k, i := range at {
+			results[i] = found[k]
+		}
 	}
 	return results, s.buffer(puts...)
 }

@@ -193,15 +193,9 @@ func (s *Local) Get(ctx context.Context, ns Namespace, key string, opts ...GetOp
 
 // Put implements Store.
 func (s *Local) Put(ctx context.Context, ns Namespace, key string, value map[string]any, opts ...PutOption) error {
-	if err := CheckNamespace(ns); err != nil {
+	op, err := putOf(ns, key, value, opts)
+	if err != nil {
 		return err
-	}
-	if value == nil {
-		return invalidf("value", "nil; Delete removes an item")
-	}
-	op := PutOp{Namespace: ns, Key: key, Value: value}
-	for _, o := range opts {
-		o(&op)
 	}
 	return s.write(ctx, []PutOp{op})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"log/slog"
@@ -40,6 +39,7 @@ import (
 // cannot store items in one transaction with a checkpoint: Options.AtomicStore of package
 // pregel refuses it.
 type Store struct {
+	store.Batched
 	db    *pgdb.DB
 	opts  store.Options
 	codec serde.Serializer
@@ -122,6 +122,7 @@ func open(ctx context.Context, db *pgdb.DB, err error, codec serde.Serializer, s
 		so.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{db: db, opts: so, codec: so.Serializer}
+	s.Batched = s.Batch
 	if err := s.begin(ctx); err != nil {
 		db.Close()
 		return nil, err
@@ -190,62 +191,6 @@ func (s *Store) Close() error {
 	}
 	s.db.Close()
 	return nil
-}
-
-// Get implements store.Store.
-func (s *Store) Get(ctx context.Context, ns store.Namespace, key string, opts ...store.GetOption) (*store.Item, error) {
-	op := store.GetOp{Namespace: ns, Key: key}
-	for _, o := range opts {
-		o(&op)
-	}
-	results, err := s.Batch(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	if results[0].Item == nil {
-		return nil, fmt.Errorf("key %q in namespace %q: %w", key, []string(ns), store.ErrNotFound)
-	}
-	return results[0].Item, nil
-}
-
-// Put implements store.Store.
-func (s *Store) Put(ctx context.Context, ns store.Namespace, key string, value map[string]any, opts ...store.PutOption) error {
-	if err := store.CheckNamespace(ns); err != nil {
-		return err
-	}
-	if value == nil {
-		return saver.Invalidf("value", "nil; Delete removes an item")
-	}
-	op := store.PutOp{Namespace: ns, Key: key, Value: value}
-	for _, o := range opts {
-		o(&op)
-	}
-	_, err := s.Batch(ctx, op)
-	return err
-}
-
-// Delete implements store.Store.
-func (s *Store) Delete(ctx context.Context, ns store.Namespace, key string) error {
-	_, err := s.Batch(ctx, store.PutOp{Namespace: ns, Key: key})
-	return err
-}
-
-// Search implements store.Store.
-func (s *Store) Search(ctx context.Context, q store.Query) ([]store.Found, error) {
-	results, err := s.Batch(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return results[0].Found, nil
-}
-
-// ListNamespaces implements store.Store.
-func (s *Store) ListNamespaces(ctx context.Context, q store.NamespaceQuery) ([]store.Namespace, error) {
-	results, err := s.Batch(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return results[0].Namespaces, nil
 }
 
 // Scan implements store.Scanner. All that q selects is in memory before the first is yielded;

@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/base/jsontext"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/internal/frozen"
 )
 
 // NodeFunc is the body of a node of a typed graph. It gets the state, and returns what it
@@ -333,7 +334,7 @@ func (t *binding[S]) checkUnchanged(name string, written pregel.Pairs, s *given[
 	now, old := reflect.ValueOf(&s.now).Elem(), reflect.ValueOf(&s.before).Elem()
 	for i := range t.state.fields {
 		f := &t.state.fields[i]
-		if same(now.FieldByIndex(f.index), old.FieldByIndex(f.index)) {
+		if frozen.Same(now.FieldByIndex(f.index), old.FieldByIndex(f.index)) {
 			continue
 		}
 		if !slices.ContainsFunc(written, func(p pregel.Pair) bool { return p.Key == f.key }) {
@@ -341,42 +342,6 @@ func (t *binding[S]) checkUnchanged(name string, written pregel.Pairs, s *given[
 		}
 	}
 	return nil
-}
-
-// same reports whether nobody assigned to a. It does not follow pointers, slices and maps.
-func same(a, b reflect.Value) bool {
-	switch a.Kind() {
-	case reflect.String:
-		return a.String() == b.String()
-	case reflect.Int:
-		return a.Int() == b.Int()
-	case reflect.Slice:
-		return a.Pointer() == b.Pointer() && a.Len() == b.Len() // of a nil slice the pointer is nil
-	case reflect.Map, reflect.Pointer:
-		return a.Pointer() == b.Pointer()
-	case reflect.Interface:
-		if a.IsNil() || b.IsNil() {
-			return a.IsNil() == b.IsNil()
-		}
-		return a.Elem().Type() == b.Elem().Type() && same(a.Elem(), b.Elem())
-	case reflect.Struct:
-		for i := range a.NumField() {
-			if !same(a.Field(i), b.Field(i)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Array:
-		for i := range a.Len() {
-			if !same(a.Index(i), b.Index(i)) {
-				return false
-			}
-		}
-		return true
-	case reflect.Float32, reflect.Float64:
-		return a.Float() == b.Float() || a.Float() != a.Float() && b.Float() != b.Float() //nolint:staticcheck // not a number
-	}
-	return a.Equal(b)
 }
 
 // path is the function of a conditional edge for the engine.

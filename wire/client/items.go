@@ -13,7 +13,10 @@ import (
 
 // Items is the long-term store of a server. It implements store.Store, store.Scanner and
 // store.Sweeper, and is safe for concurrent use.
-type Items struct{ c *Client }
+type Items struct {
+	store.Batched
+	c *Client
+}
 
 var (
 	_ store.Store   = (*Items)(nil)
@@ -22,7 +25,11 @@ var (
 )
 
 // Items returns the long-term store beside the saver.
-func (c *Client) Items() *Items { return &Items{c} }
+func (c *Client) Items() *Items {
+	s := &Items{c: c}
+	s.Batched = s.Batch
+	return s
+}
 
 // Batch implements store.Store. If the call had to be asked again, its reads may see its own
 // puts.
@@ -64,62 +71,6 @@ func ofItems(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrNoIndex, err)
 	}
 	return err
-}
-
-// Get implements store.Store.
-func (s *Items) Get(ctx context.Context, ns store.Namespace, key string, opts ...store.GetOption) (*store.Item, error) {
-	op := store.GetOp{Namespace: ns, Key: key}
-	for _, o := range opts {
-		o(&op)
-	}
-	results, err := s.Batch(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	if results[0].Item == nil {
-		return nil, fmt.Errorf("key %q in namespace %q: %w", key, []string(ns), store.ErrNotFound)
-	}
-	return results[0].Item, nil
-}
-
-// Put implements store.Store.
-func (s *Items) Put(ctx context.Context, ns store.Namespace, key string, value map[string]any, opts ...store.PutOption) error {
-	if err := store.CheckNamespace(ns); err != nil {
-		return err
-	}
-	if value == nil {
-		return saver.Invalidf("value", "nil; Delete removes an item")
-	}
-	op := store.PutOp{Namespace: ns, Key: key, Value: value}
-	for _, o := range opts {
-		o(&op)
-	}
-	_, err := s.Batch(ctx, op)
-	return err
-}
-
-// Delete implements store.Store.
-func (s *Items) Delete(ctx context.Context, ns store.Namespace, key string) error {
-	_, err := s.Batch(ctx, store.PutOp{Namespace: ns, Key: key})
-	return err
-}
-
-// Search implements store.Store.
-func (s *Items) Search(ctx context.Context, q store.Query) ([]store.Found, error) {
-	results, err := s.Batch(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return results[0].Found, nil
-}
-
-// ListNamespaces implements store.Store.
-func (s *Items) ListNamespaces(ctx context.Context, q store.NamespaceQuery) ([]store.Namespace, error) {
-	results, err := s.Batch(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return results[0].Namespaces, nil
 }
 
 // Scan implements store.Scanner.
