@@ -20,7 +20,7 @@ func TestBudgetHoldsAllCaches(t *testing.T) {
 	within := func(when string) {
 		t.Helper()
 		loaded, _, _ := e.Index.Memory()
-		blocks, last := e.cacheBytes(), e.Stats().VersionBytes
+		blocks, last := e.cache.bytes(), e.Stats().VersionBytes
 		if loaded+blocks+last > budget+budget/50 { // eviction comes a moment after a load
 			t.Fatalf("%s: %d bytes of threads, %d of blocks, %d of last values; the budget is %d", when, loaded, blocks, last, budget)
 		}

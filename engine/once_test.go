@@ -30,7 +30,7 @@ func TestFlushLeavesTheCacheAlone(t *testing.T) {
 		t.Fatal("no value is a patch: nothing is tested")
 	}
 	must(t, e.Flush(ctx))
-	if n := e.cacheBytes(); n != 0 {
+	if n := e.cache.bytes(); n != 0 {
 		t.Errorf("the flush left %d bytes in the cache", n)
 	}
 }

@@ -101,7 +101,7 @@ func TestLongChat(t *testing.T) {
 			th, err := e.Partition("t")
 			must(t, err)
 			th.Ascend("", func(it *index.Entry) bool {
-				if chain, _, ok := th.Family.Chain(it.Slots.At(0).Ref, nil); !ok || len(chain) > maxPatches+1 {
+				if chain, _, ok := th.Family.Chain(it.Slots.At(0).Ref, nil); !ok || len(chain) > historyLevels*(historyFan-1)+1 {
 					t.Errorf("entry %s: chain of %d", it.Key, len(chain))
 				}
 				return true

@@ -36,10 +36,6 @@ const (
 	quickTry = 4 << 10
 )
 
-// maxPatches is how many patches at most lead from a version in a segment to one that is
-// whole.
-const maxPatches = historyLevels * (historyFan - 1)
-
 // historySeries writes the values of one series, newest first.
 type historySeries struct {
 	series string

@@ -84,19 +84,19 @@ func TestCompactionHurriesWhenBehind(t *testing.T) {
 	ctx := context.Background()
 	e := mustOpen(t, Options{FS: vfs.NewMem(vfs.MemOptions{}), ManualWork: true, CompactFanout: 3})
 	for n := range 6 {
-		if _, hurry := e.throttle.Segments(); hurry {
+		if e.throttle.hurry.Load() {
 			t.Fatalf("compaction hurries with %d segments", n)
 		}
 		mustPut(t, e, "t", "k", strings.Repeat("x", n))
 		must(t, e.Flush(ctx))
 	}
-	if n, hurry := e.throttle.Segments(); !hurry || n != 6 {
+	if n, hurry := e.throttle.segments.Load(), e.throttle.hurry.Load(); !hurry || n != 6 {
 		t.Errorf("compaction does not hurry with %d segments", n)
 	}
 	if did, err := e.CompactStep(ctx); !did || err != nil {
 		t.Fatal(did, err)
 	}
-	if n, hurry := e.throttle.Segments(); hurry || n != 1 {
+	if n, hurry := e.throttle.segments.Load(), e.throttle.hurry.Load(); hurry || n != 1 {
 		t.Errorf("compaction hurries with %d segments", n)
 	}
 	must(t, e.Close())

@@ -179,9 +179,6 @@ func (s *Store) lastFlushed() base.LSN {
 // cacheUse is how often the cache of blocks had what was asked for, and how often not.
 func (s *Store) cacheUse() (hits, misses uint64) { return s.cache.hits.Load(), s.cache.misses.Load() }
 
-// cacheBytes is how much the cache of blocks holds.
-func (s *Store) cacheBytes() int64 { return s.cache.bytes() }
-
 // noteDamage counts and reports damage; other errors, and none, pass.
 func (s *Store) noteDamage(err error) {
 	if !errors.Is(err, fault.ErrCorrupt) {

@@ -85,9 +85,6 @@ func (t *throttle) setSegments(n int64, hurry bool) {
 	t.hurry.Store(hurry)
 }
 
-// Segments returns what setSegments was last told.
-func (t *throttle) Segments() (n int64, hurry bool) { return t.segments.Load(), t.hurry.Load() }
-
 // Stalled is how many commits waited, and for how long.
 func (t *throttle) Stalled() metrics.Histogram { return t.stalled.Read() }
 

@@ -97,7 +97,7 @@ func TestChains(t *testing.T) {
 				t.Fatalf("chain of %d: %v", len(chain), err)
 			}
 			v, err := p.On(views[len(views)-1])
-			if err != nil || v.Len() != len(to) {
+			if err != nil || v.size != len(to) {
 				t.Fatalf("step %d: %v", len(chain), err)
 			}
 			if sum, ok := v.Sum(); !ok || sum != base.Checksum(0, to) {

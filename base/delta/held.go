@@ -137,15 +137,6 @@ func (h *Held) Parts() [][]byte {
 	return h.pieces
 }
 
-// Bytes returns the value, which must not be changed. If it is divided into pieces, the result
-// is a copy.
-func (h *Held) Bytes() []byte {
-	if h.pieces == nil {
-		return h.one
-	}
-	return h.Append(nil, 0)
-}
-
 // Append appends the value from off on to dst.
 func (h *Held) Append(dst []byte, off int) []byte {
 	return h.appendTo(slices.Grow(dst, h.size-off), off, h.size)

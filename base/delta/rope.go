@@ -49,9 +49,6 @@ func (v *Rope) whole(b []byte) {
 	}
 }
 
-// Len is the length of the value in bytes.
-func (v *Rope) Len() int { return v.size }
-
 // Size is about how much memory the rope takes, in bytes, without the literals of patches.
 func (v *Rope) Size() int {
 	return 96 + 28*cap(v.parts) + v.own

@@ -97,15 +97,20 @@ func (c *delta[T, W]) Restore(v Stored) (Channel, error) {
 		d.put(zero)
 		return d, nil
 	}
+	return d, d.restoreSnapshot(c.key, v)
+}
+
+// restoreSnapshot is restore of what a channel stored as a delta channel, or before or after that.
+func (s *slot[T]) restoreSnapshot(key string, v Stored) error {
 	x, isSnapshot, err := unwrapSnapshot[T](v)
-	if err != nil {
-		return nil, restoreError(c.key, err)
+	switch {
+	case err != nil:
+		return restoreError(key, err)
+	case isSnapshot:
+		s.put(x)
+		return nil
 	}
-	if isSnapshot {
-		d.put(x)
-		return d, nil
-	}
-	return d, d.restore(c.key, v)
+	return s.restore(key, v)
 }
 
 // unwrapSnapshot reads v if it is a snapshot of a delta channel.

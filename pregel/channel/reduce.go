@@ -92,15 +92,7 @@ func (c *fold[T, U]) Restore(v Stored) (Channel, error) {
 	if v == nil {
 		return d, nil
 	}
-	x, isSnapshot, err := unwrapSnapshot[T](v)
-	if err != nil {
-		return nil, restoreError(c.key, err)
-	}
-	if isSnapshot {
-		d.put(x)
-		return d, nil
-	}
-	return d, d.restore(c.key, v)
+	return d, d.restoreSnapshot(c.key, v)
 }
 
 // IsFold marks the channel for the engine. If a checkpoint was written while the channel was
