@@ -133,6 +133,15 @@ func contents(t *testing.T, s *disk.Saver) []string {
 	for _, f := range found {
 		add(map[string]any{"item": f.Key, "namespace": f.Namespace, "value": f.Value, "created": f.CreatedAt, "updated": f.UpdatedAt, "expires": f.ExpiresAt})
 	}
+	near, err := store.On(s, store.Options{KeepLife: true, Index: &store.Index{Dims: 2}})
+	must(t, err)
+	defer near.Close()
+	if found, err = near.Search(ctx, store.Query{Prefix: store.Namespace{"vectors"}, Vector: []float32{1, 0}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		out = append(out, fmt.Sprintf("score of %s: %.3f", f.Key, f.Score))
+	}
 	results, err := cache.On(s, cache.Options{})
 	must(t, err)
 	cached, err := results.Get(ctx, cache.Key{NS: "node", Key: "k"})
