@@ -14,8 +14,8 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// retainPart is how many checkpoints one transaction of Retain removes at most, in one
-// namespace of one thread.
+// retainPart is how many checkpoints of one thread one transaction of Retain removes, or, if that
+// is more, half of what it reads: each reads the thread as it is then.
 const retainPart = 500
 
 // Retain implements saver.Saver. What counts as bytes are values, metadata and pending
@@ -89,7 +89,7 @@ func (s *Saver) retainViews(ctx context.Context, tx pgx.Tx, ids []string) iter.S
 }
 
 // retainThread removes what the policy does not keep of a thread, as it is now, in
-// transactions of a bounded size.
+// some transactions.
 func (s *Saver) retainThread(ctx context.Context, threadID string, policy saver.RetentionPolicy, now time.Time, cutoff string) (*rules.RetainPlan, error) {
 	var first *rules.RetainPlan
 	for {
@@ -103,7 +103,7 @@ func (s *Saver) retainThread(ctx context.Context, threadID string, policy saver.
 			if plan, err = rules.PlanRetain(v, policy, now, cutoff); err != nil {
 				return err
 			}
-			gone := plan.Gone[:min(len(plan.Gone), retainPart)]
+			gone := plan.Gone[:min(len(plan.Gone), max(retainPart, v.size()/2))]
 			left = len(plan.Gone) - len(gone)
 			byNamespace := map[string][]string{}
 			for _, c := range gone {

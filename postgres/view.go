@@ -108,6 +108,15 @@ func (v *threadView) empty() bool {
 	return true
 }
 
+// size is how many checkpoints the thread has.
+func (v *threadView) size() int {
+	n := 0
+	for _, s := range v.spaces {
+		n += len(s.checkpoints)
+	}
+	return n
+}
+
 // ThreadID implements rules.RetainView.
 func (v *threadView) ThreadID() string { return v.id }
 

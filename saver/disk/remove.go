@@ -43,15 +43,18 @@ func (s *Saver) dropThread(tx *engine.Tx, threadID string) error {
 	return tx.Drop(layout.ThreadKey(threadID), encodeMemo(again.GreatestID))
 }
 
-// runsOf are the runs that stored checkpoints of the thread.
-func runsOf(t *index.Partition) map[string]bool {
-	runs := map[string]bool{}
+// runCounts are the runs that stored checkpoints of a thread, and how many each.
+type runCounts map[string]int
+
+// runsOf counts the checkpoints of each run of the thread.
+func runsOf(t *index.Partition) runCounts {
+	runs := runCounts{}
 	if t == nil {
 		return runs
 	}
 	t.Ascend(string(layout.KeyCheckpoint), func(it *index.Entry) bool {
 		if run := it.Slots.At(0).Tag; run != "" {
-			runs[run] = true
+			runs[run]++
 		}
 		return true
 	})
@@ -60,7 +63,7 @@ func runsOf(t *index.Partition) map[string]bool {
 
 // forgetRuns takes a thread out of the lists of runs, and drops lists that are
 // empty then.
-func forgetRuns(tx *engine.Tx, threadID string, runs map[string]bool) error {
+func forgetRuns[V any](tx *engine.Tx, threadID string, runs map[string]V) error {
 	for _, run := range layout.SortedNames(runs) {
 		id := layout.RunKey(run)
 		if err := tx.Delete(id, threadID); err != nil {
@@ -227,7 +230,7 @@ func keepLatest(tx *engine.Tx, threadID string, done *saver.Removal) error {
 		gone = append(gone, removable(t, threadID, ns, ids[last:], ids[:last], done)...)
 		gone = append(gone, orphanWrites(t, ns, ids[last])...)
 	}
-	return removeEntries(tx, threadID, gone, done)
+	return removeEntries(tx, threadID, gone, runsOf(t), done)
 }
 
 // removable are the keys of the doomed checkpoints that none of the kept needs. The
@@ -284,30 +287,37 @@ func keysOf(t *index.Partition, ns, id string) []string {
 	return keys
 }
 
-// removeEntries deletes entries of a thread, counts them in done, and keeps what is derived from them right: the
-// lists of runs, the status of the thread, the thread itself.
-func removeEntries(tx *engine.Tx, threadID string, keys []string, done *saver.Removal) error {
+// removeEntries deletes items of a thread, counts them in done, and keeps what is derived from
+// them right: the lists of runs, the status of the thread, the thread itself. runs are those of
+// the thread, as runsOf counts them, and are made those of what is left.
+func removeEntries(tx *engine.Tx, threadID string, keys []string, runs runCounts, done *saver.Removal) error {
 	if len(keys) == 0 {
 		return nil
 	}
 	id := layout.ThreadKey(threadID)
-	before := runsOf(tx.Partition(id))
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
+	ended := map[string]bool{} // runs without a checkpoint
 	for _, key := range keys {
-		countRemoved(done, tx.Partition(id).Get(key))
+		it := tx.Partition(id).Get(key)
+		countRemoved(done, it)
+		if it == nil || key[0] != layout.KeyCheckpoint {
+			continue
+		}
+		if run := it.Slots.At(0).Tag; run != "" {
+			if runs[run]--; runs[run] == 0 {
+				ended[run] = true
+				delete(runs, run)
+			}
+		}
 	}
 	if err := tx.Delete(id, keys...); err != nil {
 		return err
 	}
-	t := tx.Partition(id)
-	for run := range runsOf(t) {
-		delete(before, run)
-	}
-	if err := forgetRuns(tx, threadID, before); err != nil {
+	if err := forgetRuns(tx, threadID, ended); err != nil {
 		return err
 	}
-	if t.Last("") == nil {
+	if t := tx.Partition(id); t.Head == "" && t.Last("") == nil {
 		if err := dropTTL(tx, threadID); err != nil {
 			return err
 		}
@@ -386,7 +396,7 @@ func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool, done *save
 		}
 		gone = append(gone, removable(t, threadID, ns, kept, doomed, done)...)
 	}
-	return removeEntries(tx, threadID, gone, done)
+	return removeEntries(tx, threadID, gone, runsOf(t), done)
 }
 
 // CopyThread implements saver.Saver. It writes one small record: the copies share

@@ -21,6 +21,10 @@ import (
 // retainBatch is how many checkpoints one commit of Retain removes.
 const retainBatch = 256
 
+// retainLooks is how many times Retain looks at all of a thread because others change it
+// meanwhile, about: then a commit removes so much more.
+const retainLooks = 16
+
 // Retain implements saver.Saver.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
 	if err := policy.Validate(); err != nil {
@@ -166,17 +170,12 @@ func (r *diskRetain) thread(t *index.Partition, done *saver.RetentionReport) err
 	if plan.Over {
 		done.Over = append(done.Over, view.ThreadID())
 	}
-	left := plan.Gone
-	seen := t.LSN
-	for len(left) > 0 {
-		n := min(len(left), retainBatch)
-		cut := retainCut{threadID: view.ThreadID(), batch: left[:n], doomed: left, planned: t, seen: seen}
+	cut := retainCut{threadID: view.ThreadID(), doomed: plan.Gone, total: len(plan.Gone), planned: t, seen: t.LSN, runs: runsOf(t), batch: retainBatch}
+	for len(cut.doomed) > 0 {
 		if err := r.s.commitWith(r.ctx, map[string]bool{t.ID: true}, cut.commit); err != nil {
 			return err
 		}
-		seen, left = cut.lsn, left[n:]
-		done.Checkpoints += cut.removed.Checkpoints
-		done.Writes += cut.removed.Writes
+		cut.next(done)
 		r.pause()
 	}
 	if len(plan.Gone) > 0 {
@@ -186,63 +185,92 @@ func (r *diskRetain) thread(t *index.Partition, done *saver.RetentionReport) err
 	return nil
 }
 
-// retainCut is one commit of Retain.
+// retainCut removes what was planned of one thread, in commits.
 type retainCut struct {
 	threadID string
-	batch    []rules.CheckpointRef // what it removes
-	doomed   []rules.CheckpointRef // batch, and what later commits will remove
 	planned  *index.Partition      // the thread that the plan was made for
-	seen     base.LSN              // its last record since that was the plan's own
+	doomed   []rules.CheckpointRef // what is still to go
+	total    int                   // how many were to go
+	seen     base.LSN              // the thread's last record that doomed and runs take into account
+	runs     runCounts             // of the thread
 
-	lsn     base.LSN
+	batch   int // how many of doomed the commit is about, at most
+	cut     int // how many it was about
 	removed saver.Removal
 }
 
-// commit removes the batch. A thread that others changed since the plan was made is
-// looked at again: what was replaced stays, and so does what is the newest now, or
-// is needed by something new.
+// next ends a commit that was made, and counts in done what it removed.
+func (c *retainCut) next(done *saver.RetentionReport) {
+	c.doomed, c.batch = c.doomed[c.cut:], retainBatch
+	done.Checkpoints += c.removed.Checkpoints
+	done.Writes += c.removed.Writes
+}
+
+// commit removes the next batch. A commit looks at what it removes and no more of the thread,
+// unless others changed that: then all of it is looked at again, and what was replaced stays,
+// and so does what is the newest now, or is needed by something new. As that may be so at every
+// commit, such a commit removes a fixed part of all.
 func (c *retainCut) commit(tx *engine.Tx, need func(string) bool) error {
-	c.lsn, c.removed = tx.LSN(), saver.Removal{}
+	c.removed = saver.Removal{}
 	t := tx.Partition(layout.ThreadKey(c.threadID))
 	if t == nil || t.Birth != c.planned.Birth {
+		c.cut = len(c.doomed)
 		return nil
 	}
-	if !needRuns(tx, c.threadID, need) {
-		return errMoreThreads
-	}
-	stays := map[rules.CheckpointRef]bool{}
 	if t.LSN != c.seen {
-		stays = c.changed(t)
+		c.look(t)
+		c.batch, c.seen = max(c.batch, c.total/retainLooks), t.LSN
 	}
+	c.cut = min(c.batch, len(c.doomed))
 	var gone []string
-	for _, ref := range c.batch {
-		if stays[ref] || t.Get(layout.CheckpointKey(ref.Namespace, ref.ID)) == nil {
+	ok := true
+	for _, ref := range c.doomed[:c.cut] {
+		it := t.Get(layout.CheckpointKey(ref.Namespace, ref.ID))
+		if it == nil {
 			continue
+		}
+		if run := it.Slots.At(0).Tag; run != "" {
+			ok = need(layout.RunKey(run)) && ok
 		}
 		gone = append(gone, keysOf(t, ref.Namespace, ref.ID)...)
 	}
-	return removeEntries(tx, c.threadID, gone, &c.removed)
+	if !ok {
+		return errMoreThreads
+	}
+	if err := removeEntries(tx, c.threadID, gone, c.runs, &c.removed); err != nil {
+		return err
+	}
+	if t = tx.Partition(t.ID); t != nil {
+		c.seen = t.LSN
+	}
+	return nil
 }
 
-// changed are the doomed checkpoints that must stay in the thread as it is now.
-func (c *retainCut) changed(t *index.Partition) map[rules.CheckpointRef]bool {
-	doomed, stays := map[rules.CheckpointRef]bool{}, map[rules.CheckpointRef]bool{}
+// look takes the thread as it is now into account: runs are counted again, and what must stay
+// is not doomed any more.
+func (c *retainCut) look(t *index.Partition) {
+	c.runs = runsOf(t)
+	doomed := map[rules.CheckpointRef]bool{}
 	for _, ref := range c.doomed {
 		key := layout.CheckpointKey(ref.Namespace, ref.ID)
 		is, was := t.Get(key), c.planned.Get(key)
 		if is != nil && was != nil && is.LSN == was.LSN && headOf(t, ref.Namespace) != ref.ID {
 			doomed[ref] = true
-		} else {
-			stays[ref] = true
 		}
 	}
 	for ns, ids := range checkpointsByNamespace(t) {
 		kept := slices.DeleteFunc(ids, func(id string) bool { return doomed[rules.CheckpointRef{Namespace: ns, ID: id}] })
 		for id := range rules.PruneMark(diskPrune{t, ns}, kept) {
-			stays[rules.CheckpointRef{Namespace: ns, ID: id}] = true
+			delete(doomed, rules.CheckpointRef{Namespace: ns, ID: id})
 		}
 	}
-	return stays
+	left := make([]rules.CheckpointRef, 0, len(doomed)) // not in place: a plan is not changed
+	for _, ref := range c.doomed {
+		if doomed[ref] {
+			left = append(left, ref)
+		}
+	}
+	c.doomed = left
 }
 
 // diskRetainView implements RetainView.
