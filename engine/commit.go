@@ -237,6 +237,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 		}
 	}
 	e.Index.Apply(c)
+	e.noteChanged(batch)
 	e.flusher.committed(c.Put, c.LSN, bytes)
 }
 

@@ -35,6 +35,9 @@ type Engine struct {
 	unpublished unpublished // committer only
 	scratch     scratch     // committer only
 
+	watchesMu sync.Mutex
+	watches   []*Watch
+
 	closeOnce sync.Once
 
 	wake        chan struct{} // the worker: flush or image

@@ -474,6 +474,10 @@ func (t *Partition) greatestHead() string {
 	return head
 }
 
+// Forgot reports whether deletions of records from first on may have been dropped, so that Entries
+// does not give them.
+func (t *Partition) Forgot(first base.LSN) bool { return t.cleared >= first }
+
 // Entries calls fn for every entry of the records from first on, deletions included, in the
 // order of keys.
 func (t *Partition) Entries(first base.LSN, fn func(*Entry)) {

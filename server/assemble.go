@@ -36,7 +36,7 @@ func (s *Server) assemble(done <-chan struct{}) {
 	threads.kept, threads.keeps = &decoded[thread]{}, thread.isFlat
 	crons := &cronStore{records: newRecords[cron](items, log, "crons"), threads: threads, store: items, saver: states,
 		indexed: newRecords[struct{}](items, log, "thread_crons"), locks: locks}
-	s.threads = &threadAPI{records: threads, unfinished: newRecords[unfinishedThread](items, log, "halves"),
+	s.threads = &threadAPI{records: threads, index: newThreadIndex(items, states, threads, log), unfinished: newRecords[unfinishedThread](items, log, "halves"),
 		removed: removed, saver: states, queue: queue, store: items, withStore: withStore, graphs: graphs, view: view,
 		crons: crons, deferred: s.deferred, locks: locks, log: log}
 	s.deferred.rescan = func(ctx context.Context, now time.Time) error {

@@ -80,3 +80,12 @@ func FoundBytes(s *Server) map[string]int {
 
 // Looked is closed when a server has looked for items at the former places of users.
 func Looked(s *Server) <-chan struct{} { return s.unmoved.looked }
+
+// HasIndex reports whether searches of threads go by the index.
+func HasIndex(s *Server) bool { return s.threads.index != nil && s.threads.index.ready.Load() }
+
+// SetIndex makes them go by it, if it was made, or by the records.
+func SetIndex(s *Server, on bool) { s.threads.index.ready.Store(on) }
+
+// DecodedThreads is how many records of threads the server has decoded.
+func DecodedThreads(s *Server) int64 { return s.threads.records.kept.made.Load() }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,8 +40,9 @@ func newRecords[T any](items store.Store, log *slog.Logger, kind string) records
 
 // decoded are records by their JSON. Nobody may change what is in one.
 type decoded[T any] struct {
-	mu sync.Mutex
-	by map[string]T
+	mu   sync.Mutex
+	by   map[string]T
+	made atomic.Int64 // how many records were decoded
 }
 
 // decodedMost bounds how many there are, and decodedBytes how long the JSON of one is.
@@ -94,6 +96,9 @@ func (r records[T]) of(item *store.Item) (v T, err error) {
 		if v, ok := r.kept.get(text); ok {
 			return v, nil
 		}
+	}
+	if r.kept != nil {
+		r.kept.made.Add(1)
 	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()

@@ -165,6 +165,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.operator.routes = s.routes
 	if cfg.ReadOnly {
+		s.index(ctx)
 		return s, nil
 	}
 	if err := errors.Join(s.assistants.makeOwn(ctx), s.crons.crons.indexAll(ctx)); err != nil {
@@ -182,6 +183,7 @@ func New(cfg Config) (*Server, error) {
 
 // begin starts what goes on beside requests.
 func (s *Server) begin(ctx context.Context) {
+	s.index(ctx)
 	if s.cfg.Workers >= 0 && len(s.cfg.Graphs) > 0 {
 		w := &runs.Worker{Queue: s.cfg.Queue, Saver: s.cfg.Saver, Graphs: s.cfg.Graphs, Concurrency: s.cfg.Workers, Context: s.cfg.Context,
 			Begin: s.cfg.Begin, Final: final, DrainTimeout: s.cfg.DrainTimeout, Logger: s.cfg.Logger}
@@ -193,6 +195,13 @@ func (s *Server) begin(ctx context.Context) {
 	}
 	s.stopped.Go(func() { s.deferred.run(ctx) })
 	s.stopped.Go(func() { s.unmoved.look(ctx) })
+}
+
+// index begins to make the index of threads.
+func (s *Server) index(ctx context.Context) {
+	if x := s.threads.index; x != nil {
+		s.stopped.Go(func() { x.run(ctx) })
+	}
 }
 
 // do does one thing, or says when to look at it again.

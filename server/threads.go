@@ -14,6 +14,7 @@ import (
 // threadAPI has the operations on threads and their states.
 type threadAPI struct {
 	records    records[thread]
+	index      *threadIndex // nil where there can be none
 	unfinished records[unfinishedThread]
 	saver      saver.Saver
 	queue      runs.Queue

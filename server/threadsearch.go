@@ -44,6 +44,9 @@ func (s *threadAPI) search(c *call) error {
 }
 
 func (s *threadAPI) count(c *call) error {
+	if _, n, ok, err := s.indexed(c, true); ok || err != nil {
+		return c.answer(n, err)
+	}
 	found, err := s.find(c)
 	return c.answer(len(found), err)
 }
@@ -69,6 +72,9 @@ var threadOrder = sorting[*foundThread]{
 // all of these may be more than memory holds. Their status is computed before the page is cut only
 // where the search depends on it, as that reads the state of every thread.
 func (s *threadAPI) find(c *call) (found []*foundThread, err error) {
+	if found, _, ok, err := s.indexed(c, false); ok || err != nil {
+		return found, err
+	}
 	ids, metadata, values, status := c.body.texts("ids"), c.body.object("metadata"), c.body.object("values"), c.body.text("status")
 	stele, prefixes := c.body.text("stele_status"), c.body.texts("stele_prefix")
 	if stele == anyStatus {

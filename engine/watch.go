@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/stele-go/stele/wal"
+)
+
+// Watch notes which partitions commits change, for who keeps something in memory that is derived
+// from them. It is safe for concurrent use.
+type Watch struct {
+	e     *Engine
+	wants func(id string) bool
+
+	mu      sync.Mutex
+	changed map[string]bool
+	changes int // since they were taken
+	many    chan struct{}
+}
+
+// manyChanges is from how many changes on a Watch says that there are many.
+const manyChanges = 1024
+
+// Watch begins to note the partitions for whose id wants is true, until Close. wants runs on the
+// committer and must not block. A partition is noted when the commit that changed or removed it is
+// visible, before the call that made it returns: who calls Take then, and reads the partition,
+// sees at least that commit.
+func (e *Engine) Watch(wants func(id string) bool) *Watch {
+	w := &Watch{e: e, wants: wants, changed: map[string]bool{}, many: make(chan struct{}, 1)}
+	e.watchesMu.Lock()
+	defer e.watchesMu.Unlock()
+	e.watches = append(e.watches, w)
+	return w
+}
+
+// Close ends the Watch.
+func (w *Watch) Close() {
+	w.e.watchesMu.Lock()
+	defer w.e.watchesMu.Unlock()
+	w.e.watches = slices.DeleteFunc(w.e.watches, func(o *Watch) bool { return o == w })
+}
+
+// Take returns the ids of the partitions that were changed since it was called last, in no
+// order.
+func (w *Watch) Take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ids := make([]string, 0, len(w.changed))
+	for id := range w.changed {
+		ids = append(ids, id)
+	}
+	clear(w.changed)
+	w.changes = 0
+	return ids
+}
+
+// Many receives when there is much to Take, so that nobody has to ask all the time.
+func (w *Watch) Many() <-chan struct{} { return w.many }
+
+// noteChanged tells those who watch of a batch that is visible.
+func (e *Engine) noteChanged(batch []*wal.Record) {
+	e.watchesMu.Lock()
+	defer e.watchesMu.Unlock()
+	for _, w := range e.watches {
+		w.note(batch)
+	}
+}
+
+func (w *Watch) note(batch []*wal.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range batch {
+		for _, p := range r.User.(*Tx).partitions.list {
+			if w.wants(p.id) {
+				w.changed[p.id] = true
+				w.changes++
+			}
+		}
+	}
+	if w.changes >= manyChanges {
+		select {
+		case w.many <- struct{}{}:
+		default:
+		}
+	}
+}

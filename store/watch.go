@@ -1,0 +1,91 @@
+package store
+
+import (
+	"strings"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/saver/layout"
+)
+
+// Watch tells what changes in one namespace, and in the threads of the saver below, for who keeps
+// something in memory that is derived from them. It is not safe for concurrent use.
+type Watch struct {
+	d     *durable
+	part  string
+	w     *engine.Watch
+	begun bool
+	birth base.LSN // of the namespace's partition; 0: there was none
+	since base.LSN // its last record that was told of
+}
+
+// Watch begins to watch a namespace, without those below it. It returns nil in memory. Close it
+// before the saver.
+func (s *Local) Watch(ns Namespace) *Watch {
+	if s.disk == nil {
+		return nil
+	}
+	part := partitionOf(idOf(ns))
+	return &Watch{d: s.disk, part: part, w: s.disk.e.Watch(func(id string) bool {
+		return id == part || strings.HasPrefix(id, layout.SpaceThread)
+	})}
+}
+
+// Close ends the Watch.
+func (w *Watch) Close() { w.w.Close() }
+
+// Many receives when there is much to tell.
+func (w *Watch) Many() <-chan struct{} { return w.w.Many() }
+
+// News is what changed.
+type News struct {
+	// Keys are those of items that were put or removed, and which record did: one of a key
+	// that is there again has another. Of a removed one the number is 0.
+	Keys map[string]uint64
+	// All: Keys are all the items there are. It is so at first, and where it is not known any
+	// more what was removed.
+	All bool
+	// Threads are those of the saver of which something was stored or removed.
+	Threads []string
+}
+
+// Next returns what changed since it was called last. A change is told of when the call that made
+// it has returned; it may be told of twice. After an error what was not told is lost.
+func (w *Watch) Next() (n News, err error) {
+	changed := !w.begun
+	for _, id := range w.w.Take() {
+		if id == w.part {
+			changed = true
+		} else {
+			n.Threads = append(n.Threads, strings.TrimPrefix(id, layout.SpaceThread))
+		}
+	}
+	if !changed {
+		return n, nil
+	}
+	t, err := w.d.e.Partition(w.part)
+	if err != nil {
+		return n, err
+	}
+	n.Keys, n.All = map[string]uint64{}, !w.begun || t == nil || t.Birth != w.birth || t.Forgot(w.since+1)
+	w.begun = true
+	if t == nil {
+		w.birth, w.since = 0, 0
+		return n, nil
+	}
+	first := w.since + 1
+	if n.All {
+		first = 0
+	}
+	t.Entries(first, func(it *index.Entry) {
+		switch key := strings.TrimPrefix(it.Key, prefixItem); {
+		case !it.Deleted():
+			n.Keys[key] = uint64(it.LSN)
+		case !n.All:
+			n.Keys[key] = 0
+		}
+	})
+	w.birth, w.since = t.Birth, t.LSN
+	return n, nil
+}
