@@ -15,7 +15,9 @@ import (
 
 // List implements Saver. The listing is the store at the moment the iteration
 // begins. Values are not read, nor are checkpoints beyond those yielded or
-// refused by the filter.
+// refused by the filter. Over all threads the first listing reads where the checkpoints of all
+// lie; after it, one with a Limit opens the threads that have the newest, as long as these
+// suffice.
 func (s *Saver) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
 	return func(yield func(*saver.Tuple, error) bool) {
 		if err := s.list(ctx, q, yield); err != nil && err != errStopped {
@@ -39,6 +41,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	made := s.newest.reading()
 	v, err := s.e.View()
 	if err != nil {
 		return err
@@ -70,8 +73,11 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 		}
 		return nil
 	}
+	if q.ThreadID == "" && q.Limit > 0 && q.CheckpointID == "" {
+		return s.listSome(v, q, made, visit)
+	}
 	if q.ThreadID == "" {
-		return s.listAll(v, q, visit)
+		return s.listAll(v, q, nil, visit)
 	}
 	t, err := v.Partition(layout.ThreadKey(q.ThreadID))
 	if err != nil || t == nil {
@@ -127,8 +133,8 @@ func listNamespace(t *index.Partition, q saver.Query, visit func(*index.Partitio
 }
 
 // listAll gathers the checkpoints of all threads before it yields the first:
-// their ids interleave.
-func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Partition, *index.Entry) error) error {
+// their ids interleave. made, if not nil, is told when newest knows of all of them.
+func (s *Saver) listAll(v *engine.View, q saver.Query, made func(), visit func(*index.Partition, *index.Entry) error) error {
 	var all []foundEntry
 	var err error
 	aerr := v.Ascend(layout.SpaceThread, func(t *index.Partition) bool {
@@ -138,11 +144,16 @@ func (s *Saver) listAll(v *engine.View, q saver.Query, visit func(*index.Partiti
 		if t, err = v.Load(t); err != nil {
 			return false
 		}
-		all = selectEntries(t, q, all)
+		if all = selectEntries(t, q, all); made != nil {
+			s.newest.read(t, v)
+		}
 		return true
 	})
 	if err = cmp.Or(err, aerr); err != nil {
 		return err
+	}
+	if made != nil {
+		made()
 	}
 	return visitSorted(all, visit)
 }

@@ -151,11 +151,12 @@ type Options struct {
 // methods are safe for concurrent use; one process at a time has a directory
 // open for writing.
 type Saver struct {
-	e     *engine.Engine
-	codec *measured
-	opts  Options
-	m     *meters
-	sweep *sweeper // shared by all that WithSerializer made
+	e      *engine.Engine
+	codec  *measured
+	opts   Options
+	m      *meters
+	sweep  *sweeper // shared by all that WithSerializer made
+	newest *newest  // shared too
 	// owned are the threads that runs own: shared too. No other process can write to
 	// the directory.
 	owned *rules.Owners
@@ -203,7 +204,7 @@ func Open(dir string, opts Options) (*Saver, error) {
 		return nil, err
 	}
 	m := &meters{}
-	s := &Saver{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}, owned: rules.NewOwners(opts.now().UnixMicro())}
+	s := &Saver{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}, newest: &newest{kept: newestKept}, owned: rules.NewOwners(opts.now().UnixMicro())}
 	if err := s.loadOrigins(); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}

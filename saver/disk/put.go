@@ -339,6 +339,7 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 			return err
 		}
 	}
+	p.s.newest.put(target.ThreadID, target.CheckpointID, tx.LSN())
 	return nil
 }
 

@@ -1,0 +1,239 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/saver"
+)
+
+func newestStore(t *testing.T, kept int) *Saver {
+	t.Helper()
+	s, err := Open("store", Options{ManualWork: true, MemoryBudget: 256 << 10, Simulation: Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.newest.kept = kept
+	return s
+}
+
+// change does something with one of a few threads.
+func (s *Saver) change(rng *rand.Rand, n int) error {
+	ctx := context.Background()
+	thread := func() string { return fmt.Sprint("thread-", rng.IntN(40)) }
+	switch op := rng.IntN(20); {
+	case op == 0:
+		return s.DeleteThread(ctx, thread())
+	case op == 1:
+		_, err := s.Prune(ctx, []string{thread()}, saver.KeepLatest)
+		return err
+	case op == 2:
+		if err := s.CopyThread(ctx, thread(), fmt.Sprint("copy-", rng.IntN(9))); !errors.Is(err, saver.ErrThreadExists) {
+			return err
+		}
+		return nil
+	case op == 3:
+		return s.DeleteThread(ctx, fmt.Sprint("copy-", rng.IntN(9)))
+	}
+	cfg := saver.Config{ThreadID: thread(), Namespace: []string{"", "", "sub", "a|\x00b"}[rng.IntN(4)]}
+	id := fmt.Sprintf("%06d", n-rng.IntN(30)+100)
+	if rng.IntN(9) == 0 {
+		id = fmt.Sprintf("%06d", rng.IntN(100)) // of an old program
+	}
+	_, err := s.Put(ctx, cfg, saver.Checkpoint{V: 4, ID: id}, saver.Metadata{"n": n % 7}, nil)
+	return err
+}
+
+// listed is what a listing visits in a view.
+func listed(limit int, list func(visit func(*index.Partition, *index.Entry) error) error) (found []string, err error) {
+	err = list(func(t *index.Partition, it *index.Entry) error {
+		if found = append(found, fmt.Sprintf("%s %q", t.ID, it.Key)); len(found) == limit {
+			return errStopped
+		}
+		return nil
+	})
+	if err == errStopped {
+		err = nil
+	}
+	return found, err
+}
+
+// sameListings compares a listing of some checkpoints with one of all, on one view.
+func (s *Saver) sameListings(q saver.Query) error {
+	made := s.newest.reading()
+	v, err := s.e.View()
+	if err != nil {
+		return err
+	}
+	defer v.Release()
+	got, err := listed(q.Limit, func(visit func(*index.Partition, *index.Entry) error) error { return s.listSome(v, q, made, visit) })
+	if err != nil {
+		return err
+	}
+	want, err := listed(q.Limit, func(visit func(*index.Partition, *index.Entry) error) error { return s.listAll(v, q, nil, visit) })
+	if err != nil || slices.Equal(got, want) {
+		return err
+	}
+	return fmt.Errorf("%+v: lists\n%q, not\n%q", q, got, want)
+}
+
+func someQuery(rng *rand.Rand, n int) saver.Query {
+	q := saver.Query{Limit: 1 + rng.IntN(12)}
+	if rng.IntN(3) == 0 {
+		sub := "sub"
+		q.Namespace = &sub
+	}
+	if rng.IntN(3) == 0 {
+		q.Before = fmt.Sprintf("%06d", rng.IntN(n+100))
+	}
+	return q
+}
+
+// TestNewestIsNewest: a listing of a few checkpoints over all threads is the beginning of the
+// listing of all, whatever was put, copied, deleted and pruned, in whatever order of ids.
+func TestNewestIsNewest(t *testing.T) {
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		s := newestStore(t, 1+3*int(seed))
+		for n := range 1500 {
+			if err := s.change(rng, n); err != nil {
+				t.Fatal(err)
+			}
+			if n%40 == 39 || seed == 3 && n > 1000 {
+				if err := s.sameListings(someQuery(rng, n)); err != nil {
+					t.Fatalf("seed %d, %d: %v", seed, n, err)
+				}
+			}
+			if n%400 == 399 {
+				if err := s.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// TestNewestBesideWriters is TestNewestIsNewest while others write.
+func TestNewestBesideWriters(t *testing.T) {
+	s := newestStore(t, 6)
+	var writers sync.WaitGroup
+	for g := range uint64(4) {
+		writers.Go(func() {
+			rng := rand.New(rand.NewPCG(g, 2))
+			for n := range 600 {
+				if err := s.change(rng, n); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	rng := rand.New(rand.NewPCG(9, 2))
+	for range 400 {
+		if err := s.sameListings(someQuery(rng, 600)); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	writers.Wait()
+}
+
+// TestNewestForgets: a thread that a listing does not find is forgotten, unless a put of it has
+// said its id and is not visible yet.
+func TestNewestForgets(t *testing.T) {
+	s := newestStore(t, 6)
+	put := func() {
+		t.Helper()
+		if _, err := s.Put(t.Context(), saver.Config{ThreadID: "t"}, saver.Checkpoint{V: 4, ID: "1"}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	if err := s.sameListings(saver.Query{Limit: 1}); err != nil { // makes newest
+		t.Fatal(err)
+	}
+	if err := s.DeleteThread(t.Context(), "t"); err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.e.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Release()
+	for _, again := range []bool{true, false} {
+		if again {
+			put() // which v does not show
+		} else if err := errors.Join(s.DeleteThread(t.Context(), "t"), s.sameListings(saver.Query{Limit: 1})); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := listed(1, func(visit func(*index.Partition, *index.Entry) error) error {
+			return s.listSome(v, saver.Query{Limit: 1}, nil, visit)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(s.newest.bounds); (n == 1) != again {
+			t.Errorf("put again: %t: %d threads are known", again, n)
+		}
+	}
+}
+
+// TestNewestReadsFew: a listing of ten checkpoints over all threads comes across few more, however
+// many there are, also after the newest threads are deleted; the first one alone reads all.
+func TestNewestReadsFew(t *testing.T) {
+	s := newestStore(t, newestKept)
+	const many = 3 * newestKept
+	put := func(from, to int) {
+		for i := from; i < to; i++ {
+			if _, err := s.Put(t.Context(), saver.Config{ThreadID: fmt.Sprint("t", i)}, saver.Checkpoint{V: 4, ID: fmt.Sprintf("%08d", i)}, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put(0, many)
+	work := func(first int) int64 {
+		t.Helper()
+		before, i := index.Visited.Load(), first
+		for tup, err := range s.List(t.Context(), saver.Query{Limit: 10}) {
+			if err != nil || tup.Config.CheckpointID != fmt.Sprintf("%08d", i) {
+				t.Fatalf("%v, %v, not %d", tup, err, i)
+			}
+			i--
+		}
+		if i != first-10 {
+			t.Fatalf("%d were listed", first-i)
+		}
+		return index.Visited.Load() - before
+	}
+	if n := work(many - 1); n < many {
+		t.Errorf("the first listing came across %d items of %d", n, many)
+	}
+	if n := work(many - 1); n > 100 {
+		t.Errorf("a listing came across %d items", n)
+	}
+	put(many, many+50)
+	for i := many + 20; i < many+50; i++ {
+		if err := s.DeleteThread(t.Context(), fmt.Sprint("t", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if n := work(many + 19); n > 100 {
+			t.Errorf("a listing behind deletions came across %d items", n)
+		}
+	}
+	if n := len(s.newest.bounds); n > 2*newestKept {
+		t.Errorf("%d threads are kept", n)
+	}
+}
