@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -138,7 +139,9 @@ func (x *threadIndex) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for id, version := range news.Keys {
+	ids := slices.SortedFunc(maps.Keys(news.Keys), func(a, b string) int { return cmp.Compare(news.Keys[a], news.Keys[b]) })
+	for _, id := range ids { // as they lie on disk
+		version := news.Keys[id]
 		if e := x.by[id]; e != nil && !e.stored && e.version == version {
 			continue
 		}
