@@ -20,7 +20,10 @@ const (
 // systems mark the pages clean all the same, so that a second call would succeed without
 // having written anything.
 //
-// Files are made with mode 0640 and directories with 0750, less the umask.
+// Files are made with mode 0640 and directories with 0750, less the umask. Once a Dir has
+// locked a file, new files have the owner, group and mode of that one, or are refused, so
+// that whoever made a store can open all of it. Where there is no lock, what root makes has
+// owner and group of the directory that it is made in.
 // Locks are advisory and not to be relied on over network file systems.
 type OS struct{}
 
@@ -109,7 +112,7 @@ func (o OS) List(dir string) (names []string, err error) {
 
 // MkdirAll creates a directory and its parents; see FS.MkdirAll. The new names
 // are durable after SyncDir of their parents.
-func (OS) MkdirAll(dir string) error { return osError(os.MkdirAll(dir, dirMode)) }
+func (OS) MkdirAll(dir string) error { return osError(mkdirAllOS(filepath.Clean(dir))) }
 
 // SyncDir makes names in dir durable; see FS.SyncDir.
 func (o OS) SyncDir(dir string) error {

@@ -36,6 +36,9 @@ func (d *osDir) blocks(count func(*unix.Statfs_t) uint64) (int64, error) {
 
 func yieldOS() {}
 
+// chownOS changes the owner of what is at path itself.
+func chownOS(path string, uid, gid int) error { return unix.Lchown(path, uid, gid) }
+
 // identityAt is which file has a name, and its size.
 func (d *osDir) identityAt(base string) (identity, int64, error) {
 	st, err := d.statAt(base)

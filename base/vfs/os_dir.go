@@ -10,12 +10,13 @@ import (
 	"syscall"
 )
 
-// osDir is a directory of the operating system that is held open. It never changes. The
-// system calls it is made of are in os_unix.go and os_windows.go.
+// osDir is a directory of the operating system that is held open. Nothing of it changes but
+// like. The system calls it is made of are in os_unix.go and os_windows.go.
 type osDir struct {
 	f    *os.File // the directory
 	path string   // by which it was held, clean
 	abs  string   // that path from the root; "" if it is not known
+	like *owner   // of the files that are made in it
 }
 
 var (
@@ -29,7 +30,7 @@ func holdOS(dir string) (*osDir, error) {
 	if err != nil {
 		return nil, osError(err)
 	}
-	d := &osDir{f: f, path: filepath.Clean(dir)}
+	d := &osDir{f: f, path: filepath.Clean(dir), like: &owner{}}
 	if abs, err := filepath.Abs(dir); err == nil {
 		d.abs = abs
 	}
@@ -45,7 +46,7 @@ func (d *osDir) Hold(dir string) (Dir, error) {
 	if err != nil {
 		return nil, osError(err)
 	}
-	return &osDir{f: f, path: d.path, abs: d.abs}, nil
+	return &osDir{f: f, path: d.path, abs: d.abs, like: d.like}, nil
 }
 
 // InPlace implements Dir.

@@ -81,3 +81,21 @@ func (d *osDir) identityAt(base string) (identity, int64, error) {
 // unreadableErrors are those of reading what the device, or the file system's own checksums, cannot
 // give.
 var unreadableErrors = []error{syscall.EIO, syscall.EBADMSG, syscall.EUCLEAN}
+
+// chownOS changes the owner of what is at path itself, by a descriptor: whoever may write to
+// the directory could put something else there meanwhile.
+func chownOS(path string, uid, gid int) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }() // nothing was written by it
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return unix.EMLINK
+	}
+	return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)
+}

@@ -44,7 +44,13 @@ func (d *osDir) lock(name, text string) (*osLock, error) {
 	if id, _, err := d.identityAt(base); err == nil && heldLocked(id) {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLockHeld}
 	}
-	f, id, err := d.openAt(name, base, os.O_RDWR|os.O_CREATE)
+	f, id, err := d.openAt(name, base, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, id, err = d.openAt(name, base, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+		if errors.Is(err, fs.ErrExist) { // another process was quicker
+			f, id, err = d.openAt(name, base, os.O_RDWR)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +64,7 @@ func (d *osDir) lock(name, text string) (*osLock, error) {
 		_ = f.Close() // nothing was written
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}
+	d.like.of(f)
 	l.say(text)
 	locks.held = append(locks.held, l)
 	return l, nil

@@ -63,6 +63,11 @@ func (d *osDir) openAt(name, base string, flag int) (*os.File, identity, error) 
 	if err == nil {
 		err = unix.SetNonblock(fd, false)
 	}
+	if made := flag&os.O_EXCL != 0; err == nil && made {
+		if err = d.keepOwner(name, fd); err != nil {
+			_ = d.removeAt(base) // the first error counts
+		}
+	}
 	if err != nil {
 		_ = unix.Close(fd) // nothing was read or written
 		return nil, identity{}, err
@@ -99,7 +104,7 @@ func (d *osDir) openError(name, base string, err error) error {
 			return refuseStat(name, &st, 0)
 		}
 	}
-	return osError(pathError("open", name, err))
+	return osError(pathError("open", name, d.saysWhose(base, err)))
 }
 
 // refuseAt refuses a file by its name, without opening it, unless the file is to be made.

@@ -95,6 +95,16 @@ func refuseKind(name string, fi os.FileInfo) error {
 	return &fault.NotRegularError{File: name, Kind: kind}
 }
 
+// owner: files have the rights of their directory.
+type owner struct{}
+
+func (*owner) of(*os.File) {}
+
+func mkdirAllOS(dir string) error { return os.MkdirAll(dir, dirMode) }
+
+// KeepOwner does nothing: files have the rights of their directory.
+func KeepOwner(string, string) error { return nil }
+
 // identityAt is which file has a name, and its size.
 func (d *osDir) identityAt(base string) (identity, int64, error) {
 	fi, err := os.Lstat(d.at(base))

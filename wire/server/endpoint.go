@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/wire"
 )
@@ -52,7 +53,7 @@ type Endpoint struct {
 
 // ListenDir listens for clients that find the server by its directory: on a unix socket in
 // it, in a private directory where the path would be too long, or, on Windows, on TCP of the
-// loopback device, with a token in a file. The files that it makes have mode 0600.
+// loopback device, with a token in a file. The files that it makes have mode 0600, and the owner of the store.
 func ListenDir(dir string) (*Endpoint, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -85,6 +86,9 @@ func (e *Endpoint) listenUnix(info *Info) error {
 			return fmt.Errorf("directory for the socket: %w", err)
 		}
 		e.remove = append(e.remove, private)
+		if err := e.keepOwner(private); err != nil {
+			return err
+		}
 		path = filepath.Join(private, privateSocket)
 		info.Address = "unix:" + path
 	}
@@ -98,7 +102,16 @@ func (e *Endpoint) listenUnix(info *Info) error {
 	l.SetUnlinkOnClose(false) // Close does it in the right order
 	e.remove = append([]string{path}, e.remove...)
 	e.Listener, e.Address = Listener{Listener: l}, "unix:"+path
-	return nil
+	return e.keepOwner(path)
+}
+
+// keepOwner lets the user to whom the store belongs connect to a server that root has started.
+func (e *Endpoint) keepOwner(path string) error {
+	like := filepath.Join(e.dir, engine.LockName)
+	if _, err := os.Stat(like); err != nil {
+		like = e.dir
+	}
+	return vfs.KeepOwner(path, like)
 }
 
 // Names of a private directory, and of the socket in it.
@@ -182,6 +195,9 @@ func (e *Endpoint) write(name string, b []byte) error {
 		return err
 	}
 	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return err
+	}
+	if err := e.keepOwner(tmp); err != nil {
 		return err
 	}
 	return os.Rename(tmp, filepath.Join(e.dir, name))

@@ -1,0 +1,122 @@
+//go:build linux || darwin
+
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// owner is whose the files of a directory are: those of the file that was locked there. A
+// command that an administrator runs on the store of a service must leave nothing behind
+// that the service cannot open.
+type owner struct{ is atomic.Pointer[unix.Stat_t] }
+
+// of takes the owner of a file for that of all to come.
+func (o *owner) of(f *os.File) {
+	var st unix.Stat_t
+	if withFd(f, func(fd uintptr) error { return unix.Fstat(int(fd), &st) }) == nil {
+		o.is.Store(&st)
+	}
+}
+
+// keepOwner gives a new file to whom the others belong.
+func (d *osDir) keepOwner(name string, fd int) error {
+	like, locked := d.like.is.Load(), true
+	if like == nil {
+		if os.Geteuid() != 0 {
+			return nil
+		}
+		like, locked = &unix.Stat_t{}, false
+		if err := d.call(func(dir int) error { return unix.Fstat(dir, like) }); err != nil {
+			return osError(pathError("stat", d.path, err))
+		}
+	}
+	var st unix.Stat_t
+	if err := retryEINTR(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		return osError(pathError("stat", name, err))
+	}
+	mode := uint32(like.Mode)&0o666 | 0o600
+	if st.Uid != like.Uid {
+		err := unix.Fchown(fd, int(like.Uid), int(like.Gid))
+		if err != nil && locked {
+			// What a group that both are in may do, or everybody, is enough for the owner too.
+			group := st.Gid == like.Gid || unix.Fchown(fd, -1, int(like.Gid)) == nil
+			if (!group || mode&0o060 != 0o060) && mode&0o006 != 0o006 {
+				return &fs.PathError{Op: "create", Path: name, Err: notOurs(like.Uid, err)}
+			}
+		}
+	}
+	if locked && uint32(st.Mode)&0o777 != mode {
+		if err := unix.Fchmod(fd, mode); err != nil {
+			return osError(pathError("chmod", name, err))
+		}
+	}
+	return nil
+}
+
+// saysWhose adds to a refusal to whom the file, or else the directory, belongs.
+func (d *osDir) saysWhose(base string, err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	st, serr := d.statAt(base)
+	if serr != nil {
+		if serr = d.call(func(dir int) error { return unix.Fstat(dir, &st) }); serr != nil {
+			return err
+		}
+	}
+	if int(st.Uid) == os.Geteuid() {
+		return err
+	}
+	return notOurs(st.Uid, err)
+}
+
+// notOurs says how to run a program that may not write for the owner of the files.
+func notOurs(uid uint32, err error) error {
+	return fmt.Errorf("%w: it belongs to user %d, and this process is user %d: run it as that user (sudo -u '#%d' …) or as root", err, uid, os.Geteuid(), uid)
+}
+
+// mkdirAllOS makes directories. What root makes belongs to the owner of the directory that it
+// is made in.
+func mkdirAllOS(dir string) error {
+	if os.Geteuid() != 0 {
+		return os.MkdirAll(dir, dirMode)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
+		return os.MkdirAll(dir, dirMode) // which says if it is no directory
+	}
+	if err := mkdirAllOS(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, dirMode); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return os.MkdirAll(dir, dirMode)
+		}
+		return err
+	}
+	return KeepOwner(dir, filepath.Dir(dir))
+}
+
+// KeepOwner gives what root has made at path, such as a socket, owner and group of what is at
+// like. It follows no link at path. It does nothing for another user than root, nor for a root
+// that may not do it.
+func KeepOwner(path, like string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(like, &st); err != nil {
+		return osError(pathError("stat", like, err))
+	}
+	if err := chownOS(path, int(st.Uid), int(st.Gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return osError(pathError("chown", path, err))
+	}
+	return nil
+}

@@ -1,0 +1,312 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// asCommand holds the arguments of a test process that is to be the command.
+const asCommand = "STELE_AS_COMMAND"
+
+// user is who runs a command.
+type user struct {
+	uid, gid uint32
+	groups   []uint32
+}
+
+var (
+	root     = user{}
+	service  = user{uid: 70001, gid: 70001, groups: []uint32{70009}}
+	stranger = user{uid: 70002, gid: 70002, groups: []uint32{70009}}
+)
+
+// command is the command as this user runs it. The binary of the test may lie where only root
+// looks, so the child takes the one that it is a copy of.
+func (u user) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	b, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestAsCommand$")
+	cmd.Dir, cmd.Env = "/", []string{asCommand + "=" + string(b), "PATH=/usr/bin:/bin"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: u.uid, Gid: u.gid, Groups: u.groups}}
+	return cmd
+}
+
+// run runs the command and returns what it said, and its exit code.
+func (u user) run(t *testing.T, args ...string) (said string, code int) {
+	t.Helper()
+	cmd := u.command(t, args...)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func (u user) must(t *testing.T, args ...string) {
+	t.Helper()
+	if said, code := u.run(t, args...); code != 0 {
+		t.Fatalf("user %d: stele %s: exit code %d: %s", u.uid, strings.Join(args, " "), code, said)
+	}
+}
+
+// TestAsCommand is the command, in a process of a test.
+func TestAsCommand(t *testing.T) {
+	said := os.Getenv(asCommand)
+	if said == "" {
+		return // not a process of a test
+	}
+	var args []string
+	if err := json.Unmarshal([]byte(said), &args); err != nil {
+		t.Fatal(err)
+	}
+	syscall.Umask(0o077) // what files are made with must not depend on it
+	os.Exit(untilSignal(onlyReads(args), func(ctx context.Context) int { return run(ctx, args, os.Stdout, os.Stderr) }))
+}
+
+// needRoot ends a test that cannot be made by a user who may not become another one.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("to run commands as several users takes root")
+	}
+}
+
+// give makes all below dir, and dir, a user's.
+func give(t *testing.T, dir string, u user) {
+	t.Helper()
+	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, int(u.uid), int(u.gid))
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// foreign are the files below dir that are not the user's, or that the user may not read and write.
+func foreign(t *testing.T, dir string, u user) (names []string) {
+	t.Helper()
+	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if st := info.Sys().(*syscall.Stat_t); st.Uid != u.uid || info.Mode()&0o600 != 0o600 {
+			names = append(names, path)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// home is a directory of the service, with its store.
+func home(t *testing.T) (dir, store string) {
+	t.Helper()
+	w := newWorld(t)
+	w.fixture()
+	dir = filepath.Dir(w.dir)
+	for at := dir; at != filepath.Dir(os.TempDir()) && at != "/"; at = filepath.Dir(at) {
+		if st, err := os.Stat(at); err == nil && st.Mode()&0o005 != 0o005 {
+			if err := os.Chmod(at, st.Mode()|0o055); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	give(t, dir, service)
+	return dir, w.dir
+}
+
+// TestCommandsOfRootKeepTheOwner: whatever root does to the store of a service, the service goes
+// on with all of it.
+func TestCommandsOfRootKeepTheOwner(t *testing.T) {
+	needRoot(t)
+	steps := map[string]func(t *testing.T, dir, store string) (made string){
+		"compact": func(t *testing.T, _, store string) string {
+			root.must(t, "compact", store)
+			return store
+		},
+		"erase": func(t *testing.T, _, store string) string {
+			root.must(t, "erase", "--yes", store, "--thread", "alice")
+			return store
+		},
+		"import": func(t *testing.T, dir, store string) string {
+			root.must(t, "export", "ndjson", store, filepath.Join(dir, "file"))
+			root.must(t, "import", "ndjson", filepath.Join(dir, "file"), filepath.Join(dir, "of root", "new"))
+			if err := os.Remove(filepath.Join(dir, "file")); err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Join(dir, "of root", "new")
+		},
+		"import into the store": func(t *testing.T, dir, store string) string {
+			root.must(t, "export", "ndjson", store, filepath.Join(dir, "file"), "--thread", "bob")
+			root.must(t, "erase", "--yes", store, "--thread", "bob")
+			root.must(t, "import", "ndjson", filepath.Join(dir, "file"), store)
+			if err := os.Remove(filepath.Join(dir, "file")); err != nil {
+				t.Fatal(err)
+			}
+			return store
+		},
+		"salvage": func(t *testing.T, dir, store string) string {
+			root.must(t, "salvage", "--output", filepath.Join(dir, "saved"), store)
+			return filepath.Join(dir, "saved")
+		},
+		"backup and restore": func(t *testing.T, dir, store string) string {
+			root.must(t, "backup", store, filepath.Join(dir, "backup"))
+			service.must(t, "backup", store, filepath.Join(dir, "backup"))
+			root.must(t, "backup", store, filepath.Join(dir, "backup"))
+			service.must(t, "verify", filepath.Join(dir, "backup"))
+			root.must(t, "restore", filepath.Join(dir, "backup"), filepath.Join(dir, "restored"))
+			return filepath.Join(dir, "restored")
+		},
+		"serve": func(t *testing.T, _, store string) string {
+			served(t, root.command(t, "serve", store), store, syscall.SIGTERM)
+			return store
+		},
+		"serve, killed": func(t *testing.T, dir, store string) string {
+			served(t, root.command(t, "serve", store), store, syscall.SIGKILL)
+			if left := foreign(t, dir, service); len(left) > 0 {
+				t.Errorf("a killed server leaves to others: %s", left)
+			}
+			served(t, service.command(t, "serve", store), store, syscall.SIGTERM)
+			return store
+		},
+		"studio": func(t *testing.T, _, store string) string {
+			cmd := root.command(t, "studio", "--write", "--listen", "127.0.0.1:0", store)
+			untilSaid(t, cmd, "http://", syscall.SIGTERM)
+			return store
+		},
+	}
+	for name, step := range steps {
+		t.Run(name, func(t *testing.T) {
+			dir, store := home(t)
+			made := step(t, dir, store)
+			if left := foreign(t, dir, service); len(left) > 0 {
+				t.Errorf("not the service's: %s", left)
+			}
+			service.must(t, "compact", made) // opens all of it for writing
+			service.must(t, "verify", "--strict", made)
+			served(t, service.command(t, "serve", made), made, syscall.SIGTERM)
+		})
+	}
+}
+
+// served runs stele serve, lets the service connect, and ends it with a signal.
+func served(t *testing.T, cmd *exec.Cmd, store string, sig syscall.Signal) {
+	t.Helper()
+	untilSaid(t, cmd, "ready ", sig, filepath.Join(store, "serve.json"), filepath.Join(store, "serve.sock"))
+}
+
+// untilSaid runs a command until it says something on its outputs; then the files must be the
+// service's, and a signal ends it.
+func untilSaid(t *testing.T, cmd *exec.Cmd, text string, sig syscall.Signal, files ...string) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close() // the command has its own
+	var said bytes.Buffer
+	b := make([]byte, 4096)
+	for !strings.Contains(said.String(), text) {
+		n, err := r.Read(b)
+		said.Write(b[:n])
+		if err != nil {
+			t.Errorf("%s ended: %s", cmd.Env[0], said.String())
+			break
+		}
+	}
+	for _, file := range files {
+		if left := foreign(t, file, service); len(left) > 0 {
+			t.Errorf("the service cannot use %s", left)
+		}
+	}
+	_ = cmd.Process.Signal(sig)
+	_ = cmd.Wait() // a signal is no success
+}
+
+// TestStrangersAreTold: a user whose files the owner of a store could not open is refused, and
+// told how to run the command, before a byte changes. Where a group shares the store both go on.
+func TestStrangersAreTold(t *testing.T) {
+	needRoot(t)
+	for name, mode := range map[string]fs.FileMode{"may not write": 0o755, "may make files": 0o777} {
+		t.Run(name, func(t *testing.T) {
+			_, store := home(t)
+			if err := os.Chmod(store, mode); err != nil {
+				t.Fatal(err)
+			}
+			before := listing(t, store)
+			said, code := stranger.run(t, "compact", store)
+			if code != exitFailed || !strings.Contains(said, "belongs to user 70001") || !strings.Contains(said, "sudo -u '#70001'") {
+				t.Errorf("exit code %d: %s", code, said)
+			}
+			if after := listing(t, store); !slices.Equal(before, after) {
+				t.Errorf("%s became %s", before, after)
+			}
+			service.must(t, "compact", store)
+		})
+	}
+	t.Run("a shared group", func(t *testing.T) {
+		_, store := home(t)
+		if err := filepath.WalkDir(store, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			mode := fs.FileMode(0o660)
+			if d.IsDir() {
+				mode = 0o770 | fs.ModeSetgid
+			}
+			if err := os.Chown(path, int(service.uid), 70009); err != nil {
+				return err
+			}
+			return os.Chmod(path, mode)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			stranger.must(t, "compact", store)
+			service.must(t, "compact", store)
+		}
+	})
+}
+
+// listing names the files of a directory with their sizes.
+func listing(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, e.Name()+" "+string(b))
+	}
+	return files
+}
