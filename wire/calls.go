@@ -53,6 +53,7 @@ type Welcome struct {
 	Protocol  int      `msgpack:"protocol,omitempty"`
 	Server    string   `msgpack:"server,omitempty"` // its version
 	Store     string   `msgpack:"store,omitempty"`  // "disk", "memory" or "postgres"
+	StoreID   string   `msgpack:"store_id,omitempty"`
 	Methods   []string `msgpack:"methods,omitempty"`
 	MaxFrame  int      `msgpack:"max_frame,omitempty"` // bytes
 	MaxCalls  int      `msgpack:"max_calls,omitempty"`

@@ -23,6 +23,7 @@ const asCommand = "STELE_AS_COMMAND"
 type user struct {
 	uid, gid uint32
 	groups   []uint32
+	caps     []uintptr
 }
 
 var (
@@ -41,7 +42,7 @@ func (u user) command(t *testing.T, args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestAsCommand$")
 	cmd.Dir, cmd.Env = "/", []string{asCommand + "=" + string(b), "PATH=/usr/bin:/bin"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: u.uid, Gid: u.gid, Groups: u.groups}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{AmbientCaps: u.caps, Credential: &syscall.Credential{Uid: u.uid, Gid: u.gid, Groups: u.groups}}
 	return cmd
 }
 
@@ -270,6 +271,21 @@ func TestStrangersAreTold(t *testing.T) {
 			service.must(t, "compact", store)
 		})
 	}
+	t.Run("may write by other rights", func(t *testing.T) {
+		_, store := home(t)
+		before := listing(t, store)
+		const overridesModes = 1 // CAP_DAC_OVERRIDE
+		u := stranger
+		u.groups, u.caps = nil, []uintptr{overridesModes}
+		said, code := u.run(t, "compact", store)
+		if code != exitFailed || !strings.Contains(said, "belongs to user 70001") {
+			t.Errorf("exit code %d: %s", code, said)
+		}
+		if after := listing(t, store); !slices.Equal(before, after) {
+			t.Errorf("%s became %s", before, after)
+		}
+		service.must(t, "compact", store)
+	})
 	t.Run("a shared group", func(t *testing.T) {
 		_, store := home(t)
 		if err := filepath.WalkDir(store, func(path string, d fs.DirEntry, err error) error {
@@ -305,6 +321,9 @@ func listing(t *testing.T, dir string) (files []string) {
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if e.Name() == lockName {
+			b = nil // it says who has opened the store last
 		}
 		files = append(files, e.Name()+" "+string(b))
 	}

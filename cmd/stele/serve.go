@@ -98,6 +98,7 @@ type servedStore struct {
 	disk  *disk.Saver // nil if it is another one
 	items store.Store
 	kind  string
+	id    string // of the store
 	alive func() error
 	close func() error
 }
@@ -132,7 +133,7 @@ func (a *app) serve(ctx context.Context, dir string, f *serveFlags) (err error) 
 	defer stop()
 	info, _ := debug.ReadBuildInfo() // nil without
 	s := server.New(server.Options{
-		Saver: st.saver, Items: st.items, Store: st.kind, Version: buildOf(info).Version, Token: at.Token, Alive: st.alive, Stats: st.figures(),
+		Saver: st.saver, Items: st.items, Store: st.kind, StoreID: st.id, Version: buildOf(info).Version, Token: at.Token, Alive: st.alive, Stats: st.figures(),
 		Idle: f.idle, IdleExit: f.idleExit, Grace: f.grace, Logger: log,
 	})
 	if _, err := fmt.Fprintf(a.out, "ready %s\n", at.Address); err != nil {
@@ -189,7 +190,8 @@ func (a *app) openServed(ctx context.Context, dir string, f *serveFlags, log *sl
 	if err != nil {
 		return nil, errors.Join(err, items.Close(), d.Close())
 	}
-	return &servedStore{saver: d, disk: d, items: items, kind: "disk", alive: alive, close: func() error { return errors.Join(items.Close(), d.Close()) }}, nil
+	return &servedStore{saver: d, disk: d, items: items, kind: "disk", id: fmt.Sprintf("%016x", d.Inside().Engine.StoreID()), alive: alive,
+		close: func() error { return errors.Join(items.Close(), d.Close()) }}, nil
 }
 
 // inPlace returns a function that fails when the store is no longer in its directory.

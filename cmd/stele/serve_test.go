@@ -154,9 +154,11 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// TestServeMoved: a server whose directory is moved away ends.
+// TestServeMoved: a server whose directory is moved away takes no further call, and ends. Its client
+// does not go on with the store that another server makes under the old name, whose files stay.
 func TestServeMoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
+	moved := dir + ".moved"
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, w := io.Pipe()
@@ -166,14 +168,43 @@ func TestServeMoved(t *testing.T) {
 	if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(dir, dir+".moved"); err != nil {
+	c := client.Dir(dir, client.Options{Retry: -1})
+	t.Cleanup(func() { _ = c.Close() }) // it holds nothing
+	put := func(c *client.Client, id string) error {
+		_, err := c.Put(ctx, saver.Config{ThreadID: "t"}, saver.Checkpoint{V: 4, ID: id}, nil, nil)
+		return err
+	}
+	if err := put(c, "1"); err != nil {
 		t.Fatal(err)
+	}
+	if err := os.Rename(dir, moved); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, dir) // as somebody does at once who does not know
+	if err := put(c, "2"); err == nil {
+		t.Error("a put into a store that was moved away is acknowledged")
+	}
+	if err := put(c, "3"); !errors.Is(err, client.ErrOtherStore) {
+		t.Errorf("a put into the store that is in its place: %v", err)
 	}
 	if code := <-ended; code != exitFailed || !strings.Contains(stderr.String(), "no longer") {
 		t.Errorf("exit code %d, %q", code, stderr.String())
 	}
-	if s := serve(t, dir+".moved"); s.address == "" {
+	if err := put(client.Dir(dir, client.Options{}), "1"); err != nil {
+		t.Errorf("the new store, when the server of the old one has ended: %v", err)
+	}
+	if errs, code := s.end(); code != 0 {
+		t.Errorf("the new server: exit code %d, %s", code, errs)
+	}
+	if left, _ := filepath.Glob(filepath.Join(moved, "serve*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if s := serve(t, moved); s.address == "" {
 		t.Error("the store cannot be served where it is now")
+	}
+	out, _, _ := stele(t, "show", moved, "t", "--history", "9", "--json")
+	if !strings.Contains(out, `"1"`) || strings.Contains(out, `"2"`) || strings.Contains(out, `"3"`) {
+		t.Errorf("the store that was moved away: %s", out)
 	}
 }
 

@@ -46,6 +46,10 @@ type Options struct {
 // retryPause is how long a client waits before it connects again.
 const retryPause = 20 * time.Millisecond
 
+// ErrOtherStore is returned when the directory of a Client holds another store than the one
+// that it used: that one was moved away, or replaced. A new Client takes the new store.
+var ErrOtherStore = errors.New("the directory holds another store now")
+
 // Client implements saver.Saver and saver.Eraser; Erase fails with wire.ErrUnsupported if the
 // server's store has none. It is safe for concurrent use.
 //
@@ -56,6 +60,8 @@ const retryPause = 20 * time.Millisecond
 type Client struct {
 	opts    Options
 	locate  func() (network, address, token string, secure bool, err error)
+	inDir   bool   // the server is that of a directory
+	store   string // id of the store that was used first; whoever connects may touch it
 	id      [wire.ClientSize]byte
 	closed  chan struct{}
 	closing sync.Once
@@ -73,9 +79,10 @@ var (
 )
 
 // Dir returns a client of the server of a directory. It connects when it is first used, and
-// finds the server anew whenever it connects.
+// finds the server anew whenever it connects. It stays with the store that it finds first:
+// where another one is in the directory later, calls fail with ErrOtherStore.
 func Dir(dir string, o Options) *Client {
-	return newClient(o, func() (network, address, token string, secure bool, err error) {
+	c := newClient(o, func() (network, address, token string, secure bool, err error) {
 		b, err := os.ReadFile(filepath.Join(dir, "serve.json"))
 		if err != nil {
 			return "", "", "", false, fmt.Errorf("no server of %s: %w", dir, err)
@@ -102,6 +109,8 @@ func Dir(dir string, o Options) *Client {
 		}
 		return network, address, token, secure, err
 	})
+	c.inDir = true
+	return c
 }
 
 // Address returns a client of the server at an address: unix:PATH, tcp:HOST:PORT or
@@ -221,13 +230,21 @@ func (c *Client) dial(ctx context.Context) (*connection, error) {
 	cn, err := newConnection(nc, wire.Hello{Protocol: wire.Protocol, Client: c.opts.Name, Token: token})
 	if err != nil {
 		_ = nc.Close() // it said nothing of use
+		return nil, err
 	}
-	return cn, err
+	if id := cn.welcome.StoreID; c.inDir && id != "" {
+		if c.store != "" && c.store != id {
+			cn.fail(ErrOtherStore)
+			return nil, fmt.Errorf("%w: put back the one that was used, or make a new client", ErrOtherStore)
+		}
+		c.store = id
+	}
+	return cn, nil
 }
 
 // final reports whether an error of connecting will be the same next time.
 func final(err error) bool {
-	return errors.Is(err, wire.ErrAuth) || errors.Is(err, wire.ErrVersion) || errors.Is(err, saver.ErrClosed)
+	return errors.Is(err, wire.ErrAuth) || errors.Is(err, wire.ErrVersion) || errors.Is(err, saver.ErrClosed) || errors.Is(err, ErrOtherStore)
 }
 
 // request is one call.

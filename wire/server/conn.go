@@ -192,7 +192,7 @@ func (c *conn) hello(m wire.Message) error {
 	c.inTurn = h.InTurn
 	c.s.log.Info("connection", "peer", c.peer, "client", h.Client)
 	o := &c.s.opts
-	w := wire.Welcome{Protocol: wire.Protocol, Server: o.Version, Store: o.Store, Methods: c.s.names, MaxFrame: o.MaxFrame, MaxCalls: o.MaxCalls, MaxValue: maxValue, CallSlots: callSlots}
+	w := wire.Welcome{Protocol: wire.Protocol, Server: o.Version, Store: o.Store, StoreID: o.StoreID, Methods: c.s.names, MaxFrame: o.MaxFrame, MaxCalls: o.MaxCalls, MaxValue: maxValue, CallSlots: callSlots}
 	return c.answer(m.ID, wire.MustEncode(w), nil)
 }
 
@@ -360,7 +360,7 @@ func (c *call) run() {
 	var fail *wire.Error
 	if err != nil {
 		if fail = wire.ErrorOf(err); fail.Code == wire.CodeUnavailable {
-			c.c.s.breakDown()
+			c.c.s.breakDown(ErrUnavailable)
 		}
 		result = nil
 	}

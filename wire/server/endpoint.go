@@ -48,7 +48,9 @@ type Endpoint struct {
 	Token string
 
 	dir    string
-	remove []string
+	root   *os.Root // the directory, wherever it is moved
+	names  []string // of files in it, in the order in which they are removed
+	remove []string // paths elsewhere, likewise
 }
 
 // ListenDir listens for clients that find the server by its directory: on a unix socket in
@@ -59,7 +61,10 @@ func ListenDir(dir string) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{dir: abs}
+	e := &Endpoint{}
+	if err := e.hold(abs); err != nil {
+		return nil, err
+	}
 	info := Info{Protocol: wire.Protocol, PID: os.Getpid()}
 	if runtime.GOOS == "windows" {
 		err = e.listenLoopback(&info)
@@ -74,6 +79,13 @@ func ListenDir(dir string) (*Endpoint, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// hold keeps the directory for the end: by then another server may have the path.
+func (e *Endpoint) hold(dir string) (err error) {
+	e.dir = dir
+	e.root, err = os.OpenRoot(dir)
+	return err
 }
 
 func (e *Endpoint) listenUnix(info *Info) error {
@@ -100,7 +112,11 @@ func (e *Endpoint) listenUnix(info *Info) error {
 		return err
 	}
 	l.SetUnlinkOnClose(false) // Close does it in the right order
-	e.remove = append([]string{path}, e.remove...)
+	if len(e.remove) > 0 {
+		e.remove = append([]string{path}, e.remove...)
+	} else {
+		e.names = append(e.names, socketName)
+	}
 	e.Listener, e.Address = Listener{Listener: l}, "unix:"+path
 	return e.keepOwner(path)
 }
@@ -164,7 +180,7 @@ func (e *Endpoint) listenLoopback(info *Info) error {
 	if err := e.write(tokenName, []byte(e.Token+"\n")); err != nil {
 		return err
 	}
-	e.remove = append(e.remove, filepath.Join(e.dir, tokenName))
+	e.names = append(e.names, tokenName)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -183,7 +199,7 @@ func (e *Endpoint) publish(info Info) error {
 	if err := e.write(InfoName, append(b, '\n')); err != nil {
 		return err
 	}
-	e.remove = append([]string{filepath.Join(e.dir, InfoName)}, e.remove...)
+	e.names = append([]string{InfoName}, e.names...)
 	return nil
 }
 
@@ -269,7 +285,9 @@ func (e *Endpoint) Announce(dir string) error {
 	if err != nil {
 		return err
 	}
-	e.dir = abs
+	if err := e.hold(abs); err != nil {
+		return err
+	}
 	for _, stale := range []string{socketName, tokenName} {
 		if err := os.Remove(filepath.Join(abs, stale)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -281,12 +299,21 @@ func (e *Endpoint) Announce(dir string) error {
 // Close removes what clients find the server by. Connections stay.
 func (e *Endpoint) Close() error {
 	var errs []error
-	for _, path := range e.remove {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	gone := func(err error) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
-	e.remove = nil
+	for _, name := range e.names {
+		gone(e.root.Remove(name))
+	}
+	for _, path := range e.remove {
+		gone(os.Remove(path))
+	}
+	if e.root != nil {
+		gone(e.root.Close())
+	}
+	e.root, e.names, e.remove = nil, nil, nil
 	if e.Listener.Listener != nil {
 		if err := e.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)

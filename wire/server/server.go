@@ -24,12 +24,16 @@ type Options struct {
 	Items store.Store
 	// Store says which store it is: "disk", "memory" or "postgres".
 	Store string
+	// StoreID tells the store from others, for clients that must not go on with another one
+	// that they find in its place; "": not told.
+	StoreID string
 	// Version is the version of the server, for clients to show.
 	Version string
 	// Token is what clients must send on connections of listeners that ask for it.
 	Token string
-	// Alive is asked every second. Its error, such as that the directory of the store was
-	// moved away, ends Serve. nil: not asked.
+	// Alive is asked every second and before each call, so it must be quick. Its error, such as
+	// that the directory of the store was moved away, ends Serve, and nothing is called any
+	// more: clients look for the server where it should be. nil: not asked.
 	Alive func() error
 	// Stats returns the figures of the store, for the method stats; nil: it is not served.
 	Stats func() map[string]int64
@@ -76,8 +80,7 @@ type Server struct {
 	closing bool
 	running sync.WaitGroup // calls that have begun
 	serving sync.WaitGroup // connections
-	broken  chan struct{}  // closed when the store is found to take no more writes
-	once    sync.Once
+	broken  chan error     // why the store is found to take no more calls
 }
 
 // New returns a Server. It panics without Options.Saver.
@@ -106,7 +109,7 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: o, log: o.Logger, token: sha256.Sum256([]byte(o.Token)), conns: map[*conn]struct{}{}, broken: make(chan struct{}), lastOne: time.Now()}
+	s := &Server{opts: o, log: o.Logger, token: sha256.Sum256([]byte(o.Token)), conns: map[*conn]struct{}{}, broken: make(chan error, 1), lastOne: time.Now()}
 	s.calls = newCallTable(o.Saver)
 	s.methods, s.names = s.available()
 	return s
@@ -141,8 +144,8 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.broken:
-			return ErrUnavailable
+		case err := <-s.broken:
+			return err
 		case err := <-failed:
 			return err
 		case <-tick.C:
@@ -217,8 +220,14 @@ func (s *Server) leave(c *conn) {
 	s.serving.Done()
 }
 
-// begin counts a call in, unless the server ends.
+// begin counts a call in, unless the server ends, or has to.
 func (s *Server) begin() bool {
+	if s.opts.Alive != nil {
+		if err := s.opts.Alive(); err != nil {
+			s.breakDown(err)
+			return false
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
@@ -257,8 +266,13 @@ func (s *Server) end() {
 	s.serving.Wait()
 }
 
-// breakDown makes Serve return ErrUnavailable.
-func (s *Server) breakDown() { s.once.Do(func() { close(s.broken) }) }
+// breakDown makes Serve return an error; the first one counts.
+func (s *Server) breakDown(err error) {
+	select {
+	case s.broken <- err:
+	default:
+	}
+}
 
 // trusted compares a token in a time that does not depend on what it is.
 func (s *Server) trusted(token string) bool {

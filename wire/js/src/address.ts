@@ -18,6 +18,8 @@ export interface Endpoint {
    * or when somebody else starts one. The deadline is by performance.now().
    */
   start(deadline: number): Promise<void>;
+  /** greeted refuses a server that has another store than the one used before. */
+  greeted(storeID: string): void;
   /** unreachable is the error when the server could not be reached in time. */
   unreachable(cause: unknown): Error;
 }
@@ -65,6 +67,8 @@ export class Remote implements Endpoint {
   }
 
   async start(): Promise<void> {}
+
+  greeted(): void {}
 
   unreachable(cause: unknown): Error {
     return new SteleConnectionError(`no server answers at ${showAddress(this.at)}: ${reason(cause)}`, { cause });

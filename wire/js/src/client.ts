@@ -246,6 +246,12 @@ export class Client {
           const timeout = Math.max(1, deadline - performance.now());
           const options = this.endpoint.tls ? { tls: this.endpoint.tls, timeout } : { timeout };
           const connection = await Connection.open(address, options);
+          try {
+            this.endpoint.greeted(connection.hello.storeID);
+          } catch (error) {
+            connection.close();
+            throw error;
+          }
           if (!this.closed) {
             this.connections = [connection, ...this.connections.filter(({ gone }) => !gone)];
             return connection;

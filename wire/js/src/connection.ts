@@ -18,6 +18,7 @@ export class LostError extends Error {
 export interface Hello {
   server: string;
   store: string;
+  storeID: string; // empty: the server does not say
   methods: ReadonlySet<string>;
   maxFrame: number;
   maxCalls: number;
@@ -54,7 +55,7 @@ export class Connection {
   private silent = false; // nothing was heard for as long as a call may take
   private corked = false;
   private heard = performance.now();
-  private said: Hello = { server: "", store: "", methods: new Set(), maxFrame: MAX_FRAME, maxCalls: 1, callSlots: 1 };
+  private said: Hello = { server: "", store: "", storeID: "", methods: new Set(), maxFrame: MAX_FRAME, maxCalls: 1, callSlots: 1 };
 
   private constructor(private readonly socket: net.Socket) {
     socket.on("data", (chunk: Buffer) => this.received(chunk));
@@ -254,6 +255,7 @@ function parseHello(answer: unknown): Hello {
   return {
     server: String(answer["server"] ?? ""),
     store: String(answer["store"] ?? ""),
+    storeID: String(answer["store_id"] ?? ""),
     methods: new Set(Array.isArray(methods) ? methods.map(String) : []),
     maxFrame: Math.min(positive("max_frame", MAX_FRAME), MAX_FRAME),
     maxCalls: positive("max_calls", 1),

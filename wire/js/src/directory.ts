@@ -15,6 +15,8 @@ const LOCKED = 3;
 /** POLL is how long to wait, in milliseconds, before looking at serve.json again. */
 const POLL = 5;
 
+const PUT_BACK = "put it back, or make a new saver or store";
+
 /** DirectoryOptions say how the server of a directory is started. */
 export interface DirectoryOptions {
   /** create makes the directory if it is not there and its parent is. Default: true. */
@@ -40,6 +42,7 @@ export class Directory implements Endpoint {
   private readonly path: string;
   private locked = false;
   private seen = false; // there has been a directory
+  private store = ""; // the id of the store that was used
 
   /** A DirectoryError says at once that no server could be started there. */
   constructor(
@@ -96,6 +99,14 @@ export class Directory implements Endpoint {
     }
   }
 
+  greeted(storeID: string): void {
+    if (this.store !== "" && storeID !== "" && storeID !== this.store) {
+      const what = `${this.path} holds another store than the one that was used, which was moved away or replaced`;
+      throw new DirectoryError(`${what}; ${PUT_BACK}`);
+    }
+    this.store = storeID || this.store;
+  }
+
   unreachable(cause: unknown): Error {
     if (this.locked) {
       return new DirectoryLockedError(`another program has ${this.path} open, and no server answers there`, { cause });
@@ -118,6 +129,9 @@ export class Directory implements Endpoint {
     const found = fs.statSync(this.path, { throwIfNoEntry: false });
     if (found?.isDirectory()) {
       this.seen = true;
+      if (this.store !== "" && !fs.existsSync(path.join(this.path, "LOCK"))) {
+        return `the store in ${this.path} is gone; ${PUT_BACK}`;
+      }
       return undefined;
     }
     if (found) return `${this.path} is a file; name a directory for the store`;
@@ -125,7 +139,7 @@ export class Directory implements Endpoint {
       return `${this.path} is a link that leads to nothing; mend it, or remove it`;
     }
     // A store that was moved away is not replaced by an empty one.
-    if (this.seen) return `${this.path} is gone; put it back, or make a new saver or store`;
+    if (this.seen) return `${this.path} is gone; ${PUT_BACK}`;
     if (this.options.create === false) return `${this.path} does not exist; create it, or leave out create: false`;
     const parent = path.dirname(this.path);
     if (fs.statSync(parent, { throwIfNoEntry: false })?.isDirectory()) return undefined;

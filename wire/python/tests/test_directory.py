@@ -187,21 +187,59 @@ exec "{find_binary()}" "$@"
     assert len(starts.read_bytes()) == 4
 
 
+@pytest.mark.parametrize("server", ["runs", "ended"])
 def test_a_store_that_was_moved_away_is_not_replaced(
-    make_directory: Callable[[], Path],
+    make_directory: Callable[[], Path], server: str
 ) -> None:
     directory, moved = make_directory(), make_directory()
     with SteleSaver.from_dir(directory) as saver, SteleStore.from_dir(directory) as st:
         put(saver)
+        calls: list[Callable[[], Any]] = [
+            lambda: put(saver),
+            saver.flush,
+            lambda: list(saver.list(config())),
+            lambda: st.get(("a",), "k"),
+        ]
+
+        def refused(text: str) -> None:
+            for call in calls:
+                with pytest.raises(errors.DirectoryError, match=text):
+                    call()
+
+        if server == "ended":
+            end_server(directory)
         directory.rename(moved)
-        put(saver)  # the server has it as before
-        end_server(moved)
-        for call in (saver.flush, lambda: st.get(("a",), "k")):
-            with pytest.raises(errors.DirectoryError, match="is gone; put it back"):
-                call()
+        refused("is gone; put it back")
         assert not directory.exists()
+        directory.mkdir()  # such as where a volume is not mounted any more
+        refused("is gone; put it back")
+        assert not any(directory.iterdir())
+        with SteleSaver.from_dir(directory) as other:  # who does not know
+            put(other, value="other")
+            refused("another store than the one that was used")
+            assert len(list(other.list(config()))) == 1
+        end_server(directory)
+        end_server(moved)
+        shutil.rmtree(directory)
         moved.rename(directory)
-        assert len(list(saver.list(config()))) == 2
+        assert len(list(saver.list(config()))) == 1
+        put(saver)
+
+
+async def test_a_store_that_was_moved_away_asyncio(
+    make_directory: Callable[[], Path],
+) -> None:
+    directory, moved = make_directory(), make_directory()
+    async with AsyncSteleSaver.from_dir(directory) as saver:
+        assert await saver.aget_tuple(config()) is None
+        directory.rename(moved)
+        with pytest.raises(errors.DirectoryError, match="is gone; put it back"):
+            await saver.aget_tuple(config())
+        with SteleSaver.from_dir(directory) as other:
+            put(other)
+            with pytest.raises(errors.DirectoryError, match="another store than"):
+                await saver.aget_tuple(config())
+    end_server(moved)
 
 
 def test_a_directory_with_a_long_path(make_directory: Callable[[], Path]) -> None:

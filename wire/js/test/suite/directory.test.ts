@@ -129,18 +129,36 @@ test("a directory that cannot be one is refused, and nothing in it is changed", 
   expect(() => SteleSaver.fromDir(path.join(dir, "link"))).toThrow(/is a link that leads to nothing/);
 });
 
-test("a store that was moved away is not replaced by an empty one", async () => {
+test.each(["runs", "was killed"])("a store that was moved away is not replaced, and its server %s", async (how) => {
   const dir = directory();
   await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });
   await saver.put(at("t"), checkpoint("c"), meta, {});
   const server = serverOf(dir) as number;
-  kill(dir);
-  await until(() => ended(server));
+  if (how === "was killed") {
+    kill(dir);
+    await until(() => ended(server));
+  }
+  const refused = async (text: RegExp): Promise<void> => {
+    await expect(saver.put(at("t"), checkpoint("d"), meta, {})).rejects.toThrow(text);
+    await expect(saver.getTuple(at("t"))).rejects.toThrow(text);
+  };
   fs.renameSync(dir, `${dir}.moved`);
-  await expect(saver.getTuple(at("t"))).rejects.toThrow(/is gone; put it back/);
+  await refused(/is gone; put it back/);
   expect(fs.existsSync(dir)).toBe(false);
+  fs.mkdirSync(dir);
+  await refused(/is gone; put it back/);
+  expect(fs.readdirSync(dir)).toEqual([]);
+  {
+    await using other = SteleSaver.fromDir(dir); // who does not know
+    await other.put(at("other"), checkpoint("c"), meta, {});
+    await refused(/another store than the one that was used/);
+  }
+  const another = serverOf(dir) as number;
+  kill(dir);
+  await until(() => ended(another));
+  fs.rmSync(dir, { recursive: true });
   fs.renameSync(`${dir}.moved`, dir);
-  expect(await saver.getTuple(at("t"))).toBeDefined();
+  expect((await saver.getTuple(at("t")))?.checkpoint.id).toBe("c");
 });
 
 test("a directory that somebody has open who does not serve it", async () => {

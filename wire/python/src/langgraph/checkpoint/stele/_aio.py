@@ -575,6 +575,7 @@ class AsyncPool:
             connection.greeted(
                 Hello(await connection.call("hello", hello, limit, None))
             )
+            self._endpoint.greeted(connection.hello)
         except BaseException:
             connection.close()
             raise

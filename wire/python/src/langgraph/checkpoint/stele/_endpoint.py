@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple, Protocol
 
+from langgraph.checkpoint.stele._wire import Hello
 from langgraph.checkpoint.stele.errors import (
     BinaryNotFoundError,
     DirectoryError,
@@ -34,6 +35,7 @@ from langgraph.checkpoint.stele.errors import (
 
 _LOCKED: Final = 3  # exit code of `stele serve` if the directory is open elsewhere
 _POLL: Final = 0.002
+_PUT_BACK: Final = "put it back, or make a new saver or store"
 
 
 class Address(NamedTuple):
@@ -66,6 +68,9 @@ class Endpoint(Protocol):
         Returns when there is one, when somebody else starts one, or at the time until.
         A server that is not ready at the deadline is ended.
         """
+
+    def greeted(self, hello: Hello) -> None:
+        """Refuse a server that has another store than the one used before."""
 
     def unreachable(self, cause: Exception | None) -> Exception:
         """The exception when the server could not be reached in time."""
@@ -118,6 +123,9 @@ class Remote:
     def start(self, deadline: float, until: float) -> None:
         pass
 
+    def greeted(self, hello: Hello) -> None:
+        pass
+
     def unreachable(self, cause: Exception | None) -> Exception:
         return SteleConnectionError(f"no server answers at {self._address}: {cause}")
 
@@ -157,6 +165,7 @@ class Directory:
         self._locked = False
         self._ended = ""  # how the last server ended that was started here
         self._seen = False  # there has been a store
+        self._store = ""  # its id
         self._resolved = False
         # To look at a path stops the loop. There it is done when the path is used.
         if not _in_event_loop():
@@ -193,13 +202,15 @@ class Directory:
         path = self.path
         if path.is_dir():
             self._seen = True
+            if self._store and not (path / "LOCK").exists():
+                return f"the store in {path} is gone; {_PUT_BACK}"
             return None
         if path.exists():
             return f"{path} is a file; name a directory for the store"
         if path.is_symlink():
             return f"{path} is a link that leads to nothing; mend it, or remove it"
         if self._seen:  # what was moved away is not replaced by an empty store
-            return f"{path} is gone; put it back, or make a new saver or store"
+            return f"{path} is gone; {_PUT_BACK}"
         if not self._create:
             return f"{path} does not exist; create it, or leave out create=False"
         if path.parent.is_dir():
@@ -238,6 +249,14 @@ class Directory:
             return None
         self._seen = True
         return said if isinstance(said, dict) else None
+
+    def greeted(self, hello: Hello) -> None:
+        if self._store and hello.store_id and hello.store_id != self._store:
+            raise DirectoryError(
+                f"{self.path} holds another store than the one that was used, which was "
+                f"moved away or replaced; {_PUT_BACK}"
+            )
+        self._store = hello.store_id or self._store
 
     def start(self, deadline: float, until: float) -> None:
         # Threads of one process start one server. Processes leave it to the lock.

@@ -522,6 +522,11 @@ class Pool:
                     cause = error
                 else:
                     slot.connection = connection
+                    try:
+                        self._endpoint.greeted(connection.hello)
+                    except SteleError:
+                        self._drop(slot)
+                        raise
                     self._bound(connection.hello)
                     if self._closed:  # by now, and close did not see the connection
                         self._drop(slot)

@@ -90,7 +90,7 @@ def length(header: bytes | bytearray | memoryview) -> int:
 class Hello:
     """What a server says of itself."""
 
-    __slots__ = ("call_slots", "max_frame", "methods", "server", "store")
+    __slots__ = ("call_slots", "max_frame", "methods", "server", "store", "store_id")
 
     def __init__(self, answer: Any) -> None:
         protocol = answer.get("protocol") if isinstance(answer, dict) else None
@@ -102,6 +102,7 @@ class Hello:
             )
         self.server = str(answer.get("server", ""))
         self.store = str(answer.get("store", ""))
+        self.store_id = str(answer.get("store_id", ""))  # empty: it does not say
         self.methods = frozenset(answer.get("methods") or ())
         self.max_frame = min(_positive(answer, "max_frame", MAX_FRAME), MAX_FRAME)
         self.call_slots = _positive(answer, "call_slots", 1)
