@@ -94,6 +94,7 @@ func (e *Engine) CommitWith(ctx context.Context, o CommitOptions, ids []string, 
 		return err
 	}
 	e.nudge()
+	e.reclaimAfter(o.Urgent)
 	e.committed(tx, o.Began)
 	return nil
 }

@@ -19,7 +19,9 @@ import (
 // output has those that are live, the versions of a series side by side.
 //
 // What is merged: segments of about one size when Options.CompactFanout of them have
-// gathered, a segment that is mostly dead, or everything when somebody asks (Compact).
+// gathered, a segment that is mostly dead, or everything when somebody asks (Compact). Where less
+// than Options.Reserve is free, the segment comes first that gives back most, of those whose live
+// part there is room for.
 //
 // # What the output holds
 //
@@ -109,6 +111,9 @@ func (c *compactor) step(ctx context.Context, limit func(int)) (bool, error) {
 	inputs, err := c.interrupted(segs)
 	if err != nil {
 		return false, fmt.Errorf("compact: %w", err)
+	}
+	if room := c.room(); inputs == nil && room < 0 {
+		inputs = fitting(segs, c.garbage.inSegments(segs), room+max(c.Opts.Reserve, 0))
 	}
 	if inputs == nil {
 		inputs = pickCompaction(segs, c.Opts.CompactFanout, c.Opts.SegmentSize)

@@ -32,6 +32,10 @@ const (
 	// frees at least minDead bytes.
 	deadShare = 4
 	minDead   = 1 << 20
+
+	// minFreed is what rewriting a segment on a full disk has to give back, and what is left
+	// for its directory and the manifest.
+	minFreed = 64 << 10
 )
 
 // mostlyDead returns the segment of which the largest part is dead, if that is
@@ -46,4 +50,17 @@ func mostlyDead(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64) []snap
 		}
 	}
 	return worst
+}
+
+// fitting returns the segment that gives back most when it is rewritten, of those whose live part
+// fits into so many bytes; nil if none gives back anything to speak of.
+func fitting(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64, free int64) []snapshot.SegmentInfo {
+	var best []snapshot.SegmentInfo
+	most := int64(minFreed)
+	for _, s := range segs {
+		if d := dead[s.Num]; d >= most && s.Size-d+minFreed <= free {
+			best, most = []snapshot.SegmentInfo{s}, d
+		}
+	}
+	return best
 }

@@ -42,6 +42,7 @@ type Engine struct {
 
 	wake        chan struct{} // the worker: flush or image
 	wakeCompact chan struct{} // the compactor
+	reclaim     atomic.Bool   // the worker's next turn flushes, whatever is due
 	stopWork    context.CancelFunc
 	workers     sync.WaitGroup
 

@@ -15,6 +15,7 @@ func (e *Engine) noteSlowSync(took time.Duration) {
 }
 
 func (e *Engine) noteLowSpace(free int64) {
+	e.lowSpace.Store(true)
 	e.Opts.Logger.Warn("low space", "free", free, "watermark", e.Opts.LowSpace)
 	if f := e.Opts.Events.LowSpace; f != nil {
 		f(free)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"strings"
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/snapshot"
@@ -36,3 +37,9 @@ func FileNames(st snapshot.State) []string {
 // ServedPrefix begins the names of files that are no part of a store: a server of the store keeps them in
 // its directory, so that clients find it. See package wire/server.
 const ServedPrefix = "serve."
+
+// Beside reports whether a file of this name is no part of a store, and yet in its place in the
+// directory of one: a server's, or what the system keeps in the root of a volume.
+func Beside(name string) bool {
+	return strings.HasPrefix(name, ServedPrefix) || name == "lost+found"
+}

@@ -283,8 +283,13 @@ func (f *flusher) workIfDue(ctx context.Context) error {
 // flushes so much at once that compaction leaves its segments alone compresses them well.
 func (f *flusher) writtenAgain() bool { return f.Opts.FlushBytes < f.Opts.SegmentSize }
 
-// logDue reports whether the log has grown enough for a flush.
-func (f *flusher) logDue() bool { return f.throttle.loggedBytes() >= f.Opts.FlushBytes }
+// logDue reports whether the log has grown enough for a flush. Where space is low that is less:
+// should the device fill up, there must be room to move what is live in the log, so that the
+// deletions in it can give room back.
+func (f *flusher) logDue() bool {
+	n := f.throttle.loggedBytes()
+	return n >= f.Opts.FlushBytes || n >= f.Opts.Reserve/2 && f.lowSpace.Load() && f.room() < f.Opts.LowSpace-f.Opts.Reserve
+}
 
 // anyDue reports whether workIfDue has something to do.
 func (f *flusher) anyDue() bool { return f.logDue() || f.images.due() }

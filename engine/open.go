@@ -187,7 +187,7 @@ func (e *Engine) refuseStrangers() error {
 		switch {
 		case complete:
 			return nil
-		case n == LockName, snapshot.IsManifestName(n), strings.HasPrefix(n, ServedPrefix):
+		case n == LockName, snapshot.IsManifestName(n), Beside(n):
 		case isOwnName(n), n == wal.MarkName:
 			own = n
 		default:

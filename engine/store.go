@@ -113,6 +113,7 @@ type Store struct {
 	skipped  skipped // with Options.AllowDamage
 
 	workViews atomic.Int32 // views of flushes and compactions
+	lowSpace  atomic.Bool  // less than Options.LowSpace has been free
 
 	badPages  atomic.Bool // a page of an image is damaged
 	onBadPage func()      // called once; may be nil

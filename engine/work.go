@@ -48,6 +48,25 @@ func (e *Engine) work(ctx context.Context, wake <-chan struct{}, last *atomic.Po
 	}
 }
 
+// reclaimAfter has the room given back that a commit has freed, if there is so little that others
+// are refused: whoever deletes to go on cannot be asked to compact, too.
+func (e *Engine) reclaimAfter(urgent bool) {
+	if urgent && !e.Opts.ManualWork && e.room() < 0 {
+		e.reclaim.Store(true)
+		e.wakeWorker()
+	}
+}
+
+// room is how many bytes more are free than Options.Reserve. Where the system does not say, there
+// is some.
+func (s *Store) room() int64 {
+	free, err := s.Opts.FS.FreeSpace(s.Dir)
+	if err != nil {
+		return 0
+	}
+	return free - max(s.Opts.Reserve, 0)
+}
+
 // stall holds up a commit of about n bytes where the work is behind. An error is
 // ctx's; nothing was done then.
 func (e *Engine) stall(ctx context.Context, n int64, urgent bool) error {
@@ -63,12 +82,17 @@ func (e *Engine) workOnce(ctx context.Context) error {
 		return err
 	}
 	defer e.Leave()
-	if err := e.flusher.workIfDue(ctx); err != nil {
+	work, reclaim := e.flusher.workIfDue, e.reclaim.Swap(false)
+	if reclaim {
+		work = e.flusher.flushWithin // what was freed may lie in the log, or is not counted yet
+	}
+	err := work(ctx)
+	if err != nil && !reclaim {
 		return err
 	}
 	select {
-	case e.wakeCompact <- struct{}{}:
+	case e.wakeCompact <- struct{}{}: // it may make room where the flush had none
 	default:
 	}
-	return nil
+	return err
 }

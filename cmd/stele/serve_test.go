@@ -96,7 +96,7 @@ func TestServe(t *testing.T) {
 	if _, err := c.Put(ctx, saver.Config{ThreadID: "t"}, saver.Checkpoint{V: 4, ID: "1"}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"verify", dir}, {"threads", dir}, {"info", dir}, {"backup", dir, copied}, {"verify", copied}, {"restore", copied, restored}, {"verify", restored}} {
+	for _, args := range [][]string{{"verify", "--strict", dir}, {"threads", dir}, {"info", dir}, {"backup", dir, copied}, {"verify", copied}, {"restore", copied, restored}, {"verify", restored}} {
 		if out, errs, code := stele(t, args...); code != 0 {
 			t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
 		}

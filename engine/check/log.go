@@ -139,7 +139,7 @@ func (v *verifier) leftovers() error {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(n string) bool {
-		return n == engine.LockName || n == wal.MarkName || n == v.m.Manifest || v.m.FS.Has(n)
+		return engine.Beside(n) || n == engine.LockName || n == wal.MarkName || n == v.m.Manifest || v.m.FS.Has(n)
 	})
 	unnamed := map[string]wal.Unnamed{}
 	for _, n := range names {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/vfs"
@@ -78,5 +80,105 @@ func TestFullDiskCanBeDugOut(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// On a full device what is deleted gives its space back without a call of Compact, however little of
+// the store it is: puts are taken again, also where the store was opened on a full device, and what
+// is left is whole.
+func TestDeletingFreesAFullDisk(t *testing.T) {
+	ctx := context.Background()
+	removals := map[string]func(s *disk.Saver, id string) error{
+		"delete": func(s *disk.Saver, id string) error { return s.DeleteThread(ctx, id) },
+		"prune": func(s *disk.Saver, id string) error {
+			_, err := s.Prune(ctx, []string{id}, saver.KeepLatest)
+			return err
+		},
+		"delete for runs": func(s *disk.Saver, id string) error {
+			_, err := s.DeleteForRuns(ctx, []string{"run of " + id}, nil)
+			return err
+		},
+		"retain": func(s *disk.Saver, id string) error {
+			_, err := s.Retain(ctx, saver.RetentionPolicy{ThreadIDs: []string{id}, KeepLast: 1}, false)
+			return err
+		},
+	}
+	for name, remove := range removals {
+		for _, reopen := range []bool{false, true} {
+			for _, flushBytes := range []int64{2 << 20, 64 << 20} {
+				t.Run(fmt.Sprintf("%s, reopened %v, flush at %d MiB", name, reopen, flushBytes>>20), func(t *testing.T) {
+					mem := vfs.NewMem(vfs.MemOptions{Capacity: 24 << 20})
+					opts := disk.Options{FlushBytes: flushBytes, NoPatches: true, DiskReserve: 4 << 20}
+					s := openFor(t, "store", opts, disk.Simulation{FS: mem})
+					random := rand.New(rand.NewPCG(1, 2))
+					n := 0
+					put := func() error {
+						thread := fmt.Sprintf("thread %d", n%8)
+						b := make([]byte, 64<<10)
+						for i := range b {
+							b[i] = byte(random.Uint32())
+						}
+						v := saver.IntVersion(int64(n + 1))
+						_, err := s.Put(ctx, saver.Config{ThreadID: thread}, saver.Checkpoint{V: 4, ID: fmt.Sprintf("c%06d", n),
+							Versions: map[string]saver.Version{"m": v}, Values: map[string]saver.Value{"m": saver.ValueOf(b)}},
+							saver.Metadata{"run_id": "run of " + thread}, map[string]saver.Version{"m": v})
+						if err == nil {
+							n++
+						}
+						return err
+					}
+					var err error
+					for err == nil {
+						err = put()
+					}
+					if !errors.Is(err, fault.ErrDiskFull) {
+						t.Fatalf("after %d puts: %v", n, err)
+					}
+					if reopen {
+						if err := s.Close(); err != nil {
+							t.Fatal(err)
+						}
+						s = openFor(t, "store", opts, disk.Simulation{FS: mem})
+					}
+					for _, thread := range []string{"thread 0", "thread 1"} {
+						if err := remove(s, thread); err != nil {
+							t.Fatal(err)
+						}
+					}
+					before, tries := n, 0
+					for ; n < before+4; tries++ { // as long as the work takes
+						if err := put(); errors.Is(err, fault.ErrDiskFull) && tries < 30_000 {
+							time.Sleep(time.Millisecond)
+						} else if err != nil {
+							t.Fatal(err)
+						}
+					}
+					left := map[string]int{}
+					for tuple, err := range s.List(ctx, saver.Query{}) {
+						if err != nil {
+							t.Fatal(err)
+						}
+						if _, err := tuple.Checkpoint.Values["m"].Any(); err != nil {
+							t.Fatal(err)
+						}
+						left[tuple.Config.ThreadID]++
+					}
+					for i := range 6 {
+						id, want := fmt.Sprintf("thread %d", i+2), 0
+						for c := range n {
+							if c%8 == i+2 {
+								want++
+							}
+						}
+						if left[id] != want {
+							t.Errorf("%s has %d checkpoints, want %d", id, left[id], want)
+						}
+					}
+					if err := s.Close(); err != nil {
+						t.Fatal(err)
+					}
+				})
+			}
+		}
 	}
 }

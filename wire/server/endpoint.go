@@ -53,9 +53,12 @@ type Endpoint struct {
 	remove []string // paths elsewhere, likewise
 }
 
+// errNoSocket says that a unix socket has no place.
+var errNoSocket = errors.New("no directory for a unix socket")
+
 // ListenDir listens for clients that find the server by its directory: on a unix socket in
-// it, in a private directory where the path would be too long, or, on Windows, on TCP of the
-// loopback device, with a token in a file. The files that it makes have mode 0600, and the owner of the store.
+// it, in a private directory where the path would be too long, or, on Windows and where no
+// such directory can be made, on TCP of the loopback device, with a token in a file. The files that it makes have mode 0600, and the owner of the store.
 func ListenDir(dir string) (*Endpoint, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -66,10 +69,12 @@ func ListenDir(dir string) (*Endpoint, error) {
 		return nil, err
 	}
 	info := Info{Protocol: wire.Protocol, PID: os.Getpid()}
-	if runtime.GOOS == "windows" {
-		err = e.listenLoopback(&info)
-	} else {
+	err = errNoSocket
+	if runtime.GOOS != "windows" {
 		err = e.listenUnix(&info)
+	}
+	if errors.Is(err, errNoSocket) {
+		err = e.listenLoopback(&info)
 	}
 	if err == nil {
 		err = e.publish(info)
@@ -95,7 +100,7 @@ func (e *Endpoint) listenUnix(info *Info) error {
 		e.removePrivate()
 		private, err := os.MkdirTemp(runtimeDir(), privatePrefix) // of mode 0700
 		if err != nil {
-			return fmt.Errorf("directory for the socket: %w", err)
+			return fmt.Errorf("%w: %w", errNoSocket, err) // a root that is read-only, say
 		}
 		e.remove = append(e.remove, private)
 		if err := e.keepOwner(private); err != nil {

@@ -346,6 +346,8 @@ func TestStaleFiles(t *testing.T) {
 	must(t, l.Close())
 	must(t, os.WriteFile(filepath.Join(dir, server.InfoName), []byte("{torn"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, server.InfoName+".tmp"), []byte("{"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "serve.start-1"), nil, 0o600))
+	must(t, os.Mkdir(filepath.Join(dir, "lost+found"), 0o700)) // the root of a volume
 	n := start(t, dir, nil)
 	n.greeted().does("ping", wire.AppendEmpty(nil))
 	if runtime.GOOS != "windows" {
@@ -355,6 +357,31 @@ func TestStaleFiles(t *testing.T) {
 				t.Errorf("%s has mode %v", name, st.Mode())
 			}
 		}
+	}
+}
+
+// TestNoPlaceForASocket: where a path is too long for a socket, and no short one can be made, the
+// server is reached over TCP of the loopback device, with a token.
+func TestNoPlaceForASocket(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", "/nonexistent")
+	n := start(t, dir, nil)
+	b, err := os.ReadFile(filepath.Join(dir, server.InfoName))
+	must(t, err)
+	var info server.Info
+	must(t, json.Unmarshal(b, &info))
+	if !strings.HasPrefix(info.Address, "tcp:127.0.0.1:") || info.TokenFile == "" {
+		t.Errorf("address %q, token in %q", info.Address, info.TokenFile)
+	}
+	c := client.Dir(dir, client.Options{})
+	if _, err := c.Stats(ctx); err != nil {
+		t.Error(err)
+	}
+	must(t, c.Close())
+	n.stop()
+	if left, _ := filepath.Glob(filepath.Join(dir, "serve*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import type { ChildProcess } from "node:child_process";
 import * as fs from "node:fs";
 import * as os from "node:os";
@@ -79,24 +80,42 @@ export class Directory implements Endpoint {
 
   async start(deadline: number): Promise<void> {
     this.check();
-    let log: string, fd: number;
+    const { log, name } = this.log();
     try {
-      log = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "stele-start-")), "log");
-      fd = fs.openSync(log, "w+");
-    } catch (cause) {
-      const what = `no file can be made in the directory for temporary files: ${reason(cause)}`;
-      throw new ServerStartError(`${what}; set TMPDIR to one that is there and has room`, { cause });
-    }
-    try {
-      await this.ready(this.spawn(fd), fd, deadline);
+      await this.ready(this.spawn(log), log, deadline);
     } finally {
-      fs.closeSync(fd);
+      fs.closeSync(log);
       try {
-        fs.rmSync(path.dirname(log), { recursive: true });
+        fs.rmSync(name, { force: true }); // where it could not be removed before
       } catch {
-        // Windows removes no file that somebody has open, and the server has.
+        // The server has it open.
       }
     }
+  }
+
+  /**
+   * log is a file for what the server says, without a name where that is possible. It is in the
+   * directory of the store where no other can be written to: the root of a container may be
+   * read-only.
+   */
+  private log(): { log: number; name: string } {
+    let cause: unknown;
+    for (const directory of [os.tmpdir(), this.path]) {
+      const name = path.join(directory, `serve.start-${randomBytes(8).toString("hex")}`);
+      try {
+        if (directory === this.path) fs.mkdirSync(directory, { recursive: true, mode: 0o750 });
+        const log = fs.openSync(name, "wx+", 0o600);
+        try {
+          fs.rmSync(name);
+        } catch {
+          // Windows removes no file that somebody has open.
+        }
+        return { log, name };
+      } catch (error) {
+        cause = error;
+      }
+    }
+    throw new DirectoryError(`${this.path} cannot be written to (${reason(cause)}); check who may`, { cause });
   }
 
   greeted(storeID: string): void {

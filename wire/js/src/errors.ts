@@ -84,7 +84,8 @@ export class BudgetError extends SteleError {
 /** The disk is full. Nothing was written, and nothing that was there is lost. */
 export class DiskFullError extends SteleError {
   static override readonly code = "disk_full";
-  static override readonly advice = "Make room; the store takes writes again by itself";
+  static override readonly advice =
+    "Make room, or delete threads or items, whose space comes back by itself; then the store takes writes again";
 }
 
 /** The store was opened for reading. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import operator
 import os
@@ -514,6 +515,43 @@ async def test_a_full_disk(small_disk: Path) -> None:
         ballast.unlink()
         put(saver, value="after")
         assert len(list(saver.list(config()))) == done + 1
+    assert stele("verify", directory).returncode == 0
+
+
+@pytest.mark.parametrize("removal", ["delete_thread", "prune", "delete items"])
+def test_deleting_clears_a_full_disk(small_disk: Path, removal: str) -> None:
+    directory = small_disk / "d"
+    with SteleSaver.from_dir(directory) as saver, SteleStore.from_dir(directory) as st:
+
+        def add(n: int) -> None:
+            if removal == "delete items":
+                value = {"a": base64.b64encode(os.urandom(200 << 10)).decode()}
+                st.put(("a", str(n % 8)), str(n), value)
+            else:
+                put(saver, f"t{n % 8}", os.urandom(200 << 10))
+
+        done = 0
+        with pytest.raises(errors.DiskFullError, match="delete threads or items"):
+            while True:
+                add(done)
+                done += 1
+        if removal == "delete items":
+            for n in range(0, done, 4):
+                st.delete(("a", str(n % 8)), str(n))
+        for thread in ("t0", "t4"):
+            if removal == "delete_thread":
+                saver.delete_thread(thread)
+            elif removal == "prune":
+                saver.prune([thread], strategy="keep_latest")
+        for n in range(8):
+            deadline = time.monotonic() + 60
+            while True:
+                try:
+                    add(done + n)
+                    break
+                except errors.DiskFullError:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
     assert stele("verify", directory).returncode == 0
 
 

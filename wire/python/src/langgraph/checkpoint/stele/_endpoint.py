@@ -270,7 +270,7 @@ class Directory:
 
     def _run(self, deadline: float, until: float) -> None:
         locked, self._locked = self._locked, False
-        with tempfile.TemporaryFile() as log:
+        with self._log() as log:
             process = self._spawn(log)
             while True:
                 said = self._said()
@@ -299,6 +299,24 @@ class Directory:
                     break  # it goes on starting, for the next call
                 time.sleep(_POLL)
         _children.append(process)
+
+    def _log(self) -> IO[bytes]:
+        """A file without a name, for what the server says.
+
+        It is in the directory of the store where no other can be written to: the root
+        of a container may be read-only.
+        """
+        try:
+            return tempfile.TemporaryFile()
+        except OSError:
+            pass
+        try:
+            self.path.mkdir(mode=0o750, exist_ok=True)
+            return tempfile.TemporaryFile(dir=self.path, prefix="serve.start-")
+        except OSError as error:
+            raise DirectoryError(
+                f"{self.path} cannot be written to ({error.strerror}); check who may"
+            ) from error
 
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         _children[:] = [child for child in _children if child.poll() is None]

@@ -134,7 +134,10 @@ class DiskFullError(SteleError, OSError):
     """The disk is full. Nothing was written, and nothing that was there is lost."""
 
     code = "disk_full"
-    advice = "Make room; the store takes writes again by itself"
+    advice = (
+        "Make room, or delete threads or items, whose space comes back by itself; then "
+        "the store takes writes again"
+    )
 
 
 class ReadOnlyError(SteleError):
