@@ -48,7 +48,7 @@ func startAt(t *testing.T, dir string, clock func() time.Time, change func(*serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := server.Options{Saver: d, Items: items, Store: "disk", Stats: func() map[string]int64 { return nil }}
+	o := server.Options{Saver: d, Items: items, Store: "disk", Token: at.Token, Stats: func() map[string]int64 { return nil }}
 	if change != nil {
 		change(&o)
 	}
