@@ -223,7 +223,8 @@ export class Client {
   }
 
   private late(method: string): SteleError {
-    return new SteleTimeoutError(`${method} was not answered within ${this.timeout} ms`);
+    const why = "the server is stopped or busy, or the option timeout is too short";
+    return new SteleTimeoutError(`${method} was not answered within ${this.timeout} ms: ${why}`);
   }
 
   /** connection is the one in use, or a new one. All who need one wait for the same. */

@@ -70,7 +70,7 @@ export class Connection {
   static async open(address: Address, options: { tls?: tls.ConnectionOptions; timeout: number }): Promise<Connection> {
     const socket = await connect(address, options);
     const connection = new Connection(socket);
-    const timer = setTimeout(() => socket.destroy(new Error("the server does not answer hello")), options.timeout);
+    const timer = setTimeout(() => socket.destroy(new Error("it takes a connection and says nothing, as one that is stopped or busy")), options.timeout);
     try {
       const hello = await connection.request("hello", {
         protocol: PROTOCOL,

@@ -169,9 +169,7 @@ export class SteleConnectionError extends SteleError {
  * effect. To make it again is safe for put and putWrites: the same checkpoint or
  * write is stored once.
  */
-export class SteleTimeoutError extends SteleError {
-  static override readonly advice = "Raise the option timeout, or look at what keeps the server busy";
-}
+export class SteleTimeoutError extends SteleError {}
 
 /** The client was closed. */
 export class ClosedError extends SteleError {

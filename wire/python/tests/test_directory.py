@@ -8,6 +8,7 @@ import json
 import operator
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -253,6 +254,36 @@ def test_a_directory_with_a_long_path(make_directory: Callable[[], Path]) -> Non
             assert saver.get_tuple(config()) is not None
     finally:
         end_server(directory)
+
+
+async def test_a_stopped_server_is_told_in_one_sentence(directory: Path) -> None:
+    with SteleSaver.from_dir(directory, timeout=0.5) as saver:
+        pid = server_pid(directory)
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        while ") T " not in Path(f"/proc/{pid}/stat").read_text():
+            time.sleep(0.001)
+        try:
+            with pytest.raises(errors.SteleTimeoutError) as late:
+                saver.get_tuple(config())
+            why = "the server is stopped or busy, or"
+            assert str(late.value) == (
+                f"get was not answered within 0.5 s: {why} timeout= is too short"
+            )
+            other = SteleSaver.from_dir(directory, start_timeout=0.5)
+            for ask in (
+                lambda: asyncio.to_thread(other.get_tuple, config()),
+                lambda: other.aget_tuple(config()),
+            ):
+                with pytest.raises(errors.SteleTimeoutError) as late:
+                    await ask()
+                assert re.fullmatch(
+                    rf"a new connection was not answered within 0.\d+ s: {why} "
+                    "start_timeout= is too short",
+                    str(late.value),
+                )
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
 
 async def test_the_store(directory: Path) -> None:

@@ -73,12 +73,15 @@ def test_nothing_is_writable_but_the_volume(
     program = [sys.executable, "-c", PROGRAM, str(directory), find_binary()]
     if user != "root":
         os.chown(volume, 70001, 70001)
-        # The interpreter may lie where only root looks: it may read all, and write nothing.
+        # The interpreter may lie where only root looks: it may read all.
         caps = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
         who = ["--reuid=70001", "--regid=70001", "--clear-groups"]
         program = [shutil.which("setpriv") or "setpriv", *who, *caps, *program]
     program = [*unshare, str(volume), *program]
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }
     done = subprocess.run(
         program, env=environment, cwd="/", capture_output=True, text=True, timeout=120
     )

@@ -174,6 +174,24 @@ test("a directory that somebody has open who does not serve it", async () => {
   kill(dir);
 });
 
+test("a server that is stopped is told in words", async () => {
+  const dir = directory();
+  await using saver = SteleSaver.fromDir(dir, { timeout: 500, idleExit: 500 });
+  await saver.setup();
+  const server = serverOf(dir) as number;
+  process.kill(server, "SIGSTOP");
+  await until(() => fs.readFileSync(`/proc/${server}/stat`, "utf8").includes(") T "));
+  try {
+    await expect(saver.getTuple(at("t"))).rejects.toThrow(
+      "get was not answered within 500 ms: the server is stopped or busy, or the option timeout is too short",
+    );
+    await using other = SteleSaver.fromDir(dir, { connectTimeout: 500 });
+    await expect(other.setup()).rejects.toThrow(/does not answer: it takes a connection and says nothing/);
+  } finally {
+    process.kill(server, "SIGCONT");
+  }
+});
+
 test("a program that is missing, or is another one", async () => {
   await using missing = SteleSaver.fromDir(directory(), { binary: "no-such-stele" });
   await expect(missing.setup()).rejects.toThrow(BinaryNotFoundError);

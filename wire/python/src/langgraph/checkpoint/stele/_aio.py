@@ -32,6 +32,7 @@ from langgraph.checkpoint.stele.errors import (
     SteleError,
     SteleTimeoutError,
     from_answer,
+    late,
 )
 
 T = TypeVar("T")
@@ -44,16 +45,19 @@ _MAX_SLOTS: Final = 64
 class Limit:
     """When a call has to be done: everything that it waits for has one deadline."""
 
-    __slots__ = ("began", "deadline", "timeout")
+    __slots__ = ("began", "deadline", "option", "timeout")
 
-    def __init__(self, now: float, timeout: float | None) -> None:
+    def __init__(
+        self, now: float, timeout: float | None, option: str = "timeout"
+    ) -> None:
         self.began = now
         self.timeout = timeout
+        self.option = option  # which says how long that is
         self.deadline = None if timeout is None else now + timeout
 
     def passed(self, what: str) -> SteleTimeoutError:
         """The exception when it has passed; what has {} for the seconds."""
-        return SteleTimeoutError(what.format(f"{self.timeout:g}"))
+        return late(what.format(f"{self.timeout:g}"), self.option)
 
 
 class Slot:
@@ -101,9 +105,7 @@ class Stream:
             try:
                 await asyncio.wait_for(self._waiter, timeout)
             except TimeoutError:
-                raise SteleTimeoutError(
-                    f"a listing did not go on within {timeout:g} s"
-                ) from None
+                raise late(f"a listing did not go on within {timeout:g} s") from None
         return self._batches.popleft()
 
 
@@ -287,13 +289,13 @@ class Connection(asyncio.Protocol):
         except TimeoutError:
             self._listen(limit.began)
             self._loop.call_soon(self._retire)
-            raise limit.passed("the server took nothing for {} s") from None
+            raise limit.passed("a request was not taken within {} s") from None
 
     def _expire(self, future: asyncio.Future[Any], method: str, limit: Limit) -> None:
         if not future.done():
             self._listen(limit.began)
             future.set_exception(
-                limit.passed(f"{method} was not answered within {{}} s")
+                limit.passed(f"{_wire.asked(method)} was not answered within {{}} s")
             )
 
     def _listen(self, since: float) -> None:
@@ -567,11 +569,11 @@ class AsyncPool:
             try:
                 await asyncio.wait_for(self._transport(address, connection), remaining)
             except TimeoutError as error:
-                raise SteleTimeoutError(
-                    f"no connection to {address} within {remaining:g} s"
-                ) from error
+                what = f"{address} took no connection within {remaining:g} s"
+                raise late(what, self._endpoint.start_option) from error
             hello = _wire.hello(address.token, in_turn=False)
-            limit = Limit(self._loop.time(), remaining)
+            option = self._endpoint.start_option
+            limit = Limit(self._loop.time(), remaining, option)
             connection.greeted(
                 Hello(await connection.call("hello", hello, limit, None))
             )

@@ -58,6 +58,7 @@ class Endpoint(Protocol):
 
     tls: ssl.SSLContext | None
     start_timeout: float
+    start_option: str  # the name of the option that says so
 
     def address(self) -> Address | None:
         """Where the server is, as far as one can tell; None if there is none."""
@@ -101,6 +102,8 @@ def parse_url(url: str, token: str | None) -> Address:
 class Remote:
     """A server that somebody else runs."""
 
+    start_option = "connect_timeout"
+
     def __init__(
         self,
         url: str,
@@ -134,6 +137,7 @@ class Directory:
     """The server of a directory, which is started when there is none."""
 
     tls: ssl.SSLContext | None = None
+    start_option = "start_timeout"
 
     def __init__(
         self,
@@ -253,8 +257,8 @@ class Directory:
     def greeted(self, hello: Hello) -> None:
         if self._store and hello.store_id and hello.store_id != self._store:
             raise DirectoryError(
-                f"{self.path} holds another store than the one that was used, which was "
-                f"moved away or replaced; {_PUT_BACK}"
+                f"{self.path} holds another store than the one that was used, which "
+                f"was moved away or replaced; {_PUT_BACK}"
             )
         self._store = hello.store_id or self._store
 

@@ -29,6 +29,7 @@ from langgraph.checkpoint.stele.errors import (
     SteleError,
     SteleTimeoutError,
     from_answer,
+    late,
 )
 
 _RECV: Final = 64 << 10
@@ -56,6 +57,7 @@ class Connection:
     def __init__(self, sock: socket.socket, timeout: float | None) -> None:
         self._sock = sock
         self._timeout = timeout
+        self._option = "timeout"  # which says how long that is
         self._number = 0
         self._polled = True
         # When the call under way has to be done, and whether the socket has less than
@@ -96,12 +98,13 @@ class Connection:
                 sock.close()
                 raise
         self = cls(sock, remaining)
+        self._option = endpoint.start_option
         by = time.monotonic() + remaining
         try:
             hello = _wire.hello(address.token, in_turn=True)
             self.hello = Hello(self.call("hello", hello, by))
             self.max_frame = self.hello.max_frame
-            self._timeout = timeout
+            self._timeout, self._option = timeout, "timeout"
             self._polled = address.kind == "tls" or sys.platform == "win32"
             self._wait_at_most(timeout)
         except BaseException:
@@ -139,9 +142,8 @@ class Connection:
                 self._wait_at_most(self._timeout)
 
     def _late(self, method: str) -> SteleTimeoutError:
-        return SteleTimeoutError(
-            f"{method} was not answered within {self._timeout:g} s"
-        )
+        what = f"{_wire.asked(method)} was not answered within {self._timeout:g} s"
+        return late(what, self._option)
 
     def call(self, method: str, params: Params, deadline: float | None) -> Any:
         """The result of a call.
@@ -206,9 +208,8 @@ class Connection:
             try:
                 message = self._receive()
             except (TimeoutError, BlockingIOError):
-                raise SteleTimeoutError(
-                    f"a listing did not go on within {self._timeout:g} s"
-                ) from None
+                what = f"a listing did not go on within {self._timeout:g} s"
+                raise late(what) from None
             except OSError as error:
                 raise Lost(str(error)) from error
             if message[0] == _wire.RESPONSE:
@@ -233,9 +234,8 @@ class Connection:
         try:
             self._sock.sendall(frame)
         except (TimeoutError, BlockingIOError):
-            raise SteleTimeoutError(
-                f"the server took nothing for {self._timeout:g} s"
-            ) from None
+            what = f"a request was not taken within {self._timeout:g} s"
+            raise late(what) from None
         except OSError as error:
             raise Lost(str(error)) from error
 
@@ -535,9 +535,8 @@ class Pool:
             if time.monotonic() > deadline:
                 raise self._endpoint.unreachable(cause) from cause
             if time.monotonic() > until:
-                raise SteleTimeoutError(
-                    f"no server was reached within {self._timeout:g} s"
-                ) from cause
+                what = f"no server was reached within {self._timeout:g} s"
+                raise late(what) from cause
             self._endpoint.start(deadline, until)
             if address is not None or self._endpoint.address() is None:
                 time.sleep(delay)

@@ -113,6 +113,11 @@ def _positive(answer: dict[str, Any], field: str, default: int) -> int:
     return n if isinstance(n, int) and n > 0 else default
 
 
+def asked(method: str) -> str:
+    """What a method asks for, in the words of who calls."""
+    return "a new connection" if method == "hello" else method
+
+
 def hello(token: str | None, *, in_turn: bool) -> Params:
     """The fields of hello. in_turn: the connection has one call at a time."""
     params: Params = {"protocol": PROTOCOL, "client": CLIENT}

@@ -249,11 +249,6 @@ class SteleTimeoutError(SteleError, TimeoutError):
     and writes: the same checkpoint id stores the same thing once.
     """
 
-    advice = (
-        "Raise timeout=, for hello start_timeout= or connect_timeout=, or look at what "
-        "keeps the server busy"
-    )
-
 
 class PoolTimeoutError(SteleTimeoutError):
     """All connections were in use for too long."""
@@ -288,6 +283,13 @@ _BY_CODE: dict[str, type[SteleError]] = {
     cls.code: cls for cls in SteleError.__subclasses__() if cls.code
 }
 _BY_CODE["unknown_method"] = UnsupportedError
+
+
+def late(what: str, option: str = "timeout") -> SteleTimeoutError:
+    """The exception when something took longer than an option allows."""
+    return SteleTimeoutError(
+        f"{what}: the server is stopped or busy, or {option}= is too short"
+    )
 
 
 def from_answer(error: Any) -> SteleError:
