@@ -82,7 +82,7 @@ function operationOf(operation: Operation): Fields {
       filter: filter && Object.keys(filter).length > 0 ? dumpPlain(withNulls(filter)) : undefined,
       limit: limit ?? 10,
       offset: offset ?? 0,
-      query,
+      query: query || undefined,
     };
   }
   if ("value" in operation) {

@@ -108,7 +108,9 @@ def test_a_batch_is_in_order(directory: Path) -> None:
             store.put(("a.b",), "k", {"n": 2})
         with pytest.raises(InvalidNamespaceError):
             store.batch([GetOp(("a.b",), "k")])
-        assert [i.key for i in store.search(("a",), query="what?")] == ["k"]
+        with pytest.raises(errors.InvalidArgumentError, match="leave out query"):
+            store.search(("a",), query="what?")
+        assert [i.key for i in store.search(("a",), query="")] == ["k"]
         assert store.search(("a",), limit=0) == store.list_namespaces(limit=0) == []
         for wrong in (0, -1, float("inf"), float("nan"), 1e300):
             with pytest.raises(errors.InvalidArgumentError, match="minutes"):

@@ -83,6 +83,8 @@ test("a batch is answered in order, from one state", async () => {
 test("what a store cannot do is an error that says so", async () => {
   await using store = SteleStore.fromDir(directory(), { idleExit: 500 });
   await expect(store.search(["a"], { query: "cats" })).rejects.toThrow(InvalidArgumentError);
+  await expect(store.search(["a"], { query: "cats" })).rejects.toThrow(/leave out query/);
+  expect(await store.search(["a"], { query: "" })).toEqual([]);
   await expect(store.put(["a.b"], "k", {})).rejects.toThrow(/period/);
   const cycle: Record<string, unknown> = {};
   cycle["self"] = cycle;

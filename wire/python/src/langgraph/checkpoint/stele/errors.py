@@ -284,6 +284,12 @@ _BY_CODE: dict[str, type[SteleError]] = {
 }
 _BY_CODE["unknown_method"] = UnsupportedError
 
+# What the server says of a field in the words of Go programs.
+_IN_OUR_WORDS: dict[Any, str] = {
+    "index": "the store has no vectors to find a text by: leave out query, and search "
+    "by filter",
+}
+
 
 def late(what: str, option: str = "timeout") -> SteleTimeoutError:
     """The exception when something took longer than an option allows."""
@@ -298,6 +304,9 @@ def from_answer(error: Any) -> SteleError:
         return ProtocolError(f"the server answered an error of another form: {error!r}")
     code = error.get("code")
     message = str(error.get("message") or code)
+    details = error.get("details")
+    if code == "invalid" and isinstance(details, dict):
+        message = _IN_OUR_WORDS.get(details.get("field"), message)
     cls = _BY_CODE.get(code) if isinstance(code, str) else None
     if cls is None:
         return InternalError(f"{code}: {message}", error.get("details"))

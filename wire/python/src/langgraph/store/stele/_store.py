@@ -48,7 +48,7 @@ class SteleStore(Connected, BaseStore):
     event loops at once, and after a fork.
 
     The store finds items by namespace, key and filter. It makes no embeddings, so a
-    search with a query returns what one without it returns.
+    search with a query is an InvalidArgumentError.
 
     Args:
         ttl: LangGraph's configuration of expiry: the default of new items, and
@@ -162,6 +162,8 @@ class SteleStore(Connected, BaseStore):
             }
             if op.filter:
                 params["filter"] = self._serde.dumps_typed(op.filter)
+            if op.query:
+                params["query"] = op.query
             return params
         if isinstance(op, ListNamespacesOp):
             params = {"op": "namespaces", "limit": op.limit, "offset": op.offset}
