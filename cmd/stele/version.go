@@ -20,9 +20,14 @@ type build struct {
 	Formats  []admin.Format `json:"formats"`
 }
 
+// revision is the commit of the source, with a plus sign behind it if there were changes. Who
+// builds packages sets it (-ldflags "-X main.revision=…"): Go itself may not know it there.
+var revision string
+
 // buildOf describes a build. info is nil if the binary has no build information.
 func buildOf(info *debug.BuildInfo) build {
 	b := build{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Formats: admin.Formats()}
+	b.Revision, b.Modified = strings.CutSuffix(revision, "+")
 	if info == nil {
 		return b
 	}

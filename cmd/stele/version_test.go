@@ -39,6 +39,12 @@ func TestBuild(t *testing.T) {
 	if printBuild(&printer{w: &out}, b); !bytes.HasPrefix(out.Bytes(), []byte("stele v1.2.3 revision abc with changes go1.99 plan9/386\n")) {
 		t.Error(out.String())
 	}
+	revision = "def+"
+	defer func() { revision = "" }()
+	out.Reset()
+	if printBuild(&printer{w: &out}, buildOf(&debug.BuildInfo{})); !bytes.HasPrefix(out.Bytes(), []byte("stele (devel) revision def with changes go")) {
+		t.Error(out.String())
+	}
 	if b = buildOf(nil); b.Version != "(devel)" || len(b.Formats) == 0 {
 		t.Errorf("%+v", b)
 	}

@@ -24,6 +24,9 @@ const { values: flags } = parseArgs({
 const out = path.resolve(flags.out);
 const client = JSON.parse(fs.readFileSync(path.join(here, "package.json"), "utf8"));
 
+// The commit that is built, with a + if there are changes; empty without git.
+const commit = revision();
+
 // What Node calls a platform, and what Go does.
 const platforms = {
   "linux-x64": ["linux", "amd64"],
@@ -39,6 +42,15 @@ if (!flags["no-binaries"]) {
   fs.mkdirSync(out, { recursive: true });
   for (const platform of flags.platform ?? Object.keys(platforms)) packBinary(platform);
   packClient();
+}
+
+function revision() {
+  const git = (...args) => execFileSync("git", args, { stdio: ["ignore", "pipe", "ignore"], encoding: "utf8", cwd: here }).trim();
+  try {
+    return git("rev-parse", "HEAD") + (git("status", "--porcelain", "--untracked-files=no") === "" ? "" : "+");
+  } catch {
+    return "";
+  }
 }
 
 function run(command, args, options = {}) {
@@ -65,7 +77,7 @@ function packBinary(platform) {
   const stage = fs.mkdtempSync(path.join(out, "stage-"));
   const name = os === "win32" ? "stele.exe" : "stele";
   const command = path.join(here, "..", "..", "cmd", "stele");
-  run("go", ["build", "-trimpath", "-ldflags", "-s -w", "-o", path.join(stage, "bin", name), "."], {
+  run("go", ["build", "-trimpath", "-ldflags", `-s -w -X main.revision=${commit}`, "-o", path.join(stage, "bin", name), "."], {
     cwd: command,
     env: { ...process.env, GOOS: goos, GOARCH: goarch, CGO_ENABLED: "0" },
   });
@@ -93,7 +105,8 @@ function packClient() {
   pack(stage);
 }
 
-function write(stage, manifest) {
+function write(stage, named) {
+  const manifest = commit === "" ? named : { ...named, gitHead: commit.replace("+", "") };
   fs.writeFileSync(path.join(stage, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
   fs.copyFileSync(path.join(here, "..", "..", "LICENSE"), path.join(stage, "LICENSE"));
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Builds the wheels, each with the binary of its platform, and the sdist.
+"""Builds the wheels, each with the binary of its platform.
 
     python wire/python/build.py [--out DIR] [PLATFORM...]
+    python wire/python/build.py host     # for this machine alone, and much sooner
 
 It needs Go, pip, and PyPI for hatchling. Nothing is written into the tree. A platform
 is GOOS/GOARCH, or "host"; by default all are built. The binaries are built without
@@ -34,6 +35,22 @@ PLATFORMS = {
 LIMIT = 12_000_000
 
 
+def commit() -> str:
+    """The commit that is built, with a + if there are changes; empty without git."""
+
+    def git(*args: str) -> str:
+        command = ["git", "-C", str(ROOT), *args]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    try:
+        changes = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "HEAD") + ("+" if changes else "")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
 def binary(platform: str, into: Path) -> Path:
     """Builds `stele` for a platform."""
     goos, goarch = platform.split("/")
@@ -42,8 +59,9 @@ def binary(platform: str, into: Path) -> Path:
         / platform.replace("/", "-")
         / ("stele.exe" if goos == "windows" else "stele")
     )
+    flags = f"-ldflags=-s -w -X main.revision={commit()}"
     subprocess.run(
-        ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", str(path), "."],
+        ["go", "build", "-trimpath", flags, "-o", str(path), "."],
         cwd=ROOT / "cmd" / "stele",
         env={**os.environ, "GOOS": goos, "GOARCH": goarch, "CGO_ENABLED": "0"},
         check=True,
@@ -88,6 +106,11 @@ def main() -> int:
         shutil.copytree(
             HERE, source, ignore=shutil.ignore_patterns("dist", "__pycache__", ".*")
         )
+        if built := commit().rstrip("+"):
+            project = source / "pyproject.toml"
+            urls = "[project.urls]\n"
+            url = f'Commit = "https://github.com/stele-go/stele/commit/{built}"\n'
+            project.write_text(project.read_text().replace(urls, urls + url))
         for platform in platforms:
             wheels = Path(work) / "wheels" / platform.replace("/", "-")
             pip(

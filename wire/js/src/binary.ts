@@ -24,6 +24,17 @@ export function findBinary(given?: string): string {
   return found;
 }
 
+/** warnWithoutBinary says when the package is imported what would else fail at the first call. */
+export function warnWithoutBinary(): void {
+  try {
+    findBinary();
+  } catch (error) {
+    process.emitWarning(`${(error as Error).message}. Until then fromDir can start no server, and fromUrl works`, {
+      code: "STELE_NO_BINARY",
+    });
+  }
+}
+
 function ofPackage(pack: string, name: string): string | undefined {
   try {
     const found = path.join(path.dirname(createRequire(here).resolve(`${pack}/package.json`)), "bin", name);

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple, Protocol
@@ -416,3 +417,15 @@ def find_binary(given: str | os.PathLike[str] | None = None) -> str:
             "PATH has none"
         )
     return found
+
+
+def warn_without_binary() -> None:
+    """Say when the package is imported what would else fail at the first call."""
+    try:
+        find_binary()
+    except BinaryNotFoundError as error:
+        warnings.warn(
+            f"{error}. Until then from_dir can start no server, and from_url works",
+            RuntimeWarning,
+            stacklevel=3,
+        )
