@@ -44,10 +44,19 @@ import { InvalidArgumentError, ProtocolError, UnreadableValueError } from "./err
  */
 export class SteleSerializer implements SerializerProtocol {
   private readonly json = new JsonPlusSerializer();
+  private readonly drop: boolean;
+
+  /**
+   * With dropFunctions, functions and symbols are left out without an error, as LangGraph's
+   * savers do it: in a list they become null, and as the whole value undefined.
+   */
+  constructor(options: { dropFunctions?: boolean } = {}) {
+    this.drop = options.dropFunctions ?? false;
+  }
 
   async dumpsTyped(value: unknown): Promise<[string, Uint8Array]> {
     try {
-      refuseLost("a value", value, new Set());
+      refuseLost("a value", value, new Set(), this.drop);
       const [type, data] = await this.json.dumpsTyped(value);
       if (typeof value === "string" || !LOST.equals(data)) return [type, data];
     } catch (cause) {
@@ -139,18 +148,19 @@ function refuseLoss(key: string, value: unknown): unknown {
 /**
  * refuseLost refuses what LangGraph's serializer leaves out, or writes as null in a list. An
  * object of a class is stored as its fields, and a function is a method of it. seen has the
- * objects that were looked at.
+ * objects that were looked at. With drop, functions and symbols may be lost.
  */
-function refuseLost(name: string, value: unknown, seen: Set<object>): void {
+function refuseLost(name: string, value: unknown, seen: Set<object>, drop: boolean): void {
   if (typeof value === "function" || typeof value === "symbol") {
-    throw new InvalidArgumentError(`${name} is a ${typeof value}, which has no JSON; store what it is made from, or use an UntrackedValue`);
+    if (drop) return;
+    throw new InvalidArgumentError(`${name} is a ${typeof value}, which has no JSON; store what it is made from, use an UntrackedValue, or make the saver with the option serde: new SteleSerializer({ dropFunctions: true })`);
   }
   if (typeof value !== "object" || value === null || seen.has(value)) return;
   if (ArrayBuffer.isView(value) && !(value instanceof DataView)) return;
   seen.add(value);
   // The fields of a message are what its toJSON returns, which takes longer than all the rest.
   if ("toJSON" in value && typeof value.toJSON === "function" && !isBaseMessage(value)) {
-    refuseLost(name, value.toJSON(""), seen);
+    refuseLost(name, value.toJSON(""), seen, drop);
     return;
   }
   // Of these the serializer takes what makes them anew, and looks at no field.
@@ -158,7 +168,7 @@ function refuseLost(name: string, value: unknown, seen: Set<object>): void {
   const list = Array.isArray(value) || value instanceof Map || value instanceof Set;
   const plain = isPlain(value);
   const symbol = Object.getOwnPropertySymbols(value).find((key) => Object.prototype.propertyIsEnumerable.call(value, key));
-  if (symbol !== undefined && (list || plain)) {
+  if (symbol !== undefined && (list || plain) && !drop) {
     throw new InvalidArgumentError(`${name} has the key ${String(symbol)}, which has no JSON; use a string`);
   }
   const keys = Object.keys(value);
@@ -167,7 +177,7 @@ function refuseLost(name: string, value: unknown, seen: Set<object>): void {
     if (isBare(value)) throw new InvalidArgumentError(`${name} is a ${classOf(value)}, of which JSON keeps nothing; store its content`);
     for (const key of keys) {
       const field: unknown = value[key as keyof typeof value];
-      if (plain || typeof field !== "function") refuseLost(key, field, seen);
+      if (plain || typeof field !== "function") refuseLost(key, field, seen, drop);
     }
     return;
   }
@@ -178,10 +188,10 @@ function refuseLost(name: string, value: unknown, seen: Set<object>): void {
   const one = `an element of ${name}`;
   for (const element of value) {
     if (value instanceof Map) {
-      refuseLost(one, element[0], seen);
-      refuseLost(one, element[1], seen);
+      refuseLost(one, element[0], seen, drop);
+      refuseLost(one, element[1], seen, drop);
     } else {
-      refuseLost(one, element, seen);
+      refuseLost(one, element, seen, drop);
     }
   }
 }

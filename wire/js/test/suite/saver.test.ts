@@ -3,7 +3,7 @@ import { AIMessage } from "@langchain/core/messages";
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { DeltaSnapshot, JsonPlusSerializer, MemorySaver, emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import type { BaseCheckpointSaver, CheckpointMetadata, CheckpointTuple } from "@langchain/langgraph-checkpoint";
-import { InvalidArgumentError, SteleSaver, ThreadDeletedError, UnreadableValueError } from "langgraph-checkpoint-stele";
+import { InvalidArgumentError, SteleSaver, SteleSerializer, ThreadDeletedError, UnreadableValueError } from "langgraph-checkpoint-stele";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { directory } from "./servers.js";
@@ -177,4 +177,33 @@ test("a serializer of one's own has all values, and the store reads the metadata
   expect([tuple?.checkpoint.channel_values, tuple?.pendingWrites]).toEqual([{ x: { secret: 1 } }, [["task", "x", "later"]]]);
   await using other = SteleSaver.fromDir(dir, { idleExit: 500 });
   await expect(other.getTuple(at("t"))).rejects.toThrow(/json\+reversed/);
+});
+
+test("functions and symbols are refused, or left out as the saver in memory leaves them out", async () => {
+  const values: Record<string, unknown> = {
+    tool: { name: "search", run: () => 1, [Symbol("kept")]: 1, nested: { f: () => 2, n: 1 } },
+    list: [() => 1, Symbol("s"), 2, { f: () => 1 }],
+    map: new Map<unknown, unknown>([["f", () => 1]]),
+    set: new Set<unknown>([() => 1, 1]),
+    whole: () => 1,
+    symbol: Symbol("s"),
+  };
+  const versions = Object.fromEntries(Object.keys(values).map((name) => [name, 1]));
+  const checkpoint = { ...emptyCheckpoint(), id: "c", channel_values: values, channel_versions: versions };
+  const dir = directory();
+  await using strict = SteleSaver.fromDir(dir, { idleExit: 500 });
+  for (const [name, value] of Object.entries(values)) {
+    const one = { ...checkpoint, channel_values: { [name]: value }, channel_versions: { [name]: 1 } };
+    await expect(strict.put(at("t"), one, meta({}), { [name]: 1 })).rejects.toThrow(/dropFunctions: true|use a string/);
+  }
+  await using saver = SteleSaver.fromDir(dir, { serde: new SteleSerializer({ dropFunctions: true }), idleExit: 500 });
+  const model = new MemorySaver();
+  for (const one of [saver, model]) {
+    await one.put(at("t"), checkpoint, meta({}), versions);
+    await one.putWrites({ configurable: { ...at("t").configurable, checkpoint_id: "c" } }, [["a", { f: () => 1, n: 1 }]], "task");
+  }
+  const [ours, theirs] = [await saver.getTuple(at("t")), await model.getTuple(at("t"))];
+  expect(ours?.checkpoint.channel_values).toEqual(theirs?.checkpoint.channel_values);
+  expect(ours?.pendingWrites).toEqual(theirs?.pendingWrites);
+  expect(ours?.checkpoint.channel_values["tool"]).toEqual({ name: "search", nested: { n: 1 } });
 });
