@@ -112,7 +112,7 @@ test("what LangGraph's serializer would lose is refused before anything is store
     "a promise": [Promise.resolve(1)],
     "an iterator": new Map([["a", [1].values()]]),
     "a generator": (function* () {})(),
-    "parameters of a URL": new URLSearchParams("a=1"),
+    ...("toJSON" in URLSearchParams.prototype ? {} : { "parameters of a URL": new URLSearchParams("a=1") }), // bun has it
     "private fields": new (class A { #a = 1; get a() { return this.#a; } })(),
     "a Map of another realm": runInNewContext("new Map([[1, 2]])"),
     "a key that changes the prototype": { a: JSON.parse('{"__proto__": {"a": 1}}') as object },
