@@ -182,3 +182,68 @@ func TestDeletingFreesAFullDisk(t *testing.T) {
 		}
 	}
 }
+
+// Where what was deleted is less than a compaction goes by, of a segment whose live part there is
+// room for, it is given back all the same while the device is full.
+func TestLittleIsFreedOnAFullDisk(t *testing.T) {
+	ctx := context.Background()
+	mem := vfs.NewMem(vfs.MemOptions{Capacity: 40 << 20})
+	s := openFor(t, "store", disk.Options{NoPatches: true}, disk.Simulation{FS: mem})
+	random := rand.New(rand.NewPCG(1, 2))
+	put := func(n int) error {
+		b := make([]byte, 1<<20)
+		for i := range b {
+			b[i] = byte(random.Uint32())
+		}
+		_, err := s.Put(ctx, saver.Config{ThreadID: fmt.Sprintf("thread %d", n)}, saver.Checkpoint{V: 4, ID: "c",
+			Versions: map[string]saver.Version{"m": saver.IntVersion(1)}, Values: map[string]saver.Value{"m": saver.ValueOf(b)}},
+			nil, map[string]saver.Version{"m": saver.IntVersion(1)})
+		return err
+	}
+	for n := range 8 {
+		if err := put(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Compact(ctx); err != nil {
+		t.Fatal(err)
+	}
+	free, err := mem.FreeSpace("store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mem.MkdirAll("other"); err != nil {
+		t.Fatal(err)
+	}
+	f, err := mem.Create("other/ballast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(make([]byte, free-7<<20), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(8); !errors.Is(err, fault.ErrDiskFull) {
+		t.Fatalf("a put on a full device: %v", err)
+	}
+	for n := range 3 {
+		if err := s.DeleteThread(ctx, fmt.Sprintf("thread %d", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for tries := 0; ; tries++ { // as long as the work takes
+		err := put(8)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fault.ErrDiskFull) || tries == 20_000 {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if n := count(t, s); n != 6 {
+		t.Errorf("%d checkpoints, want 6", n)
+	}
+	if err := errors.Join(f.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
