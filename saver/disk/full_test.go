@@ -147,7 +147,7 @@ func TestDeletingFreesAFullDisk(t *testing.T) {
 					}
 					before, tries := n, 0
 					for ; n < before+4; tries++ { // as long as the work takes
-						if err := put(); errors.Is(err, fault.ErrDiskFull) && tries < 30_000 {
+						if err := put(); errors.Is(err, fault.ErrDiskFull) && tries < 10_000 {
 							time.Sleep(time.Millisecond)
 						} else if err != nil {
 							t.Fatal(err)
@@ -235,7 +235,7 @@ func TestLittleIsFreedOnAFullDisk(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, fault.ErrDiskFull) || tries == 20_000 {
+		if !errors.Is(err, fault.ErrDiskFull) || tries == 5_000 {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Millisecond)
