@@ -58,7 +58,7 @@ func open(ctx context.Context, db *pgdb.DB, err error, opts Options) (*Saver, er
 	if err != nil {
 		return nil, err
 	}
-	err = db.Look(ctx, func(conn *pgx.Conn, schema string) (*pgdb.SchemaState, error) {
+	err = db.Look(ctx, func(ctx context.Context, conn *pgx.Conn, schema string) (*pgdb.SchemaState, error) {
 		found, err := inspect(ctx, conn, schema)
 		if err != nil {
 			return nil, err

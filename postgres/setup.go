@@ -231,12 +231,12 @@ func SetupPool(ctx context.Context, pool *pgxpool.Pool, opts Options) error {
 }
 
 func setup(ctx context.Context, cfg *pgx.ConnConfig, opts Options) error {
-	return pgdb.Setup(ctx, cfg, opts.Schema, func(conn *pgx.Conn, schema string) (*pgdb.SchemaState, func() error, error) {
+	return pgdb.Setup(ctx, cfg, opts.shared(), func(ctx context.Context, conn *pgx.Conn, schema string) (*pgdb.SchemaState, func(context.Context) error, error) {
 		found, err := inspect(ctx, conn, schema)
 		if err != nil || found.ready() == nil {
 			return found.SchemaState, nil, err
 		}
-		return found.SchemaState, func() error {
+		return found.SchemaState, func(ctx context.Context) error {
 			if err := found.langGraphs.Upgrade(ctx, conn, found.SchemaState); err != nil {
 				return err
 			}

@@ -405,10 +405,12 @@ func (r *recorder) hurry() {
 // store stores a batch, and tries again for a while: a disk that is full may get room. A batch that
 // may be stored already is not stored again, as its events would be there twice.
 func (r *recorder) store(batch []Event) error {
-	for begin := time.Now(); ; {
-		// What ended is stored also when the run was cancelled.
-		_, err := r.q.Append(context.WithoutCancel(r.ctx), r.c, batch)
-		if err == nil || errors.Is(err, ErrFenced) || errors.Is(err, saver.ErrOutcomeUnknown) || refused(err) || r.ctx.Err() != nil || time.Since(begin) > r.q.LeaseTime() {
+	// What ended is stored also when the run was cancelled.
+	ctx, done := context.WithTimeout(context.WithoutCancel(r.ctx), r.q.LeaseTime())
+	defer done()
+	for {
+		_, err := r.q.Append(ctx, r.c, batch)
+		if err == nil || errors.Is(err, ErrFenced) || errors.Is(err, saver.ErrOutcomeUnknown) || refused(err) || r.ctx.Err() != nil || ctx.Err() != nil {
 			return err
 		}
 		_ = pause(r.ctx, nil, recorderRetry)

@@ -47,7 +47,9 @@ type Worker struct {
 	// doubled with every attempt, up to a minute, and a random part of that.
 	Backoff func(attempt int) time.Duration
 	// DrainTimeout is how long Run waits, when it is told to stop, for supersteps to end.
-	// After it they are cancelled. 0 is 10 seconds.
+	// After it they are cancelled, and Run ends when the nodes have returned. What is stored then
+	// is waited for as long as the saver does, and the queue no longer than its LeaseTime. 0 is 10
+	// seconds.
 	DrainTimeout time.Duration
 	// Logger reports what went wrong. Nil is slog.Default().
 	Logger *slog.Logger
@@ -343,6 +345,12 @@ func (w *Worker) begin(ctx context.Context, c Claim) *job {
 	return j
 }
 
+// toTheEnd is a context for what is to be done though ctx has ended. The claim holds no longer than
+// LeaseTime when nothing gets through to the queue, and somebody else goes on with the run.
+func (w *Worker) toTheEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), w.Queue.LeaseTime())
+}
+
 // execute makes an attempt at a run and reports what became of it by finish, which may have claimed
 // another run to go on with.
 func (w *Worker) execute(j *job, finish func(context.Context, Claim, Outcome) (*Claim, error)) (next *Claim) {
@@ -360,8 +368,9 @@ func (w *Worker) execute(j *job, finish func(context.Context, Claim, Outcome) (*
 		return nil
 	}
 	o.Events = j.last
-	end := context.WithoutCancel(ctx)
-	for begin := time.Now(); ; {
+	end, done := w.toTheEnd(ctx)
+	defer done()
+	for {
 		next, err := finish(end, c, o)
 		if err == nil {
 			return next
@@ -370,7 +379,7 @@ func (w *Worker) execute(j *job, finish func(context.Context, Claim, Outcome) (*
 			w.logger().Error("sync the end of a run", "run", c.ID, "error", err)
 			return next
 		}
-		if errors.Is(err, ErrFenced) || time.Since(begin) > w.Queue.LeaseTime() { // somebody else goes on with it
+		if errors.Is(err, ErrFenced) || end.Err() != nil { // somebody else goes on with it
 			w.logger().Warn("the claim of a run is void", "run", c.ID, "error", err)
 			return nil
 		}
@@ -408,7 +417,7 @@ func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
 		o.Status = Success
 		return o, true
 	case errors.Is(cause, errCancelled) || errors.Is(err, errCancelled):
-		return w.cancelled(context.WithoutCancel(ctx), j)
+		return w.cancelled(ctx, j)
 	case errors.Is(cause, errStopping) || errors.As(err, &drained):
 		return Outcome{Status: Pending, Uncounted: true}, true
 	case errors.As(err, &owned): // somebody runs the thread without the queue
@@ -449,7 +458,9 @@ func (w *Worker) cancelled(ctx context.Context, j *job) (o Outcome, report bool)
 	how := j.how
 	w.mu.Unlock()
 	if how == Rollback {
-		switch err := w.rollBack(ctx, j.claim); {
+		end, done := w.toTheEnd(ctx)
+		defer done()
+		switch err := w.rollBack(end, j.claim); {
 		case errors.Is(err, ErrFenced):
 			return Outcome{}, false
 		case err != nil:

@@ -167,7 +167,7 @@ func setup(ctx context.Context, cfg *pgx.ConnConfig, opts postgres.Options, vect
 	if err := vectors.validate(); err != nil {
 		return err
 	}
-	return pgdb.Setup(ctx, cfg, opts.Schema, func(conn *pgx.Conn, schema string) (*pgdb.SchemaState, func() error, error) {
+	return pgdb.Setup(ctx, cfg, shared(opts), func(ctx context.Context, conn *pgx.Conn, schema string) (*pgdb.SchemaState, func(context.Context) error, error) {
 		found, err := inspect(ctx, conn, schema)
 		if err != nil || found.complete(vectors) {
 			return found.SchemaState, nil, err
@@ -175,7 +175,7 @@ func setup(ctx context.Context, cfg *pgx.ConnConfig, opts postgres.Options, vect
 		if err := found.ready(vectors.dims()); errors.Is(err, postgres.ErrDimensions) {
 			return nil, nil, err
 		}
-		return found.SchemaState, func() error {
+		return found.SchemaState, func(ctx context.Context) error {
 			if err := found.upgrade(ctx, conn, vectors); err != nil {
 				return err
 			}

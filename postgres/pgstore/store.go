@@ -101,7 +101,7 @@ func Exists(ctx context.Context, s *postgres.Saver) (exists bool, err error) {
 	if err := db.Ready(ctx); err != nil {
 		return false, err
 	}
-	err = db.Look(ctx, func(conn *pgx.Conn, schema string) (*pgdb.SchemaState, error) {
+	err = db.Look(ctx, func(ctx context.Context, conn *pgx.Conn, schema string) (*pgdb.SchemaState, error) {
 		found, err := inspect(ctx, conn, schema)
 		if err != nil {
 			return nil, err
@@ -150,7 +150,7 @@ func (s *Store) begin(ctx context.Context) error {
 			return saver.Invalidf("serializer", "encrypts values, and their vectors cannot be encrypted here; use a serializer that does not, or no index")
 		}
 	}
-	return s.db.Look(ctx, func(conn *pgx.Conn, schema string) (*pgdb.SchemaState, error) {
+	return s.db.Look(ctx, func(ctx context.Context, conn *pgx.Conn, schema string) (*pgdb.SchemaState, error) {
 		found, err := inspect(ctx, conn, schema)
 		if err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -149,6 +150,44 @@ func (s *Server) Start() error {
 // Stop stops the cluster in a mode of pg_ctl: fast, immediate.
 func (s *Server) Stop(mode string) error {
 	return s.run("pg_ctl", "-D", s.data(), "-w", "-m", mode, "stop")
+}
+
+// Freeze stops all processes of the cluster where they are, until goOn is called.
+func (s *Server) Freeze(t testing.TB) (goOn func()) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	main, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := []int{main}
+	signal := func(pid int, sig syscall.Signal) {
+		if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
+			t.Fatal(err)
+		}
+	}
+	signal(main, syscall.SIGSTOP) // it begins no others
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", main, main))
+	if err != nil {
+		signal(main, syscall.SIGCONT)
+		t.Fatal(err)
+	}
+	for _, child := range strings.Fields(string(children)) {
+		pid, _ := strconv.Atoi(child)
+		signal(pid, syscall.SIGSTOP)
+		stopped = append(stopped, pid)
+	}
+	goOn = sync.OnceFunc(func() {
+		for _, pid := range stopped {
+			signal(pid, syscall.SIGCONT)
+		}
+	})
+	t.Cleanup(goOn)
+	return goOn
 }
 
 // Close ends the cluster and removes it.

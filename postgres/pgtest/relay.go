@@ -3,6 +3,9 @@
 package pgtest
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,7 +21,8 @@ import (
 // Relay is a proxy on a unix socket that loses answers on demand, and breaks, pauses and
 // half-closes connections. No proxy of others loses the answer to one statement.
 type Relay struct {
-	flow     sync.RWMutex // held for writing while nothing gets through
+	flow     sync.RWMutex // held for writing while nothing gets through to the server
+	back     sync.RWMutex // likewise to clients
 	listener net.Listener
 	server   string
 	mu       sync.Mutex
@@ -40,8 +44,8 @@ func (r *Relay) BreakAll() {
 
 // Pause lets nothing through for a while. Neither side can tell it from a slow peer.
 func (r *Relay) Pause(d time.Duration) {
-	r.flow.Lock()
-	time.AfterFunc(d, r.flow.Unlock)
+	r.stop(true)
+	time.AfterFunc(d, func() { r.goOn(true) })
 }
 
 // HalfClose ends one direction of each connection, which one picks chooses.
@@ -57,10 +61,25 @@ func (r *Relay) HalfClose(pick func() bool) {
 	}
 }
 
+// stop lets no answers through, and, with requests, nothing at all.
+func (r *Relay) stop(requests bool) {
+	r.back.Lock()
+	if requests {
+		r.flow.Lock()
+	}
+}
+
+func (r *Relay) goOn(requests bool) {
+	if requests {
+		r.flow.Unlock()
+	}
+	r.back.Unlock()
+}
+
 // pass writes what the other side has sent.
-func (r *Relay) pass(to net.Conn, b []byte) {
-	r.flow.RLock()
-	defer r.flow.RUnlock()
+func pass(flow *sync.RWMutex, to net.Conn, b []byte) {
+	flow.RLock()
+	defer flow.RUnlock()
 	_, _ = to.Write(b)
 }
 
@@ -117,7 +136,7 @@ func (r *Relay) serve(client net.Conn) {
 				}
 				continue
 			}
-			r.pass(client, b[:n])
+			pass(&r.back, client, b[:n])
 		}
 	}()
 	b := make([]byte, 1<<20)
@@ -137,7 +156,7 @@ func (r *Relay) serve(client net.Conn) {
 					<-hold
 				}
 			}
-			r.pass(server, b[:n])
+			pass(&r.flow, server, b[:n])
 			if cut {
 				time.AfterFunc(time.Second, func() { server.Close() }) // it has done its work long before
 				return
@@ -153,13 +172,28 @@ func (r *Relay) serve(client net.Conn) {
 }
 
 // HangAt lets nothing through, in any direction, from the next chunk with text on, which is in
-// lower case, until what it returns is called, which says whether there was one.
-func (r *Relay) HangAt(text string) (resume func() bool) {
+// lower case, until what it returns is called, which says whether there was one. then is called when
+// the chunk is there.
+func (r *Relay) HangAt(text string, then ...func()) (resume func() bool) {
+	return r.hangAt(true, func(b []byte) bool {
+		found := strings.Contains(strings.ToLower(string(b)), text)
+		if found {
+			for _, f := range then {
+				f()
+			}
+		}
+		return found
+	})
+}
+
+// hangAt is HangAt from the chunk on that at chooses. Without requests, that and what follows get to
+// the server, and no answer comes.
+func (r *Relay) hangAt(requests bool, at func(b []byte) bool) (resume func() bool) {
 	hung := false
 	r.Cut(func(b []byte) bool {
-		if strings.Contains(strings.ToLower(string(b)), text) && !hung {
+		if !hung && at(b) {
 			hung = true
-			r.flow.Lock()
+			r.stop(requests)
 		}
 		return false
 	}, nil)
@@ -167,9 +201,78 @@ func (r *Relay) HangAt(text string) (resume func() bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if was, hung, r.cut = hung, false, nil; was {
-			r.flow.Unlock()
+			r.goOn(requests)
 		}
 		return was
+	}
+}
+
+// atOnce bounds the calls of InSilence that wait at a time.
+var atOnce = make(chan struct{}, 40)
+
+// InSilence makes a call again and again. Nothing gets through from the first chunk on that it sends,
+// or from the second on, and so on, until it sends no more. Each is made twice: so that the
+// server does not get the chunk, and so that its answers do not come. The call has to end all the
+// same before anything gets through again; then after is called with its error. try makes the two
+// for the address of a server. Of a call that sends very many chunks, some are looked at.
+func InSilence(t testing.TB, url string, try func(url string) (call func() error, after func(error) error)) {
+	t.Helper()
+	chunks := chunksOf(t, url, try)
+	var tries sync.WaitGroup
+	for _, requests := range []bool{true, false} {
+		for chunk := 1; chunk <= chunks; chunk += 1 + chunk/12*chunk/2 {
+			atOnce <- struct{}{}
+			tries.Go(func() {
+				defer func() { <-atOnce }()
+				r, through := NewRelay(t, url)
+				call, after := try(through)
+				sent := 0
+				resume := r.hangAt(requests, func([]byte) bool { sent++; return sent == chunk })
+				ended := make(chan error, 1)
+				go func() { ended <- call() }()
+				at := fmt.Sprintf("chunk %d (which the server gets: %v)", chunk, !requests)
+				var err error
+				select {
+				case err = <-ended:
+				case <-time.After(2 * time.Minute):
+					t.Errorf("%s: the call does not end before the server is back", at)
+				}
+				resume()
+				if err := after(err); err != nil {
+					t.Errorf("%s: %v", at, err)
+				}
+			})
+		}
+	}
+	tries.Wait()
+}
+
+// Patiently calls f until the server has answered in time: a machine that pauses looks like a server
+// that is silent.
+func Patiently[T any](f func() (T, error)) (v T, err error) {
+	for {
+		if v, err = f(); !errors.Is(err, context.DeadlineExceeded) {
+			return v, err
+		}
+	}
+}
+
+// chunksOf is how many chunks a call sends.
+func chunksOf(t testing.TB, url string, try func(url string) (call func() error, after func(error) error)) int {
+	t.Helper()
+	for {
+		r, through := NewRelay(t, url)
+		call, after := try(through)
+		sent := 0
+		stop := r.hangAt(true, func([]byte) bool { sent++; return false })
+		err := call()
+		stop()
+		if after := after(err); after != nil || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("with a server that answers: %v %v", err, after)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) { // else the machine was paused
+			return sent
+		}
 	}
 }
 

@@ -171,8 +171,13 @@ func (d *DB) remember(c Call, settle settleFunc) {
 
 // settle makes sure that c has been written already or never will be, and says which.
 func (d *DB) settle(ctx context.Context, c Call, queue settleFunc) (applied bool, err error) {
+	settling, done := ctx, func() {}
+	if d.opts.RetryTime > 0 { // what was tried before may have taken longer
+		settling, done = context.WithTimeout(ctx, d.opts.RetryTime)
+	}
+	defer done()
 	err = d.Again(ctx, func() (bool, error) {
-		err := d.SendBatch(ctx, func(b *pgx.Batch) { queue(b, c, &applied) })
+		err := d.SendBatch(settling, func(b *pgx.Batch) { queue(b, c, &applied) })
 		return true, err
 	})
 	if err == nil {
@@ -208,7 +213,7 @@ func (d *DB) SendBatch(ctx context.Context, queue func(b *pgx.Batch)) error {
 }
 
 func (d *DB) send(ctx context.Context, begin string, queue func(b *pgx.Batch)) error {
-	conn, err := d.Pool.Acquire(ctx)
+	conn, err := d.acquire(ctx)
 	if err != nil {
 		return notSent{err}
 	}
@@ -272,12 +277,13 @@ func (d *DB) Snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 
 func (d *DB) inTx(ctx context.Context, opts pgx.TxOptions, threadIDs []string, f func(tx pgx.Tx) error) error {
 	return d.Again(ctx, func() (bool, error) {
-		conn, err := d.Pool.Acquire(ctx)
+		conn, err := d.acquire(ctx)
 		if err != nil {
 			return true, err
 		}
 		defer conn.Release()
-		tx, err := conn.BeginTx(ctx, opts)
+		tx, end, err := d.beginTx(ctx, conn, opts)
+		defer end()
 		if err != nil {
 			return true, err
 		}
@@ -294,12 +300,12 @@ func (d *DB) inTx(ctx context.Context, opts pgx.TxOptions, threadIDs []string, f
 			err = f(tx)
 		}
 		if err != nil {
-			return Passing(err) || conn.Conn().IsClosed(), d.Translate(err)
+			return Passing(err) || conn.Conn().IsClosed(), d.Translate(silent(ctx, tx.waiting, tx.most, err))
 		}
 		if opts.AccessMode == pgx.ReadOnly {
 			return false, nil
 		}
-		err = committed(conn.Conn(), tx.Commit(ctx))
+		err = silent(ctx, tx.waiting, tx.most, committed(conn.Conn(), tx.Commit(ctx)))
 		if err != nil && OutcomeOf(err) == Unknown {
 			// The transaction holds the locks until it has ended, so that settleFunc any call on its
 			// threads waits for it.

@@ -57,6 +57,9 @@ func ParseConfig(connString string) (*pgxpool.Config, error) {
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "stele"
 	}
+	if !strings.Contains(connString, "pool_ping_timeout") {
+		cfg.PingTimeout = pingTimeout
+	}
 	next := cfg.ConnConfig.OnNotice
 	cfg.ConnConfig.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
 		if n.Routine == "SyncRepWaitForLSN" {
@@ -80,6 +83,9 @@ func Open(ctx context.Context, connString string, opts Options) (*DB, error) {
 	if d.opts.StatementTimeout > 0 {
 		cfg.AfterConnect = d.boundSession
 	}
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = d.patience()
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -100,7 +106,7 @@ func (d *DB) setDefaults() {
 		d.opts.Clock = time.Now
 	}
 	if d.opts.StatementTimeout == 0 {
-		d.opts.StatementTimeout = 30 * time.Second
+		d.opts.StatementTimeout = defaultStatementTimeout
 	}
 	if d.opts.RetryTime == 0 {
 		d.opts.RetryTime = 15 * time.Second
@@ -119,15 +125,19 @@ func (d *DB) use(pool *pgxpool.Pool) error {
 }
 
 // Look looks at the schema by a function, and keeps its name. It comes before all other calls.
-func (d *DB) Look(ctx context.Context, look func(conn *pgx.Conn, schema string) (*SchemaState, error)) error {
-	conn, err := d.Pool.Acquire(ctx)
+func (d *DB) Look(ctx context.Context, look func(ctx context.Context, conn *pgx.Conn, schema string) (*SchemaState, error)) error {
+	conn, err := d.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	found, err := look(conn.Conn(), d.Schema)
-	if err != nil {
+	var found *SchemaState
+	err = within(ctx, d.patience(), func(ctx context.Context) error {
+		found, err = look(ctx, conn.Conn(), d.Schema)
 		return err
+	})
+	if err != nil {
+		return d.Translate(err)
 	}
 	d.Schema = found.Schema
 	return nil

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -212,31 +213,81 @@ func (f *SchemaState) rightsError(err error) error {
 }
 
 // Setup does what is left to be done in a schema, of which one process at a time does so. look says
-// what is there, and gives a function that does the rest; nil if nothing is left.
-func Setup(ctx context.Context, cfg *pgx.ConnConfig, schema string, look func(conn *pgx.Conn, schema string) (*SchemaState, func() error, error)) error {
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+// what is there, and gives a function that does the rest; nil if nothing is left. A migration may
+// take hours: meanwhile the connection that has the lock is asked whether the server is still there.
+func Setup(ctx context.Context, cfg *pgx.ConnConfig, opts Options, look func(ctx context.Context, conn *pgx.Conn, schema string) (*SchemaState, func(context.Context) error, error)) error {
+	d := &DB{opts: opts}
+	d.setDefaults()
+	conn, err := d.connect(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	found, upgrade, err := look(conn, schema)
+	defer closeConn(ctx, conn)
+	var found *SchemaState
+	var upgrade func(context.Context) error
+	err = within(ctx, d.patience(), func(ctx context.Context) error {
+		found, upgrade, err = look(ctx, conn, opts.Schema)
+		return err
+	})
 	if err != nil || upgrade == nil {
 		return err
 	}
-	unlock, err := lockSetup(ctx, cfg, found.Schema)
+	lock, err := d.lockSetup(ctx, cfg, found.Schema)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	if !found.Exists { // what the database offers is seen from a schema
-		if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+Quoted(found.Schema)); err != nil {
-			return found.rightsError(err)
+	defer closeConn(ctx, lock)
+	return d.whileAnswering(ctx, lock, func(ctx context.Context) error {
+		if !found.Exists { // what the database offers is seen from a schema
+			if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+Quoted(found.Schema)); err != nil {
+				return found.rightsError(err)
+			}
 		}
+		if found, upgrade, err = look(ctx, conn, found.Schema); err != nil || upgrade == nil {
+			return err
+		}
+		return found.rightsError(upgrade(ctx))
+	})
+}
+
+// askAgain is how often a connection is asked whether the server is still there.
+const askAgain = time.Second
+
+// whileAnswering runs f as long as the server answers on another connection.
+func (d *DB) whileAnswering(ctx context.Context, other *pgx.Conn, f func(context.Context) error) error {
+	working, end := context.WithCancelCause(ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for Pause(working, askAgain) == nil {
+			err := within(working, d.patience(), other.Ping)
+			if err != nil && working.Err() == nil {
+				end(fmt.Errorf("the connection that has the lock of the setup: %w", err))
+			}
+		}
+	})
+	err := f(working)
+	lost := context.Cause(working)
+	end(nil)
+	asking.Wait()
+	if err != nil && lost != nil && ctx.Err() == nil {
+		return lost
 	}
-	if found, upgrade, err = look(conn, found.Schema); err != nil || upgrade == nil {
+	return err
+}
+
+func (d *DB) connect(ctx context.Context, cfg *pgx.ConnConfig) (conn *pgx.Conn, err error) {
+	err = within(ctx, d.patience(), func(ctx context.Context) error {
+		conn, err = pgx.ConnectConfig(ctx, cfg)
 		return err
-	}
-	return found.rightsError(upgrade())
+	})
+	return conn, err
+}
+
+// closeConn closes a connection, also where ctx has ended.
+func closeConn(ctx context.Context, conn *pgx.Conn) {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+	defer done()
+	conn.Close(ctx)
 }
 
 // lockSetup lets one process at a time set a schema up. The lock is one of a transaction
@@ -245,22 +296,26 @@ func Setup(ctx context.Context, cfg *pgx.ConnConfig, schema string, look func(co
 // snapshot, for which CREATE INDEX CONCURRENTLY waits in turn. So would the portal that
 // the extended protocol leaves open, hence the simple one, and the lock's transaction at
 // another level than read committed.
-func lockSetup(ctx context.Context, cfg *pgx.ConnConfig, schema string) (unlock func(), err error) {
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+// The lock is given up by closing the connection.
+func (d *DB) lockSetup(ctx context.Context, cfg *pgx.ConnConfig, schema string) (*pgx.Conn, error) {
+	conn, err := d.connect(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	for {
-		locked, err := tryLock(ctx, conn, LockKey(schema, ""))
+	for locked := false; ; {
+		err := within(ctx, d.patience(), func(ctx context.Context) (err error) {
+			locked, err = tryLock(ctx, conn, LockKey(schema, ""))
+			return err
+		})
 		if err == nil && !locked {
 			err = Pause(ctx, 10*time.Millisecond+rand.N(20*time.Millisecond))
 		}
 		if err != nil {
-			conn.Close(context.WithoutCancel(ctx))
+			closeConn(ctx, conn)
 			return nil, err
 		}
 		if locked {
-			return func() { conn.Close(context.WithoutCancel(ctx)) }, nil
+			return conn, nil
 		}
 	}
 }

@@ -28,6 +28,8 @@ const setTimeout = "SELECT set_config('statement_timeout', $1, true)"
 // boundSession sets the timeout of a new connection that leads to the server itself.
 func (d *DB) boundSession(ctx context.Context, conn *pgx.Conn) error {
 	var direct bool
+	ctx, done := context.WithTimeout(ctx, d.patience()) // that of a pool has no end
+	defer done()
 	err := conn.QueryRow(ctx, `SELECT pg_backend_pid() = $1::bigint AND set_config('statement_timeout', $2, false) IS NOT NULL`,
 		pgx.QueryExecModeExec, int64(conn.PgConn().PID()), timeoutText(d.opts.StatementTimeout)).Scan(&direct)
 	if err == nil && direct {
@@ -70,21 +72,26 @@ func (d *DB) sendTx(ctx context.Context, conn *pgx.Conn, begin string, queue fun
 	}
 	known, _ := conn.PgConn().CustomData()[described].(map[string]bool)
 	if !bounds || !slices.ContainsFunc(b.QueuedQueries, func(q *pgx.QueuedQuery) bool { return !known[q.SQL] }) {
-		if q := b.QueuedQueries; len(q) == 1 && q[0].Fn == nil { // is the same, and costs this program less
-			_, err := conn.Exec(ctx, q[0].SQL, q[0].Arguments...)
-			return err
-		}
-		return conn.SendBatch(ctx, b).Close()
+		return d.answered(ctx, func(ctx context.Context) error {
+			if q := b.QueuedQueries; len(q) == 1 && q[0].Fn == nil { // is the same, and costs this program less
+				_, err := conn.Exec(ctx, q[0].SQL, q[0].Arguments...)
+				return err
+			}
+			return conn.SendBatch(ctx, b).Close()
+		})
 	}
 	first, rest := &pgx.Batch{}, &pgx.Batch{}
 	first.Queue(cmp.Or(begin, "BEGIN"))
 	first.Queue(setTimeout, text)
-	if err := conn.SendBatch(ctx, first).Close(); err != nil {
+	send := func(b *pgx.Batch) error {
+		return d.answered(ctx, func(ctx context.Context) error { return conn.SendBatch(ctx, b).Close() })
+	}
+	if err := send(first); err != nil {
 		return err
 	}
 	queue(rest)
 	rest.Queue("COMMIT")
-	if err := conn.SendBatch(ctx, rest).Close(); err != nil {
+	if err := send(rest); err != nil {
 		rollBack(ctx, func(ctx context.Context) error { // else the pool drops the connection
 			_, err := conn.Exec(ctx, "ROLLBACK")
 			return err

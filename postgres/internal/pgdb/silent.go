@@ -1,0 +1,129 @@
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// The server bounds its statements, but a server that is silent, behind a network that loses
+// everything or stopped as a process, bounds nothing. So every wait for it has an end on this side
+// as well, by the deadlines of pgx, which close the connection. What was sent on it may be done
+// or not: see OutcomeOf.
+
+const (
+	defaultStatementTimeout = 30 * time.Second
+	// leastGrace is how much longer than the server this side waits, at least: as a rule it is the
+	// server that ends a statement, and says that nothing was written.
+	leastGrace = time.Second
+	// pingTimeout is how long the check of an idle connection takes at most, before another is taken.
+	pingTimeout = 5 * time.Second
+)
+
+// patience is how long one answer of the server is waited for, or a connection to it.
+func (d *DB) patience() time.Duration {
+	most := d.opts.StatementTimeout
+	if most < 0 {
+		most = defaultStatementTimeout
+	}
+	return most + max(most/2, leastGrace)
+}
+
+// silentError is a wait for the server that took too long.
+type silentError struct {
+	after time.Duration
+	err   error
+}
+
+func (e *silentError) Error() string {
+	return fmt.Sprintf("the server has not answered within %v: %v", e.after, context.DeadlineExceeded)
+}
+
+// Unwrap gives the error of pgx, which knows whether something was sent.
+func (e *silentError) Unwrap() []error { return []error{context.DeadlineExceeded, e.err} }
+
+// within calls f with a context that ends after most.
+func within(ctx context.Context, most time.Duration, f func(context.Context) error) error {
+	waiting, done := context.WithTimeout(ctx, most)
+	defer done()
+	err := f(waiting)
+	return silent(ctx, waiting, most, err)
+}
+
+// silent is err, as a silentError where waiting has ended before ctx did, and that is why.
+func silent(ctx, waiting context.Context, most time.Duration, err error) error {
+	var pg *pgconn.PgError
+	if err == nil || waiting.Err() == nil || ctx.Err() != nil || errors.As(err, &pg) {
+		return err
+	}
+	return &silentError{most, err}
+}
+
+// answered calls f, which waits for the answer to statements: no longer than patience, unless
+// nobody says how long a statement may take.
+func (d *DB) answered(ctx context.Context, f func(context.Context) error) error {
+	if d.opts.StatementTimeout < 0 {
+		return f(ctx)
+	}
+	return within(ctx, d.patience(), f)
+}
+
+// acquire takes a connection of the pool.
+func (d *DB) acquire(ctx context.Context) (conn *pgxpool.Conn, err error) {
+	err = within(ctx, d.patience(), func(ctx context.Context) error {
+		conn, err = d.Pool.Acquire(ctx)
+		return err
+	})
+	return conn, err
+}
+
+// boundTx is a transaction each of whose statements, with what is done with its rows, is waited for
+// as answered does. The contexts of its methods are not looked at: it has one of its own.
+type boundTx struct {
+	pgx.Tx
+	waiting context.Context
+	timer   *time.Timer // ends waiting
+	most    time.Duration
+}
+
+// beginTx begins a transaction on a connection. end gives back what it holds.
+func (d *DB) beginTx(ctx context.Context, conn *pgxpool.Conn, opts pgx.TxOptions) (tx *boundTx, end func(), err error) {
+	waiting, cancel := context.WithCancel(ctx)
+	tx = &boundTx{waiting: waiting, most: d.patience()}
+	tx.timer = time.AfterFunc(tx.most, cancel)
+	if d.opts.StatementTimeout < 0 {
+		tx.most = math.MaxInt64
+	}
+	tx.Tx, err = conn.BeginTx(waiting, opts)
+	return tx, func() { tx.timer.Stop(); cancel() }, silent(ctx, waiting, d.patience(), err)
+}
+
+// next begins the wait for one more answer.
+func (t *boundTx) next() context.Context {
+	t.timer.Reset(t.most)
+	return t.waiting
+}
+
+func (t *boundTx) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return t.Tx.Exec(t.next(), sql, args...)
+}
+
+func (t *boundTx) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return t.Tx.Query(t.next(), sql, args...)
+}
+
+func (t *boundTx) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
+	return t.Tx.QueryRow(t.next(), sql, args...)
+}
+
+func (t *boundTx) SendBatch(_ context.Context, b *pgx.Batch) pgx.BatchResults {
+	return t.Tx.SendBatch(t.next(), b)
+}
+
+func (t *boundTx) Commit(context.Context) error { return t.Tx.Commit(t.next()) }

@@ -1,0 +1,95 @@
+//go:build unix
+
+package pgstore_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/pgtest"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+
+	"github.com/stele-go/stele/postgres/pgstore"
+)
+
+// TestSilentServer: every call ends though nothing is heard of the server, as TestSilentServer of the
+// saver's has it.
+func TestSilentServer(t *testing.T) {
+	url, ctx := pgtest.Shared(t).Database(t), t.Context()
+	impatient := postgres.Options{StatementTimeout: 500 * time.Millisecond, RetryTime: 100 * time.Millisecond}
+	direct := openStore(t, url, postgres.Options{}, store.Options{})
+	ns := store.Namespace{"a", "b"}
+	value := map[string]any{"n": 1}
+	there := func(key string) (bool, error) {
+		_, err := direct.Get(ctx, ns, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	var wg sync.WaitGroup
+	var tried atomic.Int64
+	for name, c := range map[string]struct {
+		call func(s *pgstore.Store, key string) error
+		done func(key string) (bool, error)
+	}{
+		"Put": {
+			func(s *pgstore.Store, key string) error { return s.Put(ctx, ns, "new "+key, value) },
+			func(key string) (bool, error) { return there("new " + key) },
+		},
+		"Delete": {
+			func(s *pgstore.Store, key string) error { return s.Delete(ctx, ns, key) },
+			func(key string) (bool, error) {
+				is, err := there(key)
+				return !is, err
+			},
+		},
+		"Get": {call: func(s *pgstore.Store, key string) error {
+			_, err := s.Get(ctx, ns, key)
+			return err
+		}},
+		"Search": {call: func(s *pgstore.Store, _ string) error {
+			_, err := s.Search(ctx, store.Query{Prefix: ns, Filter: value})
+			return err
+		}},
+		"ListNamespaces": {call: func(s *pgstore.Store, _ string) error {
+			_, err := s.ListNamespaces(ctx, store.NamespaceQuery{})
+			return err
+		}},
+		"Sweep": {call: func(s *pgstore.Store, _ string) error {
+			_, err := s.Sweep(ctx)
+			return err
+		}},
+	} {
+		wg.Go(func() {
+			pgtest.InSilence(t, url, func(url string) (func() error, func(error) error) {
+				s, err := pgtest.Patiently(func() (*pgstore.Store, error) { return pgstore.Open(ctx, url, impatient, store.Options{}) })
+				key := fmt.Sprint(name, tried.Add(1))
+				if err == nil {
+					err = direct.Put(ctx, ns, key, value, store.TTL(time.Hour)) // which a Get renews
+				}
+				if err != nil {
+					return func() error { return err }, func(error) error { return err }
+				}
+				return func() error { return c.call(s, key) }, func(err error) error {
+					defer s.Close()
+					if c.done == nil || errors.Is(err, saver.ErrOutcomeUnknown) {
+						return nil
+					}
+					done, unread := c.done(key)
+					if unread == nil && done != (err == nil) {
+						return fmt.Errorf("done: %v, and the error is %w", done, err)
+					}
+					return unread
+				}
+			})
+		})
+	}
+	wg.Wait()
+}
