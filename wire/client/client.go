@@ -10,6 +10,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -37,11 +38,14 @@ type Options struct {
 	// Serializer encodes and decodes values; default serde.Default().
 	Serializer serde.Serializer
 	// Retry is for how long a call is asked again when the connection is lost, or the server
-	// ends; default 30 s, negative for not at all.
+	// ends; default 30 s, negative for not at all. A server of which nothing is heard for as long while
+	// a call waits is asked whether it is there, and given up if it does not answer.
 	Retry time.Duration
 	// Name says who calls, for the server's log.
 	Name string
 }
+
+const defaultRetry = 30 * time.Second
 
 // retryPause is how long a client waits before it connects again.
 const retryPause = 20 * time.Millisecond
@@ -141,7 +145,7 @@ func newClient(o Options, locate func() (string, string, string, bool, error)) *
 		o.Serializer = serde.Default()
 	}
 	if o.Retry == 0 {
-		o.Retry = 30 * time.Second
+		o.Retry = defaultRetry
 	}
 	if o.Name == "" {
 		o.Name = "stele/go"
@@ -227,7 +231,7 @@ func (c *Client) dial(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	cn, err := newConnection(nc, wire.Hello{Protocol: wire.Protocol, Client: c.opts.Name, Token: token})
+	cn, err := newConnection(nc, wire.Hello{Protocol: wire.Protocol, Client: c.opts.Name, Token: token}, cmp.Or(max(c.opts.Retry, 0), defaultRetry))
 	if err != nil {
 		_ = nc.Close() // it said nothing of use
 		return nil, err

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stele-go/stele/saver"
@@ -29,6 +31,11 @@ type connection struct {
 	sending sync.Mutex
 	frame   []byte
 
+	// silence is how long nothing may come while a call waits, before the server is asked whether it
+	// is there.
+	silence time.Duration
+	heard   atomic.Int64 // when something came, in Unix nanoseconds
+
 	mu     sync.Mutex
 	err    error // why it is lost
 	last   uint32
@@ -47,15 +54,15 @@ type event struct {
 // firstBatches is how many batches a server sends unasked.
 const firstBatches = 4
 
-func newConnection(nc net.Conn, h wire.Hello) (*connection, error) {
+func newConnection(nc net.Conn, h wire.Hello, silence time.Duration) (*connection, error) {
 	if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return nil, err
 	}
-	cn := &connection{nc: nc, ended: make(chan struct{}), calls: map[uint32]chan event{}, leases: map[int64]chan struct{}{}, welcome: wire.Welcome{MaxFrame: wire.DefaultMaxFrame}}
+	cn := &connection{nc: nc, silence: silence, ended: make(chan struct{}), calls: map[uint32]chan event{}, leases: map[int64]chan struct{}{}, welcome: wire.Welcome{MaxFrame: wire.DefaultMaxFrame}}
 	if err := cn.send(&wire.Message{Kind: wire.Request, Method: "hello", Body: wire.MustEncode(h)}); err != nil {
 		return nil, err
 	}
-	br := bufio.NewReaderSize(nc, 32<<10)
+	br := bufio.NewReaderSize(hearing{nc, &cn.heard}, 32<<10)
 	body, err := wire.ReadFrame(br, 1<<20)
 	if err != nil {
 		return nil, fmt.Errorf("hello: %w", err)
@@ -78,6 +85,18 @@ func newConnection(nc net.Conn, h wire.Hello) (*connection, error) {
 	}
 	go cn.read(br)
 	return cn, nil
+}
+
+// hearing notes when something came.
+type hearing struct {
+	net.Conn
+	at *atomic.Int64
+}
+
+func (h hearing) Read(b []byte) (int, error) {
+	n, err := h.Conn.Read(b)
+	h.at.Store(time.Now().UnixNano())
+	return n, err
 }
 
 func (cn *connection) broken() bool {
@@ -182,11 +201,63 @@ func (cn *connection) send(m *wire.Message) error {
 	if cn.frame = frame; cap(frame) > 256<<10 {
 		cn.frame = nil
 	}
-	if _, err := cn.nc.Write(frame); err != nil {
-		cn.fail(err)
-		return fmt.Errorf("%w: %w", errLost, err)
+	for part := range slices.Chunk(frame, sentAtOnce) { // a line may be slow
+		err := cn.nc.SetWriteDeadline(time.Now().Add(stall))
+		if err == nil {
+			_, err = cn.nc.Write(part)
+		}
+		if err != nil {
+			cn.fail(err)
+			return fmt.Errorf("%w: %w", errLost, err)
+		}
 	}
 	return nil
+}
+
+const (
+	// stall is how long a server may take nothing of what is sent to it.
+	stall = 30 * time.Second
+	// sentAtOnce is how much is sent within stall.
+	sentAtOnce = 256 << 10
+	// pongTime is how long the answer to a ping is waited for, at least.
+	pongTime = time.Second
+)
+
+// errSilent: nothing came from the server, not even the answer to a ping.
+var errSilent = errors.New("the server is silent")
+
+// ask asks the server whether it is there, or ends the connection if it has been asked in vain. It
+// returns when to ask again. A call may take long, so that not its answer is waited for, but
+// anything that comes.
+func (cn *connection) ask(asked *time.Time) time.Duration {
+	heard := time.Unix(0, cn.heard.Load())
+	switch quiet := time.Since(heard); {
+	case quiet < cn.silence:
+		return cn.silence - quiet
+	case heard.Before(*asked):
+		cn.fail(errSilent)
+		return cn.silence
+	}
+	*asked = time.Now()
+	if id, err := cn.register(make(chan event, 1)); err == nil {
+		_ = cn.send(&wire.Message{Kind: wire.Request, ID: id, Method: "ping", Body: wire.AppendEmpty(nil)}) // an error has ended the connection
+	}
+	return max(cn.silence/3, pongTime)
+}
+
+// register gives a call whose events go to ch its id.
+func (cn *connection) register(ch chan event) (id uint32, err error) {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	if cn.err != nil {
+		return 0, cn.err
+	}
+	cn.last++
+	for cn.last == 0 || cn.calls[cn.last] != nil {
+		cn.last++
+	}
+	cn.calls[cn.last] = ch
+	return cn.last, nil
 }
 
 func (cn *connection) notify(method string, params wire.Control) error {
@@ -196,25 +267,19 @@ func (cn *connection) notify(method string, params wire.Control) error {
 // do asks once. went reports whether the server may have got it.
 func (cn *connection) do(ctx context.Context, method string, params []byte, batch func([]byte) error) (body []byte, went bool, err error) {
 	ch := make(chan event, firstBatches+1)
-	cn.mu.Lock()
-	if cn.err != nil {
-		cn.mu.Unlock()
-		return nil, false, cn.err
+	id, err := cn.register(ch)
+	if err != nil {
+		return nil, false, err
 	}
-	cn.last++
-	for cn.last == 0 || cn.calls[cn.last] != nil {
-		cn.last++
-	}
-	id := cn.last
-	cn.calls[id] = ch
-	cn.mu.Unlock()
 	if err := cn.send(&wire.Message{Kind: wire.Request, ID: id, Method: method, Body: params}); err != nil {
 		cn.mu.Lock()
 		delete(cn.calls, id)
 		cn.mu.Unlock()
 		return nil, !errors.Is(err, wire.ErrFrame), err
 	}
-	midway := false
+	quiet := time.NewTimer(cn.silence)
+	defer quiet.Stop()
+	asked, midway := time.Time{}, false
 	lost := func() error {
 		if midway {
 			return ErrInterrupted
@@ -237,6 +302,8 @@ func (cn *connection) do(ctx context.Context, method string, params []byte, batc
 			if err := cn.notify("more", wire.Control{Call: id, Batches: 1}); err != nil {
 				return nil, true, lost()
 			}
+		case <-quiet.C:
+			quiet.Reset(cn.ask(&asked))
 		case <-ctx.Done():
 			cn.abandon(id)
 			return nil, true, ctx.Err()
