@@ -25,6 +25,7 @@ const (
 	keysFresh = 10 * time.Minute // how long keys are used without looking for others
 	keysUsed  = time.Hour        // how long they are used if others cannot be had
 	keysPause = 10 * time.Second // the time between two fetches
+	keysTime  = 10 * time.Second // how long a fetch may take
 	keysMost  = 1 << 20          // bytes of a key set
 )
 
@@ -53,7 +54,7 @@ func newKeySet(address string, client *http.Client) (*keySet, error) {
 		return nil, fmt.Errorf("server: JWT: KeysURL %q is not https", address)
 	}
 	if client == nil {
-		client = &http.Client{Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	return &keySet{url: address, client: client}, nil
 }
@@ -103,7 +104,13 @@ func (s *keySet) fetch() {
 }
 
 func (s *keySet) ask() (map[string][]jose.JSONWebKey, error) {
-	res, err := s.client.Get(s.url)
+	ctx, done := context.WithTimeout(context.Background(), keysTime)
+	defer done()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.client.Do(r)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,10 @@ type Retry struct {
 	MaxDelay time.Duration
 }
 
+// Silence is how long the models of agent/providers wait for a provider that says nothing, before an
+// answer or in the middle of one: as long as the vendors' own clients in Python.
+const Silence = 10 * time.Minute
+
 // Check says what is wrong with r: a negative delay.
 func (r Retry) Check() error {
 	if r.Delay < 0 || r.MaxDelay < 0 {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stele-go/stele/base/silence"
 )
 
 // DefaultLimit bounds an answer, and an event of a stream, unless WithLimit says otherwise.
@@ -32,6 +34,7 @@ type Client struct {
 	http    *http.Client
 	header  http.Header
 	limit   int64
+	silence time.Duration
 	retries int
 	pause   func(context.Context, time.Duration) error
 }
@@ -59,6 +62,11 @@ func WithHTTPClient(h *http.Client) Option { return func(c *Client) { *c.http = 
 // LimitError. Without it, or with 0, the bound is DefaultLimit.
 func WithLimit(bytes int64) Option { return func(c *Client) { c.limit = bytes } }
 
+// WithSilence is how long nothing may come from the server before a request is given up, with an error
+// that matches context.DeadlineExceeded. Without it, it is 5 minutes, as LangGraph's SDK has it:
+// servers send something all the time where an answer or an event is long in coming.
+func WithSilence(d time.Duration) Option { return func(c *Client) { c.silence = d } }
+
 // WithRetries is how often a request that only reads is sent again, and how often in a row a
 // stream is resumed without an event, before the failure is the caller's; 4 without it. What
 // may change something is never sent again.
@@ -74,12 +82,15 @@ func New(address string, opts ...Option) (*Client, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("client: %q is no address of a server", address)
 	}
-	c := &Client{base: strings.TrimRight(u.String(), "/"), origin: u.Scheme + "://" + u.Host, http: &http.Client{}, header: http.Header{}, retries: 4, pause: pause}
+	c := &Client{base: strings.TrimRight(u.String(), "/"), origin: u.Scheme + "://" + u.Host, http: &http.Client{}, header: http.Header{}, silence: 5 * time.Minute, retries: 4, pause: pause}
 	for _, o := range opts {
 		o(c)
 	}
 	if c.limit <= 0 {
 		c.limit = DefaultLimit
+	}
+	if c.silence > 0 {
+		c.http.Transport = silence.Transport(c.http.Transport, c.silence)
 	}
 	if c.http.CheckRedirect == nil {
 		c.http.CheckRedirect = stay

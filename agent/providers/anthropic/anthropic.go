@@ -9,17 +9,22 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"net/http"
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
 	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/base/silence"
 	"github.com/stele-go/stele/message"
 )
 
 // provider is the name of the provider in the metadata of answers.
 const provider = "anthropic"
+
+// silent is how long a model may say nothing; tests have less time.
+var silent = model.Silence
 
 // Options are options of a Model.
 type Options struct {
@@ -42,7 +47,8 @@ type Options struct {
 	Profile model.Profile
 	// Whole asks for answers at once. An answer is then one chunk.
 	Whole bool
-	// Client are further options of the client, such as its HTTP client and headers.
+	// Client are further options of the client, such as its HTTP client and headers. An HTTP client of
+	// its own has its own bounds of time; else a model that says nothing for model.Silence is given up.
 	Client []option.RequestOption
 }
 
@@ -64,7 +70,7 @@ func New(o Options) (*Model, error) {
 	if o.MaxTokens == 0 {
 		o.MaxTokens = 4096
 	}
-	var opts []option.RequestOption
+	opts := []option.RequestOption{option.WithHTTPClient(&http.Client{Transport: silence.Transport(nil, silent)})}
 	if o.Key != "" {
 		opts = append(opts, option.WithAPIKey(o.Key))
 	}

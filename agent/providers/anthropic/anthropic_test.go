@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/anthropics/anthropic-sdk-go/option"
 
@@ -213,4 +214,12 @@ func TestPaired(t *testing.T) {
 	if len(waiting) > 0 || len(seen) != 6 {
 		t.Errorf("calls %v, %q wait", seen, waiting)
 	}
+}
+
+// TestSilence: a provider that says nothing is given up.
+func TestSilence(t *testing.T) {
+	defer anthropic.SetSilence(time.Second)()
+	modeltest.Silence(t, func(t *testing.T, url string) model.Model {
+		return newModel(t, anthropic.Options{BaseURL: url, Retry: model.Retry{Retries: -1}})
+	})
 }

@@ -15,11 +15,15 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/base/silence"
 	"github.com/stele-go/stele/message"
 )
 
 // provider is the name of the provider in the metadata of answers.
 const provider = "google_genai"
+
+// silent is how long a model may say nothing; tests have less time.
+var silent = model.Silence
 
 // Options are options of a Model.
 type Options struct {
@@ -67,7 +71,8 @@ func New(ctx context.Context, o Options) (*Model, error) {
 		config.HTTPOptions.BaseURL = o.BaseURL
 	}
 	config.HTTPOptions.RetryOptions = nil // model.Retry does it
-	if config.HTTPClient != nil {
+	given := config.HTTPClient != nil
+	if given {
 		own := *config.HTTPClient
 		config.HTTPClient = &own
 	}
@@ -75,7 +80,11 @@ func New(ctx context.Context, o Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", model.ErrRequest, err)
 	}
-	config.HTTPClient.Transport = watcher{config.HTTPClient.Transport}
+	base := config.HTTPClient.Transport
+	if !given {
+		base = silence.Transport(base, silent)
+	}
+	config.HTTPClient.Transport = watcher{base}
 	return &Model{o, client}, nil
 }
 

@@ -232,3 +232,11 @@ func FuzzStream(f *testing.F) {
 		return newModel(t, genai.Options{BaseURL: "http://localhost", Whole: whole, Retry: never, Client: vendor.ClientConfig{HTTPClient: client}})
 	}, event(`{"text":"Hel"}`, "")+event(`{"text":"lo","thought":true,"thoughtSignature":"c2ln"}`, "STOP"), event(`{"functionCall":{"id":"f1","name":"weather","args":{"city":"Oslo"}}}`, "STOP"), body(`{"text":"Hello"}`, "STOP"))
 }
+
+// TestSilence: a provider that says nothing is given up.
+func TestSilence(t *testing.T) {
+	defer genai.SetSilence(time.Second)()
+	modeltest.Silence(t, func(t *testing.T, url string) model.Model {
+		return newModel(t, genai.Options{BaseURL: url, Retry: model.Retry{Retries: -1}})
+	})
+}

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/stele-go/stele/agent/tool"
+	"github.com/stele-go/stele/base/silence"
 )
 
 // Options are options of a Server. The zero value is ready for use.
@@ -27,6 +30,10 @@ type Options struct {
 	KeyMeta string
 	// Name and Version are what the server is told of the client; empty is "stele" and "0".
 	Name, Version string
+	// Timeout is how long the server may take to connect, to list its tools, and for each call of a
+	// tool. 0 is 5 minutes, negative no bound but that of the context. A call that took longer is a
+	// CallError that is Lost.
+	Timeout time.Duration
 	// Client are further options of the client.
 	Client mcp.ClientOptions
 }
@@ -42,7 +49,25 @@ func Command(name string, args ...string) Dial {
 
 // HTTP is a server at a URL, which speaks streamable HTTP.
 func HTTP(url string) Dial {
-	return func() (mcp.Transport, error) { return &mcp.StreamableClientTransport{Endpoint: url}, nil }
+	client := &http.Client{Transport: ending{}}
+	return func() (mcp.Transport, error) {
+		return &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: client}, nil
+	}
+}
+
+// endTime is how long the end of a session is waited for.
+const endTime = 10 * time.Second
+
+// ending is a transport that bounds the end of a session, which has no context. Other requests have, and
+// a stream may say nothing for hours.
+type ending struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (ending) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodDelete {
+		return silence.Transport(nil, endTime).RoundTrip(r)
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // Server is a connection with a server. It is safe for concurrent use.
@@ -73,6 +98,9 @@ func Connect(ctx context.Context, dial Dial, o Options) (*Server, error) {
 	if o.Version == "" {
 		o.Version = "0"
 	}
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Minute
+	}
 	s := &Server{dial: dial, opts: o, turn: make(chan struct{}, 1)}
 	client := o.Client
 	if o.Changed != nil {
@@ -85,10 +113,20 @@ func Connect(ctx context.Context, dial Dial, o Options) (*Server, error) {
 		}
 	}
 	s.client = mcp.NewClient(&mcp.Implementation{Name: o.Name, Version: o.Version}, &client)
-	if _, err := s.connection(ctx); err != nil {
+	bound, done := s.bound(ctx)
+	defer done()
+	if _, err := s.connection(bound); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// bound is ctx for as long as a request may take.
+func (s *Server) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.opts.Timeout < 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.opts.Timeout)
 }
 
 // connection is the connection, made anew if it was lost.
@@ -187,13 +225,15 @@ func (s *Server) Close() error {
 // Tools lists the tools of the server. Each call asks the server. The error is tool.ErrDefinition if
 // two have one name, a *CallError, or that of ctx.
 func (s *Server) Tools(ctx context.Context) ([]tool.Tool, error) {
-	session, err := s.connection(ctx)
+	bound, done := s.bound(ctx)
+	defer done()
+	session, err := s.connection(bound)
 	if err != nil {
 		return nil, err
 	}
 	var out []tool.Tool
 	names := map[string]string{}
-	for t, err := range session.Tools(ctx, nil) {
+	for t, err := range session.Tools(bound, nil) {
 		if err != nil {
 			return nil, s.failure(ctx, session, "", err)
 		}

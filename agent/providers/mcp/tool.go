@@ -71,11 +71,13 @@ func (t *serverTool) Call(ctx context.Context, call tool.Call) (any, error) {
 		}
 		params.Meta = mcp.Meta{name: key}
 	}
-	session, err := t.server.connection(ctx)
+	bound, done := t.server.bound(ctx)
+	defer done()
+	session, err := t.server.connection(bound)
 	if err != nil {
 		return nil, err
 	}
-	res, err := session.CallTool(ctx, params)
+	res, err := session.CallTool(bound, params)
 	if err != nil {
 		err = t.server.failure(ctx, session, t.name, err)
 		var refused *CallError

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"net/http"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -17,11 +18,15 @@ import (
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/base/silence"
 	"github.com/stele-go/stele/message"
 )
 
 // provider is the name of the provider in the metadata of answers.
 const provider = "openai"
+
+// silent is how long a model may say nothing; tests have less time.
+var silent = model.Silence
 
 // Options are options of a Model.
 type Options struct {
@@ -44,7 +49,8 @@ type Options struct {
 	// Whole asks for answers at once, for servers that do not stream. An answer is then one
 	// chunk.
 	Whole bool
-	// Client are further options of the client, such as its HTTP client and headers.
+	// Client are further options of the client, such as its HTTP client and headers. An HTTP client of
+	// its own has its own bounds of time; else a model that says nothing for model.Silence is given up.
 	Client []option.RequestOption
 }
 
@@ -63,7 +69,7 @@ func New(o Options) (*Model, error) {
 	if err := o.Retry.Check(); err != nil {
 		return nil, err
 	}
-	var opts []option.RequestOption
+	opts := []option.RequestOption{option.WithHTTPClient(&http.Client{Transport: silence.Transport(nil, silent)})}
 	if o.Key != "" {
 		opts = append(opts, option.WithAPIKey(o.Key))
 	}

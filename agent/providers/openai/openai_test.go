@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/openai/openai-go/v3/option"
 
@@ -192,4 +193,12 @@ func TestPaired(t *testing.T) {
 	if len(waiting) > 0 || calls != 5 {
 		t.Errorf("%d calls, %q wait", calls, waiting)
 	}
+}
+
+// TestSilence: a provider that says nothing is given up.
+func TestSilence(t *testing.T) {
+	defer openai.SetSilence(time.Second)()
+	modeltest.Silence(t, func(t *testing.T, url string) model.Model {
+		return newModel(t, openai.Options{BaseURL: url, Retry: model.Retry{Retries: -1}})
+	})
 }
