@@ -81,6 +81,9 @@ var (
 //
 // Errors: InvalidError.
 func On(d *disk.Saver, opts Options) (*Local, error) {
+	if d == nil {
+		return nil, saver.Invalidf("saver", "nil; open one with disk.Open")
+	}
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}

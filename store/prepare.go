@@ -181,6 +181,9 @@ func (s *Local) Check(ops ...PutOp) ([]PutOp, error) {
 // by that saver only, those of a store in memory by any saver/memory.Saver. There may be more
 // than in a Batch: the commit has limits of its own. Errors are those of Put.
 func (s *Local) Prepare(ctx context.Context, ops ...PutOp) (saver.Change, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	for i := range ops {
 		if err := CheckNamespace(ops[i].Namespace); err != nil && ops[i].Value != nil {
 			return nil, err

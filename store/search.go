@@ -74,6 +74,9 @@ func (s *Local) Scan(ctx context.Context, q Query) iter.Seq2[Found, error] {
 }
 
 func (s *Local) scan(ctx context.Context, q Query, yield func(Found, error) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	x, err := s.newSearch(ctx, q)
 	if err != nil {
 		return err

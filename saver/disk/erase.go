@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,7 +35,7 @@ type EraseRequest struct {
 // Erase implements Eraser.
 func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
 	if err := saver.ValidateThreadID(threadIDs...); err != nil || len(threadIDs) == 0 {
-		return err
+		return cmp.Or(err, ctx.Err())
 	}
 	return s.EraseRequest(ctx, EraseRequest{Threads: threadIDs})
 }
@@ -195,6 +196,9 @@ func (s *Saver) pending() ([]string, error) {
 func (s *Saver) FinishErasures(ctx context.Context) error { return s.finishErasures(ctx, nil) }
 
 func (s *Saver) finishErasures(ctx context.Context, tell func(metrics.EraseProgress)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	keys, err := s.pending()
 	if err != nil || len(keys) == 0 {
 		return err

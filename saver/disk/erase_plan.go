@@ -45,6 +45,9 @@ func (s *Saver) PlanErase(ctx context.Context, req EraseRequest) (ErasePlan, err
 	if err := rules.ValidateErase(req.Threads, req.Items); err != nil {
 		return plan, err
 	}
+	if err := ctx.Err(); err != nil {
+		return plan, err
+	}
 	v, err := s.e.View()
 	if err != nil {
 		return plan, err

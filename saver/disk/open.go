@@ -242,6 +242,7 @@ func (o Options) now() time.Time {
 // in progress; iterators must have ended. A second Close does nothing.
 func (s *Saver) Close() error {
 	s.sweep.stop()
+	s.owned.Close()
 	return s.e.Close()
 }
 

@@ -103,6 +103,9 @@ func (s *Saver) Sweep(ctx context.Context) (saver.SweepReport, error) {
 }
 
 func (s *Saver) sweepWith(ctx context.Context, pause func()) (rep saver.SweepReport, err error) {
+	if err := ctx.Err(); err != nil {
+		return rep, err
+	}
 	ttls, err := s.e.Partition(layout.TTLPartition)
 	if err != nil || ttls == nil && s.opts.DefaultTTL == 0 {
 		return rep, err

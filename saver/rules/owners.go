@@ -14,19 +14,34 @@ import (
 type Owners struct {
 	mu sync.Mutex
 	// epoch is that of the last lease.
-	epoch int64
-	held  map[string]*heldLease
+	epoch  int64
+	held   map[string]*heldLease
+	closed bool
 }
 
 // heldLease is a lease that was not released.
 type heldLease struct {
 	epoch int64
-	ended chan struct{} // closed when the thread is free again
+	ended chan struct{} // closed when the thread is free again, or nobody gets it any more
 }
 
 // NewOwners is an Owners whose epochs are greater than after. A store that outlives its
 // process gives the time in microseconds: no process takes leases faster.
 func NewOwners(after int64) *Owners { return &Owners{epoch: max(after, 0)} }
+
+// Close makes Own fail with saver.ErrClosed, also for those who wait. Leases that are held may be
+// released later.
+func (o *Owners) Close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	o.closed = true
+	for _, by := range o.held {
+		close(by.ended)
+	}
+}
 
 // Own implements saver.Saver.
 func (o *Owners) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
@@ -36,6 +51,8 @@ func (o *Owners) Own(ctx context.Context, threadID string, wait bool) (*saver.Le
 		}
 		by, taken := o.take(threadID)
 		switch {
+		case by == nil:
+			return nil, saver.ErrClosed
 		case !taken:
 			return saver.NewLease(threadID, by.epoch, nil, nil, func() { o.free(threadID, by) }), nil
 		case !wait:
@@ -71,10 +88,13 @@ func (o *Owners) CheckLease(l *saver.Lease) error {
 	return o.Check(l.ThreadID(), l.Epoch())
 }
 
-// take takes the thread if it is free; else taken is true, and by has it.
+// take takes the thread if it is free; else taken is true, and by has it. by is nil after Close.
 func (o *Owners) take(threadID string) (by *heldLease, taken bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.closed {
+		return nil, false
+	}
 	if by, taken = o.held[threadID]; taken {
 		return by, true
 	}
@@ -89,7 +109,9 @@ func (o *Owners) take(threadID string) (by *heldLease, taken bool) {
 
 func (o *Owners) free(threadID string, by *heldLease) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	delete(o.held, threadID)
-	o.mu.Unlock()
-	close(by.ended)
+	if !o.closed {
+		close(by.ended)
+	}
 }

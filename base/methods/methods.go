@@ -1,0 +1,118 @@
+// Package methods calls every exported method of a value, for tests of what holds for all of them: after
+// Close, with a context that has ended, with arguments that are zero.
+package methods
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// Answer is what became of a call.
+type Answer struct {
+	Method string
+	// Takes: the method has a context. Says: it returns an error, or yields some.
+	Takes, Says bool
+	Err         error
+}
+
+// Each calls each exported method of v, one by one, but those of except, which maps their names to the
+// reason. A parameter gets ctx, or the first of args of its type, or its zero value. What an
+// iterator yields is read to the end. A panic, a call that does not end, and a name in except that is no
+// method fail the test.
+func Each(t *testing.T, v any, ctx context.Context, except map[string]string, args []any, check func(t *testing.T, a Answer)) {
+	t.Helper()
+	of := reflect.ValueOf(v)
+	for name := range except {
+		if !of.MethodByName(name).IsValid() {
+			t.Errorf("%T has no method %s", v, name)
+		}
+	}
+	for i := range of.NumMethod() {
+		name := of.Type().Method(i).Name
+		if except[name] != "" {
+			continue
+		}
+		t.Run(fmt.Sprintf("%T.%s", v, name), func(t *testing.T) {
+			done := make(chan Answer, 1)
+			go func() {
+				a := Answer{Method: name}
+				defer func() {
+					if p := recover(); p != nil {
+						t.Errorf("panic: %v", p)
+					}
+					done <- a
+				}()
+				call(of.Method(i), ctx, args, &a)
+			}()
+			select {
+			case a := <-done:
+				if !t.Failed() {
+					check(t, a)
+				}
+			case <-time.After(time.Minute):
+				t.Error("the call does not end")
+			}
+		})
+	}
+}
+
+var (
+	errorType   = reflect.TypeFor[error]()
+	contextType = reflect.TypeFor[context.Context]()
+)
+
+func call(method reflect.Value, ctx context.Context, args []any, a *Answer) {
+	var in []reflect.Value
+	for i := range method.Type().NumIn() {
+		p := method.Type().In(i)
+		if p == contextType {
+			a.Takes = true
+			in = append(in, reflect.ValueOf(ctx))
+			continue
+		}
+		if method.Type().IsVariadic() && i == method.Type().NumIn()-1 {
+			p = p.Elem()
+		}
+		arg := reflect.Zero(p)
+		for _, given := range args {
+			if reflect.TypeOf(given) == p || p.Kind() == reflect.Interface && p.NumMethod() > 0 && reflect.TypeOf(given).Implements(p) {
+				arg = reflect.ValueOf(given)
+				break
+			}
+		}
+		if !method.Type().IsVariadic() || i < method.Type().NumIn()-1 || !arg.IsZero() {
+			in = append(in, arg)
+		}
+	}
+	for _, out := range method.Call(in) {
+		switch {
+		case out.Type() == errorType:
+			a.hear(out)
+		case isIterator(out.Type()):
+			yield := out.Type().In(0)
+			out.Call([]reflect.Value{reflect.MakeFunc(yield, func(got []reflect.Value) []reflect.Value {
+				a.hear(got[len(got)-1])
+				return []reflect.Value{reflect.ValueOf(true)}
+			})})
+			a.Says = a.Says || yield.In(yield.NumIn()-1) == errorType
+		}
+	}
+}
+
+func (a *Answer) hear(err reflect.Value) {
+	if err.Type() != errorType {
+		return
+	}
+	a.Says = true
+	if !err.IsNil() {
+		a.Err = err.Interface().(error)
+	}
+}
+
+func isIterator(t reflect.Type) bool {
+	return t.Kind() == reflect.Func && t.NumIn() == 1 && t.NumOut() == 0 && t.In(0).Kind() == reflect.Func &&
+		t.In(0).NumIn() > 0 && t.In(0).NumOut() == 1 && t.In(0).Out(0).Kind() == reflect.Bool
+}

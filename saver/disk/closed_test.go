@@ -1,0 +1,83 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stele-go/stele/base/methods"
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+)
+
+// plausible are arguments with which calls get as far as they can.
+var plausible = []any{"t", saver.Config{ThreadID: "t", CheckpointID: "1f0f5200-24f1-6000-8000-bde4e02ab92a"}, saver.Checkpoint{V: 4, ID: "1f0f5200-24f1-6000-8000-bde4e02ab92b"}, []string{"t"},
+	saver.PutRequest{Config: saver.Config{ThreadID: "t"}, Checkpoint: saver.Checkpoint{V: 4, ID: "1f0f5200-24f1-6000-8000-bde4e02ab92b"}},
+	saver.RetentionPolicy{KeepLast: 1}, saver.PruneAll, []saver.Write{{Channel: "c", Value: saver.ValueOf(1)}}}
+
+func opened(t *testing.T) *disk.Saver {
+	s, err := disk.Open("store", disk.Options{}.In(disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{})}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestAfterClose: every method of a Saver that was closed says so, and none panics or waits.
+func TestAfterClose(t *testing.T) {
+	s := opened(t)
+	if _, err := s.Own(t.Context(), "held", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	methods.Each(t, s, t.Context(), map[string]string{"Close": "a second one does nothing", "NextVersion": "mints, and stores nothing"}, plausible, func(t *testing.T, a methods.Answer) {
+		if a.Says && !errors.Is(a.Err, saver.ErrClosed) {
+			t.Errorf("the error is %v", a.Err)
+		}
+	})
+	if _, err := s.Own(t.Context(), "held", true); !errors.Is(err, saver.ErrClosed) {
+		t.Errorf("a thread that somebody had: %v", err)
+	}
+}
+
+// TestOwnEndsWithClose: who waits for a thread is told that the store was closed.
+func TestOwnEndsWithClose(t *testing.T) {
+	s := opened(t)
+	lease, err := s.Own(t.Context(), "t", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := s.Own(context.Background(), "t", true)
+		waited <- err
+	}()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waited; !errors.Is(err, saver.ErrClosed) {
+		t.Errorf("the error is %v", err)
+	}
+	lease.Release()
+}
+
+// TestEndedContext: every call whose context has ended fails, and none panics or waits, with arguments
+// that make sense and with none.
+func TestEndedContext(t *testing.T) {
+	s := opened(t)
+	defer s.Close()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	except := map[string]string{"Close": "ends the Saver"}
+	for _, args := range [][]any{plausible, nil} {
+		methods.Each(t, s, ended, except, args, func(t *testing.T, a methods.Answer) {
+			if a.Takes && a.Says && a.Err == nil {
+				t.Error("there is no error")
+			}
+		})
+		methods.Each(t, s, t.Context(), except, nil, func(*testing.T, methods.Answer) {})
+	}
+}
