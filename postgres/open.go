@@ -76,7 +76,8 @@ func open(ctx context.Context, db *pgdb.DB, err error, opts Options) (*Saver, er
 func Inside(s *Saver) *pgdb.DB { return s.db }
 
 // Close ends the Saver: later calls fail with saver.ErrClosed, and the threads it owns
-// become free. A pool that Open made is closed when the calls under way have ended.
+// become free. A pool that Open made is closed when the calls under way have ended; for a server
+// that is silent, Close waits LeaseTime and 15 seconds at most after them.
 func (s *Saver) Close() error {
 	s.db.Close(s.releaseAll)
 	return nil

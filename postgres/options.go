@@ -32,10 +32,17 @@ type Options struct {
 	// StatementTimeout bounds each statement on the server, waiting for a lock included.
 	// Zero is 30 seconds, negative the server's own setting. A call that is over it fails
 	// with context.DeadlineExceeded, and has written nothing.
+	//
+	// A server that is silent bounds nothing. So each answer, with its data, is waited for half as
+	// long again, and at least a second longer; a connection, too. Then the connection is closed, and
+	// the call tried again, settled, or failed with context.DeadlineExceeded, as RetryTime says; what
+	// may have been written is saver.ErrOutcomeUnknown. If StatementTimeout is negative, only the
+	// context of a call bounds its wait for answers.
 	StatementTimeout time.Duration
 	// RetryTime is how long a call is tried again while the server cannot be reached, or
-	// rolls it back for a reason that passes. The end of its context ends it earlier. Zero
-	// is 15 seconds, negative is not at all.
+	// rolls it back for a reason that passes: no try begins later. A call whose answer was lost is
+	// settled for as long at most. The end of its context ends it earlier. Zero is 15 seconds,
+	// negative is not at all.
 	RetryTime time.Duration
 	// LeaseTime is how long a thread stays owned after its owner died; see Saver.Own. Zero
 	// is 15 seconds.

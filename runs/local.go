@@ -584,6 +584,10 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 // for, as they are yielded; those that have not ended are in memory.
 func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(Run{}, err)
+			return
+		}
 		n := 0
 		for r, err := range q.candidates(ctx, sel) {
 			if errors.Is(err, ErrUnreadable) {
@@ -798,7 +802,10 @@ func (q *Local) saveSchedule(ctx context.Context, s Schedule) error {
 }
 
 // Schedules implements Queue.
-func (q *Local) Schedules(context.Context) ([]Schedule, error) {
+func (q *Local) Schedules(ctx context.Context) ([]Schedule, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.SortedFunc(maps.Values(q.schedules), func(a, b Schedule) int { return strings.Compare(a.ID, b.ID) }), nil
@@ -810,6 +817,9 @@ func (q *Local) Advance(ctx context.Context, id string, from, to time.Time) erro
 }
 
 func (q *Local) advance(ctx context.Context, id string, from, to time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s, ok := q.schedules[id]
@@ -826,6 +836,9 @@ func (q *Local) DeleteSchedule(ctx context.Context, id string) error {
 }
 
 func (q *Local) deleteSchedule(ctx context.Context, id string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if _, ok := q.schedules[id]; !ok {

@@ -16,6 +16,9 @@ func (q *Local) Claim(ctx context.Context, worker string, graphs []string) (*Cla
 	if err := CheckText("worker", worker); err != nil {
 		return nil, time.Time{}, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, time.Time{}, err
+	}
 	for {
 		q.mu.Lock()
 		best, next := q.next(graphs)
@@ -113,7 +116,10 @@ func (q *Local) Holds(_ context.Context, c Claim) func() (Run, error) {
 }
 
 // Renew implements Queue.
-func (q *Local) Renew(_ context.Context, claims []Claim) ([]Run, error) {
+func (q *Local) Renew(ctx context.Context, claims []Claim) ([]Run, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var out []Run

@@ -179,7 +179,12 @@ func (q *Local) synced(ctx context.Context, err error) error {
 
 // Sync returns when everything that was stored before in the log of the queue is durable. Calls
 // that come together share a sync.
-func (q *Local) Sync(ctx context.Context) error { return q.sync(ctx, q.writes.Add(1)) }
+func (q *Local) Sync(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return q.sync(ctx, q.writes.Add(1))
+}
 
 // Get implements Queue.
 func (q *Local) Get(ctx context.Context, id string) (Run, error) {

@@ -218,7 +218,7 @@ func TestWorkerOfASilentServer(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			case <-time.After(2 * time.Minute):
+			case <-time.After(time.Minute):
 				t.Error("the worker does not end before the server is back")
 			}
 			resume()

@@ -234,7 +234,7 @@ func InSilence(t testing.TB, url string, try func(url string) (call func() error
 				var err error
 				select {
 				case err = <-ended:
-				case <-time.After(2 * time.Minute):
+				case <-time.After(time.Minute):
 					t.Errorf("%s: the call does not end before the server is back", at)
 				}
 				resume()
