@@ -1,5 +1,7 @@
 // Package methods calls every exported method of a value, for tests of what holds for all of them: after
 // Close, with a context that has ended, with arguments that are zero.
+//
+// It is for this repository, and makes no promise to others.
 package methods
 
 import (

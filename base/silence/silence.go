@@ -1,5 +1,7 @@
 // Package silence ends requests over HTTP of which nothing is heard any more: a server that is stopped, or
 // behind a network that loses everything, breaks no connection.
+//
+// It is for this repository, and makes no promise to others.
 package silence
 
 import (
