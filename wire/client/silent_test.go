@@ -84,7 +84,9 @@ func (h *hole) client(t *testing.T) *client.Client {
 	}
 	working, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- server.New(server.Options{Saver: d, Items: items, Store: "disk"}).Serve(working, server.Listener{Listener: l}) }()
+	go func() {
+		served <- server.New(server.Options{Saver: d, Items: items, Store: "disk"}).Serve(working, server.Listener{Listener: l})
+	}()
 	t.Cleanup(func() { stop(); <-served })
 	front, err := net.Listen("unix", filepath.Join(dir, "front"))
 	if err != nil {
