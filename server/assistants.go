@@ -137,27 +137,29 @@ func (s *assistantAPI) named(c *call, name string) (assistant, error) {
 	return a, err
 }
 
-// configured are config and context of a request: LangGraph's configurable and context are
+// oneContext refuses what a client gives as context and as configurable.
+func oneContext(in body) error {
+	configurable, _ := in.object("config")["configurable"].(map[string]any)
+	if len(configurable) > 0 && len(in.object("context")) > 0 {
+		return fail(400, "Cannot specify both configurable and context. Prefer setting context alone. Context was introduced in LangGraph 0.6.0 and is the long term planned replacement for configurable.")
+	}
+	return nil
+}
+
+// configured are config and context of a request, or of a cron: LangGraph's configurable and context are
 // one thing under two names.
-func configured(in body) (config, context map[string]any, err error) {
-	config, context = merged(in.object("config")), merged(in.object("context"))
+func configured(in body) (config, context map[string]any) {
+	config = merged(in.object("config"))
 	configurable, _ := config["configurable"].(map[string]any)
-	switch {
-	case len(configurable) > 0 && len(context) > 0 && !same(configurable, context):
-		return nil, nil, fail(400, "Cannot specify both configurable and context. Prefer setting context alone. Context was introduced in LangGraph 0.6.0 and is the long term planned replacement for configurable.")
-	case len(configurable) > 0:
-		context = merged(configurable)
-	case len(context) > 0:
+	context = merged(in.object("context"), configurable)
+	if len(context) > 0 {
 		config["configurable"] = merged(context)
 	}
-	return config, context, nil
+	return config, context
 }
 
 func (s *assistantAPI) create(c *call) error {
-	config, context, err := configured(c.body)
-	if err != nil {
-		return err
-	}
+	config, context := configured(c.body)
 	if _, err := s.graphs.named(c.body.text("graph_id")); err != nil {
 		return err
 	}
@@ -210,10 +212,7 @@ func (s *assistantAPI) patch(c *call) error {
 			return err
 		}
 	}
-	config, context, err := configured(c.body)
-	if err != nil {
-		return err
-	}
+	config, context := configured(c.body)
 	a, err := s.ofPath(c, fail(404, "Assistant %s not found", id))
 	if err != nil {
 		return err

@@ -76,11 +76,11 @@ func (k cron) shown() shownCron {
 var (
 	cronFields = append([]field{may("schedule", text), may("end_time", orNull(text)), may("timezone", orNull(text)), may("enabled", flag), may("on_run_completed", oneOf("delete", "keep"))},
 		runShape.fields[1:]...)
-	cronShape  = record(append([]field{need("assistant_id", text), need("schedule", text)}, cronFields[1:]...)...)
-	cronPatch  = record(cronFields...)
+	cronShape  = record(append([]field{need("assistant_id", text), need("schedule", text)}, cronFields[1:]...)...).with(oneContext)
+	cronPatch  = record(cronFields...).with(oneContext)
 	cronSearch = searchPage(1000, may("assistant_id", identifier("assistant")), may("thread_id", identifier("thread")), may("enabled", flag), may("metadata", object),
 		may("select", list(oneOf("cron_id", "assistant_id", "thread_id", "user_id", "end_time", "schedule", "timezone", "payload", "next_run_date", "metadata", "on_run_completed", "enabled", "created_at", "updated_at"))),
-		may("sort_by", oneOf("cron_id", "assistant_id", "thread_id", "created_at", "updated_at", "next_run_date")))
+		may("sort_by", oneOf("cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at")))
 )
 
 // plan sets what a request says about when a cron is due.
@@ -280,13 +280,22 @@ var cronOrder = sorting[cron]{
 		"created_at":    func(a, b cron) int { return a.Created.Compare(b.Created) },
 		"updated_at":    func(a, b cron) int { return a.Updated.Compare(b.Updated) },
 		"next_run_date": func(a, b cron) int { return a.Next.Compare(b.Next) },
+		"end_time":      func(a, b cron) int { return a.ends().Compare(b.ends()) },
 	},
 	then: func(a, b cron) int { return b.Created.Compare(a.Created) },
 }
 
+// ends is when the cron ends; behind all times if it does not.
+func (k cron) ends() time.Time {
+	if k.Ends == nil {
+		return time.Unix(1<<62, 0)
+	}
+	return *k.Ends
+}
+
 // brief is what a search keeps of a cron until its page is cut: what clients give may be large.
 func (k cron) brief() cron {
-	return cron{ID: k.ID, AssistantID: k.AssistantID, ThreadID: k.ThreadID, Next: k.Next, Created: k.Created, Updated: k.Updated}
+	return cron{ID: k.ID, AssistantID: k.AssistantID, ThreadID: k.ThreadID, Next: k.Next, Ends: k.Ends, Created: k.Created, Updated: k.Updated}
 }
 
 // find are the crons that a search asks for, in its order: what brief keeps of them.

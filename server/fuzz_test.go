@@ -34,7 +34,8 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		in := body(m)
-		_, _, _ = configured(in)
+		_, _ = configured(in)
+		_ = oneContext(in)
 		_ = address("t", in)
 		_ = ttlOf(m["ttl"])
 		_, _ = modesOf(in.texts("stream_mode"))

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // sorting says how a search is ordered.
@@ -19,7 +18,7 @@ type sorting[T any] struct {
 func (o sorting[T]) sort(in body, found []T) {
 	less := o.by[in.text("sort_by")]
 	sign := 1
-	if order := in.text("sort_order"); strings.EqualFold(order, "desc") || order == "" && less != nil {
+	if order := in.text("sort_order"); order == "desc" || order == "" && less != nil {
 		sign = -1
 	}
 	slices.SortStableFunc(found, func(a, b T) int {

@@ -29,12 +29,12 @@ func (s *Server) addRoutes() error {
 
 		{method: "POST", path: "/assistants", resource: "assistants", action: "create", handle: s.assistants.create, in: record(need("graph_id", text),
 			may("assistant_id", identifier("assistant")), may("config", aConfig), may("context", object), may("metadata", object),
-			may("if_exists", oneOf("raise", "do_nothing")), may("name", text), may("description", orNull(text)))},
+			may("if_exists", oneOf("raise", "do_nothing")), may("name", text), may("description", orNull(text))).with(oneContext)},
 		{method: "POST", path: "/assistants/search", resource: "assistants", action: "search", in: assistantSearch, handle: s.assistants.search},
 		{method: "POST", path: "/assistants/count", resource: "assistants", action: "search", in: assistantSearch, handle: s.assistants.count},
 		{method: "GET", path: "/assistants/{assistant_id}", resource: "assistants", action: "read", handle: with(s.assistants.read, s.assistants.get)},
 		{method: "PATCH", path: "/assistants/{assistant_id}", resource: "assistants", action: "update", handle: s.assistants.patch, in: record(may("graph_id", text),
-			may("config", aConfig), may("context", object), may("metadata", object), may("name", text), may("description", orNull(text)))},
+			may("config", aConfig), may("context", object), may("metadata", object), may("name", text), may("description", orNull(text))).with(oneContext)},
 		{method: "DELETE", path: "/assistants/{assistant_id}", resource: "assistants", action: "delete", handle: s.assistants.delete},
 		{method: "GET", path: "/assistants/{assistant_id}/graph", resource: "assistants", action: "read", byName: true, handle: with(s.assistants.graph, s.assistants.drawing)},
 		{method: "GET", path: "/assistants/{assistant_id}/subgraphs", resource: "assistants", action: "read", handle: with(s.assistants.graph, s.assistants.subgraphs)},
@@ -62,7 +62,7 @@ func (s *Server) addRoutes() error {
 			in: record(need("checkpoint", aCheckpoint), may("subgraphs", flag))},
 		{method: "GET", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: s.threads.getHistory},
 		{method: "POST", path: "/threads/{thread_id}/history", resource: "threads", action: "read", handle: s.threads.postHistory,
-			in: record(may("limit", upTo(1, 10000)), may("before", aCheckpoint), may("metadata", object), may("checkpoint", aCheckpoint), may("values", flag))},
+			in: record(may("limit", upTo(1, 1000)), may("before", aCheckpoint), may("metadata", object), may("checkpoint", aCheckpoint), may("values", flag))},
 
 		{method: "GET", path: "/threads/{thread_id}/stream", resource: "threads", action: "read", stream: true, handle: with(s.threads.ofPath, s.streams.joinThread)},
 		{method: "GET", path: "/threads/{thread_id}/runs", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.runs.list)},

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
 
@@ -52,12 +53,18 @@ func (s *runAPI) on(c *call, id string, in body) (runs.Run, error) {
 	if !ok {
 		return runs.Run{}, fail(404, "Thread or assistant not found.")
 	}
+	if err := s.hasCheckpoint(c.ctx, id, in); err != nil {
+		return runs.Run{}, err
+	}
 	return s.submit(c, in, t, a, false, "")
 }
 
 // stateless makes a run on a thread of its own, which goes with it unless the client
 // keeps it.
 func (s *runAPI) stateless(c *call, in body) (runs.Run, error) {
+	if in.object("command")["resume"] != nil {
+		return runs.Run{}, fail(400, "You must provide a thread_id when resuming.")
+	}
 	a, err := s.assistants.named(c, in.text("assistant_id"))
 	if err != nil {
 		return runs.Run{}, err
@@ -65,6 +72,9 @@ func (s *runAPI) stateless(c *call, in body) (runs.Run, error) {
 	keep := in.text("on_completion") == "keep"
 	t := newThread("", c.grant.stamp(nil))
 	t.Temporary, t.fresh = !keep, true
+	if err := s.hasCheckpoint(c.ctx, t.ID, in); err != nil {
+		return runs.Run{}, err
+	}
 	return s.submit(c, in, t, a, !keep, "")
 }
 
@@ -196,4 +206,17 @@ func (s *runAPI) takeBack(ctx context.Context, a deferredAction) error {
 		return s.threads.remove(ctx, a.Thread)
 	}
 	return nil
+}
+
+// hasCheckpoint refuses a run that is to begin at a checkpoint which its thread does not have.
+func (s *runAPI) hasCheckpoint(ctx context.Context, thread string, in body) error {
+	id := checkpointOf(in, body(in.object("config")).object("configurable"))
+	if id == "" {
+		return nil
+	}
+	_, err := s.saver.GetTuple(ctx, saver.Config{ThreadID: thread, CheckpointID: id})
+	if errors.Is(err, saver.ErrNotFound) {
+		return fail(404, "Checkpoint %s not found", id)
+	}
+	return err
 }

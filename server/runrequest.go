@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ const (
 var (
 	streamModes = oneOf("values", modeMessages, modeTuple, "tasks", "checkpoints", "updates", "events", "debug", "custom")
 	nodeNames   = either(oneOf(pregel.AllNodes), texts)
-	aConfig     = record(may("configurable", object), may("metadata", orNull(object)), may("tags", texts), may("recursion_limit", integer))
+	aConfig     = record(may("configurable", object), may("metadata", orNull(object)), may("tags", texts), may("recursion_limit", upTo(1, math.MaxInt)))
 	aSend       = record(need("node", text), need("input", anything))
 	aCommand    = record(may("update", either(object, list(anything), nothing)), may("goto", either(text, aSend, list(either(text, aSend)), nothing)))
 	aCheckpoint = record(may("thread_id", text), may("checkpoint_ns", text), may("checkpoint_id", text), may("checkpoint_map", object))
@@ -43,7 +44,7 @@ var runShape = record(
 	may("on_disconnect", oneOf("continue", "cancel")), may("on_completion", oneOf("delete", "keep")),
 	may("after_seconds", number),
 	may("checkpoint_during", flag), may("durability", oneOf("sync", "async", "exit")),
-)
+).with(oneContext)
 
 // request is the run that a client asks for on a thread.
 func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool) (runs.Request, error) {
@@ -56,10 +57,7 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 			return req, fail(422, "Invalid webhook: %q is no URL of http or https", hook)
 		}
 	}
-	config, context, err := configured(in)
-	if err != nil {
-		return req, err
-	}
+	config, context := configured(in)
 	configurable, _ := config["configurable"].(map[string]any)
 	context = merged(a.Context, context)
 	config = merged(a.Config, config)
@@ -76,17 +74,13 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	if len(names) == 0 {
 		names = []string{"values"}
 	}
-	at := address(t.ID, in)
-	if id, ok := configurable["checkpoint_id"].(string); ok && at.CheckpointID == "" {
-		at.CheckpointID = id
-	}
 	delete(configurable, "checkpoint_id")
 	durability := cmp.Or(in.text("durability"), "async")
 	if during, ok := in["checkpoint_during"].(bool); ok && in["durability"] == nil && !during {
 		durability = "exit"
 	}
 	req = runs.Request{Spec: runs.Spec{
-		ThreadID: t.ID, Graph: a.GraphID, CheckpointID: at.CheckpointID,
+		ThreadID: t.ID, Graph: a.GraphID, CheckpointID: checkpointOf(in, configurable),
 		Metadata: metadata, Configurable: configurable, Context: context, Tags: body(config).texts("tags"),
 		RecursionLimit: body(config).integer("recursion_limit", 0), MaxConcurrency: max(body(config).integer("max_concurrency", 0), 0), Durability: pregel.Durability(durability),
 		InterruptBefore: in.texts("interrupt_before"), InterruptAfter: in.texts("interrupt_after"),
@@ -95,6 +89,7 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	if s.trace != nil {
 		req.Trace = s.trace(c.ctx)
 	}
+	var err error
 	if req.Modes, err = modesOf(names); err != nil {
 		return req, err
 	}
@@ -131,6 +126,11 @@ func modesOf(names []string) (modes []pregel.Mode, err error) {
 		}
 	}
 	return modes, nil
+}
+
+// checkpointOf is the checkpoint that a run begins at; "" is the newest.
+func checkpointOf(in body, configurable map[string]any) string {
+	return cmp.Or(address("", in).CheckpointID, body(configurable).text("checkpoint_id"))
 }
 
 // commandOf is a Command of a request.

@@ -263,14 +263,20 @@ func (s *runAPI) cancelMany(c *call) error {
 	}
 	ids, status := c.body.texts("run_ids"), c.body.text("status")
 	q := runs.Query{ThreadID: c.body.text("thread_id")}
+	if status != "" && (q.ThreadID != "" || len(ids) > 0) {
+		return fail(422, "When providing a 'status', 'thread_id' and 'run_ids' must be omitted. The 'status' parameter cancels all runs with the given status, regardless of thread or run ID.")
+	}
 	switch status {
 	case "pending":
 		q.Status = runs.Pending
 	case "running":
 		q.Status = runs.Running
 	case "":
-		if q.ThreadID == "" || len(ids) == 0 {
+		if q.ThreadID == "" || c.body["run_ids"] == nil {
 			return fail(422, "%s is not valid under any of the schemas listed in the 'oneOf' keyword\n\nFailed validating \"oneOf\" in schema\n\nOn instance:\n    %s", shown(c.in), shown(c.in))
+		}
+		if len(ids) == 0 {
+			return fail(404, "No runs found to cancel.")
 		}
 	}
 	n, mine := 0, map[string]bool{}

@@ -26,7 +26,8 @@ type shape struct {
 	most     int // of the elements of a list, if it is > 0
 	fields   []field
 	anyOf    []*shape
-	id       string // "thread": a UUID, and what it names
+	id       string           // "thread": a UUID, and what it names
+	also     func(body) error // checks what the fields say together
 }
 
 type field struct {
@@ -57,11 +58,18 @@ func list(of *shape) *shape            { return &shape{types: []string{"array"},
 func few(of *shape, n int) *shape      { return &shape{types: []string{"array"}, items: of, most: n} }
 func oneOf(words ...string) *shape     { return &shape{enum: words} }
 func upTo(low, high int) *shape        { return &shape{types: []string{"integer"}, min: low, max: high} }
+func word(words ...string) *shape      { return &shape{types: []string{"string"}, enum: words} }
 func either(of ...*shape) *shape       { return &shape{anyOf: of} }
 func identifier(of string) *shape      { return &shape{types: []string{"string"}, id: of} }
 func need(name string, s *shape) field { return field{name, s, true} }
 func may(name string, s *shape) field  { return field{name, s, false} }
 func record(fields ...field) *shape    { return &shape{types: []string{"object"}, fields: fields} }
+
+// with is the shape of an object whose fields must fit together, as also says.
+func (s shape) with(also func(body) error) *shape {
+	s.also = also
+	return &s
+}
 
 // orNull takes null as well. A shape that is not told by its types alone, such as an enum, is one of two.
 func orNull(s *shape) *shape {
@@ -89,17 +97,17 @@ func (s *shape) at(v any, schema, path string) error {
 		}
 		return refuse("anyOf", "%s is not valid under any of the schemas listed in the 'anyOf' keyword", shown(v))
 	}
-	if len(s.enum) > 0 {
-		if word, ok := v.(string); !ok || !slices.Contains(s.enum, word) {
-			return refuse("enum", "%s is not one of %s", shown(v), words(s.enum))
-		}
-		return nil
-	}
 	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(t string) bool { return isType(v, t) }) {
 		if len(s.types) == 1 {
 			return refuse("type", "%s is not of type %q", shown(v), s.types[0])
 		}
 		return refuse("type", "%s is not of types %s", shown(v), words(s.types))
+	}
+	if len(s.enum) > 0 {
+		if word, ok := v.(string); !ok || !slices.Contains(s.enum, word) {
+			return refuse("enum", "%s is not one of %s", shown(v), words(s.enum))
+		}
+		return nil
 	}
 	switch x := v.(type) {
 	case string:
@@ -143,6 +151,9 @@ func (s *shape) at(v any, schema, path string) error {
 			if err := f.shape.at(e, fmt.Sprintf(`%s["properties"][%q]`, schema, f.name), fmt.Sprintf("%s[%q]", path, f.name)); err != nil {
 				return err
 			}
+		}
+		if s.also != nil {
+			return s.also(x)
 		}
 	}
 	return nil
@@ -272,5 +283,5 @@ func numbers(v any) (_ any, err error) {
 
 // searchPage are the fields of a search that all searches have.
 func searchPage(most int, fields ...field) *shape {
-	return record(append(fields, may("limit", upTo(1, most)), may("offset", offset), may("sort_order", oneOf("asc", "desc", "ASC", "DESC")))...)
+	return record(append(fields, may("limit", upTo(1, most)), may("offset", offset), may("sort_order", word("asc", "desc")))...)
 }

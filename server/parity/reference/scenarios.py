@@ -54,6 +54,8 @@ def system(p):
     p.post("a body of another type", "/threads", raw="{}", headers={"content-type": "text/plain"})
     preflight = {"origin": "http://localhost:3000", "access-control-request-method": "POST"}
     p.call("a preflight", "OPTIONS", "/threads", headers=preflight)
+    private = {"access-control-request-private-network": "true"}
+    p.call("a preflight for a private network", "OPTIONS", "/threads", headers={**preflight, **private})
 
 
 def assistants(p):
@@ -762,3 +764,53 @@ def corners(p):
     p.post("cancel and wait, as Python writes it", f"/threads/{one}/runs/{r}/cancel?wait=True")
     p.rest("the rest of it", "a")
     _command(p, "start with a config of null", one, 1, "run.start", {"assistant_id": "slow", "input": {}, "config": None, "metadata": None})
+
+
+def refusals(p):
+    """What is refused before anything of it is done."""
+    t = _thread(p)
+    both = {"context": {"a": 1}, "config": {"configurable": {"b": 2}}}
+    same = {"context": {"a": 1}, "config": {"configurable": {"a": 1}}}
+    shown = {"assistant_id": "configured", "input": {}}
+    p.post("context with another configurable", f"/threads/{t}/runs/wait", {**shown, **both})
+    p.post("context with the same configurable", f"/threads/{t}/runs/wait", {**shown, **same})
+    p.post("context with an empty configurable", f"/threads/{t}/runs/wait", {**shown, "context": {"a": 1}, "config": {"configurable": {}}})
+    p.post("context and configurable, stateless", "/runs/wait", {**shown, **same})
+    p.post("context and configurable in a batch", "/runs/batch", [{**shown, **same}])
+    p.post("an assistant with context and the same configurable", "/assistants", {"graph_id": "configured", **same})
+    p.post("an assistant with context and another configurable", "/assistants", {"graph_id": "configured", **both})
+    p.post("a cron with context and configurable", "/runs/crons", {"assistant_id": "configured", "schedule": "0 0 1 1 *", **same})
+    for order in ("up", "ASC", "Desc", "", None):
+        for what in ("assistants", "threads", "runs/crons"):
+            p.post(f"{what} in the order {order!r}", f"/{what}/search", {"sort_by": "created_at", "sort_order": order, "metadata": {"of": "nobody"}})
+    for what in ("assistants", "threads", "runs/crons"):
+        p.post(f"{what} sorted by what is not there", f"/{what}/search", {"sort_by": "colour", "metadata": {"of": "nobody"}})
+    for limit in (0, -1):
+        p.post(f"a recursion limit of {limit}", f"/threads/{t}/runs/wait", {**shown, "config": {"recursion_limit": limit}})
+    p.post("a recursion limit of null", f"/threads/{t}/runs/wait", {**shown, "config": {"recursion_limit": None}})
+    p.post("a recursion limit of 0, of an assistant", "/assistants", {"graph_id": "configured", "config": {"recursion_limit": 0}})
+    for name, body in {
+        "an answer without a thread": {"command": {"resume": "x"}},
+        "an answer of false without a thread": {"command": {"resume": False}},
+    }.items():
+        for how in ("", "/wait", "/stream"):
+            p.post(f"{name}, by /runs{how}", f"/runs{how}", {"assistant_id": "configured", **body})
+    u = _thread(p, "create another")
+    _run(p, "run it", u, "counter", {"n": 1})
+    count = {"assistant_id": "counter", "input": {"n": 1}}
+    p.post("a checkpoint that is no id", f"/threads/{u}/runs/wait", {**count, "checkpoint_id": "x"})
+    p.post("the state at a checkpoint that is not there", f"/threads/{u}/state/checkpoint", {"checkpoint": {"checkpoint_id": NOBODY}})
+    p.post("history from a checkpoint that is not there", f"/threads/{u}/history", {"checkpoint": {"checkpoint_id": NOBODY}})
+    for limit in (0, 1000, 1001):
+        p.get(f"a history of {limit}", f"/threads/{u}/history?limit={limit}")
+        p.post(f"a history of {limit}, by POST", f"/threads/{u}/history", {"limit": limit})
+    p.post("a checkpoint that is not there", f"/threads/{u}/runs/wait", {**count, "checkpoint_id": NOBODY})
+    p.post("a checkpoint that is not there, as one", f"/threads/{u}/runs/wait", {**count, "checkpoint": {"checkpoint_id": NOBODY}})
+    p.post("a checkpoint that is not there, streamed", f"/threads/{u}/runs/stream", {**count, "checkpoint_id": NOBODY})
+    p.post("a checkpoint without a thread", "/runs/wait", {**count, "checkpoint_id": NOBODY})
+    p.post("cancel by ids and a status", "/runs/cancel", {"thread_id": t, "run_ids": [NOBODY], "status": "pending"})
+    p.post("cancel by a thread and a status", "/runs/cancel", {"thread_id": t, "status": "pending"})
+    p.post("cancel by ids without a thread", "/runs/cancel", {"run_ids": [NOBODY]})
+    p.post("cancel by ids without a thread, and a status", "/runs/cancel", {"run_ids": [NOBODY], "status": "running"})
+    p.post("cancel by a thread alone", "/runs/cancel", {"thread_id": t})
+    p.post("cancel by no ids", "/runs/cancel", {"thread_id": t, "run_ids": []})
