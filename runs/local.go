@@ -171,7 +171,7 @@ func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Loca
 			return nil, fmt.Errorf("%v: %w", schedulesSpace, err)
 		}
 		var s Schedule
-		if err := valueOf(&found.Item, &s); err != nil {
+		if err := valueOf(&found.Item, &s, &s.Spec); err != nil {
 			s = Schedule{Unreadable: err}
 		}
 		s.ID = found.Key

@@ -182,7 +182,7 @@ func (q *Local) itemAt(ctx context.Context, r storedRun, seq int64) ([]Event, er
 				if events, ok := stored.Value[eventsField]; ok {
 					item, err = eventsIn(events)
 				} else { // it was stored before 0.1.0
-					err = valueOf(stored, &item)
+					err = valueOf(stored, &item, nil)
 				}
 			}
 			return item.from(first, first, err)

@@ -251,7 +251,7 @@ func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 
 // decode reads the item of a run. With an UnreadableError, what can be decoded of it counts.
 func (r *storedRun) decode(item *store.Item) error {
-	err := unreadable(item.Key, valueOf(item, r))
+	err := unreadable(item.Key, valueOf(item, r, &r.Spec))
 	if r.ID = item.Key; r.After.IsZero() {
 		r.After = r.Created
 	}
@@ -272,7 +272,7 @@ func (q *Local) readSpec(ctx context.Context, r *storedRun, undecoded error) err
 // specOf is readSpec with the item, or the error of reading it.
 func (q *Local) specOf(ctx context.Context, item *store.Item, err error, r *storedRun, undecoded error) error {
 	if err == nil {
-		err = valueOf(item, &r.Spec)
+		err = valueOf(item, &r.Spec, &r.Spec)
 	}
 	if undecoded != nil {
 		return undecoded
@@ -383,16 +383,20 @@ func textOp(ns store.Namespace, key, text string) store.PutOp {
 	return store.PutOp{Namespace: ns, Key: key, Value: map[string]any{jsonField: text}, TTL: -1, NoIndex: true}
 }
 
-func valueOf(item *store.Item, v any) error {
-	if text, ok := item.Value[jsonField].(string); ok {
+// valueOf reads an item. s is the Spec in v; nil if there is none.
+func valueOf(item *store.Item, v any, s *Spec) error {
+	text, ok := item.Value[jsonField].(string)
+	if !ok { // queues before 0.1.0 stored the fields themselves
+		fields, err := json.Marshal(item.Value)
+		if err != nil {
+			return err
+		}
+		text = string(fields)
+	}
+	if s == nil {
 		return json.Unmarshal([]byte(text), v)
 	}
-	// Queues before 0.1.0 stored the fields themselves.
-	text, err := json.Marshal(item.Value)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, v)
+	return unmarshalExact([]byte(text), v, s)
 }
 
 func getItem(ctx context.Context, items *store.Local, ns store.Namespace, key string) (*store.Item, error) {

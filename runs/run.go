@@ -45,7 +45,7 @@ const (
 )
 
 // Spec is what a run is to do. It is stored. Metadata, Configurable, Context and Labels
-// are plain JSON: numbers in them are read back as float64.
+// are plain JSON: numbers in them are read back as float64, and integers beyond 2^53, of up to 64 bits, as int64.
 type Spec struct {
 	// ThreadID is the thread; "" makes Submit choose a new one.
 	ThreadID string `json:"thread_id,omitempty"`

@@ -296,10 +296,12 @@ func (s *assistantAPI) latest(c *call) error {
 var assistantOrder = sorting[assistant]{
 	by: map[string]func(a, b assistant) int{
 		"assistant_id": func(a, b assistant) int { return strings.Compare(a.ID, b.ID) },
-		"graph_id":     func(a, b assistant) int { return strings.Compare(a.GraphID, b.GraphID) },
-		"name":         func(a, b assistant) int { return strings.Compare(a.Name, b.Name) },
-		"created_at":   func(a, b assistant) int { return a.First.Compare(b.First) },
-		"updated_at":   func(a, b assistant) int { return a.Updated.Compare(b.Updated) },
+		"graph_id": func(a, b assistant) int {
+			return strings.Compare(strings.ToLower(a.GraphID), strings.ToLower(b.GraphID))
+		},
+		"name":       func(a, b assistant) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) },
+		"created_at": func(a, b assistant) int { return a.First.Compare(b.First) },
+		"updated_at": func(a, b assistant) int { return a.Updated.Compare(b.Updated) },
 	},
 	then: func(a, b assistant) int { return b.First.Compare(a.First) },
 }

@@ -275,6 +275,11 @@ func (g Grant) changed(metadata, changes map[string]any) map[string]any {
 
 // same reports whether two values of JSON are equal, numbers by value.
 func same(a, b any) bool {
+	if x, ok := asInteger(a); ok {
+		if y, ok := asInteger(b); ok {
+			return x == y
+		}
+	}
 	if x, ok := asNumber(a); ok {
 		y, ok := asNumber(b)
 		return ok && x == y
@@ -296,6 +301,18 @@ func same(a, b any) bool {
 		return ok && slices.EqualFunc(x, y, same)
 	}
 	return reflect.DeepEqual(a, b)
+}
+
+// asInteger is a number that is written as an integer of 64 bits: no float64 holds each of them.
+func asInteger(v any) (int64, bool) {
+	if n, ok := v.(json.Number); ok {
+		i, err := n.Int64()
+		return i, err == nil
+	}
+	if x := reflect.ValueOf(v); x.IsValid() && x.CanInt() {
+		return x.Int(), true
+	}
+	return 0, false
 }
 
 func asNumber(v any) (float64, bool) {

@@ -307,7 +307,7 @@ func (l *threadList) inOrder() []*indexedThread {
 // term is a name in metadata with a value, as a hash.
 type term [16]byte
 
-// termOf is the term of a value; false if it is an object or a list, which has none. Two values
+// termOf is the term of a value; false if it is an object, a list or a very large number, which has none. Two values
 // have one term if same says that they are equal.
 func termOf(name string, value any) (term, bool) {
 	b := append(binary.AppendUvarint(nil, uint64(len(name))), name...)
@@ -323,7 +323,7 @@ func termOf(name string, value any) (term, bool) {
 		}
 	default:
 		f, ok := asNumber(value)
-		if !ok || math.IsNaN(f) {
+		if !ok || math.IsNaN(f) || math.Abs(f) >= 1<<53 { // of integers so long a float64 holds not each
 			return term{}, false
 		}
 		if f == 0 {

@@ -128,7 +128,7 @@ func (r *runRow) run() (runs.Run, error) {
 	for _, at := range []*time.Time{&run.After, &run.Created, &run.Started, &run.Ended} {
 		*at = at.UTC()
 	}
-	if err := json.Unmarshal(r.spec, &run.Spec); err != nil {
+	if err := runs.UnmarshalSpec(r.spec, &run.Spec); err != nil {
 		return run, &runs.UnreadableError{RunID: run.ID, Err: fmt.Errorf("spec: %w", err)}
 	}
 	return run, runs.CheckStored(run)

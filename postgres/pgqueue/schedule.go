@@ -49,7 +49,7 @@ func (q *Queue) Schedules(ctx context.Context) (found []runs.Schedule, err error
 		var next time.Time
 		b.Queue(q.sql.schedules).Query(pgdb.Each(func() error {
 			s := runs.Schedule{ID: id, Cron: cron, Next: next.UTC()}
-			if err := json.Unmarshal(spec, &s.Spec); err != nil {
+			if err := runs.UnmarshalSpec(spec, &s.Spec); err != nil {
 				s = runs.Schedule{ID: id, Unreadable: err}
 			}
 			found = append(found, s)

@@ -30,7 +30,7 @@ var submitCases = []testCase{
 	}},
 	{"submit", "all of a spec is kept", func(e *env) {
 		want := runs.Spec{
-			ThreadID: "t ü \\ '", Graph: "g/h", CheckpointID: "c", Metadata: map[string]any{"m": "a\x00b"}, Configurable: map[string]any{"n": 1.5}, Context: map[string]any{"list": []any{"x", nil, true}},
+			ThreadID: "t ü \\ '", Graph: "g/h", CheckpointID: "c", Metadata: map[string]any{"m": "a\x00b"}, Configurable: map[string]any{"n": 1.5, "id": int64(1<<53 + 1)}, Context: map[string]any{"list": []any{"x", nil, true}},
 			Tags: []string{"a", "b"}, RecursionLimit: 7, Durability: pregel.Exit, InterruptBefore: []string{"x"}, InterruptAfter: []string{"*"},
 			Modes: []pregel.Mode{pregel.ModeUpdates}, Subgraphs: true, Tasks: true, Multitask: runs.Reject, Priority: -3, Attempts: 9,
 		}

@@ -96,6 +96,8 @@ var differences = []intended{
 	{"refusals", "a history of (0|1001)", "", meant, "the limit is from 1 to 1,000, by GET as by POST"},
 	{"refusals", "cancel by ids and a status", `body\.detail`, meant, "it says what is wrong"},
 
+	{"details", "its state", `body\.metadata\.in`, meant, "checkpoints keep of metadata what is no list or object"},
+
 	// Corners.
 	{"corners", "two questions", `body\.(answers|name)`, meant, "the values come with all questions; the reference leaves them out if there are several"},
 	{"corners", "a wrong .*|a superstep of no node", `body\.detail`, meant, "a refusal says which field is wrong"},

@@ -814,3 +814,23 @@ def refusals(p):
     p.post("cancel by ids without a thread, and a status", "/runs/cancel", {"run_ids": [NOBODY], "status": "running"})
     p.post("cancel by a thread alone", "/runs/cancel", {"thread_id": t})
     p.post("cancel by no ids", "/runs/cancel", {"thread_id": t, "run_ids": []})
+
+
+def details(p):
+    """Numbers, orders and headers that clients see."""
+    large = {"n": 2**53 + 1, "least": -(2**63), "in": [2**62 + 1]}
+    t = _thread(p, metadata=large)
+    p.get("the thread", f"/threads/{t}")
+    _run(p, "run", t, "counter", {"n": 1}, metadata=large)
+    p.get("its run", f"/threads/{t}/runs?select=metadata")
+    p.get("its state", f"/threads/{t}/state")
+    p.post("the thread, found", "/threads/search", {"metadata": {"n": 2**53 + 1}, "select": ["metadata"]})
+    p.post("another number", "/threads/search", {"metadata": {"n": 2**53}, "select": ["metadata"]})
+    p.post("an assistant", "/assistants", {"graph_id": "counter", "metadata": large})
+    p.put("an item", "/store/items", {"namespace": ["details"], "key": "k", "value": large})
+    p.get("the item", "/store/items?namespace=details&key=k")
+    for name in ("b", "A", "C", "É", "e", "_x"):
+        p.post(f"an assistant {name}", "/assistants", {"graph_id": "counter", "name": name, "metadata": {"of": "details"}})
+    for order in ("asc", "desc"):
+        p.post(f"by name, {order}", "/assistants/search", {"metadata": {"of": "details"}, "sort_by": "name", "sort_order": order, "select": ["name"]})
+    p.post("by name", "/assistants/search", {"metadata": {"of": "details"}, "sort_by": "name", "select": ["name"]})
