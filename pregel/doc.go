@@ -156,6 +156,8 @@
 //   - Runs and UpdateState refuse a CheckpointID that does not exist. LangGraph takes
 //     the thread for empty. GetState returns an empty
 //     snapshot and no error in both.
+//   - The update of a Command that begins a thread counts once. LangGraph applies it twice,
+//     and fails if the Command goes nowhere.
 //   - If the last writes of a thread conflict, GetState shows the state before them.
 //     LangGraph raises.
 //   - A node that ends because the caller cancelled the run stores no error, so the

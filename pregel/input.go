@@ -10,8 +10,11 @@ import (
 	"github.com/stele-go/stele/pregel/channel"
 )
 
-// refuseKeys refuses values from outside with keys that the graph does not know.
+// refuseKeys refuses values from outside, or the update of a Command, with keys that the graph does not know.
 func (g *Graph) refuseKeys(values any) error {
+	if cmd, ok := commandOf(values); ok {
+		values = cmd.Update
+	}
 	if g.spec.CheckKeys == nil || g.opts.LangGraph || values == nil {
 		return nil
 	}

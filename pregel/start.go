@@ -356,12 +356,17 @@ func (l *loop) takeInput(ctx context.Context) error {
 	return l.putCheckpoint(ctx, "input")
 }
 
-// inputWrites are the writes that the run's input stands for.
+// inputWrites are the writes that the run's input stands for. Where a thread begins with a Command, settlePending
+// has applied its update, and the first node goes where it says; LangGraph's applies the update again.
 func (l *loop) inputWrites() ([]write, error) {
+	input := l.input
 	if !l.run.nested() {
 		if err := l.run.g.refuseKeys(l.input); err != nil {
 			return nil, err
 		}
 	}
-	return l.run.g.inputWrites(l.pos.set, l.input)
+	if cmd, ok := commandOf(input); ok && l.run.g.spec.CheckInput != nil && !l.run.policy.langGraph {
+		input = Command{Goto: cmd.Goto}
+	}
+	return l.run.g.inputWrites(l.pos.set, input)
 }

@@ -20,6 +20,7 @@ def _thread(p, name="create the thread", **body):
 
 # INORDER makes graphs whose nodes run side by side run them one by one, so that events have one order.
 INORDER = {"max_concurrency": 1}
+INORDER_CONFIG = {"config": INORDER}
 
 
 def _orderly(graph, more):
@@ -834,3 +835,30 @@ def details(p):
     for order in ("asc", "desc"):
         p.post(f"by name, {order}", "/assistants/search", {"metadata": {"of": "details"}, "sort_by": "name", "sort_order": order, "select": ["name"]})
     p.post("by name", "/assistants/search", {"metadata": {"of": "details"}, "sort_by": "name", "select": ["name"]})
+
+
+def jumps(p):
+    """A Command where nothing has run yet."""
+    for name, command in {
+        "goto": {"goto": "three"},
+        "goto with an update": {"goto": "three", "update": {"n": 1000}},
+        "goto by a list": {"goto": ["two", "three"]},
+        "goto with a packet": {"goto": {"node": "three", "input": {"n": 7}}},
+        "goto nowhere": {"goto": "nobody"},
+        "only an update": {"update": {"n": 1000}},
+        "an answer": {"resume": "x"},
+        "an empty command": {},
+    }.items():
+        t = _thread(p, f"create for {name}")
+        _run(p, f"{name} on an empty thread", t, "counter", None, command=command, **INORDER_CONFIG)
+        p.get(f"the state after {name}", f"/threads/{t}/state")
+        p.post(f"the history after {name}", f"/threads/{t}/history", {"limit": 10})
+    p.post("goto without a thread", "/runs/wait", {"assistant_id": "counter", "command": {"goto": "three"}, **INORDER_CONFIG})
+    for i, (name, step) in enumerate({
+        "a command": {"command": {"update": {"n": 5}, "goto": "three"}},
+        "a goto": {"command": {"goto": "three"}},
+        "an update": {"command": {"update": {"n": 5}}},
+    }.items()):
+        t = _id(50 + i)
+        p.post(f"a thread that begins with {name}", "/threads", {"thread_id": t, "metadata": {"graph_id": "counter"}, "supersteps": [{"updates": [{"as_node": "one", **step}]}]})
+        p.get(f"the state of {name}", f"/threads/{t}/state")
