@@ -65,6 +65,11 @@ func (s *stream) wants(m Mode) bool {
 	return s != nil && (slices.Contains(s.modes, m) || s.parent.wants(m))
 }
 
+// wantsWrites reports whether what tasks wrote is shown, in whatever mode.
+func (s *stream) wantsWrites() bool {
+	return s.wantsUpdates() || s.wants(ModeTasks) || s.wants(ModeDebug)
+}
+
 // wantsUpdates reports whether anybody looks at what tasks wrote.
 func (s *stream) wantsUpdates() bool {
 	for ; s != nil; s = s.parent {

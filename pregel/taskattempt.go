@@ -91,10 +91,13 @@ func (r *taskAttempt) invoke() error {
 	return r.output(r.withIDs(out))
 }
 
-// withIDs is what the body returned. If messages are streamed, they have ids.
+// withIDs is what the body returned. If it is shown before the state has it, its messages have ids.
 func (r *taskAttempt) withIDs(out any) any {
-	if step := r.step.Get(); step.messages != nil {
+	step := r.step.Get()
+	if step.messages != nil || step.stream.wantsWrites() {
 		out = named(out, step.g.env.MessageID)
+	}
+	if step.messages != nil {
 		r.out.keep(out)
 	}
 	return out

@@ -78,7 +78,7 @@ func (f *renderer) frames(ev runs.Event) ([]frame, error) {
 	}
 	var out []frame
 	if slices.Contains(f.modes, modeMessages) {
-		if out, err = f.message(data, suffix); err != nil {
+		if out, err = f.message(data); err != nil {
 			return nil, err
 		}
 	}
@@ -107,8 +107,9 @@ func (f *renderer) end(status []byte) ([]frame, error) {
 	return []frame{{"error", failure}}, nil
 }
 
-// message is a message, or a part of one, as what it is so far.
-func (f *renderer) message(data []byte, suffix string) ([]frame, error) {
+// message is a message, or a part of one, as what it is so far. The name of such a frame does not say which graph
+// the message is of; that is in its metadata.
+func (f *renderer) message(data []byte) ([]frame, error) {
 	var pair []json.RawMessage
 	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 {
 		return nil, fmt.Errorf("an event of messages is no pair: %w", err)
@@ -121,7 +122,7 @@ func (f *renderer) message(data []byte, suffix string) ([]frame, error) {
 		return nil, err
 	}
 	so := func(name string, text []byte) frame {
-		return frame{modeMessages + "/" + name + suffix, slices.Concat([]byte("["), text, []byte("]"))}
+		return frame{modeMessages + "/" + name, slices.Concat([]byte("["), text, []byte("]"))}
 	}
 	var out []frame
 	sofar, known := f.messages[head.ID]
@@ -130,7 +131,7 @@ func (f *renderer) message(data []byte, suffix string) ([]frame, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, frame{modeMessages + "/metadata" + suffix, meta})
+		out = append(out, frame{modeMessages + "/metadata", meta})
 	}
 	if !strings.HasSuffix(head.Type, "MessageChunk") {
 		f.messages[head.ID] = message.Chunk{}

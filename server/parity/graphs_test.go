@@ -37,6 +37,7 @@ var builders = map[string]builder{
 	"notes":      notesGraph,
 	"slow":       slowGraph,
 	"spare":      counterGraph,
+	"written":    writtenGraph,
 }
 
 // graphs are those of builders, and more.
@@ -132,6 +133,26 @@ func agentGraph(o graph.Options) (*pregel.Graph, error) {
 		}
 		return graph.End, err
 	}, "tools", graph.End)
+	return b.Compile(o)
+}
+
+func writtenGraph(o graph.Options) (*pregel.Graph, error) {
+	inner := graph.New(graph.Key("messages", message.Channel(nil)))
+	inner.Node("say", func(ctx context.Context, s any) (any, error) {
+		list, err := message.FromList(s.(state)["messages"])
+		if err != nil {
+			return nil, err
+		}
+		answer, err := model.Call(ctx, model.NewScriptedFunc(parrot), model.Request{Messages: list})
+		return state{"messages": message.List{answer}}, err
+	}).Edge(graph.Start, "say")
+	inside, err := inner.Compile(graph.Options{Name: "inside"})
+	if err != nil {
+		return nil, err
+	}
+	b := graph.New(graph.Key("messages", message.Channel(nil)))
+	b.Node("write", says(state{"messages": message.List{message.AI("merely written"), message.Human("a person")}}))
+	b.Subgraph("inside", inside).Sequence(graph.Start, "write", "inside")
 	return b.Compile(o)
 }
 

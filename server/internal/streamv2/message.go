@@ -1,7 +1,6 @@
 package streamv2
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,8 +18,7 @@ type message struct {
 	call  any            // the index that the model gave the tool call in block
 }
 
-// message tells a part of a message, or a whole one. Of messages only those of models are
-// told; the others are in the values.
+// message tells a part of a message, as models say them. What a node merely writes is in the values alone.
 func (t *Translator) message(data any) {
 	pair, _ := data.([]any)
 	if len(pair) == 0 {
@@ -29,7 +27,7 @@ func (t *Translator) message(data any) {
 	m, _ := pair[0].(map[string]any)
 	id, _ := m["id"].(string)
 	kind, _ := m["type"].(string)
-	if id == "" || kind != "ai" && kind != "AIMessageChunk" || t.written[id] {
+	if id == "" || kind != "AIMessageChunk" || t.written[id] {
 		return
 	}
 	ns := t.event.Namespace
@@ -54,18 +52,6 @@ func (t *Translator) message(data any) {
 		for _, b := range content {
 			t.block(msg, b)
 		}
-	}
-	if kind == "ai" {
-		calls, _ := m["tool_calls"].([]any)
-		for _, c := range calls {
-			call, _ := c.(map[string]any)
-			args, err := json.Marshal(call["args"])
-			if err == nil {
-				t.toolCall(msg, map[string]any{"id": call["id"], "name": call["name"], "args": string(args)})
-			}
-		}
-		t.closeMessage(msg)
-		return
 	}
 	calls, _ := m["tool_call_chunks"].([]any)
 	for _, c := range calls {

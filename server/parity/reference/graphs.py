@@ -5,7 +5,7 @@ import time
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langgraph.config import get_config, get_store, get_stream_writer
 from langgraph.graph import END, START, StateGraph, add_messages
@@ -335,8 +335,29 @@ def jump():
     return g.compile()
 
 
+def written():
+    """Writes messages without ids, of a person and a model; a graph inside asks a model."""
+
+    def write(state: Chat):
+        return {"messages": [AIMessage(content="merely written"), HumanMessage(content="a person")]}
+
+    def say(state: Chat):
+        return {"messages": [Parrot().invoke(state["messages"])]}
+
+    inner = StateGraph(Chat)
+    inner.add_node("say", say)
+    inner.add_edge(START, "say")
+
+    g = StateGraph(Chat)
+    g.add_node("write", write)
+    g.add_node("inside", inner.compile())
+    g.add_edge(START, "write")
+    g.add_edge("write", "inside")
+    return g.compile()
+
+
 spare = counter  # a scenario deletes its assistant
 
-agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare = (
-    make() for make in (agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare)
+agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare, written = (
+    make() for make in (agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare, written)
 )

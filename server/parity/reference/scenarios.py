@@ -862,3 +862,17 @@ def jumps(p):
         t = _id(50 + i)
         p.post(f"a thread that begins with {name}", "/threads", {"thread_id": t, "metadata": {"graph_id": "counter"}, "supersteps": [{"updates": [{"as_node": "one", **step}]}]})
         p.get(f"the state of {name}", f"/threads/{t}/state")
+
+
+def messages(p):
+    """Messages that nodes write without ids, and those of a model in a graph inside."""
+    said = {"messages": [{"role": "user", "content": "hello", "id": "human-1"}]}
+    for modes in (["messages"], ["messages-tuple"], ["messages-tuple", "updates"]):
+        name = " and ".join(modes)
+        t = _thread(p, f"create for {name}")
+        _stream(p, name, t, "written", said, stream_mode=modes, stream_subgraphs=True)
+        p.get(f"the state after {name}", f"/threads/{t}/state")
+
+
+def v2_written(p):
+    _play(p, "written", {"messages": [{"role": "user", "content": "hello", "id": "human-1"}]}, channels=["messages", "lifecycle"])

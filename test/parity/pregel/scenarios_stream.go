@@ -171,7 +171,8 @@ func taskMetadata(tr *trace) {
 }
 
 func deltaMessages(tr *trace) {
-	b := newProgram(graph.Key("messages", channel.DeltaMessages(1000, numbered())))
+	tr.env.MessageID = numbered()
+	b := newProgram(graph.Key("messages", channel.DeltaMessages(1000, tr.env.MessageID)))
 	b.Node("bot", says(ai("one", ""), ai("two", "m2")))
 	b.Node("dict", returns(m{"messages": m{"role": "ai", "content": "three"}}))
 	b.Node("dicts", returns(m{"messages": []any{m{"role": "user", "content": "four"}, m{"type": "ai", "content": "five", "id": "m5"}}}))
