@@ -17,8 +17,8 @@ import (
 	"github.com/stele-go/stele/pregel/graph"
 )
 
-// A gate holds where a tool runs: behind every WrapTool, with the name and the arguments that the tool
-// is called with. Hooks decide about calls before, and note which they let pass. A gate asks again
+// gate is what may hold a tool back. It holds where the tool runs: behind every WrapTool, with the name and
+// the arguments that the tool is called with. Hooks decide about calls before, and note which they let pass. A gate asks again
 // about a call that comes without such a note: one that was changed since, or that came by another
 // way than through the hooks, such as a Command that goes to the tools.
 type gate interface {

@@ -58,7 +58,8 @@ var errNoSocket = errors.New("no directory for a unix socket")
 
 // ListenDir listens for clients that find the server by its directory: on a unix socket in
 // it, in a private directory where the path would be too long, or, on Windows and where no
-// such directory can be made, on TCP of the loopback device, with a token in a file. The files that it makes have mode 0600, and the owner of the store.
+// such directory can be made, on TCP of the loopback device, with a token in a file. The files that it
+// makes have mode 0600, and the owner of the store.
 func ListenDir(dir string) (*Endpoint, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
