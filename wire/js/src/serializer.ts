@@ -55,9 +55,11 @@ export class SteleSerializer implements SerializerProtocol {
   }
 
   async dumpsTyped(value: unknown): Promise<[string, Uint8Array]> {
+    const seen = new Set<object>();
     try {
-      refuseLost("a value", value, new Set(), this.drop);
+      refuseLost("a value", value, seen, this.drop);
       const [type, data] = await this.json.dumpsTyped(value);
+      for (const one of seen) if (isLikeStored(one)) await this.refuseUnreadable(one);
       if (typeof value === "string" || !LOST.equals(data)) return [type, data];
     } catch (cause) {
       if (cause instanceof InvalidArgumentError) throw cause;
@@ -65,6 +67,17 @@ export class SteleSerializer implements SerializerProtocol {
       throw new InvalidArgumentError(`a value cannot be made JSON: ${reason(cause)}; store what it is made from`, { cause });
     }
     throw new InvalidArgumentError("a value is no JSON: it has a bigint, or a Map or a Set that is inside itself; store numbers, strings or ids");
+  }
+
+  /** refuseUnreadable refuses an object that would be read as what made it, which does not exist. */
+  private async refuseUnreadable(value: object): Promise<void> {
+    const [type, data] = await this.json.dumpsTyped(value);
+    await this.json.loadsTyped(type, data).catch((cause: unknown) => {
+      throw new InvalidArgumentError(
+        `a value has the form in which LangChain stores objects (lc: 1, type: "constructor"), and cannot be read back: ${reason(cause)}; name one of these fields otherwise`,
+        { cause },
+      );
+    });
   }
 
   async loadsTyped(type: string, data: Uint8Array | string): Promise<unknown> {
@@ -203,6 +216,12 @@ function refuseLost(name: string, value: unknown, seen: Set<object>, drop: boole
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+/** isLikeStored is true for an object of no class that looks as LangChain stores one of a class. */
+function isLikeStored(value: object): boolean {
+  const { lc, type, id } = value as Record<string, unknown>;
+  return lc === 1 && type === "constructor" && Array.isArray(id) && isPlain(value);
 }
 
 /** isBare is true for an object of a class of which JSON has nothing: {}. */
