@@ -67,6 +67,46 @@ func TestAnswerNobodyAskedFor(t *testing.T) {
 	}
 }
 
+// A question has one answer. The same once more is no error, as whoever sent it may not know that it
+// arrived; another one is refused, also beside one that is waited for, and nothing runs.
+func TestAnotherAnswer(t *testing.T) {
+	for _, way := range []string{"", "LangGraph"} {
+		t.Run(way, func(t *testing.T) {
+			var asked atomic.Int32
+			ask := func(ctx context.Context, _ any) (any, error) {
+				asked.Add(1)
+				return pregel.Ask(ctx, "send it?")
+			}
+			s := watch(nil)
+			g := fan(t, pregel.Options{Saver: s, LangGraph: way == "LangGraph"}, node("one", ask), node("two", ask))
+			at := pregel.Thread("t")
+			res, err := g.Invoke(ctx, at, 1)
+			if err != nil || len(res.Interrupts) != 2 {
+				t.Fatal(res, err)
+			}
+			one, two := res.Interrupts[0].ID, res.Interrupts[1].ID
+			answer := func(resume map[string]any) (*pregel.Result, error) { return g.Invoke(ctx, at, pregel.Command{Resume: resume}) }
+			if res, err = answer(map[string]any{one: "yes"}); err != nil || len(res.Interrupts) != 1 {
+				t.Fatal(res, err)
+			}
+			ran, saves := asked.Load(), len(s.acked(""))
+			for _, other := range []map[string]any{{one: "no"}, {one: "no", two: "yes"}} {
+				if way != "" {
+					break
+				}
+				_, err = answer(other)
+				wantNamed(t, err, pregel.ErrNoInterrupt, one)
+			}
+			if asked.Load() != ran || len(s.acked("")) != saves {
+				t.Error("an answer that is refused ran something, or stored something")
+			}
+			if _, err = answer(map[string]any{one: "yes", two: "yes"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // An answer passes a breakpoint, as nil does, and is given to nobody: not to a
 // question of the node behind it either, now or later.
 func TestAnswerToABreakpoint(t *testing.T) {

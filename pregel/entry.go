@@ -232,6 +232,8 @@ func (f *facts) judge(resumes bool) (answer.Use, error) {
 		err = &AmbiguousResumeError{Pending: f.answer.Waiting}
 	case answer.Unknown:
 		err = &UnknownInterruptError{Unknown: f.answer.Unknown, Pending: f.answer.Waiting}
+	case answer.Answered:
+		err = fmt.Errorf("thread %q: %w; the interrupts %v have another answer already", f.thread, ErrNoInterrupt, f.answer.Answered)
 	case answer.None, answer.One, answer.ByIDs, answer.Spent:
 		return use, nil
 	}

@@ -154,11 +154,18 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 	a = answer.Facts{ByID: byID, Empty: len(ids) == 0, Steers: cmd.Goto != nil || cmd.Update != nil}
 	if !l.run.policy.langGraph {
 		var asked map[string]bool
-		if a.Waiting, asked, err = answer.Questions(l.pos.pending, l.pos.taskNamespaces); err != nil {
+		var answered map[string]any
+		if a.Waiting, asked, answered, err = answer.Questions(l.pos.pending, l.pos.taskNamespaces); err != nil {
 			return a, err
 		}
 		a.Old = from == originOld && len(asked) > 0
 		a.Unknown = slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return asked[id] })
+		for id, v := range answered {
+			if other, ok := ids[id]; ok && !l.isSameAnswer(v, other) {
+				a.Answered = append(a.Answered, id)
+			}
+		}
+		slices.Sort(a.Answered)
 	}
 	if l.run.policy.langGraph || a.Old {
 		if a.Waiting = answer.Unended(l.pos.pending); a.Old && len(a.Waiting) == 0 && !a.Steers {
@@ -176,12 +183,15 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 
 // gaveBefore reports whether resume is the answer that is stored for this superstep.
 func (l *loop) gaveBefore(resume any) bool {
+	return answer.AnyGiven(l.pos.pending, func(v any) bool { return l.isSameAnswer(v, resume) })
+}
+
+// isSameAnswer reports whether two answers are stored alike.
+func (l *loop) isSameAnswer(a, b any) bool {
 	enc := &l.saves.enc
-	given, err := enc.encode("", chResume, resume)
-	return err == nil && answer.AnyGiven(l.pos.pending, func(v any) bool {
-		stored, err := enc.encode("", chResume, v)
-		return err == nil && reflect.DeepEqual(given, stored)
-	})
+	x, errX := enc.encode("", chResume, a)
+	y, errY := enc.encode("", chResume, b)
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
 // countRecovery counts a recovery that is about to begin, if the run is one. Like a save it has time

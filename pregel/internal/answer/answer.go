@@ -7,8 +7,8 @@
 // of the task and the number of answers that the task had when it asked. An answer goes five ways:
 //
 //  1. May it? Questions are those that wait. Facts.Judge refuses an answer that no question waits
-//     for, before anything is stored. Two are accepted and given to nobody: one at a breakpoint, and
-//     one that the tasks have already. Callers who were not told that it arrived send that again.
+//     for, or that is another than a question has, before anything is stored. Two are accepted and given
+//     to nobody: one at a breakpoint, and one that the tasks have already. Callers who were not told that it arrived send that again.
 //  2. Store it. One without an id is stored as the write of no task (NoTask) to
 //     saver.ChannelResume. New makes it good for one use. Answers by id are stored by the tasks that
 //     take them.
@@ -144,6 +144,7 @@ const (
 	RefusedWorkLeft // nobody does, and without an answer the run goes on with what is left
 	Ambiguous       // several questions wait, and it says not for which it is
 	Unknown         // it has an id that nobody asked
+	Answered        // it has an id whose question has another answer
 )
 
 // Facts are the facts about an answer that decide what becomes of it.
@@ -156,8 +157,8 @@ type Facts struct {
 	// answer is accepted as in LangGraph, because they were answered before.
 	Old bool
 	// Waiting are the ids of the questions that wait, sorted. Unknown are the ids in the
-	// answer that nobody asked.
-	Waiting, Unknown []string
+	// answer that nobody asked, and Answered those that have another answer already.
+	Waiting, Unknown, Answered []string
 	// Left: something is left to run. Given: the tasks were given this answer before.
 	// AtBreakpoint: the thread waits although nobody asks. They are set only if no
 	// question waits.
@@ -183,6 +184,8 @@ func (f *Facts) Judge(resumes, langGraph bool) Use {
 		return use
 	case !loose && f.ByID && len(f.Waiting) > 0 && (f.Empty || len(f.Unknown) > 0):
 		return Unknown
+	case !loose && f.ByID && len(f.Answered) > 0:
+		return Answered
 	case len(f.Waiting) > 1 && !f.ByID:
 		return Ambiguous
 	case loose || len(f.Waiting) > 0:
@@ -273,17 +276,17 @@ func Unended(pending []Write) []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// Questions returns the ids of the questions that wait, sorted, and of all questions that tasks of
-// the superstep have stored. namespaces has those of its tasks by id. It is called only if a task was
-// answered.
-func Questions(pending []Write, namespaces func() (map[string]string, error)) (waiting []string, asked map[string]bool, err error) {
-	asked = map[string]bool{}
+// Questions returns the ids of the questions that wait, sorted, those of all questions that tasks of
+// the superstep have stored, and the answers that they have. namespaces has those of its tasks by id.
+// It is called only if a task was answered.
+func Questions(pending []Write, namespaces func() (map[string]string, error)) (waiting []string, asked map[string]bool, answered map[string]any, err error) {
+	asked, answered = map[string]bool{}, map[string]any{}
 	statuses, order := Statuses(pending)
 	taken := Of(pending).taken
 	var spaces map[string]string
 	if len(taken) > 0 {
 		if spaces, err = namespaces(); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	for _, id := range order {
@@ -292,8 +295,8 @@ func Questions(pending []Write, namespaces func() (map[string]string, error)) (w
 		if !known {
 			answers = nil
 		}
-		for n := range answers {
-			asked[ID(ns, n)] = true
+		for n, v := range answers {
+			asked[ID(ns, n)], answered[ID(ns, n)] = true, v
 		}
 		for _, in := range statuses[id].Interrupts {
 			asked[in.ID] = true
@@ -304,6 +307,9 @@ func Questions(pending []Write, namespaces func() (map[string]string, error)) (w
 			}
 		}
 	}
+	for _, id := range waiting {
+		delete(answered, id) // it is asked again
+	}
 	slices.Sort(waiting)
-	return waiting, asked, nil
+	return waiting, asked, answered, nil
 }

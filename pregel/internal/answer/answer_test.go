@@ -37,7 +37,7 @@ func fits(any) error { return nil }
 func TestAnAnswerFindsItsQuestion(t *testing.T) {
 	pending := []answer.Write{asked(0)}
 	none := func() (map[string]string, error) { return nil, nil }
-	waiting, _, err := answer.Questions(pending, none)
+	waiting, _, _, err := answer.Questions(pending, none)
 	if err != nil || !slices.Equal(waiting, []string{answer.ID(ns, 0)}) {
 		t.Fatalf("waiting: %v, %v", waiting, err)
 	}
