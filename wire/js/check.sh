@@ -25,11 +25,11 @@ cp -r "$copy/$here"/{src,test,tsconfig.json,vitest.config.ts,README.md} .
 echo '{"private": true, "type": "module"}' >package.json
 mapfile -t tools < <(node -p 'Object.entries(JSON.parse(fs.readFileSync(process.argv[1])).devDependencies).map((entry) => entry.join("@")).join("\n")' "$copy/$here/package.json")
 npm install --no-audit --no-fund "$out"/*.tgz "${tools[@]}" bun@1.4.5 deno@2.9.6
-vitest() {
+tested() {
 	NO_COLOR=1 STELE_BINARY='' PATH="$project/node_modules/.bin:$PATH" "$@" | grep -vE '^$|Start at|Duration'
 }
-vitest vitest run
+tested node_modules/.bin/vitest run
 # The other tests start programs with Node's flags.
 any=(node_modules/vitest/vitest.mjs run test/unit test/suite/{graphs,saver,store,validation}.test.ts)
-vitest bun --bun "${any[@]}"
-vitest deno run -A "${any[@]}"
+tested bun --bun "${any[@]}"
+tested deno run -A "${any[@]}"

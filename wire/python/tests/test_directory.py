@@ -551,7 +551,7 @@ async def test_a_full_disk(small_disk: Path) -> None:
 
 @pytest.mark.parametrize("removal", ["delete_thread", "delete items"])
 def test_deleting_clears_a_full_disk(small_disk: Path, removal: str) -> None:
-    """A call may be refused while what the ones before freed is given back; it works when tried again."""
+    """A call may be refused while space is given back; it works when tried again."""
     directory = small_disk / "d"
     with SteleSaver.from_dir(directory) as saver, SteleStore.from_dir(directory) as st:
 
