@@ -19,6 +19,7 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 python=${STELE_CLIENT_PYTHON:-python3.11}
 
 work=$(mktemp -d)
+chmod 711 "$work" # a test runs what is in it as another user
 trap 'rm -rf -- "$work"' EXIT INT TERM
 export PYTHONDONTWRITEBYTECODE=1 MYPY_CACHE_DIR="$work/mypy" RUFF_CACHE_DIR="$work/ruff"
 unset STELE_BINARY STELE_TOKEN

@@ -133,9 +133,13 @@ test("what LangGraph's serializer would lose is refused before anything is store
 }, 600_000); // bun takes its time to find the end of its stack
 
 test("a value that LangGraph's serializer cannot read back is an UnreadableValueError", async () => {
-  await using saver = SteleSaver.fromDir(directory(), { idleExit: 500 });
+  const dir = directory();
+  await using saver = SteleSaver.fromDir(dir, { idleExit: 500 });
+  await using other = SteleSaver.fromDir(dir, { idleExit: 500, serde: new JsonPlusSerializer() });
   const value = { lc: 1, type: "constructor", id: ["a"], kwargs: {} };
-  await saver.put(at("t"), { ...emptyCheckpoint(), id: "c", channel_values: { value }, channel_versions: { value: 1 } }, meta({}), { value: 1 });
+  const checkpoint = { ...emptyCheckpoint(), id: "c", channel_values: { value }, channel_versions: { value: 1 } };
+  await expect(saver.put(at("t"), checkpoint, meta({}), { value: 1 })).rejects.toThrow(InvalidArgumentError);
+  await other.put(at("t"), checkpoint, meta({}), { value: 1 });
   await expect(saver.getTuple(at("t"))).rejects.toThrow(UnreadableValueError);
 });
 
