@@ -98,7 +98,8 @@ func (a *agent) hook(b *graph.Builder, nodes []node, m Middleware, name string, 
 		return nodes
 	}
 	n := node{m.Name + "." + name, m.Jumps}
-	b.Node(n.name, a.hookNode(n, h, name))
+	named := func(ctx context.Context, state map[string]any) (any, error) { return h(m.named(ctx), state) }
+	b.Node(n.name, a.hookNode(n, named, name))
 	return append(nodes, n)
 }
 

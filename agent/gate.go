@@ -42,8 +42,20 @@ type door struct {
 }
 
 type decidedKey struct {
-	by   *human
-	tool string
+	gate, tool string // the names
+}
+
+type middlewareKey struct{}
+
+// named is a context for a function of a middleware, which is the same under each name.
+func (m Middleware) named(ctx context.Context) context.Context {
+	return context.WithValue(ctx, middlewareKey{}, m.Name)
+}
+
+// middlewareOf is the name of the middleware whose function is called.
+func middlewareOf(ctx context.Context) string {
+	name, _ := ctx.Value(middlewareKey{}).(string)
+	return name
 }
 
 type doorKey struct{}
@@ -125,7 +137,7 @@ func (a *agent) gates(ctx context.Context, r tool.Request, run tool.Runner) (any
 	for _, m := range slices.Backward(a.opts.Middleware) {
 		if m.gate != nil {
 			inner := next
-			next = func(ctx context.Context, r tool.Request) (any, error) { return m.gate.pass(ctx, d, r, inner) }
+			next = func(ctx context.Context, r tool.Request) (any, error) { return m.gate.pass(m.named(ctx), d, r, inner) }
 		}
 	}
 	return next(ctx, r)

@@ -480,3 +480,59 @@ func TestSentCalls(t *testing.T) {
 		t.Errorf("ran %v", ran.ran)
 	}
 }
+
+// secondPerson is AskPerson under another name.
+func secondPerson(r agent.Review) agent.Middleware {
+	m := agent.AskPerson(r)
+	m.Name = "second"
+	return m
+}
+
+// TestTwoPeople: each AskPerson asks its own person, whatever another decided or let pass, and about the
+// call as it stands.
+func TestTwoPeople(t *testing.T) {
+	never := func(context.Context, message.ToolCall, map[string]any) (bool, error) { return false, nil }
+	approve := agent.Decision{Type: agent.Approve}
+	for name, c := range map[string]struct {
+		first, second agent.Gate
+		each          bool
+		answers       []agent.Decision
+		asked         []string // the texts that people were asked about
+		ran           string
+	}{
+		"both approve":            {answers: []agent.Decision{approve, approve}, asked: []string{"a", "a"}, ran: "a"},
+		"one rejects":             {answers: []agent.Decision{approve, {Type: agent.Reject}}, asked: []string{"a", "a"}},
+		"the first asks never":    {first: agent.Gate{When: never}, answers: []agent.Decision{approve}, asked: []string{"a"}, ran: "a"},
+		"the second asks never":   {second: agent.Gate{When: never}, answers: []agent.Decision{approve}, asked: []string{"a"}, ran: "a"},
+		"one edits":               {answers: []agent.Decision{edit("wipe", map[string]any{"text": "b"}), approve}, asked: []string{"a", "b"}, ran: "b"},
+		"an edit is rejected":     {answers: []agent.Decision{edit("wipe", map[string]any{"text": "b"}), {Type: agent.Reject}}, asked: []string{"a", "b"}},
+		"the other edits":         {answers: []agent.Decision{approve, edit("wipe", map[string]any{"text": "b"}), approve}, asked: []string{"a", "a", "b"}, ran: "b"},
+		"each, both approve":      {each: true, answers: []agent.Decision{approve, approve}, asked: []string{"a", "a"}, ran: "a"},
+		"each, one rejects":       {each: true, answers: []agent.Decision{approve, {Type: agent.Reject}}, asked: []string{"a", "a"}},
+		"each, one edits":         {each: true, answers: []agent.Decision{edit("wipe", map[string]any{"text": "b"}), approve}, asked: []string{"a", "b"}, ran: "b"},
+		"each, first asks never":  {each: true, first: agent.Gate{When: never}, answers: []agent.Decision{approve}, asked: []string{"a"}, ran: "a"},
+		"each, second never asks": {each: true, second: agent.Gate{When: never}, answers: []agent.Decision{approve}, asked: []string{"a"}, ran: "a"},
+	} {
+		wiped := &wiped{ran: map[string]string{}}
+		review := func(g agent.Gate) agent.Review {
+			return agent.Review{PerCall: c.each, Tools: map[string]agent.Gate{"wipe": g}}
+		}
+		g := must(agent.New(model.NewScripted(model.Calls(wipe("1", "a")), model.Text("done")), agent.Options{
+			Tools: []tool.Tool{wiped.tool()}, Graph: graph.Options{Saver: newStore()},
+			Middleware: []agent.Middleware{agent.AskPerson(review(c.first)), secondPerson(review(c.second))},
+		}))
+		var asked []string
+		res, err := g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi"))
+		for err == nil && len(res.Interrupts) > 0 && len(asked) < len(c.answers) {
+			decision := c.answers[len(asked)]
+			p := &person{decide: map[string]func(map[string]any) agent.Decision{"wipe": func(args map[string]any) agent.Decision {
+				asked = append(asked, args["text"].(string))
+				return decision
+			}}}
+			res, err = g.Invoke(ctx, pregel.Thread("1"), p.answer(res.Interrupts))
+		}
+		if err != nil || len(res.Interrupts) > 0 || !slices.Equal(asked, c.asked) || wiped.ran["1"] != c.ran || wiped.all > 1 {
+			t.Errorf("%s: asked about %q, want %q; wiped %q %d times, want %q; %v", name, asked, c.asked, wiped.ran["1"], wiped.all, c.ran, err)
+		}
+	}
+}

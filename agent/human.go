@@ -131,7 +131,8 @@ const keyEdited = "hitl_edited_tool_calls"
 // that need a decision, an interrupt whose value is a ReviewRequest, and waits for a ReviewAnswer.
 // The graph needs a saver. A call that was edited is stored as the model made it. A call that needs a
 // decision and has none when it starts, because it was changed or came another way, is asked about
-// then, in a question of its own. A WrapTool may change the arguments of a call that was approved, but
+// then, in a question of its own. Of several AskPerson, each under a Name of its own, each asks, and all have
+// to let a call run; one that asks after an edit asks about the edited call. A WrapTool may change the arguments of a call that was approved, but
 // not its tool.
 func AskPerson(o Review) Middleware {
 	h := &human{o}
@@ -223,17 +224,21 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 	if err != nil || asked == nil || len(asked.ToolCalls) == 0 || elsewhere(state) {
 		return nil, err
 	}
-	var all []message.ToolCall // that nobody has decided
-	edited := map[string]any{} // the edits that stand
+	gate := middlewareOf(ctx)
+	var made, all []message.ToolCall // that this gate has not decided: as the model made them, and as they stand
+	edited := map[string]any{}       // the edits that stand
 	for _, c := range waiting(asked, answers) {
-		before, ok, err := decided(state, asked, c)
-		switch {
-		case err != nil:
+		before, ok, err := decided(state, asked, c, gate)
+		if err != nil {
 			return nil, err
-		case !ok:
-			all = append(all, c)
-		case before.Type == Edit:
+		}
+		if before.Type == Edit {
 			edited[c.ID] = map[string]any{"name": before.Edited.Name, "args": before.Edited.Args}
+		}
+		if !ok {
+			made = append(made, c)
+			c.Name, c.Args = before.Edited.Name, before.Edited.Args
+			all = append(all, c)
 		}
 	}
 	places, q, err := h.gated(ctx, all, state)
@@ -247,14 +252,14 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 		return nil, nil
 	}
 	var notes []string
-	pass := func(call message.ToolCall, as Action) error {
-		n, err := personNote(asked, call, as)
+	pass := func(gate string, call message.ToolCall, as Action) error {
+		n, err := personNote(gate, asked, call, as)
 		notes = append(notes, n)
 		return err
 	}
 	for i, c := range all {
 		if h.Tools[c.Name].When != nil && !slices.Contains(places, i) {
-			if err := pass(c, Action{c.Name, c.Args}); err != nil {
+			if err := pass(gate, made[i], Action{c.Name, c.Args}); err != nil {
 				return nil, err
 			}
 		}
@@ -274,13 +279,17 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 		as := Action{calls[i].Name, calls[i].Args}
 		switch d.Type {
 		case Reject, Respond:
-			messages = append(messages, d.answer(calls[i]))
+			messages = append(messages, d.answer(made[places[i]]))
+			delete(edited, calls[i].ID)
 			continue
 		case Edit:
 			as = d.Edited.filled()
 			edited[calls[i].ID] = map[string]any{"name": as.Name, "args": as.Args}
+			if err := pass(anyGate, made[places[i]], as); err != nil {
+				return nil, err
+			}
 		}
-		if err := pass(calls[i], as); err != nil {
+		if err := pass(gate, made[places[i]], as); err != nil {
 			return nil, err
 		}
 	}
@@ -321,24 +330,34 @@ func (d Decision) answer(call message.ToolCall) message.Message {
 	return failed(call, fmt.Sprintf("User rejected the tool call for `%s` with reason: %s", call.Name, d.Message))
 }
 
-// decided is what a person decided about a call of the newest AI message, behind the model: Approve, or
-// Edit. ok is false if nothing was decided, or if the call was changed since then.
-func decided(state map[string]any, asked *message.Message, call message.ToolCall) (decision Decision, ok bool, err error) {
+// decided is how a call of the newest AI message stands behind the model: Edit if a person edited it, else
+// Approve. ok is false if the gate with a name did not decide that, or if the call was changed since then.
+func decided(state map[string]any, asked *message.Message, call message.ToolCall, gate string) (decision Decision, ok bool, err error) {
 	decision = Decision{Type: Approve, Edited: &Action{call.Name, call.Args}}
 	if edited, _ := state[keyEdited].(map[string]any); edited[call.ID] != nil && call.ID != "" {
 		action, err := channel.Convert[Action](edited[call.ID])
 		if err != nil {
 			return decision, false, fmt.Errorf("edited call: %w", err)
 		}
-		decision = Decision{Type: Edit, Edited: &action}
+		n, err := personNote(anyGate, asked, call, action)
+		if err != nil {
+			return decision, false, err
+		}
+		if hasNote(state, n) {
+			decision = Decision{Type: Edit, Edited: &action}
+		}
 	}
-	n, err := personNote(asked, call, *decision.Edited)
+	n, err := personNote(gate, asked, call, *decision.Edited)
 	return decision, err == nil && hasNote(state, n), err
 }
 
-// personNote notes that a call runs as an action.
-func personNote(asked *message.Message, call message.ToolCall, as Action) (string, error) {
-	return note("person", asked, call.ID, call.Name, Action{Args: call.Args}.filled().Args, as.Name, as.filled().Args)
+// anyGate is in the note of an edit, which stands for all gates: each decides the edited call.
+const anyGate = ""
+
+// personNote notes that a gate, by its name, lets a call run as an action. Another AskPerson has to let it
+// run too.
+func personNote(gate string, asked *message.Message, call message.ToolCall, as Action) (string, error) {
+	return note("person", asked, gate, call.ID, call.Name, Action{Args: call.Args}.filled().Args, as.Name, as.filled().Args)
 }
 
 // wrapTool runs the call that a person made of one.
@@ -347,7 +366,7 @@ func (h *human) wrapTool(ctx context.Context, r tool.Request, next tool.Runner) 
 	if d == nil {
 		return next(ctx, r)
 	}
-	decision, ok, err := decided(d.state, d.asked, d.call)
+	decision, ok, err := decided(d.state, d.asked, d.call, middlewareOf(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -360,7 +379,7 @@ func (h *human) wrapTool(ctx context.Context, r tool.Request, next tool.Runner) 
 // pass implements gate: a call that needs a decision and has none is asked about before it runs.
 func (h *human) pass(ctx context.Context, d *door, r tool.Request, next tool.Runner) (any, error) {
 	if !h.PerCall {
-		decision, ok, err := decided(d.state, d.asked, d.call)
+		decision, ok, err := decided(d.state, d.asked, d.call, middlewareOf(ctx))
 		if err != nil {
 			return nil, err
 		}
@@ -368,7 +387,7 @@ func (h *human) pass(ctx context.Context, d *door, r tool.Request, next tool.Run
 			return next(ctx, r)
 		}
 	}
-	key := decidedKey{h, r.Name}
+	key := decidedKey{middlewareOf(ctx), r.Name}
 	d.mu.Lock()
 	decision, ok := d.decided[key]
 	d.mu.Unlock()

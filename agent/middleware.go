@@ -118,7 +118,7 @@ func (a *agent) wrapTool() func(context.Context, tool.Request, tool.Runner) (any
 		}
 		inner := all
 		all = func(ctx context.Context, r tool.Request, run tool.Runner) (any, error) {
-			out, err := m.WrapTool(ctx, r, func(ctx context.Context, r tool.Request) (any, error) { return inner(ctx, r, run) })
+			out, err := m.WrapTool(m.named(ctx), r, func(ctx context.Context, r tool.Request) (any, error) { return inner(ctx, r, run) })
 			if text, ok := out.(string); ok && err == nil {
 				return message.ToolResult(r.ToolCall, text), nil
 			}

@@ -53,7 +53,7 @@ func (h *human) wrapEach(ctx context.Context, r tool.Request, next tool.Runner) 
 		}
 	}
 	if d := doorOf(ctx); d != nil && (decision.Type == Approve || decision.Type == Edit) { // an edit does not change the tool
-		d.decide(decidedKey{h, r.Name}, Decision{Type: Approve})
+		d.decide(decidedKey{middlewareOf(ctx), r.Name}, Decision{Type: Approve})
 	}
 	return h.obey(ctx, r, next, decision)
 }
