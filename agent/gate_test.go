@@ -536,3 +536,46 @@ func TestTwoPeople(t *testing.T) {
 		}
 	}
 }
+
+// TestChangedUnasked: a call that needed no decision, and gets arguments behind the gate that need one, is
+// asked about when it starts.
+func TestChangedUnasked(t *testing.T) {
+	large := func(_ context.Context, c message.ToolCall, _ map[string]any) (bool, error) {
+		return c.Args["text"] != "50", nil
+	}
+	for _, each := range []bool{false, true} {
+		for _, twice := range []bool{false, true} { // the first try is as it was
+			for _, allow := range []bool{false, true} {
+				tool := &wiped{ran: map[string]string{}}
+				change := agent.Middleware{Name: "change", WrapTool: changing(twice)}
+				// The other call is asked about, in the same message.
+				m := model.NewScripted(model.Calls(wipe("1", "50"), wipe("2", "60")), model.Text("done"))
+				g := reviewed(newStore(), agent.Review{PerCall: each, Tools: map[string]agent.Gate{"wipe": {When: large}}}, m, append(tools([]string{"echo"}), tool.tool()), change)
+				p := &person{decide: decisions()[map[bool]string{true: "approve", false: "reject"}[allow]]}
+				res := must(g.Invoke(ctx, pregel.Thread("1"), agent.Say("hi")))
+				for len(res.Interrupts) > 0 && p.asked < 4 {
+					res = must(g.Invoke(ctx, pregel.Thread("1"), p.answer(res.Interrupts)))
+				}
+				if p.asked != 2 || (tool.ran["1"] == "5000") != allow {
+					t.Errorf("each %t, twice %t, allow %t: asked %d times, wiped %q", each, twice, allow, p.asked, tool.ran)
+				}
+			}
+		}
+	}
+}
+
+// changing is a WrapTool that turns 50 into 5000, at once or in a second try.
+func changing(twice bool) func(context.Context, tool.Request, tool.Runner) (any, error) {
+	return func(ctx context.Context, r tool.Request, next tool.Runner) (any, error) {
+		if r.ID != "1" {
+			return next(ctx, r)
+		}
+		if twice {
+			if out, err := next(ctx, r); err != nil {
+				return out, err
+			}
+		}
+		r.Args = map[string]any{"text": "5000"}
+		return next(ctx, r)
+	}
+}

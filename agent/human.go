@@ -43,8 +43,9 @@ type Gate struct {
 	Decisions []DecisionType
 	// Describe describes a call to the person. Nil tells its name and arguments.
 	Describe func(ctx context.Context, call message.ToolCall, state map[string]any) (string, error)
-	// When says which calls need a decision; nil is all. It is called again on the answer, and
-	// when a call starts that it let pass, and must say the same then.
+	// When says which calls need a decision; nil is all. It is called again on the answer, and must
+	// say the same then. It is called again, too, each time that a call starts which it let pass, as a
+	// WrapTool may have changed the call.
 	When func(ctx context.Context, call message.ToolCall, state map[string]any) (bool, error)
 }
 
@@ -257,13 +258,6 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 		notes = append(notes, n)
 		return err
 	}
-	for i, c := range all {
-		if h.Tools[c.Name].When != nil && !slices.Contains(places, i) {
-			if err := pass(gate, made[i], Action{c.Name, c.Args}); err != nil {
-				return nil, err
-			}
-		}
-	}
 	calls := make([]message.ToolCall, len(places))
 	for i, place := range places {
 		calls[i] = all[place]
@@ -396,11 +390,11 @@ func (h *human) pass(ctx context.Context, d *door, r tool.Request, next tool.Run
 		if err != nil {
 			return nil, err
 		}
-		decision = Decision{Type: Approve}
-		if needed {
-			if decision, err = h.ask(ctx, gate, d.state, r); err != nil {
-				return nil, err
-			}
+		if !needed {
+			return next(ctx, r)
+		}
+		if decision, err = h.ask(ctx, gate, d.state, r); err != nil {
+			return nil, err
 		}
 		d.decide(key, decision)
 	}

@@ -46,11 +46,12 @@ func (h *human) wrapEach(ctx context.Context, r tool.Request, next tool.Runner) 
 	if err != nil {
 		return nil, err
 	}
-	decision := Decision{Type: Approve}
-	if needed {
-		if decision, err = h.ask(ctx, gate, state, r); err != nil {
-			return nil, err
-		}
+	if !needed { // it is no approval: the call may change before it starts
+		return next(ctx, r)
+	}
+	decision, err := h.ask(ctx, gate, state, r)
+	if err != nil {
+		return nil, err
 	}
 	if d := doorOf(ctx); d != nil && (decision.Type == Approve || decision.Type == Edit) { // an edit does not change the tool
 		d.decide(decidedKey{middlewareOf(ctx), r.Name}, Decision{Type: Approve})
