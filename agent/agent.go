@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -260,7 +261,8 @@ const keyRepaired = "stele_repaired"
 
 // ask is the node of the model. A conversation in the state that providers would refuse is stored
 // repaired, with the answer, by one update: answers to calls that were not run stand where they
-// belong, before the input that came in their place. See message.Rules.
+// belong, before the input that came in their place. See message.Rules. Of a conversation that a Send brings
+// only the answer is stored.
 func (a *agent) ask(ctx context.Context, input any) (any, error) {
 	state, err := stateOf(input)
 	if err != nil {
@@ -284,10 +286,14 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 	}
 	messages := res.Messages
 	if message.Validate(list, message.Rules{}) != nil {
-		if messages, err = message.Add(repaired, noted(messages, notes)); err != nil {
+		if whole, err := isWhole(ctx, list); err != nil {
 			return nil, err
+		} else if whole {
+			if messages, err = message.Add(repaired, noted(messages, notes)); err != nil {
+				return nil, err
+			}
+			messages = append([]message.Message{message.Remove(message.RemoveAllID)}, messages...)
 		}
-		messages = append([]message.Message{message.Remove(message.RemoveAllID)}, messages...)
 	}
 	update := pregel.Pairs{{Key: KeyMessages, Value: messages}}
 	if res.Response != nil || a.opts.Response != nil || state[KeyResponse] != nil { // an old answer must not stand for a new one
@@ -304,6 +310,21 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 		out = append(out, pregel.Command{Update: u})
 	}
 	return out, nil
+}
+
+// isWhole reports whether a list is the conversation of the thread: a Send can bring the model a part of it,
+// or another.
+func isWhole(ctx context.Context, list []message.Message) (bool, error) {
+	input, err := pregel.ReadState(ctx)
+	if err != nil {
+		return false, err
+	}
+	state, err := stateOf(input)
+	if err != nil {
+		return false, err
+	}
+	stored, err := Messages(state)
+	return err == nil && reflect.DeepEqual(list, stored), err
 }
 
 // checkAnswer finds an answer of the model with which the agent would end without one: no message, or

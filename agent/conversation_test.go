@@ -553,3 +553,21 @@ func anyConversation(t *testing.T, rng *rand.Rand) (asked, repaired, failed int)
 	}
 	return asked, repaired, failed
 }
+
+// TestPartIsNotStored: a part of the conversation that something sends to the model, and that has to be
+// repaired, does not take the place of the thread.
+func TestPartIsNotStored(t *testing.T) {
+	whole := []message.Message{message.Human("one"), message.AI("first"), message.Human("two"), message.AI("", echo("1", "x")), message.ToolResult(echo("1", "x"), "x"), message.Human("three")}
+	for i := range whole {
+		whole[i].ID = fmt.Sprint("m", i)
+	}
+	m := &strict{Model: model.NewScripted(model.Text("done"), model.Text("more"))}
+	g := must(agent.New(m, agent.Options{Tools: tools([]string{"echo"}), Graph: graph.Options{Saver: newStore()}}))
+	must(0, invoke(g, map[string]any{"messages": whole}))
+	before := stored(g)
+	part := map[string]any{"messages": whole[4:]} // its answer has lost its call
+	must(0, invoke(g, pregel.Command{Goto: pregel.Send{Node: agent.NodeModel, Arg: part}}))
+	if got := stored(g); !slices.Equal(got, append(before, "ai more")) || m.refusals != nil {
+		t.Errorf("%q, refused %v", got, m.refusals)
+	}
+}
