@@ -13,9 +13,10 @@ import (
 //   - Each tool call has a name, and an id that no other call of the conversation has.
 //   - Behind each AI message come the answers to its calls, exactly one to each, before anything else.
 //   - No answer lacks its call.
+//   - No call is a block of type "tool_use" alone, and no answer a block of type "tool_result" of a person's
+//     message: Anthropic has calls and answers in them, and other providers do not see them.
 //
-// Invalid calls count, as providers are sent them too, and so do blocks of type "tool_use" and
-// "tool_result", in which Anthropic has calls and answers. What one provider alone asks for, such as
+// Invalid calls count, as providers are sent them too. What one provider alone asks for, such as
 // the type of the first message, is the matter of the model that asks it.
 //
 // A thread can come to hold another conversation in many ways: the run ends between a call and its
@@ -49,7 +50,14 @@ func Validate(list []Message, r Rules) error {
 	var open []string
 	asked := 0
 	for i, m := range list {
+		if lone := m.loneCalls(); len(lone) > 0 {
+			id, _ := lone[0]["id"].(string)
+			return &PairingError{i, id, "is a block alone"}
+		}
 		for _, id := range m.answers() {
+			if m.Type == TypeHuman {
+				return &PairingError{i, id, "is answered by a block of a person's message"}
+			}
 			at := slices.Index(open, id)
 			if at < 0 {
 				return &PairingError{i, id, "is answered here, and no call right before it waits for that"}
@@ -88,8 +96,8 @@ func Validate(list []Message, r Rules) error {
 // Answers are put right behind their calls; of several to one call the last counts. A call without an
 // answer gets one, with StatusError, that says so. An answer without a call is left out. A call
 // without an id, or with that of a call before it, gets another, and so does its answer: an answer is
-// to the newest call before it that has its id. An answer that is a block of a person's message may
-// become a tool message. The notes say nothing of answers to invalid calls, which say it themselves.
+// to the newest call before it that has its id. A call that is a block alone becomes one of ToolCalls too, or an
+// invalid one if its arguments cannot be read, and an answer that is a block of a person's message a tool message. The notes say nothing of answers to invalid calls, which say it themselves.
 func Repair(list []Message, r Rules) (repaired []Message, notes []string) {
 	if Validate(list, r) == nil {
 		return list, nil
@@ -131,7 +139,12 @@ func Repair(list []Message, r Rules) (repaired []Message, notes []string) {
 		}
 		m, results := m.withoutResults()
 		for _, result := range results {
+			note("made a tool message of the answer to tool call %q in a person's message", result.ToolCallID)
 			answer(result)
+		}
+		if lone := m.loneCalls(); len(lone) > 0 {
+			note("%d tool calls of an AI message were blocks alone", len(lone))
+			m = m.withLoneCalls(lone)
 		}
 		if len(results) > 0 && len(m.Blocks) == 0 {
 			continue
@@ -200,15 +213,45 @@ func (m *Message) calls() []call {
 	for _, c := range m.ToolCalls {
 		out = append(out, call{c.ID, c.Name, false})
 	}
-	n := len(out)
+	return out
+}
+
+// loneCalls are the blocks of an AI message that are calls, and stand in no other place.
+func (m *Message) loneCalls() (lone []Block) {
+	if m.Type != TypeAI {
+		return nil
+	}
+	calls := m.calls()
 	for _, e := range m.Blocks {
 		id, ok := blockID(e, "tool_use", "id")
-		if ok && !slices.ContainsFunc(out[:n], func(c call) bool { return c.id == id }) {
-			name, _ := e.(map[string]any)["name"].(string)
-			out = append(out, call{id, name, false})
+		if at := slices.IndexFunc(calls, func(c call) bool { return c.id == id }); ok && at >= 0 {
+			calls = slices.Delete(calls, at, at+1)
+		} else if ok {
+			lone = append(lone, e.(map[string]any)) //nolint:errcheck // it has a type
 		}
 	}
-	return out
+	return lone
+}
+
+// withLoneCalls is m with its lone calls among its calls; those whose arguments cannot be read are invalid.
+func (m Message) withLoneCalls(lone []Block) Message {
+	m.InvalidToolCalls, m.ToolCalls = slices.Clone(m.InvalidToolCalls), slices.Clone(m.ToolCalls)
+	for _, b := range lone {
+		id, _ := b["id"].(string)
+		name, _ := b["name"].(string)
+		args, ok := b["input"].(map[string]any)
+		text, _ := b["partial_json"].(string)
+		if text != "" && len(args) == 0 { // it was streamed
+			v, _ := parseJSON(text, true) //nolint:errcheck // then it is nil
+			args, ok = v.(map[string]any)
+		}
+		if ok {
+			m.ToolCalls = append(m.ToolCalls, ToolCall{Name: name, ID: id, Args: args})
+		} else {
+			m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{Name: name, ID: id, Args: text})
+		}
+	}
+	return m
 }
 
 // withCalls is m with other ids and names of its calls.

@@ -131,22 +131,39 @@ func TestRepairOpen(t *testing.T) {
 	}
 }
 
-// TestRepairBlocks: calls and answers in Anthropic's blocks count, and get the ids of the fields.
+// TestRepairBlocks: calls and answers in Anthropic's blocks count, and get the ids of the fields. Those that
+// are blocks alone, which other providers do not see, become calls and tool messages.
 func TestRepairBlocks(t *testing.T) {
 	use := func(id string) message.Block {
-		return message.Block{"type": "tool_use", "id": id, "name": "f", "input": map[string]any{}}
+		return message.Block{"type": "tool_use", "id": id, "name": "f", "input": map[string]any{"n": id}}
 	}
 	result := func(id string) message.Block {
 		return message.Block{"type": "tool_result", "tool_use_id": id, "content": "x", "is_error": true}
 	}
 	asks := message.Message{Type: message.TypeAI, Blocks: []any{message.TextBlock("look"), use("1")}}
 	person := message.Message{Type: message.TypeHuman, Blocks: []any{result("1"), message.TextBlock("and")}}
-	legal := []message.Message{asks, person}
-	if got, notes := message.Repair(legal, message.Rules{}); notes != nil || len(got) != 2 {
+	alone := []message.Message{asks, person}
+	got, notes := message.Repair(alone, message.Rules{})
+	if len(got) != 3 || !reflect.DeepEqual(got[0].ToolCalls, []message.ToolCall{{Name: "f", ID: "1", Args: map[string]any{"n": "1"}}}) || got[1].ToolCallID != "1" || got[1].Text() != "x" ||
+		!reflect.DeepEqual(got[2].Blocks, []any{message.TextBlock("and")}) || len(notes) != 2 || asks.ToolCalls != nil {
 		t.Errorf("%+v %q", got, notes)
 	}
+	for at, bad := range [][]message.Message{alone, {message.AI("", message.ToolCall{Name: "f", ID: "1"}), person}} {
+		var wrong *message.PairingError
+		if err := message.Validate(bad, message.Rules{}); !errors.As(err, &wrong) || wrong.At != at || wrong.CallID != "1" {
+			t.Errorf("%d: %v", at, err)
+		}
+	}
+	streamed := message.Message{Type: message.TypeAI, Blocks: []any{
+		message.Block{"type": "tool_use", "id": "1", "name": "f", "input": map[string]any{}, "partial_json": `{"n":1}`},
+		message.Block{"type": "tool_use", "id": "2", "name": "f", "input": map[string]any{}, "partial_json": `{"n":`},
+	}}
+	if got, _ := message.Repair([]message.Message{streamed}, message.Rules{}); len(got) != 3 || !reflect.DeepEqual(got[0].ToolCalls, []message.ToolCall{{Name: "f", ID: "1", Args: map[string]any{"n": int64(1)}}}) ||
+		!reflect.DeepEqual(got[0].InvalidToolCalls, []message.InvalidToolCall{{Name: "f", ID: "2", Args: `{"n":`}}) {
+		t.Errorf("%+v", got)
+	}
 	asks.ToolCalls = []message.ToolCall{{Name: "f", ID: "1"}}
-	got, _ := message.Repair([]message.Message{asks, person, asks, {Type: message.TypeTool, ToolCallID: "1", Blocks: []any{result("1")}}, asks}, message.Rules{})
+	got, _ = message.Repair([]message.Message{asks, person, asks, {Type: message.TypeTool, ToolCallID: "1", Blocks: []any{result("1")}}, asks}, message.Rules{})
 	if len(got) != 7 || got[1].ToolCallID != "1" || got[1].Text() != "x" || got[1].Status != message.StatusError || !reflect.DeepEqual(got[2].Blocks, []any{message.TextBlock("and")}) {
 		t.Fatalf("%+v", got)
 	}
@@ -199,7 +216,25 @@ func TestRepairAny(t *testing.T) {
 		rest := ""
 		for n := rng.IntN(12); len(list) < n; {
 			word := "h"
-			switch rng.IntN(6) {
+			switch rng.IntN(8) {
+			case 6: // some of its calls are blocks, and some of them blocks alone
+				m := conversation("a:" + ids[rng.IntN(len(ids))])[0]
+				m.Blocks = []any{message.TextBlock("look")}
+				for range rng.IntN(3) {
+					m.Blocks = append(m.Blocks, message.Block{"type": "tool_use", "id": ids[rng.IntN(len(ids))], "name": "f", "partial_json": []string{"", "{}", "{"}[rng.IntN(3)], "input": []any{nil, map[string]any{}}[rng.IntN(2)]})
+				}
+				if rng.IntN(2) == 0 {
+					m.ToolCalls = nil
+				}
+				list, rest = append(list, m), rest+"a"
+				continue
+			case 7:
+				m := message.Message{Type: message.TypeHuman, Blocks: []any{message.TextBlock("and")}}
+				for range rng.IntN(3) {
+					m.Blocks = append(m.Blocks, message.Block{"type": "tool_result", "tool_use_id": ids[rng.IntN(len(ids))], "content": "x"})
+				}
+				list, rest = append(list, m), rest+"h"
+				continue
 			case 0:
 				word = "s"
 			case 1, 2:
@@ -221,6 +256,23 @@ func TestRepairAny(t *testing.T) {
 		}
 		left := ""
 		for _, m := range got {
+			var calls []string // the ids of those that each provider sees
+			for _, c := range m.ToolCalls {
+				calls = append(calls, c.ID)
+			}
+			for _, c := range m.InvalidToolCalls {
+				calls = append(calls, c.ID)
+			}
+			for _, e := range m.Blocks {
+				b, _ := e.(map[string]any)
+				at := slices.Index(calls, fmt.Sprint(b["id"]))
+				if b["type"] == "tool_result" || b["type"] == "tool_use" && at < 0 {
+					t.Fatalf("%v becomes %v: a block alone: %v", list, got, b)
+				}
+				if b["type"] == "tool_use" {
+					calls = slices.Delete(calls, at, at+1)
+				}
+			}
 			if m.Type != message.TypeTool {
 				left += string(m.Type[:1])
 			}
