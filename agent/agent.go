@@ -277,7 +277,7 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 	if a.opts.System != "" {
 		r.System = message.System(a.opts.System)
 	}
-	res, err := a.wrapModel()(ctx, r)
+	res, err := a.wrapModel()(context.WithValue(ctx, doorKey{}, &door{}), r)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ type gate interface {
 // does not run. One that has its answer, or whose message is not the newest, is passed over.
 var ErrNoCall = errors.New("no AI message has this call")
 
-// door is one call that came to the tools.
+// door is one call that came to the tools; without a call, one of the model.
 type door struct {
 	state   map[string]any // of the graph, whatever was sent with the call
 	call    message.ToolCall
@@ -60,7 +60,7 @@ func middlewareOf(ctx context.Context) string {
 
 type doorKey struct{}
 
-// doorOf is the door of the call that is run; nil outside of an agent.
+// doorOf is the door of the call that is made; nil outside of an agent.
 func doorOf(ctx context.Context) *door {
 	d, _ := ctx.Value(doorKey{}).(*door)
 	return d
@@ -83,7 +83,7 @@ func (a *agent) enter(wraps func(context.Context, tool.Request, tool.Runner) (an
 		}
 		is := func(c message.ToolCall) bool { return c.ID == r.ID }
 		if !slices.ContainsFunc(list, func(m message.Message) bool { return slices.ContainsFunc(m.ToolCalls, is) }) {
-			return nil, fmt.Errorf("%w: %q with id %q", ErrNoCall, r.Name, r.ID)
+			return nil, &stopError{d, fmt.Errorf("%w: %q with id %q", ErrNoCall, r.Name, r.ID)}
 		}
 		asked, answers := newestCalls(list)
 		d.asked, d.waiting = asked, waiting(asked, answers)
@@ -94,7 +94,9 @@ func (a *agent) enter(wraps func(context.Context, tool.Request, tool.Runner) (an
 			return pregel.Command{}, err
 		}
 		out, err := wraps(context.WithValue(ctx, doorKey{}, d), r, run)
-		if err != nil {
+		if stops(d, err) {
+			return nil, &stopError{d, err}
+		} else if err != nil {
 			return nil, err
 		}
 		late, err := a.late(d)

@@ -105,7 +105,7 @@ func LimitModelCalls(l Limit) Middleware {
 			text, err := over(r.State)
 			if err != nil || text == "" {
 				if err != nil {
-					return ModelResponse{}, err
+					return ModelResponse{}, &stopError{doorOf(ctx), err}
 				}
 				return next(ctx, r)
 			}
@@ -270,7 +270,7 @@ func (t *toolLimit) pass(ctx context.Context, d *door, r tool.Request, next tool
 	thread, run := count(counts(d.state[toolsInThread])[t.key])+before, count(counts(d.state[toolsInRun])[t.key])+before
 	if t.over(thread, run) {
 		if t.Exceeded == Stop {
-			return nil, &LimitError{thread + 1, run + 1, t.Limit, t.tool, t.text(thread+1, run+1)}
+			return nil, &stopError{d, &LimitError{thread + 1, run + 1, t.Limit, t.tool, t.text(thread+1, run+1)}}
 		}
 		return failed(r.ToolCall, t.told), nil
 	}

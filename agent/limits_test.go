@@ -8,6 +8,7 @@ import (
 
 	"github.com/stele-go/stele/agent"
 	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -75,6 +76,57 @@ func TestToolLimitEnds(t *testing.T) {
 	for id, want := range map[string]string{"2": "exceeded the limit", "3": "Do not make additional tool calls"} {
 		if a := answers[id]; a.Status != message.StatusError || !strings.Contains(a.Text(), want) {
 			t.Errorf("call %s: %+v", id, a)
+		}
+	}
+}
+
+// TestLimitInside: the limit of an agent inside a tool is an error of the tool, for which the agent around
+// may have an answer, and may try it again; its own limit still stops it.
+func TestLimitInside(t *testing.T) {
+	stop := func(l agent.Limit) agent.Middleware {
+		l.Exceeded = agent.Stop
+		return agent.LimitToolCalls("echo", l)
+	}
+	renames := agent.Middleware{Name: "renames", WrapTool: func(ctx context.Context, r tool.Request, next tool.Runner) (any, error) {
+		r.Name = "echo"
+		return next(ctx, r)
+	}}
+	other := message.ToolCall{Name: "add", Args: map[string]any{"text": "x"}}
+	call := func(id string) message.ToolCall {
+		c := other
+		c.ID = id
+		return c
+	}
+	for name, middleware := range map[string][]agent.Middleware{
+		"hook": {stop(agent.Limit{Run: 1})}, "door": {stop(agent.Limit{Run: 1}), renames},
+	} {
+		asks := model.Calls(echo("1", "x"), echo("2", "y"))
+		if name == "door" {
+			asks = model.Calls(call("1"), call("2"))
+		}
+		tries := 0
+		inner := func(ctx context.Context) error {
+			tries++
+			_, err := must(agent.New(model.NewScripted(asks), agent.Options{Tools: tools([]string{"echo", "add"}), Middleware: middleware})).Invoke(ctx, pregel.Address{}, agent.Say("go"))
+			var limit *agent.LimitError
+			if !errors.As(err, &limit) {
+				t.Errorf("%s: the agent inside ended with %v", name, err)
+			}
+			return err
+		}
+		sub := must(tool.New("sub", "", object, func(ctx context.Context, _ struct{}) (string, error) { return "", inner(ctx) }))
+		run := func(o agent.Options) (*pregel.Result, error) {
+			tries = 0
+			o.Tools = []tool.Tool{sub}
+			g := must(agent.New(model.NewScripted(model.Calls(message.ToolCall{Name: "sub", ID: "1"}), model.Text("done")), o))
+			return g.Invoke(ctx, pregel.Address{}, agent.Say("hi"))
+		}
+		if res, err := run(agent.Options{Errors: tool.AnswerErrors}); err != nil || !strings.Contains(answersOf(res)["1"], "limit") {
+			t.Errorf("%s, answered: %v", name, err)
+		}
+		res, err := run(agent.Options{Errors: func(_ context.Context, _ message.ToolCall, err error) (string, error) { return "", err }, Middleware: []agent.Middleware{agent.RetryTools(agent.Retry{Retries: 1, Delay: -1})}})
+		if err != nil || tries != 2 || !strings.Contains(answersOf(res)["1"], "2 attempts") {
+			t.Errorf("%s, tried again: %d times, %v", name, tries, err)
 		}
 	}
 }

@@ -135,17 +135,27 @@ func (a *agent) toolErrors() tool.ErrorPolicy {
 		policy = tool.AnswerInvalid
 	}
 	return func(ctx context.Context, call message.ToolCall, err error) (string, error) {
-		if stops(err) {
+		if _, ok := err.(*stopError); ok { // as enter returns it: one further down is of an agent inside the tool
 			return "", err
 		}
 		return policy(ctx, call, err)
 	}
 }
 
-// stops reports whether an error of a call is not of its tool: it came to the tools where it may not.
-func stops(err error) bool {
-	var limit *LimitError
-	return errors.As(err, &limit) || errors.Is(err, ErrNoCall)
+// stopError is an error of a call that is not of its tool or model: it came where it may not. It ends the run
+// of its own agent; to one around, in a tool of which that agent runs, it is an error of the tool.
+type stopError struct {
+	at  *door
+	err error
+}
+
+func (e *stopError) Error() string { return e.err.Error() }
+func (e *stopError) Unwrap() error { return e.err }
+
+// stops reports whether an error stops a call at a door.
+func stops(d *door, err error) bool {
+	var stop *stopError
+	return errors.As(err, &stop) && stop.at == d
 }
 
 // runTool runs a call behind all middleware. If one of them gave it another name, it goes to the tool
