@@ -129,20 +129,33 @@ func runsBeside(ctx context.Context, is func(message.ToolCall) bool) (bool, erro
 	return false, err
 }
 
-// gates leads a call through all gates, and runs it.
+// gates leads a call through all gates, and runs it. One that a person makes a call of another tool goes
+// through all of them again.
 func (a *agent) gates(ctx context.Context, r tool.Request, run tool.Runner) (any, error) {
 	d := doorOf(ctx)
 	if d == nil {
 		return nil, fmt.Errorf("tool %q: %w", r.Name, pregel.ErrOutsideTask)
 	}
-	next := func(ctx context.Context, r tool.Request) (any, error) { return a.runTool(ctx, r, run) }
+	next, renamed := run, 0
+	var first tool.Runner
 	for _, m := range slices.Backward(a.opts.Middleware) {
 		if m.gate != nil {
 			inner := next
-			next = func(ctx context.Context, r tool.Request) (any, error) { return m.gate.pass(m.named(ctx), d, r, inner) }
+			next = func(ctx context.Context, r tool.Request) (any, error) {
+				return m.gate.pass(m.named(ctx), d, r, func(ctx context.Context, passed tool.Request) (any, error) {
+					if passed.Name == r.Name {
+						return inner(ctx, passed)
+					}
+					if renamed++; renamed > len(a.opts.Middleware)*(len(a.tools)+1) { // each decides once about each tool
+						return nil, fmt.Errorf("%w: edits of the call %q lead from tool to tool in a circle", ErrDecision, r.ID)
+					}
+					return first(ctx, passed)
+				})
+			}
 		}
 	}
-	return next(ctx, r)
+	first = func(ctx context.Context, r tool.Request) (any, error) { return next(ctx, a.found(r)) }
+	return first(ctx, r)
 }
 
 // keyPassed is the key of the notes of what gates let pass of the newest AI message: its id, and a

@@ -579,3 +579,67 @@ func changing(twice bool) func(context.Context, tool.Request, tool.Runner) (any,
 		return next(ctx, r)
 	}
 }
+
+// TestEditAtDoor: a call that a person makes one of another tool when it starts goes through the gates of
+// that tool, wherever they are listed; people who edit in a circle fail the call.
+func TestEditAtDoor(t *testing.T) {
+	renames := func() agent.Middleware {
+		return agent.Middleware{Name: "renames", WrapTool: func(ctx context.Context, r tool.Request, next tool.Runner) (any, error) {
+			r.Name = "echo"
+			return next(ctx, r)
+		}}
+	}
+	to := func(name string) func(map[string]any) agent.Decision {
+		return func(args map[string]any) agent.Decision { return edit(name, args) }
+	}
+	approve := func(map[string]any) agent.Decision { return agent.Decision{Type: agent.Approve} }
+	limit := func() agent.Middleware { return agent.LimitToolCalls("wipe", agent.Limit{Thread: 1}) }
+	first := func() agent.Middleware {
+		return agent.AskPerson(agent.Review{Tools: map[string]agent.Gate{"echo": {}}})
+	}
+	second := func(each bool) func() agent.Middleware {
+		return func() agent.Middleware {
+			return secondPerson(agent.Review{PerCall: each, Tools: map[string]agent.Gate{"wipe": {}}})
+		}
+	}
+	for name, c := range map[string]struct {
+		list       []func() agent.Middleware
+		wipe       func(map[string]any) agent.Decision
+		asked, ran int
+		circle     bool
+	}{
+		"limit":              {list: []func() agent.Middleware{limit, first, renames}, asked: 2, ran: 1},
+		"second person":      {list: []func() agent.Middleware{second(false), first, renames}, wipe: approve, asked: 4, ran: 2},
+		"second, about each": {list: []func() agent.Middleware{second(true), first, renames}, wipe: approve, asked: 4, ran: 2},
+		"circle":             {list: []func() agent.Middleware{second(false), first, renames}, wipe: to("echo"), asked: 4, circle: true},
+	} {
+		for _, order := range orders(c.list) {
+			var middleware []agent.Middleware
+			for _, m := range order {
+				middleware = append(middleware, m())
+			}
+			tool, at := &wiped{ran: map[string]string{}}, pregel.Thread("1")
+			ping := func(id string) message.ToolCall {
+				return message.ToolCall{Name: "ask", ID: id, Args: map[string]any{"text": id}}
+			}
+			g := must(agent.New(model.NewScripted(model.Calls(ping("1"), ping("2")), model.Text("done")), agent.Options{
+				Tools: append(tools([]string{"echo", "ask"}), tool.tool()), Graph: graph.Options{Saver: newStore()}, Middleware: middleware,
+			}))
+			p := &person{decide: map[string]func(map[string]any) agent.Decision{"echo": to("wipe"), "wipe": c.wipe}}
+			res, err := g.Invoke(ctx, at, agent.Say("hi"))
+			for err == nil && len(res.Interrupts) > 0 && p.asked <= c.asked {
+				res, err = g.Invoke(ctx, at, p.answer(res.Interrupts))
+			}
+			if errors.Is(err, agent.ErrDecision) != c.circle || err != nil && !c.circle || p.asked != c.asked || tool.all != c.ran {
+				t.Errorf("%s, %v: asked %d times, wiped %d times: %v", name, names(middleware), p.asked, tool.all, err)
+			}
+		}
+	}
+}
+
+func names(list []agent.Middleware) (out []string) {
+	for _, m := range list {
+		out = append(out, m.Name)
+	}
+	return out
+}

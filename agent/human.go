@@ -397,6 +397,9 @@ func (h *human) pass(ctx context.Context, d *door, r tool.Request, next tool.Run
 			return nil, err
 		}
 		d.decide(key, decision)
+		if decision.Type == Edit && decision.Edited.Name != r.Name { // it comes here again, as a call of that tool
+			d.decide(decidedKey{key.gate, decision.Edited.Name}, Decision{Type: Approve})
+		}
 	}
 	return h.obey(ctx, r, next, decision)
 }

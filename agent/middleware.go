@@ -158,11 +158,11 @@ func stops(d *door, err error) bool {
 	return errors.As(err, &stop) && stop.at == d
 }
 
-// runTool runs a call behind all middleware. If one of them gave it another name, it goes to the tool
+// found is a call behind all middleware. If one of them gave it another name, it goes to the tool
 // with that name, unless it also brought a tool that the agent does not have.
-func (a *agent) runTool(ctx context.Context, r tool.Request, run tool.Runner) (any, error) {
+func (a *agent) found(r tool.Request) tool.Request {
 	if r.Tool == nil || r.Tool.Definition().Name != r.Name && a.byName[r.Tool.Definition().Name] != nil {
 		r.Tool = a.byName[r.Name]
 	}
-	return run(ctx, r)
+	return r
 }
