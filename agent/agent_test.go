@@ -191,7 +191,7 @@ func TestJumpNotAllowed(t *testing.T) {
 	send := pregel.Send{Node: "tools", Arg: echo("1", "x")}
 	for _, out := range []any{
 		end, pregel.Command{Update: map[string]any{"jump_to": "nowhere"}}, map[string]any{"jump_to": "tools"}, &pregel.Command{Update: end}, []pregel.Command{{Update: end}},
-		[]any{pregel.Command{}, end}, pregel.Command{Goto: "tools"}, pregel.Command{Goto: []string{"model"}}, send, &send, pregel.Command{Goto: []pregel.Send{send}},
+		[]any{pregel.Command{}, end}, pregel.Command{Goto: "tools"}, pregel.Command{Graph: "m.after_model", Goto: "tools"}, pregel.Command{Goto: []string{"model"}}, send, &send, pregel.Command{Goto: []pregel.Send{send}},
 		[]any{map[string]any{}, &pregel.Command{Goto: []any{&send}}},
 	} {
 		m := agent.Middleware{Name: "m", Jumps: []agent.Jump{agent.JumpModel, agent.JumpTools}, AfterModel: func(context.Context, map[string]any) (any, error) { return out, nil }}
@@ -430,4 +430,28 @@ func talk(m model.Model, o agent.Options, list []message.Message) (map[string]an
 		return nil, err
 	}
 	return res.Map(), nil
+}
+
+// TestLeaveForParent: a hook leads the graph around the agent where it likes, also to a node that has the
+// name of one of the agent's.
+func TestLeaveForParent(t *testing.T) {
+	for _, node := range []string{agent.NodeTools, agent.NodeModel} {
+		command := pregel.Command{Graph: pregel.Parent, Goto: node, Update: map[string]any{agent.KeyJump: "far"}}
+		for _, out := range []any{command, &command, []pregel.Command{command}, []any{command}} {
+			m := agent.Middleware{Name: "m", AfterModel: func(context.Context, map[string]any) (any, error) { return out, nil }}
+			inner := must(agent.New(model.NewScripted(model.Text("a")), agent.Options{Tools: tools([]string{"echo"}), Middleware: []agent.Middleware{m}}))
+			came := any(nil)
+			b := graph.New(graph.Key(agent.KeyMessages, message.Channel(nil)), graph.Key(agent.KeyJump, channel.LastValue[string]()))
+			b.Subgraph("agent", inner)
+			b.Node(node, func(_ context.Context, state any) (any, error) {
+				came = state.(map[string]any)[agent.KeyJump]
+				return nil, nil
+			})
+			b.Edge(pregel.Start, "agent")
+			g := must(b.Compile(graph.Options{}))
+			if _, err := g.Invoke(ctx, pregel.Address{}, agent.Say("hi")); err != nil || came != "far" {
+				t.Errorf("%s, %T: came with %v: %v", node, out, came, err)
+			}
+		}
+	}
 }

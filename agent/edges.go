@@ -174,6 +174,9 @@ func (a *agent) jumpsOf(n node, out any) (rest []any, own Jump, err error) {
 		default:
 			c.Update = x
 		}
+		if c.Graph == pregel.Parent { // its nodes and keys are those of the graph around; another name may be that of n
+			continue
+		}
 		for _, to := range []string{NodeModel, NodeTools} {
 			if leadsTo(c.Goto, to) {
 				return nil, "", &JumpError{n.name, to}
