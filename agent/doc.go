@@ -45,9 +45,10 @@
 // # Gates
 //
 // AskPerson and LimitToolCalls hold where tools run, behind all middleware, whatever led there: a jump,
-// an edit of the state or of a message, a Command, a middleware that calls another tool. What their
-// hooks let pass behind the model is noted in the state; a call without a note is asked about, or
-// counted, when it starts. A policy of the program's own holds in a WrapTool, through which all calls
+// an edit of the state or of a message, a Command, a middleware that calls another tool, a person who
+// edits a call when it starts. What a person decided and a limit counted behind the model is noted in
+// the state, for each middleware by itself; a call without a note is asked about, unless Gate.When lets
+// it pass as it is then, or counted, when it starts. A policy of the program's own holds in a WrapTool, through which all calls
 // go, and in an AfterModel for what hooks see: a jump passes over no hook that is due. A call that has
 // its answer does not run, and one that two tasks run at once runs in the first of them.
 //
@@ -84,7 +85,9 @@
 //   - Defaults of a form's schema are not filled in.
 //   - A conversation that providers refuse is repaired before the model is asked, and stored so. Of
 //     these LangChain mends invalid calls that have an id. A call without an id, or with that of an
-//     earlier one, gets another.
+//     earlier one, gets another. A call or an answer that is only a block in Anthropic's form becomes
+//     one that each provider sees.
+//   - Of several AskPerson, one that asks after an edit asks about the edited call.
 //   - A call that has an answer is put to no person, and gets no second answer of a limit. It counts.
 //   - Options.System is a text. A message with blocks or metadata is made in a WrapModel.
 //   - AskPerson, LimitToolCalls and RetryTools refuse names of tools that the agent does not have,
