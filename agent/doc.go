@@ -87,7 +87,6 @@
 //     these LangChain mends invalid calls that have an id. A call without an id, or with that of an
 //     earlier one, gets another. A call or an answer that is only a block in Anthropic's form becomes
 //     one that each provider sees.
-//   - Of several AskPerson, one that asks after an edit asks about the edited call.
 //   - A call that has an answer is put to no person, and gets no second answer of a limit. It counts.
 //   - Options.System is a text. A message with blocks or metadata is made in a WrapModel.
 //   - AskPerson, LimitToolCalls and RetryTools refuse names of tools that the agent does not have,

@@ -132,9 +132,9 @@ const keyEdited = "hitl_edited_tool_calls"
 // that need a decision, an interrupt whose value is a ReviewRequest, and waits for a ReviewAnswer.
 // The graph needs a saver. A call that was edited is stored as the model made it. A call that needs a
 // decision and has none when it starts, because it was changed or came another way, is asked about
-// then, in a question of its own. Of several AskPerson, each under a Name of its own, each asks, and all have
-// to let a call run; one that asks after an edit asks about the edited call. A WrapTool may change the arguments of a call that was approved, but
-// not its tool.
+// then, in a question of its own. Of several AskPerson, each under a Name of its own, each asks, and all
+// have to let a call run; one that asks after an edit asks about the edited call. A WrapTool may change
+// the arguments of a call that was approved, but not its tool.
 func AskPerson(o Review) Middleware {
 	h := &human{o}
 	if h.Prefix == "" {

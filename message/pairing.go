@@ -96,8 +96,9 @@ func Validate(list []Message, r Rules) error {
 // Answers are put right behind their calls; of several to one call the last counts. A call without an
 // answer gets one, with StatusError, that says so. An answer without a call is left out. A call
 // without an id, or with that of a call before it, gets another, and so does its answer: an answer is
-// to the newest call before it that has its id. A call that is a block alone becomes one of ToolCalls too, or an
-// invalid one if its arguments cannot be read, and an answer that is a block of a person's message a tool message. The notes say nothing of answers to invalid calls, which say it themselves.
+// to the newest call before it that has its id. A call that is a block alone becomes one of ToolCalls too,
+// or an invalid one if its arguments cannot be read; an answer that is a block of a person's message
+// becomes a tool message. The notes say nothing of answers to invalid calls, which say it themselves.
 func Repair(list []Message, r Rules) (repaired []Message, notes []string) {
 	if Validate(list, r) == nil {
 		return list, nil
