@@ -82,8 +82,9 @@ func (d *osDir) identityAt(base string) (identity, int64, error) {
 // give.
 var unreadableErrors = []error{syscall.EIO, syscall.EBADMSG, syscall.EUCLEAN}
 
-// chownOS changes the owner of what is at path itself, by a descriptor: whoever may write to
-// the directory could put something else there meanwhile.
+// chownOS changes the owner of the socket or directory at path itself, by a descriptor: whoever may
+// write to the directory could put something else there meanwhile. A file is refused, as it may be
+// one of root's that was put there.
 func chownOS(path string, uid, gid int) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -94,7 +95,10 @@ func chownOS(path string, uid, gid int) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	switch kind := st.Mode & unix.S_IFMT; {
+	case kind != unix.S_IFSOCK && kind != unix.S_IFDIR:
+		return unix.ENOTSOCK
+	case kind == unix.S_IFSOCK && st.Nlink > 1:
 		return unix.EMLINK
 	}
 	return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)

@@ -104,10 +104,19 @@ func mkdirAllOS(dir string) error {
 	return KeepOwner(dir, filepath.Dir(dir))
 }
 
-// KeepOwner gives what root has made at path, such as a socket, owner and group of what is at
-// like. It follows no link at path. It does nothing for another user than root, nor for a root
-// that may not do it.
+// KeepOwner gives a socket or a directory that root has made at path owner and group of what is at
+// like. It follows no link at path, and on Linux changes nothing else that is there. It does nothing
+// for another user than root, nor for a root that may not do it.
 func KeepOwner(path, like string) error {
+	return keepOwnerOf(path, like, func(uid, gid int) error { return chownOS(path, uid, gid) })
+}
+
+// KeepFileOwner is as KeepOwner, for a file that root has made and has open.
+func KeepFileOwner(f *os.File, like string) error {
+	return keepOwnerOf(f.Name(), like, f.Chown)
+}
+
+func keepOwnerOf(name, like string, chown func(uid, gid int) error) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -115,8 +124,8 @@ func KeepOwner(path, like string) error {
 	if err := unix.Stat(like, &st); err != nil {
 		return osError(pathError("stat", like, err))
 	}
-	if err := chownOS(path, int(st.Uid), int(st.Gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
-		return osError(pathError("chown", path, err))
+	if err := chown(int(st.Uid), int(st.Gid)); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return osError(pathError("chown", name, err))
 	}
 	return nil
 }

@@ -105,6 +105,9 @@ func mkdirAllOS(dir string) error { return os.MkdirAll(dir, dirMode) }
 // KeepOwner does nothing: files have the rights of their directory.
 func KeepOwner(string, string) error { return nil }
 
+// KeepFileOwner does nothing: files have the rights of their directory.
+func KeepFileOwner(*os.File, string) error { return nil }
+
 // identityAt is which file has a name, and its size.
 func (d *osDir) identityAt(base string) (identity, int64, error) {
 	fi, err := os.Lstat(d.at(base))

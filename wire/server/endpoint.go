@@ -128,12 +128,15 @@ func (e *Endpoint) listenUnix(info *Info) error {
 }
 
 // keepOwner lets the user to whom the store belongs connect to a server that root has started.
-func (e *Endpoint) keepOwner(path string) error {
-	like := filepath.Join(e.dir, engine.LockName)
-	if _, err := os.Stat(like); err != nil {
-		like = e.dir
+func (e *Endpoint) keepOwner(path string) error { return vfs.KeepOwner(path, e.like()) }
+
+// like is the path of a file that belongs to the owner of the store.
+func (e *Endpoint) like() string {
+	lock := filepath.Join(e.dir, engine.LockName)
+	if _, err := os.Stat(lock); err != nil {
+		return e.dir
 	}
-	return vfs.KeepOwner(path, like)
+	return lock
 }
 
 // Names of a private directory, and of the socket in it.
@@ -212,17 +215,32 @@ func (e *Endpoint) publish(info Info) error {
 // write replaces a file of the directory, so that it is read whole or not at all. It need not
 // survive a power failure, which no server does either.
 func (e *Endpoint) write(name string, b []byte) error {
-	tmp := filepath.Join(e.dir, name+".tmp")
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	tmp := name + ".tmp"
+	if err := e.root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+	f, err := e.create(tmp)
+	if err != nil {
 		return err
 	}
-	if err := e.keepOwner(tmp); err != nil {
+	_, err = f.Write(b)
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(tmp, filepath.Join(e.dir, name))
+	return e.root.Rename(tmp, name)
+}
+
+// create makes a file of the directory. It follows no link: a server of root's must not be led
+// to a file elsewhere by the owner of the directory.
+func (e *Endpoint) create(name string) (*os.File, error) {
+	f, err := e.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := vfs.KeepFileOwner(f, e.like()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // ListenAt listens at an address: unix:PATH, tcp:HOST:PORT or tls:HOST:PORT. config is for
@@ -295,7 +313,7 @@ func (e *Endpoint) Announce(dir string) error {
 		return err
 	}
 	for _, stale := range []string{socketName, tokenName} {
-		if err := os.Remove(filepath.Join(abs, stale)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := e.root.Remove(stale); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
