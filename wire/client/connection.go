@@ -237,12 +237,22 @@ func (cn *connection) ask(asked *time.Time) time.Duration {
 	case heard.Before(*asked):
 		cn.fail(errSilent)
 		return cn.silence
+	case cn.full():
+		return cn.silence
 	}
 	*asked = time.Now()
 	if id, err := cn.register(make(chan event, 1)); err == nil {
 		_ = cn.send(&wire.Message{Kind: wire.Request, ID: id, Method: "ping", Body: wire.AppendEmpty(nil)}) // an error has ended the connection
 	}
 	return max(cn.silence/3, pongTime)
+}
+
+// full reports whether the server has as many calls as it takes at once. It reads no other then, a ping
+// neither, and may be there all the same.
+func (cn *connection) full() bool {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	return cn.welcome.MaxCalls > 0 && len(cn.calls) >= cn.welcome.MaxCalls
 }
 
 // register gives a call whose events go to ch its id.
