@@ -61,12 +61,15 @@ func (q *Queue) hear(ctx context.Context, ok func()) error {
 	}
 	to.RuntimeParams["application_name"] += " listener"
 	asking := max(q.opts.PollEvery, time.Second)
-	connecting, done := context.WithTimeout(ctx, 10*asking)
-	defer done()
-	conn, err := pgx.ConnectConfig(connecting, to)
+	if to.ConnectTimeout == 0 || to.ConnectTimeout > 10*asking {
+		to.ConnectTimeout = 10 * asking // for each host
+	}
+	conn, err := pgx.ConnectConfig(ctx, to)
 	if err != nil {
 		return err
 	}
+	connecting, done := context.WithTimeout(ctx, 10*asking)
+	defer done()
 	defer func() {
 		closing, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer done()

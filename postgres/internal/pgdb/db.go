@@ -36,10 +36,12 @@ type DB struct {
 	Pool   *pgxpool.Pool
 	Schema string
 
-	opts   Options
-	owns   bool // the pool ends with the DB
-	above  *DB  // of which this one is a share
-	closed atomic.Bool
+	opts Options
+	owns bool // the pool ends with the DB
+	// poolBounds: the pool bounds its waits for the server, to connect and to ping.
+	poolBounds bool
+	above      *DB // of which this one is a share
+	closed     atomic.Bool
 
 	mu      sync.Mutex
 	pending map[Call]settleFunc // calls of unknown outcome
@@ -83,9 +85,7 @@ func Open(ctx context.Context, connString string, opts Options) (*DB, error) {
 	if d.opts.StatementTimeout > 0 {
 		cfg.AfterConnect = d.boundSession
 	}
-	if cfg.ConnConfig.ConnectTimeout == 0 {
-		cfg.ConnConfig.ConnectTimeout = d.patience()
-	}
+	d.boundConnect(cfg.ConnConfig)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,9 @@ func (d *DB) setDefaults() {
 }
 
 func (d *DB) use(pool *pgxpool.Pool) error {
-	mode := pool.Config().ConnConfig.DefaultQueryExecMode
+	cfg := pool.Config()
+	mode := cfg.ConnConfig.DefaultQueryExecMode
+	d.poolBounds = cfg.PingTimeout > 0 && cfg.ConnConfig.ConnectTimeout > 0
 	d.Pool, d.Schema, d.pending = pool, d.opts.Schema, map[Call]settleFunc{}
 	if mode != pgx.QueryExecModeSimpleProtocol && mode != pgx.QueryExecModeExec {
 		return nil
@@ -148,7 +150,7 @@ func (d *DB) Look(ctx context.Context, look func(ctx context.Context, conn *pgx.
 func (d *DB) Share(setup string) *DB {
 	opts := d.opts
 	opts.Setup = setup
-	return &DB{Pool: d.Pool, Schema: d.Schema, opts: opts, above: d, pending: map[Call]settleFunc{}}
+	return &DB{Pool: d.Pool, Schema: d.Schema, opts: opts, above: d, poolBounds: d.poolBounds, pending: map[Call]settleFunc{}}
 }
 
 // Close makes later calls fail with saver.ErrClosed. A pool that Open made is closed when the calls

@@ -275,12 +275,10 @@ func (d *DB) whileAnswering(ctx context.Context, other *pgx.Conn, f func(context
 	return err
 }
 
-func (d *DB) connect(ctx context.Context, cfg *pgx.ConnConfig) (conn *pgx.Conn, err error) {
-	err = within(ctx, d.patience(), func(ctx context.Context) error {
-		conn, err = pgx.ConnectConfig(ctx, cfg)
-		return err
-	})
-	return conn, err
+func (d *DB) connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
+	cfg = cfg.Copy()
+	d.boundConnect(cfg)
+	return pgx.ConnectConfig(ctx, cfg)
 }
 
 // closeConn closes a connection, also where ctx has ended.

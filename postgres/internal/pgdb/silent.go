@@ -74,13 +74,26 @@ func (d *DB) answered(ctx context.Context, f func(context.Context) error) error 
 	return within(ctx, d.patience(), f)
 }
 
-// acquire takes a connection of the pool.
+// acquire takes a connection of the pool. While others use them all, only ctx ends the wait: how long
+// they may is another question than whether the server is there. What the pool asks of the server
+// is bounded by the pool, each host by itself, so that the next one has its turn. One that bounds
+// nothing is waited for as long as the server.
 func (d *DB) acquire(ctx context.Context) (conn *pgxpool.Conn, err error) {
+	if d.poolBounds {
+		return d.Pool.Acquire(ctx)
+	}
 	err = within(ctx, d.patience(), func(ctx context.Context) error {
 		conn, err = d.Pool.Acquire(ctx)
 		return err
 	})
 	return conn, err
+}
+
+// boundConnect bounds the wait for each host, unless that was done.
+func (d *DB) boundConnect(cfg *pgx.ConnConfig) {
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = d.patience()
+	}
 }
 
 // boundTx is a transaction each of whose statements, with what is done with its rows, is waited for
