@@ -27,12 +27,16 @@ const (
 )
 
 // patience is how long one answer of the server is waited for, or a connection to it.
-func (d *DB) patience() time.Duration {
+func (d *DB) patience() time.Duration { return d.patienceFor(1) }
+
+// patienceFor is patience for statements that are sent at once: the server sends no answer before it
+// has them all.
+func (d *DB) patienceFor(statements int) time.Duration {
 	most := d.opts.StatementTimeout
 	if most < 0 {
 		most = defaultStatementTimeout
 	}
-	return most + max(most/2, leastGrace)
+	return time.Duration(max(statements, 1))*most + max(most/2, leastGrace)
 }
 
 // silentError is a wait for the server that took too long.
@@ -65,13 +69,13 @@ func silent(ctx, waiting context.Context, most time.Duration, err error) error {
 	return &silentError{most, err}
 }
 
-// answered calls f, which waits for the answer to statements: no longer than patience, unless
+// answered calls f, which waits for the answer to statements: no longer than patienceFor, unless
 // nobody says how long a statement may take.
-func (d *DB) answered(ctx context.Context, f func(context.Context) error) error {
+func (d *DB) answered(ctx context.Context, statements int, f func(context.Context) error) error {
 	if d.opts.StatementTimeout < 0 {
 		return f(ctx)
 	}
-	return within(ctx, d.patience(), f)
+	return within(ctx, d.patienceFor(statements), f)
 }
 
 // acquire takes a connection of the pool. While others use them all, only ctx ends the wait: how long
@@ -101,42 +105,43 @@ func (d *DB) boundConnect(cfg *pgx.ConnConfig) {
 type boundTx struct {
 	pgx.Tx
 	waiting context.Context
-	timer   *time.Timer // ends waiting
-	most    time.Duration
+	timer   *time.Timer   // ends waiting
+	most    time.Duration // how long the wait under way is at most
+	db      *DB
 }
 
 // beginTx begins a transaction on a connection. end gives back what it holds.
 func (d *DB) beginTx(ctx context.Context, conn *pgxpool.Conn, opts pgx.TxOptions) (tx *boundTx, end func(), err error) {
 	waiting, cancel := context.WithCancel(ctx)
-	tx = &boundTx{waiting: waiting, most: d.patience()}
+	tx = &boundTx{waiting: waiting, most: d.patience(), db: d}
 	tx.timer = time.AfterFunc(tx.most, cancel)
-	if d.opts.StatementTimeout < 0 {
-		tx.most = math.MaxInt64
-	}
 	tx.Tx, err = conn.BeginTx(waiting, opts)
 	return tx, func() { tx.timer.Stop(); cancel() }, silent(ctx, waiting, d.patience(), err)
 }
 
-// next begins the wait for one more answer.
-func (t *boundTx) next() context.Context {
+// next begins the wait for the answer to statements.
+func (t *boundTx) next(statements int) context.Context {
+	if t.most = t.db.patienceFor(statements); t.db.opts.StatementTimeout < 0 {
+		t.most = math.MaxInt64
+	}
 	t.timer.Reset(t.most)
 	return t.waiting
 }
 
 func (t *boundTx) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	return t.Tx.Exec(t.next(), sql, args...)
+	return t.Tx.Exec(t.next(1), sql, args...)
 }
 
 func (t *boundTx) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return t.Tx.Query(t.next(), sql, args...)
+	return t.Tx.Query(t.next(1), sql, args...)
 }
 
 func (t *boundTx) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
-	return t.Tx.QueryRow(t.next(), sql, args...)
+	return t.Tx.QueryRow(t.next(1), sql, args...)
 }
 
 func (t *boundTx) SendBatch(_ context.Context, b *pgx.Batch) pgx.BatchResults {
-	return t.Tx.SendBatch(t.next(), b)
+	return t.Tx.SendBatch(t.next(b.Len()), b)
 }
 
-func (t *boundTx) Commit(context.Context) error { return t.Tx.Commit(t.next()) }
+func (t *boundTx) Commit(context.Context) error { return t.Tx.Commit(t.next(1)) }

@@ -66,13 +66,15 @@ func (d *DB) sendTx(ctx context.Context, conn *pgx.Conn, begin string, queue fun
 	if bounds {
 		b.Queue(setTimeout, text)
 	}
+	before := b.Len()
 	queue(b)
+	statements := b.Len() - before
 	if begin != "" {
 		b.Queue("COMMIT")
 	}
 	known, _ := conn.PgConn().CustomData()[described].(map[string]bool)
 	if !bounds || !slices.ContainsFunc(b.QueuedQueries, func(q *pgx.QueuedQuery) bool { return !known[q.SQL] }) {
-		return d.answered(ctx, func(ctx context.Context) error {
+		return d.answered(ctx, statements, func(ctx context.Context) error {
 			if q := b.QueuedQueries; len(q) == 1 && q[0].Fn == nil { // is the same, and costs this program less
 				_, err := conn.Exec(ctx, q[0].SQL, q[0].Arguments...)
 				return err
@@ -83,15 +85,15 @@ func (d *DB) sendTx(ctx context.Context, conn *pgx.Conn, begin string, queue fun
 	first, rest := &pgx.Batch{}, &pgx.Batch{}
 	first.Queue(cmp.Or(begin, "BEGIN"))
 	first.Queue(setTimeout, text)
-	send := func(b *pgx.Batch) error {
-		return d.answered(ctx, func(ctx context.Context) error { return conn.SendBatch(ctx, b).Close() })
+	send := func(b *pgx.Batch, statements int) error {
+		return d.answered(ctx, statements, func(ctx context.Context) error { return conn.SendBatch(ctx, b).Close() })
 	}
-	if err := send(first); err != nil {
+	if err := send(first, 1); err != nil {
 		return err
 	}
 	queue(rest)
 	rest.Queue("COMMIT")
-	if err := send(rest); err != nil {
+	if err := send(rest, statements); err != nil {
 		rollBack(ctx, func(ctx context.Context) error { // else the pool drops the connection
 			_, err := conn.Exec(ctx, "ROLLBACK")
 			return err
