@@ -34,11 +34,12 @@ type Options struct {
 	// with context.DeadlineExceeded, and has written nothing.
 	//
 	// A server that is silent bounds nothing. So each answer, with its data, is waited for half as
-	// long again, and at least a second longer; a connection, too, for each host. Then the connection is closed, and
-	// the call tried again, settled, or failed with context.DeadlineExceeded, as RetryTime says; what
-	// may have been written is saver.ErrOutcomeUnknown. If StatementTimeout is negative, only the
-	// context of a call bounds its wait for answers. The same goes for the wait for a connection
-	// that other calls use, whatever StatementTimeout is.
+	// long again, and at least a second longer, where statements are sent at once for the time of
+	// each; a connection, too, for each host. Then the connection is closed, and the call tried again,
+	// settled, or failed with context.DeadlineExceeded, as RetryTime says; what may have been written
+	// is saver.ErrOutcomeUnknown. If StatementTimeout is negative, only the context of a call bounds
+	// its wait for answers. Whatever it is, only the context bounds the wait for a connection that
+	// other calls use.
 	StatementTimeout time.Duration
 	// RetryTime is how long a call is tried again while the server cannot be reached, or
 	// rolls it back for a reason that passes: no try begins later. A call whose answer was lost is
