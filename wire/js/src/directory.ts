@@ -10,6 +10,9 @@ import type { Address, Endpoint } from "./address.js";
 import { findBinary } from "./binary.js";
 import { DirectoryError, DirectoryLockedError, InvalidArgumentError, ServerStartError, SteleConnectionError } from "./errors.js";
 
+/** MANIFEST begins the name of the file that every store has. */
+const MANIFEST = "MANIFEST-";
+
 /** LOCKED is the exit code of `stele serve` if somebody else has the directory open. */
 const LOCKED = 3;
 
@@ -148,7 +151,8 @@ export class Directory implements Endpoint {
     const found = fs.statSync(this.path, { throwIfNoEntry: false });
     if (found?.isDirectory()) {
       this.seen = true;
-      if (this.store !== "" && !fs.existsSync(path.join(this.path, "LOCK"))) {
+      // A store that was restored here has no LOCK before it is opened.
+      if (this.store !== "" && !fs.readdirSync(this.path).some((name) => name.startsWith(MANIFEST))) {
         return `the store in ${this.path} is gone; ${PUT_BACK}`;
       }
       return undefined;

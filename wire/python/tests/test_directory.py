@@ -228,6 +228,19 @@ def test_a_store_that_was_moved_away_is_not_replaced(
         put(saver)
 
 
+def test_a_store_that_was_restored_in_its_place_is_used(
+    make_directory: Callable[[], Path], tmp_path: Path
+) -> None:
+    directory, backup = make_directory(), tmp_path / "backup"
+    with SteleSaver.from_dir(directory) as saver:
+        put(saver)
+        end_server(directory)
+        stele("backup", directory, backup)
+        shutil.rmtree(directory)
+        stele("restore", backup, directory)
+        assert len(list(saver.list(config()))) == 1
+
+
 async def test_a_store_that_was_moved_away_asyncio(
     make_directory: Callable[[], Path],
 ) -> None:

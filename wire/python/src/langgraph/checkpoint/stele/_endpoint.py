@@ -207,7 +207,8 @@ class Directory:
         path = self.path
         if path.is_dir():
             self._seen = True
-            if self._store and not (path / "LOCK").exists():
+            # A store that was restored here has no LOCK before it is opened.
+            if self._store and not any(path.glob("MANIFEST-*")):
                 return f"the store in {path} is gone; {_PUT_BACK}"
             return None
         if path.exists():
