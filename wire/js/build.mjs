@@ -24,7 +24,7 @@ const { values: flags } = parseArgs({
 const out = path.resolve(flags.out);
 const client = JSON.parse(fs.readFileSync(path.join(here, "package.json"), "utf8"));
 
-// The commit that is built, with a + if there are changes; empty without git.
+// The commit that is built, with a + if there are changes; empty without git, and in another's checkout.
 const commit = revision();
 
 // What Node calls a platform, and what Go does.
@@ -47,7 +47,9 @@ if (!flags["no-binaries"]) {
 function revision() {
   const git = (...args) => execFileSync("git", args, { stdio: ["ignore", "pipe", "ignore"], encoding: "utf8", cwd: here }).trim();
   try {
-    return git("rev-parse", "HEAD") + (git("status", "--porcelain", "--untracked-files=no") === "" ? "" : "+");
+    const top = fs.realpathSync(git("rev-parse", "--show-toplevel"));
+    if (top !== fs.realpathSync(path.join(here, "..", ".."))) return "";
+    return git("rev-parse", "HEAD") + (git("status", "--porcelain") === "" ? "" : "+");
   } catch {
     return "";
   }
@@ -106,7 +108,8 @@ function packClient() {
 }
 
 function write(stage, named) {
-  const manifest = commit === "" ? named : { ...named, gitHead: commit.replace("+", "") };
+  const clean = commit !== "" && !commit.endsWith("+"); // else no commit is what was built
+  const manifest = clean ? { ...named, gitHead: commit } : named;
   fs.writeFileSync(path.join(stage, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
   fs.copyFileSync(path.join(here, "..", "..", "LICENSE"), path.join(stage, "LICENSE"));
 }

@@ -12,6 +12,7 @@ cgo, so those of Linux need no C library and run on every distribution.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import shutil
 import subprocess
@@ -35,8 +36,12 @@ PLATFORMS = {
 LIMIT = 12_000_000
 
 
+@functools.cache  # what a build writes is no change
 def commit() -> str:
-    """The commit that is built, with a + if there are changes; empty without git."""
+    """The commit that is built, with a + if there are changes.
+
+    It is empty without git, and in another's checkout.
+    """
 
     def git(*args: str) -> str:
         command = ["git", "-C", str(ROOT), *args]
@@ -45,7 +50,9 @@ def commit() -> str:
         ).stdout.strip()
 
     try:
-        changes = git("status", "--porcelain", "--untracked-files=no")
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != ROOT.resolve():
+            return ""
+        changes = git("status", "--porcelain")
         return git("rev-parse", "HEAD") + ("+" if changes else "")
     except (OSError, subprocess.CalledProcessError):
         return ""
@@ -106,7 +113,8 @@ def main() -> int:
         shutil.copytree(
             HERE, source, ignore=shutil.ignore_patterns("dist", "__pycache__", ".*")
         )
-        if built := commit().rstrip("+"):
+        built = commit()
+        if built and not built.endswith("+"):  # else no commit is what was built
             project = source / "pyproject.toml"
             urls = "[project.urls]\n"
             url = f'Commit = "https://github.com/stele-go/stele/commit/{built}"\n'
