@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -186,7 +188,7 @@ func (a *app) openServed(ctx context.Context, dir string, f *serveFlags, log *sl
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	alive, err := inPlace(dir)
+	alive, err := inPlace(dir, os.Stat, log)
 	if err != nil {
 		return nil, errors.Join(err, items.Close(), d.Close())
 	}
@@ -194,19 +196,37 @@ func (a *app) openServed(ctx context.Context, dir string, f *serveFlags, log *sl
 		close: func() error { return errors.Join(items.Close(), d.Close()) }}, nil
 }
 
-// inPlace returns a function that fails when the store is no longer in its directory.
-func inPlace(dir string) (func() error, error) {
+// unclearTime is how long it may be unknown whether the store is in its directory.
+const unclearTime = 10 * time.Second
+
+// inPlace returns a function that fails when the store is no longer in its directory, or when stat has
+// not been able to say for unclearTime: a network's file system fails now and then.
+func inPlace(dir string, stat func(string) (os.FileInfo, error), log *slog.Logger) (func() error, error) {
 	lock := filepath.Join(dir, lockName)
-	was, err := os.Stat(lock)
+	was, err := stat(lock)
+	var mu sync.Mutex
+	var unclear time.Time // since when; zero if it is clear
 	return func() error {
-		is, err := os.Stat(lock)
-		if err == nil && !os.SameFile(is, was) {
+		is, err := stat(lock)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil && os.SameFile(is, was):
+			unclear = time.Time{}
+			return nil
+		case err == nil:
 			err = errors.New("it is another file")
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+			if unclear.IsZero() {
+				unclear = time.Now()
+				log.Warn("cannot see whether the store is in its directory", "dir", dir, "error", err)
+			}
+			if time.Since(unclear) < unclearTime {
+				return nil
+			}
+			return fmt.Errorf("whether the store is in %s is unknown for %v: %w", dir, unclearTime, err)
 		}
-		if err != nil {
-			return fmt.Errorf("the store is no longer in %s: %w", dir, err)
-		}
-		return nil
+		return fmt.Errorf("the store is no longer in %s: %w", dir, err)
 	}, err
 }
 
