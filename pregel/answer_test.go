@@ -85,7 +85,9 @@ func TestAnotherAnswer(t *testing.T) {
 				t.Fatal(res, err)
 			}
 			one, two := res.Interrupts[0].ID, res.Interrupts[1].ID
-			answer := func(resume map[string]any) (*pregel.Result, error) { return g.Invoke(ctx, at, pregel.Command{Resume: resume}) }
+			answer := func(resume map[string]any) (*pregel.Result, error) {
+				return g.Invoke(ctx, at, pregel.Command{Resume: resume})
+			}
 			if res, err = answer(map[string]any{one: "yes"}); err != nil || len(res.Interrupts) != 1 {
 				t.Fatal(res, err)
 			}
