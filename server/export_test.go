@@ -3,7 +3,11 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"sync/atomic"
+
+	"github.com/stele-go/stele/store"
 )
 
 // Undoing reports whether a server knows of runs that it has to take back.
@@ -89,3 +93,26 @@ func SetIndex(s *Server, on bool) { s.threads.index.ready.Store(on) }
 
 // DecodedThreads is how many records of threads the server has decoded.
 func DecodedThreads(s *Server) int64 { return s.threads.records.kept.made.Load() }
+
+// FailIndex lets the next n reads of records for the index of threads fail.
+func FailIndex(s *Server, n int64) {
+	x := s.threads.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	f := &failing{Store: x.records.items}
+	f.left.Store(n)
+	x.records.items = f
+}
+
+// failing is a store whose next reads fail.
+type failing struct {
+	store.Store
+	left atomic.Int64
+}
+
+func (f *failing) Get(ctx context.Context, ns store.Namespace, key string, o ...store.GetOption) (*store.Item, error) {
+	if f.left.Add(-1) >= 0 {
+		return nil, errors.New("the device does not answer")
+	}
+	return f.Store.Get(ctx, ns, key, o...)
+}

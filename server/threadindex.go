@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/store"
 )
@@ -34,7 +35,7 @@ type threadIndex struct {
 	records records[thread]
 	saver   saver.Saver
 	items   *store.Local
-	watch   *store.Watch // while it runs
+	watch   *store.Watch // since make was called
 	log     *slog.Logger
 
 	ready atomic.Bool   // there is an answer
@@ -66,18 +67,32 @@ func newThreadIndex(items store.Store, states saver.Saver, records records[threa
 	return &threadIndex{records: records, saver: states, items: local, lost: make(chan struct{}, 1), log: log}
 }
 
+// remakeMost bounds the time between two attempts to make the index.
+const remakeMost = time.Minute
+
 // run makes the index, and keeps it until ctx ends.
 func (x *threadIndex) run(ctx context.Context) {
-	x.watch = x.items.Watch(x.records.ns)
-	defer x.watch.Close()
+	defer func() {
+		if x.watch != nil {
+			x.watch.Close()
+		}
+	}()
 	defer x.ready.Store(false)
+	pause := time.Second
 	for ctx.Err() == nil {
 		if err := x.make(ctx); err != nil {
-			if ctx.Err() == nil {
-				x.log.Error("the index of threads cannot be made, and searches read the records", "error", err)
+			if ctx.Err() != nil || errors.Is(err, fault.ErrClosed) {
+				return
 			}
-			return
+			x.log.Error("the index of threads cannot be made, and searches read the records", "error", err, "again in", pause)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, remakeMost)
+			continue
 		}
+		pause = time.Second
 		for x.ready.Load() {
 			select {
 			case <-ctx.Done():
@@ -92,10 +107,15 @@ func (x *threadIndex) run(ctx context.Context) {
 	}
 }
 
-// make makes the index from what there is.
+// make makes the index from what there is. A watch that has begun tells only what changed, so
+// this begins another.
 func (x *threadIndex) make(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.watch != nil {
+		x.watch.Close()
+	}
+	x.watch = x.items.Watch(x.records.ns)
 	x.by, x.have, x.all, x.stored = map[string]*indexedThread{}, map[term]*threadList{}, &threadList{}, 0
 	if err := x.follow(ctx); err != nil {
 		return err

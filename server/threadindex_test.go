@@ -204,3 +204,25 @@ func TestSearchDecodesAPage(t *testing.T) {
 		}
 	}
 }
+
+// TestIndexIsMadeAgain: after reads that failed, also while the index was made again, it has all
+// threads again.
+func TestIndexIsMadeAgain(t *testing.T) {
+	h := indexedHouse(t, t.TempDir(), disk.Options{})
+	for failures := range int64(3) {
+		for i := range 5 {
+			h.ok("POST", "/threads", object{"metadata": object{"color": "red", "n": i}})
+		}
+		server.FailIndex(h.api, failures)
+		h.ok("POST", "/threads", object{"metadata": object{"color": "blue"}})
+		count := func() string { return strings.TrimSpace(h.ok("POST", "/threads/count", object{}).text) }
+		if got, want := count(), fmt.Sprint(6*(failures+1)); got != want { // by the records, where the index cannot
+			t.Errorf("%d failures: %s threads, want %s", failures, got, want)
+		}
+		h.until("the index is made again", func() bool { return server.HasIndex(h.api) })
+		if got, want := count(), fmt.Sprint(6*(failures+1)); got != want {
+			t.Errorf("%d failures: %s threads by the index that was made again, want %s", failures, got, want)
+		}
+		h.agrees([]object{{}, {"metadata": object{"color": "red"}}, {"metadata": object{"color": "blue"}}}, rand.New(rand.NewPCG(1, 2)))
+	}
+}
