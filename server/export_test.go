@@ -116,3 +116,11 @@ func (f *failing) Get(ctx context.Context, ns store.Namespace, key string, o ...
 	}
 	return f.Store.Get(ctx, ns, key, o...)
 }
+
+// IndexedTerms is how many values in metadata the index of threads has.
+func IndexedTerms(s *Server) int {
+	x := s.threads.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.have)
+}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"iter"
 	"log/slog"
 	"maps"
 	"math"
@@ -43,7 +44,10 @@ type threadIndex struct {
 	mu    sync.Mutex
 	by    map[string]*indexedThread
 	all   *threadList // those that searches may show
-	have  map[term]*threadList
+	// partial are those of them that have more in their metadata than mostIndexed, and are in no
+	// list of have: a search looks at their records.
+	partial *threadList
+	have    map[term]*threadList
 	// stored is how many there are of which the server has no record.
 	stored int
 }
@@ -54,9 +58,17 @@ type indexedThread struct {
 	created int64 // unix µs
 	version uint64
 	lists   []*threadList // that it is in; none if searches do not show it
+	partial bool          // it is in the list of these
 	stored  bool          // the server has no record of it
 	gone    bool
 }
+
+// mostIndexed is how many names in the metadata of a thread the index has, and mostTerms how many
+// of a search: a client may send hundreds of thousands, and all others wait meanwhile.
+const (
+	mostIndexed = 64
+	mostTerms   = 16
+)
 
 // newThreadIndex returns nil if the store is not in this process, or not with the saver.
 func newThreadIndex(items store.Store, states saver.Saver, records records[thread], log *slog.Logger) *threadIndex {
@@ -116,7 +128,8 @@ func (x *threadIndex) make(ctx context.Context) error {
 		x.watch.Close()
 	}
 	x.watch = x.items.Watch(x.records.ns)
-	x.by, x.have, x.all, x.stored = map[string]*indexedThread{}, map[term]*threadList{}, &threadList{}, 0
+	x.by, x.have, x.stored = map[string]*indexedThread{}, map[term]*threadList{}, 0
+	x.all, x.partial = &threadList{}, &threadList{}
 	if err := x.follow(ctx); err != nil {
 		return err
 	}
@@ -132,6 +145,7 @@ func (x *threadIndex) make(ctx context.Context) error {
 		return err
 	}
 	x.all.inOrder()
+	x.partial.inOrder()
 	for _, l := range x.have {
 		l.inOrder()
 	}
@@ -224,7 +238,11 @@ func (x *threadIndex) readStored(ctx context.Context, id string) error {
 
 // put puts a thread in the place of what the index has of it.
 func (x *threadIndex) put(e *indexedThread, metadata map[string]any) {
-	e.lists = append(make([]*threadList, 0, len(metadata)+1), x.all)
+	e.partial = len(metadata) > mostIndexed
+	e.lists = append(make([]*threadList, 0, min(len(metadata), mostIndexed)+1), x.all)
+	if e.partial {
+		e.lists, metadata = append(e.lists, x.partial), nil
+	}
 	for key, v := range metadata {
 		if k, ok := termOf(key, v); ok {
 			if x.have[k] == nil {
@@ -243,7 +261,7 @@ func (x *threadIndex) put(e *indexedThread, metadata map[string]any) {
 		x.stored++
 	}
 	for _, l := range e.lists {
-		if x.have[l.term] == nil && l != x.all { // drop has removed it
+		if x.have[l.term] == nil && l != x.all && l != x.partial { // drop has removed it
 			x.have[l.term] = l
 		}
 		l.threads = append(l.threads, e)
@@ -267,7 +285,7 @@ func (x *threadIndex) drop(id string) {
 		x.stored--
 	}
 	for _, l := range e.lists {
-		if l.live--; l.live == 0 && l != x.all {
+		if l.live--; l.live == 0 && l != x.all && l != x.partial {
 			delete(x.have, l.term)
 		}
 		l.clean()
@@ -307,13 +325,10 @@ func (l *threadList) clean() {
 // inOrder sorts what was added, and merges it with the rest from the end on: what is new mostly
 // stays there.
 func (l *threadList) inOrder() []*indexedThread {
-	order := func(a, b *indexedThread) int {
-		return cmp.Or(cmp.Compare(a.created, b.created), strings.Compare(b.id, a.id))
-	}
 	added := slices.Clone(l.threads[l.sorted:])
-	slices.SortFunc(added, order)
+	slices.SortFunc(added, (*indexedThread).compare)
 	for to, old := len(l.threads)-1, l.sorted-1; len(added) > 0; to-- {
-		if last := added[len(added)-1]; old < 0 || order(l.threads[old], last) <= 0 {
+		if last := added[len(added)-1]; old < 0 || l.threads[old].compare(last) <= 0 {
 			l.threads[to], added = last, added[:len(added)-1]
 		} else {
 			l.threads[to] = l.threads[old]
@@ -322,6 +337,26 @@ func (l *threadList) inOrder() []*indexedThread {
 	}
 	l.sorted = len(l.threads)
 	return l.threads
+}
+
+func (e *indexedThread) compare(o *indexedThread) int {
+	return cmp.Or(cmp.Compare(e.created, o.created), strings.Compare(o.id, e.id))
+}
+
+// newestFirst goes backward through two lists in order, as if they were one.
+func newestFirst(a, b []*indexedThread) iter.Seq[*indexedThread] {
+	return func(yield func(*indexedThread) bool) {
+		for len(a)+len(b) > 0 {
+			from := &a
+			if len(a) == 0 || len(b) > 0 && a[len(a)-1].compare(b[len(b)-1]) < 0 {
+				from = &b
+			}
+			e := (*from)[len(*from)-1]
+			if *from = (*from)[:len(*from)-1]; !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // term is a name in metadata with a value, as a hash.
@@ -387,39 +422,45 @@ func (x *threadIndex) selection(c *call) (sel threadSelection, ok bool) {
 }
 
 func (sel *threadSelection) add(name string, want any) {
-	if t, ok := termOf(name, want); ok {
-		sel.terms = append(sel.terms, t)
-	} else {
-		sel.rest = true
+	if len(sel.terms) < mostTerms {
+		if t, ok := termOf(name, want); ok {
+			sel.terms = append(sel.terms, t)
+			return
+		}
 	}
+	sel.rest = true
 }
 
 // find returns the threads that a search selects, newest first, at most so many, or all if that is 0; with
 // count only their number. It is not ok where the index has no answer.
 func (x *threadIndex) find(ctx context.Context, sel threadSelection, most int, count bool) (found []*foundThread, n int, ok bool, err error) {
-	candidates, n, ok := x.candidates(ctx, sel, most, count && !sel.rest)
-	if !ok || !sel.rest {
-		return candidates, n, ok, nil
+	candidates, n, ok := x.candidates(ctx, sel, most, count)
+	if !ok {
+		return nil, 0, false, nil
 	}
 	for _, f := range candidates {
-		t, is, err := x.records.get(ctx, f.ID)
-		if err != nil && !errors.Is(err, errUndecoded) {
-			return nil, 0, true, err
+		if f.unsure {
+			t, is, err := x.records.get(ctx, f.ID)
+			if err != nil && !errors.Is(err, errUndecoded) {
+				return nil, 0, true, err
+			}
+			if !is || err != nil || !sel.grant.admits(t.Metadata) || !contains(t.Metadata, sel.metadata) {
+				continue
+			}
+			n++
 		}
-		if !is || err != nil || !sel.grant.admits(t.Metadata) || !contains(t.Metadata, sel.metadata) {
-			continue
-		}
-		if n++; !count {
+		if !count {
 			found = append(found, f)
 		}
-		if n > 0 && n == most {
+		if len(found) > 0 && len(found) == most {
 			break
 		}
 	}
 	return found, n, true, nil
 }
 
-// candidates is find by terms alone: with a rest it returns all, and no number.
+// candidates is find by terms alone. Those that are unsure are returned beside those that are
+// wanted, also with count, and are not in the number.
 func (x *threadIndex) candidates(ctx context.Context, sel threadSelection, most int, count bool) (found []*foundThread, n int, ok bool) {
 	if !x.ready.Load() { // nobody waits until it is made
 		return nil, 0, false
@@ -437,29 +478,34 @@ func (x *threadIndex) candidates(ctx context.Context, sel threadSelection, most 
 	for _, t := range sel.terms {
 		l := x.have[t]
 		if l == nil {
-			return nil, 0, true
+			l = &threadList{}
 		}
 		lists = append(lists, l)
 		if l.live < least.live {
 			least = l
 		}
 	}
-	if count && len(lists) <= 1 && len(sel.prefixes) == 0 && len(sel.without) == 0 && (foreign || x.stored == 0) {
+	partial := x.partial
+	if len(lists) == 0 {
+		partial = &threadList{} // they are in all
+	}
+	if count && !sel.rest && partial.live == 0 && len(lists) <= 1 && len(sel.prefixes) == 0 && len(sel.without) == 0 && (foreign || x.stored == 0) {
 		return nil, least.live, true
 	}
 	begins := func(id string) bool {
 		return len(sel.prefixes) == 0 || slices.ContainsFunc(sel.prefixes, func(p string) bool { return strings.HasPrefix(id, p) })
 	}
-	for _, e := range slices.Backward(least.inOrder()) {
+	for e := range newestFirst(least.inOrder(), partial.inOrder()) {
+		unsure := sel.rest || e.partial && len(lists) > 0
 		if e.gone || e.stored && (sel.grant.Filter != nil || sel.without[e.id]) || !begins(e.id) ||
-			slices.ContainsFunc(lists, func(l *threadList) bool { return !slices.Contains(e.lists, l) }) {
+			!e.partial && slices.ContainsFunc(lists, func(l *threadList) bool { return !slices.Contains(e.lists, l) }) {
 			continue
 		}
-		if !sel.rest {
+		if !unsure {
 			n++
 		}
-		if !count {
-			found = append(found, &foundThread{thread: thread{ID: e.id, Created: time.UnixMicro(e.created).UTC(), Stored: e.stored}})
+		if !count || unsure {
+			found = append(found, &foundThread{unsure: unsure, thread: thread{ID: e.id, Created: time.UnixMicro(e.created).UTC(), Stored: e.stored}})
 		}
 		if n > 0 && n == most {
 			break

@@ -66,7 +66,14 @@ func searches(prefix string) []object {
 			list = append(list, object{"metadata": object{name: v}}, object{"metadata": object{name: v, "color": "red"}})
 		}
 	}
-	return list
+	for _, n := range []int{10, 40} { // fewer than the index takes of a search, and more
+		m := object{"color": "red"}
+		for i := range n {
+			m[fmt.Sprint("name ", i)] = i
+		}
+		list = append(list, object{"metadata": m})
+	}
+	return append(list, object{"metadata": object{"name 3": 3}}, object{"metadata": object{"name 3": 4}})
 }
 
 // TestIndexAnswersAsTheRecords: whatever was done with threads, by clients, by programs beside the
@@ -86,6 +93,11 @@ func TestIndexAnswersAsTheRecords(t *testing.T) {
 					"deep": {object{"a": 1, "b": 2}, []any{"x", "y"}, "x"}, "title": {fmt.Sprint(rng.IntN(1000))}, "graph_id": {"simple"}} {
 					if rng.IntN(2) == 0 {
 						m[name] = values[rng.IntN(len(values))]
+					}
+				}
+				if rng.IntN(5) == 0 { // more than the index has
+					for n := range 80 {
+						m[fmt.Sprint("name ", n)] = n
 					}
 				}
 				return m
@@ -224,5 +236,32 @@ func TestIndexIsMadeAgain(t *testing.T) {
 			t.Errorf("%d failures: %s threads by the index that was made again, want %s", failures, got, want)
 		}
 		h.agrees([]object{{}, {"metadata": object{"color": "red"}}, {"metadata": object{"color": "blue"}}}, rand.New(rand.NewPCG(1, 2)))
+	}
+}
+
+// TestIndexOfManyNames: a thread with hundreds of thousands of names in its metadata holds up no
+// search of others, and a search for so many is answered, too.
+func TestIndexOfManyNames(t *testing.T) {
+	h := indexedHouse(t, t.TempDir(), disk.Options{})
+	many := object{}
+	for i := range 100_000 {
+		many[fmt.Sprint(i)] = i
+	}
+	for range 2 {
+		h.ok("POST", "/threads", object{"metadata": many})
+		h.ok("POST", "/threads", object{"metadata": object{"color": "red"}})
+	}
+	for want, m := range map[string]object{"4": {}, "2": {"color": "red"}, "0": {"color": "blue"}} {
+		if got := strings.TrimSpace(h.ok("POST", "/threads/count", object{"metadata": m}).text); got != want {
+			t.Errorf("%v: count is %s, want %s", m, got, want)
+		}
+	}
+	for _, m := range []object{{"7": 7}, many} {
+		if got := strings.TrimSpace(h.ok("POST", "/threads/count", object{"metadata": m}).text); got != "2" {
+			t.Errorf("%d names: count is %s, want 2", len(m), got)
+		}
+	}
+	if n := server.IndexedTerms(h.api); n > 10 {
+		t.Errorf("the index has %d values", n)
 	}
 }

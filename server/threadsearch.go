@@ -54,7 +54,8 @@ func (s *threadAPI) count(c *call) error {
 // foundThread is a thread that a search may select.
 type foundThread struct {
 	thread
-	at threadStatus
+	at     threadStatus
+	unsure bool // its record says whether the search selects it
 }
 
 var threadOrder = sorting[*foundThread]{
