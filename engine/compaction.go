@@ -112,14 +112,8 @@ func (c *compactor) step(ctx context.Context, limit func(int)) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("compact: %w", err)
 	}
-	if room := c.room(); inputs == nil && room < 0 {
-		inputs = fitting(segs, c.garbage.inSegments(segs), room+max(c.Opts.Reserve, 0))
-	}
 	if inputs == nil {
-		inputs = pickCompaction(segs, c.Opts.CompactFanout, c.Opts.SegmentSize)
-	}
-	if inputs == nil {
-		inputs = mostlyDead(segs, c.garbage.inSegments(segs))
+		inputs = nextCompaction(segs, c.garbage.inSegments(segs), &c.Opts, c.room())
 	}
 	if inputs == nil {
 		return false, nil

@@ -27,10 +27,7 @@ func (c *compactor) debt() int64 {
 	dead := c.garbage.inSegments(left)
 	var debt int64
 	for {
-		next := pickCompaction(left, c.Opts.CompactFanout, c.Opts.SegmentSize)
-		if next == nil {
-			next = mostlyDead(left, dead)
-		}
+		next := nextCompaction(left, dead, &c.Opts, 0)
 		if next == nil {
 			return debt
 		}

@@ -7,6 +7,35 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
+// nextCompaction returns the segments to merge, nil if there is nothing to do. room is that of
+// Store.room. Where it is negative, only what fits is merged: what does not would take what is
+// left for deletions, and fail.
+func nextCompaction(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64, o *Options, room int64) (next []snapshot.SegmentInfo) {
+	free := room + max(o.Reserve, 0)
+	if room < 0 {
+		next = fitting(segs, dead, free)
+	}
+	if next == nil {
+		next = pickCompaction(segs, o.CompactFanout, o.SegmentSize)
+	}
+	if next == nil {
+		next = mostlyDead(segs, dead)
+	}
+	if room < 0 && !fits(next, dead, free) {
+		return nil
+	}
+	return next
+}
+
+// fits reports whether the live part of segments fits into so many bytes.
+func fits(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64, free int64) bool {
+	live := int64(minFreed)
+	for _, s := range segs {
+		live += s.Size - dead[s.Num]
+	}
+	return live <= free
+}
+
 // pickCompaction returns segments worth merging: as many as the fan-out asks for
 // in one class of size, those of the size limit and more left out. Each class is four
 // times the last.
@@ -57,8 +86,8 @@ func mostlyDead(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64) []snap
 func fitting(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64, free int64) []snapshot.SegmentInfo {
 	var best []snapshot.SegmentInfo
 	most := int64(minFreed)
-	for _, s := range segs {
-		if d := dead[s.Num]; d >= most && s.Size-d+minFreed <= free {
+	for i, s := range segs {
+		if d := dead[s.Num]; d >= most && fits(segs[i:i+1], dead, free) {
 			best, most = []snapshot.SegmentInfo{s}, d
 		}
 	}

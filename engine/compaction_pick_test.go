@@ -19,25 +19,30 @@ func TestWhatIsCompacted(t *testing.T) {
 	for _, c := range []struct {
 		fanout int
 		dead   map[base.FileNum]int64
+		room   int64 // of 32 MiB that are kept back
 		want   string
 	}{
-		{3, nil, "[1 2 3]"},
-		{4, nil, "[]"},
-		{2, map[base.FileNum]int64{4: large}, "[1 2 3]"},
-		{4, map[base.FileNum]int64{1: 3 << 20}, "[]"},
-		{4, map[base.FileNum]int64{1: 4 << 20, 4: large / 2}, "[4]"},
-		{4, map[base.FileNum]int64{1: 4 << 20, 4: large / 4}, "[1]"},
+		{3, nil, 0, "[1 2 3]"},
+		{4, nil, 0, "[]"},
+		{2, map[base.FileNum]int64{4: large}, 0, "[1 2 3]"},
+		{4, map[base.FileNum]int64{1: 3 << 20}, 0, "[]"},
+		{4, map[base.FileNum]int64{1: 4 << 20, 4: large / 2}, 0, "[4]"},
+		{4, map[base.FileNum]int64{1: 4 << 20, 4: large / 4}, 0, "[1]"},
+		{4, map[base.FileNum]int64{1: 3 << 20}, -1, "[1]"},
+		{4, map[base.FileNum]int64{1: 3 << 20, 4: large / 2}, -20 << 20, "[1]"},
+		{4, map[base.FileNum]int64{1: 3 << 20, 4: large / 2}, -26 << 20, "[]"},
+		{3, nil, 1 - 32<<20, "[]"},
+		{3, nil, -1, "[]"},
+		{3, map[base.FileNum]int64{2: 2 << 10}, -1, "[]"},
+		{2, map[base.FileNum]int64{1: 40 << 10, 2: 40 << 10, 3: 11 << 20}, -24 << 20, "[3]"},
 	} {
-		got := pickCompaction(many, c.fanout, large)
-		if got == nil {
-			got = mostlyDead(many, c.dead)
-		}
+		got := nextCompaction(many, c.dead, &Options{CompactFanout: c.fanout, SegmentSize: large, Reserve: 32 << 20}, c.room)
 		nums := []int{}
 		for _, s := range got {
 			nums = append(nums, int(s.Num))
 		}
 		if fmt.Sprint(nums) != c.want {
-			t.Errorf("fan-out %d, dead %v: %v, want %s", c.fanout, c.dead, nums, c.want)
+			t.Errorf("fan-out %d, dead %v, room %d: %v, want %s", c.fanout, c.dead, c.room, nums, c.want)
 		}
 	}
 	if mostlyDead([]snapshot.SegmentInfo{seg(1, minDead)}, map[base.FileNum]int64{1: minDead - 1}) != nil {
