@@ -288,8 +288,14 @@ func (f *flusher) writtenAgain() bool { return f.Opts.FlushBytes < f.Opts.Segmen
 // deletions in it can give room back.
 func (f *flusher) logDue() bool {
 	n := f.throttle.loggedBytes()
-	return n >= f.Opts.FlushBytes || n >= f.Opts.Reserve/2 && f.lowSpace.Load() && f.room() < f.Opts.LowSpace-f.Opts.Reserve
+	if n >= f.Opts.FlushBytes {
+		return true
+	}
+	return n >= max(f.Opts.Reserve/2, lowSpaceFlush) && f.lowSpace.Load() && f.room() < f.Opts.LowSpace-max(f.Opts.Reserve, 0)
 }
+
+// lowSpaceFlush is the least that is flushed because space is low, where Options.Reserve is none or tiny.
+const lowSpaceFlush = 1 << 20
 
 // anyDue reports whether workIfDue has something to do.
 func (f *flusher) anyDue() bool { return f.logDue() || f.images.due() }
