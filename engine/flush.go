@@ -174,6 +174,8 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 	y := f.throttle.yielder()
 	out := newOutputs(f.Store, files, func(int) { y.yield() })
 	out.quick = f.writtenAgain()
+	published := false
+	defer func() { f.garbage.settle(published) }()
 	if err := f.buildFlush(ctx, v, st, files, tombs, out); err != nil {
 		return fmt.Errorf("flush: %w", out.abandon(err))
 	}
@@ -193,6 +195,7 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 		out.removeUnlessApplied(err)
 		return fmt.Errorf("flush: %w", err)
 	}
+	published = true
 	out.install()
 	f.unflushed.forgetThrough(cut)
 	f.Index.DropTombstones(cut, f.oldestTombstone())

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -22,6 +23,11 @@ type garbageEstimate struct {
 	fams    map[uint64]deadFamily
 	dropped map[uint64]bool                       // families of partitions deleted since the last flush
 	before  map[base.FileNum]snapshot.SegmentDead // as Open found it
+
+	// counted and taken are what a flush has counted, and the families that it took of dropped:
+	// the segments know nothing of them before it is published.
+	counted map[uint64]deadFamily
+	taken   map[uint64]bool
 }
 
 // deadFamily is what segments hold of a family for nobody.
@@ -32,7 +38,8 @@ type deadFamily struct {
 
 // newGarbage returns the estimate of a store without segments.
 func newGarbage(s *Store) *garbageEstimate {
-	return &garbageEstimate{Store: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]bool{}, before: map[base.FileNum]snapshot.SegmentDead{}}
+	return &garbageEstimate{Store: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]bool{}, before: map[base.FileNum]snapshot.SegmentDead{},
+		counted: map[uint64]deadFamily{}, taken: map[uint64]bool{}}
 }
 
 // Restore takes what the manifest says.
@@ -46,10 +53,10 @@ func (g *garbageEstimate) Restore(segs []snapshot.SegmentInfo) {
 	}
 }
 
-// sums is what is dead in the segments. mu is held.
-func (g *garbageEstimate) sums(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
+// sums is what is dead in the segments of these families. mu is held.
+func (g *garbageEstimate) sums(segs []snapshot.SegmentInfo, fams map[uint64]deadFamily) []snapshot.SegmentDead {
 	now := map[base.FileNum]snapshot.SegmentDead{}
-	for _, f := range g.fams {
+	for _, f := range fams {
 		for n, b := range f.bytes {
 			d := now[n]
 			if f.dropped {
@@ -68,12 +75,15 @@ func (g *garbageEstimate) sums(segs []snapshot.SegmentInfo) []snapshot.SegmentDe
 	return out
 }
 
-// news is what the manifest does not say yet of these segments, which it knows.
+// news is what the manifest does not say yet of these segments, which it knows, with what was
+// counted.
 func (g *garbageEstimate) news(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var out []snapshot.SegmentDead
-	for i, d := range g.sums(segs) {
+	fams := maps.Clone(g.fams)
+	maps.Copy(fams, g.counted)
+	for i, d := range g.sums(segs, fams) {
 		if d.Dropped != segs[i].Dropped || d.Unused != segs[i].Unused {
 			out = append(out, d)
 		}
@@ -108,23 +118,40 @@ func (g *garbageEstimate) anyDropped() bool {
 	return len(g.dropped) > 0
 }
 
-// takeDropped returns the families dropped since it was called last.
+// takeDropped returns the families dropped since it was called last. settle puts them back unless
+// what was counted is published.
 func (g *garbageEstimate) takeDropped() map[uint64]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := g.dropped
 	g.dropped = map[uint64]bool{}
+	maps.Copy(g.taken, out)
 	return out
 }
 
+// set counts what is dead of a family, for settle.
 func (g *garbageEstimate) set(family uint64, dead deadFamily) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(dead.bytes) == 0 {
-		delete(g.fams, family)
-		return
+	g.counted[family] = dead
+}
+
+// settle makes what was counted count, if it is published, or forgets it: then it will be counted
+// again. The lock of the stack of images is held since.
+func (g *garbageEstimate) settle(published bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if published {
+		for family, dead := range g.counted {
+			if g.fams[family] = dead; len(dead.bytes) == 0 {
+				delete(g.fams, family)
+			}
+		}
+	} else {
+		maps.Copy(g.dropped, g.taken)
 	}
-	g.fams[family] = dead
+	clear(g.counted)
+	clear(g.taken)
 }
 
 // forget drops what is known of segments that are gone.
@@ -151,7 +178,7 @@ func (g *garbageEstimate) inSegments(segs []snapshot.SegmentInfo) map[base.FileN
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	out := map[base.FileNum]int64{}
-	for i, d := range g.sums(segs) {
+	for i, d := range g.sums(segs, g.fams) {
 		if b, s := d.Dropped+d.Unused, segs[i]; b > 0 {
 			out[s.Num] = int64(float64(s.Size) * min(1, float64(b)/float64(s.Raw)))
 		}
@@ -289,12 +316,13 @@ func (g *garbageEstimate) countDropped(v *View) error {
 // recordDropped counts the families dropped since the last flush, and tells the
 // manifest: the next flush may be another process's, which does not know of them.
 // The lock of the stack of images is held.
-func (g *garbageEstimate) recordDropped() error {
+func (g *garbageEstimate) recordDropped() (err error) {
 	if !g.anyDropped() {
 		return nil
 	}
 	v := g.workView(g.ViewWithin)
 	defer v.Release()
+	defer func() { g.settle(err == nil) }()
 	if err := g.countDropped(v); err != nil {
 		return err
 	}
@@ -302,6 +330,6 @@ func (g *garbageEstimate) recordDropped() error {
 	if len(dead) == 0 {
 		return nil
 	}
-	_, err := g.manifest.Apply(snapshot.Edit{SetDead: dead})
+	_, err = g.manifest.Apply(snapshot.Edit{SetDead: dead})
 	return err
 }

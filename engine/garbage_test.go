@@ -5,9 +5,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/snapshot"
 )
 
@@ -56,6 +58,59 @@ func TestDeadBytes(t *testing.T) {
 	}
 	if n := e.Stats().DeadBytes; n != 0 {
 		t.Errorf("%d bytes are dead after the compaction", n)
+	}
+	must(t, e.Close())
+}
+
+// A flush that fails counts nothing: its deletions are in the log alone, and a compaction would
+// find nothing to leave out, and forget the count. The next flush counts them.
+func TestDeadBytesOfAFlushThatFails(t *testing.T) {
+	inj := faultfs.NewInjector()
+	o := quietOptions(faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj))
+	o.NoPatches = true
+	e := mustOpen(t, o)
+	for _, id := range []string{"all", "some", "kept"} {
+		for i := range 20 {
+			putVersion(t, e, id, versionKey(i), strings.Repeat(id, 500))
+		}
+	}
+	must(t, e.Flush(t.Context()))
+	dead := func() int {
+		n := 0
+		for _, d := range e.garbage.inSegments(e.state().Segments) {
+			n += int(d)
+		}
+		return n
+	}
+	must(t, e.Commit(t.Context(), []string{"all", "some"}, func(tx *Tx) error {
+		for i := range 10 {
+			if err := tx.Delete("some", versionKey(i)); err != nil {
+				return err
+			}
+		}
+		return tx.Drop("all", nil)
+	}))
+	inj.Set(faultfs.Rule{Op: faultfs.OpCreate, Sticky: true, Err: syscall.ENOSPC})
+	if e.Flush(t.Context()) == nil {
+		t.Fatal("a flush without room succeeds")
+	}
+	if n := dead(); n != 0 {
+		t.Errorf("%d bytes are dead that the log alone deletes", n)
+	}
+	inj.Set()
+	must(t, e.Compact(t.Context())) // which flushes
+	if n := e.Stats().SegmentBytes; dead() != 0 || n == 0 {
+		t.Errorf("%d bytes are dead of %d after a compaction", dead(), n)
+	}
+	must(t, e.Commit(t.Context(), []string{"kept"}, func(tx *Tx) error { return tx.Drop("kept", nil) }))
+	inj.Set(faultfs.Rule{Op: faultfs.OpCreate, Sticky: true, Err: syscall.ENOSPC})
+	if e.Flush(t.Context()) == nil {
+		t.Fatal("a flush without room succeeds")
+	}
+	inj.Set()
+	must(t, e.Flush(t.Context()))
+	if dead() == 0 {
+		t.Error("what was dropped before a flush that failed is never counted")
 	}
 	must(t, e.Close())
 }
