@@ -234,7 +234,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	c := e.unpublished.take(batch)
 	for _, id := range c.Remove {
 		if t, err := e.Index.Partition(id); err == nil { // which the commit has looked for
-			e.garbage.noteDropped(t)
+			e.garbage.noteDropped(t, batch[len(batch)-1].LSN)
 		}
 	}
 	e.Index.Apply(c)

@@ -21,13 +21,13 @@ type garbageEstimate struct {
 
 	mu      sync.Mutex
 	fams    map[uint64]deadFamily
-	dropped map[uint64]bool                       // families of partitions deleted since the last flush
+	dropped map[uint64]base.LSN                   // families of partitions that records no flush has counted deleted, by the last of these
 	before  map[base.FileNum]snapshot.SegmentDead // as Open found it
 
 	// counted and taken are what a flush has counted, and the families that it took of dropped:
 	// the segments know nothing of them before it is published.
 	counted map[uint64]deadFamily
-	taken   map[uint64]bool
+	taken   map[uint64]base.LSN
 }
 
 // deadFamily is what segments hold of a family for nobody.
@@ -38,8 +38,8 @@ type deadFamily struct {
 
 // newGarbage returns the estimate of a store without segments.
 func newGarbage(s *Store) *garbageEstimate {
-	return &garbageEstimate{Store: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]bool{}, before: map[base.FileNum]snapshot.SegmentDead{},
-		counted: map[uint64]deadFamily{}, taken: map[uint64]bool{}}
+	return &garbageEstimate{Store: s, fams: map[uint64]deadFamily{}, dropped: map[uint64]base.LSN{}, before: map[base.FileNum]snapshot.SegmentDead{},
+		counted: map[uint64]deadFamily{}, taken: map[uint64]base.LSN{}}
 }
 
 // Restore takes what the manifest says.
@@ -91,8 +91,8 @@ func (g *garbageEstimate) news(segs []snapshot.SegmentInfo) []snapshot.SegmentDe
 	return out
 }
 
-// noteDropped notes the family of a partition that is being deleted; nil if there is none.
-func (g *garbageEstimate) noteDropped(t *index.Partition) {
+// noteDropped notes the family of a partition that a record up to lsn deletes; nil if there is none.
+func (g *garbageEstimate) noteDropped(t *index.Partition, lsn base.LSN) {
 	if t == nil {
 		return
 	}
@@ -101,15 +101,7 @@ func (g *garbageEstimate) noteDropped(t *index.Partition) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.dropped[t.Family.ID] = true
-}
-
-// isDropped reports whether a partition of the family was deleted since the last
-// flush.
-func (g *garbageEstimate) isDropped(family uint64) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.dropped[family]
+	g.dropped[t.Family.ID] = max(lsn, g.dropped[t.Family.ID])
 }
 
 func (g *garbageEstimate) anyDropped() bool {
@@ -118,14 +110,19 @@ func (g *garbageEstimate) anyDropped() bool {
 	return len(g.dropped) > 0
 }
 
-// takeDropped returns the families dropped since it was called last. settle puts them back unless
-// what was counted is published.
-func (g *garbageEstimate) takeDropped() map[uint64]bool {
+// takeDropped returns the families that records up to cut dropped and that were not taken yet: a
+// view at the cut still shows what was dropped later. settle puts them back unless what was counted
+// is published.
+func (g *garbageEstimate) takeDropped(cut base.LSN) map[uint64]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	out := g.dropped
-	g.dropped = map[uint64]bool{}
-	maps.Copy(g.taken, out)
+	out := map[uint64]bool{}
+	for family, lsn := range g.dropped {
+		if lsn <= cut {
+			out[family], g.taken[family] = true, lsn
+			delete(g.dropped, family)
+		}
+	}
 	return out
 }
 
@@ -148,7 +145,9 @@ func (g *garbageEstimate) settle(published bool) {
 			}
 		}
 	} else {
-		maps.Copy(g.dropped, g.taken)
+		for family, lsn := range g.taken {
+			g.dropped[family] = max(lsn, g.dropped[family])
+		}
 	}
 	clear(g.counted)
 	clear(g.taken)
@@ -286,14 +285,14 @@ func (g *garbageEstimate) inSegment(family uint64, n base.FileNum) (familyIn, bo
 // countDropped counts what segments hold of families that have no partition in the view, but
 // had one at the last flush.
 func (g *garbageEstimate) countDropped(v *View) error {
-	if !g.anyDropped() {
+	dropped := g.takeDropped(v.LSN())
+	if len(dropped) == 0 {
 		return nil
 	}
-	alive, err := Families(v, g.isDropped)
+	alive, err := Families(v, func(id uint64) bool { return dropped[id] })
 	if err != nil {
 		return err
 	}
-	dropped := g.takeDropped()
 	for i := range alive {
 		delete(dropped, alive[i].id)
 	}

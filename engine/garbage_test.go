@@ -115,6 +115,29 @@ func TestDeadBytesOfAFlushThatFails(t *testing.T) {
 	must(t, e.Close())
 }
 
+// What is dropped beside a flush, behind its cut, is counted by the next one.
+func TestDeadBytesDroppedBesideAFlush(t *testing.T) {
+	e := mustOpen(t, quietOptions(vfs.NewMem(vfs.MemOptions{})))
+	for i := range 20 {
+		putVersion(t, e, "t", versionKey(i), strings.Repeat("value", 500))
+	}
+	must(t, e.Flush(t.Context()))
+	v, err := e.View()
+	must(t, err)
+	must(t, e.Commit(t.Context(), []string{"t"}, func(tx *Tx) error { return tx.Drop("t", nil) }))
+	must(t, e.garbage.countDropped(v)) // as a flush does whose cut is at v
+	e.garbage.settle(true)
+	v.Release()
+	if n := e.Stats().DeadBytes; n != 0 {
+		t.Errorf("%d bytes are dead that a view at the cut shows", n)
+	}
+	must(t, e.Flush(t.Context()))
+	if e.Stats().DeadBytes == 0 {
+		t.Error("what was dropped behind the cut of a flush is never counted")
+	}
+	must(t, e.Close())
+}
+
 // What is dead is known to who opens the store next: after a flush, and of partitions
 // deleted after it, also where the process was killed. What is counted again does not
 // count twice.

@@ -156,7 +156,7 @@ func (r *replayer) op(o *decodedOp, values []index.ValueLoc) error {
 		}
 		r.set(o.id, t.With([]*index.Entry{{Key: o.key, LSN: lsn, Flags: index.FlagDeleted}}, lsn, t.Updated))
 	case opDrop:
-		r.e.garbage.noteDropped(t)
+		r.e.garbage.noteDropped(t, lsn)
 		r.set(o.id, nil)
 		r.remember(o.id, dropTombstone(r.tomb, o.id, lsn, time, o.tomb))
 	case opCopy:
