@@ -240,8 +240,8 @@ func (c *compactor) noteCompact(i metrics.CompactInfo) {
 	}
 }
 
-// compactDue merges, at Options.CompactRate, until nothing is due.
-func (c *compactor) compactDue(ctx context.Context) error {
+// compactDue merges, at Options.CompactRate, until nothing is due, and calls merged after each step.
+func (c *compactor) compactDue(ctx context.Context, merged func()) error {
 	if err := c.Enter(); err != nil {
 		return err
 	}
@@ -250,5 +250,6 @@ func (c *compactor) compactDue(ctx context.Context) error {
 		if did, err := c.step(ctx, c.throttle.limiter(ctx)); err != nil || !did {
 			return err
 		}
+		merged()
 	}
 }

@@ -43,6 +43,7 @@ type Engine struct {
 	wake        chan struct{} // the worker: flush or image
 	wakeCompact chan struct{} // the compactor
 	reclaim     atomic.Bool   // the worker's next turn flushes, whatever is due
+	refusing    atomic.Bool   // a commit was refused for want of space, and none was made since that is not urgent
 	stopWork    context.CancelFunc
 	workers     sync.WaitGroup
 

@@ -32,6 +32,7 @@ func (e *Engine) noteWriteError(err error) {
 			}
 		}
 	case errors.Is(err, fault.ErrDiskFull):
+		e.reclaimRefused()
 		e.Opts.Logger.Error("disk full", "error", err)
 		if f := e.Opts.Events.DiskFull; f != nil {
 			f(err)

@@ -54,7 +54,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 			e.Index.ReleaseFamilies() // nobody waits for it
 			e.work(ctx, e.wake, &e.workErr, e.workOnce)
 		})
-		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactor.compactDue) })
+		e.workers.Go(func() { e.work(ctx, e.wakeCompact, &e.compactErr, e.compactDue) })
 	}
 	return e, nil
 }

@@ -51,7 +51,28 @@ func (e *Engine) work(ctx context.Context, wake <-chan struct{}, last *atomic.Po
 // reclaimAfter has the room given back that a commit has freed, if there is so little that others
 // are refused: whoever deletes to go on cannot be asked to compact, too.
 func (e *Engine) reclaimAfter(urgent bool) {
-	if urgent && !e.Opts.ManualWork && e.room() < 0 {
+	switch {
+	case urgent && e.room() < 0:
+		e.reclaimSoon()
+	case !urgent && e.refusing.Load():
+		e.refusing.Store(false)
+	}
+}
+
+// reclaimRefused has room given back when the first commit is refused, as what was deleted before
+// is still there. Further ones try again what has failed since.
+func (e *Engine) reclaimRefused() {
+	switch {
+	case e.refusing.CompareAndSwap(false, true):
+		e.reclaimSoon()
+	case e.reclaim.Load():
+		e.wakeWorker()
+	}
+}
+
+// reclaimSoon has the worker flush, and then compact.
+func (e *Engine) reclaimSoon() {
+	if !e.Opts.ManualWork {
 		e.reclaim.Store(true)
 		e.wakeWorker()
 	}
@@ -90,9 +111,21 @@ func (e *Engine) workOnce(ctx context.Context) error {
 	if err != nil && !reclaim {
 		return err
 	}
+	if err != nil {
+		e.reclaim.Store(true) // compactDue has it tried again
+	}
 	select {
 	case e.wakeCompact <- struct{}{}: // it may make room where the flush had none
 	default:
 	}
 	return err
+}
+
+// compactDue is a turn of who compacts. Each step may have made the room that a flush lacked.
+func (e *Engine) compactDue(ctx context.Context) error {
+	return e.compactor.compactDue(ctx, func() {
+		if e.reclaim.Load() {
+			e.wakeWorker()
+		}
+	})
 }
