@@ -41,8 +41,15 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	made := s.newest.reading()
-	v, err := s.e.View()
+	var of newestThreads
+	var v *engine.View
+	var err error
+	some := q.ThreadID == "" && q.Limit > 0 && q.CheckpointID == ""
+	if some {
+		v, of, err = s.newest.viewed(s.e.View)
+	} else {
+		v, err = s.e.View()
+	}
 	if err != nil {
 		return err
 	}
@@ -73,11 +80,11 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 		}
 		return nil
 	}
-	if q.ThreadID == "" && q.Limit > 0 && q.CheckpointID == "" {
-		return s.listSome(v, q, made, visit)
+	if some {
+		return s.listSome(v, q, of, visit)
 	}
 	if q.ThreadID == "" {
-		return s.listAll(v, q, nil, visit)
+		return s.listAll(v, q, false, visit)
 	}
 	t, err := v.Partition(layout.ThreadKey(q.ThreadID))
 	if err != nil || t == nil {
@@ -133,8 +140,8 @@ func listNamespace(t *index.Partition, q saver.Query, visit func(*index.Partitio
 }
 
 // listAll gathers the checkpoints of all threads before it yields the first:
-// their ids interleave. made, if not nil, is told when newest knows of all of them.
-func (s *Saver) listAll(v *engine.View, q saver.Query, made func(), visit func(*index.Partition, *index.Entry) error) error {
+// their ids interleave. With note newest is made of them.
+func (s *Saver) listAll(v *engine.View, q saver.Query, note bool, visit func(*index.Partition, *index.Entry) error) error {
 	var all []foundEntry
 	var err error
 	aerr := v.Ascend(layout.SpaceThread, func(t *index.Partition) bool {
@@ -144,7 +151,7 @@ func (s *Saver) listAll(v *engine.View, q saver.Query, made func(), visit func(*
 		if t, err = v.Load(t); err != nil {
 			return false
 		}
-		if all = selectEntries(t, q, all); made != nil {
+		if all = selectEntries(t, q, all); note {
 			s.newest.read(t, v)
 		}
 		return true
@@ -152,8 +159,8 @@ func (s *Saver) listAll(v *engine.View, q saver.Query, made func(), visit func(*
 	if err = cmp.Or(err, aerr); err != nil {
 		return err
 	}
-	if made != nil {
-		made()
+	if note {
+		s.newest.allRead(v)
 	}
 	return visitSorted(all, visit)
 }

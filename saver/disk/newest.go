@@ -29,9 +29,9 @@ type newest struct {
 	made   bool
 	floor  string
 	bounds map[string]bound // by thread
-	// copies are how many CopyThread have begun, and copying how many have not ended: before it is
-	// made nothing is known of the copy of a thread that was not written to.
-	copies, copying int
+	// lastCopy is the last record that copies a thread: before it is made nothing is known of the
+	// copy of a thread that was not written to, and a view has to show it.
+	lastCopy base.LSN
 }
 
 // newestKept is how many threads are kept after there were twice as many, but for those of one id.
@@ -98,46 +98,38 @@ func (n *newest) list() []boundThread {
 	return all
 }
 
-// copy notes that a thread is being copied, until ended is called. The commit of the copy calls
-// as.
-func (n *newest) copy(src, dst string) (as func(base.LSN), ended func()) {
+// copied notes that record lsn copies a thread. The commit of the copy calls it.
+func (n *newest) copied(src, dst string, lsn base.LSN) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.copies++
-	n.copying++
-	as = func(lsn base.LSN) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.add(dst, bound{n.bounds[src].id, lsn})
-	}
-	return as, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.copying--
-	}
+	n.lastCopy = max(n.lastCopy, lsn)
+	n.add(dst, bound{n.bounds[src].id, lsn})
 }
 
-// reading is called before a view is taken, and made when put was called for all its threads.
-func (n *newest) reading() (made func()) {
+// allRead is called when put was called for all threads of a view.
+func (n *newest) allRead(v *engine.View) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	copies, copying := n.copies, n.copying
-	return func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.made = n.made || copying == 0 && copies == n.copies
-	}
+	n.made = n.made || n.lastCopy <= v.LSN()
 }
 
-// of returns the threads that may have an id above floor, the greatest bound first; not ok if
-// that is not known. It is called after the view was taken that it is for.
-func (n *newest) of() (threads []boundThread, floor string, ok bool) {
+// newestThreads are the threads that may have an id above floor in a view, the greatest bound
+// first, if that is known.
+type newestThreads struct {
+	threads []boundThread
+	floor   string
+	known   bool
+}
+
+// viewed takes a view and what is known of it at once: a thread that it shows is forgotten as soon
+// as another listing has a later view, which does not.
+func (n *newest) viewed(take func() (*engine.View, error)) (v *engine.View, of newestThreads, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.made {
-		return nil, "", false
+	if v, err = take(); err == nil && n.made {
+		of = newestThreads{n.list(), n.floor, true}
 	}
-	return n.list(), n.floor, true
+	return v, of, err
 }
 
 // merge are threads whose checkpoints come in the order of a listing: those that were opened, by
@@ -199,14 +191,13 @@ func (m merge) open(n *newest, v *engine.View, q saver.Query) error {
 }
 
 // listSome is listAll where few checkpoints are wanted: it opens the threads that have the newest,
-// and reads the others if these do not suffice. made is that of reading.
-func (s *Saver) listSome(v *engine.View, q saver.Query, made func(), visit func(*index.Partition, *index.Entry) error) error {
-	threads, floor, ok := s.newest.of()
-	if !ok {
-		return s.listAll(v, q, made, visit)
+// and reads the others if these do not suffice.
+func (s *Saver) listSome(v *engine.View, q saver.Query, of newestThreads, visit func(*index.Partition, *index.Entry) error) error {
+	if !of.known {
+		return s.listAll(v, q, true, visit)
 	}
-	m := make(merge, len(threads))
-	for i, t := range threads {
+	floor, m := of.floor, make(merge, len(of.threads))
+	for i, t := range of.threads {
 		m[i] = opened{boundThread: t}
 	}
 	for heap.Init(&m); m.Len() > 0; {
@@ -235,7 +226,7 @@ func (s *Saver) listSome(v *engine.View, q saver.Query, made func(), visit func(
 	if rest := floor + "\x00"; q.Before == "" || q.Before > rest {
 		q.Before = rest
 	}
-	return s.listAll(v, q, nil, visit)
+	return s.listAll(v, q, false, visit)
 }
 
 // read notes the greatest id of a checkpoint of a thread, which a view shows.

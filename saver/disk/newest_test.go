@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 )
@@ -72,17 +73,16 @@ func listed(limit int, list func(visit func(*index.Partition, *index.Entry) erro
 
 // sameListings compares a listing of some checkpoints with one of all, on one view.
 func (s *Saver) sameListings(q saver.Query) error {
-	made := s.newest.reading()
-	v, err := s.e.View()
+	v, of, err := s.newest.viewed(s.e.View)
 	if err != nil {
 		return err
 	}
 	defer v.Release()
-	got, err := listed(q.Limit, func(visit func(*index.Partition, *index.Entry) error) error { return s.listSome(v, q, made, visit) })
+	got, err := listed(q.Limit, func(visit func(*index.Partition, *index.Entry) error) error { return s.listSome(v, q, of, visit) })
 	if err != nil {
 		return err
 	}
-	want, err := listed(q.Limit, func(visit func(*index.Partition, *index.Entry) error) error { return s.listAll(v, q, nil, visit) })
+	want, err := listed(q.Limit, func(visit func(*index.Partition, *index.Entry) error) error { return s.listAll(v, q, false, visit) })
 	if err != nil || slices.Equal(got, want) {
 		return err
 	}
@@ -178,14 +178,75 @@ func TestNewestForgets(t *testing.T) {
 		} else if err := errors.Join(s.DeleteThread(t.Context(), "t"), s.sameListings(saver.Query{Limit: 1})); err != nil {
 			t.Fatal(err)
 		}
+		_, of, _ := s.newest.viewed(func() (*engine.View, error) { return v, nil })
 		if _, err := listed(1, func(visit func(*index.Partition, *index.Entry) error) error {
-			return s.listSome(v, saver.Query{Limit: 1}, nil, visit)
+			return s.listSome(v, saver.Query{Limit: 1}, of, visit)
 		}); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(s.newest.bounds); (n == 1) != again {
 			t.Errorf("put again: %t: %d threads are known", again, n)
 		}
+	}
+}
+
+// TestNewestOfItsView: a listing shows what its view does, though another one has forgotten it since.
+func TestNewestOfItsView(t *testing.T) {
+	s := newestStore(t, 6)
+	for _, id := range []string{"a", "b"} {
+		if _, err := s.Put(t.Context(), saver.Config{ThreadID: id}, saver.Checkpoint{V: 4, ID: "1"}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.sameListings(saver.Query{Limit: 1}); err != nil { // makes newest
+		t.Fatal(err)
+	}
+	v, of, err := s.newest.viewed(s.e.View)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Release()
+	if err := errors.Join(s.DeleteThread(t.Context(), "a"), s.sameListings(saver.Query{Limit: 9})); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.newest.bounds); n != 1 {
+		t.Errorf("%d threads are known, want b alone", n)
+	}
+	got, err := listed(9, func(visit func(*index.Partition, *index.Entry) error) error {
+		return s.listSome(v, saver.Query{Limit: 9}, of, visit)
+	})
+	if err != nil || len(got) != 2 {
+		t.Errorf("%q, %v: want the checkpoints of a and b", got, err)
+	}
+}
+
+// TestNewestBesideACopy: newest is not made of a view that does not show a copy, whether its commit
+// began before or after, and whoever waits for it.
+func TestNewestBesideACopy(t *testing.T) {
+	s := newestStore(t, 6)
+	put := func(id string) {
+		t.Helper()
+		if _, err := s.Put(t.Context(), saver.Config{ThreadID: "t"}, saver.Checkpoint{V: 4, ID: id}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("1")
+	for i, made := range []bool{false, true} {
+		v, of, err := s.newest.viewed(s.e.View)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 { // a commit that is not visible yet
+			s.newest.copied("t", "copy", v.LSN()+1)
+		}
+		_, err = listed(9, func(visit func(*index.Partition, *index.Entry) error) error {
+			return s.listSome(v, saver.Query{Limit: 9}, of, visit)
+		})
+		v.Release()
+		if err != nil || s.newest.made != made {
+			t.Errorf("made is %t, %v, want %t", s.newest.made, err, made)
+		}
+		put("2")
 	}
 }
 

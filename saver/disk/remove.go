@@ -410,8 +410,6 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	as, ended := s.newest.copy(src, dst)
-	defer ended()
 	ids := map[string]bool{layout.ThreadKey(src): true, layout.ThreadKey(dst): true}
 	return s.commitWith(ctx, ids, func(tx *engine.Tx, need func(string) bool) error {
 		if tx.Partition(layout.ThreadKey(dst)) != nil {
@@ -432,7 +430,7 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 		if err := s.forgetErased(tx, src, dst); err != nil {
 			return err
 		}
-		as(tx.LSN())
+		s.newest.copied(src, dst, tx.LSN())
 		return tx.Copy(layout.ThreadKey(src), layout.ThreadKey(dst))
 	})
 }
