@@ -2,12 +2,13 @@ package server
 
 import (
 	"io"
+	"math"
 	"net/http"
 	"time"
 )
 
-// lingerBytes is how much of a body is read behind its answer.
-const lingerBytes = 1 << 30
+// lingerBytes is how much of a body is at least read behind its answer.
+const lingerBytes = 64 << 20
 
 // requestBody knows whether the body of a request was read to its end.
 type requestBody struct {
@@ -28,9 +29,10 @@ func (b *requestBody) Read(p []byte) (int, error) {
 //
 // Such an answer is 401, 404, 413 or 422. A connection that is closed with unread bytes is reset, and a
 // client that is still sending loses the answer. So the answer is sent, and the rest of the body is read and
-// dropped: for the time that a client has for a body, and lingerBytes. Only then the connection is closed.
+// dropped: for the time that a client has for a body, and four times as much as a body may be. Only then the
+// connection is closed. Who had that time is not waited for again, and what became a WebSocket has no body.
 // HTTP/2 needs none of it: there a stream ends by itself.
-func lingering(w *statusWriter, r *http.Request, most time.Duration) (*http.Request, func()) {
+func lingering(w *statusWriter, r *http.Request, most time.Duration, maxBody int64) (*http.Request, func()) {
 	if !hasBody(r) || r.ProtoMajor != 1 || w.rc.EnableFullDuplex() != nil {
 		return r, func() {}
 	}
@@ -38,11 +40,11 @@ func lingering(w *statusWriter, r *http.Request, most time.Duration) (*http.Requ
 	own := *r
 	own.Body = body
 	return &own, func() {
-		if body.ended || !body.begun && r.Header.Get("Expect") != "" { // such a client sends nothing unless it is told to
+		if w.status == http.StatusSwitchingProtocols || body.ended || !body.begun && r.Header.Get("Expect") != "" { // such a client sends nothing unless it is told to
 			return
 		}
-		if w.rc.Flush() == nil && w.rc.SetReadDeadline(time.Now().Add(most)) == nil {
-			_, _ = io.CopyN(io.Discard, body, lingerBytes)
+		if w.rc.Flush() == nil && w.status != http.StatusRequestTimeout && w.rc.SetReadDeadline(time.Now().Add(most)) == nil {
+			_, _ = io.CopyN(io.Discard, body, max(4*min(maxBody, math.MaxInt64/4), lingerBytes))
 		}
 		if body.ended {
 			return

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -58,5 +59,34 @@ func TestAnswersBeforeTheBody(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestUpgradeWithABody: a request that becomes a WebSocket has no body, whatever its head says.
+func TestUpgradeWithABody(t *testing.T) {
+	h := open(t, t.TempDir(), func(*server.Config) {})
+	thread := h.ok("POST", "/threads", object{}).text1("thread_id")
+	done := make(chan any, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { done <- recover() }()
+		h.api.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "GET /threads/%s/stream/events HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nContent-Length: 5\r\n\r\n", thread); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	h.none(conn.Close())
+	if p := <-done; p != nil {
+		t.Errorf("the handler panics: %v", p)
 	}
 }

@@ -19,7 +19,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = counted.rc.SetReadDeadline(begin.Add(s.cfg.ReadTimeout))
 	}
 	defer func() { s.metrics.request(r, counted.status, time.Since(begin)) }()
-	r, linger := lingering(counted, r, s.cfg.ReadTimeout)
+	r, linger := lingering(counted, r, s.cfg.ReadTimeout, s.cfg.MaxBody)
 	s.pass(counted, r)
 	counted.more() // for what net/http sends behind the last Write
 	linger()
