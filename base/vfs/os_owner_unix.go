@@ -43,7 +43,8 @@ func (d *osDir) keepOwner(name string, fd int) error {
 		return osError(pathError("stat", name, err))
 	}
 	mode := uint32(like.Mode)&0o666 | 0o600
-	if st.Uid != like.Uid {
+	switch {
+	case st.Uid != like.Uid:
 		err := unix.Fchown(fd, int(like.Uid), int(like.Gid))
 		if err != nil && locked {
 			// What a group that both are in may do, or everybody, is enough for the owner too.
@@ -52,9 +53,15 @@ func (d *osDir) keepOwner(name string, fd int) error {
 				return &fs.PathError{Op: "create", Path: name, Err: notOurs(like.Uid, err)}
 			}
 		}
+	case st.Gid != like.Gid:
+		_ = unix.Fchown(fd, -1, int(like.Gid)) // an owner who is not in the group has its own rights
 	}
-	if locked && uint32(st.Mode)&0o777 != mode {
-		if err := unix.Fchmod(fd, mode); err != nil {
+	if locked && uint32(st.Mode)&0o666 != mode {
+		err := unix.Fchmod(fd, mode)
+		if errors.Is(err, unix.EPERM) && st.Mode&0o600 == 0o600 {
+			return nil // the system shows modes that it does not keep, as of a share of SMB
+		}
+		if err != nil {
 			return osError(pathError("chmod", name, err))
 		}
 	}
