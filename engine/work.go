@@ -63,6 +63,7 @@ func (e *Engine) reclaimAfter(urgent bool) {
 // is still there. Further ones try again what has failed since.
 func (e *Engine) reclaimRefused() {
 	switch {
+	case e.room() >= 0: // the device itself refuses: a flush would make it worse
 	case e.refusing.CompareAndSwap(false, true):
 		e.reclaimSoon()
 	case e.reclaim.Load():
