@@ -76,6 +76,7 @@ func (f Future[O]) Get(ctx context.Context) (O, error) {
 	}
 	v, err := f.run.await(ctx, f.task)
 	if err != nil {
+		f.run.task.seesError()
 		return zero, err
 	}
 	return channel.Convert[O](v)

@@ -21,7 +21,9 @@ import (
 //   - took an idempotency key: its effect may be known under that key, or
 //   - ran a graph inside that stores checkpoints,
 //
-// and of the calls that the same body had made before it. The record of a call that ended is one of its
+// and of the calls that the same body had made before it. What a body does once it has seen an error, of
+// a call, a question or a graph inside, it may leave out when it runs again and sees none. So a record of a
+// call made by then also says from which position on that is so. The record of a call that ended is one of its
 // writes. Any other is that of a task that does not exist, as with endings: a task with a write that
 // is neither a question nor a failure counts as ended. LangGraph ignores both.
 
@@ -35,28 +37,28 @@ type madeCall struct {
 	input  string // hash of the input; "" if it does not count
 }
 
+// fromHere, as the name of a call, says that from its position on the body had seen an error.
+const fromHere = ""
+
 // callsMade are the calls that tasks of a superstep have made, in this and in earlier runs.
 type callsMade struct {
 	at map[string][]madeCall // by path; several where bodies took different ways
-	// most is the last recorded call of each body, and failed the first that failed, by pathOfBody.
-	// A call that failed runs again, and a body that went on without it may then take another way.
-	most   map[string]madeCall
-	failed map[string]int
+	// most is the last recorded call of each body, and free the first position from which on it may take
+	// another way, by pathOfBody.
+	most map[string]madeCall
+	free map[string]int
 }
 
 // takeCalls reads the records of calls from pending writes, and returns the others.
 func takeCalls(pending []answer.Write) (rest []answer.Write, made callsMade) {
-	made = callsMade{at: map[string][]madeCall{}, most: map[string]madeCall{}, failed: map[string]int{}}
+	made = callsMade{at: map[string][]madeCall{}, most: map[string]madeCall{}, free: map[string]int{}}
 	rest = pending[:0]
 	for _, w := range pending {
-		switch w.Channel {
-		case chCalls:
+		if w.Channel == chCalls {
 			made.add(w.Path, callsOf(w.Value))
-			continue
-		case chError:
-			made.fail(w.Path)
+		} else {
+			rest = append(rest, w)
 		}
-		rest = append(rest, w)
 	}
 	return rest, made
 }
@@ -68,6 +70,12 @@ func (m *callsMade) add(path string, calls []madeCall) {
 		return
 	}
 	for _, c := range calls {
+		if c.name == fromHere {
+			if first, known := m.free[body]; !known || c.number < first {
+				m.free[body] = c.number
+			}
+			continue
+		}
 		at := body + callSuffix(c.number)
 		m.at[at] = append(m.at[at], c)
 		if last, known := m.most[body]; !known || c.number > last.number {
@@ -76,20 +84,11 @@ func (m *callsMade) add(path string, calls []madeCall) {
 	}
 }
 
-// fail notes that the call at path failed.
-func (m *callsMade) fail(path string) {
-	if body, n, ok := pathOfBody(path); ok {
-		if first, known := m.failed[body]; !known || n < first {
-			m.failed[body] = n
-		}
-	}
-}
-
 // forget forgets the calls of the superstep that ended.
 func (m *callsMade) forget() {
 	clear(m.at)
 	clear(m.most)
-	clear(m.failed)
+	clear(m.free)
 }
 
 // check reports whether a body may make the call t where it makes it. known: t is recorded there.
@@ -108,16 +107,16 @@ func (m *callsMade) check(t *task) (known bool, err error) {
 			e.Before = c.name
 		}
 	}
-	if body, n, _ := pathOfBody(t.pathStr); m.behindFailed(body, n) {
+	if body, n, _ := pathOfBody(t.pathStr); m.isFree(body, n) {
 		return false, nil
 	}
 	return false, e
 }
 
-// behindFailed reports whether the n-th call of a body comes behind one that failed.
-func (m *callsMade) behindFailed(body string, n int) bool {
-	first, failed := m.failed[body]
-	return failed && first < n
+// isFree reports whether a body may make another call at position n.
+func (m *callsMade) isFree(body string, n int) bool {
+	first, known := m.free[body]
+	return known && n >= first
 }
 
 // checkEnd reports whether the body of t, which ended, has made all calls that are recorded.
@@ -128,7 +127,7 @@ func (m *callsMade) checkEnd(t *task) error {
 	body := callPath(t.where(), 0).String()
 	body = body[:len(body)-len(callSuffix(0))]
 	last, ok := m.most[body]
-	if !ok || int64(last.number) < t.calls.Load() || m.behindFailed(body, last.number) {
+	if !ok || int64(last.number) < t.calls.Load() || m.isFree(body, last.number) {
 		return nil
 	}
 	return &CallMismatchError{Node: t.name, Position: last.number + 1, Before: last.name}
@@ -212,7 +211,9 @@ func (p *position) recordOf(t *task) write {
 		}
 	}
 	t.caller.unrecorded = left
-	p.calls.add(t.pathStr, calls)
+	if n := int(t.caller.sawError.Load()) - 1; n >= 0 && n <= t.number {
+		calls = append(calls, madeCall{number: n, name: fromHere})
+	}
 	stored := make([]any, len(calls))
 	for i, c := range calls {
 		stored[i] = []any{int64(c.number), c.name, c.input}

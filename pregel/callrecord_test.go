@@ -443,3 +443,112 @@ func TestCallsWithoutRecords(t *testing.T) {
 		}
 	}
 }
+
+// ways are bodies that make other calls behind an error than without it. They do not change.
+var ways = map[string]func(ctx context.Context, o *otherWay) error{
+	"a call asks": func(ctx context.Context, o *otherWay) error {
+		return o.either(ctx, func() error {
+			_, err := pregel.NewTask("approve", func(ctx context.Context, _ int) (any, error) { return pregel.Ask(ctx, "go on?") }).Call(ctx, 0)
+			return err
+		})
+	},
+	"it asks": func(ctx context.Context, o *otherWay) error {
+		return o.either(ctx, func() error { _, err := pregel.Ask(ctx, "go on?"); return err })
+	},
+	"an answer is refused": func(ctx context.Context, o *otherWay) error {
+		return o.either(ctx, func() error { _, err := pregel.AskFor[string](ctx, "go on?"); return err })
+	},
+	"a graph inside asks": func(ctx context.Context, o *otherWay) error {
+		return o.either(ctx, func() error {
+			_, err := o.inner.Invoke(ctx, pregel.Inside(), map[string]any{"steps": []string{}})
+			return err
+		})
+	},
+	"a call fails": func(ctx context.Context, o *otherWay) error {
+		return o.either(ctx, func() error {
+			_, err := pregel.NewTask("weak", func(context.Context, int) (int, error) { return 0, o.once() }).Call(ctx, 0)
+			return err
+		})
+	},
+	"a call that took a key, behind a question": func(ctx context.Context, o *otherWay) error {
+		return o.either(ctx, func() error { _, err := pregel.Ask(ctx, "go on?"); return err }, "keyed")
+	},
+	"a retry takes another way": func(ctx context.Context, o *otherWay) error {
+		if err := o.either(ctx, o.once); err != nil {
+			return err
+		}
+		_, err := pregel.Ask(ctx, "go on?")
+		return err
+	},
+	"a retry makes fewer calls": func(ctx context.Context, o *otherWay) error {
+		if err := o.once(); err != nil {
+			return errors.Join(err, o.call(ctx, "alert"), o.call(ctx, "audit"))
+		}
+		return o.call(ctx, "ship")
+	},
+}
+
+type otherWay struct {
+	flow
+	counts map[string]int
+}
+
+func (o *otherWay) call(ctx context.Context, name string) error {
+	_, err := pregel.NewTask(name, func(ctx context.Context, n int) (int, error) {
+		o.counts[name]++
+		if name == "keyed" {
+			_, err := pregel.IdempotencyKey(ctx, name)
+			return n, errors.Join(err, errDead)
+		}
+		return n, nil
+	}).Call(ctx, 1)
+	return err
+}
+
+// either calls ship if do succeeds, and otherwise audit and the others.
+func (o *otherWay) either(ctx context.Context, do func() error, others ...string) error {
+	if err := o.call(ctx, "reserve"); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		for _, name := range append(others, "audit", "alert") {
+			_ = o.call(ctx, name)
+		}
+		return err
+	}
+	return o.call(ctx, "ship")
+}
+
+// A body that makes other calls once it has seen an error goes on when it sees none: it did not change.
+func TestOtherWayBehindAnError(t *testing.T) {
+	for name, body := range ways {
+		for _, d := range allDurabilities {
+			t.Run(fmt.Sprint(name, "/", d), func(t *testing.T) {
+				o := &otherWay{flow: flow{w: newWorld(), fails: true}, counts: map[string]int{}}
+				s := memory.New(memory.Options{})
+				o.graph(t, pregel.Options{Saver: s}) // for the graph inside
+				retry := []pregel.RetryPolicy{{InitialInterval: 1, NoJitter: true, RetryOn: func(err error) bool { return errors.Is(err, errDead) }}}
+				if name == "a call fails" {
+					retry = nil
+				}
+				g, err := pregel.Entrypoint("flow", func(ctx context.Context, _ int) (int, error) { return 7, body(ctx, o) },
+					pregel.EntrypointOptions{Options: pregel.Options{Saver: s}, Retry: retry})
+				if err != nil {
+					t.Fatal(err)
+				}
+				res, err := o.run(t, g, 1, d)
+				if name == "an answer is refused" {
+					if _, err := g.Invoke(ctx, pregel.Thread("t"), pregel.Command{Resume: 1}, pregel.RunOptions{Durability: d}); err == nil {
+						t.Error("it was not refused")
+					}
+				}
+				for i := 0; i < 3 && (err != nil || len(res.Interrupts) > 0); i++ {
+					res, err = o.run(t, g, nil, d)
+				}
+				if err != nil || fmt.Sprint(res.Value) != "7" || o.counts["ship"] != 1 {
+					t.Errorf("%+v, %v, calls %v", res, err, o.counts)
+				}
+			})
+		}
+	}
+}

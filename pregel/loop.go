@@ -47,7 +47,9 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 	if err == nil {
 		err = l.supersteps(ctx)
 	}
-	err = l.finish(ctx, err)
+	if err = l.finish(ctx, err); err != nil && l.run.nested() {
+		l.run.parent.task.seesError()
+	}
 	var in *InterruptError
 	switch {
 	case errors.As(err, &in) && !l.run.nested():

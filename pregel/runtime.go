@@ -119,6 +119,7 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 	if open == nil {
 		return v, nil
 	}
+	t.seesError()
 	in := Interrupt{Value: question, ID: answer.ID(t.ns, open.Question)}
 	if schema := lastOf(opts).ResponseSchema; schema != nil {
 		in.ResponseSchema = schema

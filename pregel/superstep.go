@@ -377,9 +377,6 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	cancelled := s.ctx.Err() != nil && errors.Is(err, errCancelled)
 	// The body, or a graph inside, was changed and cannot go on. That does not count as a failure.
 	lacks := errors.Is(err, ErrUnknownNode) || errors.Is(err, ErrCallMismatch)
-	if t.call != nil && !lacks {
-		l.pos.calls.fail(t.pathStr)
-	}
 	handled := !cancelled && !lacks && t.node != nil && t.node.ErrorHandler != ""
 	if handled {
 		record = append(record, write{chErrorSource, t.name})
@@ -474,6 +471,9 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 			return t
 		}
 		if !known && l.pos.tasks.get(t.id) == nil {
+			if int64(n) < caller.former.Load() { // the attempt before failed, and took another way
+				caller.sawError.CompareAndSwap(0, int64(n)+1)
+			}
 			caller.unrecorded = append(caller.unrecorded, t)
 		}
 	}

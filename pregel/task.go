@@ -52,6 +52,9 @@ type task struct {
 	mismatch   error
 	// How much the attempt under way did, so that the next one finds the same answers, calls and graphs inside.
 	calls, subgraphs, asked atomic.Int64
+	// sawError is 1 more than the calls that the body had made when it first saw an error; 0: it saw none.
+	// former are the most calls that an earlier attempt of this run made.
+	sawError, former atomic.Int64
 }
 
 // where is the path of t. That of a packet's task is made on demand.
@@ -64,10 +67,15 @@ func (t *task) where() Path {
 
 // reset begins a new attempt. The answers stay.
 func (t *task) reset() {
+	t.former.Store(max(t.former.Load(), t.calls.Load()))
 	t.calls.Store(0)
 	t.subgraphs.Store(0)
 	t.asked.Store(0)
+	t.sawError.Store(0)
 }
+
+// seesError notes that the body gets an error, of a call, a question or a graph inside.
+func (t *task) seesError() { t.sawError.CompareAndSwap(0, t.calls.Load()+1) }
 
 // checkpointsAround are the checkpoints of a task's graph and of those around it. Only
 // graphs inside need the map, so it is made on demand.
