@@ -16,11 +16,13 @@ func call(ctx context.Context, c *callSpec) (*task, *taskAttempt, error) {
 		return nil, nil, fmt.Errorf("call %q: %w", c.name, err)
 	}
 	r.out.touch()
-	if run := r.step.Get().run.Get(); run.recordsCalls() && !c.ignoreInput {
+	step := r.step.Get()
+	// What is not stored is another value in every run, and a call's input may have it from the state.
+	if run := step.run.Get(); run.recordsCalls() && !c.ignoreInput && !step.g.untracked && len(step.g.spec.Managed) == 0 {
 		c.hash = inputHash(c.input)
 	}
 	m := message{kind: msgCall, task: r.task, call: c, number: int(r.task.calls.Add(1) - 1), reply: make(chan *task, 1)}
-	if step := r.step.Get(); !step.tell(m) {
+	if !step.tell(m) {
 		return nil, nil, fmt.Errorf("call %q: %w", c.name, ErrOutsideTask)
 	}
 	return <-m.reply, r, nil
@@ -103,7 +105,8 @@ type TaskOptions struct {
 	Cache   *CachePolicy
 	Timeout *TimeoutPolicy
 	// IgnoreInput lets a call find what it did in an earlier run although its input is another now,
-	// because it has the time, or a random number. Without it that is a CallMismatchError.
+	// because it has the time, or a random number. Without it that is a CallMismatchError, except in a
+	// graph with untracked or managed values, and where a Command with an answer also updated the state.
 	IgnoreInput bool
 }
 

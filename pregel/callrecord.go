@@ -47,6 +47,8 @@ type callsMade struct {
 	// another way, by pathOfBody.
 	most map[string]madeCall
 	free map[string]int
+	// updated: a Command has changed the state that the superstep starts from, and inputs with it.
+	updated bool
 }
 
 // takeCalls reads the records of calls from pending writes, and returns the others.
@@ -89,6 +91,7 @@ func (m *callsMade) forget() {
 	clear(m.at)
 	clear(m.most)
 	clear(m.free)
+	m.updated = false
 }
 
 // check reports whether a body may make the call t where it makes it. known: t is recorded there.
@@ -101,7 +104,7 @@ func (m *callsMade) check(t *task) (known bool, err error) {
 	for _, c := range before {
 		switch {
 		case c.name != t.name:
-		case c.input == t.call.hash || c.input == "" || t.call.hash == "":
+		case m.updated || c.input == t.call.hash || c.input == "" || t.call.hash == "":
 			return true, nil
 		default:
 			e.Before = c.name

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/graph"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -547,6 +548,55 @@ func TestOtherWayBehindAnError(t *testing.T) {
 				}
 				if err != nil || fmt.Sprint(res.Value) != "7" || o.counts["ship"] != 1 {
 					t.Errorf("%+v, %v, calls %v", res, err, o.counts)
+				}
+			})
+		}
+	}
+}
+
+// A call whose input has the state finds what it did, although the state has another value now that no
+// superstep has written: from the Command that answers, or a value that is not stored.
+func TestInputThatTheStateChanges(t *testing.T) {
+	untracked := graph.Key("scratch", channel.UntrackedValue[string](channel.Guarded))
+	for _, c := range []struct {
+		name   string
+		field  graph.Field
+		answer pregel.Command
+	}{
+		{"a Command with an update", graph.Key("address", channel.LastValue[string]()), pregel.Command{Resume: "yes", Update: map[string]any{"address": "Rome"}}},
+		{"a computed value", graph.Computed("left", channel.RemainingSteps), pregel.Command{Resume: "yes"}},
+		{"an untracked value", untracked, pregel.Command{Resume: "yes"}},
+	} {
+		for _, d := range allDurabilities {
+			t.Run(fmt.Sprint(c.name, "/", d), func(t *testing.T) {
+				quotes := 0
+				quote := pregel.NewTask("quote", func(context.Context, map[string]any) (int, error) { quotes++; return quotes, nil })
+				s := memory.New(memory.Options{})
+				g, err := graph.New(graph.Key("price", channel.LastValue[int]()), c.field).
+					Node("first", func(context.Context, any) (any, error) { return nil, nil }).
+					Node("offer", func(ctx context.Context, state any) (any, error) {
+						price, err := quote.Call(ctx, state.(map[string]any))
+						if err != nil {
+							return nil, err
+						}
+						if _, err := pregel.Ask(ctx, "go on?"); err != nil {
+							return nil, err
+						}
+						return map[string]any{"price": price}, nil
+					}).Sequence(graph.Start, "first", "offer").Compile(graph.Options{Saver: s})
+				if err != nil {
+					t.Fatal(err)
+				}
+				input := map[string]any{"price": 0, c.field.Name: "x"}
+				if c.field.Managed != nil {
+					delete(input, c.field.Name)
+				}
+				if _, err := g.Invoke(ctx, pregel.Thread("t"), input, pregel.RunOptions{Durability: d}); err != nil {
+					t.Fatal(err)
+				}
+				res, err := g.Invoke(ctx, pregel.Thread("t"), c.answer, pregel.RunOptions{Durability: d})
+				if err != nil || fmt.Sprint(res.Value.(map[string]any)["price"]) != "1" || quotes != 1 {
+					t.Errorf("%+v, %v, %d quotes", res, err, quotes)
 				}
 			})
 		}

@@ -251,6 +251,7 @@ func (p *position) applyNull(carried []answer.Write) error {
 		return nil
 	}
 	p.fitting = nil
+	p.calls.updated = outputs(null[0].writes)
 	updated, err := p.applier().apply(null)
 	if err == nil && p.updated != nil {
 		p.updated = union(p.updated, updated)
