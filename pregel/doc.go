@@ -142,6 +142,8 @@
 //   - A body that runs again has to make the calls that ended before, at their places and
 //     with their inputs, else the error is ErrCallMismatch. LangGraph goes by the order alone: it
 //     runs a call again that another one was put in front of, as a new task.
+//   - What a Command that begins a thread writes to a delta channel is read back. LangGraph applies
+//     it twice, and reads one of the two back.
 //   - Where MaxConcurrency bounds the tasks, those that wait behind one that fails do not run.
 //     LangGraph's threads take them until somebody has seen the failure.
 //   - The values of a Copy are []StateUpdate. LangGraph ignores a map.

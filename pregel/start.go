@@ -286,6 +286,9 @@ func (l *loop) takeCommand() (carried []answer.Write, given []saver.Write, err e
 	if given, err = l.pos.record(&l.saves.enc, nil, nullTaskID, writes); err != nil {
 		return nil, nil, err
 	}
+	if !l.pos.from.found() && !l.pos.entry.kind.resumes() && !l.run.policy.langGraph { // no checkpoint is stored that could have these writes
+		l.saves.delta.force(l.pos.pending)
+	}
 	if l.run.exits() {
 		l.saves.delta.commandExit = l.saves.delta.among(writes)
 	}
