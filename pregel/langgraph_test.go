@@ -58,3 +58,20 @@ func TestLangGraphsWays(t *testing.T) {
 		}
 	}
 }
+
+// With LangGraph's ways, too, a failure ends tasks beside it that wait for the end of their context. What
+// is queued behind it runs before.
+func TestFailureBesideATaskThatWaits(t *testing.T) {
+	for _, langGraph := range []bool{true, false} {
+		for _, slots := range []int{2, 3} { // one task is queued, or none
+			b := graph.New(steps()).Node("a", func(context.Context, any) (any, error) { return nil, errDead }).
+				Node("b", func(ctx context.Context, _ any) (any, error) { <-ctx.Done(); return nil, ctx.Err() }).
+				Node("c", step("c")).Edge(graph.Start, "a").Edge(graph.Start, "b").Edge(graph.Start, "c")
+			g := compiled(t, b, graph.Options{Saver: memory.New(memory.Options{}), LangGraph: langGraph})
+			_, err := g.Invoke(ctx, pregel.Thread("t"), m{"steps": []string{"in"}}, pregel.RunOptions{MaxConcurrency: slots})
+			if !errors.Is(err, errDead) {
+				t.Error(err)
+			}
+		}
+	}
+}

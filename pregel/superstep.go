@@ -89,6 +89,9 @@ func (s *superstep) run(ctx context.Context) error {
 			s.live--
 			s.slots++
 			s.ended(r)
+			if s.failure != nil && len(s.queue) == 0 { // see fail
+				s.stop(s.failure)
+			}
 		case m := <-s.box:
 			s.handle(m)
 		case <-done:
@@ -190,7 +193,7 @@ func (s *superstep) fail(err error) {
 		s.failure = err
 	}
 	if _, ofTask := err.(*TaskError); ofTask && s.l.run.policy.langGraph && s.l.run.opts.MaxConcurrency > 0 { //nolint:errorlint // the superstep's own
-		return // LangGraph's threads take what is queued before anybody has seen the failure
+		return // LangGraph's threads take what is queued before anybody has seen the failure; see run
 	}
 	s.stop(err)
 }
