@@ -93,6 +93,24 @@ func named(out any, newID func() string) any {
 	})
 }
 
+// unnamed are the writes of t for the cache: no message has an id that it was given here, because what is
+// taken from the cache is a message of its own each time. Without a cache they are nil.
+func (t *task) unnamed(writes []write) []write {
+	if t.cacheKey == nil {
+		return nil
+	}
+	own := slices.Clone(writes)
+	for i, w := range own {
+		own[i].value = mapMessages(w.value, func(m channel.Identified) string {
+			if id := m.MessageID(); !t.given[id] {
+				return id
+			}
+			return ""
+		})
+	}
+	return own
+}
+
 // isState reports whether v has keys: a map, Pairs or a struct.
 func isState(v any) bool {
 	switch v.(type) {

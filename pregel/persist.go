@@ -231,6 +231,11 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 				l.run.env().Logger.Warn("cache entry cannot be read", "graph", l.run.g.opts.Name, "node", t.name, "err", err)
 				continue
 			}
+			if l.view.stream.wantsWrites() {
+				for i, w := range writes {
+					writes[i].value = named(w.value, l.run.env().MessageID)
+				}
+			}
 			t.writes, t.cached = writes, true
 			if err := l.putWrites(t, t.id, t.writes); err != nil {
 				return err

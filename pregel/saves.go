@@ -323,14 +323,14 @@ func (s *saves) storeAnchor(id string) saver.Config {
 	return at
 }
 
-// keepInCache caches what t wrote, even if the run was cancelled.
-func (s *saves) keepInCache(ctx context.Context, t *task) {
+// keepInCache caches writes, those of t, even if the run was cancelled.
+func (s *saves) keepInCache(ctx context.Context, t *task, writes []write) {
 	c := s.run.cache
 	if c == nil || t.cacheKey == nil {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	typed, err := s.enc.encodeKept(t.writes)
+	typed, err := s.enc.encodeKept(writes)
 	if err == nil {
 		err = c.Set(ctx, cache.Entry{Key: t.cacheKey.Key, Value: typed, TTL: t.cacheKey.ttl})
 	}

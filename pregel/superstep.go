@@ -290,6 +290,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	if err := s.l.recordCall(t.caller, false); err != nil {
 		return err
 	}
+	own := t.unnamed(writes)
 	encoded, err := s.l.pos.record(&s.l.saves.enc, t, t.id, writes)
 	if err != nil {
 		return err
@@ -302,7 +303,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	t.writes = writes
 	s.l.view.emitMessages(t)
 	s.l.view.emitWrites(t, writes, false)
-	s.l.saves.keepInCache(s.ctx, t)
+	s.l.saves.keepInCache(s.ctx, t, own)
 	if t.call != nil { // nobody waits for a node
 		t.done.resolve(returned(writes))
 	}

@@ -43,6 +43,7 @@ type task struct {
 	took   time.Duration // from the first call to the end of the last
 	// returned is the output of the body while messages are streamed.
 	returned any
+	given    map[string]bool // ids that messages in writes have for streams, and not from the body
 
 	done futureState // the result of a call, for its callers
 	// What the loop knows of records of calls: whether this one has one, the calls of its body that no

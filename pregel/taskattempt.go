@@ -94,11 +94,24 @@ func (r *taskAttempt) invoke() error {
 // withIDs is what the body returned. If it is shown before the state has it, its messages have ids.
 func (r *taskAttempt) withIDs(out any) any {
 	step := r.step.Get()
-	if step.messages != nil || step.stream.wantsWrites() {
-		out = named(out, step.g.env.MessageID)
+	if step.messages == nil && !step.stream.wantsWrites() {
+		return out
 	}
+	var given map[string]bool
+	if r.task.cacheKey != nil {
+		given = map[string]bool{}
+	}
+	out = named(out, func() string {
+		id := step.g.env.MessageID()
+		if given != nil {
+			given[id] = true
+		}
+		return id
+	})
 	if step.messages != nil {
-		r.out.keep(out)
+		r.out.keep(out, given)
+	} else {
+		r.out.keep(nil, given)
 	}
 	return out
 }

@@ -91,7 +91,7 @@ func (w *taskWork) execute() ([]write, error) {
 		end(err)
 		writes := run.out.close()
 		if err == nil {
-			t.returned = run.out.returned
+			t.returned, t.given = run.out.returned, run.out.given
 			return writes, nil
 		}
 		var pc *ParentCommandError
@@ -279,6 +279,7 @@ type taskOutput struct {
 	mu       sync.Mutex
 	writes   []write
 	returned any // by the body; kept only while messages are streamed
+	given    map[string]bool
 	closed   bool
 	room     [3]write // enough for most tasks, including the mark of no writes
 }
@@ -303,12 +304,12 @@ func (a *taskOutput) whileOpen(f func(writes []write) error) error {
 	return f(slices.Clip(a.writes))
 }
 
-// keep records what the body returned.
-func (a *taskOutput) keep(returned any) {
+// keep records what the body returned, and the ids that its messages were given for a cached task.
+func (a *taskOutput) keep(returned any, given map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.closed {
-		a.returned = returned
+		a.returned, a.given = returned, given
 	}
 }
 
