@@ -41,7 +41,7 @@ func (u user) command(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestAsCommand$")
-	cmd.Dir, cmd.Env = "/", []string{asCommand + "=" + string(b), "PATH=/usr/bin:/bin"}
+	cmd.Dir, cmd.Env = "/", append(os.Environ(), asCommand+"="+string(b))
 	cmd.SysProcAttr = &syscall.SysProcAttr{AmbientCaps: u.caps, Credential: &syscall.Credential{Uid: u.uid, Gid: u.gid, Groups: u.groups}}
 	return cmd
 }
