@@ -18,9 +18,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if hasBody(r) { // also of one that nobody reads: net/http looks for its end
 		_ = counted.rc.SetReadDeadline(begin.Add(s.cfg.ReadTimeout))
 	}
-	defer func() { s.metrics.request(r, counted.status, time.Since(begin)) }()
-	r, linger := lingering(counted, r, s.cfg.ReadTimeout, s.cfg.MaxBody)
-	s.pass(counted, r)
+	own, linger := lingering(counted, r, s.cfg.ReadTimeout, s.cfg.MaxBody)
+	defer func() {
+		r.Pattern = own.Pattern // for what is around this handler, as a trace
+		s.metrics.request(r, counted.status, time.Since(begin))
+	}()
+	s.pass(counted, own)
 	counted.more() // for what net/http sends behind the last Write
 	linger()
 }

@@ -84,6 +84,19 @@ func add(ctx context.Context, parts []message.Chunk) error {
 	return nil
 }
 
+// TestRepair: a conversation whose call has no answer is told, and repaired.
+func TestRepair(t *testing.T) {
+	list := []message.Message{message.Human("hi"), message.AI("", message.ToolCall{ID: "1", Name: "search"}), message.Human("and?")}
+	if err := message.Validate(list, message.Rules{}); err != nil {
+		log.Print(err) // message 1: tool call "1" has no answer right behind it
+	}
+	repaired, notes := message.Repair(list, message.Rules{})
+	log.Print(len(repaired), notes)
+	if len(repaired) != 4 || len(notes) != 1 || message.Validate(repaired, message.Rules{}) != nil {
+		t.Error(repaired, notes)
+	}
+}
+
 // TestStreams: who streams in mode messages hears each part.
 func TestStreams(t *testing.T) {
 	parts := []message.Chunk{{Message: message.AI("Hello")}, {Message: message.AI(" Ada")}}
