@@ -149,7 +149,10 @@ type stopError struct {
 	err error
 }
 
+// Error is the cause's text.
 func (e *stopError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
 func (e *stopError) Unwrap() error { return e.err }
 
 // stops reports whether an error stops a call at a door.

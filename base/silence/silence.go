@@ -89,6 +89,7 @@ type upload struct {
 	w *wait
 }
 
+// Read implements io.Reader. The wait begins anew.
 func (u upload) Read(b []byte) (int, error) {
 	u.w.timer.Reset(u.w.after)
 	return u.ReadCloser.Read(b)
@@ -100,6 +101,7 @@ type answer struct {
 	w *wait
 }
 
+// Read implements io.Reader. It waits for as long as the other side may be silent.
 func (a *answer) Read(b []byte) (int, error) {
 	a.w.timer.Reset(a.w.after)
 	n, err := a.ReadCloser.Read(b)
@@ -110,6 +112,7 @@ func (a *answer) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Close implements io.Closer, and ends the wait.
 func (a *answer) Close() error {
 	a.w.timer.Stop()
 	err := a.ReadCloser.Close()

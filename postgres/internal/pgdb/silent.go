@@ -45,6 +45,7 @@ type silentError struct {
 	err   error
 }
 
+// Error says for how long nothing came.
 func (e *silentError) Error() string {
 	return fmt.Sprintf("the server has not answered within %v: %v", e.after, context.DeadlineExceeded)
 }
@@ -128,14 +129,17 @@ func (t *boundTx) next(statements int) context.Context {
 	return t.waiting
 }
 
+// Exec implements pgx.Tx, with the time of one statement.
 func (t *boundTx) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	return t.Tx.Exec(t.next(1), sql, args...)
 }
 
+// Query implements pgx.Tx, with the time of one statement.
 func (t *boundTx) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return t.Tx.Query(t.next(1), sql, args...)
 }
 
+// QueryRow implements pgx.Tx, with the time of one statement.
 func (t *boundTx) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
 	return t.Tx.QueryRow(t.next(1), sql, args...)
 }
