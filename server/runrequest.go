@@ -74,13 +74,14 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	if len(names) == 0 {
 		names = []string{"values"}
 	}
-	delete(configurable, "checkpoint_id")
+	from := checkpointOf(in, configurable)
+	delete(configurable, "checkpoint_id") // it is the run's, not the graph's
 	durability := cmp.Or(in.text("durability"), "async")
 	if during, ok := in["checkpoint_during"].(bool); ok && in["durability"] == nil && !during {
 		durability = "exit"
 	}
 	req = runs.Request{Spec: runs.Spec{
-		ThreadID: t.ID, Graph: a.GraphID, CheckpointID: checkpointOf(in, configurable),
+		ThreadID: t.ID, Graph: a.GraphID, CheckpointID: from,
 		Metadata: metadata, Configurable: configurable, Context: context, Tags: body(config).texts("tags"),
 		RecursionLimit: body(config).integer("recursion_limit", 0), MaxConcurrency: max(body(config).integer("max_concurrency", 0), 0), Durability: pregel.Durability(durability),
 		InterruptBefore: in.texts("interrupt_before"), InterruptAfter: in.texts("interrupt_after"),
