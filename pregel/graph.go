@@ -64,6 +64,7 @@ type Options struct {
 	// Modes are what Stream shows if it is not told. Nil is ModeUpdates for a graph made by
 	// package graph or by Entrypoint, and else ModeValues.
 	Modes []Mode
+	// Hooks are those of the graph's runs, and of graphs inside that have none of a kind.
 	Hooks Hooks
 	Env   Environment
 }
@@ -118,6 +119,7 @@ type Graph struct {
 	spec      Spec
 	opts      Options
 	env       Environment
+	hooks     *runHooks
 	nodes     map[string]*Node
 	plans     map[string]*nodePlan
 	order     []string // nodes in the order of their declaration
@@ -144,6 +146,7 @@ func New(spec Spec, opts Options) (*Graph, error) {
 	if g.name = g.opts.Name; g.name == "" {
 		g.opts.Name = "LangGraph"
 	}
+	g.hooks = &runHooks{Hooks: opts.Hooks, graph: g.opts.Name, log: g.env.Logger}
 	if opts.Checkpointing == Off {
 		g.opts.Saver = nil
 	}

@@ -2,12 +2,18 @@ package pregel
 
 import (
 	"context"
+	"log/slog"
+	"reflect"
 	"time"
 )
 
 // Hooks are called while a run goes on, from the run's own goroutines, and must not block.
 // Any of them may be nil. Tracing can be built on them. A panic in a hook is logged and
 // does not harm the run.
+//
+// Hooks reach graphs within graphs: where a graph that runs in a task has no hook of a kind, that of
+// the graph around it is called, with the name and the namespace of the graph inside. Questions are
+// reported once: Interrupt is called by the outermost graph alone.
 type Hooks struct {
 	RunStart  func(RunInfo)
 	RunEnd    func(RunInfo, error)
@@ -25,14 +31,33 @@ type Hooks struct {
 	Span func(ctx context.Context, s Span) (context.Context, func(err error))
 }
 
-// guardHook calls a hook, if it is set, and logs a panic.
-func (g *Graph) guardHook(name string, set bool, call func()) {
+// runHooks are the hooks of one run.
+type runHooks struct {
+	Hooks
+	graph string
+	log   *slog.Logger
+}
+
+// within are h, and those of the run around where h has none.
+func (h *runHooks) within(around *runHooks) *runHooks {
+	both := *h
+	own, outer := reflect.ValueOf(&both.Hooks).Elem(), reflect.ValueOf(&around.Hooks).Elem()
+	for i := range own.NumField() {
+		if own.Field(i).IsNil() {
+			own.Field(i).Set(outer.Field(i))
+		}
+	}
+	return &both
+}
+
+// guard calls a hook, if it is set, and logs a panic.
+func (h *runHooks) guard(name string, set bool, call func()) {
 	if !set {
 		return
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			g.env.Logger.Error("a hook panicked", "graph", g.opts.Name, "hook", name, "err", panicError(p))
+			h.log.Error("a hook panicked", "graph", h.graph, "hook", name, "err", panicError(p))
 		}
 	}()
 	call()
@@ -85,15 +110,15 @@ type Span struct {
 func noSpan(error) {}
 
 // span begins a span. A hook that panics or returns nil is ignored.
-func (g *Graph) span(ctx context.Context, s Span) (inside context.Context, end func(error)) {
+func (h *runHooks) span(ctx context.Context, s Span) (inside context.Context, end func(error)) {
 	inside, end = ctx, noSpan
-	g.guardHook("Span", g.opts.Hooks.Span != nil, func() {
-		c, e := g.opts.Hooks.Span(ctx, s)
+	h.guard("Span", h.Span != nil, func() {
+		c, e := h.Span(ctx, s)
 		if c != nil {
 			inside = c
 		}
 		if e != nil {
-			end = func(err error) { g.guardHook("Span", true, func() { e(err) }) }
+			end = func(err error) { h.guard("Span", true, func() { e(err) }) }
 		}
 	})
 	return inside, end

@@ -29,16 +29,16 @@ type loop struct {
 // graph is no error, because its events report it.
 func (l *loop) runAll(ctx context.Context) (err error) {
 	defer l.saves.disown()
-	hooks := &l.run.g.opts.Hooks
-	ctx, end := l.run.g.span(ctx, Span{Kind: SpanRun, Run: l.pos.info()})
+	hooks := l.run.hooks
+	ctx, end := hooks.span(ctx, Span{Kind: SpanRun, Run: l.pos.info()})
 	defer func() {
 		if p := recover(); p != nil { // a reducer, a mapper or a hook
 			err = l.finish(ctx, panicError(p))
 		}
 		end(err)
-		l.run.g.guardHook("RunEnd", hooks.RunEnd != nil, func() { hooks.RunEnd(l.pos.info(), err) })
+		hooks.guard("RunEnd", hooks.RunEnd != nil, func() { hooks.RunEnd(l.pos.info(), err) })
 	}()
-	l.run.g.guardHook("RunStart", hooks.RunStart != nil, func() { hooks.RunStart(l.pos.info()) })
+	hooks.guard("RunStart", hooks.RunStart != nil, func() { hooks.RunStart(l.pos.info()) })
 	if err = l.enter(ctx); err == nil {
 		err = l.begin(ctx)
 	}
@@ -148,8 +148,8 @@ func (l *loop) tick() (more bool, err error) {
 			l.view.emitWrites(t, t.writes, true)
 		}
 	}
-	h := l.run.g.opts.Hooks.StepStart
-	l.run.g.guardHook("StepStart", h != nil, func() { h(l.pos.info(), l.pos.tasks.namePerTask()) })
+	h := l.run.hooks
+	h.guard("StepStart", h.StepStart != nil, func() { h.StepStart(l.pos.info(), l.pos.tasks.namePerTask()) })
 	return true, nil
 }
 
@@ -170,8 +170,8 @@ func (l *loop) runStep(ctx context.Context) error {
 		l.pool.workers = newWorkers()
 	}
 	inside, end := l.pool.taskCtx, noSpan
-	if l.run.g.opts.Hooks.Span != nil {
-		inside, end = l.run.g.span(inside, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
+	if l.run.hooks.Span != nil {
+		inside, end = l.run.hooks.span(inside, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
 	}
 	outcome := errLoopPanicked
 	defer func() { end(outcome) }()
@@ -241,8 +241,8 @@ func (l *loop) endStep(ctx context.Context) error {
 			return err
 		}
 	}
-	h := l.run.g.opts.Hooks.StepEnd
-	l.run.g.guardHook("StepEnd", h != nil, func() { h(l.pos.info()) })
+	h := l.run.hooks
+	h.guard("StepEnd", h.StepEnd != nil, func() { h.StepEnd(l.pos.info()) })
 	if l.pos.cp.breaksAt(l.run.opts.InterruptAfter, l.pos.tasks) {
 		l.pos.status = statusAfter
 		if err := l.prepare(); err != nil { // shows the checkpoint
@@ -288,8 +288,8 @@ func (l *loop) finish(ctx context.Context, err error) error {
 // the interrupt is stored all the same.
 func (l *loop) reportInterrupt(in *InterruptError) error {
 	l.view.waiting = in.Interrupts
-	h := l.run.g.opts.Hooks.Interrupt
-	l.run.g.guardHook("Interrupt", h != nil, func() { h(l.pos.info(), in.Interrupts) })
+	h := l.run.hooks
+	h.guard("Interrupt", h.Interrupt != nil, func() { h.Interrupt(l.pos.info(), in.Interrupts) })
 	wrote := l.pos.tasks != nil && slices.ContainsFunc(l.pos.tasks.order, func(t *task) bool { return len(t.writes) > 0 })
 	if wrote && len(l.pos.pending) > 0 {
 		updated, err := l.pos.applier().apply(l.pos.tasks.asWrites())

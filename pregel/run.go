@@ -167,7 +167,7 @@ func (g *Graph) defaultModes(ctx context.Context) []Mode {
 // newLoop checks where and how a run is to be, and finds out where it stands in the tree
 // of graphs.
 func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunOptions) (*loop, error) {
-	l := &loop{input: input, run: runConfig{g: g, thread: at.ThreadID, opts: *given}, saves: saves{enc: encoder{g: g}}}
+	l := &loop{input: input, run: runConfig{g: g, hooks: g.hooks, thread: at.ThreadID, opts: *given}, saves: saves{enc: encoder{g: g}}}
 	l.pos.run, l.saves.run, l.view.run, l.view.pos = &l.run, &l.run, &l.run, &l.pos
 	l.run.cpMap = at.CheckpointMap
 	o := &l.run.opts

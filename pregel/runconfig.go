@@ -18,6 +18,7 @@ import (
 // It is complete when the first superstep begins, and does not change after that.
 type runConfig struct {
 	g      *Graph
+	hooks  *runHooks
 	saver  saver.Saver // nil: nothing is stored
 	thread string
 	ns     string
@@ -170,6 +171,7 @@ func (r *runConfig) inherit(parent *taskAttempt) {
 	run, g, o := step.run.Get(), r.g, r.opts
 	outer := run.opts
 	*r = run // what is not said below
+	r.hooks = g.hooks.within(run.hooks)
 	r.g, r.parent, r.common, r.cpMap, r.fromParent, r.was = g, parent, nil, parent.task.around.get(), step.toInside, ""
 	if parent.attempt > 1 {
 		r.fromParent = fromParentResume

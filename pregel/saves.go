@@ -32,10 +32,10 @@ func (s *saves) open(ctx context.Context) {
 		return
 	}
 	var observe func(string, time.Duration, error)
-	if hook := r.g.opts.Hooks.Save; hook != nil {
+	if hook := r.hooks.Save; hook != nil {
 		info := RunInfo{Graph: r.g.opts.Name, ThreadID: r.thread, Namespace: r.ns, RunID: r.opts.RunID}
 		observe = func(op string, took time.Duration, err error) {
-			r.g.guardHook("Save", true, func() { hook(info, op, took, err) })
+			r.hooks.guard("Save", true, func() { hook(info, op, took, err) })
 		}
 	}
 	s.pipe = newPipeline(ctx, r.env().DrainTimeout, r.storedAround(), observe)

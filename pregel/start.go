@@ -80,8 +80,8 @@ func (l *loop) begin(ctx context.Context) error {
 		answer.Guard(ctx, l.pos.pending, l.run.saver, at)
 	}
 	l.pos.status = statusPending
-	h := l.run.g.opts.Hooks.Resume
-	l.run.g.guardHook("Resume", h != nil && e.kind.resumes(), func() { h(l.pos.info()) })
+	h := l.run.hooks
+	h.guard("Resume", h.Resume != nil && e.kind.resumes(), func() { h.Resume(l.pos.info()) })
 	return nil
 }
 

@@ -38,15 +38,14 @@ func (j job) run() {
 	if w.messages != nil && !t.hidden() {
 		w.messages.know(t.input)
 	}
-	g := w.g
-	hooks := &g.opts.Hooks
-	g.guardHook("TaskStart", hooks.TaskStart != nil, func() { hooks.TaskStart(w.info(1)) })
+	hooks := w.hooks
+	hooks.guard("TaskStart", hooks.TaskStart != nil, func() { hooks.TaskStart(w.info(1)) })
 	if hooks.Span != nil {
 		t.ctx, end = w.span(w.ctx, SpanTask, 1)
 	}
 	r.writes, r.err = w.execute()
 	t.took = time.Since(w.begin)
-	g.guardHook("TaskEnd", hooks.TaskEnd != nil, func() { hooks.TaskEnd(w.info(1), time.Since(w.begin), r.err) })
+	hooks.guard("TaskEnd", hooks.TaskEnd != nil, func() { hooks.TaskEnd(w.info(1), time.Since(w.begin), r.err) })
 }
 
 // taskWork runs a task with its retries, in the goroutine of the task.
@@ -57,6 +56,7 @@ type taskWork struct {
 	// What the goroutine needs of step.
 	ctx      context.Context
 	g        *Graph
+	hooks    *runHooks
 	outer    *taskOutput
 	fenced   func() error
 	messages *messageLog
@@ -69,7 +69,7 @@ type taskWork struct {
 //go:noinline
 func (j job) work() taskWork {
 	v := j.step.Get()
-	return taskWork{step: j.step, task: j.task, begin: time.Now(), ctx: v.ctx, g: v.g, outer: v.outer, fenced: v.fenced,
+	return taskWork{step: j.step, task: j.task, begin: time.Now(), ctx: v.ctx, g: v.g, hooks: v.run.Get().hooks, outer: v.outer, fenced: v.fenced,
 		messages: v.messages, timedOut: v.timedOut}
 }
 
@@ -247,7 +247,7 @@ func (w *taskWork) attempt(run *taskAttempt) error {
 // spanAttempt begins the span of the n-th attempt. The task has its context until the span ends.
 func (w *taskWork) spanAttempt(n int) (end func(error)) {
 	t := w.task
-	if w.g.opts.Hooks.Span == nil || len(t.retry) == 0 {
+	if w.hooks.Span == nil || len(t.retry) == 0 {
 		return noSpan
 	}
 	outer := t.ctx
@@ -265,7 +265,7 @@ func (w *taskWork) span(ctx context.Context, kind SpanKind, n int) (context.Cont
 	step := w.step.Get()
 	run := RunInfo{Graph: w.g.opts.Name, ThreadID: info.ThreadID, Namespace: step.run.Get().ns, RunID: info.RunID, Step: info.Step,
 		CheckpointID: info.CheckpointID}
-	return w.g.span(ctx, Span{Kind: kind, Run: run, Task: &info})
+	return w.hooks.span(ctx, Span{Kind: kind, Run: run, Task: &info})
 }
 
 // taskOutput is what one attempt of a task has written so far. Once the attempt has ended, writes of

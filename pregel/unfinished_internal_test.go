@@ -25,9 +25,9 @@ func TestWays(t *testing.T) {
 		}
 	}
 	// A graph inside follows the outermost one, whatever its own options say.
-	r := &taskAttempt{step: frozen.Of(stepView{run: frozen.Of(runConfig{policy: langGraph})}), task: &task{around: &checkpointsAround{}}}
+	r := &taskAttempt{step: frozen.Of(stepView{run: frozen.Of(runConfig{policy: langGraph, hooks: &runHooks{}})}), task: &task{around: &checkpointsAround{}}}
 	r.ctx.outer, r.ctx.run = context.Background(), r
-	inside, err := (&Graph{}).newLoop(&r.ctx, &Address{inside: true}, nil, &RunOptions{})
+	inside, err := (&Graph{hooks: &runHooks{}}).newLoop(&r.ctx, &Address{inside: true}, nil, &RunOptions{})
 	if err != nil || inside.run.policy != langGraph {
 		t.Errorf("inside: %+v, not %+v; %v", inside, langGraph, err)
 	}

@@ -4,7 +4,7 @@
 // A program under test is a function that works in a directory and goes on from whatever is
 // there. Main calls it in a child process, and Run starts such processes one after the other.
 // Each kills itself (SIGKILL) at a point drawn by chance. The points are where Hooks of a graph
-// are called: before and after a task, so also when its side effects have happened and nothing
+// are called, also for graphs inside: before and after a task, so also when its side effects have happened and nothing
 // is stored of them, after each save, and around supersteps; and where the program calls Point.
 // When the program comes to its end, Run calls Options.Check.
 //
