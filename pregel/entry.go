@@ -165,7 +165,7 @@ func (f *facts) kind() entryKind {
 func (f *facts) looksBack() bool {
 	switch f.kind() {
 	case entryInput:
-		return f.from == originNewest && !f.nested && f.fits && f.policy.unfinished != DiscardUnfinished
+		return f.from == originNewest && !f.nested && f.fits && (f.policy.unfinished != DiscardUnfinished || f.policy.refuseWaiting)
 	case entryResume, entryRerun, entryFork, entryTravel:
 		return f.input == inputRecovery
 	case entryRefused, entryFinish, entryBranch:
@@ -192,7 +192,9 @@ func (f *facts) entry() entry {
 	}
 	unfinished := f.left.status == saver.StatusUnfinished
 	switch {
-	case f.looksBack() && !resumes && unfinished:
+	case f.looksBack() && !resumes && f.policy.refuseWaiting && f.left.status == saver.StatusWaiting:
+		e.err = fmt.Errorf("thread %q: %w; the input was not taken", f.thread, ErrWaiting)
+	case f.looksBack() && !resumes && unfinished && f.policy.unfinished != DiscardUnfinished:
 		err := &UnfinishedError{ThreadID: f.thread, Next: f.left.next, Graph: f.leftBy}
 		if e.err = err; f.leftBy == "" {
 			err.Err = unknown

@@ -16,6 +16,7 @@ func TestEntry(t *testing.T) {
 	unfinished := progress{status: saver.StatusUnfinished, next: []string{"a"}}
 	waiting := progress{status: saver.StatusWaiting}
 	finish := runPolicy{unfinished: FinishFirst}
+	refuseWaiting := runPolicy{unfinished: DiscardUnfinished, refuseWaiting: true}
 	langGraph := runPolicy{unfinished: DiscardUnfinished, langGraph: true}
 	asks := answer.Facts{Waiting: []string{"q"}}
 	for _, c := range []struct {
@@ -29,6 +30,9 @@ func TestEntry(t *testing.T) {
 		{"input, no thread", facts{input: inputValues, from: originNone, empty: true, fits: true, policy: finish}, entryInput, nil, "same"},
 		{"input, thread is done", facts{input: inputValues, from: originNewest, fits: true, policy: finish, left: progress{status: saver.StatusDone}}, entryInput, nil, "same"},
 		{"input, thread waits", facts{input: inputValues, from: originNewest, fits: true, policy: finish, left: waiting}, entryInput, nil, "same: drops what waits"},
+		{"input, thread waits, refused", facts{input: inputValues, from: originNewest, fits: true, policy: refuseWaiting, left: waiting}, entryRefused, ErrWaiting, "drops what waits"},
+		{"input, crash before, only waiting is refused", facts{input: inputValues, from: originNewest, fits: true, policy: refuseWaiting, left: unfinished}, entryInput, nil, "same"},
+		{"input at a named checkpoint, waiting is refused", facts{input: inputValues, from: originOld, fits: true, policy: refuseWaiting, left: waiting}, entryBranch, nil, "same"},
 		{"input, crash before", facts{input: inputValues, from: originNewest, fits: true, policy: finish, left: unfinished}, entryFinish, ErrUnfinished, "takes the input, and drops what is left"},
 		{"input, crash before, refused", facts{input: inputValues, from: originNewest, fits: true, policy: runPolicy{unfinished: RefuseUnfinished}, left: unfinished}, entryRefused, ErrUnfinished, "as before"},
 		{"input, crash before, discarded", facts{input: inputValues, from: originNewest, fits: true, policy: langGraph, left: unfinished}, entryInput, nil, "same"},

@@ -46,6 +46,8 @@ var (
 	// ErrConflict: another run owns the thread (a *saver.OwnedError), or moved its head
 	// meanwhile (a *saver.ConflictError).
 	ErrConflict = saver.ErrConflict
+	// ErrWaiting is that of new input on a thread that waits, with RunOptions.RefuseWaiting.
+	ErrWaiting = errors.New("the thread waits for an answer or at a breakpoint")
 	// ErrUnfinished matches every UnfinishedError.
 	ErrUnfinished = errors.New("the thread is unfinished")
 	// ErrGivenUp: all attempts at recovering a thread from one checkpoint are used up.

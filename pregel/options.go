@@ -53,6 +53,11 @@ type RunOptions struct {
 	// because what is left may be the work of a run that is still going on. Input at a
 	// named checkpoint is a fork, and leaves unfinished work there alone.
 	Unfinished Unfinished
+	// RefuseWaiting refuses new input on a thread that waits for an answer or at a breakpoint:
+	// the run fails with ErrWaiting, and nothing is run or stored. Without it the input is taken
+	// and the question is given up, as in LangGraph. Input at a named checkpoint is a fork, which
+	// leaves the question alone.
+	RefuseWaiting bool
 	// Lease is that of a caller who owns the thread already. The run stores under it, and
 	// leaves it to the caller to release it. Nil: the run owns the thread by itself. A caller
 	// who decides by what the thread has, whether and how to run, owns it before it looks.

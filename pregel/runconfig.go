@@ -230,6 +230,8 @@ func (r *replayState) firstVisit(ns string) bool {
 // graph decides for all graphs inside.
 type runPolicy struct {
 	unfinished Unfinished
+	// refuseWaiting: input on a thread that waits is refused.
+	refuseWaiting bool
 	// langGraph: the run gives up the safeguards that LangGraph does not have.
 	langGraph bool
 	// roundTrip: values are encoded and decoded between supersteps.
@@ -238,7 +240,7 @@ type runPolicy struct {
 
 // runPolicy is that of the graph's options; RunOptions say what becomes of unfinished work.
 func (g *Graph) runPolicy(o *RunOptions) runPolicy {
-	w := runPolicy{unfinished: o.Unfinished, langGraph: g.opts.LangGraph, roundTrip: g.opts.RoundTrip}
+	w := runPolicy{unfinished: o.Unfinished, refuseWaiting: o.RefuseWaiting, langGraph: g.opts.LangGraph, roundTrip: g.opts.RoundTrip}
 	if w.unfinished == "" {
 		w.unfinished = FinishFirst
 		if w.langGraph { // what is left may be the work of another run

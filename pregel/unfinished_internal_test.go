@@ -8,7 +8,7 @@ import (
 )
 
 func TestWays(t *testing.T) {
-	langGraph := runPolicy{DiscardUnfinished, true, false}
+	langGraph := runPolicy{unfinished: DiscardUnfinished, langGraph: true}
 	for _, c := range []struct {
 		langGraph bool
 		opts      RunOptions
@@ -16,8 +16,8 @@ func TestWays(t *testing.T) {
 	}{
 		{false, RunOptions{}, runPolicy{unfinished: FinishFirst}},
 		{true, RunOptions{}, langGraph},
-		{true, RunOptions{Unfinished: RefuseUnfinished}, runPolicy{RefuseUnfinished, true, false}},
-		{false, RunOptions{Unfinished: DiscardUnfinished}, runPolicy{DiscardUnfinished, false, false}},
+		{true, RunOptions{Unfinished: RefuseUnfinished}, runPolicy{unfinished: RefuseUnfinished, langGraph: true}},
+		{false, RunOptions{Unfinished: DiscardUnfinished}, runPolicy{unfinished: DiscardUnfinished}},
 	} {
 		g := &Graph{opts: Options{LangGraph: c.langGraph}}
 		if got := g.runPolicy(&c.opts); got != c.want {
