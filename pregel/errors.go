@@ -3,6 +3,7 @@ package pregel
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"runtime/debug"
 	"strings"
@@ -150,17 +151,28 @@ func (e *TaskError) Error() string {
 func (e *TaskError) Unwrap() error { return e.Err }
 
 // PanicError is a panic of a node. It is caught so that the writes of the node's siblings
-// are kept.
+// are kept. LogError logs its Stack.
 type PanicError struct {
 	Value any
 	Stack []byte
 }
 
-// Error is the panic with its stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("%s\n\n%s", e.text(), e.Stack) }
+// LogError is err as attributes of a log: error, and stack if err wraps a PanicError.
+func LogError(err error) slog.Attr {
+	var p *PanicError
+	if errors.As(err, &p) {
+		return slog.Group("", slog.Any("error", err), slog.String("stack", string(p.Stack)))
+	}
+	return slog.Any("error", err)
+}
 
-// text is the value of the panic as text. Of one that holds itself, or very much, it is the
+// Error is the value of the panic on one line. Of a value that holds itself, or very much, it is the
 // type: to print it would overflow the stack, which no process survives.
+func (e *PanicError) Error() string {
+	return strings.Join(strings.FieldsFunc(e.text(), func(r rune) bool { return r == '\r' || r == '\n' }), "; ")
+}
+
+// text is the value of the panic as text.
 func (e *PanicError) text() string {
 	switch e.Value.(type) {
 	case error, fmt.Stringer: // says itself what it is, however much it holds

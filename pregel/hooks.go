@@ -57,7 +57,7 @@ func (h *runHooks) guard(name string, set bool, call func()) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			h.log.Error("a hook panicked", "graph", h.graph, "hook", name, "err", panicError(p))
+			h.log.Error("a hook panicked", "graph", h.graph, "hook", name, LogError(panicError(p)))
 		}
 	}()
 	call()

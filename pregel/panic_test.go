@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -61,7 +62,7 @@ func TestPanicWithCycle(t *testing.T) {
 		s := memory.New(memory.Options{})
 		g := fan(t, pregel.Options{Saver: s}, node("a", func(context.Context, any) (any, error) { panic(v) }))
 		_, err := g.Invoke(ctx, pregel.Thread("t"), 1)
-		if err == nil || !strings.Contains(err.Error(), want+"\n") {
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%T: %.200v", v, err)
 		}
 		state, err := g.GetState(ctx, pregel.Thread("t"))
@@ -223,6 +224,23 @@ func TestLoopThatPanicsLeavesNobodyBehind(t *testing.T) {
 		}
 		if n := running.Load(); n != 0 {
 			t.Errorf("%d nodes still run", n)
+		}
+	}
+}
+
+// TestPanicOnOneLine: the text of a panic is one line, however deep it is wrapped and whatever its value is, and a log
+// gets the stack beside it.
+func TestPanicOnOneLine(t *testing.T) {
+	for _, value := range []any{"a", "a\nb\r\n\nc", errors.New("x\ny"), []string{"\n"}} {
+		g := fan(t, pregel.Options{}, node("a", func(context.Context, any) (any, error) { panic(value) }))
+		_, err := g.Invoke(ctx, pregel.Address{}, 1)
+		if err == nil || strings.ContainsAny(err.Error(), "\r\n") || !strings.Contains(err.Error(), "panic: ") {
+			t.Errorf("%q: %q", value, err)
+		}
+		var log strings.Builder
+		slog.New(slog.NewTextHandler(&log, nil)).Info("m", pregel.LogError(err))
+		if !strings.Contains(log.String(), "error=") || !strings.Contains(log.String(), "stack=") || !strings.Contains(log.String(), "panic_test.go") {
+			t.Errorf("%q: logged %s", value, &log)
 		}
 	}
 }

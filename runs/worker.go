@@ -423,7 +423,7 @@ func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
 	case errors.As(err, &owned): // somebody runs the thread without the queue
 		return Outcome{Status: Pending, Uncounted: true, After: time.Now().Add(backoff(1) / 4)}, true
 	}
-	w.logger().Warn("an attempt at a run failed", "run", c.ID, "attempt", c.Attempt, "error", err)
+	w.logger().Warn("an attempt at a run failed", "run", c.ID, "attempt", c.Attempt, pregel.LogError(err))
 	o.Error = err.Error()
 	final := Final
 	if w.Final != nil {

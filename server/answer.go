@@ -60,7 +60,7 @@ func failureOf(err error) (f *failure, logged bool) {
 	var missing *pregel.SubgraphError
 	network := errors.As(err, new(*net.OpError))
 	switch {
-	case errors.As(err, new(*pregel.PanicError)): // whatever the engine makes of it, its text has the stack
+	case errors.As(err, new(*pregel.PanicError)): // whatever the engine makes of it
 		return &failure{http.StatusInternalServerError, "Internal Server Error"}, true
 	case errors.As(err, &missing):
 		return &failure{http.StatusNotFound, missing.Error()}, false

@@ -89,7 +89,7 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 		}
 		f, logged := failureOf(err)
 		if logged {
-			s.cfg.Logger.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+			s.cfg.Logger.Error("a request failed", "method", r.Method, "path", r.URL.Path, pregel.LogError(err))
 		}
 		writeFailure(w, f)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/stele-go/stele/pregel"
 )
@@ -151,18 +150,13 @@ var kinds = []struct {
 	{pregel.ErrNoInterrupt, "NoInterruptError"},
 }
 
-// FailureOf is err as clients see it. The failure of a node is told as the node returned it, a
-// panic without its stack.
+// FailureOf is err as clients see it. The failure of a node is told as the node returned it.
 func FailureOf(err error) Failure {
 	var task *pregel.TaskError
 	if errors.As(err, &task) {
 		err = task.Err
 	}
 	f := Failure{Error: "Error", Message: err.Error()}
-	var panicked *pregel.PanicError
-	if errors.As(err, &panicked) {
-		f.Message = strings.ReplaceAll(f.Message, "\n\n"+string(panicked.Stack), "")
-	}
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
 			f.Error = k.name
