@@ -217,7 +217,7 @@ func (e *Engine) takeLock() error {
 	name := filepath.Join(e.Dir, LockName)
 	lock, err := e.Opts.FS.Lock(name, e.lockText+"\n")
 	if errors.Is(err, vfs.ErrLockHeld) {
-		return &fault.LockedError{Dir: e.Dir, Holder: readHolder(e.Opts.FS, name)}
+		return &fault.LockedError{Dir: e.Dir, Holder: readHolder(e.Opts.FS, name), Here: errors.Is(err, vfs.ErrLockHeldHere)}
 	}
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", LockName, err)

@@ -15,8 +15,8 @@ var (
 	// ErrTooLarge: a value, key or record is over a documented limit. Nothing
 	// was written.
 	ErrTooLarge = errors.New("over the size limit")
-	// ErrLocked: another live process holds the store's lock.
-	ErrLocked = errors.New("store is locked by another process")
+	// ErrLocked: another live process holds the store's lock, or this one does.
+	ErrLocked = errors.New("store is locked")
 	// ErrLockLost matches every *LockLostError.
 	ErrLockLost = errors.New("the lock of the store is lost")
 	// ErrNotRegular matches every *NotRegularError.
@@ -103,6 +103,8 @@ func (e *VersionError) Is(target error) bool { return target == ErrVersion }
 type LockedError struct {
 	Dir    string
 	Holder string // what the holder wrote about itself, for people
+	// Here: this process has the store open itself.
+	Here bool
 }
 
 // Error names the directory and the holder.
@@ -110,6 +112,9 @@ func (e *LockedError) Error() string {
 	h := e.Holder
 	if h == "" {
 		h = "unknown"
+	}
+	if e.Here {
+		return fmt.Sprintf("store %s is open in this process already (%s); share that one, close it first, or open read-only", e.Dir, h)
 	}
 	return fmt.Sprintf("store %s is locked by another process (%s); close it there, or open read-only", e.Dir, h)
 }

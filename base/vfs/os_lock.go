@@ -42,7 +42,7 @@ func (d *osDir) lock(name, text string) (*osLock, error) {
 	defer locks.Unlock()
 	// Before the file is opened, because closing it again would drop an emulated lock.
 	if id, _, err := d.identityAt(base); err == nil && heldLocked(id) {
-		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLockHeld}
+		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrLockHeldHere}
 	}
 	f, id, err := d.openAt(name, base, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,11 +8,15 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 )
 
 // ErrLockHeld is returned by FS.Lock when another holder has the lock.
 var ErrLockHeld = errors.New("lock is held")
+
+// ErrLockHeldHere is the ErrLockHeld of a lock that this process holds.
+var ErrLockHeldHere = fmt.Errorf("%w by this process", ErrLockHeld)
 
 // ErrInUse is returned by FS.Remove and FS.Rename for a file that is open, where the
 // system does not allow that (Windows, Mem with WindowsRules). Nothing was changed. Once

@@ -176,6 +176,9 @@ func TestLockBetweenProcesses(t *testing.T) {
 	if want := fmt.Sprintf("pid %d ", p.cmd.Process.Pid); !strings.HasPrefix(locked.Holder, want) {
 		t.Fatalf("the holder is %q, want %q", locked.Holder, want)
 	}
+	if locked.Here || !strings.Contains(err.Error(), "by another process") {
+		t.Errorf("another process has the store: %v", err)
+	}
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -183,6 +186,10 @@ func TestLockBetweenProcesses(t *testing.T) {
 	s, err := disk.Open(dir, disk.Options{})
 	if err != nil {
 		t.Fatalf("after the holder died: %v", err)
+	}
+	_, err = disk.Open(dir, disk.Options{})
+	if !errors.As(err, &locked) || !locked.Here || !strings.Contains(err.Error(), "in this process already") {
+		t.Errorf("opened twice in a process: %v", err)
 	}
 	if _, err := disk.Open(dir, disk.Options{}); !errors.Is(err, fault.ErrLocked) {
 		t.Fatalf("second opener in one process: %v", err)
