@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver/memory"
 )
 
 // TestAskAfter: a question waits for what comes before it, and no longer than its context.
 func TestAskAfter(t *testing.T) {
-	g := fan(t, pregel.Options{}, node("a", func(ctx context.Context, _ any) (any, error) {
+	g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("a", func(ctx context.Context, _ any) (any, error) {
 		first := make(chan struct{})
 		cancelled, cancel := context.WithCancel(ctx)
 		cancel()
@@ -24,10 +25,32 @@ func TestAskAfter(t *testing.T) {
 		}
 		return nil, nil
 	}))
-	if _, err := g.Invoke(context.Background(), pregel.Address{}, map[string]any{"n": 1}); err != nil {
+	if _, err := g.Invoke(context.Background(), pregel.Thread("t"), map[string]any{"n": 1}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pregel.ReadState(context.Background()); !errors.Is(err, pregel.ErrOutsideTask) {
 		t.Errorf("the state outside of a task: %v", err)
+	}
+}
+
+// TestAskWithoutASaver: a question that nobody could answer is an error, at any depth; LangGraph asks it all the same.
+func TestAskWithoutASaver(t *testing.T) {
+	asks := func(ctx context.Context, _ any) (any, error) { return pregel.AskFor[string](ctx, "x") }
+	ask := func(o pregel.Options) *pregel.Graph { return fan(t, o, node("a", asks)) }
+	for _, langGraph := range []bool{false, true} {
+		flat := ask(pregel.Options{LangGraph: langGraph})
+		around := fan(t, pregel.Options{LangGraph: langGraph}, node("b", func(ctx context.Context, in any) (any, error) {
+			r, err := ask(pregel.Options{Saver: memory.New(memory.Options{})}).Invoke(ctx, pregel.Inside(), in)
+			if err != nil {
+				return nil, err
+			}
+			return r.Value, nil
+		}))
+		for name, g := range map[string]*pregel.Graph{"flat": flat, "inside": around} {
+			r, err := g.Invoke(t.Context(), pregel.Address{}, 1)
+			if langGraph && (err != nil || len(r.Interrupts) != 1) || !langGraph && !errors.Is(err, pregel.ErrNoSaver) {
+				t.Errorf("%s, LangGraph %v: %v, %v", name, langGraph, r, err)
+			}
+		}
 	}
 }

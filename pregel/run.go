@@ -180,7 +180,7 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 		l.run.inherit(r)
 	} else {
 		o.Metadata = merged(g.opts.Metadata, o.Metadata)
-		l.run.saver = g.opts.Saver
+		l.run.saver, l.run.canWait = g.opts.Saver, g.opts.Saver != nil || g.opts.LangGraph
 		l.run.policy = g.runPolicy(o)
 		if at.Namespace != "" {
 			if _, err := g.inside(at.Namespace); err != nil {

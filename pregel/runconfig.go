@@ -17,12 +17,15 @@ import (
 // runConfig says which run this is: of which graph, where in the tree of graphs, and how it runs.
 // It is complete when the first superstep begins, and does not change after that.
 type runConfig struct {
-	g      *Graph
-	hooks  *runHooks
-	saver  saver.Saver // nil: nothing is stored
-	thread string
-	ns     string
-	opts   RunOptions // with what it inherits filled in
+	g     *Graph
+	hooks *runHooks
+	// canWait: the outermost graph stores that a question waits. With Options.LangGraph a question may be
+	// asked of nobody who could answer.
+	canWait bool
+	saver   saver.Saver // nil: nothing is stored
+	thread  string
+	ns      string
+	opts    RunOptions // with what it inherits filled in
 	// common is what the config of the run adds to the metadata of each checkpoint; nil is nothing.
 	common saver.Metadata
 	store  store.Store // the nearest of this graph and those around; nil if there is none

@@ -70,7 +70,8 @@ type AskOptions struct {
 // Ask interrupts the run with a question for whoever runs it. As long as there is no answer
 // it returns an *InterruptError, which the node must return. When there is one, the node
 // runs again from its start, and its questions get their answers in the order in which they
-// are asked. The question must be a value that can be stored. For an answer that
+// are asked. Where the outermost graph has no saver, a question fails with ErrNoSaver: nobody could
+// answer it. The question must be a value that can be stored. For an answer that
 // AskOptions.Check refuses the error is an *AnswerError. If the node returns that, the run
 // fails, and a Command with another answer answers the question. Answers to later questions are
 // void then. A node that goes on all the same must not ask something else: that would get the
@@ -118,6 +119,9 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 	v, open := t.pad.Take(t.ns, int(t.asked.Add(1)-1), check, func(taken []any) { r.out.write(chResume, taken) })
 	if open == nil {
 		return v, nil
+	}
+	if !r.step.Get().run.Get().canWait {
+		return nil, fmt.Errorf("ask: %w", ErrNoSaver)
 	}
 	t.seesError()
 	in := Interrupt{Value: question, ID: answer.ID(t.ns, open.Question)}
