@@ -13,7 +13,7 @@ import (
 // TestLists: a store whose image has lists of frames is dumped, verified, backed up and
 // salvaged like any other, and dump tells where each list leads.
 func TestLists(t *testing.T) {
-	const n = 300
+	const n = 250
 	root := t.TempDir()
 	dir := filepath.Join(root, "store")
 	d, err := disk.Open(dir, disk.Options{ManualWork: true})

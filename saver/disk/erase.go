@@ -115,7 +115,7 @@ func (s *Saver) doomed(req EraseRequest) ([]doomed, error) {
 // eraseBatch deletes threads and namespaces in one record, and notes there that their
 // erasures are pending.
 func (s *Saver) eraseBatch(ctx context.Context, batch []doomed) error {
-	ids := map[string]bool{layout.ErasuresPartition: true, layout.TTLPartition: true}
+	ids := map[string]bool{layout.ErasuresPartition: true, layout.TTLPartition: true, layout.NewestPartition: true}
 	for _, d := range batch {
 		if ids[d.id] = true; d.thread != "" {
 			ids[layout.SpaceErased+d.pending] = true
@@ -135,6 +135,12 @@ func (s *Saver) eraseBatch(ctx context.Context, batch []doomed) error {
 			if err := d.erase(tx); err != nil {
 				return err
 			}
+		}
+		if err := tx.Drop(layout.NewestPartition, nil); err != nil {
+			return err
+		}
+		for _, d := range batch {
+			s.newest.erased(d.thread)
 		}
 		return nil
 	})

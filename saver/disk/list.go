@@ -15,9 +15,10 @@ import (
 
 // List implements Saver. The listing is the store at the moment the iteration
 // begins. Values are not read, nor are checkpoints beyond those yielded or
-// refused by the filter. Over all threads the first listing reads where the checkpoints of all
-// lie; after it, one with a Limit opens the threads that have the newest, as long as these
-// suffice.
+// refused by the filter. Over all threads one with a Limit opens the threads that have the
+// newest, as long as these suffice. Which these are is kept at Close: the first listing after a
+// crash looks at the threads that were written to since then, and that of a store that has not
+// kept it at all of them.
 func (s *Saver) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
 	return func(yield func(*saver.Tuple, error) bool) {
 		if err := s.list(ctx, q, yield); err != nil && err != errStopped {
@@ -46,7 +47,7 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 	var err error
 	some := q.ThreadID == "" && q.Limit > 0 && q.CheckpointID == ""
 	if some {
-		v, of, err = s.newest.viewed(s.e.View)
+		v, of, err = s.newest.viewed(s.e)
 	} else {
 		v, err = s.e.View()
 	}

@@ -3,11 +3,16 @@ package disk
 import (
 	"cmp"
 	"container/heap"
+	"context"
+	"encoding/binary"
+	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/engine"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
@@ -25,8 +30,10 @@ import (
 // vain, and forgets it if it is not there.
 type newest struct {
 	kept   int // newestKept
+	least  int // newestLeast
 	mu     sync.Mutex
 	made   bool
+	opened base.LSN // the last record when the store was opened
 	floor  string
 	bounds map[string]bound // by thread
 	// lastCopy is the last record that copies a thread: before it is made nothing is known of the
@@ -37,17 +44,27 @@ type newest struct {
 // newestKept is how many threads are kept after there were twice as many, but for those of one id.
 const newestKept = 2048
 
+// newestLeast is how many threads a store has at least that keeps it at Close: fewer are read as fast.
+const newestLeast = 256
+
+// newNewest is that of a store that was opened. Of one without a record all is known.
+func newNewest(e *engine.Engine) *newest {
+	at := e.Index.LSN()
+	return &newest{kept: newestKept, least: newestLeast, opened: at, made: at == 0}
+}
+
 // bound is an id, and the last record that said it.
 type bound struct {
-	id  string
-	lsn base.LSN
+	id     string
+	lsn    base.LSN
+	erased bool // by a later record, and keep does not keep it
 }
 
 // put notes that record lsn gives a thread a checkpoint.
 func (n *newest) put(threadID, id string, lsn base.LSN) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.add(threadID, bound{id, lsn})
+	n.add(threadID, bound{id: id, lsn: lsn})
 }
 
 // add raises the bound of a thread. mu is held.
@@ -59,16 +76,26 @@ func (n *newest) add(threadID string, b bound) {
 		n.bounds = map[string]bound{}
 	}
 	was := n.bounds[threadID]
-	n.bounds[threadID] = bound{max(b.id, was.id), max(b.lsn, was.lsn)}
+	n.bounds[threadID] = bound{id: max(b.id, was.id), lsn: max(b.lsn, was.lsn)}
 	if len(n.bounds) <= 2*n.kept {
 		return
 	}
-	all := n.list()
-	n.floor = all[n.kept].id
-	for _, t := range all {
-		if t.id <= n.floor {
-			delete(n.bounds, t.thread)
-		}
+	n.raise(n.list()[n.kept].id)
+}
+
+// raise raises floor. mu is held.
+func (n *newest) raise(floor string) {
+	n.floor = max(n.floor, floor)
+	maps.DeleteFunc(n.bounds, func(_ string, b bound) bool { return b.id <= n.floor })
+}
+
+// erased notes that a record erases a thread. The commit of the erasure calls it.
+func (n *newest) erased(threadID string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if b, ok := n.bounds[threadID]; ok {
+		b.erased = true
+		n.bounds[threadID] = b
 	}
 }
 
@@ -103,7 +130,7 @@ func (n *newest) copied(src, dst string, lsn base.LSN) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lastCopy = max(n.lastCopy, lsn)
-	n.add(dst, bound{n.bounds[src].id, lsn})
+	n.add(dst, bound{id: n.bounds[src].id, lsn: lsn})
 }
 
 // allRead is called when put was called for all threads of a view.
@@ -123,13 +150,130 @@ type newestThreads struct {
 
 // viewed takes a view and what is known of it at once: a thread that it shows is forgotten as soon
 // as another listing has a later view, which does not.
-func (n *newest) viewed(take func() (*engine.View, error)) (v *engine.View, of newestThreads, err error) {
+func (n *newest) viewed(e *engine.Engine) (*engine.View, newestThreads, error) {
+	v, of, err := n.viewedNow(e)
+	if err != nil || of.known {
+		return v, of, err
+	}
+	err = n.load(e, v)
+	v.Release()
+	if err != nil {
+		return nil, of, err
+	}
+	return n.viewedNow(e)
+}
+
+func (n *newest) viewedNow(e *engine.Engine) (v *engine.View, of newestThreads, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if v, err = take(); err == nil && n.made {
+	if v, err = e.View(); err == nil && n.made {
 		of = newestThreads{n.list(), n.floor, true}
 	}
 	return v, of, err
+}
+
+// load makes it of what Close has kept, if that is of this store, and of the threads that were
+// written to since. Where that is damaged it is made as if there were none.
+func (n *newest) load(e *engine.Engine, v *engine.View) error {
+	t, err := v.Partition(layout.NewestPartition)
+	if t == nil || err != nil {
+		return notCorrupt(err)
+	}
+	rest := t.Get("")
+	if rest == nil || rest.Slots.Len() != 1 || rest.Slots.At(0).Name != storeNumber(e.StoreID()) {
+		return nil
+	}
+	n.mu.Lock()
+	n.raise(rest.Slots.At(0).Tag)
+	t.Ascend("", func(it *index.Entry) bool {
+		if it.Key != "" && it.Slots.Len() == 1 {
+			n.add(it.Key, bound{id: it.Slots.At(0).Tag, lsn: t.LSN})
+		}
+		return true
+	})
+	all := t.LSN < n.opened || n.lastCopy > 0
+	n.mu.Unlock()
+	if all {
+		aerr := v.Ascend(layout.SpaceThread, func(th *index.Partition) bool {
+			if !strings.HasPrefix(th.ID, layout.SpaceThread) {
+				return false
+			}
+			if th.LSN > t.LSN {
+				if th, err = v.Load(th); err == nil {
+					n.read(th, v)
+				}
+			}
+			return err == nil
+		})
+		if err = cmp.Or(err, aerr); err != nil {
+			return notCorrupt(err)
+		}
+	}
+	n.allRead(v)
+	return nil
+}
+
+// notCorrupt is an error that is none of damage.
+func notCorrupt(err error) error {
+	if errors.Is(err, fault.ErrCorrupt) {
+		return nil
+	}
+	return err
+}
+
+// storeNumber is the number of a store as a name.
+func storeNumber(id uint64) string { return string(binary.BigEndian.AppendUint64(nil, id)) }
+
+// keep keeps in the store what is known, if that is more than a little. It is derived: an error is
+// one that Close returns as well, or the next listing reads all.
+func (n *newest) keep(e *engine.Engine) {
+	n.mu.Lock()
+	few := !n.made || len(n.bounds) <= n.least
+	n.mu.Unlock()
+	if few || e.Opts.ReadOnly {
+		return
+	}
+	_ = e.CommitWith(context.Background(), engine.CommitOptions{Urgent: true, Deferred: true}, []string{layout.NewestPartition}, func(tx *engine.Tx) error {
+		t := tx.Partition(layout.NewestPartition)
+		if t != nil && t.LSN+1 == tx.LSN() {
+			return nil // there was no other record since
+		}
+		n.mu.Lock()
+		all, floor := n.list(), n.floor
+		n.mu.Unlock()
+		if len(all) > n.kept {
+			floor = all[n.kept].id
+		}
+		if err := tx.Put(layout.NewestPartition, "", 0, []engine.SlotIn{{Name: storeNumber(e.StoreID()), Tag: floor}}); err != nil {
+			return err
+		}
+		kept := map[string]bool{"": true}
+		for _, b := range all {
+			if b.erased || b.id <= floor {
+				continue
+			}
+			kept[b.thread] = true
+			if t != nil {
+				if it := t.Get(b.thread); it != nil && it.Slots.Len() == 1 && it.Slots.At(0).Tag == b.id {
+					continue
+				}
+			}
+			if err := tx.Put(layout.NewestPartition, b.thread, 0, []engine.SlotIn{{Tag: b.id}}); err != nil {
+				return err
+			}
+		}
+		if t == nil {
+			return nil
+		}
+		var gone []string
+		t.Ascend("", func(it *index.Entry) bool {
+			if !kept[it.Key] {
+				gone = append(gone, it.Key)
+			}
+			return true
+		})
+		return tx.Delete(layout.NewestPartition, gone...)
+	})
 }
 
 // merge are threads whose checkpoints come in the order of a listing: those that were opened, by

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stele-go/stele/base/vfs"
-	"github.com/stele-go/stele/engine"
+	"github.com/stele-go/stele/base/vfs/crashfs"
 	"github.com/stele-go/stele/index"
 	"github.com/stele-go/stele/saver"
 )
@@ -26,7 +28,7 @@ func newestStore(t *testing.T, kept int) *Saver {
 			t.Error(err)
 		}
 	})
-	s.newest.kept = kept
+	s.newest.kept, s.newest.made = kept, false
 	return s
 }
 
@@ -73,7 +75,7 @@ func listed(limit int, list func(visit func(*index.Partition, *index.Entry) erro
 
 // sameListings compares a listing of some checkpoints with one of all, on one view.
 func (s *Saver) sameListings(q saver.Query) error {
-	v, of, err := s.newest.viewed(s.e.View)
+	v, of, err := s.newest.viewed(s.e)
 	if err != nil {
 		return err
 	}
@@ -178,7 +180,11 @@ func TestNewestForgets(t *testing.T) {
 		} else if err := errors.Join(s.DeleteThread(t.Context(), "t"), s.sameListings(saver.Query{Limit: 1})); err != nil {
 			t.Fatal(err)
 		}
-		_, of, _ := s.newest.viewed(func() (*engine.View, error) { return v, nil })
+		later, of, err := s.newest.viewedNow(s.e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later.Release()
 		if _, err := listed(1, func(visit func(*index.Partition, *index.Entry) error) error {
 			return s.listSome(v, saver.Query{Limit: 1}, of, visit)
 		}); err != nil {
@@ -201,7 +207,7 @@ func TestNewestOfItsView(t *testing.T) {
 	if err := s.sameListings(saver.Query{Limit: 1}); err != nil { // makes newest
 		t.Fatal(err)
 	}
-	v, of, err := s.newest.viewed(s.e.View)
+	v, of, err := s.newest.viewed(s.e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +238,7 @@ func TestNewestBesideACopy(t *testing.T) {
 	}
 	put("1")
 	for i, made := range []bool{false, true} {
-		v, of, err := s.newest.viewed(s.e.View)
+		v, of, err := s.newest.viewed(s.e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,5 +302,190 @@ func TestNewestReadsFew(t *testing.T) {
 	}
 	if n := len(s.newest.bounds); n > 2*newestKept {
 		t.Errorf("%d threads are kept", n)
+	}
+}
+
+// keptStore opens a store that keeps what is known of its newest threads, however few there are.
+func keptStore(t *testing.T, fs vfs.FS) *Saver {
+	t.Helper()
+	s, err := Open("store", Options{ManualWork: true, Sync: SyncNever, Simulation: Simulation{FS: fs, Inline: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.newest.kept, s.newest.least = 9, 3
+	return s
+}
+
+// TestNewestIsKept: TestNewestIsNewest across stores that are closed, killed and opened again.
+func TestNewestIsKept(t *testing.T) {
+	for seed := range uint64(6) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		fs := vfs.NewMem(vfs.MemOptions{})
+		for life := range 30 {
+			s := keptStore(t, fs)
+			for n := range rng.IntN(60) {
+				if err := s.change(rng, 60*life+n); err != nil {
+					t.Fatal(err)
+				}
+				if rng.IntN(50) == 0 {
+					if err := s.Flush(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if rng.IntN(20) == 0 {
+					if err := s.sameListings(someQuery(rng, 60*life+n)); err != nil {
+						t.Fatalf("seed %d, life %d: %v", seed, life, err)
+					}
+				}
+			}
+			if rng.IntN(3) == 0 {
+				killed := vfs.NewMemFrom(fs.Image(), vfs.MemOptions{})
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				fs = killed
+			} else if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestNewestKeptInCrashStates: whatever a power failure leaves of a Close, a listing is right.
+func TestNewestKeptInCrashStates(t *testing.T) {
+	fs, rng := crashfs.New(), rand.New(rand.NewPCG(1, 4))
+	states := 0
+	for life := range 3 {
+		s := keptStore(t, fs)
+		for n := range 40 {
+			if err := s.change(rng, 40*life+n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.sameListings(saver.Query{Limit: 5}); err != nil {
+			t.Fatal(err)
+		}
+		from := fs.Len()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for cut := from; cut <= fs.Len(); cut++ {
+			for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: 1, MaxSingle: 1}) {
+				states++
+				d := keptStore(t, st.FS())
+				if err := errors.Join(d.sameListings(saver.Query{Limit: 5}), d.sameListings(saver.Query{Limit: 50}), d.Close()); err != nil {
+					t.Fatalf("cut %d, %s: %v", cut, st, err)
+				}
+			}
+		}
+	}
+	if states < 20 {
+		t.Errorf("only %d crash states", states)
+	}
+}
+
+// TestNewestKeptReadsFew: the first listing of a few checkpoints of a store that was closed reads
+// few threads, and after a kill those that were written to besides.
+func TestNewestKeptReadsFew(t *testing.T) {
+	fs := vfs.NewMem(vfs.MemOptions{})
+	const many = 2000
+	put := func(s *Saver, from, to int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			if _, err := s.Put(t.Context(), saver.Config{ThreadID: fmt.Sprint("t", i)}, saver.Checkpoint{V: 4, ID: fmt.Sprintf("%08d", i)}, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := keptStore(t, fs)
+	put(s, 0, many)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = keptStore(t, fs)
+	put(s, many, many+20)
+	killed := vfs.NewMemFrom(fs.Image(), vfs.MemOptions{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, fs := range map[string]vfs.FS{"closed": fs, "killed": killed} {
+		s := keptStore(t, fs)
+		before := index.Visited.Load()
+		got, err := listed(5, func(visit func(*index.Partition, *index.Entry) error) error {
+			v, of, err := s.newest.viewed(s.e)
+			if err != nil {
+				return err
+			}
+			defer v.Release()
+			return s.listSome(v, saver.Query{Limit: 5}, of, visit)
+		})
+		if n := index.Visited.Load() - before; err != nil || len(got) != 5 || n > 100 {
+			t.Errorf("%s: %q, %v: a listing came across %d items", name, got, err, n)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestNewestKeepsNothingErased: what Close keeps of the newest threads has none that was erased,
+// whether it was kept before or after.
+func TestNewestKeepsNothingErased(t *testing.T) {
+	fs := vfs.NewMem(vfs.MemOptions{})
+	s := keptStore(t, fs)
+	for i := range 8 {
+		if _, err := s.Put(t.Context(), saver.Config{ThreadID: fmt.Sprint("secret-", i)}, saver.Checkpoint{V: 4, ID: fmt.Sprintf("id-%08d", i)}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	contains := func(s string) bool {
+		names, err := fs.List("store")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			f, err := fs.Open("store/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<30))
+			if err := errors.Join(err, f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(b), s) {
+				return true
+			}
+		}
+		return false
+	}
+	for i, gone := range []string{"secret-7", "secret-6", "secret-5"} {
+		if i > 0 {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s = keptStore(t, fs); i == 2 {
+				if err := s.sameListings(saver.Query{Limit: 2}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !contains(gone) {
+			t.Fatalf("%s is in no file", gone)
+		}
+		if err := s.Erase(t.Context(), gone); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if contains(gone) || contains(fmt.Sprintf("id-%08d", 7-i)) {
+				t.Errorf("a file has %s", gone)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = keptStore(t, fs)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

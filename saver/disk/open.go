@@ -204,7 +204,7 @@ func Open(dir string, opts Options) (*Saver, error) {
 		return nil, err
 	}
 	m := &meters{}
-	s := &Saver{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}, newest: &newest{kept: newestKept}, owned: rules.NewOwners(opts.now().UnixMicro())}
+	s := &Saver{e: e, codec: m.measure(codec), opts: opts, m: m, sweep: &sweeper{}, newest: newNewest(e), owned: rules.NewOwners(opts.now().UnixMicro())}
 	if err := s.loadOrigins(); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -243,6 +243,7 @@ func (o Options) now() time.Time {
 func (s *Saver) Close() error {
 	s.sweep.stop()
 	s.owned.Close()
+	s.newest.keep(s.e)
 	return s.e.Close()
 }
 

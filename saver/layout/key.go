@@ -21,6 +21,7 @@ import (
 //	partition "o"                 entries: the stores this one was salvaged from
 //	partition "l"                 entries: the TTLs of threads that have their own
 //	partition "e"                 entries: erasures that files may still contradict
+//	partition "b"                 entries: the threads with the greatest checkpoint ids
 //	partition "q" + client        entries: the last calls of a client of a server
 //
 //	entry "c" + ns + id         a checkpoint
@@ -46,6 +47,11 @@ const (
 	// ErasuresPartition has an entry for each erasure that files may still contradict; the key
 	// is the hash.
 	ErasuresPartition = "e"
+	// NewestPartition has an entry for each of the threads with the greatest checkpoint ids, as far
+	// as they were known at the last Close: the key is the thread's id, the tag of its slot the
+	// greatest checkpoint id. An entry with no key is for all others: its tag is the greatest id that
+	// they may have, its name the number of the store, 8 bytes big-endian.
+	NewestPartition = "b"
 
 	// The first byte of an entry's key says what the entry is.
 
