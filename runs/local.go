@@ -610,6 +610,42 @@ func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	}
 }
 
+// Count implements Queue. With a Graph, and with a thread and a status, it goes through the runs.
+func (q *Local) Count(ctx context.Context, sel Query) (n int, err error) {
+	sel.After, sel.Limit = "", 0
+	if sel.Graph != "" || sel.ThreadID != "" && sel.Status != "" {
+		for _, err := range q.List(ctx, sel) {
+			if err != nil && !errors.Is(err, ErrUnreadable) {
+				return 0, err
+			}
+			n++
+		}
+		return n, nil
+	}
+	if err := cmp.Or(ctx.Err(), q.synced(ctx, nil)); err != nil {
+		return 0, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if sel.ThreadID != "" {
+		return len(q.byThread[sel.ThreadID]), nil
+	}
+	for status, ended := range q.byStatus {
+		if sel.Status == "" || sel.Status == status {
+			n += len(ended)
+		}
+	}
+	for _, r := range q.open {
+		if sel.Status == "" || sel.Status == r.Status {
+			n++
+		}
+	}
+	if sel.Status == "" {
+		n += len(q.lost)
+	}
+	return n, nil
+}
+
 // listPage is how many runs a listing looks up at a time.
 const listPage = 1000
 

@@ -43,6 +43,10 @@ type Queue interface {
 	// other error is the last.
 	List(ctx context.Context, q Query) iter.Seq2[Run, error]
 
+	// Count is how many runs q selects: those that List yields, but for its After and Limit. By
+	// thread or status alone, and of all, it decodes no run.
+	Count(ctx context.Context, q Query) (int, error)
+
 	// Cancel asks for the end of a run, with Interrupt or Rollback. One that no worker has
 	// is Interrupted at once, but one that was begun and is to be rolled back, which needs a
 	// worker. One that has ended stays as it is. A Rollback replaces an Interrupt. The

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -67,12 +66,9 @@ func (s *operatorAPI) getMetrics(c *call) error {
 	fmt.Fprintf(&b, "stele_server_streams %d\n", s.openStreams.open())
 	b.WriteString("# HELP stele_server_runs Runs that have not ended.\n# TYPE stele_server_runs gauge\n")
 	for _, status := range []runs.Status{runs.Pending, runs.Running} {
-		n := 0
-		for _, err := range s.queue.List(c.ctx, runs.Query{Status: status}) {
-			if err != nil && !errors.Is(err, runs.ErrUnreadable) {
-				return err
-			}
-			n++
+		n, err := s.queue.Count(c.ctx, runs.Query{Status: status})
+		if err != nil {
+			return err
 		}
 		fmt.Fprintf(&b, "stele_server_runs{status=%q} %d\n", status, n)
 	}

@@ -30,9 +30,8 @@ type operatorRun struct {
 
 // allRuns answers with the newest runs of a status, or of a thread, newest first.
 func (s *operatorAPI) allRuns(c *call) error {
-	q := runs.Query{Status: runs.Status(c.query("status")), ThreadID: c.query("thread_id")}
-	newest := make([]runs.Run, 0, mostRuns)
-	total := 0
+	q := runs.Query{Status: runs.Status(c.query("status")), ThreadID: c.query("thread_id"), Newest: true, Limit: mostRuns}
+	list := []operatorRun{}
 	for r, err := range s.queue.List(c.ctx, q) {
 		if errors.Is(err, runs.ErrInvalid) {
 			return fail(422, "Invalid status %s", q.Status)
@@ -42,16 +41,6 @@ func (s *operatorAPI) allRuns(c *call) error {
 		} else if err != nil {
 			return err
 		}
-		if len(newest) < mostRuns {
-			newest = append(newest, r)
-		} else {
-			newest[total%mostRuns] = r
-		}
-		total++
-	}
-	list := []operatorRun{}
-	for i := total - 1; i >= 0 && i >= total-mostRuns; i-- {
-		r := newest[i%mostRuns]
 		o := operatorRun{RunID: r.ID, ThreadID: r.ThreadID, Graph: r.Graph, Status: r.Status, Waiting: r.Waiting, Error: r.Error,
 			Attempt: r.Attempt, Worker: r.Worker, After: stamped(r.After), Created: stamped(r.Created)}
 		if !r.Started.IsZero() {
@@ -61,6 +50,13 @@ func (s *operatorAPI) allRuns(c *call) error {
 			o.Ended = stamped(r.Ended)
 		}
 		list = append(list, o)
+	}
+	total := len(list)
+	if total == mostRuns {
+		var err error
+		if total, err = s.queue.Count(c.ctx, q); err != nil {
+			return err
+		}
 	}
 	return c.json(map[string]any{"runs": list, "total": total})
 }

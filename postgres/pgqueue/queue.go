@@ -262,15 +262,35 @@ func (q *Queue) page(ctx context.Context, sel runs.Query, limit int) (found []ru
 	return found, err
 }
 
+// Count implements runs.Queue. The database counts.
+func (q *Queue) Count(ctx context.Context, sel runs.Query) (n int, err error) {
+	if pgdb.CheckText("query", sel.ThreadID, "query", sel.Graph, "query", string(sel.Status)) != nil {
+		return 0, nil
+	}
+	sel.After, sel.Newest = "", false
+	where, args, _ := conditions(sel)
+	sql := q.db.Qualify("SELECT count(*) FROM @.stele_runs WHERE " + where)
+	err = q.db.Read(ctx, func(b *pgx.Batch) { b.Queue(sql, args...).QueryRow(pgdb.Row(&n)) })
+	return n, err
+}
+
 // listing is the statement of page.
 func (q *Queue) listing(sel runs.Query, limit int) (sql string, args []any) {
+	where, args, order := conditions(sel)
+	args = append(args, limit)
+	return fmt.Sprintf("%s WHERE %s ORDER BY %s LIMIT $%d", q.sql.all, where, order, len(args)), args
+}
+
+// conditions select the runs of a query, and order is theirs.
+func conditions(sel runs.Query) (sql string, args []any, order string) {
 	id := "id"
 	if sel.ThreadID != "" {
 		// The order is the same, and no other index has it: the planner would walk all runs, as if
 		// those of a thread were evenly among them.
 		id = `id COLLATE "POSIX"`
 	}
-	where, order := []string{id + " > $1"}, id
+	where := []string{id + " > $1"}
+	order = id
 	args = []any{sel.After}
 	if sel.Newest {
 		where[0], order = id+" < $1", id+" DESC"
@@ -287,8 +307,7 @@ func (q *Queue) listing(sel runs.Query, limit int) (sql string, args []any) {
 	if sel.Status != "" && !sel.Status.Ended() { // they are few, and have an index
 		where = append(where, "ended_at IS NULL")
 	}
-	args = append(args, limit)
-	return fmt.Sprintf("%s WHERE %s ORDER BY %s LIMIT $%d", q.sql.all, strings.Join(where, " AND "), order, len(args)), args
+	return strings.Join(where, " AND "), args, order
 }
 
 // scanRuns makes a function of a batch that reads rows. What a run is made of is looked at later: a

@@ -187,6 +187,13 @@ func (e *env) lists(q runs.Query, want ...runs.Run) {
 		ids = append(ids, r.ID)
 	}
 	e.equal("list", got, ids)
+	if q.After == "" && q.Limit == 0 {
+		n, err := e.q.Count(e.ctx, q)
+		if err != nil {
+			e.Fatalf("count: %v", err)
+		}
+		e.equal("count", n, len(ids))
+	}
 }
 
 // refused checks that a call failed as it should.
