@@ -7,7 +7,9 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/store"
@@ -18,6 +20,8 @@ type grown struct {
 	n     int
 	disk  *disk.Saver
 	items *store.Local
+	queue *runs.Local
+	last  string // the id of the last run
 }
 
 func thread(i int) string { return fmt.Sprintf("thread-%08d", i) }
@@ -46,7 +50,27 @@ var (
 	manyItems   = func(g *grown, i int) error {
 		return g.items.Put(context.Background(), store.Namespace{"ns"}, thread(i), map[string]any{"n": i})
 	}
+	endedRuns = func(g *grown, i int) error {
+		if err := waitingRuns(g, i); err != nil {
+			return err
+		}
+		return g.execute(context.Background())
+	}
+	waitingRuns = func(g *grown, i int) error {
+		r, err := g.queue.Submit(context.Background(), runs.Request{Spec: runs.Spec{Graph: "g", ThreadID: thread(i)}})
+		g.last = r.ID
+		return err
+	}
 )
+
+// execute claims a run and ends it.
+func (g *grown) execute(ctx context.Context) error {
+	c, _, err := g.queue.Claim(ctx, "w", []string{"g"})
+	if err != nil {
+		return err
+	}
+	return g.queue.Finish(ctx, *c, runs.Outcome{Status: runs.Success})
+}
 
 // growthRows are calls, what they go over, and what is wanted: at most so many milliseconds of CPU at
 // the largest size, or CPU that grows at most with so high a power of the size.
@@ -100,6 +124,31 @@ var growthRows = []struct {
 		_, err := g.items.Search(ctx, store.Query{Prefix: store.Namespace{"ns"}})
 		return err
 	}},
+	{"run/waiting", waitingRuns, false, 1, 0, func(ctx context.Context, g *grown) error { return g.execute(ctx) }},
+	{"run/ended", endedRuns, false, 1, 0, func(ctx context.Context, g *grown) error { g.n++; return endedRuns(g, g.n) }},
+	{"run-get/ended", endedRuns, false, 1, 0, func(ctx context.Context, g *grown) error {
+		_, err := g.queue.Get(ctx, g.last)
+		return err
+	}},
+	{"run-list-100/ended", endedRuns, false, 10, 0, func(ctx context.Context, g *grown) error {
+		return consume(g.queue.List(ctx, runs.Query{Newest: true, Limit: 100}))
+	}},
+	{"run-list-100-status/ended", endedRuns, false, 10, 0, func(ctx context.Context, g *grown) error {
+		return consume(g.queue.List(ctx, runs.Query{Status: runs.Success, Newest: true, Limit: 100}))
+	}},
+	{"run-count/ended", endedRuns, false, 1, 0, func(ctx context.Context, g *grown) error {
+		_, err := g.queue.Count(ctx, runs.Query{})
+		return err
+	}},
+	{"run-list/ended", endedRuns, false, 0, 1.1, func(ctx context.Context, g *grown) error { return consume(g.queue.List(ctx, runs.Query{})) }},
+	{"queue-open/ended", endedRuns, false, 0, 1.1, func(ctx context.Context, g *grown) error {
+		_, err := runs.NewLocal(ctx, g.items, runs.LocalOptions{})
+		return err
+	}},
+	{"run-sweep/ended", endedRuns, true, 0, 1.1, func(ctx context.Context, g *grown) error {
+		_, err := g.queue.Sweep(ctx, time.Now().Add(time.Hour))
+		return err
+	}},
 }
 
 // BenchmarkGrowth measures each call on a tenth of BENCH_GROWTH things and on all, 100,000 unless it
@@ -113,6 +162,9 @@ func BenchmarkGrowth(b *testing.B) {
 				g := &grown{n: n, disk: openStore(b, b.TempDir(), disk.Options{Sync: disk.SyncNever})}
 				var err error
 				if g.items, err = store.On(g.disk, store.Options{}); err != nil {
+					b.Fatal(err)
+				}
+				if g.queue, err = runs.NewLocal(b.Context(), g.items, runs.LocalOptions{}); err != nil {
 					b.Fatal(err)
 				}
 				for k := range n {
