@@ -295,8 +295,12 @@ func TestAnswerToAQuestionInside(t *testing.T) {
 					t.Fatal(err)
 				}
 				broken.Store(false)
-				// What is stored outside does not tell that the question inside was answered.
+				// What is stored outside does not tell that the question inside was answered; what is inside does.
 				res, err = outer.Invoke(ctx, at, pregel.Command{Resume: "B"}, cfg)
+				if keeps == pregel.Inherit && d != pregel.Exit {
+					wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
+					res, err = outer.Invoke(ctx, at, nil, cfg)
+				}
 				if keeps == pregel.Off { // nothing is stored inside: it begins anew
 					wantAsked(t, res, err, "second?")
 					return
@@ -394,6 +398,150 @@ func TestUnknownCheckpoint(t *testing.T) {
 		wantNamed(t, err, saver.ErrNotFound, `"t"`, id)
 		if after := len(s.acked("")); after != before || ran {
 			t.Errorf("%d saves, a node ran: %v", after-before, ran)
+		}
+	}
+}
+
+// TestAnotherAnswerInside: the same holds however deep the graph lies that asked, and whether the task
+// around it goes on, waits for its other question, or has ended.
+func TestAnotherAnswerInside(t *testing.T) {
+	for depth := range 4 {
+		for _, together := range []bool{false, true} {
+			for _, way := range []string{"", "LangGraph"} {
+				for _, d := range allDurabilities {
+					t.Run(fmt.Sprint(depth, together, way, d), func(t *testing.T) {
+						var ran atomic.Int32
+						ask := func(ctx context.Context, _ any) (any, error) {
+							v, err := pregel.Ask(ctx, "send it?")
+							if err == nil {
+								ran.Add(1)
+							}
+							return v, err
+						}
+						s := watch(nil)
+						opts := pregel.Options{Saver: s, LangGraph: way == "LangGraph"}
+						inside := func(name string, nodes ...*pregel.NodeBuilder) *pregel.NodeBuilder {
+							sub := fan(t, pregel.Options{LangGraph: opts.LangGraph}, nodes...)
+							return node(name, func(ctx context.Context, in any) (any, error) {
+								res, err := sub.Invoke(ctx, pregel.Inside(), in)
+								if err != nil {
+									return nil, err
+								}
+								return res.Value, nil
+							}).Subgraphs(sub)
+						}
+						var g *pregel.Graph
+						one, two := node("one", ask), node("two", ask)
+						if together {
+							nodes := []*pregel.NodeBuilder{one, two}
+							for range depth {
+								nodes = []*pregel.NodeBuilder{inside("in", nodes...)}
+							}
+							g = fan(t, opts, nodes...)
+						} else {
+							for range depth {
+								one, two = inside("one", one), inside("two", two)
+							}
+							g = fan(t, opts, one, two)
+						}
+						at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+						res, err := g.Invoke(ctx, at, 1, cfg)
+						if err != nil || len(res.Interrupts) != 2 {
+							t.Fatal(res, err)
+						}
+						first, second := res.Interrupts[0].ID, res.Interrupts[1].ID
+						answer := func(resume map[string]any) (*pregel.Result, error) {
+							return g.Invoke(ctx, at, pregel.Command{Resume: resume}, cfg)
+						}
+						if res, err = answer(map[string]any{first: "yes"}); err != nil || len(res.Interrupts) != 1 {
+							t.Fatal(res, err)
+						}
+						before, saves := ran.Load(), len(s.acked(""))
+						for _, other := range []map[string]any{{first: "no"}, {first: "no", second: "yes"}} {
+							if way != "" {
+								break
+							}
+							_, err = answer(other)
+							wantNamed(t, err, pregel.ErrNoInterrupt, first)
+						}
+						if ran.Load() != before || len(s.acked("")) != saves {
+							t.Error("an answer that is refused ran something, or stored something")
+						}
+						again := map[string]any{first: "yes", second: "yes"}
+						if depth > 0 && !together && d == pregel.Exit {
+							delete(again, first) // the answer is not stored, so this may be another one
+						}
+						if res, err = answer(again); err != nil || len(res.Interrupts) != 0 {
+							t.Error(res, err)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestAnotherAnswerAfterAFailure: a question whose task failed after it was answered does not wait, however
+// deep the graph lies that asked: another answer would not be heard.
+func TestAnotherAnswerAfterAFailure(t *testing.T) {
+	for depth := range 4 {
+		for _, before := range []int{0, 1} { // questions that were answered before
+			for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
+				t.Run(fmt.Sprint(depth, before, d), func(t *testing.T) {
+					fails := true
+					heard := ""
+					n := node("ask", func(ctx context.Context, _ any) (any, error) {
+						for range before {
+							if _, err := pregel.Ask(ctx, "sure?"); err != nil {
+								return nil, err
+							}
+						}
+						v, err := pregel.Ask(ctx, "send it?")
+						if err != nil {
+							return nil, err
+						}
+						heard = fmt.Sprint(v)
+						if fails {
+							return nil, errBoom
+						}
+						return v, nil
+					})
+					for range depth {
+						sub := fan(t, pregel.Options{}, n)
+						n = node("ask", func(ctx context.Context, in any) (any, error) {
+							res, err := sub.Invoke(ctx, pregel.Inside(), in)
+							if err != nil {
+								return nil, err
+							}
+							return res.Value, nil
+						}).Subgraphs(sub)
+					}
+					g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, n)
+					at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+					res, err := g.Invoke(ctx, at, 1, cfg)
+					for range before {
+						wantAsked(t, res, err, "sure?")
+						res, err = g.Invoke(ctx, at, pregel.Command{Resume: "sure"}, cfg)
+					}
+					id := wantAsked(t, res, err, "send it?")
+					if _, err = g.Invoke(ctx, at, pregel.Command{Resume: "yes"}, cfg); !errors.Is(err, errBoom) {
+						t.Fatal(err)
+					}
+					for _, no := range []any{"no", map[string]any{id: "no"}} {
+						_, err = g.Invoke(ctx, at, pregel.Command{Resume: no}, cfg)
+						wantNamed(t, err, pregel.ErrNoInterrupt, `"t"`)
+					}
+					for _, yes := range []any{"yes", map[string]any{id: "yes"}} {
+						if _, err = g.Invoke(ctx, at, pregel.Command{Resume: yes}, cfg); !errors.Is(err, errBoom) {
+							t.Errorf("the same answer: %v", err)
+						}
+					}
+					fails = false
+					if _, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{id: "yes"}}, cfg); err != nil || heard != "yes" {
+						t.Errorf("%v, heard %q", err, heard)
+					}
+				})
+			}
 		}
 	}
 }

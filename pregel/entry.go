@@ -235,7 +235,7 @@ func (f *facts) judge(resumes bool) (answer.Use, error) {
 	case answer.Unknown:
 		err = &UnknownInterruptError{Unknown: f.answer.Unknown, Pending: f.answer.Waiting}
 	case answer.Answered:
-		err = fmt.Errorf("thread %q: %w; the interrupts %v have another answer already", f.thread, ErrNoInterrupt, f.answer.Answered)
+		err = fmt.Errorf("thread %q: %w; the interrupts %v have another answer already, or one that was not stored", f.thread, ErrNoInterrupt, f.answer.Answered)
 	case answer.None, answer.One, answer.ByIDs, answer.Spent:
 		return use, nil
 	}

@@ -28,7 +28,8 @@ var (
 	// ErrEmptyInput: there is nothing to do. There is no input for the graph's channels,
 	// the Command has no effect, or the input is nil and the thread has no checkpoint.
 	ErrEmptyInput = errors.New("received no input")
-	// ErrNoInterrupt: a Command has an answer, but no stored question waits. Resume a run
+	// ErrNoInterrupt: a Command has an answer, but no stored question waits, or the one it names was answered
+	// before with something else, also in a graph inside. Exit keeps no answer to compare with. Resume a run
 	// that failed or died with nil input; it asks again if it needs to. Nothing was run or
 	// stored.
 	ErrNoInterrupt = errors.New("nothing is waiting to be resumed")

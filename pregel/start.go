@@ -159,13 +159,18 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 			return a, err
 		}
 		a.Old = from == originOld && len(asked) > 0
-		a.Unknown = slices.DeleteFunc(slices.Sorted(maps.Keys(ids)), func(id string) bool { return asked[id] })
-		for id, v := range answered {
-			if other, ok := ids[id]; ok && !l.isSameAnswer(v, other) {
+		if err := l.questionsInside(ctx, &a, ids, answered); err != nil {
+			return a, err
+		}
+		for _, id := range slices.Sorted(maps.Keys(ids)) {
+			v, known := answered[id]
+			switch {
+			case !known && !asked[id]:
+				a.Unknown = append(a.Unknown, id)
+			case !slices.Contains(a.Waiting, id) && !(known && l.isSameAnswer(v, ids[id])):
 				a.Answered = append(a.Answered, id)
 			}
 		}
-		slices.Sort(a.Answered)
 	}
 	if l.run.policy.langGraph || a.Old {
 		if a.Waiting = answer.Unended(l.pos.pending); a.Old && len(a.Waiting) == 0 && !a.Steers {
@@ -179,6 +184,37 @@ func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, er
 		}
 	}
 	return a, err
+}
+
+// questionsInside looks up what only graphs inside know: the answers to questions that the task around does
+// not ask any more, and to those that a task asked which then failed. They do not wait.
+func (l *loop) questionsInside(ctx context.Context, a *answer.Facts, ids, answered map[string]any) error {
+	statuses, _ := answer.Statuses(l.pos.pending)
+	var unsure []string
+	for _, s := range statuses {
+		for _, in := range s.Pending() {
+			if s.Failed {
+				unsure = append(unsure, in.ID)
+			}
+		}
+	}
+	for id := range ids {
+		if _, known := answered[id]; !known && !slices.Contains(a.Waiting, id) {
+			unsure = append(unsure, id)
+		}
+	}
+	if a.Old {
+		return nil
+	}
+	at := l.pos.place
+	at.CheckpointID = l.pos.cp.id
+	found, err := answer.Inside(ctx, l.run.saver, at, unsure)
+	if err != nil {
+		return &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
+	}
+	maps.Copy(answered, found)
+	a.Waiting = slices.DeleteFunc(a.Waiting, func(id string) bool { _, ok := found[id]; return ok })
+	return nil
 }
 
 // gaveBefore reports whether resume is the answer that is stored for this superstep.

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 
@@ -259,13 +260,9 @@ func Guard(ctx context.Context, pending []Write, s saver.Saver, at saver.Config)
 // takenInside reports whether a task of a graph inside the superstep took value as an
 // answer. If that cannot be read the answer is not given, and the task asks again.
 func takenInside(ctx context.Context, s saver.Saver, at saver.Config, value any) bool {
-	for tup, err := range s.List(ctx, saver.Query{ThreadID: at.ThreadID}) {
+	for tup, err := range inside(ctx, s, at) {
 		if err != nil {
 			return true
-		}
-		parents, _ := tup.Metadata["parents"].(map[string]any)
-		if tup.Config.Namespace == at.Namespace || parents[at.Namespace] != at.CheckpointID {
-			continue
 		}
 		for _, w := range tup.PendingWrites {
 			if w.Channel != saver.ChannelResume || w.TaskID == NoTask {
@@ -278,4 +275,83 @@ func takenInside(ctx context.Context, s saver.Saver, at saver.Config, value any)
 		}
 	}
 	return false
+}
+
+// inside are the checkpoints of the graphs inside the superstep that starts from the checkpoint at.
+func inside(ctx context.Context, s saver.Saver, at saver.Config) iter.Seq2[*saver.Tuple, error] {
+	return func(yield func(*saver.Tuple, error) bool) {
+		for tup, err := range s.List(ctx, saver.Query{ThreadID: at.ThreadID}) {
+			if err == nil {
+				parents, _ := tup.Metadata["parents"].(map[string]any)
+				if tup.Config.Namespace == at.Namespace || parents[at.Namespace] != at.CheckpointID {
+					continue
+				}
+			}
+			if !yield(tup, err) {
+				return
+			}
+		}
+	}
+}
+
+// Inside are the answers that questions of graphs inside the superstep have, by those ids among ids. at is
+// the checkpoint that it starts from. A task around repeats a question, so the innermost one that stored
+// it has its answer.
+func Inside(ctx context.Context, s saver.Saver, at saver.Config, ids []string) (map[string]any, error) {
+	depth, answers := map[string]int{}, map[string]any{}
+	if len(ids) == 0 || s == nil {
+		return answers, nil
+	}
+	for tup, err := range inside(ctx, s, at) {
+		if err != nil {
+			return nil, err
+		}
+		pending := make([]Write, len(tup.PendingWrites))
+		for i, w := range tup.PendingWrites {
+			var v any // of what a task produced only matters that it did
+			if IsControl(w.Channel) {
+				if v, err = w.Value.Any(); err != nil {
+					return nil, err
+				}
+			}
+			pending[i] = New(w.TaskID, w.TaskPath, w.Channel, v)
+		}
+		for _, id := range ids {
+			v, given, asked := to(pending, tup, id)
+			if n := len(tup.Config.Namespace); asked && n > depth[id] {
+				depth[id] = n
+				if delete(answers, id); given {
+					answers[id] = v
+				}
+			}
+		}
+	}
+	return answers, nil
+}
+
+// to is the answer to a question among the writes of one superstep of a graph, and whether a task of it asked.
+func to(pending []Write, tup *saver.Tuple, id string) (v any, given, asked bool) {
+	statuses, _ := Statuses(pending)
+	taken := Of(pending).taken
+	for task, s := range statuses {
+		if !slices.ContainsFunc(s.Interrupts, func(in serde.Interrupt) bool { return in.ID == id }) {
+			continue
+		}
+		asked = true
+		answers := taken[task]
+		switch {
+		case len(answers) == 0:
+		case s.Finished: // it has stored no other question since
+			return answers[len(answers)-1], true, true
+		case s.Failed && tup.Note != nil: // before the answer, or with it
+			for _, node := range tup.Note.Next {
+				for n, v := range answers {
+					if ID(tup.Config.Namespace+"|"+node+":"+task, n) == id {
+						return v, true, true
+					}
+				}
+			}
+		}
+	}
+	return nil, false, asked
 }
