@@ -81,7 +81,7 @@ func TestReleasedCommitKeepsNothing(t *testing.T) {
 		tx.answer = "answer"
 		tx.head = make([]byte, n*keptHead/keptValues)
 		for range n {
-			tx.values, tx.body = append(tx.values, txValue{key: "k", val: &v}), append(tx.body, []byte("value"))
+			tx.values, tx.body = append(tx.values, txValue{val: &v}), append(tx.body, []byte("value"))
 		}
 		tx.loaded.set("t", new(index.Partition))
 		tx.release()
@@ -89,7 +89,7 @@ func TestReleasedCommitKeepsNothing(t *testing.T) {
 			t.Errorf("%d values: %+v", n, tx)
 		}
 		for i, s := range tx.values[:cap(tx.values)] {
-			if s.val != nil || s.key != "" {
+			if s.val != nil {
 				t.Errorf("%d values: value %d is %+v", n, i, s)
 			}
 		}

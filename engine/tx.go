@@ -127,7 +127,6 @@ func (tx *Tx) release() {
 type txValue struct {
 	fam  *index.Family
 	ref  index.Ref
-	key  string // of the entry
 	val  *Value
 	size int64     // of the bytes stored
 	loc  index.Loc // but for file and offset
@@ -285,7 +284,7 @@ func (tx *Tx) expect(slots []SlotIn) {
 // base still may be one, else whole.
 func (tx *Tx) store(t *index.Partition, key string, v *Value, o *recordSlot) index.Ref {
 	ref := index.Ref{LSN: tx.lsn, Ord: uint16(len(tx.values))}
-	s := txValue{fam: t.Family, ref: ref, key: key, val: v}
+	s := txValue{fam: t.Family, ref: ref, val: v}
 	o.encoding, o.len, o.sum = slotInline, uint32(v.size), v.sum
 	parts := v.parts
 	if d := v.candidate; d != nil && d.patch != nil && tx.e.liveBase(t, d.base) {

@@ -236,7 +236,7 @@ func (l *loop) matchCache(ctx context.Context, tasks ...*task) error {
 					writes[i].value = named(w.value, l.run.env().MessageID)
 				}
 			}
-			t.writes, t.cached = writes, true
+			t.writes = writes
 			if err := l.putWrites(t, t.id, t.writes); err != nil {
 				return err
 			}

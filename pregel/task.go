@@ -38,7 +38,6 @@ type task struct {
 
 	// writes are set once the task ended or was found to have ended before.
 	writes []write
-	cached bool
 	tries  int           // how often its body was called
 	took   time.Duration // from the first call to the end of the last
 	// returned is the output of the body while messages are streamed.

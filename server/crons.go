@@ -75,12 +75,13 @@ func (k cron) shown() shownCron {
 // cronFields are the fields of a cron that its runs do not have, and those of its runs.
 var (
 	cronFields = append([]field{may("schedule", text), may("end_time", orNull(text)), may("timezone", orNull(text)), may("enabled", flag), may("on_run_completed", oneOf("delete", "keep"))},
-		runShape.fields[1:]...)
+		runFields[1:]...)
 	cronShape  = record(append([]field{need("assistant_id", text), need("schedule", text)}, cronFields[1:]...)...).with(oneContext)
 	cronPatch  = record(cronFields...).with(oneContext)
-	cronSearch = searchPage(1000, may("assistant_id", identifier("assistant")), may("thread_id", identifier("thread")), may("enabled", flag), may("metadata", object),
+	cronFilter = []field{may("assistant_id", identifier("assistant")), may("thread_id", identifier("thread")), may("enabled", flag), may("metadata", object)}
+	cronSearch = searchPage(1000, append(slices.Clip(cronFilter),
 		may("select", list(oneOf("cron_id", "assistant_id", "thread_id", "user_id", "end_time", "schedule", "timezone", "payload", "next_run_date", "metadata", "on_run_completed", "enabled", "created_at", "updated_at"))),
-		may("sort_by", oneOf("cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at")))
+		may("sort_by", oneOf("cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at")))...)
 )
 
 // plan sets what a request says about when a cron is due.

@@ -3,16 +3,20 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"slices"
 )
 
 var (
 	assistantFields = oneOf("assistant_id", "graph_id", "name", "description", "config", "context", "created_at", "updated_at", "metadata", "version")
 	threadFields    = oneOf("thread_id", "created_at", "updated_at", "metadata", "config", "context", "status", "values", "interrupts", "error", "state_updated_at")
 
-	assistantSearch = searchPage(1000, may("metadata", object), may("graph_id", text), may("name", text), may("select", list(assistantFields)),
-		may("sort_by", oneOf("assistant_id", "created_at", "updated_at", "name", "graph_id")))
-	threadSearch = searchPage(1000, may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatuses), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", few(text, 100)), may("stele_values", oneOf(aboutValues)),
-		may("select", list(threadFields)), may("extract", object), may("sort_by", oneOf("thread_id", "status", "created_at", "updated_at", "state_updated_at")))
+	// What a search has beyond its filter says how its results are shown: a count has none.
+	assistantFilter = []field{may("metadata", object), may("graph_id", text), may("name", text)}
+	assistantSearch = searchPage(1000, append(slices.Clip(assistantFilter), may("select", list(assistantFields)),
+		may("sort_by", oneOf("assistant_id", "created_at", "updated_at", "name", "graph_id")))...)
+	threadFilter = []field{may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatuses), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", few(text, 100))}
+	threadSearch = searchPage(1000, append(slices.Clip(threadFilter), may("stele_values", oneOf(aboutValues)),
+		may("select", list(threadFields)), may("extract", object), may("sort_by", oneOf("thread_id", "status", "created_at", "updated_at", "state_updated_at")))...)
 	aTTL       = either(record(may("ttl", number), may("strategy", oneOf("delete", "keep_latest"))), number)
 	aSuperstep = record(need("updates", list(record(need("as_node", text), may("command", orNull(aCommand))))))
 )
@@ -31,7 +35,7 @@ func (s *Server) addRoutes() error {
 			may("assistant_id", identifier("assistant")), may("config", aConfig), may("context", object), may("metadata", object),
 			may("if_exists", oneOf("raise", "do_nothing")), may("name", text), may("description", orNull(text))).with(oneContext)},
 		{method: "POST", path: "/assistants/search", resource: "assistants", action: "search", in: assistantSearch, handle: s.assistants.search},
-		{method: "POST", path: "/assistants/count", resource: "assistants", action: "search", in: assistantSearch, handle: s.assistants.count},
+		{method: "POST", path: "/assistants/count", resource: "assistants", action: "search", in: record(assistantFilter...), handle: s.assistants.count},
 		{method: "GET", path: "/assistants/{assistant_id}", resource: "assistants", action: "read", handle: with(s.assistants.read, s.assistants.get)},
 		{method: "PATCH", path: "/assistants/{assistant_id}", resource: "assistants", action: "update", handle: s.assistants.patch, in: record(may("graph_id", text),
 			may("config", aConfig), may("context", object), may("metadata", object), may("name", text), may("description", orNull(text))).with(oneContext)},
@@ -40,13 +44,13 @@ func (s *Server) addRoutes() error {
 		{method: "GET", path: "/assistants/{assistant_id}/subgraphs", resource: "assistants", action: "read", handle: with(s.assistants.graph, s.assistants.subgraphs)},
 		{method: "GET", path: "/assistants/{assistant_id}/subgraphs/{namespace}", resource: "assistants", action: "read", handle: with(s.assistants.graph, s.assistants.subgraphs)},
 		{method: "GET", path: "/assistants/{assistant_id}/schemas", resource: "assistants", action: "read", byName: true, handle: with(s.assistants.graph, s.assistants.schemas)},
-		{method: "POST", path: "/assistants/{assistant_id}/versions", resource: "assistants", action: "read", handle: with(s.assistants.read, s.assistants.versions), in: searchPage(1000, may("metadata", object))},
+		{method: "POST", path: "/assistants/{assistant_id}/versions", resource: "assistants", action: "read", handle: with(s.assistants.read, s.assistants.versions), in: record(may("metadata", object), may("limit", upTo(1, 1000)), may("offset", offset))},
 		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: s.assistants.latest, in: record(need("version", integer))},
 
 		{method: "POST", path: "/threads", resource: "threads", action: "create", handle: s.threads.create, in: record(may("thread_id", identifier("thread")),
 			may("metadata", object), may("if_exists", oneOf("raise", "do_nothing")), may("ttl", aTTL), may("supersteps", list(aSuperstep)), may("graph_id", text))},
 		{method: "POST", path: "/threads/search", resource: "threads", action: "search", in: threadSearch, handle: s.threads.search},
-		{method: "POST", path: "/threads/count", resource: "threads", action: "search", in: threadSearch, handle: s.threads.count},
+		{method: "POST", path: "/threads/count", resource: "threads", action: "search", in: record(threadFilter...), handle: s.threads.count},
 		{method: "POST", path: "/threads/prune", resource: "threads", action: "delete", handle: s.threads.prune,
 			in: record(need("thread_ids", list(identifier("thread"))), may("strategy", oneOf("delete", "keep_latest")))},
 		{method: "GET", path: "/threads/{thread_id}", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.threads.show)},
@@ -84,7 +88,7 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/threads/{thread_id}/runs/crons", resource: "crons", action: "create", in: cronShape, handle: s.crons.create},
 		{method: "POST", path: "/runs/crons", resource: "crons", action: "create", in: cronShape, handle: s.crons.create},
 		{method: "POST", path: "/runs/crons/search", resource: "crons", action: "search", in: cronSearch, handle: s.crons.search},
-		{method: "POST", path: "/runs/crons/count", resource: "crons", action: "search", in: cronSearch, handle: s.crons.count},
+		{method: "POST", path: "/runs/crons/count", resource: "crons", action: "search", in: record(cronFilter...), handle: s.crons.count},
 		{method: "GET", path: "/runs/crons/{cron_id}", resource: "crons", action: "read", handle: s.crons.get},
 		{method: "PATCH", path: "/runs/crons/{cron_id}", resource: "crons", action: "update", in: cronPatch, handle: s.crons.patch},
 		{method: "DELETE", path: "/runs/crons/{cron_id}", resource: "crons", action: "delete", handle: s.crons.delete},

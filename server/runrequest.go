@@ -29,8 +29,8 @@ var (
 	aCheckpoint = record(may("thread_id", text), may("checkpoint_ns", text), may("checkpoint_id", text), may("checkpoint_map", object))
 )
 
-// runShape is the JSON of a run to make.
-var runShape = record(
+// runFields are the fields of a run to make, however it begins.
+var runFields = []field{
 	need("assistant_id", text),
 	may("checkpoint", aCheckpoint), may("checkpoint_id", orNull(text)),
 	may("input", anything), may("command", orNull(aCommand)),
@@ -40,11 +40,13 @@ var runShape = record(
 	may("stream_mode", either(list(streamModes), streamModes)),
 	may("stream_subgraphs", flag), may("stream_resumable", flag), may("feedback_keys", texts),
 	may("multitask_strategy", oneOf("reject", "rollback", "interrupt", "enqueue")),
-	may("if_not_exists", oneOf("create", "reject")),
-	may("on_disconnect", oneOf("continue", "cancel")), may("on_completion", oneOf("delete", "keep")),
 	may("after_seconds", number),
 	may("checkpoint_during", flag), may("durability", oneOf("sync", "async", "exit")),
-).with(oneContext)
+}
+
+// runShape is the JSON of a run that a client makes.
+var runShape = record(append([]field{may("if_not_exists", oneOf("create", "reject")),
+	may("on_disconnect", oneOf("continue", "cancel")), may("on_completion", oneOf("delete", "keep"))}, runFields...)...).with(oneContext)
 
 // request is the run that a client asks for on a thread.
 func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool) (runs.Request, error) {

@@ -205,12 +205,9 @@ func idsOf(w *engine.Family) []string {
 
 // slotUse is one use of a value.
 type slotUse struct {
-	partition *index.Partition
-	entry     *index.Entry
-	slot      int
-	name      string
-	ref       index.Ref
-	hot       bool
+	name string
+	ref  index.Ref
+	hot  bool
 }
 
 // order are the values of a family, each with its first use: those read often, entry
@@ -219,13 +216,13 @@ type slotUse struct {
 func (x *exporter) order(w *engine.Family) []slotUse {
 	var hot, rest []slotUse
 	taken := map[index.Ref]bool{}
-	take := func(t *index.Partition, it *index.Entry, isHot bool) {
-		for i, s := range it.Slots.All() {
+	take := func(it *index.Entry, isHot bool) {
+		for _, s := range it.Slots.All() {
 			if s.Ref.Empty() || taken[s.Ref] {
 				continue
 			}
 			taken[s.Ref] = true
-			u := slotUse{t, it, i, s.Name, s.Ref, isHot}
+			u := slotUse{s.Name, s.Ref, isHot}
 			if isHot {
 				hot = append(hot, u)
 			} else {
@@ -239,7 +236,7 @@ func (x *exporter) order(w *engine.Family) []slotUse {
 			t.Ascend("", func(it *index.Entry) bool { entries = append(entries, it); return true })
 			for i, isHot := range x.s.Opts.Hot(entries) {
 				if isHot == wanted {
-					take(t, entries[i], isHot)
+					take(entries[i], isHot)
 				}
 			}
 		}
