@@ -3,8 +3,6 @@
 package postgres_test
 
 import (
-	"context"
-	"errors"
 	"testing"
 
 	"github.com/stele-go/stele/base/methods"
@@ -23,22 +21,9 @@ var plausible = []any{"t", saver.Config{ThreadID: "t", CheckpointID: "1f0f5200-2
 func TestAfterClose(t *testing.T) {
 	s := open(t, pgtest.Shared(t).Database(t), postgres.Options{})
 	except := map[string]string{"Close": "ends the Saver", "NextVersion": "mints, and stores nothing"}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	for _, args := range [][]any{plausible, nil} {
-		methods.Each(t, s, ended, except, args, func(t *testing.T, a methods.Answer) {
-			if a.Takes && a.Says && a.Err == nil {
-				t.Error("there is no error")
-			}
-		})
-	}
-	methods.Each(t, s, t.Context(), except, nil, func(*testing.T, methods.Answer) {})
+	methods.Ended(t, s, except, plausible)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	methods.Each(t, s, t.Context(), except, plausible, func(t *testing.T, a methods.Answer) {
-		if a.Says && !errors.Is(a.Err, saver.ErrClosed) {
-			t.Errorf("the error is %v", a.Err)
-		}
-	})
+	methods.Closed(t, s, except, plausible, saver.ErrClosed)
 }

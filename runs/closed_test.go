@@ -1,7 +1,6 @@
 package runs_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -37,16 +36,7 @@ func TestAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	except := map[string]string{"WhenAsked": "calls the function that it gets"}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	for _, args := range [][]any{plausible, nil} {
-		methods.Each(t, q, ended, except, args, func(t *testing.T, a methods.Answer) {
-			if a.Takes && a.Says && a.Err == nil {
-				t.Error("there is no error")
-			}
-		})
-	}
-	methods.Each(t, q, t.Context(), except, nil, func(*testing.T, methods.Answer) {})
+	methods.Ended(t, q, except, plausible)
 	if err := errors.Join(items.Close(), d.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -49,32 +48,18 @@ func TestAfterClose(t *testing.T) {
 	if err := errors.Join(s.Close(), d.Close()); err != nil {
 		t.Fatal(err)
 	}
-	methods.Each(t, s, t.Context(), map[string]string{
+	methods.Closed(t, s, map[string]string{
 		"Move": "is refused before, as both namespaces are one here", "Close": "a second one does nothing", "Check": "looks at its arguments alone", "Prepare": "stores nothing; the commit of the saver tells",
-	}, plausibleArgs, func(t *testing.T, a methods.Answer) {
-		if a.Says && !errors.Is(a.Err, saver.ErrClosed) {
-			t.Errorf("the error is %v", a.Err)
-		}
-	})
+	}, plausibleArgs, saver.ErrClosed)
 }
 
 // TestEndedContext: every call whose context has ended fails, and none panics or waits, with arguments
 // that make sense and with none.
 func TestEndedContext(t *testing.T) {
-	ended, end := context.WithCancel(t.Context())
-	end()
 	for name, s := range localsOpened(t) {
 		defer s.Close()
 		t.Run(name, func(t *testing.T) {
-			except := map[string]string{"Close": "ends the store"}
-			for _, args := range [][]any{plausibleArgs, nil} {
-				methods.Each(t, s, ended, except, args, func(t *testing.T, a methods.Answer) {
-					if a.Takes && a.Says && a.Err == nil {
-						t.Error("there is no error")
-					}
-				})
-			}
-			methods.Each(t, s, t.Context(), except, nil, func(*testing.T, methods.Answer) {})
+			methods.Ended(t, s, map[string]string{"Close": "ends the store"}, plausibleArgs)
 		})
 	}
 }

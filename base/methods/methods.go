@@ -6,6 +6,7 @@ package methods
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -59,6 +60,32 @@ func Each(t *testing.T, v any, ctx context.Context, except map[string]string, ar
 			}
 		})
 	}
+}
+
+// Ended calls methods as Each does, with a context that has ended: each that takes one fails, with args and
+// with zero arguments. With zero arguments alone, none panics or waits.
+func Ended(t *testing.T, v any, except map[string]string, args []any) {
+	t.Helper()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, args := range [][]any{args, nil} {
+		Each(t, v, ended, except, args, func(t *testing.T, a Answer) {
+			if a.Takes && a.Says && a.Err == nil {
+				t.Error("there is no error")
+			}
+		})
+	}
+	Each(t, v, t.Context(), except, nil, func(*testing.T, Answer) {})
+}
+
+// Closed calls methods as Each does: whatever says an error says closed.
+func Closed(t *testing.T, v any, except map[string]string, args []any, closed error) {
+	t.Helper()
+	Each(t, v, t.Context(), except, args, func(t *testing.T, a Answer) {
+		if a.Says && !errors.Is(a.Err, closed) {
+			t.Errorf("the error is %v", a.Err)
+		}
+	})
 }
 
 var (

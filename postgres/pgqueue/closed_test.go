@@ -3,7 +3,6 @@
 package pgqueue_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -28,22 +27,9 @@ func TestAfterClose(t *testing.T) {
 	s := open(t, pgtest.Shared(t).Database(t), postgres.Options{})
 	q := openQueue(t, s, pgqueue.Options{})
 	except := map[string]string{"Close": "ends the watching"}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	for _, args := range [][]any{plausible, nil} {
-		methods.Each(t, q, ended, except, args, func(t *testing.T, a methods.Answer) {
-			if a.Takes && a.Says && a.Err == nil {
-				t.Error("there is no error")
-			}
-		})
-	}
-	methods.Each(t, q, t.Context(), except, nil, func(*testing.T, methods.Answer) {})
+	methods.Ended(t, q, except, plausible)
 	if err := errors.Join(q.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	methods.Each(t, q, t.Context(), except, plausible, func(t *testing.T, a methods.Answer) {
-		if a.Says && !errors.Is(a.Err, saver.ErrClosed) {
-			t.Errorf("the error is %v", a.Err)
-		}
-	})
+	methods.Closed(t, q, except, plausible, saver.ErrClosed)
 }

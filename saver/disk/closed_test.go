@@ -33,11 +33,7 @@ func TestAfterClose(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	methods.Each(t, s, t.Context(), map[string]string{"Close": "a second one does nothing", "NextVersion": "mints, and stores nothing"}, plausible, func(t *testing.T, a methods.Answer) {
-		if a.Says && !errors.Is(a.Err, saver.ErrClosed) {
-			t.Errorf("the error is %v", a.Err)
-		}
-	})
+	methods.Closed(t, s, map[string]string{"Close": "a second one does nothing", "NextVersion": "mints, and stores nothing"}, plausible, saver.ErrClosed)
 	if _, err := s.Own(t.Context(), "held", true); !errors.Is(err, saver.ErrClosed) {
 		t.Errorf("a thread that somebody had: %v", err)
 	}
@@ -69,15 +65,5 @@ func TestOwnEndsWithClose(t *testing.T) {
 func TestEndedContext(t *testing.T) {
 	s := opened(t)
 	defer s.Close()
-	ended, end := context.WithCancel(t.Context())
-	end()
-	except := map[string]string{"Close": "ends the Saver"}
-	for _, args := range [][]any{plausible, nil} {
-		methods.Each(t, s, ended, except, args, func(t *testing.T, a methods.Answer) {
-			if a.Takes && a.Says && a.Err == nil {
-				t.Error("there is no error")
-			}
-		})
-		methods.Each(t, s, t.Context(), except, nil, func(*testing.T, methods.Answer) {})
-	}
+	methods.Ended(t, s, map[string]string{"Close": "ends the Saver"}, plausible)
 }

@@ -105,6 +105,7 @@ func (s *Saver) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.owned.Close()
 	return nil
 }
 

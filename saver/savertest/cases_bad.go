@@ -207,6 +207,8 @@ var badInputCases = []testCase{
 		for what, err := range e.everyCall(e.ctx) {
 			e.fails(what, err, saver.ErrClosed)
 		}
+		_, err := e.s.Own(e.ctx, "another", false)
+		e.fails("own", err, saver.ErrClosed)
 		e.ok("close again", e.s.(io.Closer).Close())
 	}},
 }

@@ -94,7 +94,10 @@ func syncDir(dir string) error {
 
 // Close waits for calls that are under way. Later ones fail with saver.ErrClosed, and so do
 // values of tuples. Closing again is no error.
-func (s *Saver) Close() error { return s.db.Close() }
+func (s *Saver) Close() error {
+	s.owned.Close()
+	return s.db.Close()
+}
 
 // NextVersion implements saver.Saver.
 func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, error) {

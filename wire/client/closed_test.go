@@ -1,8 +1,6 @@
 package client_test
 
 import (
-	"context"
-	"errors"
 	"testing"
 
 	"github.com/stele-go/stele/base/methods"
@@ -21,34 +19,13 @@ var plausible = []any{"t", saver.Config{ThreadID: "t", CheckpointID: "1f0f5200-2
 func TestAfterClose(t *testing.T) {
 	c := (&hole{}).client(t)
 	except := map[string]string{"Close": "ends the client", "NextVersion": "mints, and stores nothing"}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	for _, v := range []any{c, c.Items()} {
-		except := except
-		if v != any(c) {
-			except = nil
-		}
-		for _, args := range [][]any{plausible, nil} {
-			methods.Each(t, v, ended, except, args, func(t *testing.T, a methods.Answer) {
-				if a.Takes && a.Says && a.Err == nil {
-					t.Error("there is no error")
-				}
-			})
-		}
-		methods.Each(t, v, t.Context(), except, nil, func(*testing.T, methods.Answer) {})
+	both := func(check func(v any, except map[string]string)) {
+		check(c, except)
+		check(c.Items(), nil)
 	}
+	both(func(v any, except map[string]string) { methods.Ended(t, v, except, plausible) })
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []any{c, c.Items()} {
-		except := except
-		if v != any(c) {
-			except = nil
-		}
-		methods.Each(t, v, t.Context(), except, plausible, func(t *testing.T, a methods.Answer) {
-			if a.Says && !errors.Is(a.Err, saver.ErrClosed) {
-				t.Errorf("the error is %v", a.Err)
-			}
-		})
-	}
+	both(func(v any, except map[string]string) { methods.Closed(t, v, except, plausible, saver.ErrClosed) })
 }
