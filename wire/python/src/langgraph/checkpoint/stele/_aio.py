@@ -365,6 +365,12 @@ class Connection(asyncio.Protocol):
             self._transport = None
 
 
+def _heard(opening: asyncio.Task[Connection]) -> None:
+    """Take the failure of what nobody waits for any more: asyncio would print it."""
+    if not opening.cancelled():
+        opening.exception()
+
+
 class AsyncPool:
     """The connection of one event loop to a server, and the loop's slots."""
 
@@ -512,6 +518,7 @@ class AsyncPool:
         # that began it is cancelled.
         if self._opening is None or self._opening.done():
             self._opening = self._loop.create_task(self._open())
+            self._opening.add_done_callback(_heard)
         try:
             async with asyncio.timeout_at(limit.deadline):
                 return await asyncio.shield(self._opening)
