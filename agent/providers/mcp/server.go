@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
+	"strconv"
 	"sync"
 	"time"
 
@@ -31,8 +32,8 @@ type Options struct {
 	// Name and Version are what the server is told of the client; empty is "stele" and "0".
 	Name, Version string
 	// Timeout is how long the server may take to connect, to list its tools, and for each call of a
-	// tool. 0 is 5 minutes, negative no bound but that of the context. A call that took longer is a
-	// CallError that is Lost.
+	// tool, which begins anew when the server reports progress of the call. 0 is 5 minutes, negative no
+	// bound but that of the context. A call that took longer is a CallError that is Lost.
 	Timeout time.Duration
 	// Client are further options of the client.
 	Client mcp.ClientOptions
@@ -84,7 +85,9 @@ type Server struct {
 	mu      sync.Mutex
 	session *mcp.ClientSession // nil if the connection was lost
 	closed  bool
-	ending  sync.WaitGroup // connections that were lost and are being closed
+	waiting map[string]*time.Timer // the ends of calls under way, by their progress tokens
+	calls   int64                  // how many there were
+	ending  sync.WaitGroup         // connections that were lost and are being closed
 }
 
 // ErrClosed: the Server was closed.
@@ -101,7 +104,7 @@ func Connect(ctx context.Context, dial Dial, o Options) (*Server, error) {
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Minute
 	}
-	s := &Server{dial: dial, opts: o, turn: make(chan struct{}, 1)}
+	s := &Server{dial: dial, opts: o, turn: make(chan struct{}, 1), waiting: map[string]*time.Timer{}}
 	client := o.Client
 	if o.Changed != nil {
 		next := client.ToolListChangedHandler
@@ -110,6 +113,13 @@ func Connect(ctx context.Context, dial Dial, o Options) (*Server, error) {
 				next(ctx, r)
 			}
 			go o.Changed() // it may list the tools, which waits for this goroutine
+		}
+	}
+	progress := client.ProgressNotificationHandler
+	client.ProgressNotificationHandler = func(ctx context.Context, r *mcp.ProgressNotificationClientRequest) {
+		s.progressed(r.Params.ProgressToken)
+		if progress != nil {
+			progress(ctx, r)
 		}
 	}
 	s.client = mcp.NewClient(&mcp.Implementation{Name: o.Name, Version: o.Version}, &client)
@@ -127,6 +137,38 @@ func (s *Server) bound(ctx context.Context) (context.Context, context.CancelFunc
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, s.opts.Timeout)
+}
+
+// boundCall is ctx for as long as a call of a tool may say nothing. The end is for the call's: until then
+// the server may report its progress.
+func (s *Server) boundCall(ctx context.Context, params *mcp.CallToolParams) (context.Context, context.CancelFunc) {
+	if s.opts.Timeout < 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	token := strconv.FormatInt(s.calls, 10)
+	params.SetProgressToken(token)
+	s.waiting[token] = time.AfterFunc(s.opts.Timeout, func() { cancel(context.DeadlineExceeded) })
+	return ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting[token].Stop()
+		delete(s.waiting, token)
+		cancel(nil)
+	}
+}
+
+// progressed lets a call that goes on take its time anew.
+func (s *Server) progressed(token any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, _ := token.(string)
+	if t := s.waiting[name]; t != nil {
+		t.Reset(s.opts.Timeout)
+	}
 }
 
 // connection is the connection, made anew if it was lost.

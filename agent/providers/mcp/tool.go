@@ -71,13 +71,19 @@ func (t *serverTool) Call(ctx context.Context, call tool.Call) (any, error) {
 		}
 		params.Meta = mcp.Meta{name: key}
 	}
-	bound, done := t.server.bound(ctx)
+	bound, done := t.server.boundCall(ctx, params)
 	defer done()
 	session, err := t.server.connection(bound)
-	if err != nil {
+	var res *mcp.CallToolResult
+	if err == nil {
+		res, err = session.CallTool(bound, params)
+	}
+	if cause := context.Cause(bound); err != nil && errors.Is(cause, context.DeadlineExceeded) {
+		err = cause
+	}
+	if session == nil && err != nil {
 		return nil, err
 	}
-	res, err := session.CallTool(bound, params)
 	if err != nil {
 		err = t.server.failure(ctx, session, t.name, err)
 		var refused *CallError

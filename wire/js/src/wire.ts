@@ -153,7 +153,7 @@ export function errorOf(answer: unknown): SteleError {
   const type = byCode.get(code);
   const text = typeof message === "string" && message !== "" ? message : code;
   const more = isFields(details) ? { details } : {};
-  if (more.details?.["field"] === "index") {
+  if (code === "invalid" && more.details?.["field"] === "index" && more.details["reason"] === "the store has no index") {
     // The server says it in the words of Go programs.
     return new errors.InvalidArgumentError("the store has no vectors to find a text by: leave out query, and search by filter", more);
   }

@@ -34,6 +34,8 @@ export class Fake {
   readonly hellos: Fields[] = [];
   /** refuse is the error that hello is answered with, if any. */
   refuse = "";
+  /** greet answers hello, if it is not as usual. */
+  greet: ((asked: Asked) => void) | undefined;
   hello: Fields = { protocol: 1, server: "fake", store: "memory", methods: ["get"], max_frame: 1 << 20, max_calls: 256, call_slots: 4 };
   private readonly server: net.Server;
   private readonly sockets = new Set<net.Socket>();
@@ -90,7 +92,8 @@ export class Fake {
         };
         if (asked.method === "hello") {
           this.hellos.push(asked.params);
-          if (this.refuse) asked.fail(this.refuse);
+          if (this.greet) this.greet(asked);
+          else if (this.refuse) asked.fail(this.refuse);
           else asked.answer(this.hello);
         } else {
           this.asked.push(asked);

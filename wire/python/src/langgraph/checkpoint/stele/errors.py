@@ -284,9 +284,9 @@ _BY_CODE: dict[str, type[SteleError]] = {
 }
 _BY_CODE["unknown_method"] = UnsupportedError
 
-# What the server says of a field in the words of Go programs.
+# What the server says in the words of Go programs, by field and reason.
 _IN_OUR_WORDS: dict[Any, str] = {
-    "index": "the store has no vectors to find a text by: leave out query, and search "
+    ("index", "the store has no index"): "the store has no vectors to find a text by: leave out query, and search "
     "by filter",
 }
 
@@ -306,7 +306,8 @@ def from_answer(error: Any) -> SteleError:
     message = str(error.get("message") or code)
     details = error.get("details")
     if code == "invalid" and isinstance(details, dict):
-        message = _IN_OUR_WORDS.get(details.get("field"), message)
+        told = details.get("field"), details.get("reason")
+        message = _IN_OUR_WORDS.get(told, message)
     cls = _BY_CODE.get(code) if isinstance(code, str) else None
     if cls is None:
         return InternalError(f"{code}: {message}", error.get("details"))
