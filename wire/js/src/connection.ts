@@ -2,7 +2,7 @@ import * as net from "node:net";
 import * as tls from "node:tls";
 import type { Address } from "./address.js";
 import { showAddress } from "./address.js";
-import { ClosingError, ProtocolError, SteleConnectionError, VersionError } from "./errors.js";
+import { ClosingError, ProtocolError, SteleConnectionError, SteleTimeoutError, VersionError } from "./errors.js";
 import { MAX_FRAME, PROTOCOL, VERSION, FrameReader, decode, errorOf, isFields, notification, request } from "./wire.js";
 import type { Fields } from "./wire.js";
 
@@ -65,12 +65,17 @@ export class Connection {
 
   /**
    * open connects and says hello, within so many milliseconds. It rejects with a LostError
-   * if nobody answers, and with the server's error if it refuses.
+   * if nobody is there, with a SteleTimeoutError if the server says nothing, and with its
+   * error if it refuses.
    */
   static async open(address: Address, options: { tls?: tls.ConnectionOptions; timeout: number }): Promise<Connection> {
     const socket = await connect(address, options);
     const connection = new Connection(socket);
-    const timer = setTimeout(() => socket.destroy(new Error("it takes a connection and says nothing, as one that is stopped or busy")), options.timeout);
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      socket.destroy();
+    }, options.timeout);
     try {
       const hello = await connection.request("hello", {
         protocol: PROTOCOL,
@@ -80,7 +85,9 @@ export class Connection {
       connection.said = parseHello(hello);
     } catch (error) {
       connection.close();
-      throw error;
+      if (!late) throw error;
+      const waited = `${showAddress(address)} did not say hello within ${Math.round(options.timeout)} ms`;
+      throw new SteleTimeoutError(`${waited}: the server is stopped or busy, or the option connectTimeout is too short`, { cause: error });
     } finally {
       clearTimeout(timer);
     }

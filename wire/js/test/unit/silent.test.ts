@@ -90,6 +90,20 @@ for (const [name, way] of Object.entries(ways)) {
   });
 }
 
+test("who looks for a server that is stopped is told so in one sentence", async () => {
+  const fake = new Fake(() => {});
+  fake.greet = () => {};
+  await fake.listen();
+  const saver = SteleSaver.fromUrl(fake.url, { connectTimeout: 200 });
+  const error: unknown = await saver.setup().catch((failed: unknown) => failed);
+  expect(error).toBeInstanceOf(SteleTimeoutError);
+  expect((error as SteleError).message).toBe(
+    `${fake.url} did not say hello within 200 ms: the server is stopped or busy, or the option connectTimeout is too short`,
+  );
+  await saver.close();
+  await fake[Symbol.asyncDispose]();
+});
+
 test("there are no other calls", () => {
   const none = new Set(["constructor", "close", "stop", "toJSON", "getNextVersion"]);
   for (const name of ["saving", "settle", "read", "load", "migrateSends", "loadWrites", "dump", "loadTyped"]) none.add(name); // private

@@ -286,7 +286,10 @@ _BY_CODE["unknown_method"] = UnsupportedError
 
 # What the server says in the words of Go programs, by field and reason.
 _IN_OUR_WORDS: dict[Any, str] = {
-    ("index", "the store has no index"): "the store has no vectors to find a text by: leave out query, and search "
+    (
+        "index",
+        "the store has no index",
+    ): "the store has no vectors to find a text by: leave out query, and search "
     "by filter",
 }
 
