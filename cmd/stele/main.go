@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/ops/transfer"
@@ -92,7 +93,25 @@ Exit codes: 0 done, 1 damage found, something lost or not copied, 2 could not do
 	root.AddCommand(a.infoCmd(), a.statsCmd(), a.threadsCmd(), a.logCmd(), a.showCmd(), a.diffCmd(),
 		a.verifyCmd(), a.dumpCmd(), writing(a.serveCmd()), writing(a.compactCmd()), writing(a.eraseCmd()), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), writing(a.studioCmd()), writing(a.devCmd()), writing(a.moveItemsCmd()), a.versionCmd())
 	sayUsage(root)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var invalid *pflag.InvalidValueError
+		if !errors.As(err, &invalid) {
+			return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+		}
+		f := invalid.GetFlag()
+		wants, known := flagKinds[f.Value.Type()]
+		if !known {
+			wants = f.Value.Type()
+		}
+		return fmt.Errorf("--%s wants %s, not %q; see %s --help", f.Name, wants, invalid.GetValue(), cmd.CommandPath())
+	})
 	return root
+}
+
+// flagKinds are the types of flags in words.
+var flagKinds = map[string]string{
+	"bool": "true or false", "int": "a whole number", "int64": "a whole number", "uint64": "a whole number that is not negative",
+	"duration": "a time such as 30s, 5m or 1h", "stringSlice": "words with commas between them",
 }
 
 // sayUsage makes the error of a wrong number of arguments say which are wanted.
