@@ -191,7 +191,7 @@ export class SteleSaver extends BaseCheckpointSaver {
     await this.saving(place, async () => {
       const [values, meta] = await Promise.all([
         Promise.all(names.map(async (name) => [name, await this.dump(checkpoint.channel_values[name])] as const)),
-        dumpMetadata(metadata),
+        dumpMetadata(metadata, this.serde instanceof SteleSerializer && this.serde.dropFunctions),
       ]);
       const defer = place.defers(id, parent) && this.deferWrites;
       await this.client.write("put", {

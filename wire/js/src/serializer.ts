@@ -44,20 +44,21 @@ import { InvalidArgumentError, ProtocolError, UnreadableValueError } from "./err
  */
 export class SteleSerializer implements SerializerProtocol {
   private readonly json = new JsonPlusSerializer();
-  private readonly drop: boolean;
+  /** dropFunctions: functions and symbols are left out, also of metadata. */
+  readonly dropFunctions: boolean;
 
   /**
    * With dropFunctions, functions and symbols are left out without an error, as LangGraph's
    * savers do it: in a list they become null, and as the whole value undefined.
    */
   constructor(options: { dropFunctions?: boolean } = {}) {
-    this.drop = options.dropFunctions ?? false;
+    this.dropFunctions = options.dropFunctions ?? false;
   }
 
   async dumpsTyped(value: unknown): Promise<[string, Uint8Array]> {
     const seen = new Set<object>();
     try {
-      refuseLost("a value", value, seen, this.drop);
+      refuseLost("a value", value, seen, this.dropFunctions);
       const [type, data] = await this.json.dumpsTyped(value);
       for (const one of seen) if (isLikeStored(one)) await this.refuseUnreadable(one);
       if (typeof value === "string" || !LOST.equals(data)) return [type, data];
@@ -108,6 +109,7 @@ export class SteleSerializer implements SerializerProtocol {
 export type Typed = [type: string, data: Uint8Array];
 
 const plain = new SteleSerializer();
+const dropping = new SteleSerializer({ dropFunctions: true });
 
 /** LOST is what LangGraph's serializer writes for a value that JSON cannot hold, a bigint say. */
 const LOST = Buffer.from('"[unable to serialize, circular reference is too complex to analyze]"');
@@ -240,9 +242,9 @@ function isMatch(value: unknown[]): boolean {
   return typeof index === "number" && typeof input === "string" && groups === undefined && "groups" in value;
 }
 
-/** dumpMetadata serializes metadata of a checkpoint, as LangGraph's savers do. */
-export async function dumpMetadata(metadata: object): Promise<Typed> {
-  const [, data] = await plain.dumpsTyped(metadata);
+/** dumpMetadata serializes metadata of a checkpoint, as LangGraph's savers do. drop leaves functions and symbols out. */
+export async function dumpMetadata(metadata: object, drop: boolean): Promise<Typed> {
+  const [, data] = await (drop ? dropping : plain).dumpsTyped(metadata);
   return plainTyped(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
 }
 

@@ -200,14 +200,16 @@ test("functions and symbols are refused, or left out as the saver in memory leav
     const one = { ...checkpoint, channel_values: { [name]: value }, channel_versions: { [name]: 1 } };
     await expect(strict.put(at("t"), one, meta({}), { [name]: 1 })).rejects.toThrow(/dropFunctions: true|use a string/);
   }
+  await expect(strict.put(at("t"), emptyCheckpoint(), meta({ given: () => 1 }), {})).rejects.toThrow(/dropFunctions: true/);
   await using saver = SteleSaver.fromDir(dir, { serde: new SteleSerializer({ dropFunctions: true }), idleExit: 500 });
   const model = new MemorySaver();
   for (const one of [saver, model]) {
-    await one.put(at("t"), checkpoint, meta({}), versions);
+    await one.put(at("t"), checkpoint, meta({ given: { f: () => 1, n: 1 } }), versions);
     await one.putWrites({ configurable: { ...at("t").configurable, checkpoint_id: "c" } }, [["a", { f: () => 1, n: 1 }]], "task");
   }
   const [ours, theirs] = [await saver.getTuple(at("t")), await model.getTuple(at("t"))];
   expect(ours?.checkpoint.channel_values).toEqual(theirs?.checkpoint.channel_values);
   expect(ours?.pendingWrites).toEqual(theirs?.pendingWrites);
+  expect(ours?.metadata).toEqual(theirs?.metadata);
   expect(ours?.checkpoint.channel_values["tool"]).toEqual({ name: "search", nested: { n: 1 } });
 });
