@@ -313,15 +313,18 @@ func (q ReviewRequest) check(calls []message.ToolCall, answer any) error {
 	return nil
 }
 
-// answer is what the model gets in place of the tool's answer.
+// answer is what the model gets in place of the tool's answer, marked as a person's.
 func (d Decision) answer(call message.ToolCall) message.Message {
+	var m message.Message
 	switch {
 	case d.Type == Respond:
-		return message.ToolResult(call, d.Message)
+		m = message.ToolResult(call, d.Message)
 	case d.Message == "":
-		return failed(call, fmt.Sprintf("User rejected the tool call for `%s` with id %s. The tool was not executed. Do not retry this tool call unless the user explicitly requests it.", call.Name, call.ID))
+		m = failed(call, fmt.Sprintf("User rejected the tool call for `%s` with id %s. The tool was not executed. Do not retry this tool call unless the user explicitly requests it.", call.Name, call.ID))
+	default:
+		m = failed(call, fmt.Sprintf("User rejected the tool call for `%s` with reason: %s", call.Name, d.Message))
 	}
-	return failed(call, fmt.Sprintf("User rejected the tool call for `%s` with reason: %s", call.Name, d.Message))
+	return m.Notice("hitl_interrupt_decision", map[string]any{"decision": string(d.Type)})
 }
 
 // decided is how a call of the newest AI message stands behind the model: Edit if a person edited it, else

@@ -125,8 +125,7 @@ func Summarize(o Summary) Middleware {
 		if err != nil {
 			return nil, fmt.Errorf("summary: %w", err)
 		}
-		summary := message.Human("Here is a summary of the conversation to date:\n\n" + text)
-		summary.AdditionalKwargs = map[string]any{"lc_source": "summarization"}
+		summary := message.Human("Here is a summary of the conversation to date:\n\n"+text).Notice("summarization", nil)
 		return map[string]any{KeyMessages: slices.Concat([]message.Message{message.Remove(message.RemoveAllID), summary}, list[cut:])}, nil
 	}
 	return m

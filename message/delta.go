@@ -10,7 +10,7 @@ import (
 // DeltaChannel is Channel as a channel.Delta: checkpoints store the messages that were written, not
 // the whole conversation. It is LangGraph's DeltaChannel with its reducer for messages. A message
 // with a known id replaces the old one. A removal removes one, and a removal of an unknown id does
-// nothing. It does not support RemoveAllID; use a serde.Overwrite. newID is that of Channel, and
+// nothing. A removal of RemoveAllID removes all that is before it. newID is that of Channel, and
 // frequency that of channel.Delta.
 func DeltaChannel(frequency int, newID func() string) channel.Channel {
 	if newID == nil {

@@ -114,6 +114,22 @@ const RemoveAllID = "__remove_all__"
 // before it. See Add.
 func Remove(id string) Message { return Message{Type: TypeRemove, ID: id} }
 
+// Notice is the message marked as one that a program added to a conversation, and not its person or
+// tool: source says which, and data, unless nil, what it says of it. They are LangChain's lc_source
+// and lc_data of AdditionalKwargs, and take the place of earlier ones. Models are not told of them.
+func (m Message) Notice(source string, data map[string]any) Message {
+	m.AdditionalKwargs = maps.Clone(m.AdditionalKwargs)
+	if m.AdditionalKwargs == nil {
+		m.AdditionalKwargs = map[string]any{}
+	}
+	m.AdditionalKwargs["lc_source"] = source
+	delete(m.AdditionalKwargs, "lc_data")
+	if data != nil {
+		m.AdditionalKwargs["lc_data"] = data
+	}
+	return m
+}
+
 // Text is the content as text: the text itself, or the texts among the blocks, joined.
 func (m Message) Text() string {
 	if m.Blocks == nil {

@@ -89,10 +89,15 @@ var recorded = sync(func() (r struct {
 		Chunk   outcome[message.Chunk]
 		Message outcome[message.Message]
 	}
-	Delta []struct {
+	Delta, Reset []struct {
 		outcome[[]message.Message]
 		State  []message.Message
 		Writes [][]message.Message
+	}
+	Notice []struct {
+		In, Out message.Message
+		Source  string
+		Data    map[string]any
 	}
 	Count []struct {
 		In  []message.Message
@@ -465,7 +470,8 @@ func TestPartialArguments(t *testing.T) {
 // TestDeltaChannel: what a DeltaChannel makes of writes is what LangGraph's reducer makes of them, and
 // does not depend on how they are grouped.
 func TestDeltaChannel(t *testing.T) {
-	for i, c := range recorded().Delta {
+	cases := slices.Concat(recorded().Delta, recorded().Reset)
+	for i, c := range cases {
 		one := message.DeltaChannel(0, nil).Named("messages")
 		each := one.Copy()
 		all := []any{message.List(c.State)}
@@ -495,7 +501,7 @@ func TestDeltaChannel(t *testing.T) {
 			t.Errorf("case %d: one by one: %s, at once %s", i, show(again), show(list))
 		}
 	}
-	t.Logf("deltas: %d, 0 different", len(recorded().Delta))
+	t.Logf("deltas: %d, 0 different", len(cases))
 }
 
 // TestCallsOfOpenAI: tool calls in AdditionalKwargs, where providers once put them, are read if there
@@ -527,4 +533,17 @@ func TestCountApproximately(t *testing.T) {
 		}
 	}
 	t.Logf("counts: %d, 0 different", len(recorded().Count))
+}
+
+// TestNotice: a message is marked as LangChain marks it, and the one that was given stays as it is.
+func TestNotice(t *testing.T) {
+	for i, c := range recorded().Notice {
+		before := show(c.In)
+		if got := c.In.Notice(c.Source, c.Data); !message.Equal(got, c.Out) {
+			t.Errorf("case %d: got %s, want %s", i, show(got), show(c.Out))
+		}
+		if show(c.In) != before {
+			t.Errorf("case %d: the message became %s", i, show(c.In))
+		}
+	}
 }

@@ -1,7 +1,7 @@
 """Lists the tests in the source distributions of langchain and langgraph-prebuilt, for TestCoverage.
 
-    pip download --no-deps --no-binary :all: --dest . langchain==1.5.0 langgraph-prebuilt==1.1.3
-    python list_tests.py langchain-1.5.0.tar.gz langgraph_prebuilt-1.1.3.tar.gz >tests.txt
+    pip download --no-deps --no-binary :all: --dest . langchain==1.5.2 langgraph-prebuilt==1.1.3
+    python list_tests.py langchain-1.5.2.tar.gz langgraph_prebuilt-1.1.3.tar.gz >tests.txt
 
 A line is a file, and a function in it that pytest collects. The forms of one test by parameters are one.
 """

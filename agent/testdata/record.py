@@ -1,8 +1,7 @@
 """Records what LangChain's create_agent does with scripted models, for the tests of package agent.
 
     python -m venv venv && venv/bin/pip install -r ../../test/parity/requirements.txt
-    venv/bin/pip install --no-deps --target langchain langchain==1.5.0 langchain-core==1.8.2
-    PYTHONPATH=langchain venv/bin/python record.py [directory]
+    venv/bin/python record.py [directory]
 
 It writes agent.json.gz into the directory, or beside itself: each scenario, and its trace. The tools,
 the middleware and the forms here have twins in parity_test.go.

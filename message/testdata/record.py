@@ -19,12 +19,12 @@ import uuid
 
 from langchain_core.messages import (
     AIMessage, AIMessageChunk, ChatMessage, ChatMessageChunk, FunctionMessage, FunctionMessageChunk, HumanMessage,
-    HumanMessageChunk, RemoveMessage, SystemMessage, SystemMessageChunk, ToolMessage, ToolMessageChunk, filter_messages,
-    convert_to_messages, merge_message_runs, message_chunk_to_message, trim_messages,
+    HumanMessageChunk, RemoveMessage, SystemMessage, SystemMessageChunk, ToolMessage, ToolMessageChunk, add_notification_metadata,
+    convert_to_messages, filter_messages, merge_message_runs, message_chunk_to_message, trim_messages,
 )
 from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.graph.message import _messages_delta_reducer, add_messages
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, _messages_delta_reducer, add_messages
 
 here = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 serde = JsonPlusSerializer()
@@ -201,6 +201,8 @@ def message(kinds="haasttfcr"):
         return FunctionMessage(content(), **{**common(), "name": some("f", "g")})
     if k == "c":
         return ChatMessage(content(), role=some("boss", "peer"), **common())
+    if k == "R":
+        return RemoveMessage(REMOVE_ALL_MESSAGES)
     return RemoveMessage(some("i0", "i1"))
 
 
@@ -415,16 +417,22 @@ def whole_json():
     return [{"args": t, "sum": compact(AIMessageChunk("", tool_call_chunks=[{"name": "f", "args": t, "id": "c", "index": 0}]))} for t in JSONS]
 
 
-def deltas():
+def deltas(kinds="hastr"):
     state = [message("hast") for _ in range(rnd.randrange(4))]
     writes = []
     for _ in range(rnd.randrange(4)):
-        w = [message("hastr") for _ in range(rnd.randrange(3))]
+        w = [message(kinds) for _ in range(rnd.randrange(3))]
         writes.append(w[0] if len(w) == 1 and rnd.random() < 0.5 else w)
     return {
         "state": compacts(state), "writes": [compacts(w if isinstance(w, list) else [w]) for w in writes],
         **attempt(lambda: _messages_delta_reducer(state, writes), compacts),
     }
+
+
+def notices():
+    m, source, data = message("ht"), some("a", "b"), some(None, {}, {"z": "1", "a": [None, "x"]})
+    m.additional_kwargs = {**m.additional_kwargs, **some({}, {"lc_source": "old"}, {"lc_source": "old", "lc_data": {"k": 1}})}
+    return {"in": compact(m), "source": source, "data": data, "out": compact(add_notification_metadata(m, source=source, data=data))}
 
 
 RAW = [
@@ -477,4 +485,6 @@ write("random.json.gz", {
     "raw": raw(),
     "count": [counts() for _ in range(300)],
     "delta": [deltas() for _ in range(300)],
+    "reset": [deltas("hasttrR") for _ in range(300)],
+    "notice": [notices() for _ in range(60)],
 })

@@ -26,7 +26,7 @@ func LangGraph(t testing.TB) string {
 	}
 	for _, args := range [][]string{
 		{"python3", "-m", "venv", dir},
-		{python, "-m", "pip", "install", "-q", "langgraph==1.2.22", "langgraph-checkpoint-postgres==3.2.0", "langgraph-checkpoint==4.3.2", "psycopg[binary]==3.3.9"},
+		{python, "-m", "pip", "install", "-q", "langgraph==1.2.24", "langgraph-checkpoint-postgres==3.2.0", "langgraph-checkpoint==4.3.2", "psycopg[binary]==3.3.9"},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			Need(t, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out))

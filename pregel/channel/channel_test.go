@@ -299,6 +299,17 @@ func TestDelta(t *testing.T) { // CHN-06..08
 		t.Fatal(err)
 	}
 	wantValue(t, seed, nil)
+	null, err := c.Restore(stored{nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantValue(t, null, map[string]int{})
+	sum := Delta(0, func(s int, ws []int) (int, error) { return s + len(ws), nil }).Named("k")
+	if null, err = sum.Restore(stored{nil}); err != nil {
+		t.Fatal(err)
+	}
+	update(t, null, 5)
+	wantValue(t, null, 1)
 }
 
 func TestMessages(t *testing.T) { // MSG-01

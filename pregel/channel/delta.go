@@ -89,15 +89,27 @@ func (c *delta[T, W]) Copy() Channel {
 }
 
 // Restore reads a snapshot, or the plain value that the channel stored before it became a
-// delta channel. Without a value the channel starts from zero and is available.
+// delta channel. Without a value, and from a null, the channel starts from zero and is available.
 func (c *delta[T, W]) Restore(v Stored) (Channel, error) {
 	d := c.fresh(c.key)
-	if v == nil {
-		zero, _ := zeroOf[T]()
-		d.put(zero)
-		return d, nil
+	if v != nil && !storedNull(v) {
+		return d, d.restoreSnapshot(c.key, v)
 	}
-	return d, d.restoreSnapshot(c.key, v)
+	zero, _ := zeroOf[T]()
+	d.put(zero)
+	return d, nil
+}
+
+// storedNull reports whether v is a null. What cannot be read is none, and neither is what is longer than
+// a null that is encrypted.
+func storedNull(v Stored) bool {
+	if typed, ok := v.(interface{ View() (serde.Typed, error) }); ok {
+		if t, err := typed.View(); err != nil || len(t.Data) > 64 {
+			return false
+		}
+	}
+	x, err := v.Any()
+	return err == nil && x == nil
 }
 
 // restoreSnapshot is restore of what a channel stored as a delta channel, or before or after that.

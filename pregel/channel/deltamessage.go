@@ -20,7 +20,7 @@ type Namer interface {
 // DeltaMessages is Messages as a Delta channel: checkpoints store the messages that were
 // written, not the whole conversation. It accepts messages, lists of them, and maps that
 // describe one. A message with a known id replaces the old one. A removal removes one, and a
-// removal of an unknown id does nothing. It does not support RemoveAll; use an Overwrite.
+// removal of an unknown id does nothing. A removal of RemoveAll removes all that is before it.
 // newID makes ids for messages without one; nil makes random UUIDs. frequency is that of
 // Delta.
 func DeltaMessages(frequency int, newID func() string) Channel {
@@ -37,9 +37,24 @@ func foldMessages(state []Message, writes []any) ([]Message, error) {
 // FoldByID is LangGraph's reducer of a delta channel of messages, for messages of any type. It
 // appends the messages of writes to those of state. One with the id of another takes its
 // place, or removes it; one without an id is always appended, and the removal of an id that is
-// not there does nothing. list reads a write, and key tells the id of a message, and whether
+// not there does nothing. The last removal of RemoveAll among them drops state, and all that was
+// written before it. list reads a write, and key tells the id of a message, and whether
 // it is a removal. state is not changed. An error is one of list's.
 func FoldByID[M any](state []M, writes []any, list func(write any) ([]M, error), key func(M) (id string, removes bool)) ([]M, error) {
+	var written []M
+	for _, w := range writes {
+		messages, err := list(w)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range messages {
+			if id, removes := key(m); removes && id == RemoveAll {
+				state, written = nil, nil
+			} else {
+				written = append(written, m)
+			}
+		}
+	}
 	at := make(map[string]int, len(state))
 	for i, m := range state {
 		if id, _ := key(m); id != "" {
@@ -48,26 +63,20 @@ func FoldByID[M any](state []M, writes []any, list func(write any) ([]M, error),
 	}
 	merged := slices.Clone(state)
 	removed := map[int]bool{}
-	for _, w := range writes {
-		written, err := list(w)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range written {
-			id, removes := key(m)
-			i, known := at[id]
-			switch {
-			case id == "":
-				merged = append(merged, m)
-			case known && removes:
-				removed[i] = true
-				delete(at, id)
-			case known:
-				merged[i] = m
-			case !removes:
-				at[id] = len(merged)
-				merged = append(merged, m)
-			}
+	for _, m := range written {
+		id, removes := key(m)
+		i, known := at[id]
+		switch {
+		case id == "":
+			merged = append(merged, m)
+		case known && removes:
+			removed[i] = true
+			delete(at, id)
+		case known:
+			merged[i] = m
+		case !removes:
+			at[id] = len(merged)
+			merged = append(merged, m)
 		}
 	}
 	kept := make([]M, 0, len(merged))

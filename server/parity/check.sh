@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Section: clients
-# Inputs: server/parity server/studio/testdata/langgraph
+# Inputs: test/versions.txt server/parity server/studio/testdata/langgraph
 #
 # LangGraph's own clients, of the versions that are named, use the server, useStream in a
 # browser; and the client in Go and that page use LangGraph's own server too.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Section: studio
-# Inputs: server/studio
+# Inputs: test/versions.txt server/studio
 #
 # The page is what its sources build; and it does in a browser what it says, on LangGraph's
 # own server too, which STELE_LANGGRAPH_VENV has (default: a fresh environment).

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Section: parity
-# Inputs: message/testdata agent
+# Inputs: test/versions.txt message/testdata agent
 # Inputs: bench/langgraph/check.sh bench/langgraph/main.go bench/langgraph/side.go
 # Inputs: bench/langgraph/program.py bench/langgraph/requirements.txt bench/langgraph/testdata
 #
@@ -46,13 +46,10 @@ gzip -dc "$tree/message/testdata/random.json.gz" | cmp - "$work/random.json"
 cmp "$tree/message/testdata/python.json" "$work/python.json"
 cmp "$tree/agent/tool/testdata/node.json" "$work/node.json"
 
-# Package agent, with the LangChain that it is compared with. Its langchain-core is a newer one.
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
-	--target "$work/langchain" langchain==1.5.0 langchain-core==1.8.2
-# When a task fails, LangGraph stops its threads while others store what they wrote, so that now
-# and then a recording lacks one: what differs is recorded again.
+# The same for package agent. When a task fails, LangGraph stops its threads while others store
+# what they wrote, so that now and then a recording lacks one: what differs is recorded again.
 for try in 1 2 3; do
-	PYTHONPATH="$work/langchain" "$venv/bin/python" -W ignore "$tree/agent/testdata/record.py" "$work" >/dev/null
+	"$venv/bin/python" -W ignore "$tree/agent/testdata/record.py" "$work" >/dev/null
 	gzip -dc "$work/agent.json.gz" >"$work/agent.json"
 	if gzip -dc "$tree/agent/testdata/agent.json.gz" | cmp - "$work/agent.json"; then
 		break

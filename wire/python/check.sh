@@ -1,6 +1,6 @@
 #!/bin/sh
 # Section: python
-# Inputs: wire/python wire/js cmd/stele wire
+# Inputs: test/versions.txt wire/python wire/js cmd/stele wire
 #
 # Builds the wheel of this machine, installs it into an environment, and runs the tests on
 # it: the client's own, LangGraph's conformance suite, LangGraph's own tests. It needs Go,
@@ -28,7 +28,7 @@ unset STELE_BINARY STELE_TOKEN
 "$python" "$here/build.py" --out "$work/wheels" host
 
 # A fresh environment with the wheel and LangGraph alone runs the README's program.
-"$work/fresh/bin/python" -m pip install --quiet --disable-pip-version-check "$work"/wheels/*.whl langgraph
+"$work/fresh/bin/python" -m pip install --quiet --disable-pip-version-check -c "$here/../../test/versions.txt" "$work"/wheels/*.whl langgraph
 sed -n '/^```python$/,/^```$/p' "$here/README.md" | sed '/^```/d' >"$work/ask.py"
 (cd -- "$work" && fresh/bin/python ask.py && fresh/bin/python ask.py yes) >"$work/answers"
 grep -q 'May I?' "$work/answers"

@@ -3,8 +3,8 @@
 It runs the real langchain-openai, langchain-anthropic and langchain-google-genai against a local
 server. That keeps the body of each request and refuses it, or answers with the events of a stream:
 
-    pip install langchain-openai==1.7.3 langchain-anthropic==1.7.7 langchain-google-genai==4.4.2
-    python model/testdata/record.py
+    pip install -c ../../../test/versions.txt langchain-openai langchain-anthropic langchain-google-genai
+    python record.py
 
 It writes requests.json and answers.json beside itself.
 """

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the traces again with the Python in $STELE_PARITY_PYTHON (default python3),
-# which must have langgraph 1.2.22, and compares them with the committed ones.
+# which must have the LangGraph of test/versions.txt, and compares them with the committed ones.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(mktemp -d)

@@ -16,7 +16,7 @@ func init() {
 		"travel_into_questions": travelIntoQuestions, "travel_into_plain_questions": travelIntoPlainQuestions,
 		"resume_stateful_at_head": resumeStatefulAtHead, "replay_visits": replayVisits, "updates_like_a_run": updatesLikeARun,
 		"updates_with_sends": updatesWithSends, "updates_refused": updatesRefused, "update_of_first": updateOfFirst, "update_below": updateBelow,
-		"delta_every_step": deltaEveryStep, "delta_fresh_updates": deltaFreshUpdates, "delta_from_list": deltaFromList,
+		"delta_every_step": deltaEveryStep, "delta_fresh_updates": deltaFreshUpdates, "delta_from_list": deltaFromList, "delta_from_null": deltaFromNull,
 		"delta_overwritten": deltaOverwritten, "delta_failing": deltaFailing,
 	} {
 		scenarios[name] = f
@@ -250,6 +250,18 @@ func deltaFromList(tr *trace) {
 	old := tr.saved(b.Edge(graph.Start, "a"))
 	tr.run(old, m{"items": []string{"u0"}, "n": 0})
 	tr.run(old, m{"items": []string{"u1", "u2"}, "n": 0})
+	g := deltaGraph(tr, 100)
+	tr.state(g, false)
+	tr.run(g, m{"items": []string{"d0"}, "n": 0})
+	tr.state(g, false)
+	tr.run(g, m{"items": []string{"d1"}, "n": 0})
+	tr.history(g)
+}
+
+func deltaFromNull(tr *trace) {
+	b := newProgram(graph.Key("items", channel.LastValue[any]()), graph.Key("n", channel.LastValue[int]()))
+	b.Node("a", func(context.Context, any) (any, error) { return m{"n": 1}, nil })
+	tr.run(tr.saved(b.Edge(graph.Start, "a")), m{"items": nil, "n": 0})
 	g := deltaGraph(tr, 100)
 	tr.state(g, false)
 	tr.run(g, m{"items": []string{"d0"}, "n": 0})

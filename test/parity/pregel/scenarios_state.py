@@ -389,6 +389,24 @@ def delta_from_list(t: Trace) -> None:
 
 
 @scenario()
+def delta_from_null(t: Trace) -> None:
+    class Old(TypedDict):
+        items: Any
+        n: int
+
+    b = StateGraph(Old)
+    b.add_node("a", lambda s: {"n": 1})
+    old = in_line(b, "a").compile(checkpointer=t.saver)
+    t.run(old, {"items": None, "n": 0})
+    g = delta_graph(t, 100)
+    t.state(g)
+    t.run(g, {"items": ["d0"], "n": 0})
+    t.state(g)
+    t.run(g, {"items": ["d1"], "n": 0})
+    t.history(g)
+
+
+@scenario()
 def delta_overwritten(t: Trace) -> None:
     b = StateGraph(delta_state(100))
     b.add_node("a", lambda s: {"items": Overwrite(["reset"])})

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the recording again with the Python in $STELE_PARITY_PYTHON (default
-# python3), which must have langgraph 1.2.22, and compares it with the committed
-# one.
+# python3), which must have the LangGraph of test/versions.txt, and compares it with
+# the committed one.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(mktemp)

@@ -1,6 +1,6 @@
 """Records files of LangGraph's SQLite savers, and what LangGraph itself reads of them.
 
-    record.py graphs FILE   runs real graphs on a new file (langgraph-checkpoint-sqlite 3.1.2)
+    record.py graphs FILE   runs real graphs on a new file
     record.py old FILE      runs a small graph on a new file; for old releases
     record.py show FILE     prints all tuples of a file, a line of JSON for each
     record.py resume WHERE  goes on with threads of graphs in a file or a database, and prints

@@ -12,7 +12,7 @@ venv() { # NAME PACKAGE...
 	shift
 	"$dir/bin/pip" install -q "$@"
 }
-venv new langgraph==1.2.22 langgraph-checkpoint==4.3.2 langgraph-checkpoint-sqlite==3.1.2 langgraph-checkpoint-postgres==3.2.0 langchain-core==1.7.2 'psycopg[binary]==3.3.9'
+venv new -c "$here/../../../../test/versions.txt" langgraph langgraph-checkpoint-sqlite langgraph-checkpoint-postgres 'psycopg[binary]==3.3.9'
 venv v1 langgraph==0.2.0 langgraph-checkpoint-sqlite==1.0.0
 venv v2 langgraph==0.2.60 langgraph-checkpoint-sqlite==2.0.1
 mkdir -p "$work/js"
