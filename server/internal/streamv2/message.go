@@ -9,13 +9,15 @@ import (
 // message is a message that is being written, as the protocol tells it: a list of
 // blocks, one after the other.
 type message struct {
-	ns    []string
-	id    string
-	usage any
-	block map[string]any // the one that is being written; nil if there is none
-	index int            // of block
-	count int            // of blocks
-	call  any            // the index that the model gave the tool call in block
+	ns       []string
+	id       string
+	usage    any
+	metadata map[string]any  // what the model said of its answer
+	told     map[string]bool // the types of blocks that were told
+	block    map[string]any  // the one that is being written; nil if there is none
+	index    int             // of block
+	count    int             // of blocks
+	call     any             // the index that the model gave the tool call in block
 }
 
 // message tells a part of a message, as models say them. What a node merely writes is in the values alone.
@@ -38,13 +40,15 @@ func (t *Translator) message(data any) {
 		}
 	}
 	if msg == nil {
-		msg = &message{ns: slices.Clone(ns), id: id}
+		msg = &message{ns: slices.Clone(ns), id: id, metadata: map[string]any{}, told: map[string]bool{}}
 		t.texts = append(t.texts, msg)
 		t.add(methodMessages, ns, map[string]any{"event": "message-start", "role": "ai", "id": id})
 	}
 	if m["usage_metadata"] != nil {
 		msg.usage = m["usage_metadata"]
 	}
+	metadata, _ := m["response_metadata"].(map[string]any)
+	maps.Copy(msg.metadata, metadata)
 	switch content := m["content"].(type) {
 	case string:
 		t.text(msg, "text", "text", content)
@@ -52,6 +56,10 @@ func (t *Translator) message(data any) {
 		for _, b := range content {
 			t.block(msg, b)
 		}
+	}
+	kwargs, _ := m["additional_kwargs"].(map[string]any)
+	if refusal, ok := kwargs["refusal"].(string); ok && refusal != "" { // where OpenAI's chat completions have it
+		t.block(msg, map[string]any{"type": "refusal", "refusal": refusal})
 	}
 	calls, _ := m["tool_call_chunks"].([]any)
 	for _, c := range calls {
@@ -75,6 +83,8 @@ func (t *Translator) tell(msg *message, event string, fields map[string]any) {
 func (t *Translator) open(msg *message, block, content map[string]any) {
 	t.closeBlock(msg)
 	msg.block, msg.index = block, msg.count
+	kind, _ := block["type"].(string)
+	msg.told[kind] = true
 	msg.count++
 	t.tell(msg, "content-block-start", map[string]any{"index": msg.index, "content": content})
 }
@@ -109,6 +119,14 @@ func (t *Translator) block(msg *message, v any) {
 			part, _ = b["thinking"].(string)
 		}
 		t.text(msg, "reasoning", "reasoning", part)
+	case "refusal": // the protocol has no delta of it: the end of the block has the whole
+		if msg.block["type"] != "refusal" {
+			t.open(msg, maps.Clone(b), b)
+			return
+		}
+		before, _ := msg.block["refusal"].(string)
+		part, _ := b["refusal"].(string)
+		msg.block["refusal"] = before + part
 	case "tool_use", "tool_call", "tool_call_chunk", "input_json_delta": // they are in the tool calls too
 	case nil:
 	default:
@@ -171,13 +189,34 @@ func (t *Translator) closeBlock(msg *message) {
 // closeMessage ends a message.
 func (t *Translator) closeMessage(msg *message) {
 	t.closeBlock(msg)
-	end := map[string]any{}
+	end := msg.ending()
 	if msg.usage != nil {
 		end["usage"] = msg.usage
 	}
 	t.tell(msg, "message-finish", end)
 	t.written[msg.id] = true
 	t.texts = slices.DeleteFunc(t.texts, func(o *message) bool { return o == msg })
+}
+
+// ending is why the message ended, as the model said it, in its own word and, if it has one, in LangChain's,
+// which is that of what the message holds.
+func (msg *message) ending() map[string]any {
+	end := map[string]any{}
+	for _, key := range []string{"finish_reason", "normalized_finish_reason", "finish_state"} {
+		if v := msg.metadata[key]; v != nil && v != "" {
+			end[key] = v
+		}
+	}
+	switch normalized := end["normalized_finish_reason"]; {
+	case normalized != nil && msg.told["refusal"]:
+		end["normalized_finish_reason"] = "refusal"
+	case normalized == "stop" && msg.told["tool_call_chunk"]:
+		end["normalized_finish_reason"] = "tool_call"
+	}
+	if len(msg.metadata) > 0 {
+		end["metadata"] = msg.metadata
+	}
+	return end
 }
 
 // finish ends the messages of graphs at ns and inside: their superstep is over.

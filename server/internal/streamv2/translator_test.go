@@ -182,6 +182,50 @@ func TestProtocolMessages(t *testing.T) {
 		`values  {"messages":[{"content":"x","type":"ai"}]}`)
 }
 
+// TestProtocolEndOfMessage: a message ends with why the model ended it, and a refusal is one block. The ends are those
+// that LangChain's chunks_to_events tells of these chunks; of the parts of a refusal it keeps the last.
+func TestProtocolEndOfMessage(t *testing.T) {
+	for name, c := range map[string]struct {
+		chunks []string
+		ends   []string // of the block, and of the message
+	}{
+		"a refusal beside the content": {
+			[]string{`"additional_kwargs":{"refusal":"No"},"response_metadata":{"model_provider":"openai"}`, `"additional_kwargs":{"refusal":"."}`,
+				`"response_metadata":{"finish_reason":"stop","normalized_finish_reason":"stop"}`},
+			[]string{`{"content":{"refusal":"No.","type":"refusal"},"event":"content-block-finish","index":0}`,
+				`{"event":"message-finish","finish_reason":"stop","metadata":{"finish_reason":"stop","model_provider":"openai","normalized_finish_reason":"stop"},"normalized_finish_reason":"refusal"}`},
+		},
+		"a refusal in the content": {
+			[]string{`"content":[{"type":"refusal","refusal":"No","index":0}]`, `"content":[{"type":"refusal","refusal":" way","index":0}]`, `"response_metadata":{"finish_reason":"stop"}`},
+			[]string{`{"content":{"index":0,"refusal":"No way","type":"refusal"},"event":"content-block-finish","index":0}`,
+				`{"event":"message-finish","finish_reason":"stop","metadata":{"finish_reason":"stop"}}`},
+		},
+		"a tool call": {
+			[]string{`"tool_call_chunks":[{"name":"f","args":"{}","id":"c","index":0}]`,
+				`"response_metadata":{"finish_reason":"tool_calls","normalized_finish_reason":"stop","finish_state":"complete"}`},
+			[]string{`{"content":{"args":{},"id":"c","name":"f","type":"tool_call"},"event":"content-block-finish","index":0}`,
+				`{"event":"message-finish","finish_reason":"tool_calls","finish_state":"complete","metadata":{"finish_reason":"tool_calls","finish_state":"complete","normalized_finish_reason":"stop"},"normalized_finish_reason":"tool_call"}`},
+		},
+		"no reason": {
+			[]string{`"content":"hi","response_metadata":{"stop_reason":"end_turn","finish_reason":""}`},
+			[]string{`{"content":{"text":"hi","type":"text"},"event":"content-block-finish","index":0}`,
+				`{"event":"message-finish","metadata":{"finish_reason":"","stop_reason":"end_turn"}}`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var events []runs.Event
+			for i, chunk := range c.chunks {
+				if i == len(c.chunks)-1 {
+					chunk += `,"chunk_position":"last"`
+				}
+				events = append(events, stored("messages", `[{"type":"AIMessageChunk","id":"m",`+chunk+`},{}]`))
+			}
+			got := told(t, runs.Run{Status: runs.Success}, events...)
+			toldAs(t, got[len(got)-2:], "messages  "+c.ends[0], "messages  "+c.ends[1])
+		})
+	}
+}
+
 func TestProtocolSubscription(t *testing.T) {
 	e := func(method string, ns ...string) Event { return Event{Method: method, Namespace: ns} }
 	named := e("custom")
