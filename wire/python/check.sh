@@ -12,6 +12,8 @@
 #   STELE_KILLS          how often processes are killed under load (default: 50)
 #   STELE_CLIENTS_REQUIRED  set: a test fails that lacks Go, Node, openssl, PostgreSQL or
 #                        `langgraph dev`; it is skipped otherwise
+#   STELE_CONFORMANCE    libs/checkpoint-conformance of a checkout of LangGraph's repository, whose
+#                        suite has delta channels too (default: the suite of the package index)
 #   STELE_UPSTREAM       arguments of tests/upstream/run.py (default: -n 2)
 set -eu
 
@@ -38,6 +40,9 @@ venv=${STELE_CLIENT_VENV:-$work/venv}
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$here/tests/requirements.txt"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$work"/wheels/*.whl
+
+[ -z "${STELE_CONFORMANCE:-}" ] ||
+	"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$STELE_CONFORMANCE"
 
 # The client for JavaScript, for the graph that goes through all languages.
 if command -v npm >/dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
