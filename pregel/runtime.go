@@ -8,20 +8,26 @@ import (
 	"github.com/stele-go/stele/pregel/internal/answer"
 )
 
-// ReadState returns the state of the graph whose task this is, as it is where the superstep began:
-// the value of a single channel, or a map[string]any. It is for a node that got something else as
-// its input, from a Send. The error is ErrOutsideTask if the task has ended.
+// ReadState returns the state of the graph whose task this is, as its node gets it from an edge where the
+// superstep began: of the keys that the node reads the value of a single channel, or a map[string]any.
+// It is for a node that got something else as its input, from a Send. A call of an entrypoint, which
+// reads no keys, gets what the graph streams. A graph inside reads its own state, and never that
+// of the graph around it. The error is ErrOutsideTask if the task has ended.
 func ReadState(ctx context.Context) (any, error) {
 	r, err := attemptFrom(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
-	sel := r.step.Get().g.stream
-	values, err := r.readWithOwn(sel)
-	if err != nil {
-		return nil, err
+	g := r.step.Get().g
+	n := r.task.node
+	if n == nil {
+		n = &Node{Reads: g.stream}
 	}
-	return selected(sel, values), nil
+	values, err := r.readWithOwn(n.Reads)
+	if err != nil || n.Mapper == nil {
+		return selected(n.Reads, values), err
+	}
+	return n.Mapper(selected(n.Reads, values))
 }
 
 // Sent returns the Sends whose tasks run in this superstep, in their order, and the place among them of

@@ -2,6 +2,9 @@ package traces
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -11,6 +14,7 @@ import (
 func init() {
 	for name, f := range map[string]func(*trace){
 		"output_keys": outputKeys, "run_goes_on": runGoesOn, "breakpoints_everywhere": breakpointsEverywhere, "history_queries": historyQueries,
+		"sent_reads_state": sentReadsState,
 	} {
 		scenarios[name] = f
 	}
@@ -112,4 +116,43 @@ func historyQueries(tr *trace) {
 	} {
 		list(q)
 	}
+}
+
+// seen is what seen of scenarios_shown.py finds, as Python shows it; of the keys in leave nothing.
+func seen(ctx context.Context, leave ...string) (string, error) {
+	state, err := pregel.ReadState(ctx)
+	if err != nil {
+		return "", err
+	}
+	var out []string
+	for k, v := range state.(m) {
+		if !slices.Contains(leave, k) {
+			out = append(out, fmt.Sprintf("'%s=%v'", k, v))
+		}
+	}
+	slices.Sort(out)
+	return "[" + strings.Join(out, ", ") + "]", nil
+}
+
+func sentReadsState(tr *trace) {
+	tells := func(name string, leave ...string) pregel.Func {
+		return func(ctx context.Context, _ any) (any, error) {
+			text, err := seen(ctx, leave...)
+			return m{"steps": []string{name + ": " + text}}, err
+		}
+	}
+	list := channel.Reduce(channel.Append[string])
+	inner := tr.compile(newProgram(graph.Key("c", channel.LastValue[int]()), graph.Key("steps", list)).
+		Node("deep", tells("deep", "steps")).Edge(graph.Start, "deep"), graph.Options{})
+	b := newProgram(graph.Key("a", channel.LastValue[int]()), graph.Key("b", channel.LastValue[string]()), graph.Key("secret", channel.LastValue[int]()), graph.Key("steps", list))
+	b.Node("first", func(context.Context, any) (any, error) {
+		return pregel.Pairs{{Key: "a", Value: 2}, {Key: "secret", Value: 5}, {Key: "steps", Value: []string{"first"}}}, nil
+	})
+	b.Node("all", tells("all", "steps"))
+	b.Node("narrow", tells("narrow"), graph.NodeOptions{Reads: []string{"b", "secret"}})
+	b.Subgraph("sub", inner).Edge(graph.Start, "first")
+	b.Conditional("first", "sends", func(context.Context, any) (any, error) {
+		return []pregel.Send{{Node: "all", Arg: m{"x": 1}}, {Node: "narrow", Arg: m{"x": 2}}, {Node: "sub", Arg: m{"c": 3}}}, nil
+	}, "all", "narrow", "sub")
+	tr.run(tr.compile(b, graph.Options{Saver: tr.saver}), m{"a": 1, "b": "in", "steps": []string{}})
 }

@@ -3,8 +3,9 @@
 import operator
 from typing import Annotated, Any, TypedDict
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Send, interrupt
 
 from harness import Trace
 from scenarios import scenario
@@ -85,3 +86,40 @@ def history_queries(t: Trace) -> None:
         {"filter": {"source": "loop"}, "limit": 1}, {"filter": {"source": "nothing"}}, {"filter": {"source": "loop", "step": 2}},
     ]:
         t.queried(g, **query)
+
+
+def seen(state: Any, config: RunnableConfig) -> list[str]:
+    """The keys of the state that ToolNode finds for a call that was sent to it."""
+    read = config["configurable"].get("__pregel_read_state")
+    return sorted(f"{k}={v}" for k, v in (read() if read else state).items())
+
+
+@scenario()
+def sent_reads_state(t: Trace) -> None:
+    """A task of a Send reads the keys that its node gets from an edge; a graph inside it, its own."""
+
+    class State(TypedDict):
+        a: int
+        b: str
+        secret: int
+        steps: Annotated[list[str], operator.add]
+
+    class Narrow(TypedDict):
+        b: str
+        secret: int
+
+    class Inner(TypedDict):
+        c: int
+        steps: Annotated[list[str], operator.add]
+
+    inner = StateGraph(Inner)
+    inner.add_node("deep", lambda s, config: {"steps": [f"deep: {seen({'c': s['c']}, config)}"]})
+    inner.add_edge(START, "deep")
+    b = StateGraph(State)
+    b.add_node("first", lambda s: {"a": 2, "secret": 5, "steps": ["first"]})
+    b.add_node("all", lambda s, config: {"steps": [f"all: {[k for k in seen(s, config) if not k.startswith('steps')]}"]})
+    b.add_node("narrow", lambda s, config: {"steps": [f"narrow: {seen(s, config)}"]}, input_schema=Narrow)
+    b.add_node("sub", inner.compile())
+    b.add_edge(START, "first")
+    b.add_conditional_edges("first", lambda s: [Send("all", {"x": 1}), Send("narrow", {"x": 2}), Send("sub", {"c": 3})], ["all", "narrow", "sub"])
+    t.run(b.compile(checkpointer=t.saver), {"a": 1, "b": "in", "steps": []})

@@ -147,6 +147,7 @@ var notTyped = map[string]string{
 	"branch_reads":        "an edge of a typed graph reads the whole state, and a node returns fields only",
 	"messages_to_packets": "a node of a typed graph does not return keys that the state does not have",
 	"delta_from_null":     "a list of a struct is empty where it was nothing",
+	"sent_reads_state":    "its keys are of other types than those of the struct",
 }
 
 // packets are nodes that run on packets, by scenario.
