@@ -151,6 +151,31 @@ func plainNumbers(v any) any {
 	return v
 }
 
+// TestNamesThatPythonRefuses: a label with a dot is refused by both, in a put and in a batch, and so is an empty one.
+func TestNamesThatPythonRefuses(t *testing.T) {
+	python, url := pgtest.LangGraph(t), pgtest.Shared(t).Database(t)
+	s, ctx := openStore(t, url, postgres.Options{}, store.Options{}), t.Context()
+	names := []store.Namespace{{"users", "ada@example.com"}, {"a.b"}, {"."}, {"a", ""}, {"users", "ada@example%2Ecom"}, {"a-b_c", "@+:~"}}
+	list, err := json.Marshal(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, python, "testdata/store.py", "names", url, "none")
+	cmd.Stdin = bytes.NewReader(list)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	for i, ns := range names {
+		_, batch := s.Batch(ctx, store.PutOp{Namespace: ns, Key: "k", Value: map[string]any{}})
+		got := fmt.Sprintf("[%v, %v]", s.Put(ctx, ns, "k", map[string]any{}) == nil, batch == nil)
+		if i >= len(lines) || lines[i] != got {
+			t.Errorf("%q: %s, and Python of all: %q", []string(ns), got, lines)
+		}
+	}
+}
+
 // Python and Go write one store, and read each other's items alike.
 func TestStoreHandOver(t *testing.T) {
 	python := pgtest.LangGraph(t)

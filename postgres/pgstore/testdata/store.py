@@ -1,16 +1,17 @@
 """LangGraph's own store on PostgreSQL, as the other side of a hand-over.
 
-    python store.py write|read|update|setup URL KIND
+    python store.py write|read|update|setup|names URL KIND
 
 KIND is the kind of the vector index, or "none" for a store without vectors.
 "write" sets the tables up and puts items, "update" works on what Go wrote, and all of
 them print every item, one line of JSON each, then the namespaces, then what searches find.
+"names" prints, for each namespace that the standard input lists, whether a put and a batch take it.
 """
 
 import json
 import sys
 
-from langgraph.store.base import PutOp
+from langgraph.store.base import InvalidNamespaceError, PutOp
 from langgraph.store.postgres import PostgresStore
 
 
@@ -73,6 +74,18 @@ def update(store):
     store.put(("v", "xy"), "xy", {"t": "zz"})
 
 
+def names(store):
+    def takes(put):
+        try:
+            put()
+        except InvalidNamespaceError:
+            return False
+        return True
+
+    for ns in map(tuple, json.load(sys.stdin)):
+        print(json.dumps([takes(lambda: store.put(ns, "k", {})), takes(lambda: store.batch([PutOp(ns, "k", {})]))]))
+
+
 command, url, kind = sys.argv[1:]
 index = {"dims": 3, "embed": embed, "fields": ["t"], "ann_index_config": {"kind": kind}}
 with PostgresStore.from_conn_string(url, index=None if kind == "none" else index) as store:
@@ -82,5 +95,7 @@ with PostgresStore.from_conn_string(url, index=None if kind == "none" else index
         write(store)
     elif command == "update":
         update(store)
-    if command != "setup":
+    elif command == "names":
+        names(store)
+    if command not in ("setup", "names"):
         dump(store, kind)
