@@ -19,8 +19,8 @@ type Environment struct {
 	// MessageID makes ids for messages that nodes return without one; nil makes random
 	// UUIDs.
 	MessageID func() string
-	// DrainTimeout bounds how long a cancelled run waits for its saves; 0 is 30
-	// seconds.
+	// DrainTimeout bounds how long a cancelled run waits for its saves, and with
+	// Options.LangGraph how long what is queued behind a failed task may run; 0 is 30 seconds.
 	DrainTimeout time.Duration
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -72,6 +73,32 @@ func TestFailureBesideATaskThatWaits(t *testing.T) {
 			if !errors.Is(err, errDead) {
 				t.Error(err)
 			}
+		}
+	}
+}
+
+// Nor does a run hang in which all tasks that run wait for the end of their context, and others are queued.
+func TestFailureBesideTasksThatAllWait(t *testing.T) {
+	for _, langGraph := range []bool{true, false} {
+		waits := func(ctx context.Context, _ any) (any, error) { <-ctx.Done(); return nil, ctx.Err() }
+		b := graph.New(steps()).Node("a", func(context.Context, any) (any, error) { return nil, errDead }).Edge(graph.Start, "a")
+		for _, name := range []string{"b", "c", "d"} {
+			b.Node(name, waits).Edge(graph.Start, name)
+		}
+		g := compiled(t, b, graph.Options{Saver: memory.New(memory.Options{}), LangGraph: langGraph,
+			Env: pregel.Environment{DrainTimeout: time.Millisecond}})
+		out := make(chan error, 1)
+		go func() {
+			_, err := g.Invoke(ctx, pregel.Thread("t"), m{"steps": []string{"in"}}, pregel.RunOptions{MaxConcurrency: 2})
+			out <- err
+		}()
+		select {
+		case err := <-out:
+			if !errors.Is(err, errDead) {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("the run has not ended")
 		}
 	}
 }

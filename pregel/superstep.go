@@ -81,6 +81,7 @@ func (s *superstep) run(ctx context.Context) error {
 		saveFailed = s.l.saves.pipe.failed
 	}
 	done := ctx.Done()
+	var overdue <-chan time.Time
 	defer s.drain()
 	s.start()
 	for s.live > 0 || len(s.queue) > 0 {
@@ -89,8 +90,14 @@ func (s *superstep) run(ctx context.Context) error {
 			s.live--
 			s.slots++
 			s.ended(r)
-			if s.failure != nil && len(s.queue) == 0 { // see fail
+			switch {
+			case s.failure == nil:
+			case len(s.queue) == 0: // see fail
 				s.stop(s.failure)
+			case overdue == nil:
+				timer := time.NewTimer(s.l.run.env().DrainTimeout)
+				defer timer.Stop()
+				overdue = timer.C
 			}
 		case m := <-s.box:
 			s.handle(m)
@@ -98,6 +105,8 @@ func (s *superstep) run(ctx context.Context) error {
 			done = nil
 			s.cancelled = true
 			s.stop(context.Cause(ctx))
+		case <-overdue: // tasks that wait for the end of their context may have all slots
+			s.stop(s.failure)
 		case <-saveFailed:
 			saveFailed = nil
 			s.fail(s.l.saves.pipe.firstError())
