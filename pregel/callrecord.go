@@ -204,16 +204,14 @@ func (r *runConfig) recordsCalls() bool { return r.saver != nil && !r.policy.lan
 // recordOf is the record to store with the call t: of t, and of the calls before it that no record has yet.
 func (p *position) recordOf(t *task) write {
 	calls := []madeCall{{t.number, t.name, t.call.hash}}
-	left := t.caller.unrecorded[:0]
-	for _, x := range t.caller.unrecorded {
-		switch {
-		case x.number > t.number:
-			left = append(left, x)
-		case x.number < t.number: // its input counts once it ends
+	without := t.caller.unrecorded
+	for len(without) > 0 && without[0].number <= t.number {
+		if x := without[0]; x.number < t.number { // its input counts once it ends
 			calls = append(calls, madeCall{number: x.number, name: x.name})
 		}
+		without = without[1:]
 	}
-	t.caller.unrecorded = left
+	t.caller.unrecorded = without
 	if n := int(t.caller.sawError.Load()) - 1; n >= 0 && n <= t.number {
 		calls = append(calls, madeCall{number: n, name: fromHere})
 	}
@@ -233,13 +231,14 @@ func (l *loop) recordCall(t *task, now bool) error {
 			return err
 		}
 		if !t.recorded {
-			t.recorded = true
-			if err := l.putWrites(t, id, []write{l.pos.recordOf(t)}); err != nil {
+			t.recorded, t.record = true, l.pos.recordOf(t)
+			if err := l.putWrites(t, id, []write{t.record}); err != nil {
 				return err
 			}
 		}
-		if now && l.run.exits() {
-			if err := l.submitPending(id); err != nil {
+		if now && l.run.exits() && t.record.value != nil {
+			kept := answer.New(id, t.pathStr, t.record.channel, t.record.value)
+			if err := l.submitKept(nil, id, []answer.Write{kept}); err != nil {
 				return err
 			}
 		}

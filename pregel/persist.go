@@ -72,26 +72,31 @@ func (l *loop) storeAtExit(ctx context.Context) error {
 			return err
 		}
 	}
-	var done []string
-	for _, w := range l.pos.pending {
-		if !l.pos.written[w.TaskID] || slices.Contains(done, w.TaskID) {
+	var kept []string // of tasks, in the order of their first writes
+	pending := map[string][]answer.Write{}
+	for _, w := range l.pos.scan() {
+		if !l.pos.written[w.TaskID] {
 			continue
 		}
-		done = append(done, w.TaskID)
-		if err := l.submitPending(w.TaskID); err != nil {
+		if pending[w.TaskID] == nil {
+			kept = append(kept, w.TaskID)
+		}
+		pending[w.TaskID] = append(pending[w.TaskID], w)
+	}
+	for _, id := range kept {
+		if err := l.submitKept(l.pos.tasks.get(id), id, pending[id]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// submitPending stores what is pending of a task and was kept back.
-func (l *loop) submitPending(taskID string) error {
-	_, node := l.pos.tasks.get(taskID).placed()
+// submitKept stores writes of a task that were kept back. t is nil if the loop does not know it.
+func (l *loop) submitKept(t *task, taskID string, kept []answer.Write) error {
+	path, node := t.placed()
 	var writes []write
-	path := ""
-	for _, w := range l.pos.pending {
-		if w.TaskID == taskID && !w.IsSpent() {
+	for _, w := range kept {
+		if !w.IsSpent() {
 			writes, path = append(writes, write{w.Channel, w.Value}), w.Path
 		}
 	}

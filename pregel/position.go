@@ -41,6 +41,8 @@ type position struct {
 
 	threadState
 	has       map[string]bool          // the tasks that pending may have writes of
+	outputs   map[string][]write       // outputsOf(pending); nil: nobody has asked since the superstep began
+	scanned   int                      // pending writes that were gone over, for tests
 	written   map[string]bool          // tasks of the superstep that wrote during this run
 	reapplied map[string]bool          // tasks of the superstep that got their writes back
 	calls     callsMade                // by tasks of the superstep
@@ -239,6 +241,7 @@ func (p *position) reruns() bool { return !p.stepped && p.entry.kind.reruns() }
 // drop drops what is pending for a channel.
 func (p *position) drop(channel string) {
 	p.pending = slices.DeleteFunc(p.pending, func(w answer.Write) bool { return w.Channel == channel })
+	p.outputs = nil
 }
 
 // addressed reports whether the run was told at which checkpoint to begin.
@@ -259,18 +262,20 @@ func (p *position) applyNull(carried []answer.Write) error {
 	return err
 }
 
+// scan is what is pending, to be gone over. Nothing may do so for each task.
+func (p *position) scan() []answer.Write {
+	p.scanned += len(p.pending)
+	return p.pending
+}
+
 // reapply gives finished tasks what they wrote before, so that they do not run
 // again. A task that waits or failed gets nothing.
 func (p *position) reapply(tasks ...*task) {
-	var mine []answer.Write
-	for _, w := range p.pending {
-		if slices.ContainsFunc(tasks, func(t *task) bool { return t.id == w.TaskID }) {
-			mine = append(mine, w)
-		}
+	if p.outputs == nil {
+		p.outputs = outputsOf(p.scan())
 	}
-	outputs := outputsOf(mine)
 	for _, t := range tasks {
-		if out := outputs[t.id]; len(out) > 0 {
+		if out := p.outputs[t.id]; len(out) > 0 {
 			t.writes = append(t.writes, out...)
 			p.reapplied[t.id] = true
 		}
@@ -326,7 +331,7 @@ func (p *position) record(enc *encoder, t *task, taskID string, writes []write) 
 		}
 		toStore = append(toStore, writes...)
 	} else if p.has[taskID] {
-		p.pending = slices.DeleteFunc(p.pending, func(w answer.Write) bool { return w.TaskID == taskID })
+		p.pending = slices.DeleteFunc(p.scan(), func(w answer.Write) bool { return w.TaskID == taskID })
 	}
 	p.has[taskID] = true
 	var encoded []saver.Write
@@ -336,8 +341,12 @@ func (p *position) record(enc *encoder, t *task, taskID string, writes []write) 
 			return nil, err
 		}
 	}
+	delete(p.outputs, taskID)
 	for _, w := range writes {
 		p.pending = append(p.pending, answer.New(taskID, path, w.channel, w.value))
+		if p.outputs != nil && taskID != nullTaskID && !answer.IsControl(w.channel) {
+			p.outputs[taskID] = append(p.outputs[taskID], w)
+		}
 	}
 	return encoded, nil
 }
@@ -600,7 +609,7 @@ func (p *position) stopsAt(tasks *taskSet, exiting bool) bool {
 // forgetStep forgets the superstep whose writes were applied.
 func (p *position) forgetStep() {
 	clear(p.pending) // nobody keeps the list
-	p.pending = p.pending[:0]
+	p.pending, p.outputs = p.pending[:0], nil
 	clear(p.has)
 	clear(p.written) // its keys are tasks of the superstep that ended
 	clear(p.reapplied)

@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -487,7 +488,8 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 			if int64(n) < caller.former.Load() { // the attempt before failed, and took another way
 				caller.sawError.CompareAndSwap(0, int64(n)+1)
 			}
-			caller.unrecorded = append(caller.unrecorded, t)
+			at, _ := slices.BinarySearchFunc(caller.unrecorded, n+1, func(x *task, n int) int { return cmp.Compare(x.number, n) })
+			caller.unrecorded = slices.Insert(caller.unrecorded, at, t)
 		}
 	}
 	l.pos.tasks.add(t)

@@ -45,9 +45,10 @@ type task struct {
 	given    map[string]bool // ids that messages in writes have for streams, and not from the body
 
 	done futureState // the result of a call, for its callers
-	// What the loop knows of records of calls: whether this one has one, the calls of its body that no
-	// record has, and why the body cannot go on.
+	// What the loop knows of records of calls: whether this one has one, which one if that was stored before
+	// it ended, the calls of its body that no record has, by number, and why the body cannot go on.
 	recorded   bool
+	record     write
 	unrecorded []*task
 	mismatch   error
 	// How much the attempt under way did, so that the next one finds the same answers, calls and graphs inside.
