@@ -46,6 +46,7 @@ type position struct {
 	written   map[string]bool          // tasks of the superstep that wrote during this run
 	reapplied map[string]bool          // tasks of the superstep that got their writes back
 	calls     callsMade                // by tasks of the superstep
+	told      travel                   // by an earlier run
 	places    map[string]string        // the namespaces of the next tasks before the fork, by path; nil: no graph inside continues there
 	stored    map[string]saver.Version // versions as last stored
 	updated   []string                 // sorted; nobody changes it; nil: unknown
@@ -70,6 +71,9 @@ func (p *position) find(ctx context.Context) (saved *saver.Tuple, err error) {
 	}
 	if p.run.saver == nil {
 		return nil, nil
+	}
+	if saved, err = p.begun(ctx); err != nil || saved != nil {
+		return saved, err
 	}
 	at := saver.Config{ThreadID: p.place.ThreadID, Namespace: cmp.Or(p.run.was, p.run.ns), CheckpointID: p.place.CheckpointID}
 	switch {
@@ -128,6 +132,7 @@ func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 		p.replayed = p.run.g.replayed(&saved.Checkpoint) // what is renamed is stored whole
 	}
 	p.pending, p.calls = takeCalls(p.pending)
+	p.pending, p.told = takeTravels(p.pending)
 	for _, w := range p.pending {
 		p.has[w.TaskID] = true
 	}
@@ -544,11 +549,9 @@ func (p *position) takeNext() (err error) {
 // the run was told continue from the old namespaces. LangGraph runs them from their beginning. If
 // this graph is itself such a one, its copy is the first checkpoint of its new namespace.
 func (p *position) leave() error {
-	from := cmp.Or(p.run.was, p.run.ns)
-	inside := func(ns string) bool { return ns != from && strings.HasPrefix(ns, from) }
-	if !p.run.policy.langGraph && slices.ContainsFunc(slices.Collect(maps.Keys(p.run.cpMap)), inside) {
+	if !p.run.policy.langGraph && slices.ContainsFunc(slices.Collect(maps.Keys(p.run.cpMap)), p.inside) {
 		old := *p.preparer()
-		old.ns = from
+		old.ns = cmp.Or(p.run.was, p.run.ns)
 		tasks, err := old.next(p.updated)
 		if err != nil {
 			return err

@@ -41,6 +41,7 @@ type runConfig struct {
 	// was is the namespace from which this graph continues at a checkpoint that cpMap names, because the
 	// graph around forked and gave its tasks new ids; "" if it continues in ns.
 	was        string
+	toldAt     string // travel.since, if cpMap and was are what an earlier run was told; "" else
 	fromParent fromParent
 	replay     *replayState
 	// policy and resumeMap, the answers by id, are those of the root.

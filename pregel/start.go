@@ -349,6 +349,12 @@ func (l *loop) resume(ctx context.Context) error {
 		}
 		l.pos.updated, l.pos.prepared = updated, preparedTasks{} // made without knowing what was updated
 	}
+	if err := l.keepTravel(); err != nil {
+		return err
+	}
+	if l.pos.entry.kind == entryResume {
+		l.pos.travelOn()
+	}
 	if err := l.goOnFromStop(); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 type voyage struct {
 	depth  int
 	called bool // graphs inside are run by the body of a node, as its second
+	asks   bool // that body asks before it runs them
 	mu     sync.Mutex
 	ran    []string
 }
@@ -57,6 +58,11 @@ func (v *voyage) graph(t *testing.T, o graph.Options) *pregel.Graph {
 		if v.called {
 			inner, first := g, compiled(t, graph.New(v.fields()...).Node("x", func(context.Context, any) (any, error) { return nil, nil }).Edge(graph.Start, "x"), graph.Options{})
 			b.Node(name, func(ctx context.Context, s any) (any, error) {
+				if v.asks {
+					if _, err := pregel.Ask(ctx, name+"?"); err != nil {
+						return nil, err
+					}
+				}
 				if _, err := first.Invoke(ctx, pregel.Inside(), m{"steps": []string{}}); err != nil {
 					return nil, err
 				}
@@ -162,5 +168,55 @@ func TestTravelInside(t *testing.T) {
 	v.ran = nil
 	if _, err := g.Invoke(ctx, to, nil); err != nil || !slices.Equal(v.ran, way) {
 		t.Errorf("with LangGraph's ways: ran %q, %v", v.ran, err)
+	}
+}
+
+// A run that goes back to a checkpoint inside a graph inside may stop before that graph has begun. The runs
+// that go on from there still begin where it was told to, and only once.
+func TestTravelInsideStopsBefore(t *testing.T) {
+	way := []string{"a", "b", "review"}
+	for depth := 1; depth <= 3; depth++ {
+		for kind, open := range kept {
+			for _, d := range allDurabilities {
+				for i, to := range way {
+					t.Run(fmt.Sprint("depth ", depth, "/", kind, "/", d, "/to ", to), func(t *testing.T) {
+						s, at, o := open(t), pregel.Thread("t"), pregel.RunOptions{}
+						v := &voyage{depth: depth, called: true, asks: true}
+						g := v.graph(t, graph.Options{Saver: s})
+						// goOn answers all that is asked until the innermost graph asks, or to the end.
+						goOn := func(in any, where pregel.Address, questions int) {
+							t.Helper()
+							v.ran = nil
+							res, err := g.Invoke(ctx, where, in, o)
+							for range questions {
+								if err != nil || len(res.Interrupts) != 1 {
+									t.Fatalf("%+v, %v", res, err)
+								}
+								sameStatus(t, "asks", g, s, saver.StatusWaiting)
+								res, err = g.Invoke(ctx, at, pregel.Command{Resume: "yes"}, o)
+							}
+							if err != nil {
+								t.Fatal(err)
+							}
+						}
+						o.Durability = pregel.Sync // Exit stores no place before review
+						goOn(m{"steps": []string{"in"}, "log": []string{"in"}}, at, depth)
+						o.Durability = d
+						goOn(nil, placesIn(t, s, g)[to], depth)
+						if !slices.Equal(v.ran, way[i:]) {
+							t.Fatalf("ran %q, want %q", v.ran, way[i:])
+						}
+						goOn(nil, placesIn(t, s, g)["review"], depth) // from the branch
+						if !slices.Equal(v.ran, way[2:]) {
+							t.Fatalf("from the branch: ran %q", v.ran)
+						}
+						goOn(pregel.Command{Resume: "yes"}, at, 0)
+						if len(v.ran) != 1+depth {
+							t.Errorf("after the answer: ran %q", v.ran)
+						}
+					})
+				}
+			}
+		}
 	}
 }
