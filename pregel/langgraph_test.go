@@ -102,3 +102,26 @@ func TestFailureBesideTasksThatAllWait(t *testing.T) {
 		}
 	}
 }
+
+// With LangGraph's ways a task that waits for its call when another one fails ends as well, and is stored.
+func TestFailureBesideATaskThatCalls(t *testing.T) {
+	twice := pregel.NewTask("twice", func(_ context.Context, s string) (string, error) { return s + s, nil })
+	for _, langGraph := range []bool{true, false} {
+		b := graph.New(steps()).Node("a", func(ctx context.Context, _ any) (any, error) {
+			s, err := twice.Call(ctx, "a")
+			if err == nil {
+				s, err = twice.Call(ctx, s)
+			}
+			return m{"steps": []string{s}}, err
+		}).Node("b", func(context.Context, any) (any, error) { return nil, errDead }).Edge(graph.Start, "a").Edge(graph.Start, "b")
+		g := compiled(t, b, graph.Options{Saver: memory.New(memory.Options{}), LangGraph: langGraph})
+		_, err := g.Invoke(ctx, pregel.Thread("t"), m{"steps": []string{"in"}}, pregel.RunOptions{MaxConcurrency: 1})
+		if !errors.Is(err, errDead) {
+			t.Error(err)
+		}
+		state, err := g.GetState(ctx, pregel.Thread("t"))
+		if want := map[bool]string{true: "[in aaaa]", false: "[in]"}[langGraph]; err != nil || fmt.Sprint(state.Map()["steps"]) != want {
+			t.Errorf("stored: %+v, %v", state, err)
+		}
+	}
+}

@@ -28,6 +28,8 @@ type superstep struct {
 	queue  []*task         // ready, waiting for a slot
 	waking []chan struct{} // tasks that got what they waited for, waiting for a slot
 	slots  int             // free
+	// yielded are the tasks without a slot that have begun: they wait for a call, or are in waking.
+	yielded int
 	live   int             // tasks started and not ended
 
 	stopped bool // nothing more is started
@@ -93,7 +95,7 @@ func (s *superstep) run(ctx context.Context) error {
 			s.ended(r)
 			switch {
 			case s.failure == nil:
-			case len(s.queue) == 0: // see fail
+			case len(s.queue) == 0 && s.yielded == 0: // see fail
 				s.stop(s.failure)
 			case overdue == nil:
 				timer := time.NewTimer(s.l.run.env().DrainTimeout)
@@ -223,6 +225,7 @@ func (s *superstep) stop(cause error) {
 func (s *superstep) start() {
 	for len(s.waking) > 0 && s.slots > 0 {
 		s.slots--
+		s.yielded--
 		close(s.waking[0])
 		s.waking = s.waking[1:]
 	}
@@ -242,6 +245,7 @@ func (s *superstep) handle(m message) {
 		m.reply <- s.accept(m.task, m.number, m.call)
 	case msgYield:
 		s.slots++
+		s.yielded++
 	case msgStore:
 		m.stored <- guard(func() error { return s.l.storeNow(s.ctx) })
 	case msgRecord:
@@ -249,6 +253,7 @@ func (s *superstep) handle(m message) {
 	case msgWake:
 		if s.stopped {
 			s.slots--
+			s.yielded--
 			close(m.grant)
 			return
 		}
