@@ -345,7 +345,7 @@ func TestStatementTimeout(t *testing.T) {
 			if _, err := tx.Exec(t.Context(), "LOCK TABLE checkpoints"); err != nil {
 				t.Fatal(err)
 			}
-			short, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			short, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			_, err = s.PutRequest(short, request(t, s, "t", "", nil)) // the statements are new to the connection
 			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, saver.ErrOutcomeUnknown) || short.Err() != nil {
