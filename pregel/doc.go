@@ -146,7 +146,8 @@
 //   - What a Command that begins a thread writes to a delta channel is read back. LangGraph applies
 //     it twice, and reads one of the two back.
 //   - Where MaxConcurrency bounds the tasks, those that wait behind one that fails do not run.
-//     LangGraph's threads take them until somebody has seen the failure.
+//     LangGraph's threads take them until somebody has seen the failure; with Options.LangGraph
+//     that is when nothing is queued any more, or Environment.DrainTimeout has passed.
 //   - The values of a Copy are []StateUpdate. LangGraph ignores a map.
 //   - One run at a time owns a thread; others get ErrConflict. In LangGraph all go on,
 //     and the last checkpoint counts.
@@ -154,8 +155,8 @@
 //     ErrNoInterrupt if nothing waits, and with ErrUnknownInterrupt if nobody asked
 //     the ids it names. At a breakpoint it only resumes the run. An answer that nobody
 //     took is void once all tasks wait again: so is one that follows an update of a
-//     graph inside, whose question is then another one. LangGraph refuses none, and gives
-//     it to whoever asks first.
+//     graph inside, whose question is then another one. LangGraph refuses none, gives
+//     it to whoever asks first, and begins an empty thread with one.
 //   - Runs and UpdateState refuse a CheckpointID that does not exist. LangGraph takes
 //     the thread for empty. GetState returns an empty
 //     snapshot and no error in both.
@@ -184,7 +185,13 @@
 //   - Of metadata that a graph inside and the graph around it both have, that of the graph
 //     inside counts. In LangGraph it does if a node calls the graph; if the graph is the
 //     node, that of the graph around it counts.
-//   - A superstep whose writes are refused changes nothing, also under Exit.
+//   - A superstep whose writes are refused changes nothing, also under Exit, and so does an
+//     update. LangGraph stores the writes of an update before it raises.
+//   - Of a task that fails and one that sends a Command to the graph around, in one superstep,
+//     the failure counts. In LangGraph one of them does, by chance.
+//   - An error handler that ended does not run again when the run resumes.
+//   - A fork of a thread with a delta channel does not show what was written behind its
+//     checkpoint on another branch.
 //   - An answer that was taken, also by a graph inside, is not given to a later question
 //     when a run resumes without a new answer.
 //   - An answer without an id that is given again after a crash does not go to the next

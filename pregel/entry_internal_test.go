@@ -55,7 +55,7 @@ func TestEntry(t *testing.T) {
 		{"answer", facts{input: inputAnswer, from: originNewest, answer: asks}, entryResume, nil, "same"},
 		{"answer, named", facts{input: inputAnswer, from: originNamed, answer: asks}, entryResume, nil, "runs all tasks again, as for an old one"},
 		{"answer, old", facts{input: inputAnswer, from: originOld, answer: answer.Facts{Old: true, Left: true}}, entryRerun, nil, "same"},
-		{"answer, no thread", facts{input: inputAnswer, from: originNone, empty: true}, entryRefused, ErrNoInterrupt, "raises"},
+		{"answer, no thread", facts{input: inputAnswer, from: originNone, empty: true}, entryRefused, ErrNoInterrupt, "begins the thread"},
 		{"answer, no saver", facts{input: inputAnswer, noSaver: true, empty: true}, entryRefused, ErrNoSaver, "raises"},
 		{"recovery", facts{input: inputRecovery, from: originNewest, left: unfinished}, entryResume, nil, "has none"},
 		{"recovery, thread is done", facts{input: inputRecovery, from: originNewest, left: progress{status: saver.StatusDone}}, entryRefused, errSettled, "has none"},

@@ -13,9 +13,9 @@ import (
 	"github.com/stele-go/stele/saver/memory"
 )
 
-// With LangGraph's ways an answer on a thread that has ended returns its state, a map as the values of
-// a copy is ignored, and what is queued behind a task that fails still runs and is stored. Without
-// them the answer and the copy are refused, and what is queued does not run.
+// With LangGraph's ways an answer on a thread that has ended returns its state, one on a thread that has not
+// begun begins it, a map as the values of a copy is ignored, and what is queued behind a task that fails
+// still runs and is stored. Without them the answer and the copy are refused, and what is queued does not run.
 func TestLangGraphsWays(t *testing.T) {
 	for _, langGraph := range []bool{true, false} {
 		s := memory.New(memory.Options{})
@@ -35,6 +35,11 @@ func TestLangGraphsWays(t *testing.T) {
 		state, err := g.GetState(ctx, at)
 		if err != nil || fmt.Sprint(state.Map()["steps"]) != "[in a]" {
 			t.Errorf("after it: %+v, %v", state, err)
+		}
+
+		res, err = g.Invoke(ctx, pregel.Thread("none"), pregel.Command{Resume: "yes"})
+		if langGraph && (err != nil || fmt.Sprint(res.Map()["steps"]) != "[a]") || !langGraph && !errors.Is(err, pregel.ErrNoInterrupt) {
+			t.Errorf("an answer on a thread that has not begun: %+v, %v", res, err)
 		}
 
 		var ran []string // one at a time

@@ -30,7 +30,7 @@ type superstep struct {
 	slots  int             // free
 	// yielded are the tasks without a slot that have begun: they wait for a call, or are in waking.
 	yielded int
-	live   int             // tasks started and not ended
+	live    int // tasks started and not ended
 
 	stopped bool // nothing more is started
 	failure error

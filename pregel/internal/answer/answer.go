@@ -178,7 +178,7 @@ func (f *Facts) Judge(resumes, langGraph bool) Use {
 		nobody = RefusedWorkLeft
 	}
 	switch {
-	case !resumes, f.Old && len(f.Waiting) == 0 && !f.Steers && !f.Left:
+	case !resumes && !langGraph, f.Old && len(f.Waiting) == 0 && !f.Steers && !f.Left:
 		return Refused
 	case loose && f.ByID:
 		return use

@@ -12,5 +12,5 @@ out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 cd -- "$(dirname -- "$0")"
 echo "random programs: seeds $first to $((first + count - 1))"
-PYTHONDONTWRITEBYTECODE=1 "${STELE_PARITY_PYTHON:-python3}" -W ignore random_trace.py "$out" "$first" "$count"
+PYTHONDONTWRITEBYTECODE=1 "${STELE_PARITY_PYTHON:-python3}" -W ignore random_trace.py "$out" "$first" "$count" alike
 STELE_RANDOM_TRACES=$out go test -count=1 -vet=off -timeout 60m -run 'TestRandomGraphs$' .

@@ -6,11 +6,11 @@ import operator
 from typing import Annotated, Any, TypedDict
 
 from langgraph.channels import AnyValue, DeltaChannel, EphemeralValue, LastValue, Topic, UntrackedValue
-from langgraph.config import get_stream_writer
+from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import InvalidUpdateError
 from langgraph.func import task
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, Overwrite, RetryPolicy, Send, StateUpdate, interrupt
+from langgraph.types import Command, Interrupt, Overwrite, RetryPolicy, Send, StateUpdate, interrupt
 
 from harness import Boom, Trace
 
@@ -59,6 +59,12 @@ class Run:
         self.t, self.spec = t, spec
         self.state = state_of(spec["keys"], spec["frequency"])
         self.calls: dict[str, int] = {}
+        self.waiting: list[str] | None = None  # the ids of the questions that were shown
+        self.taken: dict[str, str] = {}  # which questions took the answers to these
+        self.given: set[tuple] = set()  # all answers, with the questions that took them
+        self.stray = False  # an answer went to another one
+        self.handled: dict[str, int] = {}  # how often the handler of a task has ended, by its id
+        self.refused = False  # an update was
         self.graph = self.build(spec["graph"], "", checkpointer=t.saver)
 
     def build(self, g: dict, path: str, **compile: Any) -> Any:
@@ -90,7 +96,9 @@ class Run:
         def handle(_: Any) -> Any:
             out = plain(n["handler"])
             if n.get("handler_asks"):
-                out["steps"] = [interrupt(f"h{n['name']}?")]
+                out["steps"] = [self.ask(f"h{n['name']}?")]
+            id = get_config()["configurable"]["__pregel_task_id"]
+            self.handled[id] = self.handled.get(id, 0) + 1
             return out
 
         return handle
@@ -115,7 +123,7 @@ class Run:
             if n["emits"]:
                 get_stream_writer()(f"{path} {told(v)}")
             called = [c(f"{n['name']}{i}").result() for i, c in enumerate(calls)]
-            answers = [interrupt(f"{n['name']}{i}?") for i in range(n["asks"])]
+            answers = [self.ask(f"{n['name']}{i}?") for i in range(n["asks"])]
             self.calls[path] = self.calls.get(path, 0) + 1
             if self.calls[path] <= n.get("fails", 0):
                 raise Boom(f"{n['name']} failed")
@@ -142,9 +150,27 @@ class Run:
         @task(name=f"{name}_call{i}")
         def call(v: str) -> str:
             out = below(v).result() if c["below"] else v
-            return out + str(interrupt(v + "?")) if c["asks"] else out
+            return out + str(self.ask(v + "?")) if c["asks"] else out
 
         return call
+
+    def ask(self, question: str) -> Any:
+        answer = interrupt(question)
+        where = get_config()["configurable"]["checkpoint_ns"]
+        if self.op["op"] == "go_on" and answer == f"r{self.op['pick']}" and self.waiting is not None:
+            id = Interrupt.from_ns("", where).id
+            self.stray = self.stray or id not in self.waiting or self.taken.setdefault(id, question) != question
+        elif self.waiting is not None:  # an earlier one is that of this question
+            self.stray = self.stray or (where, question, answer) not in self.given
+        self.given.add((where, question, answer))
+        return answer
+
+    def differs(self) -> bool:
+        """Whether the program met what stele does otherwise whatever the options are: an answer
+        that goes to a question that was not shown, a handler that ended and runs again, and an update
+        that is refused after its writes were stored."""
+        again = any(n > 1 for n in self.handled.values()) and "k_delta" in self.spec["keys"]
+        return self.stray or again or self.refused
 
     def config(self, config: dict | None = None) -> dict:
         return {**(config or self.t.config()), "recursion_limit": 9}
@@ -186,7 +212,7 @@ class Run:
     def op_go_on(self, op: dict) -> None:
         state = self.t.state(self.graph)
         ids = list(dict.fromkeys(i.id for i in state.interrupts))
-        answer = f"r{op['pick']}"
+        self.waiting, self.taken, answer = ids or None, {}, f"r{op['pick']}"
         goto = [place(g) for g in op.get("goto", [])]
         if not ids and not state.next and op.get("stray"):
             self.run(Command(resume=answer))
@@ -210,6 +236,7 @@ class Run:
         try:
             out = self.graph.bulk_update_state(self.t.config(), steps)
         except Exception as e:  # noqa: BLE001
+            self.refused = True
             self.t.error(e)
             return
         self.t.put(updated=out["configurable"]["checkpoint_id"])

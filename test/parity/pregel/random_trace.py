@@ -1,4 +1,4 @@
-"""Writes the traces of random graphs: python random_trace.py file first count
+"""Writes the traces of random graphs: python random_trace.py file first count [alike]
 
 A graph in which a task fails before another has begun is left out: whether the
 other still runs is a matter of threads. So is one whose trace is long, one in
@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from langgraph._internal._config import recast_checkpoint_ns
-from langgraph.errors import GraphBubbleUp
+from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.pregel._executor import BackgroundExecutor
 
 from harness import Trace, run_inline
@@ -28,7 +28,9 @@ class Watch:
 
     def __init__(self, spec: dict) -> None:
         self.failed: dict[int, Any] = {}
+        self.commands: dict[int, Any] = {}
         self.unordered = False
+        self.by_chance = False
         self.handled: set[str] = set()
         self.note(spec["graph"], "")
 
@@ -44,10 +46,13 @@ class Watch:
         if is_task and id(executor) in self.failed:
             self.unordered = True
         fut = run_inline(executor, fn, *args, **kwargs)
-        if is_task and fut.exception() is not None and not isinstance(fut.exception(), GraphBubbleUp):
+        if is_task and isinstance(fut.exception(), ParentCommand):
+            self.commands[id(executor)] = executor
+        elif is_task and fut.exception() is not None and not isinstance(fut.exception(), GraphBubbleUp):
             ns = recast_checkpoint_ns(args[0].config["configurable"]["checkpoint_ns"])
             if ns not in self.handled:
                 self.failed[id(executor)] = executor
+        self.by_chance = self.by_chance or id(executor) in self.failed and id(executor) in self.commands
         return fut
 
 
@@ -77,6 +82,19 @@ def refused_inside(lines: list[str]) -> bool:
     return bool(inside & refused)
 
 
+def contradicts_itself(lines: list[str]) -> bool:
+    """Whether a delta channel in a checkpoint was shown with two values: a fork of LangGraph's replays
+    what was written on the branch that it left."""
+    shown: dict[str, Any] = {}
+    for line in map(json.loads, lines):
+        c = line.get("history") or line.get("checkpoint")
+        if c and not line.get("ns") and "k_delta" in c["values"]:
+            values = c["values"]["k_delta"]
+            if shown.setdefault(c["config"]["checkpoint_id"], values) != values:
+                return True
+    return False
+
+
 class TooLong(BaseException):
     pass
 
@@ -90,7 +108,7 @@ class Short(Trace):
             raise TooLong
 
 
-def traces_of(spec: dict) -> dict[str, list[str]] | None:
+def traces_of(spec: dict, alike: bool) -> dict[str, list[str]] | None:
     traces = {}
     # LangGraph's Exit stores what an unfinished superstep wrote to channels that
     # are never stored.
@@ -99,12 +117,15 @@ def traces_of(spec: dict) -> dict[str, list[str]] | None:
         BackgroundExecutor.submit = lambda *args, **kwargs: watch.submit(*args, **kwargs)  # type: ignore[method-assign]
         t = Short(durability)
         try:
-            Run(t, spec).play()
+            run = Run(t, spec)
+            run.play()
             t.dump()
         except TooLong:
             return None
         traces[durability] = t.lines
         if watch.unordered and spec["seed"] < LOOSE or goes_on_from_the_end(t.lines) or refused_inside(t.lines):
+            return None
+        if alike and (watch.by_chance or run.differs() or contradicts_itself(t.lines)):
             return None
     return traces
 
@@ -115,7 +136,7 @@ def main() -> None:
     with gzip.GzipFile(name, "wb", mtime=0) as f:
         for seed in range(first, first + count):
             spec = draw(seed)
-            if (traces := traces_of(spec)) is None:
+            if (traces := traces_of(spec, len(sys.argv) > 4)) is None:
                 continue
             graphs, lines = graphs + 1, lines + sum(map(len, traces.values()))
             f.write(json.dumps({"spec": spec, "traces": traces}, separators=(",", ":")).encode() + b"\n")
