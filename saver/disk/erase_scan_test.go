@@ -11,10 +11,19 @@ import (
 
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/engine/enginetest"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/serde"
 )
+
+// scanned is everything a store's directory holds, as it is and decoded.
+type scanned map[string][]byte
+
+func scanStore(t *testing.T, fsys vfs.FS, dir string, keys disk.KeyProvider) scanned {
+	t.Helper()
+	return enginetest.Scan(t, fsys, dir, keys)
+}
 
 // with names the places that hold a marker.
 func (s scanned) with(marker []byte) []string {

@@ -1,4 +1,5 @@
-package disk_test
+// Package enginetest reads everything that the directory of a store holds, for tests that look for what must not be there.
+package enginetest
 
 import (
 	"bytes"
@@ -12,18 +13,14 @@ import (
 	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/engine"
-	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/segment"
 	"github.com/stele-go/stele/snapshot"
 	"github.com/stele-go/stele/wal"
 )
 
-// scanned is everything a store's directory holds, as it is and decoded.
-type scanned map[string][]byte
-
-// scanStore reads every file of a directory: its bytes, and the decoded content of
-// every record, block, page, table and manifest frame.
-func scanStore(t *testing.T, fsys vfs.FS, dir string, keys disk.KeyProvider) scanned {
+// Scan reads every file of a directory: its bytes, by its name, and the decoded content of every record, block, page, table
+// and manifest frame, by its name and " decoded". keys may be nil.
+func Scan(t *testing.T, fsys vfs.FS, dir string, keys seal.KeyProvider) map[string][]byte {
 	t.Helper()
 	ring := seal.New(keys, nil)
 	st, _, err := snapshot.Load(fsys, dir, snapshot.WithKeys(ring))
@@ -34,7 +31,7 @@ func scanStore(t *testing.T, fsys vfs.FS, dir string, keys disk.KeyProvider) sca
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := scanned{}
+	out := map[string][]byte{}
 	for _, name := range names {
 		f, err := fsys.Open(dir + "/" + name)
 		if err != nil {
