@@ -139,6 +139,9 @@ type Graph struct {
 // Saver is the saver that the graph was made with; nil if it stores nothing.
 func (g *Graph) Saver() saver.Saver { return g.opts.Saver }
 
+// Cache is the cache of results of nodes that the graph was compiled with; nil if there is none.
+func (g *Graph) Cache() cache.Cache { return g.opts.Cache }
+
 // New makes a Graph, or returns a GraphError that says what is wrong.
 func New(spec Spec, opts Options) (*Graph, error) {
 	g := &Graph{spec: spec, opts: opts, env: opts.Env.withDefaults(), nodes: map[string]*Node{}, plans: map[string]*nodePlan{}, triggers: map[string][]string{},

@@ -62,6 +62,10 @@ func failureOf(err error) (f *failure, logged bool) {
 	switch {
 	case errors.As(err, new(*pregel.PanicError)): // whatever the engine makes of it
 		return &failure{http.StatusInternalServerError, "Internal Server Error"}, true
+	case is(saver.ErrEraseUnfinished): // whatever stopped it
+		return &failure{http.StatusServiceUnavailable, "Everything is deleted, but not yet erased from all files. The same request goes on."}, true
+	case is(ErrUserActive):
+		return &failure{http.StatusConflict, err.Error()}, false
 	case errors.As(err, &missing):
 		return &failure{http.StatusNotFound, missing.Error()}, false
 	case is(fault.ErrDiskFull):

@@ -60,6 +60,7 @@ func (s *Server) assemble(done <-chan struct{}) {
 	s.tools = &mcpAPI{graphs: graphs, assistants: s.assistants, runs: s.runs, view: view, streams: s.streams,
 		heartbeat: s.cfg.Heartbeat, log: log}
 	s.operator = &operatorAPI{queue: queue, saver: states, threads: s.threads, view: view, crons: crons,
+		users:   &userErasure{threads: s.threads, runs: s.runs, assistants: s.assistants},
 		unmoved: s.unmoved, metrics: s.metrics, openStreams: s.openStreams, readOnly: s.cfg.ReadOnly,
 		backupDir: s.cfg.BackupDir, log: log}
 }

@@ -21,13 +21,14 @@ type operatorAPI struct {
 	threads     *threadAPI
 	view        *runView
 	crons       *cronStore
+	users       *userErasure
 	unmoved     *unmovedItems
 	metrics     *requestCounts
 	openStreams *streamCount
 	routes      []route // of the server
 	readOnly    bool
 	backupDir   string
-	upkeep      sync.Mutex // one check or backup at a time
+	upkeep      sync.Mutex // one check, backup or erasure at a time
 	log         *slog.Logger
 }
 

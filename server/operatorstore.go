@@ -43,10 +43,10 @@ func (s *operatorAPI) diskUsage(c *call, d *disk.Saver) error {
 	return c.answer(r, err)
 }
 
-// maintain answers with what work reports. One check or backup at a time is enough for a disk.
+// maintain answers with what work reports. One check, backup or erasure at a time is enough for a disk.
 func (s *operatorAPI) maintain(c *call, work func() (any, error)) error {
 	if !s.upkeep.TryLock() {
-		return fail(409, "A check or a backup is under way. Try again later.")
+		return fail(409, "A check, a backup or an erasure is under way. Try again later.")
 	}
 	defer s.upkeep.Unlock()
 	return c.answer(work())

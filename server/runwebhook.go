@@ -33,6 +33,9 @@ func (s *runAPI) callHook(ctx context.Context, a deferredAction, r runs.Run) (ag
 	if a.Tries >= hookTries || errors.Is(err, errPrivate) {
 		return s.deferred.done(ctx, a, nil)
 	}
+	if _, there, err := s.deferred.records.get(ctx, a.key()); err != nil || !there { // it was erased meanwhile
+		return time.Time{}, err
+	}
 	a.Due = now().Add(hookPause(a.Tries))
 	if err := s.deferred.records.put(ctx, a.key(), a); err != nil {
 		return time.Time{}, err

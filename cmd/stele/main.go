@@ -83,15 +83,15 @@ func (a *app) root() *cobra.Command {
 		Short: "Look into stele stores, check them, copy them, save what can be saved",
 		Long: `Look into stele stores, check them, copy them, save what can be saved.
 
-Every command but serve, compact, erase --yes, move-items --yes, import and studio --write works
-beside a running writer and changes nothing.
+Every command but serve, compact, erase --yes, erase-user --yes, move-items --yes, import and
+studio --write works beside a running writer and changes nothing.
 Exit codes: 0 done, 1 damage found, something lost or not copied, 2 could not do it, 3 locked.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	a.flags.register(root)
 	root.AddCommand(a.infoCmd(), a.statsCmd(), a.threadsCmd(), a.logCmd(), a.showCmd(), a.diffCmd(),
-		a.verifyCmd(), a.dumpCmd(), writing(a.serveCmd()), writing(a.compactCmd()), writing(a.eraseCmd()), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), writing(a.studioCmd()), writing(a.devCmd()), writing(a.moveItemsCmd()), a.versionCmd())
+		a.verifyCmd(), a.dumpCmd(), writing(a.serveCmd()), writing(a.compactCmd()), writing(a.eraseCmd()), writing(a.eraseUserCmd()), writing(a.salvageCmd()), writing(a.backupCmd()), writing(a.restoreCmd()), a.importCmd(), a.exportCmd(), writing(a.studioCmd()), writing(a.devCmd()), writing(a.moveItemsCmd()), a.versionCmd())
 	sayUsage(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		var invalid *pflag.InvalidValueError

@@ -17,6 +17,7 @@ import (
 	"github.com/stele-go/stele/postgres/pgqueue"
 	"github.com/stele-go/stele/postgres/pgstore"
 	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
 	"github.com/stele-go/stele/store"
@@ -75,66 +76,74 @@ server.MoveItems there.`,
 
 func (a *app) moveItems(ctx context.Context, args []string, f *moveFlags) (rep server.MoveReport, err error) {
 	o := server.MoveOptions{Identities: f.identities, Except: f.except, DryRun: !f.yes, Logger: slog.New(slog.NewTextHandler(a.err, nil))}
-	var end func() error
+	var in *stores
 	switch {
 	case (f.postgres != "") == (len(args) > 0):
 		return rep, errors.New("name the directory of a store, or a database by --postgres")
 	case f.yes && len(f.identities)+len(f.except) == 0:
 		return rep, errors.New("--yes moves the items of those alone whom --identity names; without --yes, the command that names all who are known is printed")
 	case f.postgres != "":
-		o.Store, o.Queue, end, err = openDatabase(ctx, f)
+		in, err = openDatabase(ctx, f.postgres, f.schema)
 	default:
-		o.Store, o.Queue, end, err = a.openItems(ctx, args[0], !f.yes)
+		in, err = a.openStores(ctx, args[0], !f.yes)
 	}
 	if err != nil {
 		return rep, err
 	}
+	o.Store, o.Queue = in.items, in.queue
 	rep, err = server.MoveItems(ctx, o)
 	for _, u := range rep.Users {
 		if len(u.Left) > 0 {
 			a.code = exitFound
 		}
 	}
-	return rep, errors.Join(err, end())
+	return rep, errors.Join(err, in.end())
 }
 
-func (a *app) openItems(ctx context.Context, dir string, readOnly bool) (store.Store, runs.Queue, func() error, error) {
+// stores are those of a server, in a directory or a database.
+type stores struct {
+	saver saver.Saver
+	items store.Store
+	queue runs.Queue
+	end   func() error
+}
+
+func (a *app) openStores(ctx context.Context, dir string, readOnly bool) (*stores, error) {
 	if _, err := os.Stat(dir); err != nil {
-		return nil, nil, nil, err // disk.Open would make a store
+		return nil, err // disk.Open would make a store
 	}
 	access, err := a.flags.access()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	access.Options.ReadOnly = readOnly
 	d, err := disk.Open(dir, access.Options)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	items, err := store.On(d, store.Options{})
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, d.Close())
+		return nil, errors.Join(err, d.Close())
 	}
 	end := func() error { return errors.Join(items.Close(), d.Close()) }
 	queue, err := runs.NewLocal(ctx, items, runs.LocalOptions{})
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, end())
+		return nil, errors.Join(err, end())
 	}
-	return items, queue, end, nil
+	return &stores{d, items, queue, end}, nil
 }
 
-func openDatabase(ctx context.Context, f *moveFlags) (store.Store, runs.Queue, func() error, error) {
-	o := postgres.Options{Schema: f.schema}
-	s, err := postgres.Open(ctx, f.postgres, o)
+func openDatabase(ctx context.Context, url, schema string) (*stores, error) {
+	s, err := postgres.Open(ctx, url, postgres.Options{Schema: schema})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	items, err := pgstore.On(ctx, s, store.Options{})
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, s.Close())
+		return nil, errors.Join(err, s.Close())
 	}
 	queue := pgqueue.Open(s, pgqueue.Options{})
-	return items, queue, func() error { return errors.Join(queue.Close(), items.Close(), s.Close()) }, nil
+	return &stores{s, items, queue, func() error { return errors.Join(queue.Close(), items.Close(), s.Close()) }}, nil
 }
 
 // tellMoved prints a report, also that of a move that failed half-way, and returns the error.

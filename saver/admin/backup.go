@@ -2,9 +2,11 @@ package admin
 
 import (
 	"context"
+	"path/filepath"
 	"time"
 
 	"github.com/stele-go/stele/engine/backup"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -84,6 +86,52 @@ func BackupOpen(ctx context.Context, s *disk.Saver, dest string, o BackupOptions
 		opts.Engine.Keys = s.Inside().Engine.Opts.Keys
 	}
 	return makeBackup(ctx, s.Inside().Engine.Dir, dest, opts)
+}
+
+// FoundBackup is a backup of a store.
+type FoundBackup struct {
+	Dir  string    `json:"dir"`
+	Made time.Time `json:"made"` // UTC
+}
+
+// besideMost bounds the directories beside a store that BackupsOf looks into.
+const besideMost = 1000
+
+// BackupsOf finds backups of a store that this process has open: those in dirs, and those in directories
+// beside its own. A directory of dirs that has none of this store is an error: fault.ErrNotStore, or
+// saver.InvalidError if it has one of another store. Where backups are otherwise, no store knows.
+func BackupsOf(s *disk.Saver, dirs ...string) ([]FoundBackup, error) {
+	in := s.Inside().Engine
+	found, seen := []FoundBackup{}, map[string]bool{}
+	look := func(dir string) error {
+		if dir = filepath.Clean(dir); seen[dir] {
+			return nil
+		}
+		list, err := backup.Read(in.Around(), dir)
+		if err != nil {
+			return err
+		}
+		if list.StoreID != in.StoreID() {
+			return saver.Invalidf("backup", "%s has one of another store", dir)
+		}
+		seen[dir] = true
+		found = append(found, FoundBackup{Dir: dir, Made: list.Created})
+		return nil
+	}
+	for _, dir := range dirs {
+		if err := look(dir); err != nil {
+			return nil, err
+		}
+	}
+	around := filepath.Dir(filepath.Clean(in.Dir))
+	beside, err := in.Around().List(around)
+	if err != nil {
+		return found, nil // what is around it need not be readable
+	}
+	for _, name := range beside[:min(len(beside), besideMost)] {
+		_ = look(filepath.Join(around, name)) // most are no backups
+	}
+	return found, nil
 }
 
 // Restore makes a store in dir from the backup in from. dir must be empty or missing. Every

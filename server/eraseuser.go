@@ -1,0 +1,645 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/admin"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/saver/rules"
+	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/store/cache"
+)
+
+// EraseOptions say of whom EraseUser erases everything, and where.
+type EraseOptions struct {
+	// Saver, Store and Queue are those of the server. Required. The server may be at work meanwhile.
+	Saver saver.Saver
+	Store store.Store
+	Queue runs.Queue
+	// Caches are further caches of results of nodes, beside that in the directory of Saver. Each is cleared
+	// as a whole: no entry says whose it is.
+	Caches []cache.Cache
+	// Identity is the user's. Required.
+	Identity string
+	// Filter is the metadata of what is the user's; each value is a text, a number or a boolean. Nil is that of
+	// OwnThings: Identity as owner. Where Authorize grants another filter, give that one. What belongs to
+	// several, as by $contains, is not the user's alone, and stays.
+	Filter map[string]any
+	// Items are namespaces of the store that are the user's, too, with all below them, beside ItemsOf(Identity).
+	Items []store.Namespace
+	// Backups are directories with backups of the store, to be named in the report beside those that lie next
+	// to the directory of the store.
+	Backups []string
+	// DryRun writes nothing, and reports what would be erased.
+	DryRun bool
+	// Logger reports records that cannot be decoded. Nil is slog.Default().
+	Logger *slog.Logger
+}
+
+// EraseReport says what EraseUser has erased, or would erase.
+type EraseReport struct {
+	Identity    string         `json:"identity"`
+	Filter      map[string]any `json:"filter"`
+	DryRun      bool           `json:"dry_run"`
+	Threads     int            `json:"threads"`
+	Checkpoints int            `json:"checkpoints"` // of all namespaces
+	Runs        int            `json:"runs"`
+	Events      int            `json:"events"` // of the runs
+	Crons       int            `json:"crons"`
+	Schedules   int            `json:"schedules"`
+	Assistants  int            `json:"assistants"` // also those of which an earlier version was the user's, and goes
+	Items       int            `json:"items"`
+	Actions     int            `json:"actions"` // what was still to be done, such as webhooks to be called
+	// Shared are threads of others on which the user had runs. The runs go; what they left in the state stays.
+	Shared []string `json:"shared"`
+	// Former is how many namespaces lie where an earlier version kept items of the user. They may be a program's,
+	// and stay: MoveItems moves them, or Items names them.
+	Former int `json:"former"`
+	// Unreadable is how many records and runs cannot be decoded: nobody knows whose they are, and they stay.
+	Unreadable int `json:"unreadable"`
+	// Erased: no file of the store has a byte of it; in a dry run, none will have. Else it is only deleted.
+	Erased bool `json:"erased"`
+	// Backups hold what they held when they were made, until they are replaced or removed. Beyond says
+	// what else may.
+	Backups []admin.FoundBackup `json:"backups"`
+	Beyond  string              `json:"beyond"`
+	Took    time.Duration       `json:"took_ns"`
+}
+
+// What may still hold something, where the store erases and where it only deletes.
+const (
+	beyondErased  = "copies and snapshots of the directory that were made before, what the device keeps of removed files, and logs and traces"
+	beyondDeleted = "the store's own files, as it does not erase (PostgreSQL: dead rows until VACUUM, and the write-ahead log), caches of results in other processes, replicas, backups and dumps that were made before, and logs and traces"
+)
+
+// ErrUserActive: while EraseUser was at work, more and more of the user came. What it found is deleted. End the
+// user's access, and call again.
+var ErrUserActive = errors.New("the user goes on meanwhile: end the user's access, then erase again")
+
+// EraseUser erases everything about a user that a server and its stores keep:
+//
+//   - threads whose metadata matches Filter, with their checkpoints in all namespaces, pending writes, runs,
+//     events and crons. Of a thread that the server has no record of, the metadata of its checkpoints and runs
+//     counts;
+//   - runs of the user on threads of others, with their events, crons and schedules of the user, and
+//     the webhooks of all these that are still to be called;
+//   - assistants whose metadata matches, and versions that match of those that were given to others;
+//   - items below ItemsOf(Identity) and Items, expired ones included;
+//   - all cached results of nodes.
+//
+// A session of MCP is a run on a thread of its own, and goes with it.
+//
+// # Deleted and erased
+//
+// What is deleted nobody can read any more. What is erased is in no file either. Everything is deleted
+// first, each thing as the server deletes it: last the record that says whose it is. So after a crash, or an
+// error, the same call finds what is left and goes on.
+//
+// If Saver is a *disk.Saver, and Store and Queue are in its directory, all files are then rewritten once, as by
+// disk.Saver.EraseRequest; Erased says so. The ids of the threads are noted in the store until then: of these,
+// too, only salted hashes stay. An error that matches saver.ErrEraseUnfinished came when all was deleted; the same call,
+// or the next disk.Open, finishes the rewrite. Elsewhere, as on PostgreSQL, nothing rewrites the files, and the ids of
+// deleted threads are remembered as after DeleteThread; see EraseReport.Beyond.
+//
+// # Beside the user's runs
+//
+// A run of the user that has not ended is cancelled, and its end is waited for; if it does not end within
+// 15 seconds the error says so. EraseUser looks again until it finds nothing; a user who goes on all the same is
+// ErrUserActive, and what came after the last look stays. So end the user's access first.
+//
+// It reads the records of all threads, assistants, crons and runs. Wrong options are a saver.InvalidError, before
+// anything is written. After an error the report says what was deleted.
+func EraseUser(ctx context.Context, o EraseOptions) (EraseReport, error) {
+	if o.Saver == nil || o.Store == nil || o.Queue == nil {
+		return EraseReport{}, errors.New("server: Saver, Store and Queue are required")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s := &Server{cfg: Config{Saver: o.Saver, Store: o.Store, Queue: o.Queue, Auth: NoAuth(), Logger: o.Logger}}
+	s.assemble(nil)
+	return s.operator.users.erase(ctx, o)
+}
+
+// userErasure erases users.
+type userErasure struct {
+	threads    *threadAPI
+	runs       *runAPI
+	assistants *assistantAPI
+}
+
+// eraseTurns bounds how often EraseUser looks for more.
+const eraseTurns = 4
+
+func (s *userErasure) erase(ctx context.Context, o EraseOptions) (rep EraseReport, err error) {
+	start := time.Now()
+	defer func() { rep.Took = time.Since(start) }()
+	if err := o.check(); err != nil {
+		return rep, err
+	}
+	d := s.directory()
+	rep = EraseReport{Identity: o.Identity, Filter: o.Filter, DryRun: o.DryRun, Shared: []string{}, Erased: d != nil && o.DryRun, Backups: []admin.FoundBackup{}, Beyond: beyondDeleted}
+	if d != nil {
+		rep.Beyond = beyondErased
+		if rep.Backups, err = admin.BackupsOf(d, o.Backups...); err != nil {
+			return rep, err
+		}
+	}
+	if movable(o.Identity) {
+		former, err := formerOf(ctx, s.threads.store, o.Identity)
+		if err != nil {
+			return rep, err
+		}
+		rep.Former = len(former)
+	}
+	if w, ok := s.threads.store.(store.Sweeper); ok && !o.DryRun {
+		if _, err := w.Sweep(ctx); err != nil { // a search does not find what has expired
+			return rep, err
+		}
+	}
+	doomed := map[string]bool{} // threads, also those of a call that was cut off
+	for turn := 0; ; turn++ {
+		f, err := s.find(ctx, &o, d)
+		if err != nil {
+			return rep, err
+		}
+		if turn == 0 {
+			rep.Unreadable, rep.Items = f.unreadable, f.planned
+		}
+		if f.nothing() {
+			break
+		}
+		if turn == eraseTurns {
+			return rep, ErrUserActive
+		}
+		if err := s.count(ctx, f, d, &rep); err != nil || o.DryRun {
+			return rep, err
+		}
+		maps.Copy(doomed, f.threads)
+		if err := s.delete(ctx, &o, f, d); err != nil {
+			return rep, err
+		}
+	}
+	if o.DryRun {
+		return rep, nil
+	}
+	if d == nil {
+		return rep, s.clear(ctx, o.Caches)
+	}
+	results, err := cache.On(d, cache.Options{})
+	if err == nil {
+		err = s.clear(ctx, append(o.Caches, results))
+	}
+	if err != nil {
+		return rep, err
+	}
+	req := disk.EraseRequest{Items: o.prefixes()}
+	for item, err := range s.noted(o.Identity).each(ctx) {
+		if err != nil {
+			return rep, err
+		}
+		doomed[item.Key] = true
+	}
+	req.Threads = slices.Sorted(maps.Keys(doomed))
+	req.Items = append(req.Items, s.noted(o.Identity).ns) // last: what is behind it in the request is erased after it
+	if err := d.EraseRequest(ctx, req); err != nil {
+		return rep, err
+	}
+	rep.Erased = true
+	return rep, nil
+}
+
+// check completes the options.
+func (o *EraseOptions) check() error {
+	if o.Identity == "" {
+		return saver.Invalidf("identity", "is empty: name the user")
+	}
+	if o.Filter == nil {
+		o.Filter = map[string]any{"owner": o.Identity}
+	}
+	if len(o.Filter) == 0 {
+		return saver.Invalidf("filter", "is empty, and would select the things of everybody")
+	}
+	o.Filter = maps.Clone(o.Filter)
+	for key, v := range o.Filter {
+		if n, ok := v.(json.Number); ok {
+			if v, ok = asInteger(n); !ok {
+				v, _ = asNumber(n)
+			}
+			o.Filter[key] = v
+		}
+		if _, number := asNumber(v); number {
+			continue
+		}
+		switch v.(type) {
+		case string, bool:
+		default: // nil would select what has no such key
+			return saver.Invalidf("filter", "the value of %q is no text, number or boolean", key)
+		}
+	}
+	for _, ns := range o.Items {
+		if reserved(ns) && !ownPlace(ns, o.Identity) {
+			return saver.Invalidf("items", "%q is the server's, a queue's, or another user's", []string(ns))
+		}
+	}
+	return rules.ValidateErase(nil, o.prefixes())
+}
+
+// prefixes are where the items of the user are.
+func (o *EraseOptions) prefixes() [][]string {
+	all := [][]string{ItemsOf(o.Identity)}
+	for _, ns := range o.Items {
+		all = append(all, ns)
+	}
+	return all
+}
+
+// directory is the store in which everything is; nil if that is not one directory.
+func (s *userErasure) directory() *disk.Saver {
+	d, ok := s.threads.saver.(*disk.Saver)
+	for _, part := range []any{s.threads.store, s.threads.queue} {
+		l, shares := part.(interface{ SharesLog(x any) bool })
+		ok = ok && shares && l.SharesLog(d)
+	}
+	if !ok {
+		return nil
+	}
+	return d
+}
+
+// noted are the threads whose erasure has begun, in a namespace that goes with them.
+func (s *userErasure) noted(identity string) records[struct{}] {
+	r := newRecords[struct{}](s.threads.store, s.threads.log, "erasing")
+	r.ns = append(r.ns, placeLabel(identity))
+	return r
+}
+
+// usersThings are what is found of a user.
+type usersThings struct {
+	threads    map[string]bool
+	runs       map[string]string // their threads, by id
+	crons      []cron
+	assistants []string
+	actions    []string
+	schedules  []string
+	items      []store.Op // deletions; nil in a directory, where they are in planned
+	planned    int
+	unreadable int
+}
+
+func (f *usersThings) nothing() bool {
+	return len(f.threads)+len(f.runs)+len(f.crons)+len(f.assistants)+len(f.actions)+len(f.schedules)+len(f.items) == 0
+}
+
+func (s *userErasure) find(ctx context.Context, o *EraseOptions, d *disk.Saver) (*usersThings, error) {
+	f := &usersThings{threads: map[string]bool{}, runs: map[string]string{}}
+	own := Grant{Filter: o.Filter}
+	steps := []func() error{
+		func() error { return s.findThreads(ctx, own, f) },
+		func() error { return s.findRuns(ctx, o.Identity, own, f) },
+		func() error { return s.findRecords(ctx, o.Identity, own, f) },
+		func() error { return s.findItems(ctx, o, d, f) },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (s *userErasure) findThreads(ctx context.Context, own Grant, f *usersThings) error {
+	for t, err := range decodable(ctx, s.threads.records, f) {
+		if err != nil {
+			return err
+		}
+		if own.admits(t.Metadata) {
+			f.threads[t.ID] = true
+		}
+	}
+	for info, err := range s.threads.saver.Threads(ctx, saver.ThreadQuery{Metadata: own.Filter, WithoutNotes: true}) {
+		if err == nil && !f.threads[info.ThreadID] {
+			err = s.addUnrecorded(ctx, info.ThreadID, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addUnrecorded adds a thread of which the metadata of checkpoints, or of a run, says that it is the user's. If
+// there is a record, that says whose it is: a run on it may have been given any metadata.
+func (s *userErasure) addUnrecorded(ctx context.Context, id string, f *usersThings) error {
+	_, ok, err := s.threads.records.get(ctx, id)
+	if errors.Is(err, errUndecoded) {
+		return nil
+	}
+	if err == nil && !ok {
+		f.threads[id] = true
+	}
+	return err
+}
+
+func (s *userErasure) findRuns(ctx context.Context, identity string, own Grant, f *usersThings) error {
+	for r, err := range s.threads.queue.List(ctx, runs.Query{}) {
+		unreadable := errors.Is(err, runs.ErrUnreadable)
+		if err != nil && !unreadable {
+			return err
+		}
+		if !unreadable && !f.threads[r.ThreadID] && own.admits(r.Metadata) {
+			if err := s.addUnrecorded(ctx, r.ThreadID, f); err != nil {
+				return err
+			}
+		}
+		switch {
+		case f.threads[r.ThreadID], !unreadable && r.Configurable["langgraph_auth_user_id"] == identity:
+			f.runs[r.ID] = r.ThreadID
+		case unreadable:
+			f.unreadable++
+		}
+	}
+	all, err := s.threads.queue.Schedules(ctx)
+	for _, k := range all {
+		switch {
+		case k.Unreadable != nil:
+			f.unreadable++
+		case f.threads[k.Spec.ThreadID] && k.Spec.ThreadID != "", own.admits(k.Spec.Metadata), k.Spec.Configurable["langgraph_auth_user_id"] == identity:
+			f.schedules = append(f.schedules, k.ID)
+		}
+	}
+	return err
+}
+
+func (s *userErasure) findRecords(ctx context.Context, identity string, own Grant, f *usersThings) error {
+	crons := map[string]bool{}
+	for k, err := range decodable(ctx, s.threads.crons.records, f) {
+		if err != nil {
+			return err
+		}
+		if k.User.Identity == identity || own.admits(k.Metadata) || f.threads[k.ThreadID] {
+			f.crons, crons[k.ID] = append(f.crons, cron{ID: k.ID, ThreadID: k.ThreadID}), true
+		}
+	}
+	for a, err := range decodable(ctx, s.assistants.records, f) {
+		if err != nil {
+			return err
+		}
+		if _, left := a.without(own); left < len(a.Versions) {
+			f.assistants = append(f.assistants, a.ID)
+		}
+	}
+	for a, err := range decodable(ctx, s.threads.deferred.records, f) {
+		if err != nil {
+			return err
+		}
+		_, its := f.runs[a.Run]
+		if its = its || crons[a.Run] || f.threads[a.Thread]; !its && a.Kind == deferredWebhook { // what a call that was cut off has left
+			_, err := s.threads.queue.Get(ctx, a.Run)
+			its = errors.Is(err, runs.ErrNotFound)
+		}
+		if its {
+			f.actions = append(f.actions, a.key())
+		}
+	}
+	return nil
+}
+
+// without is an assistant without the versions that a grant shows, and how many are left; none if the assistant
+// itself is its. That of a graph is nobody's.
+func (a assistant) without(own Grant) (assistant, int) {
+	if a.System {
+		return a, len(a.Versions)
+	}
+	if own.admits(a.Metadata) {
+		return a, -1
+	}
+	a.Versions = slices.DeleteFunc(slices.Clone(a.Versions), func(v version) bool { return own.admits(v.Metadata) })
+	return a, len(a.Versions)
+}
+
+func (s *userErasure) findItems(ctx context.Context, o *EraseOptions, d *disk.Saver, f *usersThings) error {
+	if d != nil { // no value is read: one may be damaged
+		plan, err := d.PlanErase(ctx, disk.EraseRequest{Items: o.prefixes()})
+		for _, p := range plan.Items {
+			f.planned += p.Items
+		}
+		return err
+	}
+	for _, prefix := range o.prefixes() {
+		at := records[struct{}]{items: s.threads.store, ns: prefix}
+		for item, err := range at.each(ctx) {
+			if err != nil {
+				return err
+			}
+			f.items = append(f.items, store.PutOp{Namespace: item.Namespace, Key: item.Key})
+		}
+	}
+	return nil
+}
+
+// decodable yields the records that can be decoded, and counts the others.
+func decodable[T any](ctx context.Context, r records[T], f *usersThings) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for item, err := range r.each(ctx) {
+			var v T
+			if err == nil {
+				v, err = r.of(item)
+			}
+			if errors.Is(err, errUndecoded) {
+				r.log.Error("a record cannot be decoded", "error", err)
+				f.unreadable++
+				continue
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// count adds what was found to a report.
+func (s *userErasure) count(ctx context.Context, f *usersThings, d *disk.Saver, rep *EraseReport) error {
+	rep.Threads += len(f.threads)
+	rep.Runs += len(f.runs)
+	rep.Crons += len(f.crons)
+	rep.Schedules += len(f.schedules)
+	rep.Assistants += len(f.assistants)
+	rep.Actions += len(f.actions)
+	rep.Items += len(f.items)
+	ids := slices.Sorted(maps.Keys(f.threads))
+	if d != nil {
+		plan, err := d.PlanErase(ctx, disk.EraseRequest{Threads: ids})
+		if err != nil {
+			return err
+		}
+		for _, t := range plan.Threads {
+			rep.Checkpoints += t.Checkpoints
+		}
+		ids = nil
+	}
+	for _, id := range ids {
+		for _, err := range s.threads.saver.List(ctx, saver.Query{ThreadID: id}) {
+			if err != nil {
+				return err
+			}
+			rep.Checkpoints++
+		}
+	}
+	for id, thread := range f.runs {
+		if !f.threads[thread] && !slices.Contains(rep.Shared, thread) {
+			rep.Shared = append(rep.Shared, thread)
+		}
+		for after := int64(0); ; {
+			events, err := s.threads.queue.Events(ctx, id, after, page)
+			if errors.Is(err, runs.ErrUnreadable) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if rep.Events += len(events); len(events) < page {
+				break
+			}
+			after = events[len(events)-1].Seq
+		}
+	}
+	slices.Sort(rep.Shared)
+	return nil
+}
+
+// delete deletes what was found. What submits more goes first, and a record that says whose something is behind it.
+func (s *userErasure) delete(ctx context.Context, o *EraseOptions, f *usersThings, d *disk.Saver) error {
+	if d != nil {
+		if err := s.note(ctx, o.Identity, f.threads); err != nil {
+			return err
+		}
+	}
+	for _, id := range f.schedules {
+		if err := s.threads.queue.DeleteSchedule(ctx, id); err != nil {
+			return err
+		}
+	}
+	for _, k := range f.crons {
+		if err := s.threads.crons.remove(ctx, k); err != nil {
+			return err
+		}
+	}
+	for _, key := range f.actions {
+		s.threads.deferred.pending.Delete(key)
+		if err := s.threads.deferred.records.delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	for _, id := range f.assistants {
+		if err := s.removeAssistant(ctx, id, Grant{Filter: o.Filter}); err != nil {
+			return err
+		}
+	}
+	for id, thread := range f.runs {
+		if f.threads[thread] {
+			continue
+		}
+		r, err := s.threads.queue.Get(ctx, id)
+		if err == nil {
+			err = s.threads.endRun(ctx, r, runs.Interrupt)
+		}
+		if err == nil {
+			err = s.runs.remove(ctx, r)
+		}
+		if err != nil && !errors.Is(err, runs.ErrNotFound) {
+			return err
+		}
+	}
+	for id := range f.threads {
+		if err := s.threads.removeWithCrons(ctx, id); err != nil {
+			return err
+		}
+		if err := s.threads.unfinished.delete(ctx, id); err != nil {
+			return err
+		}
+	}
+	return batched(ctx, s.threads.store, f.items)
+}
+
+// note notes threads, so that another call erases their ids.
+func (s *userErasure) note(ctx context.Context, identity string, threads map[string]bool) error {
+	var ops []store.Op
+	noted := s.noted(identity)
+	for id := range threads {
+		op, err := noted.op(id, struct{}{})
+		if err != nil {
+			return err
+		}
+		ops = append(ops, op)
+	}
+	return batched(ctx, s.threads.store, ops)
+}
+
+func batched(ctx context.Context, items store.Store, ops []store.Op) error {
+	for some := range slices.Chunk(ops, page) {
+		if _, err := items.Batch(ctx, some...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeAssistant removes an assistant of a user, or the user's versions of it.
+func (s *userErasure) removeAssistant(ctx context.Context, id string, own Grant) error {
+	defer s.assistants.locks.assistant(id)()
+	a, ok, err := s.assistants.records.get(ctx, id)
+	if err != nil || !ok {
+		return err
+	}
+	if left, n := a.without(own); n >= 0 {
+		return s.assistants.records.put(ctx, id, left)
+	}
+	return s.assistants.records.delete(ctx, id)
+}
+
+func (s *userErasure) clear(ctx context.Context, caches []cache.Cache) error {
+	for _, c := range caches {
+		if err := c.Clear(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eraseUser erases a user, or says what it would.
+func (s *operatorAPI) eraseUser(c *call) error {
+	o := EraseOptions{Identity: c.body.text("identity"), Filter: c.body.object("filter"), DryRun: true}
+	if dry, given := c.body["dry_run"].(bool); given {
+		o.DryRun = dry
+	}
+	if o.Filter == nil && c.auth.Authorize != nil {
+		return fail(422, "The program of this server says by its own rules which metadata makes a thing a user's: give them as filter, such as {\"owner\": \"ada\"}.")
+	}
+	lists, _ := c.body["items"].([]any)
+	for _, labels := range lists {
+		o.Items = append(o.Items, body{"items": labels}.texts("items"))
+	}
+	if s.backupDir != "" {
+		if _, err := os.Stat(filepath.Join(s.backupDir, "BACKUP")); err == nil {
+			o.Backups = []string{s.backupDir}
+		}
+	}
+	for _, name := range s.view.graphs.names {
+		if k := s.view.graphs.by[name].Cache(); k != nil {
+			o.Caches = append(o.Caches, k)
+		}
+	}
+	return s.maintain(c, func() (any, error) { return s.users.erase(c.ctx, o) })
+}
