@@ -163,8 +163,8 @@ func (s *userErasure) erase(ctx context.Context, o EraseOptions) (rep EraseRepor
 		}
 		rep.Former = len(former)
 	}
-	if w, ok := s.threads.store.(store.Sweeper); ok && !o.DryRun {
-		if _, err := w.Sweep(ctx); err != nil { // a search does not find what has expired
+	if w, ok := s.threads.store.(store.Sweeper); ok && d == nil && !o.DryRun {
+		if _, err := w.Sweep(ctx); err != nil { // no search finds what has expired
 			return rep, err
 		}
 	}
