@@ -126,7 +126,7 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/stele/verify", resource: "system", action: "update", allUsers: true, handle: with(s.operator.embedded, s.operator.verify)},
 		{method: "POST", path: "/stele/backup", resource: "system", action: "update", allUsers: true, handle: with(s.operator.embedded, s.operator.backUp)},
 		{method: "POST", path: "/stele/erase-user", resource: "system", action: "delete", allUsers: true, handle: s.operator.eraseUser,
-			in: record(need("identity", text), may("filter", object), may("items", list(few(text, maxLabels))), may("dry_run", flag))},
+			in: record(need("identity", text), need("filter", object), may("items", list(few(text, maxLabels))), may("dry_run", flag))},
 	}
 	s.mux = http.NewServeMux()
 	for i := range s.routes {

@@ -1,0 +1,331 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stele-go/stele/base/vfs"
+	"github.com/stele-go/stele/base/vfs/crashfs"
+	"github.com/stele-go/stele/engine/enginetest"
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/store"
+	"github.com/stele-go/stele/store/cache"
+)
+
+// operated is a house of ann and bob.b, with an operator who may do all.
+func operated(t *testing.T, change func(*server.Config)) (ann, bob, root *house) {
+	ann = open(t, t.TempDir(), func(c *server.Config) {
+		c.Auth = server.APIKeys(map[string]*server.User{"ann": {Identity: "ann"}, "bob": {Identity: "bob.b"}, "root": {Identity: "root"}, "half": {Identity: "half"}})
+		c.Auth.Authorize = func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
+			switch {
+			case u.Identity == "root", u.Identity == "half" && a.Resource == "system" && a.Action != "delete":
+				return server.Grant{}, nil
+			case a.Resource == "threads" && a.Value["team"] == "red":
+				return server.Grant{Filter: object{"team": "red"}}, nil
+			}
+			return server.OwnThings(ctx, u, a)
+		}
+		if change != nil {
+			change(c)
+		}
+	})
+	as := func(key string) *house {
+		one := *ann
+		one.key = key
+		return &one
+	}
+	return as("ann"), as("bob"), as("root")
+}
+
+// erase erases ann, or says what it would.
+func (h *house) erase(dry bool) answer {
+	h.Helper()
+	return h.ok("POST", "/stele/erase-user", object{"identity": "ann", "filter": object{"owner": "ann"}, "dry_run": dry})
+}
+
+func (a answer) whole(name string) int {
+	n, _ := a.object()[name].(float64)
+	return int(n)
+}
+
+// TestEraseUserIsGranted: nobody erases a user but who is granted that, of all the things of the server; and what
+// would select others' things is refused before anything is erased.
+func TestEraseUserIsGranted(t *testing.T) {
+	ann, bob, root := operated(t, nil)
+	thread := ann.thread()
+	half := *ann
+	half.key = "half"
+	for _, h := range []*house{ann, bob, &half} {
+		for _, dry := range []bool{true, false} {
+			h.refused(403, "POST", "/stele/erase-user", object{"identity": "ann", "filter": object{"owner": "ann"}, "dry_run": dry})
+		}
+	}
+	half.ok("GET", "/stele/health", nil)
+	own := object{"owner": "ann"}
+	for what, body := range map[string]object{
+		"no identity": {"filter": own}, "empty identity": {"identity": "", "filter": own}, "no filter": {"identity": "ann"}, "empty filter": {"identity": "ann", "filter": object{}},
+		"null": {"identity": "ann", "filter": object{"owner": nil}}, "object": {"identity": "ann", "filter": object{"owner": object{"$eq": "ann"}}}, "list": {"identity": "ann", "filter": object{"owner": []string{"ann"}}},
+		"all items": {"identity": "ann", "filter": own, "items": [][]string{{}}}, "the server's": {"identity": "ann", "filter": own, "items": [][]string{{"__stele_server__"}}},
+		"another's": {"identity": "ann", "filter": own, "items": [][]string{server.ItemsOf("bob.b")}}, "a queue's": {"identity": "ann", "filter": own, "items": [][]string{{"stele.runs"}}},
+	} {
+		body["dry_run"] = false
+		if a := root.do("POST", "/stele/erase-user", body); a.status != 422 {
+			t.Errorf("%s: %d %s", what, a.status, a.text)
+		}
+	}
+	ann.ok("GET", "/threads/"+thread, nil)
+	if a := root.ok("POST", "/stele/erase-user", object{"identity": "ann", "filter": own}); a.object()["dry_run"] != true || a.whole("threads") != 1 { // unless it is told
+		t.Errorf("%s", a.text)
+	}
+	ann.ok("GET", "/threads/"+thread, nil)
+	root.erase(false)
+	ann.refused(404, "GET", "/threads/"+thread, nil)
+
+	_, _, shut := operated(t, func(c *server.Config) { c.ReadOnly = true })
+	shut.refused(403, "POST", "/stele/erase-user", object{"identity": "ann", "filter": own})
+}
+
+// clearing is a cache that notes that it was cleared.
+type clearing struct {
+	cache.Cache
+	cleared int
+}
+
+func (c *clearing) Clear(ctx context.Context, groups ...string) error {
+	c.cleared++
+	return c.Cache.Clear(ctx, groups...)
+}
+
+// TestEraseUserAtWork: runs of the user that have not ended are cancelled, and go, and what graphs have cached. Another user's stay.
+func TestEraseUserAtWork(t *testing.T) {
+	kept := &clearing{Cache: must(cache.NewMemory(cache.Options{}))}
+	ann, bob, root := operated(t, func(c *server.Config) {
+		c.Graphs["cached"] = must(builder().Node("a", says("a"), graph.NodeOptions{Cache: &pregel.CachePolicy{}}).Sequence(graph.Start, "a").Compile(graph.Options{Name: "cached", Saver: c.Saver, Cache: kept}))
+	})
+	ann.ok("POST", "/runs/wait", object{"assistant_id": "cached", "input": object{"text": "x"}})
+	var slow [2]string
+	for i, h := range []*house{ann, bob} {
+		slow[i] = h.thread()
+		h.ok("POST", "/threads/"+slow[i]+"/runs", object{"assistant_id": "slow", "input": object{"text": "x"}})
+		h.ok("POST", "/threads/"+slow[i]+"/runs", object{"assistant_id": "slow", "input": object{"text": "y"}})
+		h.until("the run begins", func() bool {
+			return strings.Contains(h.ok("GET", "/threads/"+slow[i]+"/state", nil).text, `"next":["x"]`)
+		})
+	}
+	if a := root.erase(true); a.whole("runs") != 3 || kept.cleared != 0 {
+		t.Errorf("%s", a.text)
+	}
+	if a := root.erase(false); a.whole("runs") != 3 || a.whole("threads") != 2 || kept.cleared != 1 {
+		t.Errorf("%s, cleared %d times", a.text, kept.cleared)
+	}
+	ann.refused(404, "GET", "/threads/"+slow[0], nil)
+	if left := must(collected(ann.queue.List(t.Context(), runs.Query{ThreadID: slow[0]}))); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	bob.equal(bob.ok("GET", "/threads/"+slow[1]+"/runs?status=running&select=status", nil), `[{"status":"running"}]`)
+	for range 4 {
+		bob.gate <- struct{}{}
+	}
+}
+
+func collected[T any](all func(func(T, error) bool)) (list []T, err error) {
+	all(func(v T, e error) bool { list, err = append(list, v), e; return e == nil })
+	if err != nil {
+		list = nil
+	}
+	return list, err
+}
+
+// TestEraseUserAmongOthers: on a thread of others the user's runs go, and the thread is named; of an assistant
+// that was given to another the user's versions go; what a record says counts more than what somebody put into the metadata of a run;
+// what cannot be decoded stays, and is counted; items where an earlier version had them stay, unless they are named.
+func TestEraseUserAmongOthers(t *testing.T) {
+	ann, bob, root := operated(t, nil)
+	ctx := t.Context()
+	shared := root.ok("POST", "/threads", object{"metadata": object{"owner": "bob.b"}}).text1("thread_id")
+	theirs := bob.ok("POST", "/threads/"+shared+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}}).text1("run_id")
+	bob.ended(shared, theirs)
+	for _, user := range []string{"ann", "root"} {
+		spec := runs.Spec{ThreadID: shared, Graph: "simple", Metadata: object{"owner": "ann"}, Configurable: object{"langgraph_auth_user_id": user, "thread_id": shared}}
+		r := must(root.queue.Submit(ctx, runs.Request{Spec: spec, Input: object{"text": user}}))
+		root.ended(shared, r.ID)
+	}
+	mine := ann.ok("POST", "/assistants", object{"graph_id": "simple", "name": "of ann"}).text1("assistant_id")
+	root.ok("PATCH", "/assistants/"+mine, object{"name": "of bob", "metadata": object{"owner": "bob.b"}})
+	alone := ann.ok("POST", "/assistants", object{"graph_id": "simple"}).text1("assistant_id")
+	for _, ns := range []store.Namespace{{"ann", "facts"}, {"people", "ann"}, {"people", "bob"}} {
+		if err := root.items.Put(ctx, ns, "k", object{"n": 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := root.items.Put(ctx, store.Namespace{"__stele_server__", "threads"}, "broken", object{"json": "{"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} {
+		a := root.ok("POST", "/stele/erase-user", object{"identity": "ann", "filter": object{"owner": "ann"}, "items": [][]string{{"people", "ann"}}, "dry_run": dry})
+		if a.whole("threads") != 0 || a.whole("runs") != 1 || a.whole("assistants") != 2 || a.whole("items") != 1 || a.whole("former") != 1 || a.whole("unreadable") != 1 || fmt.Sprint(a.object()["shared"]) != fmt.Sprint([]any{shared}) {
+			t.Errorf("dry %v: %s", dry, a.text)
+		}
+	}
+	if left := must(collected(root.queue.List(ctx, runs.Query{ThreadID: shared}))); len(left) != 2 || left[0].ID != theirs {
+		t.Errorf("runs: %v", left)
+	}
+	if a := root.ok("POST", "/assistants/"+mine+"/versions", object{}); strings.Contains(a.text, "of ann") || !strings.Contains(a.text, "of bob") {
+		t.Errorf("%s", a.text)
+	}
+	root.refused(404, "GET", "/assistants/"+alone, nil)
+	for ns, want := range map[string]int{"ann": 1, "people": 1, "__stele_server__/threads": 2} {
+		if left := root.all(strings.Split(ns, "/")...); len(left) != want {
+			t.Errorf("%s: %v", ns, left)
+		}
+	}
+}
+
+// busyUser makes something for the user whenever a thread is deleted.
+type busyUser struct {
+	saver.Saver
+	more func()
+}
+
+func (b *busyUser) DeleteThread(ctx context.Context, id string) error {
+	b.more()
+	return b.Saver.DeleteThread(ctx, id)
+}
+
+// TestEraseUserWhoGoesOn: what comes meanwhile goes, too, if that ends; if it does not, the error says so.
+func TestEraseUserWhoGoesOn(t *testing.T) {
+	ann, _, _ := operated(t, nil)
+	for _, times := range []int{2, 1000} {
+		ann.thread()
+		o := server.EraseOptions{Store: ann.items, Queue: ann.queue, Identity: "ann", Logger: logTo(io.Discard)}
+		n := 0
+		o.Saver = &busyUser{ann.disk, func() {
+			if n++; n <= times {
+				ann.thread()
+			}
+		}}
+		rep, err := server.EraseUser(t.Context(), o)
+		if errors.Is(err, server.ErrUserActive) != (times == 1000) || err != nil && times == 2 || rep.Threads < 3 || rep.Erased {
+			t.Errorf("%+v, %v", rep, err)
+		}
+		if left := ann.ok("POST", "/threads/search", object{}).json.([]any); (len(left) == 0) != (times == 2) {
+			t.Errorf("left: %v", left)
+		}
+	}
+}
+
+// TestEraseUserWhileAWebhookIsCalled: an address that is being called in vain does not come back.
+func TestEraseUserWhileAWebhookIsCalled(t *testing.T) {
+	called, answer := make(chan struct{}, 10), make(chan struct{})
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		called <- struct{}{}
+		<-answer
+		w.WriteHeader(500)
+	}))
+	defer hook.Close()
+	ann, _, root := operated(t, nil)
+	ann.ok("POST", "/threads/"+ann.thread()+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}, "webhook": hook.URL})
+	<-called
+	root.erase(false)
+	close(answer)
+	root.until("the webhook was called", func() bool { return server.BusyHooks(root.api) == 0 })
+	if left := must(root.items.Search(t.Context(), pending)); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// marked are the files that have a text, or what says the same in base64.
+func marked(read map[string][]byte, text string) (names []string) {
+	for name, content := range read {
+		for shift := range 3 {
+			b64 := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + text))
+			if bytes.Contains(content, []byte(text)) || bytes.Contains(content, []byte(b64[4:len(b64)-4])) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// TestEraseUserCrashStates: whatever a crash leaves, the same call ends: no file has a word of the user then, nor the
+// id of a thread, and another's are there.
+func TestEraseUserCrashStates(t *testing.T) {
+	fs := crashfs.New()
+	sim := disk.Options{ManualWork: true, Simulation: disk.Simulation{FS: fs, Inline: true}}
+	h := openOn(t, "store", sim, func(c *server.Config) {
+		c.Auth = server.APIKeys(map[string]*server.User{"ann": {Identity: "ann"}, "bob": {Identity: "bob.b"}})
+		c.Rate = -1
+	})
+	var ids []string
+	const secret, other = "SECRET-OF-ANN-Q7Z", "SECRET-OF-BOB-Q7Z"
+	for key, word := range map[string]string{"ann": secret, "bob": other} {
+		h.key = key
+		for range 2 {
+			id := h.ok("POST", "/threads", object{"metadata": object{"m": word}}).text1("thread_id")
+			if key == "ann" {
+				ids = append(ids, id)
+			}
+			h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": word}})
+			h.ok("POST", "/threads/"+id+"/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *", "input": object{"text": word}})
+		}
+		h.ok("POST", "/assistants", object{"graph_id": "simple", "name": word})
+		h.ok("PUT", "/store/items", object{"namespace": []string{"facts"}, "key": "k", "value": object{"text": word}})
+	}
+	h.shut()
+	erase := func(at vfs.FS) {
+		t.Helper()
+		d := must(disk.Open("store", sim.In(disk.Simulation{FS: at, Inline: true})))
+		items := must(store.On(d, store.Options{}))
+		rep, err := server.EraseUser(t.Context(), server.EraseOptions{Saver: d, Store: items, Queue: must(runs.NewLocal(t.Context(), items, runs.LocalOptions{})), Identity: "ann", Logger: logTo(io.Discard)})
+		if n, e := d.PendingErasures(); err != nil || e != nil || n != 0 || !rep.Erased {
+			t.Fatalf("%+v, %d erasures pending, %v, %v", rep, n, err, e)
+		}
+		if err := errors.Join(items.Close(), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clean := func(at vfs.FS) {
+		t.Helper()
+		read := enginetest.Scan(t, at, "store", nil)
+		for _, text := range append(slices.Clone(ids), secret) {
+			if where := marked(read, text); len(where) > 0 {
+				t.Fatalf("%s is in %v", text, where)
+			}
+		}
+		if len(marked(read, other)) == 0 {
+			t.Fatal("another's words are gone")
+		}
+	}
+	from := fs.Len()
+	if len(marked(enginetest.Scan(t, fs, "store", nil), secret)) == 0 {
+		t.Fatal("a scan finds nothing before: it proves nothing")
+	}
+	erase(fs)
+	to := fs.Len()
+	clean(fs)
+	states := 0
+	for cut := from; cut <= to; cut += 3 {
+		for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: -1, MaxSingle: 1}) {
+			states++
+			at := st.FS()
+			erase(at)
+			clean(at)
+		}
+	}
+	t.Logf("%d operations, %d crash states", to-from, states)
+}
