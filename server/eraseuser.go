@@ -38,8 +38,8 @@ type EraseOptions struct {
 	Filter map[string]any
 	// Items are namespaces of the store that are the user's, too, with all below them, beside ItemsOf(Identity).
 	Items []store.Namespace
-	// Backups are directories with backups of the store, to be named in the report beside those that lie next
-	// to the directory of the store.
+	// Backups are directories with backups of a store in a directory, to be named in the report beside those that lie
+	// next to it.
 	Backups []string
 	// DryRun writes nothing, and reports what would be erased.
 	DryRun bool
@@ -80,7 +80,7 @@ type EraseReport struct {
 // What may still hold something, where the store erases and where it only deletes.
 const (
 	beyondErased  = "copies and snapshots of the directory that were made before, what the device keeps of removed files, and logs and traces"
-	beyondDeleted = "the store's own files, as it does not erase (PostgreSQL: dead rows until VACUUM, and the write-ahead log), caches of results in other processes, replicas, backups and dumps that were made before, and logs and traces"
+	beyondDeleted = "the store's own files, as it does not erase (PostgreSQL: dead rows until VACUUM FULL, and the write-ahead log), caches of results in other processes, replicas, backups and dumps that were made before, and logs and traces"
 )
 
 // ErrUserActive: while EraseUser was at work, more and more of the user came. What it found is deleted. End the
@@ -98,7 +98,8 @@ var ErrUserActive = errors.New("the user goes on meanwhile: end the user's acces
 //   - items below ItemsOf(Identity) and Items, expired ones included;
 //   - all cached results of nodes.
 //
-// A session of MCP is a run on a thread of its own, and goes with it.
+// A session of MCP is a run on a thread of its own, and goes with it. What others have taken over is theirs: a copy of
+// a thread, or in their runs the configuration of an assistant of the user.
 //
 // # Deleted and erased
 //
@@ -150,6 +151,9 @@ func (s *userErasure) erase(ctx context.Context, o EraseOptions) (rep EraseRepor
 	}
 	d := s.directory()
 	rep = EraseReport{Identity: o.Identity, Filter: o.Filter, DryRun: o.DryRun, Shared: []string{}, Erased: d != nil && o.DryRun, Backups: []admin.FoundBackup{}, Beyond: beyondDeleted}
+	if d == nil && len(o.Backups) > 0 {
+		return rep, saver.Invalidf("backups", "only those of a store in one directory can be looked into")
+	}
 	if d != nil {
 		rep.Beyond = beyondErased
 		if rep.Backups, err = admin.BackupsOf(d, o.Backups...); err != nil {
@@ -629,7 +633,7 @@ func (s *operatorAPI) eraseUser(c *call) error {
 	for _, labels := range lists {
 		o.Items = append(o.Items, body{"items": labels}.texts("items"))
 	}
-	if s.backupDir != "" {
+	if s.backupDir != "" && s.users.directory() != nil {
 		if _, err := os.Stat(filepath.Join(s.backupDir, "BACKUP")); err == nil {
 			o.Backups = []string{s.backupDir}
 		}

@@ -43,7 +43,7 @@ needs as much free space as the live data take. If it is interrupted, the same c
 
 With --postgres, servers may be at work: a run of the user that has not ended is cancelled,
 and waited for. End the user's access first. PostgreSQL only deletes: dead rows keep bytes
-until VACUUM, and so does the write-ahead log.
+until VACUUM FULL, and the write-ahead log until its files are used again.
 
 Backups are not reached. It names those beside the store, and those that --backup names:
 the next backup to such a directory replaces it.
