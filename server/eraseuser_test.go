@@ -242,7 +242,7 @@ func TestEraseUserWhileAWebhookIsCalled(t *testing.T) {
 	<-called
 	root.erase(false)
 	close(answer)
-	root.until("the webhook was called", func() bool { return server.BusyHooks(root.api) == 0 })
+	root.until("the webhook was called", func() bool { return !server.CallsHooks(root.api) })
 	if left := must(root.items.Search(t.Context(), pending)); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}

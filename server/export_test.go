@@ -31,6 +31,9 @@ func BusyHooks(s *Server) (n int) {
 	return n
 }
 
+// CallsHooks reports whether a server is calling a webhook, whatever is left of it.
+func CallsHooks(s *Server) bool { return len(s.deferred.calling) > 0 }
+
 // RemoveHalf removes what is left of a thread that did not become whole.
 func RemoveHalf(ctx context.Context, s *Server, id string) error {
 	return s.threads.removeUnfinished(ctx, id)
