@@ -1,4 +1,7 @@
-// Package enginetest reads everything that the directory of a store holds, for tests that look for what must not be there.
+// Package enginetest reads everything that the directory of a store holds, for tests that look
+// for what must not be there.
+//
+// It is for this repository, and makes no promise to others.
 package enginetest
 
 import (
