@@ -116,7 +116,7 @@ var ErrUserActive = errors.New("the user goes on meanwhile: end the user's acces
 // # Beside the user's runs
 //
 // A run of the user that has not ended is cancelled, and its end is waited for; if it does not end within
-// 15 seconds the error says so. EraseUser looks again until it finds nothing; a user who goes on all the same is
+// 15 seconds the error says so, as of one whose server has died on PostgreSQL: it ends when another one runs. EraseUser looks again until it finds nothing; a user who goes on all the same is
 // ErrUserActive, and what came after the last look stays. So end the user's access first.
 //
 // It reads the records of all threads, assistants, crons and runs. Wrong options are a saver.InvalidError, before
@@ -172,7 +172,6 @@ func (s *userErasure) erase(ctx context.Context, o EraseOptions) (rep EraseRepor
 			return rep, err
 		}
 	}
-	doomed := map[string]bool{} // threads, also those of a call that was cut off
 	for turn := 0; ; turn++ {
 		f, err := s.find(ctx, &o, d)
 		if err != nil {
@@ -190,7 +189,6 @@ func (s *userErasure) erase(ctx context.Context, o EraseOptions) (rep EraseRepor
 		if err := s.count(ctx, f, d, &rep); err != nil || o.DryRun {
 			return rep, err
 		}
-		maps.Copy(doomed, f.threads)
 		if err := s.delete(ctx, &o, f, d); err != nil {
 			return rep, err
 		}
@@ -198,25 +196,29 @@ func (s *userErasure) erase(ctx context.Context, o EraseOptions) (rep EraseRepor
 	if o.DryRun {
 		return rep, nil
 	}
-	if d == nil {
-		return rep, s.clear(ctx, o.Caches)
-	}
-	results, err := cache.On(d, cache.Options{})
-	if err == nil {
-		err = s.clear(ctx, append(o.Caches, results))
-	}
-	if err != nil {
-		return rep, err
-	}
-	req := disk.EraseRequest{Items: o.prefixes()}
-	for item, err := range s.noted(o.Identity).each(ctx) {
+	if d != nil {
+		results, err := cache.On(d, cache.Options{})
 		if err != nil {
 			return rep, err
 		}
-		doomed[item.Key] = true
+		o.Caches = append(o.Caches[:len(o.Caches):len(o.Caches)], results)
 	}
-	req.Threads = slices.Sorted(maps.Keys(doomed))
-	req.Items = append(req.Items, s.noted(o.Identity).ns) // last: what is behind it in the request is erased after it
+	for _, c := range o.Caches {
+		if err := c.Clear(ctx); err != nil {
+			return rep, err
+		}
+	}
+	if d == nil {
+		return rep, nil
+	}
+	noted := s.noted(o.Identity)
+	req := disk.EraseRequest{Items: append(o.prefixes(), noted.ns)} // the note goes behind the threads
+	for item, err := range noted.each(ctx) {
+		if err != nil {
+			return rep, err
+		}
+		req.Threads = append(req.Threads, item.Key)
+	}
 	if err := d.EraseRequest(ctx, req); err != nil {
 		return rep, err
 	}
@@ -577,7 +579,7 @@ func (s *userErasure) delete(ctx context.Context, o *EraseOptions, f *usersThing
 	return batched(ctx, s.threads.store, f.items)
 }
 
-// note notes threads, so that another call erases their ids.
+// note notes threads whose ids are to be erased, by this call or another one.
 func (s *userErasure) note(ctx context.Context, identity string, threads map[string]bool) error {
 	var ops []store.Op
 	noted := s.noted(identity)
@@ -611,15 +613,6 @@ func (s *userErasure) removeAssistant(ctx context.Context, id string, own Grant)
 		return s.assistants.records.put(ctx, id, left)
 	}
 	return s.assistants.records.delete(ctx, id)
-}
-
-func (s *userErasure) clear(ctx context.Context, caches []cache.Cache) error {
-	for _, c := range caches {
-		if err := c.Clear(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // eraseUser erases a user, or says what it would. It is told by which metadata things are the user's, as no default is
