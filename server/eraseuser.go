@@ -160,7 +160,7 @@ func (s *userErasure) erase(ctx context.Context, o EraseOptions) (rep EraseRepor
 			return rep, err
 		}
 	}
-	if movable(o.Identity) {
+	if at := formerPlace(o.Identity); movable(o.Identity) && !slices.ContainsFunc(o.Items, func(ns store.Namespace) bool { return slices.Equal(ns, at) }) {
 		former, err := formerOf(ctx, s.threads.store, o.Identity)
 		if err != nil {
 			return rep, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +55,7 @@ server.EraseUser there.`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rep, err := a.eraseUser(cmd.Context(), args, &f)
-			if err != nil && (rep.DryRun || rep.Identity == "") {
+			if err != nil && (rep.DryRun || erasedOf(&rep) == "") {
 				return err
 			}
 			return errors.Join(err, a.print(rep, func(p *printer) { printErasedUser(p, &rep, err, filterHint(f.filters)) }))
@@ -111,17 +110,27 @@ func (a *app) eraseUser(ctx context.Context, args []string, f *userFlags) (rep s
 	return rep, errors.Join(err, in.end())
 }
 
-func printErasedUser(p *printer, rep *server.EraseReport, failed error, hint string) {
+// erasedOf are the counts of a report; "" if all are 0.
+func erasedOf(rep *server.EraseReport) string {
 	var counts []string
+	some := false
 	for _, c := range []struct {
 		n    int
 		what string
 	}{{rep.Threads, "thread"}, {rep.Checkpoints, "checkpoint"}, {rep.Runs, "run"}, {rep.Events, "event"}, {rep.Crons, "cron"}, {rep.Schedules, "schedule"},
 		{rep.Assistants, "assistant"}, {rep.Items, "item"}, {rep.Actions, "action"}} {
+		some = some || c.n > 0
 		counts = append(counts, plural(c.n, c.what))
 	}
-	what := strings.Join(counts, ", ")
-	if !slices.ContainsFunc(counts, func(c string) bool { return !strings.HasPrefix(c, "0 ") }) {
+	if !some {
+		return ""
+	}
+	return strings.Join(counts, ", ")
+}
+
+func printErasedUser(p *printer, rep *server.EraseReport, failed error, hint string) {
+	what := erasedOf(rep)
+	if what == "" {
 		what = "nothing"
 		p.hint(hint)
 	}

@@ -377,6 +377,55 @@ func TestEraseUser(t *testing.T) {
 	}
 }
 
+// TestEraseUserSays: what the command says to people, and which command lines it refuses.
+func TestEraseUserSays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	d, err := disk.Open(dir, disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := store.On(d, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ns := range []store.Namespace{append(server.ItemsOf("ada"), "facts"), {"ada", "facts"}} {
+		if err := items.Put(t.Context(), ns, "k", object{"n": 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := filepath.Join(filepath.Dir(dir), "other")
+	if err := errors.Join(os.Mkdir(other, 0o700), d.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	run := func(want int, args ...string) {
+		t.Helper()
+		out, stderr, code := stele(t, append([]string{"erase-user"}, args...)...)
+		if code != want {
+			t.Errorf("%q: exit code %d, %s%s", args, code, out, stderr)
+		}
+		if code != exitLocked { // it names the process
+			said += fmt.Sprintf("$ stele erase-user %s\n%s%sexit code %d\n", strings.Join(args, " "), out, stderr, code)
+		} else if !strings.Contains(stderr, "POST /stele/erase-user") {
+			t.Error(stderr)
+		}
+	}
+	run(exitDone, dir, "--identity", "ada")
+	run(exitLocked, dir, "--identity", "ada", "--yes")
+	if err := errors.Join(items.Close(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{}, {dir}, {"--identity", "ada"}, {dir, "--identity", "ada", "--postgres", "x"}, {dir, "--identity", "ada", "--filter", "owner:=null"}, {dir, "--identity", "ada", "--filter", "owner"},
+		{dir, "--identity", "ada", "--items", "__stele_server__"}, {dir, "--identity", "ada", "--backup", other}, {dir + "-missing", "--identity", "ada"}, {"--postgres", "x", "--identity", "ada", "--backup", other}} {
+		run(exitFailed, append(args, "--yes")...)
+	}
+	run(exitDone, dir, "--identity", "nobody", "--filter", "user=7")
+	run(exitDone, dir, "--identity", "ada", "--yes")
+	run(exitDone, dir, "--identity", "ada", "--items", "ada", "--yes", "--json")
+	run(exitDone, dir, "--identity", "ada")
+	golden(t, "erase-user", stable(said, filepath.Dir(dir)))
+}
+
 // files are those of a directory.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
