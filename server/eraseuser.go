@@ -7,8 +7,6 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -116,7 +114,8 @@ var ErrUserActive = errors.New("the user goes on meanwhile: end the user's acces
 // # Beside the user's runs
 //
 // A run of the user that has not ended is cancelled, and its end is waited for; if it does not end within
-// 15 seconds the error says so, as of one whose server has died on PostgreSQL: it ends when another one runs. EraseUser looks again until it finds nothing; a user who goes on all the same is
+// 15 seconds the error says so, as of one whose server has died on PostgreSQL: it ends when another one runs.
+// EraseUser looks again until it finds nothing; a user who goes on all the same is
 // ErrUserActive, and what came after the last look stays. So end the user's access first.
 //
 // It reads the records of all threads, assistants, crons and runs. Wrong options are a saver.InvalidError, before
@@ -613,28 +612,4 @@ func (s *userErasure) removeAssistant(ctx context.Context, id string, own Grant)
 		return s.assistants.records.put(ctx, id, left)
 	}
 	return s.assistants.records.delete(ctx, id)
-}
-
-// eraseUser erases a user, or says what it would. It is told by which metadata things are the user's, as no default is
-// right where Authorize is the program's own, and nobody else is granted this.
-func (s *operatorAPI) eraseUser(c *call) error {
-	o := EraseOptions{Identity: c.body.text("identity"), Filter: c.body.object("filter"), DryRun: true}
-	if dry, given := c.body["dry_run"].(bool); given {
-		o.DryRun = dry
-	}
-	lists, _ := c.body["items"].([]any)
-	for _, labels := range lists {
-		o.Items = append(o.Items, body{"items": labels}.texts("items"))
-	}
-	if s.backupDir != "" && s.users.directory() != nil {
-		if _, err := os.Stat(filepath.Join(s.backupDir, "BACKUP")); err == nil {
-			o.Backups = []string{s.backupDir}
-		}
-	}
-	for _, name := range s.view.graphs.names {
-		if k := s.view.graphs.by[name].Cache(); k != nil {
-			o.Caches = append(o.Caches, k)
-		}
-	}
-	return s.maintain(c, func() (any, error) { return s.users.erase(c.ctx, o) })
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 
 	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/metrics"
@@ -69,4 +71,28 @@ func (s *operatorAPI) backUp(c *call, d *disk.Saver) error {
 		}
 		return rep, err
 	})
+}
+
+// eraseUser erases a user, or says what it would. It is told by which metadata things are the user's, as no default is
+// right where Authorize is the program's own, and nobody else is granted this.
+func (s *operatorAPI) eraseUser(c *call) error {
+	o := EraseOptions{Identity: c.body.text("identity"), Filter: c.body.object("filter"), DryRun: true}
+	if dry, given := c.body["dry_run"].(bool); given {
+		o.DryRun = dry
+	}
+	lists, _ := c.body["items"].([]any)
+	for _, labels := range lists {
+		o.Items = append(o.Items, body{"items": labels}.texts("items"))
+	}
+	if s.backupDir != "" && s.users.directory() != nil {
+		if _, err := os.Stat(filepath.Join(s.backupDir, "BACKUP")); err == nil {
+			o.Backups = []string{s.backupDir}
+		}
+	}
+	for _, name := range s.view.graphs.names {
+		if k := s.view.graphs.by[name].Cache(); k != nil {
+			o.Caches = append(o.Caches, k)
+		}
+	}
+	return s.maintain(c, func() (any, error) { return s.users.erase(c.ctx, o) })
 }
