@@ -319,7 +319,7 @@ func TestEraseUserCrashStates(t *testing.T) {
 	to := fs.Len()
 	clean(fs)
 	states := 0
-	for cut := from; cut <= to; cut += 3 {
+	for cut := from; cut <= to; cut += 6 {
 		for st := range fs.States(cut, crashfs.Options{Seed: uint64(cut), Random: 1, MaxTorn: -1, MaxSingle: 1}) {
 			states++
 			at := st.FS()
