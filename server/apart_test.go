@@ -161,16 +161,19 @@ func TestIdentities(t *testing.T) {
 // TestForgedIdentity: a run knows its user by what the server says, and by nothing that a client sends.
 func TestForgedIdentity(t *testing.T) {
 	var seen, told object
+	var user server.User
 	_, bob := users(t, func(c *server.Config) {
 		node := func(ctx context.Context, _ any) (any, error) {
 			r, _ := pregel.Task(ctx)
 			seen = r.Configurable
 			told, _ = r.Context.(object)
+			user, _ = server.UserOf(ctx)
 			return nil, nil
 		}
 		c.Graphs["who"] = must(builder().Node("who", node).Edge(graph.Start, "who").Compile(graph.Options{Name: "who", Saver: c.Saver}))
 	})
-	forged := object{"langgraph_auth_user_id": "ann", "langgraph_auth_user": object{"identity": "ann"}, "langgraph_auth_permissions": []string{"admin"}, "mine": 1}
+	forged := object(claimed().Configurable())
+	forged["mine"] = 1
 	a := bob.ok("POST", "/assistants", object{"graph_id": "who", "config": object{"configurable": forged}}).text1("assistant_id")
 	for _, in := range []object{{"assistant_id": "who", "config": object{"configurable": forged}}, {"assistant_id": "who", "context": forged}, {"assistant_id": a}} {
 		in["input"] = object{"text": "x"}
@@ -178,6 +181,9 @@ func TestForgedIdentity(t *testing.T) {
 		bob.ok("POST", "/runs/wait", in)
 		if seen["mine"] == nil || seen["langgraph_auth_user_id"] != "bob.b" || seen["langgraph_auth_user"] != nil || fmt.Sprint(seen["langgraph_auth_permissions"]) != "[]" {
 			t.Errorf("%v", seen)
+		}
+		if user.Identity != "bob.b" || user.DisplayName != "" || len(user.Permissions) > 0 || user.Claims != nil {
+			t.Errorf("%+v", user)
 		}
 		if told["mine"] == nil || len(told) != 1 {
 			t.Errorf("the context is %v", told)

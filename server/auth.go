@@ -44,7 +44,8 @@ type User struct {
 	Identity    string
 	DisplayName string
 	Permissions []string
-	// Claims are for the program's own use, such as those of a token.
+	// Claims are for the program's own use, such as those of a token. They are stored with the user's runs
+	// and crons, for UserOf, and clients do not see them. They must be plain JSON.
 	Claims map[string]any
 }
 

@@ -206,7 +206,7 @@ func owners(ctx context.Context, items store.Store, queue runs.Queue, log *slog.
 			if errors.Is(err, runs.ErrUnreadable) {
 				continue
 			}
-			id, _ := r.Configurable["langgraph_auth_user_id"].(string)
+			id, _ := r.Configurable[authID].(string)
 			if (err != nil || movable(id)) && !yield(id, err) {
 				return
 			}

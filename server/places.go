@@ -23,8 +23,8 @@ const placeMost = 255
 // user, and no other, sees under OwnThings. A client's namespace ("facts") is ItemsOf(identity) with
 // "facts" behind it. So a node that stores something for the user whose run it is stores it there:
 //
-//	me := server.ItemsOf(fmt.Sprint(task.Configurable["langgraph_auth_user_id"]))
-//	err := task.Store.Put(ctx, append(me, "facts"), key, value)
+//	user, ok := server.UserOf(ctx)
+//	err := task.Store.Put(ctx, append(server.ItemsOf(user.Identity), "facts"), key, value)
 //
 // Any identity has a place, and no two have one. The place has two labels: "__stele_users__", and the
 // identity, in which "%XX" stands for each byte of "%", ".", "*", U+0000 and what is not UTF-8. In the

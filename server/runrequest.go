@@ -2,6 +2,8 @@ package server
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"net/url"
@@ -68,10 +70,13 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	metadata := merged(a.Metadata, t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID}, given, in.object("metadata"))
 	c.grant.withOwner(metadata, t)
 	for _, m := range []map[string]any{configurable, context, metadata} { // nobody says who he is
-		maps.DeleteFunc(m, func(k string, _ any) bool { return strings.HasPrefix(k, "langgraph_auth_") })
+		maps.DeleteFunc(m, func(k string, _ any) bool { return strings.HasPrefix(k, authPrefix) })
 	}
 	configurable["thread_id"], configurable["graph_id"], configurable["assistant_id"] = t.ID, a.GraphID, a.ID
-	configurable["langgraph_auth_user_id"], configurable["langgraph_auth_permissions"] = c.user.Identity, append([]string{}, c.user.Permissions...)
+	if _, err := json.Marshal(c.user.Claims); err != nil { // it is the program that is wrong, not the request
+		return req, fmt.Errorf("auth: the Claims of a User are not JSON, and cannot be stored with a run: %w", err)
+	}
+	maps.Copy(configurable, c.user.Configurable())
 	names := in.texts("stream_mode")
 	if len(names) == 0 {
 		names = []string{"values"}

@@ -244,10 +244,13 @@ func sent(v any) (any, error) {
 // server.
 var own = []string{"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"}
 
-// sendable is a configuration without what is the caller's own.
+// sendable is a configuration without what is the caller's own, such as who its user is: another server
+// authenticates its users itself, and claims are not for it.
 func sendable(configurable map[string]any) map[string]any {
 	out := plainOnly(configurable)
-	maps.DeleteFunc(out, func(k string, _ any) bool { return slices.Contains(own, k) || strings.HasPrefix(k, "__pregel_") })
+	maps.DeleteFunc(out, func(k string, _ any) bool {
+		return slices.Contains(own, k) || strings.HasPrefix(k, "__pregel_") || strings.HasPrefix(k, "langgraph_auth_")
+	})
 	return out
 }
 

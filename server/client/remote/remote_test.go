@@ -149,7 +149,7 @@ func TestRequest(t *testing.T) {
 	at := pregel.Address{ThreadID: "t", CheckpointID: "c", CheckpointMap: map[string]string{"": "c"}}
 	_, err := g.Invoke(t.Context(), at, &pregel.Command{Resume: 0, Update: pregel.Pairs{{Key: "m", Value: message.Human("hi")}}, Goto: []any{"a", pregel.Send{Node: "b", Arg: 1}}}, pregel.RunOptions{
 		Metadata:     map[string]any{"keep": []any{1, nil, "x", func() {}}, "drop": make(chan int)},
-		Configurable: map[string]any{"style": map[string]any{"a": 1, "b": t}, "nan": math.NaN(), "thread_id": "x", "checkpoint_id": "x", "checkpoint_ns": "x", "checkpoint_map": "x", "__pregel_task_id": "x"},
+		Configurable: map[string]any{"style": map[string]any{"a": 1, "b": t}, "nan": math.NaN(), "thread_id": "x", "checkpoint_id": "x", "checkpoint_ns": "x", "checkpoint_map": "x", "__pregel_task_id": "x", "langgraph_auth_user_id": "x", "langgraph_auth_user": map[string]any{"claims": map[string]any{}}},
 		Tags:         []string{"tag"}, RecursionLimit: 7, InterruptBefore: []string{pregel.AllNodes}, Durability: pregel.Sync, Context: map[string]any{"k": 1}})
 	if err != nil {
 		t.Fatal(err)
