@@ -30,17 +30,14 @@ func ordersGraph(s *disk.Saver) (*graph.Graph[Order], error) {
 	}).Sequence(graph.Start, "send", graph.End).Compile(graph.Options{Saver: s})
 }
 
-// workOn is the program of the guide's page until its end is asked for by ctx.
-func workOn(ctx context.Context, s *disk.Saver, g *graph.Graph[Order], use func(runs.Queue) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+func work(ctx context.Context, s *disk.Saver, g *graph.Graph[Order]) (runs.Queue, <-chan error, error) {
 	items, err := store.On(s, store.Options{})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	queue, err := runs.NewLocal(ctx, items, runs.LocalOptions{})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	worker := &runs.Worker{
 		Queue:  queue,
@@ -49,6 +46,66 @@ func workOn(ctx context.Context, s *disk.Saver, g *graph.Graph[Order], use func(
 	}
 	done := make(chan error, 1)
 	go func() { done <- worker.Run(ctx) }()
+	return queue, done, nil
+}
+
+func place(ctx context.Context, queue runs.Queue) (runs.Run, error) {
+	run, err := queue.Submit(ctx, runs.Request{
+		Spec:  runs.Spec{Graph: "orders", ThreadID: "order-7"},
+		Input: Order{Item: "tea"},
+		Key:   "order-7 placed", // submitted twice, it is one run
+	})
+	if err != nil {
+		return run, err
+	}
+	run, err = runs.Wait(ctx, queue, run.ID)
+	fmt.Println(run.Status, run.Waiting, run.Error)
+	return run, err
+}
+
+func answer(ctx context.Context, queue runs.Queue) (runs.Run, error) {
+	return queue.Submit(ctx, runs.Request{
+		Spec:  runs.Spec{Graph: "orders", ThreadID: "order-7"},
+		Input: pregel.Command{Resume: true},
+	})
+}
+
+func follow(ctx context.Context, queue runs.Queue, run runs.Run, last int64) (int64, error) {
+	for ev, err := range runs.Follow(ctx, queue, run.ID, last) {
+		if err != nil {
+			return last, err
+		}
+		text, err := ev.JSON(queue.Serializer())
+		if err != nil {
+			return last, err
+		}
+		fmt.Println(ev.Attempt, ev.Kind, string(text))
+		last = ev.Seq
+	}
+	return last, nil
+}
+
+func schedule(ctx context.Context, queue runs.Queue) error {
+	_, err := queue.PutSchedule(ctx, runs.Schedule{
+		ID:   "report",
+		Cron: "CRON_TZ=Europe/Berlin 0 7 * * 1-5",
+		Spec: runs.Spec{Graph: "orders"}, // each run has a new thread
+	})
+	return err
+}
+
+func sweep(ctx context.Context, queue runs.Queue) (int, error) {
+	return queue.Sweep(ctx, time.Now().AddDate(0, 0, -30))
+}
+
+// workOn is the program of the guide's page until use is over.
+func workOn(ctx context.Context, s *disk.Saver, g *graph.Graph[Order], use func(runs.Queue) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	queue, done, err := work(ctx, s, g)
+	if err != nil {
+		return err
+	}
 	if err := use(queue); err != nil {
 		return err
 	}
@@ -56,25 +113,11 @@ func workOn(ctx context.Context, s *disk.Saver, g *graph.Graph[Order], use func(
 	return <-done
 }
 
-func placeOrder(ctx context.Context, queue runs.Queue) (runs.Run, error) {
-	wait := func() error {
-		run, err := queue.Submit(ctx, runs.Request{
-			Spec:  runs.Spec{Graph: "orders", ThreadID: "order-7"},
-			Input: Order{Item: "tea"},
-			Key:   "order-7 placed", // submitted twice, it is one run
-		})
-		if err != nil {
-			return err
-		}
-		if run, err = runs.Wait(ctx, queue, run.ID); err != nil {
-			return err
-		}
-		fmt.Println(run.Status, run.Waiting, run.Error)
-		return nil
-	}
+// placeTwice submits the order twice, which is one run, and answers its question.
+func placeTwice(ctx context.Context, queue runs.Queue) (runs.Run, error) {
 	for range 2 {
-		if err := wait(); err != nil {
-			return runs.Run{}, err
+		if run, err := place(ctx, queue); err != nil {
+			return run, err
 		}
 	}
 	stored := 0
@@ -86,32 +129,16 @@ func placeOrder(ctx context.Context, queue runs.Queue) (runs.Run, error) {
 			return run, fmt.Errorf("run %d of the thread is %+v", stored, run)
 		}
 	}
-	answer, err := queue.Submit(ctx, runs.Request{
-		Spec:  runs.Spec{Graph: "orders", ThreadID: "order-7"},
-		Input: pregel.Command{Resume: true},
-	})
+	run, err := answer(ctx, queue)
 	if err != nil {
-		return answer, err
+		return run, err
 	}
-	return runs.Wait(ctx, queue, answer.ID)
+	return runs.Wait(ctx, queue, run.ID)
 }
 
-func followRun(ctx context.Context, queue runs.Queue, run runs.Run) (kinds []runs.Kind, err error) {
-	var last int64
-	err = func() error {
-		for ev, err := range runs.Follow(ctx, queue, run.ID, last) {
-			if err != nil {
-				return err
-			}
-			text, err := ev.JSON(queue.Serializer())
-			if err != nil {
-				return err
-			}
-			fmt.Println(ev.Attempt, ev.Kind, string(text))
-			last = ev.Seq
-		}
-		return nil
-	}()
+// followAll follows a run to its end, and returns the kinds of its events.
+func followAll(ctx context.Context, queue runs.Queue, run runs.Run) (kinds []runs.Kind, err error) {
+	last, err := follow(ctx, queue, run, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -123,19 +150,6 @@ func followRun(ctx context.Context, queue runs.Queue, run runs.Run) (kinds []run
 		kinds = append(kinds, ev.Kind)
 	}
 	return kinds, err
-}
-
-func scheduleAndSweep(ctx context.Context, queue runs.Queue) (int, error) {
-	_, err := queue.PutSchedule(ctx, runs.Schedule{
-		ID:   "report",
-		Cron: "CRON_TZ=Europe/Berlin 0 7 * * 1-5",
-		Spec: runs.Spec{Graph: "orders"}, // each run has a new thread
-	})
-	if err != nil {
-		return 0, err
-	}
-	removed, err := queue.Sweep(ctx, time.Now().AddDate(0, 0, -30))
-	return removed, err
 }
 
 // TestGuide runs the guide's page about runs, whose snippets stand above.
@@ -150,7 +164,7 @@ func TestGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = workOn(t.Context(), s, g, func(queue runs.Queue) error {
-		run, err := placeOrder(t.Context(), queue)
+		run, err := placeTwice(t.Context(), queue)
 		if err != nil {
 			return err
 		}
@@ -164,14 +178,17 @@ func TestGuide(t *testing.T) {
 		if !state.State.Sent {
 			t.Errorf("%+v was not sent", state.State)
 		}
-		kinds, err := followRun(t.Context(), queue, run)
+		kinds, err := followAll(t.Context(), queue, run)
 		if err != nil {
 			return err
 		}
 		if want := []runs.Kind{runs.KindAttempt, runs.KindEnd}; !slices.Equal(kinds, want) {
 			t.Errorf("events %v, want %v", kinds, want)
 		}
-		removed, err := scheduleAndSweep(t.Context(), queue)
+		if err := schedule(t.Context(), queue); err != nil {
+			return err
+		}
+		removed, err := sweep(t.Context(), queue)
 		if err != nil {
 			return err
 		}

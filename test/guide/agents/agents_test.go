@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func travel(ctx context.Context, m model.Model, s saver.Saver) error {
+func travel(ctx context.Context, m model.Model, s saver.Saver, weather, mail tool.Tool) error {
 	g, err := agent.New(m, agent.Options{
 		System: "You are a travel agent.",
 		Tools:  []tool.Tool{weather, mail},
@@ -98,7 +98,7 @@ func TestAgent(t *testing.T) {
 		model.Text("It rains."),
 		model.Text("On Sunday too."),
 	)
-	if err := travel(t.Context(), m, memory.New(memory.Options{})); err != nil {
+	if err := travel(t.Context(), m, memory.New(memory.Options{}), weather, mail); err != nil {
 		t.Fatal(err)
 	}
 	requests := m.Requests()
@@ -115,7 +115,6 @@ func TestAgent(t *testing.T) {
 }
 
 func providers(ctx context.Context) error {
-	var m model.Model
 	claude, err := anthropic.New(anthropic.Options{Model: "claude-sonnet-4-5", MaxTokens: 8000})
 	if err != nil {
 		return err
@@ -131,7 +130,7 @@ func providers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, m = range []model.Model{claude, local, gemini} {
+	for _, m := range []model.Model{claude, local, gemini} {
 		answer, err := model.Call(ctx, m, model.Request{Messages: []message.Message{message.Human("Hi")}})
 		var refused *model.ProviderError
 		if errors.As(err, &refused) {
@@ -265,7 +264,7 @@ func TestMCP(t *testing.T) {
 	}
 }
 
-func person(ctx context.Context, m model.Model, s saver.Saver) error {
+func person(ctx context.Context, m model.Model, s saver.Saver, weather, mail tool.Tool) error {
 	g, err := agent.New(m, agent.Options{
 		Tools: []tool.Tool{weather, mail},
 		Middleware: []agent.Middleware{
@@ -304,7 +303,7 @@ func TestPerson(t *testing.T) {
 		model.Calls(message.ToolCall{Name: "mail", ID: "1", Args: map[string]any{"to": "Bob"}}),
 		model.Text("Done."),
 	)
-	if err := person(t.Context(), m, memory.New(memory.Options{})); err != nil {
+	if err := person(t.Context(), m, memory.New(memory.Options{}), weather, mail); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(mails, []string{"Bob"}) {
@@ -371,7 +370,7 @@ func handoff(to string) tool.Tool {
 		}))
 }
 
-func withTeam(models map[string]model.Model, add tool.Tool, s saver.Saver, ask func(team *pregel.Graph) error) error {
+func team(models map[string]model.Model, add tool.Tool, s saver.Saver) (*pregel.Graph, error) {
 	b := graph.New(graph.Key("messages", message.Channel(nil))).Edge(graph.Start, "supervisor")
 	for _, o := range []agent.Options{
 		{Name: "supervisor", System: "You decide who works next.", Tools: []tool.Tool{handoff("mathematician"), handoff("poet")}},
@@ -380,18 +379,14 @@ func withTeam(models map[string]model.Model, add tool.Tool, s saver.Saver, ask f
 	} {
 		member, err := agent.New(models[o.Name], o)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b.Subgraph(o.Name, member)
 		if o.Name != "supervisor" {
 			b.Edge(o.Name, "supervisor")
 		}
 	}
-	team, err := b.Compile(graph.Options{Name: "team", Saver: s})
-	if err != nil {
-		return err
-	}
-	return ask(team)
+	return b.Compile(graph.Options{Name: "team", Saver: s})
 }
 
 // TestTeam: agents speak in the order in which they were handed the conversation, and each call of a tool
@@ -411,30 +406,31 @@ func TestTeam(t *testing.T) {
 	}) (int, error) {
 		return in.A + in.B, nil
 	}))
-	err := withTeam(models, add, memory.New(memory.Options{}), func(team *pregel.Graph) error {
-		res, err := team.Invoke(t.Context(), pregel.Thread("t"), agent.Say("Add 40 and 2, and make a verse of it."))
-		if err != nil {
-			return err
-		}
-		list, err := agent.Messages(res.Map())
-		var said []string
-		for _, m := range list {
-			if text := m.Text(); text != "" {
-				said = append(said, m.Name+": "+text)
-			}
-		}
-		want := []string{
-			": Add 40 and 2, and make a verse of it.",
-			"give_to_mathematician: mathematician goes on", "add: 42", "mathematician: It is 42.",
-			"give_to_poet: poet goes on", "poet: Forty and two, the sum is true.",
-			"supervisor: That was all.",
-		}
-		if !slices.Equal(said, want) {
-			t.Errorf("said:\n%s", strings.Join(said, "\n"))
-		}
-		return err
-	})
+	g, err := team(models, add, memory.New(memory.Options{}))
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	res, err := g.Invoke(t.Context(), pregel.Thread("t"), agent.Say("Add 40 and 2, and make a verse of it."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := agent.Messages(res.Map())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, m := range list {
+		if text := m.Text(); text != "" {
+			said = append(said, m.Name+": "+text)
+		}
+	}
+	want := []string{
+		": Add 40 and 2, and make a verse of it.",
+		"give_to_mathematician: mathematician goes on", "add: 42", "mathematician: It is 42.",
+		"give_to_poet: poet goes on", "poet: Forty and two, the sum is true.",
+		"supervisor: That was all.",
+	}
+	if !slices.Equal(said, want) {
+		t.Errorf("said:\n%s", strings.Join(said, "\n"))
 	}
 }

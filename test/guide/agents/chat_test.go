@@ -18,19 +18,7 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// TestConversation: the node of the page sees what fits, and its answer is kept.
-func TestConversation(t *testing.T) {
-	type State struct {
-		message.State
-		Topic string `json:"topic"`
-	}
-	var seen []string
-	call := func(_ context.Context, list []message.Message) (message.Message, error) {
-		for _, m := range list {
-			seen = append(seen, m.Text())
-		}
-		return message.AI("Fine."), nil
-	}
+func conversation(call func(context.Context, []message.Message) (message.Message, error)) *graph.StateBuilder[State] {
 	model := func(ctx context.Context, s *State) (graph.Update, error) {
 		seen, err := message.Trim(s.Messages, message.TrimOptions{
 			MaxTokens: 4000, Count: message.CountApproximately,
@@ -42,8 +30,19 @@ func TestConversation(t *testing.T) {
 		answer, err := call(ctx, seen)
 		return graph.Write(&s.Messages, message.List{answer}), err
 	}
-	b := graph.For[State]().Node("model", model).Edge(graph.Start, "model")
-	g, err := b.Compile(graph.Options{Saver: memory.New(memory.Options{})})
+	return graph.For[State]().Node("model", model).Edge(graph.Start, "model")
+}
+
+// TestConversation: the node of the page sees what fits, and its answer is kept.
+func TestConversation(t *testing.T) {
+	var seen []string
+	call := func(_ context.Context, list []message.Message) (message.Message, error) {
+		for _, m := range list {
+			seen = append(seen, m.Text())
+		}
+		return message.AI("Fine."), nil
+	}
+	g, err := conversation(call).Compile(graph.Options{Saver: memory.New(memory.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,40 +59,36 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-func add(ctx context.Context, parts []message.Chunk) error {
+func show(ctx context.Context, parts []message.Chunk) (message.Message, error) {
 	sum := parts[0]
 	for i, part := range parts {
 		if err := pregel.EmitMessage(ctx, part); err != nil {
-			return err
+			return message.Message{}, err
 		}
 		if i > 0 {
 			var err error
 			if sum, err = sum.Add(part); err != nil {
-				return err
+				return message.Message{}, err
 			}
 		}
 	}
-	m, err := sum.Whole()
-	if err != nil {
-		return err
-	}
-	log.Print(m.Text(), m.ToolCalls, m.Usage)
-	if m.Text() != "Hello Ada" {
-		return fmt.Errorf("the sum is %q", m.Text())
-	}
-	return nil
+	return sum.Whole() // Text, ToolCalls, Usage
 }
 
-// TestRepair: a conversation whose call has no answer is told, and repaired.
-func TestRepair(t *testing.T) {
-	list := []message.Message{message.Human("hi"), message.AI("", message.ToolCall{ID: "1", Name: "search"}), message.Human("and?")}
+func repair(list []message.Message) []message.Message {
 	if err := message.Validate(list, message.Rules{}); err != nil {
 		log.Print(err) // message 1: tool call "1" has no answer right behind it
 	}
 	repaired, notes := message.Repair(list, message.Rules{})
 	log.Print(len(repaired), notes)
-	if len(repaired) != 4 || len(notes) != 1 || message.Validate(repaired, message.Rules{}) != nil {
-		t.Error(repaired, notes)
+	return repaired
+}
+
+// TestRepair: a conversation whose call has no answer is told, and repaired.
+func TestRepair(t *testing.T) {
+	list := []message.Message{message.Human("hi"), message.AI("", message.ToolCall{ID: "1", Name: "search"}), message.Human("and?")}
+	if repaired := repair(list); len(repaired) != 4 || message.Validate(repaired, message.Rules{}) != nil {
+		t.Error(repaired)
 	}
 }
 
@@ -104,7 +99,8 @@ func TestStreams(t *testing.T) {
 		parts[i].ID = "1"
 	}
 	g, err := graph.New(graph.Key("messages", message.Channel(nil))).Node("model", func(ctx context.Context, _ any) (any, error) {
-		return nil, add(ctx, parts)
+		sum, err := show(ctx, parts)
+		return map[string]any{"messages": sum}, err
 	}).Edge(graph.Start, "model").Compile(graph.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +119,10 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-type State struct{ message.State }
+type State struct {
+	message.State
+	Topic string `json:"topic"`
+}
 
 type order struct {
 	Item  string `json:"item" jsonschema:"what to buy"`
@@ -261,7 +260,7 @@ func TestTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := g.Run(t.Context(), pregel.Thread("t"), State{message.State{Messages: message.List{message.Human("Buy tea.")}}})
+	res, err := g.Run(t.Context(), pregel.Thread("t"), State{State: message.State{Messages: message.List{message.Human("Buy tea.")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
