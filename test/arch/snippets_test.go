@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/format"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -89,6 +90,9 @@ func (c *compiler) checkPage(page string, blocks []snippet) error {
 	for _, s := range blocks {
 		text := fmt.Sprintf("//line %s:%d\n%s", page, s.line, s.text)
 		_, err := parser.ParseFile(token.NewFileSet(), "", s.text, parser.PackageClauseOnly)
+		if tidy, err := format.Source([]byte(s.text)); err == nil && string(tidy) != s.text {
+			all = append(all, fmt.Errorf("%s:%d: gofmt would change the block", page, s.line))
+		}
 		switch {
 		case s.broken:
 			all = append(all, fmt.Errorf("%s:%d: the block has no end", page, s.line))
@@ -153,6 +157,7 @@ func TestSnippetsNotice(t *testing.T) {
 		{"a package that is not for programs", "```go\nimport \"github.com/stele-go/stele/wal\"\n\nvar x wal.Log\n```\n", "p.md:2"},
 		{"a field that is gone", "```go\nimport \"github.com/stele-go/stele/saver/disk\"\n\nvar o = disk.Options{Gone: 1}\n```\n", "p.md:4"},
 		{"an unused import of a program", "```go\npackage main\n\nimport \"fmt\"\n\nfunc main() {}\n```\n", "p.md:4"},
+		{"not formatted", "```go\nvar x  = 1\n```\n", "p.md:2"},
 		{"no end", "```go\nvar x = 1\n", "p.md:2"},
 	} {
 		got := fmt.Sprint(c.checkPage("p.md", snippets(tc.page)))

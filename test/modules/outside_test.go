@@ -75,6 +75,49 @@ func TestOutside(t *testing.T) {
 	}
 }
 
+// sonic is the oldest version of a library of eino's that this version of Go can compile.
+const sonic = "github.com/bytedance/sonic v1.15.0"
+
+// einoVersion is that of the page.
+var einoVersion = regexp.MustCompile(`eino (\d+\.\d+\.\d+)`)
+
+// TestEino builds and runs a program with eino and the store for its checkpoints that the guide has: a graph is interrupted
+// in one process, and continues in another.
+func TestEino(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs/guide/frameworks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, dirs := tagged(t), moduleDirs(t)
+	_, block, ok := bytes.Cut(page, []byte("```go\n"))
+	block, _, closed := bytes.Cut(block, []byte("```"))
+	eino := einoVersion.FindSubmatch(page)
+	if !ok || !closed || eino == nil {
+		t.Fatal("the page has no block, or no version")
+	}
+	proxy, program := t.TempDir(), t.TempDir()
+	publish(t, proxy, ".", version, dirs)
+	main, err := os.ReadFile("testdata/eino/main.go.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(program, "main.go"), main)
+	write(t, filepath.Join(program, "store.go"), append([]byte("package main\n\n"), block...))
+	write(t, filepath.Join(program, "go.mod"), fmt.Appendf(nil, "module example.com/outside\n\ngo 1.25.0\n\nrequire %s %s\nrequire github.com/cloudwego/eino v%s\nrequire %s\n", self, version, eino[1], sonic))
+	cmd := exec.Command("go", "build", "-mod=mod", "-o", "outside", ".")
+	cmd.Dir = program
+	cmd.Env = append(outside(t, proxy), "GOFLAGS=-modcacherw -trimpath")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dir := t.TempDir()
+	for _, want := range []string{"interrupted\n", "continued: Ada, approved\n"} {
+		if got := output(t, filepath.Join(program, "outside"), dir); got != want {
+			t.Fatalf("it says %q, want %q", got, want)
+		}
+	}
+}
+
 // TestProvidersOutside: the packages of agent/providers, and all that they import, are found from
 // outside.
 func TestProvidersOutside(t *testing.T) {
