@@ -51,6 +51,10 @@ func TestSnippetsAreHere(t *testing.T) {
 			code.WriteString(flat(string(text)))
 		}
 	}
+	python, err := os.ReadFile("../../wire/python/README.md") // whose program its own test runs
+	if err != nil {
+		t.Fatal(err)
+	}
 	pages, err := filepath.Glob("../../docs/guide/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatal(err)
@@ -61,6 +65,11 @@ func TestSnippetsAreHere(t *testing.T) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllSubmatch(text, -1) {
+			if strings.Contains(string(m[1]), "Stele") && !strings.Contains(string(python), string(m[1])) {
+				t.Errorf("%s has Python that does not run:\n%s", page, m[1])
+			}
 		}
 		found := blocks.FindAllSubmatch(text, -1)
 		if len(found) == 0 {
