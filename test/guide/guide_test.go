@@ -326,7 +326,7 @@ func inTurn(ctx context.Context, g *graph.Graph[Talk]) error {
 func ifUnchanged(ctx context.Context, s saver.Saver, read saver.Config, next saver.Checkpoint) error {
 	read.ExpectHead = saver.Head(read.CheckpointID)
 	if _, err := s.Put(ctx, read, next, nil, nil); errors.Is(err, saver.ErrConflict) {
-		fmt.Println("somebody was quicker: read again")
+		fmt.Println("another writer was faster: read again")
 	} else if err != nil {
 		return err
 	}

@@ -361,11 +361,11 @@ func TestMiddleware(t *testing.T) {
 }
 
 func handoff(to string) tool.Tool {
-	return tool.Must(tool.New("give_to_"+to, "Lets "+to+" go on.", tool.Unchecked(`{"type":"object"}`),
+	return tool.Must(tool.New("give_to_"+to, "Hands over to "+to+".", tool.Unchecked(`{"type":"object"}`),
 		func(ctx context.Context, _ struct{}) (pregel.Command, error) {
 			call, _ := tool.CallOf(ctx)
 			state, err := tool.State[message.State](ctx)
-			messages := append(slices.Clip(state.Messages), message.ToolResult(call.ToolCall, to+" goes on"))
+			messages := append(slices.Clip(state.Messages), message.ToolResult(call.ToolCall, to+" takes over"))
 			return pregel.Command{Graph: pregel.Parent, Goto: []any{to}, Update: map[string]any{"messages": messages}}, err
 		}))
 }
@@ -426,8 +426,8 @@ func TestTeam(t *testing.T) {
 	}
 	want := []string{
 		": Add 40 and 2, and make a verse of it.",
-		"give_to_mathematician: mathematician goes on", "add: 42", "mathematician: It is 42.",
-		"give_to_poet: poet goes on", "poet: Forty and two, the sum is true.",
+		"give_to_mathematician: mathematician takes over", "add: 42", "mathematician: It is 42.",
+		"give_to_poet: poet takes over", "poet: Forty and two, the sum is true.",
 		"supervisor: That was all.",
 	}
 	if !slices.Equal(said, want) {
