@@ -17,24 +17,24 @@ import (
 	"github.com/stele-go/stele/pregel"
 )
 
-// Retry says how a call is tried again. The zero Retry tries two more times, after one and two
-// seconds, and then tells the error.
+// Retry says how a failed call is tried again. The zero Retry tries two more times, after one and two
+// seconds, and then answers with the error's text.
 type Retry struct {
-	// Retries is how often a call is tried after the first time. 0 is 2, and a negative number
-	// is none.
+	// Retries is how often a call is tried after the first time. 0 means 2, and a negative number means
+	// none.
 	Retries int
-	// On says which errors are tried again; nil is all but those of a model that would come again:
-	// a *model.ProviderError that is not temporary, and model.ErrRequest. Others are returned at
-	// once.
+	// On decides which errors are retried. Nil retries all except model errors that a retry cannot fix:
+	// a *model.ProviderError that is not temporary, and model.ErrRequest. An error that is not retried
+	// is returned immediately.
 	On func(error) bool
-	// Failed makes a text of the last error, in place of an answer: of the model, or of the tool.
-	// Nil makes one that tells the error.
+	// Failed makes the text that stands in for the model's answer or the tool's result when all tries
+	// failed. Nil makes a text that contains the error.
 	Failed func(error) string
-	// Stop returns the last error, in place of a text.
+	// Stop returns the last error instead of a text.
 	Stop bool
-	// Delay passes before the second try; 0 is a second, and a negative Delay none. It grows by
-	// Factor each time; 0 is 2. MaxDelay bounds it; 0 is a minute. A quarter more or less is
-	// added by chance, unless Exact.
+	// Delay passes before the second try; 0 means a second, and a negative Delay none. It grows by
+	// Factor each time; 0 means 2. MaxDelay bounds it; 0 means a minute. Up to a quarter is added or
+	// taken away at random, unless Exact is set.
 	Delay, MaxDelay time.Duration
 	Factor          float64
 	Exact           bool

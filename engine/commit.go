@@ -211,7 +211,7 @@ func (tx *Tx) prepare(lsn base.LSN) ([][]byte, error) {
 // did.
 func (tx *Tx) perform() ([]byte, error) {
 	err := tx.fn(tx)
-	if tx.err != nil { // what fn saw was not all there is
+	if tx.err != nil { // a read by fn failed, so fn decided on incomplete data, whatever it returned
 		err = tx.err
 	}
 	if err != nil {

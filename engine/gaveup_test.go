@@ -76,10 +76,10 @@ func TestCommitOfACallerThatGaveUp(t *testing.T) {
 func TestReleasedCommitKeepsNothing(t *testing.T) {
 	v, err := NewValue([]byte("value"))
 	must(t, err)
-	for _, n := range []int{1, keptValues + 1} {
+	for _, n := range []int{1, maxReusedValues + 1} {
 		tx := new(Engine).newTx(func(*Tx) error { return nil })
 		tx.answer = "answer"
-		tx.head = make([]byte, n*keptHead/keptValues)
+		tx.head = make([]byte, n*maxReusedHead/maxReusedValues)
 		for range n {
 			tx.values, tx.body = append(tx.values, txValue{val: &v}), append(tx.body, []byte("value"))
 		}
@@ -98,7 +98,7 @@ func TestReleasedCommitKeepsNothing(t *testing.T) {
 				t.Errorf("%d values: bytes %d are %q", n, i, b)
 			}
 		}
-		if most := max(cap(tx.values), cap(tx.body)); most > keptValues || cap(tx.head) > keptHead {
+		if most := max(cap(tx.values), cap(tx.body)); most > maxReusedValues || cap(tx.head) > maxReusedHead {
 			t.Errorf("%d values: room for %d and a head of %d is kept", n, most, cap(tx.head))
 		}
 	}

@@ -96,8 +96,9 @@ func (s *Store) loadFrom(pages []*index.Page, t *index.Partition, floor base.LSN
 	return loaded, s.Index.Swap(t, loaded)
 }
 
-// readPages reads all pages of a family as a view has them, or the index if v is
-// nil, and tells the family where its values lie. Store explains the order.
+// readPages reads all pages of a family as view v sees them, or as the index does if v is nil, and
+// tells the family where its values lie. It reads the newest pages too, only to tell the family the
+// newest places, which last longest: see Store, Files and epochs.
 func (s *Store) readPages(fam *index.Family, v *View) ([]*index.Page, error) {
 	for range moveRetries {
 		now, err := s.Index.Parts(fam.ID)

@@ -83,14 +83,14 @@ func newRevisionCache(bytes int64) *revisionCache {
 	return &revisionCache{max: max(bytes, 0), series: map[Series]*list.Element{}}
 }
 
-// largest is the size of the largest value kept. As a rule it shares nearly all of its
-// bytes with the values its runs began with, and takes half of the cache.
+// largest is the size of the largest value kept. Such a value takes half of the cache. As a rule it
+// shares nearly all of its bytes with the values that its runs began with.
 func (c *revisionCache) largest() int64 { return min(maxRevision, c.max/2) }
 
-func (c *revisionCache) get(l Series) *revision {
+func (c *revisionCache) get(s Series) *revision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.series[l]
+	e := c.series[s]
 	if e == nil {
 		return nil
 	}
@@ -146,11 +146,11 @@ type candidate struct {
 // one may be a patch against one of them. The zero Following is empty.
 type Following struct{ last map[Series]*revision }
 
-func (f *Following) get(l Series) (last *revision, ok bool) {
+func (f *Following) get(s Series) (last *revision, ok bool) {
 	if f == nil {
 		return nil, false
 	}
-	last, ok = f.last[l]
+	last, ok = f.last[s]
 	return last, ok
 }
 
@@ -164,30 +164,29 @@ func (f *Following) set(v *revision) {
 	f.last[v.series] = v
 }
 
-// NewRevision is NewValue for the next value of a series: it will be stored as a patch
-// against the last one published, if that saves enough. A series whose values have
-// little in common is tried ever more rarely. The work is done here, on the
-// caller's goroutine.
+// NewRevision is NewValue for the next value of a series. The value will be stored as a patch against
+// the last published one, if that saves enough. A series whose values have little in common is tried
+// ever more rarely. The work is done here, on the caller's goroutine.
 //
-// What the store keeps for the next version is counted in Stats.VersionBytes: a copy
-// of what the last one does not have at the same place. A value of one part may be
-// kept as it is: nobody may change it afterwards.
+// Stats.VersionBytes counts what the store keeps for the next version: a copy of the bytes in which
+// this value differs from the last one. A value of one part may be kept without a copy, so nobody may
+// change it afterwards.
 //
-// A commit that is made together with others comes after those whose values f has, and the
-// value is added to f. For a commit alone f is nil.
-func (e *Engine) NewRevision(f *Following, l Series, parts ...[]byte) (Value, error) {
+// A commit that is made together with others comes after the commits whose values f has, and the value
+// is added to f. For a commit alone f is nil.
+func (e *Engine) NewRevision(f *Following, s Series, parts ...[]byte) (Value, error) {
 	size := sizeOf(parts)
 	if e.Opts.NoPatches || size < int64(e.Opts.PatchMin) || size > e.revisions.largest() {
 		return NewValue(parts...)
 	}
-	prev, pending := f.get(l)
+	prev, pending := f.get(s)
 	if !pending {
-		prev = e.revisions.get(l)
+		prev = e.revisions.get(s)
 	}
 	if prev != nil && prev.pause != nil && prev.pause.Add(-1) >= 0 {
 		return NewValue(parts...)
 	}
-	d := &candidate{series: l, prev: prev, run: e.Opts.PatchRun}
+	d := &candidate{series: s, prev: prev, run: e.Opts.PatchRun}
 	var was *delta.Held
 	if prev != nil {
 		was = prev.data
@@ -203,8 +202,9 @@ func (e *Engine) NewRevision(f *Following, l Series, parts ...[]byte) (Value, er
 	return v, nil
 }
 
-// against makes the patch: against the last version; or, if the run of these has become
-// too long or too dear, against the version with which it began; and so on.
+// against makes the patch against the last version. If the run of patches that this one ends has become
+// too long or too large, it makes the patch against the version that the run began with, and so on for
+// each level.
 func (d *candidate) against(prev *revision, sum uint64) {
 	d.tried = true
 	size := int64(d.data.Len())

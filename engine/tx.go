@@ -101,22 +101,22 @@ func (e *Engine) newTx(fn func(*Tx) error) *Tx {
 	return tx
 }
 
-// What of a commit is kept for the next one: most need less.
+// Larger buffers than these are not reused by the next transaction; most transactions need less.
 const (
-	keptValues = 64
-	keptHead   = 16 << 10
+	maxReusedValues = 64
+	maxReusedHead   = 16 << 10
 )
 
 // release ends the use of tx. Only a commit that the log has answered with success may be
 // released: after any other answer the log may still read and prepare it.
 func (tx *Tx) release() {
 	kept := Tx{record: wal.Record{User: tx.record.User, Prepare: tx.record.Prepare}}
-	if cap(tx.body) <= keptValues && cap(tx.values) <= keptValues {
+	if cap(tx.body) <= maxReusedValues && cap(tx.values) <= maxReusedValues {
 		clear(tx.body)
 		clear(tx.values)
 		kept.body, kept.values = tx.body[:0], tx.values[:0]
 	}
-	if cap(tx.head) <= keptHead {
+	if cap(tx.head) <= maxReusedHead {
 		kept.head = tx.head[:0]
 	}
 	*tx = kept

@@ -215,8 +215,9 @@ func (w *packer) done() packed {
 	return w.p
 }
 
-// packedCursor stands at a row, or behind the last one, or where a chunk could not be
-// read. A row that is malformed ends the map: nothing is read beyond a chunk.
+// packedCursor stands at a row, or behind the last one. At a malformed row it ends, as if that row were
+// behind the last one: no later chunk is read, and err stays nil. If a chunk cannot be read it ends
+// with err.
 type packedCursor struct {
 	p       *packed
 	spot    spot

@@ -47,7 +47,7 @@ func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *schemaState
 		steles:     pgdb.Migrations{Table: "stele_migrations", Steps: ownMigrations, Version: -1},
 	}
 	names := slices.Concat(ownTables, f.langGraphs.Makes, []string{"stele_migrations"})
-	f.SchemaState, err = pgdb.Look(ctx, conn, schema, func(at *pgdb.SchemaState, tx pgx.Tx) error {
+	f.SchemaState, err = pgdb.InspectSchema(ctx, conn, schema, func(at *pgdb.SchemaState, tx pgx.Tx) error {
 		tables, err := at.Tables(ctx, tx, names)
 		if err != nil {
 			return err
@@ -60,10 +60,10 @@ func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *schemaState
 		if err := at.Fits(tables, columns, primaryKeys); err != nil {
 			return err
 		}
-		if err := f.langGraphs.Look(ctx, tx, at, tables); err != nil {
+		if err := f.langGraphs.ReadVersion(ctx, tx, at, tables); err != nil {
 			return err
 		}
-		return f.steles.Look(ctx, tx, at, tables)
+		return f.steles.ReadVersion(ctx, tx, at, tables)
 	})
 	return f, err
 }

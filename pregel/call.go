@@ -53,7 +53,7 @@ func (r *taskAttempt) await(ctx context.Context, t *task) (any, error) {
 		}
 		select {
 		case <-m.grant:
-		case <-s.over:
+		case <-s.stepOver:
 		}
 	}
 	if err != nil {

@@ -46,7 +46,8 @@ func Entrypoint[I, O any](name string, f func(ctx context.Context, input I) (O, 
 		ChannelOrder: []string{Start, End, chPrevious}}, o)
 }
 
-// takes checks that an input can be converted to I.
+// takes returns a function, as Spec.CheckInput wants it, that checks whether an input can be converted
+// to I; it adds no pairs.
 func takes[I any](name string) func(input any) (Pairs, error) {
 	return func(input any) (Pairs, error) {
 		if _, err := channel.Convert[I](input); err != nil {

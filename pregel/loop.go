@@ -175,15 +175,16 @@ func (l *loop) runStep(ctx context.Context) error {
 	}
 	outcome := errLoopPanicked
 	defer func() { end(outcome) }()
-	if outcome = l.runTasks(ctx, inside); outcome == nil {
+	if outcome = l.runTasks(ctx, taskCtx); outcome == nil {
 		outcome = l.endStep(ctx)
 	}
 	return outcome
 }
 
-// runTasks runs the tasks that have not ended yet and returns what the
-// superstep failed with, or an InterruptError if tasks wait.
-func (l *loop) runTasks(ctx, inside context.Context) error {
+// runTasks runs the tasks that have not ended yet. It returns the error of the superstep, or an
+// InterruptError if tasks wait. ctx is the caller's; taskCtx is what tasks get, and is cancelled with
+// the step.
+func (l *loop) runTasks(ctx, taskCtx context.Context) error {
 	if err := l.matchCache(ctx, l.pos.tasks.order...); err != nil {
 		return err
 	}
@@ -202,18 +203,18 @@ func (l *loop) runTasks(ctx, inside context.Context) error {
 		l.pool.results = make(chan result, room)
 	}
 	g, set, step, stop := l.run.g, l.pos.set, l.pos.step, l.pos.stop
-	most, over := l.run.opts.MaxConcurrency, make(chan struct{})
-	defer close(over)
-	s := &superstep{l: l, prep: l.pos.prep, caller: ctx, ctx: inside, cancel: l.pool.cancel, queue: ready, done: l.pool.results,
-		box: make(chan message), slots: cmp.Or(most, math.MaxInt)}
+	most, stepOver := l.run.opts.MaxConcurrency, make(chan struct{})
+	defer close(stepOver)
+	s := &superstep{l: l, prep: l.pos.prep, caller: ctx, ctx: taskCtx, cancel: l.pool.cancel, queue: ready, done: l.pool.results,
+		requests: make(chan message), slots: cmp.Or(most, math.MaxInt)}
 	if g.opts.StepTimeout > 0 {
 		s.timedOut = make(chan struct{})
 	}
 	s.seen = frozen.Of(stepView{audience: l.view.audience, g: g, run: l.pool.run, outer: l.pool.outer, fenced: l.run.fenced, toInside: l.pos.toInside, step: step, cpID: l.pos.cp.id,
-		last: l.saves.lastPut, pipe: l.saves.pipe, ctx: inside,
-		read: func(sel Keys, own []write) (Pairs, error) { return readLocal(g, set, step, stop, sel, own) },
-		sent: func() any { return set.read(One(chTasks)) },
-		box:  s.box, over: over, timedOut: s.timedOut, limited: most > 0})
+		last: l.saves.lastPut, pipe: l.saves.pipe, ctx: taskCtx,
+		read:     func(sel Keys, own []write) (Pairs, error) { return readLocal(g, set, step, stop, sel, own) },
+		sent:     func() any { return set.read(One(chTasks)) },
+		requests: s.requests, stepOver: stepOver, timedOut: s.timedOut, limited: most > 0})
 	return s.run(ctx)
 }
 

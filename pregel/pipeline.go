@@ -288,15 +288,16 @@ func (p *pipeline) next() *saveOp {
 	}
 	p.running++
 	if p.alone = op.barrier; p.alone {
-		p.share(op)
+		p.deferSync(op)
 	}
 	return op
 }
 
-// share defers a barrier that other barriers wait behind: they are stored in its order, so the
-// sync of the last of them makes all durable. So those that are stored with it are deferred if the
-// last of them is. The caller holds mu.
-func (p *pipeline) share(op *saveOp) {
+// deferSync marks op, which is about to begin, as deferred if more checkpoints are queued behind it:
+// they are stored in order, so one sync after the last makes all of them durable. behind counts how
+// many of that group have not begun; a group has at most `together`. op and the checkpoints in op.with
+// are one save, so op takes over deferred from the last of them. The caller holds mu.
+func (p *pipeline) deferSync(op *saveOp) {
 	if p.sync == nil {
 		return
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/stele-go/stele/pregel/internal/frozen"
 )
 
-// superstep runs the tasks of one superstep, in the goroutine of its loop. Each task has a goroutine
-// of its own, and talks to the superstep through box.
+// superstep runs the tasks of one superstep, in the goroutine of its loop. Each task has a goroutine of
+// its own, and sends requests to the superstep.
 type superstep struct {
 	l        *loop
 	seen     frozen.Value[stepView] // all that tasks get to see
@@ -22,7 +22,7 @@ type superstep struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	done     chan result  // of tasks that ended; the loop reads it until none is live
-	box      chan message // of the stepView, as timedOut
+	requests chan message // of the stepView, as timedOut
 	timedOut chan struct{}
 
 	queue  []*task         // ready, waiting for a slot
@@ -102,7 +102,7 @@ func (s *superstep) run(ctx context.Context) error {
 				defer timer.Stop()
 				overdue = timer.C
 			}
-		case m := <-s.box:
+		case m := <-s.requests:
 			s.handle(m)
 		case <-done:
 			done = nil
@@ -142,7 +142,7 @@ func (s *superstep) drain() {
 		case r := <-s.done:
 			s.live--
 			r.task.done.resolve(nil, errLoopPanicked)
-		case m := <-s.box:
+		case m := <-s.requests:
 			s.refuse(m)
 		}
 	}

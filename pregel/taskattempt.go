@@ -10,7 +10,7 @@ import (
 
 // stepView is what the tasks of a superstep know of it and of their run: a copy that is made when the
 // superstep begins, so an abandoned task may read it after the loop has gone on. For all else a task
-// asks the superstep through box.
+// asks the superstep through requests.
 type stepView struct {
 	audience
 	g        *Graph
@@ -29,9 +29,9 @@ type stepView struct {
 	// sent are the packets that the superstep's tasks were made of.
 	sent func() any
 
-	ctx  context.Context
-	box  chan<- message  // what running tasks ask for
-	over <-chan struct{} // closed when the loop stops reading box
+	ctx      context.Context
+	requests chan<- message  // what running tasks ask for
+	stepOver <-chan struct{} // closed when the loop stops reading requests
 	// timedOut is closed when the superstep took too long: tasks that do not
 	// listen to their context are left behind. It is nil without a bound.
 	timedOut <-chan struct{}
@@ -41,9 +41,9 @@ type stepView struct {
 // tell sends a message to the superstep's loop, unless it is over.
 func (s *stepView) tell(m message) bool {
 	select {
-	case s.box <- m:
+	case s.requests <- m:
 		return true
-	case <-s.over:
+	case <-s.stepOver:
 		return false
 	}
 }

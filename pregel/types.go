@@ -95,10 +95,10 @@ const (
 	// Sync stores the checkpoint of a superstep, and the writes that made it, before the
 	// next superstep begins, and the input before the first.
 	Sync Durability = "sync"
-	// Async stores them in order while the next superstep runs, and all of them before the
-	// run returns. Checkpoints that wait for each other share a sync. On a disk saver a
-	// checkpoint without items waits up to a millisecond for the next, as nodes may be quick,
-	// and they are stored at once.
+	// Async stores them in order while the next superstep runs, and all of them before the run returns.
+	// Checkpoints that wait for each other share a sync. On a disk saver a checkpoint that carries no
+	// long-term store items waits up to a millisecond, so that checkpoints of quick nodes are stored
+	// together in one commit.
 	Async Durability = "async"
 	// Exit stores only the last checkpoint, when the run ends, and what the tasks of an
 	// unfinished superstep wrote.

@@ -768,7 +768,7 @@ func (q *Local) idsOf(sel Query, n int) (ids []string, behind string, more bool)
 	return ids, behind, more
 }
 
-// noteStatus notes a run that has ended by its status. The caller holds mu.
+// noteStatus adds an ended run to byStatus. The caller holds mu.
 func (q *Local) noteStatus(r Run) {
 	q.byStatus[r.Status] = withID(q.byStatus[r.Status], r.ID)
 }
@@ -778,8 +778,8 @@ func hasID(list []string, id string) bool {
 	return there
 }
 
-// withID is a list of ids, oldest first, with another. A run gets its id before it is stored, so
-// that an older one may come later.
+// withID returns a list of ids, oldest first, with another one added. A run gets its id before it is
+// stored, so an older id may come later.
 func withID(list []string, id string) []string {
 	i, there := slices.BinarySearch(list, id)
 	if there {
@@ -788,13 +788,13 @@ func withID(list []string, id string) []string {
 	return slices.Insert(list, i, id)
 }
 
-// forgetStatus undoes noteStatus. The caller holds mu.
+// forgetStatus removes an ended run from byStatus. The caller holds mu.
 func (q *Local) forgetStatus(r Run) {
 	q.byStatus[r.Status] = withoutID(q.byStatus[r.Status], r.ID)
 }
 
-// withoutID undoes withID. What is on the shorter side of the id moves: of many runs that Sweep
-// removes, the oldest go first.
+// withoutID returns list without an id. The part on the shorter side of the id is moved: when Sweep
+// removes many runs, the oldest go first.
 func withoutID(list []string, id string) []string {
 	i, there := slices.BinarySearch(list, id)
 	if !there {

@@ -39,9 +39,9 @@ func (s *operatorAPI) embedded(*call) (*disk.Saver, error) {
 	return nil, errNotFound
 }
 
-// diskUsage answers what takes the room in an embedded store, by channel. It reads the whole index.
+// diskUsage answers with the stored bytes of an embedded store, by channel. It reads the whole index.
 func (s *operatorAPI) diskUsage(c *call, d *disk.Saver) error {
-	r, err := admin.RoomOf(c.ctx, d)
+	r, err := admin.UsageOf(c.ctx, d)
 	return c.answer(r, err)
 }
 

@@ -514,9 +514,10 @@ func (x *threadIndex) candidates(ctx context.Context, sel threadSelection, most 
 	return found, n, true
 }
 
-// indexed is find or count by the index; it is not ok where that has no answer. Of a page, no more
-// are found than tell that there is another one.
-func (s *threadAPI) indexed(c *call, count bool) (found []*foundThread, n int, ok bool, err error) {
+// findByIndex answers find or count from the index; ok is false if the index cannot. In the default
+// order it stops after offset+limit+1 threads: one more than the page, which shows whether another page
+// follows.
+func (s *threadAPI) findByIndex(c *call, count bool) (found []*foundThread, n int, ok bool, err error) {
 	if s.index == nil {
 		return nil, 0, false, nil
 	}

@@ -44,7 +44,7 @@ func (s *threadAPI) search(c *call) error {
 }
 
 func (s *threadAPI) count(c *call) error {
-	if _, n, ok, err := s.indexed(c, true); ok || err != nil {
+	if _, n, ok, err := s.findByIndex(c, true); ok || err != nil {
 		return c.answer(n, err)
 	}
 	found, err := s.find(c)
@@ -73,7 +73,7 @@ var threadOrder = sorting[*foundThread]{
 // all of these may be more than memory holds. Their status is computed before the page is cut only
 // where the search depends on it, as that reads the state of every thread.
 func (s *threadAPI) find(c *call) (found []*foundThread, err error) {
-	if found, _, ok, err := s.indexed(c, false); ok || err != nil {
+	if found, _, ok, err := s.findByIndex(c, false); ok || err != nil {
 		return found, err
 	}
 	ids, metadata, values, status := c.body.texts("ids"), c.body.object("metadata"), c.body.object("values"), c.body.text("status")

@@ -30,8 +30,8 @@ type SegmentInfo struct {
 	MaxLSN   base.LSN
 	Families uint64 // partition families with data in it
 	Values   uint64 // values in it
-	// Dropped is how many bytes of Raw belong to families without partitions, and Unused
-	// about how many of the others nothing refers to, both as of the last flush.
+	// Dropped is how many bytes of Raw belong to families without partitions. Unused is roughly how
+	// many other bytes are no longer referenced. Both are as of the last flush.
 	Dropped, Unused int64
 }
 

@@ -17,26 +17,24 @@ import (
 type Options struct {
 	// Index makes items searchable by nearness. Nil: they are not.
 	Index *Index
-	// TTL is how long an item lives that is put without a TTL of its own; 0 is
-	// for ever.
+	// TTL is how long an item lives that is put without a TTL of its own. 0 means for ever.
 	TTL time.Duration
-	// KeepLife stops reads from extending the life of items. By default an item that
-	// is read, by Get or as the result of a search, lives for its TTL from then on.
-	// A read stores that only when a sixteenth of the TTL has passed. If storing
-	// fails, the read still succeeds.
-	KeepLife bool
+	// By default a read of an item, by Get or as the result of a search, restarts its TTL;
+	// NoRefreshOnRead turns that off. The new time is stored only when a sixteenth of the TTL has
+	// passed. If storing it fails, the read still succeeds.
+	NoRefreshOnRead bool
 	// ShowExpired makes reads see expired items until they are swept.
 	ShowExpired bool
 	// SweepEvery removes expired items in the background; 0 leaves it to Sweep.
 	SweepEvery time.Duration
 
-	// Serializer encodes and decodes values; by default that of the saver, in
-	// memory serde.Default(). If it encrypts, so are vectors, and nothing of a
-	// value is kept in the index, so that filters read every value.
+	// Serializer encodes and decodes values. The default is that of the saver, and in memory
+	// serde.Default(). If it encrypts, vectors are encrypted too, and the index keeps no part of a
+	// value, so that filters read every value.
 	Serializer serde.Serializer
-	// VectorBytes bounds the vectors kept in memory, namespace by namespace,
-	// once they are searched; those longest not searched go first. Default
-	// 512 MiB. One namespace may exceed it alone.
+	// VectorBytes bounds the memory for vectors. The vectors of a namespace are loaded when it is
+	// searched, and those of the namespace searched longest ago go first. Default 512 MiB. One
+	// namespace may exceed the bound alone.
 	VectorBytes int64
 	// Clock is the time of a store in memory; default time.Now. On a saver it is
 	// the saver's.
@@ -340,7 +338,7 @@ func (s *Local) visible() func(meta) bool {
 // updates the entries. A failure to store it is not an error of the read, because the store
 // may be read-only or full.
 func (s *Local) renew(ctx context.Context, off bool, entries ...*entry) {
-	if off || s.opts.KeepLife {
+	if off || s.opts.NoRefreshOnRead {
 		return
 	}
 	now := s.back.now()

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// owner is whose the files of a directory are: those of the file that was locked there. A
-// command that an administrator runs on the store of a service must leave nothing behind
-// that the service cannot open.
+// owner is the owner of the files of a directory: that of the file that was locked there. A command
+// that an administrator runs on the store of a service must leave nothing behind that the service
+// cannot open.
 type owner struct{ is atomic.Pointer[unix.Stat_t] }
 
-// of takes the owner of a file for that of all to come.
+// of takes the owner of a file as that of all files created later.
 func (o *owner) of(f *os.File) {
 	var st unix.Stat_t
 	if withFd(f, func(fd uintptr) error { return unix.Fstat(int(fd), &st) }) == nil {
@@ -26,7 +26,7 @@ func (o *owner) of(f *os.File) {
 	}
 }
 
-// keepOwner gives a new file to whom the others belong.
+// keepOwner gives a new file the owner of the others.
 func (d *osDir) keepOwner(name string, fd int) error {
 	like, locked := d.like.is.Load(), true
 	if like == nil {
@@ -47,10 +47,10 @@ func (d *osDir) keepOwner(name string, fd int) error {
 	case st.Uid != like.Uid:
 		err := unix.Fchown(fd, int(like.Uid), int(like.Gid))
 		if err != nil && locked {
-			// What a group that both are in may do, or everybody, is enough for the owner too.
+			// The owner can open the file as well if a group that both are in may, or everybody.
 			group := st.Gid == like.Gid || unix.Fchown(fd, -1, int(like.Gid)) == nil
 			if (!group || mode&0o060 != 0o060) && mode&0o006 != 0o006 {
-				return &fs.PathError{Op: "create", Path: name, Err: notOurs(like.Uid, err)}
+				return &fs.PathError{Op: "create", Path: name, Err: otherOwner(like.Uid, err)}
 			}
 		}
 	case st.Gid != like.Gid:
@@ -68,7 +68,7 @@ func (d *osDir) keepOwner(name string, fd int) error {
 	return nil
 }
 
-// saysWhose adds to a refusal to whom the file, or else the directory, belongs.
+// saysWhose adds the owner of the file, or else of the directory, to a refusal.
 func (d *osDir) saysWhose(base string, err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -82,22 +82,21 @@ func (d *osDir) saysWhose(base string, err error) error {
 	if int(st.Uid) == os.Geteuid() {
 		return err
 	}
-	return notOurs(st.Uid, err)
+	return otherOwner(st.Uid, err)
 }
 
-// notOurs says how to run a program that may not write for the owner of the files.
-func notOurs(uid uint32, err error) error {
+// otherOwner adds to err that another user owns the files, and as which user to run this program.
+func otherOwner(uid uint32, err error) error {
 	return fmt.Errorf("%w: it belongs to user %d, and this process is user %d: run it as that user (sudo -u '#%d' …) or as root", err, uid, os.Geteuid(), uid)
 }
 
-// mkdirAllOS makes directories. What root makes belongs to the owner of the directory that it
-// is made in.
+// mkdirAllOS makes directories. A directory that root makes belongs to the owner of its parent.
 func mkdirAllOS(dir string) error {
 	if os.Geteuid() != 0 {
 		return os.MkdirAll(dir, dirMode)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
-		return os.MkdirAll(dir, dirMode) // which says if it is no directory
+		return os.MkdirAll(dir, dirMode) // returns the error if dir is no directory
 	}
 	if err := mkdirAllOS(filepath.Dir(dir)); err != nil {
 		return err
@@ -111,14 +110,14 @@ func mkdirAllOS(dir string) error {
 	return KeepOwner(dir, filepath.Dir(dir))
 }
 
-// KeepOwner gives a socket or a directory that root has made at path owner and group of what is at
-// like. It follows no link at path, and on Linux changes nothing else that is there. It does nothing
-// for another user than root, nor for a root that may not do it.
+// KeepOwner gives a socket or directory that root made at path the owner and group of the file at like.
+// It follows no link at path, and on Linux changes no other kind of file. It does nothing for users
+// other than root, nor for a root that may not change owners.
 func KeepOwner(path, like string) error {
 	return keepOwnerOf(path, like, func(uid, gid int) error { return chownOS(path, uid, gid) })
 }
 
-// KeepFileOwner is as KeepOwner, for a file that root has made and has open.
+// KeepFileOwner is KeepOwner for a file that root has made and has open.
 func KeepFileOwner(f *os.File, like string) error {
 	return keepOwnerOf(f.Name(), like, f.Chown)
 }

@@ -275,7 +275,7 @@ func copyAll(ctx context.Context, f *transferFlags, src transfer.Source, dst sav
 
 // itemsOf is the long-term store in the directory of a saver. Values that are encrypted stay so.
 func itemsOf(d *disk.Saver) (*store.Local, error) {
-	return store.On(d, store.Options{KeepLife: true, Serializer: transfer.PassEncrypted(d.Serializer())})
+	return store.On(d, store.Options{NoRefreshOnRead: true, Serializer: transfer.PassEncrypted(d.Serializer())})
 }
 
 // databaseItems is the long-term store beside a saver; nil if there are no tables of one that
@@ -307,7 +307,7 @@ func (f *transferFlags) databaseStore(ctx context.Context, url string, s *postgr
 			return nil, err
 		}
 	}
-	items, err := pgstore.On(ctx, s, store.Options{KeepLife: true, Serializer: transfer.PassEncrypted(s.Serializer())})
+	items, err := pgstore.On(ctx, s, store.Options{NoRefreshOnRead: true, Serializer: transfer.PassEncrypted(s.Serializer())})
 	if errors.Is(err, postgres.ErrNotSetUp) {
 		err = fmt.Errorf("%w; --setup makes them", err)
 	}

@@ -214,8 +214,8 @@ type maker struct {
 	total  int64
 }
 
-// prepare makes, holds and locks the directory, and reads what it holds. done gives it
-// back.
+// prepare makes the directory, keeps it open, reads the list of the backup that is there, and locks it.
+// done unlocks and closes it.
 func (b *maker) prepare() (done func(), err error) {
 	fsys := b.o.Dest
 	if err := fsys.MkdirAll(b.dest); err != nil {
@@ -225,7 +225,7 @@ func (b *maker) prepare() (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := b.take(fsys, held)
+	lock, err := b.readAndLock(fsys, held)
 	if err != nil {
 		_ = held.Close() // nothing was made in it
 		return nil, err
@@ -237,8 +237,8 @@ func (b *maker) prepare() (done func(), err error) {
 	}, nil
 }
 
-// take reads what the directory holds, and locks it.
-func (b *maker) take(around vfs.FS, held vfs.Dir) (vfs.Lock, error) {
+// readAndLock reads the list of the backup that is there into before, and locks the directory.
+func (b *maker) readAndLock(around vfs.FS, held vfs.Dir) (vfs.Lock, error) {
 	names, err := held.List(b.dest)
 	if err != nil {
 		return nil, err

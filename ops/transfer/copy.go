@@ -143,8 +143,8 @@ func (o *Options) reject(count *int, r *Rejected) error {
 	return o.Reject(r)
 }
 
-// withoutNUL is tup as savers store it: every saver takes U+0000 out of the texts of metadata.
-// The text with it is rejected.
+// withoutNUL returns tup with U+0000 removed from the texts of its metadata, as every saver does. It
+// reports each original text as Rejected, so that it is not lost.
 func (o *Options) withoutNUL(rep *Report, tup *Tuple) (*Tuple, error) {
 	clean := tup
 	for name, v := range tup.Metadata {

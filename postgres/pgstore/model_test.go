@@ -248,7 +248,7 @@ func runStoreModel(t *testing.T, url string, metric store.Metric, places int) {
 	t.Logf("STELE_SEED=%d go test -run '%s'", seed, t.Name())
 	m := &storeModel{T: t, r: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1_700_000_000, 0), places: places}
 	clock := func() time.Time { return m.now }
-	so := store.Options{Clock: clock, TTL: pick(m.r, []time.Duration{0, 0, time.Minute, 90 * time.Second}), ShowExpired: m.r.IntN(2) == 0, KeepLife: m.r.IntN(3) == 0,
+	so := store.Options{Clock: clock, TTL: pick(m.r, []time.Duration{0, 0, time.Minute, 90 * time.Second}), ShowExpired: m.r.IntN(2) == 0, NoRefreshOnRead: m.r.IntN(3) == 0,
 		Index: &store.Index{Dims: 3, Embed: countXYZ, Fields: []string{"t", "s"}, Metric: metric}}
 	twin, err := store.NewMemory(so)
 	if err != nil {

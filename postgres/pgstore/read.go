@@ -179,7 +179,7 @@ func (s *Store) renew(ctx context.Context, due []*itemRow) {
 
 // due are the rows that being read renews.
 func (s *Store) due(rows []*itemRow, off bool, now int64) (due []*itemRow) {
-	if off || s.opts.KeepLife {
+	if off || s.opts.NoRefreshOnRead {
 		return nil
 	}
 	for _, r := range rows {

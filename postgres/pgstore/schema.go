@@ -58,7 +58,7 @@ func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *schemaState
 		steles:  pgdb.Migrations{Table: "stele_store_migrations", Steps: ownMigrations, Makes: []string{"stele_items"}, Since: 1, Version: -1},
 	}
 	names := slices.Concat(ownTables, slices.Collect(maps.Keys(columns)), []string{"stele_store_migrations"})
-	f.SchemaState, err = pgdb.Look(ctx, conn, schema, func(at *pgdb.SchemaState, tx pgx.Tx) error {
+	f.SchemaState, err = pgdb.InspectSchema(ctx, conn, schema, func(at *pgdb.SchemaState, tx pgx.Tx) error {
 		f.SchemaState = at
 		tables, err := at.Tables(ctx, tx, names)
 		if err != nil {
@@ -71,7 +71,7 @@ func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *schemaState
 			return err
 		}
 		for _, m := range []*pgdb.Migrations{&f.items, &f.vectors, &f.steles} {
-			if err := m.Look(ctx, tx, at, tables); err != nil {
+			if err := m.ReadVersion(ctx, tx, at, tables); err != nil {
 				return err
 			}
 		}

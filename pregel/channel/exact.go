@@ -224,7 +224,8 @@ func (c *exactFold) convert(values []any) ([]any, error) {
 	return out, nil
 }
 
-// Equal implements Channel. As with fold, two reducers are taken as equal.
+// Equal implements Channel. As with fold, two reducers are taken as equal, because funcs cannot be
+// compared.
 func (c *exactFold) Equal(other Channel) bool {
 	o, ok := other.(*exactFold)
 	return ok && o.typ == c.typ

@@ -78,12 +78,12 @@ func forgetRuns[V any](tx *engine.Tx, threadID string, runs map[string]V) error 
 	return nil
 }
 
-// errMoreThreads asks for another try with more threads loaded.
+// errMoreThreads makes commitWith run its function again with more threads loaded.
 var errMoreThreads = errors.New("the commit needs more threads")
 
-// commitWith runs fn as one commit that touches threads and the lists of their
-// runs. Which these are is known only when it runs; fn says so with need, and
-// returns errMoreThreads to be run again with more of them loaded.
+// commitWith runs fn as one commit that touches threads and the lists of their runs. Which partitions
+// these are is known only when fn runs. fn calls need for each; need returns false once one is not
+// loaded. fn then returns errMoreThreads and is run again with more of them loaded.
 func (s *Saver) commitWith(ctx context.Context, ids map[string]bool, fn func(tx *engine.Tx, need func(id string) bool) error) error {
 	for {
 		missing := false
@@ -161,8 +161,8 @@ func countRemoved(r *saver.Removal, it *index.Entry) {
 	}
 }
 
-// removedUnless is what was removed without an error, and nothing with one. It does not look at
-// r then: the outcome may be unknown, and the commit still counting in it.
+// removedUnless returns *r if err is nil, else an empty Removal. With an error it must not read r: the
+// outcome may be unknown, and the commit may still be counting in it.
 func removedUnless(r *saver.Removal, err error) (saver.Removal, error) {
 	if err != nil {
 		return saver.Removal{}, err
@@ -170,7 +170,8 @@ func removedUnless(r *saver.Removal, err error) (saver.Removal, error) {
 	return *r, nil
 }
 
-// needRuns asks for the lists of the runs of a thread.
+// needRuns calls need for the run lists of a thread. False: some are not loaded, and fn must return
+// errMoreThreads to be run again.
 func needRuns(tx *engine.Tx, threadID string, need func(string) bool) bool {
 	ok := true
 	for run := range runsOf(tx.Partition(layout.ThreadKey(threadID))) {

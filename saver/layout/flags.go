@@ -7,15 +7,15 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// statusBits is the part of a thread's flags that is its status. The lowest bit alone
-// is what stores had before there were statuses: the root head waits.
+// statusBits are the bits of a thread's flags that hold its status. Before there were statuses, stores
+// had only the lowest bit: the root head waits.
 const statusBits uint8 = 7
 
 // StatusFlags are the thread flags of each status.
 var StatusFlags = map[saver.Status]uint8{saver.StatusUnknown: 0, saver.StatusWaiting: 1, saver.StatusDone: 2, saver.StatusUnfinished: 4, saver.StatusFailed: 6}
 
-// StatusOfFlags is the status that the flags of a thread of the engine stand for, for
-// tools. Flags of no status, which only a newer build can have written, are unknown.
+// StatusOfFlags returns the status that the flags of a thread of the engine stand for, for tools. Flags
+// of no known status are StatusUnknown: only a newer build can have written them.
 func StatusOfFlags(flags uint8) saver.Status {
 	switch flags & statusBits {
 	case StatusFlags[saver.StatusWaiting]:
@@ -30,41 +30,55 @@ func StatusOfFlags(flags uint8) saver.Status {
 	return saver.StatusUnknown
 }
 
-// A commit reads no record. What it needs of a note is therefore in the index as well: the
-// flags of the entry have what a status depends on, and a slot of its own says which channels
-// are delta channels.
+// A commit reads no record. The parts of a note that it needs are therefore in the index as well: the
+// flags of the entry have the outline, on which a status depends, and a slot of its own says which
+// channels are delta channels.
 
 // FlagDeltas is the entry flag of a checkpoint that has delta channels. Slot 1 is then no
 // channel: its tag is a bit set, lowest bit first, of which channels, in their order, are
 // delta channels.
 const FlagDeltas = index.FlagUser << 4
 
-// noteShift is where the number of an outline lies in the flags of an entry.
+// noteShift is the bit of an entry's flags at which the number of an outline begins.
 const noteShift = 3
 
-// outlines are what a status needs of a note, by their number: nil, if there is none;
-// the end of a run; a run that goes on; and those that stop.
-var outlines = [...]*saver.Note{nil, {}, {Next: outlined}, {Next: outlined, Stop: saver.StopBreakpoint}, {Next: outlined, Stop: saver.StopSteps}}
+// The numbers of the outlines. They are stored: a number keeps its meaning.
+const (
+	noteNone = iota
+	noteRunEnded
+	noteRunGoesOn
+	noteAtBreakpoint
+	noteOutOfSteps
+)
+
+// outlines have the parts of a note that a status depends on, by number.
+var outlines = [...]*saver.Note{
+	noteNone:         nil,
+	noteRunEnded:     {},
+	noteRunGoesOn:    {Next: outlined},
+	noteAtBreakpoint: {Next: outlined, Stop: saver.StopBreakpoint},
+	noteOutOfSteps:   {Next: outlined, Stop: saver.StopSteps},
+}
 
 var outlined = []string{"?"}
 
-// NoteFlags are the entry flags of a checkpoint with this note.
+// NoteFlags returns the entry flags of a checkpoint with this note.
 func NoteFlags(n *saver.Note) uint8 {
 	switch {
 	case n == nil:
-		return 0
+		return noteNone
 	case len(n.Next) == 0:
-		return 1 << noteShift
+		return noteRunEnded << noteShift
 	case n.Stop == saver.StopBreakpoint:
-		return 3 << noteShift
+		return noteAtBreakpoint << noteShift
 	case n.Stop == saver.StopSteps:
-		return 4 << noteShift
+		return noteOutOfSteps << noteShift
 	}
-	return 2 << noteShift
+	return noteRunGoesOn << noteShift
 }
 
-// OutlineOf is the inverse of NoteFlags. It returns nil for a nil entry, which is a checkpoint
-// lost to damage, and for flags that only a newer build writes.
+// OutlineOf returns the outline of the note that the flags of an entry tell of. It returns nil for a
+// nil entry, which is a checkpoint lost to damage, and for flags that only a newer build writes.
 func OutlineOf(it *index.Entry) *saver.Note {
 	if it == nil {
 		return nil
@@ -75,8 +89,8 @@ func OutlineOf(it *index.Entry) *saver.Note {
 	return nil
 }
 
-// DeltaSet is the tag that tells which of the channels, ascending, are among
-// deltas; not ok if none is.
+// DeltaSet returns the tag that marks which of the channels, ascending, are among deltas. ok is false
+// if none is.
 func DeltaSet(channels, deltas []string) (tag string, ok bool) {
 	var set []byte
 	for i, channel := range channels {

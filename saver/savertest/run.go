@@ -63,7 +63,7 @@ func RunWith(t *testing.T, factory func(t *testing.T) saver.Saver, o Options) {
 		}
 	}
 	ran, cases := map[string]bool{}, 0
-	for _, group := range byName(allCases()) {
+	for _, group := range groupByID(allCases()) {
 		chosen := slices.DeleteFunc(slices.Clone(group), func(c testCase) bool {
 			return slices.Contains(o.Without, c.needs) || o.Except[c.fullName()] != ""
 		})
@@ -137,8 +137,8 @@ func (c testCase) run(t TB, s saver.Saver) {
 	c.fn(&env{TB: t, s: s, ctx: context.Background()})
 }
 
-// byName groups cases by id, in the order of their first appearance.
-func byName(cases []testCase) [][]testCase {
+// groupByID groups cases by id, in the order of their first appearance.
+func groupByID(cases []testCase) [][]testCase {
 	var groups [][]testCase
 	at := map[string]int{}
 	for _, c := range cases {

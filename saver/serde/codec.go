@@ -189,7 +189,7 @@ func (c *Codec) encodeJSON(v any, err error) (Typed, error) {
 	if len(text) > base.MaxValue {
 		return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: tooLarge(len(text))}
 	}
-	if err := lossy(reflect.ValueOf(v)); err != nil { // JSON may lose the same fields
+	if err := checkPromoted(reflect.ValueOf(v)); err != nil { // JSON may lose the same fields
 		return Typed{}, &EncodeError{Path: "$", Type: fmt.Sprintf("%T", v), Err: err}
 	}
 	t := Typed{Kind: KindJSON, Data: text}

@@ -80,14 +80,15 @@ func (p *promotion) look(t, on reflect.Type, m reflect.Method, iface reflect.Typ
 		}
 		p.from[iface] = i
 		if alone && p.err == nil {
-			p.err = loss(t, i, m.Name)
+			p.err = checkOtherFields(t, i, m.Name)
 		}
 		return
 	}
 }
 
-// loss returns an error if t, whose method is that of its field i, has other fields.
-func loss(t reflect.Type, i int, method string) error {
+// checkOtherFields returns an error if t has fields beside field i, from which it takes the method: the
+// method would lose them.
+func checkOtherFields(t reflect.Type, i int, method string) error {
 	f := t.Field(i)
 	for j := range t.NumField() {
 		other := t.Field(j)
@@ -114,20 +115,20 @@ func (e *promotedError) Error() string {
 // Unwrap returns ErrUnsupported.
 func (e *promotedError) Unwrap() error { return ErrUnsupported }
 
-// lossy returns why v, of which encoding/json has made a text, would lose fields: itself, or
-// anything in it that the text is made of.
-func lossy(v reflect.Value) error {
+// checkPromoted returns an error if v, or a value in it that encoding/json reaches, takes MarshalJSON
+// or MarshalText from an embedded field, so that its other fields are missing from the JSON.
+func checkPromoted(v reflect.Value) error {
 	if !v.IsValid() {
 		return nil
 	}
 	t := v.Type()
 	if k := v.Kind(); k == reflect.Pointer || k == reflect.Interface {
-		return lossy(v.Elem())
+		return checkPromoted(v.Elem())
 	}
 	if err := CheckType(t); err != nil {
 		return err
 	}
-	// The first that v has says what is stored.
+	// encoding/json uses the first of these methods that v has.
 	for _, m := range []struct {
 		iface reflect.Type
 		name  string
@@ -139,7 +140,7 @@ func lossy(v reflect.Value) error {
 		if !ok {
 			return nil
 		}
-		return cmp.Or(loss(t, i, m.name), lossy(v.Field(i)))
+		return cmp.Or(checkOtherFields(t, i, m.name), checkPromoted(v.Field(i)))
 	}
 	switch v.Kind() {
 	case reflect.Slice, reflect.Array:
@@ -147,20 +148,20 @@ func lossy(v reflect.Value) error {
 			return nil // they have no fields, and may be very many
 		}
 		for i := range v.Len() {
-			if err := lossy(v.Index(i)); err != nil {
+			if err := checkPromoted(v.Index(i)); err != nil {
 				return err
 			}
 		}
 	case reflect.Map:
 		for it := v.MapRange(); it.Next(); {
-			if err := errors.Join(lossy(it.Key()), lossy(it.Value())); err != nil {
+			if err := errors.Join(checkPromoted(it.Key()), checkPromoted(it.Value())); err != nil {
 				return err
 			}
 		}
 	case reflect.Struct:
 		for i := range t.NumField() {
 			if f := t.Field(i); (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" {
-				if err := lossy(v.Field(i)); err != nil {
+				if err := checkPromoted(v.Field(i)); err != nil {
 					return err
 				}
 			}

@@ -55,7 +55,7 @@ var ttlCases = []testCase{
 		e.clock.pass(400 * time.Millisecond)
 		e.gone("a", "k")
 	}},
-	{id: "STO-10", name: "no renewal by option", opts: store.Options{TTL: time.Second, KeepLife: true}, fn: func(e *env) {
+	{id: "STO-10", name: "no renewal by option", opts: store.Options{TTL: time.Second, NoRefreshOnRead: true}, fn: func(e *env) {
 		e.put("a", "k", value{})
 		e.clock.pass(700 * time.Millisecond)
 		e.get("a", "k")

@@ -125,7 +125,7 @@ func contents(t *testing.T, s *disk.Saver) []string {
 			ttls = append(ttls, fmt.Sprintf("TTL of %s: %v", info.ThreadID, ttl))
 		}
 	}
-	items, err := store.On(s, store.Options{KeepLife: true})
+	items, err := store.On(s, store.Options{NoRefreshOnRead: true})
 	must(t, err)
 	defer items.Close()
 	found, err := items.Search(ctx, store.Query{Limit: 1000})
@@ -133,7 +133,7 @@ func contents(t *testing.T, s *disk.Saver) []string {
 	for _, f := range found {
 		add(map[string]any{"item": f.Key, "namespace": f.Namespace, "value": f.Value, "created": f.CreatedAt, "updated": f.UpdatedAt, "expires": f.ExpiresAt})
 	}
-	near, err := store.On(s, store.Options{KeepLife: true, Index: &store.Index{Dims: 2}})
+	near, err := store.On(s, store.Options{NoRefreshOnRead: true, Index: &store.Index{Dims: 2}})
 	must(t, err)
 	defer near.Close()
 	if found, err = near.Search(ctx, store.Query{Prefix: store.Namespace{"vectors"}, Vector: []float32{1, 0}}); err != nil {

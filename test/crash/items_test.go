@@ -25,7 +25,7 @@ var (
 // itemOptions are those of the stores of items. Expired ones are shown, so that
 // what is stored depends on the calls alone and not on when it is looked at.
 func itemOptions(clk *clock) store.Options {
-	return store.Options{Clock: clk.now, ShowExpired: true, KeepLife: true, Index: &store.Index{Dims: 2, Embed: func(_ context.Context, texts []string) ([][]float32, error) {
+	return store.Options{Clock: clk.now, ShowExpired: true, NoRefreshOnRead: true, Index: &store.Index{Dims: 2, Embed: func(_ context.Context, texts []string) ([][]float32, error) {
 		out := make([][]float32, len(texts))
 		for i, t := range texts {
 			h := xxhash.Sum64String(t)

@@ -100,7 +100,7 @@ func program(t *rapid.T) {
 		rng: rand.New(rand.NewPCG(7, 9))}
 	m.opts = store.Options{
 		Clock: m.clock, TTL: rapid.SampledFrom([]time.Duration{0, 0, time.Minute}).Draw(t, "ttl"),
-		ShowExpired: rapid.Bool().Draw(t, "show expired"), KeepLife: rapid.Bool().Draw(t, "keep life"),
+		ShowExpired: rapid.Bool().Draw(t, "show expired"), NoRefreshOnRead: rapid.Bool().Draw(t, "keep life"),
 		Index: &store.Index{Dims: 3, Embed: embed, Fields: []string{"t", "m"},
 			Metric: rapid.SampledFrom([]store.Metric{"", store.Dot, store.L2}).Draw(t, "metric")},
 	}

@@ -140,7 +140,7 @@ func parse(address string) (network, at string, secure bool, err error) {
 	return "", "", false, fmt.Errorf("address %q: use unix:PATH, tcp:HOST:PORT or tls:HOST:PORT", address)
 }
 
-func newClient(o Options, locate func() (string, string, string, bool, error)) *Client {
+func newClient(o Options, locate func() (network, address, token string, secure bool, err error)) *Client {
 	if o.Serializer == nil {
 		o.Serializer = serde.Default()
 	}

@@ -14,17 +14,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SchemaState is what is in a schema before anything is done in it.
+// SchemaState is the state of a schema before a setup changes it.
 type SchemaState struct {
 	Schema string
 	Exists bool
 	lacks  []string // tables that the role may not use
 }
 
-// Look calls further for a schema that exists, and is in a database that can be used. All is seen
-// with one snapshot: else a setup that runs at the same time would make tables after they were
-// looked for, and raise the version before it is read.
-func Look(ctx context.Context, conn *pgx.Conn, schema string, further func(f *SchemaState, tx pgx.Tx) error) (*SchemaState, error) {
+// InspectSchema looks up the schema in a read-only, repeatable-read transaction and returns its state.
+// If the schema exists, inspect is called in that transaction. A missing schema is no error: Exists is
+// false. One snapshot is needed because a setup that runs at the same time could otherwise create
+// tables after they were looked for and raise the version before it is read.
+func InspectSchema(ctx context.Context, conn *pgx.Conn, schema string, inspect func(f *SchemaState, tx pgx.Tx) error) (*SchemaState, error) {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func Look(ctx context.Context, conn *pgx.Conn, schema string, further func(f *Sc
 	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, f.Schema).Scan(&f.Exists); err != nil || !f.Exists {
 		return f, err
 	}
-	if err := further(f, tx); err != nil {
+	if err := inspect(f, tx); err != nil {
 		return nil, f.rightsError(err)
 	}
 	return f, nil
@@ -119,12 +120,14 @@ type Migrations struct {
 	// Makes are tables that are there from the version Since on.
 	Makes []string
 	Since int
-	// Version is how far the schema is migrated; -1 if it is not. Look reads it where it is more.
+	// Version is how far the schema is migrated; -1 if it is not. ReadVersion sets it if there is a
+	// table of migrations.
 	Version int
 }
 
-// Look reads how far the schema is migrated, and refuses the future.
-func (m *Migrations) Look(ctx context.Context, tx pgx.Tx, f *SchemaState, tables map[string]Table) error {
+// ReadVersion reads how far the schema is migrated. It refuses a version that this program does not
+// know, and a version whose tables are missing.
+func (m *Migrations) ReadVersion(ctx context.Context, tx pgx.Tx, f *SchemaState, tables map[string]Table) error {
 	if _, ok := tables[m.Table]; !ok {
 		return nil
 	}
@@ -177,8 +180,8 @@ func (f *SchemaState) Migrate(ctx context.Context, conn *pgx.Conn, step string) 
 	return err
 }
 
-// dropInvalid removes what an index build that failed has left behind: IF NOT EXISTS would
-// take it for the index.
+// dropInvalid removes the invalid index that a failed build left behind: IF NOT EXISTS would take it
+// for the index.
 func (f *SchemaState) dropInvalid(ctx context.Context, conn *pgx.Conn, step string) error {
 	_, name, ok := strings.Cut(step, "CONCURRENTLY IF NOT EXISTS ")
 	if !ok {
@@ -212,9 +215,10 @@ func (f *SchemaState) rightsError(err error) error {
 	return err
 }
 
-// Setup does what is left to be done in a schema, of which one process at a time does so. look says
-// what is there, and gives a function that does the rest; nil if nothing is left. A migration may
-// take hours: meanwhile the connection that has the lock is asked whether the server is still there.
+// Setup does what is left to be done in a schema. One process at a time does it. look inspects the
+// schema and returns its state and a function that does the rest, or nil if nothing is left. A
+// migration may take hours: meanwhile the connection that holds the lock is pinged to find out whether
+// the server is still there.
 func Setup(ctx context.Context, cfg *pgx.ConnConfig, opts Options, look func(ctx context.Context, conn *pgx.Conn, schema string) (*SchemaState, func(context.Context) error, error)) error {
 	d := &DB{opts: opts}
 	d.setDefaults()
@@ -238,7 +242,7 @@ func Setup(ctx context.Context, cfg *pgx.ConnConfig, opts Options, look func(ctx
 	}
 	defer closeConn(ctx, lock)
 	return d.whileAnswering(ctx, lock, func(ctx context.Context) error {
-		if !found.Exists { // what the database offers is seen from a schema
+		if !found.Exists { // look can inspect the database's functions only once there is a schema
 			if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+Quoted(found.Schema)); err != nil {
 				return found.rightsError(err)
 			}

@@ -196,17 +196,18 @@ func (f *Facts) Judge(resumes, langGraph bool) Use {
 	return nobody
 }
 
-// Status is what the writes of a task say about its questions, and whether it ended. It has if and
-// only if it recorded an output. The engine records one for every task that succeeds, and none for a
+// Status is what the writes of a task say about its questions, and whether it ended. A task has ended
+// exactly if it recorded an output: the engine records one for every task that succeeds, and none for a
 // task that waits or fails. An error beside an output is that of an earlier attempt.
 type Status struct {
 	Finished   bool
 	Interrupts []serde.Interrupt
 	Err        any // the recorded error; nil if none
 	Failed     bool
-	// ended has the ids of the questions of all tasks, and whether one that asked has ended: a task
-	// repeats the questions of the functions that it calls.
-	ended map[string]bool
+	// questionEnded has the questions of all tasks, and is shared by their statuses. Several tasks may
+	// record one question, as a task repeats the questions of the functions that it calls. The question
+	// has ended once one of them has finished.
+	questionEnded map[string]bool
 }
 
 // Pending are the interrupts of a task that has not ended.
@@ -228,7 +229,7 @@ func (s Status) Waiting(ns string, answers []any) []serde.Interrupt {
 	for n := range answers {
 		answered[ID(ns, n)] = true
 	}
-	return slices.DeleteFunc(slices.Clone(s.Pending()), func(in serde.Interrupt) bool { return answered[in.ID] || s.ended[in.ID] })
+	return slices.DeleteFunc(slices.Clone(s.Pending()), func(in serde.Interrupt) bool { return answered[in.ID] || s.questionEnded[in.ID] })
 }
 
 // Statuses reads the status of every task from the writes of a superstep. order has the
@@ -254,11 +255,11 @@ func Statuses(pending []Write) (statuses map[string]*Status, order []string) {
 			s.Finished = true
 		}
 	}
-	ended := map[string]bool{}
+	questionEnded := map[string]bool{}
 	for _, s := range statuses {
-		s.ended = ended
+		s.questionEnded = questionEnded
 		for _, in := range s.Interrupts {
-			ended[in.ID] = ended[in.ID] || s.Finished
+			questionEnded[in.ID] = questionEnded[in.ID] || s.Finished
 		}
 	}
 	return statuses, order

@@ -35,7 +35,7 @@ func TestRoom(t *testing.T) {
 	}
 	defer items.Close()
 
-	if r, err := RoomOf(ctx, d); err != nil || r.Bytes != 0 || len(r.Channels) != 0 {
+	if r, err := UsageOf(ctx, d); err != nil || r.Bytes != 0 || len(r.Channels) != 0 {
 		t.Errorf("an empty store: %+v, %v", r, err)
 	}
 	cfg := saver.Config{ThreadID: "t"}
@@ -61,7 +61,7 @@ func TestRoom(t *testing.T) {
 	}
 	check := func(when string) {
 		t.Helper()
-		r, err := RoomOf(ctx, d)
+		r, err := UsageOf(ctx, d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,9 +77,9 @@ func TestRoom(t *testing.T) {
 		}
 		for _, c := range []struct {
 			what  string
-			room  ValueRoom
+			room  ValueUsage
 			least int64
-		}{{"large", r.Channels[0].ValueRoom, 100_000}, {"small", r.Channels[1].ValueRoom, 200}, {"writes", r.Writes, 1000}, {"items", r.Items, 3000}, {"records", r.Records, 20}} {
+		}{{"large", r.Channels[0].ValueUsage, 100_000}, {"small", r.Channels[1].ValueUsage, 200}, {"writes", r.Writes, 1000}, {"items", r.Items, 3000}, {"records", r.Records, 20}} {
 			if c.room.Bytes < c.least || c.room.Bytes > c.least+c.least/10+500 {
 				t.Errorf("%s: %s take %+v, want about %d bytes", when, c.what, c.room, c.least)
 			}
@@ -104,7 +104,7 @@ func TestRoom(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := RoomOf(cancelled, d); !errors.Is(err, context.Canceled) {
+	if _, err := UsageOf(cancelled, d); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -11,43 +11,44 @@ import (
 	"github.com/stele-go/stele/saver/layout"
 )
 
-// Room says what takes the room in a store. A value counts once, with the bytes that are
-// stored for it before its block is compressed: a patch, if it is stored as one. What copies
-// of a thread share counts once, too.
-type Room struct {
-	// Channels are those of checkpoints, the largest first, by name alone: all threads and
-	// namespaces together.
-	Channels []ChannelRoom `json:"channels"`
+// Usage is the number of stored bytes by kind. A value counts once, with the bytes stored for it before
+// its block is compressed: those of the patch if it is stored as one. Values that copies of a thread
+// share count once, too.
+type Usage struct {
+	// Channels are the channels of checkpoints, the largest first. Channels of the same name in all
+	// threads and namespaces count as one.
+	Channels []ChannelUsage `json:"channels"`
 	// Records are checkpoints without their values; Writes what tasks wrote against them.
-	Records ValueRoom `json:"records"`
-	Writes  ValueRoom `json:"writes"`
+	Records ValueUsage `json:"records"`
+	Writes  ValueUsage `json:"writes"`
 	// Items are those of the long-term store, among them runs and their events, and what a
 	// server keeps. Other is all the rest.
-	Items ValueRoom `json:"items"`
-	Other ValueRoom `json:"other"`
-	Bytes int64     `json:"bytes"` // of all of it
+	Items ValueUsage `json:"items"`
+	Other ValueUsage `json:"other"`
+	Bytes int64      `json:"bytes"` // of all of it
 }
 
-// ChannelRoom is the room that the values of a channel take.
-type ChannelRoom struct {
+// ChannelUsage is how much the values of a channel take.
+type ChannelUsage struct {
 	Channel string `json:"channel"`
-	ValueRoom
+	ValueUsage
 }
 
-// ValueRoom is the room that values take.
-type ValueRoom struct {
+// ValueUsage is how many values there are and how many bytes they take.
+type ValueUsage struct {
 	Values int   `json:"values"`
 	Bytes  int64 `json:"bytes"`
 }
 
-func (r *ValueRoom) add(loc index.Loc) {
+func (r *ValueUsage) add(loc index.Loc) {
 	r.Values++
 	r.Bytes += int64(loc.Len)
 }
 
-// RoomOf reads the index of a store, all of it, and no value. It may take seconds for a large
-// one. Writers go on meanwhile; what they store after the call began does not count.
-func RoomOf(ctx context.Context, d *disk.Saver) (*Room, error) {
+// UsageOf counts the stored bytes of a store by channel, records, writes and items. It reads the whole
+// index and no values, which may take seconds in a large store. Writers are not held up; what they
+// store after the call began does not count.
+func UsageOf(ctx context.Context, d *disk.Saver) (*Usage, error) {
 	v, err := d.Inside().Engine.View()
 	if err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func RoomOf(ctx context.Context, d *disk.Saver) (*Room, error) {
 	if err != nil {
 		return nil, err
 	}
-	room, channels := &Room{Channels: []ChannelRoom{}}, map[string]*ValueRoom{}
+	room, channels := &Usage{Channels: []ChannelUsage{}}, map[string]*ValueUsage{}
 	for _, names := range families {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -87,16 +88,16 @@ func RoomOf(ctx context.Context, d *disk.Saver) (*Room, error) {
 		}
 	}
 	for name, r := range channels {
-		room.Channels = append(room.Channels, ChannelRoom{name, *r})
+		room.Channels = append(room.Channels, ChannelUsage{name, *r})
 	}
-	slices.SortFunc(room.Channels, func(a, b ChannelRoom) int {
+	slices.SortFunc(room.Channels, func(a, b ChannelUsage) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Channel, b.Channel))
 	})
 	return room, nil
 }
 
-// place is where the value of a slot counts.
-func (r *Room) place(t *index.Partition, it *index.Entry, slot int, name string, channels map[string]*ValueRoom) *ValueRoom {
+// place returns the counter for the value of a slot.
+func (r *Usage) place(t *index.Partition, it *index.Entry, slot int, name string, channels map[string]*ValueUsage) *ValueUsage {
 	switch t.ID[:min(1, len(t.ID))] {
 	case layout.SpaceItems:
 		return &r.Items
@@ -113,7 +114,7 @@ func (r *Room) place(t *index.Partition, it *index.Entry, slot int, name string,
 		return &r.Records
 	}
 	if channels[name] == nil {
-		channels[name] = new(ValueRoom)
+		channels[name] = new(ValueUsage)
 	}
 	return channels[name]
 }
