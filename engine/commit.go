@@ -24,7 +24,7 @@ func (e *Engine) Commit(ctx context.Context, ids []string, fn func(*Tx) error) e
 	return e.CommitWith(ctx, CommitOptions{}, ids, fn)
 }
 
-// CommitOptions say what the log is to know of a commit before it asks for the record.
+// CommitOptions are what the log must know of a commit before the record is made.
 type CommitOptions struct {
 	Size   int64 // about how many bytes the record will have; 0 if unknown
 	Urgent bool  // it frees space: pass where others are refused for want of it
@@ -99,7 +99,8 @@ func (e *Engine) CommitWith(ctx context.Context, o CommitOptions, ids []string, 
 	return nil
 }
 
-// begin makes a commit ready for the log, maybe one that is to follow another that is ready.
+// begin prepares a commit for the log. after is the commit that it follows, if that is prepared but not
+// committed yet; else nil.
 func (e *Engine) begin(o CommitOptions, ids []string, fn func(*Tx) error, after *Tx) (*Tx, error) {
 	tx := e.newTx(fn)
 	tx.record.Size, tx.record.Urgent, tx.record.Deferred = o.Size, o.Urgent, o.Deferred
@@ -133,9 +134,9 @@ type Step struct {
 	Do  func(*Tx) error
 }
 
-// CommitAll makes several commits in order, each a record of its own, which the log is handed at
-// once. When one of them is refused, none behind it is made. It returns how many are made, and
-// why the next one is not. It stores no Rider.
+// CommitAll makes several commits in order, each a record of its own, which are handed to the log
+// together. When one of them is refused, none behind it is made. It returns how many were made, and the
+// error of the next one. It stores no Rider.
 func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
 	if e.Opts.ReadOnly {
 		return 0, fault.ErrReadOnly
@@ -179,7 +180,7 @@ func (e *Engine) CommitAll(ctx context.Context, steps []Step) (int, error) {
 	return n, err
 }
 
-// noteCommit counts a commit that began then.
+// noteCommit counts a commit that began at begin.
 func (e *Engine) noteCommit(tx *Tx, begin Time) {
 	var n int64
 	for i := range tx.values {
@@ -233,7 +234,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	}
 	c := e.unpublished.take(batch)
 	for _, id := range c.Remove {
-		if t, err := e.Index.Partition(id); err == nil { // which the commit has looked for
+		if t, err := e.Index.Partition(id); err == nil { // the commit has loaded it
 			e.garbage.noteDropped(t, batch[len(batch)-1].LSN)
 		}
 	}
@@ -242,7 +243,7 @@ func (e *Engine) applied(batch []*wal.Record) {
 	e.flusher.committed(c.Put, c.LSN, bytes)
 }
 
-// aborted forgets a batch that was refused.
+// aborted drops the changes of a batch that was refused.
 func (e *Engine) aborted(batch []*wal.Record) { e.unpublished.drop(batch[0].User.(*Tx)) }
 
 // place tells the families where this commit's values lie in the log.
@@ -276,10 +277,11 @@ type unpublished struct {
 	txs        []*Tx // the commits, in their order
 }
 
-// changes are what unpublished commits made of things, by id.
+// changes has the newest unpublished version of partitions or tombstones, by id.
 type changes[T any] map[string]queued[T]
 
-// queued is a thing as record lsn left it, the newest unpublished record that changed it.
+// queued is a version together with the record that made it, the newest unpublished record that changed
+// it.
 type queued[T any] struct {
 	v   T
 	lsn base.LSN
@@ -310,8 +312,8 @@ func (q *unpublished) add(tx *Tx) {
 	q.patches += tx.patches
 }
 
-// drop forgets tx, which was refused, and what was prepared upon it: the log refuses that next, before
-// anything else is prepared. What came before stays.
+// drop removes the changes of tx, which was refused, and of all commits prepared after it: the log
+// refuses these next, before anything else is prepared. Changes of earlier commits stay.
 func (q *unpublished) drop(tx *Tx) {
 	i := slices.Index(q.txs, tx)
 	if i < 0 { // with one before it
@@ -330,8 +332,8 @@ func (c changes[T]) add(made *byID[T], lsn base.LSN) {
 	}
 }
 
-// take is what the records of a batch did, in one step. What records behind the
-// batch made of the same things stays.
+// take removes and returns the changes of a batch, as one. Changes that later records made to the same
+// partitions stay.
 func (q *unpublished) take(batch []*wal.Record) index.Change {
 	last := batch[len(batch)-1].LSN
 	q.txs = slices.Delete(q.txs, 0, len(batch))
@@ -358,15 +360,15 @@ func (q *unpublished) take(batch []*wal.Record) index.Change {
 	return out
 }
 
-// take reports whether record lsn is the last of its batch, which ends with record
-// last, to change id, and removes what it made of it. The batch is gone through
-// backwards. In seen are ids that records behind the batch changed once more.
+// take reports whether record lsn is the last one of its batch that changed id, and removes that
+// change. The batch, whose last record is last, is walked backwards. seen has the ids that records
+// behind the batch have changed as well.
 func (c changes[T]) take(id string, lsn, last base.LSN, seen *map[string]bool) bool {
 	switch newest := c[id].lsn; {
 	case newest == lsn:
 		delete(c, id)
 		return true
-	case newest <= last, (*seen)[id]: // a later record of the batch has been here
+	case newest <= last, (*seen)[id]: // a later record of the batch has changed it
 		return false
 	}
 	if *seen == nil {

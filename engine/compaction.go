@@ -15,26 +15,24 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// compactor merges segments: of the entries and values that its inputs hold, the
-// output has those that are live, the versions of a series side by side.
+// compactor merges segments: of the entries and values that its inputs hold, the output has those that
+// are live, the versions of a series side by side.
 //
-// What is merged: segments of about one size when Options.CompactFanout of them have
-// gathered, a segment that is mostly dead, or everything when somebody asks (Compact). Where less
-// than Options.Reserve is free, the segment comes first that gives back most, of those whose live
-// part there is room for.
+// What is merged: segments of about one size when Options.CompactFanout of them have gathered, a
+// segment that is mostly dead, or everything when Compact is called. If less than Options.Reserve is
+// free, the segment whose rewriting frees most comes first, of those whose live part fits.
 //
 // # What the output holds
 //
-// Segments hold the store as it was at the floor, whatever the log did since, and so does the
-// output: a partition or an entry that only the log deletes stays. A deletion that older
-// segments may need is kept as long as they do.
+// Segments hold the store as it was at the floor, whatever the log did since, and so does the output: a
+// partition or an entry that only the log deletes stays. A deletion that older segments may need is
+// kept as long as they do.
 //
 // # An output that is published early
 //
-// A compaction publishes each output of Options.SegmentSize as it is done, beside its inputs,
-// and removes the inputs with the last one. Where it ends between, the index knows the new
-// pages of the families that were moved, and their old ones lie in the inputs for nobody:
-// stale. What follows from it:
+// A compaction publishes each output of Options.SegmentSize as it is done, beside its inputs, and
+// removes the inputs with the last one. If it ends in between, the index has the new pages of the
+// families that were moved, and their old pages in the inputs are unused: stale. It follows:
 //
 //   - Stale pages are never merged: they may hold entries whose deletion the output has
 //     dropped.
@@ -54,7 +52,8 @@ type compactor struct {
 	unfinished atomic.Bool // a compaction may have ended between its first output and its last
 }
 
-// newCompactor returns a compactor that looks first for what an earlier life of the store left.
+// newCompactor returns a compactor that first completes a compaction that was interrupted before the
+// store was opened.
 func newCompactor(f *flusher, images *imageStack, g *garbageEstimate) *compactor {
 	c := &compactor{Store: f.Store, flusher: f, images: images, garbage: g}
 	c.unfinished.Store(true)
@@ -131,10 +130,10 @@ type compactionTask struct {
 	tell func(metrics.CompactProgress) // besides Options.Events.Compacting; may be nil
 }
 
-// run merges segments into one, or a few large ones. Mu is held, so the inputs stay, and
-// everything below the floor is in segments. The lock of the images is taken for the edits alone: a flush beside
-// the work adds a segment that is newer than all inputs, and moves nothing of theirs. An output that is large
-// enough is published at once; the inputs stay until the edit that adds the last one.
+// run merges segments into one, or a few large ones. mu is held, so the inputs stay, and everything
+// below the floor is in segments. The lock of the images is held only for the edits: a flush that runs
+// meanwhile adds a segment that is newer than all inputs, and moves none of their values. An output
+// that is large enough is published immediately; the inputs stay until the edit that adds the last one.
 func (c *compactor) run(ctx context.Context, t compactionTask) error {
 	if len(t.inputs) == 0 {
 		return nil
@@ -191,7 +190,7 @@ func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool
 		return out.abandon(err)
 	}
 	out.register()
-	last := len(edit.RemoveSegments) > 0 // then no page of the inputs counts any more
+	last := len(edit.RemoveSegments) > 0 // then the pages of the inputs are no longer used
 	drop := func(id uint64, p index.Part) bool { return out.from[p.File] && (last || families[id]) }
 	old, err := c.images.publish(edit, replacedSegments{placed: out.placed(), drop: drop, families: families}, c.manifest.State().FloorLSN)
 	if err != nil {
@@ -206,8 +205,8 @@ func (c *compactor) replaceSegments(edit snapshot.Edit, families map[uint64]bool
 	return nil
 }
 
-// publishDone makes the output so far part of the store if it is large enough, beside
-// the inputs.
+// publishDone makes the output written so far part of the store, beside the inputs, if it is large
+// enough.
 func (c *compactor) publishDone(m *merge, out *segmentOutputs) error {
 	if m.whole || !out.full() {
 		return nil

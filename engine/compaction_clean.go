@@ -8,9 +8,8 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// clean returns the segments that a compaction of everything can leave out: large
-// ones, of the current key, that hold nothing dead, and all that segments hold of their
-// families.
+// clean returns the segments that a compaction of everything can leave out. Such a segment is large,
+// encrypted with the current key, holds nothing dead, and no other segment has pages of its families.
 func (c *compactor) clean(ctx context.Context) (map[base.FileNum]bool, error) {
 	out := map[base.FileNum]bool{}
 	v := c.workView(c.ViewWithin)
@@ -38,7 +37,8 @@ func (c *compactor) clean(ctx context.Context) (map[base.FileNum]bool, error) {
 	return out, nil
 }
 
-// isClean reads the directory of a segment, and no values.
+// isClean reports whether clean may leave out a segment. It reads the directory of the segment, and no
+// values.
 func (c *compactor) isClean(ctx context.Context, v *View, num base.FileNum) (bool, error) {
 	families, err := c.familiesIn(map[base.FileNum]bool{num: true})
 	if err != nil {
@@ -63,15 +63,15 @@ func (c *compactor) isClean(ctx context.Context, v *View, num base.FileNum) (boo
 			return false, err
 		}
 		_, page, err := c.inputPage(names.id, num)
-		if err != nil || page == nil || !wants(&w, page) {
+		if err != nil || page == nil || !allLive(&w, page) {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// wants reports whether the partitions of a family have everything a page holds.
-func wants(w *Family, page *index.Page) bool {
+// allLive reports whether every entry and value of a page is still in the partitions of a family.
+func allLive(w *Family, page *index.Page) bool {
 	live := map[index.Ref]bool{}
 	for _, t := range w.Partitions {
 		t.Ascend("", func(it *index.Entry) bool {

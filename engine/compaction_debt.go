@@ -6,10 +6,10 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// noteSegments counts the segments that are yet to be merged. Where those of one size
-// are twice as many as make a compaction, the one that is under way has taken so long
-// that another waits: it hurries then, since what is dead stays on the disk until it is
-// merged, and reads look into every segment.
+// noteSegments counts the segments that are yet to be merged. If there are twice as many of one size as
+// make a compaction, the compaction under way has taken so long that another is due. It then runs
+// without a rate limit, since dead bytes stay on the disk until they are merged, and reads look into
+// every segment.
 func (c *compactor) noteSegments() {
 	n, segs := int64(0), c.state().Segments
 	for _, s := range segs {
@@ -20,8 +20,8 @@ func (c *compactor) noteSegments() {
 	c.throttle.setSegments(n, pickCompaction(segs, 2*c.Opts.CompactFanout, c.Opts.SegmentSize) != nil)
 }
 
-// debt is the size of the segments that compactStep would pick now, and the times after. What
-// an interrupted compaction left to remove is not counted: it is not read.
+// debt returns the total size of the segments that compactStep would pick now and in the steps after.
+// Segments that an interrupted compaction left to remove are not counted, as they are not read.
 func (c *compactor) debt() int64 {
 	left := c.state().Segments
 	dead := c.garbage.inSegments(left)

@@ -11,9 +11,8 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// buildCompaction writes the families of the output.
-//
-// What the log stored since the floor may share values of the inputs, so these stay too.
+// buildCompaction writes the families of the output. Records since the floor may refer to values of the
+// inputs, so these values stay, too.
 func (c *compactor) buildCompaction(ctx context.Context, v *View, m *merge, out *segmentOutputs) error {
 	inputs, err := c.familiesIn(m.from)
 	if err != nil {
@@ -67,14 +66,14 @@ func (c *compactor) buildCompaction(ctx context.Context, v *View, m *merge, out 
 	return nil
 }
 
-// merge is what one compaction goes by.
+// merge is the plan and the progress of one compaction.
 type merge struct {
 	from     map[base.FileNum]bool
-	all      bool // no segment is left out that holds anything dead
+	all bool // every segment that holds anything dead is an input
 	whole    bool // as compactionTask has it
 	floor    base.LSN
 	families map[uint64]bool     // of the inputs, without those already published
-	done     map[uint64]bool     // of these, those that are in the output
+	done map[uint64]bool // those of families that are in the output
 	dropped  map[string]base.LSN // last deletion of a partition that segments know of
 
 	progress metrics.CompactProgress
@@ -92,7 +91,7 @@ func (m *merge) count(segs []snapshot.SegmentInfo) {
 	}
 }
 
-// noteCompacting tells how far a compaction is.
+// noteCompacting reports the progress of a compaction.
 func (c *compactor) noteCompacting(m *merge, out *segmentOutputs, done, left int) {
 	m.progress.Families, m.progress.FamiliesLeft, m.progress.BytesOut = done, left, out.written()
 	for _, tell := range []func(metrics.CompactProgress){c.Opts.Events.Compacting, m.tell} {
@@ -130,7 +129,7 @@ type mergedFamily struct {
 	lo, hi base.LSN
 }
 
-// mergeFamily merges the pages the inputs have of a family.
+// mergeFamily merges the pages of a family that are in the inputs.
 func (c *compactor) mergeFamily(w Family, m *merge) (*mergedFamily, error) {
 	mf := &mergedFamily{w: w, page: &index.Page{}}
 	sections := map[sectionKey]*rewriteSection{}
@@ -169,7 +168,7 @@ func (c *compactor) mergeFamily(w Family, m *merge) (*mergedFamily, error) {
 	return mf, nil
 }
 
-// inputPage reads the page a segment has of a family, if it has one.
+// inputPage reads the page of a family in a segment, if it has one.
 func (c *compactor) inputPage(family uint64, num base.FileNum) (index.Part, *index.Page, error) {
 	h, err := c.Files.Acquire(num)
 	if err != nil {
@@ -185,7 +184,7 @@ func (c *compactor) inputPage(family uint64, num base.FileNum) (index.Part, *ind
 	return part, p, err
 }
 
-// section is the section of the output. t is the partition as it is now, or nil if
+// section returns the section of a partition for the output. t is the partition as it is now, or nil if
 // the log deleted it.
 func (m *merge) section(s *rewriteSection, t *index.Partition) index.PagePartition {
 	now := map[string]base.LSN{}

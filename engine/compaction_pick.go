@@ -8,8 +8,8 @@ import (
 )
 
 // nextCompaction returns the segments to merge, nil if there is nothing to do. room is that of
-// Store.room. Where it is negative, only what fits is merged: what does not would take what is
-// left for deletions, and fail.
+// Store.room. If it is negative, only segments whose output fits are merged: others would use up the
+// space that is reserved for deletions, and fail.
 func nextCompaction(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64, o *Options, room int64) (next []snapshot.SegmentInfo) {
 	free := room + max(o.Reserve, 0)
 	if room < 0 {
@@ -27,7 +27,7 @@ func nextCompaction(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64, o 
 	return next
 }
 
-// fits reports whether the live part of segments fits into so many bytes.
+// fits reports whether the live part of segments fits into free bytes.
 func fits(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64, free int64) bool {
 	live := int64(minFreed)
 	for _, s := range segs {
@@ -57,18 +57,17 @@ func pickCompaction(segs []snapshot.SegmentInfo, fanout int, limit int64) []snap
 }
 
 const (
-	// deadShare of a segment, in tenths, makes it worth rewriting alone, if that
-	// frees at least minDead bytes.
+	// deadShare is the dead part of a segment, in tenths, from which it is worth rewriting alone, if
+	// that frees at least minDead bytes.
 	deadShare = 4
 	minDead   = 1 << 20
 
-	// minFreed is what rewriting a segment on a full disk has to give back, and what is left
-	// for its directory and the manifest.
+	// minFreed is the least number of bytes that rewriting a segment on a full disk must free. As many
+	// bytes are kept free for the segment's directory and the manifest.
 	minFreed = 64 << 10
 )
 
-// mostlyDead returns the segment of which the largest part is dead, if that is
-// worth rewriting it.
+// mostlyDead returns the segment with the largest dead share, if it is worth rewriting.
 func mostlyDead(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64) []snapshot.SegmentInfo {
 	var worst []snapshot.SegmentInfo
 	most := 0.0
@@ -81,8 +80,8 @@ func mostlyDead(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64) []snap
 	return worst
 }
 
-// fitting returns the segment that gives back most when it is rewritten, of those whose live part
-// fits into so many bytes; nil if none gives back anything to speak of.
+// fitting returns the segment whose rewriting frees most, among those whose live part fits into free
+// bytes; nil if none frees at least minFreed.
 func fitting(segs []snapshot.SegmentInfo, dead map[base.FileNum]int64, free int64) []snapshot.SegmentInfo {
 	var best []snapshot.SegmentInfo
 	most := int64(minFreed)

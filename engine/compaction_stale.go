@@ -7,8 +7,8 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// segmentParts are the segments that hold pages of a family, as the index knows them;
-// none if it knows of none, as with a family without partitions.
+// segmentParts are the segments that hold pages of a family according to the index. A family without
+// partitions has none.
 type segmentParts []base.FileNum
 
 func (c *compactor) segmentParts(family uint64) (segmentParts, error) {
@@ -27,11 +27,11 @@ func (p segmentParts) elsewhere(from map[base.FileNum]bool) bool {
 	return len(p) > 0 && !slices.ContainsFunc(p, func(n base.FileNum) bool { return from[n] })
 }
 
-// stale reports whether a page that lies in this segment counts no more.
+// stale reports whether a page of the family in this segment is no longer used.
 func (p segmentParts) stale(num base.FileNum) bool { return len(p) > 0 && !slices.Contains(p, num) }
 
-// interrupted returns the segments with stale pages: what a compaction that was
-// interrupted has left to do. Mu is held.
+// interrupted returns the segments with stale pages, which an interrupted compaction left to be
+// removed. mu is held.
 func (c *compactor) interrupted(segs []snapshot.SegmentInfo) ([]snapshot.SegmentInfo, error) {
 	if !c.unfinished.Load() {
 		return nil, nil
@@ -67,7 +67,7 @@ func (c *compactor) hasStale(num base.FileNum) (bool, error) {
 	return false, err
 }
 
-// segmentsBut are the segments without some.
+// segmentsBut returns the segments that are not in out.
 func (c *compactor) segmentsBut(out map[base.FileNum]bool) []snapshot.SegmentInfo {
 	return slices.DeleteFunc(slices.Clone(c.manifest.State().Segments), func(s snapshot.SegmentInfo) bool { return out[s.Num] })
 }

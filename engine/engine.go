@@ -24,8 +24,8 @@ type Engine struct {
 
 	around      vfs.FS   // where the directory lies; Options.FS is the directory alone
 	lock        vfs.Lock // nil if read-only
-	lockText    string   // what it says of this writer
-	guessed     bool     // the state was put together without a manifest
+	lockText string // what the lock file says of this writer
+	guessed bool // the state was made without a manifest
 	upTo        base.LSN // replay no further; 0: to the end of the log
 	manifestKey string   // of a read-only store's manifest
 	durable     wal.Mark // as Open found it
@@ -128,8 +128,8 @@ func (e *Engine) close() error {
 	return nil
 }
 
-// closeWriter leaves a store that opens without replay: image, end of log,
-// manifest, in this order, so that each names only what is durable.
+// closeWriter closes the store so that it opens without replay. It writes an image, the end of the log
+// and the manifest, in this order, so that each names only what is durable.
 func (e *Engine) closeWriter() error {
 	if e.log == nil {
 		return nil
@@ -148,7 +148,8 @@ func (e *Engine) closeWriter() error {
 	return errors.Join(errs...)
 }
 
-// cleanClose is where the log ended. A flush may have removed its last file.
+// cleanClose returns the place where the log ends, for the manifest. A flush may have removed its last
+// file.
 func (e *Engine) cleanClose() *snapshot.CleanClose {
 	clean := &snapshot.CleanClose{LSN: e.log.LastLSN()}
 	end := e.log.Position()

@@ -14,8 +14,8 @@ type Family struct {
 	Partitions []*index.Partition
 }
 
-// familyNames is a family and the names of its partitions in one view. Only while it
-// is worked on is anything of it in memory: see Open.
+// familyNames is a family and the names of its partitions in one view. Its partitions are in memory
+// only while a Family that Open returned is in use.
 type familyNames struct {
 	id  uint64
 	ids []string
@@ -46,7 +46,7 @@ func Families(v *View, wanted func(uint64) bool) ([]familyNames, error) {
 	return out, nil
 }
 
-// Open is the family with its partitions as the view has them, which may be cold.
+// Open returns the family with its partitions as the view has them, which may be cold.
 func (n familyNames) Open(v *View) (Family, error) {
 	w := Family{Partitions: make([]*index.Partition, len(n.ids))}
 	for i, id := range n.ids {
@@ -62,9 +62,9 @@ func (n familyNames) Open(v *View) (Family, error) {
 // Load makes every partition of the family readable.
 func (w *Family) Load(v *View) error { return v.loadFamily(w.Partitions) }
 
-// page is the directory page of the family with what is new since record first: the entries put
-// from there on, and partitions born since as a whole, though they have no entries. A copy has
-// older ones.
+// page returns the directory page of the family with the changes since record first: entries put by it
+// or later, and all entries of partitions born since. A partition born since is on the page even
+// without entries; one that is a copy has older entries.
 func (w *Family) page(first base.LSN) *index.Page {
 	p := &index.Page{}
 	for _, t := range w.Partitions {
@@ -82,8 +82,8 @@ func (w *Family) page(first base.LSN) *index.Page {
 	return p
 }
 
-// life is the partition that has this id and was born with this record; nil if the view has
-// another of that id, or none.
+// life returns the partition with this id that was born with this record; nil if the view has another
+// one with that id, or none.
 func (w *Family) life(id string, birth base.LSN) *index.Partition {
 	for _, t := range w.Partitions {
 		if t.ID == id && t.Birth == birth {

@@ -8,8 +8,8 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// FileNumber is the number in the name of a file of a store: a log file, finished or not, a
-// segment or an image. Of another name it is the largest number, and false.
+// FileNumber returns the number in the name of a file of a store: a log file, finished or not, a
+// segment or an image. For another name it returns the largest number, and false.
 func FileNumber(name string) (base.FileNum, bool) {
 	for _, parse := range []func(string) (base.FileNum, bool){base.LogFile.Parse, base.LogTempFile.Parse, base.SegmentFile.Parse, base.ImageFile.Parse} {
 		if n, ok := parse(name); ok {
@@ -19,7 +19,7 @@ func FileNumber(name string) (base.FileNum, bool) {
 	return math.MaxUint64, false
 }
 
-// FileNames are the names of the files of a state: segments, images, log files.
+// FileNames returns the names of the files of a state: segments, images, log files.
 func FileNames(st snapshot.State) []string {
 	var names []string
 	for _, s := range st.Segments {
@@ -38,8 +38,8 @@ func FileNames(st snapshot.State) []string {
 // its directory, so that clients find it. See package wire/server.
 const ServedPrefix = "serve."
 
-// Beside reports whether a file of this name is no part of a store, and yet in its place in the
-// directory of one: a server's, or what the system keeps in the root of a volume.
+// Beside reports whether a file of this name may lie in the directory of a store without being part of
+// it: a server's file, or one that the system keeps in the root of a volume.
 func Beside(name string) bool {
 	return strings.HasPrefix(name, ServedPrefix) || name == "lost+found"
 }

@@ -7,12 +7,11 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// numbers hands out the numbers of files, each below what the manifest has reserved: a
-// file that no manifest names is then known to be a leftover, and no stranger's.
-//
-// While the store is opened there may be no manifest to write to, and one goroutine: the
-// methods of Store from startNumbers to numbersToReserve are for it, and take no lock.
-// reserveTaken ends that. From then on newFileNum is all, and safe for concurrent use.
+// numbers hands out the numbers of files. Each is below the number up to which the manifest has
+// reserved: so a file with a reserved number that no manifest names is known to be a leftover. While
+// the store is being opened there may be no manifest to write to, and only one goroutine: the methods
+// of Store from startNumbers to numbersToReserve are for it, and take no lock. After reserveTaken only
+// newFileNum is used, which is safe for concurrent use.
 type numbers struct {
 	mu       sync.Mutex
 	next     base.FileNum
@@ -54,18 +53,18 @@ func (s *Store) startNumbers(next base.FileNum) {
 // skipNumber leaves out a number that an unknown file has.
 func (s *Store) skipNumber(n base.FileNum) { s.nums.next = max(s.nums.next, n+1) }
 
-// nextNumber is the number that takeNumber hands out next.
+// nextNumber returns the number that takeNumber hands out next.
 func (s *Store) nextNumber() base.FileNum { return s.nums.next }
 
 // takeNumber hands out a number before there is a manifest to reserve it.
 func (s *Store) takeNumber() { s.nums.next++ }
 
-// numbersToReserve is what a manifest that is begun has to reserve, so that it need not
-// for the next file.
+// numbersToReserve returns the number up to which a new manifest has to reserve, so that the next file
+// needs no edit of it.
 func (s *Store) numbersToReserve() base.FileNum { return s.nums.next + reserveNums }
 
-// reserveTaken makes sure of the numbers that were handed out before there was a
-// manifest: one that was closed is gone on with as it is.
+// reserveTaken reserves the numbers that were handed out before there was a manifest to write to: a
+// manifest that was closed cleanly is continued, and may not have reserved them.
 func (s *Store) reserveTaken() error {
 	s.nums.mu.Lock()
 	defer s.nums.mu.Unlock()

@@ -22,42 +22,40 @@ import (
 // maxOpenFiles bounds the read handles kept open.
 const maxOpenFiles = 256
 
-// errFileGone is returned for a file that is no longer part of the store: what it
-// held lies elsewhere now, or was deleted.
+// errFileGone is returned for a file that is no longer part of the store: its content lies elsewhere
+// now, or was deleted.
 var errFileGone = errors.New("file is no longer part of the store")
 
-// fileTable keeps the files of an open store: it opens them when somebody reads,
-// shares the open ones, and removes those that the store has done with when nobody can
-// need them any more.
+// fileTable keeps the files of an open store. It opens them when they are read, shares the open ones,
+// and removes those that the store no longer names once no reader can need them.
 //
 // # When a file goes
 //
-// A file is part of the store from add on. When the durable manifest no longer names it,
-// the engine calls retire. Readers may still hold references to it, so it stays until
+// A file is part of the store from add on. When the durable manifest no longer names it, the engine
+// calls retire. Readers may still hold references to it, so it stays until
 //
 //   - every view that was open at that time is closed: pin gives a view its epoch, retire
 //     stamps a file with the epoch that comes next, and a file goes when no open view has
 //     an earlier one; and
 //   - nobody holds its FileHandle.
 //
-// Then its name is removed. Where that fails, because another process has the file open on
-// a system that forbids it, or because the device failed, the name is tried again with
-// every later removal and by Close; what is left, the next Open of the store removes.
+// Then its name is removed. That may fail because another process has the file open on a system that
+// forbids removal, or because the device failed. It is tried again with every later removal and by
+// Close; the next Open of the store removes the files that are left.
 //
-// A crash at any point leaves files that no manifest names, and nothing else.
-//
-// The table has the log file being written as well, which is read as far as it is
-// published. Methods are safe for concurrent use; the fields above mu are set before the
-// first file is opened, and read only after that.
+// A crash at any point leaves files that no manifest names, and nothing else. The table also has the
+// log file being written, which may be read up to its last visible record. Methods are safe for
+// concurrent use; the fields above mu are set before the first file is opened, and read only after
+// that.
 type fileTable struct {
 	fs       vfs.FS
 	dir      string
 	readOnly bool // keep all handles open, remove nothing
-	// pastDamage, if set, is told of damage in footer or family index of a segment,
-	// which is then read frame by frame.
+	// pastDamage, if set, is called with damage in the footer or family index of a segment, which is
+	// then read frame by frame.
 	pastDamage func(error)
 	Keys       *seal.Keyring // of the store; nil without encryption
-	lost       bool          // a file that is not there is lost, not moved away by a writer
+	lost bool // a missing file is lost, not removed by a writer
 	lostImages bool          // the same of images alone
 
 	mu      sync.Mutex
@@ -120,7 +118,7 @@ func (s *fileTable) addKeyed(k base.FileKind, n base.FileNum, id string) {
 	}
 }
 
-// drop takes a file back that no manifest named and nobody can know of.
+// drop removes a file from the table that no manifest has named and nobody can have open.
 func (s *fileTable) drop(n base.FileNum) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,9 +129,9 @@ func (s *fileTable) drop(n base.FileNum) {
 	delete(s.ids, n)
 }
 
-// Acquire opens a file, or shares the handle that is open; errFileGone if it is no
-// part of the store any more. The file system is asked without the lock, so that
-// nobody waits for the opening of another file.
+// Acquire opens a file, or shares its open handle. It returns errFileGone if the file is no longer part
+// of the store. The file is opened without the lock, so that nobody waits for the opening of another
+// file.
 func (s *fileTable) Acquire(n base.FileNum) (*FileHandle, error) {
 	h, k, err := s.shareOpen(n)
 	if h != nil || err != nil {
@@ -146,12 +144,12 @@ func (s *fileTable) Acquire(n base.FileNum) (*FileHandle, error) {
 		if err == nil {
 			s.closeFile(h)
 		}
-		return nil, errFileGone // and removed, perhaps, while it was being opened
+		return nil, errFileGone // it may have been removed while it was being opened
 	}
 	if err != nil {
 		return nil, err
 	}
-	if other := s.open[n]; other != nil { // somebody was faster
+	if other := s.open[n]; other != nil { // another caller opened it first
 		s.closeFile(h)
 		h = other
 	} else {
@@ -162,7 +160,7 @@ func (s *fileTable) Acquire(n base.FileNum) (*FileHandle, error) {
 	return h, nil
 }
 
-// shareOpen shares the handle of a file if it is open, and else returns its kind.
+// shareOpen returns the handle of a file if it is open, and otherwise its kind.
 func (s *fileTable) shareOpen(n base.FileNum) (*FileHandle, base.FileKind, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,8 +182,8 @@ func (s *fileTable) use(h *FileHandle) {
 	h.used = s.epoch
 }
 
-// openFile opens a file and reads what its reader needs; it touches no state of
-// the set, so that it may run without the lock.
+// openFile opens a file and makes the reader for its kind. It touches no state of the table, so that it
+// may run without the lock.
 func (s *fileTable) openFile(k base.FileKind, n base.FileNum) (*FileHandle, error) {
 	f, err := s.fs.Open(s.path(k, n))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -211,7 +209,7 @@ func (s *fileTable) openFile(k base.FileKind, n base.FileNum) (*FileHandle, erro
 	return h, nil
 }
 
-// opened makes a handle the open one of its file. The lock is held.
+// opened records h as the open handle of its file. The lock is held.
 func (s *fileTable) opened(h *FileHandle) {
 	s.open[h.Num] = h
 	if s.Keys != nil {
@@ -219,7 +217,7 @@ func (s *fileTable) opened(h *FileHandle) {
 	}
 }
 
-// openSegment opens a segment, past damage if that is wanted.
+// openSegment opens a segment, also a damaged one if pastDamage is set.
 func (s *fileTable) openSegment(f vfs.File, name string, size int64) (*segment.Reader, error) {
 	if s.pastDamage == nil {
 		return segment.OpenFooter(f, name, size, segment.WithKeys(s.Keys))
@@ -239,9 +237,9 @@ func (s *fileTable) openSegment(f vfs.File, name string, size int64) (*segment.R
 	return found, nil
 }
 
-// openAll opens every file of the store. A missing one is an error: it may have
-// been removed by a writer. A damaged one is left to who needs it, and so is an
-// image that is lost: what it holds lies elsewhere as well.
+// openAll opens every file of the store. A missing one is an error: a writer may have removed it. A
+// damaged file is no error here: whoever reads it gets the damage. Nor is a lost image, as its content
+// lies elsewhere as well.
 func (s *fileTable) openAll() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,7 +349,7 @@ func (s *fileTable) Name(n base.FileNum) string {
 	return s.known[n].Name(n)
 }
 
-// viewCount is the number of open views.
+// viewCount returns the number of open views.
 func (s *fileTable) viewCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -375,7 +373,8 @@ func (s *fileTable) retire(nums ...base.FileNum) {
 	s.remove(due)
 }
 
-// dueLocked takes the retired files nobody can need any more out of the table.
+// dueLocked removes the retired files that nobody can need any more from the table and returns them.
+// The lock is held.
 func (s *fileTable) dueLocked() []dueFile {
 	if len(s.retired) == 0 {
 		return nil
@@ -403,7 +402,7 @@ func (s *fileTable) dueLocked() []dueFile {
 	return due
 }
 
-// Close closes every handle. Retired files go with it: no view outlives a store.
+// Close closes every handle and removes the retired files: no view outlives a store.
 func (s *fileTable) Close() {
 	s.mu.Lock()
 	s.views = map[uint64]int{}
@@ -428,7 +427,7 @@ func (s *fileTable) retiredNames() []string {
 	return out
 }
 
-// knows reports whether the store has a file, be it only for a view.
+// knows reports whether the table has a file, even if only a view needs it.
 func (s *fileTable) knows(n base.FileNum) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -436,8 +435,8 @@ func (s *fileTable) knows(n base.FileNum) bool {
 	return ok
 }
 
-// openLog reads the header of a log file and, in a store with keys, makes what
-// its values are read with.
+// openLog reads the header of a log file and, in a store with keys, makes the reader of its encrypted
+// values.
 func (s *fileTable) openLog(h *FileHandle) error {
 	if s.Keys == nil {
 		return nil
@@ -467,7 +466,7 @@ func (s *fileTable) keyID(n base.FileNum) string {
 	return s.ids[n]
 }
 
-// numbers are the numbers of all files.
+// numbers returns the numbers of all files.
 func (s *fileTable) numbers() []base.FileNum {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,10 +12,9 @@ import (
 	"github.com/stele-go/stele/base"
 )
 
-// unremoved are the files that nothing needs and that could not be removed: a reader
-// has them open where that forbids it, or the device failed. They are tried again
-// with every file that is to go, and when the store is closed; what is left then,
-// the next Open removes.
+// unremoved are the files that nothing needs and that could not be removed: a reader has them open on a
+// system that forbids removal, or the device failed. Removing them is tried again with every later
+// removal, and when the store is closed. The next Open removes those that are left.
 type unremoved struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -39,7 +38,7 @@ func (u *unremoved) drop(name string) {
 	delete(u.names, name)
 }
 
-// list is the names, in order.
+// list returns the names, in order.
 func (u *unremoved) list() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -65,8 +64,8 @@ func (s *fileTable) unlink(name string) error {
 	return err
 }
 
-// remove unlinks files, and those again that could not be removed before. A failure
-// is no error of the caller's: the manifest has forgotten the file.
+// remove unlinks files, and tries again those that could not be removed before. A failure is not
+// returned: the manifest no longer names the file.
 func (s *fileTable) remove(due []dueFile) {
 	if len(due) == 0 {
 		return
@@ -77,7 +76,7 @@ func (s *fileTable) remove(due []dueFile) {
 	}
 }
 
-// removeAgain tries once more to remove what could not be removed.
+// removeAgain tries once more to remove the files that could not be removed.
 func (s *fileTable) removeAgain() {
 	for _, name := range s.stuck.list() {
 		_ = s.unlink(name)

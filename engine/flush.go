@@ -13,12 +13,12 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// flusher moves the log into segments, so that the log can go.
+// flusher moves the log into segments, so that its files can be removed.
 //
-// A flush takes the log up to the end of one of its files: the cut. It writes what is live
-// there into segments, and publishes them with one edit of the manifest. Commits go on
-// meanwhile, in the next log file. Who flushes holds imageStack.mu, so that no other flush,
-// no other image and no end of a compaction comes between.
+// A flush takes the log up to the end of one of its files: the cut. It writes what is live there into
+// segments, and publishes them with one edit of the manifest. Commits go on meanwhile, in the next log
+// file. Who flushes holds imageStack.mu, so that no other flush, no other image and no end of a
+// compaction comes between.
 //
 // # The steps
 //
@@ -53,39 +53,37 @@ import (
 //
 // # Where the cut lies
 //
-// A segment must not know more than the log files that it replaces. If the images are lost,
-// the index is made from the segments, and the log from the floor on is replayed on top:
-// each record has to find what was there before it. So the cut is the end of a file, and
-// the view shows exactly what lies before it.
+// A segment must not know more than the log files that it replaces. If the images are lost, the index
+// is made from the segments, and the log from the floor on is replayed on top: each record has to find
+// what was there before it. So the cut is the end of a file, and the view shows exactly what lies
+// before it.
 //
-// No patch behind the cut may be against a value before it. So a flush finds the whole
-// chain of each patch in the files that it takes, and reads no value of a segment; and what
-// it leaves behind in them, because it is dead, is needed by no later record. A record that
-// is committed behind the rotation is prepared after step 1, and holds no patch until the
-// cut is known. But the log may begin a file between step 2 and the rotation, because the
-// file before it is full. If the first batch of that file holds patches, some of it was
-// prepared before step 1, and the cut must not lie before it: logBegun takes no view. The
-// rotation ends that file too, and the cut lies at its end or later. If it holds none, what
-// comes after it is prepared after step 2, and therefore after step 1.
+// No patch behind the cut may be against a value before it. So a flush finds the whole chain of each
+// patch in the files that it takes, and reads no value of a segment; and what it leaves behind in them,
+// because it is dead, is needed by no later record. A record that is committed behind the rotation is
+// prepared after step 1, and holds no patch until the cut is known. But the log may begin a file
+// between step 2 and the rotation, because the file before it is full. If the first batch of that file
+// holds patches, some of it was prepared before step 1, and the cut must not lie before it: logBegun
+// takes no view. The rotation ends that file too, and the cut lies at its end or later. If it holds
+// none, what comes after it is prepared after step 2, and therefore after step 1.
 //
 // # A crash, and an error
 //
-// Up to the edit of the manifest, the log is in charge. A crash leaves segments and an
-// image, whole or not, that no manifest names. Their numbers were reserved in the manifest
-// before, so Open knows them as leftovers, and removes them. It removes a new log file that
-// the manifest does not name as well, which holds no record. It replays the finished files as
-// it would any others.
+// Up to the edit of the manifest, the log is in charge. A crash leaves segments and an image, whole or
+// not, that no manifest names. Their numbers were reserved in the manifest before, so Open knows them
+// as leftovers, and removes them. It removes a new log file that the manifest does not name as well,
+// which holds no record. It replays the finished files as it would any others.
 //
-// The edit is in the manifest whole or not at all. By then everything that it names is
-// durable: segments and image with their names, and the log as far as the image knows it.
+// The edit is in the manifest whole or not at all. By then everything that it names is durable:
+// segments and image with their names, and the log as far as the image knows it.
 //
-// After the edit, Open reads the image, and replays the log behind it. Sealed log files and
-// old images that are still there are leftovers.
+// After the edit, Open reads the image, and replays the log behind it. Sealed log files and old images
+// that are still there are leftovers.
 //
-// After an error before the edit, or one that says that the edit was not made, what was
-// written is removed. The finished files stay in the log, and the next flush takes them. If it
-// is not known whether the edit was made, the manifest is poisoned. All files stay then, and
-// the next Open goes by what it finds.
+// After an error before the edit, or one that says that the edit was not made, what was written is
+// removed. The finished files stay in the log, and the next flush takes them. If it is not known
+// whether the edit was made, the manifest is poisoned. All files stay then, and the next Open goes by
+// what it finds.
 //
 // All methods are safe for concurrent use.
 type flusher struct {
@@ -98,15 +96,15 @@ type flusher struct {
 	patchFloor atomic.Uint64 // the first record whose values may be bases
 }
 
-// newFlusher returns the flusher of a store that holds nothing yet.
+// newFlusher returns the flusher of a store that is not yet read.
 func newFlusher(images *imageStack, g *garbageEstimate) *flusher {
 	f := &flusher{Store: images.Store, images: images, garbage: g}
 	f.reset()
 	return f
 }
 
-// committed says that records, in n bytes of the log, put these partitions. lsn is that of
-// the last of them.
+// committed counts records that changed these partitions and take n bytes of the log. lsn is that of
+// the last record.
 func (f *flusher) committed(put []*index.Partition, lsn base.LSN, n int64) {
 	f.unflushed.add(put, lsn)
 	f.throttle.committed(n)
@@ -117,21 +115,21 @@ func (f *flusher) committed(put []*index.Partition, lsn base.LSN, n int64) {
 // patches is how many values of that record's batch are patches.
 func (f *flusher) logBegun(patches int) { f.cut.begun(f.Index, patches) }
 
-// mayBeBase reports whether a record prepared now may hold a patch against ref: whether ref
-// is behind the last cut, and no flush is just setting the next.
+// mayBeBase reports whether a record prepared now may hold a patch against ref: whether ref is behind
+// the last cut, and no flush is setting the next one.
 func (f *flusher) mayBeBase(ref index.Ref) bool { return uint64(ref.LSN) >= f.patchFloor.Load() }
 
-// loaded says that images which Open read hold entries of families up to record last.
+// loaded notes that images which Open read hold entries of families up to record last.
 func (f *flusher) loaded(last base.LSN) { f.unflushed.imaged(last) }
 
 // expect makes room for n families with records in the log.
 func (f *flusher) expect(n int) { f.unflushed.expect(n) }
 
-// reset forgets which families have records in the log: they are read again.
+// reset forgets which families have records in the log: the log is read again.
 func (f *flusher) reset() { f.unflushed.reset() }
 
-// flush moves what is in the log into a segment, so that the log can be removed.
-// It goes beside commits. A failure leaves the store as it was.
+// flush moves the log into segments, so that its files can be removed. Commits go on meanwhile. A
+// failure leaves the store as it was.
 func (f *flusher) flush(ctx context.Context) error {
 	if err := f.enterToWrite(); err != nil {
 		return err
@@ -140,14 +138,14 @@ func (f *flusher) flush(ctx context.Context) error {
 	return f.flushWithin(ctx)
 }
 
-// flushWithin does the work of Flush for who has entered the store.
+// flushWithin does the work of Flush for a caller that has entered the store.
 func (f *flusher) flushWithin(ctx context.Context) error {
 	f.images.mu.Lock()
 	defer f.images.mu.Unlock()
 	return f.flushLocked(ctx)
 }
 
-// flushLocked does the work of Flush for who has entered the store and holds the lock of the
+// flushLocked does the work of Flush for a caller that has entered the store and holds the lock of the
 // images. The comment of flusher has its steps.
 func (f *flusher) flushLocked(ctx context.Context) error {
 	if err := f.images.checkPages(); err != nil {
@@ -206,8 +204,8 @@ func (f *flusher) flushLocked(ctx context.Context) error {
 	return nil
 }
 
-// buildFlush writes the segments of a flush: none if nothing live is in the finished
-// logs, as a rule one.
+// buildFlush writes the segments of a flush: usually one, and none if the finished log files hold
+// nothing live.
 func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, files map[base.FileNum]bool, tombs []index.Tombstone, out *segmentOutputs) error {
 	fams := f.unflushed.all()
 	work, err := Families(v, func(id uint64) bool { return fams[id] })
@@ -245,8 +243,8 @@ func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, fi
 		}
 	}
 	if out.empty() && len(st.Segments) == 0 {
-		// Only deletions: they need be known if older segments hold what they
-		// delete, or if they are to be remembered even without an image.
+		// Only deletions: they are needed if older segments hold what they delete, or if they are to be
+		// remembered even without an image.
 		if len(f.remembered(tombs)) == 0 {
 			return nil
 		}
@@ -255,7 +253,7 @@ func (f *flusher) buildFlush(ctx context.Context, v *View, st snapshot.State, fi
 	return err
 }
 
-// tombstones are the deletions of records first to last.
+// tombstones returns the deletions of records first to last.
 func tombstones(v *View, first, last base.LSN) []index.Tombstone {
 	var out []index.Tombstone
 	for _, m := range v.Index.Tombstones() {
@@ -282,13 +280,13 @@ func (f *flusher) workIfDue(ctx context.Context) error {
 	return nil
 }
 
-// writtenAgain reports whether a compaction will write again what a flush writes. One that
-// flushes so much at once that compaction leaves its segments alone compresses them well.
+// writtenAgain reports whether a compaction will rewrite the segments of a flush. If FlushBytes is so
+// large that compaction leaves them alone, the flush compresses them well.
 func (f *flusher) writtenAgain() bool { return f.Opts.FlushBytes < f.Opts.SegmentSize }
 
-// logDue reports whether the log has grown enough for a flush. Where space is low that is less:
-// should the device fill up, there must be room to move what is live in the log, so that the
-// deletions in it can give room back.
+// logDue reports whether the log has grown enough for a flush. If space is low, less is enough: should
+// the device fill up, there must be room to move the live part of the log, so that the deletions in it
+// can free space.
 func (f *flusher) logDue() bool {
 	n := f.throttle.loggedBytes()
 	if n >= f.Opts.FlushBytes {
@@ -297,7 +295,8 @@ func (f *flusher) logDue() bool {
 	return n >= max(f.Opts.Reserve/2, lowSpaceFlush) && f.lowSpace.Load() && f.room() < f.Opts.LowSpace-max(f.Opts.Reserve, 0)
 }
 
-// lowSpaceFlush is the least that is flushed because space is low, where Options.Reserve is none or tiny.
+// lowSpaceFlush is the least number of log bytes that are flushed because space is low, if
+// Options.Reserve is none or tiny.
 const lowSpaceFlush = 1 << 20
 
 // anyDue reports whether workIfDue has something to do.
@@ -310,7 +309,7 @@ const maxIdleLogs = 8
 // closeTimeout bounds the flush of a Close.
 const closeTimeout = time.Minute
 
-// saveAtClose leaves an image, so that the next Open replays nothing.
+// saveAtClose writes an image, so that the next Open replays nothing.
 func (f *flusher) saveAtClose() error {
 	f.images.mu.Lock()
 	defer f.images.mu.Unlock()
@@ -324,7 +323,7 @@ func (f *flusher) saveAtClose() error {
 		write = func() error { return f.flushLocked(ctx) }
 	}
 	err := write()
-	if f.badPages.Load() { // found just now
+	if f.badPages.Load() { // the damage was found just now
 		return f.images.forget()
 	}
 	return err

@@ -27,8 +27,8 @@ func (f *flusher) cutLog(ctx context.Context) (*View, error) {
 	return v, nil
 }
 
-// cutView takes a view of the index between the last record of one log file and the first
-// of the next. While it is armed, the first file counts that may lie behind the cut.
+// cutView takes a view of the index between the last record of one log file and the first of the next.
+// It takes the view at the first file begun while it is armed that may lie behind the cut.
 type cutView struct {
 	mu    sync.Mutex
 	armed bool
@@ -67,7 +67,7 @@ func (s *cutView) take() (index.View, bool) {
 	return *s.v, true
 }
 
-// finishedLogs are the log files that hold only records up to last.
+// finishedLogs returns the log files that hold only records up to last.
 func finishedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.FileNum]bool) {
 	var nums []base.FileNum
 	set := map[base.FileNum]bool{}
@@ -80,5 +80,5 @@ func finishedLogs(st snapshot.State, last base.LSN) ([]base.FileNum, map[base.Fi
 	return nums, set
 }
 
-// noBase as patchFloor keeps every value from being a base.
+// noBase is the patchFloor under which no value may be a base.
 const noBase = uint64(base.MaxLSN)

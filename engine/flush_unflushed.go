@@ -13,8 +13,8 @@ import (
 type unflushed struct {
 	mu   sync.Mutex
 	fams map[uint64]base.LSN
-	// upTo is the last record of the images that were read at Open, until gather has
-	// looked which families they have entries of that no segment has.
+	// upTo is the last record of the images that were read at Open, until gather has found the families
+	// of which only images have entries.
 	upTo base.LSN
 }
 
@@ -50,16 +50,16 @@ func (u *unflushed) note(family uint64, lsn base.LSN) {
 	u.fams[family] = max(lsn, u.fams[family])
 }
 
-// imaged says that images hold entries of families up to record last. Which these are
-// is found when a flush asks: opening a store does not look at every family.
+// imaged notes that images hold entries of families up to record last. gather finds these families when
+// a flush needs them: opening a store does not look at every family.
 func (u *unflushed) imaged(last base.LSN) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.upTo = last
 }
 
-// gather counts the families with pages in images, if that was put off. An error is
-// that of reading the tables, and leaves it to the next call.
+// gather adds the families with pages in images, if that was put off. If the tables cannot be read, the
+// next call tries again.
 func (u *unflushed) gather(v *View, isImage func(base.FileNum) bool) error {
 	u.mu.Lock()
 	last := u.upTo
@@ -100,8 +100,8 @@ func (u *unflushed) all() map[uint64]bool {
 	return out
 }
 
-// forgetThrough forgets the families that no record after last touched: a flush has
-// moved the log up to there. What a commit added meanwhile stays.
+// forgetThrough forgets the families that no record after last changed: a flush has moved the log up to
+// there. Families that a commit added meanwhile stay.
 func (u *unflushed) forgetThrough(last base.LSN) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

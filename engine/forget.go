@@ -4,8 +4,9 @@ import (
 	"strings"
 )
 
-// ForgetTombstone forgets, in this commit, what is remembered of a deleted partition. The
-// partition from lends its name for it, and must exist; id must not.
+// ForgetTombstone makes this commit forget the data remembered of a deleted partition. The record does
+// so by a copy of the partition from, which must exist, under id, which must not, and a drop of the
+// copy.
 func (tx *Tx) ForgetTombstone(from, id string) error {
 	if m, ok := tx.anyTombstone(id); !ok || len(m.Data) == 0 {
 		return nil
@@ -18,8 +19,7 @@ func (tx *Tx) ForgetTombstone(from, id string) error {
 	return tx.Drop(id, nil)
 }
 
-// Remembers reports whether something is remembered of a deleted partition whose id
-// begins with prefix.
+// Remembers reports whether data is remembered of a deleted partition whose id begins with prefix.
 func (e *Engine) Remembers(prefix string) bool {
 	if e.Enter() != nil {
 		return false

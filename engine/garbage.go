@@ -11,26 +11,26 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// garbageEstimate is an estimate of what segments hold that no entry refers to any more. A
-// flush looks at the families it touches, so it is as old as the last flush. The
-// manifest keeps the sums, and what Open finds there counts on: what families without
-// partitions left behind is added to it, as nobody comes across these again; of what others
-// do not use the larger counts, since they may be counted again.
+// garbageEstimate estimates how many bytes of each segment no entry refers to any more. A flush counts
+// the families that it changes, so the estimate is as old as the last flush. The manifest keeps the
+// sums, and Open starts from them. The bytes of families without partitions are added to its sums, as
+// they are never counted again. For other families the larger of the two numbers is used, since they
+// may be counted again.
 type garbageEstimate struct {
 	*Store
 
 	mu      sync.Mutex
 	fams    map[uint64]deadFamily
-	dropped map[uint64]base.LSN                   // families of partitions that records no flush has counted deleted, by the last of these
+	dropped map[uint64]base.LSN // families of deleted partitions that no flush has counted, with the last record that deleted one
 	before  map[base.FileNum]snapshot.SegmentDead // as Open found it
 
-	// counted and taken are what a flush has counted, and the families that it took of dropped:
-	// the segments know nothing of them before it is published.
+	// counted is what the flush under way has counted, and taken are the families that it took from
+	// dropped. They are settled when the flush is published.
 	counted map[uint64]deadFamily
 	taken   map[uint64]base.LSN
 }
 
-// deadFamily is what segments hold of a family for nobody.
+// deadFamily is how many bytes of a family in segments are dead.
 type deadFamily struct {
 	bytes   map[base.FileNum]int64 // in the measure of SegmentInfo.Raw
 	dropped bool                   // it has no partition left
@@ -42,7 +42,7 @@ func newGarbage(s *Store) *garbageEstimate {
 		counted: map[uint64]deadFamily{}, taken: map[uint64]base.LSN{}}
 }
 
-// Restore takes what the manifest says.
+// Restore starts from the sums in the manifest.
 func (g *garbageEstimate) Restore(segs []snapshot.SegmentInfo) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -53,7 +53,7 @@ func (g *garbageEstimate) Restore(segs []snapshot.SegmentInfo) {
 	}
 }
 
-// sums is what is dead in the segments of these families. mu is held.
+// sums returns the dead bytes of each segment, of these families. mu is held.
 func (g *garbageEstimate) sums(segs []snapshot.SegmentInfo, fams map[uint64]deadFamily) []snapshot.SegmentDead {
 	now := map[base.FileNum]snapshot.SegmentDead{}
 	for _, f := range fams {
@@ -75,8 +75,8 @@ func (g *garbageEstimate) sums(segs []snapshot.SegmentInfo, fams map[uint64]dead
 	return out
 }
 
-// news is what the manifest does not say yet of these segments, which it knows, with what was
-// counted.
+// news returns the sums that differ from those in the manifest, with those just counted, for segments
+// that the manifest names.
 func (g *garbageEstimate) news(segs []snapshot.SegmentInfo) []snapshot.SegmentDead {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,9 +110,9 @@ func (g *garbageEstimate) anyDropped() bool {
 	return len(g.dropped) > 0
 }
 
-// takeDropped returns the families that records up to cut dropped and that were not taken yet: a
-// view at the cut still shows what was dropped later. settle puts them back unless what was counted
-// is published.
+// takeDropped returns the families that records up to cut dropped and that were not taken yet: a view
+// at the cut still shows partitions that were dropped later. settle puts them back unless the flush is
+// published.
 func (g *garbageEstimate) takeDropped(cut base.LSN) map[uint64]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -126,15 +126,15 @@ func (g *garbageEstimate) takeDropped(cut base.LSN) map[uint64]bool {
 	return out
 }
 
-// set counts what is dead of a family, for settle.
+// set records the dead bytes of a family, for settle.
 func (g *garbageEstimate) set(family uint64, dead deadFamily) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.counted[family] = dead
 }
 
-// settle makes what was counted count, if it is published, or forgets it: then it will be counted
-// again. The lock of the stack of images is held since.
+// settle adopts the numbers of a flush if it was published. Otherwise it forgets them, and the next
+// flush counts again. The lock of the stack of images has been held since they were counted.
 func (g *garbageEstimate) settle(published bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,7 +153,7 @@ func (g *garbageEstimate) settle(published bool) {
 	clear(g.taken)
 }
 
-// forget drops what is known of segments that are gone.
+// forget drops the numbers of segments that are gone.
 func (g *garbageEstimate) forget(files map[base.FileNum]bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -172,7 +172,7 @@ func (g *garbageEstimate) forget(files map[base.FileNum]bool) {
 	}
 }
 
-// inSegments is, by segment, about how many bytes of the file are dead.
+// inSegments returns, by segment, about how many bytes of the file are dead.
 func (g *garbageEstimate) inSegments(segs []snapshot.SegmentInfo) map[base.FileNum]int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,11 +185,11 @@ func (g *garbageEstimate) inSegments(segs []snapshot.SegmentInfo) map[base.FileN
 	return out
 }
 
-// countDead counts what segments hold of a loaded family for nobody. floor is that of the
-// store: the values of records from there on are in the log.
+// countDead counts the dead bytes of a loaded family in segments. floor is that of the store: the
+// values of records from there on are in the log.
 func (g *garbageEstimate) countDead(w *Family, floor base.LSN) {
 	if index.BornOf(w.Fam.ID) >= floor {
-		return // no segment has anything of it
+		return // no segment has bytes of this family
 	}
 	room := liveRooms.Get().(*[]index.Ref)
 	defer liveRooms.Put(room)
@@ -200,7 +200,7 @@ func (g *garbageEstimate) countDead(w *Family, floor base.LSN) {
 			refs, before = before[:0], refs
 			for i, r := range it.Slots.Refs() {
 				refs = append(refs, r)
-				if r.LSN < floor && (i >= len(before) || before[i] != r) { // else it is known, or no matter
+				if r.LSN < floor && (i >= len(before) || before[i] != r) { // otherwise it is counted already, or does not matter
 					live = append(live, r)
 				}
 			}
@@ -240,16 +240,16 @@ var liveRooms = sync.Pool{New: func() any { return new([]index.Ref) }}
 
 const keptLive = 4 << 10
 
-// held is what a segment holds of a family, and how much of that is dead.
+// held is how much a segment holds of a family, and how much of that is dead.
 type held struct {
 	values, dead     int64 // how many
 	bytes, deadBytes int64 // as they are in blocks
 }
 
-// deadOf is about how much a segment holds of a family for nobody: of its blocks the
-// share of the values' bytes, of its directory that of their number. Of a chat, whose
-// older versions are small patches, the directory is most of it. As with all that is
-// dead, it is given as a share of the segment's raw bytes.
+// deadOf estimates the dead bytes of a family in a segment: for blocks by the share of dead bytes of
+// values, for the directory by the share of dead values. For a chat, whose older versions are small
+// patches, the directory is the larger part. As everywhere here, the result is scaled to the segment's
+// raw bytes.
 func (g *garbageEstimate) deadOf(family uint64, n base.FileNum, h held) int64 {
 	f, ok := g.inSegment(family, n)
 	if !ok || f.size == 0 {
@@ -260,13 +260,13 @@ func (g *garbageEstimate) deadOf(family uint64, n base.FileNum, h held) int64 {
 	return int64((blocks + directory) * float64(f.raw) / float64(f.size))
 }
 
-// familyIn is what a segment says of a family, and of itself.
+// familyIn has the sizes of a family in a segment, and of the segment.
 type familyIn struct {
 	segment.FamilyInfo
 	size, raw int64
 }
 
-// inSegment is what a segment says of a family; false if it is gone, or does not hold
+// inSegment returns the sizes of a family in a segment; false if the segment is gone, or does not hold
 // the family.
 func (g *garbageEstimate) inSegment(family uint64, n base.FileNum) (familyIn, bool) {
 	h, err := g.Files.Acquire(n)
@@ -282,8 +282,8 @@ func (g *garbageEstimate) inSegment(family uint64, n base.FileNum) (familyIn, bo
 	return familyIn{f, p.Size, p.RawBytes}, ok && err == nil
 }
 
-// countDropped counts what segments hold of families that have no partition in the view, but
-// had one at the last flush.
+// countDropped counts the dead bytes of families that have no partition in the view, but had one at the
+// last flush.
 func (g *garbageEstimate) countDropped(v *View) error {
 	dropped := g.takeDropped(v.LSN())
 	if len(dropped) == 0 {
@@ -312,9 +312,9 @@ func (g *garbageEstimate) countDropped(v *View) error {
 	return nil
 }
 
-// recordDropped counts the families dropped since the last flush, and tells the
-// manifest: the next flush may be another process's, which does not know of them.
-// The lock of the stack of images is held.
+// recordDropped counts the families dropped since the last flush and writes the sums to the manifest:
+// the next flush may be by another process, which does not know of them. The lock of the stack of
+// images is held.
 func (g *garbageEstimate) recordDropped() (err error) {
 	if !g.anyDropped() {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// addProblem adds one, of which the worst is the verdict.
+// addProblem adds a problem to h. The worst problem decides h.Status.
 func addProblem(h *metrics.Health, kind metrics.Trouble, s metrics.Status, err error, format string, args ...any) {
 	h.Problems = append(h.Problems, metrics.Problem{Kind: kind, Status: s, Detail: fmt.Sprintf(format, args...), Err: err})
 	h.Status = max(h.Status, s)
@@ -25,8 +25,7 @@ const (
 	lagGrace = 5 * time.Second
 	// backlogFlushes is how many times Options.FlushBytes the log may hold.
 	backlogFlushes = 4
-	// debtTime is how long compaction at Options.CompactRate would take for what
-	// waits.
+	// debtTime is how long compaction at Options.CompactRate may need for the segments that wait.
 	debtTime = time.Minute
 )
 
@@ -52,9 +51,9 @@ func (e *Engine) Space() (metrics.Space, error) {
 	return s, err
 }
 
-// Health judges the store: nothing but what is in memory, the free space of the
-// device, and what the store's path leads to, so that it may be asked every second. After
-// Close it says that, and nothing else.
+// Health judges the store. It looks only at memory, the free space of the device, and what the store's
+// path leads to, so it may be called every second. After Close it reports only that the store is
+// closed.
 func (e *Engine) Health() metrics.Health {
 	h := metrics.Health{Problems: []metrics.Problem{}, LogBytes: e.throttle.loggedBytes()}
 	var err error
@@ -102,7 +101,7 @@ func (e *Engine) judgeSpace(h *metrics.Health, err error) {
 	}
 }
 
-// judgeWork looks at what goes on behind the calls of a writer.
+// judgeWork judges the background work of a writer.
 func (e *Engine) judgeWork(h *metrics.Health) {
 	h.Lag = e.log.Lag()
 	late := lagGrace

@@ -13,14 +13,14 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// The stack of images that Open reads is a full one and deltas. A full one costs what
-// the store has of partitions, so it is written when the tables of the deltas have
-// come near its own: then Open reads at most about twice what there is.
+// The stack of images that Open reads is a full one and deltas. The cost of a full one grows with the
+// number of partitions, so it is written only when the tables of the deltas have grown to nearly the
+// size of its own: then Open reads at most about twice the needed bytes.
 const (
 	minImages = 6 // a shorter chain grows
-	// loneImages is the same for an image that comes without a flush or a compaction: a full one
-	// then has the pages of all that only the log holds besides, for which the next flush has no
-	// use. Nor does a Close wait for it.
+	// loneImages is the same for an image that is written without a flush or a compaction. A full one
+	// would also have pages for all entries that only the log holds, which the next flush makes
+	// useless. Nor should a Close wait for it.
 	loneImages = 4 * minImages
 	maxImages  = 64
 )
@@ -69,16 +69,16 @@ func newImageStack(s *Store) *imageStack { return &imageStack{Store: s} }
 // committed counts n bytes of log that the next image makes Open replay no more.
 func (c *imageStack) committed(n int64) { c.bytes.Add(n) }
 
-// unsaved is how many bytes of log were committed since the last image.
+// unsaved returns how many bytes of log were committed since the last image.
 func (c *imageStack) unsaved() int64 { return c.bytes.Load() }
 
 // due reports whether the log has grown enough for an image.
 func (c *imageStack) due() bool { return c.unsaved() >= c.Opts.ImageBytes }
 
-// setBad says that Open could not read the stack of images.
+// setBad notes that Open could not read the stack of images.
 func (c *imageStack) setBad() { c.bad = true }
 
-// loaded says that Open read an image of the chain.
+// loaded notes that Open read an image of the chain.
 func (c *imageStack) loaded(t *index.Table, full bool) { c.size.add(t, full) }
 
 // fullDue reports whether the next image is to be a full one. A chain of fewer than grows
@@ -90,16 +90,16 @@ func (c *imageStack) fullDue(chain []snapshot.ImageInfo, grows int) bool {
 	return len(chain) >= grows && c.size.deltas >= c.size.full
 }
 
-// replacedSegments is what a flush or a compaction changes in where pages lie.
+// replacedSegments says which parts of families a flush or a compaction adds and removes.
 type replacedSegments struct {
 	placed   []placed                               // parts the new state adds
 	drop     func(family uint64, p index.Part) bool // parts it no longer has
 	families map[uint64]bool                        // all that may have either
 }
 
-// Write writes what changed since the last image, so that the next Open
-// replays less of the log; with all, or where there is nothing it could be a delta
-// to, a full one. Mu is held. A failure loses nothing: the log still has it all.
+// Write writes an image, so that the next Open replays less of the log. It is a delta to the last
+// image; with all, or if there is none to be a delta to, it is a full one. mu is held. A failure loses
+// nothing: the log still has everything.
 func (c *imageStack) Write(all bool) error {
 	if err := c.checkPages(); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (c *imageStack) writeBeside(cut base.LSN) error {
 	return c.put(false, cut)
 }
 
-// put writes an image of what is new, or a full one; see task.cut.
+// put writes a delta image, or a full one; see task.cut.
 func (c *imageStack) put(full bool, cut base.LSN) error {
 	st := c.manifest.State()
 	imaged, place := c.bytes.Load(), c.logPlace()
@@ -187,8 +187,8 @@ func (c *imageStack) putImage(t task, st snapshot.State) (old []base.FileNum, er
 	return old, nil
 }
 
-// logPlace is where replay can start for an image whose view is taken after the
-// call. The caller syncs the log before it tells the manifest.
+// logPlace returns the place where replay can start for an image whose view is taken after the call.
+// The caller syncs the log before the manifest names it.
 func (c *imageStack) logPlace() snapshot.LogPlace {
 	at := c.log.Position()
 	return snapshot.LogPlace{File: at.File, Offset: at.Offset, Chain: at.Chain, NextLSN: at.NextLSN}
@@ -208,8 +208,8 @@ func (j *imageWriter) apply(edit snapshot.Edit) error {
 	return err
 }
 
-// checkPages refuses work that needs whole images if one is damaged, and lets the
-// manifest forget them. Mu is held.
+// checkPages returns errBadPages for work that needs whole images if one is damaged, and removes the
+// images from the manifest. mu is held.
 func (c *imageStack) checkPages() error {
 	if !c.badPages.Load() {
 		return nil
@@ -220,15 +220,14 @@ func (c *imageStack) checkPages() error {
 	return errBadPages
 }
 
-// checkPagesNow is checkPages for who does not hold Mu.
+// checkPagesNow is checkPages for a caller that does not hold mu.
 func (c *imageStack) checkPagesNow() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.checkPages()
 }
 
-// errBadPages is the answer of flush, image and compaction when a page of the
-// saved index is damaged.
+// errBadPages is the error of flush, image and compaction when a page of the saved index is damaged.
 var errBadPages = fmt.Errorf("the saved index is damaged; close the store and open it again to rebuild it: %w", fault.ErrCorrupt)
 
 // forget takes the images out of the manifest. Their files stay until the
@@ -244,8 +243,8 @@ func (c *imageStack) forget() error {
 	return nil
 }
 
-// usableImages is st without images that Open could not read: the next image is
-// made from segments and log alone.
+// usableImages returns st without images that Open could not read: the next image is made from segments
+// and log alone.
 func (c *imageStack) usableImages(st snapshot.State) snapshot.State {
 	if c.bad {
 		st.Images = nil
@@ -253,8 +252,8 @@ func (c *imageStack) usableImages(st snapshot.State) snapshot.State {
 	return st
 }
 
-// renewKeys brings image and manifest under the current key, where they are not.
-// It comes after a compaction, which did so to the others.
+// renewKeys rewrites image and manifest under the current key if they are under another. It comes after
+// a compaction, which has rewritten the other files.
 func (c *imageStack) renewKeys() error {
 	if c.Keys == nil {
 		return nil

@@ -12,18 +12,19 @@ const (
 	// pageTarget is about where a page of an image ends and the next begins. A
 	// family may have any number of them: a copy of a partition brings all its entries.
 	pageTarget = 2 << 20
-	// mergedPages bounds the stored size of the pages that a full image makes one of.
+	// mergedPages bounds the stored size of the pages that a full image merges into one.
 	mergedPages = 256 << 10
 	// fewPages is how many pages of a family a full image copies as they are. More become one,
 	// so that a partition that is read later is read from few places.
 	fewPages = 4
 )
 
-// newPages hold the entries of records behind last, and the places of their values in the log.
-// Partitions need not be loaded for it: what a cold partition has not on disk is in memory.
+// newPages returns pages with the entries of records behind last, and the places of their values in the
+// log. Partitions need not be loaded: the entries of a cold partition that are not on disk are in
+// memory.
 func (j *imageWriter) newPages(w Family, last base.LSN) (*pagePacker, error) {
 	if slices.ContainsFunc(w.Partitions, func(t *index.Partition) bool { return t.Cold() && t.Birth > last }) {
-		if err := w.Load(j.v); err != nil { // a copy of a cold partition takes it all along
+		if err := w.Load(j.v); err != nil { // a copy of a cold partition brings all its entries
 			return nil, err
 		}
 	}
@@ -38,9 +39,9 @@ func (j *imageWriter) newPages(w Family, last base.LSN) (*pagePacker, error) {
 	return pk, nil
 }
 
-// pagePacker divides the new entries of a family into pages. Which page has an entry does not
-// matter to who reads it: loading merges all of them. But beside a flush the pages of what the
-// flush moves are apart from the others: see task.cut.
+// pagePacker divides the new entries of a family into pages. It does not matter which page has an
+// entry: loading merges all of them. But beside a flush, entries that the flush moves have pages of
+// their own: see task.cut.
 type pagePacker struct {
 	fam    *index.Family
 	last   base.LSN // values up to here have their places in older pages
@@ -52,8 +53,8 @@ type pagePacker struct {
 	refs, before []index.Ref
 }
 
-// keptRefs is the number of values up to which what a packer needs for a family is used again
-// for the next: most have few.
+// keptRefs is the number of values up to which a packer's buffers for a family are reused for the next:
+// most families have few.
 const keptRefs = 256
 
 // begin prepares for the next family: the pages of the last one are not needed any more.
@@ -72,13 +73,13 @@ type pageList struct {
 	pages []*index.Page
 	room  []index.ValueLoc // for the values of the first page
 	size  int              // an upper bound of the encoded size of the last page
-	// bases are what values are patches against, wherever their places are told of
-	// already: no entry need refer to them any more. They get pages of their own.
+	// bases are the bases of patches, which no entry need refer to any more. They get pages of their
+	// own, even if older pages have their places.
 	bases []index.ValueLoc
 }
 
-// partition adds a partition. One that was born behind the cut may be a copy, with entries from
-// before it: all of them are behind it.
+// partition adds a partition. If it was born behind the cut, all its entries count as behind the cut:
+// it may be a copy with older entries.
 func (pk *pagePacker) partition(pt *index.PagePartition) {
 	before, behind := *pt, *pt
 	if before.Entries = nil; pt.Birth <= pk.cut {
@@ -91,7 +92,7 @@ func (pk *pagePacker) partition(pt *index.PagePartition) {
 			}
 		}
 	}
-	// Without entries, it is news that the partition is there.
+	// A new partition without entries is recorded, too.
 	if len(before.Entries) > 0 || len(pt.Entries) == 0 && pt.Birth <= pk.cut {
 		pk.entries(&pk.moving, &before)
 	}
@@ -119,7 +120,7 @@ func (pk *pagePacker) entries(l *pageList, pt *index.PagePartition) {
 	pk.refs, pk.before = refs, before
 }
 
-// clear drops the pages, but for memory that the next ones can use.
+// clear drops the pages and keeps memory that the next ones can use.
 func (l *pageList) clear() {
 	if len(l.pages) > 0 {
 		if l.room = l.pages[0].Values[:0]; cap(l.room) > keptRefs {
@@ -158,8 +159,8 @@ func (l *pageList) entry(pt *index.PagePartition, it *index.Entry) *index.Page {
 	return p
 }
 
-// places adds the place of a value to a page of l, and those of what it is a patch against to
-// the bases. The place of a value from before the cut goes with that side: the flush moves it.
+// places adds the place of a value to a page of l, and those of the bases of its patches to bases. The
+// place of a value from before the cut goes to the pages of that side, as the flush moves it.
 func (pk *pagePacker) places(p *index.Page, l *pageList, r index.Ref) {
 	to := &p.Values
 	if l == &pk.behind && r.LSN <= pk.cut {
@@ -180,7 +181,7 @@ func (pk *pagePacker) places(p *index.Page, l *pageList, r index.Ref) {
 	}
 }
 
-// addBases ends the pages with those of the bases.
+// addBases adds the pages of the bases at the end.
 func (l *pageList) addBases() {
 	for chunk := range slices.Chunk(l.bases, pageTarget/placeSize) {
 		l.pages = append(l.pages, &index.Page{Values: chunk})
@@ -210,8 +211,8 @@ func (j *imageWriter) mergePages(family uint64, parts []index.Part) ([]index.Par
 	return out, nil
 }
 
-// pageMerger gathers pages: of entries with one key the newest, of places of one value
-// the first told, as a reader of all of them would find.
+// pageMerger merges pages. Of entries with one key it keeps the newest, and of places of one value the
+// first, as a reader of all pages would.
 type pageMerger struct {
 	sections map[sectionKey]*rewriteSection
 	seen     map[index.Ref]bool
@@ -230,7 +231,7 @@ func (m *pageMerger) add(p *index.Page) {
 	}
 }
 
-// pages are what was gathered, in pages of about pageTarget.
+// pages returns the merged entries in pages of about pageTarget.
 func (m *pageMerger) pages() []*index.Page {
 	d := divider{limit: pageTarget}
 	for _, key := range slices.SortedFunc(maps.Keys(m.sections), sectionKey.compare) {

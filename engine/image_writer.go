@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// task says what an image is of, and what else its manifest edit changes.
+// task says what an image contains, and what else its manifest edit changes.
 type task struct {
 	v     *View
 	dirty index.Dirty // as of the view
@@ -20,9 +20,9 @@ type task struct {
 	place snapshot.LogPlace
 	edit  snapshot.Edit
 	full  bool // of all partitions
-	// cut is, beside a flush, the last record that the flush moves into segments; else 0. Its
-	// pages are of records either up to the cut or behind it. So when the flush is published,
-	// the first can go: they tell places in log files that go as well.
+	// cut is, beside a flush, the last record that the flush moves into segments; otherwise 0. Each
+	// page has records either up to the cut or behind it. When the flush is published, the former can
+	// be removed: they have places in log files that are removed as well.
 	cut base.LSN
 	replacedSegments
 }
@@ -40,7 +40,7 @@ type imageWriter struct {
 	page   []byte     // the last page that was encoded, if it was small
 }
 
-// last is the record up to which earlier images and segments hold everything.
+// last returns the record up to which earlier images and segments hold everything.
 func (j *imageWriter) last() base.LSN {
 	last := j.floor - 1
 	if n := len(j.st.Images); n > 0 {
@@ -84,8 +84,8 @@ func (j *imageWriter) write() (info snapshot.ImageInfo, err error) {
 	return snapshot.ImageInfo{Num: j.num, LSN: j.v.LSN(), Full: j.full, Size: size}, nil
 }
 
-// contents writes families, partitions and tombstones: of a delta, those that changed. All
-// entries that earlier images and segments do not have are of partitions that changed.
+// contents writes families, partitions and tombstones; in a delta, those that changed. Entries that
+// earlier images and segments do not have belong to partitions that changed.
 func (j *imageWriter) contents() error {
 	changed := map[uint64]Family{}
 	for _, id := range slices.Sorted(maps.Keys(j.dirty.Partitions)) {
@@ -115,9 +115,8 @@ func (j *imageWriter) contents() error {
 	return j.tombs(j.dirty)
 }
 
-// familyIDs are the families the image tells of, in order: all that have partitions,
-// or those in which anything changed. Of a full image it says also of which families that
-// changed all entries are in memory.
+// familyIDs returns the families of the image, in order: those with partitions, or, in a delta, those
+// that changed. For a full image inMemory has the changed families whose entries are all in memory.
 func (j *imageWriter) familyIDs(changed map[uint64]Family) (ids []uint64, inMemory map[uint64]bool, err error) {
 	if j.full {
 		inMemory = make(map[uint64]bool, len(changed))
@@ -194,9 +193,9 @@ func (j *imageWriter) tombs(dirty index.Dirty) error {
 	return nil
 }
 
-// family writes what the log alone knows of a family since the last image, and
-// the list of all its pages. A full image also has what earlier images have that is still
-// needed, so that those images can go: copied from them, or made anew if all of it is in memory.
+// family writes the entries of a family that only the log has since the last image, and the list of all
+// its pages. A full image also has the entries of earlier images that are still needed, so that those
+// images can be removed: copied from them, or made anew if all are in memory.
 func (j *imageWriter) family(id uint64, w Family, inMemory bool) error {
 	last := j.last()
 	if inMemory {
@@ -235,11 +234,11 @@ func (j *imageWriter) addPage(p *index.Page) (off uint64, n uint32, err error) {
 	return j.w.AddPage(b)
 }
 
-// olderParts are the pages of a family in the state to be published, without the new page, or
-// without those of images if they are made anew.
+// olderParts returns the pages of a family in the state to be published, without the new page, and
+// without those of images if anew.
 func (j *imageWriter) olderParts(id uint64, anew bool) ([]index.Part, error) {
 	var parts []index.Part
-	if j.full || index.BornOf(id) <= j.last() { // else no table can have it
+	if j.full || index.BornOf(id) <= j.last() { // otherwise no table can have it
 		var err error
 		if parts, err = j.v.Index.Parts(id); err != nil {
 			return nil, err

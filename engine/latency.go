@@ -25,7 +25,7 @@ var clockStart = time.Now()
 // Now is the present moment.
 func Now() Time { return Time(time.Since(clockStart)) }
 
-// Since is the time that passed since t.
+// Since returns the time that passed since t.
 func Since(t Time) time.Duration { return time.Duration(Now() - t) }
 
 // Since counts the time from t to now.
@@ -38,17 +38,17 @@ func (l *Latency) Observe(d time.Duration) {
 	l.nanos.Add(int64(d))
 }
 
-// ObserveEach counts n things that took d together: each with their mean.
+// ObserveEach counts n observations that took d in total, each with their mean.
 func (l *Latency) ObserveEach(d time.Duration, n int) {
 	d = max(d, 0)
 	l.counts[bucket(d/time.Duration(n))].Add(uint64(n))
 	l.nanos.Add(int64(d))
 }
 
-// bounds are the upper bounds of the buckets.
+// bounds has the upper bounds of the buckets.
 var bounds = metrics.LatencyBounds()
 
-// bucket is the number of the first bucket whose bound is not below d.
+// bucket returns the number of the first bucket whose bound is not below d.
 func bucket(d time.Duration) int {
 	i := int(firstBound[bits.Len64(uint64(d))])
 	for i < len(bounds) && bounds[i] < d {
@@ -57,7 +57,7 @@ func bucket(d time.Duration) int {
 	return i
 }
 
-// firstBound is, for durations of so many bits, the first bucket any may be in.
+// firstBound has, by the number of bits of a duration, the first bucket that it may be in.
 var firstBound = func() (first [65]uint8) {
 	for n := 1; n < len(first); n++ {
 		i := first[n-1]
@@ -69,7 +69,7 @@ var firstBound = func() (first [65]uint8) {
 	return first
 }()
 
-// Read returns what was counted so far.
+// Read returns the observations so far.
 func (l *Latency) Read() metrics.Histogram {
 	h := metrics.Histogram{Sum: time.Duration(l.nanos.Load()), Counts: make([]uint64, len(l.counts))}
 	for i := range l.counts {

@@ -17,7 +17,7 @@ func (s *Store) loadPartition(id string) (*index.Partition, error) {
 	return t, err
 }
 
-// loadFirst is loadPartition, and reports whether it was this call that loaded the partition.
+// loadFirst is loadPartition. first reports whether this call loaded the partition.
 func (s *Store) loadFirst(id string) (t *index.Partition, first bool, err error) {
 	for {
 		t, err := s.Index.Partition(id)
@@ -38,9 +38,9 @@ func (s *Store) loadFirst(id string) (t *index.Partition, first bool, err error)
 	}
 }
 
-// load reads a cold partition's pages as a view, or else the index, sees them, and
-// installs the result in the index if that still holds t: then nothing touched
-// the partition since.
+// load reads a cold partition's pages as view v sees them, or as the index does if v is nil. It
+// installs the result in the index if the index still holds t: then nothing has changed the partition
+// since.
 func (s *Store) load(t *index.Partition, v *View) (loaded *index.Partition, installed bool, err error) {
 	floor := s.lastFlushed() // before the parts: see Store
 	pages, err := s.readPages(t.Family, v)
@@ -51,8 +51,8 @@ func (s *Store) load(t *index.Partition, v *View) (loaded *index.Partition, inst
 	return loaded, installed, nil
 }
 
-// loadFamily replaces the cold ones of the partitions of one family by loaded ones,
-// reading the family's pages once.
+// loadFamily replaces the cold partitions in a list of partitions of one family by loaded ones. It
+// reads the family's pages once.
 func (s *Store) loadFamily(partitions []*index.Partition, v *View) error {
 	first := slices.IndexFunc(partitions, (*index.Partition).Cold)
 	if first < 0 {
@@ -203,8 +203,8 @@ func ReadSegmentPage(h *FileHandle, fam uint64, part index.Part) (*index.Page, e
 	return p, nil
 }
 
-// placeOf is a row of a segment's value table as the index has it; false for a
-// patch against what nothing is patched against.
+// placeOf converts a row of a segment's value table to a place of the index; false for a patch whose
+// base is of the same record or too far back.
 func placeOf(num base.FileNum, v segment.ValueLoc) (index.ValueLoc, bool) {
 	vl := index.ValueLoc{
 		Ref: index.Ref{LSN: v.LSN, Ord: v.Ord},

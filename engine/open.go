@@ -59,7 +59,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// newEngine puts together the parts of a store that holds nothing yet.
+// newEngine puts together the parts of an engine whose store is not yet read.
 func newEngine(s *Store) *Engine {
 	e := &Engine{Store: s, garbage: newGarbage(s), images: newImageStack(s), unpublished: newUnpublished(), revisions: newRevisionCache(s.Opts.VersionBytes),
 		wake: make(chan struct{}, 1), wakeCompact: make(chan struct{}, 1)}
@@ -70,11 +70,10 @@ func newEngine(s *Store) *Engine {
 	return e
 }
 
-// open recovers the store in two steps. First it only reads, but for a copy of the
-// end of the log under a temporary name, which may replace one that a crash left: a
-// store that is damaged, or of a newer version, is else left as it was found. Then it
-// writes: a new manifest file, which forgets nothing; the copy becomes part of the log;
-// and away with what no longer counts.
+// open recovers the store in two steps. The first only reads, but for a copy of the end of the log
+// under a temporary name, which may replace one that a crash left. So a store that is damaged, or of a
+// newer version, is left as it was found. The second writes: it makes a new manifest file, which names
+// all that the old one does; makes the copy part of the log; and removes leftovers.
 func (e *Engine) open() error {
 	if e.Opts.ReadOnly {
 		return e.openReadOnly()
@@ -125,11 +124,11 @@ func (e *Engine) open() error {
 	return err
 }
 
-// goOn is the second step of open. The copy of the end of the log may still be made.
+// goOn is the second step of open. The copy of the end of the log may still be under way.
 func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 	if e.manifest == nil {
 		err := e.openManifest(rec)
-		if errors.Is(err, fault.ErrDiskFull) && end.discard() { // which took the room; after the sweep there may be more
+		if errors.Is(err, fault.ErrDiskFull) && end.discard() { // the copy had no room; after the sweep there may be more
 			err = e.openManifest(rec)
 		}
 		if err != nil {
@@ -157,7 +156,7 @@ func (e *Engine) openManifest(rec wal.Recovery) (err error) {
 	return err
 }
 
-// undoOpen gives back what a failed Open took.
+// undoOpen releases what a failed Open took: lock, files and goroutines.
 func (e *Engine) undoOpen() {
 	var err error
 	if e.log != nil {
@@ -172,10 +171,9 @@ func (e *Engine) undoOpen() {
 	}
 }
 
-// refuseStrangers keeps stele from settling in a directory of somebody else: one
-// without a manifest, but with files. A manifest that was being written when its
-// process died is none: beside other files of a store it is what a restore left that
-// did not come to its end.
+// refuseStrangers refuses a directory of another program: one without a manifest, but with files. A
+// manifest that was being written when its process died does not count as one. Beside other files of a
+// store it was left by a restore that did not finish.
 func (e *Engine) refuseStrangers() error {
 	names, err := e.Opts.FS.List(e.Dir)
 	if err != nil {
@@ -226,7 +224,7 @@ func (e *Engine) takeLock() error {
 	return nil
 }
 
-// readHolder is what the holder wrote about itself; best effort, for people.
+// readHolder returns what the holder of the lock wrote about itself, for messages. It is best effort.
 func readHolder(fsys vfs.FS, name string) string {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -237,7 +235,7 @@ func readHolder(fsys vfs.FS, name string) string {
 	if f.Close() != nil {
 		return ""
 	}
-	// Only what a store wrote is told: anybody may have put another file there.
+	// Only text that a store wrote is shown: anybody may have put another file there.
 	text, _, _ := strings.Cut(strings.TrimRight(string(b[:n]), "\x00"), "\n")
 	if !strings.HasPrefix(text, "pid ") || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return ""

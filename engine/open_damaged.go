@@ -25,9 +25,9 @@ import (
 //   - a frame of the log: its records are missing, and what they deleted is not;
 //   - a value: reading it is a CorruptionError, as always.
 
-// checkImages reads every frame of the images. A store that is written to finds a
-// damaged page when it reads it, and has a new image made; here nothing would be, and
-// what the page holds is in the log.
+// checkImages reads every frame of the images. A store that is open for writing finds a damaged page
+// when it reads it, and has a new image made. A reader has no new image made, and the log still has
+// what the page holds.
 func (e *Engine) checkImages(st snapshot.State) error {
 	for _, info := range st.Images {
 		h, err := e.Files.Acquire(info.Num)
@@ -43,8 +43,8 @@ func (e *Engine) checkImages(st snapshot.State) error {
 	return nil
 }
 
-// damagedState is the state of a store for AllowDamage: that of the manifest, or
-// one made from the files if there is no manifest to rely on.
+// damagedState returns the state of a store for AllowDamage: that of the manifest, or one made from the
+// files if no manifest can be relied on.
 func (e *Engine) damagedState() (snapshot.State, error) {
 	st, err := e.currentState()
 	if err == nil {
@@ -53,7 +53,7 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 	if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, snapshot.ErrNoManifest) {
 		return snapshot.State{}, err
 	}
-	// The newest intact complete state still tells which store this is.
+	// The newest intact, complete state still has the id of the store.
 	known, _, _ := snapshot.LoadDamaged(e.Opts.FS, e.Dir, e.readManifest()...)
 	st, gerr := e.stateFromFiles(known)
 	if gerr != nil {
@@ -71,7 +71,7 @@ func (e *Engine) damagedState() (snapshot.State, error) {
 	return st, nil
 }
 
-// currentState is the state of the manifest, if it is not an older copy of itself.
+// currentState returns the state in the manifest. An older copy of the manifest is an error.
 func (e *Engine) currentState() (snapshot.State, error) {
 	st, rep, err := snapshot.Load(e.Opts.FS, e.Dir, e.readManifest()...)
 	for err == nil {
@@ -89,8 +89,8 @@ func (e *Engine) currentState() (snapshot.State, error) {
 	return snapshot.State{}, err
 }
 
-// outdated reports a log file that the manifest does not name and that goes on after
-// the end of the log it names: a log file is named before its first record.
+// outdated returns an error if a log file that the manifest does not name has records after the end of
+// the log: a log file is named before its first record, so the manifest is an older copy.
 func (e *Engine) outdated(st snapshot.State) error {
 	names, err := e.Opts.FS.List(e.Dir)
 	if err != nil {
@@ -125,8 +125,8 @@ func (e *Engine) outdated(st snapshot.State) error {
 	return nil
 }
 
-// stateFromFiles makes a state of the log files and segments in the directory.
-// Images are left out: which of them count only the manifest knows.
+// stateFromFiles makes a state from the log files and segments in the directory. Images are left out:
+// only the manifest knows which of them are current.
 func (e *Engine) stateFromFiles(known snapshot.State) (snapshot.State, error) {
 	names, err := e.Opts.FS.List(e.Dir)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// holdDir opens the directory of the store. From here on every file is reached through
-// it, and none by path: Opts.FS is that one directory, wherever it is moved.
+// holdDir opens the directory of the store. From here on every file is opened through that directory,
+// and none by path: Opts.FS is that one directory, wherever it is moved.
 func (e *Engine) holdDir() error {
 	d, err := vfs.Hold(e.Opts.FS, e.Dir)
 	if err != nil {
@@ -24,9 +24,9 @@ func (e *Engine) holdDir() error {
 	return nil
 }
 
-// pastUnreadable is d, of which a block that the device cannot read is damage to what can be made
-// anew: images of the index, and the mark that says how far the log was durable. For AllowDamage
-// it is damage everywhere. Elsewhere it is the error of the device, which may pass.
+// pastUnreadable wraps d so that a block that the device cannot read is damage in files that can be
+// made anew: images of the index, and the mark that says how far the log was durable. For AllowDamage
+// it is damage in every file. Otherwise it is the error of the device, which may pass.
 func (e *Engine) pastUnreadable(d vfs.Dir) vfs.Dir {
 	pass := func(name string) bool {
 		_, image := base.ImageFile.Parse(name)
@@ -40,7 +40,7 @@ func (e *Engine) pastUnreadable(d vfs.Dir) vfs.Dir {
 	})
 }
 
-// letGo ends what holdDir and takeLock began. Nothing is written any more.
+// letGo releases the lock and the directory. Nothing may be written afterwards.
 func (e *Engine) letGo() error {
 	var err error
 	if e.lock != nil {
@@ -52,11 +52,10 @@ func (e *Engine) letGo() error {
 	return err
 }
 
-// ownsDir returns nil while the lock file that this writer holds is the one in the
-// directory. The log asks after every write and before anybody is told of it, and the
-// file system before a file is made, renamed or removed. Once it is lost it stays lost:
-// what another writer did meanwhile is not known. Without a lock there is nothing to
-// lose.
+// ownsDir returns nil while the lock file that this writer holds is the one in the directory. The log
+// calls it after every write, before it acknowledges the write, and the file system before a file is
+// made, renamed or removed. Once the lock is lost it stays lost: another writer may have written
+// meanwhile. Without a lock ownsDir always returns nil.
 func (e *Engine) ownsDir() error {
 	if e.lock == nil {
 		return nil

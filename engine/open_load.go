@@ -11,9 +11,9 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// loadIndex brings the index to the record of the newest image, without reading
-// any page. A missing or damaged image is made good from the segments; the log
-// then has everything since the floor.
+// loadIndex brings the index to the record of the newest image, without reading any page. If an image
+// is missing or damaged, the index is made from the segments instead; the log then has everything since
+// the floor.
 func (e *Engine) loadIndex(st snapshot.State) error {
 	err := e.loadImages(st)
 	if err == nil && e.Opts.AllowDamage {
@@ -36,7 +36,7 @@ func (e *Engine) loadIndex(st snapshot.State) error {
 	return e.rebuildIndex(st)
 }
 
-// loadImages reads the tables of the stack of images, each on top of the last.
+// loadImages reads the tables of the images, from the oldest to the newest.
 func (e *Engine) loadImages(st snapshot.State) error {
 	if len(st.Images) == 0 {
 		if len(st.Segments) > 0 {
@@ -60,26 +60,25 @@ func (e *Engine) loadImages(st snapshot.State) error {
 	return nil
 }
 
-// imageLoad gathers what a stack of images holds.
+// imageLoad collects the tables of a stack of images.
 type imageLoad struct {
 	stack      []*index.Table
 	partitions int // of the store; -1 if the newest image does not say
 	tombs      map[string]index.Tombstone
-	later      bool // partitions and families are read when somebody looks
+	later      bool // partitions and families are read when they are looked up
 }
 
-// tablesLater reports whether the tables of partitions and families may stay on disk
-// until somebody looks into them. After a clean close with nothing to replay they may:
-// a damaged one then costs the partitions that may be in it until the store is opened
-// again, see Store.noteBadPage. Else, as after a crash, all are read now, and
-// made good at once; a reader, which can make nothing good for the next, reads all too.
+// tablesLater reports whether the tables of partitions and families may stay on disk until they are
+// looked up. They may after a clean close with nothing to replay: then a damaged table costs the
+// partitions that may be in it until the store is opened again, see Store.noteBadPage. Otherwise, as
+// after a crash, all tables are read now, and damaged ones are replaced immediately. A reader cannot
+// replace any, so it reads all of them, too.
 func (e *Engine) tablesLater(st snapshot.State) bool {
 	last := st.Images[len(st.Images)-1].LSN
 	return !e.Opts.ReadOnly && !e.Opts.AllowDamage && st.Clean != nil && st.Clean.LSN <= last
 }
 
-// withImage reads something from an image that the index may need at any time. Damage
-// is noted.
+// withImage calls read with an image. Damage is noted, as the index may need the image at any time.
 func (e *Engine) withImage(num base.FileNum, read func(*snapshot.Image) error) error {
 	h, err := e.Files.Acquire(num)
 	if err == nil {
@@ -91,9 +90,9 @@ func (e *Engine) withImage(num base.FileNum, read func(*snapshot.Image) error) e
 	return err
 }
 
-// loadImage reads the tables of an image. Partitions and families stay in the form they
-// have in the file: what that costs is their bytes, not their number, or what tells
-// where to look for one.
+// loadImage reads the tables of an image. Partitions and families stay encoded as they are in the file.
+// So the cost depends on their bytes, not on their number, or only on the size of the index of their
+// table.
 func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint64, prev base.FileNum) error {
 	h, err := e.Files.Acquire(info.Num)
 	if err != nil {
@@ -128,8 +127,8 @@ func (e *Engine) loadImage(ld *imageLoad, info snapshot.ImageInfo, storeID uint6
 	})
 }
 
-// rebuildIndex reads the pages of all segments. A section of a partition counts
-// unless a tombstone is younger than the life it belongs to.
+// rebuildIndex makes the index from the pages of all segments. A section of a partition counts unless a
+// tombstone is newer than that life of the partition.
 func (e *Engine) rebuildIndex(st snapshot.State) error {
 	dropped := map[string]index.Tombstone{}
 	for _, s := range st.Segments {
@@ -169,7 +168,7 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 		return err
 	}
 	for id, t := range r.partitions {
-		if r.deleted[id][t.Head] > r.heads[id] { // only the entries tell the next one
+		if r.deleted[id][t.Head] > r.heads[id] { // the next head can be found only from the entries
 			if _, err := e.loadPartition(id); err != nil {
 				return err
 			}
@@ -178,7 +177,7 @@ func (e *Engine) rebuildIndex(st snapshot.State) error {
 	return nil
 }
 
-// table is what was found as a table.
+// table returns the rebuilt index as a table.
 func (r *rebuild) table() *index.Table {
 	var b index.TableBuilder
 	for _, id := range slices.Sorted(maps.Keys(r.parts)) {
@@ -246,8 +245,8 @@ func (r *rebuild) section(family uint64, pt *index.PagePartition) {
 		r.partitions[pt.ID] = t
 		r.heads[pt.ID], r.deleted[pt.ID] = 0, map[string]base.LSN{}
 	}
-	// Not the time decides which page is newer: clocks step back, and a deletion
-	// leaves the time as it was.
+	// Time does not tell which page is newer: clocks step back, and a deletion leaves the time as it
+	// was.
 	if lsn := pt.Newest(); lsn >= t.LSN {
 		t.LSN, t.Updated, t.Flags = lsn, pt.Updated, pt.Flags
 	}
@@ -264,14 +263,14 @@ func (r *rebuild) section(family uint64, pt *index.PagePartition) {
 	}
 }
 
-// Remade is a view of the index as it is made anew, from segments and log without the
-// images, up to the last record that the store knows of. Any damage is an error.
+// Remade returns a view of an index that is made from segments and log without the images, up to the
+// last record that the store knows of. Any damage is an error.
 func (e *Engine) Remade() (*View, error) {
 	st := e.Found.Clone()
 	st.Images = nil
 	other := newEngine(e.reread(st))
 	other.upTo = e.Index.LSN() // a writer may have gone on since
-	e.isOpen.Store(false)      // for the one whose files they are, too, this is opening
+	e.isOpen.Store(false)      // reads of the original store's files count as opening, too
 	defer e.isOpen.Store(true)
 	err := other.loadIndex(st)
 	if err == nil {
@@ -283,8 +282,8 @@ func (e *Engine) Remade() (*View, error) {
 	return other.ViewWithin(), nil
 }
 
-// newest is the last record that the pages and tombstones of all segments know of:
-// the log counts from there on, as the floor is not known.
+// newest returns the last record that the pages and tombstones of all segments know of. The log is
+// replayed from the next record on, as the floor is not known.
 func (r *rebuild) newest(dropped map[string]index.Tombstone) base.LSN {
 	var lsn base.LSN
 	for _, t := range r.partitions {

@@ -8,8 +8,8 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// logOptions are those to recover the log from record from on. imaged says that the index
-// begins with what the images hold.
+// logOptions returns the options to recover the log from record from on. imaged says that the index
+// begins with the content of the images.
 func (e *Engine) logOptions(st snapshot.State, from base.LSN, imaged bool) wal.RecoverOptions {
 	o := wal.RecoverOptions{FS: e.Opts.FS, Dir: e.Dir, Files: st.LogNums(), FromLSN: from,
 		Origin: st.StoreID, Mark: e.durable, Salts: st.LogSalts(), ReadOnly: e.Opts.ReadOnly, AllowDamage: e.Opts.AllowDamage, Keys: e.Files.Keys}
@@ -29,10 +29,9 @@ func (e *Engine) logOptions(st snapshot.State, from base.LSN, imaged bool) wal.R
 	return o
 }
 
-// readLogAhead begins to read the log while the images are still loaded, in the hope that
-// they can be: which record comes after them, the manifest says. It returns nil where
-// that is not known, or where nothing may happen beside anything else. ended is as that of
-// recoverLog.
+// readLogAhead begins to read the log while the images are still loaded. The manifest says which record
+// comes after them; the records read are used only if the images can be loaded. It returns nil if that
+// record is not known, or if nothing may run concurrently. ended is as in recoverLog.
 func (e *Engine) readLogAhead(st snapshot.State, ended func(wal.Recovery) error) *logAhead {
 	if e.Opts.Inline || e.Opts.AllowDamage || len(st.Images) == 0 && len(st.Segments) > 0 {
 		return nil
@@ -44,7 +43,7 @@ func (e *Engine) readLogAhead(st snapshot.State, ended func(wal.Recovery) error)
 	return readLog(e.logReader(e.logOptions(st, from, true)), ended)
 }
 
-// logReader reads a log as readLog has it.
+// logReader returns a function that reads a log, as readLog allLive it.
 func (e *Engine) logReader(o wal.RecoverOptions) func(func(wal.Entry) error, func(wal.Recovery) error) (wal.Recovery, error) {
 	return func(add func(wal.Entry) error, ended func(wal.Recovery) error) (wal.Recovery, error) {
 		o.Ended = ended
@@ -52,9 +51,9 @@ func (e *Engine) logReader(o wal.RecoverOptions) func(func(wal.Entry) error, fun
 	}
 }
 
-// recoverLog replays the log from the record after the image, as ahead reads it if it is
-// not nil. ended, if it is not nil, is called when the end of the log is known, maybe beside
-// the last records.
+// recoverLog replays the log from the record after the image. If ahead is not nil, it has the records.
+// ended, if not nil, is called when the end of the log is known, perhaps while the last records are
+// replayed.
 func (e *Engine) recoverLog(st snapshot.State, ahead *logAhead, ended func(wal.Recovery) error) (wal.Recovery, error) {
 	rec, err := e.replayLog(st, ahead, ended)
 	if err != nil {
@@ -92,8 +91,8 @@ func (e *Engine) replayLog(st snapshot.State, ahead *logAhead, ended func(wal.Re
 	return ahead.replayAll(r.batch)
 }
 
-// keepFamilies prepares the index for a replay. How many partitions that changes nobody
-// knows; after a kill it may be many. Open releases the families.
+// keepFamilies keeps the families in memory during a replay, which may change many partitions after a
+// kill. Open releases them.
 func (e *Engine) keepFamilies(st snapshot.State) {
 	n := min(e.Index.Len(), 2<<10)
 	if st.Clean != nil {
@@ -103,8 +102,7 @@ func (e *Engine) keepFamilies(st snapshot.State) {
 	e.flusher.expect(n)
 }
 
-// openLog starts writing behind the end of the recovered log, of which the copy
-// becomes a part.
+// openLog makes the copy part of the recovered log and starts writing behind its end.
 func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 	if end.copy == nil {
 		if err := end.copyEnd(rec, 0, e.newFileNum); err != nil {
@@ -142,6 +140,5 @@ func (e *Engine) openLog(rec wal.Recovery, end *logEnd) error {
 	return err
 }
 
-// errMoved is the error for copied records that are out of order, which the log does
-// not let happen.
+// errMoved is the error for copied records that are out of order. The log never copies them so.
 var errMoved = errors.New("records out of order")

@@ -9,16 +9,16 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// The log may be read ahead of its replay by so many batches of so many bytes of memory
-// each, about: then the copy of the end of the log is made while the last of a few thousand
-// records are replayed.
+// These are the number of batches that the log may be read ahead of its replay, and about how many
+// bytes of memory a batch takes. They suffice to copy the end of the log while the last of a few
+// thousand records are replayed.
 const (
 	aheadBatches = 8
 	aheadBytes   = 256 << 10
 	aheadStart   = 16 << 10 // of a batch when no other waits to be replayed
 )
 
-// errStopped ends the reading of a log that nobody replays any more. Nobody sees it.
+// errStopped ends the reading of a log whose replay has ended. It is never returned to a caller.
 var errStopped = errors.New("the replay has ended")
 
 // logAhead reads the log, and decodes its records, on a goroutine of its own. It may begin
@@ -38,9 +38,9 @@ type logAhead struct {
 	err error
 }
 
-// readLog begins to read a log: read calls add for each record, and ended when it knows the
-// end. ended, which may be nil, is called by the goroutine that reads, but not before the
-// replay has begun.
+// readLog begins to read a log. read calls add for each record, and ended when it knows the end. The
+// caller's ended, which may be nil, is called by the reading goroutine, but not before the replay has
+// begun.
 func readLog(read func(add func(wal.Entry) error, ended func(wal.Recovery) error) (wal.Recovery, error), ended func(wal.Recovery) error) *logAhead {
 	l := &logAhead{full: make(chan *recordBatch, aheadBatches), free: make(chan *recordBatch, aheadBatches),
 		begun: make(chan struct{}), stopped: make(chan struct{})}
@@ -65,11 +65,11 @@ func readLog(read func(add func(wal.Entry) error, ended func(wal.Recovery) error
 	return l
 }
 
-// replayAll replays what is read, in its order, until there is no more or a replay
-// fails. It returns when the reading has ended.
+// replayAll replays the batches in order until there is no more or a replay fails. It returns when the
+// reading has ended.
 func (l *logAhead) replayAll(replay func(*recordBatch) error) (wal.Recovery, error) {
 	close(l.begun)
-	defer l.stop() // else the reader would wait for a replay that panicked
+	defer l.stop() // otherwise the reader would wait for a replay that panicked
 	for b := range l.full {
 		if err := replay(b); err != nil {
 			l.stop()
@@ -80,7 +80,7 @@ func (l *logAhead) replayAll(replay func(*recordBatch) error) (wal.Recovery, err
 	return l.rec, l.err
 }
 
-// stop ends the reading, if there is any, and waits until it has ended.
+// stop ends the reading, if it was begun, and waits until it has ended.
 func (l *logAhead) stop() {
 	if l == nil {
 		return
@@ -103,7 +103,7 @@ func (l *logAhead) add(en wal.Entry) error {
 	return nil
 }
 
-// empty is a batch without records. It waits for the replay where too many have some.
+// empty returns a batch without records. If too many batches are full, it waits for the replay.
 func (l *logAhead) empty() *recordBatch {
 	if l.made < aheadBatches {
 		select {
@@ -117,7 +117,7 @@ func (l *logAhead) empty() *recordBatch {
 	return (<-l.free).reset()
 }
 
-// send hands on what was added.
+// send hands the current batch to the replay.
 func (l *logAhead) send() error {
 	if l.cur != nil {
 		l.full <- l.cur

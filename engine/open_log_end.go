@@ -11,8 +11,8 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// logEnd is what can be done as soon as it is known where the log ends, while the
-// last of its records are still replayed.
+// logEnd is the work that can be done as soon as the end of the log is known, while the last records
+// are still replayed.
 type logEnd struct {
 	e       *Engine
 	st      snapshot.State
@@ -25,15 +25,14 @@ type logEnd struct {
 	relocated sync.WaitGroup
 }
 
-// found is called when the end of the log is known, maybe by a goroutine that reads it
-// ahead.
+// found is called when the end of the log is known, perhaps by a goroutine that reads the log ahead.
 func (l *logEnd) found(rec wal.Recovery) error {
 	var err error
 	if l.left, err = l.e.leftovers(l.st, rec); err != nil || l.e.manifest != nil {
 		return err
 	}
-	// The number is reserved before the copy has a name with it. The temporary name
-	// has that of an older file: a leftover, should it stay.
+	// The number is reserved before the copy has a name with it. The temporary name has the number of
+	// an older file, so that it is a leftover if it stays.
 	num := l.e.nextNumber()
 	if rec.Unpromised.Records > 0 {
 		l.e.takeNumber()
@@ -53,7 +52,7 @@ func (l *logEnd) found(rec wal.Recovery) error {
 	return nil
 }
 
-// copied waits for the copy, which is no leftover.
+// copied waits for the copy and takes it off the list of leftovers.
 func (l *logEnd) copied() {
 	l.copying.Wait()
 	if l.copy != nil {
@@ -61,9 +60,9 @@ func (l *logEnd) copied() {
 	}
 }
 
-// copyEnd copies what no promise covers to a file that is not yet part of the log:
-// after a crash the page cache may show what the disk does not have. temp is the
-// number in its temporary name, 0 for its own.
+// copyEnd copies the records that may not be durable to a file that is not yet part of the log: after a
+// crash the page cache may show bytes that the disk does not have. temp is the number in its temporary
+// name; 0 means its own.
 func (l *logEnd) copyEnd(rec wal.Recovery, temp base.FileNum, number func() (base.FileNum, error)) error {
 	n := rec.Unpromised.Records
 	l.moves = recordMoves{from: make([]int64, 0, n), to: make([]int64, 0, n)}
@@ -72,16 +71,16 @@ func (l *logEnd) copyEnd(rec wal.Recovery, temp base.FileNum, number func() (bas
 	return err
 }
 
-// relocate tells the families what the copy moves, while files are synced. All records
-// are replayed, and the copy is made.
+// relocate tells the families where the copied records lie now, while files are synced. All records are
+// replayed by then, and the copy is complete.
 func (l *logEnd) relocate(rec wal.Recovery) {
 	if l.copy != nil {
 		l.relocated.Go(func() { l.e.relocate(rec.End.File, &l.moves) })
 	}
 }
 
-// discard removes a copy that did not become part of the log, and reports whether
-// one was tried since it was called last: then there may be more room now.
+// discard removes a copy that did not become part of the log. It reports whether a copy was tried since
+// the last call: then there may be more room now.
 func (l *logEnd) discard() bool {
 	l.copying.Wait()
 	l.relocated.Wait()
@@ -94,8 +93,8 @@ func (l *logEnd) discard() bool {
 	return tried
 }
 
-// recordMoves says where the payloads of copied records were, and are: those of
-// records from first on, all of one file each.
+// recordMoves has the old and new places of the payloads of copied records, from record first on. All
+// lay in one file, and all lie in one new file.
 type recordMoves struct {
 	first  base.LSN
 	from   []int64
@@ -116,8 +115,8 @@ func (m *recordMoves) add(from int64, to wal.Entry) error {
 	return nil
 }
 
-// place is where the bytes of r lie that were at l; false if its record was not
-// copied. In an encrypted file a place is that of the record, and one within it.
+// place returns the new place of the bytes of r, which were at l; false if the record was not copied.
+// In an encrypted file a place is that of the record and an offset within it.
 func (m *recordMoves) place(r index.Ref, l index.Loc) (index.Loc, bool) {
 	if r.LSN < m.first || r.LSN-m.first >= base.LSN(len(m.from)) {
 		return l, false
@@ -132,8 +131,8 @@ func (m *recordMoves) place(r index.Ref, l index.Loc) (index.Loc, bool) {
 	return l, true
 }
 
-// relocate tells the families in memory, which those that replay touched are, where the
-// values of the copied records lie now.
+// relocate tells the families in memory, which are those that the replay touched, where the values of
+// the copied records lie now.
 func (e *Engine) relocate(old base.FileNum, moves *recordMoves) {
 	if len(moves.from) == 0 {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// readerRetries is how often a reader beside a live writer looks again when a
-// file it was told of is gone.
+// readerRetries is how often a reader beside a live writer starts again when a file that the manifest
+// names is gone.
 const readerRetries = 16
 
 // openReadOnly reads a store without a lock: the manifest, then the files it
@@ -37,7 +37,7 @@ func (e *Engine) openReadOnly() error {
 		lost, lostImages := e.Files.lost, e.Files.lostImages
 		e.Files.Close()
 		e.Files = newFiles(e.Opts.FS, e.Dir, e.Files.onErr)
-		// Nobody moves on: the file is lost for good.
+		// The manifest has not changed: the file is lost for good.
 		e.Files.lost = lost || stuck && e.Opts.AllowDamage
 		e.Files.lostImages = lostImages || stuck
 		e.Index = index.New(e.Opts.loadedBytes())
@@ -66,8 +66,8 @@ func (e *Engine) tryReadOnly() error {
 	e.Found = st
 	e.useKeys(st, false)
 	e.addFiles(st)
-	// Everything the state names is opened before anything is read, so that the
-	// writer can remove nothing from under the reader.
+	// Every file that the state names is opened before any is read, so that they stay readable when the
+	// writer removes them.
 	if err := e.Files.openAll(); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (e *Engine) tryReadOnly() error {
 	return err
 }
 
-// readState reads the manifest, or does without.
+// readState returns the state of the manifest or, with AllowDamage, one made without it.
 func (e *Engine) readState() (snapshot.State, error) {
 	if e.Opts.AllowDamage {
 		e.Files.pastDamage = e.skip

@@ -10,15 +10,15 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// replayer applies records of the log to the index, one after the other. What it
-// needs for a record it keeps for the next.
+// replayer applies records of the log to the index, one after the other. It reuses its buffers for the
+// next record.
 type replayer struct {
 	e   *Engine
 	rec *decodedRecord
 	c   index.Change
 
-	// The partitions as the record leaves them, nil if they are gone, and their tombstones.
-	// Most records are of one partition: the first has a place of its own.
+	// The partitions as the record leaves them, nil if they are removed, and their tombstones. Most
+	// records change one partition, so the first is not in the maps.
 	firstID    string
 	first      *index.Partition
 	hasFirst   bool
@@ -81,7 +81,7 @@ func (r *replayer) replay(rec *decodedRecord, ops []decodedOp, values []index.Va
 	return nil
 }
 
-// begin forgets the record before.
+// begin forgets the previous record.
 func (r *replayer) begin(rec *decodedRecord) {
 	r.rec, r.begun = rec, 0
 	r.c = index.Change{LSN: rec.lsn, Put: r.c.Put[:0], Remove: r.c.Remove[:0], Remember: r.c.Remember[:0]}
@@ -90,7 +90,7 @@ func (r *replayer) begin(rec *decodedRecord) {
 	clear(r.tombs)
 }
 
-// change adds a partition to what the record changes.
+// change adds a partition to those that the record changes.
 func (r *replayer) change(id string, t *index.Partition) {
 	if t == nil {
 		r.c.Remove = append(r.c.Remove, id)
@@ -205,9 +205,9 @@ func (r *replayer) copy(t *index.Partition, o *decodedOp) error {
 	return nil
 }
 
-// withHeads loads a cold partition that is about to lose its head, because only its
-// entries tell which one comes next. A partition whose pages are damaged stays cold,
-// with the old head: whoever reads it will be told.
+// withHeads loads a cold partition that is about to lose its head, because only the entries tell which
+// one comes next. A partition whose pages are damaged stays cold, with the old head: reading it returns
+// the damage.
 func (r *replayer) withHeads(t *index.Partition, key string) (*index.Partition, error) {
 	if !t.Cold() || key != t.Head {
 		return t, nil
@@ -219,8 +219,8 @@ func (r *replayer) withHeads(t *index.Partition, key string) (*index.Partition, 
 	return loaded, err
 }
 
-// slotLoc is where the bytes of a slot lie, for a record at offset at of a log file. An error
-// means that no record says so.
+// slotLoc returns the ref and the place of the bytes of a slot of the record en. An error means that no
+// valid record has such a slot.
 func slotLoc(s *recordSlot, en *wal.Entry) (index.Ref, index.Loc, error) {
 	lsn := en.LSN
 	ref := index.Ref{LSN: lsn, Ord: s.ord}

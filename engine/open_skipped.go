@@ -8,13 +8,13 @@ import (
 	"github.com/stele-go/stele/base/fault"
 )
 
-// skipped is what AllowDamage went past.
+// skipped is the damage that AllowDamage ignored.
 type skipped struct {
 	mu        sync.Mutex
 	damage    []error
 	seen      map[string]bool // by text: a damaged page is met again and again
-	recent    []error         // since the last look, repeated ones too
-	deletions bool            // what was skipped may have held deletions
+	recent []error // since the last call of RecentlySkipped, repeated ones too
+	deletions bool // the damage may have hidden deletions
 }
 
 // maxSkipped bounds the list of what was skipped.
@@ -36,8 +36,7 @@ func (s *Store) skip(err error) {
 	}
 }
 
-// pastDamage is nil for damage that may be gone past, which it notes; any other
-// error stays one.
+// pastDamage notes damage that may be ignored and returns nil; it returns any other error.
 func (s *Store) pastDamage(err error) error {
 	if err == nil || !s.Opts.AllowDamage || !errors.Is(err, fault.ErrCorrupt) {
 		return err
@@ -46,9 +45,9 @@ func (s *Store) pastDamage(err error) error {
 	return nil
 }
 
-// Skipped returns what was gone past so far, at Open and since, each damage once,
-// and whether it may have held deletions, so that something deleted is back. Both
-// are zero without Options.AllowDamage.
+// Skipped returns the damage that was ignored so far, at Open and since, each once. deletions says that
+// the damage may have hidden deletions, so that deleted data may be visible again. Both are zero
+// without Options.AllowDamage.
 func (s *Store) Skipped() (damage []error, deletions bool) {
 	s.skipped.mu.Lock()
 	defer s.skipped.mu.Unlock()
@@ -63,18 +62,18 @@ func (s *Store) Skipped() (damage []error, deletions bool) {
 	return append([]error(nil), s.skipped.damage...), deletions
 }
 
-// maybeUndeleted says that what was skipped may have held deletions.
+// maybeUndeleted notes that the damage may have hidden deletions.
 func (s *Store) maybeUndeleted() {
 	s.skipped.mu.Lock()
 	defer s.skipped.mu.Unlock()
 	s.skipped.deletions = true
 }
 
-// forgetSkipped begins anew: the store is read again.
+// forgetSkipped clears the list: the store is read again.
 func (s *Store) forgetSkipped() { s.skipped = skipped{} }
 
-// RecentlySkipped is what was gone past since the last call: one damaged file costs
-// many families something, and each of them has to know.
+// RecentlySkipped returns the damage that was ignored since the last call. Damage that was met before
+// is repeated: one damaged file costs many families something, and each has to know.
 func (s *Store) RecentlySkipped() []error {
 	s.skipped.mu.Lock()
 	defer s.skipped.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// pastSpecials is d for Options.AllowDamage: whatever is no regular file and has the name
-// of a file of a store counts as missing, and is noted. It may have been put there long
-// after the store was written, so nothing of what is intact depends on it.
+// pastSpecials wraps d for Options.AllowDamage: a file with the name of a store's file that is not a
+// regular file counts as missing, and is noted. It may have been put there long after the store was
+// written, so intact data does not depend on it.
 func (e *Engine) pastSpecials(d vfs.Dir) vfs.Dir {
 	if !e.Opts.AllowDamage {
 		return d
@@ -38,8 +38,8 @@ func (d regularDir) Open(name string) (vfs.File, error) {
 	return f, err
 }
 
-// List implements vfs.FS. What it leaves out would else be taken for a newer manifest, or
-// for a part of the log.
+// List implements vfs.FS. It leaves out files that are not regular: they would otherwise be taken for a
+// newer manifest, or for a part of the log.
 func (d regularDir) List(dir string) ([]string, error) {
 	names, err := d.Dir.List(dir)
 	return slices.DeleteFunc(names, func(n string) bool {

@@ -6,10 +6,9 @@ import (
 	"github.com/stele-go/stele/base/vfs"
 )
 
-// endsOpening is d; while the store is being opened, and Options.Opening has ended, no
-// file in it is read. Open may read for long: a log to replay, the segments that an index
-// is made of, the frames of a damaged one. All of it is one read after the other, so
-// nothing of that has to ask by itself.
+// endsOpening wraps d: while the store is being opened, reads fail once Options.Opening has ended. Open
+// may read for long: a log to replay, the segments that an index is made of, the frames of a damaged
+// one. All of these read step by step, so none has to check the context itself.
 func (e *Engine) endsOpening(d vfs.Dir) vfs.Dir {
 	if e.Opts.Opening == nil {
 		return d
@@ -17,7 +16,7 @@ func (e *Engine) endsOpening(d vfs.Dir) vfs.Dir {
 	return openingDir{d, e}
 }
 
-// stillWanted is nil unless whoever wanted the store opened has given up.
+// stillWanted returns an error if Options.Opening ended before the store was open.
 func (e *Engine) stillWanted() error {
 	if e.isOpen.Load() {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// leftovers lists what a crash left behind: files with numbers the manifest handed
-// out and does not name. Files that are not of this kind are reported, and stay.
+// leftovers lists the files that a crash left behind: those with numbers that the manifest handed out
+// and does not name. Other files are reported, and stay.
 //
-// A log file that the manifest does not name and that goes on after the end of the
-// log is no leftover, whatever its number: a file is named before its first record,
-// so the manifest is an older copy of itself, or that of another store.
+// A log file that the manifest does not name and that has records after the end of the log is no
+// leftover, whatever its number: a file is named before its first record, so the manifest is an older
+// copy of itself, or that of another store.
 func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error) {
 	named := map[string]bool{LockName: true, wal.MarkName: true}
 	for _, l := range st.Logs {
@@ -53,7 +53,7 @@ func (e *Engine) leftovers(st snapshot.State, rec wal.Recovery) ([]string, error
 	return left, nil
 }
 
-// checkLeftover refuses to call a log file with records after last a leftover.
+// checkLeftover returns an error if a log file that would be a leftover has records after last.
 func (e *Engine) checkLeftover(name string, last base.LSN) error {
 	num, isLog := base.LogFile.Parse(name)
 	if !isLog {
@@ -70,8 +70,7 @@ func (e *Engine) checkLeftover(name string, last base.LSN) error {
 		"it holds records up to %d, the log that the manifest names ends with %d; the manifest seems to be an older copy, or that of another store", u.LastLSN, last)}
 }
 
-// sweep removes leftovers. It comes after everything the manifest names was found
-// to be there.
+// sweep removes leftovers. It runs only after all files that the manifest names were found.
 func (e *Engine) sweep(left []string) {
 	for _, n := range left {
 		// A reader may have it open where that forbids removal. Its number is never

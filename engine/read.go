@@ -76,8 +76,8 @@ func (s *Store) read(ctx context.Context, r *Reader, fam *index.Family, ref inde
 	return nil, fmt.Errorf("value %d.%d: %w", ref.LSN, ref.Ord, ErrNoValue)
 }
 
-// moveRetries is how often a value may move between asking where it lies and
-// reading it. More than once is already unlikely.
+// moveRetries is how often a read looks up the place of a value again because the value moved before it
+// was read. More than once is already unlikely.
 const moveRetries = 4
 
 // readAt reads the bytes at loc, into a fresh slice if they are to be the caller's own.
@@ -97,8 +97,8 @@ func (s *Store) readAt(r *Reader, loc index.Loc, own bool) ([]byte, error) {
 	return append([]byte{}, v...), nil // which does not clear what it fills
 }
 
-// readInBlock reads the value at loc of a segment, checked, and says whether others may
-// hold it, or it holds more than itself.
+// readInBlock reads and checks the value at loc of a segment. shared reports whether others may hold
+// its bytes, or its memory is a larger block.
 func (s *Store) readInBlock(r *Reader, h *FileHandle, loc index.Loc) (v []byte, shared bool, err error) {
 	if v, ok := r.kept(loc); ok && valueSum(v) == loc.Sum {
 		return v, true, nil
@@ -114,7 +114,7 @@ func (s *Store) readInBlock(r *Reader, h *FileHandle, loc index.Loc) (v []byte, 
 	return v, shared || !alone, nil
 }
 
-// keptInLog is a value of the log that the call or the store keeps. r may be nil.
+// keptInLog returns a value of the log if the call or the store keeps it. r may be nil.
 func (s *Store) keptInLog(r *Reader, loc index.Loc) ([]byte, bool) {
 	if b, ok := r.kept(loc); ok || r.readsOnce() {
 		return b, ok
@@ -122,8 +122,8 @@ func (s *Store) keptInLog(r *Reader, loc index.Loc) ([]byte, bool) {
 	return s.cache.get(keyOf(loc))
 }
 
-// keepOfLog keeps a value of the log for the call, and for later ones. An empty one begins
-// where the next value does, so the two have one key.
+// keepOfLog keeps a value of the log for this call and later ones. An empty value is not kept: it
+// begins where the next value does, so the two would have one key.
 func (s *Store) keepOfLog(r *Reader, loc index.Loc, b []byte) {
 	if len(b) == 0 {
 		return

@@ -9,17 +9,16 @@ import (
 )
 
 const (
-	// aheadGap is how many bytes between two values of the log are read along with them: what
-	// a record has before its values, and a small record of others. It costs less than
-	// another call to the system.
+	// aheadGap is how many bytes between two values of the log are read along with them: enough for the
+	// head of a record, and a small record of others. That costs less than another system call.
 	aheadGap = 1 << 10
 	// aheadPiece bounds what is read with one call, and readAheadBytes all that is read ahead.
 	aheadPiece     = 64 << 10
 	readAheadBytes = 1 << 20
 )
 
-// ahead is what was read of the log ahead of time: pieces with several values each, in the
-// order of files and offsets.
+// ahead has the pieces of the log that were read ahead, with several values each, in the order of files
+// and offsets.
 type ahead struct {
 	pieces []piece
 	room   []byte      // that the pieces lie in
@@ -37,10 +36,10 @@ func (p piece) compare(loc index.Loc) int {
 	return cmp.Or(cmp.Compare(p.file, loc.File), cmp.Compare(p.off, loc.Off))
 }
 
-// Ahead is for a onceReader that is asked for these values next. It reads those
-// that lie close to each other in the log together, as the values of a commit do, up to 1 MiB.
-// What was handed out before may be overwritten, and what was kept is forgotten. Nothing is
-// checked here: a value that is not found whole in what was read ahead is read by itself.
+// Ahead tells a onceReader which values it will read next. It reads values that lie close to each other
+// in the log together, as those of one commit do, up to 1 MiB. It may overwrite values returned before,
+// and forgets those it kept. It checks nothing: a value that is not complete in the bytes read ahead is
+// read by itself.
 func (r *Reader) Ahead(values []index.ValueLoc) {
 	a := &r.ahead
 	if len(a.pieces) > 0 {
@@ -79,8 +78,8 @@ func (r *Reader) Ahead(values []index.ValueLoc) {
 	a.room = room
 }
 
-// readAhead reads a piece of the log, of so many bytes from the first value on, to the end of
-// room. Pieces that have been read keep the memory they lie in if room has to grow.
+// readAhead reads size bytes of the log, from the first value on, and appends them to room. If room has
+// to grow, earlier pieces keep the memory they lie in.
 func (r *Reader) readAhead(first index.Loc, size int, room []byte) []byte {
 	h, err := r.s.Files.Acquire(first.File)
 	if err != nil {
@@ -97,7 +96,7 @@ func (r *Reader) readAhead(first index.Loc, size int, room []byte) []byte {
 	return room[:at+size]
 }
 
-// inLog is the value at loc of the log if it was read ahead and is whole. r may be nil.
+// inLog returns the value at loc of the log if it was read ahead and is complete. r may be nil.
 func (r *Reader) inLog(loc index.Loc) ([]byte, bool) {
 	if r == nil || len(r.ahead.pieces) == 0 || !loc.InLog() || loc.Inner != 0 {
 		return nil, false

@@ -12,11 +12,11 @@ import (
 
 const cacheShards = 8
 
-// blockCache keeps decoded segment blocks, and of the log the patches and what they
-// are against, bounded by bytes. What is new has a part of it, least recently used
-// out; what is asked for again after others came moves to the rest. So to read many
-// things once takes no more memory than that part, and puts nothing out of the rest.
-// Blocks are immutable and shared with readers.
+// blockCache keeps decoded segment blocks, and patches of the log and their bases, bounded by bytes.
+// New entries are in one part of it; an entry that is used again after others came moves to the other
+// part. Each part drops the least recently used. So reading many blocks once takes no more memory than
+// the part for new entries, and drops nothing from the other. Blocks are immutable and shared with
+// readers.
 type blockCache struct {
 	shards       [cacheShards]cacheShard
 	flights      *flights
@@ -26,13 +26,12 @@ type blockCache struct {
 type blockKey struct {
 	file base.FileNum
 	off  uint64
-	// inner tells the values of one record of an encrypted log file apart; 0 for a
-	// block of a segment.
+	// inner distinguishes the values of one record of an encrypted log file; 0 for a block of a
+	// segment.
 	inner uint32
 }
 
-// keyOf is the key of the block that a value lies in, or of the value if it is in the
-// log.
+// keyOf returns the key of the block that a value lies in, or of the value itself if it is in the log.
 func keyOf(loc index.Loc) blockKey {
 	if loc.InLog() {
 		return blockKey{loc.File, loc.Off, loc.Inner}
@@ -45,7 +44,7 @@ type cacheShard struct {
 	items      map[blockKey]*list.Element
 	young, old cachePart
 	last       blockKey // of the entry used last
-	turns      uint64   // how often another one was used than before
+	turns uint64 // how often the entry used differed from the one used before
 }
 
 // cachePart is a list of entries, the least recently used last, bounded by bytes.
@@ -74,10 +73,10 @@ func (p *cachePart) overfull() *list.Element {
 }
 
 const (
-	// youngShare of 8 parts are for what is new.
+	// youngShare is how many eighths of the cache are for new entries.
 	youngShare = 3
-	// youngTurns is how many turns an entry is new, whoever asks for it: a call asks for a
-	// block once for each value it takes, and a few calls may take turns.
+	// youngTurns is how many turns an entry counts as new, however often it is used: a call uses a
+	// block once for each value in it, and a few calls may alternate.
 	youngTurns = 32
 )
 
@@ -225,7 +224,7 @@ func (c *blockCache) keep(e *cacheEntry) {
 	s.trim()
 }
 
-// flights lets concurrent misses of one block read it once.
+// flights makes concurrent misses of one block read it once.
 type flights struct {
 	mu sync.Mutex
 	m  map[blockKey]*flight
@@ -241,9 +240,9 @@ type flight struct {
 
 func newFlights() *flights { return &flights{m: map[blockKey]*flight{}} }
 
-// read returns what fn reads for key, or what another call is reading already. Each
-// caller that meets a failure tries for itself, so that the error is its own. Shared
-// says that other callers hold the block too.
+// read returns the block that fn reads, or that another call is already reading for key. If that read
+// fails, each waiting caller calls its own fn, so that the error is its own. shared says that other
+// callers hold the block too.
 func (f *flights) read(key blockKey, fn func() ([]byte, error)) (block []byte, shared bool, err error) {
 	f.mu.Lock()
 	if fl := f.m[key]; fl != nil {

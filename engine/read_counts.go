@@ -2,29 +2,29 @@ package engine
 
 import "sync/atomic"
 
-// ReadCounts counts what is read from the stores of items and caches beside the
-// checkpoints of a saver. The zero value is ready; a nil one counts nothing.
+// ReadCounts counts reads of items and cached results in a saver's store. The zero value is ready; a
+// nil one counts nothing.
 type ReadCounts struct {
 	ItemSearches             Latency
 	itemHits, itemMisses     atomic.Uint64
 	resultHits, resultMisses atomic.Uint64
 }
 
-// Item counts an item that was asked for by its key.
+// Item counts a read of an item by its key.
 func (c *ReadCounts) Item(found bool) {
 	if c != nil {
 		count(found, &c.itemHits, &c.itemMisses)
 	}
 }
 
-// Searched counts a search that began then.
+// Searched counts a search that began at begin.
 func (c *ReadCounts) Searched(begin Time) {
 	if c != nil {
 		c.ItemSearches.Since(begin)
 	}
 }
 
-// Results counts entries of a cache: so many asked for, so many found.
+// Results counts cache entries that were asked for and found.
 func (c *ReadCounts) Results(asked, found int) {
 	if c != nil {
 		c.resultHits.Add(uint64(found))
@@ -32,10 +32,10 @@ func (c *ReadCounts) Results(asked, found int) {
 	}
 }
 
-// Items are the items found and not found so far.
+// Items returns how many items were found and not found so far.
 func (c *ReadCounts) Items() (hits, misses uint64) { return c.itemHits.Load(), c.itemMisses.Load() }
 
-// ResultsRead are the entries of caches found and not found so far.
+// ResultsRead returns how many cache entries were found and not found so far.
 func (c *ReadCounts) ResultsRead() (hits, misses uint64) {
 	return c.resultHits.Load(), c.resultMisses.Load()
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// readChain makes the value whose place is chain[0] out of the patches that lead
-// to the last, which is whole. The result is fresh, and checked as a whole: each
-// step has been checked for itself, so only then is it known that they belong
-// together.
+// readChain makes the value at chain[0] from the patches of chain and the last value in it, which is
+// whole. The result is a fresh slice. Its checksum is checked too: each step has its own, which does
+// not show that the steps belong together.
 func (s *Store) readChain(r *Reader, fam *index.Family, chain []index.ValueLoc) ([]byte, error) {
 	if r == nil {
 		r = &Reader{s: s, held: new(recent)} // the patches may lie in one block
@@ -41,7 +40,7 @@ func (s *Store) readChain(r *Reader, fam *index.Family, chain []index.ValueLoc) 
 	if err == nil {
 		return b, nil
 	}
-	if _, rerr := s.readAt(r, last.Loc, false); rerr != nil { // which readRoot need not have seen
+	if _, rerr := s.readAt(r, last.Loc, false); rerr != nil { // readRoot does not check it
 		return nil, costing(fam, last.Ref, rerr)
 	}
 	return nil, s.chainDamage(chain[0], err)
@@ -68,7 +67,7 @@ func (s *Store) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 	if loc.InLog() {
 		b, err = readLogValue(h, loc)
 	} else if b, _, err = s.readInBlock(r, h, loc); r.revisions {
-		b = slices.Clone(b) // versions that are kept would hold the block
+		b = slices.Clone(b) // otherwise the versions that are kept would hold the block
 	}
 	if err != nil {
 		return nil, err
@@ -86,10 +85,9 @@ func (s *Store) readPatch(r *Reader, loc index.Loc) (*delta.Patch, error) {
 	return p, nil
 }
 
-// readRoot reads the bytes at loc, which the caller shares with others and must
-// not change; they hold no block that is larger, if the caller keeps them. In a
-// segment they are part of a block that was checked, but they are not compared with
-// loc's own checksum: what is made of them is checked.
+// readRoot reads the bytes at loc, which the caller shares with others and must not change. With kept
+// they hold no larger block in memory. In a segment they are part of a block that was checked, but they
+// are not compared with loc's own checksum: the value made of them is.
 func (s *Store) readRoot(r *Reader, loc index.Loc, kept bool) ([]byte, error) {
 	if loc.InLog() {
 		if b, ok := r.inLog(loc); ok {
@@ -119,7 +117,7 @@ func (s *Store) readRoot(r *Reader, loc index.Loc, kept bool) ([]byte, error) {
 			return nil, err
 		}
 		if b, ok = (blockPart{bytes: block}).cut(loc); !ok {
-			return h.Segment.Value(segmentLoc(loc), block) // which says what is wrong
+			return h.Segment.Value(segmentLoc(loc), block) // its error says what is wrong
 		}
 		whole = len(b) == len(block)
 	}
@@ -129,8 +127,8 @@ func (s *Store) readRoot(r *Reader, loc index.Loc, kept bool) ([]byte, error) {
 	return b, nil
 }
 
-// baseError is the cause under a CorruptionError for bytes that more values than
-// one are made of: these are what the damage costs.
+// baseError is the cause under a CorruptionError for damaged bytes that more than one value is made of.
+// It names the values that are lost.
 type baseError struct {
 	damaged index.Ref
 	costs   []index.Ref // in order, Damaged among them
@@ -159,8 +157,8 @@ func (e *baseError) Error() string {
 // Unwrap returns the underlying cause.
 func (e *baseError) Unwrap() error { return e.err }
 
-// costing adds to damage of the bytes of r which values it costs. Other errors
-// pass.
+// costing adds to a damage error for the bytes of r which values are lost. It returns other errors as
+// they are.
 func costing(fam *index.Family, r index.Ref, err error) error {
 	var ce *fault.CorruptionError
 	if !errors.As(err, &ce) {
@@ -175,8 +173,8 @@ func costing(fam *index.Family, r index.Ref, err error) error {
 	return &named
 }
 
-// endlessChain is the error for a chain that does not end with a whole value: a
-// base is missing, or there are more patches than there may be.
+// endlessChain returns the error for a chain that does not end with a whole value: a base is missing,
+// or there are too many patches.
 func (s *Store) endlessChain(chain []index.ValueLoc, end index.Ref) error {
 	last := chain[len(chain)-1]
 	if len(chain) > index.MaxSteps {

@@ -9,21 +9,19 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// Reader reads the values that one call asks for. A block that the call decoded it
-// keeps for the values that are asked for next, and so the versions that a chain of
-// patches led through: reading all versions of a series applies each patch once, in any
-// order but one that jumps about. It keeps at most 16 MiB, or what the last two values
-// take that it made if that is more, beside the caches of the store, whatever their size.
-//
-// After End, values may still be read. What they keep is the collector's to take then,
-// but for that of the Reader used last, which the store holds: so whoever keeps
-// values that were not read keeps no bytes of others.
+// Reader reads the values of one call. It keeps the blocks that it decoded, and the versions that
+// chains of patches led through, for the next values of the call: so reading all versions of a series
+// applies each patch once, unless the order jumps about. It keeps at most 16 MiB, or the last two
+// values that it made if they are larger, beside the caches of the store, whatever their size. After
+// End, values may still be read. What the Reader keeps may then be garbage collected, except for the
+// Reader used last, which the store holds. So a caller that keeps values it has not read yet keeps no
+// bytes of others in memory.
 //
 // All methods but Ahead are safe for concurrent use.
 type Reader struct {
 	s         *Store
-	revisions bool // it is asked for several versions of a series
-	once      bool // it is asked for each value once
+	revisions bool // the call reads several versions of a series
+	once bool // the call reads each value once
 	ahead     ahead
 
 	mu    sync.Mutex
@@ -31,12 +29,12 @@ type Reader struct {
 	after weak.Pointer[recent] // what was held, or was made since
 }
 
-// Reader returns one for a call that reads many values, several of the same series. The
-// call ends it.
+// Reader returns a Reader for a call that reads many values, several of the same series. The call must
+// call End.
 func (s *Store) Reader() *Reader { return &Reader{s: s, revisions: true, held: new(recent)} }
 
-// onceReader returns a Reader for a call that reads each value once, to write it elsewhere.
-// Of the log it keeps what patches lead to, and nothing for others.
+// onceReader returns a Reader for a call that reads each value once, to write it elsewhere. From the
+// log it keeps only the bases of patches, and it adds nothing to the store's cache.
 func (s *Store) onceReader() *Reader {
 	r := s.Reader()
 	r.once = true
@@ -46,8 +44,7 @@ func (s *Store) onceReader() *Reader {
 // readsOnce reports whether r is a onceReader. r may be nil.
 func (r *Reader) readsOnce() bool { return r != nil && r.once }
 
-// LateReader returns a Reader that is ended already, for single values that callers ask
-// for when they like.
+// LateReader returns a Reader that is ended already, for single values that are read at any time.
 func (s *Store) LateReader() *Reader { return &Reader{s: s} }
 
 // End says that the call is over.
@@ -60,7 +57,7 @@ func (r *Reader) End() {
 	}
 }
 
-// Read is Store.ReadValue, with what this call keeps.
+// Read is Store.ReadValue, using what the Reader keeps.
 func (r *Reader) Read(ctx context.Context, fam *index.Family, ref index.Ref) ([]byte, error) {
 	return r.readFor(ctx, fam, ref, true)
 }
@@ -111,12 +108,12 @@ func (r *Reader) ReadWithin(ctx context.Context, fam *index.Family, ref index.Re
 			return b, nil
 		}
 	}
-	// Whole in itself, moving, or damaged: what that means is said in one place.
+	// The value is stored whole, or moving, or damaged: read handles all three.
 	return r.s.read(ctx, r, fam, ref, own)
 }
 
-// readPlaced is ReadWithin for a value whose place the caller has just asked for, as it lies in
-// memory.
+// readPlaced is ReadWithin for a value whose place the caller has just looked up. The bytes may be
+// shared.
 func (r *Reader) readPlaced(ctx context.Context, fam *index.Family, v index.ValueLoc) ([]byte, error) {
 	if !v.Loc.Patched() {
 		if b, ok := r.inLog(v.Loc); ok {
@@ -126,7 +123,7 @@ func (r *Reader) readPlaced(ctx context.Context, fam *index.Family, v index.Valu
 	return r.ReadWithin(ctx, fam, v.Ref, false)
 }
 
-// bytesOf is the value, in a fresh slice if it is to be the caller's own.
+// bytesOf returns the bytes of a value, in a fresh slice if own.
 func bytesOf(v *delta.Rope, own bool) []byte {
 	if b, ok := v.Single(); ok && !own {
 		return b
@@ -138,7 +135,7 @@ func bytesOf(v *delta.Rope, own bool) []byte {
 // it from the log: a copy costs less than asking the kernel for so few bytes.
 const smallLogValue = 1 << 10
 
-// small reads a small value of the log, or has it. Others may hold it.
+// small returns a small value of the log, kept or read. Others may hold it.
 func (r *Reader) small(loc index.Loc) ([]byte, error) {
 	if b, ok := r.s.keptInLog(r, loc); ok && valueSum(b) == loc.Sum {
 		return b, nil
@@ -150,8 +147,8 @@ func (r *Reader) small(loc index.Loc) ([]byte, error) {
 	return b, err
 }
 
-// view is the value as its patches say, not yet checked; nil if it is stored whole,
-// or if the chain cannot be read just now.
+// view returns the value made of its patches, not yet checked; nil if it is stored whole, or if the
+// chain cannot be read now.
 func (r *Reader) view(fam *index.Family, ref index.Ref) *delta.Rope {
 	s := r.keeping()
 	s.resolving.Lock()
@@ -171,7 +168,7 @@ func (r *Reader) view(fam *index.Family, ref index.Ref) *delta.Rope {
 		v, chain = delta.Whole(b), chain[:len(chain)-1]
 		s.keepView(last.Ref, v, 0)
 	} else if v = s.view(at); v == nil {
-		return nil // forgotten between two looks
+		return nil // forgotten since the last lookup
 	}
 	for i := len(chain) - 1; i >= 0; i-- {
 		p, err := r.s.readPatch(r, chain[i].Loc)
@@ -186,13 +183,13 @@ func (r *Reader) view(fam *index.Family, ref index.Ref) *delta.Rope {
 		s.keepView(chain[i].Ref, v, p.Size())
 	}
 	if _, patched := v.Sum(); !patched {
-		return nil // it moved, and is whole where it lies now
+		return nil // it moved, and is stored whole now
 	}
 	return v
 }
 
-// kept is the value at loc as the call keeps it, not checked. Others hold it. A nil
-// Reader keeps nothing.
+// kept returns the value at loc if the call keeps it, not checked. Others hold it. A nil Reader keeps
+// nothing.
 func (r *Reader) kept(loc index.Loc) ([]byte, bool) {
 	s := r.had()
 	if s == nil {
@@ -205,8 +202,7 @@ func (r *Reader) kept(loc index.Loc) ([]byte, bool) {
 	return b, ok
 }
 
-// keep keeps the block that the value at loc was found in, for the call, if there is one,
-// and reports whether it does.
+// keep keeps the block with the value at loc for the rest of the call, and reports whether it does.
 func (r *Reader) keep(loc index.Loc, block []byte) bool {
 	if r == nil || len(block) > recentLargest {
 		return false
@@ -215,7 +211,7 @@ func (r *Reader) keep(loc index.Loc, block []byte) bool {
 	return true
 }
 
-// Size is how many bytes of decoded versions the call keeps.
+// Size returns how many bytes of decoded versions the call keeps.
 func (r *Reader) Size() (n int) {
 	kept := r.had()
 	if kept == nil {
@@ -231,7 +227,7 @@ func (r *Reader) Size() (n int) {
 	return n
 }
 
-// had is what the call keeps; nil if it keeps nothing.
+// had returns what the call keeps; nil if it keeps nothing.
 func (r *Reader) had() *recent {
 	if r == nil {
 		return nil
@@ -244,7 +240,7 @@ func (r *Reader) had() *recent {
 	return r.after.Value()
 }
 
-// keeping is what the call keeps, made if it kept nothing.
+// keeping returns what the call keeps, and makes it if there is none.
 func (r *Reader) keeping() *recent {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -25,16 +25,14 @@ const (
 	maxDecoded = 1 << 14
 )
 
-// recent is what the reads of one call decoded last: blocks of segments, values of the
-// log, and versions that patches led through. The cache of the store may be too small
-// for a block, or have none; without this, a call would then decode the block again for
-// each value in it.
-//
-// What is read goes to the generation now. When that is full, it becomes then, and what
-// was then is forgotten; what is asked for again moves to now. So at least the last
-// recentBytes are kept, and at most twice as many. A call may go through more blocks at
-// once, as a listing of many partitions does. So of a large block that comes from then, or
-// has to be decoded again, the values next to the one alone are kept: a part of each has room.
+// recent is what the reads of one call decoded last: blocks of segments, values of the log, and
+// versions that patches led through. The cache of the store may be too small for a block, or have none;
+// without this, a call would then decode the block again for each value in it. What is read goes to the
+// generation `now`. When it is full, it becomes `then`, and the old `then` is forgotten. What is used
+// again moves to `now`. So at least the last recentBytes are kept, and at most twice as many. A call
+// may alternate between more blocks than fit, as a listing of many partitions does. So of a large block
+// that comes from `then`, or has to be decoded again, only the values around the one wanted are kept:
+// there is room for a part of each block.
 //
 // All methods are safe for concurrent use.
 type recent struct {
@@ -51,14 +49,13 @@ type generation struct {
 	size   int // bytes that are in memory because of this generation, at most
 }
 
-// blockPart is the bytes of a block from one on. Those of a value of the log are a whole
-// block here.
+// blockPart has consecutive bytes of a block. A value of the log counts as a whole block.
 type blockPart struct {
 	from  uint64
 	bytes []byte
 }
 
-// cut is the value at loc, not checked; not ok if it is not in the part.
+// cut returns the value at loc, not checked; ok is false if it is not in the part.
 func (p blockPart) cut(loc index.Loc) (b []byte, ok bool) {
 	at := uint64(loc.Inner)
 	if loc.InLog() {
@@ -70,8 +67,8 @@ func (p blockPart) cut(loc index.Loc) (b []byte, ok bool) {
 	return nil, false
 }
 
-// around is the part with the value at loc and those next to it, in memory of its own if it
-// is not all there is.
+// around returns a part with the value at loc and those next to it: p itself if it is no larger, or
+// else a copy.
 func (p blockPart) around(loc index.Loc) blockPart {
 	n := max(partBytes, partValues*int(loc.Len))
 	if loc.InLog() || n >= len(p.bytes) {
@@ -81,10 +78,10 @@ func (p blockPart) around(loc index.Loc) blockPart {
 	return blockPart{p.from + uint64(from), slices.Clone(p.bytes[from:min(from+n, len(p.bytes))])}
 }
 
-// part is the part of the block of loc that has its value, and the value.
+// part returns the part that has the value at loc, and the value.
 func (g *generation) part(loc index.Loc) (p blockPart, b []byte, ok bool) {
 	parts := g.blocks[keyOf(loc)]
-	for i := len(parts) - 1; i >= 0 && !ok; i-- { // the last is asked for most
+	for i := len(parts) - 1; i >= 0 && !ok; i-- { // the last part is used most
 		p = parts[i]
 		b, ok = p.cut(loc)
 	}
@@ -104,7 +101,7 @@ func (r *recent) room(n int) (turned bool) {
 	return turned
 }
 
-// value is the value at loc if what is kept has it, not checked. Others hold it.
+// value returns the value at loc if it is kept, not checked. Others hold it.
 func (r *recent) value(loc index.Loc) (b []byte, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +135,7 @@ func (r *recent) keep(loc index.Loc, block []byte) {
 	r.put(k, p)
 }
 
-// put is keep for one who has the lock.
+// put is keep for a caller that has the lock.
 func (r *recent) put(k blockKey, p blockPart) {
 	n := recentEntry + len(p.bytes)
 	r.room(n)
@@ -153,7 +150,7 @@ func (r *recent) has(ref index.Ref) bool {
 	return r.now.views[ref] != nil || r.then.views[ref] != nil
 }
 
-// view is a version that is kept; nil if none is.
+// view returns a version that is kept, or nil.
 func (r *recent) view(ref index.Ref) *delta.Rope {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,17 +163,16 @@ func (r *recent) view(ref index.Ref) *delta.Rope {
 	return v
 }
 
-// keepView keeps a version that a patch, of so many bytes, made out of the one kept
-// before it.
+// keepView keeps a version that a patch of patch bytes made from the version kept before it.
 func (r *recent) keepView(ref index.Ref, v *delta.Rope, patch int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.putView(ref, v, patch)
 }
 
-// putView is keepView. A version shares bytes with the one it was made of, which are
-// counted where that is. So the first of a generation, and one that comes from the last,
-// count with all that they hold.
+// putView adds a version that takes more bytes. A version shares bytes with the one it was made of,
+// which are counted there. So the first version of a generation, and one that moves here from the
+// other, count with all their bytes.
 func (r *recent) putView(ref index.Ref, v *delta.Rope, more int) {
 	n := recentEntry + v.Size() + more
 	if r.room(n) {
@@ -186,7 +182,7 @@ func (r *recent) putView(ref index.Ref, v *delta.Rope, more int) {
 	r.now.size += n
 }
 
-// forget drops what is kept: something in it is not what it should be.
+// forget drops all that is kept, because something in it is wrong.
 func (r *recent) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,16 +6,15 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// togetherLen is how many bytes of values ReadTogether hands out at most: nobody asked for
-// them yet, and they lie in one piece of memory, so that who keeps one of them keeps so
-// much.
+// togetherLen is the most bytes of values that ReadTogether returns. They lie in one piece of memory,
+// so whoever keeps one of them keeps all.
 const togetherLen = 16 << 10
 
 // togetherStored is the largest block, as it is stored, that ReadTogether reads.
 const togetherStored = 64 << 10
 
-// PartitionFirst is Partition, and reports whether the partition was cold: nobody had looked at it
-// for as long as it takes to be evicted.
+// PartitionFirst is Partition. first reports whether the partition was cold: nobody had read it for as
+// long as it takes to be evicted.
 func (s *Store) PartitionFirst(id string) (t *index.Partition, first bool, err error) {
 	if err := s.Enter(); err != nil {
 		return nil, false, err
@@ -38,14 +37,12 @@ func (s *Store) Together(fam *index.Family, first index.Ref) bool {
 	}
 }
 
-// ReadTogether returns the bytes of values that lie together, in a fresh piece of memory of
-// which each has a slice of its own, and nil for one that does not lie whole in the block
-// of the first, or within togetherLen bytes of the log from there on. So a block is looked for
-// once, and the log is read once, and not once for each value. Without keep a block is
-// decompressed into memory that is used again, and does not enter the cache: for values that
-// nobody is expected to ask for soon after. It returns nil if Together says no, if the values
-// are more than 16 KiB, if those of the log are but one, or if the block or the log cannot be
-// read: ReadValue tells why.
+// ReadTogether returns values that lie together, with one read or one block lookup instead of one for
+// each value. The values lie in one fresh piece of memory. A value is nil if it is not complete in the
+// block of the first one, or within togetherLen bytes of the log from the first one on. Without keep
+// the block does not enter the cache, for values that nobody is expected to read again soon. The result
+// is nil if Together returns false, if the values are more than 16 KiB, if only one of them is in the
+// log, or if the block or the log cannot be read: ReadValue then returns the error.
 func (s *Store) ReadTogether(ctx context.Context, fam *index.Family, refs []index.Ref, keep bool) [][]byte {
 	if len(refs) == 0 || ctx.Err() != nil || !s.Together(fam, refs[0]) || s.Enter() != nil {
 		return nil
@@ -123,7 +120,7 @@ func (t *together) cut(block []byte) {
 	}
 }
 
-// inPiece is where value i ends in the piece of the log that begins with the first; 0 if it does
+// inPiece returns where value i ends in the piece of the log that begins with the first; 0 if it does
 // not lie there.
 func (t *together) inPiece(i int) uint64 {
 	l, from := &t.locs[i], t.locs[0].Off
@@ -133,8 +130,8 @@ func (t *together) inPiece(i int) uint64 {
 	return l.Off - from + uint64(l.Len)
 }
 
-// readLog reads the piece of the log with one call, and returns the values in it. The values
-// of a commit lie one behind the other; a value of a later commit costs what lies between.
+// readLog reads the piece of the log with one call, and returns the values in it. The values of a
+// commit lie one behind the other; before a value of a later commit, the bytes in between are read too.
 func (t *together) readLog() [][]byte {
 	end, n := uint64(0), 0
 	for i := range t.locs {

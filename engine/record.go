@@ -26,13 +26,13 @@ const (
 	opDrop   opKind = 3 // a partition, with what to remember of it
 	opCopy   opKind = 4 // a partition under another id
 	opFlags  opKind = 5 // the flags of a partition
-	// opFlagsToo is how opFlags is written behind another operation on the same partition:
-	// without the partition's id, which is most of it. It comes with checkpoints. No op has
-	// this kind.
+	// opFlagsToo is opFlags behind another operation on the same partition, written without the
+	// partition's id, which would be most of its bytes. Checkpoints write it. Decoding turns it into
+	// opFlags.
 	opFlagsToo opKind = 6
 )
 
-// How a slot has its value. Higher numbers are refused as written by a newer version.
+// How a slot's value is stored. Higher numbers are refused as written by a newer version.
 const (
 	slotNone   uint8 = 0 // nothing stored under this name and tag
 	slotRef    uint8 = 1 // stored by an earlier record
@@ -159,8 +159,8 @@ func appendSlot(b []byte, s *recordSlot) []byte {
 // bounded by a small multiple of the input's length. Its strings share memory.
 func DecodeRecord(b []byte) (*logRecord, error) { return new(recordDecoder).Decode(b) }
 
-// Decode is the function Decode for one record after the other: operations and slots of
-// the result are valid until the next call.
+// Decode is DecodeRecord for one record after the other: operations and slots of the result are valid
+// until the next call.
 func (d *recordDecoder) Decode(b []byte) (*logRecord, error) {
 	if len(b) < prefix {
 		return nil, fmt.Errorf("record of %d bytes", len(b))
@@ -210,7 +210,7 @@ type recordDecoder struct {
 	slots []recordSlot // of all operations
 }
 
-// Size is about how much memory takes what replay keeps of the record decoded last.
+// Size returns about how much memory the replay keeps of the record decoded last.
 func (d *recordDecoder) Size() int {
 	const record, operation, slot = 64, 176, 128
 	return record + operation*len(d.r.ops) + slot*len(d.slots) + len(d.text)

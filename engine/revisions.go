@@ -16,21 +16,21 @@ import (
 type Series struct{ Partition, Group, Name string }
 
 const (
-	// chainCost is how many times a value's size the patches of one run may have
-	// together: reading goes through them.
+	// chainCost bounds the total size of the patches of one run, in sizes of the value: a read applies
+	// all of them.
 	chainCost = 2
 	// entryCost is about what an entry of the cache takes besides its bytes.
 	entryCost = 256
 )
 
-// revision is the last published value of a series. It is immutable, except for pause; before it
-// is published the commit that stores it says where.
+// revision is the last published value of a series. It is immutable, except for pause, and for its
+// place, which the commit that stores it sets before it is published.
 type revision struct {
 	series Series
 	family uint64
 	ref    index.Ref
 	key    string      // of the entry that holds it
-	data   *delta.Held // nil while nothing is tried
+	data *delta.Held // nil while no patches are tried
 	// runs are the patches that lead to this version, by level. begun is the version
 	// with which the run of a level below the last one began; nil: this one.
 	runs  [chainLevels]run
@@ -61,7 +61,7 @@ func (v *revision) size() int64 {
 	return n
 }
 
-// start is the version with which v's run of a level began.
+// start returns the version with which v's run of a level began.
 func (v *revision) start(level int) *revision {
 	if b := v.begun[level]; b != nil {
 		return b
@@ -69,8 +69,8 @@ func (v *revision) start(level int) *revision {
 	return v
 }
 
-// revisionCache keeps the last published value of each series, least recently used
-// out, bounded by bytes. What it forgets is logged whole the next time.
+// revisionCache keeps the last published value of each series, bounded by bytes. The least recently
+// used are dropped; the next value of such a series is logged whole.
 type revisionCache struct {
 	mu     sync.Mutex
 	max    int64
@@ -128,11 +128,11 @@ func (c *revisionCache) bytes() int64 {
 	return c.size
 }
 
-// candidate is a value on its way to be the last of its series.
+// candidate is a value of a series that is not published yet.
 type candidate struct {
 	series Series
 	data   *delta.Held // the value; nil if it is not kept
-	prev   *revision   // the last one; nil if there is none to go by
+	prev *revision // the last one; nil if it is not known
 	next   *revision   // what it becomes when it is stored
 	base   *revision   // what patch is against
 	level  int         // of patch
@@ -232,10 +232,11 @@ func (d *candidate) longest(level int) int {
 	return [chainLevels]int{d.run, outerChain, index.MaxChain - outerChain - d.run}[level]
 }
 
-// pauses is how many values of a series are not tried after so many failures.
+// pauses has, by the number of failures in a row, how many values of a series are not tried.
 var pauses = [...]int32{0, 3, 15, 63}
 
-// version is what the candidate becomes, if it is stored as a patch where there is one.
+// version returns the revision that the candidate becomes, assuming that its patch is stored if it has
+// one.
 func (d *candidate) version() *revision {
 	v := &revision{series: d.series, data: d.data}
 	switch {
@@ -258,8 +259,8 @@ func (d *candidate) version() *revision {
 	return v
 }
 
-// stored says where the candidate was stored, and whether as a patch. Those that follow it in
-// commits that are made together took it for one, so they count more patches than there are.
+// stored sets where the candidate was stored, and whether as a patch. Candidates that follow it in
+// commits made together assumed a patch, so they may count too many patches.
 func (d *candidate) stored(family uint64, ref index.Ref, key string, patched bool) {
 	v := d.next
 	v.family, v.ref, v.key = family, ref, key

@@ -10,9 +10,9 @@ type familyPart struct {
 	page *index.Page
 }
 
-// divide splits a family whose directory would be larger than limit, by entries; each
-// part has the values its entries are the first to refer to, the last one also those
-// that none does. A family of usual size is one part.
+// divide splits a family whose directory would be larger than limit, by entries. Each part has the
+// values that its entries are the first to refer to; the last part also has values that no entry refers
+// to. A family of usual size is one part.
 func divide(p rewritePlan, page *index.Page, limit int) []familyPart {
 	d := divider{limit: limit}
 	for i := range page.Partitions {
@@ -21,7 +21,7 @@ func divide(p rewritePlan, page *index.Page, limit int) []familyPart {
 	if len(d.pages) < 2 {
 		return []familyPart{{p, page}}
 	}
-	of := map[index.Ref]int{} // the part a value goes to
+	of := map[index.Ref]int{} // the part that a value goes to
 	for n, pg := range d.pages {
 		for _, pt := range pg.Partitions {
 			for _, it := range pt.Entries {
@@ -57,7 +57,7 @@ func divide(p rewritePlan, page *index.Page, limit int) []familyPart {
 	return parts
 }
 
-// placeSize is what the place of a value takes at most, or little more.
+// placeSize is an upper bound of the bytes that the place of a value takes.
 const placeSize = 64
 
 // divider packs the entries of a page into pages.

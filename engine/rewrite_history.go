@@ -26,13 +26,12 @@ type oldValue struct {
 const (
 	historyFan    = 16
 	historyLevels = 4
-	// historyTries is how many versions in a row that made no patch end the trying,
-	// but for every historyFan-th.
+	// historyTries is after how many versions in a row without a patch only every historyFan-th version
+	// is tried.
 	historyTries = 4
-	// quickTry is the size from which a quick output tries every version. Of smaller ones,
-	// it tries those that the log has as patches, and those they are against: what a commit
-	// found of little use is of little use here, finding it out costs more than a patch that
-	// is made, and a compaction tries once more.
+	// quickTry is the size from which a quick output tries every version. Of smaller ones it tries
+	// those that are patches in the log, and their bases. If a commit made no patch, one will rarely
+	// save much here; a failed try costs more than a patch; and a compaction tries again.
 	quickTry = 4 << 10
 )
 
@@ -63,7 +62,7 @@ func level(n int) int {
 	return historyLevels
 }
 
-// base is what the next version is a patch against; nil if it is to be whole.
+// base returns the base for a patch of the next version; nil if it is to be stored whole.
 func (h *historySeries) base(size int) *stored {
 	k := level(h.n)
 	if k == historyLevels || h.fails >= historyTries && h.n%historyFan != 0 {
@@ -76,7 +75,7 @@ func (h *historySeries) base(size int) *stored {
 	return b
 }
 
-// wrote counts a version.
+// wrote records a version that was written.
 func (h *historySeries) wrote(v stored, patched, tried bool) {
 	for k := range min(level(h.n)+1, historyLevels) {
 		h.at[k] = v
@@ -90,8 +89,8 @@ func (h *historySeries) wrote(v stored, patched, tried bool) {
 	}
 }
 
-// history writes older values by series: each series as patches against newer
-// versions, the first of which may be among the values read often.
+// history writes older values by series: each series as patches against newer versions. The newest of
+// them may be among the values read often.
 func (j *segmentOutput) history(ctx context.Context, fam *index.Family, p rewritePlan) error {
 	var h historySeries
 	for i, o := range p.history {

@@ -13,7 +13,7 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// placed is where a build put one family: its page, and its values.
+// placed has the places of the page and the values of one family in the output.
 type placed struct {
 	fam    uint64
 	part   index.Part
@@ -34,7 +34,7 @@ type segmentOutput struct {
 	values int64   // bytes of them that were written, whole
 	page   []byte  // the last page that was encoded, if it was small
 
-	limit func(n int) // called for bytes read, by the builder for those written and between them; may be nil
+	limit func(n int) // called with the bytes read; the builder calls it with those written, and with 0 in between; may be nil
 }
 
 // startSegment creates the file.
@@ -72,7 +72,7 @@ func (j *segmentOutput) add(ctx context.Context, w Family, p rewritePlan, page *
 	if err := j.b.BeginFamily(w.Fam.ID); err != nil {
 		return err
 	}
-	if len(p.hot)+len(p.history) == len(p.values) { // a part of a large family is read value by value
+	if len(p.hot)+len(p.history) == len(p.values) { // part of a large family: its values are read one by one
 		j.reader.Ahead(p.values)
 	}
 	for _, at := range p.hot {
@@ -107,7 +107,7 @@ func (j *segmentOutput) add(ctx context.Context, w Family, p rewritePlan, page *
 	return nil
 }
 
-// read is a value that is about to be written. Others may hold its bytes.
+// read returns a value that is about to be written. Others may hold its bytes.
 func (j *segmentOutput) read(ctx context.Context, fam *index.Family, v index.ValueLoc) ([]byte, error) {
 	b, err := j.reader.readPlaced(ctx, fam, v)
 	if err == nil && j.limit != nil {
@@ -133,7 +133,7 @@ func (j *segmentOutput) finish(tombstones []index.Tombstone) (snapshot.SegmentIn
 		Families: uint64(p.Families), Values: uint64(p.Values)}, nil
 }
 
-// abandon removes the file after a failure; the first cause is what counts.
+// abandon removes the file after a failure.
 func (j *segmentOutput) abandon() {
 	j.b.Abort()
 	if err := j.f.Close(); err != nil {
@@ -142,20 +142,19 @@ func (j *segmentOutput) abandon() {
 	j.removeQuietly(base.SegmentFile, j.num)
 }
 
-// removeUnlessApplied removes the complete segment if it surely did not become part of the
-// store, for want of space or the like: the next try makes another.
+// removeUnlessApplied removes the complete segment if err shows that it did not become part of the
+// store, for example for lack of space. The next try makes another.
 func (j *segmentOutput) removeUnlessApplied(err error) {
 	if notApplied(err) {
 		j.Store.withdraw(base.SegmentFile, j.num)
 	}
 }
 
-// discard removes the complete segment, which nobody was told of.
+// discard removes the complete segment, which was never published.
 func (j *segmentOutput) discard() { j.removeQuietly(base.SegmentFile, j.num) }
 
-// install tells the families where the values of a published segment lie now. Of a
-// family that nobody holds nothing is in memory, and who asks for it from now on
-// reads the new pages.
+// install tells the families where the values of a published segment lie now. A family that nobody
+// holds is not in memory; whoever loads it from now on reads the new pages.
 func (j *segmentOutput) install() {
 	for _, pl := range j.done {
 		if fam := j.Index.HeldFamily(pl.fam); fam != nil {
@@ -164,8 +163,8 @@ func (j *segmentOutput) install() {
 	}
 }
 
-// replaceParts is parts without those drop selects, and with added in front: segments
-// first, the newest first.
+// replaceParts returns parts without those that drop selects, and with added in front: segments first,
+// the newest first.
 func replaceParts(parts, added []index.Part, drop func(index.Part) bool) []index.Part {
 	out := append([]index.Part{}, added...)
 	for _, p := range parts {

@@ -8,15 +8,14 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// segmentOutputs are the segments that a flush or a compaction writes: what the one moves out of
-// the log, and what the other keeps of older segments.
+// segmentOutputs are the segments that a flush or a compaction writes: from the log, or from older
+// segments.
 //
-// The unit is the family: partitions that share values, one and its copies. For each family
-// there is a page, which lists entries, and a plan, which says what values are written, in which
-// order: those that are read often whole, older versions of a series as patches against newer
-// ones. Another segment is begun when the last has become large, or has a part of a family
-// that is too large for one. Until the manifest names them, a crash or an error leaves files
-// that nobody knows, which the next Open removes.
+// The unit is the family: partitions that share values, one and its copies. For each family there is a
+// page, which lists entries, and a plan, which says what values are written, in which order: those that
+// are read often whole, older versions of a series as patches against newer ones. Another segment is
+// begun when the last has become large, or has a part of a family that is too large for one. Until the
+// manifest names them, a crash or an error leaves files that nobody knows, which the next Open removes.
 type segmentOutputs struct {
 	*Store
 	from  map[base.FileNum]bool // files whose values are taken
@@ -60,7 +59,7 @@ func (o *segmentOutputs) full() bool {
 	return !o.empty() && o.segments[len(o.segments)-1].b.Size() >= o.Opts.SegmentSize
 }
 
-// valueBytes is the size of the values written so far, whole.
+// valueBytes returns the size of the values written so far, before patches and compression.
 func (o *segmentOutputs) valueBytes() int64 {
 	var n int64
 	for _, j := range o.segments {
@@ -120,11 +119,10 @@ func (o *segmentOutputs) Finish(tombs []index.Tombstone) ([]snapshot.SegmentInfo
 	return o.infos, err
 }
 
-// Segments are those that are complete.
+// Segments returns the complete ones.
 func (o *segmentOutputs) Segments() []snapshot.SegmentInfo { return o.infos }
 
-// taken says that the segments so far are part of the store, or were withdrawn. The next
-// one begins anew.
+// taken starts a new list: the segments so far are part of the store, or were withdrawn.
 func (o *segmentOutputs) taken() {
 	o.earlier = o.written()
 	o.segments, o.infos = nil, nil
@@ -142,14 +140,14 @@ func (o *segmentOutputs) abandon(err error) error {
 	return err
 }
 
-// register makes the files known, so that what is published can be read at once.
+// register adds the files to the store's, so that they can be read as soon as they are published.
 func (o *segmentOutputs) register() {
 	for _, j := range o.segments {
 		o.Files.addKeyed(base.SegmentFile, j.num, j.b.KeyID())
 	}
 }
 
-// placed is where the families lie.
+// placed returns where the families lie.
 func (o *segmentOutputs) placed() []placed {
 	var done []placed
 	for _, j := range o.segments {
@@ -166,9 +164,9 @@ func (o *segmentOutputs) removeUnlessApplied(err error) {
 	}
 }
 
-// install tells the families where the values of the published segments lie now, and forgets
-// what is left behind in the old files, unless a view may need it. "The life of a place" in
-// Store has the protocol.
+// install tells the families where the values of the published segments lie now, and makes them forget
+// values left in the old files, unless a view may need them. "The life of a place" in Store has the
+// protocol.
 func (o *segmentOutputs) install() {
 	views := o.otherViews()
 	for _, j := range o.segments {

@@ -10,8 +10,8 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// rewritePlan is what a flush or compaction does with the values of one family:
-// which move, in which order, and which of them are read often.
+// rewritePlan says which values of a family a flush or compaction moves, in which order, and which of
+// them are read often.
 type rewritePlan struct {
 	values  []index.ValueLoc // those that move, and where they lie, in the order of refs
 	hot     []int            // of values
@@ -85,7 +85,7 @@ func newPlan(w *Family, o *Options, from map[base.FileNum]bool, first base.LSN, 
 	return p
 }
 
-// take selects a value, if it is in one of the files and was not selected before.
+// take selects a value if it is in one of the files and was not selected before.
 func (r *planRoom) take(ref index.Ref) (at int, ok bool) {
 	if ref.Empty() {
 		return 0, false
@@ -98,7 +98,7 @@ func (r *planRoom) take(ref index.Ref) (at int, ok bool) {
 	return at, true
 }
 
-// takeAll selects what the entries of a page refer to as well.
+// takeAll also selects the values that the entries of a page refer to.
 func (r *planRoom) takeAll(page *index.Page, p *rewritePlan) {
 	for _, pt := range page.Partitions {
 		for _, it := range pt.Entries {
@@ -111,7 +111,7 @@ func (r *planRoom) takeAll(page *index.Page, p *rewritePlan) {
 	}
 }
 
-// number gives the plan the values that were taken, and renumbers them.
+// number moves the selected values to the plan, and renumbers them.
 func (p *rewritePlan) number(r *planRoom) {
 	p.values = make([]index.ValueLoc, 0, len(p.hot)+len(p.history))
 	numbers := slices.Grow(r.numbers, len(r.places))[:len(r.places)]
@@ -147,13 +147,13 @@ type groupedValue struct {
 	group int
 }
 
-// groupKey is what values have in common that lie together.
+// groupKey is the key of values that are written side by side.
 type groupKey struct {
 	series, name string
 	listed       bool // see Options.Listed
 }
 
-// valueGroup is n values that have one key, and where they lie among all.
+// valueGroup is n values with one key, and their place among all.
 type valueGroup struct {
 	groupKey
 	from, n int
@@ -178,7 +178,7 @@ func (o *oldValues) add(n int, key groupKey, value int) {
 	o.values = append(o.values, groupedValue{value, at})
 }
 
-// compare orders groups: what listings read before the rest, then by series and by name.
+// compare orders groups: those that listings read come first, then by series and by name.
 func (k groupKey) compare(o groupKey) int {
 	if k.listed != o.listed {
 		if k.listed {
@@ -189,7 +189,7 @@ func (k groupKey) compare(o groupKey) int {
 	return cmp.Or(strings.Compare(k.series, o.series), strings.Compare(k.name, o.name))
 }
 
-// sorted are the values by group, in each the newest first.
+// sorted returns the values by group, the newest first in each.
 func (o *oldValues) sorted() []oldValue {
 	o.order = o.order[:0]
 	for i := range o.groups {
@@ -218,14 +218,14 @@ func (o *oldValues) sorted() []oldValue {
 	return out
 }
 
-// forget drops what it holds, but for memory.
+// forget drops the values and keeps the memory.
 func (o *oldValues) forget() {
 	clear(o.groups)
 	clear(o.number)
 	*o = oldValues{o.values[:0], o.groups[:0], o.number, o.bySlot[:0], o.order}
 }
 
-// planRoom is what newPlan needs for a family and can use again for the next.
+// planRoom has the buffers of newPlan, which are reused for the next family.
 type planRoom struct {
 	places        []index.ValueLoc // of the values that may move, in the order of refs
 	taken         []bool           // of places: it moves
@@ -239,10 +239,10 @@ type planRoom struct {
 
 var planRooms = sync.Pool{New: func() any { return &planRoom{old: oldValues{number: map[groupKey]int{}}} }}
 
-// livingValues is the number of values up to which the room of a family is kept.
+// livingValues is the number of values of a family up to which its buffers are reused.
 const livingValues = 4 << 10
 
-// release gives the room back, without what it holds of the family.
+// release gives the buffers back, cleared of the family.
 func (r *planRoom) release() {
 	if max(len(r.places), len(r.entries)) > livingValues {
 		return

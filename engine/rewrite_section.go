@@ -18,14 +18,14 @@ func (k sectionKey) compare(o sectionKey) int {
 	return cmp.Or(cmp.Compare(k.id, o.id), cmp.Compare(k.birth, o.birth))
 }
 
-// rewriteSection gathers what the inputs say of one life of a partition.
+// rewriteSection collects the sections of one life of a partition in the inputs.
 type rewriteSection struct {
 	index.PagePartition
 	lsn    base.LSN // newest record of the page that Updated and Flags come from
 	newest map[string]*index.Entry
 }
 
-// addSection adds what a page says of a partition.
+// addSection adds a page's section of a partition.
 func addSection(sections map[sectionKey]*rewriteSection, pt *index.PagePartition) {
 	key := sectionKey{pt.ID, pt.Birth}
 	s := sections[key]

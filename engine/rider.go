@@ -2,17 +2,17 @@ package engine
 
 import "context"
 
-// Rider is stored in the transaction of a call that knows nothing of it: the commit that is
-// made with a context of WithRider. A context with a Rider is for one call that makes one
+// Rider is a change that is stored in the same transaction as a call that does not know of it: the
+// commit made with a context of WithRider. A context with a Rider is for one call that makes one
 // commit.
 type Rider interface {
-	// Partition is what the Rider reads and changes.
+	// Partition returns the id of the partition that the Rider reads and changes.
 	Partition() string
-	// Before runs before what the call does. Its error refuses the commit and is returned
-	// as it is.
+	// Before runs before the call's own function. Its error refuses the commit and is returned as it
+	// is.
 	Before(tx *Tx) error
-	// After runs behind what the call does, with what that told Tx.Answer. Its error
-	// refuses the commit.
+	// After runs behind the call's own function, with the value given to Tx.Answer. Its error refuses
+	// the commit.
 	After(tx *Tx, answer any) error
 	// Size is about how many bytes it adds to the record.
 	Size() int64
@@ -34,11 +34,11 @@ func WithoutRider(ctx context.Context) context.Context {
 	return context.WithValue(ctx, riderKey{}, nil)
 }
 
-// Answer tells the Rider of the commit what the caller will be told, if the caller's call
-// succeeds. It may be called again, and the last counts.
+// Answer sets the result that the caller will get if the commit succeeds, for the Rider. The last call
+// counts.
 func (tx *Tx) Answer(answer any) { tx.answer = answer }
 
-// ride returns what a commit does with the Rider of ctx, if there is one.
+// ride returns ids and fn with the Rider of ctx added, if there is one.
 func ride(ctx context.Context, o *CommitOptions, ids []string, fn func(*Tx) error) ([]string, func(*Tx) error) {
 	r, ok := ctx.Value(riderKey{}).(Rider)
 	if !ok {

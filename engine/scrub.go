@@ -77,13 +77,13 @@ func (s *scrubber) run(ctx context.Context) error {
 	return s.Opts.FS.SyncDir(s.Dir)
 }
 
-// rewriting tells how far the compaction is.
+// rewriting reports the progress of the compaction.
 func (s *scrubber) rewriting(c metrics.CompactProgress) {
 	s.progress.BytesIn, s.progress.BytesOut = c.BytesIn, c.BytesOut
 	s.told()
 }
 
-// left tells how many of the old files are still there.
+// left reports how many of the old files are still there.
 func (s *scrubber) left(n int) {
 	if gone := s.progress.Files - n; gone > s.progress.FilesGone {
 		s.progress.FilesGone = gone
@@ -97,8 +97,7 @@ func (s *scrubber) told() {
 	}
 }
 
-// rewriteAll flushes and compacts everything, and returns the files that hold what
-// was there before.
+// rewriteAll flushes and compacts everything, and returns the files that there were before.
 func (s *scrubber) rewriteAll(ctx context.Context) (old []string, err error) {
 	s.compactor.mu.Lock()
 	defer s.compactor.mu.Unlock()
@@ -120,7 +119,7 @@ func (s *scrubber) rewriteAll(ctx context.Context) (old []string, err error) {
 	return append(old, s.Files.retiredNames()...), nil
 }
 
-// flushListed is a flush that lists the files there were before.
+// flushListed lists the files of the store, and then flushes.
 func (s *scrubber) flushListed(ctx context.Context) ([]string, error) {
 	s.images.mu.Lock()
 	defer s.images.mu.Unlock()
@@ -156,7 +155,7 @@ func (s *scrubber) flushListed(ctx context.Context) ([]string, error) {
 }
 
 const (
-	// removalPoll is how often files that views keep are looked for.
+	// removalPoll is the pause between two checks whether the old files are gone.
 	removalPoll = 5 * time.Millisecond
 	// removalTries is how often removing a file may fail: the log closes its last
 	// file a moment after the flush, and some systems remove no file that is open.
@@ -186,8 +185,8 @@ func (s *scrubber) awaitRemoval(ctx context.Context, names []string) error {
 	}
 }
 
-// removeForgotten removes the files that the store does not know, and returns those
-// that are left, with why the last of them could not be removed.
+// removeForgotten removes the files that the store does not know. It returns those that are left, and
+// the last error of a removal.
 func (s *scrubber) removeForgotten(names []string) (left []string, failed error) {
 	for _, n := range names {
 		num, _ := FileNumber(n)

@@ -134,7 +134,7 @@ type Store struct {
 // a family is divided over segments may err as far.
 const maxDirectory = 64 << 20
 
-// counters are what is counted of a store since it was opened.
+// counters count the work of a store since it was opened.
 type counters struct {
 	flushes, imagesWritten, compactions atomic.Uint64 // written: images
 	flushedValues, flushedBytes         atomic.Int64
@@ -150,8 +150,8 @@ func newStore(dir string, opts Options) *Store {
 		throttle: newThrottle(opts)}
 }
 
-// reread is a store of the same files with an empty index, which is to be made of st, and
-// of nothing damaged.
+// reread returns a store of the same files with an empty index, to be made anew from st. Damage is an
+// error for it.
 func (s *Store) reread(st snapshot.State) *Store {
 	opts := s.Opts
 	opts.AllowDamage = false
@@ -160,7 +160,7 @@ func (s *Store) reread(st snapshot.State) *Store {
 	return other
 }
 
-// state is the manifest's, or what a read-only store found.
+// state returns the state in the manifest, or the one that a read-only store found.
 func (s *Store) state() snapshot.State {
 	if s.manifest == nil {
 		return s.Found
@@ -168,7 +168,7 @@ func (s *Store) state() snapshot.State {
 	return s.manifest.State()
 }
 
-// lastFlushed is the last record that is in segments for good.
+// lastFlushed returns the last record that is in published segments.
 func (s *Store) lastFlushed() base.LSN {
 	f := s.Found.FloorLSN
 	if s.manifest != nil {
@@ -177,7 +177,7 @@ func (s *Store) lastFlushed() base.LSN {
 	return f - min(f, 1)
 }
 
-// cacheUse is how often the cache of blocks had what was asked for, and how often not.
+// cacheUse returns the hits and misses of the cache of blocks.
 func (s *Store) cacheUse() (hits, misses uint64) { return s.cache.hits.Load(), s.cache.misses.Load() }
 
 // noteDamage counts and reports damage; other errors, and none, pass.
@@ -192,9 +192,8 @@ func (s *Store) noteDamage(err error) {
 	}
 }
 
-// noteBadPage remembers that a page of an image is damaged. What the image holds is
-// in segments and log as well, but this process has forgotten where: the next
-// Open, told of no image, finds it.
+// noteBadPage remembers that a page of an image is damaged. Its content is in segments and log as well,
+// but this process no longer knows where: the next Open, without the images, finds it.
 func (s *Store) noteBadPage(err error) {
 	if errors.Is(err, fault.ErrCorrupt) && !s.badPages.Swap(true) && s.onBadPage != nil {
 		s.onBadPage()
@@ -218,8 +217,8 @@ func (s *Store) withdraw(k base.FileKind, n base.FileNum) {
 	s.removeQuietly(k, n)
 }
 
-// notApplied reports whether a manifest edit failed without a trace. After other
-// errors it may survive a crash, and the files it names must stay.
+// notApplied reports whether err says that a manifest edit was surely not made. After other errors the
+// edit may survive a crash, and the files it names must stay.
 func notApplied(err error) bool { return !errors.Is(err, fault.ErrPoisoned) }
 
 // logSyncs counts the syncs of log files.

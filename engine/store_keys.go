@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// readManifest are the options of reading the manifest.
+// readManifest returns the options for reading the manifest.
 func (e *Engine) readManifest() []snapshot.ReadOption {
 	opts := []snapshot.ReadOption{snapshot.WithKeys(e.Keys)}
 	if e.Opts.EncryptExisting {
@@ -23,7 +23,7 @@ func (e *Engine) readManifest() []snapshot.ReadOption {
 	return opts
 }
 
-// writeManifest are the options of writing it.
+// writeManifest returns the options for writing the manifest.
 func (e *Engine) writeManifest() snapshot.Options {
 	return snapshot.Options{Rand: e.Opts.Rand, Keys: e.Keys, Adopt: e.Opts.EncryptExisting}
 }
@@ -38,9 +38,9 @@ func (e *Engine) useKeys(st snapshot.State, plain bool) {
 	e.Files.Keys = e.Keys.Keyring(st.StoreID, below)
 }
 
-// checkKeys opens every file of the store, to learn under which keys they are.
-// It fails if one of these is not to be had, or if a file that must be encrypted
-// is not. Damage is left to whoever needs the file.
+// checkKeys opens every file of the store, to learn under which keys they are encrypted. It fails if
+// the provider does not have one of the keys, or if a file that must be encrypted is not. Damage is no
+// error here: whoever reads the file gets it.
 func (e *Engine) checkKeys() error {
 	if e.Keys == nil {
 		return nil
@@ -91,10 +91,9 @@ func (e *Engine) findStoreID(st snapshot.State) uint64 {
 	return 0
 }
 
-// sealedPlace is the place in the log of the bytes at offset at of a payload. In an
-// encrypted file Off is the payload's place and Inner that of the bytes within it,
-// which no bytes have at 0: a record begins with its format. In another file Off is
-// the place of the bytes.
+// sealedPlace returns the place in the log of the bytes at offset at of a payload. In an encrypted file
+// off is the payload's place and inner the offset of the bytes in it, which is never 0, as a record
+// begins with its format. In a plain file off is the place of the bytes.
 func sealedPlace(sealed bool, payload, at int64) (off uint64, inner uint32) {
 	if sealed {
 		return uint64(payload), uint32(at)
@@ -102,7 +101,7 @@ func sealedPlace(sealed bool, payload, at int64) (off uint64, inner uint32) {
 	return uint64(payload + at), 0
 }
 
-// inspectFile is what the encryption header of a file says.
+// inspectFile reads the encryption header of a file.
 func inspectFile(f vfs.File, name string) (seal.Info, error) {
 	head := make([]byte, seal.FileHeaderSize+seal.HeaderSize)
 	n, err := f.ReadAt(head, 0)
@@ -112,8 +111,8 @@ func inspectFile(f vfs.File, name string) (seal.Info, error) {
 	return seal.Inspect(name, head[:seal.FileHeaderSize], head[seal.FileHeaderSize:max(n, seal.FileHeaderSize)])
 }
 
-// KeyringOf are the keys for looking at one file alone, whatever store it is of: as
-// the file says, and no proof that it belongs anywhere. nil without a provider.
+// KeyringOf returns the keys for reading one file by itself, whatever store it is of. It trusts the
+// file's own header, which does not prove that the file belongs to a store. nil without a provider.
 func KeyringOf(f vfs.File, name string, p seal.KeyProvider) *seal.Keyring {
 	info, _ := inspectFile(f, name) // a file without encryption needs none
 	return seal.New(p, nil).Keyring(info.StoreID, ^base.FileNum(0))

@@ -19,7 +19,7 @@ const (
 	// The same for segments that are yet to be merged, in times Options.CompactFanout. With
 	// six or seven classes of size, most stores have less than seven times.
 	stallSegmentsFrom, stallSegmentsFull = 12, 24
-	// slowest is the part of the rate that is left at the most.
+	// slowest is the part of the rate that is left when commits are slowed down the most.
 	slowest = 1.0 / 16
 	// minStallRate and firstStallRate bound the rate, in bytes a second: the latter
 	// counts until there was a flush.
@@ -88,7 +88,7 @@ func (t *throttle) setSegments(n int64, hurry bool) {
 // Stalled is how many commits waited, and for how long.
 func (t *throttle) Stalled() metrics.Histogram { return t.stalled.Read() }
 
-// pressure is how far behind the work is, from 0, where nothing is slowed down, to 1.
+// pressure returns how far behind the work is, from 0 (nothing is slowed down) to 1.
 func (t *throttle) pressure() float64 {
 	flush, fanout := float64(max(t.opts.FlushBytes, minStall)), float64(t.opts.CompactFanout)
 	return max(0,
@@ -96,7 +96,7 @@ func (t *throttle) pressure() float64 {
 		share(float64(t.segments.Load()), stallSegmentsFrom*fanout, stallSegmentsFull*fanout))
 }
 
-// share is where n lies between from and full; at most 1.
+// share returns how far n is on the way from `from` to full; at most 1.
 func share(n, from, full float64) float64 { return min(1, (n-from)/(full-from)) }
 
 // rate is how many bytes of log may be committed in a second.
@@ -108,8 +108,8 @@ func (t *throttle) rate(pressure float64) float64 {
 	return max(r*(1-pressure*(1-slowest)), minStallRate)
 }
 
-// take is how long a commit of n bytes waits that comes now. Commits take turns: each
-// waits for what those before it may write.
+// take returns how long a commit of n bytes that comes now must wait. Commits take turns: each waits as
+// long as the commits before it may take at the rate.
 func (t *throttle) take(now time.Time, n int64, rate float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +117,8 @@ func (t *throttle) take(now time.Time, n int64, rate float64) time.Duration {
 		t.next = now
 	}
 	wait := min(t.next.Sub(now), maxStall)
-	// A turn is kept no further ahead than anybody waits: who comes later passes then
-	// with the others, and the rate is not kept, rather than the store be closed to all.
+	// No turn is further ahead than the longest wait: commits that come later wait no longer, and the
+	// rate is exceeded rather than the store closed to all.
 	t.next = now.Add(wait + min(time.Duration(float64(n)/rate*float64(time.Second)), maxStall))
 	return wait
 }
@@ -141,7 +141,7 @@ func (t *throttle) wait(ctx context.Context, n int64, wake func()) error {
 	return ctx.Err()
 }
 
-// minRecord is about what a record takes whose size nobody tells.
+// minRecord is the assumed size of a record whose size is not given.
 const minRecord = 256
 
 // sleep returns after d, or when ctx ends.

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// yieldCredit is how much more time a yielder gives away than it takes, at most.
+// yieldCredit is the most time that a yielder gives away beyond what it has worked.
 const yieldCredit = 10 * time.Millisecond
 
-// yielder lets commits and reads have the processor between two pieces of background
-// work: few processors are busy with a flush and a compaction alone. It gives away hardly
-// more time than the work took, since some kernels give who yields a few percent of a busy
-// processor; and none where the work is behind, so that commits are slowed down for it. A
-// yielder belongs to one goroutine.
+// yielder lets commits and reads have the processor between two pieces of background work: with few
+// processors a flush and a compaction keep all of them busy. It gives away hardly more time than the
+// work took, since some kernels leave a yielding thread only a few percent of a busy processor. It
+// gives away none if the work is so far behind that commits are slowed down for it. A yielder belongs
+// to one goroutine.
 type yielder struct {
 	t      *throttle
 	last   Time          // when it last had a choice

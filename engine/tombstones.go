@@ -7,9 +7,8 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// tombstonesIn are the tombstones of segments. The output of a compaction must
-// carry those of its inputs, unless no segment is left that could hold what they
-// delete.
+// tombstonesIn returns the tombstones of segments. The output of a compaction must have those of its
+// inputs, unless no segment is left that could hold the deleted data.
 func (s *Store) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Tombstone, error) {
 	var out []index.Tombstone
 	for _, seg := range segs {
@@ -22,8 +21,8 @@ func (s *Store) tombstonesIn(segs []snapshot.SegmentInfo) ([]index.Tombstone, er
 	return out, nil
 }
 
-// remembered are the tombstones that a store without older segments still needs:
-// those with something to remember, until it may be forgotten.
+// remembered returns the tombstones that a store without older segments still needs: those with data,
+// until DeletedMemory has passed.
 func (s *Store) remembered(known []index.Tombstone) []index.Tombstone {
 	last := lastDrops(known)
 	oldest := s.oldestTombstone()
@@ -42,7 +41,7 @@ func (s *Store) oldestTombstone() int64 {
 	return s.Opts.Clock().UnixMicro() - s.Opts.DeletedMemory.Microseconds()
 }
 
-// lastDrops are the last deletions of partitions.
+// lastDrops returns the record of the last deletion of each partition.
 func lastDrops(tombs []index.Tombstone) map[string]base.LSN {
 	out := map[string]base.LSN{}
 	for _, m := range tombs {

@@ -68,7 +68,7 @@ type Tx struct {
 	now  int64
 	did  logRecord
 	head []byte   // of the record in the log
-	body [][]byte // of the same: the head, and the values in the order of ordinals, which may be several parts each
+	body [][]byte // of the record in the log: the head, and the values in the order of ordinals, each in one or more parts
 	size int64    // of the values
 
 	loaded     byID[*index.Partition] // as they were before the commit was queued
@@ -86,7 +86,7 @@ type Tx struct {
 	loadedRoom, partitionsRoom [2]withID[*index.Partition]
 }
 
-// txs are commits that are over, whose memory the next ones take.
+// txs are finished transactions, whose memory is reused.
 var txs = sync.Pool{New: func() any {
 	tx := new(Tx)
 	tx.record.User, tx.record.Prepare = tx, tx.prepare
@@ -182,7 +182,7 @@ func (tx *Tx) RemembersAny() bool {
 	return len(tx.tombs.list) > 0 || len(tx.e.unpublished.tombs) > 0 || tx.e.Index.Remembers()
 }
 
-// anyTombstone includes mere tombstones and what is too long ago.
+// anyTombstone is Tombstone, including those without data and those that are too old.
 func (tx *Tx) anyTombstone(id string) (index.Tombstone, bool) {
 	if m, ok := tx.tombs.get(id); ok {
 		return m, true
@@ -190,8 +190,8 @@ func (tx *Tx) anyTombstone(id string) (index.Tombstone, bool) {
 	return tx.e.unpublished.tomb(tx.e.Index, id)
 }
 
-// dropTombstone is the tombstone of a partition that record lsn drops. A drop without data is
-// a tombstone, and leaves what was remembered before as it was.
+// dropTombstone returns the tombstone of a partition that record lsn drops. Without data, the data
+// remembered before stays.
 func dropTombstone(tomb func(string) (index.Tombstone, bool), id string, lsn base.LSN, now int64, data []byte) index.Tombstone {
 	m := index.Tombstone{ID: id, LSN: lsn, At: now, Data: data}
 	if before, ok := tomb(id); ok && len(data) == 0 {
@@ -200,8 +200,8 @@ func dropTombstone(tomb func(string) (index.Tombstone, bool), id string, lsn bas
 	return m
 }
 
-// copyTombstone is the tombstone of a partition that record lsn makes a copy of another: what
-// was remembered is forgotten, and a tombstone says so, as segments may know of it.
+// copyTombstone returns the tombstone of a partition that record lsn makes a copy of another: its data
+// is forgotten, and an empty tombstone says so, as segments may still have the old one.
 func copyTombstone(id string, lsn base.LSN, now int64) index.Tombstone {
 	return index.Tombstone{ID: id, LSN: lsn, At: now}
 }
@@ -258,8 +258,8 @@ func (tx *Tx) Put(id, key string, flags uint8, slots []SlotIn) error {
 	return nil
 }
 
-// own is a partition as this commit changes it: t itself, if the commit has put something into it,
-// so that nobody else has it.
+// own returns a partition that this commit may change in place: t itself, if the commit has already
+// made its own version of it, or else a new version.
 func (tx *Tx) own(t *index.Partition) *index.Partition {
 	if t.LSN == tx.lsn {
 		return t
@@ -433,26 +433,26 @@ func (b *byID[T]) set(id string, v T) {
 	}
 }
 
-// scratch is the memory that the operations of a commit are collected in until its
-// record is encoded: of one commit after the other. It is used by the committer only.
+// scratch holds the operations of a commit until its record is encoded. It is reused for the next
+// commit, and used by the committer only.
 type scratch struct {
 	ops    []recordOp
 	slots  []recordSlot // of ops
 	packed []index.Slot // room for those of an entry
 }
 
-// keptScratch is how many slots, or operations, are kept room for.
+// keptScratch is for how many slots, or operations, memory is kept.
 const keptScratch = 4096
 
-// room is n slots more, all of them zero.
+// room returns n more slots, all of them zero.
 func (s *scratch) room(n int) []recordSlot {
 	at := len(s.slots)
 	s.slots = slices.Grow(s.slots, n)[:at+n]
 	return s.slots[at : at+n : at+n]
 }
 
-// reset forgets the commit, which put together ops: neither its strings nor more
-// room than most commits need are kept.
+// reset forgets the commit, whose operations are ops. It keeps neither its strings nor more memory than
+// most commits need.
 func (s *scratch) reset(ops []recordOp) {
 	clear(ops)
 	clear(s.slots)

@@ -29,16 +29,16 @@ func (s *Store) View() (*View, error) {
 	return v, nil
 }
 
-// ViewWithin is a view for the store's own work, which is waited for anyway.
+// ViewWithin returns a view for a call that has entered the store, so that Close waits for it anyway.
 func (s *Store) ViewWithin() *View {
-	// Pin before looking: a file that the view's families name must not go
-	// between the two.
+	// Pin before reading the index: a file that the view's families name must not be removed in
+	// between.
 	epoch := s.Files.pin()
 	return &View{s: s, Index: s.Index.View(), epoch: epoch}
 }
 
-// workView is a view for a flush or a compaction, which needs no place that another of them
-// forgets.
+// workView returns a view for a flush or a compaction, which needs no place that another one of them
+// makes a family forget.
 func (s *Store) workView(make func() *View) *View {
 	s.workViews.Add(1)
 	v := make()
@@ -49,20 +49,20 @@ func (s *Store) workView(make func() *View) *View {
 // otherViews reports whether there are views besides those of flushes and compactions.
 func (s *Store) otherViews() bool { return s.Files.viewCount() > int(s.workViews.Load()) }
 
-// ViewTombstones is ViewWithin that also knows the deleted partitions.
+// ViewTombstones is ViewWithin for a view that also has the tombstones.
 func (s *Store) ViewTombstones() *View {
 	epoch := s.Files.pin()
 	return &View{s: s, Index: s.Index.ViewTombstones(), epoch: epoch}
 }
 
-// viewDirty is a view with what changed since the last image.
+// viewDirty returns a view, and what changed since the last image.
 func (s *Store) viewDirty() (*View, index.Dirty) {
 	epoch := s.Files.pin()
 	iv, dirty := s.Index.ViewDirty()
 	return &View{s: s, Index: iv, epoch: epoch}, dirty
 }
 
-// Release lets files go that only this view needs. It may be called twice.
+// Release ends the view, so that files that only it needs are removed. It may be called twice.
 func (v *View) Release() {
 	if v.released.CompareAndSwap(false, true) {
 		v.s.Files.unpin(v.epoch)

@@ -7,11 +7,11 @@ import (
 	"github.com/stele-go/stele/wal"
 )
 
-// Watch notes which partitions commits change, for who keeps something in memory that is derived
-// from them. It is safe for concurrent use.
+// Watch notes which partitions commits change, for callers that keep data derived from them in memory.
+// It is safe for concurrent use.
 type Watch struct {
 	e     *Engine
-	wants func(id string) bool
+	allLive func(id string) bool
 
 	mu      sync.Mutex
 	changed map[string]bool
@@ -19,15 +19,15 @@ type Watch struct {
 	many    chan struct{}
 }
 
-// manyChanges is from how many changes on a Watch says that there are many.
+// manyChanges is the number of changes from which Many receives.
 const manyChanges = 1024
 
-// Watch begins to note the partitions for whose id wants is true, until Close. wants runs on the
+// Watch begins to note the partitions for whose id allLive is true, until Close. allLive runs on the
 // committer and must not block. A partition is noted when the commit that changed or removed it is
 // visible, before the call that made it returns: who calls Take then, and reads the partition,
 // sees at least that commit.
-func (e *Engine) Watch(wants func(id string) bool) *Watch {
-	w := &Watch{e: e, wants: wants, changed: map[string]bool{}, many: make(chan struct{}, 1)}
+func (e *Engine) Watch(allLive func(id string) bool) *Watch {
+	w := &Watch{e: e, allLive: allLive, changed: map[string]bool{}, many: make(chan struct{}, 1)}
 	e.watchesMu.Lock()
 	defer e.watchesMu.Unlock()
 	e.watches = append(e.watches, w)
@@ -55,10 +55,10 @@ func (w *Watch) Take() []string {
 	return ids
 }
 
-// Many receives when there is much to Take, so that nobody has to ask all the time.
+// Many receives when there are many changes to Take, so that a caller need not poll.
 func (w *Watch) Many() <-chan struct{} { return w.many }
 
-// noteChanged tells those who watch of a batch that is visible.
+// noteChanged passes the partitions of a visible batch to all Watches.
 func (e *Engine) noteChanged(batch []*wal.Record) {
 	e.watchesMu.Lock()
 	defer e.watchesMu.Unlock()
@@ -72,7 +72,7 @@ func (w *Watch) note(batch []*wal.Record) {
 	defer w.mu.Unlock()
 	for _, r := range batch {
 		for _, p := range r.User.(*Tx).partitions.list {
-			if w.wants(p.id) {
+			if w.allLive(p.id) {
 				w.changed[p.id] = true
 				w.changes++
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/stele-go/stele/base/fault"
 )
 
-// nudge wakes the worker if the log has grown enough to do something about it.
+// nudge wakes the worker if the log has grown enough for a flush or an image.
 func (e *Engine) nudge() {
 	if e.Opts.ManualWork || !e.flusher.anyDue() {
 		return
@@ -17,7 +17,7 @@ func (e *Engine) nudge() {
 	e.wakeWorker()
 }
 
-// wakeWorker gives the worker a turn; where there is none, nothing happens.
+// wakeWorker gives the worker a turn. Without a worker it does nothing.
 func (e *Engine) wakeWorker() {
 	select {
 	case e.wake <- struct{}{}:
@@ -48,8 +48,8 @@ func (e *Engine) work(ctx context.Context, wake <-chan struct{}, last *atomic.Po
 	}
 }
 
-// reclaimAfter has the room given back that a commit has freed, if there is so little that others
-// are refused: whoever deletes to go on cannot be asked to compact, too.
+// reclaimAfter starts a flush and a compaction after a commit that freed space, if space is so low that
+// other commits are refused: a caller that deletes cannot be expected to compact, too.
 func (e *Engine) reclaimAfter(urgent bool) {
 	switch {
 	case urgent && e.room() < 0:
@@ -59,8 +59,8 @@ func (e *Engine) reclaimAfter(urgent bool) {
 	}
 }
 
-// reclaimRefused has room given back when the first commit is refused, as what was deleted before
-// is still there. Further ones try again what has failed since.
+// reclaimRefused starts a flush and a compaction when the first commit is refused, as data deleted
+// before may still take space. When further commits are refused it starts them again if they failed.
 func (e *Engine) reclaimRefused() {
 	switch {
 	case e.room() >= 0: // the device itself refuses: a flush would make it worse
@@ -71,7 +71,7 @@ func (e *Engine) reclaimRefused() {
 	}
 }
 
-// reclaimSoon has the worker flush, and then compact.
+// reclaimSoon makes the worker flush, and then compact.
 func (e *Engine) reclaimSoon() {
 	if !e.Opts.ManualWork {
 		e.reclaim.Store(true)
@@ -79,8 +79,8 @@ func (e *Engine) reclaimSoon() {
 	}
 }
 
-// room is how many bytes more are free than Options.Reserve. Where the system does not say, there
-// is some.
+// room returns how many bytes beyond Options.Reserve are free. If the system does not say, it is
+// positive.
 func (s *Store) room() int64 {
 	free, err := s.Opts.FS.FreeSpace(s.Dir)
 	if err != nil {
@@ -89,8 +89,8 @@ func (s *Store) room() int64 {
 	return free - max(s.Opts.Reserve, 0)
 }
 
-// stall holds up a commit of about n bytes where the work is behind. An error is
-// ctx's; nothing was done then.
+// stall delays a commit of about n bytes if the work is behind. An error is ctx's; nothing was done
+// then.
 func (e *Engine) stall(ctx context.Context, n int64, urgent bool) error {
 	if urgent || e.Opts.ManualWork || e.workErr.Load() != nil {
 		return nil // it frees space, or the work is not there to wait for
@@ -98,7 +98,7 @@ func (e *Engine) stall(ctx context.Context, n int64, urgent bool) error {
 	return e.throttle.wait(ctx, n, e.nudge)
 }
 
-// workOnce is a turn of the worker.
+// workOnce does one turn of the worker.
 func (e *Engine) workOnce(ctx context.Context) error {
 	if err := e.Enter(); err != nil {
 		return err
@@ -106,14 +106,14 @@ func (e *Engine) workOnce(ctx context.Context) error {
 	defer e.Leave()
 	work, reclaim := e.flusher.workIfDue, e.reclaim.Swap(false)
 	if reclaim {
-		work = e.flusher.flushWithin // what was freed may lie in the log, or is not counted yet
+		work = e.flusher.flushWithin // the freed bytes may lie in the log, or are not counted yet
 	}
 	err := work(ctx)
 	if err != nil && !reclaim {
 		return err
 	}
 	if err != nil {
-		e.reclaim.Store(true) // compactDue has it tried again
+		e.reclaim.Store(true) // compactDue tries again
 	}
 	select {
 	case e.wakeCompact <- struct{}{}: // it may make room where the flush had none
@@ -122,7 +122,7 @@ func (e *Engine) workOnce(ctx context.Context) error {
 	return err
 }
 
-// compactDue is a turn of who compacts. Each step may have made the room that a flush lacked.
+// compactDue does one turn of the compactor. Each step may have freed the space that a flush lacked.
 func (e *Engine) compactDue(ctx context.Context) error {
 	return e.compactor.compactDue(ctx, func() {
 		if e.reclaim.Load() {

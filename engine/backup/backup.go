@@ -23,18 +23,17 @@ import (
 
 // Options say how to make a backup, or to restore one.
 type Options struct {
-	// Engine says how the store is read: file system, keys. Of its other fields none
-	// counts.
+	// Engine says how the store is read: its file system and keys. The other fields are ignored.
 	Engine engine.Options
 	// Dest is the file system of the backup; nil means that of the store.
 	Dest vfs.FS
-	// Check reads again what an earlier backup has stored, before relying on it.
+	// Check reads the files of an earlier backup again before this one relies on them.
 	Check bool
 	// Progress, if not nil, is called as bytes are copied.
 	Progress func(done, total int64)
 }
 
-// Report says what a backup holds and what was done for it.
+// Report says what a backup holds and how many files were copied for it.
 type Report struct {
 	LSN         base.LSN
 	StoreID     uint64
@@ -50,19 +49,19 @@ type source struct {
 	name, stored string
 	size         int64
 	f            vfs.File
-	check        func(context.Context) error // of the bytes, before they are copied
+	check func(context.Context) error // checks the bytes before they are copied
 }
 
-// Make backs the store in dir up to dest, which is made if need be. It takes no lock
-// of the store and may run beside its writer: the backup is the store at one moment
-// during the call, and everything acknowledged before the call is in it.
+// Make backs the store in dir up to dest, which is made if need be. It takes no lock of the store and
+// may run beside its writer: the backup is the store at one moment during the call, and everything
+// acknowledged before the call is in it.
 //
-// What dest holds of an earlier backup is not copied again. The backup before stays in
-// force until this one is complete and durable, whatever happens; then files that only
-// it needed are removed.
+// Files that dest has from an earlier backup are not copied again. The earlier backup stays in force
+// until this one is complete and durable, whatever happens; then files that only the earlier one needed
+// are removed.
 //
-// Every file that is copied is checked first; damage is a *fault.CorruptionError, and
-// the backup before stays. fault.ErrLocked: another backup to dest is under way.
+// Every file that is copied is checked first; damage is a *fault.CorruptionError, and the earlier
+// backup stays. fault.ErrLocked: another backup to dest is under way.
 func Make(ctx context.Context, dir, dest string, o Options) (*Report, error) {
 	rep, err := run(ctx, dir, dest, o)
 	if err != nil {
@@ -280,7 +279,7 @@ func isOurs(name string) bool {
 	return name == Name || isStored(name)
 }
 
-// files copies what is not there yet.
+// files copies the files that are not there yet and returns the list of all.
 func (b *maker) files(list []source) ([]File, error) {
 	for _, s := range list {
 		b.total += s.size
@@ -331,8 +330,8 @@ func (b *maker) file(s source) (File, error) {
 	return File{Name: s.name, Stored: s.stored, Size: s.size, Sum: sum}, nil
 }
 
-// there reports whether a file of the backup before is still what its list says: its
-// size, and with Options.Check its bytes.
+// there reports whether a file of the earlier backup still has the size that its list says, and with
+// Options.Check the bytes.
 func (b *maker) there(f File) (bool, error) {
 	file, err := b.to.Open(filepath.Join(b.dest, f.Stored))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -360,7 +359,7 @@ func (b *maker) step(n int64) {
 	}
 }
 
-// sweep removes what the new list does not name. It is durable by now.
+// sweep removes files that the new list does not name. The list is durable by now.
 func (b *maker) sweep(list *Manifest) error {
 	names, err := b.to.List(b.dest)
 	if err != nil {

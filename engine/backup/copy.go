@@ -12,11 +12,11 @@ import (
 	"github.com/stele-go/stele/base/vfs"
 )
 
-// piece is how much of a file is copied at once.
+// piece is how many bytes of a file are copied by one read and one write.
 const piece = 1 << 20
 
-// sumFile reads the first size bytes of a file and returns their checksum. into, if
-// not nil, gets them. A file that ends before is damage.
+// sumFile reads the first size bytes of a file and returns their checksum. They are written to into, if
+// that is not nil. A shorter file is damage.
 func sumFile(ctx context.Context, f io.ReaderAt, name string, size int64, into io.WriterAt, progress func(int64)) (string, error) {
 	var d xxhash.Digest
 	d.Reset()
@@ -62,7 +62,7 @@ func copyFile(ctx context.Context, from io.ReaderAt, name string, size int64, fs
 		err = cerr
 	}
 	if err != nil {
-		_ = fsys.Remove(to) // the first cause is what counts
+		_ = fsys.Remove(to) // the first error is the one returned
 		return "", err
 	}
 	return sum, nil

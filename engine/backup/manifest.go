@@ -27,7 +27,7 @@ const FormatVersion = 1
 const (
 	magic      = "stele-backup"
 	tempSuffix = ".tmp"
-	// maxManifest bounds the list, and with it what a reader allocates.
+	// maxManifest bounds the size of the list, and so how much a reader allocates.
 	maxManifest = 64 << 20
 )
 

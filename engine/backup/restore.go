@@ -14,9 +14,9 @@ import (
 	"github.com/stele-go/stele/snapshot"
 )
 
-// Check reads every file of the backup in dir and compares it with the list. It
-// returns what does not fit, each a *fault.CorruptionError; err is for a list that
-// cannot be read, and for the device.
+// Check reads every file of the backup in dir and compares it with the list. damage has the
+// differences, each a *fault.CorruptionError. err is for a list that cannot be read, and for the
+// device.
 func Check(ctx context.Context, dir string, o Options) (list *Manifest, damage []error, err error) {
 	if o.Engine.FS == nil {
 		o.Engine.FS = vfs.OS{}
@@ -78,7 +78,7 @@ func wrongSum(f File, sum string) error {
 	return &fault.CorruptionError{File: f.Stored, Kind: "backup file", Offset: -1, Len: f.Size, Detail: fmt.Sprintf("checksum is %s, the list says %s", sum, f.Sum)}
 }
 
-// openStored opens a file of a backup. Missing, or of another size, it is damaged.
+// openStored opens a file of a backup. It is damage if the file is missing or has another size.
 func openStored(fsys vfs.FS, dir string, f File) (vfs.File, error) {
 	file, err := fsys.Open(filepath.Join(dir, f.Stored))
 	if err != nil {
@@ -98,14 +98,12 @@ func openStored(fsys vfs.FS, dir string, f File) (vfs.File, error) {
 	return file, nil
 }
 
-// Restore makes a store in dir, which must be empty or missing, of the backup in
-// from. Every byte is checked on the way, and the complete store is verified by
-// package engine/check, before the manifest is written: until then dir is no store.
-// After an error the files that were written are removed; after a crash dir is refused
-// by Open, and has to be removed.
+// Restore makes a store in dir, which must be empty or missing, of the backup in from. Every byte is
+// checked on the way, and the complete store is verified by package engine/check, before the manifest
+// is written: until then dir is no store. After an error the files that were written are removed; after
+// a crash dir is refused by Open, and has to be removed.
 //
-// The store is the one that was backed up, with its id: take care that only one of
-// the two goes on.
+// The new store has the id of the one that was backed up: write to only one of the two from then on.
 func Restore(ctx context.Context, from, dir string, o Options) (*check.Report, error) {
 	if o.Engine.FS == nil {
 		o.Engine.FS = vfs.OS{}

@@ -20,15 +20,15 @@ import (
 type Captured struct {
 	// FS shows the files of the store and no others.
 	FS *vfs.Captured
-	// State is what the manifest says. With ManifestErr it is the zero State, and FS
-	// holds whatever files of a store's naming there are.
+	// State is the state that the manifest describes. With ManifestErr it is the zero State, and FS
+	// holds all files that have the name of a store's file.
 	State    snapshot.State
 	Manifest string // name of the manifest file
 	Raw      []byte // its bytes
 	// ManifestErr is the damage of the manifest, or that there is none though other
 	// files of a store are there.
 	ManifestErr error
-	// Mark says how far the log was durable, read before anything else.
+	// Mark says how far the log was durable. It was read before anything else.
 	Mark wal.Mark
 	// Missing are the files that the manifest names and that are not there.
 	Missing []string
@@ -45,12 +45,12 @@ func (s *Captured) Keyring() *seal.Keyring {
 	return s.keys.Keyring(s.State.StoreID, s.State.PlainBelow())
 }
 
-// newCaptured returns one without files.
+// newCaptured returns a Captured without files.
 func newCaptured(dir string, keys seal.KeyProvider) *Captured {
 	return &Captured{FS: vfs.NewCaptured(dir), keys: seal.New(keys, nil)}
 }
 
-// retries is how often Capture looks again when a file that it was told of is gone.
+// retries is how often Capture starts again when a file that the manifest names is gone.
 const retries = 16
 
 // Capture opens what makes up the store in dir, without a lock and without
@@ -87,7 +87,7 @@ func (s *Captured) Release() {
 	}
 }
 
-// tryCapture is one look.
+// tryCapture is one attempt of Capture.
 func tryCapture(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Captured, error) {
 	s := newCaptured(dir, keys)
 	var err error
@@ -126,7 +126,7 @@ func tryCapture(fsys vfs.FS, dir string, keys seal.KeyProvider) (*Captured, erro
 	return s, s.keep(fsys, own)
 }
 
-// keep opens files, and notes those that are not there.
+// keep opens files, and adds those that are not there to Missing.
 func (s *Captured) keep(fsys vfs.FS, names []string) error {
 	for _, n := range names {
 		err := s.FS.Keep(fsys, n)
@@ -141,8 +141,8 @@ func (s *Captured) keep(fsys vfs.FS, names []string) error {
 	return nil
 }
 
-// Assemble puts a store together of files in dir and of the bytes of a manifest that is
-// not there: a store before it is published.
+// Assemble makes a Captured of files in dir and the bytes of a manifest that is not in dir: a store
+// before it is published.
 func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (*Captured, error) {
 	s := newCaptured(dir, keys)
 	s.Manifest, s.Raw = snapshot.ManifestName(1), manifest
@@ -162,7 +162,7 @@ func Assemble(fsys vfs.FS, dir string, manifest []byte, keys seal.KeyProvider) (
 	return s, nil
 }
 
-// LogOptions say how to read the whole log, from its first file on.
+// LogOptions returns the options to read the whole log, from its first file on.
 func (s *Captured) LogOptions(dir string) wal.RecoverOptions {
 	o := wal.RecoverOptions{FS: s.FS, Dir: dir, Files: s.State.LogNums(), ReadOnly: true, Keys: s.Keyring()}
 	if s.ManifestErr != nil {

@@ -27,10 +27,10 @@ type Finding struct {
 	Len    int64 // 0 if unknown
 	Kind   string
 	Detail string
-	// Notice is set for what a crash, or a writer at work, may leave: nothing
-	// acknowledged is missing because of it.
+	// Notice is set if a crash, or a writer at work, may have left this: nothing acknowledged is
+	// missing because of it.
 	Notice bool
-	// Partitions are some of the partitions that lose something by it.
+	// Partitions are some of the partitions that lose data by it.
 	Partitions []string
 	Err        error
 }
@@ -131,7 +131,7 @@ func RunCaptured(ctx context.Context, dir string, m *Captured, opts engine.Optio
 	return &v.rep, nil
 }
 
-// findingKey is the place of a finding; without an offset, what it says as well.
+// findingKey is the place of a finding and, if it has no offset, its text as well.
 type findingKey struct {
 	file   string
 	off    int64
@@ -184,8 +184,8 @@ func (v *verifier) tell(step, file string, done int64) {
 	}
 }
 
-// note files an error as findings, if it is damage or a newer format; any other
-// error is the device's and is returned.
+// note adds findings for an error that is damage or a newer format. Any other error is the device's and
+// is returned.
 func (v *verifier) note(err error, notice bool, partitions ...string) error {
 	if err == nil {
 		return nil
@@ -232,9 +232,9 @@ func joinDetail(a, b string) string {
 	return a + ": " + b
 }
 
-// add files a finding. One place is one finding, however many ways lead to it.
+// add adds a finding. A place is one finding, however often it is found.
 func (v *verifier) add(f Finding) {
-	v.addUnreadable() // what was found may lie in such a block
+	v.addUnreadable() // a finding may lie in such a block
 	key := findingKey{file: f.File, off: f.Offset}
 	if f.Offset < 0 && f.Kind != "file" {
 		key.detail = f.Detail
@@ -287,8 +287,8 @@ func (v *verifier) addUnreadable() {
 	}
 }
 
-// within finds the damage that holds the place of another finding: a value in a
-// damaged frame is not damaged once more.
+// within returns the finding whose range contains the place of f: a value in a damaged frame is not
+// reported again.
 func (v *verifier) within(f Finding) (int, bool) {
 	for i := range v.rep.Findings {
 		g := &v.rep.Findings[i]
@@ -319,7 +319,7 @@ func (v *verifier) manifest() {
 	}
 }
 
-// sizes adds up what there is to read.
+// sizes adds up the sizes of the files to be read.
 func (v *verifier) sizes() error {
 	for _, n := range engine.FileNames(v.st) {
 		f, err := v.m.FS.Open(filepath.Join(v.dir, n))
@@ -438,8 +438,9 @@ func (v *verifier) segment(h *engine.FileHandle, s snapshot.SegmentInfo) error {
 	return nil
 }
 
-// agrees reports whether a segment is the one that the manifest describes. Raw bytes do not count: the
-// first builds with patches gave the manifest the lengths of the values before they became patches.
+// agrees reports whether a segment is the one that the manifest describes. Raw bytes are not compared:
+// the first builds with patches stored in the manifest the lengths that values had before they became
+// patches.
 func agrees(p segment.Props, s snapshot.SegmentInfo) bool {
 	return p.FileNum == s.Num && p.Size == s.Size && p.MinLSN == s.MinLSN && p.MaxLSN == s.MaxLSN &&
 		uint64(p.Families) == s.Families && uint64(p.Values) == s.Values

@@ -42,14 +42,14 @@ func (v *verifier) index() error {
 	return nil
 }
 
-// family checks the partitions of one family. What it loads it lets go again.
+// family checks the partitions of one family. It releases what it loads.
 func (v *verifier) family(view *engine.View, w *engine.Family) error {
 	before := slices.Clone(w.Partitions)
 	names := make([]string, len(w.Partitions))
 	for i, t := range w.Partitions {
 		names[i] = t.ID
 	}
-	v.e.RecentlySkipped() // of what came before
+	v.e.RecentlySkipped() // buffers of the previous family
 	if err := w.Load(view); err != nil {
 		if err := v.note(err, false, names...); err != nil {
 			return err
@@ -81,7 +81,7 @@ type refUse struct {
 	slot      string
 }
 
-// values reads what the entries of a family refer to, in the order of the files.
+// values reads the values that the entries of a family refer to, in the order of the files.
 func (v *verifier) values(w *engine.Family) error {
 	uses := map[index.Ref]refUse{}
 	for _, t := range w.Partitions {
@@ -121,9 +121,8 @@ func (v *verifier) values(w *engine.Family) error {
 	return nil
 }
 
-// compare makes the index anew, from segments and log without the images, and holds
-// it against the one the images make. It is left out if anything is damaged: the two
-// then differ by what is lost.
+// compare makes the index anew, from segments and log without the images, and compares it with the one
+// made from the images. It is left out if anything is damaged: the two then differ by the lost data.
 func (v *verifier) compare() error {
 	if v.rep.Damaged() || len(v.st.Images) == 0 {
 		return nil
@@ -139,7 +138,7 @@ func (v *verifier) compare() error {
 	return v.differences(a, b)
 }
 
-// differences notes how two indexes of one store differ.
+// differences adds findings for the differences of two indexes of one store.
 func (v *verifier) differences(saved, made *engine.View) error {
 	diff := func(id, format string, args ...any) {
 		v.add(Finding{File: v.lastImage(), Offset: -1, Kind: "index", Partitions: []string{id},

@@ -58,8 +58,8 @@ func (v *verifier) logs() error {
 	return v.durableMark()
 }
 
-// durableMark looks at the mark of the log. What is wrong with it is a notice: it is
-// a lower bound, and nothing is lost with it.
+// durableMark checks the mark of the log. A damaged mark is a notice: the mark is only a lower bound,
+// and nothing is lost with it.
 func (v *verifier) durableMark() error {
 	f, err := v.fsys.Open(filepath.Join(v.dir, wal.MarkName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,9 +85,9 @@ func (v *verifier) durableMark() error {
 	return nil
 }
 
-// logFile looks for bytes of a log file that are no frame. Recover has told damage
-// from the rest; what is left is a torn tail, in the newest file or in one that a
-// later life cut, or, behind the end that a clean close noted, damage.
+// logFile looks for bytes of a log file that are no frame. Recover has reported damage before the end
+// of the log. Other such bytes are a torn tail, in the newest file or in one that a later Open cut;
+// behind the end that a clean close noted they are damage.
 func (v *verifier) logFile(num base.FileNum, newest bool) error {
 	name := base.LogFile.Name(num)
 	f, err := v.m.FS.Open(filepath.Join(v.dir, name))
@@ -149,9 +149,9 @@ func (v *verifier) leftovers() error {
 			}
 		}
 	}
-	// What a writer made since the store was captured is no leftover. A log file is named before
-	// its first record, and forgotten when the floor is above its last, so the manifest
-	// is read after it.
+	// A file that a writer made since the store was captured is no leftover. The manifest names a log
+	// file before its first record, and until the floor is above its last, so the manifest is read
+	// after the file.
 	now, last := map[string]bool{}, v.e.Index.LSN()
 	if st, rep, err := snapshot.Load(v.fsys, v.dir, snapshot.WithKeys(v.m.Keys())); err == nil {
 		now[rep.File] = true

@@ -16,8 +16,8 @@ type Lost struct {
 	Err       error
 }
 
-// maxLost bounds a list of lost values: enough for what one damaged place costs, in
-// a bounded memory. Beyond it they are counted.
+// maxLost bounds a list of lost values, so that memory is bounded. It is enough for what one damaged
+// place costs; further values are only counted.
 const maxLost = 1 << 20
 
 // LostList lists the uses of values that cannot be read.
@@ -42,7 +42,7 @@ type Finder struct {
 	byRef map[index.Ref][]Lost
 }
 
-// Of are the uses of a value, in the order of partitions and keys.
+// Of returns the uses of a value, in the order of partitions and keys.
 func (u *Finder) Of(ref index.Ref) []Lost {
 	if u.byRef != nil {
 		return u.byRef[ref]

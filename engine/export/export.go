@@ -22,22 +22,21 @@ import (
 // Options say how Run writes a new store.
 type Options struct {
 	FS vfs.FS // of the new store
-	// Replace gives the bytes that stand in the new store for a value that cannot be
-	// read, or nil: then the entries that refer to it are left out. Nil as a function
-	// leaves all of them out.
+	// Replace returns the bytes that replace a value that cannot be read. If it returns nil, the
+	// entries that refer to the value are left out. A nil Replace leaves all such entries out.
 	Replace func(check.Lost) []byte
 	// Progress, if not nil, is called after each family.
 	Progress func(done, total int)
 }
 
-// LostPart is what could not be read of a family: a page, and with it an unknown
-// number of entries of some of these partitions.
+// LostPart is a page of a family that could not be read. An unknown number of entries of some of these
+// partitions is lost with it.
 type LostPart struct {
 	Partitions []string
 	Err        error
 }
 
-// Report says what Run wrote and what it could not.
+// Report says what Run wrote and what it could not read.
 type Report struct {
 	Partitions int
 	Entries    int
@@ -171,7 +170,7 @@ func (x *exporter) families(v *engine.View) error {
 // family writes one family: the values that can be read, and a page of the entries
 // that have all they need.
 func (x *exporter) family(v *engine.View, w *engine.Family) error {
-	x.s.RecentlySkipped() // of what came before
+	x.s.RecentlySkipped() // buffers of the previous family
 	if err := w.Load(v); err != nil {
 		if !errors.Is(err, fault.ErrCorrupt) {
 			return err
@@ -185,7 +184,7 @@ func (x *exporter) family(v *engine.View, w *engine.Family) error {
 	if err := x.b.BeginFamily(w.Fam.ID); err != nil {
 		return err
 	}
-	gone := map[index.Ref]bool{} // cannot be read, and nothing stands for it
+	gone := map[index.Ref]bool{} // cannot be read, and is not replaced
 	all := &check.Finder{W: w}
 	for _, u := range x.order(w) {
 		if err := x.value(all, u, gone); err != nil {
@@ -210,9 +209,8 @@ type slotUse struct {
 	hot  bool
 }
 
-// order are the values of a family, each with its first use: those read often, entry
-// by entry, then the others, name by name and newest first, so that versions of one
-// channel lie together.
+// order returns the values of a family, each with its first use. Values that are read often come first,
+// entry by entry; then the others by name, newest first, so that versions of one channel lie together.
 func (x *exporter) order(w *engine.Family) []slotUse {
 	var hot, rest []slotUse
 	taken := map[index.Ref]bool{}
@@ -247,7 +245,7 @@ func (x *exporter) order(w *engine.Family) []slotUse {
 	return append(hot, rest...)
 }
 
-// value writes one value, or what stands for it.
+// value writes one value, or its replacement.
 func (x *exporter) value(all *check.Finder, u slotUse, gone map[index.Ref]bool) error {
 	ref := u.ref
 	b, err := x.reads.ReadWithin(x.ctx, all.W.Fam, ref, false)
@@ -269,8 +267,8 @@ func (x *exporter) value(all *check.Finder, u slotUse, gone map[index.Ref]bool) 
 	return add(segment.ValueID{LSN: ref.LSN, Ord: ref.Ord}, b)
 }
 
-// lose lists every use of a value that cannot be read, and returns what stands for
-// it: what the first use says.
+// lose adds every use of a value that cannot be read to the report. It returns the replacement of the
+// first use.
 func (x *exporter) lose(u *check.Finder, ref index.Ref, err error) (instead []byte) {
 	uses := u.Of(ref)
 	x.lost.Add(uses, err)
