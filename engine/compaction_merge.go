@@ -69,11 +69,11 @@ func (c *compactor) buildCompaction(ctx context.Context, v *View, m *merge, out 
 // merge is the plan and the progress of one compaction.
 type merge struct {
 	from     map[base.FileNum]bool
-	all bool // every segment that holds anything dead is an input
+	all      bool // every segment that holds anything dead is an input
 	whole    bool // as compactionTask has it
 	floor    base.LSN
 	families map[uint64]bool     // of the inputs, without those already published
-	done map[uint64]bool // those of families that are in the output
+	done     map[uint64]bool     // those of families that are in the output
 	dropped  map[string]base.LSN // last deletion of a partition that segments know of
 
 	progress metrics.CompactProgress

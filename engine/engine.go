@@ -24,8 +24,8 @@ type Engine struct {
 
 	around      vfs.FS   // where the directory lies; Options.FS is the directory alone
 	lock        vfs.Lock // nil if read-only
-	lockText string // what the lock file says of this writer
-	guessed bool // the state was made without a manifest
+	lockText    string   // what the lock file says of this writer
+	guessed     bool     // the state was made without a manifest
 	upTo        base.LSN // replay no further; 0: to the end of the log
 	manifestKey string   // of a read-only store's manifest
 	durable     wal.Mark // as Open found it

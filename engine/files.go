@@ -55,7 +55,7 @@ type fileTable struct {
 	// then read frame by frame.
 	pastDamage func(error)
 	Keys       *seal.Keyring // of the store; nil without encryption
-	lost bool // a missing file is lost, not removed by a writer
+	lost       bool          // a missing file is lost, not removed by a writer
 	lostImages bool          // the same of images alone
 
 	mu      sync.Mutex

@@ -21,7 +21,7 @@ type garbageEstimate struct {
 
 	mu      sync.Mutex
 	fams    map[uint64]deadFamily
-	dropped map[uint64]base.LSN // families of deleted partitions that no flush has counted, with the last record that deleted one
+	dropped map[uint64]base.LSN                   // families of deleted partitions that no flush has counted, with the last record that deleted one
 	before  map[base.FileNum]snapshot.SegmentDead // as Open found it
 
 	// counted is what the flush under way has counted, and taken are the families that it took from

@@ -13,8 +13,8 @@ type skipped struct {
 	mu        sync.Mutex
 	damage    []error
 	seen      map[string]bool // by text: a damaged page is met again and again
-	recent []error // since the last call of RecentlySkipped, repeated ones too
-	deletions bool // the damage may have hidden deletions
+	recent    []error         // since the last call of RecentlySkipped, repeated ones too
+	deletions bool            // the damage may have hidden deletions
 }
 
 // maxSkipped bounds the list of what was skipped.

@@ -44,7 +44,7 @@ type cacheShard struct {
 	items      map[blockKey]*list.Element
 	young, old cachePart
 	last       blockKey // of the entry used last
-	turns uint64 // how often the entry used differed from the one used before
+	turns      uint64   // how often the entry used differed from the one used before
 }
 
 // cachePart is a list of entries, the least recently used last, bounded by bytes.

@@ -21,7 +21,7 @@ import (
 type Reader struct {
 	s         *Store
 	revisions bool // the call reads several versions of a series
-	once bool // the call reads each value once
+	once      bool // the call reads each value once
 	ahead     ahead
 
 	mu    sync.Mutex

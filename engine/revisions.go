@@ -30,7 +30,7 @@ type revision struct {
 	family uint64
 	ref    index.Ref
 	key    string      // of the entry that holds it
-	data *delta.Held // nil while no patches are tried
+	data   *delta.Held // nil while no patches are tried
 	// runs are the patches that lead to this version, by level. begun is the version
 	// with which the run of a level below the last one began; nil: this one.
 	runs  [chainLevels]run
@@ -132,7 +132,7 @@ func (c *revisionCache) bytes() int64 {
 type candidate struct {
 	series Series
 	data   *delta.Held // the value; nil if it is not kept
-	prev *revision // the last one; nil if it is not known
+	prev   *revision   // the last one; nil if it is not known
 	next   *revision   // what it becomes when it is stored
 	base   *revision   // what patch is against
 	level  int         // of patch

@@ -2,10 +2,9 @@ package index
 
 import "github.com/stele-go/stele/base"
 
-// Restore fills an empty index with what images say: tables, oldest first, each with
-// what changed since the one before, up to record lsn. The number of partitions is
-// counted if it is below 0. Nothing of it counts as changed. An error is that of
-// reading a table, and leaves the index empty.
+// Restore fills an empty index from images: tables, oldest first, each with the changes since the one
+// before, up to record lsn. If partitions is below 0, their number is counted. Nothing counts as
+// changed afterwards. An error is that of reading a table, and leaves the index empty.
 func (ix *Index) Restore(chain []*Table, partitions int, tombs []Tombstone, lsn base.LSN) error {
 	ts, err := layered(chain)
 	if err == nil && partitions < 0 {
@@ -24,12 +23,11 @@ func (ix *Index) Restore(chain []*Table, partitions int, tombs []Tombstone, lsn 
 	return nil
 }
 
-// Install tells the index what an image holds that has become part of the store: all
-// partitions and families if it is a full one, else what changed since the last. The
-// dirty set is the one ViewDirty gave, lsn the record of that view. Calls are one at
-// a time.
+// Install tells the index the content of an image that has become part of the store: all partitions and
+// families if it is a full one, otherwise those that changed since the last image. dirty is from
+// ViewDirty, lsn the record of that view. Calls must not overlap.
 //
-// From now on the partitions of the image can be evicted: what is cold goes at once.
+// From now on the partitions of the image can be evicted; cold ones are evicted immediately.
 func (ix *Index) Install(t *Table, full bool, lsn base.LSN, dirty Dirty) {
 	ix.mu.RLock()
 	chain := ix.tables
@@ -42,13 +40,14 @@ func (ix *Index) Install(t *Table, full bool, lsn base.LSN, dirty Dirty) {
 	for _, f := range ix.enter(chain, lsn, dirty) {
 		ix.fams.drop(f)
 	}
-	// Much of what changed may have waited for this. Twice round is enough: the
-	// first time forgives what has been read.
+	// Many changed partitions may have waited to be evicted. Two rounds are enough: the first spares
+	// those that were read.
 	for n := 2 * (ix.inTree()/evictSteps + 1); n > 0 && ix.evictSome(); n-- {
 	}
 }
 
-// enter returns the families of what went, for the caller to drop.
+// enter replaces the tables and returns the families of the partitions that left the tree, for the
+// caller to drop.
 func (ix *Index) enter(chain tables, lsn base.LSN, dirty Dirty) (out []*Family) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -73,8 +72,8 @@ func (ix *Index) inTree() int {
 	return ix.partitions.Len()
 }
 
-// evictSome is evict for who does not hold the lock; it reports whether there is
-// more to do.
+// evictSome is evict for a caller that does not hold the lock. It reports whether there is more to
+// evict.
 func (ix *Index) evictSome() bool {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -82,8 +81,8 @@ func (ix *Index) evictSome() bool {
 	return ix.resident > ix.budget
 }
 
-// known reports whether the tables say the same of t, so that it can be made anew. It
-// reads nothing: false if the row of t is not in memory.
+// known reports whether the tables have all of t, so that it can be made anew from them. It reads
+// nothing: false if the row of t is not in memory.
 func (ix *Index) known(t *Partition) bool {
 	if t.LSN > ix.imaged || ix.dirty.Partitions[t.ID] {
 		return false
@@ -100,9 +99,8 @@ func (ix *Index) known(t *Partition) bool {
 // adds one partition or a few, so that this is enough to keep pace.
 const evictSteps = 16
 
-// evict takes partitions out of the tree while it is over the budget: those that the
-// tables know, and that nobody has read since the evicter last came by. It goes
-// round in the order of ids.
+// evict removes partitions from the tree while it is over the budget: those that the tables have, and
+// that nobody has read since the last round. It goes round in the order of ids.
 func (ix *Index) evict() {
 	if ix.resident <= ix.budget {
 		return
@@ -136,8 +134,8 @@ func (ix *Index) evict() {
 	ix.evicted += uint64(len(out))
 }
 
-// spares reports whether the partitions of a family stay for this time round: one of them was
-// read since the evicter last came by the first of them. All stay, as it is not known which.
+// spares reports whether the partitions of a family stay in this round because one of them was read
+// since the last. All stay, as it is not known which one was read.
 func (ix *Index) spares(f *Family) bool {
 	if f.spared != ix.round && f.used.Swap(false) {
 		f.spared = ix.round
@@ -145,8 +143,8 @@ func (ix *Index) spares(f *Family) bool {
 	return f.spared == ix.round
 }
 
-// Evict takes t out of memory if the tables know all of it. Who has loaded a partition
-// for a single look calls it.
+// Evict removes t from memory if the tables have all of it. A caller that has loaded a partition to
+// read it once calls it.
 func (ix *Index) Evict(t *Partition) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -158,8 +156,8 @@ func (ix *Index) Evict(t *Partition) {
 	}
 }
 
-// Memory is what the index holds, in bytes, about: loaded partitions and what is newer
-// than the tables, and the tables. Evicted counts the partitions evicted so far.
+// Memory returns about how many bytes the index takes: loaded is for partitions that are loaded or
+// newer than the tables, tables for the tables. evicted counts the partitions evicted so far.
 func (ix *Index) Memory() (loaded, tables int64, evicted uint64) {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()

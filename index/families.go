@@ -9,24 +9,21 @@ import (
 // weakFamily is a family that somebody may hold.
 type weakFamily = weak.Pointer[Family]
 
-// freshMax is how many families that were asked for last stay in memory: enough for those
-// who load a partition at the same time, which the index holds when it is loaded.
+// freshMax is how many of the families used last stay in memory: enough for concurrent loads of a
+// partition. Once it is loaded, the index holds its family.
 const freshMax = 8
 
-// families knows the families in memory. Whoever asks for one gets the one that
-// somebody else holds already, if anybody does: where values lie is told to it, and
-// all who read must hear of it.
-//
-// Those that the index holds are counted. To know the others takes a weak pointer and a
-// cleanup each, which cost the garbage collector more than a family does; only a family that
-// is let go, and may be held elsewhere, has them.
+// families has the families in memory. A family that is in memory is shared: it is told where values
+// lie, and all readers must learn of it. Families that the index holds are counted. To find others
+// takes a weak pointer and a cleanup each, which cost the garbage collector more than a family does. So
+// a family gets them only when the index drops it, as a reader may still hold it.
 type families struct {
 	mu     sync.Mutex
 	held   map[uint64]*Family
 	others map[uint64]weakFamily
 
-	fresh   []*Family // held too: those asked for last, in order
-	keeping bool      // and none of them leaves
+	fresh   []*Family // those used last, in order; held too
+	keeping bool      // fresh grows without bound
 
 	self weak.Pointer[families]
 }
@@ -99,8 +96,7 @@ func (fs *families) dropLocked(f *Family) {
 	}
 }
 
-// trim drops some of the families that came first, while there are too many. The lock is
-// held.
+// trim drops up to n of the oldest fresh families while there are too many. The lock is held.
 func (fs *families) trim(n int) {
 	for ; n > 0 && len(fs.fresh) > freshMax && !fs.keeping; n-- {
 		fs.dropLocked(fs.fresh[0])
@@ -129,14 +125,14 @@ func gone(k knownFamily) {
 	}
 }
 
-// keep holds the families that come from now on.
+// keep holds all families that are used from now on.
 func (fs *families) keep() {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.keeping = true
 }
 
-// release ends keep. Others have their turn while it goes through the families.
+// release ends keep. It gives up the lock now and then while it drops the families.
 func (fs *families) release() {
 	for more := true; more; {
 		fs.mu.Lock()
@@ -147,7 +143,7 @@ func (fs *families) release() {
 	}
 }
 
-// all returns the families somebody holds.
+// all returns the families in memory.
 func (fs *families) all() []*Family {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

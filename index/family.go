@@ -24,7 +24,7 @@ type Part struct {
 type Family struct {
 	ID uint64 // FamilyID of the record that began it; never used again
 
-	used   atomic.Bool // one of its partitions was read since the evicter last came by
+	used   atomic.Bool // one of its partitions was read since the evicter's last round
 	spared uint32      // the evicter's round in which its partitions stay; guarded by the index's lock
 
 	// Of families, and guarded by its lock.
@@ -39,7 +39,7 @@ type Family struct {
 // names.
 func FamilyID(lsn base.LSN, n int) uint64 { return uint64(lsn)<<16 | uint64(n&0xffff) }
 
-// BornOf is the record that began the family of an id.
+// BornOf returns the record that began the family with an id.
 func BornOf(id uint64) base.LSN { return base.LSN(id >> 16) }
 
 // NewFamily is a family with no values.
@@ -52,7 +52,7 @@ func (f *Family) Loc(r Ref) (Loc, bool) {
 	return f.values.get(r)
 }
 
-// Locs appends to at where each of the values lies; a zero Loc for one that is not known.
+// Locs appends the places of the values to at; a zero Loc for a value without one.
 func (f *Family) Locs(refs []Ref, at []Loc) []Loc {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -63,7 +63,7 @@ func (f *Family) Locs(refs []Ref, at []Loc) []Loc {
 	return at
 }
 
-// In appends to at the values that lie in one of the files, in the order of refs.
+// In appends the values that lie in one of the files to at, in the order of refs.
 func (f *Family) In(files map[base.FileNum]bool, at []ValueLoc) []ValueLoc {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -84,16 +84,15 @@ const (
 	// MaxChain is how many patches, of one log or of one segment, may lead from a
 	// value to one that is stored whole.
 	MaxChain = 128
-	// MaxSteps bounds a chain as a reader meets it. A value that only an old view
-	// shows stays where it was when what it is made of moves: from the log into a
-	// segment, whose patches lead on, and from one segment into the next.
+	// MaxSteps bounds the chain that a reader follows. It may be longer than MaxChain: a value that
+	// only an old view shows stays in its file when its base moves from the log into a segment, where
+	// the chain continues, and from one segment into the next.
 	MaxSteps = 8 * MaxChain
 )
 
-// Chain appends to steps the place of r, and if that is a patch the places of its
-// base, of that one's base, and so on; the last is a value stored whole. All are
-// of one moment. If one is not known, or there are more than MaxSteps, ok is false
-// and missing is the value where it ends.
+// Chain appends the place of r to steps and, if r is a patch, the places of its base, of the base's
+// base, and so on; the last is a value stored whole. All are read under one lock. If a place is not
+// known, or there are more than MaxSteps, ok is false and missing is the value where the chain ends.
 func (f *Family) Chain(r Ref, steps []ValueLoc) (chain []ValueLoc, missing Ref, ok bool) {
 	return f.ChainTo(r, steps, nil)
 }
@@ -172,8 +171,7 @@ func (f *Family) AddMissing(values []ValueLoc, lasts func(base.FileNum) bool) {
 	f.values = f.values.update(values, func(old, now Loc) bool { return old.File != now.File && !lasts(old.File) })
 }
 
-// Move installs new places for values that lie in one of the files from, or of which
-// nothing is known yet.
+// Move installs new places for values that lie in one of the files from, or that have no place yet.
 func (f *Family) Move(values []ValueLoc, from map[base.FileNum]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

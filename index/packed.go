@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// packedEvery is how many rows share a key that is written whole: a look reads
-	// half as many on average.
+	// packedEvery is how many rows share a key that is written whole: a lookup reads half as many on
+	// average.
 	packedEvery = 16
-	// chunkTarget is where a chunk is cut; a larger row has one of its own. A look
-	// into a table that lies on disk reads one of them.
+	// chunkTarget is the size at which a chunk is cut; a larger row has a chunk of its own. A lookup in
+	// a table on disk reads one chunk.
 	chunkTarget = 16 << 10
 	startSize   = 4
 	rowExtra    = 3*binary.MaxVarintLen32 + startSize // a row takes at most besides key and payload
@@ -21,9 +21,9 @@ const (
 // errPacked is the error for a chunk that no packer wrote.
 var errPacked = errors.New("malformed rows")
 
-// Chunk is a run of rows, as they are in memory and in an image: each key without
-// what it shares with the one before, and its payload; then the places of every
-// sixteenth row, whose key is whole. Its bytes are shared and never change.
+// Chunk is a run of rows, encoded as they are in memory and in an image: each key without the prefix
+// that it shares with the key before, and its payload; then the places of every sixteenth row, whose
+// key is whole. Its bytes are shared and never change.
 type Chunk struct {
 	Data []byte
 	N    int // rows
@@ -39,8 +39,7 @@ func (c Chunk) start(i int) int {
 	return int(binary.LittleEndian.Uint32(c.Data[at:]))
 }
 
-// check tests what a look relies on not to leave the chunk; rows are tested as they
-// are read.
+// check tests the places of rows, so that no lookup leaves the chunk. Rows are tested as they are read.
 func (c Chunk) check() error {
 	if c.N <= 0 || c.N > len(c.Data) || startSize*c.starts() > len(c.Data) || c.start(0) != 0 {
 		return errPacked
@@ -73,9 +72,9 @@ func (c Chunk) first(i int) []byte {
 // took.
 func (c Chunk) First() string { return string(c.first(0)) }
 
-// packed is an immutable map in the order of its keys, packed into chunks. It costs
-// a row its bytes and two or three more, and the garbage collector a slice for each
-// chunk. Chunks that lie on disk cost what stored says.
+// packed is an immutable map in the order of its keys, packed into chunks. A row costs two or three
+// bytes beside its own, and the garbage collector sees one slice for each chunk. For the cost of chunks
+// on disk see stored.
 type packed struct {
 	chunks []Chunk // in memory
 	stored *stored // chunks that lie on disk instead
@@ -86,7 +85,7 @@ type packed struct {
 // chunkSize is the memory a chunk takes besides its bytes.
 const chunkSize = 32
 
-// resident is the memory it takes now, about.
+// resident returns about how much memory the map takes now.
 func (p *packed) resident() int64 {
 	if p.stored != nil {
 		return p.stored.held.Load()
@@ -94,14 +93,14 @@ func (p *packed) resident() int64 {
 	return p.bytes + chunkSize*int64(len(p.chunks))
 }
 
-// spot is a chunk of a map, and what tells which one it is.
+// spot is a chunk of a map, and its position in the map.
 type spot struct {
 	chunk Chunk
 	i     int    // among those in memory
 	first string // key of its first row, of one that lies on disk
 }
 
-// last is the chunk, or what leads to it, that has key if any has; -1 if all keys are
+// last returns the chunk, or the list that leads to it, that has key if any has; -1 if all keys are
 // above it.
 func (p *packed) last(key string) int {
 	if p.stored != nil {
@@ -110,8 +109,8 @@ func (p *packed) last(key string) int {
 	return sort.Search(len(p.chunks), func(i int) bool { return string(p.chunks[i].first(0)) > key }) - 1
 }
 
-// at returns the chunk that last leads to, read if need be. Without read, errNotRead is
-// the answer for one that is not in memory.
+// at returns the chunk that last leads to. With read it is read if need be; otherwise a chunk that is
+// not in memory is errNotRead.
 func (p *packed) at(last int, key string, read bool) (spot, error) {
 	if p.stored != nil {
 		return p.stored.at(p.stored.top, last, key, read)
@@ -246,8 +245,8 @@ func (p *packed) seek(key string) packedCursor {
 	return c
 }
 
-// near is where to begin looking for key in a chunk: at a row whose key is whole, not
-// above key unless all are.
+// near returns the row from which to search for key in a chunk: the last row with a whole key that is
+// not above key, or the first row.
 func (c Chunk) near(key string) int {
 	i := sort.Search(c.starts(), func(i int) bool { return string(c.first(i)) > key })
 	return c.start(max(i-1, 0))
@@ -311,9 +310,8 @@ func (c *packedCursor) next() {
 	c.ok = true
 }
 
-// get returns the payload of key. Keys of rows are compared as they lie, none is put
-// together. It reads at most one chunk and the lists that lead to it, and nothing
-// without read.
+// get returns the payload of key. It compares keys in their encoded form, without allocating. It reads
+// at most one chunk and the lists that lead to it, and nothing without read.
 func (p *packed) get(key string, read bool) ([]byte, bool, error) {
 	last := p.last(key)
 	if last < 0 {
@@ -324,7 +322,7 @@ func (p *packed) get(key string, read bool) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	rows, at := in.chunk.rows(), in.chunk.near(key)
-	match, prev := 0, 0 // the row before: bytes it begins with key, and its length
+	match, prev := 0, 0 // of the row before: how many bytes its key shares with key, and its key's length
 	for at < len(rows) {
 		r, ok := parseRow(rows[at:], prev)
 		if !ok {
@@ -332,7 +330,7 @@ func (p *packed) get(key string, read bool) ([]byte, bool, error) {
 		}
 		at, prev = at+r.size, r.shared+len(r.rest)
 		if r.shared > match {
-			continue // it differs from key where the one before did, and is below it too
+			continue // it differs from key at the same byte as the row before, so it is below key, too
 		}
 		match = r.shared + commonPrefix(r.rest, key[r.shared:])
 		switch below := match < prev && match < len(key) && r.rest[match-r.shared] < key[match]; {
@@ -345,8 +343,8 @@ func (p *packed) get(key string, read bool) ([]byte, bool, error) {
 	return nil, false, nil
 }
 
-// layers is several packed maps as one, oldest first: of equal keys the newest
-// counts. It is a cursor.
+// layers is a cursor over several packed maps, oldest first: of rows with equal keys it shows that of
+// the newest map.
 type layers struct {
 	cs      []packedCursor
 	at      int // the cursor that is at the current row; -1 behind the last one
@@ -366,8 +364,8 @@ func newLayers(ps []*packed, from string) *layers {
 
 func (l *layers) ok() bool { return l.at >= 0 }
 
-// position finds the current row. Where one map could not be read, no row is known to
-// be the next.
+// position finds the current row. If one map could not be read, there is no current row, as the next
+// one may be missing.
 func (l *layers) position() {
 	l.at = -1
 	for i := range l.cs {

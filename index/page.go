@@ -11,9 +11,8 @@ import (
 	"github.com/stele-go/stele/base/fault"
 )
 
-// Page is a piece of a family's directory as it lies on disk: entries of its
-// partitions, and, in an image, where values lie. Pages of a family are merged by
-// key; the greatest LSN counts.
+// Page is a piece of a family's directory on disk: entries of its partitions and, in an image, places
+// of values. Pages of a family are merged by key; the entry with the greatest LSN wins.
 type Page struct {
 	Partitions []PagePartition
 	Values     []ValueLoc
@@ -35,16 +34,15 @@ type ValueLoc struct {
 	Loc Loc
 }
 
-// The first byte of an encoded page. A page is not checksummed: it is carried in a
-// frame that is. In format 1 no place was that of a patch.
+// The first byte of an encoded page. A page has no checksum: its frame has one. In format 1 no place
+// was that of a patch.
 const (
 	pageFormat    = 2
 	pageUnpatched = 1
 )
 
-// wholeKeys is how many entries share a key that is written whole. Between them a
-// key of a few bytes can stand for one of base.MaxKey; the bound keeps what a
-// page decodes to in proportion to its length.
+// wholeKeys is the distance of entries whose keys are written whole. In between, a few bytes can encode
+// a key of base.MaxKey bytes; the bound keeps the decoded size in proportion to the encoded one.
 const wholeKeys = 16
 
 // EncodePage returns the bytes of p. Entries must be in the order of keys.
@@ -105,7 +103,7 @@ func (e *pageEncoder) release() {
 
 func (e *pageEncoder) uvarint(n uint64) { e.buf = binary.AppendUvarint(e.buf, n) }
 
-// number is that of s in the page's table of strings: names and tags repeat from entry to
+// number returns the number of s in the page's table of strings: names and tags repeat from entry to
 // entry.
 func (e *pageEncoder) number(s string) uint64 {
 	id, ok := e.ids[s]
@@ -249,7 +247,7 @@ func (d *pageDecoder) table() {
 	if d.Err != nil {
 		return
 	}
-	// One copy, which all of them are cut from: entries keep most of them anyway.
+	// All strings are parts of one copy: entries keep most of them anyway.
 	text := string(start[:len(start)-len(d.Left)])
 	d.strings = make([]string, n)
 	for i := range d.strings {
@@ -360,7 +358,7 @@ func (d *pageDecoder) value() ValueLoc {
 	return v
 }
 
-// base reads what a value is a patch against; zeros if it is not one.
+// base reads the base of a patch; zeros if the value is stored whole.
 func (d *pageDecoder) base(r Ref) (back int32, ord uint16) {
 	n := d.Varint()
 	if n == 0 { // or an error

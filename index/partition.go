@@ -14,12 +14,12 @@ import (
 
 const (
 	degree = 32
-	// recentMax bounds the entries a resident partition keeps beside its tree. Folding
-	// copies one path of the tree; a linear look at this many is cheaper. A partition of no
-	// more entries has none in its tree.
+	// recentMax bounds the entries that a resident partition keeps beside its tree. Folding an entry
+	// copies a path of the tree; a linear search of this many is cheaper. A partition with no more
+	// entries than that has none in its tree.
 	recentMax = 32
-	// lateFrom is from how many entries on a tree has late beside it, and how many that are at
-	// least; there are at most a quarter as many as in the tree, if that is more.
+	// lateFrom is the number of entries from which a tree has late beside it. late has at most as many
+	// entries, or a quarter of those in the tree if that is more.
 	lateFrom = 512
 )
 
@@ -44,14 +44,14 @@ type Partition struct {
 	folded  base.LSN              // nothing in tree is of a later record
 	deleted int                   // deletions in tree
 	cleared base.LSN              // deletions up to here were dropped from it
-	// late are the entries of records behind early that were folded into a large tree, in the order
-	// of records: what an image asks for is found without a look at the whole tree. It is shared
-	// as recent is.
+	// late are the entries of records behind early that were folded into a large tree, in the order of
+	// records: so an image finds the newest entries without walking the whole tree. It is shared in the
+	// way that recent is.
 	late  []*Entry
 	early base.LSN
 
 	size    int64 // about how much memory the partition takes
-	removed bool  // the partition is gone, which the tables do not know yet
+	removed bool  // the partition is deleted, but the tables still have it
 }
 
 // Sizes of what a partition takes in memory, about.
@@ -61,7 +61,7 @@ const (
 	valueSize     = 80  // a place in the family
 )
 
-// sizeOf is about how much memory an entry takes, and what it stored itself.
+// sizeOf returns about how much memory an entry and the values that it stored take.
 func sizeOf(it *Entry) int64 {
 	n := entrySize + len(it.Key) + it.Slots.Size()
 	for _, r := range it.Slots.Refs() {
@@ -72,8 +72,8 @@ func sizeOf(it *Entry) int64 {
 	return int64(n)
 }
 
-// Visited counts the items that walks through partitions come across, deletions included, if a
-// test sets it before there is a partition: what a call costs, without a clock.
+// Visited, if a test sets it before there is a partition, counts the entries that walks through
+// partitions visit, deletions included. It measures the cost of a call without a clock.
 var Visited *atomic.Int64
 
 func visited() {
@@ -82,8 +82,8 @@ func visited() {
 	}
 }
 
-// touch notes that somebody reads the partition, which keeps it from being evicted for a
-// while, and its copies with it. A cold one is not worth that.
+// touch notes that the partition is read, which keeps it and its copies from being evicted for a while.
+// It does nothing for a cold one.
 func (t *Partition) touch() {
 	if !t.Cold() && !t.Family.used.Load() {
 		t.Family.used.Store(true)
@@ -116,9 +116,9 @@ func ColdPartition(id string, fam *Family, birth base.LSN) *Partition {
 // Cold reports whether the partition's entries must be loaded before it is read.
 func (t *Partition) Cold() bool { return t.tree == nil }
 
-// Loaded is t made resident with the entries read from disk, which may be in any
-// order and repeat keys: the greatest LSN of a key counts. Deletions up to floor
-// are on disk for good and are dropped once they have hidden what they hide.
+// Loaded returns t made resident with the entries read from disk, which may be in any order and repeat
+// keys: the one with the greatest LSN wins. Deletions up to floor are in segments, so they are dropped
+// after they have removed older entries.
 func (t *Partition) Loaded(entries []*Entry, floor base.LSN) *Partition {
 	n := *t
 	all := oneEach(slices.Concat(entries, t.recent))
@@ -167,13 +167,12 @@ func (t *Partition) dropDeletions(floor base.LSN) {
 	t.deleted -= len(gone)
 }
 
-// clearMin is how many deletions a partition keeps before it is worth a look which
-// of them may go.
+// clearMin is how many deletions a partition has before Cleared looks for those that may be dropped.
 const clearMin = 64
 
-// Cleared is t without the deletions up to floor, which are on disk for good, if
-// the partition consists of deletions for the most part. One look for each floor is
-// the most it costs. Called as With is.
+// Cleared returns t without the deletions up to floor, which are in segments, if most of the
+// partition's entries are deletions. It walks the partition at most once for each floor. It is called
+// by the committer only.
 func (t *Partition) Cleared(floor func() base.LSN) *Partition {
 	if t.Cold() || t.deleted < clearMin || 2*t.deleted < t.tree.Len() {
 		return t
@@ -188,16 +187,15 @@ func (t *Partition) Cleared(floor func() base.LSN) *Partition {
 	return &n
 }
 
-// With is t after a commit of entries, which are newer than everything in t.
-// Called by the committer only, on the newest Partition.
+// With returns t after a commit of entries, which are newer than everything in t. It is called by the
+// committer only, on the newest Partition.
 func (t *Partition) With(entries []*Entry, lsn base.LSN, updated int64) *Partition {
 	n := *t
 	n.Add(entries, lsn, updated)
 	return &n
 }
 
-// Add is With, but changes the partition itself: for who made it, and has shown it to
-// nobody.
+// Add is With, but changes the partition itself: only for a partition that nobody else has yet.
 func (t *Partition) Add(entries []*Entry, lsn base.LSN, updated int64) {
 	t.LSN, t.Updated = lsn, updated
 	t.recent = append(t.recent, entries...)
@@ -208,7 +206,7 @@ func (t *Partition) Add(entries []*Entry, lsn base.LSN, updated int64) {
 		case head && it.Key > t.Head:
 			t.Head = it.Key
 		case !head && it.Key == t.Head:
-			rescan = true // what is the head now lies somewhere below
+			rescan = true // the new head is a smaller key
 		}
 	}
 	if !t.Cold() && len(t.recent) > recentMax {
@@ -249,8 +247,7 @@ func (t *Partition) noteLate() {
 	}
 }
 
-// Forked is t under another id, in the same family: the copy of a partition. t must
-// be resident.
+// Forked returns a copy of t under another id, in the same family. t must be resident.
 func (t *Partition) Forked(id string, birth, lsn base.LSN, updated int64) *Partition {
 	n := *t
 	n.ID, n.Birth, n.LSN, n.Updated = id, birth, lsn, updated
@@ -273,7 +270,7 @@ func (t *Partition) Get(key string) *Entry {
 	return nil
 }
 
-// pivots are entries to search trees with, which would be made for each search.
+// pivots are reused entries with which trees are searched.
 var pivots = sync.Pool{New: func() any { return new(Entry) }}
 
 func pivotAt(key string) *Entry {
@@ -300,7 +297,7 @@ func (t *Partition) Last(prefix string) *Entry {
 	if last == nil || !last.Deleted() {
 		return last
 	}
-	// What lies below a deletion is not known from the greatest keys alone.
+	// If the greatest entry is a deletion, the next lower key is needed.
 	last = nil
 	t.Descend(prefix, "", func(it *Entry) bool { last = it; return false })
 	return last
@@ -408,8 +405,7 @@ func (t *Partition) Ascend(prefix string, fn func(*Entry) bool) {
 	}
 }
 
-// newest is the part of recent within prefix and before, one entry a key, greatest
-// key first.
+// newest returns the entries of recent within prefix and before, one for each key, greatest key first.
 func (t *Partition) newest(prefix, before string) []*Entry {
 	var out []*Entry
 	for _, it := range t.recent {
@@ -422,8 +418,7 @@ func (t *Partition) newest(prefix, before string) []*Entry {
 	return out
 }
 
-// oneEach puts entries, of which those of one record come in order, in the order of keys: of one
-// key the last. It changes the slice.
+// oneEach sorts entries by key and keeps the last one of each key. It changes the slice.
 func oneEach(entries []*Entry) []*Entry {
 	if len(entries) < 2 {
 		return entries
@@ -475,13 +470,13 @@ func (t *Partition) greatestHead() string {
 }
 
 // Forgot reports whether deletions of records from first on may have been dropped, so that Entries
-// does not give them.
+// lacks them.
 func (t *Partition) Forgot(first base.LSN) bool { return t.cleared >= first }
 
 // Entries calls fn for every entry of the records from first on, deletions included, in the
 // order of keys.
 func (t *Partition) Entries(first base.LSN, fn func(*Entry)) {
-	from := len(t.recent) // which is in the order of records, all later than the tree's
+	from := len(t.recent) // recent is in the order of records, all later than those in the tree
 	for from > 0 && t.recent[from-1].LSN >= first {
 		from--
 	}
@@ -507,7 +502,7 @@ func (t *Partition) Entries(first base.LSN, fn func(*Entry)) {
 	}
 }
 
-// lateEntries is Entries for a record behind early: what is not in recent is in late.
+// lateEntries is Entries for a record behind early: all such entries are in recent or late.
 func (t *Partition) lateEntries(first base.LSN, fn func(*Entry)) {
 	from := len(t.late)
 	for from > 0 && t.late[from-1].LSN >= first {

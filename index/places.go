@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// places are values and where they lie, in the order of refs. A map would take twice
-// the memory, and be what a small family costs most. New values have the greatest
-// refs, so that they are appended; others come many at a time, and are merged in.
+// places are values and where they lie, in the order of refs. A map would take twice the memory, and be
+// the largest part of a small family. New values have the greatest refs and are appended; others come
+// many at a time, and are merged.
 type places []ValueLoc
 
 // FindValue is the index of r in values, which are in the order of refs; hint is where it may be.
@@ -18,7 +18,7 @@ func FindValue(values []ValueLoc, r Ref, hint int) (i int, ok bool) {
 	return places(values).find(r)
 }
 
-// find is the index of r, or where it would be.
+// find returns the index of r, or the index where it would be inserted.
 func (p places) find(r Ref) (i int, ok bool) {
 	lo, hi := 0, len(p)
 	if hi > 0 && p[hi-1].Ref.before(r) {
@@ -43,9 +43,8 @@ func (p places) get(r Ref) (Loc, bool) {
 	return p[i].Loc, true
 }
 
-// update gives the values the places in from; of one that is known, only if replace
-// says so. Of equal refs in from the first counts, and then whichever may replace it.
-// from is not changed, nor kept.
+// update adds the places in from. A known place is replaced only if replace returns true; the same
+// holds between equal refs in from. from is neither changed nor kept.
 func (p places) update(from []ValueLoc, replace func(old, now Loc) bool) places {
 	if p.ends(from) {
 		return append(p, from...)
@@ -72,8 +71,8 @@ func (p places) update(from []ValueLoc, replace func(old, now Loc) bool) places 
 	return p.merge(fresh)
 }
 
-// ends reports whether all of from are greater than those of p, ascending: the values of a
-// commit.
+// ends reports whether from can be appended to p: it is ascending, and greater than p. The values of a
+// commit are.
 func (p places) ends(from []ValueLoc) bool {
 	last := Ref{}
 	if len(p) > 0 {
@@ -101,7 +100,7 @@ func (p places) merge(fresh places) places {
 	if p[n-1].Ref.before(fresh[0].Ref) {
 		return p
 	}
-	// From the back, where there is room; what is left of p is in its place.
+	// Merge from the back, where there is room; the rest of p is already in place.
 	for i, j, to := n-1, len(fresh)-1, len(p)-1; j >= 0; to-- {
 		if i >= 0 && fresh[j].Ref.before(p[i].Ref) {
 			p[to], i = p[i], i-1
@@ -112,7 +111,7 @@ func (p places) merge(fresh places) places {
 	return p
 }
 
-// without is p without those that drop selects. It gives memory back if most are.
+// without returns p without the places that drop selects. It frees memory if most are dropped.
 func (p places) without(drop func(Loc) bool) places {
 	p = slices.DeleteFunc(p, func(v ValueLoc) bool { return drop(v.Loc) })
 	if len(p) < cap(p)/2 {

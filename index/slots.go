@@ -8,21 +8,21 @@ import (
 	"github.com/stele-go/stele/base"
 )
 
-// Slots are the slots of an entry, in one piece: an index of many entries would be pointers to
-// short strings for the most part, which the garbage collector follows one by one. They are
-// read from the first on. The zero value is none.
+// Slots are the slots of an entry, packed into one string: otherwise an index of many entries would
+// mostly be pointers to short strings, which the garbage collector follows one by one. They are read
+// from the first on. The zero value has no slots.
 type Slots struct {
 	packed string    // see PackSlots
 	long   *[]string // names and tags that are too long to be copied for each entry; nil for none
 }
 
-// longName is how long a name or a tag is, at least, that is not copied. Entries read from a page
-// have it in common, so that what a page decodes to is in proportion to its length.
+// longName is the length from which a name or a tag is shared and not copied for each entry. So the
+// decoded size of a page is in proportion to its encoded one.
 const longName = 40
 
-// PackSlots packs slots: their number, the newest record they refer to, the length of the
-// refs; the refs, of which each is how many records before the newest, and the ordinal; names
-// and tags. Of slots it keeps only long names and tags.
+// PackSlots packs slots: their number, the newest record that they refer to, and the length of the
+// refs; the refs, each as its distance from the newest record and its ordinal; then names and tags. It
+// keeps no memory of slots except long names and tags.
 func PackSlots(slots []Slot) Slots {
 	if len(slots) == 0 {
 		return Slots{}
@@ -58,7 +58,7 @@ func PackSlots(slots []Slot) Slots {
 	if long == nil {
 		return Slots{packed: string(b)}
 	}
-	kept := slices.Clip(long) // long itself would be on the heap for every entry
+	kept := slices.Clip(long) // the address of long would put it on the heap for every entry
 	return Slots{packed: string(b), long: &kept}
 }
 
@@ -78,10 +78,10 @@ func (s Slots) At(i int) Slot {
 	panic("index: no such slot")
 }
 
-// All are the slots and their numbers.
+// All yields the slots and their numbers.
 func (s Slots) All() iter.Seq2[int, Slot] { return s.From(0) }
 
-// From is All without the slots before the i-th.
+// From is All from the i-th slot on.
 func (s Slots) From(i int) iter.Seq2[int, Slot] {
 	return func(yield func(int, Slot) bool) {
 		n, newest, refs, names := s.open()
@@ -94,7 +94,8 @@ func (s Slots) From(i int) iter.Seq2[int, Slot] {
 	}
 }
 
-// Refs are the numbers of the slots and their refs. It is cheaper than All, as it reads no names and tags.
+// Refs yields the numbers of the slots and their refs. It is cheaper than All, as it reads no names and
+// tags.
 func (s Slots) Refs() iter.Seq2[int, Ref] {
 	return func(yield func(int, Ref) bool) {
 		n, newest, refs, _ := s.open()
@@ -129,7 +130,8 @@ func (s Slots) Append(out []Slot, first int) []Slot {
 	return out
 }
 
-// Size is the memory they take, about, and no less than their names and tags.
+// Size returns about how much memory the slots take; it is no less than the length of their names and
+// tags.
 func (s Slots) Size() int {
 	n := len(s.packed)
 	for _, name := range s.longNames() {

@@ -9,20 +9,19 @@ import (
 	"github.com/stele-go/stele/base/fault"
 )
 
-// Stored says of a chunk that lies on disk, or of a list of such, what a look must know
-// without reading it.
+// Stored describes a chunk on disk, or a list of such chunks, so that a lookup need not read it.
 type Stored struct {
 	First string // the key of its first row
-	Off   uint64 // where it lies: for who reads it
+	Off   uint64 // where it lies, for Disk
 	Size  int64  // bytes of the rows, about: what they will take in memory
 	N     int    // rows
 	Len   uint32 // as Off
 	List  bool   // a list: of chunks, or of lists that lie below it
 }
 
-// Holds tests that list is the one that s announces: it begins with the same key, keys
-// ascend and stay below end ("" is no bound), and rows and bytes add up. A bisection of
-// keys then leads to the one chunk that a key can be in.
+// Holds tests whether list is the one that s describes: it begins with the same key, keys ascend and
+// stay below end ("" is no bound), and rows and bytes add up. Then a bisection of keys leads to the one
+// chunk that a key can be in.
 func (s *Stored) Holds(list []Stored, end string) error {
 	n, size, err := sumOf(list)
 	if err != nil || len(list) == 0 || list[0].First != s.First || end != "" && list[len(list)-1].First >= end || n != s.N || size != s.Size {
@@ -31,7 +30,7 @@ func (s *Stored) Holds(list []Stored, end string) error {
 	return nil
 }
 
-// sumOf adds up what a list has, and tests the order of its keys.
+// sumOf adds up the rows and bytes of a list, and tests the order of its keys.
 func sumOf(list []Stored) (n int, size int64, err error) {
 	for i := range list {
 		s := &list[i]
@@ -44,8 +43,8 @@ func sumOf(list []Stored) (n int, size int64, err error) {
 	return n, size, nil
 }
 
-// Disk reads what is stored, and checks its bytes. It may be called concurrently, and
-// again for what could not be read.
+// Disk reads chunks and lists, and checks their bytes. It may be called concurrently, and again after
+// an error.
 type Disk interface {
 	// Chunk reads a chunk of the partitions, or of the families.
 	Chunk(families bool, at *Stored) (Chunk, error)
@@ -53,16 +52,15 @@ type Disk interface {
 	List(families bool, at *Stored, end string) ([]Stored, error)
 }
 
-// errNotRead is the answer of a look that may not read, for rows that lie on disk.
+// errNotRead is the error of a lookup that may not read, for rows that lie on disk.
 var errNotRead = errors.New("rows are not in memory")
 
 // MaxDepth is how many steps lead to a chunk at most: lists, and the last to the chunk.
 // Lists of two would lead to more rows than there can be.
 const MaxDepth = 32
 
-// stored are chunks and lists of them that are read when somebody first looks into them,
-// and stay in memory then. What was once read is never let go: who has looked at a key
-// can look again without reading.
+// stored are chunks and lists of chunks on disk. They are read when first needed, and stay in memory
+// from then on: a lookup of the same key reads nothing again.
 type stored struct {
 	disk     Disk
 	families bool
@@ -70,7 +68,7 @@ type stored struct {
 	held     atomic.Int64 // bytes in memory
 }
 
-// level is one list, and what was read of it.
+// level is one list, and those of its items that were read.
 type level struct {
 	list  []Stored
 	below []atomic.Pointer[loaded]
@@ -84,14 +82,14 @@ type loaded struct {
 	level *level
 }
 
-// storedSize is the memory that what is not read takes, besides its key.
+// storedSize is the memory that an unread item takes beside its key.
 const storedSize = 56
 
 func newLevel(list []Stored, end string, depth int) *level {
 	return &level{list: list, below: make([]atomic.Pointer[loaded], len(list)), end: end, depth: depth}
 }
 
-// size is the memory it takes, without what was read.
+// size returns the memory that the list takes, without the items that were read.
 func (l *level) size() int64 {
 	n := int64(0)
 	for i := range l.list {
@@ -100,12 +98,13 @@ func (l *level) size() int64 {
 	return n
 }
 
-// last is what has key if anything has; -1 if all keys are above it.
+// last returns the item that has key if any has; -1 if all keys are above it.
 func (l *level) last(key string) int {
 	return sort.Search(len(l.list), func(i int) bool { return l.list[i].First > key }) - 1
 }
 
-// get returns what l has at i, read if need be. Of two that read it at once one is kept.
+// get returns the item i of l. With mayRead it is read if need be. If two callers read it concurrently,
+// one result is kept.
 func (s *stored) get(l *level, i int, mayRead bool) (*loaded, error) {
 	if r := l.below[i].Load(); r != nil {
 		return r, nil
@@ -124,7 +123,7 @@ func (s *stored) get(l *level, i int, mayRead bool) (*loaded, error) {
 	return r, nil
 }
 
-// read reads what l has at i, and returns what it takes.
+// read reads item i of l, and returns it and the memory it takes.
 func (s *stored) read(l *level, i int) (*loaded, int64, error) {
 	at := &l.list[i]
 	if !at.List {
@@ -152,8 +151,8 @@ func (s *stored) read(l *level, i int) (*loaded, int64, error) {
 	return &loaded{level: below}, below.size(), nil
 }
 
-// fits tests that c is the chunk that was announced: a bisection of the keys must
-// have led to the one chunk that a key can be in.
+// fits tests whether c is the chunk that s describes, so that a bisection of the keys has led to the
+// one chunk that a key can be in.
 func (s *Stored) fits(c Chunk) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("%w: %w", fault.ErrCorrupt, err)
@@ -165,8 +164,8 @@ func (s *Stored) fits(c Chunk) error {
 	return nil
 }
 
-// at goes down from what l has at i to the chunk that has key if any has, and to the
-// first one if all keys are above it.
+// at goes down from item i of l to the chunk that has key if any has, or to the first one if all keys
+// are above it.
 func (s *stored) at(l *level, i int, key string, mayRead bool) (spot, error) {
 	for {
 		r, err := s.get(l, i, mayRead)
@@ -181,8 +180,8 @@ func (s *stored) at(l *level, i int, key string, mayRead bool) (spot, error) {
 	}
 }
 
-// after is the chunk in l, or below it, behind the one that begins with first; false if
-// that is the last.
+// after returns the chunk in l, or below it, behind the one that begins with first; false if that is
+// the last.
 func (s *stored) after(l *level, first string) (next spot, ok bool, err error) {
 	i := l.last(first)
 	if l.list[i].List {
@@ -201,7 +200,7 @@ func (s *stored) after(l *level, first string) (next spot, ok bool, err error) {
 	return next, err == nil, err
 }
 
-// packedAt is a map whose chunks lie on disk.
+// packedAt returns a map whose chunks lie on disk.
 func packedAt(list []Stored, families bool, disk Disk) (packed, error) {
 	n, size, err := sumOf(list)
 	if err != nil {
@@ -212,10 +211,9 @@ func packedAt(list []Stored, families bool, disk Disk) (packed, error) {
 	return packed{stored: s, n: n, bytes: size}, nil
 }
 
-// TableAt is a table whose chunks are read when somebody first looks into them: it
-// takes the memory of what announces them until then, and that of lists only once they
-// are needed. Looks return the errors of disk as they are, and fault.ErrCorrupt for a
-// chunk or a list that is not the one announced.
+// TableAt returns a table whose chunks and lists are read when they are first needed; until then it
+// takes only the memory of partitions and families. Lookups return the errors of disk as they are, and
+// fault.ErrCorrupt for a chunk or a list that does not match its description.
 func TableAt(partitions, families []Stored, disk Disk) (*Table, error) {
 	var t Table
 	var err error

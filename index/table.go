@@ -9,7 +9,7 @@ import (
 	"github.com/stele-go/stele/base"
 )
 
-// Row is what a table knows of a partition.
+// Row is a partition in a table.
 type Row struct {
 	ID      string
 	Family  uint64
@@ -26,8 +26,8 @@ func RowOf(t *Partition) Row {
 	return Row{ID: t.ID, Family: t.Family.ID, Birth: t.Birth, LSN: t.LSN, Head: t.Head, Updated: t.Updated, Flags: t.Flags}
 }
 
-// Table is partitions and families as of one image, or what changed in them since the
-// image before: what is in memory of a partition that is cold. It is immutable.
+// Table has the partitions and families of one image: all, or those that changed since the image
+// before. It is all that is in memory of an evicted partition. It is immutable.
 type Table struct {
 	partitions packed // by id
 	families   packed // by id, the most significant byte first
@@ -36,8 +36,8 @@ type Table struct {
 // Size is the memory the table takes with all of its rows, about.
 func (t *Table) Size() int64 { return t.partitions.bytes + t.families.bytes }
 
-// Resident is the memory the table takes now: less than Size where rows lie on disk
-// that nobody has looked at.
+// Resident returns the memory that the table takes now: less than Size if rows on disk were not read
+// yet.
 func (t *Table) Resident() int64 { return t.partitions.resident() + t.families.resident() }
 
 // TableBuilder makes a Table. Partitions and families come in any mixture, but each
@@ -47,14 +47,14 @@ type TableBuilder struct {
 	buf, key             []byte
 }
 
-// AddPartition adds a partition, or that it is gone.
+// AddPartition adds a partition, or a row that says it is deleted.
 func (b *TableBuilder) AddPartition(r Row) {
 	b.buf = appendRow(b.buf[:0], &r)
 	b.key = append(b.key[:0], r.ID...)
 	b.partitions.add(b.key, b.buf)
 }
 
-// AddFamily adds where the pages of a family lie.
+// AddFamily adds the places of the pages of a family.
 func (b *TableBuilder) AddFamily(id uint64, parts []Part) {
 	b.buf = appendParts(b.buf[:0], parts)
 	b.key = binary.BigEndian.AppendUint64(b.key[:0], id)
@@ -66,20 +66,20 @@ func (b *TableBuilder) Done() *Table {
 	return &Table{partitions: b.partitions.done(), families: b.families.done()}
 }
 
-// Len is the number of partitions, those that are gone included.
+// Len returns the number of partitions, deleted ones included.
 func (t *Table) Len() int { return t.partitions.n }
 
 // LenFamilies is the number of families.
 func (t *Table) LenFamilies() int { return t.families.n }
 
-// Chunks are the rows of the partitions and of the families, as TableOf takes them; none
-// of a table that TableAt made.
+// Chunks returns the rows of the partitions and of the families, for TableOf. A table of TableAt
+// returns none.
 func (t *Table) Chunks() (partitions, families []Chunk) {
 	return t.partitions.chunks, t.families.chunks
 }
 
-// TableOf is a table made of the chunks of one. It looks at each chunk, not at each
-// row: chunks of no table give an error, or a table that lacks rows; Check tells.
+// TableOf returns a table made of the chunks of another one. It checks each chunk, not each row: other
+// chunks give an error, or a table that lacks rows; Check finds out.
 func TableOf(partitions, families []Chunk) (*Table, error) {
 	var t Table
 	var err error
@@ -127,8 +127,8 @@ func (t *Table) Families(fn func(id uint64, parts []Part) bool) error {
 	return tables{t}.eachFamily(fn)
 }
 
-// appendRow writes a row without its id. Most families are called after the record
-// that began their one partition, so that the difference is small.
+// appendRow appends a row without its id. The family is written as a difference to the record that
+// began the partition, which is small: most families have one partition, and their id is that record.
 func appendRow(b []byte, r *Row) []byte {
 	if r.Deleted {
 		return append(b, 1)
@@ -181,7 +181,7 @@ func appendParts(b []byte, parts []Part) []byte {
 // minPart is the least a part takes.
 const minPart = 5
 
-// readParts reads where the pages of a family lie; false if that is malformed.
+// readParts reads the places of the pages of a family; false if they are malformed.
 func readParts(b []byte) ([]Part, bool) {
 	var out []Part
 	if len(b) > 0 {
@@ -208,9 +208,9 @@ func readParts(b []byte) ([]Part, bool) {
 // immutable.
 type tables []*Table
 
-// partition returns what the newest table that knows the partition says of it, or false
-// if none does or it is gone. Without read the answer may be errNotRead; rows that a
-// look has read are found without.
+// partition returns the partition's row of the newest table that has one, or false if none has, or if
+// it says that the partition is deleted. Without read the error is errNotRead if the row is not in
+// memory.
 func (ts tables) partition(id string, read bool) (Row, bool, error) {
 	for i := len(ts) - 1; i >= 0; i-- {
 		b, ok, err := ts[i].partitions.get(id, read)
@@ -225,7 +225,7 @@ func (ts tables) partition(id string, read bool) (Row, bool, error) {
 	return Row{}, false, nil
 }
 
-// says reports whether partition would return r; false if it would have to read.
+// says reports whether partition would return r. It is false if partition would have to read.
 func (ts tables) says(r *Row) bool {
 	for i := len(ts) - 1; i >= 0; i-- {
 		b, ok, err := ts[i].partitions.get(r.ID, false)
@@ -244,7 +244,7 @@ func (ts tables) says(r *Row) bool {
 	return false
 }
 
-// parts returns where the pages of a family lie; none if that is not known.
+// parts returns the places of the pages of a family; none if they are not known.
 func (ts tables) parts(family uint64) ([]Part, error) {
 	var key [8]byte
 	binary.BigEndian.PutUint64(key[:], family)
@@ -303,14 +303,13 @@ func (ts tables) live() (int, error) {
 	return n, l.err
 }
 
-// mergeRatio bounds how many tables there are: each is at least so many times as
-// large as the next. Merging then writes a row a few times, however often images are
-// written.
+// mergeRatio bounds the number of tables: each is at least mergeRatio times as large as the next. So
+// merging writes a row only a few times, however often images are written.
 const mergeRatio = 3
 
-// with is ts and one table more, merged where that keeps them few: all at once, so that
-// no row is written twice. Tables that cannot be read stay as they are: who looks into them
-// will be told.
+// with returns ts and one more table. It merges tables to keep their number small: all in one step, so
+// that no row is written twice. Tables that cannot be read stay as they are: a lookup in them returns
+// the error.
 func (ts tables) with(t *Table) tables {
 	out := append(append(make(tables, 0, len(ts)+1), ts...), t)
 	from, size := len(out)-1, t.Size()
@@ -327,17 +326,17 @@ func (ts tables) with(t *Table) tables {
 	return append(out[:from:from], m)
 }
 
-// How many tables a look goes through at most after Restore. Below that they are left as
-// they are, so that opening a store does not touch each row. Of tables that lie on disk there
-// may be more: merging would read them at once, and a look reads a chunk of each at most,
-// once. Images that follow merge them as they grow; see with.
+// How many tables a lookup searches at most after Restore. Up to that many are left as they are, so
+// that opening a store does not touch each row. Of tables on disk there may be more: merging would read
+// all of them immediately, while a lookup reads at most one chunk of each, once. Later images merge
+// them as they grow; see with.
 const (
 	maxLayers       = 8
 	maxLayersOnDisk = 24
 )
 
-// layered is a chain as it was found, the newest merged into one where there are too
-// many: deltas are small against what they change where a chain is long.
+// layered returns a chain as it was found, or with its newest tables merged into one if there are too
+// many. In a long chain the deltas are small compared with the full table.
 func layered(chain []*Table) (tables, error) {
 	most := maxLayersOnDisk
 	if slices.ContainsFunc(chain, func(t *Table) bool { return t.partitions.stored == nil }) {
@@ -354,8 +353,8 @@ func layered(chain []*Table) (tables, error) {
 	return append(slices.Clone(old), m), nil
 }
 
-// merged is tables as one; first says that there is none before them, so that nobody
-// need be told what is gone.
+// merged returns the tables merged into one. first says that no table is before them, so that rows of
+// deleted partitions can be left out.
 func merged(ts tables, first bool) (*Table, error) {
 	var b TableBuilder
 	l := ts.rows("")

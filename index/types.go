@@ -9,12 +9,10 @@ type Ref struct {
 	Ord uint16
 }
 
-// Loc is where a value's bytes lie. In a log file Stored is zero and the Len
-// bytes at Off are the value. In a segment, Off and Stored are the block frame
-// that holds it, and Inner the place within the decoded block.
-//
-// Where Back is not zero the bytes are a patch against another value of the
-// family; Len and Sum are the patch's.
+// Loc is the place of a value's bytes. In a log file Stored is zero, and the value is the Len bytes at
+// Off. In a segment, Off and Stored are the place of the block frame that holds the value, and Inner
+// its offset in the decoded block. If Back is not zero, the bytes are a patch against another value of
+// the family; Len and Sum are those of the patch.
 type Loc struct {
 	File   base.FileNum
 	Off    uint64
@@ -29,11 +27,11 @@ type Loc struct {
 // Patched reports whether the bytes are a patch.
 func (l Loc) Patched() bool { return l.Back != 0 }
 
-// Base is the value that the bytes of r, which lie at l, are a patch against.
+// Base returns the base of the patch at l, whose value is r.
 func (l Loc) Base(r Ref) Ref { return Ref{LSN: r.LSN - base.LSN(int64(l.Back)), Ord: l.Ord} }
 
-// Against is l for bytes that are a patch of r against b; false if the two are of
-// one record, or too far apart.
+// Against returns l as the place of a patch of r against b; false if the two are of one record, or too
+// far apart.
 func (l Loc) Against(r, b Ref) (Loc, bool) {
 	back := int64(r.LSN - b.LSN)
 	if back == 0 || back != int64(int32(back)) || back > 0 && base.LSN(back) >= r.LSN {
@@ -63,8 +61,8 @@ type Slot struct {
 
 // Entry flags, stored on disk.
 const (
-	// FlagDeleted marks the deletion of a key: it hides older entries of the key
-	// until both are forgotten.
+	// FlagDeleted marks the deletion of a key: it hides older entries of the key until all of them are
+	// dropped.
 	FlagDeleted uint8 = 1 << iota
 	// FlagHead makes the key a candidate for its partition's head: the greatest such
 	// key is known without loading the partition.

@@ -29,11 +29,11 @@ func (v View) Ascend(from string, fn func(*Partition) bool) error {
 	})
 }
 
-// Cold makes a row that Rows gave without a partition into one.
+// Cold returns a cold partition made of a row that Rows gave without one.
 func (v View) Cold(r *Row) *Partition { return r.cold(v.fams) }
 
-// Rows is Ascend for who needs little of most partitions. The partition is nil if it is
-// known from the tables alone. The row is valid during the call.
+// Rows is Ascend for callers that need only the rows of most partitions. The partition is nil if only
+// the tables have it. The row is valid during the call.
 func (v View) Rows(from string, fn func(r *Row, t *Partition) bool) error {
 	l := v.tables.rows(from)
 	var r Row
@@ -42,8 +42,8 @@ func (v View) Rows(from string, fn func(r *Row, t *Partition) bool) error {
 		stopped = !fn(&r, t)
 		return !stopped
 	}
-	// below shows the rows of the tables below id. Where they cannot be read, nothing
-	// more is shown: a row would be missing before the next.
+	// below shows the rows of the tables below id. If they cannot be read, it shows no more rows: some
+	// before the next would be missing.
 	below := func(id string, bounded bool) bool {
 		for ; l.ok() && (!bounded || string(l.key) < id); l.next() {
 			var ok bool

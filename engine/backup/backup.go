@@ -49,7 +49,7 @@ type source struct {
 	name, stored string
 	size         int64
 	f            vfs.File
-	check func(context.Context) error // checks the bytes before they are copied
+	check        func(context.Context) error // checks the bytes before they are copied
 }
 
 // Make backs the store in dir up to dest, which is made if need be. It takes no lock of the store and
