@@ -50,8 +50,8 @@ func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
 
-// failureOf is the answer to a request that failed with err. Errors that are nobody's
-// business but the operator's are told as such, and logged is true.
+// failureOf returns the answer to a request that failed with err. For an error that only the operator
+// may see, the answer has no details, and logged is true.
 func failureOf(err error) (f *failure, logged bool) {
 	if errors.As(err, &f) {
 		return f, false
@@ -116,7 +116,7 @@ func writeText(w http.ResponseWriter, status int, text []byte) error {
 func writeFailure(w http.ResponseWriter, f *failure) {
 	text, _ := json.Marshal(map[string]string{"detail": f.detail}) // a text can always be written
 	h := w.Header()
-	if f.status == http.StatusTooManyRequests && h.Get("Retry-After") == "" { // nobody knows when a stream ends
+	if f.status == http.StatusTooManyRequests && h.Get("Retry-After") == "" { // the end of a stream is not known in advance
 		h.Set("Retry-After", "1")
 	}
 	h.Set("Content-Type", "application/json")
@@ -133,7 +133,7 @@ type statusWriter struct {
 	status  int
 }
 
-// piece is how much of an answer a client must read in the time.
+// piece is how much of an answer a client must read within Config.WriteTimeout.
 const piece = 64 << 10
 
 // Write implements http.ResponseWriter.

@@ -10,8 +10,8 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// assemble makes what has the operations, from what others stand on upwards. done is closed when the server
-// closes.
+// assemble makes the APIs that have the operations, each after those that it needs. done is closed when
+// the server closes.
 func (s *Server) assemble(done <-chan struct{}) {
 	queue, states, items, auth, log := s.cfg.Queue, s.cfg.Saver, s.cfg.Store, s.cfg.Auth, s.cfg.Logger
 	locks := &locks{held: map[lockKey]*lock{}}

@@ -23,7 +23,7 @@ type assistant struct {
 	Versions []version `json:"versions"`
 }
 
-// version is what of an assistant its versions differ in.
+// version has the fields in which the versions of an assistant differ.
 type version struct {
 	Number      int            `json:"number"`
 	GraphID     string         `json:"graph_id"`
@@ -137,7 +137,7 @@ func (s *assistantAPI) named(c *call, name string) (assistant, error) {
 	return a, err
 }
 
-// oneContext refuses what a client gives as context and as configurable.
+// oneContext refuses a request that has both a context and a configurable.
 func oneContext(in body) error {
 	configurable, _ := in.object("config")["configurable"].(map[string]any)
 	if len(configurable) > 0 && len(in.object("context")) > 0 {
@@ -198,7 +198,7 @@ func description(in body) *string {
 	return nil
 }
 
-// read is the assistant of a path, for who only looks at it.
+// read returns the assistant of a path, for requests that only read it.
 func (s *assistantAPI) read(c *call) (assistant, error) { return s.ofPath(c, errNotFound) }
 
 func (s *assistantAPI) get(c *call, a assistant) error { return c.json(a.shown()) }
@@ -306,12 +306,13 @@ var assistantOrder = sorting[assistant]{
 	then: func(a, b assistant) int { return b.First.Compare(a.First) },
 }
 
-// brief is what a search keeps of an assistant until its page is cut: what clients give may be large.
+// brief returns the part of an assistant that a search keeps until its page is cut: other fields may be
+// large.
 func (a assistant) brief() assistant {
 	return assistant{ID: a.ID, version: version{GraphID: a.GraphID, Name: a.Name}, Updated: a.Updated, First: a.First}
 }
 
-// find are the assistants that a search asks for, in its order: what brief keeps of them.
+// find returns the assistants of a search, in its order, as brief returns them.
 func (s *assistantAPI) find(c *call) ([]assistant, error) {
 	graph, name, metadata := c.body.text("graph_id"), strings.ToLower(c.body.text("name")), c.body.object("metadata")
 	return s.records.find(c.ctx, c.body, assistantOrder, assistant.brief, func(a assistant) bool {

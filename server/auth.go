@@ -51,16 +51,16 @@ type User struct {
 
 // Access is what a user is about to do.
 type Access struct {
-	// Resource is "threads", "runs", "assistants", "crons", "store", or "system" for
-	// metrics, documentation, and what operators see of the things of all users, below
-	// /stele. The last is refused to whom a Grant has a Filter or a Namespace for.
+	// Resource is "threads", "runs", "assistants", "crons", "store", or "system" for metrics,
+	// documentation, and what operators see of the things of all users, below /stele. The last is
+	// refused to users whose Grant has a Filter or a Namespace.
 	Resource string
 	// Action is "create", "read", "update", "delete", "search" or "create_run"; for the
 	// store "put", "get", "search", "list_namespaces" or "delete".
 	Action string
 	// Value is the request: its JSON, if that is an object, and what its address names: the ids in its
-	// path, and namespace and key of an item. Each run of a batch, and each that a command or a tool
-	// makes, is asked about as if it had come alone.
+	// path, and namespace and key of an item. Authorize is called for each run of a batch, and for each
+	// run that a command or a tool makes, as if it had come alone.
 	Value map[string]any
 }
 
@@ -70,8 +70,8 @@ type Grant struct {
 	// {"$contains": v}, which asks for an element, or elements, of a list. Nil selects all.
 	Filter map[string]any
 	// Namespace is put before the namespace of every item of the store, and is not shown. Empty shows
-	// what programs have in the store. Those of the server are refused, and the places of users, see
-	// ItemsOf, but for the user's own.
+	// the items of programs. Namespaces of the server are refused, and so are the places of other
+	// users; see ItemsOf.
 	Namespace store.Namespace
 }
 
@@ -123,7 +123,7 @@ func APIKeys(users map[string]*User) *Auth {
 		}
 		sum := sha256.Sum256([]byte(given))
 		var found *User
-		for _, k := range all { // all of them: the time tells nothing about the keys
+		for _, k := range all { // compares with all keys, so that the time reveals nothing about them
 			if subtle.ConstantTimeCompare(sum[:], k.sum[:]) == 1 {
 				found = k.user
 			}
@@ -233,7 +233,7 @@ func fits(have, want any) bool {
 	return true
 }
 
-// stamp is metadata with the values that a filter asks for.
+// stamp returns metadata with the values of the grant's filter.
 func (g Grant) stamp(metadata map[string]any) map[string]any {
 	out := merged(metadata)
 	for key, want := range g.Filter {
@@ -253,7 +253,7 @@ func (g Grant) stamp(metadata map[string]any) map[string]any {
 	return out
 }
 
-// withOwner says in the metadata of a run, or of checkpoints that none makes, whose they are, as their thread says:
+// withOwner adds the owner of a thread to the metadata of its run, or of checkpoints that no run makes:
 // checkpoints are found, and erased, by their metadata.
 func (g Grant) withOwner(metadata map[string]any, t thread) map[string]any {
 	for key := range g.Filter {
@@ -264,8 +264,8 @@ func (g Grant) withOwner(metadata map[string]any, t thread) map[string]any {
 	return metadata
 }
 
-// changed is metadata that the grant shows with changes, but for the values that its filter asks about:
-// they stay what they are, also a list that others are in.
+// changed returns metadata with changes, except for the values that the grant's filter selects by:
+// these stay as they are, also a list that names other users.
 func (g Grant) changed(metadata, changes map[string]any) map[string]any {
 	out := merged(metadata, changes)
 	for key := range g.Filter {

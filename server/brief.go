@@ -13,11 +13,10 @@ import (
 	"github.com/stele-go/stele/saver/serde"
 )
 
-// A person who looks at a state opens few of its values. So that a page need not load all of
-// them, and can say what a value is that JSON has no form for, state requests may ask for
-// stele_values: "brief" leaves out the values of channels that are large, "channel:NAME" asks
-// for the value of one channel alone, and "task:ID" for what one task is called with, or was.
-// What stands for a value is an object with markField.
+// A person who looks at a state opens few of its values. So that a page need not load all of them, and
+// can describe values that JSON has no form for, state requests may have stele_values: "brief" leaves
+// out large values of channels, "channel:NAME" returns only the value of one channel, and "task:ID"
+// only the input of one task. A value that is left out is replaced by an object with markField.
 const (
 	markField     = "$stele"
 	briefValues   = "brief"
@@ -28,11 +27,11 @@ const (
 // largeValue is the size, as JSON, above which a channel's value is left out.
 const largeValue = 256 << 10
 
-// someBytes is how much of bytes is shown.
+// someBytes is how many bytes of a value of type bytes are shown.
 const someBytes = 256
 
-// marked is v with marks for bytes and for objects of types that no program here knows. What
-// nests too deep is left to be refused as everywhere.
+// marked returns v with marks in place of bytes and of objects of unknown types. A value that nests too
+// deep is returned as it is; it is refused when it is encoded.
 func marked(v any, depth int) any {
 	if depth > 512 {
 		return v
@@ -72,7 +71,7 @@ func marked(v any, depth int) any {
 	return v
 }
 
-// shownBriefly is a state as clients see it who ask for stele_values.
+// shownBriefly returns a state in the form that stele_values selects.
 func shownBriefly(snapshot *pregel.StateSnapshot, how string) (any, error) {
 	if id, one := strings.CutPrefix(how, taskValues); one {
 		return shownTask(snapshot, id)
@@ -115,14 +114,14 @@ func withoutLarge(values map[string]any) error {
 	return nil
 }
 
-// taskInput is what a task is called with.
+// taskInput is the input of a task.
 type taskInput struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
 	Input any    `json:"stele_input"`
 }
 
-// taskState is a state of which one task was asked for.
+// taskState is a state with one task only.
 type taskState struct {
 	*pregeljson.ThreadState
 	Tasks []taskInput `json:"tasks"`
@@ -156,14 +155,15 @@ func shownTask(snapshot *pregel.StateSnapshot, id string) (any, error) {
 	return out, nil
 }
 
-// aboutValues is how requests for threads ask for a line about each in place of its values.
+// aboutValues is the stele_values of a request that wants a line about each thread in place of its
+// values.
 const aboutValues = "about"
 
 // aboutLength is how long such a line is at most, in characters.
 const aboutLength = 160
 
-// aboutThread tells a thread from others by a line of its state: what was said last, or else its
-// texts.
+// aboutThread returns a line by which a person recognises a thread: the last message, or else the texts
+// in its state.
 func aboutThread(values any) string {
 	all, _ := values.(map[string]any)
 	var texts []string

@@ -17,8 +17,8 @@ import (
 // authenticates, reads and authorizes it before handle runs.
 type route struct {
 	method, path     string
-	resource, action string // what Authorize is asked about
-	// open: anybody may ask, without authentication.
+	resource, action string // for Authorize
+	// open: the operation needs no authentication.
 	open bool
 	// in is the JSON that the request must have; nil reads no body. If it is optional the
 	// body may be empty.
@@ -28,7 +28,7 @@ type route struct {
 	byName bool
 	// stream: the answer stays open, and counts as a stream of its user.
 	stream bool
-	// allUsers: it is about the things of all users, and for those who may see all.
+	// allUsers: the operation shows data of all users, and is only for those who may see all.
 	allUsers bool
 	handle   func(*call) error
 }
@@ -42,7 +42,8 @@ func (rt *route) changes() bool {
 	return true
 }
 
-// with is an operation on what a path names, once that was found and the grant shows it.
+// with returns an operation that first finds the thing that a path names, as far as the grant shows it,
+// and then calls do with it.
 func with[T any](of func(*call) (T, error), do func(*call, T) error) func(*call) error {
 	return func(c *call) error {
 		v, err := of(c)
@@ -64,8 +65,8 @@ type call struct {
 	grant Grant
 	in    any  // the JSON of the request
 	body  body // the same, if it is an object
-	// deferSync: the run that the request makes may not be durable when it was submitted. Whoever
-	// tells the client of it asks the queue for it before. See saver.DeferSync.
+	// deferSync: the run that the request makes may not be durable when Submit returns. It must be read
+	// from the queue, which makes it durable, before the client is told of it. See saver.DeferSync.
 	deferSync   bool
 	listingMost int // see listing
 }
@@ -93,7 +94,7 @@ func (c *call) answer(v any, err error) error {
 	return c.json(v)
 }
 
-// none answers with nothing, unless there is an error.
+// none answers with an empty object, or with err.
 func (c *call) none(err error) error {
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (c *call) none(err error) error {
 	return nil
 }
 
-// access is the grant for something else than what the route is about.
+// access returns the grant for another resource than that of the route.
 func (c *call) access(resource, action string) (Grant, error) {
 	if resource == c.route.resource && action == c.route.action {
 		return c.grant, nil
@@ -117,7 +118,7 @@ func (c *call) value() map[string]any {
 		if p := c.r.PathValue(name); p != "" {
 			v[name] = p
 		} else if given, ok := v[name].(string); ok && name != "thread_id" { // which prepare has read
-			v[name] = usual(given) // so that it is known again, whatever its form
+			v[name] = usual(given) // in its usual form, so that Authorize recognises it
 		}
 	}
 	if c.route.resource == "store" && c.route.in == nil { // its address names the item
@@ -130,8 +131,8 @@ func (c *call) value() map[string]any {
 	return v
 }
 
-// asked is the call for a run that the request asks for and is not itself: one of a batch, or that of a
-// command or a tool. Authorize is asked about it as if it had come alone.
+// asked returns a call for one run of a request that makes several, or of a command or a tool. It
+// authorizes the run as if it had come alone.
 func (c *call) asked(in body) (*call, error) {
 	one := *c
 	one.body, one.in = in, map[string]any(in)
@@ -153,7 +154,7 @@ func (c *call) numeric(name string, otherwise, low, high int) (int, error) {
 	return n, nil
 }
 
-// action is how a request cancels.
+// action returns the strategy with which a request cancels.
 func (c *call) action() (runs.Strategy, error) {
 	switch a := c.query("action"); a {
 	case "", "interrupt":
@@ -165,7 +166,7 @@ func (c *call) action() (runs.Strategy, error) {
 	}
 }
 
-// bodyReader reads the bodies of requests, of at most so many bytes, which must begin to come within timeout.
+// bodyReader reads the bodies of requests. It bounds their size, and the time in which they must come.
 type bodyReader struct {
 	most    int64
 	timeout time.Duration
@@ -218,7 +219,7 @@ type timed struct {
 	grace int // bytes that came since until was moved
 }
 
-// bodyRate is how many bytes of a body give it a second more.
+// bodyRate is the number of bytes for each of which a body has one more second.
 const bodyRate = 32 << 10
 
 // Read implements io.Reader.

@@ -84,7 +84,7 @@ var (
 		may("sort_by", oneOf("cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at")))...)
 )
 
-// plan sets what a request says about when a cron is due.
+// plan sets the schedule of a cron from a request.
 func (k *cron) plan(in body) error {
 	if s, ok := in["schedule"].(string); ok {
 		k.Schedule = s
@@ -108,7 +108,7 @@ func (k *cron) plan(in body) error {
 	return k.advance(now())
 }
 
-// timeOf is a time in ISO 8601. Without a zone, as Python writes one that has none, it is UTC.
+// timeOf parses a time in ISO 8601. Without a zone, as Python writes naive times, it is UTC.
 func timeOf(s string) (at time.Time, ok bool) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
 		if at, err := time.Parse(layout, s); err == nil {
@@ -171,7 +171,7 @@ func (s *cronAPI) create(c *call) error {
 		return err
 	}
 	ok, err := s.keep(c.ctx, k)
-	if err != nil { // it may be stored, and nobody is told its id
+	if err != nil { // it may be stored, but the client does not learn its id
 		if err := s.crons.delete(context.WithoutCancel(c.ctx), k); err != nil {
 			s.log.Error("take a cron back", "cron", k.ID, "error", err)
 		}
@@ -252,8 +252,8 @@ func (s *cronAPI) patch(c *call) error {
 	return c.json(k.shown())
 }
 
-// checkPayload refuses a payload that no run could be made of. One whose assistant is gone, or
-// hidden, makes none: it is disabled when it is due.
+// checkPayload refuses a payload of which no run can be made. A cron whose assistant is removed or
+// hidden later is disabled when it is due.
 func (s *cronAPI) checkPayload(c *call, k cron) error {
 	a, err := s.assistants.named(c, k.AssistantID)
 	if err != nil {
@@ -294,12 +294,13 @@ func (k cron) ends() time.Time {
 	return *k.Ends
 }
 
-// brief is what a search keeps of a cron until its page is cut: what clients give may be large.
+// brief returns the part of a cron that a search keeps until its page is cut: other fields may be
+// large.
 func (k cron) brief() cron {
 	return cron{ID: k.ID, AssistantID: k.AssistantID, ThreadID: k.ThreadID, Next: k.Next, Ends: k.Ends, Created: k.Created, Updated: k.Updated}
 }
 
-// find are the crons that a search asks for, in its order: what brief keeps of them.
+// find returns the crons of a search, in its order, as brief returns them.
 func (s *cronAPI) find(c *call) ([]cron, error) {
 	on, only := c.body["enabled"].(bool)
 	assistant, thread, metadata := usual(c.body.text("assistant_id")), c.body.text("thread_id"), c.body.object("metadata")
@@ -326,7 +327,7 @@ func (s *cronAPI) count(c *call) error {
 func (s *cronAPI) fire(ctx context.Context, a deferredAction) (again time.Time, err error) {
 	defer s.locks.cron(a.Run)()
 	k, ok, err := s.crons.records.get(ctx, a.Run)
-	if errors.Is(err, errUndecoded) { // a newer version may know it, or somebody deletes it
+	if errors.Is(err, errUndecoded) { // a newer version may be able to decode it; otherwise it can be deleted
 		s.deferred.logLater(ctx, "a cron cannot be read", err)
 		return now().Add(time.Hour), nil
 	}
@@ -360,8 +361,9 @@ func (s *cronAPI) fire(ctx context.Context, a deferredAction) (again time.Time, 
 	return k.Next, err
 }
 
-// grant is what the user of a cron may see now; ok is false if nothing. A thread, or an assistant,
-// may have gone since the cron was made, and another user may have made one of the same id.
+// grant returns the present grant of a cron's user; ok is false if the user may see nothing. The
+// thread, or the assistant, may have been removed since the cron was made, and another user may have
+// made one with the same id.
 func (s *cronAPI) grant(ctx context.Context, k *cron, resource, action string) (g Grant, ok bool, err error) {
 	value := merged(k.Payload, map[string]any{"cron_id": k.ID})
 	if k.ThreadID != "" {
@@ -418,5 +420,5 @@ func (s *cronAPI) submit(ctx context.Context, k *cron) error {
 	}
 	c.grant = g
 	_, err = s.runs.submit(c, in, t, a, k.ThreadID == "" && !k.Keep, "cron/"+due)
-	return instead(err, 409, nil) // the thread is busy, and the cron is told to leave it alone
+	return instead(err, 409, nil) // the thread is busy, and the cron's strategy is to reject
 }

@@ -24,7 +24,7 @@ type cron struct {
 	Metadata    map[string]any `json:"metadata"`
 	Stamp       map[string]any `json:"stamp,omitempty"` // metadata of the threads that it makes
 	User        User           `json:"user"`
-	Keep        bool           `json:"keep,omitempty"` // what its runs leave stays
+	Keep        bool           `json:"keep,omitempty"` // the threads of its runs are kept
 	Enabled     bool           `json:"enabled"`
 	Ends        *time.Time     `json:"ends,omitempty"`
 	Next        time.Time      `json:"next"`
@@ -85,8 +85,8 @@ func (s *cronStore) indexAll(ctx context.Context) error {
 	return err
 }
 
-// index puts a cron into the index that is not there, as a server of an earlier version beside this
-// one made it. Its thread may be gone by then; so is the cron when it is due.
+// index adds a cron to the index if it is missing because a server of an earlier version has made it.
+// Its thread may be removed by then; the cron is removed when it is due.
 func (s *cronStore) index(ctx context.Context, k cron) error {
 	if k.ThreadID == "" {
 		return nil
@@ -98,9 +98,9 @@ func (s *cronStore) index(ctx context.Context, k cron) error {
 	return index.put(ctx, k.ID, struct{}{})
 }
 
-// put stores a cron with what is beside it, in one write, unless its thread is not there: then ok is
-// false, and the cron is removed. A server that removes the thread meanwhile looks for crons behind that:
-// one of both sees the other.
+// put stores a cron together with beside, in one write. If its thread is not there, ok is false, and
+// the cron is removed again. Another server that removes the thread meanwhile looks for crons
+// afterwards, so one of the two sees the other.
 func (s *cronStore) put(ctx context.Context, k cron, beside ...store.Op) (ok bool, err error) {
 	op, err := s.records.op(k.ID, k)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *cronStore) put(ctx context.Context, k cron, beside ...store.Op) (ok boo
 		return false, err
 	}
 	if _, ok, err = s.threads.get(ctx, k.ThreadID); !ok && err == nil {
-		_, ok, err = saver.ThreadOf(ctx, s.saver, k.ThreadID) // a program beside the server has made it
+		_, ok, err = saver.ThreadOf(ctx, s.saver, k.ThreadID) // a program made it without the server
 	}
 	if ok || err != nil {
 		return ok, err

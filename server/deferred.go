@@ -9,10 +9,10 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// deferredAction is something to do when a run has ended, or when a thread has lived long enough. It
-// is stored before the answer to the request that asks for it, and removed when it is done.
-// So it is done after a crash as well, and at least once: a webhook may come twice. Servers
-// that share a store may all do it; what they do has the same effect.
+// deferredAction is an action for when a run has ended, or when a thread's time to live has passed. It
+// is stored before the request that causes it is answered, and removed when it is done. So it is done
+// after a crash as well, and at least once: a webhook may come twice. Servers that share a store may
+// all do it, with the same effect.
 type deferredAction struct {
 	Kind   string    `json:"kind"`
 	Thread string    `json:"thread"`
@@ -26,20 +26,20 @@ type deferredAction struct {
 	fresh bool
 }
 
-// deferredActions does what is due, in this process. What is pending is stored as well, but for what need not
-// outlive the process.
+// deferredActions does the actions that are due, in this process. Pending actions are stored as well,
+// except those that need not outlive the process.
 type deferredActions struct {
 	records records[deferredAction]
 	store   store.Store
 	log     *slog.Logger
-	// do does one action, or says when to look at it again. rescan, which is called every rescanEvery, removes
-	// what is left of threads.
+	// do does one action, or returns when to try it again. rescan, which is called every rescanEvery,
+	// removes the rest of threads whose removal was cut off.
 	do     func(ctx context.Context, a deferredAction) (again time.Time, err error)
 	rescan func(ctx context.Context, now time.Time) error
 
 	pending  sync.Map      // of deferredAction, by key: those that this server knows
 	wake     chan struct{} // wakes run
-	settling chan struct{} // bounds what it does at a time, but for webhooks
+	settling chan struct{} // bounds the concurrent actions other than webhooks
 	calling  chan struct{} // bounds the webhooks that it calls at a time
 	running  sync.WaitGroup
 }
@@ -58,11 +58,11 @@ const (
 func (a deferredAction) key() string { return a.Kind + "/" + a.Thread + "/" + a.Run }
 
 const (
-	// rescanEvery is how often a server looks for what other servers have stored.
+	// rescanEvery is how often a server looks for actions that other servers have stored.
 	rescanEvery = 30 * time.Second
 	// runPoll is how often it looks whether a run has ended.
 	runPoll = 500 * time.Millisecond
-	// undoPause is the time between two tries to take back what was refused.
+	// undoPause is the time between two tries to undo a request that was refused.
 	undoPause = time.Second
 	// hookTries is how often a webhook is called before it is given up.
 	hookTries = 6
@@ -70,7 +70,7 @@ const (
 	grace = time.Minute
 )
 
-// hookPause is how long a webhook waits that has failed so often.
+// hookPause returns the pause before the next try of a webhook that has failed tries times.
 func hookPause(tries int) time.Duration { return time.Second << tries }
 
 // putWith stores records and something to do about them in one write: no crash leaves one without the other.
@@ -86,13 +86,13 @@ func (s *deferredActions) putWith(ctx context.Context, a deferredAction, records
 	return nil
 }
 
-// expect notes what is to be done, and is stored.
+// expect adds an action that is already stored.
 func (s *deferredActions) expect(a deferredAction) {
 	s.pending.Store(a.key(), a)
 	s.awake()
 }
 
-// run does what is due until ctx ends.
+// run does the actions that are due until ctx ends.
 func (s *deferredActions) run(ctx context.Context) {
 	defer s.running.Wait()
 	lives := time.Now()
@@ -113,7 +113,7 @@ func (s *deferredActions) run(ctx context.Context) {
 				if a.Kind == deferredCron || a.Kind == deferredWebhook && a.Due.After(at.Add(hookPause(hookTries))) {
 					a.Due = at
 				}
-				s.pending.LoadOrStore(a.key(), a) // not what is being done
+				s.pending.LoadOrStore(a.key(), a) // except those being done
 			}
 			if err := s.rescan(ctx, at); err != nil {
 				s.logLater(ctx, "remove what is left of threads", err)
@@ -174,15 +174,16 @@ type clockSteps struct {
 	passed time.Duration
 }
 
-// back reports whether the clock was set back by more than a minute since the last call: what is due was
-// put off by as much. It shows a time now, and passed is how long the server lives.
+// back reports whether the clock was set back by more than a minute since the last call: due times are
+// then too late by as much. shown is the clock's time, and passed is how long the server has been
+// running.
 func (c *clockSteps) back(shown time.Time, passed time.Duration) bool {
 	before := *c
 	*c = clockSteps{shown, passed}
 	return !before.shown.IsZero() && shown.Sub(before.shown)-(passed-before.passed) < -time.Minute
 }
 
-// one does what is due, and notes when to look at it again.
+// one does one action, and notes when to try it again if it is not done.
 func (s *deferredActions) one(ctx context.Context, key string, a deferredAction) {
 	again, err := s.do(ctx, a)
 	if err != nil {

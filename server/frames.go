@@ -25,8 +25,8 @@ const (
 	noMetadata = "-metadata"
 )
 
-// renderer turns the events of a run into frames. It must see all events of a run, as some
-// depend on earlier ones: what a message is so far, and whether an error was the last word.
+// renderer turns the events of a run into frames. It must see all events of a run, as some depend on
+// earlier ones: a message on its earlier parts, and the end on whether an error was reported.
 type renderer struct {
 	codec     serde.Serializer
 	run       string
@@ -40,7 +40,7 @@ func newRenderer(codec serde.Serializer, r runs.Run, modes []string) *renderer {
 	return &renderer{codec: codec, run: r.ID, modes: modes, subgraphs: r.Subgraphs, messages: map[string]message.Chunk{}}
 }
 
-// frames are what a client gets of an event.
+// frames returns the frames that a client gets for an event.
 func (f *renderer) frames(ev runs.Event) ([]frame, error) {
 	data, err := ev.JSON(f.codec)
 	if err != nil {
@@ -88,7 +88,7 @@ func (f *renderer) frames(ev runs.Event) ([]frame, error) {
 	return out, nil
 }
 
-// end is what a client gets when the run has ended: nothing, unless it failed.
+// end returns the frames that a client gets when the run has ended: none, unless it failed.
 func (f *renderer) end(status []byte) ([]frame, error) {
 	var word runs.Status
 	if err := json.Unmarshal(status, &word); err != nil {
@@ -107,8 +107,8 @@ func (f *renderer) end(status []byte) ([]frame, error) {
 	return []frame{{"error", failure}}, nil
 }
 
-// message is a message, or a part of one, as what it is so far. The name of such a frame does not say which graph
-// the message is of; that is in its metadata.
+// message returns the frames for a message, or a part of one, which show the whole message so far. The
+// name of such a frame does not have the message's graph; its metadata has it.
 func (f *renderer) message(data []byte) ([]frame, error) {
 	var pair []json.RawMessage
 	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 {
@@ -159,7 +159,7 @@ func (f *renderer) message(data []byte) ([]frame, error) {
 	return append(out, so("partial", text)), nil
 }
 
-// appendFrame writes a frame as server-sent events have it. Data is JSON in one line.
+// appendFrame appends a frame in the format of server-sent events. Its data is JSON in one line.
 func appendFrame(b []byte, f frame, id string) []byte {
 	b = append(append(append(b, "event: "...), f.name...), "\r\ndata: "...)
 	b = append(append(b, f.data...), "\r\n"...)

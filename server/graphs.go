@@ -67,7 +67,7 @@ var schemaOptions = jsonschema.ForOptions{IgnoreInvalidTypes: true, TypeSchemas:
 	reflect.TypeFor[channel.Message](): aMessage,
 }}
 
-// schemaOf is the schema of an object with keys. What Go says nothing about may be anything.
+// schemaOf returns the JSON Schema of an object with keys. A key without a Go type may have any value.
 func schemaOf(title string, keys []pregel.StateKey) any {
 	properties := map[string]any{}
 	for _, k := range keys {

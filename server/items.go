@@ -24,8 +24,8 @@ func (s *itemAPI) shown(c *call, it *store.Item) shownItem {
 	return shownItem{s.outside(c, it.Namespace), it.Key, it.Value, stamped(it.CreatedAt), stamped(it.UpdatedAt)}
 }
 
-// inside is the namespace of the store that a client's namespace stands for. A label with a
-// dot is refused, and what is reserved.
+// inside returns the namespace of the store for a client's namespace. Labels with a dot and reserved
+// labels are refused.
 func (s *itemAPI) inside(c *call, labels []string) (store.Namespace, error) {
 	for _, l := range labels {
 		if l == "" || strings.Contains(l, ".") {
@@ -173,7 +173,7 @@ func (s *itemAPI) namespaces(c *call) error {
 		q.Match = append(q.Match, store.Match{Kind: store.MatchPrefix, Path: prefix})
 	}
 	if suffix := c.body.texts("suffix"); len(suffix) > 0 {
-		// What the grant puts before a namespace is no part of the client's: no label of the suffix is found there.
+		// The grant's namespace is no part of the client's: the suffix is not searched in it.
 		own := slices.Concat(c.grant.Namespace, slices.Repeat(store.Namespace{store.Wildcard}, len(suffix)))
 		q.Match = append(q.Match, store.Match{Kind: store.MatchSuffix, Path: suffix}, store.Match{Kind: store.MatchPrefix, Path: own})
 	}

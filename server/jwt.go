@@ -87,8 +87,7 @@ func JWT(o JWTOptions) (*Auth, error) {
 
 var asymmetric = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
-// errToken is what clients are told of a wrong token. What is wrong with it is their issuer's
-// business.
+// errToken is the error for a wrong token. Clients are not told what is wrong with it.
 var errToken = &AuthError{"Invalid token"}
 
 // verified are the claims of a token that holds.
@@ -120,7 +119,7 @@ func verified(ctx context.Context, text string, algorithms []jose.SignatureAlgor
 	return nil, errToken
 }
 
-// userOfClaims is the user that the usual claims tell of.
+// userOfClaims makes a user from the usual claims.
 func userOfClaims(_ context.Context, claims map[string]any) (*User, error) {
 	sub, _ := claims["sub"].(string)
 	if sub == "" || strings.ContainsRune(sub, utf8.RuneError) { // JSON that is no text becomes this rune, for whatever it was

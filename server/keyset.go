@@ -15,12 +15,12 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// ErrAuthUnavailable is the error of an Authenticate that can tell nobody who he is at the
-// moment, and of an Authorize that cannot tell what a user may do. The request is refused with
-// 503, and the reason is logged.
+// ErrAuthUnavailable is the error of an Authenticate that cannot identify users at the moment, and of
+// an Authorize that cannot decide what a user may do. The request is refused with 503, and the reason
+// is logged.
 var ErrAuthUnavailable = errors.New("authentication is not available")
 
-// What JWT promises about keys.
+// The times and sizes that the documentation of JWT states.
 const (
 	keysFresh = 10 * time.Minute // how long keys are used without looking for others
 	keysUsed  = time.Hour        // how long they are used if others cannot be had
@@ -29,9 +29,8 @@ const (
 	keysMost  = 1 << 20          // bytes of a key set
 )
 
-// keySet has the public keys of an issuer. One fetch is under way at a time, whoever waits for
-// it. A request waits for one only if it cannot be decided without: so an issuer that is slow
-// stops nobody whose key is known.
+// keySet has the public keys of an issuer. It runs one fetch at a time, for all who wait. A request
+// waits for a fetch only if its key is not known: so a slow issuer stops nobody whose key is known.
 type keySet struct {
 	url    string
 	client *http.Client
@@ -59,8 +58,8 @@ func newKeySet(address string, client *http.Client) (*keySet, error) {
 	return &keySet{url: address, client: client}, nil
 }
 
-// named returns the keys with an id; none if the issuer has no such key. It returns
-// ErrAuthUnavailable if that cannot be told.
+// named returns the keys with an id; none if the issuer has no such key. It returns ErrAuthUnavailable
+// if the issuer cannot be reached.
 func (s *keySet) named(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	for waited := false; ; waited = true {
 		s.mu.Lock()
@@ -89,8 +88,8 @@ func (s *keySet) named(ctx context.Context, id string) ([]jose.JSONWebKey, error
 	}
 }
 
-// fetch asks the issuer for its keys. It is nobody's request, so that one who leaves does not
-// end it for the others.
+// fetch gets the keys from the issuer. It does not use the context of a request, so that a client that
+// leaves does not end it for the others.
 func (s *keySet) fetch() {
 	keys, err := s.ask()
 	s.mu.Lock()

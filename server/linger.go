@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// lingerBytes is how much of a body is at least read behind its answer.
+// lingerBytes is the least number of bytes of a body that are read after its answer.
 const lingerBytes = 64 << 20
 
 // requestBody knows whether the body of a request was read to its end.
@@ -24,14 +24,14 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lingering makes a request one whose answer may be sent before its body was read, and returns what is to
-// be called behind the answer.
+// lingering prepares a request whose answer may be sent before its body was read. It returns the
+// request to use, and a function to be called after the answer.
 //
 // Such an answer is 401, 404, 413 or 422. A connection that is closed with unread bytes is reset, and a
-// client that is still sending loses the answer. So the answer is sent, and the rest of the body is read and
-// dropped: for the time that a client has for a body, and four times as much as a body may be. Only then the
-// connection is closed. Who had that time is not waited for again, and what became a WebSocket has no body.
-// HTTP/2 needs none of it: there a stream ends by itself.
+// client that is still sending loses the answer. So the answer is sent, and the rest of the body is
+// read and dropped: for the time that a client has for a body, and four times as much as a body may be.
+// Only then the connection is closed. A client that has used up that time is not waited for again, and
+// a WebSocket has no body. HTTP/2 needs nothing of this: there a stream ends by itself.
 func lingering(w *statusWriter, r *http.Request, most time.Duration, maxBody int64) (*http.Request, func()) {
 	if !hasBody(r) || r.ProtoMajor != 1 || w.rc.EnableFullDuplex() != nil {
 		return r, func() {}

@@ -11,10 +11,10 @@ import (
 // sorting says how a search is ordered.
 type sorting[T any] struct {
 	by   map[string]func(a, b T) int
-	then func(a, b T) int // newest first: the order if none is asked for, and of equal ones
+	then func(a, b T) int // newest first: the default order, also among equal ones
 }
 
-// sort orders what a search has found. A field that is asked for is ascending unless sort_order says desc.
+// sort orders the results of a search by sort_by, ascending unless sort_order is desc.
 func (o sorting[T]) sort(in body, found []T) {
 	less := o.by[in.text("sort_by")]
 	sign := 1
@@ -47,8 +47,8 @@ func (r records[T]) find(ctx context.Context, in body, order sorting[T], brief f
 	return found, nil
 }
 
-// cut is the page of a search that limit and offset ask for. Like LangGraph's server it
-// tells in headers that there is more.
+// cut returns the page of a search for limit and offset. Like LangGraph's server it reports in headers
+// whether there is more.
 func cut[T any](c *call, found []T, limit int) []T {
 	offset := c.body.integer("offset", 0)
 	limit = c.body.integer("limit", limit)
@@ -64,8 +64,8 @@ func cut[T any](c *call, found []T, limit int) []T {
 	return found
 }
 
-// searched answers with the page of what a search has found. show is one of these as clients see it, and false
-// if it was removed, or does not fit any more.
+// searched answers with a page of the results of a search. show returns a result as clients see it, and
+// false if it was removed, or does not match any more.
 func searched[T any](c *call, found []T, err error, show func(T) (any, bool, error), always ...string) error {
 	if err != nil {
 		return err
@@ -83,8 +83,7 @@ func searched[T any](c *call, found []T, err error, show func(T) (any, bool, err
 	return c.list(shown)
 }
 
-// selected is a thing as clients see it, with the fields that select asks for, and those that are always
-// shown.
+// selected returns the fields of a thing that `select` names, and those that are always shown.
 func selected(c *call, shown any, always ...string) (any, error) {
 	names := c.body.texts("select")
 	if len(names) == 0 {
@@ -114,14 +113,14 @@ type listing struct {
 	most int
 }
 
-// listingMost bounds a listing in bytes, but for its first element: what is stored may be large, and
-// many clients ask at once.
+// listingMost bounds a listing in bytes, except for its first element: stored values may be large, and
+// many clients may request listings at the same time.
 const listingMost = 64 << 20
 
 // listing is a list that is empty.
 func (c *call) listing() *listing { return &listing{[]byte{'['}, c.listingMost} }
 
-// add appends an element, or refuses what would be too long.
+// add appends an element, or returns an error if the listing would be too long.
 func (l *listing) add(v any) error {
 	text, err := encode(v)
 	if err != nil {

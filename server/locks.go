@@ -2,9 +2,9 @@ package server
 
 import "sync"
 
-// locks are for changes of a record that read it first. They hold in this process: of two servers that
-// change a record at once the later one counts. Who needs several takes an assistant's first, then a
-// cron's, a thread's, and that of removed runs.
+// locks are for changes of a record that read it first. They hold only in this process: if two servers
+// change a record at the same time, the later change wins. A caller that needs several takes an
+// assistant's first, then a cron's, a thread's, and that of removed runs.
 type locks struct {
 	mu   sync.Mutex
 	held map[lockKey]*lock
@@ -21,7 +21,7 @@ func (l *locks) assistant(id string) (unlock func()) { return l.lock(lockKey{"as
 
 func (l *locks) cron(id string) (unlock func()) { return l.lock(lockKey{"cron", id}) }
 
-// thread is the lock of a thread's record and of what is made or removed with it: its runs and its state.
+// thread locks a thread's record, and the making and removing of its runs and its state.
 func (l *locks) thread(id string) (unlock func()) { return l.lock(lockKey{"thread", id}) }
 
 // removedRuns is the lock of the removedRuns of a thread.

@@ -22,13 +22,14 @@ type MoveOptions struct {
 	Store store.Store
 	// Queue is that of the server: users who are known by runs alone are found there. It may be nil.
 	Queue runs.Queue
-	// Identities are the users whose items are moved. For a DryRun none are all who are known; else they are
-	// required, or Except is: whoever has called himself as a program's namespace is called is known too.
+	// Identities are the users whose items are moved. For a DryRun, none means all known users.
+	// Otherwise Identities or Except is required: a user whose name is that of a program's namespace is
+	// known, too.
 	Identities []string
-	// Except are users whose items are not moved: what lies where theirs would be is a program's. If they are
-	// all who are left, servers look no more.
+	// Except are users whose items are not moved: the items at their former places are a program's. If
+	// no other users are left, servers no longer look for such items.
 	Except []string
-	// DryRun moves nothing, and reports what would be.
+	// DryRun moves nothing, and reports what would be moved.
 	DryRun bool
 	// Logger reports records that cannot be decoded. Nil is slog.Default().
 	Logger *slog.Logger
@@ -40,12 +41,13 @@ type MoveReport struct {
 	Users  []MovedItems `json:"users"` // those who have items at their former places
 	// Settled: nothing is left at the former place of a known user, but of Except. Servers look no more.
 	Settled bool `json:"settled"`
-	// Unknown are, after a DryRun, who would have the other items at the root of the store, at most 10,000: a
-	// program's, or of users of whom no record is left. An operator who knows one names it in Identities.
+	// Unknown are, after a DryRun, the identities to which other items at the root of the store would
+	// belong, at most 10,000. They are a program's, or of users who have no record any more. An
+	// operator who recognises a user names it in Identities.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// MovedItems says what of a user was moved.
+// MovedItems says which items of a user were moved.
 type MovedItems struct {
 	Identity   string          `json:"identity"`
 	From       store.Namespace `json:"from"`
@@ -156,8 +158,8 @@ func moveItemsOf(ctx context.Context, mover store.Mover, o MoveOptions, identity
 	return m, nil
 }
 
-// movable reports whether a user of earlier versions may have had items: what lies at the former place of
-// others is the server's, or other users'.
+// movable reports whether a user of earlier versions may have had items. The former place of any other
+// identity belongs to the server, or to other users.
 func movable(identity string) bool {
 	return identity != "" && !reserved(formerPlace(identity))
 }
@@ -170,7 +172,8 @@ func formerOf(ctx context.Context, s store.Store, identity string) ([]store.Name
 // rootsMost bounds the labels at the root of a store that are looked at.
 const rootsMost = 10_000
 
-// formerRoots are the labels at the root of a store that have namespaces below them, but for the server's.
+// formerRoots returns the labels at the root of a store that have namespaces below them, except the
+// server's.
 func formerRoots(ctx context.Context, s store.Store) (map[string]bool, error) {
 	roots, err := s.ListNamespaces(ctx, store.NamespaceQuery{Limit: rootsMost, MaxDepth: 1, Match: []store.Match{{Kind: store.MatchPrefix, Path: []string{store.Wildcard, store.Wildcard}}}})
 	labels := make(map[string]bool, len(roots))
@@ -227,7 +230,7 @@ type unmovedItems struct {
 	looked  chan struct{} // closed when look has ended
 }
 
-// ownersMost bounds what a server looks at when it begins: identities that records name.
+// ownersMost bounds how many identities in records a server checks when it begins.
 const ownersMost = 200_000
 
 // look looks, when a server begins, for items at the former places of users. It goes on beside
@@ -275,8 +278,9 @@ func (s *unmovedItems) find(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// grantsPlace reports whether a user's items are where ItemsOf says. An Authorize of one's own may grant
-// another namespace, the former one too, and may panic for a user of whom there is a name alone.
+// grantsPlace reports whether a user's items are where ItemsOf says. Config.Auth may have another
+// Authorize, which may grant another namespace, even the former one, and may panic for a user that has
+// only a name.
 func (s *unmovedItems) grantsPlace(ctx context.Context, id string) (yes bool) {
 	if s.auth.open {
 		return true

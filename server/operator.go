@@ -68,7 +68,7 @@ func (s *operatorAPI) checkStore(ctx context.Context) error {
 	return nil
 }
 
-// watched is what an embedded store tells about itself.
+// watched is a saver that reports health and statistics.
 type watched interface {
 	Health() metrics.Health
 	Stats() metrics.Stats

@@ -81,8 +81,9 @@ const (
 	tasksBytes  = 16 << 20
 )
 
-// tasksOfRun answers with the tasks that a run began: when, how often, and how long each took. Of a
-// run with very many events it tells what those behind after say, up to next.
+// tasksOfRun answers with the tasks that a run began: when, how often, and how long each took. If a run
+// has very many events, it reads those behind `after`, and answers with `next`, where the next request
+// continues.
 func (s *operatorAPI) tasksOfRun(c *call) error {
 	begin, err := c.numeric("after", 0, 0, math.MaxInt)
 	if err != nil {
@@ -135,7 +136,7 @@ func (s *operatorAPI) tasksOfRun(c *call) error {
 	return c.json(shown)
 }
 
-// note adds what an event tells of the task.
+// note adds an event of the task.
 func (t *ranTask) note(n runs.TaskNote, at string) {
 	if !n.Ended {
 		t.Starts++

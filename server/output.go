@@ -11,7 +11,7 @@ import (
 type output struct {
 	c     *call
 	rc    *http.ResponseController
-	head  func(h http.Header) // what the answer begins with
+	head  func(h http.Header) // sets the header of the answer
 	begun bool
 }
 
@@ -28,7 +28,7 @@ func (o *output) write(b []byte) error {
 	return nil
 }
 
-// last writes what is sent when the handler returns.
+// last writes the last bytes of the answer, which are sent when the handler returns.
 func (o *output) last(b []byte) error {
 	if !o.begun {
 		o.begun = true
@@ -42,7 +42,7 @@ func (o *output) last(b []byte) error {
 	return err
 }
 
-// errHead ends an answer whose head is all that was asked for.
+// errHead ends the answer to a HEAD request.
 var errHead = errors.New("the request is for the head alone")
 
 // inPieces asks proxies to pass on each piece of an answer as it comes: nginx not to buffer it, and others not

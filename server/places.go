@@ -11,8 +11,8 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// usersSpace is the first label of the places of users. It keeps what is a user's apart from what
-// programs store, and from the server's own, whatever a user is called.
+// usersSpace is the first label of the places of users. It keeps the items of users apart from those of
+// programs and of the server, whatever a user is called.
 const usersSpace = "__stele_users__"
 
 // placeMost bounds the label of a place in bytes: most of the 2 KiB that a namespace may have are left
@@ -57,8 +57,8 @@ func placeLabel(identity string) string {
 	return b.String()
 }
 
-// formerPlace is where OwnThings of earlier versions had the items of an identity: at the root of the store,
-// where programs store as well.
+// formerPlace returns the namespace that OwnThings of earlier versions granted an identity: at the root
+// of the store, where programs store as well.
 func formerPlace(identity string) store.Namespace {
 	if identity == "*" {
 		return store.Namespace{"%2A"}

@@ -56,13 +56,13 @@ const (
 	codeNotSupported = "not_supported"
 )
 
-// session is what commands act on: a request of its own, or a WebSocket.
+// session is the connection that commands act on: a single request, or a WebSocket.
 type session interface {
 	// through is the number of the last event that the client was sent.
 	through() int64
 	subscribe(ctx context.Context, id string, s streamv2.Subscription) (replayed int, err error)
 	unsubscribe(id string) bool
-	// bound is the run whose tree a client can ask for, and whose events it can go on with.
+	// bound returns the translator of the run whose tree of graphs the client may request.
 	bound(ctx context.Context) (*streamv2.Translator, error)
 	bind(r runs.Run)
 }
@@ -116,7 +116,7 @@ func (s *protocolAPI) refusedBy(c *call, err error) error {
 	return refused(codeUnknown, "%d: %s", f.status, f.detail)
 }
 
-// result does what a command says.
+// result carries out a command and returns its result.
 func (s *protocolAPI) result(c *call, method string, params body, on session) (any, error) {
 	switch method {
 	case "run.start":
@@ -155,7 +155,7 @@ var noBoundRun = refused(codeRun, "No active run is bound to this thread.")
 // channels need.
 var protocolModes = []any{"values", "updates", "messages-tuple", "custom", "tasks", "checkpoints"}
 
-// submit makes a run. in is what a client of version 1 would send.
+// submit makes a run. It builds the request that a client of version 1 would send.
 func (s *protocolAPI) submit(c *call, params, in body, on session) (runs.Run, error) {
 	in["stream_mode"], in["stream_subgraphs"], in["stream_resumable"], in["if_not_exists"] = protocolModes, true, true, "create"
 	for _, k := range []string{"config", "metadata", "multitask_strategy"} {

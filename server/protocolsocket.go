@@ -90,8 +90,8 @@ func (s *protocolAPI) socketEvents(c *call) error {
 			}
 		}
 	}
-	// Nothing waits for the answer to a ping: it is read behind what the client has sent before. Only a client
-	// of whom nothing came, though it was listened to all the time, is cut off.
+	// Nothing waits for the answer to a ping: it is read behind what the client has sent before. Only a
+	// client that sent nothing, although the server read all the time, is cut off.
 	var pinging atomic.Bool
 	ping := func() {
 		defer pinging.Store(false)

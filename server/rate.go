@@ -10,8 +10,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// usersMost is how many users the table of rates has for certain, and half of how many it has
-// at most.
+// usersMost is how many users the table of rates remembers at least; at most it has twice as many.
 const usersMost = 10_000
 
 // rates bounds how often users make requests. Each has a bucket of burst tokens, which fills
@@ -51,8 +50,8 @@ func (r *rates) take(user string, now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// limit counts what a user asks for, a request or a command on a socket, or refuses it. Under
-// NoAuth nothing is counted: there all are one user.
+// limit counts a request, or a command on a socket, of a user, or refuses it. Under NoAuth nothing is
+// counted, as all clients are one user.
 func (r *rates) limit(c *call) error {
 	if r == nil {
 		return nil

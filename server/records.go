@@ -124,23 +124,23 @@ func (r records[T]) put(ctx context.Context, key string, v T) error {
 	return err
 }
 
-// op is what put does, for a batch.
+// op returns the operation of put, for a batch.
 func (r records[T]) op(key string, v T) (store.Op, error) {
 	text, err := json.Marshal(v)
 	return store.PutOp{Namespace: r.ns, Key: key, Value: map[string]any{jsonField: string(text)}, TTL: -1, NoIndex: true}, err
 }
 
-// deletion is what delete does, for a batch.
+// deletion returns the operation of delete, for a batch.
 func (r records[T]) deletion(key string) store.Op { return store.PutOp{Namespace: r.ns, Key: key} }
 
 func (r records[T]) delete(ctx context.Context, key string) error {
 	return r.items.Delete(ctx, r.ns, key)
 }
 
-// page is how many records a listing reads at a time where the store cannot iterate.
+// page is how many records a listing reads at a time if the store cannot iterate.
 const page = 500
 
-// all yields the records, by key. One that cannot be decoded is told to the operator, and hides no others.
+// all yields the records, by key. One that cannot be decoded is logged and left out.
 func (r records[T]) all(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for item, err := range r.each(ctx) {
@@ -192,7 +192,7 @@ func (r records[T]) each(ctx context.Context) iter.Seq2[*store.Item, error] {
 	}
 }
 
-// now is the time as records have it.
+// now returns the time in the precision of records.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // stamped is a time as clients see it.

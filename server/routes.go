@@ -112,9 +112,9 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/mcp", resource: "threads", action: "create_run", in: object, stream: true, handle: s.tools.serve},
 		{method: "POST", path: "/mcp/{$}", resource: "threads", action: "create_run", in: object, stream: true, handle: s.tools.serve},
 
-		// What operators see beyond LangGraph's API: all runs, schedules, and the health and upkeep of an embedded
-		// store. Authorize is asked about the resource "system", whatever the runs are of, and must grant it without
-		// a filter; about the tasks of a run, as about the run.
+		// What operators see beyond LangGraph's API: all runs, schedules, and the health and upkeep of
+		// an embedded store. Authorize is called for the resource "system", whosever the runs are, and
+		// must grant it without a filter; about the tasks of a run, as about the run.
 		{method: "GET", path: "/stele/runs", resource: "system", action: "read", allUsers: true, handle: s.operator.allRuns},
 		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: s.operator.tasksOfRun},
 		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", allUsers: true, handle: s.operator.retryRun},

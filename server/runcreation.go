@@ -11,8 +11,8 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// made is the run that a request makes: on the thread of its path, or one of its own. Who answers with the
-// run's events, or its end, tells of it later.
+// made makes the run of a request: on the thread of its path, or on one of its own. If the answer is
+// the run's events or its result, the run need not be durable yet.
 func (s *runAPI) made(c *call) (r runs.Run, stateless bool, err error) {
 	c.deferSync = c.route.stream
 	if id := c.path("thread_id"); id != "" {
@@ -23,7 +23,7 @@ func (s *runAPI) made(c *call) (r runs.Run, stateless bool, err error) {
 	return r, true, err
 }
 
-// on makes the run that a request asks for on a thread.
+// on makes the run of a request on a thread.
 func (s *runAPI) on(c *call, id string, in body) (runs.Run, error) {
 	a, err := s.assistants.named(c, in.text("assistant_id"))
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *runAPI) submitBeside(c *call, req runs.Request, in body, t thread, othe
 		given, _ := in.object("config")["configurable"].(map[string]any)
 		config = merged(config, map[string]any{"configurable": merged(given)})
 		if s.withStore != nil && t.kept && !other && !temporary && isSame(t.Config, config) {
-			return ops, nil // the queue has what is new
+			return ops, nil // the queue has the newer state
 		}
 		changed := t.withRun(r)
 		changed.Config = config

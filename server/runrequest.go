@@ -15,8 +15,8 @@ import (
 	"github.com/stele-go/stele/runs"
 )
 
-// Stream modes of clients. messages and messages-tuple show the messages of one mode of the
-// graph, as what they are so far and as they come.
+// Stream modes of clients. messages and messages-tuple show the messages of one mode of the graph: the
+// one as whole messages so far, the other as the parts come.
 const (
 	modeMessages = "messages"
 	modeTuple    = "messages-tuple"
@@ -50,7 +50,7 @@ var runFields = []field{
 var runShape = record(append([]field{may("if_not_exists", oneOf("create", "reject")),
 	may("on_disconnect", oneOf("continue", "cancel")), may("on_completion", oneOf("delete", "keep"))}, runFields...)...).with(oneContext)
 
-// request is the run that a client asks for on a thread.
+// request makes the runs.Request for a client's request on a thread.
 func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool) (runs.Request, error) {
 	var req runs.Request
 	if _, err := s.graphs.named(a.GraphID); err != nil {

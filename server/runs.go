@@ -96,7 +96,7 @@ func (s *runAPI) wait(c *call) error {
 // show answers with a run.
 func (s *runAPI) show(c *call, r runs.Run) error { return c.json(s.view.shown(r)) }
 
-// runColumns are the fields of a run that a list can be asked for.
+// runColumns are the fields that a request for a list of runs may select.
 var runColumns = []string{"assistant_id", "created_at", "error", "kwargs", "langsmith_session_name", "metadata", "multitask_strategy", "run_id", "status", "thread_id", "updated_at"}
 
 // list answers with runs of a thread, newest first.
@@ -166,8 +166,8 @@ func (s *runAPI) delete(c *call) error {
 	return c.none(s.remove(c.ctx, r))
 }
 
-// deleteCheckpoints removes what a run has stored. While another run has its thread, the saver
-// looks for them in all threads.
+// deleteCheckpoints removes the checkpoints of a run. The saver searches all threads for them while
+// another run owns the run's thread.
 func (s *runAPI) deleteCheckpoints(ctx context.Context, r runs.Run) error {
 	lease, err := s.saver.Own(ctx, r.ThreadID, false)
 	if err == nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/stele-go/stele/server/internal/streamv2"
 )
 
-// runView shows runs as clients see them, and what came of them.
+// runView shows runs, and their results, as clients see them.
 type runView struct {
 	queue  runs.Queue
 	graphs *graphSet
 	log    *slog.Logger
 }
 
-// Labels of runs: what clients see of a run beside its Spec.
+// Labels of runs: the fields that clients see beside the Spec.
 const (
 	labelAssistant = "assistant_id"
 	labelKwargs    = "kwargs"
@@ -60,8 +60,8 @@ func (s *runView) shown(r runs.Run) map[string]any {
 	return shown
 }
 
-// unreadable tells the operator that a run, or its input, cannot be decoded, and returns what its
-// clients are told. Lists show the run with it, and the others as they are.
+// unreadable logs that a run, or its input, cannot be decoded, and returns the failure that clients
+// see. Lists show the run with it, and the others as they are.
 func (s *runView) unreadable(id string, err error) pregeljson.Failure {
 	s.log.Error("a run cannot be read", "run", id, "error", err)
 	return pregeljson.Failure{Error: "UnreadableRun", Message: "The run cannot be read: the log of the server says why"}
@@ -71,7 +71,7 @@ func (s *runView) unreadable(id string, err error) pregeljson.Failure {
 // with its thread.
 func isGone(r runs.Run) bool { return r.Status == runs.Interrupted && r.Cancel == runs.Rollback }
 
-// kwarg is a field of what a client asked for when it made a run.
+// kwarg returns a field of the request that made a run.
 func kwarg(r runs.Run, name string) any {
 	kwargs, _ := r.Labels[labelKwargs].(map[string]any)
 	return kwargs[name]
@@ -88,8 +88,8 @@ func modesOfRun(r runs.Run) []string {
 	return []string{"values"}
 }
 
-// place is the address of a run, for headers. The id of a thread that a program made may hold
-// what no header can.
+// place returns the address of a run, for headers. It escapes the thread's id, as a program may have
+// chosen one that no header can hold.
 func place(r runs.Run, stateless bool) string {
 	if stateless {
 		return "/runs/" + r.ID
@@ -100,8 +100,8 @@ func place(r runs.Run, stateless bool) string {
 // pregelError is where an answer has the error of a run.
 const pregelError = "__error__"
 
-// outcome is what came of a run that has ended: the values that it streamed last, of a run that
-// waits those with its last question; or else those of its thread; or its error.
+// outcome returns the result of a run that has ended: its error, or the values that it streamed last
+// (with its questions if it waits), or else those of its thread.
 func (s *runView) outcome(ctx context.Context, r runs.Run) (any, error) {
 	if r.Status == runs.Error {
 		f, err := s.failure(ctx, r)

@@ -19,7 +19,7 @@ import (
 // hookTimeout bounds one call of a webhook.
 const hookTimeout = 10 * time.Second
 
-// callHook tells the address that a client gave that its run has ended.
+// callHook calls a run's webhook when the run has ended.
 func (s *runAPI) callHook(ctx context.Context, a deferredAction, r runs.Run) (again time.Time, err error) {
 	err = s.post(ctx, a.URL, r)
 	if err == nil {
@@ -44,7 +44,7 @@ func (s *runAPI) callHook(ctx context.Context, a deferredAction, r runs.Run) (ag
 	return a.Due, nil
 }
 
-// post sends the run, what came of it, and when.
+// post sends the run, its result, and the time.
 func (s *runAPI) post(ctx context.Context, to string, r runs.Run) error {
 	ctx, done := context.WithTimeout(ctx, hookTimeout)
 	defer done()

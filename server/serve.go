@@ -15,16 +15,16 @@ import (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	counted := &statusWriter{ResponseWriter: w, rc: http.NewResponseController(w), timeout: s.cfg.WriteTimeout}
 	begin := time.Now()
-	if hasBody(r) { // also of one that nobody reads: net/http looks for its end
+	if hasBody(r) { // also of a body that no handler reads: net/http reads it to its end
 		_ = counted.rc.SetReadDeadline(begin.Add(s.cfg.ReadTimeout))
 	}
 	own, linger := lingering(counted, r, s.cfg.ReadTimeout, s.cfg.MaxBody)
 	defer func() {
-		r.Pattern = own.Pattern // for what is around this handler, as a trace
+		r.Pattern = own.Pattern // for handlers around this one, such as tracing
 		s.metrics.request(r, counted.status, time.Since(begin))
 	}()
 	s.pass(counted, own)
-	counted.more() // for what net/http sends behind the last Write
+	counted.more() // for the bytes that net/http sends after the last Write
 	linger()
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// Config is what New makes a server of.
+// Config configures New.
 type Config struct {
 	// Graphs are those that the server runs, by the names that clients use. Each must have
 	// been compiled with Saver, and with Store if its nodes use one. A server without graphs
@@ -72,9 +72,9 @@ type Config struct {
 	// WebSocket counts as a request. Each server counts for itself, for the 10,000 users that
 	// came last. Under NoAuth there is no limit.
 	Rate float64
-	// Burst is how many requests a user may make at once; 0 is twice the Rate.
+	// Burst is how many requests a user may make in one moment; 0 is twice the Rate.
 	Burst int
-	// Heartbeat is how often a stream without events says that it lives; 0 is 5 seconds.
+	// Heartbeat is how often a stream without events sends a sign of life; 0 is 5 seconds.
 	Heartbeat time.Duration
 	// WriteTimeout is how long a client may take to read what was sent, before it is cut
 	// off; 0 is 30 seconds. A stream that was resumable goes on from where it was.
@@ -181,7 +181,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// begin starts what goes on beside requests.
+// begin starts the background work.
 func (s *Server) begin(ctx context.Context) {
 	s.index(ctx)
 	if s.cfg.Workers >= 0 && len(s.cfg.Graphs) > 0 {

@@ -71,7 +71,8 @@ func (s shape) with(also func(body) error) *shape {
 	return &s
 }
 
-// orNull takes null as well. A shape that is not told by its types alone, such as an enum, is one of two.
+// orNull returns a shape that accepts null as well. A shape with more than types, such as an enum,
+// becomes one of two alternatives.
 func orNull(s *shape) *shape {
 	if len(s.types) == 0 {
 		return either(s, nothing)
@@ -198,8 +199,8 @@ func isType(v any, t string) bool {
 // or as a URN.
 func isUUID(s string) bool { return uuid.Validate(s) == nil }
 
-// usual is a UUID in the form that the server's own have: small letters, with dashes. What is none stays as
-// it is.
+// usual returns a UUID in the form of the server's own: lower case, with dashes. Another string is
+// returned as it is.
 func usual(s string) string {
 	if !isUUID(s) {
 		return s

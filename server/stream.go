@@ -18,7 +18,7 @@ import (
 	"github.com/stele-go/stele/server/internal/streamv2"
 )
 
-// streamAPI follows runs: their events and how they end, for who waits.
+// streamAPI follows runs, their events and their end, for clients that wait.
 type streamAPI struct {
 	queue     runs.Queue
 	view      *runView
@@ -115,8 +115,8 @@ func (s *streamAPI) stream(c *call, out *output, r runs.Run, modes []string, aft
 	return r, err
 }
 
-// left is the error of a request that followed a run, if the answer has not begun. It cancels
-// the run if its client has left and asked for that. The status is the last one that is known.
+// left ends a request that followed a run. It returns err if the answer has not begun. With cancel, it
+// cancels the run if its client has left. status is the last known status of the run.
 func (s *streamAPI) left(ctx context.Context, out *output, id string, status runs.Status, cancel bool, err error) error {
 	if err != nil && cancel && !status.Ended() && ctx.Err() != nil {
 		if _, err := s.queue.Cancel(context.WithoutCancel(ctx), id, runs.Interrupt); err != nil {
@@ -134,8 +134,8 @@ func deletedRun(id string) *failure {
 	return &failure{http.StatusNotFound, fmt.Sprintf("Run %s was deleted, or its thread, before it was told what came of it", id)}
 }
 
-// isDeleted reports whether a run that was interrupted is gone. Who deletes a thread interrupts its runs
-// before, and has the lock until all is removed.
+// isDeleted reports whether a run that was interrupted is deleted. A request that deletes a thread
+// interrupts its runs first, and holds the lock until all is removed.
 func (s *streamAPI) isDeleted(ctx context.Context, r runs.Run) (bool, error) {
 	if r.Status != runs.Interrupted {
 		return false, nil
@@ -183,13 +183,13 @@ func lastEventID(r *http.Request) (after int64, live bool) {
 	return n, false
 }
 
-// join waits for a run and answers with what came of it.
+// join waits for a run and answers with its result.
 func (s *streamAPI) join(c *call, r runs.Run) error {
 	return s.wait(c, r, c.isTrue("cancel_on_disconnect"), s.view.outcome)
 }
 
-// wait answers with what came of a run when it has ended. The head of the answer goes out soon, and
-// line breaks after it keep the connection: JSON allows them.
+// wait answers with the result of a run when it has ended. The header is sent soon, and line breaks
+// after it keep the connection open: JSON allows them.
 func (s *streamAPI) wait(c *call, r runs.Run, cancel bool, result func(context.Context, runs.Run) (any, error)) error {
 	out := c.output(func(h http.Header) {
 		h.Set("Location", place(r, false)+"/join")
@@ -197,8 +197,7 @@ func (s *streamAPI) wait(c *call, r runs.Run, cancel bool, result func(context.C
 		h.Set("Content-Type", "application/json")
 		inPieces(h)
 	})
-	// As long as somebody watches a run, a queue may have its events in memory: they are asked for
-	// what came of it.
+	// As long as a run is watched, a queue may have its events in memory: they are read for the result.
 	_, stop := s.queue.Watch(r.ID)
 	defer stop()
 	end, err := s.follow(c, r.ID, 0, nil, out, []byte("\n"))
@@ -236,8 +235,8 @@ func (s *streamAPI) wait(c *call, r runs.Run, cancel bool, result func(context.C
 // watchPoll is how long a lost hint of Queue.Watch can go unnoticed.
 const watchPoll = 500 * time.Millisecond
 
-// headWait is how long the head of an answer waits for the rest, so that a quick run is durable by
-// one sync, and answered with one write.
+// headWait is how long the header of an answer is held back, so that a quick run needs one sync and is
+// answered with one write.
 const headWait = 200 * time.Millisecond
 
 // endWatcher is a queue that wakes who waits for the end of a run for that alone.
@@ -245,10 +244,10 @@ type endWatcher interface {
 	WatchEnd(id string) (ended <-chan struct{}, stop func())
 }
 
-// follow calls each, unless it is nil, with the events of a run behind after, those that are stored
-// and those to come, until the run has ended or each fails. Where that takes longer, it sends the
-// head of an answer, and then beat from time to time; out may be nil. It ends early, with an error,
-// when the client is gone or the server closes. What it sends, and the run at its end, is durable.
+// follow calls each, unless it is nil, with the stored and coming events of a run behind after, until
+// the run has ended or each fails. If that takes longer than headWait, it sends the header of the
+// answer, and then beat from time to time; out may be nil. It returns an error early when the client is
+// gone or the server closes. Everything it sends, and the run at its end, is durable.
 func (s *streamAPI) follow(c *call, id string, after int64, each func([]runs.Event) error, out *output, beat []byte) (runs.Run, error) {
 	watch := s.queue.Watch
 	if q, ok := s.queue.(endWatcher); ok && each == nil {
@@ -264,7 +263,7 @@ func (s *streamAPI) follow(c *call, id string, after int64, each func([]runs.Eve
 	defer t.Stop()
 	events := streamv2.Reader{Queue: s.queue, Run: id, After: after}
 	for {
-		r, err := s.peek(c.ctx, id) // before its events: what has ended has no more of them
+		r, err := s.peek(c.ctx, id) // before its events: once it has ended there are no more
 		if err != nil {
 			return r, err
 		}
@@ -324,5 +323,5 @@ func (s *streamAPI) peek(ctx context.Context, id string) (runs.Run, error) {
 	return r, err
 }
 
-// errClosing ends what is under way when the server closes.
+// errClosing ends requests under way when the server closes.
 var errClosing = fail(http.StatusServiceUnavailable, "The server closes.")

@@ -9,9 +9,9 @@ import (
 	"github.com/stele-go/stele/server/internal/streamv2"
 )
 
-// thread is what the server keeps of a thread. What its graph stores is in the saver, and
-// its runs are in the queue: from these its status is computed whenever it is asked for, so
-// that a crash cannot leave a wrong one.
+// thread is the server's record of a thread. Its checkpoints are in the saver, and its runs in the
+// queue. Its status is computed from these whenever it is read, so that a crash cannot leave a wrong
+// one.
 type thread struct {
 	ID       string         `json:"id"`
 	Created  time.Time      `json:"created"`
@@ -28,12 +28,12 @@ type thread struct {
 	Stored bool `json:"-"`
 	// kept: this is the record as it is stored.
 	kept bool
-	// fresh: the request at hand makes it for its run, and nobody else knows its id.
+	// fresh: the current request makes it for its run, and nobody else knows its id.
 	fresh bool
 }
 
-// isFlat reports whether the metadata of a thread has nothing that a node could change: runs share what
-// is in it.
+// isFlat reports whether the metadata of a thread has only values that a node cannot change in place,
+// so that runs may share them.
 func (t thread) isFlat() bool {
 	for _, v := range t.Metadata {
 		switch v.(type) {
@@ -76,7 +76,7 @@ type ttl struct {
 
 func (t *ttl) duration() time.Duration { return minutes(t.Minutes) }
 
-// ttlOf is the time to live that a request asks for: minutes, or an object.
+// ttlOf reads the time to live in a request: minutes, or an object.
 func ttlOf(v any) *ttl {
 	t := &ttl{Strategy: "delete"}
 	switch x := v.(type) {

@@ -29,9 +29,9 @@ type threadAPI struct {
 	log        *slog.Logger
 }
 
-// queueWithStore is a queue in the Store: a run and what the server keeps of it are one write. With
-// deferSync a run is durable only when it was asked for. As the queue knows the newest run of a thread, most runs change
-// nothing of the thread's record.
+// queueWithStore is a queue in the Store: a run and the server's records for it are one write. With
+// deferSync a run is durable only once it was read. As the queue knows the newest run of a thread, most
+// runs do not change the thread's record.
 type queueWithStore interface {
 	Items() *store.Local
 	Newest(threadID string) string
@@ -101,8 +101,8 @@ func (s *threadAPI) id(ctx context.Context, given string) (string, error) {
 	return small, err
 }
 
-// anyThread reports whether the path's thread, whose id is no UUID, is one that a program
-// beside the server has made.
+// anyThread reports whether the path's thread, whose id is no UUID, is one that a program made without
+// the server.
 func (s *threadAPI) anyThread(c *call) bool {
 	if !c.auth.open {
 		return false
@@ -111,9 +111,9 @@ func (s *threadAPI) anyThread(c *call) bool {
 	return ok && err == nil
 }
 
-// record is the record of a thread. A thread that a program beside the server has made has none, and is
-// shown as it is stored, unless the grant has a filter. ok is false if there is no such thread, or the
-// grant does not show it.
+// record returns the record of a thread. A thread that a program made without the server has none, and
+// is shown as it is stored, unless the grant has a filter. ok is false if there is no such thread, or
+// the grant does not show it.
 func (s *threadAPI) record(ctx context.Context, id string, g Grant) (t thread, ok bool, err error) {
 	t, ok, err = s.records.get(ctx, id)
 	if t.kept = ok; err != nil || ok {
@@ -133,7 +133,7 @@ func (s *threadAPI) record(ctx context.Context, id string, g Grant) (t thread, o
 	return t, err == nil, err
 }
 
-// infoOf is what the saver knows of a thread; ok is false if it has none.
+// infoOf returns the saver's information about a thread; ok is false if it has none.
 func (s *threadAPI) infoOf(ctx context.Context, id string) (info saver.ThreadInfo, ok bool, err error) {
 	return saver.ThreadOf(ctx, s.saver, id)
 }
@@ -182,8 +182,8 @@ func (s *threadAPI) head(ctx context.Context, id string) (*saver.Tuple, error) {
 	return head, err
 }
 
-// isForeign reports whether a thread that has no record is one that a program beside the server has made,
-// and the grant has a filter: who is bound by one must not take such a thread by its id.
+// isForeign reports whether the grant has a filter and a thread without a record was made by a program
+// without the server: a user bound by a filter must not take over such a thread by its id.
 func (s *threadAPI) isForeign(ctx context.Context, id string, g Grant) (bool, error) {
 	if g.Filter == nil {
 		return false, nil
@@ -213,8 +213,8 @@ func (s *threadAPI) graphOf(t thread) (*pregel.Graph, error) {
 	return s.graphs.named(t.graph())
 }
 
-// run is the run of a path, if its thread is the user's. With an error that it cannot be decoded
-// comes what can be.
+// run returns the run of a path, if its thread is the user's. If the run cannot be decoded, it returns
+// an error and the fields that can be.
 func (s *threadAPI) run(c *call) (runs.Run, error) {
 	if _, err := s.ofPath(c); err != nil {
 		return runs.Run{}, err
@@ -226,7 +226,7 @@ func (s *threadAPI) run(c *call) (runs.Run, error) {
 	return r, err
 }
 
-// keep stores a thread with when it expires, and does what else is given, all in one write.
+// keep stores a thread, its expiry, and the operations beside, all in one write.
 func (s *threadAPI) keep(ctx context.Context, t thread, beside ...store.Op) error {
 	op, err := s.records.op(t.ID, t)
 	if err != nil {

@@ -69,9 +69,9 @@ var threadOrder = sorting[*foundThread]{
 	then: func(a, b *foundThread) int { return b.Created.Compare(a.Created) },
 }
 
-// find are the threads that a search asks for, in its order, without their metadata and state:
-// all of these may be more than memory holds. Their status is computed before the page is cut only
-// where the search depends on it, as that reads the state of every thread.
+// find returns the threads of a search, in its order, without their metadata and state, as those of all
+// threads may not fit into memory. Their status is computed before the page is cut only if the search
+// depends on it, as that reads the state of every thread.
 func (s *threadAPI) find(c *call) (found []*foundThread, err error) {
 	if found, _, ok, err := s.findByIndex(c, false); ok || err != nil {
 		return found, err
@@ -215,7 +215,7 @@ func extracted(shown map[string]any, paths map[string]any) (map[string]any, erro
 	return out, nil
 }
 
-// follow is the value at a path; nil if there is none.
+// follow returns the value at a path; nil if there is none.
 func follow(v any, path string) any {
 	for _, part := range strings.Split(path, ".") {
 		name, rest, _ := strings.Cut(part, "[")

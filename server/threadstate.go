@@ -65,8 +65,8 @@ func address(threadID string, in body) pregel.Address {
 	return at
 }
 
-// snapshot is the state of a thread at an address, by its graph if the server has it. What panics
-// while it reads, such as a graph's Migrate, fails.
+// snapshot returns the state of a thread at an address, read by its graph if the server has it. A panic
+// while reading, such as one of a graph's Migrate, becomes an error.
 func (s *threadAPI) snapshot(ctx context.Context, t thread, at pregel.Address, subgraphs bool) (st *pregel.StateSnapshot, err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -136,15 +136,15 @@ func addressOf(cfg saver.Config) pregel.Address {
 	return pregel.Address{ThreadID: cfg.ThreadID, Namespace: cfg.Namespace, CheckpointID: cfg.CheckpointID}
 }
 
-// isOfThread reports whether an error of reading a thread's state is about what is stored of it,
-// and not about the store or the request. A value may be gone since the thread was found.
+// isOfThread reports whether an error of reading a thread's state is about its stored data, and not
+// about the store or the request. A value may be removed since the thread was found.
 func isOfThread(err error) bool {
 	return isAny(err, saver.ErrCorrupt, saver.ErrNotFound, saver.ErrAncestorCycle, pregel.ErrInvalidUpdate, pregel.ErrUnknownNode,
 		serde.ErrMalformed, serde.ErrDecodeLimit, serde.ErrUnknownKind, serde.ErrDecrypt, serde.ErrPlaintext) ||
 		ofType(err) || errors.As(err, new(*saver.MetadataError))
 }
 
-// ofType reports whether an error is about the type of what is stored.
+// ofType reports whether an error is about the type of a stored value.
 func ofType(err error) bool {
 	return errors.As(err, new(*serde.TypeError)) || errors.As(err, new(*channel.TypeError))
 }
@@ -212,7 +212,7 @@ func (s *threadAPI) history(c *call, at pregel.Address, q pregel.HistoryQuery, v
 	if g, ok := s.graphs.by[t.graph()]; ok && values {
 		for snapshot, err := range g.GetStateHistory(c.ctx, at, q) {
 			if errors.As(err, new(*pregel.SubgraphError)) {
-				break // what is not there has no history
+				break // a thread that is not there has no history
 			}
 			if err != nil {
 				return err
@@ -259,8 +259,8 @@ type listedState struct {
 	Status saver.Status `json:"stele_status,omitempty"`
 }
 
-// statusAt is how far a thread was at a checkpoint: its status while this was the newest one.
-// What a task wrote counts as one call, so a question stays one when it is answered.
+// statusAt returns the status of a thread while this checkpoint was its newest. All writes of a task
+// count as one call, so a question still counts as asked when it is answered.
 func statusAt(tuple *saver.Tuple) saver.Status {
 	var calls []rules.WriteCall
 	for all := tuple.PendingWrites; len(all) > 0; { // they are ordered by task

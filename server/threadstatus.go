@@ -22,9 +22,9 @@ const (
 
 var threadStatuses = oneOf(idle, busy, interrupted, failed)
 
-// steleStatuses are what the extension stele_status tells of a thread, and selects by. They are
-// the statuses of savers, which tell a thread that waits from one whose run was cut off:
-// LangGraph calls both interrupted. Any selects every thread.
+// steleStatuses are the values of the extension stele_status, which shows the status of threads and
+// selects by it. They are the statuses of savers, which distinguish a thread that waits from one whose
+// run was cut off: LangGraph calls both interrupted. anyStatus selects every thread.
 var steleStatuses = []string{anyStatus, string(saver.StatusDone), string(saver.StatusWaiting), string(saver.StatusFailed), string(saver.StatusUnfinished), runningStatus}
 
 const (
@@ -34,7 +34,7 @@ const (
 
 // threadStatus is how far a thread is.
 type threadStatus struct {
-	stele  string // the status that the store and the runs tell, one of steleStatuses, or ""
+	stele  string // the status by the store and the runs, one of steleStatuses, or ""
 	status string
 	error  any
 	state  *pregel.StateSnapshot // nil if there is no graph, or if it cannot be read
@@ -44,8 +44,8 @@ type threadStatus struct {
 	lost   *pregeljson.Failure   // the last run cannot be decoded
 }
 
-// isBusy reports whether a thread has a run that has not ended. It asks for those that wait first: one
-// that is begun in between is found as one that is under way.
+// isBusy reports whether a thread has a run that has not ended. It looks for pending runs first: one
+// that begins in between is then found as running.
 func (s *threadAPI) isBusy(ctx context.Context, id string) (bool, error) {
 	for _, status := range []runs.Status{runs.Pending, runs.Running} {
 		for _, err := range s.queue.List(ctx, runs.Query{ThreadID: id, Status: status, Limit: 1}) {
@@ -58,9 +58,9 @@ func (s *threadAPI) isBusy(ctx context.Context, id string) (bool, error) {
 	return false, nil
 }
 
-// unreadable tells the operator that the state of a thread cannot be read, and returns what its
-// clients are told. It is an error of that thread alone, or of a server without its graph: lists
-// show the thread with it. Clients get its text only if it names no files or hosts.
+// unreadable logs that the state of a thread cannot be read, and returns the failure that clients see.
+// The error is about that thread only, or the server lacks its graph: lists show the thread with it.
+// Clients get its text only if it names no files or hosts.
 func (s *threadAPI) unreadable(id string, err error) pregeljson.Failure {
 	s.log.Error("the state of a thread cannot be read", "thread", id, "error", err)
 	why := "the log of the server says why"
@@ -70,9 +70,9 @@ func (s *threadAPI) unreadable(id string, err error) pregeljson.Failure {
 	return pregeljson.Failure{Error: "UnreadableState", Message: "The state of the thread cannot be read: " + why}
 }
 
-// stateOf is the state of a thread. ofThread is true if it fails for what is stored of the thread, or
-// for its graph or serializer. What these fail with may have any type: it is about the thread if the
-// store reads all that the thread has, and it fails again.
+// stateOf returns the state of a thread. ofThread is true if err is about the thread's stored data, or
+// about its graph or serializer. Errors of these may have any type: err is about the thread if the
+// store can read all of the thread's data and stateOf fails again.
 func (s *threadAPI) stateOf(ctx context.Context, t thread) (st *pregel.StateSnapshot, ofThread bool, err error) {
 	at := pregel.Thread(t.ID)
 	if st, err = s.snapshot(ctx, t, at, false); err == nil || isOfThread(err) {
@@ -162,8 +162,8 @@ func (s *threadAPI) statusOf(ctx context.Context, t thread) (at threadStatus, er
 	return at, nil
 }
 
-// outline is what the store and the runs tell of a thread without its state being read, and its
-// last run, if there is one. A search through all threads goes by it.
+// outline returns the status of a thread as far as it is known without reading its state, and its last
+// run, if there is one. A search through all threads uses it.
 func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo, isBusy bool) (at threadStatus, run runs.Run, err error) {
 	t, run, err = s.lastRun(ctx, t)
 	at = threadStatus{stele: string(info.Status), at: t.Updated, saved: t.Created}
@@ -190,8 +190,8 @@ func (s *threadAPI) outline(ctx context.Context, t thread, info saver.ThreadInfo
 	return at, run, nil
 }
 
-// lastRun is the last run that was submitted on a thread, and the thread as that made it. With an
-// error that the run cannot be decoded comes what can be.
+// lastRun returns the last run that was submitted on a thread, and the thread with that run's changes.
+// If the run cannot be decoded, it returns an error and the fields that can be.
 func (s *threadAPI) lastRun(ctx context.Context, t thread) (thread, runs.Run, error) {
 	newer := false
 	if s.withStore != nil {
@@ -209,10 +209,10 @@ func (s *threadAPI) lastRun(ctx context.Context, t thread) (thread, runs.Run, er
 	return t, r, err
 }
 
-// cancelled is what a run that was cancelled ends with.
+// cancelled is the failure of a run that was cancelled.
 var cancelled = pregeljson.Failure{Error: "UserInterrupt", Message: "interrupt requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
 
-// rolledBack is what a run that was rolled back ends with.
+// rolledBack is the failure of a run that was rolled back.
 var rolledBack = pregeljson.Failure{Error: "UserRollback", Message: "rollback requested via POST /threads/{thread_id}/runs/{run_id}/cancel"}
 
 // shown is a thread as clients see it.

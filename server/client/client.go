@@ -58,8 +58,8 @@ func WithHeader(name, value string) Option {
 // with redirects.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { *c.http = *h } }
 
-// WithLimit bounds the bytes of an answer, and of an event of a stream. What is larger is a
-// LimitError. Without it, or with 0, the bound is DefaultLimit.
+// WithLimit bounds the bytes of an answer, and of an event of a stream. A larger one is a LimitError.
+// Without it, or with 0, the bound is DefaultLimit.
 func WithLimit(bytes int64) Option { return func(c *Client) { c.limit = bytes } }
 
 // WithSilence is how long nothing may come from the server before a request is given up, with an error
@@ -221,7 +221,7 @@ func (c *Client) do(ctx context.Context, req call, out any) error {
 		if err == nil {
 			return unmarshal(resp, data, out)
 		}
-		// The answer broke off. What only reads is asked again.
+		// The answer broke off. A request that only reads is sent again.
 		if _, again := retryable(err); !req.reads || !again || try >= c.retries || c.pause(ctx, backoff(try)) != nil {
 			return err
 		}
@@ -321,7 +321,7 @@ type Info struct {
 	Stele            json.RawMessage `json:"stele"` // only a server of stele has it
 }
 
-// Info asks what the server is.
+// Info returns the server's information about itself.
 func (c *Client) Info(ctx context.Context) (*Info, error) { return ask[*Info](ctx, c, get("info")) }
 
 // OK asks whether the server lives.

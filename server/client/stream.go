@@ -79,12 +79,12 @@ func place(at string) (threadID, runID string) {
 
 // following yields the events of a run over as many connections as it takes.
 //
-// A server names events by ids, and resumes behind the one that Last-Event-ID names. Servers
-// differ in what an id stands for: stele's gives one to the last of the frames that belong to
-// one event, LangGraph's may give the same to several events of one millisecond. So the client
-// resumes behind the last id of which it has surely seen everything, that is, behind the one
-// before the newest, and leaves out what comes again. What it has seen behind that id is
-// remembered as hashes: the server sends the same frames in the same order.
+// A server names events by ids, and resumes behind the one that Last-Event-ID names. Servers differ in
+// what an id stands for: stele's gives one to the last of the frames that belong to one event,
+// LangGraph's may give the same to several events of one millisecond. So the client resumes behind the
+// last id whose frames it has surely seen all, which is the one before the newest, and leaves out
+// frames that come again. It remembers the frames that it has seen behind that id as hashes: the server
+// sends the same frames in the same order.
 type following struct {
 	c *Client
 	// address is where the run can be joined; "" if it cannot.
@@ -183,7 +183,7 @@ func (f *following) run(ctx context.Context, resp *http.Response, yield func(Eve
 			var refused *Error
 			switch {
 			case err != nil && first && !f.resumable:
-				f.address = "" // what was not begun is not resumed
+				f.address = "" // a stream that was not begun is not resumed
 			case !first && errors.As(err, &refused):
 				err = fmt.Errorf("client: a stream broke off, and is not resumed: %w", err)
 			}
@@ -254,7 +254,7 @@ func (f *following) run(ctx context.Context, resp *http.Response, yield func(Eve
 // ended reports whether the run has ended. One that is not there has.
 func (f *following) ended(ctx context.Context, threadID, runID string) (bool, error) {
 	if threadID == "" {
-		return true, nil // it cannot be asked for
+		return true, nil // it cannot be resumed
 	}
 	r, err := f.c.Runs.Get(ctx, threadID, runID)
 	if err != nil {

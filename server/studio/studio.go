@@ -68,7 +68,7 @@ func page(files http.Handler) http.Handler {
 	})
 }
 
-// guard refuses what does not come from the page itself, or from a program.
+// guard refuses requests that come neither from the page itself nor from a program.
 type guard struct {
 	hosts []string
 	next  http.Handler
@@ -145,7 +145,7 @@ func Remote(to *url.URL, header http.Header) http.Handler {
 				r.Out.Header[name] = values
 			}
 		},
-		FlushInterval: -1, // events of a stream at once
+		FlushInterval: -1, // sends events of a stream immediately
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() != nil {
 				return

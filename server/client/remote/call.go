@@ -138,11 +138,11 @@ type activeCall struct {
 	run    pregel.RunOptions
 	key    string
 	caller context.Context // of the task that calls
-	last   map[string]any  // what the last round came to; nil if none was made since the task began
+	last   map[string]any  // the result of the last round; nil if none was made since the task began
 }
 
-// askAll asks the n-th questions of a remote graph, all at once, and passes each answer on. It
-// returns what the remote graph came to when it has them all.
+// askAll asks the n-th questions of a remote graph, all of them concurrently, and passes each answer
+// on. It returns the remote graph's result when it has all answers.
 func (c *activeCall) askAll(n int, waiting []any) (out map[string]any, err error) {
 	open := &pregel.InterruptError{}
 	var refused error
@@ -188,7 +188,7 @@ func (c *activeCall) askAll(n int, waiting []any) (out map[string]any, err error
 	}).Call(c.caller, n)
 }
 
-// ask asks a question of a remote graph, and returns what its run with the answer came to.
+// ask asks a question of a remote graph, and returns the result of the remote run with the answer.
 func (c *activeCall) ask(ctx context.Context, q map[string]any, mark string) (out map[string]any, failed error) {
 	var o pregel.AskOptions
 	o.ResponseSchema, _ = q["response_schema"].(map[string]any)
@@ -278,9 +278,9 @@ func outcome(res *pregel.Result) map[string]any {
 	return map[string]any{"values": res.Value, "interrupts": waiting}
 }
 
-// made looks for a run that an earlier attempt at a call has made, and waits for it. done is
-// what it came to; made is true if there is one whose thread has something left to run. If it
-// failed without taking the answer that is its input, it counts as not made.
+// made looks for a run that an earlier attempt at a call has made, and waits for it. done is its
+// result; made is true if there is such a run but its thread has something left to run. A run that
+// failed before it took the answer in its input counts as not made.
 func (g *Graph) made(ctx context.Context, at pregel.Address, mark string, input any) (done *pregel.Result, made bool, err error) {
 	var found *client.Run
 	for r, err := range g.c.Runs.All(ctx, at.ThreadID, client.RunQuery{}) { // newest first

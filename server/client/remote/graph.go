@@ -171,7 +171,7 @@ func last[T any](list []T) (x T) {
 	return x
 }
 
-// request is the run that options describe. Updates are always asked for: questions are among
+// request makes the request for a run with options. It always includes updates, as questions are among
 // them.
 func (g *Graph) request(at pregel.Address, input any, o pregel.RunOptions) (client.RunRequest, error) {
 	for name, set := range map[string]bool{"RunID": o.RunID != "", "MaxConcurrency": o.MaxConcurrency != 0, "OutputKeys": o.OutputKeys != nil,
@@ -240,8 +240,7 @@ func sent(v any) (any, error) {
 	return json.RawMessage(text), nil
 }
 
-// own are the parts of a configuration that say where the caller is. They mean nothing to the
-// server.
+// own are the keys of a configuration that say where the caller is. They mean nothing to the server.
 var own = []string{"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"}
 
 // sendable is a configuration without what is the caller's own, such as who its user is: another server
@@ -302,8 +301,8 @@ func plainValue(v any, depth int) (any, bool) {
 	return nil, false
 }
 
-// eventsOf are what an event of a client is to callers of graphs. An event of updates may be
-// about several nodes.
+// eventsOf turns an event of the client into events of a graph. An event of updates may be about
+// several nodes.
 func eventsOf(ev client.Event) ([]pregel.Event, error) {
 	out := pregel.Event{NS: ev.Namespace, Mode: pregel.Mode(ev.Mode)}
 	var err error
@@ -338,7 +337,7 @@ func eventsOf(ev client.Event) ([]pregel.Event, error) {
 	return []pregel.Event{out}, err
 }
 
-// messageOf is a message, or a part of one, with where it comes from.
+// messageOf reads a message, or a part of one, and its metadata.
 func messageOf(data json.RawMessage) (m pregel.MessageEvent, err error) {
 	var pair []json.RawMessage
 	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 {
@@ -363,7 +362,7 @@ func messageOf(data json.RawMessage) (m pregel.MessageEvent, err error) {
 	return m, decode(pair[1], &m.Metadata)
 }
 
-// values are those of an event, and the questions among them.
+// values returns the values of an event, and the questions among them.
 func values(data json.RawMessage) (v any, asked []pregel.Interrupt, err error) {
 	if err := decode(data, &v); err != nil {
 		return nil, nil, err

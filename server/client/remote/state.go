@@ -58,7 +58,7 @@ func addressOf(c *client.Checkpoint) pregel.Address {
 	return pregel.Address{ThreadID: c.ThreadID, Namespace: c.CheckpointNS, CheckpointID: c.CheckpointID, CheckpointMap: c.CheckpointMap}
 }
 
-// where is the checkpoint that an address names.
+// where turns an address into the client's.
 func where(at pregel.Address, subgraphs bool) client.At {
 	if at.CheckpointID == "" && at.Namespace == "" {
 		return client.At{Subgraphs: subgraphs}

@@ -38,7 +38,7 @@ type Log struct {
 	stopBegun, stopChanged func()
 }
 
-// Log is the log of a thread, of which the events up to since are not wanted.
+// Log returns the log of a thread behind event since.
 func (t *Threads) Log(thread string, since int64) *Log {
 	return &Log{threads: t, thread: thread, since: since, stored: Reader{Queue: t.Queue}, done: map[string]bool{}}
 }
@@ -53,14 +53,14 @@ func (l *Log) Next(ctx context.Context) ([]Event, error) {
 			}
 		}
 		id := l.run.run.ID
-		// The run before its events: what ended has no more of them.
+		// The run is read before its events: once it has ended there are no more.
 		r, err := l.threads.Queue.Get(ctx, id)
 		if errors.Is(err, runs.ErrNotFound) { // it was removed: its record says how many events it had
 			l.seq, l.ahead = l.base, nil
 			l.at(nil)
 			continue
 		}
-		if errors.Is(err, runs.ErrUnreadable) { // the thread goes on without it
+		if errors.Is(err, runs.ErrUnreadable) { // the thread continues without it
 			l.done[id] = true
 			l.at(nil)
 			continue
@@ -91,7 +91,7 @@ func (l *Log) Next(ctx context.Context) ([]Event, error) {
 	}
 }
 
-// translate numbers what stored events of the run say, and returns what is wanted.
+// translate turns stored events of the run into numbered ones, and returns those that are wanted.
 func (l *Log) translate(ctx context.Context, stored []runs.Event) (out []Event, err error) {
 	queue := l.threads.Queue
 	for _, ev := range stored {
@@ -125,8 +125,8 @@ func (l *Log) Seq() int64 { return l.seq }
 // Last is the last run that the log was at; nil before the first.
 func (l *Log) Last() *Translator { return l.last }
 
-// nextRun goes to the next run of the thread that was begun, and past those of which no event is
-// wanted. It reports whether there is one.
+// nextRun moves to the next run of the thread that was begun, and skips runs without wanted events. It
+// reports whether there is one.
 func (l *Log) nextRun(ctx context.Context) (bool, error) {
 	removed, err := l.threads.Removed(ctx, l.thread)
 	if err != nil {
@@ -168,8 +168,8 @@ func (l *Log) nextRun(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// lateIDs is how long after a run another one may come whose id says that it was submitted before: the
-// clocks of servers may be apart, and a run has its id before it is stored.
+// lateIDs is how long after a run another one with an older id may appear: the clocks of servers may
+// differ, and a run has its id before it is stored.
 const lateIDs = time.Minute
 
 // look finds the runs to go to. It does not list those again that are done.
@@ -286,15 +286,15 @@ type Threads struct {
 	Removed func(ctx context.Context, thread string) (map[string]Removed, error)
 	// Closing is closed when the server closes.
 	Closing <-chan struct{}
-	// Begun tells those who wait for a thread that a run was submitted on it.
+	// Begun wakes those who wait for a thread when a run was submitted on it.
 	Begun runs.Topics
 
 	readers atomic.Int64 // those who wait
 	counts  eventCounts
 }
 
-// Removed is what is kept of a run that was removed: how many events it had, so that the numbers of others
-// stay what they are.
+// Removed is the record of a removed run: how many events it had, so that events of other runs keep
+// their numbers.
 type Removed struct {
 	Started time.Time `json:"started"`
 	Events  int64     `json:"events"`
@@ -303,7 +303,7 @@ type Removed struct {
 // ErrClosing ends a Wait when the server closes.
 var ErrClosing = errors.New("the server closes")
 
-// Count is how many events a run has, which has ended.
+// Count returns how many events a run that has ended has.
 func (t *Threads) Count(ctx context.Context, r runs.Run) (int64, error) {
 	l := t.Log(r.ThreadID, 0)
 	l.at(&r)
@@ -318,7 +318,7 @@ func (t *Threads) Count(ctx context.Context, r runs.Run) (int64, error) {
 	}
 }
 
-// eventCounts are how many events runs have that have ended.
+// eventCounts has the number of events of runs that have ended.
 type eventCounts struct {
 	mu sync.Mutex
 	by map[string]int64
@@ -343,8 +343,7 @@ func (c *eventCounts) put(run string, n int64) {
 	c.by[run] = n
 }
 
-// pollEvery is how long one of so many readers waits before it looks whether another server
-// has begun a run.
+// pollEvery returns how often a reader, one of readers, looks whether another server has begun a run.
 func pollEvery(readers int64) time.Duration {
 	most := time.Duration(max(1, readers/1000)) * time.Second
 	return most/2 + rand.N(most/2)

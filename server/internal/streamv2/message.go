@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// message is a message that is being written, as the protocol tells it: a list of
-// blocks, one after the other.
+// message is a message that is being written, as the protocol shows it: a list of blocks, one after the
+// other.
 type message struct {
 	ns       []string
 	id       string
@@ -20,7 +20,8 @@ type message struct {
 	call     any             // the index that the model gave the tool call in block
 }
 
-// message tells a part of a message, as models say them. What a node merely writes is in the values alone.
+// message emits the events for a part of a message that a model streams. Messages that a node writes
+// are only in the values.
 func (t *Translator) message(data any) {
 	pair, _ := data.([]any)
 	if len(pair) == 0 {
@@ -72,14 +73,14 @@ func (t *Translator) message(data any) {
 	}
 }
 
-// tell tells about the message.
+// tell emits an event about the message.
 func (t *Translator) tell(msg *message, event string, fields map[string]any) {
 	data := map[string]any{"event": event}
 	maps.Copy(data, fields)
 	t.add(methodMessages, msg.ns, data)
 }
 
-// open begins a block. content is what it is when it begins.
+// open begins a block. content is its first content.
 func (t *Translator) open(msg *message, block, content map[string]any) {
 	t.closeBlock(msg)
 	msg.block, msg.index = block, msg.count
@@ -89,7 +90,7 @@ func (t *Translator) open(msg *message, block, content map[string]any) {
 	t.tell(msg, "content-block-start", map[string]any{"index": msg.index, "content": content})
 }
 
-// text tells a part of a block of text.
+// text emits a part of a block of text.
 func (t *Translator) text(msg *message, kind, field, part string) {
 	if part == "" {
 		return
@@ -102,7 +103,7 @@ func (t *Translator) text(msg *message, kind, field, part string) {
 	t.tell(msg, "content-block-delta", map[string]any{"index": msg.index, "delta": map[string]any{"type": kind + "-delta", field: part}})
 }
 
-// block tells a block of a message's content, or a part of one.
+// block emits a block of a message's content, or a part of one.
 func (t *Translator) block(msg *message, v any) {
 	if s, ok := v.(string); ok {
 		t.text(msg, "text", "text", s)
@@ -134,7 +135,7 @@ func (t *Translator) block(msg *message, v any) {
 	}
 }
 
-// toolCall tells a part of a tool call.
+// toolCall emits a part of a tool call.
 func (t *Translator) toolCall(msg *message, part map[string]any) {
 	args, _ := part["args"].(string)
 	id, _ := part["id"].(string)

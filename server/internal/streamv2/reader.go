@@ -43,8 +43,8 @@ func Each(ctx context.Context, queue runs.Queue, run string, f func(runs.Event) 
 	return nil
 }
 
-// pace is how many events of a run are read at a time: many small ones, or few large ones, as a client
-// that does not read holds those that were read for it. It begins at 0.
+// pace decides how many events of a run are read at a time: many small ones, or few large ones. Events
+// that were read for a client stay in memory until it takes them. It begins at 0.
 type pace int
 
 const (
@@ -55,7 +55,7 @@ const (
 // PartBytes is about how large the events are at most that are read, or sent, at a time.
 const PartBytes = 256 << 10
 
-// limit is how many events to read.
+// limit returns how many events to read.
 func (p *pace) limit() int {
 	if *p == 0 {
 		*p = paceFirst
@@ -63,7 +63,7 @@ func (p *pace) limit() int {
 	return int(*p)
 }
 
-// read notes what was read.
+// read adapts the pace to the size of the events just read.
 func (p *pace) read(events []runs.Event) {
 	size := 0
 	for _, ev := range events {

@@ -12,8 +12,8 @@ import (
 	"github.com/stele-go/stele/runs"
 )
 
-// Translator makes events of protocol v2 of the stored events of one run, in their order.
-// What it makes depends on them alone.
+// Translator turns the stored events of one run into events of protocol v2, in order. The result
+// depends only on these events.
 type Translator struct {
 	run     runs.Run
 	out     []Event
@@ -22,27 +22,27 @@ type Translator struct {
 	status  string            // of the run, as lifecycle says it
 	graphs  []*graph          // inside, in the order in which they began
 	started map[string]*graph // graphs inside that have begun and not ended, by namespace
-	asked   map[string]bool   // questions that were told, by id
+	asked   map[string]bool   // questions that were emitted, by id
 	texts   []*message        // messages that are being written
 	written map[string]bool   // messages that were written, by id
 	failed  string            // the last error
 	held    *heldValues       // values whose checkpoint comes next; nil if there are none
 }
 
-// heldValues are values that are told behind the checkpoint that has them, as clients of LangChain
-// expect it. The graph tells the values first.
+// heldValues are values that are held until the event of their checkpoint, as clients of LangChain
+// expect. The graph emits the values first.
 type heldValues struct {
 	namespace []string
 	data      any
 	asks      []any
 }
 
-// NewTranslator is one that has seen no event of a run yet.
+// NewTranslator returns a Translator for a run, before its first event.
 func NewTranslator(r runs.Run) *Translator {
 	return &Translator{run: r, status: "started", started: map[string]*graph{}, asked: map[string]bool{}, written: map[string]bool{}}
 }
 
-// graph is a graph inside, as a run has it.
+// graph is a graph inside, in one run.
 type graph struct {
 	namespace []string
 	status    string
@@ -57,9 +57,9 @@ func (t *Translator) add(method string, ns []string, data any) {
 		Namespace: slices.Clone(ns), At: t.event.Time, Data: data})
 }
 
-// translate returns what clients see of an event. text is its JSON. of says how the run is
-// now; it is asked when the event says that the run has ended. An event that cannot be read
-// is an error, and so is one of of.
+// translate returns the events that clients see for a stored event. text is its JSON. of returns the
+// run as it is now; it is called when the event says that the run has ended. Errors are those of
+// decoding the event, and of of.
 func (t *Translator) translate(ev runs.Event, text []byte, of func() (runs.Run, error)) ([]Event, error) {
 	t.event, t.out, t.made = ev, nil, 0
 	if ev.Kind == runs.KindTask { // for operators
@@ -121,7 +121,7 @@ func (t *Translator) translate(ev runs.Event, text []byte, of func() (runs.Run, 
 	return t.out, nil
 }
 
-// release tells the values that were held, and what they ask.
+// release emits the values that were held, and the questions in them.
 func (t *Translator) release() {
 	h := t.held
 	t.held = nil
@@ -137,7 +137,7 @@ func plainJSON(text []byte) (v any, err error) {
 	return v, err
 }
 
-// begin tells that the graphs at ns and around it have started, unless it was told.
+// begin emits that the graphs at ns and around it have started, once for each.
 func (t *Translator) begin(ns []string) {
 	for n := 1; n <= len(ns); n++ {
 		at := ns[:n]
@@ -152,7 +152,7 @@ func (t *Translator) begin(ns []string) {
 	}
 }
 
-// close tells how a graph inside has ended.
+// close emits how a graph inside has ended.
 func (t *Translator) close(ns []string, how, failure string) {
 	g, ok := t.started[joined(ns)]
 	if !ok {
@@ -184,7 +184,7 @@ func (t *Translator) task(data any) {
 	t.close(ns, how, failure)
 }
 
-// end tells how the run has ended.
+// end emits how the run has ended.
 func (t *Translator) end(of func() (runs.Run, error)) error {
 	r, err := of()
 	if err != nil {
@@ -223,7 +223,7 @@ func (t *Translator) end(of func() (runs.Run, error)) error {
 	return nil
 }
 
-// update tells what a node wrote, or what it asks.
+// update emits what a node wrote, or its questions.
 func (t *Translator) update(data any) {
 	m, _ := data.(map[string]any)
 	if _, ok := m[pregel.KeyInterrupt]; ok {
@@ -239,14 +239,14 @@ func (t *Translator) update(data any) {
 	}
 }
 
-// questions are those that values or an update report.
+// questions returns the questions that values or an update report.
 func (t *Translator) questions(data any) []any {
 	m, _ := data.(map[string]any)
 	asks, _ := m[pregel.KeyInterrupt].([]any)
 	return asks
 }
 
-// ask tells the questions that were not told. The innermost graph reports a question first.
+// ask emits the questions that were not emitted yet. The innermost graph reports a question first.
 func (t *Translator) ask(ns []string, asks []any) {
 	for _, a := range asks {
 		m, _ := a.(map[string]any)
@@ -263,9 +263,9 @@ func (t *Translator) ask(ns []string, asks []any) {
 	}
 }
 
-// checkpoint tells where a checkpoint is in the thread's history. It leaves out the step, which
-// state.listCheckpoints has: clients of LangChain take values of a lower step for older ones, and
-// show them beside those of the branch that a fork leaves.
+// checkpoint emits the place of a checkpoint in the thread's history. It leaves out the step, which
+// state.listCheckpoints has: clients of LangChain take values of a lower step for older ones, and after
+// a fork would show them beside the values of the old branch.
 func (t *Translator) checkpoint(data any) {
 	m, _ := data.(map[string]any)
 	id := func(key string) any {
@@ -281,7 +281,7 @@ func (t *Translator) checkpoint(data any) {
 	t.add(methodCheckpoints, t.event.Namespace, out)
 }
 
-// Values is the state of a graph as events have it.
+// Values returns the state of a graph in the form of events.
 func Values(state any) (any, error) {
 	text, err := json.Marshal(state)
 	if err != nil {
@@ -291,8 +291,8 @@ func Values(state any) (any, error) {
 	return values(v), err
 }
 
-// values are values without the questions, and with messages as the protocol has them:
-// without what is empty.
+// values returns values without the questions, and with messages in the form of the protocol: without
+// empty fields.
 func values(v any) any {
 	switch x := v.(type) {
 	case []any:
