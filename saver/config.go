@@ -23,9 +23,9 @@ type Config struct {
 	// with a ConflictError. If two writers start from one head, exactly one succeeds.
 	// See Head.
 	ExpectHead *string
-	// Epoch, if set, is that of the caller's Lease. Put, PutWrites and CountAttempt, and
-	// what else writes, succeed only while the lease holds the thread, and else
-	// fail with a FencedError. Reads ignore it.
+	// Epoch, if set, is that of the caller's Lease. Put, PutWrites, CountAttempt and all other calls
+	// that write succeed only while the lease holds the thread; otherwise they fail with a FencedError.
+	// Reads ignore it.
 	Epoch int64
 	// Metadata and Configurable come from the run's config. Put adds their scalars
 	// (strings, integers, floats, bools) to the checkpoint's metadata, unless the key is

@@ -33,7 +33,7 @@ type Eraser interface {
 	Erase(ctx context.Context, threadIDs ...string) error
 }
 
-// ThreadOf describes one thread; found is false if there is none.
+// ThreadOf returns the information about one thread; found is false if there is none.
 func ThreadOf(ctx context.Context, s Saver, threadID string) (info ThreadInfo, found bool, err error) {
 	if threadID == "" {
 		return ThreadInfo{}, false, nil

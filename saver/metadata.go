@@ -97,8 +97,8 @@ func (md Metadata) Encode(codec serde.Serializer) (serde.Typed, error) {
 	return typed, nil
 }
 
-// Check refuses what Encode refuses. It serializes nothing of which it is clear
-// that a Codec stores it.
+// Check returns the error that Encode would return. It does not serialize values that a Codec surely
+// stores.
 func (md Metadata) Check(codec serde.Serializer) error {
 	if isCodec(codec) && isSmall(md) {
 		return nil

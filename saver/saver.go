@@ -53,15 +53,14 @@ type Saver interface {
 	// NextVersion mints the version of a channel that follows current.
 	NextVersion(current Version, channel string) (Version, error)
 
-	// PutRequest is Put with the additional fields of PutRequest: values taken from
-	// another checkpoint, writes in the same transaction, and a Note. Package pregel uses
-	// it instead of Put.
+	// PutRequest is Put with the additional fields of PutRequest: values taken from another checkpoint,
+	// writes in the same transaction, and a Note. Package pregel uses it instead of Put.
 	//
-	// So a saver that embeds another to change what Put does must change PutRequest too.
-	// The same holds for all that reaches threads by another way than the calls that it
-	// changes: one that shows each tenant its own threads has to change Threads, List,
-	// Own, CopyThread, DeltaChannelHistory and what removes as well, and one that encrypts
-	// CopyThread and DeltaChannelHistory. Intercept passes every call through one function.
+	// So a saver that embeds another to change what Put does must change PutRequest too. The same holds
+	// for every other method that reaches the same data: a saver that shows each tenant its own threads
+	// also has to change Threads, List, Own, CopyThread, DeltaChannelHistory and the methods that
+	// remove; one that encrypts also has to change CopyThread and DeltaChannelHistory. Intercept passes
+	// every call through one function.
 	PutRequest(ctx context.Context, req PutRequest) (Config, error)
 
 	// Sync settles every call that returned before Sync was called, whatever error that
@@ -72,17 +71,15 @@ type Saver interface {
 	// returns an error, including the context's, nothing is settled.
 	Sync(ctx context.Context) error
 
-	// Own makes the caller the owner of the thread until it releases the Lease. While
-	// somebody else owns the thread, Own fails at once with an OwnedError. With wait it
-	// waits until the thread is free, or fails with the error of ctx when ctx ends. Waiters
-	// are served in no particular order.
+	// Own makes the caller the owner of the thread until it releases the Lease. While somebody else
+	// owns the thread, Own fails immediately with an OwnedError. With wait it waits until the thread is
+	// free, or fails with the error of ctx when ctx ends. Waiters are served in no particular order.
 	//
-	// An engine calls Own before it loads a thread. So if several runs start on a thread,
-	// all but one fail before they do anything. Ownership holds across all processes that
-	// can write to the store, and ends some time after a process died. It is advisory for
-	// calls without an epoch: they work whoever owns the thread. Calls with Config.Epoch
-	// are fenced; see Lease. An epoch is never used again, also after a restart or when the
-	// thread was deleted.
+	// An engine calls Own before it loads a thread. So if several runs start on a thread, all but one
+	// fail before they do anything. Ownership holds across all processes that can write to the store,
+	// and ends some time after a process died. It is advisory for calls without an epoch: they work
+	// whoever owns the thread. Calls with Config.Epoch are fenced; see Lease. An epoch is never used
+	// again, also after a restart or when the thread was deleted.
 	Own(ctx context.Context, threadID string, wait bool) (*Lease, error)
 
 	// CountAttempt counts a recovery that begins from the checkpoint that cfg names, or

@@ -94,7 +94,7 @@ func (c *call) answer(v any, err error) error {
 	return c.json(v)
 }
 
-// none answers with an empty object, or with err.
+// none answers with 204 and no body, or returns err.
 func (c *call) none(err error) error {
 	if err != nil {
 		return err

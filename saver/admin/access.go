@@ -94,7 +94,7 @@ func (f Finding) String() string {
 	return s + ": " + f.Detail
 }
 
-// within reports whether f is a place in what g found.
+// within reports whether the place of f lies in the range of g.
 func (f Finding) within(g Finding) bool {
 	return f.File != "" && f.File == g.File && f.Offset >= g.Offset && f.Offset < g.Offset+max(g.Length, 1)
 }

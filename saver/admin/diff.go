@@ -75,7 +75,7 @@ func Diff(ctx context.Context, d *disk.Saver, cfg saver.Config, from, to string)
 	return out, nil
 }
 
-// channelChanges tells a channel without a value from one whose value is null.
+// channelChanges compares two channels. A channel without a value differs from one whose value is null.
 func channelChanges(x, y ChannelView) []Change {
 	switch {
 	case x.Kind == "" && y.Kind == "":
@@ -88,9 +88,8 @@ func channelChanges(x, y ChannelView) []Change {
 	return Changes(x.Value, y.Value)
 }
 
-// Changes lists the changes that make b from a. In a list it skips what both have in common
-// at the beginning and the end, and compares the rest index by index. So an appended element
-// is one addition.
+// Changes lists the changes that make b from a. In a list it skips the common beginning and end, and
+// compares the rest index by index. So an appended element is one addition.
 func Changes(a, b any) []Change {
 	out := []Change{}
 	compare("", normal(a), normal(b), &out)

@@ -32,9 +32,9 @@ type EraseReport struct {
 	Dir    string `json:"dir"`
 	DryRun bool   `json:"dry_run"`
 	disk.ErasePlan
-	// Pending is the number of erasures that earlier calls did not finish. What they were
-	// to erase is deleted, but files may hold bytes of it. A call that is not a dry run
-	// finishes them, even if it has nothing else to erase.
+	// Pending is the number of erasures that earlier calls did not finish. Their threads and items are
+	// deleted, but files may still hold bytes of them. A call that is not a dry run finishes them, even
+	// if it has nothing else to erase.
 	Pending     int           `json:"pending"`
 	BytesBefore int64         `json:"bytes_before"` // of all files
 	BytesAfter  int64         `json:"bytes_after"`  // the same in a dry run

@@ -48,9 +48,9 @@ type LogOp struct {
 	Bytes  int64  `json:"bytes,omitempty"`  // of them
 }
 
-// Log yields the entries of the log of the store in dir, oldest first, without its lock. What
-// a flush has moved into segments is no longer in the log. Damage is yielded as an entry. An
-// error of the device is yielded last.
+// Log yields the entries of the log of the store in dir, oldest first, without its lock. Records that a
+// flush has moved into segments are no longer in the log. Damage is yielded as an entry. An error of
+// the device is yielded last.
 func Log(ctx context.Context, dir string, a Access, q LogQuery) iter.Seq2[LogEntry, error] {
 	return func(yield func(LogEntry, error) bool) {
 		if err := readLog(ctx, dir, a, q, func(e LogEntry) bool { return yield(e, nil) }); err != nil && !errors.Is(err, errStop) {

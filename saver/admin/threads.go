@@ -19,7 +19,7 @@ type ThreadQuery struct {
 	After  string       // thread ids greater than it: the last id of the previous page
 	Status saver.Status // threads of this status; "" for all
 	Limit  int          // 0: no limit
-	All    bool         // also runs, and whatever else the store has
+	All    bool         // also runs, and all other kinds of partitions
 
 	// Metadata selects threads with a checkpoint that matches it. saver.ThreadQuery says
 	// what that costs. Only threads match.

@@ -12,10 +12,9 @@ import (
 
 // CountAttempt implements saver.Saver.
 //
-// The count is an entry of its own beside its checkpoint. A write that the saver hides
-// would do as well, but everything that looks at writes would have to know of it: the
-// order of pending writes, the status, what a delta channel needs. Nothing but this
-// function and what removes checkpoints knows of the entry.
+// The count is an entry of its own beside its checkpoint. A hidden pending write would do as well, but
+// all code that reads writes would have to know of it: the order of pending writes, the status, delta
+// channels. Only this function and the removal of checkpoints know of the entry.
 func (s *Saver) CountAttempt(ctx context.Context, cfg saver.Config) (int, error) {
 	if err := cfg.Validate(); err != nil {
 		return 0, err

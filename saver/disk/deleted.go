@@ -14,8 +14,8 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// memoFormat is the first byte of what is remembered of a deleted thread; the
-// greatest checkpoint id follows.
+// memoFormat is the first byte of the data remembered of a deleted thread; the greatest checkpoint id
+// follows.
 const memoFormat = 1
 
 func encodeMemo(greatestID string) []byte { return append([]byte{memoFormat}, greatestID...) }
@@ -31,9 +31,9 @@ func decodeMemo(thread string, m index.Tombstone) (rules.Deleted, error) {
 	return rules.Deleted{GreatestID: string(m.Data[1:]), At: time.UnixMicro(m.At).UTC()}, nil
 }
 
-// deletedMemory is what is remembered of a deleted or erased thread, if it still
-// counts. One that cannot be read, as a newer build wrote it, is an error: without
-// it a late write could bring the thread back in pieces.
+// deletedMemory returns the memory of a deleted or erased thread; ok is false if there is none, or it
+// has expired. It is an error if it cannot be read, because a newer build wrote it: without it a late
+// write could bring parts of the thread back.
 func (s *Saver) deletedMemory(tx *engine.Tx, threadID string) (d rules.Deleted, ok bool, err error) {
 	if !tx.RemembersAny() { // most stores: spare them the hashes
 		return rules.Deleted{}, false, nil

@@ -26,9 +26,8 @@ type EraseRequest struct {
 	// each namespace, and of all below it, are erased. A prefix has at least one label.
 	// An item that is put while the call runs may stay.
 	Items [][]string
-	// Progress, unless it is nil, is told how far the work is: before each part of the
-	// store is rewritten, and when old files are gone. It runs on the goroutine of the
-	// call and must not block.
+	// Progress, unless it is nil, is called before each part of the store is rewritten, and when old
+	// files are removed. It runs on the goroutine of the call and must not block.
 	Progress func(metrics.EraseProgress)
 }
 
@@ -40,13 +39,13 @@ func (s *Saver) Erase(ctx context.Context, threadIDs ...string) error {
 	return s.EraseRequest(ctx, EraseRequest{Threads: threadIDs})
 }
 
-// EraseRequest is Erase for threads and for items of the long-term store, with one
-// rewrite of the files for all of them. What Erase promises of threads holds for items
-// too, but nothing is remembered of a namespace: an item that is put later is taken. A
-// request of nothing finishes what is pending, as FinishErasures does.
+// EraseRequest is Erase for threads and for items of the long-term store, with one rewrite of the files
+// for all of them. The promises of Erase hold for items too, except that the erasure of a namespace is
+// not remembered: an item that is put later is accepted. An empty request finishes pending erasures, as
+// FinishErasures does.
 //
-// Threads and namespaces are deleted in commits of up to 64, each of them whole. If a
-// later commit fails the error matches ErrEraseUnfinished: the rest is as it was.
+// Threads and namespaces are deleted in commits of up to 64, each of them whole. If a later commit
+// fails the error matches ErrEraseUnfinished: the rest is as it was.
 func (s *Saver) EraseRequest(ctx context.Context, req EraseRequest) error {
 	if err := rules.ValidateErase(req.Threads, req.Items); err != nil {
 		return err
@@ -73,15 +72,15 @@ func (s *Saver) EraseRequest(ctx context.Context, req EraseRequest) error {
 	return nil
 }
 
-// doomed is a thread of the engine that is to be erased.
+// doomed is a partition that will be erased: a thread, or a namespace of items.
 type doomed struct {
 	id      string
 	thread  string // the id of a thread for callers; "" for a namespace of items
 	pending string // key of the note that its erasure is pending
 }
 
-// doomed are the threads of the engine that a request erases. A prefix stands for itself
-// too, so that its erasure is noted although no item is left below it.
+// doomed returns the partitions that a request erases. A prefix itself is one of them, so that its
+// erasure is recorded even if no item is left below it.
 func (s *Saver) doomed(req EraseRequest) ([]doomed, error) {
 	var all []doomed
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(req.Threads))) {
@@ -146,8 +145,8 @@ func (s *Saver) eraseBatch(ctx context.Context, batch []doomed) error {
 	})
 }
 
-// erase deletes one thread or namespace. What is remembered of a thread is replaced by
-// the hash of its id.
+// erase deletes one thread or namespace. The memory of a deleted thread is replaced by the hash of its
+// id.
 func (d *doomed) erase(tx *engine.Tx) error {
 	if d.thread != "" {
 		if err := forgetRuns(tx, d.thread, runsOf(tx.Partition(d.id))); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/stele-go/stele/saver/group"
 )
 
-// Simulation replaces what is around a store. The zero value replaces nothing. It is for
-// this repository's own tests, and makes no promise to others.
+// Simulation replaces the environment of a store: file system, clock, randomness. The zero value
+// replaces nothing. It is for this repository's own tests, and makes no promise to others.
 type Simulation struct {
 	// FS replaces the operating system's file system.
 	FS vfs.FS
@@ -32,24 +32,24 @@ type Simulation struct {
 	SegmentSize int64
 }
 
-// In is the same options in a simulation.
+// In returns the options with a simulation.
 func (o Options) In(sim Simulation) Options {
 	o.Simulation = sim
 	return o
 }
 
-// Inside is what lies behind a Saver: packages of this repository store their own things in
-// the same engine, and look after it. It makes no promise to others.
+// Inside gives access to the engine of a Saver, for packages of this repository that store their own
+// data in it or maintain it. It makes no promise to others.
 type Inside struct {
 	// Engine is the store below the saver.
 	Engine *engine.Engine
-	// Counters count what is read of items and of results of nodes.
+	// Counters count reads of items and of cached results of nodes.
 	Counters *engine.ReadCounts
 
 	s *Saver
 }
 
-// Inside is what lies behind the saver.
+// Inside returns the engine of the saver and what belongs to it.
 func (s *Saver) Inside() Inside { return Inside{s.e, &s.m.beside, s} }
 
 // MetadataMatcher returns a function that reports whether any checkpoint of a thread in v
@@ -59,7 +59,7 @@ func (in Inside) MetadataMatcher(v *engine.View, filter map[string]any) (matches
 	return in.s.metadataMatcher(v, filter)
 }
 
-// DescribeThread fills in Graph and Next of a thread in v, where its record has them.
+// DescribeThread sets Graph and Next of info from the record of thread t in v, if the record has them.
 func (in Inside) DescribeThread(ctx context.Context, v *engine.View, t *index.Partition, info *saver.ThreadInfo) error {
 	return in.s.describeThread(ctx, v, t, info)
 }

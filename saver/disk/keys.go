@@ -16,8 +16,7 @@ type KeyProvider interface {
 	Key(id string) ([]byte, error)
 }
 
-// ErrNoKey is what a KeyProvider returns, wrapped or not, for an id it does not
-// have.
+// ErrNoKey is the error that a KeyProvider returns, wrapped or not, for an id that it does not have.
 var ErrNoKey = seal.ErrNoKey
 
 // StaticKeys is a provider of keys held in memory. keys maps ids (1 to 128

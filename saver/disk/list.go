@@ -97,8 +97,8 @@ func (s *Saver) list(ctx context.Context, q saver.Query, yield func(*saver.Tuple
 	return visitSorted(selectEntries(t, q, nil), visit)
 }
 
-// listReaders are the readers of the threads that a listing goes through. Their values
-// are read by one, so that what leads to one of them is made once.
+// listReaders are the readers of the threads of a listing. They share one engine.Reader, so that
+// versions on the way to a value are made once.
 type listReaders struct {
 	s    *Saver
 	last *tupleReader
@@ -106,8 +106,8 @@ type listReaders struct {
 	alike
 }
 
-// listBatch is how many values of a listing share memory for what reads them: one
-// that is kept keeps 1 KiB.
+// listBatch is how many lazy values of a listing share one allocation: a value that is kept keeps 1
+// KiB.
 const listBatch = 32
 
 func (l *listReaders) of(t *index.Partition) *tupleReader {

@@ -67,9 +67,9 @@ func refused(err error) bool {
 	return errors.As(err, &encode)
 }
 
-// encoded counts the serializing of a save's n values, which began then. It returns when it
-// ended. Reading the clock is most of what measuring costs, so each value counts with the
-// mean of its save.
+// encoded counts the serializing of a save's n values, which began at begin, and returns the time of
+// its end. Reading the clock is most of the cost of measuring, so each value counts with the mean of
+// its save.
 func (m *meters) encoded(begin engine.Time, n int, err error) engine.Time {
 	now := engine.Now()
 	if err == nil {
@@ -85,8 +85,8 @@ func (m *meters) encoded(begin engine.Time, n int, err error) engine.Time {
 	return now
 }
 
-// measured is a serializer whose work is counted: what values that were read decode with,
-// and what Saver.Serializer hands out. Saves use the serializer inside it.
+// measured is a serializer whose work is counted. Values that were read decode with it, and
+// Saver.Serializer returns it. Saves use the serializer inside it.
 type measured struct {
 	serde.Serializer
 	m *meters
@@ -122,7 +122,7 @@ func (s *measured) Encode(v any) (serde.Typed, error) {
 	return t, nil
 }
 
-// Grower says whether what it counts for can encode a list from where it grew.
+// Grower returns the Grower of the serializer inside, if it has one.
 func (s *measured) Grower() (serde.Grower, bool) {
 	g, ok := serde.GrowerOf(s.Serializer)
 	return measuredGrower{g, s.m}, ok
@@ -152,7 +152,7 @@ func (s *measured) Decode(t serde.Typed) (any, error) {
 	return v, err
 }
 
-// SimilarDecoder says whether what it counts for can decode similar values.
+// SimilarDecoder returns the SimilarDecoder of the serializer inside, if it has one.
 func (s *measured) SimilarDecoder() (serde.SimilarDecoder, bool) {
 	d, ok := serde.SimilarDecoderOf(s.Serializer)
 	return measuredSimilar{d, s.m}, ok

@@ -20,14 +20,12 @@ import (
 )
 
 // newest knows the threads with the greatest checkpoint ids of a store, so that a listing over all
-// threads that ends after a few checkpoints reads those threads alone. It is in memory, bounded,
-// and made by the first listing that could use it, which reads all threads. Saver and all that
-// WithSerializer makes of it share one.
-//
-// What it has of a thread is a bound: no checkpoint of the thread has a greater id. A thread that
-// it does not have has none above floor. A put says its id in its commit, before that is visible,
-// so this holds for all that any view shows. Removals say nothing: a listing opens a thread in
-// vain, and forgets it if it is not there.
+// threads that ends after a few checkpoints reads those threads alone. It is in memory, bounded, and
+// made by the first listing that could use it, which reads all threads. Saver and all that
+// WithSerializer makes of it share one. It has an upper bound for each of its threads: no checkpoint of
+// the thread has a greater id. A thread that it does not have has no checkpoint above floor. A put adds
+// its id in its commit, before that is visible, so the bounds hold for every view. Removals change
+// nothing: a listing then opens a thread in vain, and forgets it if it is not there.
 type newest struct {
 	kept   int // newestKept
 	least  int // newestLeast
@@ -41,7 +39,8 @@ type newest struct {
 	lastCopy base.LSN
 }
 
-// newestKept is how many threads are kept after there were twice as many, but for those of one id.
+// newestKept is how many threads remain when their number has reached twice that. Threads with equal
+// ids are kept or dropped together.
 const newestKept = 2048
 
 // newestLeast is how many threads a store has at least that keeps it at Close: fewer are read as fast.
@@ -280,7 +279,7 @@ func (n *newest) keep(e *engine.Engine) {
 // their next one, and those that were not, by their bound. It is a heap.
 type merge []opened
 
-// opened is a thread of a merge with what is left of it.
+// opened is a thread in a merge, with its remaining checkpoints.
 type opened struct {
 	boundThread
 	left []foundEntry // nil: not opened yet
@@ -334,8 +333,8 @@ func (m merge) open(n *newest, v *engine.View, q saver.Query) error {
 	return nil
 }
 
-// listSome is listAll where few checkpoints are wanted: it opens the threads that have the newest,
-// and reads the others if these do not suffice.
+// listSome is listAll for a few checkpoints: it opens the threads that have the newest ones, and reads
+// the others only if these do not suffice.
 func (s *Saver) listSome(v *engine.View, q saver.Query, of newestThreads, visit func(*index.Partition, *index.Entry) error) error {
 	if !of.known {
 		return s.listAll(v, q, true, visit)

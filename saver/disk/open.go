@@ -28,11 +28,11 @@ const (
 	// SyncAlways: a nil from Put, PutWrites or DeleteThread survives power loss.
 	// Concurrent calls share one fdatasync. The default.
 	SyncAlways = SyncMode(wal.SyncAlways)
-	// SyncInterval: it survives the death of the process at once, and power loss
-	// after at most Options.SyncInterval.
+	// SyncInterval: it survives the death of the process immediately, and power loss after at most
+	// Options.SyncInterval.
 	SyncInterval = SyncMode(wal.SyncInterval)
-	// SyncNever: it survives the death of the process at once, and power loss
-	// when the kernel has written it, or after Sync.
+	// SyncNever: it survives the death of the process immediately, and power loss once the kernel has
+	// written it, or after Sync.
 	SyncNever = SyncMode(wal.SyncNever)
 )
 
@@ -291,15 +291,15 @@ func (s *Saver) NextVersion(current saver.Version, _ string) (saver.Version, err
 	return saver.NextVersion(current, s.opts.Random)
 }
 
-// WithSerializer is the same store, read and written with another serializer,
-// such as one with a wider allowlist. Closing either closes both.
+// WithSerializer returns the same store, read and written with another serializer, such as one with a
+// wider allowlist. Closing either closes both.
 func (s *Saver) WithSerializer(codec serde.Serializer) *Saver {
 	c := *s
 	c.codec = s.m.measure(codec)
 	return &c
 }
 
-// Serializer implements saver.Saver: what the store was given, with its work counted.
+// Serializer implements saver.Saver. It is the store's serializer, with its work counted.
 func (s *Saver) Serializer() serde.Serializer { return s.codec }
 
 func threadError(threadID, what string, err error) error {

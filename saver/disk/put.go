@@ -41,22 +41,22 @@ func (s *Saver) PutRequest(ctx context.Context, req saver.PutRequest) (saver.Con
 		err = s.e.CommitWith(ctx, step.CommitOptions, step.IDs, step.Do)
 	}
 	s.m.saved(begin, err)
-	if err != nil { // the committer may still have it
+	if err != nil { // the committer may still use it
 		return saver.Config{}, err
 	}
 	return p.plan.Target, nil
 }
 
-// groupBytes is how large a group may become before the next checkpoint is left to the next group.
-// It is what the log writes at once: a larger group gains nothing, and would have to wait until there
-// is room for all of it in the queue of the log, past which smaller records go.
+// groupBytes is the size from which a group takes no further checkpoint. It is how much the log writes
+// in one call: a larger group gains nothing, and would have to wait until the queue of the log has room
+// for all of it, while smaller records overtake it.
 const groupBytes = 1 << 20
 
-// putter is a Saver that is given several checkpoints at once.
+// putter is a Saver that stores several checkpoints together.
 type putter struct{ s *Saver }
 
-// PutGroup implements group.Putter: each checkpoint is a record of the log, and the log
-// gets them all at once.
+// PutGroup implements group.Putter: each checkpoint is a record of the log, and the log gets all of
+// them together.
 func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, err error) {
 	begin := engine.Now()
 	s := t.s
@@ -88,7 +88,7 @@ func (t putter) PutGroup(ctx context.Context, reqs []saver.PutRequest) (n int, e
 	return n, err
 }
 
-// prepare makes ready everything but what depends on stored data.
+// prepare does all the work that does not depend on stored data.
 func (p *diskPut) prepare(ctx context.Context, req *saver.PutRequest, begin engine.Time) (step engine.Step, err error) {
 	s := p.s
 	err = p.plan.Make(req, rules.Encoding{Codec: s.codec.Serializer, Room: layout.KindRoom, Borrow: true})
@@ -143,8 +143,8 @@ func (s *Saver) prepared(changes []saver.Change) ([]engine.Prepared, error) {
 	return out, nil
 }
 
-// shortRun is what DeleteForRuns finds a checkpoint by: the run id, or, if that is
-// too long for a key, its hash.
+// shortRun returns the key by which DeleteForRuns finds the checkpoints of a run: the run id or, if
+// that is too long for a key, its hash.
 func shortRun(run string) string {
 	if len(run) <= saver.MaxName {
 		return run
@@ -174,7 +174,7 @@ type diskPut struct {
 	following *engine.Following
 }
 
-// encode builds everything that does not depend on what is stored.
+// encode builds everything that does not depend on stored data.
 func (p *diskPut) encode() error {
 	r := &p.plan.Record
 	rec := layout.CheckpointRecord{V: r.Checkpoint.V, Ts: r.Checkpoint.TS, Updated: r.Checkpoint.Updated, Seen: r.Checkpoint.Seen, Note: r.Note, Metadata: r.Metadata}
@@ -325,7 +325,7 @@ func (p *diskPut) commit(tx *engine.Tx) error {
 		}
 		vals = vals[len(w.Channels):]
 	}
-	updateStatus(tx, p.id) // behind what is of the same thread: it is written shorter
+	updateStatus(tx, p.id) // behind operations on the same thread, so that it is written shorter
 	if p.run != "" {
 		run := tx.Partition(p.runKey)
 		if run == nil || run.Get(target.ThreadID) == nil {
@@ -383,8 +383,8 @@ func (p *diskPut) sourceOf(t *index.Partition) *index.Entry {
 	return t.Get(p.source)
 }
 
-// inherit says what the unchanged channels refer to: the source's value, if the versions
-// agree; else the newest stored in the namespace under this channel and version.
+// inherit sets the refs of the unchanged channels: to the source's value if the versions agree,
+// otherwise to the newest value stored in the namespace under this channel and version.
 func (p *diskPut) inherit(t *index.Partition, ns string) {
 	source := channelSlots(p.sourceOf(t), nil)
 	first := firstChannel(p.flags)
@@ -401,7 +401,7 @@ func (p *diskPut) inherit(t *index.Partition, ns string) {
 		}
 		slot.Ref = index.Ref{}
 		if s != nil && s.Tag == slot.Tag {
-			slot.Name, slot.Tag, slot.Ref = s.Name, s.Tag, s.Ref // of which long strings are kept anyway
+			slot.Name, slot.Tag, slot.Ref = s.Name, s.Tag, s.Ref // its long strings are kept anyway
 		}
 		if slot.Ref == (index.Ref{}) && t != nil {
 			slot.Ref = newestStored(t, ns, slot.Name, slot.Tag)
@@ -448,8 +448,8 @@ func newestStored(t *index.Partition, ns, channel, version string) index.Ref {
 	return best
 }
 
-// putWrites stores one batch of writes in the partition of their thread. n tells batches of one
-// commit apart.
+// putWrites stores one batch of writes in the partition of their thread. n is the number of the batch
+// in its commit.
 func putWrites(tx *engine.Tx, id string, at saver.Config, w *rules.WritesPlan, vals []engine.Value, n int) error {
 	slots := append(make([]engine.SlotIn, 0, 1+len(vals)), engine.SlotIn{Name: w.TaskID, Tag: w.TaskPath})
 	for i := range vals {

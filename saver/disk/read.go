@@ -34,8 +34,8 @@ func (s *Saver) getTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 		if !errors.Is(rerr, engine.ErrNoValue) {
 			return tup, rerr
 		}
-		// No view holds what is being read. If it was replaced or deleted and a
-		// flush gave its bytes back, what is there now is the answer.
+		// No view holds the value. If it was replaced or deleted, and a flush removed its bytes, the
+		// present state is the answer.
 		was := it
 		if t, it, first, err = s.lookUp(cfg); it.Same(was) {
 			return nil, rerr
@@ -47,9 +47,8 @@ func (s *Saver) getTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, e
 	return nil, rules.NotFound(cfg)
 }
 
-// lookUp finds the checkpoint cfg names, or the newest, as it is now; nil if there
-// is none. First says that this call loaded the thread. Its newest values are read once, as
-// a rule.
+// lookUp finds the checkpoint that cfg names, or the newest; nil if there is none. first reports
+// whether this call loaded the thread: then its newest values are usually read only once.
 func (s *Saver) lookUp(cfg saver.Config) (t *index.Partition, it *index.Entry, first bool, err error) {
 	t, first, err = s.e.PartitionFirst(layout.ThreadKey(cfg.ThreadID))
 	if err != nil {

@@ -218,8 +218,8 @@ func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.Pr
 	return removedUnless(&done, err)
 }
 
-// keepLatest removes all but the newest checkpoint of each namespace and what it
-// needs to be read.
+// keepLatest removes all checkpoints of a thread except the newest one of each namespace and those
+// needed to read it.
 func keepLatest(tx *engine.Tx, threadID string, done *saver.Removal) error {
 	t := tx.Partition(layout.ThreadKey(threadID))
 	if t == nil {
@@ -234,8 +234,8 @@ func keepLatest(tx *engine.Tx, threadID string, done *saver.Removal) error {
 	return removeEntries(tx, threadID, gone, runsOf(t), done)
 }
 
-// removable are the keys of the doomed checkpoints that none of the kept needs. The
-// others are told to done.
+// removable returns the keys of the doomed checkpoints that no kept one needs. It adds the others to
+// done.Kept.
 func removable(t *index.Partition, threadID, ns string, kept, doomed []string, done *saver.Removal) (gone []string) {
 	support := rules.PruneMark(diskPrune{t, ns}, kept)
 	for _, id := range doomed {
@@ -288,9 +288,9 @@ func keysOf(t *index.Partition, ns, id string) []string {
 	return keys
 }
 
-// removeEntries deletes items of a thread, counts them in done, and keeps what is derived from
-// them right: the lists of runs, the status of the thread, the thread itself. runs are those of
-// the thread, as runsOf counts them, and are made those of what is left.
+// removeEntries deletes entries of a thread and counts them in done. It updates the lists of runs and
+// the status of the thread, and drops the thread if nothing is left. runs are the run counts of the
+// thread, as runsOf returns them; it reduces them.
 func removeEntries(tx *engine.Tx, threadID string, keys []string, runs runCounts, done *saver.Removal) error {
 	if len(keys) == 0 {
 		return nil
@@ -378,8 +378,8 @@ func (s *Saver) DeleteForRuns(ctx context.Context, runIDs []string, owned *saver
 	return removedUnless(&done, err)
 }
 
-// deleteRuns removes the checkpoints of the runs from one thread, but for those a
-// kept checkpoint needs.
+// deleteRuns removes the checkpoints of the runs from one thread, except those that a kept checkpoint
+// needs.
 func deleteRuns(tx *engine.Tx, threadID string, runs map[string]bool, done *saver.Removal) error {
 	t := tx.Partition(layout.ThreadKey(threadID))
 	if t == nil {

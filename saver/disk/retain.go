@@ -21,8 +21,8 @@ import (
 // retainBatch is how many checkpoints one commit of Retain removes.
 const retainBatch = 256
 
-// retainLooks is how many times Retain looks at all of a thread because others change it
-// meanwhile, about: then a commit removes so much more.
+// retainLooks bounds, roughly, how often Retain walks all of a thread because others change it
+// meanwhile: a commit that has to walk it removes a larger part.
 const retainLooks = 16
 
 // Retain implements saver.Saver.
@@ -75,7 +75,7 @@ type diskRetain struct {
 	pause   func()
 }
 
-// plan says what would go, and refuses a budget that cannot be kept.
+// plan returns what would be removed, and a BudgetError if the budget cannot be kept.
 func (r *diskRetain) plan() (saver.RetentionReport, error) {
 	return rules.PlanRetention(r.views, r.policy, r.now, func(_ string, plan *rules.RetainPlan) { r.cutoff = plan.Cutoff })
 }
@@ -107,8 +107,7 @@ func (r *diskRetain) threads() iter.Seq2[*index.Partition, error] {
 	}
 }
 
-// threadPage is how many thread ids are taken from a view at once, so that no view
-// is held for long.
+// threadPage is how many thread ids are read from one view, so that no view is held for long.
 const threadPage = 1024
 
 // nextThread returns the ids of the policy's threads as the engine knows them, in
@@ -185,7 +184,7 @@ func (r *diskRetain) thread(t *index.Partition, done *saver.RetentionReport) err
 	return nil
 }
 
-// retainCut removes what was planned of one thread, in commits.
+// retainCut removes the planned checkpoints of one thread, in commits.
 type retainCut struct {
 	threadID string
 	planned  *index.Partition      // the thread that the plan was made for
@@ -199,17 +198,17 @@ type retainCut struct {
 	removed saver.Removal
 }
 
-// next ends a commit that was made, and counts in done what it removed.
+// next ends a commit that succeeded, and adds its removals to done.
 func (c *retainCut) next(done *saver.RetentionReport) {
 	c.doomed, c.batch = c.doomed[c.cut:], retainBatch
 	done.Checkpoints += c.removed.Checkpoints
 	done.Writes += c.removed.Writes
 }
 
-// commit removes the next batch. A commit looks at what it removes and no more of the thread,
-// unless others changed that: then all of it is looked at again, and what was replaced stays,
-// and so does what is the newest now, or is needed by something new. As that may be so at every
-// commit, such a commit removes a fixed part of all.
+// commit removes the next batch. It reads only the checkpoints that it removes, unless others changed
+// the thread. Then it walks the whole thread again: checkpoints that were replaced, that are the newest
+// now, or that a new one needs, stay. As that may happen at every commit, such a commit removes a fixed
+// part of all.
 func (c *retainCut) commit(tx *engine.Tx, need func(string) bool) error {
 	c.removed = saver.Removal{}
 	t := tx.Partition(layout.ThreadKey(c.threadID))
@@ -246,8 +245,8 @@ func (c *retainCut) commit(tx *engine.Tx, need func(string) bool) error {
 	return nil
 }
 
-// look takes the thread as it is now into account: runs are counted again, and what must stay
-// is not doomed any more.
+// look walks the present thread: it counts the runs again, and takes checkpoints that must stay off the
+// doomed.
 func (c *retainCut) look(t *index.Partition) {
 	c.runs = runsOf(t)
 	doomed := map[rules.CheckpointRef]bool{}

@@ -72,8 +72,8 @@ func (s *Saver) threads(ctx context.Context, q saver.ThreadQuery, yield func(sav
 	return cmp.Or(err, aerr)
 }
 
-// tellThread is threads for one thread whose record need not be read; told is false if it must. A view
-// would make the next commits copy what they change of the index.
+// tellThread is threads for one thread whose record need not be read; told is false if it must be read.
+// It takes no view, because commits after a view copy the parts of the index that they change.
 func (s *Saver) tellThread(q saver.ThreadQuery, yield func(saver.ThreadInfo, error) bool) (told bool, err error) {
 	if !strings.HasPrefix(q.ThreadID, q.Prefix) {
 		return true, nil
@@ -96,12 +96,12 @@ func (s *Saver) tellThread(q saver.ThreadQuery, yield func(saver.ThreadInfo, err
 	return true, nil
 }
 
-// isAsked reports whether a query selects a thread, but for its metadata.
+// isAsked reports whether a query selects a thread, apart from its Metadata.
 func isAsked(q saver.ThreadQuery, info saver.ThreadInfo) bool {
 	return !info.UpdatedAt.Before(q.UpdatedSince) && (q.Status == "" || q.Status == info.Status)
 }
 
-// isNoted reports whether the record of a thread may tell more of it.
+// isNoted reports whether the record of a thread may have more information: it has a Note.
 func isNoted(info saver.ThreadInfo) bool {
 	return info.Status != saver.StatusDone && info.Status != saver.StatusUnknown && info.Head != ""
 }
@@ -134,7 +134,7 @@ func (s *Saver) metadataMatcher(v *engine.View, filter map[string]any) (matches 
 	}, readers.from.End
 }
 
-// threadInfo is what the table of threads tells of one.
+// threadInfo returns the information about a thread that is in the index.
 func threadInfo(t *index.Partition) saver.ThreadInfo {
 	info := saver.ThreadInfo{
 		ThreadID:  strings.TrimPrefix(t.ID, layout.SpaceThread),
@@ -145,7 +145,7 @@ func threadInfo(t *index.Partition) saver.ThreadInfo {
 	return info
 }
 
-// describeThread fills in Graph and Next of a thread in v, where its record has them.
+// describeThread sets Graph and Next of info from the record of thread t in v, if the record has them.
 func (s *Saver) describeThread(ctx context.Context, v *engine.View, t *index.Partition, info *saver.ThreadInfo) error {
 	if !isNoted(*info) {
 		return nil

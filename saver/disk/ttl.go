@@ -76,7 +76,8 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 	})
 }
 
-// TTL is what SetTTL has set for a thread; 0 if the thread has the default, or is not there.
+// TTL returns the TTL that SetTTL has set for a thread; 0 if the thread has the default, or is not
+// there.
 func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error) {
 	if err := saver.ValidateThreadID(threadID); err != nil {
 		return 0, err
@@ -131,8 +132,8 @@ func (s *Saver) sweepWith(ctx context.Context, pause func()) (rep saver.SweepRep
 	return rep, nil
 }
 
-// expired are the next threads from an engine's id on that seem to have expired,
-// and where to go on; "" at the end.
+// expired returns the next threads, from a partition id on, that seem to have expired, and the id to
+// continue from; "" at the end.
 func (s *Saver) expired(ttls *index.Partition, from string) (ids []string, next string, err error) {
 	v, err := s.e.View()
 	if err != nil {

@@ -33,7 +33,7 @@ func unpackIndex(s string) (int, error) {
 // for one that never had it.
 var ErrLost = errors.New("the value was lost before the store was salvaged")
 
-// storedRef reads one value when it is asked for.
+// storedRef is a value that is read when it is first used.
 type storedRef struct {
 	from *engine.Reader
 	fam  *index.Family
@@ -72,7 +72,7 @@ type onceRef struct {
 	taken atomic.Bool
 }
 
-// readTogether is what was read of the values of one tuple.
+// readTogether has the values of one tuple that were read together.
 type readTogether struct {
 	bytes [][]byte // nil for one that was not
 }
@@ -107,10 +107,10 @@ type tupleReader struct {
 	refs    []storedRef // a batch of them, of which some are taken
 	batch   int
 	entries []*index.Entry // room for those of pending writes
-	once    []onceRef      // values that were read at once and have no place in a tuple yet
+	once    []onceRef      // values that were read together and are not in a tuple yet
 }
 
-// alike is what the tuples of a listing have in common.
+// alike has the parts that the tuples of a listing share.
 type alike struct {
 	texts   *layout.VersionTexts
 	decoder serde.SimilarDecoder // nil if the serializer has none
@@ -128,9 +128,9 @@ func (s *Saver) one(t *index.Partition) *tupleReader {
 	return &tupleReader{s: s, t: t, from: s.e.LateReader(), alike: alike{texts: new(layout.VersionTexts)}}
 }
 
-// readTogether reads the values of a checkpoint and its pending writes at once where they
-// lie together and must be read; see engine.Store.ReadTogether. The tuple has them then, and
-// does not read them when it is asked.
+// readTogether reads the values of a checkpoint and its pending writes with one read if they lie
+// together and are not in memory; see engine.Store.ReadTogether. The tuple then has them, and reads
+// nothing when they are used.
 func (r *tupleReader) readTogether(ctx context.Context, it *index.Entry, keep bool) {
 	ns, id, ok := layout.ParseCheckpointKey(it.Key)
 	if !ok || it.Slots.Len() == 0 || !r.s.e.Together(r.t.Family, it.Slots.At(0).Ref) {
@@ -149,7 +149,7 @@ func (r *tupleReader) readTogether(ctx context.Context, it *index.Entry, keep bo
 	}
 }
 
-// appendRefs appends what the slots of it refer to, but for those before the first-th.
+// appendRefs appends the refs of the slots of an entry, from the first-th on.
 func appendRefs(refs []index.Ref, it *index.Entry, first int) []index.Ref {
 	for i, r := range it.Slots.Refs() {
 		if i >= first && !r.Empty() {
@@ -159,8 +159,8 @@ func appendRefs(refs []index.Ref, it *index.Entry, first int) []index.Ref {
 	return refs
 }
 
-// nextOnce is the next of the values read at once, if ref is that one: they are asked for
-// in the order in which they were read.
+// nextOnce returns the next of the values read together, if it is that of ref: they are used in the
+// order in which they were read.
 func (r *tupleReader) nextOnce(ref index.Ref) *onceRef {
 	if len(r.once) == 0 || r.once[0].ref != ref {
 		return nil
@@ -173,8 +173,7 @@ func (r *tupleReader) nextOnce(ref index.Ref) *onceRef {
 // threadID is the id of the thread as the caller knows it.
 func (r *tupleReader) threadID() string { return strings.TrimPrefix(r.t.ID, layout.SpaceThread) }
 
-// lazy is a value of the thread that is read when it is asked for; zero if there is
-// none.
+// lazy returns a value of the thread that is read when it is first used; zero if there is none.
 func (r *tupleReader) lazy(ref index.Ref) saver.Value {
 	if ref.Empty() {
 		return saver.Value{}
@@ -199,7 +198,7 @@ func (r *tupleReader) record(ctx context.Context, it *index.Entry) ([]byte, erro
 	return r.from.ReadShared(ctx, r.t.Family, it.Slots.At(0).Ref)
 }
 
-// expect says that n values more are made, so that they share memory.
+// expect makes room for n more values, so that they share memory.
 func (r *tupleReader) expect(n int) {
 	n -= len(r.once)
 	if cap(r.refs)-len(r.refs) < n && r.batch < n {

@@ -8,13 +8,13 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Putter is a saver that can store several checkpoints at once.
+// Putter is a saver that can store several checkpoints with one call.
 type Putter interface {
-	// PutGroup is PutRequest for each of reqs in order, at less cost. When one is refused,
-	// nothing of those behind it is stored. A crash leaves the first few. It returns how many
-	// are stored, and why the next one is not. Without an error these are one or more: what is
-	// too much for one call is left to the next. If the error matches saver.ErrOutcomeUnknown,
-	// those behind it may be stored as well, in order.
+	// PutGroup is PutRequest for each of reqs in order, at less cost. When one is refused, none behind
+	// it is stored. A crash leaves the first few. It returns how many are stored, and the error of the
+	// next one. Without an error at least one is stored; requests that are too much for one call are
+	// left to the next. If the error matches saver.ErrOutcomeUnknown, those behind the first n may be
+	// stored as well, in order.
 	PutGroup(ctx context.Context, reqs []saver.PutRequest) (int, error)
 }
 

@@ -34,9 +34,8 @@ func StatusOfFlags(flags uint8) saver.Status {
 // flags of the entry have the outline, on which a status depends, and a slot of its own says which
 // channels are delta channels.
 
-// FlagDeltas is the entry flag of a checkpoint that has delta channels. Slot 1 is then no
-// channel: its tag is a bit set, lowest bit first, of which channels, in their order, are
-// delta channels.
+// FlagDeltas is the entry flag of a checkpoint that has delta channels. Slot 1 is then no channel: its
+// tag is a bit set, lowest bit first, with one bit for each channel in order, set for delta channels.
 const FlagDeltas = index.FlagUser << 4
 
 // noteShift is the bit of an entry's flags at which the number of an outline begins.
@@ -77,8 +76,9 @@ func NoteFlags(n *saver.Note) uint8 {
 	return noteRunGoesOn << noteShift
 }
 
-// OutlineOf returns the outline of the note that the flags of an entry tell of. It returns nil for a
-// nil entry, which is a checkpoint lost to damage, and for flags that only a newer build writes.
+// OutlineOf returns the outline of the note of a checkpoint, from the flags of its entry. It returns
+// nil for a nil entry, which is a checkpoint lost to damage, and for flags that only a newer build
+// writes.
 func OutlineOf(it *index.Entry) *saver.Note {
 	if it == nil {
 		return nil

@@ -126,7 +126,7 @@ func WritesPrefix(ns, id string) string {
 	return string(KeyWrites) + Escape(ns) + Escape(id)
 }
 
-// writesSuffix is the length of what tells the batches of one checkpoint apart:
+// writesSuffix is the length of the end of a key that distinguishes the batches of one checkpoint:
 // record and number.
 const writesSuffix = 8 + 2
 
@@ -165,8 +165,8 @@ func parseAttemptsKey(key string) (ns, id string, ok bool) {
 	return unescape(key[1:])
 }
 
-// HotEntries selects what is read often: the newest checkpoint of each namespace
-// and its writes. entries are in the order of keys.
+// HotEntries selects the entries that are read often: the newest checkpoint of each namespace and its
+// writes. entries are in the order of keys.
 func HotEntries(entries []*index.Entry) []bool {
 	hot := make([]bool, len(entries))
 	heads := map[string]string{} // namespace → id of its newest checkpoint
@@ -216,15 +216,15 @@ func IsRecord(it *index.Entry, slot int) bool {
 	return slot == 0 && it.Key != "" && it.Key[0] == KeyCheckpoint
 }
 
-// EntryKey is what the key of an entry of a thread says, for tools.
+// EntryKey is the decoded key of an entry of a thread, for tools.
 type EntryKey struct {
 	Kind         string // "checkpoint", "writes" or "attempts"
 	Namespace    string
 	CheckpointID string
 }
 
-// ParseEntry splits the key of an entry as docs/format/key.md has it; not ok for a key
-// of none of these kinds.
+// ParseEntry decodes the key of an entry, in the format of docs/format/key.md. It returns false for a
+// key of another kind.
 func ParseEntry(key string) (EntryKey, bool) {
 	if ns, id, ok := ParseCheckpointKey(key); ok {
 		return EntryKey{"checkpoint", ns, id}, true
@@ -242,7 +242,8 @@ func ParseVersion(tag string) (saver.Version, error) { return unpackVersion(tag)
 // RecordSeries is the series of checkpoint records; no channel's name begins like it.
 const RecordSeries = "\x00checkpoint"
 
-// ErasedHash stands for the id of a thread erased in the store with a number.
+// ErasedHash returns the hash that is kept in place of the id of an erased thread. store is the number
+// of the store.
 func ErasedHash(store uint64, threadID string) string {
 	b := binary.BigEndian.AppendUint64([]byte("stele erased\x00"), store)
 	sum := sha256.Sum256(append(b, threadID...))

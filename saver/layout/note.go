@@ -28,7 +28,7 @@ const (
 // Codes of a Stop.
 var stops = [...]saver.Stop{saver.StopNone, saver.StopBreakpoint, saver.StopSteps}
 
-// appendNote appends n to a record, of which b is what comes before.
+// appendNote appends n to the record that b begins.
 func appendNote(b []byte, n *saver.Note) []byte {
 	before := window(b)
 	b = appendNear(b, before, n.Next)
@@ -65,8 +65,8 @@ func appendNearOne(b, before []byte, name string) []byte {
 	return append(b, name...)
 }
 
-// note reads what appendNote wrote; all is the record. Its names share the memory of
-// one string, so that the few bytes of a place never stand for more memory than that.
+// note reads what appendNote wrote; all is the record. Its names share the memory of one string, so
+// that a name that is encoded as a place in the record takes no memory of its own.
 func (d *unpacker) note(all []byte) *saver.Note {
 	read := len(all) - len(d.b)
 	from := max(0, read-nearWindow)

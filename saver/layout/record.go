@@ -65,8 +65,8 @@ func (r *CheckpointRecord) Encode() []byte {
 	return append(b, r.Metadata.Data...)
 }
 
-// room is about how many bytes the record takes, rather more than fewer: to grow means to
-// copy, and the saver keeps what it gets.
+// room returns about how many bytes the record takes, rather more than fewer: growing would copy it,
+// and the saver keeps the memory.
 func (r *CheckpointRecord) room() int {
 	const name, node, version, note = 16, 16, 28, 64
 	n := 32 + len(r.Ts) + name*len(r.Updated) + len(r.Metadata.Data)
@@ -225,7 +225,7 @@ func (d *unpacker) uvarint() uint64 {
 	return n
 }
 
-// count is how many things of at least size bytes follow.
+// count reads how many elements of at least size bytes follow.
 func (d *unpacker) count(size int) int {
 	n := d.uvarint()
 	if n > uint64(len(d.b)/size) {
@@ -417,7 +417,7 @@ type unpacked struct {
 	v      saver.Version
 }
 
-// NewVersionTexts is one for a listing.
+// NewVersionTexts returns VersionTexts for a listing.
 func NewVersionTexts() *VersionTexts { return &VersionTexts{last: make([]unpacked, 16)} }
 
 // roomSize is how much memory texts of a listing share, oneRoom those of one tuple.
@@ -449,7 +449,7 @@ func (t *VersionTexts) Unpack(p string) (saver.Version, error) {
 		t.room.Grow(room)
 	}
 	from := t.room.Len()
-	t.room.Write(text) // within its capacity: what was cut from it before stays
+	t.room.Write(text) // within its capacity: strings cut from it before stay valid
 	at.packed, at.v = p, saver.StringVersion(t.room.String()[from:])
 	return at.v, nil
 }

@@ -25,8 +25,8 @@ var kindNames = [...]string{kindNull: serde.KindNull, kindBytes: serde.KindBytes
 // KindRoom is the length of the prefix of a kind that has a code.
 const KindRoom = 1
 
-// KindPrefix is what stands before the data of a typed value that is stored;
-// docs/format/checkpoint.md has the bytes.
+// KindPrefix returns the bytes stored before the data of a typed value; docs/format/checkpoint.md has
+// them.
 func KindPrefix(kind string) []byte {
 	for code, name := range kindNames {
 		if code != kindOther && name == kind {
@@ -36,7 +36,7 @@ func KindPrefix(kind string) []byte {
 	return packStr([]byte{kindOther}, kind)
 }
 
-// SplitTyped is UnpackTyped with the errors of a decoder, for who says what was read.
+// SplitTyped is UnpackTyped with the errors of a decoder, for callers that add what was read.
 func SplitTyped(b []byte) (serde.Typed, error) {
 	if len(b) == 0 {
 		return serde.Typed{}, ErrRecord
@@ -66,7 +66,7 @@ func UnpackTyped(b []byte) (serde.Typed, error) {
 	return t, nil
 }
 
-// KindLost is the kind of what stands for a lost value; its data says why.
+// KindLost is the kind of the value that replaces a lost one; its data is the reason.
 const KindLost = "stele.lost"
 
 // LostValue returns what a store keeps in place of a value that could not be

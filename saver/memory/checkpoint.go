@@ -9,8 +9,8 @@ import (
 	"github.com/stele-go/stele/saver/serde"
 )
 
-// checkpoint is immutable once it is in its namespace. What it has in common with the
-// checkpoint before it, which is most of its versions, they share.
+// checkpoint is immutable once it is in its namespace. It shares equal parts, such as most of its
+// versions, with the checkpoint before it.
 type checkpoint struct {
 	v        int // of saver.Checkpoint, as ts and updated
 	ts       string
@@ -31,7 +31,7 @@ type slot struct {
 	commit  uint64 // the commit that stored it; 0 if none did, and there is nothing to read
 }
 
-// node is what a node saw: versions of channels, ascending.
+// node has the versions of channels that a node saw, ascending.
 type node struct {
 	name string
 	saw  []version
@@ -50,7 +50,7 @@ func (sl *slot) compare(channel string) int { return strings.Compare(sl.channel,
 
 func compareSlots(a, b *slot) int { return a.compare(b.channel) }
 
-// slot finds what cp knows of a channel; nil if it has no version. A nil cp knows nothing.
+// slot finds the slot of a channel; nil if it has no version, or cp is nil.
 func (cp *checkpoint) slot(channel string) *slot {
 	if cp == nil {
 		return nil
@@ -62,7 +62,7 @@ func (cp *checkpoint) slot(channel string) *slot {
 	return cp.slots[i]
 }
 
-// node finds what cp knows of a node; nil if cp is nil or knows none of this name.
+// node finds a node by its name; nil if there is none, or cp is nil.
 func (cp *checkpoint) node(name string) *node {
 	if cp == nil {
 		return nil
@@ -85,8 +85,7 @@ func (cp *checkpoint) share(v version) version {
 	return v
 }
 
-// look makes the list of what nodes saw. Nodes that saw what they had seen in before are those
-// of before.
+// look makes the list of nodes from seen. It shares the nodes of before that have seen nothing new.
 func (cp *checkpoint) look(seen map[string]map[string]saver.Version, before *checkpoint) {
 	cp.seen = make([]*node, 0, len(seen))
 	for name, versions := range seen {

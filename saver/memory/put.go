@@ -113,7 +113,7 @@ func (n *namespace) resolve(plan *rules.PutPlan, commit uint64) *checkpoint {
 	return cp
 }
 
-// newestSlot returns what was stored last for a channel at a version; nil if nothing was.
+// newestSlot returns the slot stored last for a channel at a version; nil if there is none.
 func (n *namespace) newestSlot(channel string, v saver.Version) *slot {
 	var newest *slot
 	for _, other := range n.checkpoints {

@@ -20,7 +20,7 @@ type found struct {
 	parentCalls []rules.WritesPlan
 }
 
-// find gathers what a tuple of checkpoint id needs. The caller holds mu.
+// find collects the parts of a checkpoint's tuple. The caller holds mu.
 func (n *namespace) find(at saver.Config, cp *checkpoint) found {
 	f := found{at: at, cp: cp, calls: n.calls[at.CheckpointID]}
 	if parent := cp.parent; parent != "" {

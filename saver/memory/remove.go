@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// remembered returns what is remembered of a deleted thread. The caller holds mu.
+// remembered returns the memory of a deleted thread; false if there is none. The caller holds mu.
 func (s *Saver) remembered(threadID string) (rules.Deleted, bool) {
 	d, ok := s.deleted[threadID]
 	return d, ok && !d.Expired(s.now(), s.opts.DeletedMemory)
@@ -128,7 +128,7 @@ func (s *Saver) removeUnneeded(threadID, ns string, ids []string, done *saver.Re
 	}
 }
 
-// count adds what remove removes to done.
+// count adds to done what remove will remove.
 func (n *namespace) count(id string, done *saver.Removal) {
 	if n.checkpoints[id] != nil {
 		done.Checkpoints++
@@ -172,7 +172,7 @@ func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.Pr
 	return done, nil
 }
 
-// all are the ids of which the namespace has checkpoints or writes, sorted.
+// all returns the ids of checkpoints of which the namespace has a checkpoint or writes, sorted.
 func (n *namespace) all() []string {
 	ids := slices.AppendSeq(slices.Collect(maps.Keys(n.checkpoints)), maps.Keys(n.calls))
 	return slices.Compact(slices.Sorted(slices.Values(ids)))

@@ -27,7 +27,8 @@ func (s *Saver) SetTTL(ctx context.Context, threadID string, ttl time.Duration) 
 	return nil
 }
 
-// TTL is what SetTTL has set for a thread; 0 if the thread has the default, or is not there.
+// TTL returns the TTL that SetTTL has set for a thread; 0 if the thread has the default, or is not
+// there.
 func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error) {
 	if err := saver.ValidateThreadID(threadID); err != nil {
 		return 0, err

@@ -6,12 +6,12 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Check refuses a plan because of what is stored: a checkpoint or writes upon something
-// deleted, values from a checkpoint that is not there, and then another head than the request
-// expects. A saver calls it in the transaction that stores the plan, after Owners.Check, and
-// before it changes anything. deleted is what is remembered of the thread, nil if nothing is or
-// if it has expired. exists and head tell of the plan's namespace which checkpoints it has, and
-// the greatest id of them, "" for none.
+// Check refuses a plan because of what is stored: a checkpoint or writes upon something deleted, values
+// from a checkpoint that is not there, and then another head than the request expects. A saver calls it
+// in the transaction that stores the plan, after Owners.Check, and before it changes anything. deleted
+// is the memory of the thread's deletion, nil if there is none or if it has expired. exists reports
+// whether the plan's namespace has a checkpoint, and head returns the greatest checkpoint id in it, ""
+// for none.
 func (p *PutPlan) Check(deleted *Deleted, exists func(id string) bool, head func() string) error {
 	at, parent := p.Target, p.Record.Parent
 	if deleted != nil {

@@ -25,11 +25,11 @@ type Deleted struct {
 	At time.Time
 }
 
-// Expired reports whether the deletion is to be forgotten.
+// Expired reports whether the deletion need not be remembered any more.
 func (d Deleted) Expired(now time.Time, keep time.Duration) bool { return now.Sub(d.At) > keep }
 
-// Merge is what to remember when a thread is deleted again that d remembers. An erasure is not
-// forgotten earlier because the clock was set back.
+// Merge returns the memory of a thread that was deleted before (d) and is deleted again. An erasure is
+// not forgotten earlier because the clock was set back.
 func (d Deleted) Merge(again Deleted) Deleted {
 	again.GreatestID = max(d.GreatestID, again.GreatestID)
 	if d.GreatestID == ErasedID && d.At.After(again.At) {

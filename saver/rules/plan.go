@@ -90,7 +90,7 @@ func (r *Record) Source() string {
 	return r.Parent
 }
 
-// strip makes of cp what a Record holds: no values, and no nil maps. The maps are copies,
+// strip returns cp in the form of a Record: without values, and without nil maps. The maps are copies,
 // unless they are borrowed or immutable.
 func (e Encoding) strip(cp saver.Checkpoint) saver.Checkpoint {
 	shared := cp.Immutable
@@ -157,7 +157,7 @@ func (p *PutPlan) Make(req *saver.PutRequest, enc Encoding) error {
 	size := len(md.Data)
 	names := slices.AppendSeq(make([]string, 0, len(req.NewVersions)), maps.Keys(req.NewVersions))
 	slices.Sort(names)
-	p.Record.Stored = names[:0] // in place: it never gets longer than what was read
+	p.Record.Stored = names[:0] // in place: it never gets longer than the part that was read
 	p.Values = make([]serde.Typed, 0, len(names))
 	for _, channel := range names {
 		v, ok := cp.Values[channel]

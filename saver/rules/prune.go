@@ -91,7 +91,7 @@ func (m *pruneMarker) keep(id string, why saver.Kept) {
 	}
 }
 
-// deltaPath is what is known about the walks of one channel.
+// deltaPath has the results of the walks of one channel so far.
 type deltaPath struct {
 	from   map[string]pathFrom // by the checkpoint at which the walk begins
 	marked map[string]bool     // checkpoints whose walk is kept to its end

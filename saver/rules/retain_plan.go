@@ -34,7 +34,7 @@ type RetainView interface {
 // CheckpointRef names a checkpoint of a thread.
 type CheckpointRef struct{ Namespace, ID string }
 
-// RetainPlan is what a policy removes from one thread.
+// RetainPlan is the list of checkpoints that a policy removes from one thread.
 type RetainPlan struct {
 	Gone   []CheckpointRef // greatest id first
 	Writes int             // number of their pending writes
@@ -70,9 +70,8 @@ func newRetainPlanner(view RetainView) *retainPlanner {
 	return p
 }
 
-// PlanRetain says what policy removes from a thread at the time now. It also removes all
-// checkpoints with an id smaller than cutoff; see RetainCutoff. It does not validate the
-// policy.
+// PlanRetain returns the checkpoints that policy removes from a thread at the time now. It also removes
+// all checkpoints with an id smaller than cutoff; see RetainCutoff. It does not validate the policy.
 func PlanRetain(view RetainView, policy saver.RetentionPolicy, now time.Time, cutoff string) (*RetainPlan, error) {
 	p := newRetainPlanner(view)
 	if err := p.rules(policy, now, cutoff); err != nil {
@@ -253,11 +252,10 @@ func RetainCutoff(views func() iter.Seq2[RetainView, error], policy saver.Retent
 	}
 }
 
-// PlanRetention applies policy to all threads of views: it finds the cutoff for the budget of
-// the store, calls found with the plan of each thread, in the order of views, and sums the plans
-// up. Without policy.CutAnyway a budget that cannot be kept is a BudgetError; what found was
-// given is then of no use. It does not validate the policy. views must yield the same threads
-// each time.
+// PlanRetention applies policy to all threads of views: it finds the cutoff for the budget of the
+// store, calls found with the plan of each thread, in the order of views, and sums the plans up.
+// Without policy.CutAnyway a budget that cannot be kept is a BudgetError; the plans given to found must
+// then be ignored. It does not validate the policy. views must yield the same threads each time.
 func PlanRetention(views func() iter.Seq2[RetainView, error], policy saver.RetentionPolicy, now time.Time, found func(threadID string, plan *RetainPlan)) (saver.RetentionReport, error) {
 	rep, cutoff := saver.RetentionReport{}, ""
 	if policy.StoreBytes > 0 {

@@ -11,7 +11,7 @@ const channelStopped = "__stele_stopped__"
 // run goes on with the handler.
 const channelErrorSource = "__error_source_node__"
 
-// WriteCall is what StatusOf needs to know of one PutWrites call.
+// WriteCall has the parts of one PutWrites call that StatusOf needs.
 type WriteCall struct {
 	TaskID    string
 	Interrupt bool // it has a write on ChannelInterrupt

@@ -17,7 +17,7 @@ type ThreadView struct {
 // SpaceView is a namespace in memory: checkpoints by id. It implements PruneView.
 type SpaceView map[string]*CheckpointView
 
-// CheckpointView is what the rules of removals ask about a checkpoint.
+// CheckpointView is a checkpoint as the rules of removals see it.
 type CheckpointView struct {
 	V        int
 	TS       string
@@ -28,9 +28,9 @@ type CheckpointView struct {
 	Calls    []WritesPlan         // that wrote against it, in commit order
 }
 
-// ValueView is what a checkpoint reads for a channel.
+// ValueView is the value of a channel of a checkpoint, as the rules of removals see it.
 type ValueView struct {
-	ID    any   // tells stored values of the thread apart; nil if there is nothing to read
+	ID    any   // identifies a stored value of the thread; nil if there is no value
 	Bytes int64 // of the value
 }
 

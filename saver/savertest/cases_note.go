@@ -17,7 +17,7 @@ func (e *env) noted(cfg saver.Config, want *saver.Note) {
 	}
 }
 
-// status checks how far thread t has come, and what else Threads tells of it.
+// status checks the status, the graph and the next nodes that Threads reports of thread t.
 func (e *env) status(want saver.Status, graph string, next ...string) {
 	e.Helper()
 	infos := e.threads(saver.ThreadQuery{Prefix: "t"})

@@ -8,7 +8,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// own asks for a thread without waiting for it.
+// own tries to own a thread without waiting for it.
 func (e *env) own(threadID string) (*saver.Lease, error) {
 	e.Helper()
 	return e.s.Own(e.ctx, threadID, false)
@@ -53,7 +53,7 @@ func (e *env) fenced(head saver.Config, epoch int64) {
 	})
 }
 
-// owned checks that somebody has the thread.
+// owned checks that the thread has an owner.
 func (e *env) owned(threadID string) {
 	e.Helper()
 	_, err := e.own(threadID)

@@ -15,7 +15,7 @@ func (e *env) sweep(want int) {
 	e.equal("threads expired", rep.Expired, want)
 }
 
-// setTTL sets the TTL of a thread. A saver that can tell it has to.
+// setTTL sets the TTL of a thread. If the saver has a method TTL, it must return the same.
 func (e *env) setTTL(thread string, ttl time.Duration) {
 	e.Helper()
 	e.ok("set the TTL of "+thread, e.s.SetTTL(e.ctx, thread, ttl))

@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// env is what a case works with: one saver and helpers that fail the case.
+// env is the environment of a case: one saver and helpers that fail the case.
 type env struct {
 	TB
 	s   saver.Saver
@@ -260,9 +260,8 @@ func (e *env) ok(what string, err error) {
 	}
 }
 
-// dump is what the saver holds as text: every tuple of every thread with the
-// bytes of its values and writes, and the threads if it can list them. Writes
-// that hang on no checkpoint show only there.
+// dump returns the content of the saver as text: every tuple of every thread with the bytes of its
+// values and writes, and the list of threads. Writes without a checkpoint show only in the latter.
 func (e *env) dump() string {
 	e.Helper()
 	var b bytes.Buffer

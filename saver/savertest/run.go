@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Power is something that a saver may have besides the interface saver.Saver.
+// Power names an optional interface that a saver may implement in addition to saver.Saver.
 type Power string
 
 // The optional powers the kit tests.
@@ -29,7 +29,7 @@ func has(s saver.Saver, p Power) (ok bool) {
 	return ok
 }
 
-// Options say what a saver does not have.
+// Options name the powers that a saver lacks, and cases to leave out.
 type Options struct {
 	// Without lists the powers the saver lacks. Their cases are left out and
 	// their IDs not counted. A power that is missing and not listed fails its

@@ -77,7 +77,7 @@ func (f *filler) assign(dst reflect.Value, v any) error {
 	if src.Kind() == reflect.Pointer && src.Type().Elem() == dst.Type() && !src.IsNil() {
 		dst.Set(src.Elem()) // an *Ext, or what a registry builds, by value
 		if x, ok := dst.Addr().Interface().(*Ext); ok {
-			x.Data = bytes.Clone(x.Data) // which may still lie in what is decoded; see settle
+			x.Data = bytes.Clone(x.Data) // it may still lie in the value being decoded; see settle
 		}
 		return nil
 	}

@@ -107,7 +107,7 @@ func (b *budget) restore(mark int64) {
 func treeCost(data []byte, most int64, plain bool) (cost int64, values int) {
 	m := meter{cur: newCursor(data), most: most, plain: plain}
 	m.cost = costFixed + rounded(int64(len(data))) + int64(len(data))/4 // short strings are cut from copies of the data
-	_ = m.value()                                                       // what is malformed takes what stands before it
+	_ = m.value()                                                       // malformed data counts up to the fault
 	return m.cost, m.values
 }
 
@@ -254,7 +254,8 @@ var stringSize = reflect.TypeFor[string]().Size()
 // sliceCost is a slice of n elements of a size.
 func sliceCost(n int, size uintptr) int64 { return costList + rounded(int64(n)*int64(size)) }
 
-// fillMapCost is a map of n pairs of a size, and what is made on the way to it.
+// fillMapCost returns the cost of a map of n pairs of a size, including memory that filling it takes in
+// between.
 func fillMapCost(n int, key, elem uintptr) int64 {
 	pair := int64(key) + int64(elem)
 	return costMap + 2*mapCost(n) + (pair+2)*max(9, 3*int64(n)) + int64(n)*(pair+costBytes)

@@ -33,8 +33,8 @@ const (
 	cExt
 )
 
-// item is one msgpack head: the whole of a scalar, or the length or count of anything else.
-// After reading it the cursor is at the body.
+// item is one msgpack head: a whole scalar, or the length or count of anything else. After reading it
+// the cursor is at the body.
 type item struct {
 	num   uint64 // bool, integer or float bits
 	n     int    // bytes of str, bin, ext; elements of array; pairs of map

@@ -2,9 +2,9 @@ package serde
 
 import "reflect"
 
-// ValueEncoder is a type that says what is stored in its place. Registered types, and those
-// of this package, do not need it. A struct that embeds one, and has other fields, is refused; see
-// CheckType. One whose embedded pointer is nil is stored as nil.
+// ValueEncoder is a type that returns another value to be stored in its place. Registered types, and
+// those of this package, do not need it. A struct that embeds one, and has other fields, is refused;
+// see CheckType. One whose embedded pointer is nil is stored as nil.
 type ValueEncoder interface {
 	// EncodeValue returns what is stored: a value of another type, often an *Ext. extra is
 	// the memory, in bytes, that DecodeValue takes from its meter for that value. An error
@@ -51,7 +51,7 @@ func encodesItself(t reflect.Type) bool {
 	return t.PkgPath() != "" && t.Implements(valueEncoderType)
 }
 
-// itself writes what a ValueEncoder stores. Values that stand for one another without end are
+// itself writes the value that a ValueEncoder returns. Values that return one another without end are
 // refused like others that are nested too deep.
 func (e *encoder) itself(v reflect.Value) error {
 	if p := promotionOf(v.Type()); p.err != nil {

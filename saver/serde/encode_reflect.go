@@ -37,8 +37,8 @@ func (e *encoder) reflected(v reflect.Value) error {
 	return e.kind(v)
 }
 
-// pointed follows a pointer. What implements error or a text form on the
-// pointer is written as that before it is followed.
+// pointed follows a pointer, unless the pointer type implements error or a text form: then that is
+// written.
 func (e *encoder) pointed(v reflect.Value) error {
 	if v.IsNil() {
 		e.buf = append(e.buf, mNil)

@@ -53,7 +53,7 @@ func (p *structPlan) fold(name string) (int, bool) {
 	return 0, false
 }
 
-// extraPairs are what the extra map of v holds beyond the fields, sorted.
+// extraPairs returns the pairs of the extra map of v that are no fields, sorted.
 func (p *structPlan) extraPairs(v reflect.Value) []pair {
 	if p.extra == nil {
 		return nil
@@ -188,7 +188,7 @@ func dominant(found []planField) []planField {
 	return out
 }
 
-// isEmpty is what encoding/json calls empty for omitempty.
+// isEmpty reports whether v is empty in the sense of omitempty of encoding/json.
 func isEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:

@@ -15,7 +15,7 @@ import (
 
 var errJSON = errors.New("not JSON")
 
-// jsonParser reads one JSON text. It takes from the budget what it allocates.
+// jsonParser reads one JSON text. It takes the memory that it allocates from the budget.
 type jsonParser struct {
 	c      *Codec
 	in     []byte
@@ -174,7 +174,7 @@ func (p *jsonParser) object() (any, error) {
 	}
 }
 
-// revived is the object that m stands for, if m has LangGraph's old form of objects.
+// revived returns the object that m encodes, if m has LangGraph's old form of objects.
 func (p *jsonParser) revived(m map[string]any) (any, error) {
 	if m["type"] != "constructor" {
 		return m, nil

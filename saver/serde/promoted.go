@@ -10,14 +10,14 @@ import (
 	"sync"
 )
 
-// CheckType returns an error that wraps ErrUnsupported if the type is a struct whose values would
-// be stored as one of the fields that it embeds, because the method that says what is stored,
-// EncodeValue or MarshalText, is that of the field. The other fields would be lost. Encode refuses
-// such values. A name or a tag does not help while the field is embedded: it needs a name of its
-// own, or the struct its own method. DecodeValue is looked at likewise.
+// CheckType returns an error that wraps ErrUnsupported if the type is a struct whose values would be
+// stored as one of its embedded fields, because its method EncodeValue or MarshalText is that of the
+// field. The other fields would be lost. Encode refuses such values. A name or a tag does not help
+// while the field is embedded: it needs a name of its own, or the struct its own method. The same goes
+// for DecodeValue.
 func CheckType(t reflect.Type) error { return promotionOf(t).err }
 
-// promotion is what is known of the methods that a type has from fields that it embeds.
+// promotion has the methods that a type takes from embedded fields.
 type promotion struct {
 	err error // why values of the type are refused
 	// from has, for the methods by their interface, the index of the field whose method it is.
@@ -170,8 +170,8 @@ func checkPromoted(v reflect.Value) error {
 	return nil
 }
 
-// absent reports whether there is nobody whose method could be called: v is nil, or its method of
-// iface is that of a field that it embeds, and the field is nil.
+// absent reports whether a method of iface cannot be called on v: v is nil, or the method is that of an
+// embedded field that is nil.
 func absent(v reflect.Value, iface reflect.Type) bool {
 	for {
 		switch v.Kind() {
@@ -192,8 +192,8 @@ func absent(v reflect.Value, iface reflect.Type) bool {
 	}
 }
 
-// present is absent for a method that fills dst: an embedded pointer that is nil gets what it
-// points to. It reports whether the method can be called.
+// present makes a method of iface callable that fills dst: it allocates embedded pointers that are nil.
+// It reports whether the method can be called.
 func present(dst reflect.Value, iface reflect.Type) bool {
 	for dst.Kind() == reflect.Struct {
 		i, ok := promotionOf(dst.Type()).from[iface]
