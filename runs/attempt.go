@@ -16,12 +16,11 @@ import (
 
 // invoke runs the graph of a run, from where the thread is.
 //
-// First it owns the thread, then it asks the queue whether its claim holds, and only then it
-// believes what it reads of the thread. A worker that was stopped behind its claim may wake up
-// when others have executed this run and the next ones. Its claim is void then, and it stores
-// nothing. If the claim holds after the thread was owned, nobody else has gone on with the run
-// before, and who claims it later cannot own the thread until this worker's lease is over,
-// which fences it.
+// First it owns the thread, then it checks with the queue that its claim holds, and only then it relies
+// on the thread's state. A worker that was stopped behind its claim may wake up when others have
+// executed this run and the next ones. Its claim is void then, and it stores nothing. If the claim
+// holds after the thread was owned, no other worker has continued the run before. A worker that claims
+// it later cannot own the thread until this worker's lease is over, and then this worker is fenced.
 func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	c := j.claim
 	g := w.Graphs[c.Graph]
@@ -92,8 +91,8 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 	return info.Status == saver.StatusWaiting, err
 }
 
-// held takes the answer whether the claim of a job holds. A cancellation that was asked for before the job was
-// renewed for the first time is noticed here, as the hint of it may have come when there was no job.
+// held waits for the answer whether the claim of a job holds. It also notices a cancellation that was
+// requested before the job was first renewed: its hint may have come before there was a job.
 func (w *Worker) held(j *job, answer func() (Run, error)) error {
 	r, err := answer()
 	switch {
@@ -132,7 +131,7 @@ func ownedValue(v any) any {
 			out[i] = ownedValue(e)
 		}
 		return out
-	case []string: // a user's permissions, of which the next request has the same list
+	case []string: // such as a user's permissions, a list that the next request shares
 		return slices.Clone(v)
 	}
 	return v
@@ -171,13 +170,15 @@ func (w *Worker) again(ctx context.Context, g *pregel.Graph, c Claim, events *re
 	return nil
 }
 
-// sharesLog reports whether the end of a run makes durable what its graph has stored.
+// sharesLog reports whether saver and queue are in one log, so that storing the end of a run makes the
+// graph's checkpoints durable.
 func (w *Worker) sharesLog() bool {
 	q, ok := w.Queue.(interface{ SharesLog(x any) bool })
 	return ok && q.SharesLog(w.Saver)
 }
 
-// withRun is the metadata of a run with its id and attempt, so that events tell them as well.
+// withRun returns the metadata of a run with its id and attempt added, so that events have them as
+// well.
 func withRun(c Claim) map[string]any {
 	out := map[string]any{"run_id": c.ID, "run_attempt": c.Attempt}
 	for k, v := range c.Metadata {
@@ -188,7 +189,7 @@ func withRun(c Claim) map[string]any {
 	return out
 }
 
-// beginning is how an attempt begins.
+// beginning says how an attempt begins.
 type beginning struct {
 	at    pregel.Address
 	input any
@@ -199,8 +200,7 @@ type beginning struct {
 	over, waiting bool
 }
 
-// beginning finds out what earlier attempts have done. The package documentation has the
-// rule.
+// beginning finds out how far earlier attempts have come. The package documentation has the rule.
 func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error) {
 	b.at = pregel.Thread(c.ThreadID)
 	b.at.CheckpointID = c.CheckpointID
@@ -238,7 +238,7 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 	return b, nil
 }
 
-// thread is the newest checkpoint of a thread, nil if it has none, and how far it is.
+// thread returns the newest checkpoint of a thread, nil if it has none, and its status.
 func (w *Worker) thread(ctx context.Context, threadID string) (*saver.Tuple, saver.ThreadInfo, error) {
 	head, err := w.Saver.GetTuple(ctx, saver.Config{ThreadID: threadID})
 	if errors.Is(err, saver.ErrNotFound) {
@@ -251,7 +251,7 @@ func (w *Worker) thread(ctx context.Context, threadID string) (*saver.Tuple, sav
 	return head, info, err
 }
 
-// info is how far a thread is, as far as the saver knows.
+// info returns the saver's information about a thread.
 func (w *Worker) info(ctx context.Context, threadID string) (saver.ThreadInfo, error) {
 	info, _, err := saver.ThreadOf(ctx, w.Saver, threadID)
 	return info, persistError("describe thread "+threadID, err)
@@ -274,8 +274,9 @@ func isCommand(input any) bool {
 	return false
 }
 
-// pendingMark names what a command changes before a checkpoint is made: the checkpoint that
-// the thread is at, and the pending writes there that are of no task or are answers.
+// pendingMark returns a mark that changes when a command has been taken, even before a checkpoint is
+// made: it depends on the thread's newest checkpoint, and on the pending writes there that are answers
+// or belong to no task.
 func pendingMark(head *saver.Tuple) (string, error) {
 	sum := sha256.New()
 	id := ""
@@ -295,10 +296,10 @@ func pendingMark(head *saver.Tuple) (string, error) {
 	return id + "/" + hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }
 
-// recorder stores events in order: the first that the graph emits at once, and those that come
-// within a millisecond after it, or while it is being stored, together. As long as the queue knows
-// that nobody waits for events of the run, it stores them less often: a short run ends before. The
-// last are not stored, but left to who ends the attempt.
+// recorder stores events in order. It stores the graph's first event immediately, and then in batches:
+// those that come within a millisecond, or while a batch is being stored. As long as the queue knows
+// that nobody waits for events of the run, it stores them less often: a short run ends before. It
+// leaves the last events to the call that ends the attempt.
 type recorder struct {
 	ctx    context.Context
 	q      Queue
@@ -306,7 +307,7 @@ type recorder struct {
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
-	room    *sync.Cond // there is room for an event, or none is taken any more
+	room    *sync.Cond // there is room for an event, or no more are accepted
 	batch   []Event
 	bytes   int         // of the data of batch
 	patient bool        // nobody waits for events
@@ -321,21 +322,22 @@ type recorder struct {
 }
 
 const (
-	// recorderMost and recorderBytes are how many events, and bytes of them, wait before the graph
-	// does. They also bound what one call stores.
+	// recorderMost and recorderBytes bound the events, and their bytes, that wait to be stored; beyond
+	// them the graph waits. They also bound how much one call stores.
 	recorderMost  = 1000
 	recorderBytes = 16 << 20
 	// recorderPause is the time between two batches, and recorderPatience if nobody waits for them.
 	recorderPause    = time.Millisecond
 	recorderPatience = 20 * time.Millisecond
-	// recorderMany is how many events, and how many KiB of them, are stored without patience.
+	// recorderMany is the number of events, or of KiB of events, from which they are stored without
+	// waiting for recorderPatience.
 	recorderMany = eventsInItem
 	// recorderRetry is the time between two tries to store a batch.
 	recorderRetry = 200 * time.Millisecond
 )
 
-// newRecorder begins with an event that waits for the first of the graph, for recorderPause where somebody
-// may wait for events.
+// newRecorder begins with an event that is stored together with the graph's first one, or after
+// recorderPause if somebody may wait for events.
 func newRecorder(ctx context.Context, q Queue, c Claim, cancel context.CancelCauseFunc, begin Event) *recorder {
 	r := &recorder{ctx: ctx, q: q, c: c, cancel: cancel, batch: append(make([]Event, 0, 16), begin), patient: true}
 	r.room = sync.NewCond(&r.mu)
@@ -405,7 +407,7 @@ func (r *recorder) hurry() {
 // store stores a batch, and tries again for a while: a disk that is full may get room. A batch that
 // may be stored already is not stored again, as its events would be there twice.
 func (r *recorder) store(batch []Event) error {
-	// What ended is stored also when the run was cancelled.
+	// The end of tasks is stored even when the run was cancelled.
 	ctx, done := context.WithTimeout(context.WithoutCancel(r.ctx), r.q.LeaseTime())
 	defer done()
 	for {
@@ -417,12 +419,13 @@ func (r *recorder) store(batch []Event) error {
 	}
 }
 
-// refused reports whether a queue will never store what it was given.
+// refused reports whether err means that the queue will never store the events.
 func refused(err error) bool {
 	return errors.Is(err, saver.ErrTooLarge) || errors.Is(err, saver.ErrInvalid) || errors.Is(err, ErrInvalid)
 }
 
-// take are the events that wait, and whether nobody else does.
+// take removes and returns the events that wait to be stored. patient reports whether nobody waits for
+// them.
 func (r *recorder) take() (batch []Event, patient bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

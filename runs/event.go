@@ -7,12 +7,12 @@ import (
 	"github.com/stele-go/stele/saver/serde"
 )
 
-// Event is something that happened in a run. It is stored before anybody sees it.
+// Event is an event of a run. It is stored before anybody sees it.
 type Event struct {
 	// Seq is the number of the event within its run, from 1 on.
 	Seq int64 `json:"seq"`
-	// Attempt is the attempt that it comes from. What an earlier attempt emitted stays: a
-	// task that runs again after a crash emits again.
+	// Attempt is the attempt that it comes from. Events of earlier attempts stay: a task that runs
+	// again after a crash emits again.
 	Attempt int `json:"attempt"`
 	// Kind is a pregel.Mode for what the graph streams, or one of the kinds below.
 	Kind Kind `json:"kind"`
@@ -25,10 +25,10 @@ type Event struct {
 	Time time.Time   `json:"time"`
 }
 
-// Kind says what an Event tells.
+// Kind is the kind of an Event.
 type Kind string
 
-// Kinds of events that tell how the run goes.
+// Kinds of events about the progress of a run.
 const (
 	// KindAttempt: a worker begins an attempt. Data is its name.
 	KindAttempt Kind = "attempt"
@@ -41,9 +41,9 @@ const (
 	KindTask Kind = "task"
 )
 
-// TaskNote is what an event of KindTask says. A task that began and did not end was cut off, is
-// under way, or was found in the graph's cache. One that an earlier attempt or run ended does not
-// begin again.
+// TaskNote is the data of an event of KindTask. A task that began and did not end was cut off, is under
+// way, or was found in the graph's cache. A task that ended in an earlier attempt or run does not begin
+// again.
 type TaskNote struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
@@ -58,8 +58,8 @@ type TaskNote struct {
 	Waiting bool `json:"waiting,omitempty"`
 }
 
-// noteOf is what an event of a graph tells of a task that is executed; ok is false if it tells
-// something else.
+// noteOf returns the TaskNote for an event of a graph; ok is false if the event is not about the
+// execution of a task.
 func noteOf(ev pregel.Event) (n TaskNote, ok bool) {
 	switch x := ev.Data.(type) {
 	case pregel.TaskEvent:

@@ -9,9 +9,9 @@ import (
 	"github.com/stele-go/stele/saver/serde"
 )
 
-// JSON is what the event says as JSON: for a mode of the graph the text that package pregeljson
-// writes, for KindError a pregeljson.Failure, and for the other kinds a string. codec is the
-// queue's. The error is that of the serializer, for data that is damaged or of another queue.
+// JSON returns the data of the event as JSON: for a mode of the graph the text that package pregeljson
+// writes, for KindError a pregeljson.Failure, and for the other kinds a string. codec is the queue's.
+// The error is that of the serializer, for data that is damaged or of another queue.
 func (ev Event) JSON(codec serde.Serializer) ([]byte, error) {
 	v, err := codec.Decode(ev.Data)
 	if err != nil {
@@ -27,8 +27,8 @@ func (ev Event) JSON(codec serde.Serializer) ([]byte, error) {
 	return []byte(s), nil
 }
 
-// eventData is what an event of a graph says. It is JSON, but as a text of the serializer,
-// which may encrypt.
+// eventData returns the data of an event of a graph: JSON, as a text of the serializer, which may
+// encrypt it.
 func eventData(codec serde.Serializer, ev pregel.Event) (serde.Typed, error) {
 	text, err := pregeljson.Event(ev)
 	if err != nil {
@@ -37,7 +37,7 @@ func eventData(codec serde.Serializer, ev pregel.Event) (serde.Typed, error) {
 	return codec.Encode(string(text))
 }
 
-// failureData is what an event of KindError says.
+// failureData returns the data of an event of KindError.
 func failureData(codec serde.Serializer, failed error) serde.Typed {
 	f := pregeljson.FailureOf(failed)
 	if errors.Is(failed, errCancelled) {

@@ -34,7 +34,7 @@ func Follow(ctx context.Context, q Queue, id string, after int64) iter.Seq2[Even
 		changed, stop := q.Watch(id)
 		defer stop()
 		for {
-			// The run before its events: what ended has no more of them.
+			// The run is read before its events: once it has ended there are no more.
 			r, err := q.Get(ctx, id)
 			if err != nil {
 				yield(Event{}, err)

@@ -31,37 +31,36 @@ type LocalOptions struct {
 	LeaseTime time.Duration
 }
 
-// Local is a Queue in the long-term store of a program. Its runs are items in the
-// namespaces that begin with "stele.runs": with a store on disk they survive what the
-// checkpoints survive. There must be one Local for a store at a time.
+// Local is a Queue in the long-term store of a program. Its runs are items in the namespaces that begin
+// with "stele.runs": with a store on disk they survive what the checkpoints survive. There must be one
+// Local for a store at a time.
 //
-// Runs that have not ended are in memory as well, and so are those that somebody watches, each
-// with its latest events, up to 1 MiB: claiming and following read nothing.
+// Runs that have not ended are in memory as well, and so are those that somebody watches, each with its
+// latest events, up to 1 MiB: claiming and following read nothing.
 //
 // # When it is durable
 //
-// Changes are written in one order under one lock, and synced outside of it: calls that come
-// together share a sync. What was written survives the death of the process. Submit, Cancel,
-// Retry, Mark and Finish return when what they did is synced, and so do Get, List and Events if
-// what they show is not yet. A claim is durable with the next sync, and so are events that nobody
-// has seen. So a run under way does not wait for the disk, and no power failure takes back the
-// events and the end that anybody has seen. It may take back a claim, and what the state of the
-// thread showed of the last 10 ms. A Worker does not wait for the end of a run to be synced while it goes
-// on with another run, or while somebody watches the first: an end that nobody has asked for is durable
-// after 10 ms. SubmitWith need not sync, and Get does not with a context of saver.DeferSync: whoever tells
-// somebody of the run calls Sync before, or Get with another context.
+// Changes are written in one order under one lock, and synced outside of it: calls that come together
+// share a sync. What was written survives the death of the process. Submit, Cancel, Retry, Mark and
+// Finish return when their changes are synced. Get, List and Events sync what they show if it is not
+// yet durable. A claim is durable with the next sync, and so are events that nobody has seen. So a run
+// under way does not wait for the disk, and no power failure takes back the events and the end that
+// anybody has seen. It may take back a claim, and what the state of the thread showed of the last 10
+// ms. A Worker does not wait for the end of a run to be synced while it goes on with another run, or
+// while somebody watches the first: an end that nobody has asked for is durable after 10 ms. SubmitWith
+// need not sync, and Get does not with a context of saver.DeferSync: whoever tells somebody of the run
+// calls Sync before, or Get with another context.
 //
-// Events of a run that nobody has asked for are written after 20 ms, or with the end of the run.
-// What somebody follows is written within a millisecond.
+// Events of a run that nobody has asked for are written after 20 ms, or with the end of the run. Events
+// of a run that somebody follows are written within a millisecond.
 //
 // # A run that cannot be decoded
-//
-// NewLocal goes on behind a run that is damaged, or that a newer version stored. What can be decoded
-// of it counts: its key, if that is known, is refused to other runs. If it is not known that the run
-// has ended, no worker gets it, and it holds up no other run of its thread; Get and List tell of it
-// by an UnreadableError, List in its place among all runs and, if the thread is known, among those
-// of the thread. Delete removes it whatever its status was. If its key is not known, a second
-// submission with that key is a new run. What the store itself cannot read is an error of NewLocal.
+// NewLocal skips a run that is damaged, or that a newer version stored. The fields that can be decoded
+// are used: its key, if known, is refused to other runs. If it is not known whether the run has ended,
+// no worker gets it, and it holds up no other run of its thread. Get and List return an UnreadableError
+// for it, List in its place among all runs and, if the thread is known, among those of the thread.
+// Delete removes it whatever its status was. If its key is not known, a second submission with that key
+// is a new run. An item that the store itself cannot read is an error of NewLocal.
 type Local struct {
 	Topics
 	ends  Topics // of runs, when they end; see WatchEnd
@@ -95,7 +94,7 @@ type Local struct {
 	schedules map[string]Schedule
 }
 
-// endedRun is what is in memory of the last run of a thread.
+// endedRun is the part of a thread's last run that is kept in memory.
 type endedRun struct {
 	id     string
 	status Status
@@ -104,7 +103,7 @@ type endedRun struct {
 
 // localRun is a run that has not ended.
 type localRun struct {
-	// appending orders those who store events of the run; it is locked before Local.mu.
+	// appending orders the calls that store events of the run; it is locked before Local.mu.
 	appending sync.Mutex
 	storedRun
 	until  time.Time // when the claim of a worker is void, or Run.After has come, as steady tells the time
@@ -115,8 +114,8 @@ type localRun struct {
 	synced int64   // the last event that is durable
 	latest []Event // the last events, up to Seq; see keep
 	bytes  int     // of the data of latest
-	asked  func()  // called when somebody asks for events for the first time; may be nil
-	wanted bool    // somebody has asked for events
+	asked  func()  // called when events are first requested; may be nil
+	wanted bool    // events were requested
 }
 
 var _ Queue = (*Local)(nil)
@@ -188,22 +187,24 @@ func (q *Local) drop(l *localRun) {
 	q.noteStatus(r)
 }
 
-// noteEnd remembers a run that ended, if it left something on its thread, and none that is known ended later.
+// noteEnd remembers a run that ended and left something on its thread, unless a known run of the thread
+// ended later.
 func (q *Local) noteEnd(r Run) {
 	if !r.Ended.Before(q.ended[r.ThreadID].at) {
 		q.noteLast(r)
 	}
 }
 
-// noteLast is noteEnd for a run that ended just now, whatever the clock shows.
+// noteLast is noteEnd for a run that ended just now: it is the last one, even if the clock was set
+// back.
 func (q *Local) noteLast(r Run) {
 	if r.ThreadID != "" && r.Epoch > 0 {
 		q.ended[r.ThreadID] = endedRun{r.ID, r.Status, r.Ended}
 	}
 }
 
-// forgetEnd undoes noteEnd for a run that goes on or is gone, which is stored: what ended before it
-// counts again, as far as it can be read. The caller holds mu.
+// forgetEnd undoes noteEnd for a run that continues or was removed, once that is stored: the run that
+// ended before it is remembered again, if it can be read. The caller holds mu.
 func (q *Local) forgetEnd(ctx context.Context, r Run) error {
 	if q.ended[r.ThreadID].id != r.ID {
 		return nil
@@ -244,9 +245,9 @@ func (q *Local) Submit(ctx context.Context, req Request) (Run, error) {
 	return q.SubmitWith(ctx, req, nil, false)
 }
 
-// SubmitWith is Submit, and stores what beside makes of the run together with it, in Items: both or
-// neither. If a run has the key of the request already, it stores nothing. With deferSync the run may
-// not be durable yet; see saver.DeferSync.
+// SubmitWith is Submit, and stores the operations that beside returns for the run in the same write:
+// both or neither. If a run has the key of the request already, it stores nothing. With deferSync the
+// run may not be durable yet; see saver.DeferSync.
 func (q *Local) SubmitWith(ctx context.Context, req Request, beside func(Run) ([]store.Op, error), deferSync bool) (Run, error) {
 	r, err := q.submit(ctx, req, beside)
 	if !deferSync {
@@ -473,7 +474,7 @@ func (q *Local) Sweep(ctx context.Context, before time.Time) (int, error) {
 	return n, q.synced(ctx, lost)
 }
 
-// removed bounds what one write of remove deletes.
+// removed bounds how many items one write of remove deletes.
 const removed = 1000
 
 // Delete implements Queue.
@@ -500,8 +501,8 @@ func (q *Local) delete(ctx context.Context, id string) error {
 	return q.forgetEnd(ctx, r.Run)
 }
 
-// remains is a run that cannot be decoded and that no worker has, as far as erase needs to know it:
-// where the queue has it in memory, and which events it has. The caller holds mu.
+// remains returns the parts that erase needs of a run that cannot be decoded and that no worker has:
+// the run in memory, and its events. The caller holds mu.
 func (q *Local) remains(ctx context.Context, id string) (storedRun, error) {
 	r := storedRun{Run: Run{ID: id}}
 	for found, err := range q.items.Scan(ctx, store.Query{Prefix: eventsOf(id), ByKey: true, NoRefresh: true}) {
@@ -545,8 +546,8 @@ func (q *Local) remove(ctx context.Context, id string, before time.Time) (bool, 
 	return true, q.erase(ctx, r)
 }
 
-// erase removes the events of a run, last ones first, and then the run: what a crash leaves
-// is found again. The caller holds mu.
+// erase removes the events of a run, last ones first, and then the run: after a crash the rest can be
+// found by the run. The caller holds mu.
 func (q *Local) erase(ctx context.Context, r storedRun) error {
 	id := r.ID
 	var ops []store.Op
@@ -554,7 +555,7 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 	if r.Last > 0 {
 		seq = r.Last - 1
 	}
-	for ; seq > 0; seq-- { // what no item begins with is removed in vain
+	for ; seq > 0; seq-- { // removing keys that do not exist does no harm
 		if ops = append(ops, store.PutOp{Namespace: eventsOf(id), Key: seqKey(seq)}); len(ops) == removed {
 			if err := q.write(ctx, ops...); err != nil {
 				return err
@@ -580,8 +581,8 @@ func (q *Local) erase(ctx context.Context, r storedRun) error {
 	return nil
 }
 
-// List implements Queue. It reads no other runs than those of the thread and the status that are asked
-// for, as they are yielded; those that have not ended are in memory.
+// List implements Queue. It reads only runs of the selected thread and status, as they are yielded;
+// runs that have not ended are in memory.
 func (q *Local) List(ctx context.Context, sel Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		if err := ctx.Err(); err != nil {
@@ -677,12 +678,12 @@ func (q *Local) candidates(ctx context.Context, sel Query) iter.Seq2[Run, error]
 	}
 }
 
-// listLooks is how many ids one look under the lock passes over.
+// listLooks is how many ids are examined while the lock is held once.
 const listLooks = 10_000
 
-// idsOf are the first ids behind sel.After among which those of a query are, n at most, and, if there may
-// be more, where to go on. Those of a thread with a status that it may have had long ago are looked for
-// among the fewer of both.
+// idsOf returns up to n candidates for a query, the first ids behind sel.After, and, if there may be
+// more, the id to continue behind. For a thread and a status of ended runs it searches the shorter of
+// the two lists.
 func (q *Local) idsOf(sel Query, n int) (ids []string, behind string, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -82,8 +82,8 @@ func (q *Local) giveUp(ctx context.Context, id string) error {
 	return q.synced(ctx, err)
 }
 
-// held is the run of a claim that still holds. A void claim that nobody took yet holds
-// until somebody does.
+// held returns the run of a claim that still holds. An expired claim still holds until another worker
+// takes the run.
 func (q *Local) held(c Claim) (*localRun, error) {
 	r := q.open[c.ID]
 	if r == nil || r.Status != Running || r.Epoch != c.Epoch {
@@ -103,7 +103,7 @@ func (q *Local) ForWorker(whole Queue) WorkerQueue {
 	return q
 }
 
-// Holds implements WorkerQueue: it has the answer at once.
+// Holds implements WorkerQueue: it has the answer immediately.
 func (q *Local) Holds(_ context.Context, c Claim) func() (Run, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -174,7 +174,7 @@ func (q *Local) finished(r Run, o Outcome) Run {
 		r.Attempt--
 	}
 	if r.Status == Pending {
-		if r.Cancel == Interrupt { // it was asked for, and no worker has the run now
+		if r.Cancel == Interrupt { // a cancellation was requested, and no worker has the run now
 			r.Status = Interrupted
 		}
 		if r.After = o.After.UTC().Truncate(time.Microsecond); o.After.IsZero() {
@@ -191,9 +191,8 @@ func (q *Local) finished(r Run, o Outcome) Run {
 // durable, before FinishAndClaim syncs.
 const unsettledMost = 32
 
-// FinishAndClaim implements WorkerQueue: one write for both. The end is durable for whoever asks for it,
-// as all that Get returns is. As long as nobody does, the log syncs it within 10 ms, or with a record that
-// comes then.
+// FinishAndClaim implements WorkerQueue: one write for both. Get makes the end durable before it
+// returns it. Otherwise the log syncs it within 10 ms, or with a record that comes in that time.
 func (q *Local) FinishAndClaim(ctx context.Context, c Claim, o Outcome, worker string, graphs []string) (next *Claim, err error) {
 	if err := CheckOutcome(o); err != nil {
 		return nil, err
@@ -219,7 +218,7 @@ func (q *Local) turn(ctx context.Context, c Claim, o Outcome, worker string, gra
 	}
 	var begun change
 	ops := ended.ops
-	// A long list of events goes alone, so that what is refused is refused because of it.
+	// A long list of events is written by itself, so that an error is about the list.
 	if ended.to.Status.Ended() && ended.to.Last > 0 {
 		best := q.after(r, graphs)
 		if best != nil && (best.Attempt < best.Attempts || best.Cancel != "") {
@@ -247,7 +246,7 @@ func (q *Local) turn(ctx context.Context, c Claim, o Outcome, worker string, gra
 // A worker that found nothing to claim waits, and offers to execute what comes. A run that may
 // begin at once is stored as claimed by it: one write instead of two.
 
-// offer is what a worker offers that waits.
+// offer is the offer of a waiting worker; see WorkerQueue.Offer.
 type offer struct {
 	worker string
 	graphs []string
@@ -289,8 +288,8 @@ func (q *Local) Offer(worker string, graphs []string, room int) (come <-chan str
 	}
 }
 
-// offered is an offer for a new run, nil if there is none or if the run may not begin. The caller
-// holds mu.
+// offered returns an offer that a new run can be given to, nil if there is none or if the run may not
+// begin. The caller holds mu.
 func (q *Local) offered(r Run) *offer {
 	now := q.now()
 	if r.After.After(now) || q.threads[r.ThreadID] != nil {
@@ -354,7 +353,7 @@ func (l *line) Pop() any {
 	return r
 }
 
-// first is the first run of a line, nil if there is none.
+// first returns the first run of a line, nil if there is none.
 func (l *line) first() *localRun {
 	if len(l.runs) == 0 {
 		return nil
@@ -362,7 +361,7 @@ func (l *line) first() *localRun {
 	return l.runs[0]
 }
 
-// set puts a run where it belongs now, or takes it out.
+// set puts a run at its present place in the line, or removes it.
 func (l *line) set(r *localRun, in bool) {
 	switch place := int(r.places[l.kind]) - 1; {
 	case in && place < 0:
@@ -510,8 +509,8 @@ func (q *Local) next(graphs []string) (best *localRun, next time.Time) {
 	return best, next
 }
 
-// after is the run to claim once over, which a worker has, has ended; nil if there is none. The caller
-// holds mu.
+// after returns the run to claim when the run over, which a worker has, has ended; nil if there is
+// none. The caller holds mu.
 func (q *Local) after(over *localRun, graphs []string) *localRun {
 	t := q.threads[over.ThreadID]
 	t.begun = nil

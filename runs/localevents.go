@@ -26,12 +26,12 @@ const (
 	itemBytes    = 1 << 20
 	// besideBytes bounds the events that are in the item of their run: who lists runs reads it.
 	besideBytes = 16 << 10
-	// latestEvents and latestBytes bound what is kept of a run's events in memory.
+	// latestEvents and latestBytes bound the events of a run that are kept in memory.
 	latestEvents = 1024
 	latestBytes  = 1 << 20
 )
 
-// Append implements Queue. Runs append beside one another.
+// Append implements Queue. Calls for different runs do not wait for one another.
 func (q *Local) Append(ctx context.Context, c Claim, events []Event) (int64, error) {
 	if err := CheckEvents(events); err != nil {
 		return 0, err
@@ -87,8 +87,8 @@ func seqKey(seq int64) string { return fmt.Sprintf("%016d", seq) }
 
 func eventsOf(id string) store.Namespace { return append(slices.Clone(eventsSpace), id) }
 
-// numbered are copies of events as those that follow on what a run has, stored at one time. There is
-// room for one more.
+// numbered returns copies of events with the next numbers of the run and the present time. The slice
+// has room for one more.
 func (q *Local) numbered(r storedRun, events []Event) []Event {
 	now := q.now()
 	out := append(make([]Event, 0, len(events)+1), events...)
@@ -120,7 +120,8 @@ func eventOps(id string, events []Event) (ops []store.Op) {
 	return ops
 }
 
-// eventsOp stores an item of events, of which the first has a number. What it stores is what eventsIn reads.
+// eventsOp returns the put of an item of events. first is the number of the first event. eventsIn reads
+// the item.
 func eventsOp(id string, first int64, events any) store.PutOp {
 	return store.PutOp{Namespace: eventsOf(id), Key: seqKey(first), Value: map[string]any{eventsField: events}, TTL: -1, NoIndex: true}
 }
@@ -136,7 +137,7 @@ func (q *Local) lastSeq(ctx context.Context, r storedRun) (int64, error) {
 	}
 }
 
-// eventItem is what an item has: a list of events. As JSON it may be one, as before 0.1.0.
+// eventItem is the list of events of an item. Before 0.1.0 an item was the JSON of a single event.
 type eventItem []Event
 
 // eventsIn are the events of an item, or those in the item of a run: packed, or as JSON, as before 0.1.0.
@@ -191,8 +192,8 @@ func (q *Local) itemAt(ctx context.Context, r storedRun, seq int64) ([]Event, er
 	})
 }
 
-// from are the events of an item from a number on. Those who look for more go on behind the last of
-// them, so one without the number that its place tells is an error.
+// from returns the events of an item from number seq on. Readers continue behind the last of them, so
+// an event whose number does not fit its place is an error.
 func (e eventItem) from(first, seq int64, err error) ([]Event, error) {
 	for i := range e {
 		if err == nil && e[i].Seq != first+int64(i) {
@@ -291,7 +292,7 @@ func (q *Local) Watch(id string) (changed <-chan struct{}, stop func()) {
 	return q.watch(&q.Topics, id)
 }
 
-// WatchEnd is Watch for who waits for the end of a run and is not woken by what comes before it.
+// WatchEnd is Watch for a caller that waits for the end of a run only, and is not woken by its events.
 func (q *Local) WatchEnd(id string) (ended <-chan struct{}, stop func()) {
 	return q.watch(&q.ends, id)
 }
@@ -315,7 +316,7 @@ func (q *Local) watch(t *Topics, id string) (changed <-chan struct{}, stop func(
 // packedForm is the first byte of packed events.
 const packedForm = 1
 
-// Flags of a packed event: what it has.
+// Flags of a packed event: the fields that it has.
 const (
 	packedNames    = 1 << iota // a namespace
 	packedDataKind             // another kind of data than the event before
@@ -358,7 +359,7 @@ func packEvent(b []byte, before, ev Event) []byte {
 	return b
 }
 
-// follows reports whether the number, attempt and time of an event are told by those of the one before.
+// follows reports whether the number, attempt and time of an event follow from those of the one before.
 func follows(before, ev Event) bool {
 	return ev.Seq == before.Seq+1 && ev.Attempt == before.Attempt && ev.Time.Equal(before.Time)
 }
@@ -447,8 +448,8 @@ func (u *unpacker) number() int64 {
 	return n
 }
 
-// decodedItems are the items of events that were read last. Many clients may follow a run at once: those
-// that are at one place share what is there, and one of them reads it.
+// decodedItems are the items of events that were read last. Many clients may follow a run at the same
+// time: those at the same place share an item, and only one of them reads it.
 type decodedItems struct {
 	reading [16]sync.Mutex // by run
 	mu      sync.Mutex
@@ -462,7 +463,7 @@ type decodedItem struct {
 }
 
 const (
-	// decodedMost bounds how many items there are, and decodedBytes what each has.
+	// decodedMost bounds the number of items, and decodedBytes the size of each.
 	decodedMost  = 8
 	decodedBytes = 2 * itemBytes
 )

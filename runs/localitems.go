@@ -41,7 +41,7 @@ var (
 	schedulesSpace = store.Namespace{"stele.runs", "schedules"}
 )
 
-// change is a run as it is to be, and what is stored of that.
+// change is the new state of a run, and the items to store for it.
 type change struct {
 	r      *localRun
 	to     storedRun
@@ -49,8 +49,9 @@ type change struct {
 	ops    []store.Op
 }
 
-// save stores a run as it is to be, with numbered events, the last one if it ends, and other items,
-// and then makes it so. The caller holds mu, and if there are events the lock of the run's.
+// save stores the new state of a run, with numbered events, including the last one if it ends, and
+// other items; then it changes the run in memory. The caller holds mu and, if there are events, the
+// run's appending lock.
 func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, others ...store.Op) error {
 	c, err := q.change(r, to, events)
 	if err == nil {
@@ -63,7 +64,7 @@ func (q *Local) save(ctx context.Context, r *localRun, to Run, events []Event, o
 	return nil
 }
 
-// change is what save stores.
+// change returns what save stores.
 func (q *Local) change(r *localRun, to Run, events []Event) (change, error) {
 	stored := storedRun{Run: to, Seq: r.Seq + int64(len(events))}
 	if to.Status.Ended() {
@@ -86,7 +87,7 @@ func (q *Local) change(r *localRun, to Run, events []Event) (change, error) {
 	} else {
 		ops = eventOps(to.ID, events)
 	}
-	if r.Last > 0 { // it goes on: its events become an item like those before them
+	if r.Last > 0 { // the run continues: its events become an item like those before
 		ops = append(ops, eventsOp(to.ID, r.Last, r.events))
 	}
 	item, err := appendRun(make([]byte, 0, 512), &stored)
@@ -108,7 +109,7 @@ func (q *Local) change(r *localRun, to Run, events []Event) (change, error) {
 	return change{r: r, to: stored, events: events, ops: append(ops, op)}, nil
 }
 
-// made makes a run what was written last. The caller holds what save asks for.
+// made changes the run in memory to the state that was written. The caller holds the locks of save.
 func (q *Local) made(c change) {
 	r, to := c.r, c.to
 	if to.Epoch == r.Epoch || r.ID == "" {
@@ -126,7 +127,7 @@ func (q *Local) made(c change) {
 		q.place(r)
 	}
 	q.Changed(to.ID)
-	// Else it was begun, or has ended and holds up nobody.
+	// Otherwise it was begun, or has ended and holds up nobody.
 	if to.Status == Pending || to.Cancel != "" || to.Status != Running && q.threads[to.ThreadID] != nil {
 		if to.Status == Pending || q.threads[to.ThreadID] != nil {
 			q.withdrawAll() // another run may be the next
@@ -135,8 +136,8 @@ func (q *Local) made(c change) {
 	}
 }
 
-// write writes items, and leaves it to sync to make them durable. It is not given up half way:
-// what is in memory would no longer be what is stored.
+// write writes items; sync makes them durable. It does not stop when ctx ends: memory would then differ
+// from the store.
 func (q *Local) write(ctx context.Context, ops ...store.Op) error {
 	if err := ctx.Err(); err != nil || len(ops) == 0 {
 		return err
@@ -148,7 +149,7 @@ func (q *Local) write(ctx context.Context, ops ...store.Op) error {
 	return err
 }
 
-// sync makes durable what was written when Local.writes was want. The caller does not hold mu.
+// sync makes all writes up to number want durable. The caller does not hold mu.
 func (q *Local) sync(ctx context.Context, want int64) error {
 	if q.durable.Load() >= want {
 		return nil
@@ -169,7 +170,7 @@ func (q *Local) sync(ctx context.Context, want int64) error {
 	return nil
 }
 
-// synced makes durable what a call has written, if it has.
+// synced makes the writes of a call durable, if err is nil.
 func (q *Local) synced(ctx context.Context, err error) error {
 	if err != nil {
 		return err
@@ -211,8 +212,8 @@ func (q *Local) get(ctx context.Context, id string) (Run, error) {
 	return r.Run, err
 }
 
-// inMemory is a run that has not ended, or that somebody watches; nil for others. The caller
-// holds mu.
+// inMemory returns a run that has not ended, or that somebody watches; nil for others. The caller holds
+// mu.
 func (q *Local) inMemory(id string) *localRun {
 	if r := q.open[id]; r != nil {
 		return r
@@ -220,8 +221,8 @@ func (q *Local) inMemory(id string) *localRun {
 	return q.watched[id]
 }
 
-// stored is a run that may have ended. With an UnreadableError comes what can be decoded of it. The
-// caller holds mu.
+// stored returns a run, from memory or the store. With an UnreadableError it returns the fields that
+// can be decoded. The caller holds mu.
 func (q *Local) stored(ctx context.Context, id string) (storedRun, error) {
 	r, err := q.item(ctx, id)
 	if err == nil || errors.Is(err, ErrUnreadable) {
@@ -230,7 +231,7 @@ func (q *Local) stored(ctx context.Context, id string) (storedRun, error) {
 	return r, cmp.Or(err, q.lost[id]) // of one whose events cannot be decoded
 }
 
-// item is a run as its item has it: without its Spec, and with the events that are in the item.
+// item reads the item of a run: the run without its Spec, and with the events that are in the item.
 func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 	if checkName("run", id) != nil {
 		return r, ErrNotFound
@@ -249,7 +250,7 @@ func (q *Local) item(ctx context.Context, id string) (r storedRun, err error) {
 	return r, unreadable(id, err)
 }
 
-// decode reads the item of a run. With an UnreadableError, what can be decoded of it counts.
+// decode reads the item of a run. With an UnreadableError, the fields that can be decoded are set.
 func (r *storedRun) decode(item *store.Item) error {
 	err := unreadable(item.Key, valueOf(item, r, &r.Spec))
 	if r.ID = item.Key; r.After.IsZero() {
@@ -261,9 +262,9 @@ func (r *storedRun) decode(item *store.Item) error {
 	return err
 }
 
-// readSpec reads what never changes of a run. Before 0.1.0 the item of a run had it: then it gets
-// an item of its own, before the run changes. undecoded is the error of the item of the run, which
-// stays.
+// readSpec reads the Spec of a run, which never changes. Before 0.1.0 it was in the item of the run:
+// then it gets an item of its own before the run changes. undecoded is the error of decoding the run's
+// item; it is returned if nothing else fails.
 func (q *Local) readSpec(ctx context.Context, r *storedRun, undecoded error) error {
 	item, err := getItem(ctx, q.items, specsSpace, r.ID)
 	return q.specOf(ctx, item, err, r, undecoded)
@@ -287,8 +288,8 @@ func (q *Local) specOf(ctx context.Context, item *store.Item, err error, r *stor
 	return q.write(ctx, op)
 }
 
-// scanRuns yields the stored runs by their ids. With an UnreadableError comes what can be decoded of
-// the run, and the others follow.
+// scanRuns yields the stored runs by their ids. With an UnreadableError it yields the fields that can
+// be decoded, and then continues.
 func (q *Local) scanRuns(ctx context.Context) iter.Seq2[storedRun, error] {
 	return func(yield func(storedRun, error) bool) {
 		specs, stop := iter.Pull2(q.scanItems(ctx, specsSpace))
@@ -316,7 +317,7 @@ func (q *Local) scanRuns(ctx context.Context) iter.Seq2[storedRun, error] {
 				err = r.decode(at)
 			}
 			err = q.specOf(ctx, of, missing, &r, unreadable(r.ID, err))
-			if errors.Is(err, ErrNotFound) { // nothing says what it was to do
+			if errors.Is(err, ErrNotFound) { // its Spec is lost
 				continue
 			}
 			if !yield(r, err) || err != nil && !errors.Is(err, ErrUnreadable) {
@@ -499,7 +500,7 @@ func (f *fields) object(name string, m map[string]any) {
 	}
 }
 
-// value writes what only package json can.
+// value writes a value by package json.
 func (f *fields) value(v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -567,8 +568,8 @@ func (f *fields) spec(s *Spec) {
 	f.object("labels", s.Labels)
 }
 
-// appendRun appends the JSON of a run without its Spec and its ID, which is the key. What says no time
-// before which it may not begin may begin when it was created.
+// appendRun appends the JSON of a run without its Spec and its ID, which is the key. After is left out
+// if it is the time of creation.
 func appendRun(b []byte, r *storedRun) ([]byte, error) {
 	f := fields{b: append(b, '{')}
 	f.text("key", r.Key)

@@ -38,9 +38,9 @@ type Queue interface {
 	// Get returns a run. Errors: ErrNotFound, UnreadableError.
 	Get(ctx context.Context, id string) (Run, error)
 
-	// List yields the runs that q selects, in the order of their ids, oldest first unless q says otherwise. With an
-	// UnreadableError comes what is known of its run, its ID at least, and the others follow. Any
-	// other error is the last.
+	// List yields the runs that q selects, in the order of their ids, oldest first unless q says
+	// otherwise. With an UnreadableError it yields the known fields of the run, at least its ID, and
+	// then continues. Any other error is yielded last.
 	List(ctx context.Context, q Query) iter.Seq2[Run, error]
 
 	// Count is how many runs q selects: those that List yields, but for its After and Limit. By
@@ -91,7 +91,7 @@ type Queue interface {
 	PutSchedule(ctx context.Context, s Schedule) (Schedule, error)
 	// Schedules returns all schedules, by ID, also those that cannot be decoded.
 	Schedules(ctx context.Context) ([]Schedule, error)
-	// Advance moves Next of a schedule, if it is still from; else it does nothing.
+	// Advance moves Next of a schedule, if it is still from; otherwise it does nothing.
 	Advance(ctx context.Context, id string, from, to time.Time) error
 	// DeleteSchedule removes a schedule. One that does not exist is no error.
 	DeleteSchedule(ctx context.Context, id string) error
@@ -130,7 +130,7 @@ type Claim struct {
 	Discard bool
 }
 
-// Outcome is how a claim ends.
+// Outcome says how a claim ends.
 type Outcome struct {
 	// Status is Success, Error or Interrupted; or Pending to give the run back.
 	Status  Status
@@ -157,8 +157,8 @@ type Schedule struct {
 	// up for by one run. A time that was put off by a clock that was ahead is corrected within a
 	// minute; see DueAt. Where clocks are changed each time counts once; see NextTime.
 	Next time.Time `json:"next"`
-	// Unreadable is why what is stored of the schedule cannot be decoded: then there is the ID alone, and
-	// no worker submits a run. PutSchedule replaces it, DeleteSchedule removes it.
+	// Unreadable is the error of decoding a stored schedule: then only the ID is set, and no worker
+	// submits a run. PutSchedule replaces the schedule, DeleteSchedule removes it.
 	Unreadable error `json:"-"`
 }
 
@@ -199,8 +199,8 @@ func (e *KeyError) Error() string { return fmt.Sprintf("key %q is that of run %s
 // Is makes every KeyError match ErrKey.
 func (e *KeyError) Is(target error) bool { return target == ErrKey }
 
-// UnreadableError is about one run alone: what is stored of it cannot be decoded. It is damaged,
-// or a newer version or another serializer wrote it.
+// UnreadableError is about one run only: it is stored, but cannot be decoded. It is damaged, or a newer
+// version or another serializer wrote it.
 type UnreadableError struct {
 	RunID string
 	Err   error

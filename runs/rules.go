@@ -29,8 +29,8 @@ const DefaultAttempts = 3
 // maxName bounds ids, names and keys, in bytes.
 const maxName = 1 << 10
 
-// NewRun is the run that a request asks for, at a time, for implementers of Queue. It has
-// all defaults, an ID, and a thread. Errors: InvalidError, and those of the serializer.
+// NewRun makes the run of a request at a time, for implementers of Queue. It has all defaults, an ID,
+// and a thread. Errors: InvalidError, and those of the serializer.
 func NewRun(req Request, codec serde.Serializer, now time.Time) (Run, error) {
 	now = now.UTC().Truncate(time.Microsecond)
 	r := Run{Spec: req.Spec, Key: req.Key, Status: Pending, After: req.After.UTC().Truncate(time.Microsecond), Created: now}
@@ -57,7 +57,7 @@ func NewRun(req Request, codec serde.Serializer, now time.Time) (Run, error) {
 	return r, nil
 }
 
-// checkSpec refuses what no worker could run, and sets the defaults.
+// checkSpec refuses a Spec that no worker could run, and sets the defaults.
 func checkSpec(s *Spec) error {
 	if s.Graph == "" {
 		return &InvalidError{"graph", "missing; name the graph to run"}
@@ -91,7 +91,7 @@ func checkSpec(s *Spec) error {
 		if err != nil {
 			return &InvalidError{field, "is not plain JSON: " + err.Error()}
 		}
-		// What is stored has the text inside of other objects. Package json writes deeper than it reads.
+		// The stored text is nested in other objects. Package json writes deeper nesting than it reads.
 		if !json.Valid(slices.Concat(bytes.Repeat([]byte{'['}, plainDepth), text, bytes.Repeat([]byte{']'}, plainDepth))) {
 			return &InvalidError{field, "is nested too deeply to be read again"}
 		}
@@ -99,7 +99,8 @@ func checkSpec(s *Spec) error {
 	return nil
 }
 
-// plainDepth is how deep isPlain looks: package json also judges what contains itself.
+// plainDepth is how deep isPlain looks. Deeper values, also those that contain themselves, are left to
+// package json.
 const plainDepth = 100
 
 // isPlain reports whether v is sure to be writable and readable as JSON, by its types alone.
@@ -130,7 +131,7 @@ func checkName(field, name string) error {
 	return CheckText(field, name)
 }
 
-// CheckCancel refuses what is no way to cancel a run.
+// CheckCancel refuses a Strategy that cannot cancel a run.
 func CheckCancel(how Strategy) error {
 	if how != Interrupt && how != Rollback {
 		return &InvalidError{"cancel", fmt.Sprintf("%q is none; there are interrupt and rollback", how)}
@@ -162,8 +163,8 @@ func CheckDelete(r Run) error {
 	return nil
 }
 
-// CheckStored refuses a run whose status or cancellation this version does not know, for implementers of
-// Queue: nobody knows what its worker is to do. It is an UnreadableError.
+// CheckStored returns an UnreadableError for a run whose status or cancellation this version does not
+// know, for implementers of Queue: no worker could execute it.
 func CheckStored(r Run) error {
 	for _, c := range []struct {
 		what, is string
@@ -187,7 +188,7 @@ func CheckText(field, s string) error {
 	return nil
 }
 
-// Text is s as text that can be stored: what is not UTF-8, or U+0000, becomes U+FFFD.
+// Text returns s as text that can be stored: invalid UTF-8 and U+0000 become U+FFFD.
 func Text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }
@@ -211,7 +212,8 @@ func GivenUp(r Run) string {
 	return fmt.Sprintf("given up: %d attempts were begun, and no worker came to an end", r.Attempt)
 }
 
-// SameKey is nil if a stored run is what a request with its key asks for; else a KeyError.
+// SameKey returns nil if a request with the key of a stored run has the same content; otherwise a
+// KeyError.
 func SameKey(stored Run, asked Request) error {
 	if stored.Graph != asked.Graph || asked.ThreadID != "" && stored.ThreadID != asked.ThreadID {
 		return &KeyError{Key: stored.Key, RunID: stored.ID}
@@ -242,12 +244,12 @@ func NewSchedule(s Schedule, codec serde.Serializer, now time.Time) (Schedule, e
 	return s, err
 }
 
-// NextTime is the first time after now that a cron expression names; see Schedule.Cron. An
-// expression that is none, or that names no time, is an InvalidError.
+// NextTime is the first time after now that a cron expression names; see Schedule.Cron. An expression
+// that is none, or that names no time, is an InvalidError.
 //
-// Where the clocks of its time zone are set forward, times between are skipped: an expression that names
-// some of them is due at the moment of the change. Where they are set back, times come twice: it is due
-// the first time. One whose hours begin with * goes by the time that passes, and is due in each hour.
+// Where the clocks of its time zone are set forward, times between are skipped: an expression that
+// names some of them is due at the moment of the change. Where they are set back, times come twice: it
+// is due the first time. An expression whose hours begin with * is due in each hour that passes.
 func NextTime(expression string, now time.Time) (time.Time, error) {
 	if !strings.HasPrefix(expression, "CRON_TZ=") && !strings.HasPrefix(expression, "TZ=") {
 		now = now.UTC()
@@ -283,8 +285,8 @@ func everyHour(expression string) bool {
 	return fields[0] == "@hourly" || len(fields) == 5 && strings.ContainsAny(fields[1][:1], "*?")
 }
 
-// nextOnce is the first time after now of a schedule for certain hours, where each day has each once. It goes
-// by what the clocks show, as times of UTC, which knows no changes.
+// nextOnce returns the first time after now of a schedule for certain hours, assuming that each day has
+// each hour once. It computes with the wall clock's time as if it were UTC, which has no changes.
 func nextOnce(spec *cron.SpecSchedule, now time.Time) time.Time {
 	zone, shown := zoneOf(spec, now), *spec
 	shown.Location = time.UTC
@@ -326,7 +328,7 @@ func zoneOf(spec *cron.SpecSchedule, now time.Time) *time.Location {
 	return spec.Location
 }
 
-// wallOf is what the clocks show, as a time of UTC.
+// wallOf returns the time that the wall clock shows, as a time of UTC.
 func wallOf(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
@@ -352,7 +354,7 @@ func firstAt(wall time.Time, zone *time.Location) time.Time {
 	return at
 }
 
-// clockTolerance is how far the clocks of programs may be apart.
+// clockTolerance is how much the clocks of programs may differ.
 const clockTolerance = time.Minute
 
 // DueAt is when a schedule is due, whose next time is stored. That is the stored time, unless it was

@@ -44,8 +44,8 @@ const (
 	Rollback Strategy = "rollback"
 )
 
-// Spec is what a run is to do. It is stored. Metadata, Configurable, Context and Labels
-// are plain JSON: numbers in them are read back as float64, and integers beyond 2^53, of up to 64 bits, as int64.
+// Spec describes a run. It is stored. Metadata, Configurable, Context and Labels are plain JSON:
+// numbers in them are read back as float64, and integers beyond 2^53, of up to 64 bits, as int64.
 type Spec struct {
 	// ThreadID is the thread; "" makes Submit choose a new one.
 	ThreadID string `json:"thread_id,omitempty"`
@@ -116,7 +116,7 @@ type Run struct {
 	Waiting bool `json:"waiting,omitempty"`
 	// Error is why the last attempt failed.
 	Error string `json:"error,omitempty"`
-	// Cancel is the cancellation that was asked for: "", Interrupt or Rollback.
+	// Cancel is the requested cancellation: "", Interrupt or Rollback.
 	Cancel Strategy `json:"cancel,omitempty"`
 	// Worker is the name of the worker that has the run, or had it last.
 	Worker string `json:"worker,omitempty"`

@@ -12,7 +12,7 @@ func UnmarshalSpec(text []byte, s *Spec) error { return unmarshalExact(text, s, 
 
 // unmarshalExact reads the JSON of v, which has s in it.
 func unmarshalExact(text []byte, v any, s *Spec) error {
-	if !hasLongNumber(text) || !json.Valid(text) { // a Decoder does not look at what is behind the first value
+	if !hasLongNumber(text) || !json.Valid(text) { // a Decoder does not check what follows the first value
 		return json.Unmarshal(text, v)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -31,8 +31,8 @@ func unmarshalExact(text []byte, v any, s *Spec) error {
 // exactDigits is how many digits 2^53 has.
 const exactDigits = 16
 
-// hasLongNumber reports whether so many digits stand side by side that they may be an integer beyond 2^53. Few
-// runs have any, and a Decoder that keeps numbers as they are is slow.
+// hasLongNumber reports whether text has enough digits in a row to be an integer beyond 2^53. Few runs
+// have one, and a Decoder that keeps numbers as they are is slow.
 func hasLongNumber(text []byte) bool {
 	n := 0
 	for _, c := range text {
@@ -46,7 +46,7 @@ func hasLongNumber(text []byte) bool {
 	return false
 }
 
-// exact replaces each json.Number in v, in place where that can be.
+// exact replaces each json.Number in v, in place where that is possible.
 func exact(v any) (_ any, err error) {
 	switch v := v.(type) {
 	case json.Number:

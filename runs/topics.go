@@ -37,7 +37,7 @@ func (t *Topics) isWatched(id string) bool {
 	return len(t.by[id]) > 0
 }
 
-// Changed tells those who watch id.
+// Changed wakes the watchers of id.
 func (t *Topics) Changed(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *Topics) Changed(id string) {
 	}
 }
 
-// ChangedAll tells everybody, as it is not known what has changed.
+// ChangedAll wakes all watchers, as it is not known what has changed.
 func (t *Topics) ChangedAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -32,15 +32,15 @@ type Worker struct {
 	Concurrency int
 	// Name names the worker in its runs. "" is the host, the process and a random part.
 	Name string
-	// Context makes what nodes get as their context of Spec.Context; nil hands them the map.
+	// Context makes the context of nodes from Spec.Context; nil hands them the map.
 	Context func(Run) (any, error)
 	// Begin, if not nil, is called when an attempt at a run begins. It returns a context
 	// derived from the one it gets, which the graph runs with, and a function that is called
 	// when the attempt has ended. It is for tracing.
 	Begin func(ctx context.Context, r Run) (context.Context, func(error))
-	// Final reports whether an error cannot pass, so that the run ends with it at once. Nil
-	// is Final, the function. It is not asked about saver.ErrFenced: a worker that was too slow
-	// to keep the lease of a thread ends no run. Other errors are tried again, after Backoff, as often as
+	// Final reports whether an error is permanent, so that the run ends with it immediately. Nil is
+	// Final, the function. It is not called for saver.ErrFenced: a worker that was too slow to keep the
+	// lease of a thread ends no run. Other errors are tried again, after Backoff, as often as
 	// Spec.Attempts allows.
 	Final func(error) bool
 	// Backoff is how long a failed run waits before its next attempt. Nil is a second,
@@ -56,7 +56,7 @@ type Worker struct {
 
 	mu       sync.Mutex
 	jobs     map[string]*job // by run: of its newest claim
-	stopping bool            // what begins is asked to stop
+	stopping bool            // runs that begin are told to stop
 	stopped  bool            // and cancelled
 }
 
@@ -68,7 +68,7 @@ type job struct {
 	cancel  context.CancelCauseFunc
 	last    []Event   // those of the attempt that are not stored yet
 	renewed time.Time // when the last renewal that was answered had been sent; guarded by Worker.mu
-	how     Strategy  // of the cancellation that was asked for, "" for none; guarded by Worker.mu
+	how     Strategy  // of the requested cancellation, "" for none; guarded by Worker.mu
 }
 
 // Why a run's context ends.
@@ -191,7 +191,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		given := w.wait(ctx, name, graphs, cap(free)-len(free)+1, changed, idle)
 		for range len(given) - 1 {
-			free <- struct{}{} // there is room, as nobody else takes it
+			free <- struct{}{} // there is room: nobody else sends
 		}
 		if len(given) == 0 {
 			<-free
@@ -207,8 +207,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// place takes a place in free. It returns false if there was none until ctx ended, or for a while: those
-// who have one may go on with one run after the other.
+// place takes a place in free. It returns false if there was none until ctx ended, or for the time
+// most: a worker that has a place may execute one run after the other.
 func place(ctx context.Context, free chan<- struct{}, most time.Duration) bool {
 	select {
 	case free <- struct{}{}:
@@ -345,14 +345,15 @@ func (w *Worker) begin(ctx context.Context, c Claim) *job {
 	return j
 }
 
-// toTheEnd is a context for what is to be done though ctx has ended. The claim holds no longer than
-// LeaseTime when nothing gets through to the queue, and somebody else goes on with the run.
+// toTheEnd returns a context for calls that must be made although ctx has ended. It lasts for
+// LeaseTime: if no call reaches the queue for so long, the claim is void, and another worker continues
+// the run.
 func (w *Worker) toTheEnd(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), w.Queue.LeaseTime())
 }
 
-// execute makes an attempt at a run and reports what became of it by finish, which may have claimed
-// another run to go on with.
+// execute makes an attempt at a run and reports its outcome by finish. It returns the next run if
+// finish has claimed one.
 func (w *Worker) execute(j *job, finish func(context.Context, Claim, Outcome) (*Claim, error)) (next *Claim) {
 	ctx, c := j.ctx, j.claim
 	defer j.cancel(nil)
@@ -375,11 +376,11 @@ func (w *Worker) execute(j *job, finish func(context.Context, Claim, Outcome) (*
 		if err == nil {
 			return next
 		}
-		if next != nil { // both are stored, and not synced: the store says so to whoever asks
+		if next != nil { // both are stored, and not synced: reads of them return the error
 			w.logger().Error("sync the end of a run", "run", c.ID, "error", err)
 			return next
 		}
-		if errors.Is(err, ErrFenced) || end.Err() != nil { // somebody else goes on with it
+		if errors.Is(err, ErrFenced) || end.Err() != nil { // another worker continues it
 			w.logger().Warn("the claim of a run is void", "run", c.ID, "error", err)
 			return nil
 		}
@@ -405,7 +406,7 @@ func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
 		}
 		o.Waiting, err = w.invoke(inside, j)
 		end(err)
-	} else { // it was asked for while no worker had the run
+	} else { // it was requested while no worker had the run
 		err = errCancelled
 	}
 	var drained *pregel.DrainedError
@@ -471,9 +472,9 @@ func (w *Worker) cancelled(ctx context.Context, j *job) (o Outcome, report bool)
 	return Outcome{Status: Interrupted}, true
 }
 
-// rollBack removes what a run has stored. As an attempt does, it owns the thread before it asks
-// whether its claim holds. So a worker that was stopped behind its claim removes nothing of a
-// thread that somebody else has.
+// rollBack removes the checkpoints of a run. Like an attempt, it owns the thread before it checks that
+// its claim holds. So a worker that was stopped for long removes nothing of a thread that another one
+// has.
 func (w *Worker) rollBack(ctx context.Context, c Claim) error {
 	lease, err := w.Saver.Own(ctx, c.ThreadID, false)
 	if err != nil {

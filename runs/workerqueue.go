@@ -5,13 +5,13 @@ import (
 	"errors"
 )
 
-// WorkerQueue is what a Worker asks of its queue beside the calls of Queue: a queue in the same process
-// knows more, and saves writes. ForWorker makes one of any Queue. What a WorkerQueue does, the methods
-// of the Queue see as if they had done it.
+// WorkerQueue has the methods that a Worker needs beside those of Queue: a queue in the same process
+// knows more, and saves writes. ForWorker makes one of any Queue. The effects are the same as those of
+// the corresponding methods of Queue.
 type WorkerQueue interface {
-	// Holds asks whether a claim holds, and may wait for the answer beside the caller: call the function
-	// that it returns, once, for what has become of the run. That need not be durable. Errors: ErrFenced
-	// if the claim is void, and those of the queue.
+	// Holds checks whether a claim holds, perhaps in the background: the function that it returns waits
+	// for the answer and returns the run, which need not be durable. Call it once. Errors: ErrFenced if
+	// the claim is void, and those of the queue.
 	Holds(ctx context.Context, c Claim) (answer func() (Run, error))
 
 	// FinishAndClaim is Finish for a worker that takes the next run of one of the graphs, if it may begin at
@@ -20,14 +20,14 @@ type WorkerQueue interface {
 	// not be durable.
 	FinishAndClaim(ctx context.Context, c Claim, o Outcome, worker string, graphs []string) (next *Claim, err error)
 
-	// Offer offers that a worker, for which Claim found nothing, takes runs of some graphs, no more than
-	// room. Until it withdraws the offer, runs may be claimed for it; come says so. withdraw
-	// returns those that were, as they are then: who cancels one in between tells nobody else.
+	// Offer offers to run up to room runs of some graphs on a worker for which Claim found nothing.
+	// Until the worker withdraws the offer, runs may be claimed for it; come signals that. withdraw
+	// returns the claimed runs in their present state: a cancellation in between is seen only there.
 	Offer(worker string, graphs []string, room int) (come <-chan struct{}, withdraw func() []Claim)
 
-	// WhenAsked calls f, once, when somebody has asked for events of a claim's run: until then they may be
-	// stored late. It calls f at once if the queue cannot know, or the claim is void. f must
-	// not wait for the queue.
+	// WhenAsked calls f, once, when somebody has asked for events of a claim's run: until then they may
+	// be stored late. It calls f immediately if the queue cannot know, or the claim is void. f must not
+	// wait for the queue.
 	WhenAsked(c Claim, f func())
 }
 
@@ -39,7 +39,8 @@ type workerQueuer interface {
 	ForWorker(whole Queue) WorkerQueue
 }
 
-// ForWorker is q as a WorkerQueue. What q does not do itself, as a Local does, is made of its calls.
+// ForWorker returns q as a WorkerQueue. If q is none itself, as a Local is, the methods are made of
+// those of Queue.
 func ForWorker(q Queue) WorkerQueue {
 	if own, ok := q.(workerQueuer); ok {
 		if w := own.ForWorker(q); w != nil {

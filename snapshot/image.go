@@ -27,7 +27,7 @@ type Image struct {
 	counts  ImageCounts
 	threads uint64            // of the store
 	dir     []tableRef        // of all tables but the next
-	rows    [2][]index.Stored // partitions and families: what the footer says of them
+	rows    [2][]index.Stored // partitions and families, from the footer
 }
 
 // OpenImage reads header and footer of an image, and nothing else. size is that of the
@@ -96,7 +96,7 @@ func (im *Image) readFooter(size int64) error {
 // KeyID is the id of the key that the image is encrypted with; "" if it is not.
 func (im *Image) KeyID() string { return im.fr.seal.KeyID() }
 
-// Header returns what the image says about itself.
+// Header returns the header of the image.
 func (im *Image) Header() ImageHeader { return im.h }
 
 // Check compares the image with the manifest: with the entry that names it, the store, and
@@ -174,7 +174,7 @@ func (im *Image) refs(typ imageFrameType) ([]tableRef, error) {
 	return out, nil
 }
 
-// wants reports whether somebody visits a table.
+// wants reports whether the Visitor has a function for a table.
 func (v *Visitor) wants(typ imageFrameType) bool {
 	switch typ {
 	case imagePartitions, imageRows:

@@ -131,7 +131,7 @@ func (im *Image) decodeFooter(b []byte, off uint64) error {
 	return nil
 }
 
-// split keeps what the footer says of frames, with rows and parts in the form of the index.
+// split keeps the table frames that the footer lists, with rows and parts in the form of the index.
 func (im *Image) split(dir []tableRef) {
 	for _, r := range dir {
 		if r.typ.isRows() {

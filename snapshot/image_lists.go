@@ -27,7 +27,7 @@ var imageLists = listLimits{footer: 8, list: 64}
 // isRows reports whether a footer has the first key of frames of the type.
 func (t imageFrameType) isRows() bool { return t == imageRows || t == imageParts || t.isList() }
 
-// isList reports whether frames of the type say where others are.
+// isList reports whether frames of the type list other frames.
 func (t imageFrameType) isList() bool { return t == imageRowLists || t == imagePartLists }
 
 // listed is the type of the frames of the table that a frame of the type belongs to.
@@ -59,7 +59,7 @@ func (r *tableRef) stored() index.Stored {
 	return s
 }
 
-// appendFirst encodes what is known of a frame besides its place.
+// appendFirst encodes the fields of a tableRef other than its place.
 func (r *tableRef) appendFirst(b []byte) []byte {
 	if r.typ.isList() {
 		b = binary.AppendUvarint(b, r.size)
@@ -68,9 +68,9 @@ func (r *tableRef) appendFirst(b []byte) []byte {
 	return append(b, r.first...)
 }
 
-// decodeFirst is the inverse of appendFirst. It returns how many bytes of b it decoded; 0 if
-// they are not valid. text is b as a string, of which the key becomes a part. What a list
-// leads to lies before it in the file, and cannot be larger.
+// decodeFirst is the inverse of appendFirst. It returns how many bytes of b it decoded; 0 if they are
+// not valid. text is b as a string, of which the key becomes a part. The frames of a list lie before it
+// in the file, and cannot be larger.
 func (r *tableRef) decodeFirst(b []byte, text string) int {
 	at := 0
 	if r.typ.isList() {
@@ -156,12 +156,12 @@ func (im *Image) listAt(typ imageFrameType, at *index.Stored, end string, b []by
 	return list, nil
 }
 
-// damagedTable is the error for a frame that is not what it should be.
+// damagedTable returns the error for a frame that does not match its description.
 func (im *Image) damagedTable(at *index.Stored, err error) error {
 	return &fault.CorruptionError{File: im.name, Kind: "image table", Offset: int64(at.Off), Len: int64(at.Len), Err: err}
 }
 
-// frames are all frames of a table, whatever lists lead to them.
+// frames returns all frames of a table, after following the lists.
 func (im *Image) frames(typ imageFrameType) ([]index.Stored, error) {
 	all := *im.table(typ)
 	for range index.MaxDepth {
@@ -179,8 +179,8 @@ func (im *Image) frames(typ imageFrameType) ([]index.Stored, error) {
 // errLevels is the cause for lists that lead to no frame in index.MaxDepth steps.
 var errLevels = errors.New("lists lead to lists without end")
 
-// below replaces lists by what they lead to. Lists that follow each other in the file are read
-// at once.
+// below replaces lists by the frames in them. Lists that follow each other in the file are read with
+// one call.
 func (im *Image) below(typ imageFrameType, all []index.Stored) ([]index.Stored, error) {
 	var out []index.Stored
 	for len(all) > 0 {
@@ -219,8 +219,8 @@ func (im *Image) below(typ imageFrameType, all []index.Stored) ([]index.Stored, 
 	return out, nil
 }
 
-// runOf is how many frames from the first on follow each other in the file and are all lists,
-// or all none.
+// runOf returns how many frames from the first on follow each other in the file and are all lists, or
+// all not.
 func runOf(all []index.Stored) int {
 	n := 1
 	for n < len(all) && all[n].List == all[0].List && all[n-1].Off+uint64(all[n-1].Len) == all[n].Off {

@@ -15,7 +15,7 @@ import (
 // unknownPartitions stands for a number of partitions that nobody counted.
 const unknownPartitions = ^uint64(0)
 
-// rowOf is a partition as the index has it.
+// rowOf returns a partition as a row of the index.
 func rowOf(t *ImagePartition) index.Row {
 	return index.Row{ID: t.ID, Family: t.Family, Birth: t.Birth, LSN: t.LSN, Head: t.Head, Updated: t.Updated, Flags: t.Flags, Deleted: t.Deleted}
 }
@@ -25,7 +25,7 @@ func partitionOf(r index.Row) ImagePartition {
 	return ImagePartition{ID: r.ID, Family: r.Family, Birth: r.Birth, LSN: r.LSN, Head: r.Head, Updated: r.Updated, Flags: r.Flags, Deleted: r.Deleted}
 }
 
-// table is what the footer says of the table that frames of a type belong to.
+// table returns the frames of the table that a type of frame belongs to.
 func (im *Image) table(typ imageFrameType) *[]index.Stored { return &im.rows[typ.listed()-imageRows] }
 
 // Rows returns the partitions and families of the image as a table. It reads all of them, and
@@ -60,7 +60,7 @@ func begin(chunks []index.Chunk, at []index.Stored) error {
 	return nil
 }
 
-// counted is the table, if it has what the image says it has.
+// counted returns the table if it has as many rows as the image says; otherwise an error.
 func (im *Image) counted(t *index.Table, err error) (*index.Table, error) {
 	if err == nil && (uint64(t.Len()) != im.counts.Partitions || uint64(t.LenFamilies()) != im.counts.Families) {
 		err = errTable // of format 1, which this is not
@@ -71,11 +71,10 @@ func (im *Image) counted(t *index.Table, err error) (*index.Table, error) {
 	return t, nil
 }
 
-// RowsAt is Rows, but a frame and the lists that lead to it are read when the frame is first
-// needed, through open, which gives this image or another one of the same file. If the frame
-// is damaged then, or is not the one announced, that look-up fails with a
-// *fault.CorruptionError; errors of open are passed on. Images of formats 1 and 2 are read
-// at once.
+// RowsAt is Rows, but a frame and the lists that lead to it are read when the frame is first needed,
+// through open, which gives this image or another one of the same file. If the frame is damaged then,
+// or is not the one announced, that look-up fails with a *fault.CorruptionError; errors of open are
+// passed on. Images of formats 1 and 2 are read immediately.
 func (im *Image) RowsAt(open func(read func(*Image) error) error) (*index.Table, error) {
 	if im.version < firstsVersion {
 		return im.Rows()
@@ -83,7 +82,7 @@ func (im *Image) RowsAt(open func(read func(*Image) error) error) (*index.Table,
 	return im.counted(index.TableAt(im.rows[0], im.rows[1], &rowsAt{h: im.h, open: open}))
 }
 
-// rowsAt reads what an index.Table needs of an image.
+// rowsAt reads chunks and lists of an image for an index.Table.
 type rowsAt struct {
 	h    ImageHeader
 	open func(read func(*Image) error) error
@@ -173,9 +172,8 @@ func (im *Image) decodedRows() (*index.Table, error) {
 	return b.Done(), err
 }
 
-// chunks reads all frames of one type, and also returns what announced them. Frames that
-// follow each other in the file are read at once. They share memory, which is no more than
-// the file's size.
+// chunks reads all frames of one type, and also returns their descriptions. Frames that follow each
+// other in the file are read with one call. They share memory, which is no more than the file's size.
 func (im *Image) chunks(typ imageFrameType) ([]index.Chunk, []index.Stored, error) {
 	all, err := im.frames(typ)
 	if err != nil {

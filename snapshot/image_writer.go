@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/index"
 )
 
-// ImageHeader says what an image is.
+// ImageHeader describes an image.
 type ImageHeader struct {
 	Num     base.FileNum
 	StoreID uint64
@@ -68,7 +68,7 @@ type ImageWriter struct {
 	lastExists [tableTypes]bool
 }
 
-// tableRef is where a table frame lies.
+// tableRef is the place of a table frame.
 type tableRef struct {
 	off   uint64
 	len   uint32
@@ -106,9 +106,8 @@ func NewImageWriter(f vfs.File, h ImageHeader, opts ...ReadOption) (*ImageWriter
 // KeyID is the id of the key that the image is encrypted with; "" if it is not.
 func (w *ImageWriter) KeyID() string { return w.fr.seal.KeyID() }
 
-// smallPage is below what size a page is stored as it is. Those of an image that saves what was
-// new are soon replaced, and to compress them takes more time than all else that is done to save
-// a partition.
+// smallPage is the size below which a page is not compressed. The pages of a delta image are soon
+// replaced, and compressing them takes more time than the rest of saving a partition.
 const smallPage = 64 << 10
 
 // AddPage stores one page of a directory and returns its place, for a Part. A page larger than
@@ -283,7 +282,8 @@ func (w *ImageWriter) frame(typ imageFrameType, count uint32, raw []byte, enc *z
 	w.buf = w.fr.appendImage(w.buf, at, typ, count, raw, enc)
 	n = uint32(len(w.buf) - start)
 	if len(w.buf) >= imageChunk {
-		// In slices: a commit that is synced beside a large image waits for one of them.
+		// In slices: a commit that is synced meanwhile waits for one slice only, not for the whole
+		// image.
 		if err = w.flush(); err == nil {
 			if err = w.f.SyncData(); err != nil {
 				err = w.fail(fmt.Errorf("sync: %w", err))

@@ -119,7 +119,7 @@ func InspectManifest(name string, b []byte, visit func(ManifestFrame) error, opt
 
 func usedBytes(b []byte) int64 { return int64(len(bytes.TrimRight(b, "\x00"))) }
 
-// nextFrame is where the next valid frame at or after from begins, or the end.
+// nextFrame returns where the next valid frame at or after from begins, or the end.
 func nextFrame(b []byte, salt uint64, from int) int {
 	for at := from; at+frameHeaderSize <= len(b); at += 8 {
 		if b[at+12] == 0 {
@@ -178,9 +178,9 @@ func (w *manifestWalk) frame(b []byte, off int) ManifestFrame {
 	return fr
 }
 
-// CheckManifest checks every byte of a manifest. damage is all that Load fails with, and all
-// that cannot be after a clean close, even if Load has no need to notice. notes are what a
-// crash may leave: an edit that was being written, a torn slot.
+// CheckManifest checks every byte of a manifest. damage has all errors with which Load fails, and
+// faults that cannot occur after a clean close, even if Load does not check them. notes are traces that
+// a crash may leave: an edit that was being written, a torn slot.
 func CheckManifest(name string, b []byte, opts ...ReadOption) (damage, notes []error) {
 	st, rep, err := decodeManifest(name, b, optionsOf(opts))
 	if err != nil {

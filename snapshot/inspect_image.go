@@ -21,7 +21,7 @@ type ImageFrame struct {
 	Codec  string         // "none", "zstd"
 	Count  uint32         // entries of a table, or of the frames that a list leads to
 	Raw    []byte         // decoded content; valid during the call
-	List   []index.Stored // what a list leads to
+	List   []index.Stored // the frames of a list
 	Err    error          // damage: Type is then a guess
 }
 
@@ -125,7 +125,7 @@ func (im *Image) tables() []uint64 {
 					below = append(below, list...)
 				}
 			}
-			// Of lists that nobody wrote, several may lead to one frame.
+			// In a forged file several lists may lead to one frame.
 			slices.SortFunc(below, func(a, b index.Stored) int { return cmp.Compare(a.Off, b.Off) })
 			all = slices.CompactFunc(below, func(a, b index.Stored) bool { return a.Off == b.Off })
 		}

@@ -37,15 +37,14 @@ type LoadReport struct {
 	// Closed: the writer of the file closed it, so its end is known and nothing can be
 	// missing.
 	Closed bool
-	// Dropped is the length of what lies after the last edit and is not zero: an edit
-	// that was being written, and was not acknowledged, when its process died.
-	// DroppedAt is where it begins.
+	// Dropped is the length of the bytes after the last edit that are not zero: an edit that was being
+	// written, and was not acknowledged, when its process died. DroppedAt is where they begin.
 	Dropped   int64
 	DroppedAt int64
 	// Leftover names manifest files that are superseded or were never finished. Open
 	// removes them, and lists those that it could not remove.
 	Leftover []string
-	// Damage is what Load would have failed with. Only LoadDamaged sets it.
+	// Damage are the errors with which Load would have failed. Only LoadDamaged sets it.
 	Damage []error
 	// KeyID is the id of the key that the file is encrypted with; "" if it is not.
 	KeyID string
@@ -93,7 +92,7 @@ func LoadDamaged(fsys vfs.FS, dir string, opts ...ReadOption) (State, LoadReport
 	return State{}, LoadReport{}, errors.Join(damage...)
 }
 
-// listing is what a directory holds of manifests.
+// listing has the manifests in a directory.
 type listing struct {
 	nums  []base.FileNum // complete manifests, ascending
 	temps []base.FileNum // manifests that were being written
@@ -307,7 +306,7 @@ func (r *reader) edits() error {
 	}
 }
 
-// edit applies one edit to a state of which nobody else has seen anything yet.
+// edit applies one edit to a state that nobody else has seen yet.
 func (r *reader) edit(f frame) error {
 	e, err := decodeEdit(r.name, f.payload)
 	if err != nil {
@@ -340,8 +339,8 @@ func (r *reader) next(f frame) {
 	r.off += f.size
 }
 
-// end judges the first invalid frame. It is damage if a slot or a later frame says that its
-// bytes were durable, and else the end of what was written.
+// end judges the first invalid frame. It is damage if a slot or a later frame says that its bytes were
+// durable; otherwise it is the end of the edits.
 func (r *reader) end() error {
 	mark, marked, err := r.slot(r.limit, frameMark)
 	if err != nil {

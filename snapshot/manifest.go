@@ -73,7 +73,7 @@ type Manifest struct {
 	// edits are rare, and their frames must be in their order.
 	mu     sync.Mutex
 	file   *manifestFile // nil until the first edit, if the file found was closed
-	found  listing       // what Open found, where file is nil
+	found  listing       // the manifests that Open found; used if file is nil
 	cause  error         // first failure after which the file's content is unknown
 	closed bool
 }
@@ -85,11 +85,11 @@ type manifestFile struct {
 	num base.FileNum
 	framer
 	size int64
-	tail int64 // where the next frame goes
+	tail int64 // the place of the next frame
 	// synced is the promise: frames up to here survive power loss.
 	synced int64
 	seq    uint64 // of the last frame
-	bytes  []byte // what is below tail
+	bytes  []byte // the bytes below tail
 }
 
 // Create makes the first manifest of a store, MANIFEST-000001, from st. If they are zero, it
@@ -239,7 +239,7 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 	if err := mf.f.SyncData(); err != nil {
 		return fmt.Errorf("sync %s: %w", ManifestName(mf.num), err)
 	}
-	// What is in a file that nobody can find any more was not stored.
+	// An edit in a file that no Open can find is not stored.
 	size, err := mf.f.Attached()
 	if err != nil {
 		return fmt.Errorf("after an edit of %s: %w", ManifestName(mf.num), err)
@@ -262,7 +262,7 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 	return nil
 }
 
-// rotateLocked goes on in a new file with next as its complete state.
+// rotateLocked continues in a new file with next as its complete state.
 func (m *Manifest) rotateLocked(next *State) error {
 	if m.file == nil {
 		if err := m.replace(m.found.next(), m.found.nums[0], next); err != nil {
@@ -437,7 +437,7 @@ func (m *Manifest) replace(num, prev base.FileNum, st *State) error {
 		return fmt.Errorf("open %s: %w", ManifestName(num), err)
 	}
 	if m.file != nil {
-		_ = m.file.f.Close() // superseded: what it could still lose is not needed
+		_ = m.file.f.Close() // superseded: data that it could still lose is not needed
 	}
 	m.file = mf
 	m.cur.Store(st)

@@ -218,7 +218,7 @@ func (s *State) setDead(dead []SegmentDead) error {
 	return nil
 }
 
-// dead is what s says of dead bytes, as an edit would.
+// dead returns the dead bytes of s, in the form of an edit.
 func (s *State) dead() []SegmentDead {
 	var out []SegmentDead
 	for _, g := range s.Segments {
@@ -268,7 +268,7 @@ func (s *State) check() error {
 	return s.checkOptions()
 }
 
-// checkNumbers: a number stands for one file.
+// checkNumbers checks that each number belongs to one file.
 func (s *State) checkNumbers() error {
 	seen := make(map[base.FileNum]struct{}, len(s.Logs)+len(s.Segments)+len(s.Images))
 	use := func(n base.FileNum) error {

@@ -26,7 +26,7 @@ const (
 	tagImages         = 9  // the whole stack; present and empty in an edit means "no image"
 	tagClean          = 10 // clean close
 	tagLogSalts       = 11 // of those added log files whose salt is known, in their order
-	tagDead           = 12 // of segments: what nothing needs of them
+	tagDead           = 12 // dead bytes of segments
 )
 
 // Encoded sizes of the repeated items, and of the field header before them.

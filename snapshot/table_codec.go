@@ -31,7 +31,7 @@ type ImageFamily struct {
 	Parts []Part
 }
 
-// Tombstone is what is kept of a deleted partition, so that it does not come back.
+// Tombstone is the record of a deleted partition, so that it does not come back.
 type Tombstone struct {
 	ID   string
 	LSN  base.LSN // of the deletion
@@ -149,7 +149,7 @@ func (c *cursor) byte() byte {
 
 func (c *cursor) fail() { c.bad, c.b = true, nil }
 
-// strs collects the strings of a frame in one buffer, to allocate them all at once.
+// strs collects the strings of a frame in one buffer, to allocate them together.
 type strs struct {
 	arena []byte
 	ends  []int
@@ -172,8 +172,8 @@ func (s *strs) shared(c *cursor, from, to int) (int, int) {
 	return start, len(s.arena)
 }
 
-// tableDecoder decodes table frames. What it returns is valid until the next call, but for
-// strings, parts and data of tombstones, which the caller may keep.
+// tableDecoder decodes table frames. Its results are valid until the next call, except for strings,
+// parts and data of tombstones, which the caller may keep.
 type tableDecoder struct {
 	strs
 	threads  []ImagePartition
@@ -185,7 +185,7 @@ type tableDecoder struct {
 	names    []string
 }
 
-// done tests what every table frame must meet: its entries fill it exactly.
+// done checks that the entries of a table frame fill it exactly.
 func (c *cursor) done(entry uint32) error {
 	if c.bad {
 		return fmt.Errorf("%w: entry %d does not decode", errTable, entry)
@@ -203,8 +203,8 @@ func tooMany(count uint32, b []byte, least int) error {
 	return nil
 }
 
-// presize is how many of count entries to allocate at once: all of them in a frame of usual
-// size, but not many more, since the count of a damaged frame may be anything.
+// presize returns for how many of count entries memory is allocated in advance: for all in a frame of
+// usual size, but not for many more, since the count of a damaged frame may be anything.
 func presize(count uint32) int { return int(min(count, 8<<10)) }
 
 // decodePartitions decodes a frame of count partitions.

@@ -59,7 +59,7 @@ func sortedSet(ids []string) []string {
 
 func itemKey(key string) string { return prefixItem + key }
 
-// entryOf fills en with what the index has of an item.
+// entryOf fills en with the fields of an item that are in the index.
 func entryOf(t *index.Partition, it *index.Entry, en *entry) error {
 	if it.Key == "" || it.Key[:1] != prefixItem || it.Slots.Len() == 0 {
 		return fmt.Errorf("store item %q: %w", it.Key, saver.ErrCorrupt)

@@ -92,7 +92,7 @@ func appendStr(b []byte, s string) []byte {
 // errSummary marks a malformed summary. The filter then reads the value.
 var errSummary = errors.New("malformed summary")
 
-// answer is what a summary says to a filter.
+// answer is the result of a filter applied to a summary.
 type answer uint8
 
 const (

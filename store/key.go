@@ -27,7 +27,7 @@ func idOf(ns Namespace) string {
 	return b.String()
 }
 
-// namespaceOf is the inverse of idOf; not ok for what idOf does not give.
+// namespaceOf is the inverse of idOf; ok is false for an id that idOf does not return.
 func namespaceOf(id string) (ns Namespace, ok bool) {
 	ns = Namespace{}
 	for start, i := 0, 0; i < len(id); {

@@ -68,14 +68,13 @@ var (
 	_ Mover    = (*Local)(nil)
 )
 
-// On is the store in the directory of d. Several may be on one, with options of
-// their own; they see the same items. Close it before d.
+// On returns the store in the directory of d. Several stores may be on one d, with options of their
+// own; they see the same items. Close it before d.
 //
-// Items have the guarantees of d. They are durable when a call returns, as d's Sync mode
-// says. A call stores all or nothing. Every read sees one consistent state. Damage is
-// found and named. Reads keep at most Options.VectorBytes in memory, besides d's cache and
-// its index. For each item of a namespace that was read, the index holds its key, its
-// times, and its scalar fields up to 1 KiB.
+// Items have the guarantees of d. They are durable when a call returns, as d's Sync mode says. A call
+// stores all or nothing. Every read sees one consistent state. Damage is found and named. Reads keep at
+// most Options.VectorBytes in memory, besides d's cache and its index. For each item of a namespace
+// that was read, the index holds its key, its times, and its scalar fields up to 1 KiB.
 //
 // Errors: InvalidError.
 func On(d *disk.Saver, opts Options) (*Local, error) {

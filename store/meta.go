@@ -105,9 +105,8 @@ func Expiry(now, ttl int64) int64 {
 	return max(now+ttl, 1)
 }
 
-// Renewal is the expiry of an item that is read at now, where reading renews it. It is not due if
-// too little of the item's life has passed, or if the item has expired. Times are in
-// microseconds.
+// Renewal returns the new expiry of an item that is read at now, if reads renew it. due is false if too
+// little of the item's life has passed, or if the item has expired. Times are in microseconds.
 func Renewal(now, expires, ttl int64) (next int64, due bool) {
 	m := meta{expires: expires, ttl: ttl}
 	if !m.live(now) {

@@ -80,13 +80,13 @@ func (d *durable) move(ctx context.Context, from, to string, dry bool) (rep Move
 	return rep, nil
 }
 
-// moveItems and moveBytes bound what one commit of a move has.
+// moveItems and moveBytes bound how much one commit of a move contains.
 const (
 	moveItems = 500
 	moveBytes = 8 << 20
 )
 
-// moveBatch is what one commit moves.
+// moveBatch has the items that one commit moves.
 type moveBatch struct {
 	d        *durable
 	from, to string // partitions
@@ -105,7 +105,7 @@ type movedItem struct {
 	there *index.Entry    // what is in its place; nil: nothing
 }
 
-// moveBatch reads what the next commit moves.
+// moveBatch reads the items that the next commit moves.
 func (d *durable) moveBatch(ctx context.Context, from, to, before string) (*moveBatch, error) {
 	b := &moveBatch{d: d, from: from, to: to}
 	view, err := d.view()
@@ -199,7 +199,7 @@ func sameValue(codec serde.Serializer, a, b serde.Typed) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// commit moves the batch, but for items that were changed, here or there, since they were read.
+// commit moves the batch, except for items that were changed in either namespace since they were read.
 func (b *moveBatch) commit(ctx context.Context) error {
 	if len(b.items) == 0 {
 		return nil
@@ -229,7 +229,7 @@ func (b *moveBatch) commit(ctx context.Context) error {
 	})
 }
 
-// isStill reports whether an item is in a transaction what it was in a view.
+// isStill reports whether an item is the same in a transaction as it was in a view.
 func isStill(tx *engine.Tx, partition, key string, was *index.Entry) bool {
 	var it *index.Entry
 	if t := tx.Partition(partition); t != nil {

@@ -14,8 +14,8 @@ const (
 	recentBytes = 4 << 10
 )
 
-// recent are small values that were read, as long as their items stay: who asks for one again need not
-// have it read and decoded. They are texts and bytes alone, and nobody else has the same ones.
+// recent has small values that were read, as long as their items stay, so that reading one again need
+// not read and decode it. They are texts and bytes only, and share no memory with values of callers.
 type recent struct {
 	mu sync.Mutex
 	by map[address]recentValue

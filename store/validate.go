@@ -59,9 +59,8 @@ func invalidf(field, format string, args ...any) error {
 	return &saver.InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// CheckNamespace refuses, with a NamespaceError, what Put refuses: no labels, an
-// empty label, a label with a dot, "langgraph" as the first, or more than 64
-// labels or 2 KiB in all.
+// CheckNamespace returns a NamespaceError for a namespace that Put refuses: no labels, an empty label,
+// a label with a dot, "langgraph" as the first, or more than 64 labels or 2 KiB in all.
 func CheckNamespace(ns Namespace) error {
 	if len(ns) == 0 {
 		return &NamespaceError{Namespace: ns, Reason: "it has no labels"}
@@ -99,8 +98,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// Validate refuses what Search refuses of a query, except for its prefix and filter. ix is the
-// index of the store, nil if it has none.
+// Validate returns the error that Search would return for a query, except for its prefix and filter. ix
+// is the index of the store, nil if it has none.
 func (q *Query) Validate(ix *Index) error {
 	if q.Limit < 0 {
 		return invalidf("limit", "%d is negative; want 0, for the default of %d, or more", q.Limit, DefaultLimit)
@@ -123,7 +122,7 @@ func (q *Query) Validate(ix *Index) error {
 	return nil
 }
 
-// Validate refuses what ListNamespaces refuses.
+// Validate returns the error that ListNamespaces would return for the query.
 func (q *NamespaceQuery) Validate() error {
 	for name, n := range map[string]int{"limit": q.Limit, "offset": q.Offset, "max_depth": q.MaxDepth} {
 		if n < 0 {
@@ -154,7 +153,7 @@ func (ix *Index) checkVector(v []float32) error {
 	return nil
 }
 
-// Validate refuses what On and NewMemory refuse.
+// Validate returns the error that On and NewMemory would return for the options.
 func (o *Options) Validate() error {
 	if o.TTL < 0 {
 		return invalidf("ttl", "%v is negative", o.TTL)

@@ -9,15 +9,15 @@ import (
 	"github.com/stele-go/stele/saver/layout"
 )
 
-// Watch tells what changes in one namespace, and in the threads of the saver below, for who keeps
-// something in memory that is derived from them. It is not safe for concurrent use.
+// Watch reports the changes in one namespace, and in the threads of the saver below, for a caller that
+// keeps data derived from them in memory. It is not safe for concurrent use.
 type Watch struct {
 	d     *durable
 	part  string
 	w     *engine.Watch
 	begun bool
 	birth base.LSN // of the namespace's partition; 0: there was none
-	since base.LSN // its last record that was told of
+	since base.LSN // the last record that was reported
 }
 
 // Watch begins to watch a namespace, without those below it. It returns nil in memory. Close it
@@ -35,23 +35,24 @@ func (s *Local) Watch(ns Namespace) *Watch {
 // Close ends the Watch.
 func (w *Watch) Close() { w.w.Close() }
 
-// Many receives when there is much to tell.
+// Many receives when there are many changes.
 func (w *Watch) Many() <-chan struct{} { return w.w.Many() }
 
-// News is what changed.
+// News are the changes since the last call of Next.
 type News struct {
-	// Keys are those of items that were put or removed, and which record did: one of a key
-	// that is there again has another. Of a removed one the number is 0.
+	// Keys has the keys of items that were put or removed, and the record that put the item: an item
+	// that is put again has another number. For a removed one the number is 0.
 	Keys map[string]uint64
-	// All: Keys are all the items there are. It is so at first, and where it is not known any
-	// more what was removed.
+	// All: Keys has all items that exist. It is set at first, and when it is no longer known what was
+	// removed.
 	All bool
-	// Threads are those of the saver of which something was stored or removed.
+	// Threads are the threads of the saver that were changed or removed.
 	Threads []string
 }
 
-// Next returns what changed since it was called last. A change is told of when the call that made
-// it has returned; it may be told of twice. After an error what was not told is lost.
+// Next returns the changes since it was called last. A change is reported at the latest when the call
+// that made it has returned, and may be reported twice. After an error, changes that were not reported
+// are lost.
 func (w *Watch) Next() (n News, err error) {
 	changed := !w.begun
 	for _, id := range w.w.Take() {

@@ -16,11 +16,11 @@ import (
 	"github.com/stele-go/stele/pregel"
 )
 
-// ModelInfo says what spans tell of a model.
+// ModelInfo has the attributes of spans about a model.
 type ModelInfo struct {
 	// Name is the model as the provider calls it.
 	Name string
-	// Provider is the name of the conventions for who runs it, such as "openai" or "anthropic".
+	// Provider is the conventions' name for the model's provider, such as "openai" or "anthropic".
 	Provider string
 }
 
@@ -62,7 +62,7 @@ func (m *tracedModel) Stream(ctx context.Context, r model.Request) iter.Seq2[mes
 	}
 }
 
-// response is what spans tell of an answer.
+// response has the attributes of spans about an answer.
 type response struct {
 	id, model, finish string
 	usage             *message.Usage
@@ -101,7 +101,7 @@ func (a *response) attributes() []attribute.KeyValue {
 	return out
 }
 
-// settings are those of a request that the conventions know.
+// settings returns the settings of a request that the conventions have names for.
 func settings(s map[string]any) (out []attribute.KeyValue) {
 	for _, key := range []string{"temperature", "top_p", "max_tokens"} {
 		name := "gen_ai.request." + key
@@ -157,7 +157,7 @@ func conversation(ctx context.Context, operation string) []attribute.KeyValue {
 	return text([]attribute.KeyValue{attribute.String("gen_ai.operation.name", operation)}, "gen_ai.conversation.id", task.ThreadID)
 }
 
-// finishCall ends a span as finish does. The conventions have the type of an error besides.
+// finishCall ends a span as finish does, and adds the type of an error, which the conventions define.
 func finishCall(span trace.Span, err error) {
 	if err != nil && outcomeOf(err) == "" {
 		span.SetAttributes(attribute.String("error.type", fmt.Sprintf("%T", err)))

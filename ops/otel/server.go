@@ -64,7 +64,7 @@ func (n *noter) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (n *noter) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
-// Trace is the trace of ctx as headers, for runs.Spec.Trace; empty if there is none.
+// Trace returns the trace of ctx as headers, for runs.Spec.Trace; empty if there is none.
 func (t *Tracer) Trace(ctx context.Context) map[string]string {
 	headers := propagation.MapCarrier{}
 	w3c.Inject(ctx, headers)

@@ -70,7 +70,7 @@ func (t *Tracer) begin(ctx context.Context, name string, attrs ...attribute.KeyV
 	return t.t.Start(ctx, name, trace.WithAttributes(t.attrs...), trace.WithAttributes(attrs...))
 }
 
-// spanName is the kind and the name of the graph or node, of which there are few.
+// spanName returns the kind and the name of the graph or node. There are few different ones.
 func spanName(s pregel.Span) string {
 	switch {
 	case s.Task != nil:

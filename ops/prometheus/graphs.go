@@ -17,10 +17,10 @@ import (
 // maxNames is how many graphs, nodes and models have series of their own, each.
 const maxNames = 200
 
-// GraphCollector implements prometheus.Collector for runs of graphs and calls of models: whatever
-// has its Hooks, and whatever Model returned. It is safe for concurrent use, and one is enough for
-// a process. Labels are names of graphs, nodes and models. Of each the first 200 have series of
-// their own; all others share the name "other", so that names made at run time do no harm.
+// GraphCollector implements prometheus.Collector for runs of graphs that have its Hooks and calls of
+// models that Model returned. It is safe for concurrent use, and one is enough for a process. Labels
+// are names of graphs, nodes and models. Of each the first 200 have series of their own; all others
+// share the name "other", so that names made at run time do no harm.
 type GraphCollector struct {
 	running                              *prometheus.GaugeVec
 	runs, steps, nodes, retries          *prometheus.CounterVec
@@ -74,7 +74,7 @@ func (c *GraphCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Hooks returns h with a Span that counts, and calls what h has there.
+// Hooks returns h with a Span that counts, and then calls h.Span.
 func (c *GraphCollector) Hooks(h pregel.Hooks) pregel.Hooks {
 	own := h.Span
 	h.Span = func(ctx context.Context, s pregel.Span) (context.Context, func(error)) {
@@ -93,7 +93,7 @@ func (c *GraphCollector) Hooks(h pregel.Hooks) pregel.Hooks {
 	return h
 }
 
-// begin counts the beginning of a span, and returns what counts its end.
+// begin counts the beginning of a span, and returns a function that counts its end.
 func (c *GraphCollector) begin(s pregel.Span) func(error) {
 	begin, graph := time.Now(), c.graphNames.of(s.Run.Graph)
 	switch s.Kind {

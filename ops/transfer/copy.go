@@ -109,7 +109,7 @@ func Copy(ctx context.Context, src Source, dst saver.Saver, o Options) (Report, 
 	return c.rep, c.verify(ctx)
 }
 
-// each calls do for every tuple of src, and counts and reports what is rejected.
+// each calls do for every tuple of src, and counts and reports rejects.
 func each(ctx context.Context, src Source, o *Options, rep *Report, do func(context.Context, *Tuple) error) error {
 	done := 0
 	for tup, err := range src.Tuples(ctx, o.Select) {
@@ -245,8 +245,8 @@ func (c *copier) copy(ctx context.Context, tup *Tuple) error {
 	return nil
 }
 
-// setTTL gives the thread of tup, which is in the target, its TTL. One that has the default in the
-// source keeps what it has.
+// setTTL gives the thread of tup in the target its TTL. A thread that has the default in the source
+// keeps the TTL it has in the target.
 func (c *copier) setTTL(ctx context.Context, tup *Tuple) error {
 	if tup.TTL == 0 {
 		return nil
@@ -278,7 +278,7 @@ func (c *copier) there(ctx context.Context, cfg saver.Config, want sum) (there, 
 	return true, got == want, nil
 }
 
-// digestIn is the digest of a checkpoint as s has it.
+// digestIn returns the digest of a checkpoint in s.
 func digestIn(ctx context.Context, s saver.Saver, cfg saver.Config) (sum, error) {
 	tup, err := readTuple(ctx, s, cfg)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // sum is a SHA-256.
 type sum [sha256.Size]byte
 
-// held is what a channel has in a checkpoint: its version, and the sum of its value.
+// held is the state of a channel in a checkpoint: its version, and the sum of its value.
 type held struct {
 	version saver.Version
 	value   sum
@@ -129,7 +129,7 @@ func sumOf(t serde.Typed) sum {
 	return h.sum()
 }
 
-// digest sums all of tup, with what its channels have.
+// digest returns the sum of all of tup. have are the states of its channels.
 func (tup *Tuple) digest(have channels) (sum, error) {
 	h := newHasher()
 	for _, s := range []string{tup.Config.ThreadID, tup.Config.Namespace, tup.Config.CheckpointID, tup.Parent, tup.TS} {

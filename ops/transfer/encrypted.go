@@ -6,10 +6,10 @@ import (
 	"github.com/stele-go/stele/saver/serde"
 )
 
-// PassEncrypted is a serializer that takes encrypted values for what they are: bytes of a kind
-// with a plus sign, which it decodes to a value that only it encodes, to the same bytes. All
-// others go to inner. A store that is opened with it is copied without the key of its values: on
-// both sides, and to files of NDJSON. Nobody sees what such a value is.
+// PassEncrypted returns a serializer that passes encrypted values through. An encrypted value has a
+// kind with a plus sign. PassEncrypted decodes it to an opaque value, which it encodes to the same
+// bytes again. All other values go to inner. Stores that are opened with it, and files of NDJSON, can
+// be copied without the key of their values.
 func PassEncrypted(inner serde.Serializer) serde.Serializer { return passing{inner} }
 
 type passing struct{ serde.Serializer }
@@ -20,7 +20,7 @@ type sealed struct{ typed serde.Typed }
 
 const sealedName = "encrypted"
 
-// sealedOf is the encrypted value that v stands for.
+// sealedOf returns the encrypted value in v; false if v is another value.
 func sealedOf(v any) (serde.Typed, bool) {
 	m, _ := v.(map[string]any)
 	if len(m) != 1 {

@@ -46,7 +46,7 @@ func (s *saverSource) threads(ctx context.Context, sel Selection) ([]string, err
 	}
 	var ids []string
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(sel.Threads))) {
-		if saver.ValidateThreadID(id) != nil { // no thread can have it; "" would select all
+		if saver.ValidateThreadID(id) != nil { // no thread has this id; "" would select all
 			continue
 		}
 		q.ThreadID = id
@@ -123,7 +123,8 @@ func (s *saverSource) without(ctx context.Context, id string, yield func(*Tuple,
 	return true
 }
 
-// ttlOf is the TTL of a thread, if s can tell it, in whole microseconds, which every saver stores.
+// ttlOf returns the TTL of a thread in whole microseconds, which every saver stores. told is false if s
+// has no method TTL.
 func ttlOf(ctx context.Context, s saver.Saver, id string) (ttl time.Duration, told bool, err error) {
 	t, told := s.(interface {
 		TTL(ctx context.Context, threadID string) (time.Duration, error)
@@ -146,10 +147,10 @@ func readTuple(ctx context.Context, s saver.Saver, cfg saver.Config) (*Tuple, er
 	return TupleOf(tup)
 }
 
-// list is the ids and parents of a thread, by namespace. It lists the thread in parts, from
-// the greatest id down, as a saver may read a listing into memory as a whole. Ids that are in
-// several namespaces stand together, so a part begins with the id that the last one ended
-// with, and what was seen is passed over.
+// list returns the ids and parents of the checkpoints of a thread, by namespace. It lists the thread in
+// parts, from the greatest id down, as a saver may read a whole listing into memory. An id may be in
+// several namespaces, so a part begins with the last id of the one before, and skips checkpoints that
+// were seen.
 func (s *saverSource) list(ctx context.Context, id string) (map[string][]Node, error) {
 	spaces := map[string][]Node{}
 	seen := map[place]bool{}

@@ -21,7 +21,7 @@ type ItemSource interface {
 	Items(ctx context.Context, below store.Namespace) iter.Seq2[*store.Item, error]
 }
 
-// ItemTarget is what CopyItems writes to: store.Local and the Store of package postgres.
+// ItemTarget is the target of CopyItems, such as store.Local and the Store of package pgstore.
 type ItemTarget interface {
 	store.Store
 	store.Restorer
@@ -36,8 +36,8 @@ type ItemReport struct {
 	Verified int `json:"verified"` // that were read back and are equal
 }
 
-// FromStore is a store as a source. It must be a store.Scanner, as those of stele are. A store
-// that is reached over the wire does not tell the TTL of its items.
+// FromStore returns a store as a source. It must be a store.Scanner, as those of stele are. A store
+// that is reached over the wire does not report the TTL of its items.
 func FromStore(s store.Store) ItemSource { return storeSource{s} }
 
 type storeSource struct{ s store.Store }
@@ -65,19 +65,19 @@ func (f storeSource) Items(ctx context.Context, below store.Namespace) iter.Seq2
 // ErrItemDiffers: an item is in the target with other content, and Options.Replace is not set.
 var ErrItemDiffers = errors.New("the item is in the target with other content")
 
-// A batch is read and written at once: as many items as this, or fewer that have so many bytes.
+// The items of a batch are read, and written, with one call. A batch ends at either of these bounds.
 const (
 	itemBatch      = 200
 	itemBatchBytes = 8 << 20
 )
 
-// CopyItems copies the items of src below a namespace, nil for all, to dst, with their times and
-// their lives, and reads them back. Of o it takes Replace, Refused, Reject and Progress.
+// CopyItems copies the items of src below a namespace, nil for all, to dst, with their times and their
+// lives, and reads them back. Of o it takes Replace, Refused, Reject and Progress.
 //
-// An item that is there and equal is left alone: when it expires does not count, since reads move
-// that. One that is there with other content ends the copy with ErrItemDiffers, unless o.Replace is
-// set. So a copy that was killed, at any moment, is continued by the same call. Vectors are not
-// copied: where dst has an index, it makes them.
+// An equal item that is there is left alone; its expiry is not compared, since reads move it. One that
+// is there with other content ends the copy with ErrItemDiffers, unless o.Replace is set. So a copy
+// that was killed, at any moment, is continued by the same call. Vectors are not copied: where dst has
+// an index, it makes them.
 func CopyItems(ctx context.Context, src ItemSource, dst ItemTarget, below store.Namespace, o Options) (ItemReport, error) {
 	c := &itemCopier{o: o, dst: dst}
 	for it, err := range src.Items(ctx, below) {
@@ -182,7 +182,7 @@ func (c *itemCopier) flush(ctx context.Context) error {
 	return nil
 }
 
-// address is where an item is.
+// address returns the namespace and key of an item, as text.
 func address(it *store.Item) string { return fmt.Sprintf("%q %q", []string(it.Namespace), it.Key) }
 
 // put restores items, and those that the target refuses one by one, so that one does not keep the
@@ -217,7 +217,7 @@ func rejectedItem(it *store.Item, why error) *Rejected {
 	return r
 }
 
-// read is what the target has under the keys of items; nil where it has nothing.
+// read returns the items of the target under the keys of items; nil where it has none.
 func (c *itemCopier) read(ctx context.Context, items []store.Item) ([]*store.Item, error) {
 	found := make([]*store.Item, len(items))
 	ops := make([]store.Op, len(items))
@@ -245,8 +245,7 @@ func (c *itemCopier) read(ctx context.Context, items []store.Item) ([]*store.Ite
 	return found, nil
 }
 
-// sameItem reports whether a is there and equal to b, whose value is value, but for when they
-// expire.
+// sameItem reports whether a is not nil and equal to b, whose value is value. Expiry is not compared.
 func sameItem(a, b *store.Item, value serde.Typed) bool {
 	if a == nil || a.Key != b.Key || !slices.Equal(a.Namespace, b.Namespace) || a.TTL != b.TTL || a.ExpiresAt.IsZero() != b.ExpiresAt.IsZero() ||
 		!a.CreatedAt.Equal(b.CreatedAt) || !a.UpdatedAt.Equal(b.UpdatedAt) {

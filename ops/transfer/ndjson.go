@@ -123,7 +123,7 @@ type rejectedLine struct {
 	Checkpoint *checkpointLine `json:"checkpoint,omitempty"`
 }
 
-// text is a string of any bytes: a JSON string if it is UTF-8, else {"base64": …}.
+// text is a string of any bytes: a JSON string if it is UTF-8, otherwise {"base64": …}.
 type text string
 
 type base64Text struct {
@@ -199,7 +199,8 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// strict reads one JSON value into dst and refuses fields that dst has not, and what follows.
+// strict reads one JSON value into dst. It refuses fields that dst does not have, and data after the
+// value.
 func strict(data []byte, dst any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()

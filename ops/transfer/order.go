@@ -46,7 +46,7 @@ func ParentsFirst(nodes []Node) []Node {
 		}
 	}
 	drain()
-	// What is left are circles, and what descends from them.
+	// The rest are cycles, and their descendants.
 	rest := slices.DeleteFunc(indexes(len(nodes)), func(i int) bool { return done[i] })
 	slices.SortFunc(rest, func(a, b int) int { return cmp.Compare(nodes[a].ID, nodes[b].ID) })
 	for _, i := range rest {

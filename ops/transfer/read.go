@@ -21,8 +21,8 @@ var (
 	// ErrFormat: the file does not begin as docs/format/ndjson.md says, or a newer release
 	// wrote it.
 	ErrFormat = errors.New("not NDJSON that this release reads")
-	// ErrTruncated: the file ends without its last line, or lines are missing. What was
-	// read before is not wrong, but not all.
+	// ErrTruncated: the file ends without its last line, or lines are missing. The lines that were read
+	// are valid, but incomplete.
 	ErrTruncated = errors.New("the file is not whole")
 	// ErrLine is the reason of a Rejected line that is no line of the format.
 	ErrLine = errors.New("not a line of the format")
@@ -104,7 +104,7 @@ func (s *NDJSON) Tuples(ctx context.Context, sel Selection) iter.Seq2[*Tuple, er
 	}
 }
 
-// Items implements ItemSource. Lines that cannot be read are told by Tuples, and not again.
+// Items implements ItemSource. Lines that cannot be read are reported by Tuples only.
 func (s *NDJSON) Items(ctx context.Context, below store.Namespace) iter.Seq2[*store.Item, error] {
 	return func(yield func(*store.Item, error) bool) {
 		err := s.each(ctx, func(l decoded, err error) bool {
@@ -128,7 +128,7 @@ func (s *Selection) has(threadID string) bool {
 // errStopped: who takes the tuples wants no more.
 var errStopped = errors.New("stopped")
 
-// begin reads the header, and returns what reads the lines behind it.
+// begin reads the header, and returns a reader of the lines behind it.
 func (s *NDJSON) begin(f io.Reader) (*lineReader, error) {
 	r := &lineReader{r: bufio.NewReaderSize(f, 64<<10), max: s.maxLine}
 	line, err := r.next()

@@ -33,9 +33,9 @@ type Selection struct {
 type Rejected struct {
 	// Config names the checkpoint; CheckpointID is "" if that is not known.
 	Config saver.Config
-	// What is what was not copied: "checkpoint", "writes" of a thread without one, "write",
-	// "channel", "field" or "line".
-	// The rest of the checkpoint of a channel or of a field was copied.
+	// What names the thing that was not copied: "checkpoint", "writes" of a thread without one,
+	// "write", "channel", "field" or "line". The rest of the checkpoint of a channel or of a field was
+	// copied.
 	What string
 	// Name says which channel or field it is, or which task and index, or which line.
 	Name string

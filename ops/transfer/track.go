@@ -8,8 +8,7 @@ import (
 // errNoBase is the reason why a tuple is rejected whose values are those of one that was.
 var errNoBase = errors.New("it has values of a checkpoint that was not copied")
 
-// tracker knows what the checkpoints of one thread have that were copied. It is not safe for
-// concurrent use.
+// tracker has the channels of the copied checkpoints of one thread. It is not safe for concurrent use.
 type tracker struct {
 	thread string
 	have   map[place]channels
@@ -25,7 +24,7 @@ func (t *tracker) begin(tup *Tuple) {
 // place names a checkpoint of a thread.
 type place struct{ namespace, id string }
 
-// resolve is what the channels of tup have.
+// resolve returns the states of the channels of tup.
 func (t *tracker) resolve(tup *Tuple) (channels, error) {
 	parent := t.have[place{tup.Config.Namespace, tup.Parent}]
 	have := make(channels, len(tup.Channels))

@@ -9,13 +9,11 @@ import (
 // maxIndex is the greatest index of a write that a saver stores.
 const maxIndex = 1<<16 - 3
 
-// taskWrites are the calls that store writes at their indexes. A saver counts the index of a
-// write from its position in the call, and keeps the first write at an index, on a special
-// channel the last. So where a position is not taken, a write stands there that changes
-// nothing: a special one of the same call, which replaces itself, or any, if an earlier call
-// has stored the index. Writes must be in the order of a Tuple.
-//
-// Writes with which this cannot be done are an error that names the task.
+// taskWrites are the calls that store writes at their indexes. A saver counts the index of a write from
+// its position in the call, and keeps the first write at an index, on a special channel the last. So an
+// unused position is filled with a write that changes nothing: a special one of the same call, which
+// replaces itself, or any one if an earlier call has stored the index. Writes must be in the order of a
+// Tuple. If this is not possible, the error names the task.
 func taskWrites(writes []PendingWrite) ([]saver.TaskWrites, error) {
 	var calls []saver.TaskWrites
 	type slot struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/stele-go/stele/runs"
 )
 
-// workerCases are what a worker asks of a queue that knows it: see runs.WorkerQueue.
+// workerCases test the methods of runs.WorkerQueue.
 var workerCases = []testCase{
 	{"worker", "a claim holds", func(e *env) {
 		r := e.submit(on("t"))

@@ -9,7 +9,7 @@ import (
 	"github.com/stele-go/stele/runs"
 )
 
-// env is what a case works with: one queue and helpers that fail the case.
+// env is the environment of a case: one queue and helpers that fail the case.
 type env struct {
 	TB
 	q      runs.Queue

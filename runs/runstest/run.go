@@ -11,7 +11,7 @@ import (
 	"github.com/stele-go/stele/runs"
 )
 
-// Options are what a case wants of its queue.
+// Options configure the queue of a case.
 type Options struct {
 	// Clock tells the queue the time, in place of every other clock. It stands still until
 	// the case moves it.

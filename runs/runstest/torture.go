@@ -45,7 +45,7 @@ const effects = items + 2
 
 func threadName(i int) string { return fmt.Sprintf("thread-%03d", i) }
 
-// said is what the state of a thread has at the end.
+// said returns the expected state of a thread at the end.
 func (x *Torture) said() []string {
 	var log []string
 	for k := range x.Runs {
@@ -70,7 +70,7 @@ func (x *Torture) note(format string, args ...any) {
 	}
 }
 
-// effect is what a task does outside, once for a key.
+// effect has a task's effect outside of the store, once for a key.
 func (x *Torture) effect(ctx context.Context, name string) error {
 	info, _ := pregel.Task(ctx)
 	key, err := pregel.IdempotencyKey(ctx, "effect")

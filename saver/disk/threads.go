@@ -101,7 +101,7 @@ func isAsked(q saver.ThreadQuery, info saver.ThreadInfo) bool {
 	return !info.UpdatedAt.Before(q.UpdatedSince) && (q.Status == "" || q.Status == info.Status)
 }
 
-// isNoted reports whether the record of a thread may have more information: it has a Note.
+// isNoted reports whether the record of a thread may have more to add to info.
 func isNoted(info saver.ThreadInfo) bool {
 	return info.Status != saver.StatusDone && info.Status != saver.StatusUnknown && info.Head != ""
 }

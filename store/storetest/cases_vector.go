@@ -185,7 +185,7 @@ var vectorCases = []testCase{
 
 var errEmbed = errors.New("the embedder is down")
 
-// brokenEmbedder does what the text it finds says.
+// brokenEmbedder fails in the way that the text names.
 func brokenEmbedder(_ context.Context, texts []string) ([][]float32, error) {
 	out := make([][]float32, len(texts))
 	for i, t := range texts {

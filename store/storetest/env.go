@@ -10,7 +10,7 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// env is what a case works with: one store and helpers that fail the case.
+// env is the environment of a case: one store and helpers that fail the case.
 type env struct {
 	TB
 	s     store.Store

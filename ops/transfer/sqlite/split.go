@@ -110,7 +110,7 @@ func splitMsgpack(data []byte) ([]field, error) {
 	return fields, nil
 }
 
-// valueOf is one msgpack value as typed bytes: as LangGraph's serializer gives them for the
+// valueOf returns one msgpack value as typed bytes, as LangGraph's serializer returns them for the
 // value alone.
 func valueOf(raw []byte) serde.Typed {
 	h, body, err := head(raw)
@@ -135,8 +135,7 @@ const (
 	mapping
 )
 
-// head1 is what the first bytes of a value say: what follows them are body bytes, or items
-// values.
+// head1 is the decoded head of a value. It is followed by body bytes, or by items values.
 type head1 struct {
 	kind  class
 	body  int
@@ -209,8 +208,8 @@ func head(data []byte) (h head1, rest []byte, err error) {
 	return h, rest, nil
 }
 
-// skip is what follows the value that data begins with. It does not recurse, so that no
-// nesting is too deep for it.
+// skip returns the data after the first value in data. It does not recurse, so no nesting is too deep
+// for it.
 func skip(data []byte) ([]byte, error) {
 	for left := 1; left > 0; left-- {
 		h, rest, err := head(data)
