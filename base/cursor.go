@@ -36,8 +36,7 @@ func (c *Cursor) Varint() int64 {
 	return n
 }
 
-// take goes on behind a number of w bytes. Where there is none, w is not above 0, and
-// the number is 0.
+// take moves behind a number of w bytes. If w is not positive, there is no number: the Cursor fails.
 func (c *Cursor) take(w int) {
 	if w <= 0 {
 		c.Fail("cut short")
@@ -46,8 +45,8 @@ func (c *Cursor) take(w int) {
 	c.Left = c.Left[w:]
 }
 
-// Count decodes how many things of at least size bytes follow, and refuses more than
-// can: what is allocated for them is bounded by the input.
+// Count decodes how many elements of at least size bytes follow, and fails if the rest is too short for
+// them: so the memory for them is bounded by the input.
 func (c *Cursor) Count(size int) int {
 	n := c.Uvarint()
 	if n > uint64(len(c.Left)/size) {

@@ -7,8 +7,8 @@ import (
 	"github.com/stele-go/stele/postgres/internal/pgdb"
 )
 
-// Errors of Open and Setup, and of their likes for a store: what is in the schema, or may be done in it, is not what the
-// saver needs. Nothing was changed. Match with errors.Is; the message names the schema
+// Errors of Open and Setup, and of the same functions for a store: the content of the schema, or the
+// rights on it, do not suffice. Nothing was changed. Match with errors.Is; the message names the schema
 // and says what to do.
 var (
 	// ErrNotSetUp: the tables are missing, or of an older version. Call Setup with a role
@@ -32,8 +32,8 @@ var (
 	ErrDimensions = pgdb.ErrDimensions
 )
 
-// SchemaError is what Open and Setup say of a schema they cannot use: Schema is its name, Reason
-// one of the errors above, which it matches, and Detail what was found, and what to do.
+// SchemaError is the error of Open and Setup for a schema that they cannot use. Schema is its name,
+// Reason one of the errors above, which it matches, and Detail says what was found, and what to do.
 type SchemaError = pgdb.SchemaError
 
 // ErrVersionTaken matches every VersionTakenError.

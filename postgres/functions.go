@@ -23,10 +23,10 @@ const guardOfAll = `
 	END IF;
 	SELECT d.greatest_id INTO v_deleted FROM @.stele_deleted d WHERE d.thread_id = p_thread AND d.at >= p_since;`
 
-// storeWrites stores pending writes. At an index the first write stays; below zero, on
-// LangGraph's special channels, the last. A call is noted from the first special one on; that
-// nothing is to be noted, as nearly always, is found without the statement, which costs as much
-// as the writes.
+// storeWrites stores pending writes. At an index the first write stays; below zero, on LangGraph's
+// special channels, the last. Calls are recorded from the first special write of a task on. Nearly
+// always there is nothing to record; that is found without the statement for it, which costs as much as
+// the writes.
 const storeWrites = `
 	IF cardinality(p_tasks) > 0 THEN
 		INSERT INTO @.checkpoint_writes AS w (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
@@ -55,8 +55,8 @@ const touchThread = `
 	INSERT INTO @.stele_threads (thread_id, updated_at) VALUES (p_thread, p_now)
 	ON CONFLICT (thread_id) DO UPDATE SET updated_at = EXCLUDED.updated_at;`
 
-// callParameters are those that every call has: the key of the thread's lock, the name of
-// the call, since when deletions are remembered, the epoch or 0, and the time.
+// callParameters are the parameters of every call: the key of the thread's lock, the name of the call,
+// the time since which deletions are remembered, the epoch or 0, and the time.
 const callParameters = `p_lock BIGINT, p_call UUID, p_since TIMESTAMPTZ, p_epoch BIGINT, p_now TIMESTAMPTZ,
 	p_thread TEXT, p_ns TEXT, p_id TEXT`
 

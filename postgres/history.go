@@ -89,7 +89,7 @@ type ancestor struct {
 	values     map[string]saver.Value
 }
 
-// walkPage visits up to n checkpoints from start on, and returns where to go on.
+// walkPage visits up to n checkpoints from start on, and returns the checkpoint to continue from.
 func (s *Saver) walkPage(ctx context.Context, tx pgx.Tx, start saver.Config, n int, channels []string, walk *rules.DeltaWalk, seen map[string]bool) (next string, err error) {
 	var page []ancestor
 	r := newTupleReader(s)
@@ -137,7 +137,7 @@ func (s *Saver) walkPage(ctx context.Context, tx pgx.Tx, start saver.Config, n i
 	return next, nil
 }
 
-// valueOf is a value that stands in the checkpoint or in a blob; zero if there is none.
+// valueOf returns a value that is stored in the checkpoint or in a blob; zero if there is none.
 func (s *Saver) valueOf(inline []byte, kind *string, blob []byte) (saver.Value, error) {
 	switch {
 	case kind != nil:

@@ -10,13 +10,13 @@ import (
 	"github.com/stele-go/stele/postgres/internal/pgdb"
 )
 
-// schemaState is what is in a schema of the tables of a saver and a queue.
+// schemaState is the state of a schema with the tables of a saver and a queue.
 type schemaState struct {
 	*pgdb.SchemaState
 	langGraphs, steles pgdb.Migrations
 }
 
-// columns are those by which the tables are known to be LangGraph's. Others may be there.
+// columns are the columns by which LangGraph's tables are recognised. The tables may have others.
 var columns = map[string][]string{
 	"checkpoint_migrations": {"v integer"},
 	"checkpoints":           {"thread_id text", "checkpoint_ns text", "checkpoint_id text", "parent_checkpoint_id text", "checkpoint jsonb", "metadata jsonb"},
@@ -24,8 +24,8 @@ var columns = map[string][]string{
 	"checkpoint_writes":     {"thread_id text", "checkpoint_ns text", "checkpoint_id text", "task_id text", "idx integer", "channel text", "type text", "blob bytea"},
 }
 
-// primaryKeys tell LangGraph's tables from those of its shallow saver, which has the same
-// columns but one checkpoint in a namespace, and no versions.
+// primaryKeys distinguish LangGraph's tables from those of its shallow saver, which have the same
+// columns but only one checkpoint in a namespace, and no versions.
 var primaryKeys = map[string]string{
 	"checkpoints":       "thread_id, checkpoint_ns, checkpoint_id",
 	"checkpoint_blobs":  "thread_id, checkpoint_ns, channel, version",
@@ -68,7 +68,7 @@ func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *schemaState
 	return f, err
 }
 
-// ready reports what is missing before a Saver can work.
+// ready returns an error if a Saver cannot use the schema.
 func (f *schemaState) ready() error {
 	if f.langGraphs.Missing() || f.steles.Missing() {
 		return f.Refuse(ErrNotSetUp, "LangGraph's tables are at version %d of %d, stele's at %d of %d; call postgres.Setup",

@@ -27,7 +27,7 @@ func appendVersions(dst []byte, field string, m map[string]saver.Version) ([]byt
 	return jsonb.AppendObject(dst, field, m, func(dst []byte, _ string, v saver.Version) ([]byte, error) { return appendVersion(dst, field, v) })
 }
 
-// versionText is v as jsonb_each_text shows what appendVersion wrote: the key of its blob.
+// versionText returns v in the form in which jsonb_each_text shows it: the key of its blob.
 func versionText(v saver.Version) string {
 	if v.Kind() == saver.VersionString {
 		return v.String()
@@ -156,13 +156,12 @@ func decodeMetadata(text []byte) (saver.Metadata, error) {
 	return md, nil
 }
 
-// maxInline is the size of the largest value that stands in the checkpoint itself, where
-// every later checkpoint repeats it while it does not change. A row of its own for a
-// smaller one would be larger than the value.
+// maxInline is the size of the largest value that is stored in the checkpoint itself. Every later
+// checkpoint repeats it until it changes, but a row for a smaller value would be larger than the value.
 const maxInline = 256
 
-// inlineText is a value as JSON, if it is a small scalar of which the JSON reads back as
-// the same bytes. LangGraph inlines scalars of any size; it reads both.
+// inlineText returns a value as JSON, if it is a small scalar whose JSON reads back as the same bytes.
+// LangGraph inlines scalars of any size; it reads both.
 func inlineText(t serde.Typed) (string, bool) {
 	if len(t.Data) > maxInline || t.Kind != serde.KindNull && (t.Kind != serde.KindMsgpack || !scalar(t.Data)) {
 		return "", false
@@ -204,9 +203,9 @@ func scalar(data []byte) bool {
 	}
 }
 
-// snapshot reports whether a value is LangGraph's snapshot of a delta channel: a msgpack
-// extension of that type. LangGraph leaves the value true in the checkpoint beside it, by
-// which its prune knows such threads.
+// snapshot reports whether a value is LangGraph's snapshot of a delta channel: a msgpack extension of
+// that type. LangGraph also stores the value true in the checkpoint, by which its prune recognises such
+// threads.
 func snapshot(t serde.Typed) bool {
 	if t.Kind != serde.KindMsgpack || len(t.Data) < 2 {
 		return false

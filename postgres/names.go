@@ -8,8 +8,8 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// checkCast refuses besides what LangGraph's statements cannot read: they cast channels,
-// kinds and task ids from text to bytea, where a backslash begins an escape.
+// checkCast also refuses text that LangGraph's statements cannot read: they cast channels, kinds and
+// task ids from text to bytea, where a backslash begins an escape.
 func checkCast(field, s string) error {
 	if strings.IndexByte(s, '\\') >= 0 {
 		return saver.Invalidf(field, "%q has a backslash, with which LangGraph cannot read the checkpoint", s)

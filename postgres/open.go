@@ -96,7 +96,7 @@ func (s *Saver) Sync(ctx context.Context) error {
 	return s.db.Sync(ctx)
 }
 
-// rememberedSince is the time since which deletions are remembered; far ahead if none is.
+// rememberedSince returns the time since which deletions are remembered; far in the future if none are.
 func (s *Saver) rememberedSince() time.Time {
 	if s.opts.DeletedMemory < 0 {
 		return s.db.Now().AddDate(100, 0, 0)

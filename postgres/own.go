@@ -42,9 +42,9 @@ type lease struct {
 }
 
 func (st *statements) ownerStatements(q func(string) string) {
-	// $1 thread, $2 owner, $3 how long, in microseconds. The clock is the server's. Epochs
-	// are of one sequence, so that they grow also where the row was removed. The owner is
-	// the same again where the answer of an earlier try was lost.
+	// $1 thread, $2 owner, $3 how long, in microseconds. The clock is the server's. Epochs are of one
+	// sequence, so that they grow even if the row was removed. The owner is the same if the answer of
+	// an earlier try was lost.
 	st.lease = q(`
 INSERT INTO @.stele_leases AS l (thread_id, owner, expires_at)
 VALUES ($1, $2, clock_timestamp() + $3 * interval '1 microsecond')
@@ -63,12 +63,11 @@ SELECT @.stele_refuse('` + pgdb.RefusedFenced + `', '') WHERE NOT EXISTS (
 	SELECT FROM @.stele_leases WHERE thread_id = $1 AND epoch = $2)`)
 }
 
-// Own implements saver.Saver with a lease in a table of the database, which the
-// Saver renews until it is released. A process that died has the thread until
-// Options.LeaseTime has passed. One that slept for longer, or could not reach the server,
-// may find that somebody else has the thread: then Lease.Lost is closed, and its calls are
-// refused. Lost is closed as well when the server could not be reached for LeaseTime. Who
-// waits asks again and again.
+// Own implements saver.Saver with a lease in a table of the database, which the Saver renews until it
+// is released. A process that died has the thread until Options.LeaseTime has passed. One that slept
+// for longer, or could not reach the server, may find that somebody else has the thread: then
+// Lease.Lost is closed, and its calls are refused. Lost is closed as well when the server could not be
+// reached for LeaseTime. A waiter polls the database.
 func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lease, error) {
 	if err := checkThread(threadID); err != nil {
 		return nil, err
@@ -90,7 +89,7 @@ func (s *Saver) Own(ctx context.Context, threadID string, wait bool) (*saver.Lea
 	}
 }
 
-// holds reports whether nobody else can have taken the lease, as far as the clock tells.
+// holds reports whether nobody else can have taken the lease yet, by the clock.
 func (s *Saver) holds(l *lease) bool {
 	s.leases.mu.Lock()
 	defer s.leases.mu.Unlock()

@@ -99,7 +99,7 @@ func (r *tupleReader) scanWrites(into map[checkpointKey][]saver.PendingWrite) fu
 	}, &k.thread, &k.ns, &k.id, &w.TaskID, &w.TaskPath, &w.Index, &w.Channel, &t.Kind, &t.Data)
 }
 
-// tuples are what was gathered, in the order of the rows.
+// tuples returns the tuples that were read, in the order of the rows.
 func (r *tupleReader) tuples() ([]*saver.Tuple, error) {
 	out := make([]*saver.Tuple, 0, len(r.checkpoints))
 	for i := range r.checkpoints {
@@ -120,7 +120,7 @@ func (r *tupleReader) tuple(c *checkpointRow) (*saver.Tuple, error) {
 	if t.Checkpoint, versions, err = decodeCheckpoint(c.checkpoint); err != nil {
 		return nil, err
 	}
-	for channel, version := range versions { // a blob counts before what stands in the checkpoint
+	for channel, version := range versions { // a blob takes precedence over a value in the checkpoint
 		if blob, ok := r.blobs[blobKey{c.key.thread, c.key.ns, channel, version}]; ok {
 			t.Checkpoint.Values[channel] = saver.ValueShared(blob, r.s.opts.Serializer)
 		}
@@ -249,9 +249,9 @@ func newSelection(q saver.Query) (*selection, error) {
 	return sel, nil
 }
 
-// contained is what the metadata that filter matches contains for sure, as JSON; "" if
-// that cannot be told. The filter itself is applied to what it lets through: for jsonb, a
-// list contains a shorter one, and a nil that is missing is not there.
+// contained returns JSON that all metadata which filter matches must contain; "" if there is none. The
+// filter itself is applied to the rows found: for jsonb, a list contains a shorter one, and a missing
+// key does not equal nil.
 func contained(filter map[string]any) string {
 	some := map[string]any{}
 	for key, v := range filter {
@@ -287,7 +287,7 @@ func columnsOfKeys(keys []checkpointKey) []any {
 	return []any{threads, namespaces, ids}
 }
 
-// errEnough ends a scan that has what it wants.
+// errEnough ends a scan that is complete.
 var errEnough = errors.New("enough")
 
 // matching finds the checkpoints whose metadata matches the filter, up to the limit.

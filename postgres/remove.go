@@ -77,7 +77,8 @@ func (s *Saver) Prune(ctx context.Context, threadIDs []string, strategy saver.Pr
 	return done, nil
 }
 
-// keepLatest removes all but the newest checkpoint of each namespace, and what it needs.
+// keepLatest removes all checkpoints except the newest one of each namespace and those needed to read
+// it.
 func (s *Saver) keepLatest(ctx context.Context, tx pgx.Tx, v *threadView, done *saver.Removal) error {
 	for ns, n := range v.spaces {
 		head := n.head()
@@ -105,7 +106,7 @@ func (n *spaceView) all() []string {
 	return slices.Compact(ids)
 }
 
-// count adds what removing ids removes.
+// count adds to done the checkpoints and writes that removing ids removes.
 func (n *spaceView) count(ids []string, done *saver.Removal) {
 	for _, id := range ids {
 		if n.checkpoints[id] != nil {
@@ -115,7 +116,7 @@ func (n *spaceView) count(ids []string, done *saver.Removal) {
 	}
 }
 
-// unneeded are those of ids that none of the other checkpoints needs to be read.
+// unneeded returns those of ids that no other checkpoint needs. It adds the others to done.
 func (n *spaceView) unneeded(threadID, ns string, ids []string, done *saver.Removal) []string {
 	kept := maps.Clone(n.checkpoints)
 	for _, id := range ids {
@@ -180,7 +181,7 @@ const ofRuns = `metadata ->> 'run_id' = ANY($1) AND jsonb_typeof(metadata -> 'ru
 // threads, and a sort, each page would read a long thread again.
 const pageByKey = `SELECT set_config(name, 'off', true) FROM pg_settings WHERE name IN ('enable_sort', 'enable_incremental_sort')`
 
-// runsPage is how many checkpoints one statement looks at.
+// runsPage is how many checkpoints one statement reads.
 const runsPage = 2000
 
 // threadsOfRuns are the threads that have checkpoints of runs.

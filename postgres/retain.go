@@ -18,9 +18,8 @@ import (
 // is more, half of what it reads: each reads the thread as it is then.
 const retainPart = 500
 
-// Retain implements saver.Saver. What counts as bytes are values, metadata and pending
-// writes as they are stored, before the server compresses them; what stands in a
-// checkpoint counts for each.
+// Retain implements saver.Saver. Bytes are those of values, metadata and pending writes as they are
+// stored, before the server compresses them. A value inside a checkpoint counts for each checkpoint.
 func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun bool) (saver.RetentionReport, error) {
 	if err := policy.Validate(); err != nil {
 		return saver.RetentionReport{}, err
@@ -47,14 +46,14 @@ func (s *Saver) Retain(ctx context.Context, policy saver.RetentionPolicy, dryRun
 	return rep, nil
 }
 
-// plannedRetain is what Retain is to do with a thread, as it was when it was planned.
+// plannedRetain is the plan of Retain for a thread, in the state in which it was planned.
 type plannedRetain struct {
 	threadID string
 	plan     *rules.RetainPlan
 	now      time.Time
 }
 
-// planRetain says what goes from each thread. Nothing is locked.
+// planRetain returns the checkpoints to remove from each thread. Nothing is locked.
 func (s *Saver) planRetain(ctx context.Context, policy saver.RetentionPolicy) (plans []plannedRetain, rep saver.RetentionReport, err error) {
 	err = s.db.Snapshot(ctx, func(tx pgx.Tx) error {
 		plans, rep = nil, saver.RetentionReport{}
@@ -151,7 +150,8 @@ ON CONFLICT (thread_id) DO UPDATE SET ttl = EXCLUDED.ttl`), threadID, t.UpdatedA
 	})
 }
 
-// TTL is what SetTTL has set for a thread; 0 if the thread has the default, or is not there.
+// TTL returns the TTL that SetTTL has set for a thread; 0 if the thread has the default, or is not
+// there.
 func (s *Saver) TTL(ctx context.Context, threadID string) (time.Duration, error) {
 	if err := checkThread(threadID); err != nil {
 		return 0, err
@@ -278,7 +278,7 @@ func (s *Saver) sweepOwn(ctx context.Context) error {
 // which it might read as a whole.
 const byIndex = `SELECT set_config(name, 'off', true) FROM pg_settings WHERE name IN ('enable_hashjoin', 'enable_mergejoin', 'enable_seqscan')`
 
-// orphanStatements delete what stele has of the threads $1 beside rows that Python has deleted.
+// orphanStatements delete stele's rows of the threads $1 whose own rows Python has deleted.
 var orphanStatements = []string{
 	`DELETE FROM @.stele_checkpoints s WHERE s.thread_id = ANY($1) AND NOT EXISTS (
 	SELECT FROM @.checkpoints c WHERE c.thread_id = s.thread_id AND c.checkpoint_ns = s.checkpoint_ns AND c.checkpoint_id = s.checkpoint_id)`,

@@ -209,14 +209,13 @@ const functionSettings = `DO $$ BEGIN
 	END IF;
 END $$`
 
-// Setup makes the tables that are missing in the schema, and brings those that LangGraph
-// set up, in Python or JavaScript, to the version that both read. It changes nothing in a
-// schema that is up to date, and any number of processes may call it at once. The role
-// needs the right to create tables in the schema; the schema itself is created if it is
-// missing and the role may.
+// Setup makes the tables that are missing in the schema, and brings those that LangGraph set up, in
+// Python or JavaScript, to the version that both read. It changes nothing in a schema that is up to
+// date, and any number of processes may call it concurrently. The role needs the right to create tables
+// in the schema; the schema itself is created if it is missing and the role may create it.
 //
-// Indexes are built without locking out writers. Nothing of a schema that is refused with
-// a SchemaError was changed.
+// Indexes are built without locking out writers. Nothing of a schema that is refused with a SchemaError
+// was changed.
 func Setup(ctx context.Context, connString string, opts Options) error {
 	cfg, err := ParseConfig(connString)
 	if err != nil {

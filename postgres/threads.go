@@ -61,7 +61,7 @@ SELECT c.thread_id, c.task_id, c.channels FROM unnest($1::text[], $2::text[]) h(
 JOIN @.stele_calls c ON c.thread_id = h.thread_id AND c.checkpoint_ns = '' AND c.checkpoint_id = h.id ORDER BY c.seq`)
 }
 
-// threadState is what Threads and Sweep know of a thread.
+// threadState is a thread as Threads and Sweep see it.
 type threadState struct {
 	saver.ThreadInfo
 	ttl time.Duration
@@ -121,7 +121,7 @@ func (s *Saver) threadInfos(ctx context.Context, q saver.ThreadQuery) ([]saver.T
 	return infos, err
 }
 
-// threadsPage is how many threads one statement looks at.
+// threadsPage is how many threads one statement reads.
 const threadsPage = 1000
 
 // allThreads are the ids of all threads, in order.
@@ -148,7 +148,7 @@ func (s *Saver) collectIDs(ctx context.Context, tx pgx.Tx, statement string, arg
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// threadState is one thread; nil if it is not there.
+// threadState returns one thread; nil if it is not there.
 func (s *Saver) threadState(ctx context.Context, tx pgx.Tx, threadID string) (*threadState, error) {
 	ids, err := s.collectIDs(ctx, tx, s.sql.threadID, threadID)
 	if err != nil || len(ids) == 0 {
@@ -198,8 +198,8 @@ func (s *Saver) threadStates(ctx context.Context, tx pgx.Tx, ids []string) ([]th
 	return out, nil
 }
 
-// updatedAt is the later of what stele noted and the time of the newest checkpoint, if
-// that counts.
+// updatedAt returns the later of the time that stele noted and the time of the newest checkpoint, if
+// there is one.
 func updatedAt(noted *time.Time, newest *string) time.Time {
 	var at time.Time
 	if newest != nil {
@@ -258,9 +258,9 @@ type headWrites struct {
 	recorded []rules.WriteCall
 }
 
-// calls are the calls in an order that tells the same as the one in which they came. What
-// was not recorded came first. Without records, where Python wrote: tasks that stopped,
-// answers from outside, tasks that took an answer and stopped again, tasks that ended.
+// calls returns the calls in an order that leads to the same status as the order in which they came.
+// Unrecorded calls came first. If Python wrote, there are no records, and the order is: tasks that
+// stopped, answers from outside, tasks that took an answer and stopped again, tasks that ended.
 func (h *headWrites) calls() []rules.WriteCall {
 	var stopped, answers, again, ended []rules.WriteCall
 	for task, channels := range h.tasks {
@@ -286,7 +286,7 @@ func (h *headWrites) calls() []rules.WriteCall {
 	return slices.Concat(stopped, answers, again, ended)
 }
 
-// threadsMatching are the threads of which a checkpoint has metadata that matches filter.
+// threadsMatching returns the threads with a checkpoint whose metadata matches filter.
 func (s *Saver) threadsMatching(ctx context.Context, tx pgx.Tx, states []threadState, filter map[string]any) (map[string]bool, error) {
 	if len(filter) == 0 {
 		return nil, nil

@@ -12,8 +12,7 @@ import (
 	"github.com/stele-go/stele/saver/rules"
 )
 
-// threadView is a thread without the bytes of its values: what removals decide by. It
-// implements rules.RetainView.
+// threadView is a thread without the bytes of its values, for removals. It implements rules.RetainView.
 type threadView struct {
 	id     string
 	spaces map[string]*spaceView
@@ -108,7 +107,7 @@ func (v *threadView) empty() bool {
 	return true
 }
 
-// size is how many checkpoints the thread has.
+// size returns how many checkpoints the thread has.
 func (v *threadView) size() int {
 	n := 0
 	for _, s := range v.spaces {
@@ -137,7 +136,7 @@ func (v *threadView) Created(ns, id string) (string, error) {
 	return v.spaces[ns].checkpoints[id].cp.TS, nil
 }
 
-// Values implements rules.RetainView. What stands in a checkpoint is its own.
+// Values implements rules.RetainView. A value inside a checkpoint belongs to that checkpoint only.
 func (v *threadView) Values(ns, id string, fn func(value any, bytes int64)) {
 	type blob struct {
 		ns string
@@ -206,7 +205,7 @@ func (n *spaceView) HasWrite(id, channel string) bool {
 // Format implements rules.PruneView.
 func (n *spaceView) Format(id string) int { return n.checkpoints[id].cp.V }
 
-// head is the greatest checkpoint id, "" if there is none.
+// head returns the greatest checkpoint id, "" if there is none.
 func (n *spaceView) head() string {
 	var head string
 	for id := range n.checkpoints {
@@ -215,8 +214,8 @@ func (n *spaceView) head() string {
 	return head
 }
 
-// remove takes checkpoints and what hangs on them out of the view, and returns the blobs
-// that nothing reads any more.
+// remove removes checkpoints, and their writes, from the view, and returns the blobs that no checkpoint
+// reads any more.
 func (n *spaceView) remove(ids []string) []blobRef {
 	freed := map[blobRef]bool{}
 	for _, id := range ids {

@@ -55,7 +55,7 @@ const (
 	refusedTaken    = "taken"    // a version has another value
 )
 
-// writeRefused is the error of a call that stele_refuse ended; nil if nobody expects it.
+// writeRefused returns the error for a refusal by stele_refuse; nil if the code is not known.
 func writeRefused(at saver.Config, code, detail string) error {
 	threadID := at.ThreadID
 	switch code {
@@ -146,7 +146,7 @@ func (r *writeRows) addCall(p *rules.WritesPlan) {
 }
 
 const (
-	ordinary      = "-" // stands for every channel that is no signal
+	ordinary      = "-" // replaces the name of every channel that is not a signal
 	callSeparator = "\n"
 )
 

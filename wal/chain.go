@@ -83,8 +83,8 @@ func (rv *recoverer) checkSalt(f logHeader) error {
 	})
 }
 
-// checkLink checks the link from next to the file before it. What it says of the end of
-// that file is checked when the file is read.
+// checkLink checks the link from next to the file before it. The end of that file in the link is
+// checked when the file is read.
 func (rv *recoverer) checkLink(prev, next logHeader) error {
 	switch {
 	case next.hdr.prev.File != prev.num:

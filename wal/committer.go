@@ -12,73 +12,68 @@ import (
 	"github.com/stele-go/stele/base/seal"
 )
 
-// committer is the commit pipeline. It turns the records that callers queue into
-// commits: durable, visible, and in one order.
+// committer is the commit pipeline. It turns the records that callers queue into commits: durable,
+// visible, and in one order.
 //
 //	queue → prepare → write → sync → publish → wake
 //
 // # Stages
 //
-// Queue. [Log.Commit] appends a request to a bounded queue and waits for the
-// answer. The order of the queue is the order of commits.
+// Queue. [Log.Commit] appends a request to a bounded queue and waits for the answer. The order of the
+// queue is the order of commits.
 //
-// Prepare. The committer takes what is queued as one batch and asks each record for
-// its bytes ([Record.Prepare]). These calls come one at a time and in commit order,
-// so the owner of the log can decide there, without a lock, on the strength of
-// everything that was committed before: check a condition, refuse the record, or
-// choose what to log. A refused record takes no LSN.
+// Prepare. The committer takes what is queued as one batch and asks each record for its bytes
+// ([Record.Prepare]). These calls come one at a time and in commit order, so the owner of the log can
+// decide there, without a lock, on the strength of everything that was committed before: check a
+// condition, refuse the record, or choose what to log. A refused record gets no LSN.
 //
-// Write. The frames of the batch are written with one write. Each of them promises
-// what is durable at that moment, which is everything up to the end of the batch
-// before (see Recover for what promises are for).
+// Write. The frames of the batch are written with one write. Each of them promises what is durable at
+// that moment, which is everything up to the end of the batch before (see Recover for what promises are
+// for).
 //
-// Sync. In SyncAlways one sync makes the whole batch durable. A check follows that the
-// store still has its lock and the file its name: what is acknowledged must be where
-// the next Open will look for it. Then the durable mark is written.
+// Sync. In SyncAlways one sync makes the whole batch durable. A check follows that the store still has
+// its lock and the file its name: what is acknowledged must be where the next Open will look for it.
+// Then the durable mark is written.
 //
-// Publish. Options.Apply makes the batch visible to readers, and only then do its
-// callers wake. Nothing that a crash could still take back is ever read, or built
-// upon by anybody but the batch that follows it in this pipeline.
+// Publish. Options.Apply makes the batch visible to readers, and only then do its callers wake. Data
+// that a crash could still take back is never read, except by the batch that follows it in this
+// pipeline.
 //
 // # Two goroutines
 //
-// One goroutine that took each batch through all stages left the processor idle
-// during syncs, and the device idle between them. So two goroutines take turns, and
-// Log.turn is the token they pass. The one that has the turn prepares and writes a
-// batch; then it gives the turn away and syncs. Meanwhile the other one publishes
-// the batch before that, prepares the next and builds its frames. It does not write
-// them until the sync has ended. If it did, two batches would lie at the end of the
-// log that nothing promises, and Recover could not tell damage in the first of them
-// from a torn write.
+// One goroutine that took each batch through all stages left the processor idle during syncs, and the
+// device idle between them. So two goroutines take turns, and Log.turn is the token they pass. The one
+// that has the turn prepares and writes a batch; then it gives the turn away and syncs. Meanwhile the
+// other one publishes the batch before that, prepares the next and builds its frames. It does not write
+// them until the sync has ended. If it did, two batches would lie at the end of the log that nothing
+// promises, and Recover could not tell damage in the first of them from a torn write.
 //
-// Batches form by themselves: what is queued during one sync is the next batch, and
-// no timer is needed. Left alone, though, callers split into two groups, one of
-// which is prepared while the other is synced, and each sync serves half of them.
-// Where callers come back quickly it is better to wait for all: see pace.
+// Batches form by themselves: what is queued during one sync is the next batch, and no timer is needed.
+// Left alone, though, callers split into two groups, one of which is prepared while the other is
+// synced, and each sync serves half of them. Where callers come back quickly it is better to wait for
+// all: see pace.
 //
 // # The caller as committer
 //
-// A lone caller gains nothing from a second goroutine, and pays for waking it and
-// for being woken. So while the log is idle the goroutine that has the turn offers
-// to lend it, and Commit borrows it and runs the same stages on the caller's
-// goroutine: see lead. It does not if the context can be cancelled, since a caller in a sync cannot
-// return before the device does, nor after a batch of several records, when company
-// is likely and leading would make batches smaller. docs/adr/0017-leading-caller.md
-// has the figures.
+// A lone caller gains nothing from a second goroutine, and pays for waking it and for being woken. So
+// while the log is idle the goroutine that has the turn offers to lend it, and Commit borrows it and
+// runs the same stages on the caller's goroutine: see lead. It does not if the context can be
+// cancelled, since a caller in a sync cannot return before the device does, nor after a batch of
+// several records, when company is likely and leading would make batches smaller.
+// docs/adr/0017-leading-caller.md has the figures.
 //
 // # Errors
+// A record that Prepare refuses fails alone. It is answered immediately, unless records that are not
+// published yet stand before it: the refusal may be due to one of them, so it is held back, and if they
+// fail it fails with their error.
 //
-// A record that Prepare refuses fails alone. It is answered at once, unless records
-// that are not published yet stand before it: the refusal may be due to one of
-// them, so it is held back, and if they fail it fails with their error.
+// A batch that finds no space fails as a whole. What was written of it is cut off, durably, before
+// anyone is told, because its LSNs go to the next batch (undo).
 //
-// A batch that finds no space fails as a whole. What was written of it is cut off,
-// durably, before anyone is told, because its LSNs go to the next batch (undo).
-//
-// After any other failed write, and any failed sync, nobody knows what is on the
-// device, and a second sync would report success for pages the kernel has dropped.
-// The log is poisoned: it fails that batch, the one prepared upon it, and all later
-// calls. Records of the failed batch may still be found at the next open.
+// After any other failed write, and any failed sync, nobody knows what is on the device, and a second
+// sync would report success for pages the kernel has dropped. The log is poisoned: it fails that batch,
+// the one prepared upon it, and all later calls. Records of the failed batch may still be found at the
+// next open.
 //
 // # A crash
 //
@@ -92,11 +87,11 @@ import (
 //
 // # Ownership
 //
-// The fields below belong to whoever has Log.turn, or to the caller it is lent to. A
-// batch that is being synced belongs to the goroutine that syncs it until its result
-// is in syncDone. The turn is offered only when that result was taken and the callers
-// of the batch have their answers, so no batch of the other goroutine is in work while
-// a caller leads. What other goroutines may ask of the log's state is copied to Log.mu.
+// The fields below belong to whoever has Log.turn, or to the caller it is lent to. A batch that is
+// being synced belongs to the goroutine that syncs it until its result is in syncDone. The turn is
+// offered only when that result was taken and the callers of the batch have their answers, so no batch
+// of the other goroutine is in work while a caller leads. What other goroutines may ask of the log's
+// state is copied to Log.mu.
 type committer struct {
 	start Position // where the next file continues while there is no current one
 	lsn   base.LSN // of the next record to be written
@@ -108,7 +103,7 @@ type committer struct {
 	syncDone   chan error // capacity 1: the result of the sync of syncing
 	syncBegan  time.Time  // when that began
 	free       []*batch   // empty, to be used again
-	deferredAt time.Time  // when the first batch was written whose sync was deferred and has not begun; else zero
+	deferredAt time.Time  // when the first batch with a deferred sync that has not begun was written; zero: none
 	deferred   base.LSN   // the last record of that batch
 	gather     bool       // the next batch waits for callers of the last; see pace
 	lone       bool       // the last batch was a single record, or there was none
@@ -118,7 +113,7 @@ type committer struct {
 	idle   *time.Timer
 
 	full       bool  // the last batch found no space
-	low        bool  // free space was below Options.Reserve when last asked for
+	low        bool  // free space was below Options.Reserve when last checked
 	lowSpace   bool  // it was below Options.LowSpace
 	sinceAsked int64 // bytes committed since then
 }
@@ -158,8 +153,8 @@ func (b *batch) deferred() bool {
 	return !slices.ContainsFunc(b.records, func(r *Record) bool { return !r.Deferred })
 }
 
-// answerRefused answers the refusals that were held back: with their own errors if
-// the records before them are committed, else with the error that those got.
+// answerRefused answers the refusals that were held back: with their own errors if the records before
+// them are committed, otherwise with the error of those.
 func (b *batch) answerRefused(failed error) {
 	for _, d := range b.refused {
 		if failed != nil {
@@ -205,8 +200,8 @@ func (l *Log) run() {
 	}
 }
 
-// serve commits batches until one is to be synced while the other goroutine goes on,
-// and returns that one. It returns nil when the queue is closed and empty.
+// serve commits batches until one can be synced while the other goroutine continues, and returns that
+// batch. It returns nil when the queue is closed and empty.
 func (l *Log) serve() *batch {
 	c := &l.c
 	for {
@@ -261,8 +256,8 @@ func (l *Log) control(kind controlKind) error {
 	return l.checkGuard()
 }
 
-// collect prepares first, unless it is nil, and then what is queued, until the batch
-// is full or the queue is empty.
+// collect prepares first, unless it is nil, and then the queued records, until the batch is full or the
+// queue is empty.
 func (l *Log) collect(first *request) {
 	c := &l.c
 	b := c.batch
@@ -322,7 +317,7 @@ func (l *Log) prepare(r *request) error {
 // errBefore refuses a record of CommitAll behind one that is not committed.
 var errBefore = errors.New("the record before it was not committed")
 
-// frameSize is what a payload of n bytes occupies in a file of this log.
+// frameSize returns how many bytes a payload of n bytes takes in a file of this log.
 func (l *Log) frameSize(n int64) int64 {
 	if l.opts.Keys != nil {
 		n = seal.SealedLen(n)
@@ -330,8 +325,8 @@ func (l *Log) frameSize(n int64) int64 {
 	return frameSize(n)
 }
 
-// prepareDuringSync prepares what is queued while the batch before is synced, and
-// returns when that sync has ended.
+// prepareDuringSync prepares queued records while the batch before is synced, and returns when that
+// sync has ended.
 func (l *Log) prepareDuringSync() {
 	c := &l.c
 	grew := c.syncBegan // when the batch last grew
@@ -401,15 +396,14 @@ func (l *Log) pace(n int, grew time.Time) {
 	c.gather = time.Since(now) < took/2
 }
 
-// commitBatch writes the batch that was prepared. If it is to be synced by this
-// goroutine while the other one goes on, it reports true. Else the batch is synced,
-// where the mode asks for it, and waits to be published. leading says that a caller
-// commits, who goes through all stages.
+// commitBatch writes the batch that was prepared. True: this goroutine must sync it while the other one
+// continues. Otherwise commitBatch syncs the batch itself, if the mode requires it, and the batch waits
+// to be published. leading says that a caller commits, which goes through all stages.
 func (l *Log) commitBatch(leading bool) bool {
 	c := &l.c
 	b := c.batch
 	if !l.fits(b.bytes) {
-		l.publishSynced() // before OnCreate is told of a new file
+		l.publishSynced() // before OnCreate is called for a new file
 	}
 	f, err := l.fileFor(b.bytes)
 	if err == nil {
@@ -440,9 +434,9 @@ func (l *Log) commitBatch(leading bool) bool {
 	return false
 }
 
-// syncs reports whether a batch that was written is to be synced before it is published. Deferred
-// records are not, unless the first of them has waited for Options.IdleMark: who defers without a
-// pause, as a run that streams does, would else never be safe from a power failure.
+// syncs reports whether a written batch is synced before it is published. Deferred records are not,
+// unless the first of them has waited for Options.IdleMark: a caller that defers without a pause, as a
+// run that streams does, would otherwise never be safe from a power failure.
 func (l *Log) syncs(b *batch) bool {
 	if l.opts.Mode != SyncAlways || !b.deferred() {
 		return l.opts.Mode == SyncAlways
@@ -482,7 +476,7 @@ func (l *Log) publishSynced() {
 // publish makes a batch visible and wakes its callers.
 func (l *Log) publish(b *batch) {
 	if l.opts.Inline {
-		// Before the callers wake: what they do next would go on beside it.
+		// Before the callers wake: their next work would run at the same time.
 		l.prealloc.afterBatch(b.file, b.bytes)
 	}
 	n := len(b.reqs)
@@ -567,7 +561,7 @@ func (l *Log) lead(r *request) {
 	defer func() {
 		if !returned {
 			l.c.batch, l.c.synced = &batch{}, nil
-			_ = l.fail("commit", errPanicked) // told to whoever calls next
+			_ = l.fail("commit", errPanicked) // the next caller gets the error
 		}
 		l.q.returnLoan()
 	}()
@@ -582,12 +576,11 @@ func (l *Log) lead(r *request) {
 
 var errPanicked = errors.New("a callback did not return")
 
-// reserveStep is how many bytes are committed between two looks at the free space of
-// the device.
+// reserveStep is how many bytes are committed between two checks of the free space of the device.
 const reserveStep = 256 << 10
 
-// admit refuses a record before it is prepared: where the log is poisoned, and where
-// only records that free space may pass.
+// admit refuses a record before it is prepared if the log is poisoned, or if space is low and the
+// record is not Urgent.
 func (l *Log) admit(r *Record) error {
 	if err := l.poisoned(); err != nil {
 		return err
@@ -599,7 +592,8 @@ func (l *Log) admit(r *Record) error {
 	if c.low || c.sinceAsked >= reserveStep {
 		free, err := l.opts.FS.FreeSpace(l.opts.Dir)
 		if err != nil {
-			// Not knowing is no reason to refuse: a full device says so itself.
+			// If the free space is not known, nothing is refused: a full device reports an error
+			// itself.
 			free = max(l.opts.Reserve, l.opts.LowSpace)
 		}
 		c.low, c.sinceAsked = free < l.opts.Reserve, 0

@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/base/vfs"
 )
 
-// CopyOptions are what CopyEnd needs. FS, Dir and NewFileNum are required.
+// CopyOptions configure CopyEnd. FS, Dir and NewFileNum are required.
 type CopyOptions struct {
 	FS         vfs.FS
 	Dir        string
@@ -27,19 +27,17 @@ type CopyOptions struct {
 	Moved func(from int64, to Entry) error
 }
 
-// EndCopy readies a recovered log for writing. CopyEnd makes it, and Publish makes it part
-// of the log.
+// EndCopy prepares a recovered log for writing. CopyEnd makes it, and Publish makes it part of the log.
 //
-// Records above the highest promise may exist in the page cache alone. If there are any,
-// they are copied into a new file, encoded anew for their new place, synced, and closed
-// with a mark. The header of the new file says that the old one ends where the copy
-// begins (the cut), so that whatever the old file has behind that no longer counts. The
-// caller enters the published file into the manifest before any commit. If there are no
-// such records, nothing is written and Publish returns no FileInfo: the header of the
-// next file makes the cut.
+// Records above the highest promise may exist in the page cache alone. If there are any, they are
+// copied into a new file, encoded anew for their new place, synced, and closed with a mark. The header
+// of the new file says that the old one ends where the copy begins (the cut), so that bytes of the old
+// file behind that are ignored. The caller enters the published file into the manifest before any
+// commit. If there are no such records, nothing is written and Publish returns no FileInfo: the header
+// of the next file makes the cut.
 //
-// The old file is never written to. A crash at any point leaves the log as it was, with a
-// leftover or a stray beside it, or with the copy as its end. Both hold the same records.
+// The old file is never written to. A crash at any point leaves the log as it was, with a leftover or a
+// stray beside it, or with the copy as its end. Both hold the same records.
 type EndCopy struct {
 	fs   vfs.FS
 	dir  string
@@ -107,9 +105,9 @@ func createOver(fsys vfs.FS, name string) (vfs.File, error) {
 // TempName is the name the copy has until Publish; "" if there is none.
 func (c *EndCopy) TempName() string { return c.temp }
 
-// Publish gives the copy its name, and returns the place where New continues the log and
-// the file for the manifest, which is nil if nothing was copied. It can be called once.
-// After an error the copy is gone, or nothing refers to it.
+// Publish gives the copy its name, and returns the place where New continues the log and the file for
+// the manifest, which is nil if nothing was copied. It can be called once. After an error the copy is
+// removed, or nothing refers to it.
 func (c *EndCopy) Publish() (Position, *FileInfo, error) {
 	switch {
 	case c.info.Num == 0:
@@ -129,7 +127,7 @@ func (c *EndCopy) Publish() (Position, *FileInfo, error) {
 	return c.end, &c.info, nil
 }
 
-// errPublished is for an EndCopy whose file has its name, or is gone.
+// errPublished is the error for an EndCopy that was published or discarded.
 var errPublished = errors.New("the copy is published or discarded")
 
 // Discard removes a copy that is not published. If it cannot be removed, the next open
@@ -141,8 +139,8 @@ func (c *EndCopy) Discard() {
 	}
 }
 
-// copyBuffer is how much an endCopier writes at once. A larger buffer would cost more
-// than it saves in calls.
+// copyBuffer is how much an endCopier writes with one call. A larger buffer would cost more than it
+// saves in calls.
 const copyBuffer = 64 << 10
 
 // endCopier writes one file from its header to its close mark.
@@ -153,7 +151,7 @@ type endCopier struct {
 	moved func(from int64, to Entry) error
 
 	buf   []byte
-	at    int64 // where buf goes
+	at    int64 // the offset of buf in the file
 	off   int64 // behind buf
 	chain uint64
 }
@@ -190,8 +188,8 @@ func (w *endCopier) copy(old *frameReader, last base.LSN, keys *seal.Keyring) (P
 	if err := w.flush(); err != nil {
 		return Position{}, err
 	}
-	// The close mark promises what only this sync makes true. Nobody reads it before:
-	// the file still has its temporary name.
+	// The close mark promises data that only this sync makes durable. Nobody reads it before: the file
+	// still has its temporary name.
 	if err := w.f.Sync(); err != nil {
 		return Position{}, err
 	}

@@ -84,7 +84,7 @@ func (r *frameReader) place(b []byte, h *frameHeader, off int64, steps *int64) (
 		if at == off || headerCheck(frameSeed(r.hdr.salt, at), fields[:]) != h.check {
 			continue
 		}
-		*steps -= h.size() / 64 // what it costs to read it
+		*steps -= h.size() / 64 // the cost of reading it
 		ok, err := r.verifyAs(h, off, at)
 		if err != nil || ok {
 			return at, ok, err

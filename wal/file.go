@@ -44,14 +44,14 @@ type logFile struct {
 	anchor trace // what was written some batches ago
 	back   [traceSize]byte
 
-	// size is the larger one of end and zeroed: the file is as long as that, or somebody
-	// cut it. It is written under wmu.
+	// size is the larger one of end and zeroed: the length of the file, unless somebody cut it. It is
+	// written under wmu.
 	size atomic.Int64
 
-	// smu serializes syncs. The kernel reports a failed write-back once per open
-	// file. If two syncs ran at once, one could collect the error of the other, which
-	// would then acknowledge bytes that are lost. For the same reason the poison is
-	// set before smu is released, and looked at after it is taken.
+	// smu serializes syncs. The kernel reports a failed write-back once per open file. If two syncs ran
+	// concurrently, one could collect the error of the other, which would then acknowledge bytes that
+	// are lost. For the same reason the poison is set before smu is released, and looked at after it is
+	// taken.
 	smu    sync.Mutex
 	synced atomic.Int64 // bytes below are durable: the promise of the next frame
 
@@ -77,9 +77,8 @@ func (l *Log) syncFile(f *logFile, upTo int64, lsn base.LSN) error {
 	return err
 }
 
-// syncWith is syncFile with another system call. With upTo and lsn 0 it makes no records
-// durable, as far as the log knows: what the committer wrote meanwhile is for the
-// committer to sync.
+// syncWith is syncFile with another system call. With upTo and lsn 0 the log counts no records as
+// durable: the committer syncs its own writes.
 func (l *Log) syncWith(f *logFile, call func() error, upTo int64, lsn base.LSN) error {
 	f.smu.Lock()
 	err := l.poisoned()
@@ -134,7 +133,7 @@ func (f *logFile) checkPlace() error {
 	return err
 }
 
-// checkWhole is checkPlace, and looks for what was written last too.
+// checkWhole is checkPlace, and also checks that the last write is still there.
 func (f *logFile) checkWhole() error {
 	if err := f.checkPlace(); err != nil {
 		return err
@@ -206,7 +205,7 @@ func (l *Log) openNext() (*logFile, error) {
 					return nil, err
 				}
 			}
-			if err := old.checkWhole(); err != nil { // nobody looks at it again
+			if err := old.checkWhole(); err != nil { // it is not used again
 				return nil, l.fail("before the end of log "+old.info.Num.String(), err)
 			}
 			prev = Position{File: old.info.Num, Offset: old.end, Chain: old.chain}

@@ -61,10 +61,10 @@ type frameHeader struct {
 	syncedTo int64 // the promise: bytes of this file below it were durable
 }
 
-// size is what the frame occupies in the file, padding included.
+// size returns how many bytes the frame takes in the file, padding included.
 func (h *frameHeader) size() int64 { return frameSize(int64(h.length)) }
 
-// frameSize is what a payload of n bytes occupies as a frame.
+// frameSize returns how many bytes a payload of n bytes takes as a frame.
 func frameSize(n int64) int64 {
 	return (frameHeaderSize + n + frameAlign - 1) &^ (frameAlign - 1)
 }

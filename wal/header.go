@@ -50,7 +50,7 @@ type fileHeader struct {
 // sealed reports whether the file is encrypted.
 func (h *fileHeader) sealed() bool { return h.flags&fileSealed != 0 }
 
-// size is where the first frame lies.
+// size returns the offset of the first frame.
 func (h *fileHeader) size() int64 {
 	if h.sealed() {
 		return maxHeadSize

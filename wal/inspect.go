@@ -6,7 +6,7 @@ import (
 	"github.com/stele-go/stele/base/vfs"
 )
 
-// HeaderInfo is what the header of a log file says.
+// HeaderInfo is the decoded header of a log file.
 type HeaderInfo struct {
 	File          base.FileNum
 	FormatVersion uint16
@@ -50,14 +50,13 @@ func WithKeys(keys *seal.Keyring) InspectOption {
 	return func(a *access) { a.keys, a.blind = keys, keys == nil }
 }
 
-// Inspect reads one log file from header to end, whatever it is called, and calls visit
-// for every piece in order. It does not say whether an invalid piece is a torn tail or
-// damage: that takes the other files and the manifest, and is for Recover to say. The
-// payload of a piece is valid during the call.
+// Inspect reads one log file from header to end, whatever it is called, and calls visit for every piece
+// in order. It does not tell whether an invalid piece is a torn tail or damage: Recover does, with the
+// other files and the manifest. The payload of a piece is valid during the call.
 //
-// A damaged header is a *fault.CorruptionError, a header of a newer format a
-// *fault.VersionError, and no piece is visited then. An error of visit ends Inspect and
-// is returned as it is. Memory is that of one frame.
+// A damaged header is a *fault.CorruptionError, a header of a newer format a *fault.VersionError, and
+// no piece is visited then. An error of visit ends Inspect and is returned as it is. Memory is that of
+// one frame.
 func Inspect(f vfs.File, name string, visit func(Piece) error, opts ...InspectOption) (HeaderInfo, error) {
 	a := access{blind: true}
 	for _, o := range opts {

@@ -42,7 +42,7 @@ type Log struct {
 	// settled is how many of them are known to have been answered since. See Sync.
 	left, settled atomic.Uint64
 
-	// mu guards what other goroutines need to know of the committer's work.
+	// mu guards the state of the committer that other goroutines read.
 	mu struct {
 		sync.Mutex
 		cur     *logFile // nil before the first commit and after Rotate
@@ -112,10 +112,10 @@ func (l *Log) Commit(ctx context.Context, r *Record) error {
 	return l.submit(ctx, newRequest(r, controlNone))
 }
 
-// CommitAll is Commit of several records at once. They are committed in order and, as far as
-// they fit into a batch, with one write. When one of them is not committed, none behind it is.
-// It returns how many are committed, and why the next one is not. If that error matches
-// fault.ErrOutcomeUnknown, the outcome of those behind it is unknown as well.
+// CommitAll is Commit of several records together. They are committed in order and, as far as they fit
+// into a batch, with one write. When one of them is not committed, none behind it is. It returns how
+// many were committed, and the error of the next one. If that error matches fault.ErrOutcomeUnknown,
+// the outcome of those behind it is unknown as well.
 func (l *Log) CommitAll(ctx context.Context, rs []*Record) (int, error) {
 	for _, r := range rs {
 		if r == nil || r.Prepare == nil {
@@ -152,7 +152,7 @@ func (l *Log) CommitAll(ctx context.Context, rs []*Record) (int, error) {
 	return n, err
 }
 
-// leave gives up a CommitAll. What the committer has of reqs is left to it.
+// leave gives up a CommitAll. Requests that the committer has taken are left to it.
 func (l *Log) leave(ctx context.Context, reqs []*request) (int, error) {
 	taken := len(reqs)
 	for taken > 0 && l.q.withdraw(reqs[taken-1]) { // the last first, so that no gap comes to be
@@ -194,10 +194,9 @@ func (l *Log) Rotate(ctx context.Context) error {
 	return l.submit(ctx, newRequest(nil, controlRotate))
 }
 
-// Sync makes durable what was committed before. When it returns nil, every call that
-// returned before Sync was called has had its final effect: what it committed is
-// applied and durable, and what else it asked for will never appear, even if its
-// outcome was unknown when it returned.
+// Sync makes durable what was committed before. When it returns nil, every call that returned before
+// Sync was called has had its final effect: its records are either applied and durable, or will never
+// appear, even if its outcome was unknown when it returned.
 func (l *Log) Sync(ctx context.Context) error {
 	if left := l.left.Load(); left > l.settled.Load() {
 		// The committer has the requests of these calls. It answers them before it
@@ -224,8 +223,8 @@ func (l *Log) Sync(ctx context.Context) error {
 	return l.checkGuard()
 }
 
-// checkGuard is what is left of a sync when there is nothing to sync: to check that
-// what was made durable before is still where the next Open will look for it.
+// checkGuard is the rest of a Sync that has nothing to sync: it checks that durable data is still where
+// the next Open will look for it.
 func (l *Log) checkGuard() error {
 	if err := l.poisoned(); err != nil {
 		return err
@@ -303,26 +302,25 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 	}
 }
 
-// DurableLSN is the LSN up to which records are known to survive power loss.
-// It may include a batch that Apply has not been told of yet. It never advances once
-// the log is poisoned.
+// DurableLSN is the LSN up to which records are known to survive power loss. It may include a batch
+// that was not passed to Apply yet. It never advances once the log is poisoned.
 func (l *Log) DurableLSN() base.LSN { return base.LSN(l.durable.Load()) }
 
 // LastLSN is the LSN of the last committed record; 0 in an empty log.
 func (l *Log) LastLSN() base.LSN { return base.LSN(l.last.Load()) }
 
-// Position is the place behind the last record that Apply was told of. Once DurableLSN
-// has reached its NextLSN-1, Recover can start reading there.
+// Position returns the place behind the last record that was passed to Apply. Once DurableLSN has
+// reached its NextLSN-1, Recover can start reading there.
 func (l *Log) Position() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.applied
 }
 
-// Close commits what is queued, syncs, writes the close mark, cuts off the zeros
-// written ahead and closes the file. Later calls return fault.ErrClosed; a second
-// Close returns what the first did. A poisoned log returns its poison: its file gets
-// no close mark, and the next open treats it as one that crashed.
+// Close commits queued records, syncs, writes the close mark, cuts off the zeros written ahead and
+// closes the file. Later calls return fault.ErrClosed; a second Close returns what the first did. A
+// poisoned log returns its poison: its file gets no close mark, and the next open treats it as one that
+// crashed.
 func (l *Log) Close() error {
 	l.closeOnce.Do(func() {
 		l.q.close()
@@ -440,8 +438,8 @@ func (g *lag) wrote(last, durable uint64, bytes int64) {
 	}
 }
 
-// synced takes out what a sync made durable: all, or the unsynced bytes there were
-// when it began. What is left was written since.
+// synced subtracts the bytes that a sync made durable: all, or those that were unsynced when it began.
+// The rest was written since.
 func (g *lag) synced(all bool, began time.Time, unsynced int64) {
 	if all {
 		*g = lag{}
@@ -465,14 +463,14 @@ func (l *Log) Lag() metrics.Lag {
 	return g
 }
 
-// unsynced is how many committed bytes are not durable.
+// unsynced returns how many committed bytes are not durable.
 func (l *Log) unsynced() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mu.lag.bytes
 }
 
-// counters are what Metrics reads.
+// counters are the numbers that Metrics reads.
 type counters struct {
 	records, batches, bytes, refused   atomic.Int64
 	syncs, syncNanos                   atomic.Int64

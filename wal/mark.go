@@ -116,9 +116,9 @@ func (s *MarkSlot) encode() (b [markSize]byte) {
 	return b
 }
 
-// InspectMark reads the file of the mark to be shown to people: its slots, and notes on
-// whatever no log leaves that never lost power. None of that loses a record, since a
-// mark that is missing or old is still a lower bound. Errors are those of ReadMark.
+// InspectMark reads the file of the mark, to show it to people: its slots, and notes on traces of a
+// power loss or damage. None of these loses a record, since a mark that is missing or old is still a
+// lower bound. Errors are those of ReadMark.
 func InspectMark(f vfs.File) (slots [2]MarkSlot, notes []fault.CorruptionError, err error) {
 	size, err := f.Size()
 	if err != nil {
@@ -145,7 +145,7 @@ func InspectMark(f vfs.File) (slots [2]MarkSlot, notes []fault.CorruptionError, 
 	return slots, notes, nil
 }
 
-// newestSlot is the index of the slot that counts; -1 if there is none.
+// newestSlot returns the index of the newest valid slot; -1 if there is none.
 func newestSlot(slots [2]MarkSlot) int {
 	newest := -1
 	for i, s := range slots {
@@ -265,7 +265,7 @@ func (m *markWriter) openLocked() error {
 func (m *markWriter) endLocked() {
 	m.mu.over = true
 	if m.mu.f != nil {
-		_ = m.mu.f.Close() // what is in it is a lower bound, whatever it is
+		_ = m.mu.f.Close() // any valid mark in it is a lower bound
 		m.mu.f = nil
 	}
 }

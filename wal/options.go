@@ -162,13 +162,12 @@ type Options struct {
 	// one goroutine.
 	Rand func() uint64
 
-	// Guard is called before anybody is told that records are written or durable: after
-	// each sync of records, after the write of a batch that is not synced (in the other
-	// modes than SyncAlways, and where all of its records are Deferred), and by a Sync
-	// that finds nothing to sync. If it fails, the log is poisoned and they are not
-	// acknowledged. It is for the owner of a lock to check that it still has it. It is
-	// called from more than one goroutine, after a sync with a lock of the log held and
-	// else without, and must not call the log. May be nil.
+	// Guard is called before records are acknowledged as written or durable: after each sync of
+	// records, after the write of a batch that is not synced (in the other modes than SyncAlways, and
+	// where all of its records are Deferred), and by a Sync that finds nothing to sync. If it fails,
+	// the log is poisoned and they are not acknowledged. It is for the owner of a lock to check that it
+	// still has it. It is called from more than one goroutine, after a sync with a lock of the log held
+	// and else without, and must not call the log. May be nil.
 	Guard func() error
 
 	// Keys is the keyring of the store; nil for a log without encryption. If there is
@@ -217,7 +216,7 @@ type Options struct {
 	Origin uint64
 }
 
-// withDefaults returns o with zero values replaced, or what is wrong with it.
+// withDefaults returns o with zero values replaced, or an error for invalid options.
 func (o Options) withDefaults() (Options, error) {
 	if o.FS == nil || o.Dir == "" || o.NewFileNum == nil {
 		return o, errors.New("wal options: FS, Dir and NewFileNum are required")

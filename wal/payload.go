@@ -72,7 +72,7 @@ func (r *PayloadReader) ReadAt(payload, at, n int64) ([]byte, error) {
 	return plain[at-begins:][:n:n], nil
 }
 
-// bad is the error for n bytes at off of the file that are not what was written.
+// bad returns the error for n damaged bytes at off of the file.
 func (r *PayloadReader) bad(off, n int64, detail string, cause error) error {
 	return &fault.CorruptionError{File: r.name, Kind: "value", Offset: off, Len: n, Detail: detail, Err: cause}
 }

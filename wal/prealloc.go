@@ -27,14 +27,14 @@ const (
 
 var zeroes [stepSize]byte
 
-// preallocator works ahead of the committer, on a goroutine of its own (with
-// Options.Inline on the committer's). It writes zeros behind the last frame, keeps a
-// blank file ready for the next rotation, and closes retired files.
+// preallocator works ahead of the committer, on a goroutine of its own (with Options.Inline on the
+// committer's). It writes zeros behind the last frame, keeps a blank file ready for the next rotation,
+// and closes retired files.
 //
-// A commit that overwrites blocks which are allocated already needs no change of the
-// file system's metadata, and its sync takes half the time. The zeros are written in
-// small steps, and each step is synced at once: commits share the device, and one
-// large sync would delay one of them by many milliseconds.
+// A commit that overwrites blocks which are allocated already needs no change of the file system's
+// metadata, and its sync takes half the time. The zeros are written in small steps, and each step is
+// synced immediately: commits share the device, and one large sync would delay one of them by many
+// milliseconds.
 type preallocator struct {
 	l    *Log
 	kick chan struct{} // capacity 1
@@ -78,8 +78,8 @@ func (p *preallocator) close() {
 	<-p.done
 }
 
-// target is how many zeros there should be behind end: as many as there are bytes
-// before it, so that a small log stays small, within the bounds above.
+// target returns how many zeros should follow end: as many as there are bytes before it, so that a
+// small log stays small, within the bounds above.
 func (p *preallocator) target(end int64) int64 {
 	if p.average.Load() >= largeBatch {
 		return 0
@@ -126,7 +126,7 @@ func (p *preallocator) afterBatch(f *logFile, bytes int64) {
 	}
 }
 
-// work does all that is to be done.
+// work does all pending work.
 func (p *preallocator) work() {
 	p.flushRetired()
 	if p.paused() || p.l.poisoned() != nil {
@@ -147,7 +147,7 @@ func (p *preallocator) work() {
 	p.makeSpare(f)
 }
 
-// step writes some zeros and syncs them. It reports whether to go on.
+// step writes some zeros and syncs them. It reports whether more steps may follow.
 func (p *preallocator) step(f *logFile) bool {
 	f.wmu.Lock()
 	from := max(f.end, f.zeroed)

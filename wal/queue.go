@@ -18,7 +18,7 @@ const (
 	stateWithdrawn
 )
 
-// controlKind is what a request without a record asks of the committer.
+// controlKind is the kind of a request without a record.
 type controlKind uint8
 
 const (
@@ -27,13 +27,13 @@ const (
 	controlSync
 )
 
-// request is what a caller of the log waits for.
+// request is one queued call of the log.
 type request struct {
 	rec     *Record
 	control controlKind
 	state   requestState // guarded by queue.mu
 	before  *request     // if its record is not committed, this one's is not either; see CommitAll
-	parts   [][]byte     // committer: what Prepare returned
+	parts   [][]byte     // committer: the result of Prepare
 	size    int64        // committer: payload bytes
 	failed  bool         // committer: the record will not be committed
 	done    chan error   // the answer; capacity 1, so that the committer never waits for a caller
@@ -87,8 +87,8 @@ func newQueue(maxBytes int64, maxRecords int) *queue {
 	return &queue{maxBytes: maxBytes, maxRecords: maxRecords, wake: make(chan struct{}, 1)}
 }
 
-// push appends rs at once, waiting for room if the queue is full. An error means that
-// none of them was queued.
+// push appends all of rs together, waiting for room if the queue is full. An error means that none of
+// them was queued.
 func (q *queue) push(ctx context.Context, rs ...*request) error {
 	size := int64(0)
 	for _, r := range rs {
@@ -100,7 +100,7 @@ func (q *queue) push(ctx context.Context, rs ...*request) error {
 			q.mu.Unlock()
 			return fault.ErrClosed
 		}
-		// What is larger than the whole bound enters an empty queue.
+		// Requests larger than the whole bound enter an empty queue.
 		if q.mu.depth == 0 || q.mu.depth+len(rs) <= q.maxRecords && q.mu.bytes+size <= q.maxBytes {
 			q.mu.ring = append(q.mu.ring, rs...)
 			q.mu.depth += len(rs)
@@ -129,9 +129,9 @@ func (q *queue) signal() {
 	}
 }
 
-// pop takes the next request if it fits into budget bytes, or whatever comes next if
-// first is set. Requests for a rotation or a sync are taken only as first, so that a
-// batch ends before them. It returns nil when there is nothing to take.
+// pop takes the next request if it fits into budget bytes, or whatever its size if first is set.
+// Requests for a rotation or a sync are taken only as first, so that a batch ends before them. It
+// returns nil when there is nothing to take.
 func (q *queue) pop(budget int64, first bool) *request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -219,7 +219,7 @@ func (q *queue) waiting() bool {
 	return q.mu.depth > 0
 }
 
-// load is how many requests wait, and their bytes.
+// load returns how many requests wait, and their bytes.
 func (q *queue) load() (int, int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

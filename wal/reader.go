@@ -16,7 +16,7 @@ import (
 	"github.com/stele-go/stele/base/vfs"
 )
 
-// windowSize is how much of a file is read at once. A larger frame is read whole.
+// windowSize is how much of a file is read with one call. A larger frame is read whole.
 const windowSize = 256 << 10
 
 // frameReader reads the frames of one file in order. It reads in windows and

@@ -115,7 +115,7 @@ func (rv *recoverer) checkDurable() error {
 	})
 }
 
-// damage reports c, or notes it and returns nil where damage is allowed.
+// damage returns c, or notes it and returns nil if damage is allowed.
 func (rv *recoverer) damage(c *fault.CorruptionError) error {
 	if !rv.o.AllowDamage {
 		return c
@@ -383,8 +383,8 @@ func (rv *recoverer) newest(r *frameReader) error {
 	return nil
 }
 
-// tail judges an invalid frame at r.off of the newest file, by the rules of Recover. It
-// reports whether reading goes on.
+// tail judges an invalid frame at r.off of the newest file, by the rules of Recover. It reports whether
+// reading continues.
 func (rv *recoverer) tail(r *frameReader) (bool, error) {
 	at := r.off
 	witness := func(h *frameHeader, off int64) bool {

@@ -54,8 +54,8 @@ type RecoverOptions struct {
 	// MaxRecord is the largest payload accepted; 0 means base.MaxRecord.
 	MaxRecord int64
 
-	// Ended, if set, is called with what Recover is about to return, when it has reached
-	// the end of the log without an error. Recover returns its error.
+	// Ended, if set, is called with the result of Recover when it has reached the end of the log
+	// without an error. Recover returns its error.
 	Ended func(Recovery) error
 }
 
@@ -79,7 +79,7 @@ type Recovery struct {
 	// LastLSN is the LSN of the last accepted record; if no file holds any, the
 	// one before FromLSN.
 	LastLSN base.LSN
-	// Records and Bytes count what was visited: records, and payload bytes.
+	// Records and Bytes count the visited records and their payload bytes.
 	Records int64
 	Bytes   int64
 
@@ -91,7 +91,7 @@ type Recovery struct {
 	Clean bool
 	// Promise is the offset up to which the newest file was promised durable.
 	Promise int64
-	// Torn is what was cut from the newest file.
+	// Torn is the tail that was cut from the newest file.
 	Torn Torn
 	// Unpromised are the accepted records above the highest promise.
 	Unpromised Unpromised
@@ -100,16 +100,15 @@ type Recovery struct {
 	// such as spare files that a crash left. The store sweeps them at its next open.
 	Strays []string
 
-	// Damage is, with AllowDamage, what was skipped, up to 1,000 of it; Damages counts
-	// all.
+	// Damage is, with AllowDamage, the damage that was skipped, up to 1,000 errors; Damages counts all.
 	Damage  []*fault.CorruptionError
 	Damages int
 
 	cut Position // the place at the highest promise, where the log continues
 }
 
-// Torn is the torn tail of a log: what is left of writes that a crash interrupted, and
-// that no promise covers.
+// Torn is the torn tail of a log: the rest of writes that a crash interrupted, and that no promise
+// covers.
 type Torn struct {
 	File   base.FileNum // 0 if nothing was torn
 	Offset int64
@@ -150,7 +149,7 @@ const maxBoundaries = 512
 // below the promise, and only means that more is copied.
 type boundaries struct {
 	list  []boundary
-	every int // keep one in so many
+	every int // keep one boundary of this many
 	skip  int
 }
 
@@ -175,7 +174,7 @@ func (b *boundaries) add(p boundary) {
 	b.every *= 2
 }
 
-// dropBelow keeps the highest place at or below off, and what follows it.
+// dropBelow drops all places below the highest one at or below off.
 func (b *boundaries) dropBelow(off int64) {
 	i := len(b.list) - 1
 	for i > 0 && b.list[i].off > off {

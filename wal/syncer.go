@@ -9,8 +9,8 @@ import (
 	"github.com/stele-go/stele/base/fault"
 )
 
-// syncer syncs in the background, in the modes in which commits do not: when the
-// interval is over, and when Log.Sync asks for it.
+// syncer syncs in the background, in the modes in which commits do not: when the interval is over, and
+// for Log.Sync.
 type syncer struct {
 	l     *Log
 	dirty chan struct{} // capacity 1: something was written (SyncInterval)
@@ -100,9 +100,9 @@ func (s *syncer) barrier(ctx context.Context) error {
 	}
 }
 
-// answer syncs and wakes those who asked. It takes the waiters before it looks how far to
-// sync. So a waiter that comes later is left to the next round, and none is answered by
-// a sync that does not cover what it waits for.
+// answer syncs and wakes the waiters. It takes the waiters before it determines how far to sync. So a
+// waiter that comes later is left to the next round, and none is answered by a sync that does not cover
+// its records.
 func (s *syncer) answer() {
 	s.mu.Lock()
 	waiters := s.mu.waiters

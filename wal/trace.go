@@ -14,7 +14,7 @@ import (
 // traceSize is how many bytes a trace has at most.
 const traceSize = 64
 
-// anchorBatches is how many batches are written between two looks at an anchor.
+// anchorBatches is how many batches are written between two checks of an anchor.
 const anchorBatches = 16
 
 // trace is the end of what was written to a file, up to the last byte that is not zero.
@@ -45,7 +45,7 @@ func (t *trace) note(b []byte, off int64) {
 	t.off, t.n = off+int64(from), copy(t.b[:], b[from:n])
 }
 
-// checkTrace returns an error if what was written last is not in f. The caller holds wmu.
+// checkTrace returns an error if the last bytes written are not in f. The caller holds wmu.
 func (f *logFile) checkTrace() error { return f.readBack(&f.trace) }
 
 // checkAnchor is checkTrace for the anchor, once in anchorBatches calls. The next one is last.
@@ -73,8 +73,8 @@ func (f *logFile) readBack(t *trace) error {
 	}
 }
 
-// checkSize returns an error if f is shorter than what was written to it. The caller holds wmu,
-// so that no write makes it longer, and no undo shorter, meanwhile.
+// checkSize returns an error if f is shorter than the bytes written to it. The caller holds wmu, so
+// that no write makes it longer, and no undo shorter, meanwhile.
 func (f *logFile) checkSize() error {
 	size, err := f.f.Size()
 	if want := f.size.Load(); err == nil && size < want {

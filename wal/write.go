@@ -16,8 +16,8 @@ const (
 	largePart   = 64 << 10
 )
 
-// piece is a run of bytes of a batch that is written at once: a range of
-// committer.buf, or a slice of a caller.
+// piece is a run of bytes of a batch that is written with one call: a range of committer.buf, or a
+// slice of a caller.
 type piece struct {
 	ext    []byte
 	lo, hi int // the range, if ext is nil
@@ -178,9 +178,9 @@ func (l *Log) writePieces(f *logFile, end int64) error {
 	return l.undo(f, err)
 }
 
-// undo takes back a write that found no space. What reached the file is cut off, and
-// the cut made durable, before the callers hear of it. Otherwise a crash could bring
-// back a record that was refused, under an LSN that another record has.
+// undo takes back a write that found no space. Bytes that reached the file are cut off, and the cut is
+// made durable, before the callers are answered. Otherwise a crash could bring back a record that was
+// refused, under an LSN that another record has.
 func (l *Log) undo(f *logFile, cause error) error {
 	f.wmu.Lock()
 	err := f.f.Truncate(f.end)
@@ -201,9 +201,8 @@ func (l *Log) undo(f *logFile, cause error) error {
 	return fmt.Errorf("write log %s: %w: %w", f.info.Num, fault.ErrDiskFull, cause)
 }
 
-// writeMarkFrame appends a sync mark or a close mark, which are frames without payload. It
-// is no error if there is no space for it: the next frame overwrites what was written of
-// it.
+// writeMarkFrame appends a sync mark or a close mark, which are frames without payload. It is no error
+// if there is no space for it: the next frame overwrites the part that was written.
 func (l *Log) writeMarkFrame(f *logFile, typ frameType) error {
 	h := frameHeader{typ: typ, lsn: l.c.lsn - 1, syncedTo: f.synced.Load()}
 	b, sum := f.append(nil, f.end, h)

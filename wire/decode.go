@@ -131,8 +131,8 @@ func (r *reader) isNil() bool {
 	return true
 }
 
-// elements is the length of a list or map, checked against what is left of the input, so
-// that nothing is allocated for elements that cannot be there.
+// elements returns the length of a list or map, checked against the rest of the input, so that nothing
+// is allocated for elements that cannot be there.
 func (r *reader) elements(n uint32, size int) int {
 	if r.err == nil && uint64(n)*uint64(size) > uint64(len(r.b)) {
 		r.fail(malformed("%d elements in %d bytes", n, len(r.b)))
@@ -156,7 +156,7 @@ func (r *reader) arrayOf(n int) {
 	}
 }
 
-// into reads into what p points to.
+// into reads a value into *p.
 func (r *reader) into(p any) { r.value(reflect.ValueOf(p).Elem(), element) }
 
 // value reads into v, which is addressable.
@@ -372,7 +372,7 @@ func isInt(b []byte) bool {
 	return t == msgp.IntType || t == msgp.UintType
 }
 
-// forEver stands for a life without an end.
+// forEver is the TTL of an item that does not expire.
 const forEver = -1
 
 // seconds reads a duration. -1 is forEver, as a duration of -1.

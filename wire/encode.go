@@ -57,7 +57,7 @@ func MustEncode(m any) []byte {
 	return b
 }
 
-// encoder appends messages. The first error stays, and what is appended after it is of no use.
+// encoder appends messages. The first error stays, and bytes appended after it are invalid.
 type encoder struct {
 	b      []byte
 	codec  serde.Serializer
@@ -66,7 +66,7 @@ type encoder struct {
 	err    error
 }
 
-// append appends what p points to.
+// append appends *p.
 func (e *encoder) append(p any) { e.value(reflect.ValueOf(p).Elem(), element) }
 
 // value appends v, which is addressable.

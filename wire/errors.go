@@ -108,7 +108,7 @@ var sentinels = map[Code]error{
 	CodeAuth: ErrAuth, CodeVersion: ErrVersion, CodeStale: ErrStale, CodeCancelled: ErrCancelled, CodeAncestorCycle: saver.ErrAncestorCycle,
 }
 
-// Error is the message, with the code where there is none.
+// Error returns the message, or the code if there is none.
 func (e *Error) Error() string {
 	if e.Message == "" {
 		return string(e.Code)
@@ -116,8 +116,8 @@ func (e *Error) Error() string {
 	return e.Message
 }
 
-// Unwrap is the error of package saver, fault or wire that the code stands for: of the type
-// that the contract of savers names, where it names one. It is nil for other codes.
+// Unwrap returns the error of package saver, fault or wire for the code, with the type that the
+// contract of savers defines, if any. It is nil for other codes.
 func (e *Error) Unwrap() error {
 	d := &e.Details
 	switch e.Code {

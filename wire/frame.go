@@ -16,12 +16,12 @@ const (
 	headerSize = 4
 )
 
-// ErrFrame is returned for a frame that is longer than the limit, or empty. What follows on
-// the connection cannot be read.
+// ErrFrame is returned for a frame that is longer than the limit, or empty. The rest of the connection
+// cannot be read.
 var ErrFrame = errors.New("frame over the limit")
 
-// readStep is how much memory is taken at once for a frame. A peer gets more only after it
-// has sent as much as that.
+// readStep is how much memory is allocated for a frame at first, and again each time the peer has sent
+// as much.
 const readStep = 1 << 20
 
 // ReadFrame reads the body of the next frame into new memory. The error is io.EOF at the end

@@ -44,8 +44,7 @@ func PutOf(req saver.PutRequest) Put {
 	return p
 }
 
-// Request is the request that p stands for. What a put needs and does not have is for the
-// saver to refuse.
+// Request returns the request in p. If required fields are missing, the saver refuses it.
 func (p *Put) Request() saver.PutRequest {
 	cfg := saver.Config{ThreadID: p.Thread, Namespace: p.NS, CheckpointID: p.Parent, Configurable: p.Configurable, Metadata: p.RunMetadata, ExpectHead: p.ExpectHead, Epoch: p.Epoch}
 	req := saver.PutRequest{Config: cfg, Checkpoint: p.Checkpoint, Metadata: p.Metadata, NewVersions: p.NewVersions, Note: p.Note, Writes: p.Writes}
@@ -112,7 +111,7 @@ type PutAnswer struct {
 	ID     string `msgpack:"id"`
 }
 
-// Config is the same as the saver's answer.
+// Config returns the place in the form of the saver's answer.
 func (a PutAnswer) Config() saver.Config {
 	return saver.Config{ThreadID: a.Thread, Namespace: a.NS, CheckpointID: a.ID}
 }

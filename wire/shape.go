@@ -92,8 +92,8 @@ func (s *shape) add(t reflect.Type, index []int) {
 	}
 }
 
-// find is the field of a name; nil if there is none. It looks from the field at from on, as
-// fields mostly come in order, and returns the place after the one that it found.
+// find returns the field with a name; nil if there is none. It begins at the field from, as fields
+// mostly come in order, and returns the index after the one that it found.
 func (s *shape) find(name []byte, from int) (f *field, after int) {
 	for i := range s.fields {
 		if after = from + i + 1; after > len(s.fields) {

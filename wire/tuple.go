@@ -44,7 +44,7 @@ func TupleOf(t *saver.Tuple) *Tuple {
 	return out
 }
 
-// Saver is the tuple that t stands for.
+// Saver returns the saver's tuple for t.
 func (t *Tuple) Saver() *saver.Tuple {
 	cfg := saver.Config{ThreadID: t.Thread, Namespace: t.NS, CheckpointID: t.ID}
 	cp := saver.Checkpoint{V: t.V, ID: t.ID, TS: t.TS, Values: t.Values, Versions: t.Versions, Seen: t.Seen, Updated: t.Updated}

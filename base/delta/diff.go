@@ -10,13 +10,13 @@ import (
 // Parameters of the search for runs that base and target share.
 const (
 	window   = 8       // bytes compared to find a place to go on
-	stride   = 16      // every so many bytes of the base can be found
+	stride   = 16      // distance of the places of the base that are in the index
 	minCopy  = 24      // shorter runs found elsewhere cost about what they save
-	hurry    = 128     // the search goes faster after so many bytes that were not found
+	hurry    = 128     // number of bytes not found after which the search takes larger steps
 	maxStep  = 7       // at most so fast, in bytes: odd
 	resync   = 16      // how far a change of equal length is skipped in place
 	maxIndex = 1 << 16 // entries of the index at most; a larger base is indexed in larger strides
-	chunk    = 512     // bytes compared at once as long as they are equal
+	chunk    = 512     // bytes compared in one step as long as they are equal
 	maxRoom  = 1 << 20 // bytes that a differ keeps to flatten values in
 	hashMul  = 0x9e3779b97f4a7c15
 )
@@ -82,8 +82,8 @@ func (d *differ) middle(i, j, iEnd, jEnd int) bool {
 	return true
 }
 
-// inPlace is how many bytes were replaced by the same number of bytes; 0 if there was another
-// kind of change.
+// inPlace returns how many bytes were replaced by the same number of bytes; 0 if the change is of
+// another kind.
 func (d *differ) inPlace(i, iEnd, j, jEnd int) int {
 	var room [2][resync + window]byte
 	n := min(resync+window, iEnd-i, jEnd-j)
@@ -128,10 +128,10 @@ func (d *differ) search(i, j, iEnd, jEnd int) (src, at, n int) {
 	return i, jEnd, 0
 }
 
-// step is how far the search goes on after so many bytes that were not found: the longer
-// nothing is, the less there will be. A step is odd and the stride of the index a power of two,
-// so that as many steps as a stride has bytes come upon each place modulo the stride. So runs
-// of a few hundred bytes are found as with single steps, and followed back to where they begin.
+// step returns how far the search moves after missed bytes that were not found: the longer nothing is
+// found, the less is likely to follow. A step is odd and the stride of the index a power of two, so
+// `stride` steps visit each place modulo the stride once. So runs of a few hundred bytes are found as
+// with single steps, and then extended back to their beginning.
 func step(missed int) int { return min(1+2*(missed/hurry), maxStep) }
 
 // build indexes the base.

@@ -109,8 +109,8 @@ func (r *reader) next(n int) (b []byte, fresh bool) {
 // Len is the length of the value in bytes.
 func (h *Held) Len() int { return h.size }
 
-// Size is about how much memory the value takes, in bytes, without what it shares with other.
-// other may be nil.
+// Size returns about how many bytes of memory the value takes, without those that it shares with other,
+// which may be nil.
 func (h *Held) Size(other *Held) int {
 	if h.pieces == nil {
 		if other != nil && h.size > 0 && other.size > 0 && other.pieces == nil && &h.one[0] == &other.one[0] {
@@ -179,7 +179,7 @@ func (h *Held) window(i, n int, buf []byte) []byte {
 	return h.appendTo(buf[:0], i, i+n)
 }
 
-// prefix is how many bytes a[i:iEnd] and b[j:jEnd] have in common at their beginning.
+// prefix returns how many bytes a[i:iEnd] and b[j:jEnd] have in common at their beginning.
 func prefix(a *Held, i, iEnd int, b *Held, j, jEnd int) int {
 	most := min(iEnd-i, jEnd-j)
 	n := 0
@@ -196,7 +196,7 @@ func prefix(a *Held, i, iEnd int, b *Held, j, jEnd int) int {
 	return max(n, 0)
 }
 
-// suffix is how many bytes a[i:] and b[j:] have in common at their end.
+// suffix returns how many bytes a[i:] and b[j:] have in common at their end.
 func suffix(a *Held, i int, b *Held, j int) int {
 	most := min(a.size-i, b.size-j)
 	n := 0

@@ -30,7 +30,7 @@ func (s script) copied(src, n int) script {
 	if k := len(s.runs) - 1; k >= 0 {
 		if r := s.runs[k]; r.src&litBit == 0 && int(r.src)+s.len-int(r.out) == src {
 			s.len += n
-			return s // it goes on where the last one ended
+			return s // it continues where the last one ended
 		}
 	}
 	s.runs = append(s.runs, run{uint32(s.len), uint32(src)})
@@ -48,7 +48,7 @@ func (s script) literal(n int) script {
 	return s
 }
 
-// end is where the i-th run ends in the target.
+// end returns where the i-th run ends in the target.
 func (s *script) end(i int) int {
 	if i+1 < len(s.runs) {
 		return int(s.runs[i+1].out)
@@ -92,7 +92,7 @@ func makePatch(from, target *Held, sum uint64, limit int, compress bool) []byte 
 	defer differs.Put(d)
 	*d = differ{base: from, target: target, limit: limit, index: d.index[:0], room: d.room[:0], literals: d.literals, script: script{runs: d.script.runs[:0]}}
 	if compress {
-		d.limit = limit + limit/2 // what compression may make of it
+		d.limit = limit + limit/2 // a guess of its size after compression
 	}
 	ok := d.diff()
 	d.release()
@@ -142,7 +142,7 @@ func (s *script) appendPairs(b []byte) []byte {
 		afterLit = lit
 	}
 	b = binary.AppendUvarint(b, uint64(pairs))
-	next := 0 // where a copy of the base is expected to go on
+	next := 0 // where the next copy of the base is expected to begin
 	for i := 0; i < len(s.runs); i++ {
 		lit, n := 0, 0
 		if s.runs[i].src&litBit != 0 {

@@ -13,12 +13,12 @@ import (
 	"unicode/utf8"
 )
 
-// deepest bounds how deep Append looks: encoding/json finds what contains itself.
+// deepest bounds how deep Append looks: values that contain themselves are left to encoding/json.
 const deepest = 100
 
-// Append appends v as encoding/json writes it, without escapes for HTML. What a nil map, and a nil
-// slice, are written as is up to empty: {} and [] if it is set, or else null. ok is false for a value
-// that is not plain: b is as it was then, and encoding/json is to write v.
+// Append appends v as encoding/json writes it, without escapes for HTML. With empty, a nil map is
+// written as {} and a nil slice as []; otherwise both are null. ok is false for a value that is not
+// plain: then b is unchanged, and encoding/json must write v.
 func Append(b []byte, v any, empty bool) (out []byte, ok bool) {
 	if out, ok = appendValue(b, v, empty, deepest); !ok {
 		return b, false

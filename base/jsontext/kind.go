@@ -2,8 +2,8 @@ package jsontext
 
 import "reflect"
 
-// Kind says what v is, for an error that a person reads who may write another language than Go: "a
-// string", "a list". A type that has a name is named too.
+// Kind returns the kind of v in words, for errors that people read who may not write Go: "a string", "a
+// list". It includes the name of a named type.
 func Kind(v any) string { return KindOf(reflect.TypeOf(v)) }
 
 // KindOf is Kind for a type. Nil is that of nil.

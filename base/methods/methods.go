@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Answer is what became of a call.
+// Answer is the result of a call.
 type Answer struct {
 	Method string
 	// Takes: the method has a context. Says: it returns an error, or yields some.

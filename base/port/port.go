@@ -10,9 +10,9 @@ import (
 	"strconv"
 )
 
-// first and most are a range out of which systems give no ports to who asks for any, unless they are
-// told to. One that they gave, and that is closed for a server to take, may be given to another process
-// before that server listens, and again whenever it is started anew.
+// first and most are a range of ports that systems do not hand out as free ports by default. A free
+// port that the system handed out, and that was closed so that a server can use it, may be handed out
+// to another process before the server listens, and again whenever the server restarts.
 const first, most = 15000, 15000
 
 // Free returns a TCP port at which nothing listens on the loopback device.

@@ -29,10 +29,10 @@ func (e *Error) Unwrap() error { return context.DeadlineExceeded }
 // Timeout is true.
 func (e *Error) Timeout() bool { return true }
 
-// Transport is base, where nil is http.DefaultTransport, for servers that always say something: a
-// request is given up when the server takes nothing of its body, does not begin to answer, or sends
-// nothing more of the answer, for that long. What the caller does between two reads does not count. The
-// error is an *Error.
+// Transport wraps base (nil is http.DefaultTransport), for servers that always send something: a
+// request is given up when, for the time after, the server takes nothing of its body, does not begin to
+// answer, or sends nothing more of the answer. Time that the caller spends between two reads does not
+// count. The error is an *Error.
 func Transport(base http.RoundTripper, after time.Duration) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -75,7 +75,7 @@ type wait struct {
 	timer  *time.Timer // ends ctx
 }
 
-// named is err, or that nothing was heard, where that is why.
+// named returns err, or an *Error if the silence of the server has caused it.
 func (w *wait) named(err error) error {
 	if silent, ok := context.Cause(w.ctx).(*Error); ok && err != io.EOF {
 		return silent

@@ -161,7 +161,7 @@ func (m *Mem) SyncDir(dir string) error { return m.all().SyncDir(dir) }
 // processes.
 func (m *Mem) Lock(name, text string) (Lock, error) { return m.all().Lock(name, text) }
 
-// FreeSpace is what is left of the capacity, math.MaxInt64 without one.
+// FreeSpace returns the rest of the capacity, math.MaxInt64 without one.
 func (m *Mem) FreeSpace(dir string) (int64, error) { return m.all().FreeSpace(dir) }
 
 // reapLocked frees the space of a file that has neither a name nor a handle.

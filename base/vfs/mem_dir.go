@@ -15,7 +15,7 @@ import (
 	"github.com/stele-go/stele/base/vfs/internal/sparse"
 )
 
-// memDir is a directory of a Mem, whatever its path is. Mem.mu guards it.
+// memDir is a directory of a Mem, independent of its path. Mem.mu guards it.
 type memDir struct {
 	path  string // clean
 	gone  bool   // removed, with everything in it
@@ -388,7 +388,7 @@ func (v *memView) Lock(name, text string) (Lock, error) {
 	return memLock{f}, nil
 }
 
-// FreeSpace is what is left of the capacity, math.MaxInt64 without one.
+// FreeSpace returns the rest of the capacity, math.MaxInt64 without one.
 func (v *memView) FreeSpace(dir string) (int64, error) {
 	m := v.m
 	m.mu.RLock()

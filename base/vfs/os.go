@@ -13,18 +13,16 @@ const (
 	dirMode  = 0o750
 )
 
-// OS is the file system of the operating system. It has no state of its own;
-// the zero value is ready and all values are equal.
+// OS is the file system of the operating system. It has no state of its own; the zero value is ready
+// and all values are equal.
 //
-// Only EINTR is ever retried. A failed Sync, SyncData or SyncDir is not: common file
-// systems mark the pages clean all the same, so that a second call would succeed without
-// having written anything.
+// Only EINTR is ever retried. A failed Sync, SyncData or SyncDir is not: common file systems mark the
+// pages clean all the same, so that a second call would succeed without having written anything.
 //
-// Files are made with mode 0640 and directories with 0750, less the umask. Once a Dir has
-// locked a file, new files have the owner, group and mode of that one, or are refused, so
-// that whoever made a store can open all of it. Where there is no lock, what root makes has
-// owner and group of the directory that it is made in.
-// Locks are advisory and not to be relied on over network file systems.
+// Files are made with mode 0640 and directories with 0750, less the umask. Once a Dir has locked a
+// file, new files have the owner, group and mode of that one, or are refused, so that whoever made a
+// store can open all of it. Without a lock, files that root makes get the owner and group of their
+// directory. Locks are advisory and not to be relied on over network file systems.
 type OS struct{}
 
 var (
@@ -85,8 +83,8 @@ func (o OS) Rename(oldname, newname string) error {
 	return o.at(oldname, func(d *osDir) error { return d.Rename(oldname, newname) })
 }
 
-// Remove deletes a file; see FS.Remove. A directory is refused, even an empty
-// one. A link goes, and not what it leads to.
+// Remove deletes a file; see FS.Remove. A directory is refused, even an empty one. Of a link, the link
+// itself is removed, not its target.
 func (o OS) Remove(name string) error {
 	return o.at(name, func(d *osDir) error { return d.Remove(name) })
 }

@@ -74,7 +74,7 @@ func (e *osEntry) look() (int64, error) {
 	return size, nil
 }
 
-// release closes the directory if nobody else does.
+// release gives up one use of the directory, and closes it after the last.
 func (e *osEntry) release() {
 	if e.own != nil {
 		_ = e.own.Close() // nothing was written through it

@@ -60,10 +60,10 @@ func saturate(blocks, unit uint64) int64 {
 // of this thread to another goroutine if the call takes long.
 func yieldOS() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// identityAt is which file has a name, and its size. It asks for these alone, by statx(2). A look at
-// the times, as of stat(2), makes ext4, xfs and others give the next write a time of its own (Linux
-// 6.13), and that makes the sync after the write store the inode too: a second write to the device
-// for each commit.
+// identityAt returns the identity and the size of the file with a name. It requests only these, by
+// statx(2). Reading the times too, as stat(2) does, makes ext4, xfs and others give the next write a
+// new time (Linux 6.13), and then the sync after that write stores the inode too: a second write to the
+// device for each commit.
 func (d *osDir) identityAt(base string) (identity, int64, error) {
 	var st unix.Statx_t
 	err := d.call(func(dir int) error {

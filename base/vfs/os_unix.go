@@ -75,7 +75,7 @@ func (d *osDir) openAt(name, base string, flag int) (*os.File, identity, error) 
 	return os.NewFile(uintptr(fd), name), id, nil
 }
 
-// openFd opens what has a name, unless it is a link.
+// openFd opens the file with a name, unless it is a link.
 func (d *osDir) openFd(base string, flag int) (fd int, err error) {
 	err = d.call(func(dir int) (err error) {
 		fd, err = unix.Openat(dir, base, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, fileMode)
@@ -84,7 +84,7 @@ func (d *osDir) openFd(base string, flag int) (fd int, err error) {
 	return fd, err
 }
 
-// regularFd refuses what was opened and is no regular file.
+// regularFd returns an error if the opened file is not a regular file.
 func regularFd(name string, fd, flag int) (identity, error) {
 	var st unix.Stat_t
 	if err := retryEINTR(func() error { return unix.Fstat(fd, &st) }); err != nil {
@@ -96,7 +96,7 @@ func regularFd(name string, fd, flag int) (identity, error) {
 	return identityOf(&st), nil
 }
 
-// openError is the error of a file that could not be opened. If it is no regular file, the
+// openError returns the error of a file that could not be opened. If it is not a regular file, the
 // error says so.
 func (d *osDir) openError(name, base string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
@@ -152,7 +152,7 @@ func (d *osDir) renameAt(from, to string) error {
 
 func (d *osDir) removeAt(base string) error {
 	err := d.call(func(dir int) error { return unix.Unlinkat(dir, base, 0) })
-	if errors.Is(err, unix.EPERM) { // what some systems say of a directory
+	if errors.Is(err, unix.EPERM) { // some systems return this for a directory
 		if st, serr := d.statAt(base); serr == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 			return syscall.EISDIR
 		}

@@ -175,7 +175,7 @@ func (d *osDir) totalSpace() (int64, error) {
 	return total, err
 }
 
-// room is how many bytes an ordinary user can still write to the device, and its size.
+// room returns how many bytes an ordinary user can still write to the device, and its size.
 func (d *osDir) room() (avail, total int64, err error) {
 	p, err := windows.UTF16PtrFromString(d.abs)
 	if err != nil {

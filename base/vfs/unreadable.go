@@ -8,14 +8,12 @@ import (
 	"github.com/stele-go/stele/base/fault"
 )
 
-// PastUnreadable is d for whoever can do without some of its bytes: those that look for damage,
-// save what is left, or can make a file again from others. Where the device cannot read a block
-// of a file that pass accepts by its name, junk stands for it, which every checksum refuses. So
-// one bad sector is damage at its place and nothing more, and what treats damage treats it. note
-// is told of each such block, once a read, as a *fault.CorruptionError that wraps the error of
-// the device; it may be called concurrently.
-//
-// Whoever copies files as they are must not read them through it.
+// PastUnreadable wraps d for readers that can do without some bytes: those that look for damage,
+// salvage the rest, or can make a file again from others. If the device cannot read a block of a file
+// that pass accepts by its name, the block reads as junk, which every checksum refuses. So one bad
+// sector is handled like other damage at its place. note is called for each such block, once a read,
+// with a *fault.CorruptionError that wraps the error of the device; it may be called concurrently. Code
+// that copies files as they are must not read through it.
 func PastUnreadable(d Dir, pass func(name string) bool, note func(error)) Dir {
 	return readablesDir{d, pass, note}
 }
@@ -60,7 +58,7 @@ type readableFile struct {
 const (
 	// readBlock is what a device and the kernel's cache read at a time.
 	readBlock = 4 << 10
-	// junk is neither the zeros of room that nothing was written to, nor the beginning of anything.
+	// junk is neither zero, like space that was never written, nor the first byte of a frame or record.
 	junk = 0xa5
 )
 
@@ -87,9 +85,9 @@ func (f readableFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// ReadAgain is f.ReadAt, up to three times in all while the device cannot read. It is for reading
-// back what was just written, where the error of a moment would condemn what is sound, and one that
-// stays must not be passed over.
+// ReadAgain is f.ReadAt, tried up to three times while the device cannot read. It is for reading back
+// bytes that were just written: a passing error must not count as damage, and a lasting one must be
+// returned.
 func ReadAgain(f File, p []byte, off int64) (n int, err error) {
 	for range 3 {
 		if n, err = f.ReadAt(p, off); !unreadable(err) {
@@ -99,7 +97,7 @@ func ReadAgain(f File, p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// unreadable reports whether a device could not read what it has.
+// unreadable reports whether err means that the device could not read a block.
 func unreadable(err error) bool {
 	if err == nil || errors.Is(err, io.EOF) {
 		return false

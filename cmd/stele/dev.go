@@ -61,7 +61,7 @@ type developed struct {
 	args []string
 }
 
-// look is how often the source is looked at.
+// look is the pause between two checks of the source.
 const look = 500 * time.Millisecond
 
 func (d *developed) run(ctx context.Context) error {
@@ -120,7 +120,7 @@ func start(binary string, args []string, a *app) (*process, error) {
 	return p, nil
 }
 
-// over tells when the process has ended by itself; never, for none.
+// over receives when the process has ended by itself. Without a process it never does.
 func (p *process) over() <-chan error {
 	if p == nil {
 		return nil
@@ -162,7 +162,7 @@ func moduleRoot(dir string) string {
 	}
 }
 
-// source differs when a Go file, or what is compiled in with one, may have changed.
+// source returns a text that changes when a Go file, or a file that is compiled in, may have changed.
 func source(root string) string {
 	var text strings.Builder
 	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {

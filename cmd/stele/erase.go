@@ -58,7 +58,7 @@ cache of the program keeps.`,
 	return cmd
 }
 
-// options are what the flags ask for.
+// options returns the options that the flags describe.
 func (e *eraseFlags) options() (admin.EraseOptions, error) {
 	o := admin.EraseOptions{Threads: e.threads, DryRun: !e.yes}
 	var err error

@@ -51,9 +51,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// hint says of a directory that is no store that it is a backup of one. A command names
-// the directory it is about before the one it writes to, so the first that is there is
-// the one the error means.
+// hint adds to an error about a directory that is no store that it is a backup of one. A command names
+// its source before its target, so the error is about the first argument that exists.
 func hint(err error, args []string) error {
 	if !errors.Is(err, fault.ErrNotStore) {
 		return err

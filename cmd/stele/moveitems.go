@@ -154,7 +154,7 @@ func (a *app) tellMoved(rep *server.MoveReport, command string, err error) error
 	return errors.Join(err, a.print(rep, func(p *printer) { printMoved(p, rep, command, err) }))
 }
 
-// moveCommand is the command that moves what a dry run lists.
+// moveCommand returns the command that moves the items which a dry run lists.
 func moveCommand(args []string, f *moveFlags, rep *server.MoveReport) string {
 	command := "stele move-items"
 	for _, dir := range args {
@@ -176,10 +176,11 @@ func moveCommand(args []string, f *moveFlags, rep *server.MoveReport) string {
 	return command + " --yes"
 }
 
-// plainWord is what a shell takes as it is.
+// plainWord matches words that need no quotes in a shell.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// shellWord quotes a word for a shell. Users choose their identities: what a terminal may obey is escaped.
+// shellWord quotes a word for a shell. Users choose their identities, so control characters are
+// escaped.
 func shellWord(s string) string {
 	if plainWord.MatchString(s) {
 		return s

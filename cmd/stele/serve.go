@@ -148,7 +148,7 @@ func (a *app) serve(ctx context.Context, dir string, f *serveFlags) (err error) 
 	return nil
 }
 
-// token is what clients must send; "" if there is none.
+// token returns the token that clients must send; "" if there is none.
 func (f *serveFlags) token() (string, error) {
 	if f.tokenFile == "" {
 		return strings.TrimSpace(os.Getenv(tokenVariable)), nil
@@ -233,7 +233,7 @@ func inPlace(dir string, stat func(string) (os.FileInfo, error), log *slog.Logge
 // lockName is the file that whoever has a store open for writing holds.
 const lockName = "LOCK"
 
-// figures are what the method stats answers.
+// figures returns a function that makes the answer of the method stats.
 func (st *servedStore) figures() func() map[string]int64 {
 	if st.disk == nil {
 		return nil
@@ -247,7 +247,7 @@ func (st *servedStore) figures() func() map[string]int64 {
 	}
 }
 
-// endpoint listens where the flags say.
+// endpoint listens at the address of the flags.
 func (f *serveFlags) endpoint(dir, token string) (*server.Endpoint, error) {
 	if f.listen == "" {
 		if dir == "" {

@@ -21,7 +21,7 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// serveBeyond are the flags of serve for what is beyond a directory and its clients.
+// serveBeyond are the flags of serve for other addresses than the directory's, and for metrics.
 type serveBeyond struct {
 	metrics, postgres, schema string
 	setup                     bool

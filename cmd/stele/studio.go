@@ -75,7 +75,7 @@ and those of --host.`,
 	return cmd
 }
 
-// studioAPI is the server that the page speaks to, and what ends it.
+// studioAPI returns the handler that the page calls, and a function that closes it.
 func (a *app) studioAPI(ctx context.Context, f studioFlags, args []string) (http.Handler, func() error, error) {
 	none := func() error { return nil }
 	switch {

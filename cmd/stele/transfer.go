@@ -73,7 +73,7 @@ func (f *transferFlags) choosesThreads() bool {
 	return len(f.threads) > 0 || f.prefix != "" || len(f.filters) > 0
 }
 
-// selectsItems reports whether items are to be copied, and below which namespace.
+// selectsItems reports whether the flags select items, and below which namespace.
 func (f *transferFlags) selectsItems() (below store.Namespace, ok bool) {
 	if f.below != "" {
 		return strings.Split(f.below, "."), true
@@ -81,7 +81,7 @@ func (f *transferFlags) selectsItems() (below store.Namespace, ok bool) {
 	return nil, !f.choosesThreads()
 }
 
-// transferReport is what import and export say at their end.
+// transferReport is the report of import and export.
 type transferReport struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -223,7 +223,7 @@ is missing. FILE may be - for standard input, which is kept in a temporary file.
 	}), replacesCheckpoints)
 }
 
-// keep copies what is read from r to a temporary file, and returns its name.
+// keep copies r to a temporary file, and returns its name.
 func keep(r io.Reader) (path string, err error) {
 	f, err := os.CreateTemp("", "stele-*.ndjson")
 	if err != nil {
@@ -240,7 +240,7 @@ func keep(r io.Reader) (path string, err error) {
 func (a *app) importFrom(ctx context.Context, from string, src transfer.Source, items transfer.ItemSource, total int, dir string, f *transferFlags) error {
 	return a.transfer(f, a.out, from, dir, dir, total, func(access admin.Access, o transfer.Options) (rep copied, err error) {
 		opts := access.Options
-		opts.Sync = disk.SyncInterval // what a crash takes is copied again; the copy ends with a sync
+		opts.Sync = disk.SyncInterval // data lost by a crash is copied again; the copy ends with a sync
 		d, err := disk.Open(dir, opts)
 		if err != nil {
 			return rep, err
@@ -254,7 +254,7 @@ func (a *app) importFrom(ctx context.Context, from string, src transfer.Source, 
 	})
 }
 
-// copied is what a command copied.
+// copied counts what a command copied.
 type copied struct {
 	checkpoints transfer.Report
 	items       transfer.ItemReport
@@ -481,8 +481,8 @@ func (a *app) transfer(f *transferFlags, w io.Writer, from, to, beside string, t
 	return p.err
 }
 
-// transferProgress tells of a copy. Of how many checkpoints it will be is known only
-// sometimes.
+// transferProgress returns a function that reports the progress of a copy. total is the number of
+// checkpoints, 0 if it is not known.
 func transferProgress(tell func(admin.Progress), total int) func(step string, done int) {
 	copied := 0
 	return func(step string, done int) {

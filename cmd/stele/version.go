@@ -20,8 +20,8 @@ type build struct {
 	Formats  []admin.Format `json:"formats"`
 }
 
-// revision is the commit of the source, with a plus sign behind it if there were changes. Who
-// builds packages sets it (-ldflags "-X main.revision=…"): Go itself may not know it there.
+// revision is the commit of the source, with a plus sign behind it if there were changes. Builders of
+// packages set it (-ldflags "-X main.revision=…"): Go itself may not know it there.
 var revision string
 
 // buildOf describes a build. info is nil if the binary has no build information.

@@ -17,7 +17,7 @@ type view struct {
 
 	mu    sync.Mutex
 	now   *generation
-	files string // what the directory held when now was opened
+	files string // the files of the directory when now was opened
 	asked time.Time
 }
 
@@ -35,7 +35,7 @@ type generation struct {
 func (v *view) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	if time.Since(v.asked) > stale {
-		// If the store cannot be opened now, what was read before is shown.
+		// If the store cannot be opened now, the view opened before is used.
 		_ = v.refreshLocked()
 	}
 	g := v.now

@@ -17,7 +17,7 @@ import (
 	"github.com/stele-go/stele/postgres/internal/pgdb"
 )
 
-// claimGrace is how long a claim that is under way goes on when its context has ended.
+// claimGrace is how much longer a claim under way may take when its context has ended.
 const claimGrace = time.Second
 
 // Claim implements runs.Queue: one statement.
@@ -60,7 +60,7 @@ func (q *Queue) Claim(ctx context.Context, worker string, graphs []string) (*run
 // compiling, which takes a second.
 const inOrder = `SELECT set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`
 
-// claimAnswer is what a claim statement found.
+// claimAnswer is the result of a claim statement.
 type claimAnswer struct {
 	id    string // "" if there is no run to claim
 	gone  bool   // it was claimed as often as it may be
@@ -119,7 +119,7 @@ func (q *Queue) giveUp(ctx context.Context, id string) error {
 	if errors.Is(err, runs.ErrNotFound) {
 		return nil
 	}
-	if err != nil && !errors.Is(err, runs.ErrUnreadable) { // what this needs is known all the same
+	if err != nil && !errors.Is(err, runs.ErrUnreadable) { // the fields needed here are set even then
 		return err
 	}
 	end, err := q.endOf(runs.Error)

@@ -115,7 +115,7 @@ type runRow struct {
 	changedBy zeronull.UUID
 }
 
-// targets are what to scan runColumns into.
+// targets returns the destinations for scanning runColumns.
 func (r *runRow) targets() []any {
 	text, at := func(s *string) any { return (*zeronull.Text)(s) }, func(t *time.Time) any { return (*zeronull.Timestamptz)(t) }
 	return []any{text(&r.ID), text(&r.Key), (*zeronull.Text)(&r.Status), &r.Attempt, &r.Waiting, text(&r.Error), (*zeronull.Text)(&r.Cancel),
@@ -310,8 +310,8 @@ func conditions(sel runs.Query) (sql string, args []any, order string) {
 	return strings.Join(where, " AND "), args, order
 }
 
-// scanRuns makes a function of a batch that reads rows. What a run is made of is looked at later: a
-// transaction is not given up for it.
+// scanRuns returns a function for a batch that reads rows. The runs are decoded later, so that an
+// undecodable one does not end the transaction.
 func scanRuns(found *[]runRow) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		*found = nil // of an earlier try
@@ -347,9 +347,9 @@ func (q *Queue) Retry(ctx context.Context, id string) (runs.Run, error) {
 	return r, err
 }
 
-// change sends a statement that changes a run and leaves the name of the call in it, and
-// returns the run as it is then, and whether it was changed. With an UnreadableError, too, what is
-// known of the run is returned, and it was changed or not.
+// change sends a statement that changes a run and stores the name of the call in it. It returns the run
+// as it is then, and whether it was changed. With an UnreadableError it returns the known fields of the
+// run; changed is valid then, too.
 func (q *Queue) change(ctx context.Context, id string, queue func(b *pgx.Batch, c pgdb.Call)) (r runs.Run, changed bool, err error) {
 	if pgdb.CheckText("run", id) != nil {
 		return runs.Run{}, false, fmt.Errorf("run %q: %w", id, runs.ErrNotFound)

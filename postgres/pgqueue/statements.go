@@ -18,10 +18,10 @@ type statements struct {
 	deleteSchedule                             string
 }
 
-// refusedBusy is the code of stele_refuse where the thread has a run that has not ended.
+// refusedBusy is the code of stele_refuse for a thread with a run that has not ended.
 const refusedBusy = "busy"
 
-// runColumns are what runRow scans, of the table r.
+// runColumns are the columns of the table r that runRow scans.
 const runColumns = `r.id, r.key, r.status, coalesce(r.attempt, 0), coalesce(r.waiting, false), r.error, r.cancel, r.worker, coalesce(r.epoch, 0), r.mark,
 	r.spec, r.after_at, r.created_at, r.started_at, r.ended_at, r.changed_by`
 
@@ -38,8 +38,9 @@ func lastEvent(kind, data string) string {
 )`
 }
 
-// seesMarks holds where the end of a run sees the marks of submissions that it has waited for: at another level,
-// which a server may have as its default, a transaction sees what was there when it began.
+// seesMarks is true if the end of a run sees the marks of submissions that it has waited for. At
+// another isolation level, which may be the server's default, a transaction sees only the state at its
+// beginning.
 const seesMarks = `current_setting('transaction_isolation') = 'read committed'`
 
 func newStatements(schema string) *statements {

@@ -16,7 +16,7 @@ func (q *Queue) Watch(id string) (changed <-chan struct{}, stop func()) {
 	return q.topics.Watch(id)
 }
 
-// tell tells those of this process who watch, where nobody else will.
+// tell wakes the watchers of this process, if the server's notifications do not.
 func (q *Queue) tell(topics ...string) {
 	if q.listening.Load() {
 		return
@@ -28,12 +28,12 @@ func (q *Queue) tell(topics ...string) {
 
 var errPooled = errors.New("a pooler is in between")
 
-// pooledAgain is how long after a pooler was found the next look is: another server may be
-// behind the address by then.
+// pooledAgain is how long after a pooler was found the next check is: the address may lead to another
+// server by then.
 const pooledAgain = time.Minute
 
-// listen tells those who watch what the server tells, until the Queue is closed. While the
-// server cannot tell anything, it makes them look every PollEvery.
+// listen passes the server's notifications to watchers until the Queue is closed. While the server
+// cannot notify, it wakes them every PollEvery.
 func (q *Queue) listen() {
 	ctx := q.stopping
 	for n := 1; ctx.Err() == nil; n++ {
@@ -89,7 +89,7 @@ func (q *Queue) hear(ctx context.Context, ok func()) error {
 	}
 	q.listening.Store(true)
 	defer q.listening.Store(false)
-	q.topics.ChangedAll() // what was sent before is lost
+	q.topics.ChangedAll() // notifications sent before are lost
 	ok()
 	for {
 		waiting, done := context.WithTimeout(ctx, q.opts.PollEvery)

@@ -48,7 +48,8 @@ func narrowed(a *arguments, filter map[string]any) string {
 	return "(x.value IS NOT NULL OR " + strings.Join(all, " AND ") + ")"
 }
 
-// fieldCondition are conditions that hold if want matches a field; none if nothing is known.
+// fieldCondition returns conditions that hold if want matches a field; none if there is no such
+// condition.
 func fieldCondition(a *arguments, field string, want any) []string {
 	v := reflect.ValueOf(want)
 	if !v.IsValid() {
@@ -156,9 +157,9 @@ func isTime(v any) bool {
 	return ok
 }
 
-// bounds are numbers below and above all that read as a float or an integer next to v. The
-// JSON has decimals, of which many read as the same float, and what is shown of a float may
-// be half a step away from it.
+// bounds returns a number below and one above all decimals that may read as v. The JSON has decimals,
+// many of which read as the same float, and the printed form of a float may be half a step away from
+// it.
 func bounds(v reflect.Value) (low, high float64, ok bool) {
 	var f float64
 	switch v.Kind() {

@@ -54,8 +54,8 @@ ORDER BY ns LIMIT %s::bigint OFFSET %s::bigint`, cut, strings.Join(all, " AND ")
 	}, &labels))
 }
 
-// matching is the condition m on the namespace of an item. What is fixed at the beginning
-// of a prefix is a condition that an index answers.
+// matching returns conditions for m on the namespace of an item. The fixed beginning of a prefix
+// becomes a condition that uses an index.
 func matching(a *arguments, m store.Match) []string {
 	if len(m.Path) == 0 {
 		return nil
@@ -79,7 +79,7 @@ func matching(a *arguments, m store.Match) []string {
 	return all
 }
 
-// wildcard is where the first wildcard is in a path, or its length.
+// wildcard returns the index of the first wildcard in a path, or its length.
 func wildcard(path store.Namespace) int {
 	if i := slices.Index(path, store.Wildcard); i >= 0 {
 		return i

@@ -25,8 +25,8 @@ const (
 		AND (t.value::text, y.kind, y.value) IS DISTINCT FROM (s.value::text, x.kind, x.value))`
 )
 
-// move is the statement that moves the items of the keys $4. What it inserts and deletes, it finds as
-// the table was before; the rows beside an item follow its own.
+// move returns the statement that moves the items of the keys $4. All its parts see the table as it was
+// before; the rows beside an item follow the item.
 func (st *statements) move() string {
 	vectors := `prefix, key, field_name, embedding, updated_at`
 	if st.column.dims > 0 {
@@ -97,7 +97,7 @@ func (s *Store) Move(ctx context.Context, from, to store.Namespace, dry bool) (r
 	}
 }
 
-// movingKeys are the keys that fulfil a condition, so many, in the order of the primary key.
+// movingKeys returns up to limit keys that fulfil a condition, in the order of the primary key.
 func (s *Store) movingKeys(ctx context.Context, from, to, condition string, after *string, limit int64) (keys []string, err error) {
 	sql := s.db.Qualify(`SELECT s.key FROM ` + moving + ` WHERE s.prefix = $1 AND ` + condition + ` ORDER BY s.key LIMIT $5::bigint`)
 	err = s.repeatable(ctx, func(b *pgx.Batch) {
@@ -109,8 +109,8 @@ func (s *Store) movingKeys(ctx context.Context, from, to, condition string, afte
 	return keys, err
 }
 
-// moveKeys moves items in one transaction, which others that write several items wait for. It says how many
-// stayed, as somebody has put others in their way since they were looked for.
+// moveKeys moves items in one transaction; other calls that write several items wait for it. stayed is
+// how many did not move because items were put at their new places meanwhile.
 func (s *Store) moveKeys(ctx context.Context, from, to string, keys []string) (stayed int, err error) {
 	var changes []itemChange
 	for _, key := range keys {
@@ -127,9 +127,9 @@ func (s *Store) moveKeys(ctx context.Context, from, to string, keys []string) (s
 	return stayed, err
 }
 
-// repeatable makes a transaction that may be made twice. All of it sees one moment. If somebody has changed since
-// what it changes, it fails and is made again: a put of one item takes no lock, and would be lost between what a
-// statement finds and what it deletes.
+// repeatable makes a transaction that may be made twice. All of it sees one snapshot. If a row that it
+// changes was changed since, it fails and is made again: a put of one item takes no lock, and could be
+// lost between the statement's read and its delete.
 func (s *Store) repeatable(ctx context.Context, queue func(*pgx.Batch)) error {
 	return s.db.Repeat(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ", queue)
 }

@@ -246,10 +246,10 @@ func vectorText(v []float32) string {
 
 // commit makes all changes in one transaction, and one round trip.
 //
-// A transaction leaves the name of its call in stele_item_calls. So a call whose answer was
-// lost can be settled, without a lock: who settles it inserts the same name. That waits for
-// the transaction, if it is still under way, and tells whether it was committed. If it was
-// not it never will be, as its own insert fails from then on.
+// A transaction leaves the name of its call in stele_item_calls. So a call whose answer was lost can be
+// settled, without a lock: settling it inserts the same name. That waits for the transaction, if it is
+// still under way, and shows whether it was committed. If it was not, it never will be, as its own
+// insert fails from then on.
 func (s *Store) commit(ctx context.Context, changes []itemChange) error {
 	now := s.db.Now()
 	rows := newItemRows(s.db.Schema, changes, now, s.sql.column.dims > 0)
@@ -287,8 +287,8 @@ func (s *Store) Restore(ctx context.Context, items ...store.Item) error {
 	return s.commit(ctx, changes)
 }
 
-// Sync settles the calls of unknown outcome: what cannot be read after it returned nil will
-// never be there. Other calls that returned without an error are durable already.
+// Sync settles the calls of unknown outcome: a write that cannot be read after it returned nil will
+// never appear. Other calls that returned without an error are durable already.
 func (s *Store) Sync(ctx context.Context) error { return s.db.Sync(ctx) }
 
 // Sweep implements store.Sweeper. It also removes names of calls that nobody waits for any
@@ -297,7 +297,7 @@ func (s *Store) Sweep(ctx context.Context) (int, error) {
 	removed := 0
 	for {
 		n := 0
-		// What has expired may be removed twice: it does not come back.
+		// Removing expired items twice does no harm: they do not come back.
 		err := s.db.Repeat(ctx, "", func(b *pgx.Batch) {
 			now := s.db.Now()
 			b.Queue(s.sql.sweep, now).Exec(func(tag pgconn.CommandTag) error {

@@ -56,7 +56,7 @@ func (r *rankedRead) queue(b *pgx.Batch) {
 	r.read(b, r.s.sql.addressed, []any{prefixes, keys})
 }
 
-// queueVectors asks for all vectors that the search covers.
+// queueVectors queues the query for all vectors that the search covers.
 func (r *rankedRead) queueVectors(b *pgx.Batch) {
 	r.items = nil
 	var a arguments

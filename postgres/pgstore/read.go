@@ -16,24 +16,24 @@ import (
 	"github.com/stele-go/stele/postgres/internal/pgdb"
 )
 
-// batchRead is one read of a call. It is asked until it has its answer: begin, then queue
-// and more until more is false. All asking of one begin sees one moment, if it is ranked.
+// batchRead is one read of a call, made in one or more rounds: begin, then queue and more until more is
+// false. If it is ranked, all rounds of one begin see one snapshot.
 type batchRead interface {
-	// begin forgets what came in.
+	// begin drops all results.
 	begin()
-	// queue asks. What comes in replaces what the last asking brought.
+	// queue queues the queries of the next round. Their results replace those of the last round.
 	queue(b *pgx.Batch)
-	// more takes what came in, and reports whether to ask again.
+	// more takes the results of a round, and reports whether another one is needed.
 	more() (bool, error)
-	// ranked reports whether later asking depends on what came in before, so that it must
-	// see the same moment.
+	// ranked reports whether later rounds depend on the results of earlier ones, so that all must see
+	// one snapshot.
 	ranked() bool
 	// end hands the answer over. It returns the rows that were read, to be renewed.
 	end(now int64) []*itemRow
 }
 
-// answer answers questions from one snapshot: in one round trip, if none is ranked and no
-// filter passes less than was expected.
+// answer performs reads from one snapshot: in one round trip, if none is ranked and no filter passes
+// less than was expected.
 func (s *Store) answer(ctx context.Context, asked []batchRead) error {
 	if len(asked) == 0 {
 		return nil
@@ -62,7 +62,8 @@ func (s *Store) answer(ctx context.Context, asked []batchRead) error {
 	return nil
 }
 
-// askAll asks until all is answered: each time what is left, or, anew, everything.
+// askAll sends rounds until all reads are complete: each time those that are not, or, with anew, all
+// from the beginning.
 func askAll(asked []batchRead, anew bool, send func(queue func(*pgx.Batch)) error) error {
 	for _, r := range asked {
 		r.begin()

@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/postgres/internal/pgdb"
 )
 
-// schemaState is what is in a schema of the tables of a store.
+// schemaState is the state of a schema with the tables of a store.
 type schemaState struct {
 	*pgdb.SchemaState
 	items     pgdb.Migrations // of LangGraph's table of items
@@ -37,7 +37,7 @@ type extensionState struct {
 	available bool   // it can be installed
 }
 
-// columns are those by which the tables of a store are known to be LangGraph's.
+// columns are the columns by which LangGraph's tables of a store are recognised.
 var columns = map[string][]string{
 	"store_migrations":  {"v integer"},
 	"store":             {"prefix text", "key text", "value jsonb", "created_at timestamp with time zone", "updated_at timestamp with time zone"},
@@ -80,7 +80,7 @@ func inspect(ctx context.Context, conn *pgx.Conn, schema string) (f *schemaState
 	return f, err
 }
 
-// columnType is what format_type prints of a column that pgvector holds.
+// columnType matches the type that format_type prints for a column of pgvector.
 var columnType = regexp.MustCompile(`^(?:.*\.)?(vector|halfvec)\((\d+)\)$`)
 
 func (f *schemaState) lookForVectors(ctx context.Context, tx pgx.Tx, tables map[string]pgdb.Table) error {
@@ -114,8 +114,8 @@ func (f *schemaState) lookForVectors(ctx context.Context, tx pgx.Tx, tables map[
 	return nil
 }
 
-// ready reports what is missing before a Store can work whose vectors have dims dimensions,
-// 0 for a store without an index.
+// ready returns an error if a Store whose vectors have dims dimensions cannot use the schema; 0 is a
+// store without an index.
 func (f *schemaState) ready(dims int) error {
 	switch {
 	case f.column.dims > 0 && dims > 0 && f.column.dims != dims:

@@ -74,7 +74,7 @@ func (x *searchRead) ranked() bool { return false }
 
 const (
 	firstAsked = 64   // rows, at least, that a filter is given first
-	allAsked   = 1000 // a page that ends after so many rows asks for all at once
+	allAsked   = 1000 // a page that ends beyond this many rows reads all rows with one query
 )
 
 func (x *searchRead) begin() {
@@ -179,7 +179,7 @@ func (x *searchRead) filter() error {
 	return nil
 }
 
-// page are the items of the answer. Without a filter, what is before them was not read.
+// page returns the items of the page. Without a filter, earlier items were not read.
 func (x *searchRead) page() []*itemRow {
 	if x.match == nil {
 		return x.passed

@@ -203,7 +203,7 @@ func (f *schemaState) complete(v *Vectors) bool {
 	return !f.wantsVectors(v) || f.vectors.Version >= f.lastVectors(v)
 }
 
-// wantsVectors reports whether LangGraph's table of vectors is there or is to be made.
+// wantsVectors reports whether LangGraph's table of vectors is there or must be made.
 func (f *schemaState) wantsVectors(v *Vectors) bool {
 	return v != nil && (f.column.dims > 0 || !v.WithoutExtension && (f.extension.schema != "" || f.extension.available))
 }

@@ -126,7 +126,7 @@ func (st *statements) vectorType() string { return st.extension + "." + st.colum
 // maxHalf is the largest number that two bytes hold.
 const maxHalf = 65504
 
-// checkVectors refuses what the column cannot hold.
+// checkVectors refuses vectors that the column cannot hold.
 func (st *statements) checkVectors(vectors [][]float32) error {
 	if !st.column.half {
 		return nil

@@ -79,14 +79,14 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, opts postgres.Options, so
 	return open(ctx, db, err, opts.Serializer, so)
 }
 
-// On is the store beside a saver: in its schema, through its connections, with its clock. It
-// is closed before the saver. Setup makes its tables. See Open for so and the errors.
+// On returns the store beside a saver: in its schema, through its connections, with its clock. Close it
+// before the saver. Setup makes its tables. See Open for so and the errors.
 func On(ctx context.Context, s *postgres.Saver, so store.Options) (*Store, error) {
 	db := postgres.Inside(s).Share(setupCall)
 	return open(ctx, db, db.Ready(ctx), s.Serializer(), so)
 }
 
-// setupCall is what to call where tables are missing.
+// setupCall names the function to call if tables are missing.
 const setupCall = "pgstore.Setup"
 
 func shared(o postgres.Options) pgdb.Options {

@@ -15,16 +15,16 @@ import (
 	"github.com/stele-go/stele/postgres/internal/jsonb"
 )
 
-// storedValue is a value as it is stored. The JSON is what LangGraph reads. A value that JSON
-// does not hold, so that it would read back as something else, is in exact as well.
+// storedValue is a value as it is stored. LangGraph reads the JSON. A value that JSON cannot hold
+// exactly is in exact as well.
 type storedValue struct {
 	json  string
 	exact *serde.Typed
 	size  int // of the serialized value
 }
 
-// encodeValue serializes a value. What the serializer refuses, and what is too large, is an
-// error.
+// encodeValue serializes a value. It returns the error of the serializer, or one if the value is too
+// large.
 func encodeValue(codec serde.Serializer, key string, value map[string]any) (storedValue, error) {
 	typed, err := codec.Encode(value)
 	if err != nil {
@@ -76,9 +76,9 @@ func decodeValue(text []byte) (map[string]any, error) {
 	return jsonb.Plain(m).(map[string]any), nil
 }
 
-// legible is what programs that read JSON alone see of a value: times as RFC 3339, bytes in
-// base64, what prints itself as it does so, U+FFFD for what a string cannot hold, and null
-// for the rest.
+// legible returns a value in the form that programs see which read only JSON: times as RFC 3339, bytes
+// in base64, types with a text form as that text, U+FFFD for bytes that a string cannot hold, and null
+// for everything else.
 func legible(v reflect.Value) any {
 	for v.IsValid() && v.Kind() == reflect.Interface {
 		v = v.Elem()

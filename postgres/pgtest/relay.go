@@ -27,7 +27,7 @@ type Relay struct {
 	server   string
 	mu       sync.Mutex
 	cut      func(request []byte) bool // asked once for each chunk that a client sends
-	hold     chan struct{}             // a chunk that was cut is sent on when it is closed; nil: at once
+	hold     chan struct{}             // a chunk that was cut is sent on when it is closed; nil: immediately
 	Answered chan struct{}             // gets a value when the server answers to such a chunk
 	conns    []net.Conn
 }
@@ -76,7 +76,7 @@ func (r *Relay) goOn(requests bool) {
 	r.back.Unlock()
 }
 
-// pass writes what the other side has sent.
+// pass writes bytes of the other side.
 func pass(flow *sync.RWMutex, to net.Conn, b []byte) {
 	flow.RLock()
 	defer flow.RUnlock()
@@ -171,8 +171,8 @@ func (r *Relay) serve(client net.Conn) {
 	}
 }
 
-// HangAt lets nothing through, in any direction, from the next chunk with text on, which is in
-// lower case, until what it returns is called, which says whether there was one. then is called when
+// HangAt lets nothing through, in any direction, from the next chunk with text on, which must be in
+// lower case, until resume is called, which reports whether there was such a chunk. then is called when
 // the chunk is there.
 func (r *Relay) HangAt(text string, then ...func()) (resume func() bool) {
 	return r.hangAt(true, func(b []byte) bool {
@@ -186,8 +186,8 @@ func (r *Relay) HangAt(text string, then ...func()) (resume func() bool) {
 	})
 }
 
-// hangAt is HangAt from the chunk on that at chooses. Without requests, that and what follows get to
-// the server, and no answer comes.
+// hangAt is HangAt from the chunk on that at accepts. Without requests, that chunk and later ones still
+// reach the server, but no answer comes back.
 func (r *Relay) hangAt(requests bool, at func(b []byte) bool) (resume func() bool) {
 	hung := false
 	r.Cut(func(b []byte) bool {
@@ -276,8 +276,8 @@ func chunksOf(t testing.TB, url string, try func(url string) (call func() error,
 	}
 }
 
-// LoseNext makes the next chunk with the text of a statement lose its answer. The chunk is sent on
-// when hold is closed; nil: at once. then, if any, is called when the chunk is there.
+// LoseNext makes the next chunk with the text of a statement lose its answer. The chunk is sent on when
+// hold is closed; nil: immediately. then, if any, is called when the chunk is there.
 func (r *Relay) LoseNext(text string, hold chan struct{}, then ...func()) {
 	r.Cut(func(b []byte) bool {
 		found := strings.Contains(string(b), text)

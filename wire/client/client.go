@@ -31,7 +31,7 @@ import (
 
 // Options configure a Client. The zero value is the documented default.
 type Options struct {
-	// Token is what the server asks for; of a server found by its directory it is read there.
+	// Token is the server's token. For a server found by its directory it is read there.
 	Token string
 	// TLS is the configuration for addresses that begin with tls:. Nil is the default one.
 	TLS *tls.Config
@@ -251,7 +251,7 @@ func final(err error) bool {
 	return errors.Is(err, wire.ErrAuth) || errors.Is(err, wire.ErrVersion) || errors.Is(err, saver.ErrClosed) || errors.Is(err, ErrOtherStore)
 }
 
-// request is one call.
+// request is one call of the client.
 type request struct {
 	method string
 	params any  // a message; one that cannot be encoded ends the call before anything is sent

@@ -19,7 +19,7 @@ import (
 // the store may be another state now.
 var ErrInterrupted = errors.New("the connection was lost in the middle of a listing")
 
-// errLost is what calls of a connection that is lost have.
+// errLost is the error of calls on a connection that was lost.
 var errLost = errors.New("the connection to the server is lost")
 
 // connection is one connection to a server. A goroutine reads it.
@@ -43,7 +43,7 @@ type connection struct {
 	leases map[int64]chan struct{}
 }
 
-// event is what comes for a call: batches, and at the end an answer.
+// event is a message for a call: a batch, or at the end an answer.
 type event struct {
 	items []wire.Raw
 	batch bool
@@ -51,7 +51,7 @@ type event struct {
 	err   error
 }
 
-// firstBatches is how many batches a server sends unasked.
+// firstBatches is how many batches a server sends before the client requests more.
 const firstBatches = 4
 
 func newConnection(nc net.Conn, h wire.Hello, silence time.Duration) (*connection, error) {
@@ -173,7 +173,7 @@ func (cn *connection) take(body []byte) error {
 	cn.mu.Unlock()
 	if ch != nil {
 		select {
-		case ch <- ev: // it has room for what the call has asked for
+		case ch <- ev: // it has room for the batches that the call has requested
 		default:
 			return errors.New("the server sends more than it was asked for")
 		}
@@ -215,11 +215,11 @@ func (cn *connection) send(m *wire.Message) error {
 }
 
 const (
-	// stall is how long a server may take nothing of what is sent to it.
+	// stall is how long a server may accept no data.
 	stall = 30 * time.Second
-	// sentAtOnce is how much is sent within stall.
+	// sentAtOnce is how many bytes are sent with one deadline of stall.
 	sentAtOnce = 256 << 10
-	// pongTime is how long the answer to a ping is waited for, at least.
+	// pongTime is the least time to wait for the answer to a ping.
 	pongTime = time.Second
 )
 
@@ -247,8 +247,8 @@ func (cn *connection) ask(asked *time.Time) time.Duration {
 	return max(cn.silence/3, pongTime)
 }
 
-// full reports whether the server has as many calls as it takes at once. It reads no other then, a ping
-// neither, and may be there all the same.
+// full reports whether the server has as many concurrent calls as it accepts. It then reads nothing
+// more, not even a ping, but may still be alive.
 func (cn *connection) full() bool {
 	cn.mu.Lock()
 	defer cn.mu.Unlock()
@@ -330,11 +330,11 @@ func (cn *connection) do(ctx context.Context, method string, params []byte, batc
 	}
 }
 
-// abandon cancels a call whose answer nobody waits for any more.
+// abandon cancels a call whose caller has left.
 func (cn *connection) abandon(id uint32) {
 	cn.mu.Lock()
 	if cn.calls[id] != nil {
-		cn.calls[id] = make(chan event, 1<<10) // what is on its way is dropped
+		cn.calls[id] = make(chan event, 1<<10) // messages on their way are dropped
 	}
 	cn.mu.Unlock()
 	_ = cn.notify("cancel", wire.Control{Call: id}) // a lost connection cancels, too

@@ -56,7 +56,7 @@ func (s *Items) Batch(ctx context.Context, ops ...store.Op) ([]store.Result, err
 	return wire.DecodeResults(body, ops)
 }
 
-// ofItems is an error of package store, where the server's is one.
+// ofItems converts a server's error to one of package store, if it is one.
 func ofItems(err error) error {
 	var invalid *saver.InvalidError
 	if !errors.As(err, &invalid) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/wire"
 )
 
-// NextVersion implements saver.Saver. It asks nobody.
+// NextVersion implements saver.Saver. It makes no call.
 func (c *Client) NextVersion(current saver.Version, _ string) (saver.Version, error) {
 	return saver.NextVersion(current, nil)
 }
@@ -50,8 +50,7 @@ func (c *Client) PutWrites(ctx context.Context, cfg saver.Config, writes []saver
 	return err
 }
 
-// owned gives values that were received the client's serializer, and keeps callers from
-// changing what others read.
+// owned gives a received value the client's serializer, and makes it safe from changes by callers.
 func (c *Client) owned(v saver.Value) saver.Value {
 	t, err := v.Typed()
 	if err != nil {
@@ -88,10 +87,10 @@ func (c *Client) GetTuple(ctx context.Context, cfg saver.Config) (*saver.Tuple, 
 	return c.tuple(got.Tuple), nil
 }
 
-// errStopped ends a listing that nobody reads any more.
+// errStopped ends a listing whose caller has stopped.
 var errStopped = errors.New("the listing was stopped")
 
-// listing yields what a streamed method lists.
+// listing yields the elements of a streamed method.
 func listing[T any](ctx context.Context, c *Client, method string, params any) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		_, _, err := c.call(ctx, request{method: method, params: params, batch: func(item []byte) error {

@@ -28,7 +28,7 @@ type conn struct {
 	peer     string
 	askToken bool
 	inTurn   bool          // as hello said; it does not change afterwards
-	slots    chan struct{} // calls at once
+	slots    chan struct{} // bounds the concurrent calls
 	next     chan *call    // for a goroutine that stays
 	idle     atomic.Int32  // goroutines that stay, or are about to
 
@@ -53,7 +53,7 @@ func newConn(s *Server, nc net.Conn, askToken bool) *conn {
 // cut ends the connection now.
 func (c *conn) cut() {
 	c.cancel()
-	_ = c.nc.Close() // what it had to say is of no use any more
+	_ = c.nc.Close() // its answer is not needed any more
 }
 
 // cancelWaits ends calls that wait for something which may not come.
@@ -102,7 +102,7 @@ func (r *steady) Read(p []byte) (int, error) {
 	return r.nc.Read(p)
 }
 
-// read takes what the peer sends, until it ends or is wrong; the error says why.
+// read reads messages until the peer ends or sends something invalid; the error says why.
 func (c *conn) read() error {
 	in := &steady{nc: c.nc}
 	br := bufio.NewReaderSize(in, 32<<10)
@@ -196,7 +196,7 @@ func (c *conn) hello(m wire.Message) error {
 	return c.answer(m.ID, wire.MustEncode(w), nil)
 }
 
-// take begins what a message asks for.
+// take begins the call, cancel or other action of a message.
 func (c *conn) take(m wire.Message) error {
 	switch m.Kind {
 	case wire.Request:
@@ -276,7 +276,7 @@ func (c *call) spend() error {
 
 const (
 	firstCredit = 4       // batches that a stream sends unasked
-	maxCredit   = 1 << 20 // batches that a client can have asked for
+	maxCredit   = 1 << 20 // most batches that a client may have requested
 )
 
 // request begins a call. It blocks while the connection has as many as it may have.

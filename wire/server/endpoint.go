@@ -23,13 +23,13 @@ const (
 	// InfoName is the file by which clients find the server of a directory.
 	InfoName   = engine.ServedPrefix + "json"
 	socketName = engine.ServedPrefix + "sock"  // a unix socket
-	tokenName  = engine.ServedPrefix + "token" // what clients send over TCP of the loopback device
+	tokenName  = engine.ServedPrefix + "token" // has the token that clients send over TCP of the loopback device
 
 	// maxSocketPath is the longest path of a socket that all systems take, with room.
 	maxSocketPath = 100
 )
 
-// Info is what the file InfoName says.
+// Info is the content of the file InfoName.
 type Info struct {
 	Protocol  int    `json:"protocol"`
 	Address   string `json:"address"`
@@ -81,7 +81,7 @@ func ListenDir(dir string) (*Endpoint, error) {
 		err = e.publish(info)
 	}
 	if err != nil {
-		_ = e.Close() // what was made of it
+		_ = e.Close() // remove the part that was made
 		return nil, err
 	}
 	return e, nil
@@ -162,12 +162,12 @@ func (e *Endpoint) removePrivate() {
 		return
 	}
 	if st, err := os.Lstat(path); err == nil && st.Mode().Type() == fs.ModeSocket {
-		_ = os.Remove(path) // what cannot be removed stays, and harms nobody
+		_ = os.Remove(path) // files that cannot be removed stay, and do no harm
 	}
 	_ = os.Remove(private) // the same
 }
 
-// runtimeDir is where directories with a short path are made.
+// runtimeDir returns the directory in which directories with a short path are made.
 func runtimeDir() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && len(dir) < maxSocketPath/2 {
 		if st, err := os.Stat(dir); err == nil && st.IsDir() {
@@ -302,8 +302,8 @@ func removeDead(path string) error {
 	return os.Remove(path)
 }
 
-// Announce writes InfoName into the directory of the store, so that clients find a server
-// that listens elsewhere. What it says of a token is nothing: that is the operator's.
+// Announce writes InfoName into the directory of the store, so that clients find a server that listens
+// elsewhere. It contains no token: the operator distributes that.
 func (e *Endpoint) Announce(dir string) error {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -320,7 +320,7 @@ func (e *Endpoint) Announce(dir string) error {
 	return e.publish(Info{Protocol: wire.Protocol, Address: e.Address, PID: os.Getpid()})
 }
 
-// Close removes what clients find the server by. Connections stay.
+// Close removes the files by which clients find the server. Connections stay.
 func (e *Endpoint) Close() error {
 	var errs []error
 	gone := func(err error) {

@@ -14,14 +14,14 @@ import (
 // LevelAccess is the level at which every call is logged: below slog.LevelDebug.
 const LevelAccess = slog.LevelDebug - 4
 
-// method is how a method is served.
+// method says how a method of the protocol is served.
 type method struct {
 	run func(*call) ([]byte, error)
-	// whole: it ends soon and is not to be cut off, by a cancel or the end of a connection.
+	// whole: it ends soon, and neither a cancel nor the end of the connection cuts it off.
 	whole bool
-	// waits: for what may not come.
+	// waits: it may wait for ever.
 	waits bool
-	// there reports whether a server has it; nil: always.
+	// there reports whether a server has the method; nil: always.
 	there func(*Server) bool
 }
 

@@ -17,9 +17,9 @@ import (
 const (
 	// callSlots is how many slots a client may use.
 	callSlots = 256
-	// remembered is how many slots a server remembers of a store that does not do it.
+	// remembered is how many slots a server remembers for a store that does not store calls.
 	remembered = 64 << 10
-	// expireEvery is how often clients are forgotten that have not called for long.
+	// expireEvery is how often clients that have not called for long are forgotten.
 	expireEvery = 10 * time.Minute
 )
 
@@ -93,8 +93,8 @@ type effect struct {
 	do func(context.Context) (any, error)
 	// many: it is many transactions, and remembered behind them.
 	many bool
-	// answer encodes what do returned. For a call that was done before, it is called with
-	// nil, unless keep kept an answer.
+	// answer encodes the result of do. For a call that was done before, it is called with nil, unless
+	// keep kept an answer.
 	answer func(any) ([]byte, error)
 	// keep is the answer that is stored with the call, without names; nil: none.
 	keep func(any) []byte
@@ -182,7 +182,7 @@ func (t *callTable) effect(c *call, id calls.ID, e effect) (any, error) {
 			return nil, err
 		}
 		if err := calls.Store(context.WithoutCancel(c.ctx), t.disk, id, e.kept(v)); err != nil {
-			// The call is done. One that is asked again does what is left to do.
+			// The call is done. When it is repeated, it does the rest of its work.
 			c.c.s.log.Warn("call is not remembered", "method", c.name, "error", err)
 		}
 		return v, nil

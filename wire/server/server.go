@@ -17,19 +17,20 @@ import (
 
 // Options say what a Server serves, and to whom. The zero value of a field is its default.
 type Options struct {
-	// Saver is what is served. Required. If it is a saver.Eraser, that is served too. A *disk.Saver stores which
-	// calls were done in the transactions of their effects; with others the server remembers it, as long as it runs.
+	// Saver is the saver to serve. Required. If it is a saver.Eraser, that is served too. A *disk.Saver
+	// stores which calls were done in the transactions of their effects; with others the server
+	// remembers it, as long as it runs.
 	Saver saver.Saver
 	// Items is the long-term store beside it; nil: there is none.
 	Items store.Store
 	// Store says which store it is: "disk", "memory" or "postgres".
 	Store string
-	// StoreID tells the store from others, for clients that must not go on with another one
-	// that they find in its place; "": not told.
+	// StoreID identifies the store, for clients that must not continue with another one that they find
+	// in its place; "": unknown.
 	StoreID string
 	// Version is the version of the server, for clients to show.
 	Version string
-	// Token is what clients must send on connections of listeners that ask for it.
+	// Token is the token that clients must send on connections of listeners that require one.
 	Token string
 	// Alive is asked every second and before each call, so it must be quick. Its error, such as
 	// that the directory of the store was moved away, ends Serve, and nothing is called any
@@ -39,7 +40,7 @@ type Options struct {
 	Stats func() map[string]int64
 
 	MaxFrame       int           // bytes; default wire.DefaultMaxFrame
-	MaxCalls       int           // of a connection at once; default 256
+	MaxCalls       int           // concurrent calls of a connection; default 256
 	MaxConnections int           // default 1,024
 	Idle           time.Duration // after which an unused connection is closed; default an hour
 	IdleExit       time.Duration // without connections, after which Serve returns; 0: never
@@ -169,7 +170,7 @@ func (s *Server) Connections() int {
 	return len(s.conns)
 }
 
-// idleFor is for how long there has been no connection.
+// idleFor returns for how long there has been no connection.
 func (s *Server) idleFor() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +275,7 @@ func (s *Server) breakDown(err error) {
 	}
 }
 
-// trusted compares a token in a time that does not depend on what it is.
+// trusted compares a token in constant time.
 func (s *Server) trusted(token string) bool {
 	sum := sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1

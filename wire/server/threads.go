@@ -19,8 +19,8 @@ func copyThread(c *call, p wire.Threads) ([]byte, error) {
 	}, answer: nothing})
 }
 
-// removal is the answer of a removal. What a call done before removed is known; which
-// checkpoints it kept is not, as names are not stored with calls.
+// removal encodes the answer of a removal. For a call that was done before, the counts are known, but
+// not which checkpoints it kept, as names are not stored with calls.
 func removal(v any) ([]byte, error) {
 	rem, _ := v.(saver.Removal)
 	return wire.Encode(&rem)

@@ -121,9 +121,8 @@ func (f *FS) Op(i int) string {
 	return f.log[i].String()
 }
 
-// Kill ends the process but not the machine: every handle is closed and every
-// lock dropped, while all contents stay, synced or not. What the next process
-// reads may still be lost by a crash after it.
+// Kill ends the process but not the machine: every handle is closed and every lock dropped, while all
+// contents stay, synced or not. Data that the next process reads may still be lost by a later crash.
 func (f *FS) Kill() {
 	f.mu.Lock()
 	handles := f.handles
@@ -263,7 +262,7 @@ func (f *FS) Lock(name, text string) (vfs.Lock, error) {
 	return &lock{fs: f, inner: l}, nil
 }
 
-// FreeSpace is without limit; see vfs.FS.FreeSpace.
+// FreeSpace returns no limit; see vfs.FS.FreeSpace.
 func (f *FS) FreeSpace(dir string) (int64, error) { return f.mem.FreeSpace(dir) }
 
 // close closes an inner handle. One that Kill closed first answers

@@ -10,7 +10,7 @@ import (
 // sectorSize is what a device writes whole or not at all.
 const sectorSize = 512
 
-// fate is what became of one operation that no sync covered.
+// fate says whether, and how much of, an operation that no sync covered survives.
 type fate struct {
 	how  how
 	n    int64  // torn: sectors that reached the disk

@@ -9,15 +9,15 @@ import (
 	"github.com/stele-go/stele/base/vfs/internal/sparse"
 )
 
-// model is what is certain and what is open after the first at operations. It
-// only moves forward; each operation costs what it touches.
+// model has the durable state and the uncertain operations after the first `at` operations. It only
+// moves forward; the cost of an operation depends on the bytes that it changes.
 type model struct {
 	at     int
 	inodes map[int]*inode
 	dirs   map[string]*dir // by clean path; the roots come into being when used
 }
 
-// inode is the contents of a file, whatever it is called.
+// inode is the contents of a file, independent of its name.
 type inode struct {
 	synced  *sparse.Data
 	pending []int // indices of the writes and truncations since

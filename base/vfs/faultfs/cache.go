@@ -68,8 +68,8 @@ func (c *cache) writeAt(h vfs.File, p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// truncate forgets what is cut off. The new size itself is never lost: it goes
-// through the metadata journal.
+// truncate forgets the part that is cut off. The new size itself is never lost: it goes through the
+// metadata journal.
 func (c *cache) truncate(h vfs.File, size int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

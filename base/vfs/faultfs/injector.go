@@ -140,7 +140,7 @@ func (i *Injector) Writes() int {
 	return n
 }
 
-// verdict is what an operation has to suffer.
+// verdict is the fault that an operation gets.
 type verdict struct {
 	fault *Fault
 	rule  Rule

@@ -16,8 +16,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Append appends plain data. What jsonb cannot hold, so that it would read back as
-// something else, is an InvalidError about field.
+// Append appends plain data. A value that jsonb cannot hold exactly is an InvalidError about field.
 func Append(dst []byte, field string, v any) ([]byte, error) {
 	switch x := v.(type) {
 	case nil:
@@ -80,7 +79,7 @@ func appendFloat(dst []byte, field string, f float64) ([]byte, error) {
 	return dst, nil
 }
 
-// AppendString appends a string. What jsonb cannot hold is an InvalidError about field.
+// AppendString appends a string. A string that jsonb cannot hold is an InvalidError about field.
 func AppendString(dst []byte, field, s string) ([]byte, error) {
 	if err := pgdb.CheckText(field, s); err != nil {
 		return nil, err

@@ -15,10 +15,10 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// Call names one attempt at writing. The transaction looks whether its call was voided, and leaves
-// its name in what it writes. So a call whose answer was lost can be settled: under the lock of the
-// thread it is voided, and from then on either its trace is there or it will never be written,
-// however late its statements arrive.
+// Call names one attempt at writing. The transaction checks that its call was not voided, and stores
+// its name with its rows. So a call whose answer was lost can be settled: it is voided under the lock
+// of the thread, and from then on either its name is found or it will never be written, however late
+// its statements arrive.
 type Call [16]byte
 
 // NewCall is a name that no other call has.
@@ -31,8 +31,7 @@ func NewCall() (c Call) {
 // say whether it has.
 type settleFunc func(b *pgx.Batch, c Call, applied *bool)
 
-// Backoff is how long to wait before try n, from 1 on: growing, bounded, and never the same for
-// two.
+// Backoff returns how long to wait before try n, from 1 on: growing, bounded, and random.
 func Backoff(n int) time.Duration {
 	d := min(10*time.Millisecond<<min(n-1, 10), time.Second)
 	return d/2 + mathrand.N(d/2)
@@ -77,11 +76,11 @@ func (d *DB) Again(ctx context.Context, do func() (retry bool, err error)) error
 // Write is a call that writes, as a batch of statements: one round trip, and one transaction, which
 // the Sync at the end of the batch commits. No statement of it may be BEGIN or COMMIT.
 type Write struct {
-	// Thread is whose lock is taken, and under whose lock the call is settled.
+	// Thread is the thread whose lock is taken; the call is settled under the same lock.
 	Thread string
 	// Queue adds the statements that follow the lock, and the look whether the call was voided.
 	Queue func(b *pgx.Batch, c Call)
-	// Locks: what Queue adds takes the lock and looks itself.
+	// Locks: the statements of Queue take the lock and check the call themselves.
 	Locks bool
 	// Trace says whether the call c has been written; nil if it does no harm to write it twice.
 	Trace func(b *pgx.Batch, c Call, applied *bool)
@@ -91,12 +90,12 @@ type Write struct {
 	Refused func(code, detail string) error
 }
 
-// Write performs a write. It tries again what was rolled back for reasons that pass, what was not
-// sent, and what is known not to have been written.
+// Write performs a write. It tries again if the write was rolled back for a passing reason, was not
+// sent, or is known not to have been made.
 func (d *DB) Write(ctx context.Context, w Write) error {
 	settle, later := settleFunc(w.Settle), settleFunc(w.Settle)
 	if settle == nil {
-		// What is kept until a later Sync holds nothing of the call but the name of its thread.
+		// Until a later Sync only the name of the call's thread is kept.
 		settle, later = d.voids(w.Thread, w.Trace), d.voids(w.Thread, nil)
 	}
 	return d.Again(ctx, func() (bool, error) {
@@ -162,7 +161,7 @@ func (d *DB) QueueLock(b *pgx.Batch, threadID string) {
 
 const lock = `SELECT pg_advisory_xact_lock($1)`
 
-// remember notes that nobody knows whether c was written.
+// remember notes that the outcome of c is unknown.
 func (d *DB) remember(c Call, settle settleFunc) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,7 +171,7 @@ func (d *DB) remember(c Call, settle settleFunc) {
 // settle makes sure that c has been written already or never will be, and says which.
 func (d *DB) settle(ctx context.Context, c Call, queue settleFunc) (applied bool, err error) {
 	settling, done := ctx, func() {}
-	if d.opts.RetryTime > 0 { // what was tried before may have taken longer
+	if d.opts.RetryTime > 0 { // earlier tries may have taken longer
 		settling, done = context.WithTimeout(ctx, d.opts.RetryTime)
 	}
 	defer done()
@@ -207,7 +206,7 @@ func (d *DB) Flush(ctx context.Context) error {
 	return err
 }
 
-// SendBatch sends one transaction, in one round trip where it can.
+// SendBatch sends one transaction, in one round trip if possible.
 func (d *DB) SendBatch(ctx context.Context, queue func(b *pgx.Batch)) error {
 	return d.send(ctx, "", queue)
 }
@@ -221,9 +220,8 @@ func (d *DB) send(ctx context.Context, begin string, queue func(b *pgx.Batch)) e
 	return committed(conn.Conn(), d.sendTx(ctx, conn.Conn(), begin, queue))
 }
 
-// Repeat makes a transaction that does no harm when it is made twice: one whose outcome is not
-// known is made again. So queue must begin anew with what it gathers. begin is the statement that
-// begins it, or "".
+// Repeat makes a transaction that may be made twice: if its outcome is not known it is made again. So
+// queue must reset its results each time. begin is the statement that begins the transaction, or "".
 func (d *DB) Repeat(ctx context.Context, begin string, queue func(b *pgx.Batch)) error {
 	return d.Again(ctx, func() (bool, error) {
 		err := d.send(ctx, begin, queue)
@@ -242,8 +240,9 @@ const unreplicated = "stele: unreplicated"
 
 var errUnreplicated = errors.New("committed, but the wait for a synchronous replica was cancelled")
 
-// committed is the error of a commit. What is on no replica may be lost in a failover. Settling the
-// call is a commit as well, which comes later in the log: once that is replicated, so is this.
+// committed returns the error of a commit. A commit that no replica has may be lost in a failover, so
+// its outcome is unknown. Settling the call is a commit as well, later in the log: once that is
+// replicated, this one is, too.
 func committed(conn *pgx.Conn, err error) error {
 	data := conn.PgConn().CustomData()
 	_, marked := data[unreplicated]
@@ -263,9 +262,9 @@ func (e notSent) SafeToRetry() bool { return true }
 // Unwrap returns the error of the pool.
 func (e notSent) Unwrap() error { return e.error }
 
-// InTx runs f in a transaction that holds the locks of threads, and tries again what was rolled
-// back for reasons that pass, or as the connection was lost. f must not keep what it finds from one
-// try to the next.
+// InTx runs f in a transaction that holds the locks of threads. It tries again if the transaction was
+// rolled back for a passing reason, or because the connection was lost. f must not keep results from
+// one try to the next.
 func (d *DB) InTx(ctx context.Context, threadIDs []string, f func(tx pgx.Tx) error) error {
 	return d.inTx(ctx, pgx.TxOptions{}, threadIDs, f)
 }
@@ -318,12 +317,12 @@ func (d *DB) inTx(ctx context.Context, opts pgx.TxOptions, threadIDs []string, f
 	})
 }
 
-// rollbackTime is how long the answer to a ROLLBACK is waited for.
+// rollbackTime bounds the wait for the answer to a ROLLBACK.
 const rollbackTime = time.Second
 
-// rollBack ends a transaction that is not to be committed, or ended already, also where ctx has
-// ended. If the server does not answer in time, the connection is closed, which ends the
-// transaction as well.
+// rollBack ends a transaction without a commit, even if ctx has ended. The transaction may have ended
+// already. If the server does not answer in time, the connection is closed, which ends the transaction
+// as well.
 func rollBack(ctx context.Context, rollback func(context.Context) error) {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer done()

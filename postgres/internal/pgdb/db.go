@@ -40,7 +40,7 @@ type DB struct {
 	owns bool // the pool ends with the DB
 	// poolBounds: the pool bounds its waits for the server, to connect and to ping.
 	poolBounds bool
-	above      *DB // of which this one is a share
+	above      *DB // this one is a share of it
 	closed     atomic.Bool
 
 	mu      sync.Mutex
@@ -93,7 +93,7 @@ func Open(ctx context.Context, connString string, opts Options) (*DB, error) {
 	return d, d.use(pool)
 }
 
-// OpenPool opens the database of a pool of the caller's. A pool that does not send what
+// OpenPool opens the database of the caller's pool. A pool that does not send the settings that
 // statements need is refused.
 func OpenPool(pool *pgxpool.Pool, opts Options) (*DB, error) {
 	d := &DB{opts: opts}
@@ -145,8 +145,8 @@ func (d *DB) Look(ctx context.Context, look func(ctx context.Context, conn *pgx.
 	return nil
 }
 
-// Share is the same database for another user, whose Close closes neither the pool nor d. When d is
-// closed, so is the share. Setup is as in Options.
+// Share returns the same database for another user, whose Close closes neither the pool nor d. When d
+// is closed, so is the share. setup is as in Options.
 func (d *DB) Share(setup string) *DB {
 	opts := d.opts
 	opts.Setup = setup
@@ -211,7 +211,8 @@ func LockKeys(schema string, names []string) []int64 {
 // Storable reports whether a column of type text, or a string in JSON, can hold s.
 func Storable(s string) bool { return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) }
 
-// CheckText refuses what is not Storable, of names of fields and their texts in turn.
+// CheckText returns an error for the first text that is not Storable. fields are names of fields and
+// their texts, alternating.
 func CheckText(fields ...string) error {
 	for pair := range slices.Chunk(fields, 2) {
 		if !Storable(pair[1]) {

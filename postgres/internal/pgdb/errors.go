@@ -61,7 +61,7 @@ const (
 	codeCanceled         = "57014" // a statement timeout
 )
 
-// Outcome is what is known after an error of a call that writes.
+// Outcome says whether a call that failed has written.
 type Outcome int
 
 const (
@@ -120,7 +120,7 @@ func (d *DB) Translate(err error) error {
 	return err
 }
 
-// Refusal is what stele_refuse raised: a code and its detail.
+// Refusal returns the code and the detail of an error that stele_refuse raised.
 func Refusal(err error) (code, detail string, ok bool) {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.Code != CodeRefused {

@@ -22,7 +22,7 @@ func Row(targets ...any) func(pgx.Row) error {
 	return func(row pgx.Row) error { return row.Scan(targets...) }
 }
 
-// MaybeRow is Row where there may be none, which it says in found.
+// MaybeRow is Row for a query that may return no row. It sets found.
 func MaybeRow(found *bool, targets ...any) func(pgx.Row) error {
 	return func(row pgx.Row) error {
 		err := row.Scan(targets...)
@@ -41,7 +41,7 @@ func NotNull(data []byte) []byte {
 	return data
 }
 
-// Yield yields what read reads, as long as the database may be used.
+// Yield yields the results of read, as long as the database is not closed.
 func Yield[T any](ctx context.Context, d *DB, read func() ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		all, err := read()

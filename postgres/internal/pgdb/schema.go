@@ -57,7 +57,7 @@ func (f *SchemaState) Refuse(reason error, format string, args ...any) error {
 	return &SchemaError{f.Schema, reason, fmt.Sprintf(format, args...)}
 }
 
-// Table is what the catalogue tells of a table.
+// Table is a table as the catalogue describes it.
 type Table struct {
 	Columns []string // "name type"
 	Key     string   // the columns of the primary key
@@ -113,7 +113,7 @@ func (f *SchemaState) Fits(tables map[string]Table, columns map[string][]string,
 	return nil
 }
 
-// Migrations are what a table of migrations records.
+// Migrations are the steps of a schema and the table that records them.
 type Migrations struct {
 	Table string
 	Steps []string // their places are the versions
@@ -198,7 +198,7 @@ func (f *SchemaState) dropInvalid(ctx context.Context, conn *pgx.Conn, step stri
 	return err
 }
 
-// Usable reports what the role may not do in a schema that is set up.
+// Usable returns a SchemaError if the role lacks rights in a schema that is set up.
 func (f *SchemaState) Usable() error {
 	if len(f.lacks) > 0 {
 		return f.Refuse(ErrRights, "grant SELECT, INSERT, UPDATE and DELETE on %s", strings.Join(f.lacks, ", "))
@@ -254,7 +254,7 @@ func Setup(ctx context.Context, cfg *pgx.ConnConfig, opts Options, look func(ctx
 	})
 }
 
-// askAgain is how often a connection is asked whether the server is still there.
+// askAgain is the pause between two pings of the connection that holds the lock.
 const askAgain = time.Second
 
 // whileAnswering runs f as long as the server answers on another connection.
@@ -285,7 +285,7 @@ func (d *DB) connect(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-// closeConn closes a connection, also where ctx has ended.
+// closeConn closes a connection, even if ctx has ended.
 func closeConn(ctx context.Context, conn *pgx.Conn) {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer done()

@@ -19,18 +19,18 @@ import (
 
 const (
 	defaultStatementTimeout = 30 * time.Second
-	// leastGrace is how much longer than the server this side waits, at least: as a rule it is the
-	// server that ends a statement, and says that nothing was written.
+	// leastGrace is the least time that a client waits longer than the server: usually the server ends
+	// a statement, and reports that nothing was written.
 	leastGrace = time.Second
 	// pingTimeout is how long the check of an idle connection takes at most, before another is taken.
 	pingTimeout = 5 * time.Second
 )
 
-// patience is how long one answer of the server is waited for, or a connection to it.
+// patience returns how long to wait for one answer of the server, or for a connection to it.
 func (d *DB) patience() time.Duration { return d.patienceFor(1) }
 
-// patienceFor is patience for statements that are sent at once: the server sends no answer before it
-// has them all.
+// patienceFor is patience for several statements that are sent together: the server answers only when
+// it has all of them.
 func (d *DB) patienceFor(statements int) time.Duration {
 	most := d.opts.StatementTimeout
 	if most < 0 {
@@ -61,7 +61,7 @@ func within(ctx context.Context, most time.Duration, f func(context.Context) err
 	return silent(ctx, waiting, most, err)
 }
 
-// silent is err, as a silentError where waiting has ended before ctx did, and that is why.
+// silent returns err, as a silentError if the wait ended before ctx did and has caused it.
 func silent(ctx, waiting context.Context, most time.Duration, err error) error {
 	var pg *pgconn.PgError
 	if err == nil || waiting.Err() == nil || ctx.Err() != nil || errors.As(err, &pg) {
@@ -70,8 +70,8 @@ func silent(ctx, waiting context.Context, most time.Duration, err error) error {
 	return &silentError{most, err}
 }
 
-// answered calls f, which waits for the answer to statements: no longer than patienceFor, unless
-// nobody says how long a statement may take.
+// answered calls f, which waits for the answer to statements, with a context that ends after
+// patienceFor, unless statements have no timeout.
 func (d *DB) answered(ctx context.Context, statements int, f func(context.Context) error) error {
 	if d.opts.StatementTimeout < 0 {
 		return f(ctx)
@@ -79,10 +79,9 @@ func (d *DB) answered(ctx context.Context, statements int, f func(context.Contex
 	return within(ctx, d.patienceFor(statements), f)
 }
 
-// acquire takes a connection of the pool. While others use them all, only ctx ends the wait: how long
-// they may is another question than whether the server is there. What the pool asks of the server
-// is bounded by the pool, each host by itself, so that the next one has its turn. One that bounds
-// nothing is waited for as long as the server.
+// acquire takes a connection of the pool. While other calls use all of them, only ctx bounds the wait.
+// The pool bounds its own work with the server, for each host separately, so that the next host is
+// tried. A pool without such bounds is waited for as long as the server.
 func (d *DB) acquire(ctx context.Context) (conn *pgxpool.Conn, err error) {
 	if d.poolBounds {
 		return d.Pool.Acquire(ctx)
@@ -101,8 +100,8 @@ func (d *DB) boundConnect(cfg *pgx.ConnConfig) {
 	}
 }
 
-// boundTx is a transaction each of whose statements, with what is done with its rows, is waited for
-// as answered does. The contexts of its methods are not looked at: it has one of its own.
+// boundTx is a transaction that bounds the wait for each statement and its rows as answered does. It
+// ignores the contexts passed to its methods, and uses its own.
 type boundTx struct {
 	pgx.Tx
 	waiting context.Context
@@ -111,7 +110,7 @@ type boundTx struct {
 	db      *DB
 }
 
-// beginTx begins a transaction on a connection. end gives back what it holds.
+// beginTx begins a transaction on a connection. end releases its context.
 func (d *DB) beginTx(ctx context.Context, conn *pgxpool.Conn, opts pgx.TxOptions) (tx *boundTx, end func(), err error) {
 	waiting, cancel := context.WithCancel(ctx)
 	tx = &boundTx{waiting: waiting, most: d.patience(), db: d}

@@ -50,8 +50,8 @@ func (d *DB) unbounded(conn *pgx.Conn) (text string, ok bool) {
 // pgconn.PgConn.CustomData.
 const described = "stele: described"
 
-// maxDescribed is how many of them are kept. It is less than pgx keeps descriptions of, so that
-// those of the statements kept are there.
+// maxDescribed is how many of them are kept: fewer than the descriptions that pgx keeps, so that pgx
+// has the descriptions of all statements kept here.
 const maxDescribed = 128
 
 // sendTx sends the statements of queue as one transaction: in one round trip, unless the

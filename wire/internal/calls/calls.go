@@ -37,7 +37,7 @@ type DoneError struct {
 	Answer []byte // what was stored with the call
 }
 
-// Error says so.
+// Error says that the call was done before.
 func (*DoneError) Error() string { return "the call was done before" }
 
 // ID names a call.
@@ -51,7 +51,7 @@ func (id ID) partition() string { return layout.SpaceCalls + string(id.Client[:]
 
 func (id ID) key() string { return string(binary.BigEndian.AppendUint16(nil, id.Slot)) }
 
-// check compares id with what is stored of its slot.
+// check compares id with the last call stored for its slot.
 func (id ID) check(t *index.Partition) error {
 	if t == nil {
 		return nil
@@ -169,8 +169,8 @@ func Expire(ctx context.Context, d *disk.Saver) (int, error) {
 
 func isIdle(t *index.Partition, now int64) bool { return now-t.Updated > Keep.Microseconds() }
 
-// idle are clients from a partition on that have not called for long, and where to go on; ""
-// at the end.
+// idle returns clients, from a partition on, that have not called for long, and the partition to
+// continue from; "" at the end.
 func idle(e *engine.Engine, from string) (ids []string, next string, err error) {
 	v, err := e.View()
 	if err != nil {

@@ -43,7 +43,7 @@ var (
 //
 // Methods that change it, and Clone, need the exclusion of the caller; reading
 // methods may run together. A Data that is never written after a Clone may be
-// cloned and read by many at once.
+// cloned and read by many goroutines concurrently.
 type Data struct {
 	size  int64
 	alloc int64 // pages that are not nil
@@ -57,8 +57,8 @@ func (d *Data) Size() int64 { return d.size }
 // Pages is the number of pages that hold written bytes; holes do not count.
 func (d *Data) Pages() int64 { return d.alloc }
 
-// Freeze makes every page shared, so that d may from now on be cloned and read
-// by many at once, as long as nobody writes it.
+// Freeze makes every page shared, so that d may from now on be cloned and read by many goroutines
+// concurrently, as long as nobody writes it.
 func (d *Data) Freeze() {
 	if d.own != nil { // keeps Freeze, and so Clone, read-only on a frozen source
 		d.own = nil
