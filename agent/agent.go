@@ -69,7 +69,7 @@ var ErrOptions = errors.New("unusable agent options")
 // agent without tools called one.
 var ErrUnknownTool = errors.New("the agent does not have this tool")
 
-// Say is the input of a run: what a person says.
+// Say returns the input of a run with the text of a person.
 func Say(text string) map[string]any {
 	return map[string]any{KeyMessages: message.Human(text)}
 }
@@ -117,7 +117,7 @@ func isDirect(t tool.Tool) bool {
 	}
 }
 
-// agent is what the nodes and edges of a graph know.
+// agent has the options and tools that the nodes and edges of a graph use.
 type agent struct {
 	model  model.Model
 	opts   Options
@@ -168,7 +168,7 @@ func New(m model.Model, o Options) (*pregel.Graph, error) {
 	return b.Compile(o.Graph)
 }
 
-// check finds what is wrong with the options, and collects the tools.
+// check returns an error for invalid options, and collects the tools.
 func (a *agent) check() error {
 	if err := a.opts.Response.check(); err != nil {
 		return err
@@ -296,7 +296,7 @@ func (a *agent) ask(ctx context.Context, input any) (any, error) {
 		}
 	}
 	update := pregel.Pairs{{Key: KeyMessages, Value: messages}}
-	if res.Response != nil || a.opts.Response != nil || state[KeyResponse] != nil { // an old answer must not stand for a new one
+	if res.Response != nil || a.opts.Response != nil || state[KeyResponse] != nil { // an old answer must not be taken for a new one
 		update = append(update, pregel.Pair{Key: KeyResponse, Value: res.Response})
 	}
 	out := []any{pregel.Command{Update: update}}
@@ -353,7 +353,7 @@ func stateOf(input any) (map[string]any, error) {
 	return state, nil
 }
 
-// noted is the answer of a model with notes of what was repaired before it.
+// noted returns the answer of a model with notes about repairs before it.
 func noted(list []message.Message, notes []string) []message.Message {
 	list = slices.Clone(list)
 	if i := slices.IndexFunc(list, func(m message.Message) bool { return m.Type == message.TypeAI }); i >= 0 && len(notes) > 0 {

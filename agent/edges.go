@@ -12,10 +12,10 @@ import (
 	"github.com/stele-go/stele/pregel/graph"
 )
 
-// Jump says where an agent goes on.
+// Jump names the part of an agent that runs next.
 type Jump string
 
-// The places where an agent can go on.
+// The targets of jumps.
 const (
 	JumpModel Jump = "model" // the model, and the BeforeModel functions before it
 	JumpTools Jump = "tools" // the calls of the newest AI message that wait, and the AfterModel functions before them; none: no jump
@@ -80,11 +80,11 @@ type node struct {
 	jumps []Jump
 }
 
-// destinations are the nodes where jumps lead. That of a jump to the tools is the first hook behind the
-// model: the calls that wait may be such as no hook has seen.
+// destinations are the nodes to which jumps lead. A jump to the tools leads to the first hook behind
+// the model, as no hook may have seen the waiting calls.
 type destinations struct{ model, tools, end string }
 
-// first is the first of the nodes, or what comes after them.
+// first returns the first of the nodes, or after if there are none.
 func first(nodes []node, after string) string {
 	if len(nodes) > 0 {
 		return nodes[0].name
@@ -141,8 +141,9 @@ func (a *agent) hookNode(n node, hook Hook, kind string) func(ctx context.Contex
 	}
 }
 
-// jumpsOf is where a hook's output jumps, and the output without that. It is an error to jump where the
-// hook may not, and to go to the model or the tools by a Command or a Send, while hooks that are due run.
+// jumpsOf returns the jump of a hook's output, and the output without it. It is an error to jump where
+// the hook may not, and to go to the model or the tools by a Command or a Send while hooks that are due
+// run.
 func (a *agent) jumpsOf(n node, out any) (rest []any, own Jump, err error) {
 	switch x := out.(type) {
 	case nil:
@@ -247,7 +248,7 @@ func (a *agent) leave(b *graph.Builder, n node, next string, to destinations) {
 	b.Conditional(n.name, "next", a.jumpOr(to, next), ends...)
 }
 
-// of is the node where a jump leads.
+// of returns the node to which a jump leads.
 func (to destinations) of(j Jump) string {
 	switch j {
 	case JumpModel:
@@ -270,7 +271,7 @@ func (e *JumpError) Error() string {
 	return fmt.Sprintf("%s: jump to %v is not among the middleware's jumps", e.Node, e.Jump)
 }
 
-// jump is where the node before jumps; "" if it does not.
+// jump returns the jump of the node before; "" if there is none.
 func jump(state map[string]any) Jump {
 	j, _ := jumpOf(state[KeyJump])
 	if after, ok := strings.CutPrefix(string(j), unasked); ok {
@@ -283,7 +284,7 @@ func jump(state map[string]any) Jump {
 	return ""
 }
 
-// unasked is before a jump from behind the model where a jump to the tools had led there.
+// unasked is the prefix of a jump by a hook behind the model that was reached by a jump to the tools.
 const unasked = "tools, "
 
 // wasAsked reports whether the hooks behind the model run because it was asked.
@@ -352,7 +353,7 @@ func (a *agent) afterModel(to destinations) graph.Path {
 		case state[KeyResponse] != nil && wasAsked(state): // the model was asked, and has answered
 			return to.end, nil
 		}
-		return to.model, nil // somebody else has answered all calls, or none of them could be read
+		return to.model, nil // all calls were answered elsewhere, or none of them could be read
 	}
 }
 
@@ -396,7 +397,7 @@ func (a *agent) afterTools(to destinations) graph.Path {
 			}
 			failed = failed || m.Status == message.StatusError
 		}
-		if failed { // the model is to mend it, also where the tool is ReturnDirect
+		if failed { // the model should correct it, even if the tool is ReturnDirect
 			return to.model, nil
 		}
 		some, all := false, true
@@ -416,7 +417,8 @@ func (a *agent) afterTools(to destinations) graph.Path {
 	}
 }
 
-// endsOfTools are where afterTools leads. It ends the agent only if there are tools or forms that do.
+// endsOfTools returns the nodes to which afterTools may lead. It may end the agent only if there are
+// tools or forms that do.
 func (a *agent) endsOfTools(to destinations) []string {
 	ends := []string{to.model}
 	if a.opts.Response.asTools() || slices.ContainsFunc(a.tools, isDirect) {
@@ -433,7 +435,7 @@ func waiting(asked *message.Message, answers []message.Message) []message.ToolCa
 	})
 }
 
-// lastCalls are the newest AI message in a state, nil if there is none, and the tool messages
+// lastCalls returns the newest AI message in a state, nil if there is none, and the tool messages
 // behind it.
 func lastCalls(state map[string]any) (*message.Message, []message.Message, error) {
 	list, err := Messages(state)

@@ -17,10 +17,11 @@ import (
 	"github.com/stele-go/stele/pregel/graph"
 )
 
-// gate is what may hold a tool back. It holds where the tool runs: behind every WrapTool, with the name and
-// the arguments that the tool is called with. Hooks decide about calls before, and note which they let pass. A gate asks again
-// about a call that comes without such a note: one that was changed since, or that came by another
-// way than through the hooks, such as a Command that goes to the tools.
+// gate may hold a call of a tool back. It is called where the tool runs: behind every WrapTool, with
+// the name and the arguments that the tool is called with. Hooks decide about calls before that, and
+// note the calls that they let pass. A gate decides again about a call without such a note: one that
+// was changed since, or that did not come through the hooks, such as by a Command that goes to the
+// tools.
 type gate interface {
 	pass(ctx context.Context, d *door, r tool.Request, next tool.Runner) (any, error)
 }
@@ -29,7 +30,7 @@ type gate interface {
 // does not run. One that has its answer, or whose message is not the newest, is passed over.
 var ErrNoCall = errors.New("no AI message has this call")
 
-// door is one call that came to the tools; without a call, one of the model.
+// door is one call that came to the tools from an answer of the model, or without such an answer.
 type door struct {
 	state   map[string]any // of the graph, whatever was sent with the call
 	call    message.ToolCall
@@ -158,15 +159,15 @@ func (a *agent) gates(ctx context.Context, r tool.Request, run tool.Runner) (any
 	return first(ctx, r)
 }
 
-// keyPassed is the key of the notes of what gates let pass of the newest AI message: its id, and a
-// digest of each. It is stele's own; LangChain leaves it alone.
+// keyPassed is the key of the notes about the calls of the newest AI message that gates let pass: its
+// id, and a digest of each. It is stele's own; LangChain leaves it alone.
 const keyPassed = "gates_passed"
 
 func passedField() graph.Field {
 	return graph.Key(keyPassed, channel.LastValue[map[string]any]())
 }
 
-// note is a digest of what a gate let pass of an AI message.
+// note returns a digest of the calls of an AI message that a gate let pass.
 func note(gate string, asked *message.Message, what ...any) (string, error) {
 	text, err := json.Marshal([]any{gate, asked.ID, what})
 	if err != nil {

@@ -30,10 +30,10 @@ type Review struct {
 	Notice string
 	// NoNotice leaves the answer as it is.
 	NoNotice bool
-	// PerCall asks one question about each call, when it starts, in place of one about all calls
-	// of a message: LangChain's interrupt_mode "per_call". See Approval. List AskPerson before
-	// middleware that tries tools again or answers their errors. What is listed before it runs
-	// again with the answer, up to the question.
+	// PerCall asks one question about each call, when it starts, in place of one about all calls of a
+	// message: LangChain's interrupt_mode "per_call". See Approval. List AskPerson before middleware
+	// that tries tools again or answers their errors. Middleware listed before AskPerson runs again, up
+	// to the question, when the answer comes.
 	PerCall bool
 }
 
@@ -41,7 +41,7 @@ type Review struct {
 type Gate struct {
 	// Decisions are those that are allowed; nil allows all, and a list of none is refused.
 	Decisions []DecisionType
-	// Describe describes a call to the person. Nil tells its name and arguments.
+	// Describe describes a call to the person. Nil shows its name and arguments.
 	Describe func(ctx context.Context, call message.ToolCall, state map[string]any) (string, error)
 	// When says which calls need a decision; nil is all. It is called again on the answer, and must
 	// say the same then. It is called again, too, each time that a call starts which it let pass, as a
@@ -49,7 +49,7 @@ type Gate struct {
 	When func(ctx context.Context, call message.ToolCall, state map[string]any) (bool, error)
 }
 
-// DecisionType is what a person decides.
+// DecisionType is the kind of a Decision.
 type DecisionType string
 
 // The decisions.
@@ -76,14 +76,14 @@ type ActionRequest struct {
 	Description string         `json:"description"`
 }
 
-// ReviewConfig says what may be decided about the call at the same place of the list.
+// ReviewConfig says which decisions are allowed for the call at the same place of the list.
 type ReviewConfig struct {
 	Name      string         `json:"action_name"`
 	Decisions []DecisionType `json:"allowed_decisions"`
 }
 
-// ReviewAnswer is the answer to a ReviewRequest: a decision for each call, in their order. It is
-// what to resume with: pregel.Command{Resume: ReviewAnswer{…}}.
+// ReviewAnswer is the answer to a ReviewRequest: a decision for each call, in their order. Resume with
+// it: pregel.Command{Resume: ReviewAnswer{…}}.
 type ReviewAnswer struct {
 	Decisions []Decision `json:"decisions"`
 }
@@ -102,7 +102,7 @@ func Decide(question pregel.Interrupt, decide func(ActionRequest) Decision) (pre
 	return pregel.Command{Resume: map[string]any{question.ID: answer}}, nil
 }
 
-// Decision is what a person decided about a call.
+// Decision is a person's decision about a call.
 type Decision struct {
 	Type DecisionType `json:"type"`
 	// Message is, for Reject, why; for Respond, the answer.
@@ -127,14 +127,14 @@ const editNotice = "Note: a human reviewer replaced this tool call before it ran
 
 const keyEdited = "hitl_edited_tool_calls"
 
-// AskPerson is a Middleware that asks a person before tools run: LangChain's
-// HumanInTheLoopMiddleware. After each answer of the model it asks one question about all calls
-// that need a decision, an interrupt whose value is a ReviewRequest, and waits for a ReviewAnswer.
-// The graph needs a saver. A call that was edited is stored as the model made it. A call that needs a
-// decision and has none when it starts, because it was changed or came another way, is asked about
-// then, in a question of its own. Of several AskPerson, each under a Name of its own, each asks, and all
-// have to let a call run; one that asks after an edit asks about the edited call. A WrapTool may change
-// the arguments of a call that was approved, but not its tool.
+// AskPerson is a Middleware that asks a person before tools run: LangChain's HumanInTheLoopMiddleware.
+// After each answer of the model it asks one question about all calls that need a decision, an
+// interrupt whose value is a ReviewRequest, and waits for a ReviewAnswer. The graph needs a saver. A
+// call that was edited is stored as the model made it. If a call needs a decision and has none when it
+// starts, because it was changed or came another way, a question about it is asked then. Of several
+// AskPerson, each under a Name of its own, each asks, and all have to let a call run; one that asks
+// after an edit asks about the edited call. A WrapTool may change the arguments of a call that was
+// approved, but not its tool.
 func AskPerson(o Review) Middleware {
 	h := &human{o}
 	if h.Prefix == "" {
@@ -201,7 +201,7 @@ func (h *human) needs(ctx context.Context, c message.ToolCall, state map[string]
 	return gate, needed, err
 }
 
-// describe is what a person is shown of a call.
+// describe returns the arguments and the text that a person is shown of a call.
 func (h *human) describe(ctx context.Context, gate Gate, c message.ToolCall, state map[string]any) (args map[string]any, text string, err error) {
 	if args = c.Args; args == nil {
 		args = map[string]any{}
@@ -290,7 +290,7 @@ func (h *human) afterModel(ctx context.Context, state map[string]any) (any, erro
 	return withNotes(pregel.Pairs{{Key: KeyMessages, Value: messages}, {Key: keyEdited, Value: edited}}, state, asked, notes), nil
 }
 
-// check returns what is wrong with an answer to the question about calls.
+// check returns an error if an answer does not fit the question about calls.
 func (q ReviewRequest) check(calls []message.ToolCall, answer any) error {
 	a, err := channel.Convert[ReviewAnswer](answer)
 	if err != nil {
@@ -327,8 +327,9 @@ func (d Decision) answer(call message.ToolCall) message.Message {
 	return m.Notice("hitl_interrupt_decision", map[string]any{"decision": string(d.Type)})
 }
 
-// decided is how a call of the newest AI message stands behind the model: Edit if a person edited it, else
-// Approve. ok is false if the gate with a name did not decide that, or if the call was changed since then.
+// decided returns the decision that a gate noted for a call of the newest AI message: Edit if a person
+// edited it, otherwise Approve. ok is false if that gate did not decide, or if the call was changed
+// since.
 func decided(state map[string]any, asked *message.Message, call message.ToolCall, gate string) (decision Decision, ok bool, err error) {
 	decision = Decision{Type: Approve, Edited: &Action{call.Name, call.Args}}
 	if edited, _ := state[keyEdited].(map[string]any); edited[call.ID] != nil && call.ID != "" {
@@ -348,7 +349,8 @@ func decided(state map[string]any, asked *message.Message, call message.ToolCall
 	return decision, err == nil && hasNote(state, n), err
 }
 
-// anyGate is in the note of an edit, which stands for all gates: each decides the edited call.
+// anyGate is the gate in the note of an edit, which is for all gates: each decides about the edited
+// call.
 const anyGate = ""
 
 // personNote notes that a gate, by its name, lets a call run as an action. Another AskPerson has to let it
@@ -373,7 +375,7 @@ func (h *human) wrapTool(ctx context.Context, r tool.Request, next tool.Runner) 
 	return next(ctx, r)
 }
 
-// pass implements gate: a call that needs a decision and has none is asked about before it runs.
+// pass implements gate: if a call needs a decision and has none, it asks before the call runs.
 func (h *human) pass(ctx context.Context, d *door, r tool.Request, next tool.Runner) (any, error) {
 	if !h.PerCall {
 		decision, ok, err := decided(d.state, d.asked, d.call, middlewareOf(ctx))
@@ -407,7 +409,7 @@ func (h *human) pass(ctx context.Context, d *door, r tool.Request, next tool.Run
 	return h.obey(ctx, r, next, decision)
 }
 
-// obey does with a call what a person decided.
+// obey carries out a person's decision about a call.
 func (h *human) obey(ctx context.Context, r tool.Request, next tool.Runner, decision Decision) (any, error) {
 	switch decision.Type {
 	case Approve:
@@ -446,7 +448,7 @@ func (h *human) ask(ctx context.Context, gate Gate, state map[string]any, r tool
 	return answer.Decisions[0], nil
 }
 
-// instead runs the call that a person made of one, and tells the model so.
+// instead runs the call to which a person changed one, and tells the model so.
 func (h *human) instead(ctx context.Context, r tool.Request, next tool.Runner, action Action) (any, error) {
 	r.Name, r.Args = action.Name, action.Args
 	out, err := next(ctx, r)

@@ -136,11 +136,11 @@ type toolLimit struct {
 	told  string // to the model
 }
 
-// LimitToolCalls is a Middleware that bounds the calls of a tool, or of all tools if the name is
-// empty: LangChain's ToolCallLimitMiddleware. Calls count when the model asks for them. An agent
-// can have one for each tool. One that has an answer already counts, and gets no other. A call that a
-// person or the program made one of the tool counts when it starts. If it is too many then it is
-// answered with an error, also with End.
+// LimitToolCalls is a Middleware that bounds the calls of a tool, or of all tools if the name is empty:
+// LangChain's ToolCallLimitMiddleware. Calls count when the model asks for them. An agent can have one
+// for each tool. A call that has an answer already counts, and keeps it. A call that a person or the
+// program turned into one of the tool counts when it starts. If that exceeds the limit, it is answered
+// with an error, also with End.
 func LimitToolCalls(name string, l Limit) Middleware {
 	t := &toolLimit{l, name, "__all__", "Tool", "Tool call limit exceeded. Do not make additional tool calls."}
 	m := Middleware{
@@ -172,7 +172,7 @@ func (t *toolLimit) over(thread, run int) bool {
 	return t.Thread > 0 && thread >= t.Thread || t.Run > 0 && run >= t.Run
 }
 
-// text says which limits so many calls exceed.
+// text says which limits are exceeded by these numbers of calls.
 func (t *toolLimit) text(thread, run int) string {
 	var over []string
 	if t.Thread > 0 && thread > t.Thread {
@@ -248,7 +248,7 @@ func (t *toolLimit) afterModel(_ context.Context, state map[string]any) (any, er
 	return append(update, pregel.Pair{Key: KeyJump, Value: string(JumpEnd)}, pregel.Pair{Key: KeyMessages, Value: messages}), nil
 }
 
-// pass implements gate: a call that was not counted when the model asked for it counts now.
+// pass implements gate: a call that was not counted when the model requested it counts now.
 func (t *toolLimit) pass(ctx context.Context, d *door, r tool.Request, next tool.Runner) (any, error) {
 	if t.tool != "" && r.Name != t.tool {
 		return next(ctx, r)
@@ -297,8 +297,9 @@ func (t *toolLimit) isFor(d *door, c message.ToolCall) bool {
 	return t.tool == "" || name == t.tool
 }
 
-// late is how many calls before that of the door, which may start at the same time, are counted when
-// they start: those of the tool; any that a WrapTool may make one of it, if it did so with this one.
+// late returns how many earlier calls of the same AI message, which may start at the same time, are
+// counted only when they start: those of the tool; with renamed, also those that a WrapTool may turn
+// into calls of it, as it did with this one.
 func (t *toolLimit) late(d *door, renamed bool) (n int, err error) {
 	for _, c := range d.waiting {
 		if c.ID == d.call.ID {

@@ -11,8 +11,8 @@ import (
 	"github.com/stele-go/stele/pregel/graph"
 )
 
-// Middleware is a set of functions around the parts of an agent. All but the Name are optional.
-// The functions are called by several runs at once.
+// Middleware is a set of functions around the parts of an agent. All but the Name are optional. The
+// functions are called by several runs concurrently.
 type Middleware struct {
 	// Name names the nodes of the hooks. No two of an agent have the same.
 	Name string
@@ -39,8 +39,8 @@ type Middleware struct {
 	// Options.Errors has an answer is an answer to it.
 	WrapTool func(ctx context.Context, r tool.Request, next tool.Runner) (any, error)
 
-	err   error    // what is wrong with it
-	gate  gate     // what holds where tools run; nil is nothing
+	err   error    // the error of its constructor
+	gate  gate     // called where tools run; may be nil
 	about []string // the tools that it is for
 	ours  bool     // made by this package: WrapTool runs no tools that the agent does not have
 }
@@ -128,7 +128,7 @@ func (a *agent) wrapTool() func(context.Context, tool.Request, tool.Runner) (any
 	return a.enter(all)
 }
 
-// toolErrors is Options.Errors, which is not asked about what is the matter of the run.
+// toolErrors returns Options.Errors, which is not called for errors that concern the run.
 func (a *agent) toolErrors() tool.ErrorPolicy {
 	policy := a.opts.Errors
 	if policy == nil {
@@ -142,8 +142,8 @@ func (a *agent) toolErrors() tool.ErrorPolicy {
 	}
 }
 
-// stopError is an error of a call that is not of its tool or model: it came where it may not. It ends the run
-// of its own agent; to one around, in a tool of which that agent runs, it is an error of the tool.
+// stopError is an error of a call that is not caused by its tool or model. It ends the run of its own
+// agent. For an agent around, in one of whose tools that agent runs, it is an error of the tool.
 type stopError struct {
 	at  *door
 	err error

@@ -67,7 +67,7 @@ func (a Action) filled() Action {
 	return a
 }
 
-// check returns what is wrong with an answer.
+// check returns an error if an answer does not fit the question.
 func (g Gate) check(r tool.Request, answer any) error {
 	d, err := channel.Convert[Decision](answer)
 	switch {
@@ -149,7 +149,7 @@ func (g Gate) schema(r tool.Request) map[string]any {
 	return map[string]any{"$defs": defs, "oneOf": refs, "discriminator": map[string]any{"mapping": mapping, "propertyName": "type"}}
 }
 
-// parameters is the schema of a tool's arguments; any object if there is none.
+// parameters returns the schema of a tool's arguments; that of any object if there is none.
 func parameters(t tool.Tool) map[string]any {
 	out := map[string]any{"type": "object"}
 	if t != nil {

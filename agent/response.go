@@ -18,20 +18,19 @@ import (
 )
 
 // Response is the form of an agent's answer: a JSON object that fits one of the Forms. It is in the
-// state and the result under KeyResponse, as a map; ResponseOf reads it.
-//
-// An answer that does not fit is told to the model, by Errors, and the model is asked again. By
-// the provider's own way it ends the run, with a *ResponseError.
+// state and the result under KeyResponse, as a map; ResponseOf reads it. If an answer does not fit, the
+// model is told so, by Errors, and asked again. With the provider's own strategy it ends the run
+// instead, with a *ResponseError.
 type Response struct {
 	// Forms are the forms. By the provider's own way there is one.
 	Forms []Form
 	// Strategy is how the model gives its answer.
 	Strategy Strategy
-	// Answer is the text of the tool message behind an answer; empty tells the answer.
+	// Answer is the text of the tool message behind an answer; empty means a text with the answer.
 	Answer string
-	// Errors says what becomes of an answer that does not fit (a *ResponseError), and of several
-	// answers at once (a *SeveralResponsesError): a text for the model, which is asked again, or
-	// the end of the run. Nil tells the model the error.
+	// Errors handles an answer that does not fit (a *ResponseError), and several answers in one message
+	// (a *SeveralResponsesError). It returns a text for the model, which is asked again, or an error
+	// that ends the run. Nil tells the model the error.
 	Errors func(ctx context.Context, err error) (answer string, failure error)
 }
 
@@ -74,7 +73,7 @@ func (e *ResponseError) Error() string {
 // Unwrap returns the cause.
 func (e *ResponseError) Unwrap() error { return e.Err }
 
-// SeveralResponsesError: a model gave several structured answers at once.
+// SeveralResponsesError: a model gave several structured answers in one message.
 type SeveralResponsesError struct {
 	Forms   []string
 	Message message.Message // with the answers
@@ -126,7 +125,7 @@ func (r *Response) check() error {
 // asTools reports whether forms may be given to the model as tools.
 func (r *Response) asTools() bool { return r != nil && r.Strategy != ByProvider }
 
-// form is the form that is given to the model as the tool with a name; nil if there is none.
+// form returns the form that the model sees as the tool with a name; nil if there is none.
 func (r *Response) form(name string) *Form {
 	if r.asTools() {
 		for i := range r.Forms {
@@ -140,8 +139,8 @@ func (r *Response) form(name string) *Form {
 
 func (r *Response) has(name string) bool { return r.form(name) != nil }
 
-// bind tells the model of the forms, and returns the strategy; Auto without a Response. All forms
-// must be among those of the agent, whose edges know their names.
+// bind adds the forms to the request, and returns the strategy; Auto without a Response. All forms must
+// be among those of the agent, whose edges know their names.
 func (r *Response) bind(of *Response, m model.Model, q *model.Request) (Strategy, error) {
 	if r == nil {
 		return Auto, nil

@@ -62,7 +62,7 @@ type RetryAfterError interface {
 	RetryAfter() time.Duration
 }
 
-// delay is how long to wait before the next try. n counts from 0.
+// delay returns how long to wait before the next try. n counts from 0.
 func (o Retry) delay(n int, err error) time.Duration {
 	first, limit, factor := o.Delay, o.MaxDelay, o.Factor
 	if first == 0 {

@@ -141,7 +141,7 @@ func (o *Summary) due(list []message.Message) bool {
 // part is a fraction of the window, in tokens.
 func (o *Summary) part(fraction float64) int { return max(int(float64(o.Window)*fraction), 1) }
 
-// full reports whether a conversation has so many tokens, by the counter or as the provider says.
+// full reports whether a conversation reaches the trigger, by the counter or by the provider's usage.
 func (o *Summary) full(list []message.Message, tokens int) bool {
 	if o.Count(list) >= tokens {
 		return true
@@ -161,8 +161,9 @@ func providerOf(m message.Message) string {
 	return name
 }
 
-// scaled is message.CountApproximately, and up to a quarter more, as far as the newest message that
-// tells its usage had more up to there. That counts if all messages of models are of one provider.
+// scaled returns message.CountApproximately, raised by up to a quarter if the newest message with a
+// usage shows that there were more tokens up to it. The usage is used only if all messages of models
+// are of one provider.
 func scaled(list []message.Message) int {
 	total, last, provider := message.CountApproximately(list), -1, ""
 	for i, m := range list {
@@ -185,7 +186,7 @@ func scaled(list []message.Message) int {
 	return int(math.Ceil(float64(total) * min(1.25, max(1, factor))))
 }
 
-// cut is where the part that is kept begins.
+// cut returns where the part that is kept begins.
 func (o *Summary) cut(list []message.Message) int {
 	if o.Keep.Messages > 0 {
 		if len(list) <= o.Keep.Messages {
@@ -226,9 +227,9 @@ func whole(list []message.Message, cut int) int {
 	return end
 }
 
-// write asks the model for a summary. An empty one is an error: it would stand for all that was said.
+// write asks the model for a summary. An empty one is an error: it would replace the conversation.
 func (o *Summary) write(ctx context.Context, list []message.Message) (string, error) {
-	first := 0 // what is told in any case: system messages, and the summary of what came before
+	first := 0 // these are always included: system messages, and the earlier summary
 	for first < len(list) && (list[first].Type == message.TypeSystem || isSummary(list[first])) {
 		first++
 	}
@@ -261,7 +262,7 @@ func isSummary(m message.Message) bool {
 	return m.Type == message.TypeHuman && m.AdditionalKwargs["lc_source"] == "summarization"
 }
 
-// tell is a conversation as a text.
+// tell returns a conversation as a text.
 func tell(list []message.Message) (string, error) {
 	var told strings.Builder
 	for _, m := range list {
@@ -277,7 +278,7 @@ func tell(list []message.Message) (string, error) {
 	return told.String(), nil
 }
 
-// end is the end of a text that has at most so many tokens.
+// end returns the longest end of a text that has at most `tokens` tokens.
 func (o *Summary) end(text string, tokens int) string {
 	from := sort.Search(len(text), func(i int) bool { return o.Count([]message.Message{message.Human(text[i:])}) <= tokens })
 	for from < len(text) && !utf8.RuneStart(text[from]) {

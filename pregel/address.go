@@ -64,7 +64,8 @@ func parentsOf(md saver.Metadata) map[string]any {
 	return parents
 }
 
-// merged is under with what over has, in a map of its own unless over is empty.
+// merged returns the entries of under and over; those of over win. It is a new map unless over is
+// empty.
 func merged[V any](under, over map[string]V) map[string]V {
 	if len(over) == 0 {
 		return under

@@ -9,11 +9,11 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// newName is the name that a channel has now.
+// newName returns the present name of a channel.
 func (g *Graph) newName(channel string) string { return cmp.Or(g.spec.Aliases[channel], channel) }
 
-// withNewNames is cp with the names that channels have now. renamed maps those that it has
-// under a former name to that name. cp itself is not changed.
+// withNewNames returns a copy of cp with the present names of channels. renamed maps the new names of
+// the renamed channels to their former ones.
 func (g *Graph) withNewNames(cp saver.Checkpoint) (out saver.Checkpoint, renamed map[string]string) {
 	for _, from := range slices.Sorted(maps.Keys(g.spec.Aliases)) {
 		to := g.spec.Aliases[from]

@@ -41,8 +41,8 @@ const callGroup = "call"
 
 func cacheGroup(graph, node string) string { return cacheNS + "," + graph + "," + node }
 
-// ClearCache deletes what the cache keeps for these nodes, or for all nodes if none are
-// named. Without a cache the error is ErrNoCache.
+// ClearCache deletes the cached results of these nodes, or of all nodes if none are named. Without a
+// cache the error is ErrNoCache.
 func (g *Graph) ClearCache(ctx context.Context, nodes ...string) error {
 	if g.opts.Cache == nil {
 		return fmt.Errorf("clear cache of %q: %w", g.opts.Name, ErrNoCache)

@@ -32,7 +32,7 @@ func (s *channelSet) has(name string) bool {
 	return ok
 }
 
-// at is the channel with this name; nil if there is none.
+// at returns the channel with this name; nil if there is none.
 func (s *channelSet) at(name string) channel.Channel {
 	ch, _ := s.get(name)
 	return ch

@@ -11,8 +11,7 @@ import (
 	"github.com/stele-go/stele/store/cache"
 )
 
-// Options are what any graph can be given, however it is made. The zero value keeps
-// nothing.
+// Options are the options that every kind of graph has. The zero value keeps nothing.
 type Options struct {
 	Name string // "" is "LangGraph"
 
@@ -69,7 +68,7 @@ type Options struct {
 	Env   Environment
 }
 
-// Spec is what a graph is made of. Package graph and Entrypoint make it themselves.
+// Spec describes a graph to New. Package graph and Entrypoint make it themselves.
 type Spec struct {
 	Nodes []*Node
 	// Channels by name, in any order; ChannelOrder is the order in which state
@@ -80,14 +79,14 @@ type Spec struct {
 	// Input takes a run's input, Output makes its result (zero: an empty map),
 	// Stream is what snapshots and streams show (zero: all channels).
 	Input, Output, Stream Keys
-	// CheckInput is for a graph whose first node only passes a single Input on. It says
-	// what that node will write to channels, or why it will refuse the input, so that input
-	// that does not fit is refused before anything is stored or run. If it is nil, Input
-	// alone says what is written.
+	// CheckInput is for a graph whose first node only passes a single Input on. It returns the pairs
+	// that this node will write to channels, or an error if it will refuse the input, so that such
+	// input is refused before anything is stored or run. If it is nil, only Input determines what is
+	// written.
 	CheckInput func(input any) (Pairs, error)
-	// CheckKeys, if not nil, refuses input and updates from outside with keys that are none of
-	// the state, before anything is stored or run. It is not asked about what a graph around
-	// gives, whose state has other keys, nor with Options.LangGraph.
+	// CheckKeys, if not nil, refuses input and updates from outside with keys that are none of the
+	// state, before anything is stored or run. It is not called for input from a graph around, whose
+	// state has other keys, nor with Options.LangGraph.
 	CheckKeys func(values any) error
 
 	// Retry and CachePolicy are for nodes that have none of their own, and Retry for the
@@ -271,7 +270,7 @@ func (g *Graph) addNodes() error {
 	return nil
 }
 
-// nodePlan is what every task of a node shares.
+// nodePlan has the parts that all tasks of a node share.
 type nodePlan struct {
 	node     *Node
 	triggers []string // sorted; nobody changes them

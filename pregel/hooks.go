@@ -95,7 +95,7 @@ const (
 	SpanAttempt SpanKind = "attempt"
 )
 
-// Span is what Hooks.Span is told of something that begins.
+// Span describes a part of a run that begins, for Hooks.Span.
 type Span struct {
 	Kind SpanKind
 	// Run is the run that the span belongs to, as it stands.

@@ -8,28 +8,26 @@ import (
 	"strings"
 )
 
-// IdempotencyKey returns a key for a side effect of the running task, in the shape of a
-// UUID. Pass it to a service that must act only once, such as a payment service. The task
-// gets the same key in a retry, and when it runs again after an interrupt, a failure, a
-// crash or a power cut, in every durability mode. This holds because IdempotencyKey returns
-// only when everything the key derives from is durable. It waits for the saves under way,
-// syncs the saver, and stores the checkpoint of an Exit run at once,
-// which the history shows.
+// IdempotencyKey returns a key for a side effect of the running task, in the shape of a UUID. Pass it
+// to a service that must act only once, such as a payment service. The task gets the same key in a
+// retry, and when it runs again after an interrupt, a failure, a crash or a power cut, in every
+// durability mode. This holds because IdempotencyKey returns only when everything the key derives from
+// is durable. It waits for the saves under way, syncs the saver, and stores the checkpoint of an Exit
+// run immediately, which the history shows.
 //
-// name tells the side effects of one task apart. The same name gives the same key, wherever
-// in the node and however often it is used. So a task that sends two mails needs two names,
-// such as "mail/" and the recipient.
+// name tells the side effects of one task apart. The same name gives the same key, wherever in the node
+// and however often it is used. So a task that sends two mails needs two names, such as "mail/" and the
+// recipient.
 //
-// A key belongs to one task: to its thread, the checkpoint its superstep starts from, and
-// its place in the superstep. Another superstep, another Send, another call of a TaskFunc
-// or of a graph inside, a copy of the thread, and a run that begins with a checkpoint of
-// its own, such as a fork, all have other keys. A run that again answers a question at an
-// old checkpoint runs the old tasks and gets the old keys. A graph inside that stores no
-// checkpoints starts over with the task around it. There the key is for the node's place in
-// that graph, and the graph must take the same path again.
+// A key belongs to one task: to its thread, the checkpoint its superstep starts from, and its place in
+// the superstep. Another superstep, another Send, another call of a TaskFunc or of a graph inside, a
+// copy of the thread, and a run that begins with a checkpoint of its own, such as a fork, all have
+// other keys. A run that again answers a question at an old checkpoint runs the old tasks and gets the
+// old keys. A graph inside that stores no checkpoints starts over with the task around it. There the
+// key is for the node's place in that graph, and the graph must take the same path again.
 //
-// Errors are ErrOutsideTask, ErrNoSaver if the graph stores nothing, or the failure of a
-// save. Then there is no key, and nothing should be done.
+// Errors are ErrOutsideTask, ErrNoSaver if the graph stores nothing, or the failure of a save. Then
+// there is no key, and nothing should be done.
 func IdempotencyKey(ctx context.Context, name string) (string, error) {
 	r, err := attemptFrom(ctx)
 	if err != nil {
@@ -50,9 +48,9 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 	return uuid5(task.id, strings.Join(parts, ","))
 }
 
-// anchor is the nearest task, from r's own outwards, whose id is the same in every run
-// because its graph stores checkpoints. place is where r stands in the graphs inside of it.
-// It is nil if there is none.
+// anchor returns the nearest task, from r's own outwards, whose id is the same in every run because its
+// graph stores checkpoints; nil if there is none. place is the place of r in the graphs inside that
+// task.
 func (r *taskAttempt) anchor() (t *task, place []string) {
 	for {
 		step := r.step.Get()
@@ -122,7 +120,7 @@ func (s *stepView) storeFirst() error {
 	return s.ask(message{kind: msgStore, stored: make(chan error, 1)})
 }
 
-// ask sends a message that asks for something to be stored, and returns what came of it.
+// ask sends a message that requests a save, and returns its error.
 func (s *stepView) ask(m message) error {
 	if !s.tell(m) {
 		return ErrOutsideTask

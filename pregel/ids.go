@@ -17,7 +17,7 @@ type taskIDs struct {
 	checkpoint [16]byte
 	legacy     bool // checkpoints of format 1 have SHA-1 ids
 	step       int
-	buf        []byte // what is hashed; used again for the next id
+	buf        []byte // the bytes to hash; reused for the next id
 }
 
 func newTaskIDs(checkpointID string, format, step int) (taskIDs, error) {

@@ -21,7 +21,7 @@ func (g *Graph) refuseKeys(values any) error {
 	return g.spec.CheckKeys(values)
 }
 
-// inputWrites maps an input to writes to channels. It refuses what the channels cannot take.
+// inputWrites maps an input to writes to channels. It refuses values that the channels cannot take.
 func (g *Graph) inputWrites(set *channelSet, input any) ([]write, error) {
 	writes, err := g.inputByChannel(input)
 	if err != nil || len(writes) == 0 {
@@ -85,7 +85,7 @@ func (g *Graph) inputByChannel(input any) ([]write, error) {
 	return out, nil
 }
 
-// commandWrites are the writes a Command as input stands for.
+// commandWrites returns the writes of a Command that is given as input.
 func commandWrites(cmd Command) ([]write, error) {
 	if cmd.Graph == Parent {
 		return nil, &InvalidUpdateError{Reason: "There is no parent graph"}

@@ -14,7 +14,7 @@ import (
 // task, so that another process can resume the run with it. When the superstep ends, the
 // puts of all tasks are committed with its checkpoint.
 
-// atomicStore is what Options.AtomicStore needs of a store; *store.Local has it.
+// atomicStore has the methods of a store that Options.AtomicStore needs; *store.Local implements it.
 type atomicStore interface {
 	store.Store
 	Check(ops ...store.PutOp) ([]store.PutOp, error)
@@ -120,7 +120,7 @@ func recordOf(op store.PutOp) map[string]any {
 	return r
 }
 
-// opsOf decodes a list of what recordOf encoded. It accepts any data.
+// opsOf decodes a list of records that recordOf encoded. It accepts any data.
 func opsOf(v any) ([]store.PutOp, error) {
 	list, ok := v.([]any)
 	if !ok {
@@ -178,5 +178,5 @@ func stringsOf(v any) ([]string, error) {
 	return out, nil
 }
 
-// itemsAtOnce bounds what is stored in one Batch, which takes no more than 10,000.
+// itemsAtOnce is how many items one Batch may store.
 const itemsAtOnce = 10_000

@@ -12,7 +12,7 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// threadState is a checkpoint and what was written against it.
+// threadState is a checkpoint and its pending writes.
 type threadState struct {
 	place   saver.Config // of cp as stored; the parent of the next one
 	prev    *saver.Config
@@ -83,8 +83,9 @@ func noCheckpoint(at saver.Config) error {
 	return fmt.Errorf("checkpoint %q of thread %q is not there: %w", at.CheckpointID, at.ThreadID, saver.ErrNotFound)
 }
 
-// newest is the newest checkpoint there; nil if there is none. What is made next has an id
-// behind it, also if the clock was set back, and so is the newest then.
+// newest returns the newest checkpoint of the thread and namespace; nil if there is none. It makes sure
+// that the next id is greater, even if the clock was set back, so that the next checkpoint is the
+// newest.
 func (g *Graph) newest(ctx context.Context, s saver.Saver, at saver.Config) (*saver.Tuple, error) {
 	latest, err := getTuple(ctx, s, at.At(""))
 	if latest != nil {
@@ -103,8 +104,8 @@ func (g *Graph) supersededBy(ctx context.Context, s saver.Saver, at saver.Config
 	return latest != nil && latest.Checkpoint.ID != saved.Checkpoint.ID, err
 }
 
-// missing are the nodes of the next superstep that the graph lacks, because it was changed
-// since. Without a node its task cannot be made, and what the task stored cannot be applied.
+// missing returns the nodes of the next superstep that the graph lacks, because it was changed since.
+// Without a node its task cannot be made, and the task's stored writes cannot be applied.
 func (g *Graph) missing(n *saver.Note) []string {
 	if n == nil {
 		return nil

@@ -11,9 +11,9 @@ import (
 	"github.com/stele-go/stele/pregel/internal/frozen"
 )
 
-// loop runs one run of one graph, superstep after superstep. It coordinates: what is known of the run
-// is with the objects below, each of which owns its fields and changes them by its methods. They are
-// not reachable from any other goroutine. Tasks have a stepView, which is a copy.
+// loop runs one run of one graph, superstep after superstep. It coordinates the objects below, which
+// have the state of the run. Each owns its fields and changes them by its methods. They are not
+// reachable from any other goroutine. Tasks have a stepView, which is a copy.
 type loop struct {
 	run      runConfig // which run it is
 	input    any
@@ -284,9 +284,9 @@ func (l *loop) finish(ctx context.Context, err error) error {
 	return l.saves.closePipe(err)
 }
 
-// reportInterrupt shows the state with what finished siblings wrote, and the breakpoint if
-// no task raised the interrupt. If their writes conflict the run ends with that error, but
-// the interrupt is stored all the same.
+// reportInterrupt shows the state with the writes of finished siblings, and the breakpoint if no task
+// raised the interrupt. If these writes conflict, the run ends with that error, but the interrupt is
+// stored all the same.
 func (l *loop) reportInterrupt(in *InterruptError) error {
 	l.view.waiting = in.Interrupts
 	h := l.run.hooks
@@ -305,9 +305,9 @@ func (l *loop) reportInterrupt(in *InterruptError) error {
 	return nil
 }
 
-// finishEarlier resumes the run that left the thread as l found it, under that run's RunID.
-// Nobody sees its events, because the caller asked for a run of the input. It returns why
-// the input is not taken: refused, with what came of the earlier run.
+// finishEarlier resumes the run that left the thread as l found it, under that run's RunID. Its events
+// are not shown, because the caller asked for a run of the input. If the input cannot be taken, it
+// returns refused, with the outcome of the earlier run.
 func (l *loop) finishEarlier(ctx context.Context, at *Address, o *RunOptions, refused error) error {
 	var e *UnfinishedError
 	if !errors.As(refused, &e) {
@@ -316,7 +316,7 @@ func (l *loop) finishEarlier(ctx context.Context, at *Address, o *RunOptions, re
 	same := *o
 	same.RunID = l.pos.md.RunID()
 	switch earlier, _, err := l.run.g.recoverOne(ctx, at, &same, l.saves.owned.again, defaultAttempts); {
-	case errors.Is(err, errSettled): // somebody else finished it in the meantime
+	case errors.Is(err, errSettled): // another run has finished it in the meantime
 	case err != nil:
 		e.Err = err
 		return e

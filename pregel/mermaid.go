@@ -48,7 +48,7 @@ func (d Drawing) Mermaid() string {
 	return m.text.String()
 }
 
-// compareRanks orders what has a rank before what has none (−1).
+// compareRanks orders ranks, and no rank (−1) last.
 func compareRanks(a, b int) int {
 	if (a < 0) != (b < 0) {
 		return cmp.Compare(b2i(a < 0), b2i(b < 0))

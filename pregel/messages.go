@@ -82,8 +82,8 @@ func graphNS(t *task) []string {
 	return parts[:max(len(parts)-drop, 0)]
 }
 
-// named is a node's output with ids for the messages that have none, so that the state keeps each
-// message under the id with which it is shown. It copies what it changes.
+// named returns a node's output with ids for messages that have none, so that the state keeps each
+// message under the id with which it is shown. It copies the values that it changes.
 func named(out any, newID func() string) any {
 	return mapMessages(out, func(m channel.Identified) string {
 		if id := m.MessageID(); id != "" {
@@ -93,8 +93,8 @@ func named(out any, newID func() string) any {
 	})
 }
 
-// unnamed are the writes of t for the cache: no message has an id that it was given here, because what is
-// taken from the cache is a message of its own each time. Without a cache they are nil.
+// unnamed returns the writes of t for the cache, without the ids that messages were given here: each
+// use of a cached result makes new messages. Without a cache it returns nil.
 func (t *task) unnamed(writes []write) []write {
 	if t.cacheKey == nil {
 		return nil

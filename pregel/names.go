@@ -50,8 +50,7 @@ const (
 
 	nullTaskID = answer.NoTask
 
-	// handlerMark is the part of an error handler's identity that tells it from
-	// a packet.
+	// handlerMark is the part of an error handler's identity that distinguishes it from a packet.
 	handlerMark = "node_error_handler"
 	cacheNS     = "__pregel_ns_writes"
 

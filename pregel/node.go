@@ -16,7 +16,7 @@ type Node struct {
 	// Reads are the channels and managed values that make the node's input. A single one
 	// gives its value; several give a map[string]any of those that have a value.
 	Reads Keys
-	// Mapper turns that into what Run gets; nil passes it on.
+	// Mapper turns the value read into the input of Run; nil passes it on.
 	Mapper func(input any) (any, error)
 	// Run is the body; nil passes the input on to the writers.
 	Run Func
@@ -56,7 +56,7 @@ type Writing struct {
 	to   writingTo
 }
 
-// writingTo takes what a Writer writes, and reads the state with that applied.
+// writingTo takes the writes of a Writer, and reads the state with them applied.
 type writingTo interface {
 	writeTo(channel string, value any)
 	readWithOwn(sel Keys) (Pairs, error)
@@ -80,7 +80,7 @@ func (w *Writing) Write(channel string, value any) error {
 // Send sends a packet.
 func (w *Writing) Send(p Send) { w.to.writeTo(chTasks, p) }
 
-// Read is the state with this task's own writes applied, and nobody else's.
+// Read returns the state with only this task's own writes applied.
 func (w *Writing) Read(sel Keys) (any, error) {
 	values, err := w.to.readWithOwn(sel)
 	if err != nil {
@@ -104,7 +104,7 @@ func WriteTo(channels ...string) Writer {
 	}
 }
 
-// errSkipWrite is what a mapper returns for no write.
+// errSkipWrite is returned by a mapper that writes nothing.
 var errSkipWrite = errors.New("skip this write")
 
 // SkipWrite returns the error with which a function given to NodeBuilder.WriteFunc writes
@@ -183,7 +183,7 @@ func (b *NodeBuilder) WriteTo(channels ...string) *NodeBuilder {
 	return b
 }
 
-// WriteConst writes value to ch whatever the output is.
+// WriteConst writes value to ch for every output.
 func (b *NodeBuilder) WriteConst(ch string, value any) *NodeBuilder {
 	b.node.Writers = append(b.node.Writers, func(w *Writing, _ any) error { return w.Write(ch, value) })
 	b.node.writes = append(b.node.writes, ch)

@@ -42,11 +42,10 @@ type RunOptions struct {
 	Modes []Mode
 	// Subgraphs also shows the events of graphs inside.
 	Subgraphs bool
-	// ConflictRetries is how often Invoke and Stream start over at the new head if another
-	// run owns the thread or was quicker. They do so only while no node of the run was
-	// started and no event shown. Each retry waits until the other run ends, except inside
-	// a node, where that could be the node's own run. With 0 the run fails with ErrConflict
-	// at once.
+	// ConflictRetries is how often Invoke and Stream start over at the new head if another run owns the
+	// thread or was quicker. They do so only while no node of the run was started and no event shown.
+	// Each retry waits until the other run ends, except inside a node, where that could be the node's
+	// own run. With 0 the run fails with ErrConflict immediately.
 	ConflictRetries int
 	// Unfinished says what new input does on a thread that a crash left unfinished. Empty
 	// means FinishFirst; with Options.LangGraph it means DiscardUnfinished,
@@ -62,10 +61,10 @@ type RunOptions struct {
 	// leaves it to the caller to release it. Nil: the run owns the thread by itself. A caller
 	// who decides by what the thread has, whether and how to run, owns it before it looks.
 	Lease *saver.Lease
-	// DeferSync leaves it to the caller to make durable what the run has stored, before anybody
-	// hears of it: by Sync of the saver, or by a later call in the same log. Without it the run
-	// does that. What is stored survives the death of the process at once, as Durability says.
-	// With Sync it changes nothing.
+	// DeferSync leaves it to the caller to make durable what the run has stored, before anybody hears
+	// of it: by Sync of the saver, or by a later call in the same log. Without it the run does that.
+	// Stored data survives the death of the process immediately, as Durability says. With Sync it
+	// changes nothing.
 	DeferSync bool
 	// Control can ask the run to stop between supersteps.
 	Control *Control

@@ -15,8 +15,8 @@ const (
 	// pipelineDepth is how many saves may wait before a run is held back. Those that share a sync
 	// with the one under way come on top.
 	pipelineDepth = 64 - together
-	// together bounds how many checkpoints share the sync of the last of them, or are stored
-	// at once.
+	// together bounds how many checkpoints share the sync of the last of them, or are stored in one
+	// commit.
 	together = 16
 	// gatherTime is how long a checkpoint waits for others to be stored with.
 	gatherTime = time.Millisecond
@@ -89,13 +89,13 @@ type pipeline struct {
 	// that checkpoint, so it must not be stored earlier.
 	around  func() error
 	waited  sync.Once
-	observe func(name string, took time.Duration, err error) // nil if nobody does
+	observe func(name string, took time.Duration, err error) // may be nil
 	// sync makes deferred saves durable. It is nil if the saver cannot do that; then
 	// nothing is deferred.
 	sync func(ctx context.Context) error
 	// defers: all saves are deferred, and the caller of the run makes them durable.
 	defers bool
-	// group stores checkpoints at once. If it is nil the saver cannot do that.
+	// group stores several checkpoints in one commit. If it is nil the saver cannot do that.
 	group  group.Putter
 	failed chan struct{} // closed at the first failure
 
@@ -120,7 +120,7 @@ func newPipeline(ctx context.Context, drain time.Duration, around func() error, 
 	p := &pipeline{around: around, failed: make(chan struct{}), observe: observe}
 	p.moved = sync.NewCond(&p.mu)
 	p.ctx, p.cancel = context.WithoutCancel(ctx), func() {}
-	if ctx.Done() != nil { // else nobody can end the saves, and the saver may know it
+	if ctx.Done() != nil { // otherwise no context could end the saves, which the saver may use
 		p.ctx, p.cancel = context.WithCancel(p.ctx)
 	}
 	p.later = saver.DeferSync(p.ctx)
@@ -163,15 +163,15 @@ func (p *pipeline) submit(op *saveOp) {
 	}
 }
 
-// gathers reports whether what is queued are checkpoints that wait for more to be stored with. They
-// do until there are enough, or something else is to be stored, or somebody waits for them, or
+// gathers reports whether all queued saves are checkpoints that wait for more, to be stored with them.
+// They wait until there are enough, another kind of save is queued, a caller waits for them, or
 // gatherTime is over. The caller holds mu.
 func (p *pipeline) gathers() bool {
 	return p.group != nil && p.running == 0 && len(p.queue) < together &&
 		!slices.ContainsFunc(p.queue, func(o *saveOp) bool { return !o.isPut() })
 }
 
-// beginSoon begins what is queued after gatherTime. The caller holds mu.
+// beginSoon begins the queued saves after gatherTime. The caller holds mu.
 func (p *pipeline) beginSoon() {
 	if p.due != nil {
 		p.due.Reset(gatherTime)
@@ -180,7 +180,7 @@ func (p *pipeline) beginSoon() {
 	p.due = time.AfterFunc(gatherTime, func() {
 		p.mu.Lock()
 		var op *saveOp
-		if p.running == 0 { // else who runs goes on with it
+		if p.running == 0 { // otherwise the goroutine that runs saves continues with it
 			op = p.next()
 		}
 		p.mu.Unlock()
@@ -188,8 +188,8 @@ func (p *pipeline) beginSoon() {
 	})
 }
 
-// hold adds a save without starting it. It starts with the next save, or unheld takes it
-// back: the checkpoint that follows at once may take its writes along.
+// hold adds a save without starting it. It starts with the next save, or unheld takes it back: a
+// checkpoint that follows immediately may take its writes along.
 func (p *pipeline) hold(op *saveOp) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,7 +197,7 @@ func (p *pipeline) hold(op *saveOp) {
 	p.held = op
 }
 
-// unheld takes back what hold was given; nil if there is nothing, or it was begun.
+// unheld removes and returns the save that hold added; nil if there is none, or it was begun.
 func (p *pipeline) unheld() *saveOp {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,8 +264,8 @@ func (p *pipeline) awaitQueued(op *saveOp) error {
 	return op.err
 }
 
-// next removes the next save from the queue, if it may begin now, with those that are stored with
-// it; else it returns nil. The caller holds mu and must run the save.
+// next removes the next save from the queue, together with those that are stored with it, if it may
+// begin now; otherwise it returns nil. The caller holds mu and must run the save.
 func (p *pipeline) next() *saveOp {
 	if len(p.queue) == 0 || p.alone || p.running >= writersAtOnce {
 		return nil
@@ -449,7 +449,7 @@ func (p *pipeline) flush() error {
 	return p.err
 }
 
-// settle is flush, and makes durable what is stored.
+// settle is flush, and then makes all saves durable.
 func (p *pipeline) settle() error {
 	err := p.flush()
 	p.mu.Lock()
@@ -458,7 +458,7 @@ func (p *pipeline) settle() error {
 	switch {
 	case syncs && err == nil:
 		err = p.store(&saveOp{what: "sync", barrier: true, run: saveFunc(p.sync)})
-	case syncs: // what was stored before the failure stays
+	case syncs: // data stored before the failure stays
 		_ = guard(func() error { return p.sync(p.ctx) })
 	}
 	return err

@@ -8,9 +8,9 @@ import (
 	"github.com/stele-go/stele/pregel/internal/answer"
 )
 
-// NodeError tells an error handler which node failed, and how. The failure of a node in a
-// graph inside is given as that node returned it. After a restart Err is a plain error with
-// the stored text.
+// NodeError tells an error handler which node failed, and with which error. For a node in a graph
+// inside it is the error that this node returned. After a restart Err is a plain error with the stored
+// text.
 type NodeError struct {
 	Node string
 	Err  error
@@ -29,7 +29,7 @@ type preparer struct {
 	metadata map[string]any // of the run
 	ids      taskIDs
 	previous any // what the entrypoint saved last
-	// warn is told about packets that cannot be delivered; may be nil.
+	// warn is called for packets that cannot be delivered; may be nil.
 	warn func(msg string, args ...any)
 
 	around *checkpointsAround
@@ -119,7 +119,7 @@ func (p *preparer) pulled(plan *nodePlan) (*task, error) {
 	return t, nil
 }
 
-// input reads what the node gets. ok is false if its only channel is empty.
+// input reads the input of a node. ok is false if its only channel is empty.
 func (p *preparer) input(n *Node) (v any, ok bool, err error) {
 	if n.Reads.Single {
 		ch, isChannel := p.set.get(n.Reads.Names[0])
@@ -211,7 +211,7 @@ func (p *preparer) nest(t, parent *task, path Path) {
 	t.pad.Below(&parent.pad)
 }
 
-// task fills in what all kinds of tasks share. The path is the caller's.
+// task makes a task with the fields that all kinds of tasks share. The caller sets the path.
 func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
 	t := &task{id: id, node: n, name: name, ns: taskNS(ns, id), triggers: triggers, around: p.around}
 	p.answers.Fill(&t.pad, t.id, t.ns)
@@ -225,9 +225,9 @@ func (p *preparer) task(n *Node, name, id, ns string, triggers []string) *task {
 	return t
 }
 
-// readLocal is the state as a conditional edge of t sees it: the channels with
-// the task's own writes applied, on copies. A channel that nobody wrote to is no copy, if that
-// comes to the same.
+// readLocal returns the state that a conditional edge of a task sees: the channels with the task's own
+// writes applied, on copies. A channel without writes is not copied if an Update without values would
+// not change it.
 func readLocal(g *Graph, set *channelSet, step, stop int, sel Keys, own []write) (Pairs, error) {
 	out := make(Pairs, 0, len(sel.Names))
 	for _, name := range sel.Names {
@@ -257,8 +257,8 @@ func readLocal(g *Graph, set *channelSet, step, stop int, sel Keys, own []write)
 	return out, nil
 }
 
-// selected is what sel shows of values: of a single channel its value or nil, of several a
-// map of those that have one.
+// selected returns the values that sel names: for a single channel its value or nil, for several a map
+// of those that have one.
 func selected(sel Keys, values Pairs) any {
 	if sel.Single {
 		if len(values) == 0 {

@@ -31,7 +31,7 @@ type RecoverOptions struct {
 	Run func(state *StateSnapshot) (RunOptions, error)
 }
 
-// Outcome is what became of a thread that Recover found.
+// Outcome is the result of Recover for a thread.
 type Outcome string
 
 // The outcomes of Recover.
@@ -54,7 +54,7 @@ const (
 	OtherGraph Outcome = "other graph"
 )
 
-// Recovery is what Recover did about one thread.
+// Recovery describes the recovery of one thread.
 type Recovery struct {
 	ThreadID string
 	Graph    string // the graph that left it; "" if it has no name
@@ -70,7 +70,7 @@ type Recovery struct {
 	Err        error // why it failed, or is busy
 }
 
-// RecoverReport is what Recover found and did.
+// RecoverReport is the report of Recover.
 type RecoverReport struct {
 	// Threads are the unfinished threads, in the order of their ids.
 	Threads []Recovery
@@ -134,7 +134,7 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 	return report, context.Cause(ctx)
 }
 
-// checkRecover refuses what cannot be done and fills in defaults.
+// checkRecover refuses invalid options and fills in defaults.
 func (g *Graph) checkRecover(o *RecoverOptions) error {
 	switch {
 	case g.opts.Saver == nil:
@@ -150,8 +150,8 @@ func (g *Graph) checkRecover(o *RecoverOptions) error {
 	return nil
 }
 
-// unfinishedThreads lists what is unfinished or unknown, and returns which of the
-// threads are this graph's to run.
+// unfinishedThreads adds the unfinished and unknown threads to report, and returns the indexes of those
+// that this graph must run.
 func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (mine []int, err error) {
 	for t, err := range g.opts.Saver.Threads(ctx, saver.ThreadQuery{}) {
 		switch {
@@ -169,7 +169,7 @@ func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (m
 	return mine, nil
 }
 
-// recoveryOptions are what a thread is run with.
+// recoveryOptions returns the options with which a thread is run.
 func (g *Graph) recoveryOptions(ctx context.Context, o RecoverOptions, threadID string) (run RunOptions, err error) {
 	state, err := g.GetState(ctx, Thread(threadID))
 	if err == nil && o.Run != nil {
@@ -210,7 +210,7 @@ func (g *Graph) recoverThread(ctx context.Context, o RunOptions, attempts int, r
 	return false
 }
 
-// recovery is a run of what is left on a thread, and what it found.
+// recovery is a run that finishes an unfinished thread, and its results.
 type recovery struct {
 	attempts int // how many may be begun from one checkpoint
 	progress
@@ -218,9 +218,9 @@ type recovery struct {
 	at      saver.Config
 }
 
-// recoverOne resumes what is left on a thread, as Invoke with nil does, unless attempts
-// recoveries have already begun from its checkpoint. Nobody sees its events. again: the run
-// lost the thread before, and now waits for it.
+// recoverOne resumes what is left on a thread, as Invoke with nil does, unless attempts recoveries have
+// already begun from its checkpoint. Its events are not shown. again: the run lost the thread before,
+// and now waits for it.
 func (g *Graph) recoverOne(ctx context.Context, at *Address, o *RunOptions, again bool, attempts int) (*loop, recovery, error) {
 	found := recovery{attempts: attempts}
 	l, err := g.newLoop(ctx, at, nil, o)
@@ -249,8 +249,8 @@ func (g *Graph) countAttempt(ctx context.Context, at saver.Config, epoch int64) 
 	return n + g.attempts.add(at, 0), nil
 }
 
-// attempts corrects what the saver counted, for the last checkpoint that each thread was
-// recovered from: a recovery that its caller cancelled counts as minus one.
+// attempts corrects the saver's counts, for the last checkpoint that each thread was recovered from: a
+// recovery that its caller cancelled is subtracted.
 type attempts struct {
 	mu sync.Mutex
 	by map[string]attemptsAt // by thread

@@ -60,10 +60,9 @@ func (g *Graph) Invoke(ctx context.Context, at Address, input any, opts ...RunOp
 	return res, nil
 }
 
-// run runs the graph. If an earlier run has to be finished first, it does that before. A
-// run that lost the thread before its first superstep starts over as often as o says,
-// unless somebody was shown a part of it. watch gets the loop of each attempt before it
-// runs.
+// run runs the graph. If an earlier run has to be finished first, it does that before. A run that lost
+// the thread before its first superstep starts over as often as o says, unless an event of it was
+// shown. watch gets the loop of each attempt before it runs.
 func (g *Graph) run(ctx context.Context, at *Address, input any, o *RunOptions, shown *atomic.Bool, watch func(*loop)) (*loop, error) {
 	for n := 0; ; n++ {
 		once := func(o *RunOptions) (*loop, error) {
@@ -79,7 +78,7 @@ func (g *Graph) run(ctx context.Context, at *Address, input any, o *RunOptions, 
 		if l != nil && l.pos.entry.kind == entryFinish {
 			if err = l.finishEarlier(ctx, at, o, err); err == nil {
 				refusing := *o
-				refusing.Unfinished = RefuseUnfinished // somebody else left something in the meantime
+				refusing.Unfinished = RefuseUnfinished // another run left something in the meantime
 				l, err = once(&refusing)
 			}
 		}

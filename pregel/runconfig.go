@@ -29,10 +29,10 @@ type runConfig struct {
 	// common is what the config of the run adds to the metadata of each checkpoint; nil is nothing.
 	common saver.Metadata
 	store  store.Store // the nearest of this graph and those around; nil if there is none
-	items  atomicStore // store, if puts are committed with checkpoints; else nil
+	items  atomicStore // store, if puts are committed with checkpoints; otherwise nil
 	cache  cache.Cache // the nearest; nil if there is none
-	// lease is that of this run, of its caller, or of the graph around, and epoch that of it: every
-	// save has it. nil and 0 are for forks and for runs with Options.LangGraph.
+	// lease is the lease of this run, of its caller, or of the graph around. epoch is the lease's, and
+	// every save has it. They are nil and 0 for forks and for runs with Options.LangGraph.
 	lease *saver.Lease
 	epoch int64
 
@@ -108,7 +108,7 @@ func (r *runConfig) tagsOf(t *task) []string {
 	return slices.DeleteFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, "seq:step") })
 }
 
-// userMetadata is the metadata of a task without the engine's keys; nil if there is none.
+// userMetadata returns the metadata of a task without the engine's keys; nil if there is none.
 func (r *runConfig) userMetadata(t *task) map[string]any {
 	tags := r.tagsOf(t)
 	if len(t.metadata) == 0 && len(tags) == 0 {
@@ -151,8 +151,8 @@ func (r *runConfig) messageMetadata(t *task, step int, within string) map[string
 	return md
 }
 
-// untilLost is ctx until stop is called or the run's lease is lost. Then somebody else may
-// be running the thread: what this run stores is refused, and its tasks should not go on.
+// untilLost returns a context that ends with ctx, or when the run's lease is lost. Then another run may
+// have the thread: saves of this run are refused, and its tasks should stop.
 func (r *runConfig) untilLost(ctx context.Context) (_ context.Context, stop func()) {
 	lease := r.lease
 	if r.nested() || lease == nil || lease.Lost() == nil {
@@ -230,8 +230,8 @@ func (r *replayState) firstVisit(ns string) bool {
 	return true
 }
 
-// runPolicy says what a run does about what it finds, and which test aid it asks for. The outermost
-// graph decides for all graphs inside.
+// runPolicy says how a run treats unfinished work and missing nodes, and whether RoundTrip is on. The
+// outermost graph decides for all graphs inside.
 type runPolicy struct {
 	unfinished Unfinished
 	// refuseWaiting: input on a thread that waits is refused.
@@ -242,20 +242,21 @@ type runPolicy struct {
 	roundTrip bool
 }
 
-// runPolicy is that of the graph's options; RunOptions say what becomes of unfinished work.
+// runPolicy returns the policy of the graph's options; RunOptions may change how unfinished work is
+// treated.
 func (g *Graph) runPolicy(o *RunOptions) runPolicy {
 	w := runPolicy{unfinished: o.Unfinished, refuseWaiting: o.RefuseWaiting, langGraph: g.opts.LangGraph, roundTrip: g.opts.RoundTrip}
 	if w.unfinished == "" {
 		w.unfinished = FinishFirst
-		if w.langGraph { // what is left may be the work of another run
+		if w.langGraph { // unfinished work may be that of another run
 			w.unfinished = DiscardUnfinished
 		}
 	}
 	return w
 }
 
-// commonMetadata is what the config of a run adds to the metadata of each checkpoint. It refuses
-// metadata that no checkpoint could be stored with.
+// commonMetadata returns the metadata that the config of a run adds to each checkpoint. It refuses
+// metadata that cannot be stored.
 func commonMetadata(at saver.Config, s saver.Saver) (saver.Metadata, error) {
 	if len(at.Metadata) == 0 && len(at.Configurable) == 0 {
 		return nil, nil

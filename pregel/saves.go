@@ -12,8 +12,8 @@ import (
 	"github.com/stele-go/stele/store/cache"
 )
 
-// saves hands over to the saver what a run stores: in which order, when, and as whose. The loop says
-// what there is to store.
+// saves hands the saves of a run to the saver. It decides their order and time, and under which lease.
+// The loop decides what is saved.
 type saves struct {
 	run      *runConfig
 	enc      encoder
@@ -44,17 +44,17 @@ func (s *saves) open(ctx context.Context) {
 	s.pipe.group = group.Of(r.saver)
 }
 
-// ownership is a run's claim to be the only one on its thread. Three things guard it. First,
-// the saver's Own decides before the thread is loaded, so the loser has done nothing yet. Second, every
-// save has the epoch of the lease (runConfig.lease): a run that lost the thread to another, because its process was stopped for
-// longer than its lease lasts, stores nothing any more. Third, every checkpoint is stored on
-// condition that the head is the one this run knows. That catches those who did not ask:
-// UpdateState, forks, runs with Options.LangGraph and programs in other languages.
+// ownership is a run's claim to be the only one on its thread. Three things guard it. First, the
+// saver's Own decides before the thread is loaded, so the loser has done nothing yet. Second, every
+// save has the epoch of the lease (runConfig.lease): a run that lost the thread to another, because its
+// process was stopped for longer than its lease lasts, stores nothing any more. Third, every checkpoint
+// is stored on condition that the head is the one this run knows. That detects writers that own
+// nothing: UpdateState, forks, runs with Options.LangGraph and programs in other languages.
 type ownership struct {
 	// again: the run lost the thread before and starts over. It waits for the thread.
 	again bool
 	lease *saver.Lease // nil: nothing to release
-	// taken is why the thread is not this run's; only a fork goes on with it.
+	// taken is the error of Own if the run does not own the thread; only a fork continues with it.
 	taken error
 	// head is the newest checkpoint that this run knows. checked: checkpoints are stored on
 	// condition that it is still the newest.
@@ -141,8 +141,8 @@ func (s *saves) writesOp(node string, at saver.Config, writes []saver.Write, tas
 	return op
 }
 
-// submit submits a save of writes. last: they are those of the last task of the superstep, so
-// its checkpoint follows at once.
+// submit submits a save of writes. last: they are those of the last task of the superstep, so its
+// checkpoint follows immediately.
 func (s *saves) submit(op *saveOp, last bool) {
 	// Without a codec the saver encodes the values, which must not change meanwhile.
 	switch {
@@ -169,7 +169,8 @@ func (o *putWritesOp) save(ctx context.Context) error {
 	return o.s.PutWrites(ctx, o.at, o.writes, o.taskID, o.path)
 }
 
-// submitCheckpoint stores a checkpoint, as durability asks, with what waits to go with it.
+// submitCheckpoint stores a checkpoint, as durability requires, with the writes and items that wait for
+// it.
 func (s *saves) submitCheckpoint(put *putOp) error {
 	if s.run.common != nil { // merged once for all checkpoints of the run
 		put.md, put.at.Metadata, put.at.Configurable = merged(s.run.common, put.md), nil, nil
@@ -216,7 +217,7 @@ func (o *putOp) save(ctx context.Context) error {
 	return o.afterPut(ctx, o.put(ctx, o.withLast()))
 }
 
-// withLast are all writes that go with the checkpoint.
+// withLast returns all writes that are stored with the checkpoint.
 func (o *putOp) withLast() []saver.TaskWrites {
 	w := o.last
 	if w == nil {
@@ -274,8 +275,8 @@ func (s *saves) itemOps() ([]store.PutOp, error) {
 	return all, nil
 }
 
-// passItems handles the items of a graph that stores no checkpoints. It passes them to the task
-// around, or stores them at once if there is none.
+// passItems handles the items of a graph that stores no checkpoints. It passes them to the task around,
+// or stores them immediately if there is none.
 func (s *saves) passItems(ctx context.Context) error {
 	if len(s.items) == 0 {
 		return nil

@@ -17,7 +17,7 @@ func (l *loop) enter(ctx context.Context) error {
 		return err
 	}
 	if around := l.run.parent; around != nil && l.run.saver != nil && around.task.call != nil {
-		// What this graph stores has a place below that call.
+		// The namespace of this graph is below that call.
 		step := around.step.Get()
 		if err := around.recordCall(false); err != nil {
 			return err
@@ -147,7 +147,7 @@ func (l *loop) collect(f *facts) {
 	}
 }
 
-// answerFacts looks up what decides about the answer the run was given.
+// answerFacts looks up the facts about the answer that the run was given.
 func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, err error) {
 	cmd, _ := commandOf(l.input)
 	ids, byID := answer.ByID(cmd.Resume)
@@ -230,9 +230,9 @@ func (l *loop) isSameAnswer(a, b any) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// countRecovery counts a recovery that is about to begin, if the run is one. Like a save it has time
-// to end when the caller goes away: of a count that was broken off nobody knows whether it is stored,
-// so it could not be taken back.
+// countRecovery counts a recovery that is about to begin, if the run is one. Like a save it may
+// complete after the caller has left: a count that was cut off may or may not be stored, so it could
+// not be taken back.
 func (l *loop) countRecovery(ctx context.Context) error {
 	r := l.recovery
 	if r == nil || !l.pos.entry.kind.resumes() {
@@ -253,7 +253,7 @@ func (l *loop) countRecovery(ctx context.Context) error {
 	return nil
 }
 
-// settlePending decides what counts of what is pending, and adds what a Command writes.
+// settlePending drops the pending writes that no longer count, and adds those of a Command.
 func (l *loop) settlePending() error {
 	e := &l.pos.entry
 	if e.answer == answer.None || e.answer == answer.Spent {
@@ -331,7 +331,7 @@ func (l *loop) takeCommand() (carried []answer.Write, given []saver.Write, err e
 	return nil, given, nil
 }
 
-// resume goes on from where the thread stands.
+// resume continues the thread from its present checkpoint.
 func (l *loop) resume(ctx context.Context) error {
 	l.pos.passBreakpoint()
 	if l.pos.entry.kind == entryFork {
@@ -372,8 +372,7 @@ func (l *loop) goOnFromStop() error {
 	return l.saves.putEnding(l.pos.here(), endWentOn, "")
 }
 
-// takeInput begins with new input. It discards what was pending, and stores the input as a
-// checkpoint.
+// takeInput begins with new input. It discards pending writes, and stores the input as a checkpoint.
 func (l *loop) takeInput(ctx context.Context) error {
 	writes, err := l.pos.fitting, error(nil)
 	if l.pos.fitting = nil; writes == nil {

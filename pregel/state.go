@@ -54,15 +54,14 @@ type TaskState struct {
 	ID         string
 	Name       string
 	Path       Path
-	Input      any // what the node is called with, or was
+	Input      any // the input of the node
 	Err        any // nil, or the error of its last failure: an error or a text
 	Interrupts []Interrupt
-	// Finished reports whether the task has ended. Result is what it wrote to the channels
-	// shown.
+	// Finished reports whether the task has ended. Result has its writes to the channels shown.
 	Finished bool
 	Result   any
-	// StateAddress is where the state of the graph inside is, if the node names one. State
-	// is that state, if it was asked for.
+	// StateAddress is the address of the state of the graph inside, if the node names one. State is
+	// that state, if it was requested.
 	StateAddress *Address
 	State        *StateSnapshot
 }
@@ -130,7 +129,7 @@ func (g *Graph) stateTarget(a Address) (*Graph, saver.Saver, saver.Config, error
 	return target, s, at, nil
 }
 
-// ownNamespace is where the graph keeps its checkpoints.
+// ownNamespace returns the namespace of the graph's checkpoints.
 func (g *Graph) ownNamespace(ns string) string {
 	if g.opts.Checkpointing == Stable {
 		return stableNS(ns)
@@ -275,7 +274,7 @@ func (g *Graph) showPending(s *threadState, tasks *taskSet, live bool) error {
 	return err
 }
 
-// insideState is what a snapshot shows of a graph inside.
+// insideState is the part of a snapshot about a graph inside.
 type insideState struct {
 	at    Address
 	state *StateSnapshot

@@ -35,7 +35,7 @@ type Event struct {
 	Interrupts []Interrupt
 }
 
-// Update is what one task wrote.
+// Update has the writes of one task.
 type Update struct {
 	Node string // KeyInterrupt if the event reports interrupts
 	// Value is a map of the channels written, a list of such maps if one was
@@ -54,7 +54,7 @@ type MessageEvent struct {
 // stream takes the events of one loop, and those of streams whose parent it is.
 type stream struct {
 	modes  []Mode
-	parent *stream // nil unless the events of graphs inside were asked for
+	parent *stream // nil unless the events of graphs inside are shown
 	put    func(Event)
 	// interruptsOnly: of the updates only those that report interrupts are
 	// looked at, so the others need not be made.
@@ -65,12 +65,12 @@ func (s *stream) wants(m Mode) bool {
 	return s != nil && (slices.Contains(s.modes, m) || s.parent.wants(m))
 }
 
-// wantsWrites reports whether what tasks wrote is shown, in whatever mode.
+// wantsWrites reports whether a mode shows the writes of tasks.
 func (s *stream) wantsWrites() bool {
 	return s.wantsUpdates() || s.wants(ModeTasks) || s.wants(ModeDebug)
 }
 
-// wantsUpdates reports whether anybody looks at what tasks wrote.
+// wantsUpdates reports whether the writes of tasks are needed for events.
 func (s *stream) wantsUpdates() bool {
 	for ; s != nil; s = s.parent {
 		if !s.interruptsOnly && slices.Contains(s.modes, ModeUpdates) {
@@ -100,11 +100,10 @@ type eventQueue struct {
 	room      *sync.Cond
 	items     []Event
 	ended     bool // no more events will come
-	abandoned bool // nobody takes events any more
+	abandoned bool // events are no longer taken
 }
 
-// queueLimit is how many events may wait before the loop is held at the end of
-// a superstep.
+// queueLimit is how many events may wait before the loop waits at the end of a superstep.
 const queueLimit = 256
 
 func newEventQueue() *eventQueue {

@@ -26,7 +26,7 @@ type superstep struct {
 	timedOut chan struct{}
 
 	queue  []*task         // ready, waiting for a slot
-	waking []chan struct{} // tasks that got what they waited for, waiting for a slot
+	waking []chan struct{} // tasks whose call has ended, waiting for a slot
 	slots  int             // free
 	// yielded are the tasks without a slot that have begun: they wait for a call, or are in waking.
 	yielded int
@@ -165,7 +165,7 @@ func (s *superstep) refuse(m message) {
 
 var errLoopPanicked = errors.New("the superstep ended with a panic")
 
-// outcome is what the superstep ends with. A failure comes before a command for another
+// outcome returns the error that the superstep ends with. A failure comes before a command for another
 // graph, that before a timeout, and that before interrupts.
 func (s *superstep) outcome() error {
 	select {
@@ -210,8 +210,7 @@ func (s *superstep) fail(err error) {
 	s.stop(err)
 }
 
-// stop starts nothing more and cancels what is running. What ends well in spite of that is
-// kept.
+// stop starts no more tasks and cancels the running ones. Tasks that still succeed are kept.
 func (s *superstep) stop(cause error) {
 	if s.stopped {
 		return
@@ -270,7 +269,7 @@ func (s *superstep) ended(r result) {
 	if err == nil && t.mismatch == nil && s.ctx.Err() == nil && !s.l.pos.reruns() {
 		t.mismatch = s.l.pos.calls.checkEnd(t)
 	}
-	if t.mismatch != nil { // whatever the body made of it
+	if t.mismatch != nil { // even if the body ignored it
 		s.failed(t, nil, t.mismatch)
 		return
 	}
@@ -296,8 +295,7 @@ func (s *superstep) ended(r result) {
 	}
 }
 
-// succeeded records what t wrote. An error means that it cannot be stored, and
-// that t has failed.
+// succeeded records the writes of t. An error means that they cannot be stored, and that t has failed.
 func (s *superstep) succeeded(t *task, writes []write) error {
 	if !outputs(writes) {
 		writes = append(writes, write{chNoWrites, nil})
@@ -325,7 +323,7 @@ func (s *superstep) succeeded(t *task, writes []write) error {
 	return nil
 }
 
-// returned is what a called function's writes say it returned.
+// returned reads the return value of a called function from its writes.
 func returned(writes []write) (any, error) {
 	var err error
 	for _, w := range writes {
@@ -381,9 +379,8 @@ func answersOf(writes []write) (answers []write) {
 	return answers
 }
 
-// failed records the failure of t. What t wrote before is dropped, so that the next run
-// does not take it for finished. The answers it was given are kept, so that it need not ask
-// again.
+// failed records the failure of t. Earlier writes of t are dropped, so that the next run does not take
+// it for finished. The answers that it was given are kept, so that it need not ask again.
 func (s *superstep) failed(t *task, writes []write, err error) {
 	l := s.l
 	record := answersOf(writes)

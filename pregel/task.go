@@ -58,7 +58,7 @@ type task struct {
 	sawError, former atomic.Int64
 }
 
-// where is the path of t. That of a packet's task is made on demand.
+// where returns the path of t. That of a packet's task is made on demand.
 func (t *task) where() Path {
 	if t.path == nil {
 		return sendPath(t.packet)
@@ -95,8 +95,8 @@ func (c *checkpointsAround) get() map[string]string {
 
 func (t *task) hidden() bool { return t.node != nil && t.node.hidden() }
 
-// taskWrites is what apply needs to know about a task. Input, answers and state updates are
-// described in the same way.
+// taskWrites has the parts of a task that apply needs. Input, answers and state updates have the same
+// form.
 type taskWrites struct {
 	path     string
 	node     string
@@ -104,7 +104,7 @@ type taskWrites struct {
 	writes   []write
 }
 
-// inputTask stands for a task that writes the input, or writes that belong to no task.
+// inputTask returns taskWrites for the input, or for writes that belong to no task.
 func inputTask(writes []write) taskWrites {
 	return taskWrites{path: Path{}.String(), node: Input, writes: writes}
 }
@@ -127,7 +127,7 @@ func (t *task) asWrites() taskWrites {
 	return taskWrites{path: t.pathStr, node: t.name, triggers: t.triggers, writes: t.writes}
 }
 
-// placed is where the writes of t belong, and its node; t may be nil.
+// placed returns the path and the node of t; t may be nil.
 func (t *task) placed() (path, node string) {
 	if t == nil {
 		return "", ""
@@ -161,7 +161,7 @@ func (s *taskSet) add(t *task) {
 	}
 }
 
-// place is where the task with this id stands; -1 if there is none.
+// place returns the index of the task with this id; -1 if there is none.
 func (s *taskSet) place(id string) int {
 	if s.by != nil {
 		if i, ok := s.by[id]; ok {

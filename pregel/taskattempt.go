@@ -8,16 +8,16 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// stepView is what the tasks of a superstep know of it and of their run: a copy that is made when the
-// superstep begins, so an abandoned task may read it after the loop has gone on. For all else a task
-// asks the superstep through requests.
+// stepView is the part of a superstep and its run that tasks may read. It is a copy made when the
+// superstep begins, so an abandoned task may read it later. For everything else a task sends requests
+// to the superstep.
 type stepView struct {
 	audience
 	g        *Graph
 	run      frozen.Value[runConfig]
 	outer    *taskOutput  // of the task that runs this graph; nil at the root
 	fenced   func() error // see runConfig.fenced
-	toInside fromParent   // what graphs inside are told
+	toInside fromParent   // the order for graphs inside
 	step     int
 	cpID     string
 	// last is the save of the checkpoint that the superstep starts from; nil if an earlier
@@ -30,7 +30,7 @@ type stepView struct {
 	sent func() any
 
 	ctx      context.Context
-	requests chan<- message  // what running tasks ask for
+	requests chan<- message  // of running tasks
 	stepOver <-chan struct{} // closed when the loop stops reading requests
 	// timedOut is closed when the superstep took too long: tasks that do not
 	// listen to their context are left behind. It is nil without a bound.
@@ -38,7 +38,7 @@ type stepView struct {
 	limited  bool // the number of running tasks is
 }
 
-// tell sends a message to the superstep's loop, unless it is over.
+// tell sends a message to the superstep. It returns false if the superstep has ended.
 func (s *stepView) tell(m message) bool {
 	select {
 	case s.requests <- m:
@@ -91,7 +91,7 @@ func (r *taskAttempt) invoke() error {
 	return r.output(r.withIDs(out))
 }
 
-// withIDs is what the body returned. If it is shown before the state has it, its messages have ids.
+// withIDs returns the output of the body. If it is shown before the state has it, its messages get ids.
 func (r *taskAttempt) withIDs(out any) any {
 	step := r.step.Get()
 	if step.messages == nil && !step.stream.wantsWrites() {
@@ -128,7 +128,7 @@ func (r *taskAttempt) output(out any) error {
 
 func (r *taskAttempt) writeTo(ch string, v any) { r.out.write(ch, v) }
 
-// readWithOwn reads the state that the superstep starts from, with what the attempt has written so far.
+// readWithOwn reads the state that the superstep starts from, with the attempt's writes so far.
 func (r *taskAttempt) readWithOwn(sel Keys) (values Pairs, err error) {
 	err = r.out.whileOpen(func(own []write) error {
 		values, err = r.step.Get().read(sel, own)
@@ -145,7 +145,7 @@ func (v *stepView) taskInfo(t *task, attempt int, begin time.Time) TaskInfo {
 		Configurable: o.Configurable, Context: o.Context, Store: run.store, Control: o.Control}
 }
 
-// TaskInfo is what a running task may know about itself.
+// TaskInfo is the information that a running task has about itself.
 type TaskInfo struct {
 	Node string
 	// TaskID names the task in streams and in the store. Do not use it as a key for side

@@ -15,7 +15,7 @@ type taskContext struct {
 
 	// mu guards the fields below.
 	mu     sync.Mutex
-	inner  context.Context // nil until somebody listens
+	inner  context.Context // nil until it is first needed
 	cancel context.CancelFunc
 	over   bool
 }
@@ -47,7 +47,7 @@ func (c *taskContext) Value(key any) any {
 	return c.outer.Value(key)
 }
 
-// made is the inner context; nil if nobody needs it.
+// made returns the inner context; nil if it was not needed so far.
 func (c *taskContext) made() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()

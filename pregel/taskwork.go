@@ -73,13 +73,13 @@ func (j job) work() taskWork {
 		messages: v.messages, timedOut: v.timedOut}
 }
 
-// info is what the task may know about itself in its n-th attempt.
+// info returns the TaskInfo of the n-th attempt.
 func (w *taskWork) info(n int) TaskInfo {
 	step := w.step.Get()
 	return step.taskInfo(w.task, n, w.begin)
 }
 
-// execute runs the task with its retries and returns what it wrote.
+// execute runs the task with its retries and returns its writes.
 func (w *taskWork) execute() ([]write, error) {
 	t := w.task
 	for n := 1; ; n++ {
@@ -185,8 +185,8 @@ func (w *taskWork) newAttempt(n int) *taskAttempt {
 	return r
 }
 
-// attempt runs the body once, within its time limits. A body that does not return when its
-// context ends is abandoned, and what it writes is ignored.
+// attempt runs the body once, within its time limits. A body that does not return when its context ends
+// is abandoned, and its writes are ignored.
 func (w *taskWork) attempt(run *taskAttempt) error {
 	p := run.task.timeout
 	bounded := p != nil && (p.Run() > 0 || p.Idle() > 0)
@@ -268,10 +268,10 @@ func (w *taskWork) span(ctx context.Context, kind SpanKind, n int) (context.Cont
 	return w.hooks.span(ctx, Span{Kind: kind, Run: run, Task: &info})
 }
 
-// taskOutput is what one attempt of a task has written so far. Once the attempt has ended, writes of
+// taskOutput has the writes of one attempt of a task so far. Once the attempt has ended, writes of
 // goroutines that it left behind are ignored.
 type taskOutput struct {
-	progress chan struct{} // buffer of one; nil if nobody watches
+	progress chan struct{} // buffer of one; nil without an idle timeout
 	auto     bool          // writes, events and calls count as progress
 	outer    *taskOutput   // of the task that runs this graph; progress here is progress there
 
@@ -293,8 +293,8 @@ func (a *taskOutput) write(channel string, value any) {
 	a.touch()
 }
 
-// whileOpen calls f with what was written so far. The attempt does not end meanwhile, so
-// the channels that f reads stay as they are. An attempt that has ended reads nothing.
+// whileOpen calls f with the writes so far. The attempt does not end meanwhile, so the channels that f
+// reads stay as they are. If the attempt has ended, f is not called.
 func (a *taskOutput) whileOpen(f func(writes []write) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -345,7 +345,7 @@ func (a *taskOutput) beat() {
 func (a *taskOutput) note() {
 	select {
 	case a.progress <- struct{}{}:
-	default: // nobody watches, or progress is already recorded
+	default: // there is no idle timeout, or progress is already recorded
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/stele-go/stele/saver"
 )
 
-// threadStatus tells how far a thread has come, from the newest checkpoint of a namespace and what
-// was written against it.
+// threadStatus finds out how far a thread has come, from the newest checkpoint of a namespace and its
+// pending writes.
 type threadStatus struct {
 	threadState // channels are as the checkpoint has them
 	g           *Graph
@@ -19,7 +19,7 @@ type threadStatus struct {
 	before, after []string
 }
 
-// progress tells how far a thread has come.
+// progress says how far a thread has come.
 type progress struct {
 	status saver.Status
 	// next are the nodes that an unfinished thread has left to run, each once; none if only
@@ -28,8 +28,8 @@ type progress struct {
 	next, missing []string
 }
 
-// progress tells how far the thread has come. It knows more than rules.StatusOf, which
-// knows no graph: it needs no note, and finds breakpoints at which a graph inside stopped.
+// progress returns how far the thread has come. Unlike rules.StatusOf it knows the graph: it needs no
+// note, and finds breakpoints at which a graph inside stopped.
 func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 	if n := x.noted; n != nil && len(n.Next) == 0 && len(x.pending) == 0 {
 		return progress{status: saver.StatusDone}, nil
@@ -164,7 +164,7 @@ func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, status
 		if err != nil {
 			return false, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
 		}
-		if tup.Checkpoint.ID <= x.cp.id { // what is inside is newer
+		if tup.Checkpoint.ID <= x.cp.id { // the graph inside is newer
 			break
 		}
 		ns := tup.Config.Namespace
@@ -179,8 +179,8 @@ func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, status
 	return false, nil
 }
 
-// threadStatus tells of the thread as the loop found it. It must not be called after the input was
-// taken.
+// threadStatus returns the status of the thread as the loop found it. It must not be called after the
+// input was taken.
 func (p *position) threadStatus() *threadStatus {
 	return &threadStatus{threadState: p.threadState, g: p.run.g, s: p.run.saver, before: p.run.opts.InterruptBefore, after: p.run.opts.InterruptAfter}
 }

@@ -170,7 +170,7 @@ func (u *updater) tasks() (*taskSet, error) {
 	return u.g.snapshotPreparer(u.cp, u.set, u.at.Namespace, u.pending, stepOf(u.md)+1).next(nil)
 }
 
-// clear drops all pending tasks; what finished ones wrote is kept.
+// clear drops all pending tasks; writes of finished ones are kept.
 func (u *updater) clear(ctx context.Context) (Address, error) {
 	var updated []string
 	if u.saved != nil {
@@ -360,7 +360,7 @@ func (u *updater) runWriters(ctx context.Context, node string, values any) ([]wr
 	return own.writes, nil
 }
 
-// updateWrites is where the writers of a node write an update.
+// updateWrites collects the writes of a node's writers for an update.
 type updateWrites struct {
 	u      *updater
 	writes []write
@@ -535,8 +535,8 @@ func assignTasks(updates []StateUpdate, tasks *taskSet) []StateUpdate {
 	return out
 }
 
-// note makes the note of a checkpoint that a state update made. Its next nodes run only when
-// somebody resumes the thread, so it counts as stopped at a breakpoint.
+// note makes the note of a checkpoint that a state update made. Its next nodes run only when the thread
+// is resumed, so it counts as stopped at a breakpoint.
 func (u *updater) note(cp *liveCheckpoint, step int) *saver.Note {
 	n := &saver.Note{Graph: u.g.name, Stop: saver.StopBreakpoint}
 	if u.saved != nil {

@@ -27,12 +27,12 @@ type view struct {
 type audience struct {
 	stream   *stream
 	inner    *stream     // graphs inside report to it; nil if they do not
-	custom   *stream     // takes what tasks emit; nil if nobody wants it
+	custom   *stream     // takes the values that tasks emit; nil if they are not shown
 	queue    *eventQueue // nil if nobody streams, or who does is called with each event
 	messages *messageLog // nil if nobody streams messages
 }
 
-// setStream says where the events of the run go.
+// setStream sets the stream and the queue for the events of the run.
 func (v *view) setStream(s *stream, q *eventQueue) {
 	own := &stream{modes: s.modes, put: s.put, interruptsOnly: s.interruptsOnly}
 	v.audience = audience{stream: own, custom: own, queue: q}
@@ -72,7 +72,7 @@ type TaskResult struct {
 	ID         string
 	Name       string
 	Err        any            // nil, an error, or a stored error's text
-	Result     map[string]any // what it wrote to the channels shown
+	Result     map[string]any // its writes to the channels shown
 	Interrupts []Interrupt
 	// Attempts is how often the node was called: more than once if its RetryPolicy tried again.
 	Attempts int
@@ -160,7 +160,7 @@ func (v *view) emitTasks(tasks ...*task) {
 	}
 }
 
-// emitWrites shows what a task wrote, or what it waits for.
+// emitWrites shows the writes of a task, or its questions.
 func (v *view) emitWrites(t *task, writes []write, cached bool) {
 	if t.hidden() || len(writes) == 0 {
 		return
@@ -230,7 +230,7 @@ func foldWrites(writes []write) map[string]any {
 	return out
 }
 
-// updateValue is what an Update shows of a task's writes.
+// updateValue returns the value of an Update for a task's writes.
 func updateValue(output Keys, writes []write) any {
 	shown := make([]write, 0, len(writes))
 	count := map[string]int{}

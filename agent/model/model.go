@@ -25,7 +25,7 @@ type Model interface {
 	Stream(ctx context.Context, r Request) iter.Seq2[message.Chunk, error]
 }
 
-// Request is what a model is asked. The model must not change it.
+// Request is a request to a model. The model must not change it.
 type Request struct {
 	// Messages are the conversation. A system message is the first, if there is one. Call and
 	// Collect give the model one that keeps to message.Rules.
@@ -53,7 +53,7 @@ type Format struct {
 	Strict bool
 }
 
-// Profile is what a model can do.
+// Profile describes the abilities of a model.
 type Profile struct {
 	// StructuredOutput: the model keeps to a Request.Format.
 	StructuredOutput bool
@@ -66,7 +66,7 @@ type Profile struct {
 
 // Profiled is a Model that knows its Profile.
 type Profiled interface {
-	// Profile is what the model can do. It is always the same.
+	// Profile returns the abilities of the model. It is always the same.
 	Profile() Profile
 }
 
@@ -100,8 +100,8 @@ func Call(ctx context.Context, m Model, r Request) (message.Message, error) {
 	})
 }
 
-// Collect is Call without showing anything: for what a model thinks on the side, such as a
-// summary.
+// Collect is Call without showing anything: for answers that are not part of the conversation, such as
+// a summary.
 func Collect(ctx context.Context, m Model, r Request) (message.Message, error) {
 	return collect(ctx, m, r, func(message.Chunk) error { return nil })
 }

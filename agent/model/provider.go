@@ -113,8 +113,8 @@ func Broken(provider string, err error) *ProviderError {
 	return e
 }
 
-// endOfJSON is what encoding/json says of a text that ends too early. It has no error of its own for
-// that.
+// endOfJSON is the error text of encoding/json for a text that ends too early, for which it has no
+// error value.
 var endOfJSON = json.Unmarshal([]byte("{"), new(any)).Error()
 
 // temporary reports whether a call that failed with err may succeed later.

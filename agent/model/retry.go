@@ -11,14 +11,14 @@ import (
 	"github.com/stele-go/stele/message"
 )
 
-// Retry says how a call of a provider is tried again. The zero Retry tries two more times, after
-// half a second and a second.
+// Retry says how a call of a provider is tried again. The zero Retry tries two more times, after half a
+// second and a second.
 //
-// A call is tried again if it failed with a temporary *ProviderError before its first chunk. After
-// that what was said has been shown, and only whoever asked can say what becomes of it. Between
-// two calls passes what the provider asked for, or else the delay, which doubles each time. If the
-// provider asks for more than MaxDelay, the error is returned at once, so that nobody waits for an
-// hour without knowing.
+// A call is tried again if it failed with a temporary *ProviderError before its first chunk. After that
+// a part of the answer has been shown, and only the caller can decide. The pause between two calls is
+// the one that the provider requests, or else the delay, which doubles each time. If the provider
+// requests more than MaxDelay, the error is returned immediately, so that nobody waits for an hour
+// unknowingly.
 type Retry struct {
 	// Retries is how often a call is tried after the first time. 0 is 2, and a negative number
 	// is none.
@@ -26,7 +26,7 @@ type Retry struct {
 	// Delay passes before the second try; 0 is half a second. A quarter of it more or less is
 	// added by chance.
 	Delay time.Duration
-	// MaxDelay bounds what passes between two tries; 0 is a minute.
+	// MaxDelay bounds the pause between two tries; 0 is a minute.
 	MaxDelay time.Duration
 }
 
@@ -34,7 +34,7 @@ type Retry struct {
 // answer or in the middle of one: as long as the vendors' own clients in Python.
 const Silence = 10 * time.Minute
 
-// Check says what is wrong with r: a negative delay.
+// Check returns an error if a delay is negative.
 func (r Retry) Check() error {
 	if r.Delay < 0 || r.MaxDelay < 0 {
 		return fmt.Errorf("%w: retries with a negative delay", ErrRequest)
@@ -42,7 +42,7 @@ func (r Retry) Check() error {
 	return nil
 }
 
-// Stream is the stream of a model whose calls are tried again: it ranges over what call does. When
+// Stream returns the stream of a model whose calls are tried again: it yields the chunks of call. When
 // ctx ends, the error is that of ctx.
 func (r Retry) Stream(ctx context.Context, call func(yield func(message.Chunk, error) bool)) iter.Seq2[message.Chunk, error] {
 	return func(yield func(message.Chunk, error) bool) {
@@ -86,7 +86,8 @@ func (r Retry) Stream(ctx context.Context, call func(yield func(message.Chunk, e
 	}
 }
 
-// ended is the error of a call whose context ended: err, if that says so.
+// ended returns the error of a call whose context ended: err if it matches that of ctx, otherwise one
+// that does.
 func ended(ctx context.Context, err error) error {
 	if errors.Is(err, ctx.Err()) {
 		return err
@@ -94,7 +95,7 @@ func ended(ctx context.Context, err error) error {
 	return ctx.Err()
 }
 
-// wait is how long to wait after the nth try; again is false if that is too long.
+// wait returns how long to wait after the nth try; again is false if that is too long.
 func (r Retry) wait(n int, err error) (d time.Duration, again bool) {
 	first, limit := r.Delay, r.MaxDelay
 	if first == 0 {

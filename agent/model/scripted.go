@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/message"
 )
 
-// Answer is what a Scripted model says to one request. The zero Answer is a message without text.
+// Answer is the answer of a Scripted model to one request. The zero Answer is a message without text.
 type Answer struct {
 	// Message is the answer. It is streamed in parts: its text word by word, and the arguments
 	// of each tool call in two pieces. The arguments of an invalid tool call are broken for
@@ -41,8 +41,8 @@ func Fail(err error) Answer { return Answer{Err: err} }
 // ErrScriptEnded: a Scripted model was asked more often than it has answers.
 var ErrScriptEnded = errors.New("the scripted model has no answer left")
 
-// Scripted is a Model that says what it was told to say. It remembers what it was asked. Its
-// requests are answered in the order in which they arrive.
+// Scripted is a Model that gives prepared answers. It remembers its requests, and answers them in the
+// order in which they arrive.
 type Scripted struct {
 	answer  func(ctx context.Context, r Request) (Answer, error)
 	profile Profile
@@ -70,9 +70,9 @@ func NewScripted(answers ...Answer) *Scripted {
 	return s
 }
 
-// NewScriptedFunc makes a model that answers by a function. An answer that depends on the
-// messages alone is the same when a node runs again after a crash. f may be called by several
-// goroutines at once.
+// NewScriptedFunc makes a model that answers by a function. An answer that depends on the messages
+// alone is the same when a node runs again after a crash. f may be called by several goroutines
+// concurrently.
 func NewScriptedFunc(f func(ctx context.Context, r Request) (Answer, error)) *Scripted {
 	return &Scripted{answer: f}
 }
@@ -86,7 +86,7 @@ func (s *Scripted) WithProfile(p Profile) *Scripted {
 // Profile implements Profiled.
 func (s *Scripted) Profile() Profile { return s.profile }
 
-// Requests returns what the model was asked so far.
+// Requests returns the requests so far.
 func (s *Scripted) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -74,7 +74,7 @@ func Point() {
 	select {} // until the signal arrives
 }
 
-// Hooks returns h with a Point in each hook but Span, after what h has there.
+// Hooks returns h with a Point in each hook except Span, after h's own function.
 func Hooks(h pregel.Hooks) pregel.Hooks {
 	own := h
 	h.RunStart = func(r pregel.RunInfo) {

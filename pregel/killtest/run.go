@@ -18,13 +18,13 @@ import (
 type Options struct {
 	// Kills is how many processes are killed; 0 is 10.
 	Kills int
-	// Seed decides at which points; 0 is one drawn by chance, which Report and each error tell.
-	// The same seed draws the same points; which code is there may depend on scheduling.
+	// Seed decides at which points; 0 means a random seed, which Report and each error contain. The
+	// same seed draws the same points; the code at a point may depend on scheduling.
 	Seed uint64
 	// Dir has a directory for each round. It must exist.
 	Dir string
-	// Check says what is wrong in the directory of a round when the program has come to its end.
-	// It is called in the process of Run. Nil is nothing.
+	// Check returns an error if the directory of a round is wrong when the program has ended. It is
+	// called in the process of Run. Nil checks nothing.
 	Check func(dir string) error
 	// Out gets what the processes print; nil drops it.
 	Out io.Writer
@@ -32,12 +32,12 @@ type Options struct {
 	Killed func()
 }
 
-// Report is what Run did.
+// Report counts what Run did.
 type Report struct {
 	Seed   uint64
 	Kills  int
 	Rounds int // how often the program came to its end, each time in a directory of its own
-	Points int // that the first process passed, which nobody killed
+	Points int // that the first process passed, which was not killed
 }
 
 // Run runs the program of Main in rounds. A round is a directory, and processes that work in it
@@ -106,7 +106,7 @@ func (r *run) round(ctx context.Context) error {
 	return r.Check(dir)
 }
 
-// process runs one process. It reports whether that came to its end; else it was killed.
+// process runs one process. ended reports whether it came to its end; otherwise it was killed.
 func (r *run) process(ctx context.Context, dir string, at int) (ended bool, err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -22,8 +22,8 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Fuzz gives a model answers of any bytes, in parts or at once. It answers with an AI message or a
-// typed error, and does not panic.
+// Fuzz gives a model answers of any bytes, in parts or whole. The model must return an AI message or a
+// typed error, and must not panic.
 func Fuzz(f *testing.F, make func(t *testing.T, client *http.Client, whole bool) model.Model, seeds ...string) {
 	for _, s := range seeds {
 		f.Add(s, strings.HasPrefix(s, "{"))

@@ -138,7 +138,7 @@ func Answers(t *testing.T, file, provider string, differ map[string]string, make
 	}
 }
 
-// dropNil removes what is None in the blocks of Python's libraries, and missing on the wire.
+// dropNil removes fields that are None in the blocks of Python's libraries and missing on the wire.
 func dropNil(v any) {
 	switch x := v.(type) {
 	case []any:
@@ -155,7 +155,7 @@ func dropNil(v any) {
 	}
 }
 
-// at is what is in v under a path of names, such as "a.b".
+// at returns the value in v under a path of names, such as "a.b".
 func at(v any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		m, _ := v.(map[string]any)

@@ -118,7 +118,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reset breaks a connection so that the client sees it at once.
+// reset breaks a connection so that the client sees it immediately.
 func (s *Server) reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

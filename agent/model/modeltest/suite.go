@@ -18,12 +18,12 @@ import (
 type Vendor struct {
 	// New makes the model that is tested.
 	New func(t *testing.T, url string, retry model.Retry, whole bool) model.Model
-	// Hello are the events of the text "Hello", in the parts "Hel" and "lo"; HelloBody is the
-	// same at once. The message is Said, without what Request says otherwise.
+	// Hello are the events of the text "Hello", in the parts "Hel" and "lo"; HelloBody is the same in
+	// one body. The message is Said, without what Request says otherwise.
 	Hello     []string
 	HelloBody string
 	Said      message.Message
-	// Calls are the events of the calls Called; CallsBody is the same at once.
+	// Calls are the events of the calls Called; CallsBody is the same in one body.
 	Calls     []string
 	CallsBody string
 	Called    []message.ToolCall

@@ -45,7 +45,7 @@ type Options struct {
 	Retry model.Retry
 	// Profile is what the model can do.
 	Profile model.Profile
-	// Whole asks for answers at once. An answer is then one chunk.
+	// Whole requests whole answers, not streams. An answer is then one chunk.
 	Whole bool
 	// Client are further options of the client, such as its HTTP client and headers. An HTTP client of
 	// its own has its own bounds of time; else a model that says nothing for model.Silence is given up.
@@ -166,7 +166,7 @@ func thinks(setting any) bool {
 	return setting != nil && !(ok && m["type"] == "disabled")
 }
 
-// whole asks for an answer at once.
+// whole requests a whole answer.
 func (m *Model) whole(ctx context.Context, body anthropic.MessageNewParams) (message.Chunk, error) {
 	res, err := m.client.Messages.New(ctx, body)
 	if err != nil {
@@ -243,7 +243,7 @@ func (m *Model) stream(ctx context.Context, body anthropic.MessageNewParams, asT
 	yield(last, nil)
 }
 
-// part is what an event says; said is false if that is nothing. kind is the type of the block that
+// part returns the chunk of an event; said is false if it has none. kind is the type of the block that
 // the event belongs to.
 func part(event *anthropic.MessageStreamEventUnion, kind string, asText bool) (c message.Chunk, said bool, err error) {
 	c.Type = message.TypeAI
@@ -301,14 +301,13 @@ func part(event *anthropic.MessageStreamEventUnion, kind string, asText bool) (c
 	return c, true, nil
 }
 
-// ending is what an answer says about itself.
+// ending has the metadata of an answer.
 type ending struct {
 	id, model, reason, sequence string
 	tokens                      tokens
 }
 
-// tokens are counts, as far as they are told. Those of the end take the place of those of the
-// beginning.
+// tokens are the counts that the answer contains. Counts at the end replace those at the beginning.
 type tokens struct {
 	Input         *int64           `json:"input_tokens"`
 	Output        *int64           `json:"output_tokens"`
@@ -349,8 +348,8 @@ func (e *ending) put(c *message.Chunk) {
 	c.Usage = e.tokens.usage()
 }
 
-// usage counts tokens as langchain-anthropic does: what Anthropic calls input is what came from no
-// cache and went into none.
+// usage counts tokens as langchain-anthropic does. Anthropic's input tokens are those that were neither
+// read from a cache nor written to one.
 func (t *tokens) usage() *message.Usage {
 	value := func(n *int64) int64 {
 		if n == nil {

@@ -129,7 +129,7 @@ func result(m message.Message) message.Message {
 	return message.Message{Type: message.TypeHuman, Blocks: []any{b}}
 }
 
-// validID is what Anthropic takes as the id of a call.
+// validID matches the ids of calls that Anthropic accepts.
 var validID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
 // callID is an id that Anthropic takes, the same each time: other providers have others. It is
@@ -260,7 +260,7 @@ func convertResult(b message.Block) (message.Block, error) {
 	return out, nil
 }
 
-// convertMedia is what is no text in Anthropic's form.
+// convertMedia converts media to Anthropic's form.
 func convertMedia(media message.Media, b message.Block) (message.Block, error) {
 	kind := map[string]string{"image": "image", "file": "document"}[media.Kind]
 	if kind == "" {

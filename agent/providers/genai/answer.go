@@ -17,7 +17,7 @@ import (
 // is LangChain's.
 const signatures = "__gemini_function_call_thought_signatures__"
 
-// answer is what was read of an answer so far.
+// answer is the part of an answer that was read so far.
 type answer struct {
 	model    string
 	asBlocks bool   // all text is in blocks
@@ -84,13 +84,13 @@ func (a *answer) read(res *genai.GenerateContentResponse) (c message.Chunk, said
 	return c, c.Content != "" || len(c.Blocks) > 0 || c.ToolCallChunks != nil, nil
 }
 
-// note puts a part of the library's answer into the metadata, as JSON has it.
+// note puts a part of the library's answer into the metadata, in the form of JSON.
 func (a *answer) note(key string, v any) (err error) {
 	a.metadata[key], err = plain(v)
 	return err
 }
 
-// plain is v as JSON has it, with integers.
+// plain returns v in the form of JSON, with integers.
 func plain(v any) (any, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -181,7 +181,7 @@ func (a *answer) call(c *message.Chunk, f *genai.FunctionCall, signature string)
 	return nil
 }
 
-// last is the chunk with what the answer says about itself.
+// last returns the chunk with the metadata of the answer.
 func (a *answer) last() message.Chunk {
 	c := message.Chunk{Message: message.AI(""), Last: true}
 	c.ResponseMetadata = a.metadata

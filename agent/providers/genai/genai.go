@@ -41,7 +41,7 @@ type Options struct {
 	Retry model.Retry
 	// Profile is what the model can do.
 	Profile model.Profile
-	// Whole asks for answers at once. An answer is then one chunk.
+	// Whole requests whole answers, not streams. An answer is then one chunk.
 	Whole bool
 	// Client are further options of the client, such as a project of Vertex AI. Key and BaseURL
 	// come before it.
@@ -183,7 +183,7 @@ func (m *Model) stream(ctx context.Context, contents []*genai.Content, config *g
 	yield(a.last(), nil)
 }
 
-// responses are the parts of an answer, or all of it at once.
+// responses yields the parts of an answer, or the whole answer as one.
 func (m *Model) responses(ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig) iter.Seq2[*genai.GenerateContentResponse, error] {
 	if !m.opts.Whole {
 		return m.client.Models.GenerateContentStream(ctx, m.opts.Model, contents, config)
@@ -193,7 +193,7 @@ func (m *Model) responses(ctx context.Context, contents []*genai.Content, config
 	}
 }
 
-// pull is the next part of an answer; ok is false if there is none. The library panics on JSON of
+// pull returns the next part of an answer; ok is false if there is none. The library panics on JSON of
 // the wrong shape; here that is an error. Nothing but the library runs within, so that no panic of
 // whoever reads the stream is lost.
 func pull(next func() (*genai.GenerateContentResponse, error, bool)) (res *genai.GenerateContentResponse, ok bool, err error) {
@@ -217,7 +217,7 @@ type watcher struct{ base http.RoundTripper }
 
 type sightKey struct{}
 
-// sight is what a watcher saw of a call.
+// sight has a watcher's notes about a call.
 type sight struct {
 	sent   bool
 	status int

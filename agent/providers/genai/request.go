@@ -165,7 +165,7 @@ func convertResult(m message.Message, call string) ([]*genai.Part, error) {
 	return append(parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{Name: name, Response: o}}), nil
 }
 
-// convertContent are the parts of a content. Of what another provider said, only text and media
+// convertContent returns the parts of a message. Of an answer of another provider, only text and media
 // are sent.
 func convertContent(m message.Message) ([]*genai.Part, error) {
 	if m.Blocks == nil {
@@ -268,7 +268,7 @@ func native(v any, foreign bool) (*genai.Part, error) {
 	return p, nil
 }
 
-// convertMedia is what is no text in Gemini's form.
+// convertMedia converts media to Gemini's form.
 func convertMedia(media message.Media) (*genai.Part, error) {
 	switch {
 	case media.Text != "":

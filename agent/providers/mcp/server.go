@@ -29,7 +29,7 @@ type Options struct {
 	// KeyMeta is the name in the _meta of a call under which the server gets
 	// pregel.IdempotencyKey. Empty sends none. The graph must have a saver.
 	KeyMeta string
-	// Name and Version are what the server is told of the client; empty is "stele" and "0".
+	// Name and Version are the client's, as it tells them to the server; empty is "stele" and "0".
 	Name, Version string
 	// Timeout is how long the server may take to connect, to list its tools, and for each call of a
 	// tool, which begins anew when the server reports progress of the call. 0 is 5 minutes, negative no
@@ -56,7 +56,7 @@ func HTTP(url string) Dial {
 	}
 }
 
-// endTime is how long the end of a session is waited for.
+// endTime bounds the wait for the end of a session.
 const endTime = 10 * time.Second
 
 // ending is a transport that bounds the end of a session, which has no context. Other requests have, and
@@ -93,7 +93,7 @@ type Server struct {
 // ErrClosed: the Server was closed.
 var ErrClosed = errors.New("the MCP server was closed")
 
-// Connect connects with a server. It is to be closed.
+// Connect connects to a server. Close it after use.
 func Connect(ctx context.Context, dial Dial, o Options) (*Server, error) {
 	if o.Name == "" {
 		o.Name = "stele"

@@ -196,7 +196,7 @@ func media(kind, key, value, mime string) message.Block {
 // maxName is the length of a name that all providers of models take.
 const maxName = 64
 
-// unsafe is what they do not take in a name.
+// unsafe matches characters that providers refuse in names.
 var unsafe = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
 // safeName is a name that providers of models take, the same each time.

@@ -46,8 +46,7 @@ type Options struct {
 	Retry model.Retry
 	// Profile is what the model can do.
 	Profile model.Profile
-	// Whole asks for answers at once, for servers that do not stream. An answer is then one
-	// chunk.
+	// Whole requests whole answers, for servers that do not stream. An answer is then one chunk.
 	Whole bool
 	// Client are further options of the client, such as its HTTP client and headers. An HTTP client of
 	// its own has its own bounds of time; else a model that says nothing for model.Silence is given up.
@@ -148,7 +147,7 @@ func (m *Model) body(r model.Request) (openai.ChatCompletionNewParams, error) {
 	return param.Override[openai.ChatCompletionNewParams](json.RawMessage(text)), nil
 }
 
-// whole asks for an answer at once.
+// whole requests a whole answer.
 func (m *Model) whole(ctx context.Context, body openai.ChatCompletionNewParams) (message.Chunk, error) {
 	res, err := m.client.Chat.Completions.New(ctx, body)
 	if err != nil {
@@ -208,7 +207,7 @@ func (m *Model) stream(ctx context.Context, body openai.ChatCompletionNewParams,
 	yield(last, nil)
 }
 
-// part is a chunk of what a model says.
+// part returns a chunk of a model's answer.
 func part(text, refusal string, extra map[string]respjson.Field) message.Chunk {
 	c := message.Chunk{Message: message.AI(text)}
 	kwarg := func(name, text string) {
@@ -231,8 +230,7 @@ func part(text, refusal string, extra map[string]respjson.Field) message.Chunk {
 	return c
 }
 
-// ending is what an answer says about itself. Some servers tell the usage again and again; the last
-// counts.
+// ending has the metadata of an answer. Some servers send the usage repeatedly; the last one counts.
 type ending struct {
 	id, model, fingerprint, tier, reason string
 	usage                                *openai.CompletionUsage

@@ -130,7 +130,7 @@ func contains(list []any, v any) bool {
 	return slices.ContainsFunc(list, func(x any) bool { return reflect.DeepEqual(x, v) })
 }
 
-// Use is what becomes of an answer.
+// Use says what is done with an answer.
 type Use int
 
 // The uses.
@@ -141,13 +141,13 @@ const (
 	Spent            // nobody gets it: it passes a breakpoint, or was given before
 
 	Refused         // nobody waits for it
-	RefusedWorkLeft // nobody does, and without an answer the run goes on with what is left
-	Ambiguous       // several questions wait, and it says not for which it is
+	RefusedWorkLeft // nobody waits for it, but tasks are left, which a run without an answer continues
+	Ambiguous       // several questions wait, and it does not say which it is for
 	Unknown         // it has an id that nobody asked
 	Answered        // it has an id whose question has another answer
 )
 
-// Facts are the facts about an answer that decide what becomes of it.
+// Facts are the facts about an answer that decide its Use.
 type Facts struct {
 	// ByID: the answer is a map by the ids of questions. Empty: the map is empty.
 	ByID, Empty bool
@@ -165,9 +165,9 @@ type Facts struct {
 	Left, Given, AtBreakpoint bool
 }
 
-// Judge decides what becomes of an answer. resumes: the run goes on from a checkpoint. An answer is
-// for a question that waits in what is stored. Any other is refused before anything is stored, but
-// for the two that do no harm and are given to nobody (Spent).
+// Judge decides the Use of an answer. resumes: the run continues from a checkpoint. An answer must be
+// for a stored question that waits. Any other is refused before anything is stored, except two that do
+// no harm and are given to nobody (Spent).
 func (f *Facts) Judge(resumes, langGraph bool) Use {
 	loose := langGraph || f.Old
 	use, nobody := One, Refused
@@ -196,7 +196,7 @@ func (f *Facts) Judge(resumes, langGraph bool) Use {
 	return nobody
 }
 
-// Status is what the writes of a task say about its questions, and whether it ended. A task has ended
+// Status has the questions of a task, and whether it ended, according to its writes. A task has ended
 // exactly if it recorded an output: the engine records one for every task that succeeds, and none for a
 // task that waits or fails. An error beside an output is that of an earlier attempt.
 type Status struct {

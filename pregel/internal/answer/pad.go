@@ -128,7 +128,7 @@ func (p *Pad) Shown() []string { return p.shown }
 // Open is a question that has no answer.
 type Open struct {
 	Question int // its number
-	// Refused is why it does not take the answer that there is; nil if there is none. Recorded: an
+	// Refused is the reason why the question refused its answer; nil if it has none. Recorded: an
 	// earlier run had recorded that answer as taken.
 	Refused  error
 	Recorded bool
@@ -215,10 +215,10 @@ func AskedAgain(pending []Write, taskID string, again serde.Interrupt, stale []s
 	return list
 }
 
-// Unspent is pending without an answer of no task that some task has taken. Savers keep such
-// answers, and a run that brings none of its own must not give an old answer to the next question.
-// If the same answer was given twice and the second one never reached its task, the task asks again,
-// which is safe.
+// Unspent returns pending without an answer of no task that some task has taken. Savers keep such
+// answers, and a run that brings none of its own must not give an old answer to the next question. If
+// the same answer was given twice and the second one never reached its task, the task asks again, which
+// is safe.
 func Unspent(pending []Write) []Write {
 	var given []any
 	for _, w := range pending {
@@ -239,16 +239,15 @@ func AnyGiven(pending []Write, is func(value any) bool) bool {
 	return slices.ContainsFunc(pending, func(w Write) bool { return w.token != nil && is(w.Value) })
 }
 
-// Untaken is the place of the answer of no task that nobody took; -1 if there is none.
+// Untaken returns the index of the answer of no task that nobody took; -1 if there is none.
 func Untaken(pending []Write) int {
 	return slices.IndexFunc(pending, func(w Write) bool { return w.token != nil && w.token.value != nil && !w.token.spent() })
 }
 
-// Guard keeps the answers that an earlier run stored from being given twice. A graph
-// inside records an answer that its task took in its own namespace, where Unspent
-// does not see it. LangGraph gives such an answer again, to whatever the graph inside asks
-// next. The superstep starts from the checkpoint at. The saver, which may be nil, is asked only if a
-// graph inside asks.
+// Guard keeps the answers that an earlier run stored from being given twice. A graph inside records an
+// answer that its task took in its own namespace, where Unspent does not see it. LangGraph gives such
+// an answer again, to whatever the graph inside asks next. The superstep starts from the checkpoint at.
+// The saver, which may be nil, is read only if a graph inside asks a question.
 func Guard(ctx context.Context, pending []Write, s saver.Saver, at saver.Config) {
 	for _, w := range pending {
 		if w.token != nil && s != nil {

@@ -7,8 +7,8 @@ import (
 	"reflect"
 )
 
-// Value is a T that does not change any more. It is safe for concurrent use, as far as what T refers
-// to is. The zero Value holds nothing, and Get of it panics.
+// Value is a T that does not change any more. It is safe for concurrent use if the values that T refers
+// to are. The zero Value holds nothing, and Get of it panics.
 type Value[T any] struct{ v *T }
 
 // Of freezes a copy of v.
