@@ -30,7 +30,7 @@ type gate interface {
 // does not run. One that has its answer, or whose message is not the newest, is passed over.
 var ErrNoCall = errors.New("no AI message has this call")
 
-// door is one call that came to the tools from an answer of the model, or without such an answer.
+// door is one call of a tool under way. If call is empty, it is a call of the model.
 type door struct {
 	state   map[string]any // of the graph, whatever was sent with the call
 	call    message.ToolCall
