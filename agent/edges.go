@@ -293,9 +293,9 @@ func wasAsked(state map[string]any) bool {
 	return j != JumpTools && !strings.HasPrefix(string(j), unasked)
 }
 
-// elsewhere reports whether the agent is about to jump to another place than the tools, so that the
+// jumpsElsewhere reports whether the agent is about to jump to another place than the tools, so that the
 // calls of its newest message do not run.
-func elsewhere(state map[string]any) bool {
+func jumpsElsewhere(state map[string]any) bool {
 	j := jump(state)
 	return j == JumpModel || j == JumpEnd
 }
@@ -341,7 +341,7 @@ func (a *agent) afterModel(to destinations) graph.Path {
 		if err != nil {
 			return nil, err
 		}
-		if elsewhere(state) {
+		if jumpsElsewhere(state) {
 			return to.of(jump(state)), nil
 		}
 		asked, left, err := a.left(state)
@@ -353,7 +353,7 @@ func (a *agent) afterModel(to destinations) graph.Path {
 		case state[KeyResponse] != nil && wasAsked(state): // the model was asked, and has answered
 			return to.end, nil
 		}
-		return to.model, nil // all calls were answered elsewhere, or none of them could be read
+		return to.model, nil // all calls were answered jumpsElsewhere, or none of them could be read
 	}
 }
 
@@ -365,7 +365,7 @@ func untilAnswer(to destinations) graph.Path {
 		if err != nil {
 			return nil, err
 		}
-		if elsewhere(state) {
+		if jumpsElsewhere(state) {
 			return to.of(jump(state)), nil
 		}
 		if state[KeyResponse] != nil {

@@ -222,7 +222,7 @@ func (g Gate) decisions() []DecisionType {
 
 func (h *human) afterModel(ctx context.Context, state map[string]any) (any, error) {
 	asked, answers, err := lastCalls(state)
-	if err != nil || asked == nil || len(asked.ToolCalls) == 0 || elsewhere(state) {
+	if err != nil || asked == nil || len(asked.ToolCalls) == 0 || jumpsElsewhere(state) {
 		return nil, err
 	}
 	gate := middlewareOf(ctx)

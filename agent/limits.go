@@ -186,7 +186,7 @@ func (t *toolLimit) text(thread, run int) string {
 
 func (t *toolLimit) afterModel(_ context.Context, state map[string]any) (any, error) {
 	asked, answers, err := lastCalls(state)
-	if err != nil || asked == nil || len(asked.ToolCalls) == 0 || elsewhere(state) {
+	if err != nil || asked == nil || len(asked.ToolCalls) == 0 || jumpsElsewhere(state) {
 		return nil, err
 	}
 	threads, runs := counts(state[toolsInThread]), counts(state[toolsInRun])

@@ -177,7 +177,7 @@ func (s *fileTable) shareOpen(n base.FileNum) (*FileHandle, base.FileKind, error
 
 // use counts a user of a handle.
 func (s *fileTable) use(h *FileHandle) {
-	s.epoch++ // also the clock of use
+	s.epoch++ // also orders the uses of handles
 	h.refs++
 	h.used = s.epoch
 }

@@ -92,8 +92,8 @@ func (o *segmentOutputs) end(tombs []index.Tombstone) error {
 	return err
 }
 
-// add writes one family: the values plan names, and the page. Beginning with the
-// second, each part of a family that is divided has a segment of its own to end.
+// add writes one family: the values that the plan names, and the page. If the family is divided, each
+// part after the first begins a new segment.
 func (o *segmentOutputs) add(ctx context.Context, w Family, p rewritePlan, page *index.Page, minLSN, maxLSN base.LSN) error {
 	for i, part := range divide(p, page, o.directoryLimit) {
 		if o.empty() || i > 0 || o.full() {

@@ -207,8 +207,8 @@ type Change struct {
 	Remember []Tombstone
 }
 
-// Apply makes a change visible in one step. It reads no table: Partition must have been
-// asked, with success, for each partition put or removed.
+// Apply makes a change visible in one step. It reads no table: Partition must have been called before,
+// without an error, for each partition put or removed.
 func (ix *Index) Apply(c Change) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()

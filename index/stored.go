@@ -15,7 +15,7 @@ type Stored struct {
 	Off   uint64 // where it lies, for Disk
 	Size  int64  // bytes of the rows, about: what they will take in memory
 	N     int    // rows
-	Len   uint32 // as Off
+	Len   uint32 // its length there, for Disk
 	List  bool   // a list: of chunks, or of lists that lie below it
 }
 

@@ -133,7 +133,7 @@ func followEdges(of map[string][]Edge, nodes []string) (taken []Edge, last []str
 	}
 	for e := range seen {
 		if !e.Conditional && e.To == End {
-			continue // it leads nowhere: End is drawn from whoever has no other edge
+			continue // it leads nowhere: an edge to End is drawn from each node without other edges
 		}
 		taken = append(taken, e)
 	}

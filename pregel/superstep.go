@@ -46,7 +46,7 @@ type messageKind int
 const (
 	msgCall   messageKind = iota // a task calls a function
 	msgYield                     // a task waits and gives its slot back
-	msgWake                      // and wants one again
+	msgWake                      // a task that gave its slot back wants one again
 	msgStore                     // a task needs its checkpoint stored, under Exit
 	msgRecord                    // a task needs its call recorded
 )

@@ -133,7 +133,7 @@ func (d *durable) moveBatch(ctx context.Context, from, to, before string) (*move
 	return b, err
 }
 
-// add reads an item of src.
+// add reads an item of src and adds it to the batch, or to left if dst has another value under its key.
 func (b *moveBatch) add(ctx context.Context, v *diskView, src, dst *index.Partition, it *index.Entry) error {
 	var en entry
 	if err := entryOf(src, it, &en); err != nil {

@@ -16,10 +16,9 @@ import (
 
 // Answer is the answer of a Scripted model to one request. The zero Answer is a message without text.
 type Answer struct {
-	// Message is the answer. It is streamed in parts: its text word by word, and the arguments
-	// of each tool call in two pieces. The arguments of an invalid tool call are broken for
-	// whoever adds up the parts if they are not the beginning of an object. An empty Type is
-	// message.TypeAI.
+	// Message is the answer. It is streamed in parts: its text word by word, and the arguments of each
+	// tool call in two pieces. The arguments of an invalid tool call stay invalid when the parts are
+	// joined, unless they are the beginning of an object. An empty Type is message.TypeAI.
 	Message message.Message
 	// Chunks are streamed in place of Message.
 	Chunks []message.Chunk

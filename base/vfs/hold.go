@@ -197,10 +197,10 @@ func (d guarded) Remove(name string) error {
 	return d.Dir.Remove(name)
 }
 
-// SyncParents makes the name of a new store durable, and those of the directories
-// above it: any of them may be new, made by this process or by one that died
-// since. It comes before the manifest, so that no store without a durable name
-// has one. Directories further up may be closed to us; then they are not new.
+// SyncParents makes the name of a new store durable, and those of the directories above it: any of them
+// may be new, made by this process or by one that died since. It comes before the manifest, so that no
+// store without a durable name has one. Directories further up that this process may not open are not
+// new.
 func SyncParents(fsys FS, dir string) error {
 	parent := filepath.Dir(dir)
 	if err := fsys.SyncDir(parent); err != nil {

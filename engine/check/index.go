@@ -49,7 +49,7 @@ func (v *verifier) family(view *engine.View, w *engine.Family) error {
 	for i, t := range w.Partitions {
 		names[i] = t.ID
 	}
-	v.e.RecentlySkipped() // buffers of the previous family
+	v.e.RecentlySkipped() // drops the damage of earlier families
 	if err := w.Load(view); err != nil {
 		if err := v.note(err, false, names...); err != nil {
 			return err

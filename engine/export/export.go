@@ -170,7 +170,7 @@ func (x *exporter) families(v *engine.View) error {
 // family writes one family: the values that can be read, and a page of the entries
 // that have all they need.
 func (x *exporter) family(v *engine.View, w *engine.Family) error {
-	x.s.RecentlySkipped() // buffers of the previous family
+	x.s.RecentlySkipped() // drops the damage of earlier families
 	if err := w.Load(v); err != nil {
 		if !errors.Is(err, fault.ErrCorrupt) {
 			return err

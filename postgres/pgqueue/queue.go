@@ -94,7 +94,7 @@ func (q *Queue) clock() (now zeronull.Timestamptz) {
 	return now
 }
 
-// now is about the time: ids grow with it.
+// now returns the time for new ids, which grow with it. It need not be exact.
 func (q *Queue) now() time.Time {
 	if q.opts.Clock == nil {
 		return time.Now()
@@ -285,8 +285,8 @@ func (q *Queue) listing(sel runs.Query, limit int) (sql string, args []any) {
 func conditions(sel runs.Query) (sql string, args []any, order string) {
 	id := "id"
 	if sel.ThreadID != "" {
-		// The order is the same, and no other index has it: the planner would walk all runs, as if
-		// those of a thread were evenly among them.
+		// The collation gives the same order, and only the index of threads has it. Without it the
+		// planner would walk all runs, as if those of the thread were evenly spread.
 		id = `id COLLATE "POSIX"`
 	}
 	where := []string{id + " > $1"}

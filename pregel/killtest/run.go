@@ -40,12 +40,12 @@ type Report struct {
 	Points int // that the first process passed, which was not killed
 }
 
-// Run runs the program of Main in rounds. A round is a directory, and processes that work in it
-// until one comes to its end; then Check is called. Nobody is killed in the first round. In the
-// others each process dies at a point between the first and the last that a whole round has, until
-// enough were killed. An error is that of a process that failed, of Check, or of ctx, and says
-// which round and seed it was. Programs that call Graph.Recover should set
-// RecoverOptions.Attempts: three kills at one checkpoint look like a node that kills its process.
+// Run runs the program of Main in rounds. A round is a directory, and processes that work in it until
+// one comes to its end; then Check is called. No process is killed in the first round, which counts the
+// points of a whole round. In later rounds each process is killed at one of these points, until
+// Options.Kills were killed. An error is that of a process that failed, of Check, or of ctx; it names
+// the round and the seed. Programs that call Graph.Recover should set RecoverOptions.Attempts: three
+// kills at one checkpoint look like a node that kills its process.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Kills == 0 {
 		o.Kills = 10

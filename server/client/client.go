@@ -293,8 +293,8 @@ func isBroken(err error) bool {
 // longestPause bounds the pause before a request is sent again.
 const longestPause = 10 * time.Second
 
-// backoff is the pause after a failure, of those in a row that came before: from 100 ms on,
-// twice as long each time, and less by chance so that clients spread.
+// backoff returns the pause after a failure. failures is the number of failures in a row before it. The
+// pause begins at 100 ms, doubles each time, and is shortened at random so that clients spread.
 func backoff(failures int) time.Duration {
 	d := min(100*time.Millisecond<<min(failures, 10), longestPause)
 	return d/2 + rand.N(d/2)

@@ -291,7 +291,7 @@ func usage(u *openai.CompletionUsage) *message.Usage {
 	return out
 }
 
-// failure is the error of a call, typed.
+// failure converts the error of a call to a typed one.
 func failure(err error) error {
 	var refused *openai.Error
 	if errors.As(err, &refused) {
