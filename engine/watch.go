@@ -11,7 +11,7 @@ import (
 // It is safe for concurrent use.
 type Watch struct {
 	e       *Engine
-	allLive func(id string) bool
+	wants func(id string) bool
 
 	mu      sync.Mutex
 	changed map[string]bool
@@ -22,12 +22,12 @@ type Watch struct {
 // manyChanges is the number of changes from which Many receives.
 const manyChanges = 1024
 
-// Watch begins to note the partitions for whose id allLive is true, until Close. allLive runs on the
+// Watch begins to note the partitions for whose id wants is true, until Close. wants runs on the
 // committer and must not block. A partition is noted when the commit that changed or removed it is
 // visible, before the call that made it returns: who calls Take then, and reads the partition,
 // sees at least that commit.
-func (e *Engine) Watch(allLive func(id string) bool) *Watch {
-	w := &Watch{e: e, allLive: allLive, changed: map[string]bool{}, many: make(chan struct{}, 1)}
+func (e *Engine) Watch(wants func(id string) bool) *Watch {
+	w := &Watch{e: e, wants: wants, changed: map[string]bool{}, many: make(chan struct{}, 1)}
 	e.watchesMu.Lock()
 	defer e.watchesMu.Unlock()
 	e.watches = append(e.watches, w)
@@ -72,7 +72,7 @@ func (w *Watch) note(batch []*wal.Record) {
 	defer w.mu.Unlock()
 	for _, r := range batch {
 		for _, p := range r.User.(*Tx).partitions.list {
-			if w.allLive(p.id) {
+			if w.wants(p.id) {
 				w.changed[p.id] = true
 				w.changes++
 			}
