@@ -353,7 +353,7 @@ func (a *agent) afterModel(to destinations) graph.Path {
 		case state[KeyResponse] != nil && wasAsked(state): // the model was asked, and has answered
 			return to.end, nil
 		}
-		return to.model, nil // all calls were answered jumpsElsewhere, or none of them could be read
+		return to.model, nil // all calls were answered elsewhere, or none of them could be read
 	}
 }
 

@@ -43,7 +43,7 @@ func (e *Engine) readLogAhead(st snapshot.State, ended func(wal.Recovery) error)
 	return readLog(e.logReader(e.logOptions(st, from, true)), ended)
 }
 
-// logReader returns a function that reads a log, as readLog allLive it.
+// logReader returns a function that reads a log, as readLog wants it.
 func (e *Engine) logReader(o wal.RecoverOptions) func(func(wal.Entry) error, func(wal.Recovery) error) (wal.Recovery, error) {
 	return func(add func(wal.Entry) error, ended func(wal.Recovery) error) (wal.Recovery, error) {
 		o.Ended = ended

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Hooks are called while a run goes on, from the run's own goroutines, and must not block.
-// Any of them may be nil. Tracing can be built on them. A panic in a hook is logged and
-// does not harm the run.
+// Hooks are called during a run, from the run's own goroutines, and must not block. Any of them may be
+// nil. Tracing can be built on them. A panic in a hook is logged and does not harm the run.
 //
 // Hooks reach graphs within graphs: where a graph that runs in a task has no hook of a kind, that of
 // the graph around it is called, with the name and the namespace of the graph inside. Questions are

@@ -169,9 +169,9 @@ func (l *loop) runStep(ctx context.Context) error {
 		l.pool.taskCtx, l.pool.cancel = context.WithCancelCause(ctx)
 		l.pool.workers = newWorkers()
 	}
-	inside, end := l.pool.taskCtx, noSpan
+	taskCtx, end := l.pool.taskCtx, noSpan
 	if l.run.hooks.Span != nil {
-		inside, end = l.run.hooks.span(inside, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
+		taskCtx, end = l.run.hooks.span(taskCtx, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
 	}
 	outcome := errLoopPanicked
 	defer func() { end(outcome) }()

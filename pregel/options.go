@@ -57,9 +57,9 @@ type RunOptions struct {
 	// and the question is given up, as in LangGraph. Input at a named checkpoint is a fork, which
 	// leaves the question alone.
 	RefuseWaiting bool
-	// Lease is that of a caller who owns the thread already. The run stores under it, and
-	// leaves it to the caller to release it. Nil: the run owns the thread by itself. A caller
-	// who decides by what the thread has, whether and how to run, owns it before it looks.
+	// Lease is that of a caller who owns the thread already. The run stores under it, and leaves it to
+	// the caller to release it. Nil: the run owns the thread by itself. A caller that reads the thread
+	// to decide whether and how to run must own it before reading.
 	Lease *saver.Lease
 	// DeferSync leaves it to the caller to make durable what the run has stored, before anybody hears
 	// of it: by Sync of the saver, or by a later call in the same log. Without it the run does that.

@@ -26,7 +26,7 @@ type runConfig struct {
 	thread  string
 	ns      string
 	opts    RunOptions // with what it inherits filled in
-	// common is what the config of the run adds to the metadata of each checkpoint; nil is nothing.
+	// common is the metadata that the config of the run adds to each checkpoint; may be nil.
 	common saver.Metadata
 	store  store.Store // the nearest of this graph and those around; nil if there is none
 	items  atomicStore // store, if puts are committed with checkpoints; otherwise nil

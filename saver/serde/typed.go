@@ -1,6 +1,6 @@
 // Package serde converts values to LangGraph's typed bytes and back. Typed bytes are a kind
 // ("null", "bytes", "bytearray", "msgpack", "json") and the bytes. stele reads what current
-// LangGraph writes without checkOtherFields, and writes it back byte for byte.
+// LangGraph writes without loss, and writes it back byte for byte.
 package serde
 
 // Typed is a serialized value: LangGraph's pair of kind and bytes. It is what
