@@ -10,7 +10,7 @@ import (
 // Watch notes which partitions commits change, for callers that keep data derived from them in memory.
 // It is safe for concurrent use.
 type Watch struct {
-	e       *Engine
+	e     *Engine
 	wants func(id string) bool
 
 	mu      sync.Mutex
