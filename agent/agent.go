@@ -181,7 +181,7 @@ func (a *agent) check() error {
 		case m.Name == "":
 			return fmt.Errorf("%w: middleware %d has no name", ErrOptions, i)
 		case names[m.Name]:
-			return fmt.Errorf("%w: two middleware have the name %q", ErrOptions, m.Name)
+			return fmt.Errorf("%w: two middleware (%s) have the name %q; give one another Name", ErrOptions, m.title(), m.Name)
 		}
 		names[m.Name] = true
 		a.tools = append(a.tools, m.Tools...)
@@ -203,13 +203,13 @@ func (a *agent) check() error {
 // checkNames finds middleware for a tool that is not there: a gate with a mistyped name would let
 // all calls pass. A middleware of the program's own may run tools that only it knows.
 func (a *agent) checkNames() error {
-	if slices.ContainsFunc(a.opts.Middleware, func(m Middleware) bool { return m.WrapTool != nil && !m.ours }) {
+	if slices.ContainsFunc(a.opts.Middleware, func(m Middleware) bool { return m.WrapTool != nil && m.maker == "" }) {
 		return nil
 	}
 	for _, m := range a.opts.Middleware {
 		for _, name := range m.about {
 			if a.byName[name] == nil {
-				return fmt.Errorf("%w: %s is for a tool %q; the agent has %q", ErrOptions, m.Name, name, slices.Sorted(maps.Keys(a.byName)))
+				return fmt.Errorf("%w: %s is for a tool %q; the agent has %q", ErrOptions, m.title(), name, slices.Sorted(maps.Keys(a.byName)))
 			}
 		}
 	}

@@ -145,11 +145,11 @@ func AskPerson(o Review) Middleware {
 	}
 	m := Middleware{
 		Name:       "HumanInTheLoopMiddleware",
+		maker:      "AskPerson",
 		State:      []graph.Field{graph.Key(keyEdited, channel.LastValue[map[string]any]()), passedField()},
 		AfterModel: h.afterModel,
 		WrapTool:   h.wrapTool,
 		about:      slices.Sorted(maps.Keys(o.Tools)),
-		ours:       true,
 		gate:       h,
 	}
 	if h.PerCall {

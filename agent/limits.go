@@ -87,7 +87,8 @@ func LimitModelCalls(l Limit) Middleware {
 		return text, nil
 	}
 	return Middleware{
-		Name: "ModelCallLimitMiddleware",
+		Name:  "ModelCallLimitMiddleware",
+		maker: "LimitModelCalls",
 		State: []graph.Field{
 			graph.Key(inThread, channel.LastValue[int]()),
 			graph.Key(inRun, channel.UntrackedValue[int](channel.Guarded)),
@@ -144,7 +145,8 @@ type toolLimit struct {
 func LimitToolCalls(name string, l Limit) Middleware {
 	t := &toolLimit{l, name, "__all__", "Tool", "Tool call limit exceeded. Do not make additional tool calls."}
 	m := Middleware{
-		Name: "ToolCallLimitMiddleware",
+		Name:  "ToolCallLimitMiddleware",
+		maker: "LimitToolCalls",
 		State: []graph.Field{
 			// Of several writes the last counts: it is of the last call, and counts those before it.
 			graph.Key(toolsInThread, channel.Reduce[any](func(_, write any) any { return write })),

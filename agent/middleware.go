@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -42,8 +43,13 @@ type Middleware struct {
 	err   error    // the error of its constructor
 	gate  gate     // called where tools run; may be nil
 	about []string // the tools that it is for
-	ours  bool     // made by this package: WrapTool runs no tools that the agent does not have
+	// maker is the function of this package that made it; "" if it is the program's own. WrapTool of one of
+	// ours runs no tools that the agent does not have.
+	maker string
 }
+
+// title names m in errors, as the program does: Name is LangChain's name of the nodes.
+func (m Middleware) title() string { return cmp.Or(m.maker, m.Name) }
 
 // Hook is a node of a middleware. It gets the state, which it must not change, and returns an
 // update, as any node does: nil, a map, pregel.Pairs. With the key "jump_to" the update says where

@@ -151,7 +151,8 @@ func (o Retry) failure(err error, made int, what, tail string) string {
 // last error ends the run, as with Stop.
 func RetryModel(o Retry) Middleware {
 	return Middleware{
-		Name: "ModelRetryMiddleware",
+		Name:  "ModelRetryMiddleware",
+		maker: "RetryModel",
 		WrapModel: func(ctx context.Context, r ModelRequest, next ModelHandler) (res ModelResponse, err error) {
 			made, err := o.try(ctx, func() error {
 				res, err = next(ctx, r)
@@ -171,7 +172,8 @@ func RetryModel(o Retry) Middleware {
 // answer is not seen here. pregel.IdempotencyKey gives each try the same key.
 func RetryTools(o Retry, names ...string) Middleware {
 	return Middleware{
-		Name: "ToolRetryMiddleware",
+		Name:  "ToolRetryMiddleware",
+		maker: "RetryTools",
 		WrapTool: func(ctx context.Context, r tool.Request, next tool.Runner) (out any, err error) {
 			if len(names) > 0 && !slices.Contains(names, r.Name) {
 				return next(ctx, r)
@@ -187,7 +189,6 @@ func RetryTools(o Retry, names ...string) Middleware {
 		},
 		err:   o.check(),
 		about: names,
-		ours:  true,
 	}
 }
 
@@ -195,7 +196,8 @@ func RetryTools(o Retry, names ...string) Middleware {
 // LangChain's ModelFallbackMiddleware. The error is that of the last.
 func Fallback(models ...model.Model) Middleware {
 	m := Middleware{
-		Name: "ModelFallbackMiddleware",
+		Name:  "ModelFallbackMiddleware",
+		maker: "Fallback",
 		WrapModel: func(ctx context.Context, r ModelRequest, next ModelHandler) (ModelResponse, error) {
 			res, err := next(ctx, r)
 			for _, other := range models {

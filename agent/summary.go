@@ -75,7 +75,7 @@ What is still to be done.
 // summary is a message from a human, whose AdditionalKwargs have "lc_source": "summarization".
 // Its tokens are not shown in mode messages.
 func Summarize(o Summary) Middleware {
-	m := Middleware{Name: "SummarizationMiddleware", err: o.Retry.check()}
+	m := Middleware{Name: "SummarizationMiddleware", maker: "Summarize", err: o.Retry.check()}
 	if o.Keep == (Trigger{}) {
 		o.Keep.Messages = 20
 	}

@@ -169,7 +169,7 @@ func (b *Builder) Edge(from, to string) *Builder {
 	case from == End:
 		return b.failf(from, "END cannot be a start node")
 	case to == Start:
-		return b.failf(to, "START cannot be an end node")
+		return b.failf(to, "graph.Start cannot be the end of an edge")
 	}
 	if e := (edge{from, to}); !slices.Contains(b.edges, e) {
 		b.edges = append(b.edges, e)
@@ -189,7 +189,7 @@ func (b *Builder) Join(from []string, to string) *Builder {
 	}
 	switch {
 	case to == Start:
-		return b.failf(to, "START cannot be an end node")
+		return b.failf(to, "graph.Start cannot be the end of an edge")
 	case len(from) == 0:
 		return b.failf(to, "a join needs nodes to wait for")
 	}
@@ -302,7 +302,7 @@ func (b *Builder) validate() error {
 		}
 	}
 	if !started {
-		return &pregel.GraphError{Node: Start, Reason: "Graph must have an entrypoint: add at least one edge from START to another node"}
+		return &pregel.GraphError{Node: Start, Reason: "the graph has no entry: add an edge from graph.Start to a node"}
 	}
 	for _, keys := range [][]string{b.input, b.output} {
 		for _, k := range keys {
