@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver/serde"
 )
 
@@ -165,7 +166,7 @@ type Schedule struct {
 // Errors of queues. Match with errors.Is.
 var (
 	// ErrNotFound: there is no such run.
-	ErrNotFound = errors.New("run not found")
+	ErrNotFound = fmt.Errorf("run %w", fault.ErrNotFound)
 	// ErrFenced: the claim is void, or the run has ended. Nothing was done.
 	ErrFenced = errors.New("the claim of the run is void")
 	// ErrBusy matches every BusyError.

@@ -31,7 +31,7 @@ var (
 var (
 	// ErrNotFound: the checkpoint does not exist. A thread without writes, or one that
 	// was deleted, has none.
-	ErrNotFound = errors.New("checkpoint not found")
+	ErrNotFound = fmt.Errorf("checkpoint %w", fault.ErrNotFound)
 	// ErrInvalid matches every InvalidError: the arguments are wrong, and
 	// nothing was written.
 	ErrInvalid = errors.New("invalid argument")

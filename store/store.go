@@ -3,11 +3,13 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -226,7 +228,7 @@ func NoRefresh() GetOption { return func(g *GetOp) { g.NoRefresh = true } }
 // package saver.
 var (
 	// ErrNotFound: the item does not exist or has expired.
-	ErrNotFound = errors.New("item not found")
+	ErrNotFound = fmt.Errorf("item %w", fault.ErrNotFound)
 	// ErrNoIndex: a query by text or vector needs Options.Index.
 	ErrNoIndex = errors.New("the store has no index")
 	// ErrNamespace matches every NamespaceError.

@@ -19,6 +19,9 @@ var (
 	ErrLocked = errors.New("store is locked")
 	// ErrLockLost matches every *LockLostError.
 	ErrLockLost = errors.New("the lock of the store is lost")
+	// ErrNotFound: there is no such checkpoint, item or run. saver.ErrNotFound, store.ErrNotFound
+	// and runs.ErrNotFound match it.
+	ErrNotFound = errors.New("not found")
 	// ErrNotRegular matches every *NotRegularError.
 	ErrNotRegular = errors.New("not a regular file")
 	// ErrNotStore: the directory holds files that are not a stele store.
