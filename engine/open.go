@@ -128,7 +128,7 @@ func (e *Engine) open() error {
 func (e *Engine) goOn(rec wal.Recovery, end *logEnd) error {
 	if e.manifest == nil {
 		err := e.openManifest(rec)
-		if errors.Is(err, fault.ErrDiskFull) && end.discard() { // the copy had no room; after the sweep there may be more
+		if errors.Is(err, fault.ErrDiskFull) && end.discard() { // the copy took the room; after the sweep there may be more
 			err = e.openManifest(rec)
 		}
 		if err != nil {

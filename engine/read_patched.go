@@ -40,7 +40,7 @@ func (s *Store) readChain(r *Reader, fam *index.Family, chain []index.ValueLoc) 
 	if err == nil {
 		return b, nil
 	}
-	if _, rerr := s.readAt(r, last.Loc, false); rerr != nil { // readRoot does not check it
+	if _, rerr := s.readAt(r, last.Loc, false); rerr != nil { // readRoot may not have checked it
 		return nil, costing(fam, last.Ref, rerr)
 	}
 	return nil, s.chainDamage(chain[0], err)

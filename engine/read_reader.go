@@ -33,8 +33,8 @@ type Reader struct {
 // call End.
 func (s *Store) Reader() *Reader { return &Reader{s: s, revisions: true, held: new(recent)} }
 
-// onceReader returns a Reader for a call that reads each value once, to write it elsewhere. From the
-// log it keeps only the bases of patches, and it adds nothing to the store's cache.
+// onceReader returns a Reader for a call that reads each value once, to write it elsewhere. Of the log
+// it keeps only the bases of patches, and it adds nothing of the log to the store's cache.
 func (s *Store) onceReader() *Reader {
 	r := s.Reader()
 	r.once = true

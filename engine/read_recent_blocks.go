@@ -170,9 +170,9 @@ func (r *recent) keepView(ref index.Ref, v *delta.Rope, patch int) {
 	r.putView(ref, v, patch)
 }
 
-// putView adds a version that takes more bytes. A version shares bytes with the one it was made of,
-// which are counted there. So the first version of a generation, and one that moves here from the
-// other, count with all their bytes.
+// putView is keepView for a caller that has the lock. The version counts with more bytes beside its
+// Size. It shares bytes with the one it was made of, which are counted there. So the first version of a
+// generation, and one that moves here from the other, count with all that they hold.
 func (r *recent) putView(ref index.Ref, v *delta.Rope, more int) {
 	n := recentEntry + v.Size() + more
 	if r.room(n) {

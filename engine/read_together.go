@@ -40,9 +40,10 @@ func (s *Store) Together(fam *index.Family, first index.Ref) bool {
 // ReadTogether returns values that lie together, with one read or one block lookup instead of one for
 // each value. The values lie in one fresh piece of memory. A value is nil if it is not complete in the
 // block of the first one, or within togetherLen bytes of the log from the first one on. Without keep
-// the block does not enter the cache, for values that nobody is expected to read again soon. The result
-// is nil if Together returns false, if the values are more than 16 KiB, if only one of them is in the
-// log, or if the block or the log cannot be read: ReadValue then returns the error.
+// the block is decompressed into reused memory and does not enter the cache, for values that nobody is
+// expected to read again soon. The result is nil if Together returns false, if the values are more than
+// 16 KiB, if only one of them is in the log, or if the block or the log cannot be read: ReadValue then
+// returns the error.
 func (s *Store) ReadTogether(ctx context.Context, fam *index.Family, refs []index.Ref, keep bool) [][]byte {
 	if len(refs) == 0 || ctx.Err() != nil || !s.Together(fam, refs[0]) || s.Enter() != nil {
 		return nil

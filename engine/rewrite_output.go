@@ -72,7 +72,7 @@ func (j *segmentOutput) add(ctx context.Context, w Family, p rewritePlan, page *
 	if err := j.b.BeginFamily(w.Fam.ID); err != nil {
 		return err
 	}
-	if len(p.hot)+len(p.history) == len(p.values) { // part of a large family: its values are read one by one
+	if len(p.hot)+len(p.history) == len(p.values) { // a part of a large family has fewer, and is read value by value
 		j.reader.Ahead(p.values)
 	}
 	for _, at := range p.hot {

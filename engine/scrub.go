@@ -97,7 +97,7 @@ func (s *scrubber) told() {
 	}
 }
 
-// rewriteAll flushes and compacts everything, and returns the files that there were before.
+// rewriteAll flushes and compacts everything, and returns the files that hold data from before.
 func (s *scrubber) rewriteAll(ctx context.Context) (old []string, err error) {
 	s.compactor.mu.Lock()
 	defer s.compactor.mu.Unlock()
@@ -119,7 +119,8 @@ func (s *scrubber) rewriteAll(ctx context.Context) (old []string, err error) {
 	return append(old, s.Files.retiredNames()...), nil
 }
 
-// flushListed lists the files of the store, and then flushes.
+// flushListed lists the files of the store, and then flushes. It leaves out the log files that hold
+// nothing older than the flush.
 func (s *scrubber) flushListed(ctx context.Context) ([]string, error) {
 	s.images.mu.Lock()
 	defer s.images.mu.Unlock()

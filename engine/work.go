@@ -79,8 +79,8 @@ func (e *Engine) reclaimSoon() {
 	}
 }
 
-// room returns how many bytes beyond Options.Reserve are free. If the system does not say, it is
-// positive.
+// room returns how many bytes beyond Options.Reserve are free; below 0 if that many are missing. If the
+// system does not say, it is 0, which counts as enough.
 func (s *Store) room() int64 {
 	free, err := s.Opts.FS.FreeSpace(s.Dir)
 	if err != nil {

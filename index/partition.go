@@ -51,7 +51,7 @@ type Partition struct {
 	early base.LSN
 
 	size    int64 // about how much memory the partition takes
-	removed bool  // the partition is deleted, but the tables still have it
+	removed bool  // the partition is deleted, which the tables do not know yet
 }
 
 // Sizes of what a partition takes in memory, about.
@@ -172,7 +172,7 @@ const clearMin = 64
 
 // Cleared returns t without the deletions up to floor, which are in segments, if most of the
 // partition's entries are deletions. It walks the partition at most once for each floor. It is called
-// by the committer only.
+// by the committer only, on the newest Partition.
 func (t *Partition) Cleared(floor func() base.LSN) *Partition {
 	if t.Cold() || t.deleted < clearMin || 2*t.deleted < t.tree.Len() {
 		return t
@@ -418,7 +418,8 @@ func (t *Partition) newest(prefix, before string) []*Entry {
 	return out
 }
 
-// oneEach sorts entries by key and keeps the last one of each key. It changes the slice.
+// oneEach sorts entries by key and keeps the newest one of each key. Those of one record must be in
+// their order. It changes the slice.
 func oneEach(entries []*Entry) []*Entry {
 	if len(entries) < 2 {
 		return entries

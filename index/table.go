@@ -128,7 +128,8 @@ func (t *Table) Families(fn func(id uint64, parts []Part) bool) error {
 }
 
 // appendRow appends a row without its id. The family is written as a difference to the record that
-// began the partition, which is small: most families have one partition, and their id is that record.
+// began the partition, which is small: most families have one partition, and their id is made of that
+// record's number.
 func appendRow(b []byte, r *Row) []byte {
 	if r.Deleted {
 		return append(b, 1)

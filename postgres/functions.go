@@ -24,9 +24,9 @@ const guardOfAll = `
 	SELECT d.greatest_id INTO v_deleted FROM @.stele_deleted d WHERE d.thread_id = p_thread AND d.at >= p_since;`
 
 // storeWrites stores pending writes. At an index the first write stays; below zero, on LangGraph's
-// special channels, the last. Calls are recorded from the first special write of a task on. Nearly
-// always there is nothing to record; that is found without the statement for it, which costs as much as
-// the writes.
+// special channels, the last. The calls of a checkpoint are recorded from the first special one on.
+// Nearly always there is nothing to record; that is found without the statement for it, which costs as
+// much as the writes.
 const storeWrites = `
 	IF cardinality(p_tasks) > 0 THEN
 		INSERT INTO @.checkpoint_writes AS w (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)

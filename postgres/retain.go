@@ -278,7 +278,7 @@ func (s *Saver) sweepOwn(ctx context.Context) error {
 // which it might read as a whole.
 const byIndex = `SELECT set_config(name, 'off', true) FROM pg_settings WHERE name IN ('enable_hashjoin', 'enable_mergejoin', 'enable_seqscan')`
 
-// orphanStatements delete stele's rows of the threads $1 whose own rows Python has deleted.
+// orphanStatements delete stele's rows of the threads $1 that belong to rows which Python has deleted.
 var orphanStatements = []string{
 	`DELETE FROM @.stele_checkpoints s WHERE s.thread_id = ANY($1) AND NOT EXISTS (
 	SELECT FROM @.checkpoints c WHERE c.thread_id = s.thread_id AND c.checkpoint_ns = s.checkpoint_ns AND c.checkpoint_id = s.checkpoint_id)`,

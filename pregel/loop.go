@@ -182,8 +182,8 @@ func (l *loop) runStep(ctx context.Context) error {
 }
 
 // runTasks runs the tasks that have not ended yet. It returns the error of the superstep, or an
-// InterruptError if tasks wait. ctx is the caller's; taskCtx is what tasks get, and is cancelled with
-// the step.
+// InterruptError if tasks wait. ctx is the caller's; taskCtx is what tasks get, and is cancelled when
+// the superstep fails.
 func (l *loop) runTasks(ctx, taskCtx context.Context) error {
 	if err := l.matchCache(ctx, l.pos.tasks.order...); err != nil {
 		return err

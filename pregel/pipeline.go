@@ -15,8 +15,8 @@ const (
 	// pipelineDepth is how many saves may wait before a run is held back. Those that share a sync
 	// with the one under way come on top.
 	pipelineDepth = 64 - together
-	// together bounds how many checkpoints share the sync of the last of them, or are stored in one
-	// commit.
+	// together bounds how many checkpoints share the sync of the last of them, or are stored with one
+	// call.
 	together = 16
 	// gatherTime is how long a checkpoint waits for others to be stored with.
 	gatherTime = time.Millisecond
@@ -95,7 +95,7 @@ type pipeline struct {
 	sync func(ctx context.Context) error
 	// defers: all saves are deferred, and the caller of the run makes them durable.
 	defers bool
-	// group stores several checkpoints in one commit. If it is nil the saver cannot do that.
+	// group stores several checkpoints with one call. If it is nil the saver cannot do that.
 	group  group.Putter
 	failed chan struct{} // closed at the first failure
 

@@ -151,8 +151,9 @@ func (r *runConfig) messageMetadata(t *task, step int, within string) map[string
 	return md
 }
 
-// untilLost returns a context that ends with ctx, or when the run's lease is lost. Then another run may
-// have the thread: saves of this run are refused, and its tasks should stop.
+// untilLost returns a context that ends with ctx, when stop is called, or when the run's lease is lost.
+// In the last case another run may have the thread: saves of this run are refused, and its tasks should
+// stop.
 func (r *runConfig) untilLost(ctx context.Context) (_ context.Context, stop func()) {
 	lease := r.lease
 	if r.nested() || lease == nil || lease.Lost() == nil {
@@ -230,8 +231,8 @@ func (r *replayState) firstVisit(ns string) bool {
 	return true
 }
 
-// runPolicy says how a run treats unfinished work and missing nodes, and whether RoundTrip is on. The
-// outermost graph decides for all graphs inside.
+// runPolicy says how a run treats unfinished work and a thread that waits, whether it gives up
+// safeguards, and whether RoundTrip is on. The outermost graph decides for all graphs inside.
 type runPolicy struct {
 	unfinished Unfinished
 	// refuseWaiting: input on a thread that waits is refused.

@@ -164,7 +164,7 @@ func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, status
 		if err != nil {
 			return false, &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", at.ThreadID), Err: err}
 		}
-		if tup.Checkpoint.ID <= x.cp.id { // the graph inside is newer
+		if tup.Checkpoint.ID <= x.cp.id { // checkpoints of graphs inside are newer
 			break
 		}
 		ns := tup.Config.Namespace

@@ -98,7 +98,7 @@ const (
 	// Async stores them in order while the next superstep runs, and all of them before the run returns.
 	// Checkpoints that wait for each other share a sync. On a disk saver a checkpoint that carries no
 	// long-term store items waits up to a millisecond, so that checkpoints of quick nodes are stored
-	// together in one commit.
+	// together. Each is a commit of its own: a crash may leave the first few.
 	Async Durability = "async"
 	// Exit stores only the last checkpoint, when the run ends, and what the tasks of an
 	// unfinished superstep wrote.

@@ -55,6 +55,7 @@ type LocalOptions struct {
 // of a run that somebody follows are written within a millisecond.
 //
 // # A run that cannot be decoded
+//
 // NewLocal skips a run that is damaged, or that a newer version stored. The fields that can be decoded
 // are used: its key, if known, is refused to other runs. If it is not known whether the run has ended,
 // no worker gets it, and it holds up no other run of its thread. Get and List return an UnreadableError

@@ -221,8 +221,8 @@ func (q *Local) inMemory(id string) *localRun {
 	return q.watched[id]
 }
 
-// stored returns a run, from memory or the store. With an UnreadableError it returns the fields that
-// can be decoded. The caller holds mu.
+// stored reads a run from the store, where it may have ended. With an UnreadableError it returns the
+// fields that can be decoded. The caller holds mu.
 func (q *Local) stored(ctx context.Context, id string) (storedRun, error) {
 	r, err := q.item(ctx, id)
 	if err == nil || errors.Is(err, ErrUnreadable) {
@@ -264,7 +264,7 @@ func (r *storedRun) decode(item *store.Item) error {
 
 // readSpec reads the Spec of a run, which never changes. Before 0.1.0 it was in the item of the run:
 // then it gets an item of its own before the run changes. undecoded is the error of decoding the run's
-// item; it is returned if nothing else fails.
+// item. If it is not nil it is returned, whatever else fails.
 func (q *Local) readSpec(ctx context.Context, r *storedRun, undecoded error) error {
 	item, err := getItem(ctx, q.items, specsSpace, r.ID)
 	return q.specOf(ctx, item, err, r, undecoded)

@@ -166,7 +166,8 @@ func (c *call) action() (runs.Strategy, error) {
 	}
 }
 
-// bodyReader reads the bodies of requests. It bounds their size, and the time in which they must come.
+// bodyReader reads the bodies of requests, of at most `most` bytes. A body must come within timeout,
+// and has more time the more of it has come; see bodyRate.
 type bodyReader struct {
 	most    int64
 	timeout time.Duration
@@ -219,7 +220,7 @@ type timed struct {
 	grace int // bytes that came since until was moved
 }
 
-// bodyRate is the number of bytes for each of which a body has one more second.
+// bodyRate is how many bytes of a body give it one more second.
 const bodyRate = 32 << 10
 
 // Read implements io.Reader.

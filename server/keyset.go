@@ -59,7 +59,7 @@ func newKeySet(address string, client *http.Client) (*keySet, error) {
 }
 
 // named returns the keys with an id; none if the issuer has no such key. It returns ErrAuthUnavailable
-// if the issuer cannot be reached.
+// if that is not known: the keys could not be fetched, or ctx ended first.
 func (s *keySet) named(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	for waited := false; ; waited = true {
 		s.mu.Lock()

@@ -14,7 +14,8 @@ type sorting[T any] struct {
 	then func(a, b T) int // newest first: the default order, also among equal ones
 }
 
-// sort orders the results of a search by sort_by, ascending unless sort_order is desc.
+// sort orders the results of a search by sort_by, descending by default, and ascending if sort_order is
+// asc.
 func (o sorting[T]) sort(in body, found []T) {
 	less := o.by[in.text("sort_by")]
 	sign := 1

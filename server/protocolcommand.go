@@ -62,7 +62,8 @@ type session interface {
 	through() int64
 	subscribe(ctx context.Context, id string, s streamv2.Subscription) (replayed int, err error)
 	unsubscribe(id string) bool
-	// bound returns the translator of the run whose tree of graphs the client may request.
+	// bound returns the translator of the run whose tree of graphs the client may request, and whose
+	// events it may continue.
 	bound(ctx context.Context) (*streamv2.Translator, error)
 	bind(r runs.Run)
 }

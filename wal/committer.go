@@ -36,8 +36,8 @@ import (
 // Then the durable mark is written.
 //
 // Publish. Options.Apply makes the batch visible to readers, and only then do its callers wake. Data
-// that a crash could still take back is never read, except by the batch that follows it in this
-// pipeline.
+// that a crash could still take back is never read or built upon, except by the batch that follows it
+// in this pipeline.
 //
 // # Two goroutines
 //
@@ -63,6 +63,7 @@ import (
 // docs/adr/0017-leading-caller.md has the figures.
 //
 // # Errors
+//
 // A record that Prepare refuses fails alone. It is answered immediately, unless records that are not
 // published yet stand before it: the refusal may be due to one of them, so it is held back, and if they
 // fail it fails with their error.

@@ -20,8 +20,8 @@ const (
 // cannot be read.
 var ErrFrame = errors.New("frame over the limit")
 
-// readStep is how much memory is allocated for a frame at first, and again each time the peer has sent
-// as much.
+// readStep is how much memory is allocated for a frame at first. More is allocated only when the peer
+// has filled it, and then at most as much as the peer has sent.
 const readStep = 1 << 20
 
 // ReadFrame reads the body of the next frame into new memory. The error is io.EOF at the end

@@ -74,7 +74,7 @@ func (e *osEntry) look() (int64, error) {
 	return size, nil
 }
 
-// release gives up one use of the directory, and closes it after the last.
+// release closes the directory if it was opened for this entry only.
 func (e *osEntry) release() {
 	if e.own != nil {
 		_ = e.own.Close() // nothing was written through it

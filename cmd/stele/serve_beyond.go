@@ -21,7 +21,7 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// serveBeyond are the flags of serve for other addresses than the directory's, and for metrics.
+// serveBeyond are the flags of serve for a database in place of a directory, and for metrics.
 type serveBeyond struct {
 	metrics, postgres, schema string
 	setup                     bool

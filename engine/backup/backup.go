@@ -23,7 +23,8 @@ import (
 
 // Options say how to make a backup, or to restore one.
 type Options struct {
-	// Engine says how the store is read: its file system and keys. The other fields are ignored.
+	// Engine says how the store is read: its file system and keys. The other fields do not matter for
+	// what is backed up or restored.
 	Engine engine.Options
 	// Dest is the file system of the backup; nil means that of the store.
 	Dest vfs.FS

@@ -242,7 +242,7 @@ func Setup(ctx context.Context, cfg *pgx.ConnConfig, opts Options, look func(ctx
 	}
 	defer closeConn(ctx, lock)
 	return d.whileAnswering(ctx, lock, func(ctx context.Context) error {
-		if !found.Exists { // look can inspect the database's functions only once there is a schema
+		if !found.Exists { // look sees what the database offers, such as an extension, only from a schema
 			if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+Quoted(found.Schema)); err != nil {
 				return found.rightsError(err)
 			}

@@ -278,9 +278,9 @@ func outcome(res *pregel.Result) map[string]any {
 	return map[string]any{"values": res.Value, "interrupts": waiting}
 }
 
-// made looks for a run that an earlier attempt at a call has made, and waits for it. done is its
-// result; made is true if there is such a run but its thread has something left to run. A run that
-// failed before it took the answer in its input counts as not made.
+// made looks for a run that an earlier attempt at a call has made, and waits for it. made is true if
+// there is such a run. done is its result; nil if it failed, or if its thread has something left to
+// run. A run that failed without taking the answer in its input, or took no input, counts as not made.
 func (g *Graph) made(ctx context.Context, at pregel.Address, mark string, input any) (done *pregel.Result, made bool, err error) {
 	var found *client.Run
 	for r, err := range g.c.Runs.All(ctx, at.ThreadID, client.RunQuery{}) { // newest first
