@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -485,9 +486,17 @@ func TestAnotherAnswerInside(t *testing.T) {
 // deep the graph lies that asked: another answer would not be heard.
 func TestAnotherAnswerAfterAFailure(t *testing.T) {
 	for depth := range 4 {
-		for _, before := range []int{0, 1} { // questions that were answered before
+		for _, before := range []int{0, 1, 2} { // questions that were answered before; 2: and the last by a function
 			for _, d := range []pregel.Durability{pregel.Sync, pregel.Async} {
 				t.Run(fmt.Sprint(depth, before, d), func(t *testing.T) {
+					ask := pregel.Ask
+					if before == 2 {
+						before = 1
+						asks := pregel.NewTask("asks", func(ctx context.Context, q string) (any, error) { return pregel.Ask(ctx, q) })
+						ask = func(ctx context.Context, q any, _ ...pregel.AskOptions) (any, error) {
+							return asks.Call(ctx, q.(string))
+						}
+					}
 					fails := true
 					heard := ""
 					n := node("ask", func(ctx context.Context, _ any) (any, error) {
@@ -496,7 +505,7 @@ func TestAnotherAnswerAfterAFailure(t *testing.T) {
 								return nil, err
 							}
 						}
-						v, err := pregel.Ask(ctx, "send it?")
+						v, err := ask(ctx, "send it?")
 						if err != nil {
 							return nil, err
 						}
@@ -543,5 +552,79 @@ func TestAnotherAnswerAfterAFailure(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestAnswerOfAFunctionInside: a question that a function asked which a task of a graph inside called is known by
+// the answer that the function got, and not by one that the task got before.
+func TestAnswerOfAFunctionInside(t *testing.T) {
+	asks := pregel.NewTask("asks", func(ctx context.Context, q string) (any, error) { return pregel.Ask(ctx, q) })
+	sub := fan(t, pregel.Options{}, node("a", func(ctx context.Context, _ any) (any, error) {
+		if _, err := pregel.Ask(ctx, "sure?"); err != nil {
+			return nil, err
+		}
+		return asks.Call(ctx, "send it?")
+	}))
+	around := func(ctx context.Context, in any) (any, error) {
+		if _, err := sub.Invoke(ctx, pregel.Inside(), in); err != nil {
+			return nil, err
+		}
+		return nil, errBoom
+	}
+	for range 20 { // maps have no order
+		g, at := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("around", around).Subgraphs(sub)), pregel.Thread("t")
+		res, err := g.Invoke(ctx, at, 1)
+		wantAsked(t, res, err, "sure?")
+		res, err = g.Invoke(ctx, at, pregel.Command{Resume: "sure"})
+		id := wantAsked(t, res, err, "send it?")
+		for range 2 {
+			if _, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{id: "yes"}}); !errors.Is(err, errBoom) {
+				t.Fatalf("the same answer: %v", err)
+			}
+		}
+		if _, err = g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{id: "sure"}}); !errors.Is(err, pregel.ErrNoInterrupt) {
+			t.Fatalf("another answer: %v", err)
+		}
+	}
+}
+
+// counting counts the checkpoints that lists read.
+type counting struct {
+	saver.Saver
+	read int
+}
+
+func (s *counting) List(ctx context.Context, q saver.Query) iter.Seq2[*saver.Tuple, error] {
+	return func(yield func(*saver.Tuple, error) bool) {
+		for tup, err := range s.Saver.List(ctx, q) {
+			if s.read++; !yield(tup, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestAnswerReadsLittle: to judge an answer, also one that is a map or of an unknown question, reads no more of a
+// long thread than its newest superstep.
+func TestAnswerReadsLittle(t *testing.T) {
+	s := &counting{Saver: memory.New(memory.Options{})}
+	g := fan(t, pregel.Options{Saver: s}, node("a", func(ctx context.Context, in any) (any, error) {
+		if in != "ask" {
+			return in, nil
+		}
+		return pregel.Ask(ctx, "sure?")
+	}))
+	at := pregel.Thread("t")
+	for range 50 {
+		must(g.Invoke(ctx, at, "go on"))
+	}
+	must(g.Invoke(ctx, at, "ask"))
+	s.read = 0
+	if _, err := g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{"00000000000000000000000000000000": 1}}); err == nil || s.read > 3 {
+		t.Errorf("an unknown question: %v, %d checkpoints were read", err, s.read)
+	}
+	s.read = 0
+	if _, err := g.Invoke(ctx, at, pregel.Command{Resume: map[string]any{"decisions": []any{"yes"}}}); err != nil || s.read > 0 {
+		t.Errorf("an answer that is a map: %v, %d checkpoints were read", err, s.read)
 	}
 }

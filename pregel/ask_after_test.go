@@ -3,9 +3,11 @@ package pregel_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver/memory"
 )
 
@@ -52,5 +54,33 @@ func TestAskWithoutASaver(t *testing.T) {
 				t.Errorf("%s, LangGraph %v: %v, %v", name, langGraph, r, err)
 			}
 		}
+	}
+}
+
+// TestReadStateOfANode: a task reads the keys that its node reads, as the node gets them, and what the graph streams
+// if the node reads none.
+func TestReadStateOfANode(t *testing.T) {
+	got := map[string]any{}
+	read := func(name string) pregel.Func {
+		return func(ctx context.Context, _ any) (any, error) {
+			v, err := pregel.ReadState(ctx)
+			got[name] = v
+			return nil, err
+		}
+	}
+	mapped := pregel.NewNode("mapped").SubscribeTo("in").Do(read("mapped"))
+	nodes := []*pregel.NodeBuilder{pregel.NewNode("none").TriggerOn("in").Do(read("none")), pregel.NewNode("one").SubscribeOnly("in").Do(read("one")), mapped}
+	spec := pregel.Spec{Channels: map[string]channel.Channel{"in": channel.LastValue[int]()}, Input: pregel.One("in"), Stream: pregel.One("in")}
+	for _, b := range nodes {
+		n := must(b.Build())
+		if n.Name == "mapped" {
+			n.Mapper = func(in any) (any, error) { return fmt.Sprint(in), nil }
+		}
+		spec.Nodes = append(spec.Nodes, n)
+	}
+	g := must(pregel.New(spec, pregel.Options{}))
+	must(g.Invoke(t.Context(), pregel.Address{}, 7, pregel.RunOptions{MaxConcurrency: 1}))
+	if want := fmt.Sprint(map[string]any{"mapped": "map[in:7]", "none": 7, "one": 7}); fmt.Sprint(got) != want {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -79,7 +79,7 @@ func (p *position) find(ctx context.Context) (saved *saver.Tuple, err error) {
 	switch {
 	case at.CheckpointID != "":
 		saved, err = getTuple(ctx, p.run.saver, at)
-		if err == nil && saved == nil && !p.run.nested() && !p.run.policy.langGraph {
+		if err == nil && saved == nil && (!p.run.nested() || p.run.toldAt != "") && !p.run.policy.langGraph {
 			err = noCheckpoint(at)
 		}
 		if err == nil && saved == nil {
@@ -138,6 +138,7 @@ func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 	}
 	p.place.Metadata, p.place.Configurable = base.Metadata, base.Configurable
 	p.run.env().IDs.Observe(p.cp.id)
+	p.run.env().IDs.Observe(p.told.since) // so that graphs inside that begin now are seen to have begun
 	p.savedID, p.stored, p.step = p.cp.id, p.storedVersions(), stepOf(p.md)+1
 	p.stop = p.step + p.run.opts.RecursionLimit + 1
 	if len(p.cp.updated) > 0 {

@@ -9,9 +9,9 @@ import (
 )
 
 // ReadState returns the state of the graph whose task this is, as its node gets it from an edge where the
-// superstep began: of the keys that the node reads the value of a single channel, or a map[string]any.
-// It is for a node that got something else as its input, from a Send. A call of an entrypoint, which
-// reads no keys, gets what the graph streams. A graph inside reads its own state, and never that
+// superstep began: of the keys that the node reads the value of a single channel, or a map[string]any, or what
+// the node's Mapper makes of it. It is for a node that got something else as its input, from a Send. A node
+// that reads no keys, and a call of an entrypoint, get what the graph streams. A graph inside reads its own state, and never that
 // of the graph around it. The error is ErrOutsideTask if the task has ended.
 func ReadState(ctx context.Context) (any, error) {
 	r, err := attemptFrom(ctx)
@@ -20,7 +20,7 @@ func ReadState(ctx context.Context) (any, error) {
 	}
 	g := r.step.Get().g
 	n := r.task.node
-	if n == nil {
+	if n == nil || len(n.Reads.Names) == 0 {
 		n = &Node{Reads: g.stream}
 	}
 	values, err := r.readWithOwn(n.Reads)

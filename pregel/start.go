@@ -151,6 +151,9 @@ func (l *loop) collect(f *facts) {
 func (l *loop) answerFacts(ctx context.Context, from origin) (a answer.Facts, err error) {
 	cmd, _ := commandOf(l.input)
 	ids, byID := answer.ByID(cmd.Resume)
+	if !byID { // an answer that is a map of something else
+		ids = nil
+	}
 	a = answer.Facts{ByID: byID, Empty: len(ids) == 0, Steers: cmd.Goto != nil || cmd.Update != nil}
 	if !l.run.policy.langGraph {
 		var asked map[string]bool

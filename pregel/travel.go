@@ -14,7 +14,9 @@ import (
 // A run may be told at which checkpoints graphs inside go on (runConfig.cpMap, position.places). It may
 // stop before such a graph has begun: because the node that calls it asks first, fails, or is killed. So
 // what it was told is stored with the checkpoint that it goes on from, as the write of a task that does not
-// exist, and holds for the runs that go on there, until the graph inside has stored something. LangGraph ignores it.
+// exist, and holds for the runs that go on there, until the graph inside has stored something, or another
+// travel to the same checkpoint has a record of its own. The newest counts. LangGraph ignores it. Retention
+// knows nothing of it: if a checkpoint that it names was removed, the run fails, and does not begin anew.
 
 // chTravel is the pseudo channel of what a run was told about graphs inside.
 const chTravel = "__stele_travel__"
@@ -60,12 +62,15 @@ func (p *position) inside(ns string) bool {
 	return ns != from && strings.HasPrefix(ns, from)
 }
 
-// keepTravel stores what the run was told about graphs inside, if anything. A graph inside that was told
-// to go on where it stands stores that it did.
+// keepTravel stores what the run was told about graphs inside, also if it was told nothing after a run that
+// was. A graph inside that was told to go on where it stands stores that it did.
 func (l *loop) keepTravel() error {
+	if l.run.saver == nil || l.run.policy.langGraph || !l.pos.entry.kind.travels() {
+		return nil
+	}
 	_, here := l.run.cpMap[l.run.ns]
-	if l.run.saver == nil || l.run.policy.langGraph || !l.pos.entry.kind.travels() ||
-		!(here && l.run.nested()) && !slices.ContainsFunc(slices.Collect(maps.Keys(l.run.cpMap)), l.pos.inside) {
+	told := here && l.run.nested() || slices.ContainsFunc(slices.Collect(maps.Keys(l.run.cpMap)), l.pos.inside)
+	if !told && l.pos.told.since == "" {
 		return nil
 	}
 	since, at, places := l.run.env().IDs.Next(l.pos.step), map[string]any{}, map[string]any{}

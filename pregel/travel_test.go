@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -218,5 +219,64 @@ func TestTravelInsideStopsBefore(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// lossy lacks a checkpoint.
+type lossy struct {
+	saver.Saver
+	lost string
+}
+
+func (s *lossy) GetTuple(ctx context.Context, at saver.Config) (*saver.Tuple, error) {
+	if at.CheckpointID == s.lost && s.lost != "" {
+		return nil, saver.ErrNotFound
+	}
+	return s.Saver.GetTuple(ctx, at)
+}
+
+// TestTravelInsideIsForgotten: where a run is told to go on inside holds until a later run travels to the same
+// checkpoint without being told; and a place inside that is gone fails the run, which does not begin anew there.
+func TestTravelInsideIsForgotten(t *testing.T) {
+	s, at := &lossy{Saver: memory.New(memory.Options{})}, pregel.Thread("t")
+	v := &voyage{depth: 1, called: true, asks: true}
+	g := v.graph(t, graph.Options{Saver: s})
+	yes := pregel.Command{Resume: "yes"}
+	must(g.Invoke(ctx, at, m{"steps": []string{"in"}, "log": []string{"in"}}))
+	must(g.Invoke(ctx, at, yes)) // the innermost graph asks
+	to := placesIn(t, s, g)["b"]
+	must(g.Invoke(ctx, to, nil)) // asks before the graph inside begins
+
+	s.lost = to.CheckpointMap[to.Namespace]
+	v.ran = nil
+	if _, err := g.Invoke(ctx, at, yes); err == nil || len(v.ran) > 0 || s.lost == "" {
+		t.Errorf("without the place inside %q: %v, ran %q", s.lost, err, v.ran)
+	}
+	s.lost = ""
+
+	fork := must(g.GetState(ctx, at)).Address.CheckpointID
+	must(g.Invoke(ctx, pregel.Address{ThreadID: "t", CheckpointID: fork}, nil))
+	v.ran = nil
+	if _, err := g.Invoke(ctx, at, yes); err != nil || !slices.Equal(v.ran, []string{"a", "b", "review"}) {
+		t.Errorf("after travel that named no place inside: ran %q, %v", v.ran, err)
+	}
+}
+
+// TestTravelInsideBehindAnotherClock: a process whose clock is behind that of the one that was told where to go on
+// inside still knows when the graph inside has begun.
+func TestTravelInsideBehindAnotherClock(t *testing.T) {
+	s, at, yes := memory.New(memory.Options{}), pregel.Thread("t"), pregel.Command{Resume: "yes"}
+	v := &voyage{depth: 1, called: true, asks: true}
+	here := v.graph(t, graph.Options{Saver: s})
+	ticks := time.Now().Add(time.Hour).UnixNano()
+	clock := func() time.Time { ticks += int64(time.Second); return time.Unix(0, ticks) }
+	ahead := v.graph(t, graph.Options{Saver: s, Env: pregel.Environment{IDs: pregel.NewIDSource(clock, nil)}})
+	must(here.Invoke(ctx, at, m{"steps": []string{"in"}, "log": []string{"in"}}))
+	must(here.Invoke(ctx, at, yes))
+	must(ahead.Invoke(ctx, placesIn(t, s, here)["b"], nil)) // the node asks before the graph inside begins
+	must(here.Invoke(ctx, at, yes))
+	v.ran = nil
+	if _, err := here.Invoke(ctx, at, nil); err != nil || !slices.Equal(v.ran, []string{"review"}) {
+		t.Errorf("ran %q again, %v", v.ran, err)
 	}
 }

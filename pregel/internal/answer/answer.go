@@ -301,6 +301,11 @@ func Questions(pending []Write, namespaces func() (map[string]string, error)) (w
 		}
 		for _, in := range statuses[id].Interrupts {
 			asked[in.ID] = true
+			// Of a function that a task called, which is in no namespace. The last answer is to its last
+			// question, the one that it has stored.
+			if last := len(taken[id]) - 1; !known && last >= 0 && statuses[id].Finished {
+				answered[in.ID] = taken[id][last]
+			}
 		}
 		for _, in := range statuses[id].Waiting(ns, answers) {
 			if !slices.Contains(waiting, in.ID) {

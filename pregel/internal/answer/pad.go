@@ -276,10 +276,14 @@ func takenInside(ctx context.Context, s saver.Saver, at saver.Config, value any)
 	return false
 }
 
-// inside are the checkpoints of the graphs inside the superstep that starts from the checkpoint at.
+// inside are the checkpoints of the graphs inside the superstep that starts from the checkpoint at. They are
+// newer than at, so older ones are not read.
 func inside(ctx context.Context, s saver.Saver, at saver.Config) iter.Seq2[*saver.Tuple, error] {
 	return func(yield func(*saver.Tuple, error) bool) {
 		for tup, err := range s.List(ctx, saver.Query{ThreadID: at.ThreadID}) {
+			if err == nil && tup.Checkpoint.ID <= at.CheckpointID {
+				return
+			}
 			if err == nil {
 				parents, _ := tup.Metadata["parents"].(map[string]any)
 				if tup.Config.Namespace == at.Namespace || parents[at.Namespace] != at.CheckpointID {
@@ -330,9 +334,17 @@ func Inside(ctx context.Context, s saver.Saver, at saver.Config, ids []string) (
 
 // to is the answer to a question among the writes of one superstep of a graph, and whether a task of it asked.
 func to(pending []Write, tup *saver.Tuple, id string) (v any, given, asked bool) {
-	statuses, _ := Statuses(pending)
+	statuses, order := Statuses(pending)
 	taken := Of(pending).taken
-	for task, s := range statuses {
+	// A task repeats the questions of the functions that it calls, so the innermost task that has the
+	// question is the one that asked. The path of a function contains that of its caller.
+	paths := map[string]string{}
+	for _, w := range pending {
+		paths[w.TaskID] = w.Path
+	}
+	slices.SortStableFunc(order, func(a, b string) int { return len(paths[b]) - len(paths[a]) })
+	for _, task := range order {
+		s := statuses[task]
 		if !slices.ContainsFunc(s.Interrupts, func(in serde.Interrupt) bool { return in.ID == id }) {
 			continue
 		}
