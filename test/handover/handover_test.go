@@ -34,6 +34,7 @@ var notHandedOver = map[string]string{
 	"messages_in_parts": classes,
 	"messages_removed":  classes,
 	"delta_messages":    classes,
+	"delta_from_null":   "LangGraph's saver on PostgreSQL takes a stored null for no value",
 }
 
 const (
@@ -216,6 +217,7 @@ func TestScenariosHandedOver(t *testing.T) {
 						return s
 					})
 					if err != nil {
+						p.end() // and with it what it says
 						t.Fatalf("%v\n%s", err, p.stderr)
 					}
 					ended = true
