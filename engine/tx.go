@@ -142,14 +142,7 @@ func (tx *Tx) Now() int64 { return tx.now }
 
 // Partition returns the partition as this commit finds and changes it, or nil.
 func (tx *Tx) Partition(id string) *index.Partition {
-	if t, ok := tx.partitions.get(id); ok {
-		return t
-	}
-	t, err := tx.e.unpublished.partition(tx.e.Index, id)
-	if err != nil {
-		tx.err = err
-		return nil
-	}
+	t := tx.row(id)
 	if t == nil || !t.Cold() {
 		return t
 	}
@@ -165,6 +158,28 @@ func (tx *Tx) Partition(id string) *index.Partition {
 	}
 	tx.partitions.set(id, loaded)
 	return loaded
+}
+
+// Birth is the record that began the partition as this commit finds and changes it, or 0 if there is
+// none. It loads nothing.
+func (tx *Tx) Birth(id string) base.LSN {
+	if t := tx.row(id); t != nil {
+		return t.Birth
+	}
+	return 0
+}
+
+// row is Partition, which may be cold.
+func (tx *Tx) row(id string) *index.Partition {
+	if t, ok := tx.partitions.get(id); ok {
+		return t
+	}
+	t, err := tx.e.unpublished.partition(tx.e.Index, id)
+	if err != nil {
+		tx.err = err
+		return nil
+	}
+	return t
 }
 
 // Tombstone returns what is remembered of a deleted partition, unless that was longer

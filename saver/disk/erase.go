@@ -135,13 +135,7 @@ func (s *Saver) eraseBatch(ctx context.Context, batch []doomed) error {
 				return err
 			}
 		}
-		if err := tx.Drop(layout.NewestPartition, nil); err != nil {
-			return err
-		}
-		for _, d := range batch {
-			s.newest.erased(d.thread)
-		}
-		return nil
+		return tx.Drop(layout.NewestPartition, nil)
 	})
 }
 

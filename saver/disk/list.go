@@ -161,7 +161,7 @@ func (s *Saver) listAll(v *engine.View, q saver.Query, note bool, visit func(*in
 		return err
 	}
 	if note {
-		s.newest.allRead(v)
+		s.newest.allRead()
 	}
 	return visitSorted(all, visit)
 }

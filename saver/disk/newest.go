@@ -24,8 +24,10 @@ import (
 // made by the first listing that could use it, which reads all threads. Saver and all that
 // WithSerializer makes of it share one. It has an upper bound for each of its threads: no checkpoint of
 // the thread has a greater id. A thread that it does not have has no checkpoint above floor. A put adds
-// its id in its commit, before that is visible, so the bounds hold for every view. Removals change
-// nothing: a listing then opens a thread in vain, and forgets it if it is not there.
+// its id in its commit, before that is visible, so the bounds hold for every view. A commit that the
+// log refuses leaves a bound that is too high. Removals, erasures too, change nothing: a listing then
+// opens a thread in vain, and forgets it if it is not there. So bounds and floor may have what was
+// erased: keep decides what of it goes into a file.
 type newest struct {
 	kept   int // newestKept
 	least  int // newestLeast
@@ -34,9 +36,6 @@ type newest struct {
 	opened base.LSN // the last record when the store was opened
 	floor  string
 	bounds map[string]bound // by thread
-	// lastCopy is the last record that copies a thread: before it is made nothing is known of the
-	// copy of a thread that was not written to, and a view has to show it.
-	lastCopy base.LSN
 }
 
 // newestKept is how many threads remain when their number has reached twice that. Threads with equal
@@ -52,18 +51,20 @@ func newNewest(e *engine.Engine) *newest {
 	return &newest{kept: newestKept, least: newestLeast, opened: at, made: at == 0}
 }
 
-// bound is an id, and the last record that said it.
+// bound is the greatest id that records said.
 type bound struct {
-	id     string
-	lsn    base.LSN
-	erased bool // by a later record, and keep does not keep it
+	id  string
+	lsn base.LSN // of the last of the records
+	// since is before none of the records: if the thread is one of a later record, an earlier life of it
+	// may have had the id. 0 if another thread may have.
+	since base.LSN
 }
 
 // put notes that record lsn gives a thread a checkpoint.
 func (n *newest) put(threadID, id string, lsn base.LSN) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.add(threadID, bound{id: id, lsn: lsn})
+	n.add(threadID, bound{id: id, lsn: lsn, since: lsn})
 }
 
 // add raises the bound of a thread. mu is held.
@@ -74,8 +75,10 @@ func (n *newest) add(threadID string, b bound) {
 	if n.bounds == nil {
 		n.bounds = map[string]bound{}
 	}
-	was := n.bounds[threadID]
-	n.bounds[threadID] = bound{id: max(b.id, was.id), lsn: max(b.lsn, was.lsn)}
+	if was, ok := n.bounds[threadID]; ok {
+		b = bound{id: max(b.id, was.id), lsn: max(b.lsn, was.lsn), since: min(b.since, was.since)}
+	}
+	n.bounds[threadID] = b
 	if len(n.bounds) <= 2*n.kept {
 		return
 	}
@@ -86,16 +89,6 @@ func (n *newest) add(threadID string, b bound) {
 func (n *newest) raise(floor string) {
 	n.floor = max(n.floor, floor)
 	maps.DeleteFunc(n.bounds, func(_ string, b bound) bool { return b.id <= n.floor })
-}
-
-// erased notes that a record erases a thread. The commit of the erasure calls it.
-func (n *newest) erased(threadID string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if b, ok := n.bounds[threadID]; ok {
-		b.erased = true
-		n.bounds[threadID] = b
-	}
 }
 
 // forget removes a thread that a view does not have, unless a record that the view does not show
@@ -120,23 +113,28 @@ func (n *newest) list() []boundThread {
 	for thread, b := range n.bounds {
 		all = append(all, boundThread{thread, b})
 	}
-	slices.SortFunc(all, func(a, b boundThread) int { return cmp.Or(cmp.Compare(b.id, a.id), cmp.Compare(a.thread, b.thread)) })
+	slices.SortFunc(all, boundThread.compare)
 	return all
 }
 
-// copied notes that record lsn copies a thread. The commit of the copy calls it.
-func (n *newest) copied(src, dst string, lsn base.LSN) {
+func (t boundThread) compare(o boundThread) int {
+	return cmp.Or(cmp.Compare(o.id, t.id), cmp.Compare(t.thread, o.thread))
+}
+
+// copied notes that record lsn copies thread from. The commit of the copy calls it. If the log refuses
+// that, dst never has the id.
+func (n *newest) copied(from *index.Partition, dst string, lsn base.LSN) {
+	id := greatest(from)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.lastCopy = max(n.lastCopy, lsn)
-	n.add(dst, bound{id: n.bounds[src].id, lsn: lsn})
+	n.add(dst, bound{id: id, lsn: lsn})
 }
 
 // allRead is called when put was called for all threads of a view.
-func (n *newest) allRead(v *engine.View) {
+func (n *newest) allRead() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.made = n.made || n.lastCopy <= v.LSN()
+	n.made = true
 }
 
 // newestThreads are the threads that may have an id above floor in a view, the greatest bound
@@ -172,8 +170,12 @@ func (n *newest) viewedNow(e *engine.Engine) (v *engine.View, of newestThreads, 
 }
 
 // load makes it of what Close has kept, if that is of this store, and of the threads that were
-// written to since. Where that is damaged it is made as if there were none.
+// written to since. Where that is damaged it is made as if there were none; with AllowDamage damage
+// leaves entries out without an error, so there it always is.
 func (n *newest) load(e *engine.Engine, v *engine.View) error {
+	if e.Opts.AllowDamage {
+		return nil
+	}
 	t, err := v.Partition(layout.NewestPartition)
 	if t == nil || err != nil {
 		return notCorrupt(err)
@@ -186,13 +188,12 @@ func (n *newest) load(e *engine.Engine, v *engine.View) error {
 	n.raise(rest.Slots.At(0).Tag)
 	t.Ascend("", func(it *index.Entry) bool {
 		if it.Key != "" && it.Slots.Len() == 1 {
-			n.add(it.Key, bound{id: it.Slots.At(0).Tag, lsn: t.LSN})
+			n.add(it.Key, bound{id: it.Slots.At(0).Tag, lsn: t.LSN, since: t.LSN})
 		}
 		return true
 	})
-	all := t.LSN < n.opened || n.lastCopy > 0
 	n.mu.Unlock()
-	if all {
+	if t.LSN < n.opened {
 		aerr := v.Ascend(layout.SpaceThread, func(th *index.Partition) bool {
 			if !strings.HasPrefix(th.ID, layout.SpaceThread) {
 				return false
@@ -208,7 +209,7 @@ func (n *newest) load(e *engine.Engine, v *engine.View) error {
 			return notCorrupt(err)
 		}
 	}
-	n.allRead(v)
+	n.allRead()
 	return nil
 }
 
@@ -225,6 +226,10 @@ func storeNumber(id uint64) string { return string(binary.BigEndian.AppendUint64
 
 // keep keeps in the store what is known, if that is more than a little. It is derived: an error is
 // one that Close returns as well, or the next listing reads all.
+//
+// It writes nothing that was erased. What it writes is living in its own commit. An erasure before that
+// has dropped the whole partition, so that no entry of an erased thread is left to be deleted here, by
+// its key; one behind it drops it again, and what is written here is gone from the files when that ends.
 func (n *newest) keep(e *engine.Engine) {
 	n.mu.Lock()
 	few := !n.made || len(n.bounds) <= n.least
@@ -237,18 +242,16 @@ func (n *newest) keep(e *engine.Engine) {
 		if t != nil && t.LSN+1 == tx.LSN() {
 			return nil // there was no other record since
 		}
-		n.mu.Lock()
-		all, floor := n.list(), n.floor
-		n.mu.Unlock()
-		if len(all) > n.kept {
-			floor = all[n.kept].id
+		all, floor := n.living(tx)
+		if len(all) == 0 {
+			return nil
 		}
 		if err := tx.Put(layout.NewestPartition, "", 0, []engine.SlotIn{{Name: storeNumber(e.StoreID()), Tag: floor}}); err != nil {
 			return err
 		}
 		kept := map[string]bool{"": true}
 		for _, b := range all {
-			if b.erased || b.id <= floor {
+			if b.id <= floor {
 				continue
 			}
 			kept[b.thread] = true
@@ -273,6 +276,30 @@ func (n *newest) keep(e *engine.Engine) {
 		})
 		return tx.Delete(layout.NewestPartition, gone...)
 	})
+}
+
+// living are the threads that exist in a commit, the greatest bound first, and a floor for the others.
+// Each bound is an id that its thread had, and the floor is one of the bounds, as newest.floor may be an
+// id of a thread that was erased.
+func (n *newest) living(tx *engine.Tx) (all []boundThread, floor string) {
+	n.mu.Lock()
+	known, floor := n.list(), n.floor
+	n.mu.Unlock()
+	for _, b := range known {
+		key := layout.ThreadKey(b.thread)
+		birth := tx.Birth(key)
+		if birth > b.since {
+			b.id = greatest(tx.Partition(key))
+		}
+		if birth > 0 && b.id > floor {
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, boundThread.compare)
+	if len(all) > 0 && (floor != "" || len(all) > n.kept) {
+		floor = all[min(n.kept, len(all)-1)].id
+	}
+	return all, floor
 }
 
 // merge are threads whose checkpoints come in the order of a listing: those that were opened, by
@@ -374,12 +401,19 @@ func (s *Saver) listSome(v *engine.View, q saver.Query, of newestThreads, visit 
 
 // read notes the greatest id of a checkpoint of a thread, which a view shows.
 func (n *newest) read(t *index.Partition, v *engine.View) {
-	greatest := ""
+	n.put(strings.TrimPrefix(t.ID, layout.SpaceThread), greatest(t), v.LSN())
+}
+
+// greatest is the greatest id of a checkpoint of a thread, whatever its namespace; "" of none.
+func greatest(t *index.Partition) (id string) {
+	if t == nil {
+		return ""
+	}
 	t.Ascend(string(layout.KeyCheckpoint), func(it *index.Entry) bool {
-		if _, id, ok := layout.ParseCheckpointKey(it.Key); ok {
-			greatest = max(greatest, id)
+		if _, at, ok := layout.ParseCheckpointKey(it.Key); ok {
+			id = max(id, at)
 		}
 		return true
 	})
-	n.put(strings.TrimPrefix(t.ID, layout.SpaceThread), greatest, v.LSN())
+	return id
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -226,34 +224,32 @@ func TestNewestOfItsView(t *testing.T) {
 	}
 }
 
-// TestNewestBesideACopy: newest is not made of a view that does not show a copy, whether its commit
-// began before or after, and whoever waits for it.
+// TestNewestBesideACopy: newest that is made of a view which does not show a copy has it all the same.
 func TestNewestBesideACopy(t *testing.T) {
 	s := newestStore(t, 6)
-	put := func(id string) {
-		t.Helper()
-		if _, err := s.Put(t.Context(), saver.Config{ThreadID: "t"}, saver.Checkpoint{V: 4, ID: id}, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := s.Put(t.Context(), saver.Config{ThreadID: "t"}, saver.Checkpoint{V: 4, ID: "1"}, nil, nil); err != nil {
+		t.Fatal(err)
 	}
-	put("1")
-	for i, made := range []bool{false, true} {
-		v, of, err := s.newest.viewed(s.e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 { // a commit that is not visible yet
-			s.newest.copied("t", "copy", v.LSN()+1)
-		}
-		_, err = listed(9, func(visit func(*index.Partition, *index.Entry) error) error {
+	v, of, err := s.newest.viewed(s.e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CopyThread(t.Context(), "t", "copy"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{1, 2} {
+		got, err := listed(9, func(visit func(*index.Partition, *index.Entry) error) error {
 			return s.listSome(v, saver.Query{Limit: 9}, of, visit)
 		})
-		v.Release()
-		if err != nil || s.newest.made != made {
-			t.Errorf("made is %t, %v, want %t", s.newest.made, err, made)
+		if err != nil || len(got) != want || !s.newest.made {
+			t.Errorf("%q, %v, made is %t, want %d checkpoints", got, err, s.newest.made, want)
 		}
-		put("2")
+		v.Release()
+		if v, of, err = s.newest.viewed(s.e); err != nil {
+			t.Fatal(err)
+		}
 	}
+	v.Release()
 }
 
 // TestNewestReadsFew: a listing of ten checkpoints over all threads comes across few more, however
@@ -425,67 +421,5 @@ func TestNewestKeptReadsFew(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// TestNewestKeepsNothingErased: what Close keeps of the newest threads has none that was erased,
-// whether it was kept before or after.
-func TestNewestKeepsNothingErased(t *testing.T) {
-	fs := vfs.NewMem(vfs.MemOptions{})
-	s := keptStore(t, fs)
-	for i := range 8 {
-		if _, err := s.Put(t.Context(), saver.Config{ThreadID: fmt.Sprint("secret-", i)}, saver.Checkpoint{V: 4, ID: fmt.Sprintf("id-%08d", i)}, nil, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	contains := func(s string) bool {
-		names, err := fs.List("store")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range names {
-			f, err := fs.Open("store/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<30))
-			if err := errors.Join(err, f.Close()); err != nil {
-				t.Fatal(err)
-			}
-			if strings.Contains(string(b), s) {
-				return true
-			}
-		}
-		return false
-	}
-	for i, gone := range []string{"secret-7", "secret-6", "secret-5"} {
-		if i > 0 {
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if s = keptStore(t, fs); i == 2 {
-				if err := s.sameListings(saver.Query{Limit: 2}); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if !contains(gone) {
-			t.Fatalf("%s is in no file", gone)
-		}
-		if err := s.Erase(t.Context(), gone); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			if contains(gone) || contains(fmt.Sprintf("id-%08d", 7-i)) {
-				t.Errorf("a file has %s", gone)
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			s = keptStore(t, fs)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
 	}
 }

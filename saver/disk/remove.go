@@ -431,7 +431,7 @@ func (s *Saver) CopyThread(ctx context.Context, src, dst string) error {
 		if err := s.forgetErased(tx, src, dst); err != nil {
 			return err
 		}
-		s.newest.copied(src, dst, tx.LSN())
+		s.newest.copied(from, dst, tx.LSN())
 		return tx.Copy(layout.ThreadKey(src), layout.ThreadKey(dst))
 	})
 }
