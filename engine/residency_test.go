@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"testing"
 
+	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/index"
 )
@@ -52,6 +54,44 @@ func readMany(t *testing.T, e *Engine, n, stride, round int) {
 		if want := fmt.Sprintf("value %d of %d", round, i); err != nil || string(b) != want {
 			t.Fatalf("thread %d has %q, %v; want %q", i, b, err, want)
 		}
+	}
+}
+
+// TestBirthLoadsNothing: a commit knows which record began each partition, as it finds and changes it,
+// and loads none for that.
+func TestBirthLoadsNothing(t *testing.T) {
+	o := quietOptions(vfs.NewMem(vfs.MemOptions{}))
+	e, err := Open("store", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	putMany(t, e, 3, 1)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = Open("store", o); err != nil {
+		t.Fatal(err)
+	}
+	loads := e.loads.Load()
+	err = e.Commit(t.Context(), nil, func(tx *Tx) error {
+		for id, want := range map[string]base.LSN{residentID(0): 1, residentID(1): 1, residentID(2): 1, "none": 0} {
+			if at := tx.Birth(id); at != want {
+				t.Errorf("%s was begun by record %d, not %d", id, at, want)
+			}
+		}
+		if n := e.loads.Load() - loads; n != 0 {
+			t.Errorf("%d partitions were loaded", n)
+		}
+		if err := errors.Join(tx.Drop(residentID(0), nil), tx.Drop(residentID(1), nil), tx.Put(residentID(1), "key", 0, nil)); err != nil {
+			return err
+		}
+		if gone, anew := tx.Birth(residentID(0)), tx.Birth(residentID(1)); gone != 0 || anew != tx.LSN() {
+			t.Errorf("a dropped partition is of record %d, one begun anew of %d, not %d", gone, anew, tx.LSN())
+		}
+		return nil
+	})
+	if err := errors.Join(err, e.Close()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -55,8 +55,8 @@ func newNewest(e *engine.Engine) *newest {
 type bound struct {
 	id  string
 	lsn base.LSN // of the last of the records
-	// since is before none of the records: if the thread is one of a later record, an earlier life of it
-	// may have had the id. 0 if another thread may have.
+	// since is no later than the first of the records. If the thread was begun later, an earlier life of
+	// it may have had the id. 0: another thread may have.
 	since base.LSN
 }
 
@@ -227,9 +227,9 @@ func storeNumber(id uint64) string { return string(binary.BigEndian.AppendUint64
 // keep keeps in the store what is known, if that is more than a little. It is derived: an error is
 // one that Close returns as well, or the next listing reads all.
 //
-// It writes nothing that was erased. What it writes is living in its own commit. An erasure before that
-// has dropped the whole partition, so that no entry of an erased thread is left to be deleted here, by
-// its key; one behind it drops it again, and what is written here is gone from the files when that ends.
+// It writes nothing that was erased: what it writes exists in its own commit. An erasure before that
+// has dropped the whole partition, so that it has no entry of an erased thread, whose key would have to
+// be written to delete it. An erasure behind it drops what was written here.
 func (n *newest) keep(e *engine.Engine) {
 	n.mu.Lock()
 	few := !n.made || len(n.bounds) <= n.least

@@ -25,6 +25,7 @@ import (
 type erasing struct {
 	*testing.T
 	*Saver
+	mem  *vfs.Mem
 	inj  *faultfs.Injector
 	rng  *rand.Rand
 	ids  int // that were put
@@ -37,7 +38,7 @@ type erasing struct {
 }
 
 func newErasing(t *testing.T, seed uint64) *erasing {
-	return &erasing{T: t, inj: faultfs.NewInjector(), rng: rand.New(rand.NewPCG(seed, 5)), seen: map[string]int{},
+	return &erasing{T: t, mem: vfs.NewMem(vfs.MemOptions{}), inj: faultfs.NewInjector(), rng: rand.New(rand.NewPCG(seed, 5)), seen: map[string]int{},
 		names: map[string]bool{}, lives: map[string]int{}, holders: map[string]map[string]bool{}, gone: map[string]bool{}}
 }
 
@@ -125,7 +126,7 @@ func (s *erasing) erase(thread string) {
 		s.must(err)
 		return v
 	}
-	how := []string{"refused", "alone", "beside what reads all", "beside what loads what is kept", "in a listing"}[s.rng.IntN(5)]
+	how := []string{"refused", "alone", "beside what reads all", "beside what loads what is kept", "in a listing", "beside Close"}[s.rng.IntN(6)]
 	s.seen[how]++
 	switch how {
 	case "refused":
@@ -143,6 +144,10 @@ func (s *erasing) erase(thread string) {
 		s.delete(thread)
 		s.must(s.newest.load(s.e, v))
 		v.Release()
+	case "beside Close":
+		s.newest.keep(s.e)
+		s.delete(thread)
+		s.newest.keep(s.e)
 	case "in a listing":
 		at := s.rng.IntN(3)
 		for _, err := range s.List(s.Context(), saver.Query{Limit: 9}) {
@@ -153,6 +158,7 @@ func (s *erasing) erase(thread string) {
 		}
 	}
 	s.must(s.FinishErasures(s.Context()))
+	s.scan()
 }
 
 // refused makes a call while the log has no room. It may have nothing to do.
@@ -169,9 +175,9 @@ func (s *erasing) refused(call func() error) {
 }
 
 // scan fails if a file has anything that was erased.
-func (s *erasing) scan(mem *vfs.Mem) {
+func (s *erasing) scan() {
 	s.Helper()
-	files := enginetest.Scan(s.T, mem, "store", nil)
+	files := enginetest.Scan(s.T, s.mem, "store", nil)
 	in := func(text string) (places []string) {
 		for name, b := range files {
 			if bytes.Contains(b, []byte(text)) {
@@ -201,11 +207,10 @@ func (s *erasing) scan(mem *vfs.Mem) {
 func TestNewestOfErasures(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(8) {
-		mem := vfs.NewMem(vfs.MemOptions{})
 		s := newErasing(t, seed)
 		s.seen = seen
 		for life := range 12 {
-			s.Saver = keptStore(t, faultfs.New(mem, s.inj))
+			s.Saver = keptStore(t, faultfs.New(s.mem, s.inj))
 			listed := s.rng.IntN(3) == 0
 			for range s.rng.IntN(60) {
 				switch op := s.rng.IntN(16); {
@@ -229,14 +234,14 @@ func TestNewestOfErasures(t *testing.T) {
 				seen["kept"]++
 			}
 			s.must(s.Close())
-			s.scan(mem)
+			s.scan()
 			if t.Failed() {
 				t.Fatalf("seed %d, life %d", seed, life)
 			}
 		}
 	}
 	t.Log(seen)
-	for _, what := range []string{"refused", "alone", "beside what reads all", "beside what loads what is kept", "in a listing", "kept", "ids erased", "ids found"} {
+	for _, what := range []string{"refused", "alone", "beside what reads all", "beside what loads what is kept", "in a listing", "beside Close", "kept", "ids erased", "ids found"} {
 		if seen[what] < 10 {
 			t.Errorf("%s: only %d times", what, seen[what])
 		}
@@ -246,9 +251,8 @@ func TestNewestOfErasures(t *testing.T) {
 // TestNewestOfARefusedCopy: Close keeps no id of an erased thread as one of a thread to which a copy of
 // it was refused, and which was begun by the record of that number.
 func TestNewestOfARefusedCopy(t *testing.T) {
-	mem := vfs.NewMem(vfs.MemOptions{})
 	s := newErasing(t, 0)
-	s.Saver = keptStore(t, faultfs.New(mem, s.inj))
+	s.Saver = keptStore(t, faultfs.New(s.mem, s.inj))
 	for i := range 5 {
 		s.must(s.put(fmt.Sprintf("thread-%d;", i), fmt.Sprintf("id-%d;", i)))
 	}
@@ -261,7 +265,7 @@ func TestNewestOfARefusedCopy(t *testing.T) {
 	}
 	s.delete("victim;")
 	s.must(s.FinishErasures(t.Context()), s.Close())
-	s.scan(mem)
+	s.scan()
 	if s.seen["ids erased"] != 1 || s.seen["ids found"] != 6 {
 		t.Error(s.seen)
 	}
