@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,8 +9,10 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/admin"
@@ -59,7 +62,8 @@ type EraseReport struct {
 	Assistants  int            `json:"assistants"` // also those of which an earlier version was the user's, and goes
 	Items       int            `json:"items"`
 	Actions     int            `json:"actions"` // what was still to be done, such as webhooks to be called
-	// Shared are threads of others on which the user had runs. The runs go; what they left in the state stays.
+	// Shared are threads of others on which the user had runs, and threads without a record that are not the user's
+	// alone. The user's runs go; what they left in the state, and the identity in the metadata of checkpoints, stay.
 	Shared []string `json:"shared"`
 	// Former is how many namespaces lie where an earlier version kept items of the user. They may be a program's,
 	// and stay: MoveItems moves them, or Items names them.
@@ -89,7 +93,8 @@ var ErrUserActive = errors.New("the user goes on meanwhile: end the user's acces
 //
 //   - threads whose metadata matches Filter, with their checkpoints in all namespaces, pending writes, runs,
 //     events and crons. Of a thread that the server has no record of, the metadata of its checkpoints and runs
-//     counts;
+//     counts, which may also say by User.Configurable that the user ran them; it goes if none says that it is
+//     another's;
 //   - runs of the user on threads of others, with their events, crons and schedules of the user, and
 //     the webhooks of all these that are still to be called;
 //   - assistants whose metadata matches, and versions that match of those that were given to others;
@@ -179,6 +184,11 @@ func (s *userErasure) erase(ctx context.Context, o EraseOptions) (rep EraseRepor
 		if turn == 0 {
 			rep.Unreadable, rep.Items = f.unreadable, f.planned
 		}
+		for id := range f.shared {
+			if at, named := slices.BinarySearch(rep.Shared, id); !named {
+				rep.Shared = slices.Insert(rep.Shared, at, id)
+			}
+		}
 		if f.nothing() {
 			break
 		}
@@ -210,19 +220,43 @@ func (s *userErasure) erase(ctx context.Context, o EraseOptions) (rep EraseRepor
 	if d == nil {
 		return rep, nil
 	}
-	noted := s.noted(o.Identity)
-	req := disk.EraseRequest{Items: append(o.prefixes(), noted.ns)} // the note goes behind the threads
-	for item, err := range noted.each(ctx) {
-		if err != nil {
-			return rep, err
-		}
-		req.Threads = append(req.Threads, item.Key)
-	}
-	if err := d.EraseRequest(ctx, req); err != nil {
+	if err := s.eraseFiles(ctx, &o, d); err != nil {
 		return rep, err
 	}
 	rep.Erased = true
 	return rep, nil
+}
+
+// eraseFiles erases what is deleted from all files. Of the threads noted, one that is there has been made anew
+// since, maybe by another user. No request makes one until the ids are deleted, too.
+func (s *userErasure) eraseFiles(ctx context.Context, o *EraseOptions, d *disk.Saver) error {
+	noted := s.noted(o.Identity)
+	req := disk.EraseRequest{Items: append(o.prefixes(), noted.ns)} // the note goes behind the threads
+	var locked []func()
+	unlock := sync.OnceFunc(func() {
+		for _, u := range locked {
+			u()
+		}
+	})
+	defer unlock()
+	req.Progress = func(metrics.EraseProgress) { unlock() } // all is deleted
+	for item, err := range noted.each(ctx) {                // by key, as for whoever else needs several locks
+		if err != nil {
+			return err
+		}
+		locked = append(locked, s.threads.locks.thread(item.Key))
+		_, there, err := s.threads.records.get(ctx, item.Key)
+		if err == nil && !there {
+			there, err = s.threads.begun(ctx, item.Key)
+		}
+		if err != nil && !errors.Is(err, errUndecoded) {
+			return err
+		}
+		if err == nil && !there {
+			req.Threads = append(req.Threads, item.Key)
+		}
+	}
+	return d.EraseRequest(ctx, req)
 }
 
 // check completes the options.
@@ -292,15 +326,25 @@ func (s *userErasure) noted(identity string) records[struct{}] {
 
 // usersThings are what is found of a user.
 type usersThings struct {
-	threads    map[string]bool
+	threads    map[string]*usersThread
+	known      map[string]bool   // threads of which it is known whether they are in threads
+	shared     map[string]bool   // threads that are not the user's alone: true if no record says so
 	runs       map[string]string // their threads, by id
 	crons      []cron
 	assistants []string
-	actions    []string
+	actions    []deferredAction
 	schedules  []string
 	items      []store.Op // deletions; nil in a directory, where they are in planned
 	planned    int
 	unreadable int
+}
+
+// usersThread is what is found on a thread of a user, beside its runs, that is not the user's by itself. It goes with
+// the thread.
+type usersThread struct {
+	crons     []cron
+	schedules []string
+	actions   []deferredAction
 }
 
 func (f *usersThings) nothing() bool {
@@ -308,11 +352,11 @@ func (f *usersThings) nothing() bool {
 }
 
 func (s *userErasure) find(ctx context.Context, o *EraseOptions, d *disk.Saver) (*usersThings, error) {
-	f := &usersThings{threads: map[string]bool{}, runs: map[string]string{}}
+	f := &usersThings{threads: map[string]*usersThread{}, known: map[string]bool{}, shared: map[string]bool{}, runs: map[string]string{}}
 	own := Grant{Filter: o.Filter}
 	steps := []func() error{
-		func() error { return s.findThreads(ctx, own, f) },
-		func() error { return s.findRuns(ctx, o.Identity, own, f) },
+		func() error { return s.findThreads(ctx, o, own, f) },
+		func() error { return s.findRuns(ctx, o, own, f) },
 		func() error { return s.findRecords(ctx, o.Identity, own, f) },
 		func() error { return s.findItems(ctx, o, d, f) },
 	}
@@ -324,53 +368,140 @@ func (s *userErasure) find(ctx context.Context, o *EraseOptions, d *disk.Saver) 
 	return f, nil
 }
 
-func (s *userErasure) findThreads(ctx context.Context, own Grant, f *usersThings) error {
+func (s *userErasure) findThreads(ctx context.Context, o *EraseOptions, own Grant, f *usersThings) error {
 	for t, err := range decodable(ctx, s.threads.records, f) {
 		if err != nil {
 			return err
 		}
-		if own.admits(t.Metadata) {
-			f.threads[t.ID] = true
+		if f.known[t.ID] = true; own.admits(t.Metadata) {
+			f.threads[t.ID] = &usersThread{}
 		}
 	}
-	for info, err := range s.threads.saver.Threads(ctx, saver.ThreadQuery{Metadata: own.Filter, WithoutNotes: true}) {
-		if err == nil && !f.threads[info.ThreadID] {
-			err = s.addUnrecorded(ctx, info.ThreadID, f)
-		}
+	var unrecorded []string
+	for info, err := range s.threads.saver.Threads(ctx, saver.ThreadQuery{WithoutNotes: true}) { // no metadata is read: some may be damaged
 		if err != nil {
+			return err
+		}
+		if !f.known[info.ThreadID] {
+			unrecorded = append(unrecorded, info.ThreadID)
+		}
+	}
+	for _, id := range unrecorded {
+		if err := s.addUnrecorded(ctx, o, id, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addUnrecorded adds a thread of which the metadata of checkpoints, or of a run, says that it is the user's. If
-// there is a record, that says whose it is: a run on it may have been given any metadata.
-func (s *userErasure) addUnrecorded(ctx context.Context, id string, f *usersThings) error {
-	_, ok, err := s.threads.records.get(ctx, id)
-	if errors.Is(err, errUndecoded) {
+// addUnrecorded adds a thread that was not among the records, if it is the user's.
+func (s *userErasure) addUnrecorded(ctx context.Context, o *EraseOptions, id string, f *usersThings) error {
+	if f.known[id] {
 		return nil
 	}
-	if err == nil && !ok {
-		f.threads[id] = true
+	f.known[id] = true
+	w, err := s.whose(ctx, o, id)
+	switch {
+	case err != nil && isOfThread(err):
+		s.threads.log.Error("a thread cannot be read", "thread", id, "error", err)
+		f.unreadable++
+		return nil
+	case w.alone():
+		f.threads[id] = &usersThread{}
+	case w.user:
+		f.shared[id] = true
 	}
 	return err
 }
 
-func (s *userErasure) findRuns(ctx context.Context, identity string, own Grant, f *usersThings) error {
+// whose says who has a part in a thread.
+type whose struct{ user, other bool }
+
+func (w whose) alone() bool { return w.user && !w.other }
+
+// whose is who has a part in a thread. If there is a record, that says whose it is: a run on it may have been given any
+// metadata. Else the metadata of its checkpoints and runs does, and whose runs these are.
+func (s *userErasure) whose(ctx context.Context, o *EraseOptions, id string) (w whose, err error) {
+	t, ok, err := s.threads.records.get(ctx, id)
+	if errors.Is(err, errUndecoded) {
+		return w, nil
+	}
+	if err != nil || ok {
+		w.user = ok && Grant{Filter: o.Filter}.admits(t.Metadata)
+		return whose{w.user, !w.user}, err
+	}
+	for _, by := range []map[string]any{o.Filter, {userID: o.Identity}} {
+		for _, err := range s.threads.saver.Threads(ctx, saver.ThreadQuery{ThreadID: id, Metadata: by, WithoutNotes: true}) {
+			if err != nil {
+				return w, err
+			}
+			w.user = true
+		}
+	}
+	for r, err := range s.threads.queue.List(ctx, runs.Query{ThreadID: id}) {
+		if errors.Is(err, runs.ErrUnreadable) {
+			continue
+		}
+		if err != nil {
+			return w, err
+		}
+		by := o.partOf(runMetadata(r))
+		w = whose{w.user || by.user, w.other || by.other}
+	}
+	if !w.alone() {
+		return w, nil
+	}
+	for at, err := range s.threads.saver.List(ctx, saver.Query{ThreadID: id, Namespace: saver.InNamespace("")}) {
+		if err != nil {
+			return w, err
+		}
+		if o.partOf(at.Metadata).other {
+			return whose{true, true}, nil
+		}
+	}
+	return w, nil
+}
+
+// userID is where the configurable of a run has its user's identity, and the metadata of its checkpoints.
+const userID = authPrefix + "user_id"
+
+// runMetadata is the metadata of a run, with whose run it is.
+func runMetadata(r runs.Run) map[string]any {
+	return merged(r.Metadata, map[string]any{userID: r.Configurable[userID]})
+}
+
+// partOf says whose a checkpoint or a run with this metadata is. What says it for Filter counts more than who ran it: an
+// operator may work at a user's thread.
+func (o *EraseOptions) partOf(metadata map[string]any) (w whose) {
+	if w.user = (Grant{Filter: o.Filter}).admits(metadata); w.user {
+		return w
+	}
+	for key, want := range o.Filter {
+		w.other = w.other || metadata[key] != nil && !same(metadata[key], want)
+	}
+	if by := metadata[userID]; by != nil && !w.other {
+		return whose{by == o.Identity, by != o.Identity}
+	}
+	return w
+}
+
+func (s *userErasure) findRuns(ctx context.Context, o *EraseOptions, own Grant, f *usersThings) error {
 	for r, err := range s.threads.queue.List(ctx, runs.Query{}) {
 		unreadable := errors.Is(err, runs.ErrUnreadable)
 		if err != nil && !unreadable {
 			return err
 		}
-		if !unreadable && !f.threads[r.ThreadID] && own.admits(r.Metadata) {
-			if err := s.addUnrecorded(ctx, r.ThreadID, f); err != nil {
+		its := !unreadable && o.partOf(runMetadata(r)).user
+		if its {
+			if err := s.addUnrecorded(ctx, o, r.ThreadID, f); err != nil {
 				return err
 			}
 		}
 		switch {
-		case f.threads[r.ThreadID], !unreadable && r.Configurable["langgraph_auth_user_id"] == identity:
+		case f.threads[r.ThreadID] != nil:
 			f.runs[r.ID] = r.ThreadID
+		case !unreadable && r.Configurable[userID] == o.Identity, its && f.shared[r.ThreadID]:
+			f.runs[r.ID], f.shared[r.ThreadID] = r.ThreadID, f.shared[r.ThreadID]
 		case unreadable:
 			f.unreadable++
 		}
@@ -380,21 +511,27 @@ func (s *userErasure) findRuns(ctx context.Context, identity string, own Grant, 
 		switch {
 		case k.Unreadable != nil:
 			f.unreadable++
-		case f.threads[k.Spec.ThreadID] && k.Spec.ThreadID != "", own.admits(k.Spec.Metadata), k.Spec.Configurable["langgraph_auth_user_id"] == identity:
+		case own.admits(k.Spec.Metadata), k.Spec.Configurable[userID] == o.Identity:
 			f.schedules = append(f.schedules, k.ID)
+		default:
+			if on := f.threads[k.Spec.ThreadID]; on != nil {
+				on.schedules = append(on.schedules, k.ID)
+			}
 		}
 	}
 	return err
 }
 
 func (s *userErasure) findRecords(ctx context.Context, identity string, own Grant, f *usersThings) error {
-	crons := map[string]bool{}
+	crons, with := map[string]bool{}, map[string]*usersThread{}
 	for k, err := range decodable(ctx, s.threads.crons.records, f) {
 		if err != nil {
 			return err
 		}
-		if k.User.Identity == identity || own.admits(k.Metadata) || f.threads[k.ThreadID] {
+		if k.User.Identity == identity || own.admits(k.Metadata) {
 			f.crons, crons[k.ID] = append(f.crons, cron{ID: k.ID, ThreadID: k.ThreadID}), true
+		} else if on := f.threads[k.ThreadID]; on != nil {
+			on.crons, with[k.ID] = append(on.crons, cron{ID: k.ID, ThreadID: k.ThreadID}), on
 		}
 	}
 	for a, err := range decodable(ctx, s.assistants.records, f) {
@@ -409,13 +546,17 @@ func (s *userErasure) findRecords(ctx context.Context, identity string, own Gran
 		if err != nil {
 			return err
 		}
+		if on := cmp.Or(f.threads[a.Thread], with[a.Run]); on != nil {
+			on.actions = append(on.actions, a)
+			continue
+		}
 		_, its := f.runs[a.Run]
-		if its = its || crons[a.Run] || f.threads[a.Thread]; !its && a.Kind == deferredWebhook { // what a call that was cut off has left
+		if its = its || crons[a.Run]; !its && a.Kind == deferredWebhook { // what a call that was cut off has left
 			_, err := s.threads.queue.Get(ctx, a.Run)
 			its = errors.Is(err, runs.ErrNotFound)
 		}
 		if its {
-			f.actions = append(f.actions, a.key())
+			f.actions = append(f.actions, a)
 		}
 	}
 	return nil
@@ -483,6 +624,11 @@ func (s *userErasure) count(ctx context.Context, f *usersThings, d *disk.Saver, 
 	rep.Assistants += len(f.assistants)
 	rep.Actions += len(f.actions)
 	rep.Items += len(f.items)
+	for _, on := range f.threads {
+		rep.Crons += len(on.crons)
+		rep.Schedules += len(on.schedules)
+		rep.Actions += len(on.actions)
+	}
 	ids := slices.Sorted(maps.Keys(f.threads))
 	if d != nil {
 		plan, err := d.PlanErase(ctx, disk.EraseRequest{Threads: ids})
@@ -502,10 +648,7 @@ func (s *userErasure) count(ctx context.Context, f *usersThings, d *disk.Saver, 
 			rep.Checkpoints++
 		}
 	}
-	for id, thread := range f.runs {
-		if !f.threads[thread] && !slices.Contains(rep.Shared, thread) {
-			rep.Shared = append(rep.Shared, thread)
-		}
+	for id := range f.runs {
 		for after := int64(0); ; {
 			events, err := s.threads.queue.Events(ctx, id, after, page)
 			if errors.Is(err, runs.ErrUnreadable) {
@@ -520,7 +663,6 @@ func (s *userErasure) count(ctx context.Context, f *usersThings, d *disk.Saver, 
 			after = events[len(events)-1].Seq
 		}
 	}
-	slices.Sort(rep.Shared)
 	return nil
 }
 
@@ -531,21 +673,11 @@ func (s *userErasure) delete(ctx context.Context, o *EraseOptions, f *usersThing
 			return err
 		}
 	}
-	for _, id := range f.schedules {
-		if err := s.threads.queue.DeleteSchedule(ctx, id); err != nil {
-			return err
-		}
+	if err := s.deleteSubmitters(ctx, f.crons, f.schedules); err != nil {
+		return err
 	}
-	for _, k := range f.crons {
-		if err := s.threads.crons.remove(ctx, k); err != nil {
-			return err
-		}
-	}
-	for _, key := range f.actions {
-		s.threads.deferred.pending.Delete(key)
-		if err := s.threads.deferred.records.delete(ctx, key); err != nil {
-			return err
-		}
+	if err := s.deleteActions(ctx, f.actions); err != nil {
+		return err
 	}
 	for _, id := range f.assistants {
 		if err := s.removeAssistant(ctx, id, Grant{Filter: o.Filter}); err != nil {
@@ -553,7 +685,7 @@ func (s *userErasure) delete(ctx context.Context, o *EraseOptions, f *usersThing
 		}
 	}
 	for id, thread := range f.runs {
-		if f.threads[thread] {
+		if f.threads[thread] != nil {
 			continue
 		}
 		r, err := s.threads.queue.Get(ctx, id)
@@ -567,19 +699,74 @@ func (s *userErasure) delete(ctx context.Context, o *EraseOptions, f *usersThing
 			return err
 		}
 	}
-	for id := range f.threads {
-		if err := s.threads.removeWithCrons(ctx, id); err != nil {
-			return err
-		}
-		if err := s.threads.unfinished.delete(ctx, id); err != nil {
+	for _, id := range slices.Sorted(maps.Keys(f.threads)) {
+		if err := s.removeThread(ctx, o, id, f.threads[id]); err != nil {
 			return err
 		}
 	}
 	return batched(ctx, s.threads.store, f.items)
 }
 
+func (s *userErasure) deleteSubmitters(ctx context.Context, crons []cron, schedules []string) error {
+	for _, id := range schedules {
+		if err := s.threads.queue.DeleteSchedule(ctx, id); err != nil {
+			return err
+		}
+	}
+	for _, k := range crons {
+		if err := s.threads.crons.remove(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *userErasure) deleteActions(ctx context.Context, actions []deferredAction) error {
+	for _, a := range actions {
+		s.threads.deferred.pending.Delete(a.key())
+		if err := s.threads.deferred.records.delete(ctx, a.key()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeThread removes a thread of the user, with all that is on it, unless it is another's since it was found: it was
+// given away, or somebody has made one of its id anew.
+func (s *userErasure) removeThread(ctx context.Context, o *EraseOptions, id string, on *usersThread) error {
+	if w, err := s.whose(ctx, o, id); err != nil || !w.alone() {
+		return err
+	}
+	if err := s.deleteSubmitters(ctx, on.crons, on.schedules); err != nil {
+		return err
+	}
+	if err := s.threads.crons.removeOf(ctx, id); err != nil {
+		return err
+	}
+	gone, err := s.removeOwned(ctx, o, id, on)
+	if err != nil || !gone {
+		return err
+	}
+	return s.threads.crons.removeOf(ctx, id)
+}
+
+// removeOwned is removeThread under the lock of the thread.
+func (s *userErasure) removeOwned(ctx context.Context, o *EraseOptions, id string, on *usersThread) (gone bool, err error) {
+	defer s.threads.locks.thread(id)()
+	if w, err := s.whose(ctx, o, id); err != nil || !w.alone() {
+		return false, err
+	}
+	if err := s.deleteActions(ctx, on.actions); err != nil {
+		return false, err
+	}
+	if err := s.threads.unfinished.delete(ctx, id); err != nil {
+		return false, err
+	}
+	return true, s.threads.removeLocked(ctx, id)
+}
+
 // note notes threads whose ids are to be erased, by this call or another one.
-func (s *userErasure) note(ctx context.Context, identity string, threads map[string]bool) error {
+func (s *userErasure) note(ctx context.Context, identity string, threads map[string]*usersThread) error {
 	var ops []store.Op
 	noted := s.noted(identity)
 	for id := range threads {

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
@@ -226,6 +229,215 @@ func TestEraseUserWhoGoesOn(t *testing.T) {
 			t.Errorf("left: %v", left)
 		}
 	}
+}
+
+// someCheckpoint is the id of a checkpoint.
+const someCheckpoint = "1f0f0f0f-0000-6000-8000-000000000000"
+
+// failing is a cache that cannot be cleared.
+type failing struct{ cache.Cache }
+
+func (failing) Clear(context.Context, ...string) error {
+	return errors.New("the cache cannot be cleared")
+}
+
+// embedded are the options of an erasure of ann by a program that has the stores open beside the server.
+func (h *house) embedded() server.EraseOptions {
+	return server.EraseOptions{Saver: h.disk, Store: h.items, Queue: h.queue, Identity: "ann", Logger: logTo(io.Discard)}
+}
+
+// TestEraseUserOfAnIDMadeAnew: a thread of another user with the id of one that an unfinished erasure has deleted is
+// no part of what is left to erase, whether the server has a record of it or not.
+func TestEraseUserOfAnIDMadeAnew(t *testing.T) {
+	ann, bob, _ := operated(t, nil)
+	ctx := t.Context()
+	run := object{"assistant_id": "simple", "input": object{"text": "x"}, "if_not_exists": "create"}
+	ids := []string{ann.thread(), ann.thread(), ann.thread()}
+	for _, id := range ids {
+		ann.ok("POST", "/threads/"+id+"/runs/wait", run)
+	}
+	o := ann.embedded()
+	o.Caches = []cache.Cache{failing{}}
+	if _, err := server.EraseUser(ctx, o); err == nil {
+		t.Fatal("no error")
+	}
+	bob.ok("POST", "/threads/"+ids[0]+"/runs/wait", run)
+	bob.program(ids[1], someCheckpoint)
+	o.Caches = nil
+	if rep, err := server.EraseUser(ctx, o); err != nil || !rep.Erased {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	if a := bob.ok("GET", "/threads/"+ids[0]+"/state", nil); a.object()["values"].(object)["text"] != "x" {
+		t.Errorf("%s", a.text)
+	}
+	for i, id := range ids {
+		if _, there, err := saver.ThreadOf(ctx, ann.disk, id); there != (i < 2) || err != nil {
+			t.Errorf("thread %d is there: %v, %v", i, there, err)
+		}
+	}
+}
+
+// meanwhile does something when the first thread is deleted.
+type meanwhile struct {
+	saver.Saver
+	once sync.Once
+	do   func()
+}
+
+func (m *meanwhile) DeleteThread(ctx context.Context, id string) error {
+	m.once.Do(m.do)
+	return m.Saver.DeleteThread(ctx, id)
+}
+
+// scheduled does something when a schedule is deleted.
+type scheduled struct {
+	runs.Queue
+	do func()
+}
+
+func (s *scheduled) DeleteSchedule(ctx context.Context, id string) error {
+	s.do()
+	return s.Queue.DeleteSchedule(ctx, id)
+}
+
+// TestEraseUserLooksAgain: a thread that becomes another's after it was found stays, with what is on it: one that is
+// given away, before or while its crons go, and a copy that gets its record then.
+func TestEraseUserLooksAgain(t *testing.T) {
+	ann, bob, root := operated(t, nil)
+	ctx := t.Context()
+	const first, given, copied, late = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222", "33333333-3333-4333-8333-333333333333", "44444444-4444-4444-8444-444444444444"
+	for _, id := range []string{first, given, late} {
+		ann.ok("POST", "/threads", object{"thread_id": id, "ttl": 1000})
+		ann.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}})
+	}
+	cron := root.ok("POST", "/threads/"+given+"/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *"}).text1("cron_id")
+	ann.none(ann.disk.CopyThread(ctx, first, copied))
+	must(ann.queue.PutSchedule(ctx, runs.Schedule{ID: "s", Cron: "@yearly", Spec: runs.Spec{Graph: "simple", ThreadID: late}}))
+	give := func(id string) { root.ok("PATCH", "/threads/"+id, object{"metadata": object{"owner": "bob.b"}}) }
+	o := ann.embedded()
+	o.Queue = &scheduled{ann.queue, func() { give(late) }}
+	o.Saver = &meanwhile{Saver: ann.disk, do: func() {
+		give(given)
+		ann.none(ann.items.Put(ctx, store.Namespace{"__stele_server__", "threads"}, copied, object{"json": `{"id":"` + copied + `","metadata":{"owner":"bob.b","graph_id":"simple"}}`}))
+	}}
+	if rep, err := server.EraseUser(ctx, o); err != nil || rep.Threads != 4 {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	ann.refused(404, "GET", "/threads/"+first, nil)
+	for _, id := range []string{given, copied, late} {
+		if a := bob.ok("GET", "/threads/"+id+"/state", nil); a.object()["values"].(object)["text"] != "x" {
+			t.Errorf("%s: %s", id, a.text)
+		}
+	}
+	root.ok("GET", "/runs/crons/"+cron, nil)
+	left := must(root.items.Search(ctx, pending))
+	if !slices.ContainsFunc(left, func(f store.Found) bool { return f.Key == "ttl/"+given+"/" }) {
+		t.Errorf("what is due on it is gone: %v", left)
+	}
+}
+
+// TestEraseUserWithoutRecords: of threads that a program made without the server, those go of which checkpoints or runs
+// say that they are the user's, and none that they are another's.
+func TestEraseUserWithoutRecords(t *testing.T) {
+	ann, _, root := operated(t, nil)
+	ctx := t.Context()
+	type by = saver.Metadata
+	hers, his, whoIsAnn, whoIsBob := by{"owner": "ann"}, by{"owner": "bob.b"}, by{"langgraph_auth_user_id": "ann"}, by{"langgraph_auth_user_id": "bob.b"}
+	const goes, shared, stays = "goes", "shared", "stays"
+	for i, tt := range []struct {
+		checkpoints []saver.Metadata
+		runs        []saver.Metadata
+		want        string
+	}{
+		{[]by{hers}, nil, goes},
+		{[]by{hers, {}}, nil, goes},
+		{[]by{whoIsAnn}, nil, goes},
+		{[]by{{}, whoIsAnn, {}}, nil, goes},
+		{[]by{{"owner": "ann", "langgraph_auth_user_id": "root"}}, nil, goes},
+		{nil, []by{hers}, goes},
+		{nil, []by{whoIsAnn}, goes},
+		{[]by{{}}, []by{hers}, goes},
+		{[]by{hers, his}, nil, shared},
+		{[]by{his, hers}, nil, shared},
+		{[]by{whoIsAnn, whoIsBob}, nil, shared},
+		{[]by{{"owner": "bob.b", "langgraph_auth_user_id": "ann"}}, nil, shared},
+		{[]by{hers}, []by{his}, shared},
+		{[]by{hers}, []by{whoIsBob}, shared},
+		{[]by{his}, []by{hers}, shared},
+		{nil, []by{hers, his}, shared},
+		{[]by{his}, nil, stays},
+		{[]by{whoIsBob}, nil, stays},
+		{[]by{{}}, []by{{}}, stays},
+		{[]by{{"owner": []any{"ann", "bob.b"}}}, nil, stays},
+	} {
+		id, others := fmt.Sprint("thread-", i, "."), []string{}
+		for n, m := range tt.checkpoints {
+			cp := saver.Checkpoint{V: 4, ID: fmt.Sprintf("1f0f0f0f-0000-6000-8000-%012d", n), TS: "2026-01-02T03:04:05Z", Versions: map[string]saver.Version{}, Values: map[string]saver.Value{}}
+			must(ann.disk.Put(ctx, saver.Config{ThreadID: id}, cp, m, nil))
+		}
+		for _, m := range tt.runs {
+			spec := runs.Spec{ThreadID: id, Graph: "simple", Metadata: object{}, Configurable: object{"thread_id": id}}
+			for key, v := range m {
+				map[string]object{"owner": spec.Metadata, "langgraph_auth_user_id": spec.Configurable}[key][key] = v
+			}
+			r := must(ann.queue.Submit(ctx, runs.Request{Spec: spec, Input: object{"text": "x"}, After: time.Now().Add(time.Hour)}))
+			if m["owner"] != "ann" && m["langgraph_auth_user_id"] != "ann" {
+				others = append(others, r.ID)
+			}
+		}
+		for _, dry := range []bool{true, false} {
+			a := root.erase(dry)
+			if (a.whole("threads") == 1) != (tt.want == goes) || strings.Contains(fmt.Sprint(a.object()["shared"]), id) != (tt.want == shared) {
+				t.Errorf("%v, dry %v: %s", tt, dry, a.text)
+			}
+		}
+		if _, there, err := saver.ThreadOf(ctx, ann.disk, id); there != (tt.want != goes && tt.checkpoints != nil) || err != nil {
+			t.Errorf("%v: there is a state: %v, %v", tt, there, err)
+		}
+		left := []string{}
+		for _, r := range must(collected(ann.queue.List(ctx, runs.Query{ThreadID: id}))) {
+			left = append(left, r.ID)
+		}
+		if tt.want == goes {
+			others = []string{}
+		}
+		slices.Sort(left)
+		slices.Sort(others)
+		if !slices.Equal(left, others) {
+			t.Errorf("%v: left are %v, others' were %v", tt, left, others)
+		}
+	}
+}
+
+// damaged is a saver that cannot read the metadata of some threads.
+type damaged struct {
+	saver.Saver
+	ids []string
+}
+
+func (d *damaged) Threads(ctx context.Context, q saver.ThreadQuery) iter.Seq2[saver.ThreadInfo, error] {
+	if q.Metadata != nil && (q.ThreadID == "" || slices.Contains(d.ids, q.ThreadID)) {
+		return func(yield func(saver.ThreadInfo, error) bool) { yield(saver.ThreadInfo{}, saver.ErrCorrupt) }
+	}
+	return d.Saver.Threads(ctx, q)
+}
+
+// TestEraseUserBesideDamage: a thread that cannot be read hinders nobody's erasure. It is counted if no record says
+// whose it is.
+func TestEraseUserBesideDamage(t *testing.T) {
+	ann, bob, _ := operated(t, nil)
+	run := object{"assistant_id": "simple", "input": object{"text": "x"}}
+	his, hers := bob.thread(), ann.thread()
+	bob.ok("POST", "/threads/"+his+"/runs/wait", run)
+	ann.ok("POST", "/threads/"+hers+"/runs/wait", run)
+	bob.program("a program's", someCheckpoint)
+	o := ann.embedded()
+	o.Saver = &damaged{ann.disk, []string{his, hers, "a program's"}}
+	if rep, err := server.EraseUser(t.Context(), o); err != nil || rep.Threads != 1 || rep.Unreadable != 1 {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	ann.refused(404, "GET", "/threads/"+hers, nil)
+	bob.ok("GET", "/threads/"+his+"/state", nil)
 }
 
 // TestEraseUserWhileAWebhookIsCalled: an address that is being called in vain does not come back.
