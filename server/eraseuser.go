@@ -256,8 +256,30 @@ func (s *userErasure) eraseFiles(ctx context.Context, o *EraseOptions, d *disk.S
 			req.Threads = append(req.Threads, item.Key)
 		}
 	}
-	return d.EraseRequest(ctx, req)
+	err := d.EraseRequest(ctx, req)
+	if !errors.Is(err, saver.ErrEraseUnfinished) {
+		return err
+	}
+	if plan, failed := d.PlanErase(ctx, disk.EraseRequest{Items: o.prefixes()}); failed != nil || itemsOf(plan) > 0 {
+		return &partlyDeleted{err}
+	}
+	return err
 }
+
+// partlyDeleted is an error of an erasure that has left items. It does not match saver.ErrEraseUnfinished, by which
+// everything is deleted.
+type partlyDeleted struct{ err error }
+
+// Error is that of the erasure.
+func (p *partlyDeleted) Error() string { return p.err.Error() }
+
+// Is implements what errors.Is asks for.
+func (p *partlyDeleted) Is(target error) bool {
+	return target != saver.ErrEraseUnfinished && errors.Is(p.err, target)
+}
+
+// As implements what errors.As asks for.
+func (p *partlyDeleted) As(target any) bool { return errors.As(p.err, target) }
 
 // check completes the options.
 func (o *EraseOptions) check() error {
@@ -578,9 +600,7 @@ func (a assistant) without(own Grant) (assistant, int) {
 func (s *userErasure) findItems(ctx context.Context, o *EraseOptions, d *disk.Saver, f *usersThings) error {
 	if d != nil { // no value is read: one may be damaged
 		plan, err := d.PlanErase(ctx, disk.EraseRequest{Items: o.prefixes()})
-		for _, p := range plan.Items {
-			f.planned += p.Items
-		}
+		f.planned = itemsOf(plan)
 		return err
 	}
 	for _, prefix := range o.prefixes() {
@@ -593,6 +613,14 @@ func (s *userErasure) findItems(ctx context.Context, o *EraseOptions, d *disk.Sa
 		}
 	}
 	return nil
+}
+
+// itemsOf is how many items a plan has.
+func itemsOf(plan disk.ErasePlan) (n int) {
+	for _, p := range plan.Items {
+		n += p.Items
+	}
+	return n
 }
 
 // decodable yields the records that can be decoded, and counts the others.

@@ -13,11 +13,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stele-go/stele/base/vfs"
 	"github.com/stele-go/stele/base/vfs/crashfs"
+	"github.com/stele-go/stele/base/vfs/faultfs"
 	"github.com/stele-go/stele/engine/enginetest"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -31,7 +33,11 @@ import (
 
 // operated is a house of ann and bob.b, with an operator who may do all.
 func operated(t *testing.T, change func(*server.Config)) (ann, bob, root *house) {
-	ann = open(t, t.TempDir(), func(c *server.Config) {
+	return operatedOn(t, t.TempDir(), disk.Options{}, change)
+}
+
+func operatedOn(t *testing.T, dir string, o disk.Options, change func(*server.Config)) (ann, bob, root *house) {
+	ann = openOn(t, dir, o, func(c *server.Config) {
 		c.Auth = server.APIKeys(map[string]*server.User{"ann": {Identity: "ann"}, "bob": {Identity: "bob.b"}, "root": {Identity: "root"}, "half": {Identity: "half"}})
 		c.Auth.Authorize = func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
 			switch {
@@ -102,23 +108,56 @@ func TestEraseUserIsGranted(t *testing.T) {
 	shut.refused(403, "POST", "/stele/erase-user", object{"identity": "ann", "filter": own})
 }
 
-// clearing is a cache that notes that it was cleared.
+// clearing is a cache that notes that it was cleared, which is when all is deleted and the files are not yet rewritten.
 type clearing struct {
 	cache.Cache
 	cleared int
+	then    func()
 }
 
 func (c *clearing) Clear(ctx context.Context, groups ...string) error {
-	c.cleared++
+	if c.cleared++; c.then != nil {
+		c.then()
+	}
 	return c.Cache.Clear(ctx, groups...)
+}
+
+// graph is a graph "cached" with the cache.
+func (c *clearing) graph(cfg *server.Config) {
+	cfg.Graphs["cached"] = must(builder().Node("a", says("a"), graph.NodeOptions{Cache: &pregel.CachePolicy{}}).Sequence(graph.Start, "a").Compile(graph.Options{Name: "cached", Saver: cfg.Saver, Cache: c}))
+}
+
+// TestEraseUserOnAFullDisk: nobody is told that everything is deleted while items are there: the next commit of the
+// erasure failed. With room again the same call goes on.
+func TestEraseUserOnAFullDisk(t *testing.T) {
+	inj := faultfs.NewInjector()
+	kept := &clearing{Cache: must(cache.NewMemory(cache.Options{}))}
+	ann, _, root := operatedOn(t, "store", disk.Options{Simulation: disk.Simulation{FS: faultfs.New(vfs.NewMem(vfs.MemOptions{}), inj), Inline: true}}, kept.graph)
+	for i := range 100 { // more than one commit deletes
+		ann.none(ann.items.Put(t.Context(), append(server.ItemsOf("ann"), fmt.Sprint(i)), "k", object{"n": 1}))
+	}
+	ann.thread()
+	kept.then = func() {
+		inj.Set(faultfs.Rule{Op: faultfs.OpWriteAt, N: 2, Sticky: true, Err: syscall.ENOSPC})
+	}
+	root.refused(507, "POST", "/stele/erase-user", object{"identity": "ann", "filter": object{"owner": "ann"}, "dry_run": false})
+	inj.Set()
+	if n := must(ann.disk.PendingErasures()); n == 0 {
+		t.Fatal("the first commit of the erasure has failed: it proves nothing")
+	}
+	kept.then = nil
+	if a := root.erase(false); a.object()["erased"] != true || a.whole("items") == 0 || a.whole("items") == 100 {
+		t.Errorf("%s", a.text)
+	}
+	if left := ann.all(server.ItemsOf("ann")...); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
 }
 
 // TestEraseUserAtWork: runs of the user that have not ended are cancelled, and go, and what graphs have cached. Another user's stay.
 func TestEraseUserAtWork(t *testing.T) {
 	kept := &clearing{Cache: must(cache.NewMemory(cache.Options{}))}
-	ann, bob, root := operated(t, func(c *server.Config) {
-		c.Graphs["cached"] = must(builder().Node("a", says("a"), graph.NodeOptions{Cache: &pregel.CachePolicy{}}).Sequence(graph.Start, "a").Compile(graph.Options{Name: "cached", Saver: c.Saver, Cache: kept}))
-	})
+	ann, bob, root := operated(t, kept.graph)
 	ann.ok("POST", "/runs/wait", object{"assistant_id": "cached", "input": object{"text": "x"}})
 	var slow [2]string
 	for i, h := range []*house{ann, bob} {
