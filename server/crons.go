@@ -343,8 +343,7 @@ func (s *cronAPI) fire(ctx context.Context, a deferredAction) (again time.Time, 
 			return k.Next, err
 		}
 		k.Next = due
-		_, err = s.crons.put(ctx, k)
-		return due, err
+		return s.putFired(ctx, a, k)
 	}
 	if k.Ends != nil && k.Ends.Before(now()) {
 		k.Enabled = false
@@ -357,7 +356,15 @@ func (s *cronAPI) fire(ctx context.Context, a deferredAction) (again time.Time, 
 	if err := k.advance(now()); err != nil {
 		return time.Time{}, err
 	}
-	_, err = s.crons.put(ctx, k) // one that was removed is not found when it would be due next
+	return s.putFired(ctx, a, k)
+}
+
+// putFired stores a cron with when it is due next. One that another process has removed while it was fired stays away.
+func (s *cronAPI) putFired(ctx context.Context, a deferredAction, k cron) (again time.Time, err error) {
+	if _, there, err := s.crons.records.get(ctx, k.ID); err != nil || !there {
+		return s.deferred.done(ctx, a, err)
+	}
+	_, err = s.crons.put(ctx, k) // if its thread is gone the cron is, when it would be due next
 	return k.Next, err
 }
 

@@ -575,7 +575,10 @@ func (s *userErasure) findRecords(ctx context.Context, identity string, own Gran
 		_, its := f.runs[a.Run]
 		if its = its || crons[a.Run]; !its && a.Kind == deferredWebhook { // what a call that was cut off has left
 			_, err := s.threads.queue.Get(ctx, a.Run)
-			its = errors.Is(err, runs.ErrNotFound)
+			if errors.Is(err, runs.ErrNotFound) {
+				_, there, err := s.threads.records.get(ctx, a.Thread) // if it is, this may be another queue than the server's
+				its = err == nil && !there
+			}
 		}
 		if its {
 			f.actions = append(f.actions, a)

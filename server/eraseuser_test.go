@@ -499,6 +499,47 @@ func TestEraseUserWhileAWebhookIsCalled(t *testing.T) {
 	}
 }
 
+// TestEraseUserInAnotherQueue: whoever gives the wrong queue deletes no webhook of others. One whose run and thread are
+// gone was left by a call that was cut off, and goes.
+func TestEraseUserInAnotherQueue(t *testing.T) {
+	ann, bob, root := operated(t, nil)
+	thread := bob.thread()
+	later := bob.ok("POST", "/threads/"+thread+"/runs", object{"assistant_id": "simple", "input": object{"text": "x"}, "after_seconds": 10_000, "webhook": "http://127.0.0.1:1/"}).text1("run_id")
+	ann.none(ann.items.Put(t.Context(), store.Namespace{"__stele_server__", "after"}, "webhook/t/r", object{"json": `{"kind":"webhook","thread":"t","run":"r","due":"2126-01-01T00:00:00Z"}`}))
+	o := ann.embedded()
+	other := must(disk.Open(t.TempDir(), disk.Options{}))
+	items := must(store.On(other, store.Options{}))
+	o.Queue = must(runs.NewLocal(t.Context(), items, runs.LocalOptions{}))
+	if rep, err := server.EraseUser(t.Context(), o); err != nil || rep.Actions != 1 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	ann.none(errors.Join(items.Close(), other.Close()))
+	left := must(root.items.Search(t.Context(), pending))
+	if len(left) != 1 || left[0].Key != "webhook/"+thread+"/"+later {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestEraseUserWhoseCronIsFired: a cron that a server is firing while another process erases its user does not come back.
+func TestEraseUserWhoseCronIsFired(t *testing.T) {
+	var ann, root *house
+	ann, _, root = operated(t, func(c *server.Config) {
+		own := c.Auth.Authorize
+		c.Auth.Authorize = func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
+			if a.Value["cron_id"] != nil && a.Resource == "assistants" {
+				if rep, err := server.EraseUser(ctx, ann.embedded()); err != nil || rep.Crons != 1 {
+					t.Errorf("%+v, %v", rep, err)
+				}
+			}
+			return own(ctx, u, a)
+		}
+	})
+	cron := ann.ok("POST", "/runs/crons", object{"assistant_id": "simple", "schedule": "0 0 1 1 *", "input": object{"text": "x"}}).text1("cron_id")
+	ann.rewrite("crons", cron, func(r object) { r["next"] = "2026-01-01T00:00:00Z" })
+	ann.none(server.LookAtCron(t.Context(), root.api, cron))
+	root.equal(root.ok("POST", "/runs/crons/count", object{}), "0")
+}
+
 // marked are the files that have a text, or what says the same in base64.
 func marked(read map[string][]byte, text string) (names []string) {
 	for name, content := range read {
