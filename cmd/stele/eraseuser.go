@@ -47,6 +47,9 @@ until VACUUM FULL, and the write-ahead log until its files are used again.
 Backups are not reached. It names those beside the store, and those that --backup names:
 the next backup to such a directory replaces it.
 
+If some records, runs or threads cannot be read, nobody knows whose they are: they stay, and
+the exit code is 1.
+
 If the program encrypts values, only the program can read whose they are: call
 server.EraseUser there.`,
 		Example: `  stele erase-user store --identity ada
@@ -57,6 +60,9 @@ server.EraseUser there.`,
 			rep, err := a.eraseUser(cmd.Context(), args, &f)
 			if err != nil && (rep.DryRun || erasedOf(&rep) == "") {
 				return err
+			}
+			if rep.Unreadable > 0 {
+				a.code = exitFound
 			}
 			return errors.Join(err, a.print(rep, func(p *printer) { printErasedUser(p, &rep, err, filterHint(f.filters)) }))
 		},
@@ -135,13 +141,13 @@ func printErasedUser(p *printer, rep *server.EraseReport, failed error, hint str
 		p.hint(hint)
 	}
 	for _, id := range rep.Shared {
-		p.line("SHARED  %s: a thread of others; runs of the user go, and what they left in its state stays", printable(id))
+		p.line("SHARED  %s: not the user's alone: runs of the user go, and what they left in its state stays", printable(id))
 	}
 	if rep.Former > 0 {
 		p.line("FORMER  %s where an earlier version kept items of the user stay: see stele move-items, or name them with --items", plural(rep.Former, "namespace"))
 	}
 	if rep.Unreadable > 0 {
-		p.line("%d records cannot be decoded: nobody knows whose they are, and they stay", rep.Unreadable)
+		p.line("UNREADABLE  records, runs or threads without a record, %d in all: nobody knows whose they are, and they stay", rep.Unreadable)
 	}
 	for _, b := range rep.Backups {
 		p.line("BACKUP  %s, made %s: it holds what the store held then, until it is replaced or removed", printable(b.Dir), stamp(b.Made))

@@ -426,6 +426,28 @@ func TestEraseUserSays(t *testing.T) {
 	golden(t, "erase-user", stable(said, filepath.Dir(dir)))
 }
 
+// TestEraseUserFinds: whoever looks at the exit code alone learns that something stayed that cannot be read.
+func TestEraseUserFinds(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	d, err := disk.Open(dir, disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := store.On(d, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(items.Put(t.Context(), store.Namespace{"__stele_server__", "threads"}, "broken", object{"json": "{"}), items.Close(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, yes := range []string{"", "--yes"} {
+		out, stderr, code := stele(t, strings.Fields("erase-user "+dir+" --identity ada "+yes)...)
+		if code != exitFound || !strings.Contains(out, "1 in all: nobody knows whose they are") {
+			t.Errorf("exit code %d, %s%s", code, out, stderr)
+		}
+	}
+}
+
 // files are those of a directory.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
