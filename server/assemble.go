@@ -10,9 +10,9 @@ import (
 	"github.com/stele-go/stele/store"
 )
 
-// assemble makes the APIs that have the operations, each after those that it needs. done is closed when
-// the server closes.
-func (s *Server) assemble(done <-chan struct{}) {
+// assemble makes the APIs that have the operations, each after those that it needs. lives ends when the server closes.
+func (s *Server) assemble(lives context.Context) {
+	done := lives.Done()
 	queue, states, items, auth, log := s.cfg.Queue, s.cfg.Saver, s.cfg.Store, s.cfg.Auth, s.cfg.Logger
 	locks := &locks{held: map[lockKey]*lock{}}
 	var withStore queueWithStore
@@ -62,5 +62,5 @@ func (s *Server) assemble(done <-chan struct{}) {
 	s.operator = &operatorAPI{queue: queue, saver: states, threads: s.threads, view: view, crons: crons,
 		users:   &userErasure{threads: s.threads, runs: s.runs, assistants: s.assistants},
 		unmoved: s.unmoved, metrics: s.metrics, openStreams: s.openStreams, readOnly: s.cfg.ReadOnly,
-		backupDir: s.cfg.BackupDir, log: log}
+		backupDir: s.cfg.BackupDir, lives: lives, log: log}
 }

@@ -133,8 +133,8 @@ func EraseUser(ctx context.Context, o EraseOptions) (EraseReport, error) {
 		o.Logger = slog.Default()
 	}
 	s := &Server{cfg: Config{Saver: o.Saver, Store: o.Store, Queue: o.Queue, Auth: NoAuth(), Logger: o.Logger}}
-	s.assemble(nil)
-	return s.operator.users.erase(ctx, o)
+	s.assemble(ctx)
+	return s.operator.users.erase(ctx, ctx, o)
 }
 
 // userErasure erases users.
@@ -147,7 +147,8 @@ type userErasure struct {
 // eraseTurns bounds how often EraseUser looks for more.
 const eraseTurns = 4
 
-func (s *userErasure) erase(ctx context.Context, o EraseOptions) (rep EraseReport, err error) {
+// erase erases a user. Once all is deleted it goes on until rewriting ends, though ctx does.
+func (s *userErasure) erase(ctx, rewriting context.Context, o EraseOptions) (rep EraseReport, err error) {
 	start := time.Now()
 	defer func() { rep.Took = time.Since(start) }()
 	if err := o.check(); err != nil {
@@ -213,14 +214,14 @@ func (s *userErasure) erase(ctx context.Context, o EraseOptions) (rep EraseRepor
 		o.Caches = append(o.Caches[:len(o.Caches):len(o.Caches)], results)
 	}
 	for _, c := range o.Caches {
-		if err := c.Clear(ctx); err != nil {
+		if err := c.Clear(rewriting); err != nil {
 			return rep, err
 		}
 	}
 	if d == nil {
 		return rep, nil
 	}
-	if err := s.eraseFiles(ctx, &o, d); err != nil {
+	if err := s.eraseFiles(rewriting, &o, d); err != nil {
 		return rep, err
 	}
 	rep.Erased = true

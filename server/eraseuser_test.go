@@ -499,6 +499,23 @@ func TestEraseUserWhileAWebhookIsCalled(t *testing.T) {
 	}
 }
 
+// TestEraseUserOfAClientThatIsGone: files are rewritten to the end, though nobody waits for the answer.
+func TestEraseUserOfAClientThatIsGone(t *testing.T) {
+	kept := &clearing{Cache: must(cache.NewMemory(cache.Options{}))}
+	ann, _, root := operated(t, kept.graph)
+	ann.thread()
+	ctx, leave := context.WithCancel(t.Context())
+	kept.then = leave
+	r := httptest.NewRequestWithContext(ctx, "POST", "/stele/erase-user", strings.NewReader(`{"identity":"ann","filter":{"owner":"ann"},"dry_run":false}`))
+	r.Header.Set("X-Api-Key", "root")
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	root.api.ServeHTTP(w, r)
+	if kept.cleared != 1 || w.Code != 200 || !strings.Contains(w.Body.String(), `"erased":true`) {
+		t.Errorf("cleared %d times, %d %s", kept.cleared, w.Code, w.Body)
+	}
+}
+
 // TestEraseUserInAnotherQueue: whoever gives the wrong queue deletes no webhook of others. One whose run and thread are
 // gone was left by a call that was cut off, and goes.
 func TestEraseUserInAnotherQueue(t *testing.T) {

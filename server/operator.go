@@ -28,7 +28,8 @@ type operatorAPI struct {
 	routes      []route // of the server
 	readOnly    bool
 	backupDir   string
-	upkeep      sync.Mutex // one check, backup or erasure at a time
+	lives       context.Context // ends when the server closes
+	upkeep      sync.Mutex      // one check, backup or erasure at a time
 	log         *slog.Logger
 }
 

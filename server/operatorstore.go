@@ -74,7 +74,8 @@ func (s *operatorAPI) backUp(c *call, d *disk.Saver) error {
 }
 
 // eraseUser erases a user, or says what it would. It is told by which metadata things are the user's, as no default is
-// right where Authorize is the program's own, and nobody else is granted this.
+// right where Authorize is the program's own, and nobody else is granted this. A client that is gone, as behind a proxy that
+// waits for a minute, ends the look and the deletion, and not the rewrite of the files, which would never end on a large store.
 func (s *operatorAPI) eraseUser(c *call) error {
 	o := EraseOptions{Identity: c.body.text("identity"), Filter: c.body.object("filter"), DryRun: true}
 	if dry, given := c.body["dry_run"].(bool); given {
@@ -94,5 +95,5 @@ func (s *operatorAPI) eraseUser(c *call) error {
 			o.Caches = append(o.Caches, k)
 		}
 	}
-	return s.maintain(c, func() (any, error) { return s.users.erase(c.ctx, o) })
+	return s.maintain(c, func() (any, error) { return s.users.erase(c.ctx, s.lives, o) })
 }

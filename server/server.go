@@ -158,7 +158,7 @@ func New(cfg Config) (*Server, error) {
 	if !cfg.Auth.open && cfg.Rate > 0 {
 		s.rates = &rates{per: rate.Limit(cfg.Rate), burst: cfg.Burst, most: usersMost}
 	}
-	s.assemble(ctx.Done())
+	s.assemble(ctx)
 	if err := s.addRoutes(); err != nil {
 		stop()
 		return nil, err

@@ -15,7 +15,8 @@
 //
 //	0  done; verify: nothing is damaged; salvage: nothing is lost
 //	1  verify: damage was found; salvage: the new store is there, but not everything is in it;
-//	   import, export: something could not be copied, and was kept apart
+//	   import, export: something could not be copied, and was kept apart; erase-user:
+//	   something stayed that cannot be read
 //	2  the command could not do its work: bad arguments, no store, damage, a device error
 //	   or it was told to end (SIGINT, SIGTERM)
 //	3  the store, or the backup directory, is locked by another process
