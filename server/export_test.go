@@ -94,6 +94,22 @@ func HasIndex(s *Server) bool { return s.threads.index != nil && s.threads.index
 // SetIndex makes them go by it, if it was made, or by the records.
 func SetIndex(s *Server, on bool) { s.threads.index.ready.Store(on) }
 
+// OnUnfinished calls do before the threads are listed that are being made.
+func OnUnfinished(s *Server, do func()) {
+	s.threads.unfinished.items = &listed{s.threads.unfinished.items, do}
+}
+
+// listed is a store that cannot iterate, and calls do before each search.
+type listed struct {
+	store.Store
+	do func()
+}
+
+func (l *listed) Search(ctx context.Context, q store.Query) ([]store.Found, error) {
+	l.do()
+	return l.Store.Search(ctx, q)
+}
+
 // DecodedThreads is how many records of threads the server has decoded.
 func DecodedThreads(s *Server) int64 { return s.threads.records.kept.made.Load() }
 

@@ -217,6 +217,29 @@ func TestSearchDecodesAPage(t *testing.T) {
 	}
 }
 
+// TestCountAsTheIndexComes: a count is that of all threads, not of a page, though the index is made meanwhile.
+func TestCountAsTheIndexComes(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, dir, nil)
+	for range 20 {
+		h.thread()
+	}
+	h.shut()
+	h = open(t, dir, func(c *server.Config) { c.ReadOnly = true }) // nothing else looks
+	h.until("there is an index", func() bool { return server.HasIndex(h.api) })
+	looks := 0
+	server.OnUnfinished(h.api, func() {
+		looks++
+		server.SetIndex(h.api, looks > 1)
+	})
+	server.SetIndex(h.api, false)
+	h.equal(h.ok("POST", "/threads/count", object{}), "20")
+	if looks < 2 {
+		t.Errorf("%d looks: it proves nothing", looks)
+	}
+	server.SetIndex(h.api, true)
+}
+
 // TestIndexIsMadeAgain: after reads that failed, also while the index was made again, it has all
 // threads again.
 func TestIndexIsMadeAgain(t *testing.T) {

@@ -47,7 +47,7 @@ func (s *threadAPI) count(c *call) error {
 	if _, n, ok, err := s.findByIndex(c, true); ok || err != nil {
 		return c.answer(n, err)
 	}
-	found, err := s.find(c)
+	found, err := s.findByRecords(c) // and not find, which stops behind a page if the index is there by now
 	return c.answer(len(found), err)
 }
 
@@ -69,13 +69,18 @@ var threadOrder = sorting[*foundThread]{
 	then: func(a, b *foundThread) int { return b.Created.Compare(a.Created) },
 }
 
-// find returns the threads of a search, in its order, without their metadata and state, as those of all
-// threads may not fit into memory. Their status is computed before the page is cut only if the search
-// depends on it, as that reads the state of every thread.
-func (s *threadAPI) find(c *call) (found []*foundThread, err error) {
+// find returns the threads of a search, in its order, as far as its page needs them.
+func (s *threadAPI) find(c *call) ([]*foundThread, error) {
 	if found, _, ok, err := s.findByIndex(c, false); ok || err != nil {
 		return found, err
 	}
+	return s.findByRecords(c)
+}
+
+// findByRecords returns all threads that a search selects, in its order, without their metadata and state, as those of
+// all threads may not fit into memory. Their status is computed before the page is cut only if the search
+// depends on it, as that reads the state of every thread.
+func (s *threadAPI) findByRecords(c *call) (found []*foundThread, err error) {
 	ids, metadata, values, status := c.body.texts("ids"), c.body.object("metadata"), c.body.object("values"), c.body.text("status")
 	stele, prefixes := c.body.text("stele_status"), c.body.texts("stele_prefix")
 	if stele == anyStatus {
