@@ -123,7 +123,11 @@ var ErrUserActive = errors.New("the user goes on meanwhile: end the user's acces
 // EraseUser looks again until it finds nothing; a user who goes on all the same is
 // ErrUserActive, and what came after the last look stays. So end the user's access first.
 //
-// It reads the records of all threads, assistants, crons and runs. Wrong options are a saver.InvalidError, before
+// A run that was to be rolled back when its server was killed needs a server first, also in a directory: until then its
+// checkpoints are there, and on a thread of others they stay.
+//
+// It reads the records of all threads, assistants, crons and runs, and the metadata of the checkpoints of threads without a
+// record. Wrong options are a saver.InvalidError, before
 // anything is written. After an error the report says what was deleted.
 func EraseUser(ctx context.Context, o EraseOptions) (EraseReport, error) {
 	if o.Saver == nil || o.Store == nil || o.Queue == nil {
@@ -725,6 +729,9 @@ func (s *userErasure) delete(ctx context.Context, o *EraseOptions, f *usersThing
 			err = s.threads.endRun(ctx, r, runs.Interrupt)
 		}
 		if err == nil {
+			err = s.clearConfig(ctx, r)
+		}
+		if err == nil {
 			err = s.runs.remove(ctx, r)
 		}
 		if err != nil && !errors.Is(err, runs.ErrNotFound) {
@@ -761,6 +768,20 @@ func (s *userErasure) deleteActions(ctx context.Context, actions []deferredActio
 		}
 	}
 	return nil
+}
+
+// clearConfig clears what the record of a thread has of a run.
+func (s *userErasure) clearConfig(ctx context.Context, r runs.Run) error {
+	defer s.threads.locks.thread(r.ThreadID)()
+	t, ok, err := s.threads.records.get(ctx, r.ThreadID)
+	if errors.Is(err, errUndecoded) {
+		return nil
+	}
+	if err != nil || !ok || t.Run != r.ID {
+		return err
+	}
+	t.Config = map[string]any{}
+	return s.threads.records.put(ctx, t.ID, t)
 }
 
 // removeThread removes a thread of the user, with all that is on it, unless it is another's since it was found: it was

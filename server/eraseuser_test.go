@@ -499,6 +499,32 @@ func TestEraseUserWhileAWebhookIsCalled(t *testing.T) {
 	}
 }
 
+// TestEraseUserLeavesNoConfig: with the user's last run on a thread of another goes its config; that of another's run stays.
+func TestEraseUserLeavesNoConfig(t *testing.T) {
+	ann, bob, root := operated(t, func(c *server.Config) {
+		own := c.Auth.Authorize
+		c.Auth.Authorize = func(ctx context.Context, u *server.User, a server.Access) (server.Grant, error) {
+			if u.Identity == "ann" && a.Action == "create_run" {
+				return server.Grant{}, nil
+			}
+			return own(ctx, u, a)
+		}
+	})
+	for _, by := range [][]*house{{bob, ann}, {ann, bob}} {
+		thread := bob.thread()
+		for _, h := range by {
+			h.ok("POST", "/threads/"+thread+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}, "config": object{"configurable": object{"by": "WORD-OF-" + h.key}}})
+		}
+		if a := root.erase(false); a.whole("runs") != 1 {
+			t.Errorf("%s", a.text)
+		}
+		a := bob.ok("GET", "/threads/"+thread, nil)
+		if strings.Contains(a.text, "WORD-OF-ann") || strings.Contains(a.text, "WORD-OF-bob") != (by[1] == bob) {
+			t.Errorf("the last run was by %s: %s", by[1].key, a.text)
+		}
+	}
+}
+
 // TestEraseUserOfAClientThatIsGone: files are rewritten to the end, though nobody waits for the answer.
 func TestEraseUserOfAClientThatIsGone(t *testing.T) {
 	kept := &clearing{Cache: must(cache.NewMemory(cache.Options{}))}
