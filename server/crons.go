@@ -167,7 +167,7 @@ func (s *cronAPI) create(c *call) error {
 	if err := k.plan(c.body); err != nil {
 		return err
 	}
-	if _, err := s.runs.request(c, k.Payload, a, newThread(k.ThreadID, nil), true); err != nil { // so that a run can be made of it
+	if err := s.checkRun(c, k, a); err != nil {
 		return err
 	}
 	ok, err := s.keep(c.ctx, k)
@@ -259,7 +259,16 @@ func (s *cronAPI) checkPayload(c *call, k cron) error {
 	if err != nil {
 		return instead(err, http.StatusNotFound, nil)
 	}
-	_, err = s.runs.request(c, k.Payload, a, newThread(k.ThreadID, nil), true)
+	return s.checkRun(c, k, a)
+}
+
+// checkRun refuses a cron of whose payload no run can be made. If its checkpoint is removed later its runs fail.
+func (s *cronAPI) checkRun(c *call, k cron, a assistant) error {
+	t := newThread(k.ThreadID, nil)
+	if err := s.runs.hasCheckpoint(c.ctx, t.ID, k.Payload); err != nil {
+		return err
+	}
+	_, err := s.runs.request(c, k.Payload, a, t, true)
 	return err
 }
 

@@ -210,7 +210,7 @@ func (s *runAPI) takeBack(ctx context.Context, a deferredAction) error {
 
 // hasCheckpoint refuses a run that is to begin at a checkpoint which its thread does not have.
 func (s *runAPI) hasCheckpoint(ctx context.Context, thread string, in body) error {
-	id := checkpointOf(in, body(in.object("config")).object("configurable"))
+	id := checkpointOf(in)
 	if id == "" {
 		return nil
 	}

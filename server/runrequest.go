@@ -81,7 +81,7 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	if len(names) == 0 {
 		names = []string{"values"}
 	}
-	from := checkpointOf(in, configurable)
+	from := checkpointOf(in)
 	delete(configurable, "checkpoint_id") // it is the run's, not the graph's
 	durability := cmp.Or(in.text("durability"), "async")
 	if during, ok := in["checkpoint_during"].(bool); ok && in["durability"] == nil && !during {
@@ -136,9 +136,11 @@ func modesOf(names []string) (modes []pregel.Mode, err error) {
 	return modes, nil
 }
 
-// checkpointOf is the checkpoint that a run begins at; "" is the newest.
-func checkpointOf(in body, configurable map[string]any) string {
-	return cmp.Or(address("", in).CheckpointID, body(configurable).text("checkpoint_id"))
+// checkpointOf is the checkpoint that a run begins at; "" is the newest. A context may have a field of that name, the
+// assistant's as well as the request's, which is the graph's.
+func checkpointOf(in body) string {
+	config := body(in.object("config"))
+	return cmp.Or(address("", in).CheckpointID, body(config.object("configurable")).text("checkpoint_id"))
 }
 
 // commandOf is a Command of a request.
