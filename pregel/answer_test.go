@@ -628,3 +628,41 @@ func TestAnswerReadsLittle(t *testing.T) {
 		t.Errorf("an answer that is a map: %v, %d checkpoints were read", err, s.read)
 	}
 }
+
+// TestAnswerThatNobodyTakes: an answer to a question that is not asked again goes to no other one, in that run or the
+// next.
+func TestAnswerThatNobodyTakes(t *testing.T) {
+	for _, d := range allDurabilities {
+		t.Run(string(d), func(t *testing.T) {
+			changed := false // then the question is that of the second graph inside, not of the first
+			asks := fan(t, pregel.Options{}, node("ask", func(ctx context.Context, q any) (any, error) { return pregel.Ask(ctx, q) }))
+			quiet := fan(t, pregel.Options{}, node("ask", returns("quiet")))
+			g := fan(t, pregel.Options{Saver: memory.New(memory.Options{})}, node("n", func(ctx context.Context, _ any) (any, error) {
+				question := "first?"
+				if changed {
+					question = "second?"
+					if _, err := quiet.Invoke(ctx, pregel.Inside(), 1); err != nil {
+						return nil, err
+					}
+				}
+				res, err := asks.Invoke(ctx, pregel.Inside(), question)
+				if err != nil {
+					return nil, err
+				}
+				return res.Value, nil
+			}).Subgraphs(asks, quiet))
+			at, cfg := pregel.Thread("t"), pregel.RunOptions{Durability: d}
+			res, err := g.Invoke(ctx, at, 1, cfg)
+			wantAsked(t, res, err, "first?")
+			changed = true
+			for _, in := range []any{pregel.Command{Resume: "A"}, nil, nil} {
+				res, err = g.Invoke(ctx, at, in, cfg)
+				wantAsked(t, res, err, "second?")
+			}
+			res, err = g.Invoke(ctx, at, pregel.Command{Resume: "B"}, cfg)
+			if err != nil || fmt.Sprint(res.Value) != "[[B]]" {
+				t.Errorf("%v, %v", res, err)
+			}
+		})
+	}
+}

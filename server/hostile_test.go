@@ -543,3 +543,19 @@ func TestManyPrefixes(t *testing.T) {
 	h.refused(422, "POST", "/store/items/search", object{"namespace_prefix": many[:65]})
 	h.ok("POST", "/store/items/search", object{"namespace_prefix": many[:64]})
 }
+
+// TestSlowBodyForAuthenticate: an Authenticate that reads the body does not wait for one that does not come.
+func TestSlowBodyForAuthenticate(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Auth = &server.Auth{Authenticate: func(r *http.Request) (*server.User, error) {
+			_, err := io.ReadAll(r.Body) // to check a signature, say
+			return nil, err
+		}}
+		c.ReadTimeout = 200 * time.Millisecond
+	})
+	conn := h.raw("POST /threads HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("%v, %v", res, err)
+	}
+}

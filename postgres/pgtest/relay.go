@@ -94,8 +94,9 @@ func NewRelay(t testing.TB, url string) (*Relay, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Relay{server: filepath.Join(cfg.Host, ".s.PGSQL.5432"), Answered: make(chan struct{}, 1)}
-	if r.listener, err = net.Listen("unix", filepath.Join(dir, ".s.PGSQL.5432")); err != nil {
+	socket := fmt.Sprint(".s.PGSQL.", cfg.Port)
+	r := &Relay{server: filepath.Join(cfg.Host, socket), Answered: make(chan struct{}, 1)}
+	if r.listener, err = net.Listen("unix", filepath.Join(dir, socket)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.listener.Close(); os.RemoveAll(dir) })
