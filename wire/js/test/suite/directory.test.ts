@@ -186,7 +186,7 @@ test("a server that is stopped is told in words", async () => {
       "get was not answered within 500 ms: the server is stopped or busy, or the option timeout is too short",
     );
     await using other = SteleSaver.fromDir(dir, { connectTimeout: 500 });
-    await expect(other.setup()).rejects.toThrow(/does not answer: it takes a connection and says nothing/);
+    await expect(other.setup()).rejects.toThrow(/did not say hello within .* ms: the server is stopped or busy, or the option/);
   } finally {
     process.kill(server, "SIGCONT");
   }
