@@ -528,7 +528,10 @@ func (s *userErasure) findRuns(ctx context.Context, o *EraseOptions, own Grant, 
 		case f.threads[r.ThreadID] != nil:
 			f.runs[r.ID] = r.ThreadID
 		case !unreadable && r.Configurable[userID] == o.Identity, its && f.shared[r.ThreadID]:
-			f.runs[r.ID], f.shared[r.ThreadID] = r.ThreadID, f.shared[r.ThreadID]
+			f.runs[r.ID] = r.ThreadID
+			if _, known := f.shared[r.ThreadID]; !known {
+				f.shared[r.ThreadID] = false
+			}
 		case unreadable:
 			f.unreadable++
 		}

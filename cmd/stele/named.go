@@ -18,8 +18,8 @@ type notFoundError struct{ what string }
 // Error names what is not there.
 func (e *notFoundError) Error() string { return "not found: " + e.what }
 
-// Is gives the error the kind of saver.ErrNotFound.
-func (e *notFoundError) Is(target error) bool { return errors.Is(saver.ErrNotFound, target) }
+// Unwrap gives the error the kind of saver.ErrNotFound.
+func (e *notFoundError) Unwrap() error { return saver.ErrNotFound }
 
 // namedThreads is a source that ends with a notFoundError if it does not have all threads that
 // the command names. So no file is made that looks like an export of them.
