@@ -1,4 +1,4 @@
-package fault_test
+package runs_test
 
 import (
 	"errors"
