@@ -331,7 +331,7 @@ func TestStatementTimeout(t *testing.T) {
 			relay, url := pgtest.NewRelay(t, url)
 			var connected atomic.Int32
 			relay.Cut(func(b []byte) bool {
-				if len(b) > 8 && bytes.Equal(b[4:8], []byte{0, 3, 0, 0}) { // a StartupMessage
+				if len(b) > 8 && bytes.Equal(b[4:8], []byte{0, 3, 0, 0}) { // begins a connection
 					connected.Add(1)
 				}
 				return false
