@@ -93,6 +93,7 @@ type hearing struct {
 	at *atomic.Int64
 }
 
+// Read implements net.Conn, and notes when it returned.
 func (h hearing) Read(b []byte) (int, error) {
 	n, err := h.Conn.Read(b)
 	h.at.Store(time.Now().UnixNano())

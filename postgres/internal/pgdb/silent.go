@@ -143,8 +143,10 @@ func (t *boundTx) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
 	return t.Tx.QueryRow(t.next(1), sql, args...)
 }
 
+// SendBatch implements pgx.Tx, with the time of its statements.
 func (t *boundTx) SendBatch(_ context.Context, b *pgx.Batch) pgx.BatchResults {
 	return t.Tx.SendBatch(t.next(b.Len()), b)
 }
 
+// Commit implements pgx.Tx, with the time of one statement.
 func (t *boundTx) Commit(context.Context) error { return t.Tx.Commit(t.next(1)) }
