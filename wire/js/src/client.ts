@@ -239,7 +239,7 @@ export class Client {
 
   private async connect(): Promise<Connection> {
     const deadline = performance.now() + this.connectTimeout;
-    let cause: unknown = new Error("there is no server");
+    let cause: unknown;
     for (let tried = 0; !this.closed; tried++) {
       const address = await this.endpoint.address();
       if (address) {
@@ -260,11 +260,13 @@ export class Client {
           connection.close();
           break;
         } catch (error) {
+          // A later attempt is cut off by the deadline: what the earlier ones met says more.
+          if (error instanceof SteleTimeoutError && cause) throw this.endpoint.unreachable(cause);
           if (!(error instanceof LostError) && !(error instanceof ClosingError)) throw error;
           cause = error;
         }
       }
-      if (performance.now() > deadline) throw this.endpoint.unreachable(cause);
+      if (performance.now() > deadline) throw this.endpoint.unreachable(cause ?? new Error("there is no server"));
       await this.endpoint.start(deadline);
       // Servers of other clients may be starting; they are found by looking again.
       if (tried > 0) await sleep(Math.min(5 << Math.min(tried, 5), 100));

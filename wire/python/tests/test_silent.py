@@ -194,3 +194,26 @@ def test_there_are_no_others() -> None:
             blocking = name[1:] if hasattr(of, name[1:]) else name
             if not name.startswith("_") and not name.startswith("with_"):
                 assert blocking in calls or blocking in OTHERS, (of, name, method)
+
+
+async def test_the_first_connection_ends_and_the_next_is_silent(tmp_path: Path) -> None:
+    """What the first attempt met says more than that the last one was cut off."""
+    for of in (SteleSaver, AsyncSteleSaver):
+        server = Server(tmp_path / of.__name__, silent)
+        greeted: list[Peer] = []
+
+        def hello(peer: Peer, *_: Any, greeted: list[Peer] = greeted) -> None:
+            greeted.append(peer)
+            if len(greeted) == 1:
+                peer.close()
+
+        server.hello = hello
+        made: Any = of.from_url(server.url, connect_timeout=2)
+        with pytest.raises(errors.SteleConnectionError, match="closed the connection"):
+            if of is SteleSaver:
+                await asyncio.to_thread(made.setup)
+            else:
+                await made.asetup()
+        assert len(greeted) == 2
+        await made.aclose() if of is AsyncSteleSaver else made.close()
+        server.stop()

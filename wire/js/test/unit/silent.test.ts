@@ -1,7 +1,7 @@
 // A server that takes what is said and says nothing, or stops in the middle: whatever is asked of it, the call
 // ends with an error that says so.
 import { expect, test } from "vitest";
-import { SteleError, SteleSaver, SteleStore, SteleTimeoutError } from "../../src/index.js";
+import { SteleConnectionError, SteleError, SteleSaver, SteleStore, SteleTimeoutError } from "../../src/index.js";
 import { Fake, frame } from "./fake.js";
 import type { Asked } from "./fake.js";
 
@@ -115,4 +115,16 @@ test("there are no other calls", () => {
     const methods = names.filter(([, { value }]) => typeof value === "function").map(([name]) => name);
     expect(methods.filter((name) => !(name in known) && !none.has(name))).toEqual([]);
   }
+});
+
+test("a server that ends the first connection and is silent on the next", async () => {
+  await using fake = await new Fake(() => {}).listen();
+  fake.greet = ({ socket }) => {
+    if (fake.hellos.length === 1) socket.destroy();
+  };
+  await using saver = SteleSaver.fromUrl(fake.url, { connectTimeout: 2000 });
+  const error: unknown = await saver.setup().catch((error: unknown) => error);
+  expect(error).toBeInstanceOf(SteleConnectionError);
+  expect(String(error)).toContain("closed the connection");
+  expect(fake.hellos.length).toBe(2);
 });
