@@ -148,8 +148,9 @@ func (a *agent) toolErrors() tool.ErrorPolicy {
 	}
 }
 
-// stopError is an error of a call that is not caused by its tool or model. It ends the run of its own
-// agent. For an agent around, in one of whose tools that agent runs, it is an error of the tool.
+// stopError is an error of a call that neither its tool nor its model caused, such as a limit that
+// was reached. It ends the run of the agent that made the call. If that agent runs inside a tool of
+// another agent, the other agent sees an ordinary error of that tool.
 type stopError struct {
 	at  *door
 	err error

@@ -110,9 +110,9 @@ func (g *garbageEstimate) anyDropped() bool {
 	return len(g.dropped) > 0
 }
 
-// takeDropped returns the families that records up to cut dropped and that were not taken yet: a view
-// at the cut still shows partitions that were dropped later. settle puts them back unless the flush is
-// published.
+// takeDropped takes out of g.dropped, and returns, the families whose last deletion was by a record
+// up to cut. It leaves the others, because a view at the cut still shows their partitions. If the
+// flush is not published, settle puts the taken families back.
 func (g *garbageEstimate) takeDropped(cut base.LSN) map[uint64]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

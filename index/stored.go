@@ -211,10 +211,10 @@ func packedAt(list []Stored, families bool, disk Disk) (packed, error) {
 	return packed{stored: s, n: n, bytes: size}, nil
 }
 
-// TableAt returns a table whose chunks and lists are read when they are first needed. Until then it
-// takes only the memory of their descriptions, which partitions and families are. Lookups return the
-// errors of disk as they are, and fault.ErrCorrupt for a chunk or a list that does not match its
-// description.
+// TableAt returns a table whose chunks and lists lie on disk. partitions and families describe
+// them; at first only these descriptions are in memory. A chunk or list is read when it is first
+// needed. A lookup returns the errors of disk unchanged, and fault.ErrCorrupt if a chunk or list
+// does not match its description.
 func TableAt(partitions, families []Stored, disk Disk) (*Table, error) {
 	var t Table
 	var err error

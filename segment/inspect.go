@@ -11,8 +11,8 @@ import (
 type FrameInfo struct {
 	Offset int64
 	Size   int64  // header and padding included
-	Kind   string // "head block", "history block", "directory", "tombstones", "meta", "family index"
-	Codec  string // "raw", "zstd"
+	Kind   string // "head block", "history block", "directory", "tombstones", "meta", "family index", "seal"
+	Codec  string // "raw", "zstd", "s2"
 	Family uint64
 	Stored uint32 // payload bytes in the file
 	Raw    []byte // the decoded payload; the caller's

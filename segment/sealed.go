@@ -24,7 +24,8 @@ const (
 // sealed reports whether the file is encrypted.
 func (ft *footer) sealed() bool { return ft.flags&fileSealed != 0 }
 
-// frameStart is where frames begin in a file that is encrypted or not.
+// frameStart is the offset at which the frames of a file begin. An encrypted file has the header of
+// its encryption before them.
 func frameStart(sealed bool) int64 {
 	if sealed {
 		return sealedStart

@@ -150,8 +150,8 @@ func (c *statusWriter) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// more gives the client its time once more. A ResponseWriter of a test, or of a wrapper, may know no
-// deadlines.
+// more gives the client c.timeout from now on for the next piece. The error is ignored, because the
+// ResponseWriter of a test or of a wrapper may not support deadlines.
 func (c *statusWriter) more() { _ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout)) }
 
 // WriteHeader implements http.ResponseWriter.

@@ -202,7 +202,7 @@ func (s *deferredActions) one(ctx context.Context, key string, a deferredAction)
 	s.awake()
 }
 
-// awake makes run look again.
+// awake makes the method run look for due actions now, without waiting for its timer.
 func (s *deferredActions) awake() {
 	select {
 	case s.wake <- struct{}{}:

@@ -164,7 +164,8 @@ func movable(identity string) bool {
 	return identity != "" && !reserved(formerPlace(identity))
 }
 
-// formerOf are the namespaces below the former place of an identity.
+// formerOf lists the namespaces below formerPlace(identity), where earlier versions kept the items
+// of this user. That namespace itself is not among them.
 func formerOf(ctx context.Context, s store.Store, identity string) ([]store.Namespace, error) {
 	return s.ListNamespaces(ctx, store.NamespaceQuery{Limit: store.NoLimit, Match: []store.Match{{Kind: store.MatchPrefix, Path: append(formerPlace(identity), store.Wildcard)}}})
 }

@@ -317,7 +317,8 @@ func (s *protocolAPI) subscribe(ctx context.Context, method string, params body,
 	return map[string]any{"subscription_id": id, "replayed_events": sent}, err
 }
 
-// stateIn is the address of a namespace of the thread, and its graph: nil if it has none yet.
+// stateIn returns the thread's graph, and the address of the namespace that params name. If the
+// thread has no graph yet, the graph is nil.
 func (s *protocolAPI) stateIn(c *call, params body) (*pregel.Graph, pregel.Address, error) {
 	t, err := s.threads.ofPath(c)
 	if err != nil || t.graph() == "" {

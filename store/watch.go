@@ -50,9 +50,9 @@ type News struct {
 	Threads []string
 }
 
-// Next returns the changes since it was called last. A change is reported at the latest when the call
-// that made it has returned, and may be reported twice. After an error, changes that were not reported
-// are lost.
+// Next returns the changes since the last Next. It does not wait. Once a Put or Delete has
+// returned, Next reports its change; it may report it earlier, and twice. After an error, changes
+// that were not reported are lost.
 func (w *Watch) Next() (n News, err error) {
 	changed := !w.begun
 	for _, id := range w.w.Take() {

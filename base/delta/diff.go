@@ -21,7 +21,8 @@ const (
 	hashMul  = 0x9e3779b97f4a7c15
 )
 
-// differ finds runs. It is kept in a pool for its tables.
+// differ finds the runs that make target from base: copies of bytes of base, and literal bytes.
+// Differs are pooled, so that their tables are used again.
 type differ struct {
 	base, target *Held
 	script       script

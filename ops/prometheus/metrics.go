@@ -48,7 +48,7 @@ const (
 	cacheHelp   = "Look-ups in the cache of decoded blocks, by result."
 )
 
-// numbers are all counters and gauges, in the order of docs/metrics.md.
+// numbers are all counters and gauges of a store. docs/metrics.md describes them.
 var numbers = []number{
 	counter("stele_save_errors_total", saveErrors, func(s *sample) float64 { return float64(s.metrics.SavesFailed) }, "reason", "failed"),
 	counter("stele_save_errors_total", saveErrors, func(s *sample) float64 { return float64(s.metrics.SavesRefused) }, "reason", "refused"),

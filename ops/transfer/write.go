@@ -23,10 +23,10 @@ func Write(ctx context.Context, src Source, w io.Writer, o Options) (Report, err
 	return x.rep, err
 }
 
-// WriteFile is Write to a file that must not exist, unless o.Replace is set. It writes
-// path.part, reads it back, makes it durable and then gives it its name: a file of that name
-// is whole. A call that was killed leaves path.part, which the next call begins anew; so does one
-// that reads back something else than it wrote.
+// WriteFile is Write to a file, which must not exist unless o.Replace is set. It writes path.part,
+// makes it durable, reads it back, and only then renames it to path: a file at path is whole.
+// path.part stays if the call is killed, or if it reads back something other than it wrote. The
+// next call writes it from the start.
 func WriteFile(ctx context.Context, src Source, path string, o Options) (Report, error) {
 	if _, err := os.Lstat(path); !o.Replace && !errors.Is(err, fs.ErrNotExist) {
 		return Report{}, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}

@@ -73,7 +73,8 @@ func Open(s *postgres.Saver, opts Options) *Queue {
 	return q
 }
 
-// Close ends the watching. Claims stay as they are.
+// Close closes the connection on which the queue listens for changes, and waits until it is closed.
+// Watchers get no more notifications. Claims stay as they are.
 func (q *Queue) Close() error {
 	q.stop()
 	q.stopped.Wait()

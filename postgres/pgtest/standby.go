@@ -49,7 +49,8 @@ func (s *Server) Standby() (*Server, error) {
 	return r, nil
 }
 
-// Promote makes a replica the primary. It waits for nobody then.
+// Promote makes a replica the primary, and returns when it is one. The commits of the new primary
+// wait for no replica.
 func (s *Server) Promote() error {
 	if err := s.run("psql", "-h", s.Dir, "-U", "postgres", "-qc", "ALTER SYSTEM SET synchronous_standby_names = ''"); err != nil {
 		return err

@@ -84,8 +84,9 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, er
 	return out, nil
 }
 
-// VerifyOpen is Verify for a store that this process has open. It reads the directory that is
-// open, because its path may lead to another by now, with the keys of the store.
+// VerifyOpen is Verify for a store that this process has open. It reads the open directory itself,
+// because the path may lead to another directory by now. If o.Access has no keys, it uses those of
+// the store.
 func VerifyOpen(ctx context.Context, s *disk.Saver, o VerifyOptions) (*VerifyReport, error) {
 	e := s.Inside().Engine
 	o.Access.sim().FS = e.Held

@@ -153,10 +153,10 @@ func shortRun(run string) string {
 	return "\x00sha256:" + hex.EncodeToString(sum[:])
 }
 
-// diskPut is one Put on its way into the log. The log has a single committer, so everything
-// that does not depend on stored data is prepared before the commit is queued. The committer
-// may outlive the call, whose context can end first; so commit must not touch what the plan
-// borrows from the request.
+// diskPut is one Put on its way into the log. The log has a single committer, so everything that
+// does not depend on stored data is prepared before the commit is queued. The method commit may run
+// after the call has returned, because the call's context can end first. So commit must not touch
+// what the plan borrows from the request.
 type diskPut struct {
 	s       *Saver
 	plan    rules.PutPlan
@@ -167,10 +167,10 @@ type diskPut struct {
 	source  string // the key of plan.Record.Source; "" if there is none
 	record  engine.Value
 	values  []engine.Value  // of the channels plan.Record.Stored, and behind them those of the writes
-	slots   []engine.SlotIn // but for what unchanged channels refer to
+	slots   []engine.SlotIn // complete but for the references of unchanged channels, which commit sets
 	flags   uint8           // of the entry, what the note says
 	changes []engine.Prepared
-	// following are the values of the puts that are made with it, one after the other; nil: it is alone.
+	// following are the last values of the puts that are committed together with this one; nil if there are none.
 	following *engine.Following
 }
 

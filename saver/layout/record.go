@@ -297,7 +297,7 @@ func PackVersion(v saver.Version) string {
 	return string(AppendVersion(room[:0], v))
 }
 
-// AppendVersion is PackVersion behind b.
+// AppendVersion appends v to b, packed as PackVersion packs it.
 func AppendVersion(b []byte, v saver.Version) []byte {
 	p, ok := appendPacked(b, v)
 	if !ok {

@@ -28,8 +28,9 @@ type Deleted struct {
 // Expired reports whether the deletion need not be remembered any more.
 func (d Deleted) Expired(now time.Time, keep time.Duration) bool { return now.Sub(d.At) > keep }
 
-// Merge returns the memory of a thread that was deleted before (d) and is deleted again. An erasure is
-// not forgotten earlier because the clock was set back.
+// Merge returns what to remember of a thread that was deleted before (d) and is deleted again: the
+// greater id, and the time of the new deletion. If d is an erasure, the later of the two times is
+// kept, so that a clock that was set back does not make the saver forget the erasure earlier.
 func (d Deleted) Merge(again Deleted) Deleted {
 	again.GreatestID = max(d.GreatestID, again.GreatestID)
 	if d.GreatestID == ErasedID && d.At.After(again.At) {

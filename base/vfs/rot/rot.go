@@ -1,9 +1,9 @@
 // Package rot damages files the way disks and people do: bits flip, sectors are
 // zeroed, duplicated or swapped, ends are cut off. Only tests import it.
 //
-// Every function works on a closed file of any file system and reports whether
-// a byte changed: damage that changes nothing proves nothing, and a test must
-// not count it.
+// Every function works on a closed file of any file system. Those that may change
+// nothing report whether a byte changed: such damage proves nothing, and a test
+// must not count it.
 //
 // It is for this repository, and makes no promise to others.
 package rot
