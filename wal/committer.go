@@ -33,7 +33,7 @@ import (
 //
 // Sync. In SyncAlways one sync makes the whole batch durable. A check follows that the store still has
 // its lock and the file its name: what is acknowledged must be where the next Open will look for it.
-// Then the durable mark is written.
+// Then the durable mark is written, and Options.Replicate gets the records.
 //
 // Publish. Options.Apply makes the batch visible to readers, and only then do its callers wake. Data
 // that a crash could still take back is never read or built upon, except by the batch that follows it

@@ -96,10 +96,11 @@ func (l *Log) syncWith(f *logFile, call func() error, upTo int64, lsn base.LSN) 
 	}
 	f.smu.Unlock()
 	l.announcePoison(err, first)
-	if err == nil && lsn > 0 {
-		l.noteDurable(f, upTo, lsn)
+	if err != nil || lsn == 0 {
+		return err
 	}
-	return err
+	l.noteDurable(f, upTo, lsn)
+	return l.replicate(lsn)
 }
 
 // checkReachable checks that whoever opens the store next will find the first upTo bytes

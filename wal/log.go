@@ -25,14 +25,16 @@ import (
 //
 // Lock order, outermost first: logFile.smu, logFile.wmu, Log.mu. The locks of queue,
 // preallocator and markWriter are leaves. No callback runs under any of them, except
-// Options.Guard: after a sync it runs under logFile.smu. It runs under no lock where
-// nothing is synced: see checkGuard and commitBatch.
+// Options.Guard and Options.Replicate: after a sync Guard runs under logFile.smu. It runs
+// under no lock where nothing is synced: see checkGuard and commitBatch. Replicate runs
+// under replication.sending, under which no other lock is taken.
 type Log struct {
 	opts        Options
 	q           *queue
 	prealloc    *preallocator
 	syn         *syncer // nil in SyncAlways and with Options.Inline
 	durableMark markWriter
+	replication replication
 	count       counters
 
 	durable atomic.Uint64 // written under mu, so that poison freezes it
@@ -216,7 +218,7 @@ func (l *Log) Sync(ctx context.Context) error {
 	if l.q.isClosed() {
 		return fault.ErrClosed
 	}
-	if l.durable.Load() < l.last.Load() { // Deferred records
+	if l.durable.Load() < l.last.Load() || l.opts.Replicate != nil { // Deferred records; what is not replicated
 		return l.submit(ctx, newRequest(nil, controlSync))
 	}
 	// Each applied batch was synced before it was applied.
@@ -224,7 +226,7 @@ func (l *Log) Sync(ctx context.Context) error {
 }
 
 // checkGuard is the rest of a Sync that has nothing to sync: it checks that durable data is still where
-// the next Open will look for it.
+// the next Open will look for it, and waits until it is replicated.
 func (l *Log) checkGuard() error {
 	if err := l.poisoned(); err != nil {
 		return err
@@ -236,7 +238,7 @@ func (l *Log) checkGuard() error {
 	if err != nil {
 		return l.fail("sync", err)
 	}
-	return nil
+	return l.replicate(l.DurableLSN())
 }
 
 // checkCurrent checks that the current file is still there, and whole.

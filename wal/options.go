@@ -193,6 +193,14 @@ type Options struct {
 	// records are Deferred; in the other modes it is written. The slice is valid
 	// during the call.
 	Apply func(batch []*Record)
+	// Replicate, unless nil, gets the bytes of all records, in LSN order and without gaps, when
+	// they are durable: in SyncAlways those of a batch before Apply, except that Deferred
+	// records are applied first and come with the next that are synced; in the other modes
+	// after Apply. Close gives what is left. It is called by one goroutine at a time, and may
+	// keep the slices. It may block: to the log it is a part of the sync. An error poisons the
+	// log; records that were not applied may be found at the next open then, as after a failed
+	// sync. It must not call the log.
+	Replicate func(first base.LSN, records [][]byte) error
 	// Abort is called by the committer for records that were prepared and then refused,
 	// in the order of their preparation and before any later record is prepared. After
 	// a failed sync they may yet be found at the next open. The slice is valid during

@@ -92,6 +92,9 @@ func (l *Log) writeBatch(f *logFile, b *batch) error {
 	c.lsn += base.LSN(len(b.reqs))
 	c.full = false
 	c.sinceAsked += b.bytes
+	if l.opts.Replicate != nil {
+		l.replication.wrote(b.reqs, c.lsn)
+	}
 	b.file, b.end = f, Position{NextLSN: c.lsn, File: f.info.Num, Offset: f.end, Chain: f.chain}
 	return nil
 }
