@@ -1,6 +1,6 @@
 // Package base holds the small vocabulary every layer of the engine shares:
-// sequence and file numbers, the names of files, hard limits, the one checksum, and the typed
-// errors that callers act upon. It imports nothing of the project.
+// sequence and file numbers, the names of files, hard limits, and the one checksum. The errors
+// that callers act upon are in base/fault. It imports nothing of the project.
 //
 // It is for this repository, and makes no promise to others.
 package base

@@ -12,8 +12,9 @@ import (
 )
 
 // loop runs one run of one graph, superstep after superstep. It coordinates the objects below, which
-// have the state of the run. Each owns its fields and changes them by its methods. They are not
-// reachable from any other goroutine. Tasks have a stepView, which is a copy.
+// have the state of the run. What concerns one of them is done by its methods; what concerns several,
+// such as to enter a thread or to end a superstep, the loop does, and then sets their fields itself.
+// They are not reachable from any other goroutine. Tasks have a stepView, which is a copy.
 type loop struct {
 	run      runConfig // which run it is
 	input    any
@@ -79,13 +80,15 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 //  2. runTasks takes what the cache has, and gives the other tasks to a superstep. Each runs in a
 //     goroutine of its own: job.run, taskWork (retries and time limits), taskAttempt (one attempt, which
 //     the node's context carries). The superstep reads their messages until none is live.
-//  3. superstep.ended hands what a task wrote to putWrites: it is noted as pending, and handed to
-//     the pipeline. After a crash here the next run finds these writes, and runs the other tasks.
+//  3. superstep.ended notes what a task wrote, or asked, as pending (position.record), and hands it to
+//     the pipeline (saves.submit). After a crash here the next run finds these writes, and runs the
+//     other tasks.
 //  4. endStep applies all writes in the order of the tasks' paths (applier). putCheckpoint makes the
 //     checkpoint that follows, and saves hands it to the pipeline. After a crash before it is stored
 //     the next run has the checkpoint before and its pending writes, and comes to the same one.
-//  5. The pipeline stores in this order: the writes, then the checkpoint that they made. Under Sync
-//     the loop waits for that before the next superstep; under Exit only the end of the run stores.
+//  5. The pipeline stores in this order: the writes of the tasks, then the checkpoint that they made,
+//     in one commit with those of the task that ended last (putOp.last). Under Sync the loop waits for
+//     that before the next superstep; under Exit only the end of the run stores.
 func (l *loop) supersteps(ctx context.Context) error {
 	l.pool.run = frozen.Of(l.run)
 	if l.run.nested() {

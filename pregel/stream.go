@@ -7,6 +7,10 @@ import (
 )
 
 // Mode is a kind of stream event.
+//
+// A mode that is added here goes through all that name modes: runs/attempt.go, message/pregeljson (event.go),
+// server/runrequest.go, server/internal/streamv2 (translator.go), server/client (runs.go) and
+// server/client/remote (graph.go), and docs/server.md. TestModesAreKnown lists what each makes of it.
 type Mode string
 
 // The modes. Debug wraps checkpoints and tasks in one kind.

@@ -32,6 +32,12 @@ import (
 // the queue's lease time is void, and the run can be claimed again. Each claim of a run has
 // a greater epoch. A call with an epoch that is not the newest, or of a run that has ended,
 // fails with ErrFenced and does nothing.
+//
+// # More than a Queue
+//
+// A queue may do more, which its users ask it for: WorkerQueue, for its workers (ForWorker); SubmitWith and
+// Items, if it is in a store, so that a run and the server's records of it are one write; WatchEnd, which wakes
+// at a run's end alone; SharesLog, whether it and a saver are durable together. A Local has them all.
 type Queue interface {
 	// Submit stores a run. Errors: InvalidError, BusyError, KeyError.
 	Submit(ctx context.Context, req Request) (Run, error)

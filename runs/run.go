@@ -44,7 +44,8 @@ const (
 	Rollback Strategy = "rollback"
 )
 
-// Spec describes a run. It is stored. Metadata, Configurable, Context and Labels are plain JSON:
+// Spec describes a run. It is stored: who adds a field writes it in fields.spec (localitems.go) too, and checks
+// it in rules.go and in runstest (cases_submit.go). Metadata, Configurable, Context and Labels are plain JSON:
 // numbers in them are read back as float64, and integers beyond 2^53, of up to 64 bits, as int64.
 type Spec struct {
 	// ThreadID is the thread; "" makes Submit choose a new one.

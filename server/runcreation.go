@@ -79,7 +79,7 @@ func (s *runAPI) stateless(c *call, in body) (runs.Run, error) {
 }
 
 // submit makes the run that a client asks for on a thread, and what follows from it when it has
-// ended. The caller holds the lock of the thread.
+// ended. The caller holds the lock of the thread, except stateless, whose thread nobody knows yet.
 //
 // key, if it is not "", makes one run of what is submitted twice.
 func (s *runAPI) submit(c *call, in body, t thread, a assistant, temporary bool, key string) (runs.Run, error) {

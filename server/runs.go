@@ -64,6 +64,22 @@ func (s *runAPI) batch(c *call) error {
 }
 
 // stream makes a run and streams it.
+//
+// # The way of one run
+//
+//  1. Server.ServeHTTP finds the operation, and Server.answer does it: prepare authenticates it, limits it, reads its body and
+//     authorizes it, by the operation's row in the table of routes.
+//  2. made and on find thread and assistant, or make the thread. request turns the body into a
+//     runs.Request, and submit hands that to the queue. When submit returns, the run survives the
+//     process: another worker, or this server when it starts again, executes it. On routes that stream or
+//     wait (call.deferSync) it survives a power failure only once it was read from the queue, which
+//     comes before the client is told of it.
+//  3. A runs.Worker, which Server.begin started, claims the run and executes its graph. A Local claims it
+//     for a worker that has offered to take one (WorkerQueue.Offer) while Submit is under way. The
+//     worker stores the run's events in the queue, each before anybody sees it. Nothing here calls the graph.
+//  4. streamAPI.follow reads those events until the run has ended (streamv2.Reader); Queue.Watch wakes it
+//     when there are more. It keeps the connection open meanwhile. A client that comes back finds
+//     the run by its id.
 func (s *runAPI) stream(c *call) error {
 	r, stateless, err := s.made(c)
 	if err != nil {
@@ -73,18 +89,6 @@ func (s *runAPI) stream(c *call) error {
 }
 
 // wait makes a run and answers with what came of it.
-//
-// # The way of one run
-//
-//  1. Server.ServeHTTP finds the operation, and Server.answer does it: prepare authenticates it, limits it, reads its body and
-//     authorizes it, by the operation's row in the table of routes.
-//  2. made and on find thread and assistant, or make the thread. request turns the body into a
-//     runs.Request, and submit hands that to the queue. When submit returns, the run survives a
-//     crash: another worker, or this server when it starts again, executes it.
-//  3. A runs.Worker, which Server.begin started, claims the run and executes its graph. It stores
-//     the run's events in the queue, each before anybody sees it. Nothing here calls the graph.
-//  4. streamAPI.wait follows those events until the run has ended, and keeps the connection open
-//     meanwhile. A client that comes back finds the run by its id.
 func (s *runAPI) wait(c *call) error {
 	r, _, err := s.made(c)
 	if err != nil {

@@ -206,3 +206,32 @@ func TestReplicateOfAnIdleLog(t *testing.T) {
 		mustClose(t, l)
 	})
 }
+
+// A Sync that finds everything durable waits for who is replicating it.
+func TestReplicateBeforeABarrier(t *testing.T) {
+	w, r, begun, answer := newWorld(vfs.NewMem(vfs.MemOptions{})), &replica{t: t}, make(chan struct{}), make(chan struct{})
+	l := w.open(t, func(o *Options) {
+		o.Inline, o.Mode, o.Interval = false, SyncInterval, time.Hour
+		o.Replicate = func(first base.LSN, records [][]byte) error {
+			close(begun)
+			<-answer
+			return r.take(first, records)
+		}
+	})
+	mustCommit(t, l, 1, 10)
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		if err := l.Rotate(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	calls.Go(func() {
+		if err := l.Sync(t.Context()); err != nil || r.end() != 1 {
+			t.Errorf("%v, %d replicated", err, r.end())
+		}
+	})
+	close(answer)
+	calls.Wait()
+	w.closesWith(t, l, 1, 10)
+}

@@ -140,7 +140,11 @@ func (p *PutPlan) Make(req *saver.PutRequest, enc Encoding) error {
 		return err
 	}
 	cfg, cp, codec := &req.Config, &req.Checkpoint, enc.Codec
-	p.Target, p.ExpectHead, p.Epoch = cfg.At(cp.ID), cfg.ExpectHead, cfg.Epoch
+	p.Target, p.Epoch = cfg.At(cp.ID), cfg.Epoch
+	if cfg.ExpectHead != nil { // the caller's variable, and the plan may outlive the call
+		expected := *cfg.ExpectHead
+		p.ExpectHead = &expected
+	}
 	p.Record.Checkpoint, p.Record.Parent, p.Record.Note = enc.strip(*cp), cfg.CheckpointID, req.Note
 	if !enc.Borrow {
 		p.Record.Note = req.Note.Clone()

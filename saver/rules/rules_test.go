@@ -124,3 +124,19 @@ func TestMigratePendingSends(t *testing.T) {
 		t.Error("a damaged packet was read")
 	}
 }
+
+// TestPlanKeepsItsCondition: a plan may be committed after the call that made it has given up, when the
+// caller uses its variables for something else.
+func TestPlanKeepsItsCondition(t *testing.T) {
+	head := "head"
+	req := saver.PutRequest{Config: saver.Config{ThreadID: "t", CheckpointID: head, ExpectHead: &head}, Checkpoint: saver.Checkpoint{V: 4, ID: "next"}}
+	var p PutPlan
+	if err := p.Make(&req, Encoding{Borrow: true}); err != nil {
+		t.Fatal(err)
+	}
+	head = "other"
+	exists := func(string) bool { return true }
+	if err := p.Check(nil, exists, func() string { return "head" }); err != nil {
+		t.Error(err)
+	}
+}

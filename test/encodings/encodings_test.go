@@ -5,6 +5,7 @@ package encodings
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -335,5 +336,48 @@ func TestPageListsEncodings(t *testing.T) {
 	slices.Sort(have)
 	if !slices.Equal(listed, have) {
 		t.Errorf("the page lists %q, and there are %q", listed, have)
+	}
+}
+
+// TestComparisonSeesEverything: a copy finds each field of a checkpoint and a note that differs in the target.
+func TestComparisonSeesEverything(t *testing.T) {
+	full, _ := sample()
+	changes := map[string]func(*saver.PutRequest){
+		"Metadata":    func(r *saver.PutRequest) { r.Metadata = saver.Metadata{"source": "loop", "step": 7, "tenant": "other"} },
+		"NewVersions": func(r *saver.PutRequest) { r.NewVersions, r.Checkpoint.Values = nil, nil },
+		"Checkpoint.Versions": func(r *saver.PutRequest) {
+			r.NewVersions = map[string]saver.Version{"messages": saver.StringVersion("00000000000000000000000000000003.5")}
+			r.Checkpoint.Versions = r.NewVersions
+		},
+	}
+	// Each field without its value.
+	for i := range reflect.TypeFor[saver.Checkpoint]().NumField() {
+		name := reflect.TypeFor[saver.Checkpoint]().Field(i).Name
+		if notStored["Checkpoint."+name] == "" && !slices.Contains([]string{"ID", "V", "Values", "Versions"}, name) { // the identity; what is written; the others above
+			changes["Checkpoint."+name] = func(r *saver.PutRequest) { reflect.ValueOf(&r.Checkpoint).Elem().Field(i).SetZero() }
+		}
+	}
+	for i := range reflect.TypeFor[saver.Note]().NumField() {
+		changes["Note."+reflect.TypeFor[saver.Note]().Field(i).Name] = func(r *saver.PutRequest) {
+			r.Note = r.Note.Clone()
+			reflect.ValueOf(r.Note).Elem().Field(i).SetZero()
+		}
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			from, to := memory.New(memory.Options{}), memory.New(memory.Options{})
+			for s, req := range map[saver.Saver]saver.PutRequest{from: full, to: full} {
+				req.Config.CheckpointID = ""
+				if s == saver.Saver(to) {
+					change(&req)
+				}
+				if _, err := s.PutRequest(t.Context(), req); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := transfer.Copy(t.Context(), transfer.FromSaver(from), to, transfer.Options{}); !errors.Is(err, transfer.ErrDiffers) {
+				t.Errorf("the copy ends with %v", err)
+			}
+		})
 	}
 }

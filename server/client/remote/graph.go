@@ -79,7 +79,7 @@ func (g *Graph) follow(ctx context.Context, threadID string, req client.RunReque
 
 // Stream runs the graph and yields its events as they come, of pregel.ModeUpdates unless
 // RunOptions.Modes says otherwise. An error is yielded last. To stop early cancels the run. The
-// data of modes tasks, checkpoints and debug is plain, as the server sends it.
+// data of modes custom, tasks, checkpoints and debug is plain, as the server sends it.
 func (g *Graph) Stream(ctx context.Context, at pregel.Address, input any, opts ...pregel.RunOptions) iter.Seq2[pregel.Event, error] {
 	return func(yield func(pregel.Event, error) bool) {
 		o := last(opts)
