@@ -70,6 +70,23 @@ func (d *deltaState) among(writes []write) (to []write) {
 	return to
 }
 
+// storedWhole notes the channels that a checkpoint has whole.
+func (d *deltaState) storedWhole(whole map[string]bool) {
+	for name := range whole {
+		delete(d.forced, name)
+	}
+}
+
+// forceWritten has the channels of writes stored whole in the next checkpoint.
+func (d *deltaState) forceWritten(writes []write) {
+	for _, w := range writes {
+		d.forced[w.channel] = true
+	}
+}
+
+// keepCommand keeps the writes of a Command for the end of an Exit run.
+func (d *deltaState) keepCommand(writes []write) { d.commandExit = d.among(writes) }
+
 // forceAfterStep marks the delta channels that the stored writes of the superstep would not
 // rebuild. reapplied are the tasks that got their writes back.
 func (d *deltaState) forceAfterStep(tasks *taskSet, reapplied map[string]bool) {

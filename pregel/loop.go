@@ -12,9 +12,8 @@ import (
 )
 
 // loop runs one run of one graph, superstep after superstep. It coordinates the objects below, which
-// have the state of the run. What concerns one of them is done by its methods; what concerns several,
-// such as to enter a thread or to end a superstep, the loop does, and then sets their fields itself.
-// They are not reachable from any other goroutine. Tasks have a stepView, which is a copy.
+// have the state of the run. Each owns its fields, and changes them by its methods alone. They are not
+// reachable from any other goroutine. Tasks have a stepView, which is a copy.
 type loop struct {
 	run      runConfig // which run it is
 	input    any
@@ -90,16 +89,8 @@ func (l *loop) runAll(ctx context.Context) (err error) {
 //     in one commit with those of the task that ended last (putOp.last). Under Sync the loop waits for
 //     that before the next superstep; under Exit only the end of the run stores.
 func (l *loop) supersteps(ctx context.Context) error {
-	l.pool.run = frozen.Of(l.run)
-	if l.run.nested() {
-		l.pool.outer = &l.run.parent.out
-	}
-	defer func() {
-		if l.pool.cancel != nil {
-			l.pool.cancel(nil)
-			l.pool.workers.end()
-		}
-	}()
+	l.pool.of(&l.run)
+	defer l.pool.end()
 	for {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -126,11 +117,11 @@ func (l *loop) tick() (more bool, err error) {
 		return false, err
 	}
 	if l.pos.step > l.pos.stop {
-		l.pos.status = statusOutOf
+		l.pos.stopAs(statusOutOf)
 		return false, nil
 	}
 	if len(l.pos.tasks.order) == 0 {
-		l.pos.status = statusDone
+		l.pos.stopAs(statusDone)
 		return false, nil
 	}
 	if !l.pos.reruns() && len(l.pos.pending) > 0 {
@@ -138,11 +129,11 @@ func (l *loop) tick() (more bool, err error) {
 		l.pos.resumeHandlers()
 	}
 	if l.pos.cp.breaksAt(l.run.opts.InterruptBefore, l.pos.tasks) {
-		l.pos.status = statusBefore
+		l.pos.stopAs(statusBefore)
 		return false, &InterruptError{}
 	}
 	if _, drain := l.run.opts.Control.DrainRequested(); drain {
-		l.pos.status = statusDraining
+		l.pos.stopAs(statusDraining)
 		return false, nil
 	}
 	l.view.emitTasks(l.pos.tasks.order...)
@@ -168,11 +159,7 @@ func (l *loop) prepare() error {
 
 // runStep runs the tasks of a superstep and applies what they wrote.
 func (l *loop) runStep(ctx context.Context) error {
-	if l.pool.cancel == nil {
-		l.pool.taskCtx, l.pool.cancel = context.WithCancelCause(ctx)
-		l.pool.workers = newWorkers()
-	}
-	taskCtx, end := l.pool.taskCtx, noSpan
+	taskCtx, end := l.pool.begin(ctx), noSpan
 	if l.run.hooks.Span != nil {
 		taskCtx, end = l.run.hooks.span(taskCtx, Span{Kind: SpanSuperstep, Run: l.pos.info(), Tasks: l.pos.tasks.namePerTask()})
 	}
@@ -191,24 +178,14 @@ func (l *loop) runTasks(ctx, taskCtx context.Context) error {
 	if err := l.matchCache(ctx, l.pos.tasks.order...); err != nil {
 		return err
 	}
-	ready := slices.Grow(l.pool.ready[:0], len(l.pos.tasks.order))
-	for _, t := range l.pos.tasks.order {
-		if len(t.writes) == 0 {
-			ready = append(ready, t)
-		}
-	}
-	l.pool.ready = ready
+	ready, results := l.pool.take(l.pos.tasks)
 	if len(ready) == 0 {
 		return nil
-	}
-	// Every result of the superstep before was read: no task of it is live.
-	if room := min(len(ready), resultsWaiting); cap(l.pool.results) < room {
-		l.pool.results = make(chan result, room)
 	}
 	g, set, step, stop := l.run.g, l.pos.set, l.pos.step, l.pos.stop
 	most, stepOver := l.run.opts.MaxConcurrency, make(chan struct{})
 	defer close(stepOver)
-	s := &superstep{l: l, prep: l.pos.prep, caller: ctx, ctx: taskCtx, cancel: l.pool.cancel, queue: ready, done: l.pool.results,
+	s := &superstep{l: l, prep: l.pos.prep, caller: ctx, ctx: taskCtx, cancel: l.pool.cancel, queue: ready, done: results,
 		requests: make(chan message), slots: cmp.Or(most, math.MaxInt)}
 	if g.opts.StepTimeout > 0 {
 		s.timedOut = make(chan struct{})
@@ -227,15 +204,15 @@ func (l *loop) endStep(ctx context.Context) error {
 	l.saves.delta.forceAfterStep(l.pos.tasks, l.pos.reapplied)
 	updated, err := l.pos.applier().apply(l.pos.tasks.asWrites())
 	if err != nil {
-		l.pos.ending = endRefused
+		l.pos.endAs(endRefused)
 		return err
 	}
-	l.pos.updated = updated
+	l.pos.applied(updated)
 	l.view.emitUpdated(updated)
 	if l.run.exits() {
 		l.saves.delta.keepBack(l.pos.step, l.pos.pending, l.pos.tasks)
 	}
-	l.saves.items = append(l.saves.items, l.pos.itemPuts()...)
+	l.saves.keepItems(l.pos.itemPuts())
 	l.pos.forgetStep()
 	if err := l.putCheckpoint(ctx, "loop"); err != nil {
 		return err
@@ -248,7 +225,7 @@ func (l *loop) endStep(ctx context.Context) error {
 	h := l.run.hooks
 	h.guard("StepEnd", h.StepEnd != nil, func() { h.StepEnd(l.pos.info()) })
 	if l.pos.cp.breaksAt(l.run.opts.InterruptAfter, l.pos.tasks) {
-		l.pos.status = statusAfter
+		l.pos.stopAs(statusAfter)
 		if err := l.prepare(); err != nil { // shows the checkpoint
 			return err
 		}
@@ -291,7 +268,7 @@ func (l *loop) finish(ctx context.Context, err error) error {
 // raised the interrupt. If these writes conflict, the run ends with that error, but the interrupt is
 // stored all the same.
 func (l *loop) reportInterrupt(in *InterruptError) error {
-	l.view.waiting = in.Interrupts
+	l.view.waitFor(in.Interrupts)
 	h := l.run.hooks
 	h.guard("Interrupt", h.Interrupt != nil, func() { h.Interrupt(l.pos.info(), in.Interrupts) })
 	wrote := l.pos.tasks != nil && slices.ContainsFunc(l.pos.tasks.order, func(t *task) bool { return len(t.writes) > 0 })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/internal/answer"
@@ -33,7 +32,7 @@ func (l *loop) putCheckpoint(ctx context.Context, source string) error {
 	if err := l.saves.enc.channelsAgain(l.pos.set); err != nil {
 		return err
 	}
-	l.pos.step++
+	l.pos.countStep()
 	return nil
 }
 
@@ -45,9 +44,7 @@ func (l *loop) storeCheckpoint(ctx context.Context, counts counters, exiting boo
 	if err != nil || !stores {
 		return err
 	}
-	for name := range whole {
-		delete(l.saves.delta.forced, name)
-	}
+	l.saves.delta.storedWhole(whole)
 	p := &l.pos
 	put := &putOp{s: l.run.saver, at: p.place, md: p.md, changed: newVersions(p.stored, p.cp.versions)}
 	if put.cp, err = l.saves.enc.encodeCheckpoint(p.cp, captured, put.changed); err != nil {
@@ -118,7 +115,7 @@ func (l *loop) storeNow(ctx context.Context) error {
 	if err := l.storeCheckpoint(ctx, countersOf(l.pos.md), true); err != nil {
 		return err
 	}
-	l.pos.savedID, l.pos.from = l.pos.cp.id, originNewest
+	l.pos.beginHere()
 	l.saves.delta.restart(l.pos.place)
 	return nil
 }
@@ -139,7 +136,7 @@ func (l *loop) storeExitDeltas() error {
 	anchor := l.saves.delta.initial
 	if !l.pos.from.found() {
 		anchor = l.saves.storeAnchor(l.pos.savedID)
-		l.pos.place.CheckpointID, l.pos.place.Namespace = anchor.CheckpointID, l.run.ns
+		l.pos.moveTo(anchor.CheckpointID)
 	}
 	for _, t := range order {
 		encoded, err := l.saves.enc.encodeWrites("", writes[t])
@@ -171,12 +168,10 @@ func (l *loop) keepDeltaInput(writes []write) error {
 			return err
 		}
 		encoded, err := l.pos.record(&l.saves.enc, nil, id, mine)
-		l.saves.withNext = append(l.saves.withNext, saver.TaskWrites{CheckpointID: l.pos.cp.id, TaskID: id, Writes: encoded})
+		l.saves.keepForNext(saver.TaskWrites{CheckpointID: l.pos.cp.id, TaskID: id, Writes: encoded})
 		return err
 	}
-	for _, w := range mine {
-		l.saves.delta.forced[w.channel] = true
-	}
+	l.saves.delta.forceWritten(mine)
 	return nil
 }
 
@@ -263,9 +258,9 @@ func (l *loop) voidAnswer() error {
 		return nil
 	}
 	if l.run.exits() && l.pos.written[nullTaskID] { // it is not stored
-		l.pos.pending = slices.Delete(l.pos.pending, i, i+1)
+		l.pos.dropPending(i)
 		return nil
 	}
-	l.pos.ending = endStopped
+	l.pos.endAs(endStopped)
 	return l.putWrites(nil, nullTaskID, []write{{chResume, nil}})
 }

@@ -167,6 +167,48 @@ func (p *position) info() RunInfo {
 	return i
 }
 
+// enterAs takes the decision how the run begins.
+func (p *position) enterAs(e entry) { p.entry, p.toInside = e, e.toInside }
+
+// stopAs notes why the run stops; statusPending that it has begun.
+func (p *position) stopAs(s loopStatus) { p.status = s }
+
+// endAs notes what the run records about its end.
+func (p *position) endAs(e ending) { p.ending = e }
+
+// applied notes which channels were updated by the writes that the channels have taken: sorted; nil if
+// that is not known.
+func (p *position) applied(updated []string) { p.updated = updated }
+
+// countStep goes on to the next superstep.
+func (p *position) countStep() { p.step++ }
+
+// beginHere makes the checkpoint that the run has come to the one that it began with.
+func (p *position) beginHere() { p.savedID, p.from = p.cp.id, originNewest }
+
+// moveTo makes a checkpoint in the run's namespace the one that the next is stored behind.
+func (p *position) moveTo(checkpoint string) {
+	p.place.CheckpointID, p.place.Namespace = checkpoint, p.run.ns
+}
+
+// keepFitting keeps the writes of the input until takeFitting.
+func (p *position) keepFitting(writes []write) { p.fitting = writes }
+
+// takeFitting returns what keepFitting has kept; nil if nothing.
+func (p *position) takeFitting() (writes []write) {
+	writes, p.fitting = p.fitting, nil
+	return writes
+}
+
+// dropSpent drops the answers of no task that a task has taken.
+func (p *position) dropSpent() { p.pending = answer.Unspent(p.pending) }
+
+// dropPending drops one pending write.
+func (p *position) dropPending(i int) { p.pending = slices.Delete(p.pending, i, i+1) }
+
+// forgetPrepared makes the next tasks be made anew.
+func (p *position) forgetPrepared() { p.prepared = preparedTasks{} }
+
 // describe begins the metadata of the next checkpoint. It returns the counters that go into it.
 func (p *position) describe(source string) counters {
 	counts := countersOf(p.md).advance(p.run.g.deltas, func(ch string) bool { return slices.Contains(p.updated, ch) })

@@ -227,7 +227,8 @@ func (g *Graph) recoverOne(ctx context.Context, at *Address, o *RunOptions, agai
 	if err != nil {
 		return nil, found, err
 	}
-	l.saves.owned.again, l.recovery = again, &found
+	l.saves.startOver(again)
+	l.recovery = &found
 	l.view.setStream(&stream{put: func(Event) {}}, nil)
 	err = l.runAll(ctx)
 	switch {

@@ -70,7 +70,7 @@ func (g *Graph) run(ctx context.Context, at *Address, input any, o *RunOptions, 
 			if err != nil {
 				return nil, err
 			}
-			l.saves.owned.again = n > 0
+			l.saves.startOver(n > 0)
 			watch(l)
 			return l, l.runAll(ctx)
 		}
@@ -166,9 +166,7 @@ func (g *Graph) defaultModes(ctx context.Context) []Mode {
 // newLoop checks where and how a run is to be, and finds out where it stands in the tree
 // of graphs.
 func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunOptions) (*loop, error) {
-	l := &loop{input: input, run: runConfig{g: g, hooks: g.hooks, thread: at.ThreadID, opts: *given}, saves: saves{enc: encoder{g: g}}}
-	l.pos.run, l.saves.run, l.view.run, l.view.pos = &l.run, &l.run, &l.run, &l.pos
-	l.run.cpMap = at.CheckpointMap
+	l := &loop{input: input, run: runConfig{g: g, hooks: g.hooks, thread: at.ThreadID, opts: *given, cpMap: at.CheckpointMap}}
 	o := &l.run.opts
 	checkpoint := at.CheckpointID
 	if at.inside {
@@ -205,12 +203,14 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 	if err := o.fill(g); err != nil {
 		return nil, err
 	}
-	l.view.output, l.saves.enc.roundTrip = *o.OutputKeys, l.run.policy.roundTrip
 	md := o.Metadata
 	if o.RunID != "" {
 		md = merged(md, map[string]any{"run_id": o.RunID})
 	}
-	l.pos.place = saver.Config{ThreadID: l.run.thread, Namespace: l.run.ns, CheckpointID: checkpoint, Configurable: o.Configurable, Metadata: md}
+	place := saver.Config{ThreadID: l.run.thread, Namespace: l.run.ns, CheckpointID: checkpoint, Configurable: o.Configurable, Metadata: md}
+	l.pos = position{run: &l.run, threadState: threadState{place: place}}
+	l.saves = saves{run: &l.run, enc: encoder{g: g, roundTrip: l.run.policy.roundTrip}}
+	l.view = view{run: &l.run, pos: &l.pos, output: *o.OutputKeys}
 	if l.run.saver == nil {
 		return l, nil
 	}

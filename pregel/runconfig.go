@@ -51,6 +51,9 @@ type runConfig struct {
 
 func (r *runConfig) nested() bool { return r.parent != nil }
 
+// holds notes the lease that every save of the run has.
+func (r *runConfig) holds(lease *saver.Lease) { r.lease, r.epoch = lease, lease.Epoch() }
+
 func (r *runConfig) env() *Environment { return &r.g.env }
 
 // next mints a version.

@@ -25,6 +25,15 @@ type saves struct {
 	items    []any // the puts of the supersteps since the last checkpoint that was stored
 }
 
+// startOver says that the run lost the thread before, if it did: own waits for it then.
+func (s *saves) startOver(again bool) { s.owned.again = again }
+
+// keepItems keeps the puts of a superstep for the next checkpoint that is stored.
+func (s *saves) keepItems(puts []any) { s.items = append(s.items, puts...) }
+
+// keepForNext keeps writes to be stored with the next checkpoint.
+func (s *saves) keepForNext(w saver.TaskWrites) { s.withNext = append(s.withNext, w) }
+
 // open starts the pipeline, if anything is stored.
 func (s *saves) open(ctx context.Context) {
 	r := s.run
@@ -70,7 +79,8 @@ func (s *saves) own(ctx context.Context, addressed bool) (err error) {
 	case s.run.nested() || s.run.saver == nil:
 		return nil
 	case lease != nil:
-		s.run.lease, s.run.epoch, o.checked = lease, lease.Epoch(), !s.run.policy.langGraph
+		s.run.holds(lease)
+		o.checked = !s.run.policy.langGraph
 		return nil
 	case s.run.policy.langGraph:
 		return nil
@@ -81,7 +91,7 @@ func (s *saves) own(ctx context.Context, addressed bool) (err error) {
 	wait := o.again && outside != nil
 	switch o.lease, err = s.run.saver.Own(ctx, s.run.thread, wait); {
 	case err == nil:
-		s.run.lease, s.run.epoch = o.lease, o.lease.Epoch()
+		s.run.holds(o.lease)
 	case errors.Is(err, ErrConflict):
 		o.taken = err
 		if addressed {

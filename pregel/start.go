@@ -79,7 +79,7 @@ func (l *loop) begin(ctx context.Context) error {
 		at.Namespace = l.run.ns
 		answer.Guard(ctx, l.pos.pending, l.run.saver, at)
 	}
-	l.pos.status = statusPending
+	l.pos.stopAs(statusPending)
 	h := l.run.hooks
 	h.guard("Resume", h.Resume != nil && e.kind.resumes(), func() { h.Resume(l.pos.info()) })
 	return nil
@@ -103,10 +103,10 @@ func (l *loop) decide(ctx context.Context) error {
 			return err
 		}
 	}
-	if l.pos.entry = f.entry(); l.recovery != nil {
+	l.pos.enterAs(f.entry())
+	if l.recovery != nil {
 		l.recovery.progress = f.left
 	}
-	l.pos.toInside = l.pos.entry.toInside
 	return l.pos.entry.err
 }
 
@@ -142,7 +142,7 @@ func (l *loop) collect(f *facts) {
 	if f.fits = true; f.looksBack() && f.input != inputRecovery {
 		writes, err := l.inputWrites()
 		if f.fits = err == nil && len(writes) > 0; f.fits {
-			l.pos.fitting = writes
+			l.pos.keepFitting(writes)
 		}
 	}
 }
@@ -260,7 +260,7 @@ func (l *loop) countRecovery(ctx context.Context) error {
 func (l *loop) settlePending() error {
 	e := &l.pos.entry
 	if e.answer == answer.None || e.answer == answer.Spent {
-		l.pos.pending = answer.Unspent(l.pos.pending)
+		l.pos.dropSpent()
 	}
 	if e.kind == entryResume {
 		l.saves.delta.found(l.pos.pending)
@@ -329,7 +329,7 @@ func (l *loop) takeCommand() (carried []answer.Write, given []saver.Write, err e
 		l.saves.delta.force(l.pos.pending)
 	}
 	if l.run.exits() {
-		l.saves.delta.commandExit = l.saves.delta.among(writes)
+		l.saves.delta.keepCommand(writes)
 	}
 	return nil, given, nil
 }
@@ -346,11 +346,12 @@ func (l *loop) resume(ctx context.Context) error {
 		}
 		// A fork is no superstep, so its checkpoint names no updated channels.
 		updated := l.pos.updated
-		l.pos.updated = nil
+		l.pos.applied(nil)
 		if err := l.putCheckpoint(ctx, "fork"); err != nil {
 			return err
 		}
-		l.pos.updated, l.pos.prepared = updated, preparedTasks{} // made without knowing what was updated
+		l.pos.applied(updated)
+		l.pos.forgetPrepared() // it was prepared without knowing what was updated
 	}
 	if err := l.keepTravel(); err != nil {
 		return err
@@ -377,8 +378,8 @@ func (l *loop) goOnFromStop() error {
 
 // takeInput begins with new input. It discards pending writes, and stores the input as a checkpoint.
 func (l *loop) takeInput(ctx context.Context) error {
-	writes, err := l.pos.fitting, error(nil)
-	if l.pos.fitting = nil; writes == nil {
+	writes, err := l.pos.takeFitting(), error(nil)
+	if writes == nil {
 		writes, err = l.inputWrites()
 	}
 	if err != nil {
@@ -409,7 +410,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 	if err := l.keepDeltaInput(writes); err != nil {
 		return err
 	}
-	l.pos.updated = updated
+	l.pos.applied(updated)
 	return l.putCheckpoint(ctx, "input")
 }
 

@@ -357,7 +357,7 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	}
 	report := func() { l.view.emitWrites(t, record, false) }
 	if l.run.exits() {
-		l.view.held = append(l.view.held, report)
+		l.view.hold(report)
 		return nil
 	}
 	if l.saves.pipe != nil {

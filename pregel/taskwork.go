@@ -410,3 +410,43 @@ type pool struct {
 	ready   []*task
 	results chan result
 }
+
+// of says whose pool it is, before the first superstep.
+func (p *pool) of(r *runConfig) {
+	p.run = frozen.Of(*r)
+	if r.nested() {
+		p.outer = &r.parent.out
+	}
+}
+
+// begin begins a superstep, and returns the parent of its tasks' contexts. ctx is the run's.
+func (p *pool) begin(ctx context.Context) context.Context {
+	if p.cancel == nil {
+		p.taskCtx, p.cancel = context.WithCancelCause(ctx)
+		p.workers = newWorkers()
+	}
+	return p.taskCtx
+}
+
+// take returns the tasks that have not ended yet, and room for their results. Every result of the
+// superstep before was read: no task of it is live.
+func (p *pool) take(tasks *taskSet) (ready []*task, results chan result) {
+	p.ready = slices.Grow(p.ready[:0], len(tasks.order))
+	for _, t := range tasks.order {
+		if len(t.writes) == 0 {
+			p.ready = append(p.ready, t)
+		}
+	}
+	if room := min(len(p.ready), resultsWaiting); cap(p.results) < room {
+		p.results = make(chan result, room)
+	}
+	return p.ready, p.results
+}
+
+// end ends the goroutines. No task is running.
+func (p *pool) end() {
+	if p.cancel != nil {
+		p.cancel(nil)
+		p.workers.end()
+	}
+}

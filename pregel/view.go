@@ -55,6 +55,12 @@ func (v *view) setStream(s *stream, q *eventQueue) {
 	}
 }
 
+// hold keeps a report about a question until it is stored.
+func (v *view) hold(report func()) { v.held = append(v.held, report) }
+
+// waitFor notes the questions that the outermost graph ends with.
+func (v *view) waitFor(asked []Interrupt) { v.waiting = asked }
+
 // TaskEvent is the start of a task, in mode tasks.
 type TaskEvent struct {
 	ID       string
