@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/stele-go/stele/pregel/internal/answer"
@@ -69,6 +70,16 @@ func (d *deltaState) among(writes []write) (to []write) {
 	}
 	return to
 }
+
+// forceAll has delta channels among those named stored whole in the next checkpoint.
+func (d *deltaState) forceAll(channels iter.Seq[string]) {
+	for name := range channels {
+		d.g.addDelta(d.forced, name)
+	}
+}
+
+// forceOverwritten does so for delta channels that writes overwrite.
+func (d *deltaState) forceOverwritten(writes []write) { d.g.addOverwritten(d.forced, writes) }
 
 // storedWhole notes the channels that a checkpoint has whole.
 func (d *deltaState) storedWhole(whole map[string]bool) {

@@ -12,8 +12,9 @@ import (
 )
 
 // loop runs one run of one graph, superstep after superstep. It coordinates the objects below, which
-// have the state of the run. Each owns its fields, and changes them by its methods alone. They are not
-// reachable from any other goroutine. Tasks have a stepView, which is a copy.
+// have the state of the run. Each owns its fields, and changes them by its methods alone. No other
+// goroutine reaches them: tasks have a stepView, which is a copy, and by it read the channels while the
+// superstep waits for them (taskOutput.whileOpen).
 type loop struct {
 	run      runConfig // which run it is
 	input    any

@@ -180,6 +180,9 @@ func (p *position) endAs(e ending) { p.ending = e }
 // that is not known.
 func (p *position) applied(updated []string) { p.updated = updated }
 
+// addTask adds a task that came up during the superstep.
+func (p *position) addTask(t *task) { p.tasks.add(t) }
+
 // countStep goes on to the next superstep.
 func (p *position) countStep() { p.step++ }
 

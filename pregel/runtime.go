@@ -37,10 +37,16 @@ func Sent(ctx context.Context) (all []Send, own int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("read Sends: %w", err)
 	}
-	packets, _ := r.step.Get().sent().([]any)
-	all = make([]Send, len(packets))
-	for i, p := range packets {
-		all[i], _ = sendOf(p) // a packet that is none makes no task
+	err = r.out.whileOpen(func([]write) error {
+		packets, _ := r.step.Get().sent().([]any)
+		all = make([]Send, len(packets))
+		for i, p := range packets {
+			all[i], _ = sendOf(p) // a packet that is none makes no task
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("read Sends: %w", err)
 	}
 	if own = -1; r.task.path == nil {
 		own = r.task.packet

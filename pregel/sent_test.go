@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -43,4 +44,39 @@ func TestSent(t *testing.T) {
 	if _, _, err := pregel.Sent(context.Background()); !errors.Is(err, pregel.ErrOutsideTask) {
 		t.Errorf("outside of a task: %v", err)
 	}
+}
+
+// TestSentBehindItsEnd: a body that was abandoned after a timeout reads no channel that later supersteps
+// change; the race detector sees it if it does.
+func TestSentBehindItsEnd(t *testing.T) {
+	ended := make(chan struct{})
+	b := graph.New(graph.Key("n", channel.LastValue[int]()))
+	b.Node("slow", func(ctx context.Context, _ any) (any, error) {
+		defer close(ended)
+		for {
+			if _, _, err := pregel.Sent(ctx); err != nil {
+				if !errors.Is(err, pregel.ErrOutsideTask) {
+					t.Error(err)
+				}
+				return nil, err
+			}
+		}
+	}, graph.NodeOptions{Timeout: pregel.Timeout(time.Millisecond, 0), OnError: func(context.Context, any) (any, error) {
+		return pregel.Command{Goto: []any{pregel.Send{Node: "next", Arg: 30}}}, nil
+	}})
+	b.Node("next", func(_ context.Context, in any) (any, error) {
+		if n := in.(int); n > 0 {
+			return pregel.Command{Goto: []any{pregel.Send{Node: "next", Arg: n - 1}}}, nil
+		}
+		return nil, nil
+	})
+	b.Edge(graph.Start, "slow")
+	g, err := b.Compile(graph.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Invoke(t.Context(), pregel.Address{}, map[string]any{"n": 1}, pregel.RunOptions{RecursionLimit: 50}); err != nil {
+		t.Error(err)
+	}
+	<-ended
 }

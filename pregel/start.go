@@ -40,13 +40,9 @@ func (l *loop) enter(ctx context.Context) error {
 // begin decides how the run begins, and makes the state from which the first superstep starts.
 func (l *loop) begin(ctx context.Context) error {
 	l.saves.delta.init(l.run.g, &l.pos.place, l.pos.pending)
-	for name := range l.pos.renamed {
-		l.run.g.addDelta(l.saves.delta.forced, name)
-	}
+	l.saves.delta.forceAll(maps.Keys(l.pos.renamed))
 	if l.run.was != "" { // their history is elsewhere
-		for ch := range l.pos.cp.versions {
-			l.run.g.addDelta(l.saves.delta.forced, ch)
-		}
+		l.saves.delta.forceAll(maps.Keys(l.pos.cp.versions))
 	}
 	if err := l.decide(ctx); err != nil {
 		return err
@@ -399,7 +395,7 @@ func (l *loop) takeInput(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.run.g.addOverwritten(l.saves.delta.forced, writes)
+	l.saves.delta.forceOverwritten(writes)
 	tasks := append(discarded.asWrites(), inputTask(writes))
 	updated, err := l.pos.applier().apply(tasks)
 	if err != nil {

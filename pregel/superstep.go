@@ -165,8 +165,9 @@ func (s *superstep) refuse(m message) {
 
 var errLoopPanicked = errors.New("the superstep ended with a panic")
 
-// outcome returns the error that the superstep ends with. A failure comes before a command for another
-// graph, that before a timeout, and that before interrupts.
+// outcome returns the error that the superstep ends with. The first of these counts: a failure, a
+// cancellation by the caller, an answer that was refused, a command for another graph, interrupts.
+// A timeout counts unless there is a failure or a command.
 func (s *superstep) outcome() error {
 	select {
 	case <-s.timedOut:
@@ -426,7 +427,7 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 		}
 		t.writes = []write{{chError, err}}
 		h := s.prep.handling(t, err)
-		l.pos.tasks.add(h)
+		l.pos.addTask(h)
 		if !l.pos.reruns() {
 			l.pos.reapply(h)
 		}
@@ -494,7 +495,7 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 			caller.unrecorded = slices.Insert(caller.unrecorded, at, t)
 		}
 	}
-	l.pos.tasks.add(t)
+	l.pos.addTask(t)
 	if !s.stopped && !l.pos.reruns() {
 		l.pos.reapply(t)
 	}

@@ -102,7 +102,8 @@ type Request struct {
 	After time.Time
 }
 
-// Run is a run as its queue keeps it.
+// Run is a run as its queue keeps it. Who adds a field writes it in appendRun (localitems.go), and in
+// PostgreSQL's queue (postgres/setup.go, and statements.go and queue.go of postgres/pgqueue) too.
 type Run struct {
 	Spec
 	// ID names the run. It is the run_id in the metadata of its checkpoints. IDs grow with

@@ -93,7 +93,7 @@ func (k kind) maxRaw() uint32 {
 }
 
 // codec says how a payload is stored. codecS2 takes a third more space than codecZstd and a
-// fifth of the time to decode; it is for small frames that a first read waits for, and for
+// third of the time to decode or less; it is for small frames that a first read waits for, and for
 // what a flush writes.
 // codecPatch is reserved for blocks that are stored as patches against other blocks, so
 // that a build that does not know them says "newer version" and not "damaged".

@@ -226,6 +226,17 @@ func (s *runAPI) forget(ctx context.Context, id string) error {
 // noMatch says that there is nothing to cancel.
 var noMatch = fail(404, "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the runs haven't been deleted or completed.")
 
+// cancel cancels a run, which may be executing.
+//
+// # The way of one cancellation
+//
+//  1. Queue.Cancel notes it at the run. A run that nobody has claimed ends here.
+//  2. The worker that executes the run learns of it when it renews its claims (Worker.renewAll), which
+//     Queue.Watch makes it do soon. It cancels the run's context.
+//  3. The superstep cancels its tasks' contexts and waits for their nodes. Nothing is stored of tasks that
+//     did not end (superstep.abandoned), so that the thread is as after a crash.
+//  4. The worker finishes the run as interrupted. With runs.Rollback the run's checkpoints are removed
+//     then. A run that ended first keeps its end: the client got 202 all the same.
 func (s *runAPI) cancel(c *call) error {
 	how, err := c.action()
 	if err != nil {

@@ -2,5 +2,5 @@
 // ([Stats]), what it did and how long that took ([Metrics]), whether it needs attention
 // ([Health]), what happens in it ([Events]), and what opening it found ([OpenReport]).
 //
-// These types are plain data. Package saver/disk fills them in.
+// These types are plain data. Package engine fills in StoreMetrics and Stats, saver/disk the rest.
 package metrics

@@ -19,6 +19,11 @@ type Stored interface {
 
 // Channel is one channel of a graph. A Channel made by a constructor of this
 // package is a specification; the engine works on copies made by Restore.
+//
+// A new kind also decides what else it is: Typed (the type of its values), Untracked (never stored),
+// DeltaChannel (rebuilt from writes), IsFold (reduces, so a value that was never stored can be told
+// from none), isSteady (changes only by writes), isLastValue, and whether it has check, for Check. It
+// joins the specs of property_test.go, and the kinds of steady_test.go.
 type Channel interface {
 	// Key is the name the channel has in its graph; "" before it has one.
 	Key() string
