@@ -106,6 +106,9 @@
 //   - A summary is made of the end of the conversation, also where no human message lies in it, and of
 //     the summary before it. LangChain forgets what lies before the first human message in that end,
 //     or all. An empty summary is an error.
+//   - What an agent takes out of the conversation it shares with a team, such as messages that it
+//     summarized, is taken out of the team's too: its update begins with removals. In LangChain the
+//     team's stays as long as it is, and a summary is made each turn.
 //   - A message whose calls cannot be read is no answer: the model is asked again. LangChain ends.
 //   - The model of an agent without tools that calls one fails the run, as does a WrapModel that
 //     returns no AI message. LangChain ends.

@@ -46,6 +46,39 @@ func Channel(newID func() string) channel.Channel {
 	}, accepts)
 }
 
+// keyIfThere is the key of the AdditionalKwargs of a Remove that does nothing to a message that is not
+// there, and after which a message with the same id is a new one.
+const keyIfThere = "stele_if_there"
+
+// Since returns what to write to a channel of messages that holds before, a List, so that it holds l. It
+// is false if writing l itself does so. For what graphs inside write: see graph.Builder.Subgraph. Of
+// messages that others write in the same superstep none is lost, so it removes those of before one by
+// one, and none that is gone already.
+func (l List) Since(before any) (update any, ok bool) {
+	was, isList := before.(List)
+	if !isList {
+		return nil, false
+	}
+	at := make(map[string]int, len(l))
+	for i, m := range l {
+		at[m.ID] = i
+	}
+	for i, m := range was {
+		now, there := at[m.ID]
+		ok = ok || !there || now != i
+	}
+	if !ok {
+		return nil, false
+	}
+	out := make(List, 0, len(was)+len(l))
+	for _, m := range was {
+		remove := Remove(m.ID)
+		remove.AdditionalKwargs = map[string]any{keyIfThere: true}
+		out = append(out, remove)
+	}
+	return append(out, l...), true
+}
+
 // UnknownIDError: a message to remove is not in the list.
 type UnknownIDError struct{ ID string }
 
@@ -85,16 +118,20 @@ func add(left, right []Message, newID func() string) (List, error) {
 	for i := range merged {
 		at[merged[i].ID] = i
 	}
-	removed := map[string]bool{}
+	removed := map[int]bool{}
 	for _, m := range named {
 		i, known := at[m.ID]
+		ifThere := m.Type == TypeRemove && m.AdditionalKwargs[keyIfThere] == true
 		switch {
 		case known && m.Type == TypeRemove:
-			removed[m.ID] = true
+			removed[i] = true
+			if ifThere {
+				delete(at, m.ID)
+			}
 		case known:
-			delete(removed, m.ID)
+			delete(removed, i)
 			merged[i] = m
-		case m.Type == TypeRemove && cleared: // it is not there
+		case m.Type == TypeRemove && cleared, ifThere: // it is not there
 		case m.Type == TypeRemove:
 			return nil, &UnknownIDError{ID: m.ID}
 		default:
@@ -103,7 +140,13 @@ func add(left, right []Message, newID func() string) (List, error) {
 		}
 	}
 	if len(removed) > 0 {
-		merged = slices.DeleteFunc(merged, func(m Message) bool { return removed[m.ID] })
+		kept := make(List, 0, len(merged))
+		for i, m := range merged {
+			if !removed[i] {
+				kept = append(kept, m)
+			}
+		}
+		merged = kept
 	}
 	if merged == nil {
 		merged = List{}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/channel"
 )
 
 // The ends of a graph.
@@ -147,7 +149,9 @@ func (b *Builder) handler(n *node, name string, f pregel.Func) {
 	b.nodes = append(b.nodes, &node{name: name, run: f, handler: true})
 }
 
-// Subgraph adds a graph as a node. Its input is the state, and its result is the update.
+// Subgraph adds a graph as a node. Its input is the state, and its result is the update. What it took out
+// of a conversation that is a message.List, such as messages that it summarized, is taken out here too:
+// then the update begins with removals, and the rest is in its order.
 func (b *Builder) Subgraph(name string, g *pregel.Graph, opts ...NodeOptions) *Builder {
 	if g == nil {
 		return b.failf(name, "the graph inside is nil")
@@ -159,8 +163,47 @@ func (b *Builder) Subgraph(name string, g *pregel.Graph, opts ...NodeOptions) *B
 		if err != nil {
 			return nil, err
 		}
-		return res.Value, nil
+		return b.since(input, res.Value), nil
 	}, o)
+}
+
+// since returns the result of a graph inside as an update of the state that was its input: a value that
+// tells what it lost since then is written so, if the channel here understands that.
+func (b *Builder) since(input, result any) any {
+	before, _ := input.(map[string]any)
+	after, _ := result.(map[string]any)
+	var out map[string]any
+	for k, v := range after {
+		now, knows := v.(interface{ Since(before any) (any, bool) })
+		was, had := before[k]
+		ch := b.schema.channels[k]
+		if !knows || !had || ch == nil {
+			continue
+		}
+		update, lost := now.Since(was)
+		if !lost || !leads(ch.Named(k), was, update, v) {
+			continue
+		}
+		if out == nil {
+			out = maps.Clone(after)
+		}
+		out[k] = update
+	}
+	if out == nil {
+		return result
+	}
+	return out
+}
+
+// leads reports whether an update makes an empty channel with the value from hold the value to.
+func leads(ch channel.Channel, from, update, to any) bool {
+	for _, v := range []any{from, update} {
+		if _, err := ch.Update([]any{v}); err != nil {
+			return false
+		}
+	}
+	v, ok := ch.Get()
+	return ok && reflect.DeepEqual(v, to)
 }
 
 // Edge makes to run after from.

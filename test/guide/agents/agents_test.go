@@ -365,7 +365,8 @@ func handoff(to string) tool.Tool {
 		func(ctx context.Context, _ struct{}) (pregel.Command, error) {
 			call, _ := tool.CallOf(ctx)
 			state, err := tool.State[message.State](ctx)
-			messages := append(slices.Clip(state.Messages), message.ToolResult(call.ToolCall, to+" takes over"))
+			messages := slices.Concat(message.List{message.Remove(message.RemoveAllID)}, state.Messages,
+				message.List{message.ToolResult(call.ToolCall, to+" takes over")}) // in place of what the team has
 			return pregel.Command{Graph: pregel.Parent, Goto: []any{to}, Update: map[string]any{"messages": messages}}, err
 		}))
 }
