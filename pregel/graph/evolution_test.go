@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stele-go/stele/pregel"
@@ -154,6 +155,91 @@ func TestFieldRenamed(t *testing.T) {
 			t.Errorf("%s: %+v", when, s)
 		}
 	}, graph.Key("journal", deltaList()))
+}
+
+// TestFieldInsideRenamed: a field of a nested struct is read under its former names: the present name
+// first, then the former ones as they stand in the tag. Under those it is not stored again.
+func TestFieldInsideRenamed(t *testing.T) {
+	type place struct {
+		Latitude int    `json:"latitude" state:"alias=lat"`
+		Remark   string `json:"remark" state:"alias=comment,alias=note,alias=lat"`
+	}
+	type doc2 struct {
+		Loc place `json:"loc"`
+	}
+	if _, err := graph.For[doc2]().Node("a", quiet[doc2]).Edge(graph.Start, "a").Compile(graph.Options{}); err == nil {
+		t.Error("two fields have one former name")
+	}
+	type good struct {
+		Latitude int    `json:"latitude" state:"alias=lat"`
+		Remark   string `json:"remark" state:"alias=comment,alias=note"`
+	}
+	type doc3 struct {
+		Place  good             `json:"place" state:"alias=loc"`
+		Places []good           `json:"places"`
+		ByName map[string]*good `json:"by_name"`
+	}
+	evolves(t, func(t *testing.T, when string, s doc3) {
+		if s.Place != (good{7, "here"}) {
+			t.Errorf("%s: %+v", when, s)
+		}
+	})
+	for name, c := range map[string]struct {
+		stored map[string]any
+		want   good
+	}{
+		"former":            {map[string]any{"lat": 1, "note": "n"}, good{1, "n"}},
+		"both":              {map[string]any{"lat": 1, "latitude": 2, "note": "n", "remark": "r"}, good{2, "r"}},
+		"two former names":  {map[string]any{"note": "n", "comment": "c"}, good{0, "c"}},
+		"present but empty": {map[string]any{"remark": "", "note": "n"}, good{0, ""}},
+		"nothing":           {map[string]any{"other": 1}, good{}},
+	} {
+		for _, l := range restarts(t) {
+			at, s := pregel.Thread(name), l.open(t)
+			before, err := graph.New(graph.Key("places", channel.LastValue[any]()), graph.Key("by_name", channel.LastValue[any]())).
+				Node("a", func(context.Context, any) (any, error) { return nil, nil }).Edge(graph.Start, "a").Compile(graph.Options{Saver: s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := before.Invoke(t.Context(), at, map[string]any{"places": []any{c.stored}, "by_name": map[string]any{"x": c.stored}}); err != nil {
+				t.Fatal(err)
+			}
+			after := made(t, graph.For[doc3]().Node("a", does(func(d *doc3) graph.Update { return graph.Write(&d.Places, d.Places) })).Edge(graph.Start, "a"), s)
+			for range 2 {
+				snap, err := after.State(t.Context(), at)
+				if err != nil || len(snap.State.Places) != 1 || snap.State.Places[0] != c.want || *snap.State.ByName["x"] != c.want {
+					t.Errorf("%s, %s: %+v, %v", l.name, name, snap, err)
+				}
+				if _, err := after.Run(t.Context(), at, doc3{Place: good{Remark: "again"}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// TestAliasInsideRefused: a former name in a nested struct that is the name of another field, and a tag
+// that is not understood.
+func TestAliasInsideRefused(t *testing.T) {
+	type taken struct {
+		In []struct {
+			A int `json:"a" state:"alias=b"`
+			B int `json:"b"`
+		} `json:"in"`
+	}
+	type strange struct {
+		In map[string]struct {
+			A int `json:"a" state:"alias="`
+		} `json:"in"`
+	}
+	_, first := graph.For[taken]().Node("n", quiet[taken]).Edge(graph.Start, "n").Compile(graph.Options{})
+	_, second := graph.For[strange]().Node("n", quiet[strange]).Edge(graph.Start, "n").Compile(graph.Options{})
+	for err, want := range map[error]string{first: `.A, which has the alias "b", which is a name of B`, second: "not understood"} {
+		var refused *pregel.GraphError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
 }
 
 func TestTypeWidened(t *testing.T) {

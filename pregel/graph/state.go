@@ -334,6 +334,7 @@ func storable(t reflect.Type, path string, seen map[reflect.Type]bool) (loses bo
 		return elem(t.Elem(), "[]")
 	case reflect.Struct:
 		names := map[string]string{}
+		var former [][2]string // fields and their aliases
 		for i := range t.NumField() {
 			f := t.Field(i)
 			switch {
@@ -351,10 +352,25 @@ func storable(t reflect.Type, path string, seen map[reflect.Type]bool) (loses bo
 					return bad("has the key %q, and so has %s", key, other)
 				}
 				names[key] = f.Name
+				tag, err := readStateTag(f.Tag)
+				if err != nil {
+					path += "." + f.Name
+					return bad("%v", err)
+				}
+				for _, alias := range tag.aliases {
+					former = append(former, [2]string{f.Name, alias})
+				}
 			}
 			if _, err := elem(f.Type, "."+f.Name); err != nil {
 				return false, err
 			}
+		}
+		for _, f := range former {
+			if other, taken := names[f[1]]; taken {
+				path += "." + f[0]
+				return bad("has the alias %q, which is a name of %s", f[1], other)
+			}
+			names[f[1]] = f[0]
 		}
 	}
 	return loses, nil

@@ -346,7 +346,7 @@ func (f *filler) assignMapKey(key reflect.Value, k any) error {
 }
 
 // assignStruct fills the fields that the map has. If no field has exactly the name, the value
-// goes to a field whose name differs only in case, or else to the extra map.
+// goes to a field that had it formerly, or whose name differs only in case, or else to the extra map.
 func (f *filler) assignStruct(dst reflect.Value, m map[string]any) error {
 	plan := planOf(dst.Type())
 	exact := 0
@@ -368,7 +368,11 @@ func (f *filler) assignStruct(dst reflect.Value, m map[string]any) error {
 		if _, known := plan.byName[name]; known {
 			continue
 		}
-		if i, ok := plan.fold(name); ok && !has(m, plan.fields[i].name) {
+		i, ok := plan.renamed(name, m)
+		if !ok {
+			i, ok = plan.fold(name)
+		}
+		if ok && !has(m, plan.fields[i].name) {
 			if err := f.assignAt(dst, plan.fields[i].index, m[name]); err != nil {
 				return prefixed(err, keySegment(name))
 			}

@@ -114,8 +114,8 @@ type Event struct {
 // It writes Go values as follows. Maps are sorted by key. A nil slice or map is an empty one,
 // and a nil pointer or interface is None. A struct is a map of its exported fields, unless
 // its type is registered or belongs to this package; names come from the tags `stele`,
-// `msgpack` or `json`, in this order of preference, with the options "omitempty" and "-". An
-// error is its text, and so is a type with MarshalText. time.Time, time.Duration, netip.Addr
+// `msgpack` or `json`, in this order of preference, with the options "omitempty" and "-". What is
+// stored under a former name, `state:"alias=NAME"`, is read into the field, too. An error is its text, and so is a type with MarshalText. time.Time, time.Duration, netip.Addr
 // and netip.Prefix are their Python counterparts.
 type Codec struct {
 	opts Options // Registry is a copy of its own

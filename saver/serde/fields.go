@@ -23,6 +23,7 @@ type planField struct {
 	index     []int
 	omitEmpty bool
 	tagged    bool
+	former    []string // names under which it is read, too
 }
 
 // in returns the field of v. ok is false if it is behind a nil embedded pointer.
@@ -41,6 +42,18 @@ func fieldAt(v reflect.Value, index []int) (reflect.Value, bool) {
 		v = v.Field(x)
 	}
 	return v, true
+}
+
+// renamed returns the field that m has under the former name, and under no name that comes before it:
+// the present one, or one that stands before it in the tag.
+func (p *structPlan) renamed(name string, m map[string]any) (int, bool) {
+	for i := range p.fields {
+		f := &p.fields[i]
+		if at := slices.Index(f.former, name); at >= 0 && !has(m, f.name) && !slices.ContainsFunc(f.former[:at], func(n string) bool { return has(m, n) }) {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // fold returns the field whose name differs from name in case only.
@@ -91,6 +104,16 @@ func tagOf(f reflect.StructField) (name string, opts []string, ok bool) {
 		}
 	}
 	return "", nil, false
+}
+
+// formerNames are the aliases of a field, which the tag state has: see package graph.
+func formerNames(f reflect.StructField) (names []string) {
+	for opt := range strings.SplitSeq(f.Tag.Get("state"), ",") {
+		if name, ok := strings.CutPrefix(opt, "alias="); ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // level is an embedded struct whose fields are still to be listed.
@@ -168,6 +191,7 @@ func (p *structPlan) scan(l level, f reflect.StructField, found *[]planField, be
 	*found = append(*found, planField{
 		name: name, index: index, tagged: tagged,
 		omitEmpty: slices.Contains(opts, "omitempty"),
+		former:    formerNames(f),
 	})
 }
 
