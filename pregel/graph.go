@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -88,6 +89,10 @@ type Spec struct {
 	// state, before anything is stored or run. It is not called for input from a graph around, whose
 	// state has other keys, nor with Options.LangGraph.
 	CheckKeys func(values any) error
+	// CheckStored, if not nil, is called with the keys that a checkpoint or its pending writes have and
+	// the graph does not know, sorted, before anything is run or stored. They are those of its state: no
+	// Aliases, and nothing of the engine's own. Its error ends the call that read the checkpoint.
+	CheckStored func(ctx context.Context, at Address, keys []string) error
 
 	// Retry and CachePolicy are for nodes that have none of their own, and Retry for the
 	// functions that they call.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/pregel/internal/answer"
@@ -52,10 +53,40 @@ func (g *Graph) load(ctx context.Context, s saver.Saver, saved *saver.Tuple) (t 
 	if t.pending, err = g.loadPending(saved.PendingWrites); err != nil {
 		return t, err
 	}
+	if err := g.checkStored(ctx, saved, &t); err != nil {
+		return t, err
+	}
 	if t.set, err = g.hydrate(ctx, s, saved.Config, &cp, renamed); err != nil {
 		return t, unreadable(saved, err)
 	}
 	return t, nil
+}
+
+// checkStored tells Spec.CheckStored which stored keys the graph does not know.
+func (g *Graph) checkStored(ctx context.Context, saved *saver.Tuple, t *threadState) error {
+	if g.spec.CheckStored == nil {
+		return nil
+	}
+	unknown := map[string]bool{}
+	see := func(name string) {
+		ours := strings.HasPrefix(name, "__") || strings.HasPrefix(name, "branch:") || strings.HasPrefix(name, "join:") || strings.HasPrefix(name, "start:")
+		if !ours && !answer.IsControl(name) && !g.specs.has(name) {
+			unknown[name] = true
+		}
+	}
+	for name := range saved.Checkpoint.Values {
+		see(g.newName(name))
+	}
+	for name := range saved.Checkpoint.Versions { // a delta channel may have no value in a checkpoint
+		see(g.newName(name))
+	}
+	for _, w := range t.pending {
+		see(w.Channel)
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return g.spec.CheckStored(ctx, addressOf(saved.Config, saved.Metadata), slices.Sorted(maps.Keys(unknown)))
 }
 
 // stepOf is the step that metadata names.

@@ -78,7 +78,8 @@ type Builder struct {
 	output   []string
 	defaults NodeOptions
 	aliases  map[string]string // former names of keys
-	strict   bool              // unknown keys from outside are refused
+	unknown  func(ctx context.Context, at pregel.Address, keys []string) error
+	strict   bool // unknown keys from outside are refused
 	err      error
 }
 

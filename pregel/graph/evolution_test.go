@@ -429,3 +429,82 @@ func TestPacketThatDoesNotFit(t *testing.T) {
 		t.Errorf("a packet: %v", err)
 	}
 }
+
+// TestOnUnknown: keys that are stored and that the struct does not know are told, by each method that
+// reads the thread, and can be refused before anything runs or is stored. Fields, aliases and what the
+// engine stores for itself are not among them.
+func TestOnUnknown(t *testing.T) {
+	type doc2 struct {
+		Heading string   `json:"heading" state:"alias=title"`
+		Body    []string `json:"body" state:"append"`
+	}
+	ours := errors.New("not ours")
+	for _, l := range restarts(t) {
+		s, at, ctx := l.open(t), pregel.Thread("t"), t.Context()
+		older(t, s)
+		var told []string
+		var answer error
+		ran := 0
+		g, err := graph.For[doc2]().OnUnknown(func(_ context.Context, at pregel.Address, keys []string) error {
+			told = append(told, at.ThreadID+" "+strings.Join(keys, " "))
+			return answer
+		}).Node("fill", quiet[doc2]).Node("write", quiet[doc2]).Node("ask", func(ctx context.Context, d *doc2) (graph.Update, error) {
+			ran++
+			return asks(ctx, d)
+		}).Sequence(graph.Start, "fill", "write").Edge("fill", "ask").Compile(graph.Options{Saver: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkpoints := func() (n int) {
+			for _, err := range s.List(ctx, saver.Query{ThreadID: "t"}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				n++
+			}
+			return n
+		}
+		calls := map[string]func() error{
+			"state":  func() error { _, err := g.State(ctx, at); return err },
+			"resume": func() error { _, err := g.Resume(ctx, at, "yes"); return err },
+			"run":    func() error { _, err := g.Run(ctx, at, doc2{Heading: "third"}); return err },
+			"update": func() error {
+				_, err := g.Update(ctx, at, func(d *doc2) graph.Update { return graph.Write(&d.Heading, "x") })
+				return err
+			},
+			"history": func() error {
+				for _, err := range g.History(ctx, at, pregel.HistoryQuery{}) {
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		}
+		answer = ours
+		before := checkpoints()
+		for name, call := range calls {
+			told = nil
+			if err := call(); !errors.Is(err, ours) || len(told) == 0 || told[0] != "t count draft loc log" {
+				t.Errorf("%s, %s: %v, %q", l.name, name, err, told)
+			}
+		}
+		if n := checkpoints(); n != before || ran > 0 {
+			t.Errorf("%s: %d checkpoints, then %d, and %d nodes ran", l.name, before, n, ran)
+		}
+		answer, told = nil, nil
+		if res, err := g.Resume(ctx, at, "yes"); err != nil || res.State.Heading != "second" || len(told) == 0 {
+			t.Errorf("%s: %+v, %v, %q", l.name, res, err, told)
+		}
+		if _, err := g.Run(ctx, pregel.Thread("new"), doc2{Heading: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		told = nil
+		if _, err := g.State(ctx, pregel.Thread("new")); err != nil || len(told) > 0 {
+			t.Errorf("%s: a new thread: %v, %q", l.name, err, told)
+		}
+		if snap, err := g.State(ctx, at); err != nil || snap.State.Heading != "second" || !slices.Equal(told, []string{"t count draft loc log"}) {
+			t.Errorf("%s: after a run: %+v, %v, %q", l.name, snap, err, told)
+		}
+	}
+}

@@ -31,6 +31,7 @@ type StateBuilder[S any] struct {
 	workers  map[string]bool
 	handlers map[string]NodeFunc[S]
 	defaults NodeOptions
+	unknown  func(ctx context.Context, at pregel.Address, keys []string) error
 	paths    int
 }
 
@@ -235,6 +236,16 @@ func (b *StateBuilder[S]) Defaults(o NodeOptions) *StateBuilder[S] {
 	return b
 }
 
+// OnUnknown lets f see the keys that a checkpoint, or its pending writes, have and that S does not know:
+// neither as a field nor as an alias. They are sorted, and those of nested structs are not among them.
+// Each method that reads such a checkpoint calls f, before any node runs and before anything is stored,
+// and returns the error that f returns: an f that only notes them returns nil. Without OnUnknown they
+// are ignored. f may be called by several goroutines at once.
+func (b *StateBuilder[S]) OnUnknown(f func(ctx context.Context, at pregel.Address, keys []string) error) *StateBuilder[S] {
+	b.unknown = f
+	return b
+}
+
 // Compile makes the graph. If that is not possible, it returns a pregel.GraphError that says
 // why. About a field of S, it names the field.
 func (b *StateBuilder[S]) Compile(o Options) (*Graph[S], error) {
@@ -251,7 +262,7 @@ func (b *StateBuilder[S]) Compile(o Options) (*Graph[S], error) {
 		t.codec = o.Saver.Serializer()
 	}
 	u := New(b.state.declarations()...)
-	u.aliases, u.strict = b.state.aliases(), true
+	u.aliases, u.strict, u.unknown = b.state.aliases(), true, b.unknown
 	for _, step := range b.steps {
 		step(u, t)
 	}
