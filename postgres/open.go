@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/stele-go/stele/base/metrics"
 	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
@@ -74,6 +75,10 @@ func open(ctx context.Context, db *pgdb.DB, err error, opts Options) (*Saver, er
 
 // Inside is the database of a Saver, for the packages of this module.
 func Inside(s *Saver) *pgdb.DB { return s.db }
+
+// Metrics are those of the pool, and of what the Saver, and the queue and the store on it, sent. It asks no
+// server, and may be called after Close.
+func (s *Saver) Metrics() metrics.Database { return s.db.Metrics() }
 
 // Close ends the Saver: later calls fail with saver.ErrClosed, and the threads it owns
 // become free. A pool that Open made is closed when the calls under way have ended; for a server

@@ -160,13 +160,10 @@ func (s *Saver) renewOnce(ctx context.Context) {
 // renewed renews leases, and returns the owners of those that are there.
 func (s *Saver) renewed(ctx context.Context, held []*lease) (map[[16]byte]bool, error) {
 	threads, owners := columnsOf(held)
-	rows, err := s.db.Pool.Query(ctx, s.sql.renew, threads, owners, s.opts.LeaseTime.Microseconds())
+	rows, _ := s.db.Pool.Query(ctx, s.sql.renew, threads, owners, s.opts.LeaseTime.Microseconds())
+	found, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte]) // its error is that of Query, too
 	if err != nil {
-		return nil, err
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
-	if err != nil {
-		return nil, err
+		return nil, s.db.Failed(ctx, err)
 	}
 	renewed := map[[16]byte]bool{}
 	for _, owner := range found {

@@ -12,3 +12,6 @@ func ClaimSQL(q *Queue) string { return q.sql.claim }
 
 // SubmitSQL is the statement that stores a run.
 func SubmitSQL(q *Queue) string { return q.sql.submit }
+
+// DepthSQL is the statement of Metrics, without its clock.
+func DepthSQL(q *Queue) (sql string, args []any) { return q.sql.depth, []any{nil, maxCounted} }

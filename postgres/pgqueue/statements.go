@@ -15,7 +15,7 @@ type statements struct {
 	holds                                      string
 	events, sweep, remove, notify              string
 	putSchedule, schedules, advance            string
-	deleteSchedule                             string
+	deleteSchedule, depth                      string
 }
 
 // refusedBusy is the code of stele_refuse for a thread with a run that has not ended.
@@ -148,6 +148,17 @@ FROM t LEFT JOIN next ON true LEFT JOIN r ON r.id = next.id`)
 	st.claimedBy = q(`
 SELECT r.id, false, NULL::timestamptz, ` + discard + `, NULL::text, ` + runColumns + `
 FROM @.stele_runs r WHERE r.claimed_by = $1 AND r.status = 'running'`)
+
+	// $1 clock, $2 how many of each. Those that were begun are in one index, those that wait in another.
+	st.depth = q(`
+WITH ` + clockOf("$1") + `, r AS (
+	(SELECT graph, status, CASE status WHEN 'running' THEN started_at ELSE after_at END AS since
+	FROM @.stele_runs WHERE started_at IS NOT NULL AND ended_at IS NULL ORDER BY thread_id LIMIT $2)
+	UNION ALL
+	(SELECT graph, status, after_at FROM @.stele_runs WHERE started_at IS NULL AND ended_at IS NULL ORDER BY due_at LIMIT $2)
+)
+SELECT r.graph, r.status, count(*), greatest(extract(epoch FROM min(t.now) - min(r.since)), 0)::float8 FROM r, t
+GROUP BY r.graph, r.status ORDER BY r.graph COLLATE "C", r.status COLLATE "C"`)
 
 	// $1 id, $2 epoch, $3 error, $4 and $5 the data of the last event, $6 clock, $7 call, $8
 	// channel.

@@ -214,10 +214,11 @@ func (d *DB) SendBatch(ctx context.Context, queue func(b *pgx.Batch)) error {
 func (d *DB) send(ctx context.Context, begin string, queue func(b *pgx.Batch)) error {
 	conn, err := d.acquire(ctx)
 	if err != nil {
-		return notSent{err}
+		return d.failures.note(ctx, notSent{err}, true)
 	}
 	defer conn.Release()
-	return committed(conn.Conn(), d.sendTx(ctx, conn.Conn(), begin, queue))
+	err = committed(conn.Conn(), d.sendTx(ctx, conn.Conn(), begin, queue))
+	return d.failures.note(ctx, err, conn.Conn().IsClosed())
 }
 
 // Repeat makes a transaction that may be made twice: if its outcome is not known it is made again. So
@@ -275,12 +276,13 @@ func (d *DB) Snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 }
 
 func (d *DB) inTx(ctx context.Context, opts pgx.TxOptions, threadIDs []string, f func(tx pgx.Tx) error) error {
-	return d.Again(ctx, func() (bool, error) {
+	return d.Again(ctx, func() (retry bool, err error) {
 		conn, err := d.acquire(ctx)
 		if err != nil {
-			return true, err
+			return true, d.failures.note(ctx, err, true)
 		}
 		defer conn.Release()
+		defer func() { d.failures.note(ctx, err, conn.Conn().IsClosed()) }()
 		tx, end, err := d.beginTx(ctx, conn, opts)
 		defer end()
 		if err != nil {

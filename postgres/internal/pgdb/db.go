@@ -41,6 +41,7 @@ type DB struct {
 	// poolBounds: the pool bounds its waits for the server, to connect and to ping.
 	poolBounds bool
 	above      *DB // this one is a share of it
+	failures   *failures
 	closed     atomic.Bool
 
 	mu      sync.Mutex
@@ -117,7 +118,7 @@ func (d *DB) use(pool *pgxpool.Pool) error {
 	cfg := pool.Config()
 	mode := cfg.ConnConfig.DefaultQueryExecMode
 	d.poolBounds = cfg.PingTimeout > 0 && cfg.ConnConfig.ConnectTimeout > 0
-	d.Pool, d.Schema, d.pending = pool, d.opts.Schema, map[Call]settleFunc{}
+	d.Pool, d.Schema, d.pending, d.failures = pool, d.opts.Schema, map[Call]settleFunc{}, new(failures)
 	if mode != pgx.QueryExecModeSimpleProtocol && mode != pgx.QueryExecModeExec {
 		return nil
 	}
@@ -150,7 +151,7 @@ func (d *DB) Look(ctx context.Context, look func(ctx context.Context, conn *pgx.
 func (d *DB) Share(setup string) *DB {
 	opts := d.opts
 	opts.Setup = setup
-	return &DB{Pool: d.Pool, Schema: d.Schema, opts: opts, above: d, poolBounds: d.poolBounds, pending: map[Call]settleFunc{}}
+	return &DB{Pool: d.Pool, Schema: d.Schema, opts: opts, above: d, failures: d.failures, poolBounds: d.poolBounds, pending: map[Call]settleFunc{}}
 }
 
 // Close makes later calls fail with saver.ErrClosed. A pool that Open made is closed when the calls
