@@ -30,7 +30,9 @@ func TestMetrics(t *testing.T) {
 	}
 	defer s.Close()
 	db := postgres.Inside(s)
-	raise := func(code string) string { return `DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '` + code + `'; END $$` }
+	raise := func(code string) string {
+		return `DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '` + code + `'; END $$`
+	}
 	const lost = `SELECT pg_terminate_backend(pg_backend_pid())`
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -31,6 +31,8 @@ func (q *Local) Metrics(ctx context.Context) (out metrics.Queue, err error) {
 		out.Runs[i].Count++
 		out.Runs[i].Oldest = max(out.Runs[i].Oldest, now.Sub(since))
 	}
-	slices.SortFunc(out.Runs, func(a, b metrics.QueueRuns) int { return cmp.Or(cmp.Compare(a.Graph, b.Graph), cmp.Compare(a.Status, b.Status)) })
+	slices.SortFunc(out.Runs, func(a, b metrics.QueueRuns) int {
+		return cmp.Or(cmp.Compare(a.Graph, b.Graph), cmp.Compare(a.Status, b.Status))
+	})
 	return out, nil
 }

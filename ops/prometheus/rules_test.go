@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	steleprom "github.com/stele-go/stele/ops/prometheus"
+	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver/disk"
 )
 
@@ -25,7 +26,11 @@ const (
 func names(t *testing.T) map[string]bool {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(steleprom.NewCollector(open(t, disk.Options{})), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), worked(t))
+	d := open(t, disk.Options{})
+	c := steleprom.NewQueueCollector(queue(t, d))
+	_, end := c.Begin(nil)(ctx, runs.Run{Spec: runs.Spec{Graph: "g"}})
+	end(runs.ErrFenced)
+	reg.MustRegister(c, steleprom.NewDatabaseCollector(pool{}), steleprom.NewCollector(d), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), worked(t))
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -115,8 +115,9 @@ type Event struct {
 // and a nil pointer or interface is None. A struct is a map of its exported fields, unless
 // its type is registered or belongs to this package; names come from the tags `stele`,
 // `msgpack` or `json`, in this order of preference, with the options "omitempty" and "-". What is
-// stored under a former name, `state:"alias=NAME"`, is read into the field, too. An error is its text, and so is a type with MarshalText. time.Time, time.Duration, netip.Addr
-// and netip.Prefix are their Python counterparts.
+// stored under a former name, `state:"alias=NAME"`, is read into the field, too. An error is its
+// text, and so is a type with MarshalText. time.Time, time.Duration, netip.Addr and netip.Prefix
+// are their Python counterparts.
 type Codec struct {
 	opts Options // Registry is a copy of its own
 	seen *events
