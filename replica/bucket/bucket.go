@@ -16,8 +16,10 @@ var (
 	ErrNotFound = errors.New("no such object")
 	// ErrNotModified is returned by Get if the object still has the ETag that the caller knows.
 	ErrNotModified = errors.New("object is not modified")
-	// ErrCondition says that a Put was refused because its condition does not hold. The Put
-	// had no effect, and will have none.
+	// ErrCondition says that a Put was refused because its condition does not hold. It will
+	// have no effect any more. Where something on the way to the bucket may have sent it
+	// twice, as proxies do with what they take for idempotent, it may have had its effect,
+	// and that be the reason: who must know reads the object back.
 	ErrCondition = errors.New("condition of the put does not hold")
 	// ErrRefused says that the bucket refused a call for good: rights, region, clock, a bucket
 	// that does not exist, a full one. It had no effect. The text says what to do.
@@ -67,8 +69,7 @@ type Entry struct {
 // wrote, whoever made it (strong consistency, listings included). All methods may be called
 // concurrently, and end when ctx does.
 //
-// Keys are 1 to 512 bytes of a-z, 0-9, "-", "_", "." and "/"; no part between slashes is
-// empty or begins with a dot.
+// Keys are as CheckKey says; with another a call is refused.
 //
 // A call that fails with another error than those of this package has an unknown outcome: it
 // may have had its effect, or may still have it after it has returned, as a request that a
@@ -86,6 +87,7 @@ type Bucket interface {
 	// an empty list does.
 	List(ctx context.Context, prefix, after string) ([]Entry, error)
 	// Delete removes objects. A key without an object is no error. If it fails, any of them
-	// may be gone.
+	// may be gone. Beside a Put with IfMatch of the same key either may come first, and
+	// that Put may fail with an unknown outcome.
 	Delete(ctx context.Context, keys ...string) error
 }
