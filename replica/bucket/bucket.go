@@ -69,7 +69,8 @@ type Entry struct {
 // wrote, whoever made it (strong consistency, listings included). All methods may be called
 // concurrently, and end when ctx does.
 //
-// Keys are as CheckKey says; with another a call is refused.
+// Keys are as CheckKey says; with another a call is refused. A caller puts no object a beside
+// an a/b, since some buckets are file systems, where a cannot be both.
 //
 // A call that fails with another error than those of this package has an unknown outcome: it
 // may have had its effect, or may still have it after it has returned, as a request that a

@@ -23,7 +23,7 @@ type disk struct {
 	root  string
 	files []savedFile
 	dirs  map[string][]savedName
-	check func(after string, materialize func(at string, now bool))
+	check func() error // from the goroutine that syncs
 }
 
 type savedFile struct {
@@ -72,18 +72,21 @@ func (w *disk) names(path string) (names []savedName, err error) {
 }
 
 func (w *disk) cut(after string) {
-	if w.check != nil {
-		w.check(after, w.materialize)
+	if w.check == nil {
+		return
+	}
+	if err := w.check(); err != nil {
+		w.t.Errorf("%s: %v", after, err)
 	}
 }
 
 // materialize makes the directory that a power loss leaves: with the names that are durable, or, if
 // now, with those that are there now. What a file has that was not synced is lost.
-func (w *disk) materialize(at string, now bool) { w.make(w.root, at, now) }
+func (w *disk) materialize(at string, now bool) error { return w.make(w.root, at, now) }
 
-func (w *disk) make(from, to string, now bool) {
+func (w *disk) make(from, to string, now bool) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
-		w.t.Fatal(err)
+		return err
 	}
 	names := w.dirs[from]
 	if now {
@@ -91,7 +94,9 @@ func (w *disk) make(from, to string, now bool) {
 	}
 	for _, n := range names {
 		if n.info.IsDir() {
-			w.make(filepath.Join(from, n.name), filepath.Join(to, n.name), now)
+			if err := w.make(filepath.Join(from, n.name), filepath.Join(to, n.name), now); err != nil {
+				return err
+			}
 			continue
 		}
 		var text []byte
@@ -102,9 +107,10 @@ func (w *disk) make(from, to string, now bool) {
 			}
 		}
 		if err := os.WriteFile(filepath.Join(to, n.name), text, 0o600); err != nil {
-			w.t.Fatal(err)
+			return err
 		}
 	}
+	return nil
 }
 
 // TestDirPowerLoss: whenever the power goes, what was acknowledged is there, what was deleted is
@@ -119,34 +125,37 @@ func TestDirPowerLoss(t *testing.T) {
 	put := map[string][]string{} // all that was ever put, in order; "" for a deletion
 	acked := map[string]int{}    // how many of those returned
 	states := 0
-	w.check = func(after string, materialize func(string, bool)) {
+	w.check = func() error {
 		for _, now := range []bool{false, true} {
 			states++
 			at := t.TempDir()
-			materialize(at, now)
+			if err := w.materialize(at, now); err != nil {
+				return err
+			}
 			found, err := Dir(ctx, at)
 			if err != nil {
-				t.Fatal(err)
+				return err
 			}
 			found.(*dir).syncFile = func(*os.File) error { return nil } // it takes most of the time
 			found.(*dir).syncDir = func(string) error { return nil }
 			for key, texts := range put {
 				text, err := read(t, found, key)
 				if err != nil {
-					t.Fatalf("%s, names of now %v: %s: %v", after, now, key, err)
+					return fmt.Errorf("names of now %v: %s: %w", now, key, err)
 				}
 				if from := max(acked[key]-1, 0); !slices.Contains(texts[from:], text) && (acked[key] > 0 || text != "") {
-					t.Fatalf("%s, names of now %v: %s has %q, of %q %d are acknowledged", after, now, key, text, texts, acked[key])
+					return fmt.Errorf("names of now %v: %s has %q, of %q %d are acknowledged", now, key, text, texts, acked[key])
 				}
 				tag, err := found.Put(ctx, key, NewBody([]byte("more")), Condition{IfAbsent: text == ""})
 				if err == nil {
 					_, err = found.Put(ctx, key, NewBody([]byte("and more")), Condition{IfMatch: tag})
 				}
 				if err != nil {
-					t.Fatal(err)
+					return err
 				}
 			}
 		}
+		return nil
 	}
 	for i := range 4 {
 		for _, key := range []string{"head", fmt.Sprintf("e%d/1", i), fmt.Sprintf("e%d/2", i), "a/b/c"} {

@@ -101,10 +101,8 @@ func (p *probe) race(key string, cond Condition) (ETag, error) {
 	for i, err := range errs {
 		mine := text == racer(i)
 		switch {
-		case err == nil && !mine:
-			return "", unfit("of %d puts at the same time under a condition that holds for one, another succeeded than the one that is there", probeRacers)
-		case err == nil && tags[i] != tag:
-			return "", unfit("a put returned the tag %s, and a get %s", tags[i], tag)
+		case err == nil && (!mine || tags[i] != tag):
+			return "", unfit("of %d puts at the same time under a condition that holds for one, several succeeded, or the one that did is not there with its tag", probeRacers)
 		case errors.Is(err, ErrCondition) && mine:
 			return "", unfit("a put was refused by its condition, and has stored its object")
 		case errors.Is(err, ErrRefused):
@@ -181,7 +179,7 @@ func (p *probe) listing(want []string) error {
 // names puts keys whose order is not that of directories, and looks whether a listing follows
 // what is put and deleted.
 func (p *probe) names() error {
-	for _, name := range []string{"z", "z-a", "z/a", "z0"} {
+	for _, name := range []string{"z-a", "z/a", "z0"} {
 		if _, err := p.b.Put(p.ctx, p.at+name, NewBody(nil), Condition{}); err != nil {
 			return err
 		}
