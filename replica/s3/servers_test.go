@@ -75,7 +75,7 @@ func TestMoto(t *testing.T) {
 // TestS3Mock: S3Mock looks whether a condition holds, and puts then. The probe refuses it.
 func TestS3Mock(t *testing.T) {
 	endpoint := starts(t, "STELE_S3MOCK_JAR", func(at, host string, port int) *exec.Cmd {
-		return exec.Command("java", "-Xmx512m", "-jar", at, "--server.address="+host, "--server.port=0", fmt.Sprintf("--com.adobe.testing.s3mock.httpPort=%d", port), "--com.adobe.testing.s3mock.root="+t.TempDir())
+		return exec.Command("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-jar", at, "--server.address="+host, "--server.port=0", fmt.Sprintf("--com.adobe.testing.s3mock.httpPort=%d", port), "--com.adobe.testing.s3mock.root="+t.TempDir())
 	})
 	makeBucket(t, endpoint, "stele")
 	b := open(t, endpoint, "stele")

@@ -303,7 +303,7 @@ func testSizes(t *testing.T, b bucket.Bucket) {
 func testOverwrittenOften(t *testing.T, b bucket.Bucket) {
 	tag := mustPut(t, b, "head", "0", bucket.Condition{IfAbsent: true})
 	old := []bucket.ETag{}
-	for i := range 300 {
+	for i := range 140 {
 		old = append(old, tag)
 		tag = mustPut(t, b, "head", fmt.Sprint(i), bucket.Condition{IfMatch: tag})
 		if mustGet(t, b, "head", fmt.Sprint(i)) != tag {
@@ -378,7 +378,7 @@ func testOrder(t *testing.T, b bucket.Bucket) {
 }
 
 func testPages(t *testing.T, b bucket.Bucket) {
-	const n = 2100
+	const n = 1010
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
