@@ -1,0 +1,55 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/replica/bucket"
+)
+
+// Errors to match with errors.Is. Those of the bucket, of package fault and of contexts pass
+// through as well.
+var (
+	// ErrFenced: another leader has taken over. What it is returned for is not in the
+	// lineage and never will be.
+	ErrFenced = errors.New("another leader has taken over")
+	// ErrLeased: somebody has the lease, or has just taken it.
+	ErrLeased = errors.New("another leader has the lease")
+	// ErrDiverged: the local records and the lineage are different from some LSN on. What
+	// is local alone is kept aside, and never merged.
+	ErrDiverged = errors.New("the local records are not those of the bucket")
+	// ErrSeeding: the bucket has no complete point yet, so only the directory that seeds
+	// it can lead.
+	ErrSeeding = errors.New("the bucket has no complete point yet")
+	// ErrLosesTail: the last leader acknowledged what the bucket may not have, and the
+	// caller did not say that it may be lost.
+	ErrLosesTail = errors.New("a take-over may lose what the last leader acknowledged")
+	// ErrPointGone: what the reader needs was deleted, or may be at any moment, because
+	// the floor is above it.
+	ErrPointGone = errors.New("the floor of the bucket is above it")
+	// ErrBacklog: too much waits for the bucket. Nothing was taken.
+	ErrBacklog = errors.New("too much waits for the bucket")
+	// ErrNoLineage: there is no HEAD in the bucket.
+	ErrNoLineage = errors.New("the bucket has no lineage")
+	// ErrNotEmpty: there is a lineage in the bucket, or a part of one.
+	ErrNotEmpty = errors.New("the bucket holds a lineage, or what is left of one")
+	// ErrOtherStore: the bucket belongs to another store.
+	ErrOtherStore = errors.New("the bucket belongs to another store")
+)
+
+func otherStore(name string, found, want uint64) error {
+	return fmt.Errorf("%s: %w: to %016x, this one is %016x", name, ErrOtherStore, found, want)
+}
+
+func diverged(lsn base.LSN, why string) error {
+	return fmt.Errorf("%w: behind record %d %s", ErrDiverged, lsn, why)
+}
+
+// gone is the error for an object that HEAD says is there: HEAD has changed since.
+func gone(err error) error {
+	if errors.Is(err, bucket.ErrNotFound) {
+		return fmt.Errorf("%w: %w", ErrPointGone, err)
+	}
+	return err
+}

@@ -1,0 +1,248 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/replica/bucket"
+)
+
+// Follower reads a lineage from the bucket, and watches its leader. One goroutine uses it.
+//
+// It believes chunks and fences. Of HEAD it takes where to begin, whether the lease is free, and
+// whether what it misses was deleted. A chunk that it has read in sequence is in the lineage for
+// ever: a fence only ever stands where no chunk is.
+type Follower struct {
+	o     Options
+	local Local
+
+	head *head
+	tag  bucket.ETag
+	// seen is when the answer came that first had head's beat. The lease of that beat began
+	// before.
+	seen time.Duration
+
+	pos Position // of the next chunk
+}
+
+// Follow begins behind the local records. from is where they end in the lineage, as an earlier
+// Follower or a point says; if it is the zero Position, Follow looks for it.
+//
+// Errors: ErrNoLineage, ErrDiverged, ErrPointGone, ErrOtherStore, a *fault.VersionError.
+func Follow(ctx context.Context, o Options, local Local, from Position) (*Follower, error) {
+	f := &Follower{o: o.withDefaults(), local: local, pos: from}
+	if err := f.Look(ctx); err != nil {
+		return nil, err
+	}
+	if from == (Position{}) {
+		lsn := min(local.End(), f.head.End.LSN)
+		pos, err := f.o.locate(ctx, f.head, lsn)
+		if err != nil {
+			return nil, err
+		}
+		chain, err := local.Chain(lsn)
+		if err != nil {
+			return nil, err
+		}
+		if chain != pos.Chain {
+			return nil, diverged(lsn, "or before it, other records stand")
+		}
+		f.pos = pos
+	}
+	return f, nil
+}
+
+// Position is how far the Follower has read. Its LSN may be below the local end.
+func (f *Follower) Position() Position { return f.pos }
+
+// Look reads HEAD, if it has changed.
+func (f *Follower) Look(ctx context.Context) error {
+	b, tag, err := f.o.get(ctx, headKey, maxHead, f.tag)
+	if errors.Is(err, bucket.ErrNotModified) {
+		return nil
+	}
+	if errors.Is(err, bucket.ErrNotFound) {
+		return ErrNoLineage
+	}
+	if err != nil {
+		return err
+	}
+	h, err := decodeHead(f.o.Store, b)
+	if err != nil {
+		return err
+	}
+	f.head, f.tag, f.seen = h, tag, f.o.Clock()
+	return nil
+}
+
+// Silence is how long HEAD has not changed, as far as Look has seen.
+func (f *Follower) Silence() time.Duration { return f.o.Clock() - f.seen }
+
+// Mode is the mode of the leader.
+func (f *Follower) Mode() Mode { return f.head.Mode }
+
+// Vacant reports whether the lease is free: it was given back, or its beat has stood still for a
+// whole TTL of the leader, on the Follower's own clock, or it is of an own take-over that did not
+// end. Look must have been called since: a beat
+// that nobody looked for has not stood still.
+func (f *Follower) Vacant() bool {
+	return f.head.Released || f.head.Owner == f.o.Owner || f.Silence() >= time.Duration(f.head.TTL)*time.Millisecond
+}
+
+// Next returns batches of the next chunk that the caller does not have; nil if there are none
+// yet. It passes from an epoch that has ended to the next.
+//
+// Errors: ErrPointGone, ErrDiverged; *fault.CorruptionError for damage, and for a chunk that does
+// not continue the chain.
+func (f *Follower) Next(ctx context.Context) ([]Batch, error) {
+	for {
+		batches, found, err := f.step(ctx)
+		if err != nil || len(batches) > 0 {
+			return batches, err
+		}
+		if found {
+			continue // a fence, or records that the caller has
+		}
+		// Whoever deletes a chunk raised the floor before.
+		if err := f.Look(ctx); err != nil {
+			return nil, err
+		}
+		if f.pos.LSN < f.head.Floor.LSN {
+			return nil, fmt.Errorf("%w: it is record %d, and the next would be %d", ErrPointGone, f.head.Floor.LSN, f.pos.LSN+1)
+		}
+		return nil, nil
+	}
+}
+
+// step reads what stands at the position, and moves behind it. It reports false if nothing
+// stands there.
+func (f *Follower) step(ctx context.Context) (batches []Batch, found bool, err error) {
+	key := chunkKey(f.pos.Epoch, f.pos.Seq)
+	b, _, err := f.o.get(ctx, key, maxChunk, "")
+	if errors.Is(err, bucket.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	h, batches, err := decodeChunk(key, f.o.Store, b, f.o.Keys)
+	if err != nil {
+		return nil, false, err
+	}
+	if h.fence {
+		if h.last != f.pos.LSN || h.after != f.pos.Chain {
+			return nil, false, damaged(key, "fence", "it ends the lineage at record %d, and the chunks before it end at %d", h.last, f.pos.LSN)
+		}
+		f.pos.Epoch, f.pos.Seq = f.pos.Epoch+1, 0
+		return nil, true, nil
+	}
+	end, err := f.follow(key, h, batches)
+	if err != nil {
+		return nil, false, err
+	}
+	lacking := make([]Batch, 0, len(batches))
+	for _, b := range batches {
+		if b, ok := b.behind(f.local.End()); ok {
+			lacking = append(lacking, b)
+		}
+	}
+	f.pos = end
+	return lacking, true, nil
+}
+
+// follow checks that a chunk continues the lineage, and that the local records are those of the
+// chunk as far as they go.
+func (f *Follower) follow(key string, h *header, batches []Batch) (Position, error) {
+	end, before := h.end(), h.before
+	// A point, or a local end, may lie within the chunk.
+	if h.first > f.pos.LSN+1 || h.last < f.pos.LSN+1 {
+		return end, damaged(key, "chunk", "it has records %d to %d, and the next is %d", h.first, h.last, f.pos.LSN+1)
+	}
+	if chainOf(before, f.o.ChainKey, batches, f.pos.LSN) != f.pos.Chain {
+		return end, damaged(key, "chunk", "its chain does not continue that of record %d", f.pos.LSN)
+	}
+	if chainOf(before, f.o.ChainKey, batches, h.last) != h.after {
+		return end, damaged(key, "chunk", "its records do not have its chain")
+	}
+	if lsn := min(f.local.End(), h.last); lsn > f.pos.LSN {
+		local, err := f.local.Chain(lsn)
+		if err != nil {
+			return end, err
+		}
+		if local != chainOf(before, f.o.ChainKey, batches, lsn) {
+			return end, diverged(f.pos.LSN, "other records stand")
+		}
+	}
+	return end, nil
+}
+
+// locate finds the position behind a record that HEAD knows to be in the lineage.
+func (o *Options) locate(ctx context.Context, h *head, lsn base.LSN) (Position, error) {
+	if lsn == h.End.LSN {
+		return h.End, nil
+	}
+	if lsn < h.Floor.LSN {
+		return Position{}, fmt.Errorf("%w: it is record %d, and this is record %d", ErrPointGone, h.Floor.LSN, lsn)
+	}
+	if lsn == h.Floor.LSN {
+		return h.Floor, nil
+	}
+	i := len(h.Epochs) - 1
+	for i > 0 && h.Epochs[i].Begin > lsn {
+		i--
+	}
+	e := h.Epochs[i]
+	if e.Begin == lsn {
+		return Position{LSN: lsn, Chain: e.Chain, Stamp: e.Stamp, Epoch: e.Epoch}, nil
+	}
+	from, to := uint64(0), e.Fence
+	if e.Epoch == h.Floor.Epoch {
+		from = h.Floor.Seq
+	}
+	if e.Epoch == h.End.Epoch {
+		to = h.End.Seq
+	}
+	for to-from > 1 { // chunk from begins at the record or before, chunk to behind it
+		mid := from + (to-from)/2
+		hd, err := o.header(ctx, e.Epoch, mid)
+		if err != nil {
+			return Position{}, gone(err)
+		}
+		if hd.first <= lsn {
+			from = mid
+		} else {
+			to = mid
+		}
+	}
+	key := chunkKey(e.Epoch, from)
+	b, _, err := o.get(ctx, key, maxChunk, "")
+	if err != nil {
+		return Position{}, gone(err)
+	}
+	hd, batches, err := decodeChunk(key, o.Store, b, o.Keys)
+	if err != nil {
+		return Position{}, err
+	}
+	if hd.fence || lsn < hd.first || lsn > hd.last {
+		return Position{}, damaged(key, "chunk", "it does not have record %d", lsn)
+	}
+	if lsn == hd.last {
+		return hd.end(), nil
+	}
+	i = slices.IndexFunc(batches, func(b Batch) bool { return b.Last() >= lsn })
+	return Position{LSN: lsn, Chain: chainOf(hd.before, o.ChainKey, batches, lsn), Stamp: batches[i].Stamp, Epoch: e.Epoch, Seq: from}, nil
+}
+
+// header reads the header of a chunk alone.
+func (o *Options) header(ctx context.Context, epoch, seq uint64) (*header, error) {
+	key := chunkKey(epoch, seq)
+	b, _, err := o.read(ctx, key, maxChunk, bucket.GetOptions{Length: headerSize})
+	if err != nil {
+		return nil, err
+	}
+	return decodeHeader(key, o.Store, b)
+}

@@ -1,0 +1,147 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/replica/bucket"
+)
+
+// lease is how a leader writes HEAD. Every write renews the lease.
+type lease struct {
+	o Options
+
+	turn chan struct{} // holds one token, which a writer takes
+	// Of the writer:
+	beat  uint64
+	tries []try // since the last write that is known to have landed
+
+	mu   sync.Mutex
+	head *head // as it stands in the bucket, as far as is known
+	tag  bucket.ETag
+	// sent is when the write of head was sent. From then on the lease counts, since a
+	// challenger may have seen it a moment later, though the answer took long.
+	sent time.Duration
+	held bool // a write has landed
+	over bool // another leader's HEAD was seen, or the lease is given back
+}
+
+// try is a write of HEAD that may have landed.
+type try struct {
+	head *head
+	body []byte
+	sent time.Duration
+}
+
+func newLease(o Options, seen *head, tag bucket.ETag) *lease {
+	l := &lease{o: o, turn: make(chan struct{}, 1), head: seen, tag: tag}
+	if seen != nil {
+		l.beat = seen.Beat
+	}
+	l.turn <- struct{}{}
+	return l
+}
+
+// current returns HEAD, which the caller does not change.
+func (l *lease) current() *head {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head
+}
+
+// holds reports whether the lease is held now, with a margin of 20 % for clocks that run at
+// different rates.
+func (l *lease) holds() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held && !l.over && l.o.Clock()-l.sent < l.o.TTL-l.o.TTL/5
+}
+
+// update changes HEAD, and returns once the bucket has the change, or ErrFenced once it has the
+// HEAD of another. After any other error the change may land later: the next update finds out. So
+// change may be applied to a HEAD that has it.
+//
+// All tries since the last known write have the same condition, so that at most one of them
+// lands. Each has a beat of its own, so that the lease counts from the sending of the one that
+// did, and a challenger sees that it did.
+func (l *lease) update(ctx context.Context, change func(*head)) error {
+	select {
+	case <-l.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { l.turn <- struct{}{} }()
+	for {
+		landed, err := l.write(ctx, change)
+		if err != nil || landed {
+			return err
+		}
+	}
+}
+
+// write tries once. It reports false without an error if an earlier try has landed, which lacks
+// the change.
+func (l *lease) write(ctx context.Context, change func(*head)) (bool, error) {
+	next := head{Format: HeadVersion, Store: l.o.Store}
+	cond := bucket.Condition{IfAbsent: true}
+	if l.head != nil {
+		next, cond = l.head.clone(), bucket.Condition{IfMatch: l.tag}
+	}
+	change(&next)
+	l.beat++
+	next.Owner, next.Beat, next.TTL = l.o.Owner, l.beat, l.o.TTL.Milliseconds()
+	body, err := encodeText(&next)
+	if err != nil {
+		return false, err
+	}
+	if len(body) > maxHead {
+		return false, fmt.Errorf("HEAD has %d bytes: retention does not run", len(body))
+	}
+	mine := try{&next, body, l.o.Clock()}
+	tag, err := l.o.put(ctx, headKey, body, cond)
+	if err == nil {
+		l.adopt(mine, tag)
+		return true, nil
+	}
+	if errors.Is(err, bucket.ErrRefused) {
+		return false, err
+	}
+	l.tries = append(l.tries, mine)
+	found, tag, readErr := l.o.get(ctx, headKey, maxHead, "")
+	if errors.Is(readErr, bucket.ErrNotFound) && l.head == nil || readErr == nil && tag == l.tag {
+		return false, err // as before
+	}
+	if readErr != nil {
+		return false, err
+	}
+	for i, t := range l.tries {
+		if bytes.Equal(t.body, found) {
+			l.adopt(t, tag)
+			return i == len(l.tries)-1, nil
+		}
+	}
+	if _, err := decodeHead(l.o.Store, found); errors.Is(err, fault.ErrCorrupt) {
+		return false, err
+	}
+	l.expire()
+	return false, ErrFenced
+}
+
+func (l *lease) adopt(t try, tag bucket.ETag) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.head, l.tag, l.sent, l.held = t.head, tag, t.sent, true
+	l.tries = nil
+}
+
+// expire ends the lease here.
+func (l *lease) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+}

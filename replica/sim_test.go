@@ -1,0 +1,718 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/race"
+	"github.com/stele-go/stele/replica/bucket"
+)
+
+var (
+	histories = flag.Int("histories", 0, "how many histories TestLineage simulates")
+	oneSeed   = flag.Uint64("seed", 0, "the one history that TestLineage simulates, and tells")
+)
+
+// world is a bucket, a network that fails in every way, and machines with clocks and disks. All
+// runs on one thread: each process is a coroutine that gives way before its request reaches the
+// bucket and before the answer reaches it. What goes on next is drawn, so that a seed is a history.
+type world struct {
+	t       *testing.T
+	rng     *rand.Rand
+	seed    uint64
+	m       *memory
+	now     time.Duration
+	mode    Mode
+	faults  float64 // how many calls fail
+	nodes   []*node
+	procs   []*proc
+	current *proc
+	late    []func() // requests that are still on their way, though nobody waits for them
+	leaders []*watched
+	forced  map[uint64]bool     // epochs that did not wait for the lease
+	acked   map[base.LSN][]byte // what Synced has said
+	read    []*disk             // what readers got, to be compared with what survives
+	fences  map[string]bool
+	head    head
+	lives   int
+	appends int
+	stats   map[string]int
+	failed  error
+}
+
+// proc is a process of a node, or one of its goroutines.
+type proc struct {
+	n     *node
+	next  func() (struct{}, bool)
+	stop  func()
+	yield func(struct{}) bool
+	ended bool
+}
+
+// node is a machine.
+type node struct {
+	w       *world
+	name    string
+	dir     string
+	d       *disk
+	rate    float64 // of its clock
+	life    int
+	stalled time.Duration // until when it gets no time
+}
+
+// watched is a leader whose acknowledgements are checked.
+type watched struct {
+	n      *node
+	l      *Leader
+	synced base.LSN
+	sent   map[base.LSN][]byte
+}
+
+type killed struct{}
+
+func (w *world) fail(format string, args ...any) {
+	if w.failed == nil {
+		w.failed = fmt.Errorf(format, args...)
+	}
+}
+
+func (w *world) tell(format string, args ...any) {
+	if *oneSeed != 0 {
+		w.t.Logf("%6d "+format, append([]any{w.now.Milliseconds()}, args...)...)
+	}
+}
+
+// spawn begins a coroutine.
+func (w *world) spawn(n *node, fn func()) {
+	p := &proc{n: n}
+	p.next, p.stop = iter.Pull(func(yield func(struct{}) bool) {
+		defer func() {
+			p.ended = true
+			if r := recover(); r != nil && r != (killed{}) {
+				panic(r)
+			}
+		}()
+		p.yield = yield
+		fn()
+	})
+	w.procs = append(w.procs, p)
+}
+
+// giveWay lets others go on.
+func (w *world) giveWay() {
+	if !w.current.yield(struct{}{}) {
+		panic(killed{})
+	}
+}
+
+// crash ends all processes of a node. Its disk stays, or not.
+func (w *world) crash(n *node) {
+	w.tell("%s crashes", n.name)
+	w.procs = slices.DeleteFunc(w.procs, func(p *proc) bool {
+		if p.n == n {
+			p.stop()
+		}
+		return p.n == n
+	})
+	w.leaders = slices.DeleteFunc(w.leaders, func(l *watched) bool { return l.n == n })
+	if w.rng.IntN(6) == 0 {
+		n.wipe()
+	}
+	w.start(n)
+}
+
+func (n *node) wipe() {
+	n.w.lives++
+	n.d, n.dir = newDisk(), fmt.Sprintf("%s-%d", n.name, n.w.lives)
+}
+
+func (w *world) start(n *node) {
+	n.life++
+	w.spawn(n, n.run)
+}
+
+// errNetwork is the answer of a network that fails.
+var errNetwork = errors.New("connection reset")
+
+// network is the bucket as a node sees it.
+type network struct{ w *world }
+
+// call makes a request of the bucket. It does its effect once, never, twice, or later, and its
+// answer may be lost.
+func call[T any](w *world, conditional bool, do func() (T, error)) (T, error) {
+	var none T
+	w.giveWay()
+	bad := w.rng.Float64() < w.faults
+	kind := w.rng.IntN(6)
+	var got T
+	var err error
+	switch {
+	case bad && kind == 0: // lost on its way
+		got, err = none, errNetwork
+	case bad && kind <= 2: // the answer is lost
+		_, _ = do()
+		got, err = none, errNetwork
+	case bad && kind == 3 && conditional: // something between repeats it
+		_, _ = do()
+		got, err = do()
+	case bad: // it arrives later
+		w.late = append(w.late, func() { _, _ = do() })
+		got, err = none, errNetwork
+	default:
+		got, err = do()
+	}
+	w.giveWay()
+	return got, err
+}
+
+func (b network) Put(_ context.Context, key string, body *io.SectionReader, cond bucket.Condition) (bucket.ETag, error) {
+	all, err := io.ReadAll(body)
+	if err != nil {
+		return "", err
+	}
+	return call(b.w, cond != bucket.Condition{}, func() (bucket.ETag, error) {
+		tag, err := b.w.m.put(key, all, cond)
+		if err == nil {
+			b.w.written(key, all)
+		}
+		return tag, err
+	})
+}
+
+func (b network) Get(_ context.Context, key string, o bucket.GetOptions) (*bucket.Object, error) {
+	obj, err := call(b.w, false, func() (*bucket.Object, error) { return b.w.m.get(key, o) })
+	if err == nil && obj.Size > 0 && b.w.rng.Float64() < b.w.faults/4 { // the body is cut
+		obj.Body = io.NopCloser(io.LimitReader(obj.Body, b.w.rng.Int64N(obj.Size)))
+	}
+	return obj, err
+}
+
+func (b network) List(_ context.Context, prefix, after string) ([]bucket.Entry, error) {
+	return call(b.w, false, func() ([]bucket.Entry, error) { return b.w.m.list(prefix, after), nil })
+}
+
+func (b network) Delete(_ context.Context, keys ...string) error {
+	_, err := call(b.w, false, func() (struct{}, error) {
+		for _, key := range keys {
+			if b.w.rng.Float64() < b.w.faults { // the machine that deletes crashes
+				return struct{}{}, errNetwork
+			}
+			b.w.deleted(key)
+			b.w.m.remove(key)
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// direct is the bucket as it is.
+type direct struct{ network }
+
+func (b direct) Get(_ context.Context, key string, o bucket.GetOptions) (*bucket.Object, error) {
+	return b.w.m.get(key, o)
+}
+
+func (b direct) List(_ context.Context, prefix, after string) ([]bucket.Entry, error) {
+	return b.w.m.list(prefix, after), nil
+}
+
+// written notes what was put.
+func (w *world) written(key string, body []byte) {
+	w.tell("  %s is written", key)
+	if bytes.HasPrefix(body, fenceMagic[:]) {
+		w.fences[key] = true
+		w.stats["fences"]++
+	}
+	if key == headKey {
+		h, err := decodeHead(testStore, body)
+		if err != nil {
+			w.fail("HEAD: %v", err)
+			return
+		}
+		if h.Floor.LSN < w.head.Floor.LSN {
+			w.fail("the floor falls from %d to %d", w.head.Floor.LSN, h.Floor.LSN)
+		}
+		w.head = *h
+	}
+}
+
+// deleted checks that an object may be deleted.
+func (w *world) deleted(key string) {
+	w.tell("  %s is deleted", key)
+	if w.fences[key] {
+		w.fail("the fence %s is deleted", key)
+	}
+	if strings.HasPrefix(key, chunkPrefix) {
+		w.stats["deleted chunks"]++
+		if key >= chunkKey(w.head.Floor.Epoch, w.head.Floor.Seq) {
+			w.fail("%s is deleted, and the floor is %+v", key, w.head.Floor)
+		}
+	}
+}
+
+func (n *node) options() Options {
+	rate := n.rate
+	return Options{Bucket: network{n.w}, Store: testStore, Dir: n.dir, Owner: fmt.Sprintf("%s-%d", n.name, n.life),
+		TTL: 200 * time.Millisecond, ChunkBytes: 100, QueueBytes: 2000,
+		Clock: func() time.Duration { return time.Duration(float64(n.w.now) * rate) }}
+}
+
+// run is a life of a node: it follows, and leads when it can.
+func (n *node) run() {
+	ctx := context.Background()
+	from := Position{}
+	for {
+		n.w.giveWay()
+		f, err := Follow(ctx, n.options(), n.d, from)
+		from = Position{}
+		switch {
+		case errors.Is(err, ErrNoLineage):
+			if l, err := Begin(ctx, n.options(), n.d, n.w.mode); err == nil {
+				n.lead(l)
+			}
+		case errors.Is(err, ErrDiverged), errors.Is(err, ErrPointGone):
+			n.w.stats[fmt.Sprint("rejoins: ", errors.Is(err, ErrDiverged))]++
+			from = n.rejoin()
+		case err == nil:
+			if err := n.follow(f); errors.Is(err, ErrDiverged) || errors.Is(err, ErrPointGone) {
+				n.w.stats[fmt.Sprint("rejoins: ", errors.Is(err, ErrDiverged))]++
+				from = n.rejoin()
+			}
+		}
+		n.w.check(err)
+	}
+}
+
+// check fails for errors that no fault of the network explains.
+func (w *world) check(err error) {
+	for _, allowed := range []error{nil, errNetwork, io.ErrUnexpectedEOF, bucket.ErrCondition, bucket.ErrNotFound, ErrNoLineage, ErrNotEmpty,
+		ErrDiverged, ErrPointGone, ErrFenced, ErrLeased, ErrSeeding, ErrLosesTail, ErrBacklog} {
+		if errors.Is(err, allowed) {
+			return
+		}
+	}
+	w.fail("unexpected error: %v", err)
+}
+
+// rejoin replaces the disk by a point.
+func (n *node) rejoin() Position {
+	ctx, o := context.Background(), n.options()
+	keys, err := Points(ctx, o)
+	n.w.check(err)
+	if err != nil || len(keys) == 0 {
+		return Position{}
+	}
+	p, err := ReadPoint(ctx, o, keys[n.w.rng.IntN(len(keys))])
+	if err != nil {
+		n.w.check(err)
+		return Position{}
+	}
+	d, err := readPoint(ctx, o, p)
+	if err != nil {
+		n.w.check(err)
+		return Position{}
+	}
+	n.wipe()
+	n.d = d
+	return p.Position
+}
+
+// readPoint reads the files of a point.
+func readPoint(ctx context.Context, o Options, p *Point) (*disk, error) {
+	d := newDisk()
+	o = o.withDefaults()
+	for _, f := range p.Files {
+		b, _, err := o.get(ctx, f.Key, 1<<20, "")
+		if err != nil {
+			return nil, err
+		}
+		var records [][]byte
+		if err := json.Unmarshal(b, &records); err != nil {
+			return nil, err
+		}
+		d.add(records...)
+	}
+	if d.End() != p.LSN || d.chains[p.LSN] != p.Chain {
+		return nil, fmt.Errorf("the files of point %d have %d records, or others", p.LSN, d.End())
+	}
+	return d, nil
+}
+
+func (n *node) follow(f *Follower) error {
+	ctx := context.Background()
+	for {
+		n.w.giveWay()
+		batches, err := f.Next(ctx)
+		n.w.check(err)
+		if errors.Is(err, ErrDiverged) || errors.Is(err, ErrPointGone) {
+			return err
+		}
+		if err != nil {
+			continue
+		}
+		if err := n.d.apply(batches); err != nil {
+			n.w.fail("%s: %v", n.name, err)
+		}
+		force := n.w.rng.IntN(60) == 0
+		if len(batches) > 0 || !force && (!f.Vacant() || n.w.rng.IntN(3) > 0) {
+			continue
+		}
+		if force {
+			n.w.forced[f.head.Epoch+1] = true
+		}
+		l, err := f.TakeOver(ctx, TakeOver{Mode: n.w.mode, Force: force, LoseTail: true}, n.d.apply)
+		n.w.check(err)
+		switch {
+		case err == nil:
+			n.w.tell("%s leads epoch %d behind %d", n.name, l.Epoch(), l.End().LSN)
+			n.w.stats["take-overs"]++
+			n.lead(l)
+			return nil
+		case errors.Is(err, ErrDiverged), errors.Is(err, ErrPointGone):
+			return err
+		}
+	}
+}
+
+// lead leads until it is fenced, or releases.
+func (n *node) lead(l *Leader) {
+	w, ctx := n.w, context.Background()
+	watch := &watched{n: n, l: l, synced: l.Synced(), sent: map[base.LSN][]byte{}}
+	w.leaders = append(w.leaders, watch)
+	for range 3 {
+		w.spawn(n, func() {
+			for {
+				did, err := l.Upload(ctx)
+				w.check(err)
+				if errors.Is(err, ErrFenced) && !did {
+					return
+				}
+				w.giveWay()
+			}
+		})
+	}
+	for {
+		w.giveWay()
+		err := n.work(l, watch)
+		w.check(err)
+		if errors.Is(err, ErrFenced) {
+			w.stats["fenced"]++
+			return
+		}
+	}
+}
+
+// work is one thing that a leader does.
+func (n *node) work(l *Leader, watch *watched) error {
+	w, ctx := n.w, context.Background()
+	if w.head.Newest == nil {
+		return n.point(l, 0)
+	}
+	switch w.rng.IntN(12) {
+	case 0, 1, 2, 3, 4:
+		if n.d.End() == l.End().LSN {
+			n.commit()
+		}
+		return n.append(l, watch)
+	case 5, 6, 7, 8:
+		return l.Renew(ctx)
+	case 9:
+		return n.point(l, l.Synced())
+	case 10:
+		return l.Retain(ctx, base.LSN(w.rng.IntN(int(l.Synced())+1)))
+	default:
+		if w.rng.IntN(3) > 0 || l.Synced() < l.End().LSN || n.d.End() > l.End().LSN {
+			return nil
+		}
+		w.tell("%s releases", n.name)
+		w.stats["releases"]++
+		if err := l.Release(ctx); err != nil {
+			w.check(err)
+		}
+		return ErrFenced
+	}
+}
+
+// commit makes a batch that the disk has. Each record says which one of how many it is.
+func (n *node) commit() {
+	n.w.appends++
+	count := 1 + n.w.rng.IntN(3)
+	for i := range count {
+		n.d.add(fmt.Appendf(nil, "%d/%d %s %d %d", i+1, count, n.name, n.w.appends, n.w.rng.IntN(1000)))
+	}
+}
+
+// append hands over what the disk has and the leader has not, by batches.
+func (n *node) append(l *Leader, watch *watched) error {
+	for l.End().LSN < n.d.End() {
+		b := Batch{First: l.End().LSN + 1, Stamp: n.w.now.Microseconds()}
+		var i, count int
+		if _, err := fmt.Sscanf(string(n.d.records[b.First-1]), "%d/%d ", &i, &count); err != nil || i != 1 {
+			n.w.fail("record %d is %q", b.First, n.d.records[b.First-1])
+			return ErrFenced
+		}
+		b.Records = n.d.records[b.First-1:][:count:count]
+		if err := l.Append(b); err != nil {
+			return err
+		}
+		for i, r := range b.Records {
+			watch.sent[b.First+base.LSN(i)] = r
+		}
+	}
+	return nil
+}
+
+func (n *node) point(l *Leader, at base.LSN) error {
+	o := n.options()
+	o = o.withDefaults()
+	body, err := json.Marshal(n.d.records[:at])
+	if err != nil {
+		return err
+	}
+	key := l.FileKey(fmt.Sprintf("state-%d", at))
+	if _, err := o.create(context.Background(), key, body); err != nil {
+		return err
+	}
+	_, err = l.CreatePoint(context.Background(), at, []File{{Name: "state", Key: key, Size: int64(len(body))}})
+	if err == nil {
+		n.w.stats["points"]++
+	}
+	return err
+}
+
+// reader restores under a pin, from any point.
+func (n *node) reader() {
+	ctx, w := context.Background(), n.w
+	for {
+		w.giveWay()
+		o := n.options()
+		keys, err := Points(ctx, o)
+		w.check(err)
+		if err != nil || len(keys) == 0 {
+			continue
+		}
+		p, err := ReadPoint(ctx, o, keys[w.rng.IntN(len(keys))])
+		w.check(err)
+		if err != nil {
+			continue
+		}
+		pin, err := TakePin(ctx, o, p.Position)
+		w.check(err)
+		if err != nil {
+			continue
+		}
+		again := func(do func() error) { // pinned, so it can be done
+			for {
+				err := do()
+				if err == nil {
+					return
+				}
+				if errors.Is(err, ErrPointGone) || errors.Is(err, bucket.ErrNotFound) {
+					w.fail("the pin of %d is not kept: %v", p.LSN, err)
+					return
+				}
+				w.check(err)
+			}
+		}
+		var d *disk
+		again(func() (err error) { d, err = readPoint(ctx, o, p); return err })
+		var f *Follower
+		again(func() (err error) { f, err = Follow(ctx, o, d, p.Position); return err })
+		for w.failed == nil {
+			var batches []Batch
+			again(func() (err error) { batches, err = f.Next(ctx); return err })
+			if len(batches) == 0 {
+				break
+			}
+			if err := d.apply(batches); err != nil {
+				w.fail("a reader: %v", err)
+			}
+			again(func() error {
+				if w.rng.IntN(4) > 0 {
+					return nil
+				}
+				if err := pin.Beat(ctx); !errors.Is(err, bucket.ErrCondition) {
+					return err
+				}
+				return nil
+			})
+		}
+		w.read = append(w.read, d)
+		w.stats["pinned reads"]++
+		_ = pin.Release(ctx) // it may fail
+	}
+}
+
+// restore reads the bucket as it is now, from a point that is drawn.
+func (w *world) restore() *disk {
+	ctx := context.Background()
+	o := Options{Bucket: direct{network{w}}, Store: testStore, Dir: "restore"}
+	keys, err := Points(ctx, o)
+	if len(keys) == 0 {
+		if err != nil && !errors.Is(err, ErrNoLineage) {
+			w.fail("restore: %v", err)
+		}
+		return newDisk()
+	}
+	p, err := ReadPoint(ctx, o, keys[w.rng.IntN(len(keys))])
+	var d *disk
+	if err == nil {
+		d, err = readPoint(ctx, o, p)
+	}
+	var f *Follower
+	if err == nil {
+		f, err = Follow(ctx, o, d, p.Position)
+	}
+	for err == nil {
+		var batches []Batch
+		if batches, err = f.Next(ctx); len(batches) == 0 {
+			break
+		}
+		err = d.apply(batches)
+	}
+	if err != nil {
+		w.fail("restore from %s: %v", keys, err)
+		return newDisk()
+	}
+	for lsn, r := range w.acked {
+		if lsn > d.End() || !bytes.Equal(d.records[lsn-1], r) {
+			w.fail("record %d was acknowledged as %q and is not in the bucket, which ends at %d", lsn, r, d.End())
+		}
+	}
+	if n := d.End(); n > 0 {
+		var i, count int
+		if _, err := fmt.Sscanf(string(d.records[n-1]), "%d/%d ", &i, &count); err != nil || i != count {
+			w.fail("a restore ends within a batch: %q", d.records[n-1])
+		}
+	}
+	return d
+}
+
+// step lets something happen.
+func (w *world) step() {
+	w.now += time.Duration(w.rng.IntN(4000)) * time.Microsecond
+	switch w.rng.IntN(1000) {
+	case 0, 1, 2:
+		w.crash(w.nodes[w.rng.IntN(len(w.nodes))])
+	case 3, 4, 5:
+		n := w.nodes[w.rng.IntN(len(w.nodes))]
+		n.stalled = w.now + time.Duration(w.rng.IntN(600))*time.Millisecond
+	case 6, 7:
+		w.read = append(w.read, w.restore())
+	default:
+		if n := len(w.late); n > 0 && w.rng.IntN(30) == 0 {
+			i := w.rng.IntN(n)
+			do := w.late[i]
+			w.late = slices.Delete(w.late, i, i+1)
+			do()
+			break
+		}
+		p := w.procs[w.rng.IntN(len(w.procs))]
+		if p.n.stalled > w.now {
+			break
+		}
+		w.current = p
+		if _, ok := p.next(); !ok {
+			w.procs = slices.DeleteFunc(w.procs, func(q *proc) bool { return q == p })
+		}
+	}
+	for _, l := range w.leaders {
+		w.watch(l)
+	}
+}
+
+// watch checks what a leader acknowledges, and whether it rightly believes to hold the lease.
+func (w *world) watch(l *watched) {
+	for to := l.l.Synced(); l.synced < to; {
+		l.synced++
+		r := l.sent[l.synced]
+		if old, ok := w.acked[l.synced]; ok && !bytes.Equal(r, old) {
+			w.fail("record %d was acknowledged as %q, and by %s as %q", l.synced, old, l.n.name, r)
+		}
+		w.acked[l.synced] = r
+		w.stats["acknowledged"]++
+	}
+	if l.l.Epoch() < w.head.Epoch && l.l.Holds() {
+		for e := l.l.Epoch() + 1; e <= w.head.Epoch; e++ {
+			if w.forced[e] {
+				return
+			}
+		}
+		w.fail("%s holds the lease of epoch %d, and HEAD has %d", l.n.name, l.l.Epoch(), w.head.Epoch)
+	}
+}
+
+// simulate runs one history.
+func simulate(t *testing.T, seed uint64, stats map[string]int) error {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	w := &world{t: t, rng: rng, seed: seed, m: newMemory(), now: time.Hour, mode: []Mode{Async, Bounded, Sync}[rng.IntN(3)],
+		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)], forced: map[uint64]bool{}, acked: map[base.LSN][]byte{}, fences: map[string]bool{}, stats: stats}
+	for i := range 2 + rng.IntN(2) {
+		n := &node{w: w, name: fmt.Sprint("node", i), rate: 0.9 + rng.Float64()/5}
+		n.wipe()
+		w.nodes = append(w.nodes, n)
+		w.start(n)
+	}
+	reader := &node{w: w, name: "reader", dir: "reader", rate: 1}
+	w.spawn(reader, reader.reader)
+	for range 600 + rng.IntN(1200) {
+		if w.step(); w.failed != nil {
+			break
+		}
+	}
+	for _, p := range w.procs {
+		p.stop()
+	}
+	final := w.restore()
+	for _, d := range w.read {
+		if d.End() > final.End() || d.chains[d.End()] != final.chains[d.End()] {
+			w.fail("a restore had %d records that are not those of the last, which has %d", d.End(), final.End())
+		}
+	}
+	for key := range w.fences {
+		if _, ok := w.m.objects[key]; !ok {
+			w.fail("the fence %s is gone", key)
+		}
+	}
+	stats["records"] += int(final.End())
+	return w.failed
+}
+
+// TestLineage simulates histories of two or three machines that lead, follow, stall, crash and
+// lose their disks, of a reader under pins, and of a bucket that answers late, twice or never.
+func TestLineage(t *testing.T) {
+	n := *histories
+	if n == 0 {
+		if n = 1000; race.Enabled {
+			n = 100
+		}
+	}
+	stats := map[string]int{}
+	if *oneSeed != 0 {
+		if err := simulate(t, *oneSeed, stats); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for seed := uint64(1); seed <= uint64(n); seed++ {
+		if err := simulate(t, seed, stats); err != nil {
+			t.Fatalf("-seed %d: %v", seed, err)
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(stats)) {
+		t.Logf("%d histories: %d %s", n, stats[what], what)
+	}
+}

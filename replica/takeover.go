@@ -1,0 +1,174 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stele-go/stele/replica/bucket"
+)
+
+// Begin makes the lineage of a store in an empty bucket, behind the local records, and leads it.
+// Until CreatePoint has made the first point, which must lie at or behind them, nobody else can
+// take over.
+//
+// Errors: ErrNotEmpty.
+func Begin(ctx context.Context, o Options, local Local, mode Mode) (*Leader, error) {
+	o = o.withDefaults()
+	err := o.list(ctx, chunkPrefix, func(e bucket.Entry) error { return fmt.Errorf("%w: %s", ErrNotEmpty, e.Key) })
+	if err != nil {
+		return nil, err
+	}
+	begin := Position{LSN: local.End(), Epoch: 1}
+	if begin.Chain, err = local.Chain(begin.LSN); err != nil {
+		return nil, err
+	}
+	hold := newLease(o, nil, "")
+	err = hold.update(ctx, func(h *head) {
+		h.Epoch, h.Mode, h.End, h.Floor = 1, mode, begin, begin
+		h.Epochs = []epoch{{Epoch: 1, Dir: o.Dir, Begin: begin.LSN, Chain: begin.Chain}}
+	})
+	if errors.Is(err, ErrFenced) {
+		return nil, ErrNotEmpty
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newLeader(o, hold, begin), nil
+}
+
+// TakeOver is under which conditions to take over.
+type TakeOver struct {
+	// Mode is how the new leader acknowledges. For Sync see Leader.SetMode.
+	Mode Mode
+	// Force: the lease need not be free. The caller knows that its holder has ended, or
+	// accepts that it may serve stale reads until its lease ends. What is acknowledged stays
+	// safe.
+	Force bool
+	// LoseTail: what a leader in another directory acknowledged in mode Async or Bounded, and
+	// the bucket does not have, may be lost.
+	LoseTail bool
+}
+
+// TakeOver makes the Follower's process the leader. apply gets, in order, the batches that the
+// caller does not have, as from Next; once TakeOver returns, the caller has all. If it then has
+// more records than the lineage, nobody else led since they were made, and it appends them again.
+//
+// Errors: ErrLeased, ErrSeeding, ErrLosesTail; ErrDiverged; ErrFenced if yet another took over
+// meanwhile; those of Next. Whatever the error, the Follower goes on.
+func (f *Follower) TakeOver(ctx context.Context, t TakeOver, apply func([]Batch) error) (*Leader, error) {
+	if err := f.Look(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.may(t); err != nil {
+		return nil, err
+	}
+	hold := newLease(f.o, f.head, f.tag)
+	err := hold.update(ctx, func(h *head) {
+		h.Epoch, h.Released = f.head.Epoch+1, false
+		if t.Mode != Sync {
+			h.Mode = t.Mode
+		}
+	})
+	if errors.Is(err, ErrFenced) {
+		return nil, ErrLeased
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := f.begin(ctx, hold, apply)
+	if err != nil && !errors.Is(err, ErrFenced) {
+		// Nobody has to wait for a leader that does not begin.
+		_ = hold.update(ctx, func(h *head) { h.Released = true }) // the first error counts
+	}
+	return l, err
+}
+
+// may reports why the Follower must not take over.
+func (f *Follower) may(t TakeOver) error {
+	h := f.head
+	own := h.last().Dir == f.o.Dir
+	switch {
+	case !t.Force && !f.Vacant():
+		return ErrLeased
+	case h.Newest == nil && !own:
+		return ErrSeeding
+	case h.Mode != Sync && !own && !h.Released && !t.LoseTail:
+		return ErrLosesTail
+	case f.local.End() > f.pos.LSN && !own && f.pos.Epoch >= h.last().Epoch:
+		return diverged(f.pos.LSN, "another directory leads")
+	}
+	return nil
+}
+
+// begin ends all earlier epochs, oldest first, and begins the own one.
+func (f *Follower) begin(ctx context.Context, hold *lease, apply func([]Batch) error) (*Leader, error) {
+	h := hold.current()
+	if h.End.Epoch < f.pos.Epoch {
+		f.pos = h.End // HEAD lacks where that epoch ended
+	}
+	fences := map[uint64]uint64{}
+	for f.pos.Epoch < h.Epoch {
+		if f.o.Clock()-hold.sent > f.o.TTL/3 {
+			if err := hold.update(ctx, func(*head) {}); err != nil {
+				return nil, err
+			}
+		}
+		at := f.pos
+		batches, found, err := f.step(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case !found && at.LSN < h.Floor.LSN:
+			return nil, ErrPointGone
+		case !found && at.before(h.End):
+			return nil, damaged(chunkKey(at.Epoch, at.Seq), "lineage", "the chunk is missing")
+		case !found:
+			err = f.fence(ctx, h.Epoch)
+		case f.pos.Epoch > at.Epoch:
+			fences[at.Epoch] = at.Seq
+		case len(batches) > 0:
+			err = apply(batches)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if end := f.local.End(); end > f.pos.LSN {
+		// Chunks that were read are compared already; this is for none.
+		chain, err := f.local.Chain(f.pos.LSN)
+		if err != nil {
+			return nil, err
+		}
+		if chain != f.pos.Chain || h.last().Dir != f.o.Dir {
+			return nil, diverged(f.pos.LSN, "another leader's lineage ends")
+		}
+	}
+	err := hold.update(ctx, func(h *head) {
+		for i := range h.Epochs {
+			if seq, ok := fences[h.Epochs[i].Epoch]; ok {
+				h.Epochs[i].Fence = seq
+			}
+		}
+		if h.last().Epoch < h.Epoch {
+			h.Epochs = append(h.Epochs, epoch{Epoch: h.Epoch, Dir: f.o.Dir, Begin: f.pos.LSN, Chain: f.pos.Chain, Stamp: f.pos.Stamp})
+		}
+		h.End = f.pos
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newLeader(f.o, hold, f.pos), nil
+}
+
+// fence tries to put a fence at the position. Whether it stands there, or something else, the
+// next step sees: so it only returns an error if nothing does.
+func (f *Follower) fence(ctx context.Context, by uint64) error {
+	h := header{fence: true, store: f.o.Store, epoch: f.pos.Epoch, seq: f.pos.Seq, first: f.pos.LSN, last: f.pos.LSN,
+		firstStamp: f.pos.Stamp, lastStamp: f.pos.Stamp, before: f.pos.Chain, after: f.pos.Chain, raw: by}
+	found, err := f.o.create(ctx, chunkKey(f.pos.Epoch, f.pos.Seq), h.append(nil))
+	if found != nil {
+		return nil
+	}
+	return err
+}
