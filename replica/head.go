@@ -20,7 +20,8 @@ const HeadVersion uint32 = 1
 const (
 	maxHead  = 4 << 20
 	maxPoint = 64 << 20
-	sumLine  = 2*sumSize + 2 // line ends around the digits
+	maxTTL   = 24 * 60 * 60 * 1000 // milliseconds
+	sumLine  = 2*sumSize + 2       // line ends around the digits
 )
 
 // Mode says when a leader acknowledges. Followers obey the mode that HEAD has.
@@ -91,7 +92,7 @@ func (h *head) last() *epoch { return &h.Epochs[len(h.Epochs)-1] }
 
 func (h *head) check() error {
 	switch {
-	case h.Epoch == 0 || h.Epoch > maxEpoch || h.End.Epoch > h.Epoch || h.End.Seq > maxSeq || h.TTL <= 0:
+	case h.Epoch == 0 || h.Epoch > maxEpoch || h.End.Epoch > h.Epoch || h.End.Seq > maxSeq || h.TTL <= 0 || h.TTL > maxTTL:
 		return errors.New("its fields contradict one another")
 	case h.Mode != Async && h.Mode != Bounded && h.Mode != Sync:
 		return errors.New("unknown mode")
@@ -128,19 +129,16 @@ func decodeText(name, kind string, b []byte, into any) error {
 	if err != nil || binary.BigEndian.Uint64(sum) != base.Checksum(0, text) {
 		return damaged(name, kind, "checksum mismatch")
 	}
-	var v struct {
-		Format uint32 `json:"format"`
-	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		return damaged(name, kind, "%v", err)
-	}
-	if v.Format > HeadVersion {
-		return &fault.VersionError{File: name, Have: v.Format, Supported: HeadVersion}
-	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil || v.Format == 0 {
-		return damaged(name, kind, "format %d: %v", v.Format, err)
+	if err := d.Decode(into); err != nil {
+		var v struct {
+			Format uint32 `json:"format"`
+		}
+		if json.Unmarshal(text, &v) == nil && v.Format > HeadVersion {
+			return &fault.VersionError{File: name, Have: v.Format, Supported: HeadVersion}
+		}
+		return damaged(name, kind, "%v", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return damaged(name, kind, "more than one value")

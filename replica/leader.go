@@ -30,9 +30,10 @@ type Leader struct {
 	flights []*flight     // chunks from synced.Seq on, in order
 	lastCut time.Duration
 	// lost is the first LSN that the lineage will not have from this leader; 0: none.
-	lost   base.LSN
-	closed bool // Run has ended
-	pins   map[string]pinSeen
+	lost    base.LSN
+	closed  bool  // Run has ended
+	trouble error // of the last call of the bucket
+	pins    map[string]pinSeen
 }
 
 // queued is a batch that waits, with the chain before and behind it.
@@ -72,6 +73,13 @@ func (l *Leader) Synced() base.LSN {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.synced.LSN
+}
+
+// Trouble is the error of the last upload or renewal; nil if it succeeded.
+func (l *Leader) Trouble() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.trouble
 }
 
 // Holds reports whether nobody else can have taken over yet, by this machine's clock. A read at
@@ -118,8 +126,10 @@ func (l *Leader) Append(b Batch) error {
 	return nil
 }
 
-// Wait returns nil once the lineage has record lsn, or ErrFenced once it is certain that it never
-// will. If ctx or Run ends before, it returns fault.ErrOutcomeUnknown: a later Wait settles it.
+// Wait returns nil once the lineage has record lsn, or ErrFenced once it is certain that this leader
+// never brings it there: a caller who tells others so sets the record aside first, and appends it
+// never again. If ctx or Run ends before, it returns fault.ErrOutcomeUnknown: a later Wait, or the
+// next take-over, settles it.
 func (l *Leader) Wait(ctx context.Context, lsn base.LSN) error {
 	for {
 		l.mu.Lock()
@@ -243,7 +253,7 @@ func (l *Leader) settle(f *flight, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.wake()
-	f.busy, f.landed = false, err == nil
+	f.busy, f.landed, l.trouble = false, err == nil, err
 	if errors.Is(err, ErrFenced) {
 		l.loseFrom(f.header.first)
 		return
@@ -286,6 +296,9 @@ func (l *Leader) update(ctx context.Context, change func(*head)) error {
 		l.mu.Unlock()
 		change(h)
 	})
+	l.mu.Lock()
+	l.trouble = err
+	l.mu.Unlock()
 	if errors.Is(err, ErrFenced) {
 		l.stop()
 	}

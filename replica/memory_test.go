@@ -150,6 +150,13 @@ func (d *disk) add(records ...[]byte) {
 	}
 }
 
+// cut drops the records above an LSN.
+func (d *disk) cut(lsn base.LSN) {
+	if lsn < d.End() {
+		d.records, d.chains = d.records[:lsn:lsn], d.chains[:lsn+1:lsn+1]
+	}
+}
+
 // apply is what a follower gives to.
 func (d *disk) apply(batches []Batch) error {
 	for _, b := range batches {

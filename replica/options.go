@@ -28,7 +28,7 @@ type Options struct {
 	// for ever, then is the key of the chain.
 	Keys     *seal.Keyring
 	ChainKey []byte
-	// TTL is how long a leader's lease lasts. Default: 15 s.
+	// TTL is how long a leader's lease lasts: 1 ms to a day. Default: 15 s.
 	TTL time.Duration
 	// CallTimeout bounds each call of the bucket. Default: 10 s, and a second for each MB of
 	// a large object.

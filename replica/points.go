@@ -227,10 +227,14 @@ type pinSeen struct {
 // crash in between leaves what the next Retain deletes. Fences stay for ever: where one was, a
 // leader that wakes after a long time could put its chunk.
 func (l *Leader) Retain(ctx context.Context, floor base.LSN) error {
-	if err := l.raiseFloor(ctx, floor); err != nil {
+	to, err := l.newFloor(ctx, floor)
+	if err != nil {
 		return err
 	}
-	limit, err := l.pinned(ctx, l.lease.current().Floor)
+	if err := l.raiseFloor(ctx, to); err != nil {
+		return err
+	}
+	limit, err := l.pinned(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -240,24 +244,31 @@ func (l *Leader) Retain(ctx context.Context, floor base.LSN) error {
 	return l.dropChunks(ctx, limit)
 }
 
-func (l *Leader) raiseFloor(ctx context.Context, floor base.LSN) error {
-	keys, err := l.o.pointsFrom(ctx, l.lease.current().Floor.LSN)
+// newFloor is the newest point that is not above an LSN, or the floor as it is.
+func (l *Leader) newFloor(ctx context.Context, lsn base.LSN) (Position, error) {
+	old := l.lease.current().Floor
+	keys, err := l.o.pointsFrom(ctx, old.LSN+1)
 	if err != nil {
-		return err
+		return old, err
 	}
-	keys = slices.DeleteFunc(keys, func(key string) bool { lsn, _ := pointLSN(key); return lsn > floor })
-	if len(keys) == 0 {
-		return l.Renew(ctx) // to delete, one must lead
-	}
-	p, err := l.o.point(ctx, keys[len(keys)-1])
-	if err != nil {
-		return err
-	}
-	return l.update(ctx, func(h *head) {
-		if h.Floor.before(p.Position) || h.Floor.LSN < p.LSN {
-			h.Floor = p.Position
+	for _, key := range slices.Backward(keys) {
+		if at, _ := pointLSN(key); at > lsn {
+			continue
 		}
-		h.Epochs = slices.DeleteFunc(h.Epochs, func(e epoch) bool { return e.Epoch < h.Floor.Epoch })
+		p, err := l.o.point(ctx, key)
+		if err != nil {
+			return old, err
+		}
+		return p.Position, nil
+	}
+	return old, nil
+}
+
+// raiseFloor says in HEAD what is kept. It succeeds only for who leads.
+func (l *Leader) raiseFloor(ctx context.Context, to Position) error {
+	return l.update(ctx, func(h *head) {
+		h.Floor = to
+		h.Epochs = slices.DeleteFunc(h.Epochs, func(e epoch) bool { return e.Epoch < to.Epoch })
 	})
 }
 

@@ -11,8 +11,11 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,9 +45,10 @@ type world struct {
 	current *proc
 	late    []func() // requests that are still on their way, though nobody waits for them
 	leaders []*watched
-	forced  map[uint64]bool     // epochs that did not wait for the lease
-	acked   map[base.LSN][]byte // what Synced has said
-	read    []*disk             // what readers got, to be compared with what survives
+	forced  map[uint64]bool       // epochs that did not wait for the lease
+	acked   map[base.LSN][]byte   // what Synced has said
+	lost    map[base.LSN][][]byte // what ErrFenced was the answer for
+	read    []*disk               // what readers got, to be compared with what survives
 	fences  map[string]bool
 	head    head
 	lives   int
@@ -392,7 +396,7 @@ func (n *node) lead(l *Leader) {
 	w, ctx := n.w, context.Background()
 	watch := &watched{n: n, l: l, synced: l.Synced(), sent: map[base.LSN][]byte{}}
 	w.leaders = append(w.leaders, watch)
-	for range 3 {
+	for range 2 {
 		w.spawn(n, func() {
 			for {
 				did, err := l.Upload(ctx)
@@ -410,9 +414,20 @@ func (n *node) lead(l *Leader) {
 		w.check(err)
 		if errors.Is(err, ErrFenced) {
 			w.stats["fenced"]++
-			return
+			break
 		}
 	}
+	for len(l.flights) > 0 {
+		w.giveWay()
+	}
+	// What callers are told is lost is set aside first.
+	for lsn := l.lost; lsn <= n.d.End(); lsn++ {
+		if r, ok := watch.sent[lsn]; ok {
+			w.lost[lsn] = append(w.lost[lsn], r)
+			w.stats["lost"]++
+		}
+	}
+	n.d.cut(l.lost - 1)
 }
 
 // work is one thing that a leader does.
@@ -421,7 +436,7 @@ func (n *node) work(l *Leader, watch *watched) error {
 	if w.head.Newest == nil {
 		return n.point(l, 0)
 	}
-	switch w.rng.IntN(12) {
+	switch w.rng.IntN(14) {
 	case 0, 1, 2, 3, 4:
 		if n.d.End() == l.End().LSN {
 			n.commit()
@@ -429,10 +444,14 @@ func (n *node) work(l *Leader, watch *watched) error {
 		return n.append(l, watch)
 	case 5, 6, 7, 8:
 		return l.Renew(ctx)
-	case 9:
+	case 9, 10:
 		return n.point(l, l.Synced())
-	case 10:
-		return l.Retain(ctx, base.LSN(w.rng.IntN(int(l.Synced())+1)))
+	case 11, 12:
+		at := l.Synced()
+		if w.rng.IntN(2) == 0 {
+			at = base.LSN(w.rng.IntN(int(at) + 1))
+		}
+		return l.Retain(ctx, at)
 	default:
 		if w.rng.IntN(3) > 0 || l.Synced() < l.End().LSN || n.d.End() > l.End().LSN {
 			return nil
@@ -497,7 +516,9 @@ func (n *node) point(l *Leader, at base.LSN) error {
 func (n *node) reader() {
 	ctx, w := context.Background(), n.w
 	for {
-		w.giveWay()
+		for range 1 + w.rng.IntN(100) {
+			w.giveWay()
+		}
 		o := n.options()
 		keys, err := Points(ctx, o)
 		w.check(err)
@@ -539,6 +560,9 @@ func (n *node) reader() {
 			}
 			if err := d.apply(batches); err != nil {
 				w.fail("a reader: %v", err)
+			}
+			for range w.rng.IntN(30) {
+				w.giveWay() // it takes its time
 			}
 			again(func() error {
 				if w.rng.IntN(4) > 0 {
@@ -659,7 +683,7 @@ func (w *world) watch(l *watched) {
 func simulate(t *testing.T, seed uint64, stats map[string]int) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{t: t, rng: rng, seed: seed, m: newMemory(), now: time.Hour, mode: []Mode{Async, Bounded, Sync}[rng.IntN(3)],
-		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)], forced: map[uint64]bool{}, acked: map[base.LSN][]byte{}, fences: map[string]bool{}, stats: stats}
+		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)], forced: map[uint64]bool{}, acked: map[base.LSN][]byte{}, lost: map[base.LSN][][]byte{}, fences: map[string]bool{}, stats: stats}
 	for i := range 2 + rng.IntN(2) {
 		n := &node{w: w, name: fmt.Sprint("node", i), rate: 0.9 + rng.Float64()/5}
 		n.wipe()
@@ -687,6 +711,11 @@ func simulate(t *testing.T, seed uint64, stats map[string]int) error {
 			w.fail("the fence %s is gone", key)
 		}
 	}
+	for lsn, records := range w.lost {
+		if lsn <= final.End() && slices.ContainsFunc(records, func(r []byte) bool { return bytes.Equal(r, final.records[lsn-1]) }) {
+			w.fail("record %d was said to be lost, and is there: %q", lsn, final.records[lsn-1])
+		}
+	}
 	stats["records"] += int(final.End())
 	return w.failed
 }
@@ -707,11 +736,25 @@ func TestLineage(t *testing.T) {
 		}
 		return
 	}
-	for seed := uint64(1); seed <= uint64(n); seed++ {
-		if err := simulate(t, seed, stats); err != nil {
-			t.Fatalf("-seed %d: %v", seed, err)
-		}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var next atomic.Uint64
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			own := map[string]int{}
+			for seed := next.Add(1); seed <= uint64(n) && !t.Failed(); seed = next.Add(1) {
+				if err := simulate(t, seed, own); err != nil {
+					t.Errorf("-seed %d: %v", seed, err)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for what, count := range own {
+				stats[what] += count
+			}
+		})
 	}
+	all.Wait()
 	for _, what := range slices.Sorted(maps.Keys(stats)) {
 		t.Logf("%d histories: %d %s", n, stats[what], what)
 	}
