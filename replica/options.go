@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/stele-go/stele/base"
@@ -21,8 +22,8 @@ type Options struct {
 	Store uint64
 	// Dir names the directory of the local records, for ever.
 	Dir string
-	// Owner names this process for people. Default: random. Two processes never have the
-	// same.
+	// Owner names a process, in the characters that keys may have. No two have the same, nor
+	// one that is started again. Default: random.
 	Owner string
 	// Keys encrypt chunks; nil: they are not encrypted. ChainKey, which must stay the same
 	// for ever, then is the key of the chain.
@@ -49,7 +50,7 @@ var began = time.Now()
 
 func (o Options) withDefaults() Options {
 	if o.Owner == "" {
-		o.Owner = rand.Text()
+		o.Owner = strings.ToLower(rand.Text())
 	}
 	if o.TTL <= 0 {
 		o.TTL = 15 * time.Second

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -162,12 +161,13 @@ type pin struct {
 	Beat uint64 `json:"beat"`
 }
 
-// TakePin keeps all from a position on. It writes the pin, and then reads HEAD: a leader raises
+// TakePin keeps all from a position on. An Owner has one pin at a time. It writes the pin, and then reads HEAD: a leader raises
 // the floor, and then lists pins, so one of them sees the other.
 //
 // Errors: ErrPointGone.
 func TakePin(ctx context.Context, o Options, at Position) (*Pin, error) {
-	p := &Pin{o: o.withDefaults(), key: pinPrefix + strings.ToLower(rand.Text()), body: pin{Format: HeadVersion, Store: o.Store, Position: at}}
+	p := &Pin{o: o.withDefaults(), body: pin{Format: HeadVersion, Store: o.Store, Position: at}}
+	p.key = pinPrefix + p.o.Owner
 	if err := p.write(ctx, bucket.Condition{IfAbsent: true}); err != nil {
 		return nil, err
 	}

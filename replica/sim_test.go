@@ -22,6 +22,7 @@ import (
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/replica/bucket"
+	"github.com/stele-go/stele/replica/bucket/buckettest"
 )
 
 var (
@@ -36,7 +37,7 @@ type world struct {
 	t       *testing.T
 	rng     *rand.Rand
 	seed    uint64
-	m       *memory
+	m       *buckettest.Sim
 	now     time.Duration
 	mode    Mode
 	faults  float64 // how many calls fail
@@ -183,21 +184,17 @@ func call[T any](w *world, conditional bool, do func() (T, error)) (T, error) {
 }
 
 func (b network) Put(_ context.Context, key string, body *io.SectionReader, cond bucket.Condition) (bucket.ETag, error) {
-	all, err := io.ReadAll(body)
-	if err != nil {
-		return "", err
-	}
 	return call(b.w, cond != bucket.Condition{}, func() (bucket.ETag, error) {
-		tag, err := b.w.m.put(key, all, cond)
+		tag, err := b.w.m.Put(context.Background(), key, io.NewSectionReader(body, 0, body.Size()), cond)
 		if err == nil {
-			b.w.written(key, all)
+			b.w.written(key, body)
 		}
 		return tag, err
 	})
 }
 
 func (b network) Get(_ context.Context, key string, o bucket.GetOptions) (*bucket.Object, error) {
-	obj, err := call(b.w, false, func() (*bucket.Object, error) { return b.w.m.get(key, o) })
+	obj, err := call(b.w, false, func() (*bucket.Object, error) { return b.w.m.Get(context.Background(), key, o) })
 	if err == nil && obj.Size > 0 && b.w.rng.Float64() < b.w.faults/4 { // the body is cut
 		obj.Body = io.NopCloser(io.LimitReader(obj.Body, b.w.rng.Int64N(obj.Size)))
 	}
@@ -205,7 +202,7 @@ func (b network) Get(_ context.Context, key string, o bucket.GetOptions) (*bucke
 }
 
 func (b network) List(_ context.Context, prefix, after string) ([]bucket.Entry, error) {
-	return call(b.w, false, func() ([]bucket.Entry, error) { return b.w.m.list(prefix, after), nil })
+	return call(b.w, false, func() ([]bucket.Entry, error) { return b.w.m.List(context.Background(), prefix, after) })
 }
 
 func (b network) Delete(_ context.Context, keys ...string) error {
@@ -215,27 +212,22 @@ func (b network) Delete(_ context.Context, keys ...string) error {
 				return struct{}{}, errNetwork
 			}
 			b.w.deleted(key)
-			b.w.m.remove(key)
+			if err := b.w.m.Delete(context.Background(), key); err != nil {
+				return struct{}{}, err
+			}
 		}
 		return struct{}{}, nil
 	})
 	return err
 }
 
-// direct is the bucket as it is.
-type direct struct{ network }
-
-func (b direct) Get(_ context.Context, key string, o bucket.GetOptions) (*bucket.Object, error) {
-	return b.w.m.get(key, o)
-}
-
-func (b direct) List(_ context.Context, prefix, after string) ([]bucket.Entry, error) {
-	return b.w.m.list(prefix, after), nil
-}
-
 // written notes what was put.
-func (w *world) written(key string, body []byte) {
+func (w *world) written(key string, from *io.SectionReader) {
 	w.tell("  %s is written", key)
+	body, err := io.ReadAll(io.NewSectionReader(from, 0, from.Size()))
+	if err != nil {
+		w.fail("read what was put: %v", err)
+	}
 	if bytes.HasPrefix(body, fenceMagic[:]) {
 		w.fences[key] = true
 		w.stats["fences"]++
@@ -519,6 +511,7 @@ func (n *node) reader() {
 		for range 1 + w.rng.IntN(100) {
 			w.giveWay()
 		}
+		n.life++
 		o := n.options()
 		keys, err := Points(ctx, o)
 		w.check(err)
@@ -583,7 +576,7 @@ func (n *node) reader() {
 // restore reads the bucket as it is now, from a point that is drawn.
 func (w *world) restore() *disk {
 	ctx := context.Background()
-	o := Options{Bucket: direct{network{w}}, Store: testStore, Dir: "restore"}
+	o := Options{Bucket: w.m, Store: testStore, Dir: "restore"}
 	keys, err := Points(ctx, o)
 	if len(keys) == 0 {
 		if err != nil && !errors.Is(err, ErrNoLineage) {
@@ -682,7 +675,7 @@ func (w *world) watch(l *watched) {
 // simulate runs one history.
 func simulate(t *testing.T, seed uint64, stats map[string]int) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := &world{t: t, rng: rng, seed: seed, m: newMemory(), now: time.Hour, mode: []Mode{Async, Bounded, Sync}[rng.IntN(3)],
+	w := &world{t: t, rng: rng, seed: seed, m: buckettest.NewSim(nil), now: time.Hour, mode: []Mode{Async, Bounded, Sync}[rng.IntN(3)],
 		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)], forced: map[uint64]bool{}, acked: map[base.LSN][]byte{}, lost: map[base.LSN][][]byte{}, fences: map[string]bool{}, stats: stats}
 	for i := range 2 + rng.IntN(2) {
 		n := &node{w: w, name: fmt.Sprint("node", i), rate: 0.9 + rng.Float64()/5}
@@ -707,8 +700,8 @@ func simulate(t *testing.T, seed uint64, stats map[string]int) error {
 		}
 	}
 	for key := range w.fences {
-		if _, ok := w.m.objects[key]; !ok {
-			w.fail("the fence %s is gone", key)
+		if _, err := w.m.Get(context.Background(), key, bucket.GetOptions{}); err != nil {
+			w.fail("the fence %s: %v", key, err)
 		}
 	}
 	for lsn, records := range w.lost {

@@ -1,129 +1,15 @@
 package replica
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stele-go/stele/base"
-	"github.com/stele-go/stele/replica/bucket"
+	"github.com/stele-go/stele/replica/bucket/buckettest"
 )
-
-// memory is a bucket without faults. before, if set, sees each call first: what it returns is the
-// answer, unless it is nil.
-type memory struct {
-	mu      sync.Mutex
-	objects map[string]bucket.Entry
-	bodies  map[string][]byte
-	tags    int
-	before  func(op, key string) error
-}
-
-func newMemory() *memory {
-	return &memory{objects: map[string]bucket.Entry{}, bodies: map[string][]byte{}}
-}
-
-func (m *memory) call(ctx context.Context, op, key string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if m.before != nil {
-		return m.before(op, key)
-	}
-	return nil
-}
-
-func (m *memory) Put(ctx context.Context, key string, body *io.SectionReader, cond bucket.Condition) (bucket.ETag, error) {
-	if err := m.call(ctx, "put", key); err != nil {
-		return "", err
-	}
-	b, err := io.ReadAll(body)
-	if err != nil {
-		return "", err
-	}
-	return m.put(key, b, cond)
-}
-
-func (m *memory) put(key string, b []byte, cond bucket.Condition) (bucket.ETag, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, ok := m.objects[key]
-	if cond.IfAbsent && ok || cond.IfMatch != "" && (!ok || e.ETag != cond.IfMatch) {
-		return "", bucket.ErrCondition
-	}
-	m.tags++
-	tag := bucket.ETag(fmt.Sprint(m.tags))
-	m.objects[key], m.bodies[key] = bucket.Entry{Key: key, Size: int64(len(b)), ETag: tag}, b
-	return tag, nil
-}
-
-func (m *memory) Get(ctx context.Context, key string, o bucket.GetOptions) (*bucket.Object, error) {
-	if err := m.call(ctx, "get", key); err != nil {
-		return nil, err
-	}
-	return m.get(key, o)
-}
-
-func (m *memory) get(key string, o bucket.GetOptions) (*bucket.Object, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e, ok := m.objects[key]
-	if !ok {
-		return nil, bucket.ErrNotFound
-	}
-	if e.ETag == o.IfNoneMatch {
-		return nil, bucket.ErrNotModified
-	}
-	b := m.bodies[key]
-	part := b[min(o.Offset, e.Size):]
-	if o.Length > 0 {
-		part = part[:min(o.Length, int64(len(part)))]
-	}
-	return &bucket.Object{Body: io.NopCloser(bytes.NewReader(part)), Size: e.Size, ETag: e.ETag}, nil
-}
-
-func (m *memory) List(ctx context.Context, prefix, after string) ([]bucket.Entry, error) {
-	if err := m.call(ctx, "list", prefix); err != nil {
-		return nil, err
-	}
-	return m.list(prefix, after), nil
-}
-
-func (m *memory) list(prefix, after string) (list []bucket.Entry) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(m.objects)) {
-		if strings.HasPrefix(key, prefix) && key > after && len(list) < 3 { // few, so that callers go on
-			list = append(list, m.objects[key])
-		}
-	}
-	return list
-}
-
-func (m *memory) Delete(ctx context.Context, keys ...string) error {
-	if err := m.call(ctx, "delete", strings.Join(keys, " ")); err != nil {
-		return err
-	}
-	m.remove(keys...)
-	return nil
-}
-
-func (m *memory) remove(keys ...string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, key := range keys {
-		delete(m.objects, key)
-		delete(m.bodies, key)
-	}
-}
 
 // disk is a local log.
 type disk struct {
@@ -196,9 +82,9 @@ type machine struct {
 	c *clock
 }
 
-func newMachine(t *testing.T, b bucket.Bucket, dir string) *machine {
+func newMachine(t *testing.T, s *buckettest.Sim, dir string) *machine {
 	c := &clock{now: time.Hour}
-	return &machine{t, Options{Bucket: b, Store: testStore, Dir: dir, Owner: dir + "-1", TTL: 10 * time.Second, Clock: c.Now}, newDisk(), c}
+	return &machine{t, Options{Bucket: s.Client(dir), Store: testStore, Dir: dir, Owner: dir + "-1", TTL: 10 * time.Second, Clock: c.Now}, newDisk(), c}
 }
 
 // begin makes the lineage, with a point at its beginning.

@@ -1,0 +1,753 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/replica/bucket"
+	"github.com/stele-go/stele/replica/bucket/buckettest"
+)
+
+// ended is a context that has ended: what waits with it says what is known now.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func wants(t *testing.T, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Fatalf("%s: %v, and not %v", what, got, want)
+	}
+}
+
+// force takes over at once.
+func (m *machine) force(f *Follower) *Leader {
+	m.t.Helper()
+	l, err := f.TakeOver(m.t.Context(), TakeOver{Mode: Sync, Force: true, LoseTail: true}, m.d.apply)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return l
+}
+
+// again is the machine after a crash: the same disk, another process.
+func (m *machine) again() *machine {
+	n := *m
+	n.o.Owner += "-again"
+	return &n
+}
+
+// newer is another machine that has nothing.
+func (m *machine) newer(s *buckettest.Sim, dir string) *machine { return newMachine(m.t, s, dir) }
+
+// texts are the records that a reader gets from the bucket.
+func texts(t *testing.T, s *buckettest.Sim) (all []string) {
+	t.Helper()
+	m := newMachine(t, s, "texts")
+	m.o.Bucket = s
+	f := m.follow()
+	for {
+		batches, err := f.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batches) == 0 {
+			break
+		}
+		if err := m.d.apply(batches); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range m.d.records {
+		all = append(all, string(r))
+	}
+	return all
+}
+
+func exists(t *testing.T, s *buckettest.Sim, key string) bool {
+	t.Helper()
+	_, err := s.Get(t.Context(), key, bucket.GetOptions{})
+	if err != nil && !errors.Is(err, bucket.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+func (m *machine) head() *head {
+	m.t.Helper()
+	o := m.o.withDefaults()
+	h, err := o.readHead(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return h
+}
+
+// TestFenceIsNoAcknowledgement: decision 1. A create that fails because a fence stands there is
+// not taken for one whose answer was lost.
+func TestFenceIsNoAcknowledgement(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one")
+	a.commit(l, "two")
+	b := a.newer(s, "b")
+	b.force(b.follow())
+	wants(t, "upload", a.upload(l), ErrFenced)
+	wants(t, "wait for what the fence cut off", l.Wait(t.Context(), 3), ErrFenced)
+	wants(t, "append", l.Append(Batch{First: 5, Records: [][]byte{nil}}), ErrFenced)
+	if err := l.Wait(t.Context(), 2); err != nil || l.Synced() != 2 {
+		t.Errorf("what was acknowledged is not: %v", err)
+	}
+}
+
+// TestAcknowledgedInOrder: chunk 1 lands, and a fence takes number 0.
+func TestAcknowledgedInOrder(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	var chunks []*flight
+	for _, text := range []string{"one", "two"} {
+		a.commit(l, text)
+		f, err := l.take()
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks = append(chunks, f)
+	}
+	l.settle(chunks[1], l.send(t.Context(), chunks[1]))
+	if l.Synced() != 0 {
+		t.Errorf("record %d is acknowledged before record 1", l.Synced())
+	}
+	wants(t, "wait", l.Wait(ended(), 4), fault.ErrOutcomeUnknown)
+	b := a.newer(s, "b")
+	next := b.force(b.follow())
+	b.ship(next, "three")
+	l.settle(chunks[0], l.send(t.Context(), chunks[0]))
+	wants(t, "wait", l.Wait(t.Context(), 4), ErrFenced)
+	if got := texts(t, s); len(got) != 2 || got[0] != "three" {
+		t.Errorf("the lineage has %q", got)
+	}
+}
+
+// TestDamagedAnswerIsNoFence: the answer to a create is lost, and what is read back is damaged.
+func TestDamagedAnswerIsNoFence(t *testing.T) {
+	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+		if c.Op == buckettest.Put && strings.HasPrefix(c.Key, "e") && c.Nth == 0 {
+			return buckettest.AnswerLost
+		}
+		return buckettest.Applied
+	})
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	bad := &flips{Bucket: a.o.Bucket, left: 1}
+	l.o.Bucket = bad
+	a.commit(l, "one")
+	wants(t, "upload", a.upload(l), fault.ErrCorrupt)
+	wants(t, "wait", l.Wait(ended(), 1), fault.ErrOutcomeUnknown)
+	if err := a.upload(l); err != nil || l.Synced() != 2 {
+		t.Errorf("record %d is acknowledged; %v", l.Synced(), err)
+	}
+}
+
+// flips is a bucket that changes a bit of what it answers.
+type flips struct {
+	bucket.Bucket
+	left int
+}
+
+func (f *flips) Get(ctx context.Context, key string, o bucket.GetOptions) (*bucket.Object, error) {
+	obj, err := f.Bucket.Get(ctx, key, o)
+	if err != nil || f.left == 0 {
+		return obj, err
+	}
+	f.left--
+	b, err := io.ReadAll(obj.Body)
+	b[len(b)-10] ^= 4
+	obj.Body = io.NopCloser(bytes.NewReader(b))
+	return obj, err
+}
+
+// TestChainIsChecked: a chunk is only read behind the records that it was written behind, and
+// only with its own.
+func TestChainIsChecked(t *testing.T) {
+	for name, spoil := range map[string]func(h *header){
+		"other records before": func(h *header) {
+			h.before = Chain{1}
+			h.after = h.before.Next(nil, 1, []byte("one"))
+		},
+		"other records": func(h *header) { h.after = Chain{1} },
+		"a gap":         func(h *header) { h.first, h.last = 2, 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := buckettest.NewSim(nil)
+			a := newMachine(t, s, "a")
+			a.begin(Sync)
+			h := header{store: testStore, epoch: 1, first: 1, last: 1, after: Chain{}.Next(nil, 1, []byte("one"))}
+			spoil(&h)
+			body, err := encodeChunk(h, []Batch{{First: h.first, Records: [][]byte{[]byte("one")}}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := a.o.withDefaults()
+			if _, err := o.create(t.Context(), chunkKey(1, 0), body); err != nil {
+				t.Fatal(err)
+			}
+			b := a.newer(s, "b")
+			_, err = b.follow().Next(t.Context())
+			wants(t, "next", err, fault.ErrCorrupt)
+		})
+	}
+}
+
+// TestDeposedLeaderStops: a leader that reads a newer epoch takes nothing more, and says of what it
+// has not sent that it is lost.
+func TestDeposedLeaderStops(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Async)
+	a.commit(l, "one")
+	if !l.Holds() {
+		t.Error("a new leader does not hold the lease")
+	}
+	b := a.newer(s, "b")
+	b.force(b.follow())
+	wants(t, "renew", l.Renew(t.Context()), ErrFenced)
+	wants(t, "wait", l.Wait(ended(), 1), ErrFenced)
+	wants(t, "append", l.Append(Batch{First: 3, Records: [][]byte{nil}}), ErrFenced)
+	if l.Holds() {
+		t.Error("it holds the lease")
+	}
+	wants(t, "retain", l.Retain(t.Context(), 0), ErrFenced)
+	_, err := l.CreatePoint(t.Context(), 0, nil)
+	wants(t, "point", err, ErrFenced)
+}
+
+// TestFencesAreNeverDeleted: a leader sleeps while another takes over and deletes all that is old.
+func TestFencesAreNeverDeleted(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one")
+	a.commit(l, "two")
+	asleep, err := l.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := a.newer(s, "b")
+	next := b.force(b.follow())
+	b.ship(next, "three")
+	b.point(next, 4)
+	if err := next.Retain(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	if exists(t, s, chunkKey(1, 0)) || exists(t, s, chunkKey(2, 0)) {
+		t.Error("chunks below the floor are there")
+	}
+	l.settle(asleep, l.send(t.Context(), asleep))
+	wants(t, "wait", l.Wait(t.Context(), 3), ErrFenced)
+}
+
+// TestEveryOlderEpochIsFenced: a take-over crashes behind its first write of HEAD. The old leader
+// sleeps until a second one is over.
+func TestEveryOlderEpochIsFenced(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one")
+	a.commit(l, "two")
+	asleep, err := l.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := a.newer(s, "b")
+	f := b.follow()
+	if err := newLease(f.o, f.head, f.tag).update(t.Context(), func(h *head) { h.Epoch++ }); err != nil {
+		t.Fatal(err)
+	}
+	c := a.newer(s, "c")
+	next := c.force(c.follow())
+	if next.Epoch() != 3 || next.End().LSN != 2 {
+		t.Errorf("epoch %d begins behind record %d", next.Epoch(), next.End().LSN)
+	}
+	for _, key := range []string{chunkKey(1, 1), chunkKey(2, 0)} {
+		if !exists(t, s, key) {
+			t.Errorf("no fence stands at %s", key)
+		}
+	}
+	c.ship(next, "three")
+	l.settle(asleep, l.send(t.Context(), asleep))
+	wants(t, "wait", l.Wait(t.Context(), 3), ErrFenced)
+	if got := texts(t, s); len(got) != 4 || got[2] != "three" {
+		t.Errorf("the lineage has %q", got)
+	}
+}
+
+// TestFloorIsRaisedFirst: a leader crashes at its first deletion.
+func TestFloorIsRaisedFirst(t *testing.T) {
+	dead := false
+	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+		if dead = dead || c.Client == "a" && c.Op == buckettest.Delete; dead && c.Client == "a" {
+			if c.Op == buckettest.Delete {
+				return buckettest.AnswerLost
+			}
+			return buckettest.NotApplied
+		}
+		return buckettest.Applied
+	})
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one", "two")
+	a.point(l, 2)
+	a.point(l, 4)
+	wants(t, "retain", l.Retain(t.Context(), 4), buckettest.ErrUnknown)
+	b := a.newer(s, "b")
+	if floor := b.head().Floor.LSN; floor != 4 {
+		t.Errorf("something was deleted, and HEAD has the floor %d", floor)
+	}
+}
+
+// TestLeaseCountsFromSending: the answer to a renewal takes long.
+func TestLeaseCountsFromSending(t *testing.T) {
+	var a *machine
+	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+		if c.Op == buckettest.Put && c.Key == headKey && c.Nth == 3 {
+			a.c.pass(6 * time.Second)
+		}
+		return buckettest.Applied
+	})
+	a = newMachine(t, s, "a")
+	l := a.begin(Sync) // which writes HEAD three times
+	if err := l.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a.c.pass(time.Second); !l.Holds() {
+		t.Error("the lease is over 7 s after it was renewed")
+	}
+	if a.c.pass(time.Second); l.Holds() {
+		t.Error("it holds the lease 8 s after it sent the renewal, of a TTL of 10 s")
+	}
+}
+
+// TestHeadWrites: a write of HEAD has no answer, and lands before the next one.
+func TestHeadWrites(t *testing.T) {
+	var a *machine
+	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+		switch {
+		case c.Op != buckettest.Put || c.Key != headKey:
+		case c.Nth == 3:
+			return buckettest.Late
+		case c.Nth == 5:
+			return buckettest.NotApplied
+		}
+		return buckettest.Applied
+	})
+	a = newMachine(t, s, "a")
+	l := a.begin(Sync)
+	wants(t, "renew", l.Renew(t.Context()), buckettest.ErrUnknown)
+	s.Deliver()
+	a.c.pass(5 * time.Second)
+	// The first try is refused, since the earlier one has landed; the second is lost.
+	wants(t, "set the mode", l.SetMode(t.Context(), Bounded), buckettest.ErrUnknown)
+	if a.c.pass(3 * time.Second); l.Holds() {
+		t.Error("the lease counts from a write that did not land")
+	}
+	if err := l.Renew(t.Context()); err != nil || !l.Holds() {
+		t.Errorf("renewed: %v", err)
+	}
+	if err := l.SetMode(t.Context(), Bounded); err != nil || a.head().Mode != Bounded {
+		t.Errorf("HEAD has mode %s; %v", a.head().Mode, err)
+	}
+}
+
+// TestHeadChangeIsKept: a write of HEAD that landed late does not pass for the next one, which has
+// another change.
+func TestHeadChangeIsKept(t *testing.T) {
+	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+		if c.Op == buckettest.Put && c.Key == headKey && c.Nth == 3 {
+			return buckettest.Late
+		}
+		return buckettest.Applied
+	})
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	wants(t, "renew", l.Renew(t.Context()), buckettest.ErrUnknown)
+	s.Deliver()
+	if err := l.SetMode(t.Context(), Bounded); err != nil || a.head().Mode != Bounded {
+		t.Errorf("HEAD has mode %s; %v", a.head().Mode, err)
+	}
+}
+
+// TestDiverged: local records that are not those of the lineage are found before anything is
+// applied, whatever they are behind.
+func TestDiverged(t *testing.T) {
+	t.Run("other bytes", func(t *testing.T) {
+		s := buckettest.NewSim(nil)
+		a := newMachine(t, s, "a")
+		l := a.begin(Sync)
+		b := a.newer(s, "b")
+		b.d.add([]byte("else"))
+		f := b.follow()
+		a.ship(l, "one")
+		_, err := f.Next(t.Context())
+		wants(t, "next", err, ErrDiverged)
+		if err := l.Renew(t.Context()); err != nil { // now HEAD leads to where they differ
+			t.Fatal(err)
+		}
+		_, err = Follow(t.Context(), b.o, b.d, Position{})
+		wants(t, "follow", err, ErrDiverged)
+	})
+	t.Run("a tail that another leader did not see", func(t *testing.T) {
+		s := buckettest.NewSim(nil)
+		a := newMachine(t, s, "a")
+		l := a.begin(Async)
+		a.ship(l, "one")
+		a.commit(l, "two")
+		old := a.again().follow()
+		b := a.newer(s, "b")
+		next := b.force(b.follow())
+		_, err := old.TakeOver(t.Context(), TakeOver{Force: true, Mode: Async, LoseTail: true}, a.d.apply)
+		wants(t, "take over", err, ErrDiverged)
+		wants(t, "renew", next.Renew(t.Context()), ErrFenced)
+		// The one that did not begin does not keep others waiting.
+		b.again().takeOver(b.again().follow())
+		a.again().follow() // the lineage ends where both agree
+		_, err = a.again().follow().TakeOver(t.Context(), TakeOver{Force: true, Mode: Async, LoseTail: true}, a.d.apply)
+		wants(t, "take over", err, ErrDiverged)
+	})
+	t.Run("a tail that nobody led behind", func(t *testing.T) {
+		s := buckettest.NewSim(nil)
+		a := newMachine(t, s, "a")
+		l := a.begin(Async)
+		a.ship(l, "one")
+		a.commit(l, "two")
+		a = a.again()
+		l = a.force(a.follow())
+		if l.End().LSN != 2 {
+			t.Fatalf("the lineage ends at %d", l.End().LSN)
+		}
+		if err := l.Append(Batch{First: 3, Records: a.d.records[2:]}); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.upload(l); err != nil {
+			t.Fatal(err)
+		}
+		if got := texts(t, s); len(got) != 4 || got[2] != "two" {
+			t.Errorf("the lineage has %q", got)
+		}
+	})
+}
+
+// TestModeInHead: HEAD says sync only while nothing that was acknowledged can be lost.
+func TestModeInHead(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Async)
+	a.commit(l, "one")
+	wants(t, "set mode sync", l.SetMode(ended(), Sync), fault.ErrOutcomeUnknown)
+	if mode := a.head().Mode; mode != Async {
+		t.Errorf("HEAD says %s, and the bucket lags", mode)
+	}
+	b := a.newer(s, "b")
+	_, err := b.follow().TakeOver(t.Context(), TakeOver{Mode: Sync, Force: true}, b.d.apply)
+	wants(t, "take over", err, ErrLosesTail)
+	if err := a.upload(l); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetMode(t.Context(), Sync); err != nil || a.head().Mode != Sync {
+		t.Fatalf("HEAD says %s; %v", a.head().Mode, err)
+	}
+	_, err = b.follow().TakeOver(t.Context(), TakeOver{Mode: Async}, b.d.apply)
+	wants(t, "take over", err, ErrLeased)
+	next := b.takeOver(b.follow())
+	if mode := a.head().Mode; mode != Sync {
+		t.Errorf("the new leader says %s", mode)
+	}
+	if err := next.SetMode(t.Context(), Async); err != nil || a.head().Mode != Async {
+		t.Errorf("HEAD says %s; %v", a.head().Mode, err)
+	}
+}
+
+// TestPins: retention keeps what a pin needs, until the pin ends or lapses.
+func TestPins(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one", "two", "three")
+	a.point(l, 2)
+	a.point(l, 6)
+	r := a.newer(s, "r")
+	keys, err := Points(t.Context(), r.o)
+	if err != nil || len(keys) != 3 {
+		t.Fatalf("points %q; %v", keys, err)
+	}
+	p, err := ReadPoint(t.Context(), r.o, keys[1])
+	if err != nil || p.LSN != 2 {
+		t.Fatalf("point %+v; %v", p, err)
+	}
+	pin, err := TakePin(t.Context(), r.o, p.Position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	retain := func() {
+		t.Helper()
+		if err := l.Retain(t.Context(), 6); err != nil {
+			t.Fatal(err)
+		}
+	}
+	retain()
+	if exists(t, s, chunkKey(1, 0)) || !exists(t, s, chunkKey(1, 1)) || !exists(t, s, keys[1]) {
+		t.Error("a pin at record 2 keeps chunk 0, or does not keep chunk 1 and its point")
+	}
+	r.d.add(a.d.records[:2]...)
+	f, err := Follow(t.Context(), r.o, r.d, p.Position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if batches, err := f.Next(t.Context()); err != nil || r.d.apply(batches) != nil || r.d.End() != 4 {
+		t.Fatalf("%d records; %v", r.d.End(), err)
+	}
+	late := a.newer(s, "late")
+	_, err = TakePin(t.Context(), late.o, p.Position)
+	wants(t, "a pin below the floor", err, ErrPointGone)
+	if exists(t, s, pinPrefix+late.o.Owner) {
+		t.Error("a pin that keeps nothing stays")
+	}
+	a.c.pass(pinLapse - time.Second)
+	retain()
+	if err := pin.Beat(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.c.pass(pinLapse - time.Second)
+	retain()
+	if !exists(t, s, chunkKey(1, 2)) {
+		t.Fatal("a pin that was renewed lapsed")
+	}
+	a.c.pass(pinLapse)
+	retain()
+	wants(t, "beat", pin.Beat(t.Context()), ErrPointGone)
+	_, err = f.Next(t.Context())
+	wants(t, "next", err, ErrPointGone)
+	_, err = ReadPoint(t.Context(), r.o, keys[1])
+	wants(t, "read the point", err, ErrPointGone)
+	if keys, err := Points(t.Context(), r.o); err != nil || len(keys) != 1 {
+		t.Errorf("points %q; %v", keys, err)
+	}
+}
+
+// TestRetainedFiles: with a point go the files that no later point has.
+func TestRetainedFiles(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one", "two")
+	var files []File
+	o := a.o.withDefaults()
+	for _, name := range []string{"old", "both", "new"} {
+		key := l.FileKey(name)
+		if _, err := o.create(t.Context(), key, []byte(name)); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, File{Name: name, Key: key, Size: int64(len(name))})
+	}
+	for i, at := range []base.LSN{2, 4} {
+		if _, err := l.CreatePoint(t.Context(), at, files[i:i+2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Retain(t.Context(), 9); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, true, true} {
+		if exists(t, s, files[i].Key) != want {
+			t.Errorf("%s is there: %v", files[i].Name, !want)
+		}
+	}
+	b := a.newer(s, "b")
+	b.d.add(a.d.records...)
+	next := b.force(b.follow())
+	b.ship(next, "three")
+	if _, err := next.CreatePoint(t.Context(), 6, files[:1]); err == nil || errors.Is(err, ErrFenced) {
+		t.Error("a point has a file of an earlier leader that no point has: ", err)
+	}
+	if _, err := next.CreatePoint(t.Context(), 6, files[1:2]); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSeeding: until there is a point, only the directory that began the lineage leads it.
+func TestSeeding(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	a.d.add([]byte("one"), []byte("two"))
+	_, err := Follow(t.Context(), a.o, a.d, Position{})
+	wants(t, "follow", err, ErrNoLineage)
+	l, err := Begin(t.Context(), a.o, a.d, Sync)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.ship(l, "three")
+	_, err = Begin(t.Context(), a.again().o, a.d, Sync)
+	wants(t, "begin", err, ErrNotEmpty)
+	b := a.newer(s, "b")
+	_, err = Follow(t.Context(), b.o, b.d, Position{})
+	wants(t, "follow", err, ErrPointGone)
+	b.d.add(a.d.records[:2]...)
+	_, err = b.follow().TakeOver(t.Context(), TakeOver{Force: true, Mode: Sync}, b.d.apply)
+	wants(t, "take over", err, ErrSeeding)
+	a = a.again()
+	l = a.force(a.follow())
+	a.point(l, 3)
+	b.force(b.follow())
+	if b.d.End() != 4 {
+		t.Errorf("it leads behind record %d", b.d.End())
+	}
+}
+
+// TestHandOver: a lease that is given back is free at once, and nothing is lost.
+func TestHandOver(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Async)
+	a.commit(l, "one")
+	wants(t, "release", l.Release(ended()), fault.ErrOutcomeUnknown)
+	if err := a.upload(l); err != nil {
+		t.Fatal(err)
+	}
+	b := a.newer(s, "b")
+	f := b.follow()
+	if f.Vacant() {
+		t.Error("the lease is free")
+	}
+	if err := l.Release(t.Context()); err != nil || l.Holds() {
+		t.Fatalf("released: %v", err)
+	}
+	wants(t, "append", l.Append(Batch{First: 3, Records: [][]byte{nil}}), ErrFenced)
+	next, err := f.TakeOver(t.Context(), TakeOver{Mode: Async}, b.d.apply)
+	if err != nil || b.d.End() != 2 || !next.Holds() {
+		t.Fatalf("%d records; %v", b.d.End(), err)
+	}
+	b.ship(next, "two")
+	if got := texts(t, s); len(got) != 4 {
+		t.Errorf("the lineage has %q", got)
+	}
+}
+
+// TestBucketAway: while the bucket is away batches queue, up to a bound, and nobody is told
+// anything that is not so.
+func TestBucketAway(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	a.o.QueueBytes = 40
+	l := a.begin(Sync)
+	s.Disconnect("a")
+	a.commit(l, "one", "two") // 2 × (3 + 9) bytes
+	wants(t, "upload", a.upload(l), buckettest.ErrUnknown)
+	wants(t, "trouble", l.Trouble(), buckettest.ErrUnknown)
+	wants(t, "wait", l.Wait(ended(), 2), fault.ErrOutcomeUnknown)
+	wants(t, "append", l.Append(Batch{First: 5, Records: [][]byte{make([]byte, 20)}}), ErrBacklog)
+	if err := l.Append(Batch{First: 6, Records: [][]byte{nil}}); err == nil {
+		t.Error("a batch that leaves a gap is taken")
+	}
+	s.Connect("a")
+	if err := a.upload(l); err != nil || l.Wait(t.Context(), 4) != nil || l.Trouble() != nil {
+		t.Errorf("after that: %v, %v", err, l.Trouble())
+	}
+	if err := l.Append(Batch{First: 5, Records: [][]byte{make([]byte, 100)}}); err != nil {
+		t.Errorf("a batch alone that is over the bound: %v", err)
+	}
+	wants(t, "append", l.Append(Batch{First: 6, Records: [][]byte{make([]byte, MaxBatch+1)}}), fault.ErrTooLarge)
+}
+
+// TestStampsDoNotFall: a leader whose clock is behind that of the last one.
+func TestStampsDoNotFall(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	for i, stamp := range []int64{7, 3} {
+		if err := l.Append(Batch{First: base.LSN(i + 1), Stamp: stamp, Records: [][]byte{nil}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.upload(l); err != nil {
+		t.Fatal(err)
+	}
+	b := a.newer(s, "b")
+	next := b.force(b.follow())
+	if next.End().Stamp != 7 {
+		t.Errorf("the lineage ends with the stamp %d", next.End().Stamp)
+	}
+}
+
+// TestWithinChunks: a follower joins at any record of any epoch, and gets what it lacks.
+func TestWithinChunks(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	for i := range 4 {
+		for j := range 9 {
+			a.commit(l, fmt.Sprint(i, " ", j))
+			if j%2 == i%2 {
+				if err := a.upload(l); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := a.upload(l); err != nil {
+			t.Fatal(err)
+		}
+		a = a.again()
+		l = a.force(a.follow())
+	}
+	for from := range a.d.End() + 1 {
+		b := a.newer(s, "b")
+		b.d.add(a.d.records[:from]...)
+		f := b.follow()
+		for {
+			batches, err := f.Next(t.Context())
+			if err != nil {
+				t.Fatalf("from %d: %v", from, err)
+			}
+			if len(batches) == 0 {
+				break
+			}
+			if err := b.d.apply(batches); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(b.d.chains, a.d.chains) {
+			t.Errorf("from %d it gets to %d of %d records", from, b.d.End(), a.d.End())
+		}
+	}
+}
+
+// TestOtherStores: a bucket that is not this store's, or was written by a newer build.
+func TestOtherStores(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	a.ship(a.begin(Sync), "one")
+	b := a.newer(s, "b")
+	b.o.Store++
+	_, err := Follow(t.Context(), b.o, b.d, Position{})
+	wants(t, "follow", err, ErrOtherStore)
+	body, err := encodeText(map[string]any{"format": HeadVersion + 1, "else": 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), headKey, io.NewSectionReader(bytes.NewReader(body), 0, int64(len(body))), bucket.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Follow(t.Context(), a.o, a.d, Position{})
+	wants(t, "follow", err, fault.ErrVersion)
+}
