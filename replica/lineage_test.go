@@ -51,10 +51,11 @@ func (m *machine) again() *machine {
 // newer is another machine that has nothing.
 func (m *machine) newer(s *buckettest.Sim, dir string) *machine { return newMachine(m.t, s, dir) }
 
-// texts are the records that a reader gets from the bucket.
-func texts(t *testing.T, s *buckettest.Sim) (all []string) {
+// texts are the records that a reader has in the end who begins with some.
+func texts(t *testing.T, s *buckettest.Sim, has ...[]byte) (all []string) {
 	t.Helper()
 	m := newMachine(t, s, "texts")
+	m.d.add(has...)
 	m.o.Bucket = s
 	f := m.follow()
 	for {
