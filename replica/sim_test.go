@@ -719,7 +719,7 @@ func TestLineage(t *testing.T) {
 	n := *histories
 	if n == 0 {
 		if n = 1000; race.Enabled {
-			n = 100
+			n = 20
 		}
 	}
 	stats := map[string]int{}
