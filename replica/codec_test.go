@@ -90,11 +90,11 @@ func sampleHead() *head {
 	at := Position{LSN: 6, Chain: h.after, Stamp: h.lastStamp, Epoch: 9}
 	return &head{Format: HeadVersion, Store: testStore, Epoch: 9, Owner: "owner", Beat: 77, TTL: 15000, Mode: Sync,
 		Epochs: []epoch{{Epoch: 7, Dir: "a", Fence: 13}, {Epoch: 9, Dir: "b", Begin: 6, Chain: h.after, Stamp: h.lastStamp}},
-		End:    at, Newest: &at, NewestBy: 9, Floor: Position{Epoch: 7}}
+		End:    at, Points: []PointRef{{Epoch: 7}, {LSN: 6, Epoch: 9, Nth: 2, Stamp: h.lastStamp}}, Floor: Position{Epoch: 7}}
 }
 
 func samplePoint() *Point {
-	return &Point{Format: HeadVersion, Store: testStore, Position: sampleHead().End, Files: []File{{Name: "000001.seg", Key: "file/0000000009/000001.seg", Size: 5}}}
+	return &Point{Format: HeadVersion, Store: testStore, Position: sampleHead().End, By: 9, Nth: 2, Files: []File{{Name: "000001.seg", Key: "file/0000000009/000001.seg", Size: 5}}}
 }
 
 func TestTextGolden(t *testing.T) {
@@ -277,7 +277,7 @@ func FuzzText(f *testing.F) {
 			case 0:
 				v, err = decodeHead(testStore, b)
 			case 1:
-				v, err = decodePoint(pointKey(6, 9), testStore, b)
+				v, err = decodePoint(PointRef{LSN: 6, Epoch: 9, Nth: 2}.key(), testStore, b)
 			default:
 				v, err = new(pin), decodeText("pin/x", "pin", b, new(pin))
 			}

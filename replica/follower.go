@@ -39,19 +39,20 @@ func Follow(ctx context.Context, o Options, local Local, from Position) (*Follow
 		return nil, err
 	}
 	if from == (Position{}) {
-		lsn := min(local.End(), f.head.End.LSN)
-		pos, err := f.o.locate(ctx, f.head, lsn)
+		pos, err := f.o.locate(ctx, f.head, min(local.End(), f.head.End.LSN))
 		if err != nil {
 			return nil, err
-		}
-		chain, err := local.Chain(lsn)
-		if err != nil {
-			return nil, err
-		}
-		if chain != pos.Chain {
-			return nil, diverged(lsn, "or before it, other records stand")
 		}
 		f.pos = pos
+	}
+	if f.pos.LSN <= local.End() {
+		chain, err := local.Chain(f.pos.LSN)
+		if err != nil {
+			return nil, err
+		}
+		if chain != f.pos.Chain {
+			return nil, diverged(f.pos.LSN, "or before it, other records stand")
+		}
 	}
 	return f, nil
 }

@@ -59,10 +59,10 @@ type head struct {
 	// End is where the lineage ended when HEAD was written, or before. It never lies behind
 	// a fence that its epoch does not end with.
 	End Position `json:"end"`
-	// Newest is the newest complete point, and NewestBy the epoch that made it. Without one
-	// the store is being seeded.
-	Newest   *Position `json:"newest,omitempty"`
-	NewestBy uint64    `json:"newest_by,omitempty"`
+	// Points are those that can be restored, oldest first. A point counts because it is
+	// here: one that a leader wrote too late does not, and may lack files. Without any, the
+	// store is being seeded.
+	Points []PointRef `json:"points,omitempty"`
 	// Floor is the oldest point that is kept.
 	Floor Position `json:"floor"`
 }
@@ -83,7 +83,7 @@ type epoch struct {
 
 func (h *head) clone() head {
 	c := *h
-	c.Epochs = slices.Clone(h.Epochs)
+	c.Epochs, c.Points = slices.Clone(h.Epochs), slices.Clone(h.Points)
 	return c
 }
 
@@ -96,12 +96,17 @@ func (h *head) check() error {
 		return errors.New("its fields contradict one another")
 	case h.Mode != Async && h.Mode != Bounded && h.Mode != Sync:
 		return errors.New("unknown mode")
-	case len(h.Epochs) == 0 || h.last().Epoch != h.End.Epoch || h.Floor.LSN > h.End.LSN || h.Newest != nil && h.Newest.LSN > h.End.LSN:
+	case len(h.Epochs) == 0 || h.last().Epoch != h.End.Epoch || h.Floor.LSN > h.End.LSN:
 		return errors.New("its epochs contradict its end")
 	}
 	for i := range h.Epochs {
 		if e := h.Epochs[i]; i > 0 && (e.Epoch <= h.Epochs[i-1].Epoch || e.Begin < h.Epochs[i-1].Begin) || e.Begin > h.End.LSN || e.Fence > maxSeq {
 			return errors.New("its epochs are not in order")
+		}
+	}
+	for i, p := range h.Points {
+		if i > 0 && comparePoints(h.Points[i-1], p) >= 0 || p.LSN < h.Floor.LSN || p.LSN > h.End.LSN || p.Epoch > h.Epoch {
+			return errors.New("its points are not in order")
 		}
 	}
 	return nil

@@ -34,6 +34,7 @@ type Leader struct {
 	closed  bool  // Run has ended
 	trouble error // of the last call of the bucket
 	pins    map[string]pinSeen
+	points  uint64 // how many it made
 }
 
 // queued is a batch that waits, with the chain before and behind it.

@@ -491,7 +491,7 @@ func TestPins(t *testing.T) {
 	r := a.newer(s, "r")
 	keys, err := Points(t.Context(), r.o)
 	if err != nil || len(keys) != 3 {
-		t.Fatalf("points %q; %v", keys, err)
+		t.Fatalf("points %v; %v", keys, err)
 	}
 	p, err := ReadPoint(t.Context(), r.o, keys[1])
 	if err != nil || p.LSN != 2 {
@@ -508,7 +508,7 @@ func TestPins(t *testing.T) {
 		}
 	}
 	retain()
-	if exists(t, s, chunkKey(1, 0)) || !exists(t, s, chunkKey(1, 1)) || !exists(t, s, keys[1]) {
+	if exists(t, s, chunkKey(1, 0)) || !exists(t, s, chunkKey(1, 1)) || !exists(t, s, keys[1].key()) {
 		t.Error("a pin at record 2 keeps chunk 0, or does not keep chunk 1 and its point")
 	}
 	r.d.add(a.d.records[:2]...)
@@ -543,7 +543,7 @@ func TestPins(t *testing.T) {
 	_, err = ReadPoint(t.Context(), r.o, keys[1])
 	wants(t, "read the point", err, ErrPointGone)
 	if keys, err := Points(t.Context(), r.o); err != nil || len(keys) != 1 {
-		t.Errorf("points %q; %v", keys, err)
+		t.Errorf("points %v; %v", keys, err)
 	}
 }
 
@@ -584,6 +584,75 @@ func TestRetainedFiles(t *testing.T) {
 	}
 	if _, err := next.CreatePoint(t.Context(), 6, files[1:2]); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLatePoint: the point of a leader that was deposed meanwhile does not count, and does not stay.
+func TestLatePoint(t *testing.T) {
+	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+		if c.Client == "a" && c.Op == buckettest.Put && strings.HasPrefix(c.Key, pointPrefix) && c.N > 8 {
+			return buckettest.Late
+		}
+		return buckettest.Applied
+	})
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one", "two")
+	_, err := l.CreatePoint(t.Context(), 4, nil)
+	wants(t, "point", err, buckettest.ErrUnknown)
+	b := a.newer(s, "b")
+	next := b.force(b.follow())
+	b.point(next, 2)
+	s.Deliver()
+	points, err := Points(t.Context(), b.o)
+	if err != nil || len(points) != 2 || points[1].LSN != 2 {
+		t.Errorf("points %v; %v", points, err)
+	}
+	if !exists(t, s, PointRef{LSN: 4, Epoch: 1, Nth: 2}.key()) {
+		t.Fatal("the point has not come")
+	}
+	if err := next.Retain(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if exists(t, s, PointRef{LSN: 4, Epoch: 1, Nth: 2}.key()) || !exists(t, s, points[1].key()) {
+		t.Error("the late point stays, or another goes")
+	}
+}
+
+// TestSleepingRetention: a leader sleeps between the floor and its deletions, while another leads and
+// makes a point.
+func TestSleepingRetention(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one", "two")
+	a.point(l, 2)
+	to, err := l.newFloor(t.Context(), 2)
+	if err != nil || to.LSN != 2 {
+		t.Fatalf("a floor at %d; %v", to.LSN, err)
+	}
+	if err := l.raiseFloor(t.Context(), to); err != nil {
+		t.Fatal(err)
+	}
+	b := a.newer(s, "b")
+	b.d.add(a.d.records...)
+	next := b.force(b.follow())
+	b.ship(next, "three")
+	b.point(next, 6)
+	if err := l.dropPoints(t.Context(), to.LSN); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.dropChunks(t.Context(), to); err != nil {
+		t.Fatal(err)
+	}
+	points, err := Points(t.Context(), b.o)
+	if err != nil || len(points) != 2 {
+		t.Errorf("points %v; %v", points, err)
+	}
+	for _, p := range points {
+		if _, err := ReadPoint(t.Context(), b.o, p); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +20,13 @@ type Point struct {
 	Format uint32 `json:"format"`
 	Store  uint64 `json:"store"`
 	Position
+	// By is the epoch of the leader that made it, as its Nth.
+	By    uint64 `json:"by"`
+	Nth   uint64 `json:"nth"`
 	Files []File `json:"files"`
 }
+
+func (p *Point) ref() PointRef { return PointRef{LSN: p.LSN, Epoch: p.By, Nth: p.Nth, Stamp: p.Stamp} }
 
 // File is one file of a point.
 type File struct {
@@ -32,7 +39,8 @@ type File struct {
 // the bucket. Their keys are FileKey's of this leader, or of files that the newest point has
 // too: others a late deletion of an earlier leader may remove. Retain does not run meanwhile.
 //
-// A crash leaves a point that HEAD does not name, which is as good as any.
+// The point counts once HEAD has it. A crash leaves one that HEAD does not have, which retention
+// deletes.
 func (l *Leader) CreatePoint(ctx context.Context, at base.LSN, files []File) (*Point, error) {
 	if err := l.Renew(ctx); err != nil { // HEAD has all that is synced
 		return nil, err
@@ -42,8 +50,8 @@ func (l *Leader) CreatePoint(ctx context.Context, at base.LSN, files []File) (*P
 		return nil, fmt.Errorf("a point at record %d: the lineage has %d", at, h.End.LSN)
 	}
 	known := map[string]bool{}
-	if h.Newest != nil {
-		newest, err := l.o.point(ctx, pointKey(h.Newest.LSN, h.NewestBy))
+	if n := len(h.Points); n > 0 {
+		newest, err := l.o.point(ctx, h.Points[n-1].key())
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +68,10 @@ func (l *Leader) CreatePoint(ctx context.Context, at base.LSN, files []File) (*P
 	if err != nil {
 		return nil, err
 	}
-	p := &Point{Format: HeadVersion, Store: l.o.Store, Position: pos, Files: files}
+	l.mu.Lock()
+	l.points++
+	p := &Point{Format: HeadVersion, Store: l.o.Store, Position: pos, By: l.epoch, Nth: l.points, Files: files}
+	l.mu.Unlock()
 	body, err := encodeText(p)
 	if err != nil {
 		return nil, err
@@ -68,44 +79,51 @@ func (l *Leader) CreatePoint(ctx context.Context, at base.LSN, files []File) (*P
 	if len(body) > maxPoint {
 		return nil, fmt.Errorf("a point of %d bytes has too many files", len(body))
 	}
-	key := pointKey(at, l.epoch)
-	if found, err := l.o.create(ctx, key, body); err != nil {
-		if found != nil {
-			return nil, fmt.Errorf("%s is there already, with other files", key)
-		}
+	key := p.ref().key()
+	if _, err := l.o.create(ctx, key, body); err != nil {
 		return nil, err
 	}
+	ref := p.ref()
 	return p, l.update(ctx, func(h *head) {
-		if h.Newest == nil || h.Newest.LSN <= at {
-			h.Newest, h.NewestBy = &pos, l.epoch
+		if i, there := slices.BinarySearchFunc(h.Points, ref, comparePoints); !there {
+			h.Points = slices.Insert(h.Points, i, ref)
 		}
 	})
 }
 
-// Points returns the keys of the points that can be restored, oldest first.
-func Points(ctx context.Context, o Options) ([]string, error) {
+// PointRef names a point.
+type PointRef struct {
+	LSN base.LSN `json:"lsn"`
+	// Epoch is that of the leader that made it, as its Nth.
+	Epoch uint64 `json:"epoch"`
+	Nth   uint64 `json:"nth"`
+	// Stamp is that of its last record.
+	Stamp int64 `json:"stamp"`
+}
+
+// key is never used twice, so that a late deletion, or a late creation, does not touch another point.
+func (p PointRef) key() string {
+	return fmt.Sprintf("%s%020d-%010d-%d", pointPrefix, p.LSN, p.Epoch, p.Nth)
+}
+
+func comparePoints(a, b PointRef) int {
+	return cmp.Or(cmp.Compare(a.LSN, b.LSN), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Nth, b.Nth))
+}
+
+// Points returns the points that can be restored, oldest first.
+func Points(ctx context.Context, o Options) ([]PointRef, error) {
 	o = o.withDefaults()
 	h, err := o.readHead(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return o.pointsFrom(ctx, h.Floor.LSN)
+	return h.Points, nil
 }
 
-func (o *Options) pointsFrom(ctx context.Context, floor base.LSN) (keys []string, err error) {
-	err = o.list(ctx, pointPrefix, func(e bucket.Entry) error {
-		if lsn, ok := pointLSN(e.Key); ok && lsn >= floor {
-			keys = append(keys, e.Key)
-		}
-		return nil
-	})
-	return keys, err
-}
-
-// ReadPoint reads a point by its key.
-func ReadPoint(ctx context.Context, o Options, key string) (*Point, error) {
+// ReadPoint reads a point. ErrPointGone: it was deleted meanwhile.
+func ReadPoint(ctx context.Context, o Options, p PointRef) (*Point, error) {
 	o = o.withDefaults()
-	return o.point(ctx, key)
+	return o.point(ctx, p.key())
 }
 
 func (o *Options) point(ctx context.Context, key string) (*Point, error) {
@@ -124,7 +142,7 @@ func decodePoint(key string, store uint64, b []byte) (*Point, error) {
 	if p.Store != store {
 		return nil, otherStore(key, p.Store, store)
 	}
-	if lsn, ok := pointLSN(key); !ok || lsn != p.LSN || p.Epoch > maxEpoch || p.Seq > maxSeq {
+	if key != p.ref().key() || p.Position.Epoch > maxEpoch || p.Seq > maxSeq {
 		return nil, damaged(key, "point", "it is that of record %d", p.LSN)
 	}
 	return p, nil
@@ -246,22 +264,18 @@ func (l *Leader) Retain(ctx context.Context, floor base.LSN) error {
 
 // newFloor is the newest point that is not above an LSN, or the floor as it is.
 func (l *Leader) newFloor(ctx context.Context, lsn base.LSN) (Position, error) {
-	old := l.lease.current().Floor
-	keys, err := l.o.pointsFrom(ctx, old.LSN+1)
-	if err != nil {
-		return old, err
-	}
-	for _, key := range slices.Backward(keys) {
-		if at, _ := pointLSN(key); at > lsn {
+	h := l.lease.current()
+	for _, ref := range slices.Backward(h.Points) {
+		if ref.LSN > lsn {
 			continue
 		}
-		p, err := l.o.point(ctx, key)
+		p, err := l.o.point(ctx, ref.key())
 		if err != nil {
-			return old, err
+			return h.Floor, err
 		}
 		return p.Position, nil
 	}
-	return old, nil
+	return h.Floor, nil
 }
 
 // raiseFloor says in HEAD what is kept. It succeeds only for who leads.
@@ -269,6 +283,7 @@ func (l *Leader) raiseFloor(ctx context.Context, to Position) error {
 	return l.update(ctx, func(h *head) {
 		h.Floor = to
 		h.Epochs = slices.DeleteFunc(h.Epochs, func(e epoch) bool { return e.Epoch < to.Epoch })
+		h.Points = slices.DeleteFunc(h.Points, func(p PointRef) bool { return p.LSN < to.LSN })
 	})
 }
 
@@ -307,31 +322,36 @@ func (l *Leader) pinned(ctx context.Context, limit Position) (Position, error) {
 	return limit, err
 }
 
-// dropPoints deletes the points below an LSN, and before each the files that no later one has.
+// dropPoints deletes the points below an LSN and those that HEAD does not have, and before each
+// the files that no other one needs.
 func (l *Leader) dropPoints(ctx context.Context, limit base.LSN) error {
-	keys, err := l.o.pointsFrom(ctx, 0)
-	if err != nil {
-		return err
-	}
 	kept := map[string]bool{}
-	for _, key := range slices.Backward(keys) {
-		p, err := l.o.point(ctx, key)
+	drop := map[string]*Point{}
+	err := l.o.list(ctx, pointPrefix, func(e bucket.Entry) error {
+		p, err := l.o.point(ctx, e.Key)
 		if err != nil {
 			return err
 		}
-		if p.LSN >= limit {
-			for _, f := range p.Files {
-				kept[f.Key] = true
-			}
-			continue
+		if !l.stays(limit, p) {
+			drop[e.Key] = p
+			return nil
 		}
-		var drop []string
 		for _, f := range p.Files {
+			kept[f.Key] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(drop)) {
+		var files []string
+		for _, f := range drop[key].Files {
 			if !kept[f.Key] && strings.HasPrefix(f.Key, filePrefix) {
-				drop = append(drop, f.Key)
+				files = append(files, f.Key)
 			}
 		}
-		if err := l.o.remove(ctx, drop...); err != nil {
+		if err := l.o.remove(ctx, files...); err != nil {
 			return err
 		}
 		if err := l.o.remove(ctx, key); err != nil {
@@ -339,6 +359,13 @@ func (l *Leader) dropPoints(ctx context.Context, limit base.LSN) error {
 		}
 	}
 	return nil
+}
+
+// stays reports whether a point is kept: HEAD has it, or it is below the floor and a pin may need
+// it. This leader may have been deposed since it looked, so it leaves alone what a later one made.
+func (l *Leader) stays(limit base.LSN, p *Point) bool {
+	h := l.lease.current()
+	return p.LSN >= limit && (p.LSN < h.Floor.LSN || p.By > l.epoch || slices.Contains(h.Points, p.ref()))
 }
 
 // dropChunks deletes the chunks before a position, and what lies behind fences before it, but no

@@ -425,7 +425,7 @@ func (n *node) lead(l *Leader) {
 // work is one thing that a leader does.
 func (n *node) work(l *Leader, watch *watched) error {
 	w, ctx := n.w, context.Background()
-	if w.head.Newest == nil {
+	if len(w.head.Points) == 0 {
 		return n.point(l, 0)
 	}
 	switch w.rng.IntN(14) {
@@ -601,7 +601,7 @@ func (w *world) restore() *disk {
 		err = d.apply(batches)
 	}
 	if err != nil {
-		w.fail("restore from %s: %v", keys, err)
+		w.fail("restore from %v: %v", keys, err)
 		return newDisk()
 	}
 	for lsn, r := range w.acked {

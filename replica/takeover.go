@@ -91,7 +91,7 @@ func (f *Follower) may(t TakeOver) error {
 	switch {
 	case !t.Force && !f.Vacant():
 		return ErrLeased
-	case h.Newest == nil && !own:
+	case len(h.Points) == 0 && !own:
 		return ErrSeeding
 	case h.Mode != Sync && !own && !h.Released && !t.LoseTail:
 		return ErrLosesTail
