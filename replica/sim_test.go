@@ -47,6 +47,7 @@ type world struct {
 	late    []func() // requests that are still on their way, though nobody waits for them
 	leaders []*watched
 	forced  map[uint64]bool       // epochs that did not wait for the lease
+	bold    map[string]bool       // owners that may force
 	acked   map[base.LSN][]byte   // what Synced has said
 	lost    map[base.LSN][][]byte // what ErrFenced was the answer for
 	read    []*disk               // what readers got, to be compared with what survives
@@ -75,6 +76,7 @@ type node struct {
 	d       *disk
 	rate    float64 // of its clock
 	life    int
+	bold    bool          // this life takes over without waiting for the lease
 	stalled time.Duration // until when it gets no time
 }
 
@@ -146,6 +148,8 @@ func (n *node) wipe() {
 
 func (w *world) start(n *node) {
 	n.life++
+	n.bold = w.rng.IntN(4) == 0
+	w.bold[n.owner()] = n.bold
 	w.spawn(n, n.run)
 }
 
@@ -241,6 +245,9 @@ func (w *world) written(key string, from *io.SectionReader) {
 		if h.Floor.LSN < w.head.Floor.LSN {
 			w.fail("the floor falls from %d to %d", w.head.Floor.LSN, h.Floor.LSN)
 		}
+		if h.Epoch > w.head.Epoch && w.bold[h.Owner] {
+			w.forced[h.Epoch] = true
+		}
 		w.head = *h
 	}
 }
@@ -259,9 +266,11 @@ func (w *world) deleted(key string) {
 	}
 }
 
+func (n *node) owner() string { return fmt.Sprintf("%s-%d", n.name, n.life) }
+
 func (n *node) options() Options {
 	rate := n.rate
-	return Options{Bucket: network{n.w}, Store: testStore, Dir: n.dir, Owner: fmt.Sprintf("%s-%d", n.name, n.life),
+	return Options{Bucket: network{n.w}, Store: testStore, Dir: n.dir, Owner: n.owner(),
 		TTL: 200 * time.Millisecond, ChunkBytes: 100, QueueBytes: 2000,
 		Clock: func() time.Duration { return time.Duration(float64(n.w.now) * rate) }}
 }
@@ -362,12 +371,9 @@ func (n *node) follow(f *Follower) error {
 		if err := n.d.apply(batches); err != nil {
 			n.w.fail("%s: %v", n.name, err)
 		}
-		force := n.w.rng.IntN(60) == 0
+		force := n.bold && n.w.rng.IntN(15) == 0
 		if len(batches) > 0 || !force && (!f.Vacant() || n.w.rng.IntN(3) > 0) {
 			continue
-		}
-		if force {
-			n.w.forced[f.head.Epoch+1] = true
 		}
 		l, err := f.TakeOver(ctx, TakeOver{Mode: n.w.mode, Force: force, LoseTail: true}, n.d.apply)
 		n.w.check(err)
@@ -676,7 +682,7 @@ func (w *world) watch(l *watched) {
 func simulate(t *testing.T, seed uint64, stats map[string]int) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{t: t, rng: rng, seed: seed, m: buckettest.NewSim(nil), now: time.Hour, mode: []Mode{Async, Bounded, Sync}[rng.IntN(3)],
-		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)], forced: map[uint64]bool{}, acked: map[base.LSN][]byte{}, lost: map[base.LSN][][]byte{}, fences: map[string]bool{}, stats: stats}
+		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)], forced: map[uint64]bool{}, bold: map[string]bool{}, acked: map[base.LSN][]byte{}, lost: map[base.LSN][][]byte{}, fences: map[string]bool{}, stats: stats}
 	for i := range 2 + rng.IntN(2) {
 		n := &node{w: w, name: fmt.Sprint("node", i), rate: 0.9 + rng.Float64()/5}
 		n.wipe()
