@@ -373,8 +373,10 @@ func (l *Leader) uploadAll(ctx context.Context) error {
 		l.mu.Unlock()
 		did, err := l.Upload(ctx)
 		switch {
-		case errors.Is(err, ErrFenced) && !did:
-			return ErrFenced
+		case errors.Is(err, ErrFenced):
+			if !did {
+				return ErrFenced
+			}
 		case err != nil:
 			pause(ctx, l.o.TTL/10, nil)
 		case !did:
