@@ -57,6 +57,23 @@ type TakeOver struct {
 // Errors: ErrLeased, ErrSeeding, ErrLosesTail; ErrDiverged; ErrFenced if yet another took over
 // meanwhile; those of Next. Whatever the error, the Follower goes on.
 func (f *Follower) TakeOver(ctx context.Context, t TakeOver, apply func([]Batch) error) (*Leader, error) {
+	hold, err := f.claim(ctx, t)
+	for try := 0; errors.Is(err, ErrLeased) && t.Force && try < 10; try++ {
+		hold, err = f.claim(ctx, t) // its holder has renewed it meanwhile
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := f.begin(ctx, hold, apply)
+	if err != nil && !errors.Is(err, ErrFenced) {
+		// Nobody has to wait for a leader that does not begin.
+		_ = hold.update(ctx, func(h *head) { h.Released = true }) // the first error counts
+	}
+	return l, err
+}
+
+// claim makes the next epoch in HEAD.
+func (f *Follower) claim(ctx context.Context, t TakeOver) (*lease, error) {
 	if err := f.Look(ctx); err != nil {
 		return nil, err
 	}
@@ -73,15 +90,7 @@ func (f *Follower) TakeOver(ctx context.Context, t TakeOver, apply func([]Batch)
 	if errors.Is(err, ErrFenced) {
 		return nil, ErrLeased
 	}
-	if err != nil {
-		return nil, err
-	}
-	l, err := f.begin(ctx, hold, apply)
-	if err != nil && !errors.Is(err, ErrFenced) {
-		// Nobody has to wait for a leader that does not begin.
-		_ = hold.update(ctx, func(h *head) { h.Released = true }) // the first error counts
-	}
-	return l, err
+	return hold, err
 }
 
 // may reports why the Follower must not take over.
