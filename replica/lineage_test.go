@@ -802,6 +802,36 @@ func TestWithinChunks(t *testing.T) {
 	}
 }
 
+// TestDirectory: a directory is a bucket as any.
+func TestDirectory(t *testing.T) {
+	dir, err := bucket.Dir(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newMachine(t, buckettest.NewSim(nil), "a")
+	a.o.Bucket = dir
+	l := a.begin(Sync)
+	a.ship(l, "one", "two")
+	a.point(l, 2)
+	b := a.newer(buckettest.NewSim(nil), "b")
+	b.o.Bucket = dir
+	next := b.force(b.follow())
+	b.ship(next, "three")
+	b.point(next, 6)
+	a.commit(l, "lost")
+	wants(t, "upload", a.upload(l), ErrFenced)
+	if err := next.Retain(t.Context(), 6); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f := b.again().follow()
+	if batches, err := f.Next(t.Context()); err != nil || len(batches) > 0 || !f.Vacant() {
+		t.Errorf("%d batches; %v", len(batches), err)
+	}
+}
+
 // TestOtherStores: a bucket that is not this store's, or was written by a newer build.
 func TestOtherStores(t *testing.T) {
 	s := buckettest.NewSim(nil)

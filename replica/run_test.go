@@ -107,6 +107,7 @@ func TestRunIsFenced(t *testing.T) {
 			if err := l.Wait(t.Context(), 2); err != nil {
 				t.Fatal(err)
 			}
+			synctest.Wait() // for its first renewal
 			b := running(t, s, "b")
 			f := b.follow()
 			_, err := f.TakeOver(t.Context(), TakeOver{Mode: Sync}, b.d.apply)
