@@ -95,6 +95,9 @@ func (l *lease) write(ctx context.Context, change func(*head)) (bool, error) {
 	change(&next)
 	l.beat++
 	next.Owner, next.Beat, next.TTL = l.o.Owner, l.beat, l.o.TTL.Milliseconds()
+	if err := next.check(); err != nil {
+		return false, fmt.Errorf("HEAD would be damaged: %w", err)
+	}
 	body, err := encodeText(&next)
 	if err != nil {
 		return false, err

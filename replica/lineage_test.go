@@ -319,6 +319,33 @@ func TestFloorIsRaisedFirst(t *testing.T) {
 	}
 }
 
+// TestFloorDoesNotFall: the write that raises the floor lands late, and the next retention wants a
+// lower one.
+func TestFloorDoesNotFall(t *testing.T) {
+	late := false
+	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+		if late && c.Op == buckettest.Put && c.Key == headKey {
+			return buckettest.Late
+		}
+		return buckettest.Applied
+	})
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one", "two")
+	a.point(l, 2)
+	a.point(l, 4)
+	late = true
+	wants(t, "retain", l.Retain(t.Context(), 4), buckettest.ErrUnknown)
+	late = false
+	s.Deliver()
+	if err := l.Retain(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if floor := a.head().Floor.LSN; floor != 4 {
+		t.Errorf("the floor fell from 4 to %d", floor)
+	}
+}
+
 // TestLeaseCountsFromSending: the answer to a renewal takes long.
 func TestLeaseCountsFromSending(t *testing.T) {
 	var a *machine

@@ -252,7 +252,7 @@ func (l *Leader) Retain(ctx context.Context, floor base.LSN) error {
 	if err := l.raiseFloor(ctx, to); err != nil {
 		return err
 	}
-	limit, err := l.pinned(ctx, to)
+	limit, err := l.pinned(ctx, l.lease.current().Floor)
 	if err != nil {
 		return err
 	}
@@ -281,9 +281,11 @@ func (l *Leader) newFloor(ctx context.Context, lsn base.LSN) (Position, error) {
 // raiseFloor says in HEAD what is kept. It succeeds only for who leads.
 func (l *Leader) raiseFloor(ctx context.Context, to Position) error {
 	return l.update(ctx, func(h *head) {
-		h.Floor = to
-		h.Epochs = slices.DeleteFunc(h.Epochs, func(e epoch) bool { return e.Epoch < to.Epoch })
-		h.Points = slices.DeleteFunc(h.Points, func(p PointRef) bool { return p.LSN < to.LSN })
+		if h.Floor.LSN < to.LSN { // an earlier write may have landed late
+			h.Floor = to
+		}
+		h.Epochs = slices.DeleteFunc(h.Epochs, func(e epoch) bool { return e.Epoch < h.Floor.Epoch })
+		h.Points = slices.DeleteFunc(h.Points, func(p PointRef) bool { return p.LSN < h.Floor.LSN })
 	})
 }
 
