@@ -9,7 +9,7 @@
 //
 //	head                       who leads, and where to begin reading; see type head
 //	e0000000007/000000000012   chunk 12 of epoch 7, or its fence
-//	point/LSN-EPOCH            the files that hold all up to a record
+//	point/LSN-EPOCH-N          the files that hold all up to a record
 //	file/EPOCH/NAME            such a file
 //	pin/NAME                   what a reader still needs
 //
@@ -54,10 +54,11 @@
 //     disk may have more records than the lineage. It offers them again when it leads the next
 //     epoch, if no other directory began one; else it gets ErrDiverged.
 //   - Of a take-over before its fences: a HEAD with an epoch that has no chunk. The next one
-//     fences the epochs before, and that one at its number 0.
+//     fences the epochs before, and that one at its number 0, once its lease has ended.
 //   - Of a take-over behind its fences: HEAD does not say where the old epoch ended. The next one
 //     walks over its fence.
-//   - Of a point: its files, or a point that HEAD does not name. Both wait for retention.
+//   - Of a point: its files, which stay, or a point that HEAD does not have, which retention
+//     deletes with them.
 //   - Of retention: a floor with chunks, points and files below it, which the next one deletes.
 //
 // # Retention

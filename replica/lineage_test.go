@@ -448,7 +448,9 @@ func TestDiverged(t *testing.T) {
 		_, err := old.TakeOver(t.Context(), TakeOver{Force: true, Mode: Async, LoseTail: true}, a.d.apply)
 		wants(t, "take over", err, ErrDiverged)
 		wants(t, "renew", next.Renew(t.Context()), ErrFenced)
-		// The one that did not begin does not keep others waiting.
+		if h := b.head(); h.Released {
+			t.Error("a lease that nobody used is given back: as if nothing could be lost")
+		}
 		b.again().takeOver(b.again().follow())
 		a.again().follow() // the lineage ends where both agree
 		_, err = a.again().follow().TakeOver(t.Context(), TakeOver{Force: true, Mode: Async, LoseTail: true}, a.d.apply)

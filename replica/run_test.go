@@ -14,7 +14,7 @@ import (
 	"github.com/stele-go/stele/replica/bucket/buckettest"
 )
 
-// The channels of the shared coders must not be those of a bubble.
+// init makes the channels of the shared coders, which must not be those of a bubble.
 func init() {
 	enc, _ := encoder()
 	dec, _ := decoder()

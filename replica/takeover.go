@@ -64,12 +64,8 @@ func (f *Follower) TakeOver(ctx context.Context, t TakeOver, apply func([]Batch)
 	if err != nil {
 		return nil, err
 	}
-	l, err := f.begin(ctx, hold, apply)
-	if err != nil && !errors.Is(err, ErrFenced) {
-		// Nobody has to wait for a leader that does not begin.
-		_ = hold.update(ctx, func(h *head) { h.Released = true }) // the first error counts
-	}
-	return l, err
+	// If this fails, the lease ends by itself. To give it back would say that no tail is lost.
+	return f.begin(ctx, hold, apply)
 }
 
 // claim makes the next epoch in HEAD.
