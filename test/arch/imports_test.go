@@ -50,6 +50,7 @@ var libraries = map[string][]string{
 	"index":           {"github.com/google/btree"},
 	"snapshot":        {"github.com/klauspost/compress"},
 	"engine/backup":   {"github.com/cespare/xxhash/v2"},
+	"replica":         {"github.com/klauspost/compress"},
 	"replica/s3":      {"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go"},
 	"saver/serde":     {"github.com/tinylib/msgp", "github.com/zeebo/xxh3"},
 	"store":           {"github.com/google/btree"},
