@@ -1,0 +1,317 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/store"
+)
+
+// usersThings are what is found of a user.
+type usersThings struct {
+	threads    map[string]*usersThread
+	known      map[string]bool   // threads of which it is known whether they are in threads
+	shared     map[string]bool   // threads that are not the user's alone: true if no record says so
+	runs       map[string]string // their threads, by id
+	crons      []cron
+	assistants []string
+	actions    []deferredAction
+	schedules  []string
+	items      []store.Op // deletions; nil in a directory, where they are in planned
+	planned    int
+	unreadable int
+}
+
+// usersThread is what is found on a thread of a user, beside its runs, that is not the user's by itself. It goes with
+// the thread.
+type usersThread struct {
+	crons     []cron
+	schedules []string
+	actions   []deferredAction
+}
+
+func (f *usersThings) nothing() bool {
+	return len(f.threads)+len(f.runs)+len(f.crons)+len(f.assistants)+len(f.actions)+len(f.schedules)+len(f.items) == 0
+}
+
+func (s *userErasure) find(ctx context.Context, o *EraseOptions, d *disk.Saver) (*usersThings, error) {
+	f := &usersThings{threads: map[string]*usersThread{}, known: map[string]bool{}, shared: map[string]bool{}, runs: map[string]string{}}
+	own := Grant{Filter: o.Filter}
+	steps := []func() error{
+		func() error { return s.findThreads(ctx, o, own, f) },
+		func() error { return s.findRuns(ctx, o, own, f) },
+		func() error { return s.findRecords(ctx, o.Identity, own, f) },
+		func() error { return s.findItems(ctx, o, d, f) },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (s *userErasure) findThreads(ctx context.Context, o *EraseOptions, own Grant, f *usersThings) error {
+	for t, err := range decodable(ctx, s.threads.records, f) {
+		if err != nil {
+			return err
+		}
+		if f.known[t.ID] = true; own.admits(t.Metadata) {
+			f.threads[t.ID] = &usersThread{}
+		}
+	}
+	var unrecorded []string
+	for info, err := range s.threads.saver.Threads(ctx, saver.ThreadQuery{WithoutNotes: true}) { // no metadata is read: some may be damaged
+		if err != nil {
+			return err
+		}
+		if !f.known[info.ThreadID] {
+			unrecorded = append(unrecorded, info.ThreadID)
+		}
+	}
+	for _, id := range unrecorded {
+		if err := s.addUnrecorded(ctx, o, id, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addUnrecorded adds a thread that was not among the records, if it is the user's.
+func (s *userErasure) addUnrecorded(ctx context.Context, o *EraseOptions, id string, f *usersThings) error {
+	if f.known[id] {
+		return nil
+	}
+	f.known[id] = true
+	w, err := s.whose(ctx, o, id)
+	switch {
+	case err != nil && isOfThread(err):
+		s.threads.log.Error("a thread cannot be read", "thread", id, "error", err)
+		f.unreadable++
+		return nil
+	case w.alone():
+		f.threads[id] = &usersThread{}
+	case w.user:
+		f.shared[id] = true
+	}
+	return err
+}
+
+// whose says who has a part in a thread.
+type whose struct{ user, other bool }
+
+func (w whose) alone() bool { return w.user && !w.other }
+
+// whose is who has a part in a thread. If there is a record, that says whose it is: a run on it may have been given any
+// metadata. Else the metadata of its checkpoints and runs does, and whose runs these are.
+func (s *userErasure) whose(ctx context.Context, o *EraseOptions, id string) (w whose, err error) {
+	t, ok, err := s.threads.records.get(ctx, id)
+	if errors.Is(err, errUndecoded) {
+		return w, nil
+	}
+	if err != nil || ok {
+		w.user = ok && Grant{Filter: o.Filter}.admits(t.Metadata)
+		return whose{w.user, !w.user}, err
+	}
+	for _, by := range []map[string]any{o.Filter, {userID: o.Identity}} {
+		for _, err := range s.threads.saver.Threads(ctx, saver.ThreadQuery{ThreadID: id, Metadata: by, WithoutNotes: true}) {
+			if err != nil {
+				return w, err
+			}
+			w.user = true
+		}
+	}
+	for r, err := range s.threads.queue.List(ctx, runs.Query{ThreadID: id}) {
+		if errors.Is(err, runs.ErrUnreadable) {
+			continue
+		}
+		if err != nil {
+			return w, err
+		}
+		by := o.partOf(runMetadata(r))
+		w = whose{w.user || by.user, w.other || by.other}
+	}
+	if !w.alone() {
+		return w, nil
+	}
+	for at, err := range s.threads.saver.List(ctx, saver.Query{ThreadID: id, Namespace: saver.InNamespace("")}) {
+		if err != nil {
+			return w, err
+		}
+		if o.partOf(at.Metadata).other {
+			return whose{true, true}, nil
+		}
+	}
+	return w, nil
+}
+
+// userID is where the configurable of a run has its user's identity, and the metadata of its checkpoints.
+const userID = authPrefix + "user_id"
+
+// runMetadata is the metadata of a run, with whose run it is.
+func runMetadata(r runs.Run) map[string]any {
+	return merged(r.Metadata, map[string]any{userID: r.Configurable[userID]})
+}
+
+// partOf says whose a checkpoint or a run with this metadata is. What says it for Filter counts more than who ran it: an
+// operator may work at a user's thread.
+func (o *EraseOptions) partOf(metadata map[string]any) (w whose) {
+	if w.user = (Grant{Filter: o.Filter}).admits(metadata); w.user {
+		return w
+	}
+	for key, want := range o.Filter {
+		w.other = w.other || metadata[key] != nil && !same(metadata[key], want)
+	}
+	if by := metadata[userID]; by != nil && !w.other {
+		return whose{by == o.Identity, by != o.Identity}
+	}
+	return w
+}
+
+func (s *userErasure) findRuns(ctx context.Context, o *EraseOptions, own Grant, f *usersThings) error {
+	for r, err := range s.threads.queue.List(ctx, runs.Query{}) {
+		unreadable := errors.Is(err, runs.ErrUnreadable)
+		if err != nil && !unreadable {
+			return err
+		}
+		its := !unreadable && o.partOf(runMetadata(r)).user
+		if its {
+			if err := s.addUnrecorded(ctx, o, r.ThreadID, f); err != nil {
+				return err
+			}
+		}
+		switch {
+		case f.threads[r.ThreadID] != nil:
+			f.runs[r.ID] = r.ThreadID
+		case !unreadable && r.Configurable[userID] == o.Identity, its && f.shared[r.ThreadID]:
+			f.runs[r.ID] = r.ThreadID
+			if _, known := f.shared[r.ThreadID]; !known {
+				f.shared[r.ThreadID] = false
+			}
+		case unreadable:
+			f.unreadable++
+		}
+	}
+	all, err := s.threads.queue.Schedules(ctx)
+	for _, k := range all {
+		switch {
+		case k.Unreadable != nil:
+			f.unreadable++
+		case own.admits(k.Spec.Metadata), k.Spec.Configurable[userID] == o.Identity:
+			f.schedules = append(f.schedules, k.ID)
+		default:
+			if on := f.threads[k.Spec.ThreadID]; on != nil {
+				on.schedules = append(on.schedules, k.ID)
+			}
+		}
+	}
+	return err
+}
+
+func (s *userErasure) findRecords(ctx context.Context, identity string, own Grant, f *usersThings) error {
+	crons, with := map[string]bool{}, map[string]*usersThread{}
+	for k, err := range decodable(ctx, s.threads.crons.records, f) {
+		if err != nil {
+			return err
+		}
+		if k.User.Identity == identity || own.admits(k.Metadata) {
+			f.crons, crons[k.ID] = append(f.crons, cron{ID: k.ID, ThreadID: k.ThreadID}), true
+		} else if on := f.threads[k.ThreadID]; on != nil {
+			on.crons, with[k.ID] = append(on.crons, cron{ID: k.ID, ThreadID: k.ThreadID}), on
+		}
+	}
+	for a, err := range decodable(ctx, s.assistants.records, f) {
+		if err != nil {
+			return err
+		}
+		if _, left := a.without(own); left < len(a.Versions) {
+			f.assistants = append(f.assistants, a.ID)
+		}
+	}
+	for a, err := range decodable(ctx, s.threads.deferred.records, f) {
+		if err != nil {
+			return err
+		}
+		if on := cmp.Or(f.threads[a.Thread], with[a.Run]); on != nil {
+			on.actions = append(on.actions, a)
+			continue
+		}
+		_, its := f.runs[a.Run]
+		if its = its || crons[a.Run]; !its && a.Kind == deferredWebhook { // what a call that was cut off has left
+			_, err := s.threads.queue.Get(ctx, a.Run)
+			if errors.Is(err, runs.ErrNotFound) {
+				_, there, err := s.threads.records.get(ctx, a.Thread) // if it is, this may be another queue than the server's
+				its = err == nil && !there
+			}
+		}
+		if its {
+			f.actions = append(f.actions, a)
+		}
+	}
+	return nil
+}
+
+// without is an assistant without the versions that a grant shows, and how many are left; none if the assistant
+// itself is its. That of a graph is nobody's.
+func (a assistant) without(own Grant) (assistant, int) {
+	if a.System {
+		return a, len(a.Versions)
+	}
+	if own.admits(a.Metadata) {
+		return a, -1
+	}
+	a.Versions = slices.DeleteFunc(slices.Clone(a.Versions), func(v version) bool { return own.admits(v.Metadata) })
+	return a, len(a.Versions)
+}
+
+func (s *userErasure) findItems(ctx context.Context, o *EraseOptions, d *disk.Saver, f *usersThings) error {
+	if d != nil { // no value is read: one may be damaged
+		plan, err := d.PlanErase(ctx, disk.EraseRequest{Items: o.prefixes()})
+		f.planned = itemsOf(plan)
+		return err
+	}
+	for _, prefix := range o.prefixes() {
+		at := records[struct{}]{items: s.threads.store, ns: prefix}
+		for item, err := range at.each(ctx) {
+			if err != nil {
+				return err
+			}
+			f.items = append(f.items, store.PutOp{Namespace: item.Namespace, Key: item.Key})
+		}
+	}
+	return nil
+}
+
+// itemsOf is how many items a plan has.
+func itemsOf(plan disk.ErasePlan) (n int) {
+	for _, p := range plan.Items {
+		n += p.Items
+	}
+	return n
+}
+
+// decodable yields the records that can be decoded, and counts the others.
+func decodable[T any](ctx context.Context, r records[T], f *usersThings) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for item, err := range r.each(ctx) {
+			var v T
+			if err == nil {
+				v, err = r.of(item)
+			}
+			if errors.Is(err, errUndecoded) {
+				r.log.Error("a record cannot be decoded", "error", err)
+				f.unreadable++
+				continue
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
