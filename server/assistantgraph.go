@@ -77,7 +77,11 @@ func (s *assistantAPI) schemas(c *call, g namedGraph) error {
 // subgraphs answers with the schemas of the graphs inside an assistant's graph, by
 // the path of nodes that leads there.
 func (s *assistantAPI) subgraphs(c *call, g namedGraph) error {
-	only, recurse := c.path("namespace"), c.isTrue("recurse")
+	only := c.path("namespace")
+	recurse, err := c.isTrue("recurse", false)
+	if err != nil {
+		return err
+	}
 	shown := map[string]schemas{}
 	for _, inside := range g.GetSubgraphs() {
 		deep := strings.Contains(inside.Namespace, "|")

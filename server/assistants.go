@@ -248,7 +248,11 @@ func (s *assistantAPI) delete(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.isTrue("delete_threads") { // before the assistant: while it is there the request can be made again
+	threads, err := c.isTrue("delete_threads", false)
+	if err != nil {
+		return err
+	}
+	if threads { // before the assistant: while it is there the request can be made again
 		if err := s.threads.deleteOf(c, a.ID); err != nil {
 			return err
 		}

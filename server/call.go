@@ -1,11 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,10 +79,44 @@ func (c *call) path(name string) string { return c.r.PathValue(name) }
 // query is a parameter of the request's address.
 func (c *call) query(name string) string { return c.r.URL.Query().Get(name) }
 
-// isTrue reports whether a parameter of the request's address is true, as several languages write it.
-func (c *call) isTrue(name string) bool {
-	v := c.query(name)
-	return v == "1" || strings.EqualFold(v, "true")
+// words are those that a parameter of the request's address lists, each of which must be one of some. As
+// clients have it, the parameter comes several times, has commas, or is a list of JSON.
+func (c *call) words(name string, of ...string) (given []string, err error) {
+	for _, list := range c.r.URL.Query()[name] {
+		for w := range strings.SplitSeq(strings.Trim(list, "[]"), ",") {
+			if w = strings.Trim(w, `" `); w == "" {
+				continue
+			}
+			if !slices.Contains(of, w) {
+				return nil, fail(422, "Invalid %s: %q is not one of %s", name, w, words(of))
+			}
+			given = append(given, w)
+		}
+	}
+	return given, nil
+}
+
+// word is a parameter of the request's address that is one of some; "" if it is missing.
+func (c *call) word(name string, of ...string) (string, error) {
+	given := c.query(name)
+	if given != "" && !slices.Contains(of, given) {
+		return "", fail(422, "Invalid %s: %q is not one of %s", name, given, words(of))
+	}
+	return given, nil
+}
+
+// isTrue is a parameter of the request's address that is true or false, as several languages write it; otherwise if it is missing.
+func (c *call) isTrue(name string, otherwise bool) (bool, error) {
+	switch v := strings.ToLower(c.query(name)); v {
+	case "":
+		return otherwise, nil
+	case "1", "true", "yes":
+		return true, nil
+	case "0", "false", "no":
+		return false, nil
+	default:
+		return false, fail(422, "Invalid %s: %q is neither true nor false", name, v)
+	}
 }
 
 // json answers with a value.
@@ -156,14 +192,8 @@ func (c *call) numeric(name string, otherwise, low, high int) (int, error) {
 
 // action returns the strategy with which a request cancels.
 func (c *call) action() (runs.Strategy, error) {
-	switch a := c.query("action"); a {
-	case "", "interrupt":
-		return runs.Interrupt, nil
-	case "rollback":
-		return runs.Rollback, nil
-	default:
-		return "", fail(422, "Invalid action %q: there are interrupt and rollback", a)
-	}
+	a, err := c.word("action", string(runs.Interrupt), string(runs.Rollback))
+	return cmp.Or(runs.Strategy(a), runs.Interrupt), err
 }
 
 // bodyReader reads the bodies of requests, of at most `most` bytes. A body must come within timeout,

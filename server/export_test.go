@@ -143,3 +143,64 @@ func IndexedTerms(s *Server) int {
 	defer x.mu.Unlock()
 	return len(x.have)
 }
+
+// WrongWord is a request with a word that its operation does not know.
+type WrongWord struct {
+	Method, Path string
+	Body         any
+}
+
+// WrongWords are requests with an unknown word in each place that takes one of some.
+func WrongWords(s *Server) (all []WrongWord) {
+	for _, rt := range s.routes {
+		if rt.in != nil {
+			rt.in.wrongWords(func(v any) { all = append(all, WrongWord{rt.method, rt.path, v}) })
+		}
+	}
+	return all
+}
+
+func (s *shape) wrongWords(found func(any)) {
+	if len(s.enum) > 0 {
+		found("nobody")
+	}
+	for _, alternative := range s.anyOf {
+		alternative.wrongWords(found)
+	}
+	if s.items != nil {
+		s.items.wrongWords(func(v any) { found([]any{v}) })
+	}
+	for _, f := range s.fields {
+		f.shape.wrongWords(func(v any) {
+			object := map[string]any{f.name: v}
+			for _, other := range s.fields {
+				if other.required && other.name != f.name {
+					object[other.name] = other.shape.example()
+				}
+			}
+			found(object)
+		})
+	}
+}
+
+// example is a value of a shape.
+func (s *shape) example() any {
+	for _, v := range []any{"00000000-0000-4000-8000-000000000001", int64(1), map[string]any{}, []any{}} {
+		if s.check(v) == nil {
+			return v
+		}
+	}
+	return map[string]any{"updates": []any{}, "node": "x", "input": nil}
+}
+
+// CommandParams are the params that commands of protocol v2 name.
+func CommandParams() map[string][]string {
+	all := map[string][]string{}
+	for _, k := range protocolCommands {
+		all[k.method] = nil
+		for _, f := range k.in {
+			all[k.method] = append(all[k.method], f.name)
+		}
+	}
+	return all
+}

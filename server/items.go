@@ -76,7 +76,11 @@ func (s *itemAPI) get(c *call) error {
 		return err
 	}
 	var opts []store.GetOption
-	if c.query("refresh_ttl") == "false" {
+	refresh, err := c.isTrue("refresh_ttl", true)
+	if err != nil {
+		return err
+	}
+	if !refresh {
 		opts = append(opts, store.NoRefresh())
 	}
 	item, err := s.store.Get(c.ctx, ns, c.query("key"), opts...)

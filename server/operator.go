@@ -39,7 +39,11 @@ const Version = "0.16.7"
 // ok says that the process answers and, if it is asked, whether its store is healthy.
 func (s *operatorAPI) ok(c *call) error {
 	status, services := http.StatusOK, map[string]string{}
-	if c.isTrue("check_db") {
+	db, err := c.isTrue("check_db", false)
+	if err != nil {
+		return err
+	}
+	if db {
 		services["database"] = "healthy"
 		if err := s.checkStore(c.ctx); err != nil {
 			s.log.Error("the store is not healthy", "error", err)

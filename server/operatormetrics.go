@@ -44,8 +44,11 @@ func (m *requestCounts) request(r *http.Request, status int, took time.Duration)
 	c.seconds += took.Seconds()
 }
 
-// getMetrics answers in Prometheus's text format.
+// getMetrics answers in Prometheus's text format. LangGraph's server has another one, of JSON.
 func (s *operatorAPI) getMetrics(c *call) error {
+	if _, err := c.word("format", "prometheus"); err != nil {
+		return err
+	}
 	var b strings.Builder
 	b.WriteString("# HELP stele_server_requests_total Requests that were answered.\n# TYPE stele_server_requests_total counter\n")
 	m := s.metrics

@@ -30,12 +30,13 @@ type operatorRun struct {
 
 // allRuns answers with the newest runs of a status, or of a thread, newest first.
 func (s *operatorAPI) allRuns(c *call) error {
-	q := runs.Query{Status: runs.Status(c.query("status")), ThreadID: c.query("thread_id"), Newest: true, Limit: mostRuns}
+	status, err := c.word("status", runStatuses...)
+	if err != nil {
+		return err
+	}
+	q := runs.Query{Status: runs.Status(status), ThreadID: c.query("thread_id"), Newest: true, Limit: mostRuns}
 	list := []operatorRun{}
 	for r, err := range s.queue.List(c.ctx, q) {
-		if errors.Is(err, runs.ErrInvalid) {
-			return fail(422, "Invalid status %s", q.Status)
-		}
 		if errors.Is(err, runs.ErrUnreadable) {
 			r.Error = s.view.unreadable(r.ID, err).Message
 		} else if err != nil {

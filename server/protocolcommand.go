@@ -1,10 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -60,12 +62,52 @@ const (
 type session interface {
 	// through is the number of the last event that the client was sent.
 	through() int64
-	subscribe(ctx context.Context, id string, s streamv2.Subscription) (replayed int, err error)
+	// subscribe sends the events of the past behind since that the client has not got, too.
+	subscribe(ctx context.Context, id string, s streamv2.Subscription, since int64) (replayed int, err error)
 	unsubscribe(id string) bool
 	// bound returns the translator of the run whose tree of graphs the client may request, and whose
 	// events it may continue.
 	bound(ctx context.Context) (*streamv2.Translator, error)
 	bind(r runs.Run)
+}
+
+// protocolCommand is a command of protocol v2. A param of a wrong type is refused. One that the command does not
+// name is left alone, as in requests; null is none.
+type protocolCommand struct {
+	method string
+	in     []field
+	do     func(*protocolAPI, *call, body, session) (any, error)
+}
+
+var (
+	aNamespace = list(text)
+	// startParams are those of a command that makes a run.
+	startParams = []field{may("config", aConfig), may("metadata", object), may("multitaskStrategy", multitask), may("multitask_strategy", multitask), may("langsmith_tracer", object)}
+	// selectionParams are those of a subscription. What is wrong in channels has words of its own.
+	selectionParams = []field{may("channels", anything), may("namespaces", list(aNamespace)), may("depth", upTo(0, maxOffset))}
+)
+
+// protocolCommands are those that the protocol has and those that LangGraph's server has.
+var protocolCommands = []protocolCommand{
+	{method: "run.start", do: (*protocolAPI).start, in: append([]field{may("assistant_id", text), may("input", anything)}, startParams...)},
+	{method: "subscription.subscribe", do: (*protocolAPI).subscribe, in: selectionParams},
+	{method: "subscription.reconnect", do: (*protocolAPI).reconnect, in: append([]field{may("since", anything), may("subscription_id", text), may("run_id", text),
+		may("last_event_id", text), may("subscriptions", texts)}, selectionParams...)},
+	{method: "subscription.unsubscribe", do: (*protocolAPI).unsubscribe, in: []field{may("subscription_id", text)}},
+	{method: "agent.getTree", do: (*protocolAPI).tree, in: []field{may("run_id", text)}},
+	{method: "input.respond", do: (*protocolAPI).respond, in: append([]field{may("interrupt_id", anything), may("response", anything), may("responses", anything),
+		may("namespace", anything), may("update", anything), may("goto", anything)}, startParams...)},
+	{method: "input.inject", do: (*protocolAPI).inject},
+	{method: "state.get", do: (*protocolAPI).stateGet, in: []field{may("namespace", aNamespace), may("keys", texts)}},
+	{method: "state.listCheckpoints", do: (*protocolAPI).listCheckpoints, in: []field{may("namespace", aNamespace), may("limit", integer), may("before", text)}},
+	{method: "state.fork", do: (*protocolAPI).fork, in: append([]field{may("checkpoint_id", text), may("input", anything)}, startParams...)},
+}
+
+// given are what a client has given that is not null. The error says which field has a wrong type.
+func given(fields []field, m map[string]any) (body, error) {
+	in := maps.Clone(m)
+	maps.DeleteFunc(in, func(_ string, v any) bool { return v == nil })
+	return in, record(fields...).check(in)
 }
 
 // command answers a command of a client. ok is false if it is none.
@@ -76,8 +118,7 @@ func (s *protocolAPI) command(c *call, in any, on session) (answer map[string]an
 	if !numbered || !named {
 		return protocolFailure(m["id"], refused(codeArgument, "Protocol commands must include an integer id and string method.")), false
 	}
-	params, _ := m["params"].(map[string]any)
-	result, err := s.result(c, method, body(params), on)
+	result, err := s.result(c, method, m["params"], on)
 	if err != nil {
 		answer = protocolFailure(id, s.refusedBy(c, err))
 	} else {
@@ -118,36 +159,48 @@ func (s *protocolAPI) refusedBy(c *call, err error) error {
 }
 
 // result carries out a command and returns its result.
-func (s *protocolAPI) result(c *call, method string, params body, on session) (any, error) {
-	switch method {
-	case "run.start":
-		return s.start(c, params, on)
-	case "subscription.subscribe", "subscription.reconnect":
-		return s.subscribe(c.ctx, method, params, on)
-	case "subscription.unsubscribe":
-		id := params.text("subscription_id")
-		if !on.unsubscribe(id) {
-			return nil, refused(codeSubscription, "Unknown subscription: %s", id)
+func (s *protocolAPI) result(c *call, method string, params any, on session) (any, error) {
+	for _, command := range protocolCommands {
+		if command.method == method {
+			m, _ := params.(map[string]any)
+			in, err := given(command.in, m)
+			if err != nil {
+				f, _ := failureOf(err)
+				return nil, refused(codeArgument, "%s: %s", method, f.detail)
+			}
+			return command.do(s, c, in, on)
 		}
-		return map[string]any{}, nil
-	case "agent.getTree":
-		t, err := on.bound(c.ctx)
-		if err != nil {
-			return nil, err
-		}
-		return map[string]any{"tree": t.Tree()}, nil
-	case "input.respond":
-		return s.respond(c, params, on)
-	case "input.inject":
-		return nil, refused(codeNotSupported, "input.inject is not supported: a run takes input when it begins, and when it asks.")
-	case "state.get":
-		return s.stateGet(c, params)
-	case "state.listCheckpoints":
-		return s.listCheckpoints(c, params)
-	case "state.fork":
-		return s.fork(c, params, on)
 	}
 	return nil, refused(codeCommand, "Unknown protocol command: %s", method)
+}
+
+func (s *protocolAPI) unsubscribe(_ *call, params body, on session) (any, error) {
+	id := params.text("subscription_id")
+	if !on.unsubscribe(id) {
+		return nil, refused(codeSubscription, "Unknown subscription: %s", id)
+	}
+	return map[string]any{}, nil
+}
+
+func (s *protocolAPI) tree(c *call, params body, on session) (any, error) {
+	t, err := boundTo(c.ctx, params, on)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"tree": t.Tree()}, nil
+}
+
+// boundTo is the run that a session is bound to, unless the client means another one.
+func boundTo(ctx context.Context, params body, on session) (*streamv2.Translator, error) {
+	t, err := on.bound(ctx)
+	if id := params.text("run_id"); err == nil && id != "" && usual(id) != t.Run() {
+		return nil, refused(codeRun, "Run %s is not bound to this thread: its run is %s.", id, t.Run())
+	}
+	return t, err
+}
+
+func (s *protocolAPI) inject(*call, body, session) (any, error) {
+	return nil, refused(codeNotSupported, "input.inject is not supported: a run takes input when it begins, and when it asks.")
 }
 
 var noBoundRun = refused(codeRun, "No active run is bound to this thread.")
@@ -159,10 +212,13 @@ var protocolModes = []any{"values", "updates", "messages-tuple", "custom", "task
 // submit makes a run. It builds the request that a client of version 1 would send.
 func (s *protocolAPI) submit(c *call, params, in body, on session) (runs.Run, error) {
 	in["stream_mode"], in["stream_subgraphs"], in["stream_resumable"], in["if_not_exists"] = protocolModes, true, true, "create"
-	for _, k := range []string{"config", "metadata", "multitask_strategy"} {
-		if v := params[k]; v != nil {
-			in[k] = v
+	for _, p := range startParams {
+		if v := params[p.name]; v != nil {
+			in[p.name] = v
 		}
+	}
+	if v := in["multitaskStrategy"]; v != nil { // clients for JavaScript give both
+		in["multitask_strategy"] = v
 	}
 	if err := runShape.check(map[string]any(in)); err != nil {
 		return runs.Run{}, err
@@ -259,6 +315,9 @@ func (s *protocolAPI) respond(c *call, params body, on session) (any, error) {
 		if id == "" {
 			return nil, refused(codeArgument, "input.respond requires an interrupt_id.")
 		}
+		if ns := m["namespace"]; ns != nil && aNamespace.check(ns) != nil { // the id says where the question is
+			return nil, refused(codeArgument, "input.respond requires namespace to be a list of strings.")
+		}
 		if !slices.Contains(asked, id) {
 			return nil, refused(codeInterrupt, "Unknown or already-consumed interrupt: %s", id)
 		}
@@ -297,24 +356,42 @@ func selection(method string, params body) (streamv2.Subscription, error) {
 	return s, nil
 }
 
-// subscribe subscribes a client, or one again that was cut off.
-func (s *protocolAPI) subscribe(ctx context.Context, method string, params body, on session) (any, error) {
-	again := method == "subscription.reconnect"
-	if again {
-		if _, err := on.bound(ctx); err != nil {
-			return nil, err
-		}
+// subscribe subscribes a client.
+func (s *protocolAPI) subscribe(c *call, params body, on session) (any, error) {
+	sub, err := selection("subscription.subscribe", params)
+	if err != nil {
+		return nil, err
+	}
+	return subscribed(c.ctx, uuid.NewString(), sub, 0, on)
+}
+
+func subscribed(ctx context.Context, id string, sub streamv2.Subscription, since int64, on session) (any, error) {
+	sent, err := on.subscribe(ctx, id, sub, since)
+	return map[string]any{"subscription_id": id, "replayed_events": sent}, err
+}
+
+// reconnect subscribes a client again that was cut off, behind the last event that it has. As in LangGraph's server, it says
+// anew what it wants: a subscription ends with its connection.
+func (s *protocolAPI) reconnect(c *call, params body, on session) (any, error) {
+	const method = "subscription.reconnect"
+	if _, err := on.bound(c.ctx); err != nil {
+		return nil, err
 	}
 	sub, err := selection(method, params)
 	if err != nil {
 		return nil, err
 	}
-	id := uuid.NewString()
-	sent, err := on.subscribe(ctx, id, sub)
-	if again {
-		return map[string]any{"restored": true, "missed_events": sent}, err
+	if params["last_event_id"] != nil || params["subscriptions"] != nil {
+		return nil, refused(codeNotSupported, "%s takes no last_event_id and no subscriptions: name channels, and since.", method)
 	}
-	return map[string]any{"subscription_id": id, "replayed_events": sent}, err
+	since := params.integer("since", -1)
+	if since < 0 {
+		return nil, refused(codeArgument, "%s requires a non-negative integer since.", method)
+	}
+	if _, err := boundTo(c.ctx, params, on); err != nil {
+		return nil, err
+	}
+	return subscribed(c.ctx, cmp.Or(params.text("subscription_id"), uuid.NewString()), sub, int64(since), on)
 }
 
 // stateIn returns the thread's graph, and the address of the namespace that params name. If the
@@ -330,7 +407,7 @@ func (s *protocolAPI) stateIn(c *call, params body) (*pregel.Graph, pregel.Addre
 	return g, at, err
 }
 
-func (s *protocolAPI) stateGet(c *call, params body) (any, error) {
+func (s *protocolAPI) stateGet(c *call, params body, _ session) (any, error) {
 	g, at, err := s.stateIn(c, params)
 	if err != nil || g == nil {
 		return map[string]any{"values": map[string]any{}}, err
@@ -369,7 +446,7 @@ func (s *protocolAPI) stateGet(c *call, params body) (any, error) {
 // checkpointsPage is how many checkpoints are listed if the client does not say.
 const checkpointsPage = 10
 
-func (s *protocolAPI) listCheckpoints(c *call, params body) (any, error) {
+func (s *protocolAPI) listCheckpoints(c *call, params body, _ session) (any, error) {
 	g, at, err := s.stateIn(c, params)
 	if err != nil {
 		return nil, err
@@ -428,7 +505,7 @@ func (s *protocolAPI) fork(c *call, params body, on session) (any, error) {
 type requestSession struct{}
 
 func (requestSession) through() int64 { return 0 }
-func (requestSession) subscribe(context.Context, string, streamv2.Subscription) (int, error) {
+func (requestSession) subscribe(context.Context, string, streamv2.Subscription, int64) (int, error) {
 	return 0, nil
 }
 func (requestSession) unsubscribe(string) bool                             { return false }

@@ -158,9 +158,9 @@ func (s *socketSession) command(text []byte) error {
 
 func (s *socketSession) through() int64 { return s.last }
 
-// subscribe sends the events of the past that the client has not got, too.
-func (s *socketSession) subscribe(ctx context.Context, id string, sub streamv2.Subscription) (replayed int, err error) {
-	if len(s.subs) >= maxSubscriptions {
+// subscribe implements session.
+func (s *socketSession) subscribe(ctx context.Context, id string, sub streamv2.Subscription, since int64) (replayed int, err error) {
+	if _, again := s.subs[id]; !again && len(s.subs) >= maxSubscriptions {
 		return 0, refused(codeArgument, "A session has %d subscriptions at most.", maxSubscriptions)
 	}
 	t, ok, err := s.api.threads.records.get(ctx, s.c.path("thread_id"))
@@ -168,7 +168,7 @@ func (s *socketSession) subscribe(ctx context.Context, id string, sub streamv2.S
 		return 0, err
 	}
 	if ok && s.c.grant.admits(t.Metadata) {
-		for past := s.api.events.Log(s.c.path("thread_id"), 0); past.Seq() < s.log.Seq(); {
+		for past := s.api.events.Log(s.c.path("thread_id"), since); past.Seq() < s.log.Seq(); {
 			events, err := past.Next(ctx)
 			if err != nil {
 				return replayed, err

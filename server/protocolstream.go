@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/stele-go/stele/server/internal/streamv2"
 )
+
+// eventsParams are the fields of a request for events.
+var eventsParams = append([]field{may("since", upTo(0, math.MaxInt))}, selectionParams...)
 
 // eventsAsked is the subscription that a request for events describes, and the number behind
 // which they are wanted.
@@ -28,10 +32,10 @@ func eventsAsked(in any) (sub streamv2.Subscription, since int64, err error) {
 	if len(wrong) > 0 {
 		return sub, 0, fail(http.StatusBadRequest, "channels contains unsupported entries: %s. Allowed: values, updates, messages, tools, custom, lifecycle, input, tasks, checkpoints, or any `custom:<name>`.", strings.Join(wrong, ", "))
 	}
-	if sub, err = selection("", asked); err != nil {
-		return sub, 0, err
+	if asked, err = given(eventsParams, m); err == nil {
+		sub, err = selection("", asked)
 	}
-	return sub, int64(asked.integer("since", 0)), nil
+	return sub, int64(asked.integer("since", 0)), err
 }
 
 // streamEvents handles POST /threads/{thread_id}/stream/events: it answers with the events of

@@ -24,6 +24,7 @@ const (
 
 var (
 	streamModes = oneOf("values", modeMessages, modeTuple, "tasks", "checkpoints", "updates", "events", "debug", "custom")
+	multitask   = oneOf("reject", "rollback", "interrupt", "enqueue")
 	nodeNames   = either(oneOf(pregel.AllNodes), texts)
 	aConfig     = record(may("configurable", object), may("metadata", orNull(object)), may("tags", texts), may("recursion_limit", upTo(1, math.MaxInt)))
 	aSend       = record(need("node", text), need("input", anything))
@@ -41,14 +42,22 @@ var runFields = []field{
 	may("interrupt_before", nodeNames), may("interrupt_after", nodeNames),
 	may("stream_mode", either(list(streamModes), streamModes)),
 	may("stream_subgraphs", flag), may("stream_resumable", flag), may("feedback_keys", texts),
-	may("multitask_strategy", oneOf("reject", "rollback", "interrupt", "enqueue")),
+	may("multitask_strategy", multitask),
 	may("after_seconds", number),
 	may("checkpoint_during", flag), may("durability", oneOf("sync", "async", "exit")),
 }
 
 // runShape is the JSON of a run that a client makes.
 var runShape = record(append([]field{may("if_not_exists", oneOf("create", "reject")),
-	may("on_disconnect", oneOf("continue", "cancel")), may("on_completion", oneOf("delete", "keep"))}, runFields...)...).with(oneContext)
+	may("on_disconnect", oneOf("continue", "cancel")), may("on_completion", oneOf("delete", "keep")), may("langsmith_tracer", anything)}, runFields...)...).with(runnable)
+
+// runnable refuses fields of a run that do not fit together, and what runs here do not have.
+func runnable(in body) error {
+	if in["langsmith_tracer"] != nil {
+		return fail(422, "langsmith_tracer is not supported: runs are not traced by LangSmith. /info says so in its flags.")
+	}
+	return oneContext(in)
+}
 
 // request makes the runs.Request for a client's request on a thread.
 func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool) (runs.Request, error) {

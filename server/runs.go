@@ -103,6 +103,9 @@ func (s *runAPI) show(c *call, r runs.Run) error { return c.json(s.view.shown(r)
 // runColumns are the fields that a request for a list of runs may select.
 var runColumns = []string{"assistant_id", "created_at", "error", "kwargs", "langsmith_session_name", "metadata", "multitask_strategy", "run_id", "status", "thread_id", "updated_at"}
 
+// runStatuses are those that runs may be listed by.
+var runStatuses = []string{string(runs.Pending), string(runs.Running), string(runs.Error), string(runs.Success), string(runs.Interrupted)}
+
 // list answers with runs of a thread, newest first.
 func (s *runAPI) list(c *call, t thread) error {
 	limit, err := c.numeric("limit", 10, 1, 1000)
@@ -110,6 +113,10 @@ func (s *runAPI) list(c *call, t thread) error {
 		return err
 	}
 	offset, err := c.numeric("offset", 0, 0, maxOffset)
+	if err != nil {
+		return err
+	}
+	status, err := c.word("status", runStatuses...)
 	if err != nil {
 		return err
 	}
@@ -126,7 +133,7 @@ func (s *runAPI) list(c *call, t thread) error {
 	}
 	shown := c.listing()
 	n := 0
-	for r, err := range s.queue.List(c.ctx, runs.Query{ThreadID: t.ID, Status: runs.Status(c.query("status")), Newest: true}) {
+	for r, err := range s.queue.List(c.ctx, runs.Query{ThreadID: t.ID, Status: runs.Status(status), Newest: true}) {
 		if err != nil && !errors.Is(err, runs.ErrUnreadable) {
 			return err
 		}
@@ -242,6 +249,10 @@ func (s *runAPI) cancel(c *call) error {
 	if err != nil {
 		return err
 	}
+	wait, err := c.isTrue("wait", false)
+	if err != nil {
+		return err
+	}
 	r, err := s.threads.run(c)
 	if errors.Is(err, runs.ErrNotFound) {
 		return fail(404, "No runs found to cancel.")
@@ -252,7 +263,6 @@ func (s *runAPI) cancel(c *call) error {
 	if r.Status.Ended() {
 		return noMatch
 	}
-	wait := c.isTrue("wait")
 	if wait {
 		leave, err := s.openStreams.enter(c.user.Identity)
 		if err != nil {

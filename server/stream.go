@@ -153,21 +153,22 @@ func (s *streamAPI) isDeleted(ctx context.Context, r runs.Run) (bool, error) {
 func (s *streamAPI) joinStream(c *call, r runs.Run) error {
 	modes := modesOfRun(r)
 	// The SDK for Python sends an empty one if it is asked for none.
-	if asked := slices.DeleteFunc(c.r.URL.Query()["stream_mode"], func(m string) bool { return m == "" }); len(asked) > 0 {
-		var only []string
-		for _, list := range asked {
-			only = append(only, strings.Split(strings.Trim(list, "[]"), ",")...)
-		}
-		for i, o := range only {
-			only[i] = strings.Trim(o, `" `)
-		}
+	only, err := c.words("stream_mode", append([]string{metadata}, streamModes.enum...)...)
+	if err != nil {
+		return err
+	}
+	if len(only) > 0 {
 		modes = slices.DeleteFunc(slices.Clone(modes), func(m string) bool { return !slices.Contains(only, m) })
 		if !slices.Contains(only, metadata) {
 			modes = append(modes, noMetadata)
 		}
 	}
+	cancel, err := c.isTrue("cancel_on_disconnect", false)
+	if err != nil {
+		return err
+	}
 	after, live := lastEventID(c.r)
-	return s.streamed(c, r, false, modes, after, live, c.isTrue("cancel_on_disconnect"))
+	return s.streamed(c, r, false, modes, after, live, cancel)
 }
 
 // lastEventID is the number of the last event that a client has; live is true if it names none.
@@ -185,7 +186,11 @@ func lastEventID(r *http.Request) (after int64, live bool) {
 
 // join waits for a run and answers with its result.
 func (s *streamAPI) join(c *call, r runs.Run) error {
-	return s.wait(c, r, c.isTrue("cancel_on_disconnect"), s.view.outcome)
+	cancel, err := c.isTrue("cancel_on_disconnect", false)
+	if err != nil {
+		return err
+	}
+	return s.wait(c, r, cancel, s.view.outcome)
 }
 
 // wait answers with the result of a run when it has ended. The header is sent soon, and line breaks

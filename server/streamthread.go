@@ -16,10 +16,12 @@ import (
 // Last-Event-ID goes on behind it. stream_modes says what to show: run_modes, the default, is
 // what each run was made with; lifecycle is where runs begin and end.
 func (s *streamAPI) joinThread(c *call, t thread) error {
-	for _, m := range c.r.URL.Query()["stream_modes"] {
-		if m != "run_modes" && m != "lifecycle" {
-			return fail(422, "stream_modes %q is not supported: there are run_modes and lifecycle. An update of a state is no event of a run; read the state, or its history.", m)
-		}
+	asked, err := c.words("stream_modes", "run_modes", "lifecycle", "state_update")
+	if err != nil {
+		return err
+	}
+	if slices.Contains(asked, "state_update") {
+		return fail(422, "stream_modes state_update is not supported: there are run_modes and lifecycle. An update of a state is no event of a run; read the state, or its history.")
 	}
 	at, seq, resumed := strings.Cut(strings.TrimSpace(c.r.Header.Get("Last-Event-ID")), "/")
 	at = usual(at)
@@ -49,7 +51,7 @@ func (s *streamAPI) joinThread(c *call, t thread) error {
 	defer heart.Stop()
 	for {
 		if at != "" && behind < 1<<62 {
-			if err := s.streamOne(c, out, t.ID, at, behind); err != nil && !errors.Is(err, runs.ErrNotFound) && !errors.Is(err, runs.ErrUnreadable) {
+			if err := s.streamOne(c, out, t.ID, at, behind, asked); err != nil && !errors.Is(err, runs.ErrNotFound) && !errors.Is(err, runs.ErrUnreadable) {
 				return nil
 			}
 			behind = 1 << 62
@@ -78,8 +80,8 @@ func (s *streamAPI) joinThread(c *call, t thread) error {
 	}
 }
 
-// streamOne streams a run within the stream of its thread. A client may have named one of another.
-func (s *streamAPI) streamOne(c *call, out *output, thread, id string, behind int64) error {
+// streamOne streams a run within the stream of its thread, as `asked` says. A client may have named one of another.
+func (s *streamAPI) streamOne(c *call, out *output, thread, id string, behind int64, asked []string) error {
 	r, err := s.queue.Get(c.ctx, id)
 	if err == nil && r.ThreadID != thread {
 		err = runs.ErrNotFound
@@ -88,7 +90,6 @@ func (s *streamAPI) streamOne(c *call, out *output, thread, id string, behind in
 		return err
 	}
 	modes := modesOfRun(r)
-	asked := c.r.URL.Query()["stream_modes"]
 	if len(asked) > 0 && !slices.Contains(asked, "run_modes") {
 		modes = nil
 		if !slices.Contains(asked, "lifecycle") {

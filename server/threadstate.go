@@ -19,7 +19,11 @@ import (
 
 // getState answers with the state at the path's checkpoint, or else the newest.
 func (s *threadAPI) getState(c *call) error {
-	return s.stateAt(c, pregel.Thread(c.path("thread_id")).At(c.path("checkpoint_id")), c.isTrue("subgraphs"))
+	subgraphs, err := c.isTrue("subgraphs", false)
+	if err != nil {
+		return err
+	}
+	return s.stateAt(c, pregel.Thread(c.path("thread_id")).At(c.path("checkpoint_id")), subgraphs)
 }
 
 func (s *threadAPI) postStateAt(c *call) error {
@@ -191,8 +195,12 @@ func (s *threadAPI) getHistory(c *call) error {
 	if err != nil {
 		return err
 	}
+	values, err := c.isTrue("values", true)
+	if err != nil {
+		return err
+	}
 	q := pregel.HistoryQuery{Limit: limit, Before: c.query("before")}
-	return s.history(c, pregel.Thread(c.path("thread_id")), q, c.query("values") != "false")
+	return s.history(c, pregel.Thread(c.path("thread_id")), q, values)
 }
 
 func (s *threadAPI) postHistory(c *call) error {

@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 	"errors"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/stele-go/stele/message/pregeljson"
@@ -243,18 +243,26 @@ func (s *threadAPI) shown(t thread, at threadStatus) map[string]any {
 
 // show answers with a thread.
 func (s *threadAPI) show(c *call, t thread) error {
+	include, err := c.words("include", "ttl", "stele_status")
+	if err != nil {
+		return err
+	}
+	brief, err := c.word("stele_values", aboutValues)
+	if err != nil {
+		return err
+	}
 	at, err := s.statusOf(c.ctx, t)
 	if err != nil {
 		return err
 	}
 	m := s.shown(t, at)
-	if strings.Contains(c.query("include"), "stele_status") {
+	if slices.Contains(include, "stele_status") {
 		m["stele_status"] = at.stele
 	}
-	if c.query("stele_values") == aboutValues {
+	if brief != "" {
 		withAbout(m)
 	}
-	if t.TTL != nil && strings.Contains(c.query("include"), "ttl") {
+	if t.TTL != nil && slices.Contains(include, "ttl") {
 		m["ttl"] = map[string]any{"strategy": t.TTL.Strategy, "ttl_minutes": t.TTL.Minutes, "expires_at": stamped(at.at.Add(t.TTL.duration()))}
 	}
 	return c.json(m)

@@ -36,6 +36,7 @@ var differences = []intended{
 	{"v2_counter", "the runs", `body\[0\]\.kwargs\.(stream_mode|context|config\.configurable)\b.*`, meant, "runs of v2 are runs like others, with other stream modes"},
 	{"v2_commands", "state\\..*", "body.*", meant, "the protocol has state.get, state.listCheckpoints and state.fork, and the reference does not know them"},
 	{"v2_commands", "input.inject", "body.*", meant, "the protocol has it, so the code is not_supported"},
+	{"v2_commands", "events of (since nobody knows when|a wrong depth|wrong namespaces)", "", meant, "what is of a wrong type is refused; the reference takes it for missing"},
 	{"v2_commands", "(on|events of) a thread with a wrong id", "", meant, "the id of a thread is a UUID, as everywhere else"},
 	{"v2_update", "it asks again|the state after it", `body\.(status|interrupts.*|next.*|tasks.*)`, meant,
 		"LangGraph as a library, and stele, wait with the question that comes after an answer and an update; the reference says that the thread is idle"},

@@ -1,0 +1,233 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+	"github.com/coder/websocket/wsjson"
+
+	"github.com/stele-go/stele/server"
+)
+
+// TestWrongWordsInBodies: wherever a body takes one of some words, another one is refused, in LangGraph's words.
+func TestWrongWordsInBodies(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) { c.Workers = -1 })
+	at := strings.NewReplacer("{thread_id}", someID, "{assistant_id}", "simple", "{run_id}", someID, "{cron_id}", someID)
+	all := server.WrongWords(h.api)
+	for _, w := range all {
+		a := h.do(w.Method, at.Replace(w.Path), w.Body)
+		if a.status != 422 || !strings.Contains(a.text, `"nobody`) && !strings.Contains(a.text, `\"nobody`) ||
+			!strings.Contains(a.text, "is not one of") && !strings.Contains(a.text, "not valid under any of the schemas") && !strings.Contains(a.text, `is not \"`) {
+			t.Errorf("%s %s %v: %d %s", w.Method, w.Path, w.Body, a.status, a.text)
+		}
+	}
+	if len(all) < 60 {
+		t.Errorf("%d words were looked for", len(all))
+	}
+}
+
+// TestWrongWordsInAddresses: a parameter of an address that takes one of some words, a number, or true and false, refuses
+// another one.
+func TestWrongWordsInAddresses(t *testing.T) {
+	const free = "" // any text
+	paths := map[string]string{
+		"namespace": free, "key": free, "before": free, "thread_id": free,
+		"xray": "GET /assistants/simple/graph", "recurse": "GET /assistants/simple/subgraphs", "delete_threads": "DELETE /assistants/simple",
+		"wait": "POST /threads/T/runs/R/cancel", "action": "POST /threads/T/runs/R/cancel", "cancel_on_disconnect": "GET /threads/T/runs/R/join",
+		"stream_mode": "GET /threads/T/runs/R/stream", "stream_modes": "GET /threads/T/stream", "status": "GET /threads/T/runs", "select": "GET /threads/T/runs",
+		"limit": "GET /threads/T/runs", "offset": "GET /threads/T/runs", "subgraphs": "GET /threads/T/state", "stele_values": "GET /threads/T/state",
+		"values": "GET /threads/T/history", "include": "GET /threads/T", "refresh_ttl": "GET /store/items?namespace=a&key=k", "check_db": "GET /ok",
+		"format": "GET /metrics", "after": "GET /stele/threads/T/runs/R/tasks",
+	}
+	more := []string{"GET /threads/T?stele_values=nobody", "GET /stele/runs?status=nobody", "POST /runs/cancel?action=nobody", "GET /threads/T/runs/R/stream?cancel_on_disconnect=nobody",
+		"GET /threads/T/history?limit=nobody", "GET /threads/T/runs/R/stream?stream_mode=values&stream_mode=nobody", "GET /threads/T/runs/R/stream?stream_mode=[\"values\",\"nobody\"]",
+		"GET /threads/T/stream?stream_modes=run_modes,nobody", "GET /threads/T?include=ttl,nobody", "GET /assistants/simple/subgraphs/n?recurse=nobody",
+		"GET /threads/T/runs/R/stream?stream_mode=values,nobody"}
+	names := regexp.MustCompile(`c\.(?:query|isTrue|words?|numeric)\("([a-z_]+)"|Query\(\)(?:\.Has\(|\[)"([a-z_]+)"`)
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := map[string]bool{}
+	for _, file := range files {
+		if text := must(os.ReadFile(file)); !strings.HasSuffix(file, "_test.go") {
+			for _, m := range names.FindAllSubmatch(text, -1) {
+				read[string(m[1])+string(m[2])] = true
+			}
+		}
+	}
+	for name := range read {
+		if _, known := paths[name]; !known {
+			t.Errorf("what does %s refuse?", name)
+		}
+	}
+	for name, path := range paths {
+		if !read[name] {
+			t.Errorf("nothing reads %s", name)
+		}
+		if path != free {
+			join := "?"
+			if strings.Contains(path, "?") {
+				join = "&"
+			}
+			more = append(more, path+join+name+"=nobody")
+		}
+	}
+	h := open(t, t.TempDir(), nil)
+	thread := h.thread()
+	run := h.ok("POST", "/threads/"+thread+"/runs", object{"assistant_id": "slow", "input": object{"text": "x"}}).text1("run_id")
+	assistant := h.ok("POST", "/assistants", object{"graph_id": "simple"}).text1("assistant_id")
+	for _, request := range more {
+		method, path, _ := strings.Cut(request, " ")
+		path = strings.NewReplacer("/T", "/"+thread, "/R/", "/"+run+"/", "/simple", "/"+assistant, `"`, "%22").Replace(path)
+		var body any
+		if path == "/runs/cancel?action=nobody" {
+			body = object{"status": "all"}
+		}
+		if a := h.do(method, path, body); a.status != 422 || !strings.Contains(a.text, "nobody") {
+			t.Errorf("%s: %d %s", request, a.status, a.text)
+		}
+	}
+}
+
+// TestParamsOfCommands: each param that langchain-protocol gives to a command, and each that LangGraph's server reads, is one that the
+// command names: test/arch says that it is read.
+func TestParamsOfCommands(t *testing.T) {
+	start := []string{"config", "metadata", "langsmith_tracer", "multitaskStrategy"}
+	named := server.CommandParams()
+	for method, params := range map[string][]string{
+		"run.start":                append([]string{"assistant_id", "input"}, start...),
+		"subscription.subscribe":   {"channels", "namespaces", "depth"},
+		"subscription.reconnect":   {"run_id", "last_event_id", "subscriptions", "channels", "namespaces", "depth", "since", "subscription_id"},
+		"subscription.unsubscribe": {"subscription_id"},
+		"agent.getTree":            {"run_id"},
+		"input.respond":            {"namespace", "interrupt_id", "response", "responses", "update", "goto", "config", "metadata"},
+		"input.inject":             nil, // it is refused
+		"state.get":                {"namespace", "keys"},
+		"state.listCheckpoints":    {"namespace", "limit", "before"},
+		"state.fork":               {"checkpoint_id", "input", "config"},
+	} {
+		names, known := named[method]
+		if !known {
+			t.Errorf("there is no %s", method)
+		}
+		for _, p := range params {
+			if !slices.Contains(names, p) {
+				t.Errorf("%s does not name %s", method, p)
+			}
+		}
+	}
+	h := open(t, t.TempDir(), nil)
+	id := h.thread()
+	h.start(id, "simple")
+	run := object{"assistant_id": "simple", "input": object{"text": "x"}}
+	for _, wrong := range []struct {
+		method, code string
+		params       object
+	}{
+		{"run.start", "unknown_error", merge(run, object{"langsmith_tracer": object{"project_name": "x"}})},
+		{"run.start", "invalid_argument", merge(run, object{"multitaskStrategy": "nobody"})},
+		{"run.start", "invalid_argument", merge(run, object{"multitask_strategy": "nobody"})},
+		{"run.start", "invalid_argument", merge(run, object{"config": "x"})},
+		{"run.start", "invalid_argument", merge(run, object{"metadata": []any{}})},
+		{"run.start", "invalid_argument", merge(run, object{"assistant_id": 1})},
+		{"subscription.subscribe", "invalid_argument", object{"channels": []any{"values"}, "depth": -1}},
+		{"subscription.subscribe", "invalid_argument", object{"channels": []any{"values"}, "namespaces": []any{"x"}}},
+		{"input.respond", "invalid_argument", object{"interrupt_id": "x", "namespace": "x"}},
+		{"input.respond", "invalid_argument", object{"responses": []any{object{"interrupt_id": "x", "namespace": []any{1}}}}},
+		{"state.get", "invalid_argument", object{"namespace": "x"}},
+		{"state.get", "invalid_argument", object{"keys": "x"}},
+		{"state.listCheckpoints", "invalid_argument", object{"limit": "x"}},
+		{"state.fork", "invalid_argument", object{"checkpoint_id": 1}},
+		{"input.inject", "not_supported", object{"message": object{}}},
+	} {
+		a := h.command(id, wrong.method, wrong.params)
+		if a.text1("error") != wrong.code {
+			t.Errorf("%s %v: %s", wrong.method, wrong.params, a.text)
+		}
+	}
+	for _, null := range []string{"config", "metadata", "multitaskStrategy", "langsmith_tracer"} {
+		if a := h.command(id, "run.start", merge(run, object{null: nil})); a.text1("type") != "success" {
+			t.Errorf("%s: %s", null, a.text)
+		}
+	}
+	made := h.command(id, "run.start", merge(run, object{"multitaskStrategy": "interrupt"})).object()["result"].(object)["run_id"].(string)
+	if how := h.ok("GET", "/threads/"+id+"/runs/"+made, nil).text1("multitask_strategy"); how != "interrupt" {
+		t.Errorf("the strategy is %s", how)
+	}
+}
+
+// TestReconnect: a client that was cut off gets the events behind the last one that it has, under the name that its
+// subscription had.
+func TestReconnect(t *testing.T) {
+	h := open(t, t.TempDir(), nil)
+	thread := h.thread()
+	run := h.start(thread, "simple")
+	all := h.heard(thread, 0, 1)
+	half := len(all) / 2
+	last, _, _ := strings.Cut(all[half-1], " ")
+	since := must(strconv.Atoi(last))
+	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(h.http.URL, "http")+"/threads/"+thread+"/stream/events", &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {h.key}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.CloseNow() }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ask := func(method string, params object) (events []string, answer object) {
+		t.Helper()
+		if err := wsjson.Write(ctx, conn, object{"id": 1, "method": method, "params": params}); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			var m object
+			if err := wsjson.Read(ctx, conn, &m); err != nil {
+				t.Fatal(err)
+			}
+			if m["type"] != "event" {
+				return events, m
+			}
+			events = append(events, fmt.Sprint(m["seq"]))
+		}
+	}
+	channels := object{"channels": []string{"values", "lifecycle", "input"}}
+	for _, wrong := range []struct {
+		code   string
+		params object
+	}{
+		{"invalid_argument", channels},
+		{"invalid_argument", merge(channels, object{"since": -1})},
+		{"invalid_argument", merge(channels, object{"since": true})},
+		{"not_supported", merge(channels, object{"since": 0, "last_event_id": "x"})},
+		{"not_supported", merge(channels, object{"since": 0, "subscriptions": []string{"x"}})},
+		{"no_such_run", merge(channels, object{"since": 0, "run_id": someID})},
+	} {
+		if _, a := ask("subscription.reconnect", wrong.params); a["error"] != wrong.code {
+			t.Errorf("%v: %v", wrong.params, a)
+		}
+	}
+	if _, a := ask("agent.getTree", object{"run_id": someID}); a["error"] != "no_such_run" {
+		t.Errorf("the tree of another run: %v", a)
+	}
+	events, a := ask("subscription.reconnect", merge(channels, object{"since": since, "subscription_id": "mine", "run_id": run}))
+	var want []string
+	for _, line := range all[half:] {
+		seq, _, _ := strings.Cut(line, " ")
+		want = append(want, seq)
+	}
+	if !slices.Equal(events, want) || a["result"].(object)["subscription_id"] != "mine" || a["result"].(object)["replayed_events"] != float64(len(want)) {
+		t.Errorf("%v, want %v: %v", events, want, a)
+	}
+	if _, a := ask("subscription.unsubscribe", object{"subscription_id": "mine"}); a["type"] != "success" {
+		t.Errorf("%v", a)
+	}
+}
