@@ -226,7 +226,11 @@ func Setup(ctx context.Context, connString string, opts Options) error {
 
 // SetupPool is Setup on the database of a pool. It opens connections of its own.
 func SetupPool(ctx context.Context, pool *pgxpool.Pool, opts Options) error {
-	return setup(ctx, pool.Config().ConnConfig, opts)
+	cfg, err := pgdb.PoolConfig(pool)
+	if err != nil {
+		return err
+	}
+	return setup(ctx, cfg, opts)
 }
 
 func setup(ctx context.Context, cfg *pgx.ConnConfig, opts Options) error {

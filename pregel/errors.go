@@ -321,7 +321,7 @@ type PersistError struct {
 }
 
 // Error names what was asked of the saver.
-func (e *PersistError) Error() string { return e.Op + ": " + e.Err.Error() }
+func (e *PersistError) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
 
 // Unwrap returns the saver's error.
 func (e *PersistError) Unwrap() error { return e.Err }
@@ -456,7 +456,7 @@ func (e *EncodeError) Error() string {
 	if e.Node != "" {
 		s = fmt.Sprintf("node %q: %s", e.Node, s)
 	}
-	return s + e.Err.Error()
+	return fmt.Sprint(s, e.Err)
 }
 
 // Unwrap returns the serializer's error.

@@ -124,6 +124,9 @@ var _ Queue = (*Local)(nil)
 // NewLocal is the queue in a store. The runs that an earlier process had are pending again, but for
 // those that cannot be decoded; see Local.
 func NewLocal(ctx context.Context, items *store.Local, opts LocalOptions) (*Local, error) {
+	if items == nil {
+		return nil, fmt.Errorf("%w: the store is nil; make one with store.On or store.NewMemory", ErrInvalid)
+	}
 	if opts.Serializer == nil {
 		opts.Serializer = serde.Default()
 	}

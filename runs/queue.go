@@ -215,7 +215,7 @@ type UnreadableError struct {
 
 // Error names the run and says why.
 func (e *UnreadableError) Error() string {
-	return "run " + e.RunID + " cannot be decoded: " + e.Err.Error()
+	return fmt.Sprintf("run %s cannot be decoded: %v", e.RunID, e.Err)
 }
 
 // Is makes every UnreadableError match ErrUnreadable.

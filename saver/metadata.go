@@ -148,7 +148,7 @@ func DecodeMetadata(typed serde.Typed, codec serde.Serializer) (Metadata, error)
 type MetadataError struct{ Err error }
 
 // Error is "metadata: " and the error of the serializer.
-func (e *MetadataError) Error() string { return "metadata: " + e.Err.Error() }
+func (e *MetadataError) Error() string { return fmt.Sprint("metadata: ", e.Err) }
 
 // Unwrap is the error of the serializer.
 func (e *MetadataError) Unwrap() error { return e.Err }

@@ -160,7 +160,11 @@ func Setup(ctx context.Context, connString string, opts postgres.Options, vector
 
 // SetupPool is Setup on the database of a pool. It opens connections of its own.
 func SetupPool(ctx context.Context, pool *pgxpool.Pool, opts postgres.Options, vectors *Vectors) error {
-	return setup(ctx, pool.Config().ConnConfig, opts, vectors)
+	cfg, err := pgdb.PoolConfig(pool)
+	if err != nil {
+		return err
+	}
+	return setup(ctx, cfg, opts, vectors)
 }
 
 func setup(ctx context.Context, cfg *pgx.ConnConfig, opts postgres.Options, vectors *Vectors) error {

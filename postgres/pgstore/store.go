@@ -82,6 +82,9 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, opts postgres.Options, so
 // On returns the store beside a saver: in its schema, through its connections, with its clock. Close it
 // before the saver. Setup makes its tables. See Open for so and the errors.
 func On(ctx context.Context, s *postgres.Saver, so store.Options) (*Store, error) {
+	if s == nil {
+		return nil, saver.Invalidf("saver", "nil; open one with postgres.Open")
+	}
 	db := postgres.Inside(s).Share(setupCall)
 	return open(ctx, db, db.Ready(ctx), s.Serializer(), so)
 }

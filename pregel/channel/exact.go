@@ -72,7 +72,7 @@ func (c *exact) isLastValue() {}
 
 // AppendOf is Reduce with Append for a slice type that is not known at compile time.
 func AppendOf(t reflect.Type) (Channel, error) {
-	if t.Kind() != reflect.Slice {
+	if t == nil || t.Kind() != reflect.Slice {
 		return nil, fmt.Errorf("append needs a slice, not %v", t)
 	}
 	return newExactFold(t, func(v, w reflect.Value) reflect.Value {
@@ -108,7 +108,7 @@ func AddOf(t reflect.Type) (Channel, error) {
 
 // MergeOf is Reduce with MergeMaps for a map type that is not known at compile time.
 func MergeOf(t reflect.Type) (Channel, error) {
-	if t.Kind() != reflect.Map {
+	if t == nil || t.Kind() != reflect.Map {
 		return nil, fmt.Errorf("merge needs a map, not %v", t)
 	}
 	return newExactFold(t, func(v, w reflect.Value) reflect.Value {

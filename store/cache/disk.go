@@ -16,6 +16,7 @@ import (
 	"github.com/stele-go/stele/engine"
 
 	"github.com/stele-go/stele/index"
+	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/layout"
 	"github.com/stele-go/stele/saver/serde"
@@ -66,6 +67,9 @@ var _ Cache = (*Disk)(nil)
 // On returns the cache in the directory of d. Several caches on one saver see the same
 // entries. An entry is as durable as d's Sync mode says. Errors: saver.InvalidError.
 func On(d *disk.Saver, opts Options) (*Disk, error) {
+	if d == nil {
+		return nil, saver.Invalidf("saver", "nil; open one with disk.Open")
+	}
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}

@@ -95,6 +95,9 @@ var ErrClosed = errors.New("the MCP server was closed")
 
 // Connect connects to a server. Close it after use.
 func Connect(ctx context.Context, dial Dial, o Options) (*Server, error) {
+	if dial == nil {
+		return nil, errors.New("mcp: Dial is nil")
+	}
 	if o.Name == "" {
 		o.Name = "stele"
 	}

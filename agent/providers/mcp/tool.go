@@ -41,7 +41,7 @@ func (e *CallError) Error() string {
 	if e.Lost {
 		what += ": the connection was lost"
 	}
-	return what + ": " + e.Err.Error()
+	return fmt.Sprintf("%s: %v", what, e.Err)
 }
 
 // Unwrap returns the cause.

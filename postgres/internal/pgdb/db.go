@@ -97,6 +97,9 @@ func Open(ctx context.Context, connString string, opts Options) (*DB, error) {
 // OpenPool opens the database of the caller's pool. A pool that does not send the settings that
 // statements need is refused.
 func OpenPool(pool *pgxpool.Pool, opts Options) (*DB, error) {
+	if pool == nil {
+		return nil, errNilPool
+	}
 	d := &DB{opts: opts}
 	d.setDefaults()
 	return d, d.use(pool)
@@ -112,6 +115,16 @@ func (d *DB) setDefaults() {
 	if d.opts.RetryTime == 0 {
 		d.opts.RetryTime = 15 * time.Second
 	}
+}
+
+var errNilPool = saver.Invalidf("pool", "nil; make one with postgres.ParseConfig and pgxpool.NewWithConfig")
+
+// PoolConfig is how the connections of a pool are made.
+func PoolConfig(pool *pgxpool.Pool) (*pgx.ConnConfig, error) {
+	if pool == nil {
+		return nil, errNilPool
+	}
+	return pool.Config().ConnConfig, nil
 }
 
 func (d *DB) use(pool *pgxpool.Pool) error {
