@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/postgres/internal/pgdb"
 	"github.com/stele-go/stele/saver"
 
 	"github.com/stele-go/stele/postgres/pgtest"
@@ -129,6 +131,50 @@ func TestSetupBesideItself(t *testing.T) {
 	}
 	if a, b := pgtest.Layout(t, conn, "bare"), pgtest.Layout(t, conn, "js"); !slices.Equal(a, b) {
 		t.Fatalf("%s\n\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+	}
+}
+
+// TestSyncBesideSetup: Sync makes deferred writes durable while a Setup makes an index, which may take hours.
+func TestSyncBesideSetup(t *testing.T) {
+	url := pgtest.Shared(t).Database(t)
+	s := open(t, url, postgres.Options{Schema: "beside", StatementTimeout: 200 * time.Millisecond, RetryTime: -1})
+	at := put(t, s, "t", "", nil)
+	other := pgtest.Connect(t, url)
+	if _, err := other.Exec(t.Context(), "SELECT pg_advisory_lock($1)", pgdb.LockKey("beside", "")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutWrites(saver.DeferSync(t.Context()), at, []saver.Write{{Channel: "ch", Value: saver.ValueOf(1)}}, "task", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sync(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSetupWithLittleTime: StatementTimeout does not bound the statements of Setup, of which some make indexes.
+func TestSetupWithLittleTime(t *testing.T) {
+	url := pgtest.Shared(t).Database(t)
+	conn := pgtest.Connect(t, url)
+	older(t, conn, "little", 4)
+	if _, err := conn.Exec(t.Context(), `INSERT INTO little.checkpoints (thread_id, checkpoint_id, checkpoint) SELECT i, i, '{}' FROM generate_series(1, 20000) i`); err != nil {
+		t.Fatal(err)
+	}
+	opts := postgres.Options{Schema: "little", StatementTimeout: time.Millisecond, RetryTime: -1}
+	if err := postgres.Setup(t.Context(), url, opts); err != nil {
+		t.Error(err)
+	}
+	cfg, err := postgres.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	opts.Schema = "pooled"
+	if err := postgres.SetupPool(t.Context(), pool, opts); err != nil {
+		t.Error(err)
 	}
 }
 
