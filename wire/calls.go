@@ -1,6 +1,10 @@
 package wire
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"time"
 
 	"github.com/tinylib/msgp/msgp"
@@ -45,7 +49,25 @@ type Hello struct {
 	Protocol int    `msgpack:"protocol,omitempty"`
 	Client   string `msgpack:"client,omitempty"` // who calls, for logs
 	Token    string `msgpack:"token,omitempty"`
-	InTurn   bool   `msgpack:"in_turn,omitempty"` // a call is sent when the one before it was answered
+	// Challenge is a random text, and Proof that of the client, in place of the token: see Prove.
+	Challenge string `msgpack:"challenge,omitempty"`
+	Proof     string `msgpack:"proof,omitempty"`
+	InTurn    bool   `msgpack:"in_turn,omitempty"` // a call is sent when the one before it was answered
+}
+
+// Who proves that it knows a token.
+const (
+	ProvesClient = "client"
+	ProvesServer = "server"
+)
+
+// Prove is the proof of one side of a connection to an address, HOST:PORT, that it knows the token. A
+// server that was killed leaves its address in the directory, and another program may listen there by now: it
+// must learn neither the token nor what is stored. Address and side are in the proof, so that it cannot pass on that of the other.
+func Prove(token, side, address, challenge string) string {
+	h := hmac.New(sha256.New, []byte(token))
+	_, _ = io.WriteString(h, side+"\x00"+address+"\x00"+challenge) // a hash returns no error
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Welcome is the answer to Hello.
@@ -54,6 +76,7 @@ type Welcome struct {
 	Server    string   `msgpack:"server,omitempty"` // its version
 	Store     string   `msgpack:"store,omitempty"`  // "disk", "memory" or "postgres"
 	StoreID   string   `msgpack:"store_id,omitempty"`
+	Proof     string   `msgpack:"proof,omitempty"` // of the server, if Hello has a challenge and the listener a token
 	Methods   []string `msgpack:"methods,omitempty"`
 	MaxFrame  int      `msgpack:"max_frame,omitempty"` // bytes
 	MaxCalls  int      `msgpack:"max_calls,omitempty"`

@@ -12,6 +12,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
@@ -63,7 +64,7 @@ var ErrOtherStore = errors.New("the directory holds another store now")
 // A lease lasts as long as the connection by which it was taken. PutRequest takes no Changes.
 type Client struct {
 	opts    Options
-	locate  func() (network, address, token string, secure bool, err error)
+	locate  func() (place, error)
 	inDir   bool   // the server is that of a directory
 	store   string // id of the store that was used first; whoever connects may touch it
 	id      [wire.ClientSize]byte
@@ -86,32 +87,33 @@ var (
 // finds the server anew whenever it connects. It stays with the store that it finds first:
 // where another one is in the directory later, calls fail with ErrOtherStore.
 func Dir(dir string, o Options) *Client {
-	c := newClient(o, func() (network, address, token string, secure bool, err error) {
+	c := newClient(o, func() (place, error) {
 		b, err := os.ReadFile(filepath.Join(dir, "serve.json"))
 		if err != nil {
-			return "", "", "", false, fmt.Errorf("no server of %s: %w", dir, err)
+			return place{}, fmt.Errorf("no server of %s: %w", dir, err)
 		}
 		var info struct {
 			Protocol  int    `json:"protocol"`
 			Address   string `json:"address"`
 			TokenFile string `json:"token_file"`
+			Proof     bool   `json:"proof"`
 		}
 		if err := json.Unmarshal(b, &info); err != nil {
-			return "", "", "", false, fmt.Errorf("serve.json of %s: %w", dir, err)
+			return place{}, fmt.Errorf("serve.json of %s: %w", dir, err)
 		}
-		token = o.Token
-		if info.TokenFile != "" {
+		at, err := parse(info.Address)
+		at.token, at.proves = o.Token, info.Proof
+		if err == nil && info.TokenFile != "" {
 			b, err := os.ReadFile(filepath.Join(dir, filepath.Base(info.TokenFile)))
 			if err != nil {
-				return "", "", "", false, err
+				return place{}, err
 			}
-			token = strings.TrimSpace(string(b))
+			at.token = strings.TrimSpace(string(b))
 		}
-		network, address, secure, err = parse(info.Address)
-		if network == "unix" && !filepath.IsAbs(address) {
-			address = filepath.Join(dir, address)
+		if at.network == "unix" && !filepath.IsAbs(at.address) {
+			at.address = filepath.Join(dir, at.address)
 		}
-		return network, address, token, secure, err
+		return at, err
 	})
 	c.inDir = true
 	return c
@@ -120,27 +122,34 @@ func Dir(dir string, o Options) *Client {
 // Address returns a client of the server at an address: unix:PATH, tcp:HOST:PORT or
 // tls:HOST:PORT. It connects when it is first used.
 func Address(address string, o Options) (*Client, error) {
-	network, at, secure, err := parse(address)
+	at, err := parse(address)
 	if err != nil {
 		return nil, err
 	}
-	return newClient(o, func() (string, string, string, bool, error) { return network, at, o.Token, secure, nil }), nil
+	at.token = o.Token
+	return newClient(o, func() (place, error) { return at, nil }), nil
 }
 
-func parse(address string) (network, at string, secure bool, err error) {
+// place is where a server is.
+type place struct {
+	network, address, token string
+	secure                  bool
+	// proves: the server proves that it knows the token, which it is not sent. Else another one would learn it.
+	proves bool
+}
+
+func parse(address string) (place, error) {
 	kind, at, _ := strings.Cut(address, ":")
 	switch kind {
 	case "unix":
-		return "unix", at, false, nil
-	case "tcp":
-		return "tcp", at, false, nil
-	case "tls":
-		return "tcp", at, true, nil
+		return place{network: "unix", address: at}, nil
+	case "tcp", "tls":
+		return place{network: "tcp", address: at, secure: kind == "tls"}, nil
 	}
-	return "", "", false, fmt.Errorf("address %q: use unix:PATH, tcp:HOST:PORT or tls:HOST:PORT", address)
+	return place{}, fmt.Errorf("address %q: use unix:PATH, tcp:HOST:PORT or tls:HOST:PORT", address)
 }
 
-func newClient(o Options, locate func() (network, address, token string, secure bool, err error)) *Client {
+func newClient(o Options, locate func() (place, error)) *Client {
 	if o.Serializer == nil {
 		o.Serializer = serde.Default()
 	}
@@ -217,24 +226,33 @@ func (c *Client) live() *connection {
 }
 
 func (c *Client) dial(ctx context.Context) (*connection, error) {
-	network, address, token, secure, err := c.locate()
+	at, err := c.locate()
 	if err != nil {
 		return nil, err
 	}
 	d := net.Dialer{Timeout: 10 * time.Second}
 	var nc net.Conn
-	if secure {
-		nc, err = (&tls.Dialer{NetDialer: &d, Config: c.opts.TLS}).DialContext(ctx, network, address)
+	if at.secure {
+		nc, err = (&tls.Dialer{NetDialer: &d, Config: c.opts.TLS}).DialContext(ctx, at.network, at.address)
 	} else {
-		nc, err = d.DialContext(ctx, network, address)
+		nc, err = d.DialContext(ctx, at.network, at.address)
 	}
 	if err != nil {
 		return nil, err
 	}
-	cn, err := newConnection(nc, wire.Hello{Protocol: wire.Protocol, Client: c.opts.Name, Token: token}, cmp.Or(max(c.opts.Retry, 0), defaultRetry))
+	h := wire.Hello{Protocol: wire.Protocol, Client: c.opts.Name, Token: at.token}
+	if at.proves {
+		h.Token, h.Challenge = "", rand.Text()
+		h.Proof = wire.Prove(at.token, wire.ProvesClient, at.address, h.Challenge)
+	}
+	cn, err := newConnection(nc, h, cmp.Or(max(c.opts.Retry, 0), defaultRetry))
 	if err != nil {
 		_ = nc.Close() // it said nothing of use
 		return nil, err
+	}
+	if at.proves && !hmac.Equal([]byte(cn.welcome.Proof), []byte(wire.Prove(at.token, wire.ProvesServer, at.address, h.Challenge))) {
+		cn.fail(errStranger)
+		return nil, fmt.Errorf("%w: %s. Start the directory's server", errStranger, at.address)
 	}
 	if id := cn.welcome.StoreID; c.inDir && id != "" {
 		if c.store != "" && c.store != id {
@@ -245,6 +263,8 @@ func (c *Client) dial(ctx context.Context) (*connection, error) {
 	}
 	return cn, nil
 }
+
+var errStranger = errors.New("another program listens where the directory's server did")
 
 // final reports whether an error of connecting will be the same next time.
 func final(err error) bool {

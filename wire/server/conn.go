@@ -179,7 +179,7 @@ func (c *conn) hello(m wire.Message) error {
 	switch {
 	case err != nil:
 		refusal = &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}
-	case c.askToken && !c.s.trusted(h.Token):
+	case c.askToken && !c.s.trusted(h, c.nc.LocalAddr().String()):
 		refusal = wire.Errorf(wire.CodeAuth, "the token is missing or wrong")
 	case h.Protocol != wire.Protocol:
 		refusal = wire.Errorf(wire.CodeVersion, "this server speaks protocol %d, the client %d", wire.Protocol, h.Protocol)
@@ -193,6 +193,9 @@ func (c *conn) hello(m wire.Message) error {
 	c.s.log.Info("connection", "peer", c.peer, "client", h.Client)
 	o := &c.s.opts
 	w := wire.Welcome{Protocol: wire.Protocol, Server: o.Version, Store: o.Store, StoreID: o.StoreID, Methods: c.s.names, MaxFrame: o.MaxFrame, MaxCalls: o.MaxCalls, MaxValue: maxValue, CallSlots: callSlots}
+	if c.askToken && h.Challenge != "" {
+		w.Proof = wire.Prove(o.Token, wire.ProvesServer, c.nc.LocalAddr().String(), h.Challenge)
+	}
 	return c.answer(m.ID, wire.MustEncode(w), nil)
 }
 

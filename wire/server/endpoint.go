@@ -35,6 +35,8 @@ type Info struct {
 	Address   string `json:"address"`
 	PID       int    `json:"pid"`
 	TokenFile string `json:"token_file"`
+	// Proof: the server knows wire.Prove, and clients that do must send no token.
+	Proof bool `json:"proof,omitempty"`
 }
 
 // Endpoint is where the server of a directory listens. Whoever makes one must hold the lock
@@ -195,7 +197,7 @@ func (e *Endpoint) listenLoopback(info *Info) error {
 		return err
 	}
 	e.Listener, e.Address = Listener{Listener: l, AskToken: true}, "tcp:"+l.Addr().String()
-	info.Address = e.Address
+	info.Address, info.Proof = e.Address, true
 	return nil
 }
 

@@ -275,8 +275,11 @@ func (s *Server) breakDown(err error) {
 	}
 }
 
-// trusted compares a token in constant time.
-func (s *Server) trusted(token string) bool {
-	sum := sha256.Sum256([]byte(token))
+// trusted reports whether who says hello at an address knows the token. It compares in constant time.
+func (s *Server) trusted(h wire.Hello, address string) bool {
+	if h.Challenge != "" {
+		return subtle.ConstantTimeCompare([]byte(h.Proof), []byte(wire.Prove(s.opts.Token, wire.ProvesClient, address, h.Challenge))) == 1
+	}
+	sum := sha256.Sum256([]byte(h.Token))
 	return subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
 }

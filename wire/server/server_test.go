@@ -385,6 +385,77 @@ func TestNoPlaceForASocket(t *testing.T) {
 	}
 }
 
+// TestStranger: where the server of a directory was killed, another program may listen at its address. It learns neither the
+// token nor what is stored, whatever it answers, also if it passes everything on to the directory's new server.
+func TestStranger(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", "/nonexistent")
+	n := start(t, dir, nil)
+	defer n.stop()
+	name := filepath.Join(dir, server.InfoName)
+	b, err := os.ReadFile(name)
+	must(t, err)
+	var info server.Info
+	must(t, json.Unmarshal(b, &info))
+	token, err := os.ReadFile(filepath.Join(dir, info.TokenFile))
+	must(t, err)
+	for what, answer := range map[string]func(nc net.Conn, hello []byte){
+		"a welcome": func(nc net.Conn, _ []byte) {
+			w := wire.Welcome{Protocol: wire.Protocol, MaxFrame: wire.DefaultMaxFrame, CallSlots: 1, Proof: "x"}
+			m := wire.Message{Kind: wire.Response, Body: wire.MustEncode(w)}
+			text, err := wire.AppendFrame(nil, 1<<20, m.AppendTo)
+			must(t, err)
+			_, _ = nc.Write(text)
+		},
+		"what the server answers": func(nc net.Conn, hello []byte) {
+			real, err := net.Dial("tcp", strings.TrimPrefix(info.Address, "tcp:"))
+			must(t, err)
+			_, err = real.Write(hello)
+			must(t, err)
+			text := make([]byte, 4096)
+			k, _ := real.Read(text)
+			_, _ = nc.Write(text[:k])
+			_ = real.Close()
+		},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		heard := make(chan string, 1)
+		go func() {
+			nc, err := l.Accept()
+			if err != nil {
+				heard <- err.Error()
+				return
+			}
+			defer nc.Close()
+			hello := make([]byte, 4096)
+			k, _ := nc.Read(hello)
+			answer(nc, hello[:k])
+			rest := make([]byte, 4096)
+			r, _ := nc.Read(rest)
+			heard <- string(hello[:k]) + string(rest[:r])
+		}()
+		stale := info
+		stale.Address = "tcp:" + l.Addr().String()
+		text, err := json.Marshal(stale)
+		must(t, err)
+		must(t, os.WriteFile(name, text, 0o600))
+		c := client.Dir(dir, client.Options{Retry: -1})
+		bound, done := context.WithTimeout(ctx, 10*time.Second)
+		if _, err := c.Stats(bound); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", what, err)
+		}
+		done()
+		must(t, c.Close())
+		must(t, l.Close())
+		if got := <-heard; strings.Contains(got, strings.TrimSpace(string(token))) || strings.Contains(got, "stats") {
+			t.Errorf("%s: it was sent %q", what, got)
+		}
+	}
+	must(t, os.WriteFile(name, b, 0o600))
+}
+
 // TestLongPath: the socket of a directory with a long path is elsewhere.
 func TestLongPath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))

@@ -5,6 +5,8 @@ import { InvalidArgumentError, SteleConnectionError } from "./errors.js";
 /** Address says where to connect, and with what. */
 export type Address = ({ kind: "unix"; path: string } | { kind: "tcp" | "tls"; host: string; port: number }) & {
   token?: string;
+  /** proves: the server proves that it knows the token, and is not sent it. */
+  proves?: true;
 };
 
 /** Endpoint is where a client finds its server. */

@@ -1,8 +1,9 @@
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import * as net from "node:net";
 import * as tls from "node:tls";
 import type { Address } from "./address.js";
 import { showAddress } from "./address.js";
-import { ClosingError, ProtocolError, SteleConnectionError, SteleTimeoutError, VersionError } from "./errors.js";
+import { AuthError, ClosingError, ProtocolError, SteleConnectionError, SteleTimeoutError, VersionError } from "./errors.js";
 import { MAX_FRAME, PROTOCOL, VERSION, FrameReader, decode, errorOf, isFields, notification, request } from "./wire.js";
 import type { Fields } from "./wire.js";
 
@@ -23,6 +24,29 @@ export interface Hello {
   maxFrame: number;
   maxCalls: number;
   callSlots: number;
+}
+
+/**
+ * prove is the proof of one side that it knows the token of an address. A server that was
+ * killed leaves its address in the directory, and another program may listen there: it
+ * must learn neither the token nor what is stored.
+ */
+function prove(side: "client" | "server", address: Address, challenge: string): string {
+  const at = address.kind === "unix" ? address.path : `${address.host}:${address.port}`;
+  return createHmac("sha256", address.token ?? "")
+    .update([side, at, challenge].join("\0"))
+    .digest("hex");
+}
+
+/** proven reports whether the answer to hello has the proof that is wanted. */
+function proven(hello: unknown, wanted: string): boolean {
+  const proof = isFields(hello) ? hello["proof"] : undefined;
+  return typeof proof === "string" && proof.length === wanted.length && timingSafeEqual(Buffer.from(proof, "latin1"), Buffer.from(wanted, "latin1"));
+}
+
+/** stranger is the error where a server does not know the token of the directory. */
+function stranger(address: Address): LostError {
+  return new LostError(`another program listens at ${showAddress(address)}, which the server left`);
 }
 
 /** Call is a request that has been sent. */
@@ -77,14 +101,17 @@ export class Connection {
       socket.destroy();
     }, options.timeout);
     try {
+      const challenge = address.proves ? randomBytes(32).toString("hex") : undefined;
       const hello = await connection.request("hello", {
         protocol: PROTOCOL,
         client: `langgraph-checkpoint-stele/${VERSION} node/${process.versions.node}`,
-        token: address.token,
+        ...(challenge === undefined ? { token: address.token } : { challenge, proof: prove("client", address, challenge) }),
       }).answer;
+      if (challenge !== undefined && !proven(hello, prove("server", address, challenge))) throw stranger(address);
       connection.said = parseHello(hello);
     } catch (error) {
       connection.close();
+      if (address.proves && error instanceof AuthError) throw stranger(address);
       if (!late) throw error;
       const waited = `${showAddress(address)} did not say hello within ${Math.round(options.timeout)} ms`;
       throw new SteleTimeoutError(`${waited}: the server is stopped or busy, or the option connectTimeout is too short`, { cause: error });

@@ -77,6 +77,7 @@ export class Directory implements Endpoint {
       }
     }
     const address = parseURL(said["address"], token);
+    if (said["proof"] === true) address.proves = true;
     if (address.kind === "unix") address.path = this.socketPath(address.path);
     return address;
   }

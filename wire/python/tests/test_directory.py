@@ -11,14 +11,17 @@ import pickle
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
+import ormsgpack
 import pytest
 from conftest import end_server, kill_server, server_pid, stele
 from langgraph.checkpoint.base import empty_checkpoint
@@ -682,6 +685,55 @@ def test_tokens_and_tcp(
                 SteleSaver.from_url(url, token=wrong).setup()
             with pytest.raises(PermissionError):
                 asyncio.run(AsyncSteleSaver.from_url(url, token=wrong).asetup())
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+@pytest.mark.parametrize("answers", [True, False])
+def test_who_listens_where_a_server_was_killed_learns_nothing(
+    directory: Path, answers: bool, blocking: bool
+) -> None:
+    heard = bytearray()
+
+    def stranger() -> None:
+        with suppress(OSError):
+            while True:
+                with listener.accept()[0] as connection:
+                    connection.settimeout(60)
+                    heard.extend(hello := connection.recv(1 << 16))
+                    asked = ormsgpack.unpackb(hello[4:])[1]
+                    welcome = {"protocol": 1, "call_slots": 1, "proof": "x" * 64}
+                    refusal = {"code": "auth", "message": "the token is wrong"}
+                    said = (None, welcome) if answers else (refusal, None)
+                    answer = ormsgpack.packb([1, asked, *said])
+                    connection.sendall(len(answer).to_bytes(4, "big") + answer)
+                    while more := connection.recv(1 << 16):
+                        heard.extend(more)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=stranger)
+        thread.start()
+        directory.mkdir(exist_ok=True)
+        (directory / "serve.token").write_text("a-token-that-nobody-learns\n")
+        said = {"protocol": 1, "address": f"tcp:127.0.0.1:{listener.getsockname()[1]}"}
+        said |= {"pid": 1, "token_file": "serve.token", "proof": True}
+        (directory / "serve.json").write_text(json.dumps(said))
+        if blocking:
+            with SteleSaver.from_dir(directory) as saver:
+                put(saver)
+                assert saver.get_tuple(config()) is not None
+        else:
+            asyncio.run(set_up(directory))
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert b"challenge" in heard
+    assert b"a-token-that-nobody-learns" not in heard
+    assert b"put" not in heard
+
+
+async def set_up(directory: Path) -> None:
+    async with AsyncSteleSaver.from_dir(directory) as saver:
+        await saver.asetup()
+        assert await saver.aget_tuple(config()) is None
 
 
 def test_the_binary_is_a_program_too(directory: Path) -> None:

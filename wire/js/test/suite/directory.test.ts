@@ -1,9 +1,11 @@
 /** The life of a directory's server, and input that is wrong. */
 import { runInNewContext } from "node:vm";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { decode, encode } from "@msgpack/msgpack";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
+import * as net from "node:net";
 import * as path from "node:path";
 import {
   AuthError,
@@ -278,6 +280,43 @@ test("a server elsewhere, and its token", async () => {
   server.kill("SIGKILL");
   await until(() => server.signalCode !== null);
   await expect(saver.getTuple(at("t"))).rejects.toThrow(SteleConnectionError);
+});
+
+test("who listens where a server was killed learns nothing", async () => {
+  for (const answers of [true, false]) {
+    const dir = directory();
+    fs.mkdirSync(dir);
+    let heard = Buffer.alloc(0);
+    const listener = net.createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.on("data", (data: Buffer) => {
+        const first = !heard.includes("challenge");
+        heard = Buffer.concat([heard, data]);
+        if (!first) return;
+        const [, id] = decode(data.subarray(4)) as [number, number];
+        const welcome = { protocol: 1, call_slots: 1, max_calls: 1, methods: [], proof: "x".repeat(64) };
+        const refusal = { code: "auth", message: "the token is wrong" };
+        const answer = encode(answers ? [1, id, null, welcome] : [1, id, refusal, null]);
+        const length = Buffer.alloc(4);
+        length.writeUInt32BE(answer.length);
+        socket.write(Buffer.concat([length, answer]));
+      });
+    });
+    await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+    const address = `tcp:127.0.0.1:${(listener.address() as net.AddressInfo).port}`;
+    fs.writeFileSync(path.join(dir, "serve.token"), "a-token-that-nobody-learns\n");
+    fs.writeFileSync(path.join(dir, "serve.json"), JSON.stringify({ protocol: 1, address, pid: 1, token_file: "serve.token", proof: true }));
+    {
+      await using saver = SteleSaver.fromDir(dir, { binary: binary() });
+      await saver.put(at("t"), checkpoint("c"), meta, {});
+      expect(await saver.getTuple(at("t"))).toBeDefined();
+    }
+    listener.close();
+    expect(heard.includes("challenge")).toBe(true);
+    expect(heard.includes("a-token-that-nobody-learns")).toBe(false);
+    expect(heard.includes("put")).toBe(false);
+    kill(dir);
+  }
 });
 
 test("a server elsewhere with TLS", async () => {

@@ -33,6 +33,8 @@ test("a directory's server may listen on loopback, with a token beside it", asyn
   expect(await directory.address()).toBeUndefined(); // the token is not there yet
   fs.writeFileSync(path.join(dir, "serve.token"), "secret\n");
   expect(await directory.address()).toEqual({ kind: "tcp", host: "127.0.0.1", port: 4711, token: "secret" });
+  say({ protocol: 1, address: "tcp:127.0.0.1:4711", pid: 1, token_file: "serve.token", proof: true });
+  expect(await directory.address()).toEqual({ kind: "tcp", host: "127.0.0.1", port: 4711, token: "secret", proves: true });
   say({ protocol: 1, address: "unix:serve.sock", pid: 1, token_file: "" });
   expect(await directory.address()).toEqual({ kind: "unix", path: path.join(dir, "serve.sock") });
   for (const wrong of [null, 5, [], {}, { address: 5 }]) {

@@ -20,13 +20,13 @@ from langgraph.checkpoint.stele import _wire
 from langgraph.checkpoint.stele._endpoint import Address, Endpoint
 from langgraph.checkpoint.stele._sync import (
     MAX_LOSSES,
-    Lost,
     closed_error,
     delay_after,
     tls_failed,
 )
-from langgraph.checkpoint.stele._wire import Hello, Params
+from langgraph.checkpoint.stele._wire import Hello, Lost, Params
 from langgraph.checkpoint.stele.errors import (
+    AuthError,
     ClosingError,
     ProtocolError,
     SteleError,
@@ -582,12 +582,16 @@ class AsyncPool:
             except TimeoutError as error:
                 what = f"{address} took no connection within {remaining:g} s"
                 raise late(what, self._endpoint.start_option) from error
-            hello = _wire.hello(address.token, in_turn=False)
+            hello = _wire.hello(address, in_turn=False)
             option = self._endpoint.start_option
             limit = Limit(self._loop.time(), remaining, option)
-            connection.greeted(
-                Hello(await connection.call("hello", hello, limit, None))
-            )
+            try:
+                answer = await connection.call("hello", hello, limit, None)
+            except AuthError as error:
+                if not address.proves:
+                    raise
+                raise _wire.stranger(address) from error
+            connection.greeted(_wire.greeted(address, hello, answer))
             self._endpoint.greeted(connection.hello)
         except BaseException:
             connection.close()

@@ -15,8 +15,8 @@ from typing import Any, Final, NoReturn, Self
 
 from langgraph.checkpoint.stele._aio import AsyncPool
 from langgraph.checkpoint.stele._endpoint import Directory, Endpoint, Remote
-from langgraph.checkpoint.stele._sync import MAX_LOSSES, Lost, Pool, delay_after
-from langgraph.checkpoint.stele._wire import Hello, Params
+from langgraph.checkpoint.stele._sync import MAX_LOSSES, Pool, delay_after
+from langgraph.checkpoint.stele._wire import Hello, Lost, Params
 from langgraph.checkpoint.stele.errors import (
     InvalidArgumentError,
     SteleConnectionError,

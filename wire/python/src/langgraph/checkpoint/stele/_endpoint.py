@@ -47,6 +47,7 @@ class Address(NamedTuple):
     host: str
     port: int
     token: str | None
+    proves: bool = False  # the server proves that it knows the token
 
     def __str__(self) -> str:
         if self.kind == "unix":
@@ -245,7 +246,7 @@ class Directory:
             return found._replace(path=str(self.path / found.path))
         if token is None:  # the operator's, who said where the server listens
             return found._replace(token=os.environ.get("STELE_TOKEN") or None)
-        return found
+        return found._replace(proves=said.get("proof") is True)
 
     def _said(self) -> Mapping[str, Any] | None:
         """What serve.json says; None if it is not there, or not whole yet."""

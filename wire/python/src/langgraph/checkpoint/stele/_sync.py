@@ -20,8 +20,9 @@ from typing import Any, Final
 
 from langgraph.checkpoint.stele import _wire
 from langgraph.checkpoint.stele._endpoint import Address, Endpoint
-from langgraph.checkpoint.stele._wire import Hello, Params
+from langgraph.checkpoint.stele._wire import Hello, Lost, Params
 from langgraph.checkpoint.stele.errors import (
+    AuthError,
     ClosingError,
     PoolTimeoutError,
     ProtocolError,
@@ -45,10 +46,6 @@ MAX_LOSSES: Final = 10
 def delay_after(losses: int) -> float:
     """Seconds to wait before a call that was lost so often is asked again."""
     return min(_FIRST_DELAY * 2.0**losses, 1.0)
-
-
-class Lost(Exception):
-    """The connection broke, or the server ends: the call is asked again."""
 
 
 class Connection:
@@ -101,8 +98,15 @@ class Connection:
         self._option = endpoint.start_option
         by = time.monotonic() + remaining
         try:
-            hello = _wire.hello(address.token, in_turn=True)
-            self.hello = Hello(self.call("hello", hello, by))
+            hello = _wire.hello(address, in_turn=True)
+            try:
+                self.hello = _wire.greeted(
+                    address, hello, self.call("hello", hello, by)
+                )
+            except AuthError as error:
+                if not address.proves:
+                    raise
+                raise _wire.stranger(address) from error
             self.max_frame = self.hello.max_frame
             self._timeout, self._option = timeout, "timeout"
             self._polled = address.kind == "tls" or sys.platform == "win32"

@@ -5,8 +5,10 @@ Nothing here does I/O: the blocking and the asyncio client share it.
 
 from __future__ import annotations
 
+import hmac
 import platform
-from typing import Any, Final
+import secrets
+from typing import TYPE_CHECKING, Any, Final
 
 import ormsgpack
 
@@ -16,6 +18,9 @@ from langgraph.checkpoint.stele.errors import (
     TooLargeError,
     VersionError,
 )
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.stele._endpoint import Address
 
 PROTOCOL: Final = 1
 VERSION: Final = "0.1.0"
@@ -118,11 +123,45 @@ def asked(method: str) -> str:
     return "a new connection" if method == "hello" else method
 
 
-def hello(token: str | None, *, in_turn: bool) -> Params:
+class Lost(Exception):
+    """The connection broke, or the server ends: the call is asked again."""
+
+
+def prove(side: str, address: Address, challenge: str) -> str:
+    """The proof of one side that it knows the token of an address.
+
+    A server that was killed leaves its address in the directory, and another program
+    may listen there: it must learn neither the token nor what is stored.
+    """
+    text = "\0".join((side, f"{address.host}:{address.port}", challenge))
+    return hmac.new((address.token or "").encode(), text.encode(), "sha256").hexdigest()
+
+
+def greeted(address: Address, hello: Params, answer: Any) -> Hello:
+    """What a server says of itself; Lost if it is another than the directory's."""
+    if address.proves:
+        proof = answer.get("proof") if isinstance(answer, dict) else None
+        wanted = prove("server", address, str(hello["challenge"]))
+        if not isinstance(proof, str) or not hmac.compare_digest(
+            proof.encode(), wanted.encode()
+        ):
+            raise stranger(address)
+    return Hello(answer)
+
+
+def stranger(address: Address) -> Lost:
+    """The error where a server does not know the token of the directory."""
+    return Lost(f"another program listens at {address}, which the server left")
+
+
+def hello(address: Address, *, in_turn: bool) -> Params:
     """The fields of hello. in_turn: the connection has one call at a time."""
     params: Params = {"protocol": PROTOCOL, "client": CLIENT}
-    if token:
-        params["token"] = token
+    if address.proves:
+        params["challenge"] = secrets.token_hex(32)
+        params["proof"] = prove("client", address, params["challenge"])
+    elif address.token:
+        params["token"] = address.token
     if in_turn:
         params["in_turn"] = True
     return params
