@@ -101,7 +101,7 @@ func (e *Endpoint) listenUnix(info *Info) error {
 	info.Address = "unix:" + socketName
 	if len(path) > maxSocketPath {
 		e.removePrivate()
-		private, err := os.MkdirTemp(runtimeDir(), privatePrefix) // of mode 0700
+		private, err := os.MkdirTemp(e.runtimeDir(), privatePrefix) // of mode 0700
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNoSocket, err) // a root that is read-only, say
 		}
@@ -169,15 +169,18 @@ func (e *Endpoint) removePrivate() {
 	_ = os.Remove(private) // the same
 }
 
-// runtimeDir returns the directory in which directories with a short path are made.
-func runtimeDir() string {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && len(dir) < maxSocketPath/2 {
-		if st, err := os.Stat(dir); err == nil && st.IsDir() {
+// runtimeDir returns the directory in which directories with a short path are made. Who owns the store may
+// enter it: root's own, and that of whoever has called sudo, are closed to others.
+func (e *Endpoint) runtimeDir() string {
+	store, err := os.Stat(e.like())
+	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()} {
+		if dir == "" || len(dir) >= maxSocketPath/2 || err != nil {
+			continue
+		}
+		// Where TMPDIR does not exist, no directory can be made, as it says.
+		if st, err := os.Stat(dir); err != nil && dir == os.TempDir() || err == nil && st.IsDir() && mayEnter(st, store) {
 			return dir
 		}
-	}
-	if dir := os.TempDir(); len(dir) < maxSocketPath/2 {
-		return dir
 	}
 	return "/tmp"
 }

@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -45,4 +46,11 @@ func chmodIn(dir, name string) error {
 	}
 	defer func() { _ = root.Close() }() // nothing was written by it
 	return root.Chmod(name, 0o600)
+}
+
+// mayEnter reports whether the owner of a store may enter a directory.
+func mayEnter(dir, store fs.FileInfo) bool {
+	d, ok := dir.Sys().(*syscall.Stat_t)
+	s, also := store.Sys().(*syscall.Stat_t)
+	return dir.Mode().Perm()&0o001 != 0 || ok && also && d.Uid == s.Uid
 }

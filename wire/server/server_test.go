@@ -456,6 +456,34 @@ func TestStranger(t *testing.T) {
 	must(t, os.WriteFile(name, b, 0o600))
 }
 
+// TestLongPathOfRoot: where root serves the store of a user, the socket is not in a directory that the user may not enter.
+func TestLongPathOfRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("to serve the store of another user takes root")
+	}
+	private, err := os.MkdirTemp("/tmp", "r") // of mode 0700
+	must(t, err)
+	t.Cleanup(func() { _ = os.Remove(private) })
+	for _, variable := range []string{"XDG_RUNTIME_DIR", "TMPDIR"} {
+		t.Setenv("XDG_RUNTIME_DIR", "")
+		t.Setenv(variable, private)
+		for uid, inside := range map[int]bool{0: true, 4321: false} {
+			dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+			must(t, os.Mkdir(dir, 0o700))
+			must(t, os.Chown(dir, uid, uid))
+			n := start(t, dir, nil)
+			b, err := os.ReadFile(filepath.Join(dir, server.InfoName))
+			must(t, err)
+			var info server.Info
+			must(t, json.Unmarshal(b, &info))
+			if !strings.HasPrefix(info.Address, "unix:/tmp/") || strings.HasPrefix(info.Address, "unix:"+private) != inside {
+				t.Errorf("%s, user %d: the address is %s", variable, uid, info.Address)
+			}
+			n.stop()
+		}
+	}
+}
+
 // TestLongPath: the socket of a directory with a long path is elsewhere.
 func TestLongPath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
