@@ -63,7 +63,7 @@
 // where a run is bound, meta.applied_through_seq is the number of the last event that the
 // client was sent before.
 //
-//	run.start                 {assistant_id, input, config, metadata, multitask_strategy}: a run; on a
+//	run.start                 {assistant_id, input, config, metadata, multitaskStrategy}: a run; on a
 //	                          thread that waits, the input is the answer
 //	input.respond             {interrupt_id, response} or {responses: [those, …]}, update, goto
 //	input.inject              not supported: a run takes input when it begins, and when it asks
@@ -72,7 +72,7 @@
 //	state.fork                {checkpoint_id, input}: a run from an older checkpoint
 //	agent.getTree             the run that is bound, with the graphs inside
 //	subscription.subscribe    {channels, namespaces, depth}: also sends what is selected of the past
-//	subscription.reconnect    the same, for a client that was cut off
+//	subscription.reconnect    the same, {since, subscription_id} for a client that was cut off: what came behind since
 //	subscription.unsubscribe  {subscription_id}
 //
 // A run is bound to a WebSocket that has started it, or else is the last one of the thread. A
