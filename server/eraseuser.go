@@ -121,6 +121,10 @@ var ErrUserActive = errors.New("the user goes on meanwhile: end the user's acces
 // EraseUser looks again until it finds nothing; a user who goes on all the same is
 // ErrUserActive, and what came after the last look stays. So end the user's access first.
 //
+// A thread is looked at again under its lock before it goes, so that one that was given to somebody else, or made anew, stays. The lock
+// is this process's: what another server on one PostgreSQL changes between that look and the removal is not seen, as with every
+// change of one record by two servers at once. Give threads away before.
+//
 // A run that was to be rolled back when its server was killed needs a server first, also in a directory: until then its
 // checkpoints are there, and on a thread of others they stay.
 //

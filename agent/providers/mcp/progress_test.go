@@ -14,6 +14,41 @@ import (
 	"github.com/stele-go/stele/message"
 )
 
+// TestEndlessProgress: a server that reports progress for ever does not keep a call.
+func TestEndlessProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		real := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "0"}, nil)
+		sdk.AddTool(real, &sdk.Tool{Name: "slow"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+			for ctx.Err() == nil {
+				time.Sleep(time.Second)
+				_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1})
+			}
+			return nil, nil, ctx.Err()
+		})
+		ours, theirs := sdk.NewInMemoryTransports()
+		session, err := real.Connect(t.Context(), theirs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close()
+		s, err := mcp.Connect(t.Context(), func() (sdk.Transport, error) { return ours, nil }, mcp.Options{Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		tools, err := s.Tools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, err = tools[0].Call(t.Context(), tool.Call{ToolCall: message.ToolCall{ID: "1", Name: "slow"}})
+		var lost *mcp.CallError
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &lost) || !lost.Lost || took != 12*time.Minute {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
 // TestProgress: a call whose server reports progress goes on, however long it takes; one that falls silent
 // ends as long after the last report.
 func TestProgress(t *testing.T) {

@@ -32,8 +32,9 @@ type Options struct {
 	// Name and Version are the client's, as it tells them to the server; empty is "stele" and "0".
 	Name, Version string
 	// Timeout is how long the server may take to connect, to list its tools, and for each call of a
-	// tool, which begins anew when the server reports progress of the call. 0 is 5 minutes, negative no
-	// bound but that of the context. A call that took longer is a CallError that is Lost.
+	// tool, which begins anew when the server reports progress of the call; a call takes twelve times as long at most, whatever
+	// is reported. 0 is 5 minutes, and so an hour; negative is no bound but that of the context. A call that took longer is a
+	// CallError that is Lost.
 	Timeout time.Duration
 	// Client are further options of the client.
 	Client mcp.ClientOptions
@@ -142,12 +143,16 @@ func (s *Server) bound(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, s.opts.Timeout)
 }
 
+// mostTurns is how many times Timeout a call takes at most. A server may report progress for ever.
+const mostTurns = 12
+
 // boundCall is ctx for as long as a call of a tool may say nothing. The end is for the call's: until then
 // the server may report its progress.
 func (s *Server) boundCall(ctx context.Context, params *mcp.CallToolParams) (context.Context, context.CancelFunc) {
 	if s.opts.Timeout < 0 {
 		return ctx, func() {}
 	}
+	ctx, end := context.WithTimeout(ctx, mostTurns*s.opts.Timeout)
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,6 +166,7 @@ func (s *Server) boundCall(ctx context.Context, params *mcp.CallToolParams) (con
 		s.waiting[token].Stop()
 		delete(s.waiting, token)
 		cancel(nil)
+		end()
 	}
 }
 
