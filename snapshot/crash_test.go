@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/stele-go/stele/base"
@@ -272,4 +273,125 @@ func readCrashedImage(fsys vfs.FS, name string, size int64, want content) error 
 		return errors.New("a wrong table")
 	}
 	return err
+}
+
+// fullDisk refuses the writes and renames behind the first `room`, until more is set: of each it does nothing, a half, or all.
+type fullDisk struct {
+	vfs.FS
+	done, room, more int
+	halves           int
+}
+
+func (d *fullDisk) refuses() bool {
+	d.done++
+	return d.done > d.room && d.done <= d.room+d.more
+}
+
+func (d *fullDisk) Rename(from, to string) error {
+	if !d.refuses() {
+		return d.FS.Rename(from, to)
+	}
+	if d.halves == 2 {
+		_ = d.FS.Rename(from, to) // it is not told
+	}
+	return syscall.ENOSPC
+}
+
+func (d *fullDisk) Create(name string) (vfs.File, error) {
+	f, err := d.FS.Create(name)
+	return &fullFile{f, d}, err
+}
+
+func (d *fullDisk) OpenReadWrite(name string) (vfs.File, error) {
+	f, err := d.FS.OpenReadWrite(name)
+	return &fullFile{f, d}, err
+}
+
+type fullFile struct {
+	vfs.File
+	disk *fullDisk
+}
+
+func (f *fullFile) WriteAt(b []byte, off int64) (int, error) {
+	if !f.disk.refuses() {
+		return f.File.WriteAt(b, off)
+	}
+	n := 0
+	if f.disk.halves > 0 {
+		n, _ = f.File.WriteAt(b[:len(b)*f.disk.halves/2], off) // it is not told
+	}
+	return n, syscall.ENOSPC
+}
+
+// TestManifestFullInPlace: a file system that copies what is written over may have no room for that, too. An edit that is
+// refused is in no crash state, later ones are made when there is room again, and where it is not known whether an edit
+// was made, the manifest is poisoned.
+func TestManifestFullInPlace(t *testing.T) {
+	seed := uint64(envInt(t, "SEED", 1))
+	refused, poisoned, states := 0, 0, 0
+	for _, halves := range []int{0, 1, 2} {
+		for _, more := range []int{1, 4} {
+			for room := 2; ; room++ {
+				h := &history{fs: crashfs.New()}
+				if err := errors.Join(h.fs.MkdirAll(testDir), h.fs.SyncDir("/")); err != nil {
+					t.Fatal(err)
+				}
+				disk := &fullDisk{FS: h.fs, room: room, more: more, halves: halves}
+				o := seeded(seed)
+				o.EditRoom = 200
+				m, err := Create(disk, testDir, firstState(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.ack(m.State())
+				begin, ended := 0, false
+				for i := 0; i < 45 && !ended; i++ {
+					before := h.fs.Len()
+					st := m.State()
+					e := scriptEdit(i, &st)
+					next := st.Clone()
+					if next.apply(&e) != nil {
+						continue // the script is ahead of the state after a refusal
+					}
+					_, err := m.Apply(e)
+					switch {
+					case err == nil:
+						h.ack(next)
+					case errors.Is(err, fault.ErrPoisoned) && halves == 2:
+						poisoned++
+						h.acks = append(h.acks, ack{h.fs.Len() + 1, next})
+						ended = true
+					case errors.Is(err, fault.ErrDiskFull) && !errors.Is(err, fault.ErrPoisoned):
+						refused++
+					default:
+						t.Fatalf("halves=%d room=%d: %v", halves, room, err)
+					}
+					if begin == 0 && disk.done > room {
+						begin = before
+					}
+				}
+				what := fmt.Sprintf("halves=%d more=%d room=%d\n%s", halves, more, room, repro(t, "SEED", seed))
+				if !ended {
+					if disk.done < room+more {
+						break
+					}
+					h.close(t, m)
+				}
+				last := h.fs.Len()
+				for cut := begin; cut <= min(begin+12, last); cut++ {
+					allowed, _ := h.allowed(cut)
+					for s := range h.fs.States(cut, crashfs.Options{Seed: seed, MaxTorn: 3}) {
+						states++
+						if _, err := matches(s.FS(), allowed, false, slices.Contains(h.closed, cut)); err != nil {
+							t.Fatalf("%v\n%s\n%s", err, s, what)
+						}
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d refusals, %d poisonings, %d crash states", refused, poisoned, states)
+	if refused < 50 || poisoned < 10 || states < 1000 {
+		t.Error("a kind of fault was not met")
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -90,6 +91,9 @@ type manifestFile struct {
 	synced int64
 	seq    uint64 // of the last frame
 	bytes  []byte // the bytes below tail
+	// spoilt: a full disk refused to write over bytes of the file, and what is above tail may be a part of a frame, which is
+	// no frame, or a slot is not as it should be. The next edit begins a new file.
+	spoilt bool
 }
 
 // Create makes the first manifest of a store, MANIFEST-000001, from st. If they are zero, it
@@ -181,9 +185,10 @@ func (m *Manifest) FloorLSN() base.LSN { return m.cur.Load().FloorLSN }
 // order of the calls.
 //
 // It fails with ErrInvalid if the edit breaks a rule, with fault.ErrTooLarge if the state
-// would be too large for a manifest, with fault.ErrDiskFull if a new manifest file was due
-// and there is no space for it, and with fault.ErrClosed. In all these cases nothing was
-// written, and the manifest can still be used. After a failed write or sync the edit may or
+// would be too large for a manifest, with fault.ErrDiskFull if there is no space for a new manifest file
+// that was due, for its name or, on a file system that copies what is written over, for the edit in the
+// file, and with fault.ErrClosed. In all these cases the edit was not made,
+// and the manifest can still be used. After a failed write or sync the edit may or
 // may not survive: the error, and that of all later calls, matches fault.ErrPoisoned.
 func (m *Manifest) Apply(e Edit) (State, error) {
 	m.mu.Lock()
@@ -220,7 +225,7 @@ func (m *Manifest) usableLocked() error {
 // also goes on in a new file if somebody changed the old one in place: the state is in memory,
 // and nothing depends on what became of the file.
 func (m *Manifest) logLocked(e *Edit, next *State) error {
-	if m.file == nil {
+	if m.file == nil || m.file.spoilt {
 		return m.rotateLocked(next)
 	}
 	mf := m.file
@@ -256,7 +261,10 @@ func (m *Manifest) logLocked(e *Edit, next *State) error {
 	// The mark says that the edit was durable, so that damage to it is not taken for a
 	// torn tail. It is not synced, since the edit is acknowledged whether the mark
 	// survives or not.
-	if err := mf.setSlot(frameMark); err != nil {
+	switch err := mf.setSlot(frameMark); {
+	case errors.Is(err, syscall.ENOSPC):
+		mf.spoilt = true
+	case err != nil:
 		m.cause = err
 	}
 	return nil
@@ -326,12 +334,23 @@ func (m *Manifest) poisonUnlessClean(err error) error {
 func (mf *manifestFile) append(payload []byte) error {
 	b := mf.framer.append(nil, mf.tail, frame{typ: frameEdit, seq: mf.seq + 1, promise: mf.synced, payload: payload})
 	if err := writeAt(mf.f, b, mf.tail); err != nil {
+		if errors.Is(err, syscall.ENOSPC) && mf.lacks(b) {
+			mf.spoilt, err = true, markDiskFull(err)
+		}
 		return fmt.Errorf("write %s: %w", ManifestName(mf.num), err)
 	}
 	mf.seq++
 	mf.tail += int64(len(b))
 	mf.bytes = append(mf.bytes, b...)
 	return nil
+}
+
+// lacks reports whether the file does not have a frame whole whose write failed. What it does not read back, no crash
+// can leave in it: what is torn is no frame.
+func (mf *manifestFile) lacks(b []byte) bool {
+	there := make([]byte, len(b))
+	_, err := vfs.ReadAgain(mf.f, there, mf.tail)
+	return err == nil && !bytes.Equal(there, b)
 }
 
 // changed reports whether the file does not read back as it was written. Errors are those of the
@@ -389,7 +408,7 @@ func (m *Manifest) Close() error {
 		return fmt.Errorf("close %s: %w: %w", ManifestName(m.file.num), fault.ErrPoisoned, m.cause)
 	}
 	var changed bool
-	if changed, m.cause = m.file.changed(); changed {
+	if changed, m.cause = m.file.changed(); m.cause == nil && (changed || m.file.spoilt) {
 		m.cause = m.rotateLocked(m.cur.Load())
 	}
 	if m.cause == nil {
@@ -428,6 +447,10 @@ func (m *Manifest) replace(num, prev base.FileNum, st *State) error {
 	}
 	name := filepath.Join(m.dir, ManifestName(num))
 	if err := m.fs.Rename(temp, name); err != nil {
+		if l, failed := listManifests(m.fs, m.dir); failed == nil && errors.Is(err, syscall.ENOSPC) && !slices.Contains(l.nums, num) {
+			_ = m.fs.Remove(temp) // swept at the next Open otherwise
+			err = markDiskFull(err)
+		}
 		return fmt.Errorf("rename %s: %w", tempName(num), err)
 	}
 	if err := m.fs.SyncDir(m.dir); err != nil {
