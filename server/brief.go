@@ -180,10 +180,13 @@ func aboutThread(values any) string {
 	return cutText(strings.Join(texts, " · "))
 }
 
-func cutText(text string) string {
+func cutText(text string) string { return cutTo(text, aboutLength) }
+
+// cutTo returns the first characters of a text.
+func cutTo(text string, most int) string {
 	n := 0
 	for i := range text {
-		if n++; n > aboutLength {
+		if n++; n > most {
 			return text[:i]
 		}
 	}

@@ -282,13 +282,13 @@ func TestNodesStoreForTheirUser(t *testing.T) {
 // whatever the client says: what is kept of a user is found, and erased, by that.
 func TestRunsNameTheirOwner(t *testing.T) {
 	ann, _ := users(t, nil)
-	lies := object{"owner": "bob.b", "langgraph_auth_user_id": "bob.b", "mine": "yes"}
+	lies := object{"owner": "bob.b", "langgraph_auth_user_id": "bob.b", "stele_answered_by": "bob.b", "mine": "yes"}
 	assistant := ann.ok("POST", "/assistants", object{"graph_id": "simple", "metadata": lies, "config": object{"configurable": lies}}).text1("assistant_id")
 	id := ann.ok("POST", "/threads", object{"metadata": lies}).text1("thread_id")
 	ann.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": assistant, "input": object{"text": "x"}, "metadata": lies,
 		"config": object{"configurable": lies, "metadata": lies}})
 	head := must(ann.disk.GetTuple(t.Context(), saver.Config{ThreadID: id}))
-	if m := head.Metadata; m["owner"] != "ann" || m["langgraph_auth_user_id"] != "ann" || m["mine"] != "yes" {
+	if m := head.Metadata; m["owner"] != "ann" || m["langgraph_auth_user_id"] != "ann" || m["stele_answered_by"] != nil || m["mine"] != "yes" {
 		t.Errorf("metadata %v", m)
 	}
 	update := object{"values": object{"text": "again"}, "as_node": "a"}

@@ -32,6 +32,10 @@ var (
 	aCheckpoint = record(may("thread_id", text), may("checkpoint_ns", text), may("checkpoint_id", text), may("checkpoint_map", object))
 )
 
+// answeredBy is where the metadata of a run that answers questions, and so that of its checkpoints, names the user
+// who answered. The run's own user is not enough: runs that answer nothing have one, too.
+const answeredBy = "stele_answered_by"
+
 // runFields are the fields of a run to make, however it begins.
 var runFields = []field{
 	need("assistant_id", text),
@@ -79,7 +83,10 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	metadata := merged(a.Metadata, t.Metadata, map[string]any{"graph_id": a.GraphID, "assistant_id": a.ID}, given, in.object("metadata"))
 	c.grant.withOwner(metadata, t)
 	for _, m := range []map[string]any{configurable, context, metadata} { // nobody says who he is
-		maps.DeleteFunc(m, func(k string, _ any) bool { return strings.HasPrefix(k, authPrefix) })
+		maps.DeleteFunc(m, func(k string, _ any) bool { return strings.HasPrefix(k, authPrefix) || k == answeredBy })
+	}
+	if in.object("command")["resume"] != nil && c.user.Identity != "" {
+		metadata[answeredBy] = c.user.Identity
 	}
 	configurable["thread_id"], configurable["graph_id"], configurable["assistant_id"] = t.ID, a.GraphID, a.ID
 	if _, err := json.Marshal(c.user.Claims); err != nil { // it is the program that is wrong, not the request

@@ -251,7 +251,7 @@ func (s *threadAPI) history(c *call, at pregel.Address, q pregel.HistoryQuery, v
 		var shown any = st
 		if !values {
 			st.Values = nil
-			shown = listedState{st, statusAt(tuple)}
+			shown = listedState{st, statusAt(tuple), listedTasks(tuple)}
 		}
 		if err := states.add(shown); err != nil {
 			return err
@@ -260,11 +260,12 @@ func (s *threadAPI) history(c *call, at pregel.Address, q pregel.HistoryQuery, v
 	return c.list(states)
 }
 
-// listedState is a state of a history without values. It has no tasks, so it says by itself
-// how far the thread was at the checkpoint.
+// listedState is a state of a history without values. It says by itself how far the thread was at the
+// checkpoint, and what its tasks wrote.
 type listedState struct {
 	*pregeljson.ThreadState
 	Status saver.Status `json:"stele_status,omitempty"`
+	Tasks  []listedTask `json:"tasks"`
 }
 
 // statusAt returns the status of a thread while this checkpoint was its newest. All writes of a task

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stele-go/stele/message/pregeljson"
+	"github.com/stele-go/stele/saver"
+)
+
+// listedTask is a task in a history without values: what its stored writes say of it. A task that wrote
+// nothing yet is not listed. Long values are cut, as a person reads them in a line; see glimpse.
+type listedTask struct {
+	ID         string         `json:"id"`
+	Name       string         `json:"name"` // "" if the writes do not say it
+	Error      any            `json:"error,omitempty"`
+	Interrupts []any          `json:"interrupts"`
+	Result     map[string]any `json:"result,omitempty"`
+	// Answers are what people answered the task's questions with, in the order of the questions.
+	Answers []any `json:"stele_answers,omitempty"`
+}
+
+// pullPath begins the path of a task that runs because a channel of its node changed. The node's name follows.
+const pullPath = "~__pregel_pull, "
+
+// listedTasks returns the tasks of a checkpoint by their writes. A value that cannot be decoded is left out: the
+// history shows that the checkpoint is there.
+func listedTasks(tuple *saver.Tuple) []listedTask {
+	list, pulled := []listedTask{}, []string{}
+	for _, w := range tuple.PendingWrites {
+		if w.TaskID == saver.NullTaskID {
+			continue
+		}
+		if len(list) == 0 || list[len(list)-1].ID != w.TaskID { // they are ordered by task
+			t := listedTask{ID: w.TaskID, Interrupts: []any{}}
+			if name, ok := strings.CutPrefix(w.TaskPath, pullPath); ok {
+				t.Name, pulled = name, append(pulled, name)
+			}
+			list = append(list, t)
+		}
+		list[len(list)-1].add(w)
+	}
+	if tuple.Note == nil {
+		return list
+	}
+	// The path of a packet does not name its node. If only one node is left, it is that.
+	if others := slices.DeleteFunc(slices.Clone(tuple.Note.Next), func(n string) bool { return slices.Contains(pulled, n) }); len(others) == 1 {
+		for i := range list {
+			if list[i].Name == "" {
+				list[i].Name = others[0]
+			}
+		}
+	}
+	return list
+}
+
+// add adds a write to its task.
+func (t *listedTask) add(w saver.PendingWrite) {
+	internal := strings.HasPrefix(w.Channel, "__")
+	known := w.Channel == saver.ChannelError || w.Channel == saver.ChannelInterrupt || w.Channel == saver.ChannelResume
+	if internal && !known || strings.HasPrefix(w.Channel, "branch:") || strings.HasPrefix(w.Channel, "join:") {
+		return
+	}
+	v, err := plainValue(w.Value)
+	if err != nil {
+		return
+	}
+	v = glimpse(v, 0)
+	several, _ := v.([]any)
+	switch w.Channel {
+	case saver.ChannelError:
+		t.Error = v
+	case saver.ChannelInterrupt:
+		t.Interrupts = append(t.Interrupts, several...)
+	case saver.ChannelResume:
+		t.Answers = several
+	default:
+		if t.Result == nil {
+			t.Result = map[string]any{}
+		}
+		t.Result[w.Channel] = v
+	}
+}
+
+// plainValue is a stored value as the types of JSON alone.
+func plainValue(v saver.Value) (out any, err error) {
+	decoded, err := v.Any()
+	if err != nil {
+		return nil, err
+	}
+	shown, err := pregeljson.Value(marked(decoded, 0))
+	if err != nil {
+		return nil, err
+	}
+	text, err := encode(shown)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // integers above 2^53 stay as they are
+	err = d.Decode(&out)
+	return out, err
+}
+
+// How much of a value is shown in a line.
+const (
+	glimpsedText  = 160 // characters of a text
+	glimpsedItems = 24  // elements of a list, the last ones, and fields of an object
+	glimpsedDepth = 6
+)
+
+// glimpse cuts what is long in a value of JSON's types, and leaves out what is deep in it.
+func glimpse(v any, depth int) any {
+	switch x := v.(type) {
+	case string:
+		return cutTo(x, glimpsedText)
+	case []any:
+		if depth == glimpsedDepth {
+			return nil
+		}
+		x = x[max(0, len(x)-glimpsedItems):]
+		for i := range x {
+			x[i] = glimpse(x[i], depth+1)
+		}
+		return x
+	case map[string]any:
+		if depth == glimpsedDepth {
+			return nil
+		}
+		out := make(map[string]any, min(len(x), glimpsedItems))
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			if len(out) == glimpsedItems {
+				break
+			}
+			if e := x[k]; e != nil {
+				out[cutTo(k, glimpsedText)] = glimpse(e, depth+1)
+			}
+		}
+		return out
+	}
+	return v
+}
