@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -98,43 +99,59 @@ func (s *operatorAPI) tasksOfRun(c *call) error {
 		return err
 	}
 	list, at := []*ranTask{}, map[string]*ranTask{}
-	shown := map[string]any{"recorded": r.Tasks}
-	after, bytes := int64(begin), 0
+	left := eventBudget{tasksEvents, tasksBytes}
+	after, more, err := s.eachNote(c.ctx, r.ID, int64(begin), &left, func(ev runs.Event, n runs.TaskNote) {
+		t := at[n.ID]
+		if t == nil {
+			t = &ranTask{ID: n.ID, Name: n.Name, Namespace: append([]string{}, ev.Namespace...)}
+			at[n.ID], list = t, append(list, t)
+		}
+		t.note(n, stamped(ev.Time))
+	})
+	if err != nil {
+		return err
+	}
+	shown := map[string]any{"recorded": r.Tasks, "tasks": list}
+	if more {
+		shown["next"] = after
+	}
+	return c.json(shown)
+}
+
+// eventBudget is how many events, and bytes of them, may still be read for an answer.
+type eventBudget struct{ events, bytes int }
+
+// eachNote calls do with what a run noted of its tasks in the events behind after. It returns the last event that it
+// read, and whether the budget was spent before the end.
+func (s *operatorAPI) eachNote(ctx context.Context, run string, after int64, left *eventBudget, do func(runs.Event, runs.TaskNote)) (last int64, more bool, err error) {
 	for {
-		events, err := s.queue.Events(c.ctx, r.ID, after, tasksPage)
+		events, err := s.queue.Events(ctx, run, after, tasksPage)
 		if err != nil {
-			return err
+			return after, false, err
 		}
 		for _, ev := range events {
-			after, bytes = ev.Seq, bytes+len(ev.Data.Data)
+			after = ev.Seq
+			left.events, left.bytes = left.events-1, left.bytes-len(ev.Data.Data)
 			if ev.Kind != runs.KindTask {
 				continue
 			}
 			data, err := ev.JSON(s.queue.Serializer())
 			if err != nil {
-				return err
+				return after, false, err
 			}
 			var n runs.TaskNote
 			if err := json.Unmarshal(data, &n); err != nil {
-				return err
+				return after, false, err
 			}
-			t := at[n.ID]
-			if t == nil {
-				t = &ranTask{ID: n.ID, Name: n.Name, Namespace: append([]string{}, ev.Namespace...)}
-				at[n.ID], list = t, append(list, t)
-			}
-			t.note(n, stamped(ev.Time))
+			do(ev, n)
 		}
 		if len(events) < tasksPage {
-			break
+			return after, false, nil
 		}
-		if after-int64(begin) >= tasksEvents || bytes >= tasksBytes {
-			shown["next"] = after
-			break
+		if left.events <= 0 || left.bytes <= 0 {
+			return after, true, nil
 		}
 	}
-	shown["tasks"] = list
-	return c.json(shown)
 }
 
 // note adds an event of the task.

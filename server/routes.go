@@ -116,6 +116,7 @@ func (s *Server) addRoutes() error {
 		// an embedded store. Authorize is called for the resource "system", whosever the runs are, and
 		// must grant it without a filter; about the tasks of a run, as about the run.
 		{method: "GET", path: "/stele/runs", resource: "system", action: "read", allUsers: true, handle: s.operator.allRuns},
+		{method: "GET", path: "/stele/nodes", resource: "system", action: "read", allUsers: true, handle: s.operator.nodesOfDay},
 		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: s.operator.tasksOfRun},
 		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", allUsers: true, handle: s.operator.retryRun},
 		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", allUsers: true, handle: s.operator.eraseRun},

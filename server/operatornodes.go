@@ -1,0 +1,93 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stele-go/stele/runs"
+)
+
+// nodeDay is what a node did in the runs of the last day.
+type nodeDay struct {
+	Graph   string `json:"graph"`
+	Name    string `json:"name"`
+	Tasks   int    `json:"tasks"` // that ended
+	Failed  int    `json:"failed"`
+	Waiting int    `json:"waiting"`
+	Retries int    `json:"retries"` // calls after the first one of a task
+	Took    int64  `json:"took_ns"` // all of them
+	Longest int64  `json:"longest_ns"`
+	// Run and Thread are those of the last failure, or else of the longest task.
+	Run    string `json:"run_id"`
+	Thread string `json:"thread_id"`
+}
+
+// nodesOfDay answers with the nodes that ran in the last day, those that took longest in all first. It reads the
+// events of the newest runs, as many as one answer may read: complete is false if there are more.
+func (s *operatorAPI) nodesOfDay(c *call) error {
+	since := time.Now().Add(-24 * time.Hour)
+	type key struct{ graph, name string }
+	found, nodes := map[key]*nodeDay{}, []*nodeDay{}
+	left := eventBudget{tasksEvents, tasksBytes}
+	var newest []runs.Run
+	for r, err := range s.queue.List(c.ctx, runs.Query{Newest: true, Limit: mostRuns + 1}) {
+		if errors.Is(err, runs.ErrUnreadable) {
+			continue // the list of runs tells of it
+		}
+		if err != nil {
+			return err
+		}
+		if r.Created.Before(since) {
+			break
+		}
+		newest = append(newest, r)
+	}
+	read, complete := 0, true
+	for _, r := range newest {
+		if read == mostRuns || left.events <= 0 || left.bytes <= 0 {
+			complete = false
+			break
+		}
+		read++
+		_, more, err := s.eachNote(c.ctx, r.ID, 0, &left, func(_ runs.Event, n runs.TaskNote) {
+			if !n.Ended {
+				return
+			}
+			k := key{r.Graph, n.Name}
+			if found[k] == nil {
+				found[k] = &nodeDay{Graph: r.Graph, Name: n.Name}
+				nodes = append(nodes, found[k])
+			}
+			found[k].add(r, n)
+		})
+		if errors.Is(err, runs.ErrNotFound) {
+			continue // it was removed meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		complete = complete && !more
+	}
+	slices.SortFunc(nodes, func(a, b *nodeDay) int {
+		return cmp.Or(cmp.Compare(b.Took, a.Took), strings.Compare(a.Graph, b.Graph), strings.Compare(a.Name, b.Name))
+	})
+	return c.json(map[string]any{"since": stamped(since), "runs": read, "complete": complete, "nodes": nodes})
+}
+
+// add adds a task that ended; runs come newest first.
+func (d *nodeDay) add(r runs.Run, n runs.TaskNote) {
+	d.Tasks, d.Took, d.Retries = d.Tasks+1, d.Took+int64(n.Took), d.Retries+max(n.Attempts-1, 0)
+	if n.Failed && d.Failed == 0 || d.Failed == 0 && int64(n.Took) >= d.Longest {
+		d.Run, d.Thread = r.ID, r.ThreadID
+	}
+	d.Longest = max(d.Longest, int64(n.Took))
+	switch {
+	case n.Failed:
+		d.Failed++
+	case n.Waiting:
+		d.Waiting++
+	}
+}
