@@ -382,9 +382,10 @@ func team(models map[string]model.Model, add tool.Tool, s saver.Saver) (*pregel.
 		if err != nil {
 			return nil, err
 		}
-		b.Subgraph(o.Name, member)
-		if o.Name != "supervisor" {
-			b.Edge(o.Name, "supervisor")
+		if o.Name == "supervisor" { // its tools lead to the others, which the graph is told to check and to draw
+			b.Subgraph(o.Name, member, graph.NodeOptions{Targets: []string{"mathematician", "poet"}})
+		} else {
+			b.Subgraph(o.Name, member).Edge(o.Name, "supervisor")
 		}
 	}
 	return b.Compile(graph.Options{Name: "team", Saver: s})
@@ -410,6 +411,11 @@ func TestTeam(t *testing.T) {
 	g, err := team(models, add, memory.New(memory.Options{}))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, to := range []string{"mathematician", "poet"} {
+		if edges := g.Draw().Edges; !slices.Contains(edges, pregel.Edge{From: "supervisor", To: to, Conditional: true}) || !slices.Contains(edges, pregel.Edge{From: to, To: "supervisor"}) {
+			t.Errorf("%s has no edges in %v", to, edges)
+		}
 	}
 	res, err := g.Invoke(t.Context(), pregel.Thread("t"), agent.Say("Add 40 and 2, and make a verse of it."))
 	if err != nil {
