@@ -76,7 +76,9 @@ func TestListedTasks(t *testing.T) {
 		t.Errorf("tasks %v, listed %v, want %s", seen, listed, want)
 	}
 	text := h.ok("POST", "/threads/"+id+"/history", object{"limit": 100, "values": false}).text
-	var long struct{ Tasks []struct{ Result struct{ Any map[string]any } } }
+	var long struct {
+		Tasks []struct{ Result struct{ Any map[string]any } }
+	}
 	found := false
 	var states []json.RawMessage
 	if err := json.Unmarshal([]byte(text), &states); err != nil {

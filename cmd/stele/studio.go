@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,9 +26,9 @@ import (
 
 // studioFlags are the flags of stele studio.
 type studioFlags struct {
-	listen, key, backup string
-	hosts               []string
-	write, demo         bool
+	listen, key, backup, prices string
+	hosts                       []string
+	write, demo                 bool
 }
 
 // studioCmd serves Studio: for a store, for a server of LangGraph's API, or for an agent to try it with.
@@ -57,11 +59,15 @@ and those of --host.`,
 		},
 		ValidArgsFunction: dirArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			prices, err := readPrices(f.prices)
+			if err != nil {
+				return err
+			}
 			api, end, err := a.studioAPI(cmd.Context(), f, args)
 			if err != nil {
 				return err
 			}
-			err = a.serveStudio(cmd.Context(), f.listen, studio.New(api, studio.Options{Hosts: f.hosts}))
+			err = a.serveStudio(cmd.Context(), f.listen, studio.New(api, studio.Options{Hosts: f.hosts, Prices: prices}))
 			return errors.Join(err, end())
 		},
 	}
@@ -71,8 +77,30 @@ and those of --host.`,
 	p.StringVar(&f.key, "api-key", "", "key that the server at URL asks for, sent as X-Api-Key")
 	p.BoolVar(&f.write, "write", false, "open the store for writing")
 	p.StringVar(&f.backup, "backup", "", "directory to which the page may back up the store; with --write")
+	p.StringVar(&f.prices, "prices", "", "file of JSON with the prices of models, to show money beside tokens")
 	p.BoolVar(&f.demo, "demo", false, "begin with an agent to try")
 	return cmd
+}
+
+// readPrices reads a file of prices; nil if none is named.
+func readPrices(file string) (*studio.Prices, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var prices studio.Prices
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&prices); err != nil {
+		return nil, fmt.Errorf("--prices: %s: %w", file, err)
+	}
+	if prices.Currency == "" || len(prices.Models) == 0 {
+		return nil, fmt.Errorf(`--prices: %s: want {"currency": "USD", "models": {"NAME": {"input": 3, "output": 15}}}, of a million tokens`, file)
+	}
+	return &prices, nil
 }
 
 // studioAPI returns the handler that the page calls, and a function that closes it.

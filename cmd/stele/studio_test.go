@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -91,13 +92,21 @@ func TestStudioRemote(t *testing.T) {
 		_, _ = io.WriteString(w, r.URL.Path+" "+r.Header.Get("X-Api-Key"))
 	}))
 	defer api.Close()
-	at, _ := startStudio(t, api.URL, "--api-key", "k")
-	for path, want := range map[string]string{"/": "<title>stele studio</title>", "/api/info": "/info k"} {
+	prices := func(text string) string {
+		file := filepath.Join(t.TempDir(), "prices.json")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	at, _ := startStudio(t, api.URL, "--api-key", "k", "--prices", prices(`{"currency": "EUR", "models": {"m": {"input": 3, "output": 15.5}}}`))
+	for path, want := range map[string]string{"/": "<title>stele studio</title>", "/api/info": "/info k", "/prices.json": `{"currency":"EUR","models":{"m":{"input":3,"output":15.5}}}`} {
 		if _, text := ask(t, "GET", at+path, ""); !strings.Contains(text, want) {
 			t.Errorf("%s: %s", path, text)
 		}
 	}
-	for _, args := range [][]string{{"studio"}, {"studio", "ftp://x"}, {"studio", "--demo", "x"}, {"studio", t.TempDir() + "/none"}, {"studio", "--write", t.TempDir() + "/none"}, {"studio", "--backup", "x", t.TempDir()}} {
+	for _, args := range [][]string{{"studio"}, {"studio", "ftp://x"}, {"studio", "--demo", "x"}, {"studio", t.TempDir() + "/none"}, {"studio", "--write", t.TempDir() + "/none"}, {"studio", "--backup", "x", t.TempDir()},
+		{"studio", "--prices", t.TempDir() + "/none", api.URL}, {"studio", "--prices", prices(`{}`), api.URL}, {"studio", "--prices", prices(`{"currency": "EUR", "models": {"m": {"inputs": 3}}}`), api.URL}} {
 		if c := run(context.Background(), args, io.Discard, io.Discard); c != exitFailed {
 			t.Errorf("stele %v: code %d", args, c)
 		}

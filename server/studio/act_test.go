@@ -586,7 +586,7 @@ func TestQueue(t *testing.T) {
 		p.says("the model is not there")
 		p.show("#/runs?status=error")
 		p.see("failed runs alone", `[...document.querySelectorAll("tbody .status")].every(s => s.innerText === "error")`)
-		row := `[...document.querySelectorAll("tbody tr")].find(r => r.querySelector("a").href.endsWith(` + quote(made.ID) + `))`
+		row := `[...document.querySelectorAll(".wide tbody tr")].find(r => r.querySelector("a").href.endsWith(` + quote(made.ID) + `))`
 		p.see("the run", row)
 		modelWorks.Store(true)
 		defer modelWorks.Store(false)
@@ -606,7 +606,7 @@ func TestQueue(t *testing.T) {
 		}
 		b.call(t, "POST", "/threads/"+made.ID+"/runs", map[string]any{"assistant_id": "party", "input": map[string]any{"task": "wait"}}, &run)
 		p.show("#/runs?status=running")
-		row = `[...document.querySelectorAll("tbody tr")].find(r => r.querySelector("a").href.endsWith(` + quote(made.ID) + `))`
+		row = `[...document.querySelectorAll(".wide tbody tr")].find(r => r.querySelector("a").href.endsWith(` + quote(made.ID) + `))`
 		p.see("the run that is under way", row)
 		p.do(js(row + `.querySelector("button").click()`))
 		p.submit("Cancel it")
@@ -758,7 +758,7 @@ func TestReadOnly(t *testing.T) {
 	p.show("#/threads/of a program")
 	p.says("A question waits")
 	p.says("Send this mail?")
-	p.see("no buttons but to look closer", `document.querySelector(".conversation") && [...document.querySelectorAll("main button")].every(e => ["Export", "as Markdown", "compare two", "show"].includes(e.textContent) || e.classList.contains("toggle")) && !document.querySelector("main textarea, main input")`)
+	p.see("no buttons but to look closer", `document.querySelector(".conversation") && [...document.querySelectorAll("main button")].every(e => ["Export", "as Markdown", "compare two", "show", "newest"].includes(e.textContent) || e.classList.contains("toggle")) && !document.querySelector("main textarea, main input:not(.jump input, .switch input)")`)
 	p.show("#/store")
 	p.see("no items, and no buttons", `document.querySelector(".empty") && !document.querySelector("main button")`)
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -34,6 +35,8 @@ func TestScreens(t *testing.T) {
 	defer s.Close()
 	own := httptest.NewServer(New(steleFixture(), Options{}))
 	defer own.Close()
+	tl := httptest.NewServer(New(timelineFixture(), Options{Prices: &Prices{Currency: "USD", Models: map[string]Price{"large": {Input: 3, Output: 15}}}}))
+	defer tl.Close()
 	const thread = "#/threads/0192f7c0-1111-7000-8000-000000000003"
 	const compared = thread + "?at=1f0a0000-0000-6000-8006-000000000000&with=1f0a0000-0000-6000-8004-000000000000"
 	for _, c := range []struct {
@@ -46,16 +49,22 @@ func TestScreens(t *testing.T) {
 		{"compare", "light", compared, `document.querySelector(".difference") && document.querySelector(".node")`, 1280, `document.querySelector(".difference td + td .scalar").innerText = "7"`},
 		{"store", "light", "#/store", `document.querySelector(".item")`, 1280, `document.querySelector(".item b").innerText = "foot"`},
 		{"thread-dark", "dark", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 1280, `document.querySelector(".node text").textContent = "stare"`},
-		{"runs", "light", "#/runs", `document.querySelectorAll("tbody tr").length === 5 && document.querySelectorAll(".schedules li").length === 3`, 1280, `document.querySelector("tbody td:nth-child(5)").innerText = "8"`},
+		{"runs", "light", "#/runs", `document.querySelectorAll("tbody tr").length === 8 && document.querySelectorAll(".schedules li").length === 3`, 1280, `document.querySelector("tbody td:nth-child(5)").innerText = "8"`},
 		{"health", "light", "#/health", look, 1280, `document.querySelector("main h1, main h2").innerText += "s"`},
 		{"health-dark", "dark", "#/health", look, 1280, `document.querySelector("main h1, main h2").innerText += "s"`},
 		{"health-phone", "light", "#/health", look, 390, `document.querySelector("main h1, main h2").innerText += "s"`},
 		{"thread-phone", "light", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 390, `document.querySelector(".actions button").innerText = "Send output"`},
+		{"runs-phone", "light", "#/runs", `document.querySelectorAll("tbody tr").length === 8`, 390, `document.querySelector("main h1").innerText = "Rins"`},
+		{"timeline", "light", thread + "?view=timeline", `document.querySelectorAll(".wave").length === 6 && document.querySelector(".run h2").innerText.includes("USD")`, 1280, `document.querySelector(".wave b").innerText = "sent"`},
+		{"timeline-phone", "dark", thread + "?view=timeline", `document.querySelectorAll(".wave").length === 6 && document.querySelector(".run h2").innerText.includes("USD")`, 390, `document.querySelector(".legend").innerText = "nodal"`},
 		{"compare-phone", "light", compared, `document.querySelector(".difference")`, 390, `document.querySelector(".end b").innerText = "step 8"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base, height := s.URL, int64(800)
-			if c.name == "runs" || strings.HasPrefix(c.name, "health") {
+			if strings.HasPrefix(c.name, "timeline") {
+				base = tl.URL
+			}
+			if strings.HasPrefix(c.name, "runs") || strings.HasPrefix(c.name, "health") {
 				base, height = own.URL, 960
 			}
 			p := open(t, base)
@@ -119,6 +128,8 @@ func TestNarrow(t *testing.T) {
 	defer s.Close()
 	own := httptest.NewServer(New(steleFixture(), Options{}))
 	defer own.Close()
+	tl := httptest.NewServer(New(timelineFixture(), Options{}))
+	defer tl.Close()
 	const thread = "/#/threads/0192f7c0-1111-7000-8000-000000000003"
 	p := open(t, s.URL)
 	for _, width := range []int64{640, 390} { // 640 is 1280 at 200 %
@@ -132,7 +143,8 @@ func TestNarrow(t *testing.T) {
 			{s.URL + thread + "?at=1f0a0000-0000-6000-8006-000000000000&with=1f0a0000-0000-6000-8004-000000000000", `document.querySelector(".difference")`},
 			{s.URL + "/#/store", `document.querySelector(".item")`},
 			{own.URL + "/#/runs", `document.querySelector("tbody tr")`},
-			{own.URL + "/#/health", `document.querySelector("table")`},
+			{own.URL + "/#/health", `document.querySelector(".tiles")`},
+			{tl.URL + thread + "?view=timeline", `document.querySelector(".wave")`},
 		} {
 			p.do(chromedp.Navigate(c.at))
 			p.see(c.at, c.ready)
@@ -200,7 +212,31 @@ func decode(t *testing.T, data []byte) image.Image {
 
 // fixture is a server whose answers are always the same: six threads, and one with a fork and
 // a question that waits.
-func fixture() http.Handler {
+func fixture() http.Handler { return answering(answersOfFixture()) }
+
+// timelineFixture is the same server with a queue, which noted the tasks of two runs: one that asked, and one
+// that was answered, and failed in the end.
+func timelineFixture() http.Handler {
+	type m = map[string]any
+	const thread = "0192f7c0-1111-7000-8000-000000000003"
+	const first, second = "0192f7c0-2222-7000-8000-000000000001", "0192f7c0-2222-7000-8000-000000000002"
+	task := func(id, began string, took time.Duration, status string, starts, attempts int, namespace ...string) m {
+		name, _, _ := strings.Cut(id, "-")
+		return m{"id": id, "name": name, "namespace": append([]string{}, namespace...), "starts": starts, "attempts": attempts, "status": status, "began_at": "2026-03-01T11:" + began + "Z", "took_ns": took}
+	}
+	answers := answersOfFixture()
+	answers["GET /info"] = m{"version": "test", "stele": m{"runs": true, "tasks": true}}
+	answers["GET /threads/"+thread+"/runs"] = []any{m{"run_id": second, "status": "error", "created_at": "2026-03-01T11:53:03Z"}, m{"run_id": first, "status": "interrupted", "created_at": "2026-03-01T11:50:00Z"}}
+	answers["GET /stele/runs"] = m{"total": 0, "runs": []any{}}
+	answers["GET /stele/threads/"+thread+"/runs/"+first+"/tasks"] = m{"recorded": true, "tasks": []any{
+		task("model-1", "50:00.050", 2_200*time.Millisecond, "ended", 1, 3), task("send-1", "50:02.320", time.Millisecond, "waiting", 1, 1)}}
+	answers["GET /stele/threads/"+thread+"/runs/"+second+"/tasks"] = m{"recorded": true, "tasks": []any{
+		task("send-2", "53:03.130", 760*time.Millisecond, "ended", 2, 1), task("fetch", "53:03.200", 400*time.Millisecond, "ended", 1, 1, "send:1"), task("model-2", "53:03.910", 2_210*time.Millisecond, "ended", 1, 1),
+		task("archive", "53:06.150", 90*time.Millisecond, "error", 1, 3)}}
+	return answering(answers)
+}
+
+func answersOfFixture() map[string]any {
 	type m = map[string]any
 	id := func(i int) string { return fmt.Sprintf("0192f7c0-1111-7000-8000-%012d", i) }
 	message := func(kind, content string, more m) m {
@@ -213,11 +249,11 @@ func fixture() http.Handler {
 	call := m{"id": "call-1", "name": "send_mail", "args": m{"to": "ann@example.org", "text": "See you on **Monday**."}}
 	talk := []any{
 		message("human", "Write to Ann that we meet on Monday.", nil),
-		message("ai", "I will send her a mail.", m{"tool_calls": []any{call}, "usage_metadata": m{"total_tokens": 148}}),
+		message("ai", "I will send her a mail.", m{"tool_calls": []any{call}, "usage_metadata": m{"input_tokens": 120, "output_tokens": 28, "total_tokens": 148}, "response_metadata": m{"model_name": "large-1"}}),
 	}
 	done := append(talk[:2:2],
-		message("tool", "sent", m{"tool_call_id": "call-1"}),
-		message("ai", "Done: the mail is on its way.", m{"usage_metadata": m{"total_tokens": 212}}))
+		message("tool", "sent", m{"tool_call_id": "call-1", "name": "send_mail"}),
+		message("ai", "Done: the mail is on its way.", m{"usage_metadata": m{"input_tokens": 190, "output_tokens": 22, "total_tokens": 212}, "response_metadata": m{"model_name": "large-1"}}))
 	statuses := []string{"idle", "busy", "interrupted", "error", "idle", "idle"}
 	var threads []any
 	for i, s := range statuses {
@@ -229,8 +265,11 @@ func fixture() http.Handler {
 	}
 	question := m{"id": "q1", "value": m{"question": "Send this mail?", "to": "ann@example.org"},
 		"response_schema": m{"type": "object", "properties": m{"send": m{"type": "boolean", "title": "Send it"}, "note": m{"type": "string", "title": "A note for the agent"}}}}
+	run := func(i int) string { return fmt.Sprintf("0192f7c0-2222-7000-8000-%012d", i) }
+	runOf := []any{run(1), run(1), run(1), nil, run(2), run(2), nil}
+	times := []string{"50:00.000", "50:00.040", "50:02.310", "53:03.120", "53:03.900", "53:06.140", "56:06.250"}
 	state := func(i, parent, step int, source string, messages []any, next []string, tasks ...any) m {
-		out := m{"checkpoint": checkpoint(i), "metadata": m{"source": source, "step": step}, "created_at": fmt.Sprintf("2026-03-01T11:5%d:0%d.250Z", i, i),
+		out := m{"checkpoint": checkpoint(i), "metadata": m{"source": source, "step": step, "run_id": runOf[i]}, "created_at": "2026-03-01T11:" + times[i] + "Z",
 			"values": m{"messages": messages, "to": "ann@example.org", "budget": 3 - step}, "next": next, "tasks": append([]any{}, tasks...)}
 		if parent >= 0 {
 			out["parent_checkpoint"] = checkpoint(parent)
@@ -240,16 +279,19 @@ func fixture() http.Handler {
 	task := func(name string, interrupts ...any) m {
 		return m{"id": name, "name": name, "interrupts": append([]any{}, interrupts...)}
 	}
+	ended := func(id, name string, messages ...any) m {
+		return m{"id": id, "name": name, "interrupts": []any{}, "result": m{"messages": messages}}
+	}
 	history := []any{
 		state(6, 2, 2, "fork", talk, []string{"send"}, task("send", question)),
 		state(5, 4, 4, "loop", done, []string{}),
-		state(4, 3, 3, "loop", done[:3], []string{"model"}, task("model")),
-		state(3, 2, 2, "update", talk, []string{"send"}, task("send")),
+		state(4, 3, 3, "loop", done[:3], []string{"model"}, ended("model-2", "model", done[3])),
+		state(3, 2, 2, "update", talk, []string{"send"}, ended("send-2", "send", done[2])),
 		state(2, 1, 1, "loop", talk, []string{"send"}, task("send", question)),
-		state(1, 0, 0, "loop", talk[:1], []string{"model"}, task("model")),
-		state(0, -1, -1, "input", nil, []string{"__start__"}, task("__start__")),
+		state(1, 0, 0, "loop", talk[:1], []string{"model"}, ended("model-1", "model", talk[1])),
+		state(0, -1, -1, "input", nil, []string{"__start__"}, ended("start-1", "__start__", talk[0])),
 	}
-	answers := map[string]any{
+	return map[string]any{
 		"GET /info":               m{"version": "test"},
 		"POST /assistants/search": []any{m{"assistant_id": "a1", "graph_id": "mail", "name": "mail", "metadata": m{}}},
 		"GET /assistants/a1/graph": m{
@@ -264,7 +306,6 @@ func fixture() http.Handler {
 		"POST /store/namespaces":              m{"namespaces": []any{[]string{"users", "ann"}, []string{"users", "bob", "facts"}}},
 		"POST /store/items/search":            m{"items": []any{m{"namespace": []string{"users", "ann"}, "key": "food", "value": m{"likes": "soup", "since": 2019}, "updated_at": "2026-03-01T08:00:00Z"}}},
 	}
-	return answering(answers)
 }
 
 // steleFixture is a server of stele's whose answers are always the same.
@@ -279,7 +320,7 @@ func steleFixture() http.Handler {
 		return out
 	}
 	return answering(map[string]any{
-		"GET /info":               m{"version": "test", "flags": m{"crons": true}, "stele": m{"lazy_history": true, "thread_status": true, "thread_prefix": true, "runs": true, "health": true, "room": true, "verify": true, "backup": true}},
+		"GET /info":               m{"version": "test", "flags": m{"crons": true}, "stele": m{"lazy_history": true, "thread_status": true, "thread_prefix": true, "runs": true, "nodes": true, "health": true, "room": true, "verify": true, "backup": true}},
 		"POST /assistants/search": []any{m{"assistant_id": "a1", "graph_id": "mail", "name": "mail", "metadata": m{}}},
 		"POST /runs/crons/search": []any{m{"cron_id": "c1", "assistant_id": "a1", "schedule": "30 6 1 * *", "timezone": "Europe/Berlin", "enabled": true, "next_run_date": "2026-04-01T04:30:00Z"},
 			m{"cron_id": "c2", "assistant_id": "a1", "thread_id": "0192f7c0-1111-7000-8000-000000000002", "schedule": "0 * * * *", "enabled": false}},
@@ -290,6 +331,10 @@ func steleFixture() http.Handler {
 			run(4, "interrupted", "", nil),
 			run(5, "success", "", nil),
 		}},
+		"GET /stele/nodes": m{"runs": 5, "complete": true, "nodes": []any{
+			m{"graph": "mail", "name": "model", "tasks": 41, "failed": 2, "waiting": 0, "retries": 5, "took_ns": int64(92_400_000_000), "longest_ns": int64(8_300_000_000), "run_id": "r", "thread_id": "t"},
+			m{"graph": "mail", "name": "HumanInTheLoopMiddleware.after_model", "tasks": 12, "failed": 0, "waiting": 6, "retries": 0, "took_ns": int64(41_000_000), "longest_ns": int64(5_000_000), "run_id": "r", "thread_id": "t"},
+			m{"graph": "mail", "name": "send", "tasks": 9, "failed": 0, "waiting": 0, "retries": 0, "took_ns": int64(12_700_000_000), "longest_ns": int64(2_100_000_000), "run_id": "r", "thread_id": "t"}}},
 		"GET /stele/schedules": m{"schedules": []any{m{"id": "s1", "cron": "0 7 * * 1-5", "graph": "mail", "next": "2026-03-02T07:00:00Z"}}},
 		"GET /stele/health": m{
 			"health": m{"problems": []any{m{"kind": "low_space", "detail": "3 GB are free, 10 GB are asked for"}}, "space": m{"free": int64(3_100_000_000), "total": int64(64_000_000_000)}},

@@ -18,6 +18,7 @@ package studio
 
 import (
 	"embed"
+	"encoding/json"
 	"io/fs"
 	"net"
 	"net/http"
@@ -38,6 +39,23 @@ type Options struct {
 	// Hosts are the names, without ports, under which the page may be asked for. Those of the
 	// loopback address (localhost, 127.0.0.1, ::1) are always allowed.
 	Hosts []string
+	// Prices are what tokens of models cost. The page then shows money beside tokens; nil shows none. Whoever
+	// may see the page sees them.
+	Prices *Prices
+}
+
+// Prices are what models cost.
+type Prices struct {
+	Currency string `json:"currency"`
+	// Models has the price of each by its name, as messages give it in response_metadata. A name also stands
+	// for those that continue it after a hyphen, as names with a date do.
+	Models map[string]Price `json:"models"`
+}
+
+// Price is what a million tokens cost.
+type Price struct {
+	Input  float64 `json:"input"`
+	Output float64 `json:"output"`
 }
 
 // New serves the page at /, and api, a server of LangGraph's API, at /api/. Mount it at the
@@ -49,6 +67,12 @@ func New(api http.Handler, opts Options) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/", http.StripPrefix("/api", api))
+	if opts.Prices != nil {
+		mux.Handle("GET /prices.json", page(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(opts.Prices)
+		})))
+	}
 	mux.Handle("/", page(http.FileServerFS(files)))
 	return guard{hosts: opts.Hosts, next: mux}
 }

@@ -39,7 +39,7 @@ func TestTasks(t *testing.T) {
 		p.see("what it was called with", `[...`+first+`.querySelectorAll(".branch")].find(e => e.innerText.startsWith("input"))?.innerText.includes("task unsure")`)
 		// An edit is of no run.
 		p.do(chromedp.Click(chromedp.CSS(`.history .row:nth-child(3)`)))
-		p.see("the first checkpoint", `document.querySelector(".task summary b")?.innerText === "__start__"`)
+		p.see("the first checkpoint", `document.querySelector(".task summary b")?.innerText === "start"`)
 	})
 }
 

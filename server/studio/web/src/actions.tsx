@@ -17,10 +17,10 @@ import { Value } from "./value";
 
 type Which = "input" | "edit" | "rerun" | "copy" | "delete" | undefined;
 
-export function Actions(props: { id: string; thread: Thread | undefined; state: State | undefined; head: State | undefined; refresh: () => void }) {
+export function Actions(props: { id: string; thread: Thread | undefined; state: State | undefined; head: State | undefined; refresh: () => void; children?: ComponentChildren }) {
   const { id, thread, state, head, refresh } = props;
   const [which, set] = useState<Which>();
-  if (readonly.value) return <span class="note">read-only</span>;
+  if (readonly.value) return <div class="actions">{props.children}</div>;
   const assistant = assistantOf(graphs.value, thread) ?? (thread && graphs.value?.length ? graphs.value[0] : undefined);
   const past = state && head && idOf(state) !== idOf(head);
   const close = () => set(undefined);
@@ -35,6 +35,7 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
       {assistant && state && <button onClick={() => set("rerun")}>{past ? "Run again from here" : "Go on"}</button>}
       {state && <button onClick={() => set("edit")}>{past ? "Fork with an edit" : "Edit state"}</button>}
       <button onClick={() => set("copy")}>Copy</button>
+      {props.children}
       <button class="danger" onClick={() => set("delete")}>
         Delete
       </button>

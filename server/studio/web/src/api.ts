@@ -1,7 +1,7 @@
 // The client of LangGraph's server API. Every call is one request to the origin that served
 // the page: Studio's own server passes them on where the API is elsewhere.
 
-import type { Assistant, BackedUp, CheckpointRef, Cron, Drawing, Fields, Info, Item, Json, QueuedRun, RanTask, Room, Run, Schedule, State, StoreHealth, Thread, Verified } from "./types";
+import type { Assistant, BackedUp, CheckpointRef, Cron, Drawing, Fields, Info, Item, Json, NodesOfDay, QueuedRun, RanTask, Room, Run, Schedule, State, StoreHealth, Thread, Verified } from "./types";
 
 // Problem is an answer that is no success. `detail` is the server's own text.
 export class Problem extends Error {
@@ -106,13 +106,15 @@ export const api = {
   // channels but one if it is "channel:" and the channel's name; "task:" and an id tells what a task is called with.
   state: (id: string, checkpoint?: string, shown?: string) =>
     read<State>("GET", `/threads/${at(id)}/state${checkpoint ? "/" + at(checkpoint) : ""}${shown ? "?stele_values=" + at(shown) : ""}`),
-  // history is a page of checkpoints, newest first; with of, those of a subgraph. Without values, a server of stele's leaves
-  // out the values and the tasks; others send them all the same.
-  history: (id: string, limit: number, before: CheckpointRef | undefined, values: boolean, of?: CheckpointRef) =>
+  // history is a page of checkpoints, newest first; with of, those of a subgraph; with metadata, those that have it. Without
+  // values, a server of stele's leaves out the values, and tells the tasks in short; others send them all the same.
+  history: (id: string, limit: number, before: CheckpointRef | undefined, values: boolean, of?: CheckpointRef, metadata?: Fields) =>
     read<State[]>("POST", `/threads/${at(id)}/history`, {
       limit,
       ...(of ? { checkpoint: of as unknown as Json } : {}),
-      ...(before ? { before: before as unknown as Json } : {}),
+      // LangGraph's server reads the one in configurable alone.
+      ...(before ? { before: { checkpoint_id: before.checkpoint_id!, configurable: { checkpoint_id: before.checkpoint_id! } } } : {}),
+      ...(metadata ? { metadata } : {}),
       ...(values ? {} : { values: false }),
     }),
   update: (id: string, values: Json, asNode: string | undefined, checkpoint?: CheckpointRef) =>
@@ -139,6 +141,7 @@ export const api = {
   queue: (status: string) => read<{ runs: QueuedRun[]; total: number }>("GET", `/stele/runs${status ? "?status=" + at(status) : ""}`),
   queueOf: (id: string) => read<{ runs: QueuedRun[] }>("GET", `/stele/runs?thread_id=${at(id)}`),
   tasksOf: (id: string, run: string) => read<{ tasks: RanTask[]; recorded: boolean }>("GET", `/stele/threads/${at(id)}/runs/${at(run)}/tasks`),
+  nodes: () => read<NodesOfDay>("GET", "/stele/nodes"),
   retry: (run: string) => json<unknown>("POST", `/stele/runs/${at(run)}/retry`, {}),
   schedules: () => read<{ schedules: Schedule[] }>("GET", "/stele/schedules"),
 

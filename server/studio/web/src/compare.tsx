@@ -10,7 +10,8 @@ import { ancestryOf, idOf, madeBy, type Row, stepOf } from "./tree";
 import type { Fields, Json, State } from "./types";
 import { Value } from "./value";
 
-export type Difference = "same" | "added" | "removed" | "changed";
+// "ids": only ids of messages and calls differ, which say nothing to a person.
+export type Difference = "same" | "ids" | "added" | "removed" | "changed";
 
 export interface ChannelDifference {
   channel: string;
@@ -19,16 +20,21 @@ export interface ChannelDifference {
   after?: Json;
 }
 
-// equal is deep equality of JSON, whatever the order of keys.
-export function equal(a: Json | undefined, b: Json | undefined): boolean {
+// equal is deep equality of JSON, whatever the order of keys; with butIds, whatever the ids of
+// messages and calls, which are made anew each time.
+export function equal(a: Json | undefined, b: Json | undefined, butIds = false): boolean {
   if (a === b) return true;
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
   if (Array.isArray(a) || Array.isArray(b)) {
-    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((v, i) => equal(v, b[i]));
+    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((v, i) => equal(v, b[i], butIds));
   }
   const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((k) => Object.hasOwn(b, k) && equal(a[k], b[k]));
+  return keys.length === Object.keys(b).length && keys.every((k) => Object.hasOwn(b, k) && ((butIds && isMadeId(a, k)) || equal(a[k], b[k], butIds)));
 }
+
+// isMadeId reports whether a field of a message, of a call of a tool, or of what a provider said of a
+// message is an id. Other ids, such as that of an order, are what a program works with.
+const isMadeId = (of: Fields, key: string) => (key === "id" || key === "tool_call_id") && (("content" in of && "type" in of) || ("args" in of && "name" in of) || "model_name" in of);
 
 const isMap = (v: Json | undefined): v is Fields => v !== null && typeof v === "object" && !Array.isArray(v);
 
@@ -38,7 +44,7 @@ export function compareValues(before: Json, after: Json): ChannelDifference[] {
   const b = fields(after);
   const channels = [...new Set([...Object.keys(a), ...Object.keys(b)])].sort();
   return channels.map((channel) => {
-    const kind: Difference = !Object.hasOwn(a, channel) ? "added" : !Object.hasOwn(b, channel) ? "removed" : equal(a[channel], b[channel]) ? "same" : "changed";
+    const kind: Difference = !Object.hasOwn(a, channel) ? "added" : !Object.hasOwn(b, channel) ? "removed" : equal(a[channel], b[channel]) ? "same" : isMadeId(a, channel) || equal(a[channel], b[channel], true) ? "ids" : "changed";
     return { channel, kind, before: a[channel], after: b[channel] };
   });
 }
@@ -55,7 +61,8 @@ type Cell = { parts: Part[] } | { value: Json };
 // Line is a row of both sides. A side that is missing has nothing there.
 export interface Line {
   path: string;
-  same?: boolean;
+  same?: boolean; // to a person
+  ids?: boolean; // but the ids differ
   left?: Cell;
   right?: Cell;
 }
@@ -79,10 +86,10 @@ export function linesOf(before: Json | undefined, after: Json | undefined, path 
     return aligned(before.split("\n"), after.split("\n"), (a, b) => a === b, (a, b) => [words(a, b, path, room)], () => path, (text) => ({ parts: [{ text, marked: false }] }));
   }
   if (Array.isArray(before) && Array.isArray(after)) {
-    return aligned(before, after, equal, (a, b, i) => (alike(a, b) ? linesOf(a, b, into(i), room) : [{ path: into(i), left: whole(a), right: whole(b) }]), into, (value) => ({ value }));
+    return aligned(before, after, (a, b) => equal(a, b, true), (a, b, i) => (alike(a, b) ? linesOf(a, b, into(i), room) : [{ path: into(i), left: whole(a), right: whole(b) }]), into, (value) => ({ value }));
   }
   if (isMap(before) && isMap(after)) {
-    return compareValues(before, after).flatMap((d) => (d.kind === "same" ? [] : linesOf(d.before, d.after, into(d.channel), room)));
+    return compareValues(before, after).flatMap((d) => (d.kind === "same" ? [] : d.kind === "ids" ? [{ path: into(d.channel), same: true, ids: true, left: whole(d.before), right: whole(d.after) }] : linesOf(d.before, d.after, into(d.channel), room)));
   }
   return [{ path, left: whole(before), right: whole(after) }];
 }
@@ -101,6 +108,7 @@ function aligned<T extends Json>(before: T[], after: T[], same: (a: T, b: T) => 
   if (!parts) return [{ path: pathOf(0), left: { value: before }, right: { value: after } }];
   const lines: Line[] = [];
   let at = 0; // in after; of what was removed, where it would be
+  let was = 0; // in before
   let gone: T[] = [];
   const lose = () => {
     gone.forEach((v, i) => lines.push({ path: pathOf(at + i), left: whole(v) }));
@@ -109,6 +117,7 @@ function aligned<T extends Json>(before: T[], after: T[], same: (a: T, b: T) => 
   for (const part of parts) {
     if (part.removed) {
       gone = part.value;
+      was += gone.length;
       continue;
     }
     if (part.added) {
@@ -121,7 +130,11 @@ function aligned<T extends Json>(before: T[], after: T[], same: (a: T, b: T) => 
       continue;
     }
     lose();
-    for (const v of part.value) lines.push({ path: pathOf(at++), same: true, left: plain(v), right: plain(v) });
+    for (const v of part.value) {
+      const old = before[was++]!;
+      const ids = equal(old, v) ? {} : { ids: true };
+      lines.push({ path: pathOf(at++), same: true, ...ids, left: plain(old), right: plain(v) });
+    }
   }
   lose();
   return lines;
@@ -162,7 +175,9 @@ export function fold(lines: Line[]): Shown[] {
 
 export function Compare({ before, after, rows }: { before: State; after: State; rows: Row[] }) {
   const all = useMemo(() => compareValues(before.values, after.values), [before, after]);
-  const different = all.filter((d) => d.kind !== "same");
+  const different = all.filter((d) => d.kind !== "same" && d.kind !== "ids");
+  const ids = all.filter((d) => d.kind === "ids");
+  const equalOnes = all.filter((d) => d.kind === "same");
   const [same, showSame] = useState(false);
   const parted = useMemo(() => partedAt(rows, idOf(before), idOf(after)), [rows, before, after]);
   return (
@@ -181,7 +196,7 @@ export function Compare({ before, after, rows }: { before: State; after: State; 
           swap the sides
         </button>
       </p>
-      {different.length === 0 && <p>Both have the same values.</p>}
+      {different.length === 0 && <p>{ids.length === 0 ? "Both have the same values." : "Both have the same values, but for ids."}</p>}
       {different.map((d) => (
         <section key={d.channel} class={"difference " + d.kind}>
           <h3>
@@ -190,12 +205,17 @@ export function Compare({ before, after, rows }: { before: State; after: State; 
           <Sides difference={d} left={nameOf(before)} right={nameOf(after)} />
         </section>
       ))}
-      {all.length > different.length && (
+      {ids.length > 0 && (
+        <p class="note">
+          Only ids of messages and calls differ in {ids.map((d) => visible(d.channel)).join(", ")}.
+        </p>
+      )}
+      {equalOnes.length > 0 && (
         <button class="quiet" aria-expanded={same} onClick={() => showSame(!same)}>
-          {all.length - different.length === 1 ? "one channel is" : `${count(all.length - different.length)} channels are`} the same
+          {equalOnes.length === 1 ? "one channel is" : `${count(equalOnes.length)} channels are`} the same
         </button>
       )}
-      {same && <p class="note">{all.filter((d) => d.kind === "same").map((d) => visible(d.channel)).join(", ")}</p>}
+      {same && <p class="note">{equalOnes.map((d) => visible(d.channel)).join(", ")}</p>}
     </div>
   );
 }
@@ -266,6 +286,7 @@ function Sides({ difference: d, left, right }: { difference: ChannelDifference; 
                 <tr class="path">
                   <td colSpan={2}>
                     <span class="key">{visible(line.path)}</span>
+                    {line.ids && <span class="note">only ids differ</span>}
                   </td>
                 </tr>
               )}

@@ -2,7 +2,9 @@
 
 import dagre from "@dagrejs/dagre";
 import { useMemo } from "preact/hooks";
+import { nodeName } from "./names";
 import { list, visible, word } from "./text";
+import { nextOf, type Row, tasksOf } from "./tree";
 import type { Drawing, Json } from "./types";
 
 export type Mark = "ran" | "next" | "waiting" | "failed";
@@ -17,8 +19,11 @@ interface Box {
 }
 
 interface Line {
+  from: string;
+  to: string;
   path: string;
   conditional: boolean;
+  taken: boolean;
   label?: Json;
 }
 
@@ -32,7 +37,9 @@ export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[]; width: 
   }
   list(drawing.edges).forEach((edge, i) => {
     if (!graph.hasNode(word(edge.source)) || !graph.hasNode(word(edge.target))) return;
-    graph.setEdge(word(edge.source), word(edge.target), { conditional: !!edge.conditional, text: edge.data }, String(i));
+    // Beside a node its loop has room.
+    const loop = edge.source === edge.target ? { width: 2 * loopWidth } : {};
+    graph.setEdge(word(edge.source), word(edge.target), { ...loop, conditional: !!edge.conditional, taken: !!edge.taken, text: edge.data }, String(i));
   });
   dagre.layout(graph);
   const boxes = graph.nodes().map((id) => {
@@ -40,18 +47,49 @@ export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[]; width: 
     return { id, label: n.label, x: n.x, y: n.y, width: n.width, height: n.height };
   });
   const lines = graph.edges().map((e) => {
-    const edge = graph.edge(e) as { points: { x: number; y: number }[]; conditional: boolean; text?: Json };
-    return { path: curve(edge.points), conditional: edge.conditional, label: edge.text };
+    const edge = graph.edge(e) as { points: { x: number; y: number }[]; conditional: boolean; taken: boolean; text?: Json };
+    const path = e.v === e.w ? loop(graph.node(e.v) as { x: number; y: number; width: number }) : curve(edge.points);
+    return { from: e.v, to: e.w, path, conditional: edge.conditional, taken: edge.taken, label: edge.text };
   });
   const size = graph.graph() as { width?: number; height?: number };
   return { boxes, lines, width: size.width ?? 0, height: size.height ?? 0 };
 }
 
 function labelOf(id: string): string {
-  if (id === "__start__") return "start";
-  if (id === "__end__") return "end";
-  const text = visible(id);
+  const text = nodeName(id);
   return text.length > 26 ? text.slice(0, 25) + "…" : text;
+}
+
+const loopWidth = 26;
+
+// loop leads from a node to itself, at its right side.
+function loop({ x, y, width }: { x: number; y: number; width: number }): string {
+  const side = x + width / 2;
+  return `M${r(side)},${r(y - 8)}C${r(side + loopWidth)},${r(y - 20)} ${r(side + loopWidth)},${r(y + 20)} ${r(side)},${r(y + 8)}`;
+}
+
+// withTaken adds the edges that a thread has taken and the drawing lacks: those of Commands whose
+// destinations a program does not declare.
+export function withTaken(drawing: Drawing, rows: Row[]): Drawing {
+  const nodes = new Set(list(drawing.nodes).map((n) => word(n.id)));
+  const key = (a: string, b: string) => JSON.stringify([a, b]);
+  const known = new Set(list(drawing.edges).map((e) => key(word(e.source), word(e.target))));
+  const led = new Set(list(drawing.edges).map((e) => word(e.target)));
+  const states = new Map(rows.map((r) => [r.id, r.state]));
+  const taken: Drawing["edges"] = [];
+  const add = (source: string, target: string) => {
+    if (!nodes.has(source) || !nodes.has(target) || known.has(key(source, target))) return;
+    known.add(key(source, target));
+    taken.push({ source, target, conditional: true, taken: true, data: "taken by this thread" });
+  };
+  // Only one node has run, so it is certain which led there.
+  const steps = rows.flatMap((row) => {
+    const parent = row.parent === undefined ? undefined : states.get(row.parent);
+    const ran = [...new Set(parent ? tasksOf(parent).map((t) => word(t.name)) : [])];
+    return ran.length === 1 && row.state.metadata?.source === "loop" ? [[ran[0]!, nextOf(row.state)] as const] : [];
+  });
+  for (const [from, next] of steps) for (const to of next) if (!led.has(to) || !led.has(from)) add(from, to);
+  return taken.length ? { nodes: drawing.nodes, edges: [...list(drawing.edges), ...taken] } : drawing;
 }
 
 // curve is a smooth line through dagre's points.
@@ -81,7 +119,7 @@ export function Graph({ drawing, marks }: { drawing: Drawing; marks: Map<string,
         </marker>
       </defs>
       {lines.map((l, i) => (
-        <path key={i} d={l.path} class={l.conditional ? "edge conditional" : "edge"} marker-end="url(#arrow)">
+        <path key={i} d={l.path} data-from={l.from} data-to={l.to} class={"edge" + (l.conditional ? " conditional" : "") + (l.taken ? " taken" : "")} marker-end="url(#arrow)">
           {l.label && <title>{visible(l.label)}</title>}
         </path>
       ))}

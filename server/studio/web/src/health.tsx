@@ -35,18 +35,16 @@ export function Health() {
               {visible(p.kind)}: {visible(p.detail)}
             </p>
           ))}
-          <table>
-            <tbody>
-              <Row name="Threads" value={count(s.threads)} />
-              <Row name="In segments" value={`${bytes(s.segment_bytes)} in ${count(s.segments)} files`} more={`${bytes(s.raw_bytes)} before compression`} />
-              <Row name="A compaction would free about" value={bytes(s.dead_bytes)} more="stele compact DIR, or the store's own work" />
-              <Row name="Waits to be compacted" value={bytes(s.compaction_debt)} />
-              <Row name="In the log, not flushed" value={`${bytes(s.log_bytes)} in ${count(s.log_files)} files`} />
-              <Row name="Images of the index" value={count(s.images)} />
-              <Row name="Threads in memory" value={count(s.resident)} />
-              <Row name="Free on the device" value={h.space.total ? `${bytes(h.space.free)} of ${bytes(h.space.total)}` : bytes(h.space.free)} />
-            </tbody>
-          </table>
+          <dl class="tiles">
+            <Row name="Threads" value={count(s.threads)} />
+            <Row name="In segments" value={`${bytes(s.segment_bytes)} in ${count(s.segments)} files`} more={`${bytes(s.raw_bytes)} before compression`} />
+            <Row name="A compaction would free about" value={bytes(s.dead_bytes)} more="stele compact DIR, or the store's own work" />
+            <Row name="Waits to be compacted" value={bytes(s.compaction_debt)} />
+            <Row name="In the log, not flushed" value={`${bytes(s.log_bytes)} in ${count(s.log_files)} files`} />
+            <Row name="Images of the index" value={count(s.images)} />
+            <Row name="Threads in memory" value={count(s.resident)} />
+            <Row name="Free on the device" value={h.space.total ? `${bytes(h.space.free)} of ${bytes(h.space.total)}` : bytes(h.space.free)} />
+          </dl>
           {info.value?.stele?.room && <Room />}
           <Upkeep />
         </div>
@@ -121,7 +119,11 @@ function Part({ name, of, all }: { name: ComponentChildren; of: ValueRoom; all: 
       <th scope="row">{name}</th>
       <td>{count(of.values)}</td>
       <td>{bytes(of.bytes)}</td>
-      <td>{part > 0 && part < 1 ? "< 1" : Math.round(part)} %</td>
+      <td>
+        <span class="meter time" style={`--part: ${Math.max(1, Math.round(part))}%`}>
+          {part > 0 && part < 1 ? "< 1" : Math.round(part)} %
+        </span>
+      </td>
     </tr>
   );
 }
@@ -209,11 +211,10 @@ const seconds = (ns: number) => (ns < 1e9 ? `${Math.round(ns / 1e6)} ms` : `${(n
 
 function Row({ name, value, more }: { name: string; value: string; more?: string }) {
   return (
-    <tr>
-      <th scope="row">{name}</th>
-      <td>
-        {value} {more && <span class="note">{more}</span>}
-      </td>
-    </tr>
+    <div>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+      {more && <dd class="note">{more}</dd>}
+    </div>
   );
 }

@@ -27,7 +27,8 @@ export interface Message {
   invalid_tool_calls?: { name?: Json }[] | null;
   tool_call_id?: Json;
   status?: Json;
-  usage_metadata?: { total_tokens?: Json } | null;
+  usage_metadata?: { input_tokens?: Json; output_tokens?: Json; total_tokens?: Json } | null;
+  response_metadata?: Fields | null;
 }
 
 const tokensOf = (m: Message) => (typeof m.usage_metadata?.total_tokens === "number" ? m.usage_metadata.total_tokens : 0);

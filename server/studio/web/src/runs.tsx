@@ -6,6 +6,7 @@ import { graphs, info, readonly } from "./session";
 import { AssistantField } from "./assistants";
 import { Form, JsonField, jsonOf } from "./dialog";
 import { say, useEvery, useLoad } from "./load";
+import { Nodes } from "./nodes";
 import { change, link, route } from "./route";
 import { tookOf } from "./status";
 import { count, Id, list, Text, Time, visible, word } from "./text";
@@ -44,7 +45,7 @@ export function Runs() {
       )}
       {rows.length > 0 && (
         <div class="wide" tabIndex={0} role="region" aria-label="Runs">
-          <table>
+          <table class="cards">
             <thead>
               <tr>
                 <th>Status</th>
@@ -63,18 +64,18 @@ export function Runs() {
                   <td>
                     <span class={"status " + (looks[r.status] ?? "idle")}>{r.waiting && r.status === "success" ? "waiting" : r.status}</span>
                   </td>
-                  <td>
+                  <td data-name="Thread">
                     <a href={link(["threads", r.thread_id])}>
                       <Id id={r.thread_id} short />
                     </a>
                   </td>
-                  <td>{visible(r.graph)}</td>
-                  <td>
+                  <td data-name="Graph">{visible(r.graph)}</td>
+                  <td data-name="Submitted">
                     <Time at={r.created_at} />
                   </td>
-                  <td>{r.attempt}</td>
-                  <td>{tookOf(r)}</td>
-                  <td class="cause">{r.error && <Text text={r.error} first={200} />}</td>
+                  <td data-name="Attempts">{r.attempt}</td>
+                  <td data-name="Took">{tookOf(r)}</td>
+                  <td class="cause" data-name="Error">{r.error && <Text text={r.error} first={200} />}</td>
                   {!readonly.value && (
                     <td>
                       {(r.status === "error" || r.status === "interrupted") && (
@@ -96,6 +97,7 @@ export function Runs() {
         </div>
       )}
       {runs.value && rows.length === 0 && <p class="empty">There are no such runs.</p>}
+      {info.value?.stele?.nodes && <Nodes />}
       <Schedules />
       {retry && (
         <Form title="Try this run again?" act="Try again" close={() => setRetry(undefined)} submit={async () => void (await api.retry(retry.run_id), runs.again())}>

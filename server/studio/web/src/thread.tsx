@@ -1,6 +1,5 @@
 // One thread: its history as a tree, the graph, and the chosen checkpoint.
 
-import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Actions, Answer } from "./actions";
 import { api } from "./api";
@@ -8,84 +7,30 @@ import { Guarded } from "./guarded";
 import { graphs, info, readonly } from "./session";
 import { assistantOf } from "./assistants";
 import { Compare } from "./compare";
+import { type Deed, deedsOf, tokensOf } from "./deeds";
 import { exportHTML, exportLines, save } from "./export";
-import { Graph, type Mark } from "./graph";
+import { Graph, type Mark, withTaken } from "./graph";
+import { lazy, pageSize, useHistory } from "./history";
 import { type Loaded, say, useEvery, useLoad } from "./load";
 import { asMessages, Conversation } from "./messages";
+import { nodeName } from "./names";
 import { change, link, route } from "./route";
 import { live } from "./running";
 import { bytes, count, Id, list, spent, Text, Time, visible, word } from "./text";
 import { Status, tookOf as tookOfRun } from "./status";
-import { ancestryOf, asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, standOf, stepOf, tasksOf } from "./tree";
+import { History, Words } from "./steps";
+import { Timeline } from "./timeline";
+import { asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, stepOf, tasksOf } from "./tree";
 import type { CheckpointRef, Fields, Json, QueuedRun, RanTask, State, Task, Thread } from "./types";
 import { marked, numberOf, Value } from "./value";
-import { useVirtual } from "./virtual";
-
-const pageSize = 100;
-
-// lazy: the history comes without values, which are fetched for the checkpoint that is shown.
-const lazy = () => info.value?.stele?.lazy_history ?? false;
-
-// useHistory is the history of a thread, newest first, loaded page by page, and read again at
-// its top when the thread has changed.
-function useHistory(id: string) {
-  const [states, set] = useState<State[]>([]);
-  const [status, setStatus] = useState<{ more: boolean; busy: boolean; error?: string }>({ more: true, busy: true });
-  const turn = useRef(0);
-  const busy = useRef(false);
-  const known = useRef<State[]>([]);
-  known.current = states;
-
-  const first = async () => {
-    const mine = ++turn.current;
-    busy.current = true;
-    try {
-      const page = await api.history(id, pageSize, undefined, !lazy());
-      if (mine !== turn.current) return;
-      // What is older than this page stays, if the two touch.
-      const ids = new Set(page.map(idOf));
-      const oldest = page.at(-1);
-      const at = oldest ? known.current.findIndex((s) => idOf(s) === idOf(oldest)) : -1;
-      const older = at >= 0 ? known.current.slice(at + 1).filter((s) => !ids.has(idOf(s))) : [];
-      set([...page, ...older]);
-      setStatus((s) => ({ more: older.length > 0 ? s.more : page.length === pageSize, busy: false }));
-    } catch (error) {
-      if (mine === turn.current) setStatus({ more: false, busy: false, error: say(error) });
-    } finally {
-      busy.current = false;
-    }
-  };
-  const next = async () => {
-    const last = known.current.at(-1);
-    if (busy.current || !last) return;
-    busy.current = true;
-    const mine = turn.current;
-    setStatus((s) => ({ ...s, busy: true }));
-    try {
-      const page = await api.history(id, pageSize, last.checkpoint, !lazy());
-      if (mine !== turn.current) return;
-      set((all) => [...all, ...page]);
-      setStatus({ more: page.length === pageSize, busy: false });
-    } catch (error) {
-      if (mine === turn.current) setStatus({ more: false, busy: false, error: say(error) });
-    } finally {
-      busy.current = false;
-    }
-  };
-  useEffect(() => {
-    set([]);
-    setStatus({ more: true, busy: true });
-    first();
-    return () => void turn.current++;
-  }, [id]);
-  return { states, ...status, first, next };
-}
 
 export function ThreadScreen({ id }: { id: string }) {
   const query = route.value.query;
   const thread = useLoad(() => api.thread(id, info.value?.stele?.thread_status), [id]);
   const history = useHistory(id);
-  const rows = useMemo(() => rowsOf(history.states), [history.states]);
+  // What a jump left out parts the tree in two.
+  const rows = useMemo(() => [...rowsOf(history.top), ...rowsOf(history.rest)], [history.top, history.rest]);
+  const deeds = useMemo(() => deedsOf(rows), [rows]);
   // The history is read again when the thread has changed, by this page or by another.
   const mark = thread.value ? [thread.value.updated_at, thread.value.status, thread.value.stele_status].map(word).join(" ") : "";
   const chosen = rows.find((r) => r.id === query.at) ?? (query.at ? undefined : rows[0]);
@@ -94,7 +39,7 @@ export function ThreadScreen({ id }: { id: string }) {
   const state = chosen?.state ?? (other.value && idOf(other.value) === query.at ? other.value : undefined);
   const withState = useLoad(
     async () => (query.with ? ((!lazy() && rows.find((r) => r.id === query.with)?.state) || (await api.state(id, query.with))) : undefined),
-    [id, query.with, history.states.length],
+    [id, query.with, rows.length],
   );
   // What is shown of the chosen checkpoint has its values.
   // Large ones are left out until they are opened, except where checkpoints are compared.
@@ -130,21 +75,39 @@ export function ThreadScreen({ id }: { id: string }) {
     <main class="thread">
       <div class="bar">
         <h1>
-          <Id id={id} />
+          <span class="broad">
+            <Id id={id} />
+          </span>
+          <span class="narrow">
+            <Id id={id} short />
+          </span>
         </h1>
         {thread.value && <Status thread={thread.value} />}
-        <Actions id={id} thread={thread.value} state={whole ?? state} head={rows[0]?.state} refresh={refresh} />
-        {rows.length > 0 && <Exports id={id} />}
+        <Actions id={id} thread={thread.value} state={whole ?? state} head={rows[0]?.state} refresh={refresh}>
+          {rows.length > 0 && <Exports id={id} />}
+        </Actions>
       </div>
-      <div class={query.with ? "columns comparing" : "columns"}>
-        <History rows={rows} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={history.next} />
+      <div class={query.with ? "columns comparing" : query.view ? "columns over" : "columns"}>
+        <History rows={rows} deeds={deeds} gap={history.rest.length ? history.top.length : 0} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={history.next} fill={history.fill} jump={history.jump} />
         <section class="middle" aria-label="Graph">
           <GraphOf thread={thread.value} state={whole ?? state} rows={rows} />
           <Runs id={id} mark={mark} refresh={refresh} />
         </section>
         <section class="detail" aria-label="Checkpoint">
+          {rows.length > 0 && !query.with && (
+            <nav class="tabs" aria-label="View">
+              <a href={link(route.value.path, { ...query, view: undefined })} aria-current={query.view ? undefined : "page"}>
+                Step
+              </a>
+              <a href={link(route.value.path, { ...query, view: "timeline" })} aria-current={query.view ? "page" : undefined}>
+                Timeline
+              </a>
+            </nav>
+          )}
           {live.value && live.value.thread === id && <Live />}
-          {whole && query.with && withState.value ? (
+          {query.view && !query.with && rows.length > 0 ? (
+            <Timeline id={id} rows={rows} deeds={deeds} mark={mark} />
+          ) : whole && query.with && withState.value ? (
             <>
               <h2>
                 Compared with <Id id={query.with} short />{" "}
@@ -155,7 +118,7 @@ export function ThreadScreen({ id }: { id: string }) {
               <Compare before={withState.value} after={whole} rows={rows} />
             </>
           ) : whole && state ? (
-            <Checkpoint id={id} thread={thread.value} state={whole} rows={rows} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
+            <Checkpoint id={id} thread={thread.value} state={whole} rows={rows} deed={deeds.get(idOf(state))} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
           ) : history.busy || other.loading || fetched.loading ? (
             <p class="note">Loading…</p>
           ) : (
@@ -167,130 +130,14 @@ export function ThreadScreen({ id }: { id: string }) {
   );
 }
 
-const rowHeight = 40;
-const laneWidth = 14;
-
-function History(props: { rows: Row[]; chosen: string | undefined; more: boolean; busy: boolean; error?: string; load: () => void }) {
-  const { rows, chosen } = props;
-  const scroller = useRef<HTMLDivElement>(null);
-  const virtual = useVirtual(rows.length, rowHeight, () => scroller.current);
-  const items = virtual.getVirtualItems();
-  const last = items[items.length - 1]?.index ?? 0;
-  useEffect(() => {
-    if (props.more && !props.busy && rows.length > 0 && last >= rows.length - 20) props.load();
-  }, [last, rows.length, props.more, props.busy]);
-  const line = useMemo(() => (chosen ? ancestryOf(rows, chosen) : new Set<string>()), [rows, chosen]);
-  const lanes = useMemo(() => rows.reduce((most, r) => Math.max(most, r.lane + 1, ...r.through.map((l) => l + 1)), 1), [rows]);
-  const width = Math.min(lanes, 8) * laneWidth + 8;
-  const onKey = (e: KeyboardEvent) => {
-    const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: 10, PageUp: -10 }[e.key];
-    if (step === undefined || rows.length === 0) return;
-    e.preventDefault();
-    // With Shift the other end of a comparison moves, as with the mouse.
-    const { with: other } = route.peek().query;
-    const from = Math.max(0, rows.findIndex((r) => r.id === (e.shiftKey ? (other ?? chosen) : chosen)));
-    const to = Math.min(rows.length - 1, Math.max(0, from + step));
-    change(e.shiftKey ? { at: chosen, with: rows[to]!.id } : { at: rows[to]!.id }, true);
-    virtual.scrollToIndex(to);
-  };
-  const index = rows.findIndex((r) => r.id === chosen);
-  const compared = route.value.query.with;
-  return (
-    <section class="history" aria-label="History">
-      <div class="scroll" ref={scroller} tabIndex={0} role="listbox" aria-label="Checkpoints, newest first" aria-activedescendant={index >= 0 ? "cp-" + index : undefined} onKeyDown={onKey}>
-        <div style={{ height: `${virtual.getTotalSize()}px`, position: "relative" }}>
-          {items.map((item) => {
-            const row = rows[item.index];
-            if (!row) return null;
-            return <HistoryRow key={row.id} row={row} index={item.index} top={item.start} width={width} down={item.index + 1 < rows.length} chosen={row.id === chosen} other={row.id === compared} line={line.has(row.id)} />;
-          })}
-        </div>
-        {props.error && <p class="error">{props.error}</p>}
-      </div>
-      <p class="note foot">
-        {count(rows.length)}
-        {props.more ? " loaded" : ""} checkpoints.{" "}
-        {route.value.query.pick ? (
-          <>
-            Choose the other one.{" "}
-            <button class="quiet" onClick={() => change({ pick: undefined })}>
-              never mind
-            </button>
-          </>
-        ) : (
-          rows.length > 1 && (
-            <button class="quiet" title="Shift and click, or Shift and the arrow keys, do the same" onClick={() => change({ at: chosen, pick: "1" })}>
-              compare two
-            </button>
-          )
-        )}
-      </p>
-    </section>
-  );
-}
-
-// HistoryRow is drawn again only when something about it changes: a frame of scrolling draws the
-// rows that come in, and no others.
-const HistoryRow = memo(function HistoryRow(props: { row: Row; index: number; top: number; width: number; down: boolean; chosen: boolean; other: boolean; line: boolean }) {
-  const { row } = props;
-  const stand = standOf(row.state);
-  return (
-    <a
-      id={"cp-" + props.index}
-      role="option"
-      tabIndex={-1}
-      aria-selected={props.chosen}
-      class={(props.line ? "row line" : "row") + (props.other ? " other" : "")}
-      style={`transform: translateY(${props.top}px); height: ${rowHeight}px`}
-      href={link(route.peek().path, { ...route.peek().query, at: row.id })}
-      onClick={(e) => {
-        if (e.ctrlKey || e.metaKey) return; // a new tab
-        e.preventDefault();
-        change(e.shiftKey || route.peek().query.pick ? { with: row.id, pick: undefined } : { at: row.id });
-      }}
-    >
-      <Lanes row={row} down={props.down} width={props.width} />
-      <span class={"stand " + stand} title={stand} />
-      <span class="what">{whatOf(row)}</span>
-      <Time at={row.state.created_at} />
-    </a>
-  );
-});
-
-// whatOf says in a few words what a checkpoint is: who made it, and what ran.
-function whatOf(row: Row): string {
-  const made = madeBy(row.state);
-  const next = nextOf(row.state).map((n) => (n === "__start__" ? "start" : visible(n)));
-  const then = next.length ? "next: " + [...new Set(next)].slice(0, 3).join(", ") + (next.length > 3 ? "…" : "") : "end";
-  const step = stepOf(row.state);
-  return `${made}${step !== "" ? " " + step : ""} · ${then}`;
-}
-
-function Lanes({ row, down, width }: { row: Row; down: boolean; width: number }) {
-  const x = (lane: number) => Math.min(lane, 7) * laneWidth + 8;
-  const mid = rowHeight / 2;
-  return (
-    <svg class="lanes" width={width} height={rowHeight} aria-hidden="true">
-      {row.through.map((l) => (
-        <line key={l} x1={x(l)} x2={x(l)} y1={0} y2={rowHeight} />
-      ))}
-      {row.joins.map((l) => (
-        <path key={"j" + l} d={`M${x(l)},0 C${x(l)},${mid} ${x(row.lane)},${mid / 3} ${x(row.lane)},${mid}`} />
-      ))}
-      {row.children.length > 0 && <line x1={x(row.lane)} x2={x(row.lane)} y1={0} y2={mid} />}
-      {row.parent !== undefined && down && <line x1={x(row.lane)} x2={x(row.lane)} y1={mid} y2={rowHeight} />}
-      <circle cx={x(row.lane)} cy={mid} r={4} />
-    </svg>
-  );
-}
-
 function GraphOf({ thread, state, rows }: { thread: Thread | undefined; state: State | undefined; rows: Row[] }) {
   const assistant = assistantOf(graphs.value, thread);
   const drawing = useLoad(async () => (assistant ? await api.drawing(assistant.assistant_id, false) : undefined), [assistant?.assistant_id]);
+  const drawn = useMemo(() => drawing.value && withTaken(drawing.value, rows), [drawing.value, rows]);
   if (!assistant) return <p class="note">No program is mounted that has this thread's graph, so it cannot be drawn.</p>;
   if (drawing.error) return <p class="note">{drawing.error}</p>;
-  if (!drawing.value) return null;
-  return <Graph drawing={drawing.value} marks={marksOf(state, rows)} />;
+  if (!drawn) return null;
+  return <Graph drawing={drawn} marks={marksOf(state, rows)} />;
 }
 
 // Runs are those that the server knows of the thread, newest first.
@@ -352,54 +199,61 @@ export function marksOf(state: State | undefined, rows: Row[]): Map<string, Mark
   return marks;
 }
 
-// tookOf is the time between two checkpoints, for people.
-function tookOf(state: State, before: State | undefined): string | undefined {
-  if (typeof state.created_at !== "string" || typeof before?.created_at !== "string") return undefined;
-  const ms = new Date(state.created_at).getTime() - new Date(before.created_at).getTime();
-  return ms >= 0 ? spent(ms) : undefined;
-}
+// internal is a channel that LangGraph, LangChain or the engine keeps for itself.
+const internal = (name: string) => name.startsWith("__") || name.startsWith("branch:") || name.startsWith("join:") || name === "jump_to" || name === "remaining_steps";
 
-function Checkpoint(props: { id: string; thread: Thread | undefined; state: State; rows: Row[]; head: boolean; refresh: () => void }) {
-  const { id, thread, state, head, refresh } = props;
+function Checkpoint(props: { id: string; thread: Thread | undefined; state: State; rows: Row[]; deed: Deed | undefined; head: boolean; refresh: () => void }) {
+  const { id, thread, state, deed, head, refresh } = props;
+  const raw = !!route.value.query.raw;
   const parent = parentOf(state);
-  const before = props.rows.find((r) => r.id === parent)?.state;
-  const took = tookOf(state, before);
+  const step = stepOf(state);
+  const tokens = tokensOf(deed?.uses ?? []);
   const entries = state.values !== null && typeof state.values === "object" && !Array.isArray(state.values) ? Object.entries(state.values) : undefined;
+  const shown = entries?.filter(([name, value]) => raw || (!internal(name) && value !== null));
   return (
     <>
-      <h2>
-        {madeBy(state)} {stepOf(state)} <Id id={idOf(state)} short />
-        {parent && (
-          <a class="quiet" href={link(route.value.path, { ...route.value.query, at: idOf(state), with: parent })}>
-            what changed
-          </a>
-        )}
-      </h2>
+      <div class="title">
+        <h2>{deed ? <Words deed={deed} /> : `${madeBy(state)} ${step}`}</h2>
+        <p class="note facts">
+          {step !== "" && step !== "-1" && <span>step {step}</span>}
+          <Time at={state.created_at} />
+          {deed?.took !== undefined && <span>took {spent(deed.took)}</span>}
+          {tokens > 0 && <span>{count(tokens)} tokens</span>}
+          <Id id={idOf(state)} short />
+          {parent && (
+            <a class="quiet" href={link(route.value.path, { ...route.value.query, at: idOf(state), with: parent })}>
+              what changed
+            </a>
+          )}
+          <label class="switch">
+            <input type="checkbox" checked={raw} onChange={(e) => change({ raw: e.currentTarget.checked ? "1" : undefined }, true)} /> raw
+          </label>
+        </p>
+      </div>
       {head && <Answer id={id} thread={thread} state={state} refresh={refresh} />}
-      <Tasks id={id} state={state} rows={props.rows} />
+      <Tasks id={id} state={state} rows={props.rows} raw={raw} />
       <section aria-label="Values">
         <h3>Values</h3>
-        {entries ? (
-          entries.length ? (
-            entries.map(([name, value]) => (
-              <Guarded key={name}>
-                <Channel id={id} at={idOf(state)} name={name} value={value} />
-              </Guarded>
+        {shown ? (
+          shown.length ? (
+            shown.map(([name, value]) => (
+              <Guarded key={name}>{raw && marked(value) !== "large" ? <Value name={name} value={value} open={small(value)} /> : <Channel id={id} at={idOf(state)} name={name} value={value} />}</Guarded>
             ))
           ) : (
-            <p class="empty">No channel has a value.</p>
+            <p class="empty">{entries?.length ? "No channel of the program has a value." : "No channel has a value yet."}</p>
           )
         ) : (
           <Value value={state.values} open />
         )}
       </section>
-      <section aria-label="About this checkpoint">
-        <h3>About</h3>
-        <Value name="checkpoint" value={state.checkpoint as unknown as Json} />
-        <Value name="metadata" value={state.metadata} />
-        <Value name="created" value={state.created_at} />
-        {took && <p class="note">Made {took} after its parent.</p>}
-      </section>
+      {raw && (
+        <section aria-label="About this checkpoint">
+          <h3>About</h3>
+          <Value name="checkpoint" value={state.checkpoint as unknown as Json} open />
+          <Value name="metadata" value={state.metadata} open />
+          <Value name="created" value={state.created_at} />
+        </section>
+      )}
     </>
   );
 }
@@ -460,12 +314,12 @@ function Subgraph({ id, at }: { id: string; at: CheckpointRef }) {
           {states.value?.map((s, i) => (
             <details key={idOf(s)} class="task" open={i === 0}>
               <summary>
-                {madeBy(s)} {stepOf(s)} · next: {nextOf(s).map(visible).join(", ") || "end"}
+                {madeBy(s)} {stepOf(s)} · next: {nextOf(s).map(nodeName).join(", ") || "end"}
               </summary>
               <Value name="values" value={s.values} open />
               {tasksOf(s).map((t) => (
                 <div key={word(t.id)}>
-                  <Value name={t.name} value={t as unknown as Json} />
+                  <Value name={nodeName(t.name)} value={t as unknown as Json} />
                   {!!t.checkpoint && <Subgraph id={id} at={t.checkpoint} />}
                 </div>
               ))}
@@ -509,7 +363,7 @@ function useTasks(id: string, state: State, rows: Row[]): Loaded<Map<string, Ran
   }, [id, idOf(state), ids, runs, live.value?.ended]);
 }
 
-function Tasks({ id, state, rows }: { id: string; state: State; rows: Row[] }) {
+function Tasks({ id, state, rows, raw }: { id: string; state: State; rows: Row[]; raw: boolean }) {
   const ran = useTasks(id, state, rows);
   const tasks = tasksOf(state);
   if (tasks.length === 0) return null;
@@ -517,19 +371,19 @@ function Tasks({ id, state, rows }: { id: string; state: State; rows: Row[] }) {
     <section aria-label="Tasks">
       <h3>Tasks</h3>
       {tasks.map((t, i) => (
-        <TaskOf key={word(t.id) + i} id={id} at={idOf(state)} task={t} ran={ran.value?.get(word(t.id))} asked={!!info.value?.stele?.tasks && !!ran.value} />
+        <TaskOf key={word(t.id) + i} raw={raw} id={id} at={idOf(state)} task={t} ran={ran.value?.get(word(t.id))} asked={!!info.value?.stele?.tasks && !!ran.value} />
       ))}
     </section>
   );
 }
 
-function TaskOf({ id, at, task: t, ran, asked }: { id: string; at: string; task: Task; ran: RanTask | undefined; asked: boolean }) {
+function TaskOf({ id, at, task: t, ran, asked, raw }: { raw: boolean; id: string; at: string; task: Task; ran: RanTask | undefined; asked: boolean }) {
   const asks = asksOf(t);
   const ended = t.result !== undefined && t.result !== null;
   return (
     <details class={"task" + (t.error ? " failed" : "")} open={!!t.error}>
       <summary>
-        <b>{visible(t.name)}</b> {t.error ? "failed" : ended ? "ended" : asks.length ? "waits for an answer" : ran?.status === "begun" ? "has begun" : "is to run"}
+        <b title={visible(t.name)}>{raw ? visible(t.name) : nodeName(t.name)}</b> {t.error ? "failed" : ended ? "ended" : asks.length ? "waits for an answer" : ran?.status === "begun" ? "has begun" : "is to run"}
         {ran && <span class="note took"> {tookBy(ran)}</span>}
       </summary>
       {!!t.error && (
@@ -541,8 +395,8 @@ function TaskOf({ id, at, task: t, ran, asked }: { id: string; at: string; task:
       {ended && <Value name="writes" value={t.result} open />}
       {asks.length > 0 && <Value name="interrupts" value={asks as unknown as Json} />}
       {!!t.checkpoint && <Subgraph id={id} at={t.checkpoint} />}
-      <Value name="id" value={t.id} />
-      {t.path !== undefined && <Value name="path" value={t.path} />}
+      {raw && <Value name="id" value={t.id} />}
+      {raw && t.path !== undefined && <Value name="path" value={t.path} />}
       {ran ? (
         <p class="note">
           Begun <Time at={ran.began_at} />
@@ -605,7 +459,7 @@ function Live() {
           <Text text={l.error} />
         </p>
       )}
-      {l.nodes.length > 0 && <p class="note">{l.nodes.slice(-8).map(visible).join(" → ")}</p>}
+      {l.nodes.length > 0 && <p class="note">{l.nodes.slice(-8).map(nodeName).join(" → ")}</p>}
       {l.texts.map(([id, text]) => (
         <div class="bubble ai" key={id}>
           <Text text={text} first={100_000} />

@@ -44,6 +44,8 @@ export interface Task {
   checkpoint?: CheckpointRef | null;
   state?: State | null;
   result?: Json;
+  // stele_answers are what people answered, in a history without values.
+  stele_answers?: Json[];
   // stele_input is what the node is called with, or was, where it is asked for.
   stele_input?: Json;
 }
@@ -52,12 +54,21 @@ export interface Task {
 export interface RanTask {
   id: string;
   name: string;
+  // namespace is the path of the graphs that the task is in; none of the outermost.
+  namespace?: string[];
   starts: number;
   // attempts are the calls of the node by the last start, 0 until it ends.
   attempts: number;
   status: "begun" | "ended" | "waiting" | "error";
   began_at: string;
   took_ns: number;
+}
+
+// NodesOfDay is what nodes did in the runs of the last day, those first that took longest in all.
+export interface NodesOfDay {
+  runs: number;
+  complete: boolean; // false: there were more runs than were read
+  nodes: { graph: string; name: string; tasks: number; failed: number; waiting: number; retries: number; took_ns: number; longest_ns: number; run_id: string; thread_id: string }[];
 }
 
 // Cron is a schedule that clients made: a run is submitted each time that it is due.
@@ -93,7 +104,7 @@ export interface Assistant {
 
 export interface Drawing {
   nodes: { id: string | number; type?: string; data?: Json; metadata?: Fields }[];
-  edges: { source: string | number; target: string | number; conditional?: boolean; data?: string }[];
+  edges: { source: string | number; target: string | number; conditional?: boolean; data?: string; taken?: boolean }[];
 }
 
 export interface Run {
@@ -120,7 +131,7 @@ export interface Item {
 export interface Info {
   version?: string;
   flags?: { crons?: boolean };
-  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; brief_values?: boolean; task_inputs?: boolean; runs?: boolean; tasks?: boolean; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
+  stele?: { readonly?: boolean; lazy_history?: boolean; thread_status?: boolean; thread_prefix?: boolean; brief_values?: boolean; task_inputs?: boolean; runs?: boolean; tasks?: boolean; nodes?: boolean; health?: boolean; room?: boolean; verify?: boolean; backup?: boolean };
 }
 
 // QueuedRun is a run of a server of stele's, as operators see it.

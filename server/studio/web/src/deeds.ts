@@ -1,0 +1,197 @@
+// What a step of a thread did, in a line for people, and what it cost.
+
+import { asMessages, callsOf, type Message, toolOf } from "./messages";
+import { nodeName } from "./names";
+import { visible, word } from "./text";
+import { asksOf, madeBy, type Row, standOf, stepOf, tasksOf } from "./tree";
+import type { Fields, Json, State, Task } from "./types";
+
+// Use is what a model was given and gave, in tokens.
+export interface Use {
+  model: string;
+  input: number;
+  output: number;
+  total: number;
+}
+
+// Told is what a task said, by the messages that it wrote.
+export interface Told {
+  id: string;
+  name: string;
+  words: string;
+  names: string[];
+  uses: Use[];
+}
+
+export interface Deed {
+  words: string;
+  names: string[]; // of tools or nodes
+  quote: string;
+  by: string; // who answered
+  then: string; // what the thread waits for, or what failed
+  took?: number; // in ms; none where a person was waited for, or no run was under way
+  uses: Use[];
+  tasks: Told[]; // that ran to make it
+}
+
+const isMap = (v: Json | undefined): v is Fields => v !== null && typeof v === "object" && !Array.isArray(v);
+const plural = (n: number, of: string) => `${n} ${of}${n === 1 ? "" : "s"}`;
+
+// deedsOf tells of each row what was done to make it, by the tasks of its parent. A message counts
+// where it is first written: some programs write a whole conversation again.
+export function deedsOf(rows: Row[]): Map<string, Deed> {
+  const states = new Map(rows.map((r) => [r.id, r.state]));
+  const seen = new Set<string>();
+  const deeds = new Map<string, Deed>();
+  for (const row of [...rows].reverse()) {
+    const parent = row.parent === undefined ? undefined : states.get(row.parent);
+    deeds.set(row.id, deedOf(row.state, parent, seen));
+  }
+  return deeds;
+}
+
+function deedOf(state: State, parent: State | undefined, seen: Set<string>): Deed {
+  const deed: Deed = { words: "", names: [], quote: "", by: "", then: thenOf(state), uses: [], tasks: [] };
+  const made = madeBy(state);
+  if (made === "input") return { ...deed, ...inputOf(state) };
+  if (made !== "step") return { ...deed, words: made === "forked" ? "Forked" : "Edited by hand" };
+  const tasks = parent ? tasksOf(parent) : [];
+  const messages = tasks.map((t) => writtenBy(t, seen));
+  deed.tasks = tasks.map((t, i) => ({ id: word(t.id), name: word(t.name), words: "", names: [], ...talkOf(messages[i]!), uses: messages[i]!.flatMap((m) => useOf(m) ?? []) }));
+  deed.uses = deed.tasks.flatMap((t) => t.uses);
+  deed.took = tookBy(state, parent);
+  if (!parent || tasks.length === 0) return { ...deed, words: parent ? `Step ${stepOf(state)}` : "Not loaded: the step before" };
+  const answered = tasks.filter((t) => t.stele_answers?.length || (asksOf(t).length > 0 && t.result !== undefined && t.result !== null));
+  if (answered.length > 0) return { ...deed, ...answersOf(answered), by: byWhom(state, parent) };
+  if (tasks.every((t) => t.name === "__start__")) return { ...deed, words: "Began" };
+  const names = [...new Set(tasks.map((t) => nodeName(t.name)))];
+  const talk = talkOf(messages.flat());
+  // Nodes that ran beside each other are named, whatever each of them said.
+  if (names.length > 1) return { ...deed, words: `${plural(names.length, "node")} ran:`, names };
+  if (talk) return { ...deed, ...talk };
+  const channels = tasks.flatMap((t) => (isMap(t.result) ? Object.keys(t.result) : [])).filter((c) => !c.startsWith("__"));
+  return { ...deed, words: "Ran", names, quote: channels.length ? "wrote " + [...new Set(channels)].map(visible).join(", ") : "" };
+}
+
+// inputOf is what a person, or a program, gave the thread.
+function inputOf(state: State): Partial<Deed> {
+  const given = tasksOf(state)[0]?.result;
+  const said = isMap(given) ? Object.values(given).flatMap(messagesIn).at(-1) : undefined;
+  if (said) return { words: kindOf(said) === "human" ? "Person wrote" : "Input", quote: textOf(said.content) };
+  return { words: "Input", quote: isMap(given) ? Object.keys(given).map(visible).join(", ") : "" };
+}
+
+function talkOf(messages: Message[]): Partial<Deed> | undefined {
+  const calls = messages.flatMap((m) => callsOf(m).map(toolOf));
+  if (calls.length > 0) return { words: "Model called", names: calls.map(visible), quote: "" };
+  const results = messages.filter((m) => kindOf(m) === "tool");
+  if (results.length > 0) {
+    const failed = results.filter((m) => m.status === "error");
+    const which = failed.length > 0 ? failed : results;
+    return { words: failed.length > 0 ? "Tool failed:" : which.length === 1 ? "Tool answered:" : `${which.length} tools answered:`, names: which.map((m) => visible(m.name)).filter(Boolean), quote: which.length === 1 ? textOf(which[0]!.content) : "" };
+  }
+  const said = messages.filter((m) => kindOf(m) === "ai").at(-1);
+  return said && { words: "Model answered", quote: textOf(said.content) };
+}
+
+const decisions: Record<string, string> = { approve: "Approved", edit: "Edited and approved", reject: "Rejected", respond: "Responded", accept: "Approved", ignore: "Ignored", response: "Responded" };
+
+// answersOf tells how people answered the questions of tasks.
+function answersOf(tasks: Task[]): Partial<Deed> {
+  const answers = tasks.flatMap((t) => t.stele_answers ?? []);
+  const kinds = new Set(
+    answers.flatMap((a) => {
+      const all = isMap(a) && Array.isArray(a.decisions) ? a.decisions : Array.isArray(a) ? a : [a];
+      return all.map((d) => (isMap(d) ? decisions[word(d.type)] : undefined) ?? "Answered");
+    }),
+  );
+  const names = tasks.flatMap((t) => asksOf(t).flatMap((i) => toolsAsked(i.value)));
+  const plain = answers.length === 1 && !isMap(answers[0]) && !Array.isArray(answers[0]) ? word(answers[0]) : "";
+  return { words: kinds.size === 1 ? [...kinds][0]! : "Answered", names: names.length ? names : [...new Set(tasks.map((t) => nodeName(t.name)))], quote: plain };
+}
+
+// toolsAsked are the tools that a question wants to be allowed.
+function toolsAsked(value: Json): string[] {
+  const one = (v: Json): string[] => {
+    if (!isMap(v)) return [];
+    if (Array.isArray(v.action_requests)) return v.action_requests.flatMap((r) => (isMap(r) && r.name ? [visible(r.name)] : []));
+    return isMap(v.action_request) && v.action_request.action ? [visible(v.action_request.action)] : [];
+  };
+  return Array.isArray(value) ? value.flatMap(one) : one(value);
+}
+
+// byWhom is who answered, as a server of stele's stores it, or whose the run was that went on.
+function byWhom(state: State, parent: State): string {
+  const { stele_answered_by, langgraph_auth_user_id, run_id } = state.metadata ?? {};
+  if (stele_answered_by) return visible(stele_answered_by);
+  return run_id !== parent.metadata?.run_id ? visible(langgraph_auth_user_id) : "";
+}
+
+// thenOf is why the thread stopped at a checkpoint.
+function thenOf(state: State): string {
+  const failed = tasksOf(state).find((t) => t.error);
+  if (failed) return `${nodeName(failed.name)} failed: ${visible(failed.error)}`;
+  const asks = tasksOf(state).filter((t) => asksOf(t).length > 0);
+  if (asks.length > 1) return `${asks.length} nodes ask`;
+  const question = asksOf(asks[0] ?? state)[0];
+  if (!question) return standOf(state) === "waiting" ? "stopped" : "";
+  const tools = toolsAsked(question.value);
+  if (tools.length) return `asks to run ${tools.join(", ")}`;
+  return `${asks[0] ? nodeName(asks[0].name) : "the program"} asks${questionIn(question.value)}`;
+}
+
+function questionIn(value: Json): string {
+  if (typeof value === "string") return `: ${visible(value)}`;
+  if (!isMap(value)) return "";
+  for (const name of ["question", "message", "description", "title", "text"]) if (typeof value[name] === "string") return `: ${visible(value[name])}`;
+  return "";
+}
+
+// tookBy is the time since the parent, while a run was under way: not the time in which a person was
+// waited for, or that lies between two runs.
+function tookBy(state: State, parent: State | undefined): number | undefined {
+  if (typeof state.created_at !== "string" || typeof parent?.created_at !== "string") return undefined;
+  if (standOf(parent) === "waiting" || standOf(parent) === "failed" || state.metadata?.run_id !== parent.metadata?.run_id) return undefined;
+  const ms = new Date(state.created_at).getTime() - new Date(parent.created_at).getTime();
+  return ms >= 0 ? ms : undefined;
+}
+
+const kindOf = (m: Message) => m.type.replace("MessageChunk", "").toLowerCase();
+
+// messagesIn are the messages of a value that was written to a channel, or given in OpenAI's form.
+function messagesIn(value: Json): Message[] {
+  if (isMap(value) && Array.isArray(value.$writes)) return value.$writes.flatMap(messagesIn);
+  const given = (m: Json): Json => (isMap(m) && !m.type && m.content !== undefined ? { ...m, type: roles[word(m.role)] ?? word(m.role) } : m);
+  return asMessages((Array.isArray(value) ? value : [value]).map(given)) ?? [];
+}
+
+const roles: Record<string, string> = { user: "human", assistant: "ai" };
+
+// writtenBy are the messages that a task was the first to write.
+function writtenBy(task: Task, seen: Set<string>): Message[] {
+  if (!isMap(task.result)) return [];
+  const fresh = Object.values(task.result)
+    .flatMap(messagesIn)
+    .filter((m) => kindOf(m) !== "remove" && !(m.id && seen.has(word(m.id))));
+  for (const m of fresh) if (m.id) seen.add(word(m.id));
+  return fresh;
+}
+
+// useOf is what a message of a model says of its tokens.
+export function useOf(m: Message): Use | undefined {
+  const use = m.usage_metadata;
+  if (!use || kindOf(m) !== "ai") return undefined;
+  const number = (v: Json | undefined) => (typeof v === "number" ? v : 0);
+  const [input, output] = [number(use.input_tokens), number(use.output_tokens)];
+  const total = number(use.total_tokens) || input + output;
+  return total > 0 ? { model: word(m.response_metadata?.model_name ?? m.response_metadata?.model), input, output, total } : undefined;
+}
+
+export const tokensOf = (uses: Use[]) => uses.reduce((n, u) => n + u.total, 0);
+
+// textOf is the text of a message, without its other blocks.
+function textOf(content: Json): string {
+  if (typeof content === "string") return visible(content);
+  if (!Array.isArray(content)) return "";
+  return content.map((b) => (typeof b === "string" ? b : isMap(b) && typeof b.text === "string" ? b.text : "")).map(visible).join("");
+}

@@ -1,0 +1,22 @@
+// What a node is called for people. A name that a programmer chose stays; those that LangGraph and
+// LangChain make are put in words.
+
+import { visible, word } from "./text";
+
+const known: Record<string, string> = { __start__: "start", __end__: "end", model: "model", model_request: "model", call_model: "model", agent: "model", tools: "tools" };
+const hook = /^(\w+?)(?:Middleware)?\.(before|after)_(agent|model)$/;
+
+export function nodeName(id: unknown): string {
+  // A node of a graph inside has the path to it before its name.
+  const parts = word(id).split(":");
+  return parts.map(one).join(" › ");
+}
+
+function one(name: string): string {
+  const made = Object.hasOwn(known, name) ? known[name] : undefined;
+  if (made) return made;
+  const at = hook.exec(name);
+  if (!at) return visible(name);
+  const words = at[1]!.replace(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase();
+  return visible(`${words}, ${at[2]} the ${at[3]}`);
+}

@@ -1,0 +1,41 @@
+// What tokens cost, by the prices that the program gave to Studio. Without them nothing is said of
+// money.
+
+import type { Use } from "./deeds";
+
+// Price is in units of the currency, of a million tokens.
+interface Price {
+  input: number;
+  output: number;
+}
+
+export interface Prices {
+  currency: string;
+  models: Record<string, Price>;
+}
+
+let asked: Promise<Prices | undefined> | undefined;
+
+// prices are those of prices.json beside the page; undefined if there are none.
+export function prices(): Promise<Prices | undefined> {
+  asked ??= fetch(new URL("prices.json", document.baseURI)).then((a) => (a.ok ? (a.json() as Promise<Prices>) : undefined)).catch(() => undefined);
+  return asked;
+}
+
+// costOf is what uses cost; undefined if the price of a model is not known. A model's name may have
+// a date behind the name that has a price.
+export function costOf(uses: Use[], of: Prices | undefined): number | undefined {
+  if (!of || uses.length === 0) return undefined;
+  let sum = 0;
+  for (const u of uses) {
+    const name = Object.keys(of.models).filter((n) => u.model === n || u.model.startsWith(n + "-")).sort((a, b) => b.length - a.length)[0];
+    if (name === undefined) return undefined;
+    const price = of.models[name]!;
+    sum += (u.input * price.input + u.output * price.output) / 1e6;
+  }
+  return sum;
+}
+
+export function money(sum: number, currency: string): string {
+  return `${sum === 0 || sum >= 0.01 ? sum.toFixed(2) : sum.toPrecision(1)} ${currency}`;
+}
