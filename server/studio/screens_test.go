@@ -45,15 +45,15 @@ func TestScreens(t *testing.T) {
 		other                     string // what changes a word
 	}{
 		{"threads", "light", "#/threads", `document.querySelectorAll(".row").length === 6`, 1280, `document.querySelectorAll(".row .status")[1].innerText = "waiting"`},
-		{"thread", "light", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 1280, `document.querySelector(".actions button").innerText = "Send output"`},
+		{"thread", "light", thread, `document.querySelector(".questions") && document.querySelector(".node") && document.querySelector(".runs li")`, 1280, `document.querySelector(".actions button").innerText = "Send output"`},
 		{"compare", "light", compared, `document.querySelector(".difference") && document.querySelector(".node")`, 1280, `document.querySelector(".difference td + td .scalar").innerText = "7"`},
 		{"store", "light", "#/store", `document.querySelector(".item")`, 1280, `document.querySelector(".item b").innerText = "foot"`},
-		{"thread-dark", "dark", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 1280, `document.querySelector(".node text").textContent = "stare"`},
+		{"thread-dark", "dark", thread, `document.querySelector(".questions") && document.querySelector(".node") && document.querySelector(".runs li")`, 1280, `document.querySelector(".node text").textContent = "stare"`},
 		{"runs", "light", "#/runs", `document.querySelectorAll("tbody tr").length === 8 && document.querySelectorAll(".schedules li").length === 3`, 1280, `document.querySelector("tbody td:nth-child(5)").innerText = "8"`},
 		{"health", "light", "#/health", look, 1280, `document.querySelector("main h1, main h2").innerText += "s"`},
 		{"health-dark", "dark", "#/health", look, 1280, `document.querySelector("main h1, main h2").innerText += "s"`},
 		{"health-phone", "light", "#/health", look, 390, `document.querySelector("main h1, main h2").innerText += "s"`},
-		{"thread-phone", "light", thread, `document.querySelector(".questions") && document.querySelector(".node")`, 390, `document.querySelector(".actions button").innerText = "Send output"`},
+		{"thread-phone", "light", thread, `document.querySelector(".questions") && document.querySelector(".node") && document.querySelector(".runs li")`, 390, `document.querySelector(".actions button").innerText = "Send output"`},
 		{"runs-phone", "light", "#/runs", `document.querySelectorAll("tbody tr").length === 8`, 390, `document.querySelector("main h1").innerText = "Rins"`},
 		{"timeline", "light", thread + "?view=timeline", `document.querySelectorAll(".wave").length === 6 && document.querySelector(".run h2").innerText.includes("USD")`, 1280, `document.querySelector(".wave b").innerText = "sent"`},
 		{"timeline-phone", "dark", thread + "?view=timeline", `document.querySelectorAll(".wave").length === 6 && document.querySelector(".run h2").innerText.includes("USD")`, 390, `document.querySelector(".legend").innerText = "nodal"`},

@@ -130,7 +130,7 @@ export function placeOf(text: string): Place | undefined {
   const clock = /^(\d{1,2}):(\d{2})(?::(\d{2}))?$/.exec(t);
   if (clock) {
     const today = new Date(Date.now());
-    today.setHours(Number(clock[1]), Number(clock[2]), Number(clock[3] ?? (clock[3] === undefined ? 59 : 0)), 999);
+    today.setHours(Number(clock[1]), Number(clock[2]), Number(clock[3] ?? 59), 999);
     return { time: today.getTime() };
   }
   const time = new Date(t.replace(/^(\d{4}-\d{2}-\d{2}) (?=\d)/, "$1T")).getTime();
