@@ -1,6 +1,7 @@
 // The client of LangGraph's server API. Every call is one request to the origin that served
 // the page: Studio's own server passes them on where the API is elsewhere.
 
+import { parse } from "./json";
 import type { Assistant, BackedUp, CheckpointRef, Cron, Drawing, Fields, Info, Item, Json, QueuedRun, RanTask, Room, Run, Schedule, State, StoreHealth, Thread, Verified } from "./types";
 
 // Problem is an answer that is no success. `detail` is the server's own text.
@@ -50,7 +51,7 @@ async function json<T>(method: string, path: string, body?: Json, signal?: Abort
   const answer = await ask(method, path, body, signal);
   if (answer.status === 204) return undefined as T;
   try {
-    return (await answer.json()) as T;
+    return parse(await answer.text()) as T;
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Problem(0, "The server's answer broke off.");
@@ -225,7 +226,7 @@ export class EventParser {
     const text = this.#data.join("\n");
     let data: Json = text;
     try {
-      data = JSON.parse(text) as Json;
+      data = parse(text);
     } catch {
       // an event of plain text
     }

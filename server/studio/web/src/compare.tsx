@@ -3,6 +3,7 @@
 import { diffArrays, diffWordsWithSpace } from "diff";
 import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { isFields as isMap } from "./json";
 import { asMessages, Conversation } from "./messages";
 import { change } from "./route";
 import { count, Id, Text, Time, visible } from "./text";
@@ -30,7 +31,6 @@ export function equal(a: Json | undefined, b: Json | undefined): boolean {
   return keys.length === Object.keys(b).length && keys.every((k) => Object.hasOwn(b, k) && equal(a[k], b[k]));
 }
 
-const isMap = (v: Json | undefined): v is Fields => v !== null && typeof v === "object" && !Array.isArray(v);
 
 export function compareValues(before: Json, after: Json): ChannelDifference[] {
   const fields = (v: Json): Fields => (isMap(v) ? v : { value: v });

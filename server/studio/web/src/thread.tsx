@@ -2,7 +2,8 @@
 
 import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Actions, Answer } from "./actions";
+import { Actions } from "./actions";
+import { Answer } from "./answer";
 import { api } from "./api";
 import { Guarded } from "./guarded";
 import { graphs, info, readonly } from "./session";

@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, type ThreadSearch } from "./api";
 import { Form } from "./dialog";
+import { parse } from "./json";
 import { say, useEvery } from "./load";
 import { change, go, link, route } from "./route";
 import { SearchField } from "./search";
@@ -51,7 +52,7 @@ export function searchOf(query: Record<string, string>): Omit<ThreadSearch, "lim
     if (equals > 0) {
       const text = word.slice(equals + 1);
       try {
-        metadata[word.slice(0, equals)] = JSON.parse(text);
+        metadata[word.slice(0, equals)] = parse(text);
       } catch {
         metadata[word.slice(0, equals)] = text;
       }
