@@ -180,3 +180,22 @@ func TestWaitingReadsFewRecords(t *testing.T) {
 		items.mu.Unlock()
 	}
 }
+
+// TestHealthCountsThreads: the count of threads is of what a person calls threads, not of the histories that
+// subgraphs have within them.
+func TestHealthCountsThreads(t *testing.T) {
+	h := newHouse(t)
+	inner := must(graph.New(graph.Key("text", channel.LastValue[any]())).Node("in", func(context.Context, any) (any, error) { return object{"text": "in"}, nil }).
+		Edge(graph.Start, "in").Compile(graph.Options{Name: "inner"}))
+	outer := must(graph.New(graph.Key("text", channel.LastValue[any]())).Subgraph("inner", inner).Edge(graph.Start, "inner").Compile(graph.Options{Name: "outer", Saver: h.disk}))
+	for i := range 3 {
+		if _, err := outer.Invoke(t.Context(), pregel.Thread(fmt.Sprint("thread ", i)), object{"text": "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := h.disk.Stats().Threads; n <= 3 {
+		t.Fatalf("the store has %d histories, so this tests nothing", n)
+	}
+	// The index is made in the background when the server begins.
+	h.until("three threads", func() bool { return h.ok("GET", "/stele/health", nil).sub("stats").object()["threads"] == 3.0 })
+}
