@@ -167,7 +167,7 @@ function Call(props: { action: Action; name: string; decided: Decision | undefin
           {args.map(([key, v]) => (
             <div key={key}>
               <dt>{visible(key)}</dt>
-              <dd>{typeof v === "string" ? <Text class="words" text={v} /> : <Value value={v} open />}</dd>
+              <dd>{typeof v === "string" ? <Text class="words" text={v} /> : scalarOf(v) !== undefined ? <span class="scalar">{scalarOf(v)}</span> : <Value value={v} open />}</dd>
             </div>
           ))}
         </dl>
@@ -178,7 +178,7 @@ function Call(props: { action: Action; name: string; decided: Decision | undefin
         <>
           <div class="decisions" role="group" aria-label={`Decision about ${visible(action.name)}`}>
             {action.allowed.map((d) => (
-              <button key={d} type="button" data-decision={d} class={d === "approve" && props.decided === undefined ? "primary" : decided === d ? "chosen" : undefined} aria-pressed={props.pressed || d !== "approve" ? decided === d : undefined} onClick={() => decide(name, d)}>
+              <button key={d} type="button" data-decision={d} class={d === "approve" && !props.pressed && decided === undefined ? "primary" : decided === d ? "chosen" : undefined} aria-pressed={props.pressed || d !== "approve" ? decided === d : undefined} onClick={() => decide(name, d)}>
                 {names[d]} <kbd aria-hidden="true">{d === "respond" ? "s" : d[0]}</kbd>
               </button>
             ))}

@@ -16,7 +16,7 @@ import { asMessages, Conversation } from "./messages";
 import { change, link, route } from "./route";
 import { live } from "./running";
 import { bytes, count, Id, list, spent, Text, Time, visible, word } from "./text";
-import { Status, tookOf as tookOfRun } from "./status";
+import { RunStatus, Status, tookOf as tookOfRun } from "./status";
 import { ancestryOf, asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, standOf, stepOf, tasksOf } from "./tree";
 import type { CheckpointRef, Fields, Json, QueuedRun, RanTask, State, Task, Thread } from "./types";
 import { marked, numberOf, Value } from "./value";
@@ -141,7 +141,7 @@ export function ThreadScreen({ id }: { id: string }) {
         <History rows={rows} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={history.next} />
         <section class="middle" aria-label="Graph">
           <GraphOf thread={thread.value} state={whole ?? state} rows={rows} />
-          <Runs id={id} mark={mark} refresh={refresh} />
+          <Runs id={id} mark={mark} waits={thread.value?.status === "interrupted"} refresh={refresh} />
         </section>
         <section class="detail" aria-label="Checkpoint">
           {live.value && live.value.thread === id && <Live />}
@@ -295,7 +295,7 @@ function GraphOf({ thread, state, rows }: { thread: Thread | undefined; state: S
 }
 
 // Runs are those that the server knows of the thread, newest first.
-function Runs({ id, mark, refresh }: { id: string; mark: string; refresh: () => void }) {
+function Runs({ id, mark, waits, refresh }: { id: string; mark: string; waits: boolean; refresh: () => void }) {
   const runs = useLoad(() => api.runs(id), [id, mark, live.value?.ended]);
   // A server of stele's also tells how often a run was tried, how long it took, and why it failed.
   const queued = useLoad(async () => (info.value?.stele?.runs ? (await api.queueOf(id)).runs : []), [id, mark, live.value?.ended]);
@@ -306,9 +306,9 @@ function Runs({ id, mark, refresh }: { id: string; mark: string; refresh: () => 
     <section aria-label="Runs">
       <h2>Runs</h2>
       <ul class="runs">
-        {runs.value.map((r) => (
+        {runs.value.map((r, i) => (
           <li key={r.run_id}>
-            <span class={"status " + ({ error: "error", timeout: "error", interrupted: "interrupted", running: "busy", pending: "busy" }[word(r.status)] ?? "idle")}>{visible(r.status)}</span> <Id id={r.run_id} short /> <Time at={r.created_at} /> <More run={more.get(r.run_id)} />
+            <RunStatus status={r.status} waiting={more.get(r.run_id)?.waiting ?? (waits && i === 0)} /> <Id id={r.run_id} short /> <Time at={r.created_at} /> <More run={more.get(r.run_id)} />
             {!readonly.value && (r.status === "running" || r.status === "pending") && (
               <button class="quiet" onClick={() => api.cancel(id, r.run_id).then(() => (runs.again(), refresh()), (e) => setError(say(e)))}>
                 cancel
