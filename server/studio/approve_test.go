@@ -148,3 +148,88 @@ func TestApproveSeveral(t *testing.T) {
 		}
 	})
 }
+
+// A question with a response schema is a form of it, whatever the schema has; what does not fit is told, and
+// nothing is sent before it does.
+func TestAnswerForms(t *testing.T) {
+	chromium(t)
+	type m = map[string]any
+	object := func(properties m, required ...string) m {
+		return m{"type": "object", "properties": properties, "required": required}
+	}
+	for _, c := range []struct {
+		name          string
+		schema        m
+		wrong         map[string]string // what is filled first, by the name of its field
+		told          string
+		right         map[string]string
+		answer, empty string // the JSON that is sent; and what an empty form says, or sends
+	}{
+		{"integer", object(m{"n": m{"type": "integer", "title": "Number", "minimum": 1, "maximum": 10}}, "n"), map[string]string{".n": "11"}, "n: 11 is greater than 10.", map[string]string{".n": " 7"}, `{"n":7}`, "Number: write a number."},
+		{"large", object(m{"n": m{"type": "integer"}}, "n"), map[string]string{".n": "1.5"}, "n: write a whole number.", map[string]string{".n": "9007199254740993"}, `{"n":9007199254740993}`, "n: write a number."},
+		{"choice", object(m{"size": m{"enum": []any{1, 2, "three"}}}, "size"), nil, "", map[string]string{".size": "2"}, `{"size":2}`, "size: choose one."},
+		{"default", object(m{"n": m{"type": "number", "default": 2.5}, "yes": m{"type": "boolean", "default": true}}), map[string]string{".n": "x"}, "n: write a number.", map[string]string{".n": "0.10"}, `{"n":0.10,"yes":true}`, `{"n":2.5,"yes":true}`},
+		{"optional", object(m{"who": m{"anyOf": []any{m{"type": "string"}, m{"type": "null"}}}, "n": m{"type": "integer"}, "ok": m{"type": "boolean"}}), nil, "", map[string]string{".who": "ann", ".ok": "false"}, `{"who":"ann","ok":false}`, `{}`},
+		{"reference", m{"$defs": m{"Day": m{"enum": []any{"mon", "tue"}, "title": "Day"}}, "type": "object", "properties": m{"day": m{"$ref": "#/$defs/Day"}}, "required": []any{"day"}}, nil, "", map[string]string{".day": `"tue"`}, `{"day":"tue"}`, "Day: choose one."},
+		{"pattern", object(m{"code": m{"type": "string", "pattern": "^[A-Z]+$", "minLength": 2}}, "code"), map[string]string{".code": "ab"}, "code: ", map[string]string{".code": "AB"}, `{"code":"AB"}`, "code: "},
+		{"nested", object(m{"to": m{"type": "array", "items": m{"type": "string"}}}, "to"), map[string]string{".to": `["ann", 7]`}, "to / 1: a value of type string is asked for", map[string]string{".to": `["ann", "bob"]`}, `{"to":["ann","bob"]}`, "to: write a value."},
+		{"not JSON", object(m{"to": m{"type": "object"}}, "to"), map[string]string{".to": `{"a"`}, "to: this is not JSON", map[string]string{".to": `{"a":1}`}, `{"to":{"a":1}}`, "to: write a value."},
+		{"one text", m{"type": "string", "minLength": 3}, map[string]string{"": "no"}, "The answer: ", map[string]string{"": "yes"}, `"yes"`, "The answer: "},
+		{"one number", m{"type": "number"}, map[string]string{"": "1,5"}, "write a number.", map[string]string{"": "1.50"}, `1.50`, "write a number."},
+		{"free", nil, map[string]string{"": `{"a":`}, "This is not JSON", map[string]string{"": "just words"}, `"just words"`, "Write an answer first."},
+		{"unreadable", m{"type": "array", "pattern": "("}, map[string]string{"": "[1"}, "this is not JSON", map[string]string{"": "[1]"}, `[1]`, "write a value."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			at := m{"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "1f0a0000-0000-6000-8000-000000000001"}
+			state := m{"checkpoint": at, "metadata": m{"step": 0}, "created_at": "2026-03-01T11:50:00Z", "next": []any{"ask"}, "values": m{},
+				"tasks": []any{m{"id": "1", "name": "ask", "interrupts": []any{m{"id": "q", "value": "Well?", "response_schema": c.schema}}}}}
+			p := open(t, serveAnswers(t, m{
+				"GET /info":                   m{"version": "test"},
+				"POST /assistants/search":     []any{m{"assistant_id": "a", "graph_id": "g", "name": "g", "metadata": m{}}},
+				"GET /assistants/a/graph":     m{"nodes": []any{}, "edges": []any{}},
+				"GET /threads/t":              m{"thread_id": "t", "status": "interrupted", "metadata": m{}, "values": m{}},
+				"GET /threads/t/runs":         []any{},
+				"GET /threads/t/state":        state,
+				"POST /threads/t/history":     []any{state},
+				"POST /threads/count":         1,
+				"POST /threads/t/runs/stream": m{},
+			}))
+			p.do(js(`{ const before = window.fetch; window.sent = []; window.fetch = (u, o) => { if (String(u).endsWith("/runs/stream")) sent.push(o.body); return before(u, o) } }`))
+			p.show("#/threads/t")
+			p.see("the form", `document.querySelector(".questions [name^=a0]")`)
+			send := func(fields map[string]string) {
+				t.Helper()
+				for name, value := range fields {
+					p.fill(`.questions [name=`+quote("a0"+name)+`]`, value)
+				}
+				p.click("Answer")
+			}
+			refused := func(told string) {
+				t.Helper()
+				p.see("the error "+told, `document.querySelector(".questions [role=alert]")?.innerText.includes(`+quote(told)+`) && sent.length === 0`)
+			}
+			sent := func(answer string) {
+				t.Helper()
+				p.see("the answer "+answer, `sent.length === 1`)
+				var body string
+				if p.eval(`sent.pop()`, &body); !strings.Contains(body, `"command":{"resume":{"q":`+answer+`}}`) {
+					t.Errorf("sent is %s, want the answer %s", body, answer)
+				}
+			}
+			if strings.HasPrefix(c.empty, "{") {
+				send(nil)
+				sent(c.empty)
+			} else {
+				send(nil)
+				refused(c.empty)
+			}
+			if c.wrong != nil {
+				send(c.wrong)
+				refused(c.told)
+				p.see("the focus in the field", `document.activeElement.name?.startsWith("a0")`)
+			}
+			send(c.right)
+			sent(c.answer)
+		})
+	}
+}

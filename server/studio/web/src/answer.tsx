@@ -3,8 +3,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, Problem } from "./api";
 import { AssistantField, assistantOf } from "./assistants";
-import { check, type Field, FieldInput, fieldOf, fieldsOf, read, readAll, resolved, Wrong } from "./fields";
-import { isFields, parse, scalarOf } from "./json";
+import { check, type Field, FieldInput, fieldOf, fieldsOf, read, readAll, Wrong } from "./fields";
+import { isFields, parse, resolved, scalarOf } from "./json";
 import { say } from "./load";
 import { type Action, type Decision, leadOf, type Review, reviewOf } from "./questions";
 import { run } from "./running";

@@ -1,7 +1,7 @@
 // Fields for a value that a JSON Schema describes, or that has the shape of another value.
 
 import { Validator, type Schema } from "@cfworker/json-schema";
-import { isFields, isNumber, parse, rounded, scalarOf } from "./json";
+import { isFields, isNumber, parse, resolved, rounded, scalarOf } from "./json";
 import { visible, word } from "./text";
 import type { Fields, Json } from "./types";
 
@@ -20,16 +20,6 @@ export interface Field {
   value?: Json;
   hint?: string;
   choices?: Json[];
-}
-
-// resolved follows references within a schema.
-export function resolved(schema: Json | undefined, root: Fields): Fields {
-  for (let i = 0; i < 20 && isFields(schema) && typeof schema.$ref === "string" && schema.$ref.startsWith("#/"); i++) {
-    let at: Json | undefined = root;
-    for (const part of schema.$ref.slice(2).split("/")) at = isFields(at) ? at[decodeURIComponent(part).replace(/~1/g, "/").replace(/~0/g, "~")] : undefined;
-    schema = at;
-  }
-  return isFields(schema) ? schema : {};
 }
 
 // fieldOf is the field for one value. What has no field of its own is written as JSON.

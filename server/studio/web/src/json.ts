@@ -40,3 +40,13 @@ export function rounded(v: Json): Json {
   if (Array.isArray(v)) return v.map(rounded);
   return isFields(v) ? Object.fromEntries(Object.entries(v).map(([k, e]) => [k, rounded(e)])) : v;
 }
+
+// resolved follows references within a JSON Schema.
+export function resolved(schema: Json | undefined, root: Fields): Fields {
+  for (let i = 0; i < 20 && isFields(schema) && typeof schema.$ref === "string" && schema.$ref.startsWith("#/"); i++) {
+    let at: Json | undefined = root;
+    for (const part of schema.$ref.slice(2).split("/")) at = isFields(at) ? at[decodeURIComponent(part).replace(/~1/g, "/").replace(/~0/g, "~")] : undefined;
+    schema = at;
+  }
+  return isFields(schema) ? schema : {};
+}

@@ -1,8 +1,7 @@
 // What an agent asks: LangChain's request to approve calls of tools, in both of its forms, and any
 // other question.
 
-import { resolved } from "./fields";
-import { isFields, scalarOf } from "./json";
+import { isFields, resolved, scalarOf } from "./json";
 import { list, word } from "./text";
 import type { Fields, Interrupt, Json } from "./types";
 

@@ -16,9 +16,9 @@ export function Status({ thread }: { thread: Thread }) {
   return <span class={"status " + lookOf(status)}>{visible(names[status] ?? status)}</span>;
 }
 
-// RunStatus is how a run is. One that ended with a question is no success yet: it waits.
+// RunStatus is how a run is. One that ended with a question waits, whatever the server calls it.
 export function RunStatus({ status: it, waiting }: { status: unknown; waiting?: boolean }) {
-  const status = waiting && it === "success" ? "waiting" : word(it);
+  const status = waiting && (it === "success" || it === "interrupted") ? "waiting" : word(it);
   return <span class={"status " + lookOf(status)}>{visible(status)}</span>;
 }
 

@@ -2,6 +2,7 @@
 
 import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { questionsOf } from "./about";
 import { Actions } from "./actions";
 import { Answer } from "./answer";
 import { api } from "./api";
@@ -141,7 +142,7 @@ export function ThreadScreen({ id }: { id: string }) {
         <History rows={rows} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={history.next} />
         <section class="middle" aria-label="Graph">
           <GraphOf thread={thread.value} state={whole ?? state} rows={rows} />
-          <Runs id={id} mark={mark} waits={thread.value?.status === "interrupted"} refresh={refresh} />
+          <Runs id={id} mark={mark} waits={!!thread.value && questionsOf(thread.value).length > 0} refresh={refresh} />
         </section>
         <section class="detail" aria-label="Checkpoint">
           {live.value && live.value.thread === id && <Live />}
