@@ -34,6 +34,7 @@ export function fieldOf(name: string, given: Json | undefined, root: Fields, req
     else if (others.length > 1 && others.every((s) => s.const !== undefined)) schema = { ...schema, enum: others.map((s) => s.const!) };
   }
   if (value === undefined) value = schema.default;
+  if (value === null && nullable) value = undefined; // an empty field
   const field: Field = { name, title: word(schema.title) || name, kind: "json", required: required && !nullable && schema.default === undefined, value };
   if (typeof schema.description === "string") field.hint = schema.description;
   const type = Array.isArray(schema.type) ? schema.type.find((t) => t !== "null") : schema.type;
