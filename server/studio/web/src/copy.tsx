@@ -39,7 +39,7 @@ export function CopyId({ id, inRow }: { id: unknown; inRow?: boolean }) {
     );
   }
   return (
-    <button class="copy" title="Copy the id" aria-label={`Copy the id ${visible(id)}`} onClick={act}>
+    <button class="copy" title="Copy the whole id" onClick={act}>
       {shown}
     </button>
   );
