@@ -172,7 +172,7 @@ func TestOdd(t *testing.T) {
 					"interrupts": x, "values": m{"messages": messages, "odd": x, "": x, "__proto__": x}},
 				m{"checkpoint": at(0), "parent_checkpoint": x, "metadata": x, "created_at": x, "next": x, "tasks": x, "values": m{"messages": messages[1:], "odd": "even"}},
 			}
-			thread := m{"thread_id": "t", "status": x, "stele_status": x, "created_at": x, "updated_at": x, "metadata": x, "values": x, "stele_about": x}
+			thread := m{"thread_id": "t", "status": x, "stele_status": x, "created_at": x, "updated_at": x, "metadata": x, "values": x, "stele_about": x, "interrupts": m{"a": x, "b": []any{x, m{"id": x, "value": x, "response_schema": x}, m{"id": "q", "value": m{"action_requests": []any{x, m{"name": x, "args": x}}, "review_configs": x}}}}}
 			s := httptest.NewServer(New(answering(m{
 				"GET /info":                m{"version": x, "flags": x},
 				"POST /assistants/search":  []any{m{"assistant_id": "a", "graph_id": x, "name": x, "metadata": x}, m{"assistant_id": "b", "graph_id": "g", "name": x}},
@@ -200,6 +200,8 @@ func TestOdd(t *testing.T) {
 			p.click("Export")
 			p.click("A page to hand on")
 			p.see("the page", `window.exported?.type === "text/html"`)
+			p.show("#/inbox?id=t")
+			p.see("the questions", `document.querySelectorAll(".ask").length === 1 && document.querySelector(".inbox .questions")`)
 			p.show("#/store?ns=%7Bnot")
 			p.see("the items", `document.querySelector(".item")`)
 			var broken []string

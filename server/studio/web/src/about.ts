@@ -61,8 +61,11 @@ export function ownerOf(t: Thread): { name: string; key: string } | undefined {
   return key === undefined ? undefined : { name: word(t.metadata[key]), key };
 }
 
+// changedOf is when a thread was changed last; NaN if the server does not tell.
+export const changedOf = (t: Thread) => Date.parse(word(t.updated_at));
+
 // lastedOf is the time from the beginning of a thread to its last change.
 export function lastedOf(t: Thread): string {
-  const ms = new Date(t.updated_at).getTime() - new Date(t.created_at).getTime();
+  const ms = changedOf(t) - Date.parse(word(t.created_at));
   return ms > 0 ? spent(ms) : "";
 }

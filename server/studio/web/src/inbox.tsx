@@ -1,7 +1,7 @@
 // All questions that wait, of all threads, oldest first, with the form that answers one beside them.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { graphOf, lineOf, ownerOf, questionsOf, titleOf } from "./about";
+import { changedOf, graphOf, lineOf, ownerOf, questionsOf, titleOf } from "./about";
 import { Answer } from "./answer";
 import { api } from "./api";
 import { CopyId } from "./copy";
@@ -46,9 +46,9 @@ export function Inbox() {
   const found = useLoad((signal) => api.threads({ ...search, limit: most, offset: 0 }, signal), [JSON.stringify(search), most]);
   useEvery(4000, () => found.loading || found.again());
   const oldest = Date.now() - (ages[query.age ?? ""]?.[1] ?? 0);
-  const rows = (found.value ?? []).filter((t) => questionsOf(t).length > 0 && sent.get(t.thread_id) !== t.updated_at && (!query.age || new Date(t.updated_at).getTime() <= oldest));
+  const rows = (found.value ?? []).filter((t) => questionsOf(t).length > 0 && sent.get(t.thread_id) !== t.updated_at && (!query.age || changedOf(t) <= oldest));
   const owners = useOwners(found.value ?? []);
-  const more = (found.value?.length ?? 0) === most && (!query.age || new Date(found.value!.at(-1)!.updated_at).getTime() <= oldest);
+  const more = (found.value?.length ?? 0) === most && (!query.age || changedOf(found.value!.at(-1)!) <= oldest);
   // On a phone the list and a question each have the screen.
   const chosen = query.id ?? (wide() ? rows[0]?.thread_id : undefined);
   const at = rows.findIndex((t) => t.thread_id === chosen);
