@@ -67,16 +67,15 @@ func TestApprove(t *testing.T) {
 
 			// The keyboard alone. A letter does not approve: it takes Enter as well.
 			thread = ask()
-			p.do(chromedp.KeyEvent("a"))
+			p.key("a")
 			p.see("the button", `document.activeElement.dataset.decision === "approve"`)
 			p.do(chromedp.KeyEvent(kb.Enter))
 			expect(thread, "order 9007199254740993")
 
 			thread = ask()
-			p.do(chromedp.KeyEvent("e"))
-			p.see("the first argument", `document.activeElement.closest(".more") && document.querySelector("input[name='a0.0.order']").value.endsWith("9007199254740993") && document.querySelector("input[name='a0.0.amount']").value.endsWith("12.5")`)
+			p.key("e")
+			p.see("the first argument", `document.activeElement.closest(".more") && document.querySelector("input[name='a0.0.order']").value === "9007199254740993" && document.querySelector("input[name='a0.0.amount']").value === "12.5"`)
 			p.check(axe, "edit")
-			p.fill(`input[name="a0.0.order"]`, "9007199254740993") // the tests' browser has typed the letter as well
 			p.fill(`input[name="a0.0.amount"]`, "much")
 			p.click("Run the edited call")
 			p.see("what is wrong", `document.querySelector(".questions [role=alert]").innerText.includes("write a number") && document.activeElement.name === "a0.0.amount"`)
@@ -86,14 +85,14 @@ func TestApprove(t *testing.T) {
 			expect(thread, "order 9007199254740993, because it was lost, notify true")
 
 			thread = ask()
-			p.do(chromedp.KeyEvent("r"))
+			p.key("r")
 			p.see("the reason", `document.activeElement.name === "a0.0.message"`)
 			p.fill(`textarea[name="a0.0.message"]`, "not now")
 			p.click("Reject the call")
 			expect(thread, "with reason: not now")
 
 			thread = ask()
-			p.do(chromedp.KeyEvent("s"))
+			p.key("s")
 			p.see("the answer", `document.activeElement.name === "a0.0.message"`)
 			p.click("Send the answer")
 			p.says("Write what the agent is answered.")
@@ -116,7 +115,7 @@ func TestApproveSeveral(t *testing.T) {
 			p.see("the decisions that are allowed", `[...document.querySelectorAll(".decisions")].map(g => [...g.children].map(e => e.dataset.decision).join()).join(" ") === "approve,edit,reject,respond approve,reject"`)
 			p.click("Send 2 decisions")
 			p.says("Decide about refund first.")
-			p.do(chromedp.KeyEvent("e"))
+			p.key("e")
 			p.see("the first argument", `document.activeElement.closest(".more")`)
 			for name, value := range map[string]string{"order": "9007199254740995", "amount": "2.50", "reason": "sorry"} {
 				p.fill(`[name="a0.0.`+name+`"]`, value)
@@ -124,7 +123,8 @@ func TestApproveSeveral(t *testing.T) {
 			if graph == "desk_each" {
 				p.do(js(`document.querySelector("input[name='a0.0.notify']").click()`))
 			}
-			p.do(js(`document.activeElement.blur()`), chromedp.KeyEvent("r"))
+			p.do(js(`document.activeElement.blur()`))
+			p.key("r")
 			p.see("why", `document.activeElement.tagName === "TEXTAREA"`)
 			p.fill(`[name="a`+map[string]string{"desk": "0.1", "desk_each": "1.0"}[graph]+`.message"]`, "no mails")
 			p.see("both decisions", `document.querySelectorAll(".call[data-decided]").length === 2`)
