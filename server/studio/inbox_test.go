@@ -74,9 +74,9 @@ func TestInboxIsCheap(t *testing.T) {
 		"POST /threads/count":     100_000,
 		"GET /threads/t0/state":   map[string]any{"values": map[string]any{}, "next": []any{}, "tasks": []any{}, "metadata": map[string]any{}, "checkpoint": map[string]any{}},
 	}))
-	p.do(js(`{ const before = window.fetch; window.asked = []; window.fetch = (u, o) => { if (String(u).includes("/threads/")) asked.push(new URL(u).pathname + " " + (o?.body ?? "")); return before(u, o) } }`))
 	p.show("#/inbox")
 	p.see("the page, and the count", `document.querySelectorAll(".ask").length === 50 && document.querySelector(".badge")?.innerText === "100,000"`)
+	p.do(js(`{ const before = window.fetch; window.asked = []; window.fetch = (u, o) => { if (String(u).includes("/threads/")) asked.push(new URL(u).pathname + " " + (o?.body ?? "")); return before(u, o) } }`))
 	p.click("show more")
 	p.see("the larger page", `asked.some(a => a.includes('"limit":100'))`)
 	var asked []string
