@@ -162,22 +162,50 @@ const aboutValues = "about"
 // aboutLength is how long such a line is at most, in characters.
 const aboutLength = 160
 
-// aboutThread returns a line by which a person recognises a thread: the last message, or else the texts
-// in its state.
-func aboutThread(values any) string {
+// aboutThread returns what a person would call a thread, the first words that a person said in it, and a
+// line about how it stands: the last words of a person or a model, or else which tools the model called.
+// Without a conversation there is no title, and the texts in the state are the line. What a tool answered
+// is for the model.
+func aboutThread(values any) (title, line string) {
 	all, _ := values.(map[string]any)
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if list, _ := all[name].([]any); len(list) > 0 {
-			if said, ok := list[len(list)-1].(message.Message); ok && said.Text() != "" {
-				return cutText(said.Text())
+		list, _ := all[name].([]any)
+		for _, v := range list {
+			if said, ok := v.(message.Message); ok && said.Type == message.TypeHuman && said.Text() != "" {
+				title = cutText(said.Text())
+				break
+			}
+		}
+		for _, v := range slices.Backward(list) {
+			if said, ok := v.(message.Message); ok {
+				if line = lastWords(said); line != "" {
+					return title, line
+				}
 			}
 		}
 		if text, ok := all[name].(string); ok && text != "" {
 			texts = append(texts, name+": "+text)
 		}
 	}
-	return cutText(strings.Join(texts, " · "))
+	return title, cutText(strings.Join(texts, " · "))
+}
+
+// lastWords are the words of a message for a person; "" if it has none.
+func lastWords(m message.Message) string {
+	switch {
+	case m.Type == message.TypeTool || m.Type == message.TypeSystem:
+		return ""
+	case m.Text() != "":
+		return cutText(m.Text())
+	case len(m.ToolCalls) == 0:
+		return ""
+	}
+	var names []string
+	for _, c := range m.ToolCalls {
+		names = append(names, c.Name)
+	}
+	return cutText("calls " + strings.Join(names, ", "))
 }
 
 func cutText(text string) string { return cutTo(text, aboutLength) }
@@ -193,9 +221,10 @@ func cutTo(text string, most int) string {
 	return text
 }
 
-// withAbout puts a line about a thread in place of its values.
+// withAbout puts a title of a thread and a line about it in place of its values.
 func withAbout(m map[string]any) {
-	m["stele_about"], m["values"] = aboutThread(m["values"]), nil
+	m["stele_title"], m["stele_about"] = aboutThread(m["values"])
+	m["values"] = nil
 }
 
 // shownState is a state as clients see it. Its metadata names the thread as well, which a

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/serde"
 	"github.com/stele-go/stele/server"
+	"github.com/stele-go/stele/store"
 )
 
 // TestBriefValues: a page reads a state without its large values, reads each of those when it
@@ -47,17 +49,18 @@ func TestBriefValues(t *testing.T) {
 	h.refused(422, "GET", path+"?stele_values=all", nil)
 }
 
-// TestAboutThreads: a list of threads has a line about each in place of its values.
+// TestAboutThreads: a list of threads has a title of each, and a line about it, in place of its values.
 func TestAboutThreads(t *testing.T) {
 	h := newHouse(t)
 	chat, plain, empty := h.thread(), h.thread(), h.thread()
 	h.ok("POST", "/threads/"+chat+"/runs/wait", object{"assistant_id": "chat", "input": object{"messages": []any{object{"role": "user", "content": "hi"}}}})
 	h.ok("POST", "/threads/"+plain+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": strings.Repeat("ä", 300)}})
 	want := map[string]string{chat: "hello", plain: "text: " + strings.Repeat("ä", 154), empty: ""}
+	titles := map[string]string{chat: "hi", plain: "", empty: ""}
 	for _, th := range h.ok("POST", "/threads/search", object{"stele_values": "about"}).json.([]any) {
 		th := th.(object)
 		id := th["thread_id"].(string)
-		if th["stele_about"] != want[id] || th["values"] != nil {
+		if th["stele_about"] != want[id] || th["stele_title"] != titles[id] || th["values"] != nil {
 			t.Errorf("%v, want %q", th, want[id])
 		}
 		if got := h.ok("GET", "/threads/"+id+"?stele_values=about", nil).object(); got["stele_about"] != want[id] || got["values"] != nil {
@@ -128,4 +131,71 @@ func TestSearchReadsFewStates(t *testing.T) {
 		}
 		mu.Unlock()
 	}
+}
+
+// scanned is a store that notes of which namespaces all items were read.
+type scanned struct {
+	*store.Local
+	mu  sync.Mutex
+	all []string
+}
+
+func (s *scanned) Scan(ctx context.Context, q store.Query) iter.Seq2[store.Found, error] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, strings.Join(q.Prefix, "/"))
+	return s.Local.Scan(ctx, q)
+}
+
+// TestWaitingReadsFewRecords: which threads wait, or are unfinished, and how many, is found without the
+// records of all others, however many there are.
+func TestWaitingReadsFewRecords(t *testing.T) {
+	items := &scanned{}
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		items.Local = c.Store.(*store.Local)
+		c.Store = items
+	})
+	waiting := h.thread()
+	h.ok("POST", "/threads/"+waiting+"/runs/wait", object{"assistant_id": "asker", "input": object{"text": "x"}})
+	for range 3 {
+		h.ok("POST", "/threads/"+h.thread()+"/runs/wait", object{"assistant_id": "simple", "input": object{"text": "x"}})
+	}
+	for _, test := range []struct {
+		status string
+		found  int
+		scans  bool
+	}{{"waiting", 1, false}, {"unfinished", 0, false}, {"done", 3, true}} {
+		items.mu.Lock()
+		items.all = nil
+		items.mu.Unlock()
+		found := h.ok("POST", "/threads/search", object{"stele_status": test.status, "sort_by": "updated_at", "sort_order": "asc"}).json.([]any)
+		n := h.ok("POST", "/threads/count", object{"stele_status": test.status}).json.(float64)
+		if len(found) != test.found || int(n) != test.found {
+			t.Errorf("%d threads are %s, counted %v, want %d", len(found), test.status, n, test.found)
+		}
+		items.mu.Lock()
+		if got := slices.ContainsFunc(items.all, func(ns string) bool { return strings.HasSuffix(ns, "/threads") }); got != test.scans {
+			t.Errorf("%s: all items of %q were read", test.status, items.all)
+		}
+		items.mu.Unlock()
+	}
+}
+
+// TestHealthCountsThreads: the count of threads is of what a person calls threads, not of the histories that
+// subgraphs have within them.
+func TestHealthCountsThreads(t *testing.T) {
+	h := newHouse(t)
+	inner := must(graph.New(graph.Key("text", channel.LastValue[any]())).Node("in", func(context.Context, any) (any, error) { return object{"text": "in"}, nil }).
+		Edge(graph.Start, "in").Compile(graph.Options{Name: "inner"}))
+	outer := must(graph.New(graph.Key("text", channel.LastValue[any]())).Subgraph("inner", inner).Edge(graph.Start, "inner").Compile(graph.Options{Name: "outer", Saver: h.disk}))
+	for i := range 3 {
+		if _, err := outer.Invoke(t.Context(), pregel.Thread(fmt.Sprint("thread ", i)), object{"text": "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := h.disk.Stats().Threads; n <= 3 {
+		t.Fatalf("the store has %d histories, so this tests nothing", n)
+	}
+	// The index is made in the background when the server begins.
+	h.until("three threads", func() bool { return h.ok("GET", "/stele/health", nil).sub("stats").object()["threads"] == 3.0 })
 }

@@ -103,6 +103,7 @@ var growthRows = []struct {
 	{"status", "POST", "/threads/search", object{"limit": 10, "status": "idle"}, 0, 1.1},
 	{"Studio's list", "POST", "/threads/search", object{"limit": 50, "sort_by": "updated_at", "sort_order": "desc", "stele_status": "any", "stele_values": "about"}, 20, 0},
 	{"Studio's list by status", "POST", "/threads/search", object{"limit": 50, "sort_by": "updated_at", "stele_status": "waiting", "stele_values": "about"}, 0, 1.1},
+	{"Studio's count of what waits", "POST", "/threads/count", object{"stele_status": "waiting"}, 20, 0},
 	{"Studio's runs", "GET", "/stele/runs", nil, 20, 0},
 	{"Studio's runs by status", "GET", "/stele/runs?status=success", nil, 20, 0},
 	{"Studio's health", "GET", "/stele/health", nil, 2, 0},

@@ -140,7 +140,18 @@ func (s *threadAPI) findByRecords(c *call) (found []*foundThread, err error) {
 			}
 		}
 	}
-	if _, named := c.body["ids"]; named {
+	_, named := c.body["ids"]
+	if !named && (stele == string(saver.StatusWaiting) || stele == string(saver.StatusUnfinished)) {
+		// No other thread has that status, and the saver knows them without a look at the records of all.
+		named = true
+		for info, err := range s.saver.Threads(c.ctx, saver.ThreadQuery{Status: saver.Status(stele), WithoutNotes: true}) {
+			if err != nil {
+				return nil, err
+			}
+			ids = append(ids, info.ThreadID)
+		}
+	}
+	if named {
 		for i, id := range ids {
 			if ids[i], err = s.id(c.ctx, id); err != nil {
 				return nil, err

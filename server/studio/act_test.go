@@ -142,7 +142,7 @@ func TestSearch(t *testing.T) {
 		}
 		p.fill(`input[type=search]`, "kind=filler")
 		p.see("the first of the fillers", `location.hash.includes("q=kind") && document.querySelectorAll(".threads .row").length > 5`)
-		p.see("the second page", `(document.querySelector(".threads .scroll").scrollTop = 1e6) && document.querySelector(".threads .scroll").scrollHeight >= 130 * 44`)
+		p.see("the second page", `(document.querySelector(".threads .scroll").scrollTop = 1e6) && document.querySelector(".threads .scroll").scrollHeight >= 130 * 56`)
 		p.fill(`input[type=search]`, waiting)
 		p.see("one thread", `document.querySelectorAll(".threads .row").length === 1`)
 		p.fill(`input[type=search]`, "user=ann")
@@ -491,10 +491,10 @@ func TestAccessible(t *testing.T) {
 		p := open(t, base)
 		for _, scheme := range []string{"light", "dark"} {
 			p.do(emulate(scheme))
-			for _, hash := range []string{"#/threads", "#/threads/" + thread, "#/store"} {
+			for _, hash := range []string{"#/threads", "#/inbox", "#/threads/" + thread, "#/store"} {
 				p.show(hash)
-				p.see("the screen", `document.querySelector(".row, .item") && !document.body.innerText.includes("Loading")`)
-				if strings.Contains(hash, thread) {
+				p.see("the screen", `document.querySelector(".row, .item, .ask") && !document.body.innerText.includes("Loading")`)
+				if hash == "#/inbox" || strings.Contains(hash, thread) {
 					p.says("A question waits")
 				}
 				p.check(axe, scheme+" "+hash)

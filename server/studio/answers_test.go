@@ -71,7 +71,7 @@ func TestLongList(t *testing.T) {
 			defer web.Close()
 			p := open(t, web.URL)
 			long := func(rows int) string {
-				return fmt.Sprintf(`document.querySelector(".threads .scroll > div")?.style.height === "%dpx"`, rows*44)
+				return fmt.Sprintf(`document.querySelector(".threads .scroll > div")?.style.height === "%dpx"`, rows*56)
 			}
 			p.see("rows", `document.querySelector(".threads .row")`)
 			p.see("all rows", `(document.querySelector(".threads .scroll").scrollTop = 1e6) && `+long(c.rows))
@@ -172,7 +172,7 @@ func TestOdd(t *testing.T) {
 					"interrupts": x, "values": m{"messages": messages, "odd": x, "": x, "__proto__": x}},
 				m{"checkpoint": at(0), "parent_checkpoint": x, "metadata": x, "created_at": x, "next": x, "tasks": x, "values": m{"messages": messages[1:], "odd": "even"}},
 			}
-			thread := m{"thread_id": "t", "status": x, "stele_status": x, "created_at": x, "updated_at": x, "metadata": x, "values": x, "stele_about": x}
+			thread := m{"thread_id": "t", "status": x, "stele_status": x, "created_at": x, "updated_at": x, "metadata": x, "values": x, "stele_about": x, "interrupts": m{"a": x, "b": []any{x, m{"id": x, "value": x, "response_schema": x}, m{"id": "q", "value": m{"action_requests": []any{x, m{"name": x, "args": x}}, "review_configs": x}}}}}
 			s := httptest.NewServer(New(answering(m{
 				"GET /info":                m{"version": x, "flags": x},
 				"POST /assistants/search":  []any{m{"assistant_id": "a", "graph_id": x, "name": x, "metadata": x}, m{"assistant_id": "b", "graph_id": "g", "name": x}},
@@ -200,6 +200,8 @@ func TestOdd(t *testing.T) {
 			p.click("Export")
 			p.click("A page to hand on")
 			p.see("the page", `window.exported?.type === "text/html"`)
+			p.show("#/inbox?id=t")
+			p.see("the questions", `document.querySelectorAll(".ask").length === 1 && document.querySelector(".inbox .questions")`)
 			p.show("#/store?ns=%7Bnot")
 			p.see("the items", `document.querySelector(".item")`)
 			var broken []string
@@ -207,5 +209,108 @@ func TestOdd(t *testing.T) {
 				t.Errorf("the page says %q", broken)
 			}
 		})
+	}
+}
+
+// serveAnswers serves the page for a server that has one answer for each request.
+func serveAnswers(t *testing.T, answers map[string]any) string {
+	t.Helper()
+	s := httptest.NewServer(New(answering(answers), Options{}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// A row of the list tells threads apart: what a person would call one, whose it is, what it waits for or
+// was said last, how long it lasted; its id is short and is copied whole.
+func TestList(t *testing.T) {
+	chromium(t)
+	type m = map[string]any
+	said := func(kind, text string, more m) m {
+		out := m{"type": kind, "content": text}
+		for k, v := range more {
+			out[k] = v
+		}
+		return out
+	}
+	structured := []any{said("human", "Where is\nmy parcel?", nil), said("ai", "", m{"tool_calls": []any{m{"id": "1", "name": "category", "args": m{}}}}), said("tool", "Returning structured response: {'category': 'parcel'}", m{"tool_call_id": "1"})}
+	thread := func(id, status string, metadata, more m) m {
+		out := m{"thread_id": id, "status": status, "metadata": metadata, "created_at": "2026-03-01T09:00:00Z", "updated_at": "2026-03-01T09:05:00Z", "values": m{}}
+		for k, v := range more {
+			out[k] = v
+		}
+		return out
+	}
+	review := m{"action_requests": []any{m{"name": "refund", "args": m{"order": 7}}}, "review_configs": []any{m{"action_name": "refund", "allowed_decisions": []any{"approve"}}}}
+	threads := []any{
+		thread("0192f7c0-1111-7000-8000-000000000001", "idle", m{"graph_id": "desk", "owner": "ann"}, m{"values": m{"messages": structured}}),
+		thread("0192f7c0-1111-7000-8000-000000000002", "interrupted", m{"title": "A title", "user": "bob"}, m{"values": m{"messages": structured}, "interrupts": m{"t": []any{m{"id": "q", "value": review}}}}),
+		thread("of a program", "error", m{}, m{"stele_title": "from the server", "stele_about": "its line", "stele_status": "failed"}),
+		thread("0192f7c0-1111-7000-8000-000000000004", "idle", nil, m{"values": nil}),
+	}
+	p := open(t, serveAnswers(t, m{"GET /info": m{"version": "test"}, "POST /assistants/search": []any{}, "POST /threads/search": threads, "POST /threads/count": 91}))
+	p.see("the rows", `document.querySelectorAll(".threads .row").length === 4`)
+	var rows [][]string
+	p.eval(`[...document.querySelectorAll(".threads .row")].map(r => [r.querySelector("b").innerText, r.querySelector(".about").innerText, ...[...r.querySelectorAll(".of, .copy, .status")].map(e => e.innerText)])`, &rows)
+	want := [][]string{
+		{"Where is my parcel?", "calls category", "idle", "desk", "ann", "0192f7c0…0001", "5 min"},
+		{"A title", "refund(order: 7)", "waiting", "", "bob", "0192f7c0…0002", "5 min"},
+		{"from the server", "its line", "failed", "", "", "of a program", "5 min"},
+		{"untitled", "", "idle", "", "", "0192f7c0…0004", "5 min"},
+	}
+	if quote(rows) != quote(want) {
+		t.Errorf("the list has\n%s, want\n%s", quote(rows), quote(want))
+	}
+	p.says("4 threads")
+	p.do(js(`document.execCommand = () => (window.copied = document.activeElement.value, true); navigator.clipboard.writeText = async (text) => { window.copied = text }`))
+	p.do(js(`document.querySelector(".threads .copy").click()`))
+	p.see("the whole id", `window.copied === "0192f7c0-1111-7000-8000-000000000001" && location.hash === "" && document.querySelector(".threads .copy").innerText === "copied"`)
+}
+
+// What has ended well has one colour, whether it is a thread, a checkpoint or a run; and a run that waits is
+// no success.
+func TestOneColour(t *testing.T) {
+	chromium(t)
+	type m = map[string]any
+	at := m{"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "1f0a0000-0000-6000-8000-000000000000"}
+	th := func(id, status, stele string) m {
+		return m{"thread_id": id, "status": status, "stele_status": stele, "metadata": m{}, "values": m{}, "created_at": "2026-03-01T09:00:00Z", "updated_at": "2026-03-01T09:05:00Z"}
+	}
+	runs := []any{m{"run_id": "r1", "thread_id": "t", "status": "success", "waiting": true, "created_at": "2026-03-01T09:00:00Z", "attempt": 1}, m{"run_id": "r2", "thread_id": "t", "status": "success", "created_at": "2026-03-01T09:00:00Z", "attempt": 1}}
+	p := open(t, serveAnswers(t, m{
+		"GET /info":               m{"version": "test", "stele": m{"runs": true, "thread_status": true}},
+		"POST /assistants/search": []any{},
+		"POST /threads/search":    []any{th("t", "idle", "done"), th("u", "interrupted", "waiting")},
+		"GET /threads/t":          th("t", "interrupted", "waiting"),
+		"GET /threads/t/runs":     runs,
+		"GET /stele/runs":         m{"runs": runs, "total": 2},
+		"GET /stele/schedules":    m{"schedules": []any{}},
+		"POST /threads/t/history": []any{m{"checkpoint": at, "metadata": m{"source": "loop", "step": 0}, "created_at": "2026-03-01T11:50:00Z", "next": []any{}, "tasks": []any{}, "values": m{}}},
+	}))
+	var colours []string
+	look := func(what, script string) {
+		t.Helper()
+		p.see(what, script)
+		var all []string
+		p.eval(`[...document.querySelectorAll(".status:not(.readonly), .stand")].filter(e => e.offsetParent).map(e => (e.innerText || e.title) + " " + (e.className.startsWith("stand") ? getComputedStyle(e).backgroundColor : getComputedStyle(e).color))`, &all)
+		colours = append(colours, all...)
+	}
+	look("the list", `document.querySelectorAll(".threads .row").length === 2`)
+	p.show("#/threads/t")
+	look("the thread", `document.querySelectorAll(".runs .status").length === 2 && document.querySelector(".stand")`)
+	p.show("#/runs")
+	look("the runs", `document.querySelectorAll("tbody tr").length === 2`)
+	by := map[string]string{}
+	for _, c := range colours {
+		word, colour, _ := strings.Cut(c, " ")
+		if word == "success" {
+			word = "done"
+		}
+		if by[word] != "" && by[word] != colour {
+			t.Errorf("%s is %s, and %s elsewhere", word, colour, by[word])
+		}
+		by[word] = colour
+	}
+	if len(by) != 2 || by["done"] == by["waiting"] || len(colours) != 8 {
+		t.Errorf("the states are %q", colours)
 	}
 }

@@ -165,6 +165,13 @@ func (p *tab) fill(selector, text string) {
 		`{ const e = document.querySelector(%s); e.value = %s; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", {bubbles: true})) }`, quote(selector), quote(text))))
 }
 
+// key presses a key where the focus is, without the character that chromedp sends behind it, which no
+// browser does once the page has taken the key.
+func (p *tab) key(key string) {
+	p.t.Helper()
+	p.do(js(`document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: ` + quote(key) + `, bubbles: true, cancelable: true}))`))
+}
+
 // see waits until a condition, an expression of the page, is true.
 func (p *tab) see(what, condition string) {
 	p.t.Helper()

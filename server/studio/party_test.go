@@ -37,7 +37,7 @@ func (p *tab) begin(task string, pauses ...string) (thread string) {
 	var hash string
 	p.eval(`location.hash`, &hash)
 	p.click("Send input")
-	p.see("the assistants", `document.querySelectorAll("dialog select option").length === 2`)
+	p.see("the assistants", `document.querySelectorAll("dialog select option").length === 4`)
 	p.choose("dialog select", "party")
 	p.fill("textarea[name=input]", `{"task": `+quote(task)+`}`)
 	for _, node := range pauses {
@@ -80,9 +80,12 @@ func TestParty(t *testing.T) {
 		thread := p.begin("invite")
 		p.says("2 questions wait")
 		p.see("the graph that the thread is of", `document.querySelector(".questions select").selectedOptions[0].innerText === "party"`)
-		p.see("a form and a text", `document.querySelectorAll(".questions input[type=checkbox], .questions input[type=number], .questions textarea").length === 3`)
+		p.see("a form and a text", `document.querySelectorAll(".questions input[type=checkbox], .questions input[inputmode=numeric], .questions textarea").length === 3`)
 		p.do(chromedp.Click(chromedp.CSS(`.questions input[type=checkbox]`)))
-		p.fill(".questions input[type=number]", "3")
+		p.fill(".questions input[inputmode=numeric]", "three")
+		p.click("Answer")
+		p.says("How many: write a whole number.")
+		p.fill(".questions input[inputmode=numeric]", "3")
 		p.fill(".questions textarea", "no")
 		p.click("Answer")
 		p.see("four more checkpoints", `document.querySelectorAll(".history .row").length === 5 && !document.querySelector(".questions")`)

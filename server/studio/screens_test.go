@@ -38,6 +38,7 @@ func TestScreens(t *testing.T) {
 	tl := httptest.NewServer(New(timelineFixture(), Options{Prices: &Prices{Currency: "USD", Models: map[string]Price{"large": {Input: 3, Output: 15}}}}))
 	defer tl.Close()
 	const thread = "#/threads/0192f7c0-1111-7000-8000-000000000003"
+	const inbox, asked = "#/inbox?id=0192f7c0-1111-7000-8000-000000000005", `document.querySelectorAll(".questions .call").length === 2`
 	const compared = thread + "?at=1f0a0000-0000-6000-8006-000000000000&with=1f0a0000-0000-6000-8004-000000000000"
 	for _, c := range []struct {
 		name, scheme, hash, ready string
@@ -45,6 +46,11 @@ func TestScreens(t *testing.T) {
 		other                     string // what changes a word
 	}{
 		{"threads", "light", "#/threads", `document.querySelectorAll(".row").length === 6`, 1280, `document.querySelectorAll(".row .status")[1].innerText = "waiting"`},
+		{"threads-dark", "dark", "#/threads", `document.querySelectorAll(".row").length === 6`, 1280, `document.querySelectorAll(".row .status")[1].innerText = "waiting"`},
+		{"threads-phone", "light", "#/threads", `document.querySelectorAll(".row").length === 6`, 390, `document.querySelectorAll(".row .status")[1].innerText = "waiting"`},
+		{"inbox", "light", inbox, asked, 1280, `document.querySelector(".questions h3").innerText = "Two calls"`},
+		{"inbox-dark", "dark", inbox, asked, 1280, `document.querySelector(".questions h3").innerText = "Two calls"`},
+		{"inbox-phone", "light", inbox, asked, 390, `document.querySelector(".questions h3").innerText = "Two calls"`},
 		{"thread", "light", thread, `document.querySelector(".questions") && document.querySelector(".node") && document.querySelector(".runs li")`, 1280, `document.querySelector(".actions button").innerText = "Send output"`},
 		{"compare", "light", compared, `document.querySelector(".difference") && document.querySelector(".node")`, 1280, `document.querySelector(".difference td + td .scalar").innerText = "7"`},
 		{"store", "light", "#/store", `document.querySelector(".item")`, 1280, `document.querySelector(".item b").innerText = "foot"`},
@@ -81,6 +87,9 @@ func TestScreens(t *testing.T) {
 				return chromedp.Void{}, err
 			}, emulate(c.scheme), chromedp.Navigate(base+"/"+c.hash), chromedp.Reload())
 			p.see("the screen", c.ready)
+			if base == s.URL {
+				p.see("how many wait", `document.querySelector(".badge")`)
+			}
 			p.see("its fonts", `document.fonts.status === "loaded"`)
 			got, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 			if err != nil {
@@ -141,6 +150,8 @@ func TestNarrow(t *testing.T) {
 			{s.URL + "/#/threads", `document.querySelector(".row")`},
 			{s.URL + thread, `document.querySelector(".questions") && document.querySelector(".node")`},
 			{s.URL + thread + "?at=1f0a0000-0000-6000-8006-000000000000&with=1f0a0000-0000-6000-8004-000000000000", `document.querySelector(".difference")`},
+			{s.URL + "/#/inbox", `document.querySelector(".ask")`},
+			{s.URL + "/#/inbox?id=0192f7c0-1111-7000-8000-000000000005", `document.querySelector(".questions .call")`},
 			{s.URL + "/#/store", `document.querySelector(".item")`},
 			{own.URL + "/#/runs", `document.querySelector("tbody tr")`},
 			{own.URL + "/#/health", `document.querySelector(".tiles")`},
@@ -254,17 +265,41 @@ func answersOfFixture() map[string]any {
 	done := append(talk[:2:2],
 		message("tool", "sent", m{"tool_call_id": "call-1", "name": "send_mail"}),
 		message("ai", "Done: the mail is on its way.", m{"usage_metadata": m{"input_tokens": 190, "output_tokens": 22, "total_tokens": 212}, "response_metadata": m{"model_name": "large-1"}}))
-	statuses := []string{"idle", "busy", "interrupted", "error", "idle", "idle"}
+	review := m{"id": "q2", "value": m{
+		"action_requests": []any{
+			m{"name": "refund", "args": m{"order": 9007199254740993, "amount": 49.9, "reason": "The parcel came two weeks late."}, "description": "Tool execution requires approval\n\nTool: refund\nArgs: {}"},
+			m{"name": "write", "args": m{"to": "bob@example.org", "text": "Dear Bob,\nwe are sorry that your parcel was late. The money is on its way."}, "description": "Mails to customers are read by a person first."}},
+		"review_configs": []any{m{"action_name": "refund", "allowed_decisions": []string{"approve", "edit", "reject", "respond"}}, m{"action_name": "write", "allowed_decisions": []string{"approve", "reject"}}}}}
+	question := m{"id": "q1", "value": m{"question": "Send this mail?", "to": "ann@example.org"},
+		"response_schema": m{"type": "object", "properties": m{"send": m{"type": "boolean", "title": "Send it"}, "note": m{"type": "string", "title": "A note for the agent"}}}}
+	late := []any{message("human", "My parcel was two weeks late, I want my money back.", nil),
+		message("ai", "I am sorry. I will refund it, and write to you.", m{"tool_calls": []any{m{"id": "c2", "name": "refund", "args": m{"order": 9007199254740993, "amount": 49.9}}}})}
 	var threads []any
-	for i, s := range statuses {
-		threads = append(threads, m{"thread_id": id(i + 1), "status": s, "created_at": "2026-02-28T09:00:00Z",
-			"updated_at": fmt.Sprintf("2026-03-01T1%d:%d5:00Z", max(0, 1-i/3), 5-i%3), "metadata": m{"graph_id": "mail"}, "values": m{"messages": done[:2+i%3]}})
+	for i, t := range []struct {
+		status, title, owner string
+		messages             []any
+		asked                m
+	}{
+		{"idle", "", "ann", done, nil},
+		{"busy", "Quarterly report for the board", "bob", talk[:1], nil},
+		{"interrupted", "", "ann", talk, m{"t1": []any{question}}},
+		{"error", "", "carla", []any{message("human", "Which of our suppliers deliver to Norway, and how long do they take for it on average?", nil), message("ai", "Let me look.", nil)}, nil},
+		{"interrupted", "", "bob", late, m{"t2": []any{review}}},
+		{"idle", "", "", done[:4], nil},
+	} {
+		metadata := m{"graph_id": "mail"}
+		for key, v := range map[string]string{"title": t.title, "owner": t.owner} {
+			if v != "" {
+				metadata[key] = v
+			}
+		}
+		th := m{"thread_id": id(i + 1), "status": t.status, "created_at": fmt.Sprintf("2026-03-01T0%d:12:00Z", 9-i), "interrupts": t.asked,
+			"updated_at": fmt.Sprintf("2026-03-01T1%d:%d5:00Z", max(0, 1-i/3), 5-i%3), "metadata": metadata, "values": m{"messages": t.messages}}
+		threads = append(threads, th)
 	}
 	checkpoint := func(i int) m {
 		return m{"thread_id": id(3), "checkpoint_ns": "", "checkpoint_id": fmt.Sprintf("1f0a0000-0000-6000-8%03d-000000000000", i)}
 	}
-	question := m{"id": "q1", "value": m{"question": "Send this mail?", "to": "ann@example.org"},
-		"response_schema": m{"type": "object", "properties": m{"send": m{"type": "boolean", "title": "Send it"}, "note": m{"type": "string", "title": "A note for the agent"}}}}
 	run := func(i int) string { return fmt.Sprintf("0192f7c0-2222-7000-8000-%012d", i) }
 	runOf := []any{run(1), run(1), run(1), nil, run(2), run(2), nil}
 	times := []string{"50:00.000", "50:00.040", "50:02.310", "53:03.120", "53:03.900", "53:06.140", "56:06.250"}
@@ -303,8 +338,11 @@ func answersOfFixture() map[string]any {
 		"GET /threads/" + id(3) + "/runs":     []any{m{"run_id": "0192f7c0-2222-7000-8000-000000000001", "status": "interrupted", "created_at": "2026-03-01T11:51:00Z"}},
 		"POST /threads/" + id(3) + "/history": history,
 		"GET /threads/" + id(3) + "/state":    history[0],
-		"POST /store/namespaces":              m{"namespaces": []any{[]string{"users", "ann"}, []string{"users", "bob", "facts"}}},
-		"POST /store/items/search":            m{"items": []any{m{"namespace": []string{"users", "ann"}, "key": "food", "value": m{"likes": "soup", "since": 2019}, "updated_at": "2026-03-01T08:00:00Z"}}},
+		"POST /threads/count":                 2,
+		"GET /threads/" + id(5) + "/state": m{"checkpoint": m{"thread_id": id(5), "checkpoint_ns": "", "checkpoint_id": "1f0a0000-0000-6000-8009-000000000000"}, "metadata": m{"source": "loop", "step": 1},
+			"created_at": "2026-03-01T10:45:00Z", "next": []any{"approve"}, "values": m{"messages": late}, "tasks": []any{m{"id": "t2", "name": "HumanInTheLoopMiddleware.after_model", "interrupts": []any{review}}}},
+		"POST /store/namespaces":   m{"namespaces": []any{[]string{"users", "ann"}, []string{"users", "bob", "facts"}}},
+		"POST /store/items/search": m{"items": []any{m{"namespace": []string{"users", "ann"}, "key": "food", "value": m{"likes": "soup", "since": 2019}, "updated_at": "2026-03-01T08:00:00Z"}}},
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stele-go/stele/agent"
+	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/graph"
@@ -161,6 +164,54 @@ func partyGraph(s saver.Saver) (*pregel.Graph, error) {
 	return g.Untyped(), nil
 }
 
+// deskGraph is the agent `desk` of testdata/langgraph, or `desk_each`, in Go.
+func deskGraph(s saver.Saver, each bool) (*pregel.Graph, error) {
+	type refunds struct {
+		Order  int64
+		Amount float64
+		Reason string
+		Notify *bool
+	}
+	refund, err := tool.New("refund", "Gives money back.", tool.Unchecked(`{"type": "object", "required": ["order", "amount", "reason"], "properties": {
+		"order": {"type": "integer", "title": "Order"}, "amount": {"type": "number", "title": "Amount"}, "reason": {"type": "string", "title": "Reason"},
+		"notify": {"type": "boolean", "title": "Notify", "default": true}}}`),
+		func(_ context.Context, in refunds) (string, error) {
+			return fmt.Sprintf("order %d, because %s, notify %t", in.Order, in.Reason, in.Notify == nil || *in.Notify), nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	write, err := tool.New("write", "Writes to a customer.", tool.Unchecked(`{"type": "object"}`),
+		func(_ context.Context, in map[string]any) (string, error) {
+			return fmt.Sprint("wrote to ", in["to"]), nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	clerk := model.NewScriptedFunc(func(_ context.Context, r model.Request) (model.Answer, error) {
+		last := r.Messages[len(r.Messages)-1]
+		if last.Type == message.TypeTool {
+			var said []string
+			for _, m := range r.Messages {
+				if m.Type == message.TypeTool {
+					said = append(said, m.Text())
+				}
+			}
+			return model.Answer{Message: message.AI(strings.Join(said, "; "))}, nil
+		}
+		calls := []message.ToolCall{{ID: "c1", Name: "refund", Args: map[string]any{"order": int64(9007199254740993), "amount": 12.5, "reason": "it came late"}}}
+		if strings.Contains(last.Text(), "both") {
+			calls = append(calls, message.ToolCall{ID: "c2", Name: "write", Args: map[string]any{"to": "ann", "text": "Sorry,\nit was late."}})
+		}
+		return model.Answer{Message: message.AI("I will do that.", calls...)}, nil
+	})
+	tone := func(context.Context, message.ToolCall, map[string]any) (string, error) {
+		return "Look at the tone.", nil
+	}
+	review := agent.Review{PerCall: each, Tools: map[string]agent.Gate{"refund": {}, "write": {Decisions: []agent.DecisionType{agent.Approve, agent.Reject}, Describe: tone}}}
+	return agent.New(clerk, agent.Options{Tools: []tool.Tool{refund, write}, Middleware: []agent.Middleware{agent.AskPerson(review)}, Graph: graph.Options{Saver: s}})
+}
+
 // theMail is the graph of the server.
 var theMail *pregel.Graph
 
@@ -200,11 +251,19 @@ var steleServer = sync.OnceValues(func() (backend, error) {
 	if err != nil {
 		return backend{}, err
 	}
+	desk, err := deskGraph(d, false)
+	if err != nil {
+		return backend{}, err
+	}
+	each, err := deskGraph(d, true)
+	if err != nil {
+		return backend{}, err
+	}
 	backups, err := tempDir()
 	if err != nil {
 		return backend{}, err
 	}
-	api, err := server.New(server.Config{Graphs: map[string]*pregel.Graph{"mail": g, "party": p}, Saver: d, Store: items, Queue: queue, BackupDir: backups,
+	api, err := server.New(server.Config{Graphs: map[string]*pregel.Graph{"mail": g, "party": p, "desk": desk, "desk_each": each}, Saver: d, Store: items, Queue: queue, BackupDir: backups,
 		Auth: server.NoAuth(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return backend{}, err

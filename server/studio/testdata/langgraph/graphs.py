@@ -1,11 +1,16 @@
-"""The graphs of the browser's tests: an agent that asks before it sends a mail, and a party."""
+"""The graphs of the browser's tests: an agent that asks before it sends a mail, a party, and a desk
+whose calls are approved, as one question or as one about each."""
 
 import asyncio
 import operator
 from typing import Annotated, TypedDict
 
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.graph import END, START, StateGraph, add_messages
 from langgraph.types import interrupt
 
@@ -96,3 +101,43 @@ builder.add_edge("invite", "bob")
 builder.add_edge("ann", "kitchen")
 builder.add_edge("bob", "kitchen")
 party = builder.compile()
+
+
+def refund(order: int, amount: float, reason: str, notify: bool = True) -> str:
+    """Gives money back."""
+    return f"order {order}, because {reason}, notify {str(notify).lower()}"
+
+
+def write(to: str, text: str) -> str:
+    """Writes to a customer."""
+    return f"wrote to {to}"
+
+
+class Clerk(BaseChatModel):
+    """Refunds once, writes as well if it is asked for both, and repeats what its tools said."""
+
+    _llm_type = "clerk"
+
+    def bind_tools(self, tools, **kwargs):
+        return self
+
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        last = messages[-1]
+        if isinstance(last, ToolMessage):
+            said = AIMessage("; ".join(m.content for m in messages if isinstance(m, ToolMessage)))
+        else:
+            args = {"order": 9007199254740993, "amount": 12.5, "reason": "it came late"}
+            calls = [{"id": "c1", "name": "refund", "args": args}]
+            if "both" in last.content:
+                calls.append({"id": "c2", "name": "write", "args": {"to": "ann", "text": "Sorry,\nit was late."}})
+            said = AIMessage("I will do that.", tool_calls=calls)
+        return ChatResult(generations=[ChatGeneration(message=said)])
+
+
+def approved(mode):
+    gates = {"refund": True, "write": {"allowed_decisions": ["approve", "reject"], "description": "Look at the tone."}}
+    return create_agent(Clerk(), [refund, write], middleware=[HumanInTheLoopMiddleware(gates, interrupt_mode=mode)])
+
+
+desk = approved("batched")
+desk_each = approved("per_call")

@@ -3,17 +3,16 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { api, Problem } from "./api";
-import { graphs, notice, readonly } from "./session";
+import { api } from "./api";
+import { graphs, readonly } from "./session";
 import { AssistantField, assistantOf } from "./assistants";
 import { Form, JsonField, jsonOf } from "./dialog";
-import { say, useLoad } from "./load";
+import { useLoad } from "./load";
 import { change, go } from "./route";
 import { run } from "./running";
 import { list, Text, visible, word } from "./text";
-import { asksOf, idOf, nextOf, tasksOf } from "./tree";
-import type { Fields, Interrupt, Json, State, Thread } from "./types";
-import { Value } from "./value";
+import { idOf, nextOf } from "./tree";
+import type { Fields, Json, State, Thread } from "./types";
 
 type Which = "input" | "edit" | "rerun" | "copy" | "delete" | undefined;
 
@@ -186,125 +185,4 @@ function editable(state: State): string {
   if (values === null || typeof values !== "object" || Array.isArray(values)) return "{}";
   const short = Object.fromEntries(Object.entries(values).filter(([k, v]) => !k.startsWith("__") && !Array.isArray(v) && JSON.stringify(v).length < 2000 && !JSON.stringify(v).includes('"$stele":')));
   return JSON.stringify(short, null, 2);
-}
-
-// Answer shows the questions that wait at the newest checkpoint, and answers them: each by its
-// id, several at once.
-export function Answer({ id, thread, state, refresh }: { id: string; thread: Thread | undefined; state: State; refresh: () => void }) {
-  const asked = tasksOf(state).flatMap((t) => asksOf(t).map((i) => ({ task: t.name, interrupt: i })));
-  // A store without its program knows the questions, and not which nodes ask them.
-  const questions = asked.length ? asked : asksOf(state).map((i) => ({ task: "the program", interrupt: i }));
-  const [error, setError] = useState<string>();
-  if (questions.length === 0) return null;
-  const submit = async (e: Event) => {
-    e.preventDefault();
-    setError(undefined);
-    const form = new FormData(e.target as HTMLFormElement);
-    try {
-      const answers = questions.map(({ interrupt }, i) => [interrupt.id, answerOf(form, interrupt, i)] as const);
-      const resume: Json = answers.every(([key]) => typeof key === "string" && key) ? Object.fromEntries(answers as [string, Json][]) : answers[0]![1];
-      const assistant = String(form.get("assistant"));
-      await api.unmoved(id, idOf(state));
-      void run(id, { assistant_id: assistant, command: { resume } }).then(refresh);
-    } catch (err) {
-      if (err instanceof Problem && err.conflict) {
-        // The question may be gone with the refresh.
-        notice.value = say(err);
-        refresh();
-      } else setError(say(err));
-    }
-  };
-  return (
-    <section class="questions" aria-label="Questions">
-      <h3>{questions.length === 1 ? "A question waits" : `${questions.length} questions wait`}</h3>
-      <form onSubmit={submit}>
-        {questions.map(({ task, interrupt }, i) => (
-          <fieldset key={word(interrupt.id) || i}>
-            <legend>{visible(task)} asks</legend>
-            <Value value={interrupt.value} open />
-            {!readonly.value && graphs.value?.length ? <AnswerField interrupt={interrupt} index={i} /> : null}
-          </fieldset>
-        ))}
-        {error && (
-          <p class="error" role="alert">
-            {error}
-          </p>
-        )}
-        {!readonly.value && graphs.value?.length ? (
-          <div class="buttons">
-            <AssistantField chosen={(assistantOf(graphs.value, thread) ?? graphs.value[0]!).assistant_id} />
-            <button type="submit" class="primary">
-              Answer
-            </button>
-          </div>
-        ) : (
-          <p class="note">A program with the thread's graph can answer.</p>
-        )}
-      </form>
-    </section>
-  );
-}
-
-// properties are the fields of a response schema that a form can show: scalars of an object.
-function properties(schema: Fields | undefined): [string, Fields][] | undefined {
-  const props = schema?.properties;
-  if (props === undefined || props === null || typeof props !== "object" || Array.isArray(props)) return undefined;
-  const list = Object.entries(props as { [k: string]: Json });
-  const simple = list.every(([, p]) => p !== null && typeof p === "object" && !Array.isArray(p) && ["string", "number", "integer", "boolean"].includes(word(p.type)));
-  return simple && list.length > 0 ? (list as [string, Fields][]) : undefined;
-}
-
-function AnswerField({ interrupt, index }: { interrupt: Interrupt; index: number }) {
-  const fields = properties(interrupt.response_schema);
-  if (fields) {
-    return (
-      <>
-        {fields.map(([name, p]) => (
-          <label class="field" key={name}>
-            {visible(p.title ?? name)}
-            {Array.isArray(p.enum) ? (
-              <select name={`a${index}.${name}`}>
-                {p.enum.map((v) => (
-                  <option key={word(v)}>{word(v)}</option>
-                ))}
-              </select>
-            ) : p.type === "string" ? (
-              <input name={`a${index}.${name}`} />
-            ) : p.type === "boolean" ? (
-              <input type="checkbox" name={`a${index}.${name}`} />
-            ) : (
-              <NumberField name={`a${index}.${name}`} step={p.type === "integer" ? 1 : "any"} />
-            )}
-          </label>
-        ))}
-      </>
-    );
-  }
-  return <JsonField name={`a${index}`} label="Answer: JSON, or plain text" value="" />;
-}
-
-function NumberField({ name, step }: { name: string; step: number | string }) {
-  return <input name={name} type="number" step={step} />;
-}
-
-// answerOf reads an answer: by the fields of its schema, as JSON if it is that, else as text.
-function answerOf(form: FormData, interrupt: Interrupt, index: number): Json {
-  const fields = properties(interrupt.response_schema);
-  if (fields) {
-    const answer: Fields = {};
-    for (const [name, p] of fields) {
-      const key = `a${index}.${name}`;
-      if (p.type === "boolean") answer[name] = form.get(key) !== null;
-      else if (p.type === "string") answer[name] = String(form.get(key) ?? "");
-      else if (form.get(key) !== "" && form.get(key) !== null) answer[name] = Number(form.get(key));
-    }
-    return answer;
-  }
-  const text = String(form.get(`a${index}`) ?? "").trim();
-  if (text === "") throw new Error("Write an answer first. An empty text is written as \"\".");
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return text;
-  }
 }

@@ -1,6 +1,8 @@
 // The client of LangGraph's server API. Every call is one request to the origin that served
 // the page: Studio's own server passes them on where the API is elsewhere.
 
+import { signal } from "@preact/signals";
+import { parse } from "./json";
 import type { Assistant, BackedUp, CheckpointRef, Cron, Drawing, Fields, Info, Item, Json, NodesOfDay, QueuedRun, RanTask, Room, Run, Schedule, State, StoreHealth, Thread, Verified } from "./types";
 
 // Problem is an answer that is no success. `detail` is the server's own text.
@@ -14,6 +16,29 @@ export class Problem extends Error {
   }
 }
 
+// unknown: the server has answered that it does not know who asks.
+export const unknown = signal(false);
+
+// The key is kept for this tab, until it is closed.
+const place = "stele.key";
+let key = sessionStorage.getItem(place) ?? "";
+
+export const hasKey = () => key !== "";
+
+export function setKey(given: string) {
+  key = given;
+  if (given) sessionStorage.setItem(place, given);
+  else sessionStorage.removeItem(place);
+  unknown.value = false;
+}
+
+// credentials has the key in both of the forms in which servers ask for it. With a scheme of its own, such as
+// `Basic …`, it is sent as it is.
+function credentials(): Record<string, string> {
+  if (!key) return {};
+  return /^\S+ \S/.test(key) ? { Authorization: key } : { Authorization: "Bearer " + key, "X-Api-Key": key };
+}
+
 const base = new URL("api/", document.baseURI).href.replace(/\/$/, "");
 
 async function ask(method: string, path: string, body?: Json, signal?: AbortSignal): Promise<Response> {
@@ -22,13 +47,14 @@ async function ask(method: string, path: string, body?: Json, signal?: AbortSign
     answer = await fetch(base + path, {
       method,
       signal,
-      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      headers: { ...credentials(), ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Problem(0, "The server does not answer. Is it still running?");
   }
+  if (answer.status === 401) unknown.value = true;
   if (!answer.ok) throw new Problem(answer.status, await detailOf(answer));
   return answer;
 }
@@ -50,7 +76,7 @@ async function json<T>(method: string, path: string, body?: Json, signal?: Abort
   const answer = await ask(method, path, body, signal);
   if (answer.status === 204) return undefined as T;
   try {
-    return (await answer.json()) as T;
+    return parse(await answer.text()) as T;
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Problem(0, "The server's answer broke off.");
@@ -87,7 +113,8 @@ export interface ThreadSearch {
 }
 
 export const api = {
-  info: () => read<Info>("GET", "/info"),
+  // The page's own answer was asked for without a key.
+  info: () => read<Info>("GET", hasKey() ? "/info?key" : "/info"),
   assistants: () => read<Assistant[]>("POST", "/assistants/search", { limit: 100 }),
   drawing: (assistant: string, xray: boolean) =>
     read<Drawing>("GET", `/assistants/${at(assistant)}/graph${xray ? "?xray=true" : ""}`),
@@ -95,6 +122,7 @@ export const api = {
 
   threads: (q: ThreadSearch, signal?: AbortSignal) =>
     read<Thread[]>("POST", "/threads/search", q as unknown as Json, signal),
+  countThreads: (q: Omit<ThreadSearch, "limit" | "offset" | "sort_by" | "sort_order">) => read<number>("POST", "/threads/count", q as unknown as Json),
   // thread is a thread; of a server of stele's, with how far it is in stele's words, and without
   // its values.
   thread: (id: string, stele = false) => read<Thread>("GET", `/threads/${at(id)}${stele ? "?include=stele_status&stele_values=about" : ""}`),
@@ -228,7 +256,7 @@ export class EventParser {
     const text = this.#data.join("\n");
     let data: Json = text;
     try {
-      data = JSON.parse(text) as Json;
+      data = parse(text);
     } catch {
       // an event of plain text
     }

@@ -2,17 +2,21 @@
 
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { hasKey, setKey, unknown } from "./api";
 import { Guarded } from "./guarded";
+import { Keys, showKeys, useKeys } from "./keys";
 import { say } from "./load";
 import { link, route } from "./route";
-import { begin, info, notice, readonly, trouble } from "./session";
-import { visible } from "./text";
-import { sendAhead, Threads } from "./threads";
+import { begin, countWaiting, info, notice, readonly, trouble, waiting } from "./session";
+import { SignIn } from "./signin";
+import { count, visible } from "./text";
+import { listQuery, sendAhead, Threads } from "./threads";
 
 // The screen of a thread, with its graph and comparisons, is most of the script. The list of
 // threads does not wait for it, and it is there when a thread is opened.
 const screens = {
   thread: () => import("./thread").then((m) => m.ThreadScreen),
+  inbox: () => import("./inbox").then((m) => m.Inbox),
   store: () => import("./store").then((m) => m.Store),
   runs: () => import("./runs").then((m) => m.Runs),
   health: () => import("./health").then((m) => m.Health),
@@ -29,6 +33,9 @@ function Later<P extends object>({ from, props }: { from: () => Promise<Componen
   return Screen ? <Screen {...props} /> : null;
 }
 
+const titles: Record<string, string> = { inbox: "Inbox", store: "Store", runs: "Runs", health: "Health" };
+const countPause = 15_000;
+
 const start = () => begin(sendAhead);
 
 export const begun = start();
@@ -36,23 +43,20 @@ export const begun = start();
 export function App() {
   const { path } = route.value;
   const screen = path[0];
+  const asked = waiting.value ?? 0;
   useEffect(() => {
-    document.title = (screen === "threads" && path[1] ? visible(path[1]).slice(0, 40) + " · " : "") + "stele studio";
-  }, [screen, path[1]]);
+    const name = screen === "threads" ? (path[1] === undefined ? "" : visible(path[1]).slice(0, 40)) : (titles[screen ?? ""] ?? "");
+    document.title = (asked > 0 ? `(${asked}) ` : "") + (name && name + " · ") + "stele studio";
+  }, [screen, path[1], asked]);
+  // The count is in the title of a tab that nobody looks at, too.
+  const known = info.value !== undefined;
   useEffect(() => {
-    // The slash goes to the search, as it does on many pages.
-    const onKey = (e: KeyboardEvent) => {
-      const typing = e.target instanceof HTMLElement && e.target.closest("input, textarea, select, dialog");
-      if (e.key !== "/" || typing || e.ctrlKey || e.metaKey || e.altKey) return;
-      const search = document.querySelector<HTMLInputElement>('input[type="search"]');
-      if (search) {
-        e.preventDefault();
-        search.focus();
-      }
-    };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
-  }, []);
+    if (!known) return;
+    const timer = setInterval(countWaiting, countPause);
+    const first = setTimeout(countWaiting, 300); // after what is on the screen
+    return () => (clearInterval(timer), clearTimeout(first));
+  }, [known]);
+  useKeys();
   return (
     <>
       <header class="top">
@@ -60,8 +64,11 @@ export function App() {
           stele
         </a>
         <nav aria-label="Screens">
-          <a href={link(["threads"])} aria-current={screen === "threads" ? "page" : undefined}>
+          <a href={link(["threads"], path[1] === undefined ? {} : listQuery())} aria-current={screen === "threads" ? "page" : undefined}>
             Threads
+          </a>
+          <a href={link(["inbox"])} aria-current={screen === "inbox" ? "page" : undefined}>
+            Inbox{asked > 0 && <span class="badge" title={`${count(asked)} wait for an answer`}>{count(asked)}</span>}
           </a>
           <a href={link(["store"])} aria-current={screen === "store" ? "page" : undefined}>
             Store
@@ -78,8 +85,18 @@ export function App() {
           )}
         </nav>
         {readonly.value && <span class="status readonly">read-only</span>}
+        <span class="end-of-top">
+          {hasKey() && !unknown.value && (
+            <button class="quiet" onClick={() => (setKey(""), void start())}>
+              sign out
+            </button>
+          )}
+          <button class="quiet" title="Keys" aria-label="Keys" onClick={showKeys}>
+            ?
+          </button>
+        </span>
       </header>
-      {trouble.value && (
+      {trouble.value && !unknown.value && (
         <p class="error" role="alert">
           {trouble.value} <button onClick={start}>Try again</button>
         </p>
@@ -92,7 +109,8 @@ export function App() {
           </button>
         </p>
       )}
-      <Guarded key={path.slice(0, 2).join("/")}>{info.value && <Screen path={path} />}</Guarded>
+      <Keys />
+      {unknown.value ? <SignIn again={start} /> : <Guarded key={path.slice(0, 2).join("/")}>{info.value && <Screen path={path} />}</Guarded>}
     </>
   );
 }
@@ -100,6 +118,7 @@ export function App() {
 function Screen({ path: [screen, id] }: { path: string[] }) {
   if (screen === "threads" && id === undefined) return <Threads />;
   if (screen === "threads") return <Later from={screens.thread} props={{ id: id! }} />;
+  if (screen === "inbox") return <Later from={screens.inbox} props={{}} />;
   if (screen === "store") return <Later from={screens.store} props={{}} />;
   const has = info.value?.stele;
   if ((screen === "runs" && !has?.runs) || (screen === "health" && !has?.health)) return <Absent what={screen} />;

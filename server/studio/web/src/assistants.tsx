@@ -12,6 +12,8 @@ export function assistantOf(all: Assistant[] | undefined, thread: Thread | undef
 }
 
 export function AssistantField({ chosen, choose }: { chosen: string | undefined; choose?: (id: string) => void }) {
+  // There is nothing to choose of one.
+  if (graphs.value?.length === 1) return <input type="hidden" name="assistant" value={graphs.value[0]!.assistant_id} />;
   return (
     <label class="field">
       Assistant

@@ -3,6 +3,7 @@
 import { diffArrays, diffWordsWithSpace } from "diff";
 import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { isFields } from "./json";
 import { asMessages, Conversation } from "./messages";
 import { change } from "./route";
 import { count, Id, Text, Time, visible } from "./text";
@@ -36,10 +37,9 @@ export function equal(a: Json | undefined, b: Json | undefined, butIds = false):
 // message is an id. Other ids, such as that of an order, are what a program works with.
 const isMadeId = (of: Fields, key: string) => (key === "id" || key === "tool_call_id") && (("content" in of && "type" in of) || ("args" in of && "name" in of) || "model_name" in of);
 
-const isMap = (v: Json | undefined): v is Fields => v !== null && typeof v === "object" && !Array.isArray(v);
 
 export function compareValues(before: Json, after: Json): ChannelDifference[] {
-  const fields = (v: Json): Fields => (isMap(v) ? v : { value: v });
+  const fields = (v: Json): Fields => (isFields(v) ? v : { value: v });
   const a = fields(before);
   const b = fields(after);
   const channels = [...new Set([...Object.keys(a), ...Object.keys(b)])].sort();
@@ -88,7 +88,7 @@ export function linesOf(before: Json | undefined, after: Json | undefined, path 
   if (Array.isArray(before) && Array.isArray(after)) {
     return aligned(before, after, (a, b) => equal(a, b, true), (a, b, i) => (alike(a, b) ? linesOf(a, b, into(i), room) : [{ path: into(i), left: whole(a), right: whole(b) }]), into, (value) => ({ value }));
   }
-  if (isMap(before) && isMap(after)) {
+  if (isFields(before) && isFields(after)) {
     return compareValues(before, after).flatMap((d) => (d.kind === "same" ? [] : d.kind === "ids" ? [{ path: into(d.channel), same: true, ids: true, left: whole(d.before), right: whole(d.after) }] : linesOf(d.before, d.after, into(d.channel), room)));
   }
   return [{ path, left: whole(before), right: whole(after) }];
@@ -97,7 +97,7 @@ export function linesOf(before: Json | undefined, after: Json | undefined, path 
 // alike: what stands in place of the other is the other, changed.
 function alike(a: Json, b: Json): boolean {
   if (typeof a === "string" && typeof b === "string") return true;
-  if (!isMap(a) || !isMap(b)) return false;
+  if (!isFields(a) || !isFields(b)) return false;
   if (a.id !== b.id && "id" in a && "id" in b) return false;
   return equal(a.type, b.type) && Object.keys(a).filter((k) => k in b).length * 2 >= Object.keys(a).length;
 }

@@ -1,10 +1,11 @@
 // What a step of a thread did, in a line for people, and what it cost.
 
+import { isFields } from "./json";
 import { asMessages, callsOf, type Message, toolOf } from "./messages";
 import { nodeName } from "./names";
 import { visible, word } from "./text";
 import { asksOf, madeBy, type Row, standOf, stepOf, tasksOf } from "./tree";
-import type { Fields, Json, State, Task } from "./types";
+import type { Json, State, Task } from "./types";
 
 // Use is what a model was given and gave, in tokens.
 export interface Use {
@@ -34,7 +35,6 @@ export interface Deed {
   tasks: Told[]; // that ran to make it
 }
 
-const isMap = (v: Json | undefined): v is Fields => v !== null && typeof v === "object" && !Array.isArray(v);
 const plural = (n: number, of: string) => `${n} ${of}${n === 1 ? "" : "s"}`;
 
 // deedsOf tells of each row what was done to make it, by the tasks of its parent. A message counts
@@ -69,16 +69,16 @@ function deedOf(state: State, parent: State | undefined, seen: Set<string>): Dee
   // Nodes that ran beside each other are named, whatever each of them said.
   if (names.length > 1) return { ...deed, words: `${plural(names.length, "node")} ran:`, names };
   if (talk) return { ...deed, ...talk };
-  const channels = tasks.flatMap((t) => (isMap(t.result) ? Object.keys(t.result) : [])).filter((c) => !c.startsWith("__"));
+  const channels = tasks.flatMap((t) => (isFields(t.result) ? Object.keys(t.result) : [])).filter((c) => !c.startsWith("__"));
   return { ...deed, words: "Ran", names, quote: channels.length ? "wrote " + [...new Set(channels)].map(visible).join(", ") : "" };
 }
 
 // inputOf is what a person, or a program, gave the thread.
 function inputOf(state: State): Partial<Deed> {
   const given = tasksOf(state)[0]?.result;
-  const said = isMap(given) ? Object.values(given).flatMap(messagesIn).at(-1) : undefined;
+  const said = isFields(given) ? Object.values(given).flatMap(messagesIn).at(-1) : undefined;
   if (said) return { words: kindOf(said) === "human" ? "Person wrote" : "Input", quote: textOf(said.content) };
-  return { words: "Input", quote: isMap(given) ? Object.keys(given).map(visible).join(", ") : "" };
+  return { words: "Input", quote: isFields(given) ? Object.keys(given).map(visible).join(", ") : "" };
 }
 
 function talkOf(messages: Message[]): Partial<Deed> | undefined {
@@ -101,21 +101,21 @@ function answersOf(tasks: Task[]): Partial<Deed> {
   const answers = tasks.flatMap((t) => t.stele_answers ?? []);
   const kinds = new Set(
     answers.flatMap((a) => {
-      const all = isMap(a) && Array.isArray(a.decisions) ? a.decisions : Array.isArray(a) ? a : [a];
-      return all.map((d) => (isMap(d) ? decisions[word(d.type)] : undefined) ?? "Answered");
+      const all = isFields(a) && Array.isArray(a.decisions) ? a.decisions : Array.isArray(a) ? a : [a];
+      return all.map((d) => (isFields(d) ? decisions[word(d.type)] : undefined) ?? "Answered");
     }),
   );
   const names = tasks.flatMap((t) => asksOf(t).flatMap((i) => toolsAsked(i.value)));
-  const plain = answers.length === 1 && !isMap(answers[0]) && !Array.isArray(answers[0]) ? word(answers[0]) : "";
+  const plain = answers.length === 1 && !isFields(answers[0]) && !Array.isArray(answers[0]) ? word(answers[0]) : "";
   return { words: kinds.size === 1 ? [...kinds][0]! : "Answered", names: names.length ? names : [...new Set(tasks.map((t) => nodeName(t.name)))], quote: plain };
 }
 
 // toolsAsked are the tools that a question wants to be allowed.
 function toolsAsked(value: Json): string[] {
   const one = (v: Json): string[] => {
-    if (!isMap(v)) return [];
-    if (Array.isArray(v.action_requests)) return v.action_requests.flatMap((r) => (isMap(r) && r.name ? [visible(r.name)] : []));
-    return isMap(v.action_request) && v.action_request.action ? [visible(v.action_request.action)] : [];
+    if (!isFields(v)) return [];
+    if (Array.isArray(v.action_requests)) return v.action_requests.flatMap((r) => (isFields(r) && r.name ? [visible(r.name)] : []));
+    return isFields(v.action_request) && v.action_request.action ? [visible(v.action_request.action)] : [];
   };
   return Array.isArray(value) ? value.flatMap(one) : one(value);
 }
@@ -142,7 +142,7 @@ function thenOf(state: State): string {
 
 function questionIn(value: Json): string {
   if (typeof value === "string") return `: ${visible(value)}`;
-  if (!isMap(value)) return "";
+  if (!isFields(value)) return "";
   for (const name of ["question", "message", "description", "title", "text"]) if (typeof value[name] === "string") return `: ${visible(value[name])}`;
   return "";
 }
@@ -160,8 +160,8 @@ const kindOf = (m: Message) => m.type.replace("MessageChunk", "").toLowerCase();
 
 // messagesIn are the messages of a value that was written to a channel, or given in OpenAI's form.
 function messagesIn(value: Json): Message[] {
-  if (isMap(value) && Array.isArray(value.$writes)) return value.$writes.flatMap(messagesIn);
-  const given = (m: Json): Json => (isMap(m) && !m.type && m.content !== undefined ? { ...m, type: roles[word(m.role)] ?? word(m.role) } : m);
+  if (isFields(value) && Array.isArray(value.$writes)) return value.$writes.flatMap(messagesIn);
+  const given = (m: Json): Json => (isFields(m) && !m.type && m.content !== undefined ? { ...m, type: roles[word(m.role)] ?? word(m.role) } : m);
   return asMessages((Array.isArray(value) ? value : [value]).map(given)) ?? [];
 }
 
@@ -169,7 +169,7 @@ const roles: Record<string, string> = { user: "human", assistant: "ai" };
 
 // writtenBy are the messages that a task was the first to write.
 function writtenBy(task: Task, seen: Set<string>): Message[] {
-  if (!isMap(task.result)) return [];
+  if (!isFields(task.result)) return [];
   const fresh = Object.values(task.result)
     .flatMap(messagesIn)
     .filter((m) => kindOf(m) !== "remove" && !(m.id && seen.has(word(m.id))));
@@ -193,5 +193,5 @@ export const tokensOf = (uses: Use[]) => uses.reduce((n, u) => n + u.total, 0);
 function textOf(content: Json): string {
   if (typeof content === "string") return visible(content);
   if (!Array.isArray(content)) return "";
-  return content.map((b) => (typeof b === "string" ? b : isMap(b) && typeof b.text === "string" ? b.text : "")).map(visible).join("");
+  return content.map((b) => (typeof b === "string" ? b : isFields(b) && typeof b.text === "string" ? b.text : "")).map(visible).join("");
 }

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { parse } from "./json";
 import { say } from "./load";
 
 export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
@@ -81,7 +82,7 @@ export function JsonField({ name, label, value }: { name: string; label: string;
 export function jsonOf(form: FormData, name: string) {
   const text = String(form.get(name) ?? "");
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch (error) {
     throw new Error(`This is not JSON: ${(error as Error).message}`);
   }

@@ -8,12 +8,11 @@ import { Form, JsonField, jsonOf } from "./dialog";
 import { say, useEvery, useLoad } from "./load";
 import { Nodes } from "./nodes";
 import { change, link, route } from "./route";
-import { tookOf } from "./status";
+import { RunStatus, tookOf } from "./status";
 import { count, Id, list, Text, Time, visible, word } from "./text";
 import type { Cron, QueuedRun } from "./types";
 
 const statuses = ["", "pending", "running", "error", "interrupted", "success"] as const;
-const looks: Record<string, string> = { error: "error", interrupted: "interrupted", running: "busy", pending: "busy" };
 
 export function Runs() {
   const status = route.value.query.status ?? "";
@@ -62,7 +61,7 @@ export function Runs() {
               {rows.map((r) => (
                 <tr key={r.run_id}>
                   <td>
-                    <span class={"status " + (looks[r.status] ?? "idle")}>{r.waiting && r.status === "success" ? "waiting" : r.status}</span>
+                    <RunStatus status={r.status} waiting={r.waiting} />
                   </td>
                   <td data-name="Thread">
                     <a href={link(["threads", r.thread_id])}>
@@ -96,7 +95,7 @@ export function Runs() {
           </table>
         </div>
       )}
-      {runs.value && rows.length === 0 && <p class="empty">There are no such runs.</p>}
+      {runs.value && rows.length === 0 && <p class="empty">{status ? "There are no such runs." : "There are no runs yet. A run is one call of a graph on a thread, which the server's queue keeps, tries again, and survives with."}</p>}
       {info.value?.stele?.nodes && <Nodes />}
       <Schedules />
       {retry && (

@@ -27,3 +27,14 @@ export async function begin(told: () => void) {
     trouble.value = say(error);
   }
 }
+
+// waiting is how many threads wait for an answer, as far as the server tells.
+export const waiting = signal<number | undefined>();
+
+// countWaiting asks how many threads wait, and lists none of them.
+export function countWaiting() {
+  api.countThreads(info.value?.stele?.thread_status ? { stele_status: "waiting" } : { status: "interrupted" }).then(
+    (n) => (waiting.value = typeof n === "number" ? n : undefined),
+    () => (waiting.value = undefined), // a server that does not count
+  );
+}

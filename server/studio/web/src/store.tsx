@@ -79,7 +79,7 @@ export function Store() {
               <Value value={item.value} open />
             </article>
           ))}
-          {items.value && list.length === 0 && <p class="empty">There are no items here.</p>}
+          {items.value && list.length === 0 && <p class="empty">{query.ns || query.q ? "There are no items here." : "There are no items yet. An item is what agents remember beyond one thread, such as facts about a person, under a namespace and a key."}</p>}
           <p class="bar">
             {page > 0 && <button onClick={() => change({ page: String(page - 1) })}>Earlier page</button>}
             {list.length > pageSize && <button onClick={() => change({ page: String(page + 1) })}>Next page</button>}

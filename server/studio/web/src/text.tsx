@@ -47,7 +47,8 @@ export function Text({ text: it, class: name, first = few }: { text: unknown; cl
 
 export function Id({ id, short }: { id: unknown; short?: boolean }) {
   const text = visible(id);
-  const cut = short && text.length > 13 ? text.slice(0, 8) + "…" + text.slice(-4) : text;
+  // Ids that people chose say something: they are cut by the room that there is.
+  const cut = short && /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(text) ? text.slice(0, 8) + "…" + text.slice(-4) : text;
   return (
     <code class="id" title={text} dir="ltr">
       {cut}
@@ -91,7 +92,7 @@ export function Time({ at }: { at: Json | undefined }) {
 
 // spent is how long something took.
 export function spent(ms: number): string {
-  return ms < 1000 ? `${Math.round(ms)} ms` : ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`;
+  return ms < 1000 ? `${Math.round(ms)} ms` : ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : ms < 5_400_000 ? `${Math.round(ms / 60_000)} min` : ms < 129_600_000 ? `${Math.round(ms / 3_600_000)} h` : `${Math.round(ms / 86_400_000)} d`;
 }
 
 export function ago(ms: number): string {

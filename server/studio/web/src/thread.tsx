@@ -1,7 +1,9 @@
 // One thread: its history as a tree, the graph, and the chosen checkpoint.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Actions, Answer } from "./actions";
+import { questionsOf } from "./about";
+import { Actions } from "./actions";
+import { Answer } from "./answer";
 import { api } from "./api";
 import { Guarded } from "./guarded";
 import { graphs, info, readonly } from "./session";
@@ -17,7 +19,7 @@ import { nodeName } from "./names";
 import { change, link, route } from "./route";
 import { live } from "./running";
 import { bytes, count, Id, list, spent, Text, Time, visible, word } from "./text";
-import { Status, tookOf as tookOfRun } from "./status";
+import { RunStatus, Status, tookOf as tookOfRun } from "./status";
 import { History, Words } from "./steps";
 import { Timeline } from "./timeline";
 import { asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, stepOf, tasksOf } from "./tree";
@@ -91,7 +93,7 @@ export function ThreadScreen({ id }: { id: string }) {
         <History rows={rows} deeds={deeds} gap={history.rest.length ? history.top.length : 0} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={history.next} fill={history.fill} jump={history.jump} />
         <section class="middle" aria-label="Graph">
           <GraphOf thread={thread.value} state={whole ?? state} rows={rows} />
-          <Runs id={id} mark={mark} refresh={refresh} />
+          <Runs id={id} mark={mark} waits={!!thread.value && questionsOf(thread.value).length > 0} refresh={refresh} />
         </section>
         <section class="detail" aria-label="Checkpoint">
           {rows.length > 0 && !query.with && (
@@ -141,7 +143,7 @@ function GraphOf({ thread, state, rows }: { thread: Thread | undefined; state: S
 }
 
 // Runs are those that the server knows of the thread, newest first.
-function Runs({ id, mark, refresh }: { id: string; mark: string; refresh: () => void }) {
+function Runs({ id, mark, waits, refresh }: { id: string; mark: string; waits: boolean; refresh: () => void }) {
   const runs = useLoad(() => api.runs(id), [id, mark, live.value?.ended]);
   // A server of stele's also tells how often a run was tried, how long it took, and why it failed.
   const queued = useLoad(async () => (info.value?.stele?.runs ? (await api.queueOf(id)).runs : []), [id, mark, live.value?.ended]);
@@ -152,9 +154,9 @@ function Runs({ id, mark, refresh }: { id: string; mark: string; refresh: () => 
     <section aria-label="Runs">
       <h2>Runs</h2>
       <ul class="runs">
-        {runs.value.map((r) => (
+        {runs.value.map((r, i) => (
           <li key={r.run_id}>
-            <span class={"status " + ({ error: "error", timeout: "error", interrupted: "interrupted", running: "busy", pending: "busy" }[word(r.status)] ?? "idle")}>{visible(r.status)}</span> <Id id={r.run_id} short /> <Time at={r.created_at} /> <More run={more.get(r.run_id)} />
+            <RunStatus status={r.status} waiting={more.get(r.run_id)?.waiting ?? (waits && i === 0)} /> <Id id={r.run_id} short /> <Time at={r.created_at} /> <More run={more.get(r.run_id)} />
             {!readonly.value && (r.status === "running" || r.status === "pending") && (
               <button class="quiet" onClick={() => api.cancel(id, r.run_id).then(() => (runs.again(), refresh()), (e) => setError(say(e)))}>
                 cancel

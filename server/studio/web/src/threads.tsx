@@ -3,20 +3,22 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, type ThreadSearch } from "./api";
 import { Form } from "./dialog";
-import { say, useEvery } from "./load";
+import { parse } from "./json";
+import { say, useEvery, useLoad } from "./load";
 import { change, go, link, route } from "./route";
 import { SearchField } from "./search";
 import { Status } from "./status";
-import { Id, Text, Time, visible } from "./text";
+import { count, Time, visible } from "./text";
 import type { Fields, Thread } from "./types";
 import { useVirtual } from "./virtual";
-import { asMessages } from "./messages";
+import { graphOf, lastedOf, lineOf, ownerOf, questionsOf, titleOf } from "./about";
+import { copy, CopyId } from "./copy";
 import { graphs, info, readonly } from "./session";
 
 // What can be seen comes first: a screen of rows, and pages behind it.
 const firstPage = 40;
 const pageSize = 100;
-const rowHeight = 44;
+const rowHeight = 56;
 
 // LangGraph's statuses, and the words of stele's for the same. Links may have either.
 const words: Record<string, string> = { interrupted: "waiting", error: "failed", busy: "running", idle: "done" };
@@ -51,7 +53,7 @@ export function searchOf(query: Record<string, string>): Omit<ThreadSearch, "lim
     if (equals > 0) {
       const text = word.slice(equals + 1);
       try {
-        metadata[word.slice(0, equals)] = JSON.parse(text);
+        metadata[word.slice(0, equals)] = parse(text);
       } catch {
         metadata[word.slice(0, equals)] = text;
       }
@@ -124,13 +126,21 @@ function sentAhead(key: string): Promise<Thread[]> | undefined {
   return page;
 }
 
+// kept is the list as it was when it was left: who comes back finds it as it was, and then what is new.
+let kept: { key: string; query: Record<string, string>; threads: Thread[]; top: number } | undefined;
+
+// listQuery is what the list was asked for when it was left.
+export const listQuery = () => kept?.query ?? {};
+
 export function Threads() {
   const query = route.value.query;
   const search = searchOf(query);
   const key = JSON.stringify(search);
-  const [threads, set] = useState<Thread[]>([]);
+  const [before] = useState(() => (kept?.key === key ? kept : undefined));
+  const [threads, set] = useState<Thread[]>(before?.threads ?? []);
   const [state, setState] = useState<{ more: boolean; busy: boolean; error?: string }>({ more: true, busy: false });
   const [making, make] = useState(false);
+  const mostAgain = brief() ? 1000 : 300;
   const current = useRef(key);
   current.current = key;
   const busy = useRef(false);
@@ -153,13 +163,15 @@ export function Threads() {
   };
   // Before the frame is drawn: what is asked for is on its way meanwhile. The first load of the page
   // was sent even before.
+  const came = useRef(false);
   useLayoutEffect(() => {
-    set([]);
-    load(0, firstPage);
+    const rows = came.current ? 0 : (before?.threads.length ?? 0);
+    came.current = true;
+    if (rows === 0) set([]);
+    load(0, Math.min(mostAgain, Math.max(firstPage, rows)), rows > mostAgain);
   }, [key]);
   // What is on the screen is read again every few seconds: others work on the same store. It is
   // at most what a server gives at a time, and less where each thread comes with all its values.
-  const mostAgain = brief() ? 1000 : 300;
   useEvery(4000, () => {
     if (busy.current) return;
     load(0, Math.min(mostAgain, Math.max(firstPage, threads.length)), threads.length > mostAgain).then(seeAgain);
@@ -184,6 +196,19 @@ export function Threads() {
     if (state.more && !state.busy && threads.length > 0 && last >= threads.length - 20) load(threads.length, pageSize);
   }, [last, threads.length, state.more, state.busy]);
 
+  // The server counts those that are not read.
+  const { limit: _, sort_by: _by, sort_order: _order, stele_values: _values, ...counted } = { limit: 0, ...search };
+  const total = useLoad(async () => (state.more && threads.length > 0 ? await api.countThreads(counted) : undefined), [key, state.more, threads.length > 0]);
+  const all = state.more ? total.value : threads.length;
+
+  const left = useRef({ key, query, threads, top: 0 });
+  left.current = { key, query, threads, top: virtual.scrollOffset ?? 0 };
+  useLayoutEffect(() => {
+    if (before) scroller.current!.scrollTop = before.top;
+    if (query.row) scroller.current!.focus({ preventScroll: true });
+    return () => void (kept = left.current);
+  }, []);
+
   const chosen = Math.max(0, threads.findIndex((t) => t.thread_id === query.row));
   const onKey = (e: KeyboardEvent) => {
     const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: 10, PageUp: -10 }[e.key];
@@ -194,7 +219,8 @@ export function Threads() {
         change({ row: thread.thread_id }, true);
         virtual.scrollToIndex(to);
       }
-    } else if (e.key === "Enter" && threads[chosen]) go(["threads", threads[chosen].thread_id]);
+    } else if (e.key === "Enter" && query.row && threads[chosen]) go(["threads", threads[chosen].thread_id]);
+    else if (e.key === "c" && query.row && threads[chosen] && !e.ctrlKey && !e.metaKey) void copy(threads[chosen].thread_id);
     else return;
     e.preventDefault();
   };
@@ -214,19 +240,7 @@ export function Threads() {
             ))}
           </select>
         </label>
-        {(graphs.value?.length ?? 0) > 1 && (
-          <label>
-            Assistant{" "}
-            <select value={query.assistant ?? ""} onChange={(e) => change({ assistant: e.currentTarget.value, row: undefined })}>
-              <option value="">all</option>
-              {graphs.value!.map((a) => (
-                <option key={a.assistant_id} value={a.assistant_id}>
-                  {visible(a.name || a.graph_id)}
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
+        <AssistantFilter />
         <label>
           Sort{" "}
           <select
@@ -254,6 +268,17 @@ export function Threads() {
           {state.error} <button onClick={() => load(0, firstPage)}>Try again</button>
         </p>
       )}
+      {threads.length > 0 && (
+        <div class="heads" aria-hidden="true">
+          <span>Status</span>
+          <span>{all === undefined ? "Thread" : all === 1 ? "1 thread" : `${count(all)} threads`}</span>
+          <span>Graph</span>
+          <span>Owner</span>
+          <span>Id</span>
+          <span>Lasted</span>
+          <span>Changed</span>
+        </div>
+      )}
       <div class="scroll" ref={scroller} tabIndex={0} role="listbox" aria-label="Threads" aria-activedescendant={query.row ? "row-" + chosen : undefined} onKeyDown={onKey}>
         <div style={{ height: `${virtual.getTotalSize()}px`, position: "relative" }}>
           {items.map((item) => {
@@ -269,19 +294,40 @@ export function Threads() {
                 class="row"
                 style={{ transform: `translateY(${item.start}px)`, height: `${rowHeight}px` }}
                 href={link(["threads", t.thread_id])}
+                onClick={() => change({ row: t.thread_id }, true)}
               >
                 <Status thread={t} />
-                <Id id={t.thread_id} />
-                <span class="about">
-                  <About thread={t} />
+                <span class="what">
+                  <b dir="auto">{visible(titleOf(t)) || <span class="note">untitled</span>}</b>
+                  <span class={questionsOf(t).length ? "about asks" : "about"} dir="auto">
+                    {visible(lineOf(t))}
+                  </span>
                 </span>
+                <span class="note of">{visible(graphOf(t))}</span>
+                <span class="note of">{visible(ownerOf(t)?.name)}</span>
+                <CopyId id={t.thread_id} inRow />
+                <span class="note of">{lastedOf(t)}</span>
                 <Time at={t.updated_at} />
               </a>
             );
           })}
         </div>
         {threads.length === 0 && !state.busy && !state.error && (
-          <p class="empty">{key === JSON.stringify(searchOf({})) ? "There are no threads yet." : "No thread is like that."}</p>
+          <div class="empty">
+            {key !== JSON.stringify(searchOf({})) ? (
+              <p>No thread is like that.</p>
+            ) : (
+              <>
+                <p>
+                  <b>There are no threads yet.</b>
+                </p>
+                <p>
+                  A thread is one conversation or one job of an agent, with all its checkpoints. Threads come when a program runs a graph
+                  {readonly.value ? "." : graphs.value?.length ? ", or here: New thread, then Send input." : ". To run one from here, mount a program that has graphs."}
+                </p>
+              </>
+            )}
+          </div>
         )}
       </div>
       {making && (
@@ -301,15 +347,21 @@ export function Threads() {
   );
 }
 
-// About is one line that tells a thread from others: what was said last, or its first texts.
-function About({ thread }: { thread: Thread }) {
-  if (typeof thread.stele_about === "string" && thread.stele_about) return <Text text={thread.stele_about} />;
-  const values = thread.values ?? {};
-  for (const value of Object.values(values)) {
-    const last = asMessages(value)?.at(-1);
-    if (last && typeof last.content === "string" && last.content) return <Text text={last.content.slice(0, 160)} />;
-  }
-  const graph = thread.metadata?.graph_id;
-  const texts = Object.entries(values).flatMap(([k, v]) => (typeof v === "string" && v ? [`${k}: ${v.slice(0, 60)}`] : []));
-  return <Text text={[typeof graph === "string" ? graph : "", ...texts].filter(Boolean).join(" · ").slice(0, 160)} />;
+// AssistantFilter chooses the assistant whose threads are shown.
+export function AssistantFilter() {
+  const { assistant } = route.value.query;
+  if ((graphs.value?.length ?? 0) < 2) return null;
+  return (
+    <label>
+      Assistant{" "}
+      <select value={assistant ?? ""} onChange={(e) => change({ assistant: e.currentTarget.value, row: undefined, id: undefined })}>
+        <option value="">all</option>
+        {graphs.value!.map((a) => (
+          <option key={a.assistant_id} value={a.assistant_id}>
+            {visible(a.name || a.graph_id)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
 }

@@ -17,7 +17,9 @@ export interface Thread {
   metadata: Fields;
   status: ThreadStatus;
   stele_status?: SteleStatus;
-  // stele_about is a line about the thread, in place of its values.
+  // stele_title is what a person would call the thread, and stele_about a line about it, in place of its
+  // values.
+  stele_title?: string;
   stele_about?: string;
   values?: Fields | null;
   interrupts?: { [task: string]: Interrupt[] };

@@ -1,6 +1,7 @@
 // A value as a tree: maps and lists open when asked, with a hundred entries at a time.
 
 import { useState } from "preact/hooks";
+import { isFields, scalarOf } from "./json";
 import { bytes, count, Text, visible, word } from "./text";
 import type { Fields, Json } from "./types";
 
@@ -36,10 +37,11 @@ export function Value({ value, name, open = false }: { value: Json | undefined; 
       </div>
     );
   }
-  if (value === null || typeof value !== "object") {
+  const scalar = scalarOf(value);
+  if (value === null || typeof value !== "object" || scalar !== undefined) {
     return (
       <div class="leaf">
-        {label} <Scalar value={value} />
+        {label} {typeof value === "string" ? <Text class="scalar string" text={value} /> : <span class="scalar">{scalar}</span>}
       </div>
     );
   }
@@ -78,7 +80,7 @@ export function Value({ value, name, open = false }: { value: Json | undefined; 
 // marked is what a server of stele's puts in place of a value that JSON has no form for: "bytes",
 // "type" or "large".
 export function marked(value: Json | undefined): string | undefined {
-  return value !== null && typeof value === "object" && !Array.isArray(value) && typeof value.$stele === "string" ? value.$stele : undefined;
+  return isFields(value) && typeof value.$stele === "string" ? value.$stele : undefined;
 }
 
 // numberOf is a size; NaN of what is none.
@@ -93,11 +95,6 @@ function hex(start: string, size: number): string {
     return start;
   }
   return Array.from(binary, (c) => c.charCodeAt(0).toString(16).padStart(2, "0")).join(" ") + (size > binary.length ? " …" : "");
-}
-
-function Scalar({ value }: { value: null | boolean | number | string }) {
-  if (typeof value === "string") return <Text class="scalar string" text={value} />;
-  return <span class="scalar">{String(value)}</span>;
 }
 
 // preview says what a closed value is, in one line.
