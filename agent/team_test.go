@@ -188,3 +188,18 @@ func TestSummaryHandedOver(t *testing.T) {
 		t.Errorf("%d summaries", short.calls)
 	}
 }
+
+// TestMembersWithMemory: agents that keep the conversation themselves have it in another order than the
+// team. Where none takes anything out, that of the team stays as it is.
+func TestMembersWithMemory(t *testing.T) {
+	b := graph.New(graph.Key("messages", message.Channel(nil)))
+	for _, name := range []string{"ada", "bob"} {
+		member := must(agent.New(&counting{says: name + " "}, agent.Options{Name: name, Graph: graph.Options{Checkpointing: pregel.Stable}}))
+		b.Subgraph(name, member).Edge(graph.Start, name)
+	}
+	g := must(b.Compile(graph.Options{Saver: memory.New(memory.Options{})}))
+	got := turns(t, g, 3)
+	if want := "question 0|ada 1|bob 1|question 1|ada 2|bob 2|question 2|ada 3|bob 3"; got[2] != want {
+		t.Errorf("the conversation is %q, want %q", got[2], want)
+	}
+}

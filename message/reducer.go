@@ -26,13 +26,14 @@ type State struct {
 	Messages List `json:"messages"`
 }
 
-// Channel is the channel of a conversation, a List. What is written to it is read by FromList,
-// and added as Add does. What is stored is what LangGraph's Python stores for its messages, so
-// that each can go on with a thread of the other. A thread of JavaScript can be read; what is
-// written to it then, JavaScript cannot read.
+// Channel is the channel of a conversation, a List. What is written to it is read by FromList, and
+// added as Add does. What is stored is what LangGraph's Python stores for its messages, so that
+// each can go on with a thread of the other, except in the middle of a superstep in which two
+// agents inside removed the same messages: Python refuses to remove them twice. A thread of
+// JavaScript can be read; what is written to it then, JavaScript cannot read.
 //
-// newID makes ids for messages without one; nil makes random UUIDs. A write that cannot be
-// read, and the removal of a message that is not there, is a channel.UpdateError.
+// newID makes ids for messages without one; nil makes random UUIDs. A write that cannot be read,
+// and the removal of a message that is not there, is a channel.UpdateError.
 func Channel(newID func() string) channel.Channel {
 	if newID == nil {
 		newID = channel.NewMessageID
@@ -50,24 +51,22 @@ func Channel(newID func() string) channel.Channel {
 // there, and after which a message with the same id is a new one.
 const keyIfThere = "stele_if_there"
 
-// Since returns what to write to a channel of messages that holds before, a List, so that it holds l. It
-// is false if writing l itself does so. For what graphs inside write: see graph.Builder.Subgraph. Of
-// messages that others write in the same superstep none is lost, so it removes those of before one by
-// one, and none that is gone already.
+// Since returns what to write to a channel of messages that holds before, a List, if l lacks messages of
+// it: the channel holds l then. It is false if l lacks none; then l itself is to be written, which
+// changes no order. For what graphs inside write: see graph.Builder.Subgraph. Of messages that others
+// write in the same superstep none is lost, so it removes those of before one by one, and none that is
+// gone already. Their order is that in which the writes are applied: what another wrote before stands
+// in front of l, and what another writes after, that was removed here, comes back behind it.
 func (l List) Since(before any) (update any, ok bool) {
 	was, isList := before.(List)
 	if !isList {
 		return nil, false
 	}
-	at := make(map[string]int, len(l))
-	for i, m := range l {
-		at[m.ID] = i
+	stays := make(map[string]bool, len(l))
+	for _, m := range l {
+		stays[m.ID] = true
 	}
-	for i, m := range was {
-		now, there := at[m.ID]
-		ok = ok || !there || now != i
-	}
-	if !ok {
+	if !slices.ContainsFunc(was, func(m Message) bool { return !stays[m.ID] }) {
 		return nil, false
 	}
 	out := make(List, 0, len(was)+len(l))

@@ -74,7 +74,10 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	}
-	if m := s.Metrics(); m.Max < 1 || m.Used != 0 || m.Acquired < 10 {
+	for s.Metrics().Used != 0 { // a connection that was lost is closed in the background
+		time.Sleep(time.Millisecond)
+	}
+	if m := s.Metrics(); m.Max < 1 || m.Acquired < 10 {
 		t.Errorf("%+v", m)
 	}
 }
@@ -82,7 +85,9 @@ func TestMetrics(t *testing.T) {
 // TestMetricsWithoutServer: no connection is counted, and so is the renewal of a lease that fails.
 func TestMetricsWithoutServer(t *testing.T) {
 	srv, err := newServer()
-	pgtest.Need(t, err)
+	if err != nil {
+		pgtest.Need(t, err)
+	}
 	defer srv.Close()
 	url := srv.Database(t)
 	cfg, err := postgres.ParseConfig(url)

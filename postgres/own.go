@@ -143,6 +143,7 @@ func (s *Saver) renewOnce(ctx context.Context) {
 	renewing, done := context.WithTimeout(ctx, s.opts.LeaseTime/3)
 	defer done()
 	renewed, err := s.renewed(renewing, held)
+	_ = s.db.Failed(ctx, err) // ctx, since the end of renewing is a failure and no caller's wish
 	s.leases.mu.Lock()
 	defer s.leases.mu.Unlock()
 	for _, l := range held {
@@ -163,7 +164,7 @@ func (s *Saver) renewed(ctx context.Context, held []*lease) (map[[16]byte]bool, 
 	rows, _ := s.db.Pool.Query(ctx, s.sql.renew, threads, owners, s.opts.LeaseTime.Microseconds())
 	found, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte]) // its error is that of Query, too
 	if err != nil {
-		return nil, s.db.Failed(ctx, err)
+		return nil, err
 	}
 	renewed := map[[16]byte]bool{}
 	for _, owner := range found {

@@ -137,7 +137,7 @@ func TestSetupBesideItself(t *testing.T) {
 // TestSyncBesideSetup: Sync makes deferred writes durable while a Setup makes an index, which may take hours.
 func TestSyncBesideSetup(t *testing.T) {
 	url := pgtest.Shared(t).Database(t)
-	s := open(t, url, postgres.Options{Schema: "beside", StatementTimeout: 200 * time.Millisecond, RetryTime: -1})
+	s := open(t, url, postgres.Options{Schema: "beside", StatementTimeout: 30 * time.Second, RetryTime: -1})
 	at := put(t, s, "t", "", nil)
 	other := pgtest.Connect(t, url)
 	if _, err := other.Exec(t.Context(), "SELECT pg_advisory_lock($1)", pgdb.LockKey("beside", "")); err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/stele-go/stele/base/metrics"
 )
 
-// Metrics says what the queue holds that has not ended. It looks at what is in memory.
+// Metrics says what the queue holds that has not ended. It looks at each run that is in memory and has not
+// ended, and other calls wait meanwhile.
 func (q *Local) Metrics(ctx context.Context) (out metrics.Queue, err error) {
 	if err := ctx.Err(); err != nil {
 		return out, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,18 +27,23 @@ type listedTask struct {
 // pullPath begins the path of a task that runs because a channel of its node changed. The node's name follows.
 const pullPath = "~__pregel_pull, "
 
+// packetPath is the path of a task of a packet. Those of called functions and of updates are longer, or others.
+var packetPath = regexp.MustCompile(`^~__pregel_push, [0-9]+, 0000000000$`)
+
 // listedTasks returns the tasks of a checkpoint by their writes. A value that cannot be decoded is left out: the
 // history shows that the checkpoint is there.
 func listedTasks(tuple *saver.Tuple) []listedTask {
-	list, pulled := []listedTask{}, []string{}
+	list, pulled, packets := []listedTask{}, []string{}, []int{}
 	for _, w := range tuple.PendingWrites {
 		if w.TaskID == saver.NullTaskID {
 			continue
 		}
 		if len(list) == 0 || list[len(list)-1].ID != w.TaskID { // they are ordered by task
 			t := listedTask{ID: w.TaskID, Interrupts: []any{}}
-			if name, ok := strings.CutPrefix(w.TaskPath, pullPath); ok {
+			if name, ok := strings.CutPrefix(w.TaskPath, pullPath); ok && !strings.Contains(name, ", ") { // else it is that of an error handler
 				t.Name, pulled = name, append(pulled, name)
+			} else if packetPath.MatchString(w.TaskPath) {
+				packets = append(packets, len(list))
 			}
 			list = append(list, t)
 		}
@@ -48,10 +54,8 @@ func listedTasks(tuple *saver.Tuple) []listedTask {
 	}
 	// The path of a packet does not name its node. If only one node is left, it is that.
 	if others := slices.DeleteFunc(slices.Clone(tuple.Note.Next), func(n string) bool { return slices.Contains(pulled, n) }); len(others) == 1 {
-		for i := range list {
-			if list[i].Name == "" {
-				list[i].Name = others[0]
-			}
+		for _, i := range packets {
+			list[i].Name = others[0]
 		}
 	}
 	return list
@@ -64,11 +68,14 @@ func (t *listedTask) add(w saver.PendingWrite) {
 	if internal && !known || strings.HasPrefix(w.Channel, "branch:") || strings.HasPrefix(w.Channel, "join:") {
 		return
 	}
-	v, err := plainValue(w.Value)
-	if err != nil {
-		return
+	var v any = tooLong
+	if typed, err := w.Value.View(); err == nil && len(typed.Data) <= listedBytes {
+		plain, err := plainValue(w.Value)
+		if err != nil {
+			return
+		}
+		v = glimpse(plain, 0)
 	}
-	v = glimpse(v, 0)
 	several, _ := v.([]any)
 	switch w.Channel {
 	case saver.ChannelError:
@@ -105,10 +112,14 @@ func plainValue(v saver.Value) (out any, err error) {
 	return out, err
 }
 
+// tooLong stands for a value that is too long to be decoded for a line.
+const tooLong = "…"
+
 // How much of a value is shown in a line.
 const (
-	glimpsedText  = 160 // characters of a text
-	glimpsedItems = 24  // elements of a list, the last ones, and fields of an object
+	listedBytes   = 64 << 10 // longer values are not decoded
+	glimpsedText  = 160      // characters of a text
+	glimpsedItems = 24       // elements of a list, the last ones, and fields of an object
 	glimpsedDepth = 6
 )
 

@@ -122,3 +122,45 @@ func TestAnsweredBy(t *testing.T) {
 		t.Errorf("the runs say %v, want %s", by, want)
 	}
 }
+
+// TestListedTasksOfOthers: of a handler's task, and of a called function, the writes do not say the name; they
+// get none, rather than that of another.
+func TestListedTasksOfOthers(t *testing.T) {
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Graphs["handled"] = must(graph.New(graph.Key("any", channel.LastValue[any]())).
+			Node("slow", func(context.Context, any) (any, error) { return nil, errors.New("boom") },
+				graph.NodeOptions{OnError: func(ctx context.Context, _ any) (any, error) {
+					answer, err := pregel.Ask(ctx, "go on?")
+					return object{"any": answer}, err
+				}}).
+			Edge(graph.Start, "slow").
+			Compile(graph.Options{Name: "handled", Saver: c.Saver}))
+		double := pregel.NewTask("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+		c.Graphs["calls"] = must(pregel.Entrypoint("calls", func(ctx context.Context, in any) (any, error) {
+			n, err := double.Call(ctx, 21)
+			if err != nil {
+				return nil, err
+			}
+			return pregel.Ask(ctx, n)
+		}, pregel.EntrypointOptions{Options: pregel.Options{Saver: c.Saver}}))
+	})
+	for name, once := range map[string]string{"handled": "slow", "calls": "calls"} {
+		id := h.thread()
+		h.ok("POST", "/threads/"+id+"/runs/wait", object{"assistant_id": name, "input": object{"any": 1}})
+		found := 0
+		for _, st := range h.ok("POST", "/threads/"+id+"/history", object{"limit": 100, "values": false}).json.([]any) {
+			for _, task := range st.(object)["tasks"].([]any) {
+				switch got := task.(object)["name"].(string); got {
+				case once:
+					found++
+				case "", "__start__":
+				default:
+					t.Errorf("%s: a task is called %q", name, got)
+				}
+			}
+		}
+		if found != 1 {
+			t.Errorf("%s: %d tasks are called %s", name, found, once)
+		}
+	}
+}

@@ -26,13 +26,14 @@ type nodeDay struct {
 }
 
 // nodesOfDay answers with the nodes that ran in the last day, those that took longest in all first. It reads the
-// events of the newest runs, as many as one answer may read: complete is false if there are more.
+// events of the newest runs, as many as one answer may read: complete is false if there are more, or if some did
+// not note their tasks or cannot be read.
 func (s *operatorAPI) nodesOfDay(c *call) error {
 	since := time.Now().Add(-24 * time.Hour)
 	type key struct{ graph, name string }
 	found, nodes := map[key]*nodeDay{}, []*nodeDay{}
-	left := eventBudget{tasksEvents, tasksBytes}
-	var newest []runs.Run
+	left, complete := eventBudget{tasksEvents, tasksBytes}, true
+	var newest []runs.Run // of those that note their tasks
 	for r, err := range s.queue.List(c.ctx, runs.Query{Newest: true, Limit: mostRuns + 1}) {
 		if errors.Is(err, runs.ErrUnreadable) {
 			continue // the list of runs tells of it
@@ -43,9 +44,11 @@ func (s *operatorAPI) nodesOfDay(c *call) error {
 		if r.Created.Before(since) {
 			break
 		}
-		newest = append(newest, r)
+		if complete = complete && r.Tasks; r.Tasks {
+			newest = append(newest, r)
+		}
 	}
-	read, complete := 0, true
+	read := 0
 	for _, r := range newest {
 		if read == mostRuns || left.events <= 0 || left.bytes <= 0 {
 			complete = false
@@ -63,13 +66,16 @@ func (s *operatorAPI) nodesOfDay(c *call) error {
 			}
 			found[k].add(r, n)
 		})
-		if errors.Is(err, runs.ErrNotFound) {
-			continue // it was removed meanwhile
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, runs.ErrNotFound): // it was removed meanwhile
+		case err != nil && c.ctx.Err() != nil:
 			return err
+		case err != nil: // what it did is not known
+			s.log.Warn("the events of a run cannot be read", "run_id", r.ID, "error", err)
+			complete = false
+		default:
+			complete = complete && !more
 		}
-		complete = complete && !more
 	}
 	slices.SortFunc(nodes, func(a, b *nodeDay) int {
 		return cmp.Or(cmp.Compare(b.Took, a.Took), strings.Compare(a.Graph, b.Graph), strings.Compare(a.Name, b.Name))

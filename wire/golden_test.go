@@ -392,3 +392,16 @@ func fuzzAll(f *testing.F, prefix string, all map[string]codec) {
 		}
 	})
 }
+
+// TestProve: all clients make the proofs that the server wants. The clients in Python and JavaScript have
+// tests with the same texts.
+func TestProve(t *testing.T) {
+	for side, want := range map[string]string{
+		ProvesClient: "07d624356bada1dfb1028eb91382e56e2c6a8e680a56e6d31850d6508cad21f4",
+		ProvesServer: "f13e10306447850ff810ac22b9dfba58a2cbd0a00cc27feff7aeb68524059af8",
+	} {
+		if got := Prove("token", side, "127.0.0.1:1234", "challenge"); got != want {
+			t.Errorf("%s: %s", side, got)
+		}
+	}
+}

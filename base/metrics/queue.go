@@ -13,7 +13,8 @@ type QueueRuns struct {
 	Graph, Status string
 	Count         int64
 	// Oldest is how long the oldest has been under way since it was begun first, if it is running,
-	// and else how long it could have been; 0 if none is due.
+	// and else for how long it has been due, also where another run of its thread is ahead of it; 0 if
+	// none is due.
 	Oldest time.Duration
 }
 

@@ -74,6 +74,11 @@ func TestStateTypes(t *testing.T) {
 type Letter struct {
 	Recipient string   `json:"recipient" state:"alias=to,alias=addressee"`
 	Lines     []string `json:"lines" state:"append,alias=text"`
+	Stamps    []Stamp  `json:"stamps"`
+}
+
+type Stamp struct {
+	Cents int `json:"cents" state:"alias=value"`
 }
 
 func resume(ctx context.Context, g *graph.Graph[Letter], thread pregel.Address) error {
@@ -88,16 +93,20 @@ func resume(ctx context.Context, g *graph.Graph[Letter], thread pregel.Address) 
 // TestAlias: fields that were renamed are read under their former names, and a stored value that
 // the new type cannot hold is an error that names it.
 func TestAlias(t *testing.T) {
+	type formerStamp struct {
+		Value int `json:"value"`
+	}
 	type former struct {
-		To   string   `json:"to"`
-		Text []string `json:"text" state:"append"`
+		To     string        `json:"to"`
+		Text   []string      `json:"text" state:"append"`
+		Stamps []formerStamp `json:"stamps"`
 	}
 	type other struct {
 		Recipient int `json:"recipient"`
 	}
 	s := memory.New(memory.Options{})
 	old := step(t, s, func(context.Context, *former) (graph.Update, error) { return nil, nil })
-	if _, err := old.Run(t.Context(), pregel.Thread("t"), former{To: "Ada", Text: []string{"Hi"}}); err != nil {
+	if _, err := old.Run(t.Context(), pregel.Thread("t"), former{To: "Ada", Text: []string{"Hi"}, Stamps: []formerStamp{{Value: 95}}}); err != nil {
 		t.Fatal(err)
 	}
 	g := step(t, s, func(_ context.Context, l *Letter) (graph.Update, error) {
@@ -109,6 +118,9 @@ func TestAlias(t *testing.T) {
 	}
 	if want := []string{"Hi", "Bye", "for Ada"}; !slices.Equal(res.State.Lines, want) {
 		t.Errorf("lines %q, want %q", res.State.Lines, want)
+	}
+	if want := []Stamp{{Cents: 95}}; !slices.Equal(res.State.Stamps, want) {
+		t.Errorf("stamps %v, want %v", res.State.Stamps, want)
 	}
 	numbers := step(t, s, func(context.Context, *other) (graph.Update, error) { return nil, nil })
 	if _, err := numbers.Run(t.Context(), pregel.Thread("n"), other{Recipient: 7}); err != nil {

@@ -110,6 +110,9 @@ func Dir(dir string, o Options) *Client {
 			}
 			at.token = strings.TrimSpace(string(b))
 		}
+		if at.proves && at.token == "" { // a power failure may leave the file empty; anybody can prove to know no token
+			return place{}, fmt.Errorf("the token of the server of %s is missing. Start the directory's server", dir)
+		}
 		if at.network == "unix" && !filepath.IsAbs(at.address) {
 			at.address = filepath.Join(dir, at.address)
 		}
@@ -247,7 +250,10 @@ func (c *Client) dial(ctx context.Context) (*connection, error) {
 	}
 	cn, err := newConnection(nc, h, cmp.Or(max(c.opts.Retry, 0), defaultRetry))
 	if err != nil {
-		_ = nc.Close() // it said nothing of use
+		_ = nc.Close()                                 // it said nothing of use
+		if at.proves && errors.Is(err, wire.ErrAuth) { // the directory's server knows the directory's token
+			err = fmt.Errorf("%w: %s. Start the directory's server", errStranger, at.address)
+		}
 		return nil, err
 	}
 	if at.proves && !hmac.Equal([]byte(cn.welcome.Proof), []byte(wire.Prove(at.token, wire.ProvesServer, at.address, h.Challenge))) {

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -400,13 +401,31 @@ func TestStranger(t *testing.T) {
 	must(t, json.Unmarshal(b, &info))
 	token, err := os.ReadFile(filepath.Join(dir, info.TokenFile))
 	must(t, err)
+	say := func(nc net.Conn, m wire.Message) {
+		text, err := wire.AppendFrame(nil, 1<<20, m.AppendTo)
+		must(t, err)
+		_, _ = nc.Write(text)
+	}
+	welcome := func(nc net.Conn, proof string) {
+		say(nc, wire.Message{Kind: wire.Response, Body: wire.MustEncode(wire.Welcome{Protocol: wire.Protocol, MaxFrame: wire.DefaultMaxFrame, CallSlots: 1, Proof: proof})})
+	}
+	said := func(hello []byte) (h wire.Hello) {
+		body, err := wire.ReadFrame(bytes.NewReader(hello), 1<<20)
+		must(t, err)
+		m, err := wire.DecodeMessage(body)
+		must(t, err)
+		h, err = wire.Decode[wire.Hello](m.Body)
+		must(t, err)
+		return h
+	}
 	for what, answer := range map[string]func(nc net.Conn, hello []byte){
-		"a welcome": func(nc net.Conn, _ []byte) {
-			w := wire.Welcome{Protocol: wire.Protocol, MaxFrame: wire.DefaultMaxFrame, CallSlots: 1, Proof: "x"}
-			m := wire.Message{Kind: wire.Response, Body: wire.MustEncode(w)}
-			text, err := wire.AppendFrame(nil, 1<<20, m.AppendTo)
-			must(t, err)
-			_, _ = nc.Write(text)
+		"a welcome":          func(nc net.Conn, _ []byte) { welcome(nc, "x") },
+		"the client's proof": func(nc net.Conn, hello []byte) { welcome(nc, said(hello).Proof) },
+		"the proof of no token": func(nc net.Conn, hello []byte) {
+			welcome(nc, wire.Prove("", wire.ProvesServer, nc.LocalAddr().String(), said(hello).Challenge))
+		},
+		"a refusal": func(nc net.Conn, _ []byte) {
+			say(nc, wire.Message{Kind: wire.Response, Err: &wire.Error{Code: wire.CodeAuth, Message: "no"}})
 		},
 		"what the server answers": func(nc net.Conn, hello []byte) {
 			real, err := net.Dial("tcp", strings.TrimPrefix(info.Address, "tcp:"))
@@ -438,12 +457,16 @@ func TestStranger(t *testing.T) {
 		}()
 		stale := info
 		stale.Address = "tcp:" + l.Addr().String()
+		if what == "the proof of no token" { // as a power failure may leave it
+			stale.TokenFile = "empty.token"
+			must(t, os.WriteFile(filepath.Join(dir, stale.TokenFile), nil, 0o600))
+		}
 		text, err := json.Marshal(stale)
 		must(t, err)
 		must(t, os.WriteFile(name, text, 0o600))
 		c := client.Dir(dir, client.Options{Retry: -1})
 		bound, done := context.WithTimeout(ctx, 10*time.Second)
-		if _, err := c.Stats(bound); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Stats(bound); err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, wire.ErrAuth) {
 			t.Errorf("%s: %v", what, err)
 		}
 		done()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os/exec"
 	"strconv"
@@ -152,7 +153,7 @@ func (s *Server) boundCall(ctx context.Context, params *mcp.CallToolParams) (con
 	if s.opts.Timeout < 0 {
 		return ctx, func() {}
 	}
-	ctx, end := context.WithTimeout(ctx, mostTurns*s.opts.Timeout)
+	ctx, end := context.WithTimeout(ctx, mostTurns*min(s.opts.Timeout, math.MaxInt64/mostTurns))
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()

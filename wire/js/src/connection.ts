@@ -31,7 +31,7 @@ export interface Hello {
  * killed leaves its address in the directory, and another program may listen there: it
  * must learn neither the token nor what is stored.
  */
-function prove(side: "client" | "server", address: Address, challenge: string): string {
+export function prove(side: "client" | "server", address: Address, challenge: string): string {
   const at = address.kind === "unix" ? address.path : `${address.host}:${address.port}`;
   return createHmac("sha256", address.token ?? "")
     .update([side, at, challenge].join("\0"))

@@ -77,7 +77,11 @@ export class Directory implements Endpoint {
       }
     }
     const address = parseURL(said["address"], token);
-    if (said["proof"] === true) address.proves = true;
+    if (said["proof"] === true) {
+      // A power failure may leave the file empty, and anybody can prove to know no token.
+      if (!token) return undefined;
+      address.proves = true;
+    }
     if (address.kind === "unix") address.path = this.socketPath(address.path);
     return address;
   }

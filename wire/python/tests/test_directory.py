@@ -30,7 +30,8 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from langgraph.checkpoint.stele import AsyncSteleSaver, SteleSaver, errors
-from langgraph.checkpoint.stele._endpoint import find_binary
+from langgraph.checkpoint.stele._endpoint import Address, Directory, find_binary
+from langgraph.checkpoint.stele._wire import prove
 from langgraph.store.stele import AsyncSteleStore, SteleStore
 
 
@@ -728,6 +729,36 @@ def test_who_listens_where_a_server_was_killed_learns_nothing(
     assert b"challenge" in heard
     assert b"a-token-that-nobody-learns" not in heard
     assert b"put" not in heard
+
+
+def test_proofs_are_those_of_the_server() -> None:
+    """Go and JavaScript have the same texts in a test."""
+    address = Address("tcp", "", "127.0.0.1", 1234, "token", True)
+    for side, want in {
+        "client": "07d624356bada1dfb1028eb91382e56e2c6a8e680a56e6d31850d6508cad21f4",
+        "server": "f13e10306447850ff810ac22b9dfba58a2cbd0a00cc27feff7aeb68524059af8",
+    }.items():
+        assert prove(side, address, "challenge") == want
+
+
+def test_an_empty_token_proves_nothing(directory: Path) -> None:
+    """A power failure may leave the file empty, and anybody knows no token."""
+    directory.mkdir(exist_ok=True)
+    token = directory / "serve.token"
+    said = {"protocol": 1, "address": "tcp:127.0.0.1:1", "token_file": token.name}
+    (directory / "serve.json").write_text(json.dumps(said | {"proof": True}))
+    endpoint = Directory(
+        directory,
+        create=True,
+        idle_exit=0,
+        start_timeout=1,
+        serve_args=(),
+        binary=None,
+    )
+    token.write_text("")
+    assert endpoint.address() is None
+    token.write_text("known")
+    assert endpoint.address() is not None
 
 
 async def set_up(directory: Path) -> None:

@@ -3,6 +3,7 @@ import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { parseURL, showAddress } from "../../src/address.js";
+import { prove } from "../../src/connection.js";
 import { Directory } from "../../src/directory.js";
 import { DirectoryError, InvalidArgumentError } from "../../src/errors.js";
 
@@ -43,4 +44,24 @@ test("a directory's server may listen on loopback, with a token beside it", asyn
   }
   fs.rmSync(dir, { recursive: true });
   expect(() => new Directory(path.join(dir, "a"), {})).toThrow(DirectoryError);
+});
+
+test("proofs are those of the server", () => {
+  // Go and Python have the same texts in a test.
+  const address = { kind: "tcp", host: "127.0.0.1", port: 1234, token: "token" } as const;
+  expect(prove("client", address, "challenge")).toBe("07d624356bada1dfb1028eb91382e56e2c6a8e680a56e6d31850d6508cad21f4");
+  expect(prove("server", address, "challenge")).toBe("f13e10306447850ff810ac22b9dfba58a2cbd0a00cc27feff7aeb68524059af8");
+});
+
+test("an empty token proves nothing", async () => {
+  // A power failure may leave the file empty, and anybody knows no token.
+  const dir = fs.mkdtempSync(path.join(os.tmpdir(), "stele-token-"));
+  const said = { protocol: 1, address: "tcp:127.0.0.1:1", token_file: "serve.token", proof: true };
+  fs.writeFileSync(path.join(dir, "serve.json"), JSON.stringify(said));
+  const endpoint = new Directory(dir, {});
+  for (const [token, known] of [["", false], ["known", true]] as const) {
+    fs.writeFileSync(path.join(dir, "serve.token"), token);
+    expect((await endpoint.address()) !== undefined).toBe(known);
+  }
+  fs.rmSync(dir, { recursive: true });
 });

@@ -246,7 +246,10 @@ class Directory:
             return found._replace(path=str(self.path / found.path))
         if token is None:  # the operator's, who said where the server listens
             return found._replace(token=os.environ.get("STELE_TOKEN") or None)
-        return found._replace(proves=said.get("proof") is True)
+        proves = said.get("proof") is True
+        if proves and not token:  # a power failure may leave the file empty
+            return None  # anybody can prove to know no token
+        return found._replace(proves=proves)
 
     def _said(self) -> Mapping[str, Any] | None:
         """What serve.json says; None if it is not there, or not whole yet."""
