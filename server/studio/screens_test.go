@@ -267,13 +267,13 @@ func answersOfFixture() map[string]any {
 		message("ai", "Done: the mail is on its way.", m{"usage_metadata": m{"input_tokens": 190, "output_tokens": 22, "total_tokens": 212}, "response_metadata": m{"model_name": "large-1"}}))
 	review := m{"id": "q2", "value": m{
 		"action_requests": []any{
-			m{"name": "refund", "args": m{"order": 9007199254740993, "amount": 49.9, "reason": "The parcel came two weeks late."}, "description": "Tool execution requires approval\n\nTool: refund\nArgs: {}"},
+			m{"name": "refund", "args": m{"order": int64(9007199254740993), "amount": 49.9, "reason": "The parcel came two weeks late."}, "description": "Tool execution requires approval\n\nTool: refund\nArgs: {}"},
 			m{"name": "write", "args": m{"to": "bob@example.org", "text": "Dear Bob,\nwe are sorry that your parcel was late. The money is on its way."}, "description": "Mails to customers are read by a person first."}},
 		"review_configs": []any{m{"action_name": "refund", "allowed_decisions": []string{"approve", "edit", "reject", "respond"}}, m{"action_name": "write", "allowed_decisions": []string{"approve", "reject"}}}}}
 	question := m{"id": "q1", "value": m{"question": "Send this mail?", "to": "ann@example.org"},
 		"response_schema": m{"type": "object", "properties": m{"send": m{"type": "boolean", "title": "Send it"}, "note": m{"type": "string", "title": "A note for the agent"}}}}
 	late := []any{message("human", "My parcel was two weeks late, I want my money back.", nil),
-		message("ai", "I am sorry. I will refund it, and write to you.", m{"tool_calls": []any{m{"id": "c2", "name": "refund", "args": m{"order": 9007199254740993, "amount": 49.9}}}})}
+		message("ai", "I am sorry. I will refund it, and write to you.", m{"tool_calls": []any{m{"id": "c2", "name": "refund", "args": m{"order": int64(9007199254740993), "amount": 49.9}}}})}
 	var threads []any
 	for i, t := range []struct {
 		status, title, owner string
