@@ -4,7 +4,7 @@
 # repeat what failed; the exit code is that of the whole.
 #
 #   test/torture.sh              all parts
-#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices runs fleet adapters parity fuzz
+#   test/torture.sh PART...      some of: crash faults rot sealed kills programs logs devices runs fleet adapters parity buckets fuzz
 #
 #   CRASH_STATES   distinct crash states                  (default 300000)
 #   ROT_FLIPS      flipped bits                           (default 2000000)
@@ -89,11 +89,13 @@ part_parity() {
 	done
 }
 
+part_buckets() { bash replica/s3/check.sh liar; }
+
 part_fuzz() { FUZZTIME="${FUZZTIME:-60s}" bash test/fuzz.sh; }
 
 main() {
 	local parts=("$@") part start
-	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices runs fleet adapters parity fuzz)
+	[ "$#" -gt 0 ] || parts=(crash faults rot sealed kills programs logs devices runs fleet adapters parity buckets fuzz)
 	for part in "${parts[@]}"; do
 		declare -F "part_$part" >/dev/null || {
 			echo "no part $part" >&2

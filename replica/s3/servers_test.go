@@ -72,7 +72,8 @@ func TestMoto(t *testing.T) {
 	}))
 }
 
-// TestS3Mock: S3Mock looks whether a condition holds, and puts then. The probe refuses it.
+// TestS3Mock: S3Mock looks whether a condition holds, and puts then. The probe refuses it, as soon as two
+// of its racers get in between.
 func TestS3Mock(t *testing.T) {
 	endpoint := starts(t, "STELE_S3MOCK_JAR", func(at, host string, port int) *exec.Cmd {
 		return exec.Command("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-jar", at, "--server.address="+host, "--server.port=0", fmt.Sprintf("--com.adobe.testing.s3mock.httpPort=%d", port), "--com.adobe.testing.s3mock.root="+t.TempDir())
