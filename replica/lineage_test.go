@@ -576,6 +576,51 @@ func TestPins(t *testing.T) {
 	}
 }
 
+// TestPinWithinChunk: a pin keeps its point and its files though the floor lies in the same chunk.
+func TestPinWithinChunk(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one")
+	a.commit(l, "two", "three")
+	if err := a.upload(l); err != nil {
+		t.Fatal(err)
+	}
+	o := a.o.withDefaults()
+	key := l.FileKey("state-2")
+	if _, err := o.create(t.Context(), key, []byte("state")); err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.CreatePoint(t.Context(), 2, []File{{Name: "state", Key: key, Size: 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.point(l, 4)
+	r := a.newer(s, "r")
+	pin, err := TakePin(t.Context(), r.o, p.Position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Retain(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	if floor := a.head().Floor; floor.LSN != 4 || floor.Seq != p.Seq {
+		t.Fatalf("the floor is %+v, and the point is %+v", floor, p.Position)
+	}
+	if !exists(t, s, p.ref().key()) || !exists(t, s, key) {
+		t.Error("a pinned point, or its file, is deleted")
+	}
+	if err := pin.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Retain(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	if exists(t, s, p.ref().key()) || exists(t, s, key) {
+		t.Error("nobody needs the point any more, and it is there")
+	}
+}
+
 // TestRetainedFiles: with a point go the files that no later point has.
 func TestRetainedFiles(t *testing.T) {
 	s := buckettest.NewSim(nil)

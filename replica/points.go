@@ -315,7 +315,7 @@ func (l *Leader) pinned(ctx context.Context, limit Position) (Position, error) {
 		if err := decodeText(e.Key, "pin", b, &p); err != nil {
 			return err
 		}
-		if p.before(limit) {
+		if p.LSN < limit.LSN || p.before(limit) { // several points may lie within one chunk
 			limit = p.Position
 		}
 		return nil

@@ -443,7 +443,11 @@ func (n *node) work(l *Leader, watch *watched) error {
 	case 5, 6, 7, 8:
 		return l.Renew(ctx)
 	case 9, 10:
-		return n.point(l, l.Synced())
+		at := l.Synced()
+		if floor := w.head.Floor.LSN; floor < at && w.rng.IntN(2) == 0 {
+			at = floor + base.LSN(w.rng.IntN(int(at-floor)+1)) // within chunks and batches too
+		}
+		return n.point(l, at)
 	case 11, 12:
 		at := l.Synced()
 		if w.rng.IntN(2) == 0 {
@@ -545,6 +549,11 @@ func (n *node) reader() {
 					return
 				}
 				w.check(err)
+			}
+		}
+		if w.rng.IntN(3) == 0 {
+			for range w.rng.IntN(80) {
+				w.giveWay() // meanwhile retention runs
 			}
 		}
 		var d *disk
@@ -691,7 +700,7 @@ func simulate(t *testing.T, seed uint64, stats map[string]int) error {
 	}
 	reader := &node{w: w, name: "reader", dir: "reader", rate: 1}
 	w.spawn(reader, reader.reader)
-	for range 600 + rng.IntN(1200) {
+	for range 1000 + rng.IntN(2000) {
 		if w.step(); w.failed != nil {
 			break
 		}
