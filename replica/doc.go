@@ -11,7 +11,7 @@
 //	e0000000007/000000000012   chunk 12 of epoch 7, or its fence
 //	point/LSN-EPOCH-N          the files that hold all up to a record
 //	file/EPOCH/NAME            such a file
-//	pin/NAME                   what a reader still needs
+//	pin/OWNER-N                what a reader still needs
 //
 // The lineage is the records of a store in the order of their LSNs, over all leaders. Each
 // leader's reign is an epoch. Its records are in chunks, numbered from 0, each of whole batches,
@@ -20,8 +20,9 @@
 // was written behind.
 //
 // Chunks and fences are created where nothing is, and HEAD, the only object that is overwritten,
-// is compared and set. An answer that was lost or is not clear is settled by reading back: what
-// stands there byte for byte was written.
+// is compared and set. An answer that was lost or is not clear is settled by putting again, and
+// once that is refused, by reading back: what stands there byte for byte was written, and is
+// durable.
 //
 // # Safety
 //

@@ -19,7 +19,7 @@ type lease struct {
 	turn chan struct{} // holds one token, which a writer takes
 	// Of the writer:
 	beat  uint64
-	tries []try // since the last write that is known to have landed
+	tried *time.Duration // when the first write after head was sent, whose fate is not known
 
 	mu   sync.Mutex
 	head *head // as it stands in the bucket, as far as is known
@@ -29,13 +29,6 @@ type lease struct {
 	sent time.Duration
 	held bool // a write has landed
 	over bool // another leader's HEAD was seen, or the lease is given back
-}
-
-// try is a write of HEAD that may have landed.
-type try struct {
-	head *head
-	body []byte
-	sent time.Duration
 }
 
 func newLease(o Options, seen *head, tag bucket.ETag) *lease {
@@ -67,8 +60,8 @@ func (l *lease) holds() bool {
 // change may be applied to a HEAD that has it.
 //
 // All tries since the last known write have the same condition, so that at most one of them
-// lands. Each has a beat of its own, so that the lease counts from the sending of the one that
-// did, and a challenger sees that it did.
+// lands. Each has a beat of its own, so that a challenger sees that it did. Which one it was is
+// told by owner, epoch and beat; the lease then counts from the sending of the first.
 func (l *lease) update(ctx context.Context, change func(*head)) error {
 	select {
 	case <-l.turn:
@@ -76,17 +69,21 @@ func (l *lease) update(ctx context.Context, change func(*head)) error {
 		return ctx.Err()
 	}
 	defer func() { l.turn <- struct{}{} }()
-	for {
-		landed, err := l.write(ctx, change)
-		if err != nil || landed {
+	for try := 0; ; try++ {
+		again, err := l.write(ctx, change)
+		if !again || try == mostWrites {
 			return err
 		}
 	}
 }
 
-// write tries once. It reports false without an error if an earlier try has landed, which lacks
-// the change.
-func (l *lease) write(ctx context.Context, change func(*head)) (bool, error) {
+// mostWrites is how often an update writes again at most. Each time a write has landed, so that
+// the bucket answers, but does not say that it is durable.
+const mostWrites = 3
+
+// write tries once. It asks to be called again if a write has landed that lacks the change, or
+// may not be durable.
+func (l *lease) write(ctx context.Context, change func(*head)) (again bool, err error) {
 	next := head{Format: HeadVersion, Store: l.o.Store}
 	cond := bucket.Condition{IfAbsent: true}
 	if l.head != nil {
@@ -105,16 +102,20 @@ func (l *lease) write(ctx context.Context, change func(*head)) (bool, error) {
 	if len(body) > maxHead {
 		return false, fmt.Errorf("HEAD has %d bytes: retention does not run", len(body))
 	}
-	mine := try{&next, body, l.o.Clock()}
+	sent := l.o.Clock()
 	tag, err := l.o.put(ctx, headKey, body, cond)
 	if err == nil {
-		l.adopt(mine, tag)
-		return true, nil
+		l.adopt(&next, tag, sent)
+		return false, nil
 	}
 	if errors.Is(err, bucket.ErrRefused) {
 		return false, err
 	}
-	l.tries = append(l.tries, mine)
+	first := sent
+	if l.tried != nil {
+		first = *l.tried
+	}
+	l.tried = &first
 	found, tag, readErr := l.o.get(ctx, headKey, maxHead, "")
 	if errors.Is(readErr, bucket.ErrNotFound) && l.head == nil || readErr == nil && tag == l.tag {
 		return false, err // as before
@@ -122,24 +123,29 @@ func (l *lease) write(ctx context.Context, change func(*head)) (bool, error) {
 	if readErr != nil {
 		return false, err
 	}
-	for i, t := range l.tries {
-		if bytes.Equal(t.body, found) {
-			l.adopt(t, tag)
-			return i == len(l.tries)-1, nil
-		}
-	}
-	if _, err := decodeHead(l.o.Store, found); errors.Is(err, fault.ErrCorrupt) {
+	h, decodeErr := decodeHead(l.o.Store, found)
+	switch {
+	case errors.Is(decodeErr, fault.ErrCorrupt):
 		return false, err
+	case bytes.Equal(found, body):
+		l.adopt(h, tag, sent)
+		if errors.Is(err, bucket.ErrCondition) {
+			return false, nil // because of it, so that it is durable
+		}
+		return true, err
+	case l.head != nil && decodeErr == nil && h.Owner == next.Owner && h.Epoch == next.Epoch && h.Beat > l.head.Beat && h.Beat < next.Beat:
+		l.adopt(h, tag, first)
+		return true, err
 	}
 	l.expire()
 	return false, ErrFenced
 }
 
-func (l *lease) adopt(t try, tag bucket.ETag) {
+func (l *lease) adopt(h *head, tag bucket.ETag, sent time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.head, l.tag, l.sent, l.held = t.head, tag, t.sent, true
-	l.tries = nil
+	l.head, l.tag, l.sent, l.held = h, tag, sent, true
+	l.tried = nil
 }
 
 // expire ends the lease here.

@@ -123,12 +123,22 @@ func (o *Options) read(ctx context.Context, key string, limit int64, part bucket
 	return b, obj.ETag, nil
 }
 
-// create puts an object where there is none. If the answer does not say that it is there, it is
-// read back: nil means that it stands there, byte for byte, whoever put it. Else found is what
-// stands there; if that is nil too, the object may still appear.
+// create puts an object where there is none. nil means that it stands there, byte for byte,
+// whoever put it. Else found is what stands there; if that is nil too, the object may still appear.
+//
+// What is read back may not be durable yet, unless a put was refused because of it. So a put
+// without a clear answer is made once more.
 func (o *Options) create(ctx context.Context, key string, body []byte) (found []byte, err error) {
-	_, err = o.put(ctx, key, body, bucket.Condition{IfAbsent: true})
-	if err == nil || errors.Is(err, bucket.ErrRefused) {
+	for range 2 {
+		_, err = o.put(ctx, key, body, bucket.Condition{IfAbsent: true})
+		if err == nil || errors.Is(err, bucket.ErrRefused) {
+			return nil, err
+		}
+		if errors.Is(err, bucket.ErrCondition) {
+			break
+		}
+	}
+	if !errors.Is(err, bucket.ErrCondition) {
 		return nil, err
 	}
 	found, _, readErr := o.get(ctx, key, maxChunk, "")

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stele-go/stele/base"
@@ -179,13 +180,17 @@ type pin struct {
 	Beat uint64 `json:"beat"`
 }
 
-// TakePin keeps all from a position on. An Owner has one pin at a time. It writes the pin, and then reads HEAD: a leader raises
-// the floor, and then lists pins, so one of them sees the other.
+// taken counts the pins of this process, so that no name is used twice: a late deletion of one pin
+// must not remove the next.
+var taken atomic.Uint64
+
+// TakePin keeps all from a position on. It writes the pin, and then reads HEAD: a leader raises the
+// floor, and then lists pins, so one of them sees the other.
 //
 // Errors: ErrPointGone.
 func TakePin(ctx context.Context, o Options, at Position) (*Pin, error) {
 	p := &Pin{o: o.withDefaults(), body: pin{Format: HeadVersion, Store: o.Store, Position: at}}
-	p.key = pinPrefix + p.o.Owner
+	p.key = fmt.Sprintf("%s%s-%d", pinPrefix, p.o.Owner, taken.Add(1))
 	if err := p.write(ctx, bucket.Condition{IfAbsent: true}); err != nil {
 		return nil, err
 	}
@@ -211,10 +216,18 @@ func (p *Pin) write(ctx context.Context, cond bucket.Condition) error {
 	if err != nil {
 		return err
 	}
-	tag, err := p.o.put(ctx, p.key, body, cond)
-	if err == nil {
-		p.tag = tag
-		return nil
+	var tag bucket.ETag
+	for range 2 { // as create does
+		if tag, err = p.o.put(ctx, p.key, body, cond); err == nil {
+			p.tag = tag
+			return nil
+		}
+		if errors.Is(err, bucket.ErrCondition) || errors.Is(err, bucket.ErrRefused) {
+			break
+		}
+	}
+	if !errors.Is(err, bucket.ErrCondition) {
+		return err
 	}
 	found, tag, readErr := p.o.get(ctx, p.key, maxHead, "")
 	if errors.Is(readErr, bucket.ErrNotFound) && !cond.IfAbsent {

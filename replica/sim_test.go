@@ -11,6 +11,7 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -34,29 +35,30 @@ var (
 // runs on one thread: each process is a coroutine that gives way before its request reaches the
 // bucket and before the answer reaches it. What goes on next is drawn, so that a seed is a history.
 type world struct {
-	t       *testing.T
-	rng     *rand.Rand
-	seed    uint64
-	m       *buckettest.Sim
-	now     time.Duration
-	mode    Mode
-	faults  float64 // how many calls fail
-	nodes   []*node
-	procs   []*proc
-	current *proc
-	late    []func() // requests that are still on their way, though nobody waits for them
-	leaders []*watched
-	forced  map[uint64]bool       // epochs that did not wait for the lease
-	bold    map[string]bool       // owners that may force
-	acked   map[base.LSN][]byte   // what Synced has said
-	lost    map[base.LSN][][]byte // what ErrFenced was the answer for
-	read    []*disk               // what readers got, to be compared with what survives
-	fences  map[string]bool
-	head    head
-	lives   int
-	appends int
-	stats   map[string]int
-	failed  error
+	t        *testing.T
+	rng      *rand.Rand
+	seed     uint64
+	m        *buckettest.Sim
+	now      time.Duration
+	mode     Mode
+	faults   float64 // how many calls fail
+	nodes    []*node
+	procs    []*proc
+	current  *proc
+	late     []func() // requests that are still on their way, though nobody waits for them
+	leaders  []*watched
+	forced   map[uint64]bool       // epochs that did not wait for the lease
+	bold     map[string]bool       // owners that may force
+	acked    map[base.LSN][]byte   // what Synced has said
+	lost     map[base.LSN][][]byte // what ErrFenced was the answer for
+	read     []*disk               // what readers got, to be compared with what survives
+	fences   map[string]bool
+	unsynced map[string]unsynced
+	head     head
+	lives    int
+	appends  int
+	stats    map[string]int
+	failed   error
 }
 
 // proc is a process of a node, or one of its goroutines.
@@ -157,7 +159,66 @@ func (w *world) start(n *node) {
 var errNetwork = errors.New("connection reset")
 
 // network is the bucket as a node sees it.
-type network struct{ w *world }
+type network struct {
+	w     *world
+	owner string // whose
+}
+
+// unsynced is an object that was put and that a power loss takes.
+type unsynced struct {
+	old   []byte // what stood there
+	owner string
+}
+
+// sync makes the objects in the directory of a key durable, as a directory does before it answers.
+func (w *world) sync(key string) {
+	maps.DeleteFunc(w.unsynced, func(other string, _ unsynced) bool { return path.Dir(other) == path.Dir(key) })
+}
+
+// putUnsynced puts an object, and the sync of its directory fails. That somebody else reads it is taken
+// for its sync.
+func (b network) putUnsynced(key string, body *io.SectionReader, cond bucket.Condition) (bucket.ETag, error) {
+	w := b.w
+	w.giveWay()
+	var old []byte
+	if obj, err := w.m.Get(context.Background(), key, bucket.GetOptions{}); err == nil {
+		old, _ = io.ReadAll(obj.Body)
+	}
+	_, err := w.m.Put(context.Background(), key, io.NewSectionReader(body, 0, body.Size()), cond)
+	if err == nil {
+		w.written(key, body)
+		w.sync(key)
+		w.unsynced[key] = unsynced{old, b.owner}
+		w.tell("  and not synced")
+	}
+	w.giveWay()
+	return "", errNetwork
+}
+
+// losePower takes what is not synced.
+func (w *world) losePower() {
+	for _, key := range slices.Sorted(maps.Keys(w.unsynced)) {
+		w.tell("  %s is lost", key)
+		w.stats["power losses"]++
+		old := w.unsynced[key].old
+		if delete(w.fences, key); old == nil {
+			_ = w.m.Delete(context.Background(), key) // it cannot fail
+			continue
+		}
+		if _, err := w.m.Put(context.Background(), key, bucket.NewBody(old), bucket.Condition{}); err != nil {
+			w.fail("lose: %v", err)
+		}
+		if key == headKey {
+			h, err := decodeHead(testStore, old)
+			if err != nil {
+				w.fail("HEAD: %v", err)
+				return
+			}
+			w.head = *h
+		}
+	}
+	clear(w.unsynced)
+}
 
 // call makes a request of the bucket. It does its effect once, never, twice, or later, and its
 // answer may be lost.
@@ -188,17 +249,24 @@ func call[T any](w *world, conditional bool, do func() (T, error)) (T, error) {
 }
 
 func (b network) Put(_ context.Context, key string, body *io.SectionReader, cond bucket.Condition) (bucket.ETag, error) {
+	if b.w.rng.Float64() < b.w.faults/4 {
+		return b.putUnsynced(key, body, cond)
+	}
 	return call(b.w, cond != bucket.Condition{}, func() (bucket.ETag, error) {
 		tag, err := b.w.m.Put(context.Background(), key, io.NewSectionReader(body, 0, body.Size()), cond)
 		if err == nil {
 			b.w.written(key, body)
 		}
+		b.w.sync(key)
 		return tag, err
 	})
 }
 
 func (b network) Get(_ context.Context, key string, o bucket.GetOptions) (*bucket.Object, error) {
 	obj, err := call(b.w, false, func() (*bucket.Object, error) { return b.w.m.Get(context.Background(), key, o) })
+	if u, ok := b.w.unsynced[key]; ok && u.owner != b.owner {
+		b.w.sync(key)
+	}
 	if err == nil && obj.Size > 0 && b.w.rng.Float64() < b.w.faults/4 { // the body is cut
 		obj.Body = io.NopCloser(io.LimitReader(obj.Body, b.w.rng.Int64N(obj.Size)))
 	}
@@ -270,7 +338,7 @@ func (n *node) owner() string { return fmt.Sprintf("%s-%d", n.name, n.life) }
 
 func (n *node) options() Options {
 	rate := n.rate
-	return Options{Bucket: network{n.w}, Store: testStore, Dir: n.dir, Owner: n.owner(),
+	return Options{Bucket: network{n.w, n.owner()}, Store: testStore, Dir: n.dir, Owner: n.owner(),
 		TTL: 200 * time.Millisecond, ChunkBytes: 100, QueueBytes: 2000,
 		Clock: func() time.Duration { return time.Duration(float64(n.w.now) * rate) }}
 }
@@ -426,6 +494,8 @@ func (n *node) lead(l *Leader) {
 		}
 	}
 	n.d.cut(l.lost - 1)
+	n.life++ // from now on it reads as others do
+	w.bold[n.owner()] = n.bold
 }
 
 // work is one thing that a leader does.
@@ -590,6 +660,7 @@ func (n *node) reader() {
 
 // restore reads the bucket as it is now, from a point that is drawn.
 func (w *world) restore() *disk {
+	clear(w.unsynced)
 	ctx := context.Background()
 	o := Options{Bucket: w.m, Store: testStore, Dir: "restore"}
 	keys, err := Points(ctx, o)
@@ -644,6 +715,8 @@ func (w *world) step() {
 		n.stalled = w.now + time.Duration(w.rng.IntN(600))*time.Millisecond
 	case 6, 7:
 		w.read = append(w.read, w.restore())
+	case 8, 9, 10:
+		w.losePower()
 	default:
 		if n := len(w.late); n > 0 && w.rng.IntN(30) == 0 {
 			i := w.rng.IntN(n)
@@ -691,7 +764,7 @@ func (w *world) watch(l *watched) {
 func simulate(t *testing.T, seed uint64, stats map[string]int) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{t: t, rng: rng, seed: seed, m: buckettest.NewSim(nil), now: time.Hour, mode: []Mode{Async, Bounded, Sync}[rng.IntN(3)],
-		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)], forced: map[uint64]bool{}, bold: map[string]bool{}, acked: map[base.LSN][]byte{}, lost: map[base.LSN][][]byte{}, fences: map[string]bool{}, stats: stats}
+		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)], forced: map[uint64]bool{}, bold: map[string]bool{}, acked: map[base.LSN][]byte{}, lost: map[base.LSN][][]byte{}, fences: map[string]bool{}, unsynced: map[string]unsynced{}, stats: stats}
 	for i := range 2 + rng.IntN(2) {
 		n := &node{w: w, name: fmt.Sprint("node", i), rate: 0.9 + rng.Float64()/5}
 		n.wipe()

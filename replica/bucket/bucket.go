@@ -16,8 +16,8 @@ var (
 	ErrNotFound = errors.New("no such object")
 	// ErrNotModified is returned by Get if the object still has the ETag that the caller knows.
 	ErrNotModified = errors.New("object is not modified")
-	// ErrCondition says that a Put was refused because its condition does not hold. It will
-	// have no effect any more. Where something on the way to the bucket may have sent it
+	// ErrCondition says that a Put was refused because its condition does not hold, and that
+	// what stands there instead is durable. The Put will have no effect any more. Where something on the way to the bucket may have sent it
 	// twice, as proxies do with what they take for idempotent, it may have had its effect,
 	// and that be the reason: who must know reads the object back.
 	ErrCondition = errors.New("condition of the put does not hold")
@@ -74,7 +74,8 @@ type Entry struct {
 //
 // A call that fails with another error than those of this package has an unknown outcome: it
 // may have had its effect, or may still have it after it has returned, as a request that a
-// network delays. The caller settles a Put by reading the object back. An implementation may
+// network delays. The caller settles a Put with a condition by putting again, and, if that is
+// refused, by reading the object back: what is read after another error may not be durable. An implementation may
 // repeat a Put without condition and reads by itself, but never a Put with a condition,
 // since the second would be refused because of the first.
 type Bucket interface {

@@ -242,6 +242,7 @@ func TestDirSleeper(t *testing.T) {
 		left      string
 	}{
 		{"overwritten for long", 3, func(tag ETag) Condition { return Condition{IfMatch: tag} }, overwrite(300), "299"},
+		{"overwritten for long, had one version", 1, func(tag ETag) Condition { return Condition{IfMatch: tag} }, overwrite(300), "299"},
 		{"overwritten once", 3, func(tag ETag) Condition { return Condition{IfMatch: tag} }, overwrite(1), "0"},
 		{"deleted", 3, func(tag ETag) Condition { return Condition{IfMatch: tag} }, remove, ""},
 		{"deleted, and had one version", 1, func(tag ETag) Condition { return Condition{IfMatch: tag} }, remove, ""},

@@ -232,7 +232,31 @@ func (d *dir) Put(ctx context.Context, key string, body *io.SectionReader, cond 
 	}
 	src := &source{r: body}
 	defer src.end()
-	return within(ctx, d, func() (ETag, error) { return d.put(ctx, key, src, cond) }, nil)
+	return within(ctx, d, func() (ETag, error) {
+		tag, err := d.put(ctx, key, src, cond)
+		if errors.Is(err, ErrCondition) {
+			// Whoever put what stands there may not have synced it, and the caller may
+			// read back what it put itself and had no answer for.
+			serr := d.syncNames(d.later(key))
+			if errors.Is(serr, fs.ErrNotExist) {
+				serr = d.syncNames(filepath.Dir(d.first(key)))
+			}
+			if serr != nil && !errors.Is(serr, fs.ErrNotExist) {
+				return "", fmt.Errorf("object %q may not be durable: %w", key, serr)
+			}
+		}
+		return tag, err
+	}, nil)
+}
+
+// syncNames makes the names in a directory durable, and those of the directories above it: another
+// process may have made them, and not have synced yet.
+func (d *dir) syncNames(at string) error {
+	for ; ; at = filepath.Dir(at) {
+		if err := d.syncDir(at); err != nil || at == d.root {
+			return err
+		}
+	}
 }
 
 // put is Put, as long as the system takes.
@@ -344,26 +368,28 @@ func (d *dir) settle(key string, v newest, cond Condition) error {
 			return err
 		}
 	}
-	for at := filepath.Dir(d.file(key, v.top+1)); ; at = filepath.Dir(at) {
-		// Those above too: another process may have made them, and not have synced yet.
-		if err := d.syncDir(at); err != nil {
-			return fmt.Errorf("object %q is written, and may not be durable: %w", key, err)
-		}
-		if at == d.root {
-			return nil
-		}
+	if err := d.syncNames(filepath.Dir(d.file(key, v.top+1))); err != nil {
+		return fmt.Errorf("object %q is written, and may not be durable: %w", key, err)
 	}
+	return nil
 }
 
 // lookBack returns an error unless what a Put replaced is still there. Since versions are removed
-// in order, that shows that the number of the Put was never used before.
+// in order, that shows that the number of the Put was never used before. The first version is not
+// removed, and shows nothing: there the number must be the newest. The Put had its effect, so that no
+// error is ErrRefused.
 func (d *dir) lookBack(key string, v newest) error {
-	if v.n == 0 {
+	if v.n <= 1 {
 		now, err := d.find(key)
-		if now.close(); err == nil && now.top > 1 {
-			err = fmt.Errorf("object %q was overwritten or deleted meanwhile", key)
+		if now.close(); err != nil {
+			return fmt.Errorf("look for what replaced object %q: %v", key, err)
 		}
-		return err
+		if now.top > v.top+1 {
+			return fmt.Errorf("object %q was overwritten or deleted meanwhile", key)
+		}
+	}
+	if v.n == 0 {
+		return nil
 	}
 	f, err := os.Open(d.file(key, v.n))
 	if err == nil {
@@ -378,7 +404,7 @@ func (d *dir) lookBack(key string, v newest) error {
 	if now.close(); ferr == nil && now.top == v.top+1 {
 		_ = os.Remove(d.file(key, v.top+1)) // the object was deleted, and stays so
 	}
-	return fmt.Errorf("object %q was deleted or overwritten many times meanwhile: %w", key, errors.Join(err, ferr))
+	return fmt.Errorf("object %q was deleted or overwritten many times meanwhile: %v", key, errors.Join(err, ferr))
 }
 
 // collect removes old versions from time to time. What fails is tried again by a later Put.

@@ -1,0 +1,80 @@
+package bucket_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/replica"
+	"github.com/stele-go/stele/replica/bucket"
+)
+
+// empty is a local log without records.
+type empty struct{}
+
+func (empty) End() base.LSN { return 0 }
+
+func (empty) Chain(base.LSN) (replica.Chain, error) { return replica.Chain{}, nil }
+
+// TestLeaderPowerLoss: syncs of directories fail under a leader. What it acknowledges all the same, of a
+// record and of HEAD, is there after a power loss.
+func TestLeaderPowerLoss(t *testing.T) {
+	for fails := range 12 {
+		t.Run(fmt.Sprint(fails, " syncs fail"), func(t *testing.T) {
+			b, err := bucket.Dir(t.Context(), t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fail, lose := bucket.PowerLoss(t, b)
+			lost := func() *replica.Follower {
+				t.Helper()
+				at := t.TempDir()
+				if err := lose(at); err != nil {
+					t.Fatal(err)
+				}
+				left, err := bucket.Dir(t.Context(), at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f, err := replica.Follow(t.Context(), replica.Options{Bucket: left, Store: 7, Dir: "b"}, empty{}, replica.Position{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return f
+			}
+			l, err := replica.Begin(t.Context(), replica.Options{Bucket: b, Store: 7, Dir: "a"}, empty{}, replica.Async)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.CreatePoint(t.Context(), 0, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Append(replica.Batch{First: 1, Records: [][]byte{[]byte("one")}}); err != nil {
+				t.Fatal(err)
+			}
+			fail(fails)
+			for try := 0; l.Synced() == 0; try++ {
+				if _, err := l.Upload(t.Context()); err != nil && (try > fails || errors.Is(err, replica.ErrFenced)) {
+					t.Fatal(err)
+				}
+			}
+			if batches, err := lost().Next(t.Context()); err != nil || len(batches) != 1 {
+				t.Errorf("the record is acknowledged, and %d batches are there after a power loss; %v", len(batches), err)
+			}
+			fail(fails)
+			for try := 0; ; try++ {
+				err := l.SetMode(t.Context(), replica.Bounded)
+				if err == nil {
+					break
+				}
+				if try > fails || errors.Is(err, replica.ErrFenced) {
+					t.Fatal(err)
+				}
+			}
+			if mode := lost().Mode(); mode != replica.Bounded {
+				t.Errorf("HEAD has the mode, and is %s after a power loss", mode)
+			}
+		})
+	}
+}
