@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/replica/bucket"
 )
 
@@ -100,23 +101,56 @@ func (f *Follower) Vacant() bool {
 // Errors: ErrPointGone, ErrDiverged; *fault.CorruptionError for damage, and for a chunk that does
 // not continue the chain.
 func (f *Follower) Next(ctx context.Context) ([]Batch, error) {
-	for {
+	for missing := false; ; {
 		batches, found, err := f.step(ctx)
-		if err != nil || len(batches) > 0 {
+		switch {
+		case errors.Is(err, fault.ErrCorrupt):
+			return nil, f.explain(ctx, err)
+		case err != nil || len(batches) > 0:
 			return batches, err
-		}
-		if found {
-			continue // a fence, or records that the caller has
+		case found:
+			missing = false // it was a fence, or records that the caller has
+			continue
+		case missing:
+			return nil, f.explain(ctx, f.missing())
 		}
 		// Whoever deletes a chunk raised the floor before.
 		if err := f.Look(ctx); err != nil {
 			return nil, err
 		}
-		if f.pos.LSN < f.head.Floor.LSN {
-			return nil, fmt.Errorf("%w: it is record %d, and the next would be %d", ErrPointGone, f.head.Floor.LSN, f.pos.LSN+1)
+		if err := f.aboveFloor(); err != nil {
+			return nil, err
 		}
-		return nil, nil
+		// HEAD names no end that is not there. But it is newer than the look at the chunk.
+		if missing = f.pos.before(f.head.End); !missing {
+			return nil, nil
+		}
 	}
+}
+
+// missing is the error for a chunk that must be there.
+func (f *Follower) missing() error {
+	return damaged(chunkKey(f.pos.Epoch, f.pos.Seq), "lineage", "the chunk is missing")
+}
+
+// explain returns the reason for damage, if it is that the position is below the floor: there
+// chunks are deleted, and a late fence may stand where one was.
+func (f *Follower) explain(ctx context.Context, damage error) error {
+	if err := f.Look(ctx); err != nil {
+		return err
+	}
+	if err := f.aboveFloor(); err != nil {
+		return err
+	}
+	return damage
+}
+
+// aboveFloor returns ErrPointGone if what comes next may be deleted.
+func (f *Follower) aboveFloor() error {
+	if f.pos.LSN < f.head.Floor.LSN {
+		return fmt.Errorf("%w: it is record %d, and the next would be %d", ErrPointGone, f.head.Floor.LSN, f.pos.LSN+1)
+	}
+	return nil
 }
 
 // step reads what stands at the position, and moves behind it. It reports false if nothing

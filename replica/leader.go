@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ type Leader struct {
 	lastCut time.Duration
 	// lost is the first LSN that the lineage will not have from this leader; 0: none.
 	lost    base.LSN
+	unsure  base.LSN // the first one that only the next leader knows of; 0: none
 	closed  bool  // Run has ended
 	trouble error // of the last call of the bucket
 	pins    map[string]pinSeen
@@ -130,18 +132,20 @@ func (l *Leader) Append(b Batch) error {
 // Wait returns nil once the lineage has record lsn, or ErrFenced once it is certain that this leader
 // never brings it there: a caller who tells others so sets the record aside first, and appends it
 // never again. If ctx or Run ends before, it returns fault.ErrOutcomeUnknown: a later Wait, or the
-// next take-over, settles it.
+// next take-over, settles it. So it does if a later leader has deleted all chunks up to there.
 func (l *Leader) Wait(ctx context.Context, lsn base.LSN) error {
 	for {
 		l.mu.Lock()
 		changed, closed := l.changed, l.closed
-		synced, lost := l.synced.LSN >= lsn, l.lost > 0 && lsn >= l.lost
+		synced, lost, unsure := l.synced.LSN >= lsn, l.lost > 0 && lsn >= l.lost, l.unsure > 0 && lsn >= l.unsure
 		l.mu.Unlock()
 		switch {
 		case synced:
 			return nil
 		case lost:
 			return ErrFenced
+		case unsure:
+			return errBelowFloor
 		case closed:
 			return fmt.Errorf("%w: the leader has stopped", fault.ErrOutcomeUnknown)
 		}
@@ -226,7 +230,12 @@ func (l *Leader) cut() *flight {
 	return f
 }
 
-// send puts a chunk, or finds it there. ErrFenced: something else stands there.
+// errBelowFloor: a fence stands where a chunk should, and a later leader deletes chunks there. So the
+// chunk may have been in the lineage before: a fence that a take-over put may come late.
+var errBelowFloor = fmt.Errorf("%w: a later leader keeps nothing up to there", fault.ErrOutcomeUnknown)
+
+// send puts a chunk, or finds it there. ErrFenced: something else stands there, and the chunk never
+// did; errBelowFloor: it may have.
 func (l *Leader) send(ctx context.Context, f *flight) (err error) {
 	if f.header.seq > maxSeq {
 		return fmt.Errorf("epoch %d is full: the store must be opened again", l.epoch)
@@ -245,6 +254,13 @@ func (l *Leader) send(ctx context.Context, f *flight) (err error) {
 	if _, _, err := decodeChunk(key, l.o.Store, found, l.o.Keys); errors.Is(err, fault.ErrCorrupt) {
 		return err // it may be the own one
 	}
+	h, err := l.o.readHead(ctx)
+	switch {
+	case err != nil:
+		return err
+	case h.Floor.LSN >= f.header.first:
+		return errBelowFloor
+	}
 	return ErrFenced
 }
 
@@ -259,12 +275,21 @@ func (l *Leader) settle(f *flight, err error) {
 		l.loseFrom(f.header.first)
 		return
 	}
+	if errors.Is(err, errBelowFloor) {
+		if l.unsure == 0 || l.unsure > f.header.first {
+			l.unsure = f.header.first
+		}
+		l.loseFrom(l.flights[len(l.flights)-1].header.last + 1)
+		l.flights = slices.DeleteFunc(l.flights, func(g *flight) bool { return g == f })
+	}
 	for len(l.flights) > 0 && l.flights[0].landed {
 		f := l.flights[0]
 		l.flights[0] = nil
 		l.flights = l.flights[1:]
 		l.held -= f.size
-		l.synced = f.header.end()
+		if l.unsure == 0 || f.header.first < l.unsure {
+			l.synced = f.header.end()
+		}
 	}
 }
 

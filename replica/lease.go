@@ -105,7 +105,8 @@ func (l *lease) write(ctx context.Context, change func(*head)) (again bool, err 
 	sent := l.o.Clock()
 	tag, err := l.o.put(ctx, headKey, body, cond)
 	if err == nil {
-		l.adopt(&next, tag, sent)
+		l.adopt(&next, tag)
+		l.renewed(sent)
 		return false, nil
 	}
 	if errors.Is(err, bucket.ErrRefused) {
@@ -124,28 +125,45 @@ func (l *lease) write(ctx context.Context, change func(*head)) (again bool, err 
 		return false, err
 	}
 	h, decodeErr := decodeHead(l.o.Store, found)
-	switch {
-	case errors.Is(decodeErr, fault.ErrCorrupt):
+	if errors.Is(decodeErr, fault.ErrCorrupt) {
 		return false, err
-	case bytes.Equal(found, body):
-		l.adopt(h, tag, sent)
-		if errors.Is(err, bucket.ErrCondition) {
-			return false, nil // because of it, so that it is durable
+	}
+	last := bytes.Equal(found, body)
+	if !last {
+		sent = first
+	}
+	if last || l.earlier(h, &next) {
+		l.adopt(h, tag)
+		if !errors.Is(err, bucket.ErrCondition) { // only who is refused knows that it is durable
+			return true, err
 		}
-		return true, err
-	case l.head != nil && decodeErr == nil && h.Owner == next.Owner && h.Epoch == next.Epoch && h.Beat > l.head.Beat && h.Beat < next.Beat:
-		l.adopt(h, tag, first)
+		if l.renewed(sent); last {
+			return false, nil
+		}
 		return true, err
 	}
 	l.expire()
 	return false, ErrFenced
 }
 
-func (l *lease) adopt(h *head, tag bucket.ETag, sent time.Duration) {
+// earlier reports whether a HEAD that was read is of a try before next.
+func (l *lease) earlier(h, next *head) bool {
+	return l.head != nil && h != nil && h.Owner == next.Owner && h.Epoch == next.Epoch && h.Beat > l.head.Beat && h.Beat < next.Beat
+}
+
+// adopt goes on from a HEAD that has landed. Until it is known to be durable the lease does not
+// count from it: a challenger may never see it.
+func (l *lease) adopt(h *head, tag bucket.ETag) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.head, l.tag, l.sent, l.held = h, tag, sent, true
-	l.tried = nil
+	l.head, l.tag, l.tried = h, tag, nil
+}
+
+// renewed makes the lease count from when a write was sent.
+func (l *lease) renewed(sent time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent, l.held = sent, true
 }
 
 // expire ends the lease here.

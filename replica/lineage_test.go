@@ -257,7 +257,7 @@ func TestFencesAreNeverDeleted(t *testing.T) {
 		t.Error("chunks below the floor are there")
 	}
 	l.settle(asleep, l.send(t.Context(), asleep))
-	wants(t, "wait", l.Wait(t.Context(), 3), ErrFenced)
+	wants(t, "wait", l.Wait(t.Context(), 3), fault.ErrOutcomeUnknown) // it was not there, but nothing that is left says so
 }
 
 // TestEveryOlderEpochIsFenced: a take-over crashes behind its first write of HEAD. The old leader
@@ -292,6 +292,108 @@ func TestEveryOlderEpochIsFenced(t *testing.T) {
 	wants(t, "wait", l.Wait(t.Context(), 3), ErrFenced)
 	if got := texts(t, s); len(got) != 4 || got[2] != "three" {
 		t.Errorf("the lineage has %q", got)
+	}
+}
+
+// TestLateFence: a challenger's fence comes late, at the number of a chunk that a later leader has read
+// and deleted.
+func TestLateFence(t *testing.T) {
+	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+		switch {
+		case c.Client == "a" && c.Op == buckettest.Put && c.Key == chunkKey(1, 1) && c.Nth < 2:
+			return buckettest.AnswerLost
+		case c.Client == "b" && c.Op == buckettest.Put && strings.HasPrefix(c.Key, chunkPrefix):
+			return buckettest.Late
+		}
+		return buckettest.Applied
+	})
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one")
+	a.commit(l, "two", "three")
+	b := a.newer(s, "b")
+	_, err := b.follow().TakeOver(t.Context(), TakeOver{Mode: Sync, Force: true}, b.d.apply)
+	wants(t, "take over", err, buckettest.ErrUnknown)
+	if _, err := l.Upload(t.Context()); err == nil {
+		t.Fatal("the answer is not lost")
+	}
+	old := a.newer(s, "old")
+	old.d.add(a.d.records[:2]...)
+	f := old.follow()
+
+	c := a.newer(s, "c")
+	next := c.force(c.follow())
+	c.point(next, 6)
+	if err := next.Retain(t.Context(), 6); err != nil {
+		t.Fatal(err)
+	}
+	s.Deliver()
+	if !exists(t, s, chunkKey(1, 1)) || exists(t, s, chunkKey(1, 0)) {
+		t.Fatal("the fence is not there, or the chunks are")
+	}
+	wants(t, "upload", a.upload(l), fault.ErrOutcomeUnknown)
+	wants(t, "wait for what the lineage has", l.Wait(t.Context(), 3), fault.ErrOutcomeUnknown)
+	if l.Synced() != 2 {
+		t.Errorf("record %d is acknowledged", l.Synced())
+	}
+	_, err = l.Upload(t.Context())
+	wants(t, "upload", err, ErrFenced)
+	_, err = f.Next(t.Context())
+	wants(t, "next", err, ErrPointGone)
+	_, err = f.Next(t.Context())
+	wants(t, "next", err, ErrPointGone)
+}
+
+// TestOvertaken: a challenger sleeps behind its claim, while another leads and deletes what it needs.
+func TestOvertaken(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one", "two")
+	b := a.newer(s, "b")
+	f := b.follow()
+	hold, err := f.claim(t.Context(), TakeOver{Mode: Sync, Force: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := a.newer(s, "c")
+	next := c.force(c.follow())
+	c.point(next, 4)
+	if err := next.Retain(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.begin(t.Context(), hold, b.d.apply)
+	wants(t, "begin", err, ErrFenced)
+	_, err = f.Next(t.Context())
+	wants(t, "next", err, ErrPointGone)
+}
+
+// TestMissingChunk: what somebody else deleted from the bucket is missed, and does not pass for the end.
+func TestMissingChunk(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one", "two", "three")
+	if err := l.Renew(t.Context()); err != nil { // HEAD says how far the lineage goes
+		t.Fatal(err)
+	}
+	b := a.newer(s, "b")
+	f, g := b.follow(), a.newer(s, "c").follow()
+	if err := s.Delete(t.Context(), chunkKey(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	batches, err := f.Next(t.Context())
+	if err != nil || b.d.apply(batches) != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err = f.Next(t.Context())
+		wants(t, "next", err, fault.ErrCorrupt)
+	}
+	_, err = g.TakeOver(t.Context(), TakeOver{Mode: Sync, Force: true}, newDisk().apply)
+	wants(t, "take over", err, fault.ErrCorrupt)
+	if exists(t, s, chunkKey(1, 1)) {
+		t.Error("a fence ends the lineage before its end")
 	}
 }
 

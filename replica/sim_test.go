@@ -263,10 +263,12 @@ func (b network) Put(_ context.Context, key string, body *io.SectionReader, cond
 }
 
 func (b network) Get(_ context.Context, key string, o bucket.GetOptions) (*bucket.Object, error) {
-	obj, err := call(b.w, false, func() (*bucket.Object, error) { return b.w.m.Get(context.Background(), key, o) })
-	if u, ok := b.w.unsynced[key]; ok && u.owner != b.owner {
-		b.w.sync(key)
-	}
+	obj, err := call(b.w, false, func() (*bucket.Object, error) {
+		if u, ok := b.w.unsynced[key]; ok && u.owner != b.owner {
+			b.w.sync(key)
+		}
+		return b.w.m.Get(context.Background(), key, o)
+	})
 	if err == nil && obj.Size > 0 && b.w.rng.Float64() < b.w.faults/4 { // the body is cut
 		obj.Body = io.NopCloser(io.LimitReader(obj.Body, b.w.rng.Int64N(obj.Size)))
 	}
@@ -372,7 +374,7 @@ func (n *node) run() {
 // check fails for errors that no fault of the network explains.
 func (w *world) check(err error) {
 	for _, allowed := range []error{nil, errNetwork, io.ErrUnexpectedEOF, bucket.ErrCondition, bucket.ErrNotFound, ErrNoLineage, ErrNotEmpty,
-		ErrDiverged, ErrPointGone, ErrFenced, ErrLeased, ErrSeeding, ErrLosesTail, ErrBacklog} {
+		ErrDiverged, ErrPointGone, ErrFenced, ErrLeased, ErrSeeding, ErrLosesTail, ErrBacklog, errBelowFloor} {
 		if errors.Is(err, allowed) {
 			return
 		}
@@ -715,9 +717,10 @@ func (w *world) step() {
 		n.stalled = w.now + time.Duration(w.rng.IntN(600))*time.Millisecond
 	case 6, 7:
 		w.read = append(w.read, w.restore())
-	case 8, 9, 10:
-		w.losePower()
 	default:
+		if len(w.unsynced) > 0 && w.rng.IntN(30) == 0 {
+			w.losePower()
+		}
 		if n := len(w.late); n > 0 && w.rng.IntN(30) == 0 {
 			i := w.rng.IntN(n)
 			do := w.late[i]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/replica/bucket"
 )
 
@@ -122,12 +123,12 @@ func (f *Follower) begin(ctx context.Context, hold *lease, apply func([]Batch) e
 		at := f.pos
 		batches, found, err := f.step(ctx)
 		switch {
+		case errors.Is(err, fault.ErrCorrupt):
+			return nil, f.deposed(ctx, h, err)
 		case err != nil:
 			return nil, err
-		case !found && at.LSN < h.Floor.LSN:
-			return nil, ErrPointGone
-		case !found && at.before(h.End):
-			return nil, damaged(chunkKey(at.Epoch, at.Seq), "lineage", "the chunk is missing")
+		case !found && (at.LSN < h.Floor.LSN || at.before(h.End)):
+			return nil, f.deposed(ctx, h, f.missing())
 		case !found:
 			err = f.fence(ctx, h.Epoch)
 		case f.pos.Epoch > at.Epoch:
@@ -164,6 +165,15 @@ func (f *Follower) begin(ctx context.Context, hold *lease, apply func([]Batch) e
 		return nil, err
 	}
 	return newLeader(f.o, hold, f.pos), nil
+}
+
+// deposed returns the reason for damage: a later leader may have deleted what was here.
+func (f *Follower) deposed(ctx context.Context, mine *head, damage error) error {
+	err := f.explain(ctx, damage)
+	if f.head.Epoch != mine.Epoch {
+		return ErrFenced
+	}
+	return err
 }
 
 // fence tries to put a fence at the position. Whether it stands there, or something else, the
