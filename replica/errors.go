@@ -28,6 +28,8 @@ var (
 	// ErrPointGone: what the reader needs was deleted, or may be at any moment, because
 	// the floor is above it.
 	ErrPointGone = errors.New("the floor of the bucket is above it")
+	// ErrFileGone: retention has deleted a file that a point should have, or may do so yet.
+	ErrFileGone = errors.New("retention has deleted the file")
 	// ErrBacklog: too much waits for the bucket. Nothing was taken.
 	ErrBacklog = errors.New("too much waits for the bucket")
 	// ErrNoLineage: there is no HEAD in the bucket.

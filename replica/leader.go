@@ -33,10 +33,12 @@ type Leader struct {
 	// lost is the first LSN that the lineage will not have from this leader; 0: none.
 	lost    base.LSN
 	unsure  base.LSN // the first one that only the next leader knows of; 0: none
-	closed  bool  // Run has ended
-	trouble error // of the last call of the bucket
+	closed  bool     // Run has ended
+	trouble error    // of the last call of the bucket
+	// Of Retain and CreatePoint, which do not run at the same time:
 	pins    map[string]pinSeen
-	points  uint64 // how many it made
+	dropped map[string]bool // the files that Retain has deleted, or tried to
+	points  uint64          // how many it made
 }
 
 // queued is a batch that waits, with the chain before and behind it.
@@ -58,7 +60,7 @@ type flight struct {
 
 func newLeader(o Options, hold *lease, at Position) *Leader {
 	return &Leader{o: o, epoch: at.Epoch, lease: hold, changed: make(chan struct{}), end: at, synced: at,
-		lastCut: o.Clock() - o.Interval, pins: map[string]pinSeen{}}
+		lastCut: o.Clock() - o.Interval, pins: map[string]pinSeen{}, dropped: map[string]bool{}}
 }
 
 // Epoch is the number of this leader's reign.

@@ -795,6 +795,67 @@ func TestRetainedFiles(t *testing.T) {
 	}
 }
 
+// TestFilesOfStray: a point fails at HEAD, and retention deletes it with its files. A second try with the
+// same files does not make a point without files.
+func TestFilesOfStray(t *testing.T) {
+	cut := false
+	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
+		if cut && c.Key == headKey {
+			return buckettest.NotApplied
+		}
+		return buckettest.Applied
+	})
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one", "two")
+	o := a.o.withDefaults()
+	file := File{Name: "state", Key: l.FileKey("state"), Size: 5}
+	upload := func() {
+		t.Helper()
+		if _, err := o.create(t.Context(), file.Key, []byte("state")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed := func() {
+		t.Helper()
+		l.o.Bucket = &afterPoint{l.o.Bucket, func() { cut = true }}
+		_, err := l.CreatePoint(t.Context(), 2, []File{file})
+		wants(t, "point", err, buckettest.ErrUnknown)
+		l.o.Bucket, cut = a.o.Bucket, false
+	}
+	upload()
+	failed()
+	if _, err := l.CreatePoint(t.Context(), 2, []File{file}); err != nil { // the files are there
+		t.Fatal(err)
+	}
+	file.Key = l.FileKey("state-2")
+	upload()
+	failed()
+	if err := l.Retain(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if exists(t, s, file.Key) {
+		t.Fatal("the file is there")
+	}
+	upload() // and a late deletion may come
+	_, err := l.CreatePoint(t.Context(), 4, []File{file})
+	wants(t, "point", err, ErrFileGone)
+}
+
+// afterPoint calls a function once a point is put.
+type afterPoint struct {
+	bucket.Bucket
+	fn func()
+}
+
+func (b *afterPoint) Put(ctx context.Context, key string, body *io.SectionReader, cond bucket.Condition) (bucket.ETag, error) {
+	tag, err := b.Bucket.Put(ctx, key, body, cond)
+	if strings.HasPrefix(key, pointPrefix) {
+		b.fn()
+	}
+	return tag, err
+}
+
 // TestLatePoint: the point of a leader that was deposed meanwhile does not count, and does not stay.
 func TestLatePoint(t *testing.T) {
 	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {

@@ -40,8 +40,9 @@ type File struct {
 // the bucket. Their keys are FileKey's of this leader, or of files that the newest point has
 // too: others a late deletion of an earlier leader may remove. Retain does not run meanwhile.
 //
-// The point counts once HEAD has it. A crash leaves one that HEAD does not have, which retention
-// deletes.
+// The point counts once HEAD has it. If CreatePoint fails, or after a crash, one may stay that
+// HEAD does not have; Retain deletes it with its files. ErrFileGone: it has deleted one of these
+// files, perhaps of such a point, or may still do: the caller stores it under another FileKey.
 func (l *Leader) CreatePoint(ctx context.Context, at base.LSN, files []File) (*Point, error) {
 	if err := l.Renew(ctx); err != nil { // HEAD has all that is synced
 		return nil, err
@@ -61,6 +62,9 @@ func (l *Leader) CreatePoint(ctx context.Context, at base.LSN, files []File) (*P
 		}
 	}
 	for _, f := range files {
+		if l.dropped[f.Key] {
+			return nil, fmt.Errorf("%w: %s", ErrFileGone, f.Key)
+		}
 		if !known[f.Key] && !strings.HasPrefix(f.Key, l.FileKey("")) {
 			return nil, fmt.Errorf("%s is neither of this leader nor in the newest point", f.Key)
 		}
@@ -364,6 +368,7 @@ func (l *Leader) dropPoints(ctx context.Context, limit base.LSN) error {
 		for _, f := range drop[key].Files {
 			if !kept[f.Key] && strings.HasPrefix(f.Key, filePrefix) {
 				files = append(files, f.Key)
+				l.dropped[f.Key] = true // the deletion may come late
 			}
 		}
 		if err := l.o.remove(ctx, files...); err != nil {

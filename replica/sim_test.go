@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/base/race"
 	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/replica/bucket/buckettest"
@@ -56,6 +57,7 @@ type world struct {
 	unsynced map[string]unsynced
 	head     head
 	lives    int
+	files    int
 	appends  int
 	stats    map[string]int
 	failed   error
@@ -80,6 +82,9 @@ type node struct {
 	life    int
 	bold    bool          // this life takes over without waiting for the lease
 	stalled time.Duration // until when it gets no time
+	retry   File          // of a point whose creation failed
+	retryAt base.LSN
+	retryBy *Leader
 }
 
 // watched is a leader whose acknowledgements are checked.
@@ -374,7 +379,7 @@ func (n *node) run() {
 // check fails for errors that no fault of the network explains.
 func (w *world) check(err error) {
 	for _, allowed := range []error{nil, errNetwork, io.ErrUnexpectedEOF, bucket.ErrCondition, bucket.ErrNotFound, ErrNoLineage, ErrNotEmpty,
-		ErrDiverged, ErrPointGone, ErrFenced, ErrLeased, ErrSeeding, ErrLosesTail, ErrBacklog, errBelowFloor} {
+		ErrDiverged, ErrPointGone, ErrFenced, ErrLeased, ErrSeeding, ErrLosesTail, ErrBacklog, ErrFileGone, errBelowFloor} {
 		if errors.Is(err, allowed) {
 			return
 		}
@@ -575,13 +580,23 @@ func (n *node) point(l *Leader, at base.LSN) error {
 	if err != nil {
 		return err
 	}
-	key := l.FileKey(fmt.Sprintf("state-%d", at))
-	if _, err := o.create(context.Background(), key, body); err != nil {
-		return err
+	if n.retry.Key == "" || n.retryBy != l || n.w.rng.IntN(2) == 0 {
+		n.w.files++
+		n.retry = File{Name: "state", Key: l.FileKey(fmt.Sprintf("state-%d-%d", at, n.w.files)), Size: int64(len(body))}
+		n.retryAt, n.retryBy = at, l
+		if _, err := o.create(context.Background(), n.retry.Key, body); err != nil {
+			n.retry.Key = ""
+			return err
+		}
+	} else {
+		n.w.stats["points tried again"]++
 	}
-	_, err = l.CreatePoint(context.Background(), at, []File{{Name: "state", Key: key, Size: int64(len(body))}})
+	_, err = l.CreatePoint(context.Background(), n.retryAt, []File{n.retry})
 	if err == nil {
 		n.w.stats["points"]++
+	}
+	if err == nil || errors.Is(err, ErrFileGone) {
+		n.retry.Key = ""
 	}
 	return err
 }
@@ -672,22 +687,7 @@ func (w *world) restore() *disk {
 		}
 		return newDisk()
 	}
-	p, err := ReadPoint(ctx, o, keys[w.rng.IntN(len(keys))])
-	var d *disk
-	if err == nil {
-		d, err = readPoint(ctx, o, p)
-	}
-	var f *Follower
-	if err == nil {
-		f, err = Follow(ctx, o, d, p.Position)
-	}
-	for err == nil {
-		var batches []Batch
-		if batches, err = f.Next(ctx); len(batches) == 0 {
-			break
-		}
-		err = d.apply(batches)
-	}
+	d, err := readAll(ctx, o, keys[w.rng.IntN(len(keys))])
 	if err != nil {
 		w.fail("restore from %v: %v", keys, err)
 		return newDisk()
@@ -704,6 +704,64 @@ func (w *world) restore() *disk {
 		}
 	}
 	return d
+}
+
+// readAll reads the bucket to its end, from a point on.
+func readAll(ctx context.Context, o Options, from PointRef) (*disk, error) {
+	p, err := ReadPoint(ctx, o, from)
+	if err != nil {
+		return nil, err
+	}
+	d, err := readPoint(ctx, o, p)
+	if err != nil {
+		return nil, err
+	}
+	f, err := Follow(ctx, o, d, p.Position)
+	for err == nil {
+		var batches []Batch
+		if batches, err = f.Next(ctx); len(batches) == 0 {
+			break
+		}
+		err = d.apply(batches)
+	}
+	return d, err
+}
+
+// damage deletes a chunk that a restore needs, as no leader does. The restore must say so.
+func (w *world) damage() {
+	if w.failed != nil || len(w.head.Points) == 0 {
+		return
+	}
+	ctx, o := context.Background(), Options{Bucket: w.m, Store: testStore, Dir: "restore"}
+	p, err := ReadPoint(ctx, o, w.head.Points[0])
+	if err != nil {
+		w.fail("the oldest point: %v", err)
+		return
+	}
+	entries, err := w.m.List(ctx, chunkPrefix, "")
+	if err != nil {
+		w.fail("list: %v", err)
+	}
+	fenced := "" // the epoch of the last fence
+	entries = slices.DeleteFunc(entries, func(e bucket.Entry) bool {
+		from, to := p.Position, w.head.End
+		if path.Dir(e.Key) == fenced {
+			return true // behind its fence
+		}
+		if w.fences[e.Key] {
+			fenced = path.Dir(e.Key)
+		}
+		return e.Key < chunkKey(from.Epoch, from.Seq) || e.Key >= chunkKey(to.Epoch, to.Seq)
+	})
+	if len(entries) == 0 {
+		return
+	}
+	key := entries[w.rng.IntN(len(entries))].Key
+	_ = w.m.Delete(ctx, key) // it cannot fail
+	if _, err = readAll(ctx, o, w.head.Points[0]); !errors.Is(err, fault.ErrCorrupt) {
+		w.fail("%s is missing, and a restore says: %v", key, err)
+	}
+	w.stats["missing chunks"]++
 }
 
 // step lets something happen.
@@ -800,6 +858,7 @@ func simulate(t *testing.T, seed uint64, stats map[string]int) error {
 			w.fail("record %d was said to be lost, and is there: %q", lsn, final.records[lsn-1])
 		}
 	}
+	w.damage()
 	stats["records"] += int(final.End())
 	return w.failed
 }
