@@ -24,8 +24,10 @@ const (
 	sumSize      = 8
 	// MaxBatch is the most that the records of one batch may have: 512 MiB.
 	MaxBatch = 512 << 20
-	maxRaw   = MaxBatch + 64<<20 // with the lengths of up to some millions of records
-	maxChunk = headerSize + seal.HeaderSize + maxRaw + maxRaw/1024 + sumSize
+	// maxRecords is how many records a chunk has at most. Each takes memory where it is read.
+	maxRecords = 1 << 24
+	maxRaw     = MaxBatch + 64<<20 // with the lengths of as many records
+	maxChunk   = headerSize + seal.HeaderSize + maxRaw + maxRaw/1024 + sumSize
 	// maxEpoch and maxSeq are what fits in the digits of a key.
 	maxEpoch = 1e10 - 1
 	maxSeq   = 1e12 - 1
@@ -108,7 +110,7 @@ func decodeHeader(name string, store uint64, b []byte) (*header, error) {
 		return nil, damaged(name, "chunk", "it is chunk %d of epoch %d", h.seq, h.epoch)
 	case h.fence && (h.flags != 0 || h.first != h.last || h.before != h.after || h.stored != 0 || h.raw <= h.epoch):
 		return nil, damaged(name, "fence", "its fields contradict one another")
-	case !h.fence && (h.first == 0 || h.last < h.first || h.last == base.MaxLSN || h.lastStamp < h.firstStamp || h.stored > maxChunk || h.raw > maxRaw):
+	case !h.fence && (h.first == 0 || h.last < h.first || h.last-h.first >= maxRecords || h.last == base.MaxLSN || h.lastStamp < h.firstStamp || h.stored > maxChunk || h.raw > maxRaw):
 		return nil, damaged(name, "chunk", "its fields contradict one another")
 	}
 	return h, nil
@@ -139,7 +141,9 @@ func encodeChunk(h header, batches []Batch, keys *seal.Keyring) ([]byte, error) 
 			raw = append(binary.AppendUvarint(raw, uint64(len(r))), r...)
 		}
 	}
-	h.raw = uint64(len(raw))
+	if h.raw = uint64(len(raw)); h.raw > maxRaw {
+		return nil, fmt.Errorf("a chunk of %d bytes: %w", h.raw, fault.ErrTooLarge)
+	}
 	enc, err := encoder()
 	if err != nil {
 		return nil, fmt.Errorf("make zstd encoder: %w", err)
@@ -228,8 +232,9 @@ func decodeBatches(name string, h *header, payload []byte) ([]Batch, error) {
 	for n := c.Count(3); n > 0 && c.Err == nil; n-- {
 		b := Batch{First: lsn, Stamp: c.Varint()}
 		records := c.Count(1)
-		if records == 0 || b.Stamp < stamp || b.Stamp > h.lastStamp {
-			c.Fail("a batch of %d records with the stamp %d behind %d", records, b.Stamp, stamp)
+		if records == 0 || uint64(records) > uint64(h.last-lsn)+1 || b.Stamp < stamp || b.Stamp > h.lastStamp {
+			c.Fail("a batch of %d records from %d on with the stamp %d behind %d", records, lsn, b.Stamp, stamp)
+			break
 		}
 		b.Records = make([][]byte, records)
 		for i := range b.Records {

@@ -19,8 +19,8 @@
 // says the [Chain] before and behind its records, so that nobody reads it behind others than it
 // was written behind.
 //
-// Chunks and fences are created where nothing is, and HEAD, the only object that is overwritten,
-// is compared and set. An answer that was lost or is not clear is settled by putting again, and
+// Chunks, fences, points and files are created where nothing is. HEAD, and a pin by its reader, are
+// compared and set. An answer that was lost or is not clear is settled by putting again, and
 // once that is refused, by reading back: what stands there byte for byte was written, and is
 // durable.
 //

@@ -13,29 +13,29 @@ import (
 var (
 	// ErrFenced: another leader has taken over. What it is returned for is not in the
 	// lineage and never will be.
-	ErrFenced = errors.New("another leader has taken over")
+	ErrFenced = errors.New("another leader has taken over; follow it")
 	// ErrLeased: somebody has the lease, or has just taken it.
-	ErrLeased = errors.New("another leader has the lease")
+	ErrLeased = errors.New("another leader has the lease; wait until it ends")
 	// ErrDiverged: the local records and the lineage are different from some LSN on. What
 	// is local alone is kept aside, and never merged.
-	ErrDiverged = errors.New("the local records are not those of the bucket")
+	ErrDiverged = errors.New("the local records are not those of the bucket; set them aside, and restore from a point")
 	// ErrSeeding: the bucket has no complete point yet, so only the directory that seeds
 	// it can lead.
-	ErrSeeding = errors.New("the bucket has no complete point yet")
+	ErrSeeding = errors.New("the bucket has no complete point yet; only the directory that began it can lead")
 	// ErrLosesTail: the last leader acknowledged what the bucket may not have, and the
 	// caller did not say that it may be lost.
-	ErrLosesTail = errors.New("a take-over may lose what the last leader acknowledged")
+	ErrLosesTail = errors.New("a take-over may lose what the last leader acknowledged; start that one again, or accept the loss")
 	// ErrPointGone: what the reader needs was deleted, or may be at any moment, because
 	// the floor is above it.
-	ErrPointGone = errors.New("the floor of the bucket is above it")
+	ErrPointGone = errors.New("the floor of the bucket is above it; restore from a newer point")
 	// ErrFileGone: retention has deleted a file that a point should have, or may do so yet.
-	ErrFileGone = errors.New("retention has deleted the file")
+	ErrFileGone = errors.New("retention has deleted the file; store it under another name")
 	// ErrBacklog: too much waits for the bucket. Nothing was taken.
-	ErrBacklog = errors.New("too much waits for the bucket")
+	ErrBacklog = errors.New("too much waits for the bucket; wait")
 	// ErrNoLineage: there is no HEAD in the bucket.
-	ErrNoLineage = errors.New("the bucket has no lineage")
+	ErrNoLineage = errors.New("the bucket has no lineage; begin one, or name another bucket")
 	// ErrNotEmpty: there is a lineage in the bucket, or a part of one.
-	ErrNotEmpty = errors.New("the bucket holds a lineage, or what is left of one")
+	ErrNotEmpty = errors.New("the bucket holds a lineage, or what is left of one; name an empty one")
 	// ErrOtherStore: the bucket belongs to another store.
 	ErrOtherStore = errors.New("the bucket belongs to another store")
 )

@@ -27,7 +27,8 @@ type Follower struct {
 	// before.
 	seen time.Duration
 
-	pos Position // of the next chunk
+	pos  Position // of the next chunk
+	last Position // where pos was before the last records
 }
 
 // Follow begins behind the local records. from is where they end in the lineage, as an earlier
@@ -35,7 +36,14 @@ type Follower struct {
 //
 // Errors: ErrNoLineage, ErrDiverged, ErrPointGone, ErrOtherStore, a *fault.VersionError.
 func Follow(ctx context.Context, o Options, local Local, from Position) (*Follower, error) {
-	f := &Follower{o: o.withDefaults(), local: local, pos: from}
+	o, err := o.checked()
+	if err != nil {
+		return nil, err
+	}
+	if from.LSN > local.End() {
+		return nil, fmt.Errorf("the position is behind record %d, and the local records end at %d", from.LSN, local.End())
+	}
+	f := &Follower{o: o, local: local, pos: from, last: from}
 	if err := f.Look(ctx); err != nil {
 		return nil, err
 	}
@@ -44,16 +52,14 @@ func Follow(ctx context.Context, o Options, local Local, from Position) (*Follow
 		if err != nil {
 			return nil, err
 		}
-		f.pos = pos
+		f.pos, f.last = pos, pos
 	}
-	if f.pos.LSN <= local.End() {
-		chain, err := local.Chain(f.pos.LSN)
-		if err != nil {
-			return nil, err
-		}
-		if chain != f.pos.Chain {
-			return nil, diverged(f.pos.LSN, "or before it, other records stand")
-		}
+	chain, err := local.Chain(f.pos.LSN)
+	if err != nil {
+		return nil, err
+	}
+	if chain != f.pos.Chain {
+		return nil, diverged(f.pos.LSN, "or before it, other records stand")
 	}
 	return f, nil
 }
@@ -89,14 +95,13 @@ func (f *Follower) Mode() Mode { return f.head.Mode }
 
 // Vacant reports whether the lease is free: it was given back, or its beat has stood still for a
 // whole TTL of the leader, on the Follower's own clock, or it is of an own take-over that did not
-// end. Look must have been called since: a beat
-// that nobody looked for has not stood still.
+// end. Look must have been called since: a beat that nobody looked for has not stood still.
 func (f *Follower) Vacant() bool {
 	return f.head.Released || f.head.Owner == f.o.Owner || f.Silence() >= time.Duration(f.head.TTL)*time.Millisecond
 }
 
 // Next returns batches of the next chunk that the caller does not have; nil if there are none
-// yet. It passes from an epoch that has ended to the next.
+// yet. The caller applies them before it calls again; what it did not apply comes again. It passes from an epoch that has ended to the next.
 //
 // Errors: ErrPointGone, ErrDiverged; *fault.CorruptionError for damage, and for a chunk that does
 // not continue the chain.
@@ -156,6 +161,9 @@ func (f *Follower) aboveFloor() error {
 // step reads what stands at the position, and moves behind it. It reports false if nothing
 // stands there.
 func (f *Follower) step(ctx context.Context) (batches []Batch, found bool, err error) {
+	if f.local.End() < f.pos.LSN {
+		f.pos = f.last // the caller failed to apply what it got
+	}
 	key := chunkKey(f.pos.Epoch, f.pos.Seq)
 	b, _, err := f.o.get(ctx, key, maxChunk, "")
 	if errors.Is(err, bucket.ErrNotFound) {
@@ -185,7 +193,7 @@ func (f *Follower) step(ctx context.Context) (batches []Batch, found bool, err e
 			lacking = append(lacking, b)
 		}
 	}
-	f.pos = end
+	f.last, f.pos = f.pos, end
 	return lacking, true, nil
 }
 

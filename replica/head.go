@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -37,7 +38,14 @@ const (
 	Sync Mode = "sync"
 )
 
-// head is the only object that is ever overwritten, always by compare-and-set.
+func (m Mode) check() error {
+	if m != Async && m != Bounded && m != Sync {
+		return fmt.Errorf("mode %q is none of %s, %s and %s", string(m), Async, Bounded, Sync)
+	}
+	return nil
+}
+
+// head is overwritten, always by compare-and-set, as are pins by their readers. No other object is.
 //
 // It is JSON with a checksum behind it, as points and pins are. It has some hundred bytes, is
 // written a few times in a TTL, and is the first thing that somebody looks at who fears two
@@ -94,8 +102,8 @@ func (h *head) check() error {
 	switch {
 	case h.Epoch == 0 || h.Epoch > maxEpoch || h.End.Epoch > h.Epoch || h.End.Seq > maxSeq || h.TTL <= 0 || h.TTL > maxTTL:
 		return errors.New("its fields contradict one another")
-	case h.Mode != Async && h.Mode != Bounded && h.Mode != Sync:
-		return errors.New("unknown mode")
+	case h.Mode.check() != nil:
+		return h.Mode.check()
 	case len(h.Epochs) == 0 || h.last().Epoch != h.End.Epoch || h.Floor.LSN > h.End.LSN:
 		return errors.New("its epochs contradict its end")
 	}

@@ -27,7 +27,8 @@ type Leader struct {
 	end     Position      // of what was appended
 	synced  Position      // of what the lineage has
 	queue   []queued      // in no chunk yet
-	held    int           // bytes of queue and flights
+	queued  int           // bytes of the records in queue
+	held    int           // memory of queue and flights
 	flights []*flight     // chunks from synced.Seq on, in order
 	lastCut time.Duration
 	// lost is the first LSN that the lineage will not have from this leader; 0: none.
@@ -45,14 +46,17 @@ type Leader struct {
 type queued struct {
 	batch         Batch
 	before, after Chain
-	size          int
+	size          int // of its records
 }
+
+// memory is about what a batch takes.
+func (q *queued) memory() int { return 100 + q.size + 32*len(q.batch.Records) }
 
 // flight is a chunk that may be in the bucket.
 type flight struct {
 	header  header
 	batches []Batch
-	size    int
+	memory  int
 	body    []byte // once it is encoded; it never changes
 	busy    bool   // an upload works at it
 	landed  bool   // the bucket has it, byte for byte
@@ -108,8 +112,8 @@ func (l *Leader) Append(b Batch) error {
 	for _, r := range b.Records {
 		size += len(r)
 	}
-	if size > MaxBatch {
-		return fmt.Errorf("a batch of %d bytes: %w", size, fault.ErrTooLarge)
+	if size > MaxBatch || len(b.Records) > maxRecords {
+		return fmt.Errorf("a batch of %d records and %d bytes: %w", len(b.Records), size, fault.ErrTooLarge)
 	}
 	q := queued{batch: b, before: l.End().Chain, size: size}
 	q.after = chainOf(q.before, l.o.ChainKey, []Batch{b}, b.Last())
@@ -120,13 +124,14 @@ func (l *Leader) Append(b Batch) error {
 		return ErrFenced
 	case b.First != l.end.LSN+1 || len(b.Records) == 0:
 		return fmt.Errorf("a batch of %d records from %d on does not follow record %d", len(b.Records), b.First, l.end.LSN)
-	case l.held > 0 && l.held+size > l.o.QueueBytes:
+	case l.held > 0 && l.held+q.memory() > l.o.QueueBytes:
 		return ErrBacklog
 	}
 	q.batch.Stamp = max(b.Stamp, l.end.Stamp)
 	l.end.LSN, l.end.Chain, l.end.Stamp = b.Last(), q.after, q.batch.Stamp
 	l.queue = append(l.queue, q)
-	l.held += size
+	l.queued += size
+	l.held += q.memory()
 	l.wake()
 	return nil
 }
@@ -185,20 +190,11 @@ func (l *Leader) take() (*flight, error) {
 	switch {
 	case l.lost > 0 && len(l.flights) == 0:
 		return nil, ErrFenced
-	case l.lost > 0 || len(l.queue) == 0 || l.o.Clock()-l.lastCut < l.o.Interval && l.waiting() < l.o.ChunkBytes:
+	case l.lost > 0 || len(l.queue) == 0 || l.o.Clock()-l.lastCut < l.o.Interval && l.queued < l.o.ChunkBytes:
 		return nil, nil
 	}
 	l.flights = append(l.flights, l.cut())
 	return l.flights[len(l.flights)-1], nil
-}
-
-// waiting is how many bytes are in no chunk yet.
-func (l *Leader) waiting() int {
-	n := l.held
-	for _, f := range l.flights {
-		n -= f.size
-	}
-	return n
 }
 
 // due is when an upload that found nothing to do need look again, unless it is woken.
@@ -213,13 +209,16 @@ func (l *Leader) due() time.Duration {
 
 // cut makes the next chunk, from whole batches.
 func (l *Leader) cut() *flight {
-	n, size := 0, 0
-	for n < len(l.queue) && (n == 0 || size+l.queue[n].size <= l.o.ChunkBytes) {
-		size += l.queue[n].size
+	n, size, records := 0, 0, 0
+	f := &flight{busy: true}
+	for _, q := range l.queue {
+		size, records = size+q.size, records+len(q.batch.Records)
+		if n > 0 && (size > l.o.ChunkBytes || records > maxRecords) {
+			break
+		}
 		n++
-	}
-	f := &flight{size: size, busy: true}
-	for _, q := range l.queue[:n] {
+		l.queued -= q.size
+		f.memory += q.memory()
 		f.batches = append(f.batches, q.batch)
 	}
 	first, last := l.queue[0], l.queue[n-1]
@@ -282,13 +281,14 @@ func (l *Leader) settle(f *flight, err error) {
 			l.unsure = f.header.first
 		}
 		l.loseFrom(l.flights[len(l.flights)-1].header.last + 1)
+		l.held -= f.memory
 		l.flights = slices.DeleteFunc(l.flights, func(g *flight) bool { return g == f })
 	}
 	for len(l.flights) > 0 && l.flights[0].landed {
 		f := l.flights[0]
 		l.flights[0] = nil
 		l.flights = l.flights[1:]
-		l.held -= f.size
+		l.held -= f.memory
 		if l.unsure == 0 || f.header.first < l.unsure {
 			l.synced = f.header.end()
 		}
@@ -301,12 +301,10 @@ func (l *Leader) loseFrom(lsn base.LSN) {
 		return
 	}
 	l.lost = lsn
-	l.queue = nil
-	for i, f := range l.flights {
-		if f.header.first >= lsn {
-			l.flights = l.flights[:i]
-			break
-		}
+	l.queue, l.queued, l.held = nil, 0, 0
+	l.flights = slices.DeleteFunc(l.flights, func(f *flight) bool { return f.header.first >= lsn })
+	for _, f := range l.flights {
+		l.held += f.memory
 	}
 }
 
@@ -350,6 +348,9 @@ func (l *Leader) stop() {
 // until then HEAD has the old mode. So a follower that obeys HEAD knows what may be lost. From the
 // call with Sync on, the caller acknowledges nothing that Wait has not returned nil for.
 func (l *Leader) SetMode(ctx context.Context, mode Mode) error {
+	if err := mode.check(); err != nil {
+		return err
+	}
 	if mode == Sync {
 		if err := l.Wait(ctx, l.End().LSN); err != nil {
 			return err
@@ -405,7 +406,7 @@ func (l *Leader) uploadAll(ctx context.Context) error {
 				return ErrFenced
 			}
 		case err != nil:
-			pause(ctx, l.o.TTL/10, nil)
+			pause(ctx, min(l.o.TTL/10, time.Second), nil)
 		case !did:
 			pause(ctx, l.due(), changed)
 		}
@@ -420,7 +421,7 @@ func (l *Leader) renewAll(ctx context.Context) {
 		case errors.Is(err, ErrFenced):
 			return
 		case err != nil:
-			pause(ctx, l.o.TTL/10, nil)
+			pause(ctx, min(l.o.TTL/10, time.Second), nil)
 		default:
 			pause(ctx, l.o.TTL/3, nil)
 		}

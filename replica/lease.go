@@ -91,7 +91,7 @@ func (l *lease) write(ctx context.Context, change func(*head)) (again bool, err 
 	}
 	change(&next)
 	l.beat++
-	next.Owner, next.Beat, next.TTL = l.o.Owner, l.beat, l.o.TTL.Milliseconds()
+	next.Owner, next.Beat, next.TTL = l.o.Owner, l.beat, int64((l.o.TTL+time.Millisecond-1)/time.Millisecond) // rounded up
 	if err := next.check(); err != nil {
 		return false, fmt.Errorf("HEAD would be damaged: %w", err)
 	}
@@ -120,6 +120,9 @@ func (l *lease) write(ctx context.Context, change func(*head)) (again bool, err 
 	found, tag, readErr := l.o.get(ctx, headKey, maxHead, "")
 	if errors.Is(readErr, bucket.ErrNotFound) && l.head == nil || readErr == nil && tag == l.tag {
 		return false, err // as before
+	}
+	if errors.Is(readErr, bucket.ErrNotFound) {
+		return false, ErrNoLineage
 	}
 	if readErr != nil {
 		return false, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stele-go/stele/base"
 	"github.com/stele-go/stele/base/fault"
+	"github.com/stele-go/stele/base/seal"
 	"github.com/stele-go/stele/replica/bucket"
 	"github.com/stele-go/stele/replica/bucket/buckettest"
 )
@@ -310,6 +311,9 @@ func TestLateFence(t *testing.T) {
 	a := newMachine(t, s, "a")
 	l := a.begin(Sync)
 	a.ship(l, "one")
+	if err := l.Renew(t.Context()); err != nil { // HEAD has chunk 0
+		t.Fatal(err)
+	}
 	a.commit(l, "two", "three")
 	b := a.newer(s, "b")
 	_, err := b.follow().TakeOver(t.Context(), TakeOver{Mode: Sync, Force: true}, b.d.apply)
@@ -350,6 +354,9 @@ func TestOvertaken(t *testing.T) {
 	a := newMachine(t, s, "a")
 	l := a.begin(Sync)
 	a.ship(l, "one", "two")
+	if err := l.Renew(t.Context()); err != nil { // HEAD has both
+		t.Fatal(err)
+	}
 	b := a.newer(s, "b")
 	f := b.follow()
 	hold, err := f.claim(t.Context(), TakeOver{Mode: Sync, Force: true})
@@ -378,7 +385,8 @@ func TestMissingChunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := a.newer(s, "b")
-	f, g := b.follow(), a.newer(s, "c").follow()
+	c := a.newer(s, "c")
+	f, g := b.follow(), c.follow()
 	if err := s.Delete(t.Context(), chunkKey(1, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +398,7 @@ func TestMissingChunk(t *testing.T) {
 		_, err = f.Next(t.Context())
 		wants(t, "next", err, fault.ErrCorrupt)
 	}
-	_, err = g.TakeOver(t.Context(), TakeOver{Mode: Sync, Force: true}, newDisk().apply)
+	_, err = g.TakeOver(t.Context(), TakeOver{Mode: Sync, Force: true}, c.d.apply)
 	wants(t, "take over", err, fault.ErrCorrupt)
 	if exists(t, s, chunkKey(1, 1)) {
 		t.Error("a fence ends the lineage before its end")
@@ -856,10 +864,183 @@ func (b *afterPoint) Put(ctx context.Context, key string, body *io.SectionReader
 	return tag, err
 }
 
+// TestStrayFiles: a leader leaves files without a point. The next one deletes them, and those that a point
+// has stay.
+func TestStrayFiles(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one")
+	o := a.o.withDefaults()
+	var files []File
+	for _, name := range []string{"kept", "stray"} {
+		files = append(files, File{Name: name, Key: l.FileKey(name), Size: 1})
+		if _, err := o.create(t.Context(), l.FileKey(name), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.CreatePoint(t.Context(), 2, files[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Retain(t.Context(), 0); err != nil || !exists(t, s, files[1].Key) {
+		t.Fatal("a leader deletes its own file, which a point may get: ", err)
+	}
+	b := a.newer(s, "b")
+	next := b.force(b.follow())
+	if err := next.Retain(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if !exists(t, s, files[0].Key) || exists(t, s, files[1].Key) {
+		t.Error("the stray file stays, or the other is gone")
+	}
+}
+
+// TestDamagedPoint: a point that cannot be read keeps all files and its error, but no chunk, and goes
+// with the floor.
+func TestDamagedPoint(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	a.ship(l, "one", "two", "three")
+	o := a.o.withDefaults()
+	var keys []string
+	for _, at := range []base.LSN{2, 4, 6} {
+		file := File{Name: "state", Key: l.FileKey(fmt.Sprint("state-", at)), Size: 1}
+		if _, err := o.create(t.Context(), file.Key, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		p, err := l.CreatePoint(t.Context(), at, []File{file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, file.Key)
+		if at == 4 {
+			if _, err := s.Put(t.Context(), p.ref().key(), bucket.NewBody([]byte("?")), bucket.Condition{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	points := a.head().Points
+	if _, err := TakePin(t.Context(), a.newer(s, "r").o, Position{LSN: 4, Epoch: 1, Seq: 2}); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, "retain", l.Retain(t.Context(), 6), fault.ErrCorrupt)
+	if exists(t, s, points[1].key()) || exists(t, s, chunkKey(1, 1)) || !exists(t, s, chunkKey(1, 2)) || !exists(t, s, keys[0]) {
+		t.Error("the damaged point keeps more than files, or not them")
+	}
+	a.c.pass(2 * pinLapse)
+	if err := l.Retain(t.Context(), 6); err != nil {
+		t.Fatal(err)
+	}
+	if exists(t, s, points[2].key()) || !exists(t, s, points[3].key()) || !exists(t, s, keys[2]) {
+		t.Error("the damaged point stays below the floor, or the floor goes")
+	}
+}
+
+// TestNotApplied: what the caller failed to apply comes again.
+func TestNotApplied(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	a.ship(a.begin(Sync), "one", "two")
+	b := a.newer(s, "b")
+	f := b.follow()
+	for range 2 {
+		if batches, err := f.Next(t.Context()); err != nil || len(batches) != 1 || batches[0].First != 1 {
+			t.Fatalf("got %v; %v", batches, err)
+		}
+	}
+	failed := errors.New("a full disk")
+	_, err := f.TakeOver(t.Context(), TakeOver{Mode: Sync, Force: true}, func([]Batch) error { return failed })
+	wants(t, "take over", err, failed)
+	b.force(f)
+	if b.d.End() != 4 {
+		t.Errorf("it leads behind record %d", b.d.End())
+	}
+	_, err = Follow(t.Context(), a.o, newDisk(), f.Position())
+	if err == nil {
+		t.Error("it follows from behind the local end")
+	}
+}
+
+// TestForceBelowFloor: who lacks what was deleted deposes nobody.
+func TestForceBelowFloor(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	b := a.newer(s, "b")
+	f := b.follow()
+	a.ship(l, "one")
+	a.point(l, 2)
+	if err := l.Retain(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	_, err := f.TakeOver(t.Context(), TakeOver{Mode: Sync, Force: true}, b.d.apply)
+	wants(t, "take over", err, ErrPointGone)
+	if err := l.Renew(t.Context()); err != nil {
+		t.Errorf("the leader is deposed: %v", err)
+	}
+}
+
+// TestBadOptions: what cannot be is told before anything is written.
+func TestBadOptions(t *testing.T) {
+	for name, spoil := range map[string]func(o *Options, mode *Mode){
+		"no directory":         func(o *Options, _ *Mode) { o.Dir = "" },
+		"no key for the chain": func(o *Options, _ *Mode) { o.Keys = new(seal.Keyring) },
+		"a long lease":         func(o *Options, _ *Mode) { o.TTL = 25 * time.Hour },
+		"no mode":              func(_ *Options, m *Mode) { *m = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := buckettest.NewSim(nil)
+			a := newMachine(t, s, "a")
+			mode := Sync
+			spoil(&a.o, &mode)
+			if _, err := Begin(t.Context(), a.o, a.d, mode); err == nil {
+				t.Error("it begins")
+			}
+			b := newMachine(t, s, "b")
+			l := b.begin(Sync)
+			if err := l.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			before := len(s.History())
+			f, err := Follow(t.Context(), a.o, a.d, Position{})
+			if err == nil {
+				_, err = f.TakeOver(t.Context(), TakeOver{Mode: mode}, a.d.apply)
+			}
+			if err == nil {
+				t.Error("it takes over")
+			}
+			for _, c := range s.History()[before:] {
+				if c.Op == buckettest.Put {
+					t.Errorf("it writes: %s", c)
+				}
+			}
+		})
+	}
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	if _, err := s.Put(t.Context(), pointPrefix+"x", bucket.NewBody(nil), bucket.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Begin(t.Context(), a.o, a.d, Sync)
+	wants(t, "begin", err, ErrNotEmpty)
+}
+
+// TestHeadDeleted: HEAD is deleted under a leader, which is not another leader's doing.
+func TestHeadDeleted(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a := newMachine(t, s, "a")
+	l := a.begin(Sync)
+	if err := s.Delete(t.Context(), headKey); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, "renew", l.Renew(t.Context()), ErrNoLineage)
+}
+
 // TestLatePoint: the point of a leader that was deposed meanwhile does not count, and does not stay.
 func TestLatePoint(t *testing.T) {
 	s := buckettest.NewSim(func(c buckettest.Call) buckettest.Fate {
-		if c.Client == "a" && c.Op == buckettest.Put && strings.HasPrefix(c.Key, pointPrefix) && c.N > 8 {
+		if c.Client == "a" && c.Op == buckettest.Put && strings.HasPrefix(c.Key, pointPrefix+"00000000000000000004") {
 			return buckettest.Late
 		}
 		return buckettest.Applied
@@ -988,10 +1169,10 @@ func TestHandOver(t *testing.T) {
 func TestBucketAway(t *testing.T) {
 	s := buckettest.NewSim(nil)
 	a := newMachine(t, s, "a")
-	a.o.QueueBytes = 40
+	a.o.QueueBytes = 360
 	l := a.begin(Sync)
 	s.Disconnect("a")
-	a.commit(l, "one", "two") // 2 × (3 + 9) bytes
+	a.commit(l, "one", "two") // 2 × (100 + 3 + 9 + 64) bytes
 	wants(t, "upload", a.upload(l), buckettest.ErrUnknown)
 	wants(t, "trouble", l.Trouble(), buckettest.ErrUnknown)
 	wants(t, "wait", l.Wait(ended(), 2), fault.ErrOutcomeUnknown)

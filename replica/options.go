@@ -20,7 +20,7 @@ type Options struct {
 	Bucket bucket.Bucket
 	// Store is the id of the store.
 	Store uint64
-	// Dir names the directory of the local records, for ever.
+	// Dir names the directory of the local records, for ever. It is not empty.
 	Dir string
 	// Owner names a process, in the characters that keys may have. No two have the same, nor
 	// one that is started again. Default: random.
@@ -37,9 +37,10 @@ type Options struct {
 	// Interval is the least time between two chunks of a leader, unless there is enough for
 	// a large one. 0: what waits is sent at once.
 	Interval time.Duration
-	// ChunkBytes is from which size on a chunk gets no further batch. Default: 4 MiB.
+	// ChunkBytes is from which size on a chunk gets no further batch. Default: 4 MiB, at most
+	// MaxBatch.
 	ChunkBytes int
-	// QueueBytes bounds what a leader holds for the bucket: ErrBacklog. Default: 64 MiB.
+	// QueueBytes bounds the memory that a leader holds for the bucket: ErrBacklog. Default: 64 MiB.
 	QueueBytes int
 	// Clock is a monotonic clock of this process. Default: that of package time, which
 	// stands still while the machine is suspended.
@@ -61,6 +62,7 @@ func (o Options) withDefaults() Options {
 	if o.ChunkBytes <= 0 {
 		o.ChunkBytes = 4 << 20
 	}
+	o.ChunkBytes = min(o.ChunkBytes, MaxBatch)
 	if o.QueueBytes <= 0 {
 		o.QueueBytes = 64 << 20
 	}
@@ -68,6 +70,20 @@ func (o Options) withDefaults() Options {
 		o.Clock = func() time.Duration { return time.Since(began) }
 	}
 	return o
+}
+
+// checked is withDefaults for who leads or may.
+func (o Options) checked() (Options, error) {
+	o = o.withDefaults()
+	switch {
+	case o.Dir == "":
+		return o, errors.New("the options name no directory: without it every directory would be taken for the own one")
+	case o.Keys != nil && o.ChainKey == nil:
+		return o, errors.New("the options have keys and none for the chain: the bucket would have hashes of records for all to compare")
+	case o.TTL < time.Millisecond || o.TTL > maxTTL*time.Millisecond:
+		return o, fmt.Errorf("a lease of %v: it lasts from 1 ms to a day", o.TTL)
+	}
+	return o, nil
 }
 
 // bounded returns a context for a call that moves n bytes.
@@ -179,7 +195,7 @@ func (o *Options) list(ctx context.Context, prefix string, fn func(bucket.Entry)
 
 func (o *Options) remove(ctx context.Context, keys ...string) error {
 	for len(keys) > 0 {
-		n := min(len(keys), 1000)
+		n := min(len(keys), 100) // a directory may take some milliseconds for each
 		call, cancel := o.bounded(ctx, 0)
 		err := o.Bucket.Delete(call, keys[:n]...)
 		cancel()

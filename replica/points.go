@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/base"
+	"github.com/stele-go/stele/base/fault"
 	"github.com/stele-go/stele/replica/bucket"
 )
 
@@ -54,11 +55,13 @@ func (l *Leader) CreatePoint(ctx context.Context, at base.LSN, files []File) (*P
 	known := map[string]bool{}
 	if n := len(h.Points); n > 0 {
 		newest, err := l.o.point(ctx, h.Points[n-1].key())
-		if err != nil {
+		if err != nil && !unreadable(err) {
 			return nil, err
 		}
-		for _, f := range newest.Files {
-			known[f.Key] = true
+		if err == nil { // of a damaged one nothing is known, and a new one need not have it
+			for _, f := range newest.Files {
+				known[f.Key] = true
+			}
 		}
 	}
 	for _, f := range files {
@@ -109,6 +112,12 @@ type PointRef struct {
 // key is never used twice, so that a late deletion, or a late creation, does not touch another point.
 func (p PointRef) key() string {
 	return fmt.Sprintf("%s%020d-%010d-%d", pointPrefix, p.LSN, p.Epoch, p.Nth)
+}
+
+// parsePoint is the inverse of key, but for the stamp.
+func parsePoint(key string) (p PointRef, ok bool) {
+	_, err := fmt.Sscanf(key, pointPrefix+"%d-%d-%d", &p.LSN, &p.Epoch, &p.Nth)
+	return p, err == nil && key == p.key()
 }
 
 func comparePoints(a, b PointRef) int {
@@ -259,7 +268,8 @@ type pinSeen struct {
 // what only older ones need, unless a pin keeps it. One goroutine calls it.
 //
 // HEAD says so first. Then the pins are listed, and then files are deleted, points, and chunks. A
-// crash in between leaves what the next Retain deletes. Fences stay for ever: where one was, a
+// crash in between leaves what the next Retain deletes. A point that cannot be read keeps all files,
+// and its error is returned once all else is done. Fences stay for ever: where one was, a
 // leader that wakes after a long time could put its chunk.
 func (l *Leader) Retain(ctx context.Context, floor base.LSN) error {
 	to, err := l.newFloor(ctx, floor)
@@ -273,10 +283,11 @@ func (l *Leader) Retain(ctx context.Context, floor base.LSN) error {
 	if err != nil {
 		return err
 	}
-	if err := l.dropPoints(ctx, limit.LSN); err != nil {
+	err = l.dropPoints(ctx, limit.LSN)
+	if err != nil && !unreadable(err) {
 		return err
 	}
-	return l.dropChunks(ctx, limit)
+	return errors.Join(err, l.dropChunks(ctx, limit)) // chunks need no point
 }
 
 // newFloor is the newest point that is not above an LSN, or the floor as it is.
@@ -332,6 +343,12 @@ func (l *Leader) pinned(ctx context.Context, limit Position) (Position, error) {
 		if err := decodeText(e.Key, "pin", b, &p); err != nil {
 			return err
 		}
+		if p.Format > HeadVersion {
+			return &fault.VersionError{File: e.Key, Have: p.Format, Supported: HeadVersion}
+		}
+		if p.Store != l.o.Store {
+			return otherStore(e.Key, p.Store, l.o.Store)
+		}
 		if p.LSN < limit.LSN || p.before(limit) { // several points may lie within one chunk
 			limit = p.Position
 		}
@@ -341,22 +358,38 @@ func (l *Leader) pinned(ctx context.Context, limit Position) (Position, error) {
 	return limit, err
 }
 
+// unreadable reports whether an error stays, however often an object is read.
+func unreadable(err error) bool {
+	return errors.Is(err, fault.ErrCorrupt) || errors.Is(err, fault.ErrVersion)
+}
+
 // dropPoints deletes the points below an LSN and those that HEAD does not have, and before each
-// the files that no other one needs.
+// the files that no other one needs. Then it deletes the files of earlier leaders that no point has.
+// While a point that is kept cannot be read, all files are, and it returns the error at its end.
 func (l *Leader) dropPoints(ctx context.Context, limit base.LSN) error {
 	kept := map[string]bool{}
-	drop := map[string]*Point{}
+	drop := map[string][]File{}
+	var unread error
 	err := l.o.list(ctx, pointPrefix, func(e bucket.Entry) error {
+		ref, ok := parsePoint(e.Key)
+		if !ok {
+			return nil // none of ours
+		}
 		p, err := l.o.point(ctx, e.Key)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrPointGone):
+		case err != nil && !unreadable(err):
 			return err
-		}
-		if !l.stays(limit, p) {
-			drop[e.Key] = p
-			return nil
-		}
-		for _, f := range p.Files {
-			kept[f.Key] = true
+		case err != nil && l.stays(limit, ref):
+			unread = errors.Join(unread, err)
+		case err != nil:
+			drop[e.Key] = nil
+		case l.stays(limit, ref):
+			for _, f := range p.Files {
+				kept[f.Key] = true
+			}
+		default:
+			drop[e.Key] = p.Files
 		}
 		return nil
 	})
@@ -365,8 +398,8 @@ func (l *Leader) dropPoints(ctx context.Context, limit base.LSN) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(drop)) {
 		var files []string
-		for _, f := range drop[key].Files {
-			if !kept[f.Key] && strings.HasPrefix(f.Key, filePrefix) {
+		for _, f := range drop[key] {
+			if !kept[f.Key] && strings.HasPrefix(f.Key, filePrefix) && unread == nil {
 				files = append(files, f.Key)
 				l.dropped[f.Key] = true // the deletion may come late
 			}
@@ -378,14 +411,37 @@ func (l *Leader) dropPoints(ctx context.Context, limit base.LSN) error {
 			return err
 		}
 	}
-	return nil
+	if unread != nil {
+		return unread
+	}
+	return l.dropFiles(ctx, kept)
+}
+
+// dropFiles deletes the files of earlier leaders but those that are kept: one that was deposed before
+// it made its point leaves some. No later point gets them, since it has those of the newest alone.
+func (l *Leader) dropFiles(ctx context.Context, kept map[string]bool) error {
+	var drop []string
+	err := l.o.list(ctx, filePrefix, func(e bucket.Entry) error {
+		if e.Key >= l.FileKey("") {
+			return errStop
+		}
+		if !kept[e.Key] {
+			drop = append(drop, e.Key)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return l.o.remove(ctx, drop...)
 }
 
 // stays reports whether a point is kept: HEAD has it, or it is below the floor and a pin may need
 // it. This leader may have been deposed since it looked, so it leaves alone what a later one made.
-func (l *Leader) stays(limit base.LSN, p *Point) bool {
+func (l *Leader) stays(limit base.LSN, p PointRef) bool {
 	h := l.lease.current()
-	return p.LSN >= limit && (p.LSN < h.Floor.LSN || p.By > l.epoch || slices.Contains(h.Points, p.ref()))
+	return p.LSN >= limit && (p.LSN < h.Floor.LSN || p.Epoch > l.epoch ||
+		slices.ContainsFunc(h.Points, func(q PointRef) bool { return comparePoints(p, q) == 0 }))
 }
 
 // dropChunks deletes the chunks before a position, and what lies behind fences before it, but no

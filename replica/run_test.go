@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := buckettest.NewSim(buckettest.Seeded(7, 10))
 			a := running(t, s, "a")
-			a.o.Interval, a.o.QueueBytes = interval, 500
+			a.o.Interval, a.o.QueueBytes = interval, 4000
 			k := &ledger{t: t, s: s}
 			l, err := a.open(false, k)
 			if err != nil {

@@ -346,7 +346,7 @@ func (n *node) owner() string { return fmt.Sprintf("%s-%d", n.name, n.life) }
 func (n *node) options() Options {
 	rate := n.rate
 	return Options{Bucket: network{n.w, n.owner()}, Store: testStore, Dir: n.dir, Owner: n.owner(),
-		TTL: 200 * time.Millisecond, ChunkBytes: 100, QueueBytes: 2000,
+		TTL: 200 * time.Millisecond, ChunkBytes: 100, QueueBytes: 5000,
 		Clock: func() time.Duration { return time.Duration(float64(n.w.now) * rate) }}
 }
 
@@ -898,6 +898,12 @@ func TestLineage(t *testing.T) {
 		})
 	}
 	all.Wait()
+	for _, what := range []string{"acknowledged", "take-overs", "fences", "deleted chunks", "pinned reads", "lost", "releases", "fenced", "points",
+		"points tried again", "power losses", "missing chunks", "rejoins: true", "rejoins: false"} {
+		if stats[what] == 0 && n >= 20 {
+			t.Errorf("%d histories without %s", n, what)
+		}
+	}
 	for _, what := range slices.Sorted(maps.Keys(stats)) {
 		t.Logf("%d histories: %d %s", n, stats[what], what)
 	}

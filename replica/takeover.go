@@ -15,10 +15,18 @@ import (
 //
 // Errors: ErrNotEmpty.
 func Begin(ctx context.Context, o Options, local Local, mode Mode) (*Leader, error) {
-	o = o.withDefaults()
-	err := o.list(ctx, chunkPrefix, func(e bucket.Entry) error { return fmt.Errorf("%w: %s", ErrNotEmpty, e.Key) })
+	o, err := o.checked()
 	if err != nil {
 		return nil, err
+	}
+	if err := mode.check(); err != nil {
+		return nil, err
+	}
+	for _, prefix := range []string{chunkPrefix, pointPrefix, filePrefix, pinPrefix} {
+		err := o.list(ctx, prefix, func(e bucket.Entry) error { return fmt.Errorf("%w: %s", ErrNotEmpty, e.Key) })
+		if err != nil {
+			return nil, err
+		}
 	}
 	begin := Position{LSN: local.End(), Epoch: 1}
 	if begin.Chain, err = local.Chain(begin.LSN); err != nil {
@@ -55,9 +63,12 @@ type TakeOver struct {
 // caller does not have, as from Next; once TakeOver returns, the caller has all. If it then has
 // more records than the lineage, nobody else led since they were made, and it appends them again.
 //
-// Errors: ErrLeased, ErrSeeding, ErrLosesTail; ErrDiverged; ErrFenced if yet another took over
+// Errors: ErrLeased, ErrPointGone, ErrSeeding, ErrLosesTail; ErrDiverged; ErrFenced if yet another took over
 // meanwhile; those of Next. Whatever the error, the Follower goes on.
 func (f *Follower) TakeOver(ctx context.Context, t TakeOver, apply func([]Batch) error) (*Leader, error) {
+	if err := t.Mode.check(); err != nil {
+		return nil, err
+	}
 	hold, err := f.claim(ctx, t)
 	for try := 0; errors.Is(err, ErrLeased) && t.Force && try < 10; try++ {
 		hold, err = f.claim(ctx, t) // its holder has renewed it meanwhile
@@ -97,6 +108,8 @@ func (f *Follower) may(t TakeOver) error {
 	switch {
 	case !t.Force && !f.Vacant():
 		return ErrLeased
+	case f.pos.LSN < h.Floor.LSN:
+		return f.aboveFloor() // it would depose a leader, and then fail
 	case len(h.Points) == 0 && !own:
 		return ErrSeeding
 	case h.Mode != Sync && !own && !h.Released && !t.LoseTail:
