@@ -69,5 +69,13 @@
 // leader sees the pin, or the reader sees the floor, and gets ErrPointGone. Names carry the epoch
 // and are never used again, so that a late request of an old leader does no harm.
 //
+// # What is open
+//
+// Nothing here refuses a bucket whose lifecycle rules reach HEAD, fences or live chunks: a missing
+// chunk is found when it is read. Nothing refuses a second directory of the same store that follows
+// and never leads. In a directory as bucket a follower may apply a chunk whose name is not durable
+// yet: if power fails there, and its leader never comes back, the follower has records that the
+// lineage has not.
+//
 // It is for this repository, and makes no promise to others.
 package replica

@@ -924,6 +924,10 @@ func TestDamagedPoint(t *testing.T) {
 	if _, err := TakePin(t.Context(), a.newer(s, "r").o, Position{LSN: 4, Epoch: 1, Seq: 2}); err != nil {
 		t.Fatal(err)
 	}
+	wants(t, "retain", l.Retain(t.Context(), 4), fault.ErrCorrupt)
+	if floor := a.head().Floor.LSN; floor != 2 {
+		t.Errorf("the floor is %d", floor)
+	}
 	wants(t, "retain", l.Retain(t.Context(), 6), fault.ErrCorrupt)
 	if exists(t, s, points[1].key()) || exists(t, s, chunkKey(1, 1)) || !exists(t, s, chunkKey(1, 2)) || !exists(t, s, keys[0]) {
 		t.Error("the damaged point keeps more than files, or not them")

@@ -298,10 +298,12 @@ func (l *Leader) newFloor(ctx context.Context, lsn base.LSN) (Position, error) {
 			continue
 		}
 		p, err := l.o.point(ctx, ref.key())
-		if err != nil {
+		switch {
+		case err == nil:
+			return p.Position, nil
+		case !unreadable(err) && !errors.Is(err, ErrPointGone):
 			return h.Floor, err
-		}
-		return p.Position, nil
+		} // an older one does as well
 	}
 	return h.Floor, nil
 }

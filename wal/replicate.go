@@ -40,7 +40,9 @@ func (r *replication) take(lsn base.LSN) (first base.LSN, records [][]byte) {
 	}
 	n := min(len(r.records), int(lsn-r.first)+1)
 	first, records = r.first, r.records[:n:n]
-	r.first, r.records = first+base.LSN(n), r.records[n:]
+	if r.first, r.records = first+base.LSN(n), r.records[n:]; len(r.records) == 0 {
+		r.records = nil // its array has the records that were given
+	}
 	return first, records
 }
 
