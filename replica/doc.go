@@ -57,7 +57,7 @@
 //   - Of a take-over before its fences: a HEAD with an epoch that has no chunk. The next one
 //     fences the epochs before, and that one at its number 0, once its lease has ended.
 //   - Of a take-over behind its fences: HEAD does not say where the old epoch ended. The next one
-//     walks over its fence.
+//     puts a fence there too, is refused, and walks over what stands there.
 //   - Of a point: its files, which stay, or a point that HEAD does not have, which retention
 //     deletes with them.
 //   - Of retention: a floor with chunks, points and files below it, which the next one deletes.

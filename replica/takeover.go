@@ -127,6 +127,7 @@ func (f *Follower) begin(ctx context.Context, hold *lease, apply func([]Batch) e
 		f.pos = h.End // HEAD lacks where that epoch ended
 	}
 	fences := map[uint64]uint64{}
+	var put Position // where a put said that what stands there is durable
 	for f.pos.Epoch < h.Epoch {
 		if f.o.Clock()-hold.sent > f.o.TTL/3 {
 			if err := hold.update(ctx, func(*head) {}); err != nil {
@@ -142,8 +143,9 @@ func (f *Follower) begin(ctx context.Context, hold *lease, apply func([]Batch) e
 			return nil, err
 		case !found && (at.LSN < h.Floor.LSN || at.before(h.End)):
 			return nil, f.deposed(ctx, h, f.missing())
-		case !found:
-			err = f.fence(ctx, h.Epoch)
+		case !found || f.pos.Epoch > at.Epoch && put != at:
+			f.pos = at // the next step sees what stands there, for good
+			put, err = at, f.fence(ctx, h.Epoch)
 		case f.pos.Epoch > at.Epoch:
 			fences[at.Epoch] = at.Seq
 		case len(batches) > 0:
@@ -190,7 +192,8 @@ func (f *Follower) deposed(ctx context.Context, mine *head, damage error) error 
 }
 
 // fence tries to put a fence at the position. Whether it stands there, or something else, the
-// next step sees: so it only returns an error if nothing does.
+// next step sees: so it only returns an error if nothing does for certain. A fence that was read may
+// not be durable, and an old leader could go on where it was.
 func (f *Follower) fence(ctx context.Context, by uint64) error {
 	h := header{fence: true, store: f.o.Store, epoch: f.pos.Epoch, seq: f.pos.Seq, first: f.pos.LSN, last: f.pos.LSN,
 		firstStamp: f.pos.Stamp, lastStamp: f.pos.Stamp, before: f.pos.Chain, after: f.pos.Chain, raw: by}

@@ -5,18 +5,17 @@ import (
 	"testing"
 )
 
-// PowerLoss watches a directory. fail makes so many syncs of directories fail from now on; lose
-// makes the directory that a power loss leaves.
-func PowerLoss(t *testing.T, b Bucket) (fail func(n int), lose func(at string) error) {
+// PowerLoss watches a directory. fails says whether the sync of a directory fails. lose makes the
+// directory that a power loss leaves.
+func PowerLoss(t *testing.T, b Bucket, fails func(path string) bool) (lose func(at string) error) {
 	d := b.(*dir)
 	w := watch(t, d)
-	sync, left := d.syncDir, 0
+	sync := d.syncDir
 	d.syncDir = func(path string) error {
-		if left > 0 {
-			left--
+		if fails(path) {
 			return syscall.EIO
 		}
 		return sync(path)
 	}
-	return func(n int) { left = n }, func(at string) error { return w.materialize(at, false) }
+	return func(at string) error { return w.materialize(at, false) }
 }
