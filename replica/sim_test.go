@@ -58,6 +58,7 @@ type world struct {
 	head     head
 	lives    int
 	files    int
+	patience int // of the network: how many steps a late request takes
 	appends  int
 	stats    map[string]int
 	failed   error
@@ -645,6 +646,9 @@ func (n *node) reader() {
 		}
 		var d *disk
 		again(func() (err error) { d, err = readPoint(ctx, o, p); return err })
+		if w.failed != nil {
+			return
+		}
 		var f *Follower
 		again(func() (err error) { f, err = Follow(ctx, o, d, p.Position); return err })
 		for w.failed == nil {
@@ -772,14 +776,18 @@ func (w *world) step() {
 		w.crash(w.nodes[w.rng.IntN(len(w.nodes))])
 	case 3, 4, 5:
 		n := w.nodes[w.rng.IntN(len(w.nodes))]
-		n.stalled = w.now + time.Duration(w.rng.IntN(600))*time.Millisecond
+		most := 600
+		if w.rng.IntN(3) == 0 {
+			most = 3000 // others lead meanwhile, and delete
+		}
+		n.stalled = w.now + time.Duration(w.rng.IntN(most))*time.Millisecond
 	case 6, 7:
 		w.read = append(w.read, w.restore())
 	default:
 		if len(w.unsynced) > 0 && w.rng.IntN(30) == 0 {
 			w.losePower()
 		}
-		if n := len(w.late); n > 0 && w.rng.IntN(30) == 0 {
+		if n := len(w.late); n > 0 && w.rng.IntN(w.patience) == 0 {
 			i := w.rng.IntN(n)
 			do := w.late[i]
 			w.late = slices.Delete(w.late, i, i+1)
@@ -825,7 +833,7 @@ func (w *world) watch(l *watched) {
 func simulate(t *testing.T, seed uint64, stats map[string]int) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{t: t, rng: rng, seed: seed, m: buckettest.NewSim(nil), now: time.Hour, mode: []Mode{Async, Bounded, Sync}[rng.IntN(3)],
-		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)], forced: map[uint64]bool{}, bold: map[string]bool{}, acked: map[base.LSN][]byte{}, lost: map[base.LSN][][]byte{}, fences: map[string]bool{}, unsynced: map[string]unsynced{}, stats: stats}
+		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)], forced: map[uint64]bool{}, bold: map[string]bool{}, acked: map[base.LSN][]byte{}, lost: map[base.LSN][][]byte{}, fences: map[string]bool{}, unsynced: map[string]unsynced{}, stats: stats, patience: []int{30, 300}[rng.IntN(2)]}
 	for i := range 2 + rng.IntN(2) {
 		n := &node{w: w, name: fmt.Sprint("node", i), rate: 0.9 + rng.Float64()/5}
 		n.wipe()
