@@ -101,7 +101,8 @@ func (f *Follower) Vacant() bool {
 }
 
 // Next returns batches of the next chunk that the caller does not have; nil if there are none
-// yet. The caller applies them before it calls again; what it did not apply comes again. It passes from an epoch that has ended to the next.
+// yet. The caller applies them before it calls again; what it did not apply comes again. Next
+// passes from an epoch that has ended to the next.
 //
 // Errors: ErrPointGone, ErrDiverged; *fault.CorruptionError for damage, and for a chunk that does
 // not continue the chain.

@@ -75,8 +75,8 @@ type Entry struct {
 // A call that fails with another error than those of this package has an unknown outcome: it
 // may have had its effect, or may still have it after it has returned, as a request that a
 // network delays. The caller settles a Put with a condition by putting again, and, if that is
-// refused, by reading the object back: what is read after another error may not be durable. An implementation may
-// repeat a Put without condition and reads by itself, but never a Put with a condition,
+// refused, by reading the object back: what is read after another error may not be durable. An
+// implementation may repeat a Put without condition and reads by itself, but never a Put with a condition,
 // since the second would be refused because of the first.
 type Bucket interface {
 	// Put stores an object, whole or not at all, and returns its tag. Once it has returned

@@ -102,7 +102,8 @@ func (p *probe) race(key string, cond Condition) (ETag, error) {
 		mine := text == racer(i)
 		switch {
 		case err == nil && (!mine || tags[i] != tag):
-			return "", unfit("of %d puts at the same time under a condition that holds for one, several succeeded, or the one that did is not there with its tag", probeRacers)
+			return "", unfit("of %d puts at the same time under a condition that holds for one, several succeeded, "+
+				"or the one that did is not there with its tag", probeRacers)
 		case errors.Is(err, ErrCondition) && mine:
 			return "", unfit("a put was refused by its condition, and has stored its object")
 		case errors.Is(err, ErrRefused):
