@@ -303,3 +303,21 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+// TestManyRecords: a header that promises more records than a chunk may have is damage, and what has more
+// records than its header says is not made room for.
+func TestManyRecords(t *testing.T) {
+	name := chunkKey(1, 0)
+	h := header{store: testStore, epoch: 1, first: 1, last: maxRecords + 1}
+	if _, err := decodeHeader(name, testStore, h.append(nil)); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+	h.last = 2
+	body, err := encodeChunk(h, []Batch{{First: 1, Records: make([][]byte, 1<<20)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := decodeChunk(name, testStore, body, nil); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -833,7 +833,9 @@ func (w *world) watch(l *watched) {
 func simulate(t *testing.T, seed uint64, stats map[string]int) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{t: t, rng: rng, seed: seed, m: buckettest.NewSim(nil), now: time.Hour, mode: []Mode{Async, Bounded, Sync}[rng.IntN(3)],
-		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)], forced: map[uint64]bool{}, bold: map[string]bool{}, acked: map[base.LSN][]byte{}, lost: map[base.LSN][][]byte{}, fences: map[string]bool{}, unsynced: map[string]unsynced{}, stats: stats, patience: []int{30, 300}[rng.IntN(2)]}
+		faults: []float64{0, 0.02, 0.1, 0.3}[rng.IntN(4)],
+		forced: map[uint64]bool{}, bold: map[string]bool{}, acked: map[base.LSN][]byte{}, lost: map[base.LSN][][]byte{},
+		fences: map[string]bool{}, unsynced: map[string]unsynced{}, stats: stats, patience: []int{30, 300}[rng.IntN(2)]}
 	for i := range 2 + rng.IntN(2) {
 		n := &node{w: w, name: fmt.Sprint("node", i), rate: 0.9 + rng.Float64()/5}
 		n.wipe()

@@ -77,7 +77,8 @@ func CopyEnd(o CopyOptions, r Recovery) (*EndCopy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("copy the end of the log: create log %s: %w", num, err)
 	}
-	w := &endCopier{f: f, buf: make([]byte, 0, min(r.End.Offset-r.cut.Offset+2*fileHeaderSize, copyBuffer+copyBuffer/4)), hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
+	w := &endCopier{f: f, buf: make([]byte, 0, min(r.End.Offset-r.cut.Offset+2*fileHeaderSize, copyBuffer+copyBuffer/4)),
+		hdr: fileHeader{num: num, baseLSN: r.cut.NextLSN, salt: o.Rand(), prev: r.cut, flags: fileCopy}, moved: o.Moved}
 	c.end, err = w.copy(old, r.End.NextLSN-1, o.Keys)
 	if cerr := f.Close(); err == nil {
 		err = cerr

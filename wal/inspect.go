@@ -77,8 +77,8 @@ func Inspect(f vfs.File, name string, visit func(Piece) error, opts ...InspectOp
 			return info, err
 		}
 		if ok {
-			p := Piece{Offset: fr.off, Size: fr.size(), Type: fr.typ.String(), LSN: fr.lsn, SyncedTo: fr.syncedTo, Payload: fr.payload, PayloadAt: fr.off + frameHeaderSize,
-				Sealed: r.hdr.sealed() && r.blind, Err: fr.err}
+			p := Piece{Offset: fr.off, Size: fr.size(), Type: fr.typ.String(), LSN: fr.lsn, SyncedTo: fr.syncedTo, Payload: fr.payload,
+				PayloadAt: fr.off + frameHeaderSize, Sealed: r.hdr.sealed() && r.blind, Err: fr.err}
 			if err := visit(p); err != nil {
 				return info, err
 			}

@@ -161,7 +161,8 @@ func (s *store) Put(ctx context.Context, key string, body *io.SectionReader, con
 	if err := bucket.CheckPut(key, cond); err != nil {
 		return "", err
 	}
-	in := &s3.PutObjectInput{Bucket: &s.bucket, Key: aws.String(s.prefix + key), Body: io.NewSectionReader(body, 0, body.Size()), ContentLength: aws.Int64(body.Size())}
+	in := &s3.PutObjectInput{Bucket: &s.bucket, Key: aws.String(s.prefix + key),
+		Body: io.NewSectionReader(body, 0, body.Size()), ContentLength: aws.Int64(body.Size())}
 	var opts []func(*s3.Options)
 	if cond != (bucket.Condition{}) {
 		if cond.IfAbsent {
