@@ -910,7 +910,7 @@ func TestLineage(t *testing.T) {
 	all.Wait()
 	for _, what := range []string{"acknowledged", "take-overs", "fences", "deleted chunks", "pinned reads", "lost", "releases", "fenced", "points",
 		"points tried again", "power losses", "missing chunks", "rejoins: true", "rejoins: false"} {
-		if stats[what] == 0 && n >= 20 {
+		if stats[what] == 0 && n >= 1000 { // fewer may lack it
 			t.Errorf("%d histories without %s", n, what)
 		}
 	}
