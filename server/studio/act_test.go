@@ -758,7 +758,7 @@ func TestReadOnly(t *testing.T) {
 	p.show("#/threads/of a program")
 	p.says("A question waits")
 	p.says("Send this mail?")
-	p.see("no buttons but to look closer", `document.querySelector(".conversation") && [...document.querySelectorAll("main button")].every(e => ["Export", "as Markdown", "compare two", "show", "newest"].includes(e.textContent) || e.classList.contains("toggle")) && !document.querySelector("main textarea, main input:not(.jump input, .switch input)")`)
+	p.see("no buttons but to look closer", `document.querySelector(".conversation") && [...document.querySelectorAll("main button")].every(e => ["Export", "as Markdown", "compare two", "show", "newest"].includes(e.textContent) || e.matches(".toggle, .copy")) && !document.querySelector("main textarea, main input:not(.jump input, .switch input)")`)
 	p.show("#/store")
 	p.see("no items, and no buttons", `document.querySelector(".empty") && !document.querySelector("main button")`)
 }

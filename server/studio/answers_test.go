@@ -252,10 +252,10 @@ func TestList(t *testing.T) {
 	var rows [][]string
 	p.eval(`[...document.querySelectorAll(".threads .row")].map(r => [r.querySelector("b").innerText, r.querySelector(".about").innerText, ...[...r.querySelectorAll(".of, .copy, .status")].map(e => e.innerText)])`, &rows)
 	want := [][]string{
-		{"Where is my parcel?", "calls category", "idle", "desk", "ann", "0192f7c0…0001", "5 min"},
+		{"Where is my parcel?", "calls category", "done", "desk", "ann", "0192f7c0…0001", "5 min"},
 		{"A title", "refund(order: 7)", "waiting", "", "bob", "0192f7c0…0002", "5 min"},
 		{"from the server", "its line", "failed", "", "", "of a program", "5 min"},
-		{"untitled", "", "idle", "", "", "0192f7c0…0004", "5 min"},
+		{"untitled", "", "done", "", "", "0192f7c0…0004", "5 min"},
 	}
 	if quote(rows) != quote(want) {
 		t.Errorf("the list has\n%s, want\n%s", quote(rows), quote(want))

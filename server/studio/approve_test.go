@@ -49,6 +49,7 @@ func TestApprove(t *testing.T) {
 				p.says("A call waits for approval")
 				p.see("the call in words", `((e) => e?.querySelector("h4").innerText === "refund" && e.querySelector(".args").innerText.includes("9007199254740993") && e.innerText.includes("it came late") && !e.innerText.includes("Tool:"))(document.querySelector(".questions .call"))`)
 				p.see("the decisions that are allowed", `[...document.querySelectorAll(".decisions button")].map(e => e.dataset.decision).join() === "approve,edit,reject,respond"`)
+				p.settled()
 				return thread
 			}
 			expect := func(thread, want string) {
@@ -111,6 +112,7 @@ func TestApproveSeveral(t *testing.T) {
 			thread := b.desk(t, graph, "both please")
 			p.show("#/threads/" + thread)
 			p.see("both calls", `document.querySelectorAll(".questions .call").length === 2`)
+			p.settled()
 			p.says("Look at the tone.")
 			p.see("the decisions that are allowed", `[...document.querySelectorAll(".decisions")].map(g => [...g.children].map(e => e.dataset.decision).join()).join(" ") === "approve,edit,reject,respond approve,reject"`)
 			p.click("Send 2 decisions")
@@ -140,6 +142,7 @@ func TestApproveSeveral(t *testing.T) {
 			thread = b.desk(t, graph, "both please")
 			p.show("#/threads/" + thread)
 			p.see("both calls", `document.querySelectorAll(".questions .call").length === 2`)
+			p.settled()
 			p.click("Approve all")
 			p.click("Send 2 decisions")
 			if got := p.answered(t, b, thread); !strings.Contains(got, "order 9007199254740993") || !strings.Contains(got, "wrote to ann") {
@@ -170,6 +173,8 @@ func TestAnswerForms(t *testing.T) {
 		{"choice", object(m{"size": m{"enum": []any{1, 2, "three"}}}, "size"), nil, "", map[string]string{".size": "2"}, `{"size":2}`, "size: choose one."},
 		{"default", object(m{"n": m{"type": "number", "default": 2.5}, "yes": m{"type": "boolean", "default": true}}), map[string]string{".n": "x"}, "n: write a number.", map[string]string{".n": "0.10"}, `{"n":0.10,"yes":true}`, `{"n":2.5,"yes":true}`},
 		{"optional", object(m{"who": m{"anyOf": []any{m{"type": "string"}, m{"type": "null"}}, "default": nil}, "n": m{"type": "integer"}, "ok": m{"type": "boolean"}}), nil, "", map[string]string{".who": "ann", ".ok": "false"}, `{"ok":false,"who":"ann"}`, `{}`},
+		{"yes or no", object(m{"ok": m{"type": "boolean"}}, "ok"), nil, "", map[string]string{".ok": "false"}, `{"ok":false}`, "ok: choose one."},
+		{"none of the choices", object(m{"n": m{"enum": []any{1, 2}, "default": 5}}), nil, "", map[string]string{".n": "2"}, `{"n":2}`, "n: "},
 		{"reference", m{"$defs": m{"Day": m{"enum": []any{"mon", "tue"}, "title": "Day"}}, "type": "object", "properties": m{"day": m{"$ref": "#/$defs/Day"}}, "required": []any{"day"}}, nil, "", map[string]string{".day": `"tue"`}, `{"day":"tue"}`, "Day: choose one."},
 		{"pattern", object(m{"code": m{"type": "string", "pattern": "^[A-Z]+$", "minLength": 2}}, "code"), map[string]string{".code": "ab"}, "code: ", map[string]string{".code": "AB"}, `{"code":"AB"}`, "code: "},
 		{"nested", object(m{"to": m{"type": "array", "items": m{"type": "string"}}}, "to"), map[string]string{".to": `["ann", 7]`}, "to / 1: a value of type string is asked for", map[string]string{".to": `["ann", "bob"]`}, `{"to":["ann","bob"]}`, "to: write a value."},

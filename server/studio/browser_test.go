@@ -150,6 +150,7 @@ func quote(v any) string {
 // click clicks the button that says text.
 func (p *tab) click(text string) {
 	p.t.Helper()
+	p.settled()
 	p.do(chromedp.Click(fmt.Sprintf(`//button[normalize-space()=%s]`, quote(text))))
 }
 
@@ -157,6 +158,12 @@ func (p *tab) click(text string) {
 func (p *tab) submit(text string) {
 	p.t.Helper()
 	p.do(chromedp.Click(fmt.Sprintf(`//dialog//button[normalize-space()=%s]`, quote(text))))
+}
+
+// settled waits until no form is new, or sending: until then it takes no decision.
+func (p *tab) settled() {
+	p.t.Helper()
+	p.see("a form that takes decisions", `!document.querySelector("form[aria-busy=true]")`)
 }
 
 func (p *tab) fill(selector, text string) {

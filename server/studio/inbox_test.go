@@ -46,6 +46,7 @@ func TestInbox(t *testing.T) {
 		p.see("the other", `document.querySelector(".ask[aria-selected=true]")?.href.includes(`+quote(first)+`) && document.querySelectorAll(".questions .call").length === 1`)
 		p.key("Enter")
 		p.see("its first decision", `document.activeElement.dataset.decision === "approve"`)
+		p.settled()
 		p.do(chromedp.KeyEvent(kb.Enter))
 		p.says("Answered: one please")
 		p.see("that it waits no longer", `!`+row(first)+` && `+row(second))

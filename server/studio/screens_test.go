@@ -8,10 +8,13 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +42,7 @@ func TestScreens(t *testing.T) {
 	defer tl.Close()
 	const thread = "#/threads/0192f7c0-1111-7000-8000-000000000003"
 	const inbox, asked = "#/inbox?id=0192f7c0-1111-7000-8000-000000000005", `document.querySelectorAll(".questions .call").length === 2`
-	const compared = thread + "?at=1f0a0000-0000-6000-8006-000000000000&with=1f0a0000-0000-6000-8004-000000000000"
+	compared := thread + "?at=" + checkpointID(6) + "&with=" + checkpointID(4)
 	for _, c := range []struct {
 		name, scheme, hash, ready string
 		width                     int64
@@ -149,7 +152,7 @@ func TestNarrow(t *testing.T) {
 		for _, c := range []struct{ at, ready string }{
 			{s.URL + "/#/threads", `document.querySelector(".row")`},
 			{s.URL + thread, `document.querySelector(".questions") && document.querySelector(".node")`},
-			{s.URL + thread + "?at=1f0a0000-0000-6000-8006-000000000000&with=1f0a0000-0000-6000-8004-000000000000", `document.querySelector(".difference")`},
+			{s.URL + thread + "?at=" + checkpointID(6) + "&with=" + checkpointID(4), `document.querySelector(".difference")`},
 			{s.URL + "/#/inbox", `document.querySelector(".ask")`},
 			{s.URL + "/#/inbox?id=0192f7c0-1111-7000-8000-000000000005", `document.querySelector(".questions .call")`},
 			{s.URL + "/#/store", `document.querySelector(".item")`},
@@ -223,7 +226,28 @@ func decode(t *testing.T, data []byte) image.Image {
 
 // fixture is a server whose answers are always the same: six threads, and one with a fork and
 // a question that waits.
-func fixture() http.Handler { return answering(answersOfFixture()) }
+func fixture() http.Handler {
+	answers := answersOfFixture()
+	usual := answering(answers)
+	oldest := slices.Clone(answers["POST /threads/search"].([]any))
+	slices.Reverse(oldest)
+	answers = maps.Clone(answers)
+	answers["POST /threads/search"] = oldest
+	oldestFirst := answering(answers)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if bytes.Contains(body, []byte(`"sort_order":"asc"`)) {
+			oldestFirst.ServeHTTP(w, r)
+			return
+		}
+		usual.ServeHTTP(w, r)
+	})
+}
+
+// checkpointID is a UUID of version 6, whose time changes in the middle.
+func checkpointID(i int) string {
+	return fmt.Sprintf("1f115600-%04x-6%03x-8%03d-8d1c0b7e5a90", 0x2c41+i*0x1357, 0x1a3+i*0x111, i)
+}
 
 // timelineFixture is the same server with a queue, which noted the tasks of two runs: one that asked, and one
 // that was answered, and failed in the end.
@@ -298,7 +322,7 @@ func answersOfFixture() map[string]any {
 		threads = append(threads, th)
 	}
 	checkpoint := func(i int) m {
-		return m{"thread_id": id(3), "checkpoint_ns": "", "checkpoint_id": fmt.Sprintf("1f0a0000-0000-6000-8%03d-000000000000", i)}
+		return m{"thread_id": id(3), "checkpoint_ns": "", "checkpoint_id": checkpointID(i)}
 	}
 	run := func(i int) string { return fmt.Sprintf("0192f7c0-2222-7000-8000-%012d", i) }
 	runOf := []any{run(1), run(1), run(1), nil, run(2), run(2), nil}
@@ -339,7 +363,7 @@ func answersOfFixture() map[string]any {
 		"POST /threads/" + id(3) + "/history": history,
 		"GET /threads/" + id(3) + "/state":    history[0],
 		"POST /threads/count":                 2,
-		"GET /threads/" + id(5) + "/state": m{"checkpoint": m{"thread_id": id(5), "checkpoint_ns": "", "checkpoint_id": "1f0a0000-0000-6000-8009-000000000000"}, "metadata": m{"source": "loop", "step": 1},
+		"GET /threads/" + id(5) + "/state": m{"checkpoint": m{"thread_id": id(5), "checkpoint_ns": "", "checkpoint_id": checkpointID(9)}, "metadata": m{"source": "loop", "step": 1},
 			"created_at": "2026-03-01T10:45:00Z", "next": []any{"approve"}, "values": m{"messages": late}, "tasks": []any{m{"id": "t2", "name": "HumanInTheLoopMiddleware.after_model", "interrupts": []any{review}}}},
 		"POST /store/namespaces":   m{"namespaces": []any{[]string{"users", "ann"}, []string{"users", "bob", "facts"}}},
 		"POST /store/items/search": m{"items": []any{m{"namespace": []string{"users", "ann"}, "key": "food", "value": m{"likes": "soup", "since": 2019}, "updated_at": "2026-03-01T08:00:00Z"}}},
@@ -371,8 +395,8 @@ func steleFixture() http.Handler {
 		}},
 		"GET /stele/nodes": m{"runs": 5, "complete": true, "nodes": []any{
 			m{"graph": "mail", "name": "model", "tasks": 41, "failed": 2, "waiting": 0, "retries": 5, "took_ns": int64(92_400_000_000), "longest_ns": int64(8_300_000_000), "run_id": "r", "thread_id": "t"},
-			m{"graph": "mail", "name": "HumanInTheLoopMiddleware.after_model", "tasks": 12, "failed": 0, "waiting": 6, "retries": 0, "took_ns": int64(41_000_000), "longest_ns": int64(5_000_000), "run_id": "r", "thread_id": "t"},
-			m{"graph": "mail", "name": "send", "tasks": 9, "failed": 0, "waiting": 0, "retries": 0, "took_ns": int64(12_700_000_000), "longest_ns": int64(2_100_000_000), "run_id": "r", "thread_id": "t"}}},
+			m{"graph": "mail", "name": "send", "tasks": 9, "failed": 0, "waiting": 0, "retries": 0, "took_ns": int64(12_700_000_000), "longest_ns": int64(2_100_000_000), "run_id": "r", "thread_id": "t"},
+			m{"graph": "mail", "name": "HumanInTheLoopMiddleware.after_model", "tasks": 12, "failed": 0, "waiting": 6, "retries": 0, "took_ns": int64(41_000_000), "longest_ns": int64(5_000_000), "run_id": "r", "thread_id": "t"}}},
 		"GET /stele/schedules": m{"schedules": []any{m{"id": "s1", "cron": "0 7 * * 1-5", "graph": "mail", "next": "2026-03-02T07:00:00Z"}}},
 		"GET /stele/health": m{
 			"health": m{"problems": []any{m{"kind": "low_space", "detail": "3 GB are free, 10 GB are asked for"}}, "space": m{"free": int64(3_100_000_000), "total": int64(64_000_000_000)}},

@@ -1,16 +1,11 @@
 // What a person calls a thread, and how it stands, in words.
 
-import { asMessages, callsOf, type Message, toolOf } from "./messages";
+import { asMessages, callsOf, type Message, textOf, toolOf } from "./messages";
 import { inWords } from "./questions";
 import { list, spent, word } from "./text";
-import type { Interrupt, Json, Thread } from "./types";
+import type { Interrupt, Thread } from "./types";
 
 const most = 160;
-
-function textOf(content: Json): string {
-  if (!Array.isArray(content)) return typeof content === "string" ? content : "";
-  return content.map((b) => (typeof b === "string" ? b : b !== null && typeof b === "object" && !Array.isArray(b) && typeof b.text === "string" ? b.text : "")).join("");
-}
 
 // lastWords are the words of a message for a person. What a tool answered is for the model.
 function lastWords(m: Message): string {

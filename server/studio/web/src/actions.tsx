@@ -23,10 +23,10 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
   const assistant = assistantOf(graphs.value, thread) ?? (thread && graphs.value?.length ? graphs.value[0] : undefined);
   const past = state && head && idOf(state) !== idOf(head);
   const close = () => set(undefined);
-  const begin = (body: Fields) => {
-    // A dialog closes at once, and the page shows the run.
+  const begin = async (body: Fields) => {
+    const { ended } = await run(id, { assistant_id: choose(body, assistant?.assistant_id), ...body });
     change({ at: undefined, with: undefined });
-    void run(id, { assistant_id: choose(body, assistant?.assistant_id), ...body }).then(refresh);
+    void ended.then(refresh);
   };
   return (
     <div class="actions">
@@ -45,8 +45,8 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           close={close}
           submit={async (form) => {
             const input = jsonOf(form, "input");
-            if (!past) await api.unmoved(id, head && idOf(head));
-            begin({
+            if (!past) await api.unmoved(id, head);
+            await begin({
               assistant_id: String(form.get("assistant")),
               input,
               ...(past ? { checkpoint: ref(state) } : {}),
@@ -66,8 +66,8 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           act="Run"
           close={close}
           submit={async (form) => {
-            if (!past) await api.unmoved(id, head && idOf(head));
-            begin({ assistant_id: String(form.get("assistant")), input: null, ...(past ? { checkpoint: ref(state) } : {}), ...pauses(form) });
+            if (!past) await api.unmoved(id, head);
+            await begin({ assistant_id: String(form.get("assistant")), input: null, ...(past ? { checkpoint: ref(state) } : {}), ...pauses(form) });
           }}
         >
           <RunFields chosen={assistant?.assistant_id} />
@@ -90,7 +90,7 @@ export function Actions(props: { id: string; thread: Thread | undefined; state: 
           close={close}
           submit={async (form) => {
             const values = jsonOf(form, "values");
-            if (!past) await api.unmoved(id, head && idOf(head));
+            if (!past) await api.unmoved(id, head);
             await api.update(id, values, String(form.get("node") ?? "").trim() || undefined, ref(state));
             change({ at: undefined });
             refresh();

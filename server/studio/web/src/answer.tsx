@@ -1,16 +1,17 @@
 // Questions that wait, as a form: what the agent wants to do, and what a person can decide.
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { titleOf } from "./about";
 import { api, Problem } from "./api";
 import { AssistantField, assistantOf } from "./assistants";
 import { check, type Field, FieldInput, fieldOf, fieldsOf, read, readAll, Wrong } from "./fields";
 import { isFields, parse, resolved, scalarOf } from "./json";
+import { letters } from "./keys";
 import { say } from "./load";
 import { type Action, type Decision, leadOf, type Review, reviewOf } from "./questions";
-import { run } from "./running";
-import { graphs, notice, readonly } from "./session";
+import { brief, graphs, notice, readonly } from "./session";
 import { Text, visible, word } from "./text";
-import { asksOf, idOf, tasksOf } from "./tree";
+import { idOf, questionsIn } from "./tree";
 import type { Fields, Interrupt, Json, State, Thread } from "./types";
 import { Value } from "./value";
 
@@ -22,44 +23,84 @@ const sends: Record<Decision, string> = { approve: "Approve", edit: "Run the edi
 // Decided is what a person has decided so far, by the name of the call.
 type Decided = Record<string, Decision | undefined>;
 
+interface Props {
+  id: string;
+  thread: Thread | undefined;
+  state: State;
+  refresh: () => void;
+  // send begins the run that answers. It returns once the server has taken it.
+  send: (body: Fields) => Promise<{ ended?: Promise<void> }>;
+}
+
+// askedIn tells questions apart: a node may ask another one at the same checkpoint, under the same id.
+const askedIn = (s: State) => JSON.stringify(questionsIn(s).map(({ interrupt: i }) => [i.id ?? null, i.value]));
+
 // Answer shows the questions that wait at the newest checkpoint, and answers them: each by its id, all
-// at once. It calls sent when the answer is on its way.
-export function Answer({ id, thread, state, refresh, sent }: { id: string; thread: Thread | undefined; state: State; refresh: () => void; sent?: () => void }) {
-  const asked = tasksOf(state).flatMap((t) => asksOf(t).map((i) => ({ task: t.name, interrupt: i })));
-  // A store without its program knows the questions, and not which nodes ask them.
-  const questions = (asked.length ? asked : asksOf(state).map((i) => ({ task: "the program", interrupt: i }))).map((q) => ({ ...q, review: reviewOf(q.interrupt) }));
+// at once. What was decided about one question is not kept for another.
+export function Answer(props: Props) {
+  if (questionsIn(props.state).length === 0) return null;
+  return <AnswerForm key={idOf(props.state) + askedIn(props.state)} {...props} />;
+}
+
+// settling is how long a new form takes no decision, in ms: a second click, or a key that is held, was
+// meant for what stood there before.
+const settling = 500;
+
+function AnswerForm({ id, thread, state, refresh, send: begin }: Props) {
+  const questions = questionsIn(state).map((q) => ({ ...q, review: reviewOf(q.interrupt) }));
   const [error, setError] = useState<string>();
   const [decided, set] = useState<Decided>({});
   const ref = useRef<HTMLFormElement>(null);
+  const [sending, setSending] = useState(false);
+  const [settled, settle] = useState(false);
+  const begun = useRef(false); // sending, as soon as it is true
+  useEffect(() => {
+    const timer = setTimeout(() => settle(true), settling);
+    return () => clearTimeout(timer);
+  }, []);
   const can = !readonly.value && !!graphs.value?.length;
   const calls = questions.flatMap((q, i) => (q.review?.actions ?? []).map((action, j) => ({ action, name: `a${i}.${j}` })));
   // The only call is approved with one press of a button.
   const single = questions.length === 1 && calls.length === 1;
   useKeys(ref, can && calls.length > 0, single);
-  if (questions.length === 0) return null;
 
   const send = async (by: Decided) => {
+    if (!settled || begun.current) return;
+    begun.current = true;
+    setSending(true);
     setError(undefined);
     const form = new FormData(ref.current!);
+    const focus = document.activeElement;
     try {
       const answers = questions.map(({ interrupt, review }, i) => [interrupt.id, review ? reviewAnswer(form, interrupt, review, `a${i}`, by) : answerOf(form, interrupt, `a${i}`)] as const);
-      const resume: Json = answers.every(([key]) => typeof key === "string" && key) ? Object.fromEntries(answers as [string, Json][]) : answers[0]![1];
+      const named = answers.every(([key]) => typeof key === "string" && key);
+      if (!named && answers.length > 1) throw new Error("The server does not tell the ids of these questions: an answer cannot say which one it is for.");
+      const resume: Json = named ? Object.fromEntries(answers as [string, Json][]) : answers[0]![1];
       const assistant = word(form.get("assistant"));
-      await api.unmoved(id, idOf(state));
-      void run(id, { assistant_id: assistant, command: { resume } }).then(refresh);
-      sent?.();
-    } catch (err) {
-      if (err instanceof Problem && err.conflict) {
+      if (!assistant) throw new Wrong("assistant", "Choose the assistant that goes on with the thread.");
+      try {
+        await api.unmoved(id, state, askedIn, brief());
+      } catch (err) {
+        if (!(err instanceof Problem && err.conflict)) throw err;
         // The question may be gone with the refresh.
         notice.value = say(err);
-        refresh();
-        return;
+        return refresh();
       }
+      const { ended } = await begin({ assistant_id: assistant, command: { resume } });
+      await ended;
+      refresh();
+    } catch (err) {
+      // A person who has left the form is told elsewhere.
+      if (!ref.current) notice.value = `${visible(thread && titleOf(thread)).slice(0, 60) || id}: ${say(err)}`;
       setError(say(err));
-      if (err instanceof Wrong) focusOn(ref.current!, err.field);
+      requestAnimationFrame(() => (err instanceof Wrong ? ref.current && focusOn(ref.current, err.field) : focus instanceof HTMLElement && focus.focus()));
+    } finally {
+      begun.current = false;
+      setSending(false);
     }
   };
   const decide = (name: string, d: Decision) => {
+    if (!settled || begun.current) return;
     const by = { ...decided, [name]: single || decided[name] !== d ? d : undefined };
     set(by);
     setError(undefined);
@@ -67,12 +108,20 @@ export function Answer({ id, thread, state, refresh, sent }: { id: string; threa
     else requestAnimationFrame(() => focusNext(ref.current, name, single));
   };
   const all = (["approve", "reject"] as const).filter((d) => calls.length > 1 && calls.every((c) => c.action.allowed.includes(d)));
+  const left = calls.filter((c) => !decided[c.name]).length;
+  // keyed is the call that a letter decides about, wherever the focus is.
+  const keyed = (calls.find((c) => !decided[c.name]) ?? calls[0])?.name;
   const only = single ? decided[calls[0]!.name] : undefined;
   return (
     <section class="questions" aria-label="Questions">
       <h3>{questions.length === 1 ? (calls.length > 1 ? `${calls.length} calls wait for approval` : calls.length ? "A call waits for approval" : "A question waits") : `${questions.length} questions wait`}</h3>
       <form
         ref={ref}
+        aria-busy={!settled || sending}
+        onKeyDown={(e) => {
+          // A key that is held presses a button again and again.
+          if (e.repeat && e.key === "Enter" && !(e.target instanceof HTMLTextAreaElement)) e.preventDefault();
+        }}
         onSubmit={(e) => {
           e.preventDefault();
           void send(decided);
@@ -82,7 +131,7 @@ export function Answer({ id, thread, state, refresh, sent }: { id: string; threa
           <fieldset key={word(interrupt.id) || i}>
             <legend>{review ? "The agent wants to call" : <>{visible(task)} asks</>}</legend>
             {review ? (
-              review.actions.map((action, j) => <Call key={j} action={action} name={`a${i}.${j}`} decided={decided[`a${i}.${j}`]} decide={can ? decide : undefined} pressed={!single} />)
+              review.actions.map((action, j) => <Call key={j} action={action} name={`a${i}.${j}`} decided={decided[`a${i}.${j}`]} decide={can ? decide : undefined} pressed={!single} off={sending} keyed={`a${i}.${j}` === keyed} />)
             ) : (
               <>
                 <Question value={interrupt.value} />
@@ -98,14 +147,19 @@ export function Answer({ id, thread, state, refresh, sent }: { id: string; threa
         )}
         {can ? (
           <div class="buttons">
-            <AssistantField chosen={(assistantOf(graphs.value, thread) ?? graphs.value![0]!).assistant_id} />
+            <AssistantField chosen={assistantOf(graphs.value, thread)?.assistant_id} />
+            {calls.length > 1 && (
+              <span class="note" role="status">
+                {left ? `${calls.length - left} of ${calls.length} decided` : "all decided"}
+              </span>
+            )}
             {all.map((d) => (
-              <button key={d} type="button" onClick={() => set(Object.fromEntries(calls.map((c) => [c.name, d])))}>
+              <button key={d} type="button" data-decision={d} disabled={sending} onClick={() => settled && set(Object.fromEntries(calls.map((c) => [c.name, d])))}>
                 {names[d]} all
               </button>
             ))}
             {(!single || (only && only !== "approve")) && (
-              <button type="submit" class="primary">
+              <button type="submit" class={left ? undefined : "primary"} disabled={sending}>
                 {only ? sends[only] : calls.length > 1 ? `Send ${calls.length} decisions` : "Answer"}
               </button>
             )}
@@ -126,7 +180,7 @@ function useKeys(ref: { current: HTMLFormElement | null }, on: boolean, single: 
     const onKey = (e: KeyboardEvent) => {
       const decision = keys[e.key];
       const at = e.target instanceof HTMLElement ? e.target : undefined;
-      if (!decision || e.ctrlKey || e.metaKey || e.altKey || at?.closest("input:not([type=checkbox]), textarea, select, dialog")) return;
+      if (!decision || !letters.value || e.repeat || e.ctrlKey || e.metaKey || e.altKey || at?.closest("input:not([type=checkbox]), textarea, select, dialog")) return;
       const call = at?.closest(".questions .call") ?? ref.current?.querySelector(".call:not([data-decided])") ?? ref.current?.querySelector(".call");
       const button = call?.querySelector<HTMLButtonElement>(`button[data-decision="${decision}"]`);
       if (!button) return;
@@ -153,11 +207,11 @@ function focusOn(form: HTMLFormElement, name: string) {
 }
 
 // Call is a call that the agent wants to make, and the decisions that are allowed about it.
-function Call(props: { action: Action; name: string; decided: Decision | undefined; decide?: (name: string, d: Decision) => void; pressed: boolean }) {
+function Call(props: { action: Action; name: string; decided: Decision | undefined; decide?: (name: string, d: Decision) => void; pressed: boolean; off: boolean; keyed: boolean }) {
   const { action, name, decided, decide } = props;
   const args = Object.entries(action.args);
   return (
-    <div class="call" data-call={name} data-decided={decided}>
+    <div class="call" data-call={name} data-decided={decided} data-keyed={props.keyed || undefined}>
       <h4>
         <code>{visible(action.name)}</code>
       </h4>
@@ -178,8 +232,8 @@ function Call(props: { action: Action; name: string; decided: Decision | undefin
         <>
           <div class="decisions" role="group" aria-label={`Decision about ${visible(action.name)}`}>
             {action.allowed.map((d) => (
-              <button key={d} type="button" data-decision={d} class={d === "approve" && !props.pressed && decided === undefined ? "primary" : decided === d ? "chosen" : undefined} aria-pressed={props.pressed || d !== "approve" ? decided === d : undefined} onClick={() => decide(name, d)}>
-                {names[d]} <kbd aria-hidden="true">{d === "respond" ? "s" : d[0]}</kbd>
+              <button key={d} type="button" data-decision={d} disabled={props.off} class={d === "approve" && !props.pressed && decided === undefined ? "primary" : decided === d ? "chosen" : undefined} aria-pressed={props.pressed || d !== "approve" ? decided === d : undefined} onClick={() => decide(name, d)}>
+                {names[d]} {letters.value && <kbd aria-hidden="true">{d === "respond" ? "s" : d[0]}</kbd>}
               </button>
             ))}
           </div>

@@ -3,6 +3,7 @@
 
 import { signal } from "@preact/signals";
 import { parse } from "./json";
+import { idOf } from "./tree";
 import type { Assistant, BackedUp, CheckpointRef, Cron, Drawing, Fields, Info, Item, Json, NodesOfDay, QueuedRun, RanTask, Room, Run, Schedule, State, StoreHealth, Thread, Verified } from "./types";
 
 // Problem is an answer that is no success. `detail` is the server's own text.
@@ -152,11 +153,11 @@ export const api = {
       ...(checkpoint ? { checkpoint: checkpoint as unknown as Json } : {}),
     }),
 
-  // unmoved fails as a conflict if the newest checkpoint is not head any more: somebody else has
-  // gone on with the thread since the page read it.
-  unmoved: async (id: string, head: string | undefined) => {
-    const now = await read<State>("GET", `/threads/${at(id)}/state`);
-    if ((now.checkpoint?.checkpoint_id ?? undefined) !== head) {
+  // unmoved fails as a conflict if the newest checkpoint is not that of seen any more, or if what of tells
+  // of it is another: somebody else has gone on with the thread since the page read it.
+  unmoved: async (id: string, seen: State | undefined, of: (s: State) => string = () => "", shown?: string) => {
+    const now = await api.state(id, undefined, shown);
+    if (idOf(now) !== (seen ? idOf(seen) : "") || (seen && of(now) !== of(seen))) {
       throw new Problem(409, "The thread has gone on since this page read it. Look at it again, then decide.");
     }
   },
@@ -164,6 +165,9 @@ export const api = {
   runs: (id: string) => read<Run[]>("GET", `/threads/${at(id)}/runs?limit=50`),
   cancel: (id: string, run: string) =>
     ask("POST", `/threads/${at(id)}/runs/${at(run)}/cancel?wait=false&action=interrupt`, {}).then(() => undefined),
+  run: (id: string, run: string) => read<Run>("GET", `/threads/${at(id)}/runs/${at(run)}`),
+  start: (id: string, body: Fields) => json<Run>("POST", `/threads/${at(id)}/runs`, body),
+  // stream begins a run. Its events come once the server has taken it.
   stream: (id: string, body: Fields, signal: AbortSignal) => events(`/threads/${at(id)}/runs/stream`, body, signal),
 
   queue: (status: string) => read<{ runs: QueuedRun[]; total: number }>("GET", `/stele/runs${status ? "?status=" + at(status) : ""}`),
@@ -203,9 +207,12 @@ export interface StreamEvent {
   id?: string;
 }
 
-// events runs a request whose answer is a stream of server-sent events.
-async function* events(path: string, body: Fields, signal: AbortSignal): AsyncGenerator<StreamEvent> {
-  const answer = await ask("POST", path, body, signal);
+// events sends a request whose answer is a stream of server-sent events.
+async function events(path: string, body: Fields, signal: AbortSignal): Promise<AsyncGenerator<StreamEvent>> {
+  return eventsOf(await ask("POST", path, body, signal));
+}
+
+async function* eventsOf(answer: Response): AsyncGenerator<StreamEvent> {
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   const parser = new EventParser();
   try {

@@ -52,7 +52,7 @@ export function App() {
   const known = info.value !== undefined;
   useEffect(() => {
     if (!known) return;
-    const timer = setInterval(countWaiting, countPause);
+    const timer = setInterval(() => unknown.value || countWaiting(), countPause);
     const first = setTimeout(countWaiting, 300); // after what is on the screen
     return () => (clearInterval(timer), clearTimeout(first));
   }, [known]);
@@ -68,7 +68,8 @@ export function App() {
             Threads
           </a>
           <a href={link(["inbox"])} aria-current={screen === "inbox" ? "page" : undefined}>
-            Inbox{asked > 0 && <span class="badge" title={`${count(asked)} wait for an answer`}>{count(asked)}</span>}
+            Inbox{asked > 0 && " "}
+            {asked > 0 && <span class="badge" title={`${count(asked)} wait for an answer`}>{count(asked)}</span>}
           </a>
           <a href={link(["store"])} aria-current={screen === "store" ? "page" : undefined}>
             Store
@@ -87,7 +88,7 @@ export function App() {
         {readonly.value && <span class="status readonly">read-only</span>}
         <span class="end-of-top">
           {hasKey() && !unknown.value && (
-            <button class="quiet" onClick={() => (setKey(""), void start())}>
+            <button class="quiet" onClick={() => (setKey(""), location.reload())}>
               sign out
             </button>
           )}

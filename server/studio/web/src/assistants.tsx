@@ -18,6 +18,7 @@ export function AssistantField({ chosen, choose }: { chosen: string | undefined;
     <label class="field">
       Assistant
       <select name="assistant" onChange={(e) => choose?.(e.currentTarget.value)}>
+        {chosen === undefined && <option value="">choose…</option>}
         {(graphs.value ?? []).map((a) => (
           <option key={a.assistant_id} value={a.assistant_id} selected={a.assistant_id === chosen}>
             {visible(a.name || a.graph_id)}

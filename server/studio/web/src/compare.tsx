@@ -3,6 +3,7 @@
 import { diffArrays, diffWordsWithSpace } from "diff";
 import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import type { Deed } from "./deeds";
 import { isFields } from "./json";
 import { asMessages, Conversation } from "./messages";
 import { change } from "./route";
@@ -173,7 +174,7 @@ export function fold(lines: Line[]): Shown[] {
   return out;
 }
 
-export function Compare({ before, after, rows }: { before: State; after: State; rows: Row[] }) {
+export function Compare({ before, after, rows, deeds }: { before: State; after: State; rows: Row[]; deeds: Map<string, Deed> }) {
   const all = useMemo(() => compareValues(before.values, after.values), [before, after]);
   const different = all.filter((d) => d.kind !== "same" && d.kind !== "ids");
   const ids = all.filter((d) => d.kind === "ids");
@@ -183,8 +184,8 @@ export function Compare({ before, after, rows }: { before: State; after: State; 
   return (
     <div class="compare">
       <div class="ends">
-        <End state={before} side="left" />
-        <End state={after} side="right" />
+        <End name="before" state={before} deed={deeds.get(idOf(before))} side="left" />
+        <End name="after" state={after} deed={deeds.get(idOf(after))} side="right" />
       </div>
       <p class="note">
         {parted && parted !== idOf(before) && parted !== idOf(after) && (
@@ -222,13 +223,10 @@ export function Compare({ before, after, rows }: { before: State; after: State; 
 
 const nameOf = (s: State) => `${madeBy(s)} ${stepOf(s)}`.trim() + " " + visible(idOf(s));
 
-function End({ state, side }: { state: State; side: string }) {
+function End({ name, state, deed, side }: { name: string; state: State; deed: Deed | undefined; side: string }) {
   return (
     <p class={"end " + side}>
-      <b>
-        {madeBy(state)} {stepOf(state)}
-      </b>{" "}
-      <Id id={idOf(state)} short /> <Time at={state.created_at} />
+      <span class="note">{name}</span> <b>{deed ? [deed.words, ...deed.names].join(" ") : `${madeBy(state)} ${stepOf(state)}`}</b> {deed && stepOf(state) !== "" && <span class="note">step {stepOf(state)}</span>} <Id id={idOf(state)} short /> <Time at={state.created_at} />
     </p>
   );
 }

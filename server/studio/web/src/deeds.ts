@@ -1,7 +1,7 @@
 // What a step of a thread did, in a line for people, and what it cost.
 
 import { isFields } from "./json";
-import { asMessages, callsOf, type Message, toolOf } from "./messages";
+import { asMessages, callsOf, type Message, textOf, toolOf } from "./messages";
 import { nodeName } from "./names";
 import { visible, word } from "./text";
 import { asksOf, madeBy, type Row, standOf, stepOf, tasksOf } from "./tree";
@@ -77,7 +77,7 @@ function deedOf(state: State, parent: State | undefined, seen: Set<string>): Dee
 function inputOf(state: State): Partial<Deed> {
   const given = tasksOf(state)[0]?.result;
   const said = isFields(given) ? Object.values(given).flatMap(messagesIn).at(-1) : undefined;
-  if (said) return { words: kindOf(said) === "human" ? "Person wrote" : "Input", quote: textOf(said.content) };
+  if (said) return { words: kindOf(said) === "human" ? "Person wrote" : "Input", quote: visible(textOf(said.content)) };
   return { words: "Input", quote: isFields(given) ? Object.keys(given).map(visible).join(", ") : "" };
 }
 
@@ -88,10 +88,10 @@ function talkOf(messages: Message[]): Partial<Deed> | undefined {
   if (results.length > 0) {
     const failed = results.filter((m) => m.status === "error");
     const which = failed.length > 0 ? failed : results;
-    return { words: failed.length > 0 ? "Tool failed:" : which.length === 1 ? "Tool answered:" : `${which.length} tools answered:`, names: which.map((m) => visible(m.name)).filter(Boolean), quote: which.length === 1 ? textOf(which[0]!.content) : "" };
+    return { words: failed.length > 0 ? "Tool failed:" : which.length === 1 ? "Tool answered:" : `${which.length} tools answered:`, names: which.map((m) => visible(m.name)).filter(Boolean), quote: which.length === 1 ? visible(textOf(which[0]!.content)) : "" };
   }
   const said = messages.filter((m) => kindOf(m) === "ai").at(-1);
-  return said && { words: "Model answered", quote: textOf(said.content) };
+  return said && { words: "Model answered", quote: visible(textOf(said.content)) };
 }
 
 const decisions: Record<string, string> = { approve: "Approved", edit: "Edited and approved", reject: "Rejected", respond: "Responded", accept: "Approved", ignore: "Ignored", response: "Responded" };
@@ -188,10 +188,3 @@ export function useOf(m: Message): Use | undefined {
 }
 
 export const tokensOf = (uses: Use[]) => uses.reduce((n, u) => n + u.total, 0);
-
-// textOf is the text of a message, without its other blocks.
-function textOf(content: Json): string {
-  if (typeof content === "string") return visible(content);
-  if (!Array.isArray(content)) return "";
-  return content.map((b) => (typeof b === "string" ? b : isFields(b) && typeof b.text === "string" ? b.text : "")).map(visible).join("");
-}

@@ -48,7 +48,7 @@ export function fieldOf(name: string, given: Json | undefined, root: Fields, req
   // A value that does not fit its field is written as JSON.
   if (value !== undefined && !{ boolean: typeof value === "boolean", integer: isNumber(value), number: isNumber(value), text: typeof value === "string", json: true, choice: true }[field.kind]) field.kind = "json";
   // Whether a box is empty or left alone cannot be seen.
-  if (field.kind === "boolean" && !field.required && value === undefined) return { ...field, kind: "choice", choices: [true, false] };
+  if (field.kind === "boolean" && value === undefined) return { ...field, kind: "choice", choices: [true, false] };
   return field;
 }
 
@@ -65,6 +65,12 @@ export function fieldsOf(given: Json | undefined, root: Fields, value?: Fields):
 }
 
 const nothing = "";
+
+// choicesOf are the choices, and the value that is there, although it is none of them: a person who leaves
+// it alone has not chosen another.
+function choicesOf({ choices = [], value }: Field): Json[] {
+  return value === undefined || choices.some((c) => JSON.stringify(c) === JSON.stringify(value)) ? choices : [value, ...choices];
+}
 
 export function FieldInput({ field: f, name }: { field: Field; name: string }) {
   const text = f.value === undefined ? "" : f.kind === "json" ? JSON.stringify(f.value, null, 2) : (scalarOf(f.value) ?? "");
@@ -91,7 +97,7 @@ export function FieldInput({ field: f, name }: { field: Field; name: string }) {
       {f.kind === "choice" ? (
         <select name={name}>
           {(!f.required || f.value === undefined) && <option value={nothing}>{f.required ? "choose…" : ""}</option>}
-          {f.choices!.map((c) => (
+          {choicesOf(f).map((c) => (
             <option key={JSON.stringify(c)} value={JSON.stringify(c)} selected={f.value !== undefined && JSON.stringify(c) === JSON.stringify(f.value)}>
               {visible(c)}
             </option>

@@ -28,16 +28,25 @@ export function useHistory(id: string) {
   const [loaded, set] = useState(nothing);
   const [status, setStatus] = useState<{ busy: boolean; error?: string }>({ busy: true });
   const turn = useRef(0);
-  const busy = useRef(false);
+  const busy = useRef<Promise<unknown> | undefined>(undefined);
+  const shown = useRef(id);
+  shown.current = id;
   const known = useRef(loaded);
   known.current = loaded;
   const page = (before?: CheckpointRef, limit = pageSize) => api.history(id, limit, before, !lazy());
 
-  // load asks for something, unless that has begun already, and shows what change makes of the answer.
-  const load = async (ask: () => Promise<State[]>, change: (now: Loaded, page: State[]) => Loaded, again = false): Promise<State[] | undefined> => {
-    if (busy.current && !again) return undefined;
+  // load asks for something, unless that has begun already, and shows what change makes of the answer; undefined
+  // if another answer was newer. What fails is shown, and thrown.
+  const load = (ask: () => Promise<State[]>, change: (now: Loaded, page: State[]) => Loaded, again = false): Promise<State[] | undefined> => {
+    if (busy.current && !again) return Promise.resolve(undefined);
     const mine = again ? ++turn.current : turn.current;
-    busy.current = true;
+    const under = read(mine, ask, change).finally(() => {
+      if (busy.current === under) busy.current = undefined;
+    });
+    busy.current = under;
+    return under;
+  };
+  const read = async (mine: number, ask: () => Promise<State[]>, change: (now: Loaded, page: State[]) => Loaded): Promise<State[] | undefined> => {
     setStatus((s) => ({ ...s, busy: true }));
     try {
       const answer = await ask();
@@ -48,14 +57,10 @@ export function useHistory(id: string) {
       setStatus({ busy: false });
       return answer;
     } catch (error) {
-      if (mine === turn.current) {
-        setStatus({ busy: false, error: say(error) });
-        set((now) => ({ ...now, more: false }));
-      }
-    } finally {
-      busy.current = false;
+      if (mine !== turn.current) return undefined;
+      setStatus({ busy: false, error: say(error) });
+      throw error;
     }
-    return undefined;
   };
   const first = () =>
     load(() => page(), ({ top, rest, more }, fresh) => {
@@ -66,18 +71,21 @@ export function useHistory(id: string) {
       const older = at >= 0 ? top.slice(at + 1).filter((s) => !ids.has(idOf(s))) : [];
       const kept = at >= 0 ? rest : [];
       return { top: [...fresh, ...older], rest: kept, more: older.length + kept.length > 0 ? more : fresh.length === pageSize };
-    }, true);
+    }, true).catch(() => undefined);
   const next = async () => {
     const last = known.current.rest.at(-1) ?? known.current.top.at(-1);
-    if (last) await load(() => page(last.checkpoint), ({ top, rest }, older) => ({ ...(rest.length ? { top, rest: [...rest, ...older] } : { top: [...top, ...older], rest }), more: older.length === pageSize }));
+    if (last) await load(() => page(last.checkpoint), ({ top, rest }, older) => ({ ...(rest.length ? { top, rest: [...rest, ...older] } : { top: [...top, ...older], rest }), more: older.length === pageSize })).catch(() => undefined);
   };
   // fill loads a page of what a jump left out.
   const fill = async () => {
     const last = known.current.top.at(-1);
-    if (last && known.current.rest.length) await load(() => page(last.checkpoint), (now, older) => joined([...now.top, ...older], now.rest, now.more));
+    if (last && known.current.rest.length) await load(() => page(last.checkpoint), (now, older) => joined([...now.top, ...older], now.rest, now.more)).catch(() => undefined);
   };
-  // jump returns the checkpoint that is at a place, after it is loaded.
+  // jump returns the checkpoint that is at a place, after it is loaded; undefined if there is none. It throws what
+  // the server says if it could not be looked for.
   const jump = async (to: Place): Promise<State | undefined> => {
+    while (busy.current) await busy.current.catch(() => undefined);
+    if (shown.current !== id) return undefined;
     const here = found([...known.current.top], to, !known.current.more && !known.current.rest.length) ?? ("step" in to ? found(known.current.rest, to, false) : undefined);
     if (here) return here;
     const there = async () => {
@@ -86,7 +94,7 @@ export function useHistory(id: string) {
       return at ? [at, ...(await page(at.checkpoint, pageSize - 1))] : [];
     };
     const answer = await load(there, (now, window) => (window.length ? joined(now.top, window, window.length === pageSize) : now));
-    return answer?.[0];
+    return answer ? answer[0] : jump(to);
   };
   useEffect(() => {
     known.current = nothing;
@@ -126,13 +134,16 @@ export function idAt(ms: number): string {
 // placeOf reads what a person wrote: the number of a step, a time of today, or a date.
 export function placeOf(text: string): Place | undefined {
   const t = text.trim();
-  if (/^-?\d{1,9}$/.test(t)) return { step: Number(t) };
+  const step = /^(?:step\s*)?(-?\d{1,9})$/i.exec(t);
+  if (step) return { step: Number(step[1]) };
   const clock = /^(\d{1,2}):(\d{2})(?::(\d{2}))?$/.exec(t);
   if (clock) {
     const today = new Date(Date.now());
     today.setHours(Number(clock[1]), Number(clock[2]), Number(clock[3] ?? 59), 999);
     return { time: today.getTime() };
   }
-  const time = new Date(t.replace(/^(\d{4}-\d{2}-\d{2}) (?=\d)/, "$1T")).getTime();
+  // A browser makes a date of nearly anything.
+  if (!/^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/i.test(t)) return undefined;
+  const time = new Date(t.replace(" ", "T")).getTime();
   return Number.isNaN(time) ? undefined : { time };
 }

@@ -8,12 +8,12 @@ import { CopyId } from "./copy";
 import { useEvery, useLoad } from "./load";
 import { asMessages, Conversation } from "./messages";
 import { change, link, route } from "./route";
-import { live } from "./running";
+import { start } from "./running";
 import { SearchField } from "./search";
-import { countWaiting, info } from "./session";
-import { count, Text, Time, visible } from "./text";
+import { brief, countWaiting, info } from "./session";
+import { count, list, Text, Time, visible, word } from "./text";
 import { AssistantFilter, searchOf } from "./threads";
-import { asksOf, idOf, tasksOf } from "./tree";
+import { questionsIn } from "./tree";
 import type { Thread } from "./types";
 
 const pageSize = 50;
@@ -40,37 +40,49 @@ export function Inbox() {
   const [most, setMost] = useState(pageSize);
   // sent are the threads that were answered here, as they were then: they are waiting no longer.
   const [sent, setSent] = useState<Map<string, string>>(new Map());
-  const [last, setLast] = useState<Thread>();
+  const [last, setLast] = useState<{ thread: Thread; run: string }>();
   const search = searchOf({ q: query.q ?? "", assistant: query.assistant ?? "", status: "interrupted", sort: "updated_at", order: query.order === "desc" ? "desc" : "asc" });
   if (query.owner) search.metadata = { ...search.metadata, [query.by || "owner"]: query.owner };
-  const found = useLoad((signal) => api.threads({ ...search, limit: most, offset: 0 }, signal), [JSON.stringify(search), most]);
+  const by = JSON.stringify(search);
+  const found = useLoad(async (signal) => ({ by, threads: await api.threads({ ...search, limit: most, offset: 0 }, signal) }), [by, most]);
+  const threads = found.value?.threads ?? [];
   useEvery(4000, () => found.loading || found.again());
   const oldest = Date.now() - (ages[query.age ?? ""]?.[1] ?? 0);
-  const rows = (found.value ?? []).filter((t) => questionsOf(t).length > 0 && sent.get(t.thread_id) !== t.updated_at && (!query.age || changedOf(t) <= oldest));
-  const owners = useOwners(found.value ?? []);
-  const more = (found.value?.length ?? 0) === most && (!query.age || changedOf(found.value!.at(-1)!) <= oldest);
-  // On a phone the list and a question each have the screen.
-  const chosen = query.id ?? (wide() ? rows[0]?.thread_id : undefined);
+  const rows = threads.filter((t) => questionsOf(t).length > 0 && sent.get(t.thread_id) !== t.updated_at && (!query.age || changedOf(t) <= oldest));
+  const owners = useOwners(threads);
+  const more = threads.length === most && (!query.age || changedOf(threads.at(-1)!) <= oldest);
+  // The first one is shown where the list leaves room for it. It stays, whatever comes before it later: what
+  // a person reads, or is about to press, is not taken away. On a phone the list and a question each have the screen.
+  const first = useRef<{ of: string; id?: string }>({ of: "" });
+  const of = by + word(query.age);
+  if (first.current.of !== of) first.current = { of };
+  if (wide() && found.value?.by === by) first.current.id ??= rows[0]?.thread_id;
+  const chosen = query.id ?? first.current.id;
   const at = rows.findIndex((t) => t.thread_id === chosen);
-  const list = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLDivElement>(null);
   const onKey = (e: KeyboardEvent) => {
     const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[e.key];
     if (step !== undefined) {
       const to = rows[Math.min(rows.length - 1, Math.max(0, at + step))];
       if (to) change({ id: to.thread_id }, true);
-    } else if (e.key === "Enter" && chosen) {
+    } else if (e.key === "Enter" && chosen && !e.repeat) {
       document.querySelector<HTMLElement>(".questions .decisions button, .questions .field input, .questions .field textarea, .questions .field select")?.focus();
     } else return;
     e.preventDefault();
   };
-  useEffect(() => list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" }), [chosen]);
-  const done = (t: Thread) => {
-    const next = rows[at + 1] ?? rows[at - 1];
-    setSent(new Map(sent).set(t.thread_id, t.updated_at));
-    setLast(t);
-    change({ id: wide() ? next?.thread_id : undefined }, true);
-    list.current?.focus();
+  useEffect(() => box.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" }), [chosen]);
+  const seen = useRef({ chosen, rows, at });
+  seen.current = { chosen, rows, at };
+  const done = (thread: Thread, run: string) => {
+    setSent((all) => new Map(all).set(thread.thread_id, thread.updated_at));
+    setLast({ thread, run });
     countWaiting();
+    // Whoever has gone to another question stays there.
+    const { chosen, rows, at } = seen.current;
+    if (chosen !== thread.thread_id || route.peek().path[0] !== "inbox") return;
+    first.current.id = undefined;
+    change({ id: wide() ? (rows[at + 1] ?? rows[at - 1])?.thread_id : undefined }, true);
+    box.current?.focus();
   };
   const filtered = !!(query.q || query.assistant || query.owner || query.age);
   return (
@@ -115,7 +127,7 @@ export function Inbox() {
           {found.error} <button onClick={found.again}>Try again</button>
         </p>
       )}
-      {rows.length === 0 && found.value && !query.id ? (
+      {rows.length === 0 && found.value && !chosen ? (
         <div class="empty">
           {filtered ? (
             <p>No question is like that.</p>
@@ -132,11 +144,11 @@ export function Inbox() {
           )}
         </div>
       ) : null}
-      {last && <Sent thread={last} />}
-      {(rows.length > 0 || query.id) && (
+      {last && <Sent key={last.run} {...last} />}
+      {(rows.length > 0 || chosen) && (
         <div class="columns two">
           <div class="list">
-            <div class="scroll" ref={list} tabIndex={0} role="listbox" aria-label="Questions that wait" aria-activedescendant={at >= 0 ? "ask-" + at : undefined} onKeyDown={onKey}>
+            <div class="scroll" ref={box} tabIndex={0} role="listbox" aria-label="Questions that wait" aria-activedescendant={at >= 0 ? "ask-" + at : undefined} onKeyDown={onKey}>
               {rows.map((t, i) => (
                 <a key={t.thread_id} id={"ask-" + i} role="option" tabIndex={-1} aria-selected={t.thread_id === chosen} class="ask" href={link(["inbox"], { ...query, id: t.thread_id })}>
                   <span class="words">{visible(lineOf(t))}</span>
@@ -170,28 +182,31 @@ export function Inbox() {
 }
 
 // Sent says what became of the last answer.
-function Sent({ thread }: { thread: Thread }) {
-  const run = live.value?.thread === thread.thread_id ? live.value : undefined;
+function Sent({ thread, run }: { thread: Thread; run: string }) {
+  const id = thread.thread_id;
+  const told = useLoad<{ status: string; error?: string } | undefined>(async () => (info.value?.stele?.runs ? list((await api.queueOf(id)).runs).find((r) => r.run_id === run) : await api.run(id, run)), [id, run]);
+  const status = told.value?.status ?? "pending";
+  const ended = status !== "pending" && status !== "running";
+  useEvery(1000, () => ended || told.loading || told.again());
   const open = <a href={link(["threads", thread.thread_id])}>{visible(titleOf(thread) || thread.thread_id).slice(0, 60)}</a>;
-  if (run?.error) {
+  if (status === "error" || status === "timeout") {
     return (
       <p class="error" role="alert">
-        {open}: <Text text={run.error} first={300} />
+        {open}: the run failed. <Text text={told.value?.error} first={300} />
       </p>
     );
   }
   return (
     <p class="note inset" role="status">
-      Answered: {open}. {run?.ended ? "The run has ended." : "The agent goes on."}
+      Answered: {open}. {ended ? "The run has ended." : "The agent goes on."}
     </p>
   );
 }
 
 // Asked is a thread's questions with their form, and what was said before.
-function Asked({ id, row, done }: { id: string; row: Thread | undefined; done: (t: Thread) => void }) {
-  const brief = info.value?.stele?.brief_values ? "brief" : undefined;
+function Asked({ id, row, done }: { id: string; row: Thread | undefined; done: (t: Thread, run: string) => void }) {
   const mark = row?.updated_at;
-  const state = useLoad(() => api.state(id, undefined, brief), [id, mark]);
+  const state = useLoad(() => api.state(id, undefined, brief()), [id, mark]);
   const other = useLoad(async () => row ?? (await api.thread(id, info.value?.stele?.thread_status)), [id, mark]);
   const thread = row ?? other.value;
   if (state.error && !state.value) {
@@ -203,7 +218,6 @@ function Asked({ id, row, done }: { id: string; row: Thread | undefined; done: (
   }
   if (!state.value || !thread) return <p class="note">Loading…</p>;
   const s = state.value;
-  const waits = asksOf(s).length > 0 || tasksOf(s).some((t) => asksOf(t).length > 0);
   const values = s.values !== null && typeof s.values === "object" && !Array.isArray(s.values) ? s.values : {};
   const talk = Object.values(values).flatMap((v) => asMessages(v) ?? []).slice(-6);
   return (
@@ -213,11 +227,13 @@ function Asked({ id, row, done }: { id: string; row: Thread | undefined; done: (
       </a>
       <h2>{visible(titleOf(thread)) || "A thread"}</h2>
       <p class="note about-thread">
-        {[graphOf(thread), ownerOf(thread)?.name].filter(Boolean).map(visible).join(" · ")} <CopyId id={id} /> <Time at={thread.updated_at} />{" "}
+        {[graphOf(thread), ownerOf(thread)?.name].filter(Boolean).map((name) => `${visible(name)} · `)}
+        <CopyId id={id} /> · <Time at={thread.updated_at} /> ·{" "}
         <a href={link(["threads", id])}>open the thread</a>
       </p>
-      {waits ? (
-        <Answer key={idOf(s)} id={id} thread={thread} state={s} refresh={state.again} sent={() => done(thread)} />
+      {questionsIn(s).length > 0 ? (
+        // An agent may run for minutes: nothing of the browser's is kept open for it.
+        <Answer id={id} thread={thread} state={s} refresh={state.again} send={async (body) => (done(thread, await start(id, body)), {})} />
       ) : (
         <p class="empty">Nothing waits here any more: it was answered, or the thread has gone on.</p>
       )}

@@ -6,6 +6,16 @@ import { Dialog } from "./dialog";
 import { go, route } from "./route";
 import { listQuery } from "./threads";
 
+// letters: single letters decide about calls. A person who speaks to the computer, or types beside the
+// fields, turns that off.
+const place = "stele.letters";
+export const letters = signal(localStorage.getItem(place) !== "off");
+const switchLetters = (on: boolean) => {
+  letters.value = on;
+  if (on) localStorage.removeItem(place);
+  else localStorage.setItem(place, "off");
+};
+
 const shown = signal(false);
 export const showKeys = () => (shown.value = true);
 
@@ -35,11 +45,12 @@ export function useKeys() {
       const list = document.querySelector<HTMLElement>('[role="listbox"]');
       if (e.key === "?") showKeys();
       else if (e.key === "/" && search) search.focus();
-      else if (e.key === "Escape" && path[0] === "threads" && path[1] !== undefined && !query.with && !query.pick) go(["threads"], listQuery());
+      else if (e.key === "Escape" && path[0] === "threads" && path[1] !== undefined && !query.with && !query.pick && !at.closest("form")) go(["threads"], listQuery());
       else if (["j", "k", "J", "K", "c", "Enter"].includes(e.key) && list && !list.contains(at)) {
-        if (e.key === "Enter" && at.closest("button, a, summary")) return;
+        if (e.key === "Enter" && (e.repeat || at.closest("button, a, summary"))) return;
         list.focus({ preventScroll: true });
-        list.dispatchEvent(new KeyboardEvent("keydown", { key: e.key === "Enter" ? e.key : e.key.toLowerCase(), shiftKey: e.shiftKey }));
+        // The list says by this whether it knows the key.
+        if (list.dispatchEvent(new KeyboardEvent("keydown", { key: e.key === "Enter" ? e.key : e.key.toLowerCase(), shiftKey: e.shiftKey, cancelable: true }))) return;
       } else return;
       e.preventDefault();
     };
@@ -65,6 +76,9 @@ export function Keys() {
           </div>
         ))}
       </dl>
+      <label class="switch">
+        <input type="checkbox" checked={letters.value} onChange={(e) => switchLetters(e.currentTarget.checked)} /> <kbd>a</kbd> <kbd>e</kbd> <kbd>r</kbd> <kbd>s</kbd> decide without a modifier key
+      </label>
       <div class="buttons">
         <button onClick={close}>Close</button>
       </div>

@@ -1,6 +1,7 @@
 // Messages read as a conversation. They are LangChain's, as LangGraph's server writes them.
 
 import { useState } from "preact/hooks";
+import { isFields } from "./json";
 import { count, list, Text, visible, word } from "./text";
 import type { Fields, Json } from "./types";
 import { Value } from "./value";
@@ -29,6 +30,13 @@ export interface Message {
   status?: Json;
   usage_metadata?: { input_tokens?: Json; output_tokens?: Json; total_tokens?: Json } | null;
   response_metadata?: Fields | null;
+}
+
+// textOf is the text of a message, without its other blocks.
+export function textOf(content: Json): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return content.map((b) => (typeof b === "string" ? b : isFields(b) && typeof b.text === "string" ? b.text : "")).join("");
 }
 
 const tokensOf = (m: Message) => (typeof m.usage_metadata?.total_tokens === "number" ? m.usage_metadata.total_tokens : 0);
@@ -64,14 +72,14 @@ export function Conversation({ messages }: { messages: Message[] }) {
         </button>
       )}
       {rows.slice(from).map((m, i) => (
-        <Bubble key={word(m.id) + " " + (from + i)} message={m} results={results} />
+        <Bubble key={word(m.id) + " " + (from + i)} message={m} results={results} alone={messages.length === 1} />
       ))}
       {tokens > 0 && messages.length > 1 && <p class="note">{count(tokens)} tokens in all</p>}
     </div>
   );
 }
 
-function Bubble({ message: m, results }: { message: Message; results: Map<string, Message> }) {
+function Bubble({ message: m, results, alone }: { message: Message; results: Map<string, Message>; alone: boolean }) {
   const kind = m.type.replace("MessageChunk", "").toLowerCase();
   return (
     <article class={"bubble " + (kind in names ? kind : "other")} aria-label={names[kind] ?? visible(m.type)}>
@@ -87,7 +95,7 @@ function Bubble({ message: m, results }: { message: Message; results: Map<string
           <details class="call" key={i}>
             <summary>
               calls <b>{visible(toolOf(call))}</b>
-              {result ? (result.status === "error" ? " · failed" : " · answered") : " · no answer yet"}
+              {result ? (result.status === "error" ? " · failed" : " · answered") : !alone && " · no answer yet"}
             </summary>
             <Value value={argsOf(call)} name="arguments" open />
             {result && (

@@ -27,10 +27,10 @@ export function Nodes() {
                 <th>Node</th>
                 <th>Graph</th>
                 <th>In all</th>
-                <th>On average</th>
-                <th>Longest</th>
-                <th>Tasks</th>
-                <th>Tried again</th>
+                <th class="number">On average</th>
+                <th class="number">Longest</th>
+                <th class="number">Tasks</th>
+                <th class="number">Tried again</th>
                 <th>Failed</th>
               </tr>
             </thead>
@@ -46,10 +46,10 @@ export function Nodes() {
                       {spent(n.took_ns / 1e6)}
                     </span>
                   </td>
-                  <td data-name="On average">{spent(n.took_ns / n.tasks / 1e6)}</td>
-                  <td data-name="Longest">{spent(n.longest_ns / 1e6)}</td>
-                  <td data-name="Tasks">{count(n.tasks)}</td>
-                  <td data-name="Tried again">{n.retries > 0 ? count(n.retries) : ""}</td>
+                  <td class="number" data-name="On average">{spent(n.took_ns / n.tasks / 1e6)}</td>
+                  <td class="number" data-name="Longest">{spent(n.longest_ns / 1e6)}</td>
+                  <td class="number" data-name="Tasks">{count(n.tasks)}</td>
+                  <td class="number" data-name="Tried again">{n.retries > 0 ? count(n.retries) : ""}</td>
                   <td data-name="Failed">
                     {n.failed > 0 && (
                       <a class="bad" href={link(["threads", n.thread_id], { view: "timeline" })}>

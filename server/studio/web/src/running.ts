@@ -3,11 +3,11 @@
 import { signal } from "@preact/signals";
 import { api } from "./api";
 import { say } from "./load";
+import { textOf } from "./messages";
 import { word } from "./text";
 import type { Fields, Json } from "./types";
 
 export interface Live {
-  thread: string;
   nodes: string[]; // that have ended, in order
   texts: [string, string][]; // of messages by id, as their tokens arrive
   ended: boolean;
@@ -15,18 +15,33 @@ export interface Live {
   cancel: () => void;
 }
 
-export const live = signal<Live | undefined>();
+// lives are the runs that this page follows, or followed last, by thread.
+export const lives = signal<ReadonlyMap<string, Live>>(new Map());
+export const liveOf = (thread: string) => lives.value.get(thread);
 
-// run begins a run and follows it to its end. While another run is on the thread, the server
-// refuses it. The page is drawn at most once a frame, however many tokens arrive.
-export async function run(thread: string, body: Fields): Promise<void> {
+export function forget(thread: string) {
+  const rest = new Map(lives.value);
+  rest.delete(thread);
+  lives.value = rest;
+}
+
+// reject: while another run is on the thread, the server refuses one.
+const alone: Fields = { multitask_strategy: "reject" };
+
+// start begins a run and does not follow it. It returns the run's id once the server has taken it.
+export async function start(thread: string, body: Fields): Promise<string> {
+  return word((await api.start(thread, { ...body, ...alone })).run_id);
+}
+
+// run begins a run and follows it. It returns once the server has taken it; ended is fulfilled at its end.
+// The page is drawn at most once a frame, however many tokens arrive.
+export async function run(thread: string, body: Fields): Promise<{ ended: Promise<void> }> {
   const abort = new AbortController();
   const texts = new Map<string, string>();
   const nodes: string[] = [];
   let runID: string | undefined;
   let drawn = false;
   const state: Live = {
-    thread,
     nodes,
     texts: [],
     ended: false,
@@ -41,22 +56,27 @@ export async function run(thread: string, body: Fields): Promise<void> {
     drawn = true;
     requestAnimationFrame(() => {
       drawn = false;
-      live.value = { ...state, texts: [...texts], nodes: [...nodes] };
+      lives.value = new Map(lives.value).set(thread, { ...state, texts: [...texts], nodes: [...nodes] });
     });
   };
+  const events = await api.stream(thread, { ...body, ...alone, stream_mode: ["updates", "messages-tuple"], on_disconnect: "continue" }, abort.signal);
   show({});
-  try {
-    for await (const e of api.stream(thread, { ...body, stream_mode: ["updates", "messages-tuple"], on_disconnect: "continue", multitask_strategy: "reject" }, abort.signal)) {
-      if (e.event === "metadata" && fields(e.data)) runID = word((e.data as Fields).run_id);
-      else if (e.event === "error") show({ error: errorOf(e.data) });
-      else if (e.event === "updates" && fields(e.data)) nodes.push(...Object.keys(e.data as Fields).filter((k) => k !== "__interrupt__"));
-      else if (e.event === "messages" && Array.isArray(e.data)) add(texts, e.data[0]);
-      show({});
+  return { ended: follow() };
+
+  async function follow() {
+    try {
+      for await (const e of events) {
+        if (e.event === "metadata" && fields(e.data)) runID = word((e.data as Fields).run_id);
+        else if (e.event === "error") show({ error: errorOf(e.data) });
+        else if (e.event === "updates" && fields(e.data)) nodes.push(...Object.keys(e.data as Fields).filter((k) => k !== "__interrupt__"));
+        else if (e.event === "messages" && Array.isArray(e.data)) add(texts, e.data[0]);
+        show({});
+      }
+    } catch (error) {
+      if (!abort.signal.aborted) show({ error: say(error) });
     }
-  } catch (error) {
-    if (!abort.signal.aborted) show({ error: say(error) });
+    show({ ended: true });
   }
-  show({ ended: true });
 }
 
 function fields(v: Json): v is Fields {
@@ -78,10 +98,4 @@ function add(texts: Map<string, string>, chunk: Json | undefined) {
   const before = texts.get(id) ?? "";
   // A message that is whole replaces its chunks.
   texts.set(id, type === "AIMessageChunk" ? before + text : text);
-}
-
-function textOf(content: Json): string {
-  if (typeof content === "string") return content;
-  if (!Array.isArray(content)) return "";
-  return content.map((b) => (typeof b === "string" ? b : fields(b) && typeof b.text === "string" ? b.text : "")).join("");
 }

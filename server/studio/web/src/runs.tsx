@@ -9,7 +9,7 @@ import { say, useEvery, useLoad } from "./load";
 import { Nodes } from "./nodes";
 import { change, link, route } from "./route";
 import { RunStatus, tookOf } from "./status";
-import { count, Id, list, Text, Time, visible, word } from "./text";
+import { count, exact, Id, list, Text, Time, visible, word } from "./text";
 import type { Cron, QueuedRun } from "./types";
 
 const statuses = ["", "pending", "running", "error", "interrupted", "success"] as const;
@@ -51,8 +51,8 @@ export function Runs() {
                 <th>Thread</th>
                 <th>Graph</th>
                 <th>Submitted</th>
-                <th>Attempts</th>
-                <th>Took</th>
+                <th class="number">Attempts</th>
+                <th class="number">Took</th>
                 <th>Error</th>
                 {!readonly.value && <th>Actions</th>}
               </tr>
@@ -72,8 +72,8 @@ export function Runs() {
                   <td data-name="Submitted">
                     <Time at={r.created_at} />
                   </td>
-                  <td data-name="Attempts">{r.attempt}</td>
-                  <td data-name="Took">{tookOf(r)}</td>
+                  <td class="number" data-name="Attempts">{r.attempt}</td>
+                  <td class="number" data-name="Took">{tookOf(r)}</td>
                   <td class="cause" data-name="Error">{r.error && <Text text={r.error} first={200} />}</td>
                   {!readonly.value && (
                     <td>
@@ -218,4 +218,4 @@ function Schedules() {
   );
 }
 
-const when = (at: string | null | undefined) => (at ? new Date(word(at)).toLocaleString() : "no time");
+const when = (at: string | null | undefined) => (at ? exact(new Date(word(at))) : "no time");

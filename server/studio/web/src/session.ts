@@ -8,6 +8,8 @@ import type { Assistant, Info } from "./types";
 export const info = signal<Info | undefined>();
 export const graphs = signal<Assistant[] | undefined>();
 export const readonly = signal(false);
+// brief is how states are asked for without their large values, where the server can.
+export const brief = () => (info.value?.stele?.brief_values ? "brief" : undefined);
 // notice is what a person must learn although what it was about has left the screen.
 export const notice = signal<string | undefined>();
 export const trouble = signal<string | undefined>();

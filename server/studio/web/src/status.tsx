@@ -1,9 +1,9 @@
 // How far a thread is, and how long a run took.
 
 import { spent, visible, word } from "./text";
-import type { QueuedRun, Thread } from "./types";
+import type { QueuedRun, RanTask, Thread } from "./types";
 
-const names: Record<string, string> = { idle: "idle", busy: "running", interrupted: "waiting", error: "failed" };
+const names: Record<string, string> = { idle: "done", busy: "running", interrupted: "waiting", error: "failed" };
 
 // looks has a colour for each state, whatever its name is: one for what has ended well, whether a thread, a
 // checkpoint or a run.
@@ -21,6 +21,9 @@ export function RunStatus({ status: it, waiting }: { status: unknown; waiting?: 
   const status = waiting && (it === "success" || it === "interrupted") ? "waiting" : word(it);
   return <span class={"status " + lookOf(status)}>{visible(status)}</span>;
 }
+
+// triesOf is how often a task was tried.
+export const triesOf = (t: RanTask) => Math.max(t.starts, 1) - 1 + Math.max(t.attempts, 1);
 
 // tookOf is how long a run has been under way, or took.
 export function tookOf(r: QueuedRun): string {

@@ -4,6 +4,7 @@ import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Deed, tokensOf } from "./deeds";
 import { type Place, placeOf } from "./history";
+import { say } from "./load";
 import { change, link, route } from "./route";
 import { count, spent, Time } from "./text";
 import { ancestryOf, type Row, standOf, stepOf } from "./tree";
@@ -35,8 +36,8 @@ export function History(props: Props) {
   const items = virtual.getVirtualItems();
   const last = items[items.length - 1]?.index ?? 0;
   useEffect(() => {
-    if (props.more && !props.busy && entries.length > 0 && last >= entries.length - 20) props.load();
-  }, [last, entries.length, props.more, props.busy]);
+    if (props.more && !props.busy && !props.error && entries.length > 0 && last >= entries.length - 20) props.load();
+  }, [last, entries.length, props.more, props.busy, props.error]);
   const line = useMemo(() => (chosen ? ancestryOf(rows, chosen) : new Set<string>()), [rows, chosen]);
   const lanes = useMemo(() => rows.reduce((most, r) => Math.max(most, r.lane + 1, ...r.through.map((l) => l + 1)), 1), [rows]);
   const most = useMemo(() => mostOf(deeds), [deeds]);
@@ -63,8 +64,13 @@ export function History(props: Props) {
     virtual.scrollToIndex(to);
   };
   const compared = route.value.query.with;
+  // On a phone the question comes first, and the history when it is asked for.
+  const [open, setOpen] = useState(false);
   return (
-    <section class="history" aria-label="History">
+    <section class={open ? "history open" : "history"} aria-label="History">
+      <button class="toggle" aria-expanded={open} onClick={() => setOpen(!open)}>
+        History <span class="note">{count(rows.length)}{props.more || gap ? " or more" : ""}</span>
+      </button>
       <Jump jump={props.jump} />
       <div class="scroll" ref={scroller} tabIndex={0} role="listbox" aria-label="Checkpoints, newest first" aria-activedescendant={index >= 0 ? "cp-" + index : undefined} onKeyDown={onKey}>
         <div style={{ height: `${virtual.getTotalSize()}px`, position: "relative" }}>
@@ -81,7 +87,11 @@ export function History(props: Props) {
             return <HistoryRow key={row.id} row={row} deed={deeds.get(row.id)!} most={most} index={item.index} top={item.start} width={width} down={item.index + 1 < entries.length} chosen={row.id === chosen} other={row.id === compared} line={line.has(row.id)} />;
           })}
         </div>
-        {props.error && <p class="error">{props.error}</p>}
+        {props.error && (
+          <p class="error" role="alert">
+            {props.error} <button onClick={props.load}>Try again</button>
+          </p>
+        )}
       </div>
       <p class="note foot">
         {count(rows.length)} {props.more || gap ? "checkpoints are loaded." : rows.length === 1 ? "checkpoint." : "checkpoints."}{" "}
@@ -112,7 +122,13 @@ function Jump({ jump }: { jump: Props["jump"] }) {
     const text = String(new FormData(e.target as HTMLFormElement).get("place") ?? "");
     const place = placeOf(text);
     if (!place) return setWrong("Write the number of a step, a time such as 14:30, or a date such as 2026-03-01 14:30.");
-    const at = await jump(place);
+    setWrong(undefined);
+    let at;
+    try {
+      at = await jump(place);
+    } catch (error) {
+      return setWrong(`The history could not be read: ${say(error)}`);
+    }
     setWrong(at ? undefined : "step" in place ? `No checkpoint of step ${place.step} was found.` : "The thread begins later.");
     if (at?.checkpoint.checkpoint_id) change({ at: at.checkpoint.checkpoint_id });
   };
@@ -172,7 +188,7 @@ const HistoryRow = memo(function HistoryRow(props: { row: Row; deed: Deed; most:
       }}
     >
       <Lanes row={row} down={props.down} width={props.width} />
-      <span class={"stand " + stand} title={stand} />
+      <span class={"stand " + stand} role="img" aria-label={stand} title={stand} />
       <span class="deed">
         <span class="what">
           <Words deed={deed} />

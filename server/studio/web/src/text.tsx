@@ -5,7 +5,9 @@
 import { useState } from "preact/hooks";
 import type { Json } from "./types";
 
-const hidden = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+// hidden is what no font draws: control characters, and what Unicode calls default-ignorable, such as the
+// tags with which a text for models is hidden from people. An emoji may say how it is drawn.
+const hidden = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u2028\u2029]|(?![\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}|(?<!\p{Extended_Pictographic})[\ufe0e\ufe0f]/gu;
 
 // word is whatever a program has put where a name or a text is expected.
 export function word(it: unknown): string {
@@ -19,7 +21,10 @@ export function list<T extends object>(it: readonly T[] | null | undefined): T[]
 }
 
 export function visible(text: unknown): string {
-  return word(text).replace(hidden, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+  return word(text).replace(hidden, (c) => {
+    const code = c.codePointAt(0)!.toString(16).padStart(4, "0");
+    return code.length > 4 ? `\\u{${code}}` : `\\u${code}`;
+  });
 }
 
 const few = 2000;
@@ -48,7 +53,8 @@ export function Text({ text: it, class: name, first = few }: { text: unknown; cl
 export function Id({ id, short }: { id: unknown; short?: boolean }) {
   const text = visible(id);
   // Ids that people chose say something: they are cut by the room that there is.
-  const cut = short && /^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(text) ? text.slice(0, 8) + "…" + text.slice(-4) : text;
+  // Those of checkpoints have the version 6, and of their time what changes is in the middle.
+  const cut = !short || !/^[0-9a-f]{8}-[0-9a-f-]{27}$/i.test(text) ? text : text[14] === "6" ? "…" + text.slice(9, 18) : text.slice(0, 8) + "…" + text.slice(-4);
   return (
     <code class="id" title={text} dir="ltr">
       {cut}
@@ -73,7 +79,7 @@ export function bytes(n: number): string {
 
 // exact is a local time such as 2006-01-02 15:04:05. The browser's own formatter takes tens of
 // milliseconds to make, of the time to the first screen.
-function exact(at: Date): string {
+export function exact(at: Date): string {
   const two = (n: number) => String(n).padStart(2, "0");
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }

@@ -1,14 +1,15 @@
 // One thread: its history as a tree, the graph, and the chosen checkpoint.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { questionsOf } from "./about";
+import { graphOf, ownerOf, questionsOf, titleOf } from "./about";
 import { Actions } from "./actions";
 import { Answer } from "./answer";
 import { api } from "./api";
 import { Guarded } from "./guarded";
-import { graphs, info, readonly } from "./session";
+import { brief, graphs, info, readonly } from "./session";
 import { assistantOf } from "./assistants";
 import { Compare } from "./compare";
+import { CopyId } from "./copy";
 import { type Deed, deedsOf, tokensOf } from "./deeds";
 import { exportHTML, exportLines, save } from "./export";
 import { Graph, type Mark, withTaken } from "./graph";
@@ -17,9 +18,9 @@ import { type Loaded, say, useEvery, useLoad } from "./load";
 import { asMessages, Conversation } from "./messages";
 import { nodeName } from "./names";
 import { change, link, route } from "./route";
-import { live } from "./running";
+import { forget, liveOf, run } from "./running";
 import { bytes, count, Id, list, spent, Text, Time, visible, word } from "./text";
-import { RunStatus, Status, tookOf as tookOfRun } from "./status";
+import { RunStatus, Status, tookOf as tookOfRun, triesOf } from "./status";
 import { History, Words } from "./steps";
 import { Timeline } from "./timeline";
 import { asksOf, idOf, madeBy, nextOf, parentOf, type Row, rowsOf, stepOf, tasksOf } from "./tree";
@@ -45,8 +46,8 @@ export function ThreadScreen({ id }: { id: string }) {
   );
   // What is shown of the chosen checkpoint has its values.
   // Large ones are left out until they are opened, except where checkpoints are compared.
-  const brief = info.value?.stele?.brief_values && !query.with ? "brief" : undefined;
-  const fetched = useLoad(async () => (lazy() && state ? await api.state(id, idOf(state), brief) : undefined), [id, state && idOf(state), mark, brief]);
+  const large = query.with ? undefined : brief();
+  const fetched = useLoad(async () => (lazy() && state ? await api.state(id, idOf(state), large) : undefined), [id, state && idOf(state), mark, large]);
   const whole = !lazy() ? state : fetched.value && state && idOf(fetched.value) === idOf(state) ? fetched.value : undefined;
   const seen = useRef("");
   useEvery(2500, () => {
@@ -76,21 +77,20 @@ export function ThreadScreen({ id }: { id: string }) {
   return (
     <main class="thread">
       <div class="bar">
-        <h1>
-          <span class="broad">
-            <Id id={id} />
-          </span>
-          <span class="narrow">
-            <Id id={id} short />
-          </span>
-        </h1>
+        <div class="named">
+          <h1>{visible(thread.value && titleOf(thread.value)) || "untitled"}</h1>
+          <p class="note">
+            {thread.value && [graphOf(thread.value), ownerOf(thread.value)?.name].filter(Boolean).map((name) => `${visible(name)} · `)}
+            <CopyId id={id} />
+          </p>
+        </div>
         {thread.value && <Status thread={thread.value} />}
         <Actions id={id} thread={thread.value} state={whole ?? state} head={rows[0]?.state} refresh={refresh}>
           {rows.length > 0 && <Exports id={id} />}
         </Actions>
       </div>
       <div class={query.with ? "columns comparing" : query.view ? "columns over" : "columns"}>
-        <History rows={rows} deeds={deeds} gap={history.rest.length ? history.top.length : 0} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={history.next} fill={history.fill} jump={history.jump} />
+        <History rows={rows} deeds={deeds} gap={history.rest.length ? history.top.length : 0} chosen={state ? idOf(state) : undefined} more={history.more} busy={history.busy} error={history.error} load={rows.length || !history.error ? history.next : history.first} fill={history.fill} jump={history.jump} />
         <section class="middle" aria-label="Graph">
           <GraphOf thread={thread.value} state={whole ?? state} rows={rows} />
           <Runs id={id} mark={mark} waits={!!thread.value && questionsOf(thread.value).length > 0} refresh={refresh} />
@@ -106,7 +106,7 @@ export function ThreadScreen({ id }: { id: string }) {
               </a>
             </nav>
           )}
-          {live.value && live.value.thread === id && <Live />}
+          <Live id={id} />
           {query.view && !query.with && rows.length > 0 ? (
             <Timeline id={id} rows={rows} deeds={deeds} mark={mark} />
           ) : whole && query.with && withState.value ? (
@@ -117,7 +117,7 @@ export function ThreadScreen({ id }: { id: string }) {
                   end
                 </button>
               </h2>
-              <Compare before={withState.value} after={whole} rows={rows} />
+              <Compare before={withState.value} after={whole} rows={rows} deeds={deeds} />
             </>
           ) : whole && state ? (
             <Checkpoint id={id} thread={thread.value} state={whole} rows={rows} deed={deeds.get(idOf(state))} head={rows[0] ? idOf(rows[0].state) === idOf(state) : false} refresh={refresh} />
@@ -144,9 +144,10 @@ function GraphOf({ thread, state, rows }: { thread: Thread | undefined; state: S
 
 // Runs are those that the server knows of the thread, newest first.
 function Runs({ id, mark, waits, refresh }: { id: string; mark: string; waits: boolean; refresh: () => void }) {
-  const runs = useLoad(() => api.runs(id), [id, mark, live.value?.ended]);
+  const ended = liveOf(id)?.ended;
+  const runs = useLoad(() => api.runs(id), [id, mark, ended]);
   // A server of stele's also tells how often a run was tried, how long it took, and why it failed.
-  const queued = useLoad(async () => (info.value?.stele?.runs ? (await api.queueOf(id)).runs : []), [id, mark, live.value?.ended]);
+  const queued = useLoad(async () => (info.value?.stele?.runs ? (await api.queueOf(id)).runs : []), [id, mark, ended]);
   const [error, setError] = useState<string>();
   if (!runs.value?.length) return null;
   const more = new Map(queued.value?.map((q) => [q.run_id, q]));
@@ -232,7 +233,7 @@ function Checkpoint(props: { id: string; thread: Thread | undefined; state: Stat
           </label>
         </p>
       </div>
-      {head && <Answer id={id} thread={thread} state={state} refresh={refresh} />}
+      {head && <Answer id={id} thread={thread} state={state} refresh={refresh} send={(body) => run(id, body)} />}
       <Tasks id={id} state={state} rows={props.rows} raw={raw} />
       <section aria-label="Values">
         <h3>Values</h3>
@@ -362,7 +363,7 @@ function useTasks(id: string, state: State, rows: Row[]): Loaded<Map<string, Ran
       await look(recent.filter((run) => !made.includes(run)));
     }
     return found;
-  }, [id, idOf(state), ids, runs, live.value?.ended]);
+  }, [id, idOf(state), ids, runs, liveOf(id)?.ended]);
 }
 
 function Tasks({ id, state, rows, raw }: { id: string; state: State; rows: Row[]; raw: boolean }) {
@@ -414,7 +415,7 @@ function TaskOf({ id, at, task: t, ran, asked, raw }: { raw: boolean; id: string
 
 // tookBy says in short how long a task took, and how often it was tried.
 function tookBy(ran: RanTask): string {
-  const tries = Math.max(ran.starts, 1) - 1 + Math.max(ran.attempts, 1);
+  const tries = triesOf(ran);
   return [ran.status === "begun" ? "" : spent(ran.took_ns / 1e6), tries > 1 ? `${tries} tries` : ""].filter(Boolean).join(", ");
 }
 
@@ -440,14 +441,15 @@ function small(value: Json): boolean {
   return (Array.isArray(value) ? value.length : Object.keys(value).length) <= 12;
 }
 
-function Live() {
-  const l = live.value!;
+function Live({ id }: { id: string }) {
+  const l = liveOf(id);
+  if (!l) return null;
   return (
     <section class="live" aria-label="Running" aria-live="polite">
       <h3>
         {l.ended ? (l.error ? "The run failed" : "The run ended") : "Running"}{" "}
         {l.ended ? (
-          <button class="quiet" onClick={() => (live.value = undefined)}>
+          <button class="quiet" onClick={() => forget(id)}>
             close
           </button>
         ) : (

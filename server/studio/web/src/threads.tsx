@@ -27,7 +27,7 @@ const statuses = [
   ["interrupted", "waiting"],
   ["error", "failed"],
   ["busy", "running"],
-  ["idle", "idle"],
+  ["idle", "done"],
 ] as const;
 const steleStatuses = ["", "done", "waiting", "failed", "unfinished", "running"].map((word) => [word, word || "all"] as const);
 

@@ -3,15 +3,16 @@
 // the times are those of the checkpoints, and the page says so.
 
 import { Fragment } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { api } from "./api";
 import { type Deed, type Told, tokensOf, type Use } from "./deeds";
 import { useLoad } from "./load";
 import { nodeName } from "./names";
 import { costOf, money, type Prices, prices } from "./prices";
 import { change } from "./route";
-import { live } from "./running";
+import { liveOf } from "./running";
 import { info } from "./session";
+import { RunStatus, triesOf } from "./status";
 import { count, Id, list, spent, Time, visible, word } from "./text";
 import { type Row, standOf, stepOf } from "./tree";
 import type { RanTask, Run } from "./types";
@@ -40,6 +41,7 @@ interface Group {
   waves: Wave[];
   noted: boolean; // by the queue
   waited: boolean; // for a person, before it
+  waits: boolean; // it ended with a question
 }
 
 const time = (at: unknown) => (typeof at === "string" ? new Date(at).getTime() : NaN);
@@ -66,7 +68,7 @@ function wavesOf(ran: RanTask[], told: Map<string, Told & { at: string; step: st
     const of = told.get(t.id);
     const from = time(t.began_at);
     const kind = t.status === "error" ? "failed" : t.status === "waiting" ? "waiting" : t.status === "begun" ? "begun" : of?.uses.length ? "model" : "work";
-    return { id: t.id, at: of?.at ?? "", step: of?.step ?? "", name: nodeName(t.name), said: of ? [of.words, of.names.join(", ")].filter(Boolean).join(" ") : "", depth: t.namespace?.length ?? 0, from, to: from + t.took_ns / 1e6, kind, tries: Math.max(t.starts, 1) - 1 + Math.max(t.attempts, 1), uses: of?.uses ?? [] };
+    return { id: t.id, at: of?.at ?? "", step: of?.step ?? "", name: nodeName(t.name), said: of ? [of.words, of.names.join(", ")].filter(Boolean).join(" ") : "", depth: t.namespace?.length ?? 0, from, to: from + t.took_ns / 1e6, kind, tries: triesOf(t), uses: of?.uses ?? [] };
   });
 }
 
@@ -88,21 +90,28 @@ function groupsOf(rows: Row[], deeds: Map<string, Deed>, runs: Run[], ran: Map<s
     const noted = list(ran.get(id));
     const of = made.get(id) ?? [];
     const parent = of[0]?.parent === undefined ? undefined : states.get(of[0].parent);
-    const waves = noted.length > 0 ? wavesOf(noted, told) : stepsOf(of, deeds);
-    return { id, run: runs.find((r) => r.run_id === id), waves, noted: noted.length > 0, waited: !!parent && standOf(parent.state) === "waiting" };
+    const last = of.at(-1);
+    const waves = noted.length > 0 ? wavesOf(noted, told).filter((w) => !Number.isNaN(w.from)) : stepsOf(of, deeds);
+    return { id, run: runs.find((r) => r.run_id === id), waves, noted: noted.length > 0, waited: !!parent && standOf(parent.state) === "waiting", waits: !!last && standOf(last.state) === "waiting" };
   });
 }
 
 export function Timeline({ id, rows, deeds, mark }: { id: string; rows: Row[]; deeds: Map<string, Deed>; mark: string }) {
   const [shown, show] = useState(runsShown);
   const price = useLoad(prices, []);
+  const kept = useRef(new Map<string, RanTask[]>());
   const told = useLoad(async () => {
     const runs = (await api.runs(id)).slice(0, shown);
     const ran = new Map<string, RanTask[]>();
-    // A run that the queue does not keep has no tasks.
-    if (info.value?.stele?.tasks) await Promise.all(runs.map(async (r) => ran.set(r.run_id, list((await api.tasksOf(id, r.run_id).catch(() => undefined))?.tasks))));
+    const look = async (r: Run) => {
+      // A run that the queue does not keep has no tasks. Those of one that has ended stay what they are.
+      const tasks = kept.current.get(r.run_id) ?? list((await api.tasksOf(id, r.run_id).catch(() => undefined))?.tasks);
+      ran.set(r.run_id, tasks);
+      if (tasks.length > 0 && r.status !== "pending" && r.status !== "running") kept.current.set(r.run_id, tasks);
+    };
+    if (info.value?.stele?.tasks) await Promise.all(runs.map(look));
     return { runs, ran };
-  }, [id, mark, shown, live.value?.ended]);
+  }, [id, mark, shown, liveOf(id)?.ended]);
   if (!told.value) return <p class="note">{told.error ?? "Loading…"}</p>;
   const groups = groupsOf(rows, deeds, told.value.runs, told.value.ran).filter((g) => g.waves.length > 0).sort((a, b) => begin(b) - begin(a));
   if (groups.length === 0) return <p class="empty">Nothing has run on this thread yet. What a run does is drawn here over time.</p>;
@@ -144,8 +153,6 @@ function Cost({ uses, prices }: { uses: Use[]; prices: Prices | undefined }) {
   return cost === undefined ? null : <>, {money(cost, prices!.currency)}</>;
 }
 
-const looks: Record<string, string> = { error: "error", timeout: "error", interrupted: "interrupted", running: "busy", pending: "busy" };
-
 function RunOf({ group: g, prices }: { group: Group; prices: Prices | undefined }) {
   const from = begin(g);
   const all = Math.max(1, end(g) - from);
@@ -155,7 +162,7 @@ function RunOf({ group: g, prices }: { group: Group; prices: Prices | undefined 
   return (
     <section class="run" aria-label={`Run ${visible(g.id)}`}>
       <h2>
-        {g.run && <span class={"status " + (looks[word(g.run.status)] ?? "idle")}>{visible(g.run.status)}</span>} {g.id ? <Id id={g.id} short /> : "Made by no run"} <Time at={new Date(from).toISOString()} />
+        {g.run && <RunStatus status={g.run.status} waiting={g.waits} />} {g.id ? <Id id={g.id} short /> : "Made by no run"} <Time at={new Date(from).toISOString()} />
         <span class="note">
           {spent(all)}
           {uses.length > 0 && `, ${count(tokensOf(uses))} tokens`}

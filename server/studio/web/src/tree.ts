@@ -21,6 +21,12 @@ export const idOf = (s: State) => word(s.checkpoint?.checkpoint_id);
 export const parentOf = (s: State) => word(s.parent_checkpoint?.checkpoint_id) || undefined;
 export const tasksOf = (s: State) => list(s.tasks);
 export const asksOf = (t: { interrupts?: Interrupt[] | null }) => list(t.interrupts);
+// questionsIn are the questions that wait at a checkpoint, and the task of each. A store without its program
+// knows the questions, and not which nodes ask them.
+export function questionsIn(s: State): { task: string; interrupt: Interrupt }[] {
+  const asked = tasksOf(s).flatMap((t) => asksOf(t).map((interrupt) => ({ task: t.name, interrupt })));
+  return asked.length ? asked : asksOf(s).map((interrupt) => ({ task: "the program", interrupt }));
+}
 export const nextOf = (s: State) => (Array.isArray(s.next) ? s.next.map(word) : []);
 
 // rowsOf lays out checkpoints that are ordered newest first, so that a child is always above
