@@ -182,7 +182,18 @@ func (p *tab) key(key string) {
 // see waits until a condition, an expression of the page, is true.
 func (p *tab) see(what, condition string) {
 	p.t.Helper()
-	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+condition+")", chromedp.WithPollingTimeout(time.Minute)))
+	look := func() error {
+		_, err := chromedp.Run(p.ctx, chromedp.Poll[bool]("!!("+condition+")", chromedp.WithPollingTimeout(time.Minute)))
+		return err
+	}
+	err := look()
+	// A page that loads itself again ends what was asked of it before.
+	for range 5 {
+		if err == nil || !strings.Contains(err.Error(), "Cannot find context") && !strings.Contains(err.Error(), "Execution context was destroyed") {
+			break
+		}
+		err = look()
+	}
 	if err != nil {
 		text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.body.innerText`))
 		p.save()

@@ -226,6 +226,25 @@ func TestDecisionMeansWhatWasSeen(t *testing.T) {
 	p.click("Reject the call")
 	p.see("the end of f", decided("f"))
 	answers("e approve", "f reject wait")
+	// The letters that decide can be switched off, for good.
+	shows("g")
+	p.settled()
+	p.key("?")
+	p.do(chromedp.Click(chromedp.CSS(`dialog .switch input`)))
+	p.submit("Close")
+	p.do(chromedp.Reload())
+	shows("g")
+	p.settled()
+	var touched bool
+	p.eval(`(async () => {
+		document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "r", bubbles: true, cancelable: true}))
+		for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame)
+		return !!document.querySelector(".questions [data-decided], .questions kbd")
+	})()`, &touched)
+	if touched {
+		t.Error("a letter decides, although that is switched off")
+	}
+	answers()
 	if s.streams != 0 {
 		t.Errorf("%d runs keep a connection of the browser's open", s.streams)
 	}
