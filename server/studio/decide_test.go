@@ -317,3 +317,48 @@ func TestJumpTells(t *testing.T) {
 	p.click("Try again")
 	p.see("no error", `!document.querySelector(".history .scroll [role=alert]")`)
 }
+
+// An answer is not sent where it is not known what it is for, or what goes on with it.
+func TestAnswerIsForWhat(t *testing.T) {
+	chromium(t)
+	type m = map[string]any
+	ask := func(id any) m {
+		return m{"id": fmt.Sprint("t", id), "name": "ask", "interrupts": []any{m{"id": id, "value": "Well?"}}}
+	}
+	thread := func(id string) m { return m{"thread_id": id, "status": "interrupted", "metadata": m{}, "values": m{}} }
+	state := func(tasks ...any) m {
+		return m{"checkpoint": m{"checkpoint_id": "1f0a0000-0000-6000-8000-000000000001"}, "metadata": m{"step": 0}, "created_at": "2026-03-01T11:50:00Z", "next": []any{"ask"}, "values": m{}, "tasks": tasks}
+	}
+	one, two := state(ask(nil)), state(ask("q"), ask(nil))
+	p := open(t, serveAnswers(t, m{
+		"GET /info":                     m{"version": "test"},
+		"POST /assistants/search":       []any{m{"assistant_id": "a", "graph_id": "g", "name": "first"}, m{"assistant_id": "b", "graph_id": "h", "name": "second"}},
+		"GET /threads/one":              thread("one"),
+		"GET /threads/one/runs":         []any{},
+		"GET /threads/one/state":        one,
+		"POST /threads/one/history":     []any{one},
+		"POST /threads/one/runs/stream": m{},
+		"GET /threads/two":              thread("two"),
+		"GET /threads/two/runs":         []any{},
+		"GET /threads/two/state":        two,
+		"POST /threads/two/history":     []any{two},
+		"POST /threads/count":           2,
+	}))
+	p.do(js(`{ const before = window.fetch; window.sent = []; window.fetch = (u, o) => { if (String(u).endsWith("/runs/stream")) sent.push(o.body); return before(u, o) } }`))
+	p.show("#/threads/one")
+	p.fill(".questions textarea", "yes")
+	p.click("Answer")
+	p.says("Choose the assistant that goes on with the thread.")
+	p.see("where", `document.activeElement.name === "assistant" && sent.length === 0`)
+	p.choose(".questions select[name=assistant]", "second")
+	p.click("Answer")
+	p.see("the answer", `sent.length === 1 && sent[0].includes('"assistant_id":"b","command":{"resume":"yes"}')`)
+	p.show("#/threads/two")
+	p.says("2 questions wait")
+	p.fill("textarea[name=a0]", "yes")
+	p.fill("textarea[name=a1]", "no")
+	p.choose(".questions select[name=assistant]", "second")
+	p.click("Answer")
+	p.says("an answer cannot say which one it is for")
+	p.see("nothing more", `sent.length === 1`)
+}

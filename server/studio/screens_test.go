@@ -133,7 +133,7 @@ func TestScreens(t *testing.T) {
 }
 
 // At 200 % zoom, and at a phone's width, no screen is wider than the window: nobody has to scroll
-// to the side to read.
+// to the side to read. At any width bars that are compared have one scale.
 func TestNarrow(t *testing.T) {
 	chromium(t)
 	s := httptest.NewServer(New(fixture(), Options{}))
@@ -144,7 +144,7 @@ func TestNarrow(t *testing.T) {
 	defer tl.Close()
 	const thread = "/#/threads/0192f7c0-1111-7000-8000-000000000003"
 	p := open(t, s.URL)
-	for _, width := range []int64{640, 390} { // 640 is 1280 at 200 %
+	for _, width := range []int64{1280, 1000, 640, 390} { // 640 is 1280 at 200 %
 		p.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 			_, err := cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 600, DeviceScaleFactor: 2})
 			return chromedp.Void{}, err
@@ -166,6 +166,13 @@ func TestNarrow(t *testing.T) {
 			p.eval(`document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("#app *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.className).slice(0, 5)`, &wide)
 			if len(wide) > 0 {
 				t.Errorf("%d pixels, %s: wider than the window: %v", width, c.at, wide)
+			}
+			var scales []float64
+			for _, bars := range []string{".history .meter", ".wave .track"} {
+				p.eval(`[...new Set([...document.querySelectorAll(`+quote(bars)+`)].map(e => e.getBoundingClientRect().width).filter(w => w > 0))]`, &scales)
+				if len(scales) > 1 {
+					t.Errorf("%d pixels, %s: %s are drawn to the scales %v", width, c.at, bars, scales)
+				}
 			}
 		}
 	}
