@@ -59,7 +59,7 @@ func TestSides(t *testing.T) {
 	defer s.Close()
 	p := open(t, s.URL)
 	p.show("#/threads/t?at=1f0a0000-0000-6000-8002-000000000000&with=1f0a0000-0000-6000-8001-000000000000")
-	p.says("Two branches, which part at 1f0a0000…0000.")
+	p.says("Two branches, which part at …0000-6000.")
 	rows := func(channel string) (rows [][]string) {
 		t.Helper()
 		p.eval(`[...[...document.querySelectorAll("table.sides")].find(t => t.caption.innerText === `+quote(channel)+`).querySelectorAll("tbody tr")].map(r => [...r.cells].map(c => c.innerText.trim()))`, &rows)
@@ -116,6 +116,7 @@ func TestSides(t *testing.T) {
 	// Two are chosen by a finger alone.
 	p.click("end")
 	p.see("one checkpoint", `!document.querySelector("table.sides")`)
+	p.do(js(`document.querySelector(".history > .toggle").click()`))
 	p.click("compare two")
 	p.says("Choose the other one.")
 	p.do(js(`document.querySelectorAll(".history .row")[2].click()`))

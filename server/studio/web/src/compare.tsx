@@ -226,7 +226,7 @@ const nameOf = (s: State) => `${madeBy(s)} ${stepOf(s)}`.trim() + " " + visible(
 function End({ name, state, deed, side }: { name: string; state: State; deed: Deed | undefined; side: string }) {
   return (
     <p class={"end " + side}>
-      <span class="note">{name}</span> <b>{deed ? [deed.words, ...deed.names].join(" ") : `${madeBy(state)} ${stepOf(state)}`}</b> {deed && stepOf(state) !== "" && <span class="note">step {stepOf(state)}</span>} <Id id={idOf(state)} short /> <Time at={state.created_at} />
+      <span class="note">{name}</span> <b>{deed ? [deed.words, ...deed.names].join(" ") : `${madeBy(state)} ${stepOf(state)}`}</b> {deed && !deed.words.startsWith("Step ") && stepOf(state) !== "" && <span class="note">step {stepOf(state)}</span>} <Id id={idOf(state)} short /> <Time at={state.created_at} />
     </p>
   );
 }
