@@ -73,9 +73,25 @@ export async function run(thread: string, body: Fields): Promise<{ ended: Promis
         show({});
       }
     } catch (error) {
-      if (!abort.signal.aborted) show({ error: say(error) });
+      // The run goes on without its stream.
+      const cause = abort.signal.aborted ? undefined : runID ? await failureOf(thread, runID) : say(error);
+      if (cause) show({ error: cause });
     }
     show({ ended: true });
+  }
+}
+
+// failureOf waits for the end of a run whose stream broke off, and returns why it failed, if it did.
+async function failureOf(thread: string, run: string): Promise<string | undefined> {
+  for (;;) {
+    try {
+      const { status } = await api.run(thread, run);
+      if (status === "error" || status === "timeout") return `it ended with status ${status}`;
+      if (status !== "pending" && status !== "running") return undefined;
+    } catch (error) {
+      return say(error);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 1000));
   }
 }
 
