@@ -544,7 +544,7 @@ class AsyncPool:
                 except (OSError, Lost, ClosingError) as error:
                     # A later attempt is cut off by the deadline: what the earlier
                     # ones met says more.
-                    if isinstance(error, SteleTimeoutError) and cause is not None:
+                    if isinstance(error, TimeoutError) and cause is not None:
                         raise self._endpoint.unreachable(cause) from cause
                     if isinstance(error, SteleError) and not isinstance(
                         error, ClosingError
