@@ -261,7 +261,7 @@ export class Client {
           break;
         } catch (error) {
           // A later attempt is cut off by the deadline: what the earlier ones met says more.
-          const cutOff = error instanceof SteleTimeoutError || performance.now() > deadline - 5; // a timer may be early
+          const cutOff = error instanceof SteleTimeoutError || (error instanceof LostError && performance.now() > deadline - 5); // a timer may be early
           if (cutOff && cause) throw this.endpoint.unreachable(cause);
           if (!(error instanceof LostError) && !(error instanceof ClosingError)) throw error;
           cause = error;
