@@ -152,9 +152,9 @@ func TestDeposedLeaderStops(t *testing.T) {
 	wants(t, "point", err, ErrFenced)
 }
 
-// TestFencesAreNeverDeleted: a leader sleeps while another takes over and deletes all that is old.
-func TestFencesAreNeverDeleted(t *testing.T) {
-	s := buckettest.NewSim(nil)
+// sleeps is a leader that has shipped a chunk and falls asleep while it sends the next one.
+func sleeps(t *testing.T, s *buckettest.Sim) (*machine, *Leader, *flight) {
+	t.Helper()
 	a := newMachine(t, s, "a")
 	l := a.begin(Sync)
 	a.ship(l, "one")
@@ -163,6 +163,13 @@ func TestFencesAreNeverDeleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return a, l, asleep
+}
+
+// TestFencesAreNeverDeleted: a leader sleeps while another takes over and deletes all that is old.
+func TestFencesAreNeverDeleted(t *testing.T) {
+	s := buckettest.NewSim(nil)
+	a, l, asleep := sleeps(t, s)
 	b := a.newer(s, "b")
 	next := b.force(b.follow())
 	b.ship(next, "three")
@@ -181,14 +188,7 @@ func TestFencesAreNeverDeleted(t *testing.T) {
 // sleeps until a second one is over.
 func TestEveryOlderEpochIsFenced(t *testing.T) {
 	s := buckettest.NewSim(nil)
-	a := newMachine(t, s, "a")
-	l := a.begin(Sync)
-	a.ship(l, "one")
-	a.commit(l, "two")
-	asleep, err := l.take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	a, l, asleep := sleeps(t, s)
 	b := a.newer(s, "b")
 	f := b.follow()
 	if err := newLease(f.o, f.head, f.tag).update(t.Context(), func(h *head) { h.Epoch++ }); err != nil {

@@ -144,4 +144,5 @@ func (c credentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
 // credentialsError is why there are no credentials.
 type credentialsError struct{ error }
 
+// Unwrap returns what the provider of the credentials said.
 func (e *credentialsError) Unwrap() error { return e.error }
