@@ -717,19 +717,19 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// A server that lets the page change nothing has no buttons for it.
-func TestReadOnly(t *testing.T) {
-	chromium(t)
+// mailStore is a new store on disk with all of its parts, and the graph of mails in it.
+func mailStore(t *testing.T) (*disk.Saver, *store.Local, *runs.Local, *pregel.Graph) {
+	t.Helper()
 	d, err := disk.Open(t.TempDir(), disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
+	t.Cleanup(func() { d.Close() })
 	items, err := store.On(d, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer items.Close()
+	t.Cleanup(func() { items.Close() })
 	queue, err := runs.NewLocal(t.Context(), items, runs.LocalOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -738,6 +738,13 @@ func TestReadOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return d, items, queue, g
+}
+
+// A server that lets the page change nothing has no buttons for it.
+func TestReadOnly(t *testing.T) {
+	chromium(t)
+	d, items, queue, g := mailStore(t)
 	if _, err := g.Invoke(t.Context(), pregel.Thread("of a program"), map[string]any{"messages": []any{map[string]any{"role": "user", "content": "look only"}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/stele-go/stele/pregel"
-	"github.com/stele-go/stele/runs"
-	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/server"
-	"github.com/stele-go/stele/store"
 )
 
 // The keys work wherever the focus is; and who comes back to the list finds it, and the focus, where it was.
@@ -181,24 +178,7 @@ func TestExactNumbers(t *testing.T) {
 func TestSignIn(t *testing.T) {
 	chromium(t)
 	axe := axe(t)
-	d, err := disk.Open(t.TempDir(), disk.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	items, err := store.On(d, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer items.Close()
-	queue, err := runs.NewLocal(t.Context(), items, runs.LocalOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := mailGraph(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d, items, queue, g := mailStore(t)
 	api, err := server.New(server.Config{Graphs: map[string]*pregel.Graph{"mail": g}, Saver: d, Store: items, Queue: queue, Auth: server.APIKeys(map[string]*server.User{"sesame": {Identity: "ann"}}), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,29 @@ import (
 	"github.com/stele-go/stele/message"
 )
 
+// callSlow calls the tool of a server, and says how long that took.
+func callSlow(t *testing.T, real *sdk.Server, o mcp.Options) (took time.Duration, err error) {
+	t.Helper()
+	ours, theirs := sdk.NewInMemoryTransports()
+	session, err := real.Connect(t.Context(), theirs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	s, err := mcp.Connect(t.Context(), func() (sdk.Transport, error) { return ours, nil }, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	tools, err := s.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	_, err = tools[0].Call(t.Context(), tool.Call{ToolCall: message.ToolCall{ID: "1", Name: "slow"}})
+	return time.Since(began), err
+}
+
 // TestEndlessProgress: a server that reports progress for ever does not keep a call.
 func TestEndlessProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -25,25 +48,9 @@ func TestEndlessProgress(t *testing.T) {
 			}
 			return nil, nil, ctx.Err()
 		})
-		ours, theirs := sdk.NewInMemoryTransports()
-		session, err := real.Connect(t.Context(), theirs, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer session.Close()
-		s, err := mcp.Connect(t.Context(), func() (sdk.Transport, error) { return ours, nil }, mcp.Options{Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		tools, err := s.Tools(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		_, err = tools[0].Call(t.Context(), tool.Call{ToolCall: message.ToolCall{ID: "1", Name: "slow"}})
+		took, err := callSlow(t, real, mcp.Options{Timeout: time.Minute})
 		var lost *mcp.CallError
-		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &lost) || !lost.Lost || took != 12*time.Minute {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &lost) || !lost.Lost || took != 12*time.Minute {
 			t.Errorf("%v after %v", err, took)
 		}
 	})
@@ -67,25 +74,9 @@ func TestProgress(t *testing.T) {
 				}
 				return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil, nil
 			})
-			ours, theirs := sdk.NewInMemoryTransports()
-			session, err := real.Connect(t.Context(), theirs, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer session.Close()
-			s, err := mcp.Connect(t.Context(), func() (sdk.Transport, error) { return ours, nil }, mcp.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
-			tools, err := s.Tools(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			began := time.Now()
-			_, err = tools[0].Call(t.Context(), tool.Call{ToolCall: message.ToolCall{ID: "1", Name: "slow"}})
+			took, err := callSlow(t, real, mcp.Options{})
 			var lost *mcp.CallError
-			switch took := time.Since(began); {
+			switch {
 			case falls && (!errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &lost) || !lost.Lost || took != 25*time.Minute):
 				t.Errorf("%v after %v", err, took)
 			case !falls && err != nil:
