@@ -207,9 +207,11 @@ export interface StreamEvent {
   id?: string;
 }
 
-// events sends a request whose answer is a stream of server-sent events.
-async function events(path: string, body: Fields, signal: AbortSignal): Promise<AsyncGenerator<StreamEvent>> {
-  return eventsOf(await ask("POST", path, body, signal));
+// events sends a request that begins a run and whose answer is a stream of server-sent events. The run's id stands
+// in the head of the answer: the stream may break off before its first event.
+async function events(path: string, body: Fields, signal: AbortSignal): Promise<{ run?: string; events: AsyncGenerator<StreamEvent> }> {
+  const answer = await ask("POST", path, body, signal);
+  return { run: answer.headers.get("content-location")?.match(/\/runs\/([^/?]+)/)?.[1], events: eventsOf(answer) };
 }
 
 async function* eventsOf(answer: Response): AsyncGenerator<StreamEvent> {

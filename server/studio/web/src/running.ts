@@ -59,13 +59,14 @@ export async function run(thread: string, body: Fields): Promise<{ ended: Promis
       lives.value = new Map(lives.value).set(thread, { ...state, texts: [...texts], nodes: [...nodes] });
     });
   };
-  const events = await api.stream(thread, { ...body, ...alone, stream_mode: ["updates", "messages-tuple"], on_disconnect: "continue" }, abort.signal);
+  const begun = await api.stream(thread, { ...body, ...alone, stream_mode: ["updates", "messages-tuple"], on_disconnect: "continue" }, abort.signal);
+  runID = begun.run;
   show({});
   return { ended: follow() };
 
   async function follow() {
     try {
-      for await (const e of events) {
+      for await (const e of begun.events) {
         if (e.event === "metadata" && fields(e.data)) runID = word((e.data as Fields).run_id);
         else if (e.event === "error") show({ error: errorOf(e.data) });
         else if (e.event === "updates" && fields(e.data)) nodes.push(...Object.keys(e.data as Fields).filter((k) => k !== "__interrupt__"));
