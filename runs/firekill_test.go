@@ -55,8 +55,15 @@ const firesWrites = "STELE_FIRES_WRITES"
 // fired works on the schedules until it is killed, or kills itself beside a write of a schedule.
 func fired(dir string) error {
 	ctx := context.Background()
+	// Before the store is opened: the first call forks, and the fork has a copy of every descriptor. A kill
+	// from outside meanwhile would leave the store's lock with the fork, after this process has ended.
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
 	return fires(ctx, dir, func(q *runs.Local, w *runs.Worker) error {
-		w.Queue = &dyingQueue{Local: q, left: environment(firesWrites, 0), random: rand.New(rand.NewPCG(uint64(environment("STELE_SEED", 1)), 0))}
+		random := rand.New(rand.NewPCG(uint64(environment("STELE_SEED", 1)), 0))
+		w.Queue = &dyingQueue{Local: q, left: environment(firesWrites, 0), random: random, self: self}
 		return w.Run(ctx)
 	})
 }
@@ -68,11 +75,12 @@ type dyingQueue struct {
 	// For the goroutine of Worker.Run alone.
 	left   int // writes up to its death; 0: it dies at random
 	random *rand.Rand
+	self   *os.Process
 }
 
 func (q *dyingQueue) before() {
 	if q.left == 0 && q.random.IntN(8) == 0 {
-		die()
+		q.die()
 	}
 }
 
@@ -82,15 +90,12 @@ func (q *dyingQueue) behind() {
 		return
 	}
 	if q.left--; q.left == 0 {
-		die()
+		q.die()
 	}
 }
 
-func die() {
-	self, err := os.FindProcess(os.Getpid())
-	if err == nil {
-		_ = self.Kill()
-	}
+func (q *dyingQueue) die() {
+	_ = q.self.Kill()
 	select {}
 }
 
