@@ -181,6 +181,22 @@ func Emit(ctx context.Context, v any) error {
 	return ctx.Err()
 }
 
+// EmitTool sends a step of a tool call to whoever streams in mode tools. The node that runs the tools sends them;
+// see package tool. It waits while they are far behind.
+func EmitTool(ctx context.Context, e ToolEvent) error {
+	r, err := attemptFrom(ctx)
+	if err != nil {
+		return fmt.Errorf("emit a step of a tool: %w", err)
+	}
+	r.out.touch()
+	watch := r.step.Get().audience
+	if watch.custom.wants(ModeTools) {
+		watch.custom.emit(Event{NS: graphNS(r.task), Mode: ModeTools, Data: e})
+	}
+	watch.queue.waitRoom(ctx)
+	return ctx.Err()
+}
+
 // Heartbeat tells an idle timeout that the task is making progress.
 func Heartbeat(ctx context.Context) error {
 	r, err := attemptFrom(ctx)

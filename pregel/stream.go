@@ -21,10 +21,11 @@ const (
 	ModeMessages    Mode = "messages"
 	ModeCheckpoints Mode = "checkpoints"
 	ModeTasks       Mode = "tasks"
+	ModeTools       Mode = "tools"
 	ModeDebug       Mode = "debug"
 )
 
-var allModes = []Mode{ModeValues, ModeUpdates, ModeCustom, ModeMessages, ModeCheckpoints, ModeTasks, ModeDebug}
+var allModes = []Mode{ModeValues, ModeUpdates, ModeCustom, ModeMessages, ModeCheckpoints, ModeTasks, ModeTools, ModeDebug}
 
 // Event is one event of a stream.
 type Event struct {
@@ -33,7 +34,7 @@ type Event struct {
 	NS   []string
 	Mode Mode
 	// Data is, by mode: the values; an Update; what Emit was given; a
-	// MessageEvent; a CheckpointEvent; a TaskEvent or TaskResult; a DebugEvent.
+	// MessageEvent; a CheckpointEvent; a TaskEvent or TaskResult; a ToolEvent; a DebugEvent.
 	Data any
 	// Interrupts are those that an event of mode values or updates reports.
 	Interrupts []Interrupt
@@ -54,6 +55,28 @@ type MessageEvent struct {
 	Message  any
 	Metadata map[string]any
 }
+
+// ToolEvent is a step of a tool call: it starts, has a part of its output, finishes or fails. A call
+// that waits for a person has neither end; it starts again once there is an answer.
+type ToolEvent struct {
+	Step   ToolStep
+	CallID string         // of the model's call
+	Name   string         // of the tool; with ToolStarted
+	Input  map[string]any // the arguments; with ToolStarted
+	Output any            // a part of it with ToolOutput, the answer with ToolFinished
+	Err    string         // with ToolFailed
+}
+
+// ToolStep is what a ToolEvent says, as LangGraph names it.
+type ToolStep string
+
+// The steps of a tool call.
+const (
+	ToolStarted  ToolStep = "tool-started"
+	ToolOutput   ToolStep = "tool-output-delta"
+	ToolFinished ToolStep = "tool-finished"
+	ToolFailed   ToolStep = "tool-error"
+)
 
 // stream takes the events of one loop, and those of streams whose parent it is.
 type stream struct {

@@ -43,7 +43,7 @@ func (v *view) setStream(s *stream, q *eventQueue) {
 		if v.queue == nil {
 			v.queue = outer.queue
 		}
-		if outer.inner != nil && !own.wants(ModeCustom) && !own.wants(ModeMessages) {
+		if outer.inner != nil && !own.wants(ModeCustom) && !own.wants(ModeMessages) && !own.wants(ModeTools) {
 			v.custom = outer.custom
 		}
 	}

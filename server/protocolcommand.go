@@ -207,11 +207,11 @@ var noBoundRun = refused(codeRun, "No active run is bound to this thread.")
 
 // protocolModes are the stream modes of runs that the protocol starts: they keep what its
 // channels need.
-var protocolModes = []any{"values", "updates", "messages-tuple", "custom", "tasks", "checkpoints"}
+var protocolModes = []any{"values", "updates", "messages-tuple", "custom", "tools", "tasks", "checkpoints"}
 
 // submit makes a run. It builds the request that a client of version 1 would send.
 func (s *protocolAPI) submit(c *call, params, in body, on session) (runs.Run, error) {
-	in["stream_mode"], in["stream_subgraphs"], in["stream_resumable"], in["if_not_exists"] = protocolModes, true, true, "create"
+	in["stream_subgraphs"], in["stream_resumable"], in["if_not_exists"] = true, true, "create"
 	for _, p := range startParams {
 		if v := params[p.name]; v != nil {
 			in[p.name] = v
@@ -223,6 +223,7 @@ func (s *protocolAPI) submit(c *call, params, in body, on session) (runs.Run, er
 	if err := runShape.check(map[string]any(in)); err != nil {
 		return runs.Run{}, err
 	}
+	in["stream_mode"] = protocolModes // some of which clients of version 1 may not name
 	one, err := c.asked(in)
 	if err != nil {
 		return runs.Run{}, err

@@ -135,7 +135,8 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	return req, nil
 }
 
-// modesOf are the modes of the graph that stream modes of clients need.
+// modesOf are the modes of the graph that stream modes of clients need. Mode tools is of protocol v2 alone, as in LangGraph's
+// server.
 func modesOf(names []string) (modes []pregel.Mode, err error) {
 	for _, n := range names {
 		m := pregel.Mode(n)

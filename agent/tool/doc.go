@@ -17,7 +17,7 @@
 // # What a tool can do
 //
 // The context of a tool is that of its node. [State] reads the state, and [CallOf] the call.
-// pregel.Task has the store, the context value and the ids of the run; pregel.Emit streams
+// pregel.Task has the store, the context value and the ids of the run; Emit streams a part of the answer, pregel.Emit
 // progress; pregel.Ask asks a person. A tool that returns a pregel.Command changes state and says
 // where the graph goes on.
 //

@@ -192,24 +192,54 @@ func (n *Node) run(ctx context.Context, r Request, kind inputKind) (any, error) 
 		}
 		return failure(r.ToolCall, fmt.Sprintf("Error: %s is not a valid tool, try one of [%s].", r.Name, strings.Join(names, ", "))), nil
 	}
+	show := func(e pregel.ToolEvent) {
+		e.CallID = r.ID
+		_ = pregel.EmitTool(ctx, e) // what a tool does counts, whoever sees it
+	}
+	show(pregel.ToolEvent{Step: pregel.ToolStarted, Name: r.Name, Input: r.Args})
 	out, err := r.Tool.Call(context.WithValue(ctx, callKey{}, r.Call), r.Call)
 	if err == nil {
 		out, err = n.answer(out, r.ToolCall, kind)
 	}
 	if err != nil {
+		if !leaves(ctx, err) {
+			show(pregel.ToolEvent{Step: pregel.ToolFailed, Err: err.Error()})
+		}
 		return n.failed(ctx, r.ToolCall, err)
 	}
+	show(pregel.ToolEvent{Step: pregel.ToolFinished, Output: out})
 	return out, nil
 }
 
-// failed asks the policy about an error.
-func (n *Node) failed(ctx context.Context, call message.ToolCall, err error) (any, error) {
+// Emit sends a part of what a tool is about to answer to whoever streams in mode tools. ctx is that of the
+// tool; with another the error is ErrOutsideCall. It waits while they are far behind. The answer is what the tool
+// returns, whatever was sent before.
+func Emit(ctx context.Context, part any) error {
+	call, ok := CallOf(ctx)
+	if !ok {
+		return fmt.Errorf("emit a part of an answer: %w", ErrOutsideCall)
+	}
+	err := pregel.EmitTool(ctx, pregel.ToolEvent{Step: pregel.ToolOutput, CallID: call.ID, Output: part})
+	if errors.Is(err, pregel.ErrOutsideTask) { // the node runs without a graph, and nobody looks
+		return nil
+	}
+	return err
+}
+
+// leaves reports whether an error ends the node whatever the policy says: the call waits, or goes on elsewhere, or the
+// model cannot answer for the person.
+func leaves(ctx context.Context, err error) bool {
 	var interrupt *pregel.InterruptError
 	var parent *pregel.ParentCommandError
 	var drained *pregel.DrainedError
 	var panicked *pregel.PanicError
-	var refused *pregel.AnswerError // the model cannot answer for the person
-	if ctx.Err() != nil || errors.As(err, &interrupt) || errors.As(err, &parent) || errors.As(err, &drained) || errors.As(err, &panicked) || errors.As(err, &refused) {
+	var refused *pregel.AnswerError
+	return ctx.Err() != nil || errors.As(err, &interrupt) || errors.As(err, &parent) || errors.As(err, &drained) || errors.As(err, &panicked) || errors.As(err, &refused)
+}
+
+// failed asks the policy about an error.
+func (n *Node) failed(ctx context.Context, call message.ToolCall, err error) (any, error) {
+	if leaves(ctx, err) {
 		return nil, err
 	}
 	text, stop := n.opts.Errors(ctx, call, err)

@@ -30,6 +30,8 @@
 //	             again, or {"__interrupt__": [question, …]}
 //	custom       what was emitted
 //	messages     [message or chunk, metadata]
+//	tools        {event, tool_call_id}, and with event tool-started {tool_name, input}, tool-output-delta {delta},
+//	             tool-finished {output}, tool-error {message}
 //	tasks        {id, name, input, triggers, metadata}; at its end {id, name, error, result, interrupts}
 //	checkpoints  {config, parent_config, values, metadata, next, tasks}
 //	debug        {step, timestamp, type, payload}

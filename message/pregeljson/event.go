@@ -54,6 +54,19 @@ func eventData(data any) any {
 			m["parent_config"] = config(*x.Parent)
 		}
 		return m
+	case pregel.ToolEvent:
+		m := map[string]any{"event": x.Step, "tool_call_id": x.CallID}
+		switch x.Step {
+		case pregel.ToolStarted:
+			m["tool_name"], m["input"] = x.Name, x.Input
+		case pregel.ToolOutput:
+			m["delta"] = x.Output
+		case pregel.ToolFinished:
+			m["output"] = toolOutput(x.Output)
+		case pregel.ToolFailed:
+			m["message"] = x.Err
+		}
+		return m
 	case pregel.DebugEvent:
 		payload := eventData(x.Payload)
 		if c, ok := x.Payload.(pregel.CheckpointEvent); ok {
@@ -66,6 +79,35 @@ func eventData(data any) any {
 		return map[string]any{"step": x.Step, "timestamp": x.Timestamp, "type": x.Type, "payload": payload}
 	}
 	return data
+}
+
+// toolOutput is what a tool answered, with the fields of LangGraph's Command for one.
+func toolOutput(v any) any {
+	switch x := v.(type) {
+	case []any:
+		out := make([]any, len(x))
+		for i, e := range x {
+			out[i] = toolOutput(e)
+		}
+		return out
+	case pregel.Command:
+		m := map[string]any{"graph": nil, "update": x.Update, "resume": x.Resume, "goto": x.Goto}
+		if x.Graph != "" {
+			m["graph"] = x.Graph
+		}
+		if x.Goto == nil {
+			m["goto"] = []any{}
+		}
+		if pairs, ok := x.Update.(pregel.Pairs); ok {
+			update := map[string]any{}
+			for _, p := range pairs {
+				update[p.Key] = p.Value
+			}
+			m["update"] = update
+		}
+		return m
+	}
+	return v
 }
 
 // asks are interrupts as events show them.

@@ -32,7 +32,7 @@ type Run struct {
 // Ended reports whether the run has come to its end, however it went.
 func (r *Run) Ended() bool { return r.Status != Pending && r.Status != Running }
 
-// Stream modes.
+// Stream modes. What tools do is in the channel "tools" of protocol v2 alone.
 const (
 	ModeValues        = "values"
 	ModeUpdates       = "updates"

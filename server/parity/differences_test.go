@@ -40,10 +40,13 @@ var differences = []intended{
 	{"v2_commands", "(on|events of) a thread with a wrong id", "", meant, "the id of a thread is a UUID, as everywhere else"},
 	{"v2_update", "it asks again|the state after it", `body\.(status|interrupts.*|next.*|tasks.*)`, meant,
 		"LangGraph as a library, and stele, wait with the question that comes after an answer and an update; the reference says that the thread is idle"},
+	{"v2_tool_update", "events", `events (tools|messages)/.*\.(name|text)`, meant, "the answer that a Command writes has the name of its tool, and is shown as a message with its text; the reference shows an empty one"},
+	{"v2_tool_arguments", "events", `events tools/.*\.message`, meant, "why arguments do not fit is said in the words of the schema"},
+	{"v2_tool_failure", "events", `events lifecycle/.*\.error`, meant, "errors of graphs have the words of stele"},
 	{"v2_commands", "events of a channel that is not there", `body\.detail`, meant, "checkpoints is a channel too, and so listed"},
 
 	// Errors.
-	{"(background|waits|interrupts|states|streams|threads)", "a wrong (batch|strategy|mode|durability|if_not_exists|command|field)|without an assistant|history before an id", `body\.detail`, meant,
+	{"(background|waits|interrupts|states|streams|threads|v2_tool_mode)", "a run of v1|a wrong (batch|strategy|mode|durability|if_not_exists|command|field)|without an assistant|history before an id", `body\.detail`, meant,
 		"a refusal says which field is wrong; the reference also says where its OpenAPI document says so"},
 	{"agents", "update with a message|updated", "", meant, "the reference fails with 500, as its last run was given a wrong message"},
 	{"states", "history before|update with a wrong value", "", meant, "the reference fails with 500"},

@@ -1,6 +1,7 @@
 package parity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stele-go/stele/agent/model"
+	"github.com/stele-go/stele/agent/tool"
 	"github.com/stele-go/stele/message"
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
@@ -37,6 +39,7 @@ var builders = map[string]builder{
 	"notes":      notesGraph,
 	"slow":       slowGraph,
 	"spare":      counterGraph,
+	"tooling":    toolingGraph,
 	"written":    writtenGraph,
 }
 
@@ -133,6 +136,94 @@ func agentGraph(o graph.Options) (*pregel.Graph, error) {
 		}
 		return graph.End, err
 	}, "tools", graph.End)
+	return b.Compile(o)
+}
+
+// needs is the schema of arguments of which one must be there.
+type needs string
+
+func (n needs) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, `{"type": "object", "required": [%q]}`, string(n)), nil
+}
+
+func (n needs) Validate(args map[string]any) error {
+	if _, ok := args[string(n)]; !ok {
+		return fmt.Errorf("%s is required", string(n))
+	}
+	return nil
+}
+
+type number struct {
+	N int `json:"n"`
+}
+
+func toolingGraph(o graph.Options) (*pregel.Graph, error) {
+	counting, err := counterGraph(graph.Options{})
+	if err != nil {
+		return nil, err
+	}
+	named, err := counterGraph(graph.Options{Metadata: state{"lc_agent_name": "counting"}})
+	if err != nil {
+		return nil, err
+	}
+	count := func(g *pregel.Graph) func(context.Context, number) (string, error) {
+		return func(ctx context.Context, in number) (string, error) {
+			out, err := g.Invoke(ctx, pregel.Inside(), state{"n": in.N}, pregel.RunOptions{})
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprint("It has ", out.Value.(state)["n"]), nil
+		}
+	}
+	type city struct {
+		City string `json:"city"`
+	}
+	type words struct {
+		Text string `json:"text"`
+	}
+	var made []tool.Tool
+	add := func(t tool.Tool, e error) {
+		made, err = append(made, t), cmp.Or(err, e)
+	}
+	add(tool.New("weather", "The weather in a city.", needs("city"), func(ctx context.Context, in city) (string, error) {
+		for _, part := range []string{"It rains", " in " + in.City} {
+			if err := tool.Emit(ctx, part); err != nil {
+				return "", err
+			}
+		}
+		return "It rains in " + in.City, nil
+	}))
+	add(tool.New("broken", "Fails.", needs("text"), func(_ context.Context, in words) (string, error) { return "", fmt.Errorf("broken: %s", in.Text) }))
+	add(tool.New("person", "Asks.", needs("question"), func(ctx context.Context, in struct {
+		Question string `json:"question"`
+	}) (string, error) {
+		answer, err := pregel.Ask(ctx, in.Question)
+		return fmt.Sprint("They say ", answer), err
+	}))
+	add(tool.New("inside", "Counts in a graph.", needs("n"), count(counting)))
+	add(tool.New("helper", "Counts in an agent.", needs("n"), count(named)))
+	add(tool.New("update", "Updates the state.", needs("text"), func(ctx context.Context, in words) (pregel.Command, error) {
+		call, _ := tool.CallOf(ctx)
+		return pregel.Command{Update: state{"messages": message.List{message.ToolResult(call.ToolCall, "It is "+in.Text)}}}, nil
+	}))
+	if err != nil {
+		return nil, err
+	}
+	node, err := tool.NewNode(tool.Options{}, made...)
+	if err != nil {
+		return nil, err
+	}
+	b := graph.New(graph.Key("messages", message.Channel(nil))).Node("tools", node.Run)
+	b.Conditional(graph.Start, "route", func(_ context.Context, s any) (any, error) {
+		list, err := message.FromList(s.(state)["messages"])
+		if err != nil {
+			return nil, err
+		}
+		if calls := list[len(list)-1].ToolCalls; calls[0].Name == "helper" {
+			return tool.Send("tools", calls), nil
+		}
+		return "tools", nil
+	}, "tools")
 	return b.Compile(o)
 }
 

@@ -192,7 +192,10 @@ func (g *Graph) request(at pregel.Address, input any, o pregel.RunOptions) (clie
 		req.Checkpoint = checkpointOf(at)
 	}
 	for _, m := range o.Modes {
-		if m == pregel.ModeMessages {
+		switch m {
+		case pregel.ModeTools:
+			return client.RunRequest{}, &pregel.ArgumentError{Field: "Modes", Reason: "a remote graph has no mode tools"}
+		case pregel.ModeMessages:
 			m = client.ModeMessagesTuple
 		}
 		req.StreamMode = append(req.StreamMode, string(m))

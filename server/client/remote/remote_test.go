@@ -176,6 +176,11 @@ func TestRequest(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
+	for _, err := range g.Stream(t.Context(), at, nil, pregel.RunOptions{Modes: []pregel.Mode{pregel.ModeTools}}) {
+		if !errors.Is(err, pregel.ErrInvalidArgument) {
+			t.Errorf("mode tools: %v", err)
+		}
+	}
 	if _, err := g.Invoke(t.Context(), at, pregel.Command{Graph: pregel.Parent}); !errors.Is(err, pregel.ErrInvalidArgument) {
 		t.Error(err)
 	}

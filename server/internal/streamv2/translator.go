@@ -18,15 +18,17 @@ type Translator struct {
 	run     runs.Run
 	out     []Event
 	event   runs.Event
-	made    int               // of event
-	status  string            // of the run, as lifecycle says it
-	graphs  []*graph          // inside, in the order in which they began
-	started map[string]*graph // graphs inside that have begun and not ended, by namespace
-	asked   map[string]bool   // questions that were emitted, by id
-	texts   []*message        // messages that are being written
-	written map[string]bool   // messages that were written, by id
-	failed  string            // the last error
-	held    *heldValues       // values whose checkpoint comes next; nil if there are none
+	made    int                     // of event
+	status  string                  // of the run, as lifecycle says it
+	graphs  []*graph                // inside, in the order in which they began
+	early   map[string][]earlyEvent // of graphs inside that have not begun, by namespace
+	started map[string]*graph       // graphs inside that have begun and not ended, by namespace
+	calls   map[string]string       // tool calls that tasks run, by the id of the task
+	asked   map[string]bool         // questions that were emitted, by id
+	texts   []*message              // messages that are being written
+	written map[string]bool         // messages that were written, by id
+	failed  string                  // the last error
+	held    *heldValues             // values whose checkpoint comes next; nil if there are none
 }
 
 // heldValues are values that are held until the event of their checkpoint, as clients of LangChain
@@ -39,12 +41,13 @@ type heldValues struct {
 
 // NewTranslator returns a Translator for a run, before its first event.
 func NewTranslator(r runs.Run) *Translator {
-	return &Translator{run: r, status: "started", started: map[string]*graph{}, asked: map[string]bool{}, written: map[string]bool{}}
+	return &Translator{run: r, status: "started", early: map[string][]earlyEvent{}, started: map[string]*graph{}, calls: map[string]string{}, asked: map[string]bool{}, written: map[string]bool{}}
 }
 
 // graph is a graph inside, in one run.
 type graph struct {
 	namespace []string
+	name      string // of the agent, or else of the node
 	status    string
 }
 
@@ -69,23 +72,44 @@ func (t *Translator) translate(ev runs.Event, text []byte, of func() (runs.Run, 
 	if err != nil {
 		return nil, fmt.Errorf("event %d of run %s: %w", ev.Seq, t.run.ID, err)
 	}
+	if t.isEarly(ev) && len(t.questions(data)) == 0 {
+		t.early[joined(ev.Namespace)] = append(t.early[joined(ev.Namespace)], earlyEvent{ev, data})
+		return nil, nil
+	}
+	t.begin(ev.Namespace, agentOf(data))
+	err = t.show(ev, data, of)
+	return t.out, err
+}
+
+// earlyEvent is one that is held.
+type earlyEvent struct {
+	event runs.Event
+	data  any
+}
+
+// isEarly reports whether an event comes before the first task of a graph inside, which says what agent it is. It is held
+// until then.
+func (t *Translator) isEarly(ev runs.Event) bool {
+	_, begun := t.started[joined(ev.Namespace)]
+	return len(ev.Namespace) > 0 && !begun && (ev.Kind == runs.Kind(pregel.ModeValues) || ev.Kind == runs.Kind(pregel.ModeCheckpoints))
+}
+
+// show adds what clients see of an event to t.out.
+func (t *Translator) show(ev runs.Event, data any, of func() (runs.Run, error)) error {
 	if h := t.held; h != nil {
 		if ev.Kind == runs.Kind(pregel.ModeCheckpoints) && slices.Equal(ev.Namespace, h.namespace) {
-			t.checkpoint(data)
+			t.checkpoint(ev.Namespace, data)
 			t.release()
-			return t.out, nil
+			return nil
 		}
 		t.release()
-	}
-	if len(ev.Namespace) > 0 {
-		t.begin(ev.Namespace)
 	}
 	switch ev.Kind {
 	case runs.KindAttempt:
 		running := map[string]any{"event": "running", "graph_name": t.run.Graph}
 		if ev.Attempt > 1 {
 			running["attempt"] = ev.Attempt
-			t.texts, t.graphs, t.started = nil, nil, map[string]*graph{}
+			t.texts, t.graphs, t.started, t.early = nil, nil, map[string]*graph{}, map[string][]earlyEvent{}
 		}
 		t.status = "running"
 		t.add(methodLifecycle, nil, running)
@@ -93,7 +117,7 @@ func (t *Translator) translate(ev runs.Event, text []byte, of func() (runs.Run, 
 		m, _ := data.(map[string]any)
 		t.failed, _ = m["message"].(string)
 	case runs.KindEnd:
-		return t.out, t.end(of)
+		return t.end(of)
 	case runs.Kind(pregel.ModeValues):
 		t.finish(ev.Namespace)
 		t.held = &heldValues{namespace: slices.Clone(ev.Namespace), asks: t.questions(data)}
@@ -109,7 +133,9 @@ func (t *Translator) translate(ev runs.Event, text []byte, of func() (runs.Run, 
 		t.add(methodTasks, ev.Namespace, values(data))
 		t.task(data)
 	case runs.Kind(pregel.ModeCheckpoints):
-		t.checkpoint(data)
+		t.checkpoint(ev.Namespace, data)
+	case runs.Kind(pregel.ModeTools):
+		t.tool(data)
 	case runs.Kind(pregel.ModeCustom):
 		m, ok := data.(map[string]any)
 		if name, named := m["name"].(string); ok && named && len(m) == 2 && m["payload"] != nil {
@@ -118,7 +144,7 @@ func (t *Translator) translate(ev runs.Event, text []byte, of func() (runs.Run, 
 			t.add(methodCustom, ev.Namespace, map[string]any{"payload": data})
 		}
 	}
-	return t.out, nil
+	return nil
 }
 
 // release emits the values that were held, and the questions in them.
@@ -137,18 +163,56 @@ func plainJSON(text []byte) (v any, err error) {
 	return v, err
 }
 
-// begin emits that the graphs at ns and around it have started, once for each.
-func (t *Translator) begin(ns []string) {
+// begin emits that the graphs at ns and around it have started, once for each. agent is the name of the agent at ns, or
+// empty.
+func (t *Translator) begin(ns []string, agent string) {
 	for n := 1; n <= len(ns); n++ {
 		at := ns[:n]
 		if _, ok := t.started[joined(at)]; ok {
 			continue
 		}
-		g := &graph{slices.Clone(at), "started"}
+		node, task, _ := strings.Cut(at[n-1], ":")
+		data := map[string]any{"event": "started", "namespace": slices.Clone(at), "graph_name": node, "trigger_call_id": task}
+		g := &graph{slices.Clone(at), node, "started"}
+		if n == len(ns) && agent != "" {
+			g.name, data["graph_name"] = agent, agent
+			if call := t.calls[task]; call != "" {
+				data["cause"] = map[string]any{"type": "toolCall", "tool_call_id": call}
+			}
+		}
 		t.started[joined(at)] = g
 		t.graphs = append(t.graphs, g)
-		node, task, _ := strings.Cut(at[n-1], ":")
-		t.add(methodLifecycle, at, map[string]any{"event": "started", "namespace": slices.Clone(at), "graph_name": node, "trigger_call_id": task})
+		t.add(methodLifecycle, at, data)
+		early := t.early[joined(at)]
+		delete(t.early, joined(at))
+		for _, e := range early {
+			_ = t.show(e.event, e.data, nil) // of values and checkpoints there is no error
+		}
+	}
+}
+
+// agentOf is the name of the agent that an event of a graph is about: its metadata has it.
+func agentOf(data any) string {
+	if pair, _ := data.([]any); len(pair) == 2 { // a message and its metadata
+		data = map[string]any{"metadata": pair[1]}
+	}
+	m, _ := data.(map[string]any)
+	metadata, _ := m["metadata"].(map[string]any)
+	name, _ := metadata["lc_agent_name"].(string)
+	return name
+}
+
+// called notes the tool call that a task runs: its input is the call, alone or with the state.
+func (t *Translator) called(task map[string]any) {
+	input := task["input"]
+	if list, _ := input.([]any); len(list) > 0 {
+		input = map[string]any{"tool_call": list[0]}
+	}
+	m, _ := input.(map[string]any)
+	call, _ := m["tool_call"].(map[string]any)
+	id, _ := task["id"].(string)
+	if name, ok := call["id"].(string); ok && id != "" {
+		t.calls[id] = name
 	}
 }
 
@@ -160,21 +224,24 @@ func (t *Translator) close(ns []string, how, failure string) {
 	}
 	g.status = how
 	delete(t.started, joined(ns))
-	node, _, _ := strings.Cut(ns[len(ns)-1], ":")
-	data := map[string]any{"event": how, "graph_name": node}
+	data := map[string]any{"event": how, "graph_name": g.name}
 	if failure != "" {
 		data["error"] = failure
 	}
 	t.add(methodLifecycle, ns, data)
 }
 
-// task ends the graph that a task has run.
+// task notes what a task is about to run, or ends the graph that it has run.
 func (t *Translator) task(data any) {
 	m, _ := data.(map[string]any)
 	if _, ended := m["result"]; !ended {
+		t.called(m)
 		return
 	}
 	ns := append(slices.Clone(t.event.Namespace), fmt.Sprintf("%v:%v", m["name"], m["id"]))
+	if early := t.early[joined(ns)]; early != nil {
+		t.begin(ns, "")
+	}
 	how, failure := "completed", ""
 	if asks, _ := m["interrupts"].([]any); len(asks) > 0 {
 		how = "interrupted"
@@ -199,6 +266,9 @@ func (t *Translator) end(of func() (runs.Run, error)) error {
 		}
 	case r.Status == runs.Interrupted || r.Waiting:
 		how = "interrupted"
+	}
+	for _, ns := range slices.Sorted(maps.Keys(t.early)) { // without a task: they stand where they stood
+		t.begin(t.early[ns][0].event.Namespace, "")
 	}
 	t.finish(nil)
 	open := make([][]string, 0, len(t.started))
@@ -266,7 +336,7 @@ func (t *Translator) ask(ns []string, asks []any) {
 // checkpoint emits the place of a checkpoint in the thread's history. It leaves out the step, which
 // state.listCheckpoints has: clients of LangChain take values of a lower step for older ones, and after
 // a fork would show them beside the values of the old branch.
-func (t *Translator) checkpoint(data any) {
+func (t *Translator) checkpoint(ns []string, data any) {
 	m, _ := data.(map[string]any)
 	id := func(key string) any {
 		config, _ := m[key].(map[string]any)
@@ -278,7 +348,7 @@ func (t *Translator) checkpoint(data any) {
 	if parent := id("parent_config"); parent != nil {
 		out["parent_id"] = parent
 	}
-	t.add(methodCheckpoints, t.event.Namespace, out)
+	t.add(methodCheckpoints, ns, out)
 }
 
 // Values returns the state of a graph in the form of events.
@@ -337,8 +407,7 @@ func (t *Translator) Tree() map[string]any {
 	root := map[string]any{"namespace": []string{}, "status": t.status, "graph_name": t.run.Graph}
 	nodes := map[string]map[string]any{"": root}
 	for _, g := range t.graphs { // the outer ones began first
-		name, _, _ := strings.Cut(g.namespace[len(g.namespace)-1], ":")
-		node := map[string]any{"namespace": g.namespace, "status": g.status, "graph_name": name}
+		node := map[string]any{"namespace": g.namespace, "status": g.status, "graph_name": g.name}
 		nodes[joined(g.namespace)] = node
 		around := nodes[joined(g.namespace[:len(g.namespace)-1])]
 		children, _ := around["children"].([]any)

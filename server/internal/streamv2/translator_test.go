@@ -89,12 +89,12 @@ func TestProtocolValuesBehindTheirCheckpoint(t *testing.T) {
 		`values  {"n":1}`,
 		`tasks  {"id":"1","name":"a"}`,
 		`checkpoints  {"id":"c2","source":"loop"}`,
-		`lifecycle a:1 {"event":"started","graph_name":"a","namespace":["a:1"],"trigger_call_id":"1"}`,
-		`values a:1 {"m":1}`,
 		`checkpoints  {"id":"c3","source":"loop"}`,
-		`checkpoints a:1 {"id":"c4","source":"loop"}`,
 		`values  {"n":2}`,
 		`input.requested  {"interrupt_id":"i","payload":"?"}`,
+		`lifecycle a:1 {"event":"started","graph_name":"a","namespace":["a:1"],"trigger_call_id":"1"}`,
+		`checkpoints a:1 {"id":"c4","source":"loop"}`,
+		`values a:1 {"m":1}`,
 		`lifecycle a:1 {"event":"interrupted","graph_name":"a"}`,
 		`lifecycle  {"event":"interrupted","graph_name":"g"}`)
 	// A run of version 1 may tell nothing else for a long time.
@@ -131,9 +131,9 @@ func TestProtocolInside(t *testing.T) {
 	toldAs(t, got,
 		`lifecycle  {"event":"running","graph_name":"g"}`,
 		`lifecycle a:1 {"event":"started","graph_name":"a","namespace":["a:1"],"trigger_call_id":"1"}`,
+		`tasks a:1 {"error":null,"id":"3","interrupts":[],"name":"c","result":{}}`,
 		`lifecycle a:1|b:2 {"event":"started","graph_name":"b","namespace":["a:1","b:2"],"trigger_call_id":"2"}`,
 		`values a:1|b:2 {}`,
-		`tasks a:1 {"error":null,"id":"3","interrupts":[],"name":"c","result":{}}`,
 		`values a:1|b:2 {"path":[1]}`,
 		`input.requested a:1|b:2 {"interrupt_id":"i","payload":"deep?"}`,
 		`tasks a:1 {"error":null,"id":"2","interrupts":[{"id":"i"}],"name":"b","result":{}}`,
@@ -290,4 +290,35 @@ func FuzzProtocolEvents(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestProtocolAgents: two agents begin side by side, each with the name that its first task says and the call that caused
+// it, whatever came first; what they began with follows, and an agent without a task is a graph of its node.
+func TestProtocolAgents(t *testing.T) {
+	task := func(id, agent string, ns ...string) runs.Event {
+		return stored("tasks", `{"id":"`+id+`","name":"model","input":{},"metadata":{"lc_agent_name":"`+agent+`"}}`, ns...)
+	}
+	got := told(t, runs.Run{Status: runs.Success, Spec: runs.Spec{Modes: []pregel.Mode{pregel.ModeValues, pregel.ModeTasks}}},
+		stored("tasks", `{"id":"1","name":"tools","input":[{"id":"call-1","name":"x"}]}`),
+		stored("tasks", `{"id":"2","name":"tools","input":{"tool_call":{"id":"call-2"},"__type":"tool_call_with_context"}}`),
+		stored("values", `{"n":1}`, "tools:1"), stored("values", `{"n":2}`, "tools:2"), stored("values", `{"n":3}`, "tools:3"),
+		task("20", "second", "tools:2"), task("10", "first", "tools:1"),
+		stored("tasks", `{"id":"3","name":"tools","result":{}}`),
+		stored(runs.KindEnd, `"success"`))
+	toldAs(t, got,
+		`tasks  {"id":"1","input":[{"id":"call-1","name":"x"}],"name":"tools"}`,
+		`tasks  {"id":"2","input":{"__type":"tool_call_with_context","tool_call":{"id":"call-2"}},"name":"tools"}`,
+		`lifecycle tools:2 {"cause":{"tool_call_id":"call-2","type":"toolCall"},"event":"started","graph_name":"second","namespace":["tools:2"],"trigger_call_id":"2"}`,
+		`values tools:2 {"n":2}`,
+		`tasks tools:2 {"id":"20","input":{},"metadata":{"lc_agent_name":"second"},"name":"model"}`,
+		`lifecycle tools:1 {"cause":{"tool_call_id":"call-1","type":"toolCall"},"event":"started","graph_name":"first","namespace":["tools:1"],"trigger_call_id":"1"}`,
+		`values tools:1 {"n":1}`,
+		`tasks tools:1 {"id":"10","input":{},"metadata":{"lc_agent_name":"first"},"name":"model"}`,
+		`tasks  {"id":"3","name":"tools","result":{}}`,
+		`lifecycle tools:3 {"event":"started","graph_name":"tools","namespace":["tools:3"],"trigger_call_id":"3"}`,
+		`values tools:3 {"n":3}`,
+		`lifecycle tools:3 {"event":"completed","graph_name":"tools"}`,
+		`lifecycle tools:1 {"event":"completed","graph_name":"first"}`,
+		`lifecycle tools:2 {"event":"completed","graph_name":"second"}`,
+		`lifecycle  {"event":"completed","graph_name":"g"}`)
 }

@@ -7,8 +7,10 @@ from typing import Annotated, Any, TypedDict
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.config import get_config, get_store, get_stream_writer
 from langgraph.graph import END, START, StateGraph, add_messages
+from langgraph.prebuilt import ToolCallTransformer, ToolNode, ToolRuntime
 from langgraph.types import Command, Send, interrupt
 
 
@@ -356,8 +358,55 @@ def written():
     return g.compile()
 
 
-spare = counter  # a scenario deletes its assistant
+def tooling():
+    """Runs the tools that the input calls: one that shows its answer in parts, one that fails, one that asks, one with a graph inside."""
 
-agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare, written = (
-    make() for make in (agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare, written)
+    @tool
+    def weather(city: str, runtime: ToolRuntime) -> str:
+        """The weather in a city."""
+        for part in ("It rains", " in " + city):
+            runtime.emit_output_delta(part)
+        return "It rains in " + city
+
+    @tool
+    def broken(text: str) -> str:
+        """Fails."""
+        raise ValueError("broken: " + text)
+
+    @tool
+    def person(question: str) -> str:
+        """Asks."""
+        return "They say " + str(interrupt(question))
+
+    @tool
+    def inside(n: int) -> str:
+        """Counts in a graph."""
+        return "It has " + str(counting.invoke({"n": n})["n"])
+
+    @tool
+    def update(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
+        """Updates the state."""
+        return Command(update={"messages": [ToolMessage("It is " + text, tool_call_id=tool_call_id)]})
+
+    @tool
+    def helper(n: int) -> str:
+        """Counts in an agent, as create_agent names it."""
+        return "It has " + str(named.invoke({"n": n})["n"])
+
+    def route(state: Chat):
+        calls = state["messages"][-1].tool_calls
+        return [Send("tools", [c]) for c in calls] if calls[0]["name"] == "helper" else "tools"
+
+    counting = make_counter()
+    named = make_counter().with_config(metadata={"lc_agent_name": "counting"})
+    g = StateGraph(Chat)
+    g.add_node("tools", ToolNode([weather, broken, person, inside, update, helper]))
+    g.add_conditional_edges(START, route, ["tools"])
+    return g.compile(transformers=[ToolCallTransformer])
+
+
+spare = make_counter = counter  # a scenario deletes its assistant
+
+agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare, tooling, written = (
+    make() for make in (agent, ask, configured, counter, custom, error, fanout, jump, nested, notes, slow, spare, tooling, written)
 )

@@ -876,3 +876,52 @@ def messages(p):
 
 def v2_written(p):
     _play(p, "written", {"messages": [{"role": "user", "content": "hello", "id": "human-1"}]}, channels=["messages", "lifecycle"])
+
+
+def _tool(p, name, args):
+    t = _thread(p)
+    call = {"name": name, "args": args, "id": "call-1", "type": "tool_call"}
+    said = [{"type": "human", "content": "hello", "id": "human-1"}, {"type": "ai", "content": "", "id": "ai-1", "tool_calls": [call]}]
+    return _play(p, "tooling", {"messages": said}, channels=["tools", "messages", "lifecycle", "input"], thread=t)
+
+
+def v2_tool_parts(p):
+    _tool(p, "weather", {"city": "Oslo"})
+
+
+def v2_tool_failure(p):
+    _tool(p, "broken", {"text": "x"})
+
+
+def v2_tool_inside(p):
+    _tool(p, "inside", {"n": 1})
+
+
+def v2_tool_update(p):
+    _tool(p, "update", {"text": "so"})
+
+
+def v2_tool_unknown(p):
+    _tool(p, "nobody", {})
+
+
+def v2_tool_arguments(p):
+    _tool(p, "weather", {"town": "Rome"})
+
+
+def v2_tool_question(p):
+    t = _tool(p, "person", {"question": "who?"})
+    s = p.get("the state", f"/threads/{t}/state")
+    found = s["tasks"][0]["interrupts"][0]["id"]
+    _command(p, "respond", t, 2, "input.respond", {"namespace": [], "interrupt_id": found, "response": "me"})
+    p.run_over("events of the answer", "e")
+
+
+def v2_tool_agent(p):
+    t = _tool(p, "helper", {"n": 1})
+    _command(p, "the tree", t, 2, "agent.getTree", {})
+
+
+def v2_tool_mode(p):
+    """The mode is of protocol v2 alone."""
+    _stream(p, "a run of v1", _thread(p), "tooling", {"messages": []}, stream_mode=["tools"])
