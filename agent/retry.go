@@ -123,7 +123,8 @@ func bubbles(ctx context.Context, err error) bool {
 	var parent *pregel.ParentCommandError
 	var drained *pregel.DrainedError
 	var panicked *pregel.PanicError
-	return ctx.Err() != nil || stops(doorOf(ctx), err) || errors.As(err, &interrupt) || errors.As(err, &refused) || errors.As(err, &parent) || errors.As(err, &drained) || errors.As(err, &panicked)
+	return ctx.Err() != nil || stops(doorOf(ctx), err) || errors.As(err, &interrupt) || errors.As(err, &refused) || errors.As(err, &parent) ||
+		errors.As(err, &drained) || errors.As(err, &panicked)
 }
 
 // failure is the text for an error that all tries had.

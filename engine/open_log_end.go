@@ -67,7 +67,8 @@ func (l *logEnd) copyEnd(rec wal.Recovery, temp base.FileNum, number func() (bas
 	n := rec.Unpromised.Records
 	l.moves = recordMoves{from: make([]int64, 0, n), to: make([]int64, 0, n)}
 	var err error
-	l.copy, err = wal.CopyEnd(wal.CopyOptions{FS: l.e.Opts.FS, Dir: l.e.Dir, NewFileNum: number, TempNum: temp, Rand: l.e.Opts.Rand, Keys: l.e.Files.Keys, Moved: l.moves.add}, rec)
+	l.copy, err = wal.CopyEnd(wal.CopyOptions{FS: l.e.Opts.FS, Dir: l.e.Dir, NewFileNum: number, TempNum: temp, Rand: l.e.Opts.Rand,
+		Keys: l.e.Files.Keys, Moved: l.moves.add}, rec)
 	return err
 }
 

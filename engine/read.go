@@ -138,7 +138,8 @@ func (s *Store) keepOfLog(r *Reader, loc index.Loc, b []byte) {
 // hold it too. The call keeps it in r, which may be nil.
 func (s *Store) readBlock(r *Reader, h *FileHandle, loc index.Loc) (block []byte, shared bool, err error) {
 	if h.Segment == nil {
-		return nil, false, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "value reference", Offset: int64(loc.Off), Detail: "names a file that is no segment"}
+		return nil, false, &fault.CorruptionError{File: h.Kind.Name(h.Num), Kind: "value reference", Offset: int64(loc.Off),
+			Detail: "names a file that is no segment"}
 	}
 	key := keyOf(loc)
 	if block, shared = s.cache.get(key); shared {

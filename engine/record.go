@@ -174,7 +174,8 @@ func (d *recordDecoder) Decode(b []byte) (*logRecord, error) {
 	}
 	head := b[prefix : prefix+int(n)]
 	// The index keeps nearly all strings of a head: one copy is less than many.
-	*d = recordDecoder{Cursor: base.Cursor{What: "record", Left: head}, text: string(head), off: prefix + int64(n), total: int64(len(b)), r: d.r, slots: d.slots[:0]}
+	*d = recordDecoder{Cursor: base.Cursor{What: "record", Left: head}, text: string(head), off: prefix + int64(n), total: int64(len(b)),
+		r: d.r, slots: d.slots[:0]}
 	r := &d.r
 	r.time = int64(d.Uvarint())
 	count := d.Count(2)

@@ -253,6 +253,7 @@ func (r *planRoom) release() {
 	r.old.forget()
 	clear(r.slots[:cap(r.slots)])
 	clear(r.before[:cap(r.before)])
-	*r = planRoom{places: r.places[:0], taken: r.taken[:0], numbers: r.numbers[:0], entries: r.entries[:0], cold: r.cold[:0], old: r.old, slots: r.slots[:0], before: r.before[:0]}
+	*r = planRoom{places: r.places[:0], taken: r.taken[:0], numbers: r.numbers[:0], entries: r.entries[:0], cold: r.cold[:0], old: r.old,
+		slots: r.slots[:0], before: r.before[:0]}
 	planRooms.Put(r)
 }

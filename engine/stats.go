@@ -8,7 +8,9 @@ import (
 
 // Stats returns what the store holds now.
 func (e *Engine) Stats() metrics.Stats {
-	s := metrics.Stats{Threads: e.Index.Len(), Resident: e.Index.Resident(), CompactionDebt: e.compactor.debt(), LastLSN: uint64(e.Index.LSN()), LogBytes: e.throttle.loggedBytes(), OpenViews: e.Files.viewCount(), UnremovedFiles: len(e.Files.unremovedNames()), VersionBytes: e.revisions.bytes()}
+	s := metrics.Stats{Threads: e.Index.Len(), Resident: e.Index.Resident(), CompactionDebt: e.compactor.debt(),
+		LastLSN: uint64(e.Index.LSN()), LogBytes: e.throttle.loggedBytes(), OpenViews: e.Files.viewCount(),
+		UnremovedFiles: len(e.Files.unremovedNames()), VersionBytes: e.revisions.bytes()}
 	s.Encryption = e.encryption()
 	st := e.state()
 	s.LogFiles, s.Segments, s.Images = len(st.Logs), len(st.Segments), len(st.Images)
@@ -33,8 +35,9 @@ func (e *Engine) Stats() metrics.Stats {
 func (e *Engine) Metrics() metrics.StoreMetrics {
 	m := metrics.StoreMetrics{
 		Flushes: e.flushes.Load(), Images: e.imagesWritten.Load(), Compactions: e.compactions.Load(),
-		Commits: e.commits.Read(), Stalled: e.throttle.Stalled(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(), FlushedBytes: e.flushedBytes.Load(),
-		CompactedIn: e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
+		Commits: e.commits.Read(), Stalled: e.throttle.Stalled(), ValueBytes: e.valueBytes.Load(), FlushedValueBytes: e.flushedValues.Load(),
+		FlushedBytes: e.flushedBytes.Load(),
+		CompactedIn:  e.compactedIn.Load(), CompactedOut: e.compactedOut.Load(), ThreadLoads: e.loads.Load(),
 		CorruptionsFound: e.corruptions.Load(),
 		Patches:          e.patches.Load(), PatchedBytes: e.patchedBytes.Load(), PatchBytes: e.patchBytes.Load(), SegmentPatches: e.segmentPatches.Load(),
 	}

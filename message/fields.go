@@ -456,7 +456,8 @@ func loadUsage(v any) (u Usage, ok bool) {
 func (u *Usage) value(raw any) any {
 	old, _ := raw.(map[string]any)
 	before, ok := loadUsage(raw)
-	fresh := serde.Fields{{Name: "input_tokens", Value: u.InputTokens}, {Name: "output_tokens", Value: u.OutputTokens}, {Name: "total_tokens", Value: u.TotalTokens}}
+	fresh := serde.Fields{{Name: "input_tokens", Value: u.InputTokens}, {Name: "output_tokens", Value: u.OutputTokens},
+		{Name: "total_tokens", Value: u.TotalTokens}}
 	add := func(name string, details, had map[string]int64, known ...string) {
 		if details == nil || ok && had != nil && maps.Equal(details, had) {
 			return

@@ -51,7 +51,8 @@ type VersionTakenError struct {
 
 // Error names the channel and the version.
 func (e *VersionTakenError) Error() string {
-	return fmt.Sprintf("thread %q namespace %q: channel %q has another value at version %s; mint versions with NextVersion", e.ThreadID, e.Namespace, e.Channel, e.Version)
+	return fmt.Sprintf("thread %q namespace %q: channel %q has another value at version %s; mint versions with NextVersion", e.ThreadID,
+		e.Namespace, e.Channel, e.Version)
 }
 
 // Is makes every VersionTakenError match ErrVersionTaken.

@@ -90,7 +90,8 @@ type ancestor struct {
 }
 
 // walkPage visits up to n checkpoints from start on, and returns the checkpoint to continue from.
-func (s *Saver) walkPage(ctx context.Context, tx pgx.Tx, start saver.Config, n int, channels []string, walk *rules.DeltaWalk, seen map[string]bool) (next string, err error) {
+func (s *Saver) walkPage(ctx context.Context, tx pgx.Tx, start saver.Config, n int, channels []string, walk *rules.DeltaWalk,
+	seen map[string]bool) (next string, err error) {
 	var page []ancestor
 	r := newTupleReader(s)
 	args := []any{start.ThreadID, start.Namespace, start.CheckpointID, n, channels}

@@ -21,7 +21,8 @@ var columns = map[string][]string{
 	"checkpoint_migrations": {"v integer"},
 	"checkpoints":           {"thread_id text", "checkpoint_ns text", "checkpoint_id text", "parent_checkpoint_id text", "checkpoint jsonb", "metadata jsonb"},
 	"checkpoint_blobs":      {"thread_id text", "checkpoint_ns text", "channel text", "version text", "type text", "blob bytea"},
-	"checkpoint_writes":     {"thread_id text", "checkpoint_ns text", "checkpoint_id text", "task_id text", "idx integer", "channel text", "type text", "blob bytea"},
+	"checkpoint_writes": {"thread_id text", "checkpoint_ns text", "checkpoint_id text", "task_id text", "idx integer", "channel text",
+		"type text", "blob bytea"},
 }
 
 // primaryKeys distinguish LangGraph's tables from those of its shallow saver, which have the same

@@ -69,7 +69,8 @@ type checkpointRow struct {
 }
 
 func newTupleReader(s *Saver) *tupleReader {
-	return &tupleReader{s: s, blobs: map[blobKey]serde.Typed{}, writes: map[checkpointKey][]saver.PendingWrite{}, packets: map[checkpointKey][]saver.PendingWrite{}}
+	return &tupleReader{s: s, blobs: map[blobKey]serde.Typed{}, writes: map[checkpointKey][]saver.PendingWrite{},
+		packets: map[checkpointKey][]saver.PendingWrite{}}
 }
 
 func (r *tupleReader) queue(b *pgx.Batch, st tupleStatements, args []any) {

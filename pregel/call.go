@@ -133,7 +133,8 @@ func (t *TaskFunc[I, O]) ClearCache(ctx context.Context, kept cache.Cache) error
 // Start calls the function and returns at once. It must be called within a
 // running task.
 func (t *TaskFunc[I, O]) Start(ctx context.Context, input I) Future[O] {
-	ct, run, err := call(ctx, &callSpec{name: t.name, input: input, retry: slices.Clone(t.opts.Retry), cache: t.opts.Cache, timeout: t.opts.Timeout, ignoreInput: t.opts.IgnoreInput,
+	ct, run, err := call(ctx, &callSpec{name: t.name, input: input, retry: slices.Clone(t.opts.Retry), cache: t.opts.Cache,
+		timeout: t.opts.Timeout, ignoreInput: t.opts.IgnoreInput,
 		run: func(ctx context.Context) (any, error) { return t.f(ctx, input) }})
 	return Future[O]{run: run, task: ct, err: err}
 }

@@ -347,7 +347,8 @@ func (g *Graph) create(cp *liveCheckpoint, set *channelSet, mint func() string, 
 
 // markBumpsSeen marks the new version of a bumped channel as seen by the nodes that had seen
 // the old one. The pseudo node snapshotBumps remembers what they really read.
-func markBumpsSeen(seen map[string]map[string]saver.Version, bumped map[string][2]saver.Version, triggers map[string][]string) map[string]map[string]saver.Version {
+func markBumpsSeen(seen map[string]map[string]saver.Version, bumped map[string][2]saver.Version,
+	triggers map[string][]string) map[string]map[string]saver.Version {
 	out := make(map[string]map[string]saver.Version, len(seen)+1)
 	for n, s := range seen {
 		out[n] = maps.Clone(s)

@@ -138,7 +138,8 @@ func followEdges(of map[string][]Edge, nodes []string) (taken []Edge, last []str
 		taken = append(taken, e)
 	}
 	slices.SortFunc(taken, func(a, b Edge) int {
-		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To), cmp.Compare(b2i(b.Conditional), b2i(a.Conditional)), strings.Compare(a.Label, b.Label))
+		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To), cmp.Compare(b2i(b.Conditional), b2i(a.Conditional)),
+			strings.Compare(a.Label, b.Label))
 	})
 	return taken, last
 }

@@ -72,7 +72,8 @@ func (g *Graph) inputByChannel(input any) ([]write, error) {
 	}
 	pairs, ok := PairsOf(input)
 	if !ok {
-		return nil, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("the input has the channels %v: want an object, got %s", g.input.Names, jsontext.Kind(input))}
+		return nil, &InvalidUpdateError{Node: Input, Reason: fmt.Sprintf("the input has the channels %v: want an object, got %s", g.input.Names,
+			jsontext.Kind(input))}
 	}
 	var out []write
 	for _, p := range pairs {

@@ -114,7 +114,8 @@ func isLasting(err error) bool {
 		call     *os.SyscallError
 		errno    syscall.Errno
 	)
-	return errors.As(err, &panicked) || errors.As(err, &answer) || errors.As(err, &value) || errors.As(err, &number) || errors.As(err, &syntax) || errors.As(err, &field) ||
+	return errors.As(err, &panicked) || errors.As(err, &answer) || errors.As(err, &value) || errors.As(err, &number) ||
+		errors.As(err, &syntax) || errors.As(err, &field) ||
 		errors.As(err, &path) || errors.As(err, &link) || errors.As(err, &call) || errors.As(err, &errno)
 }
 

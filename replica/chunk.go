@@ -110,7 +110,8 @@ func decodeHeader(name string, store uint64, b []byte) (*header, error) {
 		return nil, damaged(name, "chunk", "it is chunk %d of epoch %d", h.seq, h.epoch)
 	case h.fence && (h.flags != 0 || h.first != h.last || h.before != h.after || h.stored != 0 || h.raw <= h.epoch):
 		return nil, damaged(name, "fence", "its fields contradict one another")
-	case !h.fence && (h.first == 0 || h.last < h.first || h.last-h.first >= maxRecords || h.last == base.MaxLSN || h.lastStamp < h.firstStamp || h.stored > maxChunk || h.raw > maxRaw):
+	case !h.fence && (h.first == 0 || h.last < h.first || h.last-h.first >= maxRecords || h.last == base.MaxLSN ||
+		h.lastStamp < h.firstStamp || h.stored > maxChunk || h.raw > maxRaw):
 		return nil, damaged(name, "chunk", "its fields contradict one another")
 	}
 	return h, nil

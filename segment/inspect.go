@@ -50,7 +50,8 @@ func (c codec) codecName() string {
 // order of the file. For the salt it needs header or footer to be intact; it does not use
 // the family index. damage is what is wrong with header or footer. An error of visit ends
 // Inspect and is returned as it is; other errors are those of Salvage. It does not close f.
-func Inspect(ctx context.Context, f vfs.File, name string, size int64, visit func(FrameInfo) error, opts ...OpenOption) (props Props, damage []error, err error) {
+func Inspect(ctx context.Context, f vfs.File, name string, size int64, visit func(FrameInfo) error, opts ...OpenOption) (props Props,
+	damage []error, err error) {
 	r := &Reader{f: f, name: name, salvaged: true}
 	for _, o := range opts {
 		o(r)

@@ -84,7 +84,8 @@ func failureOf(err error) (f *failure, logged bool) {
 		return &failure{http.StatusConflict, "The thread is in use by a run. Try again when it has ended."}, false
 	case is(saver.ErrTooLarge):
 		return &failure{http.StatusRequestEntityTooLarge, err.Error()}, false
-	case is(pregel.ErrInvalidUpdate, channel.ErrInvalidUpdate, pregel.ErrInvalidArgument, pregel.ErrEmptyInput, pregel.ErrInvalidGraph, store.ErrNamespace, store.ErrNoIndex):
+	case is(pregel.ErrInvalidUpdate, channel.ErrInvalidUpdate, pregel.ErrInvalidArgument, pregel.ErrEmptyInput, pregel.ErrInvalidGraph,
+		store.ErrNamespace, store.ErrNoIndex):
 		return &failure{http.StatusBadRequest, err.Error()}, false
 	case is(saver.ErrInvalid, runs.ErrInvalid):
 		return &failure{http.StatusUnprocessableEntity, err.Error()}, false

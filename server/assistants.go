@@ -88,7 +88,8 @@ func (s *assistantAPI) makeOwn(ctx context.Context) error {
 			s.log.Warn("an assistant of a client is replaced by that of the graph", "assistant", id, "graph", name, "metadata", old.Metadata)
 		}
 		at := now()
-		v := version{Number: 1, GraphID: name, Name: name, Config: map[string]any{}, Context: map[string]any{}, Metadata: map[string]any{"created_by": "system"}, Created: at}
+		v := version{Number: 1, GraphID: name, Name: name, Config: map[string]any{}, Context: map[string]any{},
+			Metadata: map[string]any{"created_by": "system"}, Created: at}
 		a := assistant{ID: id, version: v, First: at, Updated: at, System: true, Versions: []version{v}}
 		if err := s.records.put(ctx, id, a); err != nil {
 			return fmt.Errorf("server: %w", err)

@@ -47,8 +47,9 @@ type shownCron struct {
 }
 
 func (k cron) shown() shownCron {
-	v := shownCron{CronID: k.ID, AssistantID: k.AssistantID, UserID: k.User.Identity, Schedule: k.Schedule, NextRunDate: k.Next.UTC().Format("2006-01-02T15:04:05-07:00"),
-		Metadata: merged(k.Metadata), Enabled: k.Enabled, CreatedAt: stamped(k.Created), UpdatedAt: stamped(k.Updated)}
+	v := shownCron{CronID: k.ID, AssistantID: k.AssistantID, UserID: k.User.Identity, Schedule: k.Schedule,
+		NextRunDate: k.Next.UTC().Format("2006-01-02T15:04:05-07:00"),
+		Metadata:    merged(k.Metadata), Enabled: k.Enabled, CreatedAt: stamped(k.Created), UpdatedAt: stamped(k.Updated)}
 	config, _ := k.Payload["config"].(map[string]any)
 	configurable, _ := config["configurable"].(map[string]any)
 	config = merged(config, map[string]any{"configurable": merged(configurable, map[string]any{"cron_id": k.ID})})
@@ -74,13 +75,15 @@ func (k cron) shown() shownCron {
 
 // cronFields are the fields of a cron that its runs do not have, and those of its runs.
 var (
-	cronFields = append([]field{may("schedule", text), may("end_time", orNull(text)), may("timezone", orNull(text)), may("enabled", flag), may("on_run_completed", oneOf("delete", "keep"))},
+	cronFields = append([]field{may("schedule", text), may("end_time", orNull(text)), may("timezone", orNull(text)), may("enabled", flag),
+		may("on_run_completed", oneOf("delete", "keep"))},
 		runFields[1:]...)
 	cronShape  = record(append([]field{need("assistant_id", text), need("schedule", text)}, cronFields[1:]...)...).with(oneContext)
 	cronPatch  = record(cronFields...).with(oneContext)
 	cronFilter = []field{may("assistant_id", identifier("assistant")), may("thread_id", identifier("thread")), may("enabled", flag), may("metadata", object)}
 	cronSearch = searchPage(1000, append(slices.Clip(cronFilter),
-		may("select", list(oneOf("cron_id", "assistant_id", "thread_id", "user_id", "end_time", "schedule", "timezone", "payload", "next_run_date", "metadata", "on_run_completed", "enabled", "created_at", "updated_at"))),
+		may("select", list(oneOf("cron_id", "assistant_id", "thread_id", "user_id", "end_time", "schedule", "timezone", "payload",
+			"next_run_date", "metadata", "on_run_completed", "enabled", "created_at", "updated_at"))),
 		may("sort_by", oneOf("cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at")))...)
 )
 
@@ -152,7 +155,8 @@ func (s *cronAPI) create(c *call) error {
 		return err
 	}
 	at := now()
-	k := cron{ID: uuid.Must(uuid.NewV7()).String(), AssistantID: a.ID, ThreadID: c.path("thread_id"), Metadata: c.grant.stamp(c.body.object("metadata")), Stamp: created.stamp(nil),
+	k := cron{ID: uuid.Must(uuid.NewV7()).String(), AssistantID: a.ID, ThreadID: c.path("thread_id"),
+		Metadata: c.grant.stamp(c.body.object("metadata")), Stamp: created.stamp(nil),
 		User: *c.user, Keep: c.body.text("on_run_completed") == "keep", Enabled: true, Created: at, Updated: at}
 	if k.ThreadID != "" {
 		g, err := c.access("threads", "create_run")

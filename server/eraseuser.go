@@ -161,7 +161,8 @@ func (s *userErasure) erase(ctx, rewriting context.Context, o EraseOptions) (rep
 		return rep, err
 	}
 	d := s.directory()
-	rep = EraseReport{Identity: o.Identity, Filter: o.Filter, DryRun: o.DryRun, Shared: []string{}, Erased: d != nil && o.DryRun, Backups: []admin.FoundBackup{}, Beyond: beyondDeleted}
+	rep = EraseReport{Identity: o.Identity, Filter: o.Filter, DryRun: o.DryRun, Shared: []string{}, Erased: d != nil && o.DryRun,
+		Backups: []admin.FoundBackup{}, Beyond: beyondDeleted}
 	if d == nil && len(o.Backups) > 0 {
 		return rep, saver.Invalidf("backups", "only those of a store in one directory can be looked into")
 	}

@@ -126,7 +126,8 @@ func (s *itemAPI) search(c *call) error {
 	refresh, given := c.body["refresh_ttl"].(bool)
 	var found []store.Found
 	for _, root := range roots {
-		some, err := s.store.Search(c.ctx, store.Query{Prefix: root, Filter: c.body.object("filter"), Limit: offset + limit, Text: c.body.text("query"), NoRefresh: given && !refresh})
+		some, err := s.store.Search(c.ctx, store.Query{Prefix: root, Filter: c.body.object("filter"), Limit: offset + limit,
+			Text: c.body.text("query"), NoRefresh: given && !refresh})
 		if errors.Is(err, store.ErrNoIndex) { // as in LangGraph: without an index a query finds everything
 			some, err = s.store.Search(c.ctx, store.Query{Prefix: root, Filter: c.body.object("filter"), Limit: offset + limit, NoRefresh: given && !refresh})
 		}

@@ -85,7 +85,8 @@ func JWT(o JWTOptions) (*Auth, error) {
 	}), nil
 }
 
-var asymmetric = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
+var asymmetric = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384,
+	jose.ES512, jose.EdDSA}
 
 // errToken is the error for a wrong token. Clients are not told what is wrong with it.
 var errToken = &AuthError{"Invalid token"}

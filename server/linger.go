@@ -40,7 +40,8 @@ func lingering(w *statusWriter, r *http.Request, most time.Duration, maxBody int
 	own := *r
 	own.Body = body
 	return &own, func() {
-		if w.status == http.StatusSwitchingProtocols || body.ended || !body.begun && r.Header.Get("Expect") != "" { // such a client sends nothing unless it is told to
+		// such a client sends nothing unless it is told to
+		if w.status == http.StatusSwitchingProtocols || body.ended || !body.begun && r.Header.Get("Expect") != "" {
 			return
 		}
 		if w.rc.Flush() == nil && w.status != http.StatusRequestTimeout && w.rc.SetReadDeadline(time.Now().Add(most)) == nil {

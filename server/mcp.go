@@ -36,7 +36,8 @@ type mcpAPI struct {
 
 // serve answers a request of MCP.
 func (s *mcpAPI) serve(c *call) error {
-	tools := mcp.NewServer(&mcp.Implementation{Name: "stele", Version: Version}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, Logger: s.log})
+	tools := mcp.NewServer(&mcp.Implementation{Name: "stele", Version: Version},
+		&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, Logger: s.log})
 	if strings.HasPrefix(c.body.text("method"), "tools/") {
 		if err := s.addTools(c, tools); err != nil {
 			return err
@@ -49,7 +50,8 @@ func (s *mcpAPI) serve(c *call) error {
 	r := c.r.Clone(c.ctx)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	// The guard has looked at Host and Origin.
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, Logger: s.log})
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools },
+		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, Logger: s.log})
 	if c.body.text("method") == "tools/call" {
 		s.answerLate(c, func(w http.ResponseWriter) { handler.ServeHTTP(w, r) })
 	} else {

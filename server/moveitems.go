@@ -167,7 +167,8 @@ func movable(identity string) bool {
 // formerOf lists the namespaces below formerPlace(identity), where earlier versions kept the items
 // of this user. That namespace itself is not among them.
 func formerOf(ctx context.Context, s store.Store, identity string) ([]store.Namespace, error) {
-	return s.ListNamespaces(ctx, store.NamespaceQuery{Limit: store.NoLimit, Match: []store.Match{{Kind: store.MatchPrefix, Path: append(formerPlace(identity), store.Wildcard)}}})
+	return s.ListNamespaces(ctx, store.NamespaceQuery{Limit: store.NoLimit, Match: []store.Match{{Kind: store.MatchPrefix,
+		Path: append(formerPlace(identity), store.Wildcard)}}})
 }
 
 // rootsMost bounds the labels at the root of a store that are looked at.
@@ -176,7 +177,8 @@ const rootsMost = 10_000
 // formerRoots returns the labels at the root of a store that have namespaces below them, except the
 // server's.
 func formerRoots(ctx context.Context, s store.Store) (map[string]bool, error) {
-	roots, err := s.ListNamespaces(ctx, store.NamespaceQuery{Limit: rootsMost, MaxDepth: 1, Match: []store.Match{{Kind: store.MatchPrefix, Path: []string{store.Wildcard, store.Wildcard}}}})
+	roots, err := s.ListNamespaces(ctx, store.NamespaceQuery{Limit: rootsMost, MaxDepth: 1, Match: []store.Match{{Kind: store.MatchPrefix,
+		Path: []string{store.Wildcard, store.Wildcard}}}})
 	labels := make(map[string]bool, len(roots))
 	for _, ns := range roots {
 		if !reserved(ns) {

@@ -39,7 +39,8 @@ func (s *operatorAPI) openAPI(c *call) error {
 		}
 		paths[path][strings.ToLower(rt.method)] = op
 	}
-	return c.json(map[string]any{"openapi": "3.1.0", "info": map[string]any{"title": "LangGraph's server API, served by stele", "version": Version}, "paths": paths})
+	return c.json(map[string]any{"openapi": "3.1.0", "info": map[string]any{"title": "LangGraph's server API, served by stele",
+		"version": Version}, "paths": paths})
 }
 
 // schema is a shape as JSON Schema.

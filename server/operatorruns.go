@@ -123,7 +123,8 @@ type eventBudget struct{ events, bytes int }
 
 // eachNote calls do with what a run noted of its tasks in the events behind after. It returns the last event that it
 // read, and whether the budget was spent before the end.
-func (s *operatorAPI) eachNote(ctx context.Context, run string, after int64, left *eventBudget, do func(runs.Event, runs.TaskNote)) (last int64, more bool, err error) {
+func (s *operatorAPI) eachNote(ctx context.Context, run string, after int64, left *eventBudget,
+	do func(runs.Event, runs.TaskNote)) (last int64, more bool, err error) {
 	for {
 		events, err := s.queue.Events(ctx, run, after, tasksPage)
 		if err != nil {

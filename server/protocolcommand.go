@@ -82,7 +82,8 @@ type protocolCommand struct {
 var (
 	aNamespace = list(text)
 	// startParams are those of a command that makes a run.
-	startParams = []field{may("config", aConfig), may("metadata", object), may("multitaskStrategy", multitask), may("multitask_strategy", multitask), may("langsmith_tracer", object)}
+	startParams = []field{may("config", aConfig), may("metadata", object), may("multitaskStrategy", multitask),
+		may("multitask_strategy", multitask), may("langsmith_tracer", object)}
 	// selectionParams are those of a subscription. What is wrong in channels has words of its own.
 	selectionParams = []field{may("channels", anything), may("namespaces", list(aNamespace)), may("depth", upTo(0, maxOffset))}
 )
@@ -494,7 +495,8 @@ func (s *protocolAPI) fork(c *call, params body, on session) (any, error) {
 	if from, err := g.GetState(c.ctx, at); err != nil || from.CreatedAt == "" {
 		return nil, refused(codeCheckpoint, "Unknown checkpoint: %s", at.CheckpointID)
 	}
-	r, err := s.submit(c, params, body{"assistant_id": t.Metadata["assistant_id"], "input": params["input"], "checkpoint": map[string]any{"checkpoint_id": at.CheckpointID}}, on)
+	r, err := s.submit(c, params, body{"assistant_id": t.Metadata["assistant_id"], "input": params["input"],
+		"checkpoint": map[string]any{"checkpoint_id": at.CheckpointID}}, on)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,8 @@ func (s *protocolAPI) streamEvents(c *call) error {
 // eachEvent calls each with the events of the thread behind since, and beat from time to time. Before
 // each wait it calls turn; a value from also ends the wait. It returns when one of these functions
 // fails, the client leaves, the server closes, or the thread is removed.
-func (s *protocolAPI) eachEvent(c *call, since int64, also <-chan struct{}, each func([]streamv2.Event) error, turn func(*streamv2.Log) error, beat func() error) error {
+func (s *protocolAPI) eachEvent(c *call, since int64, also <-chan struct{}, each func([]streamv2.Event) error,
+	turn func(*streamv2.Log) error, beat func() error) error {
 	l := s.events.Log(c.path("thread_id"), since)
 	l.Follow()
 	defer l.Close()

@@ -8,13 +8,15 @@ import (
 
 var (
 	assistantFields = oneOf("assistant_id", "graph_id", "name", "description", "config", "context", "created_at", "updated_at", "metadata", "version")
-	threadFields    = oneOf("thread_id", "created_at", "updated_at", "metadata", "config", "context", "status", "values", "interrupts", "error", "state_updated_at")
+	threadFields    = oneOf("thread_id", "created_at", "updated_at", "metadata", "config", "context", "status", "values", "interrupts",
+		"error", "state_updated_at")
 
 	// What a search has beyond its filter says how its results are shown: a count has none.
 	assistantFilter = []field{may("metadata", object), may("graph_id", text), may("name", text)}
 	assistantSearch = searchPage(1000, append(slices.Clip(assistantFilter), may("select", list(assistantFields)),
 		may("sort_by", oneOf("assistant_id", "created_at", "updated_at", "name", "graph_id")))...)
-	threadFilter = []field{may("ids", list(identifier("thread"))), may("metadata", object), may("values", object), may("status", threadStatuses), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", few(text, 100))}
+	threadFilter = []field{may("ids", list(identifier("thread"))), may("metadata", object), may("values", object),
+		may("status", threadStatuses), may("stele_status", oneOf(steleStatuses...)), may("stele_prefix", few(text, 100))}
 	threadSearch = searchPage(1000, append(slices.Clip(threadFilter), may("stele_values", oneOf(aboutValues)),
 		may("select", list(threadFields)), may("extract", object), may("sort_by", oneOf("thread_id", "status", "created_at", "updated_at", "state_updated_at")))...)
 	aTTL       = either(record(may("ttl", number), may("strategy", oneOf("delete", "keep_latest"))), number)
@@ -40,12 +42,19 @@ func (s *Server) addRoutes() error {
 		{method: "PATCH", path: "/assistants/{assistant_id}", resource: "assistants", action: "update", handle: s.assistants.patch, in: record(may("graph_id", text),
 			may("config", aConfig), may("context", object), may("metadata", object), may("name", text), may("description", orNull(text))).with(oneContext)},
 		{method: "DELETE", path: "/assistants/{assistant_id}", resource: "assistants", action: "delete", handle: s.assistants.delete},
-		{method: "GET", path: "/assistants/{assistant_id}/graph", resource: "assistants", action: "read", byName: true, handle: with(s.assistants.graph, s.assistants.drawing)},
-		{method: "GET", path: "/assistants/{assistant_id}/subgraphs", resource: "assistants", action: "read", handle: with(s.assistants.graph, s.assistants.subgraphs)},
-		{method: "GET", path: "/assistants/{assistant_id}/subgraphs/{namespace}", resource: "assistants", action: "read", handle: with(s.assistants.graph, s.assistants.subgraphs)},
-		{method: "GET", path: "/assistants/{assistant_id}/schemas", resource: "assistants", action: "read", byName: true, handle: with(s.assistants.graph, s.assistants.schemas)},
-		{method: "POST", path: "/assistants/{assistant_id}/versions", resource: "assistants", action: "read", handle: with(s.assistants.read, s.assistants.versions), in: record(may("metadata", object), may("limit", upTo(1, 1000)), may("offset", offset))},
-		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: s.assistants.latest, in: record(need("version", integer))},
+		{method: "GET", path: "/assistants/{assistant_id}/graph", resource: "assistants", action: "read", byName: true,
+			handle: with(s.assistants.graph, s.assistants.drawing)},
+		{method: "GET", path: "/assistants/{assistant_id}/subgraphs", resource: "assistants", action: "read",
+			handle: with(s.assistants.graph, s.assistants.subgraphs)},
+		{method: "GET", path: "/assistants/{assistant_id}/subgraphs/{namespace}", resource: "assistants", action: "read",
+			handle: with(s.assistants.graph, s.assistants.subgraphs)},
+		{method: "GET", path: "/assistants/{assistant_id}/schemas", resource: "assistants", action: "read", byName: true,
+			handle: with(s.assistants.graph, s.assistants.schemas)},
+		{method: "POST", path: "/assistants/{assistant_id}/versions", resource: "assistants", action: "read",
+			handle: with(s.assistants.read, s.assistants.versions), in: record(may("metadata", object), may("limit", upTo(1, 1000)),
+				may("offset", offset))},
+		{method: "POST", path: "/assistants/{assistant_id}/latest", resource: "assistants", action: "update", handle: s.assistants.latest,
+			in: record(need("version", integer))},
 
 		{method: "POST", path: "/threads", resource: "threads", action: "create", handle: s.threads.create, in: record(may("thread_id", identifier("thread")),
 			may("metadata", object), may("if_exists", oneOf("raise", "do_nothing")), may("ttl", aTTL), may("supersteps", list(aSuperstep)), may("graph_id", text))},
@@ -54,13 +63,15 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/threads/prune", resource: "threads", action: "delete", handle: s.threads.prune,
 			in: record(need("thread_ids", list(identifier("thread"))), may("strategy", oneOf("delete", "keep_latest")))},
 		{method: "GET", path: "/threads/{thread_id}", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.threads.show)},
-		{method: "PATCH", path: "/threads/{thread_id}", resource: "threads", action: "update", handle: s.threads.patch, in: record(may("metadata", object), may("ttl", aTTL))},
+		{method: "PATCH", path: "/threads/{thread_id}", resource: "threads", action: "update", handle: s.threads.patch,
+			in: record(may("metadata", object), may("ttl", aTTL))},
 		{method: "DELETE", path: "/threads/{thread_id}", resource: "threads", action: "delete", handle: with(s.threads.ofPath, s.threads.delete)},
 		{method: "GET", path: "/threads/{thread_id}/storage", resource: "threads", action: "read", handle: with(s.threads.ofPath, s.threads.storage)},
 		{method: "POST", path: "/threads/{thread_id}/copy", resource: "threads", action: "read", handle: s.threads.copyOf, in: anything, optional: true},
 		{method: "GET", path: "/threads/{thread_id}/state", resource: "threads", action: "read", handle: s.threads.getState},
 		{method: "POST", path: "/threads/{thread_id}/state", resource: "threads", action: "update", handle: with(s.threads.ofPath, s.threads.updateState),
-			in: record(may("values", either(list(anything), object, nothing)), may("checkpoint", aCheckpoint), may("checkpoint_id", orNull(text)), may("as_node", text))},
+			in: record(may("values", either(list(anything), object, nothing)), may("checkpoint", aCheckpoint), may("checkpoint_id", orNull(text)),
+				may("as_node", text))},
 		{method: "GET", path: "/threads/{thread_id}/state/{checkpoint_id}", resource: "threads", action: "read", handle: s.threads.getState},
 		{method: "POST", path: "/threads/{thread_id}/state/checkpoint", resource: "threads", action: "read", handle: s.threads.postStateAt,
 			in: record(need("checkpoint", aCheckpoint), may("subgraphs", flag))},
@@ -75,13 +86,17 @@ func (s *Server) addRoutes() error {
 		{method: "POST", path: "/threads/{thread_id}/runs/wait", resource: "threads", action: "create_run", in: runShape, stream: true, handle: s.runs.wait},
 		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}", resource: "threads", action: "read", handle: with(s.threads.run, s.runs.show)},
 		{method: "DELETE", path: "/threads/{thread_id}/runs/{run_id}", resource: "threads", action: "delete", handle: s.runs.delete},
-		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/join", resource: "threads", action: "read", stream: true, handle: with(s.threads.run, s.streams.join)},
-		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/stream", resource: "threads", action: "read", stream: true, handle: with(s.threads.run, s.streams.joinStream)},
-		{method: "POST", path: "/threads/{thread_id}/runs/{run_id}/cancel", resource: "threads", action: "update", in: anything, optional: true, handle: s.runs.cancel},
+		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/join", resource: "threads", action: "read", stream: true,
+			handle: with(s.threads.run, s.streams.join)},
+		{method: "GET", path: "/threads/{thread_id}/runs/{run_id}/stream", resource: "threads", action: "read", stream: true,
+			handle: with(s.threads.run, s.streams.joinStream)},
+		{method: "POST", path: "/threads/{thread_id}/runs/{run_id}/cancel", resource: "threads", action: "update", in: anything, optional: true,
+			handle: s.runs.cancel},
 		{method: "POST", path: "/runs", resource: "threads", action: "create_run", in: runShape, handle: s.runs.create},
 		{method: "POST", path: "/runs/stream", resource: "threads", action: "create_run", in: runShape, stream: true, handle: s.runs.stream},
 		{method: "POST", path: "/runs/wait", resource: "threads", action: "create_run", in: runShape, stream: true, handle: s.runs.wait},
-		{method: "POST", path: "/runs/batch", resource: "threads", action: "create_run", in: &shape{types: []string{"array"}, items: runShape, least: 1}, handle: s.runs.batch},
+		{method: "POST", path: "/runs/batch", resource: "threads", action: "create_run", in: &shape{types: []string{"array"}, items: runShape,
+			least: 1}, handle: s.runs.batch},
 		{method: "POST", path: "/runs/cancel", resource: "threads", action: "update", handle: s.runs.cancelMany,
 			in: record(may("status", oneOf("pending", "running", "all")), may("thread_id", identifier("thread")), may("run_ids", list(identifier("run"))))},
 
@@ -98,9 +113,11 @@ func (s *Server) addRoutes() error {
 		{method: "GET", path: "/store/items", resource: "store", action: "get", handle: s.items.get},
 		{method: "DELETE", path: "/store/items", resource: "store", action: "delete", handle: s.items.delete, in: record(may("namespace", texts), need("key", text))},
 		{method: "POST", path: "/store/items/search", resource: "store", action: "search", handle: s.items.search,
-			in: record(may("namespace_prefix", orNull(few(text, maxLabels))), may("filter", orNull(object)), may("limit", upTo(1, 1000)), may("offset", offset), may("query", orNull(text)), may("refresh_ttl", orNull(flag)))},
+			in: record(may("namespace_prefix", orNull(few(text, maxLabels))), may("filter", orNull(object)), may("limit", upTo(1, 1000)),
+				may("offset", offset), may("query", orNull(text)), may("refresh_ttl", orNull(flag)))},
 		{method: "POST", path: "/store/namespaces", resource: "store", action: "list_namespaces", handle: s.items.namespaces,
-			in: record(may("prefix", orNull(few(text, maxLabels))), may("suffix", orNull(few(text, maxLabels))), may("max_depth", orNull(upTo(1, maxLabels))), may("limit", upTo(1, 1000)), may("offset", offset))},
+			in: record(may("prefix", orNull(few(text, maxLabels))), may("suffix", orNull(few(text, maxLabels))),
+				may("max_depth", orNull(upTo(1, maxLabels))), may("limit", upTo(1, 1000)), may("offset", offset))},
 
 		// Protocol v2 reads its bodies itself: refusals are those of the protocol.
 		{method: "POST", path: "/threads/{thread_id}/commands", resource: "threads", action: "create_run", handle: s.protocol.commandThread},

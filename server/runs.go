@@ -101,7 +101,8 @@ func (s *runAPI) wait(c *call) error {
 func (s *runAPI) show(c *call, r runs.Run) error { return c.json(s.view.shown(r)) }
 
 // runColumns are the fields that a request for a list of runs may select.
-var runColumns = []string{"assistant_id", "created_at", "error", "kwargs", "langsmith_session_name", "metadata", "multitask_strategy", "run_id", "status", "thread_id", "updated_at"}
+var runColumns = []string{"assistant_id", "created_at", "error", "kwargs", "langsmith_session_name", "metadata", "multitask_strategy",
+	"run_id", "status", "thread_id", "updated_at"}
 
 // runStatuses are those that runs may be listed by.
 var runStatuses = []string{string(runs.Pending), string(runs.Running), string(runs.Error), string(runs.Success), string(runs.Interrupted)}

@@ -40,7 +40,8 @@ func (s *runView) shown(r runs.Run) map[string]any {
 		kwargs[name] = nil
 	}
 	kwargs = merged(kwargs, stored)
-	kwargs["config"] = merged(config, map[string]any{"configurable": merged(withoutClaims(r.Configurable), map[string]any{"run_id": r.ID}), "metadata": r.Metadata})
+	kwargs["config"] = merged(config, map[string]any{"configurable": merged(withoutClaims(r.Configurable), map[string]any{"run_id": r.ID}),
+		"metadata": r.Metadata})
 	input, err := s.queue.Serializer().Decode(r.Input)
 	if _, ok := input.(pregel.Command); err == nil && !ok {
 		kwargs["input"], err = pregeljson.Value(input)

@@ -133,6 +133,7 @@ func (s *threadAPI) fill(c *call, t thread, steps []any, lease *saver.Lease) (er
 		}
 		all = append(all, superstep)
 	}
-	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all, pregel.UpdateOptions{Metadata: c.grant.withOwner(map[string]any{"graph_id": t.graph()}, t), Lease: lease})
+	_, err = g.BulkUpdateState(c.ctx, pregel.Thread(t.ID), all,
+		pregel.UpdateOptions{Metadata: c.grant.withOwner(map[string]any{"graph_id": t.graph()}, t), Lease: lease})
 	return err
 }

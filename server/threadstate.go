@@ -235,7 +235,8 @@ func (s *threadAPI) history(c *call, at pregel.Address, q pregel.HistoryQuery, v
 		}
 		return c.list(states)
 	}
-	query := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(at.Namespace), CheckpointID: at.CheckpointID, Before: q.Before, Filter: q.Filter, Limit: q.Limit}
+	query := saver.Query{ThreadID: at.ThreadID, Namespace: saver.InNamespace(at.Namespace), CheckpointID: at.CheckpointID, Before: q.Before,
+		Filter: q.Filter, Limit: q.Limit}
 	for tuple, err := range s.saver.List(c.ctx, query) {
 		if err != nil {
 			return err

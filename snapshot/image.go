@@ -55,7 +55,8 @@ func OpenImage(f vfs.File, name string, size int64, opts ...ReadOption) (*Image,
 		Full: fh.flags&imageFullFlag != 0, Salt: fh.salt,
 	}
 	if num, ok := base.ImageFile.Parse(name); ok && num != h.Num || h.Full != (h.PrevNum == 0) {
-		return nil, &fault.CorruptionError{File: name, Kind: "image header", Offset: 0, Len: headerSize, Detail: fmt.Sprintf("the file is image %s by its content", h.Num)}
+		return nil, &fault.CorruptionError{File: name, Kind: "image header", Offset: 0, Len: headerSize,
+			Detail: fmt.Sprintf("the file is image %s by its content", h.Num)}
 	}
 	im := &Image{f: f, name: name, version: fh.version, h: h, start: uint64(fh.frameStart()), fr: framer{salt: h.Salt}}
 	if im.fr.seal, err = fh.openSeal(name, head, h.Num, optionsOf(opts).ring); err != nil {

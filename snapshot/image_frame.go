@@ -154,7 +154,8 @@ var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 // zstdEncoders are the encoders that no image writer is using. They are kept because their
 // tables are large: a small image would do little but clear new ones.
 var zstdEncoders = sync.Pool{New: func() any {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false),
+		zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic("snapshot: zstd encoder options: " + err.Error()) // constants; cannot happen
 	}

@@ -26,7 +26,8 @@ type ImageFrame struct {
 }
 
 var imageTypeNames = [...]string{imagePage: "page", imagePartitions: "threads", imageFamilies: "families",
-	imageRemovedFamilies: "removed families", imageTombstones: "memos", imageRemovedTombstones: "removed memos", imageFooter: "footer", imageRows: "threads", imageParts: "families",
+	imageRemovedFamilies: "removed families", imageTombstones: "memos", imageRemovedTombstones: "removed memos", imageFooter: "footer",
+	imageRows: "threads", imageParts: "families",
 	imageRowLists: "thread list", imagePartLists: "family list"}
 
 func (t imageFrameType) name() string {

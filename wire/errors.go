@@ -191,7 +191,8 @@ func ErrorOf(err error) *Error {
 	case errors.As(err, &corrupt):
 		out.Code, d.File, d.Kind, d.Offset, d.Detail = CodeCorrupt, corrupt.File, corrupt.Kind, corrupt.Offset, corrupt.Detail
 	default:
-		for _, code := range []Code{CodeAncestorCycle, CodeDiskFull, CodeReadOnly, CodeThreadDeleted, CodeThreadExists, CodeTooLarge, CodeNotFound, CodeInvalid, CodeCorrupt, CodeStale, CodeUnsupported} {
+		for _, code := range []Code{CodeAncestorCycle, CodeDiskFull, CodeReadOnly, CodeThreadDeleted, CodeThreadExists, CodeTooLarge,
+			CodeNotFound, CodeInvalid, CodeCorrupt, CodeStale, CodeUnsupported} {
 			if errors.Is(err, sentinels[code]) {
 				out.Code = code
 				break

@@ -189,7 +189,8 @@ func itemOf(f *store.Found) *item {
 func (r *reader) item() store.Found {
 	var it item
 	r.into(&it)
-	f := store.Found{Item: store.Item{Namespace: it.Namespace, Key: it.Key, Value: it.Value, CreatedAt: it.CreatedAt, UpdatedAt: it.UpdatedAt, ExpiresAt: it.ExpiresAt}}
+	f := store.Found{Item: store.Item{Namespace: it.Namespace, Key: it.Key, Value: it.Value, CreatedAt: it.CreatedAt, UpdatedAt: it.UpdatedAt,
+		ExpiresAt: it.ExpiresAt}}
 	if it.Score != nil {
 		f.Score, f.Scored = *it.Score, true
 	}

@@ -234,7 +234,8 @@ func leaves(ctx context.Context, err error) bool {
 	var drained *pregel.DrainedError
 	var panicked *pregel.PanicError
 	var refused *pregel.AnswerError
-	return ctx.Err() != nil || errors.As(err, &interrupt) || errors.As(err, &parent) || errors.As(err, &drained) || errors.As(err, &panicked) || errors.As(err, &refused)
+	return ctx.Err() != nil || errors.As(err, &interrupt) || errors.As(err, &parent) || errors.As(err, &drained) ||
+		errors.As(err, &panicked) || errors.As(err, &refused)
 }
 
 // failed asks the policy about an error.

@@ -36,7 +36,8 @@ func besideRun(o options, w io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "%d rounds: durable puts of one caller, without and with a compaction beside it.\n\n| %s |\n|%s\n|", o.rounds, strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
+	fmt.Fprintf(w, "%d rounds: durable puts of one caller, without and with a compaction beside it.\n\n| %s |\n|%s\n|", o.rounds,
+		strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
 	for _, c := range columns {
 		fmt.Fprintf(w, " %s |", r.cellText(k, c))
 	}

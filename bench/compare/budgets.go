@@ -131,7 +131,8 @@ func realistic() []budget {
 	for _, mode := range []peer.Mode{peer.Durable, peer.Relaxed} {
 		all = append(all,
 			budget{"W5/realistic " + string(mode) + ", ready after kill -9, ms", 15, true, plain(key{Work: "W5kill/realistic", Mode: mode}, "ready ms")},
-			budget{"W5/realistic " + string(mode) + ", the same after a tenth of the puts, ms", 5, true, plain(key{Work: "W5kill/realistic", Mode: mode, Form: fewer}, "ready ms")})
+			budget{"W5/realistic " + string(mode) + ", the same after a tenth of the puts, ms", 5, true,
+				plain(key{Work: "W5kill/realistic", Mode: mode, Form: fewer}, "ready ms")})
 	}
 	return all
 }

@@ -45,7 +45,8 @@ var works = map[string]func(cell) (figures, error){
 	"compact": cell.compactDir, "kill": cell.kill, "lost": cell.lost, "floors": cell.floors, "copies": cell.freshCopies,
 	"scale": cell.scaleCell, "beside": cell.beside,
 	"W2/realistic": cell.manyRealistic, "fill/realistic": cell.fillRealistic, "W5close/realistic": cell.reopenRealistic,
-	"W5kill/realistic": cell.reopenRealistic, "fillW5/realistic": cell.fillOpenRealistic, "kill/realistic": cell.killRealistic, "lost/realistic": cell.lostRealistic,
+	"W5kill/realistic": cell.reopenRealistic, "fillW5/realistic": cell.fillOpenRealistic, "kill/realistic": cell.killRealistic,
+	"lost/realistic": cell.lostRealistic,
 }
 
 func (c cell) run() (figures, error) {

@@ -20,7 +20,8 @@ type chart struct {
 var charts = []chart{
 	{"disk.svg", "Size of a chat on disk, compacted", "less is better", "steps of the chat", inBytes, []int{25, 50, 100, 200, 400}, chartDisk},
 	{"commits.svg", "Durable commits per second", "more is better", "concurrent writers", thousands, []int{1, 4, 16, 64}, chartCommits},
-	{"open.svg", "From Open to the first answer, after a clean close", "less is better", "checkpoints in the store", inTime, []int{2_000, 10_000, 50_000}, chartOpen},
+	{"open.svg", "From Open to the first answer, after a clean close", "less is better", "checkpoints in the store", inTime,
+		[]int{2_000, 10_000, 50_000}, chartOpen},
 }
 
 func chartDisk(r *run, engine string, n int) (float64, error) {

@@ -131,7 +131,8 @@ func (r Report) Print(w io.Writer) error {
 	for _, v := range r.Windows {
 		puts, threads = puts+v.Puts, v.Threads
 	}
-	fmt.Fprintf(&b, "%d puts in %.0f s; retention removed %d checkpoints, TTL %d threads; %d threads are left.\n\n", puts, r.Took.Seconds(), r.Retained, r.Expired, threads)
+	fmt.Fprintf(&b, "%d puts in %.0f s; retention removed %d checkpoints, TTL %d threads; %d threads are left.\n\n", puts, r.Took.Seconds(),
+		r.Retained, r.Expired, threads)
 	b.WriteString("| hour | puts | p50 ms | p99 ms | disk MB | heap MB | resident MB | goroutines | threads |\n|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	for i, v := range r.Windows {
 		fmt.Fprintf(&b, "| %.3g | %d | %.3f | %.3f | %.1f | %.1f | %.1f | %d | %d |\n", float64(i+1)*24/float64(len(r.Windows)), v.Puts,

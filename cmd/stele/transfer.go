@@ -261,7 +261,8 @@ type copied struct {
 }
 
 // copyAll copies items, and then checkpoints, so that what a copied thread has learned is there.
-func copyAll(ctx context.Context, f *transferFlags, src transfer.Source, dst saver.Saver, items transfer.ItemSource, to transfer.ItemTarget, o transfer.Options) (rep copied, err error) {
+func copyAll(ctx context.Context, f *transferFlags, src transfer.Source, dst saver.Saver, items transfer.ItemSource, to transfer.ItemTarget,
+	o transfer.Options) (rep copied, err error) {
 	if below, ok := f.selectsItems(); ok && items != nil && to != nil {
 		if rep.items, err = transfer.CopyItems(ctx, namedItems{items, f}, to, below, o); err != nil {
 			return rep, err

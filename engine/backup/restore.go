@@ -75,7 +75,8 @@ func (p *progress) compare(ctx context.Context, file vfs.File, f File) error {
 }
 
 func wrongSum(f File, sum string) error {
-	return &fault.CorruptionError{File: f.Stored, Kind: "backup file", Offset: -1, Len: f.Size, Detail: fmt.Sprintf("checksum is %s, the list says %s", sum, f.Sum)}
+	return &fault.CorruptionError{File: f.Stored, Kind: "backup file", Offset: -1, Len: f.Size,
+		Detail: fmt.Sprintf("checksum is %s, the list says %s", sum, f.Sum)}
 }
 
 // openStored opens a file of a backup. It is damage if the file is missing or has another size.

@@ -37,7 +37,8 @@ var _ prometheus.Collector = (*QueueCollector)(nil)
 var (
 	queueReadable = prometheus.NewDesc("stele_queue_readable", "1 if the queue said what it holds, 0 if it could not.", nil, nil)
 	queueRuns     = prometheus.NewDesc("stele_queue_runs", "Runs that have not ended, by graph and status.", []string{"graph", "status"}, nil)
-	queueOldest   = prometheus.NewDesc("stele_queue_oldest_seconds", "How long the oldest run of a graph and status has been under way, or due.", []string{"graph", "status"}, nil)
+	queueOldest   = prometheus.NewDesc("stele_queue_oldest_seconds",
+		"How long the oldest run of a graph and status has been under way, or due.", []string{"graph", "status"}, nil)
 )
 
 // NewQueueCollector returns a collector for src. With nil it only counts what its Begin sees.
@@ -53,7 +54,8 @@ func NewQueueCollector(src QueueSource) *QueueCollector {
 
 // Begin is for runs.Worker.Begin, and that of a server: it counts attempts, and then calls next, if that
 // is not nil.
-func (c *QueueCollector) Begin(next func(context.Context, runs.Run) (context.Context, func(error))) func(context.Context, runs.Run) (context.Context, func(error)) {
+func (c *QueueCollector) Begin(next func(context.Context, runs.Run) (context.Context, func(error))) func(context.Context,
+	runs.Run) (context.Context, func(error)) {
 	return func(ctx context.Context, r runs.Run) (context.Context, func(error)) {
 		graph := c.graphs.of(r.Graph)
 		c.claims.WithLabelValues(graph).Inc()
@@ -129,7 +131,8 @@ var (
 	poolWaited      = prometheus.NewDesc("stele_postgres_acquires_waited_total", "How often none was idle.", nil, nil)
 	poolGivenUp     = prometheus.NewDesc("stele_postgres_acquires_cancelled_total", "How often the caller's context ended before there was one.", nil, nil)
 	poolWait        = prometheus.NewDesc("stele_postgres_acquire_wait_seconds_total", "How long calls waited for a connection, together.", nil, nil)
-	poolFailures    = prometheus.NewDesc("stele_postgres_errors_total", "Statements and transactions that failed, each try on its own, by reason.", []string{"reason"}, nil)
+	poolFailures    = prometheus.NewDesc("stele_postgres_errors_total",
+		"Statements and transactions that failed, each try on its own, by reason.", []string{"reason"}, nil)
 )
 
 // Describe implements prometheus.Collector.

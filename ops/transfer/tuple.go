@@ -67,7 +67,8 @@ type PendingWrite struct {
 // although they are stored as writes of the parent. The tuple has them only as these writes.
 func TupleOf(from *saver.Tuple) (*Tuple, error) {
 	cp := &from.Checkpoint
-	tup := &Tuple{Config: from.Config.At(from.Config.CheckpointID), V: cp.V, TS: cp.TS, Seen: cp.Seen, Updated: cp.Updated, Metadata: from.Metadata, Note: from.Note}
+	tup := &Tuple{Config: from.Config.At(from.Config.CheckpointID), V: cp.V, TS: cp.TS, Seen: cp.Seen, Updated: cp.Updated,
+		Metadata: from.Metadata, Note: from.Note}
 	if from.Parent != nil {
 		tup.Parent = from.Parent.CheckpointID
 	}

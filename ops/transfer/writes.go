@@ -102,5 +102,6 @@ func (o *Options) placed(rep *Report, tup *Tuple) (*Tuple, error) {
 
 // RejectedWrite is a pending write of the checkpoint that cfg names as a Rejected.
 func RejectedWrite(cfg saver.Config, w PendingWrite, reason error) *Rejected {
-	return &Rejected{Config: cfg, What: "write", Name: fmt.Sprintf("%s %d %s", w.TaskID, w.Index, w.Channel), Kind: w.Value.Kind, Raw: w.Value.Data, Reason: reason}
+	return &Rejected{Config: cfg, What: "write", Name: fmt.Sprintf("%s %d %s", w.TaskID, w.Index, w.Channel), Kind: w.Value.Kind,
+		Raw: w.Value.Data, Reason: reason}
 }

@@ -180,7 +180,8 @@ func firstNodes(ctx context.Context, url string, q runs.Queue, name string, clie
 		return err
 	}
 	slices.Sort(took)
-	fmt.Printf("\nfrom Submit to the first node, %s: p50 %v, p99 %v\n", name, took[len(took)/2].Round(10*time.Microsecond), took[len(took)*99/100].Round(10*time.Microsecond))
+	fmt.Printf("\nfrom Submit to the first node, %s: p50 %v, p99 %v\n", name, took[len(took)/2].Round(10*time.Microsecond),
+		took[len(took)*99/100].Round(10*time.Microsecond))
 	return nil
 }
 

@@ -108,7 +108,8 @@ func (x *searchRead) queue(b *pgx.Batch) {
 	if x.ask > 0 {
 		limit, offset = x.ask, 0
 	}
-	fmt.Fprintf(&sql, "SELECT %s, %s%s WHERE %s ORDER BY %s LIMIT %s::bigint OFFSET %s::bigint", itemColumns, distance, from, x.conditions(&a), order, a.add(limit), a.add(offset))
+	fmt.Fprintf(&sql, "SELECT %s, %s%s WHERE %s ORDER BY %s LIMIT %s::bigint OFFSET %s::bigint", itemColumns, distance, from, x.conditions(&a),
+		order, a.add(limit), a.add(offset))
 	x.read(b, sql.String(), a)
 }
 

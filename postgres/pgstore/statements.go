@@ -105,7 +105,8 @@ WITH due AS (
 )
 UPDATE @.store s SET expires_at = due.expires FROM due WHERE s.prefix = due.prefix AND s.key = due.key`)
 
-	st.one = q(`SELECT ` + itemColumns + `, NULL::float8 FROM @.store s` + itemBeside + ` WHERE s.prefix = $1 AND s.key = $2 AND ($3::bool OR s.expires_at IS NULL OR s.expires_at > $4::timestamptz)`)
+	st.one = q(`SELECT ` + itemColumns + `, NULL::float8 FROM @.store s` + itemBeside +
+		` WHERE s.prefix = $1 AND s.key = $2 AND ($3::bool OR s.expires_at IS NULL OR s.expires_at > $4::timestamptz)`)
 	st.addressed = q(`
 SELECT ` + itemColumns + `, NULL::float8
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY u(prefix, key, n) JOIN @.store s ON s.prefix = u.prefix AND s.key = u.key` + itemBeside + `

@@ -101,7 +101,8 @@ var retryCases = []testCase{
 		e.finish(c, runs.Outcome{Status: runs.Error, Error: "why", Waiting: true})
 		e.clock.pass(time.Minute)
 		got := e.retry(r.ID)
-		if got.Status != runs.Pending || got.Attempt != 0 || got.Error != "" || got.Cancel != "" || got.Waiting || !got.Ended.IsZero() || !got.Started.IsZero() || !got.After.Equal(e.clock.Now()) || !got.Created.Equal(r.Created) {
+		if got.Status != runs.Pending || got.Attempt != 0 || got.Error != "" || got.Cancel != "" || got.Waiting || !got.Ended.IsZero() ||
+			!got.Started.IsZero() || !got.After.Equal(e.clock.Now()) || !got.Created.Equal(r.Created) {
 			e.Errorf("tried again: %+v", got)
 		}
 		e.equal("stored", e.get(r.ID), got)
@@ -157,7 +158,8 @@ var retryCases = []testCase{
 
 var finishCases = []testCase{
 	{"finish", "each end", func(e *env) {
-		for _, o := range []runs.Outcome{{Status: runs.Success}, {Status: runs.Success, Waiting: true}, {Status: runs.Error, Error: "why"}, {Status: runs.Interrupted}} {
+		for _, o := range []runs.Outcome{{Status: runs.Success}, {Status: runs.Success, Waiting: true}, {Status: runs.Error, Error: "why"},
+			{Status: runs.Interrupted}} {
 			r := e.submit(on("t"))
 			c := e.claim(r)
 			e.clock.pass(time.Second)

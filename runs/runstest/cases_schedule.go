@@ -47,11 +47,13 @@ var scheduleCases = []testCase{
 		}
 	}},
 	{"schedules", "that are none", func(e *env) {
-		for _, cron := range []string{"", "no", "* * * *", "* * * * * *", "99 * * * *", "0 0 30 2 *", "CRON_TZ=No/Where * * * * *", "CRON_TZ=UTC", "TZ=", "@every", "a\x00"} {
+		for _, cron := range []string{"", "no", "* * * *", "* * * * * *", "99 * * * *", "0 0 30 2 *", "CRON_TZ=No/Where * * * * *", "CRON_TZ=UTC",
+			"TZ=", "@every", "a\x00"} {
 			_, err := e.q.PutSchedule(e.ctx, runs.Schedule{ID: "s", Cron: cron, Spec: runs.Spec{Graph: "g"}})
 			e.refused(cron, err, runs.ErrInvalid)
 		}
-		for _, s := range []runs.Schedule{{Cron: "@daily", Spec: runs.Spec{Graph: "g"}}, {ID: "s", Cron: "@daily"}, {ID: "\x00", Cron: "@daily", Spec: runs.Spec{Graph: "g"}}} {
+		for _, s := range []runs.Schedule{{Cron: "@daily", Spec: runs.Spec{Graph: "g"}}, {ID: "s", Cron: "@daily"},
+			{ID: "\x00", Cron: "@daily", Spec: runs.Spec{Graph: "g"}}} {
 			_, err := e.q.PutSchedule(e.ctx, s)
 			e.refused("schedule", err, runs.ErrInvalid)
 		}

@@ -12,7 +12,8 @@ var submitCases = []testCase{
 	{"submit", "defaults", func(e *env) {
 		r := e.submit(runs.Request{Spec: runs.Spec{Graph: "g"}})
 		now := e.clock.Now()
-		if r.ID == "" || r.ThreadID == "" || r.Status != runs.Pending || r.Multitask != runs.Enqueue || r.Attempts != runs.DefaultAttempts || r.Attempt != 0 || r.Epoch != 0 {
+		if r.ID == "" || r.ThreadID == "" || r.Status != runs.Pending || r.Multitask != runs.Enqueue || r.Attempts != runs.DefaultAttempts ||
+			r.Attempt != 0 || r.Epoch != 0 {
 			e.Errorf("submitted %+v", r)
 		}
 		if !r.Created.Equal(now) || !r.After.Equal(now) || !r.Started.IsZero() || !r.Ended.IsZero() || r.Created.Location() != time.UTC {
@@ -30,7 +31,8 @@ var submitCases = []testCase{
 	}},
 	{"submit", "all of a spec is kept", func(e *env) {
 		want := runs.Spec{
-			ThreadID: "t ü \\ '", Graph: "g/h", CheckpointID: "c", Metadata: map[string]any{"m": "a\x00b"}, Configurable: map[string]any{"n": 1.5, "id": int64(1<<53 + 1)}, Context: map[string]any{"list": []any{"x", nil, true}},
+			ThreadID: "t ü \\ '", Graph: "g/h", CheckpointID: "c", Metadata: map[string]any{"m": "a\x00b"},
+			Configurable: map[string]any{"n": 1.5, "id": int64(1<<53 + 1)}, Context: map[string]any{"list": []any{"x", nil, true}},
 			Tags: []string{"a", "b"}, RecursionLimit: 7, Durability: pregel.Exit, InterruptBefore: []string{"x"}, InterruptAfter: []string{"*"},
 			Modes: []pregel.Mode{pregel.ModeUpdates}, Subgraphs: true, Tasks: true, Multitask: runs.Reject, Priority: -3, Attempts: 9,
 		}

@@ -252,7 +252,8 @@ func (x *Torture) drive(ctx context.Context, thread string) error {
 				return err
 			}
 			if r.Status != runs.Success || r.Waiting != (what == 0) {
-				return fmt.Errorf("thread %s, run %d/%d (%s) ended as %s, waiting %t, after %d attempts: %s", thread, k, what, r.ID, r.Status, r.Waiting, r.Attempt, r.Error)
+				return fmt.Errorf("thread %s, run %d/%d (%s) ended as %s, waiting %t, after %d attempts: %s", thread, k, what, r.ID, r.Status,
+					r.Waiting, r.Attempt, r.Error)
 			}
 		}
 	}

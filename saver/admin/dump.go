@@ -108,7 +108,8 @@ func dump(ctx context.Context, path string, a Access, yield func(DumpEntry) erro
 
 // kindOfFile recognizes a file by its content or, if that is damaged, by its name.
 func kindOfFile(name, magic string) string {
-	for prefix, kind := range map[string]string{"SWAL": "log", "steleSEG": "segment", "steleIMG": "image", "steleMAN": "manifest", "stele-backup": "backup", "SDUR": "mark"} {
+	for prefix, kind := range map[string]string{"SWAL": "log", "steleSEG": "segment", "steleIMG": "image", "steleMAN": "manifest",
+		"stele-backup": "backup", "SDUR": "mark"} {
 		if strings.HasPrefix(magic, prefix) {
 			return kind
 		}

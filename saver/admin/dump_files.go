@@ -41,7 +41,8 @@ func (d *dumper) keys() *seal.Keyring { return engine.KeyringOf(d.f, d.name, d.a
 func (d *dumper) log() error {
 	h, err := wal.Inspect(d.f, d.name, nil)
 	ok, err := d.head(err, Field{"file", base.LogFile.Name(h.File)}, Field{"format", h.FormatVersion}, Field{"base_lsn", h.BaseLSN},
-		Field{"salt", hexID(h.Salt)}, Field{"copy", h.Copy}, Field{"prev_file", h.Prev.File}, Field{"prev_end", h.Prev.Offset}, Field{"prev_chain", hexID(h.Prev.Chain)})
+		Field{"salt", hexID(h.Salt)}, Field{"copy", h.Copy}, Field{"prev_file", h.Prev.File}, Field{"prev_end", h.Prev.Offset},
+		Field{"prev_chain", hexID(h.Prev.Chain)})
 	if !ok {
 		return err
 	}
@@ -171,7 +172,8 @@ func (d *dumper) segment() error {
 			bad = dm
 		}
 	}
-	if _, err := d.head(bad, Field{"file", base.SegmentFile.Name(props.FileNum)}, Field{"format", props.FormatVersion}, Field{"salt", hexID(props.Salt)}); err != nil {
+	if _, err := d.head(bad, Field{"file", base.SegmentFile.Name(props.FileNum)}, Field{"format", props.FormatVersion},
+		Field{"salt", hexID(props.Salt)}); err != nil {
 		return err
 	}
 	end := int64(fileHeader)
@@ -243,7 +245,8 @@ func (e *DumpEntry) page(p *index.Page) {
 	for i := range p.Partitions {
 		t := &p.Partitions[i]
 		_, kind := SplitThread(t.ID)
-		e.line(0, "%s born %d, updated %s, flags %#x, %d entries", threadLabel(t.ID), t.Birth, time.UnixMicro(t.Updated).UTC().Format(time.RFC3339), t.Flags, len(t.Entries))
+		e.line(0, "%s born %d, updated %s, flags %#x, %d entries", threadLabel(t.ID), t.Birth,
+			time.UnixMicro(t.Updated).UTC().Format(time.RFC3339), t.Flags, len(t.Entries))
 		for _, it := range t.Entries {
 			what := ""
 			if it.Deleted() {

@@ -96,7 +96,8 @@ func (e *DumpEntry) files(logs []snapshot.LogInfo, segs []snapshot.SegmentInfo, 
 		e.line(0, "log %s from record %d", base.LogFile.Name(l.Num), l.BaseLSN)
 	}
 	for _, s := range segs {
-		e.line(0, "segment %s: %d bytes, %d raw, %d families, %d values, records %d to %d", base.SegmentFile.Name(s.Num), s.Size, s.Raw, s.Families, s.Values, s.MinLSN, s.MaxLSN)
+		e.line(0, "segment %s: %d bytes, %d raw, %d families, %d values, records %d to %d", base.SegmentFile.Name(s.Num), s.Size, s.Raw,
+			s.Families, s.Values, s.MinLSN, s.MaxLSN)
 	}
 	for _, s := range segs {
 		if s.Dropped != 0 || s.Unused != 0 {

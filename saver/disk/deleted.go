@@ -24,7 +24,8 @@ func encodeMemo(greatestID string) []byte { return append([]byte{memoFormat}, gr
 func decodeMemo(thread string, m index.Tombstone) (rules.Deleted, error) {
 	switch {
 	case m.Data[0] == 0:
-		return rules.Deleted{}, &fault.CorruptionError{File: "index", Kind: "memory of a deleted thread", Offset: -1, Detail: fmt.Sprintf("of thread %q: it has no format", thread)}
+		return rules.Deleted{}, &fault.CorruptionError{File: "index", Kind: "memory of a deleted thread", Offset: -1,
+			Detail: fmt.Sprintf("of thread %q: it has no format", thread)}
 	case m.Data[0] > memoFormat:
 		return rules.Deleted{}, &fault.VersionError{File: fmt.Sprintf("memory of deleted thread %q", thread), Have: uint32(m.Data[0]), Supported: memoFormat}
 	}

@@ -63,7 +63,8 @@ func (s *Saver) EraseRequest(ctx context.Context, req EraseRequest) error {
 			if begin == 0 {
 				return err
 			}
-			return fmt.Errorf("erase: %w: %d of %d threads and namespaces are deleted, the others are as they were: %w", saver.ErrEraseUnfinished, begin, len(doomed), err)
+			return fmt.Errorf("erase: %w: %d of %d threads and namespaces are deleted, the others are as they were: %w", saver.ErrEraseUnfinished,
+				begin, len(doomed), err)
 		}
 	}
 	if err := s.finishErasures(ctx, req.Progress); err != nil {

@@ -58,7 +58,8 @@ func (m *meters) loaded(begin engine.Time, err error) {
 
 // refused reports whether err says that the call, and not the store, is at fault.
 func refused(err error) bool {
-	for _, e := range []error{saver.ErrInvalid, saver.ErrTooLarge, saver.ErrConflict, saver.ErrThreadDeleted, saver.ErrNotFound, saver.ErrReadOnly, context.Canceled} {
+	for _, e := range []error{saver.ErrInvalid, saver.ErrTooLarge, saver.ErrConflict, saver.ErrThreadDeleted, saver.ErrNotFound,
+		saver.ErrReadOnly, context.Canceled} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -177,7 +177,8 @@ type diskPut struct {
 // encode builds everything that does not depend on stored data.
 func (p *diskPut) encode() error {
 	r := &p.plan.Record
-	rec := layout.CheckpointRecord{V: r.Checkpoint.V, Ts: r.Checkpoint.TS, Updated: r.Checkpoint.Updated, Seen: r.Checkpoint.Seen, Note: r.Note, Metadata: r.Metadata}
+	rec := layout.CheckpointRecord{V: r.Checkpoint.V, Ts: r.Checkpoint.TS, Updated: r.Checkpoint.Updated, Seen: r.Checkpoint.Seen,
+		Note: r.Note, Metadata: r.Metadata}
 	var err error
 	series := engine.Series{Partition: p.id, Group: p.plan.Target.Namespace, Name: layout.RecordSeries}
 	if p.record, err = p.s.e.NewRevision(p.following, series, rec.Encode()); err != nil {
@@ -481,31 +482,32 @@ func (s *Saver) putWrites(ctx context.Context, begin engine.Time, cfg saver.Conf
 		return err
 	}
 	id := layout.ThreadKey(cfg.ThreadID)
-	return s.e.CommitWith(ctx, engine.CommitOptions{Size: sizeOf(vals), Deferred: saver.SyncDeferred(ctx), Began: encoded}, []string{id}, func(tx *engine.Tx) error {
-		if err := s.owned.Check(cfg.ThreadID, cfg.Epoch); err != nil {
-			return err
-		}
-		d, ok, err := s.deletedMemory(tx, cfg.ThreadID)
-		if err != nil {
-			return err
-		}
-		if ok {
-			t := tx.Partition(id)
-			has := t != nil && t.Last(string(layout.KeyCheckpoint)) != nil
-			exists := t != nil && t.Get(layout.CheckpointKey(cfg.Namespace, cfg.CheckpointID)) != nil
-			if err := d.CheckWrites(cfg.ThreadID, cfg.CheckpointID, has, exists); err != nil {
+	return s.e.CommitWith(ctx, engine.CommitOptions{Size: sizeOf(vals), Deferred: saver.SyncDeferred(ctx), Began: encoded}, []string{id},
+		func(tx *engine.Tx) error {
+			if err := s.owned.Check(cfg.ThreadID, cfg.Epoch); err != nil {
 				return err
 			}
-		}
-		if len(vals) == 0 {
+			d, ok, err := s.deletedMemory(tx, cfg.ThreadID)
+			if err != nil {
+				return err
+			}
+			if ok {
+				t := tx.Partition(id)
+				has := t != nil && t.Last(string(layout.KeyCheckpoint)) != nil
+				exists := t != nil && t.Get(layout.CheckpointKey(cfg.Namespace, cfg.CheckpointID)) != nil
+				if err := d.CheckWrites(cfg.ThreadID, cfg.CheckpointID, has, exists); err != nil {
+					return err
+				}
+			}
+			if len(vals) == 0 {
+				return nil
+			}
+			if err := putWrites(tx, id, cfg, &plan, vals, 0); err != nil {
+				return err
+			}
+			if cfg.Namespace == "" {
+				writeChangesStatus(tx, id, cfg.CheckpointID, rules.NewWriteCall(taskID, plan.Channels))
+			}
 			return nil
-		}
-		if err := putWrites(tx, id, cfg, &plan, vals, 0); err != nil {
-			return err
-		}
-		if cfg.Namespace == "" {
-			writeChangesStatus(tx, id, cfg.CheckpointID, rules.NewWriteCall(taskID, plan.Channels))
-		}
-		return nil
-	})
+		})
 }

@@ -256,7 +256,8 @@ func RetainCutoff(views func() iter.Seq2[RetainView, error], policy saver.Retent
 // store, calls found with the plan of each thread, in the order of views, and sums the plans up.
 // Without policy.CutAnyway a budget that cannot be kept is a BudgetError; the plans given to found must
 // then be ignored. It does not validate the policy. views must yield the same threads each time.
-func PlanRetention(views func() iter.Seq2[RetainView, error], policy saver.RetentionPolicy, now time.Time, found func(threadID string, plan *RetainPlan)) (saver.RetentionReport, error) {
+func PlanRetention(views func() iter.Seq2[RetainView, error], policy saver.RetentionPolicy, now time.Time,
+	found func(threadID string, plan *RetainPlan)) (saver.RetentionReport, error) {
 	rep, cutoff := saver.RetentionReport{}, ""
 	if policy.StoreBytes > 0 {
 		var left int64

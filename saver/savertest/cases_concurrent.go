@@ -77,7 +77,8 @@ var concurrencyCases = []testCase{
 func (e *env) churn(worker, rounds int) error {
 	thread := fmt.Sprint("thread-", worker)
 	for n := 1; n <= rounds; n++ {
-		st := step{thread: thread, id: id(n), values: map[string]any{"a": fmt.Sprint(thread, n), "still": thread}, vers: map[string]any{"a": n, "still": 1}, fresh: []string{"a"}}
+		st := step{thread: thread, id: id(n), values: map[string]any{"a": fmt.Sprint(thread, n), "still": thread},
+			vers: map[string]any{"a": n, "still": 1}, fresh: []string{"a"}}
 		switch n {
 		case 1, rounds / 2:
 			st.fresh = nil

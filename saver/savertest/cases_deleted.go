@@ -21,7 +21,8 @@ var deletedCases = []testCase{
 		e.chain(1, 3)
 		e.put(step{id: id(4), ns: "child"})
 		e.deleteThread("t")
-		for _, cfg := range []saver.Config{at(1), at(3), at(9), {ThreadID: "t", Namespace: "child", CheckpointID: id(4)}, {ThreadID: "t", Namespace: "new", CheckpointID: id(9)}} {
+		for _, cfg := range []saver.Config{at(1), at(3), at(9), {ThreadID: "t", Namespace: "child", CheckpointID: id(4)},
+			{ThreadID: "t", Namespace: "new", CheckpointID: id(9)}} {
 			e.refused(func() error { return e.tryWrite(cfg) })
 		}
 		e.ok("another thread", e.tryWrite(saver.Config{ThreadID: "t2", CheckpointID: id(1)}))

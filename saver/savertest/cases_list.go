@@ -141,7 +141,8 @@ var listCases = []testCase{
 		e.listed(saver.Query{Before: id(2), Filter: md}, 1)
 	}},
 	{id: "LST-13", name: "filter keys", fn: func(e *env) {
-		e.put(step{id: id(1), md: saver.Metadata{"access-level": "a", "123abc": 1, "user": map[string]any{"access-level": "b", "deep": map[string]any{"er": nil}}, "a.b": "flat"}})
+		e.put(step{id: id(1), md: saver.Metadata{"access-level": "a", "123abc": 1, "user": map[string]any{"access-level": "b",
+			"deep": map[string]any{"er": nil}}, "a.b": "flat"}})
 		e.filtered(map[string]any{"access-level": "a"}, 1)
 		e.filtered(map[string]any{"123abc": 1}, 1)
 		e.filtered(map[string]any{"user.access-level": "b"}, 1)

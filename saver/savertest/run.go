@@ -156,6 +156,7 @@ func groupByID(cases []testCase) [][]testCase {
 func allCases() []testCase {
 	return slices.Concat(
 		putCases, writeCases, listCases, removeCases, deltaCases, specificCases, kindCases, serdeCases,
-		forkCases, conflictCases, deletedCases, pruneCases, retainCases, eraseCases, ttlCases, isolationCases, badInputCases, concurrencyCases, threadCases, noteCases, attemptCases, ownerCases,
+		forkCases, conflictCases, deletedCases, pruneCases, retainCases, eraseCases, ttlCases, isolationCases, badInputCases, concurrencyCases,
+		threadCases, noteCases, attemptCases, ownerCases,
 	)
 }

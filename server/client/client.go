@@ -82,7 +82,8 @@ func New(address string, opts ...Option) (*Client, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("client: %q is no address of a server", address)
 	}
-	c := &Client{base: strings.TrimRight(u.String(), "/"), origin: u.Scheme + "://" + u.Host, http: &http.Client{}, header: http.Header{}, silence: 5 * time.Minute, retries: 4, pause: pause}
+	c := &Client{base: strings.TrimRight(u.String(), "/"), origin: u.Scheme + "://" + u.Host, http: &http.Client{}, header: http.Header{},
+		silence: 5 * time.Minute, retries: 4, pause: pause}
 	for _, o := range opts {
 		o(c)
 	}

@@ -36,7 +36,8 @@ var pathCases = []testCase{
 	}},
 	{id: "STO-07", name: "text as Python prints it", fn: func(e *env) {
 		for want, v := range map[string]any{
-			"null": nil, `"é\n\"\\\u0001"`: "é\n\"\\\x01", "1e+16": 1e16, "1e-05": 1e-5, "0.0001": 0.0001, "123456789.5": 123456789.5, "-3": int8(-3), "[true, false]": []bool{true, false},
+			"null": nil, `"é\n\"\\\u0001"`: "é\n\"\\\x01", "1e+16": 1e16, "1e-05": 1e-5, "0.0001": 0.0001, "123456789.5": 123456789.5,
+			"-3": int8(-3), "[true, false]": []bool{true, false},
 		} {
 			e.equal("text", store.TextAtPath(v, "$"), []string{want})
 		}

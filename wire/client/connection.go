@@ -58,7 +58,8 @@ func newConnection(nc net.Conn, h wire.Hello, silence time.Duration) (*connectio
 	if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return nil, err
 	}
-	cn := &connection{nc: nc, silence: silence, ended: make(chan struct{}), calls: map[uint32]chan event{}, leases: map[int64]chan struct{}{}, welcome: wire.Welcome{MaxFrame: wire.DefaultMaxFrame}}
+	cn := &connection{nc: nc, silence: silence, ended: make(chan struct{}), calls: map[uint32]chan event{}, leases: map[int64]chan struct{}{},
+		welcome: wire.Welcome{MaxFrame: wire.DefaultMaxFrame}}
 	if err := cn.send(&wire.Message{Kind: wire.Request, Method: "hello", Body: wire.MustEncode(h)}); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,8 @@ func (c *Client) NextVersion(current saver.Version, _ string) (saver.Version, er
 func (c *Client) Serializer() serde.Serializer { return c.opts.Serializer }
 
 // Put implements saver.Saver.
-func (c *Client) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata, newVersions map[string]saver.Version) (saver.Config, error) {
+func (c *Client) Put(ctx context.Context, cfg saver.Config, cp saver.Checkpoint, md saver.Metadata,
+	newVersions map[string]saver.Version) (saver.Config, error) {
 	return c.PutRequest(ctx, saver.PutRequest{Config: cfg, Checkpoint: cp, Metadata: md, NewVersions: newVersions})
 }
 

@@ -45,7 +45,8 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn, askToken bool) *conn {
-	c := &conn{s: s, nc: nc, peer: nc.RemoteAddr().String(), askToken: askToken, slots: make(chan struct{}, s.opts.MaxCalls), next: make(chan *call), calls: map[uint32]*call{}, leases: map[int64]*saver.Lease{}}
+	c := &conn{s: s, nc: nc, peer: nc.RemoteAddr().String(), askToken: askToken, slots: make(chan struct{}, s.opts.MaxCalls),
+		next: make(chan *call), calls: map[uint32]*call{}, leases: map[int64]*saver.Lease{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -192,7 +193,8 @@ func (c *conn) hello(m wire.Message) error {
 	c.inTurn = h.InTurn
 	c.s.log.Info("connection", "peer", c.peer, "client", h.Client)
 	o := &c.s.opts
-	w := wire.Welcome{Protocol: wire.Protocol, Server: o.Version, Store: o.Store, StoreID: o.StoreID, Methods: c.s.names, MaxFrame: o.MaxFrame, MaxCalls: o.MaxCalls, MaxValue: maxValue, CallSlots: callSlots}
+	w := wire.Welcome{Protocol: wire.Protocol, Server: o.Version, Store: o.Store, StoreID: o.StoreID, Methods: c.s.names, MaxFrame: o.MaxFrame,
+		MaxCalls: o.MaxCalls, MaxValue: maxValue, CallSlots: callSlots}
 	if c.askToken && h.Challenge != "" {
 		w.Proof = wire.Prove(o.Token, wire.ProvesServer, c.nc.LocalAddr().String(), h.Challenge)
 	}

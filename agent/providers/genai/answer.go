@@ -130,7 +130,8 @@ func (a *answer) part(c *message.Chunk, p *genai.Part) error {
 	case p.FunctionCall != nil:
 		return a.call(c, p.FunctionCall, signature)
 	case p.ExecutableCode != nil:
-		block(message.Block{"type": "executable_code", "executable_code": p.ExecutableCode.Code, "language": string(p.ExecutableCode.Language), "id": channel.NewMessageID()})
+		block(message.Block{"type": "executable_code", "executable_code": p.ExecutableCode.Code, "language": string(p.ExecutableCode.Language),
+			"id": channel.NewMessageID()})
 	case p.CodeExecutionResult != nil:
 		outcome := int64(2)
 		if p.CodeExecutionResult.Outcome == genai.OutcomeOK || p.CodeExecutionResult.Outcome == "" {

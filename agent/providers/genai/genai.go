@@ -184,7 +184,8 @@ func (m *Model) stream(ctx context.Context, contents []*genai.Content, config *g
 }
 
 // responses yields the parts of an answer, or the whole answer as one.
-func (m *Model) responses(ctx context.Context, contents []*genai.Content, config *genai.GenerateContentConfig) iter.Seq2[*genai.GenerateContentResponse, error] {
+func (m *Model) responses(ctx context.Context, contents []*genai.Content,
+	config *genai.GenerateContentConfig) iter.Seq2[*genai.GenerateContentResponse, error] {
 	if !m.opts.Whole {
 		return m.client.Models.GenerateContentStream(ctx, m.opts.Model, contents, config)
 	}

@@ -259,7 +259,8 @@ func (e *ending) read(event *openai.ChatCompletionChunk) {
 func (e *ending) put(c *message.Chunk) {
 	c.Last = true
 	c.ResponseMetadata = map[string]any{"model_provider": provider}
-	for name, text := range map[string]string{"id": e.id, "model_name": e.model, "system_fingerprint": e.fingerprint, "service_tier": e.tier, "finish_reason": e.reason} {
+	for name, text := range map[string]string{"id": e.id, "model_name": e.model, "system_fingerprint": e.fingerprint, "service_tier": e.tier,
+		"finish_reason": e.reason} {
 		if text != "" {
 			c.ResponseMetadata[name] = text
 		}

@@ -323,7 +323,8 @@ func (s *Source) tuple(ctx context.Context, cfg saver.Config, parent string) (tu
 	if derr != nil {
 		lost = append(lost, rejectedRow(cfg, t, derr))
 		if len(text) > 0 {
-			lost = append(lost, &transfer.Rejected{Config: cfg, What: "field", Name: "metadata", Kind: "text", Raw: text, Reason: errors.New("its checkpoint does not decode")})
+			lost = append(lost, &transfer.Rejected{Config: cfg, What: "field", Name: "metadata", Kind: "text", Raw: text,
+				Reason: errors.New("its checkpoint does not decode")})
 		}
 		for _, w := range writes {
 			lost = append(lost, transfer.RejectedWrite(cfg, w, errors.New("its checkpoint does not decode")))
@@ -406,7 +407,8 @@ func (s *Source) writes(ctx context.Context, cfg saver.Config) (writes []transfe
 		return damaged[w.TaskID]
 	})
 	slices.SortStableFunc(writes, func(a, b transfer.PendingWrite) int {
-		return saver.PendingWrite{TaskID: a.TaskID, TaskPath: a.TaskPath, Index: a.Index}.Compare(saver.PendingWrite{TaskID: b.TaskID, TaskPath: b.TaskPath, Index: b.Index})
+		return saver.PendingWrite{TaskID: a.TaskID, TaskPath: a.TaskPath, Index: a.Index}.Compare(saver.PendingWrite{TaskID: b.TaskID,
+			TaskPath: b.TaskPath, Index: b.Index})
 	})
 	return writes, lost, err
 }

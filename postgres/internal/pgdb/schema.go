@@ -219,7 +219,8 @@ func (f *SchemaState) rightsError(err error) error {
 // schema and returns its state and a function that does the rest, or nil if nothing is left. A
 // migration may take hours: meanwhile the connection that holds the lock is pinged to find out whether
 // the server is still there.
-func Setup(ctx context.Context, cfg *pgx.ConnConfig, opts Options, look func(ctx context.Context, conn *pgx.Conn, schema string) (*SchemaState, func(context.Context) error, error)) error {
+func Setup(ctx context.Context, cfg *pgx.ConnConfig, opts Options, look func(ctx context.Context, conn *pgx.Conn,
+	schema string) (*SchemaState, func(context.Context) error, error)) error {
 	d := &DB{opts: opts}
 	d.setDefaults()
 	conn, err := d.connect(ctx, cfg)

@@ -243,7 +243,8 @@ func testAppends(t *testing.T, b bucket.Bucket) {
 func testRanges(t *testing.T, b bucket.Bucket) {
 	const text = "0123456789"
 	mustPut(t, b, "r", text, bucket.Condition{})
-	for _, o := range []bucket.GetOptions{{}, {Offset: 3}, {Offset: 3, Length: 2}, {Length: 10}, {Length: 11}, {Offset: 9}, {Offset: 9, Length: 5}, {Offset: 10}, {Offset: 10, Length: 1}, {Offset: 400, Length: 1}} {
+	for _, o := range []bucket.GetOptions{{}, {Offset: 3}, {Offset: 3, Length: 2}, {Length: 10}, {Length: 11}, {Offset: 9},
+		{Offset: 9, Length: 5}, {Offset: 10}, {Offset: 10, Length: 1}, {Offset: 400, Length: 1}} {
 		want := text[min(o.Offset, 10):]
 		if o.Length > 0 {
 			want = want[:min(o.Length, int64(len(want)))]
@@ -324,8 +325,10 @@ func testOverwrittenOften(t *testing.T, b bucket.Bucket) {
 
 // Keys that are allowed, and that are not.
 var (
-	goodKeys = []string{"a", "0", "-", "_", "a.b", "b/b/c", "e00000007/000000000012", "seg/000123-0a", "b/b.c-d_e", strings.Repeat("k", 200), strings.Repeat("abc/", 127) + "abcd"}
-	badKeys  = []string{"", "/", "a/", "/a", "a//b", ".", "..", "a/../b", ".tmp", "a/.b", "A", "a b", "a@1", "a\\b", "ä", "a\x00", "a\n", "a%2f", strings.Repeat("k", 201), strings.Repeat("abc/", 128) + "a"}
+	goodKeys = []string{"a", "0", "-", "_", "a.b", "b/b/c", "e00000007/000000000012", "seg/000123-0a", "b/b.c-d_e", strings.Repeat("k", 200),
+		strings.Repeat("abc/", 127) + "abcd"}
+	badKeys = []string{"", "/", "a/", "/a", "a//b", ".", "..", "a/../b", ".tmp", "a/.b", "A", "a b", "a@1", "a\\b", "ä", "a\x00", "a\n",
+		"a%2f", strings.Repeat("k", 201), strings.Repeat("abc/", 128) + "a"}
 )
 
 func testKeys(t *testing.T, b bucket.Bucket) {

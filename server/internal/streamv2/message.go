@@ -180,7 +180,8 @@ func (t *Translator) closeBlock(msg *message) {
 		if object, ok := args.(map[string]any); err == nil && ok {
 			content = map[string]any{"type": "tool_call", "id": content["id"], "name": content["name"], "args": object}
 		} else {
-			content = map[string]any{"type": "invalid_tool_call", "id": content["id"], "name": content["name"], "args": content["args"], "error": "the arguments are no JSON object"}
+			content = map[string]any{"type": "invalid_tool_call", "id": content["id"], "name": content["name"], "args": content["args"],
+				"error": "the arguments are no JSON object"}
 		}
 	}
 	t.tell(msg, "content-block-finish", map[string]any{"index": msg.index, "content": content})

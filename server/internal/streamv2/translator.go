@@ -41,7 +41,8 @@ type heldValues struct {
 
 // NewTranslator returns a Translator for a run, before its first event.
 func NewTranslator(r runs.Run) *Translator {
-	return &Translator{run: r, status: "started", early: map[string][]earlyEvent{}, started: map[string]*graph{}, calls: map[string]string{}, asked: map[string]bool{}, written: map[string]bool{}}
+	return &Translator{run: r, status: "started", early: map[string][]earlyEvent{}, started: map[string]*graph{}, calls: map[string]string{},
+		asked: map[string]bool{}, written: map[string]bool{}}
 }
 
 // graph is a graph inside, in one run.
