@@ -139,3 +139,30 @@ func TestListingBesideRetention(t *testing.T) {
 		t.Errorf("after the listing: %v", err)
 	}
 }
+
+// TestManyQuestions: a task that asks is stored at the same cost, however many questions wait beside it.
+// An answer to one of many stores the others once more, so it would cost as much as their square.
+func TestManyQuestions(t *testing.T) {
+	s := openFor(t, "store", disk.Options{ManualWork: true}, disk.Simulation{FS: vfs.NewMem(vfs.MemOptions{}), Inline: true})
+	v := &victim{markers: map[string][]byte{}}
+	v.put(t, s, "t", 1, nil, []byte("x"))
+	asked := 0
+	ask := func() {
+		asked++
+		w := saver.Write{Channel: saver.ChannelInterrupt, Value: saver.ValueTyped(serde.Typed{Kind: "bytes", Data: []byte("fine?")})}
+		must(t, s.PutWrites(t.Context(), saver.Config{ThreadID: "t", CheckpointID: "0001"}, []saver.Write{w}, fmt.Sprint("task-", asked), ""))
+	}
+	few := testing.AllocsPerRun(50, ask)
+	for asked < 3000 {
+		ask()
+	}
+	if many := testing.AllocsPerRun(50, ask); many > 2*few+100 {
+		t.Errorf("a question beside 3000 takes %.0f allocations, the first ones %.0f", many, few)
+	}
+	for info, err := range s.Threads(t.Context(), saver.ThreadQuery{}) {
+		if must(t, err); info.Status != saver.StatusWaiting {
+			t.Errorf("the thread is %q", info.Status)
+		}
+	}
+	must(t, s.Close())
+}

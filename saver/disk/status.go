@@ -32,15 +32,18 @@ func updateStatus(tx *engine.Tx, id string) {
 }
 
 // writeChangesStatus is updateStatus after one call of root writes. A head may have
-// very many calls, and an output of a run under way changes nothing: then they are
-// not looked at.
+// very many calls: each answer of many questions stores those that wait once more. They
+// are not looked at where the call says by itself what the status is: a question that a
+// task asks, and a stop, make it waiting, and an output of a run under way changes nothing.
 func writeChangesStatus(tx *engine.Tx, id, checkpoint string, call rules.WriteCall) {
 	t := tx.Partition(id)
 	if t == nil || headOf(t, "") != checkpoint {
 		return
 	}
 	switch status := layout.StatusOfFlags(t.Flags); {
-	case call.Interrupt || call.Error || call.Stopped:
+	case call.Stopped || call.Interrupt && call.TaskID != saver.NullTaskID:
+		tx.SetFlags(t.ID, layout.StatusFlags[saver.StatusWaiting])
+	case call.Error:
 		updateStatus(tx, t.ID)
 	case status == saver.StatusUnfinished || status == saver.StatusUnknown:
 	case status == saver.StatusDone && call.TaskID != saver.NullTaskID:
