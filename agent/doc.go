@@ -110,6 +110,7 @@
 //     summarized, is taken out of the team's too: its update begins with removals. In LangChain the
 //     team's stays as long as it is, and a summary is made each turn.
 //   - A message whose calls cannot be read is no answer: the model is asked again. LangChain ends.
+//   - A call that has no arguments since the model reached its limit of tokens does not run.
 //   - The model of an agent without tools that calls one fails the run, as does a WrapModel that
 //     returns no AI message. LangChain ends.
 //   - A tool that is ReturnDirect ends the agent when it succeeded. In LangChain it does with an error

@@ -462,7 +462,8 @@ func (c Chunk) Whole() (Message, error) {
 // Complete returns the message that c makes when no part comes after it. It is Whole but for the
 // arguments of a tool call that end too early: of those Whole reads what is there, and here the
 // call is an invalid one, since a tool must not run on half of what a model meant. LangChain
-// reads an answer that came at once in this way.
+// reads an answer that came at once in this way. So is a last call without arguments if ResponseMetadata
+// says that the model reached its limit of tokens: it may have ended behind the name. LangChain runs it.
 func (c Chunk) Complete() (Message, error) {
 	if err := c.settle(); err != nil {
 		return Message{}, err
@@ -475,6 +476,10 @@ func (c Chunk) Complete() (Message, error) {
 	for i := range c.ToolCallChunks {
 		part := &c.ToolCallChunks[i]
 		call := ToolCall{Name: part.Name, Args: map[string]any{}, ID: part.ID}
+		if part.Args == "" && i == len(c.ToolCallChunks)-1 && c.cutOff() {
+			m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{Name: part.Name, ID: part.ID, Error: "the arguments are cut off: the model reached its limit of tokens"})
+			continue
+		}
 		if part.Args != "" {
 			v, ok := parsePartial(part.Args)
 			if _, isObject := v.(map[string]any); !ok || !isObject {
@@ -489,6 +494,16 @@ func (c Chunk) Complete() (Message, error) {
 		m.ToolCalls = append(m.ToolCalls, call)
 	}
 	return m, nil
+}
+
+// cutOff reports whether the provider says that the model reached its limit of tokens.
+func (m *Message) cutOff() bool {
+	for key, reasons := range map[string][]any{"finish_reason": {"length"}, "stop_reason": {"max_tokens", "model_context_window_exceeded"}} {
+		if slices.Contains(reasons, m.ResponseMetadata[key]) {
+			return true
+		}
+	}
+	return false
 }
 
 // readKwargs sets the tool calls from AdditionalKwargs, where providers put them once, if there

@@ -62,6 +62,20 @@ func TestComplete(t *testing.T) {
 	if cut := m.InvalidToolCalls[2]; cut.ID != "3" || cut.Args != `{"a": "b` || cut.Error == "" {
 		t.Errorf("%+v", cut)
 	}
+	for key, reason := range map[string]string{"finish_reason": "length", "stop_reason": "max_tokens"} {
+		for _, reason := range []string{reason, "tool_calls"} { // the last call has no arguments, and may be cut off
+			c := message.Chunk{Message: message.AI(""), ToolCallChunks: []message.ToolCallChunk{{Name: "none", ID: "1"}, {Name: "none", ID: "2"}}}
+			c.ResponseMetadata = map[string]any{key: reason}
+			m, err := c.Complete()
+			cut := 0
+			if reason != "tool_calls" {
+				cut = 1
+			}
+			if err != nil || len(m.ToolCalls) != 2-cut || len(m.InvalidToolCalls) != cut || cut == 1 && (m.InvalidToolCalls[0].ID != "2" || m.InvalidToolCalls[0].Error == "") {
+				t.Errorf("%s %s: %+v %v", key, reason, m, err)
+			}
+		}
+	}
 	if _, err := (message.Chunk{Message: message.Remove("1")}).Complete(); err == nil {
 		t.Error("a removal is a message")
 	}

@@ -197,6 +197,9 @@ func (m *Model) whole(ctx context.Context, body anthropic.MessageNewParams) (mes
 		return message.Chunk{}, model.Broken(provider, io.ErrUnexpectedEOF)
 	}
 	e.put(&c)
+	if n := len(c.ToolCallChunks) - 1; n >= 0 && *c.ToolCallChunks[n].Index == len(res.Content)-1 && c.ToolCallChunks[n].Args == "{}" {
+		c.ToolCallChunks[n].Args = "" // as in a stream, where it is not said that there are none
+	}
 	return c, nil
 }
 
