@@ -311,3 +311,23 @@ func Broken() []message.Message {
 		message.AI("e"), message.Human("f"), message.AI("", call("3")),
 	}
 }
+
+// Remains is a conversation with what providers refuse though calls and answers are paired: messages in which nothing
+// is, and what is left of answers that broke off, also those of other providers. All that is said in it is "hi", "look"
+// and "more".
+func Remains() []message.Message {
+	from := func(provider string, blocks ...any) message.Message {
+		m := message.Message{Type: message.TypeAI, Blocks: blocks}
+		m.ResponseMetadata = map[string]any{"model_provider": provider}
+		return m
+	}
+	thought := message.Block{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+	search := message.Block{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": map[string]any{}}
+	silent := message.Message{Type: message.TypeHuman, Blocks: []any{}}
+	return []message.Message{
+		message.Human("hi"), from("anthropic", thought), message.Human(""), from("anthropic", message.TextBlock("look"), search),
+		silent, from("anthropic", message.TextBlock("look"), thought), message.Human(" "), from("openai", message.Block{"type": "reasoning", "summary": []any{}}),
+		{Type: message.TypeHuman, Blocks: []any{message.TextBlock("")}}, from("google_genai", message.Block{"type": "executable_code", "executable_code": "1"}),
+		message.AI(""), {Type: message.TypeAI, Blocks: []any{}}, message.Human("more"),
+	}
+}

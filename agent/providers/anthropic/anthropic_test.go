@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,6 +176,52 @@ func FuzzStream(f *testing.F) {
 		never := model.Retry{Retries: -1}
 		return newModel(t, anthropic.Options{BaseURL: "http://localhost", Whole: whole, Retry: never, Client: []option.RequestOption{option.WithHTTPClient(client)}})
 	}, start+begin(0, `{"type":"text","text":""}`)+delta(0, `{"type":"text_delta","text":"Hel"}`)+end(0)+stop("end_turn")+done, start+begin(1, `{"type":"tool_use","id":"t","name":"f","input":{}}`)+delta(1, `{"type":"input_json_delta","partial_json":"{}"}`)+stop("tool_use"), `{`+head+`,"content":[{"type":"text","text":"Hello"}],"stop_reason":"end_turn",`+count+`}`)
+}
+
+// TestRemains: what a conversation has of empty messages and of answers that broke off does not go out: no message is
+// empty, no answer ends with a thought, and none has a call of a tool of Anthropic's own without its result.
+func TestRemains(t *testing.T) {
+	s := modeltest.Serve()
+	defer s.Close()
+	_, _ = model.Call(t.Context(), newModel(t, anthropic.Options{BaseURL: s.URL}), model.Request{Messages: modeltest.Remains()}) // the answer is none
+	got, err := json.Marshal(s.Asked()[0].Body["messages"])
+	look := `{"content":[{"text":"look","type":"text"}],"role":"assistant"}`
+	if want := `[{"content":"hi","role":"user"},` + look + `,` + look + `,{"content":"more","role":"user"}]`; err != nil || string(got) != want {
+		t.Errorf("got  %s %v\nwant %s", got, err, want)
+	}
+}
+
+// TestPaused: an answer that Anthropic pauses goes on where nobody has said anything since, and its results may
+// stand in the answer behind it.
+func TestPaused(t *testing.T) {
+	search := message.Block{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": map[string]any{}}
+	found := message.Block{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []any{}}
+	answer := func(blocks ...any) message.Message { return message.Message{Type: message.TypeAI, Blocks: blocks} }
+	for _, list := range [][]message.Message{
+		{message.Human("hi"), answer(search)},
+		{message.Human("hi"), answer(search), answer(found, message.TextBlock("so"))},
+		{message.Human("hi"), answer(search), answer(found, message.TextBlock("so")), message.Human("more")},
+	} {
+		s := modeltest.Serve()
+		_, _ = model.Call(t.Context(), newModel(t, anthropic.Options{BaseURL: s.URL}), model.Request{Messages: list}) // the answer is none
+		s.Close()
+		turns, _ := s.Asked()[0].Body["messages"].([]any)
+		if text, err := json.Marshal(turns[1]); err != nil || len(turns) != len(list) || !strings.Contains(string(text), "server_tool_use") {
+			t.Errorf("%d turns of %d, %s %v", len(turns), len(list), text, err)
+		}
+	}
+}
+
+// TestCutOffAtOnce: a call that comes at once, and without arguments since the model reached its limit, does not run.
+func TestCutOffAtOnce(t *testing.T) {
+	for reason, calls := range map[string]int{"max_tokens": 0, "tool_use": 1} {
+		s := modeltest.Serve(modeltest.Reply{Body: `{` + head + `,"content":[{"type":"tool_use","id":"t","name":"f","input":{}}],"stop_reason":"` + reason + `",` + count + `}`})
+		got, err := model.Call(t.Context(), newModel(t, anthropic.Options{BaseURL: s.URL, Whole: true}), modeltest.Ask())
+		s.Close()
+		if err != nil || len(got.ToolCalls) != calls || len(got.InvalidToolCalls) != 1-calls {
+			t.Errorf("%s: %+v %v", reason, got, err)
+		}
+	}
 }
 
 // TestPaired: a broken conversation goes out as Anthropic takes it: the turn behind one with calls begins

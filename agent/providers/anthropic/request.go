@@ -53,18 +53,59 @@ func convert(list []message.Message) (system any, turns []turn, err error) {
 			if content, err = addCalls(content, m); err != nil {
 				return nil, nil, err
 			}
+			content = withoutRemains(content, merged[i:])
 			if i == last {
 				trimEnd(content)
 				if text, ok := content.(string); ok {
 					content = strings.TrimRightFunc(text, unicode.IsSpace)
 				}
-			} else if blocks, ok := content.([]any); content == "" || ok && len(blocks) == 0 {
-				continue // refused, but at the end
 			}
+		}
+		if isEmpty(content) && (role == "user" || i != last) {
+			continue // refused, but for an answer at the end
 		}
 		turns = append(turns, turn{role, content})
 	}
 	return system, turns, nil
+}
+
+// isEmpty reports whether a content has no words, nor anything else.
+func isEmpty(content any) bool {
+	switch c := content.(type) {
+	case string:
+		return strings.TrimSpace(c) == ""
+	case []any:
+		return len(c) == 0
+	}
+	return content == nil
+}
+
+// withoutRemains is the content of the first of messages without what an answer that broke off leaves, and Anthropic
+// refuses: thoughts at the end, and calls of its own tools whose results are not there. Where no turn of a person is
+// behind it, it may still go on with the results.
+func withoutRemains(content any, messages []message.Message) any {
+	blocks, ok := content.([]any)
+	if !ok {
+		return content
+	}
+	end := slices.IndexFunc(messages, func(m message.Message) bool { return m.Type != message.TypeAI })
+	blocks = slices.DeleteFunc(slices.Clone(blocks), func(e any) bool {
+		b, _ := e.(map[string]any)
+		return end > 0 && (b["type"] == "server_tool_use" || b["type"] == "mcp_tool_use") &&
+			!slices.ContainsFunc(messages[:end], func(m message.Message) bool {
+				return slices.ContainsFunc(m.Blocks, func(e any) bool {
+					r, _ := e.(map[string]any)
+					return r["tool_use_id"] != nil && r["tool_use_id"] == b["id"]
+				})
+			})
+	})
+	for n := len(blocks) - 1; n >= 0; n-- {
+		if b, _ := blocks[n].(map[string]any); b["type"] != "thinking" && b["type"] != "redacted_thinking" {
+			break
+		}
+		blocks = blocks[:n]
+	}
+	return blocks
 }
 
 // trimEnd removes the space at the end of the last block, which Anthropic refuses there.

@@ -15,6 +15,7 @@
 //   - System messages anywhere are part of the instruction. LangChain drops those that come late.
 //   - A result without its call is model.ErrRequest, where model.Call has not left it out. LangChain
 //     drops it.
+//   - A person's message in which nothing is does not go out. Gemini refuses the one that LangChain sends.
 //   - Schemas of tools are sent as JSON Schema. LangChain translates them to an older form.
 //
 // Answers come as langchain-google-genai stores them: a text or, with thoughts, signatures, code or

@@ -193,6 +193,28 @@ func TestRetryInfo(t *testing.T) {
 	}
 }
 
+// TestRemains: no turn is without parts, and no part without anything, which Gemini refuses.
+func TestRemains(t *testing.T) {
+	s := modeltest.Serve()
+	defer s.Close()
+	_, _ = model.Call(t.Context(), newModel(t, genai.Options{BaseURL: s.URL}), model.Request{Messages: modeltest.Remains()}) // the answer is none
+	turns, _ := s.Asked()[0].Body["contents"].([]any)
+	for i, e := range turns {
+		parts, _ := e.(map[string]any)["parts"].([]any)
+		if len(parts) == 0 {
+			t.Errorf("turn %d: %v", i, e)
+		}
+		for _, p := range parts {
+			if part, ok := p.(map[string]any); !ok || len(part) == 0 {
+				t.Errorf("turn %d: %v", i, e)
+			}
+		}
+	}
+	if len(turns) < 4 {
+		t.Errorf("%v", turns)
+	}
+}
+
 // TestBlocked: a prompt that is blocked has an empty answer.
 func TestBlocked(t *testing.T) {
 	s := modeltest.Serve(modeltest.Reply{Events: []string{`data: {"promptFeedback":{"blockReason":"SAFETY"},` + about + "}\n\n"}})

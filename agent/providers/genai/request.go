@@ -34,6 +34,9 @@ func convert(list []message.Message, name string) (system *genai.Content, conten
 			if err != nil {
 				return nil, nil, fail(err)
 			}
+			if len(parts) == 0 {
+				continue // a person who said nothing
+			}
 			contents = append(contents, &genai.Content{Role: genai.RoleUser, Parts: parts})
 		case message.TypeAI:
 			turn, err := convertAnswer(m)
@@ -169,7 +172,7 @@ func convertResult(m message.Message, call string) ([]*genai.Part, error) {
 // are sent.
 func convertContent(m message.Message) ([]*genai.Part, error) {
 	if m.Blocks == nil {
-		if m.Content == "" && m.Type == message.TypeAI {
+		if m.Content == "" && (m.Type == message.TypeAI || m.Type == message.TypeHuman) {
 			return nil, nil
 		}
 		return []*genai.Part{{Text: m.Content}}, nil

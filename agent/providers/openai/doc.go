@@ -11,7 +11,8 @@
 //
 // Messages go out as langchain-openai sends them, which the tests compare. Of the messages of
 // another provider, reasoning and calls of its own tools are left out, and of a text only the
-// text goes out. A file at a URL is model.ErrRequest, since chat completions have no form for it.
+// text goes out. If nothing is left, the content is an empty text; LangChain sends a list of no parts, which OpenAI
+// refuses. A file at a URL is model.ErrRequest, since chat completions have no form for it.
 //
 // Answers come as langchain-openai stores them: the text, tool calls, usage_metadata with
 // cache_read, reasoning and audio tokens, and in response_metadata finish_reason, model_name,

@@ -159,6 +159,22 @@ func FuzzStream(f *testing.F) {
 	}, delta(`{"content":"Hel"}`)+finish("stop")+event("", `,"usage":`+tokens)+done, delta(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}`)+finish("stop"), whole+`"message":{"content":"Hello"},"finish_reason":"stop"}]}`)
 }
 
+// TestRemains: no message of what is left of other providers' answers is a list of no parts, which OpenAI refuses.
+func TestRemains(t *testing.T) {
+	s := modeltest.Serve()
+	defer s.Close()
+	_, _ = model.Call(t.Context(), newModel(t, openai.Options{BaseURL: s.URL}), model.Request{Messages: modeltest.Remains()}) // the answer is none
+	list, _ := s.Asked()[0].Body["messages"].([]any)
+	if len(list) != len(modeltest.Remains()) {
+		t.Errorf("%d messages", len(list))
+	}
+	for i, e := range list {
+		if parts, ok := e.(map[string]any)["content"].([]any); ok && len(parts) == 0 {
+			t.Errorf("message %d: %v", i, e)
+		}
+	}
+}
+
 // TestPaired: a broken conversation goes out as OpenAI takes it: behind each message with calls is one
 // of a tool for each, and no other is anywhere.
 func TestPaired(t *testing.T) {

@@ -56,7 +56,7 @@ func convertMessage(m message.Message) (map[string]any, error) {
 		}
 		if calls != nil {
 			out["tool_calls"] = calls
-			if list, ok := content.([]any); content == "" || ok && len(list) == 0 {
+			if content == "" {
 				out["content"] = nil
 			}
 		}
@@ -116,6 +116,9 @@ func convertContent(m message.Message) (any, error) {
 			}
 			out = append(out, block)
 		}
+	}
+	if len(out) == 0 {
+		return "", nil // a list of no parts is refused
 	}
 	return out, nil
 }
