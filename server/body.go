@@ -33,6 +33,10 @@ func (b body) integer(name string, otherwise int) int {
 		if isInteger(n) {
 			return int(n)
 		}
+	case json.Number: // of a record
+		if whole, err := n.Int64(); err == nil {
+			return int(whole)
+		}
 	}
 	return otherwise
 }

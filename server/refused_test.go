@@ -16,6 +16,8 @@ func TestRefusedRuns(t *testing.T) {
 		{400, 400, 400, both},
 		{422, 422, 422, object{"config": object{"recursion_limit": 0}}},
 		{422, 422, 422, object{"config": object{"recursion_limit": -1}}},
+		{422, 422, 422, object{"config": object{"max_concurrency": -1}}},
+		{422, 422, 422, object{"config": object{"max_concurrency": "2"}}},
 		{404, 404, 0, object{"checkpoint_id": someID}},
 		{404, 404, 0, object{"checkpoint": object{"checkpoint_id": someID}}},
 		{404, 404, 0, object{"config": gone}},
@@ -57,5 +59,35 @@ func TestCronWithContext(t *testing.T) {
 	config := run["kwargs"].(object)["config"].(object)["configurable"].(object)
 	if config["style"] != "loud" || config["cron_id"] != name {
 		t.Errorf("%v", config)
+	}
+}
+
+// TestConfigOfRecords: the bounds of a run hold also where they come from an assistant or a cron, which are stored.
+func TestConfigOfRecords(t *testing.T) {
+	h := open(t, t.TempDir(), nil)
+	bound := object{"recursion_limit": 1, "max_concurrency": 1}
+	input := object{"text": "x"}
+	assistant := h.ok("POST", "/assistants", object{"graph_id": "simple", "config": bound}).text1("assistant_id")
+	runOf := map[string]string{}
+	for how, body := range map[string]object{"request": {"assistant_id": "simple", "config": bound}, "assistant": {"assistant_id": assistant}, "both": {"assistant_id": assistant, "config": object{"tags": []string{"x"}}}} {
+		runOf[how] = h.thread()
+		h.ok("POST", "/threads/"+runOf[how]+"/runs", merge(body, object{"input": input}))
+	}
+	runOf["cron"] = h.thread()
+	h.ok("POST", "/threads/"+runOf["cron"]+"/runs/crons", object{"assistant_id": "simple", "schedule": "@every 1s", "input": input, "config": bound})
+	for how, id := range runOf {
+		var run object
+		h.until("the run has ended", func() bool {
+			list := h.ok("GET", "/threads/"+id+"/runs", nil).json.([]any)
+			if len(list) == 0 {
+				return false
+			}
+			run = list[len(list)-1].(object)
+			return run["status"] != "pending" && run["status"] != "running"
+		})
+		made, err := h.queue.Get(t.Context(), run["run_id"].(string))
+		if err != nil || run["status"] != "error" || made.RecursionLimit != 1 || made.MaxConcurrency != 1 {
+			t.Errorf("%s: %v, limits %d and %d, %v", how, run["status"], made.RecursionLimit, made.MaxConcurrency, err)
+		}
 	}
 }

@@ -26,7 +26,8 @@ var (
 	streamModes = oneOf("values", modeMessages, modeTuple, "tasks", "checkpoints", "updates", "events", "debug", "custom")
 	multitask   = oneOf("reject", "rollback", "interrupt", "enqueue")
 	nodeNames   = either(oneOf(pregel.AllNodes), texts)
-	aConfig     = record(may("configurable", object), may("metadata", orNull(object)), may("tags", texts), may("recursion_limit", upTo(1, math.MaxInt)))
+	aConfig     = record(may("configurable", object), may("metadata", orNull(object)), may("tags", texts), may("recursion_limit", upTo(1, math.MaxInt)),
+		may("max_concurrency", orNull(upTo(1, math.MaxInt))))
 	aSend       = record(need("node", text), need("input", anything))
 	aCommand    = record(may("update", either(object, list(anything), nothing)), may("goto", either(text, aSend, list(either(text, aSend)), nothing)))
 	aCheckpoint = record(may("thread_id", text), may("checkpoint_ns", text), may("checkpoint_id", text), may("checkpoint_map", object))
@@ -106,7 +107,7 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	req = runs.Request{Spec: runs.Spec{
 		ThreadID: t.ID, Graph: a.GraphID, CheckpointID: from,
 		Metadata: metadata, Configurable: configurable, Context: context, Tags: body(config).texts("tags"),
-		RecursionLimit: body(config).integer("recursion_limit", 0), MaxConcurrency: max(body(config).integer("max_concurrency", 0), 0), Durability: pregel.Durability(durability),
+		RecursionLimit: body(config).integer("recursion_limit", 0), MaxConcurrency: body(config).integer("max_concurrency", 0), Durability: pregel.Durability(durability),
 		InterruptBefore: in.texts("interrupt_before"), InterruptAfter: in.texts("interrupt_after"),
 		Attempts: s.attempts, Subgraphs: in.flag("stream_subgraphs"), Tasks: true, Multitask: runs.Strategy(cmp.Or(in.text("multitask_strategy"), "enqueue")),
 	}, Input: in["input"]}
