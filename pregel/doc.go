@@ -138,6 +138,7 @@
 //   - New input first finishes what a crash left; see After a crash. LangGraph discards
 //     it, with what its tasks had stored. RunOptions.Unfinished does so for one run.
 //   - A question in a graph without a saver is ErrNoSaver: nobody could answer it.
+//   - A run with a breakpoint at a node that the graph lacks is refused. LangGraph never stops there.
 //   - If the graph lacks a node that is left to run, the error is ErrUnknownNode.
 //     LangGraph skips the node.
 //   - A body that runs again has to make the calls that ended before, at their places and

@@ -296,6 +296,8 @@ func TestBadInput(t *testing.T) {
 	for name, c := range map[string]struct{ err, want error }{
 		"limit":      {invoke(plain, 1, pregel.Address{}, pregel.RunOptions{RecursionLimit: -1}), pregel.ErrInvalidArgument},
 		"thread":     {invoke(saved, 1, pregel.Address{}, pregel.RunOptions{}), pregel.ErrInvalidArgument},
+		"before":     {invoke(plain, 1, pregel.Address{}, pregel.RunOptions{InterruptBefore: []string{"nobody"}}), pregel.ErrInvalidArgument},
+		"after":      {invoke(plain, 1, pregel.Address{}, pregel.RunOptions{InterruptAfter: []string{pregel.AllNodes, "nobody"}}), pregel.ErrInvalidArgument},
 		"durability": {invoke(plain, 1, pregel.Address{}, pregel.RunOptions{Durability: "maybe"}), pregel.ErrInvalidArgument},
 		"empty":      {invoke(saved, nil, pregel.Thread("t"), pregel.RunOptions{}), pregel.ErrEmptyInput},
 		"command":    {invoke(saved, pregel.Command{}, pregel.Thread("t"), pregel.RunOptions{}), pregel.ErrEmptyInput},

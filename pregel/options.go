@@ -34,7 +34,8 @@ type RunOptions struct {
 	// uses.
 	Durability Durability
 	// InterruptBefore and InterruptAfter stop the run before or after these nodes, in place
-	// of those that the graph was made with. AllNodes stands for all.
+	// of those that the graph was made with. AllNodes stands for all. A name that no node
+	// has is an ArgumentError.
 	InterruptBefore, InterruptAfter []string
 	// OutputKeys are the channels to show; nil is the graph's own.
 	OutputKeys *Keys
@@ -97,7 +98,23 @@ func (o *RunOptions) fill(g *Graph) error {
 	case !slices.Contains([]Unfinished{"", FinishFirst, RefuseUnfinished, DiscardUnfinished}, o.Unfinished):
 		return &ArgumentError{Field: "Unfinished", Reason: fmt.Sprintf("%q is unknown", o.Unfinished)}
 	}
+	if err := g.checkBreakpoints("InterruptBefore", o.InterruptBefore); err != nil {
+		return err
+	}
+	if err := g.checkBreakpoints("InterruptAfter", o.InterruptAfter); err != nil {
+		return err
+	}
 	return g.known(*o.OutputKeys)
+}
+
+// checkBreakpoints refuses a name that no node has: the run would not stop where somebody wants to look at it.
+func (g *Graph) checkBreakpoints(field string, names []string) error {
+	for _, n := range names {
+		if _, ok := g.nodes[n]; !ok && n != AllNodes && !g.opts.LangGraph {
+			return &ArgumentError{Field: field, Reason: fmt.Sprintf("there is no node %q", n)}
+		}
+	}
+	return nil
 }
 
 // lastOf is the options a call was given, if any.

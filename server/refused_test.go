@@ -18,6 +18,8 @@ func TestRefusedRuns(t *testing.T) {
 		{422, 422, 422, object{"config": object{"recursion_limit": -1}}},
 		{422, 422, 422, object{"config": object{"max_concurrency": -1}}},
 		{422, 422, 422, object{"config": object{"max_concurrency": "2"}}},
+		{422, 422, 422, object{"interrupt_before": []string{"nobody"}}},
+		{422, 422, 422, object{"interrupt_after": []string{"a", "nobody"}}},
 		{404, 404, 0, object{"checkpoint_id": someID}},
 		{404, 404, 0, object{"checkpoint": object{"checkpoint_id": someID}}},
 		{404, 404, 0, object{"config": gone}},

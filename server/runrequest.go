@@ -67,8 +67,16 @@ func runnable(in body) error {
 // request makes the runs.Request for a client's request on a thread.
 func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool) (runs.Request, error) {
 	var req runs.Request
-	if _, err := s.graphs.named(a.GraphID); err != nil {
+	g, err := s.graphs.named(a.GraphID)
+	if err != nil {
 		return req, err
+	}
+	for _, field := range []string{"interrupt_before", "interrupt_after"} {
+		for _, name := range in.texts(field) {
+			if name != pregel.AllNodes && !slices.Contains(g.Nodes(), name) {
+				return req, fail(422, "Invalid %s: the graph has no node %q", field, name)
+			}
+		}
 	}
 	if hook := in.text("webhook"); hook != "" {
 		if u, err := url.Parse(hook); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -114,7 +122,6 @@ func (s *runAPI) request(c *call, in body, a assistant, t thread, temporary bool
 	if s.trace != nil {
 		req.Trace = s.trace(c.ctx)
 	}
-	var err error
 	if req.Modes, err = modesOf(names); err != nil {
 		return req, err
 	}
