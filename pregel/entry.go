@@ -194,6 +194,8 @@ func (f *facts) entry() entry {
 	switch {
 	case f.looksBack() && !resumes && f.policy.refuseWaiting && f.left.status == saver.StatusWaiting:
 		e.err = fmt.Errorf("thread %q: %w; the input was not taken", f.thread, ErrWaiting)
+	case f.looksBack() && !resumes && f.left.status == saver.StatusWaiting && len(f.left.waits) > 0 && f.policy.unfinished != DiscardUnfinished:
+		e.err = &SleepingError{ThreadID: f.thread, Waits: f.left.waits}
 	case f.looksBack() && !resumes && unfinished && f.policy.unfinished != DiscardUnfinished:
 		err := &UnfinishedError{ThreadID: f.thread, Next: f.left.next, Graph: f.leftBy}
 		if e.err = err; f.leftBy == "" {
@@ -203,7 +205,7 @@ func (f *facts) entry() entry {
 			e.kind = entryFinish
 			return e
 		}
-	case f.looksBack() && resumes && !unfinished:
+	case f.looksBack() && resumes && !unfinished && !f.left.due:
 		e.err = errSettled
 	case resumes && unknown != nil:
 		e.err = unknown

@@ -50,6 +50,8 @@ var (
 	ErrConflict = saver.ErrConflict
 	// ErrWaiting is that of new input on a thread that waits, with RunOptions.RefuseWaiting.
 	ErrWaiting = errors.New("the thread waits for an answer or at a breakpoint")
+	// ErrSleeping matches every SleepingError.
+	ErrSleeping = errors.New("the thread sleeps")
 	// ErrUnfinished matches every UnfinishedError.
 	ErrUnfinished = errors.New("the thread is unfinished")
 	// ErrGivenUp: all attempts at recovering a thread from one checkpoint are used up.

@@ -34,8 +34,8 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("idempotency key: %w", err)
 	}
 	r.out.touch()
-	task, place := r.anchor()
-	if task == nil {
+	at, place := r.anchor()
+	if at == nil {
 		return "", fmt.Errorf("idempotency key: %w", ErrNoSaver)
 	}
 	if err := r.settle(ctx); err != nil {
@@ -45,20 +45,20 @@ func IdempotencyKey(ctx context.Context, name string) (string, error) {
 	for i, p := range parts {
 		parts[i] = strconv.Quote(p)
 	}
-	return uuid5(task.id, strings.Join(parts, ","))
+	return uuid5(at.task.id, strings.Join(parts, ","))
 }
 
 // anchor returns the nearest task, from r's own outwards, whose id is the same in every run because its
 // graph stores checkpoints; nil if there is none. place is the place of r in the graphs inside that
 // task.
-func (r *taskAttempt) anchor() (t *task, place []string) {
+func (r *taskAttempt) anchor() (at *taskAttempt, place []string) {
 	for {
 		step := r.step.Get()
 		run := step.run.Get()
 		around := run.parent
 		switch {
 		case run.saver != nil:
-			return r.task, place
+			return r, place
 		case around == nil:
 			return nil, nil
 		}

@@ -183,6 +183,16 @@ func (l *loop) runTasks(ctx, taskCtx context.Context) error {
 	if len(ready) == 0 {
 		return nil
 	}
+	holds := map[*task][]Interrupt{}
+	if l.run.waits && !l.pos.stepped {
+		ready = slices.DeleteFunc(ready, func(t *task) bool {
+			list := l.held(t)
+			if len(list) > 0 {
+				holds[t] = list
+			}
+			return len(list) > 0
+		})
+	}
 	g, set, step, stop := l.run.g, l.pos.set, l.pos.step, l.pos.stop
 	most, stepOver := l.run.opts.MaxConcurrency, make(chan struct{})
 	defer close(stepOver)
@@ -196,6 +206,13 @@ func (l *loop) runTasks(ctx, taskCtx context.Context) error {
 		read:     func(sel Keys, own []write) (Pairs, error) { return readLocal(g, set, step, stop, sel, own) },
 		sent:     func() any { return set.read(One(chTasks)) },
 		requests: s.requests, stepOver: stepOver, timedOut: s.timedOut, limited: most > 0})
+	for _, t := range l.pos.tasks.order {
+		if list := holds[t]; len(list) > 0 {
+			if err := s.hold(t, list); err != nil {
+				return err
+			}
+		}
+	}
 	return s.run(ctx)
 }
 

@@ -47,6 +47,7 @@ type position struct {
 	reapplied map[string]bool          // tasks of the superstep that got their writes back
 	calls     callsMade                // by tasks of the superstep
 	told      travel                   // by an earlier run
+	waits     waitsReached             // by tasks of the superstep
 	places    map[string]string        // the namespaces of the next tasks before the fork, by path; nil: no graph inside continues there
 	stored    map[string]saver.Version // versions as last stored
 	updated   []string                 // sorted; nobody changes it; nil: unknown
@@ -133,6 +134,7 @@ func (p *position) load(ctx context.Context, saved *saver.Tuple) (err error) {
 	}
 	p.pending, p.calls = takeCalls(p.pending)
 	p.pending, p.told = takeTravels(p.pending)
+	p.pending, p.waits = takeWaits(p.pending)
 	for _, w := range p.pending {
 		p.has[w.TaskID] = true
 	}
@@ -525,7 +527,7 @@ func (p *position) hasWork() (bool, error) {
 // task. An answer without an id is meant for those questions and must not go to the next
 // one. LangGraph gives it to the next one. An update of this graph answers nothing.
 func (p *position) answeredSince() bool {
-	shown := p.run.parent.task.pad.Shown()
+	shown := slices.DeleteFunc(slices.Clone(p.run.parent.task.pad.Shown()), func(id string) bool { return answer.IsWait(Interrupt{ID: id}) })
 	return len(shown) > 0 && p.md.Source() != "update" &&
 		!slices.ContainsFunc(answer.Unended(p.pending), func(id string) bool { return slices.Contains(shown, id) })
 }
@@ -663,5 +665,6 @@ func (p *position) forgetStep() {
 	clear(p.written) // its keys are tasks of the superstep that ended
 	clear(p.reapplied)
 	p.calls.forget()
+	p.waits = waitsReached{}
 	p.stepped, p.toInside = true, fromParentNothing
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -38,7 +40,7 @@ type Outcome string
 const (
 	// Recovered: the run came to its end.
 	Recovered Outcome = "recovered"
-	// RecoveredToStop: the run went on and stopped at a question or a breakpoint.
+	// RecoveredToStop: the run went on and stopped at a question, a breakpoint or a wait.
 	RecoveredToStop Outcome = "waiting"
 	// RecoveryFailed: the run failed or could not begin; see Recovery.Err. It matches
 	// ErrUnknownNode if the graph lacks a node that is left.
@@ -47,6 +49,9 @@ const (
 	// nil still runs it, and DiscardUnfinished drops what is left. Other new input is
 	// refused with ErrGivenUp.
 	GivenUp Outcome = "given up"
+	// Asleep: the thread was not run, because none of its waits is over; see Recovery.Waits. No attempt
+	// was counted.
+	Asleep Outcome = "asleep"
 	// Busy: the thread was not run, because another run owns it.
 	Busy Outcome = "busy"
 	// OtherGraph: the thread was not run, because its newest checkpoint is of a graph with
@@ -65,14 +70,16 @@ type Recovery struct {
 	// Attempt counts the recoveries that were begun from the thread's checkpoint, including
 	// this one. It is 0 if none was begun now.
 	Attempt int
-	// Interrupts are the questions that wait now.
+	// Interrupts are the questions that wait now, and Waits what the thread waits for beside answers, the
+	// earliest first; see Sleep.
 	Interrupts []Interrupt
+	Waits      []Wait
 	Err        error // why it failed, or is busy
 }
 
 // RecoverReport is the report of Recover.
 type RecoverReport struct {
-	// Threads are the unfinished threads, in the order of their ids.
+	// Threads are the threads that were unfinished or slept, in the order of their ids.
 	Threads []Recovery
 	// Unknown are the ids of threads whose status the saver does not know, because another
 	// program made their newest checkpoint, or a saver that takes no notes. Recover leaves
@@ -80,8 +87,9 @@ type RecoverReport struct {
 	Unknown []string
 }
 
-// Recover resumes the threads that runs of this graph left unfinished. A program calls it
-// when it starts, before it takes new work. Each thread is run as by Invoke with nil.
+// Recover resumes the threads that runs of this graph left unfinished, and those that slept until now
+// (see Sleep). A program calls it when it starts, before it takes new work, and again when the first of
+// the Recovery.Waits is over. Each thread is run as by Invoke with nil.
 // Recover returns when all runs have ended. A thread that fails or stops is in the report
 // and is no error. An error concerns the list of threads, the options or ctx; the report
 // then has what was done so far.
@@ -97,24 +105,33 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 	if err := g.checkRecover(&o); err != nil {
 		return report, err
 	}
-	mine, err := g.unfinishedThreads(ctx, &report)
+	mine, waiting, err := g.unfinishedThreads(ctx, &report)
 	if err != nil {
 		return report, err
 	}
 	slots := make(chan struct{}, o.AtOnce)
 	var running sync.WaitGroup
-	left := make([]bool, len(report.Threads)) // out: they turned out not to be unfinished
+	left := make([]bool, len(report.Threads)) // out: they turned out neither to be unfinished nor to sleep
 	for _, i := range mine {
 		r := &report.Threads[i]
 		select {
 		case <-ctx.Done():
-			r.Outcome, r.Err = RecoveryFailed, context.Cause(ctx)
+			r.Outcome, r.Err, left[i] = RecoveryFailed, context.Cause(ctx), waiting[i]
 			continue
 		case slots <- struct{}{}:
 		}
-		run, err := g.recoveryOptions(ctx, o, r.ThreadID)
-		if err != nil {
+		run, state, err := g.recoveryOptions(ctx, o, r.ThreadID)
+		switch {
+		case err != nil:
 			r.Outcome, r.Err = RecoveryFailed, err
+			<-slots
+			continue
+		case waiting[i] && len(state.Waits) == 0: // it waits for a person
+			left[i] = true
+			<-slots
+			continue
+		case state.Status == saver.StatusWaiting && !g.anyOver(state.Waits):
+			r.Outcome, r.Interrupts, r.Waits = Asleep, state.Interrupts, state.Waits
 			<-slots
 			continue
 		}
@@ -150,35 +167,44 @@ func (g *Graph) checkRecover(o *RecoverOptions) error {
 	return nil
 }
 
+// anyOver reports whether one of waits is over.
+func (g *Graph) anyOver(waits []Wait) bool {
+	now := g.env.Now().UTC()
+	return slices.ContainsFunc(waits, func(w Wait) bool { return w.isOver(now) })
+}
+
 // unfinishedThreads adds the unfinished and unknown threads to report, and returns the indexes of those
-// that this graph must run.
-func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (mine []int, err error) {
+// that this graph must run, or that wait and may sleep. The saver calls the latter waiting.
+func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (mine []int, waiting map[int]bool, err error) {
+	waiting = map[int]bool{}
 	for t, err := range g.opts.Saver.Threads(ctx, saver.ThreadQuery{}) {
 		switch {
 		case err != nil:
-			return nil, &PersistError{Op: "list threads", Err: err}
+			return nil, nil, &PersistError{Op: "list threads", Err: err}
 		case t.Status == saver.StatusUnknown && t.Head != "":
 			report.Unknown = append(report.Unknown, t.ThreadID)
-		case t.Status == saver.StatusUnfinished && t.Graph == g.opts.Name:
+		case (t.Status == saver.StatusUnfinished || t.Status == saver.StatusWaiting) && t.Graph == g.opts.Name:
+			waiting[len(report.Threads)] = t.Status == saver.StatusWaiting
 			mine = append(mine, len(report.Threads))
 			report.Threads = append(report.Threads, Recovery{ThreadID: t.ThreadID, Graph: t.Graph, Next: t.Next})
 		case t.Status == saver.StatusUnfinished:
 			report.Threads = append(report.Threads, Recovery{ThreadID: t.ThreadID, Graph: t.Graph, Next: t.Next, Outcome: OtherGraph})
 		}
 	}
-	return mine, nil
+	return mine, waiting, nil
 }
 
 // recoveryOptions returns the options with which a thread is run.
-func (g *Graph) recoveryOptions(ctx context.Context, o RecoverOptions, threadID string) (run RunOptions, err error) {
-	state, err := g.GetState(ctx, Thread(threadID))
-	if err == nil && o.Run != nil {
+func (g *Graph) recoveryOptions(ctx context.Context, o RecoverOptions, threadID string) (run RunOptions, state *StateSnapshot, err error) {
+	state, err = g.GetState(ctx, Thread(threadID))
+	runs := err == nil && (state.Status == saver.StatusUnfinished || g.anyOver(state.Waits))
+	if runs && o.Run != nil {
 		run, err = o.Run(state)
 	}
 	if err == nil {
 		run.RunID = cmp.Or(run.RunID, state.Metadata.RunID())
 	}
-	return run, err
+	return run, state, err
 }
 
 // errSettled: the thread is no longer unfinished, or never was, because a graph inside stopped
@@ -190,7 +216,7 @@ var errSettled = errors.New("the thread is not unfinished")
 func (g *Graph) recoverThread(ctx context.Context, o RunOptions, attempts int, r *Recovery) (settled bool) {
 	at := Thread(r.ThreadID)
 	l, found, err := g.recoverOne(ctx, &at, &o, false, attempts)
-	if found.status == saver.StatusUnfinished {
+	if found.status == saver.StatusUnfinished || found.due {
 		r.Next, r.Attempt = found.next, found.attempt
 	}
 	switch {
@@ -203,7 +229,7 @@ func (g *Graph) recoverThread(ctx context.Context, o RunOptions, attempts int, r
 	case err != nil:
 		r.Outcome, r.Err = RecoveryFailed, err
 	case l.pos.status != statusDone:
-		r.Outcome, r.Interrupts = RecoveredToStop, l.view.waiting
+		r.Outcome, r.Interrupts, r.Waits = RecoveredToStop, answer.WithoutWaits(l.view.waiting), waitsOf(l.view.waiting)
 	default:
 		r.Outcome = Recovered
 	}

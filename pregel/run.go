@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
 )
 
@@ -20,6 +21,9 @@ type Result struct {
 	// Interrupts are the questions the run waits for, in the order of the tasks. They are
 	// stored. There are none if the run came to its end or stopped at a breakpoint.
 	Interrupts []Interrupt
+	// Waits are what the thread waits for beside answers, the earliest first: see Sleep. The events of a
+	// stream show them among the interrupts, as LangGraph sees them.
+	Waits []Wait
 }
 
 // Map is Value as a map; nil if it is none.
@@ -56,6 +60,7 @@ func (g *Graph) Invoke(ctx context.Context, at Address, input any, opts ...RunOp
 	place := func(in Interrupt) int {
 		return slices.IndexFunc(l.view.waiting, func(x Interrupt) bool { return x.ID == in.ID })
 	}
+	res.Waits, res.Interrupts = waitsOf(res.Interrupts), answer.WithoutWaits(res.Interrupts)
 	slices.SortStableFunc(res.Interrupts, func(a, b Interrupt) int { return cmp.Compare(place(a), place(b)) })
 	return res, nil
 }

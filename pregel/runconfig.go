@@ -47,6 +47,9 @@ type runConfig struct {
 	// policy and resumeMap, the answers by id, are those of the root.
 	policy    runPolicy
 	resumeMap map[string]any
+	// waits: the run goes on with a thread that has waits, so that tasks that wait run only when they are
+	// ready. answered: an answer that belongs to no task is stored. Both are those of the root.
+	waits, answered bool
 }
 
 func (r *runConfig) nested() bool { return r.parent != nil }
@@ -180,6 +183,7 @@ func (r *runConfig) inherit(parent *taskAttempt) {
 	outer := run.opts
 	*r = run // what is not said below
 	r.hooks = g.hooks.within(run.hooks)
+	r.waits = run.waits && step.toInside == fromParentResume
 	r.g, r.parent, r.common, r.cpMap, r.fromParent, r.was = g, parent, nil, parent.task.around.get(), step.toInside, ""
 	if parent.attempt > 1 {
 		r.fromParent = fromParentResume

@@ -92,9 +92,9 @@ func Ask(ctx context.Context, question any, opts ...AskOptions) (answer any, err
 	return ask(ctx, question, func(any) error { return nil }, opts)
 }
 
-// AskAfter returns a context in which a question waits, before it is asked, until all of earlier
-// are closed. It is for a node that does parts of its work side by side: its questions must come
-// in the same order each time it runs, because their answers do.
+// AskAfter returns a context in which a question, a Sleep or a Receive waits, before it begins, until
+// all of earlier are closed. It is for a node that does parts of its work side by side: its questions
+// and its waits must come in the same order each time it runs, because their answers and ends do.
 func AskAfter(ctx context.Context, earlier []chan struct{}) context.Context {
 	if len(earlier) == 0 {
 		return ctx
@@ -104,6 +104,19 @@ func AskAfter(ctx context.Context, earlier []chan struct{}) context.Context {
 
 type askAfterKey struct{}
 
+// inTurn waits until it is the turn of a question or a wait; see AskAfter.
+func inTurn(ctx context.Context) error {
+	earlier, _ := ctx.Value(askAfterKey{}).([]chan struct{})
+	for _, done := range earlier {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // ask is Ask with a check of the answer. An answer that accept refuses is not recorded as
 // given, so that the question waits for another.
 func ask(ctx context.Context, question any, accept func(answer any) error, opts []AskOptions) (any, error) {
@@ -111,14 +124,8 @@ func ask(ctx context.Context, question any, accept func(answer any) error, opts 
 	if err != nil {
 		return nil, fmt.Errorf("ask: %w", err)
 	}
-	if earlier, ok := ctx.Value(askAfterKey{}).([]chan struct{}); ok {
-		for _, done := range earlier {
-			select {
-			case <-done:
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
+	if err := inTurn(ctx); err != nil {
+		return nil, err
 	}
 	check := func(answer any) error {
 		err := accept(answer)

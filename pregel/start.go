@@ -53,6 +53,7 @@ func (l *loop) begin(ctx context.Context) error {
 	if err := l.settlePending(); err != nil {
 		return err
 	}
+	l.lookAtWaits()
 	e := &l.pos.entry
 	var bound *saver.Config
 	if e.kind == entryFork && e.branch {
@@ -245,7 +246,7 @@ func (l *loop) countRecovery(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n > r.attempts {
+	if n -= l.pos.waits.before; n > r.attempts {
 		return fmt.Errorf("thread %q: %w: %d", r.at.ThreadID, ErrGivenUp, r.attempts)
 	}
 	r.attempt = n

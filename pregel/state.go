@@ -41,6 +41,9 @@ type StateSnapshot struct {
 	// Interrupts are those of all tasks. Of the newest state they are the ones
 	// that wait.
 	Interrupts []Interrupt
+	// Waits are what the newest state waits for beside answers, the earliest first: see Sleep. In
+	// TaskState.Interrupts they are among the questions, as LangGraph sees them.
+	Waits []Wait
 }
 
 // Map is Values as a map; nil if it is none.
@@ -227,7 +230,7 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err := g.showPending(&t, tasks, live); err != nil {
 		return nil, err
 	}
-	snap := &StateSnapshot{Status: how.status, Values: t.set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
+	snap := &StateSnapshot{Status: how.status, Waits: how.waits, Values: t.set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
 		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, t.pending, states, live)}
 	for _, x := range tasks.order {
 		if len(x.writes) == 0 {
@@ -236,7 +239,7 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	}
 	snap.Next = append(snap.Next, how.missing...)
 	for _, t := range snap.Tasks {
-		snap.Interrupts = append(snap.Interrupts, t.Interrupts...)
+		snap.Interrupts = append(snap.Interrupts, answer.WithoutWaits(t.Interrupts)...)
 	}
 	if saved.Parent != nil {
 		p := addressOf(*saved.Parent, saved.Metadata)

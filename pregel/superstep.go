@@ -49,6 +49,7 @@ const (
 	msgWake                      // a task that gave its slot back wants one again
 	msgStore                     // a task needs its checkpoint stored, under Exit
 	msgRecord                    // a task needs its call recorded
+	msgWait                      // a task has come to a wait
 )
 
 // result tells how a task ended.
@@ -70,6 +71,7 @@ type message struct {
 	grant  chan struct{}
 	stored chan error
 	now    bool // of msgRecord: see loop.recordCall
+	wait   *reached
 }
 
 func (s *superstep) run(ctx context.Context) error {
@@ -157,7 +159,7 @@ func (s *superstep) refuse(m message) {
 		m.reply <- t
 	case msgWake:
 		close(m.grant)
-	case msgStore, msgRecord:
+	case msgStore, msgRecord, msgWait:
 		m.stored <- errLoopPanicked
 	case msgYield:
 	}
@@ -248,6 +250,8 @@ func (s *superstep) handle(m message) {
 		s.yielded++
 	case msgStore:
 		m.stored <- guard(func() error { return s.l.storeNow(s.ctx) })
+	case msgWait:
+		m.stored <- guard(func() error { return s.l.reach(m.wait) })
 	case msgRecord:
 		m.stored <- guard(func() error { return s.l.recordCall(m.task, m.now) })
 	case msgWake:
@@ -344,13 +348,14 @@ func (s *superstep) interrupted(t *task, writes []write, in *InterruptError) err
 	list := slices.Clone(in.Interrupts) // RoundTrip changes it, while callers of t read theirs
 	t.done.resolve(nil, in)
 	if !t.path.callerReports() {
-		if s.waiting == nil {
-			s.waiting = map[string][]Interrupt{}
-		}
-		s.waiting[t.id] = list
+		list = l.pos.withWaitsBelow(t, list)
+		s.waits(t, list)
 	}
 	if len(list) == 0 {
 		return nil
+	}
+	if err := l.keepProgress(t, list); err != nil {
+		return err
 	}
 	record := append([]write{{chInterrupt, list}}, answersOf(writes)...)
 	if err := l.putWrites(t, t.id, record); err != nil {
@@ -388,6 +393,8 @@ func (s *superstep) failed(t *task, writes []write, err error) {
 	var refused *AnswerError
 	if errors.As(err, &refused) && refused.again != nil {
 		record = append([]write{{chInterrupt, answer.AskedAgain(l.pos.pending, t.id, *refused.again, refused.stale)}}, record...)
+	} else if without, had := l.pos.storedWaits(t); had { // else it would seem to sleep
+		record = append([]write{{chInterrupt, without}}, record...)
 	}
 	cause := len(record)
 	record = append(record, write{chError, ownError(err)})
@@ -510,6 +517,12 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 	}
 	if len(t.writes) > 0 {
 		t.done.resolve(returned(t.writes))
+		return t
+	}
+	if list := l.held(t); len(list) > 0 {
+		if err := s.hold(t, list); err != nil {
+			s.fail(err)
+		}
 		return t
 	}
 	s.queue = append(s.queue, t)

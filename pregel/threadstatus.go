@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
@@ -26,6 +27,9 @@ type progress struct {
 	// the checkpoint that ends their superstep is missing. missing are those that the graph
 	// does not have, whether or not they ended.
 	next, missing []string
+	// waits are those that tasks have stored, the earliest first. due: one of them is over.
+	waits []Wait
+	due   bool
 }
 
 // progress returns how far the thread has come. Unlike rules.StatusOf it knows the graph: it needs no
@@ -53,7 +57,8 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 	answered := slices.ContainsFunc(answer.Unspent(x.pending), func(w answer.Write) bool {
 		return w.TaskID == nullTaskID && w.Channel == chResume && w.Value != nil
 	})
-	waits, failed := false, refusedBefore(x.cp.id, x.pending)
+	asks, cut, failed := false, false, refusedBefore(x.cp.id, x.pending)
+	var open []Interrupt
 	left := &taskSet{}
 	for _, t := range tasks.order {
 		s := x.outcome(prep, t, statuses)
@@ -62,14 +67,20 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 		}
 		left.order = append(left.order, t)
 		if s == nil {
+			cut = true
 			continue
 		}
-		waits = waits || len(s.Waiting(t.ns, prep.answers.Taken(t.id))) > 0 && !answered
+		waiting := s.Waiting(t.ns, prep.answers.Taken(t.id))
+		open = append(open, waiting...)
+		asks = asks || len(answer.WithoutWaits(waiting)) > 0
 		failed = failed || s.Failed
 	}
+	sleeps := waitsOf(open)
+	due := slices.ContainsFunc(sleeps, func(w Wait) bool { return w.isOver(x.now()) })
 	switch stop := x.stopped(tasks); {
-	case waits:
-		return progress{status: saver.StatusWaiting}, nil
+	// Where an answer has not been taken, or a task has been cut off, the run that would go on is not over.
+	case asks && !answered, len(sleeps) > 0 && !cut && !asks:
+		return progress{status: saver.StatusWaiting, waits: sleeps, due: due}, nil
 	case failed:
 		return progress{status: saver.StatusFailed}, nil
 	case stop == saver.StopBreakpoint:
@@ -80,8 +91,11 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 	if inside, err := x.stoppedInside(ctx, tasks, statuses); err != nil || inside {
 		return progress{status: saver.StatusWaiting}, err
 	}
-	return progress{status: saver.StatusUnfinished, next: append(left.names(), missing...), missing: missing}, nil
+	return progress{status: saver.StatusUnfinished, next: append(left.names(), missing...), missing: missing, waits: sleeps, due: due}, nil
 }
+
+// now is the time by which waits are over.
+func (x *threadStatus) now() time.Time { return x.g.env.Now().UTC().Truncate(time.Microsecond) }
 
 // preparer prepares the tasks with which a run with nil input would begin. It applies a stored
 // Command, which may have steered the thread elsewhere.
@@ -194,5 +208,5 @@ func (p *position) atBreakpoint(ctx context.Context) (bool, error) {
 		return left && err == nil, nil
 	}
 	how, err := p.threadStatus().progress(ctx)
-	return how.status == saver.StatusWaiting, err
+	return how.status == saver.StatusWaiting && len(how.waits) == 0, err
 }

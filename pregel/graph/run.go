@@ -29,6 +29,8 @@ type Result[S any] struct {
 	// stored. There are none if the run came to its end or stopped at a breakpoint.
 	// QuestionOf reads their values.
 	Waiting []pregel.Interrupt
+	// Waits are what the thread waits for beside answers, the earliest first; see pregel.Sleep.
+	Waits []pregel.Wait
 }
 
 // Command is what a run may be given instead of a new state.
@@ -87,7 +89,7 @@ func (g *Graph[S]) invoke(ctx context.Context, at pregel.Address, input any, opt
 	if err != nil {
 		return nil, g.explain(at, err)
 	}
-	out := &Result[S]{Waiting: res.Interrupts}
+	out := &Result[S]{Waiting: res.Interrupts, Waits: res.Waits}
 	if m, ok := res.Value.(map[string]any); ok {
 		err = g.t.fill(ctx, &out.State, m)
 	}

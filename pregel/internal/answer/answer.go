@@ -270,7 +270,7 @@ func Unended(pending []Write) []string {
 	statuses, _ := Statuses(pending)
 	ids := map[string]bool{}
 	for _, s := range statuses {
-		for _, in := range s.Pending() {
+		for _, in := range WithoutWaits(s.Pending()) {
 			ids[in.ID] = true
 		}
 	}
@@ -299,7 +299,7 @@ func Questions(pending []Write, namespaces func() (map[string]string, error)) (w
 		for n, v := range answers {
 			asked[ID(ns, n)], answered[ID(ns, n)] = true, v
 		}
-		for _, in := range statuses[id].Interrupts {
+		for _, in := range WithoutWaits(statuses[id].Interrupts) {
 			asked[in.ID] = true
 			// Of a function that a task called, which is in no namespace. The last answer is to its last
 			// question, the one that it has stored.
@@ -307,7 +307,7 @@ func Questions(pending []Write, namespaces func() (map[string]string, error)) (w
 				answered[in.ID] = taken[id][last]
 			}
 		}
-		for _, in := range statuses[id].Waiting(ns, answers) {
+		for _, in := range WithoutWaits(statuses[id].Waiting(ns, answers)) {
 			if !slices.Contains(waiting, in.ID) {
 				waiting = append(waiting, in.ID)
 			}

@@ -1,0 +1,382 @@
+package pregel
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/pregel/internal/answer"
+)
+
+// A node that waits ends its run with an interrupt, as one that asks. It runs again from its start when its
+// thread goes on, and must find again what it waited for. So each wait has a record, of the instant that was
+// fixed when it was first reached: the write of a task that does not exist, as with records of calls.
+// Savers keep the first of two writes under one id. LangGraph ignores it. docs/adr/0026-waits-and-signals.md
+// has what a crash at each place leaves.
+
+// chWaits is the pseudo channel of records of waits.
+const chWaits = "__stele_waits__"
+
+// Wait is what a thread waits for that nobody needs to answer.
+type Wait struct {
+	// ID is that of the interrupt that is stored for it.
+	ID string
+	// Until is when it is over, in UTC and whole microseconds; zero for a Receive without a time-out.
+	Until time.Time
+	// Signal is the name of the signal that it waits for; "" for a Sleep.
+	Signal string
+}
+
+// Sleep ends the run, and returns nil when the thread goes on after d. Like Ask it returns an
+// *InterruptError until then, which the node must return, and the node runs again from its start.
+// The instant is fixed when the Sleep is first reached, and stored: a crash, a retry or a restart does
+// not begin it anew. Sleeps of a node are told apart by their order.
+//
+// A thread that sleeps needs no process. A run of a queue is claimed when it is due; without a queue
+// Result.Waits says what the thread waits for, and Recover, or a run with nil, goes on with it
+// when that is over. An answer does not end a sleep, and tasks that wait for something else do not run
+// when one ends. The clock is Environment.Now. Errors are those of Ask: ErrOutsideTask and ErrNoSaver.
+func Sleep(ctx context.Context, d time.Duration) error {
+	return sleepUntil(ctx, func(now time.Time) time.Time { return now.Add(d) })
+}
+
+// SleepUntil is Sleep until an instant.
+func SleepUntil(ctx context.Context, t time.Time) error {
+	return sleepUntil(ctx, func(time.Time) time.Time { return t })
+}
+
+func sleepUntil(ctx context.Context, until func(now time.Time) time.Time) error {
+	w, err := reachWait(ctx, "", until)
+	if err != nil {
+		return fmt.Errorf("sleep: %w", err)
+	}
+	return w.open()
+}
+
+// reached is a wait that a body has come to.
+type reached struct {
+	at     *taskAttempt // the body
+	anchor *taskAttempt // the task that the wait is recorded with; see taskAttempt.anchor
+	until  func(now time.Time) time.Time
+
+	Wait
+	over bool // its instant has passed
+}
+
+// reachWait finds the record of the wait that the body comes to, or makes it.
+func reachWait(ctx context.Context, signal string, until func(now time.Time) time.Time) (*reached, error) {
+	r, err := attemptFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := inTurn(ctx); err != nil {
+		return nil, err
+	}
+	r.out.touch()
+	n := int(r.task.waited.Add(1) - 1)
+	anchor, place := r.anchor()
+	if anchor == nil {
+		return nil, ErrNoSaver
+	}
+	for x := r; x != nil; {
+		if err := x.recordCall(false); err != nil {
+			return nil, err
+		}
+		step := x.step.Get()
+		run := step.run.Get()
+		x = run.parent
+	}
+	w := &reached{at: r, anchor: anchor, until: until, Wait: Wait{ID: answer.WaitID(anchor.task.ns, place, n), Signal: signal}}
+	return w, w.ask(msgWait)
+}
+
+// ask asks the loop of the anchor for something about the wait.
+func (w *reached) ask(kind messageKind) error {
+	step := w.anchor.step.Get()
+	return step.ask(message{kind: kind, wait: w, stored: make(chan error, 1)})
+}
+
+// open is what the body gets if the wait is not over.
+func (w *reached) open() error {
+	if w.over {
+		return nil
+	}
+	w.at.task.seesError()
+	value := map[string]any{"wait": "sleep"}
+	if w.Signal != "" {
+		value["wait"], value["signal"] = "signal", w.Signal
+	}
+	if !w.Until.IsZero() {
+		value["until"] = w.Until.Format(time.RFC3339Nano)
+	}
+	return &InterruptError{Interrupts: []Interrupt{{ID: w.ID, Value: value}}}
+}
+
+// waitOf reads an interrupt that is a wait.
+func waitOf(in Interrupt) (w Wait, ok bool) {
+	if !answer.IsWait(in) {
+		return w, false
+	}
+	value, _ := in.Value.(map[string]any)
+	w.ID = in.ID
+	w.Signal, _ = value["signal"].(string)
+	if text, ok := value["until"].(string); ok {
+		if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+			w.Until = t.UTC()
+		}
+	}
+	return w, true
+}
+
+// waitsOf are the waits in a list, the earliest first. Those that only a signal ends come last.
+func waitsOf(list []Interrupt) (waits []Wait) {
+	for _, in := range list {
+		if w, ok := waitOf(in); ok && !slices.ContainsFunc(waits, func(x Wait) bool { return x.ID == w.ID }) {
+			waits = append(waits, w)
+		}
+	}
+	slices.SortStableFunc(waits, func(a, b Wait) int {
+		if a.Until.IsZero() != b.Until.IsZero() {
+			return cmp.Compare(b2i(a.Until.IsZero()), b2i(b.Until.IsZero()))
+		}
+		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.ID, b.ID))
+	})
+	return waits
+}
+
+// isOver reports whether the instant of a wait has passed.
+func (w Wait) isOver(now time.Time) bool { return !w.Until.IsZero() && !w.Until.After(now) }
+
+// waitsReached are the waits that tasks of a superstep have come to, in this and in earlier runs.
+type waitsReached struct {
+	until map[string]time.Time // by the id of the wait; zero if it has no instant
+	// before is how many recoveries had begun from the checkpoint when a task that one of them ran came to
+	// another wait. They got somewhere, and do not count any more.
+	before int
+}
+
+// takeWaits reads the records of waits from pending writes, and returns the others. What another program
+// stored in their place counts as none.
+func takeWaits(pending []answer.Write) (rest []answer.Write, w waitsReached) {
+	rest = pending[:0]
+	for _, p := range pending {
+		if p.Channel != chWaits {
+			rest = append(rest, p)
+			continue
+		}
+		record, _ := p.Value.(map[string]any)
+		if n, ok := record["recoveries"].(int64); ok {
+			w.before = max(w.before, int(min(n, 1<<30)))
+		}
+		if id, ok := record["id"].(string); ok {
+			micros, _ := record["until"].(int64)
+			w.note(id, micros)
+		}
+	}
+	return rest, w
+}
+
+func (w *waitsReached) note(id string, micros int64) {
+	if w.until == nil {
+		w.until = map[string]time.Time{}
+	}
+	w.until[id] = time.Time{}
+	if micros != 0 {
+		w.until[id] = time.UnixMicro(micros).UTC()
+	}
+}
+
+// now is the time by which waits are over: UTC, in whole microseconds.
+func (r *runConfig) now() time.Time { return r.env().Now().UTC().Truncate(time.Microsecond) }
+
+// reach fixes the instant of a wait, if it is not fixed yet.
+func (l *loop) reach(w *reached) error {
+	now := l.run.now()
+	until, known := l.pos.waits.until[w.ID]
+	if !known {
+		if until = w.until(now); !until.IsZero() {
+			until = until.UTC().Truncate(time.Microsecond)
+		}
+		if w.Until = until; w.isOver(now) && w.Signal == "" {
+			w.over = true // and is over whenever the body runs again
+			return nil
+		}
+		micros := int64(0)
+		if !until.IsZero() {
+			micros = until.UnixMicro()
+		}
+		if err := l.recordWait(w.anchor.task, w.ID, map[string]any{"id": w.ID, "until": micros}); err != nil {
+			return err
+		}
+		l.pos.waits.note(w.ID, micros)
+	}
+	w.Until = until
+	w.over = w.isOver(now)
+	return nil
+}
+
+// recordWait stores a record about waits of t under a name.
+func (l *loop) recordWait(t *task, name string, record map[string]any) error {
+	id, err := uuid5(t.id, chWaits+name)
+	if err != nil {
+		return err
+	}
+	return l.putWrites(t, id, []write{{chWaits, record}})
+}
+
+// lookAtWaits finds out whether the run goes on with a thread that has waits.
+func (l *loop) lookAtWaits() {
+	if l.run.nested() {
+		return
+	}
+	l.run.waits = l.pos.entry.kind == entryResume && slices.ContainsFunc(l.pos.pending, func(w answer.Write) bool {
+		return w.Channel == chInterrupt && len(answer.Interrupts(w.Value)) > len(answer.WithoutWaits(answer.Interrupts(w.Value)))
+	})
+	l.run.answered = answer.Untaken(l.pos.pending) >= 0
+}
+
+// held are the interrupts that t keeps without being run: it waits, and neither is one of its waits over,
+// nor has one of its questions an answer. They are none if t is to run.
+func (l *loop) held(t *task) []Interrupt {
+	if !l.run.waits || l.pos.stepped || l.pos.reruns() || l.run.saver == nil {
+		return nil
+	}
+	statuses, _ := answer.Statuses(l.pos.pending)
+	s := statuses[t.id]
+	if s == nil {
+		return nil
+	}
+	answers := answer.Of(l.pos.pending)
+	list := s.Waiting(t.ns, answers.Taken(t.id))
+	if len(list) == 0 {
+		return nil
+	}
+	now := l.run.now()
+	for _, in := range slices.Concat(list, l.pos.interruptsBelow(t)) {
+		w, isWait := waitOf(in)
+		_, byID := l.run.resumeMap[in.ID]
+		if isWait && w.isOver(now) || !isWait && (byID || l.run.answered) {
+			return nil
+		}
+	}
+	return list
+}
+
+// interruptsBelow are the interrupts that functions called by the body of t, or below, have stored, and
+// that have not ended. A body that makes several calls returns the interrupts of one.
+func (p *position) interruptsBelow(t *task) (list []Interrupt) {
+	statuses, order := answer.Statuses(p.pending)
+	paths := map[string]string{}
+	for _, w := range p.pending {
+		paths[w.TaskID] = w.Path
+	}
+	for _, id := range order {
+		if len(statuses[id].Pending()) > 0 && isBelow(paths[id], t.pathStr) {
+			list = append(list, statuses[id].Pending()...)
+		}
+	}
+	return list
+}
+
+// isBelow reports whether path is that of a call that the task at caller makes, or a function that it calls.
+func isBelow(path, caller string) bool {
+	for {
+		body, _, ok := pathOfBody(path)
+		if !ok {
+			return false
+		}
+		if path = body[len("~"+push+", "):]; path == caller {
+			return true
+		}
+	}
+}
+
+// hold ends a task that is held as if it had run and come to its waits again.
+func (s *superstep) hold(t *task, list []Interrupt) error {
+	l := s.l
+	record := []write{{chInterrupt, list}}
+	t.done.resolve(nil, &InterruptError{Interrupts: list})
+	if !t.path.callerReports() {
+		s.waits(t, list)
+	}
+	if l.run.answered { // savers take an answer of no task for one to all
+		answers := answer.Of(l.pos.pending)
+		if taken := answers.Taken(t.id); len(taken) > 0 {
+			record = append(record, write{chResume, taken})
+		}
+		if err := l.putWrites(t, t.id, record); err != nil {
+			return err
+		}
+	}
+	report := func() { l.view.emitWrites(t, record, false) }
+	if l.run.exits() {
+		l.view.hold(report)
+	} else {
+		report()
+	}
+	return nil
+}
+
+// waits notes the interrupts with which a task waits.
+func (s *superstep) waits(t *task, list []Interrupt) {
+	if s.waiting == nil {
+		s.waiting = map[string][]Interrupt{}
+	}
+	s.waiting[t.id] = list
+}
+
+// withWaitsBelow adds the waits of functions that t calls, which its body may not have returned, to the
+// interrupts that it returned.
+func (p *position) withWaitsBelow(t *task, list []Interrupt) []Interrupt {
+	for _, in := range p.interruptsBelow(t) {
+		known := slices.ContainsFunc(list, func(x Interrupt) bool { return x.ID == in.ID })
+		if answer.IsWait(in) && !known {
+			list = append(list, in)
+		}
+	}
+	return list
+}
+
+// keepProgress stores that a recovery came to a wait.
+func (l *loop) keepProgress(t *task, list []Interrupt) error {
+	r := l.recovery
+	if r == nil || r.attempt == 0 || len(waitsOf(list)) == 0 {
+		return nil
+	}
+	n := l.pos.waits.before + r.attempt
+	return l.recordWait(t, fmt.Sprint("recoveries ", n), map[string]any{"recoveries": int64(n)})
+}
+
+// storedWaits reports whether t had stored waits when it was run.
+func (p *position) storedWaits(t *task) (without []Interrupt, had bool) {
+	for _, w := range p.pending {
+		if w.TaskID == t.id && w.Channel == chInterrupt {
+			list := answer.Interrupts(w.Value)
+			without = append(without, answer.WithoutWaits(list)...)
+			had = had || len(waitsOf(list)) > 0
+		}
+	}
+	return without, had
+}
+
+// SleepingError: new input was not taken, because the thread waits for an instant or a signal. It matches
+// ErrSleeping. Nothing was run or stored. With DiscardUnfinished the input is taken, and the waits are
+// given up.
+type SleepingError struct {
+	ThreadID string
+	Waits    []Wait // the earliest first
+}
+
+// Error says until when the thread waits.
+func (e *SleepingError) Error() string {
+	s := fmt.Sprintf("thread %q: %v", e.ThreadID, ErrSleeping)
+	if len(e.Waits) > 0 && !e.Waits[0].Until.IsZero() {
+		s += " until " + e.Waits[0].Until.Format(time.RFC3339Nano)
+	}
+	return s + "; the input was not taken"
+}
+
+// Is makes every SleepingError match ErrSleeping.
+func (e *SleepingError) Is(target error) bool { return target == ErrSleeping }
