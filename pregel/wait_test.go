@@ -1,8 +1,12 @@
 package pregel_test
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
+	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/waittest"
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
@@ -24,4 +28,84 @@ func TestWaits(t *testing.T) {
 			return s
 		})
 	})
+}
+
+// A run may die at any of its saves, before a sleep, at it, and after it. The instant that was stored holds,
+// a sleep never ends early, and what ended before it does not run again.
+func TestSleepsSurviveDeathAtEverySave(t *testing.T) {
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		for deathAt := 0; ; deathAt++ {
+			if saves := dieAsleep(t, d, deathAt); saves <= deathAt {
+				if deathAt < 4 {
+					t.Errorf("%s: %d saves", d, saves)
+				}
+				break
+			}
+		}
+	}
+}
+
+// dieAsleep runs a body that calls, sleeps, calls and sleeps again, and dies at a save, once.
+func dieAsleep(t *testing.T, d pregel.Durability, deathAt int) (saves int) {
+	t.Helper()
+	m := &mortal{Saver: memory.New(memory.Options{}), left: deathAt, stored: map[string]bool{}}
+	clock := waittest.NewClock()
+	o := pregel.RunOptions{Durability: d}
+	called, ended := map[string]int{}, map[string]bool{}
+	call := func(name string) *pregel.TaskFunc[int, string] {
+		return pregel.NewTask(name, func(context.Context, int) (string, error) {
+			if called[name]++; ended[name] {
+				t.Errorf("%s, death at save %d: %s ran again although a sleep after it was stored", d, deathAt, name)
+			}
+			return name, nil
+		})
+	}
+	var asleep []time.Time // the ends of the sleeps that were reported
+	g, err := pregel.Entrypoint("flow", func(ctx context.Context, _ string) (string, error) {
+		for i, name := range []string{"first", "second"} {
+			if _, err := call(name).Call(ctx, i); err != nil {
+				return "", err
+			}
+			if err := pregel.Sleep(ctx, time.Hour); err != nil {
+				return "", err
+			}
+			if len(asleep) > i && clock.Now().Before(asleep[i]) {
+				t.Errorf("%s, death at save %d: woke at %v, before %v", d, deathAt, clock.Now(), asleep[i])
+			}
+		}
+		return "done", nil
+	}, pregel.EntrypointOptions{Options: pregel.Options{Saver: m, Env: pregel.Environment{Now: clock.Now}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var input any = "x"
+	for range 20 {
+		res, err := g.Invoke(ctx, pregel.Thread("t"), input, o)
+		switch {
+		case errors.Is(err, errDead):
+			m.left, input = -1, nil
+			continue
+		case errors.Is(err, pregel.ErrEmptyInput): // nothing had been stored
+			input = "x"
+			continue
+		case err != nil:
+			t.Fatalf("%s, death at save %d: %v", d, deathAt, err)
+		case len(res.Waits) == 0:
+			if res.Value != "done" || len(asleep) != 2 {
+				t.Errorf("%s, death at save %d: %+v after %d sleeps", d, deathAt, res, len(asleep))
+			}
+			return m.saves
+		}
+		input = nil
+		switch until := res.Waits[0].Until; {
+		case len(asleep) == 0 || until.After(asleep[len(asleep)-1]):
+			asleep = append(asleep, until)
+			ended[[]string{"first", "second"}[len(asleep)-1]] = true
+		case !until.Equal(asleep[len(asleep)-1]):
+			t.Fatalf("%s, death at save %d: the sleep ends at %v, and did at %v", d, deathAt, until, asleep)
+		}
+		clock.Move(20 * time.Minute)
+	}
+	t.Fatalf("%s, death at save %d: the run does not end", d, deathAt)
+	return 0
 }

@@ -4,6 +4,7 @@
     handover.py read URL     prints what it reads of all threads
     handover.py filter URL   prints the ids that the filters on standard input select
     handover.py resume URL   puts a checkpoint upon the newest of thread "go"
+    handover.py sleeping URL prints what LangGraph shows of thread "t", and copies it to thread "copy"
     handover.py move URL     puts a checkpoint of now upon the newest of thread "moved"
 """
 
@@ -17,6 +18,8 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, _DeltaSnapshot
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
 
 serde = JsonPlusSerializer()
 
@@ -109,6 +112,20 @@ def move(saver):
     saver.put(tup.config, cp, {"source": "update", "step": 99, "parents": {}}, {})
 
 
+def sleeping(saver):
+    State = TypedDict("State", {"n": int})
+    graph = StateGraph(State).add_node("nap", lambda state: None).add_edge(START, "nap").compile(checkpointer=saver)
+    config = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    state = graph.get_state(config)
+    print(json.dumps({"next": list(state.next), "values": state.values, "interrupts": [[i.id, i.value] for i in state.interrupts]}))
+    at = {"thread_id": "copy", "checkpoint_ns": ""}
+    for tup in reversed(list(saver.list(config))):
+        put = saver.put({"configurable": at}, tup.checkpoint, tup.metadata, tup.checkpoint["channel_versions"])
+        at = put["configurable"]
+        for task in dict.fromkeys(w[0] for w in tup.pending_writes):
+            saver.put_writes(put, [w[1:] for w in tup.pending_writes if w[0] == task], task)
+
+
 command, url = sys.argv[1:]
 with PostgresSaver.from_conn_string(url) as saver:
     if command == "write":
@@ -122,6 +139,8 @@ with PostgresSaver.from_conn_string(url) as saver:
         resume(saver)
     elif command == "move":
         move(saver)
+    elif command == "sleeping":
+        sleeping(saver)
     elif command == "filter":
         for filter in json.load(sys.stdin):
             print(json.dumps([t.config["configurable"]["checkpoint_id"] for t in saver.list(None, filter=filter)]))
