@@ -196,6 +196,10 @@ func (f *facts) entry() entry {
 		e.err = fmt.Errorf("thread %q: %w; the input was not taken", f.thread, ErrWaiting)
 	case f.looksBack() && !resumes && f.left.status == saver.StatusWaiting && len(f.left.waits) > 0 && f.policy.unfinished != DiscardUnfinished:
 		e.err = &SleepingError{ThreadID: f.thread, Waits: f.left.waits}
+		if f.left.due && f.policy.unfinished == FinishFirst && f.leftBy == "" && unknown == nil {
+			e.kind, e.err = entryFinish, &UnfinishedError{ThreadID: f.thread, Next: f.left.next}
+			return e
+		}
 	case f.looksBack() && !resumes && unfinished && f.policy.unfinished != DiscardUnfinished:
 		err := &UnfinishedError{ThreadID: f.thread, Next: f.left.next, Graph: f.leftBy}
 		if e.err = err; f.leftBy == "" {

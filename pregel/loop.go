@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -313,6 +314,10 @@ func (l *loop) finishEarlier(ctx context.Context, at *Address, o *RunOptions, re
 	}
 	same := *o
 	same.RunID = l.pos.md.RunID()
+	if same.Metadata["run_id"] != nil { // else input would seem to be taken, of a thread that no run with an id left
+		same.Metadata = maps.Clone(same.Metadata)
+		delete(same.Metadata, "run_id")
+	}
 	switch earlier, _, err := l.run.g.recoverOne(ctx, at, &same, l.saves.owned.again, defaultAttempts); {
 	case errors.Is(err, errSettled): // another run has finished it in the meantime
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -88,7 +89,42 @@ func (w *Worker) invoke(ctx context.Context, j *job) (waiting bool, err error) {
 		}
 	}
 	info, err := w.info(ctx, c.ThreadID)
-	return info.Status == saver.StatusWaiting, err
+	if err != nil || info.Status != saver.StatusWaiting {
+		return false, err
+	}
+	return true, w.sleeps(ctx, j, g)
+}
+
+// never is when a run is due that only a signal wakes.
+var never = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// asleep begins the mark of a run that was given back to sleep and gave its thread up. The checkpoint that
+// the thread had then follows.
+const asleep = "asleep at "
+
+// sleepsUntil is when a run with these waits is due; it is at if none of them has an instant.
+func sleepsUntil(waits []pregel.Wait, at time.Time) time.Time {
+	if len(waits) > 0 && !waits[0].Until.IsZero() {
+		return waits[0].Until
+	}
+	return at
+}
+
+// sleeps finds out whether the thread of a job waits for something that needs no answer. Then the run is
+// given back until that is over. If it waits for an answer too, it lets the run pass that brings one.
+func (w *Worker) sleeps(ctx context.Context, j *job, g *pregel.Graph) error {
+	st, err := g.GetState(ctx, pregel.Thread(j.claim.ThreadID))
+	if err != nil || len(st.Waits) == 0 {
+		return err
+	}
+	o := &Outcome{Status: Pending, Waiting: true, After: sleepsUntil(st.Waits, never), Yields: len(st.Interrupts) > 0}
+	if o.Yields {
+		if err := w.Queue.Mark(ctx, j.claim, asleep+st.Address.CheckpointID); err != nil {
+			return persistError("mark run "+j.claim.ID, err)
+		}
+	}
+	j.asleep = o
+	return nil
 }
 
 // held waits for the answer whether the claim of a job holds. It also notices a cancellation that was
@@ -220,6 +256,13 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 		return b, err
 	}
 	took := head != nil && head.Metadata.RunID() == c.ID
+	if at, slept := strings.CutPrefix(c.Mark, asleep); slept {
+		moved := head == nil || head.Config.CheckpointID != at
+		b.at, b.input = pregel.Thread(c.ThreadID), nil
+		b.over = moved && !took || info.Status == saver.StatusDone // another run has gone on
+		b.waiting = info.Status == saver.StatusWaiting
+		return b, nil
+	}
 	if isCommand(b.input) && !took {
 		now, err := pendingMark(head)
 		if err != nil {
@@ -232,7 +275,13 @@ func (w *Worker) beginning(ctx context.Context, c Claim) (b beginning, err error
 	}
 	if b.other = info.Graph; took {
 		b.at, b.input, b.other = pregel.Thread(c.ThreadID), nil, ""
-		b.waiting = info.Status == saver.StatusWaiting
+		if info.Status == saver.StatusWaiting {
+			st, err := w.Graphs[c.Graph].GetState(ctx, b.at)
+			if err != nil {
+				return b, err
+			}
+			b.waiting = len(st.Waits) == 0
+		}
 		b.over = b.waiting || info.Status == saver.StatusDone
 	}
 	return b, nil

@@ -412,7 +412,7 @@ func (q *Local) cancel(ctx context.Context, r *localRun, how Strategy) (Run, err
 		to.Cancel = how
 	}
 	if to.Status == Pending && (to.Cancel == Interrupt || to.Epoch == 0) {
-		to.Status, to.Ended = Interrupted, q.now()
+		to.Status, to.Ended, to.Waiting = Interrupted, q.now(), false
 	}
 	if now := q.now(); to.After.After(now) { // a rollback need not wait
 		to.After = now

@@ -48,7 +48,7 @@ func (q *Local) claim(ctx context.Context, r *localRun, worker string) (*Claim, 
 
 // claimed is a run as it is when a worker has claimed it.
 func (q *Local) claimed(r Run, worker string) Run {
-	r.Status, r.Worker = Running, worker
+	r.Status, r.Worker, r.Waiting = Running, worker, false
 	r.Attempt++
 	r.Epoch++
 	if r.Started.IsZero() {
@@ -115,6 +115,37 @@ func (q *Local) Holds(_ context.Context, c Claim) func() (Run, error) {
 	return func() (Run, error) { return run, nil }
 }
 
+// Wake implements Queue.
+func (q *Local) Wake(ctx context.Context, threadID string) error {
+	if err := CheckText("thread", threadID); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return q.synced(ctx, q.wake(ctx, threadID))
+}
+
+func (q *Local) wake(ctx context.Context, threadID string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range q.ofThread(threadID) {
+		to, now := r.Run, q.now()
+		switch {
+		case to.Asleep() && to.After.After(now):
+			to.After = now
+		case to.Status == Running && !to.Waiting:
+			to.Waiting = true
+		default:
+			continue
+		}
+		if err := q.save(ctx, r, to, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Renew implements Queue.
 func (q *Local) Renew(ctx context.Context, claims []Claim) ([]Run, error) {
 	if err := ctx.Err(); err != nil {
@@ -169,15 +200,22 @@ func (q *Local) finish(ctx context.Context, c Claim, o Outcome) error {
 
 // finished is a run as it is when its claim has ended.
 func (q *Local) finished(r Run, o Outcome) Run {
+	woken := r.Waiting
 	r.Status, r.Waiting, r.Error = o.Status, o.Waiting, Text(o.Error)
 	if o.Uncounted && r.Attempt > 0 {
 		r.Attempt--
 	}
 	if r.Status == Pending {
-		if r.Cancel == Interrupt { // a cancellation was requested, and no worker has the run now
-			r.Status = Interrupted
+		if r.Waiting {
+			r.Attempt = 0
 		}
-		if r.After = o.After.UTC().Truncate(time.Microsecond); o.After.IsZero() {
+		if o.Yields {
+			r.Started = time.Time{}
+		}
+		if r.Cancel == Interrupt { // a cancellation was requested, and no worker has the run now
+			r.Status, r.Waiting = Interrupted, false
+		}
+		if r.After = o.After.UTC().Truncate(time.Microsecond); o.After.IsZero() || r.Waiting && woken {
 			r.After = q.now()
 		}
 	}
@@ -450,8 +488,11 @@ func (q *Local) placeAt(r *localRun, now, steady time.Time) {
 	g.held.set(r, running && !r.due)
 	g.later.set(r, !running && !r.due)
 	g.waiting.set(r, !running && !r.due)
-	if !r.Started.IsZero() {
+	switch {
+	case !r.Started.IsZero():
 		t.begun = r
+	case t.begun == r: // it has yielded
+		t.begun = nil
 	}
 	t.due.set(r, r.due && r != t.begun)
 	q.lead(t)

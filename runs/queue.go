@@ -69,6 +69,10 @@ type Queue interface {
 	// it may be, and whose last claim is void, is not claimed: it ends with Error.
 	Claim(ctx context.Context, worker string, graphs []string) (claim *Claim, next time.Time, err error)
 
+	// Wake makes the runs of a thread that sleep due now; see Run.Asleep. One that a worker has is due at once
+	// when it is given back to sleep: it may have looked for what wakes it before that was there.
+	Wake(ctx context.Context, threadID string) error
+
 	// Renew renews claims. It returns those that still hold, with what has become of the
 	// runs: Cancel may have been set.
 	Renew(ctx context.Context, claims []Claim) ([]Run, error)
@@ -141,12 +145,14 @@ type Claim struct {
 type Outcome struct {
 	// Status is Success, Error or Interrupted; or Pending to give the run back.
 	Status  Status
-	Waiting bool   // see Run.Waiting
+	Waiting bool   // see Run.Waiting; with Pending the run sleeps until After
 	Error   string // see Run.Error
 	// After is when a run that is given back may be claimed again.
 	After time.Time
-	// Uncounted takes the attempt back: it was not the run's fault.
+	// Uncounted takes the attempt back: it was not the run's fault. A run that sleeps has no attempts.
 	Uncounted bool
+	// Yields gives the thread up as well, of a run that is given back: others of the thread may begin before it.
+	Yields bool
 	// Events are the last of the attempt. They are stored before the run ends.
 	Events []Event
 }

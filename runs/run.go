@@ -11,7 +11,8 @@ import (
 type Status string
 
 const (
-	// Pending: the run waits for a worker, for its time, or for its thread.
+	// Pending: the run waits for a worker, for its time, or for its thread. Run.Asleep tells one that
+	// waits in its graph.
 	Pending Status = "pending"
 	// Running: a worker has it.
 	Running Status = "running"
@@ -114,7 +115,8 @@ type Run struct {
 	// Attempt counts how often a worker has begun the run. It goes on where the last
 	// attempt was: tasks whose writes were stored do not run again.
 	Attempt int `json:"attempt,omitempty"`
-	// Waiting: the run ended at a question or a breakpoint.
+	// Waiting: the run ended at a question or a breakpoint, or sleeps. Of a run that a worker has, that it
+	// was woken.
 	Waiting bool `json:"waiting,omitempty"`
 	// Error is why the last attempt failed.
 	Error string `json:"error,omitempty"`
@@ -132,3 +134,8 @@ type Run struct {
 	Started time.Time `json:"started,omitzero"` // first claimed since it was submitted, or tried again
 	Ended   time.Time `json:"ended,omitzero"`
 }
+
+// Asleep reports whether the run sleeps until After, in a node that waits for an instant or for a signal
+// (pregel.Sleep, pregel.Signal). No worker has it, and no attempt is counted. It keeps the thread, so that
+// what is enqueued comes after it, unless somebody is asked as well: whoever answers goes before it.
+func (r Run) Asleep() bool { return r.Status == Pending && r.Waiting }

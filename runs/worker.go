@@ -67,6 +67,7 @@ type job struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	last    []Event   // those of the attempt that are not stored yet
+	asleep  *Outcome  // how a run that sleeps is given back; nil if it has ended
 	renewed time.Time // when the last renewal that was answered had been sent; guarded by Worker.mu
 	how     Strategy  // of the requested cancellation, "" for none; guarded by Worker.mu
 }
@@ -410,10 +411,13 @@ func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
 		err = errCancelled
 	}
 	var drained *pregel.DrainedError
+	var sleeping *pregel.SleepingError
 	var owned *saver.OwnedError
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, ErrFenced):
 		return o, false
+	case err == nil && j.asleep != nil:
+		return *j.asleep, true
 	case err == nil:
 		o.Status = Success
 		return o, true
@@ -423,6 +427,10 @@ func (w *Worker) attempt(ctx context.Context, j *job) (o Outcome, report bool) {
 		return Outcome{Status: Pending, Uncounted: true}, true
 	case errors.As(err, &owned): // somebody runs the thread without the queue
 		return Outcome{Status: Pending, Uncounted: true, After: time.Now().Add(backoff(1) / 4)}, true
+	}
+	if errors.As(err, &sleeping) { // another run left the thread so, and wakes it first
+		at := sleepsUntil(sleeping.Waits, time.Now().Add(time.Minute))
+		return Outcome{Status: Pending, Uncounted: true, Yields: true, After: at}, true
 	}
 	w.logger().Warn("an attempt at a run failed", "run", c.ID, "attempt", c.Attempt, pregel.LogError(err))
 	o.Error = err.Error()

@@ -135,6 +135,21 @@ func (q *Queue) giveUp(ctx context.Context, id string) error {
 	return err
 }
 
+// Wake implements runs.Queue: one statement.
+func (q *Queue) Wake(ctx context.Context, threadID string) error {
+	if err := runs.CheckText("thread", threadID); err != nil {
+		return err
+	}
+	if pgdb.CheckText("thread", threadID) != nil {
+		return nil // there is none of that name
+	}
+	err := q.db.Repeat(ctx, "", func(b *pgx.Batch) { b.Queue(q.sql.wake, threadID, q.clock(), q.channel) })
+	if err == nil {
+		q.tell("")
+	}
+	return err
+}
+
 // Renew implements runs.Queue: all in one statement.
 func (q *Queue) Renew(ctx context.Context, claims []runs.Claim) (held []runs.Run, err error) {
 	var ids []string
@@ -214,7 +229,7 @@ func (q *Queue) Finish(ctx context.Context, c runs.Claim, o runs.Outcome) error 
 			add(b, name)
 		}
 		b.Queue(q.sql.finish, c.ID, c.Epoch, string(o.Status), o.Waiting, runs.Text(o.Error), zeronull.Timestamptz(o.After), o.Uncounted,
-			end.Kind, end.Data, interrupted.Kind, interrupted.Data, q.clock(), [16]byte(name), q.channel)
+			end.Kind, end.Data, interrupted.Kind, interrupted.Data, q.clock(), [16]byte(name), q.channel, o.Yields)
 	}, func(b *pgx.Batch, name pgdb.Call, applied *bool) {
 		b.Queue(q.sql.changedBy, c.ID, [16]byte(name)).QueryRow(pgdb.Row(applied))
 	})

@@ -12,6 +12,7 @@ type statements struct {
 	busy, submit, submitted                    string
 	cancel, cancelOthers, retry                string
 	claim, giveUp, renew, mark, finish, append string
+	wake                                       string
 	holds                                      string
 	events, sweep, remove, notify              string
 	putSchedule, schedules, advance            string
@@ -86,6 +87,7 @@ WITH ` + clockOf("$5") + `, r AS (
 	UPDATE @.stele_runs r SET
 		cancel = CASE WHEN r.cancel = 'rollback' THEN r.cancel ELSE $2 END,
 		status = CASE WHEN ` + atOnce + ` THEN 'interrupted' ELSE r.status END,
+		waiting = r.waiting AND NOT ` + atOnce + `,
 		ended_at = CASE WHEN ` + atOnce + ` THEN t.now END,
 		events = r.events + ` + atOnce + `::int,
 		after_at = least(r.after_at, t.now),
@@ -120,12 +122,17 @@ SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 		return `(SELECT min(o.due_at) FROM @.stele_runs o WHERE o.started_at IS ` + started + ` AND o.ended_at IS NULL
 		AND o.graph = ANY($2::text[]) AND o.due_at > t.now)`
 	}
+	// Many runs may sleep: if none is due, not one of them is looked at.
+	anyDue := func(started string) string {
+		return `EXISTS (SELECT FROM @.stele_runs o WHERE o.started_at IS ` + started + ` AND o.ended_at IS NULL AND NOT o.behind
+		AND o.due_at <= (SELECT now FROM t))`
+	}
 	st.claim = q(`
 WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
 	SELECT r.id, r.attempt >= r.attempts AND r.cancel = '' AS gone
 	FROM @.stele_runs r
 	WHERE r.ended_at IS NULL AND NOT r.behind AND r.graph = ANY($2::text[]) AND r.due_at <= (SELECT now FROM t)
-	AND NOT ` + unknown + `
+	AND NOT ` + unknown + ` AND (` + anyDue("NULL") + ` OR ` + anyDue("NOT NULL") + `)
 	AND (r.started_at IS NOT NULL
 	OR (SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.started_at IS NOT NULL AND o.ended_at IS NULL LIMIT 1) IS NULL
 	AND (SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL
@@ -133,7 +140,7 @@ WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
 	ORDER BY r.priority DESC, r.after_at, r.seq LIMIT 1
 	FOR UPDATE OF r SKIP LOCKED
 ), r AS (
-	UPDATE @.stele_runs r SET status = 'running', worker = $1, attempt = r.attempt + 1, epoch = r.epoch + 1,
+	UPDATE @.stele_runs r SET status = 'running', waiting = false, worker = $1, attempt = r.attempt + 1, epoch = r.epoch + 1,
 		started_at = coalesce(r.started_at, t.now), due_at = t.now + $3 * interval '1 microsecond', claimed_by = $5
 	FROM next, t WHERE r.id = next.id AND NOT next.gone RETURNING r.*
 )
@@ -190,18 +197,30 @@ WITH r AS (
 )
 SELECT ` + fenced("$4") + ` FROM (SELECT 1) one LEFT JOIN r ON true`)
 
+	// $1 thread, $2 clock, $3 channel. A run that a worker has notes that it was woken.
+	st.wake = q(`
+WITH ` + clockOf("$2") + `, r AS (
+	UPDATE @.stele_runs r SET waiting = true,
+		after_at = CASE r.status WHEN 'pending' THEN least(r.after_at, t.now) ELSE r.after_at END,
+		due_at = CASE r.status WHEN 'pending' THEN least(r.due_at, t.now) ELSE r.due_at END
+	FROM t WHERE r.thread_id = $1 AND r.ended_at IS NULL AND (r.status = 'running' OR r.status = 'pending' AND r.waiting) RETURNING r.id
+)
+SELECT pg_notify($3::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
+
 	// $3 status, $4 waiting, $5 error, $6 after or NULL, $7 uncounted, $8 and $9 the data of the
-	// last event, $10 and $11 that of an interrupted run, $12 clock, $13 call, $14 channel. What
-	// is given back and was to be interrupted has ended. Workers are woken if there is
+	// last event, $10 and $11 that of an interrupted run, $12 clock, $13 call, $14 channel, $15
+	// yields. What is given back and was to be interrupted has ended. Workers are woken if there is
 	// something for them.
 	const back = `($3 = 'pending' AND r.cancel <> 'interrupt')`
 	st.finish = q(strings.ReplaceAll(`
 WITH `+clockOf("$12")+`, r AS (
 	UPDATE @.stele_runs r SET
 		status = CASE WHEN $3 = 'pending' AND NOT BACK THEN 'interrupted' ELSE $3 END,
-		waiting = $4, error = $5, attempt = CASE WHEN $7 THEN greatest(r.attempt - 1, 0) ELSE r.attempt END,
-		after_at = CASE WHEN $3 = 'pending' THEN coalesce($6, t.now) ELSE r.after_at END,
-		due_at = CASE WHEN BACK THEN coalesce($6, t.now) END,
+		waiting = $4::bool AND ($3 <> 'pending' OR BACK), error = $5,
+		attempt = CASE WHEN $4 AND BACK THEN 0 WHEN $7 THEN greatest(r.attempt - 1, 0) ELSE r.attempt END,
+		started_at = CASE WHEN $15::bool AND BACK THEN NULL ELSE r.started_at END,
+		after_at = CASE WHEN $4 AND BACK AND r.waiting THEN t.now WHEN $3 = 'pending' THEN coalesce($6, t.now) ELSE r.after_at END,
+		due_at = CASE WHEN $4 AND BACK AND r.waiting THEN t.now WHEN BACK THEN coalesce($6, t.now) END,
 		ended_at = CASE WHEN NOT BACK THEN t.now END,
 		events = r.events + (NOT BACK)::int,
 		changed_by = $13
