@@ -171,8 +171,8 @@ var ownMigrations = []string{
 	UPDATE @.stele_runs r SET behind = true FROM ahead
 	WHERE r.thread_id = ahead.thread_id AND r.started_at IS NULL AND r.ended_at IS NULL AND NOT r.behind AND r.after_at <= now()
 	AND (ahead.started_at IS NOT NULL OR r.seq > ahead.seq)`,
-	// Runs that were begun are found by when they are due: thousands may sleep.
-	`CREATE INDEX CONCURRENTLY IF NOT EXISTS stele_runs_held ON @.stele_runs (due_at) WHERE started_at IS NOT NULL AND ended_at IS NULL`,
+	// Whether a run is due is known without a look at those that sleep.
+	`CREATE INDEX CONCURRENTLY IF NOT EXISTS stele_runs_due ON @.stele_runs (due_at) WHERE ended_at IS NULL AND NOT behind`,
 }
 
 // nextBehind keeps what Queue says of stele_runs.behind, whichever program ends a run, also one of a

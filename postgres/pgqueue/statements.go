@@ -111,28 +111,24 @@ WITH ` + clockOf("$2") + `, r AS (
 )
 SELECT pg_notify($4::text, topic) FROM r, unnest(ARRAY[r.id, '']) topic`)
 
-	// $1 worker, $2 graphs, $3 lease time in microseconds, $4 clock, $5 call, $6 channel. The
+	// $1 worker, $2 graphs, $3 lease time in microseconds, $4 clock, $5 call, $6 channel. Thousands of runs may
+	// sleep: if none is due, no run is looked at. The
 	// scalar sub-selects keep the planner from joining all runs that wait with one another.
 	const discard = `coalesce((SELECT o.status = 'interrupted' FROM @.stele_runs o
 		WHERE o.thread_id = r.thread_id AND o.ended_at IS NOT NULL AND o.epoch > 0 AND o.id <> r.id
 		ORDER BY o.ended_at DESC, o.seq DESC LIMIT 1), false)`
 	// What a newer version stored so, it executes: see runs.CheckStored.
 	const unknown = `(r.status NOT IN ('pending', 'running', 'success', 'error', 'interrupted') OR r.cancel NOT IN ('', 'interrupt', 'rollback'))`
-	later := func(started string) string {
-		return `(SELECT min(o.due_at) FROM @.stele_runs o WHERE o.started_at IS ` + started + ` AND o.ended_at IS NULL
+	later := func(which string) string {
+		return `(SELECT min(o.due_at) FROM @.stele_runs o WHERE ` + which + ` AND o.ended_at IS NULL
 		AND o.graph = ANY($2::text[]) AND o.due_at > t.now)`
-	}
-	// Many runs may sleep: if none is due, not one of them is looked at.
-	anyDue := func(started string) string {
-		return `EXISTS (SELECT FROM @.stele_runs o WHERE o.started_at IS ` + started + ` AND o.ended_at IS NULL AND NOT o.behind
-		AND o.due_at <= (SELECT now FROM t))`
 	}
 	st.claim = q(`
 WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
 	SELECT r.id, r.attempt >= r.attempts AND r.cancel = '' AS gone
 	FROM @.stele_runs r
 	WHERE r.ended_at IS NULL AND NOT r.behind AND r.graph = ANY($2::text[]) AND r.due_at <= (SELECT now FROM t)
-	AND NOT ` + unknown + ` AND (` + anyDue("NULL") + ` OR ` + anyDue("NOT NULL") + `)
+	AND NOT ` + unknown + ` AND (SELECT min(o.due_at) FROM @.stele_runs o WHERE o.ended_at IS NULL AND NOT o.behind) <= (SELECT now FROM t)
 	AND (r.started_at IS NOT NULL
 	OR (SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.started_at IS NOT NULL AND o.ended_at IS NULL LIMIT 1) IS NULL
 	AND (SELECT true FROM @.stele_runs o WHERE o.thread_id = r.thread_id AND o.ended_at IS NULL
@@ -145,7 +141,7 @@ WITH ` + clockOf("$4") + `, next AS MATERIALIZED (
 	FROM next, t WHERE r.id = next.id AND NOT next.gone RETURNING r.*
 )
 SELECT next.id, coalesce(next.gone, false),
-	CASE WHEN next.id IS NULL THEN least(` + later("NULL") + `, ` + later("NOT NULL") + `) END,
+	CASE WHEN next.id IS NULL THEN least(` + later("o.started_at IS NULL") + `, ` + later("NOT o.behind") + `) END,
 	` + discard + `,
 	CASE WHEN r.id IS NOT NULL THEN pg_notify($6::text, r.id)::text END,
 	` + runColumns + `

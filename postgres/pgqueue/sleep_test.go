@@ -1,0 +1,67 @@
+//go:build unix
+
+package pgqueue_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/runs/runstest"
+
+	"github.com/stele-go/stele/postgres/pgqueue"
+	"github.com/stele-go/stele/postgres/pgtest"
+)
+
+// Workers of a fleet execute runs that sleep.
+func TestSleepers(t *testing.T) {
+	runstest.Sleepers(t, func(t *testing.T, clock func() time.Time) runstest.Home {
+		s := open(t, pgtest.Shared(t).Database(t), postgres.Options{})
+		return runstest.Home{Saver: s, Queue: openQueue(t, s, pgqueue.Options{Clock: clock})}
+	})
+}
+
+// TestSleepingRunsAreNotLookedAt: of a hundred thousand runs that sleep, a claim reads those that are due, and
+// none if none is. So it is with a run enqueued behind one of them.
+func TestSleepingRunsAreNotLookedAt(t *testing.T) {
+	url := pgtest.Shared(t).Database(t)
+	q := openQueue(t, open(t, url, postgres.Options{}), pgqueue.Options{})
+	conn := pgtest.Connect(t, url)
+	insert := func(sql string) {
+		t.Helper()
+		for _, sql := range []string{sql, `ANALYZE stele_runs`} {
+			if _, err := conn.Exec(t.Context(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	insert(`INSERT INTO stele_runs (id, thread_id, graph, status, waiting, priority, attempts, epoch, spec, due_at, after_at, created_at, started_at)
+		SELECT 's' || lpad(n::text, 8, '0'), 't' || n, 'g', 'pending', true, n % 3, 3, 1, '{}', now() + n * interval '1 hour', now() + n * interval '1 hour', now(), now()
+		FROM generate_series(1, 100000) n`)
+	insert(`INSERT INTO stele_runs (id, thread_id, graph, status, priority, attempts, spec, due_at, after_at, created_at, behind)
+		SELECT 'b' || lpad(n::text, 8, '0'), 't' || n, 'g', 'pending', 0, 3, '{}', now(), now(), now(), true FROM generate_series(1, 10) n`)
+	reads := func(clock any) (most int, plan string) {
+		t.Helper()
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(t.Context())
+		plan = strings.Join(pgtest.Column(t, conn, "EXPLAIN (ANALYZE) "+pgqueue.ClaimSQL(q), "w", []string{"g"}, int64(1e9), clock, [16]byte{1}, "c"), "\n")
+		for _, m := range rowsOfPlan.FindAllStringSubmatch(plan, -1) {
+			n, _ := strconv.Atoi(m[1] + m[2])
+			most = max(most, n)
+		}
+		return most, plan
+	}
+	if n, plan := reads(nil); n > 20 {
+		t.Errorf("none is due, and a claim reads %d rows:\n%s", n, plan)
+	}
+	// The clock jumps: a hundred are due, all of priority 0 in the first place.
+	insert(`UPDATE stele_runs SET priority = 0`)
+	if n, plan := reads(time.Now().Add(100*time.Hour + time.Minute)); n > 120 {
+		t.Errorf("a hundred are due, and a claim reads %d rows:\n%s", n, plan)
+	}
+}
