@@ -186,13 +186,16 @@ func (l *loop) runTasks(ctx, taskCtx context.Context) error {
 	}
 	holds := map[*task][]Interrupt{}
 	if l.run.waits && !l.pos.stepped {
-		ready = slices.DeleteFunc(ready, func(t *task) bool {
-			list := l.held(t)
+		for _, t := range ready {
+			list, err := l.held(ctx, t)
+			if err != nil {
+				return err
+			}
 			if len(list) > 0 {
 				holds[t] = list
 			}
-			return len(list) > 0
-		})
+		}
+		ready = slices.DeleteFunc(ready, func(t *task) bool { return holds[t] != nil })
 	}
 	g, set, step, stop := l.run.g, l.pos.set, l.pos.step, l.pos.stop
 	most, stepOver := l.run.opts.MaxConcurrency, make(chan struct{})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/stele-go/stele/pregel/internal/answer"
@@ -130,7 +129,7 @@ func (g *Graph) Recover(ctx context.Context, o RecoverOptions) (RecoverReport, e
 			left[i] = true
 			<-slots
 			continue
-		case state.Status == saver.StatusWaiting && !g.anyOver(state.Waits):
+		case state.Status == saver.StatusWaiting && !state.due:
 			r.Outcome, r.Interrupts, r.Waits = Asleep, state.Interrupts, state.Waits
 			<-slots
 			continue
@@ -167,12 +166,6 @@ func (g *Graph) checkRecover(o *RecoverOptions) error {
 	return nil
 }
 
-// anyOver reports whether one of waits is over.
-func (g *Graph) anyOver(waits []Wait) bool {
-	now := g.env.Now().UTC()
-	return slices.ContainsFunc(waits, func(w Wait) bool { return w.isOver(now) })
-}
-
 // unfinishedThreads adds the unfinished and unknown threads to report, and returns the indexes of those
 // that this graph must run, or that wait and may sleep. The saver calls the latter waiting.
 func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (mine []int, waiting map[int]bool, err error) {
@@ -197,7 +190,7 @@ func (g *Graph) unfinishedThreads(ctx context.Context, report *RecoverReport) (m
 // recoveryOptions returns the options with which a thread is run.
 func (g *Graph) recoveryOptions(ctx context.Context, o RecoverOptions, threadID string) (run RunOptions, state *StateSnapshot, err error) {
 	state, err = g.GetState(ctx, Thread(threadID))
-	runs := err == nil && (state.Status == saver.StatusUnfinished || g.anyOver(state.Waits))
+	runs := err == nil && (state.Status == saver.StatusUnfinished || state.due)
 	if runs && o.Run != nil {
 		run, err = o.Run(state)
 	}

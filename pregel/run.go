@@ -183,7 +183,7 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 	} else {
 		o.Metadata = merged(g.opts.Metadata, o.Metadata)
 		l.run.saver, l.run.canWait = g.opts.Saver, g.opts.Saver != nil || g.opts.LangGraph
-		l.run.policy = g.runPolicy(o)
+		l.run.policy, l.run.inbox = g.runPolicy(o), g.inboxFor(at.ThreadID)
 		if at.Namespace != "" {
 			if _, err := g.inside(at.Namespace); err != nil {
 				return nil, err

@@ -31,6 +31,7 @@ type runConfig struct {
 	store  store.Store // the nearest of this graph and those around; nil if there is none
 	items  atomicStore // store, if puts are committed with checkpoints; otherwise nil
 	cache  cache.Cache // the nearest; nil if there is none
+	inbox  *inbox      // of the thread, in the store of the outermost graph; nil if that has none
 	// lease is the lease of this run, of its caller, or of the graph around. epoch is the lease's, and
 	// every save has it. They are nil and 0 for forks and for runs with Options.LangGraph.
 	lease *saver.Lease

@@ -402,6 +402,11 @@ func (l *loop) takeInput(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.pos.entry.kind == entryInput {
+		if err := l.putSignalsBack(ctx); err != nil {
+			return err
+		}
+	}
 	// The items of the discarded superstep are discarded too.
 	l.pos.drop(chItems)
 	if err := l.keepDeltaInput(writes); err != nil {

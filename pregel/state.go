@@ -44,6 +44,7 @@ type StateSnapshot struct {
 	// Waits are what the newest state waits for beside answers, the earliest first: see Sleep. In
 	// TaskState.Interrupts they are among the questions, as LangGraph sees them.
 	Waits []Wait
+	due   bool // one of them is over
 }
 
 // Map is Values as a map; nil if it is none.
@@ -230,7 +231,7 @@ func (g *Graph) snapshot(ctx context.Context, s saver.Saver, saved *saver.Tuple,
 	if err := g.showPending(&t, tasks, live); err != nil {
 		return nil, err
 	}
-	snap := &StateSnapshot{Status: how.status, Waits: how.waits, Values: t.set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
+	snap := &StateSnapshot{Status: how.status, Waits: how.waits, due: how.due, Values: t.set.read(g.stream), Address: addressOf(saved.Config, saved.Metadata),
 		Metadata: saved.Metadata, CreatedAt: saved.Checkpoint.TS, Tasks: g.taskStates(tasks, t.pending, states, live)}
 	for _, x := range tasks.order {
 		if len(x.writes) == 0 {

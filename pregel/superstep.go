@@ -50,6 +50,8 @@ const (
 	msgStore                     // a task needs its checkpoint stored, under Exit
 	msgRecord                    // a task needs its call recorded
 	msgWait                      // a task has come to a wait
+	msgOver                      // the wait of a task, or below it, is over
+	msgBind                      // a task takes a signal, or goes on without one
 )
 
 // result tells how a task ended.
@@ -159,7 +161,7 @@ func (s *superstep) refuse(m message) {
 		m.reply <- t
 	case msgWake:
 		close(m.grant)
-	case msgStore, msgRecord, msgWait:
+	case msgStore, msgRecord, msgWait, msgOver, msgBind:
 		m.stored <- errLoopPanicked
 	case msgYield:
 	}
@@ -252,6 +254,10 @@ func (s *superstep) handle(m message) {
 		m.stored <- guard(func() error { return s.l.storeNow(s.ctx) })
 	case msgWait:
 		m.stored <- guard(func() error { return s.l.reach(m.wait) })
+	case msgOver:
+		m.stored <- guard(func() error { return s.l.passWait(m.task, m.wait) })
+	case msgBind:
+		m.stored <- guard(func() error { return s.l.bind(m.wait) })
 	case msgRecord:
 		m.stored <- guard(func() error { return s.l.recordCall(m.task, m.now) })
 	case msgWake:
@@ -519,7 +525,11 @@ func (s *superstep) accept(caller *task, n int, c *callSpec) (t *task) {
 		t.done.resolve(returned(t.writes))
 		return t
 	}
-	if list := l.held(t); len(list) > 0 {
+	switch list, err := l.held(s.ctx, t); {
+	case err != nil:
+		t.done.resolve(nil, err)
+		return t
+	case len(list) > 0:
 		if err := s.hold(t, list); err != nil {
 			s.fail(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/stele-go/stele/pregel/internal/answer"
 	"github.com/stele-go/stele/saver"
@@ -76,7 +75,11 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 		failed = failed || s.Failed
 	}
 	sleeps := waitsOf(open)
-	due := slices.ContainsFunc(sleeps, func(w Wait) bool { return w.isOver(x.now()) })
+	_, reached := takeWaits(slices.Clone(x.pending))
+	due, err := x.g.anyReady(ctx, x.place.ThreadID, sleeps, &reached)
+	if err != nil {
+		return progress{}, err
+	}
 	switch stop := x.stopped(tasks); {
 	// Where an answer has not been taken, or a task has been cut off, the run that would go on is not over.
 	case asks && !answered, len(sleeps) > 0 && !cut && !asks:
@@ -93,9 +96,6 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 	}
 	return progress{status: saver.StatusUnfinished, next: append(left.names(), missing...), missing: missing, waits: sleeps, due: due}, nil
 }
-
-// now is the time by which waits are over.
-func (x *threadStatus) now() time.Time { return x.g.env.Now().UTC().Truncate(time.Microsecond) }
 
 // preparer prepares the tasks with which a run with nil input would begin. It applies a stored
 // Command, which may have steered the thread elsewhere.

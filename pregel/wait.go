@@ -62,7 +62,8 @@ type reached struct {
 	until  func(now time.Time) time.Time
 
 	Wait
-	over bool // its instant has passed
+	over  bool   // its instant has passed
+	bound *bound // how a Receive ended; nil if it has not
 }
 
 // reachWait finds the record of the wait that the body comes to, or makes it.
@@ -155,6 +156,23 @@ type waitsReached struct {
 	// before is how many recoveries had begun from the checkpoint when a task that one of them ran came to
 	// another wait. They got somewhere, and do not count any more.
 	before int
+	// bound is how Receives ended, by the id of the wait. over are those, and Receives below tasks that ended.
+	bound map[string]*bound
+	over  map[string]bool
+}
+
+func (w *waitsReached) bind(id string, how *bound) {
+	if w.bound == nil {
+		w.bound = map[string]*bound{}
+	}
+	w.bound[id] = how
+}
+
+func (w *waitsReached) pass(id string) {
+	if w.over == nil {
+		w.over = map[string]bool{}
+	}
+	w.over[id] = true
 }
 
 // takeWaits reads the records of waits from pending writes, and returns the others. What another program
@@ -173,6 +191,16 @@ func takeWaits(pending []answer.Write) (rest []answer.Write, w waitsReached) {
 		if id, ok := record["id"].(string); ok {
 			micros, _ := record["until"].(int64)
 			w.note(id, micros)
+		}
+		if id, ok := record["over"].(string); ok {
+			w.pass(id)
+		}
+		if id, ok := record["bound"].(string); ok {
+			how := &bound{}
+			if s, ok := signalOf(record["signal"]); ok {
+				how.signal = &s
+			}
+			w.bind(id, how)
 		}
 	}
 	return rest, w
@@ -213,7 +241,7 @@ func (l *loop) reach(w *reached) error {
 		l.pos.waits.note(w.ID, micros)
 	}
 	w.Until = until
-	w.over = w.isOver(now)
+	w.over, w.bound = w.isOver(now), l.pos.waits.bound[w.ID]
 	return nil
 }
 
@@ -239,29 +267,35 @@ func (l *loop) lookAtWaits() {
 
 // held are the interrupts that t keeps without being run: it waits, and neither is one of its waits over,
 // nor has one of its questions an answer. They are none if t is to run.
-func (l *loop) held(t *task) []Interrupt {
+func (l *loop) held(ctx context.Context, t *task) ([]Interrupt, error) {
 	if !l.run.waits || l.pos.stepped || l.pos.reruns() || l.run.saver == nil {
-		return nil
+		return nil, nil
 	}
 	statuses, _ := answer.Statuses(l.pos.pending)
 	s := statuses[t.id]
 	if s == nil {
-		return nil
+		return nil, nil
 	}
 	answers := answer.Of(l.pos.pending)
 	list := s.Waiting(t.ns, answers.Taken(t.id))
-	if len(list) == 0 {
-		return nil
-	}
-	now := l.run.now()
 	for _, in := range slices.Concat(list, l.pos.interruptsBelow(t)) {
 		w, isWait := waitOf(in)
-		_, byID := l.run.resumeMap[in.ID]
-		if isWait && w.isOver(now) || !isWait && (byID || l.run.answered) {
-			return nil
+		_, ready := l.run.resumeMap[in.ID]
+		ready = ready || l.run.answered
+		if isWait {
+			var err error
+			if ready = l.pos.waits.over[in.ID]; !ready {
+				ready, err = l.run.g.isReady(ctx, l.run.inbox, w)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if ready {
+			return nil, nil
 		}
 	}
-	return list
+	return list, nil
 }
 
 // interruptsBelow are the interrupts that functions called by the body of t, or below, have stored, and
@@ -297,6 +331,11 @@ func isBelow(path, caller string) bool {
 func (s *superstep) hold(t *task, list []Interrupt) error {
 	l := s.l
 	record := []write{{chInterrupt, list}}
+	for _, w := range waitsOf(list) {
+		if w.Signal != "" && l.run.inbox != nil {
+			l.run.inbox.await(w.Signal, w.ID)
+		}
+	}
 	t.done.resolve(nil, &InterruptError{Interrupts: list})
 	if !t.path.callerReports() {
 		s.waits(t, list)

@@ -11,6 +11,7 @@ import (
 	"github.com/stele-go/stele/saver"
 	"github.com/stele-go/stele/saver/disk"
 	"github.com/stele-go/stele/saver/memory"
+	"github.com/stele-go/stele/store"
 )
 
 // Threads sleep alike in every saver.
@@ -26,6 +27,34 @@ func TestWaits(t *testing.T) {
 			}
 			t.Cleanup(func() { s.Close() })
 			return s
+		})
+	})
+}
+
+// Signals are received alike from every store.
+func TestSignals(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
+		waittest.Signals(t, func(t *testing.T) (saver.Saver, store.Store) {
+			items, err := store.NewMemory(store.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return memory.New(memory.Options{}), items
+		})
+	})
+	t.Run("disk", func(t *testing.T) {
+		waittest.Signals(t, func(t *testing.T) (saver.Saver, store.Store) {
+			s, err := disk.Open(t.TempDir(), disk.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			items, err := store.On(s, store.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { items.Close() })
+			return s, items
 		})
 	})
 }

@@ -494,6 +494,11 @@ func (w *Worker) rollBack(ctx context.Context, c Claim) error {
 	} else if len(held) == 0 {
 		return ErrFenced
 	}
+	if g := w.Graphs[c.Graph]; g != nil {
+		if err := g.PutSignalsBack(ctx, c.ThreadID, c.ID); err != nil {
+			return err
+		}
+	}
 	_, err = w.Saver.DeleteForRuns(ctx, []string{c.ID}, lease)
 	return err
 }

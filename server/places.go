@@ -66,10 +66,13 @@ func formerPlace(identity string) store.Namespace {
 	return store.Namespace{strings.NewReplacer("%", "%25", ".", "%2E").Replace(identity)}
 }
 
-// reserved reports whether a namespace is not for clients: that of the server, the places of users, and,
-// as their labels have dots, those of a queue in the same store.
+// signalsSpace is the namespace of package pregel's signals.
+const signalsSpace = "__stele_signals__"
+
+// reserved reports whether a namespace is not for clients: that of the server, the places of users, signals,
+// and, as their labels have dots, those of a queue in the same store.
 func reserved(ns store.Namespace) bool {
-	return len(ns) > 0 && (ns[0] == space || ns[0] == usersSpace || strings.Contains(ns[0], "."))
+	return len(ns) > 0 && (ns[0] == space || ns[0] == usersSpace || ns[0] == signalsSpace || strings.Contains(ns[0], "."))
 }
 
 // ownPlace reports whether a namespace is the place of an identity, or below it.

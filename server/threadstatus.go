@@ -44,11 +44,14 @@ type threadStatus struct {
 	lost   *pregeljson.Failure   // the last run cannot be decoded
 }
 
-// isBusy reports whether a thread has a run that has not ended. It looks for pending runs first: one
+// isBusy reports whether a thread has a run that has not ended and does not sleep. It looks for pending runs first: one
 // that begins in between is then found as running.
 func (s *threadAPI) isBusy(ctx context.Context, id string) (bool, error) {
 	for _, status := range []runs.Status{runs.Pending, runs.Running} {
-		for _, err := range s.queue.List(ctx, runs.Query{ThreadID: id, Status: status, Limit: 1}) {
+		for r, err := range s.queue.List(ctx, runs.Query{ThreadID: id, Status: status}) {
+			if err == nil && r.Asleep() {
+				continue
+			}
 			if err == nil || errors.Is(err, runs.ErrUnreadable) { // it has not ended all the same
 				return true, nil
 			}

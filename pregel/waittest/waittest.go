@@ -1,8 +1,9 @@
-// Package waittest has the tests of waits: a saver with which they pass keeps what a thread sleeps for, as
-// pregel.Sleep promises.
+// Package waittest has the tests of waits and signals: a saver and a store with which they pass keep what
+// pregel.Sleep and pregel.Signal promise.
 package waittest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/stele-go/stele/pregel"
 	"github.com/stele-go/stele/pregel/channel"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
 // Clock is a clock that stands still until it is moved.
@@ -44,6 +46,7 @@ func (c *Clock) Move(d time.Duration) {
 type fixture struct {
 	t     *testing.T
 	s     saver.Saver
+	items store.Store // nil if there are no signals
 	clock *Clock
 
 	mu   sync.Mutex
@@ -90,7 +93,7 @@ func (f *fixture) wantDone(want ...string) {
 
 // opts are the options of a graph.
 func (f *fixture) opts() pregel.Options {
-	return pregel.Options{Name: "waits", Saver: f.s, Env: pregel.Environment{Now: f.clock.Now}}
+	return pregel.Options{Name: "waits", Saver: f.s, Store: f.items, Env: pregel.Environment{Now: f.clock.Now}}
 }
 
 type body = func(ctx context.Context) (string, error)
@@ -157,7 +160,12 @@ func (f *fixture) wantWaiting(asked []pregel.Interrupt, open []pregel.Wait, ques
 	if len(asked) != questions || len(open) != waits {
 		f.t.Fatalf("%d questions and %d waits; want %d and %d: %+v, %+v", len(asked), len(open), questions, waits, asked, open)
 	}
-	if !slices.IsSortedFunc(open, func(a, b pregel.Wait) int { return a.Until.Compare(b.Until) }) {
+	if !slices.IsSortedFunc(open, func(a, b pregel.Wait) int {
+		if a.Until.IsZero() || b.Until.IsZero() { // those come last
+			return cmp.Compare(b.Until.Unix(), a.Until.Unix())
+		}
+		return a.Until.Compare(b.Until)
+	}) {
 		f.t.Errorf("the waits are not in order: %+v", open)
 	}
 }

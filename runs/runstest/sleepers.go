@@ -14,12 +14,14 @@ import (
 	"github.com/stele-go/stele/pregel/waittest"
 	"github.com/stele-go/stele/runs"
 	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 )
 
-// Home is where the runs of a test are: a saver, and a queue that goes by the clock.
+// Home is where the runs of a test are: a saver, a queue that goes by the clock, and a store.
 type Home struct {
 	Saver saver.Saver
 	Queue runs.Queue
+	Items store.Store
 }
 
 // Sleepers tests workers with runs that sleep, on a queue and a saver that open makes, fresh ones for each test.
@@ -31,6 +33,8 @@ func Sleepers(t *testing.T, open func(t *testing.T, clock func() time.Time) Home
 		"cancel":   (*dormitory).interruptCancels,
 		"rollback": (*dormitory).rollbackCancels,
 		"input":    (*dormitory).inputWaits,
+		"signal":   (*dormitory).signalWakes,
+		"back":     (*dormitory).rollbackPutsSignalsBack,
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := waittest.NewClock()
@@ -76,6 +80,9 @@ func newDormitory(t *testing.T, clock *waittest.Clock, h Home) *dormitory {
 	b := graph.New(graph.Key("in", channel.LastValue[string]()), graph.Key("out", channel.Reduce(channel.Append[string])))
 	b.Node("nap", func(ctx context.Context, s any) (any, error) {
 		in := s.(map[string]any)["in"].(string)
+		if in == "get" {
+			return nil, nil
+		}
 		d.did(in + " naps")
 		if err := pregel.Sleep(ctx, time.Hour); err != nil {
 			return nil, err
@@ -96,9 +103,21 @@ func newDormitory(t *testing.T, clock *waittest.Clock, h Home) *dormitory {
 		d.did("got " + v)
 		return map[string]any{"out": []string{v}}, nil
 	})
-	b.Edge(graph.Start, "nap").Edge(graph.Start, "ask")
+	b.Node("get", func(ctx context.Context, s any) (any, error) {
+		if s.(map[string]any)["in"].(string) != "get" {
+			return nil, nil
+		}
+		d.did("waits")
+		v, ok, err := letters.ReceiveFor(ctx, time.Hour)
+		if err != nil {
+			return nil, err
+		}
+		d.did(fmt.Sprint("letter ", v, " ", ok))
+		return map[string]any{"out": []string{v}}, nil
+	})
+	b.Edge(graph.Start, "get").Edge(graph.Start, "nap").Edge(graph.Start, "ask")
 	var err error
-	if d.graph, err = b.Compile(graph.Options{Name: "g", Saver: d.saver, Env: pregel.Environment{Now: d.clock.Now}}); err != nil {
+	if d.graph, err = b.Compile(graph.Options{Name: "g", Saver: d.saver, Store: h.Items, Env: pregel.Environment{Now: d.clock.Now}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -255,5 +274,58 @@ func (d *dormitory) inputWaits() {
 	d.asleep(r, d.clock.Now())
 	d.clock.Move(time.Hour)
 	d.ended(r, runs.Success)
+	d.out("a", "b")
+}
+
+var letters = pregel.NewSignal[string]("letter")
+
+func (d *dormitory) send(text string) {
+	d.Helper()
+	if err := letters.Send(d.Context(), d.graph, "t", text, pregel.SignalOptions{Queue: d.queue, Key: text}); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// A signal makes a run due that waits for it. One that waits in vain is due at its time-out.
+func (d *dormitory) signalWakes() {
+	begun := d.clock.Now()
+	first := d.submit(word("get"), runs.Enqueue)
+	d.asleep(first, begun)
+	d.send("a")
+	d.send("a")
+	d.ended(first, runs.Success)
+	d.wantDone("waits", "waits", "letter a true")
+	second := d.submit(word("get"), runs.Enqueue)
+	d.asleep(second, begun)
+	d.clock.Move(time.Hour)
+	d.ended(second, runs.Success)
+	d.wantDone("waits", "waits", "letter  false")
+	d.out("a", "")
+}
+
+// What a run has taken is there again when it is rolled back.
+func (d *dormitory) rollbackPutsSignalsBack() {
+	first := d.submit(word("get"), runs.Enqueue)
+	d.asleep(first, d.clock.Now())
+	d.send("a")
+	d.ended(first, runs.Success)
+	again := d.submit(word("get"), runs.Enqueue)
+	d.asleep(again, d.clock.Now())
+	d.send("b")
+	d.ended(again, runs.Success)
+	lease, err := d.saver.Own(d.Context(), "t", true)
+	if err != nil {
+		d.Fatal(err)
+	}
+	if err := d.graph.PutSignalsBack(d.Context(), "t", again.ID); err != nil {
+		d.Fatal(err)
+	}
+	if _, err := d.saver.DeleteForRuns(d.Context(), []string{again.ID}, lease); err != nil {
+		d.Fatal(err)
+	}
+	lease.Release()
+	d.wantDone("waits", "waits", "letter a true", "waits", "waits", "letter b true")
+	d.ended(d.submit(word("get"), runs.Enqueue), runs.Success)
+	d.wantDone("waits", "letter b true")
 	d.out("a", "b")
 }

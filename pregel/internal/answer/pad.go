@@ -259,7 +259,7 @@ func Guard(ctx context.Context, pending []Write, s saver.Saver, at saver.Config)
 // takenInside reports whether a task of a graph inside the superstep took value as an
 // answer. If that cannot be read the answer is not given, and the task asks again.
 func takenInside(ctx context.Context, s saver.Saver, at saver.Config, value any) bool {
-	for tup, err := range inside(ctx, s, at) {
+	for tup, err := range Below(ctx, s, at) {
 		if err != nil {
 			return true
 		}
@@ -276,9 +276,9 @@ func takenInside(ctx context.Context, s saver.Saver, at saver.Config, value any)
 	return false
 }
 
-// inside are the checkpoints of the graphs inside the superstep that starts from the checkpoint at. They are
+// Below are the checkpoints of the graphs inside the superstep that starts from the checkpoint at. They are
 // newer than at, so older ones are not read.
-func inside(ctx context.Context, s saver.Saver, at saver.Config) iter.Seq2[*saver.Tuple, error] {
+func Below(ctx context.Context, s saver.Saver, at saver.Config) iter.Seq2[*saver.Tuple, error] {
 	return func(yield func(*saver.Tuple, error) bool) {
 		for tup, err := range s.List(ctx, saver.Query{ThreadID: at.ThreadID}) {
 			if err == nil && tup.Checkpoint.ID <= at.CheckpointID {
@@ -305,7 +305,7 @@ func Inside(ctx context.Context, s saver.Saver, at saver.Config, ids []string) (
 	if len(ids) == 0 || s == nil {
 		return answers, nil
 	}
-	for tup, err := range inside(ctx, s, at) {
+	for tup, err := range Below(ctx, s, at) {
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,332 @@
+package pregel
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stele-go/stele/pregel/channel"
+	"github.com/stele-go/stele/pregel/internal/answer"
+	"github.com/stele-go/stele/saver"
+)
+
+// Signal is a message to a thread, of a name and a type. Nodes receive it; anybody sends it, at any time.
+// Signals lie in the store of the graph, Options.Store, outside of the state, until a node takes them. Each
+// is taken once, and those of one name in the order in which they were sent. A graph with signals needs a
+// Saver and a Store; a store in the saver's own log or database makes signals as durable as checkpoints.
+//
+//	var paid = pregel.NewSignal[Payment]("paid")
+//
+//	p, ok, err := paid.ReceiveFor(ctx, 72*time.Hour) // in a node
+//	err := paid.Send(ctx, g, "order-7", Payment{…}, pregel.SignalOptions{Queue: queue})
+type Signal[T any] struct{ name string }
+
+// NewSignal makes a Signal. The name must not be empty.
+func NewSignal[T any](name string) Signal[T] { return Signal[T]{name: name} }
+
+// SignalOptions are options of a Signal that is sent.
+type SignalOptions struct {
+	// Key makes sending idempotent: of several signals to a thread with one key, whatever their names, one
+	// is received. Keys are kept as long as the inbox.
+	Key string
+	// Queue is the queue that executes the thread's runs, a runs.Queue: one that waits for the signal is due
+	// then. Without a queue, Graph.Recover goes on with the thread.
+	Queue interface {
+		Wake(ctx context.Context, threadID string) error
+	}
+}
+
+// Send sends the signal to a thread of g; see Graph.Signal.
+func (s Signal[T]) Send(ctx context.Context, g *Graph, threadID string, value T, opts ...SignalOptions) error {
+	return g.Signal(ctx, threadID, s.name, value, opts...)
+}
+
+// Receive takes the next signal of the name. If there is none, the run ends, and the thread waits: like Ask,
+// Receive returns an *InterruptError then, which the node must return. When the signal was sent, the node
+// runs again from its start, and Receive takes it. A node that runs again after that, for whatever reason,
+// gets the same signal: it is bound to the place where it was received, durably, in every durability mode.
+// Receives and Sleeps of a node are told apart by their order.
+//
+// If the superstep is discarded, by new input or because its run is rolled back, its signals are in the
+// inbox again, before the others. A fork does not get what was taken before it.
+//
+// Errors: ErrOutsideTask; ErrNoSaver and ErrNoStore; ErrSignalAwaited if another wait of the
+// thread is for this name; a *SignalTypeError for a signal that is no T, which stays in the inbox.
+func (s Signal[T]) Receive(ctx context.Context) (T, error) {
+	v, _, err := s.receive(ctx, func(time.Time) time.Time { return time.Time{} })
+	return v, err
+}
+
+// ReceiveFor is Receive with a time-out. ok is false if d has passed, since the wait was first reached, and
+// no signal was there. What came first is stored: a node that runs again gets the same answer.
+func (s Signal[T]) ReceiveFor(ctx context.Context, d time.Duration) (value T, ok bool, err error) {
+	return s.receive(ctx, func(now time.Time) time.Time { return now.Add(d) })
+}
+
+func (s Signal[T]) receive(ctx context.Context, until func(now time.Time) time.Time) (value T, ok bool, err error) {
+	ok, err = receive(ctx, s.name, until, func(v any) error {
+		value, err = channel.Convert[T](v)
+		return err
+	})
+	if err != nil || !ok {
+		var zero T
+		return zero, false, err
+	}
+	return value, true, nil
+}
+
+// SignalTypeError: a signal cannot be read as the type that is received. It stays where it is.
+type SignalTypeError struct {
+	ThreadID, Signal string
+	Err              error
+}
+
+// Error names thread and signal.
+func (e *SignalTypeError) Error() string {
+	return fmt.Sprintf("thread %q: signal %q: %v", e.ThreadID, e.Signal, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *SignalTypeError) Unwrap() error { return e.Err }
+
+// Signal sends a signal to a thread of the graph, which may run, wait, or have ended: it is kept for whoever
+// receives it, also in a later run. The value must be one that can be stored. When Signal returns nil, the
+// signal is stored and a run that waits for it is due; who got an error may send it again, best with
+// SignalOptions.Key. The error matches saver.ErrNotFound if the thread does not exist.
+func (g *Graph) Signal(ctx context.Context, threadID, name string, value any, opts ...SignalOptions) error {
+	o := lastOf(opts)
+	s, b := g.opts.Saver, g.inboxFor(threadID)
+	switch {
+	case s == nil:
+		return fmt.Errorf("send signal %q: %w", name, ErrNoSaver)
+	case g.opts.Store == nil:
+		return fmt.Errorf("send signal %q: %w", name, ErrNoStore)
+	case threadID == "":
+		return &ArgumentError{Field: "ThreadID", Reason: "is missing"}
+	case name == "":
+		return &ArgumentError{Field: "Signal", Reason: "has no name"}
+	}
+	typed, err := s.Serializer().Encode(value)
+	if err != nil {
+		return fmt.Errorf("send signal %q: %w", name, err)
+	}
+	if _, found, err := saver.ThreadOf(ctx, s, threadID); err != nil {
+		return &PersistError{Op: fmt.Sprintf("find thread %q", threadID), Err: err}
+	} else if !found {
+		return fmt.Errorf("send signal %q: thread %q: %w", name, threadID, saver.ErrNotFound)
+	}
+	sent := &signal{at: signalTime(g.env.Now().UnixMicro()), key: keyHash(o.Key), name: name, typed: typed}
+	if err := b.send(ctx, sent); err != nil {
+		return fmt.Errorf("send signal %q to thread %q: %w", name, threadID, err)
+	}
+	if o.Queue == nil {
+		return nil
+	}
+	return o.Queue.Wake(ctx, threadID)
+}
+
+// Errors of signals. Match with errors.Is.
+var (
+	// ErrNoStore: signals need a store.
+	ErrNoStore = errors.New("the graph has no store; set Options.Store")
+	// ErrSignalAwaited: another wait of the thread is for the same signal.
+	ErrSignalAwaited = errors.New("another wait of the thread is for this signal")
+)
+
+// bound is how a Receive ended.
+type bound struct {
+	signal *signal // nil: its time-out passed first
+}
+
+// receive takes the next signal of a name, or returns false if the time-out has passed.
+func receive(ctx context.Context, name string, until func(now time.Time) time.Time, accept func(v any) error) (ok bool, err error) {
+	if name == "" {
+		return false, &ArgumentError{Field: "Signal", Reason: "has no name"}
+	}
+	w, err := reachWait(ctx, name, until)
+	if err != nil {
+		return false, fmt.Errorf("receive signal %q: %w", name, err)
+	}
+	step := w.anchor.step.Get()
+	run := step.run.Get()
+	b := run.inbox
+	if b == nil {
+		return false, fmt.Errorf("receive signal %q: %w", name, ErrNoStore)
+	}
+	b.taking.Lock()
+	defer b.taking.Unlock()
+	if w.bound == nil && !b.await(name, w.ID) {
+		return false, fmt.Errorf("thread %q: receive signal %q: %w", b.thread, name, ErrSignalAwaited)
+	}
+	fits := func(s *signal) error {
+		v, err := run.saver.Serializer().Decode(s.typed)
+		if err == nil {
+			err = accept(v)
+		}
+		if err != nil {
+			return &SignalTypeError{ThreadID: b.thread, Signal: name, Err: err}
+		}
+		return nil
+	}
+	if w.bound == nil {
+		s, err := b.first(ctx, name)
+		if err == nil && s != nil {
+			err = fits(s)
+		}
+		switch {
+		case err != nil:
+			return false, err
+		case s == nil && !w.over:
+			return false, w.open()
+		}
+		if err := w.bind(ctx, &bound{s}); err != nil {
+			return false, fmt.Errorf("receive signal %q: %w", name, err)
+		}
+	}
+	b.took(name)
+	if w.bound.signal == nil {
+		return false, nil
+	}
+	if err := b.remove(ctx, w.bound.signal); err != nil {
+		return false, fmt.Errorf("receive signal %q: %w", name, err)
+	}
+	return true, fits(w.bound.signal)
+}
+
+// bind stores how a Receive ended, durably.
+func (w *reached) bind(ctx context.Context, how *bound) error {
+	if err := w.anchor.settle(ctx); err != nil {
+		return err
+	}
+	// Tasks around wait for the signal as well. A record of each says that it goes on, whatever the inbox has.
+	for x := w.anchor; x != nil; {
+		step := x.step.Get()
+		run := step.run.Get()
+		if run.saver != nil {
+			if err := step.ask(message{kind: msgOver, task: x.task, wait: w, stored: make(chan error, 1)}); err != nil {
+				return err
+			}
+			if err := step.pipe.flush(); err != nil {
+				return err
+			}
+		}
+		x = run.parent
+	}
+	w.bound = how
+	if err := w.ask(msgBind); err != nil {
+		return err
+	}
+	step := w.anchor.step.Get()
+	if err := step.pipe.flush(); err != nil {
+		return err
+	}
+	run := step.run.Get()
+	if err := run.saver.Sync(ctx); err != nil {
+		return &PersistError{Op: "sync", Err: err}
+	}
+	return ctx.Err()
+}
+
+// passWait stores the record that the wait of a task, or below it, is over.
+func (l *loop) passWait(t *task, w *reached) error {
+	if l.pos.waits.over[w.ID] {
+		return nil
+	}
+	l.pos.waits.pass(w.ID)
+	return l.recordForGood(t, w.ID+" over", map[string]any{"over": w.ID})
+}
+
+// bind stores the record of how a Receive ended, also under Exit.
+func (l *loop) bind(w *reached) error {
+	record := map[string]any{"bound": w.ID}
+	if s := w.bound.signal; s != nil {
+		record["signal"] = s.record()
+	}
+	l.pos.waits.bind(w.ID, w.bound)
+	return l.recordForGood(w.anchor.task, w.ID+" bound", record)
+}
+
+// recordForGood stores a record about waits of t, also under Exit.
+func (l *loop) recordForGood(t *task, name string, record map[string]any) error {
+	if err := l.recordWait(t, name, record); err != nil || !l.run.exits() {
+		return err
+	}
+	id, err := uuid5(t.id, chWaits+name)
+	if err != nil {
+		return err
+	}
+	return l.submitKept(nil, id, []answer.Write{answer.New(id, t.pathStr, chWaits, record)})
+}
+
+// putSignalsBack puts the signals that the tasks of the superstep took back into the inbox, those of graphs inside
+// too: what they did is discarded.
+func (l *loop) putSignalsBack(ctx context.Context) error {
+	b := l.run.inbox
+	if l.run.nested() || b == nil || l.run.saver == nil || !l.pos.from.found() || len(l.pos.pending) == 0 && len(l.pos.waits.bound) == 0 {
+		return nil
+	}
+	taken := l.pos.waits.signals()
+	for tup, err := range answer.Below(ctx, l.run.saver, l.pos.here()) {
+		if err != nil {
+			return &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", l.run.thread), Err: err}
+		}
+		more, err := signalsTaken(tup)
+		if err != nil {
+			return err
+		}
+		taken = append(taken, more...)
+	}
+	return b.putBack(ctx, taken)
+}
+
+// signalsTaken are the signals that tasks took that go on from a checkpoint.
+func signalsTaken(tup *saver.Tuple) ([]signal, error) {
+	var pending []answer.Write
+	for _, w := range tup.PendingWrites {
+		if w.Channel != chWaits {
+			continue
+		}
+		v, err := w.Value.Any()
+		if err != nil {
+			return nil, fmt.Errorf("read a pending write of task %s to channel %q: %w", w.TaskID, w.Channel, err)
+		}
+		pending = append(pending, answer.New(w.TaskID, w.TaskPath, w.Channel, v))
+	}
+	_, waits := takeWaits(pending)
+	return waits.signals(), nil
+}
+
+// signals are those that were taken, in their order.
+func (w *waitsReached) signals() (taken []signal) {
+	for _, b := range w.bound {
+		if b.signal != nil {
+			taken = append(taken, *b.signal)
+		}
+	}
+	slices.SortFunc(taken, func(a, b signal) int { return cmp.Compare(a.at, b.at) })
+	return taken
+}
+
+// PutSignalsBack puts the signals that nodes took in supersteps of a run back into the inbox, in front of those
+// that came later. It is for who removes the checkpoints of the run, and owns the thread, before that.
+func (g *Graph) PutSignalsBack(ctx context.Context, threadID, runID string) error {
+	b := g.inboxFor(threadID)
+	if b == nil || g.opts.Saver == nil {
+		return nil
+	}
+	var taken []signal
+	for tup, err := range g.opts.Saver.List(ctx, saver.Query{ThreadID: threadID, Filter: map[string]any{"run_id": runID}}) {
+		if err != nil {
+			return &PersistError{Op: fmt.Sprintf("list checkpoints of thread %q", threadID), Err: err}
+		}
+		more, err := signalsTaken(tup)
+		if err != nil {
+			return err
+		}
+		taken = append(taken, more...)
+	}
+	return b.putBack(ctx, taken)
+}

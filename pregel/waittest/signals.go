@@ -1,0 +1,376 @@
+package waittest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
+)
+
+// Signals runs the tests of signals on savers and stores that open returns, fresh ones for each.
+func Signals(t *testing.T, open func(t *testing.T) (saver.Saver, store.Store)) {
+	for name, test := range map[string]func(*fixture){
+		"order":     (*fixture).order,
+		"wakes":     (*fixture).wakes,
+		"key":       (*fixture).key,
+		"unknown":   (*fixture).unknown,
+		"binding":   (*fixture).binding,
+		"timeout":   (*fixture).timeout,
+		"discard":   (*fixture).discard,
+		"waiters":   (*fixture).waiters,
+		"beside":    (*fixture).beside,
+		"below":     (*fixture).below,
+		"cut off":   (*fixture).cutOff,
+		"wrongtype": (*fixture).wrongType,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fixture{t: t, clock: NewClock()}
+			f.s, f.items = open(t)
+			test(f)
+		})
+	}
+}
+
+type parcel struct {
+	From string
+	N    int
+}
+
+var (
+	parcels = pregel.NewSignal[parcel]("parcel")
+	words   = pregel.NewSignal[string]("word")
+)
+
+func (f *fixture) send(g *pregel.Graph, n int, opts ...pregel.SignalOptions) {
+	f.t.Helper()
+	if err := parcels.Send(f.t.Context(), g, "t", parcel{"ada", n}, opts...); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// receives returns a body that receives n parcels, and says which.
+func (f *fixture) receives(n int) body {
+	return func(ctx context.Context) (string, error) {
+		f.did("begins")
+		out := ""
+		for range n {
+			p, err := parcels.Receive(ctx)
+			if err != nil {
+				return "", err
+			}
+			out += fmt.Sprint(p.N)
+		}
+		return out, nil
+	}
+}
+
+func (f *fixture) wantValue(res *pregel.Result, want string) {
+	f.t.Helper()
+	if got := fmt.Sprint(res.Value); got != want {
+		f.t.Fatalf("the value is %s, want %s", got, want)
+	}
+}
+
+// order: signals are kept for a later run, and taken once, in the order in which they were sent, whatever the
+// clock does.
+func (f *fixture) order() {
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		o := pregel.RunOptions{Durability: d, Unfinished: pregel.DiscardUnfinished}
+		g := f.graph(map[string]body{"a": f.receives(0)})
+		f.run(g, "x", 0, 0, o)
+		for i := range 5 {
+			f.send(g, i)
+			f.clock.Move(-time.Minute)
+		}
+		g = f.graph(map[string]body{"a": f.receives(3)})
+		f.run(g, "x", 0, 0, o)
+		if res := f.run(g, "x", 0, 1, o); res.Waits[0].Signal != "parcel" || !res.Waits[0].Until.IsZero() {
+			f.t.Fatalf("%+v", res.Waits)
+		}
+		f.send(g, 5)
+		res := f.run(g, nil, 0, 0, o)
+		if s := fmt.Sprint(res.Value); s[len(s)-4:] != "345]" {
+			f.t.Fatalf("%s: %s", d, s)
+		}
+	}
+}
+
+// wakes: a thread that waits for a signal is asleep until it is sent.
+func (f *fixture) wakes() {
+	g := f.graph(map[string]body{"a": f.receives(2)})
+	f.run(g, "x", 0, 1)
+	for i := range 2 {
+		f.recovers(g, pregel.Asleep)
+		if err := words.Send(f.t.Context(), g, "t", "another"); err != nil {
+			f.t.Fatal(err)
+		}
+		f.recovers(g, pregel.Asleep)
+		f.run(g, nil, 0, 1)
+		if _, err := g.Invoke(f.t.Context(), pregel.Thread("t"), pregel.Command{Resume: "yes"}); !errors.Is(err, pregel.ErrNoInterrupt) {
+			f.t.Fatal(err)
+		}
+		f.send(g, i)
+		f.recovers(g, []pregel.Outcome{pregel.RecoveredToStop, pregel.Recovered}[i])
+	}
+	f.wantDone("begins", "begins", "begins")
+}
+
+// key: of signals with one key one counts, also when it was taken.
+func (f *fixture) key() {
+	g := f.graph(map[string]body{"a": f.receives(2)})
+	f.run(g, "x", 0, 1)
+	for range 2 {
+		f.send(g, 1, pregel.SignalOptions{Key: "k"})
+	}
+	f.run(g, nil, 0, 1)
+	f.send(g, 1, pregel.SignalOptions{Key: "k"})
+	f.run(g, nil, 0, 1)
+	f.send(g, 2, pregel.SignalOptions{Key: "l"})
+	f.wantValue(f.run(g, nil, 0, 0), "[12]")
+}
+
+// unknown: a thread that does not exist gets no signal, and neither does a graph without a store.
+func (f *fixture) unknown() {
+	g := f.graph(map[string]body{"a": f.receives(1)})
+	if err := parcels.Send(f.t.Context(), g, "nobody", parcel{}); !errors.Is(err, saver.ErrNotFound) {
+		f.t.Errorf("an unknown thread: %v", err)
+	}
+	f.items = nil
+	g = f.graph(map[string]body{"a": f.receives(1)})
+	if _, err := g.Invoke(f.t.Context(), pregel.Thread("t"), "x"); !errors.Is(err, pregel.ErrNoStore) {
+		f.t.Errorf("receive without a store: %v", err)
+	}
+	if err := parcels.Send(f.t.Context(), g, "t", parcel{}); !errors.Is(err, pregel.ErrNoStore) {
+		f.t.Errorf("send without a store: %v", err)
+	}
+}
+
+// binding: a node that runs again gets the signals that it got before, at their places.
+func (f *fixture) binding() {
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		o := pregel.RunOptions{Durability: d, Unfinished: pregel.DiscardUnfinished}
+		fails, got := true, ""
+		g := f.graph(map[string]body{"a": func(ctx context.Context) (string, error) {
+			got += ";"
+			for range 2 {
+				p, err := parcels.Receive(ctx)
+				if err != nil {
+					return "", err
+				}
+				got += fmt.Sprint(p.N)
+			}
+			if _, err := pregel.Ask(ctx, "?"); err != nil {
+				return "", err
+			}
+			if fails {
+				return "", errors.New("fails")
+			}
+			return "done", nil
+		}})
+		f.run(g, "x", 0, 1, o)
+		for i := range 4 {
+			f.send(g, i)
+		}
+		f.run(g, nil, 1, 0, o)
+		if _, err := g.Invoke(f.t.Context(), pregel.Thread("t"), pregel.Command{Resume: "yes"}, o); err == nil {
+			f.t.Fatal("it did not fail")
+		}
+		fails = false
+		f.run(g, nil, 0, 0, o)
+		if got != ";;01;01;01" {
+			f.t.Errorf("%s: got %s", d, got)
+		}
+		f.wantValue(f.run(f.graph(map[string]body{"a": f.receives(2)}), "x", 0, 0, o), map[pregel.Durability]string{
+			pregel.Sync: "[done 23]", pregel.Async: "[done 23 done 23]", pregel.Exit: "[done 23 done 23 done 23]"}[d])
+	}
+}
+
+// timeout: signal or time-out, what came first is what every run of the node sees.
+func (f *fixture) timeout() {
+	make := func() *pregel.Graph {
+		return f.graph(map[string]body{"a": func(ctx context.Context) (string, error) {
+			_, first, err := parcels.ReceiveFor(ctx, time.Hour)
+			if err != nil {
+				return "", err
+			}
+			p, second, err := parcels.ReceiveFor(ctx, time.Hour)
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprint(first, second, p.N), pregel.Sleep(ctx, time.Hour)
+		}})
+	}
+	begun := f.clock.Now().UTC().Truncate(time.Microsecond)
+	if w := f.run(make(), "x", 0, 1).Waits[0]; !w.Until.Equal(begun.Add(time.Hour)) || w.Signal != "parcel" {
+		f.t.Fatalf("%+v", w)
+	}
+	f.recovers(make(), pregel.Asleep)
+	f.clock.Move(time.Hour)
+	if r := f.recovers(make(), pregel.RecoveredToStop); len(r.Waits) != 1 || !r.Waits[0].Until.Equal(begun.Add(2*time.Hour)) {
+		f.t.Fatalf("%+v", r)
+	}
+	f.send(make(), 7) // it is there when the node runs again, but was not in time
+	f.run(make(), nil, 0, 1)
+	f.clock.Move(2 * time.Hour)
+	f.wantValue(f.run(make(), nil, 0, 0), "[false true 7]")
+}
+
+// discard: what the tasks of a discarded superstep took is in the inbox again, in front of what came later. A
+// signal with a key still counts once.
+func (f *fixture) discard() {
+	o := pregel.RunOptions{Unfinished: pregel.DiscardUnfinished}
+	make := func(n int) *pregel.Graph {
+		inner := f.graph(map[string]body{"in": f.receives(n)})
+		return f.graph(map[string]body{"a": func(ctx context.Context) (string, error) {
+			res, err := inner.Invoke(ctx, pregel.Inside(), "y")
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprint(res.Value), nil
+		}})
+	}
+	f.run(make(3), "x", 0, 1)
+	f.send(make(3), 1)
+	f.send(make(3), 2, pregel.SignalOptions{Key: "two"})
+	f.run(make(3), nil, 0, 1)
+	f.send(make(3), 4)
+	f.send(make(3), 2, pregel.SignalOptions{Key: "two"})
+	f.run(make(4), "x", 0, 1, o)
+	f.send(make(3), 5)
+	f.wantValue(f.run(make(4), nil, 0, 0), "[[1245]]")
+}
+
+// waiters: two waits of a thread for one signal would take it by chance. The second is refused.
+func (f *fixture) waiters() {
+	again := f.receives(1)
+	g := f.graph(map[string]body{"a": f.receives(1), "b": func(ctx context.Context) (string, error) {
+		if err := pregel.Sleep(ctx, time.Hour); err != nil {
+			return "", err
+		}
+		return again(ctx)
+	}})
+	f.run(g, "x", 0, 2)
+	f.clock.Move(time.Hour)
+	if _, err := g.Invoke(f.t.Context(), pregel.Thread("t"), nil); !errors.Is(err, pregel.ErrSignalAwaited) {
+		f.t.Fatalf("the second: %v", err)
+	}
+	f.send(g, 1)
+	f.send(g, 2)
+	if res, err := g.Invoke(f.t.Context(), pregel.Thread("t"), nil); err != nil || len(res.Waits) > 0 {
+		f.t.Fatalf("%+v, %v", res, err)
+	}
+}
+
+// beside: a signal runs the task that waits for it, and none beside it.
+func (f *fixture) beside() {
+	g := f.graph(map[string]body{"ask": f.asker("ask"), "nap": f.sleeper("nap", time.Hour), "a": f.receives(1), "w": func(ctx context.Context) (string, error) {
+		f.did("w begins")
+		return words.Receive(ctx)
+	}})
+	f.run(g, "x", 1, 3)
+	f.wantDone("ask begins", "nap begins", "begins", "w begins")
+	f.send(g, 1)
+	f.run(g, nil, 1, 2)
+	f.wantDone("begins")
+	f.run(g, pregel.Command{Resume: "yes"}, 0, 2)
+	f.wantDone("ask begins", "ask got yes")
+	f.clock.Move(time.Hour)
+	f.run(g, nil, 0, 1)
+	f.wantDone("nap begins", "nap woke")
+}
+
+// below: graphs inside and called functions receive signals, also those that store nothing.
+func (f *fixture) below() {
+	o := f.opts()
+	o.Checkpointing, o.Saver = pregel.Off, nil
+	call := pregel.NewTask("call", func(ctx context.Context, _ int) (string, error) { return f.receives(1)(ctx) })
+	off, err := pregel.Entrypoint("off", func(ctx context.Context, _ any) (string, error) { return call.Call(ctx, 1) }, pregel.EntrypointOptions{Options: o})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	inner := f.graph(map[string]body{"in": func(ctx context.Context) (string, error) {
+		res, err := off.Invoke(ctx, pregel.Inside(), "z")
+		if err != nil {
+			return "", err
+		}
+		w, err := words.Receive(ctx)
+		return fmt.Sprint(res.Value) + w, err
+	}})
+	g := f.graph(map[string]body{"a": func(ctx context.Context) (string, error) {
+		res, err := inner.Invoke(ctx, pregel.Inside(), "y")
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint(res.Value), nil
+	}})
+	f.run(g, "x", 0, 1)
+	f.send(g, 1)
+	f.run(g, nil, 0, 1)
+	f.send(g, 2)
+	if err := words.Send(f.t.Context(), g, "t", "w"); err != nil {
+		f.t.Fatal(err)
+	}
+	f.wantValue(f.run(g, nil, 0, 0), "[[1w]]")
+}
+
+// cutOff: a process that dies when a task has taken its signal, and has not ended, leaves a thread that goes
+// on.
+func (f *fixture) cutOff() {
+	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
+		if err := f.s.DeleteThread(f.t.Context(), "t"); err != nil {
+			f.t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(f.t.Context())
+		dies := true
+		make := func() *pregel.Graph {
+			inner := f.graph(map[string]body{"in": func(ctx context.Context) (string, error) {
+				p, err := parcels.Receive(ctx)
+				if err == nil && dies {
+					cancel()
+					return "", ctx.Err()
+				}
+				return fmt.Sprint(p.N), err
+			}})
+			return f.graph(map[string]body{"a": func(ctx context.Context) (string, error) {
+				res, err := inner.Invoke(ctx, pregel.Inside(), "y")
+				if err != nil {
+					return "", err
+				}
+				return fmt.Sprint(res.Value), nil
+			}})
+		}
+		f.run(make(), "x", 0, 1)
+		f.send(make(), 1)
+		if _, err := make().Invoke(ctx, pregel.Thread("t"), nil, pregel.RunOptions{Durability: d}); !errors.Is(err, context.Canceled) {
+			f.t.Fatalf("%s: %v", d, err)
+		}
+		f.send(make(), 2)
+		dies = false
+		f.recovers(make(), pregel.Recovered)
+		if snap := f.state(make()); fmt.Sprint(snap.Map()["out"]) != "[[1]]" {
+			f.t.Errorf("%s: %+v", d, snap.Values)
+		}
+		f.run(f.graph(map[string]body{"a": f.receives(1)}), "x", 0, 0)
+	}
+}
+
+// wrongType: a signal of another type is not taken.
+func (f *fixture) wrongType() {
+	number := pregel.NewSignal[int]("parcel")
+	g := f.graph(map[string]body{"a": func(ctx context.Context) (string, error) {
+		n, err := number.Receive(ctx)
+		return fmt.Sprint(n), err
+	}})
+	f.run(g, "x", 0, 1)
+	f.send(g, 3)
+	var wrong *pregel.SignalTypeError
+	if _, err := g.Invoke(f.t.Context(), pregel.Thread("t"), nil); !errors.As(err, &wrong) || wrong.Signal != "parcel" || wrong.ThreadID != "t" {
+		f.t.Fatalf("%v", err)
+	}
+	f.wantValue(f.run(f.graph(map[string]body{"a": f.receives(1)}), nil, 0, 0), "[3]")
+}
