@@ -17,6 +17,7 @@ type threadStatus struct {
 	s           saver.Saver
 	// Breakpoints, for a checkpoint without a note.
 	before, after []string
+	waits         *waitsReached // nil: the pending writes have their records
 }
 
 // progress says how far a thread has come.
@@ -75,8 +76,12 @@ func (x *threadStatus) progress(ctx context.Context) (progress, error) {
 		failed = failed || s.Failed
 	}
 	sleeps := waitsOf(open)
-	_, reached := takeWaits(slices.Clone(x.pending))
-	due, err := x.g.anyReady(ctx, x.place.ThreadID, sleeps, &reached)
+	reached := x.waits
+	if reached == nil {
+		_, found := takeWaits(slices.Clone(x.pending))
+		reached = &found
+	}
+	due, err := x.g.anyReady(ctx, x.place.ThreadID, sleeps, reached)
 	if err != nil {
 		return progress{}, err
 	}
@@ -196,7 +201,7 @@ func (x *threadStatus) stoppedInside(ctx context.Context, tasks *taskSet, status
 // threadStatus returns the status of the thread as the loop found it. It must not be called after the
 // input was taken.
 func (p *position) threadStatus() *threadStatus {
-	return &threadStatus{threadState: p.threadState, g: p.run.g, s: p.run.saver, before: p.run.opts.InterruptBefore, after: p.run.opts.InterruptAfter}
+	return &threadStatus{threadState: p.threadState, g: p.run.g, s: p.run.saver, waits: &p.waits, before: p.run.opts.InterruptBefore, after: p.run.opts.InterruptAfter}
 }
 
 // atBreakpoint reports whether the thread waits although nobody asks: at a breakpoint of

@@ -9,17 +9,44 @@ import (
 	"time"
 
 	"github.com/stele-go/stele/postgres"
+	"github.com/stele-go/stele/pregel/waittest"
 	"github.com/stele-go/stele/runs/runstest"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/store"
 
 	"github.com/stele-go/stele/postgres/pgqueue"
+	"github.com/stele-go/stele/postgres/pgstore"
 	"github.com/stele-go/stele/postgres/pgtest"
 )
+
+func openItems(t *testing.T, url string, s *postgres.Saver) store.Store {
+	t.Helper()
+	if err := pgstore.Setup(t.Context(), url, postgres.Options{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	items, err := pgstore.On(t.Context(), s, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { items.Close() })
+	return items
+}
+
+// Signals are received from PostgreSQL as from elsewhere.
+func TestSignals(t *testing.T) {
+	waittest.Signals(t, func(t *testing.T) (saver.Saver, store.Store) {
+		url := pgtest.Shared(t).Database(t)
+		s := open(t, url, postgres.Options{})
+		return s, openItems(t, url, s)
+	})
+}
 
 // Workers of a fleet execute runs that sleep.
 func TestSleepers(t *testing.T) {
 	runstest.Sleepers(t, func(t *testing.T, clock func() time.Time) runstest.Home {
-		s := open(t, pgtest.Shared(t).Database(t), postgres.Options{})
-		return runstest.Home{Saver: s, Queue: openQueue(t, s, pgqueue.Options{Clock: clock})}
+		url := pgtest.Shared(t).Database(t)
+		s := open(t, url, postgres.Options{})
+		return runstest.Home{Saver: s, Queue: openQueue(t, s, pgqueue.Options{Clock: clock}), Items: openItems(t, url, s)}
 	})
 }
 

@@ -132,6 +132,11 @@ func (f *fixture) key() {
 	f.run(g, nil, 0, 1)
 	f.send(g, 2, pregel.SignalOptions{Key: "l"})
 	f.wantValue(f.run(g, nil, 0, 0), "[12]")
+	f.send(g, 1, pregel.SignalOptions{Key: "k"})
+	g = f.graph(map[string]body{"a": f.receives(1)})
+	f.run(g, "x", 0, 1)
+	f.send(g, 3)
+	f.wantValue(f.run(g, nil, 0, 0), "[12 3]")
 }
 
 // unknown: a thread that does not exist gets no signal, and neither does a graph without a store.
@@ -321,18 +326,25 @@ func (f *fixture) below() {
 // cutOff: a process that dies when a task has taken its signal, and has not ended, leaves a thread that goes
 // on.
 func (f *fixture) cutOff() {
+	dead := errors.New("the process is dead")
+	dies := false
+	f.s = saver.Intercept(f.s, func(ctx context.Context, _ saver.Call, next func(context.Context) error) error {
+		if dies {
+			return dead
+		}
+		return next(ctx)
+	})
 	for _, d := range []pregel.Durability{pregel.Sync, pregel.Async, pregel.Exit} {
 		if err := f.s.DeleteThread(f.t.Context(), "t"); err != nil {
 			f.t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(f.t.Context())
-		dies := true
+		first := true
 		make := func() *pregel.Graph {
 			inner := f.graph(map[string]body{"in": func(ctx context.Context) (string, error) {
 				p, err := parcels.Receive(ctx)
-				if err == nil && dies {
-					cancel()
-					return "", ctx.Err()
+				if err == nil && first {
+					dies, first = true, false
+					return "", dead
 				}
 				return fmt.Sprint(p.N), err
 			}})
@@ -346,15 +358,15 @@ func (f *fixture) cutOff() {
 		}
 		f.run(make(), "x", 0, 1)
 		f.send(make(), 1)
-		if _, err := make().Invoke(ctx, pregel.Thread("t"), nil, pregel.RunOptions{Durability: d}); !errors.Is(err, context.Canceled) {
+		if _, err := make().Invoke(f.t.Context(), pregel.Thread("t"), nil, pregel.RunOptions{Durability: d}); !errors.Is(err, dead) {
 			f.t.Fatalf("%s: %v", d, err)
 		}
-		f.send(make(), 2)
 		dies = false
 		f.recovers(make(), pregel.Recovered)
 		if snap := f.state(make()); fmt.Sprint(snap.Map()["out"]) != "[[1]]" {
 			f.t.Errorf("%s: %+v", d, snap.Values)
 		}
+		f.send(make(), 2)
 		f.run(f.graph(map[string]body{"a": f.receives(1)}), "x", 0, 0)
 	}
 }
