@@ -40,6 +40,18 @@
 // ErrNoInterrupt. An answer without an id cannot be told from an answer to the next
 // question of the same node.
 //
+// # Waiting
+//
+// A node waits for an instant with Sleep, and for a signal with Signal.Receive. Like a question that ends
+// the run, and the node runs again from its start when the thread goes on. What it waits for is stored, and is
+// not begun anew. Result.Waits and StateSnapshot.Waits list it; LangGraph sees an interrupt.
+//
+// A run that goes on with such a thread runs the tasks whose wait is over or whose question has an answer,
+// and those that were cut off or failed. The others keep their place. So a run with nil, or Recover, is how
+// a thread is woken; a run of package runs is claimed when it is due. No answer ends a wait, and new input
+// on a thread that waits so is refused with ErrSleeping, unless it discards what was left.
+// docs/guide/timers.md shows it.
+//
 // # One run on a thread
 //
 // A run owns its thread. It acquires the thread from the saver (saver.Saver.Own)
@@ -216,5 +228,5 @@
 //   - A map that a node returns is written in the order of its keys. Pairs keep their
 //     own order.
 //   - Results carry interrupts beside the values, not among them.
-//   - IdempotencyKey stores a checkpoint of an Exit run before the run ends.
+//   - IdempotencyKey, and a signal that is received, store a checkpoint of an Exit run before the run ends.
 package pregel

@@ -42,6 +42,9 @@
 // on the thread: if that has changed at a later attempt, the command was taken, and the
 // graph resumes.
 //
+// A run whose graph sleeps is given back until that is over, with no attempt counted; see Run.Asleep. It
+// needs no worker meanwhile, and no goroutine.
+//
 // A program with a queue does not call pregel's Recover: that would finish a run behind the
 // queue's back, and its events would be missing. Runs that have ended stay, with their events,
 // until Queue.Sweep.

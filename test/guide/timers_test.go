@@ -1,0 +1,172 @@
+package guide
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/runs"
+	"github.com/stele-go/stele/saver"
+	"github.com/stele-go/stele/saver/disk"
+	"github.com/stele-go/stele/store"
+)
+
+type Invitation struct {
+	Name string `json:"name"`
+	Mail string `json:"mail"`
+}
+
+type Reply struct {
+	Comes bool `json:"comes"`
+}
+
+var replies = pregel.NewSignal[Reply]("reply")
+
+type Post func(ctx context.Context, key, to, text string) error
+
+func invitations(mail Post, s saver.Saver, items store.Store) (*pregel.Graph, error) {
+	send := pregel.NewTask("send", func(ctx context.Context, m [2]string) (string, error) {
+		key, err := pregel.IdempotencyKey(ctx, "mail")
+		if err != nil {
+			return "", err
+		}
+		return "", mail(ctx, key, m[0], m[1])
+	})
+	body := func(ctx context.Context, i Invitation) (string, error) {
+		for _, text := range []string{"Will you come?", "A reminder: will you come?"} {
+			if _, err := send.Call(ctx, [2]string{i.Mail, text}); err != nil {
+				return "", err
+			}
+			reply, answered, err := replies.ReceiveFor(ctx, 72*time.Hour)
+			if err != nil {
+				return "", err // it waits: return what you get
+			}
+			if answered {
+				return fmt.Sprintf("%s comes: %t", i.Name, reply.Comes), nil
+			}
+		}
+		return i.Name + " does not answer", nil
+	}
+	return pregel.Entrypoint("invitation", body, pregel.EntrypointOptions{Options: pregel.Options{Saver: s, Store: items}})
+}
+
+func reply(ctx context.Context, g *pregel.Graph, queue runs.Queue, name string, comes bool, message string) error {
+	return replies.Send(ctx, g, "invitation-"+name, Reply{comes}, pregel.SignalOptions{Key: message, Queue: queue})
+}
+
+func wake(ctx context.Context, g *pregel.Graph) (next time.Time, err error) {
+	report, err := g.Recover(ctx, pregel.RecoverOptions{}) // goes on with what is due
+	for _, r := range report.Threads {
+		for _, w := range r.Waits {
+			if !w.Until.IsZero() && (next.IsZero() || w.Until.Before(next)) {
+				next = w.Until
+			}
+		}
+	}
+	return next, err
+}
+
+func pending(ctx context.Context, g *pregel.Graph, name string) ([]pregel.Wait, error) {
+	state, err := g.GetState(ctx, pregel.Thread("invitation-"+name))
+	if err != nil {
+		return nil, err
+	}
+	return state.Waits, nil // the earliest first; state.Interrupts are questions alone
+}
+
+// TestTimers runs the page about timers and signals: a guest is reminded unless they answer, over restarts and
+// without a queue, and by a worker.
+func TestTimers(t *testing.T) {
+	dir, mails := t.TempDir(), map[string]int{}
+	mail := func(_ context.Context, key, to, text string) error {
+		mails[to+": "+text]++
+		return nil
+	}
+	// The page's options have the clock of the process.
+	day := func(use func(g *pregel.Graph, queue *runs.Local, s *disk.Saver)) {
+		t.Helper()
+		s, err := disk.Open(dir, disk.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		items, err := store.On(s, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer items.Close()
+		queue, err := runs.NewLocal(t.Context(), items, runs.LocalOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := invitations(mail, s, items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		use(g, queue, s)
+	}
+	result := func(g *pregel.Graph, name string) string {
+		state, err := g.GetState(t.Context(), pregel.Thread("invitation-"+name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(state.Values)
+	}
+	day(func(g *pregel.Graph, _ *runs.Local, _ *disk.Saver) {
+		for _, name := range []string{"ada", "bob"} {
+			res, err := g.Invoke(t.Context(), pregel.Thread("invitation-"+name), Invitation{name, name + "@example.org"})
+			if err != nil || len(res.Waits) != 1 {
+				t.Fatalf("%+v, %v", res, err)
+			}
+		}
+		next, err := wake(t.Context(), g)
+		if days := time.Until(next).Hours() / 24; err != nil || days < 2 || days > 3 {
+			t.Errorf("the next is due at %v, %v", next, err)
+		}
+		waits, err := pending(t.Context(), g, "bob")
+		if err != nil || len(waits) != 1 || waits[0].Signal != "reply" || !waits[0].Until.After(next) {
+			t.Errorf("%+v, %v; the next is due at %v", waits, err, next)
+		}
+	})
+	day(func(g *pregel.Graph, queue *runs.Local, s *disk.Saver) {
+		for range 2 {
+			if err := reply(t.Context(), g, queue, "ada", true, "message 1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := wake(t.Context(), g); err != nil || result(g, "ada") != "ada comes: true" || result(g, "bob") != "<nil>" {
+			t.Fatalf("%v: %s, %s", err, result(g, "ada"), result(g, "bob"))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		w := &runs.Worker{Queue: queue, Saver: s, Graphs: map[string]*pregel.Graph{"invitation": g}}
+		ended := make(chan error)
+		go func() { ended <- w.Run(ctx) }()
+		r, err := queue.Submit(t.Context(), runs.Request{Spec: runs.Spec{ThreadID: "invitation-eve", Graph: "invitation"}, Input: Invitation{"eve", "eve@example.org"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed, unwatch := queue.Watch(r.ID)
+		defer unwatch()
+		for !r.Asleep() {
+			<-changed
+			if r, err = queue.Get(t.Context(), r.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := reply(t.Context(), g, queue, "eve", false, "message 2"); err != nil {
+			t.Fatal(err)
+		}
+		if r, err = runs.Wait(t.Context(), queue, r.ID); err != nil || r.Status != runs.Success || result(g, "eve") != "eve comes: false" {
+			t.Errorf("%+v, %v: %s", r, err, result(g, "eve"))
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	if len(mails) != 3 || mails["ada@example.org: Will you come?"] != 1 {
+		t.Errorf("mails: %v", mails)
+	}
+}
