@@ -198,7 +198,7 @@ func (d *dormitory) out(want ...string) {
 
 func word(s string) map[string]any { return map[string]any{"in": s} }
 
-// A run that sleeps keeps its thread, and is claimed when it is due. What was enqueued follows.
+// runSleeps: a run that sleeps keeps its thread, and is claimed when it is due. What was enqueued follows.
 func (d *dormitory) runSleeps() {
 	first := d.submit(word("a"), runs.Enqueue)
 	d.asleep(first, d.clock.Now())
@@ -217,7 +217,7 @@ func (d *dormitory) runSleeps() {
 	d.out("a", "b")
 }
 
-// Where somebody is asked as well, the run that brings the answer goes first, and sleeps in its turn. Nothing
+// answerPasses: where somebody is asked as well, the run that brings the answer goes first, and sleeps in its turn. Nothing
 // is done twice.
 func (d *dormitory) answerPasses() {
 	asks := d.submit(word("ask"), runs.Enqueue)
@@ -234,7 +234,7 @@ func (d *dormitory) answerPasses() {
 	d.out("yes", "ask")
 }
 
-// The sleep of a run is over while nobody has answered: the run ends with the question, and the answer
+// sleepEndsBesideQuestion: the sleep of a run is over while nobody has answered: the run ends with the question, and the answer
 // goes on.
 func (d *dormitory) sleepEndsBesideQuestion() {
 	asks := d.submit(word("ask"), runs.Enqueue)
@@ -266,7 +266,7 @@ func (d *dormitory) interruptCancels() { d.cancels(runs.Interrupt) }
 
 func (d *dormitory) rollbackCancels() { d.cancels(runs.Rollback) }
 
-// Input for a thread that sleeps without the queue waits for that. It finishes it, as what a crash left.
+// inputWaits: input for a thread that sleeps without the queue waits for that. It finishes it, as what a crash left.
 func (d *dormitory) inputWaits() {
 	if res, err := d.graph.Invoke(d.Context(), pregel.Thread("t"), word("a")); err != nil || len(res.Waits) != 1 {
 		d.Fatalf("%+v, %v", res, err)
@@ -292,7 +292,7 @@ func (d *dormitory) send(text string) {
 	}
 }
 
-// A signal makes a run due that waits for it. One that waits in vain is due at its time-out.
+// signalWakes: a signal makes a run due that waits for it. One that waits in vain is due at its time-out.
 func (d *dormitory) signalWakes() {
 	begun := d.clock.Now()
 	first := d.submit(word("get"), runs.Enqueue)
@@ -309,7 +309,7 @@ func (d *dormitory) signalWakes() {
 	d.out("a", "")
 }
 
-// What a run has taken is there again when it is rolled back.
+// rollbackPutsSignalsBack: what a run has taken is there again when it is rolled back.
 func (d *dormitory) rollbackPutsSignalsBack() {
 	first := d.submit(word("keep"), runs.Enqueue)
 	d.asleep(first, d.clock.Now())

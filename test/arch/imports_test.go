@@ -104,7 +104,7 @@ var testOnly = []string{"base/vfs/crashfs", "base/vfs/faultfs", "base/vfs/rot", 
 
 // forTests are the packages that exist for tests themselves: they may reach those of testOnly,
 // and package testing.
-var forTests = append([]string{"base/vfs/...", "saver/savertest", "store/storetest", "runs/runstest", "test/...", "bench/...", "examples/fleet", "postgres/bench"}, testOnly...)
+var forTests = append([]string{"base/vfs/...", "saver/savertest", "store/storetest", "pregel/waittest", "runs/runstest", "test/...", "bench/...", "examples/fleet", "postgres/bench"}, testOnly...)
 
 func matches(pattern, pkg string) bool {
 	if dir, ok := strings.CutSuffix(pattern, "/..."); ok {
