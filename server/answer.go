@@ -87,7 +87,7 @@ func failureOf(err error) (f *failure, logged bool) {
 	case is(pregel.ErrInvalidUpdate, channel.ErrInvalidUpdate, pregel.ErrInvalidArgument, pregel.ErrEmptyInput, pregel.ErrInvalidGraph,
 		store.ErrNamespace, store.ErrNoIndex):
 		return &failure{http.StatusBadRequest, err.Error()}, false
-	case is(saver.ErrInvalid, runs.ErrInvalid):
+	case is(saver.ErrInvalid, runs.ErrInvalid, pregel.ErrNoStore):
 		return &failure{http.StatusUnprocessableEntity, err.Error()}, false
 	case is(runs.ErrNotFound, saver.ErrNotFound):
 		return errNotFound, false

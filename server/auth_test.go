@@ -72,7 +72,7 @@ func TestRoutesAreGuarded(t *testing.T) {
 		h.key = key
 		for _, r := range routes {
 			method, path, _ := strings.Cut(r, " ")
-			path = strings.NewReplacer("{$}", "", "{namespace}", "n", "{checkpoint_id}", "c", "{thread_id}", someID, "{run_id}", someID, "{assistant_id}", someID, "{cron_id}", someID).Replace(path)
+			path = strings.NewReplacer("{$}", "", "{namespace}", "n", "{checkpoint_id}", "c", "{thread_id}", someID, "{run_id}", someID, "{assistant_id}", someID, "{cron_id}", someID, "{name}", "s").Replace(path)
 			var body any
 			if method != "GET" {
 				body = object{}
@@ -136,7 +136,7 @@ func TestUsersApart(t *testing.T) {
 	}
 	for _, r := range h.api.Routes() { // the first that is open ends it: who could go on would wait for the open run
 		method, path, _ := strings.Cut(r, " ")
-		path = strings.NewReplacer("{$}", "", "{namespace}", "inner", "{checkpoint_id}", checkpoint, "{thread_id}", thread, "{run_id}", run, "{assistant_id}", assistant, "{cron_id}", cron).Replace(path)
+		path = strings.NewReplacer("{$}", "", "{namespace}", "inner", "{checkpoint_id}", checkpoint, "{thread_id}", thread, "{run_id}", run, "{assistant_id}", assistant, "{cron_id}", cron, "{name}", "s").Replace(path)
 		body, ok := bodies[r]
 		if !ok && method != "GET" && method != "DELETE" {
 			body = object{}
@@ -417,7 +417,7 @@ func TestReadOnly(t *testing.T) {
 				continue
 			}
 			if method != "GET" {
-				path = strings.NewReplacer("{$}", "", "{thread_id}", id, "{run_id}", someID, "{assistant_id}", someID, "{cron_id}", someID).Replace(path)
+				path = strings.NewReplacer("{$}", "", "{thread_id}", id, "{run_id}", someID, "{assistant_id}", someID, "{cron_id}", someID, "{name}", "s").Replace(path)
 				h.refused(403, method, path, object{})
 			}
 		}

@@ -135,6 +135,8 @@ func (s *Server) addRoutes() error {
 		{method: "GET", path: "/stele/runs", resource: "system", action: "read", allUsers: true, handle: s.operator.allRuns},
 		{method: "GET", path: "/stele/nodes", resource: "system", action: "read", allUsers: true, handle: s.operator.nodesOfDay},
 		{method: "GET", path: "/stele/threads/{thread_id}/runs/{run_id}/tasks", resource: "threads", action: "read", handle: s.operator.tasksOfRun},
+		{method: "POST", path: "/stele/threads/{thread_id}/signals/{name}", resource: "threads", action: "create_run",
+			handle: with(s.threads.ofPath, s.threads.signal), in: record(may("value", anything), may("key", text))},
 		{method: "POST", path: "/stele/runs/{run_id}/retry", resource: "system", action: "update", allUsers: true, handle: s.operator.retryRun},
 		{method: "DELETE", path: "/stele/runs/{run_id}", resource: "system", action: "update", allUsers: true, handle: s.operator.eraseRun},
 		{method: "GET", path: "/stele/schedules", resource: "system", action: "read", allUsers: true, handle: s.operator.allSchedules},

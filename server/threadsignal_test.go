@@ -1,0 +1,57 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stele-go/stele/pregel"
+	"github.com/stele-go/stele/pregel/graph"
+	"github.com/stele-go/stele/server"
+)
+
+// TestSignals: a run that waits for a signal is pending, and its thread interrupted. A signal makes it go on, and
+// one with a key that was sent before does nothing.
+func TestSignals(t *testing.T) {
+	letters := pregel.NewSignal[map[string]any]("letter")
+	get := func(ctx context.Context, _ any) (any, error) {
+		var log []string
+		for range 2 {
+			v, ok, err := letters.ReceiveFor(ctx, 24*time.Hour)
+			if err != nil {
+				return nil, err
+			}
+			log = append(log, fmt.Sprint(v["n"], " ", ok))
+		}
+		return object{"log": log}, nil
+	}
+	h := open(t, t.TempDir(), func(c *server.Config) {
+		c.Graphs["letters"] = must(builder().Node("get", get).Sequence(graph.Start, "get").Compile(graph.Options{Name: "letters", Saver: c.Saver, Store: c.Store}))
+	})
+	thread := h.thread()
+	path := "/stele/threads/" + thread + "/signals/letter"
+	h.refused(404, "POST", "/stele/threads/"+someID+"/signals/letter", object{"value": object{"n": 1}})
+	run := h.ok("POST", "/threads/"+thread+"/runs", object{"assistant_id": "letters", "input": object{"text": "x"}}).text1("run_id")
+	asleep := func() {
+		h.until("the run sleeps", func() bool {
+			st := h.ok("GET", "/threads/"+thread, nil)
+			return st.text1("status") == "interrupted" && strings.Contains(st.text, `"signal":"letter"`)
+		})
+		if s := h.ok("GET", "/threads/"+thread+"/runs/"+run, nil).text1("status"); s != "pending" {
+			t.Errorf("the run is %s", s)
+		}
+	}
+	asleep()
+	h.refused(422, "POST", path, object{"value": 1, "key": 2})
+	for range 2 {
+		h.ok("POST", path, object{"value": object{"n": 1}, "key": "one"})
+	}
+	asleep()
+	h.ok("POST", path, object{"value": object{"n": 2}})
+	h.ended(thread, run)
+	if st := h.ok("GET", "/threads/"+thread, nil); !strings.Contains(st.text, `["1 true","2 true"]`) {
+		t.Errorf("%s", st.text)
+	}
+}
