@@ -99,7 +99,9 @@ func (l *loop) submitKept(t *task, taskID string, kept []answer.Write) error {
 	}
 	encoded, err := l.saves.enc.encodeWrites(node, writes)
 	if err == nil && len(encoded) > 0 {
-		l.saves.submitWrites(node, l.pos.here(), encoded, taskID, path)
+		op := l.saves.writesOp(node, l.pos.here(), encoded, taskID, path)
+		op.barrier = op.barrier || writes[0].channel == chWaits // see recordWait
+		l.saves.submit(op, false)
 	}
 	return err
 }

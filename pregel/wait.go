@@ -245,13 +245,21 @@ func (l *loop) reach(w *reached) error {
 	return nil
 }
 
-// recordWait stores a record about waits of t under a name.
+// recordWait stores a record about waits of t under a name. It is a barrier: no interrupt is stored of a wait
+// that has no record.
 func (l *loop) recordWait(t *task, name string, record map[string]any) error {
 	id, err := uuid5(t.id, chWaits+name)
 	if err != nil {
 		return err
 	}
-	return l.putWrites(t, id, []write{{chWaits, record}})
+	encoded, err := l.pos.record(&l.saves.enc, t, id, []write{{chWaits, record}})
+	if err != nil || len(encoded) == 0 {
+		return err
+	}
+	op := l.saves.writesOp(t.name, l.pos.here(), encoded, id, t.pathStr)
+	op.barrier = true
+	l.saves.submit(op, false)
+	return nil
 }
 
 // lookAtWaits finds out whether the run goes on with a thread that has waits.

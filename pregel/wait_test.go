@@ -128,7 +128,9 @@ func dieAsleep(t *testing.T, d pregel.Durability, deathAt int) (saves int) {
 		input = nil
 		switch until := res.Waits[0].Until; {
 		case len(asleep) == 0 || until.After(asleep[len(asleep)-1]):
-			asleep = append(asleep, until)
+			if asleep = append(asleep, until); len(asleep) > 2 {
+				t.Fatalf("%s, death at save %d: a third sleep: %v, called %v", d, deathAt, asleep, called)
+			}
 			ended[[]string{"first", "second"}[len(asleep)-1]] = true
 		case !until.Equal(asleep[len(asleep)-1]):
 			t.Fatalf("%s, death at save %d: the sleep ends at %v, and did at %v", d, deathAt, until, asleep)
