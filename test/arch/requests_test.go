@@ -15,8 +15,10 @@ import (
 
 // ignored are fields of requests that the server takes and does nothing about, with the reason.
 var ignored = map[string]string{
+	"POST /assistants max_concurrency":                 kept,
 	"POST /assistants recursion_limit":                 kept,
 	"POST /assistants tags":                            kept,
+	"PATCH /assistants/{assistant_id} max_concurrency": kept,
 	"PATCH /assistants/{assistant_id} recursion_limit": kept,
 	"PATCH /assistants/{assistant_id} tags":            kept,
 	"POST /threads/{thread_id}/runs on_disconnect":     "nobody is connected to a run in the background, as in LangGraph",
