@@ -19,7 +19,8 @@ type RunOptions struct {
 	// RunID is stored with every checkpoint of the run, as metadata run_id.
 	RunID string
 	// Metadata and Configurable are stored with every checkpoint of the run. Only scalars
-	// are stored.
+	// are stored. What Configurable says of the user, under names that begin with
+	// "langgraph_auth_", a run also has that a task of this one begins on another thread.
 	Metadata     map[string]any
 	Configurable map[string]any
 	// Tags are shown with tasks.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/stele-go/stele/pregel/internal/answer"
@@ -168,6 +169,17 @@ func (g *Graph) defaultModes(ctx context.Context) []Mode {
 	return g.opts.Modes
 }
 
+// userOf are the entries of a run's Configurable that say who its user is, under LangGraph's names.
+func userOf(configurable map[string]any) map[string]any {
+	var who map[string]any
+	for k, v := range configurable {
+		if strings.HasPrefix(k, "langgraph_auth_") {
+			who = merged(who, map[string]any{k: v})
+		}
+	}
+	return who
+}
+
 // newLoop checks where and how a run is to be, and finds out where it stands in the tree
 // of graphs.
 func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunOptions) (*loop, error) {
@@ -182,6 +194,9 @@ func (g *Graph) newLoop(ctx context.Context, at *Address, input any, given *RunO
 		l.run.inherit(r)
 	} else {
 		o.Metadata = merged(g.opts.Metadata, o.Metadata)
+		if r, err := attemptFrom(ctx); err == nil {
+			o.Configurable = merged(userOf(r.step.Get().run.Get().opts.Configurable), o.Configurable)
+		}
 		l.run.saver, l.run.canWait = g.opts.Saver, g.opts.Saver != nil || g.opts.LangGraph
 		l.run.policy, l.run.inbox = g.runPolicy(o), g.inboxFor(at.ThreadID)
 		if at.Namespace != "" {

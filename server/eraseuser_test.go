@@ -448,6 +448,36 @@ func TestEraseUserWithoutRecords(t *testing.T) {
 	}
 }
 
+// TestEraseUserElsewhere: a graph that a node runs on a thread of its own knows the user, and its thread goes with the
+// user's.
+func TestEraseUserElsewhere(t *testing.T) {
+	seen := make(chan string, 10)
+	ann, bob, root := operated(t, func(c *server.Config) {
+		who := func(ctx context.Context, _ any) (any, error) {
+			u, _ := server.UserOf(ctx)
+			seen <- u.Identity
+			return object{"text": u.Identity}, nil
+		}
+		apart := must(builder().Node("who", who).Edge(graph.Start, "who").Compile(graph.Options{Name: "apart", Saver: c.Saver}))
+		c.Graphs["around"] = must(builder().Node("n", func(ctx context.Context, s any) (any, error) {
+			_, err := apart.Invoke(ctx, pregel.Thread(fmt.Sprint("research of ", s.(object)["text"])), object{"text": "x"})
+			return nil, err
+		}).Edge(graph.Start, "n").Compile(graph.Options{Name: "around", Saver: c.Saver}))
+	})
+	for text, h := range map[string]*house{"ann": ann, "bob.b": bob} {
+		h.ok("POST", "/threads/"+h.thread()+"/runs/wait", object{"assistant_id": "around", "input": object{"text": text}})
+		if who := <-seen; who != text {
+			t.Errorf("a run of %s is of %q", text, who)
+		}
+	}
+	root.erase(false)
+	for text, want := range map[string]bool{"ann": false, "bob.b": true} {
+		if _, there, err := saver.ThreadOf(t.Context(), ann.disk, "research of "+text); there != want || err != nil {
+			t.Errorf("research of %s is there: %v, %v", text, there, err)
+		}
+	}
+}
+
 // damaged is a saver that cannot read the metadata of some threads.
 type damaged struct {
 	saver.Saver
