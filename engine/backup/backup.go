@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -243,7 +242,8 @@ func (b *maker) readAndLock(around vfs.FS, held vfs.Dir) (vfs.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	old, err := readList(held, b.dest)
+	readable := vfs.PastUnreadable(held, func(name string) bool { return name == Name }, func(error) {}) // a list that is not is lost
+	old, err := readList(readable, b.dest)
 	switch {
 	case err == nil:
 		b.before = map[string]File{}
@@ -334,23 +334,21 @@ func (b *maker) file(s source) (File, error) {
 // there reports whether a file of the earlier backup still has the size that its list says, and with
 // Options.Check the bytes.
 func (b *maker) there(f File) (bool, error) {
-	file, err := b.to.Open(filepath.Join(b.dest, f.Stored))
-	if errors.Is(err, fs.ErrNotExist) {
+	if b.o.Check {
+		err := compare(b.ctx, b.to, b.dest, f, nil)
+		if errors.Is(err, fault.ErrCorrupt) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	file, err := openStored(b.to, b.dest, f)
+	if errors.Is(err, fault.ErrCorrupt) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = file.Close() }() // only read from
-	size, err := file.Size()
-	if err != nil || size != f.Size || !b.o.Check {
-		return size == f.Size, err
-	}
-	sum, err := sumFile(b.ctx, file, f.Stored, f.Size, nil, nil)
-	if errors.Is(err, fault.ErrCorrupt) {
-		return false, nil
-	}
-	return sum == f.Sum, err
+	return true, file.Close()
 }
 
 func (b *maker) step(n int64) {

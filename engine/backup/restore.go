@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 )
 
 // Check reads every file of the backup in dir and compares it with the list. damage has the
-// differences, each a *fault.CorruptionError. err is for a list that cannot be read, and for the
-// device.
+// differences, each a *fault.CorruptionError, also where the device cannot read a block. err is for a list that
+// cannot be read, and for other errors of the device.
 func Check(ctx context.Context, dir string, o Options) (list *Manifest, damage []error, err error) {
 	if o.Engine.FS == nil {
 		o.Engine.FS = vfs.OS{}
@@ -33,11 +34,7 @@ func Check(ctx context.Context, dir string, o Options) (list *Manifest, damage [
 	p := &progress{o: o}
 	p.sizes(list)
 	for _, f := range list.Files {
-		file, err := openStored(d, dir, f)
-		if err == nil {
-			err = p.compare(ctx, file, f)
-			_ = file.Close() // only read from
-		}
+		err := compare(ctx, d, dir, f, p.step)
 		switch {
 		case errors.Is(err, fault.ErrCorrupt):
 			damage = append(damage, err)
@@ -66,12 +63,20 @@ func (p *progress) step(n int64) {
 	}
 }
 
-func (p *progress) compare(ctx context.Context, file vfs.File, f File) error {
-	sum, err := sumFile(ctx, file, f.Stored, f.Size, nil, p.step)
-	if err == nil && sum != f.Sum {
+// compare reads a file of a backup, and compares it with the list. A block that the device cannot read is damage.
+func compare(ctx context.Context, d vfs.Dir, dir string, f File, step func(int64)) error {
+	var unread error // the first block
+	all := func(string) bool { return true }
+	file, err := openStored(vfs.PastUnreadable(d, all, func(err error) { unread = cmp.Or(unread, err) }), dir, f)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // only read from
+	sum, err := sumFile(ctx, file, f.Stored, f.Size, nil, step)
+	if err == nil && unread == nil && sum != f.Sum {
 		err = wrongSum(f, sum)
 	}
-	return err
+	return cmp.Or(err, unread)
 }
 
 func wrongSum(f File, sum string) error {
