@@ -145,7 +145,7 @@ export class VersionError extends SteleError {
 export class ProtocolError extends SteleError {
   static override readonly code = "bad_request";
   static override readonly advice =
-    "Check the types of the arguments; if they are right, client and server do not fit: install the same release of both";
+    "Check that a stele server listens at the address, and the types of the arguments; if they are right, client and server do not fit: install the same release of both";
 }
 
 /** The call was cancelled and had no effect. */

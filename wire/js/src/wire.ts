@@ -104,8 +104,11 @@ export class FrameReader {
     for (;;) {
       if (this.want < 0) {
         if (this.held < 4) return;
-        this.want = this.take(4).readUInt32BE();
-        if (this.want > this.maxFrame) throw new ProtocolError(`the server sent a frame of ${this.want} bytes`);
+        const header = this.take(4);
+        this.want = header.readUInt32BE();
+        if (this.want > this.maxFrame) {
+          throw new ProtocolError(`no stele server answers: what does began ${JSON.stringify(header.toString("latin1"))}`);
+        }
       }
       if (this.held < this.want) return;
       const { buffer, byteOffset, byteLength } = this.take(this.want);

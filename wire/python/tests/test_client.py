@@ -205,6 +205,20 @@ def test_random_answers_are_errors(servers: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x01\x00\x02\x02\x16"]
+)
+def test_an_address_of_something_else(servers: Any, said: bytes) -> None:
+    """A server of HTTP, or of TLS where tcp: was written, is told from a stele."""
+    server = servers(nothing)
+    server.hello = lambda peer, *_: peer.sock.sendall(said)
+    saver = SteleSaver.from_url(server.url)
+    with pytest.raises(errors.ProtocolError) as refused:
+        saver.get_tuple(CONFIG)
+    assert repr(said[:4]) in str(refused.value)
+    assert "listens at the address" in str(refused.value)
+
+
+@pytest.mark.parametrize(
     "raw", [b"\xff\xff\xff\xff", frame([1, 77, None, {}]), frame([7]), frame("x")]
 )
 async def test_a_wrong_answer_is_a_protocol_error(servers: Any, raw: bytes) -> None:

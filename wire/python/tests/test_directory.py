@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -419,6 +420,57 @@ def test_one_name_is_no_list_of_names(directory: Path) -> None:
             with pytest.raises(errors.InvalidArgumentError, match="pass a list"):
                 call()
         assert [t["thread"] for t in saver.threads()] == ["1", "12", "2"]
+
+
+def test_a_name_that_is_none(directory: Path) -> None:
+    """None is no name: all who forgot theirs would have the thread "None"."""
+    with SteleSaver.from_dir(directory) as saver:
+        put(saver, "None")
+        nobody: Any = None
+        for call in (
+            lambda: saver.delete_thread(nobody),
+            lambda: saver.copy_thread(nobody, "a"),
+            lambda: saver.copy_thread("None", nobody),
+            lambda: saver.set_ttl(nobody, 5),
+            lambda: saver.prune([nobody]),
+            lambda: saver.erase([nobody]),
+            lambda: saver.delete_for_runs([nobody]),
+        ):
+            with pytest.raises(errors.InvalidArgumentError, match="None"):
+                call()
+        assert [thread["thread"] for thread in saver.threads()] == ["None"]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"timeout": "5"},
+        {"timeout": timedelta(seconds=5)},
+        {"start_timeout": "5"},
+        {"max_connections": "16"},
+        {"idle_exit": "60s"},
+        {"serve_args": "--sync never"},
+    ],
+)
+def test_an_option_of_another_type(directory: Path, option: dict[str, Any]) -> None:
+    """Options come from the environment as text, and say what they are."""
+    with pytest.raises(errors.InvalidArgumentError) as refused:
+        SteleSaver.from_dir(directory, **option)
+    assert repr(next(iter(option.values()))) in str(refused.value)
+
+
+def test_a_ttl_of_another_type(directory: Path) -> None:
+    wrong: Any = timedelta(minutes=5)
+    with (
+        SteleSaver.from_dir(directory) as saver,
+        pytest.raises(errors.InvalidArgumentError, match="it is seconds"),
+    ):
+        saver.set_ttl("a", wrong)
+    with (
+        SteleStore.from_dir(directory) as store,
+        pytest.raises(errors.InvalidArgumentError, match="it is minutes"),
+    ):
+        store.put(("a",), "k", {}, ttl=wrong)
 
 
 def test_what_is_connected_is_not_pickled(directory: Path) -> None:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
 from langgraph.checkpoint.stele._aio import AsyncPool
-from langgraph.checkpoint.stele._endpoint import Directory, Endpoint, Remote
+from langgraph.checkpoint.stele._endpoint import Directory, Endpoint, Remote, is_number
 from langgraph.checkpoint.stele._sync import MAX_LOSSES, Pool, delay_after
 from langgraph.checkpoint.stele._wire import Hello, Lost, Params
 from langgraph.checkpoint.stele.errors import (
@@ -42,18 +42,20 @@ class Client:
     def __init__(
         self, endpoint: Endpoint, *, timeout: float | None, max_connections: int
     ) -> None:
-        if timeout is not None and not 0 < timeout <= threading.TIMEOUT_MAX:
+        if timeout is not None and not (
+            is_number(timeout) and 0 < timeout <= threading.TIMEOUT_MAX
+        ):
             raise InvalidArgumentError(
-                f"timeout is {timeout}; it is seconds, or None to wait for ever"
+                f"timeout is {timeout!r}; it is seconds, or None to wait for ever"
             )
-        if not 0 <= endpoint.start_timeout <= threading.TIMEOUT_MAX:
+        start = endpoint.start_timeout
+        if not (is_number(start) and 0 <= start <= threading.TIMEOUT_MAX):
             raise InvalidArgumentError(
-                f"the time to connect or to start is {endpoint.start_timeout}; it is "
-                "seconds"
+                f"the time to connect or to start is {start!r}; it is seconds"
             )
-        if max_connections < 1:
+        if not (is_number(max_connections) and max_connections >= 1):
             raise InvalidArgumentError(
-                f"max_connections is {max_connections}; it is 1 or more"
+                f"max_connections is {max_connections!r}; it is 1 or more"
             )
         self._endpoint = endpoint
         self._timeout = timeout
@@ -275,10 +277,10 @@ class _Place:
 
 def expiry(ttl: float, unit: float) -> float:
     """The seconds after which something expires."""
-    if not 0 < ttl * unit < _MAX_SECONDS:
+    if not (is_number(ttl) and 0 < ttl * unit < _MAX_SECONDS):
         what = "seconds" if unit == 1 else "minutes"
         raise InvalidArgumentError(
-            f"ttl is {ttl}; it is {what}, more than 0, or None for ever"
+            f"ttl is {ttl!r}; it is {what}, more than 0, or None for ever"
         )
     return ttl * unit
 

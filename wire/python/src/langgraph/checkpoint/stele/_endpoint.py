@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import numbers
 import os
 import shutil
 import ssl
@@ -135,6 +136,11 @@ class Remote:
         return SteleConnectionError(f"no server answers at {self._address}: {cause}")
 
 
+def is_number(value: object) -> bool:
+    """Whether an option is a number: from the environment it comes as text."""
+    return isinstance(value, numbers.Real)
+
+
 class Directory:
     """The server of a directory, which is started when there is none."""
 
@@ -158,9 +164,15 @@ class Directory:
             )
         if "\0" in os.fsdecode(path):
             raise InvalidArgumentError(f"{path!r} has a zero byte, and no path has one")
-        if not 0 <= idle_exit <= threading.TIMEOUT_MAX:
+        if not (is_number(idle_exit) and 0 <= idle_exit <= threading.TIMEOUT_MAX):
             raise InvalidArgumentError(
-                f"idle_exit is {idle_exit}; it is seconds, or 0 for a server that stays"
+                f"idle_exit is {idle_exit!r}; it is seconds, or 0 for a server that "
+                "stays"
+            )
+        if isinstance(serve_args, (str, bytes)):  # a sequence of letters
+            raise InvalidArgumentError(
+                f"serve_args is {serve_args!r}; pass a list of arguments, such as "
+                "['--sync', 'never']"
             )
         self.start_timeout = start_timeout
         self._create = create

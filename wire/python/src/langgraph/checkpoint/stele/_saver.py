@@ -370,11 +370,11 @@ class SteleSaver(Connected, BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete all checkpoints and writes of a thread."""
-        self._blocking.write("delete_thread", {"thread": str(thread_id)})
+        self._blocking.write("delete_thread", {"thread": _name(thread_id)})
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As delete_thread."""
-        await self._client.awrite("delete_thread", {"thread": str(thread_id)})
+        await self._client.awrite("delete_thread", {"thread": _name(thread_id)})
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs, in all threads.
@@ -723,7 +723,14 @@ def _names(names: Iterable[str]) -> list[str]:
     """The elements, as text. A text is a sequence of texts, too: of its letters."""
     if isinstance(names, (str, bytes)):
         raise InvalidArgumentError(f"{names!r} is one name; pass a list of them")
-    return [str(name) for name in names]
+    return [_name(name) for name in names]
+
+
+def _name(name: str) -> str:
+    """A name as text. None is none: all who forgot theirs would mean "None"."""
+    if name is None:
+        raise InvalidArgumentError("the name is None; pass the id")
+    return str(name)
 
 
 def _config(thread: str, ns: str, id: str) -> RunnableConfig:
@@ -755,7 +762,7 @@ def _target(config: RunnableConfig) -> Params:
 
 
 def _copy(source: str, target: str) -> Params:
-    return {"thread": str(source), "to": str(target)}
+    return {"thread": _name(source), "to": _name(target)}
 
 
 def _prune(threads: Sequence[str], strategy: str) -> Params:
@@ -768,7 +775,7 @@ def _prune(threads: Sequence[str], strategy: str) -> Params:
 
 
 def _ttl(thread: str, ttl: float | None) -> Params:
-    return {"thread": str(thread), "ttl": -1 if ttl is None else expiry(ttl, 1)}
+    return {"thread": _name(thread), "ttl": -1 if ttl is None else expiry(ttl, 1)}
 
 
 def _tuple_key(item: dict[str, Any]) -> tuple[Any, Any, Any]:

@@ -86,9 +86,10 @@ def decode(body: bytes | bytearray | memoryview) -> Message:
 
 def length(header: bytes | bytearray | memoryview) -> int:
     """The length of the body that follows a header of four bytes."""
+    header = bytes(header)
     n = int.from_bytes(header, "big")
     if n > MAX_FRAME:
-        raise ProtocolError(f"the server sent a frame of {n} bytes")
+        raise ProtocolError(f"no stele server answers: what does began {header!r}")
     return n
 
 

@@ -231,8 +231,9 @@ class ProtocolError(SteleError):
 
     code = "bad_request"
     advice = (
-        "Check the types of the arguments; if they are right, client and server do not "
-        "fit: install the same release of both"
+        "Check that a stele server listens at the address, and the types of the "
+        "arguments; if they are right, client and server do not fit: install the same "
+        "release of both"
     )
 
 
