@@ -60,6 +60,9 @@ export class Directory implements Endpoint {
     if (!(idle >= 0 && idle < Infinity)) {
       throw new InvalidArgumentError(`idleExit is ${idle}; it is milliseconds, or 0 for a server that stays`);
     }
+    if (typeof options.serveArgs === "string") {
+      throw new InvalidArgumentError(`serveArgs is ${JSON.stringify(options.serveArgs)}; pass a list of arguments, such as ["--sync", "never"]`);
+    }
     this.path = path.resolve(directory); // the working directory may change between calls
     this.check();
   }

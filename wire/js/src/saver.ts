@@ -255,7 +255,9 @@ export class SteleSaver extends BaseCheckpointSaver {
   }
 
   override async deleteThread(threadId: string): Promise<void> {
-    await this.client.write("delete_thread", { thread: String(threadId) });
+    const thread: unknown = threadId; // without types it may be missing
+    if (thread === undefined || thread === null) throw new InvalidArgumentError(`the thread to delete is ${String(thread)}; pass its id`);
+    await this.client.write("delete_thread", { thread: String(thread) });
   }
 
   override async getDeltaChannelHistory(options: {

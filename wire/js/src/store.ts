@@ -85,6 +85,9 @@ function operationOf(operation: Operation): Fields {
       query: query || undefined,
     };
   }
+  if ("key" in operation && typeof operation.key !== "string") {
+    throw new InvalidArgumentError(`the key of an item is ${String(operation.key)}; it is a string`);
+  }
   if ("value" in operation) {
     const { namespace, key, value, index } = operation;
     if (namespace.length === 0) throw new InvalidNamespaceError("Namespace cannot be empty.");

@@ -387,7 +387,8 @@ test("items that JSON would lose are refused", async () => {
 });
 
 test("arguments that are wrong, and values that are too large", async () => {
-  for (const wrong of [() => SteleSaver.fromDir(""), () => SteleSaver.fromDir(directory(), { idleExit: NaN })]) {
+  const text = "--sync never" as unknown as string[];
+  for (const wrong of [() => SteleSaver.fromDir(""), () => SteleSaver.fromDir(directory(), { idleExit: NaN }), () => SteleSaver.fromDir(directory(), { serveArgs: text })]) {
     expect(wrong).toThrow(InvalidArgumentError);
   }
   const dir = directory();
@@ -405,6 +406,12 @@ test("arguments that are wrong, and values that are too large", async () => {
     const put = items.put(["a"], "k", { x: "x".repeat(mib << 20) });
     await expect(put).rejects.toThrow(TooLargeError);
     await expect(put).rejects.toThrow(/(the limit is 67108864|the server takes 134217728).*Keep large data elsewhere/);
+  }
+  for (const missing of [undefined, null] as unknown as string[]) {
+    await expect(saver.deleteThread(missing)).rejects.toThrow(InvalidArgumentError);
+    for (const call of [items.put(["a"], missing, {}), items.get(["a"], missing), items.delete(["a"], missing)]) {
+      await expect(call).rejects.toThrow(/the key of an item is/);
+    }
   }
   expect(await items.get(["a"], "k")).toBeNull();
   expect(await saver.getTuple(at("t"))).toBeUndefined();
