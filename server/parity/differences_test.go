@@ -87,6 +87,7 @@ var differences = []intended{
 	{"background", "the thread waits", `body\.(error|interrupts|values)`, meant, "its only run was deleted with its checkpoints; the reference still shows the values"},
 	{"background", "a stateless one|a batch", `.*metadata\.graph_id`, meant, "a run always says its graph"},
 	{"interrupts", "answer when nobody asks", "", meant, "an answer that nobody waits for is refused"},
+	{"interrupts", "break at a node that is not there", "", meant, "a run that would not stop where it is told to is refused"},
 	{"interrupts", "goto with a packet|only an update", "", meant, "what a failed run of another graph left is not skipped over"},
 	{"streams", "", "header location", meant, "it names the thread, where the run can be joined"},
 	{"streams", "counter, mode (checkpoints|debug)", "frames.*", meant, "stateless runs have checkpoints too, until they are removed"},
