@@ -37,7 +37,7 @@ func FuzzRequest(f *testing.F) {
 		_, _ = configured(in)
 		_ = oneContext(in)
 		_ = address("t", in)
-		_ = ttlOf(m["ttl"])
+		_, _ = ttlOf(m["ttl"])
 		_, _ = modesOf(in.texts("stream_mode"))
 		_ = commandOf(in.object("command"))
 		_ = follow(v, in.text("key"))

@@ -40,6 +40,10 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 		writeFailure(w, &failure{http.StatusUnsupportedMediaType, "Content-Type must be application/json"})
 		return false
 	}
+	if encoding := r.Header.Get("Content-Encoding"); hasBody(r) && encoding != "" && !strings.EqualFold(encoding, "identity") {
+		writeFailure(w, &failure{http.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body as it is"})
+		return false
+	}
 	return true
 }
 

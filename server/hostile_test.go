@@ -150,6 +150,39 @@ func TestPanicWhileFilling(t *testing.T) {
 	}
 }
 
+// TestNoTimes: what is to live for less than no time is refused, and an item also with 0: it would live for ever. Of a
+// thread 0 takes the time away.
+func TestNoTimes(t *testing.T) {
+	h := newHouse(t)
+	id := h.ok("POST", "/threads", object{"ttl": 60}).text1("thread_id")
+	for _, ttl := range []any{-1, -0.5, object{"ttl": -1, "strategy": "delete"}} {
+		h.refused(422, "POST", "/threads", object{"ttl": ttl})
+		h.refused(422, "PATCH", "/threads/"+id, object{"ttl": ttl})
+	}
+	for _, ttl := range []any{0, -1, -0.5} {
+		h.refused(422, "PUT", "/store/items", object{"namespace": []string{"a"}, "key": "k", "value": object{}, "ttl": ttl})
+	}
+	h.equal(h.ok("POST", "/threads/count", object{}), `1`)
+	if a := h.ok("GET", "/threads/"+id+"?include=ttl", nil); a.object()["ttl"] == nil {
+		t.Errorf("%s", a.text)
+	}
+	h.ok("PATCH", "/threads/"+id, object{"ttl": 0})
+	if a := h.ok("GET", "/threads/"+id+"?include=ttl", nil); a.object()["ttl"] != nil {
+		t.Errorf("%s", a.text)
+	}
+}
+
+// TestEncodedBodies: a body that is compressed is refused by its encoding, not as JSON that is none.
+func TestEncodedBodies(t *testing.T) {
+	h := newHouse(t)
+	for _, encoding := range []string{"gzip", "br", "deflate, gzip"} {
+		if a := h.do("POST", "/threads", "{}", "Content-Encoding", encoding); a.status != 415 || !strings.Contains(a.text, "Content-Encoding") {
+			t.Errorf("%s: %d %s", encoding, a.status, a.text)
+		}
+	}
+	h.ok("POST", "/threads", "{}", "Content-Encoding", "identity")
+}
+
 // TestLongTimes: a time to live that is longer than a time.Duration can be is a long one.
 func TestLongTimes(t *testing.T) {
 	h := newHouse(t)

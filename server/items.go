@@ -61,7 +61,10 @@ func (s *itemAPI) put(c *call) error {
 	case []any:
 		opts = append(opts, store.IndexFields(c.body.texts("index")...))
 	}
-	if n, ok := asNumber(c.body["ttl"]); ok && n > 0 {
+	if n, given := asNumber(c.body["ttl"]); given {
+		if n <= 0 {
+			return fail(422, "Invalid ttl: %v; it is minutes, more than 0", n)
+		}
 		opts = append(opts, store.TTL(minutes(n)))
 	}
 	return c.none(s.store.Put(c.ctx, ns, c.body.text("key"), merged(c.body.object("value")), opts...))

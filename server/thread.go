@@ -76,22 +76,25 @@ type ttl struct {
 
 func (t *ttl) duration() time.Duration { return minutes(t.Minutes) }
 
-// ttlOf reads the time to live in a request: minutes, or an object.
-func ttlOf(v any) *ttl {
+// ttlOf reads the time to live in a request: minutes, or an object. It is nil if there is none, or 0, which takes one
+// away.
+func ttlOf(v any) (*ttl, error) {
 	t := &ttl{Strategy: "delete"}
 	switch x := v.(type) {
 	case map[string]any:
-		t.Minutes, _ = asNumber(x["ttl"])
+		v = x["ttl"]
 		if s, ok := x["strategy"].(string); ok {
 			t.Strategy = s
 		}
-	default:
-		t.Minutes, _ = asNumber(v)
 	}
-	if t.Minutes <= 0 {
-		return nil
+	t.Minutes, _ = asNumber(v)
+	switch {
+	case t.Minutes < 0:
+		return nil, fail(422, "Invalid ttl: %v; it is minutes, or 0 for ever", t.Minutes)
+	case t.Minutes == 0:
+		return nil, nil
 	}
-	return t
+	return t, nil
 }
 
 // longest bounds the times that clients give, so that sums with the present do not overflow.

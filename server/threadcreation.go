@@ -30,6 +30,10 @@ func (s *threadAPI) create(c *call) error {
 	if done, err := exists(); done || err != nil {
 		return err
 	}
+	var err error
+	if t.TTL, err = ttlOf(c.body["ttl"]); err != nil {
+		return err
+	}
 	steps, _ := c.in.(map[string]any)["supersteps"].([]any)
 	var lease *saver.Lease
 	if c.body.text("thread_id") != "" {
@@ -54,7 +58,6 @@ func (s *threadAPI) create(c *call) error {
 			return cmp.Or(err, errExists(t.ID))
 		}
 	}
-	t.TTL = ttlOf(c.body["ttl"])
 	if len(steps) == 0 {
 		if err := s.keep(c.ctx, t); err != nil {
 			return err
@@ -62,7 +65,7 @@ func (s *threadAPI) create(c *call) error {
 		return s.show(c, t)
 	}
 	var refused error
-	err := s.makeThread(c, t, func() error {
+	err = s.makeThread(c, t, func() error {
 		err := s.fill(c, t, steps, lease)
 		if lease != nil && !lease.Held() { // another server may make it by now
 			return errExists(t.ID)

@@ -46,7 +46,9 @@ func (s *threadAPI) patch(c *call) error {
 	}
 	t.Metadata = c.grant.changed(t.Metadata, c.body.object("metadata"))
 	if given, ok := c.body["ttl"]; ok {
-		t.TTL = ttlOf(given)
+		if t.TTL, err = ttlOf(given); err != nil {
+			return err
+		}
 	}
 	t.Updated = now()
 	err = s.keep(c.ctx, t)
