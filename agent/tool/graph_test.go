@@ -297,7 +297,10 @@ func TestDefinitions(t *testing.T) {
 	}
 	f := func(context.Context, text) (string, error) { return "", nil }
 	for name, make := range map[string]func() (any, error){
-		"no name":    func() (any, error) { return tool.New("", "", object, f) },
+		"no name": func() (any, error) { return tool.New("", "", object, f) },
+		"no function": func() (any, error) {
+			return tool.New[struct{}, string]("x", "", tool.Unchecked(`{}`), nil)
+		},
 		"no schema":  func() (any, error) { return tool.New("x", "", nil, f) },
 		"bad schema": func() (any, error) { return tool.New("x", "", tool.Unchecked("{"), f) },
 		"two":        func() (any, error) { return tool.NewNode(tool.Options{}, list[0], list[0]) },

@@ -73,10 +73,13 @@ var ErrDefinition = errors.New("unusable tool")
 //   - anything else is the content as JSON.
 //
 // An error of f becomes an answer, or ends the run, as Options.Errors says. The error is
-// ErrDefinition if name is empty or s has no JSON.
+// ErrDefinition if name is empty, f is nil, or s has no JSON.
 func New[In, Out any](name, description string, s Schema, f func(ctx context.Context, in In) (Out, error)) (Tool, error) {
 	if name == "" {
 		return nil, fmt.Errorf("%w: it has no name", ErrDefinition)
+	}
+	if f == nil {
+		return nil, fmt.Errorf("%w: %q has no function", ErrDefinition, name)
 	}
 	if s == nil {
 		return nil, fmt.Errorf("%w: %q has no schema", ErrDefinition, name)
